@@ -1,0 +1,28 @@
+package table
+
+// Attribute, index and key names of the single table. The infrastructure
+// module imports these, so that a template and the code cannot disagree.
+const (
+	AttrPK     = "PK"
+	AttrSK     = "SK"
+	AttrTTL    = "ttl" // epoch seconds, the table's TTL attribute
+	AttrGSI1PK = "GSI1PK"
+	AttrGSI1SK = "GSI1SK"
+	AttrGSI2PK = "GSI2PK"
+	AttrGSI2SK = "GSI2SK"
+	AttrGSI3PK = "GSI3PK"
+	AttrGSI3SK = "GSI3SK"
+	AttrGSI4PK = "GSI4PK"
+	AttrGSI4SK = "GSI4SK"
+
+	IndexGSI1 = "GSI1" // parent -> children, projects ALL
+	IndexGSI2 = "GSI2" // resource -> buckets and usage, KEYS_ONLY by default (D11)
+	IndexGSI3 = "GSI3" // entity -> buckets, resource -> entity configs, KEYS_ONLY
+	IndexGSI4 = "GSI4" // namespace -> every item, KEYS_ONLY
+)
+
+// Sort keys and sort key prefixes that stream filters match on.
+const (
+	SKBucketState = "#STATE"
+	SKAuditPrefix = "#AUDIT#"
+)
