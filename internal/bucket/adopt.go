@@ -1,0 +1,67 @@
+package bucket
+
+// Adopt returns the state with the wanted limits in force. Call it on a state
+// refilled to now, so that the time before the change is credited at the old
+// rate. A limit that is new to the bucket starts with its full share; a raised
+// capacity adds no tokens; a lowered one takes away what no longer fits. Slots
+// that are not wanted stay as they are: dropping and re-adding a limit must not
+// refill it. changed reports whether anything differs.
+func (s State) Adopt(want []Limit) (out State, changed bool) {
+	if s.Matches(want) {
+		return s, false
+	}
+	out = s
+	out.Slots = append([]Slot(nil), s.Slots...)
+	for _, l := range want {
+		i := out.Index(l.Name)
+		if i < 0 {
+			out.Slots = append(out.Slots, Slot{Limit: l, Tokens: s.rate(l).Capacity})
+			continue
+		}
+		sl := &out.Slots[i]
+		if sl.Limit == l {
+			continue
+		}
+		if l.Capacity < sl.Capacity {
+			sl.Tokens = min(sl.Tokens, s.rate(l).Capacity)
+		}
+		sl.Rest = RescaleRest(sl.Rest, sl.Period, l.Period)
+		if sl.Tokens >= s.rate(l).Capacity {
+			sl.Rest = 0
+		}
+		sl.Limit = l
+	}
+	out.sort()
+	return out, true
+}
+
+// Matches tells whether every wanted limit is stored exactly like this.
+func (s State) Matches(want []Limit) bool {
+	for _, l := range want {
+		if i := s.Index(l.Name); i < 0 || s.Slots[i].Limit != l {
+			return false
+		}
+	}
+	return true
+}
+
+// TTLSeconds returns how many seconds after now an unsplit bucket with these
+// limits may expire: the longest time any of them takes to fill from empty,
+// times multiplier, rounded down (the Python client's rule). Zero or less means
+// that it must not expire. The quotient is formed in floating point because the
+// rule is defined that way; nothing but the lifetime of an idle item depends on
+// it.
+func TTLSeconds(limits []Limit, multiplier int) int64 {
+	if multiplier <= 0 {
+		return 0
+	}
+	longest := 0.0
+	for _, l := range limits {
+		if l.Amount <= 0 {
+			return 0
+		}
+		fill := float64(l.Capacity) / float64(l.Amount) * (float64(l.Period) / 1000)
+		longest = max(longest, fill)
+	}
+	return int64(longest * float64(multiplier))
+}

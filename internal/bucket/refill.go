@@ -1,0 +1,123 @@
+package bucket
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Milli is the number of millitokens in a token.
+const Milli = 1000
+
+// Rate is what one shard of a limit refills by: Amount millitokens every Period
+// milliseconds up to Capacity millitokens. Period must be positive; Capacity
+// and Amount must not be negative. With Amount zero nothing is ever credited.
+type Rate struct {
+	Capacity, Amount, Period int64
+}
+
+// Gain is what a level gains by waiting.
+type Gain struct {
+	Credit int64 // millitokens to add, never negative
+	Rest   int64 // remainder after the credit, in 1/Period millitokens
+	Full   bool  // the level reached (or was above) capacity, time beyond that is lost
+}
+
+// Refill returns what a level of tokens+rest/Period gains in elapsed
+// milliseconds:
+//
+//	credit = floor((elapsed*Amount + rest) / Period)
+//	rest'  =       (elapsed*Amount + rest) mod Period
+//
+// A level never rises above Capacity by a refill, and one that already is above
+// it (tokens were given back) is left alone. A full bucket holds no remainder.
+// A negative elapsed counts as zero.
+func Refill(tokens, rest int64, r Rate, elapsed int64) Gain {
+	room := SubSat(r.Capacity, tokens)
+	if room <= 0 {
+		return Gain{Full: true}
+	}
+	if elapsed < 0 {
+		elapsed = 0
+	}
+	hi, lo := bits.Mul64(uint64(elapsed), uint64(r.Amount))
+	lo, carry := bits.Add64(lo, uint64(rest), 0)
+	hi += carry
+	if hi >= uint64(r.Period) {
+		return Gain{Credit: room, Full: true} // the quotient exceeds 64 bits
+	}
+	quo, rem := bits.Div64(hi, lo, uint64(r.Period))
+	if quo >= uint64(room) {
+		return Gain{Credit: room, Full: true}
+	}
+	return Gain{Credit: int64(quo), Rest: int64(rem)}
+}
+
+// Never is the wait for a level that no refill reaches.
+const Never = math.MaxInt64
+
+// Wait returns the least number of milliseconds after which Refill brings
+// tokens+rest/Period to at least need: zero if it is there already, Never if
+// need exceeds Capacity (or Amount is zero), saturated below Never otherwise.
+// One millisecond less is not enough.
+func Wait(tokens, rest int64, r Rate, need int64) int64 {
+	deficit := SubSat(need, tokens)
+	if deficit <= 0 {
+		return 0
+	}
+	if need > r.Capacity || r.Amount <= 0 {
+		return Never
+	}
+	// least e with e*Amount + rest >= deficit*Period
+	hi, lo := bits.Mul64(uint64(deficit), uint64(r.Period))
+	lo, borrow := bits.Sub64(lo, uint64(rest), 0)
+	hi -= borrow // cannot underflow: deficit >= 1 and rest < Period
+	if hi >= uint64(r.Amount) {
+		return Never - 1
+	}
+	quo, rem := bits.Div64(hi, lo, uint64(r.Amount))
+	if rem > 0 {
+		quo++
+	}
+	if quo >= Never {
+		return Never - 1
+	}
+	return int64(quo)
+}
+
+// RescaleRest carries a remainder over from one period to another, rounding
+// down, so that it stays below the new period and mints nothing.
+func RescaleRest(rest, from, to int64) int64 {
+	if from == to || from <= 0 {
+		return rest
+	}
+	hi, lo := bits.Mul64(uint64(rest), uint64(to))
+	if hi >= uint64(from) {
+		return 0
+	}
+	quo, _ := bits.Div64(hi, lo, uint64(from))
+	return min(int64(quo), to-1)
+}
+
+// AddSat returns a+b, saturated to the int64 range.
+func AddSat(a, b int64) int64 {
+	s := a + b
+	if (a > 0 && b > 0 && s < 0) || (a < 0 && b < 0 && s >= 0) {
+		if a > 0 {
+			return math.MaxInt64
+		}
+		return math.MinInt64
+	}
+	return s
+}
+
+// SubSat returns a-b, saturated to the int64 range.
+func SubSat(a, b int64) int64 {
+	d := a - b
+	if (a >= 0 && b < 0 && d < 0) || (a < 0 && b > 0 && d >= 0) {
+		if a >= 0 {
+			return math.MaxInt64
+		}
+		return math.MinInt64
+	}
+	return d
+}

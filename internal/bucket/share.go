@@ -1,0 +1,86 @@
+package bucket
+
+// Share returns the part of whole that shard has when the bucket has shards
+// shards, by repeated halving: at every doubling of n to 2n, shard k keeps the
+// larger half and shard k+n gets the smaller one. Each shard computes its share
+// from its own id and its own count, and the shares of all existing shards add
+// up to whole exactly, also while some shards have doubled and others have not
+// (design D5, I3). A count below one is one; a count that is no power of two is
+// rounded up, which can only make shares smaller.
+func Share(whole int64, shard, shards int) int64 {
+	for size := 1; size < shards; size *= 2 {
+		if shard&size != 0 {
+			whole /= 2
+		} else {
+			whole -= whole / 2
+		}
+	}
+	return whole
+}
+
+// Halve splits a level in two parts that add up to it; keep is the larger.
+func Halve(level int64) (keep, moved int64) {
+	moved = level >> 1 // floor, also for debt
+	return level - moved, moved
+}
+
+// CanSplit tells whether doubling the shards leaves every limit's smallest
+// share with at least one token of capacity and some refill, and the count at
+// or below maxShards.
+func (s State) CanSplit(maxShards int) bool {
+	next := 2 * max(s.Shards, 1)
+	if next > maxShards {
+		return false
+	}
+	for _, sl := range s.Slots {
+		if sl.Name == WCU {
+			continue
+		}
+		if sl.Capacity/int64(next) < Milli || sl.Amount/int64(next) < 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Split doubles the shard: shard k of n becomes shards k and k+n of 2n. What it
+// holds, debt and remainders included, is divided between them; the clock is the
+// same for both; consumption counted so far stays with the first. wcu starts
+// full on both, because each is a partition of its own that must prove itself
+// hot before it doubles again.
+func (s State) Split() (keep, moved State) {
+	n := max(s.Shards, 1)
+	keep, moved = s, s
+	keep.Shards, moved.Shards = 2*n, 2*n
+	moved.Shard = s.Shard + n
+	keep.Slots = append([]Slot(nil), s.Slots...)
+	moved.Slots = append([]Slot(nil), s.Slots...)
+	for i, sl := range s.Slots {
+		k, m := &keep.Slots[i], &moved.Slots[i]
+		m.Used = 0
+		if sl.Name == WCU {
+			k.Tokens, m.Tokens = sl.Capacity, sl.Capacity
+			k.Rest, m.Rest = 0, 0
+			continue
+		}
+		k.Tokens, m.Tokens = Halve(sl.Tokens)
+		k.Rest, m.Rest = Halve(sl.Rest)
+	}
+	return keep, moved
+}
+
+// SplitParent returns the shard that shard is split from: its id without the
+// highest bit. Shard 0 has no parent and is returned itself.
+func SplitParent(shard int) int { return shard &^ highBit(shard) }
+
+// OpenedAt returns the count that the parent of shard has once it has split
+// shard off: twice the highest bit of shard. It is 1 for shard 0.
+func OpenedAt(shard int) int { return max(2*highBit(shard), 1) }
+
+func highBit(n int) int {
+	b := 0
+	for i := 1; i <= n; i *= 2 {
+		b = i
+	}
+	return b
+}

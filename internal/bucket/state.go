@@ -1,0 +1,232 @@
+package bucket
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// WCU is the name of the infrastructure limit that every bucket shard carries.
+// It counts the writes of the shard's partition and is therefore never divided
+// among shards. Users cannot name a limit like this.
+const WCU = "wcu"
+
+// WCUPerWrite is what one write takes from WCU, in millitokens.
+const WCUPerWrite = 1 * Milli
+
+// WCULimit returns the infrastructure limit: 1000 writes per second, which is
+// what one DynamoDB partition takes (AWS developer guide, "Best practices for
+// designing partition keys").
+func WCULimit() Limit {
+	return Limit{Name: WCU, Capacity: 1000 * Milli, Amount: 1000 * Milli, Period: 1000}
+}
+
+// MaxSkew is how far, in milliseconds, a stored refill instant may lie in the
+// future before it is taken for the mark of a broken clock.
+const MaxSkew = 60_000
+
+// Limit is one rule, undivided: up to Capacity millitokens, refilled by Amount
+// millitokens every Period milliseconds.
+type Limit struct {
+	Name                     string
+	Capacity, Amount, Period int64
+}
+
+// String returns the limit in tokens, for scripts and messages.
+func (l Limit) String() string {
+	return fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
+}
+
+// Slot is the stored state of one limit in one shard.
+type Slot struct {
+	Limit
+	Tokens int64 // level in millitokens, negative when in debt
+	Rest   int64 // remainder of the last refill, 0 <= Rest < Period
+	Used   int64 // cumulative consumption counter (tc) in millitokens
+}
+
+// State is one shard of a bucket: all its limits and the clock they share. The
+// zero Shards means one shard. Slots are sorted by name and names are unique.
+type State struct {
+	Shard, Shards int
+	RF            int64 // instant of the last refill
+	NoClock       bool  // the item carries no refill instant: now is taken, nothing is credited
+	Slots         []Slot
+}
+
+// New returns shard of shards with every limit full at now, wcu included.
+func New(limits []Limit, shard, shards int, now int64) State {
+	s := State{Shard: shard, Shards: shards, RF: now, Slots: make([]Slot, 0, len(limits)+1)}
+	for _, l := range limits {
+		s.Slots = append(s.Slots, Slot{Limit: l, Tokens: s.rate(l).Capacity})
+	}
+	w := WCULimit()
+	s.Slots = append(s.Slots, Slot{Limit: w, Tokens: w.Capacity})
+	s.sort()
+	return s
+}
+
+func (s *State) sort() {
+	sort.Slice(s.Slots, func(i, j int) bool { return s.Slots[i].Name < s.Slots[j].Name })
+}
+
+// Index returns the position of the named slot, or -1.
+func (s State) Index(name string) int {
+	for i := range s.Slots {
+		if s.Slots[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Rate returns what slot i of this shard refills by: its share of the limit.
+func (s State) Rate(i int) Rate { return s.rate(s.Slots[i].Limit) }
+
+func (s State) rate(l Limit) Rate {
+	if l.Name == WCU {
+		return Rate{l.Capacity, l.Amount, l.Period}
+	}
+	return Rate{
+		Capacity: Share(l.Capacity, s.Shard, s.Shards),
+		Amount:   Share(l.Amount, s.Shard, s.Shards),
+		Period:   l.Period,
+	}
+}
+
+// clock returns the instant to refill from and the instant refilled to. A
+// stored instant slightly ahead of now stays (nothing is credited until now
+// passes it); one further ahead than MaxSkew, or a missing one, is replaced by
+// now without credit.
+func (s State) clock(now int64) (from, to int64) {
+	switch {
+	case s.NoClock, SubSat(s.RF, now) > MaxSkew:
+		return now, now
+	case s.RF > now:
+		return s.RF, s.RF
+	}
+	return s.RF, now
+}
+
+// At returns the state refilled to now: every slot credited, wcu included, and
+// the clock moved to now. The clock never moves backwards, except away from an
+// instant more than MaxSkew in the future, which is dropped without credit.
+func (s State) At(now int64) State {
+	from, to := s.clock(now)
+	reset := s.NoClock || to < s.RF
+	out := s
+	out.RF, out.NoClock = to, false
+	out.Slots = append([]Slot(nil), s.Slots...)
+	for i := range out.Slots {
+		sl := &out.Slots[i]
+		if reset {
+			sl.Rest = 0
+			continue
+		}
+		if to == from {
+			continue
+		}
+		g := Refill(sl.Tokens, sl.Rest, s.Rate(i), to-from)
+		sl.Tokens = AddSat(sl.Tokens, g.Credit)
+		sl.Rest = g.Rest
+	}
+	return out
+}
+
+// Verdict is the answer to a request.
+type Verdict struct {
+	Granted bool
+	// At is the instant from which the request is covered if nothing else
+	// happens: now when granted, Never when no refill of this shard reaches it.
+	At int64
+	// Slot is the index of the slot that takes longest, -1 when granted.
+	Slot int
+}
+
+// Decide tells whether the state, refilled to now, covers needs, where needs[i]
+// is the cost in millitokens of slot i. A cost of zero still requires a level
+// that is not negative: debt in any slot denies. Slots with a negative need are
+// not looked at.
+func (s State) Decide(needs []int64, now int64) Verdict {
+	from, _ := s.clock(now)
+	v := Verdict{Granted: true, At: now, Slot: -1}
+	reset := s.NoClock || from < s.RF
+	for i := range s.Slots {
+		if needs[i] < 0 {
+			continue
+		}
+		rest := s.Slots[i].Rest
+		if reset {
+			rest = 0
+		}
+		w := Wait(s.Slots[i].Tokens, rest, s.Rate(i), needs[i])
+		if w == 0 {
+			continue
+		}
+		at := AddSat(from, w)
+		if w == Never {
+			at = Never
+		}
+		if at > now && at > v.At {
+			v = Verdict{At: at, Slot: i}
+		}
+	}
+	return v
+}
+
+// Take returns the state after charging costs (millitokens by slot, negative
+// values give back) to levels and counters. It does not check anything.
+func (s State) Take(costs []int64) State {
+	out := s
+	out.Slots = append([]Slot(nil), s.Slots...)
+	for i := range out.Slots {
+		out.Slots[i].Tokens = SubSat(out.Slots[i].Tokens, costs[i])
+		out.Slots[i].Used = AddSat(out.Slots[i].Used, costs[i])
+	}
+	return out
+}
+
+// FullAt returns the instant from which every slot but wcu is full if nothing
+// is taken any more, or Never.
+func (s State) FullAt(now int64) int64 {
+	from, _ := s.clock(now)
+	at := now
+	for i := range s.Slots {
+		if s.Slots[i].Name == WCU {
+			continue
+		}
+		r := s.Rate(i)
+		w := Wait(s.Slots[i].Tokens, 0, r, r.Capacity)
+		if w == Never {
+			return Never
+		}
+		at = max(at, AddSat(from, w))
+	}
+	return at
+}
+
+// String returns the state on one line, for scripts and goldens.
+func (s State) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "shard %d/%d rf=%d", s.Shard, max(s.Shards, 1), s.RF)
+	for i, sl := range s.Slots {
+		r := s.Rate(i)
+		fmt.Fprintf(&b, " %s=%s/%s", sl.Name, Tokens(sl.Tokens), Tokens(r.Capacity))
+		if sl.Rest != 0 {
+			fmt.Fprintf(&b, "+%d/%d", sl.Rest, sl.Period)
+		}
+	}
+	return b.String()
+}
+
+// Tokens renders millitokens as tokens without trailing zeros: 1500 is "1.5".
+func Tokens(milli int64) string {
+	if milli%Milli == 0 {
+		return fmt.Sprint(milli / Milli)
+	}
+	sign, whole, frac := "", milli/Milli, milli%Milli
+	if milli < 0 {
+		sign, whole, frac = "-", -whole, -frac
+	}
+	return strings.TrimRight(fmt.Sprintf("%s%d.%03d", sign, whole, frac), "0")
+}
