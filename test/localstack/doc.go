@@ -1,0 +1,17 @@
+// Package localstack is the local stand-in kit: it plays AWS well enough, on one
+// machine and without Docker, to run the built functions and the client end to
+// end.
+//
+// The parts, each its own package, none importing the product:
+//
+//	engine      starts a DynamoDB stand-in (dynoxide, DynamoDB Local, or what answers at the SDK's endpoint variables)
+//	tablespec   reads the synthesized template: creates the table, lists the event source mappings
+//	runtimeapi  speaks the Lambda Runtime API to the built binaries, restarts them, kills them on request
+//	esm         plays an event source mapping: polls the stream, filters, batches, retries, bisects
+//	fault       an HTTP proxy before the engine that throttles, refuses, applies-then-fails, delays and counts
+//	s3          an S3 stand-in in this process
+//	ttl         deletes expired items the way DynamoDB's time-to-live service does
+//
+// Run `make stand-ins` (npm ci in this folder) once; Go installs the rest.
+// compose.yaml is for people who prefer containers and is used by no test.
+package localstack

@@ -1,0 +1,164 @@
+// Package engine starts DynamoDB stand-ins and hands out clients for them.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/internal/proc"
+)
+
+// Kind names a stand-in.
+type Kind string
+
+// The stand-ins this package knows.
+const (
+	Dynoxide      Kind = "dynoxide"       // static binary on SQLite; the default
+	DynamoDBLocal Kind = "dynamodb-local" // the jar by AWS; needs Java 17
+	External      Kind = "external"       // whatever answers at AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL
+)
+
+// Credentials and region that every started engine and every child accepts.
+const (
+	Region          = "us-east-1"
+	AccessKeyID     = "standin"
+	SecretAccessKey = "standin"
+)
+
+// Engine is a running DynamoDB. It is safe for concurrent use.
+type Engine struct {
+	Kind     Kind
+	Endpoint string // http://127.0.0.1:port, or what the environment says for External
+
+	cfg        aws.Config
+	streamsURL string
+	proc       *proc.Proc // nil for External
+	StartedIn  time.Duration
+}
+
+// Start starts the stand-in of the given kind ("" means Dynoxide) on a free
+// port of 127.0.0.1 and returns when it answers. A started engine keeps
+// everything in memory and dies with this process. The error names the make
+// target to run when the stand-in is not installed.
+func Start(ctx context.Context, kind Kind) (*Engine, error) {
+	switch kind {
+	case External:
+		return external(ctx)
+	case "", Dynoxide:
+		return launch(ctx, Dynoxide, dynoxideCommand)
+	case DynamoDBLocal:
+		return launch(ctx, DynamoDBLocal, localCommand)
+	}
+	return nil, fmt.Errorf("stand-in %q: accepted are %q, %q and %q", kind, Dynoxide, DynamoDBLocal, External)
+}
+
+// Stop ends a started engine and drops its data. It does nothing for External
+// and may be called again.
+func (e *Engine) Stop() {
+	if e.proc != nil {
+		e.proc.Kill()
+	}
+}
+
+// Config is an SDK configuration for the engine's DynamoDB and nothing else:
+// its BaseEndpoint is the engine, so do not build clients of other services
+// from it.
+func (e *Engine) Config() aws.Config { return e.cfg.Copy() }
+
+// At is the engine as seen through a proxy at endpoint: clients and Env point
+// there. Stop still ends the engine behind it.
+func (e *Engine) At(endpoint string) *Engine {
+	through := *e
+	through.Endpoint = endpoint
+	through.streamsURL = endpoint
+	through.cfg = e.cfg.Copy()
+	through.cfg.BaseEndpoint = aws.String(endpoint)
+	return &through
+}
+
+// DynamoDB returns a new client with the SDK's defaults and opts applied.
+func (e *Engine) DynamoDB(opts ...func(*dynamodb.Options)) *dynamodb.Client {
+	return dynamodb.NewFromConfig(e.cfg, opts...)
+}
+
+// Streams returns a new client for the engine's streams.
+func (e *Engine) Streams() *dynamodbstreams.Client {
+	return dynamodbstreams.NewFromConfig(e.cfg, func(o *dynamodbstreams.Options) {
+		if e.streamsURL != "" {
+			o.BaseEndpoint = aws.String(e.streamsURL)
+		}
+	})
+}
+
+// Env is what a child process needs in its environment to reach the engine
+// through the SDK's own variables.
+func (e *Engine) Env() []string {
+	env := []string{"AWS_ENDPOINT_URL_DYNAMODB=" + e.Endpoint, "AWS_EC2_METADATA_DISABLED=true"}
+	if e.Kind != External {
+		return append(env, "AWS_REGION="+Region, "AWS_ACCESS_KEY_ID="+AccessKeyID, "AWS_SECRET_ACCESS_KEY="+SecretAccessKey)
+	}
+	env = append(env, "AWS_REGION="+e.cfg.Region)
+	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"} {
+		if value, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+value)
+		}
+	}
+	return env
+}
+
+func external(ctx context.Context) (*Engine, error) {
+	endpoint := os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
+	if endpoint == "" {
+		endpoint = os.Getenv("AWS_ENDPOINT_URL")
+	}
+	if endpoint == "" {
+		return nil, errors.New("stand-in \"external\": neither AWS_ENDPOINT_URL_DYNAMODB nor AWS_ENDPOINT_URL is set")
+	}
+	streamsURL := os.Getenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS")
+	if streamsURL == "" {
+		streamsURL = endpoint
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithDefaultRegion(Region))
+	if err != nil {
+		return nil, fmt.Errorf("stand-in \"external\": %w", err)
+	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		cfg.Credentials = credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, "")
+	}
+	cfg.BaseEndpoint = aws.String(endpoint)
+	e := &Engine{Kind: External, Endpoint: endpoint, streamsURL: streamsURL, cfg: cfg}
+	if _, err := e.DynamoDB().ListTables(ctx, &dynamodb.ListTablesInput{Limit: aws.Int32(1)}); err != nil {
+		return nil, fmt.Errorf("stand-in \"external\" at %s: %w", endpoint, err)
+	}
+	return e, nil
+}
+
+func clientConfig(endpoint string) aws.Config {
+	return aws.Config{
+		Region:       Region,
+		BaseEndpoint: aws.String(endpoint),
+		Credentials:  credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, ""),
+		HTTPClient:   &http.Client{Transport: transport()},
+	}
+}
+
+// transport keeps enough idle connections for the concurrency tests, which the
+// default of two per host would turn into a reconnection test.
+func transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = nil
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
+	t.DialContext = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+	return t
+}

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// TestMain doubles as the parent of TestDiesWithItsParent.
+func TestMain(m *testing.M) {
+	if kind := os.Getenv("ENGINE_TEST_CHILD"); kind != "" {
+		e, err := Start(context.Background(), Kind(kind))
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		fmt.Println(e.proc.Pid())
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	code := m.Run()
+	StopShared()
+	os.Exit(code)
+}
+
+func TestEnginesTakeAnItem(t *testing.T) {
+	for _, kind := range Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			ctx := context.Background()
+			e := ForTest(t, kind)
+			t.Logf("%s answered after %v", kind, e.StartedIn)
+			table := UniqueName("engine")
+			createTable(t, e, table)
+			db := e.DynamoDB()
+			key := map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"}}
+			if _, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: key}); err != nil {
+				t.Fatal(err)
+			}
+			got, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key})
+			if err != nil || len(got.Item) != 1 {
+				t.Fatalf("item %v, error %v", got, err)
+			}
+		})
+	}
+}
+
+func createTable(t *testing.T, e *Engine, table string) {
+	t.Helper()
+	_, err := e.DynamoDB().CreateTable(context.Background(), &dynamodb.CreateTableInput{
+		TableName:            &table,
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("PK"), AttributeType: types.ScalarAttributeTypeS}},
+		BillingMode:          types.BillingModePayPerRequest,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.RemoveTable(t, table) })
+}
+
+func TestStopEndsTheProcess(t *testing.T) {
+	e, err := Start(context.Background(), Dynoxide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := e.proc.Pid()
+	e.Stop()
+	e.Stop()
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Fatalf("process %d is still there: %v", pid, err)
+	}
+}
+
+func TestDiesWithItsParent(t *testing.T) {
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), "ENGINE_TEST_CHILD="+string(Dynoxide))
+	out, err := parent.Output()
+	if err == nil {
+		t.Fatal("the parent was not killed")
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatalf("parent printed %q", out)
+	}
+	for range 500 {
+		if ended(pid) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("engine %d outlived its parent", pid)
+}
+
+// ended is true for a process that is gone or waits as a zombie for its reaper.
+func ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(after, "Z")
+}
+
+func TestStartErrorsSayWhatToDo(t *testing.T) {
+	if _, err := Start(context.Background(), "moto"); err == nil || !strings.Contains(err.Error(), `"moto"`) || !strings.Contains(err.Error(), "dynoxide") {
+		t.Errorf("unknown kind: %v", err)
+	}
+	t.Setenv("AWS_ENDPOINT_URL", "")
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", "")
+	if _, err := Start(context.Background(), External); err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
+		t.Errorf("external without a variable: %v", err)
+	}
+	_, err := launch(context.Background(), Dynoxide, func(int) (*exec.Cmd, error) { return exec.Command("/bin/sh", "-c", "echo no luck; exit 3"), nil })
+	if err == nil || !strings.Contains(err.Error(), "no luck") {
+		t.Errorf("engine that ends at once: %v", err)
+	}
+}
+
+func TestExternalFollowsTheEnvironment(t *testing.T) {
+	own := ForTest(t, Dynoxide)
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", own.Endpoint)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	e, err := Start(context.Background(), External)
+	if err != nil {
+		t.Fatal(err)
+	}
+	createTable(t, e, UniqueName("external"))
+	e.Stop()
+	if _, err := own.DynamoDB().ListTables(context.Background(), &dynamodb.ListTablesInput{}); err != nil {
+		t.Fatalf("Stop of an external engine ended it: %v", err)
+	}
+}

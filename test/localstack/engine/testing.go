@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+var shared = struct {
+	sync.Mutex
+	engines map[Kind]*Engine
+}{engines: map[Kind]*Engine{}}
+
+// ForTest returns the engine of that kind that all tests of this test binary
+// share, starting it on first use. It ends with the process. A stand-in that
+// is not installed fails the test, it never skips it.
+func ForTest(t testing.TB, kind Kind) *Engine {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if e := shared.engines[kind]; e != nil {
+		return e
+	}
+	e, err := Start(context.Background(), kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.engines[kind] = e
+	return e
+}
+
+// ExternalAsked says whether the environment names a DynamoDB of its own; only
+// then does a test run against External.
+func ExternalAsked() bool {
+	return os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
+}
+
+// Kinds are the stand-ins a conformance suite runs on: both engines, and
+// External when the environment asks for it.
+func Kinds() []Kind {
+	kinds := []Kind{Dynoxide, DynamoDBLocal}
+	if ExternalAsked() {
+		kinds = append(kinds, External)
+	}
+	return kinds
+}
+
+// StopShared ends the engines that ForTest started. Only platforms other than
+// Linux need it, at the end of TestMain.
+func StopShared() {
+	shared.Lock()
+	defer shared.Unlock()
+	for kind, e := range shared.engines {
+		e.Stop()
+		delete(shared.engines, kind)
+	}
+}
+
+// UniqueName is prefix with a random suffix, valid as a table name and as a
+// bucket name when prefix is.
+func UniqueName(prefix string) string {
+	return prefix + "-" + strings.ToLower(rand.Text()[:13])
+}
+
+// RemoveTable deletes the table; for t.Cleanup. A table that is not there is
+// no error.
+func (e *Engine) RemoveTable(t testing.TB, table string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_, err := e.DynamoDB().DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: aws.String(table)})
+	if err != nil && !strings.Contains(err.Error(), "ResourceNotFound") {
+		t.Errorf("delete table %q: %v", table, err)
+	}
+}
