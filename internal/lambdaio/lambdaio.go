@@ -1,0 +1,120 @@
+// Package lambdaio is what the functions share at their edge with Lambda: the
+// partial batch response, the embedded-metric line, the summary both are made
+// from, and the time kept back for reporting. It performs no I/O but the one
+// write of the metric line, and depends on the standard library only.
+package lambdaio
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// HandlerFunc is a function from payload bytes to response bytes. It
+// implements the Handler interface of the Lambda library, so that no payload
+// is decoded by reflection before our own decoder sees it.
+type HandlerFunc func(ctx context.Context, payload []byte) ([]byte, error)
+
+// Invoke calls f.
+func (f HandlerFunc) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	return f(ctx, payload)
+}
+
+// Response is the partial batch response of a stream function. The zero value
+// says that every record was dealt with. Lambda takes the lowest sequence
+// number in it as checkpoint and delivers that record, and all after it, again.
+type Response struct {
+	failures []string
+}
+
+// Done is the response that acknowledges the whole batch.
+func Done() Response { return Response{} }
+
+// ResumeAt is the response that acknowledges every record before the one with
+// this sequence number. An empty sequence number names no record, so it
+// acknowledges nothing: Lambda delivers the whole batch again.
+func ResumeAt(sequence string) Response { return Response{failures: []string{sequence}} }
+
+// NothingDone is the response that acknowledges no record. It is what Lambda
+// reads from an item failure with an empty identifier.
+func NothingDone() Response { return ResumeAt("") }
+
+// MarshalJSON writes the form Lambda reads:
+// {"batchItemFailures":[{"itemIdentifier":"…"}]}, with an empty array, never
+// null, when nothing failed.
+func (r Response) MarshalJSON() ([]byte, error) {
+	type item struct {
+		ItemIdentifier string `json:"itemIdentifier"`
+	}
+	items := make([]item, 0, len(r.failures))
+	for _, f := range r.failures {
+		items = append(items, item{f})
+	}
+	return json.Marshal(struct {
+		BatchItemFailures []item `json:"batchItemFailures"`
+	}{items})
+}
+
+// Bytes is the JSON of the response, ready to be returned from a handler.
+func (r Response) Bytes() []byte {
+	b, err := r.MarshalJSON()
+	if err != nil {
+		panic("lambdaio: bug: response does not marshal: " + err.Error())
+	}
+	return b
+}
+
+// SequenceBefore reports whether sequence number a comes before b in a stream
+// shard. Sequence numbers are decimal numbers of up to 40 digits and are
+// compared as numbers, whatever their leading zeros. The empty sequence number
+// comes before every other, because resuming at it repeats the whole batch.
+func SequenceBefore(a, b string) bool {
+	if a == "" || b == "" {
+		return a == "" && b != ""
+	}
+	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return a < b
+}
+
+// Resume collects what failed in a batch. The zero value says nothing failed.
+// It is not safe for concurrent use.
+type Resume struct {
+	failed bool
+	lowest string
+}
+
+// Fail notes that the record with this sequence number has to be delivered
+// again. An empty sequence number repeats the whole batch.
+func (r *Resume) Fail(sequence string) {
+	if !r.failed || SequenceBefore(sequence, r.lowest) {
+		r.lowest = sequence
+	}
+	r.failed = true
+}
+
+// At is the sequence number to resume from; ok is false when nothing failed.
+func (r *Resume) At() (sequence string, ok bool) { return r.lowest, r.failed }
+
+// Response is the partial batch response for what was collected.
+func (r *Resume) Response() Response {
+	if !r.failed {
+		return Done()
+	}
+	return ResumeAt(r.lowest)
+}
+
+// WithMargin returns a context that ends margin before ctx's deadline, so that
+// an invocation stops starting work while there is time to report what is not
+// done. Without a deadline only ctx's own cancellation ends it. The caller
+// must call cancel.
+func WithMargin(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-margin))
+}

@@ -1,0 +1,141 @@
+package lambdaio
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestResponseIsWhatLambdaReads(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		resp Response
+		want string
+	}{
+		{"all done", Done(), `{"batchItemFailures":[]}`},
+		{"zero value", Response{}, `{"batchItemFailures":[]}`},
+		{"resume", ResumeAt("4421584500000000017450439092"),
+			`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439092"}]}`},
+		{"nothing done", NothingDone(), `{"batchItemFailures":[{"itemIdentifier":""}]}`},
+	} {
+		if got := string(c.resp.Bytes()); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if got, err := json.Marshal(c.resp); err != nil || string(got) != c.want {
+			t.Errorf("%s: marshalled to %s, %v, want %s", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestSequenceBeforeIsNumeric(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"9", "10", true},
+		{"10", "9", false},
+		{"10", "10", false},
+		{"0010", "11", true},
+		{"0010", "10", false},
+		{"4421584500000000017450439091", "4421584500000000017450439092", true},
+		{"99999999999999999999", "100000000000000000000", true},
+		{"", "0", true},
+		{"0", "", false},
+		{"", "", false},
+	} {
+		if got := SequenceBefore(c.a, c.b); got != c.want {
+			t.Errorf("SequenceBefore(%q, %q) = %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestResumeKeepsTheLowest(t *testing.T) {
+	for _, c := range []struct {
+		fails []string
+		want  string
+	}{
+		{nil, `{"batchItemFailures":[]}`},
+		{[]string{"7"}, `{"batchItemFailures":[{"itemIdentifier":"7"}]}`},
+		{[]string{"20", "100", "3"}, `{"batchItemFailures":[{"itemIdentifier":"3"}]}`},
+		{[]string{"20", "", "3"}, `{"batchItemFailures":[{"itemIdentifier":""}]}`},
+	} {
+		var r Resume
+		for _, f := range c.fails {
+			r.Fail(f)
+		}
+		if got := string(r.Response().Bytes()); got != c.want {
+			t.Errorf("fail %q: %s, want %s", c.fails, got, c.want)
+		}
+	}
+}
+
+func TestWithMarginEndsBeforeTheDeadline(t *testing.T) {
+	deadline := time.Now().Add(time.Hour)
+	parent, stop := context.WithDeadline(t.Context(), deadline)
+	defer stop()
+	ctx, cancel := WithMargin(parent, time.Minute)
+	defer cancel()
+	if got, _ := ctx.Deadline(); !got.Equal(deadline.Add(-time.Minute)) {
+		t.Errorf("deadline %v, want one minute before %v", got, deadline)
+	}
+	free, cancel := WithMargin(context.Background(), time.Minute)
+	defer cancel()
+	if got, ok := free.Deadline(); ok {
+		t.Errorf("deadline %v out of nothing", got)
+	}
+}
+
+func summary() Summary {
+	s := Summary{Records: 5, Changes: 3, Malformed: 1, Writes: 2, WritesFailed: 1,
+		IteratorAgeMs: 1500, ElapsedMs: 12,
+		More: []Metric{{Name: "Bytes", Log: "bytes", Value: 321, Unit: "Bytes"}}}
+	s.Resume.Fail("42")
+	return s
+}
+
+func TestMetricLine(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteMetrics(&out, `arch"iver`, 1700000000000, summary()); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"_aws":{"Timestamp":1700000000000,"CloudWatchMetrics":[{"Namespace":"ZaeLimiter",` +
+		`"Dimensions":[["Function"]],"Metrics":[{"Name":"Records","Unit":"Count"},{"Name":"Changes","Unit":"Count"},` +
+		`{"Name":"Malformed","Unit":"Count"},{"Name":"Writes","Unit":"Count"},{"Name":"WritesFailed","Unit":"Count"},` +
+		`{"Name":"ElapsedMs","Unit":"Milliseconds"},{"Name":"IteratorAgeMs","Unit":"Milliseconds"},` +
+		`{"Name":"Bytes","Unit":"Bytes"}]}]},"Function":"arch\"iver","Records":5,"Changes":3,"Malformed":1,` +
+		`"Writes":2,"WritesFailed":1,"ElapsedMs":12,"IteratorAgeMs":1500,"Bytes":321}` + "\n"
+	if got := out.String(); got != want {
+		t.Errorf("line\n%s\nwant\n%s", got, want)
+	}
+	if !json.Valid(out.Bytes()) {
+		t.Error("line is not JSON")
+	}
+
+	out.Reset()
+	if err := WriteMetrics(&out, "f", 0, Summary{IteratorAgeMs: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), MetricIteratorAgeMs) {
+		t.Errorf("an unknown age is reported: %s", out.String())
+	}
+}
+
+func TestLogAttrs(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+	log.LogAttrs(t.Context(), slog.LevelInfo, "batch archived", summary().LogAttrs()...)
+	const want = `level=INFO msg="batch archived" records=5 changes=3 malformed=1 writes=2 failed=1 elapsed_ms=12 bytes=321 resume_at=42` + "\n"
+	if got := out.String(); got != want {
+		t.Errorf("got  %swant %s", got, want)
+	}
+}

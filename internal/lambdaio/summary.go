@@ -1,0 +1,145 @@
+package lambdaio
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// MetricNamespace is the CloudWatch namespace of every metric of the
+// functions. Alarms and dashboards refer to it by this constant.
+const MetricNamespace = "ZaeLimiter"
+
+// DimensionFunction is the only dimension of the metrics: the function's name.
+const DimensionFunction = "Function"
+
+// Names of the metrics that every function writes, one value per invocation.
+const (
+	MetricRecords       = "Records"       // records delivered
+	MetricChanges       = "Changes"       // records the function had something to do for
+	MetricMalformed     = "Malformed"     // records that can never be decoded
+	MetricWrites        = "Writes"        // writes that are known to have happened
+	MetricWritesFailed  = "WritesFailed"  // writes that were refused or may have failed
+	MetricIteratorAgeMs = "IteratorAgeMs" // age of the oldest record when the batch arrived
+	MetricElapsedMs     = "ElapsedMs"     // from arrival of the batch to its report
+)
+
+// Summary is what one invocation did. The log line and the metric line of an
+// invocation are made from the same value, so they cannot disagree.
+type Summary struct {
+	Records      int
+	Changes      int
+	Malformed    int
+	Writes       int
+	WritesFailed int
+
+	// IteratorAgeMs is negative when no record says when it was created; the
+	// metric is then left out.
+	IteratorAgeMs int64
+	ElapsedMs     int64
+
+	// Resume says where the batch is to be resumed. Its zero value says that
+	// the whole batch is acknowledged.
+	Resume Resume
+
+	// More are figures of one function only.
+	More []Metric
+}
+
+// Metric is a named figure of one function: a count unless Unit says
+// otherwise. Log is its key in the log line; an empty Log keeps it out of it.
+type Metric struct {
+	Name  string
+	Log   string
+	Value int64
+	Unit  string // a CloudWatch unit; empty means Count
+}
+
+// LogAttrs are the attributes of the summary line. The resume point is present
+// only when the batch is to be resumed.
+func (s Summary) LogAttrs() []slog.Attr {
+	attrs := []slog.Attr{
+		slog.Int("records", s.Records),
+		slog.Int("changes", s.Changes),
+		slog.Int("malformed", s.Malformed),
+		slog.Int("writes", s.Writes),
+		slog.Int("failed", s.WritesFailed),
+		slog.Int64("elapsed_ms", s.ElapsedMs),
+	}
+	for _, m := range s.More {
+		if m.Log != "" {
+			attrs = append(attrs, slog.Int64(m.Log, m.Value))
+		}
+	}
+	if at, ok := s.Resume.At(); ok {
+		attrs = append(attrs, slog.String("resume_at", at))
+	}
+	return attrs
+}
+
+// WriteMetrics writes the summary as one line in CloudWatch's embedded metric
+// format, with one call of w.Write, dated nowMs (epoch milliseconds). The same
+// summary and instant always give the same bytes.
+func WriteMetrics(w io.Writer, function string, nowMs int64, s Summary) error {
+	figures := []Metric{
+		{Name: MetricRecords, Value: int64(s.Records)},
+		{Name: MetricChanges, Value: int64(s.Changes)},
+		{Name: MetricMalformed, Value: int64(s.Malformed)},
+		{Name: MetricWrites, Value: int64(s.Writes)},
+		{Name: MetricWritesFailed, Value: int64(s.WritesFailed)},
+		{Name: MetricElapsedMs, Value: s.ElapsedMs, Unit: "Milliseconds"},
+	}
+	if s.IteratorAgeMs >= 0 {
+		figures = append(figures, Metric{Name: MetricIteratorAgeMs, Value: s.IteratorAgeMs, Unit: "Milliseconds"})
+	}
+	figures = append(figures, s.More...)
+	line, err := metricLine(function, nowMs, figures)
+	if err != nil {
+		return fmt.Errorf("metrics of %q: %w", function, err)
+	}
+	if _, err := w.Write(line); err != nil {
+		return fmt.Errorf("write metrics of %q: %w", function, err)
+	}
+	return nil
+}
+
+func metricLine(function string, nowMs int64, figures []Metric) ([]byte, error) {
+	type definition struct {
+		Name string
+		Unit string
+	}
+	type directive struct {
+		Namespace  string
+		Dimensions [][]string
+		Metrics    []definition
+	}
+	d := directive{Namespace: MetricNamespace, Dimensions: [][]string{{DimensionFunction}}}
+	var values bytes.Buffer
+	for _, m := range figures {
+		unit := m.Unit
+		if unit == "" {
+			unit = "Count"
+		}
+		d.Metrics = append(d.Metrics, definition{m.Name, unit})
+		name, err := json.Marshal(m.Name)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&values, ",%s:%d", name, m.Value)
+	}
+	directives, err := json.Marshal([]directive{d})
+	if err != nil {
+		return nil, err
+	}
+	name, err := json.Marshal(function)
+	if err != nil {
+		return nil, err
+	}
+	var line bytes.Buffer
+	fmt.Fprintf(&line, `{"_aws":{"Timestamp":%d,"CloudWatchMetrics":%s},"%s":%s%s}`,
+		nowMs, directives, DimensionFunction, name, values.Bytes())
+	line.WriteByte('\n')
+	return line.Bytes(), nil
+}
