@@ -1,0 +1,273 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Attributes of bucket items.
+const (
+	attrEntityID   = "entity_id"
+	attrResource   = "resource"
+	attrRF         = "rf"
+	attrCascade    = "cascade"
+	attrParentID   = "parent_id"
+	attrShardCount = "shard_count"
+	// attrRemainders holds what the last refill could not credit in whole
+	// millitokens: a map {rf: N, r: {limit: N}} that counts only while its rf
+	// equals the item's. A map, because other clients take number attributes
+	// with certain names for limits.
+	attrRemainders = "rr"
+	remaindersOf   = "r"
+)
+
+const (
+	fieldTokens   = "tk"
+	fieldCapacity = "cp"
+	fieldAmount   = "ra"
+	fieldPeriod   = "rp"
+	fieldUsed     = "tc"
+)
+
+func attrLimit(limit, field string) string { return "b_" + limit + "_" + field }
+
+// Bucket is one stored shard of a bucket: who is limited on what, and its state.
+type Bucket struct {
+	Namespace, Entity, Resource string
+	State                       bucket.State
+	TTL                         int64  // epoch seconds, 0: does not expire
+	Cascade                     bool   // copy of the entity's flag, as other clients trust it
+	Parent                      string // copy of the entity's parent, empty: none
+	// NoShardCount is set when the item lacks the attribute and so counts as
+	// one shard.
+	NoShardCount bool
+	// Partial lists limits of which only some attributes are stored, as a
+	// foreign write to a deleted item leaves them. They are no part of State
+	// and are mended by the next refill that wants them.
+	Partial []PartialLimit
+}
+
+// PartialLimit is a limit with attributes missing.
+type PartialLimit struct {
+	Name      string
+	Tokens    int64
+	Used      int64
+	HasTokens bool
+	HasUsed   bool
+}
+
+// Key returns the key of the bucket's item.
+func (b Bucket) Key() Key {
+	return BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard)
+}
+
+// Item returns the bucket as it is stored.
+func (b Bucket) Item() Item {
+	shard := strconv.Itoa(b.State.Shard)
+	it := make(Item, 16+5*len(b.State.Slots))
+	k := b.Key()
+	it[AttrPK], it[AttrSK] = S(k.PK), S(k.SK)
+	it[attrEntityID], it[attrResource] = S(b.Entity), S(b.Resource)
+	it[attrRF] = N(b.State.RF)
+	it[attrCascade] = Bool(b.Cascade)
+	if b.Parent != "" {
+		it[attrParentID] = S(b.Parent)
+	}
+	it[attrShardCount] = N(int64(max(b.State.Shards, 1)))
+	if b.TTL > 0 {
+		it[AttrTTL] = N(b.TTL)
+	}
+	it[AttrGSI2PK] = S(pkResource(b.Namespace, b.Resource))
+	it[AttrGSI2SK] = S("BUCKET#" + b.Entity + "#" + shard)
+	it[AttrGSI3PK] = S(pkEntity(b.Namespace, b.Entity))
+	it[AttrGSI3SK] = S("BUCKET#" + b.Resource + "#" + shard)
+	gsi4(it, b.Namespace, "BUCKET#"+b.Entity+"#"+b.Resource+"#"+shard)
+	for _, sl := range b.State.Slots {
+		it[attrLimit(sl.Name, fieldTokens)] = N(sl.Tokens)
+		it[attrLimit(sl.Name, fieldCapacity)] = N(sl.Capacity)
+		it[attrLimit(sl.Name, fieldAmount)] = N(sl.Amount)
+		it[attrLimit(sl.Name, fieldPeriod)] = N(sl.Period)
+		it[attrLimit(sl.Name, fieldUsed)] = N(sl.Used)
+	}
+	if rr := remainders(b.State); rr != nil {
+		it[attrRemainders] = rr
+	}
+	return it
+}
+
+// remainders returns the remainder map of a state, nil when all are zero.
+func remainders(s bucket.State) Value {
+	var r Item
+	for _, sl := range s.Slots {
+		if sl.Rest != 0 {
+			if r == nil {
+				r = Item{}
+			}
+			r[sl.Name] = N(sl.Rest)
+		}
+	}
+	if r == nil {
+		return nil
+	}
+	return Map(Item{attrRF: N(s.RF), remaindersOf: Map(r)})
+}
+
+// DecodeBucket reads a bucket item. It is strict about what it uses and ignores
+// the rest: numbers must be whole and fit 64 bits, limits must make sense. A
+// limit with attributes missing goes to Partial.
+func DecodeBucket(it Item) (Bucket, error) {
+	k := KeyOf(it)
+	ns, entity, resource, shard, ok := ParseBucketPK(k.PK)
+	if !ok || k.SK != SKBucketState {
+		return Bucket{}, fmt.Errorf("bucket item with key PK %q, SK %q: not a bucket key", k.PK, k.SK)
+	}
+	b := Bucket{Namespace: ns, Entity: entity, Resource: resource}
+	b.State = bucket.State{Shard: shard, Shards: 1, Slots: make([]bucket.Slot, 0, len(it)/5)}
+	if err := b.decodeAttributes(it); err != nil {
+		return Bucket{}, fmt.Errorf("bucket item %q: %w", k.PK, err)
+	}
+	return b, nil
+}
+
+func (b *Bucket) decodeAttributes(it Item) error {
+	rf, ok, err := intAttr(it, attrRF)
+	if err != nil {
+		return err
+	}
+	b.State.RF, b.State.NoClock = rf, !ok
+	count, ok, err := intAttr(it, attrShardCount)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !ok:
+		b.NoShardCount = true
+	case count < 1 || count > 1<<20:
+		return fmt.Errorf("attribute %q is %d, want 1 to %d", attrShardCount, count, 1<<20)
+	default:
+		b.State.Shards = int(count)
+	}
+	if b.TTL, _, err = intAttr(it, AttrTTL); err != nil {
+		return err
+	}
+	if c, ok := it[attrCascade].(*types.AttributeValueMemberBOOL); ok {
+		b.Cascade = c.Value
+	}
+	if p, ok := it[attrParentID].(*types.AttributeValueMemberS); ok {
+		b.Parent = p.Value
+	}
+	if err := b.decodeLimits(it); err != nil {
+		return err
+	}
+	return b.decodeRemainders(it[attrRemainders])
+}
+
+func (b *Bucket) decodeLimits(it Item) error {
+	for attr := range it {
+		name, ok := limitOfTokens(attr)
+		if !ok {
+			continue
+		}
+		sl, missing, err := decodeSlot(it, name)
+		if err != nil {
+			return err
+		}
+		if missing {
+			p := PartialLimit{Name: name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true}
+			_, p.HasUsed = it[attrLimit(name, fieldUsed)]
+			b.Partial = append(b.Partial, p)
+			continue
+		}
+		// Insertion sort: map order must not reach the state.
+		at := len(b.State.Slots)
+		b.State.Slots = append(b.State.Slots, sl)
+		for at > 0 && b.State.Slots[at-1].Name > sl.Name {
+			b.State.Slots[at] = b.State.Slots[at-1]
+			at--
+		}
+		b.State.Slots[at] = sl
+	}
+	return nil
+}
+
+// limitOfTokens returns the limit whose level the attribute holds.
+func limitOfTokens(attr string) (string, bool) {
+	const pre, suf = "b_", "_" + fieldTokens
+	if len(attr) <= len(pre)+len(suf) || !strings.HasPrefix(attr, pre) || !strings.HasSuffix(attr, suf) {
+		return "", false
+	}
+	return attr[len(pre) : len(attr)-len(suf)], true
+}
+
+func decodeSlot(it Item, name string) (sl bucket.Slot, missing bool, err error) {
+	sl.Name = name
+	for _, f := range []struct {
+		field string
+		to    *int64
+	}{
+		{fieldTokens, &sl.Tokens}, {fieldCapacity, &sl.Capacity}, {fieldAmount, &sl.Amount},
+		{fieldPeriod, &sl.Period}, {fieldUsed, &sl.Used},
+	} {
+		n, ok, err := intAttr(it, attrLimit(name, f.field))
+		if err != nil {
+			return sl, false, err
+		}
+		missing = missing || !ok
+		*f.to = n
+	}
+	if !missing && (sl.Capacity <= 0 || sl.Amount <= 0 || sl.Period <= 0) {
+		return sl, false, fmt.Errorf("limit %q has capacity %d, refill amount %d, period %d: all must be positive",
+			name, sl.Capacity, sl.Amount, sl.Period)
+	}
+	return sl, missing, nil
+}
+
+func (b *Bucket) decodeRemainders(v Value) error {
+	rr, ok := v.(*types.AttributeValueMemberM)
+	if !ok {
+		return nil
+	}
+	if rf, ok, err := intAttr(rr.Value, attrRF); err != nil || !ok || rf != b.State.RF || b.State.NoClock {
+		return err
+	}
+	rests, ok := rr.Value[remaindersOf].(*types.AttributeValueMemberM)
+	if !ok {
+		return nil
+	}
+	for i := range b.State.Slots {
+		sl := &b.State.Slots[i]
+		n, ok, err := intAttr(rests.Value, sl.Name)
+		if err != nil {
+			return err
+		}
+		if ok && n >= 0 && n < sl.Period {
+			sl.Rest = n
+		}
+	}
+	return nil
+}
+
+var errNotInteger = errors.New("not a whole number of 64 bits")
+
+// intAttr reads a whole number; ok is false when the attribute is absent.
+func intAttr(it Item, attr string) (n int64, ok bool, err error) {
+	v, ok := it[attr]
+	if !ok {
+		return 0, false, nil
+	}
+	num, isN := v.(*types.AttributeValueMemberN)
+	if !isN {
+		return 0, false, fmt.Errorf("attribute %q has type %T, want a number", attr, v)
+	}
+	n, err = strconv.ParseInt(num.Value, 10, 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("attribute %q is %q: %w", attr, num.Value, errNotInteger)
+	}
+	return n, true, nil
+}

@@ -1,0 +1,114 @@
+package table
+
+import (
+	"strconv"
+	"strings"
+)
+
+// TableNamespace is the reserved namespace id of records that belong to the
+// whole table: the namespace registry and the version record.
+const TableNamespace = "_"
+
+// DefaultResource is the pseudo-resource under which an entity's defaults for
+// all resources are stored. It is no valid resource name.
+const DefaultResource = "_default_"
+
+// Sort keys of the records that are one of a kind under their partition key.
+const (
+	skMeta          = "#META"
+	skConfig        = "#CONFIG"
+	skResources     = "#RESOURCES"
+	skEntityConfigs = "#ENTITY_CONFIG_RESOURCES"
+	skProvisioner   = "#PROVISIONER"
+	skVersion       = "#VERSION"
+)
+
+func pkEntity(ns, entity string) string     { return ns + "/ENTITY#" + entity }
+func pkResource(ns, resource string) string { return ns + "/RESOURCE#" + resource }
+func pkSystem(ns string) string             { return ns + "/SYSTEM#" }
+
+// BucketKey is the key of one shard of a bucket.
+func BucketKey(ns, entity, resource string, shard int) Key {
+	return Key{PK: ns + "/BUCKET#" + entity + "#" + resource + "#" + strconv.Itoa(shard), SK: SKBucketState}
+}
+
+// EntityKey is the key of an entity's metadata.
+func EntityKey(ns, entity string) Key { return Key{pkEntity(ns, entity), skMeta} }
+
+// EntityConfigKey is the key of an entity's limits for one resource, or with
+// [DefaultResource] for all resources without limits of their own.
+func EntityConfigKey(ns, entity, resource string) Key {
+	return Key{pkEntity(ns, entity), skConfig + "#" + resource}
+}
+
+// ResourceConfigKey is the key of a resource's default limits.
+func ResourceConfigKey(ns, resource string) Key { return Key{pkResource(ns, resource), skConfig} }
+
+// SystemConfigKey is the key of a namespace's default limits.
+func SystemConfigKey(ns string) Key { return Key{pkSystem(ns), skConfig} }
+
+// UsageKey is the key of a usage snapshot; start is the window's start in the
+// form that is unique to the kind of window (design D10).
+func UsageKey(ns, entity, resource, start string) Key {
+	return Key{pkEntity(ns, entity), "#USAGE#" + resource + "#" + start}
+}
+
+// AuditKey is the key of an audit event about subject.
+func AuditKey(ns, subject, eventID string) Key {
+	return Key{ns + "/AUDIT#" + subject, SKAuditPrefix + eventID}
+}
+
+// VersionKey is the key of the table's version record.
+func VersionKey() Key { return Key{pkSystem(TableNamespace), skVersion} }
+
+// NamespaceKey is the key of the record that maps a namespace name to its id.
+func NamespaceKey(name string) Key { return Key{pkSystem(TableNamespace), "#NAMESPACE#" + name} }
+
+// NamespaceIDKey is the key of the record that maps a namespace id to its name.
+func NamespaceIDKey(id string) Key { return Key{pkSystem(TableNamespace), "#NSID#" + id} }
+
+// ResourcesKey is the key of the registry of resources with default limits.
+func ResourcesKey(ns string) Key { return Key{pkSystem(ns), skResources} }
+
+// EntityConfigsKey is the key of the counts of entity configurations by resource.
+func EntityConfigsKey(ns string) Key { return Key{pkSystem(ns), skEntityConfigs} }
+
+// ProvisionerKey is the key of the declarative provisioner's state.
+func ProvisionerKey(ns string) Key { return Key{pkSystem(ns), skProvisioner} }
+
+// SplitPK divides a partition key into namespace id and the rest, at the first
+// slash.
+func SplitPK(pk string) (ns, rest string, ok bool) { return strings.Cut(pk, "/") }
+
+// ParseBucketPK divides the partition key of a bucket into its parts: the last
+// '#' precedes the shard, the first one after BUCKET# separates entity and
+// resource.
+func ParseBucketPK(pk string) (ns, entity, resource string, shard int, ok bool) {
+	ns, rest, ok := SplitPK(pk)
+	if !ok || ns == "" {
+		return "", "", "", 0, false
+	}
+	rest, ok = strings.CutPrefix(rest, "BUCKET#")
+	if !ok {
+		return "", "", "", 0, false
+	}
+	last := strings.LastIndexByte(rest, '#')
+	if last < 0 {
+		return "", "", "", 0, false
+	}
+	shard, err := strconv.Atoi(rest[last+1:])
+	if err != nil || shard < 0 || strconv.Itoa(shard) != rest[last+1:] {
+		return "", "", "", 0, false
+	}
+	entity, resource, ok = strings.Cut(rest[:last], "#")
+	if !ok || entity == "" || resource == "" {
+		return "", "", "", 0, false
+	}
+	return ns, entity, resource, shard, true
+}
+
+// gsi4 adds the keys under which every item of a namespace can be found.
+func gsi4(it Item, ns, sk string) Item {
+	it[AttrGSI4PK], it[AttrGSI4SK] = S(ns), S(sk)
+	return it
+}

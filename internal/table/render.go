@@ -1,0 +1,201 @@
+package table
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// names collects the aliases of one request. Every attribute name is aliased:
+// limit names may hold '-' and '.', and DynamoDB reserves hundreds of words.
+type names struct {
+	attrs  map[string]string // alias -> attribute
+	values Item
+	byAttr map[string]string // attribute -> alias
+}
+
+func newNames(size int) *names {
+	return &names{
+		attrs:  make(map[string]string, size),
+		byAttr: make(map[string]string, size),
+		values: make(Item, size),
+	}
+}
+
+func (n *names) name(attr string) string {
+	if a, ok := n.byAttr[attr]; ok {
+		return a
+	}
+	a := "#" + strconv.Itoa(len(n.attrs))
+	n.attrs[a], n.byAttr[attr] = attr, a
+	return a
+}
+
+func (n *names) value(v Value) string {
+	a := ":" + strconv.Itoa(len(n.values))
+	n.values[a] = v
+	return a
+}
+
+// done returns the maps as the API wants them: nil instead of empty.
+func (n *names) done() (map[string]string, Item) {
+	attrs, values := n.attrs, n.values
+	if len(attrs) == 0 {
+		attrs = nil
+	}
+	if len(values) == 0 {
+		values = nil
+	}
+	return attrs, values
+}
+
+func (n *names) condition(c Cond) *string {
+	if c == nil {
+		return nil
+	}
+	if s := c.render(n); s != "" {
+		return &s
+	}
+	return nil
+}
+
+func (u Update) expression(n *names) *string {
+	var b strings.Builder
+	list := func(verb string, count int, each func(i int)) {
+		if count == 0 {
+			return
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(verb)
+		for i := range count {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteByte(' ')
+			each(i)
+		}
+	}
+	list("SET", len(u.Set)+len(u.SetIfAbsent), func(i int) {
+		if i < len(u.Set) {
+			a := u.Set[i]
+			b.WriteString(n.name(a.Name) + " = " + n.value(a.Value))
+			return
+		}
+		a := u.SetIfAbsent[i-len(u.Set)]
+		alias := n.name(a.Name)
+		b.WriteString(alias + " = if_not_exists(" + alias + ", " + n.value(a.Value) + ")")
+	})
+	pair := func(list []Attr) func(int) {
+		return func(i int) { b.WriteString(n.name(list[i].Name) + " " + n.value(list[i].Value)) }
+	}
+	list("ADD", len(u.Add), pair(u.Add))
+	list("DELETE", len(u.Del), pair(u.Del))
+	list("REMOVE", len(u.Remove), func(i int) { b.WriteString(n.name(u.Remove[i])) })
+	if b.Len() == 0 {
+		return nil
+	}
+	s := b.String()
+	return &s
+}
+
+func (u Update) aliases() *names {
+	return newNames(len(u.Set) + len(u.SetIfAbsent) + 2*len(u.Add) + 4)
+}
+
+// Input renders the update for the named table. It asks for the whole item
+// back: as it is after the write, or as it was if the condition fails.
+func (u Update) Input(tableName string) *dynamodb.UpdateItemInput {
+	n := u.aliases()
+	in := &dynamodb.UpdateItemInput{
+		TableName:                           &tableName,
+		Key:                                 u.Key.Item(),
+		UpdateExpression:                    u.expression(n),
+		ConditionExpression:                 n.condition(u.If),
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	in.ExpressionAttributeNames, in.ExpressionAttributeValues = n.done()
+	return in
+}
+
+// Input renders the put for the named table.
+func (p Put) Input(tableName string) *dynamodb.PutItemInput {
+	n := newNames(4)
+	in := &dynamodb.PutItemInput{
+		TableName:                           &tableName,
+		Item:                                p.Item,
+		ConditionExpression:                 n.condition(p.If),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	in.ExpressionAttributeNames, in.ExpressionAttributeValues = n.done()
+	return in
+}
+
+// Input renders the delete for the named table.
+func (d Delete) Input(tableName string) *dynamodb.DeleteItemInput {
+	n := newNames(4)
+	in := &dynamodb.DeleteItemInput{
+		TableName:                           &tableName,
+		Key:                                 d.Key.Item(),
+		ConditionExpression:                 n.condition(d.If),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	in.ExpressionAttributeNames, in.ExpressionAttributeValues = n.done()
+	return in
+}
+
+// TransactInput renders writes as one transaction. token makes sending the same
+// transaction again within ten minutes harmless (AWS API reference,
+// TransactWriteItems); it must not be empty and at most 36 characters.
+func TransactInput(tableName, token string, writes []Write) *dynamodb.TransactWriteItemsInput {
+	in := &dynamodb.TransactWriteItemsInput{ClientRequestToken: aws.String(token)}
+	for _, w := range writes {
+		in.TransactItems = append(in.TransactItems, transactItem(tableName, w))
+	}
+	return in
+}
+
+func transactItem(tableName string, w Write) types.TransactWriteItem {
+	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
+	switch w := w.(type) {
+	case Update:
+		n := w.aliases()
+		u := &types.Update{
+			TableName: &tableName, Key: w.Key.Item(),
+			UpdateExpression: w.expression(n), ConditionExpression: n.condition(w.If),
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}
+		u.ExpressionAttributeNames, u.ExpressionAttributeValues = n.done()
+		return types.TransactWriteItem{Update: u}
+	case Put:
+		n := newNames(4)
+		p := &types.Put{
+			TableName: &tableName, Item: w.Item, ConditionExpression: n.condition(w.If),
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}
+		p.ExpressionAttributeNames, p.ExpressionAttributeValues = n.done()
+		return types.TransactWriteItem{Put: p}
+	case Delete:
+		n := newNames(4)
+		d := &types.Delete{
+			TableName: &tableName, Key: w.Key.Item(), ConditionExpression: n.condition(w.If),
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}
+		d.ExpressionAttributeNames, d.ExpressionAttributeValues = n.done()
+		return types.TransactWriteItem{Delete: d}
+	case Check:
+		n := newNames(4)
+		c := &types.ConditionCheck{
+			TableName: &tableName, Key: w.Key.Item(), ConditionExpression: n.condition(w.If),
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}
+		c.ExpressionAttributeNames, c.ExpressionAttributeValues = n.done()
+		return types.TransactWriteItem{ConditionCheck: c}
+	}
+	panic("bug: unknown kind of write")
+}

@@ -1,0 +1,195 @@
+package table
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Write is one conditional write of one item: an [Update], [Put], [Delete] or
+// [Check].
+type Write interface {
+	// Target returns the key of the item.
+	Target() Key
+	// Apply returns the item as it is after the write (nil when it is gone)
+	// and whether the condition held; when it did not, after is before. It
+	// never modifies before. An error means that DynamoDB would refuse the
+	// write as invalid whatever is stored.
+	Apply(before Item) (after Item, held bool, err error)
+}
+
+// Attr is an attribute name with a value.
+type Attr struct {
+	Name  string
+	Value Value
+}
+
+// Update changes attributes of an item, creating it if there is none and the
+// condition allows that. An attribute may be named by one action only.
+type Update struct {
+	Key         Key
+	Set         []Attr   // attribute = value
+	SetIfAbsent []Attr   // attribute = value unless it exists
+	Add         []Attr   // number: attribute += value (absent counts as 0); string set: union
+	Del         []Attr   // string set: difference
+	Remove      []string // attribute is removed
+	If          Cond     // nil: always
+}
+
+// Put replaces a whole item, key included.
+type Put struct {
+	Item Item
+	If   Cond
+}
+
+// Delete removes an item; removing an absent one succeeds unless If objects.
+type Delete struct {
+	Key Key
+	If  Cond
+}
+
+// Check writes nothing; in a transaction it stops the others if If fails.
+type Check struct {
+	Key Key
+	If  Cond
+}
+
+// Target implements [Write].
+func (u Update) Target() Key { return u.Key }
+
+// Target implements [Write].
+func (p Put) Target() Key { return KeyOf(p.Item) }
+
+// Target implements [Write].
+func (d Delete) Target() Key { return d.Key }
+
+// Target implements [Write].
+func (c Check) Target() Key { return c.Key }
+
+func holds(c Cond, it Item) bool { return c == nil || c.Holds(it) }
+
+// Apply implements [Write].
+func (u Update) Apply(before Item) (Item, bool, error) {
+	if !holds(u.If, before) {
+		return before, false, nil
+	}
+	after := maps.Clone(before)
+	if after == nil {
+		after = u.Key.Item()
+	}
+	seen := map[string]bool{AttrPK: true, AttrSK: true}
+	once := func(attr string) error {
+		if seen[attr] {
+			return fmt.Errorf("attribute %q is named by two actions or is part of the key", attr)
+		}
+		seen[attr] = true
+		return nil
+	}
+	for _, a := range u.Set {
+		if err := once(a.Name); err != nil {
+			return before, false, err
+		}
+		after[a.Name] = a.Value
+	}
+	for _, a := range u.SetIfAbsent {
+		if err := once(a.Name); err != nil {
+			return before, false, err
+		}
+		if _, ok := after[a.Name]; !ok {
+			after[a.Name] = a.Value
+		}
+	}
+	for _, a := range u.Add {
+		if err := once(a.Name); err != nil {
+			return before, false, err
+		}
+		v, err := added(after[a.Name], a)
+		if err != nil {
+			return before, false, err
+		}
+		after[a.Name] = v
+	}
+	for _, a := range u.Del {
+		if err := once(a.Name); err != nil {
+			return before, false, err
+		}
+		if err := deleteFromSet(after, a); err != nil {
+			return before, false, err
+		}
+	}
+	for _, a := range u.Remove {
+		if err := once(a); err != nil {
+			return before, false, err
+		}
+		delete(after, a)
+	}
+	return after, true, nil
+}
+
+func added(old Value, a Attr) (Value, error) {
+	switch v := a.Value.(type) {
+	case *types.AttributeValueMemberN:
+		if old == nil {
+			return v, nil
+		}
+		s, ok := sum(old, v)
+		if !ok {
+			return nil, fmt.Errorf("attribute %q is no number, ADD needs one", a.Name)
+		}
+		return s, nil
+	case *types.AttributeValueMemberSS:
+		have, ok := old.(*types.AttributeValueMemberSS)
+		if old != nil && !ok {
+			return nil, fmt.Errorf("attribute %q is no string set, ADD needs one", a.Name)
+		}
+		all := slices.Clone(v.Value)
+		if have != nil {
+			all = append(all, have.Value...)
+		}
+		slices.Sort(all)
+		return SS(slices.Compact(all)...), nil
+	}
+	return nil, fmt.Errorf("attribute %q: ADD takes a number or a string set", a.Name)
+}
+
+func deleteFromSet(it Item, a Attr) error {
+	del, ok := a.Value.(*types.AttributeValueMemberSS)
+	if !ok {
+		return fmt.Errorf("attribute %q: DELETE takes a string set", a.Name)
+	}
+	have, ok := it[a.Name].(*types.AttributeValueMemberSS)
+	if !ok {
+		return nil
+	}
+	left := slices.DeleteFunc(slices.Clone(have.Value), func(s string) bool { return slices.Contains(del.Value, s) })
+	if len(left) == 0 {
+		delete(it, a.Name)
+		return nil
+	}
+	it[a.Name] = SS(left...)
+	return nil
+}
+
+// Apply implements [Write].
+func (p Put) Apply(before Item) (Item, bool, error) {
+	if k := p.Target(); k.PK == "" || k.SK == "" {
+		return before, false, fmt.Errorf("item without key: PK %q, SK %q", k.PK, k.SK)
+	}
+	if !holds(p.If, before) {
+		return before, false, nil
+	}
+	return maps.Clone(p.Item), true, nil
+}
+
+// Apply implements [Write].
+func (d Delete) Apply(before Item) (Item, bool, error) {
+	if !holds(d.If, before) {
+		return before, false, nil
+	}
+	return nil, true, nil
+}
+
+// Apply implements [Write].
+func (c Check) Apply(before Item) (Item, bool, error) { return before, holds(c.If, before), nil }
