@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What both event source mappings share.
+const (
+	// A batch is given up, with its payload, well before the stream forgets
+	// it after 24 hours; an outage of six hours loses nothing.
+	maximumRecordAgeS = 6 * 60 * 60
+	// A record that keeps failing blocks the records of its stream shard
+	// behind it, so the age is not the only bound. Bisecting is not counted.
+	maximumRetryAttempts = 30
+	batchingWindowS      = 1
+)
+
+// newAggregatorMapping feeds every write of a bucket to the aggregator, the
+// first one included: an INSERT already carries consumption.
+//
+// A batch of 1,000 is what one partition of the table can write in a second;
+// the more changes a batch holds, the fewer writes usage costs per change.
+// Therefore also one batch at a time per stream shard.
+func newAggregatorMapping(scope constructs.Construct, t awsdynamodb.Table, fn awslambda.Function, failed awss3.Bucket) awslambda.CfnEventSourceMapping {
+	return newMapping(scope, "AggregatorMapping", t, fn, failed, 1000, pattern{
+		"eventName": []any{"INSERT", "MODIFY"},
+		"dynamodb":  pattern{"NewImage": pattern{table.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
+	})
+}
+
+// newArchiverMapping feeds the audit events that DynamoDB's time to live
+// removed to the archiver. A removal by anybody else has no user identity.
+func newArchiverMapping(scope constructs.Construct, t awsdynamodb.Table, fn awslambda.Function, failed awss3.Bucket) awslambda.CfnEventSourceMapping {
+	return newMapping(scope, "ArchiverMapping", t, fn, failed, 100, pattern{
+		"eventName": []any{"REMOVE"},
+		"userIdentity": pattern{
+			"type":        []any{"Service"},
+			"principalId": []any{"dynamodb.amazonaws.com"},
+		},
+		"dynamodb": pattern{"Keys": pattern{table.AttrSK: pattern{"S": []any{pattern{"prefix": table.SKAuditPrefix}}}}},
+	})
+}
+
+// pattern is one level of an event filter. Lambda drops whatever does not
+// match without a trace, so filters are tested against real stream records.
+type pattern map[string]any
+
+// newMapping declares an event source mapping on the table's stream.
+//
+// It starts at the oldest record: whatever was written between the creation
+// of the table and of the mapping is seen, and a mapping that has to be created
+// again reads up to a day twice, which changes nothing, because both functions
+// know what they have counted or archived.
+func newMapping(scope constructs.Construct, id string, t awsdynamodb.Table, fn awslambda.Function, failed awss3.Bucket, batchSize int, filter pattern) awslambda.CfnEventSourceMapping {
+	return awslambda.NewCfnEventSourceMapping(scope, jsii.String(id), &awslambda.CfnEventSourceMappingProps{
+		EventSourceArn:   t.TableStreamArn(),
+		FunctionName:     fn.FunctionArn(),
+		StartingPosition: jsii.String("TRIM_HORIZON"),
+		FilterCriteria: &awslambda.CfnEventSourceMapping_FilterCriteriaProperty{
+			Filters: []any{&awslambda.CfnEventSourceMapping_FilterProperty{Pattern: jsii.String(filter.json())}},
+		},
+		BatchSize:                      jsii.Number(batchSize),
+		MaximumBatchingWindowInSeconds: jsii.Number(batchingWindowS),
+		ParallelizationFactor:          jsii.Number(1),
+		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
+		BisectBatchOnFunctionError:     jsii.Bool(true),
+		MaximumRecordAgeInSeconds:      jsii.Number(maximumRecordAgeS),
+		MaximumRetryAttempts:           jsii.Number(maximumRetryAttempts),
+		DestinationConfig: &awslambda.CfnEventSourceMapping_DestinationConfigProperty{
+			OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: failed.BucketArn()},
+		},
+		MetricsConfig: &awslambda.CfnEventSourceMapping_MetricsConfigProperty{
+			Metrics: jsii.Strings("EventCount"), // for the alarm on given-up records
+		},
+	})
+}
+
+// json renders the pattern with its keys in order.
+func (p pattern) json() string {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(fmt.Sprintf("bug: filter pattern %v: %v", map[string]any(p), err))
+	}
+	return string(b)
+}
