@@ -1,0 +1,216 @@
+package table
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Refill is the write shape that moves the clock: it credits every limit of the
+// item, wcu included, brings wanted limits in force, takes the costs, and
+// renews the lifetime. It depends on the image it was planned from: on its
+// refill instant, its shard count, and on levels where the credit would
+// otherwise come out wrong.
+type Refill struct {
+	Image Bucket
+	Want  []bucket.Limit // limits to bring in force; nil: those stored
+	Costs []Cost         // nil: nothing is taken and no level is looked at
+	Now   int64
+	Life  Lifetime
+}
+
+// Refilled is a planned refill.
+type Refilled struct {
+	Verdict bucket.Verdict // whether the refilled levels cover the costs
+	Short   string         // the limit that takes longest, empty when granted
+	Hot     bool           // wcu cannot pay this write even after its refill
+	Before  bucket.State   // refilled and with the wanted limits, nothing taken
+	After   bucket.State   // with the costs taken
+	Credit  bool           // some level gains by it
+	Update  Update         // to be written only if the verdict is granted
+}
+
+// Plan works the refill out. It is pure; now is r.Now, but the refill instant
+// always moves forward by at least a millisecond, so that whoever planned from
+// the same image loses.
+func (r Refill) Plan() Refilled {
+	image := r.Image.mended(r.Want, r.Now)
+	now := r.Now
+	if !image.NoClock && now <= image.RF && image.RF-now < bucket.MaxSkew {
+		now = image.RF + 1
+	}
+	credited := image.At(now)
+	want := r.Want
+	if image.Index(bucket.WCU) < 0 {
+		want = append(slices.Clone(want), bucket.WCULimit())
+	}
+	before, _ := credited.Adopt(want)
+
+	out := Refilled{Before: before}
+	out.Verdict = before.Decide(needsBySlot(before, r.Costs), now)
+	if out.Verdict.Slot >= 0 {
+		out.Short = before.Slots[out.Verdict.Slot].Name
+	}
+	if out.Verdict.Granted {
+		out.Verdict.At = r.Now
+	}
+	wcu := before.Slots[before.Index(bucket.WCU)]
+	out.Hot = wcu.Tokens < bucket.WCUPerWrite
+	out.After = before.Take(costsBySlot(before, r.Costs, r.Costs != nil))
+	p := refillPlan{r: r, stored: image, credited: credited, after: out.After}
+	out.Update = p.update(now)
+	out.Credit = p.credit
+	return out
+}
+
+// mended returns the state with wanted limits that are stored in part filled
+// in: what is there is kept, and no level rises above its capacity by mending.
+func (b Bucket) mended(want []bucket.Limit, now int64) bucket.State {
+	s := b.State
+	for _, p := range b.Partial {
+		limits := want
+		if p.Name == bucket.WCU {
+			limits = []bucket.Limit{bucket.WCULimit()}
+		}
+		for _, l := range limits {
+			if l.Name != p.Name || s.Index(p.Name) >= 0 {
+				continue
+			}
+			fresh, _ := s.Adopt([]bucket.Limit{l})
+			i := fresh.Index(l.Name)
+			fresh.Slots[i].Tokens = min(p.Tokens, fresh.Slots[i].Tokens)
+			fresh.Slots[i].Used = p.Used
+			s = fresh
+		}
+	}
+	return s
+}
+
+type refillPlan struct {
+	r        Refill
+	stored   bucket.State // as the image, partial limits filled in
+	credited bucket.State // refilled
+	after    bucket.State // limits changed, costs taken
+	credit   bool
+	u        Update
+	cond     []Cond
+}
+
+func (p *refillPlan) update(now int64) Update {
+	image := p.r.Image
+	p.u.Key = image.Key()
+	p.u.Set = append(p.u.Set, Attr{attrRF, N(p.after.RF)})
+	if image.State.NoClock {
+		p.cond = append(p.cond, Exists(AttrPK), Absent(attrRF))
+	} else {
+		p.cond = append(p.cond, Compare(attrRF, Eq, N(image.State.RF)))
+	}
+	if image.NoShardCount {
+		p.u.Set = append(p.u.Set, Attr{attrShardCount, N(1)})
+		p.cond = append(p.cond, Absent(attrShardCount))
+	} else {
+		p.cond = append(p.cond, Compare(attrShardCount, Eq, N(int64(image.State.Shards))))
+	}
+	for i := range p.after.Slots {
+		p.slot(i)
+	}
+	if rr := remainders(p.after); rr != nil {
+		p.u.Set = append(p.u.Set, Attr{attrRemainders, rr})
+	} else {
+		p.u.Remove = append(p.u.Remove, attrRemainders)
+	}
+	p.lifetime(now)
+	p.u.If = All(p.cond...)
+	return p.u
+}
+
+// slot adds what happens to slot i of the state after.
+func (p *refillPlan) slot(i int) {
+	after := p.after.Slots[i]
+	tk := attrLimit(after.Name, fieldTokens)
+	j := p.stored.Index(after.Name)
+	if j < 0 { // new to the item; tc may have outlived it
+		p.u.Set = append(p.u.Set, Attr{tk, N(after.Tokens)})
+		p.u.Add = append(p.u.Add, Attr{attrLimit(after.Name, fieldUsed), N(after.Used)})
+		p.parameters(after)
+		p.cond = append(p.cond, Absent(tk))
+		p.credit = true
+		return
+	}
+	stored, credited := p.stored.Slots[j], p.credited.Slots[j]
+	partial := p.r.Image.State.Index(after.Name) < 0
+	if partial {
+		for _, q := range p.r.Image.Partial {
+			if q.Name == after.Name {
+				stored.Tokens, stored.Used = q.Tokens, q.Used
+			}
+		}
+	}
+	changed := partial || stored.Limit != after.Limit
+	if d := after.Tokens - stored.Tokens; d != 0 {
+		p.u.Add = append(p.u.Add, Attr{tk, N(d)})
+	}
+	if d := after.Used - stored.Used; d != 0 || partial {
+		p.u.Add = append(p.u.Add, Attr{attrLimit(after.Name, fieldUsed), N(d)})
+	}
+	if changed {
+		p.parameters(after)
+	}
+	credit := credited.Tokens - p.stored.Slots[j].Tokens
+	if credit > 0 {
+		p.credit = true
+	}
+	p.level(tk, stored, changed, credit, p.stored.Rate(j).Capacity)
+}
+
+// level adds the condition under which the planned change of a level is right
+// although others may have spent since the image.
+//
+// A credit that the capacity did not cut is right for any lower level too. One
+// that was cut, or a level that a lowered capacity cuts, is right for the level
+// seen only: had somebody spent in between, more was due, and crediting the cut
+// amount while moving the clock would lose it. The meter wcu need not be exact.
+func (p *refillPlan) level(tk string, stored bucket.Slot, changed bool, credit, capacity int64) {
+	full := bucket.AddSat(stored.Tokens, credit) >= capacity
+	if stored.Name != bucket.WCU && (changed || full) {
+		p.cond = append(p.cond, Compare(tk, Eq, N(stored.Tokens)))
+		return
+	}
+	lo, wanted := int64(0), false
+	for _, c := range p.r.Costs {
+		if c.Limit == stored.Name {
+			lo, wanted = c.Milli-credit, true
+		}
+	}
+	hi := capacity - credit
+	switch {
+	case wanted && credit > 0:
+		p.cond = append(p.cond, Between(tk, N(lo), N(hi)))
+	case wanted:
+		p.cond = append(p.cond, Compare(tk, Ge, N(lo)))
+	case credit > 0:
+		p.cond = append(p.cond, Compare(tk, Le, N(hi)))
+	}
+}
+
+func (p *refillPlan) parameters(sl bucket.Slot) {
+	p.u.Set = append(p.u.Set,
+		Attr{attrLimit(sl.Name, fieldCapacity), N(sl.Capacity)},
+		Attr{attrLimit(sl.Name, fieldAmount), N(sl.Amount)},
+		Attr{attrLimit(sl.Name, fieldPeriod), N(sl.Period)})
+}
+
+func (p *refillPlan) lifetime(now int64) {
+	life := p.r.Life
+	if p.after.Shards > 1 {
+		life = NeverExpires // a split bucket has siblings that rely on it
+	}
+	fresh := freshTTL(p.after, now)
+	switch {
+	case life == Expires && fresh > 0,
+		life == KeepLifetime && p.r.Image.TTL > 0 && fresh > p.r.Image.TTL:
+		p.u.Set = append(p.u.Set, Attr{AttrTTL, N(fresh)})
+	case life == NeverExpires && p.r.Image.TTL != 0:
+		p.u.Remove = append(p.u.Remove, AttrTTL)
+	}
+}

@@ -1,0 +1,172 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Cost is what a write takes from one limit, in millitokens. Public costs are
+// whole tokens, so it is a multiple of 1000.
+type Cost struct {
+	Limit string
+	Milli int64
+}
+
+// Lifetime tells what a write does to the bucket's expiry.
+type Lifetime int
+
+const (
+	// KeepLifetime leaves a bucket without ttl alone and extends one that is
+	// there when it would end too early.
+	KeepLifetime Lifetime = iota
+	// Expires sets the ttl anew.
+	Expires
+	// NeverExpires removes the ttl.
+	NeverExpires
+)
+
+const (
+	// ttlMultiplier times the longest fill time is how long an idle bucket
+	// lives (the Python client's default).
+	ttlMultiplier = 7
+	// ttlFloor is how much longer than its fill time, in seconds, a bucket
+	// lives at least, so that fast limits are not rewritten all the time.
+	ttlFloor = 60
+	// ttlMargin is how many seconds before its expiry a bucket must be full.
+	// It covers clocks that disagree.
+	ttlMargin = 5
+)
+
+// SafeTTL returns the least ttl, in epoch seconds, with which an item may be
+// spent from at now without touching the ttl: an item that is then left alone
+// is full again before it can be deleted, so that a deleted bucket and a full
+// bucket are the same thing.
+func SafeTTL(limits []bucket.Limit, now int64) int64 {
+	longest := int64(0)
+	for _, l := range limits {
+		longest = max(longest, bucket.Wait(0, 0, bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}, l.Capacity))
+	}
+	return ceilSeconds(bucket.AddSat(now, longest)) + ttlMargin
+}
+
+func ceilSeconds(ms int64) int64 { return (ms-1)/1000 + 1 }
+
+// freshTTL returns the ttl to give a bucket in state s at now.
+func freshTTL(s bucket.State, now int64) int64 {
+	limits := make([]bucket.Limit, 0, len(s.Slots))
+	for _, sl := range s.Slots {
+		if sl.Name != bucket.WCU {
+			limits = append(limits, sl.Limit)
+		}
+	}
+	full := s.FullAt(now)
+	if full == bucket.Never || full > 1<<53 {
+		return 0
+	}
+	return max(now/1000+bucket.TTLSeconds(limits, ttlMultiplier), ceilSeconds(full)+ttlFloor)
+}
+
+// Spend is the write shape that touches no clock: it takes the costs if every
+// level covers its cost (a cost of zero still requires that there is no debt)
+// and the partition's write meter has a write left. costs names every limit in
+// force. The bucket must live at least until safeTTL (see [SafeTTL]). match,
+// when not nil, requires these limits to be stored as they are: a caller that
+// has not seen the item must not spend under limits that have changed.
+func Spend(key Key, costs []Cost, safeTTL int64, match []bucket.Limit) Update {
+	u := Update{Key: key}
+	cond := make([]Cond, 0, len(costs)+3*len(match)+2)
+	for _, c := range costs {
+		tk := attrLimit(c.Limit, fieldTokens)
+		cond = append(cond, Compare(tk, Ge, N(c.Milli)))
+		if c.Milli != 0 {
+			u.Add = append(u.Add, Attr{tk, N(-c.Milli)}, Attr{attrLimit(c.Limit, fieldUsed), N(c.Milli)})
+		}
+	}
+	cond = append(cond, Compare(attrLimit(bucket.WCU, fieldTokens), Ge, N(bucket.WCUPerWrite)))
+	u.Add = appendWCU(u.Add)
+	for _, l := range match {
+		cond = append(cond,
+			Compare(attrLimit(l.Name, fieldCapacity), Eq, N(l.Capacity)),
+			Compare(attrLimit(l.Name, fieldAmount), Eq, N(l.Amount)),
+			Compare(attrLimit(l.Name, fieldPeriod), Eq, N(l.Period)))
+	}
+	cond = append(cond, Any(Absent(AttrTTL), Compare(AttrTTL, Gt, N(safeTTL))))
+	u.If = All(cond...)
+	return u
+}
+
+func appendWCU(add []Attr) []Attr {
+	return append(add,
+		Attr{attrLimit(bucket.WCU, fieldTokens), N(-bucket.WCUPerWrite)},
+		Attr{attrLimit(bucket.WCU, fieldUsed), N(bucket.WCUPerWrite)})
+}
+
+// Adjust settles costs on one item: positive takes more (into debt if need be),
+// negative gives back. It never creates an item, so a bucket that has expired
+// meanwhile stays what it is: full.
+func Adjust(key Key, costs []Cost) Update {
+	u := Update{Key: key}
+	cond := []Cond{Exists(AttrPK)}
+	for _, c := range costs {
+		if c.Milli == 0 {
+			continue
+		}
+		tk := attrLimit(c.Limit, fieldTokens)
+		cond = append(cond, Exists(tk))
+		u.Add = append(u.Add, Attr{tk, N(-c.Milli)}, Attr{attrLimit(c.Limit, fieldUsed), N(c.Milli)})
+	}
+	u.Add = appendWCU(u.Add)
+	u.If = All(cond...)
+	return u
+}
+
+// NewBucket describes a bucket about to be created.
+type NewBucket struct {
+	Namespace, Entity, Resource string
+	Cascade                     bool
+	Parent                      string
+	Limits                      []bucket.Limit
+	Costs                       []Cost
+	Life                        Lifetime
+	Now                         int64
+}
+
+// Create stores a full bucket, less the costs, if there is none.
+func Create(n NewBucket) (Put, Bucket) {
+	b := Bucket{Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent}
+	b.State = bucket.New(n.Limits, 0, 1, n.Now)
+	b.State = b.State.Take(costsBySlot(b.State, n.Costs, true))
+	if n.Life == Expires {
+		b.TTL = freshTTL(b.State, n.Now)
+	}
+	return Put{Item: b.Item(), If: Absent(AttrPK)}, b
+}
+
+// costsBySlot spreads costs over the slots of a state; slots without a cost get
+// zero. With a write to pay for, wcu is charged.
+func costsBySlot(s bucket.State, costs []Cost, write bool) []int64 {
+	out := make([]int64, len(s.Slots))
+	for _, c := range costs {
+		if i := s.Index(c.Limit); i >= 0 {
+			out[i] = c.Milli
+		}
+	}
+	if i := s.Index(bucket.WCU); i >= 0 && write {
+		out[i] = bucket.WCUPerWrite
+	}
+	return out
+}
+
+// needsBySlot is costsBySlot for a decision: only the limits with a cost are
+// looked at (a cost of zero included), everything else is -1.
+func needsBySlot(s bucket.State, costs []Cost) []int64 {
+	out := make([]int64, len(s.Slots))
+	for i := range out {
+		out[i] = -1
+	}
+	for _, c := range costs {
+		if i := s.Index(c.Limit); i >= 0 {
+			out[i] = c.Milli
+		}
+	}
+	return out
+}

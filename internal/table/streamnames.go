@@ -1,0 +1,23 @@
+package table
+
+// Names that the stream decoder matches byte by byte instead of building items:
+// attributes of bucket items and the parts of a limit's attribute name, which is
+// LimitPrefix + limit + "_" + field.
+const (
+	AttrRF         = attrRF
+	AttrShardCount = attrShardCount
+	AttrCascade    = attrCascade
+	AttrParentID   = attrParentID
+	AttrRemainders = attrRemainders
+
+	// RemaindersRF and RemaindersOf are the entries of the remainder map.
+	RemaindersRF = attrRF
+	RemaindersOf = remaindersOf
+
+	LimitPrefix   = "b_"
+	FieldTokens   = fieldTokens
+	FieldCapacity = fieldCapacity
+	FieldAmount   = fieldAmount
+	FieldPeriod   = fieldPeriod
+	FieldUsed     = fieldUsed
+)
