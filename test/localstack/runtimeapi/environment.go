@@ -1,0 +1,282 @@
+package runtimeapi
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/internal/proc"
+)
+
+// environment is one execution environment: an API server and at most one
+// process. Only the holder (taken from the pool) calls invoke and warm.
+type environment struct {
+	host   *Host
+	index  int
+	api    string // host:port
+	server *http.Server
+
+	mu     sync.Mutex
+	run    *run // nil before the first start and after close
+	closed bool
+}
+
+// run is one process and the invocation it works on.
+type run struct {
+	proc    *proc.Proc
+	begin   time.Time
+	deliver chan *invocation // unbuffered: received by a pending next call
+	polled  chan struct{}    // closed at the first next
+	once    sync.Once
+	initErr chan Result // what init/error said, capacity 1
+
+	mu      sync.Mutex
+	current *invocation
+}
+
+type invocation struct {
+	id       string
+	payload  []byte
+	deadline time.Time
+	fault    Fault
+	answer   chan Result // capacity 1
+}
+
+func newEnvironment(h *Host, index int) (*environment, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("runtime API: %w", err)
+	}
+	e := &environment{host: h, index: index, api: l.Addr().String()}
+	e.server = &http.Server{Handler: e.handler()}
+	go e.server.Serve(l)
+	return e, nil
+}
+
+// start replaces an ended process. It fails only when the binary cannot be
+// executed or the host is closed.
+func (e *environment) start() (*run, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, ErrClosed
+	}
+	cfg := e.host.cfg
+	cmd := exec.Command(cfg.Binary)
+	cmd.Dir = filepath.Dir(cfg.Binary)
+	cmd.Env = proc.Env(append([]string{
+		"AWS_LAMBDA_RUNTIME_API=" + e.api,
+		"AWS_LAMBDA_FUNCTION_NAME=" + cfg.Name,
+		"AWS_LAMBDA_FUNCTION_VERSION=$LATEST",
+		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=" + strconv.Itoa(cfg.MemoryMB),
+		"AWS_LAMBDA_INITIALIZATION_TYPE=on-demand",
+		"AWS_LAMBDA_LOG_GROUP_NAME=/aws/lambda/" + cfg.Name,
+		"AWS_LAMBDA_LOG_STREAM_NAME=local-" + strconv.Itoa(e.index),
+		"LAMBDA_TASK_ROOT=" + cmd.Dir,
+		"_HANDLER=bootstrap",
+		"TZ=:UTC",
+	}, cfg.Env...)...)
+	cmd.Stdout, cmd.Stderr = writer(e.host.write), writer(e.host.write)
+	r := &run{begin: time.Now(), deliver: make(chan *invocation), polled: make(chan struct{}), initErr: make(chan Result, 1)}
+	p, err := proc.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	r.proc = p
+	e.run = r
+	e.host.count(func(s *Stats) { s.Starts++ })
+	return r, nil
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// ready returns a process that is waiting for work or about to, and a failure
+// when a fresh one ends, or reports an error, before its first next.
+func (e *environment) ready(ctx context.Context, requestID string) (*run, *Result, error) {
+	r := e.live()
+	if r == nil {
+		var err error
+		if r, err = e.start(); err != nil {
+			return nil, nil, err
+		}
+	}
+	timer := time.NewTimer(e.host.cfg.InitTimeout)
+	defer timer.Stop()
+	var failed Result
+	select {
+	case <-r.polled:
+		return r, nil, nil
+	case failed = <-r.initErr:
+		failed.RequestID = requestID
+	case <-r.proc.Done():
+		failed = e.exited(r, requestID)
+		select {
+		case said := <-r.initErr:
+			failed = said
+		default:
+		}
+	case <-timer.C:
+		failed = failure(requestID, "Sandbox.Timedout", fmt.Sprintf("init took longer than %v", e.host.cfg.InitTimeout))
+	case <-ctx.Done():
+		r.proc.Kill()
+		return nil, nil, ctx.Err()
+	}
+	r.proc.Kill()
+	e.host.count(func(s *Stats) { s.Crashes++ })
+	return nil, &failed, nil
+}
+
+func (e *environment) live() *run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.run == nil {
+		return nil
+	}
+	select {
+	case <-e.run.proc.Done():
+		return nil
+	default:
+		return e.run
+	}
+}
+
+func (e *environment) warm(ctx context.Context) *Result {
+	_, failed, err := e.ready(ctx, newRequestID())
+	if err != nil {
+		r := failure("", "Init", err.Error())
+		return &r
+	}
+	return failed
+}
+
+func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error) {
+	inv := &invocation{id: newRequestID(), payload: payload, fault: e.host.nextFault(payload), answer: make(chan Result, 1)}
+	result, err := e.perform(ctx, inv)
+	if err == nil && result.FunctionError != "" {
+		e.host.count(func(s *Stats) { s.Errors++ })
+	}
+	return result, err
+}
+
+func (e *environment) perform(ctx context.Context, inv *invocation) (Result, error) {
+	if err := pause(ctx, inv.fault.Delay); err != nil {
+		return Result{}, err
+	}
+	for {
+		r, failed, err := e.ready(ctx, inv.id)
+		if err != nil {
+			return Result{}, err
+		}
+		if failed != nil {
+			return *failed, nil
+		}
+		// A process that answered with an error may be on its way out; then it
+		// never asks for the next invocation and is replaced.
+		inv.deadline = time.Now().Add(e.host.cfg.Timeout)
+		select {
+		case r.deliver <- inv:
+			return e.await(ctx, r, inv)
+		case <-r.proc.Done():
+		case <-ctx.Done():
+			return Result{}, ctx.Err()
+		}
+	}
+}
+
+func (e *environment) await(ctx context.Context, r *run, inv *invocation) (Result, error) {
+	begin := time.Now()
+	timeout := time.NewTimer(time.Until(inv.deadline))
+	defer timeout.Stop()
+	var kill <-chan time.Time
+	if inv.fault.KillAfter > 0 {
+		timer := time.NewTimer(inv.fault.KillAfter)
+		defer timer.Stop()
+		kill = timer.C
+	}
+	for {
+		var result Result
+		select {
+		case result = <-inv.answer:
+		case <-kill:
+			r.proc.Kill()
+			continue
+		case <-r.proc.Done():
+			select {
+			case result = <-inv.answer:
+			default:
+				e.host.count(func(s *Stats) { s.Crashes++ })
+				result = e.exited(r, inv.id)
+			}
+		case <-timeout.C:
+			r.proc.Kill()
+			e.host.count(func(s *Stats) { s.Timeouts++ })
+			result = failure(inv.id, "Sandbox.Timedout", fmt.Sprintf("Task timed out after %.2f seconds", e.host.cfg.Timeout.Seconds()))
+		case <-ctx.Done():
+			r.proc.Kill()
+			return Result{}, ctx.Err()
+		}
+		result.Duration = time.Since(begin)
+		r.setCurrent(nil)
+		return result, nil
+	}
+}
+
+func (e *environment) exited(r *run, id string) Result {
+	message := "Runtime exited without providing a reason"
+	if err := r.proc.Err(); err != nil {
+		message = "Runtime exited with error: " + err.Error()
+	}
+	return failure(id, "Runtime.ExitError", message)
+}
+
+func (e *environment) killIfBusy() bool {
+	r := e.live()
+	if r == nil || r.getCurrent() == nil {
+		return false
+	}
+	r.proc.Kill()
+	return true
+}
+
+func (e *environment) close() {
+	e.mu.Lock()
+	e.closed = true
+	r := e.run
+	e.mu.Unlock()
+	if r != nil {
+		r.proc.Kill()
+	}
+	e.server.Close()
+}
+
+func (r *run) setCurrent(inv *invocation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current = inv
+}
+
+func (r *run) getCurrent() *invocation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

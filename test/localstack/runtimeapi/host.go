@@ -1,0 +1,232 @@
+// Package runtimeapi runs built Lambda binaries behind a server that speaks
+// the Lambda Runtime API, the way the service does: one invocation at a time
+// per execution environment, a new process after a crash or a timeout.
+package runtimeapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Config says what to run. Binary is required; every other zero value is a default.
+type Config struct {
+	Binary       string        // the built bootstrap
+	Env          []string      // KEY=value, added to the Lambda variables; nothing else is inherited but PATH, HOME and the like
+	Environments int           // execution environments, that is, concurrent invocations; 0 is 1
+	Timeout      time.Duration // of one invocation; 0 is 60 s
+	InitTimeout  time.Duration // from exec to the first next; 0 is 10 s
+	Name         string        // function name; "" is "function"
+	MemoryMB     int           // told to the function, not enforced; 0 is 256
+	Logs         io.Writer     // gets a copy of what the processes write; nil is none. Writes are serialized.
+
+	// Inject is asked before each invocation, which are counted from 1 over
+	// all environments, and may be called concurrently. Nil injects nothing.
+	Inject func(invocation int, payload []byte) Fault
+}
+
+// Fault is trouble for one invocation. The zero value is none.
+type Fault struct {
+	Delay          time.Duration // the invocation reaches the function that much later
+	KillAfter      time.Duration // the process is killed that long after the invocation reached it, unless it has answered
+	KillAtResponse bool          // the process is killed when it answers, and the answer is lost: all is done, nobody knows
+}
+
+// Result is what a caller of the function gets.
+type Result struct {
+	RequestID     string
+	Payload       []byte        // the response, or the error document when FunctionError is set
+	FunctionError string        // "" after a response, else "Unhandled"
+	ErrorType     string        // for example Runtime.ExitError, Sandbox.Timedout, or the function's own
+	Duration      time.Duration // from delivery to the answer
+}
+
+// Stats counts what happened since Start.
+type Stats struct {
+	Invocations int
+	Errors      int             // invocations that ended with a function error
+	Starts      int             // processes started
+	Crashes     int             // processes that ended by themselves or were killed by a fault, during an invocation or in init
+	Timeouts    int             // invocations that took too long
+	Init        []time.Duration // of each start that came to its first next: from exec to that call
+}
+
+// Host runs one function. It is safe for concurrent use.
+type Host struct {
+	cfg  Config
+	pool chan *environment
+	all  []*environment
+
+	mu    sync.Mutex
+	stats Stats
+	logs  []byte
+}
+
+// maxPayload is Lambda's limit for a synchronous request and response.
+const maxPayload = 6 << 20
+
+// keptLogs bounds what Logs returns.
+const keptLogs = 4 << 20
+
+// ErrClosed is returned by Invoke after Close.
+var ErrClosed = errors.New("runtimeapi: host is closed")
+
+// Start checks that the binary exists and opens the API servers on free ports
+// of 127.0.0.1. Processes start with the first invocation, or with Warm.
+func Start(cfg Config) (*Host, error) {
+	if info, err := os.Stat(cfg.Binary); err != nil {
+		return nil, fmt.Errorf("function binary %q: %w (run `make build-local`)", cfg.Binary, err)
+	} else if info.IsDir() || info.Mode()&0o111 == 0 {
+		return nil, fmt.Errorf("function binary %q is not executable", cfg.Binary)
+	}
+	cfg.Environments = max(cfg.Environments, 1)
+	if cfg.Timeout == 0 {
+		cfg.Timeout = time.Minute
+	}
+	if cfg.InitTimeout == 0 {
+		cfg.InitTimeout = 10 * time.Second
+	}
+	if cfg.Name == "" {
+		cfg.Name = "function"
+	}
+	if cfg.MemoryMB == 0 {
+		cfg.MemoryMB = 256
+	}
+	h := &Host{cfg: cfg, pool: make(chan *environment, cfg.Environments)}
+	for i := range cfg.Environments {
+		env, err := newEnvironment(h, i)
+		if err != nil {
+			h.Close()
+			return nil, err
+		}
+		h.all = append(h.all, env)
+		h.pool <- env
+	}
+	return h, nil
+}
+
+// Close kills all processes and closes the servers. Invocations under way end
+// with a function error, later ones with ErrClosed. It may be called again.
+func (h *Host) Close() {
+	for _, env := range h.all {
+		env.close()
+	}
+}
+
+// Invoke runs the function once, waiting for a free environment. A function
+// that fails, crashes or times out is a Result with FunctionError set; the
+// error is for ctx, a payload above 6 MB and a closed host. When ctx ends in
+// the middle, the process is killed.
+func (h *Host) Invoke(ctx context.Context, payload []byte) (Result, error) {
+	if len(payload) > maxPayload {
+		return Result{}, fmt.Errorf("payload of %d bytes, at most %d are accepted", len(payload), maxPayload)
+	}
+	select {
+	case <-ctx.Done():
+		return Result{}, ctx.Err()
+	case env := <-h.pool:
+		defer func() { h.pool <- env }()
+		return env.invoke(ctx, payload)
+	}
+}
+
+// Warm starts every environment that has no process and waits for their first
+// next. It returns the first init failure.
+func (h *Host) Warm(ctx context.Context) error {
+	held := make([]*environment, 0, len(h.all))
+	defer func() {
+		for _, env := range held {
+			h.pool <- env
+		}
+	}()
+	for range h.all {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case env := <-h.pool:
+			held = append(held, env)
+		}
+	}
+	for _, env := range held {
+		if failed := env.warm(ctx); failed != nil {
+			return fmt.Errorf("init: %s: %s", failed.ErrorType, failed.Payload)
+		}
+	}
+	return nil
+}
+
+// KillBusy kills the processes that are working on an invocation right now and
+// returns how many those were. Their invocations end with Runtime.ExitError.
+func (h *Host) KillBusy() int {
+	killed := 0
+	for _, env := range h.all {
+		if env.killIfBusy() {
+			killed++
+		}
+	}
+	return killed
+}
+
+// Stats returns a copy of the counters.
+func (h *Host) Stats() Stats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stats
+	s.Init = append([]time.Duration(nil), s.Init...)
+	return s
+}
+
+// Logs returns what the processes have written to stdout and stderr, at most
+// the last 4 MB of it.
+func (h *Host) Logs() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.logs)
+}
+
+// Write collects process output; it is for the environments.
+func (h *Host) write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.logs = append(h.logs, p...)
+	if over := len(h.logs) - keptLogs; over > keptLogs/4 {
+		h.logs = append([]byte(nil), h.logs[over:]...)
+	}
+	if h.cfg.Logs != nil {
+		return h.cfg.Logs.Write(p)
+	}
+	return len(p), nil
+}
+
+func (h *Host) count(change func(*Stats)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(&h.stats)
+}
+
+func (h *Host) nextFault(payload []byte) Fault {
+	var n int
+	h.count(func(s *Stats) { s.Invocations++; n = s.Invocations })
+	if h.cfg.Inject == nil {
+		return Fault{}
+	}
+	return h.cfg.Inject(n, payload)
+}
+
+// failure is the result of an invocation that the function did not answer.
+func failure(requestID, errorType, message string) Result {
+	doc, _ := json.Marshal(map[string]string{"errorType": errorType, "errorMessage": "RequestId: " + requestID + " Error: " + message})
+	return Result{RequestID: requestID, Payload: doc, FunctionError: "Unhandled", ErrorType: errorType}
+}
+
+func newRequestID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
