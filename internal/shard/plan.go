@@ -1,0 +1,209 @@
+// Package shard plans how the shards of a bucket are doubled, and how the count
+// of shard 0, which is the truth, is propagated to the others (design D5).
+//
+// A [Plan] is pure: Next names one step as writes, the caller performs it and
+// tells the plan what came of it. Every step is conditional and may be repeated
+// by anybody at any time; a plan that is abandoned half-way leaves shares that
+// add up.
+package shard
+
+import (
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Kind names what a step does.
+type Kind string
+
+// The kinds of steps.
+const (
+	Probe   Kind = "probe"   // ask a shard for its image, by a condition that fails
+	Split   Kind = "split"   // hand half to the sibling, in a transaction of two
+	Recount Kind = "recount" // the sibling exists already: only the count changes
+	Open    Kind = "open"    // open a missing shard empty, in a transaction of two
+)
+
+// Step is one call: a single write, or a transaction when there are several.
+type Step struct {
+	Kind   Kind
+	Shard  int
+	Writes []table.Write
+}
+
+// Transaction tells whether the writes go out as one transaction.
+func (s Step) Transaction() bool { return len(s.Writes) > 1 }
+
+// String returns the step for logs and tests.
+func (s Step) String() string { return fmt.Sprintf("%s %d", s.Kind, s.Shard) }
+
+// maxRefusals is how often one shard may turn out different from its image
+// before the plan gives up on it; somebody else is at work there.
+const maxRefusals = 8
+
+// Plan brings shards of one bucket to a count.
+type Plan struct {
+	zero     table.Bucket // image of shard 0, the pattern for missing shards
+	target   int
+	last     int // the last shard to look at
+	known    map[int]table.Bucket
+	absent   map[int]bool
+	recount  map[int]bool
+	refusals map[int]int
+	gaveUp   []int
+}
+
+// Double returns the plan that splits shard 0 only, from the count of its image
+// to twice that. The stream then tells the aggregator to go on.
+func Double(zero table.Bucket) *Plan {
+	p := newPlan(zero, 2*max(zero.State.Shards, 1))
+	return p
+}
+
+// Follow returns the plan that splits one shard other than 0 until it has the
+// count that shard 0 has.
+func Follow(b table.Bucket, count int) *Plan {
+	p := newPlan(b, count)
+	p.last = b.State.Shard
+	return p
+}
+
+// Propagate returns the plan that brings every shard to the count of the image
+// of shard 0. Images of other shards, from the same batch say, save a step each.
+func Propagate(zero table.Bucket, others ...table.Bucket) *Plan {
+	p := newPlan(zero, zero.State.Shards)
+	p.last = p.target - 1
+	for _, b := range others {
+		p.known[b.State.Shard] = b
+	}
+	return p
+}
+
+func newPlan(b table.Bucket, target int) *Plan {
+	return &Plan{
+		zero: b, target: target, known: map[int]table.Bucket{b.State.Shard: b},
+		absent: map[int]bool{}, recount: map[int]bool{}, refusals: map[int]int{},
+	}
+}
+
+// Next returns the next step, or false when there is nothing left to do.
+// Parents come before the shards that are split from them.
+func (p *Plan) Next(now int64) (Step, bool) {
+	first := 0
+	if p.zero.State.Shard != 0 {
+		first = p.zero.State.Shard
+	}
+	for k := first; k <= p.last; k++ {
+		if step, ok := p.step(k, now); ok {
+			return step, true
+		}
+	}
+	return Step{}, false
+}
+
+func (p *Plan) step(k int, now int64) (Step, bool) {
+	if p.refusals[k] >= maxRefusals {
+		return Step{}, false
+	}
+	b, known := p.known[k]
+	switch {
+	case p.absent[k]:
+		return Step{Open, k, table.OpenEmpty(p.zero, k, p.target, now)}, true
+	case !known:
+		key := table.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
+		return Step{Probe, k, []table.Write{table.Probe(key, p.target)}}, true
+	case max(b.State.Shards, 1) >= p.target:
+		return Step{}, false
+	case p.recount[k]:
+		return Step{Recount, k, []table.Write{table.Recount(b)}}, true
+	}
+	return Step{Split, k, table.Split(b)}, true
+}
+
+// Applied tells the plan that a step was carried out. item is what a single
+// write returned; it may be nil.
+func (p *Plan) Applied(s Step, item table.Item) {
+	delete(p.recount, s.Shard)
+	switch s.Kind {
+	case Probe, Recount:
+		p.see(s.Shard, item)
+	case Open:
+		delete(p.absent, s.Shard)
+		opened := p.zero
+		opened.State.Shard, opened.State.Shards = s.Shard, p.target
+		p.known[s.Shard] = opened
+	case Split:
+		b := p.known[s.Shard]
+		keep, moved := b.State.Split()
+		sibling := b
+		b.State, sibling.State = keep, moved
+		b.TTL, sibling.TTL = 0, 0
+		p.known[s.Shard], p.known[sibling.State.Shard] = b, sibling
+	}
+}
+
+// Refused tells the plan that a step's condition did not hold. items are the
+// images that came back, one per write, nil where there was no item or no
+// refusal; refused says which conditions failed.
+func (p *Plan) Refused(s Step, refused []bool, items []table.Item) {
+	p.refusals[s.Shard]++
+	if p.refusals[s.Shard] == maxRefusals {
+		p.gaveUp = append(p.gaveUp, s.Shard)
+	}
+	at := func(i int) (bool, table.Item) {
+		if i < len(refused) && i < len(items) {
+			return refused[i], items[i]
+		}
+		return false, nil
+	}
+	own, item := at(0)
+	switch s.Kind {
+	case Open:
+		if own {
+			delete(p.absent, s.Shard)
+			p.see(s.Shard, item)
+			return
+		}
+		p.refusals[s.Shard] = maxRefusals // shard 0 has moved on: a newer plan will see to it
+	case Split:
+		if own {
+			p.see(s.Shard, item)
+			return
+		}
+		if other, _ := at(1); other {
+			p.recount[s.Shard] = true
+		}
+	default:
+		p.see(s.Shard, item)
+	}
+}
+
+// see takes in the image of a shard as it came back from the table.
+func (p *Plan) see(k int, item table.Item) {
+	if item == nil {
+		delete(p.known, k)
+		p.absent[k] = k != 0
+		if k == 0 {
+			p.refusals[k] = maxRefusals // the bucket is gone
+		}
+		return
+	}
+	b, err := table.DecodeBucket(item)
+	if err != nil || b.State.Shard != k {
+		p.refusals[k] = maxRefusals
+		p.gaveUp = append(p.gaveUp, k)
+		return
+	}
+	p.known[k] = b
+	delete(p.absent, k)
+}
+
+// GaveUp returns the shards the plan left alone because they kept changing or
+// could not be read.
+func (p *Plan) GaveUp() []int { return p.gaveUp }
+
+// Image returns the last known image of a shard.
+func (p *Plan) Image(k int) (table.Bucket, bool) {
+	b, ok := p.known[k]
+	return b, ok
+}

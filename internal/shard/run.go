@@ -1,0 +1,84 @@
+package shard
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+const (
+	attempts = 5
+	pause    = 5 * time.Millisecond
+)
+
+// Run performs the steps of a plan one after the other until nothing is left, a
+// call fails, or ctx is done. It returns the number of calls that changed
+// something. Whatever it did not do can be done by anybody later. now is asked
+// before each step.
+func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps int, err error) {
+	for {
+		step, ok := p.Next(now())
+		if !ok {
+			return steps, nil
+		}
+		if err := run(ctx, s, p, step); err != nil {
+			return steps, err
+		}
+		if step.Kind != Probe {
+			steps++
+		}
+	}
+}
+
+// run performs one step and tells the plan its outcome. A transaction whose
+// answer was lost is sent again with the same token; a single write is not, but
+// looking at the item again is harmless because every step is conditional.
+func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
+	var item table.Item
+	token := newToken()
+	lost := 0
+	err := store.Retry(ctx, attempts, pause, func() error {
+		var err error
+		for {
+			if step.Transaction() {
+				err = s.Transact(ctx, token, step.Writes)
+			} else {
+				item, err = s.Write(ctx, step.Writes[0])
+			}
+			if store.KindOf(err) != store.Unknown || lost >= attempts || ctx.Err() != nil {
+				return err
+			}
+			lost++
+		}
+	})
+	if err == nil {
+		p.Applied(step, item)
+		return nil
+	}
+	if r, ok := errors.AsType[*store.Refused](err); ok {
+		p.Refused(step, []bool{true}, []table.Item{r.Old})
+		return nil
+	}
+	if c, ok := errors.AsType[*store.Canceled](err); ok {
+		refused := make([]bool, len(c.Reasons))
+		items := make([]table.Item, len(c.Reasons))
+		for i, r := range c.Reasons {
+			refused[i], items[i] = r.Refused, r.Old
+		}
+		p.Refused(step, refused, items)
+		return nil
+	}
+	return err
+}
+
+// newToken returns a fresh client request token of 32 hexadecimal digits.
+func newToken() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

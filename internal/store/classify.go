@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+func unsent(op string, err error) error { return &Failure{Kind: Unavailable, Op: op, Err: err} }
+
+// classify turns an SDK error into what is known: by type or error code, never
+// by text. Whatever is not known to have been refused is Unknown.
+func classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		return &Refused{Old: e.Item}
+	}
+	if e, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		return canceled(op, e)
+	}
+	return &Failure{Kind: kind(err), Op: op, Err: err}
+}
+
+func kind(err error) Kind {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		switch code := api.ErrorCode(); {
+		case slices.Contains(throttles, code):
+			return Throttled
+		case code == "TransactionConflictException", code == "TransactionInProgressException":
+			return Conflict
+		case code == "InternalServerError", code == "InternalFailure", code == "ServiceUnavailable":
+			return Unknown
+		}
+		if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.HTTPStatusCode() >= 500 {
+			return Unknown
+		}
+		if api.ErrorFault() == smithy.FaultServer {
+			return Unknown
+		}
+		return Unavailable // refused before anything was written: access, validation, no table
+	}
+	if _, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		return Unknown // an answer that nobody can read
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return Unavailable // no connection, so nothing was sent
+	}
+	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
+		return Unknown // sending, or waiting for the answer, was cut short
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return Unknown
+	}
+	if _, ok := errors.AsType[*smithy.OperationError](err); ok {
+		return Unavailable // the SDK gave up before sending: credentials, endpoint, serialization
+	}
+	return Unknown
+}
+
+// throttles are the error codes with which DynamoDB slows a caller down; the
+// request was not carried out (developer guide, "Error handling").
+var throttles = []string{
+	"ProvisionedThroughputExceededException", "ThrottlingException", "Throttling",
+	"RequestLimitExceeded", "LimitExceededException", "TooManyRequestsException",
+}
+
+// canceled reads the reasons of a canceled transaction. A refused condition
+// outranks a conflict: the refusal stays true, the conflict may not.
+func canceled(op string, e *types.TransactionCanceledException) error {
+	c := &Canceled{Reasons: make([]Reason, len(e.CancellationReasons))}
+	refused, failure := false, Kind(0)
+	for i, r := range e.CancellationReasons {
+		switch code := deref(r.Code); code {
+		case "", "None":
+		case "ConditionalCheckFailed":
+			refused = true
+			c.Reasons[i] = Reason{Refused: true, Old: r.Item}
+		case "TransactionConflict":
+			failure = max(failure, Conflict)
+		case "ProvisionedThroughputExceeded", "ThrottlingError":
+			failure = max(failure, Throttled)
+		default:
+			failure = max(failure, Unavailable)
+		}
+	}
+	if refused {
+		return c
+	}
+	if failure == 0 {
+		failure = Unavailable
+	}
+	return &Failure{Kind: failure, Op: op, Err: e}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

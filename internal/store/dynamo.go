@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// API is the part of the DynamoDB client in use.
+type API interface {
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+}
+
+// Dynamo is the [Store] on a DynamoDB table.
+type Dynamo struct {
+	api   API
+	table string
+}
+
+// NewDynamo returns the store of the named table.
+func NewDynamo(api API, tableName string) *Dynamo { return &Dynamo{api: api, table: tableName} }
+
+// once turns the SDK's retries off: it would send an update again that may have
+// been applied (ADD is not idempotent).
+func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+// Write implements [Store].
+func (d *Dynamo) Write(ctx context.Context, w table.Write) (table.Item, error) {
+	switch w := w.(type) {
+	case table.Update:
+		if err := ctx.Err(); err != nil {
+			return nil, unsent("UpdateItem", err)
+		}
+		out, err := d.api.UpdateItem(ctx, w.Input(d.table), once)
+		if err != nil {
+			return nil, classify("UpdateItem", err)
+		}
+		return out.Attributes, nil
+	case table.Put:
+		if err := ctx.Err(); err != nil {
+			return nil, unsent("PutItem", err)
+		}
+		if _, err := d.api.PutItem(ctx, w.Input(d.table), once); err != nil {
+			return nil, classify("PutItem", err)
+		}
+		return maps.Clone(w.Item), nil
+	case table.Delete:
+		if err := ctx.Err(); err != nil {
+			return nil, unsent("DeleteItem", err)
+		}
+		if _, err := d.api.DeleteItem(ctx, w.Input(d.table), once); err != nil {
+			return nil, classify("DeleteItem", err)
+		}
+		return nil, nil
+	}
+	return nil, unsent("Write", fmt.Errorf("%T stands in transactions only", w))
+}
+
+// Transact implements [Store].
+func (d *Dynamo) Transact(ctx context.Context, token string, writes []table.Write) error {
+	if err := ctx.Err(); err != nil {
+		return unsent("TransactWriteItems", err)
+	}
+	_, err := d.api.TransactWriteItems(ctx, table.TransactInput(d.table, token, writes), once)
+	return classify("TransactWriteItems", err)
+}
+
+const readAttempts = 8
+
+// Read implements [Store]. What DynamoDB leaves unprocessed is asked for again,
+// with growing pauses, eight times at most.
+func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...table.Key) ([]table.Item, error) {
+	unique := make([]table.Item, 0, len(keys))
+	index := make(map[table.Key][]int, len(keys))
+	for i, k := range keys {
+		if index[k] == nil {
+			unique = append(unique, k.Item())
+		}
+		index[k] = append(index[k], i)
+	}
+	items := make([]table.Item, len(keys))
+	ask := map[string]types.KeysAndAttributes{d.table: {Keys: unique, ConsistentRead: &consistent}}
+	for try := 0; ; try++ {
+		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask})
+		if err != nil {
+			return nil, &Failure{Kind: Unavailable, Op: "BatchGetItem", Err: err}
+		}
+		for _, list := range slices.Collect(maps.Values(out.Responses)) {
+			for _, it := range list {
+				for _, i := range index[table.KeyOf(it)] {
+					items[i] = it
+				}
+			}
+		}
+		ask = out.UnprocessedKeys
+		if len(ask) == 0 {
+			return items, nil
+		}
+		if try+1 == readAttempts {
+			return nil, &Failure{Kind: Unavailable, Op: "BatchGetItem", Err: errUnprocessed}
+		}
+		if err := Sleep(ctx, Jitter(try, 20*time.Millisecond, time.Second)); err != nil {
+			return nil, unsent("BatchGetItem", err)
+		}
+	}
+}
+
+var errUnprocessed = errors.New("keys are still unprocessed after all attempts")

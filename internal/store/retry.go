@@ -1,0 +1,48 @@
+package store
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Retry calls f until it succeeds, fails with anything but Throttled or
+// Conflict (which both mean that nothing was written), ctx is done, or attempts
+// are used up. Pauses grow from base and are jittered over their whole length.
+// The last error is returned.
+func Retry(ctx context.Context, attempts int, base time.Duration, f func() error) error {
+	for try := 0; ; try++ {
+		err := f()
+		if k := KindOf(err); (k != Throttled && k != Conflict) || try+1 >= attempts {
+			return err
+		}
+		if Sleep(ctx, Jitter(try, base, 64*base)) != nil {
+			return err
+		}
+	}
+}
+
+// Jitter returns a random pause before attempt try+1: uniform between zero and
+// base doubled try times, at most most ("full jitter").
+func Jitter(try int, base, most time.Duration) time.Duration {
+	d := most
+	if try < 20 && base<<try < most {
+		d = base << try
+	}
+	return time.Duration(rand.Int64N(int64(d) + 1))
+}
+
+// Sleep waits for d or until ctx is done, and then returns its error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
