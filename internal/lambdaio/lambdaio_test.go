@@ -82,6 +82,11 @@ func TestWithMarginEndsBeforeTheDeadline(t *testing.T) {
 	if got, _ := ctx.Deadline(); !got.Equal(deadline.Add(-time.Minute)) {
 		t.Errorf("deadline %v, want one minute before %v", got, deadline)
 	}
+	tight, cancel := WithMargin(parent, 2*time.Hour)
+	defer cancel()
+	if err := tight.Err(); err != nil {
+		t.Errorf("a margin longer than the time left leaves no time to work: %v", err)
+	}
 	free, cancel := WithMargin(context.Background(), time.Minute)
 	defer cancel()
 	if got, ok := free.Deadline(); ok {

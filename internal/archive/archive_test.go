@@ -1,0 +1,151 @@
+package archive
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output in testdata")
+
+// TestScripts runs testdata/*.txt. A file is a list of cases separated by a line
+// "===="; a case is comment lines, the Records of a payload, a line "----", and
+// what becomes of them.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts found: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScript(t, file) })
+	}
+}
+
+func runScript(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, c := range strings.Split(string(text), "====\n") {
+		input, want, ok := strings.Cut(c, "----\n")
+		if !ok {
+			t.Fatalf("case without ----: %s", c)
+		}
+		records := input
+		for strings.HasPrefix(records, "#") {
+			_, records, _ = strings.Cut(records, "\n")
+		}
+		got := describe(t, []byte(`{"Records":`+records+`}`))
+		if got != want && !*update {
+			t.Errorf("%s\ngot\n%s\nwant\n%s", input, got, want)
+		}
+		out = append(out, input+"----\n"+got)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(strings.Join(out, "====\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func describe(t *testing.T, payload []byte) string {
+	t.Helper()
+	b, err := Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s strings.Builder
+	fmt.Fprintf(&s, "records=%d events=%d malformed=%d skipped=%d\n", b.Records, len(b.Events), len(b.Malformed), b.Skipped)
+	for _, o := range b.Objects() {
+		fmt.Fprintf(&s, "%s seq=%q\n", o.Key, o.Sequence)
+		line := gunzip(t, o.Body)
+		if o.Malformed != "" {
+			var kept struct {
+				Reason string
+				Record json.RawMessage
+			}
+			if err := json.Unmarshal(line, &kept); err != nil || kept.Reason != o.Malformed {
+				t.Errorf("%s: kept with reason %q, %v, want %q", o.Key, kept.Reason, err, o.Malformed)
+			}
+			fmt.Fprintf(&s, "  %s\n", o.Malformed)
+			continue
+		}
+		fmt.Fprintf(&s, "  %s", line)
+	}
+	return s.String()
+}
+
+func gunzip(t *testing.T, body []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.ModTime.IsZero() || r.Name != "" {
+		t.Errorf("gzip header says when (%v) or what (%q)", r.ModTime, r.Name)
+	}
+	return line
+}
+
+func TestPayloadThatIsNoStreamPayload(t *testing.T) {
+	for _, payload := range []string{"", "null", "{}", "[]", "7", `{"Records":null}`, `{"Records":{}}`, `{"Records":[}`, `{"Records":[]} x`} {
+		if b, err := Decode([]byte(payload)); err == nil {
+			t.Errorf("Decode(%q) = %+v, want an error", payload, b)
+		}
+	}
+}
+
+// The payload of a malformed record is kept to the last byte that matters.
+func TestMalformedKeepsItsPayload(t *testing.T) {
+	const record = `{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},` +
+		`"dynamodb":{"SequenceNumber":"7","OldImage":{"SK":{"S":"#AUDIT#<1>"},"big":{"N":"1e400"},"x":{"odd":[1.50]}}}}`
+	b, err := Decode([]byte(`{"Records":[` + record + `]}`))
+	if err != nil || len(b.Malformed) != 1 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	line := gunzip(t, b.Objects()[0].Body)
+	if !bytes.HasSuffix(line, []byte(`,"sequence_number":"7","record":`+record+"}\n")) {
+		t.Errorf("kept as %s", line)
+	}
+}
+
+func TestLayoutOfAPayloadDoesNotMatter(t *testing.T) {
+	text, err := os.ReadFile("testdata/malformed.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range strings.Split(string(text), "====\n") {
+		input, _, _ := strings.Cut(c, "----\n")
+		_, records, _ := strings.Cut(input, "\n")
+		payload := []byte(`{"Records":` + records + `}`)
+		var narrow, wide bytes.Buffer
+		if json.Compact(&narrow, payload) != nil || json.Indent(&wide, payload, "", "  ") != nil {
+			t.Fatal("script is not JSON")
+		}
+		a, b := mustDecode(t, narrow.Bytes()).Objects(), mustDecode(t, wide.Bytes()).Objects()
+		if fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Errorf("objects differ with the layout of\n%s", input)
+		}
+	}
+}
+
+func mustDecode(t *testing.T, payload []byte) Batch {
+	t.Helper()
+	b, err := Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

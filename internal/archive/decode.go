@@ -1,0 +1,305 @@
+package archive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// The identity that DynamoDB's time-to-live process signs its deletes with.
+const (
+	ttlIdentityType      = "Service"
+	ttlIdentityPrincipal = "dynamodb.amazonaws.com"
+)
+
+const auditPKPart = "AUDIT#" // between the namespace's slash and the subject
+
+// Decode reads the payload that Lambda delivers for a DynamoDB stream and picks
+// the expired audit events: records of a REMOVE by DynamoDB's time-to-live
+// service whose sort key starts with #AUDIT#. Deletes by anybody else and
+// records of other items are skipped. A record that is or might be an expired
+// audit event and cannot be read is set aside with the reason, and never stops
+// the others.
+//
+// It returns an error only when the payload as a whole is not a stream payload.
+// It never panics, whatever the payload.
+func Decode(payload []byte) (Batch, error) {
+	var envelope struct {
+		Records *[]json.RawMessage `json:"Records"`
+	}
+	if err := json.Unmarshal(payload, &envelope); err != nil {
+		return Batch{}, fmt.Errorf("stream payload: %w", err)
+	}
+	if envelope.Records == nil {
+		return Batch{}, errors.New(`stream payload: no "Records"`)
+	}
+	b := Batch{Records: len(*envelope.Records)}
+	for i, raw := range *envelope.Records {
+		b.add(i, raw)
+	}
+	return b, nil
+}
+
+// record is a stream record as far as it decides what becomes of it.
+type record struct {
+	EventName    string `json:"eventName"`
+	UserIdentity struct {
+		Type        string `json:"type"`
+		PrincipalID string `json:"principalId"`
+	} `json:"userIdentity"`
+	Dynamodb struct {
+		Created        json.RawMessage `json:"ApproximateCreationDateTime"`
+		SequenceNumber string          `json:"SequenceNumber"`
+		Keys           json.RawMessage `json:"Keys"`
+		OldImage       json.RawMessage `json:"OldImage"`
+	} `json:"dynamodb"`
+}
+
+func (b *Batch) add(position int, raw json.RawMessage) {
+	var r record
+	err := json.Unmarshal(raw, &r) // after a wrong type, the other fields are still read
+	created := r.createdMs()
+	if created > 0 && (b.OldestMs == 0 || created < b.OldestMs) {
+		b.OldestMs = created
+	}
+	if err != nil {
+		err = wrongType("record", err)
+	}
+	mine := false
+	if err == nil {
+		mine, err = r.expiredAuditEvent()
+	}
+	var e Event
+	if err == nil && mine {
+		e, err = r.event()
+	}
+	switch {
+	case err != nil:
+		m := Malformed{Reason: err.Error(), Record: raw, Sequence: r.Dynamodb.SequenceNumber, position: position}
+		if created > 0 {
+			m.Day = dayOf(time.UnixMilli(created))
+		}
+		b.Malformed = append(b.Malformed, m)
+	case mine:
+		e.position = position
+		b.Events = append(b.Events, e)
+	default:
+		b.Skipped++
+	}
+}
+
+// createdMs is the creation time in epoch milliseconds, or 0 when the record
+// has none that can be believed. The stream states it in seconds.
+func (r *record) createdMs() int64 {
+	s, err := strconv.ParseFloat(string(r.Dynamodb.Created), 64)
+	const year10000 = 253402300800
+	if err != nil || !(s >= 1 && s < year10000) {
+		return 0
+	}
+	return int64(math.Floor(s * 1000))
+}
+
+// expiredAuditEvent decides whether the record belongs into the archive.
+func (r *record) expiredAuditEvent() (bool, error) {
+	switch r.EventName {
+	case "REMOVE":
+	case "INSERT", "MODIFY":
+		return false, nil
+	default:
+		return false, fmt.Errorf("eventName %q is none of INSERT, MODIFY, REMOVE", r.EventName)
+	}
+	if r.UserIdentity.Type != ttlIdentityType || r.UserIdentity.PrincipalID != ttlIdentityPrincipal {
+		return false, nil // deleted by a client, not by expiry
+	}
+	key := r.Dynamodb.OldImage
+	if absent(key) {
+		key = r.Dynamodb.Keys
+	}
+	if absent(key) {
+		return false, errors.New("expired item has neither OldImage nor Keys")
+	}
+	var sk struct {
+		SK *value `json:"SK"`
+	}
+	if err := json.Unmarshal(key, &sk); err != nil {
+		return false, wrongType("expired item", err)
+	}
+	if sk.SK == nil || sk.SK.S == nil {
+		return false, errors.New("sort key: SK is not a string")
+	}
+	if !strings.HasPrefix(*sk.SK.S, table.SKAuditPrefix) {
+		return false, nil // another kind of item expired
+	}
+	if absent(r.Dynamodb.OldImage) {
+		return false, errors.New("expired audit event without OldImage: the stream's view type must include old images")
+	}
+	return true, nil
+}
+
+func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// event reads the item that expired.
+func (r *record) event() (Event, error) {
+	var image map[string]value
+	if err := json.Unmarshal(r.Dynamodb.OldImage, &image); err != nil {
+		return Event{}, wrongType("OldImage", err)
+	}
+	f := fields{image: image}
+	e := Event{
+		pk:        f.required(table.AttrPK),
+		sk:        f.required(table.AttrSK),
+		Action:    f.required("action"),
+		Timestamp: f.optional("timestamp"),
+		Principal: f.optional("principal"),
+		Resource:  f.optional("resource"),
+		Details:   f.any("details"),
+		TTL:       f.any(table.AttrTTL),
+		Sequence:  r.Dynamodb.SequenceNumber,
+	}
+	id, entity := f.optional("event_id"), f.optional("entity_id")
+	f.drop(table.AttrGSI4PK, table.AttrGSI4SK) // where the item stood, not what it said
+	e.Other = f.rest()
+	if f.err != nil {
+		return Event{}, f.err
+	}
+	namespace, rest, ok := strings.Cut(e.pk, "/")
+	subject, audit := strings.CutPrefix(rest, auditPKPart)
+	if !ok || !audit || namespace == "" || subject == "" {
+		return Event{}, fmt.Errorf("partition key %q is not {namespace}/%s{subject}", clip(e.pk), auditPKPart)
+	}
+	e.NamespaceID = namespace
+	e.EventID = strings.TrimPrefix(e.sk, table.SKAuditPrefix)
+	if id != nil {
+		e.EventID = *id
+	}
+	if e.EventID == "" {
+		return Event{}, fmt.Errorf("sort key %q and event_id name no event", clip(e.sk))
+	}
+	e.EntityID = subject
+	if entity != nil && *entity != subject {
+		e.EntityID, e.Subject = *entity, subject
+	}
+	return e, e.file(r.createdMs())
+}
+
+// file decides the day the event is filed under.
+func (e *Event) file(createdMs int64) error {
+	if e.Timestamp != nil {
+		if t, err := time.Parse(time.RFC3339, *e.Timestamp); err == nil && t.UTC().Year() >= 1 && t.UTC().Year() <= 9999 {
+			e.Day = dayOf(t)
+			return nil
+		}
+	}
+	if createdMs == 0 {
+		return errors.New("neither timestamp nor ApproximateCreationDateTime is a valid instant")
+	}
+	e.Day, e.DayFromRecord = dayOf(time.UnixMilli(createdMs)), true
+	return nil
+}
+
+// fields takes attributes out of an image and keeps the first problem.
+type fields struct {
+	image map[string]value
+	err   error
+}
+
+func (f *fields) take(name string) (value, bool) {
+	v, ok := f.image[name]
+	delete(f.image, name)
+	return v, ok
+}
+
+func (f *fields) fail(name string, err error) {
+	if f.err == nil {
+		f.err = fmt.Errorf("attribute %q: %w", clip(name), err)
+	}
+}
+
+// optional is a string attribute that may be missing or NULL.
+func (f *fields) optional(name string) *string {
+	v, ok := f.take(name)
+	if !ok {
+		return nil
+	}
+	switch p, err := v.plain(); s := p.(type) {
+	case string:
+		return &s
+	case nil:
+		if err != nil {
+			f.fail(name, err)
+		}
+		return nil
+	default:
+		f.fail(name, errors.New("is not a string"))
+		return nil
+	}
+}
+
+// required is a string attribute that must be there and not be empty.
+func (f *fields) required(name string) string {
+	s := f.optional(name)
+	if s == nil || *s == "" {
+		f.fail(name, errors.New("is missing or empty"))
+		return ""
+	}
+	return *s
+}
+
+func (f *fields) any(name string) any {
+	v, ok := f.take(name)
+	if !ok {
+		return nil
+	}
+	p, err := v.plain()
+	if err != nil {
+		f.fail(name, err)
+	}
+	return p
+}
+
+func (f *fields) drop(names ...string) {
+	for _, n := range names {
+		delete(f.image, n)
+	}
+}
+
+// rest are the attributes nobody took, nil if there are none. Names are
+// visited in order, so that the problem reported is always the same.
+func (f *fields) rest() map[string]any {
+	if len(f.image) == 0 {
+		return nil
+	}
+	rest := make(map[string]any, len(f.image))
+	for _, name := range sortedKeys(f.image) {
+		rest[name] = f.any(name)
+	}
+	return rest
+}
+
+// clip shortens text from the payload for a message.
+func clip(s string) string {
+	const most = 100
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// wrongType says in the payload's words, not in Go's, what is of a wrong type.
+func wrongType(what string, err error) error {
+	typed, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return fmt.Errorf("%s: %w", what, err)
+	case typed.Field == "":
+		return fmt.Errorf("%s is a JSON %s", what, typed.Value)
+	default:
+		return fmt.Errorf("%s: %s is a JSON %s", what, clip(typed.Field), typed.Value)
+	}
+}

@@ -1,0 +1,162 @@
+package archive
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+)
+
+// Prefixes of the object keys. Readers of the archive look below PrefixAudit
+// only; PrefixMalformed holds what somebody has to look at.
+const (
+	PrefixAudit     = "audit/"
+	PrefixMalformed = "malformed/"
+
+	// keySuffix tells readers that choose by name how to read an object.
+	keySuffix = ".jsonl.gz"
+)
+
+// Most bytes that a namespace id and an event id contribute to a key. Genuine
+// ones have 11 and 26; a key may have 1,024 in all.
+const maxKeyPart = 64
+
+// key is the object key of the event:
+//
+//	audit/year=2024/month=01/day=15/audit-{namespace}-{event id}-{hash}.jsonl.gz
+//
+// It depends on the event alone. The hash covers the item's primary key, so
+// that two items never share an object, whatever ids somebody wrote into the
+// table. The name starts with "audit-" because a namespace id may start with
+// an underscore, and query engines pass over objects whose names do.
+func (e Event) key() string {
+	return PrefixAudit + e.Day.prefix() + "audit-" + keyPart(e.NamespaceID) + "-" + keyPart(e.EventID) +
+		"-" + hash([]byte(e.pk), []byte(e.sk)) + keySuffix
+}
+
+// key is the object key of the malformed record:
+//
+//	malformed/year=2024/month=01/day=15/{sequence number}-{hash}.jsonl.gz
+//
+// The day is that of the record's creation. The hash covers the whole record,
+// because nothing in it can be relied on.
+func (m Malformed) key() string {
+	sequence := "nosequence"
+	if m.Sequence != "" {
+		sequence = keyPart(m.Sequence)
+	}
+	return PrefixMalformed + m.Day.prefix() + sequence + "-" + hash(compact(m.Record)) + keySuffix
+}
+
+// keyPart makes text harmless in an object key: letters, digits, hyphen and
+// underscore stay, everything else becomes an underscore. Two texts may give
+// the same part; the hash in the key tells them apart.
+func keyPart(text string) string {
+	if len(text) > maxKeyPart {
+		text = text[:maxKeyPart]
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, text)
+}
+
+// hash is 96 bits of SHA-256 over the parts, each with its length, in hex.
+func hash(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(p)))
+		h.Write(size[:])
+		h.Write(p)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// compact is the JSON without insignificant space, so that a record is the same
+// however it was laid out.
+func compact(raw json.RawMessage) []byte {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return raw
+	}
+	return b.Bytes()
+}
+
+// line is the event as one JSON object and a line feed. Readers rely on the
+// names; members may be added, never renamed.
+func (e Event) line() []byte {
+	from := ""
+	if e.DayFromRecord {
+		from = "record"
+	}
+	return encodeLine(struct {
+		NamespaceID string         `json:"namespace_id"`
+		EventID     string         `json:"event_id"`
+		Timestamp   *string        `json:"timestamp"`
+		Action      string         `json:"action"`
+		EntityID    string         `json:"entity_id"`
+		Principal   *string        `json:"principal"`
+		Resource    *string        `json:"resource"`
+		Details     any            `json:"details"`
+		TTL         any            `json:"ttl"`
+		Subject     string         `json:"subject,omitempty"`
+		DayFrom     string         `json:"day_from,omitempty"`
+		Other       map[string]any `json:"other,omitempty"`
+	}{e.NamespaceID, e.EventID, e.Timestamp, e.Action, e.EntityID, e.Principal, e.Resource,
+		e.Details, e.TTL, e.Subject, from, e.Other})
+}
+
+// line is the malformed record with its reason as one JSON object and a line feed.
+func (m Malformed) line() []byte {
+	return encodeLine(struct {
+		Reason   string          `json:"reason"`
+		Sequence string          `json:"sequence_number"`
+		Record   json.RawMessage `json:"record"`
+	}{m.Reason, m.Sequence, m.Record})
+}
+
+func encodeLine(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("archive: bug: decoded record does not encode: " + err.Error())
+	}
+	return b.Bytes()
+}
+
+// encoder compresses many small bodies with one compressor. The zero value is
+// ready to use. The fastest level costs about 2 % of size on bodies of one line
+// (265 against 261 bytes) and spares clearing large tables for each of them.
+type encoder struct {
+	w *gzip.Writer
+}
+
+// gzip compresses data. The header has neither time nor name, so equal data
+// gives equal bytes.
+func (e *encoder) gzip(data []byte) []byte {
+	var b bytes.Buffer
+	if e.w == nil {
+		var err error
+		if e.w, err = gzip.NewWriterLevel(&b, gzip.BestSpeed); err != nil {
+			panic("archive: bug: compression level: " + err.Error())
+		}
+	} else {
+		e.w.Reset(&b)
+	}
+	_, err := e.w.Write(data)
+	if err == nil {
+		err = e.w.Close()
+	}
+	if err != nil {
+		panic("archive: bug: writing to memory: " + err.Error())
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,272 @@
+package archive
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// FuzzDecode: no payload makes the package panic; every record is accounted
+// for; the same payload gives the same objects; keys stay inside the archive.
+func FuzzDecode(f *testing.F) {
+	for _, file := range []string{"testdata/records.txt", "testdata/malformed.txt"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, c := range strings.Split(string(text), "====\n") {
+			input, _, _ := strings.Cut(c, "----\n")
+			for strings.HasPrefix(input, "#") {
+				_, input, _ = strings.Cut(input, "\n")
+			}
+			f.Add([]byte(`{"Records":` + input + `}`))
+		}
+	}
+	f.Add([]byte(`{"Records":[{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},` +
+		`"dynamodb":{"OldImage":{"SK":{"S":"#AUDIT#1"},"d":` + strings.Repeat(`{"L":[`, 100) + strings.Repeat(`]}`, 100) + `}}}]}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		b, err := Decode(payload)
+		if err != nil {
+			return
+		}
+		if n := len(b.Events) + len(b.Malformed) + b.Skipped; n != b.Records {
+			t.Errorf("%d of %d records accounted for", n, b.Records)
+		}
+		objects := b.Objects()
+		if fmt.Sprint(objects) != fmt.Sprint(b.Objects()) {
+			t.Error("objects differ from one call to the next")
+		}
+		keys := map[string]bool{}
+		for _, o := range objects {
+			if keys[o.Key] {
+				t.Errorf("key %q twice", o.Key)
+			}
+			keys[o.Key] = true
+			checkKey(t, o)
+			line := gunzip(t, o.Body)
+			if !json.Valid(line) || bytes.IndexByte(line, '\n') != len(line)-1 {
+				t.Errorf("not one JSON line: %q", line)
+			}
+		}
+		for _, e := range b.Events {
+			_ = e.String()
+		}
+		for _, m := range b.Malformed {
+			_ = m.String()
+		}
+	})
+}
+
+func checkKey(t *testing.T, o Object) {
+	t.Helper()
+	prefix := PrefixAudit + "year="
+	if o.Malformed != "" {
+		prefix = PrefixMalformed
+	}
+	if !strings.HasPrefix(o.Key, prefix) || len(o.Key) > 1024 {
+		t.Errorf("key %q", o.Key)
+	}
+	strange := strings.IndexFunc(o.Key, func(r rune) bool {
+		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=/.", r)
+	})
+	if strange >= 0 || strings.Contains(o.Key, "..") || strings.Contains(o.Key, "//") {
+		t.Errorf("key %q has a part that is not harmless", o.Key)
+	}
+}
+
+// TestValuesComeBack: whatever DynamoDB can store, the archived JSON says
+// exactly what it was.
+func TestValuesComeBack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		stored := randomValue(rng, 3)
+		raw, err := json.Marshal(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v value
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.plain()
+		if err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		line := encodeLine(p)
+		dec := json.NewDecoder(bytes.NewReader(line))
+		dec.UseNumber()
+		var read any
+		if err := dec.Decode(&read); err != nil {
+			t.Fatal(err)
+		}
+		if got := unplain(read); !reflect.DeepEqual(got, any(stored)) {
+			t.Fatalf("stored %s\narchived %sread back %v", raw, line, got)
+		}
+	}
+}
+
+// randomValue is a value in DynamoDB's JSON, with sets in order.
+func randomValue(rng *rand.Rand, depth int) map[string]any {
+	names := []string{"", "a", "é\n", tagBinary, tagMap, tagStrings, "$other"}
+	nums := []any{"-0.001", "1", "12345678901234567890123456789012345678", "1E-130", "20"}
+	pick := func(from []any) []any {
+		out := slices.Clone(from[:1+rng.IntN(len(from))])
+		slices.SortFunc(out, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		return out
+	}
+	kinds := 10
+	if depth == 0 {
+		kinds = 8
+	}
+	switch rng.IntN(kinds) {
+	case 0:
+		return map[string]any{"S": names[rng.IntN(len(names))]}
+	case 1:
+		return map[string]any{"N": nums[rng.IntN(len(nums))]}
+	case 2:
+		return map[string]any{"BOOL": rng.IntN(2) == 0}
+	case 3:
+		return map[string]any{"NULL": true}
+	case 4:
+		return map[string]any{"B": base64.StdEncoding.EncodeToString([]byte(names[rng.IntN(len(names))]))}
+	case 5:
+		return map[string]any{"SS": pick([]any{"x", "a", "ü"})}
+	case 6:
+		return map[string]any{"NS": pick(nums)}
+	case 7:
+		return map[string]any{"BS": pick([]any{"AAEqQQ==", "QSoBAA=="})}
+	case 8:
+		l := []any{}
+		for range rng.IntN(3) {
+			l = append(l, randomValue(rng, depth-1))
+		}
+		return map[string]any{"L": l}
+	default:
+		m := map[string]any{}
+		for range rng.IntN(3) {
+			m[names[rng.IntN(len(names))]] = randomValue(rng, depth-1)
+		}
+		return map[string]any{"M": m}
+	}
+}
+
+// unplain is how a reader gets the stored value back.
+func unplain(p any) any {
+	typed := func(kind string, v any) any { return map[string]any{kind: v} }
+	switch p := p.(type) {
+	case string:
+		return typed("S", p)
+	case json.Number:
+		return typed("N", p.String())
+	case bool:
+		return typed("BOOL", p)
+	case nil:
+		return typed("NULL", true)
+	case []any:
+		l := []any{}
+		for _, v := range p {
+			l = append(l, unplain(v))
+		}
+		return typed("L", l)
+	}
+	m := p.(map[string]any)
+	if len(m) == 1 {
+		for tag, kind := range map[string]string{tagBinary: "B", tagStrings: "SS", tagBinaries: "BS"} {
+			if v, ok := m[tag]; ok {
+				return typed(kind, v)
+			}
+		}
+		if v, ok := m[tagNumbers]; ok {
+			var l []any
+			for _, n := range v.([]any) {
+				l = append(l, n.(json.Number).String())
+			}
+			return typed("NS", l)
+		}
+		if v, ok := m[tagMap]; ok {
+			m = v.(map[string]any)
+		}
+	}
+	out := map[string]any{}
+	for name, v := range m {
+		out[name] = unplain(v)
+	}
+	return typed("M", out)
+}
+
+// TestCutsDoNotMatter: however a stream is cut into batches, and however often
+// and in whatever order they come, the objects are those of one uncut delivery.
+func TestCutsDoNotMatter(t *testing.T) {
+	const records = 40
+	raws := make([]string, records)
+	for i := range raws {
+		action := `,"action":{"S":"x"}`
+		if i%7 == 3 {
+			action = "" // malformed
+		}
+		raws[i] = fmt.Sprintf(`{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},`+
+			`"dynamodb":{"SequenceNumber":"%d","OldImage":{"PK":{"S":"n%d/AUDIT#a"},"SK":{"S":"#AUDIT#%d"},`+
+			`"timestamp":{"S":"2024-01-%02dT00:00:00Z"}%s}}}`, 1000+i, i%3, i, 1+i%5, action)
+	}
+	store := func(into map[string]string, from, to int) {
+		b := mustDecode(t, []byte(`{"Records":[`+strings.Join(raws[from:to], ",")+`]}`))
+		for _, o := range b.Objects() {
+			if was, ok := into[o.Key]; ok && was != string(o.Body) {
+				t.Errorf("%s: another cut gives another body", o.Key)
+			}
+			into[o.Key] = string(o.Body)
+		}
+	}
+	whole := map[string]string{}
+	store(whole, 0, records)
+	if len(whole) != records {
+		t.Fatalf("%d objects of %d records", len(whole), records)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		cut := map[string]string{}
+		for range 20 { // late and partial duplicates
+			from := rng.IntN(records)
+			store(cut, from, from+1+rng.IntN(records-from))
+		}
+		for from := 0; from < records; {
+			to := from + 1 + rng.IntN(records-from)
+			store(cut, from, to)
+			from = to
+		}
+		if !reflect.DeepEqual(cut, whole) {
+			t.Fatalf("%d objects after cuts, %d without", len(cut), len(whole))
+		}
+	}
+	t.Logf("archive: records=%d objects=%d duplicates=0 missing=0 over 50 random cuts", records, len(whole))
+}
+
+func BenchmarkObjects(b *testing.B) {
+	text, err := os.ReadFile("testdata/records.txt")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, first, _ := strings.Cut(string(text), "\n")
+	first, _, _ = strings.Cut(first, "----\n")
+	first = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(first), "["), "]")
+	payload := []byte(`{"Records":[` + first + strings.Repeat(","+first, 99) + `]}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		batch, err := Decode(payload)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var enc encoder
+		for _, e := range batch.Events {
+			enc.gzip(e.line())
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/record")
+}
