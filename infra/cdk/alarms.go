@@ -58,19 +58,16 @@ func (a alarms) watchFunction(id string, fn awslambda.Function, mapping awslambd
 // throttled index throttles the table's writes too.
 func (a alarms) watchTable(t awsdynamodb.Table) {
 	metrics := map[string]awscloudwatch.IMetric{}
-	var terms []string
 	for i, index := range []string{"", table.IndexGSI1, table.IndexGSI2, table.IndexGSI3, table.IndexGSI4} {
 		dimensions := map[string]*string{"TableName": t.TableName()}
 		if index != "" {
 			dimensions["GlobalSecondaryIndexName"] = jsii.String(index)
 		}
-		name := fmt.Sprintf("m%d", i)
-		metrics[name] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", dimensions)
-		terms = append(terms, fmt.Sprintf("FILL(%s, 0)", name))
+		metrics[fmt.Sprintf("m%d", i)] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", dimensions)
 	}
 	a.add("TableWriteThrottles", "slows writes of the table or one of its indexes down", 3, 1,
 		awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
-			Expression:   jsii.String(strings.Join(terms, " + ")),
+			Expression:   jsii.String("SUM(METRICS())"), // ignores those without data
 			Label:        jsii.String("write throttles"),
 			Period:       awscdk.Duration_Minutes(jsii.Number(1)),
 			UsingMetrics: &metrics,

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,28 +18,40 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// distDir holds one folder per built function, relative to this module, which
-// is where cdk.json starts the app.
-const distDir = "../../dist"
+// root is the repository root, relative to this module, which is where
+// cdk.json starts the app.
+const root = "../.."
 
 func main() {
-	defer jsii.Close()
-	if err := run(distDir); err != nil {
+	err := run(filepath.Join(root, "dist"), outDir(os.Getenv("CDK_OUTDIR")))
+	jsii.Close()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run synthesizes the stack with the functions found in dist and the options
-// found in the app's context. It writes nothing when it returns an error.
-func run(dist string) error {
-	if err := checkBuilt(dist, "aggregator", "archiver"); err != nil {
-		return err
+// outDir returns where the command line tool, which runs in the repository
+// root, looks for the synthesized stack.
+func outDir(given string) string {
+	if given == "" || filepath.IsAbs(given) {
+		return given
 	}
-	app := awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false)})
+	return filepath.Join(root, given)
+}
+
+// run synthesizes the stack to out, with the functions found in dist and the
+// options found in the app's context. An empty out is CDK's default. It
+// writes no template when it returns an error.
+func run(dist, out string) error {
+	props := &awscdk.AppProps{AnalyticsReporting: jsii.Bool(false)}
+	if out != "" {
+		props.Outdir = jsii.String(out)
+	}
+	app := awscdk.NewApp(props)
 	context, _ := app.Node().GetAllContext(nil).(map[string]any)
 	opts, err := optionsFromContext(context)
-	if err != nil {
+	if err := errors.Join(err, checkBuilt(dist, "aggregator", "archiver")); err != nil {
 		return err
 	}
 	newStack(app, opts, dist)

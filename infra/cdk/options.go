@@ -95,7 +95,7 @@ func optionsFromContext(context map[string]any) (options, error) {
 	sort.Strings(keys)
 	for _, key := range keys {
 		if accepted := opts.set(strings.TrimPrefix(key, contextPrefix), context[key]); accepted != "" {
-			problems = append(problems, fmt.Errorf("context %s=%v: accepted is %s", key, context[key], accepted))
+			problems = append(problems, fmt.Errorf("context %s=%v: accepted: %s", key, context[key], accepted))
 		}
 	}
 	return opts, errors.Join(problems...)
@@ -129,7 +129,7 @@ func (o *options) set(name string, value any) string {
 		o.AlarmTopicARN = text
 		return unless(isText && (text == "" || topicARNPattern.MatchString(text)), "the ARN of an SNS topic, or nothing")
 	}
-	return "one of the options alarmTopicArn, gsi2Projection, logRetentionDays, maxShards, snapshotTtlDays, snapshotWindows, stackName, writeConcurrency"
+	return "one of the keys alarmTopicArn, gsi2Projection, logRetentionDays, maxShards, snapshotTtlDays, snapshotWindows, stackName, writeConcurrency"
 }
 
 func unless(ok bool, accepted string) string {

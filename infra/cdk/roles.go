@@ -12,7 +12,7 @@ import (
 // Object keys that the roles may write. These two are the only wildcards in
 // the stack's policies: an object key cannot be known before it is written.
 const (
-	archiveKeys       = "*"            // the archive bucket holds nothing else
+	archiveKeys       = "audit/*"      // prefix of the archiver's object keys
 	failedRecordsKeys = "aws/lambda/*" // Lambda's own prefix for given-up batches
 )
 

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+)
+
+// TestRolesAllowExactlyThis lists every right of every role. The object keys
+// are the only wildcards, and neither role can read the table.
+func TestRolesAllowExactlyThis(t *testing.T) {
+	common := []string{
+		"dynamodb:DescribeStream Table.StreamArn",
+		"dynamodb:GetRecords Table.StreamArn",
+		"dynamodb:GetShardIterator Table.StreamArn",
+		"dynamodb:ListStreams Table.StreamArn",
+		"s3:ListBucket FailedRecordsBucket.Arn",
+		"s3:PutObject FailedRecordsBucket.Arn/aws/lambda/*",
+	}
+	for _, c := range []struct {
+		name string
+		own  []string
+	}{
+		{"Aggregator", []string{
+			"dynamodb:ConditionCheckItem Table.Arn",
+			"dynamodb:PutItem Table.Arn",
+			"dynamodb:UpdateItem Table.Arn",
+			"logs:CreateLogStream AggregatorLogs.Arn",
+			"logs:PutLogEvents AggregatorLogs.Arn",
+		}},
+		{"Archiver", []string{
+			"logs:CreateLogStream ArchiverLogs.Arn",
+			"logs:PutLogEvents ArchiverLogs.Arn",
+			"s3:PutObject ArchiveBucket.Arn/audit/*",
+		}},
+	} {
+		role := golden.one(t, "AWS::IAM::Role", c.name).Properties
+		if role["ManagedPolicyArns"] != nil {
+			t.Errorf("%s: managed policies %v", c.name, role["ManagedPolicyArns"])
+		}
+		want := append(slices.Clone(common), c.own...)
+		sort.Strings(want)
+		if got := rights(t, role); !slices.Equal(got, want) {
+			t.Errorf("%s may\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if roles, policies := len(golden.ofType("AWS::IAM::Role")), len(golden.ofType("AWS::IAM::Policy")); roles != 2 || policies != 0 {
+		t.Errorf("%d roles and %d policies, want 2 and 0: somebody else got rights", roles, policies)
+	}
+}
+
+// rights returns one line per action and resource, in order.
+func rights(t *testing.T, role map[string]any) []string {
+	t.Helper()
+	var lines []string
+	for _, policy := range role["Policies"].([]any) {
+		for _, s := range dig(policy, "PolicyDocument", "Statement").([]any) {
+			if dig(s, "Effect") != "Allow" || dig(s, "NotAction") != nil || dig(s, "NotResource") != nil {
+				t.Errorf("unexpected statement %s", text(t, s))
+			}
+			for _, action := range list(dig(s, "Action")) {
+				for _, resource := range list(dig(s, "Resource")) {
+					lines = append(lines, action.(string)+" "+arn(t, resource))
+				}
+			}
+		}
+	}
+	sort.Strings(lines)
+	return lines
+}
+
+func list(v any) []any {
+	if l, ok := v.([]any); ok {
+		return l
+	}
+	return []any{v}
+}
+
+// arn renders a resource as <logical id>.<attribute><suffix>, without the hash
+// that CDK puts at the end of a logical id.
+func arn(t *testing.T, v any) string {
+	t.Helper()
+	if join, ok := dig(v, "Fn::Join").([]any); ok {
+		var b strings.Builder
+		for _, part := range join[1].([]any) {
+			if s, ok := part.(string); ok {
+				b.WriteString(s)
+			} else {
+				b.WriteString(arn(t, part))
+			}
+		}
+		return b.String()
+	}
+	pair, ok := dig(v, "Fn::GetAtt").([]any)
+	if !ok {
+		t.Fatalf("resource %s is not an attribute of this stack", text(t, v))
+	}
+	id := pair[0].(string)
+	if strings.Contains(id, "Logs") {
+		id = id[:strings.Index(id, "Logs")+len("Logs")]
+	}
+	return id + "." + pair[1].(string)
+}

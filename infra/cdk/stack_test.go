@@ -1,0 +1,256 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+func TestTable(t *testing.T) {
+	props := golden.one(t, "AWS::DynamoDB::Table", "Table").Properties
+	for _, c := range []struct {
+		what string
+		got  any
+		want string
+	}{
+		{"name", props["TableName"], `"zae-limiter"`},
+		{"billing", props["BillingMode"], `"PAY_PER_REQUEST"`},
+		{"keys", props["KeySchema"], `[{"AttributeName":"PK","KeyType":"HASH"},{"AttributeName":"SK","KeyType":"RANGE"}]`},
+		{"stream", props["StreamSpecification"], `{"StreamViewType":"NEW_AND_OLD_IMAGES"}`},
+		{"time to live", props["TimeToLiveSpecification"], `{"AttributeName":"` + table.AttrTTL + `","Enabled":true}`},
+		{"point-in-time recovery", props["PointInTimeRecoverySpecification"], `{"PointInTimeRecoveryEnabled":true}`},
+		{"local indexes", props["LocalSecondaryIndexes"], `null`},
+	} {
+		if got := text(t, c.got); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+	for _, a := range props["AttributeDefinitions"].([]any) {
+		if dig(a, "AttributeType") != "S" {
+			t.Errorf("key attribute %v is not a string", dig(a, "AttributeName"))
+		}
+	}
+}
+
+func TestIndexes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   template
+		gsi2 string
+	}{
+		{"default", golden, "KEYS_ONLY"},
+		{"gsi2Projection=ALL", allIndex, "ALL"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := []string{
+				index(table.IndexGSI1, table.AttrGSI1PK, table.AttrGSI1SK, "ALL"),
+				index(table.IndexGSI2, table.AttrGSI2PK, table.AttrGSI2SK, c.gsi2),
+				index(table.IndexGSI3, table.AttrGSI3PK, table.AttrGSI3SK, "KEYS_ONLY"),
+				index(table.IndexGSI4, table.AttrGSI4PK, table.AttrGSI4SK, "KEYS_ONLY"),
+			}
+			var got []string
+			for _, i := range c.in.one(t, "AWS::DynamoDB::Table", "Table").Properties["GlobalSecondaryIndexes"].([]any) {
+				got = append(got, text(t, i))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("indexes\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+func index(name, pk, sk, projection string) string {
+	return `{"IndexName":"` + name + `","KeySchema":[{"AttributeName":"` + pk + `","KeyType":"HASH"},{"AttributeName":"` + sk +
+		`","KeyType":"RANGE"}],"Projection":{"ProjectionType":"` + projection + `"}}`
+}
+
+// TestDataOutlivesTheStack names every resource that holds data, by the
+// logical id it must keep forever.
+func TestDataOutlivesTheStack(t *testing.T) {
+	for _, id := range []string{"Table", "ArchiveBucket", "FailedRecordsBucket"} {
+		r, ok := golden.Resources[id]
+		if !ok || r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
+			t.Errorf("%s: there %v, deletion %q, replacement %q, want Retain for both", id, ok, r.DeletionPolicy, r.UpdateReplacePolicy)
+		}
+	}
+}
+
+func TestBucketsArePrivate(t *testing.T) {
+	buckets := golden.ofType("AWS::S3::Bucket")
+	if len(buckets) != 2 {
+		t.Errorf("%d buckets, want 2", len(buckets))
+	}
+	for id, b := range buckets {
+		for _, block := range []string{"BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"} {
+			if dig(b.Properties, "PublicAccessBlockConfiguration", block) != true {
+				t.Errorf("%s: %s is not set", id, block)
+			}
+		}
+		if b.Properties["BucketEncryption"] == nil {
+			t.Errorf("%s is not encrypted", id)
+		}
+		policy := text(t, golden.one(t, "AWS::S3::BucketPolicy", id).Properties["PolicyDocument"])
+		if !strings.Contains(policy, `"Condition":{"Bool":{"aws:SecureTransport":"false"}},"Effect":"Deny"`) {
+			t.Errorf("%s accepts plain HTTP: %s", id, policy)
+		}
+	}
+	rules := text(t, dig(buckets["ArchiveBucket"].Properties, "LifecycleConfiguration", "Rules"))
+	if !strings.Contains(rules, `"Transitions":[{"StorageClass":"GLACIER_IR","TransitionInDays":90}]`) {
+		t.Errorf("archive objects stay in the expensive class: %s", rules)
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	if n := len(golden.ofType("AWS::Lambda::Function")); n != 2 {
+		t.Errorf("%d functions, want 2: nothing else may be hidden in the stack", n)
+	}
+	for _, c := range []struct {
+		name string
+		in   template
+		env  map[string]any
+	}{
+		{"Aggregator", golden, map[string]any{
+			config.EnvTableName:        map[string]any{"Ref": "Table"},
+			config.EnvSnapshotWindows:  "hourly,daily",
+			config.EnvSnapshotTTLDays:  "90",
+			config.EnvMaxShards:        "32",
+			config.EnvWriteConcurrency: "16",
+			"GOMEMLIMIT":               "460MiB",
+		}},
+		{"Aggregator", allIndex, map[string]any{
+			config.EnvTableName:        map[string]any{"Ref": "Table"},
+			config.EnvSnapshotWindows:  "hourly,monthly",
+			config.EnvSnapshotTTLDays:  "400",
+			config.EnvMaxShards:        "8",
+			config.EnvWriteConcurrency: "4",
+			"GOMEMLIMIT":               "460MiB",
+		}},
+		{"Archiver", golden, map[string]any{
+			config.EnvArchiveBucketName: map[string]any{"Ref": "ArchiveBucket"},
+			"GOMEMLIMIT":                "230MiB",
+		}},
+	} {
+		props := c.in.one(t, "AWS::Lambda::Function", c.name).Properties
+		if got := dig(props, "Environment", "Variables"); !reflect.DeepEqual(got, any(c.env)) {
+			t.Errorf("%s: environment %s, want %s", c.name, text(t, got), text(t, c.env))
+		}
+		if got := text(t, []any{props["Runtime"], props["Architectures"], props["Handler"]}); got != `["provided.al2023",["arm64"],"bootstrap"]` {
+			t.Errorf("%s: %s", c.name, got)
+		}
+		if props["FunctionName"] != nil {
+			t.Errorf("%s has the fixed name %v; Python clients overwrite <stack>-aggregator", c.name, props["FunctionName"])
+		}
+	}
+}
+
+func TestLogsAreKeptAsLongAsAsked(t *testing.T) {
+	for _, c := range []struct {
+		in   template
+		days float64
+	}{{golden, 30}, {allIndex, 365}} {
+		groups := c.in.ofType("AWS::Logs::LogGroup")
+		if len(groups) != 2 {
+			t.Errorf("%d log groups, want 2", len(groups))
+		}
+		for id, g := range groups {
+			if g.Properties["RetentionInDays"] != c.days {
+				t.Errorf("%s: retention %v days, want %v", id, g.Properties["RetentionInDays"], c.days)
+			}
+		}
+	}
+}
+
+func TestMappings(t *testing.T) {
+	for _, c := range []struct {
+		name, filter string
+		batch        float64
+	}{
+		{"Aggregator", `{"dynamodb":{"NewImage":{"SK":{"S":["#STATE"]}}},"eventName":["INSERT","MODIFY"]}`, 1000},
+		{"Archiver", `{"dynamodb":{"Keys":{"SK":{"S":[{"prefix":"#AUDIT#"}]}}},"eventName":["REMOVE"],` +
+			`"userIdentity":{"principalId":["dynamodb.amazonaws.com"],"type":["Service"]}}`, 100},
+	} {
+		got := golden.one(t, "AWS::Lambda::EventSourceMapping", c.name).Properties
+		function := ""
+		for id := range golden.ofType("AWS::Lambda::Function") {
+			if strings.HasPrefix(id, c.name) {
+				function = id
+			}
+		}
+		want := map[string]any{
+			"BatchSize":                      c.batch,
+			"BisectBatchOnFunctionError":     true,
+			"DestinationConfig":              map[string]any{"OnFailure": map[string]any{"Destination": attribute("FailedRecordsBucket", "Arn")}},
+			"EventSourceArn":                 attribute("Table", "StreamArn"),
+			"FilterCriteria":                 map[string]any{"Filters": []any{map[string]any{"Pattern": c.filter}}},
+			"FunctionName":                   attribute(function, "Arn"),
+			"FunctionResponseTypes":          []any{"ReportBatchItemFailures"},
+			"MaximumBatchingWindowInSeconds": 1.0,
+			"MaximumRecordAgeInSeconds":      21600.0,
+			"MaximumRetryAttempts":           30.0,
+			"MetricsConfig":                  map[string]any{"Metrics": []any{"EventCount"}},
+			"ParallelizationFactor":          1.0,
+			"StartingPosition":               "TRIM_HORIZON",
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, text(t, got), text(t, want))
+		}
+	}
+}
+
+func TestAlarms(t *testing.T) {
+	want := []string{"TableWriteThrottles"}
+	for _, fn := range []string{"Aggregator", "Archiver"} {
+		for _, what := range []string{"IteratorAge", "Errors", "Throttles", "FailedRecords", "DroppedRecords", "DestinationFailures"} {
+			want = append(want, fn+what)
+		}
+	}
+	for _, c := range []struct {
+		in      template
+		actions string
+	}{
+		{golden, `null`},
+		{allIndex, `["arn:aws:sns:eu-west-1:123456789012:on-call"]`},
+	} {
+		var got []string
+		for id, a := range c.in.ofType("AWS::CloudWatch::Alarm") {
+			name, _, _ := strings.Cut(id, "Alarm")
+			got = append(got, name)
+			if actions := text(t, a.Properties["AlarmActions"]); actions != c.actions {
+				t.Errorf("%s notifies %s, want %s", id, actions, c.actions)
+			}
+		}
+		sort.Strings(got)
+		sort.Strings(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("alarms %v, want %v", got, want)
+		}
+	}
+}
+
+func TestOutputs(t *testing.T) {
+	for _, name := range []string{"TableName", "StreamArn", "AggregatorFunctionName", "ArchiverFunctionName", "ArchiveBucketName", "FailedRecordsBucketName"} {
+		if golden.Outputs[name] == nil {
+			t.Errorf("no output %s", name)
+		}
+	}
+}
+
+func attribute(id, name string) any {
+	return map[string]any{"Fn::GetAtt": []any{id, name}}
+}
+
+// text renders a part of a template as compact JSON with keys in order.
+func text(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
