@@ -13,6 +13,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -35,7 +36,8 @@ func newAlarms(scope constructs.Construct, opts options) alarms {
 }
 
 // watchFunction alarms when a function fails, is slowed down or falls behind,
-// and when its mapping gives records up or loses them.
+// when its mapping gives records up or loses them, and when it says itself that
+// it could not decode or write something.
 func (a alarms) watchFunction(id string, fn awslambda.Function, mapping awslambda.CfnEventSourceMapping) {
 	byFunction := map[string]*string{"FunctionName": fn.FunctionName()}
 	byMapping := map[string]*string{"EventSourceMappingUUID": mapping.AttrId()}
@@ -52,6 +54,12 @@ func (a alarms) watchFunction(id string, fn awslambda.Function, mapping awslambd
 		lambdaMetric("DroppedEventCount", "Sum", byMapping))
 	a.add(id+"DestinationFailures", "could not write to the failed records bucket", 1, 1,
 		lambdaMetric("DestinationDeliveryFailures", "Sum", byFunction))
+
+	own := map[string]*string{lambdaio.DimensionFunction: fn.FunctionName()}
+	a.add(id+"Malformed", "met records that can never be decoded and skipped them; its log names each", 1, 1,
+		metric(lambdaio.MetricNamespace, lambdaio.MetricMalformed, "Sum", own))
+	a.add(id+"WritesFailed", "has had failing writes for ten minutes; their records are delivered again", 10, 1,
+		metric(lambdaio.MetricNamespace, lambdaio.MetricWritesFailed, "Sum", own))
 }
 
 // watchTable alarms when writes of the table or of any index are throttled: a

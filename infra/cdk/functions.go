@@ -84,16 +84,17 @@ func newFunction(scope constructs.Construct, f function) awslambda.Function {
 		env[name] = jsii.String(value)
 	}
 	return awslambda.NewFunction(scope, jsii.String(f.id), &awslambda.FunctionProps{
-		Description:  jsii.String(f.description),
-		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
-		Architecture: awslambda.Architecture_ARM_64(),
-		Handler:      jsii.String("bootstrap"),
-		Code:         awslambda.Code_FromAsset(jsii.String(f.code), nil),
-		MemorySize:   jsii.Number(f.memoryMiB),
-		Timeout:      awscdk.Duration_Seconds(jsii.Number(f.timeoutS)),
-		Environment:  &env,
-		Role:         f.role,
-		LogGroup:     f.logs,
+		Description:   jsii.String(f.description),
+		Runtime:       awslambda.Runtime_PROVIDED_AL2023(),
+		Architecture:  awslambda.Architecture_ARM_64(),
+		Handler:       jsii.String("bootstrap"),
+		Code:          awslambda.Code_FromAsset(jsii.String(f.code), nil),
+		MemorySize:    jsii.Number(f.memoryMiB),
+		Timeout:       awscdk.Duration_Seconds(jsii.Number(f.timeoutS)),
+		Environment:   &env,
+		Role:          f.role,
+		LogGroup:      f.logs,
+		LoggingFormat: awslambda.LoggingFormat_JSON, // what makes the functions' logger write JSON
 	})
 }
 

@@ -7,13 +7,15 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/internal/archive"
 )
 
 // Object keys that the roles may write. These two are the only wildcards in
 // the stack's policies: an object key cannot be known before it is written.
 const (
-	archiveKeys       = "audit/*"      // prefix of the archiver's object keys
-	failedRecordsKeys = "aws/lambda/*" // Lambda's own prefix for given-up batches
+	archiveKeys       = archive.PrefixAudit + "*"
+	failedRecordsKeys = "aws/lambda/*" // Lambda's prefix for given-up batches
 )
 
 // newRole declares an execution role that can do exactly what the statements

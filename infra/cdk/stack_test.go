@@ -143,6 +143,9 @@ func TestFunctions(t *testing.T) {
 		if got := text(t, []any{props["Runtime"], props["Architectures"], props["Handler"]}); got != `["provided.al2023",["arm64"],"bootstrap"]` {
 			t.Errorf("%s: %s", c.name, got)
 		}
+		if dig(props, "LoggingConfig", "LogFormat") != "JSON" {
+			t.Errorf("%s does not log JSON: %v", c.name, props["LoggingConfig"])
+		}
 		if props["FunctionName"] != nil {
 			t.Errorf("%s has the fixed name %v; Python clients overwrite <stack>-aggregator", c.name, props["FunctionName"])
 		}
@@ -206,7 +209,7 @@ func TestMappings(t *testing.T) {
 func TestAlarms(t *testing.T) {
 	want := []string{"TableWriteThrottles"}
 	for _, fn := range []string{"Aggregator", "Archiver"} {
-		for _, what := range []string{"IteratorAge", "Errors", "Throttles", "FailedRecords", "DroppedRecords", "DestinationFailures"} {
+		for _, what := range []string{"IteratorAge", "Errors", "Throttles", "FailedRecords", "DroppedRecords", "DestinationFailures", "Malformed", "WritesFailed"} {
 			want = append(want, fn+what)
 		}
 	}
