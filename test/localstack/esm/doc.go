@@ -1,0 +1,23 @@
+// Package esm plays a Lambda event source mapping on a DynamoDB stream.
+//
+// The stream of a stand-in is polled, each record filtered, put into a lane
+// (virtual shard x parallelization factor), batched, and delivered to the
+// function. What follows from the function's answer is decided by a pure state
+// machine, lane, which is told the time and performs nothing; its rules are
+// those of the AWS documentation:
+//
+//   - A lane has one invocation at a time, and delivers in stream order.
+//   - A batch goes out when it is full (count or 6 MB) or its window is over.
+//   - The lowest reported sequence number is the checkpoint: everything before
+//     it is done, everything from it is delivered again.
+//   - A function error, a malformed answer, an empty, missing or unknown
+//     identifier fail the whole batch.
+//   - Bisecting halves a batch that failed as a whole; with a partial answer
+//     the cut is at the checkpoint. Neither uses up retries.
+//   - A batch out of retries, and records that are too old, go to the
+//     on-failure destination and the lane goes on.
+//
+// Where the documents are silent the harsher reading is taken: an answer that
+// names the first record of the batch is no cut, so the whole batch is
+// retried, uses up a retry, and is given up as a whole in the end.
+package esm

@@ -1,0 +1,259 @@
+package esm
+
+import "slices"
+
+// lane is the state of one lane: records that wait, and the batch under way.
+// It is pure: it never invokes and is told the time, in epoch ms.
+//
+// The driver loops: add what arrived, ask next, do what it says, tell done.
+type lane struct {
+	settings Settings
+	waiting  []arrival // in stream order, not yet in a batch
+	size     int       // payload bytes of waiting
+	work     []*work   // parts of the batch under way, front first
+	late     []*work   // copies to deliver again later
+
+	added   int // records that came in
+	settled int // of those, processed or given up
+}
+
+type arrival struct {
+	record Record
+	at     int64 // epoch ms
+}
+
+// work is a batch or what is left of it.
+type work struct {
+	records   []Record
+	retries   int   // retries used up
+	invokes   int   // invocations so far, those of the batch it was cut from included
+	notBefore int64 // epoch ms
+	copy      bool  // a duplicate: its records are settled already
+	started   bool  // its first invocation was announced to the driver
+
+	trouble Trouble
+	whole   []Record // the batch as first delivered, for duplicates; nil in cut parts
+}
+
+// step says what to do now.
+type step struct {
+	invoke *work  // deliver this; nil when there is nothing to deliver
+	until  int64  // when invoke is nil: ask again at this time, 0 is when something arrives
+	drops  []drop // given up, whatever else the step says
+}
+
+// drop is a run of records that goes to the on-failure destination.
+type drop struct {
+	records   []Record
+	condition string
+	invokes   int
+}
+
+// The conditions of an invocation record.
+const (
+	retriesExhausted  = "RetryAttemptsExhausted"
+	recordAgeExceeded = "RecordAgeExceeded"
+)
+
+// maxPayload is the most a batch may weigh as an event.
+const maxPayload = 6 << 20
+
+func (l *lane) add(now int64, records ...Record) {
+	for _, r := range records {
+		l.waiting = append(l.waiting, arrival{r, now})
+		l.size += len(r.Body) + 1
+	}
+	l.added += len(records)
+}
+
+// idle is true when nothing waits and nothing is under way.
+func (l *lane) idle() bool {
+	return len(l.waiting) == 0 && len(l.work) == 0 && len(l.late) == 0
+}
+
+// next decides what to do at now.
+func (l *lane) next(now int64) step {
+	var s step
+	for {
+		if len(l.work) == 0 && !l.takeLate(now) {
+			until, ready := l.form(now)
+			if !ready {
+				s.until = l.earlier(until)
+				return s
+			}
+		}
+		front := l.work[0]
+		if d, old := l.dropOld(front, now); old {
+			s.drops = append(s.drops, d)
+		}
+		switch {
+		case len(front.records) == 0:
+			l.pop()
+		case front.notBefore > now:
+			s.until = front.notBefore
+			return s
+		default:
+			s.invoke = front
+			return s
+		}
+	}
+}
+
+// form makes a batch of the records that wait, when it is time for it.
+func (l *lane) form(now int64) (until int64, ready bool) {
+	if len(l.waiting) == 0 {
+		return 0, false
+	}
+	n, full := l.fit()
+	if due := l.waiting[0].at + l.settings.Window.Milliseconds(); !full && now < due {
+		return due, false
+	}
+	w := &work{}
+	for _, a := range l.waiting[:n] {
+		w.records = append(w.records, a.record)
+		l.size -= len(a.record.Body) + 1
+	}
+	l.waiting = l.waiting[n:]
+	l.work = append(l.work, w)
+	return 0, true
+}
+
+// fit counts the waiting records that make one batch, and says whether no
+// further one would fit. A record above 6 MB cannot exist on AWS and goes alone.
+func (l *lane) fit() (n int, full bool) {
+	size := len(payloadOpen) + len(payloadClose)
+	for n < len(l.waiting) {
+		size += len(l.waiting[n].record.Body) + 1
+		if n == l.settings.BatchSize || n > 0 && size > maxPayload {
+			return n, true
+		}
+		n++
+	}
+	return n, n == l.settings.BatchSize
+}
+
+// dropOld cuts the records off the front that are past the maximum age.
+func (l *lane) dropOld(w *work, now int64) (drop, bool) {
+	if l.settings.MaxAge < 0 || w.copy {
+		return drop{}, false
+	}
+	n := 0
+	for n < len(w.records) && w.records[n].Created+l.settings.MaxAge.Milliseconds() < now {
+		n++
+	}
+	if n == 0 {
+		return drop{}, false
+	}
+	d := drop{records: w.records[:n], condition: recordAgeExceeded, invokes: w.invokes}
+	w.records = w.records[n:]
+	l.settle(w, d.records)
+	return d, true
+}
+
+// reaction is what done decided.
+type reaction struct {
+	drops   []drop
+	cut     bool // the batch was cut, no retry used up
+	retried bool // the same records again, one retry used up
+}
+
+// done takes the outcome of the invocation that next asked for.
+func (l *lane) done(o outcome, now int64) reaction {
+	w := l.work[0]
+	w.invokes++
+	l.settle(w, w.records[:o.done])
+	if !o.failed {
+		l.pop()
+		l.duplicate(w, now)
+		return reaction{}
+	}
+	rest := w.records[o.done:]
+	switch {
+	case l.settings.Bisect && o.whole && len(rest) > 1:
+		half := (len(rest) + 1) / 2
+		l.replace(l.part(w, rest[:half]), l.part(w, rest[half:]))
+		return reaction{cut: true}
+	case l.settings.Bisect && !o.whole && o.done > 0:
+		l.replace(l.part(w, rest))
+		return reaction{cut: true}
+	}
+	w.records = rest
+	return l.retry(w, now)
+}
+
+// retry uses up one retry of w, or gives it up when there is none left.
+func (l *lane) retry(w *work, now int64) reaction {
+	if l.settings.MaxRetries >= 0 && w.retries >= l.settings.MaxRetries {
+		l.settle(w, w.records)
+		l.pop()
+		return reaction{drops: []drop{{records: w.records, condition: retriesExhausted, invokes: w.invokes}}}
+	}
+	w.retries++
+	w.notBefore = now + l.settings.retryDelay(w.retries)
+	return reaction{retried: true}
+}
+
+func (l *lane) part(w *work, records []Record) *work {
+	return &work{records: records, retries: w.retries, invokes: w.invokes, copy: w.copy, started: true}
+}
+
+func (l *lane) replace(parts ...*work) {
+	l.work = append(parts, l.work[1:]...)
+}
+
+func (l *lane) pop() { l.work = l.work[1:] }
+
+// settle counts records as over; injected ones and copies never came in.
+func (l *lane) settle(w *work, records []Record) {
+	if w.copy {
+		return
+	}
+	for _, r := range records {
+		if !r.injected {
+			l.settled++
+		}
+	}
+}
+
+// duplicate plans the copies that the trouble of a delivered batch asks for.
+func (l *lane) duplicate(w *work, now int64) {
+	if w.trouble.Twice {
+		l.work = append([]*work{{records: w.whole, copy: true, started: true}}, l.work...)
+	}
+	if w.trouble.AgainAfter > 0 {
+		l.late = append(l.late, &work{records: w.whole, copy: true, started: true, notBefore: now + w.trouble.AgainAfter.Milliseconds()})
+	}
+}
+
+// takeLate puts a late copy that is due to the front.
+func (l *lane) takeLate(now int64) bool {
+	for i, w := range l.late {
+		if w.notBefore <= now {
+			l.late = append(l.late[:i:i], l.late[i+1:]...)
+			l.work = []*work{w}
+			return true
+		}
+	}
+	return false
+}
+
+// earlier is the first of until and the due times of the late copies; 0 is never.
+func (l *lane) earlier(until int64) int64 {
+	for _, w := range l.late {
+		if until == 0 || w.notBefore < until {
+			until = w.notBefore
+		}
+	}
+	return until
+}
+
+// start applies the trouble of a batch before its first invocation.
+func (w *work) start(t Trouble) {
+	w.started, w.trouble = true, t
+	extra := slices.Clone(t.Extra)
+	for i := range extra {
+		extra[i].injected = true
+	}
+	w.records = slices.Insert(slices.Clone(w.records), min(t.ExtraAt, len(w.records)), extra...)
+	w.whole = w.records
+}

@@ -1,0 +1,138 @@
+package esm
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/internal/avjson"
+)
+
+// Record is one stream record on its way to the function. It is never changed.
+type Record struct {
+	Sequence string          // sequence number as the stream has it; may be empty in an injected record
+	Created  int64           // epoch ms, whole seconds
+	Body     json.RawMessage // the record exactly as the function receives it
+
+	partition string // canonical partition key, decides the virtual shard
+	item      string // canonical whole key, decides the lane within the shard
+
+	injected bool // not from the stream
+}
+
+// lambdaRecord has its fields in the order AWS writes them.
+type lambdaRecord struct {
+	EventID        string        `json:"eventID"`
+	EventName      string        `json:"eventName"`
+	EventVersion   string        `json:"eventVersion"`
+	EventSource    string        `json:"eventSource"`
+	AWSRegion      string        `json:"awsRegion"`
+	DynamoDB       lambdaChange  `json:"dynamodb"`
+	EventSourceARN string        `json:"eventSourceARN"`
+	UserIdentity   *userIdentity `json:"userIdentity,omitempty"`
+}
+
+type lambdaChange struct {
+	ApproximateCreationDateTime int64       `json:"ApproximateCreationDateTime"` // epoch seconds
+	Keys                        avjson.Item `json:"Keys"`
+	NewImage                    avjson.Item `json:"NewImage,omitempty"`
+	OldImage                    avjson.Item `json:"OldImage,omitempty"`
+	SequenceNumber              string      `json:"SequenceNumber"`
+	SizeBytes                   int64       `json:"SizeBytes"`
+	StreamViewType              string      `json:"StreamViewType"`
+}
+
+type userIdentity struct {
+	Type        string `json:"type"`
+	PrincipalID string `json:"principalId"`
+}
+
+// ttlIdentity is what DynamoDB's time-to-live service signs its deletes with.
+var ttlIdentity = userIdentity{Type: "Service", PrincipalID: "dynamodb.amazonaws.com"}
+
+// NewRecord makes the record Lambda would deliver for r. partitionKey names
+// the table's hash key. expired stamps it as a delete by the time-to-live
+// service; an identity that the stream itself carries is kept.
+func NewRecord(r streams.Record, streamARN, partitionKey string, expired bool) (Record, error) {
+	change := r.Dynamodb
+	if change == nil {
+		change = &streams.StreamRecord{}
+	}
+	keys := avjson.FromStream(change.Keys)
+	out := lambdaRecord{
+		EventID: aws.ToString(r.EventID), EventName: string(r.EventName),
+		EventVersion: "1.1", EventSource: "aws:dynamodb", AWSRegion: region(streamARN),
+		DynamoDB: lambdaChange{
+			ApproximateCreationDateTime: aws.ToTime(change.ApproximateCreationDateTime).Unix(),
+			Keys:                        keys,
+			NewImage:                    avjson.FromStream(change.NewImage),
+			OldImage:                    avjson.FromStream(change.OldImage),
+			SequenceNumber:              aws.ToString(change.SequenceNumber),
+			SizeBytes:                   aws.ToInt64(change.SizeBytes),
+			StreamViewType:              string(change.StreamViewType),
+		},
+		EventSourceARN: streamARN,
+	}
+	if id := r.UserIdentity; id != nil {
+		out.UserIdentity = &userIdentity{Type: aws.ToString(id.Type), PrincipalID: aws.ToString(id.PrincipalId)}
+	} else if expired {
+		out.UserIdentity = &ttlIdentity
+	}
+	body, err := json.Marshal(out)
+	if err != nil {
+		return Record{}, err
+	}
+	partition, _ := json.Marshal(keys[partitionKey])
+	item, _ := json.Marshal(keys)
+	return Record{
+		Sequence:  out.DynamoDB.SequenceNumber,
+		Created:   out.DynamoDB.ApproximateCreationDateTime * 1000,
+		Body:      body,
+		partition: string(partition),
+		item:      string(item),
+	}, nil
+}
+
+// RawRecord is a record made of any JSON value, malformed ones included, to be
+// injected into a batch. Its sequence number is the one in the body, if any.
+func RawRecord(body string, created int64) Record {
+	var peek struct {
+		Dynamodb struct{ SequenceNumber any } `json:"dynamodb"`
+	}
+	_ = json.Unmarshal([]byte(body), &peek)
+	sequence, _ := peek.Dynamodb.SequenceNumber.(string)
+	return Record{Sequence: sequence, Created: created, Body: json.RawMessage(body)}
+}
+
+// Payload is the event of an invocation with these records.
+func Payload(records []Record) []byte {
+	var b strings.Builder
+	b.WriteString(payloadOpen)
+	for i, r := range records {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(r.Body)
+	}
+	b.WriteString(payloadClose)
+	return []byte(b.String())
+}
+
+const payloadOpen, payloadClose = `{"Records":[`, `]}`
+
+func region(arn string) string {
+	parts := strings.Split(arn, ":")
+	if len(parts) > 3 && parts[3] != "" && !strings.Contains(parts[3], "/") {
+		return parts[3]
+	}
+	return "us-east-1"
+}
+
+func pick(key string, n int) int {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return int(h.Sum32() % uint32(n))
+}

@@ -1,0 +1,82 @@
+package esm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// Settings are the properties of an event source mapping that decide about
+// batches and retries. Zero values are not defaults; start from SettingsOf or
+// DefaultSettings.
+type Settings struct {
+	Filters     []string      // see ParseFilter
+	BatchSize   int           // most records of a batch, 1 to 10,000
+	Window      time.Duration // a batch that is not full waits that long for more records, 0 to 300 s
+	Factor      int           // lanes per shard, 1 to 10; records of one item stay in one lane
+	MaxRetries  int           // retries of a batch before it is given up, -1 is without end
+	MaxAge      time.Duration // older records are given up, negative is without end
+	Bisect      bool          // halve a batch that failed as a whole
+	Report      bool          // read batch item failures from the answer
+	LatestOnly  bool          // start at the end of the stream instead of its beginning
+	RetryDelay  time.Duration // pause before the first retry of a batch, doubled for each further one
+	Destination string        // kind of the on-failure destination, a Destination constant of tablespec
+}
+
+// maxRetryDelay ends the doubling of Settings.RetryDelay.
+const maxRetryDelay = 2 * time.Second
+
+// DefaultSettings are those of AWS for a mapping that sets nothing, with a
+// local pause between retries.
+func DefaultSettings() Settings {
+	return Settings{BatchSize: 100, Factor: 1, MaxRetries: -1, MaxAge: -1, RetryDelay: 20 * time.Millisecond}
+}
+
+// SettingsOf takes the settings of a mapping of the template.
+func SettingsOf(m tablespec.Mapping) Settings {
+	s := DefaultSettings()
+	s.Filters = m.Filters
+	s.BatchSize = m.BatchSize
+	s.Window = time.Duration(m.MaximumBatchingWindowInSeconds) * time.Second
+	s.Factor = m.ParallelizationFactor
+	s.MaxRetries = m.MaximumRetryAttempts
+	s.MaxAge = time.Duration(m.MaximumRecordAgeInSeconds) * time.Second
+	s.Bisect = m.BisectBatchOnFunctionError
+	s.Report = m.ReportBatchItemFailures
+	s.LatestOnly = m.StartingPosition == "LATEST"
+	s.Destination = m.DestinationKind
+	return s
+}
+
+// Validate names every value that AWS would refuse.
+func (s Settings) Validate() error {
+	var problems []error
+	between := func(name string, value, low, high int64) {
+		if value < low || value > high {
+			problems = append(problems, fmt.Errorf("%s is %d, accepted are %d to %d", name, value, low, high))
+		}
+	}
+	between("BatchSize", int64(s.BatchSize), 1, 10_000)
+	between("Window in ms", s.Window.Milliseconds(), 0, 300_000)
+	between("Factor", int64(s.Factor), 1, 10)
+	between("MaxRetries", int64(s.MaxRetries), -1, 10_000)
+	if s.MaxAge >= 0 {
+		between("MaxAge in s", int64(s.MaxAge/time.Second), 60, 604_800)
+	}
+	if _, err := ParseFilter(s.Filters); err != nil {
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+func (s Settings) retryDelay(failures int) int64 {
+	d := s.RetryDelay
+	for range failures - 1 {
+		if d *= 2; d >= maxRetryDelay {
+			return maxRetryDelay.Milliseconds()
+		}
+	}
+	return d.Milliseconds()
+}
