@@ -1,0 +1,74 @@
+package stream
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Kind tells what happened to a bucket.
+type Kind uint8
+
+const (
+	Insert Kind = iota + 1 // the bucket was created
+	Modify                 // the bucket was changed
+)
+
+// String returns the name that the stream uses.
+func (k Kind) String() string {
+	switch k {
+	case Insert:
+		return "INSERT"
+	case Modify:
+		return "MODIFY"
+	}
+	return "unknown"
+}
+
+// Change is what one stream record says about one shard of a bucket.
+type Change struct {
+	Kind     Kind
+	Sequence string // as delivered: decimal digits, maybe with leading zeros
+	Created  int64  // when the change was made, epoch milliseconds
+
+	// New is the shard after the change. Limits of which attributes are
+	// missing, or whose parameters are not positive, are in Partial.
+	New table.Bucket
+
+	// Deltas is how consumption grew, by limit, sorted by name, without zeros
+	// in both figures. wcu is among them.
+	Deltas []Delta
+
+	OldShards int  // count before the change, 0 when the bucket was created
+	Refilled  bool // the refill instant moved, or the bucket was created
+}
+
+// Delta is the growth of one consumption counter. Growth may be negative:
+// tokens were given back.
+type Delta struct {
+	Limit string
+	Milli int64 // in millitokens
+	// Tokens is the growth in whole tokens: the difference of the rounded
+	// counters, not the rounded difference, so that the growths of a counter
+	// always add up to the counter itself.
+	Tokens int64
+}
+
+// Malformed is a record that can never be decoded.
+type Malformed struct {
+	Index    int    // position in the batch
+	Sequence string // empty if that could not be read either
+	Reason   string
+	Raw      []byte // the record's JSON; part of the payload, not a copy
+}
+
+// Batch is a decoded payload.
+type Batch struct {
+	Records   int // delivered, whatever became of them
+	Changes   []Change
+	Malformed []Malformed
+	Ignored   int   // removals, and items that are no buckets
+	Oldest    int64 // least Created of the changes, 0 without changes
+}
+
+// maxSequence is how many digits a sequence number has at most (AWS API
+// reference, DynamoDB Streams StreamRecord).
+const maxSequence = 40

@@ -1,0 +1,259 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Decode reads the payload of one invocation. Changes and malformed records
+// keep the order of the payload. The error is not nil if the payload is no JSON
+// object with an array "Records"; a record that is JSON but not understood is
+// in Malformed instead. Strings of the result are copies, Malformed.Raw is not.
+func Decode(payload []byte) (Batch, error) {
+	d := decoder{
+		s:     scanner{data: payload},
+		keys:  make(map[string]*shardKey),
+		names: make(map[string]string),
+	}
+	if err := d.batch(); err != nil {
+		return Batch{}, fmt.Errorf("decode stream payload of %d bytes: %w", len(payload), err)
+	}
+	return d.out, nil
+}
+
+// decoder is the state of one Decode.
+type decoder struct {
+	s   scanner
+	out Batch
+	rec record
+
+	keys  map[string]*shardKey // partition keys seen, parsed
+	names map[string]string    // limits and parents seen
+	long  strings.Builder      // backs the sequence numbers
+
+	slots  []bucket.Slot // free space for slots and deltas of changes
+	deltas []Delta
+
+	nameBuf, valueBuf []byte // decoded text that had escapes
+}
+
+// shardKey is a parsed partition key; ok is false if it is none of a bucket.
+type shardKey struct {
+	ns, entity, resource string
+	shard                int
+	ok                   bool
+}
+
+var errNoRecords = errors.New(`no array "Records"`)
+
+func (d *decoder) batch() error {
+	if d.s.peek() != '{' {
+		d.s.skip()
+		return errors.Join(d.s.err, errNoRecords)
+	}
+	d.s.open('{')
+	found, bad := false, false
+	for first := true; d.s.more('}', &first); {
+		if string(d.name(d.s.key())) != "Records" {
+			d.s.skip()
+			continue
+		}
+		if found || d.s.peek() != '[' {
+			bad = true
+			d.s.skip()
+			continue
+		}
+		found = true
+		d.records()
+	}
+	if d.s.err == nil && (d.s.peek() != 0 || d.s.pos != len(d.s.data)) {
+		d.s.fail("text after the payload")
+	}
+	if d.s.err != nil {
+		return d.s.err
+	}
+	if !found || bad {
+		return errNoRecords
+	}
+	return nil
+}
+
+func (d *decoder) records() {
+	d.s.open('[')
+	for first := true; d.s.more(']', &first); {
+		d.s.peek()
+		start := d.s.pos
+		d.record()
+		if d.s.err != nil {
+			return
+		}
+		d.finish(d.s.data[start:d.s.pos])
+		d.out.Records++
+	}
+}
+
+// finish files the record that was just read.
+func (d *decoder) finish(raw []byte) {
+	r := &d.rec
+	problem := r.complete()
+	if problem == "" && (r.event == eventRemove || !r.isState) {
+		d.out.Ignored++
+		return
+	}
+	if problem == "" {
+		problem = r.imagesComplete()
+	}
+	if problem != "" {
+		d.out.Malformed = append(d.out.Malformed, Malformed{
+			Index: d.out.Records, Sequence: r.sequence, Reason: problem, Raw: raw,
+		})
+		return
+	}
+	if d.out.Changes == nil {
+		d.out.Changes = make([]Change, 0, len(d.s.data)/len(raw)+1)
+	}
+	d.out.Changes = append(d.out.Changes, d.change())
+	if d.out.Oldest == 0 || r.created < d.out.Oldest {
+		d.out.Oldest = r.created
+	}
+}
+
+// change builds the change of a record that is complete.
+func (d *decoder) change() Change {
+	r := &d.rec
+	c := Change{Kind: Modify, Sequence: r.sequence, Created: r.created}
+	c.New = table.Bucket{
+		Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource,
+		TTL: r.new.ttl, Cascade: r.new.cascade, Parent: r.new.parent,
+		NoShardCount: !r.new.hasCount,
+	}
+	c.New.State = bucket.State{
+		Shard: r.key.shard, Shards: r.new.shards(), RF: r.new.rf, NoClock: !r.new.hasRF,
+	}
+	old := &r.old
+	if r.event == eventInsert {
+		c.Kind, c.Refilled = Insert, true
+		old = nil
+	} else {
+		c.OldShards = old.shards()
+		c.Refilled = old.rf != r.new.rf || old.hasRF != r.new.hasRF
+	}
+	r.new.sortLimits()
+	c.New.State.Slots, c.New.Partial = d.stateSlots(&r.new)
+	c.Deltas = d.growth(&r.new, old)
+	return c
+}
+
+// stateSlots returns the limits of an image, those that are whole as slots.
+func (d *decoder) stateSlots(im *image) ([]bucket.Slot, []table.PartialLimit) {
+	var partial []table.PartialLimit
+	n := len(im.limits)
+	if cap(d.slots)-len(d.slots) < n {
+		d.slots = make([]bucket.Slot, 0, max(128, n))
+	}
+	start := len(d.slots)
+	for i := range im.limits {
+		l := &im.limits[i]
+		if l.whole() {
+			d.slots = append(d.slots, bucket.Slot{
+				Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period]},
+				Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l),
+			})
+		} else if l.has&(1<<tokens) != 0 {
+			partial = append(partial, table.PartialLimit{
+				Name: l.name, Tokens: l.v[tokens], Used: l.v[used],
+				HasTokens: true, HasUsed: l.has&(1<<used) != 0,
+			})
+		}
+	}
+	return d.slots[start:len(d.slots):len(d.slots)], partial
+}
+
+// growth returns how the counters grew from old, nil if there was no item, to
+// im. A counter that old lacks counts from zero; one that im lacks not at all.
+func (d *decoder) growth(im, old *image) []Delta {
+	if cap(d.deltas)-len(d.deltas) < len(im.limits) {
+		d.deltas = make([]Delta, 0, max(128, len(im.limits)))
+	}
+	start := len(d.deltas)
+	for i := range im.limits {
+		l := &im.limits[i]
+		if l.has&(1<<used) == 0 {
+			continue
+		}
+		before := int64(0)
+		if old != nil {
+			before = old.usedOf(l.name)
+		}
+		delta := Delta{
+			Limit:  l.name,
+			Milli:  bucket.SubSat(l.v[used], before),
+			Tokens: bucket.SubSat(floorTokens(l.v[used]), floorTokens(before)),
+		}
+		if delta.Milli != 0 {
+			d.deltas = append(d.deltas, delta)
+		}
+	}
+	return d.deltas[start:len(d.deltas):len(d.deltas)]
+}
+
+// floorTokens returns whole tokens, rounded down also for negative counters.
+func floorTokens(milli int64) int64 {
+	t := milli / bucket.Milli
+	if milli%bucket.Milli < 0 {
+		t--
+	}
+	return t
+}
+
+// name returns the text of an object key, valid until the next name.
+func (d *decoder) name(t text) (name []byte) {
+	name, d.nameBuf = t.decoded(d.nameBuf)
+	return name
+}
+
+// value returns the text of a string value, valid until the next value.
+func (d *decoder) value(t text) (value []byte) {
+	value, d.valueBuf = t.decoded(d.valueBuf)
+	return value
+}
+
+// intern returns b as a string, the same one for equal bytes.
+func (d *decoder) intern(b []byte) string {
+	if s, ok := d.names[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	d.names[s] = s
+	return s
+}
+
+// shardKey returns the parsed partition key.
+func (d *decoder) shardKey(pk []byte) *shardKey {
+	if k, ok := d.keys[string(pk)]; ok {
+		return k
+	}
+	k := new(shardKey)
+	s := string(pk)
+	k.ns, k.entity, k.resource, k.shard, k.ok = table.ParseBucketPK(s)
+	k.ok = k.ok && k.shard < math.MaxInt32
+	d.keys[s] = k
+	return k
+}
+
+// keep copies b behind the strings kept before, so that many small strings
+// share few allocations.
+func (d *decoder) keep(b []byte) string {
+	if d.long.Cap()-d.long.Len() < len(b) {
+		d.long = strings.Builder{}
+		d.long.Grow(max(1024, len(b)))
+	}
+	start := d.long.Len()
+	d.long.Write(b)
+	return d.long.String()[start:]
+}

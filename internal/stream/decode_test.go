@@ -1,0 +1,271 @@
+package stream_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+const t0 = 1_700_000_000_123
+
+// sample is a bucket with two limits as a client creates it.
+func sample(entity string, shard, shards int) table.Bucket {
+	limits := []bucket.Limit{
+		{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
+		{Name: "tpm", Capacity: 40_000_000, Amount: 40_000_000, Period: 60_000},
+	}
+	return table.Bucket{
+		Namespace: "kQ3xZp9LmNa", Entity: entity, Resource: "openai/gpt-4",
+		State: bucket.New(limits, shard, shards, t0), TTL: t0/1000 + 420,
+	}
+}
+
+// take returns the item after the bucket has paid.
+func take(b table.Bucket, rpm, tpm int64) table.Bucket {
+	b.State = b.State.Take([]int64{rpm * 1000, tpm * 1000, 1000})
+	return b
+}
+
+func seq(n int) string { return fmt.Sprintf("%d", 4_421_584_500_000_000_000+int64(n)) + "0174504390" }
+
+// batch is n records, each a further acquire on one of so many buckets.
+func batch(n, buckets int) []byte {
+	state := make([]table.Bucket, buckets)
+	var all []json.RawMessage
+	for i := range buckets {
+		state[i] = sample(fmt.Sprintf("tenant-%06d:api-key@example.com", i), 0, 1)
+	}
+	for i := range n {
+		old := state[i%buckets]
+		now := take(old, 1, 350)
+		state[i%buckets] = now
+		all = append(all, streamtest.Record{Sequence: seq(i), Created: t0 + int64(i), Old: old.Item(), New: now.Item()}.JSON())
+	}
+	return streamtest.PayloadOf(all...)
+}
+
+func decode(t testing.TB, payload []byte) stream.Batch {
+	t.Helper()
+	b, err := stream.Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestModifyCountsTheGrowth(t *testing.T) {
+	old := take(sample("user:1", 3, 4), 5, 100)
+	now := take(old, 1, -40)
+	now.Parent, now.Cascade = "org", true
+	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "0017", Created: t0, Old: old.Item(), New: now.Item()}))
+	want := stream.Change{
+		Kind: stream.Modify, Sequence: "0017", Created: t0, New: now, OldShards: 4,
+		Deltas: []stream.Delta{{Limit: "rpm", Milli: 1000, Tokens: 1}, {Limit: "tpm", Milli: -40_000, Tokens: -40}, {Limit: "wcu", Milli: 1000, Tokens: 1}},
+	}
+	if len(got.Changes) != 1 || !reflect.DeepEqual(got.Changes[0], want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got.Records != 1 || got.Oldest != t0 || got.Ignored != 0 || got.Malformed != nil {
+		t.Errorf("batch %+v", got)
+	}
+}
+
+// W15: the first consumption of a bucket's life arrives as an INSERT.
+func TestInsertCountsTheWholeCounter(t *testing.T) {
+	now := take(sample("e", 0, 1), 5, 0)
+	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: now.Item()}))
+	c := got.Changes[0]
+	if c.Kind != stream.Insert || c.OldShards != 0 || !c.Refilled || len(c.Deltas) != 2 || c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: 5000, Tokens: 5}) {
+		t.Errorf("change %+v", c)
+	}
+}
+
+// W15: so does the first consumption of a limit that is added later.
+func TestAddedLimitCountsTheWholeCounter(t *testing.T) {
+	now := take(sample("e", 0, 1), 5, 7)
+	old := now.Item()
+	for _, f := range []string{"tk", "cp", "ra", "rp", "tc"} {
+		delete(old, "b_tpm_"+f)
+	}
+	it := now.Item()
+	delete(it, "b_rpm_tc") // a counter that is gone counts nothing
+	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: old, New: it}))
+	if d := got.Changes[0].Deltas; len(d) != 1 || d[0] != (stream.Delta{Limit: "tpm", Milli: 7000, Tokens: 7}) {
+		t.Errorf("deltas %+v", d)
+	}
+}
+
+func TestPartialLimitStillCounts(t *testing.T) {
+	old := sample("e", 0, 1)
+	now := take(old, 5, 7)
+	it := now.Item()
+	delete(it, "b_rpm_cp")
+	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: old.Item(), New: it})).Changes[0]
+	if len(c.Deltas) != 3 || c.Deltas[0].Tokens != 5 {
+		t.Errorf("deltas %+v", c.Deltas)
+	}
+	if len(c.New.Partial) != 1 || c.New.Partial[0].Name != "rpm" || c.New.State.Index("rpm") >= 0 || c.New.State.Index("tpm") < 0 {
+		t.Errorf("bucket %+v", c.New)
+	}
+}
+
+// The state of a change is what the item codec reads from the same item.
+func TestStateEqualsItemCodec(t *testing.T) {
+	b := sample("e", 5, 8)
+	b.State = b.State.At(t0 + 7)
+	for i := range b.State.Slots {
+		b.State.Slots[i].Tokens -= 12_345
+	}
+	b.State = b.State.At(t0 + 1_011)
+	rests := 0
+	for _, sl := range b.State.Slots {
+		if sl.Rest != 0 {
+			rests++
+		}
+	}
+	if rests == 0 {
+		t.Fatal("sample has no remainders")
+	}
+	want, err := table.DecodeBucket(b.Item())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: b.Item()})).Changes[0].New
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestWhatIsNoBucketIsIgnored(t *testing.T) {
+	b := sample("e", 0, 1)
+	config := table.Item{"PK": table.S("ns/ENTITY#e"), "SK": table.S("#CONFIG#r"), "ttl": table.S("odd")}
+	got := decode(t, streamtest.Payload(
+		streamtest.Record{Sequence: "1", Created: t0, Old: b.Item()},
+		streamtest.Record{Sequence: "2", Created: t0, New: config},
+		streamtest.Record{Sequence: "3", Created: t0, Old: b.Item(), New: take(b, 1, 1).Item()},
+	))
+	if got.Records != 3 || got.Ignored != 2 || len(got.Changes) != 1 || got.Changes[0].Sequence != "3" || len(got.Malformed) != 0 {
+		t.Errorf("batch %+v", got)
+	}
+}
+
+// W18: one bad record must take nothing from the others.
+func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
+	b := sample("e", 0, 1)
+	rec := streamtest.Record{Sequence: "77", Created: t0, Old: b.Item(), New: take(b, 1, 1).Item()}
+	whole := string(rec.JSON())
+	good := streamtest.Record{Sequence: "78", Created: t0, Old: b.Item(), New: take(b, 1, 1).Item()}.JSON()
+	for _, c := range []struct{ name, find, put, seq string }{
+		{"decimal", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"1000.5"}`, "77"},
+		{"exponent", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"1E3"}`, "77"},
+		{"too large", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"9223372036854775808"}`, "77"},
+		{"empty number", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":""}`, "77"},
+		{"string for number", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"S":"1000"}`, "77"},
+		{"bare number", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":1000`, "77"},
+		{"two types", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"1000","S":"x"}`, "77"},
+		{"attribute twice", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"1000"},"b_rpm_tc":{"N":"1000"}`, "77"},
+		{"shard count", `"shard_count":{"N":"1"}`, `"shard_count":{"N":"0"}`, "77"},
+		{"clock", `"rf":{"N":"1700000000123"}`, `"rf":{"N":"now"}`, "77"},
+		{"event name", `"MODIFY"`, `"MODIFIED"`, "77"},
+		{"no event name", `"eventName":"MODIFY",`, ``, "77"},
+		{"image missing", `"OldImage":`, `"OtherImage":`, "77"},
+		{"insert with old image", `"MODIFY"`, `"INSERT"`, "77"},
+		{"image null", `"NewImage":{`, `"NewImage":null,"X":{`, "77"},
+		{"created missing", `"ApproximateCreationDateTime":1700000000.123,`, ``, "77"},
+		{"created as string", `1700000000.123`, `"1700000000.123"`, "77"},
+		{"created in ms", `1700000000.123`, `1700000000123`, "77"},
+		{"created negative", `1700000000.123`, `-1`, "77"},
+		{"key", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#x"}`, "77"},
+		{"key without entity", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"S":"BUCKET#0"}`, "77"},
+		{"key as number", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"N":"1"}`, "77"},
+		{"sequence letters", `"SequenceNumber":"77"`, `"SequenceNumber":"x7"`, ""},
+		{"sequence empty", `"SequenceNumber":"77"`, `"SequenceNumber":""`, ""},
+		{"sequence long", `"SequenceNumber":"77"`, `"SequenceNumber":"` + strings.Repeat("1", 41) + `"`, ""},
+		{"sequence number", `"SequenceNumber":"77"`, `"SequenceNumber":77`, ""},
+		{"no sequence", `"SequenceNumber":"77",`, ``, ""},
+		{"dynamodb twice", `"dynamodb":{`, `"dynamodb":{},"dynamodb":{`, ""},
+		{"not an object", whole, `[1,2]`, ""},
+		{"null", whole, `null`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !strings.Contains(whole, c.find) {
+				t.Fatalf("sample has no %s:\n%s", c.find, whole)
+			}
+			bad := strings.Replace(whole, c.find, c.put, 1)
+			got := decode(t, streamtest.PayloadOf(good, json.RawMessage(bad), good))
+			if len(got.Changes) != 2 || len(got.Malformed) != 1 || got.Records != 3 {
+				t.Fatalf("batch %+v", got)
+			}
+			m := got.Malformed[0]
+			if m.Sequence != c.seq || m.Index != 1 || m.Reason == "" || string(m.Raw) != bad {
+				t.Errorf("malformed %d %q: %s\n%s", m.Index, m.Sequence, m.Reason, m.Raw)
+			}
+			t.Log(m.Reason)
+		})
+	}
+}
+
+func TestPayloadThatIsNotOneIsAnError(t *testing.T) {
+	good := string(batch(1, 1))
+	for _, p := range []string{
+		"", " ", "null", "[]", "{}", `{"records":[]}`, `{"Records":{}}`, `{"Records":null}`, `{"Records":[]`, `{"Records":[],}`,
+		`{"Records":[{]}`, `{"Records":[]}x`, `{"Records":[],"Records":[]}`, good[:len(good)-3], good[:len(good)/2], good + good,
+		strings.Repeat("[", 100_000), `{"Records":` + strings.Repeat("[", 100_000), `{"Records":["` + "\x01" + `"]}`,
+	} {
+		if b, err := stream.Decode([]byte(p)); err == nil {
+			t.Errorf("%.60q: no error, %+v", p, b)
+		}
+	}
+	if b := decode(t, []byte(" {\"x\": [true,false,null,-1.5e+3,\"\\u00e9\"] ,\"Records\" : [ ] } \n")); b.Records != 0 {
+		t.Errorf("empty batch: %+v", b)
+	}
+}
+
+func TestEscapedAndUnicodeText(t *testing.T) {
+	b := sample("e", 0, 1)
+	now := take(b, 1, 1)
+	now.Entity, now.Parent = "é", "a\"b\\c/\b\f\n\r\té😀"
+	raw := string(streamtest.Record{Sequence: "1", Created: t0, Old: b.Item(), New: now.Item()}.JSON())
+	raw = strings.ReplaceAll(raw, `#é#`, `#\u00E9#`)
+	raw = strings.ReplaceAll(raw, `😀`, `\ud83D\uDe00`)
+	raw = strings.ReplaceAll(raw, `"b_rpm_tc"`, `"\u0062_rpm_t\u0063"`)
+	raw = strings.ReplaceAll(raw, `"NewImage"`, `"New\u0049mage"`)
+	raw = strings.ReplaceAll(raw, `"N":`, `"\u004e":`)
+	c := decode(t, streamtest.PayloadOf(json.RawMessage(raw))).Changes[0]
+	if c.New.Parent != now.Parent || c.New.Entity != now.Entity || len(c.Deltas) != 3 || c.Deltas[0].Tokens != 1 {
+		t.Errorf("change %+v", c)
+	}
+}
+
+func TestCreatedIsExact(t *testing.T) {
+	for in, want := range map[string]int64{
+		"1700000000": 1_700_000_000_000, "1700000000.1": 1_700_000_000_100, "1700000000.1239999999999999999999": 1_700_000_000_123,
+		"1.7E9": 1_700_000_000_000, "1.700000000123e+9": 1_700_000_000_123, "17000000001235e-4": 1_700_000_000_123, "0.001": 1,
+		"253402300799.999": 253402300799999,
+	} {
+		raw := strings.Replace(string(streamtest.Record{Sequence: "1", Created: t0, New: sample("e", 0, 1).Item()}.JSON()), "1700000000.123", in, 1)
+		b := decode(t, streamtest.PayloadOf(json.RawMessage(raw)))
+		if len(b.Changes) != 1 || b.Changes[0].Created != want {
+			t.Errorf("%s: %+v, want %d", in, b, want)
+		}
+	}
+}
+
+func TestResultOutlivesThePayload(t *testing.T) {
+	payload := batch(5, 2)
+	got := decode(t, payload)
+	want := decode(t, append([]byte(nil), payload...))
+	for i := range payload {
+		payload[i] = '#'
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Error("changes point into the payload")
+	}
+}

@@ -1,0 +1,4 @@
+package stream
+
+// NaiveDecode is the second decoder.
+var NaiveDecode = naiveDecode

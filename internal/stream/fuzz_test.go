@@ -1,0 +1,123 @@
+package stream_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+)
+
+// agree fails unless both decoders say the same, but for the words of a reason.
+func agree(t *testing.T, payload []byte) {
+	t.Helper()
+	before := bytes.Clone(payload)
+	got, err := stream.Decode(payload)
+	want, naive := stream.NaiveDecode(payload)
+	if (err == nil) != (naive == nil) {
+		t.Fatalf("error %v, naive %v\n%s", err, naive, payload)
+	}
+	if !bytes.Equal(before, payload) {
+		t.Fatal("the payload was changed")
+	}
+	for i := range got.Malformed {
+		got.Malformed[i].Reason = ""
+	}
+	for i := range want.Malformed {
+		want.Malformed[i].Reason = ""
+	}
+	for i := range got.Changes { // no slots and nil slots are the same
+		c := &got.Changes[i]
+		if len(c.New.State.Slots) == 0 {
+			c.New.State.Slots = nil
+		}
+		if len(c.Deltas) == 0 {
+			c.Deltas = nil
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("got   %+v\nnaive %+v\n%s", got, want, payload)
+	}
+}
+
+func seeds() [][]byte {
+	b := sample("u\u00e9\"", 2, 4)
+	b.State = b.State.At(t0 + 1)
+	for i := range b.State.Slots {
+		b.State.Slots[i].Tokens -= 777
+	}
+	b.State = b.State.At(t0 + 1_002)
+	b.Parent, b.Cascade = "p", true
+	now := take(b, 1, -5)
+	return [][]byte{
+		streamtest.Payload(streamtest.Record{Sequence: "12", Created: t0, Old: b.Item(), New: now.Item()}),
+		streamtest.Payload(streamtest.Record{Sequence: "13", Created: t0, New: now.Item()}, streamtest.Record{Sequence: "14", Created: t0, Old: now.Item()}),
+		batch(2, 2),
+		[]byte(`{"Records":[{"eventName":"INSERT","dynamodb":{"Keys":{"PK":{"S":"n/BUCKET#e#r#0"},"SK":{"S":"#STATE"}},"NewImage":{"b_x_tk":{"N":"1"}},"SequenceNumber":"1","ApproximateCreationDateTime":1e9}}]}`),
+		[]byte(`{"Records":[null,[],{"eventName":"REMOVE"}]}`),
+	}
+}
+
+// pieces are what mutations insert: structure, and values at the edges.
+var pieces = []string{
+	`{`, `}`, `[`, `]`, `,`, `:`, `"`, `\`, `\u0041`, `\ud83d`, `\ude00`, `\n`, "\xff", "\xc3", "\x00", " ", "1", "-", ".", "e5", "0",
+	"null", "true", "false", `""`, `{}`, `[]`, `"N"`, `"S"`, `"M"`, `"BOOL"`, `{"N":"1"}`, `{"N":"9223372036854775807"}`, `{"N":"-9223372036854775808"}`,
+	`{"N":"1.5"}`, `{"S":"x"}`, `{"NULL":true}`, `{"M":{}}`, `"x":1,`, `"rf":{"N":"5"},`, `"rr":{"M":{"rf":{"N":"5"},"r":{"M":{"x":{"N":"1"}}}}},`,
+	`"b_x_tc":{"N":"5"},`, `"b_x_tk":{"N":"5"},`, `"b_x_cp":{"N":"5"},`, `"b_x_ra":{"N":"5"},`, `"b_x_rp":{"N":"5"},`, `"b__tc":{"N":"1"},`, `"shard_count":{"N":"2"},`, `"cascade":{"BOOL":true},`,
+}
+
+func mutate(r *rand.Rand, in []byte) []byte {
+	out := bytes.Clone(in)
+	for range 1 + r.IntN(3) {
+		if len(out) == 0 {
+			return out
+		}
+		at := r.IntN(len(out))
+		if i := bytes.IndexAny(out[at:], `{,:"`); r.IntN(2) == 0 && i >= 0 {
+			at += i + 1 // behind structure, where inserted members fit
+		}
+		switch r.IntN(5) {
+		case 0:
+			out[at%len(out)] = byte(r.IntN(256))
+		case 1:
+			out = append(out[:at:at], out[min(len(out), at+1+r.IntN(8)):]...)
+		case 2: // copy a stretch to somewhere else
+			from := r.IntN(len(out))
+			stretch := bytes.Clone(out[from:min(len(out), from+1+r.IntN(60))])
+			out = append(out[:at:at], append(stretch, out[at:]...)...)
+		default:
+			out = append(out[:at:at], append([]byte(pieces[r.IntN(len(pieces))]), out[at:]...)...)
+		}
+	}
+	return out
+}
+
+func TestMutatedPayloadsDecodeLikeNaive(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	valid, set := 0, 0
+	all := seeds()
+	for i := range 60_000 {
+		p := mutate(r, all[i%len(all)])
+		agree(t, p)
+		if json.Valid(p) {
+			valid++
+			if b, err := stream.Decode(p); err == nil && len(b.Malformed) > 0 {
+				set++
+			}
+		}
+	}
+	t.Logf("%d payloads were still JSON, %d of them with malformed records", valid, set)
+	if valid < 5_000 || set < 1_000 {
+		t.Errorf("mutations are too destructive: %d still JSON, %d with malformed records", valid, set)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range seeds() {
+		f.Add(s)
+	}
+	f.Fuzz(agree)
+}

@@ -1,0 +1,360 @@
+package stream
+
+import (
+	"strconv"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// The parts of a stored limit, as indexes and bits.
+const (
+	tokens = iota
+	capacity
+	amount
+	period
+	used
+	parts
+)
+
+// maxLimits is how many limits an image may hold; no update of an item with
+// more would fit DynamoDB's limits on expressions.
+const maxLimits = 256
+
+// image is what has been read of an item: of the new one everything a bucket
+// consists of, of the old one the counters, the clock and the shard count.
+type image struct {
+	problem string
+
+	rf, count, ttl          int64
+	hasRF, hasCount, hasTTL bool
+	hasCascade, hasParent   bool
+	cascade                 bool
+	parent                  string
+	limits                  []limit // in the order of the image
+	last                    int     // where the limit before was found
+	rr                      remainders
+}
+
+type limit struct {
+	name string
+	has  uint8
+	v    [parts]int64
+}
+
+// remainders is what the item's remainder map says. One that does not have the
+// form we write counts as absent, which loses less than a millitoken.
+type remainders struct {
+	seen, bad bool
+	hasRF     bool
+	rf        int64
+	rests     []rest
+}
+
+type rest struct {
+	limit string
+	n     int64
+}
+
+func (im *image) reset() {
+	*im = image{limits: im.limits[:0], rr: remainders{rests: im.rr.rests[:0]}}
+}
+
+func (im *image) wrong(problem string) {
+	if im.problem == "" {
+		im.problem = problem
+	}
+}
+
+// shards returns the shard count, one if the item does not say.
+func (im *image) shards() int {
+	if !im.hasCount {
+		return 1
+	}
+	return int(im.count)
+}
+
+// whole tells whether nothing is missing for the limit to be refilled.
+func (l *limit) whole() bool {
+	return l.has == 1<<parts-1 && l.v[capacity] > 0 && l.v[amount] > 0 && l.v[period] > 0
+}
+
+// rest returns the remainder of a limit's last refill.
+func (im *image) rest(l *limit) int64 {
+	if !im.rr.seen || im.rr.bad || !im.rr.hasRF || !im.hasRF || im.rr.rf != im.rf {
+		return 0
+	}
+	for _, r := range im.rr.rests {
+		if r.limit == l.name && r.n >= 0 && r.n < l.v[period] {
+			return r.n
+		}
+	}
+	return 0
+}
+
+// usedOf returns the counter of a limit, zero if it has none.
+func (im *image) usedOf(name string) int64 {
+	for i := range im.limits {
+		if im.limits[i].name == name {
+			return im.limits[i].v[used]
+		}
+	}
+	return 0
+}
+
+// sortLimits orders the limits by name. There are few, so insertion will do.
+func (im *image) sortLimits() {
+	for i := 1; i < len(im.limits); i++ {
+		for j := i; j > 0 && im.limits[j].name < im.limits[j-1].name; j-- {
+			im.limits[j], im.limits[j-1] = im.limits[j-1], im.limits[j]
+		}
+	}
+}
+
+// limitOf returns the limit of that name, added if it is new; nil if there are
+// too many.
+func (d *decoder) limitOf(im *image, name []byte) *limit {
+	for i := im.last; i < len(im.limits); i++ {
+		if im.limits[i].name == string(name) {
+			im.last = i
+			return &im.limits[i]
+		}
+	}
+	for i := range min(im.last, len(im.limits)) {
+		if im.limits[i].name == string(name) {
+			im.last = i
+			return &im.limits[i]
+		}
+	}
+	if len(im.limits) == maxLimits {
+		im.wrong("more than 256 limits")
+		return nil
+	}
+	im.last = len(im.limits)
+	im.limits = append(im.limits, limit{name: d.intern(name)})
+	return &im.limits[im.last]
+}
+
+// image reads an item; only the new one is read in full.
+func (d *decoder) image(im *image, full bool) {
+	if !d.s.open('{') {
+		d.s.skip()
+		im.wrong("is no object")
+		return
+	}
+	for first := true; d.s.more('}', &first); {
+		name := d.name(d.s.key())
+		if len(name) > 2 && name[0] == 'b' && name[1] == '_' {
+			d.limitPart(im, name[len(table.LimitPrefix):], full)
+			continue
+		}
+		switch string(name) {
+		case table.AttrRF:
+			d.integer(im, &im.rf, &im.hasRF, `"rf" is no whole number of 64 bits, or there twice`)
+		case table.AttrShardCount:
+			const problem = `"shard_count" is no whole number from 1 to 1048576, or there twice`
+			d.integer(im, &im.count, &im.hasCount, problem)
+			if im.hasCount && (im.count < 1 || im.count > 1<<20) {
+				im.wrong(problem)
+			}
+		case table.AttrTTL:
+			if !full {
+				d.s.skip()
+				continue
+			}
+			d.integer(im, &im.ttl, &im.hasTTL, `"ttl" is no whole number of 64 bits, or there twice`)
+		case table.AttrCascade:
+			d.cascade(im, full)
+		case table.AttrParentID:
+			d.parent(im, full)
+		case table.AttrRemainders:
+			d.remainders(im, full)
+		default:
+			d.s.skip()
+		}
+	}
+}
+
+// limitPart reads an attribute b_{limit}_{field}; rest is without the prefix.
+// Attributes with another ending belong to somebody else.
+func (d *decoder) limitPart(im *image, rest []byte, full bool) {
+	part, cut := parts, len(rest)-3
+	if cut > 0 && rest[cut] == '_' {
+		part = partOf(rest[cut+1:])
+	}
+	if part == parts || (!full && part != used) {
+		d.s.skip()
+		return
+	}
+	l := d.limitOf(im, rest[:cut])
+	n, ok := d.whole()
+	if l == nil {
+		return
+	}
+	if !ok || l.has&(1<<part) != 0 {
+		im.wrong("limit " + strconv.Quote(l.name) + ": an attribute is no whole number of 64 bits, or there twice")
+	}
+	l.has |= 1 << part
+	l.v[part] = n
+}
+
+func partOf(field []byte) int {
+	switch string(field) {
+	case table.FieldTokens:
+		return tokens
+	case table.FieldCapacity:
+		return capacity
+	case table.FieldAmount:
+		return amount
+	case table.FieldPeriod:
+		return period
+	case table.FieldUsed:
+		return used
+	}
+	return parts
+}
+
+// integer reads a number attribute into n.
+func (d *decoder) integer(im *image, n *int64, has *bool, problem string) {
+	v, ok := d.whole()
+	if !ok || *has {
+		im.wrong(problem)
+		return
+	}
+	*n, *has = v, true
+}
+
+// whole reads a number attribute that must be whole.
+func (d *decoder) whole() (int64, bool) {
+	t, ok := d.attr("N")
+	if !ok {
+		return 0, false
+	}
+	return parseInt(d.value(t))
+}
+
+// parseInt reads an optional minus sign and digits.
+func parseInt(b []byte) (int64, bool) {
+	neg := len(b) > 0 && b[0] == '-'
+	if neg {
+		b = b[1:]
+	}
+	if len(b) == 0 {
+		return 0, false
+	}
+	n := int64(0) // negative, because the least number has no positive twin
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		digit := int64(c - '0')
+		if n < (-1<<63+digit)/10 {
+			return 0, false
+		}
+		n = n*10 - digit
+	}
+	if neg {
+		return n, true
+	}
+	return -n, n != -1<<63
+}
+
+// cascade and parent are copies that other writers keep; a form that is not
+// ours counts as absent and takes nothing from the record.
+func (d *decoder) cascade(im *image, full bool) {
+	if !full || im.hasCascade || !d.s.open('{') {
+		if full && im.hasCascade {
+			im.wrong(`"cascade" twice`)
+		}
+		d.s.skip()
+		return
+	}
+	im.hasCascade = true
+	members := 0
+	for first := true; d.s.more('}', &first); {
+		members++
+		if string(d.name(d.s.key())) == "BOOL" && d.s.peek() == 't' {
+			im.cascade = d.s.literal("true")
+			continue
+		}
+		d.s.skip()
+	}
+	im.cascade = im.cascade && members == 1
+}
+
+func (d *decoder) parent(im *image, full bool) {
+	if !full {
+		d.s.skip()
+		return
+	}
+	t, ok := d.attr("S")
+	if im.hasParent {
+		im.wrong(`"parent_id" twice`)
+	}
+	im.hasParent = true
+	if ok {
+		im.parent = d.intern(d.value(t))
+	}
+}
+
+// remainders reads the map {"M":{"rf":{"N":…},"r":{"M":{limit:{"N":…}}}}}.
+func (d *decoder) remainders(im *image, full bool) {
+	rr := &im.rr
+	if !full || rr.seen {
+		rr.bad = rr.bad || full
+		d.s.skip()
+		return
+	}
+	rr.seen = true
+	hasR := false
+	d.members(rr, func(name []byte) {
+		switch string(name) {
+		case table.RemaindersRF:
+			n, ok := d.whole()
+			rr.bad = rr.bad || !ok || rr.hasRF
+			rr.rf, rr.hasRF = n, true
+		case table.RemaindersOf:
+			rr.bad = rr.bad || hasR
+			hasR = true
+			d.rests(rr)
+		default:
+			d.s.skip()
+		}
+	})
+}
+
+func (d *decoder) rests(rr *remainders) {
+	d.members(rr, func(name []byte) {
+		limit := d.intern(name)
+		n, ok := d.whole()
+		rr.bad = rr.bad || !ok || len(rr.rests) == maxLimits
+		for _, r := range rr.rests {
+			rr.bad = rr.bad || r.limit == limit
+		}
+		if !rr.bad {
+			rr.rests = append(rr.rests, rest{limit, n})
+		}
+	})
+}
+
+// members reads a map attribute and calls each with the name of every member,
+// to read its value.
+func (d *decoder) members(rr *remainders, each func(name []byte)) {
+	if !d.s.open('{') {
+		rr.bad = true
+		d.s.skip()
+		return
+	}
+	maps := 0
+	for first := true; d.s.more('}', &first); {
+		maps++
+		if string(d.name(d.s.key())) != "M" || !d.s.open('{') {
+			rr.bad = true
+			d.s.skip()
+			continue
+		}
+		for inner := true; d.s.more('}', &inner); {
+			each(d.name(d.s.key()))
+		}
+	}
+	rr.bad = rr.bad || maps != 1
+}

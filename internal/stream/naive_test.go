@@ -1,0 +1,418 @@
+package stream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// naiveDecode is the second decoder: slow, built on encoding/json and maps, and
+// written from the description of the payload instead of from the first one.
+func naiveDecode(payload []byte) (Batch, error) {
+	if !json.Valid(payload) || nesting(payload) > maxDepth {
+		return Batch{}, errors.New("not JSON")
+	}
+	top, ok := members(payload)
+	records, found := top.once("Records")
+	if !ok || !found || top.twice("Records") {
+		return Batch{}, errNoRecords
+	}
+	list, ok := elements(records)
+	if !ok {
+		return Batch{}, errNoRecords
+	}
+	var out Batch
+	for i, raw := range list {
+		out.Records++
+		c, seq, ignored, err := naiveRecord(raw)
+		switch {
+		case err != nil:
+			out.Malformed = append(out.Malformed, Malformed{Index: i, Sequence: seq, Reason: err.Error(), Raw: raw})
+		case ignored:
+			out.Ignored++
+		default:
+			out.Changes = append(out.Changes, c)
+			if out.Oldest == 0 || c.Created < out.Oldest {
+				out.Oldest = c.Created
+			}
+		}
+	}
+	return out, nil
+}
+
+// object is a JSON object with the order and the repetitions of its members.
+type object []struct {
+	name  string
+	value json.RawMessage
+}
+
+func (o object) once(name string) (json.RawMessage, bool) {
+	for _, m := range o {
+		if m.name == name {
+			return m.value, true
+		}
+	}
+	return nil, false
+}
+
+func (o object) twice(name string) bool {
+	n := 0
+	for _, m := range o {
+		if m.name == name {
+			n++
+		}
+	}
+	return n > 1
+}
+
+func members(raw json.RawMessage) (object, bool) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, false
+	}
+	o := object{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			panic(err)
+		}
+		var v json.RawMessage
+		if err := dec.Decode(&v); err != nil {
+			panic(err)
+		}
+		o = append(o, struct {
+			name  string
+			value json.RawMessage
+		}{t.(string), v})
+	}
+	return o, true
+}
+
+func elements(raw json.RawMessage) (list []json.RawMessage, ok bool) {
+	if len(raw) == 0 || raw[0] != '[' {
+		return nil, false
+	}
+	return list, json.Unmarshal(raw, &list) == nil
+}
+
+func nesting(raw []byte) int {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	deepest, depth := 0, 0
+	for {
+		t, err := dec.Token()
+		if err != nil {
+			return deepest
+		}
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+			deepest = max(deepest, depth)
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
+}
+
+func isString(raw json.RawMessage) (s string, ok bool) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	return s, json.Unmarshal(raw, &s) == nil
+}
+
+// attribute returns the string inside {"want":"…"}.
+func attribute(raw json.RawMessage, want string) (string, bool) {
+	o, ok := members(raw)
+	if !ok || len(o) != 1 || o[0].name != want {
+		return "", false
+	}
+	return isString(o[0].value)
+}
+
+var wholeNumber = regexp.MustCompile(`^-?[0-9]+$`)
+
+func number(raw json.RawMessage) (int64, bool) {
+	s, ok := attribute(raw, "N")
+	if !ok || !wholeNumber.MatchString(s) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+func naiveRecord(raw json.RawMessage) (c Change, seq string, ignored bool, err error) {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	get := func(o object, name string) json.RawMessage {
+		v, ok := o.once(name)
+		if !ok || o.twice(name) {
+			bad("%s missing or twice", name)
+		}
+		return v
+	}
+	rec, ok := members(raw)
+	if !ok {
+		return c, "", false, errors.New("no object")
+	}
+	event, ok := isString(get(rec, "eventName"))
+	if !ok || !slices.Contains([]string{"INSERT", "MODIFY", "REMOVE"}, event) {
+		bad("event %q", event)
+	}
+	body, ok := members(get(rec, "dynamodb"))
+	if !ok {
+		bad("dynamodb")
+	}
+	if s, ok := isString(get(body, "SequenceNumber")); ok && regexp.MustCompile(`^[0-9]{1,40}$`).MatchString(s) {
+		seq = s
+	} else {
+		bad("sequence %q", s)
+	}
+	keys, ok := members(get(body, "Keys"))
+	if !ok {
+		bad("keys")
+	}
+	pk, ok := attribute(get(keys, "PK"), "S")
+	if !ok {
+		bad("PK")
+	}
+	sk, ok := attribute(get(keys, "SK"), "S")
+	if !ok {
+		bad("SK")
+	}
+	created, ok := body.once("ApproximateCreationDateTime")
+	ms, valid := naiveMillis(created)
+	if ok && !valid || body.twice("ApproximateCreationDateTime") {
+		bad("created %s", created)
+	}
+	if body.twice("NewImage") || body.twice("OldImage") {
+		bad("image twice")
+	}
+	if len(problems) > 0 {
+		return c, seq, false, errors.Join(problems...)
+	}
+	if event == "REMOVE" || sk != "#STATE" {
+		return c, seq, true, nil
+	}
+	if !ok {
+		return c, seq, false, errors.New("no instant")
+	}
+	c, err = naiveChange(event, pk, body)
+	c.Sequence, c.Created = seq, ms
+	return c, seq, false, err
+}
+
+func naiveMillis(raw json.RawMessage) (int64, bool) {
+	if len(raw) == 0 || !strings.Contains("-0123456789", string(raw[:1])) {
+		return 0, false
+	}
+	if i := strings.IndexAny(string(raw), "eE"); i >= 0 {
+		if e, err := strconv.Atoi(string(raw[i+1:])); err != nil || e > 10_000 || e < -10_000 {
+			return 0, false
+		}
+	}
+	r, ok := new(big.Rat).SetString(string(raw))
+	if !ok {
+		return 0, false
+	}
+	r.Mul(r, big.NewRat(1000, 1))
+	if r.Sign() < 0 {
+		return 0, false
+	}
+	q := new(big.Int).Quo(r.Num(), r.Denom())
+	return q.Int64(), q.IsInt64() && q.Int64() >= 1 && q.Int64() <= 253402300799999
+}
+
+func naiveChange(event, pk string, body object) (Change, error) {
+	c := Change{Kind: Insert, Refilled: true}
+	ns, entity, resource, shard, ok := table.ParseBucketPK(pk)
+	if !ok || shard >= 1<<31-1 {
+		return c, fmt.Errorf("PK %q", pk)
+	}
+	newRaw, _ := body.once("NewImage")
+	im, err := naiveImage(newRaw, true)
+	if err != nil {
+		return c, err
+	}
+	old := &naiveItem{}
+	oldRaw, hasOld := body.once("OldImage")
+	if hasOld != (event == "MODIFY") {
+		return c, errors.New("old image")
+	}
+	if hasOld {
+		if old, err = naiveImage(oldRaw, false); err != nil {
+			return c, err
+		}
+		c.Kind = Modify
+		c.OldShards = old.shards()
+		c.Refilled = (old.rf == nil) != (im.rf == nil) || im.rf != nil && *im.rf != *old.rf
+	}
+	c.New = table.Bucket{Namespace: ns, Entity: entity, Resource: resource,
+		Cascade: im.cascade, Parent: im.parent, NoShardCount: im.count == nil}
+	if im.ttl != nil {
+		c.New.TTL = *im.ttl
+	}
+	c.New.State = bucket.State{Shard: shard, Shards: im.shards(), NoClock: im.rf == nil}
+	if im.rf != nil {
+		c.New.State.RF = *im.rf
+	}
+	for _, name := range im.names() {
+		im.slot(name, &c)
+		now, counted := im.limits[name]["tc"]
+		before := old.limits[name]["tc"]
+		if counted && now != before {
+			c.Deltas = append(c.Deltas, Delta{name, saturated(now, before),
+				saturated(floored(now), floored(before))})
+		}
+	}
+	return c, nil
+}
+
+func floored(n int64) int64 {
+	return new(big.Int).Div(big.NewInt(n), big.NewInt(1000)).Int64() // Euclidean is floor for a positive divisor
+}
+
+func saturated(a, b int64) int64 {
+	d := new(big.Int).Sub(big.NewInt(a), big.NewInt(b))
+	switch {
+	case d.IsInt64():
+		return d.Int64()
+	case d.Sign() > 0:
+		return 1<<63 - 1
+	}
+	return -1 << 63
+}
+
+type naiveItem struct {
+	rf, count, ttl *int64
+	cascade        bool
+	parent         string
+	limits         map[string]map[string]int64
+	rests          map[string]int64
+}
+
+func (im *naiveItem) shards() int {
+	if im.count == nil {
+		return 1
+	}
+	return int(*im.count)
+}
+
+func (im *naiveItem) names() []string {
+	var names []string
+	for n := range im.limits {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (im *naiveItem) slot(name string, c *Change) {
+	l := im.limits[name]
+	if len(l) == 5 && l["cp"] > 0 && l["ra"] > 0 && l["rp"] > 0 {
+		sl := bucket.Slot{Limit: bucket.Limit{Name: name, Capacity: l["cp"], Amount: l["ra"], Period: l["rp"]},
+			Tokens: l["tk"], Used: l["tc"]}
+		if r := im.rests[name]; r >= 0 && r < sl.Period {
+			sl.Rest = r
+		}
+		c.New.State.Slots = append(c.New.State.Slots, sl)
+	} else if _, ok := l["tk"]; ok {
+		_, used := l["tc"]
+		c.New.Partial = append(c.New.Partial, table.PartialLimit{Name: name, Tokens: l["tk"], Used: l["tc"], HasTokens: true, HasUsed: used})
+	}
+}
+
+var limitAttr = regexp.MustCompile(`(?s)^b_(.+)_(tk|cp|ra|rp|tc)$`)
+
+func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
+	o, ok := members(raw)
+	if !ok {
+		return nil, errors.New("image is no object")
+	}
+	im := &naiveItem{limits: map[string]map[string]int64{}}
+	for _, m := range o {
+		if l := limitAttr.FindStringSubmatch(m.name); l != nil {
+			if !full && l[2] != "tc" {
+				continue
+			}
+			n, ok := number(m.value)
+			if !ok || o.twice(m.name) {
+				return nil, fmt.Errorf("limit attribute %q", m.name)
+			}
+			if im.limits[l[1]] == nil {
+				im.limits[l[1]] = map[string]int64{}
+			}
+			im.limits[l[1]][l[2]] = n
+			continue
+		}
+		to := map[string]**int64{"rf": &im.rf, "shard_count": &im.count}
+		if full {
+			to["ttl"] = &im.ttl
+		}
+		if to[m.name] != nil {
+			n, ok := number(m.value)
+			if !ok || o.twice(m.name) || m.name == "shard_count" && (n < 1 || n > 1<<20) {
+				return nil, fmt.Errorf("attribute %q", m.name)
+			}
+			*to[m.name] = &n
+		}
+		if full && (m.name == "cascade" || m.name == "parent_id") && o.twice(m.name) {
+			return nil, fmt.Errorf("attribute %q twice", m.name)
+		}
+	}
+	if len(im.limits) > maxLimits {
+		return nil, errors.New("too many limits")
+	}
+	if v, ok := o.once("cascade"); ok {
+		a, _ := members(v)
+		im.cascade = len(a) == 1 && a[0].name == "BOOL" && string(a[0].value) == "true"
+	}
+	if v, ok := o.once("parent_id"); ok {
+		im.parent, _ = attribute(v, "S")
+	}
+	if v, ok := o.once("rr"); ok && !o.twice("rr") {
+		im.rests = naiveRests(v, im.rf)
+	}
+	return im, nil
+}
+
+func naiveRests(raw json.RawMessage, rf *int64) map[string]int64 {
+	inner := func(raw json.RawMessage) (object, bool) {
+		o, ok := members(raw)
+		if !ok || len(o) != 1 || o[0].name != "M" {
+			return nil, false
+		}
+		return members(o[0].value)
+	}
+	o, ok := inner(raw)
+	of, _ := o.once("rf")
+	n, isInt := number(of)
+	if !ok || !isInt || rf == nil || n != *rf || o.twice("rf") || o.twice("r") {
+		return nil
+	}
+	r, has := o.once("r")
+	if !has {
+		return nil
+	}
+	list, ok := inner(r)
+	if !ok || len(list) > maxLimits {
+		return nil
+	}
+	out := map[string]int64{}
+	for _, m := range list {
+		n, ok := number(m.value)
+		if !ok || list.twice(m.name) {
+			return nil
+		}
+		out[m.name] = n
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+// Package streamtest builds stream payloads as Lambda delivers them, for tests.
+package streamtest
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Record is one stream record. A nil Old is an INSERT, a nil New a REMOVE.
+type Record struct {
+	Sequence string
+	Created  int64 // epoch milliseconds; delivered in seconds, with a fraction if there is one
+	Old, New table.Item
+}
+
+// Payload returns the records as the payload of one invocation.
+func Payload(records ...Record) []byte {
+	all := make([]json.RawMessage, 0, len(records))
+	for _, r := range records {
+		all = append(all, r.JSON())
+	}
+	return PayloadOf(all...)
+}
+
+// PayloadOf returns records that already are JSON, or meant to be, as the
+// payload of one invocation.
+func PayloadOf(records ...json.RawMessage) []byte {
+	out := []byte(`{"Records":[`)
+	for i, r := range records {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, r...)
+	}
+	return append(out, "]}"...)
+}
+
+// JSON returns the record as Lambda delivers it.
+func (r Record) JSON() json.RawMessage {
+	name, item := "MODIFY", r.New
+	switch {
+	case r.Old == nil:
+		name = "INSERT"
+	case r.New == nil:
+		name, item = "REMOVE", r.Old
+	}
+	body := map[string]any{
+		"ApproximateCreationDateTime": json.Number(seconds(r.Created)),
+		"Keys":                        Attributes(table.KeyOf(item).Item()),
+		"SequenceNumber":              r.Sequence,
+		"SizeBytes":                   1000,
+		"StreamViewType":              "NEW_AND_OLD_IMAGES",
+	}
+	if r.New != nil {
+		body["NewImage"] = Attributes(r.New)
+	}
+	if r.Old != nil {
+		body["OldImage"] = Attributes(r.Old)
+	}
+	out, err := json.Marshal(map[string]any{
+		"eventID": "c4ca4238a0b923820dcc509a6f75849b", "eventName": name, "eventVersion": "1.1",
+		"eventSource": "aws:dynamodb", "awsRegion": "us-east-1", "dynamodb": body,
+		"eventSourceARN": "arn:aws:dynamodb:us-east-1:123456789012:table/limits/stream/2024-01-01T00:00:00.000",
+	})
+	if err != nil {
+		panic("streamtest: bug: " + err.Error())
+	}
+	return out
+}
+
+func seconds(ms int64) string {
+	s := strconv.FormatInt(ms/1000, 10)
+	if ms%1000 != 0 {
+		s += "." + strconv.FormatInt(1000+ms%1000, 10)[1:]
+	}
+	return s
+}
+
+// Attributes returns an item in the JSON form of streams.
+func Attributes(it table.Item) map[string]any {
+	out := make(map[string]any, len(it))
+	for name, v := range it {
+		out[name] = attribute(v)
+	}
+	return out
+}
+
+func attribute(v table.Value) any {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return map[string]any{"S": v.Value}
+	case *types.AttributeValueMemberN:
+		return map[string]any{"N": v.Value}
+	case *types.AttributeValueMemberB:
+		return map[string]any{"B": v.Value}
+	case *types.AttributeValueMemberBOOL:
+		return map[string]any{"BOOL": v.Value}
+	case *types.AttributeValueMemberNULL:
+		return map[string]any{"NULL": v.Value}
+	case *types.AttributeValueMemberSS:
+		return map[string]any{"SS": v.Value}
+	case *types.AttributeValueMemberM:
+		return map[string]any{"M": Attributes(v.Value)}
+	case *types.AttributeValueMemberL:
+		list := make([]any, 0, len(v.Value))
+		for _, e := range v.Value {
+			list = append(list, attribute(e))
+		}
+		return map[string]any{"L": list}
+	}
+	panic("streamtest: bug: unknown attribute type")
+}
