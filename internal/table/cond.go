@@ -64,13 +64,14 @@ func (c compareCond) Holds(it Item) bool {
 	if !ok {
 		return false
 	}
+	if c.op == Eq {
+		return Equal(v, c.v)
+	}
 	o, ok := compare(v, c.v)
 	if !ok {
 		return false
 	}
 	switch c.op {
-	case Eq:
-		return o == 0
 	case Lt:
 		return o < 0
 	case Le:

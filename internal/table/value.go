@@ -2,8 +2,9 @@ package table
 
 import (
 	"bytes"
-	"math/big"
+	"cmp"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -60,15 +61,6 @@ func KeyOf(it Item) Key {
 	return k
 }
 
-// number returns the exact value of a number attribute.
-func number(v Value) (*big.Rat, bool) {
-	n, ok := v.(*types.AttributeValueMemberN)
-	if !ok || len(n.Value) > 200 {
-		return nil, false
-	}
-	return new(big.Rat).SetString(n.Value)
-}
-
 // compare orders two values of the same type the way DynamoDB does; ok is false
 // for different or unordered types, for which every comparison is false.
 func compare(a, b Value) (order int, ok bool) {
@@ -78,7 +70,7 @@ func compare(a, b Value) (order int, ok bool) {
 		if !ok {
 			return 0, false
 		}
-		return bytes.Compare([]byte(x.Value), []byte(y.Value)), true
+		return strings.Compare(x.Value, y.Value), true
 	case *types.AttributeValueMemberB:
 		y, ok := b.(*types.AttributeValueMemberB)
 		if !ok {
@@ -86,33 +78,45 @@ func compare(a, b Value) (order int, ok bool) {
 		}
 		return bytes.Compare(x.Value, y.Value), true
 	case *types.AttributeValueMemberN:
+		if p, q, ok := smallPair(a, b); ok {
+			return cmp.Compare(p, q), true
+		}
 		p, ok1 := number(a)
 		q, ok2 := number(b)
 		if !ok1 || !ok2 {
 			return 0, false
 		}
-		return p.Cmp(q), true
-	case *types.AttributeValueMemberBOOL:
-		y, ok := b.(*types.AttributeValueMemberBOOL)
-		if !ok || x.Value != y.Value {
-			return 1, ok
-		}
-		return 0, true
+		return p.cmp(q), true
 	}
 	return 0, false
 }
 
-// sum adds two number values, exactly, as ADD does.
+// smallPair returns two numbers that fit 63 bits, so that they can be added.
+func smallPair(a, b Value) (x, y int64, ok bool) {
+	p, ok1 := a.(*types.AttributeValueMemberN)
+	q, ok2 := b.(*types.AttributeValueMemberN)
+	if !ok1 || !ok2 || len(p.Value) > 18 || len(q.Value) > 18 {
+		return 0, 0, false
+	}
+	x, err1 := strconv.ParseInt(p.Value, 10, 64)
+	y, err2 := strconv.ParseInt(q.Value, 10, 64)
+	return x, y, err1 == nil && err2 == nil
+}
+
+// sum adds two number values, exactly, as ADD does; ok is false when one is no
+// number or the sum cannot be stored.
 func sum(a, b Value) (Value, bool) {
+	if x, y, ok := smallPair(a, b); ok {
+		return N(x + y), true
+	}
 	x, ok1 := number(a)
 	y, ok2 := number(b)
 	if !ok1 || !ok2 {
 		return nil, false
 	}
-	z := x.Add(x, y)
-	if z.IsInt() {
-		return &types.AttributeValueMemberN{Value: z.Num().String()}, true
+	z, err := x.add(y)
+	if err != nil {
+		return nil, false
 	}
-	prec, _ := z.FloatPrec()
-	return &types.AttributeValueMemberN{Value: z.FloatString(prec)}, true
+	return &types.AttributeValueMemberN{Value: z.String()}, true
 }

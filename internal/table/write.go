@@ -72,6 +72,9 @@ func holds(c Cond, it Item) bool { return c == nil || c.Holds(it) }
 
 // Apply implements [Write].
 func (u Update) Apply(before Item) (Item, bool, error) {
+	if err := Validate(u); err != nil {
+		return before, false, err
+	}
 	if !holds(u.If, before) {
 		return before, false, nil
 	}
@@ -79,32 +82,15 @@ func (u Update) Apply(before Item) (Item, bool, error) {
 	if after == nil {
 		after = u.Key.Item()
 	}
-	seen := map[string]bool{AttrPK: true, AttrSK: true}
-	once := func(attr string) error {
-		if seen[attr] {
-			return fmt.Errorf("attribute %q is named by two actions or is part of the key", attr)
-		}
-		seen[attr] = true
-		return nil
-	}
 	for _, a := range u.Set {
-		if err := once(a.Name); err != nil {
-			return before, false, err
-		}
 		after[a.Name] = a.Value
 	}
 	for _, a := range u.SetIfAbsent {
-		if err := once(a.Name); err != nil {
-			return before, false, err
-		}
 		if _, ok := after[a.Name]; !ok {
 			after[a.Name] = a.Value
 		}
 	}
 	for _, a := range u.Add {
-		if err := once(a.Name); err != nil {
-			return before, false, err
-		}
 		v, err := added(after[a.Name], a)
 		if err != nil {
 			return before, false, err
@@ -112,18 +98,15 @@ func (u Update) Apply(before Item) (Item, bool, error) {
 		after[a.Name] = v
 	}
 	for _, a := range u.Del {
-		if err := once(a.Name); err != nil {
-			return before, false, err
-		}
 		if err := deleteFromSet(after, a); err != nil {
 			return before, false, err
 		}
 	}
 	for _, a := range u.Remove {
-		if err := once(a); err != nil {
-			return before, false, err
-		}
 		delete(after, a)
+	}
+	if n := ItemSize(after); n > MaxItemSize {
+		return before, false, fmt.Errorf("item of %d bytes after the update, at most %d are accepted", n, MaxItemSize)
 	}
 	return after, true, nil
 }
@@ -136,7 +119,7 @@ func added(old Value, a Attr) (Value, error) {
 		}
 		s, ok := sum(old, v)
 		if !ok {
-			return nil, fmt.Errorf("attribute %q is no number, ADD needs one", a.Name)
+			return nil, fmt.Errorf("attribute %q is no number, or the sum is none that can be stored", a.Name)
 		}
 		return s, nil
 	case *types.AttributeValueMemberSS:
@@ -159,9 +142,13 @@ func deleteFromSet(it Item, a Attr) error {
 	if !ok {
 		return fmt.Errorf("attribute %q: DELETE takes a string set", a.Name)
 	}
-	have, ok := it[a.Name].(*types.AttributeValueMemberSS)
+	old, ok := it[a.Name]
 	if !ok {
 		return nil
+	}
+	have, ok := old.(*types.AttributeValueMemberSS)
+	if !ok {
+		return fmt.Errorf("attribute %q is no string set, DELETE needs one", a.Name)
 	}
 	left := slices.DeleteFunc(slices.Clone(have.Value), func(s string) bool { return slices.Contains(del.Value, s) })
 	if len(left) == 0 {
@@ -174,8 +161,8 @@ func deleteFromSet(it Item, a Attr) error {
 
 // Apply implements [Write].
 func (p Put) Apply(before Item) (Item, bool, error) {
-	if k := p.Target(); k.PK == "" || k.SK == "" {
-		return before, false, fmt.Errorf("item without key: PK %q, SK %q", k.PK, k.SK)
+	if err := Validate(p); err != nil {
+		return before, false, err
 	}
 	if !holds(p.If, before) {
 		return before, false, nil
@@ -185,6 +172,9 @@ func (p Put) Apply(before Item) (Item, bool, error) {
 
 // Apply implements [Write].
 func (d Delete) Apply(before Item) (Item, bool, error) {
+	if err := Validate(d); err != nil {
+		return before, false, err
+	}
 	if !holds(d.If, before) {
 		return before, false, nil
 	}
@@ -192,4 +182,9 @@ func (d Delete) Apply(before Item) (Item, bool, error) {
 }
 
 // Apply implements [Write].
-func (c Check) Apply(before Item) (Item, bool, error) { return before, holds(c.If, before), nil }
+func (c Check) Apply(before Item) (Item, bool, error) {
+	if err := Validate(c); err != nil {
+		return before, false, err
+	}
+	return before, holds(c.If, before), nil
+}

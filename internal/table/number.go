@@ -1,0 +1,172 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// decimal is an exact DynamoDB number: digits times ten to the power of exp.
+// digits has neither leading nor trailing zeros; empty digits are zero.
+type decimal struct {
+	neg    bool
+	digits string
+	exp    int
+}
+
+// The range of DynamoDB numbers (developer guide, "Number").
+const (
+	maxDigits    = 38
+	maxMagnitude = 125
+	minMagnitude = -130
+	maxNumeral   = 256 // longer numerals than this have no use and are refused
+)
+
+var (
+	errNumeral = errors.New("no decimal number")
+	errDigits  = fmt.Errorf("more than %d significant digits", maxDigits)
+	errRange   = fmt.Errorf("magnitude outside 1E%d to 9.99E+%d", minMagnitude, maxMagnitude)
+)
+
+// parseDecimal reads a numeral the way DynamoDB does.
+func parseDecimal(s string) (decimal, error) {
+	var d decimal
+	if len(s) > maxNumeral {
+		return d, errNumeral
+	}
+	mantissa, exponent, hasExp := cutAny(s, "eE")
+	if rest, ok := strings.CutPrefix(mantissa, "-"); ok {
+		d.neg, mantissa = true, rest
+	} else {
+		mantissa = strings.TrimPrefix(mantissa, "+")
+	}
+	whole, frac, _ := strings.Cut(mantissa, ".")
+	d.digits = whole + frac
+	if d.digits == "" || !allDigits(d.digits) {
+		return d, errNumeral
+	}
+	d.exp = -len(frac)
+	if hasExp {
+		n, ok := smallInt(exponent)
+		if !ok {
+			return d, errNumeral
+		}
+		d.exp += n
+	}
+	return d.trimmed()
+}
+
+// trimmed drops zeros that say nothing and checks the range.
+func (d decimal) trimmed() (decimal, error) {
+	d.digits = strings.TrimLeft(d.digits, "0")
+	if d.digits == "" {
+		return decimal{}, nil
+	}
+	long := len(d.digits)
+	d.digits = strings.TrimRight(d.digits, "0")
+	d.exp += long - len(d.digits)
+	if len(d.digits) > maxDigits {
+		return d, errDigits
+	}
+	if m := d.exp + len(d.digits) - 1; m > maxMagnitude || m < minMagnitude {
+		return d, errRange
+	}
+	return d, nil
+}
+
+func cutAny(s, chars string) (before, after string, found bool) {
+	i := strings.IndexAny(s, chars)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// smallInt reads an exponent; beyond a thousand the exact value is of no
+// interest, because nothing so large or small is a DynamoDB number.
+func smallInt(s string) (int, bool) {
+	neg := strings.HasPrefix(s, "-")
+	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+")
+	if s == "" || !allDigits(s) {
+		return 0, false
+	}
+	n := 0
+	for i := range len(s) {
+		n = min(10*n+int(s[i]-'0'), 1000)
+	}
+	if neg {
+		n = -n
+	}
+	return n, true
+}
+
+// String returns the number in plain digits, as DynamoDB returns it.
+func (d decimal) String() string {
+	if d.digits == "" {
+		return "0"
+	}
+	s := d.digits
+	switch point := len(s) + d.exp; {
+	case d.exp >= 0:
+		s += strings.Repeat("0", d.exp)
+	case point > 0:
+		s = s[:point] + "." + s[point:]
+	default:
+		s = "0." + strings.Repeat("0", -point) + s
+	}
+	if d.neg {
+		s = "-" + s
+	}
+	return s
+}
+
+// scaled returns d / 10^exp as an integer; exp must not exceed d.exp.
+func (d decimal) scaled(exp int) *big.Int {
+	z, ok := new(big.Int).SetString("0"+d.digits, 10)
+	if !ok {
+		panic("bug: digits of a decimal")
+	}
+	if d.digits != "" {
+		z.Mul(z, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d.exp-exp)), nil))
+	}
+	if d.neg {
+		z.Neg(z)
+	}
+	return z
+}
+
+func (d decimal) cmp(e decimal) int {
+	exp := min(d.exp, e.exp)
+	return d.scaled(exp).Cmp(e.scaled(exp))
+}
+
+func (d decimal) add(e decimal) (decimal, error) {
+	exp := min(d.exp, e.exp)
+	z := d.scaled(exp)
+	z.Add(z, e.scaled(exp))
+	sum := decimal{neg: z.Sign() < 0, exp: exp}
+	sum.digits = z.Abs(z).String()
+	return sum.trimmed()
+}
+
+// number returns the exact value of a number attribute.
+func number(v Value) (decimal, bool) {
+	n, ok := v.(*types.AttributeValueMemberN)
+	if !ok || n == nil {
+		return decimal{}, false
+	}
+	d, err := parseDecimal(n.Value)
+	return d, err == nil
+}

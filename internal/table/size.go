@@ -1,0 +1,73 @@
+package table
+
+import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+// ItemSize returns the size of an item in bytes as DynamoDB bills it: the UTF-8
+// bytes of every attribute name plus the size of its value (developer guide,
+// "DynamoDB item sizes and formats"). The guide gives the size of numbers only
+// approximately, so the result is exact but for a byte or two per number.
+func ItemSize(it Item) int {
+	n := 0
+	for name, v := range it {
+		n += len(name) + valueSize(v)
+	}
+	return n
+}
+
+// WriteUnits returns the write units of a plain write that leaves the larger of
+// two items behind: one for every started kilobyte, at least one.
+func WriteUnits(before, after Item) int {
+	return max(1, (max(ItemSize(before), ItemSize(after))+1023)/1024)
+}
+
+func valueSize(v Value) int {
+	const container, element = 3, 1
+	n := 0
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return len(v.Value)
+	case *types.AttributeValueMemberB:
+		return len(v.Value)
+	case *types.AttributeValueMemberN:
+		return numberSize(v.Value)
+	case *types.AttributeValueMemberBOOL, *types.AttributeValueMemberNULL:
+		return 1
+	case *types.AttributeValueMemberSS:
+		for _, s := range v.Value {
+			n += len(s)
+		}
+	case *types.AttributeValueMemberNS:
+		for _, s := range v.Value {
+			n += numberSize(s)
+		}
+	case *types.AttributeValueMemberBS:
+		for _, b := range v.Value {
+			n += len(b)
+		}
+	case *types.AttributeValueMemberL:
+		n = container
+		for _, e := range v.Value {
+			n += element + valueSize(e)
+		}
+	case *types.AttributeValueMemberM:
+		n = container
+		for name, e := range v.Value {
+			n += element + len(name) + valueSize(e)
+		}
+	}
+	return n
+}
+
+// numberSize is one byte for two significant digits, one more, and one for a
+// minus sign.
+func numberSize(s string) int {
+	d, err := parseDecimal(s)
+	if err != nil {
+		return len(s)
+	}
+	n := (len(d.digits)+1)/2 + 1
+	if d.neg {
+		n++
+	}
+	return n
+}

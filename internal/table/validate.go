@@ -1,0 +1,301 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Limits of DynamoDB requests and items (developer guide, "Quotas", and API
+// reference).
+const (
+	MaxItemSize      = 400 << 10
+	MaxExpression    = 4 << 10 // bytes of one rendered expression
+	MaxOperators     = 300     // operators and functions in one update
+	MaxTransactItems = 100
+	MaxTransactSize  = 4 << 20
+	MaxTokenLength   = 36
+	MaxReadKeys      = 100
+	maxPartitionKey  = 2048
+	maxSortKey       = 1024
+	maxNesting       = 32
+	maxAttributeName = 64<<10 - 1
+)
+
+// indexKeys are the attributes that some index has as a key: if an item has one
+// of them it must be a string that is not empty.
+var indexKeys = []string{
+	AttrGSI1PK, AttrGSI1SK, AttrGSI2PK, AttrGSI2SK, AttrGSI3PK, AttrGSI3SK, AttrGSI4PK, AttrGSI4SK,
+}
+
+// Validate returns an error for a write that DynamoDB refuses whatever is
+// stored: a key, value, name or expression outside its limits, an attribute
+// named by two actions, bounds in the wrong order.
+func Validate(w Write) error {
+	if err := validateKey(w.Target()); err != nil {
+		return err
+	}
+	switch w := w.(type) {
+	case Update:
+		return w.validate()
+	case Put:
+		if err := ValidateItem(w.Item); err != nil {
+			return err
+		}
+		return validateCond(w.If)
+	case Delete:
+		return validateCond(w.If)
+	case Check:
+		if w.If == nil || newNames(4).condition(w.If) == nil {
+			return errors.New("check without a condition")
+		}
+		return validateCond(w.If)
+	}
+	return fmt.Errorf("%T is no kind of write", w)
+}
+
+func validateKey(k Key) error {
+	switch {
+	case k.PK == "" || k.SK == "":
+		return fmt.Errorf("key with an empty part: PK %q, SK %q", k.PK, k.SK)
+	case len(k.PK) > maxPartitionKey:
+		return fmt.Errorf("partition key of %d bytes, at most %d are accepted", len(k.PK), maxPartitionKey)
+	case len(k.SK) > maxSortKey:
+		return fmt.Errorf("sort key of %d bytes, at most %d are accepted", len(k.SK), maxSortKey)
+	}
+	return nil
+}
+
+// ValidateItem returns an error for an item that DynamoDB does not store.
+func ValidateItem(it Item) error {
+	if err := validateKey(KeyOf(it)); err != nil {
+		return err
+	}
+	for name, v := range it {
+		if err := validateAttr(Attr{name, v}); err != nil {
+			return err
+		}
+	}
+	if n := ItemSize(it); n > MaxItemSize {
+		return fmt.Errorf("item of %d bytes, at most %d are accepted", n, MaxItemSize)
+	}
+	return nil
+}
+
+func (u Update) validate() error {
+	seen := map[string]bool{AttrPK: true, AttrSK: true}
+	once := func(attr string) error {
+		if seen[attr] {
+			return fmt.Errorf("attribute %q is named by two actions or is part of the key", attr)
+		}
+		seen[attr] = true
+		return validateName(attr)
+	}
+	for _, list := range [][]Attr{u.Set, u.SetIfAbsent, u.Add, u.Del} {
+		for _, a := range list {
+			if err := errors.Join(once(a.Name), validateAttr(a)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range u.Remove {
+		if err := once(name); err != nil {
+			return err
+		}
+	}
+	for _, a := range u.Add {
+		switch a.Value.(type) {
+		case *types.AttributeValueMemberN, *types.AttributeValueMemberSS:
+		default:
+			return fmt.Errorf("attribute %q: ADD takes a number or a string set", a.Name)
+		}
+	}
+	for _, a := range u.Del {
+		if _, ok := a.Value.(*types.AttributeValueMemberSS); !ok {
+			return fmt.Errorf("attribute %q: DELETE takes a string set", a.Name)
+		}
+	}
+	n := u.aliases()
+	if x := u.expression(n); x != nil {
+		if len(*x) > MaxExpression {
+			return fmt.Errorf("update expression of %d bytes, at most %d are accepted", len(*x), MaxExpression)
+		}
+		// An action with an operator or function counts as one each.
+		if ops := len(u.Set) + 2*len(u.SetIfAbsent); ops > MaxOperators {
+			return fmt.Errorf("update expression with %d operators, at most %d are accepted", ops, MaxOperators)
+		}
+	}
+	return validateCond(u.If)
+}
+
+func validateName(name string) error {
+	if name == "" || len(name) > maxAttributeName {
+		return fmt.Errorf("attribute name of %d bytes, 1 to %d are accepted", len(name), maxAttributeName)
+	}
+	return nil
+}
+
+func validateAttr(a Attr) error {
+	if err := validateName(a.Name); err != nil {
+		return err
+	}
+	if slices.Contains(indexKeys, a.Name) {
+		if s, ok := a.Value.(*types.AttributeValueMemberS); !ok || s.Value == "" {
+			return fmt.Errorf("attribute %q: the key of an index must be a string that is not empty", a.Name)
+		}
+	}
+	if err := validateValue(a.Value, 0); err != nil {
+		return fmt.Errorf("attribute %q: %w", a.Name, err)
+	}
+	return nil
+}
+
+func validateValue(v Value, depth int) error {
+	if depth > maxNesting {
+		return fmt.Errorf("nested deeper than %d", maxNesting)
+	}
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS, *types.AttributeValueMemberB, *types.AttributeValueMemberBOOL:
+		return nil
+	case *types.AttributeValueMemberNULL:
+		if !v.Value {
+			return errors.New("null must be true")
+		}
+		return nil
+	case *types.AttributeValueMemberN:
+		_, err := parseDecimal(v.Value)
+		return numeralError(v.Value, err)
+	case *types.AttributeValueMemberSS:
+		return validateSet(v.Value, func(s string) (string, error) { return s, nil })
+	case *types.AttributeValueMemberBS:
+		return validateSet(v.Value, func(b []byte) (string, error) { return string(b), nil })
+	case *types.AttributeValueMemberNS:
+		return validateSet(v.Value, func(s string) (string, error) {
+			d, err := parseDecimal(s)
+			return d.String(), numeralError(s, err)
+		})
+	case *types.AttributeValueMemberL:
+		for _, e := range v.Value {
+			if err := validateValue(e, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *types.AttributeValueMemberM:
+		for name, e := range v.Value {
+			if err := validateValue(e, depth+1); err != nil {
+				return fmt.Errorf("entry %q: %w", name, err)
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("%T is no value", v)
+}
+
+func numeralError(s string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("number %q: %w", strings.ToValidUTF8(s[:min(len(s), 64)], "?"), err)
+}
+
+func validateSet[E any](set []E, id func(E) (string, error)) error {
+	if len(set) == 0 {
+		return errors.New("empty set")
+	}
+	seen := make(map[string]bool, len(set))
+	for _, e := range set {
+		s, err := id(e)
+		if err != nil {
+			return err
+		}
+		if seen[s] {
+			return fmt.Errorf("set with %q twice", s)
+		}
+		seen[s] = true
+	}
+	return nil
+}
+
+func validateCond(c Cond) error {
+	if c == nil {
+		return nil
+	}
+	n := newNames(8)
+	x := n.condition(c)
+	if x == nil {
+		return nil
+	}
+	if len(*x) > MaxExpression {
+		return fmt.Errorf("condition expression of %d bytes, at most %d are accepted", len(*x), MaxExpression)
+	}
+	ops, err := checkCond(c)
+	if err == nil && ops > MaxOperators {
+		err = fmt.Errorf("condition expression with %d operators, at most %d are accepted", ops, MaxOperators)
+	}
+	return err
+}
+
+// checkCond returns the operators and functions of a condition, and an error
+// for operands that DynamoDB refuses.
+func checkCond(c Cond) (ops int, err error) {
+	switch c := c.(type) {
+	case existsCond:
+		return 1, validateName(c.attr)
+	case absentCond:
+		return 1, validateName(c.attr)
+	case compareCond:
+		err := errors.Join(validateName(c.attr), validateValue(c.v, 0))
+		if c.op != Eq && !ordered(c.v) {
+			err = errors.Join(err, fmt.Errorf("attribute %q: %T has no order", c.attr, c.v))
+		}
+		return 1, err
+	case betweenCond:
+		err := errors.Join(validateName(c.attr), validateValue(c.lo, 0), validateValue(c.hi, 0))
+		if o, ok := compare(c.lo, c.hi); !ok || o > 0 {
+			err = errors.Join(err, fmt.Errorf("attribute %q: the lower bound is not below the upper one", c.attr))
+		}
+		return 1, err
+	case allCond:
+		return checkConds(c)
+	case anyCond:
+		for _, x := range c {
+			if x.render(newNames(4)) == "" {
+				return 0, errors.New("alternative without a condition")
+			}
+		}
+		if len(c) == 0 {
+			return 0, errors.New("choice without alternatives")
+		}
+		return checkConds(c)
+	}
+	return 0, fmt.Errorf("%T is no kind of condition", c)
+}
+
+func checkConds(list []Cond) (ops int, err error) {
+	for _, c := range list {
+		n, e := checkCond(c)
+		ops, err = ops+n, errors.Join(err, e)
+	}
+	return ops + max(0, len(list)-1), err
+}
+
+func ordered(v Value) bool {
+	switch v.(type) {
+	case *types.AttributeValueMemberS, *types.AttributeValueMemberN, *types.AttributeValueMemberB:
+		return true
+	}
+	return false
+}
+
+// ValidateInTransaction is [Validate] for a write that stands in a transaction,
+// where an update must change something.
+func ValidateInTransaction(w Write) error {
+	if u, ok := w.(Update); ok && u.expression(u.aliases()) == nil {
+		return errors.New("update without an action in a transaction")
+	}
+	return Validate(w)
+}
