@@ -1,0 +1,157 @@
+package memdb
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Change is one entry of the table's stream: what a write did to one item.
+// Writes that change nothing leave none.
+type Change struct {
+	Seq       int64 // 1, 2, 3 ... in the order of the writes
+	CreatedAt int64 // epoch milliseconds
+	Key       table.Key
+	Old       table.Item // nil: the item is new
+	New       table.Item // nil: the item is gone
+	Expired   bool       // removed by [DB.Sweep], as the TTL service does
+}
+
+// SequenceNumber returns Seq in the form of DynamoDB Streams: decimal digits
+// that grow from record to record.
+func (c Change) SequenceNumber() string {
+	const base = 100_000_000_000_000_000 // real ones have 21 digits or more
+	return strconv.FormatInt(base+c.Seq, 10) + "00000"
+}
+
+// Stats counts the calls that reached the table, and the capacity units that
+// the table itself (without indexes) would have consumed.
+type Stats struct {
+	Updates, Puts, Deletes, Transactions, Reads int
+	WriteUnits                                  int
+	ReadUnits                                   float64
+}
+
+// Calls returns the number of calls of all kinds.
+func (s Stats) Calls() int { return s.Updates + s.Puts + s.Deletes + s.Transactions + s.Reads }
+
+func (s *Stats) count(op OpName) {
+	switch op {
+	case UpdateItem:
+		s.Updates++
+	case PutItem:
+		s.Puts++
+	case DeleteItem:
+		s.Deletes++
+	case TransactWriteItems:
+		s.Transactions++
+	case BatchGetItem:
+		s.Reads++
+	}
+}
+
+// Stats returns the counts so far, calls stopped by a hook included.
+func (db *DB) Stats() Stats {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.stats
+}
+
+// ResetStats sets the counts to zero and returns what they were.
+func (db *DB) ResetStats() Stats {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	s := db.stats
+	db.stats = Stats{}
+	return s
+}
+
+// Item returns the item at k, nil if there is none.
+func (db *DB) Item(k table.Key) table.Item {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return maps.Clone(db.items[k])
+}
+
+// Items returns all items, sorted by key.
+func (db *DB) Items() []table.Item {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	out := make([]table.Item, 0, len(db.items))
+	for _, k := range slices.SortedFunc(maps.Keys(db.items), compareKeys) {
+		out = append(out, maps.Clone(db.items[k]))
+	}
+	return out
+}
+
+func compareKeys(a, b table.Key) int {
+	return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK))
+}
+
+// Len returns the number of items.
+func (db *DB) Len() int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return len(db.items)
+}
+
+// Store puts an item into the table, or replaces it, as a foreign writer might:
+// no condition, no hook. It panics on an item that DynamoDB does not store.
+func (db *DB) Store(it table.Item) {
+	if err := table.ValidateItem(it); err != nil {
+		panic("bug: " + err.Error())
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.put(table.KeyOf(it), table.Canonical(it), false)
+}
+
+// Delete removes the item at k, if there is one, no matter what.
+func (db *DB) Delete(k table.Key) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.put(k, nil, false)
+}
+
+// Sweep removes the items whose ttl lies before now, in epoch seconds, and
+// returns how many. DynamoDB takes its time to do so and the order is not known;
+// Sweep goes by key.
+func (db *DB) Sweep(now int64) int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var gone []table.Key
+	for k, it := range db.items {
+		n, ok := it[table.AttrTTL].(*types.AttributeValueMemberN)
+		if !ok {
+			continue
+		}
+		if at, err := strconv.ParseInt(n.Value, 10, 64); err == nil && at < now {
+			gone = append(gone, k)
+		}
+	}
+	slices.SortFunc(gone, compareKeys)
+	for _, k := range gone {
+		db.put(k, nil, true)
+	}
+	return len(gone)
+}
+
+// Changes returns the changes after sequence number seq, all of them for 0.
+func (db *DB) Changes(seq int64) []Change {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return slices.Clone(db.changes[min(max(seq, 0), int64(len(db.changes))):])
+}
+
+// Snapshot returns a new table that holds the same items and nothing else: no
+// changes, tokens, counts or hook. It shares the clock.
+func (db *DB) Snapshot() *DB {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return &DB{Now: db.Now, items: maps.Clone(db.items)}
+}

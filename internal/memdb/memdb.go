@@ -1,0 +1,291 @@
+package memdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// DB is a table in memory. The zero DB is empty and ready for use, reads the
+// system's clock and injects nothing. It is safe for concurrent use and must not
+// be copied. Items that it hands out are copies; the values in them are shared
+// and must not be modified.
+type DB struct {
+	// Now is the clock for change records and transaction tokens, in epoch
+	// milliseconds; nil is the system's. Set it before the first call.
+	Now func() int64
+	// Hook decides what becomes of each call; nil lets all pass. Set it
+	// before the first call, or with SetHook at any time.
+	Hook Hook
+
+	mu      sync.Mutex
+	items   map[table.Key]table.Item
+	tokens  map[string]token
+	changes []Change
+	stats   Stats
+}
+
+var _ store.Store = (*DB)(nil)
+
+// token remembers a transaction that was carried out.
+type token struct {
+	at     int64
+	writes []table.Write
+}
+
+// tokenLife is how long a transaction can be repeated without effect (API
+// reference, TransactWriteItems).
+const tokenLife = 10 * time.Minute
+
+// New returns an empty table whose clock is now; nil is the system's clock.
+func New(now func() int64) *DB { return &DB{Now: now} }
+
+// SetHook replaces the hook for the calls that follow.
+func (db *DB) SetHook(h Hook) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.Hook = h
+}
+
+func (db *DB) now() int64 {
+	if db.Now != nil {
+		return db.Now()
+	}
+	return time.Now().UnixMilli()
+}
+
+// Bare returns the same table without the hook, for looking at and changing it
+// from within a hook.
+func (db *DB) Bare() store.Store { return bare{db} }
+
+type bare struct{ db *DB }
+
+func (b bare) Write(ctx context.Context, w table.Write) (table.Item, error) {
+	return b.db.write(w)
+}
+
+func (b bare) Transact(ctx context.Context, token string, writes []table.Write) error {
+	return b.db.transact(token, writes)
+}
+
+func (b bare) Read(ctx context.Context, consistent bool, keys ...table.Key) ([]table.Item, error) {
+	return b.db.read(consistent, keys)
+}
+
+// Write implements [store.Store].
+func (db *DB) Write(ctx context.Context, w table.Write) (out table.Item, err error) {
+	err = db.call(ctx, Op{Name: opName(w), Writes: []table.Write{w}}, func() error {
+		out, err = db.write(w)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Transact implements [store.Store].
+func (db *DB) Transact(ctx context.Context, token string, writes []table.Write) error {
+	return db.call(ctx, Op{Name: TransactWriteItems, Token: token, Writes: writes}, func() error {
+		return db.transact(token, writes)
+	})
+}
+
+// Read implements [store.Store]. It is always consistent.
+func (db *DB) Read(ctx context.Context, consistent bool, keys ...table.Key) (out []table.Item, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	err = db.call(ctx, Op{Name: BatchGetItem, Keys: keys, Consistent: consistent}, func() error {
+		out, err = db.read(consistent, keys)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func opName(w table.Write) OpName {
+	switch w.(type) {
+	case table.Put:
+		return PutItem
+	case table.Delete:
+		return DeleteItem
+	}
+	return UpdateItem
+}
+
+func (db *DB) write(w table.Write) (table.Item, error) {
+	op := opName(w)
+	if _, ok := w.(table.Check); ok {
+		return nil, refuse("Write", fmt.Errorf("%T stands in transactions only", w))
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.stats.count(op)
+	before := db.items[w.Target()]
+	after, held, err := w.Apply(before)
+	if err != nil {
+		return nil, refuse(op, err)
+	}
+	if !held {
+		db.stats.WriteUnits += table.WriteUnits(before, nil)
+		return nil, &store.Refused{Old: maps.Clone(before)}
+	}
+	after = table.Canonical(after)
+	db.stats.WriteUnits += table.WriteUnits(before, after)
+	db.put(w.Target(), after, false)
+	return maps.Clone(after), nil
+}
+
+// put stores an item (nil: removes it) and records the change. The lock is held.
+func (db *DB) put(k table.Key, after table.Item, expired bool) {
+	before := db.items[k]
+	if db.items == nil {
+		db.items = make(map[table.Key]table.Item)
+	}
+	if after == nil {
+		delete(db.items, k)
+	} else {
+		db.items[k] = after
+	}
+	if (before == nil) == (after == nil) && table.EqualItems(before, after) {
+		return // a write that changes nothing leaves no record
+	}
+	db.changes = append(db.changes, Change{
+		Seq: int64(len(db.changes)) + 1, CreatedAt: db.now(), Key: k, Old: before, New: after, Expired: expired,
+	})
+}
+
+func (db *DB) read(consistent bool, keys []table.Key) ([]table.Item, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.stats.count(BatchGetItem)
+	unique := make(map[table.Key]bool, len(keys))
+	for _, k := range keys {
+		unique[k] = true
+		if err := table.Validate(table.Delete{Key: k}); err != nil {
+			return nil, refuse(BatchGetItem, err)
+		}
+	}
+	if len(unique) > table.MaxReadKeys {
+		return nil, refuse(BatchGetItem, fmt.Errorf("%d keys, at most %d are accepted", len(unique), table.MaxReadKeys))
+	}
+	out := make([]table.Item, len(keys))
+	for i, k := range keys {
+		out[i] = maps.Clone(db.items[k])
+		if unique[k] {
+			delete(unique, k)
+			db.stats.ReadUnits += readUnits(out[i], consistent)
+		}
+	}
+	return out, nil
+}
+
+// readUnits is half a unit per started 4 KB, a whole one when consistent.
+func readUnits(it table.Item, consistent bool) float64 {
+	units := float64(max(1, (table.ItemSize(it)+4095)/4096))
+	if !consistent {
+		units /= 2
+	}
+	return units
+}
+
+func (db *DB) transact(id string, writes []table.Write) error {
+	if err := validTransaction(id, writes); err != nil {
+		return refuse(TransactWriteItems, err)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.stats.count(TransactWriteItems)
+	if done, err := db.replayed(id, writes); done || err != nil {
+		return err
+	}
+	after := make([]table.Item, len(writes))
+	reasons := make([]store.Reason, len(writes))
+	refused, units := false, 0
+	var invalid error
+	for i, w := range writes {
+		before := db.items[w.Target()]
+		next, held, err := w.Apply(before)
+		if err != nil {
+			invalid = errors.Join(invalid, err)
+			continue
+		}
+		if !held {
+			reasons[i] = store.Reason{Refused: true, Old: maps.Clone(before)}
+			refused = true
+		}
+		after[i] = table.Canonical(next)
+		units += 2 * table.WriteUnits(before, next)
+	}
+	db.stats.WriteUnits += units
+	switch {
+	case refused:
+		return &store.Canceled{Reasons: reasons}
+	case invalid != nil:
+		return refuse(TransactWriteItems, invalid)
+	}
+	for i, w := range writes {
+		if _, ok := w.(table.Check); !ok {
+			db.put(w.Target(), after[i], false)
+		}
+	}
+	if db.tokens == nil {
+		db.tokens = make(map[string]token)
+	}
+	db.tokens[id] = token{at: db.now(), writes: slices.Clone(writes)}
+	return nil
+}
+
+// replayed tells whether the transaction was carried out in the last ten
+// minutes. The same token with other writes is an error. The lock is held.
+func (db *DB) replayed(id string, writes []table.Write) (bool, error) {
+	t, ok := db.tokens[id]
+	if !ok || db.now()-t.at > tokenLife.Milliseconds() {
+		return false, nil
+	}
+	if !sameWrites(t.writes, writes) {
+		return false, refuse(TransactWriteItems, fmt.Errorf("token %q was used for another transaction", id))
+	}
+	return true, nil
+}
+
+// sameWrites compares transactions by what they render to.
+func sameWrites(a, b []table.Write) bool {
+	return reflect.DeepEqual(table.TransactInput("t", "t", a), table.TransactInput("t", "t", b))
+}
+
+func validTransaction(id string, writes []table.Write) error {
+	if id == "" || len(id) > table.MaxTokenLength {
+		return fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", id, len(id), table.MaxTokenLength)
+	}
+	if n := len(writes); n < 1 || n > table.MaxTransactItems {
+		return fmt.Errorf("%d writes, 1 to %d are accepted", n, table.MaxTransactItems)
+	}
+	seen := make(map[table.Key]bool, len(writes))
+	for _, w := range writes {
+		if seen[w.Target()] {
+			return fmt.Errorf("two writes to item %q", w.Target())
+		}
+		seen[w.Target()] = true
+		if err := table.ValidateInTransaction(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse is the failure for a call that DynamoDB would not carry out.
+func refuse(op OpName, err error) error {
+	return &store.Failure{Kind: store.Unavailable, Op: string(op), Err: err}
+}

@@ -1,0 +1,230 @@
+package memdb_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+var key = table.Key{PK: "a", SK: "b"}
+
+func add(n int64) table.Update {
+	return table.Update{Key: key, Add: []table.Attr{{Name: "n", Value: table.N(n)}}}
+}
+
+func stored(t *testing.T, db *memdb.DB) table.Item {
+	t.Helper()
+	return db.Item(key)
+}
+
+// Every write fails in two ways: not carried out, and carried out without an
+// answer. The context may end before the call and during it.
+func TestHookDecidesWhatHappensAndWhatIsKnown(t *testing.T) {
+	refused := &store.Refused{}
+	for _, tt := range []struct {
+		name    string
+		hook    memdb.Hook
+		cancel  string // "before" the call or "during" it
+		want    store.Kind
+		applied bool
+	}{
+		{name: "no hook", applied: true},
+		{name: "passes", hook: func(memdb.Op) (bool, error) { return true, nil }, applied: true},
+		{name: "not carried out, no error given", hook: func(memdb.Op) (bool, error) { return false, nil }, want: store.Unavailable},
+		{name: "unavailable", hook: func(memdb.Op) (bool, error) { return false, errors.New("x") }, want: store.Unavailable},
+		{name: "answer lost", hook: func(memdb.Op) (bool, error) { return true, errors.New("x") }, want: store.Unknown, applied: true},
+		{name: "throttled", hook: func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }, want: store.Throttled},
+		{name: "conflict", hook: func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Conflict) }, want: store.Conflict},
+		{name: "unknown, not carried out", hook: func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }, want: store.Unknown},
+		{name: "unknown, carried out", hook: func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) }, want: store.Unknown, applied: true},
+		{name: "cancelled before", cancel: "before", want: store.Unavailable},
+		{name: "cancelled during, carried out", cancel: "during", want: store.Unknown, applied: true,
+			hook: func(memdb.Op) (bool, error) { return true, nil }},
+		{name: "cancelled during, not carried out", cancel: "during", want: store.Unknown,
+			hook: func(memdb.Op) (bool, error) { return false, nil }},
+		{name: "a refusal is passed on", hook: func(memdb.Op) (bool, error) { return false, refused }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, call := range []string{"write", "transact"} {
+				db := memdb.New(nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tt.cancel == "before" {
+					cancel()
+				}
+				if tt.hook != nil {
+					db.SetHook(func(op memdb.Op) (bool, error) {
+						if tt.cancel == "during" {
+							cancel()
+							<-op.Done
+						}
+						return tt.hook(op)
+					})
+				}
+				var err error
+				if call == "write" {
+					_, err = db.Write(ctx, add(1))
+				} else {
+					err = db.Transact(ctx, "token", []table.Write{add(1)})
+				}
+				if got := store.KindOf(err); got != tt.want {
+					t.Errorf("%s: error is %v, want kind %v", call, err, tt.want)
+				}
+				if got := stored(t, db) != nil; got != tt.applied {
+					t.Errorf("%s: carried out is %v, want %v", call, got, tt.applied)
+				}
+				if tt.want == 0 && tt.name != "a refusal is passed on" && err != nil {
+					t.Errorf("%s: error %v", call, err)
+				}
+			}
+		})
+	}
+}
+
+// A hook may do what another process would do at this moment.
+func TestHookMayInterfere(t *testing.T) {
+	db := memdb.New(nil)
+	db.SetHook(func(op memdb.Op) (bool, error) {
+		if _, err := db.Bare().Write(t.Context(), add(10)); err != nil {
+			t.Error(err)
+		}
+		return true, nil
+	})
+	out, err := db.Write(t.Context(), add(1))
+	if err != nil || !table.Equal(out["n"], table.N(11)) {
+		t.Fatalf("item %v, error %v", out, err)
+	}
+}
+
+func TestTokensLastTenMinutes(t *testing.T) {
+	now := int64(1_000_000)
+	db := memdb.New(func() int64 { return now })
+	send := func() {
+		t.Helper()
+		if err := db.Transact(t.Context(), "token", []table.Write{add(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send()
+	now += 10 * 60 * 1000
+	send()
+	if !table.Equal(stored(t, db)["n"], table.N(1)) {
+		t.Fatalf("a token replayed after ten minutes changed the item: %v", stored(t, db))
+	}
+	now++
+	send()
+	if !table.Equal(stored(t, db)["n"], table.N(2)) {
+		t.Fatalf("a token replayed after more than ten minutes did nothing: %v", stored(t, db))
+	}
+}
+
+func TestChangesAreTheStream(t *testing.T) {
+	now := int64(5)
+	db := memdb.New(func() int64 { return now })
+	write := func(w table.Write) {
+		t.Helper()
+		if _, err := db.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		now++
+	}
+	write(add(1))
+	write(add(0)) // changes nothing, leaves no record
+	write(add(2))
+	write(table.Delete{Key: key})
+	write(table.Delete{Key: key})
+	expiring := key.Item()
+	expiring[table.AttrTTL] = table.N(100)
+	db.Store(expiring)
+	if n := db.Sweep(100); n != 0 {
+		t.Errorf("an item with ttl 100 was removed at 100")
+	}
+	if n := db.Sweep(101); n != 1 || db.Len() != 0 {
+		t.Errorf("an item with ttl 100 is there at 101")
+	}
+	changes := db.Changes(0)
+	var got []string
+	last := ""
+	for _, c := range changes {
+		s := "modify"
+		switch {
+		case c.Old == nil:
+			s = "insert"
+		case c.Expired:
+			s = "expire"
+		case c.New == nil:
+			s = "remove"
+		}
+		got = append(got, s)
+		if c.SequenceNumber() <= last {
+			t.Errorf("sequence number %s follows %s", c.SequenceNumber(), last)
+		}
+		last = c.SequenceNumber()
+	}
+	want := []string{"insert", "modify", "remove", "insert", "expire"}
+	if len(got) != len(want) {
+		t.Fatalf("changes are %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("changes are %v, want %v", got, want)
+		}
+	}
+	if c := changes[1]; c.CreatedAt != 7 || !table.Equal(c.Old["n"], table.N(1)) || !table.Equal(c.New["n"], table.N(3)) {
+		t.Errorf("second change is %+v", c)
+	}
+	if rest := db.Changes(changes[3].Seq); len(rest) != 1 || rest[0].Seq != 5 {
+		t.Errorf("changes after the fourth are %v", rest)
+	}
+}
+
+func TestStatsCountCallsAndUnits(t *testing.T) {
+	db := memdb.New(nil)
+	ctx := t.Context()
+	db.Write(ctx, add(1))
+	db.Write(ctx, table.Put{Item: key.Item(), If: table.Absent(table.AttrPK)}) // refused, costs a unit all the same
+	db.Transact(ctx, "t", []table.Write{add(1)})
+	db.Read(ctx, false, key)
+	db.Read(ctx, true, key)
+	want := memdb.Stats{Updates: 1, Puts: 1, Transactions: 1, Reads: 2, WriteUnits: 4, ReadUnits: 1.5}
+	if got := db.ResetStats(); got != want {
+		t.Errorf("counts are %+v, want %+v", got, want)
+	}
+	if got := db.Stats(); got != (memdb.Stats{}) {
+		t.Errorf("counts after the reset are %+v", got)
+	}
+}
+
+func TestSnapshotStandsAlone(t *testing.T) {
+	db := memdb.New(nil)
+	db.Write(t.Context(), add(1))
+	copied := db.Snapshot()
+	db.Write(t.Context(), add(1))
+	copied.Delete(key)
+	if !table.Equal(stored(t, db)["n"], table.N(2)) || copied.Len() != 0 || len(copied.Changes(0)) != 1 {
+		t.Errorf("original %v, snapshot %v, its changes %v", db.Items(), copied.Items(), copied.Changes(0))
+	}
+}
+
+func TestConcurrentAddsAllCount(t *testing.T) {
+	db := memdb.New(nil)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				db.Write(t.Context(), add(1))
+				db.Read(t.Context(), true, key)
+				db.Items()
+			}
+		})
+	}
+	wg.Wait()
+	if got := stored(t, db)["n"]; !table.Equal(got, table.N(800)) {
+		t.Errorf("800 additions make %v", got)
+	}
+}
