@@ -1,0 +1,317 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// batch is a payload of expired audit events with sequence numbers from..to-1.
+// Every tenth is malformed, every tenth a manual delete.
+func batch(from, to int) []byte {
+	var records []string
+	for i := from; i < to; i++ {
+		identity := `"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},`
+		action := `,"action":{"S":"limits_set"}`
+		switch i % 10 {
+		case 4:
+			action = ""
+		case 7:
+			identity = ""
+		}
+		records = append(records, fmt.Sprintf(`{"eventName":"REMOVE",%s"dynamodb":{"ApproximateCreationDateTime":1736953200,`+
+			`"SequenceNumber":"%d","OldImage":{"PK":{"S":"ns%d/AUDIT#acme"},"SK":{"S":"#AUDIT#%s"},"event_id":{"S":"%s"},`+
+			`"timestamp":{"S":"2024-10-%02dT00:00:00Z"}%s}}}`, identity, i, i%3, eventID(i), eventID(i), 1+i%4, action))
+	}
+	return []byte(`{"Records":[` + strings.Join(records, ",") + `]}`)
+}
+
+func eventID(i int) string { return fmt.Sprintf("01EVENT%06d", i) }
+
+// isKey reports whether an object key is that of event i or of malformed record i.
+func isKey(key string, i int) bool {
+	return strings.Contains(key, eventID(i)) || strings.Contains(key, fmt.Sprintf("/%d-", i))
+}
+
+func handle(t *testing.T, h *handler, ctx context.Context, payload []byte) string {
+	t.Helper()
+	response, err := h.Handle(ctx, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(response)
+}
+
+func resumeAt(i int) string {
+	return fmt.Sprintf(`{"batchItemFailures":[{"itemIdentifier":"%d"}]}`, i)
+}
+
+const allDone = `{"batchItemFailures":[]}`
+
+// checkArchive demands every event of from..to-1 exactly once by id, every
+// malformed record kept once, and no manual delete.
+func checkArchive(t *testing.T, s *store, from, to int) {
+	t.Helper()
+	count, kept := map[string]int{}, 0
+	for _, o := range s.objects(t) {
+		if strings.HasPrefix(o.Key, "malformed/") {
+			kept++
+			continue
+		}
+		for line := range strings.Lines(o.Text) {
+			var e struct {
+				ID string `json:"event_id"`
+			}
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatal(err)
+			}
+			count[e.ID]++
+		}
+	}
+	expired, duplicates, missing, malformed := 0, 0, 0, 0
+	for i := from; i < to; i++ {
+		switch n := count[eventID(i)]; i % 10 {
+		case 4:
+			malformed++
+		case 7:
+			if n != 0 {
+				t.Errorf("manual delete %d is archived", i)
+			}
+		default:
+			expired++
+			duplicates += max(0, n-1)
+			missing += max(0, 1-n)
+		}
+	}
+	t.Logf("archive: archived=%d expired=%d duplicates=%d missing=%d malformed kept=%d", len(count), expired, duplicates, missing, kept)
+	if len(count) != expired || duplicates != 0 || missing != 0 || kept != malformed {
+		t.Errorf("want archived=%d duplicates=0 missing=0 malformed kept=%d", expired, malformed)
+	}
+}
+
+func TestFailedPuts(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		fail     func(key string) fault
+		attempts int
+		want     string
+	}{
+		{"none", nil, 1, allDone},
+		{"one refused", func(key string) fault { return when(isKey(key, 118), refused) }, 1, resumeAt(118)},
+		{"one stored, answer lost", func(key string) fault { return when(isKey(key, 118), lost) }, 1, resumeAt(118)},
+		{"two refused", func(key string) fault { return when(isKey(key, 103) || isKey(key, 102), refused) }, 1, resumeAt(102)},
+		{"malformed record refused", func(key string) fault { return when(isKey(key, 104), refused) }, 1, resumeAt(104)},
+		{"all refused", func(string) fault { return refused }, 2, resumeAt(100)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStore(t)
+			h, _ := s.handler(t, c.attempts)
+			s.failing(c.fail)
+			if got := handle(t, h, t.Context(), batch(100, 150)); got != c.want {
+				t.Errorf("response %s, want %s", got, c.want)
+			}
+			s.failing(nil)
+			if got := handle(t, h, t.Context(), batch(100, 150)); got != allDone {
+				t.Errorf("redelivered whole: response %s, want %s", got, allDone)
+			}
+			checkArchive(t, s, 100, 150)
+		})
+	}
+}
+
+func when(yes bool, f fault) fault {
+	if yes {
+		return f
+	}
+	return healthy
+}
+
+// The client repeats a put whose answer was lost; the repetition finds the
+// object there, so the batch is done.
+func TestLostAnswerIsRepeatedWithinTheInvocation(t *testing.T) {
+	s := newStore(t)
+	h, metrics := s.handler(t, 3)
+	seen := map[string]bool{}
+	s.failing(func(key string) fault {
+		first := !seen[key]
+		seen[key] = true
+		return when(first, lost)
+	})
+	if got := handle(t, h, t.Context(), batch(100, 110)); got != allDone {
+		t.Errorf("response %s, want %s", got, allDone)
+	}
+	// What it finds there it does not claim to have written.
+	if !strings.Contains(metrics.String(), `"Writes":0,"WritesFailed":0,`) || !strings.Contains(metrics.String(), `"Existing":9,`) {
+		t.Errorf("metrics %s", metrics)
+	}
+	checkArchive(t, s, 100, 110)
+}
+
+func TestAfterAFailureNothingFurtherIsBegun(t *testing.T) {
+	s := newStore(t)
+	h, metrics := s.handler(t, 1)
+	s.failing(func(string) fault { return refused })
+	handle(t, h, t.Context(), batch(100, 200))
+	if n := s.putCount(); n > putsInFlight {
+		t.Errorf("%d puts while S3 refuses all, want at most the %d in flight", n, putsInFlight)
+	}
+	if strings.Contains(metrics.String(), `"NotBegun":0`) {
+		t.Errorf("metrics do not say what was not begun: %s", metrics)
+	}
+}
+
+// However Lambda cuts, repeats and resumes, and whatever S3 does meanwhile, every
+// event is archived once when all has been acknowledged.
+func TestRedeliveryInAnyCut(t *testing.T) {
+	s := newStore(t)
+	h, _ := s.handler(t, 1)
+	h.log = slog.New(slog.DiscardHandler)
+	rng, faults := rand.New(rand.NewPCG(7, 8)), rand.New(rand.NewPCG(9, 10))
+	const from, to = 100, 160
+	s.failing(func(string) fault { // called by one put at a time
+		return [...]fault{healthy, healthy, healthy, healthy, healthy, refused, lost}[faults.IntN(7)]
+	})
+	deliveries, at := 0, from
+	for at < to {
+		deliveries++
+		end := at + 1 + rng.IntN(to-at)
+		response := handle(t, h, t.Context(), batch(at, end))
+		if rng.IntN(4) == 0 {
+			continue // the acknowledgement is lost: delivered again, cut elsewhere
+		}
+		if response == allDone {
+			at = end
+			continue
+		}
+		resumed := false
+		for i := at; i < end && !resumed; i++ {
+			if resumed = response == resumeAt(i); resumed {
+				at = i
+			}
+		}
+		if !resumed {
+			t.Fatalf("batch %d..%d: response %s resumes nowhere in it", at, end, response)
+		}
+	}
+	s.failing(nil)
+	late := from + rng.IntN(to-from-5)
+	handle(t, h, t.Context(), batch(late, late+5)) // a late duplicate
+	t.Logf("%d deliveries", deliveries)
+	checkArchive(t, s, from, to)
+}
+
+// hanging is a putter that answers nothing for one event until the caller gives up.
+type hanging int
+
+func (n hanging) PutObject(ctx context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	if isKey(*in.Key, int(n)) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &s3.PutObjectOutput{}, nil
+}
+
+// When the deadline nears, what hangs and what was not begun is reported as
+// not done, with time to spare.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var metrics bytes.Buffer
+		h := &handler{store: hanging(102), bucket: testBucket, log: slog.New(slog.DiscardHandler), metrics: &metrics}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		if got := handle(t, h, ctx, batch(100, 104)); got != resumeAt(102) {
+			t.Errorf("response %s, want %s", got, resumeAt(102))
+		}
+		if took := time.Since(start); took != time.Minute-reportMargin {
+			t.Errorf("reported after %v, want %v before the deadline", took, reportMargin)
+		}
+		if !strings.Contains(metrics.String(), `"Writes":3,"WritesFailed":1,"ElapsedMs":59000,`) {
+			t.Errorf("metrics %s", metrics.String())
+		}
+
+		metrics.Reset()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got := handle(t, h, over, batch(100, 104)); got != resumeAt(100) {
+			t.Errorf("no time at all: response %s, want %s", got, resumeAt(100))
+		}
+		if !strings.Contains(metrics.String(), `"NotBegun":4`) {
+			t.Errorf("metrics %s", metrics.String())
+		}
+	})
+}
+
+// A record without sequence number cannot be named, so the whole batch comes again.
+func TestUnnameableRecordRepeatsTheBatch(t *testing.T) {
+	s := newStore(t)
+	h, _ := s.handler(t, 1)
+	payload := bytes.Replace(batch(100, 103), []byte(`"SequenceNumber":"102",`), nil, 1)
+	s.failing(func(key string) fault { return when(isKey(key, 102), refused) })
+	if got, want := handle(t, h, t.Context(), payload), `{"batchItemFailures":[{"itemIdentifier":""}]}`; got != want {
+		t.Errorf("response %s, want %s", got, want)
+	}
+}
+
+// An archived event cannot be replaced, not even by an item that claims its key.
+func TestArchivedEventStays(t *testing.T) {
+	s := newStore(t)
+	h, _ := s.handler(t, 1)
+	handle(t, h, t.Context(), batch(100, 101))
+	before := s.objects(t)
+	forged := bytes.Replace(batch(100, 101), []byte("limits_set"), []byte("nothing_happened"), 1)
+	if got := handle(t, h, t.Context(), forged); got != allDone {
+		t.Errorf("response %s", got)
+	}
+	if after := s.objects(t); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("was\n%v\nis\n%v", before, after)
+	}
+}
+
+func TestPayloadThatIsNoStreamPayload(t *testing.T) {
+	s := newStore(t)
+	h, _ := s.handler(t, 1)
+	for _, payload := range []string{``, `{}`, `{"Records":7}`} {
+		if got, err := h.Handle(t.Context(), []byte(payload)); err == nil {
+			t.Errorf("%q: response %s, want an error", payload, got)
+		}
+	}
+	if n := s.putCount(); n != 0 {
+		t.Errorf("%d puts", n)
+	}
+}
+
+func TestStart(t *testing.T) {
+	t.Setenv("AWS_REGION", "eu-central-1")
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	env := func(vars map[string]string) func(string) string {
+		return func(name string) string { return vars[name] }
+	}
+	log := slog.New(slog.DiscardHandler)
+
+	h, err := newHandler(t.Context(), env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive", "AWS_LAMBDA_FUNCTION_NAME": "fn"}), log)
+	if err != nil || h.bucket != "audit-archive" || h.function != "fn" {
+		t.Errorf("%+v, %v", h, err)
+	}
+	_, err = newHandler(t.Context(), env(map[string]string{"ARCHIVE_BUCKET_NAME": "Not A Bucket"}), log)
+	if err == nil || !strings.Contains(err.Error(), `ARCHIVE_BUCKET_NAME="Not A Bucket"`) {
+		t.Errorf("bad bucket name: %v", err)
+	}
+	t.Setenv("AWS_REGION", "")
+	t.Setenv("AWS_DEFAULT_REGION", "")
+	_, err = newHandler(t.Context(), env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive"}), log)
+	if err == nil || !strings.Contains(err.Error(), "AWS_REGION") {
+		t.Errorf("no region: %v", err)
+	}
+}

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// Archiver is the configuration of functions/archiver. Its zero value is not
+// valid.
+type Archiver struct {
+	// BucketName is the S3 bucket that archive objects are written to.
+	BucketName string
+}
+
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+
+// ArchiverFromEnv reads the configuration of functions/archiver from the
+// environment that getenv gives access to. The error names the variable, its
+// value and what is accepted.
+func ArchiverFromEnv(getenv func(string) string) (Archiver, error) {
+	name := getenv(EnvArchiveBucketName)
+	if !bucketName.MatchString(name) {
+		return Archiver{}, fmt.Errorf("%s=%q: want the name of an S3 bucket: 3 to 63 lower-case letters, "+
+			"digits, dots and hyphens, first and last a letter or digit", EnvArchiveBucketName, name)
+	}
+	return Archiver{BucketName: name}, nil
+}
