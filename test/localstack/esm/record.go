@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/internal/avjson"
 )
 
@@ -64,7 +65,7 @@ func NewRecord(r streams.Record, streamARN, partitionKey string, expired bool) (
 	keys := avjson.FromStream(change.Keys)
 	out := lambdaRecord{
 		EventID: aws.ToString(r.EventID), EventName: string(r.EventName),
-		EventVersion: "1.1", EventSource: "aws:dynamodb", AWSRegion: region(streamARN),
+		EventVersion: "1.1", EventSource: "aws:dynamodb", AWSRegion: engine.Region,
 		DynamoDB: lambdaChange{
 			ApproximateCreationDateTime: aws.ToTime(change.ApproximateCreationDateTime).Unix(),
 			Keys:                        keys,
@@ -122,14 +123,6 @@ func Payload(records []Record) []byte {
 }
 
 const payloadOpen, payloadClose = `{"Records":[`, `]}`
-
-func region(arn string) string {
-	parts := strings.Split(arn, ":")
-	if len(parts) > 3 && parts[3] != "" && !strings.Contains(parts[3], "/") {
-		return parts[3]
-	}
-	return "us-east-1"
-}
 
 func pick(key string, n int) int {
 	h := fnv.New32a()

@@ -1,0 +1,342 @@
+package esm
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+)
+
+// StreamsAPI is what a mapping needs of the streams client.
+type StreamsAPI interface {
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+}
+
+// Invoker runs the function; *runtimeapi.Host is one. It must be safe for
+// concurrent use. An error is treated like a function error.
+type Invoker interface {
+	Invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error)
+}
+
+// InvokerFunc makes an Invoker of a function.
+type InvokerFunc func(ctx context.Context, payload []byte) (runtimeapi.Result, error)
+
+// Invoke calls f.
+func (f InvokerFunc) Invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+	return f(ctx, payload)
+}
+
+// Config says what a mapping connects. StreamARN, Streams and Invoker are
+// required.
+type Config struct {
+	StreamARN    string
+	Streams      StreamsAPI
+	Invoker      Invoker
+	Settings     Settings
+	PartitionKey string        // the table's hash key; "" is "PK"
+	Shards       int           // virtual shards the stream is split into by hash of the partition key; 0 is 1
+	PollEvery    time.Duration // pause after a poll that found nothing; 0 is 20 ms (Lambda: 250 ms)
+	FunctionARN  string        // for invocation records; may be empty
+	Now          func() int64  // epoch ms, for ages; nil is the machine's clock
+
+	// Destination gets what is given up. Nil drops it, counted.
+	Destination Destination
+
+	// Expired says whether a delete was made by the time-to-live service; it
+	// may wait until that is known. Nil says no. ttl.Sweeper.Deleted is one.
+	Expired func(context.Context, streams.Record) bool
+
+	// Inject is asked for trouble before the first delivery of each batch, by
+	// several goroutines when there are several lanes. Nil injects nothing.
+	Inject func(Batch) Trouble
+}
+
+// Mapping is a running event source mapping. It is safe for concurrent use.
+type Mapping struct {
+	cfg    Config
+	id     string
+	filter Filter
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	stats   Stats
+	failure error // first error that polling could not get over
+	lanes   []*worker
+	sending int           // drops on their way to the destination
+	passes  int           // complete passes over the stream's shards that found its end
+	changed chan struct{} // closed and replaced whenever one of the above changes
+}
+
+// worker drives one lane. Its lane is guarded by Mapping.mu.
+type worker struct {
+	lane        *lane
+	shard, part int
+	wake        chan struct{} // capacity 1
+}
+
+// Start validates the settings and begins to poll, from the beginning of the
+// stream unless the settings say LATEST. Stop ends it.
+func Start(cfg Config) (*Mapping, error) {
+	if err := cfg.Settings.Validate(); err != nil {
+		return nil, fmt.Errorf("event source mapping: %w", err)
+	}
+	filter, err := ParseFilter(cfg.Settings.Filters)
+	if err != nil {
+		return nil, fmt.Errorf("event source mapping: %w", err)
+	}
+	if cfg.PartitionKey == "" {
+		cfg.PartitionKey = "PK"
+	}
+	if cfg.PollEvery == 0 {
+		cfg.PollEvery = 20 * time.Millisecond
+	}
+	if cfg.Now == nil {
+		cfg.Now = func() int64 { return time.Now().UnixMilli() }
+	}
+	cfg.Shards = max(cfg.Shards, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &Mapping{cfg: cfg, id: rand.Text(), filter: filter, cancel: cancel, changed: make(chan struct{})}
+	for shard := range cfg.Shards {
+		for part := range cfg.Settings.Factor {
+			m.lanes = append(m.lanes, &worker{lane: &lane{settings: cfg.Settings}, shard: shard, part: part, wake: make(chan struct{}, 1)})
+		}
+	}
+	p := newPoller(m)
+	if cfg.Settings.LatestOnly {
+		// Records written after Start returns must be seen, so the position is
+		// taken here.
+		if err := p.discover(ctx); err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	m.done.Go(func() { p.run(ctx) })
+	for _, w := range m.lanes {
+		m.done.Go(func() { m.drive(ctx, w) })
+	}
+	return m, nil
+}
+
+// Stop ends polling and cancels invocations under way (which kills their
+// processes), and waits until all has ended. It may be called again.
+func (m *Mapping) Stop() {
+	m.cancel()
+	m.done.Wait()
+}
+
+// Stats returns a copy of the counters.
+func (m *Mapping) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stats
+}
+
+// Drain waits until everything that is in the stream when it is called has
+// been filtered, processed or given up, late duplicates included. It returns
+// an error when ctx ends or the stream cannot be read.
+func (m *Mapping) Drain(ctx context.Context) error {
+	// The pass under way may be past a shard already, so wait for the next.
+	m.mu.Lock()
+	target := m.passes + 2
+	m.mu.Unlock()
+	if err := m.await(ctx, func() bool { return m.passes >= target }); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	marks := make([]int, len(m.lanes))
+	for i, w := range m.lanes {
+		marks[i] = w.lane.added
+	}
+	m.mu.Unlock()
+	return m.await(ctx, func() bool {
+		for i, w := range m.lanes {
+			if w.lane.settled < marks[i] || w.lane.copies() {
+				return false
+			}
+		}
+		return m.sending == 0
+	})
+}
+
+// Idle drains until the function's own writes bring nothing new either.
+func (m *Mapping) Idle(ctx context.Context) error {
+	for {
+		before := m.Stats()
+		if err := m.Drain(ctx); err != nil {
+			return err
+		}
+		if after := m.Stats(); after == before {
+			return nil
+		}
+	}
+}
+
+// await blocks until the condition, evaluated under the lock, holds.
+func (m *Mapping) await(ctx context.Context, condition func() bool) error {
+	for {
+		m.mu.Lock()
+		changed, failure, holds, stats := m.changed, m.failure, condition(), m.stats
+		m.mu.Unlock()
+		switch {
+		case failure != nil:
+			return failure
+		case holds:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("event source mapping is not drained, %+v: %w", stats, ctx.Err())
+		case <-changed:
+		}
+	}
+}
+
+// update changes the mapping's state and wakes who waits for it.
+func (m *Mapping) update(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// take filters the records of one read and hands them to their lanes at once,
+// so that what was read together can be delivered together.
+func (m *Mapping) take(records []Record) {
+	woken := map[*worker]bool{}
+	pass := make([]bool, len(records))
+	for i, r := range records {
+		pass[i] = m.filter.Pass(r.Body)
+	}
+	m.update(func() {
+		m.stats.Records += len(records)
+		now := m.cfg.Now()
+		for i, r := range records {
+			if !pass[i] {
+				m.stats.Filtered++
+				continue
+			}
+			w := m.lanes[pick(r.partition, m.cfg.Shards)*m.cfg.Settings.Factor+pick(r.item, m.cfg.Settings.Factor)]
+			w.lane.add(now, r)
+			woken[w] = true
+		}
+	})
+	for w := range woken {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// drive performs what the worker's lane decides, until ctx ends.
+func (m *Mapping) drive(ctx context.Context, w *worker) {
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		s := w.lane.next(m.cfg.Now())
+		m.sending += len(s.drops)
+		m.mu.Unlock()
+		m.give(ctx, w, s.drops)
+		if s.invoke != nil {
+			m.deliver(ctx, w, s.invoke)
+			continue
+		}
+		m.sleep(ctx, w, s.until)
+	}
+}
+
+func (m *Mapping) sleep(ctx context.Context, w *worker, until int64) {
+	var timer <-chan time.Time
+	if until != 0 {
+		t := time.NewTimer(max(time.Duration(until-m.cfg.Now())*time.Millisecond, time.Millisecond))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.wake:
+	case <-timer:
+	}
+}
+
+// deliver invokes the function once and takes in what follows.
+func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
+	var trouble Trouble
+	if !part.started {
+		trouble = m.begin(w, part)
+	}
+	if trouble.Delay > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(trouble.Delay):
+		}
+	}
+	result, err := m.cfg.Invoker.Invoke(ctx, Payload(part.records))
+	if ctx.Err() != nil {
+		return
+	}
+	failed := err != nil || result.FunctionError != "" || trouble.LoseAnswer
+	o := judge(part.records, result.Payload, failed, m.cfg.Settings.Report)
+	var r reaction
+	m.update(func() {
+		m.stats.Invocations++
+		if o.failed {
+			m.stats.Failures++
+		}
+		if part.copy {
+			m.stats.Duplicates += o.done
+		}
+		before := w.lane.settled
+		r = w.lane.done(o, m.cfg.Now())
+		m.sending += len(r.drops)
+		m.stats.Processed += w.lane.settled - before - dropped(r.drops)
+		if r.cut {
+			m.stats.Bisections++
+		}
+		if r.retried {
+			m.stats.Retries++
+		}
+	})
+	m.give(ctx, w, r.drops)
+}
+
+// begin asks for the trouble of a new batch and applies it.
+func (m *Mapping) begin(w *worker, part *work) Trouble {
+	var number int
+	m.update(func() {
+		m.stats.Batches++
+		number = m.stats.Batches
+	})
+	var trouble Trouble
+	if m.cfg.Inject != nil {
+		trouble = m.cfg.Inject(Batch{Number: number, Shard: w.shard, Lane: w.part, Records: part.records})
+	}
+	m.update(func() {
+		part.start(trouble)
+		m.stats.Injected += len(trouble.Extra)
+		m.stats.Largest = max(m.stats.Largest, len(part.records))
+	})
+	return trouble
+}
+
+// dropped counts the records from the stream.
+func dropped(drops []drop) int {
+	n := 0
+	for _, d := range drops {
+		for _, r := range d.records {
+			if !r.injected {
+				n++
+			}
+		}
+	}
+	return n
+}

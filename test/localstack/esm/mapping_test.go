@@ -1,0 +1,306 @@
+package esm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// fixture is a table with a stream on one engine.
+type fixture struct {
+	t      *testing.T
+	e      *engine.Engine
+	db     *dynamodb.Client
+	table  string
+	stream string
+}
+
+func newFixture(t *testing.T, kind engine.Kind) *fixture {
+	t.Helper()
+	e := engine.ForTest(t, kind)
+	f := &fixture{t: t, e: e, db: e.DynamoDB(), table: tablespec.ForTest(t, e)}
+	var err error
+	if f.stream, err = tablespec.StreamARN(t.Context(), f.db, f.table); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// add raises the attribute n of an item by one.
+func (f *fixture) add(pk string) {
+	f.t.Helper()
+	_, err := f.db.UpdateItem(f.t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &f.table,
+		Key: map[string]types.AttributeValue{
+			"PK": &types.AttributeValueMemberS{Value: pk}, "SK": &types.AttributeValueMemberS{Value: "#STATE"},
+		},
+		UpdateExpression:          aws.String("ADD n :one"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":one": &types.AttributeValueMemberN{Value: "1"}},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) start(cfg Config) *Mapping {
+	f.t.Helper()
+	cfg.StreamARN, cfg.Streams = f.stream, f.e.Streams()
+	m, err := Start(cfg)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(m.Stop)
+	return m
+}
+
+func (f *fixture) drain(m *Mapping) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	if err := m.Drain(ctx); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// seen collects what a function was given, by partition key.
+type seen struct {
+	mu      sync.Mutex
+	values  map[string][]string
+	batches int
+}
+
+func (s *seen) Invoke(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+	var event events.DynamoDBEvent
+	if err := json.Unmarshal(payload, &event); err != nil {
+		return runtimeapi.Result{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches++
+	if s.values == nil {
+		s.values = map[string][]string{}
+	}
+	for _, r := range event.Records {
+		pk := r.Change.Keys["PK"].String()
+		s.values[pk] = append(s.values[pk], r.Change.NewImage["n"].Number())
+	}
+	return runtimeapi.Result{Payload: []byte(`{"batchItemFailures":[]}`)}, nil
+}
+
+func quick() Settings {
+	s := DefaultSettings()
+	s.Report = true
+	s.RetryDelay = time.Millisecond
+	return s
+}
+
+// TestEveryChangeOnceAndInOrder runs on both engines, with 3 virtual shards of
+// 2 lanes each.
+func TestEveryChangeOnceAndInOrder(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			f := newFixture(t, kind)
+			var got seen
+			settings := quick()
+			settings.BatchSize, settings.Factor = 7, 2
+			m := f.start(Config{Invoker: &got, Settings: settings, Shards: 3})
+			const items, rounds = 9, 12
+			for range rounds {
+				for i := range items {
+					f.add("item" + strconv.Itoa(i))
+				}
+			}
+			f.drain(m)
+			var want []string
+			for i := range rounds {
+				want = append(want, strconv.Itoa(i+1))
+			}
+			for i := range items {
+				if values := got.values["item"+strconv.Itoa(i)]; !slices.Equal(values, want) {
+					t.Errorf("item%d: %v", i, values)
+				}
+			}
+			s := m.Stats()
+			t.Logf("%s: %+v", kind, s)
+			if s.Records != items*rounds || s.Processed != items*rounds || s.Largest > 7 || s.Batches != got.batches {
+				t.Errorf("stats %+v, batches seen %d", s, got.batches)
+			}
+		})
+	}
+}
+
+// TestPayloadIsWhatLambdaSends compares a whole event, volatile fields named.
+func TestPayloadIsWhatLambdaSends(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			f := newFixture(t, kind)
+			payloads := make(chan []byte, 10)
+			settings := quick()
+			settings.Window = time.Second
+			m := f.start(Config{Settings: settings, Invoker: InvokerFunc(func(_ context.Context, p []byte) (runtimeapi.Result, error) {
+				payloads <- p
+				return runtimeapi.Result{}, nil
+			})})
+			before := time.Now().Add(-time.Second)
+			f.add("a")
+			f.add("a")
+			f.drain(m)
+			payload := string(<-payloads)
+			var event events.DynamoDBEvent
+			if err := json.Unmarshal([]byte(payload), &event); err != nil || len(event.Records) != 2 {
+				t.Fatalf("payload %s: %v", payload, err)
+			}
+			const keys = `"Keys":{"PK":{"S":"a"},"SK":{"S":"#STATE"}}`
+			image := func(n int) string {
+				return fmt.Sprintf(`{"PK":{"S":"a"},"SK":{"S":"#STATE"},"n":{"N":"%d"}}`, n)
+			}
+			var want []string
+			for i, r := range event.Records {
+				name, images := "INSERT", `"NewImage":`+image(1)
+				if i == 1 {
+					name, images = "MODIFY", `"NewImage":`+image(2)+`,"OldImage":`+image(1)
+				}
+				created := r.Change.ApproximateCreationDateTime.Time
+				if created.Before(before.Truncate(time.Minute)) || created.After(time.Now().Add(time.Minute)) {
+					t.Errorf("created at %v", created)
+				}
+				if r.EventID == "" || r.Change.SequenceNumber == "" || r.Change.SizeBytes <= 0 {
+					t.Errorf("record %+v", r)
+				}
+				want = append(want, fmt.Sprintf(`{"eventID":%q,"eventName":%q,"eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"us-east-1",`+
+					`"dynamodb":{"ApproximateCreationDateTime":%d,%s,%s,"SequenceNumber":%q,"SizeBytes":%d,"StreamViewType":"NEW_AND_OLD_IMAGES"},"eventSourceARN":%q}`,
+					r.EventID, name, created.Unix(), keys, images, r.Change.SequenceNumber, r.Change.SizeBytes, f.stream))
+			}
+			if full := `{"Records":[` + strings.Join(want, ",") + `]}`; payload != full {
+				t.Errorf("\n got %s\nwant %s", payload, full)
+			}
+		})
+	}
+}
+
+func TestTroubleOnRealRecords(t *testing.T) {
+	f := newFixture(t, engine.Dynoxide)
+	var got seen
+	malformed := 0
+	invoke := func(ctx context.Context, p []byte) (runtimeapi.Result, error) {
+		if strings.Contains(string(p), `{"Records":["garbage"`) {
+			malformed++
+			p = []byte(strings.Replace(string(p), `"garbage",`, "", 1))
+		}
+		return got.Invoke(ctx, p)
+	}
+	settings := quick()
+	settings.BatchSize, settings.MaxRetries = 5, 3
+	for range 10 {
+		f.add("a")
+	}
+	m := f.start(Config{Settings: settings, Invoker: InvokerFunc(invoke), Inject: func(b Batch) Trouble {
+		if b.Number == 1 {
+			return Trouble{LoseAnswer: true, Twice: true, AgainAfter: 50 * time.Millisecond, Extra: []Record{RawRecord(`"garbage"`, 0)}}
+		}
+		return Trouble{Delay: time.Millisecond}
+	}})
+	f.drain(m)
+	want := "1 2 3 4 5 1 2 3 4 5 1 2 3 4 5 6 7 8 9 10 1 2 3 4 5"
+	if values := strings.Join(got.values["a"], " "); values != want || malformed != 4 {
+		t.Errorf("%d malformed, values %s", malformed, values)
+	}
+	s := m.Stats()
+	if s.Records != 10 || s.Processed != 10 || s.Duplicates != 12 || s.Injected != 1 || s.Retries != 1 || s.Batches != 2 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestGivenUpRecordsReachTheDestination: S3 gets the records, a queue does not.
+func TestGivenUpRecordsReachTheDestination(t *testing.T) {
+	f := newFixture(t, engine.Dynoxide)
+	for range 3 {
+		f.add("a")
+	}
+	for _, kind := range []string{tablespec.DestinationS3, tablespec.DestinationSQS} {
+		settings := quick()
+		settings.BatchSize, settings.MaxRetries, settings.Bisect, settings.Destination = 2, 1, false, kind
+		var dead Collect
+		m := f.start(Config{Settings: settings, Destination: &dead, Invoker: InvokerFunc(func(_ context.Context, p []byte) (runtimeapi.Result, error) {
+			if strings.Contains(string(p), `"n":{"N":"3"}`) {
+				return runtimeapi.Result{}, nil
+			}
+			return runtimeapi.Result{}, errors.New("no")
+		})})
+		f.drain(m)
+		docs := dead.Records()
+		if len(docs) != 1 || docs[0].Batch.BatchSize != 2 || docs[0].RequestContext.Condition != retriesExhausted || docs[0].RequestContext.ApproximateInvokeCount != 2 {
+			t.Fatalf("%s: %+v", kind, docs)
+		}
+		var event events.DynamoDBEvent
+		switch err := json.Unmarshal([]byte(docs[0].Payload), &event); {
+		case kind == tablespec.DestinationS3 && (err != nil || len(event.Records) != 2):
+			t.Errorf("S3 record has payload %q: %v", docs[0].Payload, err)
+		case kind == tablespec.DestinationSQS && docs[0].Payload != "":
+			t.Errorf("queue record has payload %q", docs[0].Payload)
+		}
+		if s := m.Stats(); s.Dropped != 2 || s.Processed != 1 {
+			t.Errorf("%s: stats %+v", kind, s)
+		}
+		m.Stop()
+	}
+}
+
+func TestLatestStartsAtTheEnd(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			f := newFixture(t, kind)
+			f.add("a")
+			f.add("a")
+			var got seen
+			settings := quick()
+			settings.LatestOnly = true
+			m := f.start(Config{Settings: settings, Invoker: &got})
+			f.add("a")
+			f.drain(m)
+			if values := strings.Join(got.values["a"], " "); values != "3" {
+				t.Errorf("values %s", values)
+			}
+		})
+	}
+}
+
+func TestDrainReportsAStreamThatIsGone(t *testing.T) {
+	f := newFixture(t, engine.Dynoxide)
+	f.stream = strings.Replace(f.stream, f.table, "gone", 1)
+	m := f.start(Config{Settings: quick(), Invoker: &seen{}, PollEvery: time.Millisecond})
+	if err := m.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestStartRefusesBadSettings(t *testing.T) {
+	bad := quick()
+	bad.BatchSize, bad.Window, bad.Factor, bad.MaxRetries, bad.MaxAge = 0, time.Hour, 11, -2, time.Second
+	bad.Filters = []string{`{}`}
+	_, err := Start(Config{Settings: bad})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, name := range []string{"BatchSize", "Window", "Factor", "MaxRetries", "MaxAge", "filter"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is missing in %q", name, err)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package esm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+)
+
+// poller reads the shards of the real stream, parents before their children,
+// and hands each record to the mapping.
+type poller struct {
+	m      *Mapping
+	shards map[string]*cursor
+	order  []string
+	latest bool // new shards found now are read from their end
+}
+
+// cursor is the position in one shard.
+type cursor struct {
+	parent   string
+	iterator string // "" before the first read and after an iterator expired
+	last     string // sequence number read last, "" is none
+	ended    bool
+}
+
+// Polling gives up after so many errors in a row.
+const maxPollErrors = 20
+
+// discoverEvery is how many passes go by between looks for new shards.
+const discoverEvery = 50
+
+func newPoller(m *Mapping) *poller {
+	return &poller{m: m, shards: map[string]*cursor{}, latest: m.cfg.Settings.LatestOnly}
+}
+
+// run polls until ctx ends or errors persist, which Drain then reports.
+func (p *poller) run(ctx context.Context) {
+	failures := 0
+	for pass := 0; ctx.Err() == nil; pass++ {
+		found, err := p.pass(ctx, pass)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			if failures++; failures == maxPollErrors {
+				p.m.update(func() { p.m.failure = fmt.Errorf("poll stream %q: %w", p.m.cfg.StreamARN, err) })
+				return
+			}
+		case found > 0:
+			failures = 0
+			continue
+		default:
+			failures = 0
+			p.m.update(func() { p.m.passes++ })
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(p.m.cfg.PollEvery):
+		}
+	}
+}
+
+// pass reads each open shard once and returns how many records there were.
+// None means that the end of the stream was seen.
+func (p *poller) pass(ctx context.Context, number int) (int, error) {
+	if number%discoverEvery == 0 || p.allEnded() {
+		if err := p.discover(ctx); err != nil {
+			return 0, err
+		}
+	}
+	total := 0
+	for _, id := range p.order {
+		c := p.shards[id]
+		if parent := p.shards[c.parent]; c.ended || parent != nil && !parent.ended {
+			continue
+		}
+		n, err := p.read(ctx, id, c)
+		if err != nil {
+			return total, err
+		}
+		if c.ended {
+			n++ // its children may hold more
+		}
+		total += n
+	}
+	return total, nil
+}
+
+func (p *poller) allEnded() bool {
+	for _, c := range p.shards {
+		if !c.ended {
+			return false
+		}
+	}
+	return true
+}
+
+// discover adds shards that are new.
+func (p *poller) discover(ctx context.Context) error {
+	in := &dynamodbstreams.DescribeStreamInput{StreamArn: aws.String(p.m.cfg.StreamARN)}
+	for {
+		out, err := p.m.cfg.Streams.DescribeStream(ctx, in)
+		if err != nil {
+			return fmt.Errorf("describe stream %q: %w", p.m.cfg.StreamARN, err)
+		}
+		for _, shard := range out.StreamDescription.Shards {
+			id := aws.ToString(shard.ShardId)
+			if p.shards[id] != nil {
+				continue
+			}
+			c := &cursor{parent: aws.ToString(shard.ParentShardId)}
+			p.shards[id] = c
+			p.order = append(p.order, id)
+			if p.latest {
+				if err := p.open(ctx, id, c, streams.ShardIteratorTypeLatest); err != nil {
+					return err
+				}
+			}
+		}
+		in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId
+		if in.ExclusiveStartShardId == nil {
+			p.latest = false // shards that appear later are read from their beginning
+			return nil
+		}
+	}
+}
+
+func (p *poller) open(ctx context.Context, id string, c *cursor, at streams.ShardIteratorType) error {
+	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: aws.String(p.m.cfg.StreamARN), ShardId: aws.String(id), ShardIteratorType: at}
+	if at == streams.ShardIteratorTypeAfterSequenceNumber {
+		in.SequenceNumber = aws.String(c.last)
+	}
+	out, err := p.m.cfg.Streams.GetShardIterator(ctx, in)
+	if err != nil {
+		return fmt.Errorf("iterator of shard %q: %w", id, err)
+	}
+	c.iterator = aws.ToString(out.ShardIterator)
+	return nil
+}
+
+func (p *poller) read(ctx context.Context, id string, c *cursor) (int, error) {
+	if c.iterator == "" {
+		at := streams.ShardIteratorTypeTrimHorizon
+		if c.last != "" {
+			at = streams.ShardIteratorTypeAfterSequenceNumber
+		}
+		if err := p.open(ctx, id, c, at); err != nil {
+			return 0, err
+		}
+	}
+	out, err := p.m.cfg.Streams.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: aws.String(c.iterator)})
+	if err != nil {
+		if _, expired := errors.AsType[*streams.ExpiredIteratorException](err); expired {
+			c.iterator = ""
+		}
+		return 0, fmt.Errorf("records of shard %q: %w", id, err)
+	}
+	records := make([]Record, 0, len(out.Records))
+	for _, r := range out.Records {
+		expired := p.m.cfg.Expired != nil && r.EventName == streams.OperationTypeRemove && p.m.cfg.Expired(ctx, r)
+		record, err := NewRecord(r, p.m.cfg.StreamARN, p.m.cfg.PartitionKey, expired)
+		if err != nil {
+			return 0, fmt.Errorf("record of shard %q: %w", id, err)
+		}
+		records = append(records, record)
+	}
+	if len(records) > 0 {
+		p.m.take(records)
+		c.last = records[len(records)-1].Sequence
+	}
+	c.iterator = aws.ToString(out.NextShardIterator)
+	c.ended = c.iterator == ""
+	return len(out.Records), nil
+}
