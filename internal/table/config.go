@@ -1,0 +1,163 @@
+package table
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// What unavailable means to callers, as the system configuration stores it.
+const (
+	OnUnavailableAllow = "allow"
+	OnUnavailableBlock = "block"
+)
+
+// Config is the stored limits of one level. The level follows from which of
+// Entity and Resource are set:
+//
+//	neither   system: for every entity and resource of the namespace
+//	Resource  every entity on that resource
+//	both      one entity on one resource, or with [DefaultResource] on all
+type Config struct {
+	Namespace        string
+	Entity, Resource string
+	// Limits are sorted by name. Capacity and Amount must be whole tokens,
+	// Period whole seconds: that is how they are stored.
+	Limits []bucket.Limit
+	// OnUnavailable is allow, block or empty (not decided); system level only.
+	OnUnavailable string
+	// AuditRetentionDays is how long audit events are kept; 0: not decided.
+	// System level only.
+	AuditRetentionDays int64
+}
+
+const (
+	milliPerSecond = 1000
+	configVersion  = 1
+)
+
+func attrConfig(limit, field string) string { return "l_" + limit + "_" + field }
+
+// Key returns the key of the configuration's item.
+func (c Config) Key() Key {
+	switch {
+	case c.Entity != "":
+		return EntityConfigKey(c.Namespace, c.Entity, c.Resource)
+	case c.Resource != "":
+		return ResourceConfigKey(c.Namespace, c.Resource)
+	}
+	return SystemConfigKey(c.Namespace)
+}
+
+// Item returns the configuration as it is stored. Fractions of tokens and
+// seconds are a bug of the caller and panic.
+func (c Config) Item() Item {
+	k := c.Key()
+	it := newItem(k)
+	it[attrConfigVersion] = N(configVersion)
+	it.put(attrEntityID, c.Entity).put(attrResource, c.Resource)
+	switch {
+	case c.Entity != "":
+		it[AttrGSI3PK] = S(c.Namespace + "/ENTITY_CONFIG#" + c.Resource)
+		it[AttrGSI3SK] = S(c.Entity)
+	case c.Resource == "":
+		it.put(attrOnUnavailable, c.OnUnavailable)
+		if c.AuditRetentionDays > 0 {
+			it[attrAuditRetention] = N(c.AuditRetentionDays)
+		}
+	}
+	for _, l := range c.Limits {
+		if l.Capacity%bucket.Milli != 0 || l.Amount%bucket.Milli != 0 || l.Period%milliPerSecond != 0 {
+			panic("bug: limit " + l.String() + " is stored in whole tokens and seconds")
+		}
+		it[attrConfig(l.Name, fieldCapacity)] = N(l.Capacity / bucket.Milli)
+		it[attrConfig(l.Name, fieldAmount)] = N(l.Amount / bucket.Milli)
+		it[attrConfig(l.Name, fieldPeriod)] = N(l.Period / milliPerSecond)
+	}
+	return gsi4(Item(it), c.Namespace, k.PK)
+}
+
+// Replace stores the configuration in place of what is there, as every client
+// does.
+func (c Config) Replace() Put { return Put{Item: c.Item()} }
+
+// DecodeConfig reads a configuration of any level. Limits that the arithmetic
+// cannot hold, or with parts missing, are errors: a configuration is in force
+// whole or not at all.
+func DecodeConfig(it Item) (Config, error) {
+	r := reader{it: it}
+	c := configKey(&r)
+	if c.Entity == "" && c.Resource == "" {
+		c.AuditRetentionDays = r.int(attrAuditRetention)
+		switch c.OnUnavailable = r.str(attrOnUnavailable); c.OnUnavailable {
+		case "", OnUnavailableAllow, OnUnavailableBlock:
+		default:
+			r.fail("attribute %q is %q, want %q or %q",
+				attrOnUnavailable, c.OnUnavailable, OnUnavailableAllow, OnUnavailableBlock)
+		}
+	}
+	for attr := range it {
+		if name, ok := limitOfConfig(attr); ok {
+			c.Limits = append(c.Limits, bucket.Limit{Name: name})
+		}
+	}
+	slices.SortFunc(c.Limits, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		l.Capacity = r.scaled(attrConfig(l.Name, fieldCapacity), bucket.Milli)
+		l.Amount = r.scaled(attrConfig(l.Name, fieldAmount), bucket.Milli)
+		l.Period = r.scaled(attrConfig(l.Name, fieldPeriod), milliPerSecond)
+	}
+	if err := r.named("config"); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// configKey reads the level off the key.
+func configKey(r *reader) Config {
+	var c Config
+	ns, rest, ok := SplitPK(KeyOf(r.it).PK)
+	c.Namespace = ns
+	sk := KeyOf(r.it).SK
+	if entity, isEntity := strings.CutPrefix(rest, "ENTITY#"); isEntity {
+		resource, isConfig := strings.CutPrefix(sk, skConfig+"#")
+		c.Entity, c.Resource = entity, resource
+		ok = ok && isConfig && entity != "" && resource != ""
+	} else if resource, isResource := strings.CutPrefix(rest, "RESOURCE#"); isResource {
+		c.Resource = resource
+		ok = ok && sk == skConfig && resource != ""
+	} else {
+		ok = ok && rest == "SYSTEM#" && sk == skConfig
+	}
+	if !ok || ns == "" {
+		r.fail("%w", errKey)
+	}
+	return c
+}
+
+// limitOfConfig returns the limit whose capacity the attribute holds.
+func limitOfConfig(attr string) (string, bool) {
+	const pre, suf = "l_", "_" + fieldCapacity
+	if len(attr) <= len(pre)+len(suf) || !strings.HasPrefix(attr, pre) || !strings.HasSuffix(attr, suf) {
+		return "", false
+	}
+	return attr[len(pre) : len(attr)-len(suf)], true
+}
+
+// scaled reads a positive number and multiplies it by unit.
+func (r *reader) scaled(attr string, unit int64) int64 {
+	n, _, err := intAttr(r.it, attr)
+	switch most := math.MaxInt64 / unit; {
+	case err != nil:
+		r.fail("%w", err)
+	case n < 1 || n > most:
+		r.fail("attribute %q is %d, want 1 to %d", attr, n, most)
+	}
+	if r.err != nil {
+		return 0
+	}
+	return n * unit
+}

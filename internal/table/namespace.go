@@ -1,0 +1,145 @@
+package table
+
+import "strings"
+
+// The life of a namespace.
+const (
+	NamespaceActive  = "active"
+	NamespaceDeleted = "deleted" // can be recovered
+	NamespacePurging = "purging" // its items are being removed, for good
+)
+
+// Namespace relates a namespace's name to the id that keys begin with. It is
+// stored twice: forward by name (active ones only) and reverse by id.
+type Namespace struct {
+	ID, Name  string
+	Status    string // empty on writing: active
+	CreatedAt string // see [Timestamp]
+	DeletedAt string // empty unless deleted
+}
+
+func (n Namespace) item(k Key) Item {
+	it := newItem(k)
+	status := n.Status
+	if status == "" {
+		status = NamespaceActive
+	}
+	it[attrNamespaceID], it[attrNamespaceName] = S(n.ID), S(n.Name)
+	it[attrStatus], it[attrCreatedAt] = S(status), S(n.CreatedAt)
+	it.put(attrDeletedAt, n.DeletedAt)
+	return gsi4(Item(it), TableNamespace, k.PK)
+}
+
+// Forward returns the item that maps the name to the id.
+func (n Namespace) Forward() Item { return n.item(NamespaceKey(n.Name)) }
+
+// Reverse returns the item that maps the id to the name.
+func (n Namespace) Reverse() Item { return n.item(NamespaceIDKey(n.ID)) }
+
+// Register stores both items, as a transaction, if neither exists.
+func (n Namespace) Register() []Write {
+	return []Write{
+		Put{Item: n.Forward(), If: Absent(AttrPK)},
+		Put{Item: n.Reverse(), If: Absent(AttrPK)},
+	}
+}
+
+// Retire takes the name away from the namespace and marks it deleted, as a
+// transaction: its items stay and it can be recovered.
+func (n Namespace) Retire(at string) []Write {
+	return []Write{
+		Delete{Key: NamespaceKey(n.Name), If: Compare(attrNamespaceID, Eq, S(n.ID))},
+		Update{
+			Key: NamespaceIDKey(n.ID),
+			Set: []Attr{{attrStatus, S(NamespaceDeleted)}, {attrDeletedAt, S(at)}},
+			If:  Compare(attrStatus, Eq, S(NamespaceActive)),
+		},
+	}
+}
+
+// Recover gives a deleted namespace its name back, as a transaction, unless
+// another one has taken the name.
+func (n Namespace) Recover() []Write {
+	active := Namespace{ID: n.ID, Name: n.Name, CreatedAt: n.CreatedAt}
+	return []Write{
+		Put{Item: active.Forward(), If: Absent(AttrPK)},
+		Update{
+			Key:    NamespaceIDKey(n.ID),
+			Set:    []Attr{{attrStatus, S(NamespaceActive)}},
+			Remove: []string{attrDeletedAt},
+			If:     Compare(attrStatus, Eq, S(NamespaceDeleted)),
+		},
+	}
+}
+
+// Purge marks a deleted namespace as being removed for good.
+func (n Namespace) Purge() Update {
+	return Update{
+		Key: NamespaceIDKey(n.ID),
+		Set: []Attr{{attrStatus, S(NamespacePurging)}},
+		If:  Any(Compare(attrStatus, Eq, S(NamespaceDeleted)), Compare(attrStatus, Eq, S(NamespacePurging))),
+	}
+}
+
+// DecodeNamespace reads either of the two items. The id must be fit for keys.
+func DecodeNamespace(it Item) (Namespace, error) {
+	r := reader{it: it}
+	k := KeyOf(it)
+	n := Namespace{ID: r.need(attrNamespaceID), Name: r.need(attrNamespaceName)}
+	if k != NamespaceKey(n.Name) && k != NamespaceIDKey(n.ID) {
+		r.fail("%w", errKey)
+	}
+	if n.ID == TableNamespace || strings.Contains(n.ID, "/") {
+		r.fail("attribute %q is %q, want no %q and no slash", attrNamespaceID, n.ID, TableNamespace)
+	}
+	n.Status = r.str(attrStatus)
+	if n.Status == "" {
+		n.Status = NamespaceActive
+	}
+	n.CreatedAt, n.DeletedAt = r.str(attrCreatedAt), r.str(attrDeletedAt)
+	if err := r.named("namespace"); err != nil {
+		return Namespace{}, err
+	}
+	return n, nil
+}
+
+// Version is the table's version record.
+type Version struct {
+	Schema string
+	// Lambda is empty for ours: other clients then leave our function alone.
+	Lambda    string
+	ClientMin string
+	UpdatedAt string // see [Timestamp]
+	UpdatedBy string // empty: not known
+}
+
+// Item returns the record as it is stored.
+func (v Version) Item() Item {
+	k := VersionKey()
+	it := newItem(k)
+	it[attrSchemaVersion] = S(v.Schema)
+	it[attrLambdaVersion] = sOrNull(v.Lambda)
+	it[attrClientMin] = S(v.ClientMin)
+	it[attrUpdatedAt] = S(v.UpdatedAt)
+	it[attrUpdatedBy] = sOrNull(v.UpdatedBy)
+	return gsi4(Item(it), TableNamespace, k.PK)
+}
+
+// Create stores the record if there is none.
+func (v Version) Create() Put { return Put{Item: v.Item(), If: Absent(AttrPK)} }
+
+// DecodeVersion reads the version record.
+func DecodeVersion(it Item) (Version, error) {
+	r := reader{it: it}
+	if KeyOf(it) != VersionKey() {
+		r.fail("%w", errKey)
+	}
+	v := Version{
+		Schema: r.need(attrSchemaVersion), Lambda: r.str(attrLambdaVersion), ClientMin: r.str(attrClientMin),
+		UpdatedAt: r.str(attrUpdatedAt), UpdatedBy: r.str(attrUpdatedBy),
+	}
+	if err := r.named("version"); err != nil {
+		return Version{}, err
+	}
+	return v, nil
+}

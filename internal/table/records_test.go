@@ -1,0 +1,126 @@
+package table
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+var sampleLimits = []bucket.Limit{
+	{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
+	{Name: "tpm", Capacity: 20_000_000, Amount: 10_000_000, Period: 60_000},
+}
+
+// Config, entity, namespace and version survive their items.
+func TestRecordsSurviveTheirItems(t *testing.T) {
+	check := func(name string, it Item, got any, err error, want any) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: decoded %+v (%v), want %+v", name, got, err, want)
+		}
+		if err := ValidateItem(it); err != nil {
+			t.Errorf("%s: DynamoDB would refuse the item: %v", name, err)
+		}
+	}
+	for _, c := range []Config{
+		{Namespace: "ns", Limits: sampleLimits, OnUnavailable: OnUnavailableAllow, AuditRetentionDays: 30},
+		{Namespace: "ns"},
+		{Namespace: "ns", Resource: "openai/gpt-4", Limits: sampleLimits[:1]},
+		{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits},
+		{Namespace: "ns", Entity: "acme:x@y", Resource: DefaultResource, Limits: sampleLimits},
+	} {
+		got, err := DecodeConfig(c.Item())
+		check("config", c.Item(), got, err, c)
+	}
+	for _, e := range []Entity{
+		{Namespace: "ns", ID: "acme", Name: "acme", CreatedAt: Timestamp(1_700_000_000_123)},
+		{Namespace: "ns", ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true, Metadata: Item{"tier": S("gold")}},
+	} {
+		got, err := DecodeEntity(e.Item())
+		check("entity", e.Item(), got, err, e)
+	}
+	for _, n := range []Namespace{
+		{ID: "aZ09_-aZ09_", Name: "default", Status: NamespaceActive, CreatedAt: Timestamp(0)},
+		{ID: "x", Name: "a b/c", Status: NamespaceDeleted, CreatedAt: Timestamp(0), DeletedAt: Timestamp(1000)},
+	} {
+		for _, it := range []Item{n.Forward(), n.Reverse()} {
+			got, err := DecodeNamespace(it)
+			check("namespace", it, got, err, n)
+		}
+	}
+	v := Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: Timestamp(0)}
+	got, err := DecodeVersion(v.Item())
+	check("version", v.Item(), got, err, v)
+	v.Lambda, v.UpdatedBy = "0.10.3", "me"
+	got, err = DecodeVersion(v.Item())
+	check("version", v.Item(), got, err, v)
+}
+
+// What other clients write is read: old attributes, null for nothing.
+func TestDecodersReadForeignItems(t *testing.T) {
+	it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()
+	it["l_rpm_bx"] = N(7)
+	delete(it, attrConfigVersion)
+	delete(it, AttrGSI4SK)
+	c, err := DecodeConfig(it)
+	if err != nil || !reflect.DeepEqual(c.Limits, sampleLimits[:1]) {
+		t.Errorf("config %+v, error %v", c, err)
+	}
+	if c.Limits[0].Capacity != 100_000 || c.Limits[0].Period != 60_000 {
+		t.Errorf("tokens and seconds are not turned to millitokens and milliseconds: %+v", c.Limits[0])
+	}
+}
+
+func TestDecodersNameWhatIsWrong(t *testing.T) {
+	config := func(change func(Item)) Item {
+		it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()
+		change(it)
+		return it
+	}
+	decodeConfig := func(it Item) error { _, err := DecodeConfig(it); return err }
+	decodeEntity := func(it Item) error { _, err := DecodeEntity(it); return err }
+	decodeNamespace := func(it Item) error { _, err := DecodeNamespace(it); return err }
+	for _, tt := range []struct {
+		want   []string
+		it     Item
+		decode func(Item) error
+	}{
+		{[]string{"l_rpm_ra", "want 1 to"}, config(func(it Item) { delete(it, "l_rpm_ra") }), decodeConfig},
+		{[]string{"l_rpm_cp", "want 1 to"}, config(func(it Item) { it["l_rpm_cp"] = N(0) }), decodeConfig},
+		{[]string{"l_rpm_cp", "want 1 to 9223372036854775"}, config(func(it Item) { it["l_rpm_cp"] = N(9223372036854776) }), decodeConfig},
+		{[]string{"l_rpm_rp", "1.5"}, config(func(it Item) { it["l_rpm_rp"] = num("1.5") }), decodeConfig},
+		{[]string{"l_rpm_rp", "want a number"}, config(func(it Item) { it["l_rpm_rp"] = S("60") }), decodeConfig},
+		{[]string{"on_unavailable", `"maybe"`, `"allow" or "block"`}, config(func(it Item) { it["on_unavailable"] = S("maybe") }), decodeConfig},
+		{[]string{"not the key"}, VersionKey().Item(), decodeConfig},
+		{[]string{"not the key"}, Item{}, decodeConfig},
+		{[]string{"not the key"}, nil, decodeEntity},
+		{[]string{"ns/ENTITY#e", "cascade", "want a boolean"}, func() Item {
+			it := Entity{Namespace: "ns", ID: "e"}.Item()
+			it["cascade"] = S("true")
+			return it
+		}(), decodeEntity},
+		{[]string{"namespace_id"}, NamespaceKey("x").Item(), decodeNamespace},
+		{[]string{"namespace_id", "no slash"}, Namespace{ID: "a/b", Name: "x"}.Forward(), decodeNamespace},
+		{[]string{"namespace_id", `"_"`}, Namespace{ID: "_", Name: "x"}.Forward(), decodeNamespace},
+		{[]string{"not the key"}, func() Item {
+			it := Namespace{ID: "i", Name: "x"}.Forward()
+			it["namespace_name"] = S("y")
+			return it
+		}(), decodeNamespace},
+	} {
+		err := tt.decode(tt.it)
+		for _, want := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error is %v, want it to say %q", err, want)
+			}
+		}
+	}
+}
+
+func num(s string) Value {
+	return &types.AttributeValueMemberN{Value: s}
+}
