@@ -1,0 +1,132 @@
+package ttl
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// TestSweepsAndStamps runs on both engines: what expired is deleted and
+// stamped, what was deleted by hand is not, the rest stays.
+func TestSweepsAndStamps(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			ctx := t.Context()
+			e := engine.ForTest(t, kind)
+			db, table := e.DynamoDB(), tablespec.ForTest(t, e)
+			s := New(db, table, "ttl", "PK", "SK")
+			stream, err := tablespec.StreamARN(ctx, db, table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			removed := map[string]string{}
+			settings := esm.DefaultSettings()
+			settings.Filters = []string{`{"eventName":["REMOVE"]}`}
+			m, err := esm.Start(esm.Config{
+				StreamARN: stream, Streams: e.Streams(), Settings: settings, Expired: s.Deleted,
+				Invoker: esm.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+					var event events.DynamoDBEvent
+					if err := json.Unmarshal(payload, &event); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					for _, r := range event.Records {
+						by := "by hand"
+						if id := r.UserIdentity; id != nil {
+							by = id.Type + " " + id.PrincipalID
+						}
+						removed[r.Change.Keys["SK"].String()] = by
+					}
+					return runtimeapi.Result{}, nil
+				}),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Stop)
+
+			now := time.Now().UnixMilli()
+			for name, ttl := range map[string]types.AttributeValue{
+				"past":    number(now/1000 - 10),
+				"by hand": number(now/1000 - 10),
+				"soon":    number(now/1000 + 3600),
+				"text":    &types.AttributeValueMemberS{Value: "1"},
+				"never":   nil,
+			} {
+				item := key(name)
+				if ttl != nil {
+					item["ttl"] = ttl
+				}
+				if _, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key("by hand")}); err != nil {
+				t.Fatal(err)
+			}
+			for i, at := range []int64{now, now + 2*3600_000} {
+				if n, err := s.Sweep(ctx, at); n != 1 || err != nil {
+					t.Errorf("sweep %d: %d deleted, error %v", i, n, err)
+				}
+			}
+			if err := m.Drain(ctx); err != nil {
+				t.Fatal(err)
+			}
+			const service = "Service dynamodb.amazonaws.com"
+			if len(removed) != 3 || removed["past"] != service || removed["soon"] != service || removed["by hand"] != "by hand" {
+				t.Errorf("removed %v", removed)
+			}
+			out, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: aws.String(table)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var left []string
+			for _, item := range out.Items {
+				left = append(left, item["SK"].(*types.AttributeValueMemberS).Value)
+			}
+			slices.Sort(left)
+			if strings.Join(left, " ") != "never text" {
+				t.Errorf("left %v", left)
+			}
+		})
+	}
+}
+
+func key(sk string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		"PK": &types.AttributeValueMemberS{Value: "ns/x"}, "SK": &types.AttributeValueMemberS{Value: sk},
+	}
+}
+
+// TestARenewedItemIsLeftAlone: the condition loses against a new ttl.
+func TestARenewedItemIsLeftAlone(t *testing.T) {
+	e := engine.ForTest(t, engine.Dynoxide)
+	db, table := e.DynamoDB(), tablespec.ForTest(t, e)
+	s := New(db, table, "ttl", "PK", "SK")
+	scanned := key("renewed")
+	scanned["ttl"] = number(5)
+	renewed := key("renewed")
+	renewed["ttl"] = number(6)
+	if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: renewed}); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := s.remove(t.Context(), scanned); deleted || err != nil {
+		t.Errorf("deleted %v, error %v", deleted, err)
+	}
+}
