@@ -1,0 +1,123 @@
+package table
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Attributes of usage snapshots, besides one number per limit.
+const (
+	attrWindow      = "window"
+	attrWindowStart = "window_start"
+	attrTotalEvents = "total_events"
+	// prefixMark precedes the shard in the name of a watermark. Watermarks are
+	// strings: other clients take every number attribute of a snapshot for a
+	// limit.
+	prefixMark = "_w"
+)
+
+// Usage is what is to be added to one usage snapshot. It is added only if no
+// record of it is in the snapshot yet.
+type Usage struct {
+	Namespace, Entity, Resource string
+
+	Window string // hourly, daily or monthly
+	Start  string // start of the window, RFC 3339, UTC
+	Part   string // the start in the form that is unique to the kind of window
+
+	Counts []Count // by limit; zeros are allowed
+	Events int64   // records that changed consumption
+	Marks  []Mark  // the bucket shards that the records came from
+	TTL    int64   // epoch seconds, set when the snapshot is created
+}
+
+// Count is consumption of one limit in whole tokens.
+type Count struct {
+	Limit  string
+	Tokens int64
+}
+
+// Mark is the first and the last of the stream records of one bucket shard, by
+// sequence number in decimal digits.
+type Mark struct {
+	Shard       int
+	First, Last string
+}
+
+// Key returns the key of the snapshot.
+func (u Usage) Key() Key { return UsageKey(u.Namespace, u.Entity, u.Resource, u.Part) }
+
+// Update returns the write that adds the usage, and moves the watermark of each
+// shard to its last record. It is refused if a watermark has reached the first
+// record of its shard; the image that comes back then says what is included
+// ([UsageMark]). So the same usage arriving twice, in whole or in part, is
+// counted once.
+func (u Usage) Update() Update {
+	up := Update{Key: u.Key()}
+	up.SetIfAbsent = []Attr{
+		{attrEntityID, S(u.Entity)},
+		{attrResource, S(u.Resource)},
+		{attrWindow, S(u.Window)},
+		{attrWindowStart, S(u.Start)},
+		{AttrGSI2PK, S(pkResource(u.Namespace, u.Resource))},
+		{AttrGSI2SK, S("USAGE#" + u.Part + "#" + u.Entity)},
+		{AttrGSI4PK, S(u.Namespace)},
+		{AttrGSI4SK, S(up.Key.PK)},
+		{AttrTTL, N(u.TTL)},
+	}
+	for _, c := range u.Counts {
+		if c.Tokens != 0 {
+			up.Add = append(up.Add, Attr{attrCount(c.Limit), N(c.Tokens)})
+		}
+	}
+	up.Add = append(up.Add, Attr{attrTotalEvents, N(u.Events)})
+	cond := make([]Cond, 0, len(u.Marks))
+	for _, m := range u.Marks {
+		attr := attrMark(m.Shard)
+		up.Set = append(up.Set, Attr{attr, S(padded(m.Last))})
+		cond = append(cond, Any(Absent(attr), Compare(attr, Lt, S(padded(m.First)))))
+	}
+	up.If = All(cond...)
+	return up
+}
+
+func attrMark(shard int) string { return prefixMark + strconv.Itoa(shard) }
+
+// attrCount returns the attribute that counts a limit. It is the limit's name,
+// with an underscore before it if the snapshot has an attribute of that name
+// for something else. Limit names start with a letter; should a foreign one
+// start with an underscore, it gets another one.
+func attrCount(limit string) string {
+	switch limit {
+	case AttrPK, AttrSK, AttrTTL, attrEntityID, attrResource, attrWindow, attrWindowStart, attrTotalEvents,
+		AttrGSI1PK, AttrGSI1SK, AttrGSI2PK, AttrGSI2SK, AttrGSI3PK, AttrGSI3SK, AttrGSI4PK, AttrGSI4SK:
+		return "_" + limit
+	}
+	if strings.HasPrefix(limit, "_") {
+		return "_" + limit
+	}
+	return limit
+}
+
+// padded returns a sequence number with leading zeros to 40 digits, so that
+// strings compare like the numbers.
+func padded(sequence string) string {
+	const width = 40
+	digits := strings.TrimLeft(sequence, "0")
+	return strings.Repeat("0", max(0, width-len(digits))) + digits
+}
+
+// UsageMark tells whether the record of a bucket shard with this sequence
+// number is included in the snapshot.
+func UsageMark(snapshot Item, shard int, sequence string) bool {
+	m, ok := snapshot[attrMark(shard)].(*types.AttributeValueMemberS)
+	return ok && padded(sequence) <= m.Value
+}
+
+// UsageCount returns what the snapshot counts for a limit, zero if nothing.
+func UsageCount(snapshot Item, limit string) (int64, error) {
+	n, _, err := intAttr(snapshot, attrCount(limit))
+	return n, err
+}
