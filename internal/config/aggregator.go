@@ -1,0 +1,114 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds and defaults of the aggregator's configuration.
+const (
+	DefaultSnapshotWindows  = "hourly,daily"
+	DefaultSnapshotTTLDays  = 90
+	DefaultMaxShards        = 32
+	DefaultWriteConcurrency = 16
+
+	maxSnapshotTTLDays  = 3650
+	maxMaxShards        = 1024
+	maxWriteConcurrency = 256
+)
+
+// Aggregator is the configuration of functions/aggregator. Its zero value is
+// not valid.
+type Aggregator struct {
+	TableName        string
+	Windows          []string // hourly, daily, monthly, in the order given, none twice
+	SnapshotTTLDays  int
+	MaxShards        int // a power of two; 1 means that nothing is split
+	WriteConcurrency int
+
+	// DeadLetterBucketName is the S3 bucket that malformed records are kept
+	// in. If it is empty they are reported as not done, so that Lambda retries
+	// them and in the end hands them to the on-failure destination.
+	DeadLetterBucketName string
+}
+
+var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+
+// AggregatorFromEnv reads the configuration of functions/aggregator from the
+// environment that getenv gives access to. A variable that is empty has its
+// default. The error joins all problems; each names the variable, its value and
+// what is accepted.
+func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
+	e := env{getenv: getenv}
+	c := Aggregator{
+		TableName:        e.text(EnvTableName),
+		Windows:          e.windows(),
+		SnapshotTTLDays:  e.number(EnvSnapshotTTLDays, DefaultSnapshotTTLDays, 1, maxSnapshotTTLDays),
+		MaxShards:        e.number(EnvMaxShards, DefaultMaxShards, 1, maxMaxShards),
+		WriteConcurrency: e.number(EnvWriteConcurrency, DefaultWriteConcurrency, 1, maxWriteConcurrency),
+
+		DeadLetterBucketName: e.text(EnvDeadLetterBucketName),
+	}
+	if !tableName.MatchString(c.TableName) {
+		e.wrong(EnvTableName, "the name of a DynamoDB table: 3 to 255 letters, digits, dots, hyphens and underscores")
+	}
+	if c.MaxShards&(c.MaxShards-1) != 0 {
+		e.wrong(EnvMaxShards, "a power of two from 1 to 1024")
+	}
+	if b := c.DeadLetterBucketName; b != "" && !bucketName.MatchString(b) {
+		e.wrong(EnvDeadLetterBucketName, "nothing, or the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens")
+	}
+	if len(e.problems) > 0 {
+		return Aggregator{}, errors.Join(e.problems...)
+	}
+	return c, nil
+}
+
+// WindowNames are the kinds of windows that usage is counted in.
+func WindowNames() []string { return []string{"hourly", "daily", "monthly"} }
+
+// env reads variables and collects what is wrong with them.
+type env struct {
+	getenv   func(string) string
+	problems []error
+}
+
+func (e *env) text(name string) string { return strings.TrimSpace(e.getenv(name)) }
+
+func (e *env) wrong(name, want string) {
+	e.problems = append(e.problems, fmt.Errorf("%s=%q: want %s", name, e.getenv(name), want))
+}
+
+func (e *env) number(name string, byDefault, least, most int) int {
+	s := e.text(name)
+	if s == "" {
+		return byDefault
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		e.wrong(name, fmt.Sprintf("a whole number from %d to %d", least, most))
+		return byDefault
+	}
+	return n
+}
+
+func (e *env) windows() []string {
+	s := e.text(EnvSnapshotWindows)
+	if s == "" {
+		s = DefaultSnapshotWindows
+	}
+	var out []string
+	for part := range strings.SplitSeq(s, ",") {
+		w := strings.TrimSpace(part)
+		if !slices.Contains(WindowNames(), w) || slices.Contains(out, w) {
+			e.wrong(EnvSnapshotWindows, "hourly, daily and monthly, separated by commas, each at most once")
+			return nil
+		}
+		out = append(out, w)
+	}
+	return out
+}
