@@ -1,0 +1,148 @@
+// Package fault is an HTTP proxy in front of a DynamoDB stand-in that does
+// what the stand-ins never do: it throttles, refuses, applies and then fails,
+// reports conflicts, delays and cuts, by rules, and it counts calls and
+// consumed capacity by operation.
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Call is one request as rules see it.
+type Call struct {
+	Operation string // for example UpdateItem
+	Body      []byte // the request's JSON
+}
+
+// Rule says which calls meet which fault. The first rule that applies to a
+// call decides; a call that no rule applies to passes unharmed. A rule must
+// not be changed or used twice once it is added.
+type Rule struct {
+	Operation   string          // "" is every operation
+	Contains    string          // the request body contains this; "" is every body
+	Match       func(Call) bool // nil is every call; called concurrently
+	Skip        int             // the first so many matching calls pass
+	Times       int             // the rule applies so often; 0 is without end
+	Probability float64         // of applying to a matching call after Skip; 0 is always
+	Fault       Fault
+
+	matched int // guarded by Proxy.mu
+	hits    atomic.Int64
+}
+
+// Hits says how often the rule applied.
+func (r *Rule) Hits() int { return int(r.hits.Load()) }
+
+// Fault is what happens to a call. The zero value is none. Delay comes first,
+// then Forward, then DelayAnswer, then what the caller gets: an Answer, a Reset, a HalfAnswer,
+// or without those the real answer (which implies Forward).
+type Fault struct {
+	Delay       time.Duration
+	Forward     bool          // the engine performs the call although the caller hears something else
+	DelayAnswer time.Duration // what the caller gets comes that much later
+	Answer      *Answer       // instead of the engine's
+	Reset       bool          // the connection is reset without an answer
+	HalfAnswer  bool          // the connection ends in the middle of the engine's answer
+}
+
+// Answer is an error answer of DynamoDB.
+type Answer struct {
+	Status  int
+	Code    string // for example ThrottlingException
+	Message string
+	Fields  map[string]any // further members of the JSON document
+}
+
+const exceptionPrefix = "com.amazonaws.dynamodb.v20120810#"
+
+func (a *Answer) body() []byte {
+	doc := map[string]any{"__type": exceptionPrefix + a.Code, "message": a.Message}
+	for name, value := range a.Fields {
+		doc[name] = value
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic(fmt.Sprintf("bug: answer %q: %v", a.Code, err))
+	}
+	return body
+}
+
+// Throttled is a refusal by an on-demand table: nothing was written.
+func Throttled(reason string) Fault {
+	return Fault{Answer: throttle("ThrottlingException", "throttlingReasons", reason)}
+}
+
+// ThroughputExceeded is the refusal of a provisioned table or a hot key:
+// nothing was written.
+func ThroughputExceeded(reason string) Fault {
+	return Fault{Answer: throttle("ProvisionedThroughputExceededException", "ThrottlingReasons", reason)}
+}
+
+// Reasons of throttling that matter here.
+const (
+	ReasonKeyRange   = "TableWriteKeyRangeThroughputExceeded"
+	ReasonTableLimit = "TableWriteMaxOnDemandThroughputExceeded"
+	ReasonIndex      = "IndexWriteKeyRangeThroughputExceeded"
+)
+
+func throttle(code, member, reason string) *Answer {
+	return &Answer{
+		Status: http.StatusBadRequest, Code: code, Message: "Throughput exceeds the current capacity of your table or index",
+		Fields: map[string]any{member: []map[string]string{{"reason": reason, "resource": "arn:aws:dynamodb:us-east-1:000000000000:table/stand-in"}}},
+	}
+}
+
+// Refused resets the connection before anything is forwarded.
+func Refused() Fault { return Fault{Reset: true} }
+
+// AppliedThenReset performs the call and resets the connection: the caller
+// cannot know.
+func AppliedThenReset() Fault { return Fault{Forward: true, Reset: true} }
+
+// AppliedThenHalf performs the call and breaks off in the middle of the answer.
+func AppliedThenHalf() Fault { return Fault{Forward: true, HalfAnswer: true} }
+
+// AppliedThenError performs the call and answers 500.
+func AppliedThenError() Fault { return Fault{Forward: true, Answer: internalError()} }
+
+// Failed answers 500 without performing the call.
+func Failed() Fault { return Fault{Answer: internalError()} }
+
+func internalError() *Answer {
+	return &Answer{Status: http.StatusInternalServerError, Code: "InternalServerError", Message: "Internal server error"}
+}
+
+// Delayed lets the call through after d.
+func Delayed(d time.Duration) Fault { return Fault{Delay: d} }
+
+// AppliedThenDelayed performs the call and answers after d, so that a caller
+// who does not wait that long cannot know.
+func AppliedThenDelayed(d time.Duration) Fault { return Fault{Forward: true, DelayAnswer: d} }
+
+// Conflict is what a plain write on an item in an ongoing transaction gets.
+func Conflict() Fault {
+	return Fault{Answer: &Answer{Status: http.StatusBadRequest, Code: "TransactionConflictException", Message: "Transaction is ongoing for the item"}}
+}
+
+// TransactionConflict cancels a transaction of so many items; the one at
+// position conflicting met another transaction.
+func TransactionConflict(items, conflicting int) Fault {
+	codes := make([]string, items)
+	reasons := make([]map[string]string, items)
+	for i := range reasons {
+		codes[i] = "None"
+		reasons[i] = map[string]string{"Code": "None"}
+	}
+	codes[conflicting] = "TransactionConflict"
+	reasons[conflicting] = map[string]string{"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}
+	return Fault{Answer: &Answer{
+		Status: http.StatusBadRequest, Code: "TransactionCanceledException",
+		Message: "Transaction cancelled, please refer cancellation reasons for specific reasons [" + strings.Join(codes, ", ") + "]",
+		Fields:  map[string]any{"CancellationReasons": reasons},
+	}}
+}

@@ -1,0 +1,235 @@
+package fault
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"strings"
+)
+
+// Usage is what one operation has cost since Start or Reset.
+type Usage struct {
+	Calls  int            // requests that reached the proxy
+	Broken int            // of those, without an answer to the caller
+	Errors map[string]int // error answers to the caller by code, injected ones included
+
+	// Capacity is counted only while metering is on, for calls that the engine
+	// performed, also when the caller was told something else.
+	ReadUnits       float64 // table and indexes
+	WriteUnits      float64 // table and indexes, as the engine reports them
+	TableUnits      float64 // the table's part of both
+	IndexUnits      float64 // the indexes' part of both
+	FailedCondition int     // conditional writes that failed at the engine
+	FailedUnits     float64 // write units AWS charges for those; the engines report none
+}
+
+// Meter switches metering on or off. While it is on, requests are changed to
+// ask for ReturnConsumedCapacity=INDEXES, so answers carry ConsumedCapacity;
+// a real AWS endpoint would refuse the changed signature.
+func (p *Proxy) Meter(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.metered = on
+}
+
+// Usage returns a copy of the counters by operation.
+func (p *Proxy) Usage() map[string]Usage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := maps.Clone(p.usage)
+	for operation, u := range out {
+		u.Errors = maps.Clone(u.Errors)
+		out[operation] = u
+	}
+	return out
+}
+
+// Total sums the operations' counters.
+func (p *Proxy) Total() Usage {
+	total := Usage{Errors: map[string]int{}}
+	for _, u := range p.Usage() {
+		total.Calls += u.Calls
+		total.Broken += u.Broken
+		total.ReadUnits += u.ReadUnits
+		total.WriteUnits += u.WriteUnits
+		total.TableUnits += u.TableUnits
+		total.IndexUnits += u.IndexUnits
+		total.FailedCondition += u.FailedCondition
+		total.FailedUnits += u.FailedUnits
+		for code, n := range u.Errors {
+			total.Errors[code] += n
+		}
+	}
+	return total
+}
+
+// Reset sets all counters to zero.
+func (p *Proxy) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.usage = map[string]Usage{}
+}
+
+func (p *Proxy) isMetered() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.metered
+}
+
+func (p *Proxy) count(operation string, change func(*Usage)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.usage[operation]
+	if u.Errors == nil {
+		u.Errors = map[string]int{}
+	}
+	change(&u)
+	p.usage[operation] = u
+}
+
+// countOutcome counts what the caller of a failed call got; "" is no answer.
+func (p *Proxy) countOutcome(c Call, code string) {
+	p.count(c.Operation, func(u *Usage) {
+		if code == "" {
+			u.Broken++
+		} else {
+			u.Errors[code]++
+		}
+	})
+}
+
+// The operations that report capacity.
+var reads = map[string]bool{"GetItem": true, "BatchGetItem": true, "Query": true, "Scan": true, "TransactGetItems": true}
+var writes = map[string]bool{"PutItem": true, "UpdateItem": true, "DeleteItem": true, "BatchWriteItem": true, "TransactWriteItems": true}
+
+func askForCapacity(c Call) []byte {
+	if !reads[c.Operation] && !writes[c.Operation] {
+		return c.Body
+	}
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(c.Body, &doc) != nil {
+		return c.Body
+	}
+	doc["ReturnConsumedCapacity"] = json.RawMessage(`"INDEXES"`)
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return c.Body
+	}
+	return body
+}
+
+type capacity struct{ CapacityUnits float64 }
+
+type consumed struct {
+	CapacityUnits          float64
+	Table                  capacity
+	GlobalSecondaryIndexes map[string]capacity
+	LocalSecondaryIndexes  map[string]capacity
+}
+
+// meter counts the capacity of a call that the engine has performed.
+func (p *Proxy) meter(c Call, status int, answer []byte) {
+	var doc struct {
+		ConsumedCapacity    json.RawMessage
+		Item                map[string]any
+		CancellationReasons []struct{ Code string }
+	}
+	if !p.isMetered() || json.Unmarshal(answer, &doc) != nil {
+		return
+	}
+	errorCode := code(answer, status)
+	p.count(c.Operation, func(u *Usage) {
+		for _, part := range parts(doc.ConsumedCapacity) {
+			u.add(part, writes[c.Operation])
+		}
+		switch errorCode {
+		case "ConditionalCheckFailedException":
+			u.FailedCondition++
+			u.FailedUnits += math.Max(1, math.Ceil(float64(size(doc.Item))/1024))
+		case "TransactionCanceledException":
+			u.FailedCondition++
+			u.FailedUnits += 2 * float64(len(doc.CancellationReasons))
+		}
+	})
+}
+
+func (u *Usage) add(c consumed, write bool) {
+	if write {
+		u.WriteUnits += c.CapacityUnits
+	} else {
+		u.ReadUnits += c.CapacityUnits
+	}
+	indexes := 0.0
+	for _, index := range c.GlobalSecondaryIndexes {
+		indexes += index.CapacityUnits
+	}
+	for _, index := range c.LocalSecondaryIndexes {
+		indexes += index.CapacityUnits
+	}
+	u.IndexUnits += indexes
+	u.TableUnits += c.CapacityUnits - indexes
+}
+
+// parts reads one ConsumedCapacity or a list of them.
+func parts(raw json.RawMessage) []consumed {
+	var list []consumed
+	if json.Unmarshal(raw, &list) == nil {
+		return list
+	}
+	var one consumed
+	if json.Unmarshal(raw, &one) == nil {
+		return []consumed{one}
+	}
+	return nil
+}
+
+// code is the error code of an answer, "" for a success.
+func code(answer []byte, status int) string {
+	if status < 300 {
+		return ""
+	}
+	var doc struct {
+		Type string `json:"__type"`
+	}
+	_ = json.Unmarshal(answer, &doc)
+	if doc.Type == "" {
+		return "unknown"
+	}
+	return doc.Type[strings.LastIndex(doc.Type, "#")+1:]
+}
+
+// size is about the stored size of an item in bytes: names plus values, and
+// for a number one byte per two digits and one more.
+func size(item map[string]any) int {
+	total := 0
+	for name, value := range item {
+		total += len(name) + valueSize(value)
+	}
+	return total
+}
+
+func valueSize(value any) int {
+	typed, _ := value.(map[string]any)
+	for kind, content := range typed {
+		switch content := content.(type) {
+		case string:
+			if kind == "N" {
+				return (len(content)+1)/2 + 1
+			}
+			return len(content)
+		case map[string]any:
+			return 3 + size(content)
+		case []any:
+			total := 3
+			for _, e := range content {
+				if text, ok := e.(string); ok {
+					total += len(text)
+				} else {
+					total += 1 + valueSize(e)
+				}
+			}
+			return total
+		}
+	}
+	return 1
+}
