@@ -1,0 +1,67 @@
+package table
+
+import "strings"
+
+// Subjects of audit events that are no entity.
+const (
+	AuditSystem         = "$SYSTEM"
+	AuditResourcePrefix = "$RESOURCE:"
+)
+
+// Audit is one audit event: who did what to whom. It is written once and
+// removed by its ttl.
+type Audit struct {
+	Namespace string
+	Subject   string // entity id, [AuditSystem] or [AuditResourcePrefix] and a resource
+	ID        string // ULID
+	At        string // see [Timestamp]
+	Action    string
+	Principal string // empty: not known
+	Resource  string // empty: none
+	Details   Item   // nil and empty are the same
+	TTL       int64  // epoch seconds, 0: does not expire
+}
+
+// Key returns the key of the event.
+func (a Audit) Key() Key { return AuditKey(a.Namespace, a.Subject, a.ID) }
+
+// Item returns the event as it is stored.
+func (a Audit) Item() Item {
+	k := a.Key()
+	it := newItem(k)
+	it[attrEntityID], it[attrEventID] = S(a.Subject), S(a.ID)
+	it[attrTimestamp], it[attrAction] = S(a.At), S(a.Action)
+	it[attrPrincipal], it[attrResource] = sOrNull(a.Principal), sOrNull(a.Resource)
+	details := a.Details
+	if details == nil {
+		details = Item{}
+	}
+	it[attrDetails] = Map(details)
+	if a.TTL > 0 {
+		it[AttrTTL] = N(a.TTL)
+	}
+	return gsi4(Item(it), a.Namespace, k.PK)
+}
+
+// Create stores the event; sending it again does no harm.
+func (a Audit) Create() Put { return Put{Item: a.Item()} }
+
+// DecodeAudit reads an audit event.
+func DecodeAudit(it Item) (Audit, error) {
+	r := reader{it: it}
+	var a Audit
+	a.Namespace, a.Subject = r.under("AUDIT#")
+	id, ok := strings.CutPrefix(KeyOf(it).SK, SKAuditPrefix)
+	if !ok || id == "" {
+		r.fail("%w", errKey)
+	}
+	a.ID = id
+	a.At, a.Action = r.str(attrTimestamp), r.need(attrAction)
+	a.Principal, a.Resource = r.str(attrPrincipal), r.str(attrResource)
+	a.Details = r.entries(attrDetails)
+	a.TTL = r.int(AttrTTL)
+	if err := r.named("audit"); err != nil {
+		return Audit{}, err
+	}
+	return a, nil
+}

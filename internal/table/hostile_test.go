@@ -1,0 +1,239 @@
+package table
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// decoders are all decoders, as functions that say whether they succeeded.
+var decoders = map[string]func(Item) error{
+	"bucket":        func(it Item) error { _, err := DecodeBucket(it); return err },
+	"entity":        func(it Item) error { _, err := DecodeEntity(it); return err },
+	"config":        func(it Item) error { _, err := DecodeConfig(it); return err },
+	"snapshot":      func(it Item) error { _, err := DecodeSnapshot(it); return err },
+	"audit":         func(it Item) error { _, err := DecodeAudit(it); return err },
+	"resources":     func(it Item) error { _, err := DecodeResources(it); return err },
+	"entityconfigs": func(it Item) error { _, err := DecodeEntityConfigs(it); return err },
+	"provisioner":   func(it Item) error { _, err := DecodeProvisioner(it); return err },
+	"version":       func(it Item) error { _, err := DecodeVersion(it); return err },
+	"namespace":     func(it Item) error { _, err := DecodeNamespace(it); return err },
+}
+
+// hostileValue is any value that the SDK can hand out, and some that it cannot.
+func hostileValue(r *rand.Rand, depth int) Value {
+	switch n := r.IntN(14); n {
+	case 0:
+		return nil
+	case 1:
+		return S(hostileText(r))
+	case 2, 3:
+		return &types.AttributeValueMemberN{Value: hostileNumeral(r)}
+	case 4:
+		return Bool(r.IntN(2) == 0)
+	case 5:
+		return &types.AttributeValueMemberNULL{Value: r.IntN(2) == 0}
+	case 6:
+		return &types.AttributeValueMemberB{Value: []byte(hostileText(r))}
+	case 7:
+		return SS(hostileText(r), hostileText(r))
+	case 8:
+		return &types.AttributeValueMemberNS{Value: []string{hostileNumeral(r)}}
+	case 9:
+		return &types.AttributeValueMemberBS{Value: [][]byte{nil}}
+	case 10:
+		return &types.UnknownUnionMember{Tag: "X"}
+	case 11:
+		return &types.AttributeValueMemberL{}
+	default:
+		if depth > 3 {
+			return Map(nil)
+		}
+		m := Item{"rf": hostileValue(r, depth+1), "r": hostileValue(r, depth+1), hostileText(r): hostileValue(r, depth+1)}
+		if n == 12 {
+			return Map(m)
+		}
+		return &types.AttributeValueMemberL{Value: slices.Collect(maps.Values(m))}
+	}
+}
+
+func hostileText(r *rand.Rand) string {
+	texts := []string{"", "a", "rpm", "_", "#", "/", "b__tk", "b_tk", "\xff", "a/b#c", "active", "allow", "ns/SYSTEM#", "0", "-1", "SELECT"}
+	return texts[r.IntN(len(texts))]
+}
+
+func hostileNumeral(r *rand.Rand) string {
+	numerals := []string{"", "0", "-0", "1", "-1", "1.5", "1e3", "NaN", "0x10", "1/2", "9223372036854775807", "-9223372036854775808",
+		"9223372036854775808", "99999999999999999999999999999999999999", "1e125", "007", "60000", "1048576", "1048577"}
+	return numerals[r.IntN(len(numerals))]
+}
+
+// FuzzDecodersTakeAnything spoils a few attributes of a sound item of some kind
+// and gives it to every decoder. None may panic, and what one accepts must
+// survive its own item.
+func FuzzDecodersTakeAnything(f *testing.F) {
+	for seed := range uint64(200) {
+		f.Add(seed)
+	}
+	all := samples()
+	kinds := slices.Sorted(maps.Keys(all))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		it := maps.Clone(all[kinds[r.IntN(len(kinds))]])
+		attrs := slices.Sorted(maps.Keys(it))
+		for range 1 + r.IntN(4) {
+			attr := attrs[r.IntN(len(attrs))]
+			switch r.IntN(4) {
+			case 0:
+				delete(it, attr)
+			case 1:
+				it[hostileText(r)] = hostileValue(r, 0)
+			default:
+				it[attr] = hostileValue(r, 0)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(decoders)) {
+			decoders[name](it)
+		}
+		if again, err := decoded(it); err == nil {
+			if twice, err := decoded(again); err != nil || !EqualItems(twice, again) {
+				t.Errorf("accepted\n%s, which becomes\n%s, which becomes\n%s (%v)", JSON(it), JSON(again), JSON(twice), err)
+			}
+		}
+		writesTakeAnything(t, r, it)
+	})
+}
+
+// writesTakeAnything applies each kind of write to a spoiled item.
+func writesTakeAnything(t *testing.T, r *rand.Rand, it Item) {
+	t.Helper()
+	k := Key{"p", "s"}
+	for _, w := range []Write{
+		Update{Key: k, Add: []Attr{{"rf", hostileValue(r, 0)}, {"r", hostileValue(r, 0)}}},
+		Update{Key: k, Set: []Attr{{hostileText(r), hostileValue(r, 0)}}, Del: []Attr{{hostileText(r), hostileValue(r, 0)}}},
+		Put{Item: it, If: Compare(hostileText(r), Lt, hostileValue(r, 0))},
+		Check{Key: k, If: Between("rf", hostileValue(r, 0), hostileValue(r, 0))},
+	} {
+		if after, _, err := w.Apply(it); err != nil && !reflect.DeepEqual(after, it) {
+			t.Errorf("%T: refused, but the item changed", w)
+		}
+	}
+}
+
+// FuzzRecordsSurviveTheirItems draws records and demands decode(encode(x)) = x.
+func FuzzRecordsSurviveTheirItems(f *testing.F) {
+	for seed := range uint64(200) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		g := generator{rand.New(rand.NewPCG(seed, 2))}
+		same(t, g.bucket(), Bucket.Item, DecodeBucket)
+		same(t, g.config(), Config.Item, DecodeConfig)
+		same(t, g.snapshot(), Snapshot.Item, DecodeSnapshot)
+		same(t, Entity{
+			Namespace: g.name(), ID: g.name(), Name: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0, CreatedAt: g.maybe(),
+		}, Entity.Item, DecodeEntity)
+		same(t, Audit{
+			Namespace: g.name(), Subject: g.name(), ID: g.name(), Action: g.name(), At: g.maybe(), Principal: g.maybe(),
+			Resource: g.maybe(), TTL: g.Int64N(1 << 40),
+		}, Audit.Item, DecodeAudit)
+		n := Namespace{ID: g.name(), Name: g.name(), Status: NamespacePurging, CreatedAt: g.maybe(), DeletedAt: g.maybe()}
+		same(t, n, Namespace.Forward, DecodeNamespace)
+		same(t, n, Namespace.Reverse, DecodeNamespace)
+		same(t, Version{g.name(), g.maybe(), g.maybe(), g.maybe(), g.maybe()}, Version.Item, DecodeVersion)
+	})
+}
+
+func same[T any](t *testing.T, x T, encode func(T) Item, decode func(Item) (T, error)) {
+	t.Helper()
+	got, err := decode(encode(x))
+	if err != nil || !reflect.DeepEqual(got, x) {
+		t.Errorf("%T: decoded %+v (%v), want %+v", x, got, err, x)
+	}
+}
+
+type generator struct{ *rand.Rand }
+
+func (g generator) name() string {
+	names := []string{"a", "key-1", "a.b:c@d", "In.Tok", "a-b", "SIZE", "b_tk", "l_x_cp", "_default_", "window", "x/y"}
+	return names[g.IntN(5)] + fmt.Sprint(g.IntN(100)) + names[g.IntN(len(names)-1)]
+}
+
+func (g generator) maybe() string {
+	if g.IntN(2) == 0 {
+		return ""
+	}
+	return g.name()
+}
+
+func (g generator) number() int64 {
+	switch g.IntN(6) {
+	case 0:
+		return math.MaxInt64
+	case 1:
+		return math.MinInt64
+	case 2:
+		return 0
+	}
+	return g.Int64() >> g.IntN(62) * int64(1-2*g.IntN(2))
+}
+
+func (g generator) limits(unit, period int64) []bucket.Limit {
+	var out []bucket.Limit
+	for i := range g.IntN(4) {
+		out = append(out, bucket.Limit{
+			Name: fmt.Sprintf("l%d%s", i, g.name()), Capacity: unit * (1 + g.Int64N(1<<40)), Amount: unit * (1 + g.Int64N(1<<40)), Period: period * (1 + g.Int64N(1<<40)),
+		})
+	}
+	return out
+}
+
+func (g generator) config() Config {
+	c := Config{Namespace: g.name(), Limits: g.limits(bucket.Milli, milliPerSecond)}
+	switch g.IntN(3) {
+	case 0:
+		c.Resource = g.name()
+	case 1:
+		c.Entity, c.Resource = g.name(), g.name()
+	default:
+		c.OnUnavailable, c.AuditRetentionDays = OnUnavailableBlock, g.Int64N(1<<40)
+	}
+	return c
+}
+
+func (g generator) bucket() Bucket {
+	b := Bucket{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0, TTL: g.Int64N(1 << 40)}
+	b.State = bucket.New(g.limits(1, 1), g.IntN(32), 32, g.number())
+	for i := range b.State.Slots {
+		sl := &b.State.Slots[i]
+		sl.Tokens, sl.Used = g.number(), g.number()
+		if g.IntN(2) == 0 {
+			sl.Rest = g.Int64N(sl.Period)
+		}
+	}
+	return b
+}
+
+func (g generator) snapshot() Snapshot {
+	s := Snapshot{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Window: "daily", Start: g.name(), Part: g.name(), Events: g.number(), TTL: g.Int64N(1 << 40)}
+	for _, limit := range []string{g.name(), "ttl", "window", "PK", "GSI1SK", "total_events", "w1"} {
+		if g.IntN(2) == 0 {
+			if s.Counts == nil {
+				s.Counts = map[string]int64{}
+			}
+			s.Counts[limit] = g.number()
+		}
+	}
+	if g.IntN(2) == 0 {
+		s.Marks = map[int]string{g.IntN(1000): padded(fmt.Sprint(g.Uint64()))}
+	}
+	return s
+}

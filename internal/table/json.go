@@ -1,0 +1,93 @@
+package table
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// JSON renders an item in DynamoDB's JSON, one attribute per line, sorted by
+// name: for goldens, messages and whoever plays the stream.
+func JSON(it Item) []byte {
+	var b strings.Builder
+	b.WriteString("{")
+	for i, name := range slices.Sorted(maps.Keys(it)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n  " + quoted(name) + ": ")
+		writeJSON(&b, it[name])
+	}
+	b.WriteString("\n}\n")
+	return []byte(b.String())
+}
+
+func quoted(s string) string {
+	out, err := json.Marshal(s)
+	if err != nil {
+		panic("bug: " + err.Error())
+	}
+	return string(out)
+}
+
+func writeJSON(b *strings.Builder, v Value) {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		b.WriteString(`{"S": ` + quoted(v.Value) + `}`)
+	case *types.AttributeValueMemberN:
+		b.WriteString(`{"N": ` + quoted(v.Value) + `}`)
+	case *types.AttributeValueMemberB:
+		b.WriteString(`{"B": ` + quoted(base64.StdEncoding.EncodeToString(v.Value)) + `}`)
+	case *types.AttributeValueMemberBOOL:
+		fmt.Fprintf(b, `{"BOOL": %t}`, v.Value)
+	case *types.AttributeValueMemberNULL:
+		fmt.Fprintf(b, `{"NULL": %t}`, v.Value)
+	case *types.AttributeValueMemberSS:
+		writeSet(b, "SS", v.Value)
+	case *types.AttributeValueMemberNS:
+		writeSet(b, "NS", v.Value)
+	case *types.AttributeValueMemberBS:
+		set := make([]string, len(v.Value))
+		for i, e := range v.Value {
+			set[i] = base64.StdEncoding.EncodeToString(e)
+		}
+		writeSet(b, "BS", set)
+	case *types.AttributeValueMemberL:
+		b.WriteString(`{"L": [`)
+		for i, e := range v.Value {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			writeJSON(b, e)
+		}
+		b.WriteString("]}")
+	case *types.AttributeValueMemberM:
+		b.WriteString(`{"M": {`)
+		for i, name := range slices.Sorted(maps.Keys(v.Value)) {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(quoted(name) + ": ")
+			writeJSON(b, v.Value[name])
+		}
+		b.WriteString("}}")
+	default:
+		fmt.Fprintf(b, `{"unknown": %q}`, fmt.Sprintf("%T", v))
+	}
+}
+
+func writeSet(b *strings.Builder, kind string, set []string) {
+	b.WriteString(`{"` + kind + `": [`)
+	for i, s := range set {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(quoted(s))
+	}
+	b.WriteString("]}")
+}

@@ -1,0 +1,107 @@
+package table
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Snapshot is the stored usage of one entity on one resource in one window.
+// [Usage] adds to it.
+type Snapshot struct {
+	Namespace, Entity, Resource string
+
+	Window string // hourly, daily or monthly
+	Start  string // start of the window, RFC 3339, UTC
+	Part   string // what the sort key ends in; foreign ones repeat Start
+
+	Counts map[string]int64 // whole tokens by limit; nil: none
+	Events int64            // records that changed consumption
+	Marks  map[int]string   // last sequence number included, by bucket shard; nil: none
+	TTL    int64            // epoch seconds, 0: does not expire
+}
+
+// Key returns the key of the snapshot.
+func (s Snapshot) Key() Key { return UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
+
+// Item returns the snapshot as it is stored.
+func (s Snapshot) Item() Item {
+	k := s.Key()
+	it := newItem(k)
+	it[attrEntityID], it[attrResource] = S(s.Entity), S(s.Resource)
+	it[attrWindow], it[attrWindowStart] = S(s.Window), S(s.Start)
+	it[AttrGSI2PK] = S(pkResource(s.Namespace, s.Resource))
+	it[AttrGSI2SK] = S("USAGE#" + s.Part + "#" + s.Entity)
+	it[attrTotalEvents] = N(s.Events)
+	for limit, n := range s.Counts {
+		it[attrCount(limit)] = N(n)
+	}
+	for shard, seq := range s.Marks {
+		it[attrMark(shard)] = S(padded(seq))
+	}
+	if s.TTL > 0 {
+		it[AttrTTL] = N(s.TTL)
+	}
+	return gsi4(Item(it), s.Namespace, k.PK)
+}
+
+// IsSnapshot tells whether the key of an item is that of a usage snapshot.
+func IsSnapshot(it Item) bool { return strings.HasPrefix(KeyOf(it).SK, skUsagePrefix) }
+
+const skUsagePrefix = "#USAGE#"
+
+// DecodeSnapshot reads a usage snapshot, also one of another client. Window and
+// start come from the attributes, never from the key (design D10).
+func DecodeSnapshot(it Item) (Snapshot, error) {
+	r := reader{it: it}
+	var s Snapshot
+	s.Namespace, s.Entity = r.under("ENTITY#")
+	rest, ok := strings.CutPrefix(KeyOf(it).SK, skUsagePrefix)
+	s.Resource = r.need(attrResource)
+	s.Part, _ = strings.CutPrefix(rest, s.Resource+"#")
+	if !ok || s.Part == rest {
+		r.fail("%w", errKey)
+	}
+	s.Window, s.Start = r.need(attrWindow), r.need(attrWindowStart)
+	s.Events, s.TTL = r.int(attrTotalEvents), r.int(AttrTTL)
+	for attr, v := range it {
+		switch v := v.(type) {
+		case *types.AttributeValueMemberN:
+			if limit, ok := limitOfCount(attr); ok {
+				if s.Counts == nil {
+					s.Counts = make(map[string]int64)
+				}
+				s.Counts[limit] = r.int(attr)
+			}
+		case *types.AttributeValueMemberS:
+			if shard, ok := shardOfMark(attr); ok {
+				if s.Marks == nil {
+					s.Marks = make(map[int]string)
+				}
+				s.Marks[shard] = v.Value
+			}
+		}
+	}
+	if err := r.named("usage"); err != nil {
+		return Snapshot{}, err
+	}
+	return s, nil
+}
+
+// limitOfCount returns the limit that a number attribute of a snapshot counts.
+func limitOfCount(attr string) (string, bool) {
+	if rest, ok := strings.CutPrefix(attr, "_"); ok {
+		return rest, rest != "" && attrCount(rest) == attr
+	}
+	return attr, attr != "" && attrCount(attr) == attr
+}
+
+func shardOfMark(attr string) (int, bool) {
+	digits, ok := strings.CutPrefix(attr, prefixMark)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == digits
+}
