@@ -1,0 +1,178 @@
+package localstack_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+	"github.com/zeroae/zae-limiter-go/test/localstack/ttl"
+)
+
+// TestSynthesizedFilters writes items of every kind, lets some expire and
+// deletes some by hand, and looks at what each function's deployed filters let
+// through of the real stream. It runs on both engines.
+func TestSynthesizedFilters(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			w := newWorld(t, kind)
+			past, now := time.Now().Unix()-60, time.Now().UnixMilli()
+
+			w.put("ns/BUCKET#e#r#0", table.SKBucketState, 0)      // INSERT of a bucket
+			w.update("ns/BUCKET#e#r#0", table.SKBucketState)      // MODIFY of it
+			w.put("ns/BUCKET#old#r#0", table.SKBucketState, past) // a bucket that expires
+			w.put("ns/BUCKET#gone#r#0", table.SKBucketState, 0)
+			w.remove("ns/BUCKET#gone#r#0", table.SKBucketState)
+			w.put("ns/ENTITY#e", "#USAGE#r#2024-01-01T14:00:00Z", 0)
+			w.update("ns/ENTITY#e", "#USAGE#r#2024-01-01T14:00:00Z")
+			w.put("ns/ENTITY#e", "#CONFIG#r", 0)
+			w.update("ns/ENTITY#e", "#CONFIG#r")
+			w.put("ns/ENTITY#e", "#META", 0)
+			w.put("_/SYSTEM#", "#VERSION", 0)
+			w.put("ns/AUDIT#e", table.SKAuditPrefix+"01EXPIRED", past)
+			w.put("ns/AUDIT#e", table.SKAuditPrefix+"01BYHAND", past)
+			w.remove("ns/AUDIT#e", table.SKAuditPrefix+"01BYHAND")
+			w.put("ns/AUDIT#e", table.SKAuditPrefix+"01KEPT", past+86400)
+			w.put("ns/ENTITY#e", "#USAGE#r#2020-01-01", past) // expires, and is no audit event
+
+			if n, err := w.sweeper.Sweep(t.Context(), now); n != 3 || err != nil {
+				t.Fatalf("%d items swept, error %v", n, err)
+			}
+			w.drain()
+			want := map[string][]string{
+				"aggregator": {
+					"INSERT ns/BUCKET#e#r#0 #STATE", "INSERT ns/BUCKET#gone#r#0 #STATE", "INSERT ns/BUCKET#old#r#0 #STATE", "MODIFY ns/BUCKET#e#r#0 #STATE",
+				},
+				"archiver": {"REMOVE ns/AUDIT#e #AUDIT#01EXPIRED"},
+			}
+			for name, records := range want {
+				got := w.got[name]
+				slices.Sort(got)
+				if !slices.Equal(got, records) {
+					t.Errorf("%s got\n  %s\nwant\n  %s", name, strings.Join(got, "\n  "), strings.Join(records, "\n  "))
+				}
+				t.Logf("%s: %+v", name, w.mappings[name].Stats())
+			}
+		})
+	}
+}
+
+// world is the deployed table with both mappings of the template on it, the
+// functions replaced by a list of what they are given.
+type world struct {
+	t        *testing.T
+	db       *dynamodb.Client
+	table    string
+	sweeper  *ttl.Sweeper
+	mappings map[string]*esm.Mapping
+
+	mu  sync.Mutex
+	got map[string][]string
+}
+
+func newWorld(t *testing.T, kind engine.Kind) *world {
+	t.Helper()
+	e := engine.ForTest(t, kind)
+	w := &world{t: t, db: e.DynamoDB(), table: tablespec.ForTest(t, e), mappings: map[string]*esm.Mapping{}, got: map[string][]string{}}
+	w.sweeper = ttl.New(w.db, w.table, table.AttrTTL, table.AttrPK, table.AttrSK)
+	stream, err := tablespec.StreamARN(t.Context(), w.db, w.table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := tablespec.Load(tablespec.GoldenPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"aggregator", "archiver"} {
+		mapping, err := template.Mapping(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := esm.SettingsOf(mapping)
+		settings.Window = 0
+		w.mappings[name], err = esm.Start(esm.Config{
+			StreamARN: stream, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted, Invoker: w.list(name),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.mappings[name].Stop)
+	}
+	return w
+}
+
+func (w *world) list(name string) esm.Invoker {
+	return esm.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+		var event events.DynamoDBEvent
+		if err := json.Unmarshal(payload, &event); err != nil {
+			return runtimeapi.Result{}, err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, r := range event.Records {
+			w.got[name] = append(w.got[name], r.EventName+" "+r.Change.Keys[table.AttrPK].String()+" "+r.Change.Keys[table.AttrSK].String())
+		}
+		return runtimeapi.Result{}, nil
+	})
+}
+
+func (w *world) drain() {
+	w.t.Helper()
+	for name, m := range w.mappings {
+		if err := m.Drain(w.t.Context()); err != nil {
+			w.t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+func itemKey(pk, sk string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{table.AttrPK: &types.AttributeValueMemberS{Value: pk}, table.AttrSK: &types.AttributeValueMemberS{Value: sk}}
+}
+
+// put writes an item; expires is its ttl in epoch seconds, 0 is none.
+func (w *world) put(pk, sk string, expires int64) {
+	w.t.Helper()
+	item := itemKey(pk, sk)
+	if expires != 0 {
+		item[table.AttrTTL] = number(expires)
+	}
+	if _, err := w.db.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: item}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) update(pk, sk string) {
+	w.t.Helper()
+	_, err := w.db.UpdateItem(w.t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &w.table, Key: itemKey(pk, sk), UpdateExpression: aws.String("ADD b_rpm_tc :n"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":n": number(1000)},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) remove(pk, sk string) {
+	w.t.Helper()
+	if _, err := w.db.DeleteItem(w.t.Context(), &dynamodb.DeleteItemInput{TableName: &w.table, Key: itemKey(pk, sk)}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
