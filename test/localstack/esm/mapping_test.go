@@ -304,3 +304,28 @@ func TestStartRefusesBadSettings(t *testing.T) {
 		}
 	}
 }
+
+var _ Invoker = (*runtimeapi.Host)(nil)
+
+// TestAWriteThatChangesNothingIsNoRecord holds both engines to what AWS does.
+func TestAWriteThatChangesNothingIsNoRecord(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			f := newFixture(t, kind)
+			item := map[string]types.AttributeValue{
+				"PK": &types.AttributeValueMemberS{Value: "a"}, "SK": &types.AttributeValueMemberS{Value: "#STATE"}, "n": &types.AttributeValueMemberN{Value: "1"},
+			}
+			for range 3 {
+				if _, err := f.db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &f.table, Item: item}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got seen
+			m := f.start(Config{Settings: quick(), Invoker: &got})
+			f.drain(m)
+			if s := m.Stats(); s.Records != 1 || len(got.values["a"]) != 1 {
+				t.Errorf("stats %+v, values %v", s, got.values)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -162,6 +163,10 @@ func (p *poller) read(ctx context.Context, id string, c *cursor) (int, error) {
 	}
 	records := make([]Record, 0, len(out.Records))
 	for _, r := range out.Records {
+		if unchanged(r) {
+			p.m.update(func() { p.m.stats.Unchanged++ })
+			continue
+		}
 		expired := p.m.cfg.Expired != nil && r.EventName == streams.OperationTypeRemove && p.m.cfg.Expired(ctx, r)
 		record, err := NewRecord(r, p.m.cfg.StreamARN, p.m.cfg.PartitionKey, expired)
 		if err != nil {
@@ -171,9 +176,18 @@ func (p *poller) read(ctx context.Context, id string, c *cursor) (int, error) {
 	}
 	if len(records) > 0 {
 		p.m.take(records)
-		c.last = records[len(records)-1].Sequence
+	}
+	if n := len(out.Records); n > 0 {
+		c.last = aws.ToString(out.Records[n-1].Dynamodb.SequenceNumber)
 	}
 	c.iterator = aws.ToString(out.NextShardIterator)
 	c.ended = c.iterator == ""
 	return len(out.Records), nil
+}
+
+// unchanged is true for the record of a write that changed nothing. AWS makes
+// none, dynoxide does.
+func unchanged(r streams.Record) bool {
+	return r.EventName == streams.OperationTypeModify && r.Dynamodb != nil && len(r.Dynamodb.NewImage) > 0 &&
+		reflect.DeepEqual(r.Dynamodb.NewImage, r.Dynamodb.OldImage)
 }
