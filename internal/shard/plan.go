@@ -9,6 +9,8 @@ package shard
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -202,8 +204,11 @@ func (p *Plan) see(k int, item table.Item) {
 // could not be read.
 func (p *Plan) GaveUp() []int { return p.gaveUp }
 
-// Image returns the last known image of a shard.
-func (p *Plan) Image(k int) (table.Bucket, bool) {
-	b, ok := p.known[k]
-	return b, ok
+// Images returns the images of all shards the plan knows, in order.
+func (p *Plan) Images() []table.Bucket {
+	out := make([]table.Bucket, 0, len(p.known))
+	for _, k := range slices.Sorted(maps.Keys(p.known)) {
+		out = append(out, p.known[k])
+	}
+	return out
 }

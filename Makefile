@@ -1,0 +1,79 @@
+# zae-limiter-go: run `make` for the list of targets.
+SHELL       := bash
+FUNCTIONS   := aggregator archiver
+GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -buildid="
+CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
+STANDINS    := test/localstack/node_modules/.package-lock.json
+CDK_CLI     := node_modules/.package-lock.json
+LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
+DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
+NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*%?:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s (TRACE=file.csv replays a trace)
+	go run ./test/localstack/demo
+
+.PHONY: test
+test: test-go test-race test-cdk ## run all tests: pure, failure injection, conformance, end to end, template
+
+.PHONY: test-go
+test-go: $(STANDINS) $(LOCAL) ## vet and all tests of the root module, on both engines
+	go vet ./...
+	go test ./...
+
+.PHONY: test-race
+test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race detector
+	go test -race -short ./limiter/... ./internal/... ./functions/...
+
+.PHONY: test-cdk
+test-cdk: ## the infrastructure module: golden template, named assertions
+	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet . && $(CDK_ENV) go test -count=1 .
+	rm -rf .cache/tmp
+
+.PHONY: golden
+golden: ## write the golden template anew; read its diff before you commit it
+	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go test -count=1 -run TestTemplateIsTheCommittedGolden . -update
+	rm -rf .cache/tmp
+
+.PHONY: synth
+synth: $(DEPLOYED) $(CDK_CLI) ## synthesize the CloudFormation template into cdk.out, offline and without credentials
+	mkdir -p .cache/tmp && $(CDK_ENV) ./node_modules/.bin/cdk synth --quiet
+	rm -rf .cache/tmp
+
+.PHONY: deploy
+deploy: $(DEPLOYED) $(CDK_CLI) ## cdk deploy with your AWS credentials
+	./node_modules/.bin/cdk deploy
+
+.PHONY: build
+build: $(DEPLOYED) ## build the functions for Lambda (arm64)
+
+.PHONY: FORCE
+dist/local/%/bootstrap: FORCE
+	$(GOBUILD) -o $@ ./functions/$*
+
+dist/%/bootstrap: FORCE
+	GOOS=linux GOARCH=arm64 $(GOBUILD) -o $@ ./functions/$*
+
+$(STANDINS): test/localstack/package-lock.json
+	cd test/localstack && $(NPM_CI)
+	touch $@
+
+$(CDK_CLI): package-lock.json
+	$(NPM_CI)
+	touch $@
+
+.PHONY: lint
+lint: ## gofmt, vet, tidy go.mod files
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet ./...
+	go mod tidy -diff
+	cd infra/cdk && go mod tidy -diff
+
+.PHONY: clean
+clean: ## remove what was built and installed
+	rm -rf dist cdk.out .cache node_modules test/localstack/node_modules

@@ -1,0 +1,222 @@
+package limiter
+
+import (
+	"math/rand/v2"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// want is what a request needs of a bucket, worked out from the request and the
+// configuration.
+type want struct {
+	namespace string
+	name      name
+	limits    []bucket.Limit
+	costs     []table.Cost // one per limit in force, in order of name
+	life      table.Lifetime
+	cascade   bool
+	parent    string
+}
+
+// action is what to do next about a request.
+type action int
+
+const (
+	deny   action = iota // no shard can cover it, and asking again is no use yet
+	never                // no shard can ever hold that much
+	spend                // write: touches no clock
+	refill               // write: moves the clock
+	create               // write: the bucket does not exist
+	reopen               // write: shard 0 of a split bucket has been deleted
+)
+
+// choice is the decision about one attempt.
+type choice struct {
+	action action
+	shard  int
+	write  table.Write
+	known  bool // an image of the shard was known when choosing
+	hot    bool // the partition's write meter is exhausted
+	at     int64
+	short  string // the limit that takes longest, when denied
+}
+
+// chooser decides one attempt from a view. It performs no I/O; now and the
+// random number that picks the shard are given.
+type chooser struct {
+	view    view
+	want    want
+	now     int64
+	denyFor int64        // how long, in ms, an image may deny without asking
+	asked   map[int]bool // shards written to in this call: their images are as fresh as can be
+	pick    uint64
+}
+
+// choose picks a shard and a write shape, or denies. Shards are tried from a
+// random one on: the first that its image says can pay, or that is not known,
+// is written to; then one whose image is too old to deny by; if all known
+// images are fresh and cannot pay, the request is denied without I/O (D4).
+func (c chooser) choose() choice {
+	if z, ok := c.view.shards[0]; ok && z.absent {
+		return c.createBucket()
+	}
+	n := c.view.count
+	start := int(c.pick % uint64(n))
+	denied := choice{action: never, at: bucket.Never}
+	stale, staleAt := -1, int64(bucket.Never)
+	seen := make(map[int]bool, n)
+	for i := range n {
+		k := c.open((start + i) % n)
+		if seen[k] {
+			continue
+		}
+		seen[k] = true
+		image, known := c.view.shards[k]
+		if !known || image.absent {
+			return c.ask(k)
+		}
+		got := c.evaluate(image.bucket)
+		if got.action != deny && got.action != never {
+			return got
+		}
+		if c.now-image.at >= c.denyFor && !c.asked[k] && (stale < 0 || got.at < staleAt) {
+			stale, staleAt = k, got.at
+		}
+		if got.action == deny && (denied.action == never || got.at < denied.at) {
+			denied = got
+		} else if denied.action == never && denied.short == "" {
+			denied.short = got.short
+		}
+	}
+	if stale >= 0 && denied.action != never {
+		return c.ask(stale)
+	}
+	return denied
+}
+
+// open returns the shard to use for pick k: k itself, or the shard it is or
+// will be split from when it is not there.
+func (c chooser) open(k int) int {
+	for k > 0 {
+		s, known := c.view.shards[k]
+		if known && s.absent && c.now-s.at >= absentFor {
+			known = false // somebody may have opened it since
+		}
+		if known && !s.absent {
+			return k
+		}
+		parent, ok := c.view.shards[bucket.SplitParent(k)]
+		opened := !ok || parent.absent || parent.bucket.State.Shards >= bucket.OpenedAt(k)
+		if !known && opened {
+			return k
+		}
+		k = bucket.SplitParent(k)
+	}
+	return 0
+}
+
+// ask returns the write for a shard that is not known well enough to decide: a
+// spend that holds only under the limits in force. If it is refused, the image
+// comes back.
+func (c chooser) ask(k int) choice {
+	_, known := c.view.shards[k]
+	unseen := table.Unseen(c.want.namespace, c.want.name.entity, c.want.name.resource, k, c.view.count,
+		c.want.limits, c.want.costs, c.now)
+	u, _ := c.spend(unseen, false)
+	return choice{action: spend, shard: k, known: known, write: u}
+}
+
+// evaluate decides on one shard from its image.
+func (c chooser) evaluate(b table.Bucket) choice {
+	covered, metered := c.covered(b)
+	update, exact := c.spend(b, !metered)
+	ready := covered && exact && b.State.Matches(c.want.limits) &&
+		(b.TTL == 0 || b.TTL > table.SafeTTL(c.want.limits, c.now)) &&
+		bucket.SubSat(b.State.RF, c.now) <= bucket.MaxSkew
+	if ready && metered {
+		return choice{action: spend, shard: b.State.Shard, known: true, write: update}
+	}
+	plan := table.Refill{Image: b, Want: c.want.limits, Costs: c.want.costs, Now: c.now, Life: c.want.life}.Plan()
+	switch {
+	case !plan.Verdict.Granted && plan.Verdict.At == bucket.Never:
+		return choice{action: never, shard: b.State.Shard, known: true, at: bucket.Never, short: plan.Short}
+	case !plan.Verdict.Granted:
+		return choice{action: deny, shard: b.State.Shard, known: true, at: plan.Verdict.At, short: plan.Short}
+	case ready && plan.Hot:
+		// Only the meter objects, and refilling does not help it: do not add a
+		// race for the clock to a partition that is too busy already.
+		return choice{action: spend, shard: b.State.Shard, known: true, hot: true, write: update}
+	}
+	return choice{action: refill, shard: b.State.Shard, known: true, hot: plan.Hot, write: plan.Update}
+}
+
+// spend returns the write that touches no clock, and whether the image allows it.
+func (c chooser) spend(b table.Bucket, unmetered bool) (table.Update, bool) {
+	return table.Spend{Image: b, Limits: c.want.limits, Costs: c.want.costs, Now: c.now, Unmetered: unmetered}.Plan()
+}
+
+// covered tells whether the stored levels, without any refill, cover the costs,
+// and whether the write meter has a write left.
+func (c chooser) covered(b table.Bucket) (levels, meter bool) {
+	for _, cost := range c.want.costs {
+		i := b.State.Index(cost.Limit)
+		if i < 0 || b.State.Slots[i].Tokens < cost.Milli {
+			return false, false
+		}
+	}
+	i := b.State.Index(bucket.WCU)
+	return true, i >= 0 && b.State.Slots[i].Tokens >= bucket.WCUPerWrite
+}
+
+// createBucket returns the write for a bucket whose shard 0 is not there: a full
+// bucket, unless shards are known to exist whose tokens would be minted a second
+// time; then shard 0 comes back empty with the count they have.
+func (c chooser) createBucket() choice {
+	fresh := table.NewBucket{
+		Namespace: c.want.namespace, Entity: c.want.name.entity, Resource: c.want.name.resource,
+		Cascade: c.want.cascade, Parent: c.want.parent,
+		Limits: c.want.limits, Costs: c.want.costs, Life: c.want.life, Now: c.now,
+	}
+	if c.view.count > 1 {
+		fresh.Costs = nil
+		put, _ := table.CreateEmpty(fresh, c.view.count)
+		return choice{action: reopen, write: put}
+	}
+	put, _ := table.Create(fresh)
+	return choice{action: create, write: put}
+}
+
+// remaining sums what the known shards hold of each limit in force at now, in
+// whole tokens.
+func (c chooser) remaining() []int64 {
+	milli := make([]int64, len(c.want.limits))
+	for _, s := range c.view.shards {
+		if s.absent {
+			continue
+		}
+		st := s.bucket.State.At(c.now)
+		for i, l := range c.want.limits {
+			if j := st.Index(l.Name); j >= 0 {
+				milli[i] = bucket.AddSat(milli[i], st.Slots[j].Tokens)
+			}
+		}
+	}
+	for i := range milli {
+		milli[i] = floorDiv(milli[i], bucket.Milli)
+	}
+	return milli
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// absentFor is how long, in ms, a missing shard is not asked for again.
+const absentFor = 10_000
+
+func random() uint64 { return rand.Uint64() }

@@ -1,0 +1,225 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// resolved is the configuration in force for one entity and resource.
+type resolved struct {
+	limits  []bucket.Limit // in order of name; nil: none configured
+	own     bool           // configured for this entity and resource: the bucket never expires
+	policy  Policy         // as stored for the namespace
+	cascade bool
+	parent  string
+}
+
+// record is one cached configuration item; an absent item is cached too.
+type record struct {
+	config table.Config
+	entity table.Entity
+	found  bool
+	at     int64
+}
+
+// configs resolves stored configuration through a cache of single items, so
+// that defaults shared by many entities are read once. It is safe for concurrent
+// use: concurrent misses for the same entity and resource share one read, and no
+// lock is held during it.
+type configs struct {
+	store     store.Store
+	namespace string
+	ttl       int64 // ms; zero or less: every resolution reads
+	flight    singleflight.Group
+	mu        sync.Mutex
+	cache     *lru.Cache[table.Key, record]
+}
+
+func newConfigs(s store.Store, namespace string, ttlMillis int64, size int) *configs {
+	cache, err := lru.New[table.Key, record](size)
+	if err != nil {
+		panic("bug: " + err.Error()) // the size is validated
+	}
+	return &configs{store: s, namespace: namespace, ttl: ttlMillis, cache: cache}
+}
+
+// The records that decide, most specific limits first.
+const (
+	recEntity = iota
+	recEntityDefault
+	recResource
+	recSystem
+	recMeta
+	records
+)
+
+func (c *configs) keys(n name) [records]table.Key {
+	return [records]table.Key{
+		recEntity:        table.EntityConfigKey(c.namespace, n.entity, n.resource),
+		recEntityDefault: table.EntityConfigKey(c.namespace, n.entity, table.DefaultResource),
+		recResource:      table.ResourceConfigKey(c.namespace, n.resource),
+		recSystem:        table.SystemConfigKey(c.namespace),
+		recMeta:          table.EntityKey(c.namespace, n.entity),
+	}
+}
+
+// resolve returns the configuration in force for n. Warm, it does no I/O; cold,
+// one BatchGetItem. With limits of its own the call needs no stored ones, and
+// they are not read. If reading fails, configuration that has outlived its time
+// in the cache still serves; without it the error is a *store.Failure or names
+// the stored value that is not acceptable.
+func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now int64) (resolved, error) {
+	keys := c.keys(n)
+	recs, missing := c.cached(keys, own != nil, now)
+	if len(missing) > 0 {
+		fetched, err := c.fetch(ctx, keys, missing, now)
+		for _, i := range missing {
+			switch {
+			case err == nil:
+				recs[i] = fetched[keys[i]]
+			case recs[i].at == 0: // never seen
+				return resolved{policy: recs[recSystem].policy()}, err
+			}
+		}
+	}
+	return combine(recs, own)
+}
+
+// cached returns the records in the cache and the indexes of those that have to
+// be read: never seen, or too old (these are returned as well).
+func (c *configs) cached(keys [records]table.Key, limitsGiven bool, now int64) (recs [records]record, missing []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, k := range keys {
+		if limitsGiven && i != recSystem && i != recMeta {
+			continue
+		}
+		r, ok := c.cache.Get(k)
+		if ok {
+			recs[i] = r
+		}
+		if !ok || c.ttl <= 0 || now-r.at >= c.ttl || now < r.at {
+			missing = append(missing, i)
+		}
+	}
+	return recs, missing
+}
+
+// fetch reads the missing records. Callers that miss the same records at the
+// same time share one read, which is not cut short when one of them gives up.
+func (c *configs) fetch(ctx context.Context, keys [records]table.Key, missing []int, now int64) (map[table.Key]record, error) {
+	want := make([]table.Key, len(missing))
+	for j, i := range missing {
+		want[j] = keys[i]
+	}
+	shared := context.WithoutCancel(ctx)
+	deadline, bounded := ctx.Deadline()
+	flight := c.flight.DoChan(fmt.Sprintf("%q", want), func() (any, error) {
+		if bounded {
+			var cancel context.CancelFunc
+			shared, cancel = context.WithDeadline(shared, deadline)
+			defer cancel()
+		}
+		return c.read(shared, want, now)
+	})
+	select {
+	case r := <-flight:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(map[table.Key]record), nil
+	case <-ctx.Done():
+		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: ctx.Err()}
+	}
+}
+
+func (c *configs) read(ctx context.Context, keys []table.Key, now int64) (map[table.Key]record, error) {
+	items, err := c.store.Read(ctx, false, keys...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[table.Key]record, len(keys))
+	for i, it := range items {
+		r, err := decodeRecord(it, now)
+		if err != nil {
+			return nil, err
+		}
+		out[keys[i]] = r
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, r := range out {
+		c.cache.Add(k, r)
+	}
+	return out, nil
+}
+
+func decodeRecord(it table.Item, now int64) (record, error) {
+	r := record{found: it != nil, at: now}
+	if it == nil {
+		return r, nil
+	}
+	var err error
+	if table.IsEntity(it) {
+		r.entity, err = table.DecodeEntity(it)
+	} else {
+		r.config, err = table.DecodeConfig(it)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%w: stored configuration: %w", ErrInvalid, err)
+	}
+	if n := len(r.config.Limits); n > MaxLimits {
+		return r, fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, table.KeyOf(it).PK, n, MaxLimits)
+	}
+	for _, l := range r.config.Limits {
+		if err := public(l).validate("stored configuration " + table.KeyOf(it).PK); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func (r record) policy() Policy {
+	switch r.config.OnUnavailable {
+	case "allow":
+		return Allow
+	case "block":
+		return Block
+	}
+	return PolicyDefault
+}
+
+// combine applies the precedence: the first level with any limits wins whole.
+func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
+	out := resolved{policy: recs[recSystem].policy(), limits: own}
+	out.cascade = recs[recMeta].entity.Cascade && recs[recMeta].entity.Parent != ""
+	out.parent = recs[recMeta].entity.Parent
+	if own != nil {
+		return out, nil
+	}
+	for _, i := range []int{recEntity, recEntityDefault, recResource, recSystem} {
+		if len(recs[i].config.Limits) > 0 {
+			out.limits, out.own = recs[i].config.Limits, i == recEntity
+			return out, nil
+		}
+	}
+	return out, errNoLimits
+}
+
+var errNoLimits = errors.New("no level of the stored configuration has limits, and the call gives none")
+
+// forget drops all cached configuration.
+func (c *configs) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cache.Purge()
+}

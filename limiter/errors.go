@@ -1,0 +1,96 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Every error of this package is, by errors.Is, one of these.
+var (
+	// ErrLimited: denied, nothing was taken. The error is a *LimitError.
+	ErrLimited = errors.New("limiter: limit exceeded")
+	// ErrUnavailable: no decision, nothing was written (throttled out of
+	// retries, no connection, no permission, no such table).
+	ErrUnavailable = errors.New("limiter: unavailable")
+	// ErrUnknown: no answer, the write may have been applied (timeout after
+	// sending, server error). Treat as taken; do not retry blindly.
+	ErrUnknown = errors.New("limiter: outcome unknown")
+	// ErrInvalid: an argument or a stored configuration is not acceptable; the
+	// message names the field, the value and what is accepted. Nothing was
+	// written.
+	ErrInvalid = errors.New("limiter: invalid")
+	// ErrTooLarge: the request can never be granted as it is: a cost exceeds
+	// the capacity, or what any one shard of the bucket can hold.
+	ErrTooLarge = errors.New("limiter: request too large")
+	// ErrNoLimits: neither the call nor any level of the stored configuration
+	// has limits for the entity and resource.
+	ErrNoLimits = errors.New("limiter: no limits configured")
+	// ErrLeaseClosed: the lease has been committed or rolled back.
+	ErrLeaseClosed = errors.New("limiter: lease closed")
+	// ErrCascade: the entity's consumption must also be charged to its parent,
+	// which this version does not do; granting would over-admit.
+	ErrCascade = errors.New("limiter: cascading entity not supported")
+)
+
+// Status is the state of one limit as far as the caller's process knows it.
+type Status struct {
+	Limit     string
+	Capacity  int64 // tokens
+	Remaining int64 // whole tokens left now, negative when in debt
+	// RetryAfter is how long until this limit alone would cover its cost:
+	// zero if it does now, negative if it never will.
+	RetryAfter time.Duration
+}
+
+// LimitError is a denial. Nothing was taken.
+type LimitError struct {
+	Entity, Resource string
+	// Limit is the limit that takes longest to recover.
+	Limit string
+	// Wanted and Remaining are in tokens and about Limit.
+	Wanted, Remaining int64
+	// RetryAfter is exact to the millisecond: if nobody else takes or gives
+	// back, the same request is granted after it and denied a millisecond
+	// earlier.
+	RetryAfter time.Duration
+	// Statuses has one entry per limit in force, in order of name.
+	Statuses []Status
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limiter: acquire %q: limit %s: %d wanted, %d left, retry after %s",
+		e.Entity+"/"+e.Resource, e.Limit, e.Wanted, e.Remaining, e.RetryAfter)
+}
+
+// Is reports that every LimitError is ErrLimited.
+func (e *LimitError) Is(target error) bool { return target == ErrLimited }
+
+// opError is an error of one operation on one entity and resource.
+type opError struct {
+	op, entity, resource string
+	kind                 error // the sentinel
+	cause                error // may be nil
+}
+
+func (e *opError) Error() string {
+	s := fmt.Sprintf("%v: %s %q", e.kind, e.op, e.entity+"/"+e.resource)
+	if e.cause != nil {
+		s += ": " + e.cause.Error()
+	}
+	return s
+}
+
+func (e *opError) Is(target error) bool { return target == e.kind }
+func (e *opError) Unwrap() error        { return e.cause }
+
+// invalid returns an ErrInvalid about one field.
+func invalid(field string, value any, accepted string) error {
+	if s, ok := value.(string); ok {
+		if len(s) > 64 {
+			s = s[:64] + "..."
+		}
+		value = fmt.Sprintf("%q", s)
+	}
+	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalid, field, value, accepted)
+}

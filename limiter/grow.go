@@ -1,0 +1,69 @@
+package limiter
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// grow doubles shards where this process is the one that sees the need: shard 0
+// when a write meter is exhausted, or the shard just written when it is behind
+// the count of shard 0. It is best effort: the request it follows is granted
+// already, every step is conditional, and the aggregator does the same.
+func (l *Limiter) grow(ctx context.Context, w want, b table.Bucket, hot bool) {
+	v := l.images.view(w.name)
+	var plan *shard.Plan
+	switch {
+	case b.State.Shards < v.count && b.State.Shards > 0:
+		plan = shard.Follow(b, v.count)
+	case hot:
+		zero, ok := v.shards[0]
+		if !ok || zero.absent || zero.bucket.State.Shards != v.count || !zero.bucket.State.CanSplit(l.opts.MaxShards) {
+			return
+		}
+		plan = shard.Double(zero.bucket)
+	default:
+		return
+	}
+	if !l.growing.begin(w.name) {
+		return // another goroutine of this process is at it
+	}
+	defer l.growing.end(w.name)
+	before := v.count
+	if _, err := shard.Run(ctx, l.store, plan, l.now); err != nil {
+		l.opts.Observer.failed(w.name, outcome("split", w.name, err))
+	}
+	now := l.now()
+	for _, image := range plan.Images() {
+		l.images.see(image, now, true)
+		if image.State.Shard == 0 && image.State.Shards > before {
+			l.opts.Observer.split(w.name, image.State.Shards)
+		}
+	}
+}
+
+// open opens a shard that is missing although its parent has split it off, as
+// far as this process knows. Best effort, like grow.
+func (l *Limiter) open(ctx context.Context, w want, k int) {
+	v := l.images.view(w.name)
+	zero, ok := v.shards[0]
+	if !ok || zero.absent || zero.bucket.State.Shards <= k {
+		return
+	}
+	if !l.growing.begin(w.name) {
+		return
+	}
+	defer l.growing.end(w.name)
+	var token [16]byte
+	rand.Read(token[:])
+	writes := table.OpenEmpty(zero.bucket, k, zero.bucket.State.Shards, l.now())
+	if err := l.store.Transact(ctx, hex.EncodeToString(token[:]), writes); err != nil {
+		return // somebody else opened it, shard 0 has moved on, or nobody answered
+	}
+	if b, err := table.DecodeBucket(writes[0].(table.Put).Item); err == nil {
+		l.images.see(b, l.now(), true)
+	}
+}

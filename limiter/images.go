@@ -1,0 +1,95 @@
+package limiter
+
+import (
+	"maps"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// name identifies a bucket within a namespace.
+type name struct{ entity, resource string }
+
+// seenShard is the last image of one shard.
+type seenShard struct {
+	bucket table.Bucket
+	at     int64 // when it was seen, epoch ms
+	absent bool  // the item was not there; bucket is empty
+}
+
+// view is what this process knows of a bucket. Views are immutable.
+type view struct {
+	count  int // largest shard count seen, at least 1
+	shards map[int]seenShard
+}
+
+// images remembers the last image of each bucket shard, for a bounded number of
+// buckets. It is safe for concurrent use and holds no lock during I/O.
+type images struct {
+	mu    sync.Mutex
+	cache *lru.Cache[name, view]
+}
+
+func newImages(size int) *images {
+	cache, err := lru.New[name, view](size)
+	if err != nil {
+		panic("bug: " + err.Error()) // the size is validated
+	}
+	return &images{cache: cache}
+}
+
+func (im *images) view(n name) view {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	v, ok := im.cache.Get(n)
+	if !ok {
+		return view{count: 1}
+	}
+	return v
+}
+
+// see remembers an image. An image that is older than the one known is dropped
+// unless authoritative is set: answers of concurrent calls overtake each other,
+// but one that has just contradicted the known image replaces it.
+func (im *images) see(b table.Bucket, now int64, authoritative bool) {
+	n := name{b.Entity, b.Resource}
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	v, _ := im.cache.Get(n)
+	old, known := v.shards[b.State.Shard]
+	if known && !old.absent && !authoritative && older(b.State, old.bucket.State) {
+		return
+	}
+	shards := maps.Clone(v.shards)
+	if shards == nil {
+		shards = make(map[int]seenShard, 1)
+	}
+	shards[b.State.Shard] = seenShard{bucket: b, at: now}
+	im.cache.Add(n, view{count: max(v.count, b.State.Shards, 1), shards: shards})
+}
+
+// older tells whether image a was certainly taken before image b.
+func older(a, b bucket.State) bool {
+	if a.RF != b.RF {
+		return a.RF < b.RF
+	}
+	i, j := a.Index(bucket.WCU), b.Index(bucket.WCU)
+	return i >= 0 && j >= 0 && a.Slots[i].Used < b.Slots[j].Used // the meter counts every write
+}
+
+// missing remembers that a shard was not there. When it is shard 0 of an
+// unsplit bucket, there is no bucket.
+func (im *images) missing(n name, shard int, now int64) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	v, _ := im.cache.Get(n)
+	shards := maps.Clone(v.shards)
+	if shards == nil {
+		shards = make(map[int]seenShard, 1)
+	}
+	shards[shard] = seenShard{at: now, absent: true}
+	im.cache.Add(n, view{count: max(v.count, 1), shards: shards})
+}

@@ -1,0 +1,225 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// leaseItem is one stored item that a lease has taken from.
+type leaseItem struct {
+	key   table.Key
+	shard int
+	taken []table.Cost
+}
+
+// Lease is what a granted request holds. The tokens are taken already; a lease
+// that is dropped keeps them taken. Adjust it when the real costs are known and
+// Commit, or Rollback to give everything back. It is safe for concurrent use.
+type Lease struct {
+	limiter *Limiter
+	name    name
+	items   []leaseItem
+	limits  []string // limits that can be adjusted, sorted
+	status  []Status
+	cause   error // why nothing was charged, nil when something was
+
+	mu      sync.Mutex
+	pending map[string]int64 // tokens by limit
+	closed  bool
+}
+
+// learn takes over what the image of the written item says.
+func (le *Lease) learn(b table.Bucket) {
+	le.limits = le.limits[:0]
+	for i, sl := range b.State.Slots {
+		if sl.Name == bucket.WCU {
+			continue
+		}
+		le.limits = append(le.limits, sl.Name)
+		le.status = append(le.status, Status{
+			Limit: sl.Name, Capacity: sl.Capacity / bucket.Milli,
+			Remaining: floorDiv(b.State.Slots[i].Tokens, bucket.Milli),
+		})
+	}
+}
+
+// Charged reports whether the lease has taken tokens. It is false for a lease
+// granted by policy Allow without a decision; Adjust, Commit and Rollback of
+// such a lease do nothing, and Cause says why.
+func (le *Lease) Charged() bool { return len(le.items) > 0 }
+
+// Cause returns why a lease has charged nothing: an ErrUnavailable, or an
+// ErrUnknown when the tokens may have been taken after all. It is nil for a
+// lease that has.
+func (le *Lease) Cause() error { return le.cause }
+
+// Entity returns who was charged.
+func (le *Lease) Entity() string { return le.name.entity }
+
+// Resource returns what for.
+func (le *Lease) Resource() string { return le.name.resource }
+
+// Status returns the stored limits of the shard that was charged, as they were
+// right after that, without the refill that is due.
+func (le *Lease) Status() []Status { return slices.Clone(le.status) }
+
+// Adjust adds to what the lease will settle: positive tokens are taken in
+// addition, negative ones are given back. Every limit of the bucket can be
+// adjusted, also those the request named no cost for. It performs no I/O and
+// only fails for unknown limits, tokens beyond ±MaxTokens, and a closed lease;
+// then nothing is changed. Commit writes the sum.
+func (le *Lease) Adjust(tokens Costs) error {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.closed {
+		return le.errClosed("adjust")
+	}
+	if !le.Charged() {
+		return nil
+	}
+	next := maps.Clone(le.pending)
+	if next == nil {
+		next = make(map[string]int64, len(tokens))
+	}
+	for limit, n := range tokens {
+		if !slices.Contains(le.limits, limit) {
+			return invalid("Adjust limit", limit, fmt.Sprintf("one of %q", le.limits))
+		}
+		total := bucket.AddSat(next[limit], n)
+		if n < -MaxTokens || n > MaxTokens || total < -MaxTokens || total > MaxTokens {
+			return invalid(fmt.Sprintf("Adjust %q", limit), n, fmt.Sprintf("a sum of -%d to %d tokens", int64(MaxTokens), int64(MaxTokens)))
+		}
+		next[limit] = total
+	}
+	le.pending = next
+	return nil
+}
+
+// Commit settles the accumulated adjustments, in one write per item charged;
+// without any it does no I/O. It blocks until that is answered, bounded by ctx
+// and Options.Timeout: pass a context that outlives the request if its caller
+// may go away. After success the lease is closed. ErrUnavailable means nothing
+// was written and Commit may be called again; after ErrUnknown the lease is
+// closed, because the adjustment may have been written. A bucket that has been
+// deleted meanwhile needs no settling.
+func (le *Lease) Commit(ctx context.Context) error {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.closed {
+		return le.errClosed("commit")
+	}
+	costs := make([]table.Cost, 0, len(le.pending))
+	for _, limit := range slices.Sorted(maps.Keys(le.pending)) {
+		if n := le.pending[limit]; n != 0 {
+			costs = append(costs, table.Cost{Limit: limit, Milli: n * bucket.Milli})
+		}
+	}
+	if len(costs) == 0 || !le.Charged() {
+		le.closed = true
+		return nil
+	}
+	// The settlement goes to the first item; a lease holds one per entity.
+	return le.settle(ctx, "commit", func(leaseItem) []table.Cost { return costs })
+}
+
+// Rollback gives back everything the lease has taken, to the items it was taken
+// from, and drops adjustments that were not committed. It is meant for the time
+// after the caller has given up, so it ignores that ctx is done and is bounded
+// by Options.Timeout only. Outcomes are those of Commit.
+func (le *Lease) Rollback(ctx context.Context) error {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.closed {
+		return le.errClosed("rollback")
+	}
+	if !le.Charged() {
+		le.closed = true
+		return nil
+	}
+	return le.settle(context.WithoutCancel(ctx), "rollback", func(it leaseItem) []table.Cost {
+		back := make([]table.Cost, len(it.taken))
+		for i, c := range it.taken {
+			back[i] = table.Cost{Limit: c.Limit, Milli: -c.Milli}
+		}
+		return back
+	})
+}
+
+// settle writes one adjustment per item. Items that are settled leave the
+// lease, so that a repeated call does not settle them twice.
+func (le *Lease) settle(ctx context.Context, op string, costs func(leaseItem) []table.Cost) error {
+	ctx, cancel := le.limiter.bounded(ctx)
+	defer cancel()
+	var errs []error
+	left := le.items[:0:0]
+	unknown := false
+	for _, it := range le.items {
+		err := le.limiter.adjust(ctx, it.key, costs(it))
+		switch {
+		case err == nil:
+		case store.KindOf(err) == store.Unknown:
+			unknown = true
+			errs = append(errs, outcome(op, le.name, err))
+		default:
+			left = append(left, it)
+			errs = append(errs, outcome(op, le.name, err))
+		}
+	}
+	if len(left) == 0 || unknown {
+		le.closed = true
+	} else {
+		le.items = left
+	}
+	return errors.Join(errs...)
+}
+
+func (le *Lease) errClosed(op string) error {
+	return &opError{op, le.name.entity, le.name.resource, ErrLeaseClosed, nil}
+}
+
+const adjustAttempts = 8
+
+// adjust settles costs on one item and remembers its image. A bucket that is no
+// longer there, or no longer has the limit, has nothing to settle. When the debt
+// could outlive the item, its expiry is moved.
+func (l *Limiter) adjust(ctx context.Context, key table.Key, costs []table.Cost) error {
+	if !slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
+		return nil
+	}
+	var item table.Item
+	err := store.Retry(ctx, adjustAttempts, contentionPause, func() error {
+		var err error
+		item, err = l.store.Write(ctx, table.Adjust(key, costs))
+		return err
+	})
+	if _, ok := errors.AsType[*store.Refused](err); ok {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b, err := table.DecodeBucket(item)
+	if err != nil {
+		return nil // settled; the next acquire will say what is wrong with the item
+	}
+	now := l.now()
+	l.images.see(b, now, false)
+	if u, ok := table.Prolong(b, now); ok {
+		err := store.Retry(ctx, adjustAttempts, contentionPause, func() error {
+			_, err := l.store.Write(ctx, u)
+			return err
+		})
+		if store.KindOf(err) != 0 {
+			l.opts.Observer.failed(name{b.Entity, b.Resource}, outcome("prolong", name{b.Entity, b.Resource}, err))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package limiter
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// MaxTokens is the largest capacity, refill amount or cost, in tokens.
+const MaxTokens = 1_000_000_000_000_000
+
+// MaxLimits is how many limits one bucket may have. With that many, and names
+// of full length, every write stays within DynamoDB's expression limits.
+const MaxLimits = 32
+
+// maxPeriod bounds a refill period: ten years.
+const maxPeriod = 10 * 366 * 24 * time.Hour
+
+// Limit is a rule for one entity and resource: up to Capacity tokens can be
+// taken at once, and Refill tokens come back every Period, continuously and
+// never above Capacity. Limits are plain values and comparable. The zero Limit
+// is invalid.
+type Limit struct {
+	// Name begins with a letter and has up to 64 letters, digits, '_', '.'
+	// and '-'. "wcu" is reserved.
+	Name string
+	// Capacity is the most tokens the bucket holds, 1 to MaxTokens. A new
+	// bucket starts full.
+	Capacity int64
+	// Refill is how many tokens are added per Period, 1 to MaxTokens.
+	Refill int64
+	// Period is a whole number of seconds, at least one.
+	Period time.Duration
+}
+
+// PerSecond returns a limit of n tokens per second with a capacity of n.
+func PerSecond(name string, n int64) Limit { return Limit{name, n, n, time.Second} }
+
+// PerMinute returns a limit of n tokens per minute with a capacity of n.
+func PerMinute(name string, n int64) Limit { return Limit{name, n, n, time.Minute} }
+
+// PerHour returns a limit of n tokens per hour with a capacity of n.
+func PerHour(name string, n int64) Limit { return Limit{name, n, n, time.Hour} }
+
+// PerDay returns a limit of n tokens per 24 hours with a capacity of n.
+func PerDay(name string, n int64) Limit { return Limit{name, n, n, 24 * time.Hour} }
+
+// WithCapacity returns the limit with another capacity, to allow bursts larger
+// or smaller than what one period refills.
+func (l Limit) WithCapacity(n int64) Limit {
+	l.Capacity = n
+	return l
+}
+
+// String returns the limit as "rpm: 100 per 1m0s, capacity 100".
+func (l Limit) String() string {
+	return fmt.Sprintf("%s: %d per %s, capacity %d", l.Name, l.Refill, l.Period, l.Capacity)
+}
+
+func (l Limit) validate(field string) error {
+	if err := validateLimitName(field+".Name", l.Name); err != nil {
+		return err
+	}
+	field = fmt.Sprintf("%s %q", field, l.Name)
+	switch {
+	case l.Capacity < 1 || l.Capacity > MaxTokens:
+		return invalid(field+" Capacity", l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+	case l.Refill < 1 || l.Refill > MaxTokens:
+		return invalid(field+" Refill", l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+	case l.Period < time.Second || l.Period > maxPeriod || l.Period%time.Second != 0:
+		return invalid(field+" Period", l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
+	}
+	return nil
+}
+
+func (l Limit) stored() bucket.Limit {
+	return bucket.Limit{
+		Name:     l.Name,
+		Capacity: l.Capacity * bucket.Milli,
+		Amount:   l.Refill * bucket.Milli,
+		Period:   l.Period.Milliseconds(),
+	}
+}
+
+// public turns a stored limit back into its public form.
+func public(l bucket.Limit) Limit {
+	return Limit{l.Name, l.Capacity / bucket.Milli, l.Amount / bucket.Milli, time.Duration(l.Period) * time.Millisecond}
+}
+
+// storedLimits validates limits and returns them in order of name.
+func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
+	if len(limits) > MaxLimits {
+		return nil, invalid(field, fmt.Sprintf("%d limits", len(limits)), fmt.Sprintf("at most %d", MaxLimits))
+	}
+	out := make([]bucket.Limit, 0, len(limits))
+	for i, l := range limits {
+		if err := l.validate(fmt.Sprintf("%s[%d]", field, i)); err != nil {
+			return nil, err
+		}
+		out = append(out, l.stored())
+	}
+	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(out); i++ {
+		if out[i].Name == out[i-1].Name {
+			return nil, invalid(field, out[i].Name, "every limit name once")
+		}
+	}
+	return out, nil
+}
+
+var (
+	entityName   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]{0,255}\z`)
+	resourceName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.\-/]{0,63}\z`)
+	limitName    = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.\-]{0,63}\z`)
+)
+
+func validateEntity(field, s string) error {
+	if !entityName.MatchString(s) {
+		return invalid(field, s, "1 to 256 letters, digits, '_', '.', '-', ':' or '@', the first a letter or digit")
+	}
+	return nil
+}
+
+func validateResource(field, s string) error {
+	if !resourceName.MatchString(s) {
+		return invalid(field, s, "1 to 64 letters, digits, '_', '.', '-' or '/', the first a letter")
+	}
+	return nil
+}
+
+func validateLimitName(field, s string) error {
+	if !limitName.MatchString(s) {
+		return invalid(field, s, "1 to 64 letters, digits, '_', '.' or '-', the first a letter")
+	}
+	if s == bucket.WCU {
+		return invalid(field, s, "a name other than the reserved \"wcu\"")
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package limiter
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// DynamoDB is what the limiter needs of a DynamoDB client;
+// *dynamodb.Client of the AWS SDK for Go v2 has it. The limiter turns the
+// client's own retries off for writes, because they would send an update again
+// that may have been applied, and classifies its errors by type and code.
+type DynamoDB = store.API
+
+// Options are the settings of a [Limiter]. The zero value of every field means
+// its default; nil Options mean all defaults.
+type Options struct {
+	// Namespace is the tenant within the table, "default" by default.
+	Namespace string
+	// MustExist makes Open fail when the namespace is not registered, instead
+	// of registering it.
+	MustExist bool
+	// Timeout bounds every call of the limiter, on top of the caller's
+	// context. Default 2s, at least 1ms.
+	Timeout time.Duration
+	// DenyFor is how long the last image of a bucket may deny requests without
+	// asking the table. Default 1s; negative: always ask. It bounds how late
+	// tokens given back by other processes are noticed, and how often a
+	// rejected flood pays for a write.
+	DenyFor time.Duration
+	// ConfigTTL is how long stored configuration is cached. Default 60s;
+	// negative: read on every call.
+	ConfigTTL time.Duration
+	// MaxBuckets is how many buckets are remembered, least recently used out
+	// first. Default 10,000.
+	MaxBuckets int
+	// MaxShards is the most shards a bucket is split into, a power of two.
+	// Default 32; 1: never split.
+	MaxShards int
+	// OnUnavailable holds when neither the call nor the stored configuration
+	// decides. Default Block.
+	OnUnavailable Policy
+	// Now is the clock. Default time.Now. It is read once per attempt.
+	Now func() time.Time
+	// Observer is told what happens; nil is fine.
+	Observer *Observer
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Namespace == "" {
+		out.Namespace = "default"
+	}
+	if err := validateNamespace(out.Namespace); err != nil {
+		return out, err
+	}
+	for _, d := range []struct {
+		name     string
+		v        *time.Duration
+		def      time.Duration
+		negative bool
+	}{
+		{"Options.Timeout", &out.Timeout, 2 * time.Second, false},
+		{"Options.DenyFor", &out.DenyFor, time.Second, true},
+		{"Options.ConfigTTL", &out.ConfigTTL, time.Minute, true},
+	} {
+		switch {
+		case *d.v == 0:
+			*d.v = d.def
+		case *d.v < 0 && d.negative:
+			*d.v = 0
+		case *d.v < time.Millisecond:
+			return out, invalid(d.name, *d.v, "zero for the default, or at least 1ms")
+		}
+	}
+	if out.MaxBuckets == 0 {
+		out.MaxBuckets = 10_000
+	}
+	if out.MaxBuckets < 1 {
+		return out, invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
+	}
+	if out.MaxShards == 0 {
+		out.MaxShards = 32
+	}
+	if n := out.MaxShards; n < 1 || n > 1024 || n&(n-1) != 0 {
+		return out, invalid("Options.MaxShards", n, "a power of two from 1 to 1024, or zero for the default")
+	}
+	switch out.OnUnavailable {
+	case PolicyDefault:
+		out.OnUnavailable = Block
+	case Block, Allow:
+	default:
+		return out, invalid("Options.OnUnavailable", int(out.OnUnavailable), "PolicyDefault, Block or Allow")
+	}
+	if out.Now == nil {
+		out.Now = time.Now
+	}
+	if out.Observer == nil {
+		out.Observer = &Observer{}
+	}
+	return out, nil
+}
+
+// Limiter takes tokens from buckets in one namespace of one table. Create it
+// with [Open]; it is safe for concurrent use by any number of goroutines and
+// holds nothing that must be closed. One Limiter per process and namespace is
+// enough, and shares what it learns.
+type Limiter struct {
+	store     store.Store
+	opts      Options
+	namespace string // the namespace's id, the prefix of every key
+	images    *images
+	configs   *configs
+	growing   inFlight
+}
+
+// newLimiter returns a limiter on an opened namespace; opts are complete.
+func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
+	return &Limiter{
+		growing: inFlight{names: map[name]bool{}},
+		store:   s, opts: opts, namespace: namespaceID,
+		images:  newImages(opts.MaxBuckets),
+		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), int(records)*opts.MaxBuckets),
+	}
+}
+
+func (l *Limiter) now() int64 { return l.opts.Now().UnixMilli() }
+
+// NamespaceID returns the id that prefixes the keys of this limiter's
+// namespace.
+func (l *Limiter) NamespaceID() string { return l.namespace }
+
+// ForgetConfig drops all cached configuration, so that the next call reads it
+// anew. Call it after changing configuration that must be in force at once in
+// this process.
+func (l *Limiter) ForgetConfig() { l.configs.forget() }
+
+// bounded returns ctx with the limiter's own bound.
+func (l *Limiter) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, l.opts.Timeout)
+}
+
+// inFlight keeps goroutines of one process from doing the same slow thing to a
+// bucket at the same time.
+type inFlight struct {
+	mu    sync.Mutex
+	names map[name]bool
+}
+
+func (f *inFlight) begin(n name) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.names[n] {
+		return false
+	}
+	f.names[n] = true
+	return true
+}
+
+func (f *inFlight) end(n name) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.names, n)
+}

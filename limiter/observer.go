@@ -1,0 +1,58 @@
+package limiter
+
+import "time"
+
+// Observer receives what happens, for metrics. Every function may be nil; they
+// are called synchronously, from any goroutine, and must be quick.
+type Observer struct {
+	// Acquired is called for every granted request.
+	Acquired func(AcquireInfo)
+	// Denied is called for every denial; Info.Calls is zero for one that cost
+	// nothing.
+	Denied func(AcquireInfo)
+	// Lost is called when a write was refused because somebody else changed
+	// the bucket first; the limiter decides again.
+	Lost func(entity, resource string)
+	// Failed is called when there was no decision or no answer, with the error
+	// that the policy then turns into an outcome.
+	Failed func(entity, resource string, err error)
+	// Split is called after this process doubled a bucket's shards.
+	Split func(entity, resource string, shards int)
+}
+
+// AcquireInfo describes one Acquire.
+type AcquireInfo struct {
+	Entity, Resource string
+	Calls            int           // writes sent
+	Elapsed          time.Duration // by the limiter's clock
+}
+
+func (o *Observer) acquired(i AcquireInfo) {
+	if o.Acquired != nil {
+		o.Acquired(i)
+	}
+}
+
+func (o *Observer) denied(i AcquireInfo) {
+	if o.Denied != nil {
+		o.Denied(i)
+	}
+}
+
+func (o *Observer) lost(n name) {
+	if o.Lost != nil {
+		o.Lost(n.entity, n.resource)
+	}
+}
+
+func (o *Observer) failed(n name, err error) {
+	if o.Failed != nil {
+		o.Failed(n.entity, n.resource, err)
+	}
+}
+
+func (o *Observer) split(n name, shards int) {
+	if o.Split != nil {
+		o.Split(n.entity, n.resource, shards)
+	}
+}

@@ -1,0 +1,119 @@
+package limiter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Costs says how many tokens a request takes from each limit, by limit name.
+type Costs map[string]int64
+
+// Policy decides what a caller gets when there is no decision because the
+// store could not be reached or did not answer.
+type Policy int
+
+const (
+	// PolicyDefault defers to the next level: call, then stored system
+	// configuration, then Options, then Block.
+	PolicyDefault Policy = iota
+	// Block returns the error (fail closed).
+	Block
+	// Allow returns a lease that has taken nothing (fail open); see
+	// Lease.Charged.
+	Allow
+)
+
+// String returns the policy as it is stored.
+func (p Policy) String() string {
+	switch p {
+	case PolicyDefault:
+		return "default"
+	case Block:
+		return "block"
+	case Allow:
+		return "allow"
+	}
+	return fmt.Sprintf("Policy(%d)", int(p))
+}
+
+// Request is one attempt to take tokens.
+type Request struct {
+	// Entity is who is limited: an API key, a tenant.
+	Entity string
+	// Resource is what is used: a model, an endpoint.
+	Resource string
+	// Costs names what is taken, 0 to MaxTokens each. Every name must be one
+	// of the limits in force. A limit in force that is not named costs zero,
+	// but still denies while it is in debt.
+	Costs Costs
+	// Limits, when not nil, are in force for this call instead of the stored
+	// configuration, and are brought to the stored bucket.
+	Limits []Limit
+	// OnUnavailable overrides the stored policy.
+	OnUnavailable Policy
+}
+
+// validate checks everything that can be checked without configuration. It
+// returns the call's own limits, nil if it has none.
+func (r Request) validate() ([]bucket.Limit, error) {
+	if err := validateEntity("Entity", r.Entity); err != nil {
+		return nil, err
+	}
+	if err := validateResource("Resource", r.Resource); err != nil {
+		return nil, err
+	}
+	if len(r.Costs) == 0 {
+		return nil, invalid("Costs", "empty", "at least one limit name with its cost")
+	}
+	for name, n := range r.Costs {
+		if err := validateLimitName("Costs key", name); err != nil {
+			return nil, err
+		}
+		if n < 0 || n > MaxTokens {
+			return nil, invalid(fmt.Sprintf("Costs[%q]", name), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
+		}
+	}
+	switch r.OnUnavailable {
+	case PolicyDefault, Block, Allow:
+	default:
+		return nil, invalid("OnUnavailable", int(r.OnUnavailable), "PolicyDefault, Block or Allow")
+	}
+	if r.Limits == nil {
+		return nil, nil
+	}
+	if len(r.Limits) == 0 {
+		return nil, invalid("Limits", "empty", "nil for the stored configuration, or at least one limit")
+	}
+	return storedLimits("Limits", r.Limits)
+}
+
+// price turns costs into what the write needs: one entry per limit in force, in
+// order of name, zero where the request names no cost.
+func price(costs Costs, limits []bucket.Limit) ([]table.Cost, error) {
+	out := make([]table.Cost, len(limits))
+	for i, l := range limits {
+		out[i] = table.Cost{Limit: l.Name, Milli: costs[l.Name] * bucket.Milli}
+		if out[i].Milli > l.Capacity {
+			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most the capacity of %d tokens",
+				ErrTooLarge, l.Name, costs[l.Name], l.Capacity/bucket.Milli)
+		}
+	}
+	for name, n := range costs {
+		if !slices.ContainsFunc(limits, func(l bucket.Limit) bool { return l.Name == name }) {
+			return nil, invalid(fmt.Sprintf("Costs[%q]", name), n, "only limits in force: "+limitNames(limits))
+		}
+	}
+	return out, nil
+}
+
+func limitNames(limits []bucket.Limit) string {
+	names := make([]string, len(limits))
+	for i, l := range limits {
+		names[i] = l.Name
+	}
+	return strings.Join(names, ", ")
+}
