@@ -11,6 +11,7 @@
 //	fault       an HTTP proxy before the engine that throttles, refuses, applies-then-fails, delays and counts
 //	s3          an S3 stand-in in this process
 //	ttl         deletes expired items the way DynamoDB's time-to-live service does
+//	stack       all of them together, from the committed template: what demo and end-to-end tests start
 //
 // Run `make stand-ins` (npm ci in this folder) once; Go installs the rest.
 // compose.yaml is for people who prefer containers and is used by no test.

@@ -1,0 +1,222 @@
+// Package stack puts the kit together: the table of the committed template on
+// an engine, both functions as built binaries behind the Runtime API, their
+// event source mappings, the archive bucket and the sweeper.
+package stack
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/s3"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+	"github.com/zeroae/zae-limiter-go/test/localstack/ttl"
+)
+
+// The functions of the template.
+const (
+	Aggregator = "aggregator"
+	Archiver   = "archiver"
+)
+
+// Options choose what to start. The zero value starts everything with the
+// deployed settings on dynoxide.
+type Options struct {
+	Engine   *engine.Engine // used and not stopped; nil starts dynoxide
+	Template string         // path; "" is the committed template
+	Binaries string         // folder with <function>/bootstrap; "" is dist/local of the checkout
+	Shards   int            // virtual shards of the stream; 0 is 1
+	Seed     uint64         // of the fault proxy
+
+	// Configure may change a function's host and mapping before they start.
+	Configure func(function string, host *runtimeapi.Config, mapping *esm.Config)
+}
+
+// Stack is what runs. Use Engine for direct access and Proxied for clients
+// that should meet the proxy's faults; the functions always go through it.
+type Stack struct {
+	Engine    *engine.Engine
+	Proxied   *engine.Engine
+	Proxy     *fault.Proxy
+	Table     string
+	Stream    string
+	S3        *s3.Server
+	Sweeper   *ttl.Sweeper
+	Functions map[string]*Function
+
+	stopEngine bool
+}
+
+// Function is one function with its event source mapping.
+type Function struct {
+	Host    *runtimeapi.Host
+	Mapping *esm.Mapping
+	GivenUp *esm.Collect // the on-failure destination, unless Configure set another
+}
+
+// Start starts everything. On an error nothing keeps running.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	s := &Stack{Engine: o.Engine, Functions: map[string]*Function{}}
+	if err := s.start(ctx, o); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Stack) start(ctx context.Context, o Options) (err error) {
+	if o.Template == "" {
+		o.Template = tablespec.GoldenPath()
+	}
+	if o.Binaries == "" {
+		o.Binaries = filepath.Join(engine.Root(), "..", "..", "dist", "local")
+	}
+	template, err := tablespec.Load(o.Template)
+	if err != nil {
+		return err
+	}
+	if s.Engine == nil {
+		if s.Engine, err = engine.Start(ctx, engine.Dynoxide); err != nil {
+			return err
+		}
+		s.stopEngine = true
+	}
+	if s.Proxy, s.Proxied, err = fault.Engine(s.Engine, o.Seed); err != nil {
+		return err
+	}
+	if s.S3, err = s3.Start(engine.UniqueName("archive")); err != nil {
+		return err
+	}
+	if err := s.createTable(ctx, template); err != nil {
+		return err
+	}
+	for _, name := range []string{Aggregator, Archiver} {
+		if err := s.startFunction(template, name, o); err != nil {
+			return fmt.Errorf("function %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Stack) createTable(ctx context.Context, template *tablespec.Template) error {
+	table, err := template.Table()
+	if err != nil {
+		return err
+	}
+	s.Table = engine.UniqueName("limiter")
+	db := s.Engine.DynamoDB()
+	if err := table.Create(ctx, db, s.Table); err != nil {
+		return err
+	}
+	var keys []string
+	for _, k := range table.KeySchema {
+		keys = append(keys, *k.AttributeName)
+	}
+	s.Sweeper = ttl.New(db, s.Table, table.TTLAttribute, keys...)
+	s.Stream, err = tablespec.StreamARN(ctx, db, s.Table)
+	return err
+}
+
+func (s *Stack) startFunction(template *tablespec.Template, name string, o Options) error {
+	function, err := template.Function(name)
+	if err != nil {
+		return err
+	}
+	mapping, err := template.Mapping(name)
+	if err != nil {
+		return err
+	}
+	env, err := s.environment(function, mapping)
+	if err != nil {
+		return err
+	}
+	f := &Function{GivenUp: new(esm.Collect)}
+	host := runtimeapi.Config{
+		Binary: filepath.Join(o.Binaries, name, "bootstrap"), Env: env, Name: name, MemoryMB: function.MemoryMB,
+		Timeout:      time.Duration(function.TimeoutSeconds) * time.Second,
+		Environments: max(o.Shards, 1) * mapping.ParallelizationFactor,
+	}
+	source := esm.Config{
+		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: esm.SettingsOf(mapping), Shards: o.Shards,
+		Expired: s.Sweeper.Deleted, Destination: f.GivenUp,
+	}
+	if o.Configure != nil {
+		o.Configure(name, &host, &source)
+	}
+	if f.Host, err = runtimeapi.Start(host); err != nil {
+		return err
+	}
+	s.Functions[name] = f
+	if source.Invoker == nil {
+		source.Invoker = f.Host
+	}
+	f.Mapping, err = esm.Start(source)
+	return err
+}
+
+// environment is what the template gives the function, with the local table
+// and bucket in place of the deployed ones, and the way to the stand-ins.
+func (s *Stack) environment(f tablespec.Function, m tablespec.Mapping) ([]string, error) {
+	variables, err := f.Environment(func(id, _ string) string {
+		if id == m.TableID {
+			return s.Table
+		}
+		return s.S3.Bucket
+	})
+	if err != nil {
+		return nil, err
+	}
+	env := append(s.Proxied.Env(), s.S3.Env()...)
+	for name, value := range variables {
+		env = append(env, name+"="+value)
+	}
+	return env, nil
+}
+
+// Idle waits until both mappings have processed everything in the stream, the
+// functions' own writes included.
+func (s *Stack) Idle(ctx context.Context) error {
+	for {
+		before := s.stats()
+		for name, f := range s.Functions {
+			if err := f.Mapping.Idle(ctx); err != nil {
+				return fmt.Errorf("function %q: %w", name, err)
+			}
+		}
+		if s.stats() == before {
+			return nil
+		}
+	}
+}
+
+func (s *Stack) stats() (all [2]esm.Stats) {
+	for i, name := range []string{Aggregator, Archiver} {
+		all[i] = s.Functions[name].Mapping.Stats()
+	}
+	return all
+}
+
+// Stop ends everything that Start started and may be called again. The table
+// of an engine that was given stays; RemoveTable of the engine removes it.
+func (s *Stack) Stop() {
+	for _, f := range s.Functions {
+		if f.Mapping != nil {
+			f.Mapping.Stop()
+		}
+		f.Host.Close()
+	}
+	if s.S3 != nil {
+		s.S3.Stop()
+	}
+	if s.Proxy != nil {
+		s.Proxy.Stop()
+	}
+	if s.stopEngine {
+		s.Engine.Stop()
+	}
+}

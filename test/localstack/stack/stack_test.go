@@ -1,0 +1,82 @@
+package stack
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+)
+
+// probes builds the host's test function in place of both functions.
+func probes(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, Aggregator, "bootstrap")
+	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", binary, "../runtimeapi/testdata/probe")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Mkdir(filepath.Join(dir, Archiver), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(binary, filepath.Join(dir, Archiver, "bootstrap")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestEverythingTogether: a crash at the answer redelivers the batch to a new
+// process, and all records are processed in the end.
+func TestEverythingTogether(t *testing.T) {
+	s, err := Start(t.Context(), Options{Binaries: probes(t), Shards: 2, Configure: func(name string, host *runtimeapi.Config, m *esm.Config) {
+		m.Settings.Window = 10 * time.Millisecond
+		if name == Aggregator {
+			host.Inject = func(n int, _ []byte) runtimeapi.Fault { return runtimeapi.Fault{KillAtResponse: n == 1} }
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	db := s.Proxied.DynamoDB()
+	for i := range 20 {
+		item := map[string]types.AttributeValue{
+			"PK": &types.AttributeValueMemberS{Value: "ns/BUCKET#" + strconv.Itoa(i) + "#r#0"}, "SK": &types.AttributeValueMemberS{Value: "#STATE"},
+		}
+		if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.Table, Item: item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Idle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f := s.Functions[Aggregator]
+	stats, host := f.Mapping.Stats(), f.Host.Stats()
+	t.Logf("mapping %+v, host %+v", stats, host)
+	if stats.Records != 20 || stats.Processed != 20 || stats.Dropped != 0 || stats.Failures != 1 || host.Crashes != 1 {
+		t.Errorf("mapping %+v, host %+v", stats, host)
+	}
+	if other := s.Functions[Archiver].Mapping.Stats(); other.Filtered != 20 || other.Invocations != 0 {
+		t.Errorf("archiver: %+v", other)
+	}
+	if calls := s.Proxy.Usage()["PutItem"].Calls; calls != 20 {
+		t.Errorf("%d calls through the proxy", calls)
+	}
+	s.Stop()
+}
+
+func TestMissingBinaryIsNamed(t *testing.T) {
+	_, err := Start(t.Context(), Options{Binaries: t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), Aggregator) || !strings.Contains(err.Error(), "make") {
+		t.Errorf("error %v", err)
+	}
+}
