@@ -56,6 +56,7 @@ type Delta struct {
 type Malformed struct {
 	Index    int    // position in the batch
 	Sequence string // empty if that could not be read either
+	Created  int64  // epoch milliseconds, 0 if that could not be read
 	Reason   string
 	Raw      []byte // the record's JSON; part of the payload, not a copy
 }

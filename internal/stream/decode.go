@@ -110,7 +110,7 @@ func (d *decoder) finish(raw []byte) {
 	}
 	if problem != "" {
 		d.out.Malformed = append(d.out.Malformed, Malformed{
-			Index: d.out.Records, Sequence: r.sequence, Reason: problem, Raw: raw,
+			Index: d.out.Records, Sequence: r.sequence, Created: r.created, Reason: problem, Raw: raw,
 		})
 		return
 	}

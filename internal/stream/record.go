@@ -209,6 +209,7 @@ func (d *decoder) created(r *record) {
 	ms, ok := millis(d.s.number())
 	if !ok {
 		r.wrong(`"ApproximateCreationDateTime" is no instant in seconds before the year 10000`)
+		return
 	}
 	r.created = ms
 }

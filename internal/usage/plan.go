@@ -1,0 +1,228 @@
+package usage
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Config is what an operator decides. All fields are required.
+type Config struct {
+	Windows         []Window
+	SnapshotTTLDays int
+	MaxShards       int
+}
+
+// Plan is what a batch asks for. Its parts do not depend on each other: each is
+// conditional, and each may be written twice, or half, or not at all, without
+// harm to the others.
+type Plan struct {
+	Totals    []Total    // usage to be added
+	Refills   []Refill   // buckets that would run dry
+	Splits    []Split    // shards to be opened or to catch up
+	Lifetimes []Lifetime // ttls that would end too early
+	TTL       int64      // lifetime of new snapshots, epoch seconds
+}
+
+// Decide returns the plan for a folded batch. If the batch arrives again, the
+// totals are refused by their watermarks and everything else by the image it
+// was planned from.
+func Decide(buckets []Bucket, now int64, conf Config) Plan {
+	p := Plan{
+		Totals: Totals(buckets, conf.Windows),
+		TTL:    now/1000 + int64(conf.SnapshotTTLDays)*dayMillis/1000,
+	}
+	for len(buckets) > 0 {
+		n := 1
+		for n < len(buckets) && buckets[n].sibling(buckets[0]) {
+			n++
+		}
+		shards := buckets[:n]
+		splits := splits(shards, conf.MaxShards)
+		p.Splits = append(p.Splits, splits...)
+		for _, b := range shards {
+			p.keepWarm(b, now, splits)
+		}
+		buckets = buckets[n:]
+	}
+	return p
+}
+
+// keepWarm plans the refill of a shard, or else what its lifetime needs. A
+// shard that is about to be split is left alone: the split is planned from the
+// same image.
+func (p *Plan) keepWarm(b Bucket, now int64, splits []Split) {
+	for _, s := range splits {
+		if s.changes(b.Shard) {
+			return
+		}
+	}
+	r := Refill{Bucket: b}
+	if _, due := r.Write(b.last().New, now); due {
+		p.Refills = append(p.Refills, r)
+		return
+	}
+	l := Lifetime{Bucket: b}
+	if _, due := l.Write(now); due {
+		p.Lifetimes = append(p.Lifetimes, l)
+	}
+}
+
+// Refill is the refill of one shard.
+type Refill struct{ Bucket }
+
+// Resume is the sequence number to resume from if the refill is not written.
+func (r Refill) Resume() string { return r.last().Sequence }
+
+// Image is the newest image that the batch holds.
+func (r Refill) Image() table.Bucket { return r.last().New }
+
+// Write returns the refill of the shard as it is in image; due is false if none
+// is called for. One is called for when the stored level of some limit does not
+// cover what this batch took from it once more, and that limit gains a token or
+// more by it: less is not worth a write. All limits are credited. An image with limits that cannot be refilled is left to
+// the clients, who know what the limits should be.
+func (r Refill) Write(image table.Bucket, now int64) (w table.Update, due bool) {
+	if len(image.Partial) > 0 {
+		return table.Update{}, false
+	}
+	spent := r.spent(image.State)
+	plan := table.Refill{Image: image, Now: now}.Plan()
+	for i, sl := range image.State.Slots {
+		if spent[i] > 0 && sl.Tokens < spent[i] {
+			if j := plan.After.Index(sl.Name); j >= 0 && plan.After.Slots[j].Tokens-sl.Tokens >= bucket.Milli {
+				return plan.Update, true
+			}
+		}
+	}
+	return table.Update{}, false
+}
+
+// Lifetime mends the ttl of one shard: a split bucket must not expire at all,
+// an unsplit one not before it is full.
+type Lifetime struct{ Bucket }
+
+// Resume is the sequence number to resume from if it is not written.
+func (l Lifetime) Resume() string { return l.last().Sequence }
+
+// Write returns the update; due is false if the ttl is as it should be.
+func (l Lifetime) Write(now int64) (w table.Update, due bool) {
+	image := l.last().New
+	if image.TTL != 0 && image.State.Shards > 1 {
+		return table.KeepForever(l.key()), true
+	}
+	if len(image.Partial) > 0 {
+		return table.Update{}, false
+	}
+	return table.Prolong(image, now)
+}
+
+// Split is a step in the life of a bucket's shards: shard 0 doubles, or others
+// catch up with it.
+type Split struct {
+	Zero   table.Bucket   // image of shard 0; for a single shard, its own
+	Others []table.Bucket // images of other shards, if known
+	Double bool           // shard 0 is to be doubled; otherwise the others catch up
+	Count  int            // the count to reach
+	First  string         // sequence number to resume from if it is not written
+}
+
+// Resume is the sequence number to resume from if the split is not finished.
+func (s Split) Resume() string { return s.First }
+
+// Steps returns the plan of the steps.
+func (s Split) Steps() *shard.Plan {
+	switch {
+	case s.Double:
+		return shard.Double(s.Zero)
+	case s.Zero.State.Shard != 0:
+		return shard.Follow(s.Zero, s.Count)
+	}
+	return shard.Propagate(s.Zero, s.Others...)
+}
+
+// changes tells whether the split is likely to write the shard.
+func (s Split) changes(k int) bool {
+	if s.Double || s.Zero.State.Shard != 0 {
+		return k == s.Zero.State.Shard
+	}
+	for _, o := range s.Others {
+		if o.State.Shard == k {
+			return o.State.Shards < s.Count
+		}
+	}
+	return false
+}
+
+// splits returns what the shards of one bucket, sorted, ask for.
+//
+//   - Shard 0 has grown: the others catch up. Growth is in the stream once, so
+//     it counts whether or not anything was consumed.
+//   - A shard is seen behind the count of shard 0: it catches up. That mends
+//     what an earlier invocation left unfinished.
+//   - Shard 0 is hot: it doubles.
+func splits(shards []Bucket, maxShards int) []Split {
+	zero := shards[0]
+	if zero.Shard != 0 || len(zero.last().New.Partial) > 0 {
+		return nil
+	}
+	image := zero.last().New
+	count := image.State.Shards
+	var out []Split
+	if at := grown(zero); at != "" {
+		s := Split{Zero: image, Count: count, First: at}
+		for _, b := range shards[1:] {
+			s.Others = append(s.Others, b.last().New)
+		}
+		out = append(out, s)
+	} else {
+		for _, b := range shards[1:] {
+			if o := b.last().New; o.State.Shards < count && b.Shard < count && len(o.Partial) == 0 {
+				out = append(out, Split{Zero: o, Count: count, First: b.last().Sequence})
+			}
+		}
+	}
+	if hot(zero) && image.State.CanSplit(maxShards) {
+		out = append(out, Split{Zero: image, Double: true, Count: 2 * count, First: zero.last().Sequence})
+	}
+	return out
+}
+
+// grown returns the sequence number of the first change that raised the shard
+// count, empty if none did. A shard 0 that appears with more than one shard has
+// siblings somewhere.
+func grown(zero Bucket) string {
+	for _, c := range zero.Changes {
+		if c.New.State.Shards > max(1, c.OldShards) {
+			return c.Sequence
+		}
+	}
+	return ""
+}
+
+// hot tells whether the partition's write meter was exhausted, at the newest
+// count: at the instant of some change the meter, refilled to that instant,
+// could not pay one more write. Instants are known to the second and rounded
+// down, so the refill is not overestimated.
+func hot(zero Bucket) bool {
+	newest := zero.last().New.State.Shards
+	for _, c := range zero.Changes {
+		if c.New.State.Shards == newest && exhausted(c) {
+			return true
+		}
+	}
+	return false
+}
+
+func exhausted(c *stream.Change) bool {
+	s := c.New.State
+	i := s.Index(bucket.WCU)
+	if i < 0 || s.NoClock {
+		return false
+	}
+	wcu := s.Slots[i]
+	second := c.Created - mod(c.Created, 1000)
+	gain := bucket.Refill(wcu.Tokens, wcu.Rest, s.Rate(i), max(0, second-s.RF))
+	return bucket.AddSat(wcu.Tokens, gain.Credit) < bucket.WCUPerWrite
+}

@@ -1,0 +1,202 @@
+package usage
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+var conf = Config{Windows: []Window{Hourly, Daily}, SnapshotTTLDays: 90, MaxShards: 32}
+
+func limits() []bucket.Limit {
+	return []bucket.Limit{
+		{Name: "rpm", Capacity: 600_000, Amount: 600_000, Period: 60_000},
+		{Name: "tpm", Capacity: 40_000_000, Amount: 40_000_000, Period: 60_000},
+	}
+}
+
+// spends is a change that takes rpm tokens from a full bucket at t0.
+func spends(shard, shards int, rpm int64) stream.Change {
+	c := change(shard, "5", t0, rpm)
+	c.OldShards = shards
+	c.New.State = bucket.New(limits(), shard, shards, t0)
+	c.New.State.Slots[0].Tokens -= rpm * 1000
+	c.New.State.Slots[0].Used += rpm * 1000
+	c.New.State.Slots[2].Tokens -= 1000
+	return c
+}
+
+func decide(now int64, changes ...stream.Change) Plan { return Decide(Fold(changes), now, conf) }
+
+func TestRefillWhenTheBatchWouldNotFitAgain(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rpm  int64
+		now  int64
+		want int
+	}{
+		{"fits once more", 300, t0 + 1000, 0},
+		{"does not fit once more", 301, t0 + 1000, 1},
+		{"nothing to credit yet", 301, t0, 0},
+		{"less than a token to credit", 301, t0 + 99, 0},
+		{"one token to credit", 301, t0 + 100, 1},
+		{"gives back", -5, t0 + 1000, 0},
+	} {
+		if p := decide(c.now, spends(0, 1, c.rpm)); len(p.Refills) != c.want {
+			t.Errorf("%s: %d refills, want %d", c.name, len(p.Refills), c.want)
+		}
+	}
+}
+
+// W17: the write that moves the clock credits every limit, wcu included.
+func TestRefillCreditsAllLimits(t *testing.T) {
+	c := spends(0, 1, 400)
+	c.New.State.Slots[1].Tokens = 0
+	now := t0 + 500
+	r := decide(now, c).Refills[0]
+	u, due := r.Write(r.Image(), now)
+	if !due {
+		t.Fatal("not due")
+	}
+	it, held, err := u.Apply(c.New.Item())
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	got, err := table.DecodeBucket(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := c.New.State.At(now)
+	if got.State.String() != want.String() || got.State.Slots[1].Tokens == 0 || got.State.Slots[2].Tokens != 1_000_000 {
+		t.Errorf("got  %s\nwant %s", got.State, want)
+	}
+}
+
+// W1: the meter of writes is refilled too when a batch would exhaust it.
+func TestRefillLooksAtTheWriteMeter(t *testing.T) {
+	c := spends(0, 1, 1)
+	c.New.State.Slots[2].Tokens = 500
+	if p := decide(t0+1000, c); len(p.Refills) != 1 || len(p.Splits) != 1 {
+		// at t0 itself the meter is exhausted, so the bucket is hot
+		if len(p.Splits) != 1 {
+			t.Errorf("plan %+v", p)
+		}
+	}
+	c.Created = t0 + 2000 // one write per second is not hot
+	if p := decide(t0+2500, c); len(p.Refills) != 1 || len(p.Splits) != 0 {
+		t.Errorf("%d refills, %d splits", len(p.Refills), len(p.Splits))
+	}
+}
+
+func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
+	c := spends(0, 1, 500)
+	c.New.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
+	p := decide(t0+1000, c)
+	if len(p.Refills)+len(p.Splits)+len(p.Lifetimes) != 0 || len(p.Totals) != 2 {
+		t.Errorf("plan %+v", p)
+	}
+}
+
+func TestRefillIsDecidedAgainFromTheImageThatComesBack(t *testing.T) {
+	r := decide(t0+1000, spends(0, 1, 400)).Refills[0]
+	other := r.Image()
+	other.State = other.State.At(t0 + 60_000)
+	if _, due := r.Write(other, t0+60_000); due {
+		t.Error("refilled by somebody else, but still due")
+	}
+}
+
+func TestHotShardZeroDoubles(t *testing.T) {
+	c := spends(0, 1, 1)
+	c.New.State.Slots[2].Tokens = 999
+	c.Created = t0 + 900 // known to the second: nothing is credited
+	p := decide(t0+5000, c)
+	if len(p.Splits) != 1 || !p.Splits[0].Double || len(p.Refills) != 0 {
+		t.Fatalf("plan %+v", p)
+	}
+	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Kind != shard.Split || step.Shard != 0 {
+		t.Errorf("step %v %v", step, ok)
+	}
+	c.New.State.Shard = 1
+	if p := decide(t0+5000, c); len(p.Splits) != 0 {
+		t.Errorf("shard 1 alone doubles: %+v", p.Splits)
+	}
+	c.New.State.Shard, c.New.State.Shards, c.OldShards = 0, 32, 32
+	if p := decide(t0+5000, c); len(p.Splits) != 0 {
+		t.Errorf("doubles beyond the maximum: %+v", p.Splits)
+	}
+	c.New.State.Shards, c.OldShards = 1, 1
+	c.New.State.Slots[0].Capacity = 1999
+	if p := decide(t0+5000, c); len(p.Splits) != 0 {
+		t.Errorf("share below a token: %+v", p.Splits)
+	}
+}
+
+// W22: the growth of the count is in the stream once; it must be followed even
+// if the record, or the whole batch, consumed nothing.
+func TestGrowthIsPropagatedWithoutConsumption(t *testing.T) {
+	c := spends(0, 4, 0)
+	c.Deltas, c.OldShards = nil, 2
+	other := spends(1, 2, 3)
+	p := decide(t0, c)
+	if len(p.Splits) != 1 || p.Splits[0].Double || p.Splits[0].Count != 4 || p.Splits[0].Resume() != "5" || len(p.Totals) != 0 {
+		t.Fatalf("plan %+v", p)
+	}
+	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Kind != shard.Probe {
+		t.Errorf("step %v %v", step, ok)
+	}
+	p = decide(t0, c, other)
+	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Kind != shard.Split {
+		t.Errorf("with the image of shard 1: step %v %v", step, ok)
+	}
+}
+
+// W46: the newest count of the batch is the one that matters.
+func TestTheNewestCountIsUsed(t *testing.T) {
+	first, last := spends(0, 2, 1), spends(0, 8, 1)
+	first.OldShards, first.Sequence = 1, "1"
+	last.OldShards, last.Sequence = 4, "2"
+	p := decide(t0, last, first)
+	if len(p.Splits) != 1 || p.Splits[0].Count != 8 || p.Splits[0].Resume() != "1" {
+		t.Errorf("splits %+v", p.Splits)
+	}
+}
+
+func TestShardThatWasLeftBehindCatchesUp(t *testing.T) {
+	p := decide(t0, spends(0, 4, 1), spends(1, 2, 1), spends(3, 4, 1))
+	if len(p.Splits) != 1 || p.Splits[0].Zero.State.Shard != 1 || p.Splits[0].Count != 4 {
+		t.Fatalf("splits %+v", p.Splits)
+	}
+	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Kind != shard.Split {
+		t.Errorf("step %v %v", step, ok)
+	}
+}
+
+func TestLifetimes(t *testing.T) {
+	split := spends(0, 2, 1)
+	split.New.TTL = t0/1000 + 9
+	short := spends(0, 1, 200)
+	short.New.TTL = t0/1000 + 10 // full only in 20 s
+	fine := spends(0, 1, 200)
+	fine.New.TTL = t0/1000 + 100
+	never := spends(0, 1, 200)
+	for _, c := range []struct {
+		name   string
+		change stream.Change
+		want   int
+	}{{"split bucket with ttl", split, 1}, {"ends too early", short, 1}, {"long enough", fine, 0}, {"none", never, 0}} {
+		p := decide(t0, c.change)
+		if len(p.Lifetimes) != c.want {
+			t.Errorf("%s: %d lifetimes, want %d", c.name, len(p.Lifetimes), c.want)
+		}
+	}
+	l := decide(t0, split).Lifetimes[0]
+	u, _ := l.Write(t0)
+	it, held, err := u.Apply(split.New.Item())
+	if _, ttl := it[table.AttrTTL]; !held || err != nil || ttl {
+		t.Errorf("ttl %v, held %v, %v", it[table.AttrTTL], held, err)
+	}
+}

@@ -1,0 +1,70 @@
+package usage
+
+import (
+	"fmt"
+	"time"
+)
+
+// Window is a kind of span that usage is counted in. Windows are cut in UTC.
+type Window string
+
+// The kinds of windows, by the names that snapshots carry.
+const (
+	Hourly  Window = "hourly"
+	Daily   Window = "daily"
+	Monthly Window = "monthly"
+)
+
+// ParseWindow returns the kind of window with that name.
+func ParseWindow(name string) (Window, error) {
+	switch w := Window(name); w {
+	case Hourly, Daily, Monthly:
+		return w, nil
+	}
+	return "", fmt.Errorf("window %q: want hourly, daily or monthly", name)
+}
+
+const (
+	hourMillis = 3_600_000
+	dayMillis  = 24 * hourMillis
+)
+
+// Start returns the start of the window that an instant lies in; both are epoch
+// milliseconds. An instant on a boundary belongs to the window it starts.
+func (w Window) Start(ms int64) int64 {
+	switch w {
+	case Hourly:
+		return ms - mod(ms, hourMillis)
+	case Daily:
+		return ms - mod(ms, dayMillis)
+	case Monthly:
+		t := time.UnixMilli(ms).UTC()
+		return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	}
+	panic("usage: bug: unknown window " + string(w))
+}
+
+// Part returns the start of a window in the form that stands in keys. The forms
+// differ by kind, so that the hour and the day that start together are two
+// snapshots: 2024-01-01T00:00:00Z, 2024-01-01, 2024-01.
+func (w Window) Part(start int64) string {
+	t := time.UnixMilli(start).UTC()
+	switch w {
+	case Hourly:
+		return t.Format("2006-01-02T15:04:05Z")
+	case Daily:
+		return t.Format("2006-01-02")
+	case Monthly:
+		return t.Format("2006-01")
+	}
+	panic("usage: bug: unknown window " + string(w))
+}
+
+// mod is the remainder that is never negative.
+func mod(a, b int64) int64 {
+	if m := a % b; m >= 0 {
+		return m
+	} else {
+		return m + b
+	}
+}

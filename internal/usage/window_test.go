@@ -1,0 +1,61 @@
+package usage
+
+import (
+	"testing"
+	"time"
+)
+
+func at(s string) int64 {
+	t, err := time.Parse("2006-01-02T15:04:05.000Z", s)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixMilli()
+}
+
+func TestWindowStartAndPart(t *testing.T) {
+	for _, c := range []struct {
+		w           Window
+		ms          int64
+		start, part string
+	}{
+		{Hourly, 1_700_000_000_123, "2023-11-14T22:00:00.000Z", "2023-11-14T22:00:00Z"},
+		{Daily, 1_700_000_000_123, "2023-11-14T00:00:00.000Z", "2023-11-14"},
+		{Monthly, 1_700_000_000_123, "2023-11-01T00:00:00.000Z", "2023-11"},
+		{Hourly, at("2024-01-01T00:00:00.000Z"), "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:00Z"},
+		{Hourly, at("2023-12-31T23:59:59.999Z"), "2023-12-31T23:00:00.000Z", "2023-12-31T23:00:00Z"},
+		{Daily, at("2024-02-29T23:59:59.999Z"), "2024-02-29T00:00:00.000Z", "2024-02-29"},
+		{Monthly, at("2024-02-29T23:59:59.999Z"), "2024-02-01T00:00:00.000Z", "2024-02"},
+		{Monthly, at("2024-03-01T00:00:00.000Z"), "2024-03-01T00:00:00.000Z", "2024-03"},
+	} {
+		if got := c.w.Start(c.ms); got != at(c.start) || c.w.Part(got) != c.part {
+			t.Errorf("%s of %d: %d %s, want %s %s", c.w, c.ms, got, c.w.Part(got), c.start, c.part)
+		}
+	}
+}
+
+// W9: windows of different kinds that start together are different snapshots.
+func TestWindowsThatStartTogetherHaveKeysOfTheirOwn(t *testing.T) {
+	newYear := at("2024-01-01T00:00:00.000Z")
+	seen := map[string]Window{}
+	for _, w := range []Window{Hourly, Daily, Monthly} {
+		part := w.Part(w.Start(newYear))
+		if other, ok := seen[part]; ok {
+			t.Errorf("%s and %s share %s", w, other, part)
+		}
+		seen[part] = w
+	}
+}
+
+func TestParseWindow(t *testing.T) {
+	for _, name := range []string{"hourly", "daily", "monthly"} {
+		if w, err := ParseWindow(name); err != nil || string(w) != name {
+			t.Errorf("%s: %v, %v", name, w, err)
+		}
+	}
+	for _, name := range []string{"", "Hourly", "weekly", " daily"} {
+		if w, err := ParseWindow(name); err == nil {
+			t.Errorf("%q accepted as %v", name, w)
+		}
+	}
+}
