@@ -74,6 +74,10 @@ func (d *Dynamo) Transact(ctx context.Context, token string, writes []table.Writ
 	if err := ctx.Err(); err != nil {
 		return unsent("TransactWriteItems", err)
 	}
+	if token == "" || len(token) > table.MaxTokenLength {
+		// Without a token of ours a transaction could not be sent again.
+		return unsent("TransactWriteItems", fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", token, len(token), table.MaxTokenLength))
+	}
 	_, err := d.api.TransactWriteItems(ctx, table.TransactInput(d.table, token, writes), once)
 	return classify("TransactWriteItems", err)
 }
@@ -83,6 +87,9 @@ const readAttempts = 8
 // Read implements [Store]. What DynamoDB leaves unprocessed is asked for again,
 // with growing pauses, eight times at most.
 func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...table.Key) ([]table.Item, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
 	unique := make([]table.Item, 0, len(keys))
 	index := make(map[table.Key][]int, len(keys))
 	for i, k := range keys {

@@ -1,0 +1,83 @@
+package dbtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+func testReads(t *testing.T, db store.Store) {
+	keys := make([]table.Key, table.MaxReadKeys)
+	want := make([]table.Item, len(keys))
+	for i := range keys {
+		keys[i] = newKey()
+		if i%3 != 0 {
+			want[i] = item(keys[i], one("n", table.N(int64(i)))...)
+			mustWrite(t, db, table.Put{Item: want[i]})
+		}
+	}
+	check := func(t *testing.T, consistent bool, keys []table.Key, want []table.Item) {
+		t.Helper()
+		got, err := db.Read(t.Context(), consistent, keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%d items for %d keys", len(got), len(want))
+		}
+		for i := range want {
+			if (got[i] == nil) != (want[i] == nil) {
+				t.Errorf("item %d is %v, want %v", i, got[i], want[i])
+			}
+			wantItem(t, "item", got[i], want[i])
+		}
+	}
+	t.Run("a hundred, some absent, in order", func(t *testing.T) { check(t, true, keys, want) })
+	t.Run("eventually consistent", func(t *testing.T) { check(t, false, keys, want) })
+	t.Run("one", func(t *testing.T) { check(t, true, keys[1:2], want[1:2]) })
+	t.Run("none", func(t *testing.T) { check(t, true, nil, nil) })
+	t.Run("a key twice", func(t *testing.T) {
+		check(t, true, []table.Key{keys[1], keys[2], keys[1]}, []table.Item{want[1], want[2], want[1]})
+	})
+	t.Run("too many", func(t *testing.T) {
+		_, err := db.Read(t.Context(), true, append(keys, newKey())...)
+		wantKind(t, err, store.Unavailable)
+	})
+	t.Run("an empty key", func(t *testing.T) {
+		_, err := db.Read(t.Context(), true, keys[1], table.Key{PK: "x"})
+		wantKind(t, err, store.Unavailable)
+	})
+	t.Run("more than fits one answer", func(t *testing.T) { testLargeRead(t, db, check) })
+}
+
+// testLargeRead reads 20 MB, more than the 16 MB that one answer holds.
+func testLargeRead(t *testing.T, db store.Store, check func(*testing.T, bool, []table.Key, []table.Item)) {
+	keys := make([]table.Key, 50)
+	want := make([]table.Item, len(keys))
+	long := table.S(strings.Repeat("x", 399<<10))
+	for i := range keys {
+		keys[i] = newKey()
+		want[i] = item(keys[i], one("x", long)...)
+		mustWrite(t, db, table.Put{Item: want[i]})
+	}
+	check(t, true, keys, want)
+}
+
+// testContexts: a call whose context is done before it starts writes nothing
+// and says so.
+func testContexts(t *testing.T, db store.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	k := newKey()
+	for _, w := range []table.Write{add(k, 1, nil), table.Put{Item: k.Item()}, table.Delete{Key: k}} {
+		_, err := db.Write(ctx, w)
+		wantKind(t, err, store.Unavailable)
+	}
+	wantKind(t, db.Transact(ctx, newToken(), []table.Write{add(k, 1, nil)}), store.Unavailable)
+	_, err := db.Read(ctx, true, k)
+	wantKind(t, err, store.Unavailable)
+	wantItem(t, "item", read(t, db, k), nil)
+}

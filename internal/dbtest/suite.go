@@ -1,0 +1,120 @@
+package dbtest
+
+import (
+	"crypto/rand"
+	"errors"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Deviations are the invalid requests that an implementation is known to take
+// or to answer differently, by the name of the test, each with the reason why
+// that is accepted. One that no longer deviates fails the suite, so that the list
+// stays true. Nothing else may deviate.
+type Deviations map[string]string
+
+// Run runs the suite. open returns a store on a table with the project's keys
+// and indexes; it is called once per group of tests and may return the same
+// table every time, because all keys are drawn at random. known may be nil.
+func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Store) {
+	for _, group := range []struct {
+		name string
+		run  func(*testing.T, store.Store)
+	}{
+		{"Writes", testWrites},
+		{"Conditions", testConditions},
+		{"Invalid", known.testInvalid},
+		{"Transactions", testTransactions},
+		{"InvalidTransactions", known.testInvalidTransactions},
+		{"Reads", testReads},
+		{"Shapes", testShapes},
+		{"Records", testRecords},
+		{"Contexts", testContexts},
+	} {
+		t.Run(group.name, func(t *testing.T) { group.run(t, open(t)) })
+	}
+}
+
+// newKey returns a key nobody has used.
+func newKey() table.Key { return table.Key{PK: "dbtest/" + rand.Text(), SK: "#STATE"} }
+
+// newToken returns a fresh transaction token.
+func newToken() string { return rand.Text() }
+
+// item is the item at k with these attributes.
+func item(k table.Key, attrs ...table.Attr) table.Item {
+	it := k.Item()
+	for _, a := range attrs {
+		it[a.Name] = a.Value
+	}
+	return it
+}
+
+// read returns the item at k.
+func read(t *testing.T, s store.Store, k table.Key) table.Item {
+	t.Helper()
+	items, err := s.Read(t.Context(), true, k)
+	if err != nil {
+		t.Fatalf("read %q: %v", k, err)
+	}
+	return items[0]
+}
+
+// mustWrite performs a write that has to succeed.
+func mustWrite(t *testing.T, s store.Store, w table.Write) table.Item {
+	t.Helper()
+	it, err := s.Write(t.Context(), w)
+	if err != nil {
+		t.Fatalf("write %+v: %v", w, err)
+	}
+	return it
+}
+
+// wantItem compares items.
+func wantItem(t *testing.T, what string, got, want table.Item) {
+	t.Helper()
+	if !table.EqualItems(got, want) {
+		t.Errorf("%s is\n%s, want\n%s", what, table.JSON(got), table.JSON(want))
+	}
+}
+
+// wantRefused demands that err is a refused condition with this image.
+func wantRefused(t *testing.T, err error, old table.Item) {
+	t.Helper()
+	r, ok := errors.AsType[*store.Refused](err)
+	if !ok {
+		t.Errorf("error is %v, want a refused condition", err)
+		return
+	}
+	wantItem(t, "image of the refusal", r.Old, old)
+}
+
+// wantInvalid demands that a request was found invalid, or that it is known not
+// to be.
+func (d Deviations) wantInvalid(t *testing.T, name string, err error) (known bool) {
+	t.Helper()
+	reason, known := d[name]
+	switch {
+	case !known:
+		wantKind(t, err, store.Unavailable)
+	case store.KindOf(err) == store.Unavailable:
+		t.Errorf("%q deviates no more (%v): take it off the list (%s)", name, err, reason)
+	default:
+		t.Logf("known deviation: %v (%s)", err, reason)
+	}
+	return known
+}
+
+// wantKind demands a failure of this kind.
+func wantKind(t *testing.T, err error, kind store.Kind) {
+	t.Helper()
+	if got := store.KindOf(err); got != kind {
+		t.Errorf("error is %v, want a failure of kind %v", err, kind)
+	}
+}
+
+func num(s string) table.Value { return &types.AttributeValueMemberN{Value: s} }

@@ -1,0 +1,33 @@
+// Package conformance runs the conformance suite of the store on the stand-ins.
+package conformance
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/dbtest"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// known are the differences between the engines and the twin. None is in an
+// answer to a request that the product sends.
+var known = map[engine.Kind]dbtest.Deviations{
+	engine.Dynoxide: {
+		"order of booleans":                      "dynoxide 1.2.1 lets any type be ordered and finds that the condition does not hold",
+		"order of null":                          "as above",
+		"order of sets":                          "as above",
+		"transaction: bounds in the wrong order": "dynoxide 1.2.1 looks at the bounds only if the attribute is there",
+	},
+}
+
+// TestStore runs the suite on a table made from the committed template.
+func TestStore(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			e := engine.ForTest(t, kind)
+			name := tablespec.ForTest(t, e)
+			dbtest.Run(t, known[kind], func(*testing.T) store.Store { return store.NewDynamo(e.DynamoDB(), name) })
+		})
+	}
+}
