@@ -28,28 +28,42 @@ type Gain struct {
 //	credit = floor((elapsed*Amount + rest) / Period)
 //	rest'  =       (elapsed*Amount + rest) mod Period
 //
-// A level never rises above Capacity by a refill, and one that already is above
-// it (tokens were given back) is left alone. A full bucket holds no remainder.
+// A level never rises above Capacity by a refill: when it gets there the
+// remainder is dropped. One that already is at or above it (tokens were given
+// back) is left alone.
 // A negative elapsed counts as zero.
 func Refill(tokens, rest int64, r Rate, elapsed int64) Gain {
 	room := SubSat(r.Capacity, tokens)
 	if room <= 0 {
-		return Gain{Full: true}
+		return Gain{Rest: rest, Full: true}
 	}
-	if elapsed < 0 {
-		elapsed = 0
+	credit, left := accrue(rest, r, elapsed)
+	if credit >= room {
+		return Gain{Credit: room, Full: true}
 	}
-	hi, lo := bits.Mul64(uint64(elapsed), uint64(r.Amount))
+	return Gain{Credit: credit, Rest: left}
+}
+
+// Potential returns what a level with the remainder would gain in elapsed
+// milliseconds if there were no capacity.
+func Potential(rest int64, r Rate, elapsed int64) int64 {
+	credit, _ := accrue(rest, r, elapsed)
+	return credit
+}
+
+// accrue divides elapsed*Amount + rest by Period. The quotient saturates.
+func accrue(rest int64, r Rate, elapsed int64) (credit, left int64) {
+	hi, lo := bits.Mul64(uint64(max(elapsed, 0)), uint64(r.Amount))
 	lo, carry := bits.Add64(lo, uint64(rest), 0)
 	hi += carry
 	if hi >= uint64(r.Period) {
-		return Gain{Credit: room, Full: true} // the quotient exceeds 64 bits
+		return math.MaxInt64, 0 // the quotient exceeds 64 bits
 	}
 	quo, rem := bits.Div64(hi, lo, uint64(r.Period))
-	if quo >= uint64(room) {
-		return Gain{Credit: room, Full: true}
+	if quo > math.MaxInt64 {
+		return math.MaxInt64, 0
 	}
-	return Gain{Credit: int64(quo), Rest: int64(rem)}
+	return int64(quo), int64(rem)
 }
 
 // Never is the wait for a level that no refill reaches.

@@ -83,6 +83,9 @@ func (s State) Index(name string) int {
 // Rate returns what slot i of this shard refills by: its share of the limit.
 func (s State) Rate(i int) Rate { return s.rate(s.Slots[i].Limit) }
 
+// RateOf returns this shard's share of a limit, stored or not.
+func (s State) RateOf(l Limit) Rate { return s.rate(l) }
+
 func (s State) rate(l Limit) Rate {
 	if l.Name == WCU {
 		return Rate{l.Capacity, l.Amount, l.Period}

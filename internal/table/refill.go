@@ -30,15 +30,13 @@ type Refilled struct {
 	Update  Update         // to be written only if the verdict is granted
 }
 
-// Plan works the refill out. It is pure; now is r.Now, but the refill instant
-// always moves forward by at least a millisecond, so that whoever planned from
-// the same image loses.
+// Plan works the refill out. It is pure. Where credit is due the refill instant
+// moves, so that whoever planned from the same image loses. Where none is,
+// because now is not later than the refill instant, the instant stays: what
+// others take meanwhile is theirs, and only limits that changed would collide.
 func (r Refill) Plan() Refilled {
 	image := r.Image.mended(r.Want, r.Now)
 	now := r.Now
-	if !image.NoClock && now <= image.RF && image.RF-now < bucket.MaxSkew {
-		now = image.RF + 1
-	}
 	credited := image.At(now)
 	want := r.Want
 	if image.Index(bucket.WCU) < 0 {
@@ -111,6 +109,11 @@ func (p *refillPlan) update(now int64) Update {
 	} else {
 		p.cond = append(p.cond, Compare(attrShardCount, Eq, N(int64(image.State.Shards))))
 	}
+	if !image.State.NoClock && p.after.RF == image.State.RF {
+		for _, sl := range image.State.Slots {
+			p.cond = append(p.cond, stored(sl.Limit)...)
+		}
+	}
 	for i := range p.after.Slots {
 		p.slot(i)
 	}
@@ -147,9 +150,6 @@ func (p *refillPlan) slot(i int) {
 		}
 	}
 	changed := partial || stored.Limit != after.Limit
-	if d := after.Tokens - stored.Tokens; d != 0 {
-		p.u.Add = append(p.u.Add, Attr{tk, N(d)})
-	}
 	if d := after.Used - stored.Used; d != 0 || partial {
 		p.u.Add = append(p.u.Add, Attr{attrLimit(after.Name, fieldUsed), N(d)})
 	}
@@ -160,37 +160,62 @@ func (p *refillPlan) slot(i int) {
 	if credit > 0 {
 		p.credit = true
 	}
-	p.level(tk, stored, changed, credit, p.stored.Rate(j).Capacity)
+	p.level(tk, stored, after, changed, credited)
 }
 
-// level adds the condition under which the planned change of a level is right
+// level adds the change of a level, and the condition under which it is right
 // although others may have spent since the image.
 //
-// A credit that the capacity did not cut is right for any lower level too. One
-// that was cut, or a level that a lowered capacity cuts, is right for the level
-// seen only: had somebody spent in between, more was due, and crediting the cut
-// amount while moving the clock would lose it. The meter wcu need not be exact.
-func (p *refillPlan) level(tk string, stored bucket.Slot, changed bool, credit, capacity int64) {
-	full := bucket.AddSat(stored.Tokens, credit) >= capacity
-	if stored.Name != bucket.WCU && (changed || full) {
+// A credit that the capacity does not cut is right for any lower level too. When
+// the capacity cuts it, every level from which the bucket is full by now ends at
+// the same place, whatever has happened since the image, and one that is above
+// capacity (tokens were given back) gets nothing. Outside of these bounds more or
+// less was due than planned: crediting that would mint tokens or, as the clock
+// moves, lose them. A changed limit needs the very level that was seen. The
+// meter wcu need not be exact.
+func (p *refillPlan) level(tk string, stored, after bucket.Slot, changed bool, credited bucket.Slot) {
+	capacity := p.stored.RateOf(stored.Limit).Capacity
+	credit := credited.Tokens - stored.Tokens
+	change := after.Tokens - stored.Tokens
+	meter := stored.Name == bucket.WCU
+	switch {
+	case meter:
+		p.cond = append(p.cond, Compare(tk, Le, N(max(capacity-credit, stored.Tokens))))
+	case changed:
 		p.cond = append(p.cond, Compare(tk, Eq, N(stored.Tokens)))
+	case stored.Tokens >= capacity:
+		need, _ := p.need(stored.Name)
+		p.cond = append(p.cond, Compare(tk, Ge, N(max(capacity, need))))
+	case credited.Tokens >= capacity:
+		elapsed := bucket.SubSat(p.credited.RF, p.stored.RF)
+		least := bucket.SubSat(capacity, bucket.Potential(stored.Rest, p.stored.RateOf(stored.Limit), elapsed))
+		p.cond = append(p.cond, Between(tk, N(least), N(capacity)))
+		p.u.Set = append(p.u.Set, Attr{tk, N(after.Tokens)})
 		return
-	}
-	lo, wanted := int64(0), false
-	for _, c := range p.r.Costs {
-		if c.Limit == stored.Name {
-			lo, wanted = c.Milli-credit, true
+	default:
+		top := capacity - credit
+		if credited.Rest > 0 {
+			top-- // a level at capacity holds no remainder
+		}
+		if need, wanted := p.need(stored.Name); wanted {
+			p.cond = append(p.cond, Between(tk, N(need-credit), N(top)))
+		} else {
+			p.cond = append(p.cond, Compare(tk, Le, N(top)))
 		}
 	}
-	hi := capacity - credit
-	switch {
-	case wanted && credit > 0:
-		p.cond = append(p.cond, Between(tk, N(lo), N(hi)))
-	case wanted:
-		p.cond = append(p.cond, Compare(tk, Ge, N(lo)))
-	case credit > 0:
-		p.cond = append(p.cond, Compare(tk, Le, N(hi)))
+	if change != 0 {
+		p.u.Add = append(p.u.Add, Attr{tk, N(change)})
 	}
+}
+
+// need returns the cost in a limit, if the request names one.
+func (p *refillPlan) need(limit string) (milli int64, wanted bool) {
+	for _, c := range p.r.Costs {
+		if c.Limit == limit {
+			return c.Milli, true
+		}
+	}
+	return 0, false
 }
 
 func (p *refillPlan) parameters(sl bucket.Slot) {

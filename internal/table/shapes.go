@@ -65,41 +65,6 @@ func freshTTL(s bucket.State, now int64) int64 {
 	return max(now/1000+bucket.TTLSeconds(limits, ttlMultiplier), ceilSeconds(full)+ttlFloor)
 }
 
-// Spend is the write shape that touches no clock: it takes the costs if every
-// level covers its cost (a cost of zero still requires that there is no debt)
-// and the partition's write meter has a write left. costs names every limit in
-// force. The bucket must live at least until safeTTL (see [SafeTTL]). match,
-// when not nil, requires these limits to be stored as they are: a caller that
-// has not seen the item must not spend under limits that have changed.
-func Spend(key Key, costs []Cost, safeTTL int64, match []bucket.Limit) Update {
-	u := Update{Key: key}
-	cond := make([]Cond, 0, len(costs)+3*len(match)+2)
-	for _, c := range costs {
-		tk := attrLimit(c.Limit, fieldTokens)
-		cond = append(cond, Compare(tk, Ge, N(c.Milli)))
-		if c.Milli != 0 {
-			u.Add = append(u.Add, Attr{tk, N(-c.Milli)}, Attr{attrLimit(c.Limit, fieldUsed), N(c.Milli)})
-		}
-	}
-	cond = append(cond, Compare(attrLimit(bucket.WCU, fieldTokens), Ge, N(bucket.WCUPerWrite)))
-	u.Add = appendWCU(u.Add)
-	for _, l := range match {
-		cond = append(cond,
-			Compare(attrLimit(l.Name, fieldCapacity), Eq, N(l.Capacity)),
-			Compare(attrLimit(l.Name, fieldAmount), Eq, N(l.Amount)),
-			Compare(attrLimit(l.Name, fieldPeriod), Eq, N(l.Period)))
-	}
-	cond = append(cond, Any(Absent(AttrTTL), Compare(AttrTTL, Gt, N(safeTTL))))
-	u.If = All(cond...)
-	return u
-}
-
-func appendWCU(add []Attr) []Attr {
-	return append(add,
-		Attr{attrLimit(bucket.WCU, fieldTokens), N(-bucket.WCUPerWrite)},
-		Attr{attrLimit(bucket.WCU, fieldUsed), N(bucket.WCUPerWrite)})
-}
-
 // Adjust settles costs on one item: positive takes more (into debt if need be),
 // negative gives back. It never creates an item, so a bucket that has expired
 // meanwhile stays what it is: full.
@@ -139,6 +104,28 @@ func Create(n NewBucket) (Put, Bucket) {
 		b.TTL = freshTTL(b.State, n.Now)
 	}
 	return Put{Item: b.Item(), If: Absent(AttrPK)}, b
+}
+
+// CreateEmpty stores shard 0 of a bucket with the given count, holding nothing,
+// if there is none. It stands for a shard that was deleted while its siblings
+// live on: what it held is unknown, so it mints nothing.
+func CreateEmpty(n NewBucket, shards int) (Put, Bucket) {
+	b := Bucket{Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent}
+	b.State = emptied(bucket.New(n.Limits, 0, shards, n.Now))
+	return Put{Item: b.Item(), If: Absent(AttrPK)}, b
+}
+
+// emptied returns the state holding nothing but a full write meter.
+func emptied(s bucket.State) bucket.State {
+	s.Slots = append([]bucket.Slot(nil), s.Slots...)
+	for i := range s.Slots {
+		sl := &s.Slots[i]
+		sl.Tokens, sl.Rest, sl.Used = 0, 0, 0
+		if sl.Name == bucket.WCU {
+			sl.Tokens = sl.Capacity
+		}
+	}
+	return s
 }
 
 // costsBySlot spreads costs over the slots of a state; slots without a cost get

@@ -5,11 +5,15 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 // Split renders the doubling of one shard as a transaction of two writes: shard
 // k of n hands half of what it holds to the new shard k+n, and both have the
 // count 2n from then on. It is conditional on the refill instant and the count
-// of the image, because shares and remainders derive from them; spending that
-// happened since the image is charged to shard k and loses nothing. The sibling
-// must not exist. Split buckets do not expire.
+// of the image, because shares and remainders derive from them. Spending that
+// happened since the image is charged to shard k, unless that would put it into
+// debt: the sibling could spend at once what shard k would have to earn first.
+// Tokens given back since the image, or any change to a level above the share,
+// need a newer image too, because half of them would not be what moves. The
+// sibling must not exist. Split buckets do not expire.
 func Split(b Bucket) []Write {
 	keep, moved := b.State.Split()
+	cond := unchanged(b)
 	u := Update{Key: b.Key()}
 	u.Set = append(u.Set, Attr{attrShardCount, N(int64(keep.Shards))})
 	for i, sl := range keep.Slots {
@@ -18,8 +22,17 @@ func Split(b Bucket) []Write {
 			u.Set = append(u.Set, Attr{tk, N(sl.Tokens)})
 			continue
 		}
-		if m := moved.Slots[i].Tokens; m != 0 {
+		m := moved.Slots[i].Tokens
+		if m != 0 {
 			u.Add = append(u.Add, Attr{tk, N(-m)})
+		}
+		switch held := b.State.Slots[i].Tokens; {
+		case held > b.State.Rate(i).Capacity:
+			cond = append(cond, Compare(tk, Eq, N(held)))
+		case m > 0:
+			cond = append(cond, Between(tk, N(m), N(held)))
+		default:
+			cond = append(cond, Compare(tk, Le, N(held)))
 		}
 	}
 	if rr := remainders(keep); rr != nil {
@@ -28,7 +41,7 @@ func Split(b Bucket) []Write {
 		u.Remove = append(u.Remove, attrRemainders)
 	}
 	u.Remove = append(u.Remove, AttrTTL)
-	u.If = All(unchanged(b)...)
+	u.If = All(cond...)
 
 	sibling := b
 	sibling.State, sibling.TTL, sibling.Partial = moved, 0, nil
@@ -69,15 +82,7 @@ func Recount(b Bucket) Update {
 func OpenEmpty(like Bucket, shard, shards int, now int64) []Write {
 	b := like
 	b.TTL, b.Partial = 0, nil
-	b.State = bucket.State{Shard: shard, Shards: shards, RF: now}
-	b.State.Slots = append([]bucket.Slot(nil), like.State.Slots...)
-	for i := range b.State.Slots {
-		sl := &b.State.Slots[i]
-		sl.Tokens, sl.Rest, sl.Used = 0, 0, 0
-		if sl.Name == bucket.WCU {
-			sl.Tokens = sl.Capacity
-		}
-	}
+	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: now, Slots: like.State.Slots})
 	return []Write{
 		Put{Item: b.Item(), If: Absent(AttrPK)},
 		Check{

@@ -1,0 +1,129 @@
+package table
+
+import "github.com/zeroae/zae-limiter-go/internal/bucket"
+
+// Spend is the write shape that touches no clock: it takes the costs if every
+// level covers its cost (a cost of zero still requires that there is no debt)
+// and the partition's write meter has a write left.
+//
+// Spending without the clock is exact only while the bucket has not filled up
+// since its refill instant: what overflowed from then until now would be
+// credited to the room that the spend makes, and a bucket that idles full would
+// pay twice. The write therefore holds only if, refilled from the image's
+// instant to now, every level stays within its capacity. The stored instant may
+// be later than the image's, which can only mean a smaller credit.
+type Spend struct {
+	Image     Bucket         // names the item; its count and refill instant are what the item must have
+	Limits    []bucket.Limit // the limits in force; they must be stored like this
+	Costs     []Cost         // one per limit in force
+	Now       int64
+	Unmetered bool // count the write, into debt, but do not let the meter stop it
+}
+
+// Plan renders the spend. ok is false if it would not be exact: a level of the
+// image has overflowed by now, or no level could both cover its cost and not have
+// overflowed. Then only a [Refill] can take the costs, and the update is one that
+// is always refused, which brings the image.
+func (s Spend) Plan() (u Update, ok bool) {
+	u = Update{Key: s.Image.Key()}
+	refused := Update{Key: u.Key, If: All(Exists(AttrPK), Absent(AttrPK))}
+	if s.Image.State.NoClock || bucket.SubSat(s.Image.State.RF, s.Now) > bucket.MaxSkew {
+		return refused, false
+	}
+	cond := unchangedCount(s.Image)
+	cond = append(cond, Compare(attrRF, Ge, N(s.Image.State.RF)))
+	for _, c := range s.Costs {
+		tk := attrLimit(c.Limit, fieldTokens)
+		top, bounded := s.top(c)
+		if i := s.Image.State.Index(c.Limit); bounded && (top < c.Milli || i >= 0 && s.Image.State.Slots[i].Tokens > top) {
+			return refused, false
+		}
+		if bounded {
+			cond = append(cond, Between(tk, N(c.Milli), N(top)))
+		} else {
+			cond = append(cond, Compare(tk, Ge, N(c.Milli)))
+		}
+		if c.Milli != 0 {
+			u.Add = append(u.Add, Attr{tk, N(-c.Milli)}, Attr{attrLimit(c.Limit, fieldUsed), N(c.Milli)})
+		}
+	}
+	wcu := attrLimit(bucket.WCU, fieldTokens)
+	if s.Unmetered {
+		cond = append(cond, Exists(wcu))
+	} else {
+		cond = append(cond, Compare(wcu, Ge, N(bucket.WCUPerWrite)))
+	}
+	u.Add = appendWCU(u.Add)
+	for _, l := range s.Limits {
+		cond = append(cond, stored(l)...)
+	}
+	cond = append(cond, Any(Absent(AttrTTL), Compare(AttrTTL, Gt, N(SafeTTL(s.Limits, s.Now)))))
+	u.If = All(cond...)
+	return u, true
+}
+
+// top returns the highest level from which the limit does not overflow by now.
+// It does not matter if no time has passed or nothing is taken.
+func (s Spend) top(c Cost) (level int64, bounded bool) {
+	elapsed := bucket.SubSat(s.Now, s.Image.State.RF)
+	if elapsed <= 0 || c.Milli == 0 {
+		return 0, false
+	}
+	for _, l := range s.Limits {
+		if l.Name != c.Limit {
+			continue
+		}
+		r := s.Image.State.RateOf(l)
+		// The stored remainder is not known here; it is less than one period.
+		return bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(0, r, elapsed), 1)), true
+	}
+	return 0, false
+}
+
+// Unseen returns what to spend from when no image of a shard is known: a
+// stand-in for one that was refilled so recently that half of the capacity of
+// every limit, or what its cost leaves of it, cannot have overflowed since. If
+// the item is different the spend is refused and brings the image.
+func Unseen(ns, entity, resource string, shard, shards int, limits []bucket.Limit, costs []Cost, now int64) Bucket {
+	b := Bucket{Namespace: ns, Entity: entity, Resource: resource}
+	b.State = bucket.State{Shard: shard, Shards: shards}
+	age := int64(maxUnseenAge)
+	for _, l := range limits {
+		r := b.State.RateOf(l)
+		room := r.Capacity / 2
+		for _, c := range costs {
+			if c.Limit == l.Name {
+				room = min(room, r.Capacity-c.Milli)
+			}
+		}
+		age = min(age, max(bucket.Wait(0, 0, r, room)-2, 0))
+	}
+	b.State.RF = now - age
+	return b
+}
+
+// maxUnseenAge bounds how old a refill an unseen spend accepts, in ms.
+const maxUnseenAge = 24 * 3600 * 1000
+
+// stored holds while the limit is stored exactly like this.
+func stored(l bucket.Limit) []Cond {
+	return []Cond{
+		Compare(attrLimit(l.Name, fieldCapacity), Eq, N(l.Capacity)),
+		Compare(attrLimit(l.Name, fieldAmount), Eq, N(l.Amount)),
+		Compare(attrLimit(l.Name, fieldPeriod), Eq, N(l.Period)),
+	}
+}
+
+// unchangedCount holds while the count is that of the image.
+func unchangedCount(b Bucket) []Cond {
+	if b.NoShardCount {
+		return []Cond{Exists(AttrPK), Absent(attrShardCount)}
+	}
+	return []Cond{Compare(attrShardCount, Eq, N(int64(max(b.State.Shards, 1))))}
+}
+
+func appendWCU(add []Attr) []Attr {
+	return append(add,
+		Attr{attrLimit(bucket.WCU, fieldTokens), N(-bucket.WCUPerWrite)},
+		Attr{attrLimit(bucket.WCU, fieldUsed), N(bucket.WCUPerWrite)})
+}
