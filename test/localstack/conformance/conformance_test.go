@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/dbtest"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
@@ -19,6 +20,9 @@ var known = map[engine.Kind]dbtest.Deviations{
 		"order of sets":                          "as above",
 		"transaction: bounds in the wrong order": "dynoxide 1.2.1 looks at the bounds only if the attribute is there",
 	},
+	engine.DynamoDBLocal: {
+		dbtest.MixedTransaction: "DynamoDB Local 3.3 answers with the type error alone",
+	},
 }
 
 // TestStore runs the suite on a table made from the committed template.
@@ -28,6 +32,19 @@ func TestStore(t *testing.T) {
 			e := engine.ForTest(t, kind)
 			name := tablespec.ForTest(t, e)
 			dbtest.Run(t, known[kind], func(*testing.T) store.Store { return store.NewDynamo(e.DynamoDB(), name) })
+		})
+	}
+}
+
+// TestTwin compares the twin with each engine call by call.
+func TestTwin(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			e := engine.ForTest(t, kind)
+			name := tablespec.ForTest(t, e)
+			for seed := range uint64(4) {
+				dbtest.Compare(t, known[kind], seed, 300, memdb.New(nil), store.NewDynamo(e.DynamoDB(), name))
+			}
 		})
 	}
 }

@@ -1,0 +1,242 @@
+package dbtest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Compare performs the same random calls on two stores, count of them, and
+// demands the same outcome of each and the same items at the end. The calls
+// follow from the seed; the keys are new each time. The one deviation that known
+// may name is [MixedTransaction].
+func Compare(t *testing.T, known Deviations, seed uint64, count int, a, b store.Store) {
+	t.Helper()
+	r := &random{Rand: rand.New(rand.NewPCG(seed, 0)), known: known}
+	for range 4 {
+		r.keys = append(r.keys, newKey())
+	}
+	outcomes := map[string]int{}
+	for i := range count {
+		what, same := r.step(t, a, b, outcomes)
+		if !same {
+			t.Fatalf("seed %d, call %d: %s", seed, i, what)
+		}
+	}
+	for _, k := range r.keys {
+		wantItem(t, fmt.Sprintf("seed %d: item at the end", seed), read(t, a, k), read(t, b, k))
+	}
+	t.Logf("seed %d: %v", seed, outcomes)
+	for _, o := range []string{"done", "refused", "unavailable"} {
+		if outcomes[o] == 0 {
+			t.Errorf("seed %d: none of %d calls was %s, the comparison says little", seed, count, o)
+		}
+	}
+}
+
+// MixedTransaction is a transaction that one write refuses and another does not
+// fit: DynamoDB tells of both, and the refusal is the outcome.
+const MixedTransaction = "random: refusal beside a type error"
+
+// step performs one call on both stores.
+func (r *random) step(t *testing.T, a, b store.Store, outcomes map[string]int) (what string, same bool) {
+	if r.IntN(4) == 0 {
+		writes := r.transaction()
+		token := newToken()
+		err1, err2 := a.Transact(t.Context(), token, writes), b.Transact(t.Context(), token, writes)
+		outcomes[outcome(err1)]++
+		if _, ok := r.known[MixedTransaction]; ok && outcome(err1) == "refused" && outcome(err2) == "unavailable" {
+			outcomes["deviating"]++
+			return "", true
+		}
+		return describe(writes, err1, err2), outcome(err1) == outcome(err2) && sameReasons(err1, err2)
+	}
+	w := r.write(r.keys[r.IntN(len(r.keys))])
+	it1, err1 := a.Write(t.Context(), w)
+	it2, err2 := b.Write(t.Context(), w)
+	outcomes[outcome(err1)]++
+	what = describe([]table.Write{w}, err1, err2)
+	if outcome(err1) != outcome(err2) {
+		return what, false
+	}
+	if r1, ok := errors.AsType[*store.Refused](err1); ok {
+		it1 = r1.Old
+		if r2, ok := errors.AsType[*store.Refused](err2); ok {
+			it2 = r2.Old
+		}
+	}
+	return what + "\nimages\n" + string(table.JSON(it1)) + string(table.JSON(it2)), table.EqualItems(it1, it2)
+}
+
+func describe(writes []table.Write, err1, err2 error) string {
+	s := ""
+	for _, w := range writes {
+		in := table.TransactInput("t", "t", []table.Write{w}).TransactItems[0]
+		s += fmt.Sprintf("%T on %q ", w, w.Target())
+		switch {
+		case in.Update != nil:
+			s += show(in.Update.UpdateExpression) + " IF " + show(in.Update.ConditionExpression) +
+				fmt.Sprint(in.Update.ExpressionAttributeNames) + string(table.JSON(in.Update.ExpressionAttributeValues))
+		case in.Put != nil:
+			s += string(table.JSON(in.Put.Item)) + " IF " + show(in.Put.ConditionExpression)
+		}
+	}
+	return fmt.Sprintf("%s\nends differently:\n%v\n%v", s, err1, err2)
+}
+
+func show(s *string) string {
+	if s == nil {
+		return "nothing"
+	}
+	return *s
+}
+
+func outcome(err error) string {
+	if err == nil {
+		return "done"
+	}
+	if k := store.KindOf(err); k != 0 {
+		return k.String()
+	}
+	return "refused"
+}
+
+func sameReasons(err1, err2 error) bool {
+	a, ok1 := errors.AsType[*store.Canceled](err1)
+	b, ok2 := errors.AsType[*store.Canceled](err2)
+	if !ok1 || !ok2 {
+		return ok1 == ok2
+	}
+	return slices.EqualFunc(a.Reasons, b.Reasons, func(p, q store.Reason) bool {
+		return p.Refused == q.Refused && table.EqualItems(p.Old, q.Old)
+	})
+}
+
+// random draws writes on a few keys and attributes, so that they meet.
+type random struct {
+	*rand.Rand
+	keys  []table.Key
+	known Deviations
+}
+
+var randomAttrs = []string{"a", "b-c", "d.e", "size", "rf", "b_x_tk"}
+
+func (r *random) attr() string { return randomAttrs[r.IntN(len(randomAttrs))] }
+
+func (r *random) value() table.Value {
+	switch r.IntN(16) {
+	case 0:
+		return table.S([]string{"", "x", "y", "é"}[r.IntN(4)])
+	case 1:
+		return table.Bool(r.IntN(2) == 0)
+	case 2:
+		return table.Null()
+	case 3:
+		return table.SS([][]string{{"x"}, {"x", "y"}, {"y", "z"}}[r.IntN(3)]...)
+	case 4:
+		return table.Map(table.Item{r.attr(): r.number(), "m": table.Map(table.Item{})})
+	case 5:
+		return &types.AttributeValueMemberL{Value: []table.Value{r.number(), table.Null()}}
+	case 6:
+		return &types.AttributeValueMemberB{Value: []byte{byte(r.IntN(256))}}
+	}
+	return r.number()
+}
+
+func (r *random) number() table.Value {
+	switch r.IntN(12) {
+	case 0:
+		return num([]string{"0.1", "-1.25e-7", "1e20", "-9223372036854775808", "9223372036854775807", tall, "1.0"}[r.IntN(7)])
+	case 1:
+		return table.N(r.Int64N(1<<53) - 1<<52)
+	}
+	return table.N(r.Int64N(7) - 3)
+}
+
+func (r *random) ordered() table.Value {
+	if r.IntN(6) == 0 {
+		return table.S([]string{"", "x", "y"}[r.IntN(3)])
+	}
+	return r.number()
+}
+
+func (r *random) cond(depth int) table.Cond {
+	switch r.IntN(9) {
+	case 0:
+		return table.Exists(r.attr())
+	case 1:
+		return table.Absent(r.attr())
+	case 2:
+		return table.Compare(r.attr(), table.Eq, r.value())
+	case 3, 4:
+		return table.Compare(r.attr(), []table.Op{table.Lt, table.Le, table.Gt, table.Ge}[r.IntN(4)], r.ordered())
+	case 5:
+		lo := r.Int64N(9) - 5
+		return table.Between(r.attr(), table.N(lo), table.N(lo+r.Int64N(4)))
+	}
+	if depth > 1 {
+		return yes
+	}
+	list := []table.Cond{r.cond(depth + 1), r.cond(depth + 1), r.cond(depth + 1)}[:1+r.IntN(3)]
+	if r.IntN(3) > 0 {
+		return table.Any(list...)
+	}
+	return table.All(list...)
+}
+
+func (r *random) maybeCond() table.Cond {
+	if r.IntN(3) == 0 {
+		return nil
+	}
+	return r.cond(0)
+}
+
+func (r *random) write(k table.Key) table.Write {
+	switch r.IntN(10) {
+	case 0:
+		return table.Put{Item: item(k, table.Attr{Name: r.attr(), Value: r.value()}), If: r.maybeCond()}
+	case 1:
+		return table.Delete{Key: k, If: r.maybeCond()}
+	}
+	u := table.Update{Key: k, If: r.maybeCond()}
+	for _, i := range r.Perm(len(randomAttrs))[:r.IntN(4)] {
+		name := randomAttrs[i]
+		switch r.IntN(7) {
+		case 0:
+			u.Set = append(u.Set, table.Attr{Name: name, Value: r.value()})
+		case 1:
+			u.SetIfAbsent = append(u.SetIfAbsent, table.Attr{Name: name, Value: r.value()})
+		case 2:
+			u.Remove = append(u.Remove, name)
+		case 3:
+			u.Del = append(u.Del, table.Attr{Name: name, Value: table.SS([]string{"x", "y"}[r.IntN(2)])})
+		case 4:
+			u.Add = append(u.Add, table.Attr{Name: name, Value: table.SS([]string{"x", "z"}[r.IntN(2)])})
+		default:
+			u.Add = append(u.Add, table.Attr{Name: name, Value: r.number()})
+		}
+	}
+	return u
+}
+
+func (r *random) transaction() []table.Write {
+	var out []table.Write
+	for _, i := range r.Perm(len(r.keys))[:1+r.IntN(len(r.keys)-1)] {
+		w := r.write(r.keys[i])
+		if r.IntN(5) == 0 {
+			w = table.Check{Key: r.keys[i], If: r.cond(0)}
+		}
+		if u, ok := w.(table.Update); ok && table.ValidateInTransaction(u) != nil {
+			w = table.Update{Key: u.Key, Add: one("n", table.N(1)), If: u.If}
+		}
+		out = append(out, w)
+	}
+	return out
+}
