@@ -25,8 +25,7 @@ type action int
 const (
 	deny   action = iota // no shard can cover it, and asking again is no use yet
 	never                // no shard can ever hold that much
-	spend                // write: touches no clock
-	refill               // write: moves the clock
+	charge               // write: take the costs from a shard
 	create               // write: the bucket does not exist
 	reopen               // write: shard 0 of a split bucket has been deleted
 )
@@ -123,50 +122,23 @@ func (c chooser) ask(k int) choice {
 	_, known := c.view.shards[k]
 	unseen := table.Unseen(c.want.namespace, c.want.name.entity, c.want.name.resource, k, c.view.count,
 		c.want.limits, c.want.costs, c.now)
-	u, _ := c.spend(unseen, false)
-	return choice{action: spend, shard: k, known: known, write: u}
+	u, _ := table.Spend{Image: unseen, Limits: c.want.limits, Costs: c.want.costs, Now: c.now}.Plan()
+	return choice{action: charge, shard: k, known: known, write: u}
 }
 
 // evaluate decides on one shard from its image.
 func (c chooser) evaluate(b table.Bucket) choice {
-	covered, metered := c.covered(b)
-	update, exact := c.spend(b, !metered)
-	ready := covered && exact && b.State.Matches(c.want.limits) &&
-		(b.TTL == 0 || b.TTL > table.SafeTTL(c.want.limits, c.now)) &&
-		bucket.SubSat(b.State.RF, c.now) <= bucket.MaxSkew
-	if ready && metered {
-		return choice{action: spend, shard: b.State.Shard, known: true, write: update}
-	}
-	plan := table.Refill{Image: b, Want: c.want.limits, Costs: c.want.costs, Now: c.now, Life: c.want.life}.Plan()
+	plan := table.Charge{Image: b, Limits: c.want.limits, Costs: c.want.costs, Now: c.now, Life: c.want.life}.Plan()
+	out := choice{shard: b.State.Shard, known: true, hot: plan.Hot, at: plan.Verdict.At, short: plan.Short}
 	switch {
 	case !plan.Verdict.Granted && plan.Verdict.At == bucket.Never:
-		return choice{action: never, shard: b.State.Shard, known: true, at: bucket.Never, short: plan.Short}
+		out.action = never
 	case !plan.Verdict.Granted:
-		return choice{action: deny, shard: b.State.Shard, known: true, at: plan.Verdict.At, short: plan.Short}
-	case ready && plan.Hot:
-		// Only the meter objects, and refilling does not help it: do not add a
-		// race for the clock to a partition that is too busy already.
-		return choice{action: spend, shard: b.State.Shard, known: true, hot: true, write: update}
+		out.action = deny
+	default:
+		out.action, out.write = charge, plan.Update
 	}
-	return choice{action: refill, shard: b.State.Shard, known: true, hot: plan.Hot, write: plan.Update}
-}
-
-// spend returns the write that touches no clock, and whether the image allows it.
-func (c chooser) spend(b table.Bucket, unmetered bool) (table.Update, bool) {
-	return table.Spend{Image: b, Limits: c.want.limits, Costs: c.want.costs, Now: c.now, Unmetered: unmetered}.Plan()
-}
-
-// covered tells whether the stored levels, without any refill, cover the costs,
-// and whether the write meter has a write left.
-func (c chooser) covered(b table.Bucket) (levels, meter bool) {
-	for _, cost := range c.want.costs {
-		i := b.State.Index(cost.Limit)
-		if i < 0 || b.State.Slots[i].Tokens < cost.Milli {
-			return false, false
-		}
-	}
-	i := b.State.Index(bucket.WCU)
-	return true, i >= 0 && b.State.Slots[i].Tokens >= bucket.WCUPerWrite
+	return out
 }
 
 // createBucket returns the write for a bucket whose shard 0 is not there: a full

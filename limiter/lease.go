@@ -29,7 +29,8 @@ type Lease struct {
 	items   []leaseItem
 	limits  []string // limits that can be adjusted, sorted
 	status  []Status
-	cause   error // why nothing was charged, nil when something was
+	image   table.Bucket // as it was right after the charge; zero if that is not known
+	cause   error        // why nothing was charged, nil when something was
 
 	mu      sync.Mutex
 	pending map[string]int64 // tokens by limit
@@ -38,6 +39,7 @@ type Lease struct {
 
 // learn takes over what the image of the written item says.
 func (le *Lease) learn(b table.Bucket) {
+	le.image = b
 	le.limits = le.limits[:0]
 	for i, sl := range b.State.Slots {
 		if sl.Name == bucket.WCU {
@@ -162,7 +164,7 @@ func (le *Lease) settle(ctx context.Context, op string, costs func(leaseItem) []
 	left := le.items[:0:0]
 	unknown := false
 	for _, it := range le.items {
-		err := le.limiter.adjust(ctx, it.key, costs(it))
+		err := le.limiter.settle(ctx, it, le.image, costs(it))
 		switch {
 		case err == nil:
 		case store.KindOf(err) == store.Unknown:
@@ -183,43 +185,4 @@ func (le *Lease) settle(ctx context.Context, op string, costs func(leaseItem) []
 
 func (le *Lease) errClosed(op string) error {
 	return &opError{op, le.name.entity, le.name.resource, ErrLeaseClosed, nil}
-}
-
-const adjustAttempts = 8
-
-// adjust settles costs on one item and remembers its image. A bucket that is no
-// longer there, or no longer has the limit, has nothing to settle. When the debt
-// could outlive the item, its expiry is moved.
-func (l *Limiter) adjust(ctx context.Context, key table.Key, costs []table.Cost) error {
-	if !slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
-		return nil
-	}
-	var item table.Item
-	err := store.Retry(ctx, adjustAttempts, contentionPause, func() error {
-		var err error
-		item, err = l.store.Write(ctx, table.Adjust(key, costs))
-		return err
-	})
-	if _, ok := errors.AsType[*store.Refused](err); ok {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	b, err := table.DecodeBucket(item)
-	if err != nil {
-		return nil // settled; the next acquire will say what is wrong with the item
-	}
-	now := l.now()
-	l.images.see(b, now, false)
-	if u, ok := table.Prolong(b, now); ok {
-		err := store.Retry(ctx, adjustAttempts, contentionPause, func() error {
-			_, err := l.store.Write(ctx, u)
-			return err
-		})
-		if store.KindOf(err) != 0 {
-			l.opts.Observer.failed(name{b.Entity, b.Resource}, outcome("prolong", name{b.Entity, b.Resource}, err))
-		}
-	}
-	return nil
 }

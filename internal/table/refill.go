@@ -17,6 +17,7 @@ type Refill struct {
 	Costs []Cost         // nil: nothing is taken and no level is looked at
 	Now   int64
 	Life  Lifetime
+	Force bool // take the costs whether or not they are covered, into debt
 }
 
 // Refilled is a planned refill.
@@ -208,10 +209,10 @@ func (p *refillPlan) level(tk string, stored, after bucket.Slot, changed bool, c
 	}
 }
 
-// need returns the cost in a limit, if the request names one.
+// need returns the cost that a limit must cover, if there is one.
 func (p *refillPlan) need(limit string) (milli int64, wanted bool) {
 	for _, c := range p.r.Costs {
-		if c.Limit == limit {
+		if c.Limit == limit && !p.r.Force {
 			return c.Milli, true
 		}
 	}
@@ -226,16 +227,27 @@ func (p *refillPlan) parameters(sl bucket.Slot) {
 }
 
 func (p *refillPlan) lifetime(now int64) {
-	life := p.r.Life
-	if p.after.Shards > 1 {
-		life = NeverExpires // a split bucket has siblings that rely on it
-	}
-	fresh := freshTTL(p.after, now)
-	switch {
-	case life == Expires && fresh > 0,
-		life == KeepLifetime && p.r.Image.TTL > 0 && fresh > p.r.Image.TTL:
-		p.u.Set = append(p.u.Set, Attr{AttrTTL, N(fresh)})
-	case life == NeverExpires && p.r.Image.TTL != 0:
+	set, remove := newTTL(p.r.Life, p.r.Image, p.after, now)
+	if set > 0 {
+		p.u.Set = append(p.u.Set, Attr{AttrTTL, N(set)})
+	} else if remove {
 		p.u.Remove = append(p.u.Remove, AttrTTL)
 	}
+}
+
+// newTTL returns the ttl to set on a bucket that is in state after at now, or
+// whether to remove the one it has; neither leaves it alone.
+func newTTL(life Lifetime, image Bucket, after bucket.State, now int64) (set int64, remove bool) {
+	if after.Shards > 1 {
+		life = NeverExpires // a split bucket has siblings that rely on it
+	}
+	fresh := freshTTL(after, now)
+	switch {
+	case life == Expires && fresh > 0,
+		life == KeepLifetime && image.TTL > 0 && fresh > image.TTL:
+		return fresh, false
+	case life == NeverExpires && image.TTL != 0:
+		return 0, true
+	}
+	return 0, false
 }

@@ -65,9 +65,11 @@ func freshTTL(s bucket.State, now int64) int64 {
 	return max(now/1000+bucket.TTLSeconds(limits, ttlMultiplier), ceilSeconds(full)+ttlFloor)
 }
 
-// Adjust settles costs on one item: positive takes more (into debt if need be),
-// negative gives back. It never creates an item, so a bucket that has expired
-// meanwhile stays what it is: full.
+// Adjust settles costs on one item, whatever it holds: negative gives back,
+// positive takes more. It never creates an item, so a bucket that has expired
+// meanwhile stays what it is: full. Taking more from a bucket that has filled up
+// since its refill instant would be forgiven by the next refill; use a [Charge]
+// by force for that, which needs an image.
 func Adjust(key Key, costs []Cost) Update {
 	u := Update{Key: key}
 	cond := []Cond{Exists(AttrPK)}

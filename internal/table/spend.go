@@ -18,6 +18,7 @@ type Spend struct {
 	Costs     []Cost         // one per limit in force
 	Now       int64
 	Unmetered bool // count the write, into debt, but do not let the meter stop it
+	Force     bool // take the costs whether or not they are covered, into debt
 }
 
 // Plan renders the spend. ok is false if it would not be exact: a level of the
@@ -35,12 +36,17 @@ func (s Spend) Plan() (u Update, ok bool) {
 	for _, c := range s.Costs {
 		tk := attrLimit(c.Limit, fieldTokens)
 		top, bounded := s.top(c)
-		if i := s.Image.State.Index(c.Limit); bounded && (top < c.Milli || i >= 0 && s.Image.State.Slots[i].Tokens > top) {
+		if i := s.Image.State.Index(c.Limit); bounded && (top < c.Milli && !s.Force || i >= 0 && s.Image.State.Slots[i].Tokens > top) {
 			return refused, false
 		}
-		if bounded {
+		switch {
+		case s.Force && bounded:
+			cond = append(cond, Compare(tk, Le, N(top)))
+		case s.Force:
+			cond = append(cond, Exists(tk))
+		case bounded:
 			cond = append(cond, Between(tk, N(c.Milli), N(top)))
-		} else {
+		default:
 			cond = append(cond, Compare(tk, Ge, N(c.Milli)))
 		}
 		if c.Milli != 0 {
@@ -63,10 +69,11 @@ func (s Spend) Plan() (u Update, ok bool) {
 }
 
 // top returns the highest level from which the limit does not overflow by now.
-// It does not matter if no time has passed or nothing is taken.
+// It does not matter if no time has passed or nothing is taken: tokens given back
+// that overflow are not owed.
 func (s Spend) top(c Cost) (level int64, bounded bool) {
 	elapsed := bucket.SubSat(s.Now, s.Image.State.RF)
-	if elapsed <= 0 || c.Milli == 0 {
+	if elapsed <= 0 || c.Milli <= 0 {
 		return 0, false
 	}
 	for _, l := range s.Limits {

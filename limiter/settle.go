@@ -1,0 +1,96 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+const settleAttempts = 8
+
+// settle settles costs on one item. A bucket that is no longer there, or no
+// longer has the limit, has nothing to settle.
+//
+// Giving back is one update that holds whatever the item looks like. Taking more
+// must reckon with what the bucket has gained since, or the next refill would
+// forgive it; so it is a charge by force, from the last image, decided again when
+// that turns out to be old. If others keep winning, it is taken anyway.
+func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, costs []table.Cost) error {
+	costs = slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli == 0 })
+	if len(costs) == 0 {
+		return nil
+	}
+	more := slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
+	if s, ok := l.images.view(name{image.Entity, image.Resource}).shards[it.shard]; ok && !s.absent {
+		image = s.bucket
+	}
+	for try := 1; ; try++ {
+		now := l.now()
+		write := table.Adjust(it.key, costs)
+		charging := more && image.Entity != "" && try < settleAttempts
+		if charging {
+			write = table.Charge{Image: image, Limits: userLimits(image.State), Costs: costs, Now: now,
+				Life: table.KeepLifetime, Force: true}.Plan().Update
+		}
+		item, err := l.store.Write(ctx, write)
+		if err == nil {
+			l.settled(ctx, item)
+			return nil
+		}
+		if refused, ok := errors.AsType[*store.Refused](err); ok {
+			if refused.Old == nil || !charging {
+				return nil
+			}
+			b, err := table.DecodeBucket(refused.Old)
+			if err != nil {
+				image = table.Bucket{} // not readable: settle without looking
+				continue
+			}
+			l.images.see(b, now, true)
+			image = b
+			continue
+		}
+		kind := store.KindOf(err)
+		if (kind != store.Throttled && kind != store.Conflict) || try >= 2*settleAttempts ||
+			store.Sleep(ctx, store.Jitter(try, contentionPause, 32*contentionPause)) != nil {
+			return err
+		}
+	}
+}
+
+// userLimits returns the limits of a state but for the write meter.
+func userLimits(s bucket.State) []bucket.Limit {
+	out := make([]bucket.Limit, 0, len(s.Slots))
+	for _, sl := range s.Slots {
+		if sl.Name != bucket.WCU {
+			out = append(out, sl.Limit)
+		}
+	}
+	return out
+}
+
+// settled remembers the image of a settled item. When its debt could outlive
+// it, its expiry is moved.
+func (l *Limiter) settled(ctx context.Context, item table.Item) {
+	b, err := table.DecodeBucket(item)
+	if err != nil {
+		return // the next acquire will say what is wrong with the item
+	}
+	now := l.now()
+	l.images.see(b, now, false)
+	u, ok := table.Prolong(b, now)
+	if !ok {
+		return
+	}
+	err = store.Retry(ctx, settleAttempts, contentionPause, func() error {
+		_, err := l.store.Write(ctx, u)
+		return err
+	})
+	if n := (name{b.Entity, b.Resource}); store.KindOf(err) != 0 {
+		l.opts.Observer.failed(n, outcome("prolong", n, err))
+	}
+}
