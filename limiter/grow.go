@@ -59,7 +59,7 @@ func (l *Limiter) open(ctx context.Context, w want, k int) {
 	defer l.growing.end(w.name)
 	var token [16]byte
 	rand.Read(token[:])
-	writes := table.OpenEmpty(zero.bucket, k, zero.bucket.State.Shards, l.now())
+	writes := table.Open(zero.bucket, k, zero.bucket.State.Shards, l.now())
 	if err := l.store.Transact(ctx, hex.EncodeToString(token[:]), writes); err != nil {
 		return // somebody else opened it, shard 0 has moved on, or nobody answered
 	}

@@ -23,7 +23,7 @@ const (
 	Probe   Kind = "probe"   // ask a shard for its image, by a condition that fails
 	Split   Kind = "split"   // hand half to the sibling, in a transaction of two
 	Recount Kind = "recount" // the sibling exists already: only the count changes
-	Open    Kind = "open"    // open a missing shard empty, in a transaction of two
+	Open    Kind = "open"    // open a missing shard, in a transaction of two
 )
 
 // Step is one call: a single write, or a transaction when there are several.
@@ -110,7 +110,7 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 	b, known := p.known[k]
 	switch {
 	case p.absent[k]:
-		return Step{Open, k, table.OpenEmpty(p.zero, k, p.target, now)}, true
+		return Step{Open, k, table.Open(p.zero, k, p.target, now)}, true
 	case !known:
 		key := table.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
 		return Step{Probe, k, []table.Write{table.Probe(key, p.target)}}, true
@@ -130,10 +130,12 @@ func (p *Plan) Applied(s Step, item table.Item) {
 	case Probe, Recount:
 		p.see(s.Shard, item)
 	case Open:
-		delete(p.absent, s.Shard)
-		opened := p.zero
-		opened.State.Shard, opened.State.Shards = s.Shard, p.target
-		p.known[s.Shard] = opened
+		opened, _, _ := s.Writes[0].Apply(nil)
+		p.see(s.Shard, opened)
+		if p.zero.State.Shard == 0 { // it may have handed something over
+			zero, _, _ := s.Writes[1].Apply(p.zero.Item())
+			p.renew(zero)
+		}
 	case Split:
 		b := p.known[s.Shard]
 		keep, moved := b.State.Split()
@@ -166,7 +168,9 @@ func (p *Plan) Refused(s Step, refused []bool, items []table.Item) {
 			p.see(s.Shard, item)
 			return
 		}
-		p.refusals[s.Shard] = maxRefusals // shard 0 has moved on: a newer plan will see to it
+		if _, zero := at(1); !p.renew(zero) {
+			p.refusals[s.Shard] = maxRefusals // shard 0 has moved on: a newer plan will see to it
+		}
 	case Split:
 		if own {
 			p.see(s.Shard, item)
@@ -178,6 +182,23 @@ func (p *Plan) Refused(s Step, refused []bool, items []table.Item) {
 	default:
 		p.see(s.Shard, item)
 	}
+}
+
+// renew takes in an image of shard 0 as the pattern for missing shards, if it
+// still has the count that the plan is for.
+func (p *Plan) renew(item table.Item) bool {
+	if item == nil {
+		return false
+	}
+	b, err := table.DecodeBucket(item)
+	if err != nil || b.State.Shard != 0 || b.State.Shards != p.target {
+		return false
+	}
+	p.zero = b
+	if _, ok := p.known[0]; ok {
+		p.known[0] = b
+	}
+	return true
 }
 
 // see takes in the image of a shard as it came back from the table.

@@ -62,34 +62,85 @@ func unchanged(b Bucket) []Cond {
 	return append(c, Compare(attrShardCount, Eq, N(int64(b.State.Shards))))
 }
 
-// Recount sets the doubled count on a shard whose sibling exists already: all
-// that the sibling could have been given stays here. It conserves tokens; only
-// a count changed by foreign hands leads to it.
+// Recount sets the doubled count on a shard whose sibling exists already; only
+// foreign hands lead to it. The sibling has tokens of its own, so what the shard
+// holds above its new share is dropped: its capacity has been lowered.
 func Recount(b Bucket) Update {
-	return Update{
+	halved := b.State
+	halved.Shards = 2 * max(halved.Shards, 1)
+	u := Update{
 		Key:    b.Key(),
-		Set:    []Attr{{attrShardCount, N(2 * int64(max(b.State.Shards, 1)))}},
+		Set:    []Attr{{attrShardCount, N(int64(halved.Shards))}},
 		Remove: []string{AttrTTL},
-		If:     All(unchanged(b)...),
 	}
+	cond := unchanged(b)
+	for i, sl := range halved.Slots {
+		share := halved.Rate(i).Capacity
+		tk := attrLimit(sl.Name, fieldTokens)
+		switch drop := bucket.SubSat(sl.Tokens, share); {
+		case sl.Name == bucket.WCU:
+		case drop > 0:
+			u.Add = append(u.Add, Attr{tk, N(-drop)})
+			cond = append(cond, Between(tk, N(drop), N(sl.Tokens)))
+		default:
+			cond = append(cond, Compare(tk, Le, N(share)))
+		}
+	}
+	if rr := remainders(below(halved)); rr != nil {
+		u.Set = append(u.Set, Attr{attrRemainders, rr})
+	} else {
+		u.Remove = append(u.Remove, attrRemainders)
+	}
+	u.If = All(cond...)
+	return u
 }
 
-// OpenEmpty renders the opening of a shard that is missing although its parent
-// has split it off, as a transaction: nobody knows what the shard held, so it
-// starts empty and mints nothing. like is any shard of the bucket; shards is the
-// count of shard 0, which must still be that when it is written: a missing shard
-// opened with too small a count would have too large a share.
-func OpenEmpty(like Bucket, shard, shards int, now int64) []Write {
+// below returns the state without the remainders of levels that are not below
+// their share.
+func below(s bucket.State) bucket.State {
+	s.Slots = append([]bucket.Slot(nil), s.Slots...)
+	for i := range s.Slots {
+		if s.Slots[i].Tokens >= s.Rate(i).Capacity {
+			s.Slots[i].Rest = 0
+		}
+	}
+	return s
+}
+
+// Open renders the opening of a shard that is missing although its parent has
+// split it off, as a transaction: nobody knows what the shard held, so it starts
+// empty and mints nothing. Only what shard 0 holds above its share moves to it,
+// up to the new shard's share: another client has then raised the count without
+// splitting, and shard 0 would hold that on top of what the new shard earns.
+//
+// like is shard 0, or any other shard if that is not known; shards is the count
+// of shard 0, which must still be that when it is written: a missing shard opened
+// with too small a count would have too large a share.
+func Open(like Bucket, shard, shards int, now int64) []Write {
 	b := like
 	b.TTL, b.Partial = 0, nil
 	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: now, Slots: like.State.Slots})
-	return []Write{
-		Put{Item: b.Item(), If: Absent(AttrPK)},
-		Check{
-			Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0),
-			If:  Compare(attrShardCount, Eq, N(int64(shards))),
-		},
+	zero := Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
+	cond := []Cond{Compare(attrShardCount, Eq, N(int64(shards)))}
+	if like.State.Shard == 0 && like.State.Shards == shards {
+		for i, sl := range like.State.Slots {
+			share := like.State.Rate(i).Capacity
+			move := min(bucket.SubSat(sl.Tokens, share), b.State.Rate(i).Capacity)
+			if sl.Name == bucket.WCU || move <= 0 {
+				continue
+			}
+			tk := attrLimit(sl.Name, fieldTokens)
+			b.State.Slots[i].Tokens = move
+			zero.Add = append(zero.Add, Attr{tk, N(-move)})
+			cond = append(cond, Compare(tk, Ge, N(bucket.AddSat(share, move))))
+		}
 	}
+	put := Put{Item: b.Item(), If: Absent(AttrPK)}
+	if len(zero.Add) == 0 {
+		return []Write{put, Check{Key: zero.Key, If: All(cond...)}}
+	}
+	zero.If = All(cond...)
+	return []Write{put, zero}
 }
 
 // Probe changes nothing. It fails, and a failed condition brings the item back,

@@ -1,0 +1,256 @@
+package shard_test
+
+import (
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// actor is one process with a clock and images of its own.
+type actor struct {
+	w      *world
+	id     int
+	skew   int64
+	count  int
+	images map[int]table.Bucket // a missing entry is not known
+	absent map[int]bool
+	plan   *shard.Plan
+	leases []lease
+	wants  []bucket.Limit
+	flight []flight // writes that are on their way
+
+	blind bool // planted defect: spend without looking at the clock
+}
+
+type lease struct {
+	shard int
+	costs []table.Cost
+}
+
+// flight is a call that was planned and reaches the table later.
+type flight struct {
+	what   string
+	costs  []table.Cost
+	may    loss
+	writes []table.Write
+	done   func(items []table.Item, refused []bool, err error)
+}
+
+func newActor(w *world, id int) *actor {
+	return &actor{w: w, id: id, count: 1, images: map[int]table.Bucket{}, absent: map[int]bool{}, wants: w.limits}
+}
+
+func (a *actor) clock() int64 { return a.w.now + a.skew }
+
+// see takes in an image.
+func (a *actor) see(k int, it table.Item) {
+	delete(a.images, k)
+	if it == nil {
+		a.absent[k] = true
+		return
+	}
+	delete(a.absent, k)
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		a.w.t.Fatalf("seed %d: %v", a.w.seed, err)
+	}
+	a.images[k] = b
+	a.count = max(a.count, b.State.Shards)
+}
+
+// send puts a call on its way.
+func (a *actor) send(f flight) { a.flight = append(a.flight, f) }
+
+// land lets one call that is on its way reach the table. If the answer is lost
+// the actor never hears of it.
+func (a *actor) land(lost bool) {
+	if len(a.flight) == 0 {
+		return
+	}
+	i := a.w.rng.IntN(len(a.flight))
+	f := a.flight[i]
+	a.flight = append(a.flight[:i:i], a.flight[i+1:]...)
+	items, refused, err := a.w.call(fmt.Sprintf("actor %d: %s", a.id, f.what), f.costs, f.may, f.writes...)
+	if !lost && f.done != nil {
+		f.done(items, refused, err)
+	}
+}
+
+// costs returns a random request.
+func (a *actor) costs() []table.Cost {
+	out := make([]table.Cost, len(a.wants))
+	for i, l := range a.wants {
+		most := max(l.Capacity/bucket.Milli/4, 1)
+		out[i] = table.Cost{Limit: l.Name, Milli: a.w.rng.Int64N(most+1) * bucket.Milli}
+		if a.w.rng.IntN(40) == 0 {
+			out[i].Milli = l.Capacity / bucket.Milli * bucket.Milli
+		}
+	}
+	return out
+}
+
+// open returns the shard to use for pick k.
+func (a *actor) open(k int) int {
+	for k > 0 {
+		if _, ok := a.images[k]; ok {
+			return k
+		}
+		parent, ok := a.images[bucket.SplitParent(k)]
+		if !a.absent[k] && (!ok || parent.State.Shards >= bucket.OpenedAt(k)) {
+			return k
+		}
+		k = bucket.SplitParent(k)
+	}
+	return 0
+}
+
+// acquire plans one attempt from the images known, as a client does.
+func (a *actor) acquire(costs []table.Cost) (planned bool) {
+	if a.absent[0] {
+		put, _ := table.Create(table.NewBucket{
+			Namespace: namespace, Entity: entity, Resource: resource,
+			Limits: a.wants, Costs: costs, Life: table.Expires, Now: a.clock(),
+		})
+		a.send(flight{"create", costs, nothing, []table.Write{put}, a.answer(0, costs)})
+		return true
+	}
+	k := a.open(a.w.rng.IntN(a.count))
+	image, known := a.images[k]
+	if !known {
+		image = table.Unseen(namespace, entity, resource, k, a.count, a.wants, costs, a.clock())
+		u, _ := table.Spend{Image: image, Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
+		a.send(flight{fmt.Sprint("spend unseen ", k, costs), costs, nothing, []table.Write{u}, a.answer(k, costs)})
+		return true
+	}
+	if u, ok := a.spend(image, costs); ok {
+		a.send(flight{fmt.Sprint("spend ", k, costs), costs, nothing, []table.Write{u}, a.answer(k, costs)})
+		return true
+	}
+	plan := table.Refill{Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires}.Plan()
+	if !plan.Verdict.Granted {
+		if a.w.rng.IntN(3) == 0 {
+			delete(a.images, k) // ask next time
+		}
+		return false
+	}
+	a.send(flight{fmt.Sprint("refill and spend ", k, costs), costs, nothing, []table.Write{plan.Update}, a.answer(k, costs)})
+	return true
+}
+
+func (a *actor) spend(image table.Bucket, costs []table.Cost) (table.Update, bool) {
+	for _, c := range costs {
+		if i := image.State.Index(c.Limit); i < 0 || image.State.Slots[i].Tokens < c.Milli {
+			return table.Update{}, false
+		}
+	}
+	if a.blind {
+		return blindSpend(image.Key(), costs), true
+	}
+	if !image.State.Matches(a.wants) {
+		return table.Update{}, false
+	}
+	// The meter is not the subject here.
+	return table.Spend{Image: image, Limits: a.wants, Costs: costs, Now: a.clock(), Unmetered: true}.Plan()
+}
+
+func (a *actor) answer(k int, costs []table.Cost) func([]table.Item, []bool, error) {
+	return func(items []table.Item, refused []bool, err error) {
+		a.see(k, items[0])
+		if err == nil {
+			a.leases = append(a.leases, lease{k, costs})
+		}
+	}
+}
+
+// settle gives back part of a lease, as a rollback or an estimate too high does.
+func (a *actor) settle() {
+	if len(a.leases) == 0 {
+		return
+	}
+	i := a.w.rng.IntN(len(a.leases))
+	le := a.leases[i]
+	a.leases = append(a.leases[:i:i], a.leases[i+1:]...)
+	back := make([]table.Cost, len(le.costs))
+	for j, c := range le.costs {
+		back[j] = table.Cost{Limit: c.Limit, Milli: -a.w.rng.Int64N(c.Milli/bucket.Milli+1) * bucket.Milli}
+	}
+	a.send(flight{fmt.Sprint("give back ", le.shard, back), back, overflow,
+		[]table.Write{table.Adjust(bucketKey(le.shard), back)},
+		func(items []table.Item, _ []bool, _ error) { a.see(le.shard, items[0]) }})
+}
+
+// warm refills a shard from the image known, as the aggregator does.
+func (a *actor) warm() {
+	k := a.w.rng.IntN(a.count)
+	image, ok := a.images[k]
+	if !ok {
+		return
+	}
+	u := table.Refill{Image: image, Now: a.clock()}.Plan().Update
+	a.send(flight{fmt.Sprint("refill ", k), nil, nothing, []table.Write{u},
+		func(items []table.Item, _ []bool, _ error) { a.see(k, items[0]) }})
+}
+
+// grow begins, or goes on with, a plan for the shards.
+func (a *actor) grow() {
+	if a.plan == nil {
+		zero, ok := a.images[0]
+		if !ok {
+			return
+		}
+		switch k := a.w.rng.IntN(a.count); {
+		case a.w.rng.IntN(3) == 0 && zero.State.CanSplit(maxShards):
+			a.plan = shard.Double(zero)
+		case a.w.rng.IntN(2) == 0 && k > 0:
+			b, ok := a.images[k]
+			if !ok {
+				return
+			}
+			a.plan = shard.Follow(b, zero.State.Shards)
+		default:
+			a.plan = shard.Propagate(zero)
+		}
+	}
+	a.step()
+}
+
+// step sends the next step of the plan; it reports whether there was one.
+func (a *actor) step() bool {
+	plan := a.plan
+	s, ok := plan.Next(a.clock())
+	if !ok {
+		a.plan = nil
+		return false
+	}
+	may := overflow
+	if s.Kind == shard.Probe {
+		may = nothing
+	}
+	a.send(flight{s.String(), nil, may, s.Writes, func(items []table.Item, refused []bool, err error) {
+		if err != nil {
+			plan.Refused(s, refused, items)
+			return
+		}
+		if s.Kind == shard.Split {
+			a.w.splits++
+		}
+		plan.Applied(s, items[0])
+	}})
+	return true
+}
+
+// blindSpend is the planted defect: a spend that looks at levels only.
+func blindSpend(key table.Key, costs []table.Cost) table.Update {
+	u := table.Update{Key: key}
+	var cond []table.Cond
+	for _, c := range costs {
+		cond = append(cond, table.Compare("b_"+c.Limit+"_tk", table.Ge, table.N(c.Milli)))
+		if c.Milli != 0 {
+			u.Add = append(u.Add, table.Attr{Name: "b_" + c.Limit + "_tk", Value: table.N(-c.Milli)})
+		}
+	}
+	u.If = table.All(cond...)
+	return u
+}

@@ -1,0 +1,226 @@
+package shard_test
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// limitSets have rates that leave remainders and capacities that halve unevenly.
+var limitSets = [][]bucket.Limit{
+	{{Name: "rpm", Capacity: 16_000, Amount: 7_000, Period: 3_000}},
+	{{Name: "rpm", Capacity: 61_000, Amount: 61_000, Period: 60_000}, {Name: "tpm", Capacity: 99_999_000, Amount: 1_000_003, Period: 7_001}},
+	{{Name: "day", Capacity: 25_000, Amount: 1_000, Period: 86_400_000}, {Name: "sec", Capacity: 9_000, Amount: 9_000, Period: 1_000}},
+	{{Name: "fast", Capacity: 1_000_000, Amount: 999_999_999, Period: 999}, {Name: "slow", Capacity: 8_000, Amount: 101, Period: 977}},
+}
+
+type profile struct {
+	steps   int
+	actors  int
+	instant bool // calls reach the table when they are planned
+	flight  int64
+	skew    int64
+	grow    int // in hundred steps
+	warm    int
+	settle  int
+	crash   int
+	foreign func(w *world)
+	blind   bool
+}
+
+// play runs a random schedule.
+func play(w *world, p profile) {
+	actors := make([]*actor, p.actors)
+	for i := range actors {
+		actors[i] = newActor(w, i)
+		actors[i].blind = p.blind
+		if p.skew > 0 {
+			actors[i].skew = w.rng.Int64N(2*p.skew+1) - p.skew
+		}
+	}
+	born := map[*actor]int64{}
+	w.exact = p.instant && p.skew == 0
+	w.foreign = p.foreign != nil
+	for range p.steps {
+		a := actors[w.rng.IntN(len(actors))]
+		switch n := w.rng.IntN(100); {
+		case n < 25:
+			w.pass()
+			for _, b := range actors { // nothing stays on its way longer than flight
+				if len(b.flight) > 0 && w.now-born[b] > p.flight {
+					for len(b.flight) > 0 {
+						b.land(false)
+					}
+				}
+			}
+		case n < 25+p.grow:
+			a.grow()
+		case n < 25+p.grow+p.warm:
+			a.warm()
+		case n < 25+p.grow+p.warm+p.settle:
+			a.settle()
+		case n < 25+p.grow+p.warm+p.settle+p.crash:
+			skew := a.skew
+			*a = *newActor(w, a.id)
+			a.skew, a.blind = skew, p.blind
+		case n >= 96 && p.foreign != nil && w.opened:
+			p.foreign(w)
+		default:
+			a.acquire(a.costs())
+		}
+		if len(a.flight) > 0 && born[a] == 0 {
+			born[a] = w.now
+		}
+		for p.instant && len(a.flight) > 0 {
+			a.land(w.rng.IntN(100) < p.crash)
+		}
+		if !p.instant && w.rng.IntN(3) == 0 {
+			a.land(w.rng.IntN(100) < p.crash)
+		}
+		if len(a.flight) == 0 {
+			born[a] = 0
+		}
+	}
+	for _, a := range actors {
+		for len(a.flight) > 0 {
+			a.land(false)
+		}
+	}
+}
+
+// pass lets time go by: mostly little, sometimes long enough to fill up.
+func (w *world) pass() {
+	switch w.rng.IntN(10) {
+	case 0:
+		w.now += w.rng.Int64N(100_000)
+	case 1, 2:
+	case 3, 4, 5:
+		w.now += w.rng.Int64N(5)
+	default:
+		w.now += w.rng.Int64N(1000)
+	}
+	w.atMost("after waiting", w.held())
+}
+
+// rest brings all shards to the count of shard 0, as the aggregator does when
+// the stream has told it everything, and checks that it ends.
+func (w *world) rest() {
+	a := newActor(w, 99)
+	for round := 0; ; round++ {
+		zero, ok := w.image(0)
+		if !ok {
+			return
+		}
+		a.plan = shard.Propagate(zero)
+		sent := 0
+		for a.step() {
+			a.land(false)
+			if sent++; sent > 2000 {
+				w.violated("the plan does not end")
+				return
+			}
+		}
+		if w.atCount(zero.State.Shards) {
+			return
+		}
+		if round > 4 {
+			w.violated("after %d rounds of propagation shards still differ from the %d of shard 0", round, zero.State.Shards)
+			return
+		}
+	}
+}
+
+func (w *world) atCount(n int) bool {
+	all := w.shards()
+	for _, s := range all {
+		if s.Shards != n {
+			return false
+		}
+	}
+	return len(all) == n
+}
+
+// All clocks agree and calls take no time, but images are as stale as can be:
+// not a fraction of a millitoken is minted by any step, none is lost by a spend
+// or a refill, shares add up after every step, and no window is exceeded.
+func TestWorldExact(t *testing.T) {
+	t.Run("nothing given back", func(t *testing.T) {
+		runWorlds(t, 12, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2}, none)
+	})
+	t.Run("with give-backs", func(t *testing.T) {
+		runWorlds(t, 12, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, crash: 2}, none)
+	})
+	t.Run("one shard", func(t *testing.T) {
+		runWorlds(t, 8, profile{steps: 400, actors: 3, instant: true, warm: 8, settle: 8, crash: 2}, none)
+	})
+	t.Run("counts bumped by another client", func(t *testing.T) {
+		runWorlds(t, 12, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, foreign: bump}, none)
+	})
+	t.Run("shards deleted", func(t *testing.T) {
+		runWorlds(t, 12, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, foreign: vanish}, none)
+	})
+}
+
+// bump doubles the count of shard 0 and nothing else, as the Python client does.
+func bump(w *world) {
+	if b, ok := w.image(0); ok && b.State.CanSplit(maxShards) {
+		n := int64(b.State.Shards)
+		w.call("foreign bump", nil, overflow, table.Update{
+			Key: b.Key(), Set: []table.Attr{{Name: "shard_count", Value: table.N(2 * n)}},
+			If: table.Compare("shard_count", table.Eq, table.N(n)),
+		})
+	}
+}
+
+// vanish deletes a shard other than 0.
+func vanish(w *world) {
+	if all := w.shards(); len(all) > 1 {
+		s := all[1+w.rng.IntN(len(all)-1)]
+		w.call("foreign delete", nil, overflow, table.Delete{Key: bucketKey(s.Shard)})
+	}
+}
+
+// none is the allowance when clocks agree and calls take no time.
+func none(*world) *big.Rat { return new(big.Rat) }
+
+// runWorlds plays a profile with many seeds and prints the worst excess. bound
+// returns how much excess is the stated allowance for skew and time in flight.
+func runWorlds(t *testing.T, seeds int, p profile, bound func(*world) *big.Rat) {
+	t.Helper()
+	if testing.Short() {
+		seeds /= 5
+	}
+	worst, worstOf := new(big.Rat), ""
+	first := true
+	var steps, refused, splits int
+	loss := new(big.Rat)
+	for seed := range uint64(seeds) {
+		w := newWorld(t, seed, limitSets[seed%uint64(len(limitSets))])
+		play(w, p)
+		w.rest()
+		w.sharesAddUp("at rest")
+		allowed := bound(w)
+		for name, x := range w.worst() {
+			if first || x.Milli.Cmp(worst) > 0 {
+				worst, worstOf, first = x.Milli, name+" "+x.String(), false
+			}
+			if x.Milli.Cmp(allowed) > 0 {
+				w.violated("%s: worst excess %s, allowed %s millitokens", name, x, allowed.FloatString(3))
+			}
+		}
+		steps, refused, splits = steps+w.steps, refused+w.refused, splits+w.splits
+		if w.worstSplitLoss.Cmp(loss) > 0 {
+			loss = w.worstSplitLoss
+		}
+	}
+	t.Logf("%d worlds, %d calls of which %d refused, %d splits; worst excess %s; most lost by one split or reopening %s millitokens",
+		seeds, steps, refused, splits, worstOf, loss.FloatString(3))
+	if splits == 0 && p.grow > 0 {
+		t.Error("no shard was ever split: the test proves nothing")
+	}
+}
+
+var _ = table.N

@@ -1,0 +1,269 @@
+package shard_test
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+const (
+	namespace = "ns"
+	entity    = "acme"
+	resource  = "gpt"
+	maxShards = 8
+	epoch     = int64(1_700_000_000_000)
+)
+
+func bucketKey(shard int) table.Key { return table.BucketKey(namespace, entity, resource, shard) }
+
+// world is one bucket in a table in memory, the true time, and everything that
+// is known about what rightly happened to it. Every call to the table is one
+// step, and after every step the world checks that nothing was minted, nothing
+// was lost that should not be, and the shares add up.
+type world struct {
+	t      *testing.T
+	rng    *rand.Rand
+	now    int64
+	db     *memdb.DB
+	limits []bucket.Limit
+	seed   uint64
+
+	// exact holds when all clocks agree and no time passes between planning a
+	// write and its execution: then not a fraction of a millitoken may be
+	// minted, and none lost where the step promises so.
+	exact   bool
+	foreign bool // foreign hands are at work: shards may be missing, counts may be wrong
+
+	history map[string]*buckettest.History
+	surplus map[string]*big.Rat // given back while a shard is above its share
+	opened  bool                // a bucket exists or existed
+	serial  int
+	trace   []string
+
+	steps, refused, splits int
+	worstSplitLoss         *big.Rat
+	violations             []string // in place of failing, for planted defects
+	planted                bool
+}
+
+func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
+	w := &world{
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 42)), now: epoch, limits: limits, exact: true,
+		history: map[string]*buckettest.History{}, surplus: map[string]*big.Rat{}, worstSplitLoss: new(big.Rat),
+	}
+	w.db = memdb.New(func() int64 { return w.now })
+	for _, l := range limits {
+		w.history[l.Name] = &buckettest.History{}
+		w.surplus[l.Name] = new(big.Rat)
+	}
+	return w
+}
+
+// shards returns the stored shards.
+func (w *world) shards() []bucket.State {
+	var out []bucket.State
+	for _, it := range w.db.Items() {
+		b, err := table.DecodeBucket(it)
+		if err != nil {
+			w.t.Fatalf("seed %d: %v", w.seed, err)
+		}
+		out = append(out, b.State)
+	}
+	return out
+}
+
+func (w *world) image(shard int) (table.Bucket, bool) {
+	it := w.db.Item(bucketKey(shard))
+	if it == nil {
+		return table.Bucket{}, false
+	}
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		w.t.Fatalf("seed %d: %v", w.seed, err)
+	}
+	return b, true
+}
+
+func (w *world) held() map[string]*big.Rat {
+	all := w.shards()
+	out := map[string]*big.Rat{}
+	for _, l := range w.limits {
+		out[l.Name] = buckettest.HeldAt(all, l.Name, w.now)
+	}
+	return out
+}
+
+// violated reports a broken promise, or notes it when a defect was planted.
+func (w *world) violated(format string, args ...any) {
+	msg := fmt.Sprintf(format, args...)
+	if w.planted {
+		w.violations = append(w.violations, msg)
+		return
+	}
+	w.t.Helper()
+	for _, line := range w.trace[max(0, len(w.trace)-6):] {
+		w.t.Log(line)
+	}
+	w.t.Fatalf("seed %d: %s", w.seed, msg)
+}
+
+// loss says how much less than expected a step may leave behind.
+type loss int
+
+const (
+	nothing  loss = iota // not a fraction of a millitoken
+	overflow             // what does not fit the capacity of its shard
+)
+
+// call performs writes as one call and checks what they did. costs is what the
+// call takes if it holds; negative costs are given back.
+func (w *world) call(what string, costs []table.Cost, may loss, writes ...table.Write) ([]table.Item, []bool, error) {
+	before := w.held()
+	w.atMost("before "+what, before)
+	var items []table.Item
+	var refused []bool
+	var err error
+	if len(writes) == 1 {
+		var it table.Item
+		it, err = w.db.Write(w.t.Context(), writes[0])
+		items, refused = []table.Item{it}, []bool{false}
+		if r, ok := errors.AsType[*store.Refused](err); ok {
+			items, refused = []table.Item{r.Old}, []bool{true}
+		}
+	} else {
+		w.serial++
+		err = w.db.Transact(w.t.Context(), fmt.Sprint("token-", w.serial), writes)
+		items, refused = make([]table.Item, len(writes)), make([]bool, len(writes))
+		if c, ok := errors.AsType[*store.Canceled](err); ok {
+			for i, r := range c.Reasons {
+				items[i], refused[i] = r.Old, r.Refused
+			}
+		}
+	}
+	if store.KindOf(err) != 0 {
+		w.t.Fatalf("seed %d: %s: the write is invalid: %v", w.seed, what, err)
+	}
+	w.steps++
+	if err != nil {
+		w.refused++
+		w.note("%s: refused", what)
+		return items, refused, err
+	}
+	w.note("%s", what)
+	w.account(what, before, costs, may)
+	w.sharesAddUp(what)
+	return items, refused, nil
+}
+
+func (w *world) note(format string, args ...any) {
+	line := fmt.Sprintf("t=%d ", w.now-epoch) + fmt.Sprintf(format, args...)
+	for _, s := range w.shards() {
+		line += fmt.Sprintf(" | %s@%d", s, s.RF-epoch)
+	}
+	w.trace = append(w.trace, line)
+}
+
+// account compares what the shards hold with what they should after a call.
+func (w *world) account(what string, before map[string]*big.Rat, costs []table.Cost, may loss) {
+	created := !w.opened
+	w.opened = true
+	after := w.held()
+	for _, l := range w.limits {
+		due := new(big.Rat).Set(before[l.Name])
+		if created {
+			due = buckettest.Milli(l.Capacity)
+		}
+		back := new(big.Rat)
+		for _, c := range costs {
+			if c.Limit != l.Name {
+				continue
+			}
+			due.Sub(due, buckettest.Milli(c.Milli))
+			if c.Milli < 0 {
+				back = buckettest.Milli(-c.Milli)
+				w.history[l.Name].Return(w.now, -c.Milli)
+			} else {
+				w.history[l.Name].Take(w.now, c.Milli)
+			}
+		}
+		diff := new(big.Rat).Sub(after[l.Name], due)
+		// A shard above its share earns nothing; what is split off from it may.
+		// That stays within what was given back, which atMost checks.
+		split := may == overflow && w.surplus[l.Name].Sign() > 0
+		if diff.Sign() > 0 && w.exact && !split {
+			w.violated("%s minted %s millitokens of %s", what, diff.FloatString(6), l.Name)
+		}
+		if diff.Sign() < 0 && w.exact && may == nothing {
+			w.violated("%s lost %s millitokens of %s", what, diff.FloatString(6), l.Name)
+		}
+		if diff.Neg(diff).Cmp(w.worstSplitLoss) > 0 && may == overflow && back.Sign() == 0 {
+			w.worstSplitLoss.Set(diff)
+		}
+		w.surplus[l.Name].Add(w.surplus[l.Name], back)
+	}
+	w.atMost("after "+what, after)
+}
+
+// atMost checks that the bucket holds no more than its capacity and what was
+// given back to shards that were full. That surplus is forgotten when no shard is
+// above its share any more.
+func (w *world) atMost(what string, held map[string]*big.Rat) {
+	all := w.shards()
+	for _, l := range w.limits {
+		over := false
+		for _, s := range all {
+			i := s.Index(l.Name)
+			over = over || buckettest.LevelAt(s, i, s.RF).Cmp(buckettest.Milli(s.Rate(i).Capacity)) > 0
+		}
+		if !over {
+			w.surplus[l.Name].SetInt64(0)
+		}
+		above := new(big.Rat).Sub(held[l.Name], buckettest.Milli(l.Capacity))
+		if above.Sign() <= 0 {
+			continue
+		}
+		if given := w.surplus[l.Name]; above.Cmp(given) > 0 {
+			if w.exact {
+				w.violated("%s: the shards hold %s millitokens of %s above capacity, of which %s were given back",
+					what, above.FloatString(6), l.Name, given.FloatString(6))
+			}
+			above.Set(given)
+		}
+		w.history[l.Name].Surplus(w.now, above)
+	}
+}
+
+// sharesAddUp checks I3: the shares of all shards are the whole, at every
+// instant, unless foreign hands have removed shards or changed counts, when they
+// are less.
+func (w *world) sharesAddUp(what string) {
+	all := w.shards()
+	for _, l := range w.limits {
+		var capacity, amount int64
+		for _, s := range all {
+			r := s.RateOf(l)
+			capacity += r.Capacity
+			amount += r.Amount
+		}
+		if capacity > l.Capacity || amount > l.Amount || !w.foreign && (capacity != l.Capacity || amount != l.Amount) {
+			w.violated("%s: shares of %s add up to %d/%d, want %d/%d", what, l.Name, capacity, amount, l.Capacity, l.Amount)
+		}
+	}
+}
+
+// worst returns the worst excess of all limits, in millitokens, and prints it.
+func (w *world) worst() map[string]buckettest.Excess {
+	out := map[string]buckettest.Excess{}
+	for _, l := range w.limits {
+		out[l.Name] = w.history[l.Name].Worst(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period})
+	}
+	return out
+}
