@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+)
+
+// Prices on demand in us-east-1 since 1 November 2024, in US dollars per million
+// units (AWS, "Amazon DynamoDB pricing for on-demand capacity").
+const (
+	DollarsPerMillionWrites = 0.625
+	DollarsPerMillionReads  = 0.125
+)
+
+// Bill is what one run of a path costs.
+type Bill struct {
+	Calls map[string]float64 // by API operation
+	Read  float64            // read units
+	Write float64            // write units, tables and indexes, failed conditions included
+}
+
+// String lists the calls, as "1 BatchGetItem + 2 UpdateItem".
+func (b Bill) String() string {
+	var parts []string
+	for _, op := range slices.Sorted(maps.Keys(b.Calls)) {
+		if n := b.Calls[op]; n != 0 {
+			parts = append(parts, fmt.Sprintf("%g %s", n, op))
+		}
+	}
+	if parts == nil {
+		return "no call"
+	}
+	return strings.Join(parts, " + ")
+}
+
+// Dollars returns what a million runs cost.
+func (b Bill) Dollars() float64 {
+	return b.Read*DollarsPerMillionReads + b.Write*DollarsPerMillionWrites
+}
+
+// Equal compares to a millionth, as averages are not exact.
+func (b Bill) Equal(o Bill) bool {
+	same := near(b.Read, o.Read) && near(b.Write, o.Write)
+	for op := range b.Calls {
+		same = same && near(b.Calls[op], o.Calls[op])
+	}
+	for op := range o.Calls {
+		same = same && near(b.Calls[op], o.Calls[op])
+	}
+	return same
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+// minus returns what is left of the bill without o, per one of n.
+func (b Bill) minus(o Bill, n float64) Bill {
+	out := Bill{Calls: map[string]float64{}, Read: (b.Read - o.Read) / n, Write: (b.Write - o.Write) / n}
+	for op := range b.Calls {
+		if d := (b.Calls[op] - o.Calls[op]) / n; d != 0 {
+			out.Calls[op] = d
+		}
+	}
+	return out
+}
+
+// only returns the part of one operation.
+func only(usage map[string]fault.Usage, op string) Bill {
+	return sum(map[string]fault.Usage{op: usage[op]})
+}
+
+func sum(usage map[string]fault.Usage) Bill {
+	b := Bill{Calls: map[string]float64{}}
+	for op, u := range usage {
+		if u.Calls > 0 {
+			b.Calls[op] = float64(u.Calls)
+		}
+		b.Read += u.ReadUnits
+		b.Write += u.WriteUnits + u.FailedUnits
+	}
+	return b
+}
+
+// billed runs f n times and returns the bill of one run.
+func (w *world) billed(n int, f func(i int) error) (Bill, error) {
+	usage, err := w.metered(n, f)
+	return sum(usage).minus(Bill{}, float64(n)), err
+}
+
+func (w *world) metered(n int, f func(i int) error) (map[string]fault.Usage, error) {
+	w.proxy.Reset()
+	for i := range n {
+		if err := f(i); err != nil {
+			return nil, err
+		}
+	}
+	return w.proxy.Usage(), nil
+}
+
+// each runs f for the entities of a path, before its bill.
+func each(ctx context.Context, n int, prefix string, f func(ctx context.Context, entity string) error) error {
+	for i := range n {
+		if err := f(ctx, fmt.Sprintf("%s-%d", prefix, i)); err != nil {
+			return fmt.Errorf("%s: %w", prefix, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+// Cost prints what every path consumes next to its budget (see package bench).
+// The environment variable ENGINE chooses the stand-in: dynoxide (default) or
+// dynamodb-local. It ends with status 1 if a path costs something else.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/zeroae/zae-limiter-go/bench"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+func main() {
+	if err := run(context.Background(), engine.Kind(os.Getenv("ENGINE"))); err != nil {
+		fmt.Fprintln(os.Stderr, "cost:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, kind engine.Kind) error {
+	e, err := engine.Start(ctx, kind)
+	if err != nil {
+		return err
+	}
+	defer e.Stop()
+	t, err := bench.Measure(ctx, e)
+	if err != nil {
+		return err
+	}
+	t.Print(os.Stdout)
+	for _, r := range t.Rows {
+		if !r.OK() {
+			return fmt.Errorf("%s: costs %s, %g read and %g write units; budgeted are %s, %g and %g",
+				r.Path, r.Measured, r.Measured.Read, r.Measured.Write, r.Budget, r.Budget.Read, r.Budget.Write)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+// Package bench measures what the design promises: what each path costs in
+// DynamoDB capacity, and what the client and the functions add in time, memory
+// and size. It compares; it is used by nothing.
+//
+// # The cost table
+//
+// `make cost` runs every path of design section 5 against a stand-in and prints
+// the capacity it consumed, indexes included, next to the budget; the test
+// TestCostsAreAsBudgeted fails where they differ, on both stand-ins. Capacity is
+// what the stand-in reports (ReturnConsumedCapacity=INDEXES), read off the wire
+// by a proxy. What no DynamoDB reports is added by AWS's rule: a conditional
+// write that fails is charged one write unit per started KB of the item that
+// exists, at least one. Each line begins with "cost:".
+//
+// # The benchmarks
+//
+// `make bench` prints lines that begin with "bench:", after the usual lines of
+// the testing package:
+//
+//	warm acquire      the limiter, the bare UpdateItem it makes (the same
+//	                  rendered input, replayed on a twin bucket) and a naive
+//	                  peer (GetItem, then a conditional UpdateItem) take turns
+//	                  on one stand-in; what the limiter adds is the median of
+//	                  the paired differences. Target: at most 5 %.
+//	repeated denial   time per denial by the last image, and the calls it made,
+//	                  which must be none.
+//	client compute    an acquire whose call is answered at once with a stored
+//	                  image: time and allocations of the limiter alone.
+//	contention        1, 4 and 16 limiters with caches of their own on one
+//	                  unsplit bucket, below and above its rate: writes sent per
+//	                  granted acquire, and granted against capacity plus refill.
+//	functions         size of the deployed binaries (target: under 12 MB), time
+//	                  from exec to the first next call (target: under 10 ms),
+//	                  writes per batch of 100 records, and the peak resident
+//	                  memory of a batch of 10,000 (target: under 96 MB).
+//
+// Decoding against the Lambda library's event type is measured where it is
+// done, in internal/stream; `make bench` runs it as well.
+//
+// Times depend on the machine and on what else it does: compare figures of one
+// run only. They are printed and never asserted. Counts, units, sizes and memory
+// are asserted by the tests of this package. All stand-ins are local: their
+// latency is not that of AWS, and a smaller latency makes what the limiter adds
+// look larger than it will be.
+package bench

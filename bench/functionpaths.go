@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+)
+
+// feed makes the stream records of real items and delivers them to the built
+// aggregator.
+type feed struct {
+	w    *world
+	host *runtimeapi.Host
+	seq  int64
+}
+
+// record returns the record of a write, created at the world's clock.
+func (f *feed) record(before, after table.Item) streamtest.Record {
+	f.seq++
+	return streamtest.Record{
+		Sequence: strconv.FormatInt(100_000_000_000_000_000+f.seq, 10) + "0000",
+		Created:  f.w.clock.Load(), Old: before, New: after,
+	}
+}
+
+// deliver meters one invocation.
+func (f *feed) deliver(ctx context.Context, records []streamtest.Record) (Bill, error) {
+	return f.w.billed(1, func(int) error { return invoke(ctx, f.host, streamtest.Payload(records...)) })
+}
+
+// functionPaths measures what the built aggregator writes for a batch.
+func functionPaths(ctx context.Context, w *world) ([]Row, error) {
+	// The aggregator reads the machine's clock.
+	w.clock.Store(time.Now().UnixMilli())
+	fleet, err := newFleet(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	host, err := w.aggregator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	f := &feed{w: w, host: host}
+
+	const windows = 2 // hourly and daily, the default
+	first := Row{Path: "aggregator, first snapshot of a window",
+		Budget: Bill{Calls: map[string]float64{"UpdateItem": 1}, Write: 3},
+		Note:   "not in section 5: once per window; the item enters its indexes GSI2 and GSI4"}
+	later := Row{Path: "aggregator, snapshot, per window", Budget: updates(1)}
+	refill := Row{Path: "aggregator, refill, per bucket", Budget: updates(1)}
+
+	var bills [3]Bill
+	for round, requests := range []int64{1, 2, 900} {
+		var batch []streamtest.Record
+		for i := range entities {
+			r, err := f.acquire(ctx, fleet, fmt.Sprintf("feed-%d", i), requests)
+			if err != nil {
+				return nil, err
+			}
+			batch = append(batch, r)
+		}
+		if round == 2 { // time for a refill to be due
+			time.Sleep(200 * time.Millisecond)
+		}
+		if bills[round], err = f.deliver(ctx, batch); err != nil {
+			return nil, err
+		}
+	}
+	first.Measured = bills[0].minus(Bill{}, entities*windows)
+	later.Measured = bills[1].minus(Bill{}, entities*windows)
+	refill.Measured = bills[2].minus(bills[1], entities)
+	split, err := f.split(ctx)
+	return []Row{later, first, refill, split}, err
+}
+
+// acquire takes from an entity's bucket and returns the record of it.
+func (f *feed) acquire(ctx context.Context, fl fleet, entity string, requests int64) (r streamtest.Record, err error) {
+	before, _ := f.w.item(ctx, entity) // none at first
+	if err := taken(ctx, fl.a, entity, requests); err != nil {
+		return r, err
+	}
+	after, err := f.w.item(ctx, entity)
+	return f.record(before, after), err
+}
+
+// split delivers one acquire of a bucket whose write meter it has exhausted.
+func (f *feed) split(ctx context.Context) (Row, error) {
+	row := Row{
+		Path:   "aggregator, split of a shard",
+		Budget: Bill{Calls: map[string]float64{"TransactWriteItems": 1}, Write: 2*2 + 3},
+		Note:   "one call per shard step; its two items are written in a transaction at twice the price, and the new one enters GSI2, GSI3 and GSI4",
+	}
+	if f.w.direct.Kind == engine.DynamoDBLocal {
+		row.Budget.Write = 2*2 + 2*3
+		row.Note += "; this engine doubles the part of the indexes too, AWS does not"
+	}
+	put, b := table.Create(table.NewBucket{
+		Namespace: f.w.ns, Entity: "hot", Resource: resource, Now: time.Now().UnixMilli(),
+		Limits: []bucket.Limit{{Name: "rpm", Capacity: 1000 * bucket.Milli, Amount: 1000 * bucket.Milli, Period: 60_000}},
+		Costs:  []table.Cost{{Limit: "rpm", Milli: 10 * bucket.Milli}},
+	})
+	before := put.Item
+	for i, sl := range b.State.Slots {
+		if sl.Name == bucket.WCU {
+			b.State.Slots[i].Tokens = 0
+		} else {
+			b.State.Slots[i].Tokens -= bucket.Milli
+			b.State.Slots[i].Used += bucket.Milli
+		}
+	}
+	if _, err := f.w.store.Write(ctx, table.Put{Item: b.Item()}); err != nil {
+		return row, err
+	}
+	f.w.clock.Store(b.State.RF)
+	usage, err := f.w.metered(1, func(int) error {
+		return invoke(ctx, f.host, streamtest.Payload(f.record(before, b.Item())))
+	})
+	row.Measured = only(usage, "TransactWriteItems")
+	return row, err
+}

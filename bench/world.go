@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// resource is what all entities of a world use.
+const resource = "gpt-4"
+
+// world is the table of the committed template on a stand-in, seen through a
+// proxy that meters it, with a clock that only moves when told to.
+type world struct {
+	direct  *engine.Engine // past the proxy: set-up and looking
+	proxied *engine.Engine
+	proxy   *fault.Proxy
+	table   string
+	raw     *dynamodb.Client // of direct
+	store   store.Store      // of direct
+	clock   atomic.Int64     // epoch ms
+	ns      string           // id of the namespace, known after the first client
+}
+
+// newWorld creates a table on the engine. close removes it.
+func newWorld(ctx context.Context, e *engine.Engine) (*world, error) {
+	template, err := tablespec.Load(tablespec.GoldenPath())
+	if err != nil {
+		return nil, err
+	}
+	spec, err := template.Table()
+	if err != nil {
+		return nil, err
+	}
+	w := &world{direct: e, raw: e.DynamoDB(), table: engine.UniqueName("bench")}
+	w.clock.Store(time.Now().UnixMilli())
+	w.store = store.NewDynamo(w.raw, w.table)
+	if err := spec.Create(ctx, w.raw, w.table); err != nil {
+		return nil, err
+	}
+	if w.proxy, w.proxied, err = fault.Engine(e, 1); err != nil {
+		w.close()
+		return nil, err
+	}
+	w.proxy.Meter(true)
+	return w, nil
+}
+
+func (w *world) close() {
+	if w.proxy != nil {
+		w.proxy.Stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	// Best effort: a started engine forgets everything when it ends.
+	_, _ = w.raw.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &w.table})
+}
+
+func (w *world) now() time.Time          { return time.UnixMilli(w.clock.Load()) }
+func (w *world) advance(d time.Duration) { w.clock.Add(d.Milliseconds()) }
+
+// client returns a limiter with caches of its own and the world's clock, whose
+// calls are metered.
+func (w *world) client(ctx context.Context) (*limiter.Limiter, error) {
+	l, err := limiter.Open(ctx, w.proxied.DynamoDB(), w.table, &limiter.Options{Now: w.now, Timeout: 10 * time.Second})
+	if err == nil {
+		w.ns = l.NamespaceID()
+	}
+	return l, err
+}
+
+// defaults stores limits for every entity on the resource: 1000 requests and
+// 100,000 tokens per minute.
+func (w *world) defaults(ctx context.Context) error {
+	const minute = 60_000
+	c := table.Config{Namespace: w.ns, Resource: resource, Limits: []bucket.Limit{
+		{Name: "rpm", Capacity: 1000 * bucket.Milli, Amount: 1000 * bucket.Milli, Period: minute},
+		{Name: "tpm", Capacity: 100_000 * bucket.Milli, Amount: 100_000 * bucket.Milli, Period: minute},
+	}}
+	_, err := w.store.Write(ctx, c.Replace())
+	return err
+}
+
+// item returns the stored item of shard 0 of an entity's bucket.
+func (w *world) item(ctx context.Context, entity string) (table.Item, error) {
+	items, err := w.store.Read(ctx, true, table.BucketKey(w.ns, entity, resource, 0))
+	if err != nil {
+		return nil, err
+	}
+	if items[0] == nil {
+		return nil, fmt.Errorf("entity %q has no bucket", entity)
+	}
+	return items[0], nil
+}
+
+// aggregator starts the built aggregator on the world's table, its calls metered.
+func (w *world) aggregator(ctx context.Context) (*runtimeapi.Host, error) {
+	h, err := runtimeapi.Start(runtimeapi.Config{
+		Binary: LocalBinary("aggregator"), Name: "aggregator",
+		Env: append(w.proxied.Env(), config.EnvTableName+"="+w.table),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Warm(ctx); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// invoke delivers one batch and wants it processed whole.
+func invoke(ctx context.Context, h *runtimeapi.Host, payload []byte) error {
+	r, err := h.Invoke(ctx, payload)
+	if err != nil {
+		return err
+	}
+	if r.FunctionError != "" || string(r.Payload) != `{"batchItemFailures":[]}` {
+		return fmt.Errorf("aggregator: %s %s\n%s", r.FunctionError, r.Payload, h.Logs())
+	}
+	return nil
+}
+
+// LocalBinary returns the path of a function built for this machine.
+func LocalBinary(function string) string { return binary("local", function) }
+
+// DeployedBinary returns the path of a function built for Lambda.
+func DeployedBinary(function string) string { return binary("", function) }
+
+func binary(below, function string) string {
+	return filepath.Join(engine.Root(), "..", "..", "dist", below, function, "bootstrap")
+}
