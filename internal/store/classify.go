@@ -46,11 +46,16 @@ func kind(err error) Kind {
 		}
 		return Unavailable // refused before anything was written: access, validation, no table
 	}
-	if _, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
-		return Unknown // an answer that nobody can read
-	}
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+	// The SDK wraps what the transport says in an answer with status 0, so the
+	// transport has to be asked first.
+	if e, ok := errors.AsType[*net.OpError](err); ok && (e.Op == "dial" || e.Op == "proxyconnect") {
 		return Unavailable // no connection, so nothing was sent
+	}
+	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		if s := r.HTTPStatusCode(); s >= 400 && s < 500 && s != 408 {
+			return Unavailable // somebody in between refused it
+		}
+		return Unknown // an answer that nobody can read
 	}
 	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 		return Unknown // sending, or waiting for the answer, was cut short

@@ -1,0 +1,241 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What each answer to a write means. Every write is sent once, whatever the SDK
+// would do by default.
+func TestAnswersMeanWhatTheySay(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   store.Kind
+	}{
+		{"throughput exceeded", fault(400, "ProvisionedThroughputExceededException", ""), store.Throttled},
+		{"throttling", fault(400, "ThrottlingException", ""), store.Throttled},
+		{"request limit", fault(400, "RequestLimitExceeded", ""), store.Throttled},
+		{"conflict", fault(400, "TransactionConflictException", ""), store.Conflict},
+		{"transaction in progress", fault(400, "TransactionInProgressException", ""), store.Conflict},
+
+		{"validation", fault(400, "ValidationException", ""), store.Unavailable},
+		{"no such table", fault(400, "ResourceNotFoundException", ""), store.Unavailable},
+		{"access denied", fault(400, "AccessDeniedException", ""), store.Unavailable},
+		{"expired credentials", fault(400, "ExpiredTokenException", ""), store.Unavailable},
+		{"unknown credentials", fault(400, "UnrecognizedClientException", ""), store.Unavailable},
+		{"bad signature", fault(400, "InvalidSignatureException", ""), store.Unavailable},
+		{"other token", fault(400, "IdempotentParameterMismatchException", ""), store.Unavailable},
+		{"collection too large", fault(400, "ItemCollectionSizeLimitExceededException", ""), store.Unavailable},
+		{"a proxy says no", reply(403, "<html>no</html>"), store.Unavailable},
+
+		{"a proxy asks who you are", reply(407, ""), store.Unavailable},
+		{"a proxy gave up waiting", reply(408, "<html>timeout</html>"), store.Unknown},
+
+		{"internal error", fault(500, "InternalServerError", ""), store.Unknown},
+		{"service unavailable", fault(503, "ServiceUnavailable", ""), store.Unknown},
+		{"500 without a word", reply(500, ""), store.Unknown},
+		{"502 of a proxy", reply(502, "<html>bad gateway</html>"), store.Unknown},
+		{"503 of a proxy", reply(503, "{}"), store.Unknown},
+		{"504 of a proxy", reply(504, "upstream timed out"), store.Unknown},
+		{"success in a tongue unknown", reply(200, "<html>welcome</html>"), store.Unknown},
+		{"success with half an answer", truncate, store.Unknown},
+		{"connection cut after the request", cut, store.Unknown},
+	} {
+		for call, do := range calls {
+			t.Run(tt.name+"/"+call, func(t *testing.T) {
+				s := serve(t, tt.answer)
+				err := do(t.Context(), open(s.URL))
+				if got := store.KindOf(err); got != tt.want {
+					t.Errorf("error is %v, want kind %v", err, tt.want)
+				}
+				if n := s.requests.Load(); n != 1 {
+					t.Errorf("%d requests for one write", n)
+				}
+			})
+		}
+	}
+}
+
+// Without a connection nothing was sent.
+func TestNobodyThere(t *testing.T) {
+	dial := func(err error) func(*dynamodb.Options) {
+		return func(o *dynamodb.Options) {
+			o.HTTPClient = &http.Client{Transport: &http.Transport{
+				DialContext: func(context.Context, string, string) (net.Conn, error) {
+					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+				},
+			}}
+		}
+	}
+	for call, do := range calls {
+		for name, db := range map[string]store.Store{
+			"nobody listens": open(deadEndpoint(t)),
+			"no such host":   open("http://db", dial(&net.DNSError{Err: "no such host", IsNotFound: true})),
+			"no answer":      open("http://db", dial(os.ErrDeadlineExceeded)),
+			"dead proxy": open("http://db", func(o *dynamodb.Options) {
+				proxy, _ := url.Parse(deadEndpoint(t))
+				o.HTTPClient = &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}
+			}),
+		} {
+			if err := do(t.Context(), db); store.KindOf(err) != store.Unavailable {
+				t.Errorf("%s: %s: error is %v, want unavailable", call, name, err)
+			}
+		}
+	}
+}
+
+func TestNoCredentials(t *testing.T) {
+	s := serve(t, reply(200, "{}"))
+	for call, do := range calls {
+		err := do(t.Context(), open(s.URL, func(o *dynamodb.Options) {
+			o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+				return aws.Credentials{}, errors.New("none")
+			})
+		}))
+		if store.KindOf(err) != store.Unavailable {
+			t.Errorf("%s: error is %v, want unavailable", call, err)
+		}
+	}
+	if n := s.requests.Load(); n != 0 {
+		t.Errorf("%d requests without credentials", n)
+	}
+}
+
+// A context that ends before the call stops it; one that ends during the call
+// leaves it open what happened.
+func TestContextsEnd(t *testing.T) {
+	for call, do := range calls {
+		t.Run(call, func(t *testing.T) {
+			arrived, done := make(chan bool, 1), make(chan bool)
+			s := serve(t, func(http.ResponseWriter, *http.Request) { arrived <- true; <-done })
+			defer close(done)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-arrived; cancel() }()
+			if err := do(ctx, open(s.URL)); store.KindOf(err) != store.Unknown || !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled during the call: error is %v, want unknown and cancelled", err)
+			}
+			if err := do(ctx, open(s.URL)); store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled before the call: error is %v, want unavailable and cancelled", err)
+			}
+			if n := s.requests.Load(); n != 1 {
+				t.Errorf("%d requests, want one", n)
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := do(ctx, open(s.URL)); store.KindOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("time ran out during the call: error is %v, want unknown and deadline exceeded", err)
+			}
+		})
+	}
+}
+
+const oldItem = `{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"7"}}`
+
+// A refused condition brings the item as it was.
+func TestRefusalsBringTheItem(t *testing.T) {
+	for _, tt := range []struct {
+		more string
+		want table.Item
+	}{
+		{`,"Item":` + oldItem, table.Item{"PK": table.S("p"), "SK": table.S("s"), "n": table.N(7)}},
+		{"", nil},
+	} {
+		s := serve(t, fault(400, "ConditionalCheckFailedException", tt.more))
+		_, err := open(s.URL).Write(t.Context(), update())
+		r, ok := errors.AsType[*store.Refused](err)
+		if !ok || !table.EqualItems(r.Old, tt.want) || (r.Old == nil) != (tt.want == nil) {
+			t.Errorf("error is %#v, want a refusal with item %v", err, tt.want)
+		}
+		if store.KindOf(err) != 0 {
+			t.Errorf("a refusal is a failure of kind %v", store.KindOf(err))
+		}
+	}
+}
+
+// What the reasons of a canceled transaction amount to: a refusal outranks
+// everything, a conflict or throttling is worth another try, the rest is not.
+func TestReasonsOfACanceledTransaction(t *testing.T) {
+	const (
+		none     = `{"Code":"None"}`
+		refused  = `{"Code":"ConditionalCheckFailed","Item":` + oldItem + `}`
+		conflict = `{"Code":"TransactionConflict"}`
+	)
+	for _, tt := range []struct {
+		reasons string
+		want    store.Kind // 0: refused
+	}{
+		{none + "," + refused, 0},
+		{conflict + "," + refused, 0},
+		{`{"Code":"ValidationError"},` + refused, 0},
+		{none + "," + conflict, store.Conflict},
+		{`{"Code":"ThrottlingError"},` + none, store.Throttled},
+		{`{"Code":"ProvisionedThroughputExceeded"},` + none, store.Throttled},
+		{`{"Code":"ThrottlingError"},` + conflict, store.Conflict},
+		{`{"Code":"ValidationError"},` + none, store.Unavailable},
+		{`{"Code":"ItemCollectionSizeLimitExceeded"},` + none, store.Unavailable},
+		{`{"Code":"AccessDenied"},` + none, store.Unavailable},
+		{none + "," + none, store.Unavailable},
+		{"", store.Unavailable},
+	} {
+		s := serve(t, fault(400, "TransactionCanceledException", `,"CancellationReasons":[`+tt.reasons+`]`))
+		err := open(s.URL).Transact(t.Context(), "token", []table.Write{table.Check{Key: key, If: table.Exists("x")}, update()})
+		if got := store.KindOf(err); got != tt.want {
+			t.Errorf("%s: error is %v, want kind %v", tt.reasons, err, tt.want)
+		}
+		c, ok := errors.AsType[*store.Canceled](err)
+		if ok != (tt.want == 0) {
+			t.Errorf("%s: error is %v, refused is %v", tt.reasons, err, ok)
+		}
+		if ok && (len(c.Reasons) != 2 || c.Reasons[0].Refused || !c.Reasons[1].Refused || c.Reasons[1].Old["n"] == nil) {
+			t.Errorf("%s: reasons are %+v", tt.reasons, c.Reasons)
+		}
+	}
+}
+
+func TestInvalidCallsAreNotSent(t *testing.T) {
+	s := serve(t, reply(200, "{}"))
+	db := open(s.URL)
+	if _, err := db.Write(t.Context(), table.Check{Key: key, If: table.Exists("x")}); store.KindOf(err) != store.Unavailable {
+		t.Errorf("check outside a transaction: error is %v", err)
+	}
+	for _, token := range []string{"", "0123456789012345678901234567890123456"} {
+		if err := db.Transact(t.Context(), token, []table.Write{update()}); store.KindOf(err) != store.Unavailable {
+			t.Errorf("token %q: error is %v", token, err)
+		}
+	}
+	if items, err := db.Read(t.Context(), false); items != nil || err != nil {
+		t.Errorf("no keys: %v, %v", items, err)
+	}
+	if n := s.requests.Load(); n != 0 {
+		t.Errorf("%d requests, want none", n)
+	}
+}
+
+// A connection that the server closed while it was idle is replaced without a
+// second request reaching the server.
+func TestIdleConnectionsMayEnd(t *testing.T) {
+	s := serve(t, reply(200, `{"Attributes":`+oldItem+`}`))
+	db := open(s.URL)
+	for range 5 {
+		if _, err := db.Write(t.Context(), update()); err != nil && store.KindOf(err) != store.Unknown {
+			t.Errorf("error is %v", err)
+		}
+		s.CloseClientConnections()
+	}
+	if n := s.requests.Load(); n > 5 {
+		t.Errorf("%d requests for 5 writes", n)
+	}
+}

@@ -1,0 +1,91 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What DynamoDB leaves unprocessed is asked for again, and only that.
+func TestReadAsksAgainForTheRest(t *testing.T) {
+	var n atomic.Int64
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) == 1 {
+			reply(200, `{"Responses":{"table":[{"PK":{"S":"b"},"SK":{"S":"s"}}]},
+				"UnprocessedKeys":{"table":{"Keys":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}}`)(w, r)
+			return
+		}
+		reply(200, `{"Responses":{"table":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}`)(w, r)
+	})
+	a, b, c := table.Key{PK: "a", SK: "s"}, table.Key{PK: "b", SK: "s"}, table.Key{PK: "c", SK: "s"}
+	items, err := open(s.URL).Read(t.Context(), true, a, b, c, a)
+	if err != nil || len(items) != 4 {
+		t.Fatalf("items %v, error %v", items, err)
+	}
+	for i, want := range []table.Item{a.Item(), b.Item(), nil, a.Item()} {
+		if !table.EqualItems(items[i], want) {
+			t.Errorf("item %d is %v, want %v", i, items[i], want)
+		}
+	}
+	if s.requests.Load() != 2 {
+		t.Errorf("%d requests, want 2", s.requests.Load())
+	}
+}
+
+// Reads are repeated by the SDK, and what fails in the end is unavailable.
+func TestReadFailsAsUnavailable(t *testing.T) {
+	s := serve(t, fault(500, "InternalServerError", ""))
+	_, err := open(s.URL).Read(t.Context(), true, key)
+	if store.KindOf(err) != store.Unavailable {
+		t.Errorf("error is %v, want unavailable", err)
+	}
+	if s.requests.Load() < 2 {
+		t.Errorf("%d requests: a read is not repeated", s.requests.Load())
+	}
+}
+
+func TestRetryRepeatsWhatWasNotWritten(t *testing.T) {
+	for _, tt := range []struct {
+		kind  store.Kind
+		calls int
+	}{{0, 1}, {store.Throttled, 4}, {store.Conflict, 4}, {store.Unavailable, 1}, {store.Unknown, 1}} {
+		calls := 0
+		err := store.Retry(t.Context(), 4, time.Microsecond, func() error {
+			calls++
+			if tt.kind == 0 {
+				return nil
+			}
+			return &store.Failure{Kind: tt.kind, Op: "test", Err: errors.New("told")}
+		})
+		if calls != tt.calls || store.KindOf(err) != tt.kind {
+			t.Errorf("%v: %d calls, error %v, want %d calls", tt.kind, calls, err, tt.calls)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	err := store.Retry(ctx, 100, time.Hour, func() error {
+		calls++
+		cancel()
+		return fmt.Errorf("wrapped: %w", &store.Failure{Kind: store.Throttled, Err: errors.New("told")})
+	})
+	if calls != 1 || store.KindOf(err) != store.Throttled {
+		t.Errorf("cancelled: %d calls, error %v, want one call and its error", calls, err)
+	}
+}
+
+func TestJitterStaysInBounds(t *testing.T) {
+	for try := range 70 {
+		for range 20 {
+			if d := store.Jitter(try, time.Millisecond, time.Second); d < 0 || d > min(time.Second, time.Millisecond<<min(try, 20)) {
+				t.Fatalf("pause before attempt %d is %v", try+1, d)
+			}
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// server is an HTTP server that answers every request the same way and counts
+// them.
+type server struct {
+	*httptest.Server
+	requests atomic.Int64
+}
+
+func serve(t *testing.T, answer http.HandlerFunc) *server {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		io.Copy(io.Discard, r.Body)
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// open returns the store at an endpoint, made with the SDK's own defaults, its
+// retries included: the store itself has to turn them off.
+func open(endpoint string, change ...func(*dynamodb.Options)) *store.Dynamo {
+	cfg := aws.Config{
+		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &http.Transport{}},
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	}
+	return store.NewDynamo(dynamodb.NewFromConfig(cfg, change...), "table")
+}
+
+// reply answers with a status and a body, with the checksum DynamoDB sends.
+func reply(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}
+}
+
+// fault answers as DynamoDB answers with an error.
+func fault(status int, code, more string) http.HandlerFunc {
+	return reply(status, fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"told"%s}`, code, more))
+}
+
+// cut takes the request and closes the connection without an answer.
+func cut(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0) // reset, not a polite end
+	}
+	conn.Close()
+}
+
+// truncate begins an answer and does not end it.
+func truncate(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Length", "1000")
+	io.WriteString(w, `{"Attributes":{`)
+	w.(http.Flusher).Flush()
+	cut(w, r)
+}
+
+// deadEndpoint is an address where nobody listens.
+func deadEndpoint(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
+var key = table.Key{PK: "p", SK: "s"}
+
+func update() table.Update {
+	return table.Update{Key: key, Add: []table.Attr{{Name: "n", Value: table.N(1)}}}
+}
+
+// calls are all ways to write, as calls.
+var calls = map[string]func(context.Context, store.Store) error{
+	"update": func(ctx context.Context, s store.Store) error { _, err := s.Write(ctx, update()); return err },
+	"put": func(ctx context.Context, s store.Store) error {
+		_, err := s.Write(ctx, table.Put{Item: key.Item()})
+		return err
+	},
+	"delete": func(ctx context.Context, s store.Store) error {
+		_, err := s.Write(ctx, table.Delete{Key: key})
+		return err
+	},
+	"transact": func(ctx context.Context, s store.Store) error {
+		return s.Transact(ctx, "token", []table.Write{update()})
+	},
+}
