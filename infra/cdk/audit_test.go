@@ -25,8 +25,12 @@ var accepted = []struct {
 		"Lambda chooses the keys of given-up batches."},
 	{"AwsSolutions-IAM5", "ArchiverRole/Resource", "Resource::<FailedRecordsBucket.Arn>/aws/lambda/*",
 		"Lambda chooses the keys of given-up batches."},
+	{"AwsSolutions-IAM5", "AggregatorRole/Resource", "Resource::<FailedRecordsBucket.Arn>/malformed/*",
+		"The key of a malformed record derives from its place in the stream."},
 	{"AwsSolutions-IAM5", "ArchiverRole/Resource", "Resource::<ArchiveBucket.Arn>/audit/*",
-		"The key of an archive object derives from the records in it."},
+		"The key of an archive object derives from the event in it."},
+	{"AwsSolutions-IAM5", "ArchiverRole/Resource", "Resource::<ArchiveBucket.Arn>/malformed/*",
+		"The key of a malformed record derives from its place in the stream."},
 }
 
 // audit runs the rule pack over the default stack and returns what it finds

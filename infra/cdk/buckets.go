@@ -7,20 +7,14 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// archiveColdAfterDays is when archive objects move to the storage class for
-// data that is read once a quarter and still in milliseconds.
-const archiveColdAfterDays = 90
-
 // newArchiveBucket declares the bucket of archived audit events. It is not
-// versioned: a redelivered batch overwrites its own object with equal bytes.
+// versioned: an event's object is written once and never replaced. Objects stay
+// in the standard storage class, because they are far smaller than the 128 KB
+// that colder classes bill as a minimum.
 func newArchiveBucket(scope constructs.Construct) awss3.Bucket {
 	return newBucket(scope, "ArchiveBucket", &awss3.LifecycleRule{
-		Id:                                  jsii.String("cold"),
+		Id:                                  jsii.String("tidy"),
 		AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(7)),
-		Transitions: &[]*awss3.Transition{{
-			StorageClass:    awss3.StorageClass_GLACIER_INSTANT_RETRIEVAL(),
-			TransitionAfter: awscdk.Duration_Days(jsii.Number(archiveColdAfterDays)),
-		}},
 	})
 }
 

@@ -36,6 +36,7 @@ func newAggregator(scope constructs.Construct, opts options, t awsdynamodb.Table
 	role := newRole(scope, "AggregatorRole", append(
 		streamFunctionStatements(t, failed, logs),
 		allow([]string{"dynamodb:UpdateItem", "dynamodb:PutItem", "dynamodb:ConditionCheckItem"}, t.TableArn()),
+		allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys))),
 	))
 	return newFunction(scope, function{
 		id:          "Aggregator",
@@ -44,11 +45,12 @@ func newAggregator(scope constructs.Construct, opts options, t awsdynamodb.Table
 		memoryMiB:   512,
 		timeoutS:    60,
 		env: map[string]string{
-			config.EnvTableName:        *t.TableName(),
-			config.EnvSnapshotWindows:  opts.SnapshotWindows,
-			config.EnvSnapshotTTLDays:  strconv.Itoa(opts.SnapshotTTLDays),
-			config.EnvMaxShards:        strconv.Itoa(opts.MaxShards),
-			config.EnvWriteConcurrency: strconv.Itoa(opts.WriteConcurrency),
+			config.EnvTableName:            *t.TableName(),
+			config.EnvSnapshotWindows:      opts.SnapshotWindows,
+			config.EnvSnapshotTTLDays:      strconv.Itoa(opts.SnapshotTTLDays),
+			config.EnvMaxShards:            strconv.Itoa(opts.MaxShards),
+			config.EnvWriteConcurrency:     strconv.Itoa(opts.WriteConcurrency),
+			config.EnvDeadLetterBucketName: *failed.BucketName(),
 		},
 		role: role,
 		logs: logs,
@@ -62,6 +64,7 @@ func newArchiver(scope constructs.Construct, opts options, t awsdynamodb.Table, 
 	role := newRole(scope, "ArchiverRole", append(
 		streamFunctionStatements(t, failed, logs),
 		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(archiveKeys))),
+		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(malformedKeys))),
 	))
 	return newFunction(scope, function{
 		id:          "Archiver",

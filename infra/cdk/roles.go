@@ -11,11 +11,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 )
 
-// Object keys that the roles may write. These two are the only wildcards in
-// the stack's policies: an object key cannot be known before it is written.
+// Object keys that the roles may write. These are the only wildcards in the
+// stack's policies: an object key cannot be known before it is written.
 const (
 	archiveKeys       = archive.PrefixAudit + "*"
-	failedRecordsKeys = "aws/lambda/*" // Lambda's prefix for given-up batches
+	malformedKeys     = archive.PrefixMalformed + "*" // records that no function can read, kept whole
+	failedRecordsKeys = "aws/lambda/*"                // Lambda's prefix for given-up batches
 )
 
 // newRole declares an execution role that can do exactly what the statements

@@ -28,11 +28,13 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 			"dynamodb:UpdateItem Table.Arn",
 			"logs:CreateLogStream AggregatorLogs.Arn",
 			"logs:PutLogEvents AggregatorLogs.Arn",
+			"s3:PutObject FailedRecordsBucket.Arn/malformed/*",
 		}},
 		{"Archiver", []string{
 			"logs:CreateLogStream ArchiverLogs.Arn",
 			"logs:PutLogEvents ArchiverLogs.Arn",
 			"s3:PutObject ArchiveBucket.Arn/audit/*",
+			"s3:PutObject ArchiveBucket.Arn/malformed/*",
 		}},
 	} {
 		role := golden.one(t, "AWS::IAM::Role", c.name).Properties

@@ -100,9 +100,11 @@ func TestBucketsArePrivate(t *testing.T) {
 			t.Errorf("%s accepts plain HTTP: %s", id, policy)
 		}
 	}
-	rules := text(t, dig(buckets["ArchiveBucket"].Properties, "LifecycleConfiguration", "Rules"))
-	if !strings.Contains(rules, `"Transitions":[{"StorageClass":"GLACIER_IR","TransitionInDays":90}]`) {
-		t.Errorf("archive objects stay in the expensive class: %s", rules)
+	for id, b := range buckets {
+		rules := text(t, dig(b.Properties, "LifecycleConfiguration", "Rules"))
+		if strings.Contains(rules, "Expiration") || strings.Contains(rules, "Transition") {
+			t.Errorf("%s: objects expire or move to a class that bills 128 KB for each: %s", id, rules)
+		}
 	}
 }
 
@@ -116,20 +118,22 @@ func TestFunctions(t *testing.T) {
 		env  map[string]any
 	}{
 		{"Aggregator", golden, map[string]any{
-			config.EnvTableName:        map[string]any{"Ref": "Table"},
-			config.EnvSnapshotWindows:  "hourly,daily",
-			config.EnvSnapshotTTLDays:  "90",
-			config.EnvMaxShards:        "32",
-			config.EnvWriteConcurrency: "16",
-			"GOMEMLIMIT":               "460MiB",
+			config.EnvTableName:            map[string]any{"Ref": "Table"},
+			config.EnvSnapshotWindows:      "hourly,daily",
+			config.EnvSnapshotTTLDays:      "90",
+			config.EnvMaxShards:            "32",
+			config.EnvWriteConcurrency:     "16",
+			config.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
+			"GOMEMLIMIT":                   "460MiB",
 		}},
 		{"Aggregator", allIndex, map[string]any{
-			config.EnvTableName:        map[string]any{"Ref": "Table"},
-			config.EnvSnapshotWindows:  "hourly,monthly",
-			config.EnvSnapshotTTLDays:  "400",
-			config.EnvMaxShards:        "8",
-			config.EnvWriteConcurrency: "4",
-			"GOMEMLIMIT":               "460MiB",
+			config.EnvTableName:            map[string]any{"Ref": "Table"},
+			config.EnvSnapshotWindows:      "hourly,monthly",
+			config.EnvSnapshotTTLDays:      "400",
+			config.EnvMaxShards:            "8",
+			config.EnvWriteConcurrency:     "4",
+			config.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
+			"GOMEMLIMIT":                   "460MiB",
 		}},
 		{"Archiver", golden, map[string]any{
 			config.EnvArchiveBucketName: map[string]any{"Ref": "ArchiveBucket"},
