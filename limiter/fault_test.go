@@ -1,0 +1,355 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// fault is something that happens to the first write of a call.
+type fault struct {
+	name    string
+	forever bool // to every write
+	hook    func(f *faulty, op memdb.Op) (apply bool, err error)
+	want    string // outcome under policy Block
+	taken   bool   // whether the tokens are taken
+	rival   int64  // tokens that somebody else takes meanwhile
+	caller  bool   // the caller itself has gone, so that no policy applies
+	whole   bool   // the call takes the whole Options.Timeout
+}
+
+// faulty is what a fault can reach.
+type faulty struct {
+	w      *world
+	cancel context.CancelFunc
+	rival  func()
+}
+
+func inject(apply bool, kind store.Kind) func(*faulty, memdb.Op) (bool, error) {
+	return func(*faulty, memdb.Op) (bool, error) { return apply, memdb.Fail(kind) }
+}
+
+func vanish(apply bool) func(*faulty, memdb.Op) (bool, error) {
+	return func(f *faulty, _ memdb.Op) (bool, error) { f.cancel(); return apply, nil }
+}
+
+func hang(apply bool) func(*faulty, memdb.Op) (bool, error) {
+	return func(_ *faulty, op memdb.Op) (bool, error) { <-op.Done; return apply, nil }
+}
+
+var faults = []fault{
+	{name: "none", want: "granted", taken: true,
+		hook: func(*faulty, memdb.Op) (bool, error) { return true, nil }},
+	{name: "somebody else writes first", want: "granted", taken: true, rival: 1,
+		hook: func(f *faulty, _ memdb.Op) (bool, error) { f.rival(); return true, nil }},
+	{name: "refused by a change and its reverse", want: "granted", taken: true,
+		hook: func(f *faulty, op memdb.Op) (bool, error) { return false, f.w.refusedNow(op) }},
+	{name: "applied, answer lost", want: "unknown", taken: true, hook: inject(true, store.Unknown)},
+	{name: "not applied, answer lost", want: "unknown", hook: inject(false, store.Unknown)},
+	{name: "throttled once", want: "granted", taken: true, hook: inject(false, store.Throttled)},
+	{name: "throttled for ever", forever: true, want: "unavailable", hook: inject(false, store.Throttled)},
+	{name: "conflict once", want: "granted", taken: true, hook: inject(false, store.Conflict)},
+	{name: "conflict for ever", forever: true, want: "unavailable", hook: inject(false, store.Conflict)},
+	{name: "store down", forever: true, want: "unavailable", hook: inject(false, store.Unavailable)},
+	{name: "canceled in flight, not applied", want: "unknown", caller: true, hook: vanish(false)},
+	{name: "canceled in flight, applied", want: "unknown", taken: true, caller: true, hook: vanish(true)},
+	{name: "never answered, not applied", want: "unknown", whole: true, hook: hang(false)},
+	{name: "never answered, applied", want: "unknown", taken: true, whole: true, hook: hang(true)},
+}
+
+// shape is a state of the world in which the writes of an acquire have a certain
+// form.
+type shape struct {
+	name    string
+	prepare func(t *testing.T, w *world, l *Limiter)
+	holds   int64 // tokens, after preparing
+	writes  int   // of an acquire without faults; the last one takes the tokens
+}
+
+var rpm10 = PerMinute("rpm", 10)
+
+var shapes = []shape{
+	{"create", func(t *testing.T, w *world, l *Limiter) {}, 10, 2},
+	{"spend", func(t *testing.T, w *world, l *Limiter) { must(t, l, asks(Costs{"rpm": 1}, rpm10)) }, 9, 1},
+	{"spend from a bucket never seen", func(t *testing.T, w *world, l *Limiter) {
+		must(t, w.bystander(l), asks(Costs{"rpm": 6}, rpm10))
+	}, 4, 1},
+	{"spend from a bucket never seen and nearly full", func(t *testing.T, w *world, l *Limiter) {
+		must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10))
+	}, 9, 2},
+	{"refill and spend", func(t *testing.T, w *world, l *Limiter) {
+		must(t, l, asks(Costs{"rpm": 10}, rpm10))
+		w.advance(30 * time.Second)
+	}, 5, 1},
+	{"refill and spend, never seen", func(t *testing.T, w *world, l *Limiter) {
+		must(t, w.bystander(l), asks(Costs{"rpm": 10}, rpm10))
+		w.advance(30 * time.Second)
+	}, 5, 2},
+	{"refill and spend, full for long", func(t *testing.T, w *world, l *Limiter) {
+		must(t, l, asks(Costs{"rpm": 10}, rpm10))
+		w.advance(3 * time.Minute)
+	}, 10, 1},
+	{"limit raised", func(t *testing.T, w *world, l *Limiter) {
+		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 6)))
+	}, 5, 1},
+	{"limit added", func(t *testing.T, w *world, l *Limiter) {
+		must(t, l, asks(Costs{"tpm": 1}, PerMinute("tpm", 6)))
+	}, 10, 1},
+}
+
+// TestAcquireUnderFaults: every write of an acquire meets every fault. The
+// caller is told what is known, the table holds what callers were told, and
+// after recovery exactly the rest can be had.
+func TestAcquireUnderFaults(t *testing.T) {
+	for _, s := range shapes {
+		for _, f := range faults {
+			for nth := range s.writes {
+				for _, policy := range []Policy{Block, Allow} {
+					t.Run(fmt.Sprintf("%s/write %d/%s/%s", s.name, nth, f.name, policy), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { acquireUnderFault(t, s, nth, f, policy) })
+					})
+				}
+			}
+		}
+	}
+}
+
+func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
+	w := newWorld(t)
+	var failed []error
+	l := w.process(Options{Observer: &Observer{Failed: func(_, _ string, err error) { failed = append(failed, err) }}})
+	s.prepare(t, w, l)
+	req := asks(Costs{"rpm": 2}, rpm10)
+	req.OnUnavailable = policy
+	l.configs.resolve(t.Context(), name{acme, gpt}, []bucket.Limit{}, l.now())
+
+	used := w.used(l, "rpm")
+	w.wantHeld(l, rpm10, s.holds)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	env := &faulty{w: w, cancel: cancel, rival: func() { must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10)) }}
+	hook := func(op memdb.Op) (bool, error) { return f.hook(env, op) }
+	if !f.forever {
+		hook = onCall(isWrite, nth, hook)
+	}
+	w.db.SetHook(hook)
+	w.db.ResetStats()
+	begin := time.Now()
+	lease, err := l.Acquire(ctx, req)
+	took := time.Since(begin)
+	w.db.SetHook(nil)
+
+	want, charged := f.want, f.want == "granted"
+	if policy == Allow && !f.caller {
+		want = "granted"
+	}
+	if kindName(err) != want || (err == nil) != (lease != nil) {
+		t.Fatalf("outcome %v, want %s", err, want)
+	}
+	if lease != nil && lease.Charged() != charged {
+		t.Fatalf("lease charged: %v, want %v", lease.Charged(), charged)
+	}
+	if lease != nil && !charged {
+		if kindName(lease.Cause()) != f.want {
+			t.Fatalf("lease granted because of %v, want %s", lease.Cause(), f.want)
+		}
+		for _, err := range []error{lease.Adjust(Costs{"rpm": 5}), lease.Rollback(t.Context())} {
+			if err != nil {
+				t.Fatalf("a lease that has charged nothing: %v", err)
+			}
+		}
+	}
+	if (f.want != "granted") != (len(failed) == 1) {
+		t.Fatalf("observer was told of %v", failed)
+	}
+	if took > l.opts.Timeout || f.whole && took < l.opts.Timeout {
+		t.Fatalf("took %s, the bound is %s", took, l.opts.Timeout)
+	}
+	if f.name == "none" && w.db.Stats().Calls() != s.writes {
+		t.Fatalf("%+v, want %d calls", w.db.Stats(), s.writes)
+	}
+	gone := f.rival
+	if f.taken && (f.want == "granted" || nth == s.writes-1) {
+		gone += 2
+	}
+	left := s.holds - gone
+	w.wantHeld(l, rpm10, left)
+	if got := w.used(l, "rpm") - used; got != gone {
+		t.Fatalf("counted %d used, want %d", got, gone)
+	}
+	if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); int64(n) != left {
+		t.Fatalf("%d granted after recovery, want %d", n, left)
+	}
+}
+
+// TestCanceledBeforehand: a call whose caller has gone already sends nothing.
+func TestCanceledBeforehand(t *testing.T) {
+	for _, s := range shapes {
+		t.Run(s.name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{OnUnavailable: Allow})
+			s.prepare(t, w, l)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			before := w.db.Snapshot()
+			w.db.ResetStats()
+			lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10))
+			if lease != nil || !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
+				t.Fatalf("got %v, %v; want unavailable because canceled, whatever the policy", lease, err)
+			}
+			if n := w.db.Stats().Calls(); n != 0 {
+				t.Fatalf("%d calls", n)
+			}
+			w.sameTable(before)
+		})
+	}
+}
+
+// TestDeadlinesAreBounds: the shorter of the caller's deadline and
+// Options.Timeout ends a call that gets no answer, on every path; a deadline is
+// no cancellation, so the policy applies.
+func TestDeadlinesAreBounds(t *testing.T) {
+	paths := []struct {
+		name    string
+		warm    bool
+		outcome string
+	}{
+		{"configuration read", false, "unavailable"},
+		{"first write", true, "unknown"},
+	}
+	for _, p := range paths {
+		for _, caller := range []time.Duration{0, 50 * time.Millisecond, time.Hour} {
+			for _, policy := range []Policy{Block, Allow} {
+				t.Run(fmt.Sprintf("%s/caller %s/%s", p.name, caller, policy), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t)
+						l := w.process(Options{Timeout: 300 * time.Millisecond})
+						req := asks(Costs{"rpm": 1}, rpm10)
+						req.OnUnavailable = policy
+						if p.warm {
+							must(t, l, req)
+						}
+						w.db.SetHook(func(op memdb.Op) (bool, error) { <-op.Done; return false, nil })
+						ctx, bound := t.Context(), 300*time.Millisecond
+						if caller > 0 {
+							var cancel context.CancelFunc
+							ctx, cancel = context.WithTimeout(ctx, caller)
+							defer cancel()
+							bound = min(bound, caller)
+						}
+						begin := time.Now()
+						lease, err := l.Acquire(ctx, req)
+						if took := time.Since(begin); took != bound {
+							t.Fatalf("took %s, want %s", took, bound)
+						}
+						if policy == Block && kindName(err) != p.outcome {
+							t.Fatalf("got %v, want %s", err, p.outcome)
+						}
+						if policy == Allow && (err != nil || lease.Charged() || kindName(lease.Cause()) != p.outcome) {
+							t.Fatalf("got %v, %v; want a lease that has charged nothing because %s", lease, err, p.outcome)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestPolicyPrecedence: call, then stored configuration, then options, then
+// block; on the configuration read, on the first write and on later ones.
+func TestPolicyPrecedence(t *testing.T) {
+	cases := []struct {
+		call    Policy
+		stored  string
+		options Policy
+		allowed bool
+	}{
+		{PolicyDefault, "", PolicyDefault, false},
+		{PolicyDefault, "", Allow, true},
+		{PolicyDefault, "block", Allow, false},
+		{PolicyDefault, "allow", Block, true},
+		{Block, "allow", Allow, false},
+		{Allow, "block", Block, true},
+	}
+	down := func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }
+	for _, c := range cases {
+		for _, path := range []string{"expired configuration", "first write", "spend", "refill"} {
+			t.Run(fmt.Sprintf("%s/call %s, stored %q, options %s", path, c.call, c.stored, c.options), func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{OnUnavailable: c.options})
+				w.configurePolicy(l, c.stored, rpm10)
+				req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 10}, OnUnavailable: c.call}
+				switch path {
+				case "first write": // the configuration is read, the bucket does not exist
+					l.configs.resolve(t.Context(), name{acme, gpt}, nil, l.now())
+				case "spend":
+					req.Costs = Costs{"rpm": 1}
+					must(t, l, req)
+				case "refill":
+					must(t, l, req)
+					w.advance(50 * time.Second)
+					req.Costs = Costs{"rpm": 5}
+				case "expired configuration":
+					must(t, l, req)
+					w.advance(time.Hour)
+				}
+				w.db.SetHook(down)
+				lease, err := l.Acquire(t.Context(), req)
+				if allowed := err == nil; allowed != c.allowed || (allowed && lease.Charged()) || (!allowed && !errors.Is(err, ErrUnavailable)) {
+					t.Fatalf("got %v, %v; want allowed: %v", lease, err, c.allowed)
+				}
+			})
+		}
+	}
+	t.Run("configuration never read", func(t *testing.T) {
+		for _, c := range []struct {
+			call, options Policy
+			allowed       bool
+		}{{PolicyDefault, PolicyDefault, false}, {PolicyDefault, Allow, true}, {Allow, Block, true}, {Block, Allow, false}} {
+			w := newWorld(t)
+			l := w.process(Options{OnUnavailable: c.options})
+			w.configurePolicy(l, "allow", rpm10)
+			w.db.SetHook(down)
+			req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, OnUnavailable: c.call}
+			if _, err := l.Acquire(t.Context(), req); (err == nil) != c.allowed {
+				t.Errorf("call %s, options %s: %v, want allowed: %v", c.call, c.options, err, c.allowed)
+			}
+		}
+	})
+}
+
+// TestRecoveryMintsNothing (I10): while the store is down, every caller gets the
+// configured outcome; afterwards the bucket holds what it would have held.
+func TestRecoveryMintsNothing(t *testing.T) {
+	for _, kind := range []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown} {
+		t.Run(kind.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{Timeout: 100 * time.Millisecond})
+				req := asks(Costs{"rpm": 1}, rpm10)
+				for range 4 {
+					must(t, l, req)
+				}
+				w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
+				for range 50 {
+					_, err := l.Acquire(t.Context(), req)
+					if want := map[bool]error{true: ErrUnknown, false: ErrUnavailable}[kind == store.Unknown]; !errors.Is(err, want) {
+						t.Fatalf("store down: %v, want %v", err, want)
+					}
+				}
+				w.db.SetHook(nil)
+				w.wantHeld(l, rpm10, 6)
+				if n := drain(t, l, req); n != 6 {
+					t.Fatalf("%d granted after recovery, want the 6 that were left", n)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,223 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// settlement is one way to settle a lease on 2 of 10 tokens.
+type settlement struct {
+	name   string
+	settle func(context.Context, *Lease) error
+	left   int64 // tokens after it, of the 8 before
+}
+
+func adjustThenCommit(costs Costs) func(context.Context, *Lease) error {
+	return func(ctx context.Context, le *Lease) error {
+		if len(le.pending) == 0 {
+			if err := le.Adjust(costs); err != nil {
+				return err
+			}
+		}
+		return le.Commit(ctx)
+	}
+}
+
+var settlements = []settlement{
+	{"commit more", adjustThenCommit(Costs{"rpm": 3}), 5},
+	{"commit into debt", adjustThenCommit(Costs{"rpm": 30}), -22},
+	{"commit less", adjustThenCommit(Costs{"rpm": -1}), 9},
+	{"rollback", func(ctx context.Context, le *Lease) error { return le.Rollback(ctx) }, 10},
+}
+
+// TestSettlementsUnderFaults: the write of every settlement meets every fault.
+// What is not known to be written may be repeated and then counts once; what may
+// be written is not repeated.
+func TestSettlementsUnderFaults(t *testing.T) {
+	cases := []struct {
+		name     string
+		forever  bool
+		hook     func(f *faulty, op memdb.Op) (bool, error)
+		commit   string // outcome; "" as for commit
+		rollback string
+		settled  bool // in the table
+		rival    int64
+	}{
+		{"none", false, func(*faulty, memdb.Op) (bool, error) { return true, nil }, "granted", "granted", true, 0},
+		{"somebody else writes first", false,
+			func(f *faulty, _ memdb.Op) (bool, error) { f.rival(); return true, nil }, "granted", "granted", true, 1},
+		{"applied, answer lost", false, inject(true, store.Unknown), "unknown", "unknown", true, 0},
+		{"not applied, answer lost", false, inject(false, store.Unknown), "unknown", "unknown", false, 0},
+		{"throttled once", false, inject(false, store.Throttled), "granted", "granted", true, 0},
+		{"throttled for ever", true, inject(false, store.Throttled), "unavailable", "unavailable", false, 0},
+		{"conflict once", false, inject(false, store.Conflict), "granted", "granted", true, 0},
+		{"conflict for ever", true, inject(false, store.Conflict), "unavailable", "unavailable", false, 0},
+		{"store down", true, inject(false, store.Unavailable), "unavailable", "unavailable", false, 0},
+		{"canceled in flight, applied", false, vanish(true), "unknown", "granted", true, 0},
+		{"never answered, applied", false, hang(true), "unknown", "unknown", true, 0},
+		{"never answered, not applied", false, hang(false), "unknown", "unknown", false, 0},
+	}
+	for _, s := range settlements {
+		for _, c := range cases {
+			t.Run(s.name+"/"+c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					l := w.process(Options{})
+					lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					env := &faulty{w: w, cancel: cancel, rival: func() { must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10)) }}
+					hook := func(op memdb.Op) (bool, error) { return c.hook(env, op) }
+					if !c.forever {
+						hook = onCall(isWrite, 0, hook)
+					}
+					w.db.SetHook(hook)
+					err := s.settle(ctx, lease)
+					w.db.SetHook(nil)
+
+					want := c.commit
+					if s.name == "rollback" {
+						want = c.rollback
+					}
+					if kindName(err) != want {
+						t.Fatalf("outcome %v, want %s", err, want)
+					}
+					left := map[bool]int64{true: s.left, false: 8}[c.settled] - c.rival
+					w.wantHeld(l, rpm10, left)
+					if got := w.used(l, "rpm"); got != 10-left {
+						t.Fatalf("counted %d used, want %d", got, 10-left)
+					}
+
+					again := s.settle(t.Context(), lease)
+					if want == "unavailable" {
+						if again != nil {
+							t.Fatalf("second try after unavailable: %v", again)
+						}
+						w.wantHeld(l, rpm10, s.left)
+						return
+					}
+					if !errors.Is(again, ErrLeaseClosed) {
+						t.Fatalf("second try: %v, want a closed lease", again)
+					}
+					w.wantHeld(l, rpm10, left)
+				})
+			})
+		}
+	}
+}
+
+// TestSettlementCanceledBeforehand: a commit whose caller has gone is unavailable
+// and can be repeated; a rollback is carried out all the same.
+func TestSettlementCanceledBeforehand(t *testing.T) {
+	for _, s := range settlements {
+		t.Run(s.name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			err := s.settle(ctx, lease)
+			if s.name == "rollback" {
+				if err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				if !errors.Is(err, ErrUnavailable) {
+					t.Fatalf("got %v, want unavailable", err)
+				}
+				w.wantHeld(l, rpm10, 8)
+				if err := s.settle(t.Context(), lease); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.wantHeld(l, rpm10, s.left)
+		})
+	}
+}
+
+// TestSettlementOfDeletedBucket (W6): there is nothing to settle in a bucket
+// that is gone, before or while the call runs, and no skeleton is left behind.
+func TestSettlementOfDeletedBucket(t *testing.T) {
+	for _, s := range settlements {
+		for _, when := range []string{"before", "in flight", "a limit of it"} {
+			t.Run(s.name+"/"+when, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{})
+				lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+				gone := func() { w.db.Delete(table.BucketKey(l.namespace, acme, gpt, 0)) }
+				switch when {
+				case "before":
+					gone()
+				case "a limit of it":
+					w.edit(l, 0, table.Item{"b_rpm_tk": nil, "b_rpm_cp": nil, "b_rpm_ra": nil, "b_rpm_rp": nil, "b_rpm_tc": nil})
+				default:
+					w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { gone(); return true, nil }))
+				}
+				if err := s.settle(t.Context(), lease); err != nil {
+					t.Fatal(err)
+				}
+				if b := w.shards(l, acme, gpt); when != "a limit of it" && len(b) != 0 {
+					t.Fatalf("there is a bucket again: %v", b)
+				}
+				if when == "a limit of it" {
+					it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+					for _, attr := range []string{"b_rpm_tk", "b_rpm_tc"} {
+						if it[attr] != nil {
+							t.Fatalf("%s is back without its limit", attr)
+						}
+					}
+				}
+				w.db.SetHook(nil)
+				if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); n != 10 {
+					t.Fatalf("%d granted afterwards, want a full bucket of 10", n)
+				}
+			})
+		}
+	}
+}
+
+// TestRollbackGoesToTheShardThatPaid (W11), and so do adjustments.
+func TestRollbackGoesToTheShardThatPaid(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerMinute("rpm", 80)
+	must(t, l, asks(Costs{"rpm": 1}, limit))
+	w.split(l, 4)
+	must(t, l, asks(Costs{"rpm": 1}, limit)) // learns the count
+	levels := func() (out []int64) {
+		for _, b := range w.shards(l, acme, gpt) {
+			out = append(out, b.State.Slots[b.State.Index("rpm")].Tokens)
+		}
+		return out
+	}
+	hit := map[int]bool{}
+	for range 200 {
+		before := levels()
+		lease := must(t, l, asks(Costs{"rpm": 3}, limit))
+		shard := lease.items[0].shard
+		hit[shard] = true
+		if after := levels(); after[shard] != before[shard]-3000 {
+			t.Fatalf("lease names shard %d, levels went from %d to %d", shard, before, after)
+		}
+		if shard%2 == 0 {
+			if err := lease.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := adjustThenCommit(Costs{"rpm": -3})(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		if after := levels(); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Fatalf("levels %d, were %d before shard %d paid and was given back", after, before, shard)
+		}
+	}
+	if len(hit) != 4 {
+		t.Fatalf("shards %v paid, want all 4", hit)
+	}
+}

@@ -1,0 +1,380 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+var tpm1000 = PerMinute("tpm", 1000)
+
+// TestLeaseStates: an open lease takes adjustments; commit and rollback close
+// it; a closed one refuses everything and writes nothing.
+func TestLeaseStates(t *testing.T) {
+	ops := map[string]func(*Lease) error{
+		"adjust":   func(le *Lease) error { return le.Adjust(Costs{"rpm": 1}) },
+		"commit":   func(le *Lease) error { return le.Commit(context.Background()) },
+		"rollback": func(le *Lease) error { return le.Rollback(context.Background()) },
+	}
+	for _, first := range []string{"commit", "rollback"} {
+		for then, op := range ops {
+			t.Run(first+", then "+then, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{})
+				lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+				if err := lease.Adjust(Costs{"rpm": 3}); err != nil {
+					t.Fatal(err)
+				}
+				if err := ops[first](lease); err != nil {
+					t.Fatal(err)
+				}
+				before := w.db.Snapshot()
+				err := op(lease)
+				if !errors.Is(err, ErrLeaseClosed) || !strings.Contains(err.Error(), then+` "acme/gpt-4"`) {
+					t.Fatalf("got %v, want a closed lease named", err)
+				}
+				w.sameTable(before)
+			})
+		}
+	}
+}
+
+func TestLeaseTellsWhatItHolds(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10, tpm1000))
+	if !lease.Charged() || lease.Cause() != nil || lease.Entity() != acme || lease.Resource() != gpt {
+		t.Fatalf("lease %v", lease)
+	}
+	want := []Status{{Limit: "rpm", Capacity: 10, Remaining: 8}, {Limit: "tpm", Capacity: 1000, Remaining: 1000}}
+	if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("status %v, want %v", got, want)
+	}
+	lease.Status()[0].Remaining = 99
+	if lease.Status()[0].Remaining != 8 {
+		t.Fatal("Status returns what the lease keeps")
+	}
+}
+
+// TestAdjustOfLimitsNotNamed (W5): on every write shape, every limit of the
+// bucket can be adjusted, again and again.
+func TestAdjustOfLimitsNotNamed(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	for i, shape := range []string{"create", "spend", "refill"} {
+		if shape == "refill" {
+			w.advance(10 * time.Minute)
+		}
+		used := w.used(l, "tpm")
+		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10, tpm1000))
+		for range 3 {
+			if err := lease.Adjust(Costs{"tpm": 100}); err != nil {
+				t.Fatalf("%s: %v", shape, err)
+			}
+		}
+		w.db.ResetStats()
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.used(l, "tpm") - used; got != 300 || w.db.Stats().Updates != 1 || w.db.Stats().Calls() != 1 {
+			t.Fatalf("%s: %d tpm counted in %+v, want 300 in one write", shape, got, w.db.Stats())
+		}
+		if i < 2 {
+			w.wantHeld(l, tpm1000, 1000-int64(i+1)*300)
+		}
+	}
+}
+
+func TestAdjustRefusesWhatItCannotSettle(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10, tpm1000))
+	if err := lease.Adjust(Costs{"rpm": 2}); err != nil {
+		t.Fatal(err)
+	}
+	before := w.db.Snapshot()
+	for _, c := range []struct {
+		costs Costs
+		text  []string
+	}{
+		{Costs{"nope": 1}, []string{"nope", "rpm", "tpm"}},
+		{Costs{"wcu": 1}, []string{"wcu", "rpm", "tpm"}},
+		{Costs{"rpm": MaxTokens + 1}, []string{"rpm", fmt.Sprint(int64(MaxTokens + 1)), fmt.Sprint(int64(MaxTokens))}},
+		{Costs{"rpm": -MaxTokens - 1}, []string{"rpm", fmt.Sprint(-int64(MaxTokens) - 1)}},
+		{Costs{"rpm": MaxTokens}, []string{"rpm"}}, // 2 are pending
+		{Costs{"rpm": 1 << 62}, []string{"rpm"}},
+		{Costs{"rpm": -1 << 63}, []string{"rpm"}},
+		{Costs{"tpm": 5, "nope": 1}, []string{"nope"}}, // all or nothing
+	} {
+		err := lease.Adjust(c.costs)
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("Adjust(%v): %v, want ErrInvalid", c.costs, err)
+			continue
+		}
+		for _, s := range c.text {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("Adjust(%v): %v does not say %s", c.costs, err, s)
+			}
+		}
+	}
+	w.sameTable(before)
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, rpm10, 7)
+	w.wantHeld(l, tpm1000, 1000)
+}
+
+func TestCommitOfNothingIsFree(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	for _, costs := range []Costs{nil, {"rpm": 0}} {
+		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		if err := lease.Adjust(costs); err != nil {
+			t.Fatal(err)
+		}
+		w.db.ResetStats()
+		if err := lease.Commit(t.Context()); err != nil || w.db.Stats().Calls() != 0 {
+			t.Fatalf("commit of %v: %v, %+v", costs, err, w.db.Stats())
+		}
+	}
+	lease := must(t, l, asks(Costs{"rpm": 0}, rpm10))
+	w.db.ResetStats()
+	if err := lease.Rollback(t.Context()); err != nil || w.db.Stats().Calls() != 0 {
+		t.Fatalf("rollback of a lease on nothing: %v, %+v", err, w.db.Stats())
+	}
+}
+
+// TestDebtInALimitThatIsNotNamedDenies (W41), by every process, until it is paid.
+func TestDebtInALimitThatIsNotNamedDenies(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm10, tpm1000)
+	lease := must(t, l, req)
+	if err := adjustThenCommit(Costs{"tpm": 1500})(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Limiter{l, w.process(Options{}), w.process(Options{DenyFor: -1})} {
+		_, err := p.Acquire(t.Context(), req)
+		if d, ok := errors.AsType[*LimitError](err); !ok || d.Limit != "tpm" || d.Wanted != 0 || d.Remaining != -500 || d.RetryAfter != 30*time.Second {
+			t.Fatalf("got %v, want denied by tpm at -500 for 30s", err)
+		}
+	}
+	w.advance(30*time.Second - time.Millisecond)
+	for _, p := range []*Limiter{l, w.process(Options{})} {
+		if _, err := p.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+			t.Fatalf("a millisecond early: %v", err)
+		}
+	}
+	w.advance(time.Millisecond)
+	must(t, l, req)
+}
+
+// TestDebtOutlivesNoBucket: a bucket in debt is not swept before the debt is
+// paid, however deep it is.
+func TestDebtOutlivesNoBucket(t *testing.T) {
+	for _, debt := range []int64{1, 9, 10, 100, 100_000} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		if err := adjustThenCommit(Costs{"rpm": 9 + debt})(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		for range 10_000 {
+			w.advance(time.Duration(debt) * 6 * time.Second / 10)
+			if held := w.held(l, rpm10); w.db.Sweep(w.now.Load()/1000) > 0 {
+				if held.FloatString(3) != "10.000" {
+					t.Fatalf("debt of %d: swept while the bucket held %s", debt, held.FloatString(3))
+				}
+				break
+			}
+		}
+		if len(w.shards(l, acme, gpt)) != 0 {
+			t.Fatalf("debt of %d: never swept", debt)
+		}
+	}
+}
+
+// TestDo: what the function adjusts is committed; when it fails, panics, exits
+// or its caller goes, everything is settled all the same.
+func TestDo(t *testing.T) {
+	boom := errors.New("boom")
+	cases := []struct {
+		name string
+		fn   func(ctx context.Context, cancel func(), le *Lease) error
+		want error
+		left int64 // of 1000 tpm, 100 of which are taken
+		ends string
+	}{
+		{"nothing to adjust", func(context.Context, func(), *Lease) error { return nil }, nil, 900, "returns"},
+		{"fewer", func(_ context.Context, _ func(), le *Lease) error { return le.Adjust(Costs{"tpm": -60}) }, nil, 960, "returns"},
+		{"more", func(_ context.Context, _ func(), le *Lease) error { return le.Adjust(Costs{"tpm": 60}) }, nil, 840, "returns"},
+		{"error", func(_ context.Context, _ func(), le *Lease) error {
+			le.Adjust(Costs{"tpm": 60})
+			return boom
+		}, boom, 1000, "returns"},
+		{"panic", func(_ context.Context, _ func(), le *Lease) error {
+			le.Adjust(Costs{"tpm": 60})
+			panic(boom)
+		}, nil, 1000, "panics"},
+		{"goexit", func(context.Context, func(), *Lease) error { runtime.Goexit(); return nil }, nil, 1000, "exits"},
+		{"caller goes, function succeeds", func(_ context.Context, cancel func(), le *Lease) error {
+			cancel()
+			return le.Adjust(Costs{"tpm": 60})
+		}, nil, 840, "returns"},
+		{"caller goes, function fails", func(ctx context.Context, cancel func(), le *Lease) error {
+			cancel()
+			return ctx.Err()
+		}, context.Canceled, 1000, "returns"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ends, recovered := "exits", any(nil)
+			var err error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				defer func() {
+					if recovered = recover(); recovered != nil {
+						ends = "panics"
+					}
+				}()
+				err = l.Do(ctx, asks(Costs{"rpm": 1, "tpm": 100}, rpm10, tpm1000), func(ctx context.Context, le *Lease) error {
+					return c.fn(ctx, cancel, le)
+				})
+				ends = "returns"
+			})
+			wg.Wait()
+			if ends != c.ends || (ends == "panics" && recovered != any(boom)) || !errors.Is(err, c.want) || (c.want == nil && err != nil) {
+				t.Fatalf("Do %s with %v (%v), want %s with %v", ends, err, recovered, c.ends, c.want)
+			}
+			w.wantHeld(l, tpm1000, c.left)
+			if c.left == 1000 {
+				w.wantHeld(l, rpm10, 10)
+			}
+		})
+	}
+}
+
+func TestDoWhenNotGranted(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	never := func(context.Context, *Lease) error { t.Error("fn ran"); return nil }
+	must(t, l, asks(Costs{"rpm": 10}, rpm10))
+	if err := l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), never); !errors.Is(err, ErrLimited) {
+		t.Fatalf("got %v, want denied", err)
+	}
+	if err := l.Do(t.Context(), Request{}, never); !errors.Is(err, ErrInvalid) {
+		t.Fatalf("got %v, want invalid", err)
+	}
+	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	w.advance(time.Minute)
+	req := asks(Costs{"rpm": 1}, rpm10)
+	if err := l.Do(t.Context(), req, never); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("got %v, want unavailable", err)
+	}
+	req.OnUnavailable = Allow
+	ran := false
+	if err := l.Do(t.Context(), req, func(_ context.Context, le *Lease) error {
+		ran = !le.Charged()
+		return le.Adjust(Costs{"rpm": 1})
+	}); err != nil || !ran {
+		t.Fatalf("allowed without a decision: %v, ran uncharged: %v", err, ran)
+	}
+}
+
+// TestDoReportsAFailedSettlement: fn's error and that of the rollback are both
+// found; a commit that fails is returned.
+func TestDoReportsAFailedSettlement(t *testing.T) {
+	boom := errors.New("boom")
+	w := newWorld(t)
+	l := w.process(Options{})
+	lose := func() {
+		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }))
+	}
+	err := l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(context.Context, *Lease) error { lose(); return boom })
+	if !errors.Is(err, boom) || !errors.Is(err, ErrUnknown) {
+		t.Fatalf("got %v, want fn's error and that of the rollback", err)
+	}
+	w.db.SetHook(nil)
+	err = l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(_ context.Context, le *Lease) error {
+		lose()
+		return le.Adjust(Costs{"rpm": 1})
+	})
+	if !errors.Is(err, ErrUnknown) {
+		t.Fatalf("got %v, want that of the commit", err)
+	}
+}
+
+// TestLeaseConcurrently: one lease in many hands settles once.
+func TestLeaseConcurrently(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"tpm": 100}, tpm1000))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 25 {
+				if err := lease.Adjust(Costs{"tpm": 1}); err != nil {
+					t.Error(err)
+				}
+				lease.Status()
+				lease.Charged()
+			}
+		})
+	}
+	wg.Wait()
+	closed := make(chan error, 16)
+	for i := range 16 {
+		wg.Go(func() {
+			if i%2 == 0 {
+				closed <- lease.Commit(context.Background())
+			} else {
+				closed <- lease.Rollback(context.Background())
+			}
+		})
+	}
+	wg.Wait()
+	settled := 0
+	for range 16 {
+		if err := <-closed; err == nil {
+			settled++
+		} else if !errors.Is(err, ErrLeaseClosed) {
+			t.Error(err)
+		}
+	}
+	if settled != 1 {
+		t.Fatalf("settled %d times", settled)
+	}
+	if held := w.held(l, tpm1000).FloatString(0); held != "700" && held != "1000" {
+		t.Fatalf("the bucket holds %s, want 700 after a commit or 1000 after a rollback", held)
+	}
+}
+
+// TestLeaseOfAnExpiredBucket: a lease outlives its bucket without harm, also
+// when somebody has created the bucket anew.
+func TestLeaseOfAnExpiredBucket(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	w.advance(24 * time.Hour)
+	if w.db.Sweep(w.now.Load()/1000) != 1 {
+		t.Fatal("not swept")
+	}
+	must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10))
+	if err := adjustThenCommit(Costs{"rpm": 4})(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, rpm10, 5)
+}

@@ -1,0 +1,244 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// The bucket that most tests are about.
+const (
+	acme = "acme"
+	gpt  = "gpt-4"
+)
+
+// asks is a request on that bucket.
+func asks(costs Costs, limits ...Limit) Request {
+	return Request{Entity: acme, Resource: gpt, Costs: costs, Limits: limits}
+}
+
+// must acquires and fails the test if that is denied.
+func must(t testing.TB, l *Limiter, req Request) *Lease {
+	t.Helper()
+	lease, err := l.Acquire(context.Background(), req)
+	if err != nil {
+		t.Fatalf("acquire %v: %v", req.Costs, err)
+	}
+	return lease
+}
+
+// drain acquires until denied, at one instant, and returns how often that was
+// granted.
+func drain(t testing.TB, l *Limiter, req Request) int {
+	t.Helper()
+	for n := 0; ; n++ {
+		switch _, err := l.Acquire(context.Background(), req); {
+		case errors.Is(err, ErrLimited):
+			return n
+		case err != nil:
+			t.Fatalf("acquire after %d granted: %v", n, err)
+		case n > 1_000_000:
+			t.Fatal("never denied")
+		}
+	}
+}
+
+// bystander returns a process whose calls pass the hook by.
+func (w *world) bystander(like *Limiter) *Limiter {
+	opts := like.opts
+	opts.DenyFor = 0
+	opts.Observer = &Observer{}
+	return newLimiter(w.db.Bare(), like.namespace, opts)
+}
+
+// shards returns the stored shards of a bucket, in order.
+func (w *world) shards(l *Limiter, entity, resource string) []table.Bucket {
+	w.t.Helper()
+	var out []table.Bucket
+	for _, it := range w.db.Items() {
+		if _, e, r, _, ok := table.ParseBucketPK(table.KeyOf(it).PK); !ok || e != entity || r != resource {
+			continue
+		}
+		b, err := table.DecodeBucket(it)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if b.Namespace == l.namespace {
+			out = append(out, b)
+		}
+	}
+	slices.SortFunc(out, func(a, b table.Bucket) int { return a.State.Shard - b.State.Shard })
+	return out
+}
+
+// held returns what the bucket holds of a limit right now, in exact tokens. A
+// bucket that is not there is full; a limit that is not stored is, too.
+func (w *world) held(l *Limiter, limit Limit) *big.Rat {
+	w.t.Helper()
+	var states []bucket.State
+	stored := false
+	for _, b := range w.shards(l, acme, gpt) {
+		states = append(states, b.State)
+		stored = stored || b.State.Index(limit.Name) >= 0
+	}
+	if !stored {
+		return big.NewRat(limit.Capacity, 1)
+	}
+	sum := buckettest.HeldAt(states, limit.Name, w.now.Load())
+	return sum.Quo(sum, big.NewRat(bucket.Milli, 1))
+}
+
+// used returns the sum of the consumption counters, in tokens.
+func (w *world) used(l *Limiter, limit string) (tokens int64) {
+	for _, b := range w.shards(l, acme, gpt) {
+		if i := b.State.Index(limit); i >= 0 {
+			tokens += b.State.Slots[i].Used
+		}
+	}
+	return tokens / bucket.Milli
+}
+
+// wantHeld checks what the bucket holds, in tokens.
+func (w *world) wantHeld(l *Limiter, limit Limit, tokens int64) {
+	w.t.Helper()
+	if got := w.held(l, limit); got.Cmp(big.NewRat(tokens, 1)) != 0 {
+		w.t.Fatalf("the bucket holds %s of %s, want %d", got.FloatString(3), limit.Name, tokens)
+	}
+}
+
+// edit changes attributes of a stored shard as a foreign writer would; nil
+// removes one.
+func (w *world) edit(l *Limiter, shard int, attrs table.Item) {
+	w.t.Helper()
+	it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, shard))
+	if it == nil {
+		w.t.Fatalf("no shard %d", shard)
+	}
+	for name, v := range attrs {
+		if v == nil {
+			delete(it, name)
+		} else {
+			it[name] = v
+		}
+	}
+	w.db.Store(it)
+}
+
+// heat exhausts the write meter of a shard, so that the next write to it finds a
+// hot partition.
+func (w *world) heat(l *Limiter, shard int) {
+	w.t.Helper()
+	w.edit(l, shard, table.Item{"b_wcu_tk": table.N(-1_000_000_000), "b_wcu_ra": table.N(1)})
+}
+
+// cool takes that back.
+func (w *world) cool(l *Limiter, shard int) {
+	w.t.Helper()
+	w.edit(l, shard, table.Item{"b_wcu_tk": table.N(1_000_000), "b_wcu_ra": table.N(1_000_000)})
+}
+
+// split doubles shard 0 until there are n shards, all of them following.
+func (w *world) split(l *Limiter, n int) {
+	w.t.Helper()
+	for count := 1; count < n; count *= 2 {
+		for _, b := range w.shards(l, acme, gpt) {
+			token := fmt.Sprintf("split-%d-%d-%d", b.State.Shard, b.State.Shards, b.State.RF)
+			if err := w.db.Bare().Transact(context.Background(), token, table.Split(b)); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	if got := len(w.shards(l, acme, gpt)); got != n {
+		w.t.Fatalf("%d shards, want %d", got, n)
+	}
+}
+
+// configure stores limits at a level: entity and resource, the entity's default
+// (resource _default_), resource, or system (both empty).
+func (w *world) configure(l *Limiter, entity, resource string, limits ...Limit) {
+	w.t.Helper()
+	stored, err := storedLimits("limits", limits)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.db.Store(table.Config{Namespace: l.namespace, Entity: entity, Resource: resource, Limits: stored}.Item())
+}
+
+// configurePolicy stores a system configuration with limits and a policy.
+func (w *world) configurePolicy(l *Limiter, policy string, limits ...Limit) {
+	w.t.Helper()
+	stored, err := storedLimits("limits", limits)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.db.Store(table.Config{Namespace: l.namespace, Limits: stored, OnUnavailable: policy}.Item())
+}
+
+// isWrite tells whether a call is one that changes buckets.
+func isWrite(op memdb.Op) bool { return op.Name != memdb.BatchGetItem }
+
+// onCall returns a hook that lets all calls pass but the nth (from 0) that
+// matches, which f decides on.
+func onCall(match func(memdb.Op) bool, nth int, f memdb.Hook) memdb.Hook {
+	calls := make(chan int, 1)
+	calls <- 0
+	return func(op memdb.Op) (bool, error) {
+		if !match(op) {
+			return true, nil
+		}
+		n := <-calls
+		calls <- n + 1
+		if n != nth {
+			return true, nil
+		}
+		return f(op)
+	}
+}
+
+// refusedNow is the refusal of a write whose condition would have held: as if
+// somebody had changed the item and changed it back.
+func (w *world) refusedNow(op memdb.Op) error {
+	if op.Name == memdb.TransactWriteItems {
+		c := &store.Canceled{Reasons: make([]store.Reason, len(op.Writes))}
+		c.Reasons[0] = store.Reason{Refused: true, Old: w.db.Item(op.Writes[0].Target())}
+		return c
+	}
+	return &store.Refused{Old: w.db.Item(op.Writes[0].Target())}
+}
+
+// kindName names the sentinel of an error, for tables of expected outcomes.
+func kindName(err error) string {
+	for name, sentinel := range map[string]error{
+		"denied": ErrLimited, "unavailable": ErrUnavailable, "unknown": ErrUnknown, "invalid": ErrInvalid,
+		"too large": ErrTooLarge, "no limits": ErrNoLimits, "closed": ErrLeaseClosed, "cascade": ErrCascade,
+	} {
+		if errors.Is(err, sentinel) {
+			return name
+		}
+	}
+	if err == nil {
+		return "granted"
+	}
+	return "another error: " + err.Error()
+}
+
+// sameTable fails the test if the table differs from a snapshot.
+func (w *world) sameTable(before *memdb.DB) {
+	w.t.Helper()
+	a, b := before.Items(), w.db.Items()
+	if !slices.EqualFunc(a, b, func(x, y table.Item) bool {
+		return maps.EqualFunc(x, y, func(p, q table.Value) bool { return table.Equal(p, q) })
+	}) {
+		w.t.Fatalf("the table has changed:\n%v\nbefore:\n%v", b, a)
+	}
+}
