@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +35,29 @@ type Aggregator struct {
 	DeadLetterBucketName string
 }
 
-var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+// nameOf tells whether s has from least to most characters, all letters, digits
+// or among others. Compiling an expression with such a count takes longer than
+// all else at the start of the functions.
+func nameOf(s string, least, most int, others string) bool {
+	if len(s) < least || len(s) > most {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case !strings.Contains(others, string(c)):
+			return false
+		}
+	}
+	return true
+}
+
+func isTableName(s string) bool { return nameOf(s, 3, 255, "_.-") }
+
+func isBucketName(s string) bool {
+	return nameOf(s, 3, 63, ".-") && s == strings.ToLower(s) &&
+		!strings.ContainsAny(s[:1]+s[len(s)-1:], ".-")
+}
 
 // AggregatorFromEnv reads the configuration of functions/aggregator from the
 // environment that getenv gives access to. A variable that is empty has its
@@ -53,13 +74,13 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 
 		DeadLetterBucketName: e.text(EnvDeadLetterBucketName),
 	}
-	if !tableName.MatchString(c.TableName) {
+	if !isTableName(c.TableName) {
 		e.wrong(EnvTableName, "the name of a DynamoDB table: 3 to 255 letters, digits, dots, hyphens and underscores")
 	}
 	if c.MaxShards&(c.MaxShards-1) != 0 {
 		e.wrong(EnvMaxShards, "a power of two from 1 to 1024")
 	}
-	if b := c.DeadLetterBucketName; b != "" && !bucketName.MatchString(b) {
+	if b := c.DeadLetterBucketName; b != "" && !isBucketName(b) {
 		e.wrong(EnvDeadLetterBucketName, "nothing, or the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens")
 	}
 	if len(e.problems) > 0 {

@@ -33,7 +33,7 @@ func TestAggregatorFromEnvNamesEveryProblem(t *testing.T) {
 		EnvSnapshotTTLDays:      {"0", "-1", "3651", "90.5", "ninety", "1e2"},
 		EnvMaxShards:            {"0", "3", "2048", "-2", "x"},
 		EnvWriteConcurrency:     {"0", "257", "many"},
-		EnvDeadLetterBucketName: {"No_Bucket", "a"},
+		EnvDeadLetterBucketName: {"No_Bucket", "a", "-ab", "ab.", "aBc", "a b", strings.Repeat("x", 64)},
 	} {
 		for _, v := range values {
 			m := map[string]string{EnvTableName: "limits", name: v}

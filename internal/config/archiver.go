@@ -1,9 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"regexp"
-)
+import "fmt"
 
 // Archiver is the configuration of functions/archiver. Its zero value is not
 // valid.
@@ -12,14 +9,12 @@ type Archiver struct {
 	BucketName string
 }
 
-var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-
 // ArchiverFromEnv reads the configuration of functions/archiver from the
 // environment that getenv gives access to. The error names the variable, its
 // value and what is accepted.
 func ArchiverFromEnv(getenv func(string) string) (Archiver, error) {
 	name := getenv(EnvArchiveBucketName)
-	if !bucketName.MatchString(name) {
+	if !isBucketName(name) {
 		return Archiver{}, fmt.Errorf("%s=%q: want the name of an S3 bucket: 3 to 63 lower-case letters, "+
 			"digits, dots and hyphens, first and last a letter or digit", EnvArchiveBucketName, name)
 	}
