@@ -99,7 +99,7 @@ func TestMutatedPayloadsDecodeLikeNaive(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	valid, set := 0, 0
 	all := seeds()
-	for i := range 60_000 {
+	for i := range 15_000 {
 		p := mutate(r, all[i%len(all)])
 		agree(t, p)
 		if json.Valid(p) {
@@ -110,7 +110,7 @@ func TestMutatedPayloadsDecodeLikeNaive(t *testing.T) {
 		}
 	}
 	t.Logf("%d payloads were still JSON, %d of them with malformed records", valid, set)
-	if valid < 5_000 || set < 1_000 {
+	if valid < 1_000 || set < 300 {
 		t.Errorf("mutations are too destructive: %d still JSON, %d with malformed records", valid, set)
 	}
 }

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden outcomes in testdata")
+
+// TestSampleEvents sends every aggregator-*.json of the events folder through
+// the handler, against a table that holds the newest images of the event, one
+// second after its last record. It compares the response, the metrics and every
+// write with the golden outcome of the same name. An event without an outcome
+// fails, and so does an outcome without an event.
+func TestSampleEvents(t *testing.T) {
+	events, err := filepath.Glob("../../events/aggregator-*.json")
+	if err != nil || len(events) == 0 {
+		t.Fatalf("no sample events found: %v", err)
+	}
+	known := map[string]bool{}
+	for _, event := range events {
+		name := strings.TrimSuffix(filepath.Base(event), ".json")
+		golden := filepath.Join("testdata", name+".golden")
+		known[golden] = true
+		t.Run(name, func(t *testing.T) {
+			payload, err := os.ReadFile(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := outcomeOf(t, payload)
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatalf("event without golden outcome (write it with -update, then read it): %v", err)
+			}
+			if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+	goldens, err := filepath.Glob("testdata/aggregator-*.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range goldens {
+		if !known[g] {
+			t.Errorf("%s has no event", g)
+		}
+	}
+}
+
+func outcomeOf(t *testing.T, payload []byte) string {
+	t.Helper()
+	r := newRig(t)
+	r.h.concurrency = 1
+	batch, err := stream.Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range batch.Changes {
+		r.db.Store(c.New.Item())
+		r.now = max(r.now, c.Created+1000)
+	}
+	var writes strings.Builder
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		fmt.Fprintf(&writes, "\n%s\n", op.Name)
+		for _, w := range op.Writes {
+			writes.WriteString(show(w))
+		}
+		return true, nil
+	})
+	response := r.handle(payload)
+	var m map[string]any
+	if err := json.Unmarshal(r.metrics.Bytes(), &m); err != nil {
+		t.Fatalf("metric line %q: %v", r.metrics.Bytes(), err)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "response %s\nmetrics ", response)
+	for _, name := range []string{"Records", "Changes", "Malformed", "Ignored", "Totals", "Writes", "WritesFailed",
+		"Snapshots", "Refills", "ShardSteps", "Lifetimes", "Kept", "NotBegun", "IteratorAgeMs"} {
+		fmt.Fprintf(&out, " %s=%v", name, m[name])
+	}
+	out.WriteString("\n" + writes.String())
+	for _, k := range r.s3.keys {
+		fmt.Fprintf(&out, "\nkept %s\n", k)
+	}
+	return out.String()
+}
+
+var alias = regexp.MustCompile(`[#:][0-9]+`)
+
+// show renders a write as it would be sent, with the aliases filled in.
+func show(w table.Write) string {
+	k := w.Target()
+	switch w := w.(type) {
+	case table.Update:
+		in := w.Input("t")
+		fill := func(expression *string) string {
+			if expression == nil {
+				return ""
+			}
+			return alias.ReplaceAllStringFunc(*expression, func(a string) string {
+				if name, ok := in.ExpressionAttributeNames[a]; ok {
+					return name
+				}
+				return value(in.ExpressionAttributeValues[a])
+			})
+		}
+		return fmt.Sprintf("  update %s %s\n    %s\n    if %s\n", k.PK, k.SK, fill(in.UpdateExpression), fill(in.ConditionExpression))
+	case table.Put:
+		it, err := json.Marshal(streamtest.Attributes(w.Item))
+		if err != nil {
+			panic(err)
+		}
+		return fmt.Sprintf("  put %s %s\n    %s\n", k.PK, k.SK, it)
+	}
+	return fmt.Sprintf("  %T %s %s\n", w, k.PK, k.SK)
+}
+
+func value(v table.Value) string {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return "'" + v.Value + "'"
+	case *types.AttributeValueMemberN:
+		return v.Value
+	}
+	b, err := json.Marshal(streamtest.Attributes(table.Item{"": v})[""])
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

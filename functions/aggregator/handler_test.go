@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+func TestWholeBatchDone(t *testing.T) {
+	r := newRig(t)
+	r.take("a", 0, 3, 500)
+	r.take("a", 0, 2, -100)
+	r.take("b", 0, 1, 1)
+	if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
+		t.Errorf("response %s", got)
+	}
+	if diff := r.inexact(); diff != "" {
+		t.Error(diff)
+	}
+	it := r.db.Item(table.UsageKey("ns", "a", "gpt", "2023-11-14"))
+	if n, err := table.UsageCount(it, "rpm"); err != nil || n != 5 {
+		t.Errorf("daily rpm %d, %v", n, err)
+	}
+	if s := r.db.Stats(); s.Calls() != 4 {
+		t.Errorf("%d calls for two entities and two windows, want 4", s.Calls())
+	}
+}
+
+// The floor is one write per touched snapshot: 20 buckets x 2 windows.
+func TestWritesPerBatch(t *testing.T) {
+	r := newRig(t)
+	for i := range 100 {
+		r.take(string(rune('a'+i%20)), 0, 1, 200)
+	}
+	payload := streamtest.PayloadOf(records(r.since(0))...)
+	r.db.ResetStats()
+	if got := r.handle(payload); got != done {
+		t.Errorf("response %s", got)
+	}
+	s := r.db.Stats()
+	t.Logf("100 records over 20 buckets, 2 limits, 2 windows: %d writes", s.Calls())
+	if s.Calls() != 40 || s.Updates != 40 {
+		t.Errorf("calls %+v, want 40 updates", s)
+	}
+}
+
+func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
+	for _, kind := range []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown} {
+		t.Run(kind.String(), func(t *testing.T) {
+			r := newRig(t)
+			for _, e := range []string{"a", "b", "c", "b"} {
+				r.take(e, 0, 1, 1)
+			}
+			changes := r.since(0)
+			r.db.SetHook(func(op memdb.Op) (bool, error) {
+				if strings.Contains(op.Writes[0].Target().PK, "ENTITY#b") {
+					return false, memdb.Fail(kind)
+				}
+				return true, nil
+			})
+			if got := r.handle(streamtest.PayloadOf(records(changes)...)); got != resumeAt(changes[1].SequenceNumber()) {
+				t.Errorf("response %s", got)
+			}
+			// What did not fail is done all the same.
+			if it := r.db.Item(table.UsageKey("ns", "c", "gpt", "2023-11-14")); it == nil {
+				t.Error("c is not counted")
+			}
+			r.db.SetHook(nil)
+			if got := r.handle(streamtest.PayloadOf(records(changes[1:])...)); got != done {
+				t.Errorf("second response %s", got)
+			}
+			if diff := r.inexact(); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestDeadlineIsReportedAsNotDone(t *testing.T) {
+	r := newRig(t)
+	r.h.concurrency = 1
+	for _, e := range []string{"c", "b", "a"} {
+		r.take(e, 0, 1, 1)
+	}
+	changes := r.since(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	writes := 0
+	r.db.SetHook(func(memdb.Op) (bool, error) {
+		if writes++; writes == 2 { // both snapshots of c are written
+			cancel()
+		}
+		return true, nil
+	})
+	out, err := r.h.Handle(ctx, streamtest.PayloadOf(records(changes)...))
+	// The second answer is lost with the deadline, so c itself is not done.
+	if want := resumeAt(changes[0].SequenceNumber()); err != nil || string(out) != want {
+		t.Errorf("response %s %v, want %s", out, err, want)
+	}
+	past, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	r.db.SetHook(nil)
+	r.db.ResetStats()
+	out, err = r.h.Handle(past, streamtest.PayloadOf(records(changes)...))
+	if want := resumeAt(changes[0].SequenceNumber()); err != nil || string(out) != want || r.db.Stats().Calls() != 0 {
+		t.Errorf("after the deadline: %s %v, %+v", out, err, r.db.Stats())
+	}
+}
+
+// W18, W26: a malformed record is kept, counted and skipped; nothing else is
+// held up by it.
+func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
+	r := newRig(t)
+	r.take("a", 0, 1, 1)
+	r.take("b", 0, 1, 1)
+	recs := records(r.since(0))
+	bad := json.RawMessage(strings.ReplaceAll(string(recs[0]), `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"1000.5"}`))
+	payload := streamtest.PayloadOf(bad, recs[1])
+	for range 2 {
+		if got := r.handle(payload); got != done {
+			t.Fatalf("response %s", got)
+		}
+	}
+	if len(r.s3.keys) != 2 || r.s3.keys[0] != r.s3.keys[1] || !strings.HasPrefix(r.s3.keys[0], "malformed/year=2023/month=11/day=14/") {
+		t.Fatalf("objects %q", r.s3.keys)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(r.s3.body[r.s3.keys[0]]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := io.ReadAll(z)
+	var kept struct {
+		Reason string          `json:"reason"`
+		Record json.RawMessage `json:"record"`
+	}
+	if err != nil || json.Unmarshal(line, &kept) != nil || string(kept.Record) != string(bad) || !strings.Contains(kept.Reason, "rpm") {
+		t.Errorf("kept %s, %v", line, err)
+	}
+	if it := r.db.Item(table.UsageKey("ns", "b", "gpt", "2023-11-14")); it == nil {
+		t.Error("b is not counted")
+	}
+	var m map[string]any
+	if err := json.Unmarshal(r.metrics.Bytes()[:bytes.IndexByte(r.metrics.Bytes(), '\n')], &m); err != nil || m["Malformed"] != 1.0 || m["Records"] != 2.0 {
+		t.Errorf("metrics %v, %v", m, err)
+	}
+}
+
+func TestMalformedRecordThatCannotBeKeptIsNotDone(t *testing.T) {
+	r := newRig(t)
+	r.take("a", 0, 1, 1)
+	r.take("b", 0, 1, 1)
+	recs, changes := records(r.since(0)), r.since(0)
+	bad := json.RawMessage(strings.Replace(string(recs[1]), `"rf":{"N"`, `"rf":{"X"`, 1))
+	payload := streamtest.PayloadOf(recs[0], bad)
+	want := resumeAt(changes[1].SequenceNumber())
+	r.s3.fail = errDown
+	if got := r.handle(payload); got != want {
+		t.Errorf("S3 down: %s, want %s", got, want)
+	}
+	r.h.deadLetters = nil
+	if got := r.handle(payload); got != want {
+		t.Errorf("no bucket: %s, want %s", got, want)
+	}
+	// Without a sequence number to name, the whole batch has to come again.
+	if got := r.handle(streamtest.PayloadOf(recs[0], json.RawMessage(`{}`))); got != resumeAt("") {
+		t.Errorf("no sequence number: %s", got)
+	}
+}
+
+func TestGarbageIsAnError(t *testing.T) {
+	r := newRig(t)
+	for _, p := range []string{"", "{", `{"Records":1}`, `[]`} {
+		if out, err := r.h.Handle(t.Context(), []byte(p)); err == nil {
+			t.Errorf("%q: %s", p, out)
+		}
+	}
+}
+
+func TestEmptyBatch(t *testing.T) {
+	r := newRig(t)
+	if got := r.handle([]byte(`{"Records":[]}`)); got != done || r.db.Stats().Calls() != 0 {
+		t.Errorf("response %s, calls %+v", got, r.db.Stats())
+	}
+}
+
+func TestEveryConfiguredWindowIsKnown(t *testing.T) {
+	for _, name := range config.WindowNames() {
+		if c := planConfig(config.Aggregator{Windows: []string{name}}); len(c.Windows) != 1 || c.Windows[0] != usage.Window(name) {
+			t.Errorf("%s: %v", name, c)
+		}
+	}
+}
+
+func TestStartNamesWhatIsWrong(t *testing.T) {
+	env := map[string]string{config.EnvMaxShards: "3"}
+	_, err := newHandler(t.Context(), func(k string) string { return env[k] }, nil)
+	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
+		t.Errorf("error %v", err)
+	}
+}

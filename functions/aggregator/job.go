@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// kind is the kind of thing that a plan asks for.
+type kind int
+
+const (
+	kindMalformed kind = iota
+	kindTotal
+	kindSplit
+	kindRefill
+	kindLifetime
+	kinds
+)
+
+// String returns what is written, in the words of the glossary.
+func (k kind) String() string {
+	return [kinds]string{"malformed record", "snapshot", "split", "refill", "lifetime"}[k]
+}
+
+// job is one part of a plan on its way into the table.
+type job struct {
+	kind   kind
+	resume string // sequence number to resume from if it is not done
+	do     func(context.Context) (writes int, err error)
+	attrs  []slog.Attr // who it is about, for the log
+
+	// What became of it.
+	begun  bool
+	writes int
+	err    error
+}
+
+// jobs returns everything there is to do, in the order of the records it came
+// from, so that an invocation that runs out of time has moved the point to
+// resume from as far as it could.
+func (h *handler) jobs(p usage.Plan, malformed []stream.Malformed) []*job {
+	var out []*job
+	for _, k := range kept(malformed) {
+		out = append(out, &job{kind: kindMalformed, resume: k.Sequence,
+			attrs: []slog.Attr{slog.String("object", k.Key), slog.String("err", k.Malformed)},
+			do:    func(ctx context.Context) (int, error) { return h.deadLetters.keep(ctx, k) }})
+	}
+	for _, t := range p.Totals {
+		out = append(out, &job{kind: kindTotal, resume: t.First(),
+			attrs: append(attrs(t.Entity, t.Resource), slog.String("window", string(t.Window))),
+			do:    func(ctx context.Context) (int, error) { return h.add(ctx, t, p.TTL) }})
+	}
+	for _, s := range p.Splits {
+		out = append(out, &job{kind: kindSplit, resume: s.Resume(), attrs: attrs(s.Zero.Entity, s.Zero.Resource),
+			do: func(ctx context.Context) (int, error) { return h.split(ctx, s) }})
+	}
+	for _, r := range p.Refills {
+		out = append(out, &job{kind: kindRefill, resume: r.Resume(), attrs: attrs(r.Entity, r.Resource),
+			do: func(ctx context.Context) (int, error) { return h.refill(ctx, r) }})
+	}
+	for _, l := range p.Lifetimes {
+		out = append(out, &job{kind: kindLifetime, resume: l.Resume(), attrs: attrs(l.Entity, l.Resource),
+			do: func(ctx context.Context) (int, error) { return h.mend(ctx, l) }})
+	}
+	slices.SortStableFunc(out, func(a, b *job) int {
+		switch {
+		case lambdaio.SequenceBefore(a.resume, b.resume):
+			return -1
+		case lambdaio.SequenceBefore(b.resume, a.resume):
+			return 1
+		}
+		return cmp.Compare(a.kind, b.kind)
+	})
+	return out
+}
+
+func attrs(entity, resource string) []slog.Attr {
+	return []slog.Attr{slog.String("entity", entity), slog.String("resource", resource)}
+}
+
+// run does the jobs, several at once, and begins none after ctx is done. It
+// returns when nothing is in flight any more. One job's failure does not keep
+// the others from being done: what they write stays true when Lambda delivers
+// the batch again, and might be lost if it does not.
+func (h *handler) run(ctx context.Context, jobs []*job) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(h.concurrency, len(jobs)) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(jobs) {
+					return
+				}
+				jobs[i].run(ctx)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// run does the job. A panic is a bug; it fails this job and no other.
+func (j *job) run(ctx context.Context) {
+	j.begun = true
+	defer func() {
+		if p := recover(); p != nil {
+			j.err = fmt.Errorf("bug: %v", p)
+		}
+	}()
+	j.writes, j.err = j.do(ctx)
+}

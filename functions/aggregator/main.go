@@ -1,0 +1,106 @@
+// Aggregator is the Lambda function that counts usage, keeps buckets warm and
+// splits hot ones. It is fed by the table's stream; the event source mapping
+// must have ReportBatchItemFailures set, and its filter should let pass INSERT
+// and MODIFY records of the sort key #STATE.
+//
+// Environment: TABLE_NAME (required), SNAPSHOT_WINDOWS, SNAPSHOT_TTL_DAYS,
+// MAX_SHARDS, WRITE_CONCURRENCY, DEAD_LETTER_BUCKET_NAME. The function needs
+// dynamodb:UpdateItem, PutItem and ConditionCheckItem on the table, and
+// s3:PutObject below malformed/ in the dead letter bucket.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// memoryLimit makes the garbage collector run more often rather than let the
+// process grow beyond it: the library doubles its buffer while it reads a large
+// payload. What Lambda delivers at most, 6 MB, needs far less. GOMEMLIMIT, if
+// set, counts instead.
+const memoryLimit = 72 << 20
+
+func main() {
+	limitMemory()
+	log := lambdacontext.NewLogger()
+	h, err := newHandler(context.Background(), os.Getenv, log)
+	if err != nil {
+		log.Error("aggregator not started", "err", err)
+		os.Exit(1)
+	}
+	lambda.StartHandler(lambdaio.HandlerFunc(h.Handle))
+}
+
+func limitMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+}
+
+// newHandler validates the environment and builds what lives as long as the
+// process. It talks to nobody.
+func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logger) (*handler, error) {
+	conf, err := config.AggregatorFromEnv(getenv)
+	if err != nil {
+		return nil, err
+	}
+	// The default of ten idle connections per host would open and close one
+	// for every further write in flight.
+	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, conf.WriteConcurrency)
+	})
+	cfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(client))
+	if err != nil {
+		return nil, fmt.Errorf("aws configuration: %w", err)
+	}
+	if cfg.Region == "" {
+		return nil, errors.New(`AWS_REGION="": want the region of the table`)
+	}
+	name := getenv("AWS_LAMBDA_FUNCTION_NAME")
+	if name == "" {
+		name = "aggregator"
+	}
+	h := &handler{
+		store:       store.NewDynamo(dynamodb.NewFromConfig(cfg), conf.TableName),
+		plan:        planConfig(conf),
+		concurrency: conf.WriteConcurrency,
+		now:         func() int64 { return time.Now().UnixMilli() },
+		function:    name,
+		log:         log,
+		metrics:     os.Stdout,
+	}
+	if conf.DeadLetterBucketName != "" {
+		h.deadLetters = &deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}
+	}
+	return h, nil
+}
+
+func planConfig(conf config.Aggregator) usage.Config {
+	c := usage.Config{SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards}
+	for _, name := range conf.Windows {
+		w, err := usage.ParseWindow(name)
+		if err != nil {
+			panic("bug: accepted by internal/config: " + err.Error())
+		}
+		c.Windows = append(c.Windows, w)
+	}
+	return c
+}

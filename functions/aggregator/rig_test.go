@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+const t0 = 1_700_000_000_000 // 2023-11-14T22:13:20Z
+
+// rig is a table in memory with a clock of its own, and an aggregator on it.
+type rig struct {
+	t       testing.TB
+	now     int64
+	db      *memdb.DB
+	s3      *objects
+	h       *handler
+	metrics bytes.Buffer
+}
+
+func newRig(t testing.TB) *rig {
+	r := &rig{t: t, now: t0, s3: &objects{}}
+	r.db = memdb.New(func() int64 { return r.now })
+	r.h = &handler{
+		store:       r.db,
+		deadLetters: &deadLetters{s3: r.s3, bucket: "dead-letters"},
+		plan:        usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
+		concurrency: 4,
+		now:         func() int64 { return r.now },
+		function:    "aggregator",
+		log:         slog.New(slog.NewTextHandler(t.Output(), nil)),
+		metrics:     &r.metrics,
+	}
+	return r
+}
+
+// objects is an S3 that keeps objects in memory.
+type objects struct {
+	mu   sync.Mutex
+	fail error
+	keys []string
+	body map[string][]byte
+}
+
+func (o *objects) PutObject(_ context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fail != nil {
+		return nil, o.fail
+	}
+	b, err := io.ReadAll(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	if o.body == nil {
+		o.body = map[string][]byte{}
+	}
+	o.keys = append(o.keys, *in.Key)
+	o.body[*in.Key] = b
+	return &s3.PutObjectOutput{}, nil
+}
+
+func limits() []bucket.Limit {
+	return []bucket.Limit{
+		{Name: "rpm", Capacity: 600_000, Amount: 600_000, Period: 60_000},
+		{Name: "tpm", Capacity: 40_000_000, Amount: 40_000_000, Period: 60_000},
+	}
+}
+
+// bucket returns the stored shard, or a full one if there is none.
+func (r *rig) bucket(entity string, shard int) table.Bucket {
+	r.t.Helper()
+	it := r.db.Item(table.BucketKey("ns", entity, "gpt", shard))
+	if it == nil {
+		return table.Bucket{Namespace: "ns", Entity: entity, Resource: "gpt", State: bucket.New(limits(), shard, 1, r.now)}
+	}
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return b
+}
+
+// take does what a client's write does to a shard.
+func (r *rig) take(entity string, shard int, rpm, tpm int64) {
+	r.t.Helper()
+	b := r.bucket(entity, shard)
+	b.State = b.State.Take([]int64{rpm * 1000, tpm * 1000, 1000})
+	r.db.Store(b.Item())
+}
+
+func records(changes []memdb.Change) []json.RawMessage {
+	var out []json.RawMessage
+	for _, c := range changes {
+		out = append(out, streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New}.JSON())
+	}
+	return out
+}
+
+// since returns the stream after change number seq, without what the filter of
+// the event source mapping drops.
+func (r *rig) since(seq int64) []memdb.Change {
+	return slices.DeleteFunc(r.db.Changes(seq), func(c memdb.Change) bool {
+		return c.Key.SK != table.SKBucketState || c.New == nil
+	})
+}
+
+func (r *rig) handle(payload []byte) string {
+	r.t.Helper()
+	out, err := r.h.Handle(r.t.Context(), payload)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(out)
+}
+
+const done = `{"batchItemFailures":[]}`
+
+func resumeAt(seq string) string {
+	return `{"batchItemFailures":[{"itemIdentifier":"` + seq + `"}]}`
+}
+
+// usageOf returns the counters of all snapshots, by key and limit.
+func (r *rig) usageOf() map[string]int64 {
+	out := map[string]int64{}
+	for _, it := range r.db.Items() {
+		k := table.KeyOf(it)
+		if !strings.HasPrefix(k.SK, "#USAGE#") {
+			continue
+		}
+		for _, limit := range []string{"rpm", "tpm"} {
+			n, err := table.UsageCount(it, limit)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			if n != 0 {
+				out[k.PK+k.SK+" "+limit] = n
+			}
+		}
+	}
+	return out
+}
+
+// counted returns what the snapshots must say: the growth of the counters in
+// the stream, each in the windows of its own instant.
+func (r *rig) counted() map[string]int64 {
+	out := map[string]int64{}
+	for _, c := range r.since(0) {
+		ns, entity, resource, _, _ := table.ParseBucketPK(c.Key.PK)
+		for _, limit := range []string{"rpm", "tpm"} {
+			growth := usedTokens(r.t, c.New, limit) - usedTokens(r.t, c.Old, limit)
+			for _, w := range r.h.plan.Windows {
+				k := table.UsageKey(ns, entity, resource, w.Part(w.Start(c.CreatedAt)))
+				out[k.PK+k.SK+" "+limit] += growth
+			}
+		}
+	}
+	maps.DeleteFunc(out, func(_ string, n int64) bool { return n == 0 })
+	return out
+}
+
+func usedTokens(t testing.TB, it table.Item, limit string) int64 {
+	t.Helper()
+	if it == nil {
+		return 0
+	}
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := b.State.Index(limit)
+	if i < 0 {
+		return 0
+	}
+	return b.State.Slots[i].Used / 1000
+}
+
+// inexact returns how snapshots and counters differ, empty if they do not.
+func (r *rig) inexact() string {
+	got, want := r.usageOf(), r.counted()
+	var out strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		if got[k] != want[k] {
+			fmt.Fprintf(&out, "%s: snapshot %d, counters %d\n", k, got[k], want[k])
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[k]; !ok {
+			fmt.Fprintf(&out, "%s: snapshot %d, counters 0\n", k, got[k])
+		}
+	}
+	return out.String()
+}
+
+var errDown = errors.New("down")

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// unfaithful returns how the shard differs from what it must hold: all that the
+// clients left, plus an exact refill of every limit up to the shard's clock.
+func (r *rig) unfaithful(before table.Bucket) string {
+	got := r.bucket(before.Entity, before.State.Shard).State
+	want := before.State.At(got.RF)
+	if got.String() != want.String() {
+		return fmt.Sprintf("got  %s\nwant %s", got, want)
+	}
+	return ""
+}
+
+// drain leaves entity e with little of each limit and returns it, with the
+// payload of its stream.
+func (r *rig) drain() (table.Bucket, []byte) {
+	r.take("e", 0, 400, 39_000)
+	payload := streamtest.PayloadOf(records(r.since(0))...)
+	before := r.bucket("e", 0)
+	r.now += 700
+	return before, payload
+}
+
+// D13, D2: one write credits every limit exactly.
+func TestRefillIsWrittenOnceAndExactly(t *testing.T) {
+	r := newRig(t)
+	before, payload := r.drain()
+	for range 2 { // the second delivery finds it refilled
+		if got := r.handle(payload); got != done {
+			t.Fatalf("response %s", got)
+		}
+		if got := r.bucket("e", 0).State.RF; got != r.now {
+			t.Errorf("clock %d, want %d", got, r.now)
+		}
+		if diff := r.unfaithful(before); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestRefillPlannedAgainFromWhatOthersLeft(t *testing.T) {
+	r := newRig(t)
+	_, payload := r.drain()
+	var meanwhile table.Bucket
+	raced := false
+	r.h.concurrency = 1
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
+			raced = true // somebody refills and spends first
+			b := r.bucket("e", 0)
+			b.State = b.State.At(r.now - 300).Take([]int64{100_000, 0, 1000})
+			r.db.Store(b.Item())
+			meanwhile = b
+		}
+		return true, nil
+	})
+	if got := r.handle(payload); got != done {
+		t.Fatalf("response %s", got)
+	}
+	if diff := r.unfaithful(meanwhile); !raced || diff != "" || r.bucket("e", 0).State.RF != r.now {
+		t.Errorf("raced %v\n%s", raced, diff)
+	}
+}
+
+func TestRefillWithALostAnswerCreditsOnce(t *testing.T) {
+	r := newRig(t)
+	before, payload := r.drain()
+	lost := 0
+	r.h.concurrency = 1
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
+			lost++
+			return true, memdb.Fail(store.Unknown)
+		}
+		return true, nil
+	})
+	if got := r.handle(payload); got != done {
+		t.Fatalf("response %s", got)
+	}
+	if diff := r.unfaithful(before); diff != "" || lost == 0 {
+		t.Errorf("lost %d\n%s", lost, diff)
+	}
+}
+
+func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
+	r := newRig(t)
+	_, payload := r.drain()
+	key := table.BucketKey("ns", "e", "gpt", 0)
+	r.db.Delete(key)
+	if got := r.handle(payload); got != done || r.db.Item(key) != nil {
+		t.Errorf("response %s, item %v", got, r.db.Item(key))
+	}
+}
+
+// W17 put back in: only the limits that are short are credited.
+func TestPlantedW17IsCaught(t *testing.T) {
+	r := newRig(t)
+	before, payload := r.drain()
+	r.h.store = planted{r.db, func(u table.Update) table.Update {
+		if !isUsage(u) {
+			var short []table.Attr
+			for _, a := range u.Add {
+				if a.Name == "b_rpm_tk" {
+					short = append(short, a)
+				}
+			}
+			u.Add = short
+		}
+		return u
+	}}
+	r.handle(payload)
+	diff := r.unfaithful(before)
+	if diff == "" {
+		t.Fatal("not caught")
+	}
+	t.Logf("caught:\n%s", diff)
+}
+
+// D5: a hot bucket doubles, the stream shows the growth, the others follow, and
+// the shares add up all the time.
+func TestHotBucketSplitsAndPropagates(t *testing.T) {
+	r := newRig(t)
+	hot := r.bucket("e", 0)
+	hot.TTL = t0/1000 + 420
+	r.db.Store(hot.Item())
+	seen := int64(0)
+	for round := range 6 {
+		b := r.bucket("e", 0)
+		b.State.Slots[b.State.Index(bucket.WCU)].Tokens = int64(999 - round)
+		b.State.RF = r.now
+		b.State = b.State.Take([]int64{1000, 1000, 0})
+		r.db.Store(b.Item())
+		for range 3 { // until the stream is quiet
+			changes := r.since(seen)
+			if len(changes) == 0 {
+				break
+			}
+			seen = changes[len(changes)-1].Seq
+			if got := r.handle(streamtest.PayloadOf(records(changes)...)); got != done {
+				t.Fatalf("response %s", got)
+			}
+		}
+		r.now += 100
+	}
+	n := r.bucket("e", 0).State.Shards
+	if n != 32 {
+		t.Errorf("shards %d, want 32", n)
+	}
+	sum := make([]int64, 3)
+	for k := range n {
+		b := r.bucket("e", k)
+		if r.db.Item(b.Key()) == nil || b.State.Shards != n || b.TTL != 0 {
+			t.Fatalf("shard %d: %+v", k, b)
+		}
+		for i := range b.State.Slots {
+			sum[i] += b.State.Rate(i).Capacity
+		}
+	}
+	if sum[0] != 600_000 || sum[1] != 40_000_000 {
+		t.Errorf("capacities of the shards add up to %v", sum)
+	}
+	if diff := r.inexact(); diff != "" {
+		t.Error(diff)
+	}
+}

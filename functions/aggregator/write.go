@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+const (
+	// rounds is how often a write is planned again because its condition did
+	// not hold or its answer was lost.
+	rounds = 6
+
+	// refillRounds is the same for a refill, which a busy bucket can do without:
+	// its clients refill it too.
+	refillRounds = 3
+
+	// attempts is how often one write is sent when DynamoDB slows us down or
+	// a transaction holds the item; pauses grow from pause and are jittered.
+	attempts = 6
+	pause    = 10 * time.Millisecond
+
+	// callTimeout bounds one call, so that a dead connection does not use up
+	// the whole invocation.
+	callTimeout = 5 * time.Second
+)
+
+var errRounds = errors.New("condition still refused after all rounds")
+
+// write performs one update. Nothing was written if it was refused or if the
+// error says so; it may have been if the answer was lost.
+func (h *handler) write(ctx context.Context, u table.Update) error {
+	return store.Retry(ctx, attempts, pause, func() error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		_, err := h.store.Write(call, u)
+		return err
+	})
+}
+
+// again tells what to do after a failed write: plan it again from old (which
+// may be nil: no item), or give up with err. A write whose answer was lost is
+// planned again from what was known, because every update here is refused if
+// it was applied before.
+func again(ctx context.Context, err error) (old table.Item, seen bool, giveUp error) {
+	if r, ok := errors.AsType[*store.Refused](err); ok {
+		return r.Old, true, nil
+	}
+	if store.KindOf(err) == store.Unknown && ctx.Err() == nil {
+		return nil, false, nil
+	}
+	return nil, false, err
+}
+
+// add adds a total to its snapshot. When the watermarks refuse it, the image
+// tells what is included already, and the rest is added.
+func (h *handler) add(ctx context.Context, t usage.Total, ttl int64) (writes int, err error) {
+	for range rounds {
+		if t.Empty() {
+			return 0, nil
+		}
+		err = h.write(ctx, t.Usage(ttl).Update()) // commit point: counted once this succeeds
+		if err == nil {
+			return 1, nil
+		}
+		old, seen, giveUp := again(ctx, err)
+		if giveUp != nil {
+			return 0, giveUp
+		}
+		if seen {
+			t = t.Except(old)
+		}
+	}
+	return 0, errors.Join(errRounds, err)
+}
+
+// refill refills a shard. When others were faster, the image tells whether a
+// refill is still called for. A shard that keeps changing is in good hands.
+func (h *handler) refill(ctx context.Context, r usage.Refill) (writes int, err error) {
+	image := r.Image()
+	for range refillRounds {
+		u, due := r.Write(image, h.now())
+		if !due {
+			return 0, nil
+		}
+		err := h.write(ctx, u)
+		if err == nil {
+			return 1, nil
+		}
+		old, seen, giveUp := again(ctx, err)
+		if giveUp != nil {
+			return 0, giveUp
+		}
+		if !seen {
+			continue
+		}
+		if old == nil {
+			return 0, nil // gone: the next acquire starts a full one
+		}
+		if image, err = table.DecodeBucket(old); err != nil {
+			return 0, nil // unreadable: its own record is set aside when it comes
+		}
+	}
+	return 0, nil
+}
+
+// mend mends a lifetime. A refusal means that it is mended, or the item gone.
+func (h *handler) mend(ctx context.Context, l usage.Lifetime) (writes int, err error) {
+	u, due := l.Write(h.now())
+	if !due {
+		return 0, nil
+	}
+	for range rounds {
+		if err = h.write(ctx, u); err == nil {
+			return 1, nil
+		}
+		_, seen, giveUp := again(ctx, err)
+		if seen || giveUp != nil {
+			return 0, giveUp
+		}
+	}
+	return 0, err
+}
+
+// split carries out the steps of a split. Shards that the steps leave alone,
+// because others are at work there, catch up when they are seen again.
+func (h *handler) split(ctx context.Context, s usage.Split) (writes int, err error) {
+	return shard.Run(ctx, bounded{h.store}, s.Steps(), h.now)
+}
+
+// bounded is a store whose calls end after callTimeout.
+type bounded struct{ store.Store }
+
+// Write implements [store.Store].
+func (b bounded) Write(ctx context.Context, w table.Write) (table.Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return b.Store.Write(ctx, w)
+}
+
+// Transact implements [store.Store].
+func (b bounded) Transact(ctx context.Context, token string, writes []table.Write) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return b.Store.Transact(ctx, token, writes)
+}
