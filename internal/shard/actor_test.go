@@ -21,7 +21,8 @@ type actor struct {
 	wants  []bucket.Limit
 	flight []flight // writes that are on their way
 
-	blind bool // planted defect: spend without looking at the clock
+	debt bool // settle beyond what was granted
+	bad  defect
 }
 
 type lease struct {
@@ -34,6 +35,8 @@ type flight struct {
 	what   string
 	costs  []table.Cost
 	may    loss
+	forced bool  // not granted by a decision
+	at     int64 // true time when it was planned
 	writes []table.Write
 	done   func(items []table.Item, refused []bool, err error)
 }
@@ -61,7 +64,10 @@ func (a *actor) see(k int, it table.Item) {
 }
 
 // send puts a call on its way.
-func (a *actor) send(f flight) { a.flight = append(a.flight, f) }
+func (a *actor) send(f flight) {
+	f.at = a.w.now
+	a.flight = append(a.flight, f)
+}
 
 // land lets one call that is on its way reach the table. If the answer is lost
 // the actor never hears of it.
@@ -71,8 +77,9 @@ func (a *actor) land(lost bool) {
 	}
 	i := a.w.rng.IntN(len(a.flight))
 	f := a.flight[i]
+	a.w.longest = max(a.w.longest, a.w.now-f.at)
 	a.flight = append(a.flight[:i:i], a.flight[i+1:]...)
-	items, refused, err := a.w.call(fmt.Sprintf("actor %d: %s", a.id, f.what), f.costs, f.may, f.writes...)
+	items, refused, err := a.w.call(fmt.Sprintf("actor %d: %s", a.id, f.what), f.costs, f.may, f.forced, f.writes...)
 	if !lost && f.done != nil {
 		f.done(items, refused, err)
 	}
@@ -113,7 +120,7 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 			Namespace: namespace, Entity: entity, Resource: resource,
 			Limits: a.wants, Costs: costs, Life: table.Expires, Now: a.clock(),
 		})
-		a.send(flight{"create", costs, nothing, []table.Write{put}, a.answer(0, costs)})
+		a.send(flight{what: "create", costs: costs, writes: []table.Write{put}, done: a.answer(0, costs)})
 		return true
 	}
 	k := a.open(a.w.rng.IntN(a.count))
@@ -121,38 +128,23 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	if !known {
 		image = table.Unseen(namespace, entity, resource, k, a.count, a.wants, costs, a.clock())
 		u, _ := table.Spend{Image: image, Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
-		a.send(flight{fmt.Sprint("spend unseen ", k, costs), costs, nothing, []table.Write{u}, a.answer(k, costs)})
+		a.send(flight{what: fmt.Sprint("spend unseen ", k, costs), costs: costs, writes: []table.Write{u}, done: a.answer(k, costs)})
 		return true
 	}
-	if u, ok := a.spend(image, costs); ok {
-		a.send(flight{fmt.Sprint("spend ", k, costs), costs, nothing, []table.Write{u}, a.answer(k, costs)})
+	if write, ok := a.bad.acquire(image, costs, a.clock()); ok {
+		a.send(flight{what: fmt.Sprint("defective ", k, costs), costs: costs, writes: []table.Write{write}, done: a.answer(k, costs)})
 		return true
 	}
-	plan := table.Refill{Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires}.Plan()
+	plan := table.Charge{Image: image, Limits: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires}.Plan()
 	if !plan.Verdict.Granted {
 		if a.w.rng.IntN(3) == 0 {
 			delete(a.images, k) // ask next time
 		}
 		return false
 	}
-	a.send(flight{fmt.Sprint("refill and spend ", k, costs), costs, nothing, []table.Write{plan.Update}, a.answer(k, costs)})
+	a.w.shapes[plan.Shape]++
+	a.send(flight{what: fmt.Sprint(plan.Shape, " ", k, costs), costs: costs, writes: []table.Write{plan.Update}, done: a.answer(k, costs)})
 	return true
-}
-
-func (a *actor) spend(image table.Bucket, costs []table.Cost) (table.Update, bool) {
-	for _, c := range costs {
-		if i := image.State.Index(c.Limit); i < 0 || image.State.Slots[i].Tokens < c.Milli {
-			return table.Update{}, false
-		}
-	}
-	if a.blind {
-		return blindSpend(image.Key(), costs), true
-	}
-	if !image.State.Matches(a.wants) {
-		return table.Update{}, false
-	}
-	// The meter is not the subject here.
-	return table.Spend{Image: image, Limits: a.wants, Costs: costs, Now: a.clock(), Unmetered: true}.Plan()
 }
 
 func (a *actor) answer(k int, costs []table.Cost) func([]table.Item, []bool, error) {
@@ -164,7 +156,8 @@ func (a *actor) answer(k int, costs []table.Cost) func([]table.Item, []bool, err
 	}
 }
 
-// settle gives back part of a lease, as a rollback or an estimate too high does.
+// settle gives back part of a lease, as a rollback or an estimate too high does,
+// or takes more than was granted, into debt.
 func (a *actor) settle() {
 	if len(a.leases) == 0 {
 		return
@@ -172,13 +165,19 @@ func (a *actor) settle() {
 	i := a.w.rng.IntN(len(a.leases))
 	le := a.leases[i]
 	a.leases = append(a.leases[:i:i], a.leases[i+1:]...)
+	k := le.shard
+	seen := func(items []table.Item, _ []bool, _ error) { a.see(k, items[0]) }
+	if image, ok := a.images[k]; ok && a.debt && a.w.rng.IntN(2) == 0 {
+		u := table.Charge{Image: image, Limits: a.wants, Costs: le.costs, Now: a.clock(), Force: true}.Plan().Update
+		a.send(flight{what: fmt.Sprint("settle ", k, le.costs), costs: le.costs, forced: true, writes: []table.Write{u}, done: seen})
+		return
+	}
 	back := make([]table.Cost, len(le.costs))
 	for j, c := range le.costs {
 		back[j] = table.Cost{Limit: c.Limit, Milli: -a.w.rng.Int64N(c.Milli/bucket.Milli+1) * bucket.Milli}
 	}
-	a.send(flight{fmt.Sprint("give back ", le.shard, back), back, overflow,
-		[]table.Write{table.Adjust(bucketKey(le.shard), back)},
-		func(items []table.Item, _ []bool, _ error) { a.see(le.shard, items[0]) }})
+	a.send(flight{what: fmt.Sprint("give back ", k, back), costs: back, may: overflow,
+		writes: []table.Write{table.Adjust(bucketKey(k), back)}, done: seen})
 }
 
 // warm refills a shard from the image known, as the aggregator does.
@@ -189,8 +188,8 @@ func (a *actor) warm() {
 		return
 	}
 	u := table.Refill{Image: image, Now: a.clock()}.Plan().Update
-	a.send(flight{fmt.Sprint("refill ", k), nil, nothing, []table.Write{u},
-		func(items []table.Item, _ []bool, _ error) { a.see(k, items[0]) }})
+	a.send(flight{what: fmt.Sprint("refill ", k), writes: []table.Write{u},
+		done: func(items []table.Item, _ []bool, _ error) { a.see(k, items[0]) }})
 }
 
 // grow begins, or goes on with, a plan for the shards.
@@ -228,7 +227,7 @@ func (a *actor) step() bool {
 	if s.Kind == shard.Probe {
 		may = nothing
 	}
-	a.send(flight{s.String(), nil, may, s.Writes, func(items []table.Item, refused []bool, err error) {
+	a.send(flight{what: s.String(), may: may, writes: a.bad.step(s, plan), done: func(items []table.Item, refused []bool, err error) {
 		if err != nil {
 			plan.Refused(s, refused, items)
 			return
@@ -239,18 +238,4 @@ func (a *actor) step() bool {
 		plan.Applied(s, items[0])
 	}})
 	return true
-}
-
-// blindSpend is the planted defect: a spend that looks at levels only.
-func blindSpend(key table.Key, costs []table.Cost) table.Update {
-	u := table.Update{Key: key}
-	var cond []table.Cond
-	for _, c := range costs {
-		cond = append(cond, table.Compare("b_"+c.Limit+"_tk", table.Ge, table.N(c.Milli)))
-		if c.Milli != 0 {
-			u.Add = append(u.Add, table.Attr{Name: "b_" + c.Limit + "_tk", Value: table.N(-c.Milli)})
-		}
-	}
-	u.If = table.All(cond...)
-	return u
 }

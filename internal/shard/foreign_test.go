@@ -15,7 +15,7 @@ func fullBucket(t *testing.T, capacity int64) *world {
 	put, _ := table.Create(table.NewBucket{
 		Namespace: namespace, Entity: entity, Resource: resource, Limits: w.limits, Now: w.now,
 	})
-	w.call("create", nil, nothing, put)
+	w.call("create", nil, nothing, false, put)
 	return w
 }
 
@@ -30,7 +30,7 @@ func (w *world) burst() {
 			b, _ := w.image(s.Shard)
 			costs := []table.Cost{{Limit: sl.Name, Milli: held}}
 			plan := table.Refill{Image: b, Costs: costs, Now: w.now}.Plan()
-			if _, _, err := w.call("burst", costs, nothing, plan.Update); err != nil || !plan.Verdict.Granted {
+			if _, _, err := w.call("burst", costs, nothing, false, plan.Update); err != nil || !plan.Verdict.Granted {
 				w.violated("burst of %d on shard %d was not granted", held, s.Shard)
 			}
 		}
@@ -81,7 +81,7 @@ func TestOpeningRacesWithSpending(t *testing.T) {
 		}
 		if b, _ := w.image(0); round%3 == 0 && b.State.Slots[0].Tokens >= 1000 {
 			costs := []table.Cost{{Limit: "rpm", Milli: 1000}}
-			w.call("spend", costs, nothing, table.Refill{Image: b, Costs: costs, Now: w.now}.Plan().Update)
+			w.call("spend", costs, nothing, false, table.Refill{Image: b, Costs: costs, Now: w.now}.Plan().Update)
 		}
 		w.now += 7
 	}
@@ -103,13 +103,14 @@ func TestRecountDropsWhatTheSiblingHolds(t *testing.T) {
 		b, _ := w.image(0)
 		if spent > 0 {
 			costs := []table.Cost{{Limit: "rpm", Milli: spent}}
-			w.call("spend", costs, nothing, table.Refill{Image: b, Costs: costs, Now: w.now}.Plan().Update)
+			w.call("spend", costs, nothing, false, table.Refill{Image: b, Costs: costs, Now: w.now}.Plan().Update)
 		}
 		_, sibling := b.State.Split()
 		foreign := b
 		foreign.State = sibling
 		w.db.Store(foreign.Item()) // full
-		w.exact = false            // what it holds came from nowhere; it counts from here on
+		w.decoded = nil
+		w.exact = false // what it holds came from nowhere; it counts from here on
 
 		a := newActor(w, 0)
 		a.plan = shard.Double(b) // from the image before the spending
@@ -135,7 +136,7 @@ func TestOddCountsMintNothing(t *testing.T) {
 	for _, n := range []int{3, 5, 6, 7} {
 		w := fullBucket(t, 64_000)
 		w.foreign = true
-		w.call("foreign count", nil, overflow, table.Update{Key: bucketKey(0), Set: []table.Attr{{Name: "shard_count", Value: table.N(int64(n))}}})
+		w.call("foreign count", nil, overflow, false, table.Update{Key: bucketKey(0), Set: []table.Attr{{Name: "shard_count", Value: table.N(int64(n))}}})
 		zero, _ := w.image(0)
 		a := newActor(w, 0)
 		a.plan = shard.Propagate(zero)
@@ -158,6 +159,7 @@ func TestShard0DeletedPlansEnd(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	b, _ := w.image(0)
 	w.db.Delete(bucketKey(0))
+	w.decoded = nil
 	for _, p := range []*shard.Plan{shard.Double(b), shard.Propagate(b)} {
 		a := newActor(w, 0)
 		a.plan = p

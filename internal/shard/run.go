@@ -36,8 +36,9 @@ func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps i
 }
 
 // run performs one step and tells the plan its outcome. A transaction whose
-// answer was lost is sent again with the same token; a single write is not, but
-// looking at the item again is harmless because every step is conditional.
+// answer was lost is sent again with the same token. So is a single write: it is
+// conditional on the count it changes, and a second one is refused with the image
+// that the first has left.
 func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
 	var item table.Item
 	token := newToken()

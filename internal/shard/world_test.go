@@ -46,9 +46,13 @@ type world struct {
 	surplus map[string]*big.Rat // given back while a shard is above its share
 	opened  bool                // a bucket exists or existed
 	serial  int
-	trace   []string
+	trace   []line
+	decoded []bucket.State // the stored shards, nil when not known
 
+	longest                int64 // that a call was on its way, in ms
+	spread                 int64 // between the clock furthest ahead and the one furthest behind
 	steps, refused, splits int
+	shapes                 map[table.Shape]int
 	worstSplitLoss         *big.Rat
 	violations             []string // in place of failing, for planted defects
 	planted                bool
@@ -57,7 +61,7 @@ type world struct {
 func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 42)), now: epoch, limits: limits, exact: true,
-		history: map[string]*buckettest.History{}, surplus: map[string]*big.Rat{}, worstSplitLoss: new(big.Rat),
+		history: map[string]*buckettest.History{}, surplus: map[string]*big.Rat{}, shapes: map[table.Shape]int{}, worstSplitLoss: new(big.Rat),
 	}
 	w.db = memdb.New(func() int64 { return w.now })
 	for _, l := range limits {
@@ -67,9 +71,27 @@ func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
 	return w
 }
 
-// shards returns the stored shards.
+// line is one entry of the trace.
+type line struct {
+	at     int64
+	what   string
+	shards []bucket.State
+}
+
+func (l line) String() string {
+	s := fmt.Sprintf("t=%d %s", l.at-epoch, l.what)
+	for _, st := range l.shards {
+		s += fmt.Sprintf(" | %s@%d", st, st.RF-epoch)
+	}
+	return s
+}
+
+// shards returns the stored shards. The caller must not modify them.
 func (w *world) shards() []bucket.State {
-	var out []bucket.State
+	if w.decoded != nil {
+		return w.decoded
+	}
+	out := make([]bucket.State, 0, 8)
 	for _, it := range w.db.Items() {
 		b, err := table.DecodeBucket(it)
 		if err != nil {
@@ -77,6 +99,7 @@ func (w *world) shards() []bucket.State {
 		}
 		out = append(out, b.State)
 	}
+	w.decoded = out
 	return out
 }
 
@@ -109,8 +132,8 @@ func (w *world) violated(format string, args ...any) {
 		return
 	}
 	w.t.Helper()
-	for _, line := range w.trace[max(0, len(w.trace)-6):] {
-		w.t.Log(line)
+	for _, l := range w.trace {
+		w.t.Log(l)
 	}
 	w.t.Fatalf("seed %d: %s", w.seed, msg)
 }
@@ -124,10 +147,12 @@ const (
 )
 
 // call performs writes as one call and checks what they did. costs is what the
-// call takes if it holds; negative costs are given back.
-func (w *world) call(what string, costs []table.Cost, may loss, writes ...table.Write) ([]table.Item, []bool, error) {
-	before := w.held()
+// call takes if it holds; negative costs are given back. What is forced is not
+// granted by a decision, and so not bound by I1; it only leaves less for others.
+func (w *world) call(what string, costs []table.Cost, may loss, forced bool, writes ...table.Write) ([]table.Item, []bool, error) {
+	before, owed := w.held(), w.owed()
 	w.atMost("before "+what, before)
+	w.decoded = nil
 	var items []table.Item
 	var refused []bool
 	var err error
@@ -158,21 +183,37 @@ func (w *world) call(what string, costs []table.Cost, may loss, writes ...table.
 		return items, refused, err
 	}
 	w.note("%s", what)
-	w.account(what, before, costs, may)
+	w.account(what, before, costs, may, forced)
+	if now := w.owed(); now > owed && !forced {
+		w.violated("%s: shards owe %d millitokens, %d before: others may spend what they owe", what, now, owed)
+	}
 	w.sharesAddUp(what)
 	return items, refused, nil
 }
 
-func (w *world) note(format string, args ...any) {
-	line := fmt.Sprintf("t=%d ", w.now-epoch) + fmt.Sprintf(format, args...)
+// owed returns the sum of all debts.
+func (w *world) owed() int64 {
+	var sum int64
 	for _, s := range w.shards() {
-		line += fmt.Sprintf(" | %s@%d", s, s.RF-epoch)
+		for _, sl := range s.Slots {
+			if sl.Name != bucket.WCU {
+				sum -= min(sl.Tokens, 0)
+			}
+		}
 	}
-	w.trace = append(w.trace, line)
+	return sum
+}
+
+// traced is how many calls are shown with a broken promise.
+const traced = 6
+
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, line{w.now, fmt.Sprintf(format, args...), w.shards()})
+	w.trace = w.trace[max(0, len(w.trace)-traced):]
 }
 
 // account compares what the shards hold with what they should after a call.
-func (w *world) account(what string, before map[string]*big.Rat, costs []table.Cost, may loss) {
+func (w *world) account(what string, before map[string]*big.Rat, costs []table.Cost, may loss, forced bool) {
 	created := !w.opened
 	w.opened = true
 	after := w.held()
@@ -190,7 +231,7 @@ func (w *world) account(what string, before map[string]*big.Rat, costs []table.C
 			if c.Milli < 0 {
 				back = buckettest.Milli(-c.Milli)
 				w.history[l.Name].Return(w.now, -c.Milli)
-			} else {
+			} else if !forced {
 				w.history[l.Name].Take(w.now, c.Milli)
 			}
 		}
@@ -201,7 +242,8 @@ func (w *world) account(what string, before map[string]*big.Rat, costs []table.C
 		if diff.Sign() > 0 && w.exact && !split {
 			w.violated("%s minted %s millitokens of %s", what, diff.FloatString(6), l.Name)
 		}
-		if diff.Sign() < 0 && w.exact && may == nothing {
+		fraction := w.surplus[l.Name].Sign() > 0 && diff.Cmp(buckettest.Milli(-1)) > 0
+		if diff.Sign() < 0 && w.exact && may == nothing && !fraction {
 			w.violated("%s lost %s millitokens of %s", what, diff.FloatString(6), l.Name)
 		}
 		if diff.Neg(diff).Cmp(w.worstSplitLoss) > 0 && may == overflow && back.Sign() == 0 {

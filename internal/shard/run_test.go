@@ -1,0 +1,127 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Every call can fail in every way: refused before it is carried out, or carried
+// out without an answer. A plan that is run until no call fails any more ends
+// with every shard at the count of shard 0, and has moved tokens, not made them.
+func TestRunUnderFaults(t *testing.T) {
+	failures := []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown}
+	for seed := range uint64(40) {
+		w := fullBucket(t, 16_001)
+		rng := rand.New(rand.NewPCG(seed, 9))
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			if rng.IntN(3) > 0 {
+				return true, nil
+			}
+			kind := failures[rng.IntN(len(failures))]
+			return kind == store.Unknown && rng.IntN(2) == 0, memdb.Fail(kind)
+		})
+		clock := func() int64 { w.now++; return w.now }
+		goal, failed := 8, 0
+		for round := 0; ; round++ {
+			w.decoded = nil
+			zero, ok := w.image(0)
+			if !ok {
+				t.Fatal("shard 0 is gone")
+			}
+			if zero.State.Shards == goal && w.atCount(goal) {
+				break
+			}
+			if round > 200 {
+				t.Fatalf("seed %d: not done after %d rounds: %v", seed, round, w.shards())
+			}
+			plan := shard.Propagate(zero)
+			if round%2 == 0 && zero.State.CanSplit(goal) {
+				plan = shard.Double(zero)
+			}
+			if _, err := shard.Run(t.Context(), w.db, plan, clock); err != nil {
+				failed++
+				if store.KindOf(err) == 0 {
+					t.Fatalf("seed %d: %v, want a failure of the store", seed, err)
+				}
+			}
+		}
+		w.db.SetHook(nil)
+		w.decoded = nil
+		w.sharesAddUp("at rest")
+		if held := w.held()["rpm"]; held.Cmp(buckettest.Milli(16_001)) > 0 {
+			t.Errorf("seed %d: the shards hold %s of 16001 millitokens", seed, held.FloatString(3))
+		}
+	}
+}
+
+// A lost answer does not make Run apply a step twice, and what was carried out
+// is recognized.
+func TestRunSendsLostTransactionsAgain(t *testing.T) {
+	w := fullBucket(t, 16_000)
+	calls := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		calls++
+		if calls <= 2 {
+			return true, memdb.Fail(store.Unknown)
+		}
+		return true, nil
+	})
+	zero, _ := w.image(0)
+	steps, err := shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now })
+	if err != nil || steps != 1 {
+		t.Fatalf("Run = %d, %v, want one step", steps, err)
+	}
+	w.decoded = nil
+	if !w.atCount(2) {
+		t.Errorf("shards %v, want two", w.shards())
+	}
+	if calls != 3 {
+		t.Errorf("%d calls, want 3: the same transaction until it is answered", calls)
+	}
+}
+
+// Run gives up when the context is done, with whatever has been reached.
+func TestRunStopsWithContext(t *testing.T) {
+	w := fullBucket(t, 16_000)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	zero, _ := w.image(0)
+	steps, err := shard.Run(ctx, w.db, shard.Double(zero), func() int64 { return w.now })
+	if steps != 0 || store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %d, %v, want 0 steps and an unavailable store", steps, err)
+	}
+}
+
+// A shard whose item cannot be read is left alone and named.
+func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
+	w := fullBucket(t, 16_000)
+	zero, _ := w.image(0)
+	if _, err := shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now }); err != nil {
+		t.Fatal(err)
+	}
+	bad := w.db.Item(bucketKey(1))
+	bad["b_rpm_cp"] = table.N(-1)
+	w.db.Store(bad)
+	it := w.db.Item(bucketKey(0))
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.State.Shards = 4
+	plan := shard.Propagate(b)
+	if _, err := shard.Run(t.Context(), w.db, plan, func() int64 { return w.now }); err != nil {
+		t.Fatal(err)
+	}
+	gone := plan.GaveUp()
+	if len(gone) == 0 || gone[0] != 1 {
+		t.Errorf("GaveUp = %v, want shard 1 first", gone)
+	}
+}
