@@ -106,12 +106,18 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 	}
 	var last error
 	asked := map[int]bool{}
-	for calls := 0; calls < maxAttempts; {
+	for calls := 0; ; {
 		c := chooser{
 			view: l.images.view(w.name), want: w, now: l.now(),
 			denyFor: l.opts.DenyFor.Milliseconds(), asked: asked, pick: random(),
 		}
 		got := c.choose()
+		if known, ok := c.knownDenial(); ok && calls >= maxAttempts {
+			got = known // more shards than can be asked, and those asked are empty
+		} else if calls >= maxAttempts {
+			return nil, &store.Failure{Kind: store.Unavailable, Op: "UpdateItem",
+				Err: fmt.Errorf("%d attempts lost to other writers, the last: %w", maxAttempts, last)}
+		}
 		switch got.action {
 		case never:
 			return nil, l.tooLarge(c, got)
@@ -119,9 +125,17 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 			l.opts.Observer.denied(info(calls))
 			return nil, denial(c, got)
 		}
+		leave, err := l.enter(ctx, w.name, got)
+		if err != nil {
+			return nil, err
+		}
+		if leave == nil {
+			continue // somebody else moved the clock meanwhile: decide again
+		}
 		calls++
 		asked[got.shard] = true
 		item, err := l.store.Write(ctx, got.write)
+		leave()
 		if err == nil {
 			lease, ok := l.taken(ctx, w, got, item)
 			if !ok {
@@ -135,8 +149,6 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 			return nil, err
 		}
 	}
-	return nil, &store.Failure{Kind: store.Unavailable, Op: "UpdateItem",
-		Err: fmt.Errorf("%d attempts lost to other writers, the last: %w", maxAttempts, last)}
 }
 
 // refused takes in why a write did not hold and pauses where that helps. The
@@ -155,8 +167,9 @@ func (l *Limiter) refused(ctx context.Context, w want, got choice, err error, ca
 		if err != nil {
 			return &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}
 		}
-		l.images.see(b, now, true)
-		if got.known {
+		l.images.see(b, now, got.from)
+		if got.from != nil {
+			l.images.contend(w.name, now)
 			l.opts.Observer.lost(w.name)
 		}
 		if calls > 2 {
@@ -192,7 +205,7 @@ func (l *Limiter) taken(ctx context.Context, w want, got choice, item table.Item
 	b, err := table.DecodeBucket(item)
 	known := err == nil
 	if known {
-		l.images.see(b, now, false)
+		l.images.see(b, now, nil)
 	}
 	if got.action == reopen {
 		return nil, false

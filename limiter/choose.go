@@ -1,7 +1,9 @@
 package limiter
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -35,8 +37,9 @@ type choice struct {
 	action action
 	shard  int
 	write  table.Write
-	known  bool // an image of the shard was known when choosing
-	hot    bool // the partition's write meter is exhausted
+	from   *bucket.State // the image chosen from, nil if none is known
+	clock  bool          // the write moves the bucket's clock
+	hot    bool          // the partition's write meter is exhausted
 	at     int64
 	short  string // the limit that takes longest, when denied
 }
@@ -79,19 +82,38 @@ func (c chooser) choose() choice {
 		if got.action != deny && got.action != never {
 			return got
 		}
-		if c.now-image.at >= c.denyFor && !c.asked[k] && (stale < 0 || got.at < staleAt) {
+		denied = sooner(denied, got)
+		if c.now-image.at >= c.denyFor && (stale < 0 || got.at < staleAt) {
 			stale, staleAt = k, got.at
 		}
-		if got.action == deny && (denied.action == never || got.at < denied.at) {
-			denied = got
-		} else if denied.action == never && denied.short == "" {
-			denied.short = got.short
-		}
 	}
-	if stale >= 0 && denied.action != never {
-		return c.ask(stale)
+	if stale >= 0 && len(c.asked) == 0 && denied.action != never {
+		return c.ask(stale) // one look is enough: it is the shard that recovers first
 	}
 	return denied
+}
+
+// sooner returns the denial that ends first. One that ends never yields to any
+// other.
+func sooner(a, b choice) choice {
+	if b.action == deny && (a.action == never || b.at < a.at) || a.short == "" {
+		return b
+	}
+	return a
+}
+
+// known returns the denial of the shards whose images are known: the answer when
+// there is no time to ask the others. ok is false if there is none.
+func (c chooser) knownDenial() (got choice, ok bool) {
+	got = choice{action: never, at: bucket.Never}
+	for _, k := range slices.Sorted(maps.Keys(c.view.shards)) {
+		if s := c.view.shards[k]; !s.absent {
+			if one := c.evaluate(s.bucket); one.action == deny {
+				got = sooner(got, one)
+			}
+		}
+	}
+	return got, got.action == deny
 }
 
 // open returns the shard to use for pick k: k itself, or the shard it is or
@@ -119,17 +141,21 @@ func (c chooser) open(k int) int {
 // spend that holds only under the limits in force. If it is refused, the image
 // comes back.
 func (c chooser) ask(k int) choice {
-	_, known := c.view.shards[k]
 	unseen := table.Unseen(c.want.namespace, c.want.name.entity, c.want.name.resource, k, c.view.count,
 		c.want.limits, c.want.costs, c.now)
 	u, _ := table.Spend{Image: unseen, Limits: c.want.limits, Costs: c.want.costs, Now: c.now}.Plan()
-	return choice{action: charge, shard: k, known: known, write: u}
+	return choice{action: charge, shard: k, write: u}
 }
 
 // evaluate decides on one shard from its image.
 func (c chooser) evaluate(b table.Bucket) choice {
-	plan := table.Charge{Image: b, Limits: c.want.limits, Costs: c.want.costs, Now: c.now, Life: c.want.life}.Plan()
-	out := choice{shard: b.State.Shard, known: true, hot: plan.Hot, at: plan.Verdict.At, short: plan.Short}
+	plan := table.Charge{
+		Image: b, Limits: c.want.limits, Costs: c.want.costs, Now: c.now, Life: c.want.life, Headroom: c.view.headroom(c.now),
+	}.Plan()
+	out := choice{
+		shard: b.State.Shard, from: &b.State, clock: plan.Shape != table.ShapeSpend,
+		hot: plan.Hot, at: plan.Verdict.At, short: plan.Short,
+	}
 	switch {
 	case !plan.Verdict.Granted && plan.Verdict.At == bucket.Never:
 		out.action = never
@@ -186,6 +212,23 @@ func floorDiv(a, b int64) int64 {
 		q--
 	}
 	return q
+}
+
+const (
+	// A bucket counts as contended for a while, in ms, once this process has met
+	// other writers on it so many times within that while.
+	contendedFor   = 1000
+	contendedTimes = 4
+	// headroom is how much refill, in ms, a full limit gives up then: longer
+	// than a write takes, and too short to be missed.
+	headroom = 50
+)
+
+func (v view) headroom(now int64) int64 {
+	if v.contended.times >= contendedTimes && now-v.contended.since < 2*contendedFor {
+		return headroom
+	}
+	return 0
 }
 
 // absentFor is how long, in ms, a missing shard is not asked for again.

@@ -28,7 +28,7 @@ func (l *Limiter) grow(ctx context.Context, w want, b table.Bucket, hot bool) {
 	default:
 		return
 	}
-	if !l.growing.begin(w.name) {
+	if l.growing.begin(w.name) != nil {
 		return // another goroutine of this process is at it
 	}
 	defer l.growing.end(w.name)
@@ -38,7 +38,7 @@ func (l *Limiter) grow(ctx context.Context, w want, b table.Bucket, hot bool) {
 	}
 	now := l.now()
 	for _, image := range plan.Images() {
-		l.images.see(image, now, true)
+		l.images.see(image, now, &image.State)
 		if image.State.Shard == 0 && image.State.Shards > before {
 			l.opts.Observer.split(w.name, image.State.Shards)
 		}
@@ -53,7 +53,7 @@ func (l *Limiter) open(ctx context.Context, w want, k int) {
 	if !ok || zero.absent || zero.bucket.State.Shards <= k {
 		return
 	}
-	if !l.growing.begin(w.name) {
+	if l.growing.begin(w.name) != nil {
 		return
 	}
 	defer l.growing.end(w.name)
@@ -64,6 +64,6 @@ func (l *Limiter) open(ctx context.Context, w want, k int) {
 		return // somebody else opened it, shard 0 has moved on, or nobody answered
 	}
 	if b, err := table.DecodeBucket(writes[0].(table.Put).Item); err == nil {
-		l.images.see(b, l.now(), true)
+		l.images.see(b, l.now(), &b.State)
 	}
 }

@@ -22,8 +22,15 @@ type seenShard struct {
 
 // view is what this process knows of a bucket. Views are immutable.
 type view struct {
-	count  int // largest shard count seen, at least 1
-	shards map[int]seenShard
+	count     int // largest shard count seen, at least 1
+	shards    map[int]seenShard
+	contended contention
+}
+
+// contention counts how often this process met another writer on a bucket.
+type contention struct {
+	since int64 // epoch ms
+	times int
 }
 
 // images remembers the last image of each bucket shard, for a bounded number of
@@ -51,24 +58,19 @@ func (im *images) view(n name) view {
 	return v
 }
 
-// see remembers an image. An image that is older than the one known is dropped
-// unless authoritative is set: answers of concurrent calls overtake each other,
-// but one that has just contradicted the known image replaces it.
-func (im *images) see(b table.Bucket, now int64, authoritative bool) {
-	n := name{b.Entity, b.Resource}
-	im.mu.Lock()
-	defer im.mu.Unlock()
-	v, _ := im.cache.Get(n)
-	old, known := v.shards[b.State.Shard]
-	if known && !old.absent && !authoritative && older(b.State, old.bucket.State) {
-		return
-	}
-	shards := maps.Clone(v.shards)
-	if shards == nil {
-		shards = make(map[int]seenShard, 1)
-	}
-	shards[b.State.Shard] = seenShard{bucket: b, at: now}
-	im.cache.Add(n, view{count: max(v.count, b.State.Shards, 1), shards: shards})
+// see remembers an image. Answers of concurrent calls overtake each other, so
+// one that is older than the image known is dropped; unless that image is from,
+// the one that the call was planned with: whatever contradicts it replaces it.
+func (im *images) see(b table.Bucket, now int64, from *bucket.State) {
+	im.change(name{b.Entity, b.Resource}, func(v *view) {
+		old, known := v.shards[b.State.Shard]
+		replaces := from != nil && !older(*from, old.bucket.State)
+		if known && !old.absent && !replaces && older(b.State, old.bucket.State) {
+			return
+		}
+		v.shards[b.State.Shard] = seenShard{bucket: b, at: now}
+		v.count = max(v.count, b.State.Shards)
+	})
 }
 
 // older tells whether image a was certainly taken before image b.
@@ -83,13 +85,28 @@ func older(a, b bucket.State) bool {
 // missing remembers that a shard was not there. When it is shard 0 of an
 // unsplit bucket, there is no bucket.
 func (im *images) missing(n name, shard int, now int64) {
+	im.change(n, func(v *view) { v.shards[shard] = seenShard{at: now, absent: true} })
+}
+
+// contend remembers that others write to the bucket at the same time.
+func (im *images) contend(n name, now int64) {
+	im.change(n, func(v *view) {
+		if now-v.contended.since >= contendedFor {
+			v.contended = contention{since: now}
+		}
+		v.contended.times++
+	})
+}
+
+// change replaces a view by a changed copy.
+func (im *images) change(n name, f func(*view)) {
 	im.mu.Lock()
 	defer im.mu.Unlock()
 	v, _ := im.cache.Get(n)
-	shards := maps.Clone(v.shards)
-	if shards == nil {
-		shards = make(map[int]seenShard, 1)
+	v.count = max(v.count, 1)
+	if v.shards = maps.Clone(v.shards); v.shards == nil {
+		v.shards = make(map[int]seenShard, 1)
 	}
-	shards[shard] = seenShard{at: now, absent: true}
-	im.cache.Add(n, view{count: max(v.count, 1), shards: shards})
+	f(&v)
+	im.cache.Add(n, v)
 }

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -116,14 +115,14 @@ type Limiter struct {
 	namespace string // the namespace's id, the prefix of every key
 	images    *images
 	configs   *configs
-	growing   inFlight
+	growing   inFlight[name]      // buckets whose shards this process is doubling
+	clocks    inFlight[shardName] // shards whose clock this process is moving
 }
 
 // newLimiter returns a limiter on an opened namespace; opts are complete.
 func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	return &Limiter{
-		growing: inFlight{names: map[name]bool{}},
-		store:   s, opts: opts, namespace: namespaceID,
+		store: s, opts: opts, namespace: namespaceID,
 		images:  newImages(opts.MaxBuckets),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), int(records)*opts.MaxBuckets),
 	}
@@ -143,27 +142,4 @@ func (l *Limiter) ForgetConfig() { l.configs.forget() }
 // bounded returns ctx with the limiter's own bound.
 func (l *Limiter) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, l.opts.Timeout)
-}
-
-// inFlight keeps goroutines of one process from doing the same slow thing to a
-// bucket at the same time.
-type inFlight struct {
-	mu    sync.Mutex
-	names map[name]bool
-}
-
-func (f *inFlight) begin(n name) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.names[n] {
-		return false
-	}
-	f.names[n] = true
-	return true
-}
-
-func (f *inFlight) end(n name) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.names, n)
 }

@@ -50,7 +50,8 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 				image = table.Bucket{} // not readable: settle without looking
 				continue
 			}
-			l.images.see(b, now, true)
+			from := image.State
+			l.images.see(b, now, &from)
 			image = b
 			continue
 		}
@@ -81,7 +82,7 @@ func (l *Limiter) settled(ctx context.Context, item table.Item) {
 		return // the next acquire will say what is wrong with the item
 	}
 	now := l.now()
-	l.images.see(b, now, false)
+	l.images.see(b, now, nil)
 	u, ok := table.Prolong(b, now)
 	if !ok {
 		return

@@ -19,6 +19,9 @@ type Charge struct {
 	Life   Lifetime
 	// Force takes the costs whether or not they are covered, into debt.
 	Force bool
+	// Headroom is that of [Refill.Headroom], for when others write at the same
+	// time.
+	Headroom int64
 }
 
 // Shape names a write shape.
@@ -53,7 +56,10 @@ func (c Charge) Plan() Charged {
 			return granted
 		}
 	}
-	plan := Refill{Image: c.Image, Want: c.Limits, Costs: c.Costs, Now: c.Now, Life: c.Life, Force: c.Force}.Plan()
+	plan := Refill{
+		Image: c.Image, Want: c.Limits, Costs: c.Costs, Now: c.Now, Life: c.Life,
+		Force: c.Force, Headroom: c.Headroom,
+	}.Plan()
 	out := Charged{Verdict: plan.Verdict, Short: plan.Short, Hot: plan.Hot, Shape: ShapeRefill, Update: plan.Update}
 	if !plan.Verdict.Granted && !c.Force {
 		return out

@@ -18,6 +18,11 @@ type Refill struct {
 	Now   int64
 	Life  Lifetime
 	Force bool // take the costs whether or not they are covered, into debt
+	// Headroom, in ms, is how much of its refill a limit that is full gives up
+	// in this write. It makes room for spends that touch no clock, so that many
+	// writers at once need not race for it; a bucket that is drained right then
+	// has that much less. Zero gives up nothing.
+	Headroom int64
 }
 
 // Refilled is a planned refill.
@@ -191,7 +196,8 @@ func (p *refillPlan) level(tk string, stored, after bucket.Slot, changed bool, c
 		elapsed := bucket.SubSat(p.credited.RF, p.stored.RF)
 		least := bucket.SubSat(capacity, bucket.Potential(stored.Rest, p.stored.RateOf(stored.Limit), elapsed))
 		p.cond = append(p.cond, Between(tk, N(least), N(capacity)))
-		p.u.Set = append(p.u.Set, Attr{tk, N(after.Tokens)})
+		level := yield(after.Tokens, p.stored.RateOf(stored.Limit), p.r.Headroom)
+		p.u.Set = append(p.u.Set, Attr{tk, N(level)})
 		return
 	default:
 		top := capacity - credit
@@ -207,6 +213,12 @@ func (p *refillPlan) level(tk string, stored, after bucket.Slot, changed bool, c
 	if change != 0 {
 		p.u.Add = append(p.u.Add, Attr{tk, N(change)})
 	}
+}
+
+// yield returns what is left of a level that a full limit gives headroom from. It
+// does not make debt.
+func yield(level int64, r bucket.Rate, headroom int64) int64 {
+	return max(bucket.SubSat(level, bucket.Potential(0, r, headroom)), min(level, 0))
 }
 
 // need returns the cost that a limit must cover, if there is one.

@@ -33,7 +33,11 @@ func (c Charge) top() (u Update, ok bool) {
 		least := bucket.SubSat(r.Capacity, bucket.Potential(0, r, since))
 		cond = append(cond, Between(tk, N(least), N(r.Capacity)))
 		cond = append(cond, stored(sl.Limit)...)
-		u.Set = append(u.Set, Attr{tk, N(after.Slots[i].Tokens)})
+		level := after.Slots[i].Tokens
+		if sl.Name != bucket.WCU {
+			level = yield(level, r, c.Headroom)
+		}
+		u.Set = append(u.Set, Attr{tk, N(level)})
 		if d := after.Slots[i].Used - sl.Used; d != 0 {
 			u.Add = append(u.Add, Attr{attrLimit(sl.Name, fieldUsed), N(d)})
 		}
