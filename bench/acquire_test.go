@@ -1,0 +1,266 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// wire is a DynamoDB client that counts the calls and keeps the last update.
+type wire struct {
+	limiter.DynamoDB
+	calls  atomic.Int64
+	last   *dynamodb.UpdateItemInput
+	answer *dynamodb.UpdateItemOutput // when set, of every update, at once
+}
+
+func (w *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	w.calls.Add(1)
+	if w.answer != nil {
+		return w.answer, nil
+	}
+	w.last = in
+	return w.DynamoDB.UpdateItem(ctx, in, opts...)
+}
+
+func (w *wire) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	w.calls.Add(1)
+	return w.DynamoDB.PutItem(ctx, in, opts...)
+}
+
+func (w *wire) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	w.calls.Add(1)
+	return w.DynamoDB.TransactWriteItems(ctx, in, opts...)
+}
+
+func (w *wire) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	w.calls.Add(1)
+	return w.DynamoDB.BatchGetItem(ctx, in, opts...)
+}
+
+// bare is a table without any proxy.
+type bare struct {
+	db    *dynamodb.Client
+	table string
+}
+
+func newBare(b *testing.B) bare {
+	e := engine.ForTest(b, engine.Dynoxide)
+	return bare{e.DynamoDB(), tablespec.ForTest(b, e)}
+}
+
+// open returns a limiter on the table; a nil now is the machine's clock.
+func (t bare) open(b *testing.B, now func() time.Time) (*limiter.Limiter, *wire) {
+	b.Helper()
+	w := &wire{DynamoDB: t.db}
+	l, err := limiter.Open(b.Context(), w, t.table, &limiter.Options{Now: now, MaxShards: 1, ConfigTTL: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l, w
+}
+
+// large is a request for a bucket that lasts: half of it is taken first, so that
+// it neither fills up nor runs dry.
+func large(entity string) (req, half limiter.Request) {
+	const capacity = 1_000_000_000
+	req = limiter.Request{
+		Entity: entity, Resource: resource, Costs: limiter.Costs{"rpd": 1, "tpd": 100},
+		Limits: []limiter.Limit{limiter.PerDay("rpd", capacity), limiter.PerDay("tpd", capacity)},
+	}
+	half = req
+	half.Costs = limiter.Costs{"rpd": capacity / 2, "tpd": capacity / 2}
+	return req, half
+}
+
+// twin stores a copy of an entity's bucket for another entity, as the target of
+// calls that must find the same state.
+func (t bare) twin(b *testing.B, key types.AttributeValue, name string) map[string]types.AttributeValue {
+	b.Helper()
+	k := map[string]types.AttributeValue{table.AttrPK: key, table.AttrSK: table.S(table.SKBucketState)}
+	out, err := t.db.GetItem(b.Context(), &dynamodb.GetItemInput{TableName: &t.table, Key: k})
+	if err != nil || out.Item == nil {
+		b.Fatal(err, out)
+	}
+	k[table.AttrPK] = table.S("ns/BUCKET#" + name + "#" + resource + "#0")
+	maps.Copy(out.Item, k)
+	if _, err := t.db.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &t.table, Item: out.Item}); err != nil {
+		b.Fatal(err)
+	}
+	return k
+}
+
+// naive is what limiters commonly do, in a few lines: read the item, compute in
+// the client, write it back if nobody else has.
+func (t bare) naive(ctx context.Context, key map[string]types.AttributeValue, now int64) error {
+	out, err := t.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return err
+	}
+	number := func(attr string) int64 {
+		v, ok := out.Item[attr].(*types.AttributeValueMemberN)
+		if !ok {
+			err = errors.Join(err, errors.New("no number "+attr))
+			return 0
+		}
+		n, bad := strconv.ParseInt(v.Value, 10, 64)
+		err = errors.Join(err, bad)
+		return n
+	}
+	requests, tokens, at := number("b_rpd_tk"), number("b_tpd_tk"), number("rf")
+	if err != nil {
+		return err
+	}
+	refill := func(level, capacity, cost int64) types.AttributeValue {
+		return table.N(min(capacity, level+(now-at)*capacity/86_400_000) - cost)
+	}
+	_, err = t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &t.table, Key: key,
+		UpdateExpression:    aws.String("SET b_rpd_tk = :r, b_tpd_tk = :t, rf = :now"),
+		ConditionExpression: aws.String("rf = :old"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":r": refill(requests, number("b_rpd_cp")/1000, 1000), ":t": refill(tokens, number("b_tpd_cp")/1000, 100_000),
+			":now": table.N(now), ":old": table.N(at),
+		},
+	})
+	return err
+}
+
+// BenchmarkWarmAcquire lets the limiter, the bare update it makes and a naive
+// peer take turns on one stand-in. The bare side replays each input that the
+// limiter rendered, one behind, on a twin of the limiter's bucket, so both sides
+// see the same sequence of writes; who goes first changes from turn to turn.
+func BenchmarkWarmAcquire(b *testing.B) {
+	t := newBare(b)
+	l, w := t.open(b, nil)
+	ctx := b.Context()
+	req, half := large("acme")
+	if _, err := l.Acquire(ctx, half); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := l.Acquire(ctx, req); err != nil {
+		b.Fatal(err)
+	}
+	twinKey := t.twin(b, w.last.Key[table.AttrPK], "twin")
+	naiveKey := t.twin(b, w.last.Key[table.AttrPK], "naive")
+	var pending *dynamodb.UpdateItemInput
+	acquire := func() error { _, err := l.Acquire(ctx, req); return err }
+	replay := func() error {
+		if pending == nil {
+			return nil
+		}
+		in := *pending
+		in.Key = twinKey
+		_, err := t.db.UpdateItem(ctx, &in, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+		return err
+	}
+	peer := func() error { return t.naive(ctx, naiveKey, time.Now().UnixMilli()) }
+	timed := func(f func() error) time.Duration {
+		begin := time.Now()
+		if err := f(); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(begin)
+	}
+	var own, plain, third, added []time.Duration
+	w.calls.Store(0)
+	for b.Loop() {
+		var mine, raw time.Duration
+		if len(own)%2 == 0 {
+			mine = timed(acquire)
+			next := w.last
+			raw = timed(replay)
+			pending = next
+		} else {
+			raw = timed(replay)
+			mine = timed(acquire)
+			pending = w.last
+		}
+		if raw < time.Microsecond { // the first turn has nothing to replay
+			continue
+		}
+		own, plain, added = append(own, mine), append(plain, raw), append(added, mine-raw)
+		third = append(third, timed(peer))
+	}
+	if len(own) == 0 {
+		b.Skip("one turn only: nothing to compare, run with a -benchtime")
+	}
+	m, p, d, n := median(own), median(plain), median(added), median(third)
+	b.ReportMetric(float64(m.Nanoseconds()), "acquire-ns")
+	b.ReportMetric(float64(p.Nanoseconds()), "bare-ns")
+	b.ReportMetric(float64(n.Nanoseconds()), "naive-ns")
+	b.ReportMetric(0, "ns/op")
+	say(b, "warm acquire  median %v  bare UpdateItem %v  ratio %.3f  on dynoxide, %d turns", m, p, float64(m)/float64(p), len(own))
+	say(b, "warm acquire  added %v (%.1f %% of the bare call, target 5 %%), median of paired differences", d, 100*float64(d)/float64(p))
+	say(b, "warm acquire  naive peer (GetItem, UpdateItem) %v, %.2f of the bare call", n, float64(n)/float64(p))
+	say(b, "warm acquire  p95 %v  bare %v  naive %v", quantile(own, 0.95), quantile(plain, 0.95), quantile(third, 0.95))
+	if calls := w.calls.Load(); calls != int64(len(own))+1 {
+		b.Errorf("%d acquires took %d calls", len(own)+1, calls)
+	}
+}
+
+// BenchmarkRepeatedDenial asks again and again for what the last image cannot
+// cover, at one instant: after Options.DenyFor, one request in a second would ask.
+func BenchmarkRepeatedDenial(b *testing.B) {
+	now := time.Now()
+	l, w := newBare(b).open(b, func() time.Time { return now })
+	req := limiter.Request{Entity: "acme", Resource: resource, Costs: limiter.Costs{"rpm": 10},
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 10)}}
+	if _, err := l.Acquire(b.Context(), req); err != nil {
+		b.Fatal(err)
+	}
+	w.calls.Store(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.Acquire(b.Context(), req); !errors.Is(err, limiter.ErrLimited) {
+			b.Fatal(err)
+		}
+	}
+	if calls := w.calls.Load(); calls != 0 {
+		b.Fatalf("%d denials took %d calls, want none", b.N, calls)
+	}
+	b.ReportMetric(0, "calls/op")
+	say(b, "repeated denial  %v each  calls %d in %d denials", perOp(b), w.calls.Load(), b.N)
+}
+
+func perOp(b *testing.B) time.Duration { return b.Elapsed() / time.Duration(b.N) }
+
+// BenchmarkAcquireCompute answers every update at once with the same image, so
+// what remains is the limiter's own work: decide, render, decode, remember.
+func BenchmarkAcquireCompute(b *testing.B) {
+	t := newBare(b)
+	now := time.Now()
+	l, w := t.open(b, func() time.Time { return now })
+	req, half := large("acme")
+	for _, r := range []limiter.Request{half, req} {
+		if _, err := l.Acquire(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	key := map[string]types.AttributeValue{table.AttrPK: w.last.Key[table.AttrPK], table.AttrSK: table.S(table.SKBucketState)}
+	out, err := t.db.GetItem(b.Context(), &dynamodb.GetItemInput{TableName: &t.table, Key: key})
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.answer = &dynamodb.UpdateItemOutput{Attributes: out.Item}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.Acquire(b.Context(), req); err != nil {
+			b.Fatal(err)
+		}
+	}
+	say(b, "client compute  %v per warm acquire of two limits, without the SDK", perOp(b))
+}

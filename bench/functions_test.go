@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+)
+
+const (
+	maxBinary = 12_000_000 // bytes
+	maxMemory = 96 << 10   // KB
+)
+
+var functions = []string{"aggregator", "archiver"}
+
+// TestBinarySize: what is deployed is under 12 MB. It needs `make build`.
+func TestBinarySize(t *testing.T) {
+	for _, name := range functions {
+		info, err := os.Stat(DeployedBinary(name))
+		if err != nil {
+			t.Errorf("%v (run `make build`)", err)
+			continue
+		}
+		say(t, "functions  %s: linux/arm64 binary %d bytes, target under %d", name, info.Size(), maxBinary)
+		if info.Size() >= maxBinary {
+			t.Errorf("%s: %d bytes, want less than %d", name, info.Size(), maxBinary)
+		}
+	}
+}
+
+// BenchmarkStart times from exec to the first next call, a new process each time.
+func BenchmarkStart(b *testing.B) {
+	e := engine.ForTest(b, engine.Dynoxide)
+	for _, name := range functions {
+		b.Run(name, func(b *testing.B) {
+			var times []time.Duration
+			for b.Loop() {
+				h, err := runtimeapi.Start(runtimeapi.Config{Binary: LocalBinary(name), Name: name,
+					Env: append(e.Env(), config.EnvTableName+"=bench", config.EnvArchiveBucketName+"=bench")})
+				if err != nil {
+					b.Fatal(err)
+				}
+				err = h.Warm(b.Context())
+				times = append(times, h.Stats().Init...)
+				h.Close()
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			p50, p95 := median(times), quantile(times, 0.95)
+			b.ReportMetric(float64(p50.Microseconds()), "p50-µs")
+			b.ReportMetric(0, "ns/op")
+			say(b, "functions  %s: exec to first next p50 %v p95 %v of %d starts, target under 10ms (this machine, no sandbox)", name, p50, p95, len(times))
+		})
+	}
+}
+
+// TestWritesPerBatch: 100 records over 20 buckets with 2 limits, in 2 windows,
+// take the aggregator 40 writes, which is the least there can be. Adding each
+// limit's growth of each record to each window on its own takes 400.
+func TestWritesPerBatch(t *testing.T) {
+	const buckets, perBucket, windows = 20, 5, 2
+	w, f := newFeed(t)
+	ctx := t.Context()
+	fl, err := newFleet(ctx, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batch []streamtest.Record
+	for range perBucket {
+		for i := range buckets {
+			r, err := f.acquire(ctx, fl, fmt.Sprintf("batch-%d", i), 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch = append(batch, r)
+		}
+	}
+	for _, delivery := range []string{"first", "again"} {
+		bill, err := f.deliver(ctx, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		say(t, "functions  aggregator: batch of %d records over %d buckets, 2 limits, %d windows, delivered %s: %s, %g write units (floor %d, one write per record, limit and window %d)",
+			len(batch), buckets, windows, delivery, bill, bill.Write, buckets*windows, len(batch)*2*windows)
+		if bill.Calls["UpdateItem"] != buckets*windows || len(bill.Calls) != 1 {
+			t.Errorf("delivered %s: %s, want %d UpdateItem", delivery, bill, buckets*windows)
+		}
+	}
+}
+
+// newFeed starts the built aggregator on a new table.
+func newFeed(t testing.TB) (*world, *feed) {
+	t.Helper()
+	w, err := newWorld(t.Context(), engine.ForTest(t, engine.Dynoxide))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.close)
+	h, err := w.aggregator(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return w, &feed{w: w, host: h}
+}
+
+// TestMemoryOfALargeBatch: the built aggregator stays under 96 MB with a batch
+// of 10,000 records, which is as many as an event source mapping delivers. They
+// are ordinary records with both images, over 2,000 buckets with 2 limits: more
+// bytes than Lambda's 6 MB for one invocation, so in the cloud a batch is
+// smaller. Writes are answered at once, by a server that does nothing.
+func TestMemoryOfALargeBatch(t *testing.T) {
+	payload := largeBatch(10_000, 2000)
+	var writes atomic.Int64
+	db := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		writes.Add(1)
+		rw.Header().Set("X-Amz-Crc32", "2745614147") // of "{}"
+		_, _ = io.WriteString(rw, "{}")
+	}))
+	defer db.Close()
+	peak, answer, took, err := runOnce(t, payload,
+		"AWS_ENDPOINT_URL_DYNAMODB="+db.URL, config.EnvTableName+"=bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(t, "functions  aggregator: batch of 10000 records, %.1f MB payload: peak resident memory %.1f MB, target under %d MB; %d writes, %v",
+		float64(len(payload))/1e6, float64(peak)/1024, maxMemory>>10, writes.Load(), took.Round(time.Millisecond))
+	if want := `{"batchItemFailures":[]}`; answer != want {
+		t.Errorf("answer %.200s, want %s", answer, want)
+	}
+	if peak >= maxMemory {
+		t.Errorf("peak resident memory %d KB, want less than %d KB", peak, maxMemory)
+	}
+}
+
+// largeBatch returns a payload of acquires from buckets in turn.
+func largeBatch(records, buckets int) []byte {
+	now := time.Now().UnixMilli()
+	items := make([]table.Bucket, buckets)
+	all := make([]streamtest.Record, records)
+	for i := range all {
+		b := &items[i%buckets]
+		if b.Entity == "" {
+			_, *b = table.Create(table.NewBucket{
+				Namespace: "nsnsnsnsnsn", Entity: fmt.Sprintf("customer-%06d", i), Resource: resource, Now: now,
+				Limits: []bucket.Limit{
+					{Name: "rpm", Capacity: 1e9, Amount: 1e9, Period: 60_000},
+					{Name: "tpm", Capacity: 1e12, Amount: 1e12, Period: 60_000},
+				},
+				Life: table.Expires,
+			})
+		}
+		old := b.Item()
+		for j := range b.State.Slots {
+			b.State.Slots[j].Tokens -= bucket.Milli
+			b.State.Slots[j].Used += bucket.Milli
+		}
+		all[i] = streamtest.Record{Sequence: strconv.Itoa(100_000_000+i) + "0000000000000", Created: now, Old: old, New: b.Item()}
+		b.State.Slots = append([]bucket.Slot(nil), b.State.Slots...)
+	}
+	return streamtest.Payload(all...)
+}
+
+// runOnce runs the built aggregator for one invocation of any size, and returns
+// its peak resident memory in KB and its answer.
+func runOnce(t *testing.T, payload []byte, env ...string) (peak int, answer string, took time.Duration, err error) {
+	t.Helper()
+	done := make(chan string, 1)
+	var begin time.Time
+	var delivered atomic.Bool
+	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/next"):
+			if delivered.Swap(true) {
+				<-r.Context().Done() // nothing more comes
+				return
+			}
+			rw.Header().Set("Lambda-Runtime-Aws-Request-Id", "1")
+			rw.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10))
+			rw.Header().Set("Content-Length", strconv.Itoa(len(payload)))
+			begin = time.Now()
+			_, _ = rw.Write(payload)
+		default:
+			body, _ := io.ReadAll(r.Body)
+			took = time.Since(begin)
+			rw.WriteHeader(http.StatusAccepted)
+			done <- string(body)
+		}
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	cmd := exec.CommandContext(ctx, LocalBinary("aggregator"))
+	cmd.Env = append(os.Environ(), append(env, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
+		"AWS_REGION="+engine.Region, "AWS_ACCESS_KEY_ID="+engine.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+engine.SecretAccessKey)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v (run `make dist/local/aggregator/bootstrap`)", err)
+	}
+	defer func() {
+		cancel()
+		_ = cmd.Wait()
+		api.CloseClientConnections()
+		api.Close()
+	}()
+	select {
+	case answer = <-done:
+	case <-ctx.Done():
+		return 0, "", took, errors.New("no answer")
+	}
+	peak, err = peakMemory(cmd.Process.Pid)
+	return peak, answer, took, err
+}
+
+// peakMemory returns the largest resident set of a process so far, in KB.
+func peakMemory(pid int) (int, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			return strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")))
+		}
+	}
+	return 0, fmt.Errorf("process %d: no VmHWM", pid)
+}
