@@ -1,10 +1,264 @@
 package dbtest
 
 import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-func testShapes(t *testing.T, db store.Store)  {}
-func testRecords(t *testing.T, db store.Store) {}
+// life plays the life of one bucket through a store and demands of every write
+// the outcome and the item that the write has in memory.
+type life struct {
+	t      *testing.T
+	db     store.Store
+	ns     string // random, so that keys are new
+	limits []bucket.Limit
+	now    int64
+}
+
+func testShapes(t *testing.T, db store.Store) {
+	hostile := make([]bucket.Limit, 32)
+	for i := range hostile {
+		name := fmt.Sprintf("L%02d-%s", i, strings.Repeat("x.", 30))
+		if i < 6 {
+			name = []string{"a-b", "in.tok", "SELECT", "size", "tk", "b_tk_cp"}[i]
+		}
+		hostile[i] = bucket.Limit{Name: name, Capacity: 100_000, Amount: 7_001, Period: 1003}
+	}
+	for _, tt := range []struct {
+		name   string
+		limits []bucket.Limit
+	}{
+		{"two limits", []bucket.Limit{{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000}, {Name: "tpm", Capacity: 100_000, Amount: 7_000, Period: 1009}}},
+		{"32 limits with long and hostile names", hostile},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := &life{t: t, db: db, ns: rand.Text(), limits: tt.limits, now: 1_700_000_000_000}
+			l.play()
+		})
+	}
+}
+
+func (l *life) costs(tokens int64) []table.Cost {
+	out := make([]table.Cost, len(l.limits))
+	for i := range l.limits {
+		out[i] = table.Cost{Limit: l.limits[i].Name, Milli: 1000 * tokens}
+	}
+	return out
+}
+
+// do performs a write that must be carried out and returns the bucket after it.
+func (l *life) do(what string, w table.Write) table.Bucket {
+	l.t.Helper()
+	want := l.expected(what, w, true)
+	got, err := l.db.Write(l.t.Context(), w)
+	if err != nil {
+		l.t.Fatalf("%s: %v", what, err)
+	}
+	wantItem(l.t, what, got, want)
+	return l.decode(what, got)
+}
+
+// refused performs a write that must be refused and returns the bucket as it is.
+func (l *life) refused(what string, w table.Write) {
+	l.t.Helper()
+	old := l.expected(what, w, false)
+	_, err := l.db.Write(l.t.Context(), w)
+	wantRefused(l.t, err, old)
+}
+
+func (l *life) expected(what string, w table.Write, held bool) table.Item {
+	l.t.Helper()
+	after, ok, err := w.Apply(read(l.t, l.db, w.Target()))
+	if err != nil || ok != held {
+		l.t.Fatalf("%s: in memory the condition holds is %v (%v), want %v", what, ok, err, held)
+	}
+	return after
+}
+
+// transact performs a transaction that must be carried out, twice.
+func (l *life) transact(what string, writes []table.Write) []table.Bucket {
+	l.t.Helper()
+	want := make([]table.Item, len(writes))
+	for i, w := range writes {
+		want[i] = l.expected(what, w, true)
+	}
+	token := newToken()
+	for range 2 {
+		if err := l.db.Transact(l.t.Context(), token, writes); err != nil {
+			l.t.Fatalf("%s: %v", what, err)
+		}
+	}
+	out := make([]table.Bucket, len(writes))
+	for i, w := range writes {
+		got := read(l.t, l.db, w.Target())
+		wantItem(l.t, what, got, want[i])
+		out[i] = l.decode(what, got)
+	}
+	return out
+}
+
+func (l *life) decode(what string, it table.Item) table.Bucket {
+	l.t.Helper()
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		l.t.Fatalf("%s: %v", what, err)
+	}
+	return b
+}
+
+// charge plans and performs a charge, which must take this shape.
+func (l *life) charge(b table.Bucket, shape table.Shape, tokens, wait int64, change func(*table.Charge)) table.Bucket {
+	l.t.Helper()
+	l.now += wait
+	c := table.Charge{Image: b, Limits: l.limits, Costs: l.costs(tokens), Now: l.now, Life: table.Expires}
+	if change != nil {
+		change(&c)
+	}
+	plan := c.Plan()
+	if !plan.Verdict.Granted && !c.Force || plan.Shape != shape {
+		l.t.Fatalf("charge of %d tokens: %+v, want shape %s", tokens, plan.Verdict, shape)
+	}
+	return l.do(string(plan.Shape), plan.Update)
+}
+
+func (l *life) play() {
+	create, _ := table.Create(table.NewBucket{
+		Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Limits: l.limits, Costs: l.costs(1), Life: table.Expires, Now: l.now, Cascade: true, Parent: "acme",
+	})
+	b := l.do("create", create)
+	l.refused("create again", create)
+	stale := b
+
+	b = l.charge(b, table.ShapeSpend, 2, 0, nil)
+	b = l.charge(b, table.ShapeTop, 1, 86_400_000, nil)
+	b = l.charge(b, table.ShapeSpend, 98, 0, nil)
+	b = l.charge(b, table.ShapeRefill, 2, 1000, nil)
+	if stale := (table.Refill{Image: stale, Costs: l.costs(1), Now: l.now + 1}).Plan(); stale.Verdict.Granted {
+		l.refused("refill from a stale image", stale.Update)
+	}
+	b = l.do("adjust", table.Adjust(b.Key(), l.costs(-3)))
+	b = l.charge(b, table.ShapeSpend, 5000, 0, func(c *table.Charge) { c.Force = true })
+
+	changed := append([]bucket.Limit{}, l.limits...)
+	for i := range changed {
+		changed[i].Capacity *= 2
+	}
+	b = l.charge(b, table.ShapeRefill, 0, 3_600_000_000, func(c *table.Charge) { c.Limits = changed })
+	l.limits = changed
+
+	longer, ok := table.Prolong(table.Bucket{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, State: b.State, TTL: 1}, l.now+86_400_000)
+	if ok {
+		b = l.do("prolong", longer)
+	}
+	l.refused("probe for two shards", table.Probe(b.Key(), 2))
+	l.refused("keep an unsplit bucket forever", table.KeepForever(b.Key()))
+
+	split := table.Split(b)
+	b = l.transact("split", split)[0]
+	wantCanceled(l.t, l.db.Transact(l.t.Context(), newToken(), split), read(l.t, l.db, split[0].Target()), read(l.t, l.db, split[1].Target()))
+	l.do("probe for two shards", table.Probe(b.Key(), 2))
+	l.do("probe of shard 1", table.Probe(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
+	b = l.charge(b, table.ShapeTop, 1, 3_600_000_000, nil)
+
+	if _, err := l.db.Write(l.t.Context(), table.Delete{Key: table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.refused("probe of a missing shard", table.Probe(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
+	l.refused("adjust of a missing shard", table.Adjust(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), l.costs(1)))
+	l.transact("open", table.Open(b, 1, 2, l.now))
+	l.do("recount", table.Recount(l.decode("image", read(l.t, l.db, b.Key()))))
+}
+
+// testRecords writes every other kind of record the way the product does.
+func testRecords(t *testing.T, db store.Store) {
+	ns := rand.Text()
+	n := table.Namespace{ID: ns, Name: "name of " + ns, CreatedAt: table.Timestamp(0)}
+	transact := func(writes []table.Write) error { return db.Transact(t.Context(), newToken(), writes) }
+	status := func(want string) {
+		t.Helper()
+		got, err := table.DecodeNamespace(read(t, db, table.NamespaceIDKey(ns)))
+		if err != nil || got.Status != want {
+			t.Errorf("namespace is %+v (%v), want %s", got, err, want)
+		}
+	}
+	for _, step := range []struct {
+		writes []table.Write
+		want   string
+	}{
+		{n.Register(), table.NamespaceActive}, {n.Retire(table.Timestamp(1000)), table.NamespaceDeleted},
+		{n.Recover(), table.NamespaceActive}, {n.Retire(table.Timestamp(2000)), table.NamespaceDeleted},
+	} {
+		if err := transact(step.writes); err != nil {
+			t.Fatal(err)
+		}
+		status(step.want)
+		if _, ok := errors.AsType[*store.Canceled](transact(step.writes)); !ok {
+			t.Errorf("the same step on a namespace that is %s is not refused", step.want)
+		}
+	}
+	mustWrite(t, db, n.Purge())
+	status(table.NamespacePurging)
+	wantCanceled(t, transact(n.Recover()), nil, read(t, db, table.NamespaceIDKey(ns)))
+
+	e := table.Entity{Namespace: ns, ID: "key-1", Name: "n", Parent: "acme", Cascade: true, Metadata: table.Item{"a": table.Null()}}
+	wantItem(t, "entity", mustWrite(t, db, e.Create()), e.Item())
+	_, err := db.Write(t.Context(), e.Create())
+	wantRefused(t, err, e.Item())
+
+	c := table.Config{Namespace: ns, Entity: "key-1", Resource: table.DefaultResource, Limits: []bucket.Limit{{Name: "in.tok", Capacity: 1000, Amount: 2000, Period: 3000}}}
+	mustWrite(t, db, c.Replace())
+	got, err := table.DecodeConfig(read(t, db, c.Key()))
+	if err != nil || len(got.Limits) != 1 || got.Limits[0] != c.Limits[0] {
+		t.Errorf("config is %+v (%v), want %+v", got, err, c)
+	}
+	testRegistries(t, db, ns)
+	testUsage(t, db, ns)
+	audit := table.Audit{Namespace: ns, Subject: table.AuditSystem, ID: "01HF7YAT00000000000000AUDI", Action: "limits_set", TTL: 1}
+	wantItem(t, "audit event", mustWrite(t, db, audit.Create()), audit.Item())
+}
+
+func testRegistries(t *testing.T, db store.Store, ns string) {
+	var it table.Item
+	for _, w := range []table.Update{
+		table.AddResource(ns, "gpt"), table.AddResource(ns, "size"), table.AddResource(ns, "gpt"), table.RemoveResource(ns, "gpt"), table.RemoveResource(ns, "gpt"),
+	} {
+		it = mustWrite(t, db, w)
+	}
+	wantItem(t, "registry of resources", it, table.Resources{Namespace: ns, Names: []string{"size"}}.Item())
+	for range 3 {
+		u, ok := table.CountEntityConfigs(ns, "a/b-c.d", 1)
+		if !ok {
+			t.Error("resource is not counted")
+		}
+		it = mustWrite(t, db, u)
+	}
+	wantItem(t, "counts", it, table.EntityConfigs{Namespace: ns, Counts: map[string]int64{"a/b-c.d": 3}}.Item())
+	if _, ok := table.CountEntityConfigs(ns, table.AttrGSI1PK, 1); ok {
+		t.Error("a resource with the name of a key is counted")
+	}
+}
+
+// testUsage adds two batches to a snapshot; the first one arriving again is
+// refused and tells what is included.
+func testUsage(t *testing.T, db store.Store, ns string) {
+	u := table.Usage{
+		Namespace: ns, Entity: "key-1", Resource: "gpt", Window: "daily", Start: "2023-11-14T00:00:00Z", Part: "2023-11-14",
+		Counts: []table.Count{{Limit: "rpm", Tokens: 3}, {Limit: "ttl", Tokens: -1}}, Events: 2, TTL: 1_800_000_000,
+		Marks: []table.Mark{{Shard: 0, First: "99", Last: "100"}, {Shard: 7, First: "5", Last: "6"}},
+	}
+	first := mustWrite(t, db, u.Update())
+	_, err := db.Write(t.Context(), u.Update())
+	wantRefused(t, err, first)
+	u.Marks = []table.Mark{{Shard: 0, First: "101", Last: "101"}}
+	s, err := table.DecodeSnapshot(mustWrite(t, db, u.Update()))
+	if err != nil || s.Counts["rpm"] != 6 || s.Counts["ttl"] != -2 || s.Events != 4 || s.TTL != u.TTL {
+		t.Errorf("snapshot is %+v (%v)", s, err)
+	}
+}
