@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+const (
+	// processes is how many clients there are, each with a connection pool and
+	// caches of its own, as processes on different machines have.
+	processes = 8
+	// inFlight bounds the calls under way, over all clients. On a machine that
+	// cannot keep up, requests that would begin more than maxLag late are left
+	// out, so that the demo takes as long everywhere.
+	inFlight = 24
+	maxLag   = time.Second
+	// settleTries bounds how often a settlement without a decision is repeated.
+	settleTries = 5
+)
+
+// fleet is the clients. It is safe for concurrent use.
+type fleet struct {
+	limiters []*limiter.Limiter
+	ledger   *ledger
+	splits   atomic.Int64 // doublings that clients did
+	lost     atomic.Int64 // writes that another client was faster than
+	leftOut  atomic.Int64 // requests not sent because the machine is too slow
+	next     atomic.Int64
+}
+
+// openFleet opens n clients of the table at the engine.
+func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *ledger) (*fleet, error) {
+	f := &fleet{ledger: l}
+	observer := &limiter.Observer{
+		Lost:  func(string, string) { f.lost.Add(1) },
+		Split: func(string, string, int) { f.splits.Add(1) },
+	}
+	for range n {
+		lim, err := limiter.Open(ctx, e.DynamoDB(), table, &limiter.Options{
+			Namespace: namespace, Timeout: 5 * time.Second, Observer: observer,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("open limiter: %w", err)
+		}
+		f.limiters = append(f.limiters, lim)
+	}
+	return f, nil
+}
+
+// play sends the requests at their times, from one client after the other, and
+// returns when all have ended or ctx is done.
+func (f *fleet) play(ctx context.Context, requests []request) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, inFlight)
+	begin := time.Now()
+	for _, r := range requests {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(begin.Add(r.at))):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case slots <- struct{}{}:
+		}
+		if time.Since(begin) > r.at+maxLag {
+			f.leftOut.Add(1)
+			<-slots
+			continue
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f.one(ctx, r)
+		})
+	}
+}
+
+// one plays one request: acquire, call the model, settle. One in four does the
+// same through Do.
+func (f *fleet) one(ctx context.Context, r request) {
+	n := f.next.Add(1)
+	lim := f.limiters[int(n)%len(f.limiters)]
+	req := limiter.Request{
+		Entity: r.tenant.entity, Resource: r.tenant.resource,
+		Costs: limiter.Costs{"rpm": 1, "tpm": r.estimate}, Limits: r.given(),
+	}
+	if n%4 == 0 {
+		f.throughDo(ctx, lim, req, r)
+		return
+	}
+	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
+	lease, err := lim.Acquire(ctx, req)
+	c.answered = now()
+	if err != nil {
+		f.refused(ctx, c, err)
+		return
+	}
+	f.ledger.granted(c)
+	time.Sleep(r.hold)
+	f.settle(ctx, r, c, lease)
+}
+
+func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Lease) {
+	ctx = context.WithoutCancel(ctx)
+	back := call{tenant: c.tenant, sent: now()}
+	act, count := lease.Commit, func(n *counts) { n.adjusted++ }
+	if r.fails {
+		back.costs, act = negative(c.costs), lease.Rollback
+		count = func(n *counts) { n.rolledBack++ }
+	} else {
+		back.costs = limiter.Costs{"tpm": r.settle}
+		if err := lease.Adjust(back.costs); err != nil {
+			f.ledger.failed(err)
+			return
+		}
+	}
+	err := act(ctx)
+	for try := 1; errors.Is(err, limiter.ErrUnavailable) && try < settleTries; try++ {
+		err = act(ctx)
+	}
+	back.answered = now()
+	f.booked(back, count, err)
+}
+
+// throughDo is one with the convenience. What Do returns says how the request
+// ended; when it was granted and settled is seen from within.
+func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter.Request, r request) {
+	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
+	back := call{tenant: r.tenant, costs: limiter.Costs{"tpm": r.settle}}
+	count := func(n *counts) { n.adjusted++ }
+	ran := false
+	err := lim.Do(ctx, req, func(_ context.Context, lease *limiter.Lease) error {
+		c.answered, ran = now(), true
+		f.ledger.granted(c)
+		time.Sleep(r.hold)
+		defer func() { back.sent = now() }()
+		if r.fails {
+			back.costs, count = negative(c.costs), func(n *counts) { n.rolledBack++ }
+			return errModel
+		}
+		return lease.Adjust(back.costs)
+	})
+	if !ran {
+		c.answered = now()
+		f.refused(ctx, c, err)
+		return
+	}
+	back.answered = now()
+	if errors.Is(err, limiter.ErrUnavailable) {
+		// Do has let go of the lease: nothing was written, nothing is settled.
+		back.costs = nil
+		err = nil
+	} else if errors.Is(err, errModel) && !errors.Is(err, limiter.ErrUnknown) {
+		err = nil
+	}
+	f.booked(back, count, err)
+}
+
+var errModel = errors.New("the model failed")
+
+// refused books an acquire without a grant.
+func (f *fleet) refused(ctx context.Context, c call, err error) {
+	switch {
+	case errors.Is(err, limiter.ErrLimited):
+		f.ledger.refused(c, func(n *counts) { n.denied++ }, false)
+	case errors.Is(err, limiter.ErrUnavailable):
+		f.ledger.refused(c, func(n *counts) { n.unavailable++ }, false)
+	case errors.Is(err, limiter.ErrUnknown):
+		f.ledger.refused(c, func(n *counts) { n.unknown++ }, true)
+	case ctx.Err() == nil:
+		f.ledger.failed(err)
+	}
+}
+
+// booked books a settlement.
+func (f *fleet) booked(back call, count func(*counts), err error) {
+	switch {
+	case err == nil:
+		f.ledger.settled(back, count, true)
+	case errors.Is(err, limiter.ErrUnknown):
+		f.ledger.settled(back, func(n *counts) { n.lostSettlements++ }, false)
+	default:
+		f.ledger.failed(err)
+	}
+}
+
+func negative(costs limiter.Costs) limiter.Costs {
+	out := make(limiter.Costs, len(costs))
+	for _, limit := range slices.Sorted(maps.Keys(costs)) {
+		out[limit] = -costs[limit]
+	}
+	return out
+}
+
+// now is the demo's only clock for what clients see: epoch milliseconds, as the
+// limiter reads it.
+func now() int64 { return time.Now().UnixMilli() }

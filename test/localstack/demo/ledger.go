@@ -1,0 +1,161 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
+)
+
+// account identifies one limit of one entity on one resource.
+type account struct{ entity, resource, limit string }
+
+func compareAccounts(a, b account) int {
+	return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.resource, b.resource), cmp.Compare(a.limit, b.limit))
+}
+
+// balance is what clients know they have consumed: at least low, at most high
+// tokens. The two differ by what lost answers leave open.
+type balance struct{ low, high int64 }
+
+// counts are the outcomes that clients saw.
+type counts struct {
+	acquired, denied, unavailable, unknown int
+	adjusted, rolledBack                   int
+	lostSettlements                        int // commits and rollbacks without an answer
+}
+
+// ledger is the clients' own bookkeeping, independent of everything stored. It
+// is safe for concurrent use. Make one with newLedger.
+type ledger struct {
+	mu       sync.Mutex
+	counts   counts
+	balances map[account]balance
+	events   map[account][]witness.Event
+	bounds   map[account]witness.Bound
+	errs     []error // what must not happen
+}
+
+func newLedger() *ledger {
+	return &ledger{
+		balances: map[account]balance{}, events: map[account][]witness.Event{}, bounds: map[account]witness.Bound{},
+	}
+}
+
+// call is one thing a client asked of a bucket: costs are tokens by limit,
+// positive ones are taken, negative ones given back.
+type call struct {
+	tenant         *tenant
+	costs          limiter.Costs
+	sent, answered int64 // epoch ms
+}
+
+// granted books a granted acquire.
+func (l *ledger) granted(c call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.acquired++
+	for _, lim := range c.tenant.limits {
+		a := account{c.tenant.entity, c.tenant.resource, lim.Name}
+		l.bounds[a] = witness.Bound{Capacity: lim.Capacity, Amount: lim.Refill, Period: lim.Period.Milliseconds()}
+	}
+	l.book(c, true, true)
+	for limit, n := range c.costs {
+		l.see(c, limit, witness.Grant, n)
+	}
+}
+
+// refused books an acquire that got no grant; lost says that its tokens may be
+// gone all the same.
+func (l *ledger) refused(c call, count func(*counts), lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count(&l.counts)
+	if lost {
+		l.book(c, false, true)
+	}
+}
+
+// settled books a commit or a rollback; answeredFor says that its answer came.
+func (l *ledger) settled(c call, count func(*counts), answeredFor bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count(&l.counts)
+	l.book(c, answeredFor, true)
+	for limit, n := range c.costs {
+		if n < 0 {
+			l.see(c, limit, witness.Return, -n)
+		}
+	}
+}
+
+func (l *ledger) book(c call, certain, possible bool) {
+	for limit, n := range c.costs {
+		a := account{c.tenant.entity, c.tenant.resource, limit}
+		b := l.balances[a]
+		if certain || possible && n < 0 {
+			b.low += n
+		}
+		if certain || possible && n > 0 {
+			b.high += n
+		}
+		l.balances[a] = b
+	}
+}
+
+func (l *ledger) see(c call, limit string, kind witness.Kind, tokens int64) {
+	a := account{c.tenant.entity, c.tenant.resource, limit}
+	l.events[a] = append(l.events[a], witness.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: tokens})
+}
+
+// failed books an error that nothing in the demo explains.
+func (l *ledger) failed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = append(l.errs, err)
+}
+
+// seen returns the outcomes so far.
+func (l *ledger) seen() counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
+
+// worst returns the worst window over all limits of all tenants, and which
+// limit it is of.
+func (l *ledger) worst(kept bool) (witness.Result, account, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var worst witness.Result
+	var where account
+	found := false
+	for _, a := range l.accounts() {
+		b := l.bounds[a]
+		b.Kept = kept
+		r, err := witness.Worst(b, l.events[a])
+		if err != nil {
+			return r, a, fmt.Errorf("%s on %s, %s: %w", a.entity, a.resource, a.limit, err)
+		}
+		if !found || r.Excess > worst.Excess {
+			worst, where, found = r, a, true
+		}
+	}
+	if !found {
+		return worst, where, fmt.Errorf("no request was granted")
+	}
+	return worst, where, nil
+}
+
+// accounts returns what was granted from, sorted.
+func (l *ledger) accounts() []account {
+	out := make([]account, 0, len(l.bounds))
+	for a := range l.bounds {
+		out = append(out, a)
+	}
+	slices.SortFunc(out, compareAccounts)
+	return out
+}

@@ -1,0 +1,248 @@
+// Demo plays the whole system on this machine and checks it: clients take
+// tokens through the limiter, the table's stream feeds the built functions,
+// usage is counted, a hot bucket splits, audit events expire into the archive,
+// and some of it goes wrong on purpose.
+//
+// It is started by make demo, which installs the stand-ins and builds the
+// functions before. TRACE names a CSV file of real requests to replay
+// (TIMESTAMP,ContextTokens,GeneratedTokens: the context is acquired, the
+// generated tokens are settled afterwards), SPEEDUP how much faster than
+// recorded; without TRACE a workload is generated, the same one in every run.
+// The last line is "demo: PASS" or "demo: FAIL" with the reasons, and the exit
+// status is 0 or 1 accordingly, 2 for settings that are not acceptable.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// allTime is when the demo gives up.
+const allTime = 85 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Getenv, os.Stdout))
+}
+
+// run plays the demo and returns the exit status.
+func run(ctx context.Context, getenv func(string) string, out io.Writer) int {
+	begin := time.Now()
+	set, err := settingsFrom(getenv)
+	if err == nil {
+		var requests []request
+		var about string
+		if requests, about, err = workload(set); err == nil {
+			timed, cancel := context.WithTimeout(ctx, allTime)
+			defer cancel()
+			d := &demo{out: out, begin: begin, requests: requests, about: about}
+			line, code := d.conclude(ctx, d.play(timed))
+			fmt.Fprintln(out, line)
+			return code
+		}
+	}
+	fmt.Fprintf(out, "demo: FAIL %v\n", err)
+	return 2
+}
+
+// workload is the requests to play and a sentence about them.
+func workload(set settings) ([]request, string, error) {
+	if set.trace == "" {
+		r := generate()
+		return r, fmt.Sprintf("%d generated requests in %v, seed %d", len(r), playTime, seed), nil
+	}
+	rows, err := readTrace(set.trace)
+	if err != nil {
+		return nil, "", err
+	}
+	r := replay(rows, set.speedup)
+	return r.requests, fmt.Sprintf("%d of %d requests of the trace %s, %.3g times as fast as recorded",
+		len(r.requests), r.rows, set.trace, r.speedup), nil
+}
+
+// demo is one run.
+type demo struct {
+	out      io.Writer
+	begin    time.Time
+	requests []request
+	about    string
+
+	rig    *rig
+	ledger *ledger
+	fleet  *fleet
+	audits *audits
+	swept  int
+	result *result // nil until everything is measured
+}
+
+// conclude turns the end of play into the last line and the exit status.
+func (d *demo) conclude(ctx context.Context, err error) (string, int) {
+	var why []string
+	switch {
+	case ctx.Err() != nil:
+		why = append(why, "interrupted")
+	case err != nil:
+		why = append(why, err.Error())
+	default:
+		d.result.print(d.out)
+		why = d.result.verdict()
+	}
+	fmt.Fprintf(d.out, "\n%.0f s in all.\n", time.Since(d.begin).Seconds())
+	return last(why)
+}
+
+func (d *demo) say(format string, args ...any) {
+	fmt.Fprintf(d.out, "[%4.1fs] %s\n", time.Since(d.begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// play runs the phases one after the other. Everything it started has ended
+// when it returns.
+func (d *demo) play(ctx context.Context) (err error) {
+	t := &trouble{}
+	d.say("starting the stand-ins: dynoxide, S3, the Lambda runtime, event source mappings")
+	if d.rig, err = startRig(ctx, t); err != nil {
+		return err
+	}
+	defer d.rig.stop()
+	if err := d.seed(ctx); err != nil {
+		return err
+	}
+	d.say("table %s of the synthesized template; built aggregator and archiver run behind %d stream shards", d.rig.Table, streamShards)
+	d.say("workload: %s, for %d tenants from %d clients with caches of their own", d.about, len(tenants), processes)
+	t.disturb(d.rig.clients)
+	if err := d.load(ctx); err != nil {
+		return err
+	}
+	d.rig.clients.Clear()
+	warm, err := measureWarm(ctx, d.rig, d.ledger)
+	if err != nil {
+		return err
+	}
+	d.say("requests are over; waiting until the stream is")
+	if err := d.drain(ctx); err != nil {
+		return err
+	}
+	d.say("stream is empty; comparing")
+	return d.measure(ctx, warm)
+}
+
+// seed opens the clients and stores the configuration.
+func (d *demo) seed(ctx context.Context) (err error) {
+	d.ledger = newLedger()
+	if d.fleet, err = openFleet(ctx, d.rig.clientEngine, d.rig.Table, processes, d.ledger); err != nil {
+		return err
+	}
+	ns := d.fleet.limiters[0].NamespaceID()
+	direct := store.NewDynamo(d.rig.Engine.DynamoDB(), d.rig.Table)
+	d.audits = newAudits(direct, ns)
+	return seedConfig(ctx, direct, ns, now())
+}
+
+// load plays the requests while audit events are written and swept, and says
+// every two seconds how far it is.
+func (d *demo) load(ctx context.Context) error {
+	playing, done := context.WithCancel(ctx)
+	defer done()
+	side := make(chan error, 2)
+	go func() { side <- d.audits.write(playing) }()
+	go func() { side <- d.background(playing) }()
+	d.fleet.play(ctx, d.requests)
+	done()
+	if err := errors.Join(<-side, <-side); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// background sweeps every second and reports progress every two.
+func (d *demo) background(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for i := 1; ; i++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		n, err := d.rig.Sweeper.Sweep(context.WithoutCancel(ctx), now())
+		d.swept += n
+		if err != nil {
+			return err
+		}
+		if i%2 == 0 {
+			d.progress(ctx)
+		}
+	}
+}
+
+func (d *demo) progress(ctx context.Context) {
+	c, s := d.ledger.seen(), d.rig.aggregating.Stats()
+	d.say("acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d; hot bucket: %d shards; stream: %d records, %d batches, %d crashes",
+		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack, d.hotShards(ctx),
+		s.Records, s.Batches, d.rig.aggregator.Stats().Crashes)
+}
+
+// hotShards is how many shards the hot bucket has by now, as shard 0 says.
+func (d *demo) hotShards(ctx context.Context) int {
+	direct := store.NewDynamo(d.rig.Engine.DynamoDB(), d.rig.Table)
+	items, err := direct.Read(ctx, true, table.BucketKey(d.audits.ns, hotEntity, hotResource, 0))
+	if err != nil {
+		return 0
+	}
+	b, err := table.DecodeBucket(items[0])
+	if err != nil {
+		return 0
+	}
+	return max(b.State.Shards, 1)
+}
+
+// drain lets the remaining audit events expire and the functions finish.
+func (d *demo) drain(ctx context.Context) error {
+	n, err := d.rig.Sweeper.Sweep(ctx, now()+5000)
+	d.swept += n
+	if err != nil {
+		return err
+	}
+	return d.rig.Idle(ctx)
+}
+
+// measure compares what is stored with what the clients did.
+func (d *demo) measure(ctx context.Context, warm warmCost) error {
+	s := d.rig
+	stored, err := readTable(ctx, s.Engine.DynamoDB(), s.Table)
+	if err != nil {
+		return err
+	}
+	kept, err := readArchive(ctx, s)
+	if err != nil {
+		return err
+	}
+	r := &result{
+		counts: d.ledger.seen(), errs: d.ledger.errs, warm: warm,
+		rpm: stored.sums("rpm", d.ledger.balances), tpm: stored.sums("tpm", d.ledger.balances),
+		hotShards: stored.shards[[2]string{hotEntity, hotResource}], maxShards: largest(stored.shards), uneven: stored.uneven,
+		leftOut: d.fleet.leftOut.Load(), splits: d.fleet.splits.Load(), lost: d.fleet.lost.Load(),
+		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
+		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
+	}
+	if r.worst, r.worstAt, err = d.ledger.worst(false); err != nil {
+		return err
+	}
+	if r.worstKept, _, err = d.ledger.worst(true); err != nil {
+		return err
+	}
+	r.writesPer, r.writes, r.records = writesPerThousand(s)
+	r.trouble, r.missing = s.trouble.report(s)
+	d.result = r
+	return nil
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
+)
+
+// result is everything that was measured. Nothing in it is assumed.
+type result struct {
+	counts      counts
+	errs        []error
+	rpm, tpm    sums
+	worst       witness.Result
+	worstKept   witness.Result
+	worstAt     account
+	warm        warmCost
+	writesPer   float64
+	writes      int
+	records     int
+	hotShards   int
+	maxShards   int
+	uneven      []string
+	splits      int64 // by clients
+	lost        int64 // writes lost to other clients
+	leftOut     int64 // requests not sent because the machine is too slow
+	swept       int   // audit events that expired
+	archive     archiveCheck
+	kept        bool   // the malformed record is kept with its payload
+	trouble     string // what was injected
+	missing     []string
+	undelivered int // records that were given up by the event source mappings
+}
+
+// archiveCheck compares the archive with the events that expired.
+type archiveCheck struct{ archived, expired, duplicates, missing, wrong int }
+
+func checkArchive(a *audits, lines map[string]int) archiveCheck {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := archiveCheck{expired: len(a.expire), archived: len(lines)}
+	for id := range a.expire {
+		if lines[id] == 0 {
+			c.missing++
+		}
+	}
+	for id, n := range lines {
+		c.duplicates += n - 1
+		if !a.expire[id] {
+			c.wrong++
+		}
+	}
+	return c
+}
+
+// verdict returns why the run is not a success; nothing if it is.
+func (r result) verdict() []string {
+	var why []string
+	fail := func(bad bool, format string, args ...any) {
+		if bad {
+			why = append(why, fmt.Sprintf(format, args...))
+		}
+	}
+	for _, u := range []struct {
+		limit string
+		sums
+	}{{"rpm", r.rpm}, {"tpm", r.tpm}} {
+		fail(u.diff != 0 || u.hourly != u.counters || u.daily != u.counters, "usage of %s differs by %d", u.limit, u.diff)
+		fail(u.counters <= 0, "no usage of %s", u.limit)
+		fail(u.unexplained != 0, "counters of %s are %d tokens away from what the clients did", u.limit, u.unexplained)
+	}
+	fail(r.counts.acquired == 0 || r.counts.denied == 0, "want both granted and denied requests")
+	fail(r.counts.adjusted == 0 || r.counts.rolledBack == 0, "want both adjusted and rolled back leases")
+	fail(r.worst.Excess > 0 && r.worstKept.Excess > 0, "%s on %s admitted too much: %v", r.worstAt.entity, r.worstAt.resource, r.worst)
+	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes, r.warm.reads)
+	fail(r.hotShards < 2, "the hot bucket did not split")
+	fail(len(r.uneven) > 0, "%s", strings.Join(r.uneven, "; "))
+	a := r.archive
+	fail(a.expired == 0, "no audit event expired")
+	fail(r.swept < a.expired, "%d of %d audit events were swept", r.swept, a.expired)
+	fail(a.missing > 0 || a.duplicates > 0, "the archive misses %d events and has %d twice", a.missing, a.duplicates)
+	fail(a.wrong > 0, "%d events in the archive did not expire", a.wrong)
+	fail(!r.kept, "the malformed record is not kept")
+	fail(r.undelivered > 0, "%d records were given up", r.undelivered)
+	for _, m := range r.missing {
+		fail(true, "%s", m)
+	}
+	if len(r.errs) > 0 {
+		fail(true, "%d unexpected errors, the first: %v", len(r.errs), r.errs[0])
+	}
+	return why
+}
+
+// print writes the summary: for each figure what it means, and a line with the
+// figure for machines.
+func (r result) print(w io.Writer) {
+	say := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	c := r.counts
+	say("\nWhat the clients got. Denied: nothing taken. Unavailable: no decision, nothing written. Unknown: no answer, perhaps taken.")
+	say("demo: acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d",
+		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack)
+	if r.leftOut > 0 {
+		say("This machine was too slow for %d more requests; they were left out.", r.leftOut)
+	}
+	say("\nUsage: the aggregator's snapshots against the consumption counters in the buckets, per entity and resource,")
+	say("hourly and daily; and the counters against the clients' own books, as far as lost answers leave those open.")
+	for _, u := range []struct {
+		limit string
+		sums
+	}{{"rpm", r.rpm}, {"tpm", r.tpm}} {
+		say("demo: usage %s snapshots=%d counters=%d diff=%d", u.limit, u.hourly, u.counters, u.diff)
+		say("demo: usage %s daily=%d clients=%d..%d unexplained=%d", u.limit, u.daily, u.low, u.high, u.unexplained)
+	}
+	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time, for the worst limit")
+	say("(%s on %s, %s).", r.worstAt.entity, r.worstAt.resource, r.worstAt.limit)
+	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))
+	if r.worst.Excess > 0 {
+		say("demo: worst_excess_tokens_beyond_kept_returns=%s bound=0", decimal(r.worstKept.Excess))
+	}
+	say("\nCost of an acquire that needs no look-up, in capacity units as the engine reports them, indexes included.")
+	say("demo: write_units_per_warm_acquire=%.2f read_units=%.2f", r.warm.writes, r.warm.reads)
+	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
+	say("demo: writes_per_1000_records=%.0f", r.writesPer)
+	say("\nShards. The hot bucket's write meter was set to %d per second, so that a laptop can exhaust it.", hotWCU)
+	say("demo: shards max=%d hot=%d split_by_clients=%d lost_races=%d", r.maxShards, r.hotShards, r.splits, r.lost)
+	say("\nAudit events that expired against what is in the archive; those deleted by hand must not be there.")
+	a := r.archive
+	say("demo: archived=%d expired=%d duplicates=%d missing=%d", a.archived, a.expired, a.duplicates, a.missing)
+	say("\nWhat went wrong on purpose, and that the malformed record is kept with its payload.")
+	say("demo: trouble %s malformed_kept=%v", r.trouble, r.kept)
+	for i, err := range r.errs {
+		if i < 5 {
+			say("demo: unexpected error: %v", err)
+		}
+	}
+}
+
+// decimal renders millitokens as tokens.
+func decimal(milli int64) string {
+	if milli == math.MaxInt64 || milli == math.MinInt64 {
+		return fmt.Sprint(milli / 1000)
+	}
+	sign := ""
+	if milli < 0 {
+		sign, milli = "-", -milli
+	}
+	if milli%1000 == 0 {
+		return fmt.Sprintf("%s%d", sign, milli/1000)
+	}
+	return fmt.Sprintf("%s%d.%03d", sign, milli/1000, milli%1000)
+}
+
+// largest returns the largest number of shards of any bucket.
+func largest(shards map[[2]string]int) int {
+	most := 0
+	for _, n := range shards {
+		most = max(most, n)
+	}
+	return most
+}
+
+// last is the last line: PASS, or FAIL with the reasons.
+func last(why []string) (line string, code int) {
+	if len(why) == 0 {
+		return "demo: PASS", 0
+	}
+	slices.Sort(why)
+	return "demo: FAIL " + strings.ReplaceAll(strings.Join(why, "; "), "\n", " "), 1
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// namespace is the one that the demo's clients share.
+const namespace = "demo"
+
+// storedLimits are limits in the units of the table.
+func storedLimits(limits []limiter.Limit) []bucket.Limit {
+	out := make([]bucket.Limit, 0, len(limits))
+	for _, l := range limits {
+		out = append(out, bucket.Limit{
+			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
+		})
+	}
+	return out
+}
+
+// seedConfig stores the limits of every level, and the hot bucket with a write
+// meter that a laptop can exhaust. The tenants' other buckets are created by
+// the clients.
+func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error {
+	writes := []table.Write{table.Config{Namespace: ns, Limits: storedLimits(systemLimits)}.Replace()}
+	resources := map[string]bool{}
+	for _, t := range tenants {
+		c := table.Config{Namespace: ns, Limits: storedLimits(t.limits)}
+		switch t.level {
+		case byResource:
+			if resources[t.resource] {
+				continue
+			}
+			resources[t.resource], c.Resource = true, t.resource
+		case byEntity:
+			c.Entity, c.Resource = t.entity, t.resource
+		case entityDefault:
+			c.Entity, c.Resource = t.entity, table.DefaultResource
+		default:
+			continue
+		}
+		writes = append(writes, c.Replace())
+	}
+	writes = append(writes, table.Put{Item: hotBucket(ns, now).Item(), If: table.Absent(table.AttrPK)})
+	for _, w := range writes {
+		if _, err := s.Write(ctx, w); err != nil {
+			return fmt.Errorf("seed %q: %w", w.Target().PK, err)
+		}
+	}
+	return nil
+}
+
+// hotBucket is the hot bucket before its first request: half full, one shard.
+func hotBucket(ns string, now int64) table.Bucket {
+	b := table.Bucket{Namespace: ns, Entity: hotEntity, Resource: hotResource}
+	b.State = bucket.New(storedLimits(hotLimits), 0, 1, now)
+	meter := &b.State.Slots[b.State.Index(bucket.WCU)]
+	meter.Capacity, meter.Amount, meter.Period = hotWCU*bucket.Milli, hotWCU*bucket.Milli, 1000
+	meter.Tokens = meter.Capacity
+	for i := range b.State.Slots {
+		if b.State.Slots[i].Name != bucket.WCU {
+			b.State.Slots[i].Tokens /= 2
+		}
+	}
+	return b
+}
+
+// audits writes audit events and deletes some by hand while the sweeper removes
+// those that expire. Make one with newAudits.
+type audits struct {
+	store store.Store
+	ns    string
+
+	mu      sync.Mutex
+	expire  map[string]bool // ids of events that expire in the run
+	manual  map[string]bool // ids of events that are deleted by hand
+	lasting int             // events that neither expire nor are deleted
+}
+
+func newAudits(s store.Store, ns string) *audits {
+	return &audits{store: s, ns: ns, expire: map[string]bool{}, manual: map[string]bool{}}
+}
+
+// auditEvery is how often an audit event is written; of every eight, five
+// expire in the run, two are deleted by hand, and one stays.
+const auditEvery = 150 * time.Millisecond
+
+// write writes events until ctx is done.
+func (a *audits) write(ctx context.Context) error {
+	tick := time.NewTicker(auditEvery)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := a.event(context.WithoutCancel(ctx), i); err != nil {
+			return fmt.Errorf("audit event %d: %w", i, err)
+		}
+	}
+}
+
+func (a *audits) event(ctx context.Context, i int) error {
+	at := now()
+	e := table.Audit{
+		Namespace: a.ns, Subject: tenants[i%len(tenants)].entity, ID: fmt.Sprintf("01HZ%022d", i), At: table.Timestamp(at),
+		Action: "limits_set", Principal: "demo", Resource: tenants[i%len(tenants)].resource,
+		Details: table.Item{"number": table.N(int64(i))}, TTL: at/1000 + 2,
+	}
+	a.mu.Lock()
+	switch i % 8 {
+	case 2, 5:
+		a.manual[e.ID] = true
+		e.TTL = at/1000 + 3600
+	case 7:
+		a.lasting++
+		e.TTL = at/1000 + 3600
+	default:
+		a.expire[e.ID] = true
+	}
+	byHand := a.manual[e.ID]
+	a.mu.Unlock()
+	if _, err := a.store.Write(ctx, e.Create()); err != nil {
+		return err
+	}
+	if byHand {
+		_, err := a.store.Write(ctx, table.Delete{Key: e.Key(), If: table.Exists(table.AttrPK)})
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
+)
+
+const (
+	// streamShards is how many shards the stream is split into; each has its
+	// own invocations, which reorders buckets against each other.
+	streamShards = 4
+	// environments is how many invocations of a function run at once.
+	environments = 2
+)
+
+// rig is everything that AWS would run, and proxies of their own for the
+// clients and for the measurement of cost; the functions have Stack.Proxy.
+type rig struct {
+	*stack.Stack
+	clients, probe            *fault.Proxy
+	clientEngine, probeEngine *engine.Engine
+	aggregator                *runtimeapi.Host
+	aggregating, archiving    *esm.Mapping
+	trouble                   *trouble
+}
+
+// startRig starts the stand-ins with the table of the committed template and
+// the built functions. Nothing keeps running after an error.
+func startRig(ctx context.Context, t *trouble) (*rig, error) {
+	binaries := filepath.Join(engine.Root(), "..", "..", "dist", "local")
+	for _, name := range []string{stack.Aggregator, stack.Archiver} {
+		if _, err := os.Stat(filepath.Join(binaries, name, "bootstrap")); err != nil {
+			return nil, fmt.Errorf("the %s is not built: %w (make demo builds it)", name, err)
+		}
+	}
+	s, err := stack.Start(ctx, stack.Options{
+		Binaries: binaries, Shards: streamShards, Seed: seed,
+		Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
+			host.Environments = environments
+			if function == stack.Aggregator {
+				host.Inject, mapping.Inject = t.invocation, t.batch
+			} else {
+				mapping.Inject = t.archiveBatch
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &rig{
+		Stack: s, trouble: t, aggregator: s.Functions[stack.Aggregator].Host,
+		aggregating: s.Functions[stack.Aggregator].Mapping, archiving: s.Functions[stack.Archiver].Mapping,
+	}
+	t.watch(s.Proxy, r.aggregator)
+	if r.clients, r.clientEngine, err = fault.Engine(s.Engine, seed); err == nil {
+		r.probe, r.probeEngine, err = fault.Engine(s.Engine, seed)
+	}
+	if err != nil {
+		r.stop()
+		return nil, err
+	}
+	return r, nil
+}
+
+// stop ends everything.
+func (r *rig) stop() {
+	for _, p := range []*fault.Proxy{r.clients, r.probe} {
+		if p != nil {
+			p.Stop()
+		}
+	}
+	r.Stack.Stop()
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/archive"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// stored is what the table says at the end, in whole tokens.
+type stored struct {
+	hourly, daily map[account]int64 // sums of the snapshots
+	counters      map[account]int64 // sums of the consumption counters over all shards
+	shards        map[[2]string]int // shards of each entity's resource
+	uneven        []string          // buckets whose shards disagree about their number
+}
+
+// readTable reads the whole table.
+func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, error) {
+	s := stored{
+		hourly: map[account]int64{}, daily: map[account]int64{}, counters: map[account]int64{}, shards: map[[2]string]int{},
+	}
+	counts := map[[2]string][]int{}
+	pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: aws.String(name), ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return s, fmt.Errorf("scan table: %w", err)
+		}
+		for _, item := range page.Items {
+			if err := s.add(item, counts); err != nil {
+				return s, err
+			}
+		}
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		s.shards[of] = len(counts[of])
+		if slices.ContainsFunc(counts[of], func(n int) bool { return n != len(counts[of]) }) {
+			s.uneven = append(s.uneven, fmt.Sprintf("%s on %s has shards with the counts %v", of[0], of[1], counts[of]))
+		}
+	}
+	return s, nil
+}
+
+func (s *stored) add(item table.Item, counts map[[2]string][]int) error {
+	if table.IsSnapshot(item) {
+		snapshot, err := table.DecodeSnapshot(item)
+		if err != nil {
+			return err
+		}
+		sums := s.hourly
+		if snapshot.Window == string(usage.Daily) {
+			sums = s.daily
+		}
+		for limit, n := range snapshot.Counts {
+			sums[account{snapshot.Entity, snapshot.Resource, limit}] += n
+		}
+		return nil
+	}
+	if _, _, _, _, ok := table.ParseBucketPK(table.KeyOf(item).PK); !ok || table.KeyOf(item).SK != table.SKBucketState {
+		return nil
+	}
+	b, err := table.DecodeBucket(item)
+	if err != nil {
+		return err
+	}
+	of := [2]string{b.Entity, b.Resource}
+	counts[of] = append(counts[of], max(b.State.Shards, 1))
+	for _, sl := range b.State.Slots {
+		if sl.Name == bucket.WCU {
+			continue
+		}
+		if sl.Used%bucket.Milli != 0 {
+			return fmt.Errorf("bucket %q: %d millitokens of %s used, want whole tokens", b.Key().PK, sl.Used, sl.Name)
+		}
+		s.counters[account{b.Entity, b.Resource, sl.Name}] += sl.Used / bucket.Milli
+	}
+	return nil
+}
+
+// sums is the usage of one limit over all entities, and how far the sources
+// are apart, summed over entities so that differences do not cancel.
+type sums struct {
+	hourly, daily, counters int64
+	diff                    int64
+	low, high               int64 // what the clients know
+	unexplained             int64 // by how much the counters are outside of that
+}
+
+func (s stored) sums(limit string, clients map[account]balance) sums {
+	var out sums
+	all := map[account]bool{}
+	for _, a := range slices.Concat(slices.Collect(maps.Keys(s.hourly)), slices.Collect(maps.Keys(s.daily)),
+		slices.Collect(maps.Keys(s.counters)), slices.Collect(maps.Keys(clients))) {
+		all[a] = a.limit == limit
+	}
+	for a, is := range all {
+		if !is {
+			continue
+		}
+		hourly, daily, counter, b := s.hourly[a], s.daily[a], s.counters[a], clients[a]
+		out.hourly, out.daily, out.counters = out.hourly+hourly, out.daily+daily, out.counters+counter
+		out.low, out.high = out.low+b.low, out.high+b.high
+		out.diff += max(distance(hourly, counter), distance(daily, counter))
+		out.unexplained += max(0, b.low-counter, counter-b.high)
+	}
+	return out
+}
+
+func distance(a, b int64) int64 { return max(a-b, b-a) }
+
+// archived is what the archive holds.
+type archived struct {
+	lines map[string]int // by event id
+	kept  bool           // the malformed record is kept with its payload
+}
+
+// readArchive reads all objects back. Locally, malformed records of both
+// functions are in the same bucket as the archive, under another prefix.
+func readArchive(ctx context.Context, s *rig) (archived, error) {
+	out := archived{lines: map[string]int{}}
+	err := eachLine(ctx, s.S3.Client(), s.S3.Bucket, func(key string, line []byte) error {
+		if strings.HasPrefix(key, archive.PrefixMalformed) {
+			out.kept = out.kept || bytes.Contains(line, []byte(malformedMark))
+			return nil
+		}
+		var event struct {
+			ID string `json:"event_id"`
+		}
+		if err := json.Unmarshal(line, &event); err != nil || event.ID == "" || !strings.HasPrefix(key, archive.PrefixAudit) {
+			return fmt.Errorf("object %q: %q is no audit event", key, line)
+		}
+		out.lines[event.ID]++
+		return nil
+	})
+	return out, err
+}
+
+// eachLine calls fn for every line of every object, unpacked.
+func eachLine(ctx context.Context, client *awss3.Client, bucket string, fn func(key string, line []byte) error) error {
+	pages := awss3.NewListObjectsV2Paginator(client, &awss3.ListObjectsV2Input{Bucket: aws.String(bucket)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("list bucket %q: %w", bucket, err)
+		}
+		for _, o := range page.Contents {
+			if err := objectLines(ctx, client, bucket, aws.ToString(o.Key), fn); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func objectLines(ctx context.Context, client *awss3.Client, bucket, key string, fn func(key string, line []byte) error) error {
+	got, err := client.GetObject(ctx, &awss3.GetObjectInput{Bucket: aws.String(bucket), Key: aws.String(key)})
+	if err != nil {
+		return fmt.Errorf("get object %q: %w", key, err)
+	}
+	defer got.Body.Close()
+	var in io.Reader = got.Body
+	if strings.HasSuffix(key, ".gz") {
+		if in, err = gzip.NewReader(got.Body); err != nil {
+			return fmt.Errorf("object %q: %w", key, err)
+		}
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		if err := fn(key, lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("object %q: %w", key, err)
+	}
+	return nil
+}

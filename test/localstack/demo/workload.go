@@ -1,0 +1,150 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+const (
+	// playTime is how long requests are sent, playRate how many per second.
+	playTime = 34 * time.Second
+	playRate = 200
+	// seed makes the generated workload, and how a trace is spread over the
+	// tenants, the same in every run.
+	seed = 20240601
+	// failing is the share of calls that fail after they were granted, and are
+	// rolled back.
+	failing = 0.06
+	// reserve is what a cautious caller acquires on top of the prompt for an
+	// answer of unknown length; what was not needed is given back.
+	reserve = 400
+)
+
+// level says where the limits of a tenant come from.
+type level int
+
+const (
+	perCall       level = iota // given with every call
+	system                     // default of the namespace
+	byResource                 // default of the resource
+	entityDefault              // the entity's, for all resources
+	byEntity                   // the entity's, for the resource; never expires
+)
+
+// tenant is one entity on one resource and its share of the requests.
+type tenant struct {
+	entity, resource string
+	limits           []limiter.Limit
+	level            level
+	weight           float64
+	cautious         bool // reserves tokens for the answer and gives the rest back
+}
+
+func perMinute(rpm, tpm int64) []limiter.Limit {
+	return []limiter.Limit{limiter.PerMinute("rpm", rpm), limiter.PerMinute("tpm", tpm)}
+}
+
+// The tenants. The hot one has half of the traffic and more tokens than it can
+// burn for most of the run; the greedy ones want far more than they may have.
+const (
+	hotEntity, hotResource = "chat-frontend", "gpt-large"
+	stormEntity            = "batch-2"
+	// hotWCU is the write meter the hot bucket is created with, in writes per
+	// second. DynamoDB takes 1000 per partition; a laptop does not reach that
+	// on one item beside everything else, so this bucket feels it sooner.
+	hotWCU = 25
+)
+
+var (
+	systemLimits   = perMinute(1000, 1_000_000)
+	resourceLimits = perMinute(300, 400_000)
+	hotLimits      = []limiter.Limit{limiter.PerMinute("rpm", 12_000), limiter.PerMinute("tpm", 4_000_000).WithCapacity(2_000_000)}
+	greedyLimits   = []limiter.Limit{limiter.PerMinute("rpm", 120).WithCapacity(20), limiter.PerMinute("tpm", 60_000)}
+)
+
+var tenants = []tenant{
+	{hotEntity, hotResource, hotLimits, byEntity, 0.50, false},
+	{"tenant-a", "gpt-large", perMinute(600, 600_000), byEntity, 0.06, true},
+	{"tenant-b", "gpt-large", perMinute(600, 600_000), byEntity, 0.06, false},
+	{"tenant-c", "gpt-large", perMinute(900, 1_000_000), entityDefault, 0.06, true},
+	{"tenant-d", "gpt-large", resourceLimits, byResource, 0.03, false},
+	{"tenant-e", "gpt-large", resourceLimits, byResource, 0.03, true},
+	{"tenant-f", "gpt-small", systemLimits, system, 0.04, false},
+	{"batch-1", "gpt-small", perMinute(600, 800_000), perCall, 0.03, true},
+	{stormEntity, "gpt-small", perMinute(600, 800_000), perCall, 0.03, false},
+	{"greedy-1", "gpt-large", resourceLimits, byResource, 0.08, false},
+	{"greedy-2", "gpt-small", greedyLimits, perCall, 0.08, true},
+}
+
+// request is one call a tenant makes of a model.
+type request struct {
+	at       time.Duration // after the start
+	tenant   *tenant
+	estimate int64         // tokens acquired before the call
+	settle   int64         // tokens on top of it (or, negative, given back) after it
+	fails    bool          // the call fails: everything is given back
+	hold     time.Duration // how long the call takes
+}
+
+// given returns the limits that go with the call.
+func (r request) given() []limiter.Limit {
+	if r.tenant.level == perCall {
+		return r.tenant.limits
+	}
+	return nil
+}
+
+// picker draws tenants by weight.
+type picker struct{ upTo []float64 }
+
+func newPicker() picker {
+	var p picker
+	sum := 0.0
+	for _, t := range tenants {
+		sum += t.weight
+		p.upTo = append(p.upTo, sum)
+	}
+	return p
+}
+
+// request draws everything about a request but its time and size.
+func (p picker) request(rng *rand.Rand) request {
+	x := rng.Float64() * p.upTo[len(p.upTo)-1]
+	i := 0
+	for p.upTo[i] <= x {
+		i++
+	}
+	return request{
+		tenant: &tenants[i],
+		fails:  rng.Float64() < failing,
+		hold:   time.Duration(5+rng.IntN(35)) * time.Millisecond,
+	}
+}
+
+// generate makes the workload that is played without a trace: requests come at
+// random, playRate per second on average, and have the sizes of real
+// conversations: prompts of about 600 tokens (half of them between 290 and
+// 1250), answers of about 130 (half of them between 70 and 240).
+func generate() []request {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	pick := newPicker()
+	var out []request
+	for at := time.Duration(0); at < playTime; at += time.Duration(rng.ExpFloat64() / playRate * float64(time.Second)) {
+		r := pick.request(rng)
+		prompt, answer := size(rng, 600, 1.1), size(rng, 130, 0.9)
+		r.at, r.estimate, r.settle = at, prompt, answer
+		if r.tenant.cautious {
+			r.estimate, r.settle = prompt+reserve, answer-reserve
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// size draws a number of tokens from a log-normal distribution, 1 to 14,000.
+func size(rng *rand.Rand, median, sigma float64) int64 {
+	return int64(min(max(median*math.Exp(sigma*rng.NormFloat64()), 1), 14_000))
+}
