@@ -7,6 +7,7 @@ STANDINS    := test/localstack/node_modules/.package-lock.json
 CDK_CLI     := node_modules/.package-lock.json
 LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
+GOTEST      := go test $(GOTESTFLAGS)
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 
 .DEFAULT_GOAL := help
@@ -24,16 +25,33 @@ test: test-go test-race test-cdk ## run all tests: pure, failure injection, conf
 .PHONY: test-go
 test-go: $(STANDINS) $(LOCAL) ## vet and all tests of the root module, on both engines
 	go vet ./...
-	go test ./...
+	$(GOTEST) -timeout 15m ./...
 
 .PHONY: test-race
 test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race detector
-	go test -race -short ./limiter/... ./internal/... ./functions/...
+	$(GOTEST) -race -short -timeout 15m ./limiter/... ./internal/... ./functions/...
 
 .PHONY: test-cdk
 test-cdk: ## the infrastructure module: golden template, named assertions
-	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet . && $(CDK_ENV) go test -count=1 .
+	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet . && $(CDK_ENV) $(GOTEST) -count=1 .
 	rm -rf .cache/tmp
+
+.PHONY: test-short
+test-short: $(STANDINS) $(LOCAL) ## the root module's tests with fewer random rounds
+	$(GOTEST) -short ./...
+
+.PHONY: fuzz
+fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
+	@git grep -o '^func Fuzz[A-Za-z0-9]*' -- '*_test.go' | sed 's|/[^/]*_test.go:func | |' | while read -r dir name; do \
+	echo "$$dir $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime 20s -fuzzminimizetime 10x "./$$dir" || exit 1; done
+
+.PHONY: bench
+bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to
+	go test -run '^$$' -bench . -benchmem ./bench ./internal/stream
+
+.PHONY: cost
+cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget
+	go run ./bench/cost
 
 .PHONY: golden
 golden: ## write the golden template anew; read its diff before you commit it
@@ -48,6 +66,10 @@ synth: $(DEPLOYED) $(CDK_CLI) ## synthesize the CloudFormation template into cdk
 .PHONY: deploy
 deploy: $(DEPLOYED) $(CDK_CLI) ## cdk deploy with your AWS credentials
 	./node_modules/.bin/cdk deploy
+
+.PHONY: invoke-aggregator invoke-archiver
+invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap ## run a built function on the sample events of events/
+	go run ./test/localstack/invoke -function $*
 
 .PHONY: build
 build: $(DEPLOYED) ## build the functions for Lambda (arm64)
