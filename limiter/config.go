@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
@@ -39,17 +40,18 @@ type configs struct {
 	store     store.Store
 	namespace string
 	ttl       int64 // ms; zero or less: every resolution reads
+	timeout   time.Duration
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *lru.Cache[table.Key, record]
 }
 
-func newConfigs(s store.Store, namespace string, ttlMillis int64, size int) *configs {
+func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, size int) *configs {
 	cache, err := lru.New[table.Key, record](size)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &configs{store: s, namespace: namespace, ttl: ttlMillis, cache: cache}
+	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, cache: cache}
 }
 
 // The records that decide, most specific limits first.
@@ -115,20 +117,16 @@ func (c *configs) cached(keys [records]table.Key, limitsGiven bool, now int64) (
 }
 
 // fetch reads the missing records. Callers that miss the same records at the
-// same time share one read, which is not cut short when one of them gives up.
+// same time share one read. It is not cut short when one of them gives up or has
+// less time than the others: Options.Timeout alone bounds it.
 func (c *configs) fetch(ctx context.Context, keys [records]table.Key, missing []int, now int64) (map[table.Key]record, error) {
 	want := make([]table.Key, len(missing))
 	for j, i := range missing {
 		want[j] = keys[i]
 	}
-	shared := context.WithoutCancel(ctx)
-	deadline, bounded := ctx.Deadline()
 	flight := c.flight.DoChan(fmt.Sprintf("%q", want), func() (any, error) {
-		if bounded {
-			var cancel context.CancelFunc
-			shared, cancel = context.WithDeadline(shared, deadline)
-			defer cancel()
-		}
+		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+		defer cancel()
 		return c.read(shared, want, now)
 	})
 	select {

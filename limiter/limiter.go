@@ -124,7 +124,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	return &Limiter{
 		store: s, opts: opts, namespace: namespaceID,
 		images:  newImages(opts.MaxBuckets),
-		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), int(records)*opts.MaxBuckets),
+		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, int(records)*opts.MaxBuckets),
 	}
 }
 
