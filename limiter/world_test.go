@@ -116,6 +116,42 @@ func (w *world) wantHeld(l *Limiter, limit Limit, tokens int64) {
 	}
 }
 
+// sharesAddUp checks I3 at every instant so far: the shares of the shards that
+// exist never add up to more than the whole.
+func (w *world) sharesAddUp(l *Limiter) {
+	w.t.Helper()
+	shards := map[int]bucket.State{}
+	for _, c := range w.db.Changes(0) {
+		ns, e, r, k, ok := table.ParseBucketPK(c.Key.PK)
+		if !ok || ns != l.namespace || e != acme || r != gpt {
+			continue
+		}
+		if c.New == nil {
+			delete(shards, k)
+			continue
+		}
+		b, err := table.DecodeBucket(c.New)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		shards[k] = b.State
+		whole := big.NewRat(0, 1)
+		for k, s := range shards {
+			whole.Add(whole, big.NewRat(bucket.Share(1<<20, k, s.Shards), 1<<20))
+		}
+		// The two halves of a split are two changes of one transaction: the
+		// keeping half comes first.
+		if whole.Cmp(big.NewRat(1, 1)) > 0 {
+			counts := map[int]int{}
+			for k, s := range shards {
+				counts[k] = s.Shards
+			}
+			w.t.Fatalf("after change %d of shard %d the shares add up to %s of the whole; counts by shard: %v",
+				c.Seq, k, whole.FloatString(3), counts)
+		}
+	}
+}
+
 // edit changes attributes of a stored shard as a foreign writer would; nil
 // removes one.
 func (w *world) edit(l *Limiter, shard int, attrs table.Item) {

@@ -1,0 +1,501 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// stored is a request that uses stored limits.
+func stored(costs Costs) Request { return Request{Entity: acme, Resource: gpt, Costs: costs} }
+
+// levels are the four places where limits can be stored, most specific first.
+var levels = []struct{ name, entity, resource string }{
+	{"entity on resource", acme, gpt},
+	{"entity", acme, table.DefaultResource},
+	{"resource", "", gpt},
+	{"system", "", ""},
+}
+
+// TestPrecedence: of all subsets of levels, the most specific one that has
+// limits holds, whole.
+func TestPrecedence(t *testing.T) {
+	for set := 1; set < 1<<len(levels); set++ {
+		w := newWorld(t)
+		l := w.process(Options{})
+		winner := -1
+		for i, lv := range levels {
+			if set&(1<<i) == 0 {
+				continue
+			}
+			if winner < 0 {
+				winner = i
+			}
+			// Every level has a limit of its own and a common one.
+			w.configure(l, lv.entity, lv.resource, PerMinute("common", int64(10*(i+1))), PerMinute(fmt.Sprint("own", i), 7))
+		}
+		lease := must(t, l, stored(Costs{"common": 1}))
+		want := []Status{
+			{Limit: "common", Capacity: int64(10 * (winner + 1)), Remaining: int64(10*(winner+1)) - 1},
+			{Limit: fmt.Sprint("own", winner), Capacity: 7, Remaining: 7},
+		}
+		if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("levels %04b: %v, want %v", set, got, want)
+		}
+		// Limits of another level are not merged in.
+		for i := range levels {
+			_, err := l.Acquire(t.Context(), stored(Costs{fmt.Sprint("own", i): 1}))
+			if (err == nil) != (i == winner) || err != nil && !errors.Is(err, ErrInvalid) {
+				t.Errorf("levels %04b: cost in the limit of level %d: %v", set, i, err)
+			}
+		}
+	}
+}
+
+// TestPrecedenceIsPerLevelNotPerItem: a level whose item has no limits, only a
+// policy say, is passed over.
+func TestPrecedenceIsPerLevelNotPerItem(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configurePolicy(l, "allow")
+	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrNoLimits) {
+		t.Fatalf("system configuration without limits: %v", err)
+	}
+	w.configure(l, acme, gpt)
+	w.configure(l, "", gpt, rpm10)
+	l.ForgetConfig()
+	must(t, l, stored(Costs{"rpm": 1}))
+}
+
+func TestOtherEntitiesAndResourcesDoNotMatter(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "other", gpt, rpm10)
+	w.configure(l, acme, "other", rpm10)
+	w.configure(l, "", "other", rpm10)
+	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrNoLimits) {
+		t.Fatalf("got %v, want no limits", err)
+	}
+	if len(w.shards(l, acme, gpt)) != 0 {
+		t.Fatal("a bucket was written")
+	}
+}
+
+// TestConfigIsReadOnce: one BatchGetItem of at most 2.5 read units when cold,
+// nothing when warm, also for what is not there; again after its time.
+func TestConfigIsReadOnce(t *testing.T) {
+	for _, found := range []bool{true, false} {
+		t.Run(fmt.Sprint("configured ", found), func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{ConfigTTL: time.Minute})
+			if found {
+				w.configure(l, "", "", PerMinute("rpm", 10_000))
+			}
+			ask := func() {
+				t.Helper()
+				if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); found != (err == nil) {
+					t.Fatal(err)
+				}
+			}
+			reads := func() int { return w.db.ResetStats().Reads }
+			w.db.ResetStats()
+			ask()
+			if st := w.db.Stats(); st.Reads != 1 || st.ReadUnits > 2.5 {
+				t.Fatalf("cold: %+v", st)
+			}
+			reads()
+			for range 59 {
+				w.advance(time.Second)
+				ask()
+			}
+			if n := reads(); n != 0 {
+				t.Fatalf("warm: %d reads", n)
+			}
+			w.advance(time.Second)
+			ask()
+			if n := reads(); n != 1 {
+				t.Fatalf("after its time: %d reads", n)
+			}
+			l.ForgetConfig()
+			ask()
+			if n := reads(); n != 1 {
+				t.Fatalf("forgotten: %d reads", n)
+			}
+		})
+	}
+}
+
+// TestSharedLevelsAreReadOnce: a second entity on a known resource reads only
+// what is its own.
+func TestSharedLevelsAreReadOnce(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", "", rpm10)
+	must(t, l, stored(Costs{"rpm": 1}))
+	var keys []table.Key
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		keys = append(keys, op.Keys...)
+		return true, nil
+	})
+	must(t, l, Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}})
+	if len(keys) != 3 {
+		t.Fatalf("read %v, want the two levels and the metadata of the entity", keys)
+	}
+	for _, k := range keys {
+		if !strings.Contains(k.PK, "other") {
+			t.Fatalf("read %v again", k)
+		}
+	}
+}
+
+func TestConfigTTLNegativeReadsAlways(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{ConfigTTL: -1})
+	w.configure(l, "", "", rpm10)
+	w.db.ResetStats()
+	for range 5 {
+		must(t, l, stored(Costs{"rpm": 1}))
+	}
+	if n := w.db.Stats().Reads; n != 5 {
+		t.Fatalf("%d reads, want 5", n)
+	}
+}
+
+// TestConfigChangeArrivesInTime: a changed, added or removed level is in force
+// when the cached one has outlived its time, and at once after ForgetConfig.
+func TestConfigChangeArrivesInTime(t *testing.T) {
+	for _, how := range []string{"time", "forget"} {
+		w := newWorld(t)
+		l := w.process(Options{ConfigTTL: 10 * time.Second})
+		pass := func() {
+			if how == "time" {
+				w.advance(10 * time.Second)
+			} else {
+				l.ForgetConfig()
+			}
+		}
+		capacity := func() int64 {
+			t.Helper()
+			return must(t, l, stored(Costs{"rpm": 0})).Status()[0].Capacity
+		}
+		w.configure(l, "", "", rpm10)
+		if capacity() != 10 {
+			t.Fatal("not in force")
+		}
+		w.configure(l, acme, gpt, PerMinute("rpm", 20)) // was known to be absent
+		w.advance(9 * time.Second)
+		if capacity() != 10 {
+			t.Fatalf("%s: in force before its time", how)
+		}
+		pass()
+		if capacity() != 20 {
+			t.Fatalf("%s: added level not in force", how)
+		}
+		w.db.Delete(table.EntityConfigKey(l.namespace, acme, gpt))
+		pass()
+		if capacity() != 10 {
+			t.Fatalf("%s: removed level still in force", how)
+		}
+	}
+}
+
+// TestMissesAreCoalesced: a hundred callers that miss at once cost one read.
+func TestMissesAreCoalesced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configure(l, "", "", PerMinute("rpm", 1000))
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.BatchGetItem {
+				synctest.Wait() // until everybody waits for this read
+			}
+			return true, nil
+		})
+		w.db.ResetStats()
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() { must(t, l, stored(Costs{"rpm": 1})) })
+		}
+		wg.Wait()
+		if n := w.db.Stats().Reads; n != 1 {
+			t.Fatalf("%d reads, want 1", n)
+		}
+		if got := w.used(l, "rpm"); got != 100 {
+			t.Fatalf("%d used", got)
+		}
+	})
+}
+
+// TestOneWhoGivesUpDoesNotSpoilTheRead: callers share a read; one whose context
+// ends leaves it to the others.
+func TestOneWhoGivesUpDoesNotSpoilTheRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configure(l, "", "", rpm10)
+		release := make(chan struct{})
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.BatchGetItem {
+				<-release
+			}
+			return true, nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(ctx, stored(Costs{"rpm": 1}))
+			first <- err
+		}()
+		synctest.Wait()
+		go func() {
+			_, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1}))
+			second <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-first; !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Fatalf("who gave up: %v", err)
+		}
+		close(release)
+		if err := <-second; err != nil {
+			t.Fatalf("who waited: %v", err)
+		}
+		w.wantHeld(l, rpm10, 9)
+	})
+}
+
+// TestShortDeadlineDoesNotSpoilTheRead: the caller who started the shared read
+// has little time left; one with more time joins and must not fail with it.
+func TestShortDeadlineDoesNotSpoilTheRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configure(l, "", "", rpm10)
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name != memdb.BatchGetItem {
+				return true, nil
+			}
+			select { // an answer takes 100 ms
+			case <-op.Done:
+				return false, nil
+			case <-time.After(100 * time.Millisecond):
+				return true, nil
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		first := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(ctx, stored(Costs{"rpm": 1}))
+			first <- err
+		}()
+		synctest.Wait()
+		_, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1}))
+		if err != nil {
+			t.Fatalf("who has 2s: %v", err)
+		}
+		if err := <-first; !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("who had 10ms: %v", err)
+		}
+	})
+}
+
+// TestSlowReadStallsNobodyElse: no lock is held while configuration is read.
+func TestSlowReadStallsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configure(l, "", "", rpm10)
+		must(t, l, Request{Entity: "warm", Resource: gpt, Costs: Costs{"rpm": 1}})
+		release := make(chan struct{})
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			for _, k := range op.Keys {
+				if strings.Contains(k.PK, "slow") {
+					<-release
+				}
+			}
+			return true, nil
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(t.Context(), Request{Entity: "slow", Resource: gpt, Costs: Costs{"rpm": 1}})
+			done <- err
+		}()
+		synctest.Wait()
+		for _, entity := range []string{"warm", "cold"} {
+			must(t, l, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}})
+		}
+		l.ForgetConfig()
+		must(t, l, Request{Entity: "warm", Resource: gpt, Costs: Costs{"rpm": 1}})
+		close(release)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestStaleConfigServesWhenReadingFails, whatever the failure, and is replaced
+// as soon as reading works.
+func TestStaleConfigServesWhenReadingFails(t *testing.T) {
+	for _, kind := range []store.Kind{store.Unavailable, store.Throttled} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configure(l, "", "", rpm10)
+		must(t, l, stored(Costs{"rpm": 1}))
+		w.advance(time.Hour)
+		w.configure(l, "", "", PerMinute("rpm", 20))
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			return op.Name != memdb.BatchGetItem, map[bool]error{true: memdb.Fail(kind)}[op.Name == memdb.BatchGetItem]
+		})
+		if lease := must(t, l, stored(Costs{"rpm": 1})); lease.Status()[0].Capacity != 10 {
+			t.Fatalf("%s: %v, want the limits known before", kind, lease.Status())
+		}
+		// An entity that was never seen has nothing to fall back on.
+		if _, err := l.Acquire(t.Context(), Request{Entity: "new", Resource: gpt, Costs: Costs{"rpm": 1}}); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("%s: never seen: %v", kind, err)
+		}
+		w.db.SetHook(nil)
+		if lease := must(t, l, stored(Costs{"rpm": 1})); lease.Status()[0].Capacity != 20 {
+			t.Fatalf("%s: %v, want the new limits", kind, lease.Status())
+		}
+	}
+}
+
+// TestBadStoredConfig: a stored value that is not acceptable is an error that
+// names item, attribute and value; nothing is written. It does not poison other
+// entities.
+func TestBadStoredConfig(t *testing.T) {
+	cases := []struct {
+		name string
+		edit func(table.Item)
+		text []string
+	}{
+		{"fraction", func(it table.Item) { it["l_rpm_cp"] = number("1.5") }, []string{"l_rpm_cp", "1.5"}},
+		{"zero", func(it table.Item) { it["l_rpm_ra"] = table.N(0) }, []string{"l_rpm_ra", "0"}},
+		{"negative", func(it table.Item) { it["l_rpm_rp"] = table.N(-60) }, []string{"l_rpm_rp", "-60"}},
+		{"string", func(it table.Item) { it["l_rpm_cp"] = table.S("10") }, []string{"l_rpm_cp"}},
+		{"refill missing", func(it table.Item) { delete(it, "l_rpm_ra") }, []string{"l_rpm_ra"}},
+		{"reserved name (W35)", func(it table.Item) {
+			it["l_wcu_cp"], it["l_wcu_ra"], it["l_wcu_rp"] = table.N(1), table.N(1), table.N(1)
+		}, []string{`"wcu"`, "reserved"}},
+		{"bad name", func(it table.Item) {
+			it["l_a#b_cp"], it["l_a#b_ra"], it["l_a#b_rp"] = table.N(1), table.N(1), table.N(1)
+		}, []string{`"a#b"`}},
+		{"too much", func(it table.Item) { it["l_rpm_cp"] = table.N(MaxTokens + 1) }, []string{"rpm", fmt.Sprint(int64(MaxTokens + 1))}},
+		{"far too much", func(it table.Item) { it["l_rpm_cp"] = number("99999999999999999999999") }, []string{"l_rpm_cp", "99999999999999999999999"}},
+		{"period of centuries", func(it table.Item) { it["l_rpm_rp"] = table.N(1 << 40) }, []string{"rpm", "Period"}},
+		{"policy", func(it table.Item) { it["on_unavailable"] = table.S("maybe") }, []string{"on_unavailable", `"maybe"`, "allow", "block"}},
+		{"33 limits", func(it table.Item) {
+			for i := range MaxLimits {
+				n := fmt.Sprint("l_x", i)
+				it[n+"_cp"], it[n+"_ra"], it[n+"_rp"] = table.N(1), table.N(1), table.N(1)
+			}
+		}, []string{"33 limits", "32"}},
+	}
+	for _, c := range cases {
+		for _, lv := range levels {
+			if c.name == "policy" && lv.name != "system" {
+				continue
+			}
+			t.Run(c.name+"/"+lv.name, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{OnUnavailable: Allow})
+				lims, _ := storedLimits("", rpm(10))
+				cfg := table.Config{Namespace: l.namespace, Entity: lv.entity, Resource: lv.resource, Limits: lims}
+				it := cfg.Item()
+				c.edit(it)
+				w.db.Store(it)
+				before := w.db.Snapshot()
+				lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1}))
+				if lease != nil || !errors.Is(err, ErrInvalid) {
+					t.Fatalf("got %v, %v; want ErrInvalid", lease, err)
+				}
+				for _, s := range append(c.text, cfg.Key().PK) {
+					if !strings.Contains(err.Error(), s) {
+						t.Errorf("%v\ndoes not say %s", err, s)
+					}
+				}
+				w.sameTable(before)
+				if lv.entity != "" {
+					w.configure(l, "", "", rpm10)
+					l.ForgetConfig()
+					must(t, l, Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}})
+				}
+				w.configure(l, lv.entity, lv.resource, rpm10) // mended: in force at once
+				must(t, l, stored(Costs{"rpm": 1}))
+			})
+		}
+	}
+}
+
+func number(s string) table.Value { return &types.AttributeValueMemberN{Value: s} }
+
+// TestOwnLimitsSkipStoredOnes: a call with limits of its own needs none stored,
+// reads no limit level, and is not disturbed by bad ones.
+func TestOwnLimitsSkipStoredOnes(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	bad := table.Config{Namespace: l.namespace, Entity: acme, Resource: gpt}.Item()
+	bad["l_rpm_cp"] = table.S("bad")
+	w.db.Store(bad)
+	var keys []table.Key
+	w.db.SetHook(func(op memdb.Op) (bool, error) { keys = append(keys, op.Keys...); return true, nil })
+	must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	if len(keys) != 2 || keys[0] != table.SystemConfigKey(l.namespace) || keys[1] != table.EntityKey(l.namespace, acme) {
+		t.Fatalf("read %v, want policy and metadata only", keys)
+	}
+}
+
+// TestCascadingEntityIsRefused rather than granted without its parent; metadata
+// that is not cascading does not matter, and late changes are seen in time.
+func TestCascadingEntityIsRefused(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", "", rpm10)
+	meta := func(cascade bool, parent string) {
+		w.db.Store(table.Entity{Namespace: l.namespace, ID: acme, Cascade: cascade, Parent: parent, CreatedAt: "2026-01-01T00:00:00Z"}.Item())
+		w.advance(time.Minute)
+	}
+	for _, c := range []struct {
+		cascade bool
+		parent  string
+		want    error
+	}{{false, "org", nil}, {true, "", nil}, {true, "org", ErrCascade}, {false, "", nil}} {
+		meta(c.cascade, c.parent)
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, c.want) || (c.want == nil && err != nil) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestCachesAreBounded: a flood of entities leaves no more than MaxBuckets
+// behind, and those that were forgotten are still limited.
+func TestCachesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{MaxBuckets: 10})
+	w.configure(l, "", "", rpm10)
+	for range 3 {
+		for i := range 100 {
+			must(t, l, Request{Entity: fmt.Sprint("e", i), Resource: gpt, Costs: Costs{"rpm": 3}})
+		}
+	}
+	if b, c := l.images.cache.Len(), l.configs.cache.Len(); b > 10 || c > 50 {
+		t.Fatalf("%d buckets and %d configuration items remembered", b, c)
+	}
+	for i := range 100 {
+		if n := drain(t, l, Request{Entity: fmt.Sprint("e", i), Resource: gpt, Costs: Costs{"rpm": 1}}); n != 1 {
+			t.Fatalf("entity %d: %d granted, want the 1 that is left", i, n)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostile are names that no field accepts.
+var hostile = []string{
+	"", " ", "#", "a#b", "a\n", "\na", "a b", "a\x00b", "é", "a/../b#STATE", strings.Repeat("x", 257), "_", "-a", ".a", "a\xff", "{a}", "a=b", "$SYSTEM", "a'b", "＃",
+}
+
+// TestRequestsAreValidated: a bad field is named with its value and with what is
+// accepted, before anything is read or written.
+func TestRequestsAreValidated(t *testing.T) {
+	good := func(change func(*Request)) Request {
+		r := asks(Costs{"rpm": 1}, rpm10)
+		change(&r)
+		return r
+	}
+	type bad struct {
+		name string
+		req  Request
+		want error
+		text []string
+	}
+	cases := []bad{
+		{"zero", Request{}, ErrInvalid, []string{"Entity", `""`, "1 to 256"}},
+		{"no costs", good(func(r *Request) { r.Costs = nil }), ErrInvalid, []string{"Costs", "empty", "at least one"}},
+		{"empty costs", good(func(r *Request) { r.Costs = Costs{} }), ErrInvalid, []string{"Costs", "empty"}},
+		{"negative cost (W13)", good(func(r *Request) { r.Costs = Costs{"rpm": -500} }), ErrInvalid, []string{`Costs["rpm"]`, "-500", "0 to"}},
+		{"least cost", good(func(r *Request) { r.Costs = Costs{"rpm": math.MinInt64} }), ErrInvalid, []string{`Costs["rpm"]`, "-9223372036854775808"}},
+		{"huge cost", good(func(r *Request) { r.Costs = Costs{"rpm": math.MaxInt64} }), ErrInvalid, []string{`Costs["rpm"]`, "9223372036854775807", "1000000000000000"}},
+		{"unknown limit (W13)", good(func(r *Request) { r.Costs = Costs{"tokens": 1_000_000_000} }), ErrInvalid, []string{`Costs["tokens"]`, "rpm"}},
+		{"one unknown limit of two", good(func(r *Request) { r.Costs["tpm"] = 0 }), ErrInvalid, []string{`Costs["tpm"]`, "rpm"}},
+		{"wcu (W13)", good(func(r *Request) { r.Costs["wcu"] = 1 }), ErrInvalid, []string{"Costs key", `"wcu"`, "reserved"}},
+		{"above the capacity", good(func(r *Request) { r.Costs = Costs{"rpm": 11} }), ErrTooLarge, []string{`Costs["rpm"]`, "11", "10"}},
+		{"policy", good(func(r *Request) { r.OnUnavailable = 7 }), ErrInvalid, []string{"OnUnavailable", "7", "Allow"}},
+		{"negative policy", good(func(r *Request) { r.OnUnavailable = -1 }), ErrInvalid, []string{"OnUnavailable", "-1"}},
+		{"empty limits", good(func(r *Request) { r.Limits = []Limit{} }), ErrInvalid, []string{"Limits", "empty", "nil"}},
+		{"limit twice", good(func(r *Request) { r.Limits = []Limit{rpm10, PerHour("rpm", 5)} }), ErrInvalid, []string{"Limits", `"rpm"`, "once"}},
+		{"zero limit", good(func(r *Request) { r.Limits = []Limit{{}} }), ErrInvalid, []string{"Limits[0].Name", `""`}},
+		{"limit named wcu", good(func(r *Request) { r.Limits = []Limit{PerMinute("wcu", 1)} }), ErrInvalid, []string{"Limits[0].Name", `"wcu"`, "reserved"}},
+		{"no config and no limits", good(func(r *Request) { r.Limits = nil }), ErrNoLimits, []string{"acme/gpt-4"}},
+	}
+	many := make([]Limit, MaxLimits+1)
+	for i := range many {
+		many[i] = PerMinute(fmt.Sprint("l", i), 1)
+	}
+	cases = append(cases, bad{"too many limits", good(func(r *Request) { r.Limits = many }), ErrInvalid, []string{"Limits", "33", "at most 32"}})
+	for _, c := range []struct {
+		field string
+		limit Limit
+		value string
+	}{
+		{"Capacity", Limit{"rpm", 0, 1, time.Second}, "0"},
+		{"Capacity", Limit{"rpm", -1, 1, time.Second}, "-1"},
+		{"Capacity", Limit{"rpm", MaxTokens + 1, 1, time.Second}, "1000000000000001"},
+		{"Refill", Limit{"rpm", 1, 0, time.Second}, "0"},
+		{"Refill", Limit{"rpm", 1, -5, time.Second}, "-5"},
+		{"Refill", Limit{"rpm", 1, math.MaxInt64, time.Second}, "9223372036854775807"},
+		{"Period", Limit{"rpm", 1, 1, 0}, "0s"},
+		{"Period", Limit{"rpm", 1, 1, -time.Second}, "-1s"},
+		{"Period", Limit{"rpm", 1, 1, time.Millisecond}, "1ms"},
+		{"Period", Limit{"rpm", 1, 1, 1500 * time.Millisecond}, "1.5s"},
+		{"Period", Limit{"rpm", 1, 1, math.MaxInt64}, "2562047h"},
+	} {
+		cases = append(cases, bad{fmt.Sprintf("%s %s", c.field, c.value),
+			good(func(r *Request) { r.Limits = []Limit{PerMinute("a", 1), c.limit} }),
+			ErrInvalid, []string{"Limits[1]", `"rpm"`, c.field, c.value, "want"}})
+	}
+	for i, h := range hostile {
+		value := fmt.Sprintf("%q", h)
+		if len(h) > 64 {
+			value = strings.Repeat("x", 64) + "..."
+		}
+		cases = append(cases,
+			bad{fmt.Sprint("entity ", i), good(func(r *Request) { r.Entity = h }), ErrInvalid, []string{"Entity", value, "want"}},
+			bad{fmt.Sprint("resource ", i), good(func(r *Request) { r.Resource = h }), ErrInvalid, []string{"Resource", value, "want"}},
+			bad{fmt.Sprint("cost ", i), good(func(r *Request) { r.Costs = Costs{h: 1} }), ErrInvalid, []string{"Costs key", value, "want"}},
+			bad{fmt.Sprint("limit ", i), good(func(r *Request) { r.Limits = []Limit{PerMinute(h, 1)} }), ErrInvalid, []string{"Limits[0].Name", value, "want"}})
+	}
+	cases = append(cases,
+		bad{"resource that starts with a digit", good(func(r *Request) { r.Resource = "4o" }), ErrInvalid, []string{"Resource", `"4o"`}},
+		bad{"pseudo-resource", good(func(r *Request) { r.Resource = "_default_" }), ErrInvalid, []string{"Resource", `"_default_"`}},
+		bad{"long resource", good(func(r *Request) { r.Resource = strings.Repeat("r", 65) }), ErrInvalid, []string{"Resource", "1 to 64"}},
+		bad{"long limit name", good(func(r *Request) { r.Limits = []Limit{PerMinute(strings.Repeat("l", 65), 1)} }), ErrInvalid, []string{"Limits[0].Name", "1 to 64"}})
+
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: Allow})
+	before := w.db.Snapshot()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			lease, err := l.Acquire(t.Context(), c.req)
+			if lease != nil || !errors.Is(err, c.want) {
+				t.Fatalf("got %v, %v; want %v", lease, err, c.want)
+			}
+			for _, s := range c.text {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%v\ndoes not say %s", err, s)
+				}
+			}
+			w.sameTable(before)
+		})
+	}
+}
+
+func TestOptionsAreValidated(t *testing.T) {
+	cases := []struct {
+		opts Options
+		text []string
+	}{
+		{Options{Namespace: "_"}, []string{"Options.Namespace", `"_"`, "reserved"}},
+		{Options{Namespace: "a\nb"}, []string{"Options.Namespace", `"a\nb"`}},
+		{Options{Namespace: "a\xff"}, []string{"Options.Namespace"}},
+		{Options{Namespace: strings.Repeat("n", 257)}, []string{"Options.Namespace", "256"}},
+		{Options{Timeout: -1}, []string{"Options.Timeout", "-1ns", "1ms"}},
+		{Options{Timeout: time.Microsecond}, []string{"Options.Timeout", "1µs", "1ms"}},
+		{Options{DenyFor: time.Microsecond}, []string{"Options.DenyFor", "1µs", "1ms"}},
+		{Options{ConfigTTL: 5}, []string{"Options.ConfigTTL", "5ns", "1ms"}},
+		{Options{MaxBuckets: -1}, []string{"Options.MaxBuckets", "-1", "positive"}},
+		{Options{MaxShards: -1}, []string{"Options.MaxShards", "-1", "power of two"}},
+		{Options{MaxShards: 3}, []string{"Options.MaxShards", "3", "power of two"}},
+		{Options{MaxShards: 2048}, []string{"Options.MaxShards", "2048", "1024"}},
+		{Options{OnUnavailable: 9}, []string{"Options.OnUnavailable", "9", "Allow"}},
+		{Options{Namespace: "nobody", MustExist: true}, []string{"Options.Namespace", `"nobody"`, "registered"}},
+	}
+	for _, c := range cases {
+		t.Run(strings.Join(c.text, " "), func(t *testing.T) {
+			w := newWorld(t)
+			l, err := openWith(t.Context(), w, c.opts)
+			if l != nil || !errors.Is(err, ErrInvalid) {
+				t.Fatalf("got %v, %v; want ErrInvalid", l, err)
+			}
+			for _, s := range c.text {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%v does not say %s", err, s)
+				}
+			}
+			if w.db.Len() != 0 {
+				t.Fatalf("%d items written", w.db.Len())
+			}
+		})
+	}
+}
+
+func TestOpenArguments(t *testing.T) {
+	if _, err := Open(t.Context(), nil, "limits", nil); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "db") {
+		t.Errorf("no client: %v", err)
+	}
+	if _, err := Open(t.Context(), unusedClient{}, "", nil); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "table") {
+		t.Errorf("no table: %v", err)
+	}
+}
+
+// unusedClient fails the test by panicking when it is called.
+type unusedClient struct{ DynamoDB }
+
+// TestNamesAtTheirLimits: the longest and oddest names that are accepted work on
+// every write, also 32 limits of 64 characters (W14, W49).
+func TestNamesAtTheirLimits(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	long := make([]Limit, MaxLimits)
+	costs := Costs{}
+	for i := range long {
+		long[i] = PerMinute(fmt.Sprintf("%s.%02d", strings.Repeat("l-", 30), i), 1000)
+		costs[long[i].Name] = 3
+	}
+	reserved := []Limit{PerMinute("input-tokens", 100), PerMinute("in.tok", 100), PerMinute("SELECT", 100), PerMinute("ttl", 100), PerMinute("rf", 100), PerMinute("a_tk", 100)}
+	for _, c := range []struct {
+		entity, resource string
+		limits           []Limit
+		costs            Costs
+	}{
+		{strings.Repeat("e", 256), strings.Repeat("r", 64), long, costs},
+		{"0", "openai/gpt-4o.mini-2", reserved, Costs{"input-tokens": 3, "in.tok": 3, "SELECT": 3, "ttl": 3, "rf": 3, "a_tk": 3}},
+		{"user:1@x.y_z-", "wcu", []Limit{PerSecond("wcux", 100)}, Costs{"wcux": 3}},
+	} {
+		req := Request{Entity: c.entity, Resource: c.resource, Limits: c.limits, Costs: c.costs}
+		for step := range 3 { // create, spend, refill
+			lease, err := l.Acquire(t.Context(), req)
+			if err != nil {
+				t.Fatalf("%.10s, step %d: %v", c.entity, step, err)
+			}
+			if err := adjustThenCommit(c.costs)(t.Context(), lease); err != nil {
+				t.Fatal(err)
+			}
+			w.advance(time.Duration(step) * 10 * time.Second)
+		}
+		for _, s := range must(t, l, req).Status() {
+			if s.Remaining >= s.Capacity {
+				t.Fatalf("%s was never charged: %+v", s.Limit, s)
+			}
+		}
+		b := w.shards(l, c.entity, c.resource)
+		if len(b) != 1 {
+			t.Fatalf("%d shards", len(b))
+		}
+		for _, lim := range c.limits {
+			if i := b[0].State.Index(lim.Name); i < 0 || b[0].State.Slots[i].Used != 21_000 {
+				t.Fatalf("limit %s: %+v, want 21 used", lim.Name, b[0].State.Slots)
+			}
+		}
+	}
+}
+
+// TestLargestNumbers: limits of MaxTokens neither overflow nor mint.
+func TestLargestNumbers(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := Limit{"rpm", MaxTokens, MaxTokens, time.Second}
+	req := asks(Costs{"rpm": MaxTokens}, limit)
+	lease := must(t, l, req)
+	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+		t.Fatalf("got %v, want denied", err)
+	}
+	if err := adjustThenCommit(Costs{"rpm": MaxTokens})(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Acquire(t.Context(), req)
+	if d, ok := errors.AsType[*LimitError](err); !ok || d.Remaining != -MaxTokens || d.RetryAfter != 2*time.Second {
+		t.Fatalf("got %v, want -MaxTokens left for 2s", err)
+	}
+	w.advance(2 * time.Second)
+	must(t, l, req)
+	w.advance(100 * 365 * 24 * time.Hour)
+	if n := drain(t, l, req); n != 1 {
+		t.Fatalf("%d granted after a century, want 1", n)
+	}
+	slow := Limit{"rpm", 1, 1, maxPeriod}
+	req = Request{Entity: "slow", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{slow}}
+	must(t, l, req)
+	_, err = l.Acquire(t.Context(), req)
+	if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != maxPeriod {
+		t.Fatalf("got %v, want a wait of %s", err, maxPeriod)
+	}
+	w.advance(maxPeriod - time.Millisecond)
+	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+		t.Fatal(err)
+	}
+	w.advance(time.Millisecond)
+	must(t, l, req)
+}

@@ -1,0 +1,248 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+func openWith(ctx context.Context, w *world, opts Options) (*Limiter, error) {
+	opts.Now = func() time.Time { return time.UnixMilli(w.now.Load()) }
+	return open(ctx, w.db, &opts)
+}
+
+// registered returns the ids under which a namespace can be found, by both of
+// its records.
+func (w *world) registered(namespace string) (forward, reverse []string) {
+	w.t.Helper()
+	for _, it := range w.db.Items() {
+		if !strings.Contains(table.KeyOf(it).SK, "#NAMESPACE#") && !strings.Contains(table.KeyOf(it).SK, "#NSID#") {
+			continue
+		}
+		ns, err := table.DecodeNamespace(it)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if ns.Name != namespace {
+			continue
+		}
+		if table.KeyOf(it) == table.NamespaceKey(namespace) {
+			forward = append(forward, ns.ID)
+		} else {
+			reverse = append(reverse, ns.ID)
+		}
+	}
+	return forward, reverse
+}
+
+// TestOpenUnderFaults: every call of Open meets every fault. Whatever it returns,
+// there is at most one namespace, stored both ways or not at all, and the next
+// Open finds it.
+func TestOpenUnderFaults(t *testing.T) {
+	modes := []struct {
+		name    string
+		apply   bool
+		kind    store.Kind
+		forever bool
+		ok      bool
+	}{
+		{"throttled once", false, store.Throttled, false, true},
+		{"throttled for ever", false, store.Throttled, true, false},
+		{"conflict once", false, store.Conflict, false, true},
+		{"down", false, store.Unavailable, true, false},
+		{"down for a moment", false, store.Unavailable, false, true},
+		{"not applied, answer lost", false, store.Unknown, false, true},
+		{"applied, answer lost", true, store.Unknown, false, true},
+		{"applied, answer lost for ever", true, store.Unknown, true, false},
+	}
+	for _, m := range modes {
+		for nth := range 4 { // read, version record, registration, read
+			for _, fresh := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/call %d/fresh table %v", m.name, nth, fresh), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t)
+						if !fresh {
+							w.process(Options{Namespace: "other"})
+						}
+						calls := 0
+						w.db.SetHook(func(op memdb.Op) (bool, error) {
+							calls++
+							if calls-1 == nth || m.forever && calls > nth {
+								return m.apply, memdb.Fail(m.kind)
+							}
+							return true, nil
+						})
+						begin := time.Now()
+						l, err := openWith(t.Context(), w, Options{Namespace: "prod"})
+						if took := time.Since(begin); took > 2*time.Second {
+							t.Fatalf("took %s", took)
+						}
+						w.db.SetHook(nil)
+						if m.ok != (err == nil) {
+							t.Fatalf("open: %v, want success: %v", err, m.ok)
+						}
+						if err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+							t.Fatalf("open: %v, want unavailable or unknown", err)
+						}
+						again := w.process(Options{Namespace: "prod"})
+						if l != nil && l.NamespaceID() != again.NamespaceID() {
+							t.Fatalf("opened %q, then %q", l.NamespaceID(), again.NamespaceID())
+						}
+						f, r := w.registered("prod")
+						if len(f) != 1 || len(r) != 1 || f[0] != r[0] || f[0] != again.NamespaceID() {
+							t.Fatalf("registered as %q and back as %q, opened %q", f, r, again.NamespaceID())
+						}
+						if w.db.Item(table.VersionKey()) == nil {
+							t.Fatal("no version record")
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestOpenTogether: processes that open a new namespace at the same time agree.
+func TestOpenTogether(t *testing.T) {
+	w := newWorld(t)
+	ids := make(chan string, 50)
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			l, err := openWith(context.Background(), w, Options{Namespace: "prod"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids <- l.NamespaceID()
+		})
+	}
+	wg.Wait()
+	close(ids)
+	seen := map[string]bool{}
+	for id := range ids {
+		seen[id] = true
+	}
+	if f, r := w.registered("prod"); len(seen) != 1 || len(f) != 1 || len(r) != 1 {
+		t.Fatalf("opened as %v, registered as %q and %q", seen, f, r)
+	}
+}
+
+// TestOpenRaced: somebody else registers the namespace between look-up and
+// registration.
+func TestOpenRaced(t *testing.T) {
+	w := newWorld(t)
+	var rival *Limiter
+	raced := false
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.TransactWriteItems && !raced {
+			raced = true
+			var err error
+			if rival, err = open(context.Background(), w.db.Bare(), &Options{Namespace: "prod"}); err != nil {
+				t.Error(err)
+			}
+		}
+		return true, nil
+	})
+	l, err := openWith(t.Context(), w, Options{Namespace: "prod"})
+	if err != nil || l.NamespaceID() != rival.NamespaceID() {
+		t.Fatalf("got %v, %v; want the id of the first, %s", l, err, rival.NamespaceID())
+	}
+}
+
+func TestOpenOfAnOpenedNamespaceIsOneRead(t *testing.T) {
+	w := newWorld(t)
+	first := w.process(Options{})
+	before := w.db.Snapshot()
+	w.db.ResetStats()
+	second := w.process(Options{MustExist: true})
+	if st := w.db.Stats(); st.Reads != 1 || st.Calls() != 1 {
+		t.Fatalf("reopening took %+v", st)
+	}
+	w.sameTable(before)
+	if first.NamespaceID() != second.NamespaceID() || w.process(Options{Namespace: "x"}).NamespaceID() == first.NamespaceID() {
+		t.Fatal("namespaces and ids do not correspond")
+	}
+}
+
+func TestOpenCanceledBeforehand(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := openWith(ctx, w, Options{}); !errors.Is(err, ErrUnavailable) || w.db.Len() != 0 {
+		t.Fatalf("got %v with %d items", err, w.db.Len())
+	}
+}
+
+// TestOpenRefusesForeignTables: stored records that this package cannot share.
+func TestOpenRefusesForeignTables(t *testing.T) {
+	version := func(schema string) table.Item {
+		return table.Version{Schema: schema, ClientMin: "0.0.0", UpdatedAt: "2026-01-01T00:00:00Z"}.Item()
+	}
+	namespace := func(id string) table.Item {
+		it := table.Namespace{ID: "x", Name: "prod", CreatedAt: "2026-01-01T00:00:00Z"}.Forward()
+		it["namespace_id"] = table.S(id)
+		return it
+	}
+	broken := version("0.9.0")
+	broken["schema_version"] = table.N(9)
+	cases := []struct {
+		name string
+		item table.Item
+		text []string
+	}{
+		{"newer major version", version("1.0.0"), []string{"schema_version", `"1.0.0"`, "0"}},
+		{"version of another kind", version("vegetable"), []string{"schema_version", `"vegetable"`}},
+		{"version of another type", broken, []string{"schema_version"}},
+		{"reserved id", namespace("_"), []string{"namespace_id", `"_"`}},
+		{"id with a slash", namespace("a/b"), []string{"namespace_id", `"a/b"`}},
+		{"no id", namespace(""), []string{"namespace_id"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.db.Store(c.item)
+			before := w.db.Snapshot()
+			_, err := openWith(t.Context(), w, Options{Namespace: "prod"})
+			if !errors.Is(err, ErrInvalid) {
+				t.Fatalf("got %v, want ErrInvalid", err)
+			}
+			for _, s := range c.text {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%v does not say %s", err, s)
+				}
+			}
+			w.sameTable(before)
+		})
+	}
+	t.Run("older minor version of the same major", func(t *testing.T) {
+		w := newWorld(t)
+		w.db.Store(version("0.8.1"))
+		w.process(Options{})
+		if v, err := table.DecodeVersion(w.db.Item(table.VersionKey())); err != nil || v.Schema != "0.8.1" {
+			t.Fatalf("version record is now %+v, %v", v, err)
+		}
+	})
+}
+
+// TestNamespacesAreApart: the same entity and resource in two namespaces are two
+// buckets.
+func TestNamespacesAreApart(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.process(Options{Namespace: "a"}), w.process(Options{Namespace: "b"})
+	if n := drain(t, a, asks(Costs{"rpm": 1}, rpm10)); n != 10 {
+		t.Fatal(n)
+	}
+	if n := drain(t, b, asks(Costs{"rpm": 1}, rpm10)); n != 10 {
+		t.Fatalf("%d granted in the other namespace", n)
+	}
+}
