@@ -18,8 +18,6 @@ const (
 	ttlIdentityPrincipal = "dynamodb.amazonaws.com"
 )
 
-const auditPKPart = "AUDIT#" // between the namespace's slash and the subject
-
 // Decode reads the payload that Lambda delivers for a DynamoDB stream and picks
 // the expired audit events: records of a REMOVE by DynamoDB's time-to-live
 // service whose sort key starts with #AUDIT#. Deletes by anybody else and
@@ -154,24 +152,24 @@ func (r *record) event() (Event, error) {
 	e := Event{
 		pk:        f.required(table.AttrPK),
 		sk:        f.required(table.AttrSK),
-		Action:    f.required("action"),
-		Timestamp: f.optional("timestamp"),
-		Principal: f.optional("principal"),
-		Resource:  f.optional("resource"),
-		Details:   f.any("details"),
+		Action:    f.required(table.AttrAction),
+		Timestamp: f.optional(table.AttrAt),
+		Principal: f.optional(table.AttrPrincipal),
+		Resource:  f.optional(table.AttrResource),
+		Details:   f.any(table.AttrDetails),
 		TTL:       f.any(table.AttrTTL),
 		Sequence:  r.Dynamodb.SequenceNumber,
 	}
-	id, entity := f.optional("event_id"), f.optional("entity_id")
+	id, entity := f.optional(table.AttrEventID), f.optional(table.AttrEntityID)
 	f.drop(table.AttrGSI4PK, table.AttrGSI4SK) // where the item stood, not what it said
 	e.Other = f.rest()
 	if f.err != nil {
 		return Event{}, f.err
 	}
 	namespace, rest, ok := strings.Cut(e.pk, "/")
-	subject, audit := strings.CutPrefix(rest, auditPKPart)
+	subject, audit := strings.CutPrefix(rest, table.AuditPKPart)
 	if !ok || !audit || namespace == "" || subject == "" {
-		return Event{}, fmt.Errorf("partition key %q is not {namespace}/%s{subject}", clip(e.pk), auditPKPart)
+		return Event{}, fmt.Errorf("partition key %q is not {namespace}/%s{subject}", clip(e.pk), table.AuditPKPart)
 	}
 	e.NamespaceID = namespace
 	e.EventID = strings.TrimPrefix(e.sk, table.SKAuditPrefix)

@@ -8,6 +8,20 @@ const (
 	AuditResourcePrefix = "$RESOURCE:"
 )
 
+// Names for who reads audit events as they are stored, not as [Audit]: the
+// attributes, and what stands between namespace and subject in the partition key.
+const (
+	AttrEntityID  = attrEntityID
+	AttrEventID   = attrEventID
+	AttrAction    = attrAction
+	AttrAt        = attrTimestamp
+	AttrPrincipal = attrPrincipal
+	AttrResource  = attrResource
+	AttrDetails   = attrDetails
+
+	AuditPKPart = "AUDIT#"
+)
+
 // Audit is one audit event: who did what to whom. It is written once and
 // removed by its ttl.
 type Audit struct {
@@ -50,7 +64,7 @@ func (a Audit) Create() Put { return Put{Item: a.Item()} }
 func DecodeAudit(it Item) (Audit, error) {
 	r := reader{it: it}
 	var a Audit
-	a.Namespace, a.Subject = r.under("AUDIT#")
+	a.Namespace, a.Subject = r.under(AuditPKPart)
 	id, ok := strings.CutPrefix(KeyOf(it).SK, SKAuditPrefix)
 	if !ok || id == "" {
 		r.fail("%w", errKey)

@@ -55,7 +55,7 @@ func UsageKey(ns, entity, resource, start string) Key {
 
 // AuditKey is the key of an audit event about subject.
 func AuditKey(ns, subject, eventID string) Key {
-	return Key{ns + "/AUDIT#" + subject, SKAuditPrefix + eventID}
+	return Key{ns + "/" + AuditPKPart + subject, SKAuditPrefix + eventID}
 }
 
 // VersionKey is the key of the table's version record.
