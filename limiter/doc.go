@@ -1,0 +1,46 @@
+// Package limiter limits the rate of what clients do, for fleets that share no
+// server: token buckets live in one DynamoDB table and every process talks to
+// that table directly.
+//
+// A [Limit] is a rule, an entity is who is limited, a resource is what is used.
+// [Limiter.Acquire] takes tokens from all limits of an entity and resource in one
+// conditional write, all or nothing, and returns a [Lease]:
+//
+//	lease, err := l.Acquire(ctx, limiter.Request{
+//		Entity: "acme", Resource: "gpt-4",
+//		Costs: limiter.Costs{"rpm": 1, "tpm": 800},
+//	})
+//
+// When the real cost is known, [Lease.Adjust] and [Lease.Commit] settle it;
+// [Lease.Rollback] gives everything back. [Limiter.Do] does both around a
+// function, also when it fails or panics.
+//
+// # Outcomes
+//
+// There are three besides success, and they are three errors: denied
+// ([ErrLimited], a [*LimitError] with the exact wait), unavailable
+// ([ErrUnavailable], nothing was written) and unknown ([ErrUnknown], the answer
+// was lost and tokens may have been taken). A [Policy] decides whether the last
+// two block or allow.
+//
+// # What an acquire costs
+//
+// The limiter remembers the last image of each bucket it has seen. From that it
+// picks the write that is right for what the bucket holds by now, so a warm
+// acquire is one UpdateItem, one write unit and no read; and it denies without
+// any call what the image cannot cover, until the image is a second old. A write
+// whose condition fails brings the image back and is decided again, never read.
+//
+// # Guarantees
+//
+// For every limit and every pair of instants, what is granted between them is at
+// most the capacity, plus what is refilled in that time, plus what was given
+// back; whatever the number of processes, goroutines and shards, and also across
+// splits, expiry, changed limits, crashes and lost answers. Clocks that disagree
+// add at most the refill of the difference. No refill is lost, except that a full
+// bucket under contention may be counted up to 50 ms of refill short.
+//
+// A bucket that is written to more than a thousand times per second is split into
+// shards, each with its share of every limit. A single request must fit in one
+// shard's share, else it is [ErrTooLarge].
+package limiter
