@@ -1,0 +1,178 @@
+package arch
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// file is a Go file of the repository.
+type file struct {
+	path   string // relative to the root
+	folder string
+	source []byte
+	syntax *ast.File
+	set    *token.FileSet
+}
+
+func (f file) test() bool { return strings.HasSuffix(f.path, "_test.go") }
+
+// files returns all Go files of both modules.
+func files(t *testing.T) []file {
+	t.Helper()
+	dir := root(t)
+	var out []file
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			switch d.Name() {
+			case "node_modules", "testdata", "dist", "cdk.out", ".git", ".cache":
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		f := file{set: token.NewFileSet()}
+		f.path, _ = filepath.Rel(dir, path)
+		f.folder = filepath.Dir(f.path)
+		if f.source, err = os.ReadFile(path); err != nil {
+			return err
+		}
+		f.syntax, err = parser.ParseFile(f.set, path, f.source, parser.ParseComments)
+		out = append(out, f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 50 {
+		t.Fatalf("only %d Go files found", len(out))
+	}
+	return out
+}
+
+func TestEveryFolderHasOnePackageComment(t *testing.T) {
+	comments := map[string][]string{}
+	for _, f := range files(t) {
+		if strings.HasSuffix(f.syntax.Name.Name, "_test") {
+			continue
+		}
+		comments[f.folder] = append(comments[f.folder], nil...)
+		if f.syntax.Doc != nil {
+			comments[f.folder] = append(comments[f.folder], f.path)
+		}
+	}
+	for folder, in := range comments {
+		if len(in) != 1 {
+			t.Errorf("%s has %d package comments, want one: %v", folder, len(in), in)
+		}
+	}
+}
+
+// maxLines is how long a file may be that is no test.
+const maxLines = 400
+
+func TestFilesCanBeReadAtOneSitting(t *testing.T) {
+	for _, f := range files(t) {
+		if n := bytes.Count(f.source, []byte("\n")); n > maxLines && !f.test() {
+			t.Errorf("%s has %d lines, at most %d are readable", f.path, n, maxLines)
+		}
+	}
+}
+
+// pure are the packages that compute and do nothing else: no clock, no
+// randomness, no environment, no files.
+var pure = []string{"internal/bucket", "internal/table", "internal/usage", "internal/archive", "internal/stream"}
+
+// impure are the ways to get at what pure packages get as arguments.
+var impure = map[string]*regexp.Regexp{
+	"time":         regexp.MustCompile(`^(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)$`),
+	"os":           regexp.MustCompile(`.`),
+	"net":          regexp.MustCompile(`.`),
+	"net/http":     regexp.MustCompile(`.`),
+	"math/rand":    regexp.MustCompile(`.`),
+	"math/rand/v2": regexp.MustCompile(`.`),
+	"crypto/rand":  regexp.MustCompile(`.`),
+	"log":          regexp.MustCompile(`.`),
+	"log/slog":     regexp.MustCompile(`.`),
+}
+
+func TestTheCoreIsPure(t *testing.T) {
+	looked := map[string]bool{}
+	for _, f := range files(t) {
+		if f.test() || !contains(pure, f.folder) {
+			continue
+		}
+		looked[f.folder] = true
+		for _, imp := range f.syntax.Imports {
+			path, _ := strconv.Unquote(imp.Path.Value)
+			forbidden := impure[path]
+			if forbidden == nil {
+				continue
+			}
+			name := path[strings.LastIndex(path, "/")+1:]
+			ast.Inspect(f.syntax, func(n ast.Node) bool {
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if id, ok := sel.X.(*ast.Ident); ok && id.Name == name && forbidden.MatchString(sel.Sel.Name) {
+					t.Errorf("%s uses %s.%s: instants and identities are arguments here", f.set.Position(sel.Pos()), path, sel.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
+	for _, folder := range pure {
+		if !looked[folder] {
+			t.Errorf("%s does not exist any more", folder)
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, e := range list {
+		if e == s {
+			return true
+		}
+	}
+	return false
+}
+
+// The infrastructure takes names from this module, and what the functions check
+// their settings with, but no behaviour.
+func TestInfrastructureImportsNamesOnly(t *testing.T) {
+	may := []string{"internal/archive", "internal/config", "internal/lambdaio", "internal/table"}
+	found := false
+	for _, f := range files(t) {
+		if !strings.HasPrefix(f.folder, filepath.Join("infra", "cdk")) {
+			continue
+		}
+		for _, imp := range f.syntax.Imports {
+			path, _ := strconv.Unquote(imp.Path.Value)
+			own, ok := strings.CutPrefix(path, module+"/")
+			if !ok {
+				continue
+			}
+			found = true
+			if !contains(may, own) {
+				t.Errorf("%s imports %s, want only %v", f.path, own, may)
+			}
+		}
+	}
+	if !found {
+		t.Error("the infrastructure imports no names any more")
+	}
+}

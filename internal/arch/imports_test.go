@@ -1,0 +1,222 @@
+// Package arch holds no code: its tests keep the shape of the repository. Which
+// package may import which, one package comment per folder, files that can be
+// read at one sitting, attribute names in one place, and a pure core.
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/zeroae/zae-limiter-go"
+
+// mayImport lists, for every package of the module, the packages of the module
+// that it imports itself. Arrows point downwards (design section 6): whoever
+// adds one adds it here and says why in the review. Packages under test/ and
+// bench/ are tools and may import what they like, except as forbidden below.
+var mayImport = map[string][]string{
+	"limiter":                    {"internal/bucket", "internal/shard", "internal/store", "internal/table"},
+	"internal/bucket":            {},
+	"internal/bucket/buckettest": {"internal/bucket"},
+	"internal/table":             {"internal/bucket"},
+	"internal/store":             {"internal/table"},
+	"internal/shard":             {"internal/store", "internal/table"},
+	"internal/stream":            {"internal/bucket", "internal/table"},
+	"internal/stream/streamtest": {"internal/table"},
+	"internal/usage":             {"internal/bucket", "internal/shard", "internal/stream", "internal/table"},
+	"internal/archive":           {"internal/table"},
+	"internal/config":            {},
+	"internal/lambdaio":          {},
+	"internal/memdb":             {"internal/store", "internal/table"},
+	"internal/dbtest":            {"internal/bucket", "internal/store", "internal/table"},
+	"internal/arch":              {},
+	"functions/aggregator": {
+		"internal/archive", "internal/config", "internal/lambdaio", "internal/shard", "internal/store", "internal/stream",
+		"internal/table", "internal/usage",
+	},
+	"functions/archiver": {"internal/archive", "internal/config", "internal/lambdaio"},
+}
+
+// rule forbids packages to reach others, directly or through what they import.
+type rule struct {
+	who    string   // a package, or a folder ending in /
+	not    []string // packages or folders
+	except []string // of who
+	reason string
+}
+
+const (
+	lambdaLibrary = "github.com/aws/aws-lambda-go/"
+	s3Client      = "github.com/aws/aws-sdk-go-v2/service/s3/"
+	sdkConfig     = "github.com/aws/aws-sdk-go-v2/config/"
+)
+
+var rules = []rule{
+	{who: "internal/bucket", not: []string{"."}, reason: "the arithmetic imports the standard library only, so that it can be read, tested and trusted by itself"},
+	{who: "limiter", not: []string{lambdaLibrary}, reason: "a client in any program must not pull in Lambda (D15)"},
+	{who: "limiter", not: []string{s3Client}, reason: "a client in any program must not pull in S3 (D15)"},
+	{who: "limiter", not: []string{sdkConfig}, reason: "the caller brings the DynamoDB client, with its own configuration"},
+	{who: "limiter", not: []string{module + "/internal/usage/", module + "/internal/stream/", module + "/internal/archive/", module + "/internal/lambdaio/"}, reason: "the slow work belongs to the functions"},
+	{who: "functions/", not: []string{module + "/limiter/"}, reason: "the functions act on what is stored; the client's caches and policies are not theirs"},
+	{who: "functions/archiver", not: []string{module + "/internal/store/"}, reason: "the archiver writes to S3 only"},
+	{who: "internal/", not: []string{lambdaLibrary, s3Client, sdkConfig}, reason: "the core runs anywhere; AWS is wired up in functions/*"},
+	{who: "internal/", not: []string{module + "/limiter/"}, reason: "arrows point downwards"},
+	{
+		who: "", not: []string{module + "/test/"}, except: []string{"test/", "bench/", "bench"},
+		reason: "stand-ins are for tests; arrows from the product to them would ship them",
+	},
+	{who: "", not: []string{module + "/functions/"}, reason: "functions are programs; nothing imports them"},
+	{who: "", not: []string{module + "/infra/", "github.com/aws/aws-cdk-go/", "github.com/aws/jsii-runtime-go/"}, reason: "infrastructure is a module of its own, with Node and 500 MB of CDK (D15)"},
+	{
+		who: "", not: []string{module + "/internal/memdb/", module + "/internal/dbtest/", module + "/internal/stream/streamtest/", module + "/internal/bucket/buckettest/"},
+		except: []string{"internal/memdb", "internal/dbtest", "internal/stream/streamtest", "internal/bucket/buckettest", "test/", "bench", "bench/"},
+		reason: "the twin and what tests are made of must not end up in a program",
+	},
+}
+
+type pkg struct {
+	ImportPath    string
+	Imports, Deps []string
+	TestImports   []string
+	XTestImports  []string
+}
+
+func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+// list returns the packages of the module with everything they reach.
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,Deps,TestImports,XTestImports", "./...")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// root is the folder of go.mod.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// within tells whether an import path is one of the packages or in one of the
+// folders. "." stands for everything outside the standard library.
+func within(path string, list []string) bool {
+	return slices.ContainsFunc(list, func(p string) bool {
+		if p == "." {
+			first, _, _ := strings.Cut(path, "/")
+			return strings.Contains(first, ".") && path != module+"/internal/bucket"
+		}
+		return path == p || strings.HasPrefix(path+"/", p) && strings.HasSuffix(p, "/")
+	})
+}
+
+func TestPackagesImportWhatTheyMay(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range list(t) {
+		name := p.name()
+		seen[name] = true
+		if strings.HasPrefix(name, "test/") || name == "bench" || strings.HasPrefix(name, "bench/") {
+			continue
+		}
+		may, ok := mayImport[name]
+		if !ok {
+			t.Errorf("package %s is not in the import table: say what it may import", name)
+		}
+		for _, path := range p.Imports {
+			own, ok := strings.CutPrefix(path, module+"/")
+			if ok && !slices.Contains(may, own) {
+				t.Errorf("%s imports %s, which the import table does not allow", name, own)
+			}
+		}
+	}
+	for name, may := range mayImport {
+		for _, n := range append([]string{name}, may...) {
+			if !seen[n] {
+				t.Errorf("package %s of the import table does not exist any more", n)
+			}
+		}
+	}
+}
+
+func TestPackagesDoNotReachWhatIsForbidden(t *testing.T) {
+	all := list(t)
+	reached := map[string]bool{}
+	for _, p := range all {
+		reached[p.ImportPath] = true
+		for _, list := range [][]string{p.Deps, p.TestImports, p.XTestImports} {
+			for _, path := range list {
+				reached[path] = true
+			}
+		}
+	}
+	for _, r := range rules {
+		who := 0
+		for _, p := range all {
+			name := p.name()
+			if !within(name, []string{r.who}) && r.who != "" || within(name, r.except) {
+				continue
+			}
+			who++
+			for _, path := range p.Deps {
+				if within(path, r.not) && path != p.ImportPath {
+					t.Errorf("%s reaches %s: %s", name, path, r.reason)
+				}
+			}
+		}
+		if who == 0 {
+			t.Errorf("no package is %q any more, the rule guards nothing: %s", r.who, r.reason)
+		}
+		for _, not := range r.not {
+			if !exists(t, not, reached) {
+				t.Errorf("nothing is %q any more, the rule guards nothing: %s", not, r.reason)
+			}
+		}
+	}
+}
+
+// exists tells whether a forbidden package is still there under its name: used
+// somewhere in this module, or required by the module of the infrastructure.
+func exists(t *testing.T, path string, reached map[string]bool) bool {
+	t.Helper()
+	if path == "." {
+		return true
+	}
+	for p := range reached {
+		if within(p, []string{path}) {
+			return true
+		}
+	}
+	dir := root(t)
+	if own, ok := strings.CutPrefix(path, module); ok {
+		_, err := os.Stat(filepath.Join(dir, own))
+		return err == nil
+	}
+	mod, err := os.ReadFile(filepath.Join(dir, "infra", "cdk", "go.mod"))
+	return err == nil && strings.Contains(string(mod), strings.TrimSuffix(path, "/"))
+}
