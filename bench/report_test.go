@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // quantile returns the q-quantile of times, which it sorts.
 func quantile(times []time.Duration, q float64) time.Duration {
 	slices.Sort(times)
-	return times[min(int(q*float64(len(times))), len(times)-1)]
+	return times[min(int(q*float64(len(times))), len(times)-1)].Round(time.Microsecond)
 }
 
 func median(times []time.Duration) time.Duration { return quantile(times, 0.5) }
