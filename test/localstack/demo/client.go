@@ -23,8 +23,10 @@ const (
 	// out, so that the demo takes as long everywhere.
 	inFlight = 24
 	maxLag   = time.Second
-	// settleTries bounds how often a settlement without a decision is repeated.
-	settleTries = 5
+	// settleTries bounds how often a settlement without a decision is repeated,
+	// settlePause is the time between.
+	settleTries = 20
+	settlePause = 100 * time.Millisecond
 )
 
 // fleet is the clients. It is safe for concurrent use.
@@ -127,6 +129,7 @@ func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Le
 	}
 	err := act(ctx)
 	for try := 1; errors.Is(err, limiter.ErrUnavailable) && try < settleTries; try++ {
+		time.Sleep(settlePause)
 		err = act(ctx)
 	}
 	back.answered = now()
@@ -159,7 +162,7 @@ func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter
 	back.answered = now()
 	if errors.Is(err, limiter.ErrUnavailable) {
 		// Do has let go of the lease: nothing was written, nothing is settled.
-		back.costs = nil
+		back.costs, count = nil, func(n *counts) { n.unsettled++ }
 		err = nil
 	} else if errors.Is(err, errModel) && !errors.Is(err, limiter.ErrUnknown) {
 		err = nil

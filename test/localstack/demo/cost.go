@@ -35,6 +35,7 @@ func measureWarm(ctx context.Context, s *rig, l *ledger) (warmCost, error) {
 			return fmt.Errorf("warm acquire: %w", err)
 		}
 		l.granted(c)
+		l.count(func(n *counts) { n.probes++ })
 		return nil
 	}
 	if err := acquire(); err != nil { // creates the bucket

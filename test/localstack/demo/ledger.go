@@ -26,6 +26,8 @@ type counts struct {
 	acquired, denied, unavailable, unknown int
 	adjusted, rolledBack                   int
 	lostSettlements                        int // commits and rollbacks without an answer
+	unsettled                              int // leases that Do could not settle: nothing was written
+	probes                                 int // of the acquired, those that measure the cost
 }
 
 // ledger is the clients' own bookkeeping, independent of everything stored. It
@@ -116,6 +118,13 @@ func (l *ledger) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.errs = append(l.errs, err)
+}
+
+// count books an outcome that moves no tokens.
+func (l *ledger) count(count func(*counts)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count(&l.counts)
 }
 
 // seen returns the outcomes so far.

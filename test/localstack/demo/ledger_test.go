@@ -54,7 +54,7 @@ func TestTheWorstAccountIsFound(t *testing.T) {
 func passing() result {
 	u := sums{hourly: 10, daily: 10, counters: 10, low: 10, high: 10}
 	return result{
-		counts: counts{acquired: 10, denied: 1, adjusted: 5, rolledBack: 1}, rpm: u, tpm: u,
+		counts: counts{acquired: 10, denied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1}, rpm: u, tpm: u,
 		worst: witness.Result{Excess: -5}, warm: warmCost{writes: 1, calls: 1}, hotShards: 4, maxShards: 4,
 		swept: 3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
 	}
@@ -84,6 +84,7 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		{"records given up", "given up", func(r *result) { r.undelivered = 1 }},
 		{"trouble did not come", "no answer was lost", func(r *result) { r.missing = []string{"no answer was lost"} }},
 		{"an error", "unexpected", func(r *result) { r.errs = []error{errors.New("a\nb")} }},
+		{"outage unnoticed", "unnoticed", func(r *result) { r.counts.unavailable = 0 }},
 		{"nothing denied", "denied", func(r *result) { r.counts.denied = 0 }},
 	} {
 		r := passing()
@@ -102,7 +103,7 @@ func TestSummaryHasTheLinesPeopleGrepFor(t *testing.T) {
 	var out strings.Builder
 	passing().print(&out)
 	for _, want := range []string{
-		"\ndemo: acquired=10 denied=1 unavailable=0 unknown=0 adjusted=5 rolled_back=1\n",
+		"\ndemo: acquired=10 denied=1 unavailable=2 unknown=1 adjusted=5 rolled_back=1\n",
 		"\ndemo: usage rpm snapshots=10 counters=10 diff=0\n",
 		"\ndemo: usage tpm snapshots=10 counters=10 diff=0\n",
 		"\ndemo: worst_excess_tokens=-0.005 bound=0\n",

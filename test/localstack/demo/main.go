@@ -153,15 +153,31 @@ func (d *demo) seed(ctx context.Context) (err error) {
 func (d *demo) load(ctx context.Context) error {
 	playing, done := context.WithCancel(ctx)
 	defer done()
-	side := make(chan error, 2)
-	go func() { side <- d.audits.write(playing) }()
-	go func() { side <- d.background(playing) }()
+	aside := []func(context.Context) error{d.audits.write, d.background, d.interrupt}
+	side := make(chan error, len(aside))
+	for _, f := range aside {
+		go func() { side <- f(playing) }()
+	}
 	d.fleet.play(ctx, d.requests)
 	done()
-	if err := errors.Join(<-side, <-side); err != nil {
+	var errs []error
+	for range aside {
+		errs = append(errs, <-side)
+	}
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	return ctx.Err()
+}
+
+// interrupt cuts the clients off once, after two thirds of the time.
+func (d *demo) interrupt(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(playTime * 2 / 3):
+		return d.rig.trouble.interrupt(d.rig.clients)
+	}
 }
 
 // background sweeps every second and reports progress every two.
@@ -180,7 +196,7 @@ func (d *demo) background(ctx context.Context) error {
 			return err
 		}
 		if i%2 == 0 {
-			d.progress(ctx)
+			d.progress(context.WithoutCancel(ctx))
 		}
 	}
 }

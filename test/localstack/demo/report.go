@@ -73,9 +73,10 @@ func (r result) verdict() []string {
 		fail(u.counters <= 0, "no usage of %s", u.limit)
 		fail(u.unexplained != 0, "counters of %s are %d tokens away from what the clients did", u.limit, u.unexplained)
 	}
+	fail(r.counts.unavailable == 0 || r.counts.unknown+r.counts.lostSettlements == 0, "the outage and the lost answers went unnoticed")
 	fail(r.counts.acquired == 0 || r.counts.denied == 0, "want both granted and denied requests")
 	fail(r.counts.adjusted == 0 || r.counts.rolledBack == 0, "want both adjusted and rolled back leases")
-	fail(r.worst.Excess > 0 && r.worstKept.Excess > 0, "%s on %s admitted too much: %v", r.worstAt.entity, r.worstAt.resource, r.worst)
+	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worstAt.entity, r.worstAt.resource, r.worst)
 	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes, r.warm.reads)
 	fail(r.hotShards < 2, "the hot bucket did not split")
 	fail(len(r.uneven) > 0, "%s", strings.Join(r.uneven, "; "))
@@ -103,6 +104,7 @@ func (r result) print(w io.Writer) {
 	say("\nWhat the clients got. Denied: nothing taken. Unavailable: no decision, nothing written. Unknown: no answer, perhaps taken.")
 	say("demo: acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d",
 		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack)
+	say("Of the acquired, %d measured the cost below; %d settlements got no answer, %d could not be written.", c.probes, c.lostSettlements, c.unsettled)
 	if r.leftOut > 0 {
 		say("This machine was too slow for %d more requests; they were left out.", r.leftOut)
 	}
@@ -119,6 +121,7 @@ func (r result) print(w io.Writer) {
 	say("(%s on %s, %s).", r.worstAt.entity, r.worstAt.resource, r.worstAt.limit)
 	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))
 	if r.worst.Excess > 0 {
+		say("Not counting tokens that had been given back to a full bucket earlier, which are kept:")
 		say("demo: worst_excess_tokens_beyond_kept_returns=%s bound=0", decimal(r.worstKept.Excess))
 	}
 	say("\nCost of an acquire that needs no look-up, in capacity units as the engine reports them, indexes included.")

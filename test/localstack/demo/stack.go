@@ -59,7 +59,7 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 		Stack: s, trouble: t, aggregator: s.Functions[stack.Aggregator].Host,
 		aggregating: s.Functions[stack.Aggregator].Mapping, archiving: s.Functions[stack.Archiver].Mapping,
 	}
-	t.watch(s.Proxy, r.aggregator)
+	t.watch(s.Proxy, r.aggregator, r.aggregating)
 	if r.clients, r.clientEngine, err = fault.Engine(s.Engine, seed); err == nil {
 		r.probe, r.probeEngine, err = fault.Engine(s.Engine, seed)
 	}

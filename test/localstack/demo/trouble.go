@@ -17,24 +17,30 @@ const (
 	// malformedMark is a text that only the malformed record has.
 	malformedMark = "demo-malformed-record"
 	// crashBatch is how many records a batch has at least whose invocation is
-	// crashed, and crashAfter how many of its writes are done by then.
-	crashBatch, crashAfter = 30, 3
+	// crashed, and crashAfter how many of its writes are let through before.
+	crashBatch, crashAfter = 10, 2
+	// crashDelay is how long later the process is killed: the first writes are
+	// done by then, the others are held back twice as long.
+	crashDelay = 50 * time.Millisecond
 	// twiceBatch is how many records a batch has at least that comes twice.
-	twiceBatch = 30
+	twiceBatch = 10
+	// outage is how long the clients cannot reach the table.
+	outage = 400 * time.Millisecond
 )
 
 // trouble injects what goes wrong on purpose, and knows afterwards what did. It
 // is safe for concurrent use.
 type trouble struct {
 	mu         sync.Mutex
-	host       *runtimeapi.Host
-	crashing   bool // an invocation to be crashed is under way
-	writes     int  // writes seen meanwhile
-	killed     int  // processes killed in the middle of a batch
-	twice      int  // batches delivered twice
-	late       int  // batches delivered again later
-	malformed  int  // malformed records put into batches
-	archived2x int  // batches of the archiver delivered twice
+	duplicates func() int // records of the aggregator's that came twice so far; nil: none
+	crashing   bool       // an invocation to be crashed is under way
+	writes     int        // writes seen meanwhile
+	killed     int        // processes killed in the middle of a batch
+	twice      int        // batches delivered twice
+	late       int        // batches delivered again later
+	malformed  int        // malformed records put into batches
+	outages    int        // times the clients could not reach the table
+	archived2x int        // batches of the archiver delivered twice
 
 	throttles, storm, lostAcquires, lostSettlements *fault.Rule
 }
@@ -43,37 +49,52 @@ type trouble struct {
 func (t *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.killed == 0 && t.twice > 0 && bytes.Count(payload, []byte(`"eventName"`)) >= crashBatch {
+	if t.killed == 0 && t.repeated() && bytes.Count(payload, []byte(`"eventName"`)) >= crashBatch {
 		t.crashing, t.writes = true, 0
 	}
 	return runtimeapi.Fault{}
 }
 
-// watch kills the host's process at a write of the invocation to be crashed.
-// Some writes are done then, one is on its way, and the others are not.
-func (t *trouble) watch(p *fault.Proxy, host *runtimeapi.Host) {
-	t.host = host
-	p.Add(&fault.Rule{Operation: "UpdateItem", Match: func(fault.Call) bool {
+// watch kills the host's processes in the middle of the batch to be crashed:
+// its first writes are done then, one or more are on their way, and nobody has
+// been told.
+func (t *trouble) watch(p *fault.Proxy, host *runtimeapi.Host, m *esm.Mapping) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.duplicates = func() int { return m.Stats().Duplicates }
+	p.Add(&fault.Rule{Operation: "UpdateItem", Fault: fault.Delayed(2 * crashDelay), Match: func(fault.Call) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.crashing {
-			if t.writes++; t.writes > crashAfter {
-				t.crashing = false
-				t.killed += t.host.KillBusy()
-			}
+		if !t.crashing {
+			return false
 		}
-		return false
+		t.writes++
+		if t.writes == crashAfter+1 {
+			time.AfterFunc(crashDelay, func() { t.crash(host) })
+		}
+		return t.writes > crashAfter
 	}})
 }
 
-// batch puts a malformed record into one batch and lets two others come twice:
-// one at once, one later with other batches in between.
+func (t *trouble) crash(host *runtimeapi.Host) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.crashing = false
+	t.killed += host.KillBusy()
+}
+
+// repeated says that a batch has come twice. A batch that is cut for another
+// reason does not, and then it is another one's turn.
+func (t *trouble) repeated() bool { return t.duplicates != nil && t.duplicates() > 0 }
+
+// batch puts a malformed record into one batch and lets others come twice: one
+// at once, one later with other batches in between.
 func (t *trouble) batch(b esm.Batch) esm.Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case len(b.Records) < twiceBatch:
-	case t.twice == 0:
+	case !t.repeated():
 		t.twice++
 		return esm.Trouble{Twice: true}
 	case t.malformed == 0:
@@ -126,13 +147,24 @@ func (t *trouble) disturb(p *fault.Proxy) {
 	acquires := func(c fault.Call) bool { return compares(c.Body) }
 	settles := func(c fault.Call) bool { return !compares(c.Body) }
 	t.storm = &fault.Rule{
-		Operation: "UpdateItem", Contains: "BUCKET#" + stormEntity, Skip: 20, Times: 40,
+		Operation: "UpdateItem", Contains: "BUCKET#" + stormEntity, Skip: 5, Times: 20,
 		Fault: fault.ThroughputExceeded(fault.ReasonKeyRange),
 	}
-	t.throttles = &fault.Rule{Operation: "UpdateItem", Skip: 300, Times: 5, Fault: fault.Throttled(fault.ReasonKeyRange)}
-	t.lostAcquires = &fault.Rule{Operation: "UpdateItem", Match: acquires, Skip: 500, Times: 3, Fault: fault.AppliedThenReset()}
-	t.lostSettlements = &fault.Rule{Operation: "UpdateItem", Match: settles, Skip: 500, Times: 2, Fault: fault.AppliedThenError()}
+	t.throttles = &fault.Rule{Operation: "UpdateItem", Skip: 100, Times: 5, Fault: fault.Throttled(fault.ReasonKeyRange)}
+	t.lostAcquires = &fault.Rule{Operation: "UpdateItem", Match: acquires, Skip: 150, Times: 3, Fault: fault.AppliedThenReset()}
+	t.lostSettlements = &fault.Rule{Operation: "UpdateItem", Match: settles, Skip: 150, Times: 2, Fault: fault.AppliedThenError()}
 	p.Add(t.storm, t.throttles, t.lostAcquires, t.lostSettlements)
+}
+
+// interrupt cuts the clients off the table for a moment: calls under way get no
+// answer, new ones no connection.
+func (t *trouble) interrupt(p *fault.Proxy) error {
+	p.Down()
+	time.Sleep(outage)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.outages++
+	return p.Up()
 }
 
 // compares tells an acquire, whose condition compares levels, from a settlement,
@@ -148,18 +180,19 @@ func (t *trouble) report(s *rig) (line string, missing []string) {
 	aggregating := s.aggregating.Stats()
 	lost := t.lostAcquires.Hits() + t.lostSettlements.Hits()
 	throttled := t.throttles.Hits() + t.storm.Hits()
-	line = fmt.Sprintf("crashes=%d delivered_twice=%d duplicate_records=%d malformed=%d throttles=%d lost_answers=%d",
-		s.aggregator.Stats().Crashes, t.twice+t.late+t.archived2x, aggregating.Duplicates+s.archiving.Stats().Duplicates,
-		t.malformed, throttled, lost)
+	line = fmt.Sprintf("crashes=%d records_delivered_twice=%d malformed=%d throttles=%d lost_answers=%d outages=%d",
+		s.aggregator.Stats().Crashes, aggregating.Duplicates+s.archiving.Stats().Duplicates,
+		t.malformed, throttled, lost, t.outages)
 	for _, m := range []struct {
 		happened bool
 		what     string
 	}{
 		{t.killed > 0 && s.aggregator.Stats().Crashes > 0, "no aggregator crashed in the middle of a batch"},
-		{t.twice > 0 && aggregating.Duplicates >= twiceBatch, "no batch was delivered twice"},
+		{aggregating.Duplicates > 0, "no batch was delivered twice"},
 		{t.malformed > 0 && aggregating.Injected > 0, "no malformed record was in a batch"},
 		{throttled > 0, "no client was throttled"},
 		{lost > 0, "no answer was lost"},
+		{t.outages > 0, "the table was never out of reach"},
 	} {
 		if !m.happened {
 			missing = append(missing, m.what)
