@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -46,11 +47,16 @@ func (l *Limiter) grow(ctx context.Context, w want, b table.Bucket, hot bool) {
 }
 
 // open opens a shard that is missing although its parent has split it off, as
-// far as this process knows. Best effort, like grow.
+// an image of the parent shows: until then the parent holds its share, and
+// opening it would hand that out twice. Best effort, like grow.
 func (l *Limiter) open(ctx context.Context, w want, k int) {
 	v := l.images.view(w.name)
 	zero, ok := v.shards[0]
 	if !ok || zero.absent || zero.bucket.State.Shards <= k {
+		return
+	}
+	parent, ok := v.shards[bucket.SplitParent(k)]
+	if !ok || parent.absent || parent.bucket.State.Shards < bucket.OpenedAt(k) {
 		return
 	}
 	if l.growing.begin(w.name) != nil {
