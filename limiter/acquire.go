@@ -139,7 +139,7 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 		if err == nil {
 			lease, ok := l.taken(ctx, w, got, item)
 			if !ok {
-				continue // shard 0 was reopened empty; nothing is taken yet
+				continue // nothing is taken yet
 			}
 			l.opts.Observer.acquired(info(calls))
 			return lease, nil
@@ -207,7 +207,7 @@ func (l *Limiter) taken(ctx context.Context, w want, got choice, item table.Item
 	if known {
 		l.images.see(b, now, nil)
 	}
-	if got.action == reopen {
+	if got.action == reopen || got.action == mend {
 		return nil, false
 	}
 	lease := &Lease{limiter: l, name: w.name, items: []leaseItem{{

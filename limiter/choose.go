@@ -30,6 +30,7 @@ const (
 	charge               // write: take the costs from a shard
 	create               // write: the bucket does not exist
 	reopen               // write: shard 0 of a split bucket has been deleted
+	mend                 // write: set a clock that is missing or broken; nothing is taken
 )
 
 // choice is the decision about one attempt.
@@ -159,6 +160,10 @@ func (c chooser) evaluate(b table.Bucket) choice {
 	switch {
 	case !plan.Verdict.Granted && plan.Verdict.At == bucket.Never:
 		out.action = never
+	case !plan.Verdict.Granted && (b.State.NoClock || bucket.SubSat(b.State.RF, c.now) > bucket.MaxSkew):
+		// Without a clock to refill from, the denial would never end.
+		out.action, out.clock = mend, true
+		out.write = table.Refill{Image: b, Want: c.want.limits, Now: c.now, Life: c.want.life}.Plan().Update
 	case !plan.Verdict.Granted:
 		out.action = deny
 	default:

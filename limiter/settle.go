@@ -28,9 +28,13 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 	if s, ok := l.images.view(name{image.Entity, image.Resource}).shards[it.shard]; ok && !s.absent {
 		image = s.bucket
 	}
+	plain := false
 	for try := 1; ; try++ {
 		now := l.now()
 		write := table.Adjust(it.key, costs)
+		if plain {
+			write = table.AdjustUnmetered(it.key, costs)
+		}
 		charging := more && image.Entity != "" && try < settleAttempts
 		if charging {
 			write = table.Charge{Image: image, Limits: userLimits(image.State), Costs: costs, Now: now,
@@ -42,13 +46,16 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
-			if refused.Old == nil || !charging {
+			if refused.Old == nil {
 				return nil
 			}
 			b, err := table.DecodeBucket(refused.Old)
-			if err != nil {
-				image = table.Bucket{} // not readable: settle without looking
+			if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !plain {
+				image, plain = table.Bucket{}, true // settle without looking, or counting the write
 				continue
+			}
+			if !charging {
+				return nil // the limit is not there any more
 			}
 			from := image.State
 			l.images.see(b, now, &from)

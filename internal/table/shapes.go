@@ -70,7 +70,21 @@ func freshTTL(s bucket.State, now int64) int64 {
 // meanwhile stays what it is: full. Taking more from a bucket that has filled up
 // since its refill instant would be forgiven by the next refill; use a [Charge]
 // by force for that, which needs an image.
+//
+// The write is counted by the meter, which the item must have; one that lacks it
+// is refused, and settled by [AdjustUnmetered].
 func Adjust(key Key, costs []Cost) Update {
+	u := adjust(key, costs)
+	u.Add = appendWCU(u.Add)
+	u.If = All(u.If, Exists(attrLimit(bucket.WCU, fieldTokens)))
+	return u
+}
+
+// AdjustUnmetered is [Adjust] for an item without a write meter, as foreign
+// clients leave it; adding to one that is not there would store half a limit.
+func AdjustUnmetered(key Key, costs []Cost) Update { return adjust(key, costs) }
+
+func adjust(key Key, costs []Cost) Update {
 	u := Update{Key: key}
 	cond := []Cond{Exists(AttrPK)}
 	for _, c := range costs {
@@ -81,7 +95,6 @@ func Adjust(key Key, costs []Cost) Update {
 		cond = append(cond, Exists(tk))
 		u.Add = append(u.Add, Attr{tk, N(-c.Milli)}, Attr{attrLimit(c.Limit, fieldUsed), N(c.Milli)})
 	}
-	u.Add = appendWCU(u.Add)
 	u.If = All(cond...)
 	return u
 }
