@@ -64,7 +64,14 @@ func (s State) Split() (keep, moved State) {
 			continue
 		}
 		k.Tokens, m.Tokens = Halve(sl.Tokens)
-		k.Rest, m.Rest = Halve(sl.Rest)
+		switch { // a shard that is full has no room for a remainder
+		case m.Tokens >= moved.Rate(i).Capacity:
+			k.Rest, m.Rest = sl.Rest, 0
+		case k.Tokens >= keep.Rate(i).Capacity:
+			k.Rest, m.Rest = 0, sl.Rest
+		default:
+			k.Rest, m.Rest = Halve(sl.Rest)
+		}
 	}
 	return keep, moved
 }

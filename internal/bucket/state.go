@@ -129,7 +129,7 @@ func (s State) At(now int64) State {
 		if to == from {
 			continue
 		}
-		g := Refill(sl.Tokens, sl.Rest, s.Rate(i), to-from)
+		g := Refill(sl.Tokens, sl.Rest, s.Rate(i), SubSat(to, from))
 		sl.Tokens = AddSat(sl.Tokens, g.Credit)
 		sl.Rest = g.Rest
 	}

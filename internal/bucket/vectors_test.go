@@ -1,0 +1,155 @@
+package bucket_test
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// The conformance vectors of the Python client's refill (wire format, appendix
+// B): tokens, last, now, capacity, amount, period -> tokens, last. It consumes
+// time in whole milliseconds and so moves its clock to the instant at which the
+// credit was due, rounded down; ours moves to now and keeps the remainder. Where
+// the credit differs, theirs mints or drops, and the table says which.
+func TestRefillAgainstPythonVectors(t *testing.T) {
+	for _, v := range []struct {
+		tokens, last, now, capacity, amount, period int64
+		python, pythonLast                          int64
+		ours, rest                                  int64
+		why                                         string // set where ours is not theirs
+	}{
+		{0, 1000, 1000, 100_000, 100_000, 60_000, 0, 1000, 0, 0, ""},
+		{0, 1000, 1001, 100_000, 100_000, 60_000, 1, 1000, 1, 40_000,
+			"same credit; theirs leaves last at 1000 and would credit that millisecond again: mints"},
+		{0, 1000, 1037, 100_000, 100_000, 60_000, 61, 1036, 61, 40_000,
+			"same credit; theirs leaves a millisecond unconsumed that is worth more than the 40000/60000 due: mints"},
+		{0, 1000, 999, 100_000, 100_000, 60_000, 0, 1000, 0, 0, ""},
+		{99_999, 0, 10, 100_000, 100_000, 60_000, 100_000, 9, 100_000, 0,
+			"same credit; theirs keeps a millisecond that a full bucket does not have: mints"},
+		{-1500, 0, 60_000, 100_000, 1000, 60_000, -500, 60_000, -500, 0, ""},
+		{150_000, 0, 1000, 100_000, 100_000, 60_000, 100_000, 999, 150_000, 0,
+			"theirs cuts a level that was given back above capacity: drops 50000"},
+		{150_000, 0, 0, 100_000, 100_000, 60_000, 150_000, 0, 150_000, 0, ""},
+		{0, 0, 1, 10_000_000_000, 10_000_000_000, 60_000, 166_666, 0, 166_666, 40_000,
+			"same credit; theirs leaves last at 0 and would credit it all again: mints"},
+		{0, 0, 86_399, 1000, 1000, 86_400_000, 0, 0, 0, 86_399_000,
+			"same credit; theirs does not move last, but its writers store now and drop the remainder"},
+		{0, 0, 86_400, 1000, 1000, 86_400_000, 1, 86_400, 1, 0, ""},
+		{500, 0, 1, 1000, 1500, 1000, 501, 0, 501, 500,
+			"same credit; theirs leaves last at 0 and would credit it again: mints"},
+		{0, 0, 3, 1000, 7000, 3000, 7, 3, 7, 0, ""},
+	} {
+		r := bucket.Rate{Capacity: v.capacity, Amount: v.amount, Period: v.period}
+		g := bucket.Refill(v.tokens, 0, r, v.now-v.last)
+		if got := v.tokens + g.Credit; got != v.ours || g.Rest != v.rest {
+			t.Errorf("%+v: ours is %d rest %d", v, got, g.Rest)
+		}
+		// Where nothing is said, theirs is exact: level, and no fraction of time left.
+		clock := max(v.now, v.last)
+		exact := v.ours == v.python && v.rest == 0 && (v.pythonLast == clock || v.python == v.tokens)
+		if exact != (v.why == "") {
+			t.Errorf("%+v: exact is %v", v, exact)
+		}
+	}
+}
+
+// calculate_retry_after(deficit, amount, period) in seconds. Python waits for the
+// floor and one millisecond more; ours is the least time that is enough.
+func TestWaitAgainstPythonVectors(t *testing.T) {
+	for _, v := range []struct {
+		deficit, amount, period int64
+		python, ours            int64 // ms
+	}{
+		{0, 1, 1, 0, 0},
+		{-5, 1000, 1000, 0, 0},
+		{1, 100_000, 60_000, 1, 1},
+		{1000, 100_000, 60_000, 601, 600},
+		{1500, 1000, 60_000, 90_001, 90_000},
+		{1, 10_000_000_000, 60_000, 1, 1},
+		{999, 7000, 3000, 429, 429},
+	} {
+		r := bucket.Rate{Capacity: 1 << 40, Amount: v.amount, Period: v.period}
+		got := bucket.Wait(0, 0, r, v.deficit)
+		if got != v.ours {
+			t.Errorf("Wait for %d at %d/%d ms is %d, want %d", v.deficit, v.amount, v.period, got, v.ours)
+		}
+		if got > v.python || v.python > got+1 {
+			t.Errorf("Wait for %d at %d/%d ms is %d, Python's is %d: want at most one more", v.deficit, v.amount, v.period, got, v.python)
+		}
+	}
+}
+
+// try_consume and force_consume on capacity 10 tokens, 10 per minute.
+func TestTakeAgainstPythonVectors(t *testing.T) {
+	limit := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	for _, v := range []struct {
+		tokens, cost, now int64
+		granted           bool
+		after, retry      int64
+		why               string
+	}{
+		{5000, 5, 0, true, 0, 0, ""},
+		{4999, 5, 0, false, 4999, 6, "Python says 7 ms: floor and one more"},
+		{4999, 5, 6, true, 0, 0, ""},
+		{-1500, 1, 0, false, -1500, 15_000, "Python says 15001 ms"},
+		{-1, 0, 0, false, -1, 6, "Python says 7 ms"},
+		{5000, -3, 0, true, 8000, 0, "giving back; Decide is not asked"},
+	} {
+		s := bucket.State{Slots: []bucket.Slot{{Limit: limit, Tokens: v.tokens}}}
+		costs := []int64{v.cost * bucket.Milli}
+		d := s.Decide(costs, v.now)
+		if d.Granted != v.granted || !v.granted && d.At-v.now != v.retry {
+			t.Errorf("%+v: %+v", v, d)
+		}
+		if v.granted {
+			s = s.At(v.now).Take(costs)
+		}
+		if got := s.Slots[0].Tokens; got != v.after {
+			t.Errorf("%+v: level %d after", v, got)
+		}
+	}
+	for _, v := range []struct{ tokens, amount, now, after int64 }{
+		{1000, 3, 0, -2000}, {1000, -20, 0, 21_000}, {1000, 2, 6000, 0},
+	} {
+		s := bucket.State{Slots: []bucket.Slot{{Limit: limit, Tokens: v.tokens}}}
+		if got := s.At(v.now).Take([]int64{v.amount * bucket.Milli}).Slots[0].Tokens; got != v.after {
+			t.Errorf("force %+v: level %d", v, got)
+		}
+	}
+}
+
+// The lifetime rule is Python's to the second.
+func TestTTLSecondsAgainstPythonVectors(t *testing.T) {
+	limit := func(capacity, amount, seconds int64) bucket.Limit {
+		return bucket.Limit{Name: "x", Capacity: capacity * bucket.Milli, Amount: amount * bucket.Milli, Period: seconds * 1000}
+	}
+	for _, v := range []struct {
+		limits     []bucket.Limit
+		multiplier int
+		want       int64
+	}{
+		{[]bucket.Limit{limit(100, 100, 60)}, 7, 420},
+		{[]bucket.Limit{limit(1000, 10, 60)}, 7, 42_000},
+		{[]bucket.Limit{limit(1000, 3, 60)}, 7, 140_000},
+		{[]bucket.Limit{limit(1, 7, 1)}, 7, 1},
+		{[]bucket.Limit{limit(1, 1_000_000, 1)}, 7, 0},
+		{[]bucket.Limit{limit(100, 100, 60), limit(1000, 10, 60)}, 7, 42_000},
+		{nil, 7, 0},
+		{[]bucket.Limit{limit(100, 100, 60)}, 0, 0},
+	} {
+		if got := bucket.TTLSeconds(v.limits, v.multiplier); got != v.want {
+			t.Errorf("TTLSeconds(%v, %d) = %d, want %d", v.limits, v.multiplier, got, v.want)
+		}
+	}
+}
+
+func TestTokensRenders(t *testing.T) {
+	for milli, want := range map[int64]string{
+		0: "0", 1000: "1", 1500: "1.5", -1500: "-1.5", 1: "0.001", -1: "-0.001", 10_010: "10.01",
+		-1 << 63: "-9223372036854775.808", 1<<63 - 1: "9223372036854775.807",
+	} {
+		if got := bucket.Tokens(milli); got != want {
+			t.Errorf("Tokens(%d) = %q, want %q", milli, got, want)
+		}
+	}
+}
