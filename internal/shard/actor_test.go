@@ -143,7 +143,11 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 		return false
 	}
 	a.w.shapes[plan.Shape]++
-	a.send(flight{what: fmt.Sprint(plan.Shape, " ", k, costs), costs: costs, writes: []table.Write{plan.Update}, done: a.answer(k, costs)})
+	may := nothing
+	if !image.State.Matches(a.wants) {
+		may = overflow // a lowered capacity takes away what no longer fits
+	}
+	a.send(flight{what: fmt.Sprint(plan.Shape, " ", k, costs), costs: costs, may: may, writes: []table.Write{plan.Update}, done: a.answer(k, costs)})
 	return true
 }
 

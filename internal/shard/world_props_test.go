@@ -32,6 +32,7 @@ type profile struct {
 	crash   int
 	foreign func(w *world)
 	debt    bool
+	configs bool // actors read limits that are changed under way
 	bad     defect
 }
 
@@ -65,8 +66,12 @@ func play(w *world, p profile) {
 			a.settle()
 		case n < 25+p.grow+p.warm+p.settle+p.crash:
 			skew := a.skew
+			wants := a.wants
 			*a = *newActor(w, a.id)
+			a.wants = wants
 			a.skew, a.bad, a.debt = skew, p.bad, p.debt
+		case n >= 94 && p.configs && w.opened:
+			a.wants = variants(w.limits)[w.rng.IntN(3)]
 		case n >= 96 && p.foreign != nil && w.opened:
 			p.foreign(w)
 		default:
@@ -159,6 +164,9 @@ func TestWorldExact(t *testing.T) {
 	t.Run("with debts", func(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, crash: 2, debt: true}, none)
 	})
+	t.Run("limits changed", func(t *testing.T) {
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, configs: true}, none)
+	})
 	t.Run("one shard", func(t *testing.T) {
 		runWorlds(t, 4, profile{steps: 400, actors: 3, instant: true, warm: 8, settle: 8, crash: 2}, none)
 	})
@@ -168,6 +176,18 @@ func TestWorldExact(t *testing.T) {
 	t.Run("shards deleted", func(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, foreign: vanish}, none)
 	})
+}
+
+// variants returns the limits, and two changes of them that allow less.
+func variants(limits []bucket.Limit) [3][]bucket.Limit {
+	out := [3][]bucket.Limit{limits}
+	for _, l := range limits {
+		lower, slower := l, l
+		lower.Capacity = l.Capacity/2 + 1
+		slower.Amount, slower.Period = l.Amount/2+1, l.Period+l.Period/7
+		out[1], out[2] = append(out[1], lower), append(out[2], slower)
+	}
+	return out
 }
 
 // bump doubles the count of shard 0 and nothing else, as the Python client does.

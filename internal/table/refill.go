@@ -39,7 +39,8 @@ type Refilled struct {
 // Plan works the refill out. It is pure. Where credit is due the refill instant
 // moves, so that whoever planned from the same image loses. Where none is,
 // because now is not later than the refill instant, the instant stays: what
-// others take meanwhile is theirs, and only limits that changed would collide.
+// others take meanwhile is theirs. The limits must be those of the image, because
+// other clients change them without moving the instant.
 func (r Refill) Plan() Refilled {
 	image := r.Image.mended(r.Want, r.Now)
 	now := r.Now
@@ -60,6 +61,9 @@ func (r Refill) Plan() Refilled {
 	}
 	wcu := before.Slots[before.Index(bucket.WCU)]
 	out.Hot = wcu.Tokens < bucket.WCUPerWrite
+	if !out.Verdict.Granted && !r.Force {
+		return out // nothing to write
+	}
 	out.After = before.Take(costsBySlot(before, r.Costs, r.Costs != nil))
 	p := refillPlan{r: r, stored: image, credited: credited, after: out.After}
 	out.Update = p.update(now)
@@ -115,11 +119,7 @@ func (p *refillPlan) update(now int64) Update {
 	} else {
 		p.cond = append(p.cond, Compare(attrShardCount, Eq, N(int64(image.State.Shards))))
 	}
-	if !image.State.NoClock && p.after.RF == image.State.RF {
-		for _, sl := range image.State.Slots {
-			p.cond = append(p.cond, stored(sl.Limit)...)
-		}
-	}
+	p.cond = append(p.cond, storedLimits(image.State)...)
 	for i := range p.after.Slots {
 		p.slot(i)
 	}
@@ -254,6 +254,9 @@ func newTTL(life Lifetime, image Bucket, after bucket.State, now int64) (set int
 		life = NeverExpires // a split bucket has siblings that rely on it
 	}
 	fresh := freshTTL(after, now)
+	if fresh == 0 {
+		life = NeverExpires // it is not full before any date that can be stored
+	}
 	switch {
 	case life == Expires && fresh > 0,
 		life == KeepLifetime && image.TTL > 0 && fresh > image.TTL:

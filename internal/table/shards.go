@@ -48,9 +48,9 @@ func Split(b Bucket) []Write {
 	return []Write{u, Put{Item: sibling.Item(), If: Absent(AttrPK)}}
 }
 
-// unchanged holds while the clock and the count are those of the image.
+// unchanged holds while the clock, the count and the limits are those of the image.
 func unchanged(b Bucket) []Cond {
-	c := []Cond{Exists(AttrPK)}
+	c := append([]Cond{Exists(AttrPK)}, storedLimits(b.State)...)
 	if b.State.NoClock {
 		c = append(c, Absent(attrRF))
 	} else {
@@ -166,14 +166,16 @@ func Prolong(b Bucket, now int64) (u Update, ok bool) {
 	if b.TTL == 0 || b.State.Shards > 1 {
 		return Update{}, false
 	}
-	full := b.State.FullAt(now)
-	if full == bucket.Never || b.TTL >= ceilSeconds(full)+ttlMargin {
+	if b.TTL >= ceilSeconds(b.State.FullAt(now))+ttlMargin {
 		return Update{}, false
 	}
 	fresh := freshTTL(b.State, now)
+	if fresh == 0 { // not full before any date that can be stored
+		return Update{Key: b.Key(), Remove: []string{AttrTTL}, If: Exists(AttrTTL)}, true
+	}
 	return Update{
 		Key: b.Key(),
 		Set: []Attr{{AttrTTL, N(fresh)}},
 		If:  Compare(AttrTTL, Lt, N(fresh)),
-	}, fresh > 0
+	}, true
 }

@@ -112,6 +112,15 @@ func Unseen(ns, entity, resource string, shard, shards int, limits []bucket.Limi
 // maxUnseenAge bounds how old a refill an unseen spend accepts, in ms.
 const maxUnseenAge = 24 * 3600 * 1000
 
+// storedLimits holds while every limit of the state is stored as it is there.
+func storedLimits(s bucket.State) []Cond {
+	out := make([]Cond, 0, 3*len(s.Slots))
+	for _, sl := range s.Slots {
+		out = append(out, stored(sl.Limit)...)
+	}
+	return out
+}
+
 // stored holds while the limit is stored exactly like this.
 func stored(l bucket.Limit) []Cond {
 	return []Cond{
@@ -129,8 +138,9 @@ func unchangedCount(b Bucket) []Cond {
 	return []Cond{Compare(attrShardCount, Eq, N(int64(max(b.State.Shards, 1))))}
 }
 
-func appendWCU(add []Attr) []Attr {
-	return append(add,
-		Attr{attrLimit(bucket.WCU, fieldTokens), N(-bucket.WCUPerWrite)},
-		Attr{attrLimit(bucket.WCU, fieldUsed), N(bucket.WCUPerWrite)})
+var chargeWCU = []Attr{
+	{attrLimit(bucket.WCU, fieldTokens), N(-bucket.WCUPerWrite)},
+	{attrLimit(bucket.WCU, fieldUsed), N(bucket.WCUPerWrite)},
 }
+
+func appendWCU(add []Attr) []Attr { return append(add, chargeWCU...) }

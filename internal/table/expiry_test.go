@@ -1,0 +1,181 @@
+package table_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// An expired bucket is a full bucket: whatever is done to it, in whatever order,
+// an item may only be deleted when every limit has filled up, so that creating it
+// again full mints nothing.
+func TestExpiredBucketsAreFull(t *testing.T) {
+	sets := [][]bucket.Limit{
+		{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}},
+		{{Name: "sec", Capacity: 5_000, Amount: 5_000, Period: 1_000}, {Name: "day", Capacity: 3_000, Amount: 1_000, Period: 86_400_000}},
+		{{Name: "fast", Capacity: 1_000, Amount: 1_000_000_000, Period: 1_000}},
+		{{Name: "tpm", Capacity: 90_000_000, Amount: 1_000_003, Period: 7_001}, {Name: "rpm", Capacity: 61_000, Amount: 61_000, Period: 60_000}},
+	}
+	var sweeps, debts, prolonged int
+	for seed := range uint64(60) {
+		e := &expiring{t: t, rng: rand.New(rand.NewPCG(seed, 3)), limits: sets[seed%uint64(len(sets))], now: 1_700_000_000_123}
+		e.db = memdb.New(func() int64 { return e.now })
+		for range 250 {
+			e.step()
+		}
+		sweeps, debts, prolonged = sweeps+e.sweeps, debts+e.debts, prolonged+e.prolonged
+	}
+	t.Logf("%d items expired, every one full; %d settlements into debt, %d of which moved the expiry", sweeps, debts, prolonged)
+	if sweeps < 50 || prolonged < 20 {
+		t.Error("too little has happened to prove anything")
+	}
+}
+
+type expiring struct {
+	t      *testing.T
+	rng    *rand.Rand
+	db     *memdb.DB
+	limits []bucket.Limit
+	now    int64
+	stale  table.Bucket // an image from some time ago
+	seen   bool
+
+	sweeps, debts, prolonged int
+}
+
+var expiringKey = table.BucketKey("ns", "e", "r", 0)
+
+func (e *expiring) image() (table.Bucket, bool) {
+	it := e.db.Item(expiringKey)
+	if it == nil {
+		return table.Bucket{}, false
+	}
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return b, true
+}
+
+func (e *expiring) step() {
+	b, ok := e.image()
+	switch e.rng.IntN(9) {
+	case 0:
+		e.now += e.rng.Int64N(2000)
+	case 1:
+		e.now += e.rng.Int64N(600_000)
+	case 2:
+		if ok && b.TTL > 0 && e.rng.IntN(3) == 0 { // to where it could just be deleted
+			e.now = max(e.now, b.TTL*1000+e.rng.Int64N(3000)-1000)
+		}
+	case 3:
+		e.db.Sweep(e.now / 1000)
+		if _, left := e.image(); ok && !left {
+			e.sweeps++
+			e.full(b, e.now, "deleted")
+			e.seen = false
+		}
+	case 4:
+		e.settle(b, ok)
+	case 5:
+		if ok {
+			e.stale, e.seen = b, true
+		}
+	default:
+		e.acquire(b, ok)
+	}
+	if b, ok := e.image(); ok && b.TTL > 0 {
+		e.full(b, b.TTL*1000, "to be deleted")
+	}
+}
+
+// full checks that every limit of the image has filled up by an instant.
+func (e *expiring) full(b table.Bucket, at int64, what string) {
+	e.t.Helper()
+	for i, sl := range b.State.Slots {
+		capacity := buckettest.Milli(sl.Capacity)
+		if held := buckettest.LevelAt(b.State, i, at); sl.Name != bucket.WCU && held.Cmp(capacity) < 0 {
+			e.t.Fatalf("at %d the item is %s with %s of %d millitokens of %s: %s ttl=%d",
+				at, what, held.FloatString(3), sl.Capacity, sl.Name, b.State, b.TTL)
+		}
+	}
+}
+
+func (e *expiring) costs() []table.Cost {
+	out := make([]table.Cost, len(e.limits))
+	for i, l := range e.limits {
+		out[i] = table.Cost{Limit: l.Name, Milli: e.rng.Int64N(l.Capacity/bucket.Milli+1) * bucket.Milli}
+	}
+	return out
+}
+
+func (e *expiring) acquire(b table.Bucket, ok bool) {
+	costs := e.costs()
+	var w table.Write
+	switch {
+	case !ok:
+		w, _ = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+			Limits: e.limits, Costs: costs, Life: table.Expires, Now: e.now})
+	case e.rng.IntN(4) == 0:
+		unseen := table.Unseen("ns", "e", "r", 0, 1, e.limits, costs, e.now)
+		w, _ = table.Spend{Image: unseen, Limits: e.limits, Costs: costs, Now: e.now}.Plan()
+	default:
+		if e.seen && e.rng.IntN(2) == 0 {
+			b = e.stale
+		}
+		life := []table.Lifetime{table.Expires, table.KeepLifetime}[e.rng.IntN(2)]
+		plan := table.Charge{Image: b, Limits: e.limits, Costs: costs, Now: e.now, Life: life}.Plan()
+		if !plan.Verdict.Granted {
+			return
+		}
+		w = plan.Update
+	}
+	e.write(w)
+}
+
+func (e *expiring) write(w table.Write) table.Item {
+	it, err := e.db.Write(e.t.Context(), w)
+	if _, refused := errors.AsType[*store.Refused](err); err != nil && !refused {
+		e.t.Fatal(err)
+	}
+	return it
+}
+
+// settle goes into debt, in either of the two ways, and then does what a lease
+// does: it moves the expiry if the debt could outlive it.
+func (e *expiring) settle(b table.Bucket, ok bool) {
+	if !ok {
+		return
+	}
+	costs := e.costs()
+	most := int64(30)
+	if e.rng.IntN(20) == 0 {
+		most = 1 << 30 // a debt that outlives the universe
+	}
+	for i := range costs {
+		costs[i].Milli *= e.rng.Int64N(most)
+	}
+	w := table.Write(table.Adjust(expiringKey, costs))
+	if e.rng.IntN(2) == 0 {
+		w = table.Charge{Image: b, Limits: e.limits, Costs: costs, Now: e.now, Life: table.KeepLifetime, Force: true}.Plan().Update
+	}
+	it := e.write(w)
+	if it == nil {
+		return
+	}
+	e.debts++
+	after, err := table.DecodeBucket(it)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if u, ok := table.Prolong(after, e.now); ok {
+		e.prolonged++
+		e.write(u)
+	}
+}
