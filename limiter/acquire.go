@@ -13,10 +13,11 @@ import (
 
 const (
 	// maxAttempts bounds the writes of one Acquire. Every refused write brings
-	// the image that explains it, so more than a few mean heavy contention.
+	// the image that explains it, so more than a few mean that others take what
+	// there is.
 	maxAttempts = 24
-	// contentionPause is the base of the jittered pause between attempts that
-	// others keep winning, and after a transaction held the item.
+	// contentionPause is the base of the jittered pause after DynamoDB slowed us
+	// down or a transaction held the item.
 	contentionPause = 2 * time.Millisecond
 )
 
@@ -104,7 +105,6 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 	info := func(calls int) AcquireInfo {
 		return AcquireInfo{w.name.entity, w.name.resource, calls, time.Duration(l.now()-begin) * time.Millisecond}
 	}
-	var last error
 	asked := map[int]bool{}
 	for calls := 0; ; {
 		c := chooser{
@@ -112,11 +112,8 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 			denyFor: l.opts.DenyFor.Milliseconds(), asked: asked, pick: random(),
 		}
 		got := c.choose()
-		if known, ok := c.knownDenial(); ok && calls >= maxAttempts {
-			got = known // more shards than can be asked, and those asked are empty
-		} else if calls >= maxAttempts {
-			return nil, &store.Failure{Kind: store.Unavailable, Op: "UpdateItem",
-				Err: fmt.Errorf("%d attempts lost to other writers, the last: %w", maxAttempts, last)}
+		if calls >= maxAttempts {
+			got = c.giveUp()
 		}
 		switch got.action {
 		case never:
@@ -144,7 +141,6 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 			l.opts.Observer.acquired(info(calls))
 			return lease, nil
 		}
-		last = err
 		if err := l.refused(ctx, w, got, err, calls); err != nil {
 			return nil, err
 		}
@@ -172,10 +168,7 @@ func (l *Limiter) refused(ctx context.Context, w want, got choice, err error, ca
 			l.images.contend(w.name, now)
 			l.opts.Observer.lost(w.name)
 		}
-		if calls > 2 {
-			return asFailure(store.Sleep(ctx, store.Jitter(calls-2, contentionPause, 16*contentionPause)))
-		}
-		return nil
+		return nil // decide again at once: the image is as fresh as it will ever be
 	}
 	switch store.KindOf(err) {
 	case store.Conflict, store.Throttled:
@@ -188,14 +181,6 @@ func (l *Limiter) refused(ctx context.Context, w want, got choice, err error, ca
 		return nil
 	}
 	return err
-}
-
-// asFailure wraps the error of a pause that ctx ended: nothing was written.
-func asFailure(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}
 }
 
 // taken makes the lease of a write that held. From here on the tokens are

@@ -103,18 +103,35 @@ func sooner(a, b choice) choice {
 	return a
 }
 
-// known returns the denial of the shards whose images are known: the answer when
-// there is no time to ask the others. ok is false if there is none.
-func (c chooser) knownDenial() (got choice, ok bool) {
-	got = choice{action: never, at: bucket.Never}
+// giveUp returns the denial for a request that has written as often as it may and
+// was refused each time, because others took what there was or because there are
+// more empty shards than can be asked: until the shard recovers that does so
+// first, or if all images show enough, for the time in which the costs refill.
+func (c chooser) giveUp() choice {
+	got := choice{action: never, at: bucket.Never}
+	last := choice{action: deny, at: c.now}
 	for _, k := range slices.Sorted(maps.Keys(c.view.shards)) {
-		if s := c.view.shards[k]; !s.absent {
-			if one := c.evaluate(s.bucket); one.action == deny {
-				got = sooner(got, one)
-			}
+		s := c.view.shards[k]
+		if s.absent {
+			continue
+		}
+		one := c.evaluate(s.bucket)
+		if one.action == deny {
+			got = sooner(got, one)
+		}
+		last.shard = k
+	}
+	if got.action == deny {
+		return got
+	}
+	state := c.view.shards[last.shard].bucket.State
+	for i, l := range c.want.limits {
+		at := bucket.AddSat(c.now, bucket.Wait(0, 0, state.RateOf(l), c.want.costs[i].Milli))
+		if at >= last.at {
+			last.at, last.short = at, l.Name
 		}
 	}
-	return got, got.action == deny
+	return last
 }
 
 // open returns the shard to use for pick k: k itself, or the shard it is or

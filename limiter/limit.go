@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -62,17 +61,17 @@ func (l Limit) String() string {
 }
 
 func (l Limit) validate(field string) error {
-	if err := validateLimitName(field+".Name", l.Name); err != nil {
-		return err
+	if validateLimitName(field, l.Name) != nil {
+		return validateLimitName(field+".Name", l.Name)
 	}
-	field = fmt.Sprintf("%s %q", field, l.Name)
+	label := func(part string) string { return fmt.Sprintf("%s %q %s", field, l.Name, part) }
 	switch {
 	case l.Capacity < 1 || l.Capacity > MaxTokens:
-		return invalid(field+" Capacity", l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+		return invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case l.Refill < 1 || l.Refill > MaxTokens:
-		return invalid(field+" Refill", l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+		return invalid(label("Refill"), l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case l.Period < time.Second || l.Period > maxPeriod || l.Period%time.Second != 0:
-		return invalid(field+" Period", l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
+		return invalid(label("Period"), l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
 	}
 	return nil
 }
@@ -98,7 +97,7 @@ func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
 	}
 	out := make([]bucket.Limit, 0, len(limits))
 	for i, l := range limits {
-		if err := l.validate(fmt.Sprintf("%s[%d]", field, i)); err != nil {
+		if err := l.validateAt(field, i); err != nil {
 			return nil, err
 		}
 		out = append(out, l.stored())
@@ -112,32 +111,52 @@ func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
 	return out, nil
 }
 
-var (
-	entityName   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]{0,255}\z`)
-	resourceName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.\-/]{0,63}\z`)
-	limitName    = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.\-]{0,63}\z`)
-)
+// isName reports whether s has 1 to most bytes: a letter (or a digit, if allowed)
+// first, then letters, digits and those of more.
+func isName(s string, most int, digit bool, more string) bool {
+	if len(s) == 0 || len(s) > most || !alpha(s[0]) && !(digit && num(s[0])) {
+		return false
+	}
+	for i := 1; i < len(s); i++ {
+		if c := s[i]; !alpha(c) && !num(c) && strings.IndexByte(more, c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func alpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func num(c byte) bool   { return c >= '0' && c <= '9' }
 
 func validateEntity(field, s string) error {
-	if !entityName.MatchString(s) {
+	if !isName(s, 256, true, "_.-:@") {
 		return invalid(field, s, "1 to 256 letters, digits, '_', '.', '-', ':' or '@', the first a letter or digit")
 	}
 	return nil
 }
 
 func validateResource(field, s string) error {
-	if !resourceName.MatchString(s) {
+	if !isName(s, 64, false, "_.-/") {
 		return invalid(field, s, "1 to 64 letters, digits, '_', '.', '-' or '/', the first a letter")
 	}
 	return nil
 }
 
 func validateLimitName(field, s string) error {
-	if !limitName.MatchString(s) {
+	if !isName(s, 64, false, "_.-") {
 		return invalid(field, s, "1 to 64 letters, digits, '_', '.' or '-', the first a letter")
 	}
 	if s == bucket.WCU {
 		return invalid(field, s, "a name other than the reserved \"wcu\"")
 	}
 	return nil
+}
+
+// validateAt names the limit's place in a list, which takes time, only when that
+// is needed.
+func (l Limit) validateAt(field string, i int) error {
+	if l.validate("") == nil {
+		return nil
+	}
+	return l.validate(fmt.Sprintf("%s[%d]", field, i))
 }

@@ -14,28 +14,46 @@ import (
 type names struct {
 	attrs  map[string]string // alias -> attribute
 	values Item
-	byAttr map[string]string // attribute -> alias
+	order  []string // attribute of alias i
 }
 
 func newNames(size int) *names {
 	return &names{
 		attrs:  make(map[string]string, size),
-		byAttr: make(map[string]string, size),
+		order:  make([]string, 0, size),
 		values: make(Item, size),
 	}
 }
 
-func (n *names) name(attr string) string {
-	if a, ok := n.byAttr[attr]; ok {
-		return a
+// aliases are precomputed: every request needs the first ones.
+var nameAliases, valueAliases = func() (n, v [64]string) {
+	for i := range n {
+		n[i], v[i] = "#"+strconv.Itoa(i), ":"+strconv.Itoa(i)
 	}
-	a := "#" + strconv.Itoa(len(n.attrs))
-	n.attrs[a], n.byAttr[attr] = attr, a
+	return n, v
+}()
+
+func aliasOf(known *[64]string, prefix string, i int) string {
+	if i < len(known) {
+		return known[i]
+	}
+	return prefix + strconv.Itoa(i)
+}
+
+func (n *names) name(attr string) string {
+	for i, have := range n.order {
+		if have == attr {
+			return aliasOf(&nameAliases, "#", i)
+		}
+	}
+	a := aliasOf(&nameAliases, "#", len(n.order))
+	n.attrs[a] = attr
+	n.order = append(n.order, attr)
 	return a
 }
 
 func (n *names) value(v Value) string {
-	a := ":" + strconv.Itoa(len(n.values))
+	a := aliasOf(&valueAliases, ":", len(n.values))
 	n.values[a] = v
 	return a
 }
