@@ -23,7 +23,7 @@ demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s (TRA
 test: test-go test-race test-cdk ## run all tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
-test-go: $(STANDINS) $(LOCAL) ## vet and all tests of the root module, on both engines
+test-go: $(STANDINS) $(LOCAL) $(DEPLOYED) ## vet and all tests of the root module, on both engines
 	go vet ./...
 	$(GOTEST) -timeout 15m ./...
 
@@ -37,7 +37,7 @@ test-cdk: ## the infrastructure module: golden template, named assertions
 	rm -rf .cache/tmp
 
 .PHONY: test-short
-test-short: $(STANDINS) $(LOCAL) ## the root module's tests with fewer random rounds
+test-short: $(STANDINS) $(LOCAL) $(DEPLOYED) ## the root module's tests with fewer random rounds
 	$(GOTEST) -short ./...
 
 .PHONY: fuzz
@@ -46,11 +46,12 @@ fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
 	echo "$$dir $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime 20s -fuzzminimizetime 10x "./$$dir" || exit 1; done
 
 .PHONY: bench
-bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to
-	go test -run '^$$' -bench . -benchmem ./bench ./internal/stream
+bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
+	go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -benchtime 2s -timeout 10m ./bench
+	go test -run '^$$' -bench Decode -benchmem ./internal/stream
 
 .PHONY: cost
-cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget
+cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget (ENGINE=dynamodb-local: the other engine)
 	go run ./bench/cost
 
 .PHONY: golden
