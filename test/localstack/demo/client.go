@@ -33,7 +33,6 @@ const (
 type fleet struct {
 	limiters []*limiter.Limiter
 	ledger   *ledger
-	splits   atomic.Int64 // doublings that clients did
 	lost     atomic.Int64 // writes that another client was faster than
 	leftOut  atomic.Int64 // requests not sent because the machine is too slow
 	next     atomic.Int64
@@ -42,10 +41,7 @@ type fleet struct {
 // openFleet opens n clients of the table at the engine.
 func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *ledger) (*fleet, error) {
 	f := &fleet{ledger: l}
-	observer := &limiter.Observer{
-		Lost:  func(string, string) { f.lost.Add(1) },
-		Split: func(string, string, int) { f.splits.Add(1) },
-	}
+	observer := &limiter.Observer{Lost: func(string, string) { f.lost.Add(1) }}
 	for range n {
 		lim, err := limiter.Open(ctx, e.DynamoDB(), table, &limiter.Options{
 			Namespace: namespace, Timeout: 5 * time.Second, Observer: observer,

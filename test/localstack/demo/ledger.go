@@ -134,15 +134,18 @@ func (l *ledger) seen() counts {
 	return l.counts
 }
 
-// worst returns the worst window over all limits of all tenants, and which
-// limit it is of.
-func (l *ledger) worst(kept bool) (witness.Result, account, error) {
+// worst returns the worst window over all limits of all tenants that are of
+// interest, and which limit it is of.
+func (l *ledger) worst(kept bool, of func(account) bool) (witness.Result, account, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var worst witness.Result
 	var where account
 	found := false
 	for _, a := range l.accounts() {
+		if !of(a) {
+			continue
+		}
 		b := l.bounds[a]
 		b.Kept = kept
 		r, err := witness.Worst(b, l.events[a])
@@ -158,6 +161,10 @@ func (l *ledger) worst(kept bool) (witness.Result, account, error) {
 	}
 	return worst, where, nil
 }
+
+// everyone and theHot choose for worst.
+func everyone(account) bool { return true }
+func theHot(a account) bool { return a.entity == hotEntity }
 
 // accounts returns what was granted from, sorted.
 func (l *ledger) accounts() []account {

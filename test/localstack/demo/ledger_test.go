@@ -44,7 +44,7 @@ func TestTheWorstAccountIsFound(t *testing.T) {
 	l := newLedger()
 	l.granted(at(limiter.Costs{"rpm": 1, "tpm": 100}, 1))
 	l.granted(at(limiter.Costs{"rpm": 1, "tpm": 30}, 2))
-	got, where, err := l.worst(false)
+	got, where, err := l.worst(false, everyone)
 	if err != nil || where.limit != "tpm" || got.Excess <= 29_000 || got.Excess >= 30_000 {
 		t.Errorf("%v at %+v, %v, want almost 30 tokens of tpm", got, where, err)
 	}

@@ -7,7 +7,8 @@
 // functions before. TRACE names a CSV file of real requests to replay
 // (TIMESTAMP,ContextTokens,GeneratedTokens: the context is acquired, the
 // generated tokens are settled afterwards), SPEEDUP how much faster than
-// recorded; without TRACE a workload is generated, the same one in every run.
+// recorded (chosen, if not given, to make 200 requests a second); without TRACE
+// a workload is generated, the same one in every run.
 // The last line is "demo: PASS" or "demo: FAIL" with the reasons, and the exit
 // status is 0 or 1 accordingly, 2 for settings that are not acceptable.
 package main
@@ -51,7 +52,8 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) int {
 			return code
 		}
 	}
-	fmt.Fprintf(out, "demo: FAIL %v\n", err)
+	line, _ := last([]string{err.Error()})
+	fmt.Fprintln(out, line)
 	return 2
 }
 
@@ -65,9 +67,9 @@ func workload(set settings) ([]request, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	r := replay(rows, set.speedup)
-	return r.requests, fmt.Sprintf("%d of %d requests of the trace %s, %.3g times as fast as recorded",
-		len(r.requests), r.rows, set.trace, r.speedup), nil
+	r, err := replay(rows, set.speedup)
+	return r.requests, fmt.Sprintf("%d requests in %v, from %d of the %d rows of the trace %s, %.3g times as fast as recorded",
+		len(r.requests), playTime, r.rows, len(rows), set.trace, r.speedup), err
 }
 
 // demo is one run.
@@ -247,14 +249,17 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 		counts: d.ledger.seen(), errs: d.ledger.errs, warm: warm,
 		rpm: stored.sums("rpm", d.ledger.balances), tpm: stored.sums("tpm", d.ledger.balances),
 		hotShards: stored.shards[[2]string{hotEntity, hotResource}], maxShards: largest(stored.shards), uneven: stored.uneven,
-		leftOut: d.fleet.leftOut.Load(), splits: d.fleet.splits.Load(), lost: d.fleet.lost.Load(),
+		leftOut: d.fleet.leftOut.Load(), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
 	}
-	if r.worst, r.worstAt, err = d.ledger.worst(false); err != nil {
+	if r.worst, r.worstAt, err = d.ledger.worst(false, everyone); err != nil {
 		return err
 	}
-	if r.worstKept, _, err = d.ledger.worst(true); err != nil {
+	if r.worstKept, _, err = d.ledger.worst(true, everyone); err != nil {
+		return err
+	}
+	if r.worstHot, _, err = d.ledger.worst(false, theHot); err != nil {
 		return err
 	}
 	r.writesPer, r.writes, r.records = writesPerThousand(s)

@@ -17,6 +17,7 @@ type result struct {
 	rpm, tpm    sums
 	worst       witness.Result
 	worstKept   witness.Result
+	worstHot    witness.Result // of the hot bucket
 	worstAt     account
 	warm        warmCost
 	writesPer   float64
@@ -25,7 +26,6 @@ type result struct {
 	hotShards   int
 	maxShards   int
 	uneven      []string
-	splits      int64 // by clients
 	lost        int64 // writes lost to other clients
 	leftOut     int64 // requests not sent because the machine is too slow
 	swept       int   // audit events that expired
@@ -118,7 +118,8 @@ func (r result) print(w io.Writer) {
 		say("demo: usage %s daily=%d clients=%d..%d unexplained=%d", u.limit, u.daily, u.low, u.high, u.unexplained)
 	}
 	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time, for the worst limit")
-	say("(%s on %s, %s).", r.worstAt.entity, r.worstAt.resource, r.worstAt.limit)
+	say("(%s on %s, %s; of the hot bucket with its %d shards it is %s).",
+		r.worstAt.entity, r.worstAt.resource, r.worstAt.limit, r.hotShards, decimal(r.worstHot.Excess))
 	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))
 	if r.worst.Excess > 0 {
 		say("Not counting tokens that had been given back to a full bucket earlier, which are kept:")
@@ -128,8 +129,9 @@ func (r result) print(w io.Writer) {
 	say("demo: write_units_per_warm_acquire=%.2f read_units=%.2f", r.warm.writes, r.warm.reads)
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
-	say("\nShards. The hot bucket's write meter was set to %d per second, so that a laptop can exhaust it.", hotWCU)
-	say("demo: shards max=%d hot=%d split_by_clients=%d lost_races=%d", r.maxShards, r.hotShards, r.splits, r.lost)
+	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that a laptop can exhaust it.", hotWCU)
+	say("lost_races: writes refused because another client had changed the bucket; decided anew from the image that came back.")
+	say("demo: shards max=%d hot=%d lost_races=%d", r.maxShards, r.hotShards, r.lost)
 	say("\nAudit events that expired against what is in the archive; those deleted by hand must not be there.")
 	a := r.archive
 	say("demo: archived=%d expired=%d duplicates=%d missing=%d", a.archived, a.expired, a.duplicates, a.missing)
@@ -172,5 +174,5 @@ func last(why []string) (line string, code int) {
 		return "demo: PASS", 0
 	}
 	slices.Sort(why)
-	return "demo: FAIL " + strings.ReplaceAll(strings.Join(why, "; "), "\n", " "), 1
+	return "demo: FAIL " + strings.ReplaceAll(strings.Join(why, "; "), "\n", "; "), 1
 }

@@ -101,37 +101,42 @@ func parseRow(record []string) (traceRow, time.Time, error) {
 	return row, at, nil
 }
 
+// maxRate bounds, per second, how many requests a speed-up may ask for.
+const maxRate = 10 * playRate
+
 // replayed is a trace made into requests.
 type replayed struct {
 	requests []request
 	speedup  float64
-	rows     int // of the file
+	rows     int // of the file that are used
 }
 
-// replay spreads a trace over the tenants and speeds it up. Without a speed-up
-// it chooses the one at which the whole trace fits into playTime, or less, so
-// that the requests come no faster than playRate on average. What would begin
-// after playTime is left out.
-func replay(rows []traceRow, speedup float64) replayed {
+// replay spreads a trace over the tenants and speeds it up for playTime: what
+// would come later is left out, and a trace that is over sooner begins anew.
+// Without a speed-up it chooses the one at which requests come at playRate on
+// average. A speed-up that asks for too many at once is an error.
+func replay(rows []traceRow, speedup float64) (replayed, error) {
+	span := max(rows[len(rows)-1].at, time.Second)
+	rate := float64(len(rows)) / span.Seconds()
 	if speedup == 0 {
-		span := max(rows[len(rows)-1].at.Seconds(), 1)
-		speedup = span / playTime.Seconds()
-		if rate := float64(len(rows)) / span; rate*speedup > playRate {
-			speedup = playRate / rate
-		}
-		speedup = max(speedup, 1)
+		speedup = playRate / rate
 	}
-	out := replayed{speedup: speedup, rows: len(rows)}
+	if rate*speedup > maxRate {
+		return replayed{}, fmt.Errorf("%s is %.6g: that makes %.0f requests a second of this trace, want at most %d: a speed-up of up to %.3g",
+			envSpeedup, speedup, rate*speedup, maxRate, maxRate/rate)
+	}
+	out := replayed{speedup: speedup}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	pick := newPicker()
-	for _, row := range rows {
-		at := time.Duration(float64(row.at) / speedup)
+	for i := 0; ; i++ {
+		row := rows[i%len(rows)]
+		at := time.Duration(float64(row.at+span*time.Duration(i/len(rows))) / speedup)
 		if at > playTime {
-			break
+			out.rows = min(i, len(rows))
+			return out, nil
 		}
 		r := pick.request(rng)
 		r.at, r.estimate, r.settle = at, max(row.context, 1), row.generated
 		out.requests = append(out.requests, r)
 	}
-	return out
 }

@@ -43,31 +43,38 @@ func TestParseTraceNamesLineAndColumn(t *testing.T) {
 	}
 }
 
-func TestReplayFitsIntoTheTime(t *testing.T) {
-	hour := func(n int) []traceRow {
+func TestReplayFillsTheTime(t *testing.T) {
+	spread := func(n int, over time.Duration) []traceRow {
 		rows := make([]traceRow, n)
 		for i := range rows {
-			rows[i] = traceRow{time.Duration(i) * time.Hour / time.Duration(n), 100, 10}
+			rows[i] = traceRow{time.Duration(i) * over / time.Duration(n), 100, 10}
 		}
 		return rows
 	}
+	at200 := int(playRate * playTime.Seconds())
 	for _, c := range []struct {
 		name    string
 		rows    []traceRow
 		speedup float64
-		whole   bool
+		want    int // requests, give or take 2 %; 0: an error
 	}{
-		{"few rows: the whole trace", hour(1000), 0, true},
-		{"many rows: as many as the rate allows", hour(100_000), 0, false},
-		{"asked for more than fits", hour(1000), 1, false},
-		{"one row", hour(1), 0, true},
+		{"an hour, as fast as the rate allows", spread(20_000, time.Hour), 0, at200},
+		{"a short one, again and again", spread(1000, time.Hour), 0, at200},
+		{"one row", spread(1, time.Hour), 0, at200},
+		{"a dense one, slowed down", spread(10_000, 10*time.Second), 0, at200},
+		{"as recorded", spread(1000, time.Second*10), 1, 100 * int(playTime.Seconds())},
+		{"too fast", spread(20_000, time.Hour), 1000, 0},
 	} {
-		got := replay(c.rows, c.speedup)
-		if n := len(got.requests); n == 0 || (n == len(c.rows)) != c.whole || got.requests[n-1].at > playTime {
-			t.Errorf("%s: %d of %d requests, speed-up %v", c.name, n, len(c.rows), got.speedup)
+		got, err := replay(c.rows, c.speedup)
+		if c.want == 0 {
+			if err == nil || !strings.Contains(err.Error(), "SPEEDUP is 1000") || !strings.Contains(err.Error(), "up to 360") {
+				t.Errorf("%s: %v, want an error that says what is accepted", c.name, err)
+			}
+			continue
 		}
-		if n := float64(len(got.requests)); c.speedup == 0 && n > 1.01*playRate*playTime.Seconds()+1 {
-			t.Errorf("%s: %v requests are too many", c.name, n)
+		n := len(got.requests)
+		if err != nil || float64(n) < 0.98*float64(c.want) || float64(n) > 1.02*float64(c.want)+1 || got.requests[n-1].at > playTime {
+			t.Errorf("%s: %d requests, %v, want %d", c.name, n, err, c.want)
 		}
 	}
 }

@@ -47,8 +47,9 @@ func perMinute(rpm, tpm int64) []limiter.Limit {
 	return []limiter.Limit{limiter.PerMinute("rpm", rpm), limiter.PerMinute("tpm", tpm)}
 }
 
-// The tenants. The hot one has half of the traffic and more tokens than it can
-// burn for most of the run; the greedy ones want far more than they may have.
+// The tenants. The hot one has half of the traffic, has to split because of it,
+// and wants more requests than its shards together have; the greedy ones want far
+// more than they may have on one shard.
 const (
 	hotEntity, hotResource = "chat-frontend", "gpt-large"
 	stormEntity            = "batch-2"
@@ -61,7 +62,7 @@ const (
 var (
 	systemLimits   = perMinute(1000, 1_000_000)
 	resourceLimits = perMinute(300, 400_000)
-	hotLimits      = []limiter.Limit{limiter.PerMinute("rpm", 12_000), limiter.PerMinute("tpm", 4_000_000).WithCapacity(2_000_000)}
+	hotLimits      = []limiter.Limit{limiter.PerMinute("rpm", 1800).WithCapacity(100), limiter.PerMinute("tpm", 4_000_000)}
 	greedyLimits   = []limiter.Limit{limiter.PerMinute("rpm", 120).WithCapacity(20), limiter.PerMinute("tpm", 60_000)}
 )
 
