@@ -82,19 +82,24 @@ func (w *world) shards(l *Limiter, entity, resource string) []table.Bucket {
 }
 
 // held returns what the bucket holds of a limit right now, in exact tokens. A
-// bucket that is not there is full; a limit that is not stored is, too.
+// bucket that is not there is full, and so is a shard that does not have the
+// limit yet.
 func (w *world) held(l *Limiter, limit Limit) *big.Rat {
 	w.t.Helper()
-	var states []bucket.State
-	stored := false
-	for _, b := range w.shards(l, acme, gpt) {
-		states = append(states, b.State)
-		stored = stored || b.State.Index(limit.Name) >= 0
-	}
-	if !stored {
+	shards := w.shards(l, acme, gpt)
+	if len(shards) == 0 {
 		return big.NewRat(limit.Capacity, 1)
 	}
+	var states []bucket.State
+	fresh := int64(0)
+	for _, b := range shards {
+		states = append(states, b.State)
+		if b.State.Index(limit.Name) < 0 {
+			fresh += b.State.RateOf(limit.stored()).Capacity
+		}
+	}
 	sum := buckettest.HeldAt(states, limit.Name, w.now.Load())
+	sum.Add(sum, big.NewRat(fresh, 1))
 	return sum.Quo(sum, big.NewRat(bucket.Milli, 1))
 }
 
@@ -120,34 +125,35 @@ func (w *world) wantHeld(l *Limiter, limit Limit, tokens int64) {
 // exist never add up to more than the whole.
 func (w *world) sharesAddUp(l *Limiter) {
 	w.t.Helper()
-	shards := map[int]bucket.State{}
+	counts, whole := map[int]int{}, int64(0)
+	count := func(shard, n int) {
+		if old := counts[shard]; old > 0 {
+			whole -= bucket.Share(1<<20, shard, old)
+		}
+		if counts[shard] = n; n == 0 {
+			delete(counts, shard)
+		} else {
+			whole += bucket.Share(1<<20, shard, n)
+		}
+	}
 	for _, c := range w.db.Changes(0) {
 		ns, e, r, k, ok := table.ParseBucketPK(c.Key.PK)
 		if !ok || ns != l.namespace || e != acme || r != gpt {
 			continue
 		}
 		if c.New == nil {
-			delete(shards, k)
+			count(k, 0)
 			continue
 		}
 		b, err := table.DecodeBucket(c.New)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		shards[k] = b.State
-		whole := big.NewRat(0, 1)
-		for k, s := range shards {
-			whole.Add(whole, big.NewRat(bucket.Share(1<<20, k, s.Shards), 1<<20))
-		}
 		// The two halves of a split are two changes of one transaction: the
 		// keeping half comes first.
-		if whole.Cmp(big.NewRat(1, 1)) > 0 {
-			counts := map[int]int{}
-			for k, s := range shards {
-				counts[k] = s.Shards
-			}
-			w.t.Fatalf("after change %d of shard %d the shares add up to %s of the whole; counts by shard: %v",
-				c.Seq, k, whole.FloatString(3), counts)
+		if count(k, b.State.Shards); whole > 1<<20 {
+			w.t.Fatalf("after change %d of shard %d the shares add up to %.3f of the whole; counts by shard: %v",
+				c.Seq, k, float64(whole)/(1<<20), counts)
 		}
 	}
 }

@@ -1,0 +1,358 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// TestChangedLimits (W2, W10, W12): whatever the new limits are, the next
+// request that needs them is decided by them, in this process and in others, and
+// the change itself adds no tokens but the first fill of a limit that is new.
+func TestChangedLimits(t *testing.T) {
+	base := []Limit{rpm10}
+	cases := []struct {
+		name  string
+		spent int64 // of the old 10
+		next  []Limit
+		want  map[string]int64 // granted one by one right after the change
+	}{
+		{"raised capacity adds nothing", 4, []Limit{PerMinute("rpm", 1000)}, map[string]int64{"rpm": 6}},
+		{"lowered below the level", 4, []Limit{PerMinute("rpm", 2)}, map[string]int64{"rpm": 2}},
+		{"lowered above the level", 8, []Limit{PerMinute("rpm", 5)}, map[string]int64{"rpm": 2}},
+		{"other rate only", 4, []Limit{{"rpm", 10, 1, time.Hour}}, map[string]int64{"rpm": 6}},
+		{"another limit added", 4, []Limit{rpm10, PerMinute("tpm", 50)}, map[string]int64{"rpm": 6, "tpm": 50}},
+		{"added one sorts first", 4, []Limit{PerMinute("a", 3), rpm10}, map[string]int64{"rpm": 6, "a": 3}},
+		{"replaced by another", 4, []Limit{PerMinute("tpm", 50)}, map[string]int64{"tpm": 50}},
+		{"added while empty", 10, []Limit{rpm10, PerMinute("tpm", 50)}, map[string]int64{"rpm": 0, "tpm": 50}},
+	}
+	for _, c := range cases {
+		for _, who := range []string{"same process", "another process", "fresh process"} {
+			for _, shards := range []int{1, 2} {
+				t.Run(fmt.Sprintf("%s/%s/%d shards", c.name, who, shards), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t)
+						l := w.process(Options{})
+						other := w.process(Options{})
+						must(t, l, asks(Costs{"rpm": c.spent}, base...))
+						if _, err := other.Acquire(t.Context(), asks(Costs{"rpm": 0}, base...)); err != nil {
+							t.Fatal(err)
+						}
+						if shards > 1 {
+							w.split(l, shards)
+						}
+						p := map[string]*Limiter{"same process": l, "another process": other, "fresh process": w.process(Options{})}[who]
+						got := map[string]int64{}
+						for name := range c.want {
+							// Bring the change in on every shard before counting.
+							got[name] = int64(drain(t, p, asks(Costs{name: 1}, c.next...)))
+						}
+						for name, want := range c.want {
+							if d := want - got[name]; d != 0 && !(shards > 1 && d == 1) { // half tokens on two shards
+								t.Fatalf("%s: %d granted, want %d", name, got[name], want)
+							}
+						}
+						for _, b := range w.shards(l, acme, gpt) {
+							for _, lim := range c.next {
+								if i := b.State.Index(lim.Name); i < 0 || b.State.Slots[i].Limit != lim.stored() {
+									t.Fatalf("shard %d has %v, want %v in force", b.State.Shard, b.State, lim)
+								}
+							}
+						}
+						w.sharesAddUp(l)
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestLimitDroppedAndAddedAgain: a limit that is not in force for a while comes
+// back with what it had, plus what time has earned it.
+func TestLimitDroppedAndAddedAgain(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	both, one := []Limit{rpm10, tpm1000}, []Limit{rpm10}
+	must(t, l, asks(Costs{"tpm": 1000}, both...))
+	must(t, l, asks(Costs{"rpm": 1}, one...))
+	if _, err := l.Acquire(t.Context(), asks(Costs{"tpm": 1}, both...)); !errors.Is(err, ErrLimited) {
+		t.Fatalf("dropping a limit refilled it: %v", err)
+	}
+	// A limit not in force does not deny, even in debt.
+	lease := must(t, l, asks(Costs{"rpm": 1}, both...))
+	if err := adjustThenCommit(Costs{"tpm": 500})(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	must(t, l, asks(Costs{"rpm": 1}, one...))
+	w.advance(31 * time.Second)
+	must(t, l, asks(Costs{"rpm": 1}, one...))
+	if n := drain(t, l, asks(Costs{"tpm": 1}, both...)); n != 16 {
+		t.Fatalf("%d granted, want the 16 that 31s have earned beyond a debt of 500", n)
+	}
+}
+
+// TestFlappingOverridesMintNothing: two processes insist on different limits for
+// the same bucket, each in turn.
+func TestFlappingOverridesMintNothing(t *testing.T) {
+	pairs := [][2]Limit{
+		{PerMinute("rpm", 10), PerMinute("rpm", 1000)},
+		{PerSecond("rpm", 10), PerHour("rpm", 10)},
+		{Limit{"rpm", 10, 7, 3 * time.Second}, Limit{"rpm", 10, 3, 7 * time.Second}},
+	}
+	for i, p := range pairs {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			w := newWorld(t)
+			ls := [2]*Limiter{w.process(Options{DenyFor: -1}), w.process(Options{DenyFor: -1})}
+			must(t, ls[0], asks(Costs{"rpm": 0}, p[0]))
+			granted := 0
+			for range 500 {
+				for k, l := range ls {
+					before := w.held(l, p[k])
+					_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, p[k]))
+					if err != nil && !errors.Is(err, ErrLimited) {
+						t.Fatal(err)
+					}
+					took := big.NewRat(0, 1)
+					if err == nil {
+						granted++
+						took.SetInt64(1)
+					}
+					if minted := new(big.Rat).Add(w.held(l, p[k]), took); minted.Cmp(before) > 0 {
+						t.Fatalf("held %s, then %s after taking %s", before.FloatString(6), w.held(l, p[k]).FloatString(6), took.FloatString(0))
+					}
+				}
+			}
+			if granted != 10 {
+				t.Fatalf("%d granted at one instant, want the 10 that the bucket had", granted)
+			}
+		})
+	}
+}
+
+// TestSkeletonIsMended (W6): what an unconditional write of another client has
+// left of a bucket is completed; it holds no more than it is said to.
+func TestSkeletonIsMended(t *testing.T) {
+	key := func(l *Limiter) table.Key { return table.BucketKey(l.namespace, acme, gpt, 0) }
+	cases := []struct {
+		name  string
+		item  table.Item // besides the key
+		edit  table.Item // or changes to a whole bucket of 10
+		grant int
+	}{
+		{"adjust of a deleted bucket", table.Item{"b_rpm_tk": table.N(-3000), "b_rpm_tc": table.N(3000)}, nil, 0},
+		{"rollback of a deleted bucket", table.Item{"b_rpm_tk": table.N(3000), "b_rpm_tc": table.N(-3000)}, nil, 3},
+		{"rollback of much", table.Item{"b_rpm_tk": table.N(3_000_000), "b_rpm_tc": table.N(-3_000_000)}, nil, 10},
+		{"shard count alone", table.Item{"shard_count": table.N(1)}, nil, 10},
+		{"without capacity", nil, table.Item{"b_rpm_cp": nil}, 10},
+		{"without period", nil, table.Item{"b_rpm_rp": nil}, 10},
+		{"without counter", nil, table.Item{"b_rpm_tc": nil}, 10},
+		{"without clock", nil, table.Item{"rf": nil}, 10},
+		{"without shard count", nil, table.Item{"shard_count": nil}, 10},
+		{"without write meter", nil, table.Item{"b_wcu_tk": nil, "b_wcu_cp": nil, "b_wcu_ra": nil, "b_wcu_rp": nil, "b_wcu_tc": nil}, 10},
+		{"with half a write meter", nil, table.Item{"b_wcu_cp": nil}, 10},
+		{"tokens without parameters for another limit", nil, table.Item{"b_tpm_tk": table.N(0)}, 10},
+		{"parameters without tokens (W2)", nil, table.Item{"b_rpm_tk": nil}, 10},
+		{"clock in the far future", nil, table.Item{"rf": table.N(1 << 45)}, 10},
+		{"clock in the far future, empty", nil, table.Item{"rf": table.N(1 << 45), "b_rpm_tk": table.N(0)}, 0},
+		{"without clock, empty", nil, table.Item{"rf": nil, "b_rpm_tk": table.N(0)}, 0},
+		{"clock a little ahead", nil, table.Item{"rf": table.N(1_700_000_000_500)}, 10},
+	}
+	for _, c := range cases {
+		for _, fresh := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/fresh process %v", c.name, fresh), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					l := w.process(Options{})
+					must(t, l, asks(Costs{"rpm": 0}, rpm10))
+					if c.item != nil {
+						it := key(l).Item()
+						for k, v := range c.item {
+							it[k] = v
+						}
+						w.db.Store(it)
+					} else {
+						w.edit(l, 0, c.edit)
+					}
+					if fresh {
+						l = w.process(Options{})
+					}
+					if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); n != c.grant {
+						t.Fatalf("%d granted, want %d", n, c.grant)
+					}
+					w.advance(2 * time.Minute)
+					if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); n != 10 {
+						t.Fatalf("%d granted two minutes later, want 10", n)
+					}
+					b := w.shards(l, acme, gpt)[0]
+					if len(b.Partial) > 0 && c.name != "tokens without parameters for another limit" || b.State.NoClock || b.State.Index(bucket.WCU) < 0 {
+						t.Fatalf("not mended: %+v", b)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestUnreadableBucket: an item nobody can make sense of is unavailable, with
+// the attribute named, and untouched.
+func TestUnreadableBucket(t *testing.T) {
+	for name, attrs := range map[string]table.Item{
+		"b_rpm_tk":    {"b_rpm_tk": number("1.5")},
+		"b_rpm_cp":    {"b_rpm_cp": table.S("ten")},
+		"shard_count": {"shard_count": table.N(0)},
+		"rf":          {"rf": table.S("now")},
+		"capacity":    {"b_rpm_cp": table.N(-1)},
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		w.edit(l, 0, attrs)
+		before := w.db.Snapshot()
+		for _, p := range []*Limiter{w.process(Options{}), w.process(Options{OnUnavailable: Allow})} {
+			lease, err := p.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+			if p.opts.OnUnavailable == Allow {
+				if err != nil || lease.Charged() {
+					t.Errorf("%s, policy allow: %v, %v", name, lease, err)
+				}
+				continue
+			}
+			if !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%s: %v, want unavailable", name, err)
+			}
+		}
+		if name != "rf" { // the spend of the process that knew it may hold
+			w.sameTable(before)
+		}
+	}
+}
+
+// TestLifetimes (wire format 1.4): a bucket by limits of the entity on the
+// resource never expires; by any other it does, after seven times what it takes
+// to fill, and every refill renews that.
+func TestLifetimes(t *testing.T) {
+	for _, lv := range levels {
+		t.Run(lv.name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{ConfigTTL: -1})
+			w.configure(l, lv.entity, lv.resource, rpm10)
+			must(t, l, stored(Costs{"rpm": 10}))
+			ttl := func() int64 { return w.shards(l, acme, gpt)[0].TTL }
+			now := func() int64 { return w.now.Load() / 1000 }
+			own := lv.name == "entity on resource"
+			if own && ttl() != 0 || !own && ttl() != now()+420 {
+				t.Fatalf("created with ttl in %d s", ttl()-now())
+			}
+			w.advance(6 * time.Second)
+			must(t, l, stored(Costs{"rpm": 1}))
+			if own && ttl() != 0 || !own && ttl() != now()+420 {
+				t.Fatalf("refilled with ttl in %d s", ttl()-now())
+			}
+			// The limits move to the other kind of level and back.
+			if own {
+				w.db.Delete(table.EntityConfigKey(l.namespace, acme, gpt))
+				w.configure(l, "", "", rpm10)
+			} else {
+				w.configure(l, acme, gpt, rpm10)
+			}
+			w.advance(6 * time.Second)
+			must(t, l, stored(Costs{"rpm": 1}))
+			if own && ttl() != now()+420 || !own && ttl() != 0 {
+				t.Fatalf("after the level changed: ttl in %d s", ttl()-now())
+			}
+		})
+	}
+}
+
+// TestExpiredButPresent: the sweeper takes its time; a bucket whose ttl is past
+// is revived with its old tokens and clock, by processes that know it or not.
+func TestExpiredButPresent(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 10}, rpm10))
+		w.edit(l, 0, table.Item{"ttl": table.N(w.now.Load()/1000 - 1)})
+		w.advance(12 * time.Second)
+		if fresh {
+			l = w.process(Options{})
+		}
+		if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); n != 2 {
+			t.Fatalf("fresh process %v: %d granted, want the 2 that 12s have earned", fresh, n)
+		}
+		if b := w.shards(l, acme, gpt)[0]; b.TTL <= w.now.Load()/1000 {
+			t.Fatalf("fresh process %v: still expired", fresh)
+		}
+	}
+}
+
+// TestSweepMintsNothing: whenever the sweeper removes a bucket it was full,
+// however it was used; removing it at any other time would be seen here.
+func TestSweepMintsNothing(t *testing.T) {
+	limits := []Limit{
+		rpm10, PerSecond("fast", 1000), PerDay("rpd", 3), {"slow", 7, 1, time.Hour}, {"burst", 1000, 1, time.Second},
+	}
+	for _, lim := range limits {
+		t.Run(lim.String(), func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			fill := time.Duration(bucket.Wait(0, 0, bucket.Rate{Capacity: lim.stored().Capacity, Amount: lim.stored().Amount, Period: lim.stored().Period}, lim.stored().Capacity)) * time.Millisecond
+			swept := 0
+			for i := range 400 {
+				// Uses at all distances from the ttl, some just before it.
+				if i%3 == 0 {
+					drain(t, l, asks(Costs{lim.Name: max(1, lim.Capacity/7)}, lim))
+				} else if _, err := l.Acquire(t.Context(), asks(Costs{lim.Name: 1}, lim)); err != nil && !errors.Is(err, ErrLimited) {
+					t.Fatal(err)
+				}
+				if i%11 == 0 {
+					if b := w.shards(l, acme, gpt); len(b) == 1 {
+						w.now.Store(b[0].TTL*1000 + int64(i%5-3)*1000)
+					}
+				} else {
+					w.advance(fill * time.Duration(i*i%97) / 90)
+				}
+				held := w.held(l, lim)
+				if n := w.db.Sweep(w.now.Load() / 1000); n > 0 {
+					swept++
+					if held.Cmp(big.NewRat(lim.Capacity, 1)) < 0 {
+						t.Fatalf("step %d: swept while it held %s of %d", i, held.FloatString(3), lim.Capacity)
+					}
+				}
+			}
+			if swept == 0 {
+				t.Fatal("never swept")
+			}
+		})
+	}
+}
+
+// TestStaleImageOfChangedLimits: one process changes the limits; another, whose
+// image is from before that, credits what has been due since at the rate that
+// was in force, not at the one it remembers.
+func TestStaleImageOfChangedLimits(t *testing.T) {
+	old, slow := PerMinute("rpm", 60), PerMinute("rpm", 6)
+	for _, later := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond} { // between the image and the change
+		w := newWorld(t)
+		a, b := w.process(Options{}), w.process(Options{})
+		must(t, a, asks(Costs{"rpm": 60}, old))
+		w.advance(10 * time.Second)
+		must(t, b, asks(Costs{"rpm": 8}, old)) // 2 left, and b knows the bucket as it is now
+		w.advance(later)
+		must(t, a, asks(Costs{"rpm": 0}, slow))
+		w.advance(10 * time.Second)
+		before := w.held(b, old)
+		lease, err := b.Acquire(t.Context(), asks(Costs{"rpm": 3}, old))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := new(big.Rat).Add(w.held(b, old), big.NewRat(3, 1))
+		if after.Cmp(before) > 0 {
+			t.Errorf("changed %s after the image: held %s, then 3 taken and %s left (%v)", later, before.FloatString(3), w.held(b, old).FloatString(3), lease.Status())
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// TestDenialText: the error says which limit, how much was wanted, how much is
+// left and how long to wait, and has the state of every limit in force.
+func TestDenialText(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limits := []Limit{PerMinute("rpm", 10), PerMinute("tpm", 1000), PerDay("rpd", 500)}
+	must(t, l, asks(Costs{"rpm": 4, "tpm": 990, "rpd": 1}, limits...))
+	_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 8, "tpm": 20}, limits...))
+	d, ok := errors.AsType[*LimitError](err)
+	if !ok || !errors.Is(err, ErrLimited) || errors.Is(err, ErrUnavailable) {
+		t.Fatalf("got %v, want a *LimitError that is ErrLimited alone", err)
+	}
+	const text = `limiter: acquire "acme/gpt-4": limit rpm: 8 wanted, 6 left, retry after 12s`
+	if err.Error() != text {
+		t.Errorf("text %q, want %q", err, text)
+	}
+	want := []Status{
+		{Limit: "rpd", Capacity: 500, Remaining: 499},
+		{Limit: "rpm", Capacity: 10, Remaining: 6, RetryAfter: 12 * time.Second},
+		{Limit: "tpm", Capacity: 1000, Remaining: 10, RetryAfter: 600 * time.Millisecond},
+	}
+	if d.Entity != acme || d.Resource != gpt || d.Wanted != 8 || d.Remaining != 6 || fmt.Sprint(d.Statuses) != fmt.Sprint(want) {
+		t.Errorf("denial %+v, want statuses %+v", d, want)
+	}
+}
+
+// TestDenialsAreObeyedToTheMillisecond, with several limits of odd rates, by the
+// process that was denied and by one that knows nothing.
+func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
+	limits := []Limit{{"a", 10, 7, 3 * time.Second}, {"b", 23, 977, time.Minute}, {"c", 5, 1, time.Second}}
+	w := newWorld(t)
+	l := w.process(Options{})
+	denials := 0
+	for i := range 400 {
+		req := asks(Costs{"a": int64(i % 4), "b": int64(i % 7), "c": int64(i % 3)}, limits...)
+		_, err := l.Acquire(t.Context(), req)
+		d, ok := errors.AsType[*LimitError](err)
+		if !ok {
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.advance(time.Duration(i*i%113) * time.Millisecond)
+			continue
+		}
+		denials++
+		longest := time.Duration(0)
+		for _, s := range d.Statuses {
+			longest = max(longest, s.RetryAfter)
+		}
+		if longest != d.RetryAfter {
+			t.Fatalf("retry after %s, the limits say %v", d.RetryAfter, d.Statuses)
+		}
+		w.advance(d.RetryAfter - time.Millisecond)
+		for _, p := range []*Limiter{l, w.process(Options{})} {
+			if _, err := p.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+				t.Fatalf("step %d: a millisecond before %s: %v", i, d.RetryAfter, err)
+			}
+		}
+		w.advance(time.Millisecond)
+		p := l
+		if i%2 == 0 {
+			p = w.process(Options{})
+		}
+		must(t, p, req)
+	}
+	if denials < 50 {
+		t.Fatalf("only %d denials", denials)
+	}
+}
+
+// TestLocalDenialEndsWithItsBound: tokens that another process gives back are
+// noticed after DenyFor; those of this process at once.
+func TestLocalDenialEndsWithItsBound(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.process(Options{DenyFor: 500 * time.Millisecond}), w.process(Options{})
+	limit := PerHour("rph", 10)
+	lease := must(t, b, asks(Costs{"rph": 10}, limit))
+	req := asks(Costs{"rph": 5}, limit)
+	denied := func(calls int) {
+		t.Helper()
+		w.db.ResetStats()
+		if _, err := a.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) || w.db.Stats().Calls() != calls {
+			t.Fatalf("got %v with %+v, want denied with %d calls", err, w.db.Stats(), calls)
+		}
+	}
+	if _, err := a.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+		t.Fatal(err)
+	}
+	denied(0)
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(499 * time.Millisecond)
+	denied(0)
+	w.advance(time.Millisecond)
+	own := must(t, a, req)
+	must(t, a, req)
+	denied(0)
+	if err := own.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, a, req)
+}
+
+// TestObserver: every outcome is told once, with what it cost.
+func TestObserver(t *testing.T) {
+	w := newWorld(t)
+	var told []string
+	tell := func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+	l := w.process(Options{Observer: &Observer{
+		Acquired: func(i AcquireInfo) { tell("acquired %s/%s %d %s", i.Entity, i.Resource, i.Calls, i.Elapsed) },
+		Denied:   func(i AcquireInfo) { tell("denied %s/%s %d %s", i.Entity, i.Resource, i.Calls, i.Elapsed) },
+		Lost:     func(e, r string) { tell("lost %s/%s", e, r) },
+		Failed:   func(e, r string, err error) { tell("failed %s/%s %s", e, r, kindName(err)) },
+		Split:    func(e, r string, n int) { tell("split %s/%s %d", e, r, n) },
+	}})
+	req := asks(Costs{"rpm": 6}, rpm10)
+	expect := func(want ...string) {
+		t.Helper()
+		if fmt.Sprint(told) != fmt.Sprint(want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		told = nil
+	}
+	must(t, l, req)
+	expect("acquired acme/gpt-4 2 0s")
+	l.Acquire(t.Context(), req)
+	expect("denied acme/gpt-4 0 0s")
+	w.advance(12 * time.Second)
+	w.db.SetHook(func(memdb.Op) (bool, error) { w.advance(3 * time.Millisecond); return true, nil })
+	must(t, l, req)
+	expect("acquired acme/gpt-4 1 3ms")
+	w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) {
+		must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10))
+		return true, nil
+	}))
+	w.advance(30 * time.Second)
+	l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+	expect("lost acme/gpt-4", "acquired acme/gpt-4 2 0s")
+	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+	expect("failed acme/gpt-4 unavailable")
+	w.db.SetHook(nil)
+	l.Acquire(t.Context(), Request{})
+	l.Acquire(t.Context(), asks(Costs{"rpm": 11}, rpm10))
+	expect()
+}
+
+// TestManyAtOnce: goroutines on shared and on separate limiters never take more
+// than there is. Run with -race.
+func TestManyAtOnce(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		w := newWorld(t)
+		limit := PerHour("rph", 100)
+		shared := w.process(Options{})
+		must(t, shared, asks(Costs{"rph": 1}, limit)).Rollback(t.Context())
+		w.split(shared, shards)
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		granted := int64(0)
+		for i := range 16 {
+			l := shared
+			if i%4 == 0 {
+				l = w.process(Options{})
+			}
+			wg.Go(func() {
+				for j := range 20 {
+					lease, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, limit))
+					if errors.Is(err, ErrLimited) {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if j%5 == 0 {
+						if err := lease.Rollback(t.Context()); err != nil {
+							t.Error(err)
+						}
+						continue
+					}
+					mu.Lock()
+					granted++
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if used := w.used(shared, "rph"); granted > 100 || used != granted {
+			t.Errorf("%d shards: %d granted, %d counted, of 100", shards, granted, used)
+		}
+		w.wantHeld(shared, limit, 100-granted)
+	}
+}
