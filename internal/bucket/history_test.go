@@ -343,3 +343,15 @@ func TestSplitStaysWithinShares(t *testing.T) {
 		}
 	}
 }
+
+// Halves add up, and the one that stays is the larger, of debt too.
+func TestHalve(t *testing.T) {
+	for n := int64(-9); n <= 9; n++ {
+		if keep, moved := bucket.Halve(n); keep+moved != n || keep < moved || keep-moved > 1 {
+			t.Errorf("Halve(%d) = %d, %d", n, keep, moved)
+		}
+	}
+	if keep, moved := bucket.Halve(math.MinInt64); keep != math.MinInt64/2 || moved != keep {
+		t.Errorf("Halve(MinInt64) = %d, %d", keep, moved)
+	}
+}

@@ -179,3 +179,26 @@ func (e *expiring) settle(b table.Bucket, ok bool) {
 		e.write(u)
 	}
 }
+
+// A spend leaves the expiry alone, so it must be refused when the item could be
+// deleted before it is full again, whoever has set that expiry.
+func TestSpendNeedsAnItemThatLives(t *testing.T) {
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
+	costs := []table.Cost{{Limit: "rpm", Milli: 1_000}}
+	const now = 1_700_000_000_000
+	safe := table.SafeTTL(limits, now)
+	for _, tt := range []struct {
+		ttl  int64
+		want bool
+	}{{0, true}, {now / 1000, false}, {now/1000 + 59, false}, {safe, false}, {safe + 1, true}} {
+		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
+			Costs: []table.Cost{{Limit: "rpm", Milli: 40_000}}, Life: table.NeverExpires, Now: now})
+		b.TTL = tt.ttl
+		unseen := table.Unseen("ns", "e", "r", 0, 1, limits, costs, now)
+		u, _ := table.Spend{Image: unseen, Limits: limits, Costs: costs, Now: now}.Plan()
+		_, held, err := u.Apply(b.Item())
+		if err != nil || held != tt.want {
+			t.Errorf("ttl %d s from now: spend held %v, %v, want %v", tt.ttl-now/1000, held, err, tt.want)
+		}
+	}
+}
