@@ -120,6 +120,9 @@ func (c *configs) cached(keys [records]table.Key, limitsGiven bool, now int64) (
 // same time share one read. It is not cut short when one of them gives up or has
 // less time than the others: Options.Timeout alone bounds it.
 func (c *configs) fetch(ctx context.Context, keys [records]table.Key, missing []int, now int64) (map[table.Key]record, error) {
+	if err := ctx.Err(); err != nil { // the shared read would go out without this caller
+		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
+	}
 	want := make([]table.Key, len(missing))
 	for j, i := range missing {
 		want[j] = keys[i]
