@@ -51,7 +51,7 @@ func TestRandomSchedules(t *testing.T) {
 		{"two limits", [][]Limit{{PerMinute("rpm", 60), PerSecond("tpm", 100)}}, 10},
 		{"limits that change", [][]Limit{{PerMinute("rpm", 60)}, {PerMinute("rpm", 30)}, {PerMinute("rpm", 60), PerMinute("tpm", 90)}}, 10},
 	}
-	const seeds = 12
+	const seeds = 8
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			worst, most, outcomes := big.NewRat(-1<<40, 1), 0, map[string]int{}

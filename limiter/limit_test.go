@@ -1,0 +1,35 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+)
+
+func TestLimitConstructors(t *testing.T) {
+	for _, c := range []struct {
+		got  Limit
+		want Limit
+		text string
+	}{
+		{PerSecond("a", 5), Limit{"a", 5, 5, time.Second}, "a: 5 per 1s, capacity 5"},
+		{PerMinute("b", 5), Limit{"b", 5, 5, time.Minute}, "b: 5 per 1m0s, capacity 5"},
+		{PerHour("c", 5), Limit{"c", 5, 5, time.Hour}, "c: 5 per 1h0m0s, capacity 5"},
+		{PerDay("d", 5), Limit{"d", 5, 5, 24 * time.Hour}, "d: 5 per 24h0m0s, capacity 5"},
+		{PerDay("e", 5).WithCapacity(50), Limit{"e", 50, 5, 24 * time.Hour}, "e: 5 per 24h0m0s, capacity 50"},
+	} {
+		if c.got != c.want || c.got.String() != c.text {
+			t.Errorf("%v, want %v", c.got, c.want)
+		}
+		if public(c.got.stored()) != c.got {
+			t.Errorf("%v comes back as %v", c.got, public(c.got.stored()))
+		}
+	}
+}
+
+func TestPolicyNames(t *testing.T) {
+	for p, want := range map[Policy]string{PolicyDefault: "default", Block: "block", Allow: "allow", 7: "Policy(7)"} {
+		if p.String() != want {
+			t.Errorf("%q, want %q", p.String(), want)
+		}
+	}
+}
