@@ -165,7 +165,7 @@ func (l *Limiter) refused(ctx context.Context, w want, got choice, err error, ca
 		}
 		l.images.see(b, now, got.from)
 		if got.from != nil {
-			l.images.contend(w.name, now)
+			l.images.race(w.name, false)
 			l.opts.Observer.lost(w.name)
 		}
 		return nil // decide again at once: the image is as fresh as it will ever be
@@ -191,6 +191,9 @@ func (l *Limiter) taken(ctx context.Context, w want, got choice, item table.Item
 	known := err == nil
 	if known {
 		l.images.see(b, now, nil)
+		if got.from != nil {
+			l.images.race(w.name, true)
+		}
 	}
 	if got.action == reopen || got.action == mend {
 		return nil, false

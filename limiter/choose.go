@@ -168,7 +168,8 @@ func (c chooser) ask(k int) choice {
 // evaluate decides on one shard from its image.
 func (c chooser) evaluate(b table.Bucket) choice {
 	plan := table.Charge{
-		Image: b, Limits: c.want.limits, Costs: c.want.costs, Now: c.now, Life: c.want.life, Headroom: c.view.headroom(c.now),
+		Image: b, Limits: c.want.limits, Costs: c.want.costs, Now: c.now, Life: c.want.life,
+		Headroom: c.view.headroom(), Guess: !c.asked[b.State.Shard],
 	}.Plan()
 	out := choice{
 		shard: b.State.Shard, from: &b.State, clock: plan.Shape != table.ShapeSpend,
@@ -237,17 +238,16 @@ func floorDiv(a, b int64) int64 {
 }
 
 const (
-	// A bucket counts as contended for a while, in ms, once this process has met
-	// other writers on it so many times within that while.
-	contendedFor   = 1000
-	contendedTimes = 4
+	// contended is the share of lost races, of 1024, from which on a bucket
+	// counts as contended.
+	contended = 300
 	// headroom is how much refill, in ms, a full limit gives up then: longer
 	// than a write takes, and too short to be missed.
 	headroom = 50
 )
 
-func (v view) headroom(now int64) int64 {
-	if v.contended.times >= contendedTimes && now-v.contended.since < 2*contendedFor {
+func (v view) headroom() int64 {
+	if v.races >= contended {
 		return headroom
 	}
 	return 0

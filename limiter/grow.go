@@ -34,13 +34,14 @@ func (l *Limiter) grow(ctx context.Context, w want, b table.Bucket, hot bool) {
 	}
 	defer l.growing.end(w.name)
 	before := v.count
-	if _, err := shard.Run(ctx, l.store, plan, l.now); err != nil {
+	steps, err := shard.Run(ctx, l.store, plan, l.now)
+	if err != nil {
 		l.opts.Observer.failed(w.name, outcome("split", w.name, err))
 	}
 	now := l.now()
 	for _, image := range plan.Images() {
 		l.images.see(image, now, &image.State)
-		if image.State.Shard == 0 && image.State.Shards > before {
+		if steps > 0 && image.State.Shard == 0 && image.State.Shards > before {
 			l.opts.Observer.split(w.name, image.State.Shards)
 		}
 	}

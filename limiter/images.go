@@ -22,16 +22,18 @@ type seenShard struct {
 
 // view is what this process knows of a bucket. Views are immutable.
 type view struct {
-	count     int // largest shard count seen, at least 1
-	shards    map[int]seenShard
-	contended contention
+	count  int // largest shard count seen, at least 1
+	shards map[int]seenShard
+	races  races
 }
 
-// contention counts how often this process met another writer on a bucket.
-type contention struct {
-	since int64 // epoch ms
-	times int
-}
+// races is the share, of 1024, of the latest writes planned from an image that
+// were refused because somebody else had written: an average in which each write
+// counts for an eighth.
+type races int
+
+func (r races) lost() races { return r + (1024-r)/8 }
+func (r races) won() races  { return r - r/8 }
 
 // images remembers the last image of each bucket shard, for a bounded number of
 // buckets. It is safe for concurrent use and holds no lock during I/O.
@@ -88,13 +90,14 @@ func (im *images) missing(n name, shard int, now int64) {
 	im.change(n, func(v *view) { v.shards[shard] = seenShard{at: now, absent: true} })
 }
 
-// contend remembers that others write to the bucket at the same time.
-func (im *images) contend(n name, now int64) {
+// race remembers whether a write planned from an image came first.
+func (im *images) race(n name, won bool) {
 	im.change(n, func(v *view) {
-		if now-v.contended.since >= contendedFor {
-			v.contended = contention{since: now}
+		if won {
+			v.races = v.races.won()
+		} else {
+			v.races = v.races.lost()
 		}
-		v.contended.times++
 	})
 }
 

@@ -22,6 +22,11 @@ type Charge struct {
 	// Headroom is that of [Refill.Headroom], for when others write at the same
 	// time.
 	Headroom int64
+	// Guess says that the image is not of this moment. Where others write at
+	// the same time (Headroom is set), a bucket that is full by its image has
+	// most likely been topped by one of them within the headroom, and has the
+	// room that this made: the charge is a spend on that condition.
+	Guess bool
 }
 
 // Shape names a write shape.
@@ -75,9 +80,24 @@ func (c Charge) Plan() Charged {
 	if clean {
 		if u, ok := c.top(); ok {
 			out.Shape, out.Update = ShapeTop, u
+			if u, ok := c.guess(); ok && lives {
+				out.Shape, out.Update = ShapeSpend, u
+			}
 		}
 	}
 	return out
+}
+
+// guess returns the spend that holds if the bucket was topped, with headroom,
+// within that headroom.
+func (c Charge) guess() (Update, bool) {
+	since := bucket.SubSat(c.Now, c.Headroom)
+	if !c.Guess || c.Headroom == 0 || c.Image.State.RF >= since {
+		return Update{}, false
+	}
+	topped := c
+	topped.Image.State.RF, topped.Image.State.Slots = since, nil
+	return topped.spend(false)
 }
 
 func (c Charge) spend(unmetered bool) (Update, bool) {
