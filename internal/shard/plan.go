@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -109,6 +110,8 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 	}
 	b, known := p.known[k]
 	switch {
+	case p.absent[k] && !p.splitOff(k):
+		return Step{}, false // its parent still holds its share
 	case p.absent[k]:
 		return Step{Open, k, table.Open(p.zero, k, p.target, now)}, true
 	case !known:
@@ -120,6 +123,13 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 		return Step{Recount, k, []table.Write{table.Recount(b)}}, true
 	}
 	return Step{Split, k, table.Split(b)}, true
+}
+
+// splitOff tells whether the parent of shard k is known to have split it off, so
+// that opening it when it is missing hands out no share twice.
+func (p *Plan) splitOff(k int) bool {
+	parent, known := p.known[bucket.SplitParent(k)]
+	return known && parent.State.Shards >= bucket.OpenedAt(k)
 }
 
 // Applied tells the plan that a step was carried out. item is what a single

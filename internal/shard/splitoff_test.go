@@ -1,0 +1,37 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// TestMissingShardOfAnUnsplitParentStaysClosed: shard 3 is missing because shard
+// 1, its parent, was never split; opening it would hand out a share that shard 1
+// still has.
+func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000}}
+	at := func(shard, shards int) table.Bucket {
+		return table.Bucket{Namespace: "n", Entity: "e", Resource: "r", State: bucket.New(limits, shard, shards, 1_700_000_000_000)}
+	}
+	p := Propagate(at(0, 4), at(1, 2))
+	for range 100 {
+		step, ok := p.Next(1_700_000_000_000)
+		if !ok {
+			return
+		}
+		if step.Kind == Open && step.Shard == 3 {
+			t.Fatal("opens shard 3 although its parent has the count 2")
+		}
+		switch {
+		case step.Kind == Split && step.Shard == 1: // never gets through
+			p.Refused(step, []bool{true, false}, []table.Item{at(1, 2).Item(), nil})
+		case step.Kind == Probe:
+			p.Refused(step, []bool{true}, []table.Item{nil})
+		default:
+			p.Applied(step, nil)
+		}
+	}
+	t.Fatal("the plan does not end")
+}
