@@ -35,10 +35,11 @@ type handler struct {
 
 // Handle does what the changes in one stream payload ask for and returns the
 // partial batch response. A record is acknowledged only if everything that came
-// of it is written, or needs no writing any more. What is refused for good,
-// unanswered or not begun when the deadline nears is reported as not done: the
-// response names the lowest sequence number of it. Delivering a batch again,
-// whole or in parts, counts nothing twice.
+// of it is written, needs no writing any more, or is an update of a bucket that
+// DynamoDB never takes (see forgone). What is refused, unanswered or not begun
+// when the deadline nears is reported as not done: the response names the lowest
+// sequence number of it. Delivering a batch again, whole or in parts, counts
+// nothing twice.
 //
 // An error means that the payload is no stream payload.
 func (h *handler) Handle(ctx context.Context, payload []byte) ([]byte, error) {
@@ -83,6 +84,8 @@ func summarize(batch stream.Batch, jobs []*job) lambdaio.Summary {
 		case !j.begun:
 			undone++
 			s.Resume.Fail(j.resume)
+		case j.forgone():
+			s.WritesFailed++
 		case j.err != nil:
 			s.WritesFailed++
 			s.Resume.Fail(j.resume)

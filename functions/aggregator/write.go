@@ -88,6 +88,9 @@ func (h *handler) refill(ctx context.Context, r usage.Refill) (writes int, err e
 		if !due {
 			return 0, nil
 		}
+		if err := checked(u); err != nil {
+			return 0, err
+		}
 		err := h.write(ctx, u)
 		if err == nil {
 			return 1, nil
@@ -133,11 +136,15 @@ func (h *handler) split(ctx context.Context, s usage.Split) (writes int, err err
 	return shard.Run(ctx, bounded{h.store}, s.Steps(), h.now)
 }
 
-// bounded is a store whose calls end after callTimeout.
+// bounded is a store whose calls end after callTimeout, and that sends nothing
+// which DynamoDB never takes.
 type bounded struct{ store.Store }
 
 // Write implements [store.Store].
 func (b bounded) Write(ctx context.Context, w table.Write) (table.Item, error) {
+	if err := checked(w); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return b.Store.Write(ctx, w)
@@ -145,6 +152,9 @@ func (b bounded) Write(ctx context.Context, w table.Write) (table.Item, error) {
 
 // Transact implements [store.Store].
 func (b bounded) Transact(ctx context.Context, token string, writes []table.Write) error {
+	if err := checked(writes...); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return b.Store.Transact(ctx, token, writes)
