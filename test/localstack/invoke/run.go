@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/s3"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// runner runs one function on events.
+type runner struct {
+	function, binary string
+	table            string // to be used as it is; "" creates one per event
+	out              io.Writer
+	engine           *engine.Engine
+}
+
+// all runs the function on every event, also after one it failed on.
+func (r *runner) all(ctx context.Context, events []event) (err error) {
+	kind := engine.Dynoxide
+	if engine.ExternalAsked() {
+		kind = engine.External
+	}
+	if r.engine, err = engine.Start(ctx, kind); err != nil {
+		return err
+	}
+	defer r.engine.Stop()
+	var failed []string
+	for _, e := range events {
+		fmt.Fprintf(r.out, "=== %s %s\n", r.function, filepath.Base(e.path))
+		ok, err := r.one(ctx, e)
+		if err != nil {
+			return fmt.Errorf("event %q: %w", e.path, err)
+		}
+		if !ok {
+			failed = append(failed, filepath.Base(e.path))
+		}
+	}
+	fmt.Fprintf(r.out, "=== %d events, %d failed\n", len(events), len(failed))
+	if len(failed) > 0 {
+		return fmt.Errorf("%s failed on %s", r.function, strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// one runs the function once in a process of its own and prints what came of
+// it; ok is false if it failed.
+func (r *runner) one(ctx context.Context, e event) (ok bool, err error) {
+	name, drop, err := r.tableFor(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer drop()
+	objects, err := s3.Start(engine.UniqueName("invoke"))
+	if err != nil {
+		return false, err
+	}
+	defer objects.Stop()
+	if r.table == "" {
+		if err := r.seed(ctx, name, e.payload); err != nil {
+			return false, err
+		}
+	}
+	before, err := r.items(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	result, logs, err := r.invoke(ctx, name, objects, e.payload)
+	if err != nil {
+		return false, err
+	}
+	after, err := r.items(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	fmt.Fprintf(r.out, "--- logs\n%s--- response, after %v\n%s\n", logs, result.Duration, result.Payload)
+	if result.FunctionError != "" {
+		fmt.Fprintf(r.out, "--- failed: %s %s\n", result.FunctionError, result.ErrorType)
+	}
+	r.printItems(before, after)
+	return result.FunctionError == "", r.printObjects(ctx, objects)
+}
+
+// invoke starts the function's process, lets it handle the payload, and ends it.
+func (r *runner) invoke(ctx context.Context, name string, objects *s3.Server, payload []byte) (runtimeapi.Result, string, error) {
+	env := append(r.engine.Env(), objects.Env()...)
+	env = append(env, config.EnvTableName+"="+name,
+		config.EnvArchiveBucketName+"="+objects.Bucket, config.EnvDeadLetterBucketName+"="+objects.Bucket)
+	host, err := runtimeapi.Start(runtimeapi.Config{Binary: r.binary, Env: env, Name: r.function})
+	if err != nil {
+		return runtimeapi.Result{}, "", err
+	}
+	defer host.Close()
+	result, err := host.Invoke(ctx, payload)
+	return result, host.Logs(), err
+}
+
+// tableFor returns the table to use; drop removes it if it was created here.
+func (r *runner) tableFor(ctx context.Context) (name string, drop func(), err error) {
+	if r.table != "" {
+		return r.table, func() {}, nil
+	}
+	template, err := tablespec.Load(tablespec.GoldenPath())
+	if err != nil {
+		return "", nil, err
+	}
+	spec, err := template.Table()
+	if err != nil {
+		return "", nil, err
+	}
+	name = engine.UniqueName("invoke")
+	db := r.engine.DynamoDB()
+	if err := spec.Create(ctx, db, name); err != nil {
+		return "", nil, err
+	}
+	return name, func() {
+		if _, err := db.DeleteTable(context.WithoutCancel(ctx), &dynamodb.DeleteTableInput{TableName: aws.String(name)}); err != nil {
+			fmt.Fprintf(r.out, "table %q was not removed: %v\n", name, err)
+		}
+	}, nil
+}
+
+// seed stores the newest image of every bucket in the payload, as the table has
+// them when Lambda delivers it. A payload that holds none needs none.
+func (r *runner) seed(ctx context.Context, name string, payload []byte) error {
+	batch, err := stream.Decode(payload)
+	if err != nil {
+		return nil // the function says what is wrong with it
+	}
+	for _, c := range batch.Changes {
+		put := table.Put{Item: c.New.Item()}
+		if _, err := r.engine.DynamoDB().PutItem(ctx, put.Input(name)); err != nil {
+			return fmt.Errorf("store %q: %w", c.New.Key().PK, err)
+		}
+	}
+	return nil
+}
+
+// items reads the whole table, rendered, by key.
+func (r *runner) items(ctx context.Context, name string) (map[table.Key]string, error) {
+	out := map[table.Key]string{}
+	pages := dynamodb.NewScanPaginator(r.engine.DynamoDB(), &dynamodb.ScanInput{TableName: aws.String(name), ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read table %q: %w", name, err)
+		}
+		for _, it := range page.Items {
+			out[table.KeyOf(it)] = string(table.JSON(it))
+		}
+	}
+	return out, nil
+}
+
+// printItems shows what the function wrote: new items whole, of others the
+// attributes that changed.
+func (r *runner) printItems(before, after map[table.Key]string) {
+	keys := make([]table.Key, 0, len(after))
+	for k := range after {
+		if after[k] != before[k] {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b table.Key) int { return strings.Compare(a.PK+a.SK, b.PK+b.SK) })
+	fmt.Fprintf(r.out, "--- %d items written\n", len(keys))
+	for _, k := range keys {
+		old := strings.Split(before[k], "\n")
+		if before[k] == "" {
+			fmt.Fprintf(r.out, "new %s  %s\n", k.PK, k.SK)
+		} else {
+			fmt.Fprintf(r.out, "changed %s  %s\n", k.PK, k.SK)
+		}
+		for line := range strings.Lines(after[k]) {
+			if line = strings.TrimRight(line, "\n"); line != "{" && line != "}" && !slices.Contains(old, line) {
+				fmt.Fprintf(r.out, "  %s\n", strings.TrimRight(strings.TrimSpace(line), ","))
+			}
+		}
+	}
+}
+
+// printObjects shows the objects that the function stored, unpacked.
+func (r *runner) printObjects(ctx context.Context, objects *s3.Server) error {
+	keys, err := objects.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "--- %d objects stored\n", len(keys))
+	for _, key := range keys {
+		lines, err := unpacked(ctx, objects, key)
+		if err != nil {
+			return fmt.Errorf("object %q: %w", key, err)
+		}
+		fmt.Fprintf(r.out, "%s\n  %s\n", key, strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n  "))
+	}
+	return nil
+}
+
+func unpacked(ctx context.Context, objects *s3.Server, key string) (string, error) {
+	got, err := objects.Client().GetObject(ctx, &awss3.GetObjectInput{Bucket: aws.String(objects.Bucket), Key: aws.String(key)})
+	if err != nil {
+		return "", err
+	}
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		return "", err
+	}
+	if in, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
+		if body, err = io.ReadAll(in); err != nil {
+			return "", err
+		}
+	}
+	var line any
+	if err := json.Unmarshal(body, &line); err != nil {
+		return string(body), nil
+	}
+	indented, err := json.MarshalIndent(line, "  ", "  ")
+	return string(indented), err
+}
