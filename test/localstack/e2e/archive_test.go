@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/archive"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/s3"
+	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
+)
+
+// archived is what the buckets hold: how often each event id is archived, and
+// the lines of the malformed records that were kept.
+type archived struct {
+	events    map[string]int
+	malformed []string
+	objects   int
+}
+
+// archive reads all objects back.
+func (r *rig) archive() archived {
+	r.t.Helper()
+	out := archived{events: map[string]int{}}
+	keys, err := r.S3.Keys(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	out.objects = len(keys)
+	for _, key := range keys {
+		for _, line := range r.lines(key) {
+			if strings.HasPrefix(key, archive.PrefixMalformed) {
+				out.malformed = append(out.malformed, line)
+				continue
+			}
+			var event struct {
+				ID        string `json:"event_id"`
+				Namespace string `json:"namespace_id"`
+			}
+			if err := json.Unmarshal([]byte(line), &event); err != nil || event.ID == "" || event.Namespace != r.ns() {
+				r.t.Errorf("object %q: %q is no audit event of namespace %q", key, line, r.ns())
+			}
+			out.events[event.ID]++
+		}
+	}
+	return out
+}
+
+func (r *rig) lines(key string) (out []string) {
+	r.t.Helper()
+	got, err := r.S3.Client().GetObject(r.t.Context(), &awss3.GetObjectInput{Bucket: aws.String(r.S3.Bucket), Key: aws.String(key)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	packed, err := io.ReadAll(got.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		r.t.Fatalf("object %q: %v", key, err)
+	}
+	lines := bufio.NewScanner(unpacked)
+	for lines.Scan() {
+		out = append(out, lines.Text())
+	}
+	if err := lines.Err(); err != nil {
+		r.t.Fatalf("object %q: %v", key, err)
+	}
+	return out
+}
+
+// fate says what becomes of an audit event.
+type fate int
+
+const (
+	expires fate = iota
+	deletedByHand
+	stays
+)
+
+// audits stores audit events with numbers from up to to, deletes some by hand,
+// lets others expire, and returns what became of each.
+func (r *rig) audits(from, to int) map[string]fate {
+	r.t.Helper()
+	out := map[string]fate{}
+	for i := from; i < to; i++ {
+		e := table.Audit{
+			Namespace: r.ns(), Subject: fmt.Sprint("tenant-", i%5), ID: fmt.Sprintf("01HZ%022d", i), At: table.Timestamp(now()),
+			Action: "limits_set", Principal: "e2e", Resource: "gpt", Details: table.Item{"n": table.N(int64(i))}, TTL: now()/1000 - 1,
+		}
+		f := []fate{expires, expires, deletedByHand, expires, stays}[i%5]
+		if f != expires {
+			e.TTL = now()/1000 + 3600
+		}
+		out[e.ID] = f
+		r.put(e.Item())
+		if f == deletedByHand {
+			if _, err := r.direct.Write(r.t.Context(), table.Delete{Key: e.Key()}); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+	if _, err := r.Sweeper.Sweep(r.t.Context(), now()+2000); err != nil {
+		r.t.Fatal(err)
+	}
+	return out
+}
+
+// I7: every expired audit event is archived once, by id, and no other, whatever
+// S3 does, and however often and in what parts batches are delivered.
+func TestArchiveIsCompleteAndUnique(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			tr := newTrouble(23)
+			var twice atomic.Bool
+			injected := false
+			r := start(t, setup{kind: kind, shards: 3, archive: func(host *runtimeapi.Config, m *esm.Config) {
+				tr.configure(host, m)
+				m.Settings.BatchSize = 8
+				m.Inject = func(b esm.Batch) esm.Trouble {
+					if twice.Load() {
+						return esm.Trouble{Twice: b.Number%2 == 0, AgainAfter: time.Duration(b.Number%2) * 50 * time.Millisecond}
+					}
+					out := tr.batch(b)
+					tr.mu.Lock()
+					defer tr.mu.Unlock()
+					if !injected && len(b.Records) > 1 {
+						injected, out.Extra, out.ExtraAt = true, []esm.Record{malformedAudit()}, 1
+					}
+					return out
+				}
+			}})
+			// Of the first puts of each object, half end in one of four ways.
+			var refused, applied, cut, puts atomic.Int64
+			r.S3.Inject(func(q s3.Request) s3.Fault {
+				if q.Method != "PUT" || q.Key == "" || q.Put > 0 {
+					return s3.Fault{}
+				}
+				switch puts.Add(1) % 8 {
+				case 0:
+					refused.Add(1)
+					return s3.Fault{Status: 503}
+				case 1:
+					applied.Add(1)
+					return s3.Fault{Status: 500, Apply: true}
+				case 2:
+					cut.Add(1)
+					return s3.Fault{Cut: true}
+				case 3:
+					refused.Add(1)
+					return s3.Fault{Status: 403}
+				}
+				return s3.Fault{}
+			})
+			n := 20
+			if kind == engine.Dynoxide {
+				n = rounds(60, 20)
+			}
+			events := r.audits(0, n)
+			r.rest()
+			// S3 is well again; now everything comes more than once.
+			r.S3.Inject(nil)
+			twice.Store(true)
+			maps.Copy(events, r.audits(n, 2*n))
+			r.rest()
+			got := r.archive()
+			counts := map[fate]int{}
+			duplicates, missing := 0, 0
+			for id, f := range events {
+				counts[f]++
+				want := 0
+				if f == expires {
+					want = 1
+				}
+				if n := got.events[id]; n != want {
+					t.Errorf("event %s is archived %d times, want %d", id, n, want)
+					duplicates, missing = duplicates+max(0, n-want), missing+max(0, want-n)
+				}
+				delete(got.events, id)
+			}
+			for id := range got.events {
+				t.Errorf("event %s is archived and was never stored", id)
+			}
+			kept := 0
+			for _, line := range got.malformed {
+				if strings.Contains(line, malformedMark) {
+					kept++
+				}
+			}
+			if kept != 1 || len(got.malformed) != 1 {
+				t.Errorf("the malformed record is kept %d times: %q", kept, got.malformed)
+			}
+			f := r.Functions[stack.Archiver]
+			stats, host := f.Mapping.Stats(), f.Host.Stats()
+			t.Logf("expired=%d by_hand=%d staying=%d archived=%d duplicates=%d missing=%d malformed_kept=%d objects=%d",
+				counts[expires], counts[deletedByHand], counts[stays], counts[expires]-missing, duplicates, missing, kept, got.objects)
+			t.Logf("trouble: S3 refused=%d applied_and_failed=%d cut=%d; crashes=%d failures=%d bisections=%d duplicates=%d",
+				refused.Load(), applied.Load(), cut.Load(), host.Crashes, stats.Failures, stats.Bisections, stats.Duplicates)
+			if stats.Dropped > 0 {
+				t.Errorf("%d records were given up", stats.Dropped)
+			}
+			if refused.Load() == 0 || applied.Load() == 0 || cut.Load() == 0 || stats.Duplicates == 0 || host.Crashes == 0 || !injected {
+				t.Error("there was not enough trouble")
+			}
+		})
+	}
+}

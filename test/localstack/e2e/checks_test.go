@@ -1,0 +1,319 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
+)
+
+// check is a promise of the design. find returns how it was broken, nothing if
+// it was kept, and what was looked at.
+type check struct {
+	name string
+	find func(*observation) (broken []string, figures string)
+}
+
+// checks are what every run is held to.
+var checks = []check{usageIsExact, ledgerAgrees, writesConserve, sharesAddUp, neverOverAdmits}
+
+var (
+	usageIsExact    = check{"I5 snapshots = counters", findInexactUsage}
+	ledgerAgrees    = check{"I5 counters = clients", findDisagreement}
+	writesConserve  = check{"I2 writes conserve", findMintedOrLost}
+	sharesAddUp     = check{"I3 shares add up", findUnevenShares}
+	neverOverAdmits = check{"I1 never over-admits", findExcess}
+)
+
+// hold applies all checks and fails the test for what is broken.
+func (r *rig) hold(o *observation) {
+	r.t.Helper()
+	for _, c := range checks {
+		broken, figures := c.find(o)
+		r.t.Logf("%-24s %s", c.name, figures)
+		for _, b := range first(broken, 5) {
+			r.t.Errorf("%s: %s", c.name, b)
+		}
+	}
+	for _, err := range first(o.ledger.errs, 3) {
+		r.t.Errorf("a client got %v", err)
+	}
+}
+
+func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
+
+// cell is what one snapshot counts for one limit.
+type cell struct {
+	account
+	window, start string
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s/%s %s, %s from %s", c.entity, c.resource, c.limit, c.window, c.start)
+}
+
+// windows are those of the template, the obvious way.
+var windows = map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}
+
+// findInexactUsage compares, for every hour and day, the snapshots with the
+// growth of the consumption counters in the stream.
+func findInexactUsage(o *observation) (broken []string, figures string) {
+	want, got := map[cell]int64{}, map[cell]int64{}
+	o.grown(func(c change, a account, tokens int64) {
+		for name, length := range windows {
+			start := time.UnixMilli(c.created).UTC().Truncate(length)
+			want[cell{a, name, table.Timestamp(start.UnixMilli())}] += tokens
+		}
+	})
+	for _, s := range o.snapshots {
+		for limit, n := range s.Counts {
+			got[cell{account{s.Entity, s.Resource, limit}, s.Window, s.Start}] += n
+		}
+	}
+	all := maps.Clone(want)
+	maps.Copy(all, got)
+	var sum, counted, diff int64
+	for c := range all {
+		if want[c] != got[c] {
+			broken = append(broken, fmt.Sprintf("%v: snapshot %d, counters %d", c, got[c], want[c]))
+		}
+		sum, counted, diff = sum+got[c], counted+want[c], diff+max(want[c]-got[c], got[c]-want[c])
+	}
+	slices.Sort(broken)
+	return broken, fmt.Sprintf("snapshots=%d counters=%d diff=%d, in %d cells of %d snapshots", sum, counted, diff, len(all), len(o.snapshots))
+}
+
+// grown calls f for every growth of a limit's counter, in whole tokens.
+func (o *observation) grown(f func(c change, a account, tokens int64)) {
+	for _, c := range o.changes {
+		for _, sl := range c.new.State.Slots {
+			if growth := sl.Used - used(c.old, sl.Name); growth != 0 && sl.Name != bucket.WCU {
+				f(c, account{c.new.Entity, c.new.Resource, sl.Name}, growth/bucket.Milli)
+			}
+		}
+	}
+}
+
+func used(b *table.Bucket, limit string) int64 {
+	if b == nil {
+		return 0
+	}
+	if i := b.State.Index(limit); i >= 0 {
+		return b.State.Slots[i].Used
+	}
+	return 0
+}
+
+// findDisagreement compares the growth of the counters with what the clients
+// know they have consumed.
+func findDisagreement(o *observation) (broken []string, figures string) {
+	grown := map[account]int64{}
+	o.grown(func(_ change, a account, tokens int64) { grown[a] += tokens })
+	var counters, low, high int64
+	for a, b := range o.ledger.balances {
+		if n := grown[a]; n < b.low || n > b.high {
+			broken = append(broken, fmt.Sprintf("%v: counters %d, clients %d to %d", a, n, b.low, b.high))
+		}
+		counters, low, high = counters+grown[a], low+b.low, high+b.high
+	}
+	for a, n := range grown {
+		if _, known := o.ledger.balances[a]; !known {
+			broken = append(broken, fmt.Sprintf("%v: counters %d, no client knows of it", a, n))
+		}
+	}
+	slices.Sort(broken)
+	l := o.ledger
+	return broken, fmt.Sprintf("counters=%d clients=%d..%d; granted=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d",
+		counters, low, high, l.granted, l.denied, l.unavailable, l.unknown, l.adjusted, l.rolledBack)
+}
+
+// step is one write as the stream shows it: one change, or the two of a split.
+type step struct {
+	at      change
+	sibling *table.Bucket // the shard that was opened
+}
+
+// steps pairs the records of transactions, which may come in any order and with
+// others in between. alone are shards that nobody has split off.
+func (o *observation) steps() (out []step, alone []string) {
+	type half struct {
+		entity, resource string
+		shard, count     int
+	}
+	parents, siblings := map[half]int{}, map[half]*table.Bucket{}
+	for _, c := range o.changes {
+		s := c.new.State
+		switch {
+		case c.old == nil && s.Shard > 0 && !seededAsSplit(*c.new):
+			h := half{c.new.Entity, c.new.Resource, bucket.SplitParent(s.Shard), s.Shards}
+			if i, ok := parents[h]; ok {
+				out[i].sibling = c.new
+				delete(parents, h)
+			} else {
+				siblings[h] = c.new
+			}
+			continue
+		case c.old != nil && s.Shards > max(c.old.State.Shards, 1):
+			h := half{c.new.Entity, c.new.Resource, s.Shard, s.Shards}
+			if b, ok := siblings[h]; ok {
+				out = append(out, step{c, b})
+				delete(siblings, h)
+				continue
+			}
+			parents[h] = len(out)
+		}
+		out = append(out, step{at: c})
+	}
+	for h := range parents {
+		alone = append(alone, fmt.Sprintf("%v has been counted and its sibling does not exist", h))
+	}
+	for h := range siblings {
+		alone = append(alone, fmt.Sprintf("%v has a sibling and was not split", h))
+	}
+	return out, alone
+}
+
+// seededAsSplit tells a shard that a test has stored from one that was split
+// off: nothing was taken from it, and it is full.
+func seededAsSplit(b table.Bucket) bool { return b.Entity == seededEntity }
+
+// findMintedOrLost looks at every write by itself: what a shard holds after it
+// must be what it held, refilled to the instant of the write, less what was
+// taken. Nothing may be minted, not a fraction of a millitoken. Only a limit
+// that is full may lose, because its refill overflows.
+func findMintedOrLost(o *observation) (broken []string, figures string) {
+	steps, alone := o.steps()
+	broken = append(broken, alone...)
+	refills, splits := 0, 0
+	for _, s := range steps {
+		if s.sibling != nil {
+			splits++
+		}
+		if s.at.old != nil && s.at.new.State.RF > s.at.old.State.RF {
+			refills++
+		}
+		for i, sl := range s.at.new.State.Slots {
+			if sl.Name != bucket.WCU {
+				if b := s.unfaithful(i); b != "" {
+					broken = append(broken, b)
+				}
+			}
+		}
+	}
+	return broken, fmt.Sprintf("writes=%d refills=%d splits=%d broken=%d", len(steps), refills, splits, len(broken))
+}
+
+func (s step) unfaithful(i int) string {
+	b := s.at.new
+	limit := b.State.Slots[i].Name
+	taken := b.State.Slots[i].Used - used(s.at.old, limit)
+	capacity := buckettest.Milli(b.State.Slots[i].Capacity) // a new bucket is full
+	due := new(big.Rat).Set(capacity)
+	if s.at.old != nil {
+		j := s.at.old.State.Index(limit)
+		due = buckettest.LevelAt(s.at.old.State, j, b.State.RF)
+		capacity = buckettest.Milli(s.at.old.State.Rate(j).Capacity)
+	}
+	full := due.Cmp(capacity) >= 0
+	got := buckettest.LevelAt(b.State, i, b.State.RF)
+	if s.sibling != nil {
+		got.Add(got, buckettest.LevelAt(s.sibling.State, i, b.State.RF))
+		taken += s.sibling.State.Slots[i].Used
+	}
+	due.Sub(due, buckettest.Milli(taken))
+	diff := new(big.Rat).Sub(got, due)
+	name := fmt.Sprintf("%s/%s#%d %s at %s", b.Entity, b.Resource, b.State.Shard, limit, s.at.sequence)
+	switch {
+	case diff.Sign() > 0:
+		return fmt.Sprintf("%s: minted %s millitokens", name, diff.FloatString(3))
+	case diff.Cmp(buckettest.Milli(-1)) <= 0 && !full:
+		return fmt.Sprintf("%s: lost %s millitokens", name, diff.Neg(diff).FloatString(3))
+	}
+	return ""
+}
+
+// findUnevenShares adds up the shares of capacity and rate of all shards after
+// every write, also half-way through a doubling, and at the end looks whether
+// every bucket has all its shards.
+func findUnevenShares(o *observation) (broken []string, figures string) {
+	type name struct{ entity, resource string }
+	all := map[name]map[int]*table.Bucket{}
+	sums, largest := 0, 1
+	steps, _ := o.steps()
+	for _, s := range steps {
+		b := s.at.new
+		n := name{b.Entity, b.Resource}
+		if all[n] == nil {
+			all[n] = map[int]*table.Bucket{}
+		}
+		all[n][b.State.Shard] = b
+		if s.sibling != nil {
+			all[n][s.sibling.State.Shard] = s.sibling
+		}
+		largest = max(largest, b.State.Shards)
+		if seededAsSplit(*b) && len(all[n]) < b.State.Shards {
+			continue // until all are stored
+		}
+		sums++
+		broken = append(broken, uneven(all[n], fmt.Sprintf("%s/%s at %s", b.Entity, b.Resource, s.at.sequence))...)
+	}
+	for n, shards := range all {
+		if shards[0] == nil {
+			continue // found above
+		}
+		for k := range shards[0].State.Shards {
+			if b := shards[k]; b == nil || b.State.Shards != shards[0].State.Shards {
+				broken = append(broken, fmt.Sprintf("%v: shard %d is not at the count %d of shard 0 in the end", n, k, shards[0].State.Shards))
+			}
+		}
+	}
+	return broken, fmt.Sprintf("sums=%d largest=%d shards broken=%d", sums, largest, len(broken))
+}
+
+func uneven(shards map[int]*table.Bucket, where string) (broken []string) {
+	if shards[0] == nil {
+		return []string{where + ": there is no shard 0"}
+	}
+	for _, l := range shards[0].State.Slots {
+		if l.Name == bucket.WCU {
+			continue
+		}
+		var capacity, amount int64
+		for _, b := range shards {
+			r := b.State.RateOf(l.Limit)
+			capacity, amount = capacity+r.Capacity, amount+r.Amount
+		}
+		if capacity != l.Capacity || amount != l.Amount {
+			broken = append(broken, fmt.Sprintf("%s: shares of %s add up to %d/%d, want %d/%d", where, l.Name, capacity, amount, l.Capacity, l.Amount))
+		}
+	}
+	return broken
+}
+
+// findExcess looks for the worst window of what the clients saw.
+func findExcess(o *observation) (broken []string, figures string) {
+	var worst witness.Result
+	var at account
+	found := false
+	for a, bound := range o.ledger.bounds {
+		r, err := witness.Worst(bound, o.ledger.events[a])
+		if err != nil {
+			broken = append(broken, fmt.Sprintf("%v: %v", a, err))
+			continue
+		}
+		if r.Excess > 0 {
+			broken = append(broken, fmt.Sprintf("%v: %v", a, r))
+		}
+		if !found || r.Excess > worst.Excess {
+			worst, at, found = r, a, true
+		}
+	}
+	slices.Sort(broken)
+	return broken, fmt.Sprintf("worst_excess=%s tokens bound=0, of %d limits, at %s/%s %s", bucket.Tokens(worst.Excess), len(o.ledger.bounds), at.entity, at.resource, at.limit)
+}

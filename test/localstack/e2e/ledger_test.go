@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
+)
+
+// account identifies one limit of one entity on one resource.
+type account struct{ entity, resource, limit string }
+
+// balance is what clients know they have consumed: at least low, at most high
+// tokens. The two differ by what lost answers leave open.
+type balance struct{ low, high int64 }
+
+// ledger is the clients' own bookkeeping. It is safe for concurrent use.
+type ledger struct {
+	mu       sync.Mutex
+	balances map[account]balance
+	events   map[account][]witness.Event
+	bounds   map[account]witness.Bound
+	errs     []error // what nothing explains
+
+	granted, denied, unavailable, unknown, adjusted, rolledBack int
+}
+
+func newLedger() *ledger {
+	return &ledger{balances: map[account]balance{}, events: map[account][]witness.Event{}, bounds: map[account]witness.Bound{}}
+}
+
+// tenant is an entity on a resource.
+type tenant struct {
+	entity, resource string
+	limits           []limiter.Limit
+	most             int64 // tokens of tpm that a request takes at most
+}
+
+// call is one thing a client asked for: costs are tokens by limit, positive ones
+// are taken, negative ones given back.
+type call struct {
+	tenant         tenant
+	costs          limiter.Costs
+	sent, answered int64
+}
+
+// book notes a call that was certainly, or only possibly, performed.
+func (l *ledger) book(c call, kind witness.Kind, certain bool, count *int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*count++
+	for _, lim := range c.tenant.limits {
+		a, n := account{c.tenant.entity, c.tenant.resource, lim.Name}, c.costs[lim.Name]
+		l.bounds[a] = witness.Bound{Capacity: lim.Capacity, Amount: lim.Refill, Period: lim.Period.Milliseconds(), Kept: true}
+		b := l.balances[a]
+		if certain || n < 0 {
+			b.low += n
+		}
+		if certain || n > 0 {
+			b.high += n
+		}
+		l.balances[a] = b
+		switch {
+		case kind == witness.Grant && certain && n > 0:
+			l.events[a] = append(l.events[a], witness.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: n})
+		case kind == witness.Return && n < 0:
+			l.events[a] = append(l.events[a], witness.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: -n})
+		}
+	}
+}
+
+func (l *ledger) count(n *int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*n++
+}
+
+func (l *ledger) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = append(l.errs, err)
+}
+
+// load is what clients do.
+type load struct {
+	clients int
+	tenants []tenant
+	calls   int           // of each client; 0: as many as fit into length
+	length  time.Duration // 0: until the calls are made
+	seed    uint64
+	settle  bool // some requests are adjusted or rolled back
+}
+
+// play lets clients with caches of their own make requests, and returns what
+// they know.
+func (r *rig) play(w load) *ledger {
+	r.t.Helper()
+	l := newLedger()
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for i := range w.clients {
+		lim := r.open()
+		random := rand.New(rand.NewPCG(w.seed, uint64(i)))
+		wg.Go(func() {
+			for n := 0; n < w.calls || time.Since(begin) < w.length; n++ {
+				l.one(r.t.Context(), lim, w, w.tenants[(i+n)%len(w.tenants)], random)
+			}
+		})
+	}
+	wg.Wait()
+	return l
+}
+
+// one plays one request: acquire and, in some cases, settle.
+func (l *ledger) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenant, random *rand.Rand) {
+	c := call{tenant: tn, costs: limiter.Costs{"rpm": 1}, sent: now()}
+	if tn.most > 0 {
+		c.costs["tpm"] = 1 + random.Int64N(tn.most)
+	}
+	lease, err := lim.Acquire(ctx, limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: c.costs, Limits: tn.limits})
+	c.answered = now()
+	denied, isDenied := errors.AsType[*limiter.LimitError](err)
+	switch {
+	case isDenied:
+		l.count(&l.denied)
+		time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // as told, or until the next request
+		return
+	case errors.Is(err, limiter.ErrUnavailable):
+		l.count(&l.unavailable)
+		return
+	case errors.Is(err, limiter.ErrUnknown):
+		l.book(c, witness.Grant, false, &l.unknown)
+		return
+	case err != nil:
+		l.fail(err)
+		return
+	}
+	l.book(c, witness.Grant, true, &l.granted)
+	if w.settle {
+		l.settle(ctx, lease, tn, c.costs, random)
+	}
+}
+
+func (l *ledger) settle(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs, random *rand.Rand) {
+	back := call{tenant: tn, costs: limiter.Costs{}, sent: now()}
+	act, count := lease.Commit, &l.adjusted
+	switch random.IntN(8) {
+	case 0:
+		for limit, n := range costs {
+			back.costs[limit] = -n
+		}
+		act, count = lease.Rollback, &l.rolledBack
+	case 1, 2, 3:
+		back.costs["tpm"] = random.Int64N(costs["tpm"]+20) - costs["tpm"]
+		if err := lease.Adjust(back.costs); err != nil {
+			l.fail(err)
+			return
+		}
+	default:
+		return
+	}
+	err := act(ctx)
+	for try := 0; errors.Is(err, limiter.ErrUnavailable) && try < 10; try++ {
+		err = act(ctx)
+	}
+	back.answered = now()
+	switch {
+	case err == nil:
+		l.book(back, witness.Return, true, count)
+	case errors.Is(err, limiter.ErrUnknown):
+		l.book(back, witness.Return, false, &l.unknown)
+	case !errors.Is(err, limiter.ErrUnavailable):
+		l.fail(err)
+	}
+}
+
+// stored are limits in the units of the table.
+func stored(limits []limiter.Limit) []bucket.Limit {
+	out := make([]bucket.Limit, 0, len(limits))
+	for _, l := range limits {
+		out = append(out, bucket.Limit{Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()})
+	}
+	return out
+}
+
+// seeded returns shard k of n of a tenant's bucket, full, with a write meter of
+// so many writes per second; zero is DynamoDB's own.
+func (r *rig) seeded(tn tenant, k, n int, meter int64) table.Bucket {
+	b := table.Bucket{Namespace: r.ns(), Entity: tn.entity, Resource: tn.resource, State: bucket.New(stored(tn.limits), k, n, now())}
+	if i := b.State.Index(bucket.WCU); meter > 0 {
+		sl := &b.State.Slots[i]
+		sl.Capacity, sl.Amount, sl.Period, sl.Tokens = meter*bucket.Milli, meter*bucket.Milli, 1000, meter*bucket.Milli
+	}
+	return b
+}

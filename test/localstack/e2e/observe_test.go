@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// change is one stream record of a bucket shard. old is nil for an INSERT.
+type change struct {
+	sequence string
+	created  int64 // epoch ms
+	old, new *table.Bucket
+}
+
+// observation is what can be seen of a run after it: every change of a bucket
+// in stream order, the snapshots, and what the clients know.
+type observation struct {
+	changes   []change
+	snapshots []table.Snapshot
+	ledger    *ledger
+	namespace string
+}
+
+// observe reads the stream from its beginning, and the table.
+func (r *rig) observe(l *ledger) *observation {
+	r.t.Helper()
+	o := &observation{ledger: l, namespace: r.ns()}
+	for _, rec := range r.stream() {
+		if c, ok := r.changed(rec); ok {
+			o.changes = append(o.changes, c)
+		}
+	}
+	for _, it := range r.items() {
+		if table.IsSnapshot(it) {
+			s, err := table.DecodeSnapshot(it)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			o.snapshots = append(o.snapshots, s)
+		}
+	}
+	return o
+}
+
+// items reads the whole table.
+func (r *rig) items() (all []table.Item) {
+	r.t.Helper()
+	pages := dynamodb.NewScanPaginator(r.Engine.DynamoDB(), &dynamodb.ScanInput{TableName: aws.String(r.Table), ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(r.t.Context())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, it := range page.Items {
+			all = append(all, it)
+		}
+	}
+	return all
+}
+
+// stream reads all records of the table's stream.
+func (r *rig) stream() (all []streams.Record) {
+	r.t.Helper()
+	client := r.Engine.Streams()
+	var last *string
+	for {
+		d, err := client.DescribeStream(r.t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: aws.String(r.Stream), ExclusiveStartShardId: last})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, s := range d.StreamDescription.Shards {
+			all = append(all, r.streamShard(client, s.ShardId)...)
+		}
+		if last = d.StreamDescription.LastEvaluatedShardId; last == nil {
+			return all
+		}
+	}
+}
+
+func (r *rig) streamShard(client *dynamodbstreams.Client, id *string) (all []streams.Record) {
+	at, err := client.GetShardIterator(r.t.Context(), &dynamodbstreams.GetShardIteratorInput{
+		StreamArn: aws.String(r.Stream), ShardId: id, ShardIteratorType: streams.ShardIteratorTypeTrimHorizon})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for next, empty := at.ShardIterator, 0; next != nil && empty < 2; {
+		page, err := client.GetRecords(r.t.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: next})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all, next = append(all, page.Records...), page.NextShardIterator
+		if empty++; len(page.Records) > 0 {
+			empty = 0
+		}
+	}
+	return all
+}
+
+// changed reads a record of a bucket shard that exists after it.
+func (r *rig) changed(rec streams.Record) (c change, ok bool) {
+	d := rec.Dynamodb
+	if sk, is := d.Keys[table.AttrSK].(*streams.AttributeValueMemberS); !is || sk.Value != table.SKBucketState || d.NewImage == nil {
+		return c, false
+	}
+	c = change{sequence: aws.ToString(d.SequenceNumber), created: aws.ToTime(d.ApproximateCreationDateTime).UnixMilli()}
+	c.new = r.image(d.NewImage)
+	if d.OldImage != nil {
+		c.old = r.image(d.OldImage)
+	}
+	return c, true
+}
+
+func (r *rig) image(in map[string]streams.AttributeValue) *table.Bucket {
+	r.t.Helper()
+	b, err := table.DecodeBucket(attributes(in))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return &b
+}
+
+// attributes converts the types of the streams API into those of the table's.
+func attributes(in map[string]streams.AttributeValue) table.Item {
+	out := make(table.Item, len(in))
+	for name, v := range in {
+		switch v := v.(type) {
+		case *streams.AttributeValueMemberS:
+			out[name] = &types.AttributeValueMemberS{Value: v.Value}
+		case *streams.AttributeValueMemberN:
+			out[name] = &types.AttributeValueMemberN{Value: v.Value}
+		case *streams.AttributeValueMemberBOOL:
+			out[name] = &types.AttributeValueMemberBOOL{Value: v.Value}
+		case *streams.AttributeValueMemberNULL:
+			out[name] = &types.AttributeValueMemberNULL{Value: v.Value}
+		case *streams.AttributeValueMemberM:
+			out[name] = &types.AttributeValueMemberM{Value: attributes(v.Value)}
+		default:
+			panic(fmt.Sprintf("bug: a bucket has no attribute of type %T", v))
+		}
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// plant is a weakness of the register, put back between the real programs and
+// the real engine: write changes requests on their way into the table, deliver
+// changes payloads on their way to the aggregator. The programs have no switch
+// for it.
+type plant struct {
+	name    string
+	must    check // has to notice
+	write   func(operation string, r request)
+	deliver func(payload []byte) []byte
+}
+
+var plants = []plant{
+	{name: "none"},
+	{name: "W9  a day and its first hour share one key", must: usageIsExact, write: func(operation string, r request) {
+		// The hour that a test runs in is rarely the first, so the clash is
+		// moved to it: every hour shares the key of its day.
+		sk := r.sortKey()
+		if at := strings.LastIndexByte(sk, '#'); operation == "UpdateItem" && strings.HasPrefix(sk, "#USAGE#") {
+			r.object("Key")["SK"] = map[string]any{"S": sk[:at+len("#2006-01-02")]}
+		}
+	}},
+	{name: "W15 the first consumption is not counted", must: usageIsExact, deliver: func(payload []byte) []byte {
+		var event struct{ Records []json.RawMessage }
+		if err := json.Unmarshal(payload, &event); err != nil {
+			panic("bug: " + err.Error())
+		}
+		return streamtest.PayloadOf(slices.DeleteFunc(event.Records, func(r json.RawMessage) bool {
+			return bytes.Contains(r, []byte(`"eventName":"INSERT"`))
+		})...)
+	}},
+	{name: "W17 a refill credits one limit and moves the clock of all", must: writesConserve, write: func(operation string, r request) {
+		if operation != "UpdateItem" || !r.sets(table.AttrRF) {
+			return
+		}
+		add := r.added()
+		if level, credited := add["b_tpm_tk"]; credited {
+			cost := cmp.Or(r.number(add["b_tpm_tc"]), "0")
+			r.setNumber(level, strings.TrimPrefix("-"+cost, "--"))
+		}
+	}},
+	{name: "W18 usage is added without a watermark", must: usageIsExact, write: func(operation string, r request) {
+		if operation == "UpdateItem" && strings.HasPrefix(r.sortKey(), "#USAGE#") {
+			r.dropCondition()
+		}
+	}},
+	{name: "W24 a split opens a clone with full capacity", must: neverOverAdmits, write: func(operation string, r request) {
+		if operation == "TransactWriteItems" {
+			cloneFully(r)
+		}
+	}},
+}
+
+// cloneFully makes of a split what other clients do: the sibling starts full,
+// and its parent keeps what it has.
+func cloneFully(r request) {
+	writes, _ := r["TransactItems"].([]any)
+	for _, w := range writes {
+		action := request(w.(map[string]any))
+		if u := action.object("Update"); u != nil {
+			for attribute, alias := range u.added() {
+				if strings.HasSuffix(attribute, "_tk") {
+					u.setNumber(alias, "0")
+				}
+			}
+		}
+		if item := action.object("Put").object("Item"); item != nil {
+			for _, limit := range []string{"rpm", "tpm"} {
+				if capacity, ok := item["b_"+limit+"_cp"]; ok {
+					item["b_"+limit+"_tk"] = capacity
+				}
+			}
+		}
+	}
+}
+
+// TestPlantedDefectsAreCaught plays the same scenario with each of five
+// weaknesses of the register put back, and without. The checks that pass without
+// must fail with them.
+func TestPlantedDefectsAreCaught(t *testing.T) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-60s", "")
+	for _, c := range checks {
+		fmt.Fprintf(&table, " %-24s", c.name)
+	}
+	for _, p := range plants {
+		t.Run(p.name, func(t *testing.T) {
+			o := (&usageScenario{calls: rounds(30, 25), shards: 2, plant: p}).play(t)
+			fmt.Fprintf(&table, "\n%-60s", p.name)
+			for _, c := range checks {
+				broken, _ := c.find(o)
+				fmt.Fprintf(&table, " %-24s", cmp.Or(strings.Repeat("caught", min(1, len(broken))), "-"))
+				if len(broken) > 0 {
+					t.Logf("%s: %s (%d in all)", c.name, broken[0], len(broken))
+				}
+				switch {
+				case p.must.name == "" && len(broken) > 0:
+					t.Errorf("%s fails without a defect", c.name)
+				case p.must.name == c.name && len(broken) == 0:
+					t.Errorf("%s does not notice", c.name)
+				}
+			}
+		})
+	}
+	t.Logf("who caught what:\n%s", table.String())
+}

@@ -1,0 +1,202 @@
+// Package e2e runs the whole system on stand-ins and checks it from outside: the
+// table of the committed template, clients that take tokens through the limiter,
+// the table's stream, and both functions as built binaries behind the Runtime
+// API.
+//
+// What is checked are promises of the design, by check functions that know
+// nothing of how the system works (checks_test.go). The same functions must
+// notice when a weakness of the register is put back (planted_test.go).
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
+)
+
+// namespace is the one that all clients share.
+const namespace = "e2e"
+
+// patience bounds every wait for the system to come to rest.
+const patience = 2 * time.Minute
+
+// TestMain stops the engines where they do not end with the process.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	engine.StopShared()
+	os.Exit(code)
+}
+
+// binary returns the built function, or fails with the make target to run.
+func binary(t testing.TB, function string) string {
+	t.Helper()
+	target := filepath.Join("dist", "local", function, "bootstrap")
+	path := filepath.Join(engine.Root(), "..", "..", target)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("the %s is not built: %v (run make %s)", function, err, target)
+	}
+	return path
+}
+
+// rig is everything that AWS would run. Clients have a proxy of their own;
+// stack.Proxy is that of the functions.
+type rig struct {
+	*stack.Stack
+	t            testing.TB
+	clients      *fault.Proxy
+	clientEngine *engine.Engine
+	direct       store.Store // past all proxies
+	lib          *limiter.Limiter
+}
+
+// setup says what a rig differs in from the deployed system. The zero value is
+// dynoxide, one stream shard, and the settings of the template with a shorter
+// batching window.
+type setup struct {
+	kind      engine.Kind
+	shards    int
+	plant     plant
+	deliver   func(payload []byte) []byte // changes what the aggregator gets
+	aggregate func(*runtimeapi.Config, *esm.Config)
+	archive   func(*runtimeapi.Config, *esm.Config)
+}
+
+// window is the batching window in place of the template's whole second.
+const window = 15 * time.Millisecond
+
+func start(t testing.TB, s setup) *rig {
+	t.Helper()
+	binary(t, stack.Aggregator)
+	binary(t, stack.Archiver)
+	if s.kind == "" {
+		s.kind = engine.Dynoxide
+	}
+	e := engine.ForTest(t, s.kind)
+	if s.plant.write != nil {
+		e = rewriting(t, e, s.plant.write)
+	}
+	if s.deliver == nil {
+		s.deliver = s.plant.deliver
+	}
+	ready := make(chan *runtimeapi.Host, 1)
+	running, err := stack.Start(t.Context(), stack.Options{Engine: e, Shards: s.shards, Seed: 1,
+		Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
+			mapping.Settings.Window, mapping.Settings.RetryDelay = window, 5*time.Millisecond
+			host.Environments = 2
+			change := s.aggregate
+			if function == stack.Archiver {
+				change = s.archive
+			}
+			if change != nil {
+				change(host, mapping)
+			}
+			if s.deliver != nil && function == stack.Aggregator {
+				mapping.Invoker = delivering(ready, s.deliver)
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready <- running.Functions[stack.Aggregator].Host
+	r := &rig{Stack: running, t: t, direct: store.NewDynamo(e.DynamoDB(), running.Table)}
+	t.Cleanup(func() {
+		if r.clients != nil {
+			r.clients.Stop()
+		}
+		r.Stop()
+		r.Engine.RemoveTable(t, r.Table)
+	})
+	if r.clients, r.clientEngine, err = fault.Engine(e, 2); err != nil {
+		t.Fatal(err)
+	}
+	r.lib = r.open()
+	return r
+}
+
+// delivering is the host that comes, with payloads changed on their way.
+func delivering(ready chan *runtimeapi.Host, change func([]byte) []byte) esm.Invoker {
+	host := sync.OnceValue(func() *runtimeapi.Host { return <-ready })
+	return esm.InvokerFunc(func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+		return host().Invoke(ctx, change(payload))
+	})
+}
+
+// open returns a client with caches of its own.
+func (r *rig) open() *limiter.Limiter {
+	r.t.Helper()
+	l, err := limiter.Open(r.t.Context(), r.clientEngine.DynamoDB(), r.Table, &limiter.Options{Namespace: namespace, Timeout: 5 * time.Second})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return l
+}
+
+func (r *rig) ns() string { return r.lib.NamespaceID() }
+
+// rest waits until nothing happens any more.
+func (r *rig) rest() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	if err := r.Idle(ctx); err != nil {
+		r.t.Fatalf("%v\n%s", err, tail(r.Functions[stack.Aggregator].Host.Logs()))
+	}
+}
+
+// put stores an item, past all proxies.
+func (r *rig) put(items ...table.Item) {
+	r.t.Helper()
+	for _, it := range items {
+		if _, err := r.direct.Write(r.t.Context(), table.Put{Item: it}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// shard returns a stored shard; ok is false if there is none.
+func (r *rig) shard(entity, resource string, k int) (b table.Bucket, ok bool) {
+	r.t.Helper()
+	items, err := r.direct.Read(r.t.Context(), true, table.BucketKey(r.ns(), entity, resource, k))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if items[0] == nil {
+		return b, false
+	}
+	if b, err = table.DecodeBucket(items[0]); err != nil {
+		r.t.Fatal(err)
+	}
+	return b, true
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+// tail is the end of a log, for messages.
+func tail(log string) string {
+	const most = 2000
+	if len(log) > most {
+		log = log[len(log)-most:]
+	}
+	return fmt.Sprintf("the function's log ends in\n%s", log)
+}
+
+// rounds is n, or less with -short.
+func rounds(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
+}

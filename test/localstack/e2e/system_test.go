@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
+)
+
+// seededEntity is the one whose shards a test stores itself.
+const seededEntity = "seeded"
+
+// I1, I6: clients that always want more get all there is and no more, with one
+// shard and with eight, while the aggregator refills beside them. The least
+// share is that of the design; a pause of the machine costs nothing as long as
+// it is shorter than the bucket takes to fill, more than a second.
+func TestSaturationDeliversTheRateAndNoMore(t *testing.T) {
+	for _, c := range []struct {
+		shards, clients, least int // least is in percent of capacity + rate * time
+	}{{1, 1, 99}, {1, 32, 99}, {8, 32, 95}} {
+		t.Run(fmt.Sprintf("%d shards, %d clients", c.shards, c.clients), func(t *testing.T) {
+			r := start(t, setup{shards: 4})
+			tn := tenant{entity: seededEntity, resource: "gpt", most: 0, limits: []limiter.Limit{limiter.PerSecond("rpm", 20).WithCapacity(24)}}
+			for k := range c.shards {
+				r.put(r.seeded(tn, k, c.shards, 0).Item())
+			}
+			length := time.Duration(rounds(3000, 1500)) * time.Millisecond
+			l := r.play(load{clients: c.clients, tenants: []tenant{tn}, length: length, seed: 3})
+			r.rest()
+			r.hold(r.observe(l))
+			a := account{tn.entity, tn.resource, "rpm"}
+			bound := l.bounds[a]
+			bound.Kept = false // nothing is given back: the promise is literal
+			worst, err := witness.Worst(bound, l.events[a])
+			if err != nil || worst.Excess > 0 {
+				t.Errorf("%v, %v", worst, err)
+			}
+			// What was there for the taking: the bucket was full, and filled
+			// as long as they asked.
+			asked := length.Milliseconds()
+			granted, due := int64(l.granted), 24+20*asked/1000
+			t.Logf("delivered=%d of %d tokens in %d ms: %.1f %%, denied=%d, worst_excess=%d millitokens, bound=0",
+				granted, due, asked, 100*float64(granted)/float64(due), l.denied, worst.Excess)
+			// Less than one request may be left in every shard.
+			if 100*(granted+int64(c.shards)) < int64(c.least)*due {
+				t.Errorf("delivered %d of %d, want %d %%", granted, due, c.least)
+			}
+		})
+	}
+}
+
+// D13: the aggregator refills what the stored tokens would not cover once more,
+// so that the next request is one write that needs no clock, and mints nothing.
+func TestBucketsAreKeptWarm(t *testing.T) {
+	r := start(t, setup{})
+	tn := tenant{entity: "warm", resource: "gpt", most: 1, limits: []limiter.Limit{
+		limiter.PerSecond("rpm", 2000).WithCapacity(100), limiter.PerSecond("tpm", 100_000).WithCapacity(10_000)}}
+	refills := 0
+	l := newLedger()
+	for range rounds(8, 4) {
+		c := call{tenant: tn, costs: limiter.Costs{"rpm": 70, "tpm": 6000}, sent: now()}
+		if _, err := r.lib.Acquire(t.Context(), limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: c.costs, Limits: tn.limits}); err != nil {
+			t.Fatal(err)
+		}
+		c.answered = now()
+		l.book(c, witness.Grant, true, &l.granted)
+		before, _ := r.shard(tn.entity, tn.resource, 0)
+		r.rest()
+		after, _ := r.shard(tn.entity, tn.resource, 0)
+		if after.State.RF > before.State.RF && used(&after, "rpm") == used(&before, "rpm") {
+			refills++
+		}
+		for _, sl := range after.State.Slots {
+			if cost := c.costs[sl.Name] * 1000; sl.Tokens < cost {
+				t.Errorf("stored %v: %s does not cover %d millitokens once more", after.State, sl.Name, cost)
+			}
+		}
+	}
+	r.hold(r.observe(l))
+	t.Logf("refilled %d of %d times before the client came back", refills, l.granted)
+	if refills == 0 {
+		t.Error("nothing was refilled")
+	}
+}
+
+// D5: when the count of shard 0 grows, every other shard gets there, whatever
+// becomes of the process on the way; and at every instant the shares add up and
+// nothing is minted.
+func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
+	crashed, steps := 0, 0
+	r := start(t, setup{shards: 2})
+	l := newLedger()
+	for at := 1; ; at++ {
+		for _, applied := range []bool{false, true} {
+			tn := tenant{entity: fmt.Sprintf("grow-%d-%v", at, applied), resource: "gpt", limits: hot.limits}
+			kill := r.crashAt(at, applied, func(c callInfo) bool { return c.Operation == "TransactWriteItems" })
+			r.grow(tn, 3)
+			r.rest()
+			r.Proxy.Clear()
+			crashed += kill()
+			for k := range 8 {
+				b, ok := r.shard(tn.entity, tn.resource, k)
+				if !ok || b.State.Shards != 8 {
+					t.Fatalf("crash at step %d (applied: %v): shard %d is %v", at, applied, k, b.State)
+				}
+			}
+			if applied {
+				steps = at
+			}
+		}
+		if crashed < 2*at || testing.Short() && at == 2 {
+			break // there is no such step any more
+		}
+	}
+	o := r.observe(l)
+	for _, c := range []check{writesConserve, sharesAddUp} {
+		broken, figures := c.find(o)
+		t.Logf("%-24s %s", c.name, figures)
+		for _, b := range first(broken, 5) {
+			t.Errorf("%s: %s", c.name, b)
+		}
+	}
+	t.Logf("crashed=%d times, at each of the first %d steps", crashed, steps)
+	if crashed < 4 {
+		t.Error("hardly anything crashed")
+	}
+}
+
+// grow stores a bucket and doubles its shard 0 so often, as clients do that feel
+// it is hot. The other shards are left for the aggregator.
+func (r *rig) grow(tn tenant, times int) {
+	r.t.Helper()
+	r.put(r.seeded(tn, 0, 1, 0).Item())
+	for range times {
+		zero, _ := r.shard(tn.entity, tn.resource, 0)
+		if err := r.direct.Transact(r.t.Context(), fmt.Sprintf("%s-%d", tn.entity, zero.State.Shards), table.Split(zero)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+)
+
+// halfFailing is an entity whose snapshots cannot be written for a while, so
+// that the batches it is in fail in part; lossy is one whose clients lose
+// answers.
+const halfFailing, lossy = "half-failing", "lossy"
+
+// trouble is what happens to the deliveries of one function, at random. It is
+// safe for concurrent use. The zero value is none.
+type trouble struct {
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func newTrouble(seed uint64) *trouble { return &trouble{random: rand.New(rand.NewPCG(seed, 7))} }
+
+func (tr *trouble) oneIn(n int) bool { return tr.random.IntN(n) == 0 }
+
+// batch lets batches come twice, at once or later with others in between, and
+// lets their answers get lost.
+func (tr *trouble) batch(b esm.Batch) esm.Trouble {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	var out esm.Trouble
+	switch { // of everything at least once
+	case b.Number == 1:
+		out.Twice = true
+	case b.Number == 2:
+		out.LoseAnswer = true
+	case tr.oneIn(6):
+		out.Twice = true
+	case tr.oneIn(6):
+		out.AgainAfter = time.Duration(20+tr.random.IntN(200)) * time.Millisecond
+	}
+	out.LoseAnswer = out.LoseAnswer || tr.oneIn(8)
+	return out
+}
+
+// invocation kills processes in the middle of a batch, or when all is done and
+// nobody knows.
+func (tr *trouble) invocation(n int, _ []byte) runtimeapi.Fault {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	switch {
+	case tr.oneIn(8):
+		return runtimeapi.Fault{KillAfter: time.Duration(1+tr.random.IntN(12)) * time.Millisecond}
+	case n == 3 || tr.oneIn(10):
+		return runtimeapi.Fault{KillAtResponse: true}
+	}
+	return runtimeapi.Fault{}
+}
+
+// configure sets both hooks, and retries without end: what is given up is not
+// counted, which other tests are about.
+func (tr *trouble) configure(host *runtimeapi.Config, mapping *esm.Config) {
+	host.Inject, mapping.Inject = tr.invocation, tr.batch
+	mapping.Settings.MaxRetries = -1
+}
+
+// disturb makes the functions' way to the table unreliable.
+func disturb(p *fault.Proxy) *fault.Rule {
+	half := &fault.Rule{Operation: "UpdateItem", Match: func(c fault.Call) bool {
+		return bytes.Contains(c.Body, []byte("#USAGE#")) && bytes.Contains(c.Body, []byte(halfFailing))
+	}, Times: 30, Fault: fault.Failed()}
+	p.Add(half)
+	for _, f := range []fault.Fault{
+		fault.Throttled(fault.ReasonKeyRange), fault.ThroughputExceeded(fault.ReasonTableLimit), fault.Refused(), fault.Failed(),
+		fault.AppliedThenReset(), fault.AppliedThenError(), fault.AppliedThenHalf(),
+	} {
+		p.Add(&fault.Rule{Probability: 0.02, Fault: f})
+	}
+	p.Add(&fault.Rule{Operation: "UpdateItem", Probability: 0.02, Fault: fault.Conflict()})
+	p.Add(&fault.Rule{Operation: "TransactWriteItems", Probability: 0.1, Fault: fault.TransactionConflict(2, 0)})
+	return half
+}
+
+// disturbClients makes the clients' way to the table unreliable. Answers are
+// lost for one entity only, so that the ledgers of the others stay exact.
+func disturbClients(p *fault.Proxy) {
+	p.Add(
+		&fault.Rule{Operation: "UpdateItem", Contains: "BUCKET#" + lossy, Skip: 1, Times: 2, Fault: fault.AppliedThenReset()},
+		&fault.Rule{Operation: "UpdateItem", Contains: "BUCKET#" + lossy, Skip: 4, Times: 2, Fault: fault.AppliedThenError()},
+		&fault.Rule{Operation: "UpdateItem", Probability: 0.01, Fault: fault.Throttled(fault.ReasonKeyRange)},
+		&fault.Rule{Operation: "UpdateItem", Probability: 0.01, Fault: fault.Conflict()},
+	)
+}
+
+// malformedMark is a text that only malformed records have.
+const malformedMark = "e2e-malformed-record"
+
+// malformedBucket is a record of a bucket whose level is no number.
+func malformedBucket() esm.Record {
+	key := table.BucketKey("x", malformedMark, "gpt", 0)
+	return malformed("MODIFY", key, map[string]any{table.AttrRF: number("soon"), table.LimitPrefix + "rpm_" + table.FieldTokens: number("many")}, nil)
+}
+
+// malformedAudit is a record of an expired audit event that nobody can read.
+func malformedAudit() esm.Record {
+	key := table.Audit{Namespace: "x", Subject: malformedMark, ID: "1"}.Key()
+	return malformed("REMOVE", key, map[string]any{"details": number("none")}, map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"})
+}
+
+func text(s string) map[string]string   { return map[string]string{"S": s} }
+func number(s string) map[string]string { return map[string]string{"N": s} }
+
+func malformed(event string, key table.Key, image map[string]any, identity any) esm.Record {
+	keys := map[string]any{table.AttrPK: text(key.PK), table.AttrSK: text(key.SK)}
+	for name, v := range keys {
+		image[name] = v
+	}
+	change := map[string]any{"ApproximateCreationDateTime": now() / 1000, "Keys": keys, "OldImage": image}
+	if event != "REMOVE" {
+		change["NewImage"] = image
+	}
+	body := map[string]any{"eventID": malformedMark, "eventName": event, "eventSource": "aws:dynamodb", "dynamodb": change}
+	if identity != nil {
+		body["userIdentity"] = identity
+	}
+	out, err := json.Marshal(body)
+	if err != nil {
+		panic("bug: " + err.Error())
+	}
+	return esm.RawRecord(string(out), now())
+}

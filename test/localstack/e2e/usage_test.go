@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
+)
+
+// usageScenario is a random workload of several clients on several entities, one
+// of them hot, while everything that feeds the aggregator is in trouble.
+type usageScenario struct {
+	kind   engine.Kind
+	calls  int // of each client
+	shards int
+	plant  plant
+
+	rig  *rig
+	half *fault.Rule
+}
+
+// hot is exhausted by the clients, and its write meter makes it split.
+var hot = tenant{entity: "hot", resource: "gpt", most: 20, limits: []limiter.Limit{
+	limiter.PerSecond("rpm", 2).WithCapacity(10), limiter.PerSecond("tpm", 200).WithCapacity(2000)}}
+
+func (s *usageScenario) tenants() []tenant {
+	limits := []limiter.Limit{limiter.PerSecond("rpm", 20).WithCapacity(100), limiter.PerSecond("tpm", 200).WithCapacity(8000)}
+	out := []tenant{hot}
+	for _, entity := range []string{"a", "b", halfFailing, lossy} {
+		out = append(out, hot, tenant{entity: entity, resource: "gpt", most: 150, limits: limits}, hot)
+	}
+	return append(out, tenant{entity: "a", resource: "claude", most: 60, limits: limits})
+}
+
+// play plays the scenario until everything has come to rest.
+func (s *usageScenario) play(t *testing.T) *observation {
+	t.Helper()
+	tr := newTrouble(11)
+	r := start(t, setup{kind: s.kind, shards: s.shards, plant: s.plant, aggregate: func(host *runtimeapi.Config, mapping *esm.Config) {
+		tr.configure(host, mapping)
+		mapping.Settings.BatchSize = 40
+	}})
+	s.rig = r
+	s.half = disturb(r.Proxy)
+	disturbClients(r.clients)
+	r.put(r.seeded(hot, 0, 1, 2).Item())
+	l := r.play(load{clients: 6, tenants: s.tenants(), calls: s.calls, seed: 5, settle: true})
+	r.rest()
+	return r.observe(l)
+}
+
+// I5, I1, I2, I3: snapshots are exact whatever happens on the way.
+func TestUsageIsExactUnderTrouble(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			s := &usageScenario{kind: kind, shards: 2, calls: rounds(25, 15)}
+			if kind == engine.Dynoxide { // the fastest
+				s.shards, s.calls = 4, rounds(150, 40)
+			}
+			o := s.play(t)
+			s.rig.hold(o)
+			f := s.rig.Functions[stack.Aggregator]
+			stats, host := f.Mapping.Stats(), f.Host.Stats()
+			t.Logf("trouble: mapping %+v", stats)
+			t.Logf("trouble: starts=%d crashes=%d of invocations=%d; snapshot writes failed for one entity=%d", host.Starts, host.Crashes, host.Invocations, s.half.Hits())
+			for what, n := range map[string]int{
+				"duplicates": stats.Duplicates, "bisections": stats.Bisections, "retries": stats.Retries, "crashes": host.Crashes,
+				"partial failures": s.half.Hits(), "clients' lost answers": o.ledger.unknown, "rollbacks": o.ledger.rolledBack,
+			} {
+				if n == 0 {
+					t.Errorf("there were no %s", what)
+				}
+			}
+			if stats.Dropped > 0 {
+				t.Errorf("%d records were given up", stats.Dropped)
+			}
+		})
+	}
+}
