@@ -57,7 +57,7 @@ func (h *handler) jobs(p usage.Plan, malformed []stream.Malformed) []*job {
 	for _, t := range p.Totals {
 		out = append(out, &job{kind: kindTotal, resume: t.First(),
 			attrs: append(attrs(t.Entity, t.Resource), slog.String("window", string(t.Window))),
-			do:    func(ctx context.Context) (int, error) { return h.add(ctx, t, p.TTL) }})
+			do:    func(ctx context.Context) (int, error) { return h.add(ctx, t) }})
 	}
 	for _, s := range p.Splits {
 		out = append(out, &job{kind: kindSplit, resume: s.Resume(), attrs: attrs(s.Zero.Entity, s.Zero.Resource),

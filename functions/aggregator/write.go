@@ -59,12 +59,12 @@ func again(ctx context.Context, err error) (old table.Item, seen bool, giveUp er
 
 // add adds a total to its snapshot. When the watermarks refuse it, the image
 // tells what is included already, and the rest is added.
-func (h *handler) add(ctx context.Context, t usage.Total, ttl int64) (writes int, err error) {
+func (h *handler) add(ctx context.Context, t usage.Total) (writes int, err error) {
 	for range rounds {
 		if t.Empty() {
 			return 0, nil
 		}
-		err = h.write(ctx, t.Usage(ttl).Update()) // commit point: counted once this succeeds
+		err = h.write(ctx, t.Usage().Update()) // commit point: counted once this succeeds
 		if err == nil {
 			return 1, nil
 		}

@@ -5,7 +5,7 @@ package config
 const (
 	EnvTableName            = "TABLE_NAME"              // both functions' table (aggregator), required
 	EnvSnapshotWindows      = "SNAPSHOT_WINDOWS"        // comma-separated: hourly, daily, monthly
-	EnvSnapshotTTLDays      = "SNAPSHOT_TTL_DAYS"       // days a usage snapshot is kept, 1..3650
+	EnvSnapshotTTLDays      = "SNAPSHOT_TTL_DAYS"       // days a usage snapshot outlives its window, 1..3650
 	EnvMaxShards            = "MAX_SHARDS"              // most shards a bucket is split into, a power of two
 	EnvWriteConcurrency     = "WRITE_CONCURRENCY"       // writes in flight per invocation
 	EnvArchiveBucketName    = "ARCHIVE_BUCKET_NAME"     // archiver's S3 bucket, required

@@ -10,7 +10,7 @@ import (
 // Config is what an operator decides. All fields are required.
 type Config struct {
 	Windows         []Window
-	SnapshotTTLDays int
+	SnapshotTTLDays int // days that a snapshot outlives its window
 	MaxShards       int
 }
 
@@ -22,16 +22,15 @@ type Plan struct {
 	Refills   []Refill   // buckets that would run dry
 	Splits    []Split    // shards to be opened or to catch up
 	Lifetimes []Lifetime // ttls that would end too early
-	TTL       int64      // lifetime of new snapshots, epoch seconds
 }
 
 // Decide returns the plan for a folded batch. If the batch arrives again, the
 // totals are refused by their watermarks and everything else by the image it
 // was planned from.
 func Decide(buckets []Bucket, now int64, conf Config) Plan {
-	p := Plan{
-		Totals: Totals(buckets, conf.Windows),
-		TTL:    now/1000 + int64(conf.SnapshotTTLDays)*dayMillis/1000,
+	p := Plan{Totals: Totals(buckets, conf.Windows)}
+	for i := range p.Totals {
+		p.Totals[i].TTL = p.Totals[i].expiry(now, conf.SnapshotTTLDays)
 	}
 	for len(buckets) > 0 {
 		n := 1

@@ -23,6 +23,7 @@ type Total struct {
 	Window                      Window
 	Start                       int64 // epoch milliseconds
 	Shards                      []ShardTotal
+	TTL                         int64 // lifetime of the snapshot in case it is new, epoch seconds; set by Decide
 }
 
 // ShardTotal is the part of a total that one bucket shard contributed.
@@ -120,11 +121,18 @@ func (t Total) Except(snapshot table.Item) Total {
 	return out
 }
 
-// Usage returns the total as it is written. ttl is the snapshot's lifetime,
-// epoch seconds, in case the snapshot is new.
-func (t Total) Usage(ttl int64) table.Usage {
+// expiry returns when the snapshot may go, epoch seconds: so many days after its
+// window is over, or after now if that is later. Counted from its creation, a
+// month's snapshot that is kept for a week would be gone, with its watermarks,
+// before the month is.
+func (t Total) expiry(now int64, days int) int64 {
+	return max(now, t.Window.End(t.Start))/1000 + int64(days)*dayMillis/1000
+}
+
+// Usage returns the total as it is written.
+func (t Total) Usage() table.Usage {
 	u := table.Usage{
-		Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, TTL: ttl,
+		Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, TTL: t.TTL,
 		Window: string(t.Window), Part: t.Window.Part(t.Start),
 		Start: time.UnixMilli(t.Start).UTC().Format("2006-01-02T15:04:05Z"),
 	}

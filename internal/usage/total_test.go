@@ -107,7 +107,7 @@ func TestTotalsFollowTheRecordsOwnTime(t *testing.T) {
 		t.Fatalf("totals %+v", got)
 	}
 	for i, want := range []int64{1, 6, 7} {
-		if u := got[i].Usage(0); u.Counts[0].Tokens != want {
+		if u := got[i].Usage(); u.Counts[0].Tokens != want {
 			t.Errorf("total %d counts %d, want %d", i, u.Counts[0].Tokens, want)
 		}
 	}
@@ -123,7 +123,8 @@ func TestUsageCountsRecordsNotLimits(t *testing.T) {
 	idle := change(0, "2", t0, 0)
 	idle.Deltas = idle.Deltas[1:] // only wcu
 	got := Totals(Fold([]stream.Change{two, idle}), []Window{Hourly})
-	u := got[0].Usage(77)
+	got[0].TTL = 77
+	u := got[0].Usage()
 	want := table.Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
 		Part: "2023-11-14T22:00:00Z", Counts: []table.Count{{Limit: "rpm", Tokens: 5}, {Limit: "tpm", Tokens: -2}}, Events: 1,
 		Marks: []table.Mark{{Shard: 0, First: "1", Last: "1"}}, TTL: 77}
@@ -140,7 +141,7 @@ func TestManyShardsTakeSeveralUpdates(t *testing.T) {
 	got := Totals(Fold(changes), []Window{Hourly})
 	sum := 0
 	for _, total := range got {
-		in := total.Usage(0).Update().Input("t")
+		in := total.Usage().Update().Input("t")
 		if n := len(*in.ConditionExpression); n > 4096 {
 			t.Errorf("condition of %d bytes", n)
 		}
@@ -185,7 +186,7 @@ func deliver(t *testing.T, snapshot *table.Item, changes []stream.Change) {
 	t.Helper()
 	for _, total := range Totals(Fold(changes), []Window{Hourly}) {
 		for !total.Empty() {
-			after, held, err := total.Usage(0).Update().Apply(*snapshot)
+			after, held, err := total.Usage().Update().Apply(*snapshot)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,7 +211,7 @@ func TestLimitsNamedLikeAttributes(t *testing.T) {
 	for i, name := range names {
 		c.Deltas = append(c.Deltas, stream.Delta{Limit: name, Milli: int64(i+1) * 1000, Tokens: int64(i + 1)})
 	}
-	u := Totals(Fold([]stream.Change{c}), []Window{Daily})[0].Usage(99)
+	u := Totals(Fold([]stream.Change{c}), []Window{Daily})[0].Usage()
 	it, held, err := u.Update().Apply(nil)
 	if err != nil || !held {
 		t.Fatal(held, err)

@@ -44,6 +44,20 @@ func (w Window) Start(ms int64) int64 {
 	panic("usage: bug: unknown window " + string(w))
 }
 
+// End returns the end of the window that starts at start, which is the start of
+// the next one; both are epoch milliseconds.
+func (w Window) End(start int64) int64 {
+	switch w {
+	case Hourly:
+		return start + hourMillis
+	case Daily:
+		return start + dayMillis
+	case Monthly:
+		return time.UnixMilli(start).UTC().AddDate(0, 1, 0).UnixMilli()
+	}
+	panic("usage: bug: unknown window " + string(w))
+}
+
 // Part returns the start of a window in the form that stands in keys. The forms
 // differ by kind, so that the hour and the day that start together are two
 // snapshots: 2024-01-01T00:00:00Z, 2024-01-01, 2024-01.

@@ -3,6 +3,8 @@ package usage
 import (
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
 func at(s string) int64 {
@@ -56,6 +58,45 @@ func TestParseWindow(t *testing.T) {
 	for _, name := range []string{"", "Hourly", "weekly", " daily"} {
 		if w, err := ParseWindow(name); err == nil {
 			t.Errorf("%q accepted as %v", name, w)
+		}
+	}
+}
+
+func TestWindowEnd(t *testing.T) {
+	for _, c := range []struct {
+		w          Window
+		start, end string
+	}{
+		{Hourly, "2023-12-31T23:00:00.000Z", "2024-01-01T00:00:00.000Z"},
+		{Daily, "2024-02-29T00:00:00.000Z", "2024-03-01T00:00:00.000Z"},
+		{Monthly, "2024-02-01T00:00:00.000Z", "2024-03-01T00:00:00.000Z"},
+		{Monthly, "2023-12-01T00:00:00.000Z", "2024-01-01T00:00:00.000Z"},
+	} {
+		if got := c.w.End(at(c.start)); got != at(c.end) || c.w.Start(got-1) != at(c.start) || c.w.Start(got) != got {
+			t.Errorf("%s from %s ends at %d, want %s", c.w, c.start, got, c.end)
+		}
+	}
+}
+
+// A snapshot outlives its window by the days that are configured. Were it gone
+// earlier, what its window still brings would be counted from zero.
+func TestSnapshotOutlivesItsWindow(t *testing.T) {
+	const day = 86_400
+	for _, c := range []struct {
+		w               Window
+		created, now    string
+		days, wantAfter int64  // seconds
+		after           string // what it is counted from
+	}{
+		{Hourly, "2024-01-15T10:00:00.000Z", "2024-01-15T10:00:01.000Z", 1, day, "2024-01-15T11:00:00.000Z"},
+		{Daily, "2024-01-15T00:00:00.000Z", "2024-01-15T00:00:01.000Z", 1, day, "2024-01-16T00:00:00.000Z"},
+		{Monthly, "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:01.000Z", 7, 7 * day, "2024-02-01T00:00:00.000Z"},
+		{Hourly, "2024-01-15T10:00:00.000Z", "2024-01-16T09:00:00.000Z", 1, day, "2024-01-16T09:00:00.000Z"},
+	} {
+		ch := change(0, "1", at(c.created), 1)
+		p := Decide(Fold([]stream.Change{ch}), at(c.now), Config{Windows: []Window{c.w}, SnapshotTTLDays: int(c.days), MaxShards: 32})
+		if got, want := p.Totals[0].Usage().TTL, at(c.after)/1000+c.wantAfter; got != want {
+			t.Errorf("%s at %s: expires at %d, want %d", c.w, c.now, got, want)
 		}
 	}
 }
