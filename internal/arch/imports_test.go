@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"internal/bucket/buckettest": {"internal/bucket"},
 	"internal/table":             {"internal/bucket"},
 	"internal/store":             {"internal/table"},
-	"internal/shard":             {"internal/store", "internal/table"},
+	"internal/shard":             {"internal/bucket", "internal/store", "internal/table"},
 	"internal/stream":            {"internal/bucket", "internal/table"},
 	"internal/stream/streamtest": {"internal/table"},
 	"internal/usage":             {"internal/bucket", "internal/shard", "internal/stream", "internal/table"},
