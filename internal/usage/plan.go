@@ -117,6 +117,11 @@ func (l Lifetime) Write(now int64) (w table.Update, due bool) {
 	return table.Prolong(image, now)
 }
 
+// maxCount is the highest count of shards that is believed: the most that any
+// configuration allows. Catching up with a count costs writes for every shard
+// below it, so one wrong attribute could ask for a million of them.
+const maxCount = 1024
+
 // Split is a step in the life of a bucket's shards: shard 0 doubles, or others
 // catch up with it.
 type Split struct {
@@ -161,6 +166,8 @@ func (s Split) changes(k int) bool {
 //   - A shard is seen behind the count of shard 0: it catches up. That mends
 //     what an earlier invocation left unfinished.
 //   - Shard 0 is hot: it doubles.
+//
+// A count above maxCount is not followed.
 func splits(shards []Bucket, maxShards int) []Split {
 	zero := shards[0]
 	if zero.Shard != 0 || len(zero.last().New.Partial) > 0 {
@@ -168,6 +175,9 @@ func splits(shards []Bucket, maxShards int) []Split {
 	}
 	image := zero.last().New
 	count := image.State.Shards
+	if count > maxCount {
+		return nil
+	}
 	var out []Split
 	if at := grown(zero); at != "" {
 		s := Split{Zero: image, Count: count, First: at}

@@ -200,3 +200,21 @@ func TestLifetimes(t *testing.T) {
 		t.Errorf("ttl %v, held %v, %v", it[table.AttrTTL], held, err)
 	}
 }
+
+// A count that no configuration allows is somebody's mistake. Following it would
+// cost a write or more per shard, a million of them for one bad attribute.
+func TestAbsurdCountsAreNotFollowed(t *testing.T) {
+	for _, c := range []struct{ count, want int }{{1024, 1}, {1025, 0}, {1 << 20, 0}} {
+		zero := spends(0, 1, 1)
+		zero.New.State.Shards = c.count
+		behind := spends(1, 2, 1)
+		behind.Sequence = "6"
+		if p := decide(t0+1000, zero, behind); len(p.Splits) != c.want {
+			t.Errorf("count raised to %d: splits %+v, want %d", c.count, p.Splits, c.want)
+		}
+		zero.OldShards = c.count
+		if p := decide(t0+1000, zero, behind); len(p.Splits) != c.want {
+			t.Errorf("shard 1 behind a count of %d: splits %+v, want %d", c.count, p.Splits, c.want)
+		}
+	}
+}
