@@ -48,11 +48,14 @@ func kept(malformed []stream.Malformed) []archive.Object {
 
 // keep stores one malformed record. If it cannot, the record has to be reported
 // as not done: Lambda then retries it, and in the end hands it to the on-failure
-// destination, so that it is not lost. A nil receiver keeps nothing.
+// destination, so that it is not lost. A nil receiver keeps nothing. It blocks
+// for callTimeout at most, the client's repetitions included.
 func (d *deadLetters) keep(ctx context.Context, o archive.Object) (writes int, err error) {
 	if d == nil {
 		return 0, errNowhere
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	_, err = d.s3.PutObject(ctx, &s3.PutObjectInput{
 		Bucket:          aws.String(d.bucket),
 		Key:             aws.String(o.Key),

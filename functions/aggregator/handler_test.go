@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -208,5 +210,27 @@ func TestStartNamesWhatIsWrong(t *testing.T) {
 	_, err := newHandler(t.Context(), func(k string) string { return env[k] }, nil)
 	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// deaf is an S3 that never answers.
+type deaf struct{ bound time.Duration }
+
+func (d *deaf) PutObject(ctx context.Context, _ *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	if end, ok := ctx.Deadline(); ok {
+		d.bound = time.Until(end)
+	}
+	return nil, ctx.Err()
+}
+
+// A connection to S3 that is dead must not use up the time of the writes that
+// wait behind it.
+func TestKeepingAMalformedRecordIsBounded(t *testing.T) {
+	r := newRig(t)
+	d := &deaf{}
+	r.h.deadLetters = &deadLetters{s3: d, bucket: "dead-letters"}
+	r.handle(streamtest.PayloadOf(json.RawMessage(`{}`)))
+	if d.bound <= 0 || d.bound > callTimeout {
+		t.Errorf("the put is bounded by %v, want %v", d.bound, callTimeout)
 	}
 }
