@@ -149,3 +149,20 @@ func mustDecode(t *testing.T, payload []byte) Batch {
 	}
 	return b
 }
+
+// Names of attributes are told apart by case: one called "sk" is not the key.
+func TestAttributeNamesAreCaseSensitive(t *testing.T) {
+	for _, other := range []string{`"sk":{"S":"#STATE"}`, `"Sk":{"N":"1"}`, `"sK":7`} {
+		payload := `{"Records":[{"eventName":"REMOVE",
+			"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},
+			"dynamodb":{"ApproximateCreationDateTime":1700000000,"SequenceNumber":"9","OldImage":{
+				"PK":{"S":"ns/AUDIT#e"},"SK":{"S":"#AUDIT#01HX"},` + other + `,"action":{"S":"limits_set"}}}}]}`
+		b, err := Decode([]byte(payload))
+		if err != nil || b.Skipped != 0 || len(b.Events)+len(b.Malformed) != 1 {
+			t.Errorf("%s: %d events, %d malformed, %d skipped, %v", other, len(b.Events), len(b.Malformed), b.Skipped, err)
+		}
+		if !strings.Contains(other, "7") && len(b.Events) != 1 {
+			t.Errorf("%s: malformed %v", other, b.Malformed)
+		}
+	}
+}

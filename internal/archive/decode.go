@@ -122,16 +122,20 @@ func (r *record) expiredAuditEvent() (bool, error) {
 	if absent(key) {
 		return false, errors.New("expired item has neither OldImage nor Keys")
 	}
-	var sk struct {
-		SK *value `json:"SK"`
-	}
-	if err := json.Unmarshal(key, &sk); err != nil {
+	var item map[string]json.RawMessage // a struct would take "sk" for "SK"
+	if err := json.Unmarshal(key, &item); err != nil {
 		return false, wrongType("expired item", err)
 	}
-	if sk.SK == nil || sk.SK.S == nil {
+	var sk value
+	if raw := item[table.AttrSK]; !absent(raw) {
+		if err := json.Unmarshal(raw, &sk); err != nil {
+			return false, wrongType("expired item: SK", err)
+		}
+	}
+	if sk.S == nil {
 		return false, errors.New("sort key: SK is not a string")
 	}
-	if !strings.HasPrefix(*sk.SK.S, table.SKAuditPrefix) {
+	if !strings.HasPrefix(*sk.S, table.SKAuditPrefix) {
 		return false, nil // another kind of item expired
 	}
 	if absent(r.Dynamodb.OldImage) {
