@@ -163,9 +163,8 @@ func (l *Limiter) refused(ctx context.Context, w want, got choice, err error, ca
 		if err != nil {
 			return &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}
 		}
-		l.images.see(b, now, got.from)
+		l.images.seeAfter(b, now, got.from, false)
 		if got.from != nil {
-			l.images.race(w.name, false)
 			l.opts.Observer.lost(w.name)
 		}
 		return nil // decide again at once: the image is as fresh as it will ever be
@@ -190,10 +189,7 @@ func (l *Limiter) taken(ctx context.Context, w want, got choice, item table.Item
 	b, err := table.DecodeBucket(item)
 	known := err == nil
 	if known {
-		l.images.see(b, now, nil)
-		if got.from != nil {
-			l.images.race(w.name, true)
-		}
+		l.images.seeAfter(b, now, got.from, true)
 	}
 	if got.action == reopen || got.action == mend {
 		return nil, false

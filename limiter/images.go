@@ -64,15 +64,31 @@ func (im *images) view(n name) view {
 // one that is older than the image known is dropped; unless that image is from,
 // the one that the call was planned with: whatever contradicts it replaces it.
 func (im *images) see(b table.Bucket, now int64, from *bucket.State) {
+	im.change(name{b.Entity, b.Resource}, func(v *view) { v.see(b, now, from) })
+}
+
+// seeAfter is see for the answer to a charge, and remembers whether that came
+// first.
+func (im *images) seeAfter(b table.Bucket, now int64, from *bucket.State, won bool) {
 	im.change(name{b.Entity, b.Resource}, func(v *view) {
-		old, known := v.shards[b.State.Shard]
-		replaces := from != nil && !older(*from, old.bucket.State)
-		if known && !old.absent && !replaces && older(b.State, old.bucket.State) {
-			return
+		if from != nil {
+			v.race(won)
 		}
-		v.shards[b.State.Shard] = seenShard{bucket: b, at: now}
-		v.count = max(v.count, b.State.Shards)
+		if won {
+			from = nil // it contradicts nothing
+		}
+		v.see(b, now, from)
 	})
+}
+
+func (v *view) see(b table.Bucket, now int64, from *bucket.State) {
+	old, known := v.shards[b.State.Shard]
+	replaces := from != nil && !older(*from, old.bucket.State)
+	if known && !old.absent && !replaces && older(b.State, old.bucket.State) {
+		return
+	}
+	v.shards[b.State.Shard] = seenShard{bucket: b, at: now}
+	v.count = max(v.count, b.State.Shards)
 }
 
 // older tells whether image a was certainly taken before image b.
@@ -91,14 +107,17 @@ func (im *images) missing(n name, shard int, now int64) {
 }
 
 // race remembers whether a write planned from an image came first.
-func (im *images) race(n name, won bool) {
-	im.change(n, func(v *view) {
-		if won {
-			v.races = v.races.won()
-		} else {
-			v.races = v.races.lost()
-		}
-	})
+func (v *view) race(won bool) {
+	if won {
+		v.races = v.races.won()
+	} else {
+		v.races = v.races.lost()
+	}
+}
+
+// lost remembers that a write had to wait for another one of this process.
+func (im *images) lost(n name) {
+	im.change(n, func(v *view) { v.race(false) })
 }
 
 // change replaces a view by a changed copy.

@@ -56,7 +56,7 @@ func (l *Limiter) enter(ctx context.Context, n name, c choice) (leave func(), er
 	if busy == nil {
 		return func() { l.clocks.end(k) }, nil
 	}
-	l.images.race(n, false)
+	l.images.lost(n)
 	select {
 	case <-busy:
 		return nil, nil

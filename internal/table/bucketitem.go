@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -35,7 +37,42 @@ const (
 	fieldUsed     = "tc"
 )
 
-func attrLimit(limit, field string) string { return "b_" + limit + "_" + field }
+func attrLimit(limit, field string) string {
+	if known, ok := knownLimits.Load(limit); ok {
+		return known.(*[5]string)[fieldIndex(field)]
+	}
+	if len(limit) <= 64 && knownLimitCount.Add(1) <= maxKnownLimits {
+		var names [5]string
+		for _, f := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed} {
+			names[fieldIndex(f)] = "b_" + limit + "_" + f
+		}
+		knownLimits.Store(limit, &names)
+	}
+	return "b_" + limit + "_" + field
+}
+
+func fieldIndex(field string) int {
+	switch field {
+	case fieldTokens:
+		return 0
+	case fieldCapacity:
+		return 1
+	case fieldAmount:
+		return 2
+	case fieldPeriod:
+		return 3
+	}
+	return 4
+}
+
+// The attribute names of the limits met first are kept, because every write
+// needs them; the number is bounded because names come from anywhere.
+var (
+	knownLimits     sync.Map // limit name -> *[5]string by fieldIndex
+	knownLimitCount atomic.Int64
+)
+
+const maxKnownLimits = 1024
 
 // Bucket is one stored shard of a bucket: who is limited on what, and its state.
 type Bucket struct {

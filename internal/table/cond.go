@@ -5,7 +5,7 @@ import "strings"
 // Cond is a condition on the stored item. Conditions are plain values: they
 // render to a condition expression and hold, or do not, for an item in memory.
 type Cond interface {
-	render(*names) string
+	render(*strings.Builder, *names)
 	// Holds tells whether the condition is true of the item; nil is no item.
 	Holds(Item) bool
 }
@@ -106,37 +106,55 @@ func (c anyCond) Holds(it Item) bool {
 	return false
 }
 
-func (c existsCond) render(n *names) string { return "attribute_exists(" + n.name(c.attr) + ")" }
-func (c absentCond) render(n *names) string { return "attribute_not_exists(" + n.name(c.attr) + ")" }
-
-func (c compareCond) render(n *names) string {
-	return n.name(c.attr) + " " + string(c.op) + " " + n.value(c.v)
+func (c existsCond) render(b *strings.Builder, n *names) {
+	b.WriteString("attribute_exists(")
+	b.WriteString(n.name(c.attr))
+	b.WriteByte(')')
 }
 
-func (c betweenCond) render(n *names) string {
-	return n.name(c.attr) + " BETWEEN " + n.value(c.lo) + " AND " + n.value(c.hi)
+func (c absentCond) render(b *strings.Builder, n *names) {
+	b.WriteString("attribute_not_exists(")
+	b.WriteString(n.name(c.attr))
+	b.WriteByte(')')
 }
 
-func (c allCond) render(n *names) string { return join(n, c, " AND ") }
+func (c compareCond) render(b *strings.Builder, n *names) {
+	b.WriteString(n.name(c.attr))
+	b.WriteByte(' ')
+	b.WriteString(string(c.op))
+	b.WriteByte(' ')
+	b.WriteString(n.value(c.v))
+}
 
-func (c anyCond) render(n *names) string {
+func (c betweenCond) render(b *strings.Builder, n *names) {
+	b.WriteString(n.name(c.attr))
+	b.WriteString(" BETWEEN ")
+	b.WriteString(n.value(c.lo))
+	b.WriteString(" AND ")
+	b.WriteString(n.value(c.hi))
+}
+
+func (c allCond) render(b *strings.Builder, n *names) { join(b, n, c, " AND ") }
+
+func (c anyCond) render(b *strings.Builder, n *names) {
 	if len(c) == 1 {
-		return c[0].render(n)
+		c[0].render(b, n)
+		return
 	}
-	return "(" + join(n, c, " OR ") + ")"
+	b.WriteByte('(')
+	join(b, n, c, " OR ")
+	b.WriteByte(')')
 }
 
-func join(n *names, cs []Cond, sep string) string {
-	var b strings.Builder
+func join(b *strings.Builder, n *names, cs []Cond, sep string) {
+	first := b.Len()
 	for _, c := range cs {
-		s := c.render(n)
-		if s == "" {
-			continue
+		if all, ok := c.(allCond); ok && len(all) == 0 {
+			continue // always holds and has no text
 		}
-		if b.Len() > 0 {
+		if b.Len() > first {
 			b.WriteString(sep)
 		}
-		b.WriteString(s)
+		c.render(b, n)
 	}
-	return b.String()
 }

@@ -74,14 +74,19 @@ func (n *names) condition(c Cond) *string {
 	if c == nil {
 		return nil
 	}
-	if s := c.render(n); s != "" {
-		return &s
+	var b strings.Builder
+	b.Grow(256)
+	c.render(&b, n)
+	if b.Len() == 0 {
+		return nil
 	}
-	return nil
+	s := b.String()
+	return &s
 }
 
 func (u Update) expression(n *names) *string {
 	var b strings.Builder
+	b.Grow(128)
 	list := func(verb string, count int, each func(i int)) {
 		if count == 0 {
 			return

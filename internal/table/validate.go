@@ -263,7 +263,8 @@ func checkCond(c Cond) (ops int, err error) {
 		return checkConds(c)
 	case anyCond:
 		for _, x := range c {
-			if x.render(newNames(4)) == "" {
+			var text strings.Builder
+			if x.render(&text, newNames(4)); text.Len() == 0 {
 				return 0, errors.New("alternative without a condition")
 			}
 		}
