@@ -16,10 +16,12 @@ import (
 // What both event source mappings share.
 const (
 	// A batch is given up, with its payload, well before the stream forgets
-	// it after 24 hours; an outage of six hours loses nothing.
+	// it after 24 hours.
 	maximumRecordAgeS = 6 * 60 * 60
 	// A record that keeps failing blocks the records of its stream shard
 	// behind it, so the age is not the only bound. Bisecting is not counted.
+	// An outage ends at whichever bound is met first; AWS does not say how long
+	// it pauses between retries, so do not count on six hours.
 	maximumRetryAttempts = 30
 	batchingWindowS      = 1
 )
@@ -57,9 +59,10 @@ type pattern map[string]any
 // newMapping declares an event source mapping on the table's stream.
 //
 // It starts at the oldest record: whatever was written between the creation
-// of the table and of the mapping is seen, and a mapping that has to be created
-// again reads up to a day twice, which changes nothing, because both functions
-// know what they have counted or archived.
+// of the table and of the mapping is seen. A mapping that has to be created again
+// reads up to a day once more. What is younger than the maximum age reaches the
+// functions, which know what they have counted or archived; the rest goes to the
+// failed records bucket and sets off its alarm.
 func newMapping(scope constructs.Construct, id string, t awsdynamodb.Table, fn awslambda.Function, failed awss3.Bucket, batchSize int, filter pattern) awslambda.CfnEventSourceMapping {
 	return awslambda.NewCfnEventSourceMapping(scope, jsii.String(id), &awslambda.CfnEventSourceMappingProps{
 		EventSourceArn:   t.TableStreamArn(),

@@ -3,15 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
 )
 
 // contextPrefix starts the context keys of this app, so that a misspelt one is
@@ -31,7 +31,7 @@ type options struct {
 	// SnapshotWindows lists the usage windows kept: hourly, daily, monthly.
 	// Key snapshotWindows, default hourly,daily.
 	SnapshotWindows string
-	// SnapshotTTLDays is how many days a usage snapshot is kept.
+	// SnapshotTTLDays is how many days a usage snapshot outlives its window.
 	// Key snapshotTtlDays, 1 to 3650, default 90.
 	SnapshotTTLDays int
 	// MaxShards is the most shards a hot bucket is split into, a power of two.
@@ -52,10 +52,10 @@ func defaultOptions() options {
 	return options{
 		StackName:        "zae-limiter",
 		GSI2Projection:   awsdynamodb.ProjectionType_KEYS_ONLY,
-		SnapshotWindows:  "hourly,daily",
-		SnapshotTTLDays:  90,
-		MaxShards:        32,
-		WriteConcurrency: 16,
+		SnapshotWindows:  config.DefaultSnapshotWindows,
+		SnapshotTTLDays:  config.DefaultSnapshotTTLDays,
+		MaxShards:        config.DefaultMaxShards,
+		WriteConcurrency: config.DefaultWriteConcurrency,
 		LogRetentionDays: 30,
 	}
 }
@@ -76,9 +76,6 @@ var (
 	stackNamePattern = regexp.MustCompile(`\A[A-Za-z][A-Za-z0-9-]{2,127}\z`)
 	topicARNPattern  = regexp.MustCompile(`\Aarn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?\z`)
 )
-
-// usageWindows are the windows the aggregator knows.
-var usageWindows = []string{"hourly", "daily", "monthly"}
 
 // optionsFromContext reads the options from an app's context. Keys without our
 // prefix belong to others. All problems are reported together, each naming the
@@ -112,19 +109,25 @@ func (o *options) set(name string, value any) string {
 		o.GSI2Projection = awsdynamodb.ProjectionType(text)
 		return unless(text == "KEYS_ONLY" || text == "ALL", "KEYS_ONLY or ALL")
 	case "snapshotWindows":
-		o.SnapshotWindows = text
-		return unless(validWindows(text), "a comma-separated choice of hourly, daily and monthly, each once")
+		c, accepted := forAggregator(config.EnvSnapshotWindows, value)
+		o.SnapshotWindows = strings.Join(c.Windows, ",")
+		return accepted
 	case "snapshotTtlDays":
-		return setInt(&o.SnapshotTTLDays, value, "a whole number from 1 to 3650", func(n int) bool { return 1 <= n && n <= 3650 })
+		c, accepted := forAggregator(config.EnvSnapshotTTLDays, value)
+		o.SnapshotTTLDays = c.SnapshotTTLDays
+		return accepted
 	case "maxShards":
-		return setInt(&o.MaxShards, value, "a power of two from 1 to 1024", func(n int) bool { return 1 <= n && n <= 1024 && n&(n-1) == 0 })
+		c, accepted := forAggregator(config.EnvMaxShards, value)
+		o.MaxShards = c.MaxShards
+		return accepted
 	case "writeConcurrency":
-		return setInt(&o.WriteConcurrency, value, "a whole number from 1 to 256", func(n int) bool { return 1 <= n && n <= 256 })
+		c, accepted := forAggregator(config.EnvWriteConcurrency, value)
+		o.WriteConcurrency = c.WriteConcurrency
+		return accepted
 	case "logRetentionDays":
-		return setInt(&o.LogRetentionDays, value, "one of 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365", func(n int) bool {
-			_, ok := logRetentions[n]
-			return ok
-		})
+		n, err := strconv.Atoi(contextText(value))
+		o.LogRetentionDays = n
+		return unless(err == nil && logRetentions[n] != "", "one of 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365")
 	case "alarmTopicArn":
 		o.AlarmTopicARN = text
 		return unless(isText && (text == "" || topicARNPattern.MatchString(text)), "the ARN of an SNS topic, or nothing")
@@ -139,35 +142,36 @@ func unless(ok bool, accepted string) string {
 	return accepted
 }
 
-// setInt takes a number as cdk.json gives it, or as the command line does.
-func setInt(field *int, value any, accepted string, valid func(int) bool) string {
-	n := 0
-	switch v := value.(type) {
-	case float64:
-		if v != math.Trunc(v) || math.Abs(v) > math.MaxInt32 {
-			return accepted
-		}
-		n = int(v)
-	case string:
-		parsed, err := strconv.Atoi(v)
-		if err != nil {
-			return accepted
-		}
-		n = parsed
-	default:
-		return accepted
+// forAggregator reads one variable of the aggregator's environment as the
+// aggregator will, so that a deployment accepts what the function does. It
+// returns what would be accepted, or "". Nothing, which means the default to the
+// function, is not accepted here.
+func forAggregator(name string, value any) (config.Aggregator, string) {
+	text := contextText(value)
+	if text == "" {
+		text = "nothing"
 	}
-	*field = n
-	return unless(valid(n), accepted)
+	c, err := config.AggregatorFromEnv(func(variable string) string {
+		switch variable {
+		case name:
+			return text
+		case config.EnvTableName:
+			return "table"
+		}
+		return ""
+	})
+	if err != nil {
+		_, accepted, _ := strings.Cut(err.Error(), ": want ")
+		return config.Aggregator{}, accepted
+	}
+	return c, ""
 }
 
-func validWindows(list string) bool {
-	seen := map[string]bool{}
-	for window := range strings.SplitSeq(list, ",") {
-		if seen[window] || !slices.Contains(usageWindows, window) {
-			return false
-		}
-		seen[window] = true
+// contextText returns a value as cdk.json gives it, or as the command line
+// does.
+func contextText(value any) string {
+	if n, ok := value.(float64); ok {
+		return strconv.FormatFloat(n, 'f', -1, 64)
 	}
-	return true
+	return strings.TrimSpace(fmt.Sprint(value))
 }

@@ -28,13 +28,16 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 		{"stackName", float64(7), "3 to 128"},
 		{"gsi2Projection", "INCLUDE", "context zae-limiter:gsi2Projection=INCLUDE: accepted: KEYS_ONLY or ALL"},
 		{"gsi2Projection", "all", "KEYS_ONLY or ALL"},
-		{"snapshotWindows", "", "comma-separated choice of hourly, daily and monthly"},
+		{"snapshotWindows", "", "context zae-limiter:snapshotWindows=: accepted: hourly, daily and monthly, separated by commas"},
+		{"snapshotWindows", []any{"hourly"}, "separated by commas"},
 		{"snapshotWindows", "hourly,weekly", "snapshotWindows=hourly,weekly"},
-		{"snapshotWindows", "daily,daily", "each once"},
+		{"snapshotWindows", "daily,daily", "each at most once"},
 		{"snapshotTtlDays", "0", "1 to 3650"},
 		{"snapshotTtlDays", float64(3651), "1 to 3650"},
 		{"snapshotTtlDays", 1.5, "1 to 3650"},
 		{"snapshotTtlDays", true, "1 to 3650"},
+		{"snapshotTtlDays", "", "1 to 3650"},
+		{"snapshotTtlDays", nil, "1 to 3650"},
 		{"maxShards", "3", "context zae-limiter:maxShards=3: accepted: a power of two from 1 to 1024"},
 		{"maxShards", "2048", "1 to 1024"},
 		{"maxShards", "many", "maxShards=many"},
@@ -77,5 +80,20 @@ func TestMissingOrForeignProgramsAreRefused(t *testing.T) {
 	deployable := runtime.GOOS == "linux" && runtime.GOARCH == "arm64"
 	if strings.Contains(err.Error(), "function foreign: ") == deployable {
 		t.Errorf("program of this machine: error %v", err)
+	}
+}
+
+// A list or a number is passed on as the function reads it.
+func TestOptionsOfTheAggregator(t *testing.T) {
+	got, err := optionsFromContext(map[string]any{
+		"zae-limiter:snapshotWindows":  "hourly, monthly",
+		"zae-limiter:snapshotTtlDays":  float64(3650),
+		"zae-limiter:maxShards":        "1024",
+		"zae-limiter:writeConcurrency": float64(1),
+	})
+	want := defaultOptions()
+	want.SnapshotWindows, want.SnapshotTTLDays, want.MaxShards, want.WriteConcurrency = "hourly,monthly", 3650, 1024, 1
+	if err != nil || got != want {
+		t.Errorf("%+v, error %v, want %+v", got, err, want)
 	}
 }
