@@ -21,8 +21,9 @@ type actor struct {
 	wants  []bucket.Limit
 	flight []flight // writes that are on their way
 
-	debt bool // settle beyond what was granted
-	bad  defect
+	debt     bool  // settle beyond what was granted
+	headroom int64 // ms of refill that a full limit gives up
+	bad      defect
 }
 
 type lease struct {
@@ -135,7 +136,10 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 		a.send(flight{what: fmt.Sprint("defective ", k, costs), costs: costs, writes: []table.Write{write}, done: a.answer(k, costs)})
 		return true
 	}
-	plan := table.Charge{Image: image, Limits: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires}.Plan()
+	plan := table.Charge{
+		Image: image, Limits: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires,
+		Headroom: a.headroom, Guess: a.w.rng.IntN(2) == 0,
+	}.Plan()
 	if !plan.Verdict.Granted {
 		if a.w.rng.IntN(3) == 0 {
 			delete(a.images, k) // ask next time
@@ -146,6 +150,9 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	may := nothing
 	if !image.State.Matches(a.wants) {
 		may = overflow // a lowered capacity takes away what no longer fits
+	}
+	if a.headroom > 0 && plan.Shape != table.ShapeSpend {
+		may = overflow // a full limit gives up its headroom
 	}
 	a.send(flight{what: fmt.Sprint(plan.Shape, " ", k, costs), costs: costs, may: may, writes: []table.Write{plan.Update}, done: a.answer(k, costs)})
 	return true

@@ -21,19 +21,20 @@ var limitSets = [][]bucket.Limit{
 }
 
 type profile struct {
-	steps   int
-	actors  int
-	instant bool // calls reach the table when they are planned
-	flight  int64
-	skew    int64
-	grow    int // in hundred steps
-	warm    int
-	settle  int
-	crash   int
-	foreign func(w *world)
-	debt    bool
-	configs bool // actors read limits that are changed under way
-	bad     defect
+	steps    int
+	actors   int
+	instant  bool // calls reach the table when they are planned
+	flight   int64
+	skew     int64
+	grow     int // in hundred steps
+	warm     int
+	settle   int
+	crash    int
+	foreign  func(w *world)
+	debt     bool
+	configs  bool // actors read limits that are changed under way
+	headroom int64
+	bad      defect
 }
 
 // play runs a random schedule.
@@ -41,7 +42,7 @@ func play(w *world, p profile) {
 	actors := make([]*actor, p.actors)
 	for i := range actors {
 		actors[i] = newActor(w, i)
-		actors[i].bad, actors[i].debt = p.bad, p.debt
+		actors[i].bad, actors[i].debt, actors[i].headroom = p.bad, p.debt, p.headroom
 		if p.skew > 0 {
 			actors[i].skew = w.rng.Int64N(2*p.skew+1) - p.skew
 		}
@@ -69,7 +70,7 @@ func play(w *world, p profile) {
 			wants := a.wants
 			*a = *newActor(w, a.id)
 			a.wants = wants
-			a.skew, a.bad, a.debt = skew, p.bad, p.debt
+			a.skew, a.bad, a.debt, a.headroom = skew, p.bad, p.debt, p.headroom
 		case n >= 94 && p.configs && w.opened:
 			a.wants = variants(w.limits)[w.rng.IntN(3)]
 		case n >= 96 && p.foreign != nil && w.opened:
@@ -173,6 +174,9 @@ func TestWorldExact(t *testing.T) {
 	t.Run("counts bumped by another client", func(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, foreign: bump}, none)
 	})
+	t.Run("contended, full limits give way", func(t *testing.T) {
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 4, crash: 2, headroom: 50}, none)
+	})
 	t.Run("shards deleted", func(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, foreign: vanish}, none)
 	})
@@ -219,6 +223,7 @@ func TestWorldSkewed(t *testing.T) {
 		{"calls take time", profile{steps: 800, actors: 5, flight: 5_000, grow: 6, warm: 8, crash: 2}},
 		{"clocks disagree", profile{steps: 600, actors: 5, instant: true, skew: 20_000, grow: 6, warm: 8, crash: 2}},
 		{"both", profile{steps: 800, actors: 5, flight: 5_000, skew: 20_000, grow: 6, warm: 8, crash: 2}},
+		{"both, contended", profile{steps: 800, actors: 5, flight: 5_000, skew: 20_000, grow: 6, warm: 8, crash: 2, headroom: 50}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { runWorlds(t, 6, tt.p, skewAllowance) })
 	}
