@@ -131,8 +131,7 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 		}
 		calls++
 		asked[got.shard] = true
-		item, err := l.store.Write(ctx, got.write)
-		leave()
+		item, err := l.write(ctx, got.write, leave)
 		if err == nil {
 			lease, ok := l.taken(ctx, w, got, item)
 			if !ok {
@@ -145,6 +144,13 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 			return nil, err
 		}
 	}
+}
+
+// write performs a write and leaves the gate, also when a DynamoDB client of the
+// caller's panics.
+func (l *Limiter) write(ctx context.Context, w table.Write, leave func()) (table.Item, error) {
+	defer leave()
+	return l.store.Write(ctx, w)
 }
 
 // refused takes in why a write did not hold and pauses where that helps. The
