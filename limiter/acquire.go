@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -220,7 +221,7 @@ func denial(c chooser, got choice) *LimitError {
 	e := &LimitError{
 		Entity: c.want.name.entity, Resource: c.want.name.resource,
 		Limit:      got.short,
-		RetryAfter: time.Duration(max(got.at-c.now, 1)) * time.Millisecond,
+		RetryAfter: wait(c.now, max(got.at, c.now+1)),
 	}
 	remaining := c.remaining()
 	state := c.view.shards[got.shard].bucket.State
@@ -230,7 +231,7 @@ func denial(c chooser, got choice) *LimitError {
 		if at := slotAt(state, cost, c.now); at == bucket.Never {
 			s.RetryAfter = -1
 		} else {
-			s.RetryAfter = time.Duration(at-c.now) * time.Millisecond
+			s.RetryAfter = wait(c.now, at)
 		}
 		if lim.Name == got.short {
 			e.Wanted, e.Remaining = cost.Milli/bucket.Milli, s.Remaining
@@ -238,6 +239,13 @@ func denial(c chooser, got choice) *LimitError {
 		e.Statuses = append(e.Statuses, s)
 	}
 	return e
+}
+
+// wait returns the time from one instant to a later one, at most what a Duration
+// holds: 292 years.
+func wait(from, to int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(min(bucket.SubSat(to, from), most)) * time.Millisecond
 }
 
 // slotAt returns from when on one limit of the state covers its cost.

@@ -166,7 +166,7 @@ func (s State) Decide(needs []int64, now int64) Verdict {
 		if w == 0 {
 			continue
 		}
-		at := AddSat(from, w)
+		at := min(AddSat(from, w), Never-1)
 		if w == Never {
 			at = Never
 		}
