@@ -170,6 +170,10 @@ func (l *Limiter) refused(ctx context.Context, w want, got choice, err error, ca
 		if err != nil {
 			return &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}
 		}
+		if got.asks {
+			l.images.see(b, now, got.from)
+			return nil
+		}
 		l.images.seeAfter(b, now, got.from, false)
 		if got.from != nil {
 			l.opts.Observer.lost(w.name)
@@ -196,6 +200,9 @@ func (l *Limiter) taken(ctx context.Context, w want, got choice, item table.Item
 	b, err := table.DecodeBucket(item)
 	known := err == nil
 	if known {
+		if got.asks {
+			got.from = nil // nothing was planned from it
+		}
 		l.images.seeAfter(b, now, got.from, true)
 	}
 	if got.action == reopen || got.action == mend {

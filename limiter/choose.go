@@ -38,7 +38,8 @@ type choice struct {
 	action action
 	shard  int
 	write  table.Write
-	from   *bucket.State // the image chosen from, nil if none is known
+	from   *bucket.State // the image of the shard, nil if none is known
+	asks   bool          // the write is meant to bring a newer image: it is not planned from the one known
 	clock  bool          // the write moves the bucket's clock
 	hot    bool          // the partition's write meter is exhausted
 	at     int64
@@ -84,11 +85,11 @@ func (c chooser) choose() choice {
 			return got
 		}
 		denied = sooner(denied, got)
-		if c.now-image.at >= c.denyFor && (stale < 0 || got.at < staleAt) {
+		if c.outlived(image, c.denyFor) && (stale < 0 || got.at < staleAt) {
 			stale, staleAt = k, got.at
 		}
 	}
-	if stale >= 0 && len(c.asked) == 0 && denied.action != never {
+	if stale >= 0 && len(c.asked) == 0 {
 		return c.ask(stale) // one look is enough: it is the shard that recovers first
 	}
 	return denied
@@ -139,7 +140,7 @@ func (c chooser) giveUp() choice {
 func (c chooser) open(k int) int {
 	for k > 0 {
 		s, known := c.view.shards[k]
-		if known && s.absent && c.now-s.at >= absentFor {
+		if known && s.absent && c.outlived(s, absentFor) {
 			known = false // somebody may have opened it since
 		}
 		if known && !s.absent {
@@ -162,7 +163,17 @@ func (c chooser) ask(k int) choice {
 	unseen := table.Unseen(c.want.namespace, c.want.name.entity, c.want.name.resource, k, c.view.count,
 		c.want.limits, c.want.costs, c.now)
 	u, _ := table.Spend{Image: unseen, Limits: c.want.limits, Costs: c.want.costs, Now: c.now}.Plan()
-	return choice{action: charge, shard: k, write: u}
+	out := choice{action: charge, shard: k, write: u, asks: true}
+	if s, known := c.view.shards[k]; known && !s.absent {
+		out.from = &s.bucket.State
+	}
+	return out
+}
+
+// outlived tells whether an image is older than ms, or was seen when the clock
+// showed a later time than now.
+func (c chooser) outlived(s seenShard, ms int64) bool {
+	return c.now-s.at >= ms || c.now < s.at
 }
 
 // evaluate decides on one shard from its image.
