@@ -273,10 +273,11 @@ func (l *Limiter) tooLarge(c chooser, got choice) error {
 		if lim.Name != got.short {
 			continue
 		}
-		share := bucket.Share(lim.Capacity, 0, c.view.count)
+		count := max(c.view.count, c.view.shards[0].bucket.State.Shards)
+		share := bucket.Share(lim.Capacity, 0, count)
 		return &opError{"acquire", c.want.name.entity, c.want.name.resource, ErrTooLarge,
 			fmt.Errorf("Costs[%q] is %d, want at most the %s tokens that one of %d shards holds",
-				lim.Name, c.want.costs[i].Milli/bucket.Milli, bucket.Tokens(share), c.view.count)}
+				lim.Name, c.want.costs[i].Milli/bucket.Milli, bucket.Tokens(share), count)}
 	}
 	return &opError{"acquire", c.want.name.entity, c.want.name.resource, ErrTooLarge, nil}
 }

@@ -60,6 +60,11 @@ func (im *images) view(n name) view {
 	return v
 }
 
+// mostShards is the highest count of shards that is believed: the most that any
+// configuration allows. Looking for the tokens of a bucket costs a write for every
+// shard that is not known, so one wrong attribute could ask for a million of them.
+const mostShards = 1024
+
 // see remembers an image. Answers of concurrent calls overtake each other, so
 // one that is older than the image known is dropped; unless that image is from,
 // the one that the call was planned with: whatever contradicts it replaces it.
@@ -88,7 +93,9 @@ func (v *view) see(b table.Bucket, now int64, from *bucket.State) {
 		return
 	}
 	v.shards[b.State.Shard] = seenShard{bucket: b, at: now}
-	v.count = max(v.count, b.State.Shards)
+	if b.State.Shards <= mostShards {
+		v.count = max(v.count, b.State.Shards)
+	}
 }
 
 // older tells whether image a was certainly taken before image b.

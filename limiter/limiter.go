@@ -86,7 +86,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.MaxShards == 0 {
 		out.MaxShards = 32
 	}
-	if n := out.MaxShards; n < 1 || n > 1024 || n&(n-1) != 0 {
+	if n := out.MaxShards; n < 1 || n > mostShards || n&(n-1) != 0 {
 		return out, invalid("Options.MaxShards", n, "a power of two from 1 to 1024, or zero for the default")
 	}
 	switch out.OnUnavailable {
