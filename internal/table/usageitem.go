@@ -92,7 +92,8 @@ func attrMark(shard int) string { return prefixMark + strconv.Itoa(shard) }
 func attrCount(limit string) string {
 	switch limit {
 	case AttrPK, AttrSK, AttrTTL, attrEntityID, attrResource, attrWindow, attrWindowStart, attrTotalEvents,
-		AttrGSI1PK, AttrGSI1SK, AttrGSI2PK, AttrGSI2SK, AttrGSI3PK, AttrGSI3SK, AttrGSI4PK, AttrGSI4SK:
+		AttrGSI1PK, AttrGSI1SK, AttrGSI2PK, AttrGSI2SK, AttrGSI3PK, AttrGSI3SK, AttrGSI4PK, AttrGSI4SK,
+		"LSI1SK", "LSI2SK", "LSI3SK", "LSI4SK", "LSI5SK": // index keys of tables made by other clients
 		return "_" + limit
 	}
 	if strings.HasPrefix(limit, "_") {

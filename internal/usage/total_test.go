@@ -205,7 +205,7 @@ func deliver(t *testing.T, snapshot *table.Item, changes []stream.Change) {
 
 // W27: a limit may have the name of one of the snapshot's own attributes.
 func TestLimitsNamedLikeAttributes(t *testing.T) {
-	names := []string{"resource", "window", "ttl", "entity_id", "total_events", "window_start", "PK", "SK", "GSI2PK", "w0", "_w0", "_ttl", "in.tok-x"}
+	names := []string{"resource", "window", "ttl", "entity_id", "total_events", "window_start", "PK", "SK", "GSI2PK", "LSI1SK", "LSI5SK", "w0", "_w0", "_ttl", "in.tok-x"}
 	c := change(0, "1", t0, 0)
 	c.Deltas = nil
 	for i, name := range names {
@@ -215,6 +215,9 @@ func TestLimitsNamedLikeAttributes(t *testing.T) {
 	it, held, err := u.Update().Apply(nil)
 	if err != nil || !held {
 		t.Fatal(held, err)
+	}
+	if it["LSI1SK"] != nil || it["LSI5SK"] != nil {
+		t.Error("a number stands where a local index of another client has its string key")
 	}
 	for i, name := range names {
 		if got, err := table.UsageCount(it, name); err != nil || got != int64(i+1) {
