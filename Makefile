@@ -13,7 +13,7 @@ NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*%?:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s (TRACE=file.csv replays a trace)
@@ -39,6 +39,14 @@ test-cdk: ## the infrastructure module: golden template, named assertions
 .PHONY: test-short
 test-short: $(STANDINS) $(LOCAL) $(DEPLOYED) ## the root module's tests with fewer random rounds
 	$(GOTEST) -short ./...
+
+.PHONY: test-local
+test-local: $(STANDINS) $(LOCAL) ## the whole system on stand-ins, with its figures
+	go test -count=1 -v ./test/localstack/e2e ./test/localstack/invoke
+
+.PHONY: stand-ins build-local
+stand-ins: $(STANDINS) ## install the DynamoDB stand-ins
+build-local: $(LOCAL) ## build the functions for this machine
 
 .PHONY: fuzz
 fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
@@ -69,8 +77,8 @@ deploy: $(DEPLOYED) $(CDK_CLI) ## cdk deploy with your AWS credentials
 	./node_modules/.bin/cdk deploy
 
 .PHONY: invoke-aggregator invoke-archiver
-invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap ## run a built function on the sample events of events/
-	go run ./test/localstack/invoke -function $*
+invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap ## run a built function on its sample events (EVENT=file for one)
+	go run ./test/localstack/invoke -function $* $(if $(EVENT),-event $(EVENT))
 
 .PHONY: build
 build: $(DEPLOYED) ## build the functions for Lambda (arm64)
