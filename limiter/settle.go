@@ -37,7 +37,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 		}
 		charging := more && image.Entity != "" && try < settleAttempts
 		if charging {
-			write = table.Charge{Image: image, Limits: userLimits(image.State), Costs: costs, Now: now,
+			write = table.Charge{Image: image, Limits: adjustable(image.State, costs), Costs: costs, Now: now,
 				Life: table.KeepLifetime, Force: true}.Plan().Update
 		}
 		item, err := l.store.Write(ctx, write)
@@ -70,11 +70,13 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 	}
 }
 
-// userLimits returns the limits of a state but for the write meter.
-func userLimits(s bucket.State) []bucket.Limit {
+// adjustable returns the limits of a state but for the write meter; if they are
+// more than one write can name, those that have a cost.
+func adjustable(s bucket.State, costs []table.Cost) []bucket.Limit {
 	out := make([]bucket.Limit, 0, len(s.Slots))
 	for _, sl := range s.Slots {
-		if sl.Name != bucket.WCU {
+		named := slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Limit == sl.Name })
+		if sl.Name != bucket.WCU && (named || len(s.Slots) <= MaxLimits+1) {
 			out = append(out, sl.Limit)
 		}
 	}

@@ -77,7 +77,7 @@ func (c Charge) Plan() Charged {
 			return out
 		}
 	}
-	if clean {
+	if clean && len(c.Image.State.Slots) <= maxSlots {
 		if u, ok := c.top(); ok {
 			out.Shape, out.Update = ShapeTop, u
 			if u, ok := c.guess(); ok && lives {

@@ -42,7 +42,7 @@ type Refilled struct {
 // others take meanwhile is theirs. The limits must be those of the image, because
 // other clients change them without moving the instant.
 func (r Refill) Plan() Refilled {
-	image := r.Image.mended(r.Want, r.Now)
+	image := narrowed(r.Image.mended(r.Want, r.Now), r.Want)
 	now := r.Now
 	credited := image.At(now)
 	want := r.Want
@@ -66,6 +66,7 @@ func (r Refill) Plan() Refilled {
 	}
 	out.After = before.Take(costsBySlot(before, r.Costs, r.Costs != nil))
 	p := refillPlan{r: r, stored: image, credited: credited, after: out.After}
+	p.drop()
 	out.Update = p.update(now)
 	out.Credit = p.credit
 	return out
@@ -98,7 +99,7 @@ type refillPlan struct {
 	r        Refill
 	stored   bucket.State // as the image, partial limits filled in
 	credited bucket.State // refilled
-	after    bucket.State // limits changed, costs taken
+	after    bucket.State // limits changed, costs taken, dropped limits left out
 	credit   bool
 	u        Update
 	cond     []Cond
@@ -119,7 +120,11 @@ func (p *refillPlan) update(now int64) Update {
 	} else {
 		p.cond = append(p.cond, Compare(attrShardCount, Eq, N(int64(image.State.Shards))))
 	}
-	p.cond = append(p.cond, storedLimits(image.State)...)
+	for _, sl := range image.State.Slots {
+		if p.stored.Index(sl.Name) >= 0 {
+			p.cond = append(p.cond, stored(sl.Limit)...)
+		}
+	}
 	for i := range p.after.Slots {
 		p.slot(i)
 	}
@@ -253,6 +258,7 @@ func newTTL(life Lifetime, image Bucket, after bucket.State, now int64) (set int
 	if after.Shards > 1 {
 		life = NeverExpires // a split bucket has siblings that rely on it
 	}
+	after = withUnnamed(after, image.State)
 	fresh := freshTTL(after, now)
 	if fresh == 0 {
 		life = NeverExpires // it is not full before any date that can be stored
