@@ -52,7 +52,7 @@ type Charged struct {
 func (c Charge) Plan() Charged {
 	clean := c.Image.State.Matches(c.Limits) && len(c.Image.Partial) == 0 && !c.Image.State.NoClock &&
 		bucket.SubSat(c.Image.State.RF, c.Now) <= bucket.MaxSkew && c.Image.State.Index(bucket.WCU) >= 0
-	lives := c.Image.TTL == 0 || c.Image.TTL > SafeTTL(c.Limits, c.Now)
+	lives := c.Image.TTL == 0 || c.Image.TTL > c.asSpend(false).safeTTL()
 	granted := Charged{Verdict: bucket.Verdict{Granted: true, At: c.Now, Slot: -1}, Shape: ShapeSpend}
 	levels, meter := c.covered()
 	if clean && lives && levels && meter {
@@ -100,10 +100,12 @@ func (c Charge) guess() (Update, bool) {
 	return topped.spend(false)
 }
 
-func (c Charge) spend(unmetered bool) (Update, bool) {
+func (c Charge) spend(unmetered bool) (Update, bool) { return c.asSpend(unmetered).Plan() }
+
+func (c Charge) asSpend(unmetered bool) Spend {
 	return Spend{
 		Image: c.Image, Limits: c.Limits, Costs: c.Costs, Now: c.Now, Unmetered: unmetered, Force: c.Force,
-	}.Plan()
+	}
 }
 
 // covered tells whether the stored levels, without any refill, cover the costs,

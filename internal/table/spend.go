@@ -63,9 +63,23 @@ func (s Spend) Plan() (u Update, ok bool) {
 	for _, l := range s.Limits {
 		cond = append(cond, stored(l)...)
 	}
-	cond = append(cond, Any(Absent(AttrTTL), Compare(AttrTTL, Gt, N(SafeTTL(s.Limits, s.Now)))))
+	cond = append(cond, Any(Absent(AttrTTL), Compare(AttrTTL, Gt, N(s.safeTTL()))))
 	u.If = All(cond...)
 	return u, true
+}
+
+// safeTTL is [SafeTTL], or later by the time in which the debt that is taken by
+// force is earned, whatever else is spent meanwhile.
+func (s Spend) safeTTL() int64 {
+	safe := SafeTTL(s.Limits, s.Now)
+	if !s.Force {
+		return safe
+	}
+	spent := s.Image.State.Take(costsBySlot(s.Image.State, s.Costs, false))
+	for i := range spent.Slots {
+		spent.Slots[i].Tokens = min(spent.Slots[i].Tokens, bucket.SubSat(spent.Slots[i].Tokens, s.Image.State.Slots[i].Tokens))
+	}
+	return max(safe, bucket.AddSat(ceilSeconds(spent.FullAt(s.Now)), ttlMargin))
 }
 
 // top returns the highest level from which the limit does not overflow by now.
