@@ -165,7 +165,7 @@ func (s Split) changes(k int) bool {
 //     it counts whether or not anything was consumed.
 //   - A shard is seen behind the count of shard 0: it catches up. That mends
 //     what an earlier invocation left unfinished.
-//   - Shard 0 is hot: it doubles.
+//   - Shard 0 is hot or at its limit: it doubles.
 //
 // A count above maxCount is not followed.
 func splits(shards []Bucket, maxShards int) []Split {
@@ -210,10 +210,9 @@ func grown(zero Bucket) string {
 	return ""
 }
 
-// hot tells whether the partition's write meter was exhausted, at the newest
-// count: at the instant of some change the meter, refilled to that instant,
-// could not pay one more write. Instants are known to the second and rounded
-// down, so the refill is not overestimated.
+// hot tells whether the partition of shard 0 is written to, at the newest count,
+// nearly as often as it can be: either its write meter was exhausted, or it was
+// busy for a second.
 func hot(zero Bucket) bool {
 	newest := zero.last().New.State.Shards
 	for _, c := range zero.Changes {
@@ -221,9 +220,48 @@ func hot(zero Bucket) bool {
 			return true
 		}
 	}
+	return busy(zero.Changes, newest)
+}
+
+// busy tells whether the changes created within one second took four fifths of
+// what the meter refills in a second. The meter of a key that is written to at
+// its very limit is never exhausted: DynamoDB refuses what would exhaust it, and
+// a refused write is not in the stream. A stand-in that rounds the time of
+// creation more coarsely is seen through by the refill instants: those of one
+// second lie within one.
+func busy(changes []*stream.Change, shards int) bool {
+	var second, taken, first, last int64
+	for _, c := range changes {
+		i := c.New.State.Index(bucket.WCU)
+		if c.New.State.Shards != shards || i < 0 {
+			continue
+		}
+		if s := c.Created - mod(c.Created, 1000); s != second {
+			second, taken, first, last = s, 0, 0, 0
+		}
+		for _, d := range c.Deltas {
+			if d.Limit == bucket.WCU {
+				taken = bucket.AddSat(taken, d.Milli)
+			}
+		}
+		if c.Refilled {
+			if first == 0 {
+				first = c.New.State.RF
+			}
+			last = c.New.State.RF
+		}
+		wcu := c.New.State.Slots[i]
+		perSecond := bucket.Potential(0, bucket.Rate{Amount: wcu.Amount, Period: wcu.Period}, 1000)
+		if last-first <= 1000 && taken >= perSecond-perSecond/5 {
+			return true
+		}
+	}
 	return false
 }
 
+// exhausted tells whether the meter, refilled to the instant of the change, could
+// not pay one more write. Instants are known to the second and rounded down, so
+// the refill is not overestimated.
 func exhausted(c *stream.Change) bool {
 	s := c.New.State
 	i := s.Index(bucket.WCU)

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -215,6 +216,35 @@ func TestAbsurdCountsAreNotFollowed(t *testing.T) {
 		zero.OldShards = c.count
 		if p := decide(t0+1000, zero, behind); len(p.Splits) != c.want {
 			t.Errorf("shard 1 behind a count of %d: splits %+v, want %d", c.count, p.Splits, c.want)
+		}
+	}
+}
+
+// A key at DynamoDB's ceiling never exhausts a meter that refills as fast: what
+// would exhaust it is refused and not in the stream. It is split all the same.
+func TestKeyAtItsCeilingIsSplit(t *testing.T) {
+	atCeiling := func(perSecond int, spread int64) []stream.Change {
+		var out []stream.Change
+		for i := range 2 * perSecond {
+			c := spends(0, 1, 1)
+			c.Sequence = fmt.Sprint(1000 + i)
+			c.Created = t0 + int64(i/perSecond)*1000
+			c.New.State.RF = t0 + int64(i)*spread*1000/int64(perSecond)
+			c.Refilled = true
+			for j := range c.New.State.Slots {
+				c.New.State.Slots[j].Tokens = c.New.State.Slots[j].Capacity
+			}
+			out = append(out, c)
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		perSecond int
+		spread    int64 // seconds in which the writes of one rounded instant were made
+		splits    int
+	}{{1000, 1, 1}, {800, 1, 1}, {799, 1, 0}, {100, 1, 0}, {1000, 60, 0}} {
+		if got := decide(t0+2500, atCeiling(tt.perSecond, tt.spread)...); len(got.Splits) != tt.splits {
+			t.Errorf("%d writes a second over %d s: %d splits, want %d", tt.perSecond, tt.spread, len(got.Splits), tt.splits)
 		}
 	}
 }
