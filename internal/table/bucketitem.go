@@ -111,7 +111,9 @@ func (b Bucket) Item() Item {
 	k := b.Key()
 	it[AttrPK], it[AttrSK] = S(k.PK), S(k.SK)
 	it[attrEntityID], it[attrResource] = S(b.Entity), S(b.Resource)
-	it[attrRF] = N(b.State.RF)
+	if !b.State.NoClock {
+		it[attrRF] = N(b.State.RF)
+	}
 	it[attrCascade] = Bool(b.Cascade)
 	if b.Parent != "" {
 		it[attrParentID] = S(b.Parent)
