@@ -144,7 +144,9 @@ func (l *life) play() {
 		l.refused("refill from a stale image", stale.Update)
 	}
 	b = l.do("adjust", table.Adjust(b.Key(), l.costs(-3)))
-	b = l.charge(b, table.ShapeSpend, 5000, 0, func(c *table.Charge) { c.Force = true })
+	force := func(c *table.Charge) { c.Force = true }
+	b = l.charge(b, table.ShapeSpend, 50, 0, force)
+	b = l.charge(b, table.ShapeRefill, 5000, 0, force) // moves the ttl beyond the debt
 
 	changed := append([]bucket.Limit{}, l.limits...)
 	for i := range changed {
