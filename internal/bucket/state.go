@@ -178,13 +178,14 @@ func (s State) Decide(needs []int64, now int64) Verdict {
 }
 
 // Take returns the state after charging costs (millitokens by slot, negative
-// values give back) to levels and counters. It does not check anything.
+// values give back) to levels and counters. It does not check anything. Counters
+// wrap around: only their growth means something.
 func (s State) Take(costs []int64) State {
 	out := s
 	out.Slots = append([]Slot(nil), s.Slots...)
 	for i := range out.Slots {
 		out.Slots[i].Tokens = SubSat(out.Slots[i].Tokens, costs[i])
-		out.Slots[i].Used = AddSat(out.Slots[i].Used, costs[i])
+		out.Slots[i].Used += costs[i]
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package table
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"sync"
@@ -253,7 +255,12 @@ func decodeSlot(it Item, name string) (sl bucket.Slot, missing bool, err error) 
 		{fieldTokens, &sl.Tokens}, {fieldCapacity, &sl.Capacity}, {fieldAmount, &sl.Amount},
 		{fieldPeriod, &sl.Period}, {fieldUsed, &sl.Used},
 	} {
-		n, ok, err := intAttr(it, attrLimit(name, f.field))
+		attr := attrLimit(name, f.field)
+		n, ok, err := intAttr(it, attr)
+		if err != nil && f.field == fieldUsed {
+			n, err = outgrown(it[attr], err)
+			ok = true
+		}
 		if err != nil {
 			return sl, false, err
 		}
@@ -265,6 +272,17 @@ func decodeSlot(it Item, name string) (sl bucket.Slot, missing bool, err error) 
 			name, sl.Capacity, sl.Amount, sl.Period)
 	}
 	return sl, missing, nil
+}
+
+// outgrown reads a consumption counter that no longer fits 64 bits: the low ones,
+// because nothing but its growth matters here. err is what was wrong with it.
+func outgrown(v Value, err error) (int64, error) {
+	d, ok := number(v)
+	if !ok || d.exp < 0 {
+		return 0, err
+	}
+	low := new(big.Int).And(d.scaled(0), new(big.Int).SetUint64(math.MaxUint64))
+	return int64(low.Uint64()), nil
 }
 
 func (b *Bucket) decodeRemainders(v Value) error {
