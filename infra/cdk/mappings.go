@@ -18,11 +18,11 @@ const (
 	// A batch is given up, with its payload, well before the stream forgets
 	// it after 24 hours.
 	maximumRecordAgeS = 6 * 60 * 60
-	// A record that keeps failing blocks the records of its stream shard
-	// behind it, so the age is not the only bound. Bisecting is not counted.
-	// An outage ends at whichever bound is met first; AWS does not say how long
-	// it pauses between retries, so do not count on six hours.
-	maximumRetryAttempts = 30
+	// As many as there may be, so that the age is what bounds an outage: AWS
+	// does not say how long it pauses between retries, and a record that was
+	// given up is counted by nobody. What can never be carried out is set
+	// aside by the functions and does not block the records behind it.
+	maximumRetryAttempts = 10000
 	batchingWindowS      = 1
 )
 

@@ -199,7 +199,7 @@ func TestMappings(t *testing.T) {
 			"FunctionResponseTypes":          []any{"ReportBatchItemFailures"},
 			"MaximumBatchingWindowInSeconds": 1.0,
 			"MaximumRecordAgeInSeconds":      21600.0,
-			"MaximumRetryAttempts":           30.0,
+			"MaximumRetryAttempts":           10000.0,
 			"MetricsConfig":                  map[string]any{"Metrics": []any{"EventCount"}},
 			"ParallelizationFactor":          1.0,
 			"StartingPosition":               "TRIM_HORIZON",
