@@ -18,11 +18,13 @@ func (l *Limiter) grow(ctx context.Context, w want, b table.Bucket, hot bool) {
 	v := l.images.view(w.name)
 	var plan *shard.Plan
 	switch {
+	case len(b.Partial) > 0: // what is stored in part cannot be divided
+		return
 	case b.State.Shards < v.count && b.State.Shards > 0:
 		plan = shard.Follow(b, v.count)
 	case hot:
 		zero, ok := v.shards[0]
-		if !ok || zero.absent || zero.bucket.State.Shards != v.count || !zero.bucket.State.CanSplit(l.opts.MaxShards) {
+		if !ok || zero.absent || len(zero.bucket.Partial) > 0 || zero.bucket.State.Shards != v.count || !zero.bucket.State.CanSplit(l.opts.MaxShards) {
 			return
 		}
 		plan = shard.Double(zero.bucket)
