@@ -1,6 +1,11 @@
 package table
 
-import "github.com/zeroae/zae-limiter-go/internal/bucket"
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
 
 // Spend is the write shape that touches no clock: it takes the costs if every
 // level covers its cost (a cost of zero still requires that there is no debt)
@@ -135,14 +140,27 @@ func storedLimits(s bucket.State) []Cond {
 	return out
 }
 
-// stored holds while the limit is stored exactly like this.
+// stored holds while the limit is stored exactly like this. The conditions of the
+// limits met first are kept, because every spend needs them.
 func stored(l bucket.Limit) []Cond {
-	return []Cond{
+	if known, ok := storedConds.Load(l); ok {
+		return known.([]Cond)
+	}
+	cond := []Cond{
 		Compare(attrLimit(l.Name, fieldCapacity), Eq, N(l.Capacity)),
 		Compare(attrLimit(l.Name, fieldAmount), Eq, N(l.Amount)),
 		Compare(attrLimit(l.Name, fieldPeriod), Eq, N(l.Period)),
 	}
+	if storedCondCount.Add(1) <= maxKnownLimits {
+		storedConds.Store(l, cond[:len(cond):len(cond)])
+	}
+	return cond
 }
+
+var (
+	storedConds     sync.Map // bucket.Limit -> []Cond, never changed
+	storedCondCount atomic.Int64
+)
 
 // unchangedCount holds while the count is that of the image.
 func unchangedCount(b Bucket) []Cond {
