@@ -37,7 +37,8 @@
 // most the capacity, plus what is refilled in that time, plus what was given
 // back; whatever the number of processes, goroutines and shards, and also across
 // splits, expiry, changed limits, crashes and lost answers. Clocks that disagree
-// add at most the refill of the difference. No refill is lost, except that a full
+// add at most the refill of the difference; a clock that is off DynamoDB's by more
+// than a second or so is corrected by it. No refill is lost, except that a full
 // bucket under contention may be counted up to 50 ms of refill short.
 //
 // A bucket that is written to more than a thousand times per second is split into

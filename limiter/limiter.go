@@ -41,7 +41,10 @@ type Options struct {
 	// OnUnavailable holds when neither the call nor the stored configuration
 	// decides. Default Block.
 	OnUnavailable Policy
-	// Now is the clock. Default time.Now. It is read once per attempt.
+	// Now is the clock, read once per attempt. Default: the system's, corrected
+	// by the time that DynamoDB's answers carry when the two differ by more
+	// than such an answer, in whole seconds, leaves open. A clock given here
+	// is taken as it is.
 	Now func() time.Time
 	// Observer is told what happens; nil is fine.
 	Observer *Observer
@@ -112,7 +115,8 @@ func (o *Options) withDefaults() (Options, error) {
 type Limiter struct {
 	store     store.Store
 	opts      Options
-	namespace string // the namespace's id, the prefix of every key
+	namespace string               // the namespace's id, the prefix of every key
+	offset    func() time.Duration // what to add to the clock; nil: nothing
 	images    *images
 	configs   *configs
 	growing   inFlight[name]      // buckets whose shards this process is doubling
@@ -128,7 +132,13 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	}
 }
 
-func (l *Limiter) now() int64 { return l.opts.Now().UnixMilli() }
+func (l *Limiter) now() int64 {
+	now := l.opts.Now()
+	if l.offset != nil {
+		now = now.Add(l.offset())
+	}
+	return now.UnixMilli()
+}
 
 // NamespaceID returns the id that prefixes the keys of this limiter's
 // namespace.

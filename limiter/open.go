@@ -49,7 +49,11 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLimiter(s, id, o), nil
+	l := newLimiter(s, id, o)
+	if clock, ok := s.(interface{ Offset() time.Duration }); ok && (opts == nil || opts.Now == nil) {
+		l.offset = clock.Offset
+	}
+	return l, nil
 }
 
 // namespaceID resolves or registers the namespace.

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -26,6 +27,8 @@ type API interface {
 
 // Dynamo is the [Store] on a DynamoDB table.
 type Dynamo struct {
+	Clock // how far the local clock is off DynamoDB's, by the latest answer
+
 	api   API
 	table string
 }
@@ -44,10 +47,13 @@ func (d *Dynamo) Write(ctx context.Context, w table.Write) (table.Item, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, unsent("UpdateItem", err)
 		}
+		sent := time.Now()
 		out, err := d.api.UpdateItem(ctx, w.Input(d.table), once)
 		if err != nil {
+			d.saw(middleware.Metadata{}, err, sent, time.Now())
 			return nil, classify("UpdateItem", err)
 		}
+		d.saw(out.ResultMetadata, nil, sent, time.Now())
 		return out.Attributes, nil
 	case table.Put:
 		if err := ctx.Err(); err != nil {
@@ -101,10 +107,12 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...table.Key) (
 	items := make([]table.Item, len(keys))
 	ask := map[string]types.KeysAndAttributes{d.table: {Keys: unique, ConsistentRead: &consistent}}
 	for try := 0; ; try++ {
+		sent := time.Now()
 		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask})
 		if err != nil {
 			return nil, &Failure{Kind: Unavailable, Op: "BatchGetItem", Err: err}
 		}
+		d.saw(out.ResultMetadata, nil, sent, time.Now())
 		for _, list := range slices.Collect(maps.Values(out.Responses)) {
 			for _, it := range list {
 				for _, i := range index[table.KeyOf(it)] {
