@@ -26,7 +26,8 @@ func (k Kind) String() string {
 // Change is what one stream record says about one shard of a bucket.
 type Change struct {
 	Kind     Kind
-	Sequence string // as delivered: decimal digits, maybe with leading zeros
+	Stream   int64  // when the stream was enabled, epoch seconds; 0 if its name does not say
+	Sequence string // as delivered: decimal digits, maybe with leading zeros; orders the records of one stream
 	Created  int64  // when the change was made, epoch milliseconds
 
 	// New is the shard after the change. Limits of which attributes are

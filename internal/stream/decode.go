@@ -34,7 +34,10 @@ type decoder struct {
 
 	keys  map[string]*shardKey // partition keys seen, parsed
 	names map[string]string    // limits and parents seen
-	long  strings.Builder      // backs the sequence numbers
+	long  strings.Builder      // backs the sequence numbers and arn
+
+	arn    string // name of the stream that was read last, nearly always that of all
+	stream int64  // when that stream was enabled
 
 	slots  []bucket.Slot // free space for slots and deltas of changes
 	deltas []Delta
@@ -126,7 +129,7 @@ func (d *decoder) finish(raw []byte) {
 // change builds the change of a record that is complete.
 func (d *decoder) change() Change {
 	r := &d.rec
-	c := Change{Kind: Modify, Sequence: r.sequence, Created: r.created}
+	c := Change{Kind: Modify, Stream: r.stream, Sequence: r.sequence, Created: r.created}
 	c.New = table.Bucket{
 		Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource,
 		TTL: r.new.ttl, Cascade: r.new.cascade, Parent: r.new.parent,

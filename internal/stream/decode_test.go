@@ -66,7 +66,7 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 	now.Parent, now.Cascade = "org", true
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "0017", Created: t0, Old: old.Item(), New: now.Item()}))
 	want := stream.Change{
-		Kind: stream.Modify, Sequence: "0017", Created: t0, New: now, OldShards: 4,
+		Kind: stream.Modify, Stream: 1_704_067_200, Sequence: "0017", Created: t0, New: now, OldShards: 4,
 		Deltas: []stream.Delta{{Limit: "rpm", Milli: 1000, Tokens: 1}, {Limit: "tpm", Milli: -40_000, Tokens: -40}, {Limit: "wcu", Milli: 1000, Tokens: 1}},
 	}
 	if len(got.Changes) != 1 || !reflect.DeepEqual(got.Changes[0], want) {
@@ -191,6 +191,8 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 		{"sequence number", `"SequenceNumber":"77"`, `"SequenceNumber":77`, ""},
 		{"no sequence", `"SequenceNumber":"77",`, ``, ""},
 		{"dynamodb twice", `"dynamodb":{`, `"dynamodb":{},"dynamodb":{`, ""},
+		{"stream twice", `"eventSourceARN":`, `"eventSourceARN":"","eventSourceARN":`, "77"},
+		{"stream null", `"eventSourceARN":`, `"eventSourceARN":null,"X":`, "77"},
 		{"not an object", whole, `[1,2]`, ""},
 		{"null", whole, `null`, ""},
 	} {
@@ -225,6 +227,46 @@ func TestPayloadThatIsNotOneIsAnError(t *testing.T) {
 	}
 	if b := decode(t, []byte(" {\"x\": [true,false,null,-1.5e+3,\"\\u00e9\"] ,\"Records\" : [ ] } \n")); b.Records != 0 {
 		t.Errorf("empty batch: %+v", b)
+	}
+}
+
+// A stream is known by the instant in its name, which only DynamoDB's own have.
+func TestStreamOfARecord(t *testing.T) {
+	const prefix = "arn:aws:dynamodb:us-east-1:123456789012:table/stream/stream/"
+	var all []json.RawMessage
+	names := []struct {
+		arn  string
+		want int64
+	}{
+		{prefix + "2024-01-01T00:00:00.000", 1_704_067_200},
+		{prefix + "2024-01-01T00:00:00.999", 1_704_067_200},
+		{prefix + "2024-01-01T00:00:01", 1_704_067_201},
+		{"", 0},
+		{prefix + "1795245763.946449995", 0}, // dynoxide
+		{prefix, 0},
+		{prefix + "2024-13-01T00:00:00.000", 0},
+		{prefix + "2024-01-01T00:00:00.000/x", 0},
+		{prefix + "1969-12-31T23:59:59.999", 0},
+		{prefix + "2286-11-20T17:46:39.000", 9_999_999_999},
+		{prefix + "2286-11-20T17:46:40.000", 0}, // eleven digits
+		{"arn:aws:dynamodb:us-east-1:123456789012:table/2024-01-01T00:00:00.000", 0},
+		{prefix + "2024-01-01T00:00:00.000", 1_704_067_200},
+	}
+	whole := string(streamtest.Record{Sequence: "1", Created: t0, New: sample("e", 0, 1).Item(), Label: "@"}.JSON())
+	from := strings.Index(whole, `"eventSourceARN"`)
+	to := from + strings.Index(whole[from:], "@\"") + 2
+	for _, n := range names {
+		all = append(all, json.RawMessage(whole[:from]+fmt.Sprintf(`"eventSourceARN":%q`, n.arn)+whole[to:]))
+	}
+	without := strings.Replace(whole, "eventSourceARN", "x", 1)
+	got := decode(t, streamtest.PayloadOf(append(all, json.RawMessage(without))...))
+	if len(got.Changes) != len(names)+1 || got.Changes[len(names)].Stream != 0 {
+		t.Fatalf("batch %+v", got)
+	}
+	for i, n := range names {
+		if got.Changes[i].Stream != n.want {
+			t.Errorf("%q: stream of %d, want %d", n.arn, got.Changes[i].Stream, n.want)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -167,6 +168,14 @@ func naiveRecord(raw json.RawMessage) (c Change, seq string, ignored bool, err e
 	if !ok || !slices.Contains([]string{"INSERT", "MODIFY", "REMOVE"}, event) {
 		bad("event %q", event)
 	}
+	enabledAt := int64(0)
+	if raw, ok := rec.once("eventSourceARN"); ok {
+		arn, isText := isString(raw)
+		if !isText || rec.twice("eventSourceARN") {
+			bad("source %s", raw)
+		}
+		enabledAt = naiveEnabled(arn)
+	}
 	body, ok := members(get(rec, "dynamodb"))
 	if !ok {
 		bad("dynamodb")
@@ -206,8 +215,22 @@ func naiveRecord(raw json.RawMessage) (c Change, seq string, ignored bool, err e
 		return c, seq, false, errors.New("no instant")
 	}
 	c, err = naiveChange(event, pk, body)
-	c.Sequence, c.Created = seq, ms
+	c.Stream, c.Sequence, c.Created = enabledAt, seq, ms
 	return c, seq, false, err
+}
+
+var streamARN = regexp.MustCompile(`(?s)^.*/stream/([^/]*)$`)
+
+func naiveEnabled(arn string) int64 {
+	m := streamARN.FindStringSubmatch(arn)
+	if m == nil {
+		return 0
+	}
+	t, err := time.ParseInLocation(time.RFC3339, m[1]+"Z", time.UTC)
+	if err != nil || t.Unix() < 0 || len(strconv.FormatInt(t.Unix(), 10)) > 10 {
+		return 0
+	}
+	return t.Unix()
 }
 
 func naiveMillis(raw json.RawMessage) (int64, bool) {

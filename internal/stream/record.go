@@ -3,6 +3,8 @@ package stream
 import (
 	"bytes"
 	"math"
+	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -18,6 +20,7 @@ const (
 // record is what has been read of one stream record.
 type record struct {
 	event    event
+	stream   int64
 	sequence string
 	created  int64
 	key      *shardKey
@@ -35,6 +38,7 @@ type seen uint16
 const (
 	seenEvent seen = 1 << iota
 	seenDynamoDB
+	seenStream
 	seenCreated
 	seenKeys
 	seenPK
@@ -45,7 +49,8 @@ const (
 )
 
 func (r *record) reset() {
-	r.event, r.sequence, r.created, r.key, r.isState, r.seen, r.problem = 0, "", 0, nil, false, 0, ""
+	r.event, r.stream, r.sequence, r.created = 0, 0, "", 0
+	r.key, r.isState, r.seen, r.problem = nil, false, 0, ""
 	r.new.reset()
 	r.old.reset()
 }
@@ -122,6 +127,8 @@ func (d *decoder) record() {
 		switch string(d.name(d.s.key())) {
 		case "eventName":
 			d.eventName(r)
+		case "eventSourceARN":
+			d.source(r)
 		case "dynamodb":
 			if !r.once(seenDynamoDB, `"dynamodb" twice`) {
 				d.s.skip()
@@ -150,6 +157,39 @@ func (d *decoder) eventName(r *record) {
 	default:
 		r.wrong(`"eventName" is none of INSERT, MODIFY, REMOVE`)
 	}
+}
+
+// source reads the name of the stream. A record without one is as good as
+// another: within one payload all have it or none.
+func (d *decoder) source(r *record) {
+	if !r.once(seenStream, `"eventSourceARN" twice`) || d.s.peek() != '"' {
+		r.wrong(`"eventSourceARN" is no string`)
+		d.s.skip()
+		return
+	}
+	if arn := d.value(d.s.text()); string(arn) != d.arn {
+		d.arn = d.keep(arn)
+		d.stream = enabled(d.arn)
+	}
+	r.stream = d.stream
+}
+
+// maxEnabled is the last second of ten digits, in the year 2286.
+const maxEnabled = 9_999_999_999
+
+// enabled returns when a stream was enabled, epoch seconds: its ARN ends in
+// /stream/2024-01-01T00:00:00.000. It is 0 for other ARNs: stand-ins make up
+// names of their own.
+func enabled(arn string) int64 {
+	i := strings.LastIndex(arn, "/stream/")
+	if i < 0 {
+		return 0
+	}
+	t, err := time.Parse("2006-01-02T15:04:05", arn[i+len("/stream/"):])
+	if s := t.Unix(); err == nil && s >= 0 && s <= maxEnabled {
+		return s
+	}
+	return 0
 }
 
 // streamRecord reads the member "dynamodb".

@@ -15,6 +15,7 @@ type Record struct {
 	Sequence string
 	Created  int64 // epoch milliseconds; delivered in seconds, with a fraction if there is one
 	Old, New table.Item
+	Label    string // of the stream; empty: 2024-01-01T00:00:00.000
 }
 
 // Payload returns the records as the payload of one invocation.
@@ -55,6 +56,10 @@ func (r Record) JSON() json.RawMessage {
 		"SizeBytes":                   1000,
 		"StreamViewType":              "NEW_AND_OLD_IMAGES",
 	}
+	label := r.Label
+	if label == "" {
+		label = "2024-01-01T00:00:00.000"
+	}
 	if r.New != nil {
 		body["NewImage"] = Attributes(r.New)
 	}
@@ -64,7 +69,7 @@ func (r Record) JSON() json.RawMessage {
 	out, err := json.Marshal(map[string]any{
 		"eventID": "c4ca4238a0b923820dcc509a6f75849b", "eventName": name, "eventVersion": "1.1",
 		"eventSource": "aws:dynamodb", "awsRegion": "us-east-1", "dynamodb": body,
-		"eventSourceARN": "arn:aws:dynamodb:us-east-1:123456789012:table/limits/stream/2024-01-01T00:00:00.000",
+		"eventSourceARN": "arn:aws:dynamodb:us-east-1:123456789012:table/limits/stream/" + label,
 	})
 	if err != nil {
 		panic("streamtest: bug: " + err.Error())
