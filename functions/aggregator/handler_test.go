@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,34 @@ func TestWholeBatchDone(t *testing.T) {
 	}
 	if s := r.db.Stats(); s.Calls() != 4 {
 		t.Errorf("%d calls for two entities and two windows, want 4", s.Calls())
+	}
+}
+
+// A stream that is disabled and enabled again begins a new count of sequence
+// numbers. What is consumed then is not taken for what is counted already, and
+// what arrives late from before is.
+func TestUsageIsExactAcrossStreams(t *testing.T) {
+	r := newRig(t)
+	payload := func(label string, base int, changes []memdb.Change) []byte {
+		var all []json.RawMessage
+		for i, c := range changes {
+			all = append(all, streamtest.Record{Sequence: strconv.Itoa(base + i), Created: c.CreatedAt, Old: c.Old, New: c.New, Label: label}.JSON())
+		}
+		return streamtest.PayloadOf(all...)
+	}
+	r.take("a", 0, 3, 500)
+	r.take("a", 0, 2, 100)
+	before := r.since(0)
+	r.take("a", 0, 1, 7)
+	first := payload("2023-11-01T09:00:00.123", 900, before)
+	second := payload("2023-11-14T22:00:00.000", 10, r.since(before[len(before)-1].Seq))
+	for i, p := range [][]byte{first, second, first, second} {
+		if got := r.handle(p); got != done {
+			t.Errorf("delivery %d: response %s", i, got)
+		}
+	}
+	if diff := r.inexact(); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -250,15 +250,18 @@ func testRegistries(t *testing.T, db store.Store, ns string) {
 // testUsage adds two batches to a snapshot; the first one arriving again is
 // refused and tells what is included.
 func testUsage(t *testing.T, db store.Store, ns string) {
+	at := func(stream int64, sequence string) table.Position {
+		return table.Position{Stream: stream, Sequence: sequence}
+	}
 	u := table.Usage{
 		Namespace: ns, Entity: "key-1", Resource: "gpt", Window: "daily", Start: "2023-11-14T00:00:00Z", Part: "2023-11-14",
 		Counts: []table.Count{{Limit: "rpm", Tokens: 3}, {Limit: "ttl", Tokens: -1}}, Events: 2, TTL: 1_800_000_000,
-		Marks: []table.Mark{{Shard: 0, First: "99", Last: "100"}, {Shard: 7, First: "5", Last: "6"}},
+		Marks: []table.Mark{{Shard: 0, First: at(1, "99"), Last: at(1, "100")}, {Shard: 7, First: at(1, "5"), Last: at(1, "6")}},
 	}
 	first := mustWrite(t, db, u.Update())
 	_, err := db.Write(t.Context(), u.Update())
 	wantRefused(t, err, first)
-	u.Marks = []table.Mark{{Shard: 0, First: "101", Last: "101"}}
+	u.Marks = []table.Mark{{Shard: 0, First: at(2, "98"), Last: at(2, "98")}} // a later stream, a lower number
 	s, err := table.DecodeSnapshot(mustWrite(t, db, u.Update()))
 	if err != nil || s.Counts["rpm"] != 6 || s.Counts["ttl"] != -2 || s.Events != 4 || s.TTL != u.TTL {
 		t.Errorf("snapshot is %+v (%v)", s, err)

@@ -69,7 +69,7 @@ func usageSample(window, start, part string) Snapshot {
 	return Snapshot{
 		Namespace: "aZ09_-aZ09_", Entity: "key-1", Resource: "openai/gpt-4", Window: window, Start: start, Part: part,
 		Counts: map[string]int64{"rpm": 12, "tpm": -40, "window": 3}, Events: 13,
-		Marks: map[int]string{0: padded("100000000000000000042"), 3: padded("100000000000000000007")}, TTL: sampleNow/1000 + 90*86400,
+		Marks: map[int]string{0: Position{sampleNow / 1000, "100000000000000000042"}.String(), 3: Position{sampleNow / 1000, "100000000000000000007"}.String()}, TTL: sampleNow/1000 + 90*86400,
 	}
 }
 

@@ -233,7 +233,7 @@ func (g generator) snapshot() Snapshot {
 		}
 	}
 	if g.IntN(2) == 0 {
-		s.Marks = map[int]string{g.IntN(1000): padded(fmt.Sprint(g.Uint64()))}
+		s.Marks = map[int]string{g.IntN(1000): Position{g.Int64N(2) * 1_700_000_000, fmt.Sprint(g.Uint64())}.String()}
 	}
 	return s
 }

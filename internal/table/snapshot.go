@@ -18,7 +18,7 @@ type Snapshot struct {
 
 	Counts map[string]int64 // whole tokens by limit; nil: none
 	Events int64            // records that changed consumption
-	Marks  map[int]string   // last sequence number included, by bucket shard; nil: none
+	Marks  map[int]string   // watermarks: last [Position] included, as stored, by bucket shard; nil: none
 	TTL    int64            // epoch seconds, 0: does not expire
 }
 
@@ -37,8 +37,8 @@ func (s Snapshot) Item() Item {
 	for limit, n := range s.Counts {
 		it[attrCount(limit)] = N(n)
 	}
-	for shard, seq := range s.Marks {
-		it[attrMark(shard)] = S(padded(seq))
+	for shard, mark := range s.Marks {
+		it[attrMark(shard)] = S(mark)
 	}
 	if s.TTL > 0 {
 		it[AttrTTL] = N(s.TTL)

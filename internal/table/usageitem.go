@@ -39,11 +39,33 @@ type Count struct {
 	Tokens int64
 }
 
-// Mark is the first and the last of the stream records of one bucket shard, by
-// sequence number in decimal digits.
+// Position is the place of a stream record among all records of its bucket
+// shard. Sequence numbers order the records of one stream only: when the stream
+// is disabled and enabled again, or the table restored, those of the new one may
+// be lower. So the stream comes first.
+type Position struct {
+	Stream   int64  // when the stream was enabled, epoch seconds of up to ten digits; 0: unknown, before all others
+	Sequence string // sequence number, up to 40 decimal digits
+}
+
+// String returns the position as watermarks have it, 50 digits: strings compare
+// like positions. Older watermarks are the 40 digits of the sequence number alone,
+// and less than those of any known stream.
+func (p Position) String() string {
+	stream := strconv.FormatInt(p.Stream, 10)
+	return strings.Repeat("0", max(0, streamDigits-len(stream))) + stream + padded(p.Sequence)
+}
+
+const (
+	streamDigits   = 10
+	sequenceDigits = 40
+)
+
+// Mark is the positions of the first and the last of the stream records of one
+// bucket shard.
 type Mark struct {
 	Shard       int
-	First, Last string
+	First, Last Position
 }
 
 // Key returns the key of the snapshot.
@@ -76,8 +98,8 @@ func (u Usage) Update() Update {
 	cond := make([]Cond, 0, len(u.Marks))
 	for _, m := range u.Marks {
 		attr := attrMark(m.Shard)
-		up.Set = append(up.Set, Attr{attr, S(padded(m.Last))})
-		cond = append(cond, Any(Absent(attr), Compare(attr, Lt, S(padded(m.First)))))
+		up.Set = append(up.Set, Attr{attr, S(m.Last.String())})
+		cond = append(cond, Any(Absent(attr), Compare(attr, Lt, S(m.First.String()))))
 	}
 	up.If = All(cond...)
 	return up
@@ -105,16 +127,15 @@ func attrCount(limit string) string {
 // padded returns a sequence number with leading zeros to 40 digits, so that
 // strings compare like the numbers.
 func padded(sequence string) string {
-	const width = 40
 	digits := strings.TrimLeft(sequence, "0")
-	return strings.Repeat("0", max(0, width-len(digits))) + digits
+	return strings.Repeat("0", max(0, sequenceDigits-len(digits))) + digits
 }
 
-// UsageMark tells whether the record of a bucket shard with this sequence
-// number is included in the snapshot.
-func UsageMark(snapshot Item, shard int, sequence string) bool {
+// UsageMark tells whether the record of a bucket shard at this position is
+// included in the snapshot.
+func UsageMark(snapshot Item, shard int, at Position) bool {
 	m, ok := snapshot[attrMark(shard)].(*types.AttributeValueMemberS)
-	return ok && padded(sequence) <= m.Value
+	return ok && at.String() <= m.Value
 }
 
 // UsageCount returns what the snapshot counts for a limit, zero if nothing.

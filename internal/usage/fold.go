@@ -15,12 +15,13 @@ type Bucket struct {
 	Namespace, Entity, Resource string
 	Shard                       int
 
-	// Changes in the order of their sequence numbers, each once. Never empty.
+	// Changes in the order of their streams and sequence numbers, each once.
+	// Never empty.
 	Changes []*stream.Change
 }
 
-// Fold sorts changes by bucket shard and, within it, by sequence number, and
-// drops those that are there twice. The result points into changes.
+// Fold sorts changes by bucket shard and, within it, by stream and sequence
+// number, and drops those that are there twice. The result points into changes.
 func Fold(changes []stream.Change) []Bucket {
 	type key struct {
 		ns, entity, resource string
@@ -68,7 +69,7 @@ func Merge(a, b []Bucket) []Bucket {
 func (b *Bucket) add(c *stream.Change) {
 	i := len(b.Changes)
 	for i > 0 {
-		order := compareSequences(c.Sequence, b.Changes[i-1].Sequence)
+		order := comparePositions(c, b.Changes[i-1])
 		if order == 0 {
 			return
 		}
@@ -90,8 +91,7 @@ func (b Bucket) sibling(o Bucket) bool {
 	return b.Entity == o.Entity && b.Resource == o.Resource && b.Namespace == o.Namespace
 }
 
-// last returns the change with the highest sequence number: its image is the
-// newest known.
+// last returns the last change: its image is the newest known.
 func (b Bucket) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
 
 // spent returns what the batch took from each slot of a state, in millitokens,
@@ -117,6 +117,11 @@ func counts(c *stream.Change) bool {
 		}
 	}
 	return false
+}
+
+// comparePositions compares streams, and sequence numbers within one.
+func comparePositions(a, b *stream.Change) int {
+	return cmp.Or(cmp.Compare(a.Stream, b.Stream), compareSequences(a.Sequence, b.Sequence))
 }
 
 // compareSequences compares decimal digits as numbers.

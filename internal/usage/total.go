@@ -29,7 +29,7 @@ type Total struct {
 // ShardTotal is the part of a total that one bucket shard contributed.
 type ShardTotal struct {
 	Shard   int
-	Changes []*stream.Change // by sequence number, never empty
+	Changes []*stream.Change // by position, never empty
 }
 
 // Totals returns the totals of all windows, sorted by namespace, entity,
@@ -112,7 +112,7 @@ func (t Total) Except(snapshot table.Item) Total {
 	out.Shards = nil
 	for _, s := range t.Shards {
 		left := slices.DeleteFunc(slices.Clone(s.Changes), func(c *stream.Change) bool {
-			return table.UsageMark(snapshot, s.Shard, c.Sequence)
+			return table.UsageMark(snapshot, s.Shard, position(c))
 		})
 		if len(left) > 0 {
 			out.Shards = append(out.Shards, ShardTotal{s.Shard, left})
@@ -138,7 +138,7 @@ func (t Total) Usage() table.Usage {
 	}
 	for _, s := range t.Shards {
 		u.Marks = append(u.Marks, table.Mark{
-			Shard: s.Shard, First: s.Changes[0].Sequence, Last: s.Changes[len(s.Changes)-1].Sequence,
+			Shard: s.Shard, First: position(s.Changes[0]), Last: position(s.Changes[len(s.Changes)-1]),
 		})
 		u.Events += int64(len(s.Changes))
 		for _, c := range s.Changes {
@@ -149,6 +149,11 @@ func (t Total) Usage() table.Usage {
 	}
 	slices.SortFunc(u.Counts, func(a, b table.Count) int { return strings.Compare(a.Limit, b.Limit) })
 	return u
+}
+
+// position returns the place of a change among all of its bucket shard.
+func position(c *stream.Change) table.Position {
+	return table.Position{Stream: c.Stream, Sequence: c.Sequence}
 }
 
 // counted adds the growth of one limit; there are few.

@@ -127,7 +127,7 @@ func TestUsageCountsRecordsNotLimits(t *testing.T) {
 	u := got[0].Usage()
 	want := table.Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
 		Part: "2023-11-14T22:00:00Z", Counts: []table.Count{{Limit: "rpm", Tokens: 5}, {Limit: "tpm", Tokens: -2}}, Events: 1,
-		Marks: []table.Mark{{Shard: 0, First: "1", Last: "1"}}, TTL: 77}
+		Marks: []table.Mark{{Shard: 0, First: table.Position{Sequence: "1"}, Last: table.Position{Sequence: "1"}}}, TTL: 77}
 	if len(got) != 1 || !reflect.DeepEqual(u, want) {
 		t.Errorf("got  %+v\nwant %+v", u, want)
 	}
@@ -182,6 +182,37 @@ func TestExceptLeavesExactlyWhatIsNotCounted(t *testing.T) {
 	}
 }
 
+// Sequence numbers say nothing across streams: those of a stream that was enabled
+// later may be lower.
+func TestALaterStreamCountsWhateverItsSequenceNumbers(t *testing.T) {
+	old, new := change(0, "500", t0, 1), change(0, "3", t0, 2)
+	old.Stream, new.Stream = 1_700_000_000, 1_700_000_001
+	twin := new // another record of the same number
+	twin.Stream--
+	twin.Sequence, twin.Deltas = "3", change(0, "3", t0, 4).Deltas
+
+	var snapshot table.Item
+	for i, c := range []struct {
+		changes []stream.Change
+		want    int64
+	}{
+		{[]stream.Change{twin, old}, 5},
+		{[]stream.Change{new}, 7},
+		{[]stream.Change{old}, 7},
+		{[]stream.Change{new, twin, old}, 7},
+	} {
+		deliver(t, &snapshot, c.changes)
+		if got, err := table.UsageCount(snapshot, "rpm"); err != nil || got != c.want {
+			t.Errorf("delivery %d: snapshot counts %d (%v), want %d", i, got, err, c.want)
+		}
+	}
+
+	all := Fold([]stream.Change{new, old, new, twin})
+	if c := all[0].Changes; len(c) != 3 || c[0].Deltas[0].Tokens != 4 || c[1].Sequence != "500" || c[2].Stream != new.Stream {
+		t.Errorf("fold %s", show(all))
+	}
+}
+
 func deliver(t *testing.T, snapshot *table.Item, changes []stream.Change) {
 	t.Helper()
 	for _, total := range Totals(Fold(changes), []Window{Hourly}) {
@@ -224,7 +255,8 @@ func TestLimitsNamedLikeAttributes(t *testing.T) {
 			t.Errorf("%s counts %d, %v", name, got, err)
 		}
 	}
-	if !table.UsageMark(it, 0, "1") || table.UsageMark(it, 0, "2") || table.UsageMark(it, 1, "1") {
+	one, two := table.Position{Sequence: "1"}, table.Position{Sequence: "2"}
+	if !table.UsageMark(it, 0, one) || table.UsageMark(it, 0, two) || table.UsageMark(it, 1, one) {
 		t.Error("watermark is wrong")
 	}
 }
