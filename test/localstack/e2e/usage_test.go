@@ -33,7 +33,7 @@ func (s *usageScenario) tenants() []tenant {
 	for _, entity := range []string{"a", "b", halfFailing, lossy} {
 		out = append(out, hot, tenant{entity: entity, resource: "gpt", most: 150, limits: limits}, hot)
 	}
-	return append(out, tenant{entity: "a", resource: "claude", most: 60, limits: limits})
+	return append(out, tenant{entity: "a", resource: "mixtral", most: 60, limits: limits})
 }
 
 // play plays the scenario until everything has come to rest.
