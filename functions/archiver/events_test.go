@@ -2,60 +2,17 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden outcomes in testdata")
+	"github.com/zeroae/zae-limiter-go/events/eventstest"
+)
 
 // TestSampleEvents sends every archiver-*.json of the events folder through the
 // handler and compares the response, the metrics and the bucket with the golden
-// outcome of the same name. An event without an outcome fails, and so does an
-// outcome without an event.
-func TestSampleEvents(t *testing.T) {
-	events, err := filepath.Glob("../../events/archiver-*.json")
-	if err != nil || len(events) == 0 {
-		t.Fatalf("no sample events found: %v", err)
-	}
-	known := map[string]bool{}
-	for _, event := range events {
-		name := strings.TrimSuffix(filepath.Base(event), ".json")
-		golden := filepath.Join("testdata", name+".golden")
-		known[golden] = true
-		t.Run(name, func(t *testing.T) {
-			payload, err := os.ReadFile(event)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := outcomeOf(t, payload)
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatalf("event without golden outcome (write it with -update, then read it): %v", err)
-			}
-			if got != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
-	goldens, err := filepath.Glob("testdata/archiver-*.golden")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, g := range goldens {
-		if !known[g] {
-			t.Errorf("%s has no event", g)
-		}
-	}
-}
+// outcome.
+func TestSampleEvents(t *testing.T) { eventstest.Run(t, "archiver", outcomeOf) }
 
 func outcomeOf(t *testing.T, payload []byte) string {
 	t.Helper()

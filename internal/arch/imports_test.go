@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"internal/memdb":             {"internal/store", "internal/table"},
 	"internal/dbtest":            {"internal/bucket", "internal/store", "internal/table"},
 	"internal/arch":              {},
+	"events/eventstest":          {},
 	"functions/aggregator": {
 		"internal/archive", "internal/config", "internal/lambdaio", "internal/shard", "internal/store", "internal/stream",
 		"internal/table", "internal/usage",
