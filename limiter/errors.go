@@ -52,7 +52,8 @@ type LimitError struct {
 	Wanted, Remaining int64
 	// RetryAfter is exact to the millisecond: if nobody else takes or gives
 	// back, the same request is granted after it and denied a millisecond
-	// earlier.
+	// earlier. Only after many writes lost to others is it an estimate: the
+	// time in which the costs refill.
 	RetryAfter time.Duration
 	// Statuses has one entry per limit in force, in order of name.
 	Statuses []Status

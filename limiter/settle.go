@@ -12,8 +12,8 @@ import (
 
 const settleAttempts = 8
 
-// settle settles costs on one item. A bucket that is no longer there, or no
-// longer has the limit, has nothing to settle.
+// settle settles costs on one item. A bucket that is no longer there has nothing
+// to settle, nor has a limit that the bucket no longer has.
 //
 // Giving back is one update that holds whatever the item looks like. Taking more
 // must reckon with what the bucket has gained since, or the next refill would
@@ -55,7 +55,12 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 				continue
 			}
 			if !charging {
-				return nil // the limit is not there any more
+				left := still(b, costs)
+				if len(left) == 0 || len(left) == len(costs) {
+					return nil // what was charged is not there any more
+				}
+				costs = left
+				continue
 			}
 			from := image.State
 			l.images.see(b, now, &from)
@@ -68,6 +73,14 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 			return err
 		}
 	}
+}
+
+// still returns the costs of limits that the bucket still has.
+func still(b table.Bucket, costs []table.Cost) []table.Cost {
+	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
+		return b.State.Index(c.Limit) < 0 &&
+			!slices.ContainsFunc(b.Partial, func(p table.PartialLimit) bool { return p.Name == c.Limit && p.HasTokens })
+	})
 }
 
 // adjustable returns the limits of a state but for the write meter; if they are

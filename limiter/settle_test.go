@@ -1,0 +1,35 @@
+package limiter
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// TestRollbackOfALimitThatIsGone: another client has removed one of the limits
+// that the lease charged; the other is given back all the same.
+func TestRollbackOfALimitThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease, err := l.Acquire(t.Context(), Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 2, "tpm": 300},
+		Limits: []Limit{PerMinute("rpm", 10), PerMinute("tpm", 1000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := table.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)
+	it := w.db.Item(key)
+	for _, a := range []string{"b_tpm_tk", "b_tpm_cp", "b_tpm_ra", "b_tpm_rp", "b_tpm_tc"} {
+		delete(it, a)
+	}
+	w.db.Store(it)
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := table.DecodeBucket(w.db.Item(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := b.State.Index("rpm"); i < 0 || b.State.Slots[i].Tokens != 10_000 || b.State.Index("tpm") >= 0 {
+		t.Errorf("after the rollback: %s, want rpm 10 and no tpm", b.State)
+	}
+}
