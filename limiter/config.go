@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +45,7 @@ type configs struct {
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *lru.Cache[table.Key, record]
+	hungAt    int64 // when a read last took the time it was given, epoch ms
 }
 
 func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, size int) *configs {
@@ -82,8 +84,8 @@ func (c *configs) keys(n name) [records]table.Key {
 func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now int64) (resolved, error) {
 	keys := c.keys(n)
 	recs, missing := c.cached(keys, own != nil, now)
-	if len(missing) > 0 {
-		fetched, err := c.fetch(ctx, keys, missing, now)
+	if stale := allSeen(recs, missing); len(missing) > 0 && !(stale && c.quiet(now)) {
+		fetched, err := c.refresh(ctx, stale, keys, missing, now)
 		for _, i := range missing {
 			switch {
 			case err == nil:
@@ -94,6 +96,42 @@ func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now i
 		}
 	}
 	return combine(recs, own)
+}
+
+// allSeen tells whether there is an old record for everything that is missing.
+func allSeen(recs [records]record, missing []int) bool {
+	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
+}
+
+// refresh is fetch, except that with old records to fall back on it takes at most
+// half of the time that is left, and is not tried again for a while after it
+// took that: a store that hangs must not take the time of every call.
+func (c *configs) refresh(ctx context.Context, stale bool, keys [records]table.Key, missing []int, now int64) (map[table.Key]record, error) {
+	if !stale {
+		return c.fetch(ctx, keys, missing, now)
+	}
+	half := c.timeout / 2
+	if deadline, ok := ctx.Deadline(); ok {
+		half = min(half, time.Until(deadline)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, half)
+	defer cancel()
+	fetched, err := c.fetch(ctx, keys, missing, now)
+	if err != nil && ctx.Err() != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.hungAt = now
+	}
+	return fetched, err
+}
+
+// quietFor is how long, in ms, old configuration serves after a read that hung.
+const quietFor = 1000
+
+func (c *configs) quiet(now int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hungAt != 0 && now >= c.hungAt && now-c.hungAt < quietFor
 }
 
 // cached returns the records in the cache and the indexes of those that have to
