@@ -17,7 +17,8 @@ help: ## list the targets
 
 .PHONY: demo
 demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s (TRACE=file.csv replays a trace)
-	go run ./test/localstack/demo
+	go build -o dist/local/demo ./test/localstack/demo
+	dist/local/demo
 
 .PHONY: test
 test: test-go test-race test-cdk ## run all tests: pure, failure injection, conformance, end to end, template
