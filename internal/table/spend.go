@@ -100,8 +100,9 @@ func (s Spend) top(c Cost) (level int64, bounded bool) {
 			continue
 		}
 		r := s.Image.State.RateOf(l)
-		// The stored remainder is not known here; it is less than one period.
-		return bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(0, r, elapsed), 1)), true
+		// The stored remainder is not known here; it is less than one period. What
+		// it and the time yield together may leave a fraction more.
+		return bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, elapsed), 1)), true
 	}
 	return 0, false
 }
