@@ -253,6 +253,8 @@ func FuzzWorlds(f *testing.F) {
 			p.foreign = vanish
 		case 5:
 			p.grow = 0
+		case 6:
+			p.settle, p.headroom = 4, 50
 		}
 		w := newWorld(t, seed, limitSets[seed%uint64(len(limitSets))])
 		play(w, p)
