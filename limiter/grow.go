@@ -2,11 +2,10 @@ package limiter
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -66,10 +65,8 @@ func (l *Limiter) open(ctx context.Context, w want, k int) {
 		return
 	}
 	defer l.growing.end(w.name)
-	var token [16]byte
-	rand.Read(token[:])
 	writes := table.Open(zero.bucket, k, zero.bucket.State.Shards, l.now())
-	if err := l.store.Transact(ctx, hex.EncodeToString(token[:]), writes); err != nil {
+	if err := l.store.Transact(ctx, store.NewToken(), writes); err != nil {
 		return // somebody else opened it, shard 0 has moved on, or nobody answered
 	}
 	if b, err := table.DecodeBucket(writes[0].(table.Put).Item); err == nil {

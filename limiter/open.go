@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -135,9 +134,7 @@ func register(ctx context.Context, s store.Store, namespace string, now time.Tim
 		return err
 	}
 	ns := table.Namespace{ID: newNamespaceID(), Name: namespace, CreatedAt: created}
-	var token [16]byte
-	rand.Read(token[:])
-	err = s.Transact(ctx, hex.EncodeToString(token[:]), ns.Register())
+	err = s.Transact(ctx, store.NewToken(), ns.Register())
 	if isRefused(err) {
 		return nil
 	}

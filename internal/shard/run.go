@@ -2,8 +2,6 @@ package shard
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -41,7 +39,7 @@ func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps i
 // that the first has left.
 func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
 	var item table.Item
-	token := newToken()
+	token := store.NewToken()
 	lost := 0
 	err := store.Retry(ctx, attempts, pause, func() error {
 		var err error
@@ -75,11 +73,4 @@ func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
 		return nil
 	}
 	return err
-}
-
-// newToken returns a fresh client request token of 32 hexadecimal digits.
-func newToken() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
