@@ -133,7 +133,7 @@ func (p *refillPlan) update(now int64) Update {
 	} else {
 		p.u.Remove = append(p.u.Remove, attrRemainders)
 	}
-	p.lifetime(now)
+	p.u.live(p.r.Life, p.r.Image, p.after, now)
 	p.u.If = All(p.cond...)
 	return p.u
 }
@@ -243,12 +243,13 @@ func (p *refillPlan) parameters(sl bucket.Slot) {
 		Attr{attrLimit(sl.Name, fieldPeriod), N(sl.Period)})
 }
 
-func (p *refillPlan) lifetime(now int64) {
-	set, remove := newTTL(p.r.Life, p.r.Image, p.after, now)
-	if set > 0 {
-		p.u.Set = append(p.u.Set, Attr{AttrTTL, N(set)})
+// live adds what the update does to the ttl of a bucket that is in state after at
+// now.
+func (u *Update) live(life Lifetime, image Bucket, after bucket.State, now int64) {
+	if set, remove := newTTL(life, image, after, now); set > 0 {
+		u.Set = append(u.Set, Attr{AttrTTL, N(set)})
 	} else if remove {
-		p.u.Remove = append(p.u.Remove, AttrTTL)
+		u.Remove = append(u.Remove, AttrTTL)
 	}
 }
 

@@ -42,12 +42,7 @@ func (c Charge) top() (u Update, ok bool) {
 			u.Add = append(u.Add, Attr{attrLimit(sl.Name, fieldUsed), N(d)})
 		}
 	}
-	set, remove := newTTL(c.Life, c.Image, after, c.Now)
-	if set > 0 {
-		u.Set = append(u.Set, Attr{AttrTTL, N(set)})
-	} else if remove {
-		u.Remove = append(u.Remove, AttrTTL)
-	}
+	u.live(c.Life, c.Image, after, c.Now)
 	u.If = All(cond...)
 	return u, true
 }
