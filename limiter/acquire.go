@@ -112,10 +112,11 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 			view: l.images.view(w.name), want: w, now: l.now(),
 			denyFor: l.opts.DenyFor.Milliseconds(), asked: asked, pick: random(),
 		}
-		got := c.choose()
+		decide := c.choose
 		if calls >= maxAttempts {
-			got = c.giveUp()
+			decide = c.giveUp
 		}
+		got := decide()
 		switch got.action {
 		case never:
 			return nil, l.tooLarge(c, got)

@@ -17,7 +17,6 @@ type want struct {
 	limits    []bucket.Limit
 	costs     []table.Cost // one per limit in force, in order of name
 	life      table.Lifetime
-	cascade   bool
 	parent    string
 }
 
@@ -207,7 +206,7 @@ func (c chooser) evaluate(b table.Bucket) choice {
 func (c chooser) createBucket() choice {
 	fresh := table.NewBucket{
 		Namespace: c.want.namespace, Entity: c.want.name.entity, Resource: c.want.name.resource,
-		Cascade: c.want.cascade, Parent: c.want.parent,
+		Parent: c.want.parent,
 		Limits: c.want.limits, Costs: c.want.costs, Life: c.want.life, Now: c.now,
 	}
 	if c.view.count > 1 {

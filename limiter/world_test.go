@@ -183,12 +183,6 @@ func (w *world) heat(l *Limiter, shard int) {
 	w.edit(l, shard, table.Item{"b_wcu_tk": table.N(-1_000_000_000), "b_wcu_ra": table.N(1)})
 }
 
-// cool takes that back.
-func (w *world) cool(l *Limiter, shard int) {
-	w.t.Helper()
-	w.edit(l, shard, table.Item{"b_wcu_tk": table.N(1_000_000), "b_wcu_ra": table.N(1_000_000)})
-}
-
 // split doubles shard 0 until there are n shards, all of them following.
 func (w *world) split(l *Limiter, n int) {
 	w.t.Helper()

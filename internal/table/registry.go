@@ -131,9 +131,6 @@ func (p Provisioner) Item() Item {
 	return gsi4(Item(it), p.Namespace, k.PK)
 }
 
-// Replace stores the state in place of what is there.
-func (p Provisioner) Replace() Put { return Put{Item: p.Item()} }
-
 // DecodeProvisioner reads the provisioner's state.
 func DecodeProvisioner(it Item) (Provisioner, error) {
 	r := reader{it: it}

@@ -71,11 +71,6 @@ func (e *Engine) Stop() {
 	}
 }
 
-// Config is an SDK configuration for the engine's DynamoDB and nothing else:
-// its BaseEndpoint is the engine, so do not build clients of other services
-// from it.
-func (e *Engine) Config() aws.Config { return e.cfg.Copy() }
-
 // At is the engine as seen through a proxy at endpoint: clients and Env point
 // there. Stop still ends the engine behind it.
 func (e *Engine) At(endpoint string) *Engine {
