@@ -5,6 +5,7 @@ GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.nor
 CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 STANDINS    := test/localstack/node_modules/.package-lock.json
 CDK_CLI     := node_modules/.package-lock.json
+CDK         := ./node_modules/.bin/cdk
 LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
@@ -33,7 +34,7 @@ test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race 
 	$(GOTEST) -race -short -timeout 15m ./limiter/... ./internal/... ./functions/...
 
 .PHONY: test-cdk
-test-cdk: ## the infrastructure module: golden template, named assertions
+test-cdk: $(DEPLOYED) $(CDK_CLI) ## the infrastructure module: golden template, named assertions, a synth by the command line tool
 	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet . && $(CDK_ENV) $(GOTEST) -count=1 .
 	rm -rf .cache/tmp
 
@@ -73,9 +74,15 @@ synth: $(DEPLOYED) $(CDK_CLI) ## synthesize the CloudFormation template into cdk
 	mkdir -p .cache/tmp && $(CDK_ENV) ./node_modules/.bin/cdk synth --quiet
 	rm -rf .cache/tmp
 
-.PHONY: deploy
-deploy: $(DEPLOYED) $(CDK_CLI) ## cdk deploy with your AWS credentials
-	./node_modules/.bin/cdk deploy
+.PHONY: deploy diff destroy bootstrap account
+deploy diff: account $(DEPLOYED) $(CDK_CLI) ## deploy the stack, or show what would change (CDKFLAGS="--profile x -c zae-limiter:maxShards=8")
+	$(CDK) $@ $(CDKFLAGS)
+destroy: account $(DEPLOYED) $(CDK_CLI) ## destroy the stack; the table and the buckets stay (CDKFLAGS)
+	$(CDK) destroy $(CDKFLAGS)
+bootstrap: account $(CDK_CLI) ## prepare an account and region for deploy, once (CDKFLAGS)
+	$(CDK) bootstrap --app '' $(CDKFLAGS)
+account: ## which AWS credentials and region a deployment would use
+	@go run ./infra/account $(CDKFLAGS)
 
 .PHONY: invoke-aggregator invoke-archiver
 invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap ## run a built function on its sample events (EVENT=file for one)

@@ -18,27 +18,23 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// root is the repository root, relative to this module, which is where
-// cdk.json starts the app.
-const root = "../.."
-
 func main() {
-	err := run(filepath.Join(root, "dist"), outDir(os.Getenv("CDK_OUTDIR")))
-	jsii.Close()
+	err := os.Chdir(root)
+	if err == nil {
+		err = run("dist", os.Getenv("CDK_OUTDIR"))
+		jsii.Close()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// outDir returns where the command line tool, which runs in the repository
-// root, looks for the synthesized stack.
-func outDir(given string) string {
-	if given == "" || filepath.IsAbs(given) {
-		return given
-	}
-	return filepath.Join(root, given)
-}
+// root is the repository root, seen from this module, which is where cdk.json
+// starts the app. The command line tool runs in the root, and every file name
+// that it passes in the environment is relative to it; so the app goes there
+// before the constructs start.
+const root = "../.."
 
 // run synthesizes the stack to out, with the functions found in dist and the
 // options found in the app's context. An empty out is CDK's default. It

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestSlowSynthThroughTheCLI runs the app as people do. A synthesis that takes
+// longer than the threshold makes the constructs write to files that the tool
+// names relative to its own folder, which is not the one that `go run -C` starts
+// the app in.
+func TestSlowSynthThroughTheCLI(t *testing.T) {
+	repository, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray := filepath.Join(repository, "infra", "cdk", "cdk.out")
+	if _, err := os.Stat(stray); err == nil {
+		t.Fatalf("%s is there, and would hide what is tested; nothing writes to it any more: remove it", stray)
+	}
+	out := filepath.Join(t.TempDir(), "cdk.out")
+	relative, err := filepath.Rel(repository, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join("node_modules", ".bin", "cdk"), "synth", "--quiet", "--output", relative,
+		"-c", "@aws-cdk/core.slowSynthThreshold=1")
+	cmd.Dir = repository
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cdk synth: %v\n%s", err, said)
+	}
+	if _, err := os.Stat(filepath.Join(out, "manifest.json")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(stray); err == nil {
+		t.Errorf("the app wrote to %s", stray)
+	}
+}
