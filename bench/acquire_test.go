@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -90,12 +91,12 @@ func large(entity string) (req, half limiter.Request) {
 // calls that must find the same state.
 func (t bare) twin(b *testing.B, key types.AttributeValue, name string) map[string]types.AttributeValue {
 	b.Helper()
-	k := map[string]types.AttributeValue{table.AttrPK: key, table.AttrSK: table.S(table.SKBucketState)}
+	k := map[string]types.AttributeValue{item.AttrPK: key, item.AttrSK: item.S(table.SKBucketState)}
 	out, err := t.db.GetItem(b.Context(), &dynamodb.GetItemInput{TableName: &t.table, Key: k})
 	if err != nil || out.Item == nil {
 		b.Fatal(err, out)
 	}
-	k[table.AttrPK] = table.S("ns/BUCKET#" + name + "#" + resource + "#0")
+	k[item.AttrPK] = item.S("ns/BUCKET#" + name + "#" + resource + "#0")
 	maps.Copy(out.Item, k)
 	if _, err := t.db.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &t.table, Item: out.Item}); err != nil {
 		b.Fatal(err)
@@ -125,7 +126,7 @@ func (t bare) naive(ctx context.Context, key map[string]types.AttributeValue, no
 		return err
 	}
 	refill := func(level, capacity, cost int64) types.AttributeValue {
-		return table.N(min(capacity, level+(now-at)*capacity/86_400_000) - cost)
+		return item.N(min(capacity, level+(now-at)*capacity/86_400_000) - cost)
 	}
 	_, err = t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.table, Key: key,
@@ -133,7 +134,7 @@ func (t bare) naive(ctx context.Context, key map[string]types.AttributeValue, no
 		ConditionExpression: aws.String("rf = :old"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":r": refill(requests, number("b_rpd_cp")/1000, 1000), ":t": refill(tokens, number("b_tpd_cp")/1000, 100_000),
-			":now": table.N(now), ":old": table.N(at),
+			":now": item.N(now), ":old": item.N(at),
 		},
 	})
 	return err
@@ -154,8 +155,8 @@ func BenchmarkWarmAcquire(b *testing.B) {
 	if _, err := l.Acquire(ctx, req); err != nil {
 		b.Fatal(err)
 	}
-	twinKey := t.twin(b, w.last.Key[table.AttrPK], "twin")
-	naiveKey := t.twin(b, w.last.Key[table.AttrPK], "naive")
+	twinKey := t.twin(b, w.last.Key[item.AttrPK], "twin")
+	naiveKey := t.twin(b, w.last.Key[item.AttrPK], "naive")
 	if _, err := l.Acquire(ctx, req); err != nil {
 		b.Fatal(err)
 	}
@@ -250,7 +251,7 @@ func BenchmarkAcquireCompute(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	key := map[string]types.AttributeValue{table.AttrPK: w.last.Key[table.AttrPK], table.AttrSK: table.S(table.SKBucketState)}
+	key := map[string]types.AttributeValue{item.AttrPK: w.last.Key[item.AttrPK], item.AttrSK: item.S(table.SKBucketState)}
 	out, err := t.db.GetItem(b.Context(), &dynamodb.GetItemInput{TableName: &t.table, Key: key})
 	if err != nil {
 		b.Fatal(err)

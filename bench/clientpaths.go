@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -129,7 +130,7 @@ func (f fleet) wide(ctx context.Context) (r Row, err error) {
 		return r, err
 	}
 	it, err := f.w.item(ctx, req.Entity)
-	r.Note = fmt.Sprintf("the item has %d bytes, counted as AWS does", table.ItemSize(it))
+	r.Note = fmt.Sprintf("the item has %d bytes, counted as AWS does", item.Size(it))
 	return r, err
 }
 

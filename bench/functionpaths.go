@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -22,7 +23,7 @@ type feed struct {
 }
 
 // record returns the record of a write, created at the world's clock.
-func (f *feed) record(before, after table.Item) streamtest.Record {
+func (f *feed) record(before, after item.Item) streamtest.Record {
 	f.seq++
 	return streamtest.Record{
 		Sequence: strconv.FormatInt(100_000_000_000_000_000+f.seq, 10) + "0000",
@@ -116,7 +117,7 @@ func (f *feed) split(ctx context.Context) (Row, error) {
 			b.State.Slots[i].Used += bucket.Milli
 		}
 	}
-	if _, err := f.w.store.Write(ctx, table.Put{Item: b.Item()}); err != nil {
+	if _, err := f.w.store.Write(ctx, item.Put{Item: b.Item()}); err != nil {
 		return row, err
 	}
 	f.w.clock.Store(b.State.RF)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -96,7 +97,7 @@ func (w *world) defaults(ctx context.Context) error {
 }
 
 // item returns the stored item of shard 0 of an entity's bucket.
-func (w *world) item(ctx context.Context, entity string) (table.Item, error) {
+func (w *world) item(ctx context.Context, entity string) (item.Item, error) {
 	items, err := w.store.Read(ctx, true, table.BucketKey(w.ns, entity, resource, 0))
 	if err != nil {
 		return nil, err

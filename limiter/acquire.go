@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -150,7 +151,7 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 
 // write performs a write and leaves the gate, also when a DynamoDB client of the
 // caller's panics.
-func (l *Limiter) write(ctx context.Context, w table.Write, leave func()) (table.Item, error) {
+func (l *Limiter) write(ctx context.Context, w item.Write, leave func()) (item.Item, error) {
 	defer leave()
 	return l.store.Write(ctx, w)
 }
@@ -196,7 +197,7 @@ func (l *Limiter) refused(ctx context.Context, w want, got choice, err error, ca
 
 // taken makes the lease of a write that held. From here on the tokens are
 // taken, whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, w want, got choice, item table.Item) (*Lease, bool) {
+func (l *Limiter) taken(ctx context.Context, w want, got choice, item item.Item) (*Lease, bool) {
 	now := l.now()
 	b, err := table.DecodeBucket(item)
 	known := err == nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -138,30 +139,30 @@ func TestFlappingOverridesMintNothing(t *testing.T) {
 // TestSkeletonIsMended (W6): what an unconditional write of another client has
 // left of a bucket is completed; it holds no more than it is said to.
 func TestSkeletonIsMended(t *testing.T) {
-	key := func(l *Limiter) table.Key { return table.BucketKey(l.namespace, acme, gpt, 0) }
+	key := func(l *Limiter) item.Key { return table.BucketKey(l.namespace, acme, gpt, 0) }
 	cases := []struct {
 		name  string
-		item  table.Item // besides the key
-		edit  table.Item // or changes to a whole bucket of 10
+		item  item.Item // besides the key
+		edit  item.Item // or changes to a whole bucket of 10
 		grant int
 	}{
-		{"adjust of a deleted bucket", table.Item{"b_rpm_tk": table.N(-3000), "b_rpm_tc": table.N(3000)}, nil, 0},
-		{"rollback of a deleted bucket", table.Item{"b_rpm_tk": table.N(3000), "b_rpm_tc": table.N(-3000)}, nil, 3},
-		{"rollback of much", table.Item{"b_rpm_tk": table.N(3_000_000), "b_rpm_tc": table.N(-3_000_000)}, nil, 10},
-		{"shard count alone", table.Item{"shard_count": table.N(1)}, nil, 10},
-		{"without capacity", nil, table.Item{"b_rpm_cp": nil}, 10},
-		{"without period", nil, table.Item{"b_rpm_rp": nil}, 10},
-		{"without counter", nil, table.Item{"b_rpm_tc": nil}, 10},
-		{"without clock", nil, table.Item{"rf": nil}, 10},
-		{"without shard count", nil, table.Item{"shard_count": nil}, 10},
-		{"without write meter", nil, table.Item{"b_wcu_tk": nil, "b_wcu_cp": nil, "b_wcu_ra": nil, "b_wcu_rp": nil, "b_wcu_tc": nil}, 10},
-		{"with half a write meter", nil, table.Item{"b_wcu_cp": nil}, 10},
-		{"tokens without parameters for another limit", nil, table.Item{"b_tpm_tk": table.N(0)}, 10},
-		{"parameters without tokens (W2)", nil, table.Item{"b_rpm_tk": nil}, 10},
-		{"clock in the far future", nil, table.Item{"rf": table.N(1 << 45)}, 10},
-		{"clock in the far future, empty", nil, table.Item{"rf": table.N(1 << 45), "b_rpm_tk": table.N(0)}, 0},
-		{"without clock, empty", nil, table.Item{"rf": nil, "b_rpm_tk": table.N(0)}, 0},
-		{"clock a little ahead", nil, table.Item{"rf": table.N(1_700_000_000_500)}, 10},
+		{"adjust of a deleted bucket", item.Item{"b_rpm_tk": item.N(-3000), "b_rpm_tc": item.N(3000)}, nil, 0},
+		{"rollback of a deleted bucket", item.Item{"b_rpm_tk": item.N(3000), "b_rpm_tc": item.N(-3000)}, nil, 3},
+		{"rollback of much", item.Item{"b_rpm_tk": item.N(3_000_000), "b_rpm_tc": item.N(-3_000_000)}, nil, 10},
+		{"shard count alone", item.Item{"shard_count": item.N(1)}, nil, 10},
+		{"without capacity", nil, item.Item{"b_rpm_cp": nil}, 10},
+		{"without period", nil, item.Item{"b_rpm_rp": nil}, 10},
+		{"without counter", nil, item.Item{"b_rpm_tc": nil}, 10},
+		{"without clock", nil, item.Item{"rf": nil}, 10},
+		{"without shard count", nil, item.Item{"shard_count": nil}, 10},
+		{"without write meter", nil, item.Item{"b_wcu_tk": nil, "b_wcu_cp": nil, "b_wcu_ra": nil, "b_wcu_rp": nil, "b_wcu_tc": nil}, 10},
+		{"with half a write meter", nil, item.Item{"b_wcu_cp": nil}, 10},
+		{"tokens without parameters for another limit", nil, item.Item{"b_tpm_tk": item.N(0)}, 10},
+		{"parameters without tokens (W2)", nil, item.Item{"b_rpm_tk": nil}, 10},
+		{"clock in the far future", nil, item.Item{"rf": item.N(1 << 45)}, 10},
+		{"clock in the far future, empty", nil, item.Item{"rf": item.N(1 << 45), "b_rpm_tk": item.N(0)}, 0},
+		{"without clock, empty", nil, item.Item{"rf": nil, "b_rpm_tk": item.N(0)}, 0},
+		{"clock a little ahead", nil, item.Item{"rf": item.N(1_700_000_000_500)}, 10},
 	}
 	for _, c := range cases {
 		for _, fresh := range []bool{true, false} {
@@ -202,12 +203,12 @@ func TestSkeletonIsMended(t *testing.T) {
 // TestUnreadableBucket: an item nobody can make sense of is unavailable, with
 // the attribute named, and untouched.
 func TestUnreadableBucket(t *testing.T) {
-	for name, attrs := range map[string]table.Item{
+	for name, attrs := range map[string]item.Item{
 		"b_rpm_tk":    {"b_rpm_tk": number("1.5")},
-		"b_rpm_cp":    {"b_rpm_cp": table.S("ten")},
-		"shard_count": {"shard_count": table.N(0)},
-		"rf":          {"rf": table.S("now")},
-		"capacity":    {"b_rpm_cp": table.N(-1)},
+		"b_rpm_cp":    {"b_rpm_cp": item.S("ten")},
+		"shard_count": {"shard_count": item.N(0)},
+		"rf":          {"rf": item.S("now")},
+		"capacity":    {"b_rpm_cp": item.N(-1)},
 	} {
 		w := newWorld(t)
 		l := w.process(Options{})
@@ -276,7 +277,7 @@ func TestExpiredButPresent(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
 		must(t, l, asks(Costs{"rpm": 10}, rpm10))
-		w.edit(l, 0, table.Item{"ttl": table.N(w.now.Load()/1000 - 1)})
+		w.edit(l, 0, item.Item{"ttl": item.N(w.now.Load()/1000 - 1)})
 		w.advance(12 * time.Second)
 		if fresh {
 			l = w.process(Options{})

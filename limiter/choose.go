@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -36,7 +37,7 @@ const (
 type choice struct {
 	action action
 	shard  int
-	write  table.Write
+	write  item.Write
 	from   *bucket.State // the image of the shard, nil if none is known
 	asks   bool          // the write is meant to bring a newer image: it is not planned from the one known
 	clock  bool          // the write moves the bucket's clock

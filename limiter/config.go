@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -44,12 +45,12 @@ type configs struct {
 	timeout   time.Duration
 	flight    singleflight.Group
 	mu        sync.Mutex
-	cache     *lru.Cache[table.Key, record]
+	cache     *lru.Cache[item.Key, record]
 	hungAt    int64 // when a read last took the time it was given, epoch ms
 }
 
 func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, size int) *configs {
-	cache, err := lru.New[table.Key, record](size)
+	cache, err := lru.New[item.Key, record](size)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
@@ -66,8 +67,8 @@ const (
 	records
 )
 
-func (c *configs) keys(n name) [records]table.Key {
-	return [records]table.Key{
+func (c *configs) keys(n name) [records]item.Key {
+	return [records]item.Key{
 		recEntity:        table.EntityConfigKey(c.namespace, n.entity, n.resource),
 		recEntityDefault: table.EntityConfigKey(c.namespace, n.entity, table.DefaultResource),
 		recResource:      table.ResourceConfigKey(c.namespace, n.resource),
@@ -106,7 +107,7 @@ func allSeen(recs [records]record, missing []int) bool {
 // refresh is fetch, except that with old records to fall back on it takes at most
 // half of the time that is left, and is not tried again for a while after it
 // took that: a store that hangs must not take the time of every call.
-func (c *configs) refresh(ctx context.Context, stale bool, keys [records]table.Key, missing []int, now int64) (map[table.Key]record, error) {
+func (c *configs) refresh(ctx context.Context, stale bool, keys [records]item.Key, missing []int, now int64) (map[item.Key]record, error) {
 	if !stale {
 		return c.fetch(ctx, keys, missing, now)
 	}
@@ -136,7 +137,7 @@ func (c *configs) quiet(now int64) bool {
 
 // cached returns the records in the cache and the indexes of those that have to
 // be read: never seen, or too old (these are returned as well).
-func (c *configs) cached(keys [records]table.Key, limitsGiven bool, now int64) (recs [records]record, missing []int) {
+func (c *configs) cached(keys [records]item.Key, limitsGiven bool, now int64) (recs [records]record, missing []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, k := range keys {
@@ -157,11 +158,11 @@ func (c *configs) cached(keys [records]table.Key, limitsGiven bool, now int64) (
 // fetch reads the missing records. Callers that miss the same records at the
 // same time share one read. It is not cut short when one of them gives up or has
 // less time than the others: Options.Timeout alone bounds it.
-func (c *configs) fetch(ctx context.Context, keys [records]table.Key, missing []int, now int64) (map[table.Key]record, error) {
+func (c *configs) fetch(ctx context.Context, keys [records]item.Key, missing []int, now int64) (map[item.Key]record, error) {
 	if err := ctx.Err(); err != nil { // the shared read would go out without this caller
 		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
 	}
-	want := make([]table.Key, len(missing))
+	want := make([]item.Key, len(missing))
 	for j, i := range missing {
 		want[j] = keys[i]
 	}
@@ -175,18 +176,18 @@ func (c *configs) fetch(ctx context.Context, keys [records]table.Key, missing []
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		return r.Val.(map[table.Key]record), nil
+		return r.Val.(map[item.Key]record), nil
 	case <-ctx.Done():
 		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: ctx.Err()}
 	}
 }
 
-func (c *configs) read(ctx context.Context, keys []table.Key, now int64) (map[table.Key]record, error) {
+func (c *configs) read(ctx context.Context, keys []item.Key, now int64) (map[item.Key]record, error) {
 	items, err := c.store.Read(ctx, false, keys...)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[table.Key]record, len(keys))
+	out := make(map[item.Key]record, len(keys))
 	for i, it := range items {
 		r, err := decodeRecord(it, now)
 		if err != nil {
@@ -202,7 +203,7 @@ func (c *configs) read(ctx context.Context, keys []table.Key, now int64) (map[ta
 	return out, nil
 }
 
-func decodeRecord(it table.Item, now int64) (record, error) {
+func decodeRecord(it item.Item, now int64) (record, error) {
 	r := record{found: it != nil, at: now}
 	if it == nil {
 		return r, nil
@@ -217,10 +218,10 @@ func decodeRecord(it table.Item, now int64) (record, error) {
 		return r, fmt.Errorf("%w: stored configuration: %w", ErrInvalid, err)
 	}
 	if n := len(r.config.Limits); n > MaxLimits {
-		return r, fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, table.KeyOf(it).PK, n, MaxLimits)
+		return r, fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, item.KeyOf(it).PK, n, MaxLimits)
 	}
 	for _, l := range r.config.Limits {
-		if err := public(l).validate("stored configuration " + table.KeyOf(it).PK); err != nil {
+		if err := public(l).validate("stored configuration " + item.KeyOf(it).PK); err != nil {
 			return r, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -143,7 +144,7 @@ func TestSharedLevelsAreReadOnce(t *testing.T) {
 	l := w.process(Options{})
 	w.configure(l, "", "", rpm10)
 	must(t, l, stored(Costs{"rpm": 1}))
-	var keys []table.Key
+	var keys []item.Key
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		keys = append(keys, op.Keys...)
 		return true, nil
@@ -378,28 +379,28 @@ func TestStaleConfigServesWhenReadingFails(t *testing.T) {
 func TestBadStoredConfig(t *testing.T) {
 	cases := []struct {
 		name string
-		edit func(table.Item)
+		edit func(item.Item)
 		text []string
 	}{
-		{"fraction", func(it table.Item) { it["l_rpm_cp"] = number("1.5") }, []string{"l_rpm_cp", "1.5"}},
-		{"zero", func(it table.Item) { it["l_rpm_ra"] = table.N(0) }, []string{"l_rpm_ra", "0"}},
-		{"negative", func(it table.Item) { it["l_rpm_rp"] = table.N(-60) }, []string{"l_rpm_rp", "-60"}},
-		{"string", func(it table.Item) { it["l_rpm_cp"] = table.S("10") }, []string{"l_rpm_cp"}},
-		{"refill missing", func(it table.Item) { delete(it, "l_rpm_ra") }, []string{"l_rpm_ra"}},
-		{"reserved name (W35)", func(it table.Item) {
-			it["l_wcu_cp"], it["l_wcu_ra"], it["l_wcu_rp"] = table.N(1), table.N(1), table.N(1)
+		{"fraction", func(it item.Item) { it["l_rpm_cp"] = number("1.5") }, []string{"l_rpm_cp", "1.5"}},
+		{"zero", func(it item.Item) { it["l_rpm_ra"] = item.N(0) }, []string{"l_rpm_ra", "0"}},
+		{"negative", func(it item.Item) { it["l_rpm_rp"] = item.N(-60) }, []string{"l_rpm_rp", "-60"}},
+		{"string", func(it item.Item) { it["l_rpm_cp"] = item.S("10") }, []string{"l_rpm_cp"}},
+		{"refill missing", func(it item.Item) { delete(it, "l_rpm_ra") }, []string{"l_rpm_ra"}},
+		{"reserved name (W35)", func(it item.Item) {
+			it["l_wcu_cp"], it["l_wcu_ra"], it["l_wcu_rp"] = item.N(1), item.N(1), item.N(1)
 		}, []string{`"wcu"`, "reserved"}},
-		{"bad name", func(it table.Item) {
-			it["l_a#b_cp"], it["l_a#b_ra"], it["l_a#b_rp"] = table.N(1), table.N(1), table.N(1)
+		{"bad name", func(it item.Item) {
+			it["l_a#b_cp"], it["l_a#b_ra"], it["l_a#b_rp"] = item.N(1), item.N(1), item.N(1)
 		}, []string{`"a#b"`}},
-		{"too much", func(it table.Item) { it["l_rpm_cp"] = table.N(MaxTokens + 1) }, []string{"rpm", fmt.Sprint(int64(MaxTokens + 1))}},
-		{"far too much", func(it table.Item) { it["l_rpm_cp"] = number("99999999999999999999999") }, []string{"l_rpm_cp", "99999999999999999999999"}},
-		{"period of centuries", func(it table.Item) { it["l_rpm_rp"] = table.N(1 << 40) }, []string{"rpm", "Period"}},
-		{"policy", func(it table.Item) { it["on_unavailable"] = table.S("maybe") }, []string{"on_unavailable", `"maybe"`, "allow", "block"}},
-		{"33 limits", func(it table.Item) {
+		{"too much", func(it item.Item) { it["l_rpm_cp"] = item.N(MaxTokens + 1) }, []string{"rpm", fmt.Sprint(int64(MaxTokens + 1))}},
+		{"far too much", func(it item.Item) { it["l_rpm_cp"] = number("99999999999999999999999") }, []string{"l_rpm_cp", "99999999999999999999999"}},
+		{"period of centuries", func(it item.Item) { it["l_rpm_rp"] = item.N(1 << 40) }, []string{"rpm", "Period"}},
+		{"policy", func(it item.Item) { it["on_unavailable"] = item.S("maybe") }, []string{"on_unavailable", `"maybe"`, "allow", "block"}},
+		{"33 limits", func(it item.Item) {
 			for i := range MaxLimits {
 				n := fmt.Sprint("l_x", i)
-				it[n+"_cp"], it[n+"_ra"], it[n+"_rp"] = table.N(1), table.N(1), table.N(1)
+				it[n+"_cp"], it[n+"_ra"], it[n+"_rp"] = item.N(1), item.N(1), item.N(1)
 			}
 		}, []string{"33 limits", "32"}},
 	}
@@ -439,7 +440,7 @@ func TestBadStoredConfig(t *testing.T) {
 	}
 }
 
-func number(s string) table.Value { return &types.AttributeValueMemberN{Value: s} }
+func number(s string) item.Value { return &types.AttributeValueMemberN{Value: s} }
 
 // TestOwnLimitsSkipStoredOnes: a call with limits of its own needs none stored,
 // reads no limit level, and is not disturbed by bad ones.
@@ -447,9 +448,9 @@ func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	bad := table.Config{Namespace: l.namespace, Entity: acme, Resource: gpt}.Item()
-	bad["l_rpm_cp"] = table.S("bad")
+	bad["l_rpm_cp"] = item.S("bad")
 	w.db.Store(bad)
-	var keys []table.Key
+	var keys []item.Key
 	w.db.SetHook(func(op memdb.Op) (bool, error) { keys = append(keys, op.Keys...); return true, nil })
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	if len(keys) != 2 || keys[0] != table.SystemConfigKey(l.namespace) || keys[1] != table.EntityKey(l.namespace, acme) {

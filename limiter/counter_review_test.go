@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -33,8 +34,8 @@ func TestCounterOutgrows64Bits(t *testing.T) {
 		t.Errorf("read in part: %+v", b.Partial)
 	}
 	it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
-	want := table.Item{"tc": &types.AttributeValueMemberN{Value: "25000000000000000000"}}
-	if got := (table.Item{"tc": it["b_bytes_tc"]}); !table.EqualItems(got, want) {
-		t.Errorf("the counter is %s, want %s", table.JSON(got), table.JSON(want))
+	want := item.Item{"tc": &types.AttributeValueMemberN{Value: "25000000000000000000"}}
+	if got := (item.Item{"tc": it["b_bytes_tc"]}); !item.EqualItems(got, want) {
+		t.Errorf("the counter is %s, want %s", item.JSON(got), item.JSON(want))
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // A count of shards that nobody can have configured is not believed: looking for
@@ -14,7 +14,7 @@ func TestAbsurdCountsAreNotBelieved(t *testing.T) {
 	l := w.process(Options{})
 	limit := PerMinute("rpm", 1000)
 	must(t, l, asks(Costs{"rpm": 1}, limit))
-	w.edit(l, 0, table.Item{"shard_count": table.N(1 << 20)})
+	w.edit(l, 0, item.Item{"shard_count": item.N(1 << 20)})
 	must(t, l, asks(Costs{"rpm": 1}, limit)) // what shard 0 holds is still there
 	w.db.ResetStats()
 	for range 10 {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -69,7 +70,7 @@ func (l *Limiter) open(ctx context.Context, w want, k int) {
 	if err := l.store.Transact(ctx, store.NewToken(), writes); err != nil {
 		return // somebody else opened it, shard 0 has moved on, or nobody answered
 	}
-	if b, err := table.DecodeBucket(writes[0].(table.Put).Item); err == nil {
+	if b, err := table.DecodeBucket(writes[0].(item.Put).Item); err == nil {
 		l.images.see(b, l.now(), &b.State)
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // leaseItem is one stored item that a lease has taken from.
 type leaseItem struct {
-	key   table.Key
+	key   item.Key
 	shard int
 	taken []table.Cost
 }

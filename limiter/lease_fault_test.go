@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -156,7 +157,7 @@ func TestSettlementOfDeletedBucket(t *testing.T) {
 				case "before":
 					gone()
 				case "a limit of it":
-					w.edit(l, 0, table.Item{"b_rpm_tk": nil, "b_rpm_cp": nil, "b_rpm_ra": nil, "b_rpm_rp": nil, "b_rpm_tc": nil})
+					w.edit(l, 0, item.Item{"b_rpm_tk": nil, "b_rpm_cp": nil, "b_rpm_ra": nil, "b_rpm_rp": nil, "b_rpm_tc": nil})
 				default:
 					w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { gone(); return true, nil }))
 				}

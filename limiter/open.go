@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -108,7 +109,7 @@ func lookUp(ctx context.Context, s store.Store, o Options) (string, error) {
 	return ns.ID, nil
 }
 
-func checkVersion(it table.Item) error {
+func checkVersion(it item.Item) error {
 	if it == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -25,7 +26,7 @@ func openWith(ctx context.Context, w *world, opts Options) (*Limiter, error) {
 func (w *world) registered(namespace string) (forward, reverse []string) {
 	w.t.Helper()
 	for _, it := range w.db.Items() {
-		if !strings.Contains(table.KeyOf(it).SK, "#NAMESPACE#") && !strings.Contains(table.KeyOf(it).SK, "#NSID#") {
+		if !strings.Contains(item.KeyOf(it).SK, "#NAMESPACE#") && !strings.Contains(item.KeyOf(it).SK, "#NSID#") {
 			continue
 		}
 		ns, err := table.DecodeNamespace(it)
@@ -35,7 +36,7 @@ func (w *world) registered(namespace string) (forward, reverse []string) {
 		if ns.Name != namespace {
 			continue
 		}
-		if table.KeyOf(it) == table.NamespaceKey(namespace) {
+		if item.KeyOf(it) == table.NamespaceKey(namespace) {
 			forward = append(forward, ns.ID)
 		} else {
 			reverse = append(reverse, ns.ID)
@@ -185,19 +186,19 @@ func TestOpenCanceledBeforehand(t *testing.T) {
 
 // TestOpenRefusesForeignTables: stored records that this package cannot share.
 func TestOpenRefusesForeignTables(t *testing.T) {
-	version := func(schema string) table.Item {
+	version := func(schema string) item.Item {
 		return table.Version{Schema: schema, ClientMin: "0.0.0", UpdatedAt: "2026-01-01T00:00:00Z"}.Item()
 	}
-	namespace := func(id string) table.Item {
+	namespace := func(id string) item.Item {
 		it := table.Namespace{ID: "x", Name: "prod", CreatedAt: "2026-01-01T00:00:00Z"}.Forward()
-		it["namespace_id"] = table.S(id)
+		it["namespace_id"] = item.S(id)
 		return it
 	}
 	broken := version("0.9.0")
-	broken["schema_version"] = table.N(9)
+	broken["schema_version"] = item.N(9)
 	cases := []struct {
 		name string
-		item table.Item
+		item item.Item
 		text []string
 	}{
 		{"newer major version", version("1.0.0"), []string{"schema_version", `"1.0.0"`, "0"}},

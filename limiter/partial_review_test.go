@@ -3,7 +3,7 @@ package limiter
 import (
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // A limit of which only a part is stored, as a foreign write leaves it, cannot be
@@ -14,7 +14,7 @@ func TestLimitStoredInPartKeepsTheBucketWhole(t *testing.T) {
 	l := w.process(Options{})
 	rpm, tpm := PerMinute("rpm", 1000), PerMinute("tpm", 1000)
 	must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, rpm, tpm))
-	w.edit(l, 0, table.Item{"b_tpm_cp": nil, "b_tpm_tk": table.N(-500_000)})
+	w.edit(l, 0, item.Item{"b_tpm_cp": nil, "b_tpm_tk": item.N(-500_000)})
 	w.heat(l, 0)
 	l = w.process(Options{})
 	for range 3 {

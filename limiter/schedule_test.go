@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -151,7 +152,7 @@ func (s *schedule) step() {
 	case n < 92:
 		for _, b := range s.w.shards(p, acme, gpt) {
 			if s.r.IntN(2) == 0 {
-				s.w.edit(p, b.State.Shard, table.Item{"b_wcu_tk": table.N(-2_000_000)})
+				s.w.edit(p, b.State.Shard, item.Item{"b_wcu_tk": item.N(-2_000_000)})
 			}
 		}
 	case n < 95:

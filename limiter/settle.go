@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -98,7 +99,7 @@ func adjustable(s bucket.State, costs []table.Cost) []bucket.Limit {
 
 // settled remembers the image of a settled item. When its debt could outlive
 // it, its expiry is moved.
-func (l *Limiter) settled(ctx context.Context, item table.Item) {
+func (l *Limiter) settled(ctx context.Context, item item.Item) {
 	b, err := table.DecodeBucket(item)
 	if err != nil {
 		return // the next acquire will say what is wrong with the item

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -88,7 +89,7 @@ func TestSplitConserves(t *testing.T) {
 				defer cancel()
 				env := &faulty{w: w, cancel: cancel, rival: func() {
 					// not hot, so that it does not split itself
-					w.edit(l, 0, table.Item{"b_rpm_tk": table.N(71_000), "b_rpm_tc": table.N(9_000)})
+					w.edit(l, 0, item.Item{"b_rpm_tk": item.N(71_000), "b_rpm_tc": item.N(9_000)})
 				}}
 				hook := func(op memdb.Op) (bool, error) { return m.hook(env, op) }
 				if !m.forever {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -32,7 +33,7 @@ func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
 	l := w.process(Options{})
 	req := asks(Costs{"rpm": 1}, PerHour("rpm", 10))
 	drain(t, l, req)
-	if _, err := w.db.Bare().Write(t.Context(), table.Delete{Key: table.BucketKey(l.namespace, acme, gpt, 0)}); err != nil {
+	if _, err := w.db.Bare().Write(t.Context(), item.Delete{Key: table.BucketKey(l.namespace, acme, gpt, 0)}); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(-5 * time.Second)
@@ -64,7 +65,7 @@ func TestTooLargeIsAskedAgain(t *testing.T) {
 		}
 	}
 	for _, b := range w.shards(l, acme, gpt) {
-		if _, err := w.db.Bare().Write(t.Context(), table.Delete{Key: b.Key()}); err != nil {
+		if _, err := w.db.Bare().Write(t.Context(), item.Delete{Key: b.Key()}); err != nil {
 			t.Fatal(err)
 		}
 	}

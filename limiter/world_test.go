@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -66,7 +67,7 @@ func (w *world) shards(l *Limiter, entity, resource string) []table.Bucket {
 	w.t.Helper()
 	var out []table.Bucket
 	for _, it := range w.db.Items() {
-		if _, e, r, _, ok := table.ParseBucketPK(table.KeyOf(it).PK); !ok || e != entity || r != resource {
+		if _, e, r, _, ok := table.ParseBucketPK(item.KeyOf(it).PK); !ok || e != entity || r != resource {
 			continue
 		}
 		b, err := table.DecodeBucket(it)
@@ -160,7 +161,7 @@ func (w *world) sharesAddUp(l *Limiter) {
 
 // edit changes attributes of a stored shard as a foreign writer would; nil
 // removes one.
-func (w *world) edit(l *Limiter, shard int, attrs table.Item) {
+func (w *world) edit(l *Limiter, shard int, attrs item.Item) {
 	w.t.Helper()
 	it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, shard))
 	if it == nil {
@@ -180,7 +181,7 @@ func (w *world) edit(l *Limiter, shard int, attrs table.Item) {
 // hot partition.
 func (w *world) heat(l *Limiter, shard int) {
 	w.t.Helper()
-	w.edit(l, shard, table.Item{"b_wcu_tk": table.N(-1_000_000_000), "b_wcu_ra": table.N(1)})
+	w.edit(l, shard, item.Item{"b_wcu_tk": item.N(-1_000_000_000), "b_wcu_ra": item.N(1)})
 }
 
 // split doubles shard 0 until there are n shards, all of them following.
@@ -272,8 +273,8 @@ func kindName(err error) string {
 func (w *world) sameTable(before *memdb.DB) {
 	w.t.Helper()
 	a, b := before.Items(), w.db.Items()
-	if !slices.EqualFunc(a, b, func(x, y table.Item) bool {
-		return maps.EqualFunc(x, y, func(p, q table.Value) bool { return table.Equal(p, q) })
+	if !slices.EqualFunc(a, b, func(x, y item.Item) bool {
+		return maps.EqualFunc(x, y, func(p, q item.Value) bool { return item.Equal(p, q) })
 	}) {
 		w.t.Fatalf("the table has changed:\n%v\nbefore:\n%v", b, a)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/events/eventstest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // TestSampleEvents sends every aggregator-*.json of the events folder through
@@ -63,10 +63,10 @@ func outcomeOf(t *testing.T, payload []byte) string {
 var alias = regexp.MustCompile(`[#:][0-9]+`)
 
 // show renders a write as it would be sent, with the aliases filled in.
-func show(w table.Write) string {
+func show(w item.Write) string {
 	k := w.Target()
 	switch w := w.(type) {
-	case table.Update:
+	case item.Update:
 		in := w.Input("t")
 		fill := func(expression *string) string {
 			if expression == nil {
@@ -80,7 +80,7 @@ func show(w table.Write) string {
 			})
 		}
 		return fmt.Sprintf("  update %s %s\n    %s\n    if %s\n", k.PK, k.SK, fill(in.UpdateExpression), fill(in.ConditionExpression))
-	case table.Put:
+	case item.Put:
 		it, err := json.Marshal(streamtest.Attributes(w.Item))
 		if err != nil {
 			panic(err)
@@ -90,14 +90,14 @@ func show(w table.Write) string {
 	return fmt.Sprintf("  %T %s %s\n", w, k.PK, k.SK)
 }
 
-func value(v table.Value) string {
+func value(v item.Value) string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
 		return "'" + v.Value + "'"
 	case *types.AttributeValueMemberN:
 		return v.Value
 	}
-	b, err := json.Marshal(streamtest.Attributes(table.Item{"": v})[""])
+	b, err := json.Marshal(streamtest.Attributes(item.Item{"": v})[""])
 	if err != nil {
 		panic(err)
 	}

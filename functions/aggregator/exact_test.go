@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -240,17 +241,17 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 // planted is a store with a weakness of the register put back in.
 type planted struct {
 	store.Store
-	change func(table.Update) table.Update
+	change func(item.Update) item.Update
 }
 
-func (p planted) Write(ctx context.Context, w table.Write) (table.Item, error) {
-	if u, ok := w.(table.Update); ok {
+func (p planted) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	if u, ok := w.(item.Update); ok {
 		w = p.change(u)
 	}
 	return p.Store.Write(ctx, w)
 }
 
-func isUsage(u table.Update) bool { return strings.HasPrefix(u.Key.SK, "#USAGE#") }
+func isUsage(u item.Update) bool { return strings.HasPrefix(u.Key.SK, "#USAGE#") }
 
 // The suite above must notice when a weakness comes back.
 func TestPlantedDefectsAreCaught(t *testing.T) {
@@ -259,7 +260,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 		plant func(*world)
 	}{
 		{"W9 the day and its first hour share a key", func(w *world) {
-			w.h.store = planted{w.db, func(u table.Update) table.Update {
+			w.h.store = planted{w.db, func(u item.Update) item.Update {
 				if isUsage(u) && len(u.Key.SK) == len("#USAGE#gpt#2006-01-02") {
 					u.Key.SK += "T00:00:00Z"
 				}
@@ -277,7 +278,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 			}
 		}},
 		{"W18 usage is added blindly", func(w *world) {
-			w.h.store = planted{w.db, func(u table.Update) table.Update {
+			w.h.store = planted{w.db, func(u item.Update) item.Update {
 				if isUsage(u) {
 					u.If = nil
 				}

@@ -14,17 +14,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // sink is a store that takes every write and keeps nothing.
 type sink struct{ store.Store }
 
-func (sink) Write(context.Context, table.Write) (table.Item, error) { return nil, nil }
-func (sink) Transact(context.Context, string, []table.Write) error  { return nil }
+func (sink) Write(context.Context, item.Write) (item.Item, error) { return nil, nil }
+func (sink) Transact(context.Context, string, []item.Write) error { return nil }
 
 const memoryPayload = "AGGREGATOR_MEMORY_TEST_PAYLOAD"
 

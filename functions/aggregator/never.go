@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // errNever marks a write that DynamoDB refuses whatever is stored.
@@ -15,9 +15,9 @@ var errNever = errors.New("can never be written")
 
 // checked returns an error for writes that need not be sent: a foreign bucket
 // has no bound on the number of limits, an expression has.
-func checked(writes ...table.Write) error {
+func checked(writes ...item.Write) error {
 	for _, w := range writes {
-		if err := table.Validate(w); err != nil {
+		if err := item.Validate(w); err != nil {
 			return errors.Join(errNever, err)
 		}
 	}

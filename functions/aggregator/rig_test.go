@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -141,7 +142,7 @@ func resumeAt(seq string) string {
 func (r *rig) usageOf() map[string]int64 {
 	out := map[string]int64{}
 	for _, it := range r.db.Items() {
-		k := table.KeyOf(it)
+		k := item.KeyOf(it)
 		if !strings.HasPrefix(k.SK, "#USAGE#") {
 			continue
 		}
@@ -176,7 +177,7 @@ func (r *rig) counted() map[string]int64 {
 	return out
 }
 
-func usedTokens(t testing.TB, it table.Item, limit string) int64 {
+func usedTokens(t testing.TB, it item.Item, limit string) int64 {
 	t.Helper()
 	if it == nil {
 		return 0

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -108,9 +109,9 @@ func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
 func TestPlantedW17IsCaught(t *testing.T) {
 	r := newRig(t)
 	before, payload := r.drain()
-	r.h.store = planted{r.db, func(u table.Update) table.Update {
+	r.h.store = planted{r.db, func(u item.Update) item.Update {
 		if !isUsage(u) {
-			var short []table.Attr
+			var short []item.Attr
 			for _, a := range u.Add {
 				if a.Name == "b_rpm_tk" {
 					short = append(short, a)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -34,7 +35,7 @@ var errRounds = errors.New("condition still refused after all rounds")
 
 // write performs one update. Nothing was written if it was refused or if the
 // error says so; it may have been if the answer was lost.
-func (h *handler) write(ctx context.Context, u table.Update) error {
+func (h *handler) write(ctx context.Context, u item.Update) error {
 	return store.Retry(ctx, attempts, pause, func() error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -47,7 +48,7 @@ func (h *handler) write(ctx context.Context, u table.Update) error {
 // may be nil: no item), or give up with err. A write whose answer was lost is
 // planned again from what was known, because every update here is refused if
 // it was applied before.
-func again(ctx context.Context, err error) (old table.Item, seen bool, giveUp error) {
+func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp error) {
 	if r, ok := errors.AsType[*store.Refused](err); ok {
 		return r.Old, true, nil
 	}
@@ -141,7 +142,7 @@ func (h *handler) split(ctx context.Context, s usage.Split) (writes int, err err
 type bounded struct{ store.Store }
 
 // Write implements [store.Store].
-func (b bounded) Write(ctx context.Context, w table.Write) (table.Item, error) {
+func (b bounded) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if err := checked(w); err != nil {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (b bounded) Write(ctx context.Context, w table.Write) (table.Item, error) {
 }
 
 // Transact implements [store.Store].
-func (b bounded) Transact(ctx context.Context, token string, writes []table.Write) error {
+func (b bounded) Transact(ctx context.Context, token string, writes []item.Write) error {
 	if err := checked(writes...); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -35,7 +36,7 @@ const (
 func newAggregatorMapping(scope constructs.Construct, t awsdynamodb.Table, fn awslambda.Function, failed awss3.Bucket) awslambda.CfnEventSourceMapping {
 	return newMapping(scope, "AggregatorMapping", t, fn, failed, 1000, pattern{
 		"eventName": []any{"INSERT", "MODIFY"},
-		"dynamodb":  pattern{"NewImage": pattern{table.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
+		"dynamodb":  pattern{"NewImage": pattern{item.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
 	})
 }
 
@@ -48,7 +49,7 @@ func newArchiverMapping(scope constructs.Construct, t awsdynamodb.Table, fn awsl
 			"type":        []any{"Service"},
 			"principalId": []any{"dynamodb.amazonaws.com"},
 		},
-		"dynamodb": pattern{"Keys": pattern{table.AttrSK: pattern{"S": []any{pattern{"prefix": table.SKAuditPrefix}}}}},
+		"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{pattern{"prefix": table.SKAuditPrefix}}}}},
 	})
 }
 

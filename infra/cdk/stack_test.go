@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -49,10 +50,10 @@ func TestIndexes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := []string{
-				index(table.IndexGSI1, table.AttrGSI1PK, table.AttrGSI1SK, "ALL"),
-				index(table.IndexGSI2, table.AttrGSI2PK, table.AttrGSI2SK, c.gsi2),
-				index(table.IndexGSI3, table.AttrGSI3PK, table.AttrGSI3SK, "KEYS_ONLY"),
-				index(table.IndexGSI4, table.AttrGSI4PK, table.AttrGSI4SK, "KEYS_ONLY"),
+				index(table.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, "ALL"),
+				index(table.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, c.gsi2),
+				index(table.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, "KEYS_ONLY"),
+				index(table.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, "KEYS_ONLY"),
 			}
 			var got []string
 			for _, i := range c.in.one(t, "AWS::DynamoDB::Table", "Table").Properties["GlobalSecondaryIndexes"].([]any) {

@@ -6,6 +6,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -17,8 +18,8 @@ import (
 func newTable(scope constructs.Construct, opts options) awsdynamodb.Table {
 	t := awsdynamodb.NewTable(scope, jsii.String("Table"), &awsdynamodb.TableProps{
 		TableName:           jsii.String(opts.StackName),
-		PartitionKey:        stringKey(table.AttrPK),
-		SortKey:             stringKey(table.AttrSK),
+		PartitionKey:        stringKey(item.AttrPK),
+		SortKey:             stringKey(item.AttrSK),
 		BillingMode:         awsdynamodb.BillingMode_PAY_PER_REQUEST,
 		Stream:              awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
 		TimeToLiveAttribute: jsii.String(table.AttrTTL),
@@ -27,10 +28,10 @@ func newTable(scope constructs.Construct, opts options) awsdynamodb.Table {
 		},
 		RemovalPolicy: awscdk.RemovalPolicy_RETAIN,
 	})
-	addIndex(t, table.IndexGSI1, table.AttrGSI1PK, table.AttrGSI1SK, awsdynamodb.ProjectionType_ALL)
-	addIndex(t, table.IndexGSI2, table.AttrGSI2PK, table.AttrGSI2SK, opts.GSI2Projection)
-	addIndex(t, table.IndexGSI3, table.AttrGSI3PK, table.AttrGSI3SK, awsdynamodb.ProjectionType_KEYS_ONLY)
-	addIndex(t, table.IndexGSI4, table.AttrGSI4PK, table.AttrGSI4SK, awsdynamodb.ProjectionType_KEYS_ONLY)
+	addIndex(t, table.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, awsdynamodb.ProjectionType_ALL)
+	addIndex(t, table.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, opts.GSI2Projection)
+	addIndex(t, table.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, awsdynamodb.ProjectionType_KEYS_ONLY)
+	addIndex(t, table.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, awsdynamodb.ProjectionType_KEYS_ONLY)
 	fixLogicalID(t, "Table")
 	return t
 }

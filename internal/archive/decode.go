@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -122,12 +123,12 @@ func (r *record) expiredAuditEvent() (bool, error) {
 	if absent(key) {
 		return false, errors.New("expired item has neither OldImage nor Keys")
 	}
-	var item map[string]json.RawMessage // a struct would take "sk" for "SK"
-	if err := json.Unmarshal(key, &item); err != nil {
+	var it map[string]json.RawMessage // a struct would take "sk" for "SK"
+	if err := json.Unmarshal(key, &it); err != nil {
 		return false, wrongType("expired item", err)
 	}
 	var sk value
-	if raw := item[table.AttrSK]; !absent(raw) {
+	if raw := it[item.AttrSK]; !absent(raw) {
 		if err := json.Unmarshal(raw, &sk); err != nil {
 			return false, wrongType("expired item: SK", err)
 		}
@@ -154,8 +155,8 @@ func (r *record) event() (Event, error) {
 	}
 	f := fields{image: image}
 	e := Event{
-		pk:        f.required(table.AttrPK),
-		sk:        f.required(table.AttrSK),
+		pk:        f.required(item.AttrPK),
+		sk:        f.required(item.AttrSK),
 		Action:    f.required(table.AttrAction),
 		Timestamp: f.optional(table.AttrAt),
 		Principal: f.optional(table.AttrPrincipal),
@@ -165,7 +166,7 @@ func (r *record) event() (Event, error) {
 		Sequence:  r.Dynamodb.SequenceNumber,
 	}
 	id, entity := f.optional(table.AttrEventID), f.optional(table.AttrEntityID)
-	f.drop(table.AttrGSI4PK, table.AttrGSI4SK) // where the item stood, not what it said
+	f.drop(item.AttrGSI4PK, item.AttrGSI4SK) // where the item stood, not what it said
 	e.Other = f.rest()
 	if f.err != nil {
 		return Event{}, f.err

@@ -6,71 +6,71 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // testConditions puts the same item each time and asks whether a condition
 // holds, by an update that changes something and one that does not.
 func testConditions(t *testing.T, db store.Store) {
-	set := table.SS("x", "y")
-	list := &types.AttributeValueMemberL{Value: []table.Value{table.N(1), table.S("a")}}
-	nested := table.Map(table.Item{"a": table.N(1), "b": table.Map(table.Item{"c": table.Null()})})
+	set := item.SS("x", "y")
+	list := &types.AttributeValueMemberL{Value: []item.Value{item.N(1), item.S("a")}}
+	nested := item.Map(item.Item{"a": item.N(1), "b": item.Map(item.Item{"c": item.Null()})})
 	before := pairs(
-		"n", table.N(10), "neg", table.N(-10), "big", num(tall), "frac", num("10.5"), "s", table.S("abc"), "e", table.S(""),
-		"bin", &types.AttributeValueMemberB{Value: []byte{1, 200}}, "t", table.Bool(true), "null", table.Null(),
+		"n", item.N(10), "neg", item.N(-10), "big", num(tall), "frac", num("10.5"), "s", item.S("abc"), "e", item.S(""),
+		"bin", &types.AttributeValueMemberB{Value: []byte{1, 200}}, "t", item.Bool(true), "null", item.Null(),
 		"set", set, "list", list, "map", nested,
 	)
-	cmp := table.Compare
+	cmp := item.Compare
 	for _, tt := range []struct {
 		name string
-		c    table.Cond
+		c    item.Cond
 		want bool
 	}{
-		{"exists", table.Exists("n"), true}, {"exists null", table.Exists("null"), true}, {"exists not", table.Exists("x"), false},
-		{"absent", table.Absent("x"), true}, {"absent not", table.Absent("null"), false},
-		{"=", cmp("n", table.Eq, table.N(10)), true}, {"= by value", cmp("n", table.Eq, num("1.0e1")), true}, {"= not", cmp("n", table.Eq, num("10.0000001")), false},
-		{"= 38 digits", cmp("big", table.Eq, num(tall)), true},
-		{"<", cmp("n", table.Lt, table.N(11)), true}, {"< not", cmp("n", table.Lt, table.N(10)), false},
-		{"<=", cmp("n", table.Le, table.N(10)), true}, {"<= not", cmp("n", table.Le, table.N(9)), false},
-		{">", cmp("n", table.Gt, table.N(9)), true}, {"> not", cmp("n", table.Gt, table.N(10)), false},
-		{">=", cmp("n", table.Ge, table.N(10)), true}, {">= not", cmp("n", table.Ge, table.N(11)), false},
-		{"negative", cmp("neg", table.Lt, table.N(-9)), true}, {"numbers are no texts", cmp("n", table.Gt, table.N(9)), true},
-		{"fraction", cmp("frac", table.Gt, table.N(10)), true}, {"huge", cmp("big", table.Gt, num("9223372036854775807")), true},
-		{"string <", cmp("s", table.Lt, table.S("abd")), true}, {"string prefix", cmp("s", table.Gt, table.S("ab")), true}, {"string is bytes", cmp("s", table.Gt, table.S("Z")), true},
-		{"empty string", cmp("e", table.Eq, table.S("")), true}, {"empty string <", cmp("e", table.Lt, table.S("a")), true},
-		{"binary is unsigned", cmp("bin", table.Gt, &types.AttributeValueMemberB{Value: []byte{1, 100}}), true},
-		{"bool", cmp("t", table.Eq, table.Bool(true)), true}, {"bool not", cmp("t", table.Eq, table.Bool(false)), false},
-		{"null", cmp("null", table.Eq, table.Null()), true},
-		{"set in any order", cmp("set", table.Eq, table.SS("y", "x")), true}, {"set not", cmp("set", table.Eq, table.SS("x")), false},
-		{"list", cmp("list", table.Eq, list), true}, {"list not", cmp("list", table.Eq, &types.AttributeValueMemberL{Value: []table.Value{table.S("a"), table.N(1)}}), false},
-		{"map", cmp("map", table.Eq, nested), true}, {"map not", cmp("map", table.Eq, table.Map(table.Item{"a": table.N(1)})), false},
-		{"other type =", cmp("s", table.Eq, table.N(1)), false}, {"other type <", cmp("s", table.Lt, table.N(1)), false}, {"other type >=", cmp("n", table.Ge, table.S("")), false},
-		{"absent =", cmp("x", table.Eq, table.N(0)), false}, {"absent <", cmp("x", table.Lt, table.N(1)), false}, {"absent >=", cmp("x", table.Ge, table.N(-1)), false},
-		{"null is no number", cmp("null", table.Le, table.N(0)), false},
-		{"between", table.Between("n", table.N(9), table.N(11)), true}, {"between includes", table.Between("n", table.N(10), table.N(10)), true},
-		{"between not", table.Between("n", table.N(11), table.N(12)), false}, {"between absent", table.Between("x", table.N(0), table.N(1)), false},
-		{"between other type", table.Between("s", table.N(0), table.N(1)), false}, {"between strings", table.Between("s", table.S("a"), table.S("b")), true},
-		{"all", table.All(table.Exists("n"), table.Absent("x")), true}, {"all not", table.All(table.Exists("n"), table.Exists("x")), false}, {"all of none", table.All(), true},
-		{"any", table.Any(table.Exists("x"), table.Exists("n")), true}, {"any not", table.Any(table.Exists("x"), table.Exists("y")), false}, {"any of one", table.Any(table.Exists("n")), true},
-		{"any within all", table.All(table.Exists("x"), table.Any(table.Exists("n"), table.Exists("s"))), false},
-		{"any before all", table.All(table.Any(table.Exists("n"), table.Exists("s")), table.Exists("x")), false},
-		{"all within any", table.Any(table.All(table.Exists("n"), table.Exists("x")), table.Exists("s")), true},
-		{"all after any", table.Any(table.Exists("s"), table.All(table.Exists("n"), table.Exists("x"))), true},
-		{"one attribute twice", table.All(cmp("n", table.Ge, table.N(10)), cmp("n", table.Le, table.N(10))), true},
-		{"all of none within any of one", table.All(table.All(), table.Any(table.Exists("n"))), true},
+		{"exists", item.Exists("n"), true}, {"exists null", item.Exists("null"), true}, {"exists not", item.Exists("x"), false},
+		{"absent", item.Absent("x"), true}, {"absent not", item.Absent("null"), false},
+		{"=", cmp("n", item.Eq, item.N(10)), true}, {"= by value", cmp("n", item.Eq, num("1.0e1")), true}, {"= not", cmp("n", item.Eq, num("10.0000001")), false},
+		{"= 38 digits", cmp("big", item.Eq, num(tall)), true},
+		{"<", cmp("n", item.Lt, item.N(11)), true}, {"< not", cmp("n", item.Lt, item.N(10)), false},
+		{"<=", cmp("n", item.Le, item.N(10)), true}, {"<= not", cmp("n", item.Le, item.N(9)), false},
+		{">", cmp("n", item.Gt, item.N(9)), true}, {"> not", cmp("n", item.Gt, item.N(10)), false},
+		{">=", cmp("n", item.Ge, item.N(10)), true}, {">= not", cmp("n", item.Ge, item.N(11)), false},
+		{"negative", cmp("neg", item.Lt, item.N(-9)), true}, {"numbers are no texts", cmp("n", item.Gt, item.N(9)), true},
+		{"fraction", cmp("frac", item.Gt, item.N(10)), true}, {"huge", cmp("big", item.Gt, num("9223372036854775807")), true},
+		{"string <", cmp("s", item.Lt, item.S("abd")), true}, {"string prefix", cmp("s", item.Gt, item.S("ab")), true}, {"string is bytes", cmp("s", item.Gt, item.S("Z")), true},
+		{"empty string", cmp("e", item.Eq, item.S("")), true}, {"empty string <", cmp("e", item.Lt, item.S("a")), true},
+		{"binary is unsigned", cmp("bin", item.Gt, &types.AttributeValueMemberB{Value: []byte{1, 100}}), true},
+		{"bool", cmp("t", item.Eq, item.Bool(true)), true}, {"bool not", cmp("t", item.Eq, item.Bool(false)), false},
+		{"null", cmp("null", item.Eq, item.Null()), true},
+		{"set in any order", cmp("set", item.Eq, item.SS("y", "x")), true}, {"set not", cmp("set", item.Eq, item.SS("x")), false},
+		{"list", cmp("list", item.Eq, list), true}, {"list not", cmp("list", item.Eq, &types.AttributeValueMemberL{Value: []item.Value{item.S("a"), item.N(1)}}), false},
+		{"map", cmp("map", item.Eq, nested), true}, {"map not", cmp("map", item.Eq, item.Map(item.Item{"a": item.N(1)})), false},
+		{"other type =", cmp("s", item.Eq, item.N(1)), false}, {"other type <", cmp("s", item.Lt, item.N(1)), false}, {"other type >=", cmp("n", item.Ge, item.S("")), false},
+		{"absent =", cmp("x", item.Eq, item.N(0)), false}, {"absent <", cmp("x", item.Lt, item.N(1)), false}, {"absent >=", cmp("x", item.Ge, item.N(-1)), false},
+		{"null is no number", cmp("null", item.Le, item.N(0)), false},
+		{"between", item.Between("n", item.N(9), item.N(11)), true}, {"between includes", item.Between("n", item.N(10), item.N(10)), true},
+		{"between not", item.Between("n", item.N(11), item.N(12)), false}, {"between absent", item.Between("x", item.N(0), item.N(1)), false},
+		{"between other type", item.Between("s", item.N(0), item.N(1)), false}, {"between strings", item.Between("s", item.S("a"), item.S("b")), true},
+		{"all", item.All(item.Exists("n"), item.Absent("x")), true}, {"all not", item.All(item.Exists("n"), item.Exists("x")), false}, {"all of none", item.All(), true},
+		{"any", item.Any(item.Exists("x"), item.Exists("n")), true}, {"any not", item.Any(item.Exists("x"), item.Exists("y")), false}, {"any of one", item.Any(item.Exists("n")), true},
+		{"any within all", item.All(item.Exists("x"), item.Any(item.Exists("n"), item.Exists("s"))), false},
+		{"any before all", item.All(item.Any(item.Exists("n"), item.Exists("s")), item.Exists("x")), false},
+		{"all within any", item.Any(item.All(item.Exists("n"), item.Exists("x")), item.Exists("s")), true},
+		{"all after any", item.Any(item.Exists("s"), item.All(item.Exists("n"), item.Exists("x"))), true},
+		{"one attribute twice", item.All(cmp("n", item.Ge, item.N(10)), cmp("n", item.Le, item.N(10))), true},
+		{"all of none within any of one", item.All(item.All(), item.Any(item.Exists("n"))), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			after := append(append(attrs{}, before...), table.Attr{Name: "w", Value: table.N(1)})
-			step{before: before, write: update(table.Update{Set: one("w", table.N(1)), If: tt.c}), after: after, refused: !tt.want}.run(t, db)
-			step{before: before, write: update(table.Update{If: tt.c}), after: before, refused: !tt.want}.run(t, db)
+			after := append(append(attrs{}, before...), item.Attr{Name: "w", Value: item.N(1)})
+			step{before: before, write: update(item.Update{Set: one("w", item.N(1)), If: tt.c}), after: after, refused: !tt.want}.run(t, db)
+			step{before: before, write: update(item.Update{If: tt.c}), after: before, refused: !tt.want}.run(t, db)
 		})
 	}
-	for name, c := range map[string]table.Cond{
-		"exists": yes, "absent": no, "=": cmp("n", table.Eq, table.N(0)), "between": table.Between("n", table.N(0), table.N(1)),
+	for name, c := range map[string]item.Cond{
+		"exists": yes, "absent": no, "=": cmp("n", item.Eq, item.N(0)), "between": item.Between("n", item.N(0), item.N(1)),
 	} {
 		t.Run(fmt.Sprintf("%s without an item", name), func(t *testing.T) {
-			step{write: update(table.Update{Set: one("w", table.N(1)), If: c}), after: one("w", table.N(1)), refused: name != "absent"}.run(t, db)
+			step{write: update(item.Update{Set: one("w", item.N(1)), If: c}), after: one("w", item.N(1)), refused: name != "absent"}.run(t, db)
 		})
 	}
 }

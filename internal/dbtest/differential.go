@@ -9,8 +9,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Compare performs the same random calls on two stores, count of them, and
@@ -62,7 +62,7 @@ func (r *random) step(t *testing.T, a, b store.Store, outcomes map[string]int) (
 	it1, err1 := a.Write(t.Context(), w)
 	it2, err2 := b.Write(t.Context(), w)
 	outcomes[outcome(err1)]++
-	what = describe([]table.Write{w}, err1, err2)
+	what = describe([]item.Write{w}, err1, err2)
 	if outcome(err1) != outcome(err2) {
 		return what, false
 	}
@@ -72,20 +72,20 @@ func (r *random) step(t *testing.T, a, b store.Store, outcomes map[string]int) (
 			it2 = r2.Old
 		}
 	}
-	return what + "\nimages\n" + string(table.JSON(it1)) + string(table.JSON(it2)), table.EqualItems(it1, it2)
+	return what + "\nimages\n" + string(item.JSON(it1)) + string(item.JSON(it2)), item.EqualItems(it1, it2)
 }
 
-func describe(writes []table.Write, err1, err2 error) string {
+func describe(writes []item.Write, err1, err2 error) string {
 	s := ""
 	for _, w := range writes {
-		in := table.TransactInput("t", "t", []table.Write{w}).TransactItems[0]
+		in := item.TransactInput("t", "t", []item.Write{w}).TransactItems[0]
 		s += fmt.Sprintf("%T on %q ", w, w.Target())
 		switch {
 		case in.Update != nil:
 			s += show(in.Update.UpdateExpression) + " IF " + show(in.Update.ConditionExpression) +
-				fmt.Sprint(in.Update.ExpressionAttributeNames) + string(table.JSON(in.Update.ExpressionAttributeValues))
+				fmt.Sprint(in.Update.ExpressionAttributeNames) + string(item.JSON(in.Update.ExpressionAttributeValues))
 		case in.Put != nil:
-			s += string(table.JSON(in.Put.Item)) + " IF " + show(in.Put.ConditionExpression)
+			s += string(item.JSON(in.Put.Item)) + " IF " + show(in.Put.ConditionExpression)
 		}
 	}
 	return fmt.Sprintf("%s\nends differently:\n%v\n%v", s, err1, err2)
@@ -115,14 +115,14 @@ func sameReasons(err1, err2 error) bool {
 		return ok1 == ok2
 	}
 	return slices.EqualFunc(a.Reasons, b.Reasons, func(p, q store.Reason) bool {
-		return p.Refused == q.Refused && table.EqualItems(p.Old, q.Old)
+		return p.Refused == q.Refused && item.EqualItems(p.Old, q.Old)
 	})
 }
 
 // random draws writes on a few keys and attributes, so that they meet.
 type random struct {
 	*rand.Rand
-	keys  []table.Key
+	keys  []item.Key
 	known Deviations
 }
 
@@ -130,111 +130,111 @@ var randomAttrs = []string{"a", "b-c", "d.e", "size", "rf", "b_x_tk"}
 
 func (r *random) attr() string { return randomAttrs[r.IntN(len(randomAttrs))] }
 
-func (r *random) value() table.Value {
+func (r *random) value() item.Value {
 	switch r.IntN(16) {
 	case 0:
-		return table.S([]string{"", "x", "y", "é"}[r.IntN(4)])
+		return item.S([]string{"", "x", "y", "é"}[r.IntN(4)])
 	case 1:
-		return table.Bool(r.IntN(2) == 0)
+		return item.Bool(r.IntN(2) == 0)
 	case 2:
-		return table.Null()
+		return item.Null()
 	case 3:
-		return table.SS([][]string{{"x"}, {"x", "y"}, {"y", "z"}}[r.IntN(3)]...)
+		return item.SS([][]string{{"x"}, {"x", "y"}, {"y", "z"}}[r.IntN(3)]...)
 	case 4:
-		return table.Map(table.Item{r.attr(): r.number(), "m": table.Map(table.Item{})})
+		return item.Map(item.Item{r.attr(): r.number(), "m": item.Map(item.Item{})})
 	case 5:
-		return &types.AttributeValueMemberL{Value: []table.Value{r.number(), table.Null()}}
+		return &types.AttributeValueMemberL{Value: []item.Value{r.number(), item.Null()}}
 	case 6:
 		return &types.AttributeValueMemberB{Value: []byte{byte(r.IntN(256))}}
 	}
 	return r.number()
 }
 
-func (r *random) number() table.Value {
+func (r *random) number() item.Value {
 	switch r.IntN(12) {
 	case 0:
 		return num([]string{"0.1", "-1.25e-7", "1e20", "-9223372036854775808", "9223372036854775807", tall, "1.0"}[r.IntN(7)])
 	case 1:
-		return table.N(r.Int64N(1<<53) - 1<<52)
+		return item.N(r.Int64N(1<<53) - 1<<52)
 	}
-	return table.N(r.Int64N(7) - 3)
+	return item.N(r.Int64N(7) - 3)
 }
 
-func (r *random) ordered() table.Value {
+func (r *random) ordered() item.Value {
 	if r.IntN(6) == 0 {
-		return table.S([]string{"", "x", "y"}[r.IntN(3)])
+		return item.S([]string{"", "x", "y"}[r.IntN(3)])
 	}
 	return r.number()
 }
 
-func (r *random) cond(depth int) table.Cond {
+func (r *random) cond(depth int) item.Cond {
 	switch r.IntN(9) {
 	case 0:
-		return table.Exists(r.attr())
+		return item.Exists(r.attr())
 	case 1:
-		return table.Absent(r.attr())
+		return item.Absent(r.attr())
 	case 2:
-		return table.Compare(r.attr(), table.Eq, r.value())
+		return item.Compare(r.attr(), item.Eq, r.value())
 	case 3, 4:
-		return table.Compare(r.attr(), []table.Op{table.Lt, table.Le, table.Gt, table.Ge}[r.IntN(4)], r.ordered())
+		return item.Compare(r.attr(), []item.Op{item.Lt, item.Le, item.Gt, item.Ge}[r.IntN(4)], r.ordered())
 	case 5:
 		lo := r.Int64N(9) - 5
-		return table.Between(r.attr(), table.N(lo), table.N(lo+r.Int64N(4)))
+		return item.Between(r.attr(), item.N(lo), item.N(lo+r.Int64N(4)))
 	}
 	if depth > 1 {
 		return yes
 	}
-	list := []table.Cond{r.cond(depth + 1), r.cond(depth + 1), r.cond(depth + 1)}[:1+r.IntN(3)]
+	list := []item.Cond{r.cond(depth + 1), r.cond(depth + 1), r.cond(depth + 1)}[:1+r.IntN(3)]
 	if r.IntN(3) > 0 {
-		return table.Any(list...)
+		return item.Any(list...)
 	}
-	return table.All(list...)
+	return item.All(list...)
 }
 
-func (r *random) maybeCond() table.Cond {
+func (r *random) maybeCond() item.Cond {
 	if r.IntN(3) == 0 {
 		return nil
 	}
 	return r.cond(0)
 }
 
-func (r *random) write(k table.Key) table.Write {
+func (r *random) write(k item.Key) item.Write {
 	switch r.IntN(10) {
 	case 0:
-		return table.Put{Item: item(k, table.Attr{Name: r.attr(), Value: r.value()}), If: r.maybeCond()}
+		return item.Put{Item: stored(k, item.Attr{Name: r.attr(), Value: r.value()}), If: r.maybeCond()}
 	case 1:
-		return table.Delete{Key: k, If: r.maybeCond()}
+		return item.Delete{Key: k, If: r.maybeCond()}
 	}
-	u := table.Update{Key: k, If: r.maybeCond()}
+	u := item.Update{Key: k, If: r.maybeCond()}
 	for _, i := range r.Perm(len(randomAttrs))[:r.IntN(4)] {
 		name := randomAttrs[i]
 		switch r.IntN(7) {
 		case 0:
-			u.Set = append(u.Set, table.Attr{Name: name, Value: r.value()})
+			u.Set = append(u.Set, item.Attr{Name: name, Value: r.value()})
 		case 1:
-			u.SetIfAbsent = append(u.SetIfAbsent, table.Attr{Name: name, Value: r.value()})
+			u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: name, Value: r.value()})
 		case 2:
 			u.Remove = append(u.Remove, name)
 		case 3:
-			u.Del = append(u.Del, table.Attr{Name: name, Value: table.SS([]string{"x", "y"}[r.IntN(2)])})
+			u.Del = append(u.Del, item.Attr{Name: name, Value: item.SS([]string{"x", "y"}[r.IntN(2)])})
 		case 4:
-			u.Add = append(u.Add, table.Attr{Name: name, Value: table.SS([]string{"x", "z"}[r.IntN(2)])})
+			u.Add = append(u.Add, item.Attr{Name: name, Value: item.SS([]string{"x", "z"}[r.IntN(2)])})
 		default:
-			u.Add = append(u.Add, table.Attr{Name: name, Value: r.number()})
+			u.Add = append(u.Add, item.Attr{Name: name, Value: r.number()})
 		}
 	}
 	return u
 }
 
-func (r *random) transaction() []table.Write {
-	var out []table.Write
+func (r *random) transaction() []item.Write {
+	var out []item.Write
 	for _, i := range r.Perm(len(r.keys))[:1+r.IntN(len(r.keys)-1)] {
 		w := r.write(r.keys[i])
 		if r.IntN(5) == 0 {
-			w = table.Check{Key: r.keys[i], If: r.cond(0)}
+			w = item.Check{Key: r.keys[i], If: r.cond(0)}
 		}
-		if u, ok := w.(table.Update); ok && table.ValidateInTransaction(u) != nil {
-			w = table.Update{Key: u.Key, Add: one("n", table.N(1)), If: u.If}
+		if u, ok := w.(item.Update); ok && item.ValidateInTransaction(u) != nil {
+			w = item.Update{Key: u.Key, Add: one("n", item.N(1)), If: u.If}
 		}
 		out = append(out, w)
 	}

@@ -5,21 +5,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 func testReads(t *testing.T, db store.Store) {
-	keys := make([]table.Key, table.MaxReadKeys)
-	want := make([]table.Item, len(keys))
+	keys := make([]item.Key, item.MaxReadKeys)
+	want := make([]item.Item, len(keys))
 	for i := range keys {
 		keys[i] = newKey()
 		if i%3 != 0 {
-			want[i] = item(keys[i], one("n", table.N(int64(i)))...)
-			mustWrite(t, db, table.Put{Item: want[i]})
+			want[i] = stored(keys[i], one("n", item.N(int64(i)))...)
+			mustWrite(t, db, item.Put{Item: want[i]})
 		}
 	}
-	check := func(t *testing.T, consistent bool, keys []table.Key, want []table.Item) {
+	check := func(t *testing.T, consistent bool, keys []item.Key, want []item.Item) {
 		t.Helper()
 		got, err := db.Read(t.Context(), consistent, keys...)
 		if err != nil {
@@ -40,28 +40,28 @@ func testReads(t *testing.T, db store.Store) {
 	t.Run("one", func(t *testing.T) { check(t, true, keys[1:2], want[1:2]) })
 	t.Run("none", func(t *testing.T) { check(t, true, nil, nil) })
 	t.Run("a key twice", func(t *testing.T) {
-		check(t, true, []table.Key{keys[1], keys[2], keys[1]}, []table.Item{want[1], want[2], want[1]})
+		check(t, true, []item.Key{keys[1], keys[2], keys[1]}, []item.Item{want[1], want[2], want[1]})
 	})
 	t.Run("too many", func(t *testing.T) {
 		_, err := db.Read(t.Context(), true, append(keys, newKey())...)
 		wantKind(t, err, store.Unavailable)
 	})
 	t.Run("an empty key", func(t *testing.T) {
-		_, err := db.Read(t.Context(), true, keys[1], table.Key{PK: "x"})
+		_, err := db.Read(t.Context(), true, keys[1], item.Key{PK: "x"})
 		wantKind(t, err, store.Unavailable)
 	})
 	t.Run("more than fits one answer", func(t *testing.T) { testLargeRead(t, db, check) })
 }
 
 // testLargeRead reads 20 MB, more than the 16 MB that one answer holds.
-func testLargeRead(t *testing.T, db store.Store, check func(*testing.T, bool, []table.Key, []table.Item)) {
-	keys := make([]table.Key, 50)
-	want := make([]table.Item, len(keys))
-	long := table.S(strings.Repeat("x", 399<<10))
+func testLargeRead(t *testing.T, db store.Store, check func(*testing.T, bool, []item.Key, []item.Item)) {
+	keys := make([]item.Key, 50)
+	want := make([]item.Item, len(keys))
+	long := item.S(strings.Repeat("x", 399<<10))
 	for i := range keys {
 		keys[i] = newKey()
-		want[i] = item(keys[i], one("x", long)...)
-		mustWrite(t, db, table.Put{Item: want[i]})
+		want[i] = stored(keys[i], one("x", long)...)
+		mustWrite(t, db, item.Put{Item: want[i]})
 	}
 	check(t, true, keys, want)
 }
@@ -72,11 +72,11 @@ func testContexts(t *testing.T, db store.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	k := newKey()
-	for _, w := range []table.Write{add(k, 1, nil), table.Put{Item: k.Item()}, table.Delete{Key: k}} {
+	for _, w := range []item.Write{add(k, 1, nil), item.Put{Item: k.Item()}, item.Delete{Key: k}} {
 		_, err := db.Write(ctx, w)
 		wantKind(t, err, store.Unavailable)
 	}
-	wantKind(t, db.Transact(ctx, newToken(), []table.Write{add(k, 1, nil)}), store.Unavailable)
+	wantKind(t, db.Transact(ctx, newToken(), []item.Write{add(k, 1, nil)}), store.Unavailable)
 	_, err := db.Read(ctx, true, k)
 	wantKind(t, err, store.Unavailable)
 	wantItem(t, "item", read(t, db, k), nil)

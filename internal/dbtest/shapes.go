@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -54,7 +55,7 @@ func (l *life) costs(tokens int64) []table.Cost {
 }
 
 // do performs a write that must be carried out and returns the bucket after it.
-func (l *life) do(what string, w table.Write) table.Bucket {
+func (l *life) do(what string, w item.Write) table.Bucket {
 	l.t.Helper()
 	want := l.expected(what, w, true)
 	got, err := l.db.Write(l.t.Context(), w)
@@ -66,14 +67,14 @@ func (l *life) do(what string, w table.Write) table.Bucket {
 }
 
 // refused performs a write that must be refused and returns the bucket as it is.
-func (l *life) refused(what string, w table.Write) {
+func (l *life) refused(what string, w item.Write) {
 	l.t.Helper()
 	old := l.expected(what, w, false)
 	_, err := l.db.Write(l.t.Context(), w)
 	wantRefused(l.t, err, old)
 }
 
-func (l *life) expected(what string, w table.Write, held bool) table.Item {
+func (l *life) expected(what string, w item.Write, held bool) item.Item {
 	l.t.Helper()
 	after, ok, err := w.Apply(read(l.t, l.db, w.Target()))
 	if err != nil || ok != held {
@@ -83,9 +84,9 @@ func (l *life) expected(what string, w table.Write, held bool) table.Item {
 }
 
 // transact performs a transaction that must be carried out, twice.
-func (l *life) transact(what string, writes []table.Write) []table.Bucket {
+func (l *life) transact(what string, writes []item.Write) []table.Bucket {
 	l.t.Helper()
-	want := make([]table.Item, len(writes))
+	want := make([]item.Item, len(writes))
 	for i, w := range writes {
 		want[i] = l.expected(what, w, true)
 	}
@@ -104,7 +105,7 @@ func (l *life) transact(what string, writes []table.Write) []table.Bucket {
 	return out
 }
 
-func (l *life) decode(what string, it table.Item) table.Bucket {
+func (l *life) decode(what string, it item.Item) table.Bucket {
 	l.t.Helper()
 	b, err := table.DecodeBucket(it)
 	if err != nil {
@@ -169,7 +170,7 @@ func (l *life) play() {
 	l.do("probe of shard 1", table.Probe(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
 	b = l.charge(b, table.ShapeTop, 1, 3_600_000_000, nil)
 
-	if _, err := l.db.Write(l.t.Context(), table.Delete{Key: table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)}); err != nil {
+	if _, err := l.db.Write(l.t.Context(), item.Delete{Key: table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)}); err != nil {
 		l.t.Fatal(err)
 	}
 	l.refused("probe of a missing shard", table.Probe(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
@@ -182,7 +183,7 @@ func (l *life) play() {
 func testRecords(t *testing.T, db store.Store) {
 	ns := rand.Text()
 	n := table.Namespace{ID: ns, Name: "name of " + ns, CreatedAt: table.Timestamp(0)}
-	transact := func(writes []table.Write) error { return db.Transact(t.Context(), newToken(), writes) }
+	transact := func(writes []item.Write) error { return db.Transact(t.Context(), newToken(), writes) }
 	status := func(want string) {
 		t.Helper()
 		got, err := table.DecodeNamespace(read(t, db, table.NamespaceIDKey(ns)))
@@ -191,7 +192,7 @@ func testRecords(t *testing.T, db store.Store) {
 		}
 	}
 	for _, step := range []struct {
-		writes []table.Write
+		writes []item.Write
 		want   string
 	}{
 		{n.Register(), table.NamespaceActive}, {n.Retire(table.Timestamp(1000)), table.NamespaceDeleted},
@@ -209,7 +210,7 @@ func testRecords(t *testing.T, db store.Store) {
 	status(table.NamespacePurging)
 	wantCanceled(t, transact(n.Recover()), nil, read(t, db, table.NamespaceIDKey(ns)))
 
-	e := table.Entity{Namespace: ns, ID: "key-1", Name: "n", Parent: "acme", Cascade: true, Metadata: table.Item{"a": table.Null()}}
+	e := table.Entity{Namespace: ns, ID: "key-1", Name: "n", Parent: "acme", Cascade: true, Metadata: item.Item{"a": item.Null()}}
 	wantItem(t, "entity", mustWrite(t, db, e.Create()), e.Item())
 	_, err := db.Write(t.Context(), e.Create())
 	wantRefused(t, err, e.Item())
@@ -227,8 +228,8 @@ func testRecords(t *testing.T, db store.Store) {
 }
 
 func testRegistries(t *testing.T, db store.Store, ns string) {
-	var it table.Item
-	for _, w := range []table.Update{
+	var it item.Item
+	for _, w := range []item.Update{
 		table.AddResource(ns, "gpt"), table.AddResource(ns, "size"), table.AddResource(ns, "gpt"), table.RemoveResource(ns, "gpt"), table.RemoveResource(ns, "gpt"),
 	} {
 		it = mustWrite(t, db, w)
@@ -242,7 +243,7 @@ func testRegistries(t *testing.T, db store.Store, ns string) {
 		it = mustWrite(t, db, u)
 	}
 	wantItem(t, "counts", it, table.EntityConfigs{Namespace: ns, Counts: map[string]int64{"a/b-c.d": 3}}.Item())
-	if _, ok := table.CountEntityConfigs(ns, table.AttrGSI1PK, 1); ok {
+	if _, ok := table.CountEntityConfigs(ns, item.AttrGSI1PK, 1); ok {
 		t.Error("a resource with the name of a key is counted")
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Deviations are the invalid requests that an implementation is known to take
@@ -40,13 +40,13 @@ func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Store) {
 }
 
 // newKey returns a key nobody has used.
-func newKey() table.Key { return table.Key{PK: "dbtest/" + rand.Text(), SK: "#STATE"} }
+func newKey() item.Key { return item.Key{PK: "dbtest/" + rand.Text(), SK: "#STATE"} }
 
 // newToken returns a fresh transaction token.
 func newToken() string { return rand.Text() }
 
-// item is the item at k with these attributes.
-func item(k table.Key, attrs ...table.Attr) table.Item {
+// stored is the item at k with these attributes.
+func stored(k item.Key, attrs ...item.Attr) item.Item {
 	it := k.Item()
 	for _, a := range attrs {
 		it[a.Name] = a.Value
@@ -55,7 +55,7 @@ func item(k table.Key, attrs ...table.Attr) table.Item {
 }
 
 // read returns the item at k.
-func read(t *testing.T, s store.Store, k table.Key) table.Item {
+func read(t *testing.T, s store.Store, k item.Key) item.Item {
 	t.Helper()
 	items, err := s.Read(t.Context(), true, k)
 	if err != nil {
@@ -65,7 +65,7 @@ func read(t *testing.T, s store.Store, k table.Key) table.Item {
 }
 
 // mustWrite performs a write that has to succeed.
-func mustWrite(t *testing.T, s store.Store, w table.Write) table.Item {
+func mustWrite(t *testing.T, s store.Store, w item.Write) item.Item {
 	t.Helper()
 	it, err := s.Write(t.Context(), w)
 	if err != nil {
@@ -75,15 +75,15 @@ func mustWrite(t *testing.T, s store.Store, w table.Write) table.Item {
 }
 
 // wantItem compares items.
-func wantItem(t *testing.T, what string, got, want table.Item) {
+func wantItem(t *testing.T, what string, got, want item.Item) {
 	t.Helper()
-	if !table.EqualItems(got, want) {
-		t.Errorf("%s is\n%s, want\n%s", what, table.JSON(got), table.JSON(want))
+	if !item.EqualItems(got, want) {
+		t.Errorf("%s is\n%s, want\n%s", what, item.JSON(got), item.JSON(want))
 	}
 }
 
 // wantRefused demands that err is a refused condition with this image.
-func wantRefused(t *testing.T, err error, old table.Item) {
+func wantRefused(t *testing.T, err error, old item.Item) {
 	t.Helper()
 	r, ok := errors.AsType[*store.Refused](err)
 	if !ok {
@@ -117,4 +117,4 @@ func wantKind(t *testing.T, err error, kind store.Kind) {
 	}
 }
 
-func num(s string) table.Value { return &types.AttributeValueMemberN{Value: s} }
+func num(s string) item.Value { return &types.AttributeValueMemberN{Value: s} }

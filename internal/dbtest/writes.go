@@ -6,18 +6,18 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-type attrs = []table.Attr
+type attrs = []item.Attr
 
 // step is one write on an item that is there with the attributes before, or not
 // there if before is nil.
 type step struct {
 	name    string
 	before  attrs
-	write   func(k table.Key) table.Write
+	write   func(k item.Key) item.Write
 	after   attrs // nil: there is no item
 	refused bool  // then nothing changes and the image is before
 }
@@ -25,13 +25,13 @@ type step struct {
 func (s step) run(t *testing.T, db store.Store) {
 	t.Helper()
 	k := newKey()
-	var before, after table.Item
+	var before, after item.Item
 	if s.before != nil {
-		before = item(k, s.before...)
-		mustWrite(t, db, table.Put{Item: before})
+		before = stored(k, s.before...)
+		mustWrite(t, db, item.Put{Item: before})
 	}
 	if s.after != nil {
-		after = item(k, s.after...)
+		after = stored(k, s.after...)
 	}
 	got, err := db.Write(t.Context(), s.write(k))
 	if s.refused {
@@ -48,8 +48,8 @@ func (s step) run(t *testing.T, db store.Store) {
 const tall = "99999999999999999999999999999999999999" // 38 digits
 
 var (
-	yes = table.Exists(table.AttrPK)
-	no  = table.Absent(table.AttrPK)
+	yes = item.Exists(item.AttrPK)
+	no  = item.Absent(item.AttrPK)
 )
 
 // hostileNames are attribute names that must not need thought.
@@ -57,29 +57,29 @@ var hostileNames = []string{
 	"b_a-b_tk", "b_in.tok_tk", "size", "SELECT", "name", "status", "#a", ":b", "a b", "a#b/c[0]", "ünï", `"q"`, "b_😀_tk", "_", "0",
 }
 
-func one(name string, v table.Value) attrs { return attrs{{Name: name, Value: v}} }
+func one(name string, v item.Value) attrs { return attrs{{Name: name, Value: v}} }
 
 // pairs returns attributes from names and values in turn.
 func pairs(list ...any) attrs {
 	out := make(attrs, 0, len(list)/2)
 	for i := 0; i < len(list); i += 2 {
-		out = append(out, table.Attr{Name: list[i].(string), Value: list[i+1].(table.Value)})
+		out = append(out, item.Attr{Name: list[i].(string), Value: list[i+1].(item.Value)})
 	}
 	return out
 }
 
-func update(u table.Update) func(table.Key) table.Write {
-	return func(k table.Key) table.Write { u.Key = k; return u }
+func update(u item.Update) func(item.Key) item.Write {
+	return func(k item.Key) item.Write { u.Key = k; return u }
 }
 
 func testWrites(t *testing.T, db store.Store) {
-	n := table.N
-	nested := table.Map(table.Item{"rf": n(1), "r": table.Map(table.Item{"rpm": n(2), "in.tok": n(-3)}), "e": table.Map(table.Item{})})
-	put := func(a attrs, c table.Cond) func(table.Key) table.Write {
-		return func(k table.Key) table.Write { return table.Put{Item: item(k, a...), If: c} }
+	n := item.N
+	nested := item.Map(item.Item{"rf": n(1), "r": item.Map(item.Item{"rpm": n(2), "in.tok": n(-3)}), "e": item.Map(item.Item{})})
+	put := func(a attrs, c item.Cond) func(item.Key) item.Write {
+		return func(k item.Key) item.Write { return item.Put{Item: stored(k, a...), If: c} }
 	}
-	remove := func(c table.Cond) func(table.Key) table.Write {
-		return func(k table.Key) table.Write { return table.Delete{Key: k, If: c} }
+	remove := func(c item.Cond) func(item.Key) item.Write {
+		return func(k item.Key) item.Write { return item.Delete{Key: k, If: c} }
 	}
 	for _, s := range []step{
 		{name: "put creates", write: put(one("a", n(1)), nil), after: one("a", n(1))},
@@ -90,67 +90,67 @@ func testWrites(t *testing.T, db store.Store) {
 
 		{name: "delete removes", before: one("a", n(1)), write: remove(nil)},
 		{name: "delete of nothing", write: remove(nil)},
-		{name: "delete if", before: one("a", n(1)), write: remove(table.Compare("a", table.Eq, n(1)))},
-		{name: "delete if is refused", before: one("a", n(1)), write: remove(table.Compare("a", table.Eq, n(2))), refused: true},
+		{name: "delete if", before: one("a", n(1)), write: remove(item.Compare("a", item.Eq, n(1)))},
+		{name: "delete if is refused", before: one("a", n(1)), write: remove(item.Compare("a", item.Eq, n(2))), refused: true},
 		{name: "delete of nothing is refused", write: remove(yes), refused: true},
 
-		{name: "update creates", write: update(table.Update{Set: one("a", n(1))}), after: one("a", n(1))},
-		{name: "update without action creates", write: update(table.Update{}), after: attrs{}},
-		{name: "update without action keeps", before: one("a", n(1)), write: update(table.Update{If: yes}), after: one("a", n(1))},
-		{name: "update without action is refused without an image", write: update(table.Update{If: yes}), refused: true},
-		{name: "set replaces a value of another type", before: one("a", n(1)), write: update(table.Update{Set: one("a", table.S(""))}), after: one("a", table.S(""))},
-		{name: "set keeps the rest", before: pairs("a", n(1), "b", nested), write: update(table.Update{Set: one("a", table.Bool(false))}), after: pairs("a", table.Bool(false), "b", nested)},
-		{name: "set nested maps", write: update(table.Update{Set: one("rr", nested)}), after: one("rr", nested)},
-		{name: "set null", write: update(table.Update{Set: one("a", table.Null())}), after: one("a", table.Null())},
-		{name: "set an empty list and map", write: update(table.Update{Set: pairs("l", &types.AttributeValueMemberL{Value: []table.Value{}}, "m", table.Map(table.Item{}))}),
-			after: pairs("l", &types.AttributeValueMemberL{}, "m", table.Map(nil))},
-		{name: "set if absent sets", before: one("b", n(1)), write: update(table.Update{SetIfAbsent: one("a", n(2))}), after: pairs("a", n(2), "b", n(1))},
-		{name: "set if absent keeps", before: one("a", n(1)), write: update(table.Update{SetIfAbsent: one("a", n(2))}), after: one("a", n(1))},
-		{name: "set if absent keeps null", before: one("a", table.Null()), write: update(table.Update{SetIfAbsent: one("a", n(2))}), after: one("a", table.Null())},
-		{name: "remove", before: pairs("a", n(1), "b", n(2)), write: update(table.Update{Remove: []string{"a"}}), after: one("b", n(2))},
-		{name: "remove of nothing", before: one("b", n(2)), write: update(table.Update{Remove: []string{"a"}}), after: one("b", n(2))},
-		{name: "all actions at once", before: pairs("a", n(1), "d", table.SS("x", "y"), "r", n(0)),
-			write: update(table.Update{Set: one("s", n(9)), SetIfAbsent: one("i", n(8)), Add: one("a", n(-3)), Del: one("d", table.SS("x")), Remove: []string{"r"}, If: yes}),
-			after: pairs("a", n(-2), "d", table.SS("y"), "s", n(9), "i", n(8))},
+		{name: "update creates", write: update(item.Update{Set: one("a", n(1))}), after: one("a", n(1))},
+		{name: "update without action creates", write: update(item.Update{}), after: attrs{}},
+		{name: "update without action keeps", before: one("a", n(1)), write: update(item.Update{If: yes}), after: one("a", n(1))},
+		{name: "update without action is refused without an image", write: update(item.Update{If: yes}), refused: true},
+		{name: "set replaces a value of another type", before: one("a", n(1)), write: update(item.Update{Set: one("a", item.S(""))}), after: one("a", item.S(""))},
+		{name: "set keeps the rest", before: pairs("a", n(1), "b", nested), write: update(item.Update{Set: one("a", item.Bool(false))}), after: pairs("a", item.Bool(false), "b", nested)},
+		{name: "set nested maps", write: update(item.Update{Set: one("rr", nested)}), after: one("rr", nested)},
+		{name: "set null", write: update(item.Update{Set: one("a", item.Null())}), after: one("a", item.Null())},
+		{name: "set an empty list and map", write: update(item.Update{Set: pairs("l", &types.AttributeValueMemberL{Value: []item.Value{}}, "m", item.Map(item.Item{}))}),
+			after: pairs("l", &types.AttributeValueMemberL{}, "m", item.Map(nil))},
+		{name: "set if absent sets", before: one("b", n(1)), write: update(item.Update{SetIfAbsent: one("a", n(2))}), after: pairs("a", n(2), "b", n(1))},
+		{name: "set if absent keeps", before: one("a", n(1)), write: update(item.Update{SetIfAbsent: one("a", n(2))}), after: one("a", n(1))},
+		{name: "set if absent keeps null", before: one("a", item.Null()), write: update(item.Update{SetIfAbsent: one("a", n(2))}), after: one("a", item.Null())},
+		{name: "remove", before: pairs("a", n(1), "b", n(2)), write: update(item.Update{Remove: []string{"a"}}), after: one("b", n(2))},
+		{name: "remove of nothing", before: one("b", n(2)), write: update(item.Update{Remove: []string{"a"}}), after: one("b", n(2))},
+		{name: "all actions at once", before: pairs("a", n(1), "d", item.SS("x", "y"), "r", n(0)),
+			write: update(item.Update{Set: one("s", n(9)), SetIfAbsent: one("i", n(8)), Add: one("a", n(-3)), Del: one("d", item.SS("x")), Remove: []string{"r"}, If: yes}),
+			after: pairs("a", n(-2), "d", item.SS("y"), "s", n(9), "i", n(8))},
 
-		{name: "add to a number", before: one("a", n(5)), write: update(table.Update{Add: one("a", n(-8))}), after: one("a", n(-3))},
-		{name: "add to nothing", before: one("b", n(1)), write: update(table.Update{Add: one("a", n(-8))}), after: pairs("a", n(-8), "b", n(1))},
-		{name: "add creates the item", write: update(table.Update{Add: one("a", n(0))}), after: one("a", n(0))},
-		{name: "add beyond 64 bits", before: one("a", num("9223372036854775807")), write: update(table.Update{Add: one("a", num("9223372036854775807"))}), after: one("a", num("18446744073709551614"))},
-		{name: "add to 38 digits", before: one("a", num(tall)), write: update(table.Update{Add: one("a", num("-"+tall))}), after: one("a", n(0))},
-		{name: "add fractions", before: one("a", num("0.1")), write: update(table.Update{Add: one("a", num("0.2"))}), after: one("a", num("0.3"))},
-		{name: "numbers are values, not texts", before: one("a", num("1.50")), write: update(table.Update{Add: one("a", num("1e1"))}), after: one("a", num("11.5"))},
+		{name: "add to a number", before: one("a", n(5)), write: update(item.Update{Add: one("a", n(-8))}), after: one("a", n(-3))},
+		{name: "add to nothing", before: one("b", n(1)), write: update(item.Update{Add: one("a", n(-8))}), after: pairs("a", n(-8), "b", n(1))},
+		{name: "add creates the item", write: update(item.Update{Add: one("a", n(0))}), after: one("a", n(0))},
+		{name: "add beyond 64 bits", before: one("a", num("9223372036854775807")), write: update(item.Update{Add: one("a", num("9223372036854775807"))}), after: one("a", num("18446744073709551614"))},
+		{name: "add to 38 digits", before: one("a", num(tall)), write: update(item.Update{Add: one("a", num("-"+tall))}), after: one("a", n(0))},
+		{name: "add fractions", before: one("a", num("0.1")), write: update(item.Update{Add: one("a", num("0.2"))}), after: one("a", num("0.3"))},
+		{name: "numbers are values, not texts", before: one("a", num("1.50")), write: update(item.Update{Add: one("a", num("1e1"))}), after: one("a", num("11.5"))},
 
-		{name: "add to a set", before: one("a", table.SS("x", "y")), write: update(table.Update{Add: one("a", table.SS("y", "z"))}), after: one("a", table.SS("x", "y", "z"))},
-		{name: "add a set to nothing", write: update(table.Update{Add: one("a", table.SS("y"))}), after: one("a", table.SS("y"))},
-		{name: "delete from a set", before: one("a", table.SS("x", "y")), write: update(table.Update{Del: one("a", table.SS("y", "z"))}), after: one("a", table.SS("x"))},
-		{name: "delete the last of a set", before: one("a", table.SS("x")), write: update(table.Update{Del: one("a", table.SS("x"))}), after: attrs{}},
-		{name: "delete from no set", before: one("b", n(1)), write: update(table.Update{Del: one("a", table.SS("x"))}), after: one("b", n(1))},
+		{name: "add to a set", before: one("a", item.SS("x", "y")), write: update(item.Update{Add: one("a", item.SS("y", "z"))}), after: one("a", item.SS("x", "y", "z"))},
+		{name: "add a set to nothing", write: update(item.Update{Add: one("a", item.SS("y"))}), after: one("a", item.SS("y"))},
+		{name: "delete from a set", before: one("a", item.SS("x", "y")), write: update(item.Update{Del: one("a", item.SS("y", "z"))}), after: one("a", item.SS("x"))},
+		{name: "delete the last of a set", before: one("a", item.SS("x")), write: update(item.Update{Del: one("a", item.SS("x"))}), after: attrs{}},
+		{name: "delete from no set", before: one("b", n(1)), write: update(item.Update{Del: one("a", item.SS("x"))}), after: one("b", n(1))},
 	} {
 		t.Run(s.name, func(t *testing.T) { s.run(t, db) })
 	}
 	t.Run("hostile names", func(t *testing.T) { testHostileNames(t, db) })
 	t.Run("a large item", func(t *testing.T) {
-		long := table.S(strings.Repeat("x", 100<<10))
-		step{before: one("a", long), write: update(table.Update{Set: one("b", long), If: yes}), after: pairs("a", long, "b", long)}.run(t, db)
+		long := item.S(strings.Repeat("x", 100<<10))
+		step{before: one("a", long), write: update(item.Update{Set: one("b", long), If: yes}), after: pairs("a", long, "b", long)}.run(t, db)
 	})
 }
 
 // testHostileNames uses every hostile name in every place of one update.
 func testHostileNames(t *testing.T, db store.Store) {
 	var before, set, added attrs
-	var conds []table.Cond
+	var conds []item.Cond
 	for i, name := range hostileNames {
-		before = append(before, table.Attr{Name: name, Value: table.N(int64(i))})
-		set = append(set, table.Attr{Name: name + "s", Value: table.N(int64(i))})
-		added = append(added, table.Attr{Name: name, Value: table.N(100)})
-		conds = append(conds, table.Exists(name), table.Absent(name+"s"), table.Between(name, table.N(0), table.N(99)))
+		before = append(before, item.Attr{Name: name, Value: item.N(int64(i))})
+		set = append(set, item.Attr{Name: name + "s", Value: item.N(int64(i))})
+		added = append(added, item.Attr{Name: name, Value: item.N(100)})
+		conds = append(conds, item.Exists(name), item.Absent(name+"s"), item.Between(name, item.N(0), item.N(99)))
 	}
 	after := append(attrs{}, set...)
 	for i, name := range hostileNames {
-		after = append(after, table.Attr{Name: name, Value: table.N(int64(100 + i))})
+		after = append(after, item.Attr{Name: name, Value: item.N(int64(100 + i))})
 	}
-	u := table.Update{Set: set, Add: added, If: table.All(conds...)}
+	u := item.Update{Set: set, Add: added, If: item.All(conds...)}
 	step{before: before, write: update(u), after: after}.run(t, db)
 	step{before: after, write: update(u), refused: true}.run(t, db)
 }

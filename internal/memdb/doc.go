@@ -1,6 +1,6 @@
 // Package memdb is the in-memory twin of the table: a [store.Store] on a map.
 //
-// It executes the same [table.Write] values that are rendered for DynamoDB, with
+// It executes the same [item.Write] values that are rendered for DynamoDB, with
 // the same outcomes, images and refusals, and is held to that by the conformance
 // suite (internal/dbtest), which runs against real engines too. It keeps what
 // DynamoDB Streams would deliver as a list of [Change], and a [Hook] decides per

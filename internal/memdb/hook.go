@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // OpName is the API operation that a call would be.
@@ -24,10 +24,10 @@ const (
 // Op is a call as a [Hook] sees it.
 type Op struct {
 	Name       OpName
-	Writes     []table.Write // one, or those of the transaction; nil for a read
-	Token      string        // of a transaction
-	Keys       []table.Key   // of a read
-	Consistent bool          // of a read
+	Writes     []item.Write // one, or those of the transaction; nil for a read
+	Token      string       // of a transaction
+	Keys       []item.Key   // of a read
+	Consistent bool         // of a read
 	// Done is closed when the caller's context is done, for hooks that block.
 	Done <-chan struct{}
 }

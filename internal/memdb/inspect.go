@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -16,10 +17,10 @@ import (
 type Change struct {
 	Seq       int64 // 1, 2, 3 ... in the order of the writes
 	CreatedAt int64 // epoch milliseconds
-	Key       table.Key
-	Old       table.Item // nil: the item is new
-	New       table.Item // nil: the item is gone
-	Expired   bool       // removed by [DB.Sweep], as the TTL service does
+	Key       item.Key
+	Old       item.Item // nil: the item is new
+	New       item.Item // nil: the item is gone
+	Expired   bool      // removed by [DB.Sweep], as the TTL service does
 }
 
 // SequenceNumber returns Seq in the form of DynamoDB Streams: decimal digits
@@ -72,24 +73,24 @@ func (db *DB) ResetStats() Stats {
 }
 
 // Item returns the item at k, nil if there is none.
-func (db *DB) Item(k table.Key) table.Item {
+func (db *DB) Item(k item.Key) item.Item {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return maps.Clone(db.items[k])
 }
 
 // Items returns all items, sorted by key.
-func (db *DB) Items() []table.Item {
+func (db *DB) Items() []item.Item {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	out := make([]table.Item, 0, len(db.items))
+	out := make([]item.Item, 0, len(db.items))
 	for _, k := range slices.SortedFunc(maps.Keys(db.items), compareKeys) {
 		out = append(out, maps.Clone(db.items[k]))
 	}
 	return out
 }
 
-func compareKeys(a, b table.Key) int {
+func compareKeys(a, b item.Key) int {
 	return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK))
 }
 
@@ -102,17 +103,17 @@ func (db *DB) Len() int {
 
 // Store puts an item into the table, or replaces it, as a foreign writer might:
 // no condition, no hook. It panics on an item that DynamoDB does not store.
-func (db *DB) Store(it table.Item) {
-	if err := table.ValidateItem(it); err != nil {
+func (db *DB) Store(it item.Item) {
+	if err := item.ValidateItem(it); err != nil {
 		panic("bug: " + err.Error())
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.put(table.KeyOf(it), table.Canonical(it), false)
+	db.put(item.KeyOf(it), item.Canonical(it), false)
 }
 
 // Delete removes the item at k, if there is one, no matter what.
-func (db *DB) Delete(k table.Key) {
+func (db *DB) Delete(k item.Key) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.put(k, nil, false)
@@ -124,7 +125,7 @@ func (db *DB) Delete(k table.Key) {
 func (db *DB) Sweep(now int64) int {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	var gone []table.Key
+	var gone []item.Key
 	for k, it := range db.items {
 		n, ok := it[table.AttrTTL].(*types.AttributeValueMemberN)
 		if !ok {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // DB is a table in memory. The zero DB is empty and ready for use, reads the
@@ -27,7 +27,7 @@ type DB struct {
 	Hook Hook
 
 	mu      sync.Mutex
-	items   map[table.Key]table.Item
+	items   map[item.Key]item.Item
 	tokens  map[string]token
 	changes []Change
 	stats   Stats
@@ -38,7 +38,7 @@ var _ store.Store = (*DB)(nil)
 // token remembers a transaction that was carried out.
 type token struct {
 	at     int64
-	writes []table.Write
+	writes []item.Write
 }
 
 // tokenLife is how long a transaction can be repeated without effect (API
@@ -68,21 +68,21 @@ func (db *DB) Bare() store.Store { return bare{db} }
 
 type bare struct{ db *DB }
 
-func (b bare) Write(ctx context.Context, w table.Write) (table.Item, error) {
+func (b bare) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return b.db.write(w)
 }
 
-func (b bare) Transact(ctx context.Context, token string, writes []table.Write) error {
+func (b bare) Transact(ctx context.Context, token string, writes []item.Write) error {
 	return b.db.transact(token, writes)
 }
 
-func (b bare) Read(ctx context.Context, consistent bool, keys ...table.Key) ([]table.Item, error) {
+func (b bare) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	return b.db.read(consistent, keys)
 }
 
 // Write implements [store.Store].
-func (db *DB) Write(ctx context.Context, w table.Write) (out table.Item, err error) {
-	err = db.call(ctx, Op{Name: opName(w), Writes: []table.Write{w}}, func() error {
+func (db *DB) Write(ctx context.Context, w item.Write) (out item.Item, err error) {
+	err = db.call(ctx, Op{Name: opName(w), Writes: []item.Write{w}}, func() error {
 		out, err = db.write(w)
 		return err
 	})
@@ -93,14 +93,14 @@ func (db *DB) Write(ctx context.Context, w table.Write) (out table.Item, err err
 }
 
 // Transact implements [store.Store].
-func (db *DB) Transact(ctx context.Context, token string, writes []table.Write) error {
+func (db *DB) Transact(ctx context.Context, token string, writes []item.Write) error {
 	return db.call(ctx, Op{Name: TransactWriteItems, Token: token, Writes: writes}, func() error {
 		return db.transact(token, writes)
 	})
 }
 
 // Read implements [store.Store]. It is always consistent.
-func (db *DB) Read(ctx context.Context, consistent bool, keys ...table.Key) (out []table.Item, err error) {
+func (db *DB) Read(ctx context.Context, consistent bool, keys ...item.Key) (out []item.Item, err error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -114,19 +114,19 @@ func (db *DB) Read(ctx context.Context, consistent bool, keys ...table.Key) (out
 	return out, nil
 }
 
-func opName(w table.Write) OpName {
+func opName(w item.Write) OpName {
 	switch w.(type) {
-	case table.Put:
+	case item.Put:
 		return PutItem
-	case table.Delete:
+	case item.Delete:
 		return DeleteItem
 	}
 	return UpdateItem
 }
 
-func (db *DB) write(w table.Write) (table.Item, error) {
+func (db *DB) write(w item.Write) (item.Item, error) {
 	op := opName(w)
-	if _, ok := w.(table.Check); ok {
+	if _, ok := w.(item.Check); ok {
 		return nil, refuse("Write", fmt.Errorf("%T stands in transactions only", w))
 	}
 	db.mu.Lock()
@@ -138,27 +138,27 @@ func (db *DB) write(w table.Write) (table.Item, error) {
 		return nil, refuse(op, err)
 	}
 	if !held {
-		db.stats.WriteUnits += table.WriteUnits(before, nil)
+		db.stats.WriteUnits += item.WriteUnits(before, nil)
 		return nil, &store.Refused{Old: maps.Clone(before)}
 	}
-	after = table.Canonical(after)
-	db.stats.WriteUnits += table.WriteUnits(before, after)
+	after = item.Canonical(after)
+	db.stats.WriteUnits += item.WriteUnits(before, after)
 	db.put(w.Target(), after, false)
 	return maps.Clone(after), nil
 }
 
 // put stores an item (nil: removes it) and records the change. The lock is held.
-func (db *DB) put(k table.Key, after table.Item, expired bool) {
+func (db *DB) put(k item.Key, after item.Item, expired bool) {
 	before := db.items[k]
 	if db.items == nil {
-		db.items = make(map[table.Key]table.Item)
+		db.items = make(map[item.Key]item.Item)
 	}
 	if after == nil {
 		delete(db.items, k)
 	} else {
 		db.items[k] = after
 	}
-	if (before == nil) == (after == nil) && table.EqualItems(before, after) {
+	if (before == nil) == (after == nil) && item.EqualItems(before, after) {
 		return // a write that changes nothing leaves no record
 	}
 	db.changes = append(db.changes, Change{
@@ -166,21 +166,21 @@ func (db *DB) put(k table.Key, after table.Item, expired bool) {
 	})
 }
 
-func (db *DB) read(consistent bool, keys []table.Key) ([]table.Item, error) {
+func (db *DB) read(consistent bool, keys []item.Key) ([]item.Item, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.stats.count(BatchGetItem)
-	unique := make(map[table.Key]bool, len(keys))
+	unique := make(map[item.Key]bool, len(keys))
 	for _, k := range keys {
 		unique[k] = true
-		if err := table.Validate(table.Delete{Key: k}); err != nil {
+		if err := item.Validate(item.Delete{Key: k}); err != nil {
 			return nil, refuse(BatchGetItem, err)
 		}
 	}
-	if len(unique) > table.MaxReadKeys {
-		return nil, refuse(BatchGetItem, fmt.Errorf("%d keys, at most %d are accepted", len(unique), table.MaxReadKeys))
+	if len(unique) > item.MaxReadKeys {
+		return nil, refuse(BatchGetItem, fmt.Errorf("%d keys, at most %d are accepted", len(unique), item.MaxReadKeys))
 	}
-	out := make([]table.Item, len(keys))
+	out := make([]item.Item, len(keys))
 	for i, k := range keys {
 		out[i] = maps.Clone(db.items[k])
 		if unique[k] {
@@ -192,15 +192,15 @@ func (db *DB) read(consistent bool, keys []table.Key) ([]table.Item, error) {
 }
 
 // readUnits is half a unit per started 4 KB, a whole one when consistent.
-func readUnits(it table.Item, consistent bool) float64 {
-	units := float64(max(1, (table.ItemSize(it)+4095)/4096))
+func readUnits(it item.Item, consistent bool) float64 {
+	units := float64(max(1, (item.Size(it)+4095)/4096))
 	if !consistent {
 		units /= 2
 	}
 	return units
 }
 
-func (db *DB) transact(id string, writes []table.Write) error {
+func (db *DB) transact(id string, writes []item.Write) error {
 	if err := validTransaction(id, writes); err != nil {
 		return refuse(TransactWriteItems, err)
 	}
@@ -210,7 +210,7 @@ func (db *DB) transact(id string, writes []table.Write) error {
 	if done, err := db.replayed(id, writes); done || err != nil {
 		return err
 	}
-	after := make([]table.Item, len(writes))
+	after := make([]item.Item, len(writes))
 	reasons := make([]store.Reason, len(writes))
 	refused, units := false, 0
 	var invalid error
@@ -225,8 +225,8 @@ func (db *DB) transact(id string, writes []table.Write) error {
 			reasons[i] = store.Reason{Refused: true, Old: maps.Clone(before)}
 			refused = true
 		}
-		after[i] = table.Canonical(next)
-		units += 2 * table.WriteUnits(before, next)
+		after[i] = item.Canonical(next)
+		units += 2 * item.WriteUnits(before, next)
 	}
 	db.stats.WriteUnits += units
 	switch {
@@ -236,7 +236,7 @@ func (db *DB) transact(id string, writes []table.Write) error {
 		return refuse(TransactWriteItems, invalid)
 	}
 	for i, w := range writes {
-		if _, ok := w.(table.Check); !ok {
+		if _, ok := w.(item.Check); !ok {
 			db.put(w.Target(), after[i], false)
 		}
 	}
@@ -249,7 +249,7 @@ func (db *DB) transact(id string, writes []table.Write) error {
 
 // replayed tells whether the transaction was carried out in the last ten
 // minutes. The same token with other writes is an error. The lock is held.
-func (db *DB) replayed(id string, writes []table.Write) (bool, error) {
+func (db *DB) replayed(id string, writes []item.Write) (bool, error) {
 	t, ok := db.tokens[id]
 	if !ok || db.now()-t.at > tokenLife.Milliseconds() {
 		return false, nil
@@ -261,24 +261,24 @@ func (db *DB) replayed(id string, writes []table.Write) (bool, error) {
 }
 
 // sameWrites compares transactions by what they render to.
-func sameWrites(a, b []table.Write) bool {
-	return reflect.DeepEqual(table.TransactInput("t", "t", a), table.TransactInput("t", "t", b))
+func sameWrites(a, b []item.Write) bool {
+	return reflect.DeepEqual(item.TransactInput("t", "t", a), item.TransactInput("t", "t", b))
 }
 
-func validTransaction(id string, writes []table.Write) error {
-	if id == "" || len(id) > table.MaxTokenLength {
-		return fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", id, len(id), table.MaxTokenLength)
+func validTransaction(id string, writes []item.Write) error {
+	if id == "" || len(id) > item.MaxTokenLength {
+		return fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", id, len(id), item.MaxTokenLength)
 	}
-	if n := len(writes); n < 1 || n > table.MaxTransactItems {
-		return fmt.Errorf("%d writes, 1 to %d are accepted", n, table.MaxTransactItems)
+	if n := len(writes); n < 1 || n > item.MaxTransactItems {
+		return fmt.Errorf("%d writes, 1 to %d are accepted", n, item.MaxTransactItems)
 	}
-	seen := make(map[table.Key]bool, len(writes))
+	seen := make(map[item.Key]bool, len(writes))
 	for _, w := range writes {
 		if seen[w.Target()] {
 			return fmt.Errorf("two writes to item %q", w.Target())
 		}
 		seen[w.Target()] = true
-		if err := table.ValidateInTransaction(w); err != nil {
+		if err := item.ValidateInTransaction(w); err != nil {
 			return err
 		}
 	}

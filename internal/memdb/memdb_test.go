@@ -6,18 +6,19 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-var key = table.Key{PK: "a", SK: "b"}
+var key = item.Key{PK: "a", SK: "b"}
 
-func add(n int64) table.Update {
-	return table.Update{Key: key, Add: []table.Attr{{Name: "n", Value: table.N(n)}}}
+func add(n int64) item.Update {
+	return item.Update{Key: key, Add: []item.Attr{{Name: "n", Value: item.N(n)}}}
 }
 
-func stored(t *testing.T, db *memdb.DB) table.Item {
+func stored(t *testing.T, db *memdb.DB) item.Item {
 	t.Helper()
 	return db.Item(key)
 }
@@ -70,7 +71,7 @@ func TestHookDecidesWhatHappensAndWhatIsKnown(t *testing.T) {
 				if call == "write" {
 					_, err = db.Write(ctx, add(1))
 				} else {
-					err = db.Transact(ctx, "token", []table.Write{add(1)})
+					err = db.Transact(ctx, "token", []item.Write{add(1)})
 				}
 				if got := store.KindOf(err); got != tt.want {
 					t.Errorf("%s: error is %v, want kind %v", call, err, tt.want)
@@ -96,7 +97,7 @@ func TestHookMayInterfere(t *testing.T) {
 		return true, nil
 	})
 	out, err := db.Write(t.Context(), add(1))
-	if err != nil || !table.Equal(out["n"], table.N(11)) {
+	if err != nil || !item.Equal(out["n"], item.N(11)) {
 		t.Fatalf("item %v, error %v", out, err)
 	}
 }
@@ -106,19 +107,19 @@ func TestTokensLastTenMinutes(t *testing.T) {
 	db := memdb.New(func() int64 { return now })
 	send := func() {
 		t.Helper()
-		if err := db.Transact(t.Context(), "token", []table.Write{add(1)}); err != nil {
+		if err := db.Transact(t.Context(), "token", []item.Write{add(1)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	send()
 	now += 10 * 60 * 1000
 	send()
-	if !table.Equal(stored(t, db)["n"], table.N(1)) {
+	if !item.Equal(stored(t, db)["n"], item.N(1)) {
 		t.Fatalf("a token replayed after ten minutes changed the item: %v", stored(t, db))
 	}
 	now++
 	send()
-	if !table.Equal(stored(t, db)["n"], table.N(2)) {
+	if !item.Equal(stored(t, db)["n"], item.N(2)) {
 		t.Fatalf("a token replayed after more than ten minutes did nothing: %v", stored(t, db))
 	}
 }
@@ -126,7 +127,7 @@ func TestTokensLastTenMinutes(t *testing.T) {
 func TestChangesAreTheStream(t *testing.T) {
 	now := int64(5)
 	db := memdb.New(func() int64 { return now })
-	write := func(w table.Write) {
+	write := func(w item.Write) {
 		t.Helper()
 		if _, err := db.Write(t.Context(), w); err != nil {
 			t.Fatal(err)
@@ -136,10 +137,10 @@ func TestChangesAreTheStream(t *testing.T) {
 	write(add(1))
 	write(add(0)) // changes nothing, leaves no record
 	write(add(2))
-	write(table.Delete{Key: key})
-	write(table.Delete{Key: key})
+	write(item.Delete{Key: key})
+	write(item.Delete{Key: key})
 	expiring := key.Item()
-	expiring[table.AttrTTL] = table.N(100)
+	expiring[table.AttrTTL] = item.N(100)
 	db.Store(expiring)
 	if n := db.Sweep(100); n != 0 {
 		t.Errorf("an item with ttl 100 was removed at 100")
@@ -175,7 +176,7 @@ func TestChangesAreTheStream(t *testing.T) {
 			t.Fatalf("changes are %v, want %v", got, want)
 		}
 	}
-	if c := changes[1]; c.CreatedAt != 7 || !table.Equal(c.Old["n"], table.N(1)) || !table.Equal(c.New["n"], table.N(3)) {
+	if c := changes[1]; c.CreatedAt != 7 || !item.Equal(c.Old["n"], item.N(1)) || !item.Equal(c.New["n"], item.N(3)) {
 		t.Errorf("second change is %+v", c)
 	}
 	if rest := db.Changes(changes[3].Seq); len(rest) != 1 || rest[0].Seq != 5 {
@@ -187,8 +188,8 @@ func TestStatsCountCallsAndUnits(t *testing.T) {
 	db := memdb.New(nil)
 	ctx := t.Context()
 	db.Write(ctx, add(1))
-	db.Write(ctx, table.Put{Item: key.Item(), If: table.Absent(table.AttrPK)}) // refused, costs a unit all the same
-	db.Transact(ctx, "t", []table.Write{add(1)})
+	db.Write(ctx, item.Put{Item: key.Item(), If: item.Absent(item.AttrPK)}) // refused, costs a unit all the same
+	db.Transact(ctx, "t", []item.Write{add(1)})
 	db.Read(ctx, false, key)
 	db.Read(ctx, true, key)
 	want := memdb.Stats{Updates: 1, Puts: 1, Transactions: 1, Reads: 2, WriteUnits: 4, ReadUnits: 1.5}
@@ -206,7 +207,7 @@ func TestSnapshotStandsAlone(t *testing.T) {
 	copied := db.Snapshot()
 	db.Write(t.Context(), add(1))
 	copied.Delete(key)
-	if !table.Equal(stored(t, db)["n"], table.N(2)) || copied.Len() != 0 || len(copied.Changes(0)) != 1 {
+	if !item.Equal(stored(t, db)["n"], item.N(2)) || copied.Len() != 0 || len(copied.Changes(0)) != 1 {
 		t.Errorf("original %v, snapshot %v, its changes %v", db.Items(), copied.Items(), copied.Changes(0))
 	}
 }
@@ -224,7 +225,7 @@ func TestConcurrentAddsAllCount(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := stored(t, db)["n"]; !table.Equal(got, table.N(800)) {
+	if got := stored(t, db)["n"]; !item.Equal(got, item.N(800)) {
 		t.Errorf("800 additions make %v", got)
 	}
 }

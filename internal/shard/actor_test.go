@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -38,8 +39,8 @@ type flight struct {
 	may    loss
 	forced bool  // not granted by a decision
 	at     int64 // true time when it was planned
-	writes []table.Write
-	done   func(items []table.Item, refused []bool, err error)
+	writes []item.Write
+	done   func(items []item.Item, refused []bool, err error)
 }
 
 func newActor(w *world, id int) *actor {
@@ -49,7 +50,7 @@ func newActor(w *world, id int) *actor {
 func (a *actor) clock() int64 { return a.w.now + a.skew }
 
 // see takes in an image.
-func (a *actor) see(k int, it table.Item) {
+func (a *actor) see(k int, it item.Item) {
 	delete(a.images, k)
 	if it == nil {
 		a.absent[k] = true
@@ -121,7 +122,7 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 			Namespace: namespace, Entity: entity, Resource: resource,
 			Limits: a.wants, Costs: costs, Life: table.Expires, Now: a.clock(),
 		})
-		a.send(flight{what: "create", costs: costs, writes: []table.Write{put}, done: a.answer(0, costs)})
+		a.send(flight{what: "create", costs: costs, writes: []item.Write{put}, done: a.answer(0, costs)})
 		return true
 	}
 	k := a.open(a.w.rng.IntN(a.count))
@@ -129,11 +130,11 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	if !known {
 		image = table.Unseen(namespace, entity, resource, k, a.count, a.wants, costs, a.clock())
 		u, _ := table.Spend{Image: image, Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
-		a.send(flight{what: fmt.Sprint("spend unseen ", k, costs), costs: costs, writes: []table.Write{u}, done: a.answer(k, costs)})
+		a.send(flight{what: fmt.Sprint("spend unseen ", k, costs), costs: costs, writes: []item.Write{u}, done: a.answer(k, costs)})
 		return true
 	}
 	if write, ok := a.bad.acquire(image, costs, a.clock()); ok {
-		a.send(flight{what: fmt.Sprint("defective ", k, costs), costs: costs, writes: []table.Write{write}, done: a.answer(k, costs)})
+		a.send(flight{what: fmt.Sprint("defective ", k, costs), costs: costs, writes: []item.Write{write}, done: a.answer(k, costs)})
 		return true
 	}
 	plan := table.Charge{
@@ -154,12 +155,12 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	if a.headroom > 0 && plan.Shape != table.ShapeSpend {
 		may = overflow // a full limit gives up its headroom
 	}
-	a.send(flight{what: fmt.Sprint(plan.Shape, " ", k, costs), costs: costs, may: may, writes: []table.Write{plan.Update}, done: a.answer(k, costs)})
+	a.send(flight{what: fmt.Sprint(plan.Shape, " ", k, costs), costs: costs, may: may, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
 	return true
 }
 
-func (a *actor) answer(k int, costs []table.Cost) func([]table.Item, []bool, error) {
-	return func(items []table.Item, refused []bool, err error) {
+func (a *actor) answer(k int, costs []table.Cost) func([]item.Item, []bool, error) {
+	return func(items []item.Item, refused []bool, err error) {
 		a.see(k, items[0])
 		if err == nil {
 			a.leases = append(a.leases, lease{k, costs})
@@ -177,10 +178,10 @@ func (a *actor) settle() {
 	le := a.leases[i]
 	a.leases = append(a.leases[:i:i], a.leases[i+1:]...)
 	k := le.shard
-	seen := func(items []table.Item, _ []bool, _ error) { a.see(k, items[0]) }
+	seen := func(items []item.Item, _ []bool, _ error) { a.see(k, items[0]) }
 	if image, ok := a.images[k]; ok && a.debt && a.w.rng.IntN(2) == 0 {
 		u := table.Charge{Image: image, Limits: a.wants, Costs: le.costs, Now: a.clock(), Force: true}.Plan().Update
-		a.send(flight{what: fmt.Sprint("settle ", k, le.costs), costs: le.costs, forced: true, writes: []table.Write{u}, done: seen})
+		a.send(flight{what: fmt.Sprint("settle ", k, le.costs), costs: le.costs, forced: true, writes: []item.Write{u}, done: seen})
 		return
 	}
 	back := make([]table.Cost, len(le.costs))
@@ -188,7 +189,7 @@ func (a *actor) settle() {
 		back[j] = table.Cost{Limit: c.Limit, Milli: -a.w.rng.Int64N(c.Milli/bucket.Milli+1) * bucket.Milli}
 	}
 	a.send(flight{what: fmt.Sprint("give back ", k, back), costs: back, may: overflow,
-		writes: []table.Write{table.Adjust(bucketKey(k), back)}, done: seen})
+		writes: []item.Write{table.Adjust(bucketKey(k), back)}, done: seen})
 }
 
 // warm refills a shard from the image known, as the aggregator does.
@@ -199,8 +200,8 @@ func (a *actor) warm() {
 		return
 	}
 	u := table.Refill{Image: image, Now: a.clock()}.Plan().Update
-	a.send(flight{what: fmt.Sprint("refill ", k), writes: []table.Write{u},
-		done: func(items []table.Item, _ []bool, _ error) { a.see(k, items[0]) }})
+	a.send(flight{what: fmt.Sprint("refill ", k), writes: []item.Write{u},
+		done: func(items []item.Item, _ []bool, _ error) { a.see(k, items[0]) }})
 }
 
 // grow begins, or goes on with, a plan for the shards.
@@ -238,7 +239,7 @@ func (a *actor) step() bool {
 	if s.Kind == shard.Probe {
 		may = nothing
 	}
-	a.send(flight{what: s.String(), may: may, writes: a.bad.step(s, plan), done: func(items []table.Item, refused []bool, err error) {
+	a.send(flight{what: s.String(), may: may, writes: a.bad.step(s, plan), done: func(items []item.Item, refused []bool, err error) {
 		if err != nil {
 			plan.Refused(s, refused, items)
 			return

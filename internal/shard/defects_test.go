@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -24,21 +25,21 @@ const (
 
 // acquire returns the defective write in place of the sound one; ok is false if
 // the defect is elsewhere or the costs are not covered.
-func (d defect) acquire(image table.Bucket, costs []table.Cost, now int64) (w table.Write, ok bool) {
+func (d defect) acquire(image table.Bucket, costs []table.Cost, now int64) (w item.Write, ok bool) {
 	s := image.State
 	switch d {
 	case blindSpend:
-		u := table.Update{Key: image.Key()}
-		var cond []table.Cond
+		u := item.Update{Key: image.Key()}
+		var cond []item.Cond
 		for _, c := range costs {
 			i := s.Index(c.Limit)
 			if i < 0 || s.Slots[i].Tokens < c.Milli {
 				return nil, false
 			}
-			cond = append(cond, table.Compare("b_"+c.Limit+"_tk", table.Ge, table.N(c.Milli)))
-			u.Add = append(u.Add, table.Attr{Name: "b_" + c.Limit + "_tk", Value: table.N(-c.Milli)})
+			cond = append(cond, item.Compare("b_"+c.Limit+"_tk", item.Ge, item.N(c.Milli)))
+			u.Add = append(u.Add, item.Attr{Name: "b_" + c.Limit + "_tk", Value: item.N(-c.Milli)})
 		}
-		u.If = table.All(cond...)
+		u.If = item.All(cond...)
 		return u, true
 	case shortRefill, floorRefill, undividedRefill:
 		if now <= s.RF {
@@ -72,21 +73,21 @@ func (d defect) acquire(image table.Bucket, costs []table.Cost, now int64) (w ta
 }
 
 // replace puts the state in place of the image if nothing has changed since.
-func replace(image table.Bucket, after bucket.State) table.Write {
-	cond := []table.Cond{
-		table.Compare("rf", table.Eq, table.N(image.State.RF)),
-		table.Compare("shard_count", table.Eq, table.N(int64(image.State.Shards))),
+func replace(image table.Bucket, after bucket.State) item.Write {
+	cond := []item.Cond{
+		item.Compare("rf", item.Eq, item.N(image.State.RF)),
+		item.Compare("shard_count", item.Eq, item.N(int64(image.State.Shards))),
 	}
 	for _, sl := range image.State.Slots {
-		cond = append(cond, table.Compare("b_"+sl.Name+"_tk", table.Eq, table.N(sl.Tokens)))
+		cond = append(cond, item.Compare("b_"+sl.Name+"_tk", item.Eq, item.N(sl.Tokens)))
 	}
 	next := image
 	next.State = after
-	return table.Put{Item: next.Item(), If: table.All(cond...)}
+	return item.Put{Item: next.Item(), If: item.All(cond...)}
 }
 
 // step returns the writes of a step, defective if the defect is there.
-func (d defect) step(s shard.Step, p *shard.Plan) []table.Write {
+func (d defect) step(s shard.Step, p *shard.Plan) []item.Write {
 	if s.Kind != shard.Split || d != fullClones && d != staleSplit {
 		return s.Writes
 	}
@@ -96,11 +97,11 @@ func (d defect) step(s shard.Step, p *shard.Plan) []table.Write {
 			image = b
 		}
 	}
-	own := s.Writes[0].(table.Update)
-	sibling := s.Writes[1].(table.Put)
-	own.If = table.All(
-		table.Compare("rf", table.Eq, table.N(image.State.RF)),
-		table.Compare("shard_count", table.Eq, table.N(int64(image.State.Shards))),
+	own := s.Writes[0].(item.Update)
+	sibling := s.Writes[1].(item.Put)
+	own.If = item.All(
+		item.Compare("rf", item.Eq, item.N(image.State.RF)),
+		item.Compare("shard_count", item.Eq, item.N(int64(image.State.Shards))),
 	)
 	if d == fullClones {
 		own.Add = nil
@@ -113,7 +114,7 @@ func (d defect) step(s shard.Step, p *shard.Plan) []table.Write {
 		}
 		sibling.Item = b.Item()
 	}
-	return []table.Write{own, sibling}
+	return []item.Write{own, sibling}
 }
 
 // Each planted defect breaks a promise that the same worlds keep without it.

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -31,7 +32,7 @@ const (
 type Step struct {
 	Kind   Kind
 	Shard  int
-	Writes []table.Write
+	Writes []item.Write
 }
 
 // Transaction tells whether the writes go out as one transaction.
@@ -116,11 +117,11 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 		return Step{Open, k, table.Open(p.zero, k, p.target, now)}, true
 	case !known:
 		key := table.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
-		return Step{Probe, k, []table.Write{table.Probe(key, p.target)}}, true
+		return Step{Probe, k, []item.Write{table.Probe(key, p.target)}}, true
 	case max(b.State.Shards, 1) >= p.target:
 		return Step{}, false
 	case p.recount[k]:
-		return Step{Recount, k, []table.Write{table.Recount(b)}}, true
+		return Step{Recount, k, []item.Write{table.Recount(b)}}, true
 	}
 	return Step{Split, k, table.Split(b)}, true
 }
@@ -134,7 +135,7 @@ func (p *Plan) splitOff(k int) bool {
 
 // Applied tells the plan that a step was carried out. item is what a single
 // write returned; it may be nil.
-func (p *Plan) Applied(s Step, item table.Item) {
+func (p *Plan) Applied(s Step, item item.Item) {
 	delete(p.recount, s.Shard)
 	switch s.Kind {
 	case Probe, Recount:
@@ -159,12 +160,12 @@ func (p *Plan) Applied(s Step, item table.Item) {
 // Refused tells the plan that a step's condition did not hold. items are the
 // images that came back, one per write, nil where there was no item or no
 // refusal; refused says which conditions failed.
-func (p *Plan) Refused(s Step, refused []bool, items []table.Item) {
+func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 	p.refusals[s.Shard]++
 	if p.refusals[s.Shard] == maxRefusals {
 		p.gaveUp = append(p.gaveUp, s.Shard)
 	}
-	at := func(i int) (bool, table.Item) {
+	at := func(i int) (bool, item.Item) {
 		if i < len(refused) && i < len(items) {
 			return refused[i], items[i]
 		}
@@ -196,7 +197,7 @@ func (p *Plan) Refused(s Step, refused []bool, items []table.Item) {
 
 // renew takes in an image of shard 0 as the pattern for missing shards, if it
 // still has the count that the plan is for.
-func (p *Plan) renew(item table.Item) bool {
+func (p *Plan) renew(item item.Item) bool {
 	if item == nil {
 		return false
 	}
@@ -212,7 +213,7 @@ func (p *Plan) renew(item table.Item) bool {
 }
 
 // see takes in the image of a shard as it came back from the table.
-func (p *Plan) see(k int, item table.Item) {
+func (p *Plan) see(k int, item item.Item) {
 	if item == nil {
 		delete(p.known, k)
 		p.absent[k] = k != 0

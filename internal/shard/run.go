@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 const (
@@ -38,7 +38,7 @@ func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps i
 // conditional on the count it changes, and a second one is refused with the image
 // that the first has left.
 func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
-	var item table.Item
+	var it item.Item
 	token := store.NewToken()
 	lost := 0
 	err := store.Retry(ctx, attempts, pause, func() error {
@@ -47,7 +47,7 @@ func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
 			if step.Transaction() {
 				err = s.Transact(ctx, token, step.Writes)
 			} else {
-				item, err = s.Write(ctx, step.Writes[0])
+				it, err = s.Write(ctx, step.Writes[0])
 			}
 			if store.KindOf(err) != store.Unknown || lost >= attempts || ctx.Err() != nil {
 				return err
@@ -56,16 +56,16 @@ func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
 		}
 	})
 	if err == nil {
-		p.Applied(step, item)
+		p.Applied(step, it)
 		return nil
 	}
 	if r, ok := errors.AsType[*store.Refused](err); ok {
-		p.Refused(step, []bool{true}, []table.Item{r.Old})
+		p.Refused(step, []bool{true}, []item.Item{r.Old})
 		return nil
 	}
 	if c, ok := errors.AsType[*store.Canceled](err); ok {
 		refused := make([]bool, len(c.Reasons))
-		items := make([]table.Item, len(c.Reasons))
+		items := make([]item.Item, len(c.Reasons))
 		for i, r := range c.Reasons {
 			refused[i], items[i] = r.Refused, r.Old
 		}

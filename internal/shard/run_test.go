@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -108,7 +109,7 @@ func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := w.db.Item(bucketKey(1))
-	bad["b_rpm_cp"] = table.N(-1)
+	bad["b_rpm_cp"] = item.N(-1)
 	w.db.Store(bad)
 	it := w.db.Item(bucketKey(0))
 	b, err := table.DecodeBucket(it)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -83,7 +84,7 @@ func (a *actor) drain(k int, costs []table.Cost) {
 		if ok {
 			plan := table.Charge{Image: image, Limits: a.wants, Costs: costs, Now: a.clock(), Life: table.KeepLifetime}.Plan()
 			if plan.Verdict.Granted {
-				a.send(flight{what: string(plan.Shape), costs: costs, writes: []table.Write{plan.Update}, done: a.answer(k, costs)})
+				a.send(flight{what: string(plan.Shape), costs: costs, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
 				a.land(false)
 				fresh = true
 				continue
@@ -94,7 +95,7 @@ func (a *actor) drain(k int, costs []table.Cost) {
 		}
 		unseen := table.Unseen(namespace, entity, resource, k, max(a.count, len(a.w.shards())), a.wants, costs, a.clock())
 		u, _ := table.Spend{Image: unseen, Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
-		a.send(flight{what: "ask", costs: costs, writes: []table.Write{u}, done: a.answer(k, costs)})
+		a.send(flight{what: "ask", costs: costs, writes: []item.Write{u}, done: a.answer(k, costs)})
 		a.land(false)
 		fresh = true
 	}

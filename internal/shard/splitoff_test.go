@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -26,9 +27,9 @@ func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
 		}
 		switch {
 		case step.Kind == Split && step.Shard == 1: // never gets through
-			p.Refused(step, []bool{true, false}, []table.Item{at(1, 2).Item(), nil})
+			p.Refused(step, []bool{true, false}, []item.Item{at(1, 2).Item(), nil})
 		case step.Kind == Probe:
-			p.Refused(step, []bool{true}, []table.Item{nil})
+			p.Refused(step, []bool{true}, []item.Item{nil})
 		default:
 			p.Applied(step, nil)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -198,9 +199,9 @@ func variants(limits []bucket.Limit) [3][]bucket.Limit {
 func bump(w *world) {
 	if b, ok := w.image(0); ok && b.State.CanSplit(maxShards) {
 		n := int64(b.State.Shards)
-		w.call("foreign bump", nil, overflow, false, table.Update{
-			Key: b.Key(), Set: []table.Attr{{Name: "shard_count", Value: table.N(2 * n)}},
-			If: table.Compare("shard_count", table.Eq, table.N(n)),
+		w.call("foreign bump", nil, overflow, false, item.Update{
+			Key: b.Key(), Set: []item.Attr{{Name: "shard_count", Value: item.N(2 * n)}},
+			If: item.Compare("shard_count", item.Eq, item.N(n)),
 		})
 	}
 }
@@ -209,7 +210,7 @@ func bump(w *world) {
 func vanish(w *world) {
 	if all := w.shards(); len(all) > 1 {
 		s := all[1+w.rng.IntN(len(all)-1)]
-		w.call("foreign delete", nil, overflow, false, table.Delete{Key: bucketKey(s.Shard)})
+		w.call("foreign delete", nil, overflow, false, item.Delete{Key: bucketKey(s.Shard)})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -22,7 +23,7 @@ const (
 	epoch     = int64(1_700_000_000_000)
 )
 
-func bucketKey(shard int) table.Key { return table.BucketKey(namespace, entity, resource, shard) }
+func bucketKey(shard int) item.Key { return table.BucketKey(namespace, entity, resource, shard) }
 
 // world is one bucket in a table in memory, the true time, and everything that
 // is known about what rightly happened to it. Every call to the table is one
@@ -149,24 +150,24 @@ const (
 // call performs writes as one call and checks what they did. costs is what the
 // call takes if it holds; negative costs are given back. What is forced is not
 // granted by a decision, and so not bound by I1; it only leaves less for others.
-func (w *world) call(what string, costs []table.Cost, may loss, forced bool, writes ...table.Write) ([]table.Item, []bool, error) {
+func (w *world) call(what string, costs []table.Cost, may loss, forced bool, writes ...item.Write) ([]item.Item, []bool, error) {
 	before, owed := w.held(), w.owed()
 	w.atMost("before "+what, before)
 	w.decoded = nil
-	var items []table.Item
+	var items []item.Item
 	var refused []bool
 	var err error
 	if len(writes) == 1 {
-		var it table.Item
+		var it item.Item
 		it, err = w.db.Write(w.t.Context(), writes[0])
-		items, refused = []table.Item{it}, []bool{false}
+		items, refused = []item.Item{it}, []bool{false}
 		if r, ok := errors.AsType[*store.Refused](err); ok {
-			items, refused = []table.Item{r.Old}, []bool{true}
+			items, refused = []item.Item{r.Old}, []bool{true}
 		}
 	} else {
 		w.serial++
 		err = w.db.Transact(w.t.Context(), fmt.Sprint("token-", w.serial), writes)
-		items, refused = make([]table.Item, len(writes)), make([]bool, len(writes))
+		items, refused = make([]item.Item, len(writes)), make([]bool, len(writes))
 		if c, ok := errors.AsType[*store.Canceled](err); ok {
 			for i, r := range c.Reasons {
 				items[i], refused[i] = r.Old, r.Refused

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // What each answer to a write means. Every write is sent once, whatever the SDK
@@ -148,15 +148,15 @@ const oldItem = `{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"7"}}`
 func TestRefusalsBringTheItem(t *testing.T) {
 	for _, tt := range []struct {
 		more string
-		want table.Item
+		want item.Item
 	}{
-		{`,"Item":` + oldItem, table.Item{"PK": table.S("p"), "SK": table.S("s"), "n": table.N(7)}},
+		{`,"Item":` + oldItem, item.Item{"PK": item.S("p"), "SK": item.S("s"), "n": item.N(7)}},
 		{"", nil},
 	} {
 		s := serve(t, fault(400, "ConditionalCheckFailedException", tt.more))
 		_, err := open(s.URL).Write(t.Context(), update())
 		r, ok := errors.AsType[*store.Refused](err)
-		if !ok || !table.EqualItems(r.Old, tt.want) || (r.Old == nil) != (tt.want == nil) {
+		if !ok || !item.EqualItems(r.Old, tt.want) || (r.Old == nil) != (tt.want == nil) {
 			t.Errorf("error is %#v, want a refusal with item %v", err, tt.want)
 		}
 		if store.KindOf(err) != 0 {
@@ -191,7 +191,7 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 		{"", store.Unavailable},
 	} {
 		s := serve(t, fault(400, "TransactionCanceledException", `,"CancellationReasons":[`+tt.reasons+`]`))
-		err := open(s.URL).Transact(t.Context(), "token", []table.Write{table.Check{Key: key, If: table.Exists("x")}, update()})
+		err := open(s.URL).Transact(t.Context(), "token", []item.Write{item.Check{Key: key, If: item.Exists("x")}, update()})
 		if got := store.KindOf(err); got != tt.want {
 			t.Errorf("%s: error is %v, want kind %v", tt.reasons, err, tt.want)
 		}
@@ -208,11 +208,11 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 func TestInvalidCallsAreNotSent(t *testing.T) {
 	s := serve(t, reply(200, "{}"))
 	db := open(s.URL)
-	if _, err := db.Write(t.Context(), table.Check{Key: key, If: table.Exists("x")}); store.KindOf(err) != store.Unavailable {
+	if _, err := db.Write(t.Context(), item.Check{Key: key, If: item.Exists("x")}); store.KindOf(err) != store.Unavailable {
 		t.Errorf("check outside a transaction: error is %v", err)
 	}
 	for _, token := range []string{"", "0123456789012345678901234567890123456"} {
-		if err := db.Transact(t.Context(), token, []table.Write{update()}); store.KindOf(err) != store.Unavailable {
+		if err := db.Transact(t.Context(), token, []item.Write{update()}); store.KindOf(err) != store.Unavailable {
 			t.Errorf("token %q: error is %v", token, err)
 		}
 	}

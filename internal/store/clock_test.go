@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 func TestClockOffset(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAnswersTellTheTime(t *testing.T) {
 			t.Errorf("offset %v, want about %v", got, want)
 		}
 	}
-	update := table.Update{Key: table.Key{PK: "p", SK: "s"}, Set: []table.Attr{{Name: "a", Value: table.N(1)}}}
+	update := item.Update{Key: item.Key{PK: "p", SK: "s"}, Set: []item.Attr{{Name: "a", Value: item.N(1)}}}
 
 	if near(0); d.Offset() != 0 {
 		t.Errorf("offset %v before any answer", d.Offset())

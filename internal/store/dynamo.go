@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // API is the part of the DynamoDB client in use.
@@ -41,9 +41,9 @@ func NewDynamo(api API, tableName string) *Dynamo { return &Dynamo{api: api, tab
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // Write implements [Store].
-func (d *Dynamo) Write(ctx context.Context, w table.Write) (table.Item, error) {
+func (d *Dynamo) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	switch w := w.(type) {
-	case table.Update:
+	case item.Update:
 		if err := ctx.Err(); err != nil {
 			return nil, unsent("UpdateItem", err)
 		}
@@ -55,7 +55,7 @@ func (d *Dynamo) Write(ctx context.Context, w table.Write) (table.Item, error) {
 		}
 		d.saw(out.ResultMetadata, nil, sent, time.Now())
 		return out.Attributes, nil
-	case table.Put:
+	case item.Put:
 		if err := ctx.Err(); err != nil {
 			return nil, unsent("PutItem", err)
 		}
@@ -63,7 +63,7 @@ func (d *Dynamo) Write(ctx context.Context, w table.Write) (table.Item, error) {
 			return nil, classify("PutItem", err)
 		}
 		return maps.Clone(w.Item), nil
-	case table.Delete:
+	case item.Delete:
 		if err := ctx.Err(); err != nil {
 			return nil, unsent("DeleteItem", err)
 		}
@@ -76,15 +76,15 @@ func (d *Dynamo) Write(ctx context.Context, w table.Write) (table.Item, error) {
 }
 
 // Transact implements [Store].
-func (d *Dynamo) Transact(ctx context.Context, token string, writes []table.Write) error {
+func (d *Dynamo) Transact(ctx context.Context, token string, writes []item.Write) error {
 	if err := ctx.Err(); err != nil {
 		return unsent("TransactWriteItems", err)
 	}
-	if token == "" || len(token) > table.MaxTokenLength {
+	if token == "" || len(token) > item.MaxTokenLength {
 		// Without a token of ours a transaction could not be sent again.
-		return unsent("TransactWriteItems", fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", token, len(token), table.MaxTokenLength))
+		return unsent("TransactWriteItems", fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", token, len(token), item.MaxTokenLength))
 	}
-	_, err := d.api.TransactWriteItems(ctx, table.TransactInput(d.table, token, writes), once)
+	_, err := d.api.TransactWriteItems(ctx, item.TransactInput(d.table, token, writes), once)
 	return classify("TransactWriteItems", err)
 }
 
@@ -92,19 +92,19 @@ const readAttempts = 8
 
 // Read implements [Store]. What DynamoDB leaves unprocessed is asked for again,
 // with growing pauses, eight times at most.
-func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...table.Key) ([]table.Item, error) {
+func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	unique := make([]table.Item, 0, len(keys))
-	index := make(map[table.Key][]int, len(keys))
+	unique := make([]item.Item, 0, len(keys))
+	index := make(map[item.Key][]int, len(keys))
 	for i, k := range keys {
 		if index[k] == nil {
 			unique = append(unique, k.Item())
 		}
 		index[k] = append(index[k], i)
 	}
-	items := make([]table.Item, len(keys))
+	items := make([]item.Item, len(keys))
 	ask := map[string]types.KeysAndAttributes{d.table: {Keys: unique, ConsistentRead: &consistent}}
 	for try := 0; ; try++ {
 		sent := time.Now()
@@ -115,7 +115,7 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...table.Key) (
 		d.saw(out.ResultMetadata, nil, sent, time.Now())
 		for _, list := range slices.Collect(maps.Values(out.Responses)) {
 			for _, it := range list {
-				for _, i := range index[table.KeyOf(it)] {
+				for _, i := range index[item.KeyOf(it)] {
 					items[i] = it
 				}
 			}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // What DynamoDB leaves unprocessed is asked for again, and only that.
@@ -24,13 +24,13 @@ func TestReadAsksAgainForTheRest(t *testing.T) {
 		}
 		reply(200, `{"Responses":{"table":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}`)(w, r)
 	})
-	a, b, c := table.Key{PK: "a", SK: "s"}, table.Key{PK: "b", SK: "s"}, table.Key{PK: "c", SK: "s"}
+	a, b, c := item.Key{PK: "a", SK: "s"}, item.Key{PK: "b", SK: "s"}, item.Key{PK: "c", SK: "s"}
 	items, err := open(s.URL).Read(t.Context(), true, a, b, c, a)
 	if err != nil || len(items) != 4 {
 		t.Fatalf("items %v, error %v", items, err)
 	}
-	for i, want := range []table.Item{a.Item(), b.Item(), nil, a.Item()} {
-		if !table.EqualItems(items[i], want) {
+	for i, want := range []item.Item{a.Item(), b.Item(), nil, a.Item()} {
+		if !item.EqualItems(items[i], want) {
 			t.Errorf("item %d is %v, want %v", i, items[i], want)
 		}
 	}

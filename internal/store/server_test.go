@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // server is an HTTP server that answers every request the same way and counts
@@ -95,24 +95,24 @@ func deadEndpoint(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-var key = table.Key{PK: "p", SK: "s"}
+var key = item.Key{PK: "p", SK: "s"}
 
-func update() table.Update {
-	return table.Update{Key: key, Add: []table.Attr{{Name: "n", Value: table.N(1)}}}
+func update() item.Update {
+	return item.Update{Key: key, Add: []item.Attr{{Name: "n", Value: item.N(1)}}}
 }
 
 // calls are all ways to write, as calls.
 var calls = map[string]func(context.Context, store.Store) error{
 	"update": func(ctx context.Context, s store.Store) error { _, err := s.Write(ctx, update()); return err },
 	"put": func(ctx context.Context, s store.Store) error {
-		_, err := s.Write(ctx, table.Put{Item: key.Item()})
+		_, err := s.Write(ctx, item.Put{Item: key.Item()})
 		return err
 	},
 	"delete": func(ctx context.Context, s store.Store) error {
-		_, err := s.Write(ctx, table.Delete{Key: key})
+		_, err := s.Write(ctx, item.Delete{Key: key})
 		return err
 	},
 	"transact": func(ctx context.Context, s store.Store) error {
-		return s.Transact(ctx, "token", []table.Write{update()})
+		return s.Transact(ctx, "token", []item.Write{update()})
 	},
 }

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Store executes writes on one table. Implementations are safe for concurrent
@@ -20,27 +20,27 @@ type Store interface {
 	// Write performs one write. It returns the item as it is afterwards (nil
 	// for a delete). A condition that does not hold is a *Refused with the
 	// item as it was.
-	Write(ctx context.Context, w table.Write) (table.Item, error)
+	Write(ctx context.Context, w item.Write) (item.Item, error)
 	// Transact performs all writes or none. Sending the same token with the
 	// same writes again within ten minutes does nothing and succeeds. Refused
 	// conditions are a *Canceled.
-	Transact(ctx context.Context, token string, writes []table.Write) error
+	Transact(ctx context.Context, token string, writes []item.Write) error
 	// Read returns the items at keys, in their order, nil where there is none.
 	// Reads are eventually consistent unless consistent is set. At most 100
 	// keys. Reads may be repeated by the implementation.
-	Read(ctx context.Context, consistent bool, keys ...table.Key) ([]table.Item, error)
+	Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error)
 }
 
 // Refused says that the condition of a write did not hold; nothing was written.
 type Refused struct {
-	Old table.Item // as it was, nil if there was no item
+	Old item.Item // as it was, nil if there was no item
 }
 
 func (r *Refused) Error() string {
 	if r.Old == nil {
 		return "condition refused: no such item"
 	}
-	return fmt.Sprintf("condition refused by item %q", table.KeyOf(r.Old).PK)
+	return fmt.Sprintf("condition refused by item %q", item.KeyOf(r.Old).PK)
 }
 
 // Canceled says that at least one condition of a transaction did not hold;
@@ -52,7 +52,7 @@ type Canceled struct {
 // Reason is what a transaction says about one of its writes.
 type Reason struct {
 	Refused bool
-	Old     table.Item // as it was, when refused and there was an item
+	Old     item.Item // as it was, when refused and there was an item
 }
 
 func (c *Canceled) Error() string { return "transaction refused" }

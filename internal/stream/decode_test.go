@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -145,7 +146,7 @@ func TestStateEqualsItemCodec(t *testing.T) {
 
 func TestWhatIsNoBucketIsIgnored(t *testing.T) {
 	b := sample("e", 0, 1)
-	config := table.Item{"PK": table.S("ns/ENTITY#e"), "SK": table.S("#CONFIG#r"), "ttl": table.S("odd")}
+	config := item.Item{"PK": item.S("ns/ENTITY#e"), "SK": item.S("#CONFIG#r"), "ttl": item.S("odd")}
 	got := decode(t, streamtest.Payload(
 		streamtest.Record{Sequence: "1", Created: t0, Old: b.Item()},
 		streamtest.Record{Sequence: "2", Created: t0, New: config},

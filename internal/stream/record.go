@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -327,14 +328,14 @@ func (d *decoder) itemKeys(r *record) {
 	}
 	for first := true; d.s.more('}', &first); {
 		switch string(d.name(d.s.key())) {
-		case table.AttrPK:
+		case item.AttrPK:
 			t, ok := d.attr("S")
 			if !r.once(seenPK, `"PK" twice in "Keys"`) || !ok {
 				r.wrong(`"PK" in "Keys" is no string`)
 				continue
 			}
 			r.key = d.shardKey(d.value(t))
-		case table.AttrSK:
+		case item.AttrSK:
 			t, ok := d.attr("S")
 			if !r.once(seenSK, `"SK" twice in "Keys"`) || !ok {
 				r.wrong(`"SK" in "Keys" is no string`)

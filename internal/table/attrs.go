@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Attributes of the records other than buckets, whose own are in bucketitem.go.
@@ -48,7 +49,7 @@ func Timestamp(ms int64) string {
 // reader reads attributes and keeps the first error, so that decoders need not
 // look at each one. Attributes that are absent or null read as zero.
 type reader struct {
-	it  Item
+	it  item.Item
 	err error
 }
 
@@ -59,7 +60,7 @@ func (r *reader) fail(format string, args ...any) {
 }
 
 // value returns the attribute unless it is absent or null.
-func (r *reader) value(attr string) (Value, bool) {
+func (r *reader) value(attr string) (item.Value, bool) {
 	v, ok := r.it[attr]
 	if _, null := v.(*types.AttributeValueMemberNULL); null || v == nil {
 		return nil, false
@@ -114,7 +115,7 @@ func (r *reader) int(attr string) int64 {
 }
 
 // entries returns a map attribute; an empty one is nil.
-func (r *reader) entries(attr string) Item {
+func (r *reader) entries(attr string) item.Item {
 	v, ok := r.value(attr)
 	if !ok {
 		return nil
@@ -143,7 +144,7 @@ func (r *reader) texts(attr string) []string {
 	return out
 }
 
-func texts(v Value) ([]string, error) {
+func texts(v item.Value) ([]string, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberSS:
 		return v.Value, nil
@@ -162,33 +163,41 @@ func texts(v Value) ([]string, error) {
 }
 
 // list is a list of strings, which unlike a set may be empty.
-func list(s []string) Value {
-	out := make([]Value, len(s))
+func list(s []string) item.Value {
+	out := make([]item.Value, len(s))
 	for i, e := range s {
-		out[i] = S(e)
+		out[i] = item.S(e)
 	}
 	return &types.AttributeValueMemberL{Value: out}
+}
+
+// sOrNull is the form in which some records store an absent optional string.
+func sOrNull(s string) item.Value {
+	if s == "" {
+		return item.Null()
+	}
+	return item.S(s)
 }
 
 // put sets a string attribute unless the string is empty.
 func (it keyed) put(attr, s string) keyed {
 	if s != "" {
-		it[attr] = S(s)
+		it[attr] = item.S(s)
 	}
 	return it
 }
 
 // keyed is an item under construction.
-type keyed Item
+type keyed item.Item
 
-func newItem(k Key) keyed { return keyed(k.Item()) }
+func newItem(k item.Key) keyed { return keyed(k.Item()) }
 
 // named wraps what went wrong with the record it went wrong in.
 func (r *reader) named(kind string) error {
 	if r.err == nil {
 		return nil
 	}
-	k := KeyOf(r.it)
+	k := item.KeyOf(r.it)
 	return fmt.Errorf("%s item %q %q: %w", kind, k.PK, k.SK, r.err)
 }
 
@@ -197,7 +206,7 @@ var errKey = errors.New("not the key of such a record")
 // under returns the namespace and what follows prefix in the rest of the
 // partition key.
 func (r *reader) under(prefix string) (ns, rest string) {
-	ns, rest, ok := SplitPK(KeyOf(r.it).PK)
+	ns, rest, ok := SplitPK(item.KeyOf(r.it).PK)
 	if ok {
 		rest, ok = strings.CutPrefix(rest, prefix)
 	}
@@ -209,7 +218,7 @@ func (r *reader) under(prefix string) (ns, rest string) {
 
 // sk checks the sort key.
 func (r *reader) sk(want string) {
-	if KeyOf(r.it).SK != want {
+	if item.KeyOf(r.it).SK != want {
 		r.fail("%w", errKey)
 	}
 }

@@ -1,6 +1,9 @@
 package table
 
-import "strings"
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"strings"
+)
 
 // Subjects of audit events that are no entity.
 const (
@@ -30,42 +33,42 @@ type Audit struct {
 	ID        string // ULID
 	At        string // see [Timestamp]
 	Action    string
-	Principal string // empty: not known
-	Resource  string // empty: none
-	Details   Item   // nil and empty are the same
-	TTL       int64  // epoch seconds, 0: does not expire
+	Principal string    // empty: not known
+	Resource  string    // empty: none
+	Details   item.Item // nil and empty are the same
+	TTL       int64     // epoch seconds, 0: does not expire
 }
 
 // Key returns the key of the event.
-func (a Audit) Key() Key { return AuditKey(a.Namespace, a.Subject, a.ID) }
+func (a Audit) Key() item.Key { return AuditKey(a.Namespace, a.Subject, a.ID) }
 
 // Item returns the event as it is stored.
-func (a Audit) Item() Item {
+func (a Audit) Item() item.Item {
 	k := a.Key()
 	it := newItem(k)
-	it[attrEntityID], it[attrEventID] = S(a.Subject), S(a.ID)
-	it[attrTimestamp], it[attrAction] = S(a.At), S(a.Action)
+	it[attrEntityID], it[attrEventID] = item.S(a.Subject), item.S(a.ID)
+	it[attrTimestamp], it[attrAction] = item.S(a.At), item.S(a.Action)
 	it[attrPrincipal], it[attrResource] = sOrNull(a.Principal), sOrNull(a.Resource)
 	details := a.Details
 	if details == nil {
-		details = Item{}
+		details = item.Item{}
 	}
-	it[attrDetails] = Map(details)
+	it[attrDetails] = item.Map(details)
 	if a.TTL > 0 {
-		it[AttrTTL] = N(a.TTL)
+		it[AttrTTL] = item.N(a.TTL)
 	}
-	return gsi4(Item(it), a.Namespace, k.PK)
+	return gsi4(item.Item(it), a.Namespace, k.PK)
 }
 
 // Create stores the event; sending it again does no harm.
-func (a Audit) Create() Put { return Put{Item: a.Item()} }
+func (a Audit) Create() item.Put { return item.Put{Item: a.Item()} }
 
 // DecodeAudit reads an audit event.
-func DecodeAudit(it Item) (Audit, error) {
+func DecodeAudit(it item.Item) (Audit, error) {
 	r := reader{it: it}
 	var a Audit
 	a.Namespace, a.Subject = r.under(AuditPKPart)
-	id, ok := strings.CutPrefix(KeyOf(it).SK, SKAuditPrefix)
+	id, ok := strings.CutPrefix(item.KeyOf(it).SK, SKAuditPrefix)
 	if !ok || id == "" {
 		r.fail("%w", errKey)
 	}

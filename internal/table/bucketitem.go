@@ -3,8 +3,6 @@ package table
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Attributes of bucket items.
@@ -102,39 +101,39 @@ type PartialLimit struct {
 }
 
 // Key returns the key of the bucket's item.
-func (b Bucket) Key() Key {
+func (b Bucket) Key() item.Key {
 	return BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard)
 }
 
 // Item returns the bucket as it is stored.
-func (b Bucket) Item() Item {
+func (b Bucket) Item() item.Item {
 	shard := strconv.Itoa(b.State.Shard)
-	it := make(Item, 16+5*len(b.State.Slots))
+	it := make(item.Item, 16+5*len(b.State.Slots))
 	k := b.Key()
-	it[AttrPK], it[AttrSK] = S(k.PK), S(k.SK)
-	it[attrEntityID], it[attrResource] = S(b.Entity), S(b.Resource)
+	it[item.AttrPK], it[item.AttrSK] = item.S(k.PK), item.S(k.SK)
+	it[attrEntityID], it[attrResource] = item.S(b.Entity), item.S(b.Resource)
 	if !b.State.NoClock {
-		it[attrRF] = N(b.State.RF)
+		it[attrRF] = item.N(b.State.RF)
 	}
-	it[attrCascade] = Bool(b.Cascade)
+	it[attrCascade] = item.Bool(b.Cascade)
 	if b.Parent != "" {
-		it[attrParentID] = S(b.Parent)
+		it[attrParentID] = item.S(b.Parent)
 	}
-	it[attrShardCount] = N(int64(max(b.State.Shards, 1)))
+	it[attrShardCount] = item.N(int64(max(b.State.Shards, 1)))
 	if b.TTL > 0 {
-		it[AttrTTL] = N(b.TTL)
+		it[AttrTTL] = item.N(b.TTL)
 	}
-	it[AttrGSI2PK] = S(pkResource(b.Namespace, b.Resource))
-	it[AttrGSI2SK] = S("BUCKET#" + b.Entity + "#" + shard)
-	it[AttrGSI3PK] = S(pkEntity(b.Namespace, b.Entity))
-	it[AttrGSI3SK] = S("BUCKET#" + b.Resource + "#" + shard)
+	it[item.AttrGSI2PK] = item.S(pkResource(b.Namespace, b.Resource))
+	it[item.AttrGSI2SK] = item.S("BUCKET#" + b.Entity + "#" + shard)
+	it[item.AttrGSI3PK] = item.S(pkEntity(b.Namespace, b.Entity))
+	it[item.AttrGSI3SK] = item.S("BUCKET#" + b.Resource + "#" + shard)
 	gsi4(it, b.Namespace, "BUCKET#"+b.Entity+"#"+b.Resource+"#"+shard)
 	for _, sl := range b.State.Slots {
-		it[attrLimit(sl.Name, fieldTokens)] = N(sl.Tokens)
-		it[attrLimit(sl.Name, fieldCapacity)] = N(sl.Capacity)
-		it[attrLimit(sl.Name, fieldAmount)] = N(sl.Amount)
-		it[attrLimit(sl.Name, fieldPeriod)] = N(sl.Period)
-		it[attrLimit(sl.Name, fieldUsed)] = N(sl.Used)
+		it[attrLimit(sl.Name, fieldTokens)] = item.N(sl.Tokens)
+		it[attrLimit(sl.Name, fieldCapacity)] = item.N(sl.Capacity)
+		it[attrLimit(sl.Name, fieldAmount)] = item.N(sl.Amount)
+		it[attrLimit(sl.Name, fieldPeriod)] = item.N(sl.Period)
+		it[attrLimit(sl.Name, fieldUsed)] = item.N(sl.Used)
 	}
 	if rr := remainders(b.State); rr != nil {
 		it[attrRemainders] = rr
@@ -143,27 +142,27 @@ func (b Bucket) Item() Item {
 }
 
 // remainders returns the remainder map of a state, nil when all are zero.
-func remainders(s bucket.State) Value {
-	var r Item
+func remainders(s bucket.State) item.Value {
+	var r item.Item
 	for _, sl := range s.Slots {
 		if sl.Rest != 0 {
 			if r == nil {
-				r = Item{}
+				r = item.Item{}
 			}
-			r[sl.Name] = N(sl.Rest)
+			r[sl.Name] = item.N(sl.Rest)
 		}
 	}
 	if r == nil {
 		return nil
 	}
-	return Map(Item{attrRF: N(s.RF), remaindersOf: Map(r)})
+	return item.Map(item.Item{attrRF: item.N(s.RF), remaindersOf: item.Map(r)})
 }
 
 // DecodeBucket reads a bucket item. It is strict about what it uses and ignores
 // the rest: numbers must be whole and fit 64 bits, limits must make sense. A
 // limit with attributes missing goes to Partial.
-func DecodeBucket(it Item) (Bucket, error) {
-	k := KeyOf(it)
+func DecodeBucket(it item.Item) (Bucket, error) {
+	k := item.KeyOf(it)
 	ns, entity, resource, shard, ok := ParseBucketPK(k.PK)
 	if !ok || k.SK != SKBucketState {
 		return Bucket{}, fmt.Errorf("bucket item with key PK %q, SK %q: not a bucket key", k.PK, k.SK)
@@ -176,7 +175,7 @@ func DecodeBucket(it Item) (Bucket, error) {
 	return b, nil
 }
 
-func (b *Bucket) decodeAttributes(it Item) error {
+func (b *Bucket) decodeAttributes(it item.Item) error {
 	rf, ok, err := intAttr(it, attrRF)
 	if err != nil {
 		return err
@@ -209,7 +208,7 @@ func (b *Bucket) decodeAttributes(it Item) error {
 	return b.decodeRemainders(it[attrRemainders])
 }
 
-func (b *Bucket) decodeLimits(it Item) error {
+func (b *Bucket) decodeLimits(it item.Item) error {
 	for attr := range it {
 		name, ok := limitOfTokens(attr)
 		if !ok {
@@ -246,7 +245,7 @@ func limitOfTokens(attr string) (string, bool) {
 	return attr[len(pre) : len(attr)-len(suf)], true
 }
 
-func decodeSlot(it Item, name string) (sl bucket.Slot, missing bool, err error) {
+func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing bool, err error) {
 	sl.Name = name
 	for _, f := range []struct {
 		field string
@@ -276,16 +275,14 @@ func decodeSlot(it Item, name string) (sl bucket.Slot, missing bool, err error) 
 
 // outgrown reads a consumption counter that no longer fits 64 bits: the low ones,
 // because nothing but its growth matters here. err is what was wrong with it.
-func outgrown(v Value, err error) (int64, error) {
-	d, ok := number(v)
-	if !ok || d.exp < 0 {
-		return 0, err
+func outgrown(v item.Value, err error) (int64, error) {
+	if n, ok := item.LowBits(v); ok {
+		return n, nil
 	}
-	low := new(big.Int).And(d.scaled(0), new(big.Int).SetUint64(math.MaxUint64))
-	return int64(low.Uint64()), nil
+	return 0, err
 }
 
-func (b *Bucket) decodeRemainders(v Value) error {
+func (b *Bucket) decodeRemainders(v item.Value) error {
 	rr, ok := v.(*types.AttributeValueMemberM)
 	if !ok {
 		return nil
@@ -313,7 +310,7 @@ func (b *Bucket) decodeRemainders(v Value) error {
 var errNotInteger = errors.New("not a whole number of 64 bits")
 
 // intAttr reads a whole number; ok is false when the attribute is absent.
-func intAttr(it Item, attr string) (n int64, ok bool, err error) {
+func intAttr(it item.Item, attr string) (n int64, ok bool, err error) {
 	v, ok := it[attr]
 	if !ok {
 		return 0, false, nil

@@ -1,6 +1,9 @@
 package table
 
-import "github.com/zeroae/zae-limiter-go/internal/bucket"
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
 
 // Charge is one charge on a shard whose image is known: it picks, of the three
 // write shapes, the one that is exact for what the image shows by now.
@@ -45,7 +48,7 @@ type Charged struct {
 	Short   string         // the limit that takes longest, empty when granted
 	Hot     bool           // the write meter is exhausted even after its refill
 	Shape   Shape
-	Update  Update // to be written if the verdict is granted, or by force
+	Update  item.Update // to be written if the verdict is granted, or by force
 }
 
 // Plan picks the shape. It is pure.
@@ -90,17 +93,17 @@ func (c Charge) Plan() Charged {
 
 // guess returns the spend that holds if the bucket was topped, with headroom,
 // within that headroom.
-func (c Charge) guess() (Update, bool) {
+func (c Charge) guess() (item.Update, bool) {
 	since := bucket.SubSat(c.Now, c.Headroom)
 	if !c.Guess || c.Headroom == 0 || c.Image.State.RF >= since {
-		return Update{}, false
+		return item.Update{}, false
 	}
 	topped := c
 	topped.Image.State.RF, topped.Image.State.Slots = since, nil
 	return topped.spend(false)
 }
 
-func (c Charge) spend(unmetered bool) (Update, bool) { return c.asSpend(unmetered).Plan() }
+func (c Charge) spend(unmetered bool) (item.Update, bool) { return c.asSpend(unmetered).Plan() }
 
 func (c Charge) asSpend(unmetered bool) Spend {
 	return Spend{

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // What unavailable means to callers, as the system configuration stores it.
@@ -41,7 +42,7 @@ const (
 func attrConfig(limit, field string) string { return "l_" + limit + "_" + field }
 
 // Key returns the key of the configuration's item.
-func (c Config) Key() Key {
+func (c Config) Key() item.Key {
 	switch {
 	case c.Entity != "":
 		return EntityConfigKey(c.Namespace, c.Entity, c.Resource)
@@ -53,40 +54,40 @@ func (c Config) Key() Key {
 
 // Item returns the configuration as it is stored. Fractions of tokens and
 // seconds are a bug of the caller and panic.
-func (c Config) Item() Item {
+func (c Config) Item() item.Item {
 	k := c.Key()
 	it := newItem(k)
-	it[attrConfigVersion] = N(configVersion)
+	it[attrConfigVersion] = item.N(configVersion)
 	it.put(attrEntityID, c.Entity).put(attrResource, c.Resource)
 	switch {
 	case c.Entity != "":
-		it[AttrGSI3PK] = S(c.Namespace + "/ENTITY_CONFIG#" + c.Resource)
-		it[AttrGSI3SK] = S(c.Entity)
+		it[item.AttrGSI3PK] = item.S(c.Namespace + "/ENTITY_CONFIG#" + c.Resource)
+		it[item.AttrGSI3SK] = item.S(c.Entity)
 	case c.Resource == "":
 		it.put(attrOnUnavailable, c.OnUnavailable)
 		if c.AuditRetentionDays > 0 {
-			it[attrAuditRetention] = N(c.AuditRetentionDays)
+			it[attrAuditRetention] = item.N(c.AuditRetentionDays)
 		}
 	}
 	for _, l := range c.Limits {
 		if l.Capacity%bucket.Milli != 0 || l.Amount%bucket.Milli != 0 || l.Period%milliPerSecond != 0 {
 			panic("bug: limit " + l.String() + " is stored in whole tokens and seconds")
 		}
-		it[attrConfig(l.Name, fieldCapacity)] = N(l.Capacity / bucket.Milli)
-		it[attrConfig(l.Name, fieldAmount)] = N(l.Amount / bucket.Milli)
-		it[attrConfig(l.Name, fieldPeriod)] = N(l.Period / milliPerSecond)
+		it[attrConfig(l.Name, fieldCapacity)] = item.N(l.Capacity / bucket.Milli)
+		it[attrConfig(l.Name, fieldAmount)] = item.N(l.Amount / bucket.Milli)
+		it[attrConfig(l.Name, fieldPeriod)] = item.N(l.Period / milliPerSecond)
 	}
-	return gsi4(Item(it), c.Namespace, k.PK)
+	return gsi4(item.Item(it), c.Namespace, k.PK)
 }
 
 // Replace stores the configuration in place of what is there, as every client
 // does.
-func (c Config) Replace() Put { return Put{Item: c.Item()} }
+func (c Config) Replace() item.Put { return item.Put{Item: c.Item()} }
 
 // DecodeConfig reads a configuration of any level. Limits that the arithmetic
 // cannot hold, or with parts missing, are errors: a configuration is in force
 // whole or not at all.
-func DecodeConfig(it Item) (Config, error) {
+func DecodeConfig(it item.Item) (Config, error) {
 	r := reader{it: it}
 	c := configKey(&r)
 	if c.Entity == "" && c.Resource == "" {
@@ -119,9 +120,9 @@ func DecodeConfig(it Item) (Config, error) {
 // configKey reads the level off the key.
 func configKey(r *reader) Config {
 	var c Config
-	ns, rest, ok := SplitPK(KeyOf(r.it).PK)
+	ns, rest, ok := SplitPK(item.KeyOf(r.it).PK)
 	c.Namespace = ns
-	sk := KeyOf(r.it).SK
+	sk := item.KeyOf(r.it).SK
 	if entity, isEntity := strings.CutPrefix(rest, "ENTITY#"); isEntity {
 		resource, isConfig := strings.CutPrefix(sk, skConfig+"#")
 		c.Entity, c.Resource = entity, resource

@@ -1,49 +1,51 @@
 package table
 
+import "github.com/zeroae/zae-limiter-go/internal/item"
+
 // Entity is the metadata of an entity: written once, never changed.
 type Entity struct {
 	Namespace, ID string
-	Name          string // empty on writing: the id
-	Parent        string // empty: none
-	Cascade       bool   // whether what the entity takes is charged to Parent too
-	Metadata      Item   // anything; nil and empty are the same
-	CreatedAt     string // see [Timestamp]
+	Name          string    // empty on writing: the id
+	Parent        string    // empty: none
+	Cascade       bool      // whether what the entity takes is charged to Parent too
+	Metadata      item.Item // anything; nil and empty are the same
+	CreatedAt     string    // see [Timestamp]
 }
 
 // IsEntity tells whether the key of an item is that of entity metadata.
-func IsEntity(it Item) bool { return KeyOf(it).SK == skMeta }
+func IsEntity(it item.Item) bool { return item.KeyOf(it).SK == skMeta }
 
 // Key returns the key of the entity's metadata.
-func (e Entity) Key() Key { return EntityKey(e.Namespace, e.ID) }
+func (e Entity) Key() item.Key { return EntityKey(e.Namespace, e.ID) }
 
 // Item returns the entity as it is stored.
-func (e Entity) Item() Item {
+func (e Entity) Item() item.Item {
 	it := newItem(e.Key())
 	name := e.Name
 	if name == "" {
 		name = e.ID
 	}
-	it[attrEntityID], it[attrName] = S(e.ID), S(name)
+	it[attrEntityID], it[attrName] = item.S(e.ID), item.S(name)
 	it[attrParentID] = sOrNull(e.Parent)
-	it[attrCascade] = Bool(e.Cascade)
+	it[attrCascade] = item.Bool(e.Cascade)
 	metadata := e.Metadata
 	if metadata == nil {
-		metadata = Item{}
+		metadata = item.Item{}
 	}
-	it[attrMetadata] = Map(metadata)
-	it[attrCreatedAt] = S(e.CreatedAt)
+	it[attrMetadata] = item.Map(metadata)
+	it[attrCreatedAt] = item.S(e.CreatedAt)
 	if e.Parent != "" {
-		it[AttrGSI1PK] = S(e.Namespace + "/PARENT#" + e.Parent)
-		it[AttrGSI1SK] = S("CHILD#" + e.ID)
+		it[item.AttrGSI1PK] = item.S(e.Namespace + "/PARENT#" + e.Parent)
+		it[item.AttrGSI1SK] = item.S("CHILD#" + e.ID)
 	}
-	return gsi4(Item(it), e.Namespace, e.Key().PK)
+	return gsi4(item.Item(it), e.Namespace, e.Key().PK)
 }
 
 // Create stores the entity if there is none with its id.
-func (e Entity) Create() Put { return Put{Item: e.Item(), If: Absent(AttrPK)} }
+func (e Entity) Create() item.Put { return item.Put{Item: e.Item(), If: item.Absent(item.AttrPK)} }
 
 // DecodeEntity reads the metadata of an entity.
-func DecodeEntity(it Item) (Entity, error) {
+func DecodeEntity(it item.Item) (Entity, error) {
 	r := reader{it: it}
 	var e Entity
 	e.Namespace, e.ID = r.under("ENTITY#")

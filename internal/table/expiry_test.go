@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -117,7 +118,7 @@ func (e *expiring) costs() []table.Cost {
 
 func (e *expiring) acquire(b table.Bucket, ok bool) {
 	costs := e.costs()
-	var w table.Write
+	var w item.Write
 	switch {
 	case !ok:
 		w, _ = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
@@ -139,7 +140,7 @@ func (e *expiring) acquire(b table.Bucket, ok bool) {
 	e.write(w)
 }
 
-func (e *expiring) write(w table.Write) table.Item {
+func (e *expiring) write(w item.Write) item.Item {
 	it, err := e.db.Write(e.t.Context(), w)
 	if _, refused := errors.AsType[*store.Refused](err); err != nil && !refused {
 		e.t.Fatal(err)
@@ -161,7 +162,7 @@ func (e *expiring) settle(b table.Bucket, ok bool) {
 	for i := range costs {
 		costs[i].Milli *= e.rng.Int64N(most)
 	}
-	w := table.Write(table.Adjust(expiringKey, costs))
+	w := item.Write(table.Adjust(expiringKey, costs))
 	if e.rng.IntN(2) == 0 {
 		w = table.Charge{Image: b, Limits: e.limits, Costs: costs, Now: e.now, Life: table.KeepLifetime, Force: true}.Plan().Update
 	}

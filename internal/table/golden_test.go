@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -30,7 +31,7 @@ func sampleBucket() Bucket {
 }
 
 // samples is one item of every kind, by the name of its golden.
-func samples() map[string]Item {
+func samples() map[string]item.Item {
 	const ns = "aZ09_-aZ09_"
 	created := Timestamp(sampleNow)
 	fresh := sampleBucket()
@@ -41,11 +42,11 @@ func samples() map[string]Item {
 	n := Namespace{ID: ns, Name: "default", CreatedAt: created}
 	gone := n
 	gone.Status, gone.DeletedAt = NamespaceDeleted, Timestamp(sampleNow+60_000)
-	return map[string]Item{
+	return map[string]item.Item{
 		"bucket":                 fresh.Item(),
 		"bucket_split":           split.Item(),
 		"entity":                 Entity{Namespace: ns, ID: "acme", CreatedAt: created}.Item(),
-		"entity_child":           Entity{Namespace: ns, ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true, Metadata: Item{"tier": S("gold"), "seats": N(3)}, CreatedAt: created}.Item(),
+		"entity_child":           Entity{Namespace: ns, ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true, Metadata: item.Item{"tier": item.S("gold"), "seats": item.N(3)}, CreatedAt: created}.Item(),
 		"config_system":          Config{Namespace: ns, Limits: sampleLimits[:1], OnUnavailable: OnUnavailableAllow, AuditRetentionDays: 90}.Item(),
 		"config_resource":        Config{Namespace: ns, Resource: "openai/gpt-4", Limits: sampleLimits}.Item(),
 		"config_entity":          Config{Namespace: ns, Entity: "key-1", Resource: "openai/gpt-4", Limits: sampleLimits}.Item(),
@@ -56,7 +57,7 @@ func samples() map[string]Item {
 		"usage_hourly":           usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item(),
 		"usage_daily":            usageSample("daily", "2023-11-14T00:00:00Z", "2023-11-14").Item(),
 		"usage_monthly":          usageSample("monthly", "2023-11-01T00:00:00Z", "2023-11").Item(),
-		"audit":                  Audit{ns, "key-1", "01HF7YAT00000000000000AUDI", created, "limits_set", "", "openai/gpt-4", Item{"limits": list([]string{"rpm"})}, sampleNow/1000 + 90*86400}.Item(),
+		"audit":                  Audit{ns, "key-1", "01HF7YAT00000000000000AUDI", created, "limits_set", "", "openai/gpt-4", item.Item{"limits": list([]string{"rpm"})}, sampleNow/1000 + 90*86400}.Item(),
 		"audit_system":           Audit{ns, AuditSystem, "01HF7YAT00000000000000AUDJ", created, "limits_deleted", "arn:aws:iam::123456789012:user/a", "", nil, sampleNow/1000 + 90*86400}.Item(),
 		"version":                Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Item(),
 		"namespace_forward":      n.Forward(),
@@ -77,10 +78,10 @@ func usageSample(window, start, part string) Snapshot {
 func TestItemsAreLaidOutAsTheirGoldens(t *testing.T) {
 	all := samples()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if err := ValidateItem(all[name]); err != nil {
+		if err := item.ValidateItem(all[name]); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		golden(t, filepath.Join("items", name+".json"), JSON(all[name]))
+		golden(t, filepath.Join("items", name+".json"), item.JSON(all[name]))
 	}
 	files, _ := filepath.Glob(filepath.Join("testdata", "items", "*.json"))
 	for _, f := range files {
@@ -111,8 +112,8 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 // decoded returns what any item decodes to, as an item again.
-func decoded(it Item) (Item, error) {
-	k := KeyOf(it)
+func decoded(it item.Item) (item.Item, error) {
+	k := item.KeyOf(it)
 	switch {
 	case k.SK == SKBucketState:
 		x, err := DecodeBucket(it)
@@ -155,8 +156,8 @@ func TestEveryKindSurvivesDecoding(t *testing.T) {
 	all := samples()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		got, err := decoded(all[name])
-		if err != nil || !EqualItems(got, all[name]) {
-			t.Errorf("%s: error %v, decoded and encoded again:\n%s", name, err, JSON(got))
+		if err != nil || !item.EqualItems(got, all[name]) {
+			t.Errorf("%s: error %v, decoded and encoded again:\n%s", name, err, item.JSON(got))
 		}
 	}
 }
@@ -181,16 +182,16 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 		n.Limits = append(n.Limits, bucket.Limit{Name: "lm" + string(rune('a'+i)), Capacity: 40_000_000, Amount: 40_000_000, Period: 60_000})
 	}
 	_, b := Create(n)
-	plain := ItemSize(b.Item())
+	plain := item.Size(b.Item())
 	for i := range b.State.Slots {
 		b.State.Slots[i].Tokens -= 39_999_000
 		b.State.Slots[i].Used = 123_456_789_000
 	}
 	b.State = b.State.At(sampleNow + 7)
 	b.State.Shard, b.State.Shards = 7, 8
-	full := ItemSize(b.Item())
+	full := item.Size(b.Item())
 	t.Logf("bucket with 8 limits: %d bytes fresh, %d bytes in use with remainders, limit 1024", plain, full)
 	if full > 1024 {
-		t.Errorf("bucket of %d bytes costs %d write units", full, WriteUnits(nil, b.Item()))
+		t.Errorf("bucket of %d bytes costs %d write units", full, item.WriteUnits(nil, b.Item()))
 	}
 }

@@ -12,39 +12,40 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // decoders are all decoders, as functions that say whether they succeeded.
-var decoders = map[string]func(Item) error{
-	"bucket":        func(it Item) error { _, err := DecodeBucket(it); return err },
-	"entity":        func(it Item) error { _, err := DecodeEntity(it); return err },
-	"config":        func(it Item) error { _, err := DecodeConfig(it); return err },
-	"snapshot":      func(it Item) error { _, err := DecodeSnapshot(it); return err },
-	"audit":         func(it Item) error { _, err := DecodeAudit(it); return err },
-	"resources":     func(it Item) error { _, err := DecodeResources(it); return err },
-	"entityconfigs": func(it Item) error { _, err := DecodeEntityConfigs(it); return err },
-	"provisioner":   func(it Item) error { _, err := DecodeProvisioner(it); return err },
-	"version":       func(it Item) error { _, err := DecodeVersion(it); return err },
-	"namespace":     func(it Item) error { _, err := DecodeNamespace(it); return err },
+var decoders = map[string]func(item.Item) error{
+	"bucket":        func(it item.Item) error { _, err := DecodeBucket(it); return err },
+	"entity":        func(it item.Item) error { _, err := DecodeEntity(it); return err },
+	"config":        func(it item.Item) error { _, err := DecodeConfig(it); return err },
+	"snapshot":      func(it item.Item) error { _, err := DecodeSnapshot(it); return err },
+	"audit":         func(it item.Item) error { _, err := DecodeAudit(it); return err },
+	"resources":     func(it item.Item) error { _, err := DecodeResources(it); return err },
+	"entityconfigs": func(it item.Item) error { _, err := DecodeEntityConfigs(it); return err },
+	"provisioner":   func(it item.Item) error { _, err := DecodeProvisioner(it); return err },
+	"version":       func(it item.Item) error { _, err := DecodeVersion(it); return err },
+	"namespace":     func(it item.Item) error { _, err := DecodeNamespace(it); return err },
 }
 
 // hostileValue is any value that the SDK can hand out, and some that it cannot.
-func hostileValue(r *rand.Rand, depth int) Value {
+func hostileValue(r *rand.Rand, depth int) item.Value {
 	switch n := r.IntN(14); n {
 	case 0:
 		return nil
 	case 1:
-		return S(hostileText(r))
+		return item.S(hostileText(r))
 	case 2, 3:
 		return &types.AttributeValueMemberN{Value: hostileNumeral(r)}
 	case 4:
-		return Bool(r.IntN(2) == 0)
+		return item.Bool(r.IntN(2) == 0)
 	case 5:
 		return &types.AttributeValueMemberNULL{Value: r.IntN(2) == 0}
 	case 6:
 		return &types.AttributeValueMemberB{Value: []byte(hostileText(r))}
 	case 7:
-		return SS(hostileText(r), hostileText(r))
+		return item.SS(hostileText(r), hostileText(r))
 	case 8:
 		return &types.AttributeValueMemberNS{Value: []string{hostileNumeral(r)}}
 	case 9:
@@ -55,11 +56,11 @@ func hostileValue(r *rand.Rand, depth int) Value {
 		return &types.AttributeValueMemberL{}
 	default:
 		if depth > 3 {
-			return Map(nil)
+			return item.Map(nil)
 		}
-		m := Item{"rf": hostileValue(r, depth+1), "r": hostileValue(r, depth+1), hostileText(r): hostileValue(r, depth+1)}
+		m := item.Item{"rf": hostileValue(r, depth+1), "r": hostileValue(r, depth+1), hostileText(r): hostileValue(r, depth+1)}
 		if n == 12 {
-			return Map(m)
+			return item.Map(m)
 		}
 		return &types.AttributeValueMemberL{Value: slices.Collect(maps.Values(m))}
 	}
@@ -104,8 +105,8 @@ func FuzzDecodersTakeAnything(f *testing.F) {
 			decoders[name](it)
 		}
 		if again, err := decoded(it); err == nil {
-			if twice, err := decoded(again); err != nil || !EqualItems(twice, again) {
-				t.Errorf("accepted\n%s, which becomes\n%s, which becomes\n%s (%v)", JSON(it), JSON(again), JSON(twice), err)
+			if twice, err := decoded(again); err != nil || !item.EqualItems(twice, again) {
+				t.Errorf("accepted\n%s, which becomes\n%s, which becomes\n%s (%v)", item.JSON(it), item.JSON(again), item.JSON(twice), err)
 			}
 		}
 		writesTakeAnything(t, r, it)
@@ -113,14 +114,14 @@ func FuzzDecodersTakeAnything(f *testing.F) {
 }
 
 // writesTakeAnything applies each kind of write to a spoiled item.
-func writesTakeAnything(t *testing.T, r *rand.Rand, it Item) {
+func writesTakeAnything(t *testing.T, r *rand.Rand, it item.Item) {
 	t.Helper()
-	k := Key{"p", "s"}
-	for _, w := range []Write{
-		Update{Key: k, Add: []Attr{{"rf", hostileValue(r, 0)}, {"r", hostileValue(r, 0)}}},
-		Update{Key: k, Set: []Attr{{hostileText(r), hostileValue(r, 0)}}, Del: []Attr{{hostileText(r), hostileValue(r, 0)}}},
-		Put{Item: it, If: Compare(hostileText(r), Lt, hostileValue(r, 0))},
-		Check{Key: k, If: Between("rf", hostileValue(r, 0), hostileValue(r, 0))},
+	k := item.Key{PK: "p", SK: "s"}
+	for _, w := range []item.Write{
+		item.Update{Key: k, Add: []item.Attr{{Name: "rf", Value: hostileValue(r, 0)}, {Name: "r", Value: hostileValue(r, 0)}}},
+		item.Update{Key: k, Set: []item.Attr{{Name: hostileText(r), Value: hostileValue(r, 0)}}, Del: []item.Attr{{Name: hostileText(r), Value: hostileValue(r, 0)}}},
+		item.Put{Item: it, If: item.Compare(hostileText(r), item.Lt, hostileValue(r, 0))},
+		item.Check{Key: k, If: item.Between("rf", hostileValue(r, 0), hostileValue(r, 0))},
 	} {
 		if after, _, err := w.Apply(it); err != nil && !reflect.DeepEqual(after, it) {
 			t.Errorf("%T: refused, but the item changed", w)
@@ -152,7 +153,7 @@ func FuzzRecordsSurviveTheirItems(f *testing.F) {
 	})
 }
 
-func same[T any](t *testing.T, x T, encode func(T) Item, decode func(Item) (T, error)) {
+func same[T any](t *testing.T, x T, encode func(T) item.Item, decode func(item.Item) (T, error)) {
 	t.Helper()
 	got, err := decode(encode(x))
 	if err != nil || !reflect.DeepEqual(got, x) {

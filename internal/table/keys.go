@@ -1,6 +1,7 @@
 package table
 
 import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"strconv"
 	"strings"
 )
@@ -28,53 +29,59 @@ func pkResource(ns, resource string) string { return ns + "/RESOURCE#" + resourc
 func pkSystem(ns string) string             { return ns + "/SYSTEM#" }
 
 // BucketKey is the key of one shard of a bucket.
-func BucketKey(ns, entity, resource string, shard int) Key {
-	return Key{PK: ns + "/BUCKET#" + entity + "#" + resource + "#" + strconv.Itoa(shard), SK: SKBucketState}
+func BucketKey(ns, entity, resource string, shard int) item.Key {
+	return item.Key{PK: ns + "/BUCKET#" + entity + "#" + resource + "#" + strconv.Itoa(shard), SK: SKBucketState}
 }
 
 // EntityKey is the key of an entity's metadata.
-func EntityKey(ns, entity string) Key { return Key{pkEntity(ns, entity), skMeta} }
+func EntityKey(ns, entity string) item.Key { return item.Key{PK: pkEntity(ns, entity), SK: skMeta} }
 
 // EntityConfigKey is the key of an entity's limits for one resource, or with
 // [DefaultResource] for all resources without limits of their own.
-func EntityConfigKey(ns, entity, resource string) Key {
-	return Key{pkEntity(ns, entity), skConfig + "#" + resource}
+func EntityConfigKey(ns, entity, resource string) item.Key {
+	return item.Key{PK: pkEntity(ns, entity), SK: skConfig + "#" + resource}
 }
 
 // ResourceConfigKey is the key of a resource's default limits.
-func ResourceConfigKey(ns, resource string) Key { return Key{pkResource(ns, resource), skConfig} }
+func ResourceConfigKey(ns, resource string) item.Key {
+	return item.Key{PK: pkResource(ns, resource), SK: skConfig}
+}
 
 // SystemConfigKey is the key of a namespace's default limits.
-func SystemConfigKey(ns string) Key { return Key{pkSystem(ns), skConfig} }
+func SystemConfigKey(ns string) item.Key { return item.Key{PK: pkSystem(ns), SK: skConfig} }
 
 // UsageKey is the key of a usage snapshot; start is the window's start in the
 // form that is unique to the kind of window (design D10).
-func UsageKey(ns, entity, resource, start string) Key {
-	return Key{pkEntity(ns, entity), "#USAGE#" + resource + "#" + start}
+func UsageKey(ns, entity, resource, start string) item.Key {
+	return item.Key{PK: pkEntity(ns, entity), SK: "#USAGE#" + resource + "#" + start}
 }
 
 // AuditKey is the key of an audit event about subject.
-func AuditKey(ns, subject, eventID string) Key {
-	return Key{ns + "/" + AuditPKPart + subject, SKAuditPrefix + eventID}
+func AuditKey(ns, subject, eventID string) item.Key {
+	return item.Key{PK: ns + "/" + AuditPKPart + subject, SK: SKAuditPrefix + eventID}
 }
 
 // VersionKey is the key of the table's version record.
-func VersionKey() Key { return Key{pkSystem(TableNamespace), skVersion} }
+func VersionKey() item.Key { return item.Key{PK: pkSystem(TableNamespace), SK: skVersion} }
 
 // NamespaceKey is the key of the record that maps a namespace name to its id.
-func NamespaceKey(name string) Key { return Key{pkSystem(TableNamespace), "#NAMESPACE#" + name} }
+func NamespaceKey(name string) item.Key {
+	return item.Key{PK: pkSystem(TableNamespace), SK: "#NAMESPACE#" + name}
+}
 
 // NamespaceIDKey is the key of the record that maps a namespace id to its name.
-func NamespaceIDKey(id string) Key { return Key{pkSystem(TableNamespace), "#NSID#" + id} }
+func NamespaceIDKey(id string) item.Key {
+	return item.Key{PK: pkSystem(TableNamespace), SK: "#NSID#" + id}
+}
 
 // ResourcesKey is the key of the registry of resources with default limits.
-func ResourcesKey(ns string) Key { return Key{pkSystem(ns), skResources} }
+func ResourcesKey(ns string) item.Key { return item.Key{PK: pkSystem(ns), SK: skResources} }
 
 // EntityConfigsKey is the key of the counts of entity configurations by resource.
-func EntityConfigsKey(ns string) Key { return Key{pkSystem(ns), skEntityConfigs} }
+func EntityConfigsKey(ns string) item.Key { return item.Key{PK: pkSystem(ns), SK: skEntityConfigs} }
 
 // ProvisionerKey is the key of the declarative provisioner's state.
-func ProvisionerKey(ns string) Key { return Key{pkSystem(ns), skProvisioner} }
+func ProvisionerKey(ns string) item.Key { return item.Key{PK: pkSystem(ns), SK: skProvisioner} }
 
 // SplitPK divides a partition key into namespace id and the rest, at the first
 // slash.
@@ -108,7 +115,7 @@ func ParseBucketPK(pk string) (ns, entity, resource string, shard int, ok bool) 
 }
 
 // gsi4 adds the keys under which every item of a namespace can be found.
-func gsi4(it Item, ns, sk string) Item {
-	it[AttrGSI4PK], it[AttrGSI4SK] = S(ns), S(sk)
+func gsi4(it item.Item, ns, sk string) item.Item {
+	it[item.AttrGSI4PK], it[item.AttrGSI4SK] = item.S(ns), item.S(sk)
 	return it
 }

@@ -3,17 +3,7 @@ package table
 // Attribute, index and key names of the single table. The infrastructure
 // module imports these, so that a template and the code cannot disagree.
 const (
-	AttrPK     = "PK"
-	AttrSK     = "SK"
-	AttrTTL    = "ttl" // epoch seconds, the table's TTL attribute
-	AttrGSI1PK = "GSI1PK"
-	AttrGSI1SK = "GSI1SK"
-	AttrGSI2PK = "GSI2PK"
-	AttrGSI2SK = "GSI2SK"
-	AttrGSI3PK = "GSI3PK"
-	AttrGSI3SK = "GSI3SK"
-	AttrGSI4PK = "GSI4PK"
-	AttrGSI4SK = "GSI4SK"
+	AttrTTL = "ttl" // epoch seconds, the table's TTL attribute
 
 	IndexGSI1 = "GSI1" // parent -> children, projects ALL
 	IndexGSI2 = "GSI2" // resource -> buckets and usage, KEYS_ONLY by default (D11)

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,14 +14,17 @@ import (
 	"testing"
 )
 
-// attributeNames returns the string constants of this package that name an
-// attribute: value by constant.
+// attributeNames returns the string constants of this package and of
+// internal/item that name an attribute: value by constant.
 func attributeNames(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("../*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	files = slices.DeleteFunc(files, func(path string) bool {
+		return !slices.Contains([]string{"item", "table"}, filepath.Base(filepath.Dir(path)))
+	})
 	out := map[string]string{}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -75,11 +79,11 @@ func TestNoAttributeNameReachesAnExpression(t *testing.T) {
 	words := regexp.MustCompile(`[A-Za-z_.\-]+`)
 	allowed := strings.Fields("SET ADD DELETE REMOVE AND OR BETWEEN if_not_exists attribute_exists attribute_not_exists")
 	for _, name := range names {
-		a := Attr{name, N(1)}
-		cond := All(Exists(name), Absent(name), Any(Compare(name, Le, N(1)), Between(name, N(1), N(2))))
-		for _, w := range []Write{
-			Update{Set: []Attr{a}, If: cond}, Update{SetIfAbsent: []Attr{a}}, Update{Add: []Attr{a}}, Update{Del: []Attr{a}},
-			Update{Remove: []string{name}}, Put{Item: Item{name: N(1)}, If: cond}, Delete{If: cond}, Check{If: cond},
+		a := item.Attr{Name: name, Value: item.N(1)}
+		cond := item.All(item.Exists(name), item.Absent(name), item.Any(item.Compare(name, item.Le, item.N(1)), item.Between(name, item.N(1), item.N(2))))
+		for _, w := range []item.Write{
+			item.Update{Set: []item.Attr{a}, If: cond}, item.Update{SetIfAbsent: []item.Attr{a}}, item.Update{Add: []item.Attr{a}}, item.Update{Del: []item.Attr{a}},
+			item.Update{Remove: []string{name}}, item.Put{Item: item.Item{name: item.N(1)}, If: cond}, item.Delete{If: cond}, item.Check{If: cond},
 		} {
 			r := render(w)
 			for _, word := range words.FindAllString(r.update+" "+r.cond, -1) {

@@ -1,6 +1,9 @@
 package table
 
-import "strings"
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"strings"
+)
 
 // The life of a namespace.
 const (
@@ -18,73 +21,73 @@ type Namespace struct {
 	DeletedAt string // empty unless deleted
 }
 
-func (n Namespace) item(k Key) Item {
+func (n Namespace) item(k item.Key) item.Item {
 	it := newItem(k)
 	status := n.Status
 	if status == "" {
 		status = NamespaceActive
 	}
-	it[attrNamespaceID], it[attrNamespaceName] = S(n.ID), S(n.Name)
-	it[attrStatus], it[attrCreatedAt] = S(status), S(n.CreatedAt)
+	it[attrNamespaceID], it[attrNamespaceName] = item.S(n.ID), item.S(n.Name)
+	it[attrStatus], it[attrCreatedAt] = item.S(status), item.S(n.CreatedAt)
 	it.put(attrDeletedAt, n.DeletedAt)
-	return gsi4(Item(it), TableNamespace, k.PK)
+	return gsi4(item.Item(it), TableNamespace, k.PK)
 }
 
 // Forward returns the item that maps the name to the id.
-func (n Namespace) Forward() Item { return n.item(NamespaceKey(n.Name)) }
+func (n Namespace) Forward() item.Item { return n.item(NamespaceKey(n.Name)) }
 
 // Reverse returns the item that maps the id to the name.
-func (n Namespace) Reverse() Item { return n.item(NamespaceIDKey(n.ID)) }
+func (n Namespace) Reverse() item.Item { return n.item(NamespaceIDKey(n.ID)) }
 
 // Register stores both items, as a transaction, if neither exists.
-func (n Namespace) Register() []Write {
-	return []Write{
-		Put{Item: n.Forward(), If: Absent(AttrPK)},
-		Put{Item: n.Reverse(), If: Absent(AttrPK)},
+func (n Namespace) Register() []item.Write {
+	return []item.Write{
+		item.Put{Item: n.Forward(), If: item.Absent(item.AttrPK)},
+		item.Put{Item: n.Reverse(), If: item.Absent(item.AttrPK)},
 	}
 }
 
 // Retire takes the name away from the namespace and marks it deleted, as a
 // transaction: its items stay and it can be recovered.
-func (n Namespace) Retire(at string) []Write {
-	return []Write{
-		Delete{Key: NamespaceKey(n.Name), If: Compare(attrNamespaceID, Eq, S(n.ID))},
-		Update{
+func (n Namespace) Retire(at string) []item.Write {
+	return []item.Write{
+		item.Delete{Key: NamespaceKey(n.Name), If: item.Compare(attrNamespaceID, item.Eq, item.S(n.ID))},
+		item.Update{
 			Key: NamespaceIDKey(n.ID),
-			Set: []Attr{{attrStatus, S(NamespaceDeleted)}, {attrDeletedAt, S(at)}},
-			If:  Compare(attrStatus, Eq, S(NamespaceActive)),
+			Set: []item.Attr{{Name: attrStatus, Value: item.S(NamespaceDeleted)}, {Name: attrDeletedAt, Value: item.S(at)}},
+			If:  item.Compare(attrStatus, item.Eq, item.S(NamespaceActive)),
 		},
 	}
 }
 
 // Recover gives a deleted namespace its name back, as a transaction, unless
 // another one has taken the name.
-func (n Namespace) Recover() []Write {
+func (n Namespace) Recover() []item.Write {
 	active := Namespace{ID: n.ID, Name: n.Name, CreatedAt: n.CreatedAt}
-	return []Write{
-		Put{Item: active.Forward(), If: Absent(AttrPK)},
-		Update{
+	return []item.Write{
+		item.Put{Item: active.Forward(), If: item.Absent(item.AttrPK)},
+		item.Update{
 			Key:    NamespaceIDKey(n.ID),
-			Set:    []Attr{{attrStatus, S(NamespaceActive)}},
+			Set:    []item.Attr{{Name: attrStatus, Value: item.S(NamespaceActive)}},
 			Remove: []string{attrDeletedAt},
-			If:     Compare(attrStatus, Eq, S(NamespaceDeleted)),
+			If:     item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)),
 		},
 	}
 }
 
 // Purge marks a deleted namespace as being removed for good.
-func (n Namespace) Purge() Update {
-	return Update{
+func (n Namespace) Purge() item.Update {
+	return item.Update{
 		Key: NamespaceIDKey(n.ID),
-		Set: []Attr{{attrStatus, S(NamespacePurging)}},
-		If:  Any(Compare(attrStatus, Eq, S(NamespaceDeleted)), Compare(attrStatus, Eq, S(NamespacePurging))),
+		Set: []item.Attr{{Name: attrStatus, Value: item.S(NamespacePurging)}},
+		If:  item.Any(item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)), item.Compare(attrStatus, item.Eq, item.S(NamespacePurging))),
 	}
 }
 
 // DecodeNamespace reads either of the two items. The id must be fit for keys.
-func DecodeNamespace(it Item) (Namespace, error) {
+func DecodeNamespace(it item.Item) (Namespace, error) {
 	r := reader{it: it}
-	k := KeyOf(it)
+	k := item.KeyOf(it)
 	n := Namespace{ID: r.need(attrNamespaceID), Name: r.need(attrNamespaceName)}
 	if k != NamespaceKey(n.Name) && k != NamespaceIDKey(n.ID) {
 		r.fail("%w", errKey)
@@ -114,24 +117,24 @@ type Version struct {
 }
 
 // Item returns the record as it is stored.
-func (v Version) Item() Item {
+func (v Version) Item() item.Item {
 	k := VersionKey()
 	it := newItem(k)
-	it[attrSchemaVersion] = S(v.Schema)
+	it[attrSchemaVersion] = item.S(v.Schema)
 	it[attrLambdaVersion] = sOrNull(v.Lambda)
-	it[attrClientMin] = S(v.ClientMin)
-	it[attrUpdatedAt] = S(v.UpdatedAt)
+	it[attrClientMin] = item.S(v.ClientMin)
+	it[attrUpdatedAt] = item.S(v.UpdatedAt)
 	it[attrUpdatedBy] = sOrNull(v.UpdatedBy)
-	return gsi4(Item(it), TableNamespace, k.PK)
+	return gsi4(item.Item(it), TableNamespace, k.PK)
 }
 
 // Create stores the record if there is none.
-func (v Version) Create() Put { return Put{Item: v.Item(), If: Absent(AttrPK)} }
+func (v Version) Create() item.Put { return item.Put{Item: v.Item(), If: item.Absent(item.AttrPK)} }
 
 // DecodeVersion reads the version record.
-func DecodeVersion(it Item) (Version, error) {
+func DecodeVersion(it item.Item) (Version, error) {
 	r := reader{it: it}
-	if KeyOf(it) != VersionKey() {
+	if item.KeyOf(it) != VersionKey() {
 		r.fail("%w", errKey)
 	}
 	v := Version{

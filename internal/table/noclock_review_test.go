@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -19,7 +20,7 @@ func TestSplitWithoutClockMintsNothing(t *testing.T) {
 	held := int64(0)
 	before := b.Item()
 	delete(before, "rf")
-	for i, it := range []table.Item{before, nil} {
+	for i, it := range []item.Item{before, nil} {
 		after, ok, err := writes[i].Apply(it)
 		if err != nil || !ok {
 			t.Fatalf("write %d: held %v, %v", i, ok, err)

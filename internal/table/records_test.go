@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 var sampleLimits = []bucket.Limit{
@@ -17,12 +18,12 @@ var sampleLimits = []bucket.Limit{
 
 // Config, entity, namespace and version survive their items.
 func TestRecordsSurviveTheirItems(t *testing.T) {
-	check := func(name string, it Item, got any, err error, want any) {
+	check := func(name string, it item.Item, got any, err error, want any) {
 		t.Helper()
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: decoded %+v (%v), want %+v", name, got, err, want)
 		}
-		if err := ValidateItem(it); err != nil {
+		if err := item.ValidateItem(it); err != nil {
 			t.Errorf("%s: DynamoDB would refuse the item: %v", name, err)
 		}
 	}
@@ -38,7 +39,7 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 	}
 	for _, e := range []Entity{
 		{Namespace: "ns", ID: "acme", Name: "acme", CreatedAt: Timestamp(1_700_000_000_123)},
-		{Namespace: "ns", ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true, Metadata: Item{"tier": S("gold")}},
+		{Namespace: "ns", ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true, Metadata: item.Item{"tier": item.S("gold")}},
 	} {
 		got, err := DecodeEntity(e.Item())
 		check("entity", e.Item(), got, err, e)
@@ -47,7 +48,7 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 		{ID: "aZ09_-aZ09_", Name: "default", Status: NamespaceActive, CreatedAt: Timestamp(0)},
 		{ID: "x", Name: "a b/c", Status: NamespaceDeleted, CreatedAt: Timestamp(0), DeletedAt: Timestamp(1000)},
 	} {
-		for _, it := range []Item{n.Forward(), n.Reverse()} {
+		for _, it := range []item.Item{n.Forward(), n.Reverse()} {
 			got, err := DecodeNamespace(it)
 			check("namespace", it, got, err, n)
 		}
@@ -63,9 +64,9 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 // What other clients write is read: old attributes, null for nothing.
 func TestDecodersReadForeignItems(t *testing.T) {
 	it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()
-	it["l_rpm_bx"] = N(7)
+	it["l_rpm_bx"] = item.N(7)
 	delete(it, attrConfigVersion)
-	delete(it, AttrGSI4SK)
+	delete(it, item.AttrGSI4SK)
 	c, err := DecodeConfig(it)
 	if err != nil || !reflect.DeepEqual(c.Limits, sampleLimits[:1]) {
 		t.Errorf("config %+v, error %v", c, err)
@@ -76,39 +77,39 @@ func TestDecodersReadForeignItems(t *testing.T) {
 }
 
 func TestDecodersNameWhatIsWrong(t *testing.T) {
-	config := func(change func(Item)) Item {
+	config := func(change func(item.Item)) item.Item {
 		it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()
 		change(it)
 		return it
 	}
-	decodeConfig := func(it Item) error { _, err := DecodeConfig(it); return err }
-	decodeEntity := func(it Item) error { _, err := DecodeEntity(it); return err }
-	decodeNamespace := func(it Item) error { _, err := DecodeNamespace(it); return err }
+	decodeConfig := func(it item.Item) error { _, err := DecodeConfig(it); return err }
+	decodeEntity := func(it item.Item) error { _, err := DecodeEntity(it); return err }
+	decodeNamespace := func(it item.Item) error { _, err := DecodeNamespace(it); return err }
 	for _, tt := range []struct {
 		want   []string
-		it     Item
-		decode func(Item) error
+		it     item.Item
+		decode func(item.Item) error
 	}{
-		{[]string{"l_rpm_ra", "want 1 to"}, config(func(it Item) { delete(it, "l_rpm_ra") }), decodeConfig},
-		{[]string{"l_rpm_cp", "want 1 to"}, config(func(it Item) { it["l_rpm_cp"] = N(0) }), decodeConfig},
-		{[]string{"l_rpm_cp", "want 1 to 9223372036854775"}, config(func(it Item) { it["l_rpm_cp"] = N(9223372036854776) }), decodeConfig},
-		{[]string{"l_rpm_rp", "1.5"}, config(func(it Item) { it["l_rpm_rp"] = num("1.5") }), decodeConfig},
-		{[]string{"l_rpm_rp", "want a number"}, config(func(it Item) { it["l_rpm_rp"] = S("60") }), decodeConfig},
-		{[]string{"on_unavailable", `"maybe"`, `"allow" or "block"`}, config(func(it Item) { it["on_unavailable"] = S("maybe") }), decodeConfig},
+		{[]string{"l_rpm_ra", "want 1 to"}, config(func(it item.Item) { delete(it, "l_rpm_ra") }), decodeConfig},
+		{[]string{"l_rpm_cp", "want 1 to"}, config(func(it item.Item) { it["l_rpm_cp"] = item.N(0) }), decodeConfig},
+		{[]string{"l_rpm_cp", "want 1 to 9223372036854775"}, config(func(it item.Item) { it["l_rpm_cp"] = item.N(9223372036854776) }), decodeConfig},
+		{[]string{"l_rpm_rp", "1.5"}, config(func(it item.Item) { it["l_rpm_rp"] = num("1.5") }), decodeConfig},
+		{[]string{"l_rpm_rp", "want a number"}, config(func(it item.Item) { it["l_rpm_rp"] = item.S("60") }), decodeConfig},
+		{[]string{"on_unavailable", `"maybe"`, `"allow" or "block"`}, config(func(it item.Item) { it["on_unavailable"] = item.S("maybe") }), decodeConfig},
 		{[]string{"not the key"}, VersionKey().Item(), decodeConfig},
-		{[]string{"not the key"}, Item{}, decodeConfig},
+		{[]string{"not the key"}, item.Item{}, decodeConfig},
 		{[]string{"not the key"}, nil, decodeEntity},
-		{[]string{"ns/ENTITY#e", "cascade", "want a boolean"}, func() Item {
+		{[]string{"ns/ENTITY#e", "cascade", "want a boolean"}, func() item.Item {
 			it := Entity{Namespace: "ns", ID: "e"}.Item()
-			it["cascade"] = S("true")
+			it["cascade"] = item.S("true")
 			return it
 		}(), decodeEntity},
 		{[]string{"namespace_id"}, NamespaceKey("x").Item(), decodeNamespace},
 		{[]string{"namespace_id", "no slash"}, Namespace{ID: "a/b", Name: "x"}.Forward(), decodeNamespace},
 		{[]string{"namespace_id", `"_"`}, Namespace{ID: "_", Name: "x"}.Forward(), decodeNamespace},
-		{[]string{"not the key"}, func() Item {
+		{[]string{"not the key"}, func() item.Item {
 			it := Namespace{ID: "i", Name: "x"}.Forward()
-			it["namespace_name"] = S("y")
+			it["namespace_name"] = item.S("y")
 			return it
 		}(), decodeNamespace},
 	} {
@@ -121,6 +122,6 @@ func TestDecodersNameWhatIsWrong(t *testing.T) {
 	}
 }
 
-func num(s string) Value {
+func num(s string) item.Value {
 	return &types.AttributeValueMemberN{Value: s}
 }

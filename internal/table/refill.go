@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Refill is the write shape that moves the clock: it credits every limit of the
@@ -33,7 +34,7 @@ type Refilled struct {
 	Before  bucket.State   // refilled and with the wanted limits, nothing taken
 	After   bucket.State   // with the costs taken
 	Credit  bool           // some level gains by it
-	Update  Update         // to be written only if the verdict is granted
+	Update  item.Update    // to be written only if the verdict is granted
 }
 
 // Plan works the refill out. It is pure. Where credit is due the refill instant
@@ -101,24 +102,24 @@ type refillPlan struct {
 	credited bucket.State // refilled
 	after    bucket.State // limits changed, costs taken, dropped limits left out
 	credit   bool
-	u        Update
-	cond     []Cond
+	u        item.Update
+	cond     []item.Cond
 }
 
-func (p *refillPlan) update(now int64) Update {
+func (p *refillPlan) update(now int64) item.Update {
 	image := p.r.Image
 	p.u.Key = image.Key()
-	p.u.Set = append(p.u.Set, Attr{attrRF, N(p.after.RF)})
+	p.u.Set = append(p.u.Set, item.Attr{Name: attrRF, Value: item.N(p.after.RF)})
 	if image.State.NoClock {
-		p.cond = append(p.cond, Exists(AttrPK), Absent(attrRF))
+		p.cond = append(p.cond, item.Exists(item.AttrPK), item.Absent(attrRF))
 	} else {
-		p.cond = append(p.cond, Compare(attrRF, Eq, N(image.State.RF)))
+		p.cond = append(p.cond, item.Compare(attrRF, item.Eq, item.N(image.State.RF)))
 	}
 	if image.NoShardCount {
-		p.u.Set = append(p.u.Set, Attr{attrShardCount, N(1)})
-		p.cond = append(p.cond, Absent(attrShardCount))
+		p.u.Set = append(p.u.Set, item.Attr{Name: attrShardCount, Value: item.N(1)})
+		p.cond = append(p.cond, item.Absent(attrShardCount))
 	} else {
-		p.cond = append(p.cond, Compare(attrShardCount, Eq, N(int64(image.State.Shards))))
+		p.cond = append(p.cond, item.Compare(attrShardCount, item.Eq, item.N(int64(image.State.Shards))))
 	}
 	for _, sl := range image.State.Slots {
 		if p.stored.Index(sl.Name) >= 0 {
@@ -129,12 +130,12 @@ func (p *refillPlan) update(now int64) Update {
 		p.slot(i)
 	}
 	if rr := remainders(p.after); rr != nil {
-		p.u.Set = append(p.u.Set, Attr{attrRemainders, rr})
+		p.u.Set = append(p.u.Set, item.Attr{Name: attrRemainders, Value: rr})
 	} else {
 		p.u.Remove = append(p.u.Remove, attrRemainders)
 	}
-	p.u.live(p.r.Life, p.r.Image, p.after, now)
-	p.u.If = All(p.cond...)
+	live(&p.u, p.r.Life, p.r.Image, p.after, now)
+	p.u.If = item.All(p.cond...)
 	return p.u
 }
 
@@ -144,10 +145,10 @@ func (p *refillPlan) slot(i int) {
 	tk := attrLimit(after.Name, fieldTokens)
 	j := p.stored.Index(after.Name)
 	if j < 0 { // new to the item; tc may have outlived it
-		p.u.Set = append(p.u.Set, Attr{tk, N(after.Tokens)})
-		p.u.Add = append(p.u.Add, Attr{attrLimit(after.Name, fieldUsed), N(after.Used)})
+		p.u.Set = append(p.u.Set, item.Attr{Name: tk, Value: item.N(after.Tokens)})
+		p.u.Add = append(p.u.Add, item.Attr{Name: attrLimit(after.Name, fieldUsed), Value: item.N(after.Used)})
 		p.parameters(after)
-		p.cond = append(p.cond, Absent(tk))
+		p.cond = append(p.cond, item.Absent(tk))
 		p.credit = true
 		return
 	}
@@ -162,7 +163,7 @@ func (p *refillPlan) slot(i int) {
 	}
 	changed := partial || stored.Limit != after.Limit
 	if d := after.Used - stored.Used; d != 0 || partial {
-		p.u.Add = append(p.u.Add, Attr{attrLimit(after.Name, fieldUsed), N(d)})
+		p.u.Add = append(p.u.Add, item.Attr{Name: attrLimit(after.Name, fieldUsed), Value: item.N(d)})
 	}
 	if changed {
 		p.parameters(after)
@@ -191,18 +192,18 @@ func (p *refillPlan) level(tk string, stored, after bucket.Slot, changed bool, c
 	meter := stored.Name == bucket.WCU
 	switch {
 	case meter:
-		p.cond = append(p.cond, Compare(tk, Le, N(max(capacity-credit, stored.Tokens))))
+		p.cond = append(p.cond, item.Compare(tk, item.Le, item.N(max(capacity-credit, stored.Tokens))))
 	case changed:
-		p.cond = append(p.cond, Compare(tk, Eq, N(stored.Tokens)))
+		p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(stored.Tokens)))
 	case stored.Tokens >= capacity:
 		need, _ := p.need(stored.Name)
-		p.cond = append(p.cond, Compare(tk, Ge, N(max(capacity, need))))
+		p.cond = append(p.cond, item.Compare(tk, item.Ge, item.N(max(capacity, need))))
 	case credited.Tokens >= capacity:
 		elapsed := bucket.SubSat(p.credited.RF, p.stored.RF)
 		least := bucket.SubSat(capacity, bucket.Potential(stored.Rest, p.stored.RateOf(stored.Limit), elapsed))
-		p.cond = append(p.cond, Between(tk, N(least), N(capacity)))
+		p.cond = append(p.cond, item.Between(tk, item.N(least), item.N(capacity)))
 		level := yield(after.Tokens, p.stored.RateOf(stored.Limit), p.r.Headroom)
-		p.u.Set = append(p.u.Set, Attr{tk, N(level)})
+		p.u.Set = append(p.u.Set, item.Attr{Name: tk, Value: item.N(level)})
 		return
 	default:
 		top := capacity - credit
@@ -210,13 +211,13 @@ func (p *refillPlan) level(tk string, stored, after bucket.Slot, changed bool, c
 			top-- // a level at capacity holds no remainder
 		}
 		if need, wanted := p.need(stored.Name); wanted {
-			p.cond = append(p.cond, Between(tk, N(need-credit), N(top)))
+			p.cond = append(p.cond, item.Between(tk, item.N(need-credit), item.N(top)))
 		} else {
-			p.cond = append(p.cond, Compare(tk, Le, N(top)))
+			p.cond = append(p.cond, item.Compare(tk, item.Le, item.N(top)))
 		}
 	}
 	if change != 0 {
-		p.u.Add = append(p.u.Add, Attr{tk, N(change)})
+		p.u.Add = append(p.u.Add, item.Attr{Name: tk, Value: item.N(change)})
 	}
 }
 
@@ -238,16 +239,16 @@ func (p *refillPlan) need(limit string) (milli int64, wanted bool) {
 
 func (p *refillPlan) parameters(sl bucket.Slot) {
 	p.u.Set = append(p.u.Set,
-		Attr{attrLimit(sl.Name, fieldCapacity), N(sl.Capacity)},
-		Attr{attrLimit(sl.Name, fieldAmount), N(sl.Amount)},
-		Attr{attrLimit(sl.Name, fieldPeriod), N(sl.Period)})
+		item.Attr{Name: attrLimit(sl.Name, fieldCapacity), Value: item.N(sl.Capacity)},
+		item.Attr{Name: attrLimit(sl.Name, fieldAmount), Value: item.N(sl.Amount)},
+		item.Attr{Name: attrLimit(sl.Name, fieldPeriod), Value: item.N(sl.Period)})
 }
 
-// live adds what the update does to the ttl of a bucket that is in state after at
+// live adds what an update does to the ttl of a bucket that is in state after at
 // now.
-func (u *Update) live(life Lifetime, image Bucket, after bucket.State, now int64) {
+func live(u *item.Update, life Lifetime, image Bucket, after bucket.State, now int64) {
 	if set, remove := newTTL(life, image, after, now); set > 0 {
-		u.Set = append(u.Set, Attr{AttrTTL, N(set)})
+		u.Set = append(u.Set, item.Attr{Name: AttrTTL, Value: item.N(set)})
 	} else if remove {
 		u.Remove = append(u.Remove, AttrTTL)
 	}

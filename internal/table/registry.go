@@ -5,36 +5,33 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // AddResource notes that a resource has default limits. Doing it again changes
 // nothing.
-func AddResource(ns, resource string) Update {
-	return inRegistry(ns, Update{Key: ResourcesKey(ns), Add: []Attr{{attrResources, SS(resource)}}})
+func AddResource(ns, resource string) item.Update {
+	return inRegistry(ns, item.Update{Key: ResourcesKey(ns), Add: []item.Attr{{Name: attrResources, Value: item.SS(resource)}}})
 }
 
 // RemoveResource takes a resource out of the registry again.
-func RemoveResource(ns, resource string) Update {
-	return inRegistry(ns, Update{Key: ResourcesKey(ns), Del: []Attr{{attrResources, SS(resource)}}})
+func RemoveResource(ns, resource string) item.Update {
+	return inRegistry(ns, item.Update{Key: ResourcesKey(ns), Del: []item.Attr{{Name: attrResources, Value: item.SS(resource)}}})
 }
 
 // CountEntityConfigs adds n, which may be negative, to the number of entities
 // with limits of their own for a resource. The attribute is the resource's
 // name; ok is false for the few names that are key attributes, which no client
 // can count.
-func CountEntityConfigs(ns, resource string, n int64) (u Update, ok bool) {
-	u = inRegistry(ns, Update{Key: EntityConfigsKey(ns), Add: []Attr{{resource, N(n)}}})
-	return u, !isKeyAttr(resource)
+func CountEntityConfigs(ns, resource string, n int64) (u item.Update, ok bool) {
+	u = inRegistry(ns, item.Update{Key: EntityConfigsKey(ns), Add: []item.Attr{{Name: resource, Value: item.N(n)}}})
+	return u, !item.IsKeyAttr(resource)
 }
 
 // inRegistry makes an update leave the item where a namespace's items are found.
-func inRegistry(ns string, u Update) Update {
-	u.SetIfAbsent = append(u.SetIfAbsent, Attr{AttrGSI4PK, S(ns)}, Attr{AttrGSI4SK, S(u.Key.PK)})
+func inRegistry(ns string, u item.Update) item.Update {
+	u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: item.AttrGSI4PK, Value: item.S(ns)}, item.Attr{Name: item.AttrGSI4SK, Value: item.S(u.Key.PK)})
 	return u
-}
-
-func isKeyAttr(attr string) bool {
-	return attr == AttrPK || attr == AttrSK || slices.Contains(indexKeys, attr)
 }
 
 // Resources is the registry of resources with default limits, sorted.
@@ -44,17 +41,17 @@ type Resources struct {
 }
 
 // Item returns the registry as it is stored.
-func (s Resources) Item() Item {
+func (s Resources) Item() item.Item {
 	k := ResourcesKey(s.Namespace)
 	it := newItem(k)
 	if len(s.Names) > 0 {
-		it[attrResources] = SS(s.Names...)
+		it[attrResources] = item.SS(s.Names...)
 	}
-	return gsi4(Item(it), s.Namespace, k.PK)
+	return gsi4(item.Item(it), s.Namespace, k.PK)
 }
 
 // DecodeResources reads the registry of resources.
-func DecodeResources(it Item) (Resources, error) {
+func DecodeResources(it item.Item) (Resources, error) {
 	r := reader{it: it}
 	var s Resources
 	s.Namespace, _ = r.under("SYSTEM#")
@@ -73,25 +70,25 @@ type EntityConfigs struct {
 }
 
 // Item returns the counts as they are stored.
-func (c EntityConfigs) Item() Item {
+func (c EntityConfigs) Item() item.Item {
 	k := EntityConfigsKey(c.Namespace)
 	it := newItem(k)
 	for resource, n := range c.Counts {
-		if !isKeyAttr(resource) {
-			it[resource] = N(n)
+		if !item.IsKeyAttr(resource) {
+			it[resource] = item.N(n)
 		}
 	}
-	return gsi4(Item(it), c.Namespace, k.PK)
+	return gsi4(item.Item(it), c.Namespace, k.PK)
 }
 
 // DecodeEntityConfigs reads the counts. Every number is one, also zero.
-func DecodeEntityConfigs(it Item) (EntityConfigs, error) {
+func DecodeEntityConfigs(it item.Item) (EntityConfigs, error) {
 	r := reader{it: it}
 	var c EntityConfigs
 	c.Namespace, _ = r.under("SYSTEM#")
 	r.sk(skEntityConfigs)
 	for attr, v := range it {
-		if _, ok := v.(*types.AttributeValueMemberN); !ok || isKeyAttr(attr) {
+		if _, ok := v.(*types.AttributeValueMemberN); !ok || item.IsKeyAttr(attr) {
 			continue
 		}
 		if c.Counts == nil {
@@ -117,22 +114,22 @@ type Provisioner struct {
 
 // Item returns the state as it is stored. Unlike other clients' it can be found
 // by namespace, so that purging a namespace removes it.
-func (p Provisioner) Item() Item {
+func (p Provisioner) Item() item.Item {
 	k := ProvisionerKey(p.Namespace)
 	it := newItem(k)
-	it[attrManagedSystem] = Bool(p.System)
+	it[attrManagedSystem] = item.Bool(p.System)
 	it[attrManagedRes] = list(p.Resources)
-	entities := make(Item, len(p.Entities))
+	entities := make(item.Item, len(p.Entities))
 	for entity, resources := range p.Entities {
 		entities[entity] = list(resources)
 	}
-	it[attrManagedEntities] = Map(entities)
-	it[attrLastApplied], it[attrAppliedHash] = S(p.LastApplied), S(p.Hash)
-	return gsi4(Item(it), p.Namespace, k.PK)
+	it[attrManagedEntities] = item.Map(entities)
+	it[attrLastApplied], it[attrAppliedHash] = item.S(p.LastApplied), item.S(p.Hash)
+	return gsi4(item.Item(it), p.Namespace, k.PK)
 }
 
 // DecodeProvisioner reads the provisioner's state.
-func DecodeProvisioner(it Item) (Provisioner, error) {
+func DecodeProvisioner(it item.Item) (Provisioner, error) {
 	r := reader{it: it}
 	var p Provisioner
 	p.Namespace, _ = r.under("SYSTEM#")

@@ -2,6 +2,7 @@ package table
 
 import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Cost is what a write takes from one limit, in millitokens. Public costs are
@@ -73,29 +74,29 @@ func freshTTL(s bucket.State, now int64) int64 {
 //
 // The write is counted by the meter, which the item must have; one that lacks it
 // is refused, and settled by [AdjustUnmetered].
-func Adjust(key Key, costs []Cost) Update {
+func Adjust(key item.Key, costs []Cost) item.Update {
 	u := adjust(key, costs)
 	u.Add = appendWCU(u.Add)
-	u.If = All(u.If, Exists(attrLimit(bucket.WCU, fieldTokens)))
+	u.If = item.All(u.If, item.Exists(attrLimit(bucket.WCU, fieldTokens)))
 	return u
 }
 
 // AdjustUnmetered is [Adjust] for an item without a write meter, as foreign
 // clients leave it; adding to one that is not there would store half a limit.
-func AdjustUnmetered(key Key, costs []Cost) Update { return adjust(key, costs) }
+func AdjustUnmetered(key item.Key, costs []Cost) item.Update { return adjust(key, costs) }
 
-func adjust(key Key, costs []Cost) Update {
-	u := Update{Key: key}
-	cond := []Cond{Exists(AttrPK)}
+func adjust(key item.Key, costs []Cost) item.Update {
+	u := item.Update{Key: key}
+	cond := []item.Cond{item.Exists(item.AttrPK)}
 	for _, c := range costs {
 		if c.Milli == 0 {
 			continue
 		}
 		tk := attrLimit(c.Limit, fieldTokens)
-		cond = append(cond, Exists(tk))
-		u.Add = append(u.Add, Attr{tk, N(-c.Milli)}, Attr{attrLimit(c.Limit, fieldUsed), N(c.Milli)})
+		cond = append(cond, item.Exists(tk))
+		u.Add = append(u.Add, item.Attr{Name: tk, Value: item.N(-c.Milli)}, item.Attr{Name: attrLimit(c.Limit, fieldUsed), Value: item.N(c.Milli)})
 	}
-	u.If = All(cond...)
+	u.If = item.All(cond...)
 	return u
 }
 
@@ -111,23 +112,23 @@ type NewBucket struct {
 }
 
 // Create stores a full bucket, less the costs, if there is none.
-func Create(n NewBucket) (Put, Bucket) {
+func Create(n NewBucket) (item.Put, Bucket) {
 	b := Bucket{Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent}
 	b.State = bucket.New(n.Limits, 0, 1, n.Now)
 	b.State = b.State.Take(costsBySlot(b.State, n.Costs, true))
 	if n.Life == Expires {
 		b.TTL = freshTTL(b.State, n.Now)
 	}
-	return Put{Item: b.Item(), If: Absent(AttrPK)}, b
+	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 
 // CreateEmpty stores shard 0 of a bucket with the given count, holding nothing,
 // if there is none. It stands for a shard that was deleted while its siblings
 // live on: what it held is unknown, so it mints nothing.
-func CreateEmpty(n NewBucket, shards int) (Put, Bucket) {
+func CreateEmpty(n NewBucket, shards int) (item.Put, Bucket) {
 	b := Bucket{Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent}
 	b.State = emptied(bucket.New(n.Limits, 0, shards, n.Now))
-	return Put{Item: b.Item(), If: Absent(AttrPK)}, b
+	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 
 // emptied returns the state holding nothing but a full write meter.

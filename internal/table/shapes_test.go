@@ -11,12 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // shape is a planned call: one write, or a transaction of several.
 type shape struct {
 	name   string
-	writes []Write
+	writes []item.Write
 }
 
 // allShapes is every shape that a bucket of these limits can meet, at its
@@ -50,7 +51,7 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 	split := full
 	split.State.Shards, split.TTL = 2, 0
 	createEmpty, _ := CreateEmpty(n, 4)
-	spend := func(s Spend) Update {
+	spend := func(s Spend) item.Update {
 		t.Helper()
 		u, ok := s.Plan()
 		if !ok {
@@ -58,7 +59,7 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 		}
 		return u
 	}
-	refill := func(r Refill) Update { return r.Plan().Update }
+	refill := func(r Refill) item.Update { return r.Plan().Update }
 	top, ok := Charge{Image: full, Limits: limits, Costs: costs, Now: now + 3_600_000, Life: Expires}.top()
 	if !ok {
 		t.Error("the sample bucket is not full after an hour")
@@ -72,25 +73,25 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 		adjust[i].Milli = -adjust[i].Milli
 	}
 	return []shape{
-		{"create", []Write{create}},
-		{"create empty", []Write{createEmpty}},
-		{"spend", []Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1})}},
-		{"spend unmetered", []Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1, Unmetered: true})}},
-		{"spend by force", []Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1, Force: true})}},
-		{"top", []Write{top}},
-		{"refill", []Write{refill(Refill{Image: empty, Costs: costs, Now: now + 600_007, Life: Expires})}},
-		{"refill of the aggregator", []Write{refill(Refill{Image: empty, Now: now + 7})}},
-		{"refill with changed limits", []Write{refill(Refill{Image: empty, Want: changed, Costs: costs, Now: now + 600_007, Life: NeverExpires})}},
-		{"refill with new limits", []Write{refill(Refill{Image: noLimits, Want: limits, Costs: costs, Now: now + 7, Life: Expires})}},
-		{"refill that mends", []Write{refill(Refill{Image: partial, Want: limits, Now: now + 7, Life: Expires})}},
-		{"refill by force", []Write{refill(Refill{Image: empty, Costs: costs, Now: now, Force: true})}},
-		{"adjust", []Write{Adjust(full.Key(), adjust)}},
+		{"create", []item.Write{create}},
+		{"create empty", []item.Write{createEmpty}},
+		{"spend", []item.Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1})}},
+		{"spend unmetered", []item.Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1, Unmetered: true})}},
+		{"spend by force", []item.Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1, Force: true})}},
+		{"top", []item.Write{top}},
+		{"refill", []item.Write{refill(Refill{Image: empty, Costs: costs, Now: now + 600_007, Life: Expires})}},
+		{"refill of the aggregator", []item.Write{refill(Refill{Image: empty, Now: now + 7})}},
+		{"refill with changed limits", []item.Write{refill(Refill{Image: empty, Want: changed, Costs: costs, Now: now + 600_007, Life: NeverExpires})}},
+		{"refill with new limits", []item.Write{refill(Refill{Image: noLimits, Want: limits, Costs: costs, Now: now + 7, Life: Expires})}},
+		{"refill that mends", []item.Write{refill(Refill{Image: partial, Want: limits, Now: now + 7, Life: Expires})}},
+		{"refill by force", []item.Write{refill(Refill{Image: empty, Costs: costs, Now: now, Force: true})}},
+		{"adjust", []item.Write{Adjust(full.Key(), adjust)}},
 		{"split", Split(full)},
-		{"recount", []Write{Recount(full)}},
+		{"recount", []item.Write{Recount(full)}},
 		{"open", Open(split, 1, 2, now)},
-		{"probe", []Write{Probe(full.Key(), 4)}},
-		{"keep forever", []Write{KeepForever(full.Key())}},
-		{"prolong", []Write{prolong}},
+		{"probe", []item.Write{Probe(full.Key(), 4)}},
+		{"keep forever", []item.Write{KeepForever(full.Key())}},
+		{"prolong", []item.Write{prolong}},
 	}
 }
 
@@ -98,11 +99,11 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 type rendered struct {
 	verb, update, cond string
 	names              map[string]string
-	values             Item
+	values             item.Item
 }
 
-func render(w Write) rendered {
-	in := TransactInput("t", "t", []Write{w}).TransactItems[0]
+func render(w item.Write) rendered {
+	in := item.TransactInput("t", "t", []item.Write{w}).TransactItems[0]
 	switch {
 	case in.Update != nil:
 		return rendered{"update", aws.ToString(in.Update.UpdateExpression), aws.ToString(in.Update.ConditionExpression),
@@ -125,9 +126,7 @@ func (r rendered) readable() string {
 			if a[0] == '#' {
 				return r.names[a]
 			}
-			var b strings.Builder
-			writeJSON(&b, r.values[a])
-			s := b.String()
+			s := strings.TrimSuffix(strings.TrimPrefix(string(item.JSON(item.Item{"": r.values[a]})), "{\n  \"\": "), "\n}\n")
 			if n, ok := strings.CutPrefix(s, `{"N": "`); ok {
 				return strings.TrimSuffix(n, `"}`)
 			}
@@ -184,7 +183,7 @@ func TestShapesFitTheLimitsOfDynamoDB(t *testing.T) {
 	longest := rendered{}
 	for _, s := range allShapes(t, hostileLimits(maxLimits)) {
 		for _, w := range s.writes {
-			if err := ValidateInTransaction(w); err != nil && s.name != "probe" {
+			if err := item.ValidateInTransaction(w); err != nil && s.name != "probe" {
 				t.Errorf("%s: %v", s.name, err)
 			}
 			r := render(w)
@@ -198,10 +197,9 @@ func TestShapesFitTheLimitsOfDynamoDB(t *testing.T) {
 					t.Errorf("%s: alias %q of %q", s.name, a, name)
 				}
 			}
-			if u, ok := w.(Update); ok {
-				ops, _ := checkCond(All(u.If))
-				t.Logf("%-27s update %4d bytes, condition %4d bytes, %3d operators, %3d names, %3d values",
-					s.name, len(r.update), len(r.cond), ops, len(r.names), len(r.values))
+			if _, ok := w.(item.Update); ok {
+				t.Logf("%-27s update %4d bytes, condition %4d bytes, %3d names, %3d values",
+					s.name, len(r.update), len(r.cond), len(r.names), len(r.values))
 				if len(r.names) > 1000 || len(r.values) > 1000 {
 					t.Errorf("%s: too many aliases", s.name)
 				}
@@ -253,12 +251,12 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 		if !plan.Verdict.Granted && !c.Force {
 			return
 		}
-		if err := Validate(plan.Update); err != nil {
+		if err := item.Validate(plan.Update); err != nil {
 			t.Fatalf("%s: %v", plan.Shape, err)
 		}
 		after, held, err := plan.Update.Apply(b.Item())
 		if err != nil || !held {
-			t.Fatalf("%s is refused by its own image (%v):\n%s%s", plan.Shape, err, render(plan.Update).readable(), JSON(b.Item()))
+			t.Fatalf("%s is refused by its own image (%v):\n%s%s", plan.Shape, err, render(plan.Update).readable(), item.JSON(b.Item()))
 		}
 		got, err := DecodeBucket(after)
 		if err != nil || !got.State.Matches(want) && plan.Shape == ShapeRefill {

@@ -1,6 +1,9 @@
 package table
 
-import "github.com/zeroae/zae-limiter-go/internal/bucket"
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
 
 // Split renders the doubling of one shard as a transaction of two writes: shard
 // k of n hands half of what it holds to the new shard k+n, and both have the
@@ -11,66 +14,66 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 // Tokens given back since the image, or any change to a level above the share,
 // need a newer image too, because half of them would not be what moves. The
 // sibling must not exist. Split buckets do not expire.
-func Split(b Bucket) []Write {
+func Split(b Bucket) []item.Write {
 	keep, moved := b.State.Split()
 	cond := unchanged(b)
-	u := Update{Key: b.Key()}
-	u.Set = append(u.Set, Attr{attrShardCount, N(int64(keep.Shards))})
+	u := item.Update{Key: b.Key()}
+	u.Set = append(u.Set, item.Attr{Name: attrShardCount, Value: item.N(int64(keep.Shards))})
 	for i, sl := range keep.Slots {
 		tk := attrLimit(sl.Name, fieldTokens)
 		if sl.Name == bucket.WCU {
-			u.Set = append(u.Set, Attr{tk, N(sl.Tokens)})
+			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
 			continue
 		}
 		m := moved.Slots[i].Tokens
 		if m != 0 {
-			u.Add = append(u.Add, Attr{tk, N(-m)})
+			u.Add = append(u.Add, item.Attr{Name: tk, Value: item.N(-m)})
 		}
 		switch held := b.State.Slots[i].Tokens; {
 		case held > b.State.Rate(i).Capacity:
-			cond = append(cond, Compare(tk, Eq, N(held)))
+			cond = append(cond, item.Compare(tk, item.Eq, item.N(held)))
 		case m > 0:
-			cond = append(cond, Between(tk, N(m), N(held)))
+			cond = append(cond, item.Between(tk, item.N(m), item.N(held)))
 		default:
-			cond = append(cond, Compare(tk, Le, N(held)))
+			cond = append(cond, item.Compare(tk, item.Le, item.N(held)))
 		}
 	}
 	if rr := remainders(keep); rr != nil {
-		u.Set = append(u.Set, Attr{attrRemainders, rr})
+		u.Set = append(u.Set, item.Attr{Name: attrRemainders, Value: rr})
 	} else {
 		u.Remove = append(u.Remove, attrRemainders)
 	}
 	u.Remove = append(u.Remove, AttrTTL)
-	u.If = All(cond...)
+	u.If = item.All(cond...)
 
 	sibling := b
 	sibling.State, sibling.TTL, sibling.Partial = moved, 0, nil
-	return []Write{u, Put{Item: sibling.Item(), If: Absent(AttrPK)}}
+	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
 }
 
 // unchanged holds while the clock, the count and the limits are those of the image.
-func unchanged(b Bucket) []Cond {
-	c := append([]Cond{Exists(AttrPK)}, storedLimits(b.State)...)
+func unchanged(b Bucket) []item.Cond {
+	c := append([]item.Cond{item.Exists(item.AttrPK)}, storedLimits(b.State)...)
 	if b.State.NoClock {
-		c = append(c, Absent(attrRF))
+		c = append(c, item.Absent(attrRF))
 	} else {
-		c = append(c, Compare(attrRF, Eq, N(b.State.RF)))
+		c = append(c, item.Compare(attrRF, item.Eq, item.N(b.State.RF)))
 	}
 	if b.NoShardCount {
-		return append(c, Absent(attrShardCount))
+		return append(c, item.Absent(attrShardCount))
 	}
-	return append(c, Compare(attrShardCount, Eq, N(int64(b.State.Shards))))
+	return append(c, item.Compare(attrShardCount, item.Eq, item.N(int64(b.State.Shards))))
 }
 
 // Recount sets the doubled count on a shard whose sibling exists already; only
 // foreign hands lead to it. The sibling has tokens of its own, so what the shard
 // holds above its new share is dropped: its capacity has been lowered.
-func Recount(b Bucket) Update {
+func Recount(b Bucket) item.Update {
 	halved := b.State
 	halved.Shards = 2 * max(halved.Shards, 1)
-	u := Update{
+	u := item.Update{
 		Key:    b.Key(),
-		Set:    []Attr{{attrShardCount, N(int64(halved.Shards))}},
+		Set:    []item.Attr{{Name: attrShardCount, Value: item.N(int64(halved.Shards))}},
 		Remove: []string{AttrTTL},
 	}
 	cond := unchanged(b)
@@ -80,18 +83,18 @@ func Recount(b Bucket) Update {
 		switch drop := bucket.SubSat(sl.Tokens, share); {
 		case sl.Name == bucket.WCU:
 		case drop > 0:
-			u.Add = append(u.Add, Attr{tk, N(-drop)})
-			cond = append(cond, Between(tk, N(drop), N(sl.Tokens)))
+			u.Add = append(u.Add, item.Attr{Name: tk, Value: item.N(-drop)})
+			cond = append(cond, item.Between(tk, item.N(drop), item.N(sl.Tokens)))
 		default:
-			cond = append(cond, Compare(tk, Le, N(share)))
+			cond = append(cond, item.Compare(tk, item.Le, item.N(share)))
 		}
 	}
 	if rr := remainders(below(halved)); rr != nil {
-		u.Set = append(u.Set, Attr{attrRemainders, rr})
+		u.Set = append(u.Set, item.Attr{Name: attrRemainders, Value: rr})
 	} else {
 		u.Remove = append(u.Remove, attrRemainders)
 	}
-	u.If = All(cond...)
+	u.If = item.All(cond...)
 	return u
 }
 
@@ -116,12 +119,12 @@ func below(s bucket.State) bucket.State {
 // like is shard 0, or any other shard if that is not known; shards is the count
 // of shard 0, which must still be that when it is written: a missing shard opened
 // with too small a count would have too large a share.
-func Open(like Bucket, shard, shards int, now int64) []Write {
+func Open(like Bucket, shard, shards int, now int64) []item.Write {
 	b := like
 	b.TTL, b.Partial = 0, nil
 	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: now, Slots: like.State.Slots})
-	zero := Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
-	cond := []Cond{Compare(attrShardCount, Eq, N(int64(shards)))}
+	zero := item.Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
+	cond := []item.Cond{item.Compare(attrShardCount, item.Eq, item.N(int64(shards)))}
 	if like.State.Shard == 0 && like.State.Shards == shards {
 		for i, sl := range like.State.Slots {
 			share := like.State.Rate(i).Capacity
@@ -131,51 +134,51 @@ func Open(like Bucket, shard, shards int, now int64) []Write {
 			}
 			tk := attrLimit(sl.Name, fieldTokens)
 			b.State.Slots[i].Tokens = move
-			zero.Add = append(zero.Add, Attr{tk, N(-move)})
-			cond = append(cond, Compare(tk, Ge, N(bucket.AddSat(share, move))))
+			zero.Add = append(zero.Add, item.Attr{Name: tk, Value: item.N(-move)})
+			cond = append(cond, item.Compare(tk, item.Ge, item.N(bucket.AddSat(share, move))))
 		}
 	}
-	put := Put{Item: b.Item(), If: Absent(AttrPK)}
+	put := item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}
 	if len(zero.Add) == 0 {
-		return []Write{put, Check{Key: zero.Key, If: All(cond...)}}
+		return []item.Write{put, item.Check{Key: zero.Key, If: item.All(cond...)}}
 	}
-	zero.If = All(cond...)
-	return []Write{put, zero}
+	zero.If = item.All(cond...)
+	return []item.Write{put, zero}
 }
 
 // Probe changes nothing. It fails, and a failed condition brings the item back,
 // unless the shard exists with at least the given count; then it succeeds and
 // brings the item back too. It costs one write unit either way.
-func Probe(key Key, shards int) Update {
-	return Update{Key: key, If: All(Exists(AttrPK), Compare(attrShardCount, Ge, N(int64(shards))))}
+func Probe(key item.Key, shards int) item.Update {
+	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Compare(attrShardCount, item.Ge, item.N(int64(shards))))}
 }
 
 // KeepForever removes the ttl that another client has put on a split bucket.
-func KeepForever(key Key) Update {
-	return Update{
+func KeepForever(key item.Key) item.Update {
+	return item.Update{
 		Key:    key,
 		Remove: []string{AttrTTL},
-		If:     All(Exists(AttrTTL), Compare(attrShardCount, Gt, N(1))),
+		If:     item.All(item.Exists(AttrTTL), item.Compare(attrShardCount, item.Gt, item.N(1))),
 	}
 }
 
 // Prolong extends the ttl of an unsplit bucket so that it outlives the time the
 // image needs to be full. ok is false when the ttl is long enough already or
 // there is none.
-func Prolong(b Bucket, now int64) (u Update, ok bool) {
+func Prolong(b Bucket, now int64) (u item.Update, ok bool) {
 	if b.TTL == 0 || b.State.Shards > 1 {
-		return Update{}, false
+		return item.Update{}, false
 	}
 	if b.TTL >= ceilSeconds(b.State.FullAt(now))+ttlMargin {
-		return Update{}, false
+		return item.Update{}, false
 	}
 	fresh := freshTTL(b.State, now)
 	if fresh == 0 { // not full before any date that can be stored
-		return Update{Key: b.Key(), Remove: []string{AttrTTL}, If: Exists(AttrTTL)}, true
+		return item.Update{Key: b.Key(), Remove: []string{AttrTTL}, If: item.Exists(AttrTTL)}, true
 	}
-	return Update{
+	return item.Update{
 		Key: b.Key(),
-		Set: []Attr{{AttrTTL, N(fresh)}},
-		If:  Compare(AttrTTL, Lt, N(fresh)),
+		Set: []item.Attr{{Name: AttrTTL, Value: item.N(fresh)}},
+		If:  item.Compare(AttrTTL, item.Lt, item.N(fresh)),
 	}, true
 }

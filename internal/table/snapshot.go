@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Snapshot is the stored usage of one entity on one resource in one window.
@@ -23,41 +24,41 @@ type Snapshot struct {
 }
 
 // Key returns the key of the snapshot.
-func (s Snapshot) Key() Key { return UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
+func (s Snapshot) Key() item.Key { return UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
 
 // Item returns the snapshot as it is stored.
-func (s Snapshot) Item() Item {
+func (s Snapshot) Item() item.Item {
 	k := s.Key()
 	it := newItem(k)
-	it[attrEntityID], it[attrResource] = S(s.Entity), S(s.Resource)
-	it[attrWindow], it[attrWindowStart] = S(s.Window), S(s.Start)
-	it[AttrGSI2PK] = S(pkResource(s.Namespace, s.Resource))
-	it[AttrGSI2SK] = S("USAGE#" + s.Part + "#" + s.Entity)
-	it[attrTotalEvents] = N(s.Events)
+	it[attrEntityID], it[attrResource] = item.S(s.Entity), item.S(s.Resource)
+	it[attrWindow], it[attrWindowStart] = item.S(s.Window), item.S(s.Start)
+	it[item.AttrGSI2PK] = item.S(pkResource(s.Namespace, s.Resource))
+	it[item.AttrGSI2SK] = item.S("USAGE#" + s.Part + "#" + s.Entity)
+	it[attrTotalEvents] = item.N(s.Events)
 	for limit, n := range s.Counts {
-		it[attrCount(limit)] = N(n)
+		it[attrCount(limit)] = item.N(n)
 	}
 	for shard, mark := range s.Marks {
-		it[attrMark(shard)] = S(mark)
+		it[attrMark(shard)] = item.S(mark)
 	}
 	if s.TTL > 0 {
-		it[AttrTTL] = N(s.TTL)
+		it[AttrTTL] = item.N(s.TTL)
 	}
-	return gsi4(Item(it), s.Namespace, k.PK)
+	return gsi4(item.Item(it), s.Namespace, k.PK)
 }
 
 // IsSnapshot tells whether the key of an item is that of a usage snapshot.
-func IsSnapshot(it Item) bool { return strings.HasPrefix(KeyOf(it).SK, skUsagePrefix) }
+func IsSnapshot(it item.Item) bool { return strings.HasPrefix(item.KeyOf(it).SK, skUsagePrefix) }
 
 const skUsagePrefix = "#USAGE#"
 
 // DecodeSnapshot reads a usage snapshot, also one of another client. Window and
 // start come from the attributes, never from the key (design D10).
-func DecodeSnapshot(it Item) (Snapshot, error) {
+func DecodeSnapshot(it item.Item) (Snapshot, error) {
 	r := reader{it: it}
 	var s Snapshot
 	s.Namespace, s.Entity = r.under("ENTITY#")
-	rest, ok := strings.CutPrefix(KeyOf(it).SK, skUsagePrefix)
+	rest, ok := strings.CutPrefix(item.KeyOf(it).SK, skUsagePrefix)
 	s.Resource = r.need(attrResource)
 	s.Part, _ = strings.CutPrefix(rest, s.Resource+"#")
 	if !ok || s.Part == rest {

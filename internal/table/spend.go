@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Spend is the write shape that touches no clock: it takes the costs if every
@@ -30,14 +31,14 @@ type Spend struct {
 // image has overflowed by now, or no level could both cover its cost and not have
 // overflowed. Then only a [Refill] can take the costs, and the update is one that
 // is always refused, which brings the image.
-func (s Spend) Plan() (u Update, ok bool) {
-	u = Update{Key: s.Image.Key()}
-	refused := Update{Key: u.Key, If: All(Exists(AttrPK), Absent(AttrPK))}
+func (s Spend) Plan() (u item.Update, ok bool) {
+	u = item.Update{Key: s.Image.Key()}
+	refused := item.Update{Key: u.Key, If: item.All(item.Exists(item.AttrPK), item.Absent(item.AttrPK))}
 	if s.Image.State.NoClock || bucket.SubSat(s.Image.State.RF, s.Now) > bucket.MaxSkew {
 		return refused, false
 	}
 	cond := unchangedCount(s.Image)
-	cond = append(cond, Compare(attrRF, Ge, N(s.Image.State.RF)))
+	cond = append(cond, item.Compare(attrRF, item.Ge, item.N(s.Image.State.RF)))
 	for _, c := range s.Costs {
 		tk := attrLimit(c.Limit, fieldTokens)
 		top, bounded := s.top(c)
@@ -46,30 +47,30 @@ func (s Spend) Plan() (u Update, ok bool) {
 		}
 		switch {
 		case s.Force && bounded:
-			cond = append(cond, Compare(tk, Le, N(top)))
+			cond = append(cond, item.Compare(tk, item.Le, item.N(top)))
 		case s.Force:
-			cond = append(cond, Exists(tk))
+			cond = append(cond, item.Exists(tk))
 		case bounded:
-			cond = append(cond, Between(tk, N(c.Milli), N(top)))
+			cond = append(cond, item.Between(tk, item.N(c.Milli), item.N(top)))
 		default:
-			cond = append(cond, Compare(tk, Ge, N(c.Milli)))
+			cond = append(cond, item.Compare(tk, item.Ge, item.N(c.Milli)))
 		}
 		if c.Milli != 0 {
-			u.Add = append(u.Add, Attr{tk, N(-c.Milli)}, Attr{attrLimit(c.Limit, fieldUsed), N(c.Milli)})
+			u.Add = append(u.Add, item.Attr{Name: tk, Value: item.N(-c.Milli)}, item.Attr{Name: attrLimit(c.Limit, fieldUsed), Value: item.N(c.Milli)})
 		}
 	}
 	wcu := attrLimit(bucket.WCU, fieldTokens)
 	if s.Unmetered {
-		cond = append(cond, Exists(wcu))
+		cond = append(cond, item.Exists(wcu))
 	} else {
-		cond = append(cond, Compare(wcu, Ge, N(bucket.WCUPerWrite)))
+		cond = append(cond, item.Compare(wcu, item.Ge, item.N(bucket.WCUPerWrite)))
 	}
 	u.Add = appendWCU(u.Add)
 	for _, l := range s.Limits {
 		cond = append(cond, stored(l)...)
 	}
-	cond = append(cond, Any(Absent(AttrTTL), Compare(AttrTTL, Gt, N(s.safeTTL()))))
-	u.If = All(cond...)
+	cond = append(cond, item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Gt, item.N(s.safeTTL()))))
+	u.If = item.All(cond...)
 	return u, true
 }
 
@@ -133,8 +134,8 @@ func Unseen(ns, entity, resource string, shard, shards int, limits []bucket.Limi
 const maxUnseenAge = 24 * 3600 * 1000
 
 // storedLimits holds while every limit of the state is stored as it is there.
-func storedLimits(s bucket.State) []Cond {
-	out := make([]Cond, 0, 3*len(s.Slots))
+func storedLimits(s bucket.State) []item.Cond {
+	out := make([]item.Cond, 0, 3*len(s.Slots))
 	for _, sl := range s.Slots {
 		out = append(out, stored(sl.Limit)...)
 	}
@@ -143,14 +144,14 @@ func storedLimits(s bucket.State) []Cond {
 
 // stored holds while the limit is stored exactly like this. The conditions of the
 // limits met first are kept, because every spend needs them.
-func stored(l bucket.Limit) []Cond {
+func stored(l bucket.Limit) []item.Cond {
 	if known, ok := storedConds.Load(l); ok {
-		return known.([]Cond)
+		return known.([]item.Cond)
 	}
-	cond := []Cond{
-		Compare(attrLimit(l.Name, fieldCapacity), Eq, N(l.Capacity)),
-		Compare(attrLimit(l.Name, fieldAmount), Eq, N(l.Amount)),
-		Compare(attrLimit(l.Name, fieldPeriod), Eq, N(l.Period)),
+	cond := []item.Cond{
+		item.Compare(attrLimit(l.Name, fieldCapacity), item.Eq, item.N(l.Capacity)),
+		item.Compare(attrLimit(l.Name, fieldAmount), item.Eq, item.N(l.Amount)),
+		item.Compare(attrLimit(l.Name, fieldPeriod), item.Eq, item.N(l.Period)),
 	}
 	if storedCondCount.Add(1) <= maxKnownLimits {
 		storedConds.Store(l, cond[:len(cond):len(cond)])
@@ -164,16 +165,16 @@ var (
 )
 
 // unchangedCount holds while the count is that of the image.
-func unchangedCount(b Bucket) []Cond {
+func unchangedCount(b Bucket) []item.Cond {
 	if b.NoShardCount {
-		return []Cond{Exists(AttrPK), Absent(attrShardCount)}
+		return []item.Cond{item.Exists(item.AttrPK), item.Absent(attrShardCount)}
 	}
-	return []Cond{Compare(attrShardCount, Eq, N(int64(max(b.State.Shards, 1))))}
+	return []item.Cond{item.Compare(attrShardCount, item.Eq, item.N(int64(max(b.State.Shards, 1))))}
 }
 
-var chargeWCU = []Attr{
-	{attrLimit(bucket.WCU, fieldTokens), N(-bucket.WCUPerWrite)},
-	{attrLimit(bucket.WCU, fieldUsed), N(bucket.WCUPerWrite)},
+var chargeWCU = []item.Attr{
+	{Name: attrLimit(bucket.WCU, fieldTokens), Value: item.N(-bucket.WCUPerWrite)},
+	{Name: attrLimit(bucket.WCU, fieldUsed), Value: item.N(bucket.WCUPerWrite)},
 }
 
-func appendWCU(add []Attr) []Attr { return append(add, chargeWCU...) }
+func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }

@@ -1,6 +1,9 @@
 package table
 
-import "github.com/zeroae/zae-limiter-go/internal/bucket"
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
 
 // top renders the write shape for a bucket that is full: every level becomes the
 // capacity less the cost, and the clock moves to now. Because a full bucket is a
@@ -12,7 +15,7 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 //
 // ok is false if the image is not full by now, or a level is above capacity
 // (tokens were given back, and stay).
-func (c Charge) top() (u Update, ok bool) {
+func (c Charge) top() (u item.Update, ok bool) {
 	s := c.Image.State
 	elapsed := bucket.SubSat(c.Now, s.RF)
 	if elapsed <= 0 || s.NoClock {
@@ -24,26 +27,26 @@ func (c Charge) top() (u Update, ok bool) {
 	}
 	after := s.At(c.Now).Take(costsBySlot(s, c.Costs, true))
 	u.Key = c.Image.Key()
-	u.Set = append(u.Set, Attr{attrRF, N(c.Now)})
+	u.Set = append(u.Set, item.Attr{Name: attrRF, Value: item.N(c.Now)})
 	u.Remove = append(u.Remove, attrRemainders)
-	cond := append(unchangedCount(c.Image), Compare(attrRF, Le, N(c.Now-since)))
+	cond := append(unchangedCount(c.Image), item.Compare(attrRF, item.Le, item.N(c.Now-since)))
 	for i, sl := range s.Slots {
 		r := s.Rate(i)
 		tk := attrLimit(sl.Name, fieldTokens)
 		least := bucket.SubSat(r.Capacity, bucket.Potential(0, r, since))
-		cond = append(cond, Between(tk, N(least), N(r.Capacity)))
+		cond = append(cond, item.Between(tk, item.N(least), item.N(r.Capacity)))
 		cond = append(cond, stored(sl.Limit)...)
 		level := after.Slots[i].Tokens
 		if sl.Name != bucket.WCU {
 			level = yield(level, r, c.Headroom)
 		}
-		u.Set = append(u.Set, Attr{tk, N(level)})
+		u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(level)})
 		if d := after.Slots[i].Used - sl.Used; d != 0 {
-			u.Add = append(u.Add, Attr{attrLimit(sl.Name, fieldUsed), N(d)})
+			u.Add = append(u.Add, item.Attr{Name: attrLimit(sl.Name, fieldUsed), Value: item.N(d)})
 		}
 	}
-	u.live(c.Life, c.Image, after, c.Now)
-	u.If = All(cond...)
+	live(&u, c.Life, c.Image, after, c.Now)
+	u.If = item.All(cond...)
 	return u, true
 }
 

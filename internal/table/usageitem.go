@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Attributes of usage snapshots, besides one number per limit.
@@ -69,39 +70,39 @@ type Mark struct {
 }
 
 // Key returns the key of the snapshot.
-func (u Usage) Key() Key { return UsageKey(u.Namespace, u.Entity, u.Resource, u.Part) }
+func (u Usage) Key() item.Key { return UsageKey(u.Namespace, u.Entity, u.Resource, u.Part) }
 
 // Update returns the write that adds the usage, and moves the watermark of each
 // shard to its last record. It is refused if a watermark has reached the first
 // record of its shard; the image that comes back then says what is included
 // ([UsageMark]). So the same usage arriving twice, in whole or in part, is
 // counted once.
-func (u Usage) Update() Update {
-	up := Update{Key: u.Key()}
-	up.SetIfAbsent = []Attr{
-		{attrEntityID, S(u.Entity)},
-		{attrResource, S(u.Resource)},
-		{attrWindow, S(u.Window)},
-		{attrWindowStart, S(u.Start)},
-		{AttrGSI2PK, S(pkResource(u.Namespace, u.Resource))},
-		{AttrGSI2SK, S("USAGE#" + u.Part + "#" + u.Entity)},
-		{AttrGSI4PK, S(u.Namespace)},
-		{AttrGSI4SK, S(up.Key.PK)},
-		{AttrTTL, N(u.TTL)},
+func (u Usage) Update() item.Update {
+	up := item.Update{Key: u.Key()}
+	up.SetIfAbsent = []item.Attr{
+		{Name: attrEntityID, Value: item.S(u.Entity)},
+		{Name: attrResource, Value: item.S(u.Resource)},
+		{Name: attrWindow, Value: item.S(u.Window)},
+		{Name: attrWindowStart, Value: item.S(u.Start)},
+		{Name: item.AttrGSI2PK, Value: item.S(pkResource(u.Namespace, u.Resource))},
+		{Name: item.AttrGSI2SK, Value: item.S("USAGE#" + u.Part + "#" + u.Entity)},
+		{Name: item.AttrGSI4PK, Value: item.S(u.Namespace)},
+		{Name: item.AttrGSI4SK, Value: item.S(up.Key.PK)},
+		{Name: AttrTTL, Value: item.N(u.TTL)},
 	}
 	for _, c := range u.Counts {
 		if c.Tokens != 0 {
-			up.Add = append(up.Add, Attr{attrCount(c.Limit), N(c.Tokens)})
+			up.Add = append(up.Add, item.Attr{Name: attrCount(c.Limit), Value: item.N(c.Tokens)})
 		}
 	}
-	up.Add = append(up.Add, Attr{attrTotalEvents, N(u.Events)})
-	cond := make([]Cond, 0, len(u.Marks))
+	up.Add = append(up.Add, item.Attr{Name: attrTotalEvents, Value: item.N(u.Events)})
+	cond := make([]item.Cond, 0, len(u.Marks))
 	for _, m := range u.Marks {
 		attr := attrMark(m.Shard)
-		up.Set = append(up.Set, Attr{attr, S(m.Last.String())})
-		cond = append(cond, Any(Absent(attr), Compare(attr, Lt, S(m.First.String()))))
+		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.S(m.Last.String())})
+		cond = append(cond, item.Any(item.Absent(attr), item.Compare(attr, item.Lt, item.S(m.First.String()))))
 	}
-	up.If = All(cond...)
+	up.If = item.All(cond...)
 	return up
 }
 
@@ -113,8 +114,8 @@ func attrMark(shard int) string { return prefixMark + strconv.Itoa(shard) }
 // start with an underscore, it gets another one.
 func attrCount(limit string) string {
 	switch limit {
-	case AttrPK, AttrSK, AttrTTL, attrEntityID, attrResource, attrWindow, attrWindowStart, attrTotalEvents,
-		AttrGSI1PK, AttrGSI1SK, AttrGSI2PK, AttrGSI2SK, AttrGSI3PK, AttrGSI3SK, AttrGSI4PK, AttrGSI4SK,
+	case item.AttrPK, item.AttrSK, AttrTTL, attrEntityID, attrResource, attrWindow, attrWindowStart, attrTotalEvents,
+		item.AttrGSI1PK, item.AttrGSI1SK, item.AttrGSI2PK, item.AttrGSI2SK, item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
 		"LSI1SK", "LSI2SK", "LSI3SK", "LSI4SK", "LSI5SK": // index keys of tables made by other clients
 		return "_" + limit
 	}
@@ -133,13 +134,13 @@ func padded(sequence string) string {
 
 // UsageMark tells whether the record of a bucket shard at this position is
 // included in the snapshot.
-func UsageMark(snapshot Item, shard int, at Position) bool {
+func UsageMark(snapshot item.Item, shard int, at Position) bool {
 	m, ok := snapshot[attrMark(shard)].(*types.AttributeValueMemberS)
 	return ok && at.String() <= m.Value
 }
 
 // UsageCount returns what the snapshot counts for a limit, zero if nothing.
-func UsageCount(snapshot Item, limit string) (int64, error) {
+func UsageCount(snapshot item.Item, limit string) (int64, error) {
 	n, _, err := intAttr(snapshot, attrCount(limit))
 	return n, err
 }

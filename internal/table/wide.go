@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // maxSlots is how many limits, the write meter included, one update names at
@@ -69,7 +70,7 @@ func (p *refillPlan) drop() {
 		}
 		tk := attrLimit(sl.Name, fieldTokens)
 		least := bucket.SubSat(r.Capacity, bucket.Potential(p.stored.Slots[j].Rest, r, elapsed))
-		p.cond = append(p.cond, Between(tk, N(least), N(r.Capacity)))
+		p.cond = append(p.cond, item.Between(tk, item.N(least), item.N(r.Capacity)))
 		p.u.Remove = append(p.u.Remove, tk, attrLimit(sl.Name, fieldCapacity), attrLimit(sl.Name, fieldAmount), attrLimit(sl.Name, fieldPeriod))
 		return true
 	})

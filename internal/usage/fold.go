@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -134,4 +135,4 @@ func compareSequences(a, b string) int {
 }
 
 // key returns the key of the bucket shard's item.
-func (b Bucket) key() table.Key { return table.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }
+func (b Bucket) key() item.Key { return table.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }

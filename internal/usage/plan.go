@@ -2,6 +2,7 @@ package usage
 
 import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -82,9 +83,9 @@ func (r Refill) Image() table.Bucket { return r.last().New }
 // cover what this batch took from it once more, and that limit gains a token or
 // more by it: less is not worth a write. All limits are credited. An image with limits that cannot be refilled is left to
 // the clients, who know what the limits should be.
-func (r Refill) Write(image table.Bucket, now int64) (w table.Update, due bool) {
+func (r Refill) Write(image table.Bucket, now int64) (w item.Update, due bool) {
 	if len(image.Partial) > 0 {
-		return table.Update{}, false
+		return item.Update{}, false
 	}
 	spent := r.spent(image.State)
 	plan := table.Refill{Image: image, Now: now}.Plan()
@@ -95,7 +96,7 @@ func (r Refill) Write(image table.Bucket, now int64) (w table.Update, due bool) 
 			}
 		}
 	}
-	return table.Update{}, false
+	return item.Update{}, false
 }
 
 // Lifetime mends the ttl of one shard: a split bucket must not expire at all,
@@ -106,13 +107,13 @@ type Lifetime struct{ Bucket }
 func (l Lifetime) Resume() string { return l.last().Sequence }
 
 // Write returns the update; due is false if the ttl is as it should be.
-func (l Lifetime) Write(now int64) (w table.Update, due bool) {
+func (l Lifetime) Write(now int64) (w item.Update, due bool) {
 	image := l.last().New
 	if image.TTL != 0 && image.State.Shards > 1 {
 		return table.KeepForever(l.key()), true
 	}
 	if len(image.Partial) > 0 {
-		return table.Update{}, false
+		return item.Update{}, false
 	}
 	return table.Prolong(image, now)
 }

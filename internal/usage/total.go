@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -107,7 +108,7 @@ func (t Total) Empty() bool { return len(t.Shards) == 0 }
 
 // Except returns what is left of the total when everything that the snapshot
 // includes is taken out of it. A nil snapshot includes nothing.
-func (t Total) Except(snapshot table.Item) Total {
+func (t Total) Except(snapshot item.Item) Total {
 	out := t
 	out.Shards = nil
 	for _, s := range t.Shards {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -168,7 +169,7 @@ func TestExceptLeavesExactlyWhatIsNotCounted(t *testing.T) {
 			changes = append(changes, change(i%2, fmt.Sprint(95+i), t0, tokens))
 			want += tokens
 		}
-		var snapshot table.Item
+		var snapshot item.Item
 		// Prefixes of each shard's records arrive in any grouping, several times.
 		for range 6 {
 			cut := 1 + r.IntN(n)
@@ -191,7 +192,7 @@ func TestALaterStreamCountsWhateverItsSequenceNumbers(t *testing.T) {
 	twin.Stream--
 	twin.Sequence, twin.Deltas = "3", change(0, "3", t0, 4).Deltas
 
-	var snapshot table.Item
+	var snapshot item.Item
 	for i, c := range []struct {
 		changes []stream.Change
 		want    int64
@@ -213,7 +214,7 @@ func TestALaterStreamCountsWhateverItsSequenceNumbers(t *testing.T) {
 	}
 }
 
-func deliver(t *testing.T, snapshot *table.Item, changes []stream.Change) {
+func deliver(t *testing.T, snapshot *item.Item, changes []stream.Change) {
 	t.Helper()
 	for _, total := range Totals(Fold(changes), []Window{Hourly}) {
 		for !total.Empty() {

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
@@ -88,7 +89,7 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 	t.Helper()
 	e := engine.ForTest(t, kind)
 	w := &world{t: t, db: e.DynamoDB(), table: tablespec.ForTest(t, e), mappings: map[string]*esm.Mapping{}, got: map[string][]string{}}
-	w.sweeper = ttl.New(w.db, w.table, table.AttrTTL, table.AttrPK, table.AttrSK)
+	w.sweeper = ttl.New(w.db, w.table, table.AttrTTL, item.AttrPK, item.AttrSK)
 	stream, err := tablespec.StreamARN(t.Context(), w.db, w.table)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func (w *world) list(name string) esm.Invoker {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, r := range event.Records {
-			w.got[name] = append(w.got[name], r.EventName+" "+r.Change.Keys[table.AttrPK].String()+" "+r.Change.Keys[table.AttrSK].String())
+			w.got[name] = append(w.got[name], r.EventName+" "+r.Change.Keys[item.AttrPK].String()+" "+r.Change.Keys[item.AttrSK].String())
 		}
 		return runtimeapi.Result{}, nil
 	})
@@ -140,17 +141,17 @@ func (w *world) drain() {
 }
 
 func itemKey(pk, sk string) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{table.AttrPK: &types.AttributeValueMemberS{Value: pk}, table.AttrSK: &types.AttributeValueMemberS{Value: sk}}
+	return map[string]types.AttributeValue{item.AttrPK: &types.AttributeValueMemberS{Value: pk}, item.AttrSK: &types.AttributeValueMemberS{Value: sk}}
 }
 
 // put writes an item; expires is its ttl in epoch seconds, 0 is none.
 func (w *world) put(pk, sk string, expires int64) {
 	w.t.Helper()
-	item := itemKey(pk, sk)
+	it := itemKey(pk, sk)
 	if expires != 0 {
-		item[table.AttrTTL] = number(expires)
+		it[table.AttrTTL] = number(expires)
 	}
-	if _, err := w.db.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: item}); err != nil {
+	if _, err := w.db.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: it}); err != nil {
 		w.t.Fatal(err)
 	}
 }

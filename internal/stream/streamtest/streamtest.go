@@ -7,14 +7,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Record is one stream record. A nil Old is an INSERT, a nil New a REMOVE.
 type Record struct {
 	Sequence string
 	Created  int64 // epoch milliseconds; delivered in seconds, with a fraction if there is one
-	Old, New table.Item
+	Old, New item.Item
 	Label    string // of the stream; empty: 2024-01-01T00:00:00.000
 }
 
@@ -42,16 +42,16 @@ func PayloadOf(records ...json.RawMessage) []byte {
 
 // JSON returns the record as Lambda delivers it.
 func (r Record) JSON() json.RawMessage {
-	name, item := "MODIFY", r.New
+	name, it := "MODIFY", r.New
 	switch {
 	case r.Old == nil:
 		name = "INSERT"
 	case r.New == nil:
-		name, item = "REMOVE", r.Old
+		name, it = "REMOVE", r.Old
 	}
 	body := map[string]any{
 		"ApproximateCreationDateTime": json.Number(seconds(r.Created)),
-		"Keys":                        Attributes(table.KeyOf(item).Item()),
+		"Keys":                        Attributes(item.KeyOf(it).Item()),
 		"SequenceNumber":              r.Sequence,
 		"SizeBytes":                   1000,
 		"StreamViewType":              "NEW_AND_OLD_IMAGES",
@@ -86,7 +86,7 @@ func seconds(ms int64) string {
 }
 
 // Attributes returns an item in the JSON form of streams.
-func Attributes(it table.Item) map[string]any {
+func Attributes(it item.Item) map[string]any {
 	out := make(map[string]any, len(it))
 	for name, v := range it {
 		out[name] = attribute(v)
@@ -94,7 +94,7 @@ func Attributes(it table.Item) map[string]any {
 	return out
 }
 
-func attribute(v table.Value) any {
+func attribute(v item.Value) any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
 		return map[string]any{"S": v.Value}

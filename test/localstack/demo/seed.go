@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -30,7 +31,7 @@ func storedLimits(limits []limiter.Limit) []bucket.Limit {
 // meter that a laptop can exhaust. The tenants' other buckets are created by
 // the clients.
 func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error {
-	writes := []table.Write{table.Config{Namespace: ns, Limits: storedLimits(systemLimits)}.Replace()}
+	writes := []item.Write{table.Config{Namespace: ns, Limits: storedLimits(systemLimits)}.Replace()}
 	resources := map[string]bool{}
 	for _, t := range tenants {
 		c := table.Config{Namespace: ns, Limits: storedLimits(t.limits)}
@@ -49,7 +50,7 @@ func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error 
 		}
 		writes = append(writes, c.Replace())
 	}
-	writes = append(writes, table.Put{Item: hotBucket(ns, now).Item(), If: table.Absent(table.AttrPK)})
+	writes = append(writes, item.Put{Item: hotBucket(ns, now).Item(), If: item.Absent(item.AttrPK)})
 	for _, w := range writes {
 		if _, err := s.Write(ctx, w); err != nil {
 			return fmt.Errorf("seed %q: %w", w.Target().PK, err)
@@ -114,7 +115,7 @@ func (a *audits) event(ctx context.Context, i int) error {
 	e := table.Audit{
 		Namespace: a.ns, Subject: tenants[i%len(tenants)].entity, ID: fmt.Sprintf("01HZ%022d", i), At: table.Timestamp(at),
 		Action: "limits_set", Principal: "demo", Resource: tenants[i%len(tenants)].resource,
-		Details: table.Item{"number": table.N(int64(i))}, TTL: at/1000 + 2,
+		Details: item.Item{"number": item.N(int64(i))}, TTL: at/1000 + 2,
 	}
 	a.mu.Lock()
 	switch i % 8 {
@@ -133,7 +134,7 @@ func (a *audits) event(ctx context.Context, i int) error {
 		return err
 	}
 	if byHand {
-		_, err := a.store.Write(ctx, table.Delete{Key: e.Key(), If: table.Exists(table.AttrPK)})
+		_, err := a.store.Write(ctx, item.Delete{Key: e.Key(), If: item.Exists(item.AttrPK)})
 		return err
 	}
 	return nil

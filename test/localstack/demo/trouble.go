@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -123,14 +124,14 @@ func malformedRecord() esm.Record {
 	key := table.BucketKey("demo", malformedMark, "gpt-large", 0)
 	text := func(s string) map[string]string { return map[string]string{"S": s} }
 	image := map[string]any{
-		table.AttrPK: text(key.PK), table.AttrSK: text(key.SK), table.AttrRF: map[string]string{"N": "soon"},
+		item.AttrPK: text(key.PK), item.AttrSK: text(key.SK), table.AttrRF: map[string]string{"N": "soon"},
 		table.LimitPrefix + "rpm_" + table.FieldTokens: map[string]string{"N": "many"},
 	}
 	body, err := json.Marshal(map[string]any{
 		"eventID": malformedMark, "eventName": "MODIFY", "eventSource": "aws:dynamodb", "eventVersion": "1.1",
 		"dynamodb": map[string]any{
 			"ApproximateCreationDateTime": time.Now().Unix(),
-			"Keys":                        map[string]any{table.AttrPK: text(key.PK), table.AttrSK: text(key.SK)},
+			"Keys":                        map[string]any{item.AttrPK: text(key.PK), item.AttrSK: text(key.SK)},
 			"NewImage":                    image, "OldImage": image, "StreamViewType": "NEW_AND_OLD_IMAGES",
 		},
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -42,8 +43,8 @@ func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, e
 		if err != nil {
 			return s, fmt.Errorf("scan table: %w", err)
 		}
-		for _, item := range page.Items {
-			if err := s.add(item, counts); err != nil {
+		for _, it := range page.Items {
+			if err := s.add(it, counts); err != nil {
 				return s, err
 			}
 		}
@@ -57,9 +58,9 @@ func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, e
 	return s, nil
 }
 
-func (s *stored) add(item table.Item, counts map[[2]string][]int) error {
-	if table.IsSnapshot(item) {
-		snapshot, err := table.DecodeSnapshot(item)
+func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
+	if table.IsSnapshot(it) {
+		snapshot, err := table.DecodeSnapshot(it)
 		if err != nil {
 			return err
 		}
@@ -72,10 +73,10 @@ func (s *stored) add(item table.Item, counts map[[2]string][]int) error {
 		}
 		return nil
 	}
-	if _, _, _, _, ok := table.ParseBucketPK(table.KeyOf(item).PK); !ok || table.KeyOf(item).SK != table.SKBucketState {
+	if _, _, _, _, ok := table.ParseBucketPK(item.KeyOf(it).PK); !ok || item.KeyOf(it).SK != table.SKBucketState {
 		return nil
 	}
-	b, err := table.DecodeBucket(item)
+	b, err := table.DecodeBucket(it)
 	if err != nil {
 		return err
 	}

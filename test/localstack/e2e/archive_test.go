@@ -17,6 +17,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
@@ -103,7 +104,7 @@ func (r *rig) audits(from, to int) map[string]fate {
 	for i := from; i < to; i++ {
 		e := table.Audit{
 			Namespace: r.ns(), Subject: fmt.Sprint("tenant-", i%5), ID: fmt.Sprintf("01HZ%022d", i), At: table.Timestamp(now()),
-			Action: "limits_set", Principal: "e2e", Resource: "gpt", Details: table.Item{"n": table.N(int64(i))}, TTL: now()/1000 - 1,
+			Action: "limits_set", Principal: "e2e", Resource: "gpt", Details: item.Item{"n": item.N(int64(i))}, TTL: now()/1000 - 1,
 		}
 		f := []fate{expires, expires, deletedByHand, expires, stays}[i%5]
 		if f != expires {
@@ -112,7 +113,7 @@ func (r *rig) audits(from, to int) map[string]fate {
 		out[e.ID] = f
 		r.put(e.Item())
 		if f == deletedByHand {
-			if _, err := r.direct.Write(r.t.Context(), table.Delete{Key: e.Key()}); err != nil {
+			if _, err := r.direct.Write(r.t.Context(), item.Delete{Key: e.Key()}); err != nil {
 				r.t.Fatal(err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -134,7 +135,7 @@ func (b *batchOf) counted(entity, part string) int64 {
 	return n
 }
 
-func (b *batchOf) read(k table.Key) table.Item {
+func (b *batchOf) read(k item.Key) item.Item {
 	b.r.t.Helper()
 	items, err := b.r.direct.Read(b.r.t.Context(), true, k)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -50,7 +51,7 @@ func (r *rig) observe(l *ledger) *observation {
 }
 
 // items reads the whole table.
-func (r *rig) items() (all []table.Item) {
+func (r *rig) items() (all []item.Item) {
 	r.t.Helper()
 	pages := dynamodb.NewScanPaginator(r.Engine.DynamoDB(), &dynamodb.ScanInput{TableName: aws.String(r.Table), ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
@@ -106,7 +107,7 @@ func (r *rig) streamShard(client *dynamodbstreams.Client, id *string) (all []str
 // changed reads a record of a bucket shard that exists after it.
 func (r *rig) changed(rec streams.Record) (c change, ok bool) {
 	d := rec.Dynamodb
-	if sk, is := d.Keys[table.AttrSK].(*streams.AttributeValueMemberS); !is || sk.Value != table.SKBucketState || d.NewImage == nil {
+	if sk, is := d.Keys[item.AttrSK].(*streams.AttributeValueMemberS); !is || sk.Value != table.SKBucketState || d.NewImage == nil {
 		return c, false
 	}
 	c = change{sequence: aws.ToString(d.SequenceNumber), created: aws.ToTime(d.ApproximateCreationDateTime).UnixMilli()}
@@ -127,8 +128,8 @@ func (r *rig) image(in map[string]streams.AttributeValue) *table.Bucket {
 }
 
 // attributes converts the types of the streams API into those of the table's.
-func attributes(in map[string]streams.AttributeValue) table.Item {
-	out := make(table.Item, len(in))
+func attributes(in map[string]streams.AttributeValue) item.Item {
+	out := make(item.Item, len(in))
 	for name, v := range in {
 		switch v := v.(type) {
 		case *streams.AttributeValueMemberS:

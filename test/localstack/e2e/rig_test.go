@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -157,10 +158,10 @@ func (r *rig) rest() {
 }
 
 // put stores an item, past all proxies.
-func (r *rig) put(items ...table.Item) {
+func (r *rig) put(items ...item.Item) {
 	r.t.Helper()
 	for _, it := range items {
-		if _, err := r.direct.Write(r.t.Context(), table.Put{Item: it}); err != nil {
+		if _, err := r.direct.Write(r.t.Context(), item.Put{Item: it}); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -116,8 +117,8 @@ func malformedAudit() esm.Record {
 func text(s string) map[string]string   { return map[string]string{"S": s} }
 func number(s string) map[string]string { return map[string]string{"N": s} }
 
-func malformed(event string, key table.Key, image map[string]any, identity any) esm.Record {
-	keys := map[string]any{table.AttrPK: text(key.PK), table.AttrSK: text(key.SK)}
+func malformed(event string, key item.Key, image map[string]any, identity any) esm.Record {
+	keys := map[string]any{item.AttrPK: text(key.PK), item.AttrSK: text(key.SK)}
 	for name, v := range keys {
 		image[name] = v
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -67,7 +68,7 @@ func TestRecordsLandInTheWindowOfTheirOwnSecond(t *testing.T) {
 		if days := float64(s.TTL-outlived(t, s)) / 86400; days < 89.9 || days > 90 {
 			t.Errorf("%v outlives its window by %.1f days, want 90", s.Key(), days)
 		}
-		got = append(got, fmt.Sprintf("%-33s %-7s from %s: rpm %d in %d records", table.KeyOf(it).SK, s.Window, s.Start, s.Counts["rpm"], s.Events))
+		got = append(got, fmt.Sprintf("%-33s %-7s from %s: rpm %d in %d records", item.KeyOf(it).SK, s.Window, s.Start, s.Counts["rpm"], s.Events))
 	}
 	slices.Sort(got)
 	want := []string{

@@ -16,8 +16,8 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/s3"
@@ -145,7 +145,7 @@ func (r *runner) seed(ctx context.Context, name string, payload []byte) error {
 		return nil // the function says what is wrong with it
 	}
 	for _, c := range batch.Changes {
-		put := table.Put{Item: c.New.Item()}
+		put := item.Put{Item: c.New.Item()}
 		if _, err := r.engine.DynamoDB().PutItem(ctx, put.Input(name)); err != nil {
 			return fmt.Errorf("store %q: %w", c.New.Key().PK, err)
 		}
@@ -154,8 +154,8 @@ func (r *runner) seed(ctx context.Context, name string, payload []byte) error {
 }
 
 // items reads the whole table, rendered, by key.
-func (r *runner) items(ctx context.Context, name string) (map[table.Key]string, error) {
-	out := map[table.Key]string{}
+func (r *runner) items(ctx context.Context, name string) (map[item.Key]string, error) {
+	out := map[item.Key]string{}
 	pages := dynamodb.NewScanPaginator(r.engine.DynamoDB(), &dynamodb.ScanInput{TableName: aws.String(name), ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -163,7 +163,7 @@ func (r *runner) items(ctx context.Context, name string) (map[table.Key]string, 
 			return nil, fmt.Errorf("read table %q: %w", name, err)
 		}
 		for _, it := range page.Items {
-			out[table.KeyOf(it)] = string(table.JSON(it))
+			out[item.KeyOf(it)] = string(item.JSON(it))
 		}
 	}
 	return out, nil
@@ -171,14 +171,14 @@ func (r *runner) items(ctx context.Context, name string) (map[table.Key]string, 
 
 // printItems shows what the function wrote: new items whole, of others the
 // attributes that changed.
-func (r *runner) printItems(before, after map[table.Key]string) {
-	keys := make([]table.Key, 0, len(after))
+func (r *runner) printItems(before, after map[item.Key]string) {
+	keys := make([]item.Key, 0, len(after))
 	for k := range after {
 		if after[k] != before[k] {
 			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, func(a, b table.Key) int { return strings.Compare(a.PK+a.SK, b.PK+b.SK) })
+	slices.SortFunc(keys, func(a, b item.Key) int { return strings.Compare(a.PK+a.SK, b.PK+b.SK) })
 	fmt.Fprintf(r.out, "--- %d items written\n", len(keys))
 	for _, k := range keys {
 		old := strings.Split(before[k], "\n")

@@ -1,4 +1,4 @@
-package table
+package item
 
 import (
 	"fmt"
@@ -105,7 +105,7 @@ func (u Update) Apply(before Item) (Item, bool, error) {
 	for _, a := range u.Remove {
 		delete(after, a)
 	}
-	if n := ItemSize(after); n > MaxItemSize {
+	if n := Size(after); n > MaxItemSize {
 		return before, false, fmt.Errorf("item of %d bytes after the update, at most %d are accepted", n, MaxItemSize)
 	}
 	return after, true, nil

@@ -1,4 +1,4 @@
-package table
+package item
 
 import (
 	"math/big"

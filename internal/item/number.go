@@ -1,8 +1,9 @@
-package table
+package item
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"strings"
 
@@ -169,4 +170,15 @@ func number(v Value) (decimal, bool) {
 	}
 	d, err := parseDecimal(n.Value)
 	return d, err == nil
+}
+
+// LowBits returns the low 64 bits of a whole number of any size; ok is false for
+// a value that is none.
+func LowBits(v Value) (low int64, ok bool) {
+	d, ok := number(v)
+	if !ok || d.exp < 0 {
+		return 0, false
+	}
+	bits := new(big.Int).And(d.scaled(0), new(big.Int).SetUint64(math.MaxUint64))
+	return int64(bits.Uint64()), true
 }

@@ -1,12 +1,12 @@
-package table
+package item
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// ItemSize returns the size of an item in bytes as DynamoDB bills it: the UTF-8
+// Size returns the size of an item in bytes as DynamoDB bills it: the UTF-8
 // bytes of every attribute name plus the size of its value (developer guide,
 // "DynamoDB item sizes and formats"). The guide gives the size of numbers only
 // approximately, so the result is exact but for a byte or two per number.
-func ItemSize(it Item) int {
+func Size(it Item) int {
 	n := 0
 	for name, v := range it {
 		n += len(name) + valueSize(v)
@@ -17,7 +17,7 @@ func ItemSize(it Item) int {
 // WriteUnits returns the write units of a plain write that leaves the larger of
 // two items behind: one for every started kilobyte, at least one.
 func WriteUnits(before, after Item) int {
-	return max(1, (max(ItemSize(before), ItemSize(after))+1023)/1024)
+	return max(1, (max(Size(before), Size(after))+1023)/1024)
 }
 
 func valueSize(v Value) int {

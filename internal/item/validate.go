@@ -1,4 +1,4 @@
-package table
+package item
 
 import (
 	"errors"
@@ -24,12 +24,6 @@ const (
 	maxNesting       = 32
 	maxAttributeName = 64<<10 - 1
 )
-
-// indexKeys are the attributes that some index has as a key: if an item has one
-// of them it must be a string that is not empty.
-var indexKeys = []string{
-	AttrGSI1PK, AttrGSI1SK, AttrGSI2PK, AttrGSI2SK, AttrGSI3PK, AttrGSI3SK, AttrGSI4PK, AttrGSI4SK,
-}
 
 // Validate returns an error for a write that DynamoDB refuses whatever is
 // stored: a key, value, name or expression outside its limits, an attribute
@@ -79,7 +73,7 @@ func ValidateItem(it Item) error {
 			return err
 		}
 	}
-	if n := ItemSize(it); n > MaxItemSize {
+	if n := Size(it); n > MaxItemSize {
 		return fmt.Errorf("item of %d bytes, at most %d are accepted", n, MaxItemSize)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package table
+package item
 
 import (
 	"bytes"
@@ -32,34 +32,6 @@ func Map(m Item) Value { return &types.AttributeValueMemberM{Value: m} }
 
 // SS returns a string set value; DynamoDB refuses an empty one.
 func SS(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
-
-// sOrNull is the form in which some records store an absent optional string.
-func sOrNull(s string) Value {
-	if s == "" {
-		return Null()
-	}
-	return S(s)
-}
-
-// Key is the primary key of an item.
-type Key struct{ PK, SK string }
-
-// Item returns the key as the attributes DynamoDB wants.
-func (k Key) Item() Item { return Item{AttrPK: S(k.PK), AttrSK: S(k.SK)} }
-
-// KeyOf returns the key of an item; absent key attributes are empty.
-func KeyOf(it Item) Key {
-	pk, _ := it[AttrPK].(*types.AttributeValueMemberS)
-	sk, _ := it[AttrSK].(*types.AttributeValueMemberS)
-	var k Key
-	if pk != nil {
-		k.PK = pk.Value
-	}
-	if sk != nil {
-		k.SK = sk.Value
-	}
-	return k
-}
 
 // compare orders two values of the same type the way DynamoDB does; ok is false
 // for different or unordered types, for which every comparison is false.

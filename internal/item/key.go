@@ -1,0 +1,54 @@
+package item
+
+import (
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// The attributes that are keys, of the table and of its indexes. DynamoDB
+// demands of them what it demands of no other attribute.
+const (
+	AttrPK     = "PK"
+	AttrSK     = "SK"
+	AttrGSI1PK = "GSI1PK"
+	AttrGSI1SK = "GSI1SK"
+	AttrGSI2PK = "GSI2PK"
+	AttrGSI2SK = "GSI2SK"
+	AttrGSI3PK = "GSI3PK"
+	AttrGSI3SK = "GSI3SK"
+	AttrGSI4PK = "GSI4PK"
+	AttrGSI4SK = "GSI4SK"
+)
+
+// indexKeys are the attributes that some index has as a key: if an item has one
+// of them it must be a string that is not empty.
+var indexKeys = []string{
+	AttrGSI1PK, AttrGSI1SK, AttrGSI2PK, AttrGSI2SK, AttrGSI3PK, AttrGSI3SK, AttrGSI4PK, AttrGSI4SK,
+}
+
+// IsKeyAttr reports whether an attribute is part of the key of the table or of
+// one of its indexes.
+func IsKeyAttr(attr string) bool {
+	return attr == AttrPK || attr == AttrSK || slices.Contains(indexKeys, attr)
+}
+
+// Key is the primary key of an item.
+type Key struct{ PK, SK string }
+
+// Item returns the key as the attributes DynamoDB wants.
+func (k Key) Item() Item { return Item{AttrPK: S(k.PK), AttrSK: S(k.SK)} }
+
+// KeyOf returns the key of an item; absent key attributes are empty.
+func KeyOf(it Item) Key {
+	pk, _ := it[AttrPK].(*types.AttributeValueMemberS)
+	sk, _ := it[AttrSK].(*types.AttributeValueMemberS)
+	var k Key
+	if pk != nil {
+		k.PK = pk.Value
+	}
+	if sk != nil {
+		k.SK = sk.Value
+	}
+	return k
+}
