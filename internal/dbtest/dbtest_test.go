@@ -9,5 +9,5 @@ import (
 )
 
 func TestMemdb(t *testing.T) {
-	dbtest.Run(t, nil, func(*testing.T) store.Store { return memdb.New(nil) })
+	dbtest.Run(t, nil, func(*testing.T) store.Lister { return memdb.New(nil) })
 }

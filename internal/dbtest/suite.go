@@ -20,23 +20,29 @@ type Deviations map[string]string
 // Run runs the suite. open returns a store on a table with the project's keys
 // and indexes; it is called once per group of tests and may return the same
 // table every time, because all keys are drawn at random. known may be nil.
-func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Store) {
+func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Lister) {
 	for _, group := range []struct {
 		name string
-		run  func(*testing.T, store.Store)
+		run  func(*testing.T, store.Lister)
 	}{
-		{"Writes", testWrites},
-		{"Conditions", testConditions},
-		{"Invalid", known.testInvalid},
-		{"Transactions", testTransactions},
-		{"InvalidTransactions", known.testInvalidTransactions},
-		{"Reads", testReads},
-		{"Shapes", testShapes},
-		{"Records", testRecords},
-		{"Contexts", testContexts},
+		{"Writes", narrow(testWrites)},
+		{"Conditions", narrow(testConditions)},
+		{"Invalid", narrow(known.testInvalid)},
+		{"Transactions", narrow(testTransactions)},
+		{"InvalidTransactions", narrow(known.testInvalidTransactions)},
+		{"Reads", narrow(testReads)},
+		{"Shapes", narrow(testShapes)},
+		{"Records", narrow(testRecords)},
+		{"Contexts", narrow(testContexts)},
+		{"Queries", testQueries},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, open(t)) })
 	}
+}
+
+// narrow turns a group that needs no queries into one that gets them.
+func narrow(run func(*testing.T, store.Store)) func(*testing.T, store.Lister) {
+	return func(t *testing.T, db store.Lister) { run(t, db) }
 }
 
 // newKey returns a key nobody has used.

@@ -41,14 +41,16 @@ func (k Key) Item() Item { return Item{AttrPK: S(k.PK), AttrSK: S(k.SK)} }
 
 // KeyOf returns the key of an item; absent key attributes are empty.
 func KeyOf(it Item) Key {
-	pk, _ := it[AttrPK].(*types.AttributeValueMemberS)
-	sk, _ := it[AttrSK].(*types.AttributeValueMemberS)
-	var k Key
-	if pk != nil {
-		k.PK = pk.Value
+	pk, _ := text(it, AttrPK)
+	sk, _ := text(it, AttrSK)
+	return Key{PK: pk, SK: sk}
+}
+
+// text returns a string attribute.
+func text(it Item, attr string) (string, bool) {
+	s, ok := it[attr].(*types.AttributeValueMemberS)
+	if !ok {
+		return "", false
 	}
-	if sk != nil {
-		k.SK = sk.Value
-	}
-	return k
+	return s.Value, true
 }

@@ -19,6 +19,8 @@ const (
 	DeleteItem         OpName = "DeleteItem"
 	TransactWriteItems OpName = "TransactWriteItems"
 	BatchGetItem       OpName = "BatchGetItem"
+	Query              OpName = "Query"
+	BatchWriteItem     OpName = "BatchWriteItem" // deletes only
 )
 
 // Op is a call as a [Hook] sees it.
@@ -26,7 +28,8 @@ type Op struct {
 	Name       OpName
 	Writes     []item.Write // one, or those of the transaction; nil for a read
 	Token      string       // of a transaction
-	Keys       []item.Key   // of a read
+	Keys       []item.Key   // of a read, or what is deleted
+	Query      item.Query   // of a query
 	Consistent bool         // of a read
 	// Done is closed when the caller's context is done, for hooks that block.
 	Done <-chan struct{}
@@ -92,7 +95,7 @@ func (db *DB) call(ctx context.Context, op Op, f func() error) error {
 
 func lost(op Op, err error) error {
 	kind := store.Unknown
-	if op.Name == BatchGetItem {
+	if op.Name == BatchGetItem || op.Name == Query {
 		kind = store.Unavailable
 	}
 	return &store.Failure{Kind: kind, Op: string(op.Name), Err: err}

@@ -34,12 +34,15 @@ func (c Change) SequenceNumber() string {
 // the table itself (without indexes) would have consumed.
 type Stats struct {
 	Updates, Puts, Deletes, Transactions, Reads int
+	Queries, Removals                           int
 	WriteUnits                                  int
 	ReadUnits                                   float64
 }
 
 // Calls returns the number of calls of all kinds.
-func (s Stats) Calls() int { return s.Updates + s.Puts + s.Deletes + s.Transactions + s.Reads }
+func (s Stats) Calls() int {
+	return s.Updates + s.Puts + s.Deletes + s.Transactions + s.Reads + s.Queries + s.Removals
+}
 
 func (s *Stats) count(op OpName) {
 	switch op {
@@ -53,6 +56,10 @@ func (s *Stats) count(op OpName) {
 		s.Transactions++
 	case BatchGetItem:
 		s.Reads++
+	case Query:
+		s.Queries++
+	case BatchWriteItem:
+		s.Removals++
 	}
 }
 

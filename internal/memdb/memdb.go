@@ -25,6 +25,12 @@ type DB struct {
 	// Hook decides what becomes of each call; nil lets all pass. Set it
 	// before the first call, or with SetHook at any time.
 	Hook Hook
+	// PageSize is how many items an answer to a query holds at most; 0: as many
+	// as fit. Set it before the first call.
+	PageSize int
+	// ProjectAll makes every index hold whole items. Set it before the first
+	// call.
+	ProjectAll bool
 
 	mu      sync.Mutex
 	items   map[item.Key]item.Item

@@ -133,4 +133,4 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([
 	}
 }
 
-var errUnprocessed = errors.New("keys are still unprocessed after all attempts")
+var errUnprocessed = errors.New("some are still unprocessed after all attempts")

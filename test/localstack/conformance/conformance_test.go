@@ -31,7 +31,7 @@ func TestStore(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			e := engine.ForTest(t, kind)
 			name := tablespec.ForTest(t, e)
-			dbtest.Run(t, known[kind], func(*testing.T) store.Store { return store.NewDynamo(e.DynamoDB(), name) })
+			dbtest.Run(t, known[kind], func(*testing.T) store.Lister { return store.NewListing(e.DynamoDB(), name) })
 		})
 	}
 }

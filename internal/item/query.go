@@ -1,0 +1,131 @@
+package item
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// Query asks for the items of one partition, of the table or of an index, in the
+// order of their sort keys.
+type Query struct {
+	Index string // empty: the table itself
+	PK    string // value of the partition key
+	// Prefix is what the sort key begins with; From and To bound it instead,
+	// both included. Empty ones do not restrict.
+	Prefix, From, To string
+	Descending       bool // from the highest sort key down
+	Consistent       bool // sees every write that was answered; the table only
+	Limit            int  // items per page; 0: as many as an answer holds
+	After            Item // [Page.Next] of the page before; nil: from the start
+}
+
+// Page is one answer to a query.
+type Page struct {
+	Items []Item
+	Next  Item // continues the query; nil: there is nothing more
+}
+
+// keyAttrs returns the names of the partition and the sort key queried.
+func (q Query) keyAttrs() (pk, sk string) {
+	if q.Index == "" {
+		return AttrPK, AttrSK
+	}
+	return q.Index + AttrPK, q.Index + AttrSK
+}
+
+// Validate returns an error for a query that DynamoDB refuses.
+func (q Query) Validate() error {
+	pk, sk := q.keyAttrs()
+	switch {
+	case !IsKeyAttr(pk) || !IsKeyAttr(sk):
+		return fmt.Errorf("index %q does not exist", q.Index)
+	case q.PK == "":
+		return errors.New("query without a partition key")
+	case q.Prefix != "" && (q.From != "" || q.To != ""):
+		return errors.New("query with both a prefix and a range")
+	case q.From != "" && q.To != "" && q.From > q.To:
+		return fmt.Errorf("query from %q to %q: the bounds are in the wrong order", q.From, q.To)
+	case q.Consistent && q.Index != "":
+		return errors.New("consistent query of an index")
+	case q.Limit < 0:
+		return fmt.Errorf("query limit %d, want 0 or more", q.Limit)
+	}
+	return nil
+}
+
+// Input renders the query as the API wants it.
+func (q Query) Input(tableName string) *dynamodb.QueryInput {
+	pk, sk := q.keyAttrs()
+	in := &dynamodb.QueryInput{
+		TableName:                 aws.String(tableName),
+		ExpressionAttributeNames:  map[string]string{"#p": pk},
+		ExpressionAttributeValues: Item{":p": S(q.PK)},
+		ScanIndexForward:          aws.Bool(!q.Descending),
+		ExclusiveStartKey:         q.After,
+	}
+	if q.Index != "" {
+		in.IndexName = aws.String(q.Index)
+	} else {
+		in.ConsistentRead = aws.Bool(q.Consistent)
+	}
+	if q.Limit > 0 {
+		in.Limit = aws.Int32(int32(q.Limit))
+	}
+	cond := "#p = :p"
+	bound := func(text, name, value string) {
+		if value != "" {
+			in.ExpressionAttributeNames["#s"] = sk
+			in.ExpressionAttributeValues[name] = S(value)
+			cond += " AND " + text
+		}
+	}
+	switch {
+	case q.From != "" && q.To != "":
+		bound("#s BETWEEN :f AND :t", ":f", q.From)
+		in.ExpressionAttributeValues[":t"] = S(q.To)
+	default:
+		bound("begins_with(#s, :b)", ":b", q.Prefix)
+		bound("#s >= :f", ":f", q.From)
+		bound("#s <= :t", ":t", q.To)
+	}
+	in.KeyConditionExpression = &cond
+	return in
+}
+
+// Matches tells whether an item is among those that the query asks for, wherever
+// the page begins.
+func (q Query) Matches(it Item) bool {
+	pk, sk := q.keyAttrs()
+	p, ok := text(it, pk)
+	s, sorted := text(it, sk)
+	return ok && sorted && p == q.PK && strings.HasPrefix(s, q.Prefix) && s >= q.From && (q.To == "" || s <= q.To)
+}
+
+// Position returns the keys that tell where in the query an item stands: those
+// of the index and those of the table.
+func (q Query) Position(it Item) Item {
+	pk, sk := q.keyAttrs()
+	at := KeyOf(it).Item()
+	at[pk], at[sk] = it[pk], it[sk]
+	return at
+}
+
+// Compare orders two items as the query returns them. Items with the same sort
+// key of an index come in the order of their own keys; DynamoDB has some order,
+// too, and does not say which.
+func (q Query) Compare(a, b Item) int {
+	_, sk := q.keyAttrs()
+	x, _ := text(a, sk)
+	y, _ := text(b, sk)
+	k, l := KeyOf(a), KeyOf(b)
+	order := cmp.Or(strings.Compare(x, y), strings.Compare(k.PK, l.PK), strings.Compare(k.SK, l.SK))
+	if q.Descending {
+		return -order
+	}
+	return order
+}

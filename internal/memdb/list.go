@@ -1,0 +1,104 @@
+package memdb
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+var _ store.Lister = (*DB)(nil)
+
+// maxPage is how many bytes of items one answer to a query holds.
+const maxPage = 1 << 20
+
+// Query implements [store.Lister]. Index GSI1 projects whole items, the others
+// keys; see [DB.ProjectAll]. All are always consistent.
+func (db *DB) Query(ctx context.Context, q item.Query) (out item.Page, err error) {
+	err = db.call(ctx, Op{Name: Query, Query: q}, func() error {
+		out, err = db.query(q)
+		return err
+	})
+	if err != nil {
+		return item.Page{}, err
+	}
+	return out, nil
+}
+
+// Remove implements [store.Lister], 25 items a call.
+func (db *DB) Remove(ctx context.Context, keys ...item.Key) error {
+	for some := range slices.Chunk(keys, 25) {
+		err := db.call(ctx, Op{Name: BatchWriteItem, Keys: some}, func() error { return db.remove(some) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (db *DB) query(q item.Query) (item.Page, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.stats.count(Query)
+	if err := q.Validate(); err != nil {
+		return item.Page{}, refuse(Query, err)
+	}
+	var all []item.Item
+	for _, it := range db.items {
+		if q.Matches(it) && (q.After == nil || q.Compare(q.After, it) < 0) {
+			all = append(all, it)
+		}
+	}
+	slices.SortFunc(all, q.Compare)
+	most := q.Limit
+	if db.PageSize > 0 && (most == 0 || db.PageSize < most) {
+		most = db.PageSize
+	}
+	var page item.Page
+	size := 0
+	for _, it := range all {
+		size += item.Size(it)
+		if page.Items = append(page.Items, db.projected(q, it)); size >= maxPage || len(page.Items) == most {
+			page.Next = q.Position(it)
+			break
+		}
+	}
+	db.stats.ReadUnits += queryUnits(size, q.Consistent)
+	return page, nil
+}
+
+// queryUnits is what reading size bytes in a row costs.
+func queryUnits(size int, consistent bool) float64 {
+	units := float64(max(1, (size+4095)/4096))
+	if !consistent {
+		units /= 2
+	}
+	return units
+}
+
+// projected returns what the queried index holds of an item.
+func (db *DB) projected(q item.Query, it item.Item) item.Item {
+	if q.Index == "" || q.Index == "GSI1" || db.ProjectAll {
+		return maps.Clone(it)
+	}
+	return q.Position(it)
+}
+
+func (db *DB) remove(keys []item.Key) error {
+	for _, k := range keys {
+		if err := item.Validate(item.Delete{Key: k}); err != nil {
+			return refuse(BatchWriteItem, errors.Join(errors.New("key"), err))
+		}
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.stats.count(BatchWriteItem)
+	for _, k := range keys {
+		db.stats.WriteUnits += item.WriteUnits(db.items[k], nil)
+		db.put(k, nil, false)
+	}
+	return nil
+}

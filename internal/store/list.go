@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Lister is a [Store] that can also find items and remove many, which taking
+// tokens never needs.
+type Lister interface {
+	Store
+	// Query returns one page of the items asked for. Queries of an index are
+	// eventually consistent, and bring of an item what the index projects: its
+	// keys at least. It may be repeated by the implementation.
+	Query(ctx context.Context, q item.Query) (item.Page, error)
+	// Remove deletes the items at keys, any number, whatever they hold. What is
+	// absent is no error, so after a failure the whole call can be repeated.
+	Remove(ctx context.Context, keys ...item.Key) error
+}
+
+// ListAPI is the part of the DynamoDB client that a [Listing] uses.
+type ListAPI interface {
+	API
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+}
+
+// Listing is the [Lister] on a DynamoDB table.
+type Listing struct {
+	*Dynamo
+	api ListAPI
+}
+
+// NewListing returns the store of the named table.
+func NewListing(api ListAPI, tableName string) *Listing {
+	return &Listing{Dynamo: NewDynamo(api, tableName), api: api}
+}
+
+// Query implements [Lister].
+func (l *Listing) Query(ctx context.Context, q item.Query) (item.Page, error) {
+	if err := errors.Join(ctx.Err(), q.Validate()); err != nil {
+		return item.Page{}, unsent("Query", err)
+	}
+	out, err := l.api.Query(ctx, q.Input(l.table))
+	if err != nil {
+		return item.Page{}, &Failure{Kind: Unavailable, Op: "Query", Err: err}
+	}
+	page := item.Page{Items: out.Items}
+	if len(out.LastEvaluatedKey) > 0 {
+		page.Next = out.LastEvaluatedKey
+	}
+	return page, nil
+}
+
+const (
+	removeAtOnce   = 25 // items of one BatchWriteItem
+	removeAttempts = 8  // without any progress
+)
+
+// Remove implements [Lister]. What DynamoDB leaves unprocessed is sent again,
+// with growing pauses, eight times at most without progress.
+func (l *Listing) Remove(ctx context.Context, keys ...item.Key) error {
+	for some := range slices.Chunk(unique(keys), removeAtOnce) {
+		requests := make([]types.WriteRequest, len(some))
+		for i, k := range some {
+			requests[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.Item()}}
+		}
+		if err := l.remove(ctx, requests); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Listing) remove(ctx context.Context, left []types.WriteRequest) error {
+	for try := 0; ; try++ {
+		if err := ctx.Err(); err != nil {
+			return unsent("BatchWriteItem", err)
+		}
+		out, err := l.api.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+			RequestItems: map[string][]types.WriteRequest{l.table: left},
+		})
+		if err != nil {
+			return classify("BatchWriteItem", err)
+		}
+		before := len(left)
+		if left = out.UnprocessedItems[l.table]; len(left) == 0 {
+			return nil
+		}
+		if len(left) < before {
+			try = 0
+		}
+		if try+1 == removeAttempts {
+			return &Failure{Kind: Throttled, Op: "BatchWriteItem", Err: errUnprocessed}
+		}
+		if err := Sleep(ctx, Jitter(try, 20*time.Millisecond, time.Second)); err != nil {
+			return unsent("BatchWriteItem", err)
+		}
+	}
+}
+
+// unique returns the keys without repetitions, which one request must not have.
+func unique(keys []item.Key) []item.Key {
+	seen := make(map[item.Key]bool, len(keys))
+	return slices.DeleteFunc(slices.Clone(keys), func(k item.Key) bool {
+		again := seen[k]
+		seen[k] = true
+		return again
+	})
+}

@@ -1,0 +1,77 @@
+package store_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+func openListing(endpoint string) *store.Listing {
+	return store.NewListing(dynamodb.NewFromConfig(aws.Config{
+		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &http.Transport{}},
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	}), "table")
+}
+
+// What DynamoDB leaves unprocessed of a removal is sent again, and only that.
+func TestRemoveAsksAgainForTheRest(t *testing.T) {
+	var bodies []string
+	s := &server{}
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if bodies = append(bodies, string(b)); len(bodies) == 1 {
+			reply(200, `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`)(w, r)
+			return
+		}
+		reply(200, `{"UnprocessedItems":{}}`)(w, r)
+	}
+	s.Server = httptest.NewServer(http.HandlerFunc(answer))
+	t.Cleanup(s.Close)
+	a, b := item.Key{PK: "a", SK: "s"}, item.Key{PK: "b", SK: "s"}
+	if err := openListing(s.URL).Remove(t.Context(), a, b, a); err != nil {
+		t.Fatal(err)
+	}
+	if len(bodies) != 2 {
+		t.Fatalf("%d requests, want 2", len(bodies))
+	}
+	for i, want := range []int{2, 1} {
+		if n := strings.Count(bodies[i], "DeleteRequest"); n != want {
+			t.Errorf("request %d removes %d items, want %d: %s", i, n, want, bodies[i])
+		}
+	}
+	if strings.Contains(bodies[1], `"a"`) {
+		t.Errorf("what was removed is removed again: %s", bodies[1])
+	}
+}
+
+// A removal that never gets anywhere ends.
+func TestRemoveGivesUp(t *testing.T) {
+	s := serve(t, reply(200, `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`))
+	if err := openListing(s.URL).Remove(t.Context(), key); store.KindOf(err) != store.Throttled {
+		t.Errorf("error is %v, want throttled", err)
+	}
+	if n := s.requests.Load(); n != 8 {
+		t.Errorf("%d requests, want 8", n)
+	}
+}
+
+// Queries that cannot be valid are not sent; what is sent is repeated by the SDK.
+func TestQueryFailsAsUnavailable(t *testing.T) {
+	s := serve(t, fault(500, "InternalServerError", ""))
+	db := openListing(s.URL)
+	if _, err := db.Query(t.Context(), item.Query{}); store.KindOf(err) != store.Unavailable || s.requests.Load() != 0 {
+		t.Errorf("error is %v after %d requests", err, s.requests.Load())
+	}
+	if _, err := db.Query(t.Context(), item.Query{PK: "p"}); store.KindOf(err) != store.Unavailable || s.requests.Load() < 2 {
+		t.Errorf("error is %v after %d requests", err, s.requests.Load())
+	}
+}
