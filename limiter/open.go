@@ -25,8 +25,10 @@ const (
 
 // Open returns a limiter on a namespace of a table. It looks the namespace up,
 // registers it if need be (see Options.MustExist), and checks that the table's
-// schema is one this package can share with other clients. It blocks for one
-// read, or a few calls when it registers, bounded by ctx and Options.Timeout.
+// schema is one this package can share with other clients. If a Python client has
+// put the release of its aggregator into the version record, Open takes it out, so
+// that no Python client replaces the table's function. It blocks for one read, or
+// a few calls when it writes, bounded by ctx and Options.Timeout.
 // The error is ErrInvalid, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Limiter, error) {
 	if db == nil {
@@ -93,8 +95,12 @@ func lookUp(ctx context.Context, s store.Store, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := checkVersion(items[1]); err != nil {
+	v, err := checkVersion(items[1])
+	if err != nil {
 		return "", err
+	}
+	if v.Lambda != "" {
+		disown(ctx, s, v, o.Now())
 	}
 	if items[0] == nil {
 		return "", nil
@@ -109,19 +115,29 @@ func lookUp(ctx context.Context, s store.Store, o Options) (string, error) {
 	return ns.ID, nil
 }
 
-func checkVersion(it item.Item) error {
+// disown takes the release of the aggregator out of the version record. Python
+// clients put it there when they open a table first, and those of a newer release
+// would then push their code into the table's function, or fail to. It is best
+// effort: nothing of ours depends on it, and the next Open tries again.
+func disown(ctx context.Context, s store.Store, v table.Version, now time.Time) {
+	_, _ = s.Write(ctx, v.Disown(table.Timestamp(now.UnixMilli())))
+}
+
+// checkVersion reads the version record, which may be nil, and refuses a table
+// that this package cannot share.
+func checkVersion(it item.Item) (table.Version, error) {
 	if it == nil {
-		return nil
+		return table.Version{}, nil
 	}
 	v, err := table.DecodeVersion(it)
 	if err != nil {
-		return fmt.Errorf("%w: version record: %w", ErrInvalid, err)
+		return v, fmt.Errorf("%w: version record: %w", ErrInvalid, err)
 	}
 	ours, _, _ := strings.Cut(schemaVersion, ".")
 	if major, _, _ := strings.Cut(v.Schema, "."); major != ours {
-		return fmt.Errorf("%w: version record: schema_version is %q, want major version %s", ErrInvalid, v.Schema, ours)
+		return v, fmt.Errorf("%w: version record: schema_version is %q, want major version %s", ErrInvalid, v.Schema, ours)
 	}
-	return nil
+	return v, nil
 }
 
 // register stores the namespace under a new id, both ways or not at all, and

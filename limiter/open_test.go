@@ -235,6 +235,45 @@ func TestOpenRefusesForeignTables(t *testing.T) {
 	})
 }
 
+// TestOpenDisownsTheAggregator: the release that a Python client has put into the
+// version record is taken out, whatever becomes of that write; the rest stays.
+func TestOpenDisownsTheAggregator(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		applied bool
+		answer  error
+	}{
+		{"applied", true, nil},
+		{"refused", false, memdb.Fail(store.Unavailable)},
+		{"applied, answer lost", true, memdb.Fail(store.Unknown)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.process(Options{})
+			was := table.Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.1.0", UpdatedAt: "2026-01-01T00:00:00Z", UpdatedBy: "client:0.10.3"}
+			w.db.Store(was.Item())
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.UpdateItem {
+					return c.applied, c.answer
+				}
+				return true, nil
+			})
+			w.process(Options{})
+			got, err := table.DecodeVersion(w.db.Item(table.VersionKey()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := was
+			if c.applied {
+				want.Lambda, want.UpdatedBy, want.UpdatedAt = "", "", got.UpdatedAt
+			}
+			if got != want {
+				t.Errorf("the record is %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
 // TestNamespacesAreApart: the same entity and resource in two namespaces are two
 // buckets.
 func TestNamespacesAreApart(t *testing.T) {

@@ -131,6 +131,18 @@ func (v Version) Item() item.Item {
 // Create stores the record if there is none.
 func (v Version) Create() item.Put { return item.Put{Item: v.Item(), If: item.Absent(item.AttrPK)} }
 
+// Disown takes the aggregator's release out of the record, unless somebody has
+// changed it since v was read.
+func (v Version) Disown(at string) item.Update {
+	return item.Update{
+		Key: VersionKey(),
+		Set: []item.Attr{
+			{Name: attrLambdaVersion, Value: item.Null()}, {Name: attrUpdatedAt, Value: item.S(at)}, {Name: attrUpdatedBy, Value: item.Null()},
+		},
+		If: item.Compare(attrLambdaVersion, item.Eq, item.S(v.Lambda)),
+	}
+}
+
 // DecodeVersion reads the version record.
 func DecodeVersion(it item.Item) (Version, error) {
 	r := reader{it: it}
