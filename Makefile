@@ -3,10 +3,12 @@ SHELL       := bash
 FUNCTIONS   := aggregator archiver
 GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -buildid="
 CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
+PYTHONS     := 0.10.3 0.17.0
 STANDINS    := test/localstack/node_modules/.package-lock.json
 CDK_CLI     := node_modules/.package-lock.json
 CDK         := ./node_modules/.bin/cdk
 LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
+PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
@@ -37,6 +39,11 @@ test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race 
 test-cdk: $(DEPLOYED) $(CDK_CLI) ## the infrastructure module: golden template, named assertions, a synth by the command line tool
 	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet . && $(CDK_ENV) $(GOTEST) -count=1 .
 	rm -rf .cache/tmp
+
+.PHONY: test-interop
+test-interop: $(STANDINS) $(LOCAL) $(PYTHON) ## the real Python client beside ours on one table, on both engines (needs Python 3.10)
+	go vet -tags interop ./test/localstack/interop
+	$(GOTEST) -tags interop -count=1 -timeout 10m ./test/localstack/interop
 
 .PHONY: test-short
 test-short: $(STANDINS) $(LOCAL) $(DEPLOYED) ## the root module's tests with fewer random rounds
@@ -100,6 +107,12 @@ dist/%/bootstrap: FORCE
 
 $(STANDINS): test/localstack/package-lock.json
 	cd test/localstack && $(NPM_CI)
+	touch $@
+
+.cache/python/%/installed: test/localstack/interop/requirements-%.txt
+	rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	touch $@
 
 $(CDK_CLI): package-lock.json

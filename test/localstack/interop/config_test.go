@@ -1,0 +1,165 @@
+//go:build interop
+
+package interop
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// set stores limits at the level that entity and resource name.
+func (w *world) set(entity, resource string, limits ...limiter.Limit) {
+	w.Helper()
+	c := table.Config{Namespace: w.ns, Entity: entity, Resource: resource}
+	for _, l := range limits {
+		c.Limits = append(c.Limits, bucket.Limit{
+			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
+		})
+	}
+	slices.SortFunc(c.Limits, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
+	w.write(c.Replace())
+}
+
+// Each level is written by one client and is in force for the other; the more
+// specific one wins for both.
+func TestConfigurationOfEveryLevelIsRead(t *testing.T) {
+	levels := []struct {
+		name             string
+		entity, resource string
+		python           func(p *python, limits []pyLimit)
+	}{
+		{"system", "", "", func(p *python, limits []pyLimit) { p.call(nil, "set_system_defaults", kv{"limits": limits}) }},
+		{"resource", "", "api", func(p *python, limits []pyLimit) {
+			p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": limits})
+		}},
+		{"entity default", "acme", table.DefaultResource, func(p *python, limits []pyLimit) {
+			p.call(nil, "set_limits", kv{"entity_id": "acme", "limits": limits})
+		}},
+		{"entity", "acme", "api", func(p *python, limits []pyLimit) {
+			p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": limits})
+		}},
+	}
+	fresh := func(o *limiter.Options) { o.ConfigTTL = -1 }
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(fresh), w.python()
+		for i, level := range levels {
+			// Different at each level, so that it shows which one is in force.
+			limits := []limiter.Limit{
+				{Name: "rpm", Capacity: int64(100 + i), Refill: int64(10 + i), Period: time.Hour},
+				{Name: "x_y", Capacity: 5, Refill: 5, Period: 24 * time.Hour},
+			}
+			level.python(p, pyLimits(limits...))
+			w.inForce(level.name+" by Python, read by Go", l, limits[0])
+
+			limits[0].Capacity += 50
+			w.set(level.entity, level.resource, limits...)
+			other := w.python() // its caches know nothing yet
+			w.inForcePython(level.name+" by Go, read by Python", other, limits[0])
+		}
+		var got []pyLimit
+		p.call(&got, "get_limits", kv{"entity_id": "acme", "resource": "api"})
+		want := pyLimit{"rpm", 153, 13, 3600}
+		if len(got) != 2 || !slices.Contains(got, want) {
+			w.Errorf("Python gets %+v for the entity, want %+v", got, want)
+		}
+	})
+}
+
+// inForce checks the limit by what a new bucket of the entity holds: the one of
+// before is removed.
+func (w *world) inForce(step string, l *limiter.Limiter, want limiter.Limit) {
+	w.Helper()
+	w.write(item.Delete{Key: table.BucketKey(w.ns, "acme", "api", 0)})
+	w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
+	w.wantLimit(step, want)
+}
+
+func (w *world) inForcePython(step string, p *python, want limiter.Limit) {
+	w.Helper()
+	w.write(item.Delete{Key: table.BucketKey(w.ns, "acme", "api", 0)})
+	p.take("acme", "api", limiter.Costs{"rpm": 1})
+	w.wantLimit(step, want)
+}
+
+func (w *world) wantLimit(step string, want limiter.Limit) {
+	w.Helper()
+	for _, sl := range w.bucket("acme", "api").State.Slots {
+		if sl.Name != want.Name {
+			continue
+		}
+		got := limiter.Limit{Name: sl.Name, Capacity: sl.Capacity / bucket.Milli, Refill: sl.Amount / bucket.Milli, Period: time.Duration(sl.Period) * time.Millisecond}
+		if got != want {
+			w.Fatalf("%s: the bucket has %v, want %v", step, got, want)
+		}
+		return
+	}
+	w.Fatalf("%s: the bucket has no limit %s", step, want.Name)
+}
+
+// The policy that Python stores decides for us; ours is read by Python.
+func TestStoredPolicyIsShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		p, l := w.python(), w.open()
+		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(limiter.PerMinute("rpm", 10)), "on_unavailable": "allow"})
+		c, err := table.DecodeConfig(w.item(table.SystemConfigKey(w.ns)))
+		w.must(err)
+		if c.OnUnavailable != table.OnUnavailableAllow {
+			w.Errorf("policy by Python is %q to us, want allow", c.OnUnavailable)
+		}
+		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
+		c.OnUnavailable = table.OnUnavailableBlock
+		w.write(c.Replace())
+		var got []any
+		w.python().call(&got, "get_system_defaults", kv{})
+		if len(got) != 2 || got[1] != "block" {
+			w.Errorf("Python gets %v, want the limits and block", got)
+		}
+	})
+}
+
+// Limits are added, raised and removed by either side on a bucket in use, and
+// the bucket keeps serving both.
+func TestLimitsChangeUnderUse(t *testing.T) {
+	fresh := func(o *limiter.Options) { o.ConfigTTL = -1 }
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(fresh), w.python()
+		set := func(limits ...limiter.Limit) {
+			w.Helper()
+			p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(limits...)})
+		}
+		one := limiter.Costs{"rpm": 1}
+		set(still("rpm", 10))
+		p.take("acme", "api", one)
+		w.take(l, "acme", "api", one)
+		w.wantLevels("two taken", "acme", "api", levels{"rpm": 8000})
+
+		set(still("rpm", 100)) // raised by Python: what was consumed stays consumed
+		w.take(l, "acme", "api", one)
+		p.take("acme", "api", one)
+		w.Logf("raised by Python from 10 to 100 after 2 taken, 2 more: %v", levelsOf(w.bucket("acme", "api")))
+
+		// Added by Python: its own bucket would be refused for good (W2). The
+		// first acquire of ours mends it.
+		set(still("rpm", 100), still("tpm", 1000))
+		w.take(l, "acme", "api", limiter.Costs{"rpm": 1, "tpm": 10})
+		w.python().take("acme", "api", limiter.Costs{"rpm": 1, "tpm": 10})
+		if got := levelsOf(w.bucket("acme", "api"))["tpm"]; got != 980_000 {
+			w.Errorf("tpm, added by Python and taken from by both, is %d, want 980000", got)
+		}
+
+		// Removed by us: Python goes on with what is left.
+		w.set("acme", "api", still("tpm", 1000))
+		w.take(l, "acme", "api", limiter.Costs{"tpm": 10})
+		w.python().take("acme", "api", limiter.Costs{"tpm": 10})
+		if got := levelsOf(w.bucket("acme", "api"))["tpm"]; got != 960_000 {
+			w.Errorf("tpm is %d, want 960000", got)
+		}
+	})
+}

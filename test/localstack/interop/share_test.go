@@ -1,0 +1,180 @@
+//go:build interop
+
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Both clients acquire, settle and roll back in turn on one bucket, and after
+// every step the stored level and counter are what the steps add up to, to the
+// millitoken.
+func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		limits := []limiter.Limit{still("rpm", 1000), still("tpm", 1_000_000)}
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "gpt-4", "limits": pyLimits(limits...)})
+		rpm, tpm := int64(0), int64(0)
+		check := func(format string, args ...any) {
+			w.Helper()
+			step := fmt.Sprintf(format, args...)
+			w.wantLevels(step, "acme", "gpt-4", levels{"rpm": (1000 - rpm) * bucket.Milli, "tpm": (1_000_000 - tpm) * bucket.Milli})
+			for _, sl := range w.bucket("acme", "gpt-4").State.Slots {
+				want := map[string]int64{"rpm": rpm, "tpm": tpm}[sl.Name] * bucket.Milli
+				if sl.Name != bucket.WCU && sl.Used != want {
+					w.Fatalf("%s: counter of %s is %d, want %d", step, sl.Name, sl.Used, want)
+				}
+			}
+		}
+		for round := range 6 {
+			costs := limiter.Costs{"rpm": 1, "tpm": int64(100 + round)}
+			p.take("acme", "gpt-4", costs)
+			rpm, tpm = rpm+1, tpm+costs["tpm"]
+			check("round %d, Python takes", round)
+
+			w.take(l, "acme", "gpt-4", costs)
+			rpm, tpm = rpm+1, tpm+costs["tpm"]
+			check("round %d, Go takes", round)
+
+			theirs := p.acquire("acme", "gpt-4", costs)
+			ours := w.acquire(l, limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: costs})
+			rpm, tpm = rpm+2, tpm+2*costs["tpm"]
+			check("round %d, both hold", round)
+
+			theirs.adjust(limiter.Costs{"tpm": 7})
+			theirs.commit()
+			tpm += 7
+			check("round %d, Python settles more", round)
+
+			w.must(ours.Adjust(limiter.Costs{"tpm": -30}))
+			w.must(ours.Commit(w.Context()))
+			tpm -= 30
+			check("round %d, Go settles less", round)
+
+			theirs = p.acquire("acme", "gpt-4", costs)
+			ours = w.acquire(l, limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: costs})
+			w.must(ours.Rollback(w.Context()))
+			theirs.rollback()
+			check("round %d, both roll back", round)
+		}
+	})
+}
+
+// What one client has settled into debt denies the other, and is paid back by
+// refill and by tokens given back, whoever gives them.
+func TestDebtIsShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		p := w.python()
+		limits := []limiter.Limit{still("rpm", 100), still("tpm", 1000)}
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "gpt-4", "limits": pyLimits(limits...)})
+		l := w.open(func(o *limiter.Options) { o.DenyFor = -1 })
+		one := limiter.Costs{"rpm": 1, "tpm": 1}
+
+		theirs := p.acquire("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 1000})
+		theirs.adjust(limiter.Costs{"tpm": 500})
+		theirs.commit()
+		w.wantLevels("Python is in debt", "acme", "gpt-4", levels{"rpm": 99_000, "tpm": -500_000})
+		if d := w.denied(l, "acme", "gpt-4", one); d.Limit != "tpm" || d.Remaining != -500 {
+			w.Errorf("denied by %s with %d left, want tpm with -500", d.Limit, d.Remaining)
+		}
+		p.denied("acme", "gpt-4", one)
+		w.denied(l, "acme", "gpt-4", limiter.Costs{"rpm": 1}) // every limit in debt denies
+
+		if w.lease(l, "acme", limiter.Costs{"tpm": 0}) != nil {
+			w.Error("a request that costs nothing is granted in debt")
+		}
+		p.call(nil, "set_limits", kv{"entity_id": "other", "resource": "gpt-4", "limits": pyLimits(limits...)})
+		lease := w.acquire(l, limiter.Request{Entity: "other", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "tpm": 900}})
+		theirs = p.acquire("other", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})
+		w.must(lease.Adjust(limiter.Costs{"tpm": 300}))
+		w.must(lease.Commit(w.Context()))
+		w.wantLevels("Go is in debt", "other", "gpt-4", levels{"rpm": 98_000, "tpm": -300_000})
+		p.denied("other", "gpt-4", one)
+		theirs.adjust(limiter.Costs{"tpm": -50})
+		theirs.commit()
+		w.wantLevels("Python gives back", "other", "gpt-4", levels{"rpm": 98_000, "tpm": -250_000})
+	})
+}
+
+// After a denial both clients tell the same wait, up to the time that passes
+// between the two questions; who obeys it is granted.
+func TestBothTellTheSameWait(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		p := w.python()
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(limiter.PerMinute("rpm", 60))})
+		l := w.open(func(o *limiter.Options) { o.DenyFor = -1 })
+		w.take(l, "acme", "api", limiter.Costs{"rpm": 60})
+
+		before := time.Now()
+		theirs := p.denied("acme", "api", limiter.Costs{"rpm": 2})
+		ours := w.denied(l, "acme", "api", limiter.Costs{"rpm": 2}).RetryAfter
+		var until float64
+		p.call(&until, "time_until_available", kv{"entity_id": "acme", "resource": "api", "needed": limiter.Costs{"rpm": 2}})
+		var left map[string]int64
+		p.call(&left, "available", kv{"entity_id": "acme", "resource": "api"})
+		passed := time.Since(before) + 5*time.Millisecond
+		asked := time.Duration(until * float64(time.Second))
+		w.Logf("a wait for 2 tokens at one a second: Python %v, Go %v, time_until_available %v", theirs, ours, asked)
+		if theirs-ours > passed || ours-theirs > passed || asked-ours > passed || ours-asked > passed {
+			w.Errorf("Python says %v and %v, Go %v, all within %v", theirs, asked, ours, passed)
+		}
+		if left["rpm"] > int64(math.Ceil(passed.Seconds())) {
+			w.Errorf("Python sees %d tokens of an empty bucket", left["rpm"])
+		}
+
+		time.Sleep(ours + 10*time.Millisecond)
+		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
+		p.take("acme", "api", limiter.Costs{"rpm": 1})
+	})
+}
+
+// lease acquires with a client of ours, nil when denied.
+func (w *world) lease(l *limiter.Limiter, entity string, costs limiter.Costs) *limiter.Lease {
+	w.Helper()
+	lease, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Costs: costs})
+	if err != nil && !errors.Is(err, limiter.ErrLimited) {
+		w.Fatal(err)
+	}
+	return lease
+}
+
+// What Python's available says is what our bucket holds, for a bucket that only
+// Go has written, while it refills.
+func TestPythonSeesWhatIsAvailable(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		p, l := w.python(), w.open()
+		limits := []limiter.Limit{limiter.PerSecond("rps", 100), still("tpm", 5000)}
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limits...)})
+		w.take(l, "acme", "api", limiter.Costs{"rps": 90, "tpm": 1234})
+		for range 3 {
+			time.Sleep(30 * time.Millisecond)
+			from := time.Now().UnixMilli()
+			var left map[string]int64
+			p.call(&left, "available", kv{"entity_id": "acme", "resource": "api"})
+			to := time.Now().UnixMilli()
+			b := w.bucket("acme", "api")
+			low, high := exact(b, "rps", from), exact(b, "rps", to)
+			if left["tpm"] != 3766 || left["rps"] < low-1 || left["rps"] > high {
+				w.Errorf("available %v, want tpm 3766 and rps %d to %d", left, low-1, high)
+			}
+		}
+	})
+}
+
+// exact is how many whole tokens a bucket holds at an instant.
+func exact(b table.Bucket, limit string, at int64) int64 {
+	for _, sl := range b.State.Slots {
+		if sl.Name == limit {
+			return min(sl.Capacity, sl.Tokens+(at-b.State.RF)*sl.Amount/sl.Period) / bucket.Milli
+		}
+	}
+	panic("bug: no limit " + limit)
+}

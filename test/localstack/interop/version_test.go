@@ -1,0 +1,57 @@
+//go:build interop
+
+package interop
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Whoever opens the table first, and whatever release the Python clients are
+// of, none of them touches the functions of the table: the version record names
+// no release once a client of ours has opened it.
+func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
+	steps := map[string][]string{
+		"Go first":              {"go", pinned, newest, "go"},
+		"old Python first":      {pinned, "go", newest, pinned},
+		"new Python first":      {newest, "go", pinned, newest},
+		"old, Go, new, Go, old": {pinned, "go", newest, "go", pinned},
+	}
+	onBothEngines(t, func(w *world) {
+		for order, clients := range steps {
+			w.write(item.Delete{Key: table.VersionKey()})
+			opened := false
+			for _, client := range clients {
+				if client == "go" {
+					w.open()
+					opened = true
+				} else {
+					w.opens(order, client, opened)
+				}
+				v, err := table.DecodeVersion(w.item(table.VersionKey()))
+				w.must(err)
+				if opened && v.Lambda != "" {
+					w.Errorf("%s: after %s the version record names the aggregator's release %q", order, client, v.Lambda)
+				}
+			}
+		}
+	})
+}
+
+// opens opens a Python client, which must work and, once a client of ours has
+// opened the table, call no service but DynamoDB.
+func (w *world) opens(order, version string, opened bool) {
+	w.Helper()
+	d := driverFor(w, w.engine, version, 0)
+	d.control.taken()
+	p, err := tryPython(w, d, w.table, namespace, nil)
+	if calls := d.control.taken(); err != nil || opened && len(calls) > 0 {
+		w.Errorf("%s: Python %s opens: %v, calls %v", order, version, err, calls)
+		return
+	}
+	p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(still("rpm", 1000))})
+	p.take("acme", "api", limiter.Costs{"rpm": 1})
+}

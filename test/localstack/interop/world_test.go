@@ -1,0 +1,184 @@
+//go:build interop
+
+package interop
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// namespace is the name of the one that all clients share.
+const namespace = "shared"
+
+// TestMain stops the engines where they do not end with the process.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	engine.StopShared()
+	os.Exit(code)
+}
+
+// world is a table of the committed template on one engine.
+type world struct {
+	*testing.T
+	engine *engine.Engine
+	table  string
+	direct store.Store
+	ns     string // id of the shared namespace, once a client has opened it
+}
+
+// onBothEngines plays a scenario on each engine, on a table of its own.
+func onBothEngines(t *testing.T, scenario func(*world)) {
+	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
+		t.Run(string(kind), func(t *testing.T) {
+			e := engine.ForTest(t, kind)
+			scenario(newWorld(t, e, tablespec.ForTest(t, e)))
+		})
+	}
+}
+
+func newWorld(t *testing.T, e *engine.Engine, name string) *world {
+	return &world{T: t, engine: e, table: name, direct: store.NewDynamo(e.DynamoDB(), name)}
+}
+
+// open returns a client of ours with caches of its own.
+func (w *world) open(change ...func(*limiter.Options)) *limiter.Limiter {
+	w.Helper()
+	o := &limiter.Options{Namespace: namespace, Timeout: 10 * time.Second}
+	for _, f := range change {
+		f(o)
+	}
+	l, err := limiter.Open(w.Context(), w.engine.DynamoDB(), w.table, o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if o.Namespace == namespace {
+		w.ns = l.NamespaceID()
+	}
+	return l
+}
+
+// python returns a client of the pinned Python release with caches of its own.
+func (w *world) python() *python { w.Helper(); return w.pythonOf(pinned) }
+
+func (w *world) pythonOf(version string) *python {
+	w.Helper()
+	p, err := tryPython(w, driverFor(w, w.engine, version, 0), w.table, namespace, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.ns = p.Namespace
+	return p
+}
+
+// acquire takes tokens with a client of ours; they must be there.
+func (w *world) acquire(l *limiter.Limiter, r limiter.Request) *limiter.Lease {
+	w.Helper()
+	lease, err := l.Acquire(w.Context(), r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return lease
+}
+
+// take acquires with a client of ours and leaves it at that.
+func (w *world) take(l *limiter.Limiter, entity, resource string, costs limiter.Costs) {
+	w.Helper()
+	w.acquire(l, limiter.Request{Entity: entity, Resource: resource, Costs: costs})
+}
+
+// denied is a request of ours that must be denied.
+func (w *world) denied(l *limiter.Limiter, entity, resource string, costs limiter.Costs) *limiter.LimitError {
+	w.Helper()
+	_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: resource, Costs: costs})
+	denied, ok := errors.AsType[*limiter.LimitError](err)
+	if !ok {
+		w.Fatalf("acquire %s/%s %v: %v, want a denial", entity, resource, costs, err)
+	}
+	return denied
+}
+
+// must ends the test when a step of ours fails.
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// item reads an item past all clients; nil if there is none.
+func (w *world) item(k item.Key) item.Item {
+	w.Helper()
+	items, err := w.direct.Read(w.Context(), true, k)
+	w.must(err)
+	return items[0]
+}
+
+// write changes the table past all clients.
+func (w *world) write(writes ...item.Write) {
+	w.Helper()
+	for _, one := range writes {
+		_, err := w.direct.Write(w.Context(), one)
+		w.must(err)
+	}
+}
+
+// shard reads one shard of a bucket; ok is false if there is none.
+func (w *world) shard(entity, resource string, k int) (table.Bucket, bool) {
+	w.Helper()
+	it := w.item(table.BucketKey(w.ns, entity, resource, k))
+	if it == nil {
+		return table.Bucket{}, false
+	}
+	b, err := table.DecodeBucket(it)
+	w.must(err)
+	return b, true
+}
+
+// bucket reads shard 0, which must exist.
+func (w *world) bucket(entity, resource string) table.Bucket {
+	w.Helper()
+	b, ok := w.shard(entity, resource, 0)
+	if !ok {
+		w.Fatalf("there is no bucket of %s/%s", entity, resource)
+	}
+	return b
+}
+
+// levels are what a bucket holds, in millitokens, without the write meter.
+type levels map[string]int64
+
+func levelsOf(b table.Bucket) levels {
+	out := levels{}
+	for _, sl := range b.State.Slots {
+		if sl.Name != bucket.WCU {
+			out[sl.Name] = sl.Tokens
+		}
+	}
+	return out
+}
+
+// wantLevels compares levels, and that what is gone from them was counted.
+func (w *world) wantLevels(step, entity, resource string, want levels) {
+	w.Helper()
+	b := w.bucket(entity, resource)
+	if got := levelsOf(b); !maps.Equal(got, want) {
+		w.Fatalf("%s: levels %v, want %v", step, got, want)
+	}
+}
+
+// still is a limit that refills next to nothing while a test runs, so that
+// levels can be compared to the millitoken.
+func still(name string, capacity int64) limiter.Limit {
+	return limiter.Limit{Name: name, Capacity: capacity, Refill: 1, Period: 3650 * 24 * time.Hour}
+}
