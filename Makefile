@@ -11,6 +11,9 @@ LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
+MODULES     := . infra/cdk
+STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 
 .DEFAULT_GOAL := help
@@ -120,11 +123,14 @@ $(CDK_CLI): package-lock.json
 	touch $@
 
 .PHONY: lint
-lint: ## gofmt, vet, tidy go.mod files
+lint: ## gofmt, vet, staticcheck and tidy go.mod files, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	go vet ./...
-	go mod tidy -diff
-	cd infra/cdk && go mod tidy -diff
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet ./... && $(STATICCHECK) ./... && go mod tidy -diff) || exit 1; done
+	cd tools && go mod tidy -diff
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what we call; asks vuln.go.dev, so CI does without
+	@for m in $(MODULES); do echo "vuln $$m"; (cd $$m && $(GOVULNCHECK) ./...) || exit 1; done
 
 .PHONY: clean
 clean: ## remove what was built and installed

@@ -46,7 +46,7 @@ func main() {
 		log.Error("aggregator not started", "err", err)
 		os.Exit(1)
 	}
-	lambda.StartHandler(lambdaio.HandlerFunc(h.Handle))
+	lambda.Start(lambdaio.HandlerFunc(h.Handle))
 }
 
 func limitMemory() {

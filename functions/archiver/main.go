@@ -32,7 +32,7 @@ func main() {
 		log.Error("archiver not started", "err", err)
 		os.Exit(1)
 	}
-	lambda.StartHandler(lambdaio.HandlerFunc(h.Handle))
+	lambda.Start(lambdaio.HandlerFunc(h.Handle))
 }
 
 // newHandler validates the environment and builds what lives as long as the

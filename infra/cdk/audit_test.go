@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
-	"github.com/aws/aws-cdk-go/awscdk/v2/cxapi"
 	"github.com/aws/jsii-runtime-go"
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
 )
@@ -57,13 +57,11 @@ func audit(dir, dist string, flags map[string]any) (found []string) {
 	}
 	anyRule := assertions.Match_StringLikeRegexp(jsii.String("AwsSolutions-.*"))
 	annotations := assertions.Annotations_FromStack(stack)
-	for _, messages := range []*[]*cxapi.SynthesisMessage{
-		annotations.FindError(jsii.String("*"), anyRule),
-		annotations.FindWarning(jsii.String("*"), anyRule),
-	} {
-		for _, m := range *messages {
-			found = append(found, fmt.Sprintf("%s: %v", *m.Id, m.Entry.Data))
-		}
+	errors := *annotations.FindError(jsii.String("*"), anyRule)
+	warnings := *annotations.FindWarning(jsii.String("*"), anyRule)
+	for _, m := range slices.Concat(errors, warnings) {
+		//lint:ignore SA1019 the type moved to another package, which the assertions do not use yet
+		found = append(found, fmt.Sprintf("%s: %v", *m.Id, m.Entry.Data))
 	}
 	return found
 }

@@ -59,9 +59,7 @@ func (r *rig) items() (all []item.Item) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		for _, it := range page.Items {
-			all = append(all, it)
-		}
+		all = append(all, page.Items...)
 	}
 	return all
 }
