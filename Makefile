@@ -69,6 +69,7 @@ fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
 bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
 	go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -benchtime 2s -timeout 10m ./bench
 	go test -run '^$$' -bench Decode -benchmem ./internal/stream
+	cd bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
 
 .PHONY: cost
 cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget (ENGINE=dynamodb-local: the other engine)

@@ -34,6 +34,9 @@
 //	                  writes per batch of 100 records, and the peak resident
 //	                  memory of a batch of 10,000 (target: under 96 MB).
 //
+// What fleets of processes pay on one bucket is measured in package bench/fleet, in
+// virtual time; `make bench` prints it with the rest.
+//
 // Decoding against the Lambda library's event type is measured where it is
 // done, in internal/stream; `make bench` runs it as well.
 //

@@ -37,6 +37,9 @@ func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*L
 	if tableName == "" {
 		return nil, invalid("table", tableName, "the name of a table")
 	}
+	if twin, ok := db.(store.Store); ok {
+		return open(ctx, twin, opts) // a table in memory, as tests have it
+	}
 	return open(ctx, store.NewDynamo(db, tableName), opts)
 }
 

@@ -1,0 +1,34 @@
+// Package fleet measures what many processes pay that share one bucket: real
+// limiters, each with caches of its own, on one table in memory, in virtual time.
+//
+// A call takes two milliseconds to the table and two back, with jitter, and is
+// carried out in between, so that images are as old as they are in a fleet and
+// writes meet as they meet there. Requests arrive at random times (a Poisson
+// process), each at a random process; a denied one does not come back. Every run
+// happens inside a testing/synctest bubble: hundreds of seconds pass in one, and
+// nothing depends on how fast the machine is. The seed fixes the traffic; which of
+// two writes at the same instant comes first is the scheduler's.
+//
+// # What is reported
+//
+//	writes/grant    write units per granted acquire, refused writes included
+//	writes/try      write units per acquire, granted or not
+//	delivered       grants, in percent of those of an exact bucket without latency
+//	                that is fed the same arrivals
+//	low mean, worst how far the stored level, refilled to now, lies below the exact
+//	                one, in percent of the capacity: sampled at every arrival, of
+//	                the limit that is furthest below
+//	excess          the worst excess over all windows of time (design I1), in
+//	                tokens: never above zero
+//	failed          acquires without a decision or an answer
+//	slow            acquires decided after more than 50 ms
+//
+// The exact level of "low" is that of an ideal bucket charged with what the
+// table's counter shows to have been taken, at the instant of the write.
+//
+// # The Python client
+//
+// [Python] is a model: the documented algorithm of the Python client as a small
+// writer on a table of its own with the same latency. It is not that client. Its
+// write meter counts as full at all times, as its aggregator is meant to keep it.
+package fleet

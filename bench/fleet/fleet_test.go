@@ -1,0 +1,84 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestMain prints what the benchmarks have said, after the lines of the testing
+// package.
+func TestMain(m *testing.M) {
+	status := m.Run()
+	for _, line := range lines {
+		fmt.Println("bench: fleet  " + line)
+	}
+	os.Exit(status)
+}
+
+var lines []string
+
+func say(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+
+// bubble runs f in virtual time.
+func bubble[R any](t testing.TB, f func(ctx context.Context) (R, error)) (r R) {
+	t.Helper()
+	test, ok := t.(*testing.T)
+	if !ok {
+		t.Fatal("bug: no test")
+	}
+	synctest.Test(test, func(t *testing.T) {
+		var err error
+		if r, err = f(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return r
+}
+
+// TestFleetsStayWithinTheLimit plays a few fleets and checks what must hold of any
+// engine: no window admits more than the limit allows, nobody fails, and what an
+// exact bucket would grant is delivered.
+func TestFleetsStayWithinTheLimit(t *testing.T) {
+	for _, c := range []Case{
+		{Bucket: PerMinute, Processes: 16, Load: .5},
+		{Bucket: PerSecond, Processes: 16, Load: .9},
+		{Bucket: PerSecond, Processes: 64, Load: 1.5},
+		{Bucket: Small, Processes: 16, Load: 5},
+		{Bucket: PerSecond, Processes: 16, Load: .9, LoseOne: 50},
+	} {
+		c.Seed, c.Warm, c.For = 1, 5*time.Second, 15*time.Second
+		r := bubble(t, c.Run)
+		t.Logf("%v: %v", c, r)
+		if r.Excess > 0 {
+			t.Errorf("%v: excess of %f tokens", c, r.Excess)
+		}
+		if c.LoseOne == 0 && (r.Failed > 0 || r.Delivered() < 0.97) {
+			t.Errorf("%v: %d failed, delivered %.2f %%", c, r.Failed, 100*r.Delivered())
+		}
+		if r.Shards != 1 {
+			t.Errorf("%v: %d shards", c, r.Shards)
+		}
+	}
+}
+
+// TestPythonModel holds the model to what the documents tell of the Python client:
+// one write below the rate, several above it, and refill lost there.
+func TestPythonModel(t *testing.T) {
+	for _, tt := range []struct {
+		load        float64
+		least, most float64 // writes per grant
+	}{{.1, 1, 1.1}, {.5, 1, 1.2}, {5, 5, 15}} {
+		c := Case{Bucket: PerSecond, Load: tt.load, Seed: 1, Warm: 5 * time.Second, For: 20 * time.Second}
+		r := bubble(t, func(ctx context.Context) (Result, error) { return c.Python(ctx), nil })
+		if got := r.PerGrant(); got < tt.least || got > tt.most {
+			t.Errorf("at %.0f %%: %.2f writes per grant, want %.2f to %.2f", 100*tt.load, got, tt.least, tt.most)
+		}
+		if tt.load > 1 && r.Delivered() > 0.95 {
+			t.Errorf("at %.0f %%: delivered %.2f %%, the Python client loses refill there", 100*tt.load, 100*r.Delivered())
+		}
+	}
+}

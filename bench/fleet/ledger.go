@@ -1,0 +1,109 @@
+package fleet
+
+import (
+	"math/big"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+)
+
+// ideal is an exact bucket: what it holds of each limit, at an instant in epoch
+// milliseconds.
+type ideal struct {
+	rates []bucket.Rate
+	level []float64 // millitokens
+	at    int64
+}
+
+func newIdeal(rates []bucket.Rate, now int64) *ideal {
+	b := &ideal{rates: rates, at: now, level: make([]float64, len(rates))}
+	for i, r := range rates {
+		b.level[i] = float64(r.Capacity)
+	}
+	return b
+}
+
+// to refills to an instant.
+func (b *ideal) to(now int64) {
+	for i, r := range b.rates {
+		if top := float64(r.Capacity); b.level[i] < top {
+			b.level[i] = min(top, b.level[i]+float64(now-b.at)*float64(r.Amount)/float64(r.Period))
+		}
+	}
+	b.at = now
+}
+
+// acquire takes tokens from all limits or from none.
+func (b *ideal) acquire(tokens []int64, now int64) bool {
+	const rounding = 1e-3 // of a millitoken
+	b.to(now)
+	for i, n := range tokens {
+		if b.level[i]+rounding < float64(n*bucket.Milli) {
+			return false
+		}
+	}
+	for i, n := range tokens {
+		b.level[i] -= float64(n * bucket.Milli)
+	}
+	return true
+}
+
+// ledger is what has been taken from a table's bucket, and what that leaves in an
+// ideal one.
+type ledger struct {
+	rates   []bucket.Rate
+	left    *ideal
+	history []buckettest.History
+	low     low
+}
+
+func newLedger(rates []bucket.Rate, now int64) *ledger {
+	return &ledger{rates: rates, left: newIdeal(rates, now), history: make([]buckettest.History, len(rates))}
+}
+
+// took records that the counter of limit i has grown by milli. A process takes
+// tokens at the instant by its clock when it sends the write, which the table
+// carries out a little later: windows of time are counted by the former, what is
+// left by the latter.
+func (l *ledger) took(i int, milli, sent, now int64) {
+	if milli == 0 {
+		return
+	}
+	l.left.to(now)
+	l.left.level[i] -= float64(milli)
+	if milli > 0 {
+		l.history[i].Take(sent, milli)
+	} else {
+		l.history[i].Return(sent, -milli)
+	}
+}
+
+// sample compares a stored level, refilled to an instant, with the ideal one.
+func (l *ledger) sample(shown []float64, now int64) {
+	l.left.to(now)
+	worst := 0.0
+	for i, r := range l.rates {
+		worst = max(worst, (l.left.level[i]-shown[i])/float64(r.Capacity))
+	}
+	l.low.n++
+	l.low.sum += worst
+	l.low.worst = max(l.low.worst, worst)
+}
+
+// excess returns the worst excess over all windows and limits, in tokens.
+func (l *ledger) excess() float64 {
+	all := make([]float64, len(l.rates))
+	for i, r := range l.rates {
+		all[i], _ = new(big.Rat).Quo(l.history[i].Worst(r).Milli, big.NewRat(bucket.Milli, 1)).Float64()
+	}
+	return slices.Max(all)
+}
+
+// low is how far levels were shown below the ideal ones, as shares of capacity.
+type low struct {
+	n          int
+	sum, worst float64
+}
+
+func (l low) mean() float64 { return l.sum / float64(max(l.n, 1)) }

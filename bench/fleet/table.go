@@ -1,0 +1,165 @@
+package fleet
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// network is how long a call is under way, and which calls get no answer.
+type network struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	loseOne int // of so many writes; 0: none
+	lost    int // so far
+}
+
+// way returns how long one direction takes: 2 ms, give or take a quarter.
+func (n *network) way() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return 1500*time.Microsecond + time.Duration(n.rng.Int64N(int64(time.Millisecond)))
+}
+
+// loses tells whether a write gets no answer, and if so whether it is carried out.
+func (n *network) loses() (lost, applied bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.loseOne == 0 || n.rng.IntN(n.loseOne) > 0 {
+		return false, true
+	}
+	n.lost++
+	return true, n.rng.IntN(2) == 0
+}
+
+// tableStore is the twin of a table at the end of a network. It keeps a ledger of
+// what is taken from the bucket of the case. As a [store.Store] it takes the place
+// of a DynamoDB client in [limiter.Open].
+type tableStore struct {
+	store.API // never called
+	network   network
+	db        *memdb.DB
+
+	mu     sync.Mutex
+	ledger *ledger
+	limits []limiter.Limit
+	seen   int64 // the last change in the ledger
+	shards map[int]table.Bucket
+}
+
+var _ store.Store = (*tableStore)(nil)
+
+func nowMilli() int64 { return time.Now().UnixMilli() }
+
+func newTable(b Bucket, seed uint64) *tableStore {
+	return &tableStore{
+		network: network{rng: rand.New(rand.NewPCG(seed, 2))},
+		db:      memdb.New(nowMilli), limits: b.Limits,
+		ledger: newLedger(b.rates(), nowMilli()), shards: map[int]table.Bucket{},
+	}
+}
+
+// call carries a call to the table and its answer back. A caller that stops
+// waiting does not know what became of it; so does one whose call is lost.
+func (t *tableStore) call(ctx context.Context, op string, write bool, f func() error) error {
+	sent := nowMilli()
+	time.Sleep(t.network.way())
+	lost, applied := false, true
+	if write {
+		lost, applied = t.network.loses()
+	}
+	var err error
+	if applied {
+		t.mu.Lock()
+		err = f()
+		t.follow(sent)
+		t.mu.Unlock()
+	}
+	if lost {
+		<-ctx.Done()
+	} else if store.Sleep(ctx, t.network.way()) == nil {
+		return err
+	}
+	kind := store.Unknown
+	if !write {
+		kind = store.Unavailable
+	}
+	return &store.Failure{Kind: kind, Op: op, Err: ctx.Err()}
+}
+
+// Write implements [store.Store].
+func (t *tableStore) Write(ctx context.Context, w item.Write) (out item.Item, err error) {
+	err = t.call(ctx, "UpdateItem", true, func() (err error) { out, err = t.db.Write(context.Background(), w); return err })
+	return out, err
+}
+
+// Transact implements [store.Store].
+func (t *tableStore) Transact(ctx context.Context, token string, writes []item.Write) error {
+	return t.call(ctx, "TransactWriteItems", true, func() error { return t.db.Transact(context.Background(), token, writes) })
+}
+
+// Read implements [store.Store].
+func (t *tableStore) Read(ctx context.Context, consistent bool, keys ...item.Key) (out []item.Item, err error) {
+	err = t.call(ctx, "BatchGetItem", false, func() (err error) {
+		out, err = t.db.Read(context.Background(), consistent, keys...)
+		return err
+	})
+	return out, err
+}
+
+// follow enters what a call has changed into the ledger: the growth of the
+// counters.
+func (t *tableStore) follow(sent int64) {
+	for _, c := range t.db.Changes(t.seen) {
+		t.seen = c.Seq
+		b, err := table.DecodeBucket(c.New)
+		if err != nil || b.Entity != entity {
+			continue // some other record
+		}
+		old := t.shards[b.State.Shard].State
+		for i, l := range t.limits {
+			t.ledger.took(i, used(b.State, l.Name)-used(old, l.Name), sent, c.CreatedAt)
+		}
+		t.shards[b.State.Shard] = b
+	}
+}
+
+func used(s bucket.State, limit string) int64 {
+	if i := s.Index(limit); i >= 0 {
+		return s.Slots[i].Used
+	}
+	return 0
+}
+
+// sample compares what is stored with what should be left.
+func (t *tableStore) sample() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.shards) == 0 {
+		return
+	}
+	now := nowMilli()
+	states := make([]bucket.State, 0, len(t.shards))
+	for _, b := range t.shards {
+		states = append(states, b.State)
+	}
+	shown := make([]float64, len(t.limits))
+	for i, l := range t.limits {
+		shown[i], _ = buckettest.HeldAt(states, l.Name, now).Float64()
+	}
+	t.ledger.sample(shown, now)
+}
+
+// process opens a limiter of its own on the table.
+func (t *tableStore) process(ctx context.Context, opts limiter.Options) (*limiter.Limiter, error) {
+	return limiter.Open(ctx, t, "table", &opts)
+}

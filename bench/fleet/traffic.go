@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Bucket is the limits that a fleet shares and what its requests cost.
+type Bucket struct {
+	Name   string
+	Limits []limiter.Limit // the first is the one that loads are measured by
+	// Cost returns what the next request takes, in tokens, one per limit. The
+	// first limit's mean cost is one.
+	Cost func(*rand.Rand) []int64
+}
+
+// one is the cost of a request that takes a single token.
+func one(*rand.Rand) []int64 { return []int64{1} }
+
+// The buckets of the published table.
+var (
+	// PerMinute is the common pair: requests and, seldom decisive, model tokens.
+	PerMinute = Bucket{
+		Name:   "600 and 960k per minute",
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 960_000)},
+		Cost:   func(r *rand.Rand) []int64 { return []int64{1, 400 + r.Int64N(1601)} },
+	}
+	// PerSecond refills its whole capacity every second.
+	PerSecond = Bucket{
+		Name:   "100 per second, capacity 100",
+		Limits: []limiter.Limit{limiter.PerSecond("rps", 100)},
+		Cost:   one,
+	}
+	// Small holds two seconds of two limits, either of which may decide.
+	Small = Bucket{
+		Name:   "20, 10 per second, two limits",
+		Limits: []limiter.Limit{limiter.PerSecond("rps", 10).WithCapacity(20), limiter.PerSecond("tps", 10_000).WithCapacity(20_000)},
+		Cost:   func(r *rand.Rand) []int64 { return []int64{1, 500 + r.Int64N(1001)} },
+	}
+	// Busy gives more than one write at a time can take.
+	Busy = Bucket{
+		Name:   "1000 per second, capacity 1000",
+		Limits: []limiter.Limit{limiter.PerSecond("rps", 1000)},
+		Cost:   one,
+	}
+	// Plenty is never short of tokens.
+	Plenty = Bucket{
+		Name:   "a bucket that never runs dry",
+		Limits: []limiter.Limit{limiter.PerSecond("rps", 1_000_000)},
+		Cost:   one,
+	}
+	// Burst is so small that every grant nearly empties it.
+	Burst = Bucket{
+		Name:   "burst 3 at 60 per second",
+		Limits: []limiter.Limit{limiter.PerSecond("rps", 60).WithCapacity(3)},
+		Cost:   one,
+	}
+)
+
+// rates returns the limits as the arithmetic sees them.
+func (b Bucket) rates() []bucket.Rate {
+	out := make([]bucket.Rate, len(b.Limits))
+	for i, l := range b.Limits {
+		out[i] = bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+	}
+	return out
+}
+
+// request returns an acquire of costs, which are in the order of the limits.
+func (b Bucket) request(costs []int64) limiter.Request {
+	named := make(limiter.Costs, len(costs))
+	for i, c := range costs {
+		named[b.Limits[i].Name] = c
+	}
+	return limiter.Request{Entity: entity, Resource: resource, Costs: named, Limits: b.Limits}
+}
+
+const (
+	entity   = "acme"
+	resource = "gpt-4"
+)
+
+// Case is one run of a fleet on a bucket.
+type Case struct {
+	Bucket    Bucket
+	Processes int
+	Load      float64       // arrivals, as a share of the rate of the first limit
+	Warm      time.Duration // of traffic before anything is counted
+	For       time.Duration // of traffic that is counted
+	LoseOne   int           // of so many writes gets no answer; 0: none
+	Seed      uint64
+	Options   limiter.Options // of every limiter
+}
+
+// String names the case in a line.
+func (c Case) String() string {
+	return fmt.Sprintf("%s, %d processes, %.0f %%", c.Bucket.Name, c.Processes, 100*c.Load)
+}
+
+// perSecond returns how many requests arrive in a second, on average.
+func (c Case) perSecond() float64 {
+	l := c.Bucket.Limits[0]
+	return c.Load * float64(l.Refill) / l.Period.Seconds()
+}
+
+// Lasting returns the case with the time in which about n requests arrive, 100 s
+// at least. To get warm it has a tenth of that and, above the rate of the first
+// limit, the time in which the traffic empties a full bucket.
+func (c Case) Lasting(n int) Case {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	c.For = max(100*time.Second, seconds(float64(n)/c.perSecond()))
+	c.Warm = c.For / 10
+	if c.Load > 1 {
+		drain := float64(c.Bucket.Limits[0].Capacity) / (c.perSecond() * (1 - 1/c.Load))
+		c.Warm = max(c.Warm, seconds(drain))
+	}
+	return c
+}
