@@ -11,7 +11,8 @@ LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
-MODULES     := . infra/cdk
+TESTED      := . test/localstack bench
+MODULES     := $(TESTED) infra/cdk
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
@@ -23,16 +24,15 @@ help: ## list the targets
 
 .PHONY: demo
 demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s (TRACE=file.csv replays a trace)
-	go build -o dist/local/demo ./test/localstack/demo
+	go -C test/localstack build -o $(CURDIR)/dist/local/demo ./demo
 	dist/local/demo
 
 .PHONY: test
 test: test-go test-race test-cdk ## run all tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
-test-go: $(STANDINS) $(LOCAL) $(DEPLOYED) ## vet and all tests of the root module, on both engines
-	go vet ./...
-	$(GOTEST) -timeout 15m ./...
+test-go: $(STANDINS) $(LOCAL) $(DEPLOYED) ## vet and all tests but those of the infrastructure, on both engines
+	@for m in $(TESTED); do (cd $$m && go vet ./... && $(GOTEST) -timeout 15m ./...) || exit 1; done
 
 .PHONY: test-race
 test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race detector
@@ -45,16 +45,16 @@ test-cdk: $(DEPLOYED) $(CDK_CLI) ## the infrastructure module: golden template, 
 
 .PHONY: test-interop
 test-interop: $(STANDINS) $(LOCAL) $(PYTHON) ## the real Python client beside ours on one table, on both engines (needs Python 3.10)
-	go vet -tags interop ./test/localstack/interop
-	$(GOTEST) -tags interop -count=1 -timeout 10m ./test/localstack/interop
+	cd test/localstack && go vet -tags interop ./interop
+	cd test/localstack && $(GOTEST) -tags interop -count=1 -timeout 10m ./interop
 
 .PHONY: test-short
-test-short: $(STANDINS) $(LOCAL) $(DEPLOYED) ## the root module's tests with fewer random rounds
-	$(GOTEST) -short ./...
+test-short: $(STANDINS) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
+	@for m in $(TESTED); do (cd $$m && $(GOTEST) -short ./...) || exit 1; done
 
 .PHONY: test-local
 test-local: $(STANDINS) $(LOCAL) ## the whole system on stand-ins, with its figures
-	go test -count=1 -v ./test/localstack/e2e ./test/localstack/invoke
+	cd test/localstack && go test -count=1 -v ./e2e ./invoke
 
 .PHONY: stand-ins build-local
 stand-ins: $(STANDINS) ## install the DynamoDB stand-ins
@@ -63,17 +63,17 @@ build-local: $(LOCAL) ## build the functions for this machine
 .PHONY: fuzz
 fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
 	@git grep -o '^func Fuzz[A-Za-z0-9]*' -- '*_test.go' | sed 's|/[^/]*_test.go:func | |' | while read -r dir name; do \
-	echo "$$dir $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime 20s -fuzzminimizetime 10x "./$$dir" || exit 1; done
+	echo "$$dir $$name"; go -C "$$dir" test -run '^$$' -fuzz "^$$name\$$" -fuzztime 20s -fuzzminimizetime 10x . || exit 1; done
 
 .PHONY: bench
 bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
-	go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -benchtime 2s -timeout 10m ./bench
+	cd bench && go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -benchtime 2s -timeout 10m .
 	go test -run '^$$' -bench Decode -benchmem ./internal/stream
 	cd bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
 
 .PHONY: cost
 cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget (ENGINE=dynamodb-local: the other engine)
-	go run ./bench/cost
+	go -C bench run ./cost
 
 .PHONY: golden
 golden: ## write the golden template anew; read its diff before you commit it
@@ -97,7 +97,7 @@ account: ## which AWS credentials and region a deployment would use
 
 .PHONY: invoke-aggregator invoke-archiver
 invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap ## run a built function on its sample events (EVENT=file for one)
-	go run ./test/localstack/invoke -function $* $(if $(EVENT),-event $(EVENT))
+	go -C test/localstack run ./invoke -function $* $(if $(EVENT),-event $(abspath $(EVENT)))
 
 .PHONY: build
 build: $(DEPLOYED) ## build the functions for Lambda (arm64)

@@ -5,9 +5,10 @@ import (
 	"compress/gzip"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
 const testBucket = "audit-archive"
@@ -32,42 +31,61 @@ const (
 	lost          // stored, but the connection ends before the answer
 )
 
-// store is an in-process S3 stand-in whose puts can be made to fail.
+// store is the part of S3 that the archiver uses, in this process: PutObject,
+// unconditional or only if there is no such object. Its puts can be made to fail.
+// The end-to-end tests run the built function on a whole S3 stand-in.
 type store struct {
 	*httptest.Server
-	backend *s3mem.Backend
 
 	mu     sync.Mutex
+	stored map[string]object      // by key
 	decide func(key string) fault // nil means healthy
 	puts   []string               // keys of all puts that arrived
 }
 
 func newStore(t *testing.T) *store {
 	t.Helper()
-	s := &store{backend: s3mem.New()}
-	if err := s.backend.CreateBucket(testBucket); err != nil {
-		t.Fatal(err)
-	}
-	faker := gofakes3.New(s.backend).Server()
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		what := healthy
-		if r.Method == http.MethodPut {
-			what = s.arrived(strings.TrimPrefix(r.URL.Path, "/"+testBucket+"/"))
-		}
-		switch what {
-		case healthy:
-			faker.ServeHTTP(w, r)
-		case refused:
-			_, _ = io.Copy(io.Discard, r.Body)
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, `<Error><Code>SlowDown</Code><Message>reduce your request rate</Message></Error>`)
-		case lost:
-			faker.ServeHTTP(httptest.NewRecorder(), r)
-			panic(http.ErrAbortHandler)
-		}
-	}))
+	s := &store{stored: map[string]object{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
+}
+
+func (s *store) serve(w http.ResponseWriter, r *http.Request) {
+	key, ok := strings.CutPrefix(r.URL.Path, "/"+testBucket+"/")
+	if r.Method != http.MethodPut || !ok {
+		http.Error(w, "no put of an object: "+r.Method+" "+r.URL.Path, http.StatusNotImplemented)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client went away before it had sent all
+	}
+	switch s.arrived(key) {
+	case healthy:
+		s.put(w, key, body, r.Header)
+	case refused:
+		refuse(w, http.StatusServiceUnavailable, "SlowDown")
+	case lost:
+		s.put(httptest.NewRecorder(), key, body, r.Header)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// put stores an object, unless If-None-Match is "*" and there is one.
+func (s *store) put(w http.ResponseWriter, key string, body []byte, h http.Header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.stored[key]; ok && h.Get("If-None-Match") == "*" {
+		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+		return
+	}
+	s.stored[key] = object{key, h.Get("Content-Type"), h.Get("Content-Encoding"), string(body)}
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code><Message>refused by the test</Message></Error>")
 }
 
 func (s *store) arrived(key string) fault {
@@ -98,29 +116,17 @@ type object struct {
 	Key, Type, Encoding, Text string
 }
 
+// objects returns what is stored, by key, as a reader sees it.
 func (s *store) objects(t *testing.T) []object {
 	t.Helper()
-	client := s.client(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var all []object
-	pages := s3.NewListObjectsV2Paginator(client, &s3.ListObjectsV2Input{Bucket: aws.String(testBucket)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range page.Contents {
-			got, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(testBucket), Key: o.Key})
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(got.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, object{*o.Key, aws.ToString(got.ContentType), aws.ToString(got.ContentEncoding), gunzip(t, body)})
-		}
+	for _, key := range slices.Sorted(maps.Keys(s.stored)) {
+		o := s.stored[key]
+		o.Text = gunzip(t, []byte(o.Text))
+		all = append(all, o)
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].Key < all[j].Key })
 	return all
 }
 

@@ -2,7 +2,7 @@
 // does, and shows what came of it: the response, the logs, and the items and
 // objects that were written.
 //
-//	go run ./test/localstack/invoke -function aggregator -event events/aggregator-acquire.json
+//	go -C test/localstack run ./invoke -function aggregator -event ../../events/aggregator-acquire.json
 //
 // Without -event all events of the function are run, each on a table of its own.
 // It starts dynoxide, unless AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL name
