@@ -67,7 +67,7 @@ func newBare(b *testing.B) bare {
 func (t bare) open(b *testing.B, now func() time.Time) (*limiter.Limiter, *wire) {
 	b.Helper()
 	w := &wire{DynamoDB: t.db}
-	l, err := limiter.Open(b.Context(), w, t.table, &limiter.Options{Now: now, MaxShards: 1, ConfigTTL: time.Hour})
+	l, err := limiter.Open(b.Context(), w, t.table, &limiter.Options{Register: true, Now: now, MaxShards: 1, ConfigTTL: time.Hour})
 	if err != nil {
 		b.Fatal(err)
 	}

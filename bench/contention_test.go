@@ -66,7 +66,7 @@ func newCrowd(b *testing.B, n int, rate int64) crowd {
 	}
 	for range n {
 		w := &wire{DynamoDB: t.db}
-		l, err := limiter.Open(b.Context(), w, t.table, &limiter.Options{MaxShards: 1, Timeout: 10 * time.Second,
+		l, err := limiter.Open(b.Context(), w, t.table, &limiter.Options{Register: true, MaxShards: 1, Timeout: 10 * time.Second,
 			Observer: &limiter.Observer{Denied: func(i limiter.AcquireInfo) {
 				if i.Calls == 0 {
 					c.free.Add(1)

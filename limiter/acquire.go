@@ -70,6 +70,8 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n name, cfg resol
 		return nil, &opError{"acquire", n.entity, n.resource, ErrNoLimits, nil}
 	case errors.Is(err, ErrInvalid):
 		return nil, &opError{"acquire", n.entity, n.resource, ErrInvalid, err}
+	case errors.Is(err, ErrNamespace):
+		return nil, &opError{"acquire", n.entity, n.resource, ErrNamespace, err}
 	}
 	return l.undecided(ctx, req, n, cfg.policy, err)
 }

@@ -24,7 +24,7 @@ func TestBrokenClocksAreCorrected(t *testing.T) {
 	for _, off := range []time.Duration{0, 61 * time.Second, -61 * time.Second, time.Hour, -time.Hour} {
 		w := newWorld(t)
 		process := func(off time.Duration) *Limiter {
-			l, err := open(context.Background(), askew{w.db, off}, nil)
+			l, err := open(context.Background(), askew{w.db, off}, &Options{Register: true})
 			if err != nil {
 				t.Fatal(err)
 			}

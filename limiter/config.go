@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -30,6 +31,7 @@ type resolved struct {
 type record struct {
 	config table.Config
 	entity table.Entity
+	gone   error // why the namespace of a namespace record is not there to be used
 	found  bool
 	at     int64
 }
@@ -64,8 +66,13 @@ const (
 	recResource
 	recSystem
 	recMeta
+	recNamespace
 	records
 )
+
+// noLimitsFor is how long, in ms, it is believed that no level has limits. A tenant
+// whose first request came before its limits must not wait for a whole ttl.
+const noLimitsFor = 3000
 
 func (c *configs) keys(n name) [records]item.Key {
 	return [records]item.Key{
@@ -74,7 +81,16 @@ func (c *configs) keys(n name) [records]item.Key {
 		recResource:      table.ResourceConfigKey(c.namespace, n.resource),
 		recSystem:        table.SystemConfigKey(c.namespace),
 		recMeta:          table.EntityKey(c.namespace, n.entity),
+		recNamespace:     table.NamespaceIDKey(c.namespace),
 	}
+}
+
+// namespaceFound notes that the namespace was there at now, so that the first
+// resolution need not ask again.
+func (c *configs) namespaceFound(now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cache.Add(table.NamespaceIDKey(c.namespace), record{found: true, at: now})
 }
 
 // resolve returns the configuration in force for n. Warm, it does no I/O; cold,
@@ -140,15 +156,23 @@ func (c *configs) quiet(now int64) bool {
 func (c *configs) cached(keys [records]item.Key, limitsGiven bool, now int64) (recs [records]record, missing []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	limited := limitsGiven
 	for i, k := range keys {
-		if limitsGiven && i != recSystem && i != recMeta {
+		if limitsGiven && i <= recResource {
 			continue
 		}
-		r, ok := c.cache.Get(k)
-		if ok {
-			recs[i] = r
+		recs[i], _ = c.cache.Get(k)
+		limited = limited || len(recs[i].config.Limits) > 0
+	}
+	for i, r := range recs {
+		ttl := c.ttl
+		if !limited && i <= recSystem {
+			ttl = min(ttl, noLimitsFor)
 		}
-		if !ok || c.ttl <= 0 || now-r.at >= c.ttl || now < r.at {
+		if limitsGiven && i <= recResource {
+			continue
+		}
+		if r.at == 0 || ttl <= 0 || now-r.at >= ttl || now < r.at {
 			missing = append(missing, i)
 		}
 	}
@@ -209,9 +233,12 @@ func decodeRecord(it item.Item, now int64) (record, error) {
 		return r, nil
 	}
 	var err error
-	if table.IsEntity(it) {
+	switch {
+	case table.IsEntity(it):
 		r.entity, err = table.DecodeEntity(it)
-	} else {
+	case table.IsNamespace(it):
+		r.gone = namespace.Active(it)
+	default:
 		r.config, err = table.DecodeConfig(it)
 	}
 	if err != nil {
@@ -241,6 +268,12 @@ func (r record) policy() Policy {
 // combine applies the precedence: the first level with any limits wins whole.
 func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 	out := resolved{policy: recs[recSystem].policy(), limits: own}
+	switch ns := recs[recNamespace]; {
+	case !ns.found:
+		return out, namespace.Active(nil)
+	case ns.gone != nil:
+		return out, ns.gone
+	}
 	out.cascade = recs[recMeta].entity.Cascade && recs[recMeta].entity.Parent != ""
 	out.parent = recs[recMeta].entity.Parent
 	if own != nil {

@@ -94,7 +94,8 @@ func TestOtherEntitiesAndResourcesDoNotMatter(t *testing.T) {
 }
 
 // TestConfigIsReadOnce: one BatchGetItem of at most 2.5 read units when cold,
-// nothing when warm, also for what is not there; again after its time.
+// nothing when warm; again after its time. Where nothing is configured at all
+// its time is a few seconds (C8).
 func TestConfigIsReadOnce(t *testing.T) {
 	for _, found := range []bool{true, false} {
 		t.Run(fmt.Sprint("configured ", found), func(t *testing.T) {
@@ -116,7 +117,11 @@ func TestConfigIsReadOnce(t *testing.T) {
 				t.Fatalf("cold: %+v", st)
 			}
 			reads()
-			for range 59 {
+			warm := 59
+			if !found {
+				warm = 2
+			}
+			for range warm {
 				w.advance(time.Second)
 				ask()
 			}
@@ -208,6 +213,66 @@ func TestConfigChangeArrivesInTime(t *testing.T) {
 		if capacity() != 10 {
 			t.Fatalf("%s: removed level still in force", how)
 		}
+	}
+}
+
+// TestLimitsThatComeLaterAreSeenInSeconds: a tenant whose first request came
+// before any limits for it need not wait until the cached absence is as old as
+// ConfigTTL (C8), at whichever level the limits come. What is configured
+// elsewhere is not read again for that.
+func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
+	for _, at := range []struct{ entity, resource string }{{acme, gpt}, {acme, table.DefaultResource}, {"", gpt}, {"", ""}} {
+		w := newWorld(t)
+		l := w.process(Options{ConfigTTL: time.Hour})
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrNoLimits) {
+			t.Fatalf("nothing configured: %v", err)
+		}
+		w.configure(l, at.entity, at.resource, rpm10)
+		w.advance(noLimitsFor * time.Millisecond)
+		must(t, l, stored(Costs{"rpm": 1}))
+		w.db.ResetStats()
+		for range 60 {
+			w.advance(time.Minute - time.Second)
+			must(t, l, stored(Costs{"rpm": 0}))
+		}
+		if n := w.db.Stats().Reads; n != 0 {
+			t.Errorf("limits at %v: %d reads within the hour", at, n)
+		}
+	}
+}
+
+// TestDeletedNamespacesAreNoticed: a running client stops within ConfigTTL when
+// its namespace is deleted or purged, whether its limits are stored or its own,
+// and no policy lets it through; it goes on when the namespace is recovered.
+func TestDeletedNamespacesAreNoticed(t *testing.T) {
+	for _, own := range [][]Limit{nil, {rpm10}} {
+		w := newWorld(t)
+		l := w.process(Options{ConfigTTL: 10 * time.Second, OnUnavailable: Allow})
+		w.configure(l, "", "", rpm10)
+		req := stored(Costs{"rpm": 1})
+		req.Limits = own
+		must(t, l, req)
+		ns, err := table.DecodeNamespace(w.db.Item(table.NamespaceIDKey(l.namespace)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range []func(){
+			func() { ns.Status = table.NamespaceDeleted; w.db.Store(ns.Reverse()) },
+			func() { ns.Status = table.NamespacePurging; w.db.Store(ns.Reverse()) },
+			func() { w.db.Delete(table.NamespaceIDKey(l.namespace)) },
+		} {
+			change()
+			w.advance(10 * time.Second)
+			before := w.db.Snapshot()
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrNamespace) {
+				t.Fatalf("namespace %s: %v, want ErrNamespace", ns.Status, err)
+			}
+			w.sameTable(before)
+		}
+		ns.Status = table.NamespaceActive
+		w.db.Store(ns.Reverse())
+		w.advance(10 * time.Second)
+		must(t, l, req)
 	}
 }
 
@@ -491,7 +556,7 @@ func TestCachesAreBounded(t *testing.T) {
 			must(t, l, Request{Entity: fmt.Sprint("e", i), Resource: gpt, Costs: Costs{"rpm": 3}})
 		}
 	}
-	if b, c := l.images.cache.Len(), l.configs.cache.Len(); b > 10 || c > 50 {
+	if b, c := l.images.cache.Len(), l.configs.cache.Len(); b > 10 || c > 60 {
 		t.Fatalf("%d buckets and %d configuration items remembered", b, c)
 	}
 	for i := range 100 {

@@ -23,7 +23,7 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), "zae-limiter", nil)
+		l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), "zae-limiter", &limiter.Options{Register: true})
 		if err != nil {
 			return err
 		}

@@ -127,7 +127,6 @@ func TestOptionsAreValidated(t *testing.T) {
 		{Options{MaxShards: 3}, []string{"Options.MaxShards", "3", "power of two"}},
 		{Options{MaxShards: 2048}, []string{"Options.MaxShards", "2048", "1024"}},
 		{Options{OnUnavailable: 9}, []string{"Options.OnUnavailable", "9", "Allow"}},
-		{Options{Namespace: "nobody", MustExist: true}, []string{"Options.Namespace", `"nobody"`, "registered"}},
 	}
 	for _, c := range cases {
 		t.Run(strings.Join(c.text, " "), func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -18,9 +19,10 @@ type DynamoDB = store.API
 type Options struct {
 	// Namespace is the tenant within the table, "default" by default.
 	Namespace string
-	// MustExist makes Open fail when the namespace is not registered, instead
-	// of registering it.
-	MustExist bool
+	// Register makes Open register the namespace if it does not exist, instead
+	// of failing with ErrNamespace. Without it a mistyped name is an error, not
+	// a fresh namespace with nothing in it.
+	Register bool
 	// Timeout bounds every call of the limiter, on top of the caller's
 	// context. Default 2s, at least 1ms.
 	Timeout time.Duration
@@ -58,8 +60,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.Namespace == "" {
 		out.Namespace = "default"
 	}
-	if err := validateNamespace(out.Namespace); err != nil {
-		return out, err
+	if namespace.CheckName(out.Namespace) != nil {
+		return out, invalid("Options.Namespace", out.Namespace, "up to 256 bytes of text without control characters, other than the reserved \"_\"")
 	}
 	for _, d := range []struct {
 		name     string

@@ -27,9 +27,11 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) advance(d time.Duration) { w.now.Add(d.Milliseconds()) }
 
-// process returns a limiter with caches of its own.
+// process returns a limiter with caches of its own, on a namespace that it
+// registers if need be.
 func (w *world) process(opts Options) *Limiter {
 	w.t.Helper()
+	opts.Register = true
 	opts.Now = func() time.Time { return time.UnixMilli(w.now.Load()) }
 	l, err := open(context.Background(), w.db, &opts)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestOpenUnderFaults(t *testing.T) {
 							return true, nil
 						})
 						begin := time.Now()
-						l, err := openWith(t.Context(), w, Options{Namespace: "prod"})
+						l, err := openWith(t.Context(), w, Options{Namespace: "prod", Register: true})
 						if took := time.Since(begin); took > 2*time.Second {
 							t.Fatalf("took %s", took)
 						}
@@ -119,7 +119,7 @@ func TestOpenTogether(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			l, err := openWith(context.Background(), w, Options{Namespace: "prod"})
+			l, err := openWith(context.Background(), w, Options{Namespace: "prod", Register: true})
 			if err != nil {
 				t.Error(err)
 				return
@@ -148,13 +148,13 @@ func TestOpenRaced(t *testing.T) {
 		if op.Name == memdb.TransactWriteItems && !raced {
 			raced = true
 			var err error
-			if rival, err = open(context.Background(), w.db.Bare(), &Options{Namespace: "prod"}); err != nil {
+			if rival, err = open(context.Background(), w.db.Bare(), &Options{Namespace: "prod", Register: true}); err != nil {
 				t.Error(err)
 			}
 		}
 		return true, nil
 	})
-	l, err := openWith(t.Context(), w, Options{Namespace: "prod"})
+	l, err := openWith(t.Context(), w, Options{Namespace: "prod", Register: true})
 	if err != nil || l.NamespaceID() != rival.NamespaceID() {
 		t.Fatalf("got %v, %v; want the id of the first, %s", l, err, rival.NamespaceID())
 	}
@@ -165,7 +165,10 @@ func TestOpenOfAnOpenedNamespaceIsOneRead(t *testing.T) {
 	first := w.process(Options{})
 	before := w.db.Snapshot()
 	w.db.ResetStats()
-	second := w.process(Options{MustExist: true})
+	second, err := openWith(t.Context(), w, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if st := w.db.Stats(); st.Reads != 1 || st.Calls() != 1 {
 		t.Fatalf("reopening took %+v", st)
 	}
@@ -173,6 +176,18 @@ func TestOpenOfAnOpenedNamespaceIsOneRead(t *testing.T) {
 	if first.NamespaceID() != second.NamespaceID() || w.process(Options{Namespace: "x"}).NamespaceID() == first.NamespaceID() {
 		t.Fatal("namespaces and ids do not correspond")
 	}
+}
+
+// A name that nobody registered is an error and leaves nothing behind (C14).
+func TestOpenDoesNotRegister(t *testing.T) {
+	w := newWorld(t)
+	w.process(Options{Namespace: "prod"})
+	before := w.db.Snapshot()
+	_, err := openWith(t.Context(), w, Options{Namespace: "pord"})
+	if !errors.Is(err, ErrNamespace) || !strings.Contains(err.Error(), `"pord"`) {
+		t.Fatalf("got %v, want ErrNamespace with the name", err)
+	}
+	w.sameTable(before)
 }
 
 func TestOpenCanceledBeforehand(t *testing.T) {
@@ -194,6 +209,9 @@ func TestOpenRefusesForeignTables(t *testing.T) {
 		it["namespace_id"] = item.S(id)
 		return it
 	}
+	demanding := func(least string) item.Item {
+		return table.Version{Schema: "0.10.0", ClientMin: least, UpdatedAt: "2026-01-01T00:00:00Z"}.Item()
+	}
 	broken := version("0.9.0")
 	broken["schema_version"] = item.N(9)
 	cases := []struct {
@@ -204,6 +222,8 @@ func TestOpenRefusesForeignTables(t *testing.T) {
 		{"newer major version", version("1.0.0"), []string{"schema_version", `"1.0.0"`, "0"}},
 		{"version of another kind", version("vegetable"), []string{"schema_version", `"vegetable"`}},
 		{"version of another type", broken, []string{"schema_version"}},
+		{"demands newer clients", demanding("0.17.1"), []string{"client_min_version", `"0.17.1"`, "0.17.0"}},
+		{"demands what is no version", demanding("new"), []string{"client_min_version", `"new"`}},
 		{"reserved id", namespace("_"), []string{"namespace_id", `"_"`}},
 		{"id with a slash", namespace("a/b"), []string{"namespace_id", `"a/b"`}},
 		{"no id", namespace(""), []string{"namespace_id"}},
@@ -213,9 +233,9 @@ func TestOpenRefusesForeignTables(t *testing.T) {
 			w := newWorld(t)
 			w.db.Store(c.item)
 			before := w.db.Snapshot()
-			_, err := openWith(t.Context(), w, Options{Namespace: "prod"})
-			if !errors.Is(err, ErrInvalid) {
-				t.Fatalf("got %v, want ErrInvalid", err)
+			_, err := openWith(t.Context(), w, Options{Namespace: "prod", Register: true})
+			if !errors.Is(err, ErrVersion) {
+				t.Fatalf("got %v, want ErrVersion", err)
 			}
 			for _, s := range c.text {
 				if !strings.Contains(err.Error(), s) {

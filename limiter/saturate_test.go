@@ -39,7 +39,7 @@ func TestSaturation(t *testing.T) {
 				db := memdb.New(func() int64 { return time.Now().UnixMilli() })
 				w := &world{t: t, db: db}
 				process := func() *Limiter {
-					l, err := open(t.Context(), db, &Options{Timeout: 10 * time.Second})
+					l, err := open(t.Context(), db, &Options{Register: true, Timeout: 10 * time.Second})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -161,5 +161,6 @@ func (t *tableStore) sample() {
 
 // process opens a limiter of its own on the table.
 func (t *tableStore) process(ctx context.Context, opts limiter.Options) (*limiter.Limiter, error) {
+	opts.Register = true
 	return limiter.Open(ctx, t, "table", &opts)
 }

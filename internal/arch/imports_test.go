@@ -22,7 +22,7 @@ const module = "github.com/zeroae/zae-limiter-go"
 // adds one adds it here and says why in the review. test/localstack and bench are
 // modules of their own, which may import what they like.
 var mayImport = map[string][]string{
-	"limiter":                    {"internal/bucket", "internal/item", "internal/shard", "internal/store", "internal/table"},
+	"limiter":                    {"internal/bucket", "internal/item", "internal/namespace", "internal/shard", "internal/store", "internal/table"},
 	"internal/bucket":            {},
 	"internal/bucket/buckettest": {"internal/bucket"},
 	"internal/item":              {},
@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"internal/usage":             {"internal/bucket", "internal/item", "internal/shard", "internal/stream", "internal/table"},
 	"internal/archive":           {"internal/item", "internal/table"},
 	"internal/config":            {},
+	"internal/namespace":         {"internal/item", "internal/store", "internal/table"}, // shared by limiter and admin
 	"internal/lambdaio":          {},
 	"internal/memdb":             {"internal/item", "internal/store", "internal/table"},
 	"internal/dbtest":            {"internal/bucket", "internal/item", "internal/store", "internal/table"},

@@ -22,6 +22,8 @@ const (
 	skEntityConfigs = "#ENTITY_CONFIG_RESOURCES"
 	skProvisioner   = "#PROVISIONER"
 	skVersion       = "#VERSION"
+	skNamespace     = "#NAMESPACE#"
+	skNamespaceID   = "#NSID#"
 )
 
 func pkEntity(ns, entity string) string     { return ns + "/ENTITY#" + entity }
@@ -66,12 +68,12 @@ func VersionKey() item.Key { return item.Key{PK: pkSystem(TableNamespace), SK: s
 
 // NamespaceKey is the key of the record that maps a namespace name to its id.
 func NamespaceKey(name string) item.Key {
-	return item.Key{PK: pkSystem(TableNamespace), SK: "#NAMESPACE#" + name}
+	return item.Key{PK: pkSystem(TableNamespace), SK: skNamespace + name}
 }
 
 // NamespaceIDKey is the key of the record that maps a namespace id to its name.
 func NamespaceIDKey(id string) item.Key {
-	return item.Key{PK: pkSystem(TableNamespace), SK: "#NSID#" + id}
+	return item.Key{PK: pkSystem(TableNamespace), SK: skNamespaceID + id}
 }
 
 // ResourcesKey is the key of the registry of resources with default limits.

@@ -84,6 +84,13 @@ func (n Namespace) Purge() item.Update {
 	}
 }
 
+// IsNamespace tells whether the key of an item is that of a namespace, by name or
+// by id.
+func IsNamespace(it item.Item) bool {
+	sk := item.KeyOf(it).SK
+	return strings.HasPrefix(sk, skNamespace) || strings.HasPrefix(sk, skNamespaceID)
+}
+
 // DecodeNamespace reads either of the two items. The id must be fit for keys.
 func DecodeNamespace(it item.Item) (Namespace, error) {
 	r := reader{it: it}

@@ -44,7 +44,7 @@ func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *le
 	observer := &limiter.Observer{Lost: func(string, string) { f.lost.Add(1) }}
 	for range n {
 		lim, err := limiter.Open(ctx, e.DynamoDB(), table, &limiter.Options{
-			Namespace: namespace, Timeout: 5 * time.Second, Observer: observer,
+			Namespace: namespace, Register: true, Timeout: 5 * time.Second, Observer: observer,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("open limiter: %w", err)

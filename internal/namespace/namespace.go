@@ -1,0 +1,136 @@
+// Package namespace finds and registers the namespaces of a table, and checks
+// that the table is one this module can share with the other clients that its
+// version record speaks of.
+package namespace
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What is wrong with a table or a namespace, however often it is asked again.
+var (
+	// ErrMissing: no namespace of that name is registered, or the one with that
+	// id is deleted.
+	ErrMissing = errors.New("limiter: no such namespace")
+	// ErrVersion: the table's version record excludes this module, or the
+	// record of the namespace cannot be read.
+	ErrVersion = errors.New("limiter: incompatible table")
+	// ErrName: the name cannot be that of a namespace.
+	ErrName = errors.New("name not accepted")
+)
+
+// maxName bounds the name of a namespace, in bytes.
+const maxName = 256
+
+// CheckName returns an ErrName if the name cannot be that of a namespace.
+func CheckName(name string) error {
+	bad := name == "" || name == table.TableNamespace || len(name) > maxName || !utf8.ValidString(name)
+	for _, r := range name {
+		bad = bad || unicode.IsControl(r)
+	}
+	if bad {
+		return ErrName
+	}
+	return nil
+}
+
+// Find looks a namespace up by its name, and checks the version record in the
+// same read. If a Python client has put the release of its aggregator into that
+// record, Find takes it out. The error is an ErrMissing, an ErrVersion or a
+// *store.Failure.
+func Find(ctx context.Context, s store.Store, name string, now time.Time) (table.Namespace, error) {
+	items, err := s.Read(ctx, true, table.NamespaceKey(name), table.VersionKey())
+	if err != nil {
+		return table.Namespace{}, err
+	}
+	v, err := CheckVersion(items[1])
+	if err != nil {
+		return table.Namespace{}, err
+	}
+	if v.Lambda != "" {
+		disown(ctx, s, v, now)
+	}
+	if items[0] == nil {
+		return table.Namespace{}, fmt.Errorf("%w: %q is not registered", ErrMissing, name)
+	}
+	ns, err := table.DecodeNamespace(items[0])
+	if err != nil {
+		return table.Namespace{}, fmt.Errorf("%w: %w", ErrVersion, err)
+	}
+	return ns, nil
+}
+
+// disown takes the release of the aggregator out of the version record. Python
+// clients put it there when they open a table first, and those of a newer release
+// would then push their code into the table's function, or fail to. It is best
+// effort: nothing of ours depends on it, and whoever looks next tries again.
+func disown(ctx context.Context, s store.Store, v table.Version, now time.Time) {
+	_, _ = s.Write(ctx, v.Disown(table.Timestamp(now.UnixMilli())))
+}
+
+// Active checks the record that maps a namespace's id to its name. The error is
+// an ErrMissing.
+func Active(it item.Item) error {
+	if it == nil {
+		return fmt.Errorf("%w: its id is not registered any more", ErrMissing)
+	}
+	ns, err := table.DecodeNamespace(it)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	if ns.Status != table.NamespaceActive {
+		return fmt.Errorf("%w: %q is %s", ErrMissing, ns.Name, ns.Status)
+	}
+	return nil
+}
+
+// Register stores the namespace under a new id, both ways or not at all, and the
+// table's version record if there is none. That somebody else registered it first
+// is no error. It can be repeated after any failure; every try has an id of its
+// own, and only one can come to be stored. The error is an ErrVersion or a
+// *store.Failure.
+func Register(ctx context.Context, s store.Store, name string, now time.Time) error {
+	created := table.Timestamp(now.UnixMilli())
+	if err := stamp(ctx, s, created); err != nil {
+		return err
+	}
+	ns := table.Namespace{ID: newID(), Name: name, CreatedAt: created}
+	err := s.Transact(ctx, store.NewToken(), ns.Register())
+	if _, taken := errors.AsType[*store.Canceled](err); taken {
+		return nil
+	}
+	return err
+}
+
+// stamp stores the version record if there is none, and checks the one there is.
+func stamp(ctx context.Context, s store.Store, now string) error {
+	v := table.Version{Schema: Schema, ClientMin: "0.0.0", UpdatedAt: now}
+	_, err := s.Write(ctx, v.Create())
+	if r, refused := errors.AsType[*store.Refused](err); refused {
+		_, err = CheckVersion(r.Old)
+	}
+	return err
+}
+
+// newID returns 64 random bits as 11 characters of URL-safe base64, never
+// beginning with a dash.
+func newID() string {
+	for {
+		var b [8]byte
+		rand.Read(b[:])
+		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
+			return id
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package namespace
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+func TestVersionsThatCanBeShared(t *testing.T) {
+	for _, tt := range []struct {
+		schema, least string
+		ok            bool
+	}{
+		{"0.9.0", "0.0.0", true}, {"0.10.0", "0.17.0", true}, {"0.8", "", true}, {"v0.9.0", "0.16.9-rc1", true},
+		{"1.0.0", "0.0.0", false}, {"1", "", false}, {"", "", false}, {"0.9.0.1", "", false}, {"0.x", "", false},
+		{"0.9.0", "0.17.1", false}, {"0.9.0", "1.0.0", false}, {"0.9.0", "0.18", false}, {"0.9.0", "soon", false}, {"0.9.0", "-1", false},
+	} {
+		_, err := CheckVersion(table.Version{Schema: tt.schema, ClientMin: tt.least}.Item())
+		if (err == nil) != tt.ok || err != nil && !errors.Is(err, ErrVersion) {
+			t.Errorf("schema %q, least client %q: %v", tt.schema, tt.least, err)
+		}
+	}
+	if _, err := CheckVersion(nil); err != nil {
+		t.Errorf("no record: %v", err)
+	}
+}
+
+// A table that cannot be shared is left as it is, also when its version record
+// appears between the look-up and the registration.
+func TestIncompatibleTablesAreNotWrittenTo(t *testing.T) {
+	db := memdb.New(nil)
+	db.Store(table.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
+	if err := Register(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) || db.Len() != 1 {
+		t.Errorf("error is %v with %d items", err, db.Len())
+	}
+	if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// The version record names no release of the functions: other clients then leave
+// ours alone (rule 11). One that is there is not touched.
+func TestTheVersionRecordIsStampedOnce(t *testing.T) {
+	db := memdb.New(nil)
+	for range 2 {
+		if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := table.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
+	if got := db.Item(table.VersionKey()); !item.EqualItems(got, want) {
+		t.Errorf("version record %s", item.JSON(got))
+	}
+	if db.Len() != 3 {
+		t.Errorf("%d items, want the version and the namespace both ways", db.Len())
+	}
+	foreign := table.Version{Schema: "0.10.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item()
+	db.Store(foreign)
+	if err := Register(t.Context(), db, "other", time.Unix(0, 0)); err != nil || !item.EqualItems(db.Item(table.VersionKey()), foreign) {
+		t.Errorf("error %v, version record %s", err, item.JSON(db.Item(table.VersionKey())))
+	}
+}
+
+func TestNamespaceNames(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"default": true, "a b/c": true, "é": true, strings.Repeat("n", 256): true,
+		"": false, "_": false, "a\nb": false, "\xff": false, strings.Repeat("n", 257): false,
+	} {
+		if err := CheckName(name); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestIdsNeverBeginWithADash(t *testing.T) {
+	seen := map[string]bool{}
+	for range 5000 {
+		id := newID()
+		if len(id) != 11 || id[0] == '-' || seen[id] || strings.Contains(id, "/") {
+			t.Fatalf("id %q", id)
+		}
+		seen[id] = true
+	}
+}

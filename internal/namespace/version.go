@@ -1,0 +1,70 @@
+package namespace
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+const (
+	// Schema is the version of the item formats written here. Clients refuse a
+	// table whose major version differs from theirs.
+	Schema = "0.9.0"
+	// Client is the release of the Python client that this module stands beside:
+	// a table that demands a newer one demands what nobody has checked.
+	Client = "0.17.0"
+)
+
+// CheckVersion reads the version record, nil for none, and tells whether the table
+// can be shared: its schema has the same major version, and it does not demand
+// clients newer than [Client]. The error is an ErrVersion.
+func CheckVersion(it item.Item) (table.Version, error) {
+	if it == nil {
+		return table.Version{}, nil
+	}
+	v, err := table.DecodeVersion(it)
+	if err != nil {
+		return v, fmt.Errorf("%w: %w", ErrVersion, err)
+	}
+	schema, err := parse(v.Schema)
+	if ours, _ := parse(Schema); err != nil || schema[0] != ours[0] {
+		return v, fmt.Errorf("%w: schema_version is %q, want major version %d", ErrVersion, v.Schema, ours[0])
+	}
+	if v.ClientMin == "" {
+		return v, nil
+	}
+	least, err := parse(v.ClientMin)
+	if ours, _ := parse(Client); err != nil || compare(least, ours) > 0 {
+		return v, fmt.Errorf("%w: client_min_version is %q, want at most %s", ErrVersion, v.ClientMin, Client)
+	}
+	return v, nil
+}
+
+type version [3]int
+
+// parse reads "1.2.3", with or without a "v" before and a suffix behind.
+func parse(s string) (version, error) {
+	var v version
+	s, _, _ = strings.Cut(strings.TrimPrefix(s, "v"), "-")
+	s, _, _ = strings.Cut(s, "+")
+	parts := strings.Split(s, ".")
+	if len(parts) > len(v) {
+		return v, fmt.Errorf("version %q has more than three parts", s)
+	}
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 {
+			return v, fmt.Errorf("version %q: part %q is no number", s, p)
+		}
+		v[i] = n
+	}
+	return v, nil
+}
+
+func compare(a, b version) int {
+	return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]), cmp.Compare(a[2], b[2]))
+}
