@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -47,12 +47,12 @@ type configs struct {
 	timeout   time.Duration
 	flight    singleflight.Group
 	mu        sync.Mutex
-	cache     *lru.Cache[item.Key, record]
+	cache     *simplelru.LRU[item.Key, record]
 	hungAt    int64 // when a read last took the time it was given, epoch ms
 }
 
 func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, size int) *configs {
-	cache, err := lru.New[item.Key, record](size)
+	cache, err := simplelru.NewLRU[item.Key, record](size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
 // TestSampleEvents sends every aggregator-*.json of the events folder through
@@ -81,7 +80,7 @@ func show(w item.Write) string {
 		}
 		return fmt.Sprintf("  update %s %s\n    %s\n    if %s\n", k.PK, k.SK, fill(in.UpdateExpression), fill(in.ConditionExpression))
 	case item.Put:
-		it, err := json.Marshal(streamtest.Attributes(w.Item))
+		it, err := json.Marshal(json.RawMessage(item.JSON(w.Item)))
 		if err != nil {
 			panic(err)
 		}
@@ -97,7 +96,7 @@ func value(v item.Value) string {
 	case *types.AttributeValueMemberN:
 		return v.Value
 	}
-	b, err := json.Marshal(streamtest.Attributes(item.Item{"": v})[""])
+	b, err := json.Marshal(json.RawMessage(item.ValueJSON(v)))
 	if err != nil {
 		panic(err)
 	}

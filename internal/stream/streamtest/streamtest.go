@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -51,7 +49,7 @@ func (r Record) JSON() json.RawMessage {
 	}
 	body := map[string]any{
 		"ApproximateCreationDateTime": json.Number(seconds(r.Created)),
-		"Keys":                        Attributes(item.KeyOf(it).Item()),
+		"Keys":                        json.RawMessage(item.JSON(item.KeyOf(it).Item())),
 		"SequenceNumber":              r.Sequence,
 		"SizeBytes":                   1000,
 		"StreamViewType":              "NEW_AND_OLD_IMAGES",
@@ -61,10 +59,10 @@ func (r Record) JSON() json.RawMessage {
 		label = "2024-01-01T00:00:00.000"
 	}
 	if r.New != nil {
-		body["NewImage"] = Attributes(r.New)
+		body["NewImage"] = json.RawMessage(item.JSON(r.New))
 	}
 	if r.Old != nil {
-		body["OldImage"] = Attributes(r.Old)
+		body["OldImage"] = json.RawMessage(item.JSON(r.Old))
 	}
 	out, err := json.Marshal(map[string]any{
 		"eventID": "c4ca4238a0b923820dcc509a6f75849b", "eventName": name, "eventVersion": "1.1",
@@ -83,39 +81,4 @@ func seconds(ms int64) string {
 		s += "." + strconv.FormatInt(1000+ms%1000, 10)[1:]
 	}
 	return s
-}
-
-// Attributes returns an item in the JSON form of streams.
-func Attributes(it item.Item) map[string]any {
-	out := make(map[string]any, len(it))
-	for name, v := range it {
-		out[name] = attribute(v)
-	}
-	return out
-}
-
-func attribute(v item.Value) any {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		return map[string]any{"S": v.Value}
-	case *types.AttributeValueMemberN:
-		return map[string]any{"N": v.Value}
-	case *types.AttributeValueMemberB:
-		return map[string]any{"B": v.Value}
-	case *types.AttributeValueMemberBOOL:
-		return map[string]any{"BOOL": v.Value}
-	case *types.AttributeValueMemberNULL:
-		return map[string]any{"NULL": v.Value}
-	case *types.AttributeValueMemberSS:
-		return map[string]any{"SS": v.Value}
-	case *types.AttributeValueMemberM:
-		return map[string]any{"M": Attributes(v.Value)}
-	case *types.AttributeValueMemberL:
-		list := make([]any, 0, len(v.Value))
-		for _, e := range v.Value {
-			list = append(list, attribute(e))
-		}
-		return map[string]any{"L": list}
-	}
-	panic("streamtest: bug: unknown attribute type")
 }
