@@ -7,15 +7,31 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // askew is a table whose answers say how far this process's clock is off.
 type askew struct {
 	*memdb.DB
-	off time.Duration
+	off     time.Duration
+	watched *func(store.ClockChange)
 }
 
 func (a askew) Offset() time.Duration { return -a.off }
+
+func (a askew) Watch(f func(store.ClockChange)) { *a.watched = f }
+
+// process opens a limiter with a clock that is off.
+func (a askew) process(w *world, opts Options) *Limiter {
+	w.t.Helper()
+	opts.Register = true
+	a.watched = new(func(store.ClockChange))
+	l, err := open(context.Background(), a, &opts)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
 
 // TestBrokenClocksAreCorrected: one process of two is an hour off, or more than
 // two agreeing clocks can be told apart by; what the two are granted stays what
@@ -24,10 +40,7 @@ func TestBrokenClocksAreCorrected(t *testing.T) {
 	for _, off := range []time.Duration{0, 61 * time.Second, -61 * time.Second, time.Hour, -time.Hour} {
 		w := newWorld(t)
 		process := func(off time.Duration) *Limiter {
-			l, err := open(context.Background(), askew{w.db, off}, &Options{Register: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := askew{DB: w.db, off: off}.process(w, Options{})
 			l.opts.Now = func() time.Time { return time.UnixMilli(w.now.Load()).Add(off) }
 			return l
 		}
@@ -48,5 +61,60 @@ func TestBrokenClocksAreCorrected(t *testing.T) {
 		if allowed := 3600 + 400; granted > allowed || granted < allowed-5 {
 			t.Errorf("clock off by %v: %d granted in 400 s, want the %d allowed", off, granted, allowed)
 		}
+	}
+}
+
+// A clock that the caller gave is taken as it is, whatever the table's answers
+// say of the system's.
+func TestGivenClockIsNotCorrected(t *testing.T) {
+	w := newWorld(t)
+	told := false
+	given := time.UnixMilli(1_700_000_000_000)
+	off := askew{DB: w.db, off: time.Hour}
+	l := off.process(w, Options{Now: func() time.Time { return given }, Observer: &Observer{Clock: func(ClockInfo) { told = true }}})
+	if got := l.now(); got != given.UnixMilli() {
+		t.Errorf("now is %d, want the %d of the clock given", got, given.UnixMilli())
+	}
+	if told {
+		t.Error("the observer was told of a correction that nobody makes")
+	}
+}
+
+// The observer is told what is added to the clock before and after.
+func TestObserverIsToldOfTheClock(t *testing.T) {
+	w := newWorld(t)
+	watched := new(func(store.ClockChange))
+	var got []ClockInfo
+	l, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{
+		Register: true, Observer: &Observer{Clock: func(c ClockInfo) { got = append(got, c) }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Until(time.UnixMilli(l.now())); d < -61*time.Minute || d > -59*time.Minute {
+		t.Errorf("now is %v from the system's, want an hour before", d)
+	}
+	(*watched)(store.ClockChange{Before: 1, After: 2, Told: 3, Set: true})
+	if len(got) != 1 || got[0] != (ClockInfo{Before: 1, After: 2, Told: 3, Set: true}) {
+		t.Errorf("the observer was told %+v", got)
+	}
+	if _, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true}); err != nil {
+		t.Fatal(err)
+	}
+	(*watched)(store.ClockChange{}) // nobody observes
+}
+
+// Configuration that was read when the clock showed a later time is read anew: a
+// clock that was set back would make it last for as long as it was ahead.
+func TestConfigurationFromTheFutureIsStale(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{ConfigTTL: time.Minute})
+	w.configure(l, "", "", PerMinute("rpm", 10))
+	must(t, l, asks(Costs{"rpm": 1}))
+	w.configure(l, "", "", PerMinute("rpm", 20))
+	w.advance(-time.Second)
+	must(t, l, asks(Costs{"rpm": 1}))
+	if got := w.shards(l, acme, gpt)[0].State; got.Slots[got.Index("rpm")].Capacity != 20_000 {
+		t.Errorf("the limit is %v, want the 20 per minute stored since", got.Slots[got.Index("rpm")].Limit)
 	}
 }

@@ -44,9 +44,11 @@ type Options struct {
 	// decides. Default Block.
 	OnUnavailable Policy
 	// Now is the clock, read once per attempt. Default: the system's, corrected
-	// by the time that DynamoDB's answers carry when the two differ by more
-	// than such an answer, in whole seconds, leaves open. A clock given here
-	// is taken as it is.
+	// by the time that DynamoDB's own answers carry when the two differ by more
+	// than such answers, in whole seconds, leave open. One answer corrects a
+	// clock of which nothing is known; after that it takes three in a row. No
+	// correction is larger than a day, and none outlives that the system's clock
+	// is set. Observer.Clock is told. A clock given here is taken as it is.
 	Now func() time.Time
 	// Observer is told what happens; nil is fine.
 	Observer *Observer

@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
 
 // Observer receives what happens, for metrics. Every function may be nil; they
 // are called synchronously, from any goroutine, and must be quick.
@@ -18,6 +22,22 @@ type Observer struct {
 	Failed func(entity, resource string, err error)
 	// Split is called after this process doubled a bucket's shards.
 	Split func(entity, resource string, shards int)
+	// Clock is called when the correction of the system's clock changes (see
+	// Options.Now), and when DynamoDB's answers ask for one of more than a day,
+	// which is not believed.
+	Clock func(ClockInfo)
+}
+
+// ClockInfo describes a change of what is added to the system's clock.
+type ClockInfo struct {
+	// Before and After are the corrections; equal ones mean that what the answers
+	// asked for is not believed.
+	Before, After time.Duration
+	// Told is what DynamoDB's answers asked for.
+	Told time.Duration
+	// Set tells that the system's clock was set, which drops the correction; Told
+	// is zero unless an answer followed at once.
+	Set bool
 }
 
 // AcquireInfo describes one Acquire.
@@ -54,5 +74,11 @@ func (o *Observer) failed(n name, err error) {
 func (o *Observer) split(n name, shards int) {
 	if o.Split != nil {
 		o.Split(n.entity, n.resource, shards)
+	}
+}
+
+func (o *Observer) clock(c store.ClockChange) {
+	if o.Clock != nil {
+		o.Clock(ClockInfo{c.Before, c.After, c.Told, c.Set})
 	}
 }

@@ -40,16 +40,27 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
+	clock, ok := s.(clock)
+	corrected := ok && (opts == nil || opts.Now == nil)
+	if corrected { // from the first answer on
+		clock.Watch(o.Observer.clock)
+	}
 	id, err := namespaceID(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
 	l := newLimiter(s, id, o)
-	l.configs.namespaceFound(l.now())
-	if clock, ok := s.(interface{ Offset() time.Duration }); ok && (opts == nil || opts.Now == nil) {
+	if corrected {
 		l.offset = clock.Offset
 	}
+	l.configs.namespaceFound(l.now())
 	return l, nil
+}
+
+// clock is a store that knows how far the system's clock is off the table's.
+type clock interface {
+	Offset() time.Duration
+	Watch(func(store.ClockChange))
 }
 
 // namespaceID resolves the namespace, or registers it.

@@ -3,45 +3,215 @@ package store
 import (
 	"errors"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Clock knows how far the local clock is off the server's. The zero Clock knows
-// of no difference. It is safe for concurrent use.
-type Clock struct{ offset atomic.Int64 }
+const (
+	// mostCorrection is the largest correction that is believed. A clock that is
+	// off by more needs a person.
+	mostCorrection = 24 * time.Hour
+	// doubts is how many answers in a row have to contradict a correction, and
+	// agree with each other, before it changes: one alone may be wrong.
+	doubts = 3
+	// stepOver is by how much the wall clock may run away from the monotonic one
+	// between two readings, beside a thousandth of the time between them, before
+	// it counts as set: more than a clock that is being slewed does.
+	stepOver = 500 * time.Millisecond
+)
+
+// Clock knows how far the local clock is off DynamoDB's, from the answers of
+// DynamoDB and of nobody else. The first answer is believed at once. From then on
+// the correction is the one known until three answers in a row contradict it and
+// agree with each other; then it moves as little as they demand. When the local
+// clock is set, it is dropped, and the next answer counts as the first.
+//
+// The zero Clock knows of no difference. It is safe for concurrent use.
+type Clock struct {
+	read func() reading // nil: the machine's
+
+	mu    sync.Mutex
+	known correction
+	last  reading
+	watch func(ClockChange)
+}
+
+// ClockChange is a change of the correction, or one that was asked for and is too
+// large to be believed: After then equals Before.
+type ClockChange struct {
+	Before, After time.Duration // what is added to the local clock
+	Told          time.Duration // what the answers asked for
+	Set           bool          // the local clock was set; no answer led to the change
+}
+
+// Watch has f called for every change from now on, by whoever asks for the offset
+// or hears the answer that causes it.
+func (c *Clock) Watch(f func(ClockChange)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watch = f
+}
 
 // Offset returns what to add to the local clock: zero while the two agree within
 // what a Date header, which names whole seconds, can tell.
-func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
-
-// saw takes in the server's time from an answer to a request sent at an instant
-// of the local clock. An answer without a time changes nothing.
-func (c *Clock) saw(meta middleware.Metadata, err error, sent, received time.Time) {
-	server, ok := awsmiddleware.GetServerTime(meta)
-	if r, failed := errors.AsType[*smithyhttp.ResponseError](err); failed && r.Response != nil && r.Response.Response != nil {
-		at, perr := http.ParseTime(r.Response.Header.Get("Date"))
-		server, ok = at, perr == nil
+func (c *Clock) Offset() time.Duration {
+	now := c.reading()
+	c.mu.Lock()
+	before := c.known.offset
+	c.notice(now)
+	after, watch := c.known.offset, c.watch
+	c.mu.Unlock()
+	if watch != nil && after != before {
+		watch(ClockChange{Before: before, After: after, Set: true})
 	}
-	if ok && !server.IsZero() {
-		c.offset.Store(int64(clockOffset(server, sent, received)))
+	return after
+}
+
+// heard takes in that DynamoDB's clock showed server, rounded down to the second,
+// some time between sent and now.
+func (c *Clock) heard(server time.Time, sent reading) {
+	now := c.reading()
+	c.mu.Lock()
+	before := c.known.offset
+	change := ClockChange{Before: before, Set: c.notice(now)}
+	if !now.setSince(sent) {
+		c.known, change.Told = c.known.hear(told(server, sent, now))
+	}
+	change.After = c.known.offset
+	watch := c.watch
+	c.mu.Unlock()
+	if watch != nil && (change.After != before || change.Told != 0) {
+		watch(change)
 	}
 }
 
-// clockOffset returns the smallest change of the local clock that makes it agree
-// with a server that said it was server o'clock, rounded down to the second,
-// some time between sending and receiving.
-func clockOffset(server, sent, received time.Time) time.Duration {
-	sent, received = sent.Round(0), received.Round(0) // wall clocks, not monotonic ones
-	switch latest := server.Add(time.Second); {
-	case sent.After(latest):
-		return latest.Sub(sent)
-	case received.Before(server):
-		return server.Sub(received)
+// notice drops what is known if the local clock has been set since it was last
+// read, and tells whether it has. The lock is held.
+func (c *Clock) notice(now reading) (set bool) {
+	if set = c.last != (reading{}) && now.setSince(c.last); set {
+		c.known = correction{}
 	}
-	return 0
+	c.last = now
+	return set
+}
+
+// reading is the machine's time by two clocks: one that can be set, in ns since
+// the epoch, and one that only goes on, in ns since some instant.
+type reading struct{ wall, mono int64 }
+
+var started = time.Now()
+
+func (c *Clock) reading() reading {
+	if c.read != nil {
+		return c.read()
+	}
+	now := time.Now()
+	return reading{now.UnixNano(), int64(now.Sub(started))}
+}
+
+// setSince tells whether the wall clock has been set between two readings.
+func (r reading) setSince(old reading) bool {
+	passed := r.mono - old.mono
+	ran := r.wall - old.wall - passed
+	return time.Duration(ran).Abs() > stepOver+time.Duration(passed/1000)
+}
+
+// span is a range of offsets.
+type span struct{ lo, hi time.Duration }
+
+// told returns the offsets that make the local clock agree with an answer.
+func told(server time.Time, sent, received reading) span {
+	at := server.UnixNano()
+	return span{time.Duration(at - received.wall), time.Duration(at + int64(time.Second) - sent.wall)}
+}
+
+func (s span) has(d time.Duration) bool { return s.lo <= d && d <= s.hi }
+
+// nearest returns the offset in the span that is closest to d, or zero if that is
+// in it: clocks that agree need no correction.
+func (s span) nearest(d time.Duration) time.Duration {
+	if s.has(0) {
+		return 0
+	}
+	return min(max(d, s.lo), s.hi)
+}
+
+// and returns what two spans have in common; ok is false if that is nothing.
+func (s span) and(o span) (both span, ok bool) {
+	both = span{max(s.lo, o.lo), min(s.hi, o.hi)}
+	return both, both.lo <= both.hi
+}
+
+// correction is an offset and what speaks against it.
+type correction struct {
+	offset time.Duration
+	known  bool // by an answer
+	doubts int  // answers in a row that contradict it
+	doubt  span // what they have in common
+}
+
+// hear returns the correction after one more answer. asked is the offset that the
+// answers demand, if it is another one, whether it is believed or not.
+func (c correction) hear(said span) (next correction, asked time.Duration) {
+	if !c.known {
+		return c.move(said)
+	}
+	if said.has(c.offset) {
+		c.doubts = 0
+		return c, 0
+	}
+	both, agree := said, false
+	if c.doubts > 0 {
+		both, agree = said.and(c.doubt)
+	}
+	if !agree {
+		c.doubts, both = 0, said
+	}
+	c.doubts++
+	c.doubt = both
+	if c.doubts < doubts {
+		return c, 0
+	}
+	return c.move(both)
+}
+
+func (c correction) move(to span) (next correction, asked time.Duration) {
+	next = correction{offset: c.offset, known: true}
+	at := to.nearest(c.offset)
+	if at == c.offset {
+		return next, 0
+	}
+	if at.Abs() <= mostCorrection {
+		next.offset = at
+	}
+	return next, at
+}
+
+// listen takes in an answer to a request, if it is DynamoDB's own: it carries a
+// request id and the checksum of its body, comes out of no cache, and if it is an
+// error, has a code. A proxy on the way has none of these.
+func (c *Clock) listen(meta middleware.Metadata, err error, sent reading) {
+	r, _ := awsmiddleware.GetRawResponse(meta).(*smithyhttp.Response)
+	if err != nil {
+		failed, ok := errors.AsType[*smithyhttp.ResponseError](err)
+		if _, coded := errors.AsType[smithy.APIError](err); !ok || !coded {
+			return
+		}
+		r = failed.Response
+	}
+	if r == nil || r.Response == nil {
+		return
+	}
+	h := r.Header
+	if h.Get("X-Amzn-Requestid") == "" || h.Get("X-Amz-Crc32") == "" || h.Get("Age") != "" {
+		return
+	}
+	if at, err := http.ParseTime(h.Get("Date")); err == nil {
+		c.heard(at, sent)
+	}
 }

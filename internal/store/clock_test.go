@@ -1,23 +1,17 @@
 package store
 
 import (
-	"context"
-	"errors"
-	"net/http"
-	"net/http/httptest"
+	"math/rand/v2"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-func TestClockOffset(t *testing.T) {
-	server := time.Date(2024, 1, 1, 12, 0, 0, 0, time.UTC)
-	at := func(d time.Duration) time.Time { return server.Add(d) }
+// epoch is what the wall clock of a test shows at first.
+var epoch = time.Date(2024, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// TestTold: what one answer says of the local clock.
+func TestTold(t *testing.T) {
+	at := func(d time.Duration) reading { return reading{epoch.Add(d).UnixNano(), 0} }
 	for _, c := range []struct {
 		name           string
 		sent, received time.Duration // of the local clock, from what the server said
@@ -32,67 +26,200 @@ func TestClockOffset(t *testing.T) {
 		{"just ahead", 1001 * time.Millisecond, 1010 * time.Millisecond, -time.Millisecond},
 		{"just behind", -10 * time.Millisecond, -time.Millisecond, time.Millisecond},
 	} {
-		if got := clockOffset(server, at(c.sent), at(c.received)); got != c.want {
+		if got := told(epoch, at(c.sent), at(c.received)).nearest(0); got != c.want {
 			t.Errorf("%s: offset %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// Both a granted and a refused write tell the server's time, as do reads; an
-// answer without it leaves what is known.
-func TestAnswersTellTheTime(t *testing.T) {
-	date, status, body := "", 200, "{}"
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["Date"] = nil // the server's own
-		if date != "" {
-			w.Header().Set("Date", date)
+// machine is a computer whose clock can be off and can be set.
+type machine struct {
+	mono time.Duration
+	off  time.Duration // of the wall clock
+	*Clock
+	changes []ClockChange
+}
+
+func newMachine(off time.Duration) *machine {
+	m := &machine{off: off, Clock: &Clock{}}
+	m.read = func() reading { return reading{epoch.Add(m.mono + m.off).UnixNano(), int64(m.mono)} }
+	m.Watch(func(c ClockChange) { m.changes = append(m.changes, c) })
+	return m
+}
+
+// call makes one call, whose answer tells the true time, or one ahead of it.
+func (m *machine) call(ahead time.Duration) {
+	sent := m.reading()
+	m.mono += 5 * time.Millisecond
+	server := epoch.Add(m.mono + ahead).Truncate(time.Second)
+	m.mono += 5 * time.Millisecond
+	m.heard(server, sent)
+}
+
+// wrong returns how far the corrected clock is off.
+func (m *machine) wrong() time.Duration { return m.off + m.Offset() }
+
+func (m *machine) calls(n int, every time.Duration) {
+	for range n {
+		m.mono += every
+		m.call(0)
+	}
+}
+
+// The first answer is enough to correct a clock that is far off, and no later one
+// makes the correction worse; with many it comes close.
+func TestClockIsCorrected(t *testing.T) {
+	for _, off := range []time.Duration{0, 300 * time.Millisecond, -300 * time.Millisecond, 61 * time.Second, -61 * time.Second, 23 * time.Hour, -23 * time.Hour} {
+		m := newMachine(off)
+		m.call(0)
+		first := m.wrong().Abs()
+		if first > time.Second+10*time.Millisecond {
+			t.Errorf("off by %v: still %v after one answer", off, m.wrong())
 		}
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body))
-	}))
-	defer server.Close()
-	d := NewDynamo(dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(server.URL),
-		Credentials: credentials.NewStaticCredentialsProvider("k", "s", ""),
-	}), "t")
-	say := func(offset time.Duration) { date = time.Now().Add(offset).UTC().Format(http.TimeFormat) }
-	near := func(want time.Duration) {
-		t.Helper()
-		if got := d.Offset(); got < want-2*time.Second || got > want+2*time.Second {
-			t.Errorf("offset %v, want about %v", got, want)
+		rng := rand.New(rand.NewPCG(1, 1))
+		for range 500 {
+			m.mono += time.Duration(rng.Int64N(int64(3 * time.Second)))
+			m.call(0)
+			if now := m.wrong().Abs(); now > first {
+				t.Fatalf("off by %v: %v after one answer, %v later", off, first, now)
+			} else {
+				first = now
+			}
+		}
+		if len(m.changes) > 20 {
+			t.Errorf("off by %v: %d changes, want few", off, len(m.changes))
 		}
 	}
-	update := item.Update{Key: item.Key{PK: "p", SK: "s"}, Set: []item.Attr{{Name: "a", Value: item.N(1)}}}
+}
 
-	if near(0); d.Offset() != 0 {
-		t.Errorf("offset %v before any answer", d.Offset())
+// A clock that agrees is left alone, whatever a single answer says.
+func TestOneAnswerChangesNothing(t *testing.T) {
+	for _, off := range []time.Duration{0, time.Hour} {
+		m := newMachine(off)
+		m.calls(10, 700*time.Millisecond)
+		before := m.Offset()
+		changes := len(m.changes)
+		for _, ahead := range []time.Duration{50 * time.Second, -time.Hour, 3 * time.Second} {
+			m.call(ahead)
+			m.call(ahead + 5*time.Second) // they do not agree with each other either
+			m.call(ahead)
+			if m.Offset() != before {
+				t.Errorf("off by %v, an answer ahead by %v: offset %v, was %v", off, ahead, m.Offset(), before)
+			}
+			m.calls(1, 700*time.Millisecond)
+		}
+		for range 2 * doubts { // now and then a wrong one, always the same
+			m.call(50 * time.Second)
+			m.calls(1, 700*time.Millisecond)
+		}
+		if len(m.changes) != changes {
+			t.Errorf("changes %v", m.changes[changes:])
+		}
 	}
-	say(time.Hour)
-	if _, err := d.Write(context.Background(), update); err != nil {
-		t.Fatal(err)
-	}
-	near(time.Hour)
+}
 
-	say(-2 * time.Hour)
-	status, body = 400, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no"}`
-	if _, err := d.Write(context.Background(), update); !errors.As(err, new(*Refused)) {
-		t.Fatal(err)
+// Answers that go on contradicting the correction are believed: the first one was
+// wrong, or the clock is being slewed.
+func TestManyAnswersChangeIt(t *testing.T) {
+	m := newMachine(0)
+	m.call(50 * time.Second)
+	if (m.wrong() - 50*time.Second).Abs() > time.Second+10*time.Millisecond {
+		t.Fatalf("offset %v after the first answer", m.Offset())
 	}
-	near(-2 * time.Hour)
+	m.calls(2, time.Second)
+	if m.Offset() == 0 {
+		t.Error("two answers have changed the correction")
+	}
+	m.calls(1, time.Second)
+	if m.Offset() != 0 {
+		t.Errorf("offset %v after three answers that say the clock is right", m.Offset())
+	}
+	last := m.changes[len(m.changes)-1]
+	if len(m.changes) != 2 || last.Before == 0 || last.After != 0 || last.Set {
+		t.Errorf("changes %v", m.changes)
+	}
+}
 
-	date = ""
-	if _, err := d.Write(context.Background(), update); err == nil {
-		t.Fatal("not refused")
+// What was found of a clock says nothing of the same clock after it was set.
+func TestCorrectionIsDroppedWhenTheClockIsSet(t *testing.T) {
+	for _, off := range []time.Duration{50 * time.Second, -50 * time.Second} {
+		m := newMachine(off)
+		m.calls(5, time.Second)
+		if m.Offset() == 0 {
+			t.Fatal("not corrected")
+		}
+		m.off = 0 // somebody has set the clock
+		m.mono += 10 * time.Millisecond
+		if m.Offset() != 0 {
+			t.Errorf("offset %v at a clock that is right", m.Offset())
+		}
+		last := m.changes[len(m.changes)-1]
+		if last.After != 0 || last.Before == 0 || !last.Set {
+			t.Errorf("the watcher was told %+v", last)
+		}
+		m.off = time.Minute // and set it again, while a call is under way
+		m.Offset()
+		sent := m.reading()
+		m.off = 0
+		m.Offset()
+		m.heard(epoch.Add(m.mono).Truncate(time.Second), sent)
+		if m.Offset() != 0 {
+			t.Errorf("offset %v from a call during which the clock was set", m.Offset())
+		}
+		m.off = time.Hour // the next answer after it is set counts at once
+		m.call(0)
+		if m.wrong().Abs() > time.Second+10*time.Millisecond {
+			t.Errorf("off by %v after an answer", m.wrong())
+		}
 	}
-	near(-2 * time.Hour)
+}
 
-	say(0)
-	status, body = 200, `{"Responses":{"t":[]}}`
-	if _, err := d.Read(context.Background(), false, update.Key); err != nil {
-		t.Fatal(err)
+// A clock that is slewed, or read seldom, was not set.
+func TestSlewedClockKeepsItsCorrection(t *testing.T) {
+	m := newMachine(time.Hour)
+	m.call(0)
+	before := m.Offset()
+	for range 200 {
+		m.mono += 10 * time.Second
+		m.off -= 5 * time.Millisecond // 500 ppm
+		if m.Offset() != before {
+			t.Fatalf("offset %v, was %v", m.Offset(), before)
+		}
 	}
-	if d.Offset() != 0 {
-		t.Errorf("offset %v although the clocks agree", d.Offset())
+	m.mono += 24 * time.Hour
+	m.off -= 40 * time.Second
+	if m.Offset() != before {
+		t.Errorf("offset %v after a day, was %v", m.Offset(), before)
+	}
+}
+
+// What asks for more than a day is not believed, and said.
+func TestCorrectionIsBounded(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		m := newMachine(0)
+		if known {
+			m.call(time.Hour)
+		}
+		before := m.Offset()
+		for range 2 * doubts {
+			m.call(-25 * time.Hour)
+			m.mono += time.Second
+		}
+		if m.Offset() != before {
+			t.Errorf("offset %v, was %v", m.Offset(), before)
+		}
+		last := m.changes[len(m.changes)-1]
+		if last.Before != before || last.After != before || (last.Told+25*time.Hour).Abs() > 2*time.Second {
+			t.Errorf("the watcher was told %+v", last)
+		}
+	}
+}
+
+// The machine's own two clocks agree.
+func TestMachineClockIsNotSet(t *testing.T) {
+	var c Clock
+	a := c.reading()
+	if b := c.reading(); b.setSince(a) || b.mono < a.mono {
+		t.Errorf("readings %v and %v", a, b)
 	}
 }

@@ -27,7 +27,7 @@ type API interface {
 
 // Dynamo is the [Store] on a DynamoDB table.
 type Dynamo struct {
-	Clock // how far the local clock is off DynamoDB's, by the latest answer
+	Clock // how far the local clock is off DynamoDB's, by its answers
 
 	api   API
 	table string
@@ -47,13 +47,13 @@ func (d *Dynamo) Write(ctx context.Context, w item.Write) (item.Item, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, unsent("UpdateItem", err)
 		}
-		sent := time.Now()
+		sent := d.reading()
 		out, err := d.api.UpdateItem(ctx, w.Input(d.table), once)
 		if err != nil {
-			d.saw(middleware.Metadata{}, err, sent, time.Now())
+			d.listen(middleware.Metadata{}, err, sent)
 			return nil, classify("UpdateItem", err)
 		}
-		d.saw(out.ResultMetadata, nil, sent, time.Now())
+		d.listen(out.ResultMetadata, nil, sent)
 		return out.Attributes, nil
 	case item.Put:
 		if err := ctx.Err(); err != nil {
@@ -107,12 +107,12 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([
 	items := make([]item.Item, len(keys))
 	ask := map[string]types.KeysAndAttributes{d.table: {Keys: unique, ConsistentRead: &consistent}}
 	for try := 0; ; try++ {
-		sent := time.Now()
+		sent := d.reading()
 		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask})
 		if err != nil {
 			return nil, &Failure{Kind: Unavailable, Op: "BatchGetItem", Err: err}
 		}
-		d.saw(out.ResultMetadata, nil, sent, time.Now())
+		d.listen(out.ResultMetadata, nil, sent)
 		for _, list := range slices.Collect(maps.Values(out.Responses)) {
 			for _, it := range list {
 				for _, i := range index[item.KeyOf(it)] {
