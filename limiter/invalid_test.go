@@ -11,7 +11,14 @@ import (
 
 // hostile are names that no field accepts.
 var hostile = []string{
-	"", " ", "#", "a#b", "a\n", "\na", "a b", "a\x00b", "é", "a/../b#STATE", strings.Repeat("x", 257), "_", "-a", ".a", "a\xff", "{a}", "a=b", "$SYSTEM", "a'b", "＃",
+	"", "a\n", "\na", "a\x00b", strings.Repeat("x", 513), "a\xff", "a\u200bb", "\u2028", "a\tb", "\u00a0",
+}
+
+// strange are names of entities and resources, but not of limits.
+var strange = []string{
+	" ", "#", "a#b", "a b", "é", "a/../b#STATE", "_", "-a", ".a", "{a}", "a=b", "$SYSTEM", "$RESOURCE:x", "a'b", "＃", "%", "%23", "a%23b", "#0#1",
+	"anthropic.claude-3-5-sonnet-20241022-v2:0", "auth0|5f7c8ec7c33c6c004bbafe82", "arn:aws:iam::123456789012:user/a", "/v1/users/{id}?x=%20#top",
+	`"quoted"\`, "用户", "e\u0301", "\U0001f600", "PK", "ttl", strings.Repeat("x", 512), strings.Repeat("é", 256), strings.Repeat("#", 256),
 }
 
 // TestRequestsAreValidated: a bad field is named with its value and with what is
@@ -29,7 +36,7 @@ func TestRequestsAreValidated(t *testing.T) {
 		text []string
 	}
 	cases := []bad{
-		{"zero", Request{}, ErrInvalid, []string{"Entity", `""`, "1 to 256"}},
+		{"zero", Request{}, ErrInvalid, []string{"Entity", `""`, "1 to 512"}},
 		{"no costs", good(func(r *Request) { r.Costs = nil }), ErrInvalid, []string{"Costs", "empty", "at least one"}},
 		{"empty costs", good(func(r *Request) { r.Costs = Costs{} }), ErrInvalid, []string{"Costs", "empty"}},
 		{"negative cost (W13)", good(func(r *Request) { r.Costs = Costs{"rpm": -500} }), ErrInvalid, []string{`Costs["rpm"]`, "-500", "0 to"}},
@@ -84,10 +91,22 @@ func TestRequestsAreValidated(t *testing.T) {
 			bad{fmt.Sprint("cost ", i), good(func(r *Request) { r.Costs = Costs{h: 1} }), ErrInvalid, []string{"Costs key", value, "want"}},
 			bad{fmt.Sprint("limit ", i), good(func(r *Request) { r.Limits = []Limit{PerMinute(h, 1)} }), ErrInvalid, []string{"Limits[0].Name", value, "want"}})
 	}
+	for i, h := range strange {
+		value := fmt.Sprintf("%q", h)
+		if len(h) > 64 {
+			value = "want"
+		}
+		cases = append(cases,
+			bad{fmt.Sprint("strange cost ", i), good(func(r *Request) { r.Costs = Costs{h: 1} }), ErrInvalid, []string{"Costs", value, "want"}})
+		if h == "PK" || h == "ttl" { // which are limits like others
+			continue
+		}
+		cases = append(cases,
+			bad{fmt.Sprint("strange limit ", i), good(func(r *Request) { r.Limits = []Limit{PerMinute(h, 1)} }), ErrInvalid, []string{"Limits[0].Name", value, "want"}})
+	}
 	cases = append(cases,
-		bad{"resource that starts with a digit", good(func(r *Request) { r.Resource = "4o" }), ErrInvalid, []string{"Resource", `"4o"`}},
+		bad{"entity of too many bytes in a key", good(func(r *Request) { r.Entity = strings.Repeat("#", 342) }), ErrInvalid, []string{"Entity", "want"}},
 		bad{"pseudo-resource", good(func(r *Request) { r.Resource = "_default_" }), ErrInvalid, []string{"Resource", `"_default_"`}},
-		bad{"long resource", good(func(r *Request) { r.Resource = strings.Repeat("r", 65) }), ErrInvalid, []string{"Resource", "1 to 64"}},
 		bad{"long limit name", good(func(r *Request) { r.Limits = []Limit{PerMinute(strings.Repeat("l", 65), 1)} }), ErrInvalid, []string{"Limits[0].Name", "1 to 64"}})
 
 	w := newWorld(t)

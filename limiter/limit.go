@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // MaxTokens is the largest capacity, refill amount or cost, in tokens.
@@ -45,7 +46,11 @@ func PerMinute(name string, n int64) Limit { return Limit{name, n, n, time.Minut
 // PerHour returns a limit of n tokens per hour with a capacity of n.
 func PerHour(name string, n int64) Limit { return Limit{name, n, n, time.Hour} }
 
-// PerDay returns a limit of n tokens per 24 hours with a capacity of n.
+// PerDay returns a limit of n tokens per 24 hours with a capacity of n. Tokens
+// come back continuously, not at midnight: somebody who takes all n at once and
+// then what comes back has taken 2n within 24 hours. PerDay(name, n/2) grants at
+// most n in any 24 hours, and n/2 a day in the long run. The same holds for the
+// other periods.
 func PerDay(name string, n int64) Limit { return Limit{name, n, n, 24 * time.Hour} }
 
 // WithCapacity returns the limit with another capacity, to allow bursts larger
@@ -59,6 +64,10 @@ func (l Limit) WithCapacity(n int64) Limit {
 func (l Limit) String() string {
 	return fmt.Sprintf("%s: %d per %s, capacity %d", l.Name, l.Refill, l.Period, l.Capacity)
 }
+
+// Validate returns nil, or an ErrInvalid that names the field, its value and what
+// is accepted. Every function that takes limits validates them.
+func (l Limit) Validate() error { return l.validate("Limit") }
 
 func (l Limit) validate(field string) error {
 	if validateLimitName(field, l.Name) != nil {
@@ -111,14 +120,14 @@ func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
 	return out, nil
 }
 
-// isName reports whether s has 1 to most bytes: a letter (or a digit, if allowed)
-// first, then letters, digits and those of more.
-func isName(s string, most int, digit bool, more string) bool {
-	if len(s) == 0 || len(s) > most || !alpha(s[0]) && !(digit && num(s[0])) {
+// isLimitName reports whether s has 1 to 64 bytes: a letter first, then letters,
+// digits, '_', '.' and '-'.
+func isLimitName(s string) bool {
+	if len(s) == 0 || len(s) > 64 || !alpha(s[0]) {
 		return false
 	}
 	for i := 1; i < len(s); i++ {
-		if c := s[i]; !alpha(c) && !num(c) && strings.IndexByte(more, c) < 0 {
+		if c := s[i]; !alpha(c) && !num(c) && strings.IndexByte("_.-", c) < 0 {
 			return false
 		}
 	}
@@ -129,21 +138,21 @@ func alpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func num(c byte) bool   { return c >= '0' && c <= '9' }
 
 func validateEntity(field, s string) error {
-	if !isName(s, 256, true, "_.-:@") {
-		return invalid(field, s, "1 to 256 letters, digits, '_', '.', '-', ':' or '@', the first a letter or digit")
+	if table.CheckEntity(s) != nil {
+		return invalid(field, s, table.Names)
 	}
 	return nil
 }
 
 func validateResource(field, s string) error {
-	if !isName(s, 64, false, "_.-/") {
-		return invalid(field, s, "1 to 64 letters, digits, '_', '.', '-' or '/', the first a letter")
+	if table.CheckResource(s) != nil {
+		return invalid(field, s, table.Names+", other than the reserved \"_default_\"")
 	}
 	return nil
 }
 
 func validateLimitName(field, s string) error {
-	if !isName(s, 64, false, "_.-") {
+	if !isLimitName(s) {
 		return invalid(field, s, "1 to 64 letters, digits, '_', '.' or '-', the first a letter")
 	}
 	if s == bucket.WCU {

@@ -32,7 +32,7 @@ func pkSystem(ns string) string             { return ns + "/SYSTEM#" }
 
 // BucketKey is the key of one shard of a bucket.
 func BucketKey(ns, entity, resource string, shard int) item.Key {
-	return item.Key{PK: ns + "/BUCKET#" + entity + "#" + resource + "#" + strconv.Itoa(shard), SK: SKBucketState}
+	return item.Key{PK: ns + "/BUCKET#" + escaped(entity) + "#" + resource + "#" + strconv.Itoa(shard), SK: SKBucketState}
 }
 
 // EntityKey is the key of an entity's metadata.
@@ -91,7 +91,7 @@ func SplitPK(pk string) (ns, rest string, ok bool) { return strings.Cut(pk, "/")
 
 // ParseBucketPK divides the partition key of a bucket into its parts: the last
 // '#' precedes the shard, the first one after BUCKET# separates entity and
-// resource.
+// resource. The entity comes without the escapes that it has in the key.
 func ParseBucketPK(pk string) (ns, entity, resource string, shard int, ok bool) {
 	ns, rest, ok := SplitPK(pk)
 	if !ok || ns == "" {
@@ -113,11 +113,11 @@ func ParseBucketPK(pk string) (ns, entity, resource string, shard int, ok bool) 
 	if !ok || entity == "" || resource == "" {
 		return "", "", "", 0, false
 	}
-	return ns, entity, resource, shard, true
+	return ns, unescaped(entity), resource, shard, true
 }
 
 // gsi4 adds the keys under which every item of a namespace can be found.
 func gsi4(it item.Item, ns, sk string) item.Item {
-	it[item.AttrGSI4PK], it[item.AttrGSI4SK] = item.S(ns), item.S(sk)
+	it[item.AttrGSI4PK], it[item.AttrGSI4SK] = item.S(ns), item.S(cut(sk))
 	return it
 }

@@ -1,0 +1,50 @@
+package archive
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Audit events about entities and resources of whatever name reach the archive
+// with that name, each as an object of its own.
+func TestStrangeNamesAreArchived(t *testing.T) {
+	keys := map[string]string{}
+	for _, name := range []string{"plain", "#", "a#b", "%23", "$SYSTEM", "../../x", "a/b", "é", "\U0001f600", " ", `"\`, "<&>", "auth0|5f7c"} {
+		subject := table.EntitySubject(name)
+		it := table.Audit{
+			Namespace: "ns", Subject: subject, ID: "01HF7YAT00000000000000AUDI", At: "2026-01-02T03:04:05Z",
+			Action: "limits_set", Principal: name, Resource: name, TTL: 1,
+		}.Item()
+		record, err := json.Marshal(map[string]any{
+			"eventName":    "REMOVE",
+			"userIdentity": map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"},
+			"dynamodb": map[string]any{
+				"ApproximateCreationDateTime": 1.7e9, "SequenceNumber": "1", "Keys": json.RawMessage(item.JSON(item.KeyOf(it).Item())),
+				"OldImage": json.RawMessage(item.JSON(it)),
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := Decode(streamtest.PayloadOf(record))
+		if err != nil || len(batch.Events) != 1 || len(batch.Malformed) != 0 {
+			t.Fatalf("%q: %v: %+v", name, err, batch)
+		}
+		e := batch.Events[0]
+		if e.EntityID != subject || e.Resource == nil || *e.Resource != name || e.Principal == nil || *e.Principal != name {
+			t.Errorf("%q: archived %+v", name, e)
+		}
+		objects := batch.Objects()
+		if len(objects) != 1 {
+			t.Fatalf("%q: %d objects", name, len(objects))
+		}
+		if other, taken := keys[objects[0].Key]; taken {
+			t.Errorf("%q and %q are archived as %q", name, other, objects[0].Key)
+		}
+		keys[objects[0].Key] = name
+	}
+}

@@ -1,0 +1,103 @@
+package table
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// hostileNames are names of entities and resources that look like keys, escapes
+// or other records.
+var hostileNames = []string{
+	"plain", "#", "##", "a#b", "#0", "a#b#1", "%", "%23", "%25", "%2523", "a%23b", "100%", "$SYSTEM", "$RESOURCE:gpt", "%24SYSTEM", "_", "/", "a/b",
+	"BUCKET#x", "2024-01-01T00:00:00Z", "x#2024-01-01T00:00:00Z", "PK", "ttl", "é", "用户", " ", `"\`, "auth0|5f7c", "v2:0",
+	strings.Repeat("x", 512), strings.Repeat("é", 256), strings.Repeat("#", 256) + strings.Repeat("x", 256),
+}
+
+// Names go into the keys and come out again as they were, and two buckets never
+// share a key.
+func TestNamesSurviveTheirKeys(t *testing.T) {
+	keys := map[item.Key][2]string{}
+	for _, entity := range hostileNames {
+		if err := CheckEntity(entity); err != nil {
+			t.Errorf("entity %q: %v", entity, err)
+		}
+		for _, resource := range hostileNames {
+			k := BucketKey("ns", entity, resource, 12)
+			ns, e, r, shard, ok := ParseBucketPK(k.PK)
+			if !ok || ns != "ns" || e != entity || r != resource || shard != 12 {
+				t.Errorf("%q on %q: key %q is of %q on %q, shard %d, %v", entity, resource, k.PK, e, r, shard, ok)
+			}
+			if other, taken := keys[k]; taken {
+				t.Errorf("%q on %q has the key of %q", entity, resource, other)
+			}
+			keys[k] = [2]string{entity, resource}
+			_, b := Create(NewBucket{Namespace: "aZ09_-aZ09_", Entity: entity, Resource: resource, Now: 1})
+			b.State.Shard, b.State.Shards = 1023, 1024
+			for _, it := range []item.Item{
+				b.Item(),
+				Snapshot{Namespace: "ns", Entity: entity, Resource: resource, Window: "hourly", Start: "2024-01-01T14:00:00Z", Part: "2024-01-01T14:00:00Z"}.Item(),
+				Config{Namespace: "ns", Entity: entity, Resource: resource}.Item(),
+				Entity{Namespace: "ns", ID: entity, Parent: resource}.Item(),
+				Audit{Namespace: "ns", Subject: AuditResourcePrefix + resource, ID: "01", Action: "x", Resource: resource}.Item(),
+			} {
+				again, err := decoded(it)
+				if err != nil || !item.EqualItems(again, it) {
+					t.Fatalf("%q on %q: %v: %s", entity, resource, err, item.JSON(again))
+				}
+				if err := item.ValidateItem(it); err != nil {
+					t.Fatalf("%q on %q: %v", entity, resource, err)
+				}
+				for attr, most := range map[string]int{item.AttrGSI2SK: 1024, item.AttrGSI3SK: 1024, item.AttrGSI4SK: 1024, item.AttrGSI1SK: 1024} {
+					if s, ok := it[attr].(*types.AttributeValueMemberS); ok && len(s.Value) > most {
+						t.Errorf("%q on %q: %s is too long for a key", entity, resource, attr)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What Python accepts is stored byte for byte as Python stores it.
+func TestPlainNamesAreNotEscaped(t *testing.T) {
+	const entity, resource = "user:a.b-c_d@x", "openai/gpt-4.1_x-y"
+	if k := BucketKey("ns", entity, resource, 0); k.PK != "ns/BUCKET#"+entity+"#"+resource+"#0" {
+		t.Errorf("key %q", k.PK)
+	}
+	if s := EntitySubject(entity); s != entity {
+		t.Errorf("subject %q", s)
+	}
+}
+
+// No entity is taken for the namespace or a resource in the audit trail, and no
+// two share a subject.
+func TestSubjectsOfEntitiesAreTheirs(t *testing.T) {
+	seen := map[string]string{}
+	for _, entity := range hostileNames {
+		s := EntitySubject(entity)
+		if strings.HasPrefix(s, "$") {
+			t.Errorf("entity %q has subject %q", entity, s)
+		}
+		if other, taken := seen[s]; taken {
+			t.Errorf("entities %q and %q share subject %q", entity, other, s)
+		}
+		seen[s] = entity
+	}
+}
+
+func TestWhatIsNoName(t *testing.T) {
+	for _, s := range []string{"", strings.Repeat("x", 513), "a\nb", "\xff", "a\u200bb", "\x7f", "\u00a0", "\u2028"} {
+		if CheckEntity(s) == nil || CheckResource(s) == nil {
+			t.Errorf("%q is a name", s)
+		}
+	}
+	if CheckResource(DefaultResource) == nil || CheckEntity(DefaultResource) != nil {
+		t.Error("the pseudo-resource is reserved for resources only")
+	}
+	if CheckEntity(strings.Repeat("#", 342)) == nil || CheckEntity(strings.Repeat("#", 256)) != nil {
+		t.Error("a name is bounded as the key has it")
+	}
+}
