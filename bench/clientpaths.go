@@ -204,7 +204,7 @@ func (f fleet) create(ctx context.Context) (r Row, err error) {
 	r = Row{
 		Path:   "acquire, first of a new bucket",
 		Budget: Bill{Calls: map[string]float64{"UpdateItem": 1, "PutItem": 1}, Write: 1 + 4},
-		Note:   "not in section 5: a failed condition, then a put into the table and its indexes GSI2, GSI3 and GSI4; limits in cache",
+		Note:   "not in the cost table: a failed condition, then a put into the table and its indexes GSI2, GSI3 and GSI4; limits in cache",
 	}
 	r.Measured, err = f.path(ctx, "create", 0,
 		func(ctx context.Context, e string) error { // fills the cache of limits and writes nothing

@@ -14,7 +14,7 @@ type Row struct {
 	Budget   Bill
 	Measured Bill
 	AtMost   bool   // the budgeted reads are a bound
-	Note     string // what the budget rests on, where section 5 does not say it
+	Note     string // what the budget rests on, where the cost table does not say it
 }
 
 // OK tells whether the path costs what it should.
@@ -32,7 +32,7 @@ type Table struct {
 	Rows   []Row
 }
 
-// NotBuilt are paths of design section 5 that the code does not have yet. They
+// NotBuilt are paths of the cost table that the code does not have yet. They
 // are printed and not checked.
 var NotBuilt = []string{"acquire with cascade, warm: 2 UpdateItem at once, 2 write units"}
 

@@ -4,7 +4,7 @@
 //
 // # The cost table
 //
-// `make cost` runs every path of design section 5 against a stand-in and prints
+// `make cost` runs every path of the cost table against a stand-in and prints
 // the capacity it consumed, indexes included, next to the budget; the test
 // TestCostsAreAsBudgeted fails where they differ, on both stand-ins. Capacity is
 // what the stand-in reports (ReturnConsumedCapacity=INDEXES), read off the wire

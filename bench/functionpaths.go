@@ -54,7 +54,7 @@ func functionPaths(ctx context.Context, w *world) ([]Row, error) {
 	const windows = 2 // hourly and daily, the default
 	first := Row{Path: "aggregator, first snapshot of a window",
 		Budget: Bill{Calls: map[string]float64{"UpdateItem": 1}, Write: 3},
-		Note:   "not in section 5: once per window; the item enters its indexes GSI2 and GSI4"}
+		Note:   "not in the cost table: once per window; the item enters its indexes GSI2 and GSI4"}
 	later := Row{Path: "aggregator, snapshot, per window", Budget: updates(1)}
 	refill := Row{Path: "aggregator, refill, per bucket", Budget: updates(1)}
 

@@ -18,7 +18,7 @@ import (
 const module = "github.com/zeroae/zae-limiter-go"
 
 // mayImport lists, for every package of the module, the packages of the module
-// that it imports itself. Arrows point downwards (design section 6): whoever
+// that it imports itself. Arrows point downwards (docs/design.md): whoever
 // adds one adds it here and says why in the review. test/localstack and bench are
 // modules of their own, which may import what they like.
 var mayImport = map[string][]string{
