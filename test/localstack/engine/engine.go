@@ -93,6 +93,9 @@ func (e *Engine) Streams() *dynamodbstreams.Client {
 		if e.streamsURL != "" {
 			o.BaseEndpoint = aws.String(e.streamsURL)
 		}
+		if e.Kind == DynamoDBLocal {
+			o.HTTPClient = typing{o.HTTPClient}
+		}
 	})
 }
 

@@ -31,7 +31,7 @@ type Sweeper struct {
 	keys      []string
 
 	mu      sync.Mutex
-	deletes map[string]*attempt // by the whole item, so a later item under the same key is another
+	deletes map[string]*attempt // by key and expiry, so a later item under the same key is another
 }
 
 // attempt is a delete by the sweeper. settled is closed when it is known
@@ -105,19 +105,19 @@ func (s *Sweeper) begin(item avjson.Item) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := &attempt{settled: make(chan struct{})}
-	s.deletes[canonical(item)] = a
+	s.deletes[s.identity(item)] = a
 	return a
 }
 
 // Deleted says whether the REMOVE record is of a delete by this sweeper. It
-// waits while that delete is under way. Two identical items, one swept and a
-// later one deleted by hand, cannot be told apart.
+// waits while that delete is under way. Two items of one key that expire in the
+// same second, one swept and another deleted by hand, cannot be told apart.
 func (s *Sweeper) Deleted(ctx context.Context, r streams.Record) bool {
 	if r.EventName != streams.OperationTypeRemove || r.Dynamodb == nil {
 		return false
 	}
 	s.mu.Lock()
-	a := s.deletes[canonical(avjson.FromStream(r.Dynamodb.OldImage))]
+	a := s.deletes[s.identity(avjson.FromStream(r.Dynamodb.OldImage))]
 	s.mu.Unlock()
 	if a == nil {
 		return false
@@ -130,8 +130,14 @@ func (s *Sweeper) Deleted(ctx context.Context, r streams.Record) bool {
 	}
 }
 
-func canonical(item avjson.Item) string {
-	text, err := json.Marshal(item)
+// identity is the key and the expiry of an item. The rest of it would not do:
+// scan and stream need not render the same item in the same way.
+func (s *Sweeper) identity(item avjson.Item) string {
+	known := avjson.Item{s.attribute: item[s.attribute]}
+	for _, name := range s.keys {
+		known[name] = item[name]
+	}
+	text, err := json.Marshal(known)
 	if err != nil {
 		panic(fmt.Sprintf("bug: item: %v", err))
 	}
