@@ -143,7 +143,7 @@ func TestLimitsChangeUnderUse(t *testing.T) {
 		set(still("rpm", 100)) // raised by Python: what was consumed stays consumed
 		w.take(l, "acme", "api", one)
 		p.take("acme", "api", one)
-		w.Logf("raised by Python from 10 to 100 after 2 taken, 2 more: %v", levelsOf(w.bucket("acme", "api")))
+		w.wantLevels("raised by Python", "acme", "api", levels{"rpm": 6000})
 
 		// Added by Python: its own bucket would be refused for good (W2). The
 		// first acquire of ours mends it.

@@ -143,23 +143,24 @@ def failure(error):
     return out
 
 
-async def serve(driver, line):
+async def serve(driver, answers, line):
     command = json.loads(line)
     answer = {"id": command.pop("id")}
     try:
         answer["result"] = plain(await getattr(driver, command.pop("op"))(**command))
     except Exception as error:
         answer["error"] = failure(error)
-    print(json.dumps(answer), flush=True)
+    print(json.dumps(answer), file=answers, flush=True)
 
 
 async def main():
     driver = Driver()
+    answers, sys.stdout = sys.stdout, sys.stderr  # the aggregator prints its log
     reader = asyncio.StreamReader(limit=64 << 20)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     running = set()
     while line := await reader.readline():
-        task = asyncio.create_task(serve(driver, line))
+        task = asyncio.create_task(serve(driver, answers, line))
         running.add(task)
         task.add_done_callback(running.discard)
 

@@ -179,18 +179,56 @@ func (d *driver) read(out io.Reader) {
 		w := d.waiting[a.ID]
 		delete(d.waiting, a.ID)
 		d.mu.Unlock()
-		w <- a
+		if w != nil {
+			w <- a
+		}
 	}
 }
 
-// do sends a command and returns its result, or the exception it raised.
+// do sends a command and returns its result, or the exception it raised. Any
+// other trouble ends the test.
 func (d *driver) do(t testing.TB, out any, op string, args kv) *pyError {
 	t.Helper()
+	err := d.ask(out, op, args)
+	if raised, ok := errors.AsType[*pyError](err); ok {
+		return raised
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nil
+}
+
+// ask is do for any goroutine.
+func (d *driver) ask(out any, op string, args kv) error {
 	reply := make(chan answer, 1)
+	if err := d.send(reply, op, args); err != nil {
+		return err
+	}
+	select {
+	case a, ok := <-reply:
+		switch {
+		case !ok:
+			return errors.New(d.ended)
+		case a.Error != nil:
+			return a.Error
+		case out == nil:
+			return nil
+		}
+		if err := json.Unmarshal(a.Result, out); err != nil {
+			return fmt.Errorf("%s of Python %s answers %s: %w", op, d.version, a.Result, err)
+		}
+		return nil
+	case <-time.After(2 * time.Minute):
+		return fmt.Errorf("%s of Python %s: no answer", op, d.version)
+	}
+}
+
+func (d *driver) send(reply chan answer, op string, args kv) error {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.ended != "" {
-		d.mu.Unlock()
-		t.Fatal(d.ended)
+		return errors.New(d.ended)
 	}
 	d.last++
 	command := kv{"id": d.last, "op": op}
@@ -199,30 +237,11 @@ func (d *driver) do(t testing.TB, out any, op string, args kv) *pyError {
 	}
 	line, err := json.Marshal(command)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	d.waiting[d.last] = reply
 	_, err = d.stdin.Write(append(line, '\n'))
-	d.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case a, ok := <-reply:
-		switch {
-		case !ok:
-			t.Fatal(d.ended)
-		case a.Error != nil:
-			return a.Error
-		case out != nil:
-			if err := json.Unmarshal(a.Result, out); err != nil {
-				t.Fatalf("%s of Python %s answers %s: %v", op, d.version, a.Result, err)
-			}
-		}
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("%s of Python %s: no answer", op, d.version)
-	}
-	return nil
+	return err
 }
 
 // python is a Python client: a Repository and its RateLimiter, with caches of
@@ -376,6 +395,7 @@ func newControl() *control {
 		c.calls = append(c.calls, service+" "+r.Method+" "+r.URL.Path)
 		c.mu.Unlock()
 		w.WriteHeader(http.StatusForbidden)
+		w.Header().Set("X-Amzn-ErrorType", "AccessDeniedException")
 		fmt.Fprint(w, `{"__type":"AccessDeniedException","Message":"no business here"}`)
 	}))
 	return c
@@ -393,13 +413,17 @@ func (c *control) taken() []string {
 // cli runs the Python command-line tool on the table and returns what it prints.
 func (w *world) cli(version string, args ...string) (string, error) {
 	w.Helper()
+	args = append(args, "--name", w.table)
+	if args[0] != "namespace" {
+		args = append(args, "--namespace", namespace)
+	}
 	cmd, err := pythonCommand(version, "zae-limiter", args...)
 	if err != nil {
 		w.Fatal(err)
 	}
 	c := newControl()
 	defer c.Close()
-	cmd.Env = append(pythonEnv(w.engine, c), "ZAEL_STACK="+w.table, "ZAEL_NAMESPACE="+namespace, "COLUMNS=200")
+	cmd.Env = append(pythonEnv(w.engine, c), "COLUMNS=200")
 	out, err := cmd.CombinedOutput()
 	if calls := c.taken(); err == nil && len(calls) > 0 {
 		err = errors.New("it called " + strings.Join(calls, ", "))

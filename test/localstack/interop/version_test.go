@@ -5,9 +5,9 @@ package interop
 import (
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // Whoever opens the table first, and whatever release the Python clients are
@@ -22,7 +22,7 @@ func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
 	}
 	onBothEngines(t, func(w *world) {
 		for order, clients := range steps {
-			w.write(item.Delete{Key: table.VersionKey()})
+			w := newWorld(w.T, w.engine, tablespec.ForTest(w.T, w.engine))
 			opened := false
 			for _, client := range clients {
 				if client == "go" {

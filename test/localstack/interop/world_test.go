@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"os"
@@ -108,6 +109,18 @@ func (w *world) denied(l *limiter.Limiter, entity, resource string, costs limite
 	return denied
 }
 
+// await is take by a caller who obeys a denial, once.
+func (w *world) await(l *limiter.Limiter, entity, resource string, costs limiter.Costs) {
+	w.Helper()
+	_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: resource, Costs: costs})
+	if denied, ok := errors.AsType[*limiter.LimitError](err); ok && denied.RetryAfter < 5*time.Second {
+		time.Sleep(denied.RetryAfter)
+		w.take(l, entity, resource, costs)
+		return
+	}
+	w.must(err)
+}
+
 // must ends the test when a step of ours fails.
 func (w *world) must(err error) {
 	w.Helper()
@@ -181,4 +194,16 @@ func (w *world) wantLevels(step, entity, resource string, want levels) {
 // levels can be compared to the millitoken.
 func still(name string, capacity int64) limiter.Limit {
 	return limiter.Limit{Name: name, Capacity: capacity, Refill: 1, Period: 3650 * 24 * time.Hour}
+}
+
+// recode turns JSON of any shape into a type.
+func recode(t testing.TB, from, to any) {
+	t.Helper()
+	text, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(text, to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,55 @@
+//go:build interop
+
+package interop
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// The Python command-line tool works on a table that only our client and our
+// functions have touched.
+func TestPythonToolOnOurTable(t *testing.T) {
+	deployed(t, func(d *deployment) {
+		l := d.open()
+		d.write(table.Entity{Namespace: d.ns, ID: "acme", Name: "Acme", Parent: "org", CreatedAt: table.Timestamp(0)}.Create())
+		d.set("", "", limiter.PerMinute("rpm", 77))
+		d.set("", "gpt-4", limiter.PerMinute("rpm", 88), limiter.PerMinute("tpm", 10_000))
+		d.write(table.AddResource(d.ns, "gpt-4"))
+		d.set("acme", "gpt-4", limiter.PerMinute("rpm", 99), limiter.PerMinute("tpm", 10_000))
+		d.write(table.Audit{Namespace: d.ns, Subject: "acme", ID: "01HZ0000000000000000000001", At: table.Timestamp(0), Action: "limits_set", Principal: "interop"}.Create())
+		d.take(l, "acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 123})
+		d.rest()
+		for _, c := range []struct {
+			command string
+			want    []string
+		}{
+			{"namespace list", []string{namespace, d.ns}},
+			{"namespace show " + namespace, []string{d.ns, "active"}},
+			{"system get-defaults", []string{"77"}},
+			{"resource list", []string{"gpt-4"}},
+			{"resource get-defaults gpt-4", []string{"88"}},
+			{"entity show acme", []string{"Acme", "org"}},
+			{"entity get-limits acme --resource gpt-4", []string{"99"}},
+			{"usage list --entity-id acme --window hourly", []string{"gpt-4", "123"}},
+			{"usage summary --entity-id acme --window daily", []string{"123"}},
+			{"audit list --entity-id acme", []string{"limits_set", "interop"}},
+			{"entity set-limits acme --resource gpt-4 --limit rpm:55", []string{"55"}},
+		} {
+			out, err := d.cli(pinned, strings.Fields(c.command)...)
+			for _, want := range c.want {
+				if err != nil || !strings.Contains(out, want) {
+					d.Errorf("zae-limiter %s: %v, want %q in\n%s", c.command, err, want, out)
+					break
+				}
+			}
+		}
+		c, err := table.DecodeConfig(d.item(table.EntityConfigKey(d.ns, "acme", "gpt-4")))
+		if err != nil || len(c.Limits) != 1 || c.Limits[0].Capacity != 55_000 {
+			d.Errorf("limits that the tool has set: %+v, %v", c.Limits, err)
+		}
+	})
+}

@@ -1,0 +1,100 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
+)
+
+// deployment is a world with the functions of the template on its stream. The
+// aggregator is ours, the built binary, or that of the Python release.
+type deployment struct {
+	*world
+	stack  *stack.Stack
+	python atomic.Bool   // who gets the next batch
+	driver *driver       // runs Python's aggregator
+	ready  chan struct{} // closed when stack is set
+}
+
+// deployed plays a scenario on each engine, with the functions running.
+func deployed(t *testing.T, scenario func(*deployment)) {
+	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
+		t.Run(string(kind), func(t *testing.T) { scenario(deploy(t, kind)) })
+	}
+}
+
+func deploy(t *testing.T, kind engine.Kind) *deployment {
+	t.Helper()
+	e := engine.ForTest(t, kind)
+	d := &deployment{ready: make(chan struct{}), driver: driverFor(t, e, pinned, 0)}
+	s, err := stack.Start(t.Context(), stack.Options{Engine: e, Seed: 1, Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
+		mapping.Settings.Window, mapping.Settings.RetryDelay = 15*time.Millisecond, 5*time.Millisecond
+		host.Environments = 2
+		if function == stack.Aggregator {
+			host.Env = append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly")
+			mapping.Invoker = esm.InvokerFunc(d.invoke)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.stack, d.world = s, newWorld(t, e, s.Table)
+	close(d.ready)
+	t.Cleanup(func() {
+		s.Stop()
+		e.RemoveTable(t, s.Table)
+	})
+	return d
+}
+
+// invoke hands a batch to the aggregator in charge.
+func (d *deployment) invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+	select {
+	case <-d.ready:
+	case <-ctx.Done():
+		return runtimeapi.Result{}, ctx.Err()
+	}
+	if !d.python.Load() {
+		return d.stack.Functions[stack.Aggregator].Host.Invoke(ctx, payload)
+	}
+	var event struct{ Records []json.RawMessage }
+	if err := json.Unmarshal(payload, &event); err != nil {
+		return runtimeapi.Result{}, err
+	}
+	// The daily window of that aggregator shares a key with the hourly one of
+	// midnight, so it keeps to hours.
+	var done struct{ Errors []string }
+	err := d.driver.ask(&done, "aggregate", kv{"table": d.table, "windows": []string{"hourly"}, "records": event.Records})
+	if err == nil && len(done.Errors) > 0 {
+		err = errors.New(done.Errors[0])
+	}
+	return runtimeapi.Result{Payload: []byte("{}")}, err
+}
+
+// aggregator waits until everything in the stream is processed, then puts the
+// other aggregator in charge.
+func (d *deployment) aggregator(python bool) {
+	d.Helper()
+	d.rest()
+	d.python.Store(python)
+}
+
+// rest waits until nothing happens any more.
+func (d *deployment) rest() {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
+	defer cancel()
+	if err := d.stack.Idle(ctx); err != nil {
+		d.Fatalf("%v\n%s", err, d.stack.Functions[stack.Aggregator].Host.Logs())
+	}
+}

@@ -1,0 +1,93 @@
+//go:build interop
+
+package interop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// age makes a bucket expired, as if nobody had used it for its lifetime.
+func (w *world) age(entity, resource string, by time.Duration) {
+	w.Helper()
+	b := w.bucket(entity, resource)
+	if b.TTL == 0 {
+		w.Fatalf("the bucket of %s/%s never expires", entity, resource)
+	}
+	b.State.RF -= by.Milliseconds()
+	b.TTL -= int64(by / time.Second)
+	w.write(item.Put{Item: b.Item()})
+}
+
+// A bucket that has expired and is still there is revived by whoever comes
+// first, full, for both, and lives on.
+func TestExpiredBucketsAreRevived(t *testing.T) {
+	limit := limiter.PerMinute("rpm", 60)
+	one := limiter.Costs{"rpm": 1}
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(func(o *limiter.Options) { o.DenyFor = -1 }), w.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limit)})
+		for _, first := range []string{"Python", "Go"} {
+			w.take(l, first, "api", limiter.Costs{"rpm": 59})
+			p.take(first, "api", one)
+			w.age(first, "api", time.Hour)
+			if first == "Python" {
+				p.take(first, "api", limiter.Costs{"rpm": 30})
+				w.take(l, first, "api", limiter.Costs{"rpm": 30})
+			} else {
+				w.take(l, first, "api", limiter.Costs{"rpm": 30})
+				p.take(first, "api", limiter.Costs{"rpm": 30})
+			}
+			w.denied(l, first, "api", limiter.Costs{"rpm": 20})
+			if b := w.bucket(first, "api"); b.TTL < time.Now().Unix()+400 {
+				w.Errorf("%s first: the bucket expires in %d s, want 420", first, b.TTL-time.Now().Unix())
+			}
+		}
+	})
+}
+
+// A bucket that is deleted under both starts anew for both, and leases that were
+// open are settled without harm to the new one when they are ours.
+func TestDeletedBucketsStartAnew(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 100))})
+		p.call(nil, "create_entity", kv{"entity_id": "acme"})
+		p.take("acme", "api", limiter.Costs{"rpm": 10})
+		lease := w.acquire(l, limiter.Request{Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 10}})
+		p.call(nil, "delete_entity", kv{"entity_id": "acme"})
+		if _, ok := w.shard("acme", "api", 0); ok {
+			w.Fatal("Python has not deleted the bucket that both have used")
+		}
+		w.must(lease.Adjust(limiter.Costs{"rpm": 5}))
+		w.must(lease.Commit(w.Context()))
+		if _, ok := w.shard("acme", "api", 0); ok {
+			w.Fatal("a settlement of ours has brought a deleted bucket back")
+		}
+		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
+		p.take("acme", "api", limiter.Costs{"rpm": 1})
+		w.wantLevels("anew", "acme", "api", levels{"rpm": 98_000})
+	})
+}
+
+// A lease of Python's that is settled after its bucket was deleted leaves an
+// item that fails Python for good. Ours serves it.
+func TestBrokenBucketsAreMended(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limiter.PerSecond("rpm", 100))})
+		lease := p.acquire("acme", "api", limiter.Costs{"rpm": 10})
+		w.write(item.Delete{Key: table.BucketKey(w.ns, "acme", "api", 0)})
+		lease.adjust(limiter.Costs{"rpm": 5})
+		lease.commit()
+		if _, err := p.tryAcquire("acme", "api", limiter.Costs{"rpm": 1}, nil); err == nil || err.denied() {
+			w.Errorf("Python acquires: %v, want it to fail", err)
+		}
+		w.await(l, "acme", "api", limiter.Costs{"rpm": 1})
+		w.await(l, "acme", "api", limiter.Costs{"rpm": 1})
+	})
+}

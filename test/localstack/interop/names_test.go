@@ -1,0 +1,68 @@
+//go:build interop
+
+package interop
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Entities and resources with every kind of character that both accept are the
+// same bucket to both.
+func TestNamesOfEntitiesAndResources(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100))})
+		for _, entity := range []string{"a", "user:1@example.com", "1.2-3_4"} {
+			for _, resource := range []string{"gpt-4.1-mini", "openai/v1/chat", "x_y"} {
+				p.take(entity, resource, limiter.Costs{"rpm": 1})
+				w.take(l, entity, resource, limiter.Costs{"rpm": 2})
+				p.take(entity, resource, limiter.Costs{"rpm": 3})
+				w.wantLevels(entity+" on "+resource, entity, resource, levels{"rpm": 94_000})
+			}
+		}
+	})
+}
+
+// Limits with '-' or '.' in their names: ours serves them, the pinned Python
+// release fails on a bucket that exists, and admits for free where it may. Both
+// leave the bucket as it is.
+func TestLimitNamesThatPythonCannotUse(t *testing.T) {
+	costs := limiter.Costs{"in-tok": 10, "out.tok": 1}
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(still("in-tok", 1000), still("out.tok", 100))})
+		w.take(l, "acme", "api", costs)
+		want := levels{"in-tok": 990_000, "out.tok": 99_000}
+		w.wantLevels("taken by Go", "acme", "api", want)
+		if _, err := p.tryAcquire("acme", "api", costs, nil); err == nil || err.denied() {
+			w.Errorf("Python acquires: %v, want it to fail", err)
+		}
+		lease, err := p.tryAcquire("acme", "api", costs, kv{"on_unavailable": "allow"})
+		if err != nil {
+			w.Fatalf("Python acquires with on_unavailable=allow: %v, want it admitted for free", err)
+		}
+		lease.adjust(limiter.Costs{"in-tok": 5})
+		lease.commit()
+		w.wantLevels("not taken by Python", "acme", "api", want)
+		w.take(l, "acme", "api", costs)
+		w.wantLevels("taken by Go again", "acme", "api", levels{"in-tok": 980_000, "out.tok": 98_000})
+	})
+}
+
+// The newest release serves those names too, on the same levels.
+func TestLimitNamesOfTheNewestPython(t *testing.T) {
+	costs := limiter.Costs{"in-tok": 10, "out.tok": 1}
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.pythonOf(newest)
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(still("in-tok", 1000), still("out.tok", 100))})
+		p.take("acme", "api", costs)
+		w.take(l, "acme", "api", costs)
+		p.take("acme", "api", costs)
+		if got, want := levelsOf(w.bucket("acme", "api")), (levels{"in-tok": 970_000, "out.tok": 97_000}); !maps.Equal(got, want) {
+			w.Errorf("levels %v, want %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,74 @@
+//go:build interop
+
+package interop
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// withIndex creates the table of the committed template with another projection
+// of the index by resource, as the option of the stack does.
+func withIndex(t *testing.T, kind engine.Kind, projection types.ProjectionType) *world {
+	t.Helper()
+	e := engine.ForTest(t, kind)
+	template, err := tablespec.Load(tablespec.GoldenPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := template.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range spec.GlobalIndexes {
+		if *spec.GlobalIndexes[i].IndexName == table.IndexGSI2 {
+			spec.GlobalIndexes[i].Projection = &types.Projection{ProjectionType: projection}
+		}
+	}
+	w := newWorld(t, e, engine.UniqueName("limiter"))
+	if err := spec.Create(t.Context(), e.DynamoDB(), w.table); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.RemoveTable(t, w.table) })
+	return w
+}
+
+// Python's queries over a resource need the whole items in the index: they
+// answer rightly with ALL, and with KEYS_ONLY, our default, they silently answer
+// that there is nothing. Queries of one entity work either way.
+func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
+	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
+		for projection, found := range map[types.ProjectionType]int{types.ProjectionTypeAll: 2, types.ProjectionTypeKeysOnly: 0} {
+			t.Run(string(kind)+" "+string(projection), func(t *testing.T) {
+				w := withIndex(t, kind, projection)
+				l, p := w.open(), w.python()
+				p.call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": pyLimits(still("rpm", 100))})
+				w.take(l, "ours", "gpt-4", limiter.Costs{"rpm": 30})
+				p.take("theirs", "gpt-4", limiter.Costs{"rpm": 20})
+				var capacity struct {
+					Total     int64 `json:"total_capacity"`
+					Available int64 `json:"total_available"`
+					Entities  []struct {
+						ID        string `json:"entity_id"`
+						Available int64  `json:"available"`
+					}
+				}
+				p.call(&capacity, "get_resource_capacity", kv{"resource": "gpt-4", "limit_name": "rpm"})
+				if len(capacity.Entities) != found || capacity.Total != int64(100*found) || capacity.Available != int64(75*found) {
+					t.Errorf("Python finds %+v, want %d entities", capacity, found)
+				}
+				var buckets []any
+				p.repository(&buckets, "get_buckets", kv{"entity_id": "ours"})
+				if len(buckets) != 1 {
+					t.Errorf("Python finds the buckets %v of one of our entities, want one", buckets)
+				}
+			})
+		}
+	}
+}

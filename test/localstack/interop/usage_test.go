@@ -1,0 +1,102 @@
+//go:build interop
+
+package interop
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// snapshot is a usage snapshot as Python's queries return it.
+type snapshot struct {
+	Entity   string           `json:"entity_id"`
+	Window   string           `json:"window_type"`
+	Start    string           `json:"window_start"`
+	Counters map[string]int64 `json:"counters"`
+	Events   int64            `json:"total_events"`
+}
+
+// usage sums up what Python's query returns for an entity and a kind of window,
+// so that a test may run across the turn of an hour.
+func (p *python) usage(entity, window string) (limiter.Costs, []snapshot) {
+	p.t.Helper()
+	var page []any
+	p.call(&page, "get_usage_snapshots", kv{"entity_id": entity, "resource": "gpt-4", "window_type": window})
+	var snapshots []snapshot
+	recode(p.t, page[0], &snapshots)
+	sum := limiter.Costs{}
+	for _, s := range snapshots {
+		for limit, n := range s.Counters {
+			sum[limit] += n
+		}
+	}
+	return sum, snapshots
+}
+
+func (w *world) wantUsage(step string, p *python, entity string, want limiter.Costs, windows ...string) {
+	w.Helper()
+	for _, window := range windows {
+		got, snapshots := p.usage(entity, window)
+		if !maps.Equal(got, want) {
+			w.Fatalf("%s: %s usage of %s is %v, want %v: %+v", step, window, entity, got, want, snapshots)
+		}
+		var summary struct{ Total limiter.Costs }
+		p.call(&summary, "get_usage_summary", kv{"entity_id": entity, "resource": "gpt-4", "window_type": window})
+		if !maps.Equal(summary.Total, want) {
+			w.Fatalf("%s: Python sums up the %s usage of %s to %v, want %v", step, window, entity, summary.Total, want)
+		}
+	}
+}
+
+var usageLimits = []limiter.Limit{still("rpm", 10_000), still("tpm", 10_000_000)}
+
+// Everything that Python and Go consume, first use, settlements and rollbacks
+// included, is counted by our aggregator from the real stream records, and
+// Python's own queries read it back for every kind of window.
+func TestOurAggregatorCountsPython(t *testing.T) {
+	deployed(t, func(d *deployment) {
+		l, p := d.open(), d.world.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": pyLimits(usageLimits...)})
+		for range 5 {
+			p.take("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})
+		}
+		lease := p.acquire("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})
+		lease.adjust(limiter.Costs{"tpm": 50})
+		lease.commit()
+		p.acquire("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100}).rollback()
+		p.denied("acme", "gpt-4", limiter.Costs{"tpm": 10_000_000})
+		d.take(l, "acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 11})
+		d.take(l, "other", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 7})
+		p.take("other", "gpt-4", limiter.Costs{"rpm": 2, "tpm": 3})
+		d.rest()
+		for entity, want := range map[string]limiter.Costs{"acme": {"rpm": 7, "tpm": 661}, "other": {"rpm": 3, "tpm": 10}} {
+			d.wantUsage("at rest", p, entity, want, "hourly", "daily", "monthly")
+		}
+	})
+}
+
+// The aggregators follow each other on one stream, in both directions, and no
+// consumption is counted twice or lost. (Never at the same time: both would
+// add.)
+func TestAggregatorsFollowEachOther(t *testing.T) {
+	deployed(t, func(d *deployment) {
+		l, p := d.open(), d.world.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": pyLimits(usageLimits...)})
+		want := limiter.Costs{}
+		for _, step := range []struct {
+			name   string
+			python bool
+		}{{"ours", false}, {"then Python's", true}, {"then ours", false}, {"then Python's again", true}, {"and ours", false}} {
+			d.aggregator(step.python)
+			for range 3 {
+				p.take("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})
+				d.take(l, "acme", "gpt-4", limiter.Costs{"rpm": 2, "tpm": 10})
+				want["rpm"], want["tpm"] = want["rpm"]+3, want["tpm"]+110
+			}
+			d.rest()
+			d.wantUsage(step.name, p, "acme", want, "hourly")
+		}
+	})
+}
