@@ -12,13 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-const (
-	// reportMargin is the time kept back from the deadline for the report.
-	reportMargin = time.Second
-
-	// errorsLogged is how many failed writes are logged one by one.
-	errorsLogged = 5
-)
+// reportMargin is the time kept back from the deadline for the report.
+const reportMargin = time.Second
 
 // handler folds batches into the table. It keeps nothing from one batch to the
 // next and is safe for concurrent use.
@@ -107,22 +102,17 @@ func summarize(batch stream.Batch, jobs []*job) lambdaio.Summary {
 // report logs malformed records that are kept, failed writes and the summary,
 // and writes the metric line.
 func (h *handler) report(ctx context.Context, jobs []*job, s lambdaio.Summary) {
-	logged := 0
+	var failed []lambdaio.Failure
 	for _, j := range jobs {
 		switch {
 		case j.begun && j.err != nil:
-			if logged++; logged <= errorsLogged {
-				h.log.LogAttrs(ctx, slog.LevelError, j.kind.String()+" not written", append(j.attrs, slog.Any("err", j.err))...)
-			}
+			failed = append(failed, lambdaio.Failure{
+				Message: j.kind.String() + " not written", Attrs: append(j.attrs, slog.Any("err", j.err)),
+			})
 		case j.begun && j.kind == kindMalformed:
 			h.log.LogAttrs(ctx, slog.LevelWarn, "malformed record kept", j.attrs...)
 		}
 	}
-	if logged > errorsLogged {
-		h.log.ErrorContext(ctx, "more not written", "failed", logged-errorsLogged)
-	}
-	h.log.LogAttrs(ctx, slog.LevelInfo, "batch folded", s.LogAttrs()...)
-	if err := lambdaio.WriteMetrics(h.metrics, h.function, h.now(), s); err != nil {
-		h.log.ErrorContext(ctx, "metrics not written", "err", err)
-	}
+	out := lambdaio.Reporter{Function: h.function, Log: h.log, Metrics: h.metrics}
+	out.Report(ctx, h.now(), "batch folded", failed, s)
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -92,20 +90,10 @@ func attrs(entity, resource string) []slog.Attr {
 // the others from being done: what they write stays true when Lambda delivers
 // the batch again, and might be lost if it does not.
 func (h *handler) run(ctx context.Context, jobs []*job) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(h.concurrency, len(jobs)) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(jobs) {
-					return
-				}
-				jobs[i].run(ctx)
-			}
-		})
-	}
-	wg.Wait()
+	lambdaio.Each(ctx, h.concurrency, len(jobs), func(i int) bool {
+		jobs[i].run(ctx)
+		return true
+	})
 }
 
 // run does the job. A panic is a bug; it fails this job and no other.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -24,9 +22,6 @@ const (
 
 	// reportMargin is the time kept back from the deadline for the report.
 	reportMargin = time.Second
-
-	// errorsLogged is how many failed writes are logged one by one.
-	errorsLogged = 5
 )
 
 // putter is the only thing the archiver asks of S3. PutObject with IfNoneMatch
@@ -96,24 +91,10 @@ type outcome struct {
 // It returns when no put is in flight any more.
 func (h *handler) write(ctx context.Context, objects []archive.Object) []outcome {
 	outcomes := make([]outcome, len(objects))
-	var next atomic.Int64
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for range min(putsInFlight, len(objects)) {
-		wg.Go(func() {
-			for !stop.Load() && ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(objects) {
-					return
-				}
-				outcomes[i] = h.put(ctx, objects[i])
-				if outcomes[i].state == failed {
-					stop.Store(true)
-				}
-			}
-		})
-	}
-	wg.Wait()
+	lambdaio.Each(ctx, putsInFlight, len(objects), func(i int) bool {
+		outcomes[i] = h.put(ctx, objects[i])
+		return outcomes[i].state != failed
+	})
 	return outcomes
 }
 
@@ -171,22 +152,16 @@ func summarize(batch archive.Batch, objects []archive.Object, outcomes []outcome
 // report logs malformed records that are kept, failed writes and the summary,
 // and writes the metric line.
 func (h *handler) report(ctx context.Context, objects []archive.Object, outcomes []outcome, s lambdaio.Summary) {
-	logged := 0
+	var notWritten []lambdaio.Failure
 	for i, o := range outcomes {
 		switch {
 		case o.state == failed:
-			if logged++; logged <= errorsLogged {
-				h.log.ErrorContext(ctx, "object not written", "object", objects[i].Key, "err", o.err)
-			}
+			notWritten = append(notWritten, lambdaio.Failure{Message: "object not written",
+				Attrs: []slog.Attr{slog.String("object", objects[i].Key), slog.Any("err", o.err)}})
 		case objects[i].Malformed != "" && (o.state == written || o.state == existing):
 			h.log.WarnContext(ctx, "malformed record kept", "object", objects[i].Key, "err", objects[i].Malformed)
 		}
 	}
-	if logged > errorsLogged {
-		h.log.ErrorContext(ctx, "more objects not written", "failed", logged-errorsLogged)
-	}
-	h.log.LogAttrs(ctx, slog.LevelInfo, "batch handled", s.LogAttrs()...)
-	if err := lambdaio.WriteMetrics(h.metrics, h.function, time.Now().UnixMilli(), s); err != nil {
-		h.log.ErrorContext(ctx, "metrics not written", "err", err)
-	}
+	out := lambdaio.Reporter{Function: h.function, Log: h.log, Metrics: h.metrics}
+	out.Report(ctx, time.Now().UnixMilli(), "batch handled", notWritten, s)
 }

@@ -1,7 +1,8 @@
 // Package lambdaio is what the functions share at their edge with Lambda: the
 // partial batch response, the embedded-metric line, the summary both are made
-// from, and the time kept back for reporting. It performs no I/O but the one
-// write of the metric line, and depends on the standard library only.
+// from, the log, doing several things at once, and the time kept back for
+// reporting. It performs no I/O but that of the log and the one write of the
+// metric line.
 package lambdaio
 
 import (
