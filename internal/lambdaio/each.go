@@ -2,26 +2,28 @@ package lambdaio
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sync/errgroup"
 )
 
-// Each calls do for 0 to n-1, in that order, at most atOnce at a time, and returns
-// when none runs any more. After ctx is done, or do has returned false, it begins
-// no further one.
+// Each calls do for 0 to n-1, at most atOnce at a time, and returns when none runs
+// any more. After ctx is done, or do has returned false, it begins no further one.
+// None is begun before those with a lower number, so what is left is the rest.
 func Each(ctx context.Context, atOnce, n int, do func(i int) (goOn bool)) {
-	var g errgroup.Group
-	g.SetLimit(atOnce)
+	var wg sync.WaitGroup
 	var stop atomic.Bool
-	over := func() bool { return stop.Load() || ctx.Err() != nil }
-	for i := 0; i < n && !over(); i++ {
-		g.Go(func() error { // waits while atOnce are running
-			if !over() && !do(i) {
+	free := make(chan struct{}, atOnce)
+	for i := range n {
+		free <- struct{}{} // only then look, because waiting takes time
+		if stop.Load() || ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			if !do(i) {
 				stop.Store(true)
 			}
-			return nil
+			<-free
 		})
 	}
-	_ = g.Wait()
+	wg.Wait()
 }
