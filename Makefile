@@ -1,6 +1,6 @@
 # zae-limiter-go: run `make` for the list of targets.
 SHELL       := bash
-FUNCTIONS   := aggregator archiver
+FUNCTIONS   := aggregator archiver setup
 GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -buildid="
 CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 PYTHONS     := 0.10.3 0.17.0
@@ -40,7 +40,7 @@ test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race 
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) ## the infrastructure module: golden template, named assertions, a synth by the command line tool
-	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet . && $(CDK_ENV) $(GOTEST) -count=1 .
+	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet ./... && $(CDK_ENV) $(GOTEST) -count=1 ./...
 	rm -rf .cache/tmp
 
 .PHONY: test-interop
@@ -77,7 +77,7 @@ cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to it
 
 .PHONY: golden
 golden: ## write the golden template anew; read its diff before you commit it
-	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go test -count=1 -run TestTemplateIsTheCommittedGolden . -update
+	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go test -count=1 -run 'TestTemplateIsTheCommittedGolden|TestTableOfOptionsInTheREADME' ./app -update
 	rm -rf .cache/tmp
 
 .PHONY: synth

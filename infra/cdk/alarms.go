@@ -1,124 +1,153 @@
-package main
+package cdk
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
-	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// iteratorAgeMs is how late a function may be, in milliseconds, before
-// somebody should look: usage is late and buckets are no longer kept warm.
-const iteratorAgeMs = 5 * 60 * 1000
-
-// alarms declares alarms that notify one topic, or nobody when none is given.
-type alarms struct {
-	scope  constructs.Construct
-	action awscloudwatch.IAlarmAction // nil: an alarm only shows its state
+// alarm is an alarm on one metric: it goes off when the metric is at or above
+// the threshold in so many of the last periods, and is over when it is not. No
+// data is good news: a function without work reports nothing.
+type alarm struct {
+	name, what string // what is the sentence in the notification
+	metric     awscloudwatch.IMetric
+	threshold  float64
+	of, last   int // datapoints of the last periods
 }
 
-func newAlarms(scope constructs.Construct, opts options) alarms {
-	if opts.AlarmTopicARN == "" {
-		return alarms{scope: scope}
+// addAlarms declares the alarms of what there is.
+func (l *Limiter) addAlarms() {
+	l.Alarms = map[string]awscloudwatch.Alarm{}
+	var action awscloudwatch.IAlarmAction
+	if arn := l.props.Alarms.TopicARN; arn != "" {
+		topic := awssns.Topic_FromTopicArn(l.Construct, jsii.String("AlarmTopic"), jsii.String(arn))
+		action = awscloudwatchactions.NewSnsAction(topic)
 	}
-	topic := awssns.Topic_FromTopicArn(scope, jsii.String("AlarmTopic"), jsii.String(opts.AlarmTopicARN))
-	return alarms{scope: scope, action: awscloudwatchactions.NewSnsAction(topic)}
-}
-
-// watchFunction alarms when a function fails, is slowed down or falls behind,
-// when its mapping gives records up or loses them, and when it says itself that
-// it could not decode or write something.
-func (a alarms) watchFunction(id string, fn awslambda.Function, mapping awslambda.CfnEventSourceMapping) {
-	byFunction := map[string]*string{"FunctionName": fn.FunctionName()}
-	byMapping := map[string]*string{"EventSourceMappingUUID": mapping.AttrId()}
-
-	a.add(id+"IteratorAge", "is more than five minutes behind the stream", 3, iteratorAgeMs,
-		lambdaMetric("IteratorAge", "Maximum", byFunction))
-	a.add(id+"Errors", "failed as a whole", 1, 1,
-		lambdaMetric("Errors", "Sum", byFunction))
-	a.add(id+"Throttles", "was not started for lack of concurrency", 3, 1,
-		lambdaMetric("Throttles", "Sum", byFunction))
-	a.add(id+"FailedRecords", "gave records up; they are in the failed records bucket", 1, 1,
-		lambdaMetric("OnFailureDestinationDeliveredEventCount", "Sum", byMapping))
-	a.add(id+"DroppedRecords", "lost records: they were given up and not delivered to the failed records bucket", 1, 1,
-		lambdaMetric("DroppedEventCount", "Sum", byMapping))
-	a.add(id+"DestinationFailures", "could not write to the failed records bucket", 1, 1,
-		lambdaMetric("DestinationDeliveryFailures", "Sum", byFunction))
-
-	own := map[string]*string{lambdaio.DimensionFunction: fn.FunctionName()}
-	a.add(id+"Malformed", "met records that can never be decoded and skipped them; its log names each", 1, 1,
-		metric(lambdaio.MetricNamespace, lambdaio.MetricMalformed, "Sum", own))
-	a.add(id+"WritesFailed", "has had failing writes for ten minutes; their records are delivered again", 10, 1,
-		metric(lambdaio.MetricNamespace, lambdaio.MetricWritesFailed, "Sum", own))
-}
-
-// watchTable alarms when writes of the table or of any index are throttled: a
-// throttled index throttles the table's writes too.
-func (a alarms) watchTable(t awsdynamodb.Table) {
-	metrics := map[string]awscloudwatch.IMetric{}
-	for i, index := range []string{"", table.IndexGSI1, table.IndexGSI2, table.IndexGSI3, table.IndexGSI4} {
-		dimensions := map[string]*string{"TableName": t.TableName()}
-		if index != "" {
-			dimensions["GlobalSecondaryIndexName"] = jsii.String(index)
-		}
-		metrics[fmt.Sprintf("m%d", i)] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", dimensions)
+	var all []alarm
+	if l.Aggregator != nil {
+		all = append(all, l.functionAlarms(l.Aggregator, l.AggregatorMapping, l.props.Aggregator.TimeoutSeconds)...)
+		all = append(all, l.deadMapping())
 	}
-	a.add("TableWriteThrottles", "slows writes of the table or one of its indexes down", 3, 1,
-		awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
-			Expression:   jsii.String("SUM(METRICS())"), // ignores those without data
-			Label:        jsii.String("write throttles"),
-			Period:       awscdk.Duration_Minutes(jsii.Number(1)),
-			UsingMetrics: &metrics,
-		}))
+	if l.Archiver != nil {
+		all = append(all, l.functionAlarms(l.Archiver, l.ArchiverMapping, l.props.Archiver.TimeoutSeconds)...)
+	}
+	if l.FailedRecordsBucket != nil {
+		all = append(all, alarm{"DeadLetters", "The failed records bucket is not empty: replay what is in it.",
+			objects(l.FailedRecordsBucket), 1, 1, 1})
+	}
+	for _, a := range append(all, l.tableAlarms()...) {
+		l.Alarms[a.name] = l.declare(a, action)
+	}
 }
 
-// add declares an alarm that goes off when the metric is at or above the
-// threshold in so many consecutive minutes. No data is good news: a function
-// without work reports nothing.
-func (a alarms) add(id, what string, minutes, threshold float64, m awscloudwatch.IMetric) {
-	alarm := awscloudwatch.NewAlarm(a.scope, jsii.String(id+"Alarm"), &awscloudwatch.AlarmProps{
-		AlarmDescription:   jsii.String(describe(id, what)),
-		Metric:             m,
-		Threshold:          jsii.Number(threshold),
+func (l *Limiter) declare(a alarm, action awscloudwatch.IAlarmAction) awscloudwatch.Alarm {
+	declared := awscloudwatch.NewAlarm(l.Construct, jsii.String(a.name+"Alarm"), &awscloudwatch.AlarmProps{
+		AlarmDescription:   jsii.String(a.what),
+		Metric:             a.metric,
+		Threshold:          jsii.Number(a.threshold),
 		ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-		EvaluationPeriods:  jsii.Number(minutes),
+		EvaluationPeriods:  jsii.Number(a.last),
+		DatapointsToAlarm:  jsii.Number(a.of),
 		TreatMissingData:   awscloudwatch.TreatMissingData_NOT_BREACHING,
 	})
-	if a.action != nil {
-		alarm.AddAlarmAction(a.action)
+	if action != nil {
+		declared.AddAlarmAction(action)
+		declared.AddOkAction(action)
+	}
+	return declared
+}
+
+// functionAlarms watch that a function works, keeps up and loses nothing.
+func (l *Limiter) functionAlarms(
+	fn awslambda.Function, mapping awslambda.CfnEventSourceMapping, timeoutS int,
+) []alarm {
+	id, p := *fn.Node().Id(), l.props.Alarms
+	byFunction := dimensions{"FunctionName": fn.FunctionName()}
+	byMapping := dimensions{"EventSourceMappingUUID": mapping.AttrId()}
+	own := dimensions{lambdaio.DimensionFunction: fn.FunctionName()}
+	who := "The " + strings.ToLower(id)
+	return []alarm{
+		{id + "IteratorAge", who + " is too far behind the stream.",
+			metric("AWS/Lambda", "IteratorAge", "Maximum", 1, byFunction), float64(p.IteratorAgeSeconds * 1000), 3, 3},
+		{id + "Errors", who + " fails as a whole, again and again: it crashes, times out or has no valid environment.",
+			metric("AWS/Lambda", "Errors", "Sum", 5, byFunction), float64(p.Errors), 1, 1},
+		{id + "Throttles", who + " is not started for lack of concurrency.",
+			metric("AWS/Lambda", "Throttles", "Sum", 1, byFunction), float64(p.Throttles), 3, 3},
+		{id + "Duration", who + " comes near its timeout.",
+			metric("AWS/Lambda", "Duration", "Maximum", 1, byFunction), float64(timeoutS * 10 * p.DurationPercent), 3, 5},
+		{id + "FailedRecords", who + " gave records up; they are in the failed records bucket.",
+			metric("AWS/Lambda", "OnFailureDestinationDeliveredEventCount", "Sum", 1, byMapping), 1, 1, 1},
+		{id + "DroppedRecords", who + " lost records: they were given up and not delivered to the failed records bucket.",
+			metric("AWS/Lambda", "DroppedEventCount", "Sum", 1, byMapping), 1, 1, 1},
+		{id + "DestinationFailures", who + " could not write to the failed records bucket.",
+			metric("AWS/Lambda", "DestinationDeliveryFailures", "Sum", 1, byFunction), 1, 1, 1},
+		{id + "Malformed", who + " met records that can never be decoded, kept them and went on; its log names each.",
+			metric(lambdaio.MetricNamespace, lambdaio.MetricMalformed, "Sum", 1, own), 1, 1, 1},
+		{id + "WritesFailed", who + " has had failing writes for ten minutes; their records are delivered again.",
+			metric(lambdaio.MetricNamespace, lambdaio.MetricWritesFailed, "Sum", 1, own), 1, 10, 10},
 	}
 }
 
-// describe makes a sentence of what happened and to whom.
-func describe(id, what string) string {
-	for _, who := range []string{"Aggregator", "Archiver"} {
-		if strings.HasPrefix(id, who) {
-			return "The " + strings.ToLower(who) + " " + what + "."
+// deadMapping watches for buckets that are written to while the aggregator is
+// not invoked: its mapping is disabled, gone or cannot read the stream, and
+// then nothing fails and nothing is late, because nothing happens. A refused
+// update, such as a denial, is no successful request and no stream record.
+func (l *Limiter) deadMapping() alarm {
+	writes := metric("AWS/DynamoDB", "SuccessfulRequestLatency", "SampleCount", 5,
+		dimensions{"TableName": l.Table.TableName(), "Operation": jsii.String("UpdateItem")})
+	invocations := metric("AWS/Lambda", "Invocations", "Sum", 5, dimensions{"FunctionName": l.Aggregator.FunctionName()})
+	return alarm{"AggregatorDeadMapping",
+		"The table is written to and the aggregator has not been invoked for 15 minutes.",
+		awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
+			Expression:   jsii.String("IF(FILL(writes, 0) > 0 AND FILL(invocations, 0) < 1, 1, 0)"),
+			Label:        jsii.String("written to, not read"),
+			Period:       awscdk.Duration_Minutes(jsii.Number(5)),
+			UsingMetrics: &map[string]awscloudwatch.IMetric{"writes": writes, "invocations": invocations},
+		}), 1, 3, 3}
+}
+
+// tableAlarms watch for throttled requests: a throttled index throttles the
+// table's writes too, so each has an alarm of its own that says which.
+func (l *Limiter) tableAlarms() (out []alarm) {
+	for _, index := range append([]string{""}, indexes()...) {
+		by, name, where := dimensions{"TableName": l.Table.TableName()}, "Table", "the table"
+		if index != "" {
+			by["GlobalSecondaryIndexName"] = jsii.String(index)
+			name, where = index, "index "+index
+		}
+		for _, kind := range []string{"Write", "Read"} {
+			what := "DynamoDB throttles " + strings.ToLower(kind) + "s of " + where + "."
+			out = append(out, alarm{name + kind + "Throttles", what,
+				metric("AWS/DynamoDB", kind+"ThrottleEvents", "Sum", 1, by), float64(l.props.Alarms.Throttles), 3, 3})
 		}
 	}
-	return "DynamoDB " + what + "."
+	return out
 }
 
-func lambdaMetric(name, statistic string, dimensions map[string]*string) awscloudwatch.Metric {
-	return metric("AWS/Lambda", name, statistic, dimensions)
+// objects counts the objects of a bucket. S3 reports it once a day.
+func objects(b awss3.Bucket) awscloudwatch.IMetric {
+	return metric("AWS/S3", "NumberOfObjects", "Average", 24*60,
+		dimensions{"BucketName": b.BucketName(), "StorageType": jsii.String("AllStorageTypes")})
 }
 
-func metric(namespace, name, statistic string, dimensions map[string]*string) awscloudwatch.Metric {
+type dimensions map[string]*string
+
+func metric(namespace, name, statistic string, minutes int, by dimensions) awscloudwatch.IMetric {
+	values := map[string]*string(by)
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace:     jsii.String(namespace),
 		MetricName:    jsii.String(name),
 		Statistic:     jsii.String(statistic),
-		DimensionsMap: &dimensions,
-		Period:        awscdk.Duration_Minutes(jsii.Number(1)),
+		DimensionsMap: &values,
+		Period:        awscdk.Duration_Minutes(jsii.Number(minutes)),
 	})
 }

@@ -1,46 +1,61 @@
-package main
+package cdk
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
-	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newArchiveBucket declares the bucket of archived audit events. It is not
-// versioned: an event's object is written once and never replaced. Objects stay
-// in the standard storage class, because they are far smaller than the 128 KB
-// that colder classes bill as a minimum.
-func newArchiveBucket(scope constructs.Construct) awss3.Bucket {
-	return newBucket(scope, "ArchiveBucket", &awss3.LifecycleRule{
-		Id:                                  jsii.String("tidy"),
-		AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(7)),
-	})
+// archiveLifecycle is what becomes of archive objects. By default they stay as
+// they are, because they are far smaller than the 128 KB that colder classes
+// bill as a minimum.
+func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
+	if l.props.ArchiveTransitionDays == 0 && l.props.ArchiveExpiryDays == 0 {
+		return nil
+	}
+	rule := &awss3.LifecycleRule{Id: jsii.String("age")}
+	if n := l.props.ArchiveTransitionDays; n > 0 {
+		rule.Transitions = &[]*awss3.Transition{{
+			StorageClass:    awss3.StorageClass_GLACIER_INSTANT_RETRIEVAL(),
+			TransitionAfter: awscdk.Duration_Days(jsii.Number(n)),
+		}}
+	}
+	if n := l.props.ArchiveExpiryDays; n > 0 {
+		rule.Expiration = awscdk.Duration_Days(jsii.Number(n))
+	}
+	return rule
 }
 
-// newFailedRecordsBucket declares the on-failure destination of both event
-// source mappings. A bucket, because the other destinations receive only the
-// position of a batch that was given up, and the stream forgets the records
-// after a day. Nothing expires here: each object is usage or an audit event
-// that still has to be replayed.
-func newFailedRecordsBucket(scope constructs.Construct) awss3.Bucket {
-	return newBucket(scope, "FailedRecordsBucket", &awss3.LifecycleRule{
+// newBucket declares a private, encrypted bucket that refuses plain HTTP. It is
+// not versioned: an object is written once and never replaced.
+//
+// The bucket of failed records is the on-failure destination of both mappings.
+// A bucket, because the other destinations receive only the position of a batch
+// that was given up, and the stream forgets the records after a day. Nothing
+// expires there: each object is usage or an audit event that is to be replayed.
+func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule) awss3.Bucket {
+	rules := []*awss3.LifecycleRule{{
 		Id:                                  jsii.String("tidy"),
 		AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(7)),
-	})
-}
-
-// newBucket declares a private, encrypted bucket that refuses plain HTTP and
-// outlives the stack.
-func newBucket(scope constructs.Construct, id string, rule *awss3.LifecycleRule) awss3.Bucket {
-	b := awss3.NewBucket(scope, jsii.String(id), &awss3.BucketProps{
+	}}
+	if rule != nil {
+		rules = append(rules, rule)
+	}
+	props := &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
 		Encryption:        awss3.BucketEncryption_S3_MANAGED,
 		EnforceSSL:        jsii.Bool(true),
 		ObjectOwnership:   awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED,
-		LifecycleRules:    &[]*awss3.LifecycleRule{rule},
-		RemovalPolicy:     awscdk.RemovalPolicy_RETAIN,
-	})
-	fixLogicalID(b, id)
+		LifecycleRules:    &rules,
+		RemovalPolicy:     l.keep(),
+	}
+	if l.Key != nil {
+		props.Encryption, props.EncryptionKey = awss3.BucketEncryption_KMS, l.Key
+		props.BucketKeyEnabled = jsii.Bool(true)
+	}
+	b := awss3.NewBucket(l.Construct, jsii.String(id), props)
+	l.fixLogicalID(b, id)
+	accept(b, finding{"AwsSolutions-S1", "Only the functions and Lambda write here; who reads is logged by CloudTrail " +
+		"data events where an account wants them.", nil})
 	return b
 }

@@ -1,13 +1,10 @@
-package main
+package cdk
 
 import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
-	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -24,8 +21,15 @@ const (
 	// given up is counted by nobody. What can never be carried out is set
 	// aside by the functions and does not block the records behind it.
 	maximumRetryAttempts = 10000
-	batchingWindowS      = 1
 )
+
+// mapping is what the two mappings differ in.
+type mapping struct {
+	id                         string
+	function                   awslambda.Function
+	batch, window, parallelism int
+	filter                     pattern
+}
 
 // newAggregatorMapping feeds every write of a bucket to the aggregator, the
 // first one included: an INSERT already carries consumption.
@@ -33,23 +37,33 @@ const (
 // A batch of 1,000 is what one partition of the table can write in a second;
 // the more changes a batch holds, the fewer writes usage costs per change.
 // Therefore also one batch at a time per stream shard.
-func newAggregatorMapping(scope constructs.Construct, t awsdynamodb.Table, fn awslambda.Function, failed awss3.Bucket) awslambda.CfnEventSourceMapping {
-	return newMapping(scope, "AggregatorMapping", t, fn, failed, 1000, pattern{
-		"eventName": []any{"INSERT", "MODIFY"},
-		"dynamodb":  pattern{"NewImage": pattern{item.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
+func (l *Limiter) newAggregatorMapping() awslambda.CfnEventSourceMapping {
+	p := l.props.Aggregator
+	return l.newMapping(mapping{
+		id: "AggregatorMapping", function: l.Aggregator,
+		batch: p.BatchSize, window: p.WindowSeconds, parallelism: p.Parallelization,
+		filter: pattern{
+			"eventName": []any{"INSERT", "MODIFY"},
+			"dynamodb":  pattern{"NewImage": pattern{item.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
+		},
 	})
 }
 
 // newArchiverMapping feeds the audit events that DynamoDB's time to live
 // removed to the archiver. A removal by anybody else has no user identity.
-func newArchiverMapping(scope constructs.Construct, t awsdynamodb.Table, fn awslambda.Function, failed awss3.Bucket) awslambda.CfnEventSourceMapping {
-	return newMapping(scope, "ArchiverMapping", t, fn, failed, 100, pattern{
-		"eventName": []any{"REMOVE"},
-		"userIdentity": pattern{
-			"type":        []any{"Service"},
-			"principalId": []any{"dynamodb.amazonaws.com"},
+func (l *Limiter) newArchiverMapping() awslambda.CfnEventSourceMapping {
+	p := l.props.Archiver
+	return l.newMapping(mapping{
+		id: "ArchiverMapping", function: l.Archiver,
+		batch: p.BatchSize, window: p.WindowSeconds, parallelism: p.Parallelization,
+		filter: pattern{
+			"eventName": []any{"REMOVE"},
+			"userIdentity": pattern{
+				"type":        []any{"Service"},
+				"principalId": []any{"dynamodb.amazonaws.com"},
+			},
+			"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{pattern{"prefix": table.SKAuditPrefix}}}}},
 		},
-		"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{pattern{"prefix": table.SKAuditPrefix}}}}},
 	})
 }
 
@@ -64,23 +78,23 @@ type pattern map[string]any
 // reads up to a day once more. What is younger than the maximum age reaches the
 // functions, which know what they have counted or archived; the rest goes to the
 // failed records bucket and sets off its alarm.
-func newMapping(scope constructs.Construct, id string, t awsdynamodb.Table, fn awslambda.Function, failed awss3.Bucket, batchSize int, filter pattern) awslambda.CfnEventSourceMapping {
-	return awslambda.NewCfnEventSourceMapping(scope, jsii.String(id), &awslambda.CfnEventSourceMappingProps{
-		EventSourceArn:   t.TableStreamArn(),
-		FunctionName:     fn.FunctionArn(),
+func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
+	return awslambda.NewCfnEventSourceMapping(l.Construct, jsii.String(m.id), &awslambda.CfnEventSourceMappingProps{
+		EventSourceArn:   l.Table.TableStreamArn(),
+		FunctionName:     m.function.FunctionArn(),
 		StartingPosition: jsii.String("TRIM_HORIZON"),
 		FilterCriteria: &awslambda.CfnEventSourceMapping_FilterCriteriaProperty{
-			Filters: []any{&awslambda.CfnEventSourceMapping_FilterProperty{Pattern: jsii.String(filter.json())}},
+			Filters: []any{&awslambda.CfnEventSourceMapping_FilterProperty{Pattern: jsii.String(m.filter.json())}},
 		},
-		BatchSize:                      jsii.Number(batchSize),
-		MaximumBatchingWindowInSeconds: jsii.Number(batchingWindowS),
-		ParallelizationFactor:          jsii.Number(1),
+		BatchSize:                      jsii.Number(m.batch),
+		MaximumBatchingWindowInSeconds: jsii.Number(m.window),
+		ParallelizationFactor:          jsii.Number(m.parallelism),
 		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
 		BisectBatchOnFunctionError:     jsii.Bool(true),
 		MaximumRecordAgeInSeconds:      jsii.Number(maximumRecordAgeS),
 		MaximumRetryAttempts:           jsii.Number(maximumRetryAttempts),
 		DestinationConfig: &awslambda.CfnEventSourceMapping_DestinationConfigProperty{
-			OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: failed.BucketArn()},
+			OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: l.FailedRecordsBucket.BucketArn()},
 		},
 		MetricsConfig: &awslambda.CfnEventSourceMapping_MetricsConfigProperty{
 			Metrics: jsii.Strings("EventCount"), // for the alarm on given-up records

@@ -1,177 +1,217 @@
-package main
+package cdk
 
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
-
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
-
-	"github.com/zeroae/zae-limiter-go/internal/config"
 )
 
-// contextPrefix starts the context keys of this app, so that a misspelt one is
-// an error and not silently the default.
-const contextPrefix = "zae-limiter:"
-
-// options are what a deployment can choose, by context keys in cdk.json or on
-// the command line: cdk deploy -c zae-limiter:stackName=prod-limits.
-type options struct {
-	// StackName names the stack and the table. Clients open the table by it.
-	// Key stackName, default zae-limiter.
-	StackName string
-	// GSI2Projection is KEYS_ONLY, or ALL for fleets whose Python clients
-	// query by resource; ALL doubles the write units of every acquire.
-	// Key gsi2Projection, default KEYS_ONLY.
-	GSI2Projection awsdynamodb.ProjectionType
-	// SnapshotWindows lists the usage windows kept: hourly, daily, monthly.
-	// Key snapshotWindows, default hourly,daily.
-	SnapshotWindows string
-	// SnapshotTTLDays is how many days a usage snapshot outlives its window.
-	// Key snapshotTtlDays, 1 to 3650, default 90.
-	SnapshotTTLDays int
-	// MaxShards is the most shards a hot bucket is split into, a power of two.
-	// Key maxShards, 1 to 1024, default 32.
-	MaxShards int
-	// WriteConcurrency is how many writes one aggregator invocation has in
-	// flight. Key writeConcurrency, 1 to 256, default 16.
-	WriteConcurrency int
-	// LogRetentionDays is how many days the functions' logs are kept, one of
-	// the periods CloudWatch offers. Key logRetentionDays, default 30.
-	LogRetentionDays int
-	// AlarmTopicARN is the SNS topic that alarms notify.
-	// Key alarmTopicArn, default none: alarms only show their state.
-	AlarmTopicARN string
+// Option is a field of a properties struct that text can set.
+type Option struct {
+	Key     string
+	Default string // as it is written, or what happens instead
+	Accepts string // what is accepted, in words
+	Note    string // anything else to know, "" if nothing
 }
 
-func defaultOptions() options {
-	return options{
-		StackName:        "zae-limiter",
-		GSI2Projection:   awsdynamodb.ProjectionType_KEYS_ONLY,
-		SnapshotWindows:  config.DefaultSnapshotWindows,
-		SnapshotTTLDays:  config.DefaultSnapshotTTLDays,
-		MaxShards:        config.DefaultMaxShards,
-		WriteConcurrency: config.DefaultWriteConcurrency,
-		LogRetentionDays: 30,
-	}
+// form is a rule for text, by the name that a tag "is" gives.
+type form struct {
+	pattern *regexp.Regexp
+	accepts string
 }
 
-// logRetentions are the retention periods CloudWatch offers that make sense
-// for a function's log, by days.
-var logRetentions = map[int]awslogs.RetentionDays{
-	1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS,
-	7: awslogs.RetentionDays_ONE_WEEK, 14: awslogs.RetentionDays_TWO_WEEKS, 30: awslogs.RetentionDays_ONE_MONTH,
-	60: awslogs.RetentionDays_TWO_MONTHS, 90: awslogs.RetentionDays_THREE_MONTHS, 120: awslogs.RetentionDays_FOUR_MONTHS,
-	150: awslogs.RetentionDays_FIVE_MONTHS, 180: awslogs.RetentionDays_SIX_MONTHS, 365: awslogs.RetentionDays_ONE_YEAR,
+var forms = map[string]form{
+	"tableName": {regexp.MustCompile(`\A[A-Za-z0-9_.-]{3,255}\z`), "3 to 255 letters, digits, dots, hyphens and underscores"},
+	"stackName": {regexp.MustCompile(`\A[A-Za-z][A-Za-z0-9-]{0,127}\z`), "1 to 128 letters, digits and hyphens, a letter first"},
+	"namespace": {regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\z`),
+		"names of letters, digits, dots, hyphens and underscores, separated by commas"},
+	"keyArn":   {regexp.MustCompile(`\Aarn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+\z`), "the ARN of a KMS key"},
+	"roleArn":  {regexp.MustCompile(`\Aarn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+\z`), "the ARN of a role"},
+	"topicArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?\z`), "the ARN of an SNS topic"},
+	"streamArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+\z`),
+		"the ARN of a table's stream"},
+	"boundary": {regexp.MustCompile(`\A([A-Za-z0-9+=,.@_/-]{1,128}|arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]+)\z`),
+		"the name or the ARN of a managed policy"},
+	"nameFormat": {regexp.MustCompile(`\A[A-Za-z0-9+=,.@_-]{0,30}\{\}[A-Za-z0-9+=,.@_-]{0,30}\z`), "letters, digits and +=,.@_- with {} once in it"},
+	"tags": {regexp.MustCompile(`\A[\pL\pN _.:/+@-]{1,127}=[\pL\pN _.:/=+@-]{0,256}\z`),
+		"name=value, separated by commas"},
 }
 
-func (o options) logRetention() awslogs.RetentionDays { return logRetentions[o.LogRetentionDays] }
-
-// A stack name is also a table name, so it obeys the rules of both.
-var (
-	stackNamePattern = regexp.MustCompile(`\A[A-Za-z][A-Za-z0-9-]{2,127}\z`)
-	topicARNPattern  = regexp.MustCompile(`\Aarn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?\z`)
-)
-
-// optionsFromContext reads the options from an app's context. Keys without our
-// prefix belong to others. All problems are reported together, each naming the
-// key, its value and what is accepted.
-func optionsFromContext(context map[string]any) (options, error) {
-	opts := defaultOptions()
-	var problems []error
-	keys := make([]string, 0, len(context))
-	for key := range context {
-		if strings.HasPrefix(key, contextPrefix) {
-			keys = append(keys, key)
-		}
-	}
-	sort.Strings(keys)
-	for _, key := range keys {
-		if accepted := opts.set(strings.TrimPrefix(key, contextPrefix), context[key]); accepted != "" {
-			problems = append(problems, fmt.Errorf("context %s=%v: accepted: %s", key, context[key], accepted))
-		}
-	}
-	return opts, errors.Join(problems...)
-}
-
-// set stores one option and returns "", or returns what would be accepted.
-func (o *options) set(name string, value any) string {
-	text, isText := value.(string)
-	switch name {
-	case "stackName":
-		o.StackName = text
-		return unless(stackNamePattern.MatchString(text), "3 to 128 letters, digits and hyphens, a letter first")
-	case "gsi2Projection":
-		o.GSI2Projection = awsdynamodb.ProjectionType(text)
-		return unless(text == "KEYS_ONLY" || text == "ALL", "KEYS_ONLY or ALL")
-	case "snapshotWindows":
-		c, accepted := forAggregator(config.EnvSnapshotWindows, value)
-		o.SnapshotWindows = strings.Join(c.Windows, ",")
-		return accepted
-	case "snapshotTtlDays":
-		c, accepted := forAggregator(config.EnvSnapshotTTLDays, value)
-		o.SnapshotTTLDays = c.SnapshotTTLDays
-		return accepted
-	case "maxShards":
-		c, accepted := forAggregator(config.EnvMaxShards, value)
-		o.MaxShards = c.MaxShards
-		return accepted
-	case "writeConcurrency":
-		c, accepted := forAggregator(config.EnvWriteConcurrency, value)
-		o.WriteConcurrency = c.WriteConcurrency
-		return accepted
-	case "logRetentionDays":
-		n, err := strconv.Atoi(contextText(value))
-		o.LogRetentionDays = n
-		return unless(err == nil && logRetentions[n] != "", "one of 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365")
-	case "alarmTopicArn":
-		o.AlarmTopicARN = text
-		return unless(isText && (text == "" || topicARNPattern.MatchString(text)), "the ARN of an SNS topic, or nothing")
-	}
-	return "one of the keys alarmTopicArn, gsi2Projection, logRetentionDays, maxShards, snapshotTtlDays, snapshotWindows, stackName, writeConcurrency"
-}
-
-func unless(ok bool, accepted string) string {
-	if ok {
-		return ""
-	}
-	return accepted
-}
-
-// forAggregator reads one variable of the aggregator's environment as the
-// aggregator will, so that a deployment accepts what the function does. It
-// returns what would be accepted, or "". Nothing, which means the default to the
-// function, is not accepted here.
-func forAggregator(name string, value any) (config.Aggregator, string) {
-	text := contextText(value)
-	if text == "" {
-		text = "nothing"
-	}
-	c, err := config.AggregatorFromEnv(func(variable string) string {
-		switch variable {
-		case name:
-			return text
-		case config.EnvTableName:
-			return "table"
-		}
-		return ""
+// Options returns the options of a struct, or of a pointer to one, in the order
+// of its fields.
+func Options(v any) []Option {
+	var out []Option
+	walk(v, func(f reflect.StructField, _ reflect.Value) {
+		out = append(out, Option{
+			Key: f.Tag.Get("key"), Default: or(f.Tag.Get("default"), "none"), Accepts: accepts(f), Note: f.Tag.Get("note"),
+		})
 	})
-	if err != nil {
-		_, accepted, _ := strings.Cut(err.Error(), ": want ")
-		return config.Aggregator{}, accepted
-	}
-	return c, ""
+	return out
 }
 
-// contextText returns a value as cdk.json gives it, or as the command line
-// does.
-func contextText(value any) string {
-	if n, ok := value.(float64); ok {
-		return strconv.FormatFloat(n, 'f', -1, 64)
+// Set sets the option of that key in the struct that v points to. The value is
+// what JSON or a command line gives: text, a number, a truth value, a list of
+// texts, an object of texts. known is false if there is no such option; the
+// error says what is accepted.
+func Set(v any, key string, value any) (known bool, err error) {
+	walk(v, func(f reflect.StructField, to reflect.Value) {
+		if f.Tag.Get("key") != key {
+			return
+		}
+		known = true
+		before := reflect.ValueOf(to.Interface())
+		given := texts(value)
+		if len(given) == 0 || !assign(to, given) || to.IsZero() && to.Kind() != reflect.Bool || !holds(f, to) {
+			to.Set(before)
+			err = errors.New("accepted: " + accepts(f))
+		}
+	})
+	return known, err
+}
+
+// check returns what is wrong with the fields of a struct that are not zero.
+func check(v any) []error {
+	var problems []error
+	walk(v, func(f reflect.StructField, is reflect.Value) {
+		if !is.IsZero() && !holds(f, is) {
+			problems = append(problems, fmt.Errorf("%s=%v: accepted: %s", f.Name, is.Interface(), accepts(f)))
+		}
+	})
+	return problems
+}
+
+// walk calls do for every field with a key, also of structs in the struct.
+func walk(v any, do func(reflect.StructField, reflect.Value)) {
+	s := reflect.Indirect(reflect.ValueOf(v))
+	for i := range s.NumField() {
+		f := s.Type().Field(i)
+		switch {
+		case f.Tag.Get("key") != "":
+			do(f, s.Field(i))
+		case f.Type.Kind() == reflect.Struct && s.Field(i).CanAddr():
+			walk(s.Field(i).Addr().Interface(), do)
+		case f.Type.Kind() == reflect.Struct:
+			walk(s.Field(i).Interface(), do)
+		}
 	}
-	return strings.TrimSpace(fmt.Sprint(value))
+}
+
+// accepts says in words what a field takes.
+func accepts(f reflect.StructField) string {
+	switch {
+	case f.Type.Kind() == reflect.Bool:
+		return "true or false"
+	case f.Tag.Get("range") != "":
+		least, most, _ := strings.Cut(f.Tag.Get("range"), "-")
+		return "a whole number from " + least + " to " + most
+	case f.Tag.Get("oneOf") != "" && f.Type.Kind() == reflect.Slice:
+		return strings.ReplaceAll(f.Tag.Get("oneOf"), "|", ", ") + ", separated by commas, each at most once"
+	case f.Tag.Get("oneOf") != "":
+		return "one of " + strings.ReplaceAll(f.Tag.Get("oneOf"), "|", ", ")
+	}
+	return forms[f.Tag.Get("is")].accepts
+}
+
+// holds tells whether the rule of a field accepts its value.
+func holds(f reflect.StructField, is reflect.Value) bool {
+	switch is.Kind() {
+	case reflect.Int:
+		if bounds := f.Tag.Get("range"); bounds != "" {
+			low, high, _ := strings.Cut(bounds, "-")
+			least, _ := strconv.ParseInt(low, 10, 64)
+			most, _ := strconv.ParseInt(high, 10, 64)
+			return least <= is.Int() && is.Int() <= most
+		}
+		return one(f, strconv.FormatInt(is.Int(), 10))
+	case reflect.String:
+		return one(f, is.String())
+	case reflect.Slice:
+		list := is.Interface().([]string)
+		for i, s := range list {
+			if !one(f, s) || slices.Contains(list[:i], s) {
+				return false
+			}
+		}
+	case reflect.Map:
+		for name, value := range is.Interface().(map[string]string) {
+			if !one(f, name+"="+value) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func one(f reflect.StructField, s string) bool {
+	if list := f.Tag.Get("oneOf"); list != "" {
+		return slices.Contains(strings.Split(list, "|"), s)
+	}
+	return forms[f.Tag.Get("is")].pattern.MatchString(s)
+}
+
+// assign puts texts into a field; false if they are of another kind.
+func assign(to reflect.Value, given []string) bool {
+	switch to.Kind() {
+	case reflect.Slice:
+		to.Set(reflect.ValueOf(given))
+	case reflect.Map:
+		m := make(map[string]string, len(given))
+		for _, pair := range given {
+			name, value, ok := strings.Cut(pair, "=")
+			if _, twice := m[name]; !ok || twice {
+				return false
+			}
+			m[name] = value
+		}
+		to.Set(reflect.ValueOf(m))
+	case reflect.String:
+		to.SetString(strings.Join(given, ","))
+	case reflect.Bool:
+		to.SetBool(given[0] == "true")
+		return len(given) == 1 && (given[0] == "true" || given[0] == "false")
+	case reflect.Int:
+		n, err := strconv.Atoi(given[0])
+		to.SetInt(int64(n))
+		return err == nil && len(given) == 1
+	}
+	return true
+}
+
+// texts returns a value as the parts that commas separate, nil for nothing.
+func texts(value any) []string {
+	var out []string
+	switch v := value.(type) {
+	case nil:
+	case []any:
+		for _, e := range v {
+			out = append(out, texts(e)...)
+		}
+	case map[string]any:
+		for name, e := range v {
+			out = append(out, name+"="+strings.Join(texts(e), ","))
+		}
+		sort.Strings(out)
+	case float64:
+		out = []string{strconv.FormatFloat(v, 'f', -1, 64)}
+	default:
+		for part := range strings.SplitSeq(fmt.Sprint(v), ",") {
+			out = append(out, strings.TrimSpace(part))
+		}
+		if len(out) == 1 && out[0] == "" {
+			return nil
+		}
+	}
+	return out
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
 }

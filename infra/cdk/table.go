@@ -1,39 +1,56 @@
-package main
+package cdk
 
 import (
-	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
-	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// newTable declares the single table. It is named like the stack, because that
-// is how clients of either language find it, and it outlives the stack.
-//
-// Its logical id is fixed: moving it in the construct tree must never make
-// CloudFormation replace it.
-func newTable(scope constructs.Construct, opts options) awsdynamodb.Table {
-	t := awsdynamodb.NewTable(scope, jsii.String("Table"), &awsdynamodb.TableProps{
-		TableName:           jsii.String(opts.StackName),
-		PartitionKey:        stringKey(item.AttrPK),
-		SortKey:             stringKey(item.AttrSK),
-		BillingMode:         awsdynamodb.BillingMode_PAY_PER_REQUEST,
-		Stream:              awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
-		TimeToLiveAttribute: jsii.String(table.AttrTTL),
-		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{
-			PointInTimeRecoveryEnabled: jsii.Bool(true),
-		},
-		RemovalPolicy: awscdk.RemovalPolicy_RETAIN,
-	})
+// newTable declares the single table. Its name is fixed, because that is how
+// clients of either language find it.
+func (l *Limiter) newTable() awsdynamodb.ITable {
+	p := l.props.Table
+	recovery := &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: jsii.Bool(true)}
+	if p.PITRDays != 35 {
+		recovery.RecoveryPeriodInDays = jsii.Number(p.PITRDays)
+	}
+	props := &awsdynamodb.TableProps{
+		TableName:                        jsii.String(l.props.TableName),
+		PartitionKey:                     stringKey(item.AttrPK),
+		SortKey:                          stringKey(item.AttrSK),
+		BillingMode:                      awsdynamodb.BillingMode_PAY_PER_REQUEST,
+		Stream:                           awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
+		TimeToLiveAttribute:              jsii.String(table.AttrTTL),
+		PointInTimeRecoverySpecification: recovery,
+		RemovalPolicy:                    l.keep(),
+		MaxReadRequestUnits:              number(p.MaxReadUnits),
+		MaxWriteRequestUnits:             number(p.MaxWriteUnits),
+	}
+	if p.DeletionProtection {
+		props.DeletionProtection = jsii.Bool(true)
+	}
+	if p.WarmReadUnits != 12000 || p.WarmWriteUnits != 4000 {
+		props.WarmThroughput = &awsdynamodb.WarmThroughput{
+			ReadUnitsPerSecond: jsii.Number(p.WarmReadUnits), WriteUnitsPerSecond: jsii.Number(p.WarmWriteUnits),
+		}
+	}
+	if l.Key != nil {
+		props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, l.Key
+	}
+	t := awsdynamodb.NewTable(l.Construct, jsii.String("Table"), props)
 	addIndex(t, table.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, awsdynamodb.ProjectionType_ALL)
-	addIndex(t, table.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, opts.GSI2Projection)
+	addIndex(t, table.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, awsdynamodb.ProjectionType(p.GSI2Projection))
 	addIndex(t, table.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, awsdynamodb.ProjectionType_KEYS_ONLY)
 	addIndex(t, table.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, awsdynamodb.ProjectionType_KEYS_ONLY)
-	fixLogicalID(t, "Table")
+	l.fixLogicalID(t, "Table")
 	return t
+}
+
+// indexes are the names of the table's indexes.
+func indexes() []string {
+	return []string{table.IndexGSI1, table.IndexGSI2, table.IndexGSI3, table.IndexGSI4}
 }
 
 func addIndex(t awsdynamodb.Table, name, pk, sk string, projection awsdynamodb.ProjectionType) {
@@ -46,14 +63,13 @@ func addIndex(t awsdynamodb.Table, name, pk, sk string, projection awsdynamodb.P
 }
 
 func stringKey(name string) *awsdynamodb.Attribute {
-	return &awsdynamodb.Attribute{
-		Name: jsii.String(name),
-		Type: awsdynamodb.AttributeType_STRING,
-	}
+	return &awsdynamodb.Attribute{Name: jsii.String(name), Type: awsdynamodb.AttributeType_STRING}
 }
 
-// fixLogicalID pins the logical id of a resource that keeps data, so that a
-// change of the construct tree cannot replace it.
-func fixLogicalID(c constructs.Construct, id string) {
-	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(jsii.String(id))
+// number is a number that is left out when it is zero.
+func number(n int) *float64 {
+	if n == 0 {
+		return nil
+	}
+	return jsii.Number(n)
 }

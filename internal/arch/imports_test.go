@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 		"internal/stream", "internal/table", "internal/usage",
 	},
 	"functions/archiver": {"internal/archive", "internal/config", "internal/lambdaio"},
+	"functions/setup":    {"internal/config", "internal/store", "internal/table"},
 	"infra/account":      {},
 }
 

@@ -52,6 +52,8 @@ func nameOf(s string, least, most int, others string) bool {
 	return true
 }
 
+const wantTableName = "the name of a DynamoDB table: 3 to 255 letters, digits, dots, hyphens and underscores"
+
 func isTableName(s string) bool { return nameOf(s, 3, 255, "_.-") }
 
 func isBucketName(s string) bool {
@@ -75,7 +77,7 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 		DeadLetterBucketName: e.text(EnvDeadLetterBucketName),
 	}
 	if !isTableName(c.TableName) {
-		e.wrong(EnvTableName, "the name of a DynamoDB table: 3 to 255 letters, digits, dots, hyphens and underscores")
+		e.wrong(EnvTableName, wantTableName)
 	}
 	if c.MaxShards&(c.MaxShards-1) != 0 {
 		e.wrong(EnvMaxShards, "a power of two from 1 to 1024")

@@ -108,10 +108,9 @@ func TestMetricLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"_aws":{"Timestamp":1700000000000,"CloudWatchMetrics":[{"Namespace":"ZaeLimiter",` +
-		`"Dimensions":[["Function"]],"Metrics":[{"Name":"Records","Unit":"Count"},{"Name":"Changes","Unit":"Count"},` +
-		`{"Name":"Malformed","Unit":"Count"},{"Name":"Writes","Unit":"Count"},{"Name":"WritesFailed","Unit":"Count"},` +
-		`{"Name":"ElapsedMs","Unit":"Milliseconds"},{"Name":"IteratorAgeMs","Unit":"Milliseconds"},` +
-		`{"Name":"Bytes","Unit":"Bytes"}]}]},"Function":"arch\"iver","Records":5,"Changes":3,"Malformed":1,` +
+		`"Dimensions":[["Function"]],"Metrics":[{"Name":"Changes","Unit":"Count"},` +
+		`{"Name":"Malformed","Unit":"Count"},{"Name":"WritesFailed","Unit":"Count"}]}]},` +
+		`"Function":"arch\"iver","Records":5,"Changes":3,"Malformed":1,` +
 		`"Writes":2,"WritesFailed":1,"ElapsedMs":12,"IteratorAgeMs":1500,"Bytes":321}` + "\n"
 	if got := out.String(); got != want {
 		t.Errorf("line\n%s\nwant\n%s", got, want)

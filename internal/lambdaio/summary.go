@@ -15,7 +15,7 @@ const MetricNamespace = "ZaeLimiter"
 // DimensionFunction is the only dimension of the metrics: the function's name.
 const DimensionFunction = "Function"
 
-// Names of the metrics that every function writes, one value per invocation.
+// Names of the figures that every function writes, one value per invocation.
 const (
 	MetricRecords       = "Records"       // records delivered
 	MetricChanges       = "Changes"       // records the function had something to do for
@@ -24,7 +24,26 @@ const (
 	MetricWritesFailed  = "WritesFailed"  // writes that were refused or may have failed
 	MetricIteratorAgeMs = "IteratorAgeMs" // age of the oldest record when the batch arrived
 	MetricElapsedMs     = "ElapsedMs"     // from arrival of the batch to its report
+
+	// Of the aggregator only.
+	MetricRefills    = "Refills"    // buckets refilled
+	MetricShardSteps = "ShardSteps" // steps of splits and merges
 )
+
+// Published tells which figures of an invocation become metrics. Each costs
+// about 30 cents a month, for the hours in which it is reported; so only what an
+// alarm or the dashboard shows is a metric, and what is seldom other than zero
+// is reported when it is. All figures are in the log line, where CloudWatch Logs
+// Insights finds them.
+func Published(name string, value int64) bool {
+	switch name {
+	case MetricChanges:
+		return true
+	case MetricMalformed, MetricWritesFailed, MetricRefills, MetricShardSteps:
+		return value != 0
+	}
+	return false
+}
 
 // Summary is what one invocation did. The log line and the metric line of an
 // invocation are made from the same value, so they cannot disagree.
@@ -80,8 +99,9 @@ func (s Summary) LogAttrs() []slog.Attr {
 }
 
 // WriteMetrics writes the summary as one line in CloudWatch's embedded metric
-// format, with one call of w.Write, dated nowMs (epoch milliseconds). The same
-// summary and instant always give the same bytes.
+// format, with one call of w.Write, dated nowMs (epoch milliseconds). Every figure
+// is in it; what is [Published] is also declared as a metric. The same summary and
+// instant always give the same bytes.
 func WriteMetrics(w io.Writer, function string, nowMs int64, s Summary) error {
 	figures := []Metric{
 		{Name: MetricRecords, Value: int64(s.Records)},
@@ -115,14 +135,16 @@ func metricLine(function string, nowMs int64, figures []Metric) ([]byte, error) 
 		Dimensions [][]string
 		Metrics    []definition
 	}
-	d := directive{Namespace: MetricNamespace, Dimensions: [][]string{{DimensionFunction}}}
+	d := directive{Namespace: MetricNamespace, Dimensions: [][]string{{DimensionFunction}}, Metrics: []definition{}}
 	var values bytes.Buffer
 	for _, m := range figures {
 		unit := m.Unit
 		if unit == "" {
 			unit = "Count"
 		}
-		d.Metrics = append(d.Metrics, definition{m.Name, unit})
+		if Published(m.Name, m.Value) {
+			d.Metrics = append(d.Metrics, definition{m.Name, unit})
+		}
 		name, err := json.Marshal(m.Name)
 		if err != nil {
 			return nil, err

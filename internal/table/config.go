@@ -162,3 +162,14 @@ func (r *reader) scaled(attr string, unit int64) int64 {
 	}
 	return n * unit
 }
+
+// KeepAudit sets how long the audit events of a namespace are kept and leaves the
+// rest of its system configuration as it is.
+func KeepAudit(ns string, days int64) item.Update {
+	u := inRegistry(ns, item.Update{
+		Key: SystemConfigKey(ns),
+		Set: []item.Attr{{Name: attrAuditRetention, Value: item.N(days)}},
+	})
+	u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: attrConfigVersion, Value: item.N(configVersion)})
+	return u
+}

@@ -28,7 +28,7 @@ const (
 
 func pkEntity(ns, entity string) string     { return ns + "/ENTITY#" + entity }
 func pkResource(ns, resource string) string { return ns + "/RESOURCE#" + resource }
-func pkSystem(ns string) string             { return ns + "/SYSTEM#" }
+func pkSystem(ns string) string             { return ns + SystemPKSuffix }
 
 // BucketKey is the key of one shard of a bucket.
 func BucketKey(ns, entity, resource string, shard int) item.Key {

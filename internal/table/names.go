@@ -16,3 +16,11 @@ const (
 	SKBucketState = "#STATE"
 	SKAuditPrefix = "#AUDIT#"
 )
+
+// SystemPKSuffix ends the partition key of what belongs to a namespace as a
+// whole: its system configuration, and below [TableNamespace] the registry of
+// namespaces and the version record. Policies name keys by it.
+const SystemPKSuffix = "/SYSTEM#"
+
+// SchemaVersion is the version of the layout that this module writes.
+const SchemaVersion = "0.9.0"

@@ -8,9 +8,10 @@ import (
 )
 
 // TestRolesAllowExactlyThis lists every right of every role. The object keys
-// are the only wildcards, and neither role can read the table.
+// are the only wildcards, and no function reads more of the table than the
+// registry of namespaces.
 func TestRolesAllowExactlyThis(t *testing.T) {
-	common := []string{
+	stream := []string{
 		"dynamodb:DescribeStream Table.StreamArn",
 		"dynamodb:GetRecords Table.StreamArn",
 		"dynamodb:GetShardIterator Table.StreamArn",
@@ -19,10 +20,18 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 		"s3:PutObject FailedRecordsBucket.Arn/aws/lambda/*",
 	}
 	for _, c := range []struct {
-		name string
-		own  []string
+		name   string
+		common []string
+		own    []string
 	}{
-		{"Aggregator", []string{
+		{"Setup", nil, []string{
+			"dynamodb:BatchGetItem Table.Arn",
+			"dynamodb:PutItem Table.Arn",
+			"dynamodb:UpdateItem Table.Arn",
+			"logs:CreateLogStream SetupLogs.Arn",
+			"logs:PutLogEvents SetupLogs.Arn",
+		}},
+		{"Aggregator", stream, []string{
 			"dynamodb:ConditionCheckItem Table.Arn",
 			"dynamodb:PutItem Table.Arn",
 			"dynamodb:UpdateItem Table.Arn",
@@ -30,7 +39,7 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 			"logs:PutLogEvents AggregatorLogs.Arn",
 			"s3:PutObject FailedRecordsBucket.Arn/malformed/*",
 		}},
-		{"Archiver", []string{
+		{"Archiver", stream, []string{
 			"logs:CreateLogStream ArchiverLogs.Arn",
 			"logs:PutLogEvents ArchiverLogs.Arn",
 			"s3:PutObject ArchiveBucket.Arn/audit/*",
@@ -41,14 +50,14 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 		if role["ManagedPolicyArns"] != nil {
 			t.Errorf("%s: managed policies %v", c.name, role["ManagedPolicyArns"])
 		}
-		want := append(slices.Clone(common), c.own...)
+		want := append(slices.Clone(c.common), c.own...)
 		sort.Strings(want)
 		if got := rights(t, role); !slices.Equal(got, want) {
 			t.Errorf("%s may\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if roles, policies := len(golden.ofType("AWS::IAM::Role")), len(golden.ofType("AWS::IAM::Policy")); roles != 2 || policies != 0 {
-		t.Errorf("%d roles and %d policies, want 2 and 0: somebody else got rights", roles, policies)
+	if roles, policies := len(golden.ofType("AWS::IAM::Role")), len(golden.ofType("AWS::IAM::Policy")); roles != 3 || policies != 0 {
+		t.Errorf("%d roles and %d policies, want 3 and 0: somebody else got rights", roles, policies)
 	}
 }
 
@@ -103,4 +112,20 @@ func arn(t *testing.T, v any) string {
 		id = id[:strings.Index(id, "Logs")+len("Logs")]
 	}
 	return id + "." + pair[1].(string)
+}
+
+// TestSetupSeesSystemRecordsOnly: the rights of the setup function are bound to
+// the partition keys of the registry and of system configurations.
+func TestSetupSeesSystemRecordsOnly(t *testing.T) {
+	role := golden.one(t, "AWS::IAM::Role", "Setup").Properties
+	for _, policy := range role["Policies"].([]any) {
+		for _, s := range dig(policy, "PolicyDocument", "Statement").([]any) {
+			if !strings.HasPrefix(list(dig(s, "Action"))[0].(string), "dynamodb:") {
+				continue
+			}
+			if got := text(t, dig(s, "Condition")); got != `{"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["*/SYSTEM#"]}}` {
+				t.Errorf("condition %s", got)
+			}
+		}
+	}
 }

@@ -12,7 +12,7 @@ import (
 // names relative to its own folder, which is not the one that `go run -C` starts
 // the app in.
 func TestSlowSynthThroughTheCLI(t *testing.T) {
-	repository, err := filepath.Abs(root)
+	repository, err := filepath.Abs(filepath.Join("..", root))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestIndexes(t *testing.T) {
 		gsi2 string
 	}{
 		{"default", golden, "KEYS_ONLY"},
-		{"gsi2Projection=ALL", allIndex, "ALL"},
+		{"gsi2Projection=ALL", changed, "ALL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := []string{
@@ -72,12 +72,12 @@ func index(name, pk, sk, projection string) string {
 }
 
 // TestDataOutlivesTheStack names every resource that holds data, by the
-// logical id it must keep forever.
+// logical id it must keep forever. A first deployment that fails leaves nothing.
 func TestDataOutlivesTheStack(t *testing.T) {
 	for _, id := range []string{"Table", "ArchiveBucket", "FailedRecordsBucket"} {
 		r, ok := golden.Resources[id]
-		if !ok || r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
-			t.Errorf("%s: there %v, deletion %q, replacement %q, want Retain for both", id, ok, r.DeletionPolicy, r.UpdateReplacePolicy)
+		if !ok || r.DeletionPolicy != "RetainExceptOnCreate" || r.UpdateReplacePolicy != "Retain" {
+			t.Errorf("%s: there %v, deletion %q, replacement %q, want RetainExceptOnCreate and Retain", id, ok, r.DeletionPolicy, r.UpdateReplacePolicy)
 		}
 	}
 }
@@ -110,8 +110,8 @@ func TestBucketsArePrivate(t *testing.T) {
 }
 
 func TestFunctions(t *testing.T) {
-	if n := len(golden.ofType("AWS::Lambda::Function")); n != 2 {
-		t.Errorf("%d functions, want 2: nothing else may be hidden in the stack", n)
+	if n := len(golden.ofType("AWS::Lambda::Function")); n != 3 {
+		t.Errorf("%d functions, want 3: nothing else may be hidden in the stack", n)
 	}
 	for _, c := range []struct {
 		name string
@@ -127,18 +127,22 @@ func TestFunctions(t *testing.T) {
 			config.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
 			"GOMEMLIMIT":                   "460MiB",
 		}},
-		{"Aggregator", allIndex, map[string]any{
+		{"Aggregator", changed, map[string]any{
 			config.EnvTableName:            map[string]any{"Ref": "Table"},
 			config.EnvSnapshotWindows:      "hourly,monthly",
 			config.EnvSnapshotTTLDays:      "400",
 			config.EnvMaxShards:            "8",
 			config.EnvWriteConcurrency:     "4",
 			config.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
-			"GOMEMLIMIT":                   "460MiB",
+			"GOMEMLIMIT":                   "921MiB",
 		}},
 		{"Archiver", golden, map[string]any{
 			config.EnvArchiveBucketName: map[string]any{"Ref": "ArchiveBucket"},
 			"GOMEMLIMIT":                "230MiB",
+		}},
+		{"Setup", golden, map[string]any{
+			config.EnvTableName: map[string]any{"Ref": "Table"},
+			"GOMEMLIMIT":        "115MiB",
 		}},
 	} {
 		props := c.in.one(t, "AWS::Lambda::Function", c.name).Properties
@@ -161,10 +165,10 @@ func TestLogsAreKeptAsLongAsAsked(t *testing.T) {
 	for _, c := range []struct {
 		in   template
 		days float64
-	}{{golden, 30}, {allIndex, 365}} {
+	}{{golden, 30}, {changed, 400}} {
 		groups := c.in.ofType("AWS::Logs::LogGroup")
-		if len(groups) != 2 {
-			t.Errorf("%d log groups, want 2", len(groups))
+		if len(groups) != 3 {
+			t.Errorf("%d log groups, want 3", len(groups))
 		}
 		for id, g := range groups {
 			if g.Properties["RetentionInDays"] != c.days {
@@ -212,9 +216,13 @@ func TestMappings(t *testing.T) {
 }
 
 func TestAlarms(t *testing.T) {
-	want := []string{"TableWriteThrottles"}
+	want := []string{"AggregatorDeadMapping", "DeadLetters"}
+	for _, where := range []string{"Table", "GSI1", "GSI2", "GSI3", "GSI4"} {
+		want = append(want, where+"ReadThrottles", where+"WriteThrottles")
+	}
 	for _, fn := range []string{"Aggregator", "Archiver"} {
-		for _, what := range []string{"IteratorAge", "Errors", "Throttles", "FailedRecords", "DroppedRecords", "DestinationFailures", "Malformed", "WritesFailed"} {
+		for _, what := range []string{"IteratorAge", "Errors", "Throttles", "Duration", "FailedRecords", "DroppedRecords",
+			"DestinationFailures", "Malformed", "WritesFailed"} {
 			want = append(want, fn+what)
 		}
 	}
@@ -223,14 +231,16 @@ func TestAlarms(t *testing.T) {
 		actions string
 	}{
 		{golden, `null`},
-		{allIndex, `["arn:aws:sns:eu-west-1:123456789012:on-call"]`},
+		{changed, `["arn:aws:sns:eu-west-1:123456789012:on-call"]`},
 	} {
 		var got []string
 		for id, a := range c.in.ofType("AWS::CloudWatch::Alarm") {
 			name, _, _ := strings.Cut(id, "Alarm")
 			got = append(got, name)
-			if actions := text(t, a.Properties["AlarmActions"]); actions != c.actions {
-				t.Errorf("%s notifies %s, want %s", id, actions, c.actions)
+			for _, when := range []string{"AlarmActions", "OKActions"} {
+				if actions := text(t, a.Properties[when]); actions != c.actions {
+					t.Errorf("%s of %s are %s, want %s", when, id, actions, c.actions)
+				}
 			}
 		}
 		sort.Strings(got)

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aws/aws-lambda-go/cfn"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+const now = 1_767_225_600_000 // 2026-01-01
+
+func rig(t *testing.T) (*handler, *memdb.DB) {
+	db := memdb.New(func() int64 { return now })
+	return &handler{store: db, table: "limits", now: func() int64 { return now }, log: slog.New(slog.NewTextHandler(t.Output(), nil))}, db
+}
+
+func event(kind cfn.RequestType, namespaces ...any) cfn.Event {
+	return cfn.Event{RequestType: kind, ResourceProperties: map[string]any{
+		config.SetupNamespaces: namespaces, config.SetupOwnAggregator: "true", config.SetupAuditRetention: "90",
+	}}
+}
+
+func ask(t *testing.T, h *handler, e cfn.Event) map[string]string {
+	t.Helper()
+	id, data, err := h.Handle(t.Context(), e)
+	if err != nil || id != "limits/setup" {
+		t.Fatalf("id %q, error %v", id, err)
+	}
+	ids := map[string]string{}
+	list, _ := data[config.SetupNamespaceIDs].(string)
+	for pair := range strings.SplitSeq(list, ",") {
+		name, ns, _ := strings.Cut(pair, "=")
+		ids[name] = ns
+	}
+	return ids
+}
+
+func read(t *testing.T, db *memdb.DB, k item.Key) item.Item {
+	t.Helper()
+	items, err := db.Bare().Read(t.Context(), true, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return items[0]
+}
+
+// check looks at everything that a table must have after a deployment.
+func check(t *testing.T, db *memdb.DB, ids map[string]string) {
+	t.Helper()
+	v, err := table.DecodeVersion(read(t, db, table.VersionKey()))
+	if err != nil || v.Schema != table.SchemaVersion || v.Lambda != "" {
+		t.Errorf("version %+v, error %v", v, err)
+	}
+	for name, id := range ids {
+		for _, k := range []item.Key{table.NamespaceKey(name), table.NamespaceIDKey(id)} {
+			ns, err := table.DecodeNamespace(read(t, db, k))
+			if err != nil || ns.Name != name || ns.ID != id || ns.Status != table.NamespaceActive {
+				t.Errorf("%v: %+v, error %v", k, ns, err)
+			}
+		}
+		c, err := table.DecodeConfig(read(t, db, table.SystemConfigKey(id)))
+		if err != nil || c.AuditRetentionDays != 90 {
+			t.Errorf("configuration of %q: %+v, error %v", name, c, err)
+		}
+	}
+}
+
+func TestSetUpIsIdempotent(t *testing.T) {
+	h, db := rig(t)
+	first := ask(t, h, event(cfn.RequestCreate, "default", "team-a"))
+	if len(first) != 2 {
+		t.Fatalf("ids %v", first)
+	}
+	check(t, db, first)
+	again := ask(t, h, event(cfn.RequestUpdate, "default", "team-a", "team-b"))
+	check(t, db, again)
+	for name, id := range first {
+		if again[name] != id {
+			t.Errorf("%s was %s and is %s", name, id, again[name])
+		}
+	}
+	ask(t, h, event(cfn.RequestDelete))
+	check(t, db, again)
+}
+
+// Every write fails in both ways, and throttled and in conflict, at every place.
+func TestEveryWriteFailsInEveryWay(t *testing.T) {
+	ways := map[string]struct {
+		apply bool
+		err   error
+	}{
+		"refused by a throttle": {false, memdb.Fail(store.Throttled)},
+		"in conflict":           {false, memdb.Fail(store.Conflict)},
+		"answer lost":           {true, errors.New("lost")},
+		"lost before":           {false, memdb.Fail(store.Unknown)},
+	}
+	for name, way := range ways {
+		for at := range 6 {
+			synctest.Test(t, func(t *testing.T) {
+				h, db := rig(t)
+				writes := 0
+				db.SetHook(func(op memdb.Op) (bool, error) {
+					if op.Writes == nil {
+						return true, nil
+					}
+					if writes++; writes-1 == at {
+						return way.apply, way.err
+					}
+					return true, nil
+				})
+				ids := ask(t, h, event(cfn.RequestCreate, "default", "team-a"))
+				if len(ids) != 2 {
+					t.Errorf("%s at %d: ids %v", name, at, ids)
+				}
+				check(t, db, ids)
+			})
+		}
+	}
+}
+
+func TestAnotherDeploymentIsFaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, db := rig(t)
+		done := false
+		db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.TransactWriteItems && !done {
+				done = true
+				theirs := table.Namespace{ID: "theirs", Name: "default", CreatedAt: table.Timestamp(now)}
+				if err := db.Bare().Transact(t.Context(), "their-token", theirs.Register()); err != nil {
+					t.Error(err)
+				}
+			}
+			return true, nil
+		})
+		if ids := ask(t, h, event(cfn.RequestCreate, "default")); ids["default"] != "theirs" {
+			t.Errorf("ids %v, want the one that was first", ids)
+		}
+	})
+}
+
+func TestAggregatorOfOthersIsDisowned(t *testing.T) {
+	for own, want := range map[string]string{"true": "", "false": "0.10.3"} {
+		h, db := rig(t)
+		old := table.Version{Schema: "0.10.0", Lambda: "0.10.3", ClientMin: "0.1.0", UpdatedAt: table.Timestamp(now)}
+		if _, err := db.Write(t.Context(), old.Create()); err != nil {
+			t.Fatal(err)
+		}
+		e := event(cfn.RequestCreate, "default")
+		e.ResourceProperties[config.SetupOwnAggregator] = own
+		ask(t, h, e)
+		v, err := table.DecodeVersion(read(t, db, table.VersionKey()))
+		if err != nil || v.Lambda != want || v.Schema != "0.10.0" || v.ClientMin != "0.1.0" {
+			t.Errorf("own aggregator %s: %+v, error %v, want lambda version %q and the rest as it was", own, v, err, want)
+		}
+	}
+}
+
+func TestForeignSchemaAndBadPropertiesFail(t *testing.T) {
+	h, db := rig(t)
+	if _, _, err := h.Handle(t.Context(), cfn.Event{RequestType: cfn.RequestCreate}); err == nil {
+		t.Error("no properties are accepted")
+	}
+	foreign := table.Version{Schema: "1.0.0", ClientMin: "1.0.0", UpdatedAt: table.Timestamp(now)}
+	if _, err := db.Write(t.Context(), foreign.Create()); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := h.Handle(t.Context(), event(cfn.RequestCreate, "default"))
+	if err == nil || !strings.Contains(err.Error(), "1.0.0") {
+		t.Errorf("error %v, want it to name the schema", err)
+	}
+	if read(t, db, table.NamespaceKey("default")) != nil {
+		t.Error("a namespace was registered in a table of another schema")
+	}
+}
+
+func TestNamespaceIDs(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2000 {
+		id := store.NewNamespaceID()
+		if len(id) != 11 || id[0] == '-' || seen[id] {
+			t.Fatalf("id %q", id)
+		}
+		seen[id] = true
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"unicode"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+// contextPrefix starts the context keys of this app, so that a misspelt one is
+// an error and not silently the default.
+const contextPrefix = "zae-limiter:"
+
+// options are what a deployment can choose, by context keys in cdk.json or on
+// the command line: cdk deploy -c zae-limiter:tableName=prod-limits.
+type options struct {
+	// StackName is not the name that the Python client gives its stack, so that
+	// both can be in one account.
+	StackName             string `key:"stackName" default:"zae-limiter-go" is:"stackName"`
+	TerminationProtection bool   `key:"terminationProtection" default:"false"`
+	// ExistingStreamARN is the stream of a table made elsewhere; no table is
+	// made then.
+	ExistingStreamARN string `key:"existingStreamArn" default:"a table of its own" is:"streamArn"`
+
+	Limiter cdk.Props
+}
+
+// optionsFromContext reads the options from an app's context. All problems are
+// reported together, each naming the key, its value and what is accepted. Keys of
+// others are left alone, unless they look like ours without the prefix.
+func optionsFromContext(context map[string]any) (options, error) {
+	opts := options{StackName: "zae-limiter-go"}
+	var problems []error
+	keys := make([]string, 0, len(context))
+	for key := range context {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	for _, key := range keys {
+		name, ours := strings.CutPrefix(key, contextPrefix)
+		if !ours {
+			if meant := resembled(key); meant != "" {
+				problems = append(problems, fmt.Errorf("context %s: did you mean %s%s?", key, contextPrefix, meant))
+			}
+			continue
+		}
+		known, err := cdk.Set(&opts, name, context[key])
+		switch {
+		case !known && resembled(name) != "":
+			problems = append(problems, fmt.Errorf("context %s: did you mean %s%s?", key, contextPrefix, resembled(name)))
+		case !known:
+			all := strings.Join(optionKeys(), ", ")
+			problems = append(problems, fmt.Errorf("context %s: no such option; there are %s", key, all))
+		case err != nil:
+			problems = append(problems, fmt.Errorf("context %s=%v: %w", key, context[key], err))
+		}
+	}
+	if len(problems) == 0 {
+		problems = append(problems, opts.Limiter.Validate())
+	}
+	if opts.ExistingStreamARN != "" && !strings.HasSuffix(tableOfStream(opts.ExistingStreamARN), "/"+opts.tableName()) {
+		problems = append(problems, fmt.Errorf("context %sexistingStreamArn: it is not the stream of table %q; "+
+			"set %stableName too", contextPrefix, opts.tableName(), contextPrefix))
+	}
+	return opts, errors.Join(problems...)
+}
+
+func (o options) tableName() string {
+	if o.Limiter.TableName == "" {
+		return "zae-limiter"
+	}
+	return o.Limiter.TableName
+}
+
+// tableOfStream returns the ARN of the table of a stream.
+func tableOfStream(arn string) string {
+	table, _, _ := strings.Cut(arn, "/stream/")
+	return table
+}
+
+func optionKeys() (keys []string) {
+	for _, o := range cdk.Options(options{}) {
+		keys = append(keys, o.Key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// resembled returns the option that a key was probably meant to be, "" if it
+// looks like none: the same letters and digits after a prefix like ours, or up to
+// two of them wrong.
+func resembled(key string) string {
+	plain := letters(key)
+	for _, prefix := range []string{"zaelimitergo", "zaelimiter", "limiter"} {
+		plain = strings.TrimPrefix(plain, prefix)
+	}
+	best, distance := "", 3
+	for _, o := range cdk.Options(options{}) {
+		name := letters(o.Key)
+		if d := edits(plain, name); d < distance && d < len(name)/3 {
+			best, distance = o.Key, d
+		}
+	}
+	return best
+}
+
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, s)
+}
+
+// edits is how many letters have to be put in, taken out or changed to make b
+// of a.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			above := row[j+1]
+			row[j+1] = min(above+1, row[j]+1, diagonal+differ(a[i], b[j]))
+			diagonal = above
+		}
+	}
+	return row[len(b)]
+}
+
+func differ(a, b byte) int {
+	if a == b {
+		return 0
+	}
+	return 1
+}
+
+// policyOutput is the name of the output that has a policy's ARN.
+func policyOutput(name cdk.Policy) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(string(name), "-") {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String() + "PolicyArn"
+}

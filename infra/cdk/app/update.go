@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+// lookTime bounds the look at what is deployed.
+const lookTime = 10 * time.Second
+
+// checkUpdate refuses a template that would lose a table. It compares with what
+// is deployed if the command line tool has found credentials, and they may read
+// it; otherwise with the template of the release, which shows a change of the
+// code, but not one of the options.
+func checkUpdate(ctx context.Context, opts options, template []byte) error {
+	if os.Getenv("CDK_DEFAULT_ACCOUNT") == "" {
+		return cdk.CheckRelease(cdk.Golden(), template)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	deployed, err := deployedTemplate(ctx, opts)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "what is deployed could not be read, so the update is not checked against it: %v\n", err)
+		return cdk.CheckRelease(cdk.Golden(), template)
+	}
+	if deployed == nil {
+		return cdk.CheckRelease(cdk.Golden(), template)
+	}
+	return cdk.CheckUpdate(deployed, template)
+}
+
+// deployedTemplate returns the template of the deployed stack. Without a stack
+// it returns one of the table that has its name, made elsewhere, and without
+// that nil.
+func deployedTemplate(ctx context.Context, opts options) ([]byte, error) {
+	cfg, err := awsconfig.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stack := &cloudformation.GetTemplateInput{StackName: aws.String(opts.StackName)}
+	out, err := cloudformation.NewFromConfig(cfg).GetTemplate(ctx, stack)
+	if err == nil {
+		return []byte(aws.ToString(out.TemplateBody)), nil
+	}
+	if api, ok := errors.AsType[smithy.APIError](err); !ok || api.ErrorCode() != "ValidationError" {
+		return nil, err
+	}
+	if opts.ExistingStreamARN != "" {
+		return nil, nil
+	}
+	name := &dynamodb.DescribeTableInput{TableName: aws.String(opts.tableName())}
+	table, err := dynamodb.NewFromConfig(cfg).DescribeTable(ctx, name)
+	if _, none := errors.AsType[*types.ResourceNotFoundException](err); none {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(os.Stderr, "table %s is there already and belongs to no stack %s: cdk import adopts it, "+
+		"cdk deploy would fail (docs/operations.md, Adopting a table)\n", opts.tableName(), opts.StackName)
+	return templateOf(table.Table)
+}
+
+// templateOf writes a table that exists as the template that would make it, as
+// far as updates are checked.
+func templateOf(t *types.TableDescription) ([]byte, error) {
+	var indexes []map[string]any
+	for _, i := range t.GlobalSecondaryIndexes {
+		indexes = append(indexes, map[string]any{
+			"IndexName": i.IndexName, "KeySchema": i.KeySchema, "Projection": i.Projection,
+		})
+	}
+	properties := map[string]any{
+		"TableName": t.TableName, "KeySchema": t.KeySchema, "AttributeDefinitions": t.AttributeDefinitions,
+		"GlobalSecondaryIndexes": indexes,
+	}
+	return json.Marshal(map[string]any{"Resources": map[string]any{
+		"Table": map[string]any{"Type": "AWS::DynamoDB::Table", "Properties": properties},
+	}})
+}

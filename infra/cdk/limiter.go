@@ -1,0 +1,114 @@
+package cdk
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Limiter is everything that [New] has made. What the properties turn off is
+// nil.
+type Limiter struct {
+	Construct constructs.Construct // what all of it is in
+
+	Table               awsdynamodb.ITable
+	Key                 awskms.IKey
+	ArchiveBucket       awss3.Bucket
+	FailedRecordsBucket awss3.Bucket // nil only without both functions
+
+	Aggregator, Archiver, Setup             awslambda.Function
+	AggregatorRole, ArchiverRole, SetupRole awsiam.IRole
+	AggregatorMapping, ArchiverMapping      awslambda.CfnEventSourceMapping
+
+	Alarms    map[string]awscloudwatch.Alarm // by name, as in docs/operations.md
+	Dashboard awscloudwatch.Dashboard
+	// NamespaceIDs is name=id of the registered namespaces, separated by commas,
+	// known when the stack is deployed; empty if that is longer than 3 KB.
+	NamespaceIDs *string
+	Policies     map[Policy]awsiam.ManagedPolicy
+
+	props *Props // with defaults
+}
+
+// New declares a limiter in the scope. Nil props are the zero value. It panics
+// with everything that [Props.Validate] finds, as constructs do.
+//
+// The logical ids of the table and the buckets are fixed to the scope's id and
+// theirs, so that a change inside this package can never replace them. Two
+// limiters in one stack need two ids and two table names.
+func New(scope constructs.Construct, id string, props *Props) *Limiter {
+	if err := props.Validate(); err != nil {
+		panic(fmt.Errorf("properties of limiter %q:\n%w", id, err))
+	}
+	l := &Limiter{Construct: constructs.NewConstruct(scope, jsii.String(id)), props: props.withDefaults()}
+	if l.props.KeyARN != "" {
+		l.Key = awskms.Key_FromKeyArn(l.Construct, jsii.String("Key"), jsii.String(l.props.KeyARN))
+	}
+	l.Table = l.props.ExistingTable
+	if l.Table == nil {
+		l.Table = l.newTable()
+	}
+	if !l.props.Aggregator.Off || !l.props.Archiver.Off {
+		l.FailedRecordsBucket = l.newBucket("FailedRecordsBucket", nil)
+	}
+	if !l.props.Aggregator.Off {
+		l.addAggregator()
+	}
+	if !l.props.Archiver.Off {
+		l.ArchiveBucket = l.newBucket("ArchiveBucket", l.archiveLifecycle())
+		l.addArchiver()
+	}
+	if len(l.props.Namespaces) > 0 {
+		l.addSetup()
+	}
+	if !l.props.IAM.PoliciesOff {
+		l.addPolicies()
+	}
+	if !l.props.Alarms.Off {
+		l.addAlarms()
+	}
+	if !l.props.DashboardOff {
+		l.addDashboard()
+	}
+	for name, value := range l.props.Tags {
+		awscdk.Tags_Of(l.Construct).Add(jsii.String(name), jsii.String(value), nil)
+	}
+	return l
+}
+
+// child returns the id of the construct, without those of its ancestors in the
+// stack that are called "Default", followed by name. It is how logical ids that
+// must never change are made.
+func (l *Limiter) child(name string) *string {
+	id := ""
+	for node := l.Construct; !isStack(node); node = node.Node().Scope().(constructs.Construct) {
+		if own := *node.Node().Id(); own != "Default" {
+			id = own + id
+		}
+	}
+	return jsii.String(id + name)
+}
+
+func isStack(c constructs.Construct) bool { return *awscdk.Stack_IsStack(c) }
+
+// fixLogicalID pins the logical id of a resource that keeps data.
+func (l *Limiter) fixLogicalID(c constructs.Construct, id string) {
+	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(l.child(id))
+}
+
+// keep is what becomes of what holds data. A first deployment that fails
+// deletes what it has made: it is empty, and in the way of the next one.
+func (l *Limiter) keep() awscdk.RemovalPolicy {
+	if l.props.RemovalPolicy == "destroy" {
+		return awscdk.RemovalPolicy_DESTROY
+	}
+	return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
+}

@@ -1,0 +1,177 @@
+package cdk
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Policy names one of the managed policies for applications. Each allows all
+// that a program of its kind asks of DynamoDB, and no more.
+type Policy string
+
+// The policies. Those of a namespace allow what the principal's tag
+// [NamespaceTag] names, so that one policy serves all namespaces.
+const (
+	Acquire          Policy = "acquire"           // acquire, settle, give back, split and merge buckets
+	Admin            Policy = "admin"             // and change entities, limits and namespaces, and read everything
+	Read             Policy = "read"              // read everything
+	NamespaceAcquire Policy = "namespace-acquire" // acquire within one namespace
+	NamespaceAdmin   Policy = "namespace-admin"   // admin within one namespace
+	NamespaceRead    Policy = "namespace-read"    // read one namespace
+)
+
+// NamespaceTag is the tag of a principal that holds the id, not the name, of
+// its namespace. It is the one that the Python stack's policies use.
+const NamespaceTag = "zael_namespace_id"
+
+// Actions by what they are for. Transactions have no right of their own: they
+// need those of their parts.
+var (
+	getActions   = []string{"dynamodb:BatchGetItem", "dynamodb:GetItem"}
+	queryActions = []string{"dynamodb:Query"}
+	// ConditionCheckItem and DeleteItem are parts of transactions that split and
+	// merge shards, PutItem makes a bucket.
+	chargeActions = []string{
+		"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem",
+	}
+	adminActions = []string{"dynamodb:BatchWriteItem"}
+	wholeActions = []string{"dynamodb:DescribeTable"}
+)
+
+// policy is what the policies differ in.
+type policy struct {
+	id, description string
+	item            []string // actions on items
+	query           bool     // and queries of the table and its indexes
+	namespaced      bool
+}
+
+var policies = map[Policy]policy{
+	Acquire: {"AcquirePolicy", "Acquire from every bucket of the limiter.",
+		concat(getActions, chargeActions), false, false},
+	Admin: {"AdminPolicy", "Change limits, entities and namespaces of the limiter, and read everything.",
+		concat(getActions, chargeActions, adminActions), true, false},
+	Read: {"ReadPolicy", "Read limits, buckets, usage and audit events of the limiter.", getActions, true, false},
+	NamespaceAcquire: {"NamespaceAcquirePolicy", "Acquire within the namespace that the principal is tagged with.",
+		concat(getActions, chargeActions), false, true},
+	NamespaceAdmin: {"NamespaceAdminPolicy", "Change and read what is in the namespace that the principal is tagged with.",
+		concat(getActions, chargeActions, adminActions), true, true},
+	NamespaceRead: {"NamespaceReadPolicy", "Read what is in the namespace that the principal is tagged with.",
+		getActions, true, true},
+}
+
+func concat(lists ...[]string) (out []string) {
+	for _, l := range lists {
+		out = append(out, l...)
+	}
+	return out
+}
+
+// namespaceID is what an id may be: in a policy, a star would stand for others
+// too, and the id _ for the records of the table itself.
+var namespaceID = regexp.MustCompile(`\A([A-Za-z0-9-][A-Za-z0-9_-]*|_[A-Za-z0-9_-]+)\z`)
+
+// PolicyNames are the policies, in a fixed order.
+func PolicyNames() []Policy {
+	return []Policy{Acquire, Admin, Read, NamespaceAcquire, NamespaceAdmin, NamespaceRead}
+}
+
+// addPolicies declares the managed policies.
+func (l *Limiter) addPolicies() {
+	l.Policies = map[Policy]awsiam.ManagedPolicy{}
+	for _, name := range PolicyNames() {
+		p := policies[name]
+		var namespaces []string
+		if p.namespaced {
+			namespaces = []string{"${aws:PrincipalTag/" + NamespaceTag + "}"}
+		}
+		statements := l.statements(p, namespaces)
+		m := awsiam.NewManagedPolicy(l.Construct, jsii.String(p.id), &awsiam.ManagedPolicyProps{
+			Description:       jsii.String(p.description),
+			ManagedPolicyName: l.name(l.props.IAM.PolicyNameFormat, string(name)),
+			Statements:        &statements,
+		})
+		accept(m, finding{"AwsSolutions-IAM5", "AWS documents the rights on a key in these families.", keyFamilies})
+		l.Policies[name] = m
+	}
+}
+
+// GrantAcquire lets the grantee acquire, settle and give back: in the
+// namespaces of these ids, or in all if none is given.
+func (l *Limiter) GrantAcquire(grantee awsiam.IGrantable, namespaceIDs ...string) {
+	l.grant(grantee, policies[Acquire], namespaceIDs)
+}
+
+// GrantAdmin lets the grantee change limits, entities and, without ids, also
+// namespaces, and read everything: in the namespaces of these ids, or in all if
+// none is given.
+func (l *Limiter) GrantAdmin(grantee awsiam.IGrantable, namespaceIDs ...string) {
+	l.grant(grantee, policies[Admin], namespaceIDs)
+}
+
+// GrantRead lets the grantee read limits, buckets, usage and audit events: in
+// the namespaces of these ids, or in all if none is given.
+func (l *Limiter) GrantRead(grantee awsiam.IGrantable, namespaceIDs ...string) {
+	l.grant(grantee, policies[Read], namespaceIDs)
+}
+
+func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string) {
+	for _, id := range namespaces {
+		if !namespaceID.MatchString(id) {
+			panic(fmt.Errorf("namespace id %q: accepted: letters, digits, hyphens and underscores, not _ alone", id))
+		}
+	}
+	p.namespaced = len(namespaces) > 0
+	for _, s := range l.statements(p, namespaces) {
+		grantee.GrantPrincipal().AddToPrincipalPolicy(s)
+	}
+}
+
+// statements returns the rights of a policy. With namespaces they are bound to
+// partition keys that begin with one of them; the table's own records, which
+// name namespaces and the version, can then be read by key but not listed, so
+// that no tenant learns of another.
+func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyStatement {
+	var out []awsiam.PolicyStatement
+	if !p.namespaced {
+		out = append(out, allow(concat(p.item, wholeActions), l.Table.TableArn()))
+		if p.query {
+			out = append(out, allow(queryActions, append(l.indexArns(), l.Table.TableArn())...))
+		}
+		return append(out, l.keyStatements()...)
+	}
+	var items, entries []string
+	for _, ns := range namespaces {
+		items = append(items, ns+"/*")
+		entries = append(entries, ns) // the partition key of GSI4 is the bare id
+	}
+	out = append(out, leading(allow(p.item, l.Table.TableArn()), items),
+		leading(allow(getActions, l.Table.TableArn()), []string{table.TableNamespace + table.SystemPKSuffix}))
+	if p.query {
+		query := allow(queryActions, append(l.indexArns(), l.Table.TableArn())...)
+		out = append(out, leading(query, append(items, entries...)))
+	}
+	return append(out, l.keyStatements()...)
+}
+
+func (l *Limiter) indexArns() (out []*string) {
+	for _, name := range indexes() {
+		out = append(out, jsii.String(*l.Table.TableArn()+"/index/"+name))
+	}
+	return out
+}
+
+// leading binds a statement to partition keys. A request without any would
+// satisfy a condition on all of them; the second condition refuses it.
+func leading(s awsiam.PolicyStatement, keys []string) awsiam.PolicyStatement {
+	s.AddConditions(&map[string]any{
+		"ForAllValues:StringLike": map[string]any{"dynamodb:LeadingKeys": keys},
+		"Null":                    map[string]any{"dynamodb:LeadingKeys": "false"},
+	})
+	return s
+}

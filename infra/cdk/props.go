@@ -1,0 +1,156 @@
+package cdk
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+)
+
+// Props is what a deployment can choose. The zero value of every field is its
+// default, named by the tag. A field with a tag "key" is also an option of the
+// app, see [Options]; the other tags say what is accepted, see [Props.Validate].
+type Props struct {
+	// TableName is what clients open the table by.
+	TableName string `key:"tableName" default:"zae-limiter" is:"tableName"`
+	// ExistingTable is a table made elsewhere, with our keys, indexes and a
+	// stream of new and old images. Everything below that shapes the table is
+	// then without effect.
+	ExistingTable awsdynamodb.ITable
+	// Code is the functions' programs, for who builds them himself.
+	Code Code
+
+	// Namespaces are registered by the deployment, if they are not yet; none
+	// is ever removed.
+	Namespaces []string `key:"namespaces" default:"default" is:"namespace" note:"registered on deployment"`
+	// AuditRetentionDays is written to the system configuration of each of
+	// Namespaces: how long audit events stay in the table.
+	AuditRetentionDays int `key:"auditRetentionDays" range:"1-3650" note:"kept in the table; left alone by default"`
+
+	// SnapshotWindows are the usage windows that are kept.
+	SnapshotWindows []string `key:"snapshotWindows" default:"hourly,daily" oneOf:"hourly|daily|monthly"`
+	// SnapshotTTLDays is how many days a usage snapshot outlives its window.
+	SnapshotTTLDays int `key:"snapshotTtlDays" default:"90" range:"1-3650"`
+	// MaxShards is the most shards a hot bucket is split into.
+	MaxShards int `key:"maxShards" default:"32" oneOf:"1|2|4|8|16|32|64|128|256|512|1024"`
+	// WriteConcurrency is how many writes one aggregator invocation has in
+	// flight.
+	WriteConcurrency int `key:"writeConcurrency" default:"16" range:"1-256"`
+
+	// Aggregator counts usage, keeps buckets warm and splits hot ones.
+	Aggregator AggregatorProps
+	// Archiver writes expired audit events to a bucket. The two functions use
+	// both readers that AWS allows each shard of a stream: with a third, such
+	// as the Python aggregator during a migration, reads of the stream may be
+	// throttled, so turn one of them off meanwhile.
+	Archiver ArchiverProps
+	// SetupRoleARN is the role of the function that registers namespaces.
+	SetupRoleARN string `key:"setupRoleArn" default:"a role of its own" is:"roleArn"`
+
+	// LogLevel is the least level that the functions log.
+	LogLevel string `key:"logLevel" default:"INFO" oneOf:"TRACE|DEBUG|INFO|WARN|ERROR|FATAL"`
+	// LogRetentionDays is one of the periods that CloudWatch offers.
+	LogRetentionDays int `key:"logRetentionDays" default:"30" oneOf:"1|3|5|7|14|30|60|90|120|150|180|365|400|545|731|1096|1827|2192|2557|2922|3288|3653"`
+	// Tracing sends traces of the functions to X-Ray.
+	Tracing bool `key:"tracing" default:"false"`
+	// Alarms, and whom they notify.
+	Alarms AlarmProps
+	// DashboardOff leaves the dashboard out.
+	DashboardOff bool `key:"dashboardOff" default:"false"`
+
+	Table TableProps
+	IAM   IAMProps
+
+	// ArchiveTransitionDays moves archive objects to Glacier Instant Retrieval
+	// after so many days. It bills at least 128 KB for each object, and ours have
+	// a few hundred bytes: for who must, not for who wants to save.
+	ArchiveTransitionDays int `key:"archiveTransitionDays" default:"never" range:"1-3650"`
+	// ArchiveExpiryDays deletes archive objects after so many days.
+	ArchiveExpiryDays int `key:"archiveExpiryDays" default:"never" range:"1-36500"`
+	// KeyARN is a customer key for the table and the buckets. Whoever uses them
+	// then needs rights on the key too: the functions' roles, the policies and
+	// the grants have them; an external role must bring them.
+	KeyARN string `key:"keyArn" default:"keys that AWS owns" is:"keyArn"`
+	// RemovalPolicy says what becomes of table and buckets when the stack is
+	// destroyed. Whatever it is, a first deployment that fails leaves nothing.
+	RemovalPolicy string `key:"removalPolicy" default:"retain" oneOf:"retain|destroy"`
+	// Tags are put on everything.
+	Tags map[string]string `key:"tags" default:"none" is:"tags"`
+}
+
+// Code is the programs of the functions, each with an executable "bootstrap"
+// for arm64 Linux. What is nil is built from the source of the version of the
+// root module that is required, with the go tool, while the app runs.
+type Code struct {
+	Aggregator, Archiver, Setup awslambda.Code
+}
+
+// AggregatorProps shape the aggregator and its mapping.
+type AggregatorProps struct {
+	Off                 bool   `key:"aggregatorOff" default:"false"`
+	MemoryMiB           int    `key:"aggregatorMemoryMiB" default:"512" range:"128-10240"`
+	TimeoutSeconds      int    `key:"aggregatorTimeoutSeconds" default:"60" range:"10-900"`
+	BatchSize           int    `key:"aggregatorBatchSize" default:"1000" range:"1-10000"`
+	WindowSeconds       int    `key:"aggregatorWindowSeconds" default:"1" range:"1-300"`
+	Parallelization     int    `key:"aggregatorParallelization" default:"1" range:"1-10" note:"more batches at once, and more usage writes"`
+	ReservedConcurrency int    `key:"aggregatorReservedConcurrency" default:"none" range:"1-1000"`
+	RoleARN             string `key:"aggregatorRoleArn" default:"a role of its own" is:"roleArn"`
+}
+
+// ArchiverProps shape the archiver and its mapping.
+type ArchiverProps struct {
+	Off                 bool   `key:"archiverOff" default:"false"`
+	MemoryMiB           int    `key:"archiverMemoryMiB" default:"256" range:"128-10240"`
+	TimeoutSeconds      int    `key:"archiverTimeoutSeconds" default:"60" range:"10-900"`
+	BatchSize           int    `key:"archiverBatchSize" default:"100" range:"1-10000"`
+	WindowSeconds       int    `key:"archiverWindowSeconds" default:"1" range:"1-300"`
+	Parallelization     int    `key:"archiverParallelization" default:"1" range:"1-10"`
+	ReservedConcurrency int    `key:"archiverReservedConcurrency" default:"none" range:"1-1000"`
+	RoleARN             string `key:"archiverRoleArn" default:"a role of its own" is:"roleArn"`
+}
+
+// AlarmProps shape the alarms.
+type AlarmProps struct {
+	Off bool `key:"alarmsOff" default:"false"`
+	// TopicARN is notified when an alarm goes off and when it is over.
+	TopicARN string `key:"alarmTopicArn" default:"none: alarms only show their state" is:"topicArn"`
+	// IteratorAgeSeconds is how late a function may be.
+	IteratorAgeSeconds int `key:"alarmIteratorAgeSeconds" default:"300" range:"1-86400"`
+	// DurationPercent is how much of its timeout an invocation may take.
+	DurationPercent int `key:"alarmDurationPercent" default:"80" range:"1-100"`
+	// Errors is how many failed invocations within five minutes are too many.
+	Errors int `key:"alarmErrors" default:"3" range:"1-1000000" note:"within five minutes"`
+	// Throttles is how many slowed-down requests in each of three minutes in a row
+	// are too many.
+	Throttles int `key:"alarmThrottles" default:"1" range:"1-1000000" note:"in each of three minutes"`
+}
+
+// TableProps shape the table.
+type TableProps struct {
+	// GSI2Projection is ALL for fleets whose Python clients query by resource:
+	// it doubles the write units of every acquire. It cannot be changed later.
+	GSI2Projection string `key:"gsi2Projection" default:"KEYS_ONLY" oneOf:"KEYS_ONLY|ALL" note:"not to be changed later"`
+	// PITRDays is how far back the table can be restored.
+	PITRDays           int  `key:"pitrDays" default:"35" range:"1-35"`
+	DeletionProtection bool `key:"deletionProtection" default:"false"`
+	// Units per second that the table serves without growing first. They are
+	// paid once, and cannot be lowered.
+	WarmReadUnits  int `key:"warmReadUnits" default:"12000" range:"12000-1000000"`
+	WarmWriteUnits int `key:"warmWriteUnits" default:"4000" range:"4000-1000000"`
+	// Units per second that the table never exceeds: a bound on the bill, above
+	// which requests are throttled.
+	MaxReadUnits  int `key:"maxReadUnits" default:"none" range:"1-1000000"`
+	MaxWriteUnits int `key:"maxWriteUnits" default:"none" range:"1-1000000"`
+}
+
+// IAMProps shape roles and policies.
+type IAMProps struct {
+	// PermissionBoundary is the name or the ARN of a managed policy that bounds
+	// every role made here.
+	PermissionBoundary string `key:"permissionBoundary" default:"none" is:"boundary"`
+	// RoleNameFormat and PolicyNameFormat make names: {} stands for the table's
+	// name and what the role or policy is for. The default leaves them to
+	// CloudFormation.
+	RoleNameFormat   string `key:"roleNameFormat" default:"names by CloudFormation" is:"nameFormat"`
+	PolicyNameFormat string `key:"policyNameFormat" default:"names by CloudFormation" is:"nameFormat"`
+	// PoliciesOff leaves out the managed policies for applications.
+	PoliciesOff bool `key:"policiesOff" default:"false"`
+}

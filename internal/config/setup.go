@@ -1,0 +1,73 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Properties of the custom resource that functions/setup serves. The
+// infrastructure sets exactly these.
+const (
+	SetupNamespaces       = "Namespaces"         // a list of names, required
+	SetupOwnAggregator    = "OwnAggregator"      // "true" if the table's usage is counted by our aggregator
+	SetupAuditRetention   = "AuditRetentionDays" // "0": left alone
+	SetupSchemaVersion    = "SchemaVersion"      // changes with the code; not read
+	SetupNamespaceIDs     = "NamespaceIds"       // attribute of the resource: name=id, separated by commas
+	SetupResourceRevision = "Revision"           // changed to have the function run again; not read
+)
+
+// Setup is what a deployment asks functions/setup for.
+type Setup struct {
+	Namespaces         []string
+	OwnAggregator      bool
+	AuditRetentionDays int64 // 0: left alone
+}
+
+// SetupFromProperties reads the properties of the custom resource, which are
+// texts and lists of texts. The error joins all problems; each names the
+// property, its value and what is accepted.
+func SetupFromProperties(properties map[string]any) (Setup, error) {
+	var s Setup
+	var problems []error
+	wrong := func(name, want string) {
+		problems = append(problems, fmt.Errorf("%s=%v: want %s", name, properties[name], want))
+	}
+	list, ok := properties[SetupNamespaces].([]any)
+	for _, e := range list {
+		name, isText := e.(string)
+		ok = ok && isText && name != "" && name != "_" && len(name) <= 256
+		s.Namespaces = append(s.Namespaces, name)
+	}
+	if !ok || len(list) == 0 {
+		wrong(SetupNamespaces, "a list of names of up to 256 bytes, none of them _")
+	}
+	switch properties[SetupOwnAggregator] {
+	case "true":
+		s.OwnAggregator = true
+	case "false":
+	default:
+		wrong(SetupOwnAggregator, "true or false")
+	}
+	days, _ := properties[SetupAuditRetention].(string)
+	n, err := strconv.ParseInt(days, 10, 64)
+	if err != nil || n < 0 || n > maxSnapshotTTLDays {
+		wrong(SetupAuditRetention, "a whole number from 0 to 3650")
+	}
+	s.AuditRetentionDays = n
+	if len(problems) > 0 {
+		return Setup{}, errors.Join(problems...)
+	}
+	return s, nil
+}
+
+// TableFromEnv reads the name of the table, for a function that needs no more.
+// The error names the variable, its value and what is accepted.
+func TableFromEnv(getenv func(string) string) (string, error) {
+	e := env{getenv: getenv}
+	name := e.text(EnvTableName)
+	if !isTableName(name) {
+		e.wrong(EnvTableName, wantTableName)
+	}
+	return name, errors.Join(e.problems...)
+}
