@@ -19,10 +19,7 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 	set := func(name string, v item.Value) item.Write { return item.Update{Key: k, Set: one(name, v)} }
 	add := func(name string, v item.Value) item.Write { return item.Update{Key: k, Add: one(name, v)} }
 	guarded := func(c item.Cond) item.Write { return item.Update{Key: k, Set: one("w", item.N(1)), If: c} }
-	deep := item.Map(item.Item{})
-	for range 33 {
-		deep = item.Map(item.Item{"d": deep})
-	}
+	long := func(n int) item.Value { return item.S(strings.Repeat("x", n)) }
 	many := make([]item.Cond, 0, 700)
 	for range 700 {
 		many = append(many, item.Exists("n"))
@@ -47,13 +44,23 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 		{"empty number", set("x", num(""))},
 		{"empty set", set("x", &types.AttributeValueMemberSS{Value: []string{}})},
 		{"set with an element twice", set("x", item.SS("a", "a"))},
-		{"nested too deep", set("x", deep)},
+		{"maps nested too deep", set("x", nested(32, inMap))},
+		{"lists nested too deep", set("x", nested(32, inList))},
+		{"put nested too deep", item.Put{Item: stored(newKey(), one("x", nested(32, inMap))...)}},
+		{"map with an empty name", set("x", inMap("", item.N(1)))},
+		{"map with an empty name in a list", set("x", inList("", inMap("", item.N(1))))},
+		{"put of a map with an empty name", item.Put{Item: stored(newKey(), one("x", inMap("", item.N(1)))...)}},
+		{"condition on a map with an empty name", guarded(item.Any(yes, item.Compare("x", item.Eq, inMap("", item.N(1)))))},
 		{"part of the key", set(item.AttrSK, item.S("x"))},
 		{"remove part of the key", item.Update{Key: k, Remove: []string{item.AttrPK}}},
 		{"one attribute in two actions", item.Update{Key: k, Set: one("n", item.N(1)), Add: one("n", item.N(1))}},
 		{"one attribute twice in one action", item.Update{Key: k, Set: pairs("n", item.N(1), "n", item.N(2))}},
 		{"index key that is no string", set(item.AttrGSI2PK, item.N(1))},
 		{"index key that is empty", set(item.AttrGSI4SK, item.S(""))},
+		{"index partition key too long", set(item.AttrGSI2PK, long(2049))},
+		{"index sort key too long", set(item.AttrGSI4SK, long(1025))},
+		{"put with an index partition key too long", item.Put{Item: stored(newKey(), one(item.AttrGSI1PK, long(2049))...)}},
+		{"put with an index sort key too long", item.Put{Item: stored(newKey(), one(item.AttrGSI3SK, long(1025))...)}},
 		{"put with an index key that is no string", item.Put{Item: stored(newKey(), item.Attr{Name: item.AttrGSI1SK, Value: item.Bool(true)})}},
 		{"put with an empty index key", item.Put{Item: stored(newKey(), item.Attr{Name: item.AttrGSI3PK, Value: item.S("")})}},
 		{"empty partition key", item.Update{Key: item.Key{SK: "x"}, Set: one("a", item.N(1))}},
@@ -73,7 +80,9 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := db.Write(t.Context(), tt.w)
-			d.wantInvalid(t, tt.name, err)
+			if d.wantInvalid(t, tt.name, err) {
+				mustWrite(t, db, item.Put{Item: before})
+			}
 			wantItem(t, "stored item", read(t, db, k), before)
 		})
 	}
@@ -85,4 +94,19 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 		_, err := db.Write(t.Context(), item.Update{Key: k, Add: one("s", item.N(1)), If: no})
 		wantRefused(t, err, before)
 	})
+}
+
+// nested returns a number within so many containers.
+func nested(levels int, in func(string, item.Value) item.Value) item.Value {
+	v := item.N(1)
+	for range levels {
+		v = in("d", v)
+	}
+	return v
+}
+
+func inMap(name string, v item.Value) item.Value { return item.Map(item.Item{name: v}) }
+
+func inList(_ string, v item.Value) item.Value {
+	return &types.AttributeValueMemberL{Value: []item.Value{v}}
 }

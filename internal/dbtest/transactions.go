@@ -25,6 +25,7 @@ func testTransactions(t *testing.T, db store.Store) {
 		{"a refused token works again", testRefusedToken},
 		{"a token with other writes", testOtherWrites},
 		{"a hundred writes", testHundred},
+		{"four megabytes", testLarge},
 		{"types that do not fit", testTypeInTransaction},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, db) })
@@ -164,15 +165,79 @@ func (d Deviations) testInvalidTransactions(t *testing.T, db store.Store) {
 		{"number that is none", newToken(), []item.Write{add(a, 1, nil), item.Update{Key: b, Set: one("x", num("1e126"))}}},
 		{"empty index key", newToken(), []item.Write{add(a, 1, nil), item.Update{Key: b, Set: one(item.AttrGSI1PK, item.S(""))}}},
 		{"bounds in the wrong order", newToken(), []item.Write{add(a, 1, nil), item.Check{Key: b, If: item.Between("n", item.N(2), item.N(1))}}},
+		{"index key too long", newToken(), []item.Write{add(a, 1, nil), item.Update{Key: b, Set: one(item.AttrGSI1SK, item.S(strings.Repeat("x", 1025)))}}},
+		{"map with an empty name", newToken(), []item.Write{add(a, 1, nil), item.Update{Key: b, Set: one("x", inMap("", item.N(1)))}}},
+		{"a byte too large", newToken(), puts(a, item.MaxTransactSize+1)},
+		{"updates too large", newToken(), updates(a, item.MaxTransactSize+100_000)},
+		{"conditions too large", newToken(), conditions(a, item.MaxTransactSize+100_000)},
 		{"no token", "", []item.Write{add(a, 1, nil)}},
 		{"token too long", strings.Repeat("t", item.MaxTokenLength+1), []item.Write{add(a, 1, nil)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			known := d.wantInvalid(t, "transaction: "+tt.name, db.Transact(t.Context(), tt.token, tt.writes))
-			if !known {
-				wantItem(t, "item", read(t, db, a), nil)
+			if d.wantInvalid(t, "transaction: "+tt.name, db.Transact(t.Context(), tt.token, tt.writes)) {
+				mustWrite(t, db, item.Delete{Key: a})
 			}
+			wantItem(t, "item", read(t, db, a), nil)
 		})
+	}
+}
+
+// parts cuts a size into the sizes of twelve large strings, after the fixed part
+// of each.
+func parts(total, fixed int) []item.Value {
+	const n = 12
+	out := make([]item.Value, n)
+	for i := range out {
+		size := total / n
+		if i == 0 {
+			size += total % n
+		}
+		out[i] = item.S(strings.Repeat("x", size-fixed))
+	}
+	return out
+}
+
+// puts returns a transaction of items that have a total size, the first one at a.
+func puts(a item.Key, total int) (out []item.Write) {
+	for _, v := range parts(total, item.Size(a.Item())+1) {
+		out = append(out, item.Put{Item: stored(a, one("x", v)...)})
+		a = newKey()
+	}
+	return out
+}
+
+func updates(a item.Key, total int) (out []item.Write) {
+	for _, v := range parts(total, 0) {
+		out = append(out, item.Update{Key: a, Set: one("x", v)})
+		a = newKey()
+	}
+	return out
+}
+
+func conditions(a item.Key, total int) (out []item.Write) {
+	for _, v := range parts(total, 0) {
+		out = append(out, item.Update{Key: a, Set: one("y", item.N(1)), If: item.Any(no, item.Compare("y", item.Eq, v))})
+		a = newKey()
+	}
+	return out
+}
+
+// testLarge: a transaction counts what it sends, to the byte, not what is stored.
+func testLarge(t *testing.T, db store.Store) {
+	writes := puts(newKey(), item.MaxTransactSize)
+	if err := db.Transact(t.Context(), newToken(), writes); err != nil {
+		t.Fatal(err)
+	}
+	small := make([]item.Write, len(writes))
+	for i, w := range writes {
+		small[i] = item.Update{Key: w.Target(), Set: one("y", item.N(1)), If: item.Exists("x")}
+	}
+	small = append(small, add(newKey(), 1, nil))
+	if err := db.Transact(t.Context(), newToken(), small); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range writes {
+		mustWrite(t, db, item.Delete{Key: w.Target()})
 	}
 }
 

@@ -74,7 +74,7 @@ func update(u item.Update) func(item.Key) item.Write {
 
 func testWrites(t *testing.T, db store.Store) {
 	n := item.N
-	nested := item.Map(item.Item{"rf": n(1), "r": item.Map(item.Item{"rpm": n(2), "in.tok": n(-3)}), "e": item.Map(item.Item{})})
+	record := item.Map(item.Item{"rf": n(1), "r": item.Map(item.Item{"rpm": n(2), "in.tok": n(-3)}), "e": item.Map(item.Item{})})
 	put := func(a attrs, c item.Cond) func(item.Key) item.Write {
 		return func(k item.Key) item.Write { return item.Put{Item: stored(k, a...), If: c} }
 	}
@@ -99,8 +99,12 @@ func testWrites(t *testing.T, db store.Store) {
 		{name: "update without action keeps", before: one("a", n(1)), write: update(item.Update{If: yes}), after: one("a", n(1))},
 		{name: "update without action is refused without an image", write: update(item.Update{If: yes}), refused: true},
 		{name: "set replaces a value of another type", before: one("a", n(1)), write: update(item.Update{Set: one("a", item.S(""))}), after: one("a", item.S(""))},
-		{name: "set keeps the rest", before: pairs("a", n(1), "b", nested), write: update(item.Update{Set: one("a", item.Bool(false))}), after: pairs("a", item.Bool(false), "b", nested)},
-		{name: "set nested maps", write: update(item.Update{Set: one("rr", nested)}), after: one("rr", nested)},
+		{name: "set keeps the rest", before: pairs("a", n(1), "b", record), write: update(item.Update{Set: one("a", item.Bool(false))}), after: pairs("a", item.Bool(false), "b", record)},
+		{name: "set nested maps", write: update(item.Update{Set: one("rr", record)}), after: one("rr", record)},
+		{name: "set as many maps and lists in one another as there may be", write: update(item.Update{Set: one("a", nested(31, inMap)), Add: one("b", n(1))}), after: pairs("a", nested(31, inMap), "b", n(1))},
+		{name: "put lists in one another", write: put(one("a", nested(31, inList)), nil), after: one("a", nested(31, inList))},
+		{name: "set the longest index keys", write: update(item.Update{Set: pairs(item.AttrGSI2PK, item.S(strings.Repeat("x", 2048)), item.AttrGSI2SK, item.S(strings.Repeat("x", 1024)))}),
+			after: pairs(item.AttrGSI2PK, item.S(strings.Repeat("x", 2048)), item.AttrGSI2SK, item.S(strings.Repeat("x", 1024)))},
 		{name: "set null", write: update(item.Update{Set: one("a", item.Null())}), after: one("a", item.Null())},
 		{name: "set an empty list and map", write: update(item.Update{Set: pairs("l", &types.AttributeValueMemberL{Value: []item.Value{}}, "m", item.Map(item.Item{}))}),
 			after: pairs("l", &types.AttributeValueMemberL{}, "m", item.Map(nil))},

@@ -21,7 +21,7 @@ const (
 	MaxReadKeys      = 100
 	maxPartitionKey  = 2048
 	maxSortKey       = 1024
-	maxNesting       = 32
+	maxNesting       = 31 // maps and lists in one another, in an item
 	maxAttributeName = 64<<10 - 1
 )
 
@@ -137,8 +137,12 @@ func validateAttr(a Attr) error {
 		return err
 	}
 	if slices.Contains(indexKeys, a.Name) {
-		if s, ok := a.Value.(*types.AttributeValueMemberS); !ok || s.Value == "" {
+		s, ok := a.Value.(*types.AttributeValueMemberS)
+		if !ok || s.Value == "" {
 			return fmt.Errorf("attribute %q: the key of an index must be a string that is not empty", a.Name)
+		}
+		if most := maxIndexKey(a.Name); len(s.Value) > most {
+			return fmt.Errorf("attribute %q: %d bytes, at most %d are accepted in the key of an index", a.Name, len(s.Value), most)
 		}
 	}
 	if err := validateValue(a.Value, 0); err != nil {
@@ -147,71 +151,12 @@ func validateAttr(a Attr) error {
 	return nil
 }
 
-func validateValue(v Value, depth int) error {
-	if depth > maxNesting {
-		return fmt.Errorf("nested deeper than %d", maxNesting)
+// maxIndexKey returns how many bytes a key of an index may have.
+func maxIndexKey(attr string) int {
+	if strings.HasSuffix(attr, AttrSK) {
+		return maxSortKey
 	}
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS, *types.AttributeValueMemberB, *types.AttributeValueMemberBOOL:
-		return nil
-	case *types.AttributeValueMemberNULL:
-		if !v.Value {
-			return errors.New("null must be true")
-		}
-		return nil
-	case *types.AttributeValueMemberN:
-		_, err := parseDecimal(v.Value)
-		return numeralError(v.Value, err)
-	case *types.AttributeValueMemberSS:
-		return validateSet(v.Value, func(s string) (string, error) { return s, nil })
-	case *types.AttributeValueMemberBS:
-		return validateSet(v.Value, func(b []byte) (string, error) { return string(b), nil })
-	case *types.AttributeValueMemberNS:
-		return validateSet(v.Value, func(s string) (string, error) {
-			d, err := parseDecimal(s)
-			return d.String(), numeralError(s, err)
-		})
-	case *types.AttributeValueMemberL:
-		for _, e := range v.Value {
-			if err := validateValue(e, depth+1); err != nil {
-				return err
-			}
-		}
-		return nil
-	case *types.AttributeValueMemberM:
-		for name, e := range v.Value {
-			if err := validateValue(e, depth+1); err != nil {
-				return fmt.Errorf("entry %q: %w", name, err)
-			}
-		}
-		return nil
-	}
-	return fmt.Errorf("%T is no value", v)
-}
-
-func numeralError(s string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("number %q: %w", strings.ToValidUTF8(s[:min(len(s), 64)], "?"), err)
-}
-
-func validateSet[E any](set []E, id func(E) (string, error)) error {
-	if len(set) == 0 {
-		return errors.New("empty set")
-	}
-	seen := make(map[string]bool, len(set))
-	for _, e := range set {
-		s, err := id(e)
-		if err != nil {
-			return err
-		}
-		if seen[s] {
-			return fmt.Errorf("set with %q twice", s)
-		}
-		seen[s] = true
-	}
-	return nil
+	return maxPartitionKey
 }
 
 func validateCond(c Cond) error {
@@ -284,13 +229,4 @@ func ordered(v Value) bool {
 		return true
 	}
 	return false
-}
-
-// ValidateInTransaction is [Validate] for a write that stands in a transaction,
-// where an update must change something.
-func ValidateInTransaction(w Write) error {
-	if u, ok := w.(Update); ok && u.expression(u.aliases()) == nil {
-		return errors.New("update without an action in a transaction")
-	}
-	return Validate(w)
 }

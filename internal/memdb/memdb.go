@@ -207,7 +207,7 @@ func readUnits(it item.Item, consistent bool) float64 {
 }
 
 func (db *DB) transact(id string, writes []item.Write) error {
-	if err := validTransaction(id, writes); err != nil {
+	if err := item.ValidateTransaction(id, writes); err != nil {
 		return refuse(TransactWriteItems, err)
 	}
 	db.mu.Lock()
@@ -269,26 +269,6 @@ func (db *DB) replayed(id string, writes []item.Write) (bool, error) {
 // sameWrites compares transactions by what they render to.
 func sameWrites(a, b []item.Write) bool {
 	return reflect.DeepEqual(item.TransactInput("t", "t", a), item.TransactInput("t", "t", b))
-}
-
-func validTransaction(id string, writes []item.Write) error {
-	if id == "" || len(id) > item.MaxTokenLength {
-		return fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", id, len(id), item.MaxTokenLength)
-	}
-	if n := len(writes); n < 1 || n > item.MaxTransactItems {
-		return fmt.Errorf("%d writes, 1 to %d are accepted", n, item.MaxTransactItems)
-	}
-	seen := make(map[item.Key]bool, len(writes))
-	for _, w := range writes {
-		if seen[w.Target()] {
-			return fmt.Errorf("two writes to item %q", w.Target())
-		}
-		seen[w.Target()] = true
-		if err := item.ValidateInTransaction(w); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // refuse is the failure for a call that DynamoDB would not carry out.

@@ -15,10 +15,20 @@ import (
 // answer to a request that the product sends.
 var known = map[engine.Kind]dbtest.Deviations{
 	engine.Dynoxide: {
-		"order of booleans":                      "dynoxide 1.2.1 lets any type be ordered and finds that the condition does not hold",
-		"order of null":                          "as above",
-		"order of sets":                          "as above",
-		"transaction: bounds in the wrong order": "dynoxide 1.2.1 looks at the bounds only if the attribute is there",
+		"order of booleans":                        "dynoxide 1.2.1 lets any type be ordered and finds that the condition does not hold",
+		"order of null":                            "as above",
+		"order of sets":                            "as above",
+		"map with an empty name":                   "dynoxide 1.2.1 takes it",
+		"map with an empty name in a list":         "as above",
+		"put of a map with an empty name":          "as above",
+		"condition on a map with an empty name":    "as above",
+		"transaction: map with an empty name":      "as above",
+		"index partition key too long":             "dynoxide 1.2.1 measures the keys of the table only",
+		"index sort key too long":                  "as above",
+		"put with an index partition key too long": "as above",
+		"put with an index sort key too long":      "as above",
+		"transaction: index key too long":          "as above",
+		"transaction: bounds in the wrong order":   "dynoxide 1.2.1 looks at the bounds only if the attribute is there",
 	},
 	engine.DynamoDBLocal: {
 		dbtest.MixedTransaction: "DynamoDB Local 3.3 answers with the type error alone",
