@@ -14,7 +14,7 @@
 // whose content does not depend on the cut. This package takes the third:
 // every event is an object of its own (a sequence range of one record), and
 // its key is made from the event alone, namely its namespace, day, id and a hash
-// of its primary key in the table.
+// of its primary key in the table and its content.
 //
 // What follows, if the caller writes each object with "only if there is none":
 //
@@ -170,7 +170,8 @@ func (b Batch) Objects() []Object {
 	var enc encoder
 	all := make([]placed, 0, len(b.Events)+len(b.Malformed))
 	for _, e := range b.Events {
-		all = append(all, placed{Object{Key: e.key(), Body: enc.gzip(e.line()), Sequence: e.Sequence}, e.position})
+		line := e.line()
+		all = append(all, placed{Object{Key: e.key(line), Body: enc.gzip(line), Sequence: e.Sequence}, e.position})
 	}
 	for _, m := range b.Malformed {
 		o := Object{Key: m.key(), Body: enc.gzip(m.line()), Sequence: m.Sequence, Malformed: m.Reason}

@@ -28,13 +28,14 @@ const maxKeyPart = 64
 //
 //	audit/year=2024/month=01/day=15/audit-{namespace}-{event id}-{hash}.jsonl.gz
 //
-// It depends on the event alone. The hash covers the item's primary key, so
-// that two items never share an object, whatever ids somebody wrote into the
-// table. The name starts with "audit-" because a namespace id may start with
+// It depends on the event alone. The hash covers the item's primary key and the
+// event's line, so that two items never share an object, whatever ids somebody
+// wrote into the table, and neither do two events that were stored under one key,
+// one after the other. The name starts with "audit-" because a namespace id may start with
 // an underscore, and query engines pass over objects whose names do.
-func (e Event) key() string {
+func (e Event) key(line []byte) string {
 	return PrefixAudit + e.Day.prefix() + "audit-" + keyPart(e.NamespaceID) + "-" + keyPart(e.EventID) +
-		"-" + hash([]byte(e.pk), []byte(e.sk)) + keySuffix
+		"-" + hash([]byte(e.pk), []byte(e.sk), line) + keySuffix
 }
 
 // key is the object key of the malformed record:
@@ -89,8 +90,10 @@ func compact(raw json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// line is the event as one JSON object and a line feed. Readers rely on the
-// names; members may be added, never renamed.
+// line is the event as one JSON object and a line feed: the same event always
+// gives the same line. Readers rely on the names; members may be added, never
+// renamed. A release that adds one files an event that the one before has archived
+// a second time, if it is delivered to both.
 func (e Event) line() []byte {
 	from := ""
 	if e.DayFromRecord {
