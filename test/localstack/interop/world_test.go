@@ -70,11 +70,23 @@ func (w *world) open(change ...func(*limiter.Options)) *limiter.Limiter {
 }
 
 // python returns a client of the pinned Python release with caches of its own.
-func (w *world) python() *python { w.Helper(); return w.pythonOf(pinned) }
+func (w *world) python() *python { w.Helper(); return w.pythonIn(driverFor(w, w.engine, pinned, 0)) }
 
+// pythonOf returns a client of another release.
 func (w *world) pythonOf(version string) *python {
 	w.Helper()
-	p, err := tryPython(w, driverFor(w, w.engine, version, 0), w.table, namespace, nil)
+	return w.pythonIn(driverFor(w, w.engine, version, 0))
+}
+
+// anotherPython returns a client in a process of its own, told apart by number.
+func (w *world) anotherPython(number int) *python {
+	w.Helper()
+	return w.pythonIn(driverFor(w, w.engine, pinned, number))
+}
+
+func (w *world) pythonIn(d *driver) *python {
+	w.Helper()
+	p, err := tryPython(w, d, w.table, namespace, nil)
 	if err != nil {
 		w.Fatal(err)
 	}
