@@ -28,7 +28,8 @@ type wire struct {
 	answer *dynamodb.UpdateItemOutput // when set, of every update, at once
 }
 
-func (w *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+func (w *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	w.calls.Add(1)
 	if w.answer != nil {
 		return w.answer, nil
@@ -37,17 +38,20 @@ func (w *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opt
 	return w.DynamoDB.UpdateItem(ctx, in, opts...)
 }
 
-func (w *wire) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+func (w *wire) PutItem(ctx context.Context, in *dynamodb.PutItemInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	w.calls.Add(1)
 	return w.DynamoDB.PutItem(ctx, in, opts...)
 }
 
-func (w *wire) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+func (w *wire) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	w.calls.Add(1)
 	return w.DynamoDB.TransactWriteItems(ctx, in, opts...)
 }
 
-func (w *wire) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+func (w *wire) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	w.calls.Add(1)
 	return w.DynamoDB.BatchGetItem(ctx, in, opts...)
 }
@@ -67,7 +71,8 @@ func newBare(b *testing.B) bare {
 func (t bare) open(b *testing.B, now func() time.Time) (*limiter.Limiter, *wire) {
 	b.Helper()
 	w := &wire{DynamoDB: t.db}
-	l, err := limiter.Open(b.Context(), w, t.table, &limiter.Options{Register: true, Now: now, MaxShards: 1, ConfigTTL: time.Hour})
+	l, err := limiter.Open(b.Context(), w, t.table,
+		&limiter.Options{Register: true, Now: now, MaxShards: 1, ConfigTTL: time.Hour})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -207,9 +212,12 @@ func compare(b *testing.B, own, plain, third, added []time.Duration) {
 	b.ReportMetric(float64(p.Nanoseconds()), "bare-ns")
 	b.ReportMetric(float64(n.Nanoseconds()), "naive-ns")
 	b.ReportMetric(0, "ns/op")
-	say(b, "warm acquire  median %v  bare UpdateItem %v  ratio %.3f  on dynoxide, %d turns", m, p, float64(m)/float64(p), len(own))
-	say(b, "warm acquire  added %v (%.1f %% of the bare call, target 5 %%), median of paired differences", d, 100*float64(d)/float64(p))
-	say(b, "warm acquire  naive peer (GetItem, then UpdateItem: 2 calls, 1 read and 1 write unit) %v, %.2f of the bare call", n, float64(n)/float64(p))
+	say(b, "warm acquire  median %v  bare UpdateItem %v  ratio %.3f  on dynoxide, %d turns", m, p, float64(m)/float64(p),
+		len(own))
+	say(b, "warm acquire  added %v (%.1f %% of the bare call, target 5 %%), median of paired differences", d,
+		100*float64(d)/float64(p))
+	say(b, "warm acquire  naive peer (GetItem, then UpdateItem: 2 calls, 1 read and 1 write unit) %v, %.2f of the bare "+
+		"call", n, float64(n)/float64(p))
 	say(b, "warm acquire  p95 %v  bare %v  naive %v", quantile(own, 0.95), quantile(plain, 0.95), quantile(third, 0.95))
 }
 

@@ -72,7 +72,8 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 		return nil, err
 	}
 	var rows []Row
-	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.foreseen, f.unforeseen, f.denial, f.flood, f.cold, f.create} {
+	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.foreseen, f.unforeseen, f.denial, f.flood,
+		f.cold, f.create} {
 		row, err := path(ctx)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", row.Path, err)
@@ -111,7 +112,8 @@ func (f fleet) wide(ctx context.Context) (r Row, err error) {
 	r = Row{Path: "acquire, warm, 8 limits, id of 40 characters", Budget: updates(1)}
 	req := limiter.Request{Entity: strings.Repeat("e", 40), Resource: resource, Costs: limiter.Costs{}}
 	for _, name := range []string{"rpm", "rph", "rpd", "tpm", "tph", "tpd", "ipm", "opm"} {
-		req.Limits = append(req.Limits, limiter.Limit{Name: name, Capacity: 10_000_000, Refill: 9_999_991, Period: 86_399 * time.Second})
+		req.Limits = append(req.Limits,
+			limiter.Limit{Name: name, Capacity: 10_000_000, Refill: 9_999_991, Period: 86_399 * time.Second})
 		req.Costs[name] = 1000
 	}
 	acquire := func(int) error {
@@ -145,7 +147,8 @@ func (f fleet) refilled(ctx context.Context, entity string) (int64, error) {
 }
 
 // path sets up entities, lets some time pass, and bills one run for each.
-func (f fleet) path(ctx context.Context, prefix string, pass time.Duration, setUp, run func(ctx context.Context, entity string) error) (Bill, error) {
+func (f fleet) path(ctx context.Context, prefix string, pass time.Duration, setUp,
+	run func(ctx context.Context, entity string) error) (Bill, error) {
 	if err := each(ctx, entities, prefix, setUp); err != nil {
 		return Bill{}, err
 	}
@@ -168,7 +171,8 @@ func (f fleet) foreseen(ctx context.Context) (r Row, err error) {
 }
 
 func (f fleet) unforeseen(ctx context.Context) (r Row, err error) {
-	r = Row{Path: "acquire, refill due and not foreseen", Budget: updates(2), Note: "one of the two is a failed condition"}
+	r = Row{Path: "acquire, refill due and not foreseen", Budget: updates(2),
+		Note: "one of the two is a failed condition"}
 	r.Measured, err = f.path(ctx, "unforeseen", 3*time.Second, f.stale,
 		func(ctx context.Context, e string) error { return taken(ctx, f.b, e, 40) })
 	return r, err
@@ -204,7 +208,8 @@ func (f fleet) create(ctx context.Context) (r Row, err error) {
 	r = Row{
 		Path:   "acquire, first of a new bucket",
 		Budget: Bill{Calls: map[string]float64{"UpdateItem": 1, "PutItem": 1}, Write: 1 + 4},
-		Note:   "not in the cost table: a failed condition, then a put into the table and its indexes GSI2, GSI3 and GSI4; limits in cache",
+		Note: "not in the cost table: a failed condition, then a put into the table and its indexes GSI2, GSI3 and " +
+			"GSI4; limits in cache",
 	}
 	r.Measured, err = f.path(ctx, "create", 0,
 		func(ctx context.Context, e string) error { // fills the cache of limits and writes nothing

@@ -37,8 +37,10 @@ func BenchmarkContention(b *testing.B) {
 				most := rate + rate*c.took.Seconds() // capacity and refill
 				b.ReportMetric(float64(c.calls())/granted, "calls/granted")
 				b.ReportMetric(0, "ns/op")
-				say(b, "contention  %s load, %2d limiters, one bucket of %d/s: %.2f writes per granted acquire, %.0f granted in %.1fs (%.1f/s), %.1f %% of capacity and refill, denied without a call %d, with %d; unavailable %d",
-					load, n, rate, float64(c.calls())/granted, granted, c.took.Seconds(), granted/c.took.Seconds(), 100*granted/most, c.free.Load(), c.paid.Load(), c.gone.Load())
+				say(b, "contention  %s load, %2d limiters, one bucket of %d/s: %.2f writes per granted acquire, %.0f granted in "+
+					"%.1fs (%.1f/s), %.1f %% of capacity and refill, denied without a call %d, with %d; unavailable %d",
+					load, n, rate, float64(c.calls())/granted, granted, c.took.Seconds(), granted/c.took.Seconds(), 100*granted/most,
+					c.free.Load(), c.paid.Load(), c.gone.Load())
 				if granted > most+1 {
 					b.Errorf("%.0f granted, at most %.0f are there", granted, most)
 				}
@@ -62,18 +64,20 @@ func newCrowd(b *testing.B, n int, rate int64) crowd {
 	t := newBare(b)
 	c := crowd{
 		granted: new(atomic.Int64), free: new(atomic.Int64), paid: new(atomic.Int64), gone: new(atomic.Int64),
-		req: limiter.Request{Entity: "acme", Resource: resource, Costs: limiter.Costs{"rps": 1}, Limits: []limiter.Limit{limiter.PerSecond("rps", rate)}},
+		req: limiter.Request{Entity: "acme", Resource: resource, Costs: limiter.Costs{"rps": 1},
+			Limits: []limiter.Limit{limiter.PerSecond("rps", rate)}},
 	}
 	for range n {
 		w := &wire{DynamoDB: t.db}
-		l, err := limiter.Open(b.Context(), w, t.table, &limiter.Options{Register: true, MaxShards: 1, Timeout: 10 * time.Second,
-			Observer: &limiter.Observer{Denied: func(i limiter.AcquireInfo) {
-				if i.Calls == 0 {
-					c.free.Add(1)
-				} else {
-					c.paid.Add(1)
-				}
-			}}})
+		l, err := limiter.Open(b.Context(), w, t.table,
+			&limiter.Options{Register: true, MaxShards: 1, Timeout: 10 * time.Second,
+				Observer: &limiter.Observer{Denied: func(i limiter.AcquireInfo) {
+					if i.Calls == 0 {
+						c.free.Add(1)
+					} else {
+						c.paid.Add(1)
+					}
+				}}})
 		if err != nil {
 			b.Fatal(err)
 		}

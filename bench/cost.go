@@ -61,7 +61,8 @@ func Measure(ctx context.Context, e *engine.Engine) (Table, error) {
 func (t Table) Print(out io.Writer) {
 	line := func(format string, args ...any) { fmt.Fprintf(out, "cost: "+format+"\n", args...) }
 	line("measured on %s, capacity of indexes included; not on AWS", t.Engine)
-	line("%-46s %-44s %5s %6s | %-44s %5s %6s | %8s", "path", "calls", "read", "write", "budget: calls", "read", "write", "$/M")
+	line("%-46s %-44s %5s %6s | %-44s %5s %6s | %8s", "path", "calls", "read", "write", "budget: calls", "read", "write",
+		"$/M")
 	for _, r := range t.Rows {
 		verdict, bound := "ok", ""
 		if !r.OK() {
@@ -80,6 +81,7 @@ func (t Table) Print(out io.Writer) {
 		line("not built yet, not checked: %s", path)
 	}
 	line("a failed condition counts one write unit per started KB of the item, as AWS charges it; no engine reports it")
-	line("$/M: $%g per million write units, $%g per million read units, on demand, us-east-1 since 1 Nov 2024 (AWS, Amazon DynamoDB pricing)",
+	line("$/M: $%g per million write units, $%g per million read units, on demand, us-east-1 since 1 Nov 2024 (AWS, "+
+		"Amazon DynamoDB pricing)",
 		DollarsPerMillionWrites, DollarsPerMillionReads)
 }

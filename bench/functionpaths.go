@@ -97,7 +97,8 @@ func (f *feed) split(ctx context.Context) (Row, error) {
 	row := Row{
 		Path:   "aggregator, split of a shard",
 		Budget: Bill{Calls: map[string]float64{"TransactWriteItems": 1}, Write: 2*2 + 3},
-		Note:   "one call per shard step; its two items are written in a transaction at twice the price, and the new one enters GSI2, GSI3 and GSI4",
+		Note: "one call per shard step; its two items are written in a transaction at twice the price, and the new one " +
+			"enters GSI2, GSI3 and GSI4",
 	}
 	if f.w.direct.Kind == engine.DynamoDBLocal {
 		row.Budget.Write = 2*2 + 2*3

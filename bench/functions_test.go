@@ -67,7 +67,8 @@ func BenchmarkStart(b *testing.B) {
 			p50, p95 := median(times), quantile(times, 0.95)
 			b.ReportMetric(float64(p50.Microseconds()), "p50-µs")
 			b.ReportMetric(0, "ns/op")
-			say(b, "functions  %s: exec to first next p50 %v p95 %v of %d starts, target under 10ms (this machine, no sandbox)", name, p50, p95, len(times))
+			say(b, "functions  %s: exec to first next p50 %v p95 %v of %d starts, target under 10ms (this machine, no sandbox)",
+				name, p50, p95, len(times))
 		})
 	}
 }
@@ -98,7 +99,8 @@ func TestWritesPerBatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		say(t, "functions  aggregator: batch of %d records over %d buckets, 2 limits, %d windows, delivered %s: %s, %g write units (floor %d, one write per record, limit and window %d)",
+		say(t, "functions  aggregator: batch of %d records over %d buckets, 2 limits, %d windows, delivered %s: %s, %g "+
+			"write units (floor %d, one write per record, limit and window %d)",
 			len(batch), buckets, windows, delivery, bill, bill.Write, buckets*windows, len(batch)*2*windows)
 		if bill.Calls["UpdateItem"] != buckets*windows || len(bill.Calls) != 1 {
 			t.Errorf("delivered %s: %s, want %d UpdateItem", delivery, bill, buckets*windows)
@@ -142,7 +144,8 @@ func TestMemoryOfALargeBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say(t, "functions  aggregator: batch of 10000 records, %.1f MB payload: peak resident memory %.1f MB, target under %d MB; %d writes, %v",
+	say(t, "functions  aggregator: batch of 10000 records, %.1f MB payload: peak resident memory %.1f MB, target under "+
+		"%d MB; %d writes, %v",
 		float64(len(payload))/1e6, float64(peak)/1024, maxMemory>>10, writes.Load(), took.Round(time.Millisecond))
 	if want := `{"batchItemFailures":[]}`; answer != want {
 		t.Errorf("answer %.200s, want %s", answer, want)
@@ -174,7 +177,8 @@ func largeBatch(records, buckets int) []byte {
 			b.State.Slots[j].Tokens -= bucket.Milli
 			b.State.Slots[j].Used += bucket.Milli
 		}
-		all[i] = streamtest.Record{Sequence: strconv.Itoa(100_000_000+i) + "0000000000000", Created: now, Old: old, New: b.Item()}
+		all[i] = streamtest.Record{Sequence: strconv.Itoa(100_000_000+i) + "0000000000000", Created: now, Old: old,
+			New: b.Item()}
 		b.State.Slots = append([]bucket.Slot(nil), b.State.Slots...)
 	}
 	return streamtest.Payload(all...)
@@ -209,7 +213,8 @@ func runOnce(t *testing.T, payload []byte, env ...string) (peak int, answer stri
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	cmd := exec.CommandContext(ctx, LocalBinary("aggregator"))
 	cmd.Env = append(os.Environ(), append(env, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
-		"AWS_REGION="+engine.Region, "AWS_ACCESS_KEY_ID="+engine.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+engine.SecretAccessKey)...)
+		"AWS_REGION="+engine.Region, "AWS_ACCESS_KEY_ID="+engine.AccessKeyID,
+		"AWS_SECRET_ACCESS_KEY="+engine.SecretAccessKey)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v (run `make dist/local/aggregator/bootstrap`)", err)
 	}

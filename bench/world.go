@@ -77,7 +77,8 @@ func (w *world) advance(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 // client returns a limiter with caches of its own and the world's clock, whose
 // calls are metered.
 func (w *world) client(ctx context.Context) (*limiter.Limiter, error) {
-	l, err := limiter.Open(ctx, w.proxied.DynamoDB(), w.table, &limiter.Options{Register: true, Now: w.now, Timeout: 10 * time.Second})
+	l, err := limiter.Open(ctx, w.proxied.DynamoDB(), w.table,
+		&limiter.Options{Register: true, Now: w.now, Timeout: 10 * time.Second})
 	if err == nil {
 		w.ns = l.NamespaceID()
 	}

@@ -51,7 +51,8 @@ func lostAnswers(t *testing.T) {
 	for _, n := range []int{1, 16} {
 		c := Case{Bucket: PerSecond, Processes: n, Load: .5, LoseOne: 200, Seed: 1}.Lasting(5000)
 		r := bubble(t, c.Run)
-		say("one write in 200 without an answer, %v: of %d requests %d fail and %d are slow, %d answers were lost; delivered %.2f %%",
+		say("one write in 200 without an answer, %v: of %d requests %d fail and %d are slow, %d answers were lost; "+
+			"delivered %.2f %%",
 			c, r.Attempts, r.Failed, r.Slow, r.Lost, 100*r.Delivered())
 	}
 }

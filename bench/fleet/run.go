@@ -37,7 +37,8 @@ func (r Result) Delivered() float64 { return float64(r.Granted) / float64(max(r.
 
 // String is the line that the table of the package comment explains.
 func (r Result) String() string {
-	return fmt.Sprintf("writes/grant %5.2f  writes/try %5.2f  delivered %6.2f %%  low mean %5.1f %% worst %5.1f %%  excess %+.3f",
+	return fmt.Sprintf("writes/grant %5.2f  writes/try %5.2f  delivered %6.2f %%  low mean %5.1f %% worst %5.1f %%  "+
+		"excess %+.3f",
 		r.PerGrant(), r.PerAttempt(), 100*r.Delivered(), 100*r.Low, 100*r.LowWorst, r.Excess)
 }
 

@@ -98,13 +98,15 @@ func (t *tableStore) call(ctx context.Context, op string, write bool, f func() e
 
 // Write implements [store.Store].
 func (t *tableStore) Write(ctx context.Context, w item.Write) (out item.Item, err error) {
-	err = t.call(ctx, "UpdateItem", true, func() (err error) { out, err = t.db.Write(context.Background(), w); return err })
+	err = t.call(ctx, "UpdateItem", true,
+		func() (err error) { out, err = t.db.Write(context.Background(), w); return err })
 	return out, err
 }
 
 // Transact implements [store.Store].
 func (t *tableStore) Transact(ctx context.Context, token string, writes []item.Write) error {
-	return t.call(ctx, "TransactWriteItems", true, func() error { return t.db.Transact(context.Background(), token, writes) })
+	return t.call(ctx, "TransactWriteItems", true,
+		func() error { return t.db.Transact(context.Background(), token, writes) })
 }
 
 // Read implements [store.Store].

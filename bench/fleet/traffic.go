@@ -37,9 +37,10 @@ var (
 	}
 	// Small holds two seconds of two limits, either of which may decide.
 	Small = Bucket{
-		Name:   "20, 10 per second, two limits",
-		Limits: []limiter.Limit{limiter.PerSecond("rps", 10).WithCapacity(20), limiter.PerSecond("tps", 10_000).WithCapacity(20_000)},
-		Cost:   func(r *rand.Rand) []int64 { return []int64{1, 500 + r.Int64N(1001)} },
+		Name: "20, 10 per second, two limits",
+		Limits: []limiter.Limit{limiter.PerSecond("rps", 10).WithCapacity(20),
+			limiter.PerSecond("tps", 10_000).WithCapacity(20_000)},
+		Cost: func(r *rand.Rand) []int64 { return []int64{1, 500 + r.Int64N(1001)} },
 	}
 	// Busy gives more than one write at a time can take.
 	Busy = Bucket{
@@ -65,7 +66,8 @@ var (
 func (b Bucket) rates() []bucket.Rate {
 	out := make([]bucket.Rate, len(b.Limits))
 	for i, l := range b.Limits {
-		out[i] = bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()}
+		out[i] = bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli,
+			Period: l.Period.Milliseconds()}
 	}
 	return out
 }

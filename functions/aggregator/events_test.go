@@ -78,7 +78,8 @@ func show(w item.Write) string {
 				return value(in.ExpressionAttributeValues[a])
 			})
 		}
-		return fmt.Sprintf("  update %s %s\n    %s\n    if %s\n", k.PK, k.SK, fill(in.UpdateExpression), fill(in.ConditionExpression))
+		return fmt.Sprintf("  update %s %s\n    %s\n    if %s\n", k.PK, k.SK, fill(in.UpdateExpression),
+			fill(in.ConditionExpression))
 	case item.Put:
 		it, err := json.Marshal(json.RawMessage(item.JSON(w.Item)))
 		if err != nil {

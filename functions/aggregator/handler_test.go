@@ -49,7 +49,8 @@ func TestUsageIsExactAcrossStreams(t *testing.T) {
 	payload := func(label string, base int, changes []memdb.Change) []byte {
 		var all []json.RawMessage
 		for i, c := range changes {
-			all = append(all, streamtest.Record{Sequence: strconv.Itoa(base + i), Created: c.CreatedAt, Old: c.Old, New: c.New, Label: label}.JSON())
+			all = append(all, streamtest.Record{Sequence: strconv.Itoa(base + i), Created: c.CreatedAt, Old: c.Old, New: c.New,
+				Label: label}.JSON())
 		}
 		return streamtest.PayloadOf(all...)
 	}
@@ -164,7 +165,8 @@ func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
 			t.Fatalf("response %s", got)
 		}
 	}
-	if len(r.s3.keys) != 2 || r.s3.keys[0] != r.s3.keys[1] || !strings.HasPrefix(r.s3.keys[0], "malformed/year=2023/month=11/day=14/") {
+	if len(r.s3.keys) != 2 || r.s3.keys[0] != r.s3.keys[1] ||
+		!strings.HasPrefix(r.s3.keys[0], "malformed/year=2023/month=11/day=14/") {
 		t.Fatalf("objects %q", r.s3.keys)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(r.s3.body[r.s3.keys[0]]))
@@ -176,14 +178,16 @@ func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
 		Reason string          `json:"reason"`
 		Record json.RawMessage `json:"record"`
 	}
-	if err != nil || json.Unmarshal(line, &kept) != nil || string(kept.Record) != string(bad) || !strings.Contains(kept.Reason, "rpm") {
+	if err != nil || json.Unmarshal(line, &kept) != nil || string(kept.Record) != string(bad) ||
+		!strings.Contains(kept.Reason, "rpm") {
 		t.Errorf("kept %s, %v", line, err)
 	}
 	if it := r.db.Item(table.UsageKey("ns", "b", "gpt", "2023-11-14")); it == nil {
 		t.Error("b is not counted")
 	}
 	var m map[string]any
-	if err := json.Unmarshal(r.metrics.Bytes()[:bytes.IndexByte(r.metrics.Bytes(), '\n')], &m); err != nil || m["Malformed"] != 1.0 || m["Records"] != 2.0 {
+	if err := json.Unmarshal(r.metrics.Bytes()[:bytes.IndexByte(r.metrics.Bytes(), '\n')], &m); err != nil ||
+		m["Malformed"] != 1.0 || m["Records"] != 2.0 {
 		t.Errorf("metrics %v, %v", m, err)
 	}
 }
@@ -228,7 +232,8 @@ func TestEmptyBatch(t *testing.T) {
 
 func TestEveryConfiguredWindowIsKnown(t *testing.T) {
 	for _, name := range config.WindowNames() {
-		if c := planConfig(config.Aggregator{Windows: []string{name}}); len(c.Windows) != 1 || c.Windows[0] != usage.Window(name) {
+		if c := planConfig(config.Aggregator{Windows: []string{name}}); len(c.Windows) != 1 ||
+			c.Windows[0] != usage.Window(name) {
 			t.Errorf("%s: %v", name, c)
 		}
 	}
@@ -245,7 +250,8 @@ func TestStartNamesWhatIsWrong(t *testing.T) {
 // deaf is an S3 that never answers.
 type deaf struct{ bound time.Duration }
 
-func (d *deaf) PutObject(ctx context.Context, _ *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+func (d *deaf) PutObject(ctx context.Context, _ *s3.PutObjectInput,
+	_ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
 	if end, ok := ctx.Deadline(); ok {
 		d.bound = time.Until(end)
 	}

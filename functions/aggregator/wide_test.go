@@ -20,7 +20,8 @@ import (
 func (r *rig) wide(limits int, hot bool) table.Bucket {
 	var all []bucket.Limit
 	for i := range limits {
-		all = append(all, bucket.Limit{Name: fmt.Sprintf("limit%03d", i), Capacity: 600_000, Amount: 600_000, Period: 60_000})
+		all = append(all, bucket.Limit{Name: fmt.Sprintf("limit%03d", i), Capacity: 600_000, Amount: 600_000,
+			Period: 60_000})
 	}
 	b := table.Bucket{Namespace: "ns", Entity: "wide", Resource: "gpt", State: bucket.New(all, 0, 1, r.now)}
 	r.db.Store(b.Item())
@@ -65,12 +66,15 @@ func TestBucketTooWideToBeWrittenHoldsNothingUp(t *testing.T) {
 // What DynamoDB calls invalid is given up if nobody is owed it. Usage is owed:
 // its record is reported, whatever the reason.
 func TestInvalidWrites(t *testing.T) {
-	invalid := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: &smithy.GenericAPIError{Code: "ValidationException"}}
+	invalid := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem",
+		Err: &smithy.GenericAPIError{Code: "ValidationException"}}
 	code := "ValidationError"
-	inTransaction := &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: &types.TransactionCanceledException{
-		CancellationReasons: []types.CancellationReason{{}, {Code: &code}},
-	}}
-	denied := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}
+	inTransaction := &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems",
+		Err: &types.TransactionCanceledException{
+			CancellationReasons: []types.CancellationReason{{}, {Code: &code}},
+		}}
+	denied := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem",
+		Err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}
 	for _, c := range []struct {
 		name string
 		pk   string

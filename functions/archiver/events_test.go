@@ -28,7 +28,8 @@ func outcomeOf(t *testing.T, payload []byte) string {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "response %s\nmetrics", response)
-	for _, name := range []string{"Records", "Changes", "Malformed", "Skipped", "Writes", "WritesFailed", "Existing", "NotBegun"} {
+	for _, name := range []string{"Records", "Changes", "Malformed", "Skipped", "Writes", "WritesFailed", "Existing",
+		"NotBegun"} {
 		fmt.Fprintf(&out, " %s=%v", name, m[name])
 	}
 	out.WriteString("\n")

@@ -30,9 +30,10 @@ func batch(from, to int) []byte {
 		case 7:
 			identity = ""
 		}
-		records = append(records, fmt.Sprintf(`{"eventName":"REMOVE",%s"dynamodb":{"ApproximateCreationDateTime":1736953200,`+
-			`"SequenceNumber":"%d","OldImage":{"PK":{"S":"ns%d/AUDIT#acme"},"SK":{"S":"#AUDIT#%s"},"event_id":{"S":"%s"},`+
-			`"timestamp":{"S":"2024-10-%02dT00:00:00Z"}%s}}}`, identity, i, i%3, eventID(i), eventID(i), 1+i%4, action))
+		records = append(records, fmt.Sprintf(
+			`{"eventName":"REMOVE",%s"dynamodb":{"ApproximateCreationDateTime":1736953200,`+
+				`"SequenceNumber":"%d","OldImage":{"PK":{"S":"ns%d/AUDIT#acme"},"SK":{"S":"#AUDIT#%s"},"event_id":{"S":"%s"},`+
+				`"timestamp":{"S":"2024-10-%02dT00:00:00Z"}%s}}}`, identity, i, i%3, eventID(i), eventID(i), 1+i%4, action))
 	}
 	return []byte(`{"Records":[` + strings.Join(records, ",") + `]}`)
 }
@@ -94,7 +95,8 @@ func checkArchive(t *testing.T, s *store, from, to int) {
 			missing += max(0, 1-n)
 		}
 	}
-	t.Logf("archive: archived=%d expired=%d duplicates=%d missing=%d malformed kept=%d", len(count), expired, duplicates, missing, kept)
+	t.Logf("archive: archived=%d expired=%d duplicates=%d missing=%d malformed kept=%d", len(count), expired, duplicates,
+		missing, kept)
 	if len(count) != expired || duplicates != 0 || missing != 0 || kept != malformed {
 		t.Errorf("want archived=%d duplicates=0 missing=0 malformed kept=%d", expired, malformed)
 	}
@@ -110,7 +112,8 @@ func TestFailedPuts(t *testing.T) {
 		{"none", nil, 1, allDone},
 		{"one refused", func(key string) fault { return when(isKey(key, 118), refused) }, 1, resumeAt(118)},
 		{"one stored, answer lost", func(key string) fault { return when(isKey(key, 118), lost) }, 1, resumeAt(118)},
-		{"two refused", func(key string) fault { return when(isKey(key, 103) || isKey(key, 102), refused) }, 1, resumeAt(102)},
+		{"two refused", func(key string) fault { return when(isKey(key, 103) || isKey(key, 102), refused) }, 1,
+			resumeAt(102)},
 		{"malformed record refused", func(key string) fault { return when(isKey(key, 104), refused) }, 1, resumeAt(104)},
 		{"all refused", func(string) fault { return refused }, 2, resumeAt(100)},
 	} {
@@ -152,7 +155,8 @@ func TestLostAnswerIsRepeatedWithinTheInvocation(t *testing.T) {
 		t.Errorf("response %s, want %s", got, allDone)
 	}
 	// What it finds there it does not claim to have written.
-	if !strings.Contains(metrics.String(), `"Writes":0,"WritesFailed":0,`) || !strings.Contains(metrics.String(), `"Existing":9,`) {
+	if !strings.Contains(metrics.String(), `"Writes":0,"WritesFailed":0,`) ||
+		!strings.Contains(metrics.String(), `"Existing":9,`) {
 		t.Errorf("metrics %s", metrics)
 	}
 	checkArchive(t, s, 100, 110)
@@ -214,7 +218,8 @@ func TestRedeliveryInAnyCut(t *testing.T) {
 // hanging is a putter that answers nothing for one event until the caller gives up.
 type hanging int
 
-func (n hanging) PutObject(ctx context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+func (n hanging) PutObject(ctx context.Context, in *s3.PutObjectInput,
+	_ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
 	if isKey(*in.Key, int(n)) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -316,7 +321,8 @@ func TestStart(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 
-	h, err := newHandler(t.Context(), env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive", "AWS_LAMBDA_FUNCTION_NAME": "fn"}), log)
+	h, err := newHandler(t.Context(),
+		env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive", "AWS_LAMBDA_FUNCTION_NAME": "fn"}), log)
 	if err != nil || h.bucket != "audit-archive" || h.function != "fn" {
 		t.Errorf("%+v, %v", h, err)
 	}

@@ -36,7 +36,8 @@ func TestRegionAndCredentials(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	found, err := look(t.Context(), "")
-	if err != nil || !strings.HasPrefix(found, "region eu-west-1, credentials from ") || strings.Contains(found, "secret") {
+	if err != nil || !strings.HasPrefix(found, "region eu-west-1, credentials from ") ||
+		strings.Contains(found, "secret") {
 		t.Errorf("%q, error %v", found, err)
 	}
 }

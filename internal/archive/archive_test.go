@@ -63,7 +63,8 @@ func describe(t *testing.T, payload []byte) string {
 		t.Fatal(err)
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "records=%d events=%d malformed=%d skipped=%d\n", b.Records, len(b.Events), len(b.Malformed), b.Skipped)
+	fmt.Fprintf(&s, "records=%d events=%d malformed=%d skipped=%d\n", b.Records, len(b.Events), len(b.Malformed),
+		b.Skipped)
 	for _, o := range b.Objects() {
 		fmt.Fprintf(&s, "%s seq=%q\n", o.Key, o.Sequence)
 		line := gunzip(t, o.Body)
@@ -100,7 +101,8 @@ func gunzip(t *testing.T, body []byte) []byte {
 }
 
 func TestPayloadThatIsNoStreamPayload(t *testing.T) {
-	for _, payload := range []string{"", "null", "{}", "[]", "7", `{"Records":null}`, `{"Records":{}}`, `{"Records":[}`, `{"Records":[]} x`} {
+	for _, payload := range []string{"", "null", "{}", "[]", "7", `{"Records":null}`, `{"Records":{}}`, `{"Records":[}`,
+		`{"Records":[]} x`} {
 		if b, err := Decode([]byte(payload)); err == nil {
 			t.Errorf("Decode(%q) = %+v, want an error", payload, b)
 		}

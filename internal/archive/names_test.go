@@ -13,7 +13,8 @@ import (
 // with that name, each as an object of its own.
 func TestStrangeNamesAreArchived(t *testing.T) {
 	keys := map[string]string{}
-	for _, name := range []string{"plain", "#", "a#b", "%23", "$SYSTEM", "../../x", "a/b", "é", "\U0001f600", " ", `"\`, "<&>", "auth0|5f7c"} {
+	for _, name := range []string{"plain", "#", "a#b", "%23", "$SYSTEM", "../../x", "a/b", "é", "\U0001f600", " ", `"\`,
+		"<&>", "auth0|5f7c"} {
 		subject := table.EntitySubject(name)
 		it := table.Audit{
 			Namespace: "ns", Subject: subject, ID: "01HF7YAT00000000000000AUDI", At: "2026-01-02T03:04:05Z",
@@ -23,7 +24,8 @@ func TestStrangeNamesAreArchived(t *testing.T) {
 			"eventName":    "REMOVE",
 			"userIdentity": map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"},
 			"dynamodb": map[string]any{
-				"ApproximateCreationDateTime": 1.7e9, "SequenceNumber": "1", "Keys": json.RawMessage(item.JSON(item.KeyOf(it).Item())),
+				"ApproximateCreationDateTime": 1.7e9, "SequenceNumber": "1",
+				"Keys":     json.RawMessage(item.JSON(item.KeyOf(it).Item())),
 				"OldImage": json.RawMessage(item.JSON(it)),
 			},
 		})

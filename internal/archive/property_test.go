@@ -29,8 +29,10 @@ func FuzzDecode(f *testing.F) {
 			f.Add([]byte(`{"Records":` + input + `}`))
 		}
 	}
-	f.Add([]byte(`{"Records":[{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},` +
-		`"dynamodb":{"OldImage":{"SK":{"S":"#AUDIT#1"},"d":` + strings.Repeat(`{"L":[`, 100) + strings.Repeat(`]}`, 100) + `}}}]}`))
+	f.Add([]byte(`{"Records":[{"eventName":"REMOVE",` +
+		`"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},` +
+		`"dynamodb":{"OldImage":{"SK":{"S":"#AUDIT#1"},"d":` + strings.Repeat(`{"L":[`, 100) + strings.Repeat(`]}`, 100) +
+		`}}}]}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		b, err := Decode(payload)
 		if err != nil {
@@ -211,7 +213,8 @@ func TestCutsDoNotMatter(t *testing.T) {
 		if i%7 == 3 {
 			action = "" // malformed
 		}
-		raws[i] = fmt.Sprintf(`{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},`+
+		raws[i] = fmt.Sprintf(`{"eventName":"REMOVE",`+
+			`"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},`+
 			`"dynamodb":{"SequenceNumber":"%d","OldImage":{"PK":{"S":"n%d/AUDIT#a"},"SK":{"S":"#AUDIT#%d"},`+
 			`"timestamp":{"S":"2024-01-%02dT00:00:00Z"}%s}}}`, 1000+i, i%3, i, 1+i%5, action)
 	}

@@ -44,9 +44,11 @@ func TestAggregatorFromEnvNamesEveryProblem(t *testing.T) {
 		}
 	}
 	_, err := AggregatorFromEnv(getenv(map[string]string{
-		EnvSnapshotWindows: "x", EnvSnapshotTTLDays: "x", EnvMaxShards: "x", EnvWriteConcurrency: "x", EnvDeadLetterBucketName: "X",
+		EnvSnapshotWindows: "x", EnvSnapshotTTLDays: "x", EnvMaxShards: "x", EnvWriteConcurrency: "x",
+		EnvDeadLetterBucketName: "X",
 	}))
-	for _, name := range []string{EnvTableName, EnvSnapshotWindows, EnvSnapshotTTLDays, EnvMaxShards, EnvWriteConcurrency, EnvDeadLetterBucketName} {
+	for _, name := range []string{EnvTableName, EnvSnapshotWindows, EnvSnapshotTTLDays, EnvMaxShards, EnvWriteConcurrency,
+		EnvDeadLetterBucketName} {
 		if err == nil || strings.Count(err.Error(), name+"=") != 1 {
 			t.Errorf("%s is not named once in: %v", name, err)
 		}

@@ -18,7 +18,8 @@ func TestVersionsThatCanBeShared(t *testing.T) {
 	}{
 		{"0.9.0", "0.0.0", true}, {"0.10.0", "0.17.0", true}, {"0.8", "", true}, {"v0.9.0", "0.16.9-rc1", true},
 		{"1.0.0", "0.0.0", false}, {"1", "", false}, {"", "", false}, {"0.9.0.1", "", false}, {"0.x", "", false},
-		{"0.9.0", "0.17.1", false}, {"0.9.0", "1.0.0", false}, {"0.9.0", "0.18", false}, {"0.9.0", "soon", false}, {"0.9.0", "-1", false},
+		{"0.9.0", "0.17.1", false}, {"0.9.0", "1.0.0", false}, {"0.9.0", "0.18", false}, {"0.9.0", "soon", false},
+		{"0.9.0", "-1", false},
 	} {
 		_, err := CheckVersion(table.Version{Schema: tt.schema, ClientMin: tt.least}.Item())
 		if (err == nil) != tt.ok || err != nil && !errors.Is(err, ErrVersion) {
@@ -61,7 +62,8 @@ func TestTheVersionRecordIsStampedOnce(t *testing.T) {
 	}
 	foreign := table.Version{Schema: "0.10.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item()
 	db.Store(foreign)
-	if err := Register(t.Context(), db, "other", time.Unix(0, 0)); err != nil || !item.EqualItems(db.Item(table.VersionKey()), foreign) {
+	if err := Register(t.Context(), db, "other", time.Unix(0, 0)); err != nil ||
+		!item.EqualItems(db.Item(table.VersionKey()), foreign) {
 		t.Errorf("error %v, version record %s", err, item.JSON(db.Item(table.VersionKey())))
 	}
 }

@@ -208,7 +208,8 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 func TestInvalidCallsAreNotSent(t *testing.T) {
 	s := serve(t, reply(200, "{}"))
 	db := open(s.URL)
-	if _, err := db.Write(t.Context(), item.Check{Key: key, If: item.Exists("x")}); store.KindOf(err) != store.Unavailable {
+	_, err := db.Write(t.Context(), item.Check{Key: key, If: item.Exists("x")})
+	if store.KindOf(err) != store.Unavailable {
 		t.Errorf("check outside a transaction: error is %v", err)
 	}
 	for _, token := range []string{"", "0123456789012345678901234567890123456"} {

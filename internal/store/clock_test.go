@@ -69,7 +69,8 @@ func (m *machine) calls(n int, every time.Duration) {
 // The first answer is enough to correct a clock that is far off, and no later one
 // makes the correction worse; with many it comes close.
 func TestClockIsCorrected(t *testing.T) {
-	for _, off := range []time.Duration{0, 300 * time.Millisecond, -300 * time.Millisecond, 61 * time.Second, -61 * time.Second, 23 * time.Hour, -23 * time.Hour} {
+	for _, off := range []time.Duration{0, 300 * time.Millisecond, -300 * time.Millisecond, 61 * time.Second,
+		-61 * time.Second, 23 * time.Hour, -23 * time.Hour} {
 		m := newMachine(off)
 		m.call(0)
 		first := m.wrong().Abs()

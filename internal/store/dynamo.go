@@ -21,8 +21,10 @@ type API interface {
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput,
+		...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput,
+		...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 }
 
 // Dynamo is the [Store] on a DynamoDB table.
@@ -82,7 +84,8 @@ func (d *Dynamo) Transact(ctx context.Context, token string, writes []item.Write
 	}
 	if token == "" || len(token) > item.MaxTokenLength {
 		// Without a token of ours a transaction could not be sent again.
-		return unsent("TransactWriteItems", fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", token, len(token), item.MaxTokenLength))
+		return unsent("TransactWriteItems",
+			fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", token, len(token), item.MaxTokenLength))
 	}
 	_, err := d.api.TransactWriteItems(ctx, item.TransactInput(d.table, token, writes), once)
 	return classify("TransactWriteItems", err)

@@ -83,7 +83,8 @@ func TestRetryRepeatsWhatWasNotWritten(t *testing.T) {
 func TestJitterStaysInBounds(t *testing.T) {
 	for try := range 70 {
 		for range 20 {
-			if d := store.Jitter(try, time.Millisecond, time.Second); d < 0 || d > min(time.Second, time.Millisecond<<min(try, 20)) {
+			if d := store.Jitter(try, time.Millisecond, time.Second); d < 0 ||
+				d > min(time.Second, time.Millisecond<<min(try, 20)) {
 				t.Fatalf("pause before attempt %d is %v", try+1, d)
 			}
 		}

@@ -28,7 +28,8 @@ func change(shard int, seq string, created, rpm int64) stream.Change {
 
 func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	changes := []stream.Change{
-		change(0, "9", t0, 1), change(0, "10", t0, 2), change(1, "10", t0, 4), change(0, "0009", t0, 1), change(0, "8", t0, 8),
+		change(0, "9", t0, 1), change(0, "10", t0, 2), change(1, "10", t0, 4), change(0, "0009", t0, 1),
+		change(0, "8", t0, 8),
 	}
 	got := Fold(changes)
 	if len(got) != 2 || len(got[0].Changes) != 3 || len(got[1].Changes) != 1 {
@@ -127,8 +128,9 @@ func TestUsageCountsRecordsNotLimits(t *testing.T) {
 	got[0].TTL = 77
 	u := got[0].Usage()
 	want := table.Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
-		Part: "2023-11-14T22:00:00Z", Counts: []table.Count{{Limit: "rpm", Tokens: 5}, {Limit: "tpm", Tokens: -2}}, Events: 1,
-		Marks: []table.Mark{{Shard: 0, First: table.Position{Sequence: "1"}, Last: table.Position{Sequence: "1"}}}, TTL: 77}
+		Part: "2023-11-14T22:00:00Z", Counts: []table.Count{{Limit: "rpm", Tokens: 5}, {Limit: "tpm", Tokens: -2}},
+		Events: 1,
+		Marks:  []table.Mark{{Shard: 0, First: table.Position{Sequence: "1"}, Last: table.Position{Sequence: "1"}}}, TTL: 77}
 	if len(got) != 1 || !reflect.DeepEqual(u, want) {
 		t.Errorf("got  %+v\nwant %+v", u, want)
 	}
@@ -209,7 +211,8 @@ func TestALaterStreamCountsWhateverItsSequenceNumbers(t *testing.T) {
 	}
 
 	all := Fold([]stream.Change{new, old, new, twin})
-	if c := all[0].Changes; len(c) != 3 || c[0].Deltas[0].Tokens != 4 || c[1].Sequence != "500" || c[2].Stream != new.Stream {
+	if c := all[0].Changes; len(c) != 3 || c[0].Deltas[0].Tokens != 4 || c[1].Sequence != "500" ||
+		c[2].Stream != new.Stream {
 		t.Errorf("fold %s", show(all))
 	}
 }
@@ -237,7 +240,8 @@ func deliver(t *testing.T, snapshot *item.Item, changes []stream.Change) {
 
 // W27: a limit may have the name of one of the snapshot's own attributes.
 func TestLimitsNamedLikeAttributes(t *testing.T) {
-	names := []string{"resource", "window", "ttl", "entity_id", "total_events", "window_start", "PK", "SK", "GSI2PK", "LSI1SK", "LSI5SK", "w0", "_w0", "_ttl", "in.tok-x"}
+	names := []string{"resource", "window", "ttl", "entity_id", "total_events", "window_start", "PK", "SK", "GSI2PK",
+		"LSI1SK", "LSI5SK", "w0", "_w0", "_ttl", "in.tok-x"}
 	c := change(0, "1", t0, 0)
 	c.Deltas = nil
 	for i, name := range names {

@@ -94,7 +94,8 @@ func TestSnapshotOutlivesItsWindow(t *testing.T) {
 		{Hourly, "2024-01-15T10:00:00.000Z", "2024-01-16T09:00:00.000Z", 1, day, "2024-01-16T09:00:00.000Z"},
 	} {
 		ch := change(0, "1", at(c.created), 1)
-		p := Decide(Fold([]stream.Change{ch}), at(c.now), Config{Windows: []Window{c.w}, SnapshotTTLDays: int(c.days), MaxShards: 32})
+		p := Decide(Fold([]stream.Change{ch}), at(c.now),
+			Config{Windows: []Window{c.w}, SnapshotTTLDays: int(c.days), MaxShards: 32})
 		if got, want := p.Totals[0].Usage().TTL, at(c.after)/1000+c.wantAfter; got != want {
 			t.Errorf("%s at %s: expires at %d, want %d", c.w, c.now, got, want)
 		}

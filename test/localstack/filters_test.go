@@ -56,7 +56,8 @@ func TestSynthesizedFilters(t *testing.T) {
 			w.drain()
 			want := map[string][]string{
 				"aggregator": {
-					"INSERT ns/BUCKET#e#r#0 #STATE", "INSERT ns/BUCKET#gone#r#0 #STATE", "INSERT ns/BUCKET#old#r#0 #STATE", "MODIFY ns/BUCKET#e#r#0 #STATE",
+					"INSERT ns/BUCKET#e#r#0 #STATE", "INSERT ns/BUCKET#gone#r#0 #STATE", "INSERT ns/BUCKET#old#r#0 #STATE",
+					"MODIFY ns/BUCKET#e#r#0 #STATE",
 				},
 				"archiver": {"REMOVE ns/AUDIT#e #AUDIT#01EXPIRED"},
 			}
@@ -88,7 +89,8 @@ type world struct {
 func newWorld(t *testing.T, kind engine.Kind) *world {
 	t.Helper()
 	e := engine.ForTest(t, kind)
-	w := &world{t: t, db: e.DynamoDB(), table: tablespec.ForTest(t, e), mappings: map[string]*esm.Mapping{}, got: map[string][]string{}}
+	w := &world{t: t, db: e.DynamoDB(), table: tablespec.ForTest(t, e), mappings: map[string]*esm.Mapping{},
+		got: map[string][]string{}}
 	w.sweeper = ttl.New(w.db, w.table, table.AttrTTL, item.AttrPK, item.AttrSK)
 	stream, err := tablespec.StreamARN(t.Context(), w.db, w.table)
 	if err != nil {
@@ -125,7 +127,8 @@ func (w *world) list(name string) esm.Invoker {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, r := range event.Records {
-			w.got[name] = append(w.got[name], r.EventName+" "+r.Change.Keys[item.AttrPK].String()+" "+r.Change.Keys[item.AttrSK].String())
+			w.got[name] = append(w.got[name],
+				r.EventName+" "+r.Change.Keys[item.AttrPK].String()+" "+r.Change.Keys[item.AttrSK].String())
 		}
 		return runtimeapi.Result{}, nil
 	})
@@ -141,7 +144,8 @@ func (w *world) drain() {
 }
 
 func itemKey(pk, sk string) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{item.AttrPK: &types.AttributeValueMemberS{Value: pk}, item.AttrSK: &types.AttributeValueMemberS{Value: sk}}
+	return map[string]types.AttributeValue{item.AttrPK: &types.AttributeValueMemberS{Value: pk},
+		item.AttrSK: &types.AttributeValueMemberS{Value: sk}}
 }
 
 // put writes an item; expires is its ttl in epoch seconds, 0 is none.
@@ -169,7 +173,8 @@ func (w *world) update(pk, sk string) {
 
 func (w *world) remove(pk, sk string) {
 	w.t.Helper()
-	if _, err := w.db.DeleteItem(w.t.Context(), &dynamodb.DeleteItemInput{TableName: &w.table, Key: itemKey(pk, sk)}); err != nil {
+	in := &dynamodb.DeleteItemInput{TableName: &w.table, Key: itemKey(pk, sk)}
+	if _, err := w.db.DeleteItem(w.t.Context(), in); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 // probeAcquires is how many warm acquires are measured.
 const probeAcquires = 100
 
-var probeTenant = &tenant{entity: "probe", resource: "gpt-small", limits: perMinute(100_000, 10_000_000), level: perCall}
+var probeTenant = &tenant{entity: "probe", resource: "gpt-small", limits: perMinute(100_000, 10_000_000),
+	level: perCall}
 
 // warmCost is what one warm acquire consumes, as the engine reports it for
 // table and indexes, and how many calls it makes.

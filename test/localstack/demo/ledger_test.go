@@ -90,7 +90,8 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		r := passing()
 		c.break_(&r)
 		line, code := last(r.verdict())
-		if code != 1 || !strings.HasPrefix(line, "demo: FAIL ") || !strings.Contains(line, c.want) || strings.Contains(line, "\n") {
+		if code != 1 || !strings.HasPrefix(line, "demo: FAIL ") || !strings.Contains(line, c.want) ||
+			strings.Contains(line, "\n") {
 			t.Errorf("%s: %q, status %d, want a reason with %q", c.name, line, code, c.want)
 		}
 	}

@@ -68,7 +68,8 @@ func workload(set settings) ([]request, string, error) {
 		return nil, "", err
 	}
 	r, err := replay(rows, set.speedup)
-	return r.requests, fmt.Sprintf("%d requests in %v, from %d of the %d rows of the trace %s, %.3g times as fast as recorded",
+	return r.requests, fmt.Sprintf(
+		"%d requests in %v, from %d of the %d rows of the trace %s, %.3g times as fast as recorded",
 		len(r.requests), playTime, r.rows, len(rows), set.trace, r.speedup), err
 }
 
@@ -119,7 +120,8 @@ func (d *demo) play(ctx context.Context) (err error) {
 	if err := d.seed(ctx); err != nil {
 		return err
 	}
-	d.say("table %s of the synthesized template; built aggregator and archiver run behind %d stream shards", d.rig.Table, streamShards)
+	d.say("table %s of the synthesized template; built aggregator and archiver run behind %d stream shards", d.rig.Table,
+		streamShards)
 	d.say("workload: %s, for %d tenants from %d clients with caches of their own", d.about, len(tenants), processes)
 	t.disturb(d.rig.clients)
 	if err := d.load(ctx); err != nil {
@@ -205,7 +207,8 @@ func (d *demo) background(ctx context.Context) error {
 
 func (d *demo) progress(ctx context.Context) {
 	c, s := d.ledger.seen(), d.rig.aggregating.Stats()
-	d.say("acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d; hot bucket: %d shards; stream: %d records, %d batches, %d crashes",
+	d.say("acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d; hot bucket: %d shards; stream: "+
+		"%d records, %d batches, %d crashes",
 		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack, d.hotShards(ctx),
 		s.Records, s.Batches, d.rig.aggregator.Stats().Crashes)
 }
@@ -248,7 +251,8 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	r := &result{
 		counts: d.ledger.seen(), errs: d.ledger.errs, warm: warm,
 		rpm: stored.sums("rpm", d.ledger.balances), tpm: stored.sums("tpm", d.ledger.balances),
-		hotShards: stored.shards[[2]string{hotEntity, hotResource}], maxShards: largest(stored.shards), uneven: stored.uneven,
+		hotShards: stored.shards[[2]string{hotEntity, hotResource}], maxShards: largest(stored.shards),
+		uneven:  stored.uneven,
 		leftOut: d.fleet.leftOut.Load(), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,

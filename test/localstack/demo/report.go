@@ -73,11 +73,13 @@ func (r result) verdict() []string {
 		fail(u.counters <= 0, "no usage of %s", u.limit)
 		fail(u.unexplained != 0, "counters of %s are %d tokens away from what the clients did", u.limit, u.unexplained)
 	}
-	fail(r.counts.unavailable == 0 || r.counts.unknown+r.counts.lostSettlements == 0, "the outage and the lost answers went unnoticed")
+	fail(r.counts.unavailable == 0 || r.counts.unknown+r.counts.lostSettlements == 0,
+		"the outage and the lost answers went unnoticed")
 	fail(r.counts.acquired == 0 || r.counts.denied == 0, "want both granted and denied requests")
 	fail(r.counts.adjusted == 0 || r.counts.rolledBack == 0, "want both adjusted and rolled back leases")
 	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worstAt.entity, r.worstAt.resource, r.worst)
-	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes, r.warm.reads)
+	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes,
+		r.warm.reads)
 	fail(r.hotShards < 2, "the hot bucket did not split")
 	fail(len(r.uneven) > 0, "%s", strings.Join(r.uneven, "; "))
 	a := r.archive
@@ -101,10 +103,12 @@ func (r result) verdict() []string {
 func (r result) print(w io.Writer) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	c := r.counts
-	say("\nWhat the clients got. Denied: nothing taken. Unavailable: no decision, nothing written. Unknown: no answer, perhaps taken.")
+	say("\nWhat the clients got. Denied: nothing taken. Unavailable: no decision, nothing written. Unknown: no answer, " +
+		"perhaps taken.")
 	say("demo: acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d",
 		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack)
-	say("Of the acquired, %d measured the cost below; %d settlements got no answer, %d could not be written.", c.probes, c.lostSettlements, c.unsettled)
+	say("Of the acquired, %d measured the cost below; %d settlements got no answer, %d could not be written.", c.probes,
+		c.lostSettlements, c.unsettled)
 	if r.leftOut > 0 {
 		say("This machine was too slow for %d more requests; they were left out.", r.leftOut)
 	}
@@ -117,7 +121,8 @@ func (r result) print(w io.Writer) {
 		say("demo: usage %s snapshots=%d counters=%d diff=%d", u.limit, u.hourly, u.counters, u.diff)
 		say("demo: usage %s daily=%d clients=%d..%d unexplained=%d", u.limit, u.daily, u.low, u.high, u.unexplained)
 	}
-	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time, for the worst limit")
+	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time, for the worst " +
+		"limit")
 	say("(%s on %s, %s; of the hot bucket with its %d shards it is %s).",
 		r.worstAt.entity, r.worstAt.resource, r.worstAt.limit, r.hotShards, decimal(r.worstHot.Excess))
 	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))
@@ -129,8 +134,10 @@ func (r result) print(w io.Writer) {
 	say("demo: write_units_per_warm_acquire=%.2f read_units=%.2f", r.warm.writes, r.warm.reads)
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
-	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that a laptop can exhaust it.", hotWCU)
-	say("lost_races: writes refused because another client had changed the bucket; decided anew from the image that came back.")
+	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that a "+
+		"laptop can exhaust it.", hotWCU)
+	say("lost_races: writes refused because another client had changed the bucket; decided anew from the image that " +
+		"came back.")
 	say("demo: shards max=%d hot=%d lost_races=%d", r.maxShards, r.hotShards, r.lost)
 	say("\nAudit events that expired against what is in the archive; those deleted by hand must not be there.")
 	a := r.archive

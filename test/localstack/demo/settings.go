@@ -41,7 +41,8 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 		case err != nil || !(n > 0 && n <= maxSpeedup):
 			problems = append(problems, fmt.Errorf("%s is %q: want a number above 0, at most %d", envSpeedup, v, maxSpeedup))
 		case s.trace == "":
-			problems = append(problems, fmt.Errorf("%s is %q, but %s is not set: want both, or neither", envSpeedup, v, envTrace))
+			problems = append(problems, fmt.Errorf("%s is %q, but %s is not set: want both, or neither", envSpeedup, v,
+				envTrace))
 		}
 		s.speedup = n
 	}

@@ -20,13 +20,17 @@ func TestSettingsNameWhatIsWrong(t *testing.T) {
 	}{
 		{"nothing set", nil, settings{}, nil},
 		{"a trace", map[string]string{"TRACE": file}, settings{trace: file}, nil},
-		{"a trace with a speed-up", map[string]string{"TRACE": file, "SPEEDUP": "12.5"}, settings{trace: file, speedup: 12.5}, nil},
-		{"no such file", map[string]string{"TRACE": "/nowhere.csv"}, settings{}, []string{`TRACE is "/nowhere.csv"`, "want a readable CSV file"}},
+		{"a trace with a speed-up", map[string]string{"TRACE": file, "SPEEDUP": "12.5"},
+			settings{trace: file, speedup: 12.5}, nil},
+		{"no such file", map[string]string{"TRACE": "/nowhere.csv"}, settings{},
+			[]string{`TRACE is "/nowhere.csv"`, "want a readable CSV file"}},
 		{"a folder", map[string]string{"TRACE": t.TempDir()}, settings{}, []string{"TRACE is", "want a CSV file"}},
 		{"speed-up alone", map[string]string{"SPEEDUP": "2"}, settings{}, []string{`SPEEDUP is "2"`, "TRACE is not set"}},
-		{"speed-up zero", map[string]string{"TRACE": file, "SPEEDUP": "0"}, settings{}, []string{`SPEEDUP is "0"`, "above 0"}},
+		{"speed-up zero", map[string]string{"TRACE": file, "SPEEDUP": "0"}, settings{},
+			[]string{`SPEEDUP is "0"`, "above 0"}},
 		{"speed-up NaN", map[string]string{"TRACE": file, "SPEEDUP": "NaN"}, settings{}, []string{`SPEEDUP is "NaN"`}},
-		{"both wrong", map[string]string{"TRACE": "/nowhere.csv", "SPEEDUP": "fast"}, settings{}, []string{"TRACE is", `SPEEDUP is "fast"`, "at most 100000"}},
+		{"both wrong", map[string]string{"TRACE": "/nowhere.csv", "SPEEDUP": "fast"}, settings{},
+			[]string{"TRACE is", `SPEEDUP is "fast"`, "at most 100000"}},
 	} {
 		got, err := settingsFrom(func(k string) string { return c.env[k] })
 		if len(c.errs) == 0 && (err != nil || got != c.want) {

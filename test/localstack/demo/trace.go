@@ -94,7 +94,8 @@ func parseRow(record []string) (traceRow, time.Time, error) {
 	for i, to := range []*int64{&row.context, &row.generated} {
 		n, err := strconv.ParseInt(record[i+1], 10, 64)
 		if err != nil || n < 0 || n > maxTraceTokens {
-			return row, at, fmt.Errorf("%s is %q, want a whole number of 0 to %d", traceColumns[i+1], record[i+1], maxTraceTokens)
+			return row, at, fmt.Errorf("%s is %q, want a whole number of 0 to %d", traceColumns[i+1], record[i+1],
+				maxTraceTokens)
 		}
 		*to = n
 	}
@@ -122,7 +123,8 @@ func replay(rows []traceRow, speedup float64) (replayed, error) {
 		speedup = playRate / rate
 	}
 	if rate*speedup > maxRate {
-		return replayed{}, fmt.Errorf("%s is %.6g: that makes %.0f requests a second of this trace, want at most %d: a speed-up of up to %.3g",
+		return replayed{}, fmt.Errorf(
+			"%s is %.6g: that makes %.0f requests a second of this trace, want at most %d: a speed-up of up to %.3g",
 			envSpeedup, speedup, rate*speedup, maxRate, maxRate/rate)
 	}
 	out := replayed{speedup: speedup}

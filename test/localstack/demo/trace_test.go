@@ -73,7 +73,8 @@ func TestReplayFillsTheTime(t *testing.T) {
 			continue
 		}
 		n := len(got.requests)
-		if err != nil || float64(n) < 0.98*float64(c.want) || float64(n) > 1.02*float64(c.want)+1 || got.requests[n-1].at > playTime {
+		if err != nil || float64(n) < 0.98*float64(c.want) || float64(n) > 1.02*float64(c.want)+1 ||
+			got.requests[n-1].at > playTime {
 			t.Errorf("%s: %d requests, %v, want %d", c.name, n, err, c.want)
 		}
 	}

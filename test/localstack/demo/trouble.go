@@ -152,8 +152,10 @@ func (t *trouble) disturb(p *fault.Proxy) {
 		Fault: fault.ThroughputExceeded(fault.ReasonKeyRange),
 	}
 	t.throttles = &fault.Rule{Operation: "UpdateItem", Skip: 100, Times: 5, Fault: fault.Throttled(fault.ReasonKeyRange)}
-	t.lostAcquires = &fault.Rule{Operation: "UpdateItem", Match: acquires, Skip: 150, Times: 3, Fault: fault.AppliedThenReset()}
-	t.lostSettlements = &fault.Rule{Operation: "UpdateItem", Match: settles, Skip: 150, Times: 2, Fault: fault.AppliedThenError()}
+	t.lostAcquires = &fault.Rule{Operation: "UpdateItem", Match: acquires, Skip: 150, Times: 3,
+		Fault: fault.AppliedThenReset()}
+	t.lostSettlements = &fault.Rule{Operation: "UpdateItem", Match: settles, Skip: 150, Times: 2,
+		Fault: fault.AppliedThenError()}
 	p.Add(t.storm, t.throttles, t.lostAcquires, t.lostSettlements)
 }
 

@@ -37,7 +37,8 @@ func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, e
 		hourly: map[account]int64{}, daily: map[account]int64{}, counters: map[account]int64{}, shards: map[[2]string]int{},
 	}
 	counts := map[[2]string][]int{}
-	pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: aws.String(name), ConsistentRead: aws.Bool(true)})
+	pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: aws.String(name),
+		ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -49,7 +50,8 @@ func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, e
 			}
 		}
 	}
-	for _, of := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+	for _, of := range slices.SortedFunc(maps.Keys(counts),
+		func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		s.shards[of] = len(counts[of])
 		if slices.ContainsFunc(counts[of], func(n int) bool { return n != len(counts[of]) }) {
 			s.uneven = append(s.uneven, fmt.Sprintf("%s on %s has shards with the counts %v", of[0], of[1], counts[of]))
@@ -143,7 +145,8 @@ func readArchive(ctx context.Context, s *rig) (archived, error) {
 		var event struct {
 			ID string `json:"event_id"`
 		}
-		if err := json.Unmarshal(line, &event); err != nil || event.ID == "" || !strings.HasPrefix(key, archive.PrefixAudit) {
+		if err := json.Unmarshal(line, &event); err != nil || event.ID == "" ||
+			!strings.HasPrefix(key, archive.PrefixAudit) {
 			return fmt.Errorf("object %q: %q is no audit event", key, line)
 		}
 		out.lines[event.ID]++
@@ -169,7 +172,8 @@ func eachLine(ctx context.Context, client *awss3.Client, bucket string, fn func(
 	return nil
 }
 
-func objectLines(ctx context.Context, client *awss3.Client, bucket, key string, fn func(key string, line []byte) error) error {
+func objectLines(ctx context.Context, client *awss3.Client, bucket, key string,
+	fn func(key string, line []byte) error) error {
 	got, err := client.GetObject(ctx, &awss3.GetObjectInput{Bucket: aws.String(bucket), Key: aws.String(key)})
 	if err != nil {
 		return fmt.Errorf("get object %q: %w", key, err)

@@ -64,7 +64,8 @@ func (r *rig) archive() archived {
 
 func (r *rig) lines(key string) (out []string) {
 	r.t.Helper()
-	got, err := r.S3.Client().GetObject(r.t.Context(), &awss3.GetObjectInput{Bucket: aws.String(r.S3.Bucket), Key: aws.String(key)})
+	got, err := r.S3.Client().GetObject(r.t.Context(),
+		&awss3.GetObjectInput{Bucket: aws.String(r.S3.Bucket), Key: aws.String(key)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -104,7 +105,8 @@ func (r *rig) audits(from, to int) map[string]fate {
 	for i := from; i < to; i++ {
 		e := table.Audit{
 			Namespace: r.ns(), Subject: fmt.Sprint("tenant-", i%5), ID: fmt.Sprintf("01HZ%022d", i), At: table.Timestamp(now()),
-			Action: "limits_set", Principal: "e2e", Resource: "gpt", Details: item.Item{"n": item.N(int64(i))}, TTL: now()/1000 - 1,
+			Action: "limits_set", Principal: "e2e", Resource: "gpt", Details: item.Item{"n": item.N(int64(i))},
+			TTL: now()/1000 - 1,
 		}
 		f := []fate{expires, expires, deletedByHand, expires, stays}[i%5]
 		if f != expires {
@@ -211,13 +213,15 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 			f := r.Functions[stack.Archiver]
 			stats, host := f.Mapping.Stats(), f.Host.Stats()
 			t.Logf("expired=%d by_hand=%d staying=%d archived=%d duplicates=%d missing=%d malformed_kept=%d objects=%d",
-				counts[expires], counts[deletedByHand], counts[stays], counts[expires]-missing, duplicates, missing, kept, got.objects)
+				counts[expires], counts[deletedByHand], counts[stays], counts[expires]-missing, duplicates, missing, kept,
+				got.objects)
 			t.Logf("trouble: S3 refused=%d applied_and_failed=%d cut=%d; crashes=%d failures=%d bisections=%d duplicates=%d",
 				refused.Load(), applied.Load(), cut.Load(), host.Crashes, stats.Failures, stats.Bisections, stats.Duplicates)
 			if stats.Dropped > 0 {
 				t.Errorf("%d records were given up", stats.Dropped)
 			}
-			if refused.Load() == 0 || applied.Load() == 0 || cut.Load() == 0 || stats.Duplicates == 0 || host.Crashes == 0 || !injected {
+			if refused.Load() == 0 || applied.Load() == 0 || cut.Load() == 0 || stats.Duplicates == 0 || host.Crashes == 0 ||
+				!injected {
 				t.Error("there was not enough trouble")
 			}
 		})

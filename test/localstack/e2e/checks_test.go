@@ -86,7 +86,8 @@ func findInexactUsage(o *observation) (broken []string, figures string) {
 		sum, counted, diff = sum+got[c], counted+want[c], diff+max(want[c]-got[c], got[c]-want[c])
 	}
 	slices.Sort(broken)
-	return broken, fmt.Sprintf("snapshots=%d counters=%d diff=%d, in %d cells of %d snapshots", sum, counted, diff, len(all), len(o.snapshots))
+	return broken, fmt.Sprintf("snapshots=%d counters=%d diff=%d, in %d cells of %d snapshots", sum, counted, diff,
+		len(all), len(o.snapshots))
 }
 
 // grown calls f for every growth of a limit's counter, in whole tokens.
@@ -129,7 +130,8 @@ func findDisagreement(o *observation) (broken []string, figures string) {
 	}
 	slices.Sort(broken)
 	l := o.ledger
-	return broken, fmt.Sprintf("counters=%d clients=%d..%d; granted=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d",
+	return broken, fmt.Sprintf("counters=%d clients=%d..%d; granted=%d denied=%d unavailable=%d unknown=%d adjusted=%d "+
+		"rolled_back=%d",
 		counters, low, high, l.granted, l.denied, l.unavailable, l.unknown, l.adjusted, l.rolledBack)
 }
 
@@ -269,7 +271,8 @@ func findUnevenShares(o *observation) (broken []string, figures string) {
 		}
 		for k := range shards[0].State.Shards {
 			if b := shards[k]; b == nil || b.State.Shards != shards[0].State.Shards {
-				broken = append(broken, fmt.Sprintf("%v: shard %d is not at the count %d of shard 0 in the end", n, k, shards[0].State.Shards))
+				broken = append(broken, fmt.Sprintf("%v: shard %d is not at the count %d of shard 0 in the end", n, k,
+					shards[0].State.Shards))
 			}
 		}
 	}
@@ -290,7 +293,8 @@ func uneven(shards map[int]*table.Bucket, where string) (broken []string) {
 			capacity, amount = capacity+r.Capacity, amount+r.Amount
 		}
 		if capacity != l.Capacity || amount != l.Amount {
-			broken = append(broken, fmt.Sprintf("%s: shares of %s add up to %d/%d, want %d/%d", where, l.Name, capacity, amount, l.Capacity, l.Amount))
+			broken = append(broken, fmt.Sprintf("%s: shares of %s add up to %d/%d, want %d/%d", where, l.Name, capacity, amount,
+				l.Capacity, l.Amount))
 		}
 	}
 	return broken
@@ -315,5 +319,6 @@ func findExcess(o *observation) (broken []string, figures string) {
 		}
 	}
 	slices.Sort(broken)
-	return broken, fmt.Sprintf("worst_excess=%s tokens bound=0, of %d limits, at %s/%s %s", bucket.Tokens(worst.Excess), len(o.ledger.bounds), at.entity, at.resource, at.limit)
+	return broken, fmt.Sprintf("worst_excess=%s tokens bound=0, of %d limits, at %s/%s %s", bucket.Tokens(worst.Excess),
+		len(o.ledger.bounds), at.entity, at.resource, at.limit)
 }

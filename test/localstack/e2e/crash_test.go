@@ -21,15 +21,16 @@ type callInfo = fault.Call
 // reaches the engine or right after it was applied. The result says how often.
 func (r *rig) crashAt(n int, applied bool, match func(callInfo) bool) (kills func() int) {
 	var calls, killed atomic.Int64
-	r.Proxy.Add(&fault.Rule{Skip: n - 1, Times: 1, Fault: fault.Fault{Forward: applied, Reset: true}, Match: func(c callInfo) bool {
-		if !match(c) {
-			return false
-		}
-		if calls.Add(1) == int64(n) {
-			killed.Add(int64(r.Functions[stack.Aggregator].Host.KillBusy()))
-		}
-		return true
-	}})
+	r.Proxy.Add(&fault.Rule{Skip: n - 1, Times: 1, Fault: fault.Fault{Forward: applied, Reset: true},
+		Match: func(c callInfo) bool {
+			if !match(c) {
+				return false
+			}
+			if calls.Add(1) == int64(n) {
+				killed.Add(int64(r.Functions[stack.Aggregator].Host.KillBusy()))
+			}
+			return true
+		}})
 	return func() int { return int(killed.Load()) }
 }
 
@@ -73,7 +74,8 @@ func (b *batchOf) take(i int, entity string, tokens, at int64) {
 		rec.Old = old.Item()
 	} else {
 		limits := stored([]limiter.Limit{limiter.PerSecond("rpm", 100)})
-		old = table.Bucket{Namespace: b.namespace, Entity: entity, Resource: "gpt", State: bucket.New(limits, 0, 1, batchStart)}
+		old = table.Bucket{Namespace: b.namespace, Entity: entity, Resource: "gpt",
+			State: bucket.New(limits, 0, 1, batchStart)}
 	}
 	image := old
 	image.State = old.State.Take([]int64{tokens * bucket.Milli, bucket.WCUPerWrite})
@@ -92,7 +94,8 @@ func (b *batchOf) double(sequence int) {
 	keep, two := zero.Split()
 	b.images["grown"], b.images["grown 1"], b.images["grown 2"] = name(keep), name(one), name(two)
 	b.records = append(b.records,
-		streamtest.Record{Sequence: fmt.Sprint(100 + sequence), Created: batchStart, Old: name(zero).Item(), New: name(keep).Item()})
+		streamtest.Record{Sequence: fmt.Sprint(100 + sequence), Created: batchStart, Old: name(zero).Item(),
+			New: name(keep).Item()})
 }
 
 // wrong returns how the table differs from what the batch must come to.

@@ -29,7 +29,8 @@ func TestAMalformedRecordIsSetAsideAndKept(t *testing.T) {
 			return esm.Trouble{Extra: []esm.Record{malformedBucket()}, ExtraAt: len(b.Records) / 2, Twice: true}
 		}
 	}})
-	tn := tenant{entity: "m", resource: "gpt", most: 10, limits: []limiter.Limit{limiter.PerSecond("rpm", 100), limiter.PerSecond("tpm", 9000)}}
+	tn := tenant{entity: "m", resource: "gpt", most: 10,
+		limits: []limiter.Limit{limiter.PerSecond("rpm", 100), limiter.PerSecond("tpm", 9000)}}
 	l := r.play(load{clients: 1, calls: 10, tenants: []tenant{tn}, seed: 9})
 	r.rest()
 	r.hold(r.observe(l))
@@ -66,7 +67,8 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 	}})
 	limits := []limiter.Limit{limiter.PerSecond("rpm", 100)}
 	acquire := func(entity string) {
-		if _, err := r.lib.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: "gpt", Costs: limiter.Costs{"rpm": 1}, Limits: limits}); err != nil {
+		if _, err := r.lib.Acquire(t.Context(),
+			limiter.Request{Entity: entity, Resource: "gpt", Costs: limiter.Costs{"rpm": 1}, Limits: limits}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +95,8 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 	if len(given) != 1 || !strings.Contains(given[0].Payload, victim) {
 		t.Fatalf("%d batches were given up, want one that holds the malformed record, with its payload", len(given))
 	}
-	t.Logf("given up after %d invocations: a batch of %d that begins with the malformed record; the other 12 records are counted once", given[0].RequestContext.ApproximateInvokeCount, given[0].Batch.BatchSize)
+	t.Logf("given up after %d invocations: a batch of %d that begins with the malformed record; the other 12 records "+
+		"are counted once", given[0].RequestContext.ApproximateInvokeCount, given[0].Batch.BatchSize)
 }
 
 // D12: what does not fit into the time of an invocation is reported as not done,
@@ -108,10 +111,12 @@ func TestABatchThatTakesTooLongIsDoneInParts(t *testing.T) {
 	limits := stored([]limiter.Limit{limiter.PerSecond("rpm", 100)})
 	var records []streamtest.Record
 	for i := range entities {
-		b := table.Bucket{Namespace: "slow", Entity: fmt.Sprint("e", i), Resource: "gpt", State: bucket.New(limits, 0, 1, batchStart)}
+		b := table.Bucket{Namespace: "slow", Entity: fmt.Sprint("e", i), Resource: "gpt",
+			State: bucket.New(limits, 0, 1, batchStart)}
 		old := b.Item()
 		b.State = b.State.Take([]int64{bucket.Milli, bucket.WCUPerWrite})
-		records = append(records, streamtest.Record{Sequence: fmt.Sprint(100 + i), Created: batchStart, Old: old, New: b.Item()})
+		records = append(records, streamtest.Record{Sequence: fmt.Sprint(100 + i), Created: batchStart, Old: old,
+			New: b.Item()})
 	}
 	b := &batchOf{r: r, namespace: "slow", records: records}
 	invocations, at := 0, 0
@@ -146,15 +151,19 @@ func TestABadEnvironmentStopsTheStart(t *testing.T) {
 		says           []string
 	}{
 		{"no table", stack.Aggregator, []string{"TABLE_NAME="}, []string{"TABLE_NAME"}},
-		{"unknown window", stack.Aggregator, []string{"SNAPSHOT_WINDOWS=hourly,weekly"}, []string{"SNAPSHOT_WINDOWS", "weekly", "monthly"}},
+		{"unknown window", stack.Aggregator, []string{"SNAPSHOT_WINDOWS=hourly,weekly"},
+			[]string{"SNAPSHOT_WINDOWS", "weekly", "monthly"}},
 		{"not a power of two", stack.Aggregator, []string{"MAX_SHARDS=12"}, []string{"MAX_SHARDS", "12", "power of two"}},
-		{"several", stack.Aggregator, []string{"SNAPSHOT_TTL_DAYS=0", "WRITE_CONCURRENCY=many"}, []string{"SNAPSHOT_TTL_DAYS", "WRITE_CONCURRENCY", "many"}},
+		{"several", stack.Aggregator, []string{"SNAPSHOT_TTL_DAYS=0", "WRITE_CONCURRENCY=many"},
+			[]string{"SNAPSHOT_TTL_DAYS", "WRITE_CONCURRENCY", "many"}},
 		{"no region", stack.Aggregator, []string{"AWS_REGION="}, []string{"AWS_REGION"}},
 		{"no bucket", stack.Archiver, nil, []string{"ARCHIVE_BUCKET_NAME"}},
-		{"no bucket name", stack.Archiver, []string{"ARCHIVE_BUCKET_NAME=My_Bucket"}, []string{"ARCHIVE_BUCKET_NAME", "My_Bucket"}},
+		{"no bucket name", stack.Archiver, []string{"ARCHIVE_BUCKET_NAME=My_Bucket"},
+			[]string{"ARCHIVE_BUCKET_NAME", "My_Bucket"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h, err := runtimeapi.Start(runtimeapi.Config{Binary: binary(t, c.function), Env: append(e[:len(e):len(e)], c.env...)})
+			h, err := runtimeapi.Start(runtimeapi.Config{Binary: binary(t, c.function),
+				Env: append(e[:len(e):len(e)], c.env...)})
 			if err != nil {
 				t.Fatal(err)
 			}

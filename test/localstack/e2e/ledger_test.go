@@ -32,7 +32,8 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{balances: map[account]balance{}, events: map[account][]witness.Event{}, bounds: map[account]witness.Bound{}}
+	return &ledger{balances: map[account]balance{}, events: map[account][]witness.Event{},
+		bounds: map[account]witness.Bound{}}
 }
 
 // tenant is an entity on a resource.
@@ -57,7 +58,8 @@ func (l *ledger) book(c call, kind witness.Kind, certain bool, count *int) {
 	*count++
 	for _, lim := range c.tenant.limits {
 		a, n := account{c.tenant.entity, c.tenant.resource, lim.Name}, c.costs[lim.Name]
-		l.bounds[a] = witness.Bound{Capacity: lim.Capacity, Amount: lim.Refill, Period: lim.Period.Milliseconds(), Kept: true}
+		l.bounds[a] = witness.Bound{Capacity: lim.Capacity, Amount: lim.Refill, Period: lim.Period.Milliseconds(),
+			Kept: true}
 		b := l.balances[a]
 		if certain || n < 0 {
 			b.low += n
@@ -123,7 +125,8 @@ func (l *ledger) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenan
 	if tn.most > 0 {
 		c.costs["tpm"] = 1 + random.Int64N(tn.most)
 	}
-	lease, err := lim.Acquire(ctx, limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: c.costs, Limits: tn.limits})
+	lease, err := lim.Acquire(ctx,
+		limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: c.costs, Limits: tn.limits})
 	c.answered = now()
 	denied, isDenied := errors.AsType[*limiter.LimitError](err)
 	switch {
@@ -184,7 +187,8 @@ func (l *ledger) settle(ctx context.Context, lease *limiter.Lease, tn tenant, co
 func stored(limits []limiter.Limit) []bucket.Limit {
 	out := make([]bucket.Limit, 0, len(limits))
 	for _, l := range limits {
-		out = append(out, bucket.Limit{Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds()})
+		out = append(out, bucket.Limit{Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli,
+			Period: l.Period.Milliseconds()})
 	}
 	return out
 }
@@ -192,7 +196,8 @@ func stored(limits []limiter.Limit) []bucket.Limit {
 // seeded returns shard k of n of a tenant's bucket, full, with a write meter of
 // so many writes per second; zero is DynamoDB's own.
 func (r *rig) seeded(tn tenant, k, n int, meter int64) table.Bucket {
-	b := table.Bucket{Namespace: r.ns(), Entity: tn.entity, Resource: tn.resource, State: bucket.New(stored(tn.limits), k, n, now())}
+	b := table.Bucket{Namespace: r.ns(), Entity: tn.entity, Resource: tn.resource,
+		State: bucket.New(stored(tn.limits), k, n, now())}
 	if i := b.State.Index(bucket.WCU); meter > 0 {
 		sl := &b.State.Slots[i]
 		sl.Capacity, sl.Amount, sl.Period, sl.Tokens = meter*bucket.Milli, meter*bucket.Milli, 1000, meter*bucket.Milli

@@ -53,7 +53,8 @@ func (r *rig) observe(l *ledger) *observation {
 // items reads the whole table.
 func (r *rig) items() (all []item.Item) {
 	r.t.Helper()
-	pages := dynamodb.NewScanPaginator(r.Engine.DynamoDB(), &dynamodb.ScanInput{TableName: aws.String(r.Table), ConsistentRead: aws.Bool(true)})
+	pages := dynamodb.NewScanPaginator(r.Engine.DynamoDB(),
+		&dynamodb.ScanInput{TableName: aws.String(r.Table), ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(r.t.Context())
 		if err != nil {
@@ -70,7 +71,8 @@ func (r *rig) stream() (all []streams.Record) {
 	client := r.Engine.Streams()
 	var last *string
 	for {
-		d, err := client.DescribeStream(r.t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: aws.String(r.Stream), ExclusiveStartShardId: last})
+		d, err := client.DescribeStream(r.t.Context(),
+			&dynamodbstreams.DescribeStreamInput{StreamArn: aws.String(r.Stream), ExclusiveStartShardId: last})
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -105,7 +107,8 @@ func (r *rig) streamShard(client *dynamodbstreams.Client, id *string) (all []str
 // changed reads a record of a bucket shard that exists after it.
 func (r *rig) changed(rec streams.Record) (c change, ok bool) {
 	d := rec.Dynamodb
-	if sk, is := d.Keys[item.AttrSK].(*streams.AttributeValueMemberS); !is || sk.Value != table.SKBucketState || d.NewImage == nil {
+	if sk, is := d.Keys[item.AttrSK].(*streams.AttributeValueMemberS); !is || sk.Value != table.SKBucketState ||
+		d.NewImage == nil {
 		return c, false
 	}
 	c = change{sequence: aws.ToString(d.SequenceNumber), created: aws.ToTime(d.ApproximateCreationDateTime).UnixMilli()}

@@ -43,26 +43,28 @@ var plants = []plant{
 			return bytes.Contains(r, []byte(`"eventName":"INSERT"`))
 		})...)
 	}},
-	{name: "W17 a refill credits one limit and moves the clock of all", must: writesConserve, write: func(operation string, r request) {
-		if operation != "UpdateItem" || !r.sets(table.AttrRF) {
-			return
-		}
-		add := r.added()
-		if level, credited := add["b_tpm_tk"]; credited {
-			cost := cmp.Or(r.number(add["b_tpm_tc"]), "0")
-			r.setNumber(level, strings.TrimPrefix("-"+cost, "--"))
-		}
-	}},
+	{name: "W17 a refill credits one limit and moves the clock of all", must: writesConserve,
+		write: func(operation string, r request) {
+			if operation != "UpdateItem" || !r.sets(table.AttrRF) {
+				return
+			}
+			add := r.added()
+			if level, credited := add["b_tpm_tk"]; credited {
+				cost := cmp.Or(r.number(add["b_tpm_tc"]), "0")
+				r.setNumber(level, strings.TrimPrefix("-"+cost, "--"))
+			}
+		}},
 	{name: "W18 usage is added without a watermark", must: usageIsExact, write: func(operation string, r request) {
 		if operation == "UpdateItem" && strings.HasPrefix(r.sortKey(), "#USAGE#") {
 			r.dropCondition()
 		}
 	}},
-	{name: "W24 a split opens a clone with full capacity", must: neverOverAdmits, write: func(operation string, r request) {
-		if operation == "TransactWriteItems" {
-			cloneFully(r)
-		}
-	}},
+	{name: "W24 a split opens a clone with full capacity", must: neverOverAdmits,
+		write: func(operation string, r request) {
+			if operation == "TransactWriteItems" {
+				cloneFully(r)
+			}
+		}},
 }
 
 // cloneFully makes of a split what other clients do: the sibling starts full,

@@ -138,7 +138,8 @@ func delivering(ready chan *runtimeapi.Host, change func([]byte) []byte) esm.Inv
 // open returns a client with caches of its own.
 func (r *rig) open() *limiter.Limiter {
 	r.t.Helper()
-	l, err := limiter.Open(r.t.Context(), r.clientEngine.DynamoDB(), r.Table, &limiter.Options{Register: true, Namespace: namespace, Timeout: 5 * time.Second})
+	l, err := limiter.Open(r.t.Context(), r.clientEngine.DynamoDB(), r.Table,
+		&limiter.Options{Register: true, Namespace: namespace, Timeout: 5 * time.Second})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -78,7 +78,8 @@ func disturb(p *fault.Proxy) *fault.Rule {
 	}, Times: 30, Fault: fault.Failed()}
 	p.Add(half)
 	for _, f := range []fault.Fault{
-		fault.Throttled(fault.ReasonKeyRange), fault.ThroughputExceeded(fault.ReasonTableLimit), fault.Refused(), fault.Failed(),
+		fault.Throttled(fault.ReasonKeyRange), fault.ThroughputExceeded(fault.ReasonTableLimit), fault.Refused(),
+		fault.Failed(),
 		fault.AppliedThenReset(), fault.AppliedThenError(), fault.AppliedThenHalf(),
 	} {
 		p.Add(&fault.Rule{Probability: 0.02, Fault: f})
@@ -92,8 +93,10 @@ func disturb(p *fault.Proxy) *fault.Rule {
 // lost for one entity only, so that the ledgers of the others stay exact.
 func disturbClients(p *fault.Proxy) {
 	p.Add(
-		&fault.Rule{Operation: "UpdateItem", Contains: "BUCKET#" + lossy, Skip: 1, Times: 2, Fault: fault.AppliedThenReset()},
-		&fault.Rule{Operation: "UpdateItem", Contains: "BUCKET#" + lossy, Skip: 4, Times: 2, Fault: fault.AppliedThenError()},
+		&fault.Rule{Operation: "UpdateItem", Contains: "BUCKET#" + lossy, Skip: 1, Times: 2,
+			Fault: fault.AppliedThenReset()},
+		&fault.Rule{Operation: "UpdateItem", Contains: "BUCKET#" + lossy, Skip: 4, Times: 2,
+			Fault: fault.AppliedThenError()},
 		&fault.Rule{Operation: "UpdateItem", Probability: 0.01, Fault: fault.Throttled(fault.ReasonKeyRange)},
 		&fault.Rule{Operation: "UpdateItem", Probability: 0.01, Fault: fault.Conflict()},
 	)
@@ -105,13 +108,15 @@ const malformedMark = "e2e-malformed-record"
 // malformedBucket is a record of a bucket whose level is no number.
 func malformedBucket() esm.Record {
 	key := table.BucketKey("x", malformedMark, "gpt", 0)
-	return malformed("MODIFY", key, map[string]any{table.AttrRF: number("soon"), table.LimitPrefix + "rpm_" + table.FieldTokens: number("many")}, nil)
+	return malformed("MODIFY", key,
+		map[string]any{table.AttrRF: number("soon"), table.LimitPrefix + "rpm_" + table.FieldTokens: number("many")}, nil)
 }
 
 // malformedAudit is a record of an expired audit event that nobody can read.
 func malformedAudit() esm.Record {
 	key := table.Audit{Namespace: "x", Subject: malformedMark, ID: "1"}.Key()
-	return malformed("REMOVE", key, map[string]any{"details": number("none")}, map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"})
+	return malformed("REMOVE", key, map[string]any{"details": number("none")},
+		map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"})
 }
 
 func text(s string) map[string]string   { return map[string]string{"S": s} }
@@ -126,7 +131,8 @@ func malformed(event string, key item.Key, image map[string]any, identity any) e
 	if event != "REMOVE" {
 		change["NewImage"] = image
 	}
-	body := map[string]any{"eventID": malformedMark, "eventName": event, "eventSource": "aws:dynamodb", "dynamodb": change}
+	body := map[string]any{"eventID": malformedMark, "eventName": event, "eventSource": "aws:dynamodb",
+		"dynamodb": change}
 	if identity != nil {
 		body["userIdentity"] = identity
 	}

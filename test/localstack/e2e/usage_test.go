@@ -28,7 +28,8 @@ var hot = tenant{entity: "hot", resource: "gpt", most: 20, limits: []limiter.Lim
 	limiter.PerSecond("rpm", 2).WithCapacity(10), limiter.PerSecond("tpm", 200).WithCapacity(2000)}}
 
 func (s *usageScenario) tenants() []tenant {
-	limits := []limiter.Limit{limiter.PerSecond("rpm", 20).WithCapacity(100), limiter.PerSecond("tpm", 200).WithCapacity(8000)}
+	limits := []limiter.Limit{limiter.PerSecond("rpm", 20).WithCapacity(100),
+		limiter.PerSecond("tpm", 200).WithCapacity(8000)}
 	out := []tenant{hot}
 	for _, entity := range []string{"a", "b", halfFailing, lossy} {
 		out = append(out, hot, tenant{entity: entity, resource: "gpt", most: 150, limits: limits}, hot)
@@ -40,10 +41,11 @@ func (s *usageScenario) tenants() []tenant {
 func (s *usageScenario) play(t *testing.T) *observation {
 	t.Helper()
 	tr := newTrouble(11)
-	r := start(t, setup{kind: s.kind, shards: s.shards, plant: s.plant, aggregate: func(host *runtimeapi.Config, mapping *esm.Config) {
-		tr.configure(host, mapping)
-		mapping.Settings.BatchSize = 40
-	}})
+	r := start(t, setup{kind: s.kind, shards: s.shards, plant: s.plant,
+		aggregate: func(host *runtimeapi.Config, mapping *esm.Config) {
+			tr.configure(host, mapping)
+			mapping.Settings.BatchSize = 40
+		}})
 	s.rig = r
 	s.half = disturb(r.Proxy)
 	disturbClients(r.clients)
@@ -66,7 +68,8 @@ func TestUsageIsExactUnderTrouble(t *testing.T) {
 			f := s.rig.Functions[stack.Aggregator]
 			stats, host := f.Mapping.Stats(), f.Host.Stats()
 			t.Logf("trouble: mapping %+v", stats)
-			t.Logf("trouble: starts=%d crashes=%d of invocations=%d; snapshot writes failed for one entity=%d", host.Starts, host.Crashes, host.Invocations, s.half.Hits())
+			t.Logf("trouble: starts=%d crashes=%d of invocations=%d; snapshot writes failed for one entity=%d", host.Starts,
+				host.Crashes, host.Invocations, s.half.Hits())
 			for what, n := range map[string]int{
 				"duplicates": stats.Duplicates, "bisections": stats.Bisections, "retries": stats.Retries, "crashes": host.Crashes,
 				"partial failures": s.half.Hits(), "clients' lost answers": o.ledger.unknown, "rollbacks": o.ledger.rolledBack,

@@ -34,7 +34,8 @@ func TestRecordsLandInTheWindowOfTheirOwnSecond(t *testing.T) {
 	b := table.Bucket{Namespace: "w", Entity: "e", Resource: "gpt", State: bucket.New(limits, 0, 1, 0)}
 	var records []streamtest.Record
 	for i, at := range []string{
-		"2025-12-31T22:59:59Z", "2025-12-31T23:00:00Z", "2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z", "2026-01-01T00:59:59Z",
+		"2025-12-31T22:59:59Z", "2025-12-31T23:00:00Z", "2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z",
+		"2026-01-01T00:59:59Z",
 		"2026-01-31T23:59:59Z", "2026-02-01T00:00:00Z", "2028-02-29T23:59:59Z", "2028-03-01T00:00:00Z",
 	} {
 		created, err := time.Parse(time.RFC3339, at)
@@ -68,7 +69,8 @@ func TestRecordsLandInTheWindowOfTheirOwnSecond(t *testing.T) {
 		if days := float64(s.TTL-outlived(t, s)) / 86400; days < 89.9 || days > 90 {
 			t.Errorf("%v outlives its window by %.1f days, want 90", s.Key(), days)
 		}
-		got = append(got, fmt.Sprintf("%-33s %-7s from %s: rpm %d in %d records", item.KeyOf(it).SK, s.Window, s.Start, s.Counts["rpm"], s.Events))
+		got = append(got, fmt.Sprintf("%-33s %-7s from %s: rpm %d in %d records", item.KeyOf(it).SK, s.Window, s.Start,
+			s.Counts["rpm"], s.Events))
 	}
 	slices.Sort(got)
 	want := []string{

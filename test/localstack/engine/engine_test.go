@@ -57,11 +57,13 @@ func TestEnginesTakeAnItem(t *testing.T) {
 func createTable(t *testing.T, e *Engine, table string) {
 	t.Helper()
 	_, err := e.DynamoDB().CreateTable(context.Background(), &dynamodb.CreateTableInput{
-		TableName:            &table,
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash}},
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("PK"), AttributeType: types.ScalarAttributeTypeS}},
-		BillingMode:          types.BillingModePayPerRequest,
-		StreamSpecification:  &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages},
+		TableName: &table,
+		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("PK"),
+			AttributeType: types.ScalarAttributeTypeS}},
+		BillingMode: types.BillingModePayPerRequest,
+		StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true),
+			StreamViewType: types.StreamViewTypeNewAndOldImages},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +115,8 @@ func ended(pid int) bool {
 }
 
 func TestStartErrorsSayWhatToDo(t *testing.T) {
-	if _, err := Start(context.Background(), "moto"); err == nil || !strings.Contains(err.Error(), `"moto"`) || !strings.Contains(err.Error(), "dynoxide") {
+	if _, err := Start(context.Background(), "moto"); err == nil || !strings.Contains(err.Error(), `"moto"`) ||
+		!strings.Contains(err.Error(), "dynoxide") {
 		t.Errorf("unknown kind: %v", err)
 	}
 	t.Setenv("AWS_ENDPOINT_URL", "")
@@ -121,7 +124,8 @@ func TestStartErrorsSayWhatToDo(t *testing.T) {
 	if _, err := Start(context.Background(), External); err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
 		t.Errorf("external without a variable: %v", err)
 	}
-	_, err := launch(context.Background(), Dynoxide, func(int) (*exec.Cmd, error) { return exec.Command("/bin/sh", "-c", "echo no luck; exit 3"), nil })
+	_, err := launch(context.Background(), Dynoxide,
+		func(int) (*exec.Cmd, error) { return exec.Command("/bin/sh", "-c", "echo no luck; exit 3"), nil })
 	if err == nil || !strings.Contains(err.Error(), "no luck") {
 		t.Errorf("engine that ends at once: %v", err)
 	}

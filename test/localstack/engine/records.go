@@ -19,7 +19,8 @@ type typing struct{ client aws.HTTPClient }
 // Do sends the request.
 func (c typing) Do(r *http.Request) (*http.Response, error) {
 	answer, err := c.client.Do(r)
-	if err != nil || answer.StatusCode != http.StatusOK || !strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".GetRecords") {
+	if err != nil || answer.StatusCode != http.StatusOK ||
+		!strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".GetRecords") {
 		return answer, err
 	}
 	defer answer.Body.Close()

@@ -51,7 +51,8 @@ func firstImage(t *testing.T, e *Engine, table string) map[string]streams.Attrib
 		t.Fatal(err)
 	}
 	iterator, err := client.GetShardIterator(t.Context(), &dynamodbstreams.GetShardIteratorInput{
-		StreamArn: arn, ShardId: stream.StreamDescription.Shards[0].ShardId, ShardIteratorType: streams.ShardIteratorTypeTrimHorizon,
+		StreamArn: arn, ShardId: stream.StreamDescription.Shards[0].ShardId,
+		ShardIteratorType: streams.ShardIteratorTypeTrimHorizon,
 	})
 	if err != nil {
 		t.Fatal(err)

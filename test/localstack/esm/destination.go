@@ -106,7 +106,8 @@ func (m *Mapping) invocationRecord(w *worker, d drop) (name string, doc []byte) 
 	if err != nil {
 		panic(fmt.Sprintf("bug: invocation record: %v", err))
 	}
-	name = fmt.Sprintf("aws/lambda/%s/%s/%s/%s-%s", m.id, shard, now.Format("2006/01/02"), now.Format("2006-01-02T15.04.05"), rand.Text())
+	name = fmt.Sprintf("aws/lambda/%s/%s/%s/%s-%s", m.id, shard, now.Format("2006/01/02"),
+		now.Format("2006-01-02T15.04.05"), rand.Text())
 	return name, doc
 }
 
@@ -144,7 +145,8 @@ type Bucket struct {
 
 // Send puts the record as an object.
 func (b Bucket) Send(ctx context.Context, name string, record []byte) error {
-	_, err := b.Client.PutObject(ctx, &s3.PutObjectInput{Bucket: aws.String(b.Name), Key: aws.String(name), Body: bytes.NewReader(record)})
+	_, err := b.Client.PutObject(ctx,
+		&s3.PutObjectInput{Bucket: aws.String(b.Name), Key: aws.String(name), Body: bytes.NewReader(record)})
 	if err != nil {
 		return fmt.Errorf("put %q to bucket %q: %w", name, b.Name, err)
 	}

@@ -219,7 +219,8 @@ func parseOperator(name string, operand any) (rule, error) {
 			return func(_ any, present bool) bool { return present == want }, nil
 		}
 	}
-	return nil, fmt.Errorf("operator %q with %v; accepted are prefix, suffix, equals-ignore-case, anything-but, numeric, exists", name, operand)
+	return nil, fmt.Errorf("operator %q with %v; accepted are prefix, suffix, equals-ignore-case, anything-but, "+
+		"numeric, exists", name, operand)
 }
 
 func onText(test func(string) bool) rule {

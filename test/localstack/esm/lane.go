@@ -226,7 +226,8 @@ func (l *lane) duplicate(w *work, now int64) {
 		l.work = append([]*work{{records: w.whole, copy: true, started: true}}, l.work...)
 	}
 	if w.trouble.AgainAfter > 0 {
-		l.late = append(l.late, &work{records: w.whole, copy: true, started: true, notBefore: now + w.trouble.AgainAfter.Milliseconds()})
+		l.late = append(l.late, &work{records: w.whole, copy: true, started: true,
+			notBefore: now + w.trouble.AgainAfter.Milliseconds()})
 	}
 }
 

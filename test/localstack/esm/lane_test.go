@@ -13,7 +13,8 @@ import (
 func numbered(from, to int) []Record {
 	var out []Record
 	for i := from; i <= to; i++ {
-		out = append(out, Record{Sequence: strconv.Itoa(i), Created: 1_000_000, Body: []byte(`{"n":` + strconv.Itoa(i) + `}`)})
+		out = append(out, Record{Sequence: strconv.Itoa(i), Created: 1_000_000,
+			Body: []byte(`{"n":` + strconv.Itoa(i) + `}`)})
 	}
 	return out
 }
@@ -113,15 +114,18 @@ func TestLaneFollowsTheRules(t *testing.T) {
 			want: "1-4 failed; 1-4 failed; 1-4 failed; drop 1-4 RetryAttemptsExhausted after 3; 5 ok"},
 		{name: "whole failure heals", records: 4, f: times(2, crashOn("2")), want: "1-4 failed; 1-4 failed; 1-4 ok"},
 		{name: "bisecting isolates the record without using up retries", bisect: true, records: 5, f: crashOn("2"),
-			want: "1-4 failed; 1,2 failed; 1 ok; 2 failed; 2 failed; 2 failed; drop 2 RetryAttemptsExhausted after 5; 3,4 ok; 5 ok"},
+			want: "1-4 failed; 1,2 failed; 1 ok; 2 failed; 2 failed; 2 failed; drop 2 RetryAttemptsExhausted after 5; 3,4 " +
+				"ok; 5 ok"},
 		{name: "bisecting an odd batch", bisect: true, records: 3, f: crashOn("3"),
 			want: "1-3 failed; 1,2 ok; 3 failed; 3 failed; 3 failed; drop 3 RetryAttemptsExhausted after 4"},
-		{name: "checkpoint: everything from it comes again", records: 4, f: times(1, reportFirst("3")), want: "1-4 failed; 3,4 ok"},
+		{name: "checkpoint: everything from it comes again", records: 4, f: times(1, reportFirst("3")),
+			want: "1-4 failed; 3,4 ok"},
 		{name: "checkpoint without bisect uses up retries", records: 4, f: reportFirst("3"),
 			want: "1-4 failed; 3,4 failed; 3,4 failed; drop 3,4 RetryAttemptsExhausted after 3"},
 		{name: "checkpoint with bisect cuts and does not", bisect: true, records: 4, f: reportFirst("3"),
 			want: "1-4 failed; 3,4 failed; 3,4 failed; 3,4 failed; drop 3,4 RetryAttemptsExhausted after 4"},
-		{name: "the first record is no cut", bisect: true, records: 2, f: times(1, reportFirst("1")), want: "1,2 failed; 1,2 ok"},
+		{name: "the first record is no cut", bisect: true, records: 2, f: times(1, reportFirst("1")),
+			want: "1,2 failed; 1,2 ok"},
 		{name: "the lowest number counts, not the first", records: 4, f: times(1, func([]Record) (string, bool) {
 			return `{"batchItemFailures":[{"itemIdentifier":"4"},{"itemIdentifier":"2"}]}`, false
 		}), want: "1-4 failed; 2-4 ok"},
@@ -219,8 +223,10 @@ func TestDuplicates(t *testing.T) {
 		{"at once", Trouble{Twice: true}, "1,2 1,2 3,4"},
 		{"late, other batches in between", Trouble{AgainAfter: time.Minute}, "1,2 3,4 1,2"},
 		{"both", Trouble{Twice: true, AgainAfter: time.Minute}, "1,2 1,2 3,4 1,2"},
-		{"extra records stay through", Trouble{Twice: true, Extra: []Record{RawRecord(`"x"`, 0)}, ExtraAt: 1}, "1,,2 1,,2 3,4"},
-		{"extra record past the end", Trouble{Extra: []Record{RawRecord(`{"dynamodb":{"SequenceNumber":"9"}}`, 0)}, ExtraAt: 99}, "1-9 3,4"},
+		{"extra records stay through", Trouble{Twice: true, Extra: []Record{RawRecord(`"x"`, 0)}, ExtraAt: 1},
+			"1,,2 1,,2 3,4"},
+		{"extra record past the end",
+			Trouble{Extra: []Record{RawRecord(`{"dynamodb":{"SequenceNumber":"9"}}`, 0)}, ExtraAt: 99}, "1-9 3,4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := DefaultSettings()

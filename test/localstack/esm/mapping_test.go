@@ -153,10 +153,11 @@ func TestPayloadIsWhatLambdaSends(t *testing.T) {
 			payloads := make(chan []byte, 10)
 			settings := quick()
 			settings.Window = time.Second
-			m := f.start(Config{Settings: settings, Invoker: InvokerFunc(func(_ context.Context, p []byte) (runtimeapi.Result, error) {
-				payloads <- p
-				return runtimeapi.Result{}, nil
-			})})
+			m := f.start(Config{Settings: settings,
+				Invoker: InvokerFunc(func(_ context.Context, p []byte) (runtimeapi.Result, error) {
+					payloads <- p
+					return runtimeapi.Result{}, nil
+				})})
 			before := time.Now().Add(-time.Second)
 			f.add("a")
 			f.add("a")
@@ -183,8 +184,10 @@ func TestPayloadIsWhatLambdaSends(t *testing.T) {
 				if r.EventID == "" || r.Change.SequenceNumber == "" || r.Change.SizeBytes <= 0 {
 					t.Errorf("record %+v", r)
 				}
-				want = append(want, fmt.Sprintf(`{"eventID":%q,"eventName":%q,"eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"us-east-1",`+
-					`"dynamodb":{"ApproximateCreationDateTime":%d,%s,%s,"SequenceNumber":%q,"SizeBytes":%d,"StreamViewType":"NEW_AND_OLD_IMAGES"},"eventSourceARN":%q}`,
+				want = append(want, fmt.Sprintf(
+					`{"eventID":%q,"eventName":%q,"eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"us-east-1",`+
+						`"dynamodb":{"ApproximateCreationDateTime":%d,%s,%s,"SequenceNumber":%q,"SizeBytes":%d,`+
+						`"StreamViewType":"NEW_AND_OLD_IMAGES"},"eventSourceARN":%q}`,
 					r.EventID, name, created.Unix(), keys, images, r.Change.SequenceNumber, r.Change.SizeBytes, f.stream))
 			}
 			if full := `{"Records":[` + strings.Join(want, ",") + `]}`; payload != full {
@@ -212,7 +215,8 @@ func TestTroubleOnRealRecords(t *testing.T) {
 	}
 	m := f.start(Config{Settings: settings, Invoker: InvokerFunc(invoke), Inject: func(b Batch) Trouble {
 		if b.Number == 1 {
-			return Trouble{LoseAnswer: true, Twice: true, AgainAfter: 50 * time.Millisecond, Extra: []Record{RawRecord(`"garbage"`, 0)}}
+			return Trouble{LoseAnswer: true, Twice: true, AgainAfter: 50 * time.Millisecond,
+				Extra: []Record{RawRecord(`"garbage"`, 0)}}
 		}
 		return Trouble{Delay: time.Millisecond}
 	}})
@@ -237,15 +241,17 @@ func TestGivenUpRecordsReachTheDestination(t *testing.T) {
 		settings := quick()
 		settings.BatchSize, settings.MaxRetries, settings.Bisect, settings.Destination = 2, 1, false, kind
 		var dead Collect
-		m := f.start(Config{Settings: settings, Destination: &dead, Invoker: InvokerFunc(func(_ context.Context, p []byte) (runtimeapi.Result, error) {
-			if strings.Contains(string(p), `"n":{"N":"3"}`) {
-				return runtimeapi.Result{}, nil
-			}
-			return runtimeapi.Result{}, errors.New("no")
-		})})
+		m := f.start(Config{Settings: settings, Destination: &dead,
+			Invoker: InvokerFunc(func(_ context.Context, p []byte) (runtimeapi.Result, error) {
+				if strings.Contains(string(p), `"n":{"N":"3"}`) {
+					return runtimeapi.Result{}, nil
+				}
+				return runtimeapi.Result{}, errors.New("no")
+			})})
 		f.drain(m)
 		docs := dead.Records()
-		if len(docs) != 1 || docs[0].Batch.BatchSize != 2 || docs[0].RequestContext.Condition != retriesExhausted || docs[0].RequestContext.ApproximateInvokeCount != 2 {
+		if len(docs) != 1 || docs[0].Batch.BatchSize != 2 || docs[0].RequestContext.Condition != retriesExhausted ||
+			docs[0].RequestContext.ApproximateInvokeCount != 2 {
 			t.Fatalf("%s: %+v", kind, docs)
 		}
 		var event events.DynamoDBEvent
@@ -313,7 +319,8 @@ func TestAWriteThatChangesNothingIsNoRecord(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			f := newFixture(t, kind)
 			item := map[string]types.AttributeValue{
-				"PK": &types.AttributeValueMemberS{Value: "a"}, "SK": &types.AttributeValueMemberS{Value: "#STATE"}, "n": &types.AttributeValueMemberN{Value: "1"},
+				"PK": &types.AttributeValueMemberS{Value: "a"}, "SK": &types.AttributeValueMemberS{Value: "#STATE"},
+				"n": &types.AttributeValueMemberN{Value: "1"},
 			}
 			for range 3 {
 				if _, err := f.db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &f.table, Item: item}); err != nil {

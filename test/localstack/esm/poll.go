@@ -132,7 +132,8 @@ func (p *poller) discover(ctx context.Context) error {
 }
 
 func (p *poller) open(ctx context.Context, id string, c *cursor, at streams.ShardIteratorType) error {
-	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: aws.String(p.m.cfg.StreamARN), ShardId: aws.String(id), ShardIteratorType: at}
+	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: aws.String(p.m.cfg.StreamARN), ShardId: aws.String(id),
+		ShardIteratorType: at}
 	if at == streams.ShardIteratorTypeAfterSequenceNumber {
 		in.SequenceNumber = aws.String(c.last)
 	}

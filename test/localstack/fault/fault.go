@@ -93,7 +93,8 @@ const (
 func throttle(code, member, reason string) *Answer {
 	return &Answer{
 		Status: http.StatusBadRequest, Code: code, Message: "Throughput exceeds the current capacity of your table or index",
-		Fields: map[string]any{member: []map[string]string{{"reason": reason, "resource": "arn:aws:dynamodb:us-east-1:000000000000:table/stand-in"}}},
+		Fields: map[string]any{member: []map[string]string{{"reason": reason,
+			"resource": "arn:aws:dynamodb:us-east-1:000000000000:table/stand-in"}}},
 	}
 }
 
@@ -126,7 +127,8 @@ func AppliedThenDelayed(d time.Duration) Fault { return Fault{Forward: true, Del
 
 // Conflict is what a plain write on an item in an ongoing transaction gets.
 func Conflict() Fault {
-	return Fault{Answer: &Answer{Status: http.StatusBadRequest, Code: "TransactionConflictException", Message: "Transaction is ongoing for the item"}}
+	return Fault{Answer: &Answer{Status: http.StatusBadRequest, Code: "TransactionConflictException",
+		Message: "Transaction is ongoing for the item"}}
 }
 
 // TransactionConflict cancels a transaction of so many items; the one at
@@ -139,10 +141,12 @@ func TransactionConflict(items, conflicting int) Fault {
 		reasons[i] = map[string]string{"Code": "None"}
 	}
 	codes[conflicting] = "TransactionConflict"
-	reasons[conflicting] = map[string]string{"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}
+	reasons[conflicting] = map[string]string{"Code": "TransactionConflict",
+		"Message": "Transaction is ongoing for the item"}
 	return Fault{Answer: &Answer{
 		Status: http.StatusBadRequest, Code: "TransactionCanceledException",
-		Message: "Transaction cancelled, please refer cancellation reasons for specific reasons [" + strings.Join(codes, ", ") + "]",
-		Fields:  map[string]any{"CancellationReasons": reasons},
+		Message: "Transaction cancelled, please refer cancellation reasons for specific reasons [" +
+			strings.Join(codes, ", ") + "]",
+		Fields: map[string]any{"CancellationReasons": reasons},
 	}}
 }

@@ -37,7 +37,8 @@ func newFixture(t *testing.T, kind engine.Kind) *fixture {
 }
 
 func key() map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "ns/b"}, "SK": &types.AttributeValueMemberS{Value: "#STATE"}}
+	return map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "ns/b"},
+		"SK": &types.AttributeValueMemberS{Value: "#STATE"}}
 }
 
 func (f *fixture) add(ctx context.Context) error {
@@ -51,7 +52,8 @@ func (f *fixture) add(ctx context.Context) error {
 // stored reads n around the proxy, "" when there is no item.
 func (f *fixture) stored() string {
 	f.t.Helper()
-	out, err := f.plain.GetItem(f.t.Context(), &dynamodb.GetItemInput{TableName: &f.table, Key: key(), ConsistentRead: aws.Bool(true)})
+	out, err := f.plain.GetItem(f.t.Context(),
+		&dynamodb.GetItemInput{TableName: &f.table, Key: key(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -106,14 +108,18 @@ func TestFaults(t *testing.T) {
 
 func TestDetailsReachTheSDK(t *testing.T) {
 	f := newFixture(t, engine.Dynoxide)
-	f.p.Add(&Rule{Times: 1, Fault: ThroughputExceeded(ReasonKeyRange)}, &Rule{Times: 1, Fault: Throttled(ReasonIndex)}, &Rule{Times: 1, Fault: TransactionConflict(2, 1)})
-	if e, ok := errors.AsType[*types.ProvisionedThroughputExceededException](f.add(t.Context())); !ok || len(e.ThrottlingReasons) != 1 || aws.ToString(e.ThrottlingReasons[0].Reason) != ReasonKeyRange {
+	f.p.Add(&Rule{Times: 1, Fault: ThroughputExceeded(ReasonKeyRange)}, &Rule{Times: 1, Fault: Throttled(ReasonIndex)},
+		&Rule{Times: 1, Fault: TransactionConflict(2, 1)})
+	if e, ok := errors.AsType[*types.ProvisionedThroughputExceededException](f.add(t.Context())); !ok ||
+		len(e.ThrottlingReasons) != 1 || aws.ToString(e.ThrottlingReasons[0].Reason) != ReasonKeyRange {
 		t.Errorf("throughput exceeded: %+v", e)
 	}
-	if e, ok := errors.AsType[*types.ThrottlingException](f.add(t.Context())); !ok || len(e.ThrottlingReasons) != 1 || aws.ToString(e.ThrottlingReasons[0].Reason) != ReasonIndex {
+	if e, ok := errors.AsType[*types.ThrottlingException](f.add(t.Context())); !ok || len(e.ThrottlingReasons) != 1 ||
+		aws.ToString(e.ThrottlingReasons[0].Reason) != ReasonIndex {
 		t.Errorf("throttled: %+v", e)
 	}
-	if e, ok := errors.AsType[*types.TransactionCanceledException](f.add(t.Context())); !ok || len(e.CancellationReasons) != 2 || aws.ToString(e.CancellationReasons[1].Code) != "TransactionConflict" {
+	if e, ok := errors.AsType[*types.TransactionCanceledException](f.add(t.Context())); !ok ||
+		len(e.CancellationReasons) != 2 || aws.ToString(e.CancellationReasons[1].Code) != "TransactionConflict" {
 		t.Errorf("canceled: %+v", e)
 	}
 }
@@ -206,7 +212,8 @@ func TestMeter(t *testing.T) {
 			item := key()
 			item["GSI4PK"] = &types.AttributeValueMemberS{Value: "ns"}
 			item["GSI4SK"] = &types.AttributeValueMemberS{Value: "x"}
-			put := &dynamodb.PutItemInput{TableName: &f.table, Item: item, ConditionExpression: aws.String("attribute_not_exists(PK)")}
+			put := &dynamodb.PutItemInput{TableName: &f.table, Item: item,
+				ConditionExpression: aws.String("attribute_not_exists(PK)")}
 			if _, err := f.db.PutItem(ctx, put); err != nil {
 				t.Fatal(err)
 			}
@@ -218,13 +225,15 @@ func TestMeter(t *testing.T) {
 			if _, err := f.db.PutItem(ctx, put); err == nil {
 				t.Fatal("the condition held")
 			}
-			keys := map[string]types.KeysAndAttributes{f.table: {Keys: []map[string]types.AttributeValue{key()}, ConsistentRead: aws.Bool(true)}}
+			keys := map[string]types.KeysAndAttributes{f.table: {Keys: []map[string]types.AttributeValue{key()},
+				ConsistentRead: aws.Bool(true)}}
 			if _, err := f.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: keys}); err != nil {
 				t.Fatal(err)
 			}
 			usage := f.p.Usage()
 			t.Logf("%s: %+v", kind, usage)
-			if u := usage["PutItem"]; u.Calls != 2 || u.TableUnits != 1 || u.IndexUnits != 1 || u.WriteUnits != 2 || u.FailedCondition != 1 || u.FailedUnits != 1 || u.Errors["ConditionalCheckFailedException"] != 1 {
+			if u := usage["PutItem"]; u.Calls != 2 || u.TableUnits != 1 || u.IndexUnits != 1 || u.WriteUnits != 2 ||
+				u.FailedCondition != 1 || u.FailedUnits != 1 || u.Errors["ConditionalCheckFailedException"] != 1 {
 				t.Errorf("put: %+v", u)
 			}
 			if u := usage["UpdateItem"]; u.Calls != 1 || u.WriteUnits != 1 || u.IndexUnits != 0 {
@@ -245,7 +254,8 @@ func TestMeter(t *testing.T) {
 }
 
 func TestSizeIsAboutTheStoredSize(t *testing.T) {
-	item := map[string]any{"PK": map[string]any{"S": "abcd"}, "n": map[string]any{"N": "12345"}, "m": map[string]any{"M": map[string]any{"x": map[string]any{"BOOL": true}}}}
+	item := map[string]any{"PK": map[string]any{"S": "abcd"}, "n": map[string]any{"N": "12345"},
+		"m": map[string]any{"M": map[string]any{"x": map[string]any{"BOOL": true}}}}
 	if got, want := size(item), 2+4+1+4+1+3+1+1; got != want {
 		t.Errorf("got %d, want %d", got, want)
 	}

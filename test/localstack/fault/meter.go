@@ -99,8 +99,10 @@ func (p *Proxy) countOutcome(c Call, code string) {
 }
 
 // The operations that report capacity.
-var reads = map[string]bool{"GetItem": true, "BatchGetItem": true, "Query": true, "Scan": true, "TransactGetItems": true}
-var writes = map[string]bool{"PutItem": true, "UpdateItem": true, "DeleteItem": true, "BatchWriteItem": true, "TransactWriteItems": true}
+var reads = map[string]bool{"GetItem": true, "BatchGetItem": true, "Query": true, "Scan": true,
+	"TransactGetItems": true}
+var writes = map[string]bool{"PutItem": true, "UpdateItem": true, "DeleteItem": true, "BatchWriteItem": true,
+	"TransactWriteItems": true}
 
 func askForCapacity(c Call) []byte {
 	if !reads[c.Operation] && !writes[c.Operation] {

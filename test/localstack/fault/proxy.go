@@ -38,7 +38,8 @@ type Proxy struct {
 func Start(target string, seed uint64) (*Proxy, error) {
 	p := &Proxy{
 		target: target, address: "127.0.0.1:0", random: rand.New(rand.NewPCG(seed, 0)), usage: map[string]Usage{},
-		client: &http.Client{Transport: &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, DisableCompression: true}},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256,
+			DisableCompression: true}},
 	}
 	if err := p.Up(); err != nil {
 		return nil, err
@@ -109,11 +110,13 @@ func (p *Proxy) decide(c Call) Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rules {
-		if r.Operation != "" && r.Operation != c.Operation || !bytes.Contains(c.Body, []byte(r.Contains)) || r.Match != nil && !r.Match(c) {
+		if r.Operation != "" && r.Operation != c.Operation || !bytes.Contains(c.Body, []byte(r.Contains)) ||
+			r.Match != nil && !r.Match(c) {
 			continue
 		}
 		r.matched++
-		if r.matched <= r.Skip || r.Times > 0 && r.Hits() >= r.Times || r.Probability > 0 && p.random.Float64() >= r.Probability {
+		if r.matched <= r.Skip || r.Times > 0 && r.Hits() >= r.Times || r.Probability > 0 &&
+			p.random.Float64() >= r.Probability {
 			continue
 		}
 		r.hits.Add(1)
@@ -158,7 +161,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case f.Answer != nil:
-		status, answer, header = f.Answer.Status, f.Answer.body(), http.Header{"Content-Type": {"application/x-amz-json-1.0"}}
+		status, answer, header = f.Answer.Status, f.Answer.body(),
+			http.Header{"Content-Type": {"application/x-amz-json-1.0"}}
 		header.Set("X-Amzn-Requestid", "INJECTED")
 	case f.Reset:
 		p.countOutcome(call, "")

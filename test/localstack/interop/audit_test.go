@@ -40,7 +40,8 @@ func TestAuditEventsOfPythonAreArchived(t *testing.T) {
 		p := d.world.python()
 		limits := pyLimits(limiter.PerMinute("rpm", 10))
 		p.call(nil, "create_entity", kv{"entity_id": "org", "metadata": kv{"tier": "gold"}})
-		p.call(nil, "create_entity", kv{"entity_id": "acme", "name": "Acme", "parent_id": "org", "cascade": true, "principal": "ops@example.com"})
+		p.call(nil, "create_entity", kv{"entity_id": "acme", "name": "Acme", "parent_id": "org", "cascade": true,
+			"principal": "ops@example.com"})
 		p.call(nil, "set_limits", kv{"entity_id": "acme", "limits": limits})
 		p.call(nil, "delete_limits", kv{"entity_id": "acme"})
 		p.call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": limits})
@@ -77,7 +78,8 @@ func (d *deployment) archived() map[string]auditEvent {
 	d.must(err)
 	out := map[string]auditEvent{}
 	for _, key := range keys {
-		object, err := d.stack.S3.Client().GetObject(d.Context(), &s3.GetObjectInput{Bucket: aws.String(d.stack.S3.Bucket), Key: aws.String(key)})
+		object, err := d.stack.S3.Client().GetObject(d.Context(),
+			&s3.GetObjectInput{Bucket: aws.String(d.stack.S3.Bucket), Key: aws.String(key)})
 		d.must(err)
 		packed, err := io.ReadAll(object.Body)
 		object.Body.Close()
@@ -85,7 +87,8 @@ func (d *deployment) archived() map[string]auditEvent {
 		lines, err := gzip.NewReader(bytes.NewReader(packed))
 		d.must(err)
 		var e auditEvent
-		if err := json.NewDecoder(lines).Decode(&e); err != nil || !strings.HasPrefix(key, archive.PrefixAudit) || out[e.ID].ID != "" {
+		if err := json.NewDecoder(lines).Decode(&e); err != nil || !strings.HasPrefix(key, archive.PrefixAudit) ||
+			out[e.ID].ID != "" {
 			d.Fatalf("object %q: %v, event %+v: want an audit event that is archived once", key, err, e)
 		}
 		out[e.ID] = e

@@ -15,12 +15,14 @@ import (
 func TestPythonToolOnOurTable(t *testing.T) {
 	deployed(t, func(d *deployment) {
 		l := d.open()
-		d.write(table.Entity{Namespace: d.ns, ID: "acme", Name: "Acme", Parent: "org", CreatedAt: table.Timestamp(0)}.Create())
+		d.write(table.Entity{Namespace: d.ns, ID: "acme", Name: "Acme", Parent: "org",
+			CreatedAt: table.Timestamp(0)}.Create())
 		d.set("", "", limiter.PerMinute("rpm", 77))
 		d.set("", "gpt-4", limiter.PerMinute("rpm", 88), limiter.PerMinute("tpm", 10_000))
 		d.write(table.AddResource(d.ns, "gpt-4"))
 		d.set("acme", "gpt-4", limiter.PerMinute("rpm", 99), limiter.PerMinute("tpm", 10_000))
-		d.write(table.Audit{Namespace: d.ns, Subject: "acme", ID: "01HZ0000000000000000000001", At: table.Timestamp(0), Action: "limits_set", Principal: "interop"}.Create())
+		d.write(table.Audit{Namespace: d.ns, Subject: "acme", ID: "01HZ0000000000000000000001", At: table.Timestamp(0),
+			Action: "limits_set", Principal: "interop"}.Create())
 		d.take(l, "acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 123})
 		d.rest()
 		for _, c := range []struct {

@@ -94,7 +94,8 @@ func (w *world) wantLimit(step string, want limiter.Limit) {
 		if sl.Name != want.Name {
 			continue
 		}
-		got := limiter.Limit{Name: sl.Name, Capacity: sl.Capacity / bucket.Milli, Refill: sl.Amount / bucket.Milli, Period: time.Duration(sl.Period) * time.Millisecond}
+		got := limiter.Limit{Name: sl.Name, Capacity: sl.Capacity / bucket.Milli, Refill: sl.Amount / bucket.Milli,
+			Period: time.Duration(sl.Period) * time.Millisecond}
 		if got != want {
 			w.Fatalf("%s: the bucket has %v, want %v", step, got, want)
 		}

@@ -37,14 +37,15 @@ func deploy(t *testing.T, kind engine.Kind) *deployment {
 	t.Helper()
 	e := engine.ForTest(t, kind)
 	d := &deployment{ready: make(chan struct{}), driver: driverFor(t, e, pinned, 0)}
-	s, err := stack.Start(t.Context(), stack.Options{Engine: e, Seed: 1, Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
-		mapping.Settings.Window, mapping.Settings.RetryDelay = 15*time.Millisecond, 5*time.Millisecond
-		host.Environments = 2
-		if function == stack.Aggregator {
-			host.Env = append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly")
-			mapping.Invoker = esm.InvokerFunc(d.invoke)
-		}
-	}})
+	s, err := stack.Start(t.Context(),
+		stack.Options{Engine: e, Seed: 1, Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
+			mapping.Settings.Window, mapping.Settings.RetryDelay = 15*time.Millisecond, 5*time.Millisecond
+			host.Environments = 2
+			if function == stack.Aggregator {
+				host.Env = append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly")
+				mapping.Invoker = esm.InvokerFunc(d.invoke)
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

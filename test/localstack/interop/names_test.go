@@ -33,7 +33,8 @@ func TestLimitNamesThatPythonCannotUse(t *testing.T) {
 	costs := limiter.Costs{"in-tok": 10, "out.tok": 1}
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(still("in-tok", 1000), still("out.tok", 100))})
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
+			"limits": pyLimits(still("in-tok", 1000), still("out.tok", 100))})
 		w.take(l, "acme", "api", costs)
 		want := levels{"in-tok": 990_000, "out.tok": 99_000}
 		w.wantLevels("taken by Go", "acme", "api", want)
@@ -57,11 +58,13 @@ func TestLimitNamesOfTheNewestPython(t *testing.T) {
 	costs := limiter.Costs{"in-tok": 10, "out.tok": 1}
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.pythonOf(newest)
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(still("in-tok", 1000), still("out.tok", 100))})
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
+			"limits": pyLimits(still("in-tok", 1000), still("out.tok", 100))})
 		p.take("acme", "api", costs)
 		w.take(l, "acme", "api", costs)
 		p.take("acme", "api", costs)
-		if got, want := levelsOf(w.bucket("acme", "api")), (levels{"in-tok": 970_000, "out.tok": 97_000}); !maps.Equal(got, want) {
+		want := levels{"in-tok": 970_000, "out.tok": 97_000}
+		if got := levelsOf(w.bucket("acme", "api")); !maps.Equal(got, want) {
 			w.Errorf("levels %v, want %v", got, want)
 		}
 	})

@@ -283,7 +283,8 @@ func (p *python) call(out any, method string, args kv) {
 // repository calls a method of the Repository, which must succeed.
 func (p *python) repository(out any, method string, args kv) {
 	p.t.Helper()
-	if err := p.driver.do(p.t, out, "call", kv{"client": p.id, "on": "repository", "method": method, "args": args}); err != nil {
+	call := kv{"client": p.id, "on": "repository", "method": method, "args": args}
+	if err := p.driver.do(p.t, out, "call", call); err != nil {
 		p.t.Fatalf("Python %s: %s(%v): %v", p.driver.version, method, args, err)
 	}
 }
@@ -387,8 +388,9 @@ func newControl() *control {
 			service = scope[3]
 		}
 		if service == "sts" {
-			fmt.Fprintf(w, `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Arn>%s`+
-				`</Arn><UserId>interop</UserId><Account>000000000000</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`, callerARN)
+			fmt.Fprintf(w, `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">`+
+				`<GetCallerIdentityResult><Arn>%s</Arn><UserId>interop</UserId><Account>000000000000</Account>`+
+				`</GetCallerIdentityResult></GetCallerIdentityResponse>`, callerARN)
 			return
 		}
 		c.mu.Lock()

@@ -44,7 +44,8 @@ func withIndex(t *testing.T, kind engine.Kind, projection types.ProjectionType) 
 // that there is nothing. Queries of one entity work either way.
 func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
-		for projection, found := range map[types.ProjectionType]int{types.ProjectionTypeAll: 2, types.ProjectionTypeKeysOnly: 0} {
+		for projection, found := range map[types.ProjectionType]int{types.ProjectionTypeAll: 2,
+			types.ProjectionTypeKeysOnly: 0} {
 			t.Run(string(kind)+" "+string(projection), func(t *testing.T) {
 				w := withIndex(t, kind, projection)
 				l, p := w.open(), w.python()

@@ -26,7 +26,8 @@ func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
 		check := func(format string, args ...any) {
 			w.Helper()
 			step := fmt.Sprintf(format, args...)
-			w.wantLevels(step, "acme", "gpt-4", levels{"rpm": (1000 - rpm) * bucket.Milli, "tpm": (1_000_000 - tpm) * bucket.Milli})
+			w.wantLevels(step, "acme", "gpt-4",
+				levels{"rpm": (1000 - rpm) * bucket.Milli, "tpm": (1_000_000 - tpm) * bucket.Milli})
 			for _, sl := range w.bucket("acme", "gpt-4").State.Slots {
 				want := map[string]int64{"rpm": rpm, "tpm": tpm}[sl.Name] * bucket.Milli
 				if sl.Name != bucket.WCU && sl.Used != want {
@@ -92,7 +93,8 @@ func TestDebtIsShared(t *testing.T) {
 			w.Error("a request that costs nothing is granted in debt")
 		}
 		p.call(nil, "set_limits", kv{"entity_id": "other", "resource": "gpt-4", "limits": pyLimits(limits...)})
-		lease := w.acquire(l, limiter.Request{Entity: "other", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "tpm": 900}})
+		lease := w.acquire(l, limiter.Request{Entity: "other", Resource: "gpt-4",
+			Costs: limiter.Costs{"rpm": 1, "tpm": 900}})
 		theirs = p.acquire("other", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})
 		w.must(lease.Adjust(limiter.Costs{"tpm": 300}))
 		w.must(lease.Commit(w.Context()))
@@ -109,7 +111,8 @@ func TestDebtIsShared(t *testing.T) {
 func TestBothTellTheSameWait(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p := w.python()
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(limiter.PerMinute("rpm", 60))})
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
+			"limits": pyLimits(limiter.PerMinute("rpm", 60))})
 		l := w.open(func(o *limiter.Options) { o.DenyFor = -1 })
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 60})
 

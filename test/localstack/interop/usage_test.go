@@ -88,7 +88,8 @@ func TestAggregatorsFollowEachOther(t *testing.T) {
 		for _, step := range []struct {
 			name   string
 			python bool
-		}{{"ours", false}, {"then Python's", true}, {"then ours", false}, {"then Python's again", true}, {"and ours", false}} {
+		}{{"ours", false}, {"then Python's", true}, {"then ours", false}, {"then Python's again", true},
+			{"and ours", false}} {
 			d.aggregator(step.python)
 			for range 3 {
 				p.take("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})

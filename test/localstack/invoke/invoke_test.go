@@ -29,7 +29,8 @@ func TestSampleEvents(t *testing.T) {
 			"new kQ3xZp9LmNa/ENTITY#user:1  #USAGE#openai/gpt-4#2023-11-14\n", `"window": {"S": "daily"}`, "malformed/year=",
 		}},
 		{"archiver", []string{
-			"=== archiver archiver-expired.json", "--- logs\n", `{"batchItemFailures":[]}`, "audit/", `"event_id": `, "malformed/",
+			"=== archiver archiver-expired.json", "--- logs\n", `{"batchItemFailures":[]}`, "audit/", `"event_id": `,
+			"malformed/",
 		}},
 	} {
 		t.Run(c.function, func(t *testing.T) {
@@ -72,11 +73,13 @@ func TestBadArguments(t *testing.T) {
 		says string
 	}{
 		{"no function", nil, nil, `-function is "", accepted are aggregator and archiver`},
-		{"unknown function", nil, []string{"-function", "Aggregator"}, `-function is "Aggregator", accepted are aggregator and archiver`},
+		{"unknown function", nil, []string{"-function", "Aggregator"},
+			`-function is "Aggregator", accepted are aggregator and archiver`},
 		{"no such event", nil, []string{"-function", "archiver", "-event", "nowhere.json"}, "nowhere.json: no such file"},
 		{"unknown flag", nil, []string{"-fn", "archiver"}, "-fn"},
 		{"stray argument", nil, []string{"-function", "archiver", "events/x.json"}, `argument "events/x.json"`},
-		{"table without endpoint", map[string]string{"TABLE_NAME": "limits"}, []string{"-function", "archiver"}, "TABLE_NAME"},
+		{"table without endpoint", map[string]string{"TABLE_NAME": "limits"}, []string{"-function", "archiver"},
+			"TABLE_NAME"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, out, problems := invoke(t, c.env, c.args...)

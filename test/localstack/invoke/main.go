@@ -82,15 +82,18 @@ func parse(args []string, getenv func(string) string, problems io.Writer) (*runn
 		return nil, nil, fmt.Errorf("%w: argument %q, accepted are -function and -event", errArguments, flags.Arg(0))
 	}
 	if !slices.Contains(functions, r.function) {
-		return nil, nil, fmt.Errorf("%w: -function is %q, accepted are %s", errArguments, r.function, strings.Join(functions, " and "))
+		return nil, nil, fmt.Errorf("%w: -function is %q, accepted are %s", errArguments, r.function,
+			strings.Join(functions, " and "))
 	}
 	if r.table != "" && !engine.ExternalAsked() {
-		return nil, nil, fmt.Errorf("%w: TABLE_NAME is %q, accepted only with AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_DYNAMODB", errArguments, r.table)
+		return nil, nil, fmt.Errorf("%w: TABLE_NAME is %q, accepted only with AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_DYNAMODB",
+			errArguments, r.table)
 	}
 	root := filepath.Join(engine.Root(), "..", "..")
 	r.binary = filepath.Join(root, "dist", "local", r.function, "bootstrap")
 	if _, err := os.Stat(r.binary); err != nil {
-		return nil, nil, fmt.Errorf("the %s is not built: %w (run make dist/local/%s/bootstrap)", r.function, err, r.function)
+		return nil, nil, fmt.Errorf("the %s is not built: %w (run make dist/local/%s/bootstrap)", r.function, err,
+			r.function)
 	}
 	events, err := read(root, r.function, *file)
 	return r, events, err

@@ -99,7 +99,8 @@ func (r *runner) one(ctx context.Context, e event) (ok bool, err error) {
 }
 
 // invoke starts the function's process, lets it handle the payload, and ends it.
-func (r *runner) invoke(ctx context.Context, name string, objects *s3.Server, payload []byte) (runtimeapi.Result, string, error) {
+func (r *runner) invoke(ctx context.Context, name string, objects *s3.Server, payload []byte) (runtimeapi.Result,
+	string, error) {
 	env := append(r.engine.Env(), objects.Env()...)
 	env = append(env, config.EnvTableName+"="+name,
 		config.EnvArchiveBucketName+"="+objects.Bucket, config.EnvDeadLetterBucketName+"="+objects.Bucket)
@@ -131,7 +132,8 @@ func (r *runner) tableFor(ctx context.Context) (name string, drop func(), err er
 		return "", nil, err
 	}
 	return name, func() {
-		if _, err := db.DeleteTable(context.WithoutCancel(ctx), &dynamodb.DeleteTableInput{TableName: aws.String(name)}); err != nil {
+		in := &dynamodb.DeleteTableInput{TableName: aws.String(name)}
+		if _, err := db.DeleteTable(context.WithoutCancel(ctx), in); err != nil {
 			fmt.Fprintf(r.out, "table %q was not removed: %v\n", name, err)
 		}
 	}, nil
@@ -156,7 +158,8 @@ func (r *runner) seed(ctx context.Context, name string, payload []byte) error {
 // items reads the whole table, rendered, by key.
 func (r *runner) items(ctx context.Context, name string) (map[item.Key]string, error) {
 	out := map[item.Key]string{}
-	pages := dynamodb.NewScanPaginator(r.engine.DynamoDB(), &dynamodb.ScanInput{TableName: aws.String(name), ConsistentRead: aws.Bool(true)})
+	pages := dynamodb.NewScanPaginator(r.engine.DynamoDB(),
+		&dynamodb.ScanInput{TableName: aws.String(name), ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -213,7 +216,8 @@ func (r *runner) printObjects(ctx context.Context, objects *s3.Server) error {
 }
 
 func unpacked(ctx context.Context, objects *s3.Server, key string) (string, error) {
-	got, err := objects.Client().GetObject(ctx, &awss3.GetObjectInput{Bucket: aws.String(objects.Bucket), Key: aws.String(key)})
+	got, err := objects.Client().GetObject(ctx,
+		&awss3.GetObjectInput{Bucket: aws.String(objects.Bucket), Key: aws.String(key)})
 	if err != nil {
 		return "", err
 	}

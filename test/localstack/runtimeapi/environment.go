@@ -83,7 +83,8 @@ func (e *environment) start() (*run, error) {
 		"TZ=:UTC",
 	}, cfg.Env...)...)
 	cmd.Stdout, cmd.Stderr = writer(e.host.write), writer(e.host.write)
-	r := &run{begin: time.Now(), deliver: make(chan *invocation), polled: make(chan struct{}), initErr: make(chan Result, 1)}
+	r := &run{begin: time.Now(), deliver: make(chan *invocation), polled: make(chan struct{}),
+		initErr: make(chan Result, 1)}
 	p, err := proc.Start(cmd)
 	if err != nil {
 		return nil, err
@@ -158,7 +159,8 @@ func (e *environment) warm(ctx context.Context) *Result {
 }
 
 func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error) {
-	inv := &invocation{id: newRequestID(), payload: payload, fault: e.host.nextFault(payload), answer: make(chan Result, 1)}
+	inv := &invocation{id: newRequestID(), payload: payload, fault: e.host.nextFault(payload),
+		answer: make(chan Result, 1)}
 	result, err := e.perform(ctx, inv)
 	if err == nil && result.FunctionError != "" {
 		e.host.count(func(s *Stats) { s.Errors++ })
@@ -218,7 +220,8 @@ func (e *environment) await(ctx context.Context, r *run, inv *invocation) (Resul
 		case <-timeout.C:
 			r.proc.Kill()
 			e.host.count(func(s *Stats) { s.Timeouts++ })
-			result = failure(inv.id, "Sandbox.Timedout", fmt.Sprintf("Task timed out after %.2f seconds", e.host.cfg.Timeout.Seconds()))
+			result = failure(inv.id, "Sandbox.Timedout",
+				fmt.Sprintf("Task timed out after %.2f seconds", e.host.cfg.Timeout.Seconds()))
 		case <-ctx.Done():
 			r.proc.Kill()
 			return Result{}, ctx.Err()

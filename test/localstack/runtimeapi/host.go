@@ -17,8 +17,9 @@ import (
 
 // Config says what to run. Binary is required; every other zero value is a default.
 type Config struct {
-	Binary       string        // the built bootstrap
-	Env          []string      // KEY=value, added to the Lambda variables; nothing else is inherited but PATH, HOME and the like
+	Binary string // the built bootstrap
+	// KEY=value, added to the Lambda variables; nothing else is inherited but PATH, HOME and the like
+	Env          []string
 	Environments int           // execution environments, that is, concurrent invocations; 0 is 1
 	Timeout      time.Duration // of one invocation; 0 is 60 s
 	InitTimeout  time.Duration // from exec to the first next; 0 is 10 s
@@ -33,9 +34,11 @@ type Config struct {
 
 // Fault is trouble for one invocation. The zero value is none.
 type Fault struct {
-	Delay          time.Duration // the invocation reaches the function that much later
-	KillAfter      time.Duration // the process is killed that long after the invocation reached it, unless it has answered
-	KillAtResponse bool          // the process is killed when it answers, and the answer is lost: all is done, nobody knows
+	Delay time.Duration // the invocation reaches the function that much later
+	// the process is killed that long after the invocation reached it, unless it has answered
+	KillAfter time.Duration
+	// the process is killed when it answers, and the answer is lost: all is done, nobody knows
+	KillAtResponse bool
 }
 
 // Result is what a caller of the function gets.
@@ -50,11 +53,12 @@ type Result struct {
 // Stats counts what happened since Start.
 type Stats struct {
 	Invocations int
-	Errors      int             // invocations that ended with a function error
-	Starts      int             // processes started
-	Crashes     int             // processes that ended by themselves or were killed by a fault, during an invocation or in init
-	Timeouts    int             // invocations that took too long
-	Init        []time.Duration // of each start that came to its first next: from exec to that call
+	Errors      int // invocations that ended with a function error
+	Starts      int // processes started
+	// processes that ended by themselves or were killed by a fault, during an invocation or in init
+	Crashes  int
+	Timeouts int             // invocations that took too long
+	Init     []time.Duration // of each start that came to its first next: from exec to that call
 }
 
 // Host runs one function. It is safe for concurrent use.
@@ -221,7 +225,8 @@ func (h *Host) nextFault(payload []byte) Fault {
 
 // failure is the result of an invocation that the function did not answer.
 func failure(requestID, errorType, message string) Result {
-	doc, _ := json.Marshal(map[string]string{"errorType": errorType, "errorMessage": "RequestId: " + requestID + " Error: " + message})
+	doc, _ := json.Marshal(map[string]string{"errorType": errorType,
+		"errorMessage": "RequestId: " + requestID + " Error: " + message})
 	return Result{RequestID: requestID, Payload: doc, FunctionError: "Unhandled", ErrorType: errorType}
 }
 

@@ -67,7 +67,8 @@ func invoke(t *testing.T, h *Host, do string) (Result, answer) {
 func TestInvokeCarriesContext(t *testing.T) {
 	h := host(t, Config{Env: []string{"PROBE=yes"}, Timeout: 30 * time.Second, Name: "counter"})
 	r, a := invoke(t, h, "answer")
-	if a.RequestID != r.RequestID || a.Env != "yes" || a.LeftMs <= 0 || a.LeftMs > 30_000 || !strings.HasSuffix(a.ARN, ":function:counter") {
+	if a.RequestID != r.RequestID || a.Env != "yes" || a.LeftMs <= 0 || a.LeftMs > 30_000 ||
+		!strings.HasSuffix(a.ARN, ":function:counter") {
 		t.Errorf("answer %+v", a)
 	}
 	_, again := invoke(t, h, "answer")

@@ -41,7 +41,8 @@ func (e *environment) next(w http.ResponseWriter, req *http.Request) {
 		header.Set("Content-Type", "application/json")
 		header.Set("Lambda-Runtime-Aws-Request-Id", inv.id)
 		header.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(inv.deadline.UnixMilli(), 10))
-		header.Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:"+engine.Region+":000000000000:function:"+e.host.cfg.Name)
+		header.Set("Lambda-Runtime-Invoked-Function-Arn",
+			"arn:aws:lambda:"+engine.Region+":000000000000:function:"+e.host.cfg.Name)
 		header.Set("Lambda-Runtime-Trace-Id", "Root=1-00000000-000000000000000000000000;Sampled=0")
 		w.Write(inv.payload)
 	}
@@ -50,7 +51,8 @@ func (e *environment) next(w http.ResponseWriter, req *http.Request) {
 func (e *environment) response(w http.ResponseWriter, req *http.Request) {
 	e.answer(w, req, func(id string, body []byte) Result {
 		if len(body) > maxPayload {
-			return failure(id, "Function.ResponseSizeTooLarge", "Response payload size exceeded maximum allowed payload size (6291456 bytes).")
+			return failure(id, "Function.ResponseSizeTooLarge",
+				"Response payload size exceeded maximum allowed payload size (6291456 bytes).")
 		}
 		return Result{RequestID: id, Payload: body}
 	})

@@ -56,7 +56,8 @@ func Start(bucket string) (*Server, error) {
 	s := &Server{Endpoint: "http://" + l.Addr().String(), Bucket: bucket, puts: map[string]int{}}
 	s.http = &http.Server{Handler: s.front(fake.Server())}
 	go s.http.Serve(l)
-	if _, err := s.Client().CreateBucket(context.Background(), &s3.CreateBucketInput{Bucket: aws.String(bucket)}); err != nil {
+	in := &s3.CreateBucketInput{Bucket: aws.String(bucket)}
+	if _, err := s.Client().CreateBucket(context.Background(), in); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("S3 stand-in: create bucket %q: %w", bucket, err)
 	}
@@ -140,7 +141,8 @@ func (s *Server) front(next http.Handler) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(fault.Status)
-		code := map[int]string{403: "AccessDenied", 404: "NoSuchBucket", 409: "ConditionalRequestConflict", 503: "SlowDown"}[fault.Status]
+		code := map[int]string{403: "AccessDenied", 404: "NoSuchBucket", 409: "ConditionalRequestConflict",
+			503: "SlowDown"}[fault.Status]
 		if code == "" {
 			code = "InternalError"
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 func put(t *testing.T, s *Server, key, body string, condition *string) error {
-	_, err := s.Client().PutObject(t.Context(), &s3.PutObjectInput{Bucket: &s.Bucket, Key: &key, Body: strings.NewReader(body), IfNoneMatch: condition})
+	_, err := s.Client().PutObject(t.Context(),
+		&s3.PutObjectInput{Bucket: &s.Bucket, Key: &key, Body: strings.NewReader(body), IfNoneMatch: condition})
 	return err
 }
 

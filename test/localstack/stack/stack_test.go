@@ -37,12 +37,13 @@ func probes(t *testing.T) string {
 // TestEverythingTogether: a crash at the answer redelivers the batch to a new
 // process, and all records are processed in the end.
 func TestEverythingTogether(t *testing.T) {
-	s, err := Start(t.Context(), Options{Binaries: probes(t), Shards: 2, Configure: func(name string, host *runtimeapi.Config, m *esm.Config) {
-		m.Settings.Window = 10 * time.Millisecond
-		if name == Aggregator {
-			host.Inject = func(n int, _ []byte) runtimeapi.Fault { return runtimeapi.Fault{KillAtResponse: n == 1} }
-		}
-	}})
+	s, err := Start(t.Context(), Options{Binaries: probes(t), Shards: 2,
+		Configure: func(name string, host *runtimeapi.Config, m *esm.Config) {
+			m.Settings.Window = 10 * time.Millisecond
+			if name == Aggregator {
+				host.Inject = func(n int, _ []byte) runtimeapi.Fault { return runtimeapi.Fault{KillAtResponse: n == 1} }
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func TestEverythingTogether(t *testing.T) {
 	db := s.Proxied.DynamoDB()
 	for i := range 20 {
 		item := map[string]types.AttributeValue{
-			"PK": &types.AttributeValueMemberS{Value: "ns/BUCKET#" + strconv.Itoa(i) + "#r#0"}, "SK": &types.AttributeValueMemberS{Value: "#STATE"},
+			"PK": &types.AttributeValueMemberS{Value: "ns/BUCKET#" + strconv.Itoa(i) + "#r#0"},
+			"SK": &types.AttributeValueMemberS{Value: "#STATE"},
 		}
 		if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.Table, Item: item}); err != nil {
 			t.Fatal(err)

@@ -41,10 +41,12 @@ func TestGoldenTableOnEveryEngine(t *testing.T) {
 				}
 			}
 			ttl, err := db.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
-			if err != nil || ttl.TimeToLiveDescription.AttributeName == nil || *ttl.TimeToLiveDescription.AttributeName != "ttl" {
+			if err != nil || ttl.TimeToLiveDescription.AttributeName == nil ||
+				*ttl.TimeToLiveDescription.AttributeName != "ttl" {
 				t.Errorf("time to live %+v, error %v", ttl, err)
 			}
-			if arn, err := StreamARN(t.Context(), db, name); err != nil || out.Table.StreamSpecification.StreamViewType != types.StreamViewTypeNewAndOldImages {
+			if arn, err := StreamARN(t.Context(), db, name); err != nil ||
+				out.Table.StreamSpecification.StreamViewType != types.StreamViewTypeNewAndOldImages {
 				t.Errorf("stream %q %+v, error %v", arn, out.Table.StreamSpecification, err)
 			}
 		})
@@ -63,7 +65,8 @@ func TestGoldenMappings(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %+v", name, m)
-		if !m.ReportBatchItemFailures || !m.BisectBatchOnFunctionError || m.MaximumRetryAttempts < 0 || m.MaximumRecordAgeInSeconds < 0 {
+		if !m.ReportBatchItemFailures || !m.BisectBatchOnFunctionError || m.MaximumRetryAttempts < 0 ||
+			m.MaximumRecordAgeInSeconds < 0 {
 			t.Errorf("%s: no partial responses, no bisecting, or unbounded: %+v", name, m)
 		}
 		if m.DestinationKind != DestinationS3 {

@@ -123,7 +123,8 @@ func (t *Template) resolveDestination(m *Mapping, raw json.RawMessage) error {
 		m.DestinationKind, m.DestinationID = kind, id
 		return nil
 	default:
-		return fmt.Errorf("on-failure destination %s has type %q, accepted are a bucket, a queue and a topic of the template", raw, kind)
+		return fmt.Errorf("on-failure destination %s has type %q, "+
+			"accepted are a bucket, a queue and a topic of the template", raw, kind)
 	}
 }
 

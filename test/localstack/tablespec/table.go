@@ -81,7 +81,8 @@ func parseTable(id string, raw json.RawMessage) (Table, error) {
 		t.PointInTimeRecovery = pitr.PointInTimeRecoveryEnabled
 	}
 	if t.BillingMode != types.BillingModePayPerRequest {
-		return Table{}, fmt.Errorf("BillingMode %q is not supported, accepted is %q", t.BillingMode, types.BillingModePayPerRequest)
+		return Table{}, fmt.Errorf("BillingMode %q is not supported, accepted is %q", t.BillingMode,
+			types.BillingModePayPerRequest)
 	}
 	return t, nil
 }
@@ -119,8 +120,9 @@ func (t Table) Create(ctx context.Context, db *dynamodb.Client, name string) err
 		return nil
 	}
 	_, err := db.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-		TableName:               aws.String(name),
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(t.TTLAttribute), Enabled: aws.Bool(true)},
+		TableName: aws.String(name),
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(t.TTLAttribute),
+			Enabled: aws.Bool(true)},
 	})
 	if err != nil {
 		return fmt.Errorf("time to live of table %q: %w", name, err)

@@ -50,7 +50,8 @@ func TestMappingCarriesEverything(t *testing.T) {
 func TestUnknownPropertiesAreErrors(t *testing.T) {
 	_, text := small(t)
 	for name, change := range map[string][2]string{
-		"table property":       {`"BillingMode": "PAY_PER_REQUEST"`, `"BillingMode": "PAY_PER_REQUEST", "KinesisStreamSpecification": {}`},
+		"table property": {`"BillingMode": "PAY_PER_REQUEST"`,
+			`"BillingMode": "PAY_PER_REQUEST", "KinesisStreamSpecification": {}`},
 		"index property":       {`"IndexName": "GSI2"`, `"IndexName": "GSI2", "Novelty": 1`},
 		"billing mode":         {`"BillingMode": "PAY_PER_REQUEST"`, `"BillingMode": "PROVISIONED"`},
 		"mapping property":     {`"BatchSize": 50`, `"BatchSize": 50, "TumblingWindowInSeconds": 60`},

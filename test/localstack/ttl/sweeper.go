@@ -54,11 +54,12 @@ func New(db *dynamodb.Client, table, attribute string, keys ...string) *Sweeper 
 // left alone.
 func (s *Sweeper) Sweep(ctx context.Context, now int64) (int, error) {
 	pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
-		TableName:                 aws.String(s.table),
-		ConsistentRead:            aws.Bool(true),
-		FilterExpression:          aws.String("#ttl < :now AND attribute_type(#ttl, :number)"),
-		ExpressionAttributeNames:  map[string]string{"#ttl": s.attribute},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":now": number(now / 1000), ":number": &types.AttributeValueMemberS{Value: "N"}},
+		TableName:                aws.String(s.table),
+		ConsistentRead:           aws.Bool(true),
+		FilterExpression:         aws.String("#ttl < :now AND attribute_type(#ttl, :number)"),
+		ExpressionAttributeNames: map[string]string{"#ttl": s.attribute},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":now": number(now / 1000),
+			":number": &types.AttributeValueMemberS{Value: "N"}},
 	})
 	swept := 0
 	for pages.HasMorePages() {

@@ -92,7 +92,8 @@ func TestSweepsAndStamps(t *testing.T) {
 				t.Fatal(err)
 			}
 			const service = "Service dynamodb.amazonaws.com"
-			if len(removed) != 3 || removed["past"] != service || removed["soon"] != service || removed["by hand"] != "by hand" {
+			if len(removed) != 3 || removed["past"] != service || removed["soon"] != service ||
+				removed["by hand"] != "by hand" {
 				t.Errorf("removed %v", removed)
 			}
 			out, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: aws.String(table)})

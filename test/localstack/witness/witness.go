@@ -105,7 +105,8 @@ func Worst(b Bound, events []Event) (Result, error) {
 }
 
 func check(b Bound, events []Event) error {
-	if b.Capacity < 0 || b.Capacity > maxTokens || b.Amount < 0 || b.Amount > maxTokens || b.Period < 1 || b.Period > maxSpan {
+	if b.Capacity < 0 || b.Capacity > maxTokens || b.Amount < 0 || b.Amount > maxTokens || b.Period < 1 ||
+		b.Period > maxSpan {
 		return fmt.Errorf("bound %+v: want capacity and amount of 0 to 2^53 and a period of 1 to 2^48 ms", b)
 	}
 	if len(events) > maxEvents {
@@ -119,7 +120,8 @@ func check(b Bound, events []Event) error {
 			return fmt.Errorf("event %d: %d tokens, want 0 to 2^53", i, e.Tokens)
 		}
 		if e.Sent > e.Answered || e.Sent < 0 || e.Answered >= maxSpan {
-			return fmt.Errorf("event %d: sent at %d and answered at %d, want 0 <= sent <= answered < 2^48", i, e.Sent, e.Answered)
+			return fmt.Errorf("event %d: sent at %d and answered at %d, want 0 <= sent <= answered < 2^48", i, e.Sent,
+				e.Answered)
 		}
 	}
 	return nil

@@ -77,7 +77,8 @@ func (p *Proc) Kill() {
 // variables, so that a child sees only what its starter adds.
 func Env(extra ...string) []string {
 	var env []string
-	for _, key := range []string{"PATH", "HOME", "TMPDIR", "LANG", "JAVA_HOME", "LD_LIBRARY_PATH", "GORACE", "GOCOVERDIR"} {
+	for _, key := range []string{"PATH", "HOME", "TMPDIR", "LANG", "JAVA_HOME", "LD_LIBRARY_PATH", "GORACE",
+		"GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(key); ok {
 			env = append(env, key+"="+value)
 		}

@@ -38,7 +38,8 @@ func handle(ctx context.Context, ev event) (answer, error) {
 	}
 	lc, _ := lambdacontext.FromContext(ctx)
 	deadline, _ := ctx.Deadline()
-	return answer{Pid: os.Getpid(), RequestID: lc.AwsRequestID, LeftMs: time.Until(deadline).Milliseconds(), Env: os.Getenv("PROBE"), ARN: lc.InvokedFunctionArn}, nil
+	return answer{Pid: os.Getpid(), RequestID: lc.AwsRequestID, LeftMs: time.Until(deadline).Milliseconds(),
+		Env: os.Getenv("PROBE"), ARN: lc.InvokedFunctionArn}, nil
 }
 
 func main() {

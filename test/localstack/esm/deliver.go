@@ -1,0 +1,138 @@
+package esm
+
+import (
+	"context"
+	"time"
+)
+
+// take filters the records of one read and hands them to their lanes at once,
+// so that what was read together can be delivered together.
+func (m *Mapping) take(records []Record) {
+	woken := map[*worker]bool{}
+	pass := make([]bool, len(records))
+	for i, r := range records {
+		pass[i] = m.filter.Pass(r.Body)
+	}
+	m.update(func() {
+		m.stats.Records += len(records)
+		now := m.cfg.Now()
+		for i, r := range records {
+			if !pass[i] {
+				m.stats.Filtered++
+				continue
+			}
+			w := m.lanes[pick(r.partition, m.cfg.Shards)*m.cfg.Settings.Factor+pick(r.item, m.cfg.Settings.Factor)]
+			w.lane.add(now, r)
+			woken[w] = true
+		}
+	})
+	for w := range woken {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// drive performs what the worker's lane decides, until ctx ends.
+func (m *Mapping) drive(ctx context.Context, w *worker) {
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		s := w.lane.next(m.cfg.Now())
+		m.sending += len(s.drops)
+		m.mu.Unlock()
+		m.give(ctx, w, s.drops)
+		if s.invoke != nil {
+			m.deliver(ctx, w, s.invoke)
+			continue
+		}
+		m.sleep(ctx, w, s.until)
+	}
+}
+
+func (m *Mapping) sleep(ctx context.Context, w *worker, until int64) {
+	var timer <-chan time.Time
+	if until != 0 {
+		t := time.NewTimer(max(time.Duration(until-m.cfg.Now())*time.Millisecond, time.Millisecond))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.wake:
+	case <-timer:
+	}
+}
+
+// deliver invokes the function once and takes in what follows.
+func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
+	var trouble Trouble
+	if !part.started {
+		trouble = m.begin(w, part)
+	}
+	if trouble.Delay > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(trouble.Delay):
+		}
+	}
+	result, err := m.cfg.Invoker.Invoke(ctx, Payload(part.records))
+	if ctx.Err() != nil {
+		return
+	}
+	failed := err != nil || result.FunctionError != "" || trouble.LoseAnswer
+	o := judge(part.records, result.Payload, failed, m.cfg.Settings.Report)
+	var r reaction
+	m.update(func() {
+		m.stats.Invocations++
+		if o.failed {
+			m.stats.Failures++
+		}
+		if part.copy {
+			m.stats.Duplicates += o.done
+		}
+		before := w.lane.settled
+		r = w.lane.done(o, m.cfg.Now())
+		m.sending += len(r.drops)
+		m.stats.Processed += w.lane.settled - before - dropped(r.drops)
+		if r.cut {
+			m.stats.Bisections++
+		}
+		if r.retried {
+			m.stats.Retries++
+		}
+	})
+	m.give(ctx, w, r.drops)
+}
+
+// begin asks for the trouble of a new batch and applies it.
+func (m *Mapping) begin(w *worker, part *work) Trouble {
+	var number int
+	m.update(func() {
+		m.stats.Batches++
+		number = m.stats.Batches
+	})
+	var trouble Trouble
+	if m.cfg.Inject != nil {
+		trouble = m.cfg.Inject(Batch{Number: number, Shard: w.shard, Lane: w.part, Records: part.records})
+	}
+	m.update(func() {
+		part.start(trouble)
+		m.stats.Injected += len(trouble.Extra)
+		m.stats.Largest = max(m.stats.Largest, len(part.records))
+	})
+	return trouble
+}
+
+// dropped counts the records from the stream.
+func dropped(drops []drop) int {
+	n := 0
+	for _, d := range drops {
+		for _, r := range d.records {
+			if !r.injected {
+				n++
+			}
+		}
+	}
+	return n
+}
