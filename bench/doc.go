@@ -26,16 +26,14 @@
 //	                  which must be none.
 //	client compute    an acquire whose call is answered at once with a stored
 //	                  image: time and allocations of the limiter alone.
-//	contention        1, 4 and 16 limiters with caches of their own on one
-//	                  unsplit bucket, below and above its rate: writes sent per
-//	                  granted acquire, and granted against capacity plus refill.
 //	functions         size of the deployed binaries (target: under 12 MB), time
 //	                  from exec to the first next call (target: under 10 ms),
 //	                  writes per batch of 100 records, and the peak resident
 //	                  memory of a batch of 10,000 (target: under 96 MB).
 //
 // What fleets of processes pay on one bucket is measured in package bench/fleet, in
-// virtual time; `make bench` prints it with the rest.
+// virtual time and, a little of it, on a stand-in; `make bench` prints it with the
+// rest.
 //
 // Decoding against the Lambda library's event type is measured where it is
 // done, in internal/stream; `make bench` runs it as well.

@@ -26,6 +26,9 @@
 // The exact level of "low" is that of an ideal bucket charged with what the
 // table's counter shows to have been taken, at the instant of the write.
 //
+// "on dynoxide" is the same traffic in real time, over HTTP to a stand-in on this
+// machine, without levels and excess.
+//
 // # The Python client
 //
 // [Python] is a model: the documented algorithm of the Python client as a small

@@ -25,6 +25,7 @@ func TestGrid(t *testing.T) {
 	t.Run("cold herds", coldHerds)
 	t.Run("crowds", crowds)
 	t.Run("floods", floods)
+	t.Run("dynoxide", realTime)
 }
 
 func fleets(t *testing.T, b Bucket) {
