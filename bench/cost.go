@@ -17,7 +17,7 @@ type Row struct {
 	Note     string // what the budget rests on, where the cost table does not say it
 }
 
-// OK tells whether the path costs what it should.
+// OK reports whether the path costs what it should.
 func (r Row) OK() bool {
 	want := r.Budget
 	if r.AtMost && r.Measured.Read <= want.Read {

@@ -115,7 +115,7 @@ func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now i
 	return combine(recs, own)
 }
 
-// allSeen tells whether there is an old record for everything that is missing.
+// allSeen reports whether there is an old record for everything that is missing.
 func allSeen(recs [records]record, missing []int) bool {
 	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
 }

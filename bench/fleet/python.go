@@ -31,7 +31,7 @@ type pythonItem struct {
 }
 
 // call carries a call to the item and its answer back. f runs with the item
-// locked and tells whether it changed it.
+// locked and reports whether it changed it.
 func (t *pythonTable) call(f func(*pythonItem) bool) (after pythonItem, held bool) {
 	time.Sleep(t.network.way())
 	t.mu.Lock()

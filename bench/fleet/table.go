@@ -30,7 +30,7 @@ func (n *network) way() time.Duration {
 	return 1500*time.Microsecond + time.Duration(n.rng.Int64N(int64(time.Millisecond)))
 }
 
-// loses tells whether a write gets no answer, and if so whether it is carried out.
+// loses reports whether a write gets no answer, and if so whether it is carried out.
 func (n *network) loses() (lost, applied bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -274,7 +274,8 @@ func TestUnnameableRecordRepeatsTheBatch(t *testing.T) {
 func TestArchivedEventStays(t *testing.T) {
 	event := batch(100, 101)
 	forged := bytes.Replace(event, []byte("limits_set"), []byte("nothing_happened"), 1)
-	together := slices.Concat(bytes.TrimSuffix(event, []byte("]}")), []byte(","), bytes.TrimPrefix(forged, []byte(`{"Records":[`)))
+	together := slices.Concat(bytes.TrimSuffix(event, []byte("]}")), []byte(","),
+		bytes.TrimPrefix(forged, []byte(`{"Records":[`)))
 	for name, payloads := range map[string][][]byte{
 		"one after the other": {event, forged},
 		"delivered again":     {event, forged, forged, event},

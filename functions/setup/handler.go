@@ -141,7 +141,7 @@ func (h *handler) namespace(ctx context.Context, name string) (table.Namespace, 
 	return ns, h.store.Transact(ctx, store.NewToken(), ns.Register())
 }
 
-// refused tells whether a condition did not hold: somebody else was faster, or
+// refused reports whether a condition did not hold: somebody else was faster, or
 // an answer of our own was lost. The next look says which.
 func refused(err error) bool {
 	_, one := errors.AsType[*store.Refused](err)

@@ -20,7 +20,8 @@ const now = 1_767_225_600_000 // 2026-01-01
 
 func rig(t *testing.T) (*handler, *memdb.DB) {
 	db := memdb.New(func() int64 { return now })
-	return &handler{store: db, table: "limits", now: func() int64 { return now }, log: slog.New(slog.NewTextHandler(t.Output(), nil))}, db
+	return &handler{store: db, table: "limits", now: func() int64 { return now },
+		log: slog.New(slog.NewTextHandler(t.Output(), nil))}, db
 }
 
 func event(kind cfn.RequestType, namespaces ...any) cfn.Event {

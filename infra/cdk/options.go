@@ -26,18 +26,25 @@ type form struct {
 }
 
 var forms = map[string]form{
-	"tableName": {regexp.MustCompile(`\A[A-Za-z0-9_.-]{3,255}\z`), "3 to 255 letters, digits, dots, hyphens and underscores"},
-	"stackName": {regexp.MustCompile(`\A[A-Za-z][A-Za-z0-9-]{0,127}\z`), "1 to 128 letters, digits and hyphens, a letter first"},
+	"tableName": {regexp.MustCompile(`\A[A-Za-z0-9_.-]{3,255}\z`),
+		"3 to 255 letters, digits, dots, hyphens and underscores"},
+	"stackName": {regexp.MustCompile(`\A[A-Za-z][A-Za-z0-9-]{0,127}\z`),
+		"1 to 128 letters, digits and hyphens, a letter first"},
 	"namespace": {regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\z`),
 		"names of letters, digits, dots, hyphens and underscores, separated by commas"},
-	"keyArn":   {regexp.MustCompile(`\Aarn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+\z`), "the ARN of a KMS key"},
-	"roleArn":  {regexp.MustCompile(`\Aarn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+\z`), "the ARN of a role"},
-	"topicArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?\z`), "the ARN of an SNS topic"},
-	"streamArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+\z`),
+	"keyArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+\z`),
+		"the ARN of a KMS key"},
+	"roleArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+\z`), "the ARN of a role"},
+	"topicArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?\z`),
+		"the ARN of an SNS topic"},
+	"streamArn": {regexp.MustCompile(
+		`\Aarn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+\z`),
 		"the ARN of a table's stream"},
-	"boundary": {regexp.MustCompile(`\A([A-Za-z0-9+=,.@_/-]{1,128}|arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]+)\z`),
+	"boundary": {regexp.MustCompile(
+		`\A([A-Za-z0-9+=,.@_/-]{1,128}|arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]+)\z`),
 		"the name or the ARN of a managed policy"},
-	"nameFormat": {regexp.MustCompile(`\A[A-Za-z0-9+=,.@_-]{0,30}\{\}[A-Za-z0-9+=,.@_-]{0,30}\z`), "letters, digits and +=,.@_- with {} once in it"},
+	"nameFormat": {regexp.MustCompile(`\A[A-Za-z0-9+=,.@_-]{0,30}\{\}[A-Za-z0-9+=,.@_-]{0,30}\z`),
+		"letters, digits and +=,.@_- with {} once in it"},
 	"tags": {regexp.MustCompile(`\A[\pL\pN _.:/+@-]{1,127}=[\pL\pN _.:/=+@-]{0,256}\z`),
 		"name=value, separated by commas"},
 }
@@ -117,7 +124,7 @@ func accepts(f reflect.StructField) string {
 	return forms[f.Tag.Get("is")].accepts
 }
 
-// holds tells whether the rule of a field accepts its value.
+// holds reports whether the rule of a field accepts its value.
 func holds(f reflect.StructField, is reflect.Value) bool {
 	switch is.Kind() {
 	case reflect.Int:

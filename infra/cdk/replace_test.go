@@ -41,7 +41,8 @@ func TestOptionsAreNoChangeOfTheRelease(t *testing.T) {
 	if err := CheckRelease(Golden(), chosen); err != nil {
 		t.Error(err)
 	}
-	if err := CheckRelease(Golden(), bytes.ReplaceAll(chosen, []byte(`"AttributeType": "S"`), []byte(`"AttributeType": "N"`))); err == nil {
+	if err := CheckRelease(Golden(),
+		bytes.ReplaceAll(chosen, []byte(`"AttributeType": "S"`), []byte(`"AttributeType": "N"`))); err == nil {
 		t.Error("a changed key of the release is accepted")
 	}
 }
@@ -64,7 +65,8 @@ func TestPropsWithoutAnythingAreValid(t *testing.T) {
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
-	if p.TableName != "zae-limiter" || p.MaxShards != 32 || len(p.SnapshotWindows) != 2 || p.KeyARN != "" || p.Namespaces[0] != "default" {
+	if p.TableName != "zae-limiter" || p.MaxShards != 32 || len(p.SnapshotWindows) != 2 || p.KeyARN != "" ||
+		p.Namespaces[0] != "default" {
 		t.Errorf("defaults %+v", p)
 	}
 	if none := (&Props{Namespaces: []string{}}).withDefaults(); len(none.Namespaces) != 0 {
@@ -73,8 +75,10 @@ func TestPropsWithoutAnythingAreValid(t *testing.T) {
 }
 
 func TestAllPropsThatAreWrongAreNamed(t *testing.T) {
-	err := (&Props{TableName: "a b", MaxShards: 3, Aggregator: AggregatorProps{BatchSize: 10001}, LogLevel: "debug"}).Validate()
-	for _, want := range []string{"TableName=a b: accepted: 3 to 255", "MaxShards=3", "BatchSize=10001", "LogLevel=debug"} {
+	err := (&Props{TableName: "a b", MaxShards: 3, Aggregator: AggregatorProps{BatchSize: 10001},
+		LogLevel: "debug"}).Validate()
+	for _, want := range []string{"TableName=a b: accepted: 3 to 255", "MaxShards=3", "BatchSize=10001",
+		"LogLevel=debug"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want it to say %q", err, want)
 		}
@@ -82,7 +86,8 @@ func TestAllPropsThatAreWrongAreNamed(t *testing.T) {
 }
 
 func TestNamespaceIDs(t *testing.T) {
-	for id, ok := range map[string]bool{"Xk3_-9aB0cD": true, "_k3_-9aB0cD": true, "_": false, "*": false, "a*": false, "a/b": false, "": false} {
+	for id, ok := range map[string]bool{"Xk3_-9aB0cD": true, "_k3_-9aB0cD": true, "_": false, "*": false, "a*": false,
+		"a/b": false, "": false} {
 		if namespaceID.MatchString(id) != ok {
 			t.Errorf("id %q: accepted is %v", id, !ok)
 		}

@@ -16,7 +16,8 @@ func (p *Props) Validate() error {
 	}
 	problems := check(p)
 	if p.Archiver.Off && (p.ArchiveTransitionDays > 0 || p.ArchiveExpiryDays > 0) {
-		problems = append(problems, errors.New("ArchiveTransitionDays, ArchiveExpiryDays: without an archiver there is no archive"))
+		problems = append(problems, errors.New(
+			"ArchiveTransitionDays, ArchiveExpiryDays: without an archiver there is no archive"))
 	}
 	if t, e := p.ArchiveTransitionDays, p.ArchiveExpiryDays; t > 0 && e > 0 && e <= t {
 		problems = append(problems, fmt.Errorf("ArchiveExpiryDays=%d: want more than ArchiveTransitionDays=%d", e, t))
@@ -24,11 +25,14 @@ func (p *Props) Validate() error {
 	table := p.withDefaults().TableName
 	for _, format := range []string{p.IAM.RoleNameFormat, p.IAM.PolicyNameFormat} {
 		if name := strings.ReplaceAll(format, "{}", table+"-namespace-acquire"); len(name) > maxNameLength {
-			problems = append(problems, fmt.Errorf("name format %q: %q has %d letters, IAM takes %d", format, name, len(name), maxNameLength))
+			problems = append(problems, fmt.Errorf("name format %q: %q has %d letters, IAM takes %d", format, name, len(name),
+				maxNameLength))
 		}
 	}
-	if t := p.Table; t.MaxWriteUnits > 0 && t.WarmWriteUnits > t.MaxWriteUnits || t.MaxReadUnits > 0 && t.WarmReadUnits > t.MaxReadUnits {
-		problems = append(problems, errors.New("WarmReadUnits, WarmWriteUnits: want no more than MaxReadUnits, MaxWriteUnits"))
+	if t := p.Table; t.MaxWriteUnits > 0 && t.WarmWriteUnits > t.MaxWriteUnits || t.MaxReadUnits > 0 &&
+		t.WarmReadUnits > t.MaxReadUnits {
+		problems = append(problems, errors.New(
+			"WarmReadUnits, WarmWriteUnits: want no more than MaxReadUnits, MaxWriteUnits"))
 	}
 	return errors.Join(problems...)
 }

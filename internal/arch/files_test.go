@@ -94,7 +94,8 @@ func TestFilesCanBeReadAtOneSitting(t *testing.T) {
 
 // pure are the packages that compute and do nothing else: no clock, no
 // randomness, no environment, no files.
-var pure = []string{"internal/bucket", "internal/item", "internal/table", "internal/usage", "internal/archive", "internal/stream"}
+var pure = []string{"internal/bucket", "internal/item", "internal/table", "internal/usage", "internal/archive",
+	"internal/stream"}
 
 // impure are the ways to get at what pure packages get as arguments.
 var impure = map[string]*regexp.Regexp{
@@ -129,7 +130,8 @@ func TestTheCoreIsPure(t *testing.T) {
 					return true
 				}
 				if id, ok := sel.X.(*ast.Ident); ok && id.Name == name && forbidden.MatchString(sel.Sel.Name) {
-					t.Errorf("%s uses %s.%s: instants and identities are arguments here", f.set.Position(sel.Pos()), path, sel.Sel.Name)
+					t.Errorf("%s uses %s.%s: instants and identities are arguments here", f.set.Position(sel.Pos()), path,
+						sel.Sel.Name)
 				}
 				return true
 			})

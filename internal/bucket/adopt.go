@@ -35,7 +35,7 @@ func (s State) Adopt(want []Limit) (out State, changed bool) {
 	return out, true
 }
 
-// Matches tells whether every wanted limit is stored exactly like this.
+// Matches reports whether every wanted limit is stored exactly like this.
 func (s State) Matches(want []Limit) bool {
 	for _, l := range want {
 		if i := s.Index(l.Name); i < 0 || s.Slots[i].Limit != l {

@@ -35,7 +35,7 @@ type Aggregator struct {
 	DeadLetterBucketName string
 }
 
-// nameOf tells whether s has from least to most characters, all letters, digits
+// nameOf reports whether s has from least to most characters, all letters, digits
 // or among others. Compiling an expression with such a count takes longer than
 // all else at the start of the functions.
 func nameOf(s string, least, most int, others string) bool {
@@ -83,7 +83,8 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 		e.wrong(EnvMaxShards, "a power of two from 1 to 1024")
 	}
 	if b := c.DeadLetterBucketName; b != "" && !isBucketName(b) {
-		e.wrong(EnvDeadLetterBucketName, "nothing, or the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens")
+		e.wrong(EnvDeadLetterBucketName,
+			"nothing, or the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens")
 	}
 	if len(e.problems) > 0 {
 		return Aggregator{}, errors.Join(e.problems...)

@@ -8,7 +8,8 @@ import (
 
 func TestSetupFromProperties(t *testing.T) {
 	got, err := SetupFromProperties(map[string]any{
-		"ServiceToken": "arn", SetupNamespaces: []any{"default", "team-a"}, SetupOwnAggregator: "true", SetupAuditRetention: "90",
+		"ServiceToken": "arn", SetupNamespaces: []any{"default", "team-a"}, SetupOwnAggregator: "true",
+		SetupAuditRetention: "90",
 	})
 	want := Setup{Namespaces: []string{"default", "team-a"}, OwnAggregator: true, AuditRetentionDays: 90}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -17,7 +18,8 @@ func TestSetupFromProperties(t *testing.T) {
 }
 
 func TestSetupFromPropertiesNamesEveryProblem(t *testing.T) {
-	for _, namespaces := range []any{nil, "default", []any{}, []any{""}, []any{"_"}, []any{7.0}, []any{strings.Repeat("x", 257)}} {
+	for _, namespaces := range []any{nil, "default", []any{}, []any{""}, []any{"_"}, []any{7.0},
+		[]any{strings.Repeat("x", 257)}} {
 		_, err := SetupFromProperties(map[string]any{
 			SetupNamespaces: namespaces, SetupOwnAggregator: "yes", SetupAuditRetention: "3651",
 		})

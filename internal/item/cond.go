@@ -6,7 +6,7 @@ import "strings"
 // render to a condition expression and hold, or do not, for an item in memory.
 type Cond interface {
 	render(*strings.Builder, *names)
-	// Holds tells whether the condition is true of the item; nil is no item.
+	// Holds reports whether the condition is true of the item; nil is no item.
 	Holds(Item) bool
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// EqualItems tells whether two items hold the same values. No item and an empty
+// EqualItems reports whether two items hold the same values. No item and an empty
 // one are the same.
 func EqualItems(a, b Item) bool {
 	if len(a) != len(b) {
@@ -21,7 +21,7 @@ func EqualItems(a, b Item) bool {
 	return true
 }
 
-// Equal tells whether two values are equal to DynamoDB: of the same type, with
+// Equal reports whether two values are equal to DynamoDB: of the same type, with
 // numbers compared by value and sets without regard to order.
 func Equal(a, b Value) bool {
 	if o, ok := compare(a, b); ok {

@@ -97,7 +97,7 @@ func (q Query) Input(tableName string) *dynamodb.QueryInput {
 	return in
 }
 
-// Matches tells whether an item is among those that the query asks for, wherever
+// Matches reports whether an item is among those that the query asks for, wherever
 // the page begins.
 func (q Query) Matches(it Item) bool {
 	pk, sk := q.keyAttrs()

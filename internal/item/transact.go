@@ -53,7 +53,8 @@ func sent(w types.TransactWriteItem) int {
 		return Size(p.Item) + sentWith(nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
 	case w.Update != nil:
 		u := w.Update
-		return Size(u.Key) + sentWith(u.UpdateExpression, u.ConditionExpression, u.ExpressionAttributeNames, u.ExpressionAttributeValues)
+		return Size(u.Key) + sentWith(u.UpdateExpression, u.ConditionExpression, u.ExpressionAttributeNames,
+			u.ExpressionAttributeValues)
 	case w.Delete != nil:
 		d := w.Delete
 		return Size(d.Key) + sentWith(nil, d.ConditionExpression, d.ExpressionAttributeNames, d.ExpressionAttributeValues)

@@ -138,7 +138,8 @@ func TestLogAttrs(t *testing.T) {
 			return a
 		}}))
 	log.LogAttrs(t.Context(), slog.LevelInfo, "batch archived", summary().LogAttrs()...)
-	const want = `level=INFO msg="batch archived" records=5 changes=3 malformed=1 writes=2 failed=1 elapsed_ms=12 bytes=321 resume_at=42` + "\n"
+	const want = `level=INFO msg="batch archived" records=5 changes=3 malformed=1 writes=2 ` +
+		"failed=1 elapsed_ms=12 bytes=321 resume_at=42\n"
 	if got := out.String(); got != want {
 		t.Errorf("got  %swant %s", got, want)
 	}

@@ -253,7 +253,7 @@ func (db *DB) transact(id string, writes []item.Write) error {
 	return nil
 }
 
-// replayed tells whether the transaction was carried out in the last ten
+// replayed reports whether the transaction was carried out in the last ten
 // minutes. The same token with other writes is an error. The lock is held.
 func (db *DB) replayed(id string, writes []item.Write) (bool, error) {
 	t, ok := db.tokens[id]

@@ -19,7 +19,7 @@ const (
 	Client = "0.17.0"
 )
 
-// CheckVersion reads the version record, nil for none, and tells whether the table
+// CheckVersion reads the version record, nil for none, and reports whether the table
 // can be shared: its schema has the same major version, and it does not demand
 // clients newer than [Client]. The error is an ErrVersion.
 func CheckVersion(it item.Item) (table.Version, error) {

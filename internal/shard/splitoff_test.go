@@ -14,7 +14,8 @@ import (
 func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000}}
 	at := func(shard, shards int) table.Bucket {
-		return table.Bucket{Namespace: "n", Entity: "e", Resource: "r", State: bucket.New(limits, shard, shards, 1_700_000_000_000)}
+		return table.Bucket{Namespace: "n", Entity: "e", Resource: "r",
+			State: bucket.New(limits, shard, shards, 1_700_000_000_000)}
 	}
 	p := Propagate(at(0, 4), at(1, 2))
 	for range 100 {

@@ -91,7 +91,7 @@ func (c *Clock) heard(server time.Time, sent reading) {
 }
 
 // notice drops what is known if the local clock has been set since it was last
-// read, and tells whether it has. The lock is held.
+// read, and reports whether it has. The lock is held.
 func (c *Clock) notice(now reading) (set bool) {
 	if set = c.last != (reading{}) && now.setSince(c.last); set {
 		c.known = correction{}
@@ -114,7 +114,7 @@ func (c *Clock) reading() reading {
 	return reading{now.UnixNano(), int64(now.Sub(started))}
 }
 
-// setSince tells whether the wall clock has been set between two readings.
+// setSince reports whether the wall clock has been set between two readings.
 func (r reading) setSince(old reading) bool {
 	passed := r.mono - old.mono
 	ran := r.wall - old.wall - passed

@@ -12,7 +12,8 @@ import (
 // hostileNames are names of entities and resources that look like keys, escapes
 // or other records.
 var hostileNames = []string{
-	"plain", "#", "##", "a#b", "#0", "a#b#1", "%", "%23", "%25", "%2523", "a%23b", "100%", "$SYSTEM", "$RESOURCE:gpt", "%24SYSTEM", "_", "/", "a/b",
+	"plain", "#", "##", "a#b", "#0", "a#b#1", "%", "%23", "%25", "%2523", "a%23b", "100%", "$SYSTEM", "$RESOURCE:gpt",
+	"%24SYSTEM", "_", "/", "a/b",
 	"BUCKET#x", "2024-01-01T00:00:00Z", "x#2024-01-01T00:00:00Z", "PK", "ttl", "é", "用户", " ", `"\`, "auth0|5f7c", "v2:0",
 	strings.Repeat("x", 512), strings.Repeat("é", 256), strings.Repeat("#", 256) + strings.Repeat("x", 256),
 }
@@ -39,7 +40,8 @@ func TestNamesSurviveTheirKeys(t *testing.T) {
 			b.State.Shard, b.State.Shards = 1023, 1024
 			for _, it := range []item.Item{
 				b.Item(),
-				Snapshot{Namespace: "ns", Entity: entity, Resource: resource, Window: "hourly", Start: "2024-01-01T14:00:00Z", Part: "2024-01-01T14:00:00Z"}.Item(),
+				Snapshot{Namespace: "ns", Entity: entity, Resource: resource, Window: "hourly", Start: "2024-01-01T14:00:00Z",
+					Part: "2024-01-01T14:00:00Z"}.Item(),
 				Config{Namespace: "ns", Entity: entity, Resource: resource}.Item(),
 				Entity{Namespace: "ns", ID: entity, Parent: resource}.Item(),
 				Audit{Namespace: "ns", Subject: AuditResourcePrefix + resource, ID: "01", Action: "x", Resource: resource}.Item(),
@@ -51,7 +53,8 @@ func TestNamesSurviveTheirKeys(t *testing.T) {
 				if err := item.ValidateItem(it); err != nil {
 					t.Fatalf("%q on %q: %v", entity, resource, err)
 				}
-				for attr, most := range map[string]int{item.AttrGSI2SK: 1024, item.AttrGSI3SK: 1024, item.AttrGSI4SK: 1024, item.AttrGSI1SK: 1024} {
+				for attr, most := range map[string]int{item.AttrGSI2SK: 1024, item.AttrGSI3SK: 1024, item.AttrGSI4SK: 1024,
+					item.AttrGSI1SK: 1024} {
 					if s, ok := it[attr].(*types.AttributeValueMemberS); ok && len(s.Value) > most {
 						t.Errorf("%q on %q: %s is too long for a key", entity, resource, attr)
 					}

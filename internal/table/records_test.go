@@ -39,7 +39,8 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 	}
 	for _, e := range []Entity{
 		{Namespace: "ns", ID: "acme", Name: "acme", CreatedAt: Timestamp(1_700_000_000_123)},
-		{Namespace: "ns", ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true, Metadata: item.Item{"tier": item.S("gold")}},
+		{Namespace: "ns", ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true,
+			Metadata: item.Item{"tier": item.S("gold")}},
 	} {
 		got, err := DecodeEntity(e.Item())
 		check("entity", e.Item(), got, err, e)
@@ -92,10 +93,12 @@ func TestDecodersNameWhatIsWrong(t *testing.T) {
 	}{
 		{[]string{"l_rpm_ra", "want 1 to"}, config(func(it item.Item) { delete(it, "l_rpm_ra") }), decodeConfig},
 		{[]string{"l_rpm_cp", "want 1 to"}, config(func(it item.Item) { it["l_rpm_cp"] = item.N(0) }), decodeConfig},
-		{[]string{"l_rpm_cp", "want 1 to 9223372036854775"}, config(func(it item.Item) { it["l_rpm_cp"] = item.N(9223372036854776) }), decodeConfig},
+		{[]string{"l_rpm_cp", "want 1 to 9223372036854775"},
+			config(func(it item.Item) { it["l_rpm_cp"] = item.N(9223372036854776) }), decodeConfig},
 		{[]string{"l_rpm_rp", "1.5"}, config(func(it item.Item) { it["l_rpm_rp"] = num("1.5") }), decodeConfig},
 		{[]string{"l_rpm_rp", "want a number"}, config(func(it item.Item) { it["l_rpm_rp"] = item.S("60") }), decodeConfig},
-		{[]string{"on_unavailable", `"maybe"`, `"allow" or "block"`}, config(func(it item.Item) { it["on_unavailable"] = item.S("maybe") }), decodeConfig},
+		{[]string{"on_unavailable", `"maybe"`, `"allow" or "block"`},
+			config(func(it item.Item) { it["on_unavailable"] = item.S("maybe") }), decodeConfig},
 		{[]string{"not the key"}, VersionKey().Item(), decodeConfig},
 		{[]string{"not the key"}, item.Item{}, decodeConfig},
 		{[]string{"not the key"}, nil, decodeEntity},

@@ -74,13 +74,15 @@ var changedContext = map[string]any{
 	"zae-limiter:policyNameFormat":              "pb-{}-policy",
 	"zae-limiter:archiveTransitionDays":         "90",
 	"zae-limiter:archiveExpiryDays":             "3650",
-	"zae-limiter:keyArn":                        "arn:aws:kms:eu-west-1:" + account + ":key/11111111-2222-3333-4444-555555555555",
-	"zae-limiter:removalPolicy":                 "destroy",
-	"zae-limiter:tags":                          "team=platform,cost-center=42",
+	"zae-limiter:keyArn": "arn:aws:kms:eu-west-1:" + account +
+		":key/11111111-2222-3333-4444-555555555555",
+	"zae-limiter:removalPolicy": "destroy",
+	"zae-limiter:tags":          "team=platform,cost-center=42",
 }
 
 var bareContext = map[string]any{
-	"zae-limiter:existingStreamArn": "arn:aws:dynamodb:eu-west-1:" + account + ":table/zae-limiter/stream/2026-01-01T00:00:00.000",
+	"zae-limiter:existingStreamArn": "arn:aws:dynamodb:eu-west-1:" + account +
+		":table/zae-limiter/stream/2026-01-01T00:00:00.000",
 	"zae-limiter:aggregatorRoleArn": "arn:aws:iam::" + account + ":role/limits-aggregator",
 	"zae-limiter:archiverOff":       true,
 	"zae-limiter:aggregatorOff":     "false",
@@ -186,7 +188,8 @@ func TestTemplateIsTheCommittedGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(golden.text, want) {
-		t.Errorf("%s differs from a fresh synth at line %d; look at the difference, then run make golden", goldenPath, firstDifference(golden.text, want))
+		t.Errorf("%s differs from a fresh synth at line %d; look at the difference, then run make golden", goldenPath,
+			firstDifference(golden.text, want))
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 
 func TestOptionsDefaultWithoutContext(t *testing.T) {
 	for _, context := range []map[string]any{nil, {
-		"@aws-cdk/core:someFlag": true, "cli-telemetry": false, "aws:cdk:toolkit:version": "1", "availability-zones:account=1:region=x": "a",
-		"acme:stackSize": 3.0,
+		"@aws-cdk/core:someFlag": true, "cli-telemetry": false, "aws:cdk:toolkit:version": "1",
+		"availability-zones:account=1:region=x": "a",
+		"acme:stackSize":                        3.0,
 	}} {
 		got, err := optionsFromContext(context)
 		if err != nil || !reflect.DeepEqual(got, options{StackName: "zae-limiter-go"}) {
@@ -46,14 +47,16 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"stackName", "-prod", "context zae-limiter:stackName=-prod: accepted: 1 to 128 letters, digits and hyphens, a letter first"},
+		{"stackName", "-prod", "context zae-limiter:stackName=-prod: accepted: 1 to 128 letters, digits and hyphens, a " +
+			"letter first"},
 		{"tableName", "ab", "3 to 255"},
 		{"tableName", "a,b", "3 to 255"},
 		{"gsi2Projection", "INCLUDE", "context zae-limiter:gsi2Projection=INCLUDE: accepted: one of KEYS_ONLY, ALL"},
 		{"gsi2Projection", "all", "KEYS_ONLY, ALL"},
 		{"namespaces", "-x", "separated by commas"},
 		{"namespaces", "a b", "separated by commas"},
-		{"snapshotWindows", "", "context zae-limiter:snapshotWindows=: accepted: hourly, daily, monthly, separated by commas"},
+		{"snapshotWindows", "",
+			"context zae-limiter:snapshotWindows=: accepted: hourly, daily, monthly, separated by commas"},
 		{"snapshotWindows", "hourly,weekly", "snapshotWindows=hourly,weekly"},
 		{"snapshotWindows", "daily,daily", "each at most once"},
 		{"snapshotTtlDays", "0", "from 1 to 3650"},
@@ -110,7 +113,8 @@ func TestOptionsThatContradictEachOther(t *testing.T) {
 		{map[string]any{"archiveTransitionDays": "90", "archiveExpiryDays": "90"}, "want more than"},
 		{map[string]any{"roleNameFormat": "{}", "tableName": strings.Repeat("x", 60)}, "IAM takes 64"},
 		{map[string]any{"warmWriteUnits": "9000", "maxWriteUnits": "8000"}, "no more than"},
-		{map[string]any{"existingStreamArn": bareContext["zae-limiter:existingStreamArn"], "tableName": "other"}, `not the stream of table "other"`},
+		{map[string]any{"existingStreamArn": bareContext["zae-limiter:existingStreamArn"], "tableName": "other"},
+			`not the stream of table "other"`},
 	} {
 		context := map[string]any{}
 		for key, value := range c.given {
@@ -168,7 +172,8 @@ func TestMissingOrForeignProgramsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = checkBuilt(dist, "missing", "foreign")
-	if err == nil || !strings.Contains(err.Error(), "function missing: ") || !strings.Contains(err.Error(), "run make build") {
+	if err == nil || !strings.Contains(err.Error(), "function missing: ") ||
+		!strings.Contains(err.Error(), "run make build") {
 		t.Errorf("missing program: error %v", err)
 	}
 	deployable := runtime.GOOS == "linux" && runtime.GOARCH == "arm64"
@@ -188,8 +193,9 @@ func TestOptionsReachTheProperties(t *testing.T) {
 		"zae-limiter:tags":            map[string]any{"team": "platform"},
 	})
 	want := options{StackName: "zae-limiter-go", Limiter: cdk.Props{
-		SnapshotWindows: []string{"hourly", "monthly"}, SnapshotTTLDays: 3650, MaxShards: 1024, Namespaces: []string{"a", "b"},
-		Archiver: cdk.ArchiverProps{Off: true}, Tags: map[string]string{"team": "platform"},
+		SnapshotWindows: []string{"hourly", "monthly"}, SnapshotTTLDays: 3650, MaxShards: 1024,
+		Namespaces: []string{"a", "b"},
+		Archiver:   cdk.ArchiverProps{Off: true}, Tags: map[string]string{"team": "platform"},
 	}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, error %v, want %+v", got, err, want)

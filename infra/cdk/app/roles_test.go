@@ -56,7 +56,8 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 			t.Errorf("%s may\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if roles, policies := len(golden.ofType("AWS::IAM::Role")), len(golden.ofType("AWS::IAM::Policy")); roles != 3 || policies != 0 {
+	if roles, policies := len(golden.ofType("AWS::IAM::Role")), len(golden.ofType("AWS::IAM::Policy")); roles != 3 ||
+		policies != 0 {
 		t.Errorf("%d roles and %d policies, want 3 and 0: somebody else got rights", roles, policies)
 	}
 }
@@ -123,7 +124,8 @@ func TestSetupSeesSystemRecordsOnly(t *testing.T) {
 			if !strings.HasPrefix(list(dig(s, "Action"))[0].(string), "dynamodb:") {
 				continue
 			}
-			if got := text(t, dig(s, "Condition")); got != `{"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["*/SYSTEM#"]}}` {
+			const want = `{"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["*/SYSTEM#"]}}`
+			if got := text(t, dig(s, "Condition")); got != want {
 				t.Errorf("condition %s", got)
 			}
 		}

@@ -67,7 +67,8 @@ func TestIndexes(t *testing.T) {
 }
 
 func index(name, pk, sk, projection string) string {
-	return `{"IndexName":"` + name + `","KeySchema":[{"AttributeName":"` + pk + `","KeyType":"HASH"},{"AttributeName":"` + sk +
+	return `{"IndexName":"` + name + `","KeySchema":[{"AttributeName":"` + pk + `","KeyType":"HASH"},{"AttributeName":"` +
+		sk +
 		`","KeyType":"RANGE"}],"Projection":{"ProjectionType":"` + projection + `"}}`
 }
 
@@ -77,7 +78,8 @@ func TestDataOutlivesTheStack(t *testing.T) {
 	for _, id := range []string{"Table", "ArchiveBucket", "FailedRecordsBucket"} {
 		r, ok := golden.Resources[id]
 		if !ok || r.DeletionPolicy != "RetainExceptOnCreate" || r.UpdateReplacePolicy != "Retain" {
-			t.Errorf("%s: there %v, deletion %q, replacement %q, want RetainExceptOnCreate and Retain", id, ok, r.DeletionPolicy, r.UpdateReplacePolicy)
+			t.Errorf("%s: there %v, deletion %q, replacement %q, want RetainExceptOnCreate and Retain", id, ok,
+				r.DeletionPolicy, r.UpdateReplacePolicy)
 		}
 	}
 }
@@ -149,7 +151,8 @@ func TestFunctions(t *testing.T) {
 		if got := dig(props, "Environment", "Variables"); !reflect.DeepEqual(got, any(c.env)) {
 			t.Errorf("%s: environment %s, want %s", c.name, text(t, got), text(t, c.env))
 		}
-		if got := text(t, []any{props["Runtime"], props["Architectures"], props["Handler"]}); got != `["provided.al2023",["arm64"],"bootstrap"]` {
+		got := text(t, []any{props["Runtime"], props["Architectures"], props["Handler"]})
+		if got != `["provided.al2023",["arm64"],"bootstrap"]` {
 			t.Errorf("%s: %s", c.name, got)
 		}
 		if dig(props, "LoggingConfig", "LogFormat") != "JSON" {
@@ -195,9 +198,10 @@ func TestMappings(t *testing.T) {
 			}
 		}
 		want := map[string]any{
-			"BatchSize":                      c.batch,
-			"BisectBatchOnFunctionError":     true,
-			"DestinationConfig":              map[string]any{"OnFailure": map[string]any{"Destination": attribute("FailedRecordsBucket", "Arn")}},
+			"BatchSize":                  c.batch,
+			"BisectBatchOnFunctionError": true,
+			"DestinationConfig": map[string]any{"OnFailure": map[string]any{"Destination": attribute(
+				"FailedRecordsBucket", "Arn")}},
 			"EventSourceArn":                 attribute("Table", "StreamArn"),
 			"FilterCriteria":                 map[string]any{"Filters": []any{map[string]any{"Pattern": c.filter}}},
 			"FunctionName":                   attribute(function, "Arn"),
@@ -252,7 +256,8 @@ func TestAlarms(t *testing.T) {
 }
 
 func TestOutputs(t *testing.T) {
-	for _, name := range []string{"TableName", "StreamArn", "AggregatorFunctionName", "ArchiverFunctionName", "ArchiveBucketName", "FailedRecordsBucketName"} {
+	for _, name := range []string{"TableName", "StreamArn", "AggregatorFunctionName", "ArchiverFunctionName",
+		"ArchiveBucketName", "FailedRecordsBucketName"} {
 		if golden.Outputs[name] == nil {
 			t.Errorf("no output %s", name)
 		}

@@ -15,7 +15,8 @@ import (
 // answer to a request that the product sends.
 var known = map[engine.Kind]dbtest.Deviations{
 	engine.Dynoxide: {
-		"order of booleans":                        "dynoxide 1.2.1 lets any type be ordered and finds that the condition does not hold",
+		"order of booleans": "dynoxide 1.2.1 lets any type be ordered and finds that the condition " +
+			"does not hold",
 		"order of null":                            "as above",
 		"order of sets":                            "as above",
 		"map with an empty name":                   "dynoxide 1.2.1 takes it",

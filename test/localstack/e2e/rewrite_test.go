@@ -51,7 +51,7 @@ func (r request) setNumber(alias, n string) {
 	r.object("ExpressionAttributeValues")[alias] = map[string]any{"N": n}
 }
 
-// sets tells whether the update sets the attribute.
+// sets reports whether the update sets the attribute.
 func (r request) sets(attribute string) bool {
 	list, _, _ := strings.Cut(r.text("UpdateExpression"), " ADD ")
 	for _, pair := range assignment.FindAllStringSubmatch(list, -1) {

@@ -36,7 +36,7 @@ func ForTest(t testing.TB, kind Kind) *Engine {
 	return e
 }
 
-// ExternalAsked says whether the environment names a DynamoDB of its own; only
+// ExternalAsked reports whether the environment names a DynamoDB of its own; only
 // then does a test run against External.
 func ExternalAsked() bool {
 	return os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""

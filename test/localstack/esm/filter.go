@@ -44,7 +44,7 @@ func ParseFilter(patterns []string) (Filter, error) {
 	return f, nil
 }
 
-// Pass says whether the record, the JSON object that Lambda would deliver,
+// Pass reports whether the record, the JSON object that Lambda would deliver,
 // passes. JSON that cannot be read does not.
 func (f Filter) Pass(record []byte) bool {
 	if len(f.patterns) == 0 {

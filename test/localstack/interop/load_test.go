@@ -55,7 +55,8 @@ func (o *load) worst(limit limiter.Limit) float64 {
 
 // delivered is the share of capacity and refill that was granted.
 func (o *load) delivered(limit limiter.Limit) float64 {
-	return float64(len(o.calls)) / (float64(limit.Capacity) + float64(limit.Refill)*o.took.Seconds()/limit.Period.Seconds())
+	return float64(len(o.calls)) / (float64(limit.Capacity) +
+		float64(limit.Refill)*o.took.Seconds()/limit.Period.Seconds())
 }
 
 // python loads a bucket with tasks of one Python process until a time is over.
@@ -112,7 +113,8 @@ func (o *load) ours(ctx context.Context, l *limiter.Limiter, entity string, work
 }
 
 func (o *load) String() string {
-	return fmt.Sprintf("%d granted (Python %d, Go %d), %d denied, failed %v", len(o.calls), o.theirs, len(o.calls)-o.theirs, o.denied, o.failed)
+	return fmt.Sprintf("%d granted (Python %d, Go %d), %d denied, failed %v", len(o.calls), o.theirs,
+		len(o.calls)-o.theirs, o.denied, o.failed)
 }
 
 // Thirty seconds of several times the rate on three buckets at once: one that
@@ -147,7 +149,8 @@ func TestConcurrentLoad(t *testing.T) {
 			o := loads[name]
 			o.took = time.Since(o.from)
 			excess := o.worst(limit)
-			w.Logf("interop: load, %s: delivered %.1f %%, worst excess %+.2f tokens; %v", name, 100*o.delivered(limit), excess, o)
+			w.Logf("interop: load, %s: delivered %.1f %%, worst excess %+.2f tokens; %v", name, 100*o.delivered(limit), excess,
+				o)
 			if name != "Python" && excess > 0.1 {
 				w.Errorf("%s: %.2f tokens more than allowed in some window", name, excess)
 			}

@@ -110,7 +110,7 @@ func (s *Sweeper) begin(item avjson.Item) *attempt {
 	return a
 }
 
-// Deleted says whether the REMOVE record is of a delete by this sweeper. It
+// Deleted reports whether the REMOVE record is of a delete by this sweeper. It
 // waits while that delete is under way. Two items of one key that expire in the
 // same second, one swept and another deleted by hand, cannot be told apart.
 func (s *Sweeper) Deleted(ctx context.Context, r streams.Record) bool {
