@@ -22,7 +22,10 @@ const module = "github.com/zeroae/zae-limiter-go"
 // adds one adds it here and says why in the review. test/localstack and bench are
 // modules of their own, which may import what they like.
 var mayImport = map[string][]string{
-	"limiter":                    {"internal/bucket", "internal/item", "internal/namespace", "internal/shard", "internal/store", "internal/table"},
+	"limiter": {"internal/bucket", "internal/item", "internal/namespace", "internal/shard", "internal/store", "internal/table"},
+	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
+		"internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table", "limiter",
+	},
 	"internal/bucket":            {},
 	"internal/bucket/buckettest": {"internal/bucket"},
 	"internal/item":              {},

@@ -36,7 +36,7 @@ func newFamily(t *testing.T, db store.Store) family {
 func all(t *testing.T, db store.Lister, q item.Query) (out []item.Item, pages int) {
 	t.Helper()
 	for {
-		page, err := db.Query(t.Context(), q)
+		page, err := db.List(t.Context(), q)
 		if err != nil {
 			t.Fatalf("%+v: %v", q, err)
 		}
@@ -135,12 +135,12 @@ func testInvalidQueries(t *testing.T, db store.Lister, f family) {
 		{PK: f.pk, Prefix: "a", From: "a"},
 		{PK: f.pk, Limit: -1},
 	} {
-		_, err := db.Query(t.Context(), q)
+		_, err := db.List(t.Context(), q)
 		wantKind(t, err, store.Unavailable)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := db.Query(ctx, item.Query{PK: f.pk})
+	_, err := db.List(ctx, item.Query{PK: f.pk})
 	wantKind(t, err, store.Unavailable)
 	wantKind(t, db.Remove(ctx, item.KeyOf(f.items[0])), store.Unavailable)
 	wantItem(t, "item", read(t, db, item.KeyOf(f.items[0])), f.items[0])

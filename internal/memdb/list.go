@@ -15,9 +15,9 @@ var _ store.Lister = (*DB)(nil)
 // maxPage is how many bytes of items one answer to a query holds.
 const maxPage = 1 << 20
 
-// Query implements [store.Lister]. Index GSI1 projects whole items, the others
+// List implements [store.Lister]. Index GSI1 projects whole items, the others
 // keys; see [DB.ProjectAll]. All are always consistent.
-func (db *DB) Query(ctx context.Context, q item.Query) (out item.Page, err error) {
+func (db *DB) List(ctx context.Context, q item.Query) (out item.Page, err error) {
 	err = db.call(ctx, Op{Name: Query, Query: q}, func() error {
 		out, err = db.query(q)
 		return err

@@ -16,10 +16,10 @@ import (
 // tokens never needs.
 type Lister interface {
 	Store
-	// Query returns one page of the items asked for. Queries of an index are
+	// List returns one page of the items asked for. Queries of an index are
 	// eventually consistent, and bring of an item what the index projects: its
 	// keys at least. It may be repeated by the implementation.
-	Query(ctx context.Context, q item.Query) (item.Page, error)
+	List(ctx context.Context, q item.Query) (item.Page, error)
 	// Remove deletes the items at keys, any number, whatever they hold. What is
 	// absent is no error, so after a failure the whole call can be repeated.
 	Remove(ctx context.Context, keys ...item.Key) error
@@ -43,8 +43,8 @@ func NewListing(api ListAPI, tableName string) *Listing {
 	return &Listing{Dynamo: NewDynamo(api, tableName), api: api}
 }
 
-// Query implements [Lister].
-func (l *Listing) Query(ctx context.Context, q item.Query) (item.Page, error) {
+// List implements [Lister].
+func (l *Listing) List(ctx context.Context, q item.Query) (item.Page, error) {
 	if err := errors.Join(ctx.Err(), q.Validate()); err != nil {
 		return item.Page{}, unsent("Query", err)
 	}

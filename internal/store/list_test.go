@@ -68,10 +68,10 @@ func TestRemoveGivesUp(t *testing.T) {
 func TestQueryFailsAsUnavailable(t *testing.T) {
 	s := serve(t, fault(500, "InternalServerError", ""))
 	db := openListing(s.URL)
-	if _, err := db.Query(t.Context(), item.Query{}); store.KindOf(err) != store.Unavailable || s.requests.Load() != 0 {
+	if _, err := db.List(t.Context(), item.Query{}); store.KindOf(err) != store.Unavailable || s.requests.Load() != 0 {
 		t.Errorf("error is %v after %d requests", err, s.requests.Load())
 	}
-	if _, err := db.Query(t.Context(), item.Query{PK: "p"}); store.KindOf(err) != store.Unavailable || s.requests.Load() < 2 {
+	if _, err := db.List(t.Context(), item.Query{PK: "p"}); store.KindOf(err) != store.Unavailable || s.requests.Load() < 2 {
 		t.Errorf("error is %v after %d requests", err, s.requests.Load())
 	}
 }

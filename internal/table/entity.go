@@ -63,3 +63,27 @@ func DecodeEntity(it item.Item) (Entity, error) {
 	}
 	return e, nil
 }
+
+// Unchanged holds while the entity exists and has the same parent.
+func (e Entity) Unchanged() item.Check {
+	cond := item.Compare(attrParentID, item.Eq, sOrNull(e.Parent))
+	if e.Parent == "" {
+		cond = item.Any(cond, item.Absent(attrParentID))
+	}
+	return item.Check{Key: e.Key(), If: item.All(item.Exists(item.AttrPK), cond)}
+}
+
+// Adopt tells a bucket shard of the entity who its parent is and whether it pays
+// too. It never creates the shard.
+func (e Entity) Adopt(bucket item.Key) item.Update {
+	u := item.Update{
+		Key: bucket, If: item.Exists(item.AttrPK),
+		Set: []item.Attr{{Name: attrCascade, Value: item.Bool(e.Cascade)}},
+	}
+	if e.Parent == "" {
+		u.Remove = append(u.Remove, attrParentID)
+	} else {
+		u.Set = append(u.Set, item.Attr{Name: attrParentID, Value: item.S(e.Parent)})
+	}
+	return u
+}

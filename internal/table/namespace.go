@@ -61,7 +61,9 @@ func (n Namespace) Retire(at string) []item.Write {
 }
 
 // Recover gives a deleted namespace its name back, as a transaction, unless
-// another one has taken the name.
+// another one has taken the name. So it does one that still counts as active and
+// has lost its name: other clients delete in three steps and may have got no
+// further than the first.
 func (n Namespace) Recover() []item.Write {
 	active := Namespace{ID: n.ID, Name: n.Name, CreatedAt: n.CreatedAt}
 	return []item.Write{
@@ -70,7 +72,8 @@ func (n Namespace) Recover() []item.Write {
 			Key:    NamespaceIDKey(n.ID),
 			Set:    []item.Attr{{Name: attrStatus, Value: item.S(NamespaceActive)}},
 			Remove: []string{attrDeletedAt},
-			If:     item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)),
+			If: item.Any(
+				item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)), item.Compare(attrStatus, item.Eq, item.S(NamespaceActive))),
 		},
 	}
 }
@@ -82,6 +85,13 @@ func (n Namespace) Purge() item.Update {
 		Set: []item.Attr{{Name: attrStatus, Value: item.S(NamespacePurging)}},
 		If:  item.Any(item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)), item.Compare(attrStatus, item.Eq, item.S(NamespacePurging))),
 	}
+}
+
+// Purged removes the record of a namespace that is being removed for good, and has
+// nothing left.
+func (n Namespace) Purged() item.Delete {
+	return item.Delete{Key: NamespaceIDKey(n.ID), If: item.Any(
+		item.Absent(item.AttrPK), item.Compare(attrStatus, item.Eq, item.S(NamespacePurging)))}
 }
 
 // IsNamespace tells whether the key of an item is that of a namespace, by name or

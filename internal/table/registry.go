@@ -28,6 +28,14 @@ func CountEntityConfigs(ns, resource string, n int64) (u item.Update, ok bool) {
 	return u, !item.IsKeyAttr(resource)
 }
 
+// ForgetEntityConfigs takes a resource out of the counts when its count is zero,
+// or below it.
+func ForgetEntityConfigs(ns, resource string) item.Update {
+	return item.Update{
+		Key: EntityConfigsKey(ns), Remove: []string{resource}, If: item.Compare(resource, item.Le, item.N(0)),
+	}
+}
+
 // inRegistry makes an update leave the item where a namespace's items are found.
 func inRegistry(ns string, u item.Update) item.Update {
 	u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: item.AttrGSI4PK, Value: item.S(ns)}, item.Attr{Name: item.AttrGSI4SK, Value: item.S(u.Key.PK)})

@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// DynamoDB is what this package needs of a DynamoDB client; *dynamodb.Client of
+// the AWS SDK for Go v2 has it.
+type DynamoDB = store.ListAPI
+
+// Options are the settings of a [Table]. The zero value of every field means its
+// default; nil Options mean all defaults.
+type Options struct {
+	// Timeout bounds each request to DynamoDB, on top of the caller's context.
+	// Default 10s.
+	Timeout time.Duration
+	// Principal is who makes the changes, for the audit trail: a name or an ARN
+	// of up to 512 bytes of printable text. [Namespace.As] overrides it.
+	Principal string
+	// Caller finds out who that is when Principal is empty, for instance by
+	// GetCallerIdentity of STS. It is asked once, before the first change; if it
+	// fails the audit trail names nobody. Nil: nobody is named.
+	Caller func(context.Context) (string, error)
+	// AuditRetention is how long audit events are kept when the namespace's
+	// stored configuration does not say. Default 90 days; whole days count.
+	AuditRetention time.Duration
+	// Now is the clock. Default: the system's.
+	Now func() time.Time
+}
+
+const day = 24 * time.Hour
+
+func (o *Options) withDefaults() (Options, error) {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Timeout == 0 {
+		out.Timeout = 10 * time.Second
+	}
+	if out.Timeout < time.Millisecond {
+		return out, invalid("Options.Timeout", out.Timeout, "zero for the default, or at least 1ms")
+	}
+	if out.AuditRetention == 0 {
+		out.AuditRetention = 90 * day
+	}
+	if out.AuditRetention < day {
+		return out, invalid("Options.AuditRetention", out.AuditRetention, "zero for the default, or at least a day")
+	}
+	if err := checkPrincipal("Options.Principal", out.Principal); err != nil {
+		return out, err
+	}
+	if out.Now == nil {
+		out.Now = time.Now
+	}
+	return out, nil
+}
+
+// Table is a table with its namespaces.
+type Table struct {
+	calls  calls
+	opts   Options
+	caller *caller
+	ids    *ulids
+}
+
+// Open returns the named table. It checks that the table is there and that its
+// schema is one this package can share with other clients, and writes nothing
+// but what limiter.Open writes too: it takes the release of a Python aggregator
+// out of the version record. The error is ErrInvalid, ErrVersion, ErrUnavailable
+// or ErrUnknown.
+func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Table, error) {
+	if db == nil {
+		return nil, invalid("db", "nil", "a DynamoDB client")
+	}
+	if tableName == "" {
+		return nil, invalid("table", tableName, "the name of a table")
+	}
+	if twin, ok := db.(store.Lister); ok {
+		return open(ctx, twin, opts) // a table in memory, as tests have it
+	}
+	return open(ctx, store.NewListing(db, tableName), opts)
+}
+
+func open(ctx context.Context, db store.Lister, opts *Options) (*Table, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{
+		calls: calls{db: db, timeout: o.Timeout}, opts: o,
+		caller: &caller{look: o.Caller, timeout: o.Timeout}, ids: &ulids{},
+	}
+	items, err := t.calls.read(ctx, table.VersionKey())
+	if err == nil {
+		_, err = namespace.CheckVersion(items[0])
+	}
+	if err != nil {
+		return nil, fail(err, "open table")
+	}
+	return t, nil
+}
+
+func (t *Table) now() int64 { return t.opts.Now().UnixMilli() }
+
+// Version is what the table's version record says.
+type Version struct {
+	Schema    string // version of the item formats, "0.9.0"
+	ClientMin string // the oldest client that may use the table
+	Lambda    string // release of a Python aggregator, empty for ours
+	UpdatedAt time.Time
+	UpdatedBy string // empty: not known
+}
+
+// Version returns the table's version record; the error is ErrNotFound if there is
+// none, because no namespace was ever registered.
+func (t *Table) Version(ctx context.Context) (Version, error) {
+	items, err := t.calls.read(ctx, table.VersionKey())
+	if err != nil {
+		return Version{}, fail(err, "read the version record")
+	}
+	if items[0] == nil {
+		return Version{}, fail(ErrNotFound, "read the version record")
+	}
+	v, err := table.DecodeVersion(items[0])
+	if err != nil {
+		return Version{}, fail(limiter.ErrVersion, "%v", err)
+	}
+	return Version{
+		Schema: v.Schema, ClientMin: v.ClientMin, Lambda: v.Lambda,
+		UpdatedAt: parseTime(v.UpdatedAt), UpdatedBy: v.UpdatedBy,
+	}, nil
+}
+
+// parseTime reads an instant as records have it; what cannot be read is zero.
+func parseTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

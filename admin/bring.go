@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// maxDropped is how many limits one update takes out of a bucket, so that it stays
+// within DynamoDB's bounds on expressions.
+const maxDropped = 16
+
+// bringing is limits on their way to one shard of a bucket.
+type bringing struct {
+	want   []bucket.Limit
+	life   table.Lifetime
+	before []string // limits that were in force until now: they leave the shard whatever they hold
+}
+
+// onto returns the write that brings the limits to a shard, planned from its
+// image; due is false if there is nothing to do. Limits that are not wanted leave
+// with all their attributes: those that were in force until now, and others once
+// they are full, because a limit that comes back starts full. Everything else is
+// credited up to now under the old rules.
+func (b bringing) onto(image table.Bucket, now int64) (u item.Update, due bool) {
+	drop := b.dropped(image, now)
+	slim := image
+	slim.State.Slots = slices.DeleteFunc(slices.Clone(image.State.Slots), func(sl bucket.Slot) bool {
+		return slices.Contains(drop, sl.Name)
+	})
+	slim.Partial = slices.DeleteFunc(slices.Clone(image.Partial), func(p table.PartialLimit) bool {
+		return slices.Contains(drop, p.Name)
+	})
+	u = table.Refill{Image: slim, Want: b.want, Now: now, Life: b.life}.Plan().Update
+	settled := len(drop) == 0 && image.State.Matches(b.want) && len(slim.Partial) == 0
+	if settled && (b.lives(image) || !touches(u, table.AttrTTL)) {
+		return u, false
+	}
+	for _, limit := range drop {
+		u.Remove = append(u.Remove, table.LimitAttrs(limit)...)
+	}
+	return u, true
+}
+
+// touches tells whether an update sets or removes an attribute.
+func touches(u item.Update, attr string) bool {
+	return slices.Contains(u.Remove, attr) || slices.ContainsFunc(u.Set, func(a item.Attr) bool { return a.Name == attr })
+}
+
+// lives tells whether the ttl is as it should be.
+func (b bringing) lives(image table.Bucket) bool {
+	if image.State.Shards > 1 {
+		return true // split buckets do not expire
+	}
+	return (image.TTL == 0) == (b.life == table.NeverExpires)
+}
+
+func (b bringing) dropped(image table.Bucket, now int64) []string {
+	var drop []string
+	full := image.State.At(now)
+	wanted := func(name string) bool {
+		return name == bucket.WCU || slices.ContainsFunc(b.want, func(l bucket.Limit) bool { return l.Name == name })
+	}
+	for i, sl := range full.Slots {
+		if !wanted(sl.Name) && (sl.Tokens >= full.Rate(i).Capacity || slices.Contains(b.before, sl.Name)) {
+			drop = append(drop, sl.Name)
+		}
+	}
+	for _, p := range image.Partial {
+		if !wanted(p.Name) {
+			drop = append(drop, p.Name)
+		}
+	}
+	return drop[:min(len(drop), maxDropped)]
+}

@@ -1,0 +1,41 @@
+package admin
+
+import (
+	"context"
+	"iter"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// bucketsAt yields entity and resource of every bucket in a scope, once each,
+// whether it has been split or not.
+func (n *Namespace) bucketsAt(ctx context.Context, at Scope) iter.Seq2[Scope, error] {
+	return func(yield func(Scope, error) bool) {
+		var q item.Query
+		switch {
+		case at.Entity != "" && at.Resource != "":
+			yield(at, nil)
+			return
+		case at.Entity != "":
+			q = table.BucketsOfEntity(n.id, at.Entity)
+		case at.Resource != "":
+			q = table.BucketsOfResource(n.id, at.Resource)
+		default:
+			q = table.BucketsOfNamespace(n.id)
+		}
+		for it, err := range n.calls.query(ctx, q) {
+			if err != nil {
+				yield(Scope{}, err)
+				return
+			}
+			ns, entity, resource, shard, ok := table.ParseBucketPK(item.KeyOf(it).PK)
+			if !ok || shard != 0 || ns != n.id {
+				continue
+			}
+			if !yield(Scope{Entity: entity, Resource: resource}, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// calls sends requests, each with a bound of its own, and repeats those that can
+// be repeated without harm.
+type calls struct {
+	db      store.Lister
+	timeout time.Duration
+}
+
+const (
+	callAttempts = 7
+	callPause    = 25 * time.Millisecond
+)
+
+// again calls f until it succeeds or fails for good. A failure is for good if it
+// is no failure of the store, if ctx is done, or if attempts are used up; a lost
+// answer is none, because f can be repeated.
+func (c calls) again(ctx context.Context, f func(ctx context.Context) error) error {
+	for try := 0; ; try++ {
+		err := c.once(ctx, f)
+		kind := store.KindOf(err)
+		timedOut := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		if kind == 0 || kind == store.Unavailable && !timedOut || try+1 == callAttempts {
+			return err
+		}
+		if store.Sleep(ctx, store.Jitter(try, callPause, time.Second)) != nil {
+			return err
+		}
+	}
+}
+
+func (c calls) once(ctx context.Context, f func(ctx context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return f(bounded)
+}
+
+// read returns the items at keys as they are now, in the order of keys, nil where
+// there is none. Any number of keys.
+func (c calls) read(ctx context.Context, keys ...item.Key) ([]item.Item, error) {
+	out := make([]item.Item, 0, len(keys))
+	for some := range slices.Chunk(keys, item.MaxReadKeys) {
+		err := c.again(ctx, func(ctx context.Context) error {
+			items, err := c.db.Read(ctx, true, some...)
+			if err == nil {
+				out = append(out, items...)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// pages yields the pages of a query; an error is the last thing.
+func (c calls) pages(ctx context.Context, q item.Query) iter.Seq2[[]item.Item, error] {
+	return func(yield func([]item.Item, error) bool) {
+		for {
+			var page item.Page
+			err := c.again(ctx, func(ctx context.Context) (err error) {
+				page, err = c.db.List(ctx, q)
+				return err
+			})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(page.Items, nil) || page.Next == nil {
+				return
+			}
+			q.After = page.Next
+		}
+	}
+}
+
+// query yields the items of a query; an error is the last thing.
+func (c calls) query(ctx context.Context, q item.Query) iter.Seq2[item.Item, error] {
+	return func(yield func(item.Item, error) bool) {
+		for items, err := range c.pages(ctx, q) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, it := range items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// transact performs all writes or none, once, however often it has to be sent: the
+// token makes sure of that for ten minutes.
+func (c calls) transact(ctx context.Context, writes ...item.Write) error {
+	token := store.NewToken()
+	return c.again(ctx, func(ctx context.Context) error { return c.db.Transact(ctx, token, writes) })
+}
+
+// write performs one conditional write. One that is sent again although it was
+// applied must be harmless.
+func (c calls) write(ctx context.Context, w item.Write) (out item.Item, err error) {
+	err = c.again(ctx, func(ctx context.Context) error {
+		out, err = c.db.Write(ctx, w)
+		return err
+	})
+	return out, err
+}
+
+// remove deletes the items at keys.
+func (c calls) remove(ctx context.Context, keys ...item.Key) error {
+	return c.again(ctx, func(ctx context.Context) error { return c.db.Remove(ctx, keys...) })
+}
+
+// refused tells which writes of a transaction were refused; false: that is not
+// what is wrong with it.
+func refused(err error) ([]store.Reason, bool) {
+	c, ok := errors.AsType[*store.Canceled](err)
+	if !ok {
+		return nil, false
+	}
+	return c.Reasons, true
+}

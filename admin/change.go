@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+func keysOf(it item.Item) iter.Seq[string] { return maps.Keys(it) }
+
+// stored is what a scope held when it was looked at.
+type stored struct {
+	item   item.Item // nil: nothing
+	config table.Config
+	system table.Config // of the namespace: it says how long events are kept
+}
+
+// look reads a scope. Limits that cannot be read count as none: they are about to
+// be replaced.
+func (n *Namespace) look(ctx context.Context, at Scope) (stored, error) {
+	items, err := n.calls.read(ctx, n.config(at).Key(), table.SystemConfigKey(n.id))
+	if err != nil {
+		return stored{}, err
+	}
+	s := stored{item: items[0], config: n.config(at)}
+	if items[0] != nil {
+		if c, err := table.DecodeConfig(items[0]); err == nil {
+			s.config = c
+		}
+	}
+	if items[1] != nil {
+		if c, err := table.DecodeConfig(items[1]); err == nil {
+			s.system = c
+		}
+	}
+	return s, nil
+}
+
+// change stores what edit makes of the configuration at a scope and brings it to
+// the buckets.
+func (n *Namespace) change(ctx context.Context, at Scope, edit func(*table.Config)) error {
+	if err := at.validate(); err != nil {
+		return err
+	}
+	before, after, err := n.store(ctx, at, edit)
+	if err != nil {
+		return fail(err, "change limits of %s", at)
+	}
+	if len(before.Limits) == 0 && len(after.Limits) == 0 {
+		return nil
+	}
+	_, err = n.reach(ctx, at, before.Limits)
+	return err
+}
+
+// store replaces the configuration at a scope by what edit makes of it, with its
+// registries and its audit event, in one transaction. If somebody else changes it
+// meanwhile it starts anew.
+func (n *Namespace) store(
+	ctx context.Context, at Scope, edit func(*table.Config),
+) (before, after table.Config, err error) {
+	for range callAttempts {
+		s, err := n.look(ctx, at)
+		if err != nil {
+			return before, after, err
+		}
+		before, after = s.config, s.config
+		edit(&after)
+		writes := n.writes(ctx, at, s, after)
+		if len(writes) == 0 {
+			return before, after, nil
+		}
+		if err = n.calls.transact(ctx, writes...); err == nil {
+			return before, after, n.tidy(ctx, at, s, after)
+		}
+		if _, raced := refused(err); !raced {
+			return before, after, err
+		}
+	}
+	return before, after, ErrBusy
+}
+
+// writes returns the transaction that stores a configuration; none if there is
+// nothing to store and nothing to delete.
+func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after table.Config) []item.Write {
+	empty := len(after.Limits) == 0 && after.OnUnavailable == "" && after.AuditRetentionDays == 0
+	was := s.config
+	unchanged := len(was.Limits)+len(after.Limits) == 0 && was.OnUnavailable == after.OnUnavailable &&
+		was.AuditRetentionDays == after.AuditRetentionDays
+	if empty && s.item == nil || !empty && unchanged {
+		return nil
+	}
+	cond := conditionOn(s.item)
+	if at != (Scope{}) && s.item != nil {
+		cond = item.Exists(item.AttrPK) // the last one wins: it replaces everything
+	}
+	var out []item.Write
+	if empty {
+		out = append(out, item.Delete{Key: after.Key(), If: cond})
+	} else {
+		out = append(out, item.Put{Item: after.Item(), If: cond})
+	}
+	out = append(out, n.registers(s.item != nil, after, !empty)...)
+	subject, resource := at.subject()
+	e := event{subject: subject, action: table.ActionLimitsSet, resource: resource, details: table.LimitsSet(after)}
+	if len(after.Limits) == 0 && len(was.Limits) > 0 || empty {
+		e.action, e.details = table.ActionLimitsDeleted, table.LimitsDeleted(was)
+	}
+	return append(out, n.record(ctx, s.system, e))
+}
+
+// registers returns the changes of the registry that lists where limits are
+// stored.
+func (n *Namespace) registers(was bool, c table.Config, is bool) []item.Write {
+	switch {
+	case c.Entity != "":
+		d := int64(0)
+		switch {
+		case is && !was:
+			d = 1
+		case was && !is:
+			d = -1
+		}
+		if u, ok := table.CountEntityConfigs(n.id, c.Resource, d); ok && d != 0 {
+			return []item.Write{u}
+		}
+	case c.Resource != "" && is:
+		return []item.Write{table.AddResource(n.id, c.Resource)}
+	case c.Resource != "":
+		return []item.Write{table.RemoveResource(n.id, c.Resource)}
+	}
+	return nil
+}
+
+// tidy takes a resource out of the counts when no entity has limits for it any
+// more. Readers leave zeros out, so it matters to nobody if that fails.
+func (n *Namespace) tidy(ctx context.Context, at Scope, s stored, after table.Config) error {
+	if at.Entity == "" || s.item == nil || len(after.Limits) > 0 {
+		return nil
+	}
+	if item.IsKeyAttr(after.Resource) {
+		return nil
+	}
+	_, err := n.calls.write(ctx, table.ForgetEntityConfigs(n.id, after.Resource))
+	if _, others := errors.AsType[*store.Refused](err); others || store.KindOf(err) != 0 {
+		return nil
+	}
+	return err
+}

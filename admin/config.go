@@ -1,0 +1,227 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Scope says for whom limits are stored. The most specific scope that has any
+// limits is in force, whole:
+//
+//	Scope{Entity: "acme", Resource: "gpt-4"}  one entity on one resource
+//	Scope{Entity: "acme"}                     one entity on all other resources
+//	Scope{Resource: "gpt-4"}                  all other entities on one resource
+//	Scope{}                                   everybody else, on everything
+type Scope struct {
+	Entity, Resource string
+}
+
+// String returns the scope as "acme/gpt-4", with a * for what is not set.
+func (s Scope) String() string {
+	return cmp.Or(s.Entity, "*") + "/" + cmp.Or(s.Resource, "*")
+}
+
+func (s Scope) validate() error {
+	if s.Entity != "" {
+		if err := checkEntity("Entity", s.Entity); err != nil {
+			return err
+		}
+	}
+	if s.Resource != "" {
+		return checkResource("Resource", s.Resource)
+	}
+	return nil
+}
+
+func checkEntity(field, s string) error {
+	if table.CheckEntity(s) != nil {
+		return invalid(field, s, table.Names)
+	}
+	return nil
+}
+
+func checkResource(field, s string) error {
+	if table.CheckResource(s) != nil {
+		return invalid(field, s, table.Names+", other than the reserved \"_default_\"")
+	}
+	return nil
+}
+
+// config returns the stored form of a scope without anything in it.
+func (n *Namespace) config(at Scope) table.Config {
+	c := table.Config{Namespace: n.id, Entity: at.Entity, Resource: at.Resource}
+	if at.Entity != "" && at.Resource == "" {
+		c.Resource = table.DefaultResource
+	}
+	return c
+}
+
+// subject returns who audit events about limits at a scope are about, and the
+// resource that they name.
+func (s Scope) subject() (subject, resource string) {
+	switch {
+	case s.Entity != "":
+		return table.EntitySubject(s.Entity), cmp.Or(s.Resource, table.DefaultResource)
+	case s.Resource != "":
+		return table.AuditResourcePrefix + s.Resource, s.Resource
+	}
+	return table.AuditSystem, ""
+}
+
+// Config is what is stored at one scope.
+type Config struct {
+	Scope
+	Limits []limiter.Limit // in order of name; nil: none
+	// OnUnavailable is what unavailable means to callers that do not say; at the
+	// system scope only. PolicyDefault: not decided.
+	OnUnavailable limiter.Policy
+	// AuditRetention is how long audit events are kept, in whole days; at the
+	// system scope only. Zero: not decided.
+	AuditRetention time.Duration
+}
+
+func configOf(c table.Config) Config {
+	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
+	for _, l := range c.Limits {
+		out.Limits = append(out.Limits, publicLimit(l))
+	}
+	switch c.OnUnavailable {
+	case table.OnUnavailableAllow:
+		out.OnUnavailable = limiter.Allow
+	case table.OnUnavailableBlock:
+		out.OnUnavailable = limiter.Block
+	}
+	return out
+}
+
+func scopeOf(c table.Config) Scope {
+	s := Scope{Entity: c.Entity, Resource: c.Resource}
+	if s.Entity != "" && s.Resource == table.DefaultResource {
+		s.Resource = ""
+	}
+	return s
+}
+
+func publicLimit(l bucket.Limit) limiter.Limit {
+	return limiter.Limit{
+		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli,
+		Period: time.Duration(l.Period) * time.Millisecond,
+	}
+}
+
+// storedLimits validates limits and returns them as they are stored, in order of
+// name.
+func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
+	if len(limits) > limiter.MaxLimits {
+		return nil, invalid("limits", fmt.Sprintf("%d limits", len(limits)), fmt.Sprintf("at most %d", limiter.MaxLimits))
+	}
+	var out []bucket.Limit
+	for _, l := range limits {
+		if err := l.Validate(); err != nil {
+			return nil, err
+		}
+		out = append(out, bucket.Limit{
+			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
+		})
+	}
+	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(out); i++ {
+		if out[i].Name == out[i-1].Name {
+			return nil, invalid("limits", out[i].Name, "every limit name once")
+		}
+	}
+	return out, nil
+}
+
+// Config returns what is stored at a scope. The error is ErrNotFound if nothing
+// is.
+func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
+	if err := at.validate(); err != nil {
+		return Config{}, err
+	}
+	items, err := n.calls.read(ctx, n.config(at).Key())
+	if err == nil && items[0] == nil {
+		err = ErrNotFound
+	}
+	var c table.Config
+	if err == nil {
+		c, err = table.DecodeConfig(items[0])
+	}
+	return configOf(c), fail(err, "read limits of %s", at)
+}
+
+// SetLimits stores limits at a scope, in place of those that were there, records
+// that, and brings them to the buckets that exist already ([Namespace.Reach]): so
+// limits that are no longer among them leave the buckets, and all clients, Python
+// too, work with the new ones. At the system scope the rest of the configuration
+// stays. There must be at least one limit.
+//
+// If only the last part fails the error is a *ReachError: the limits are stored.
+func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.Limit) error {
+	stored, err := storedLimits(limits)
+	if err == nil && len(stored) == 0 {
+		err = invalid("limits", "empty", "at least one; DeleteLimits removes them")
+	}
+	if err != nil {
+		return err
+	}
+	return n.change(ctx, at, func(c *table.Config) { c.Limits = stored })
+}
+
+// DeleteLimits removes the limits stored at a scope, records that, and brings what
+// is in force now to the buckets that exist already. Buckets for which no limits
+// are in force any more stay as they are. At the system scope the rest of the
+// configuration stays. Without limits there nothing happens. Errors are as for
+// SetLimits.
+func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
+	return n.change(ctx, at, func(c *table.Config) { c.Limits = nil })
+}
+
+// SetPolicy stores what unavailable means to the callers in the namespace that do
+// not say; limiter.PolicyDefault: not decided. Limits stay.
+func (n *Namespace) SetPolicy(ctx context.Context, p limiter.Policy) error {
+	stored := ""
+	switch p {
+	case limiter.PolicyDefault:
+	case limiter.Allow:
+		stored = table.OnUnavailableAllow
+	case limiter.Block:
+		stored = table.OnUnavailableBlock
+	default:
+		return invalid("policy", p.String(), "PolicyDefault, Block or Allow")
+	}
+	return n.change(ctx, Scope{}, func(c *table.Config) { c.OnUnavailable = stored })
+}
+
+// SetAuditRetention stores how long the audit events of the namespace are kept
+// from now on: whole days, at most ten years; zero: not decided. Limits stay.
+func (n *Namespace) SetAuditRetention(ctx context.Context, keep time.Duration) error {
+	if keep < 0 || keep > 3660*day || keep%day != 0 {
+		return invalid("retention", keep, "whole days, at most 3660")
+	}
+	return n.change(ctx, Scope{}, func(c *table.Config) { c.AuditRetentionDays = int64(keep / day) })
+}
+
+// conditionOn holds while a configuration is as it was read. Attributes that are
+// new go unnoticed: no condition can find them.
+func conditionOn(it item.Item) item.Cond {
+	if it == nil {
+		return item.Absent(item.AttrPK)
+	}
+	cond := []item.Cond{item.Exists(item.AttrPK)}
+	for _, attr := range slices.Sorted(keysOf(it)) {
+		if !item.IsKeyAttr(attr) {
+			cond = append(cond, item.Compare(attr, item.Eq, it[attr]))
+		}
+	}
+	return item.All(cond...)
+}

@@ -1,0 +1,240 @@
+package admin
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+var (
+	rpm10  = limiter.PerMinute("rpm", 10)
+	rpm20  = limiter.PerMinute("rpm", 20)
+	tpm500 = limiter.PerMinute("tpm", 500)
+)
+
+// scopes are all four, the most specific first.
+var scopes = []Scope{{"acme", "gpt-4"}, {Entity: "acme"}, {Resource: "gpt-4"}, {}}
+
+// Limits are stored at every scope as other clients store them, with registry and
+// audit event, are found again, and leave nothing but the trail.
+func TestLimitsAtEveryScope(t *testing.T) {
+	for _, at := range scopes {
+		t.Run(at.String(), func(t *testing.T) {
+			w := newWorld(t)
+			_, err := w.ns.Config(t.Context(), at)
+			w.wants(err, ErrNotFound)
+			w.must(w.ns.DeleteLimits(t.Context(), at))
+			if n := w.db.Len(); n != 3 {
+				t.Fatalf("%d items: deleting nothing writes something", n)
+			}
+			w.set(at, tpm500, rpm10)
+			want := w.ns.config(at)
+			want.Limits, _ = storedLimits([]limiter.Limit{rpm10, tpm500})
+			if got := w.db.Item(want.Key()); !item.EqualItems(got, want.Item()) {
+				t.Errorf("stored %s", item.JSON(got))
+			}
+			got, err := w.ns.Config(t.Context(), at)
+			w.must(err)
+			if !reflect.DeepEqual(got, Config{Scope: at, Limits: []limiter.Limit{rpm10, tpm500}}) {
+				t.Errorf("found %+v", got)
+			}
+			w.set(at, rpm20)
+			w.registered(at, true)
+			w.hasNoOrphans()
+			w.must(w.ns.DeleteLimits(t.Context(), at))
+			w.registered(at, false)
+			_, err = w.ns.Config(t.Context(), at)
+			w.wants(err, ErrNotFound)
+
+			subject, _ := at.subject()
+			about := Subject{Entity: at.Entity}
+			if at.Entity == "" {
+				about.Resource = at.Resource
+			}
+			var actions []string
+			for _, e := range w.events(about) {
+				actions = append(actions, e.Action)
+				if e.Principal != "alice" || e.Expires != time.UnixMilli(start).UTC().Add(90*day) || len(e.ID) != 26 {
+					t.Errorf("event %+v", e)
+				}
+			}
+			if want := []string{"limits_deleted", "limits_set", "limits_set"}; !slices.Equal(actions, want) {
+				t.Errorf("events about %q: %v, want %v", subject, actions, want)
+			}
+		})
+	}
+}
+
+// registered checks that the registries list a scope, once, or do not.
+func (w *world) registered(at Scope, is bool) {
+	w.Helper()
+	resources, err := w.ns.ResourcesWithLimits(w.Context())
+	w.must(err)
+	counts, err := w.ns.ResourcesWithEntityLimits(w.Context())
+	w.must(err)
+	entities := collect(w.T, w.ns.EntitiesWithLimits(w.Context(), at.Resource))
+	wantResources, wantCounts, wantEntities := []string(nil), map[string]int{}, []string(nil)
+	switch {
+	case !is:
+	case at.Entity != "":
+		wantCounts[at.Resource], wantEntities = 1, []string{at.Entity}
+	case at.Resource != "":
+		wantResources = []string{at.Resource}
+	}
+	if !slices.Equal(resources, wantResources) || !maps.Equal(counts, wantCounts) || !slices.Equal(entities, wantEntities) {
+		w.Errorf("%s, stored %v: registered resources %q, counts %v, entities %q", at, is, resources, counts, entities)
+	}
+}
+
+// The details of events are those of other clients.
+func TestWhatEventsSay(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.ns.SetPolicy(t.Context(), limiter.Allow))
+	w.set(Scope{}, rpm10)
+	w.must(w.ns.DeleteLimits(t.Context(), Scope{}))
+	w.set(Scope{Entity: "acme"}, rpm10)
+	limit := map[string]any{"name": "rpm", "capacity": int64(10), "refill_amount": int64(10), "refill_period_seconds": int64(60)}
+	for i, want := range []Event{
+		{Action: "limits_deleted", Details: map[string]any{"limits": []any{"rpm"}, "on_unavailable": "allow"}},
+		{Action: "limits_set", Details: map[string]any{"limits": []any{limit}, "on_unavailable": "allow"}},
+		{Action: "limits_set", Details: map[string]any{"limits": []any{}, "on_unavailable": "allow"}},
+	} {
+		got := w.events(Subject{})[i]
+		if got.Action != want.Action || !reflect.DeepEqual(got.Details, want.Details) {
+			t.Errorf("event %d: %s %#v", i, got.Action, got.Details)
+		}
+	}
+	got := w.events(Subject{Entity: "acme"})[0]
+	if got.Resource != "_default_" || !reflect.DeepEqual(got.Details, map[string]any{"limits": []any{limit}}) {
+		t.Errorf("event %+v", got)
+	}
+}
+
+// Limits, policy and retention of the system scope do not erase each other (W33).
+func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.ns.SetAuditRetention(t.Context(), 30*day))
+	w.must(w.ns.SetPolicy(t.Context(), limiter.Allow))
+	w.set(Scope{}, rpm10)
+	want := Config{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.Allow, AuditRetention: 30 * day}
+	if got, err := w.ns.Config(t.Context(), Scope{}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("stored %+v, %v", got, err)
+	}
+	w.set(Scope{Resource: "gpt-4"}, rpm10)
+	if e := w.events(Subject{Resource: "gpt-4"})[0]; e.Expires.Sub(e.At) != 30*day {
+		t.Errorf("kept from %v to %v", e.At, e.Expires)
+	}
+	w.must(w.ns.DeleteLimits(t.Context(), Scope{}))
+	want.Limits = nil
+	if got, err := w.ns.Config(t.Context(), Scope{}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("after deletion of the limits %+v, %v", got, err)
+	}
+	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyDefault))
+	w.must(w.ns.SetAuditRetention(t.Context(), 0))
+	_, err := w.ns.Config(t.Context(), Scope{})
+	w.wants(err, ErrNotFound)
+}
+
+func TestResolveSaysWhichScopeDecides(t *testing.T) {
+	w := newWorld(t)
+	if got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err != nil || len(got.Limits) != 0 {
+		t.Fatalf("nothing stored: %+v, %v", got, err)
+	}
+	w.must(w.ns.SetPolicy(t.Context(), limiter.Block))
+	for i := range scopes {
+		at := scopes[len(scopes)-1-i]
+		w.set(at, limiter.PerMinute("rpm", int64(10+i)))
+		got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4")
+		w.must(err)
+		if got.From != at || len(got.Limits) != 1 || got.Limits[0].Capacity != int64(10+i) || len(got.Shadowed) != i || got.OnUnavailable != limiter.Block {
+			t.Errorf("with limits at %s: %+v", at, got)
+		}
+	}
+	if got := collect(t, w.ns.Configs(t.Context(), "acme")); len(got) != 2 || got[0].Scope != scopes[1] || got[1].Scope != scopes[0] {
+		t.Errorf("limits of the entity: %+v", got)
+	}
+}
+
+func TestListingsGoOverPages(t *testing.T) {
+	w := newWorld(t)
+	var want []string
+	for _, e := range []string{"a", "b", "c", "d", "e"} {
+		w.set(Scope{e, "gpt-4"}, rpm10)
+		w.set(Scope{Resource: "r" + e}, rpm10)
+		want = append(want, e)
+	}
+	if got := collect(t, w.ns.EntitiesWithLimits(t.Context(), "gpt-4")); !slices.Equal(got, want) {
+		t.Errorf("entities %q", got)
+	}
+	if counts, err := w.ns.ResourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 5 {
+		t.Errorf("counts %v, %v", counts, err)
+	}
+	if got, err := w.ns.ResourcesWithLimits(t.Context()); err != nil || len(got) != 5 || got[0] != "ra" {
+		t.Errorf("resources %q, %v", got, err)
+	}
+	w.db.SetHook(fails(2))
+	if err := firstError(w.ns.EntitiesWithLimits(t.Context(), "gpt-4")); !errors.Is(err, limiter.ErrUnavailable) {
+		t.Errorf("a page that fails: %v", err)
+	}
+}
+
+func TestBadConfigurationIsRefused(t *testing.T) {
+	w := newWorld(t)
+	before := w.db.Len()
+	for what, err := range map[string]error{
+		`"_default_"`:     w.ns.SetLimits(t.Context(), Scope{Resource: "_default_"}, rpm10),
+		"Entity":          w.ns.SetLimits(t.Context(), Scope{Entity: "a\nb"}, rpm10),
+		"at least one":    w.ns.SetLimits(t.Context(), Scope{}),
+		"once":            w.ns.SetLimits(t.Context(), Scope{}, rpm10, rpm20),
+		"Capacity":        w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("rpm", 0)),
+		`"wcu"`:           w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("wcu", 1)),
+		"at most 32":      w.ns.SetLimits(t.Context(), Scope{}, make([]limiter.Limit, 33)...),
+		"whole days":      w.ns.SetAuditRetention(t.Context(), time.Hour),
+		"PolicyDefault":   w.ns.SetPolicy(t.Context(), 9),
+		"Entity is \"\\n": w.ns.DeleteLimits(t.Context(), Scope{Entity: "\n"}),
+	} {
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), what) {
+			t.Errorf("error is %v, want it to say %s", err, what)
+		}
+	}
+	if _, err := w.ns.As("a\nb"); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("principal: %v", err)
+	}
+	if w.db.Len() != before {
+		t.Error("something was written")
+	}
+}
+
+// What a Python client or its provisioner has stored, with or without registry, is
+// read, replaced and deleted.
+func TestForeignConfigurationIsManaged(t *testing.T) {
+	w := newWorld(t)
+	it := table.Config{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4"}.Item()
+	delete(it, "config_version")
+	for _, attr := range []string{item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4SK} {
+		delete(it, attr)
+	}
+	it["l_rpm_cp"], it["l_rpm_ra"], it["l_rpm_rp"], it["l_rpm_bx"] = item.N(10), item.N(10), item.N(60), item.N(1)
+	w.db.Store(it)
+	at := Scope{"acme", "gpt-4"}
+	if got, err := w.ns.Config(t.Context(), at); err != nil || !slices.Equal(got.Limits, []limiter.Limit{rpm10}) {
+		t.Fatalf("read %+v, %v", got, err)
+	}
+	it["l_rpm_rp"] = item.N(0) // unreadable
+	w.db.Store(it)
+	if _, err := w.ns.Config(t.Context(), at); err == nil {
+		t.Fatal("an unreadable limit was read")
+	}
+	w.set(at, rpm20)
+	w.hasNoOrphans()
+	w.must(w.ns.DeleteLimits(t.Context(), at))
+	w.registered(at, false)
+}

@@ -1,0 +1,213 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Entity is who is limited, described. Entities need no description to be limited:
+// it is for names, metadata, and parents that pay too.
+type Entity struct {
+	ID   string
+	Name string // to show to people; empty on creation: the ID
+	// Parent is the entity that this one belongs to; empty: none.
+	Parent string
+	// Cascade says that what the entity takes is charged to Parent too. Clients
+	// see a change of it within the time they cache configuration.
+	Cascade bool
+	// Metadata is whatever the owner of the entity wants to keep with it: text,
+	// booleans, numbers (read back as int64 if whole, else float64), nil, and maps
+	// and lists of them, at most 16 levels deep.
+	Metadata  map[string]any
+	CreatedAt time.Time // set by CreateEntity
+}
+
+func entityOf(e table.Entity) Entity {
+	return Entity{
+		ID: e.ID, Name: e.Name, Parent: e.Parent, Cascade: e.Cascade,
+		Metadata: publicMap(e.Metadata), CreatedAt: parseTime(e.CreatedAt),
+	}
+}
+
+func (n *Namespace) storedEntity(e Entity) (table.Entity, error) {
+	out := table.Entity{Namespace: n.id, ID: e.ID, Name: e.Name, Parent: e.Parent, Cascade: e.Cascade}
+	if err := checkEntity("ID", e.ID); err != nil {
+		return out, err
+	}
+	if e.Parent != "" {
+		if err := checkEntity("Parent", e.Parent); err != nil {
+			return out, err
+		}
+	} else if e.Cascade {
+		return out, invalid("Cascade", true, "a Parent to cascade to")
+	}
+	if e.Name != "" && table.CheckEntity(e.Name) != nil {
+		return out, invalid("Name", e.Name, "empty, or "+table.Names)
+	}
+	metadata, err := storedMap(e.Metadata)
+	out.Metadata = metadata
+	if err == nil {
+		out.CreatedAt = table.Timestamp(n.table.now())
+		if item.ValidateItem(out.Item()) != nil {
+			err = invalid("Metadata", "too large", "at most 400 KB in all")
+		}
+	}
+	return out, err
+}
+
+// CreateEntity stores an entity and records that. Its parent must exist, which
+// keeps circles out. The error is ErrExists, ErrParent or one that all calls have.
+func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) {
+	stored, err := n.storedEntity(e)
+	if err != nil {
+		return Entity{}, err
+	}
+	put := stored.Create()
+	err = n.writeEntity(ctx, stored, table.ActionEntityCreated, put, ErrExists)
+	return entityOf(stored), fail(err, "create entity %q", e.ID)
+}
+
+// UpdateEntity replaces name, parent, cascade flag and metadata of an entity and
+// records that; CreatedAt stays as it is. The buckets that exist learn of parent
+// and flag, because Python clients look there. The error is ErrNotFound, ErrParent
+// or one that all calls have.
+func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) {
+	stored, err := n.storedEntity(e)
+	if err != nil {
+		return Entity{}, err
+	}
+	was, err := n.Entity(ctx, e.ID)
+	if err != nil {
+		return Entity{}, err
+	}
+	stored.CreatedAt = table.Timestamp(was.CreatedAt.UnixMilli())
+	put := item.Put{Item: stored.Item(), If: item.Exists(item.AttrPK)}
+	if err := n.writeEntity(ctx, stored, table.ActionEntityUpdated, put, ErrNotFound); err != nil {
+		return Entity{}, fail(err, "update entity %q", e.ID)
+	}
+	if was.Parent != stored.Parent || was.Cascade != stored.Cascade {
+		err = n.adopt(ctx, stored)
+	}
+	return entityOf(stored), fail(err, "update entity %q: its buckets", e.ID)
+}
+
+// writeEntity stores an entity on the condition that its ancestors are those that
+// were looked at. taken is the error if the entity itself is in the way.
+func (n *Namespace) writeEntity(ctx context.Context, e table.Entity, action string, put item.Put, taken error) error {
+	for range callAttempts {
+		system, checks, err := n.ancestors(ctx, e)
+		if err != nil {
+			return err
+		}
+		record := n.record(ctx, system, event{
+			subject: table.EntitySubject(e.ID), action: action, details: table.EntitySet(e),
+		})
+		err = n.calls.transact(ctx, append([]item.Write{put, record}, checks...)...)
+		reasons, raced := refused(err)
+		if !raced {
+			return err
+		}
+		if reasons[0].Refused {
+			return taken
+		}
+	}
+	return ErrBusy
+}
+
+// maxAncestors bounds how many generations an entity may have above it. Only a few
+// of them are ever charged.
+const maxAncestors = 32
+
+// ancestors looks at the parents of an entity, up to the last one. The checks hold
+// while they are what they are, so that no two changes at the same time make a
+// circle.
+func (n *Namespace) ancestors(
+	ctx context.Context, e table.Entity,
+) (system table.Config, checks []item.Write, err error) {
+	s, err := n.look(ctx, Scope{})
+	if err != nil {
+		return s.system, nil, err
+	}
+	for parent := e.Parent; parent != ""; {
+		if parent == e.ID {
+			return s.system, nil, fail(ErrParent, "parent %q: a circle", e.Parent)
+		}
+		if len(checks) == maxAncestors {
+			return s.system, nil, fail(ErrParent, "parent %q: more than %d generations", e.Parent, maxAncestors)
+		}
+		items, err := n.calls.read(ctx, table.EntityKey(n.id, parent))
+		if err != nil {
+			return s.system, nil, err
+		}
+		if items[0] == nil && len(checks) == 0 {
+			return s.system, nil, fail(ErrParent, "parent %q: no such entity", parent)
+		}
+		if items[0] == nil {
+			break // the grandparent was deleted, or never was
+		}
+		p, err := table.DecodeEntity(items[0])
+		if err != nil {
+			return s.system, nil, err
+		}
+		checks = append(checks, p.Unchanged())
+		parent = p.Parent
+	}
+	return s.system, checks, nil
+}
+
+// Entity returns an entity; the error is ErrNotFound if it is not described.
+func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
+	if err := checkEntity("ID", id); err != nil {
+		return Entity{}, err
+	}
+	e, err := n.entity(ctx, id)
+	return entityOf(e), fail(err, "read entity %q", id)
+}
+
+func (n *Namespace) entity(ctx context.Context, id string) (table.Entity, error) {
+	items, err := n.calls.read(ctx, table.EntityKey(n.id, id))
+	if err == nil && items[0] == nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return table.Entity{}, err
+	}
+	return table.DecodeEntity(items[0])
+}
+
+// Children lists the entities with a parent, in order of their ids.
+func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entity, error] {
+	return func(yield func(Entity, error) bool) {
+		if err := checkEntity("parent", parent); err != nil {
+			yield(Entity{}, err)
+			return
+		}
+		for it, err := range n.calls.query(ctx, table.Children(n.id, parent)) {
+			var e table.Entity
+			if err == nil {
+				e, err = table.DecodeEntity(it)
+			}
+			if !yield(entityOf(e), fail(err, "list children of %q", parent)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// adopt tells the buckets of an entity who its parent is and whether it pays.
+func (n *Namespace) adopt(ctx context.Context, e table.Entity) error {
+	for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, e.ID)) {
+		if err != nil {
+			return err
+		}
+		_, err = n.calls.write(ctx, e.Adopt(item.KeyOf(it)))
+		if err != nil && !isRefused(err) { // refused: the bucket has gone
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func (w *world) create(e Entity) Entity {
+	w.Helper()
+	out, err := w.ns.CreateEntity(context.Background(), e)
+	w.must(err)
+	return out
+}
+
+var metadata = map[string]any{
+	"tier": "gold", "seats": int64(3), "share": 0.25, "trial": true, "note": nil, "empty": "",
+	"tags": []any{"a", int64(1)}, "deep": map[string]any{"x": map[string]any{"y": int64(1)}},
+}
+
+// An entity is stored as other clients store it and comes back as it was given.
+func TestEntities(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "org"})
+	e := w.create(Entity{ID: "acme", Name: "Acme", Parent: "org", Cascade: true, Metadata: metadata})
+	got, err := w.ns.Entity(t.Context(), "acme")
+	w.must(err)
+	if !reflect.DeepEqual(got, e) || !reflect.DeepEqual(got.Metadata, metadata) || got.CreatedAt.UnixMilli() != start {
+		t.Errorf("got %+v", got)
+	}
+	stored, err := table.DecodeEntity(w.db.Item(table.EntityKey(w.ns.ID(), "acme")))
+	if err != nil || !item.EqualItems(stored.Item(), w.db.Item(stored.Key())) {
+		t.Errorf("stored %+v, %v", stored, err)
+	}
+	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "acme"})
+	w.wants(err, ErrExists)
+	_, err = w.ns.Entity(t.Context(), "nobody")
+	w.wants(err, ErrNotFound)
+	_, err = w.ns.UpdateEntity(t.Context(), Entity{ID: "nobody"})
+	w.wants(err, ErrNotFound)
+	if e := w.events(Subject{Entity: "acme"}); len(e) != 1 || e[0].Action != "entity_created" ||
+		e[0].Details["name"] != "Acme" || e[0].Details["parent_id"] != "org" || e[0].Details["cascade"] != true {
+		t.Errorf("events %+v", e)
+	}
+	w.hasNoOrphans()
+}
+
+func TestParentsMustBeUsable(t *testing.T) {
+	w := newWorld(t)
+	parent := func(id, parent string) error {
+		_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: id, Parent: parent})
+		return err
+	}
+	_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "nobody"})
+	w.wants(err, ErrParent)
+	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "a"})
+	w.wants(err, ErrParent)
+	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "a", Cascade: true})
+	w.wants(err, limiter.ErrInvalid)
+	w.create(Entity{ID: "a"})
+	w.create(Entity{ID: "b", Parent: "a"})
+	w.create(Entity{ID: "c", Parent: "b"})
+	for _, p := range []string{"a", "b", "c"} {
+		if err := parent("a", p); !errors.Is(err, ErrParent) || !strings.Contains(err.Error(), "circle") {
+			t.Errorf("a below %s: %v", p, err)
+		}
+	}
+	w.create(Entity{ID: "d"})
+	w.must(parent("a", "d"))
+	w.must(parent("a", ""))
+	if e, err := w.ns.Entity(t.Context(), "a"); err != nil || e.Parent != "" {
+		t.Errorf("a is %+v, %v", e, err)
+	}
+	if got := collect(t, w.ns.Children(t.Context(), "d")); len(got) != 0 {
+		t.Errorf("children of d: %v", got)
+	}
+}
+
+// Two changes at the same time do not make a circle that neither would make alone.
+func TestCirclesAreNotMadeByTwo(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "a"})
+	w.create(Entity{ID: "b"})
+	other, err := open(t.Context(), bareLister{w.db}, &Options{Now: w.table.opts.Now})
+	w.must(err)
+	rival, err := other.Namespace(t.Context(), "prod")
+	w.must(err)
+	raced := false
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.TransactWriteItems && !raced {
+			raced = true
+			_, err := rival.UpdateEntity(context.Background(), Entity{ID: "b", Parent: "a"})
+			w.must(err)
+		}
+		return true, nil
+	})
+	_, err = w.ns.UpdateEntity(t.Context(), Entity{ID: "a", Parent: "b"})
+	if !raced || !errors.Is(err, ErrParent) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestChildrenGoOverPages(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "org"})
+	for _, id := range []string{"e", "d", "c", "b", "a"} {
+		w.create(Entity{ID: id, Parent: "org"})
+	}
+	var ids string
+	for _, e := range collect(t, w.ns.Children(t.Context(), "org")) {
+		ids += e.ID
+	}
+	if ids != "abcde" {
+		t.Errorf("children %q", ids)
+	}
+}
+
+// Buckets that exist learn of parent and flag: Python clients look there.
+func TestBucketsLearnOfTheirParent(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme"})
+	w.split("acme", "gpt-4", 1)
+	w.take("acme", "other", limiter.Costs{"rpm": 1})
+	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Parent: "org", Cascade: true})
+	w.must(err)
+	for _, b := range []table.Bucket{w.bucket("acme", "gpt-4", 0), w.bucket("acme", "gpt-4", 1), w.bucket("acme", "other", 0)} {
+		if !b.Cascade || b.Parent != "org" {
+			t.Errorf("bucket %+v", b)
+		}
+	}
+	_, err = w.ns.UpdateEntity(t.Context(), Entity{ID: "acme"})
+	w.must(err)
+	if b := w.bucket("acme", "gpt-4", 1); b.Cascade || b.Parent != "" {
+		t.Errorf("bucket %+v", b)
+	}
+}
+
+// Everything goes with an entity but its trail, and the counts are right again,
+// whatever happens on the way.
+func TestDeleteEntity(t *testing.T) {
+	for nth := range 14 {
+		w := newWorld(t)
+		empty := w.db.Len()
+		w.set(Scope{Resource: "gpt-4"}, rpm10)
+		w.set(Scope{"other", "gpt-4"}, rpm10)
+		w.take("other", "gpt-4", limiter.Costs{"rpm": 1})
+		kept := w.db.Len()
+		w.create(Entity{ID: "acme"})
+		w.set(Scope{"acme", "gpt-4"}, rpm10)
+		w.set(Scope{Entity: "acme"}, rpm10)
+		w.split("acme", "gpt-4", 2)
+		for _, r := range []string{"r1", "r2", "r3"} {
+			w.take("acme", r, limiter.Costs{"rpm": 1})
+			w.db.Store(table.Snapshot{
+				Namespace: w.ns.ID(), Entity: "acme", Resource: r, Window: "hourly", Start: "2024-01-01T00:00:00Z", Part: "2024-01-01T00:00:00Z",
+			}.Item())
+		}
+		w.db.SetHook(fails(nth))
+		_, err := w.ns.DeleteEntity(t.Context(), "acme")
+		w.db.SetHook(nil)
+		if err != nil {
+			if !errors.Is(err, limiter.ErrUnavailable) {
+				t.Fatalf("call %d: %v", nth, err)
+			}
+			_, err = w.ns.DeleteEntity(t.Context(), "acme")
+			w.must(err)
+		}
+		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 0 || err != nil {
+			t.Fatalf("nothing left: %d, %v", n, err)
+		}
+		events := w.events(Subject{Entity: "acme"})
+		if events[0].Action != "entity_deleted" || events[1].Action == "entity_deleted" {
+			t.Fatalf("call %d: events %+v", nth, events)
+		}
+		if n := w.db.Len() - len(events); n != kept {
+			t.Fatalf("call %d: %d items besides the trail, want %d (%d at first)", nth, n, kept, empty)
+		}
+		counts, err := w.ns.ResourcesWithEntityLimits(t.Context())
+		if err != nil || len(counts) != 1 || counts["gpt-4"] != 1 {
+			t.Fatalf("call %d: counts %v, %v", nth, counts, err)
+		}
+	}
+}
+
+func TestBadEntitiesAreRefused(t *testing.T) {
+	w := newWorld(t)
+	deep := map[string]any{}
+	for range 20 {
+		deep = map[string]any{"x": deep}
+	}
+	for _, e := range []Entity{
+		{}, {ID: "a\nb"}, {ID: "a", Parent: "\n"}, {ID: "a", Name: "\n"},
+		{ID: "a", Metadata: map[string]any{"": 1}}, {ID: "a", Metadata: map[string]any{"x": struct{}{}}},
+		{ID: "a", Metadata: deep}, {ID: "a", Metadata: map[string]any{"x": strings.Repeat("x", 400<<10)}},
+	} {
+		if _, err := w.ns.CreateEntity(t.Context(), e); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%.80v: %v", e, err)
+		}
+	}
+	if _, err := w.ns.Entity(t.Context(), ""); !errors.Is(err, limiter.ErrInvalid) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// DeleteEntity removes an entity with everything that is stored with it: limits of
+// its own, buckets and usage; the audit trail stays, and gets an event. It returns
+// how many items were removed; where nothing is stored that is none, and nothing is
+// recorded. After an error, call it again and it goes on. Children stay, without
+// their parent. Clients that go on taking tokens make new buckets.
+func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, err error) {
+	if err := checkEntity("ID", id); err != nil {
+		return 0, err
+	}
+	for it, err := range n.calls.query(ctx, table.ConfigsOfEntity(n.id, id)) {
+		if err != nil {
+			return removed, fail(err, "delete entity %q: its limits", id)
+		}
+		c, err := table.DecodeConfig(it)
+		if err != nil {
+			continue // nobody counts it; it goes with the rest
+		}
+		if err := n.dropConfig(ctx, c); err != nil {
+			return removed, fail(err, "delete entity %q: its limits", id)
+		}
+		removed++
+	}
+	for _, q := range []item.Query{table.BucketsOfEntity(n.id, id), table.OfEntity(n.id, id)} {
+		for items, err := range n.calls.pages(ctx, q) {
+			var keys []item.Key
+			for _, it := range items {
+				if k := item.KeyOf(it); k != table.EntityKey(n.id, id) {
+					keys = append(keys, k)
+				}
+			}
+			if err == nil {
+				err = n.calls.remove(ctx, keys...)
+			}
+			if err != nil {
+				return removed, fail(err, "delete entity %q", id)
+			}
+			removed += len(keys)
+		}
+	}
+	gone, err := n.dropEntity(ctx, id, removed)
+	return removed + gone, fail(err, "delete entity %q", id)
+}
+
+// dropConfig removes limits of an entity with their place in the counts.
+func (n *Namespace) dropConfig(ctx context.Context, c table.Config) error {
+	writes := append([]item.Write{item.Delete{Key: c.Key(), If: item.Exists(item.AttrPK)}}, n.registers(true, c, false)...)
+	err := n.calls.transact(ctx, writes...)
+	if _, gone := refused(err); gone {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return n.tidy(ctx, scopeOf(c), stored{item: c.Item()}, table.Config{Resource: c.Resource})
+}
+
+// dropEntity removes the description of an entity last and records the deletion in
+// the same transaction.
+func (n *Namespace) dropEntity(ctx context.Context, id string, removed int) (gone int, err error) {
+	s, err := n.look(ctx, Scope{})
+	if err != nil {
+		return 0, err
+	}
+	for _, described := range []bool{true, false} {
+		if !described && removed == 0 {
+			return 0, nil
+		}
+		var writes []item.Write
+		if gone = 0; described {
+			gone = 1
+			writes = append(writes, item.Delete{Key: table.EntityKey(n.id, id), If: item.Exists(item.AttrPK)})
+		}
+		writes = append(writes, n.record(ctx, s.system, event{
+			subject: table.EntitySubject(id), action: table.ActionEntityDeleted, details: table.EntityDeleted(removed + gone),
+		}))
+		err = n.calls.transact(ctx, writes...)
+		if _, missing := refused(err); !missing {
+			return gone, err
+		}
+	}
+	return 0, errors.New("bug: an audit event was refused")
+}

@@ -1,0 +1,53 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// What may be wrong with the state that a call meets.
+var (
+	// ErrNotFound: what the call is about does not exist.
+	ErrNotFound = errors.New("admin: not found")
+	// ErrExists: what the call creates exists already.
+	ErrExists = errors.New("admin: exists already")
+	// ErrParent: the parent of an entity does not exist, or the entity would be
+	// its own ancestor.
+	ErrParent = errors.New("admin: unusable parent")
+	// ErrState: the namespace is not in a state that allows this: only a deleted
+	// one can be recovered or purged, and only while its name is free.
+	ErrState = errors.New("admin: namespace in another state")
+	// ErrBusy: others kept changing what the call changes. Nothing was changed;
+	// it can be tried again.
+	ErrBusy = errors.New("admin: changed by others at the same time")
+)
+
+// fail wraps what went wrong with what was tried. Failures of the store become the
+// limiter's sentinels; other errors have theirs already.
+func fail(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	op := fmt.Sprintf(format, args...)
+	switch store.KindOf(err) {
+	case 0:
+		return fmt.Errorf("%s: %w", op, err)
+	case store.Unknown:
+		return fmt.Errorf("%w: %s: %w", limiter.ErrUnknown, op, err)
+	}
+	return fmt.Errorf("%w: %s: %w", limiter.ErrUnavailable, op, err)
+}
+
+// invalid returns an ErrInvalid about one field.
+func invalid(field string, value any, accepted string) error {
+	if s, ok := value.(string); ok {
+		if len(s) > 64 {
+			s = s[:64] + "..."
+		}
+		value = fmt.Sprintf("%q", s)
+	}
+	return fmt.Errorf("%w: %s is %v, want %s", limiter.ErrInvalid, field, value, accepted)
+}

@@ -1,0 +1,209 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// fails returns a hook that lets n calls pass and then fails all.
+func fails(n int) memdb.Hook {
+	return func(memdb.Op) (bool, error) {
+		if n--; n < 0 {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	}
+}
+
+// change is one way to change something, and a way to see that it was done, once.
+type change struct {
+	name    string
+	prepare func(w *world)
+	do      func(w *world, ctx context.Context) error
+	done    func(w *world) error
+}
+
+// countEvents returns an error unless there are as many events of the action about
+// a subject.
+func countEvents(w *world, about Subject, action string, want int) error {
+	n := 0
+	for _, e := range w.events(about) {
+		if e.Action == action {
+			n++
+		}
+	}
+	if n != want {
+		return fmt.Errorf("%d events %s, want %d", n, action, want)
+	}
+	return nil
+}
+
+func changes() []change {
+	acme := Subject{Entity: "acme"}
+	at := Scope{"acme", "gpt-4"}
+	return []change{
+		{
+			"set limits", func(*world) {},
+			func(w *world, ctx context.Context) error { return w.ns.SetLimits(ctx, at, rpm10) },
+			func(w *world) error {
+				w.registered(at, true)
+				_, err := w.ns.Config(w.Context(), at)
+				return errors.Join(err, countEvents(w, acme, "limits_set", 1))
+			},
+		},
+		{
+			"delete limits", func(w *world) { w.set(at, rpm10) },
+			func(w *world, ctx context.Context) error { return w.ns.DeleteLimits(ctx, at) },
+			func(w *world) error {
+				w.registered(at, false)
+				return countEvents(w, acme, "limits_deleted", 1)
+			},
+		},
+		{
+			"set limits of a resource", func(*world) {},
+			func(w *world, ctx context.Context) error {
+				return w.ns.SetLimits(ctx, Scope{Resource: "gpt-4"}, rpm10)
+			},
+			func(w *world) error {
+				w.registered(Scope{Resource: "gpt-4"}, true)
+				return countEvents(w, Subject{Resource: "gpt-4"}, "limits_set", 1)
+			},
+		},
+		{
+			"set policy", func(w *world) { w.set(Scope{}, rpm10) },
+			func(w *world, ctx context.Context) error { return w.ns.SetPolicy(ctx, limiter.Allow) },
+			func(w *world) error {
+				c, err := w.ns.Config(w.Context(), Scope{})
+				if c.OnUnavailable != limiter.Allow || len(c.Limits) != 1 {
+					err = fmt.Errorf("stored %+v", c)
+				}
+				return errors.Join(err, countEvents(w, Subject{}, "limits_set", 2))
+			},
+		},
+		{
+			"create entity", func(w *world) { w.create(Entity{ID: "org"}) },
+			func(w *world, ctx context.Context) error {
+				_, err := w.ns.CreateEntity(ctx, Entity{ID: "acme", Parent: "org", Cascade: true})
+				return err
+			},
+			func(w *world) error {
+				_, err := w.ns.Entity(w.Context(), "acme")
+				return errors.Join(err, countEvents(w, acme, "entity_created", 1))
+			},
+		},
+		{
+			"update entity", func(w *world) { w.create(Entity{ID: "acme"}) },
+			func(w *world, ctx context.Context) error {
+				_, err := w.ns.UpdateEntity(ctx, Entity{ID: "acme", Name: "Acme"})
+				return err
+			},
+			func(w *world) error {
+				e, err := w.ns.Entity(w.Context(), "acme")
+				if e.Name != "Acme" {
+					err = fmt.Errorf("stored %+v", e)
+				}
+				return errors.Join(err, countEvents(w, acme, "entity_updated", 1))
+			},
+		},
+		{
+			"register namespace", func(*world) {},
+			func(w *world, ctx context.Context) error { _, err := w.table.Register(ctx, "new"); return err },
+			func(w *world) error {
+				if n := len(collect(w.T, w.table.Namespaces(w.Context()))); n != 2 {
+					return fmt.Errorf("%d namespaces", n)
+				}
+				return nil
+			},
+		},
+		{
+			"recover namespace", func(w *world) { w.must(w.table.DeleteNamespace(w.Context(), "prod")) },
+			func(w *world, ctx context.Context) error {
+				_, err := w.table.RecoverNamespace(ctx, w.ns.ID())
+				return err
+			},
+			func(w *world) error { _, err := w.table.Namespace(w.Context(), "prod"); return err },
+		},
+	}
+}
+
+// Every call of every change meets every fault. What is only delayed or lost is
+// made up for, and the change is made once, with one event; when it cannot be made
+// the error says whether it may have been.
+func TestChangesUnderFaults(t *testing.T) {
+	for _, c := range changes() {
+		for _, f := range []struct {
+			name    string
+			apply   bool
+			kind    store.Kind
+			forever bool
+			ok      bool
+			want    error
+		}{
+			{"throttled once", false, store.Throttled, false, true, nil},
+			{"conflict once", false, store.Conflict, false, true, nil},
+			{"lost, not applied", false, store.Unknown, false, true, nil},
+			{"lost, applied", true, store.Unknown, false, true, nil},
+			{"refused for good", false, store.Unavailable, true, false, limiter.ErrUnavailable},
+			{"throttled for ever", false, store.Throttled, true, false, limiter.ErrUnavailable},
+			{"lost for ever", true, store.Unknown, true, false, limiter.ErrUnknown},
+		} {
+			for nth := range 6 {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					c.prepare(w)
+					calls := 0
+					w.db.SetHook(func(memdb.Op) (bool, error) {
+						calls++
+						if calls-1 == nth || f.forever && calls > nth {
+							return f.apply, memdb.Fail(f.kind)
+						}
+						return true, nil
+					})
+					err := c.do(w, t.Context())
+					w.db.SetHook(nil)
+					if calls <= nth {
+						return // the change needs fewer calls
+					}
+					reach, half := errors.AsType[*ReachError](err)
+					switch {
+					case f.ok && err != nil:
+						t.Fatalf("%s, %s, call %d: %v", c.name, f.name, nth, err)
+					case !f.ok && err != nil && !half && !errors.Is(err, f.want) && !errors.Is(err, limiter.ErrUnavailable):
+						t.Fatalf("%s, %s, call %d: %v", c.name, f.name, nth, err)
+					case half && reach.Err == nil:
+						t.Fatalf("%s, %s, call %d: %+v", c.name, f.name, nth, reach)
+					case err != nil && !half:
+						return
+					}
+					if err := c.done(w); err != nil {
+						t.Fatalf("%s, %s, call %d: %v", c.name, f.name, nth, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A change whose context ends says so, and is not tried any longer.
+func TestChangesEndWithTheirContext(t *testing.T) {
+	for _, c := range changes() {
+		w := newWorld(t)
+		c.prepare(w)
+		before := w.db.Snapshot()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := c.do(w, ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrUnavailable) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if w.db.Len() != before.Len() {
+			t.Errorf("%s: something was written", c.name)
+		}
+	}
+}

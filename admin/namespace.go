@@ -1,0 +1,222 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Namespace is one tenant within a table: entities, limits, buckets, usage and an
+// audit trail of its own. Get it from [Table.Namespace] or [Table.Register].
+type Namespace struct {
+	table     *Table
+	calls     calls
+	id, name  string
+	principal string // empty: as the options of the table say
+}
+
+// ID returns the id that the keys of the namespace begin with.
+func (n *Namespace) ID() string { return n.id }
+
+// Name returns the name under which the namespace was found.
+func (n *Namespace) Name() string { return n.name }
+
+// NamespaceInfo is what the registry says of a namespace.
+type NamespaceInfo struct {
+	ID, Name  string
+	Status    NamespaceStatus
+	CreatedAt time.Time
+	DeletedAt time.Time // zero unless deleted
+}
+
+// NamespaceStatus is where a namespace stands.
+type NamespaceStatus string
+
+// The life of a namespace.
+const (
+	Active  NamespaceStatus = table.NamespaceActive
+	Deleted NamespaceStatus = table.NamespaceDeleted // can be recovered or purged
+	Purging NamespaceStatus = table.NamespacePurging // can only be purged on
+)
+
+func infoOf(ns table.Namespace) NamespaceInfo {
+	return NamespaceInfo{
+		ID: ns.ID, Name: ns.Name, Status: NamespaceStatus(ns.Status),
+		CreatedAt: parseTime(ns.CreatedAt), DeletedAt: parseTime(ns.DeletedAt),
+	}
+}
+
+func (t *Table) handle(ns table.Namespace) *Namespace {
+	return &Namespace{table: t, calls: t.calls, id: ns.ID, name: ns.Name}
+}
+
+func checkNamespace(name string) error {
+	if namespace.CheckName(name) != nil {
+		return invalid("namespace", name, "1 to 256 bytes of text without control characters, other than the reserved \"_\"")
+	}
+	return nil
+}
+
+func (t *Table) find(ctx context.Context, name string) (ns table.Namespace, err error) {
+	if err := checkNamespace(name); err != nil {
+		return ns, err
+	}
+	err = t.calls.again(ctx, func(ctx context.Context) (err error) {
+		ns, err = namespace.Find(ctx, t.calls.db, name, t.opts.Now())
+		return err
+	})
+	return ns, err
+}
+
+// Namespace returns the namespace of that name. The error is ErrInvalid,
+// limiter.ErrNamespace if there is none, ErrVersion, ErrUnavailable.
+func (t *Table) Namespace(ctx context.Context, name string) (*Namespace, error) {
+	ns, err := t.find(ctx, name)
+	if err != nil {
+		return nil, fail(err, "find namespace %q", name)
+	}
+	return t.handle(ns), nil
+}
+
+// Register returns the namespace of that name, and registers it if there is none.
+// A name whose namespace was deleted gets a new, empty one.
+func (t *Table) Register(ctx context.Context, name string) (*Namespace, error) {
+	for range callAttempts {
+		ns, err := t.find(ctx, name)
+		if err == nil {
+			return t.handle(ns), nil
+		}
+		if errors.Is(err, limiter.ErrNamespace) {
+			// Sending it again is no harm: only one registration can win.
+			err = t.calls.again(ctx, func(ctx context.Context) error {
+				return namespace.Register(ctx, t.calls.db, name, t.opts.Now())
+			})
+		}
+		if err != nil {
+			return nil, fail(err, "register namespace %q", name)
+		}
+	}
+	return nil, fail(ErrBusy, "register namespace %q", name)
+}
+
+// Lookup returns what the registry says of the active namespace of that name; the
+// error is limiter.ErrNamespace if there is none.
+func (t *Table) Lookup(ctx context.Context, name string) (NamespaceInfo, error) {
+	ns, err := t.find(ctx, name)
+	if err != nil {
+		return NamespaceInfo{}, fail(err, "look up namespace %q", name)
+	}
+	return infoOf(ns), nil
+}
+
+// Namespaces lists the active namespaces in order of their names.
+func (t *Table) Namespaces(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
+	return t.registry(ctx, table.Namespaces())
+}
+
+func (t *Table) registry(ctx context.Context, q item.Query) iter.Seq2[NamespaceInfo, error] {
+	return func(yield func(NamespaceInfo, error) bool) {
+		for it, err := range t.calls.query(ctx, q) {
+			var ns table.Namespace
+			if err == nil {
+				ns, err = table.DecodeNamespace(it)
+			}
+			if err != nil {
+				yield(NamespaceInfo{}, fail(err, "list namespaces"))
+				return
+			}
+			if !yield(infoOf(ns), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Orphans lists the namespaces that have no name any more, and still have items:
+// those deleted, those being purged, and those that a deletion by another client
+// left half-way.
+func (t *Table) Orphans(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
+	return func(yield func(NamespaceInfo, error) bool) {
+		named := map[string]bool{}
+		for ns, err := range t.Namespaces(ctx) {
+			if err != nil {
+				yield(NamespaceInfo{}, err)
+				return
+			}
+			named[ns.ID] = true
+		}
+		for ns, err := range t.registry(ctx, table.NamespaceIDs()) {
+			if err == nil && named[ns.ID] && ns.Status == Active {
+				continue
+			}
+			if !yield(ns, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// DeleteNamespace takes the name away from a namespace. Its items stay until it is
+// purged, and it can be recovered. Running Go clients stop within their
+// Options.ConfigTTL; Python clients go on. The error is limiter.ErrNamespace if
+// there is no such namespace.
+func (t *Table) DeleteNamespace(ctx context.Context, name string) error {
+	for range callAttempts {
+		ns, err := t.find(ctx, name)
+		if err != nil {
+			return fail(err, "delete namespace %q", name)
+		}
+		err = t.calls.transact(ctx, ns.Retire(table.Timestamp(t.now()))...)
+		if reasons, ok := refused(err); ok && reasons[1].Refused && reasons[1].Old == nil {
+			return fail(ErrState, "delete namespace %q: its record by id is missing", name)
+		} else if !ok {
+			return fail(err, "delete namespace %q", name)
+		}
+	}
+	return fail(ErrBusy, "delete namespace %q", name)
+}
+
+// byID returns the record of a namespace by its id; found is false if there is
+// none.
+func (t *Table) byID(ctx context.Context, id string) (ns table.Namespace, found bool, err error) {
+	items, err := t.calls.read(ctx, table.NamespaceIDKey(id))
+	if err != nil || items[0] == nil {
+		return ns, false, err
+	}
+	ns, err = table.DecodeNamespace(items[0])
+	return ns, true, err
+}
+
+// RecoverNamespace gives a deleted namespace its name back and returns it. The
+// error is limiter.ErrNamespace if there is no namespace with that id, ErrState if
+// it is active or being purged, or if its name belongs to another one now.
+func (t *Table) RecoverNamespace(ctx context.Context, id string) (*Namespace, error) {
+	ns, found, err := t.byID(ctx, id)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: id %q", limiter.ErrNamespace, id)
+	}
+	if err != nil {
+		return nil, fail(err, "recover namespace")
+	}
+	if ns.Status == table.NamespacePurging {
+		return nil, fail(ErrState, "recover namespace %q: it is being purged", ns.Name)
+	}
+	err = t.calls.transact(ctx, ns.Recover()...)
+	if reasons, ok := refused(err); ok {
+		if reasons[0].Refused {
+			return nil, fail(ErrState, "recover namespace %q: a namespace of that name is active", ns.Name)
+		}
+		return nil, fail(ErrState, "recover namespace %q: it is being purged", ns.Name)
+	}
+	if err != nil {
+		return nil, fail(err, "recover namespace %q", ns.Name)
+	}
+	return t.handle(ns), nil
+}

@@ -1,0 +1,241 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// A namespace is registered once, found, listed, deleted, recovered, and its items
+// stay all the while.
+func TestLifeOfANamespace(t *testing.T) {
+	w := newWorld(t)
+	again, err := w.table.Register(t.Context(), "prod")
+	if err != nil || again.ID() != w.ns.ID() || again.Name() != "prod" {
+		t.Fatalf("registered again: %v, %v", again, err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := w.table.Register(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	for _, ns := range collect(t, w.table.Namespaces(t.Context())) {
+		names = append(names, ns.Name)
+		if ns.Status != Active || ns.CreatedAt.UnixMilli() != start || !ns.DeletedAt.IsZero() {
+			t.Errorf("%+v", ns)
+		}
+	}
+	if fmt.Sprint(names) != "[a b c prod]" {
+		t.Errorf("names %v", names)
+	}
+	w.set(Scope{}, rpm10)
+	w.advance(time.Hour)
+	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+	w.wants(w.table.DeleteNamespace(t.Context(), "prod"), limiter.ErrNamespace)
+	_, err = w.table.Namespace(t.Context(), "prod")
+	w.wants(err, limiter.ErrNamespace)
+	_, err = w.table.Lookup(t.Context(), "prod")
+	w.wants(err, limiter.ErrNamespace)
+	orphans := collect(t, w.table.Orphans(t.Context()))
+	if len(orphans) != 1 || orphans[0].ID != w.ns.ID() || orphans[0].Status != Deleted || orphans[0].DeletedAt.UnixMilli() != w.now.Load() {
+		t.Fatalf("orphans %+v", orphans)
+	}
+	back, err := w.table.RecoverNamespace(t.Context(), w.ns.ID())
+	if err != nil || back.ID() != w.ns.ID() || back.Name() != "prod" {
+		t.Fatalf("recovered %v, %v", back, err)
+	}
+	if c, err := back.Config(t.Context(), Scope{}); err != nil || len(c.Limits) != 1 {
+		t.Fatalf("limits %+v, %v", c, err)
+	}
+	if info, err := w.table.Lookup(t.Context(), "prod"); err != nil || info.Status != Active || !info.DeletedAt.IsZero() {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	w.hasNoOrphans()
+}
+
+func TestNamespacesInTheWrongState(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.table.RecoverNamespace(t.Context(), "nobody")
+	w.wants(err, limiter.ErrNamespace)
+	_, err = w.table.RecoverNamespace(t.Context(), w.ns.ID())
+	w.wants(err, ErrState) // active
+	_, err = w.table.PurgeNamespace(t.Context(), w.ns.ID())
+	w.wants(err, ErrState)
+	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+	fresh, err := w.table.Register(t.Context(), "prod")
+	if err != nil || fresh.ID() == w.ns.ID() {
+		t.Fatalf("a name that is free again: %v, %v", fresh, err)
+	}
+	_, err = w.table.RecoverNamespace(t.Context(), w.ns.ID())
+	w.wants(err, ErrState) // the name is taken
+	for _, name := range []string{"", "_", "a\nb", strings.Repeat("x", 257)} {
+		_, err := w.table.Register(t.Context(), name)
+		w.wants(err, limiter.ErrInvalid)
+	}
+	_, err = w.table.PurgeNamespace(t.Context(), "_")
+	w.wants(err, limiter.ErrInvalid)
+}
+
+// fill puts everything that a namespace can hold into it, foreign items included.
+func (w *world) fill() {
+	w.set(Scope{}, rpm10)
+	w.set(Scope{Resource: "gpt-4"}, rpm10)
+	w.set(Scope{"acme", "gpt-4"}, rpm10)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme", Parent: "org"})
+	w.split("acme", "gpt-4", 2)
+	w.db.Store(table.Snapshot{
+		Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: "2024-01-01T00:00:00Z", Part: "2024-01-01T00:00:00Z",
+	}.Item())
+	// What the Python provisioner leaves cannot be found by namespace.
+	p := table.Provisioner{Namespace: w.ns.ID(), Resources: []string{"hidden"}, Entities: map[string][]string{"x": {"hidden"}}}.Item()
+	delete(p, item.AttrGSI4SK)
+	w.db.Store(p)
+	for _, c := range []table.Config{{Resource: "hidden"}, {Entity: "x", Resource: "hidden"}} {
+		c.Namespace = w.ns.ID()
+		it := c.Item()
+		delete(it, item.AttrGSI4SK)
+		delete(it, item.AttrGSI3PK)
+		w.db.Store(it)
+	}
+}
+
+// A purge removes everything of the namespace and nothing else, whichever call
+// fails, and can be taken up again.
+func TestPurge(t *testing.T) {
+	for nth := range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			other, err := w.table.Register(t.Context(), "other")
+			w.must(err)
+			w.must(other.SetLimits(t.Context(), Scope{Resource: "gpt-4"}, rpm10))
+			kept := w.db.Snapshot()
+			w.fill()
+			w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+			w.db.SetHook(fails(nth))
+			_, err = w.table.PurgeNamespace(t.Context(), w.ns.ID())
+			w.db.SetHook(nil)
+			if err != nil {
+				w.wants(err, limiter.ErrUnavailable)
+				orphans := collect(t, w.table.Orphans(t.Context()))
+				if len(orphans) == 1 && orphans[0].Status == Purging {
+					_, err = w.table.RecoverNamespace(t.Context(), w.ns.ID())
+					w.wants(err, ErrState)
+				}
+				_, err = w.table.PurgeNamespace(t.Context(), w.ns.ID())
+				w.must(err)
+			}
+			for _, it := range w.db.Items() {
+				if strings.HasPrefix(item.KeyOf(it).PK, w.ns.ID()) {
+					t.Errorf("call %d: %q is left", nth, item.KeyOf(it))
+				}
+			}
+			if got, want := w.db.Len(), kept.Len()-2; got != want { // without the names of the purged one
+				t.Errorf("call %d: %d items, want %d", nth, got, want)
+			}
+			if n := len(collect(t, w.table.Orphans(t.Context()))); n != 0 {
+				t.Errorf("call %d: %d orphans", nth, n)
+			}
+		})
+	}
+}
+
+// What a client that has not noticed writes during and after a purge is removed
+// too, now or by another purge with the same id.
+func TestPurgeFindsLatecomers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fill()
+		late := func(i int) {
+			w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: fmt.Sprint("late", i), CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+		}
+		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+		queries := 0
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.Query && op.Query.Index != "" {
+				if queries++; queries < 20 {
+					late(queries)
+				}
+			}
+			return true, nil
+		})
+		_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
+		w.must(err)
+		w.db.SetHook(nil)
+		late(100)
+		n, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
+		if err != nil || n != 1 {
+			t.Errorf("%d removed, %v", n, err)
+		}
+		if got := w.db.Len(); got != 1 {
+			t.Errorf("%d items left, want the version record", got)
+		}
+	})
+}
+
+// A purge that is called off stops.
+func TestPurgeEndsWithItsContext(t *testing.T) {
+	w := newWorld(t)
+	w.fill()
+	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+	ctx, cancel := context.WithCancel(t.Context())
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.BatchWriteItem {
+			cancel()
+		}
+		return true, nil
+	})
+	_, err := w.table.PurgeNamespace(ctx, w.ns.ID())
+	w.wants(err, context.Canceled)
+}
+
+// The forward record that a crashed deletion of another client has removed can be
+// given back.
+func TestHalfDeletedNamespacesAreRecovered(t *testing.T) {
+	w := newWorld(t)
+	w.db.Delete(table.NamespaceKey("prod"))
+	orphans := collect(t, w.table.Orphans(t.Context()))
+	if len(orphans) != 1 || orphans[0].Status != Active {
+		t.Fatalf("orphans %+v", orphans)
+	}
+	if _, err := w.table.RecoverNamespace(t.Context(), orphans[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if ns, err := w.table.Namespace(t.Context(), "prod"); err != nil || ns.ID() != w.ns.ID() {
+		t.Fatal(ns, err)
+	}
+}
+
+func TestOpenChecksTheTable(t *testing.T) {
+	w := newWorld(t)
+	v, err := w.table.Version(t.Context())
+	if err != nil || v.Schema != "0.9.0" || v.Lambda != "" || v.UpdatedAt.UnixMilli() != start {
+		t.Errorf("version %+v, %v", v, err)
+	}
+	w.db.Store(table.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
+	before := w.db.Len()
+	_, err = open(t.Context(), w.db, nil)
+	w.wants(err, limiter.ErrVersion)
+	_, err = w.table.Register(t.Context(), "new")
+	w.wants(err, limiter.ErrVersion)
+	if w.db.Len() != before {
+		t.Error("an incompatible table was written to")
+	}
+	for _, o := range []Options{{Timeout: -1}, {AuditRetention: time.Hour}, {Principal: "\n"}} {
+		_, err := open(t.Context(), w.db, &o)
+		w.wants(err, limiter.ErrInvalid)
+	}
+	if _, err := Open(t.Context(), nil, "t", nil); !errors.Is(err, limiter.ErrInvalid) {
+		t.Error(err)
+	}
+}

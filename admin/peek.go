@@ -1,0 +1,213 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Bucket is what an entity has left on a resource, all shards together.
+type Bucket struct {
+	Entity, Resource string
+	// Exists tells whether it is stored. One that is not is full: nobody has taken
+	// anything yet, or so long ago that it does not matter.
+	Exists bool
+	Shards int // that exist
+	// From is the scope whose limits are in force. Where none are stored, Levels
+	// has the limits that callers brought along, as the bucket knows them.
+	From Scope
+	// Levels has one entry per limit, in order of name.
+	Levels []Level
+	// Parent and Cascade are what the bucket knows of its entity.
+	Parent  string
+	Cascade bool
+	// Expires is when an unused bucket is removed; zero: never.
+	Expires time.Time
+}
+
+// Level is what is left of one limit.
+type Level struct {
+	limiter.Limit
+	Remaining int64 // whole tokens, rounded down; negative when in debt
+	// Used is how many whole tokens were taken, less what was given back, in the
+	// life of the bucket.
+	Used int64
+	// FullIn is how long it takes to fill up; zero if it is full.
+	FullIn time.Duration
+}
+
+// maxCharged is how many generations above an entity are ever charged with it.
+const maxCharged = 4
+
+// Peek returns the bucket of an entity on a resource, refilled to now, and then
+// those of its parents for as long as each says that it cascades. It takes nothing
+// and writes nothing. The error is limiter.ErrNoLimits if no limits are stored for
+// the entity and it has no bucket.
+func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket, error) {
+	if err := checkPair(entity, resource); err != nil {
+		return nil, err
+	}
+	var out []Bucket
+	for id := entity; id != "" && len(out) <= maxCharged; {
+		b, err := n.peek(ctx, id, resource)
+		if err == nil && len(b.Levels) == 0 {
+			err = limiter.ErrNoLimits
+		}
+		if err != nil {
+			return out, fail(err, "peek %q", id+"/"+resource)
+		}
+		out = append(out, b)
+		e, err := n.entity(ctx, id)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return out, fail(err, "peek %q: parent", id+"/"+resource)
+		}
+		if id = ""; e.Cascade && !slices.ContainsFunc(out, func(b Bucket) bool { return b.Entity == e.Parent }) {
+			id = e.Parent
+		}
+	}
+	return out, nil
+}
+
+func (n *Namespace) peek(ctx context.Context, entity, resource string) (Bucket, error) {
+	in, err := n.inForce(ctx, entity, resource)
+	if err != nil {
+		return Bucket{}, err
+	}
+	shards, err := n.shards(ctx, entity, resource)
+	if err != nil {
+		return Bucket{}, err
+	}
+	return whole(Scope{entity, resource}, in, shards, n.table.now()), nil
+}
+
+// whole adds the shards of a bucket up, with the limits in force.
+func whole(of Scope, in inForce, shards []table.Bucket, now int64) Bucket {
+	out := Bucket{Entity: of.Entity, Resource: of.Resource, Exists: len(shards) > 0, Shards: len(shards), From: in.at}
+	limits := in.limits
+	if len(shards) > 0 {
+		first := shards[0]
+		out.Parent, out.Cascade = first.Parent, first.Cascade
+		if first.TTL > 0 {
+			out.Expires = time.Unix(first.TTL, 0).UTC()
+		}
+		if limits == nil {
+			for _, sl := range first.State.Slots {
+				if sl.Name != bucket.WCU {
+					limits = append(limits, sl.Limit)
+				}
+			}
+		}
+	}
+	for _, l := range limits {
+		out.Levels = append(out.Levels, level(l, limits, shards, now))
+	}
+	return out
+}
+
+// level adds one limit up over the shards.
+func level(l bucket.Limit, limits []bucket.Limit, shards []table.Bucket, now int64) Level {
+	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
+	if len(shards) == 0 {
+		return out
+	}
+	tokens, used := int64(0), int64(0)
+	for _, b := range shards {
+		s, _ := b.State.At(now).Adopt(limits)
+		i := s.Index(l.Name)
+		tokens = bucket.AddSat(tokens, s.Slots[i].Tokens)
+		used = bucket.AddSat(used, s.Slots[i].Used)
+		r := s.Rate(i)
+		wait := bucket.Wait(s.Slots[i].Tokens, s.Slots[i].Rest, r, r.Capacity)
+		full := time.Duration(min(wait, int64(1<<63-1)/int64(time.Millisecond))) * time.Millisecond
+		out.FullIn = max(out.FullIn, full)
+	}
+	out.Remaining, out.Used = floorTokens(tokens), floorTokens(used)
+	return out
+}
+
+// floorTokens turns millitokens into whole tokens, rounding down.
+func floorTokens(milli int64) int64 {
+	t := milli / bucket.Milli
+	if milli%bucket.Milli < 0 {
+		t--
+	}
+	return t
+}
+
+// Buckets lists the buckets that exist in a scope: of an entity, of a resource, of
+// one on the other, or all.
+func (n *Namespace) Buckets(ctx context.Context, at Scope) iter.Seq2[Bucket, error] {
+	return func(yield func(Bucket, error) bool) {
+		if err := at.validate(); err != nil {
+			yield(Bucket{}, err)
+			return
+		}
+		for of, err := range n.bucketsAt(ctx, at) {
+			var b Bucket
+			if err == nil {
+				b, err = n.peek(ctx, of.Entity, of.Resource)
+			}
+			if err != nil {
+				yield(Bucket{}, fail(err, "list buckets of %s", at))
+				return
+			}
+			if b.Exists && !yield(b, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Capacity is one limit of a resource, added up over entities.
+type Capacity struct {
+	Resource, Limit string
+	Entities        int   // that have a bucket with the limit
+	Capacity        int64 // tokens
+	Remaining       int64 // tokens; debt of an entity counts as nothing left
+}
+
+// Used returns the part of the capacity that is not left, from 0 to 1.
+func (c Capacity) Used() float64 {
+	if c.Capacity == 0 {
+		return 0
+	}
+	return max(0, 1-float64(c.Remaining)/float64(c.Capacity))
+}
+
+// Capacity adds a limit up over the entities that have a bucket for the resource;
+// with top set, only over those that belong to no parent, so that nothing counts
+// twice where children are charged to their parents.
+func (n *Namespace) Capacity(ctx context.Context, resource, limit string, top bool) (Capacity, error) {
+	out := Capacity{Resource: resource, Limit: limit}
+	if err := checkResource("Resource", resource); err != nil {
+		return out, err
+	}
+	for b, err := range n.Buckets(ctx, Scope{Resource: resource}) {
+		if err != nil {
+			return out, err
+		}
+		i := slices.IndexFunc(b.Levels, func(l Level) bool { return l.Name == limit })
+		if i < 0 {
+			continue
+		}
+		if top {
+			e, err := n.entity(ctx, b.Entity)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return out, fail(err, "capacity of %q: parent of %q", resource, b.Entity)
+			}
+			if e.Parent != "" {
+				continue
+			}
+		}
+		out.Entities++
+		out.Capacity = bucket.AddSat(out.Capacity, b.Levels[i].Capacity)
+		out.Remaining = bucket.AddSat(out.Remaining, min(max(b.Levels[i].Remaining, 0), b.Levels[i].Capacity))
+	}
+	return out, nil
+}

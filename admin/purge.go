@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// settle is how long a purge waits before it looks once more: indexes lag behind.
+const settle = time.Second
+
+// PurgeNamespace removes a deleted namespace with everything in it, for good, and
+// returns how many items were removed. It takes as long as there are items; after
+// an error, or a crash, call it again and it goes on. The error is ErrState if the
+// namespace is active.
+//
+// Clients that have not noticed the deletion yet may write while it is purged or
+// after. Wait for their Options.ConfigTTL after the deletion; what Python clients,
+// which never notice, have left is removed by another call with the same id.
+func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err error) {
+	ns, found, err := t.byID(ctx, id)
+	switch {
+	case err != nil:
+		return 0, fail(err, "purge namespace %q", id)
+	case id == "" || id == table.TableNamespace:
+		return 0, invalid("id", id, "the id of a namespace")
+	case !found:
+		if err := t.nameless(ctx, id); err != nil {
+			return 0, fail(err, "purge namespace %q", id)
+		}
+		ns = table.Namespace{ID: id}
+	default:
+		if _, err := t.calls.write(ctx, ns.Purge()); err != nil {
+			if _, active := errors.AsType[*store.Refused](err); active {
+				err = ErrState
+			}
+			return 0, fail(err, "purge namespace %q", ns.Name)
+		}
+	}
+	for empty := 0; empty < 2; {
+		n, err := t.sweep(ctx, id)
+		if removed += n; err != nil {
+			return removed, fail(err, "purge namespace %q", ns.Name)
+		}
+		if empty++; n > 0 {
+			empty = 0
+			continue
+		}
+		if empty < 2 && store.Sleep(ctx, settle) != nil {
+			return removed, fail(ctx.Err(), "purge namespace %q", ns.Name)
+		}
+	}
+	if _, err := t.calls.write(ctx, ns.Purged()); err != nil {
+		if _, changed := errors.AsType[*store.Refused](err); changed {
+			err = ErrState
+		}
+		return removed, fail(err, "purge namespace %q", ns.Name)
+	}
+	return removed, nil
+}
+
+// nameless returns ErrState if an active namespace has the id after all.
+func (t *Table) nameless(ctx context.Context, id string) error {
+	for ns, err := range t.Namespaces(ctx) {
+		if err != nil {
+			return err
+		}
+		if ns.ID == id {
+			return ErrState
+		}
+	}
+	return nil
+}
+
+// sweep removes what can be found of a namespace now.
+func (t *Table) sweep(ctx context.Context, id string) (removed int, err error) {
+	for _, q := range []item.Query{table.OfSystem(id), table.OfNamespace(id)} {
+		for items, err := range t.calls.pages(ctx, q) {
+			if err != nil {
+				return removed, err
+			}
+			var keys []item.Key
+			for _, it := range items {
+				keys = append(keys, item.KeyOf(it))
+				if item.KeyOf(it) == table.ProvisionerKey(id) {
+					keys = append(keys, provisioned(it)...)
+				}
+			}
+			if err := t.calls.remove(ctx, keys...); err != nil {
+				return removed, err
+			}
+			removed += len(keys)
+		}
+	}
+	return removed, nil
+}
+
+// provisioned returns the keys of what a declarative provisioner manages: other
+// clients store such items so that they cannot be found by namespace.
+func provisioned(it item.Item) []item.Key {
+	p, err := table.DecodeProvisioner(it)
+	if err != nil {
+		return nil
+	}
+	var keys []item.Key
+	for _, resource := range p.Resources {
+		keys = append(keys, table.ResourceConfigKey(p.Namespace, resource))
+	}
+	for entity, resources := range p.Entities {
+		for _, resource := range resources {
+			keys = append(keys, table.EntityConfigKey(p.Namespace, entity, resource))
+		}
+	}
+	return keys
+}

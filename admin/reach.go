@@ -1,0 +1,239 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Reached is how far limits have come.
+type Reached struct {
+	Buckets int // looked at
+	Changed int // that had other limits than those in force
+}
+
+// ReachError says that limits are stored, but not brought to all buckets that
+// exist. [Namespace.Reach] goes on with it.
+type ReachError struct {
+	Reached
+	Failed int   // buckets that were tried in vain
+	Err    error // what happened to the first of them, or ended the search for more
+}
+
+func (e *ReachError) Error() string {
+	return fmt.Sprintf("limits are stored; of %d buckets looked at, %d were not reached: %v", e.Buckets, e.Failed, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ReachError) Unwrap() error { return e.Err }
+
+const (
+	reachAtOnce   = 8  // buckets
+	reachAttempts = 40 // looks at one bucket
+)
+
+// Reach brings the limits in force to every existing bucket that limits at the
+// scope can be in force for, on all its shards: SetLimits and DeleteLimits do so by
+// themselves, and this goes on where they failed. It takes time in proportion to
+// the buckets, which for the widest scope are all of the namespace.
+//
+// A changed limit keeps its level, less what a lower capacity cuts; a new one
+// starts full; one that is not in force leaves with all its attributes, at the
+// latest when it is full. Limits that callers bring along (limiter.Request.Limits)
+// count as not in force: a bucket should have either. Buckets for which no limits
+// are stored at any scope stay as they are. The error is a *ReachError.
+func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
+	if err := at.validate(); err != nil {
+		return Reached{}, err
+	}
+	return n.reach(ctx, at, nil)
+}
+
+// reach is Reach with the limits that were stored at the scope before.
+func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) (Reached, error) {
+	var mu sync.Mutex
+	var out ReachError
+	names := make([]string, len(before))
+	for i, l := range before {
+		names[i] = l.Name
+	}
+	failed := func(err error) {
+		if out.Failed++; out.Err == nil {
+			out.Err = err
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(reachAtOnce)
+	for at, err := range n.bucketsAt(ctx, at) {
+		if err != nil {
+			mu.Lock()
+			out.Err = err
+			mu.Unlock()
+			break
+		}
+		g.Go(func() error {
+			changed, err := n.reachBucket(ctx, at.Entity, at.Resource, names)
+			mu.Lock()
+			defer mu.Unlock()
+			if out.Buckets++; changed {
+				out.Changed++
+			}
+			if err != nil {
+				failed(fail(err, "bring limits to bucket %q", at.String()))
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	if out.Err != nil {
+		return out.Reached, &out
+	}
+	return out.Reached, nil
+}
+
+// reachBucket brings the limits in force to one bucket. It ends when a look at the
+// configuration and all shards finds nothing to do: whoever changes either at the
+// same time is seen by the next look.
+func (n *Namespace) reachBucket(ctx context.Context, entity, resource string, before []string) (changed bool, err error) {
+	for try := range reachAttempts {
+		in, err := n.inForce(ctx, entity, resource)
+		if err != nil || len(in.limits) == 0 {
+			return changed, err
+		}
+		shards, err := n.shards(ctx, entity, resource)
+		if err != nil {
+			return changed, err
+		}
+		b := bringing{want: in.limits, life: in.life(), before: before}
+		done := true
+		for _, image := range shards {
+			u, due := b.onto(image, n.table.now())
+			if !due {
+				continue
+			}
+			done = false
+			// Not repeated blindly: the next look finds out.
+			err := n.calls.once(ctx, func(ctx context.Context) error {
+				_, err := n.calls.db.Write(ctx, u)
+				return err
+			})
+			switch {
+			case err == nil:
+				changed = true
+			case isRefused(err):
+			case store.KindOf(err) == store.Unavailable:
+				return changed, err
+			}
+		}
+		if done {
+			return changed, nil
+		}
+		if store.Sleep(ctx, store.Jitter(min(try, 6), callPause/5, callPause)) != nil {
+			return changed, ctx.Err()
+		}
+	}
+	return changed, ErrBusy
+}
+
+func isRefused(err error) bool {
+	_, ok := errors.AsType[*store.Refused](err)
+	return ok
+}
+
+// inForce is the limits that are stored for an entity and resource.
+type inForce struct {
+	limits []bucket.Limit // nil: none at any scope
+	at     Scope          // where they are stored
+	policy string         // what unavailable means, as stored
+}
+
+// life returns how long a bucket with these limits lives: one with limits of its
+// own does not expire.
+func (in inForce) life() table.Lifetime {
+	if in.at.Entity != "" && in.at.Resource != "" {
+		return table.NeverExpires
+	}
+	return table.Expires
+}
+
+// scopesFor returns the scopes that can hold the limits for an entity and resource,
+// the most specific first.
+func scopesFor(entity, resource string) []Scope {
+	return []Scope{{entity, resource}, {Entity: entity}, {Resource: resource}, {}}
+}
+
+func (n *Namespace) inForce(ctx context.Context, entity, resource string) (inForce, error) {
+	var in inForce
+	scopes := scopesFor(entity, resource)
+	keys := make([]item.Key, len(scopes))
+	for i, s := range scopes {
+		keys[i] = n.config(s).Key()
+	}
+	items, err := n.calls.read(ctx, keys...)
+	if err != nil {
+		return in, err
+	}
+	for i, it := range items {
+		if it == nil {
+			continue
+		}
+		c, err := table.DecodeConfig(it)
+		if err != nil {
+			return in, err
+		}
+		in.policy = c.OnUnavailable // of the last one, the system's
+		if in.limits == nil && len(c.Limits) > 0 {
+			in.limits, in.at = c.Limits, scopes[i]
+		}
+	}
+	return in, nil
+}
+
+// shards returns the shards of a bucket, in order; those that are missing are left
+// out. Nil: the bucket does not exist.
+func (n *Namespace) shards(ctx context.Context, entity, resource string) ([]table.Bucket, error) {
+	out, err := n.shardsFrom(ctx, entity, resource, 0, 1)
+	count := 1
+	for err == nil && len(out) > 0 {
+		most := slices.MaxFunc(out, func(a, b table.Bucket) int { return a.State.Shards - b.State.Shards }).State.Shards
+		if most <= count {
+			return out, nil
+		}
+		var more []table.Bucket
+		more, err = n.shardsFrom(ctx, entity, resource, count, most)
+		out, count = append(out, more...), most
+	}
+	return out, err
+}
+
+func (n *Namespace) shardsFrom(ctx context.Context, entity, resource string, from, to int) ([]table.Bucket, error) {
+	keys := make([]item.Key, 0, to-from)
+	for k := from; k < to; k++ {
+		keys = append(keys, table.BucketKey(n.id, entity, resource, k))
+	}
+	items, err := n.calls.read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	var out []table.Bucket
+	for _, it := range items {
+		if it == nil {
+			continue
+		}
+		b, err := table.DecodeBucket(it)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}

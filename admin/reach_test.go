@@ -1,0 +1,218 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// holds checks that every shard of a bucket has exactly these limits, in all their
+// attributes.
+func (w *world) holds(entity, resource string, shards int, limits ...limiter.Limit) {
+	w.Helper()
+	want, err := storedLimits(limits)
+	w.must(err)
+	for k := range shards {
+		b := w.bucket(entity, resource, k)
+		if len(b.State.Slots) != len(want)+1 || !b.State.Matches(want) || len(b.Partial) != 0 || b.State.Shards != shards {
+			w.Errorf("shard %d is %s, want %v", k, b.State, limits)
+		}
+		for attr := range w.db.Item(b.Key()) {
+			name, _, _ := strings.Cut(strings.TrimPrefix(attr, "b_"), "_")
+			known := name == "wcu"
+			for _, l := range limits {
+				known = known || l.Name == name
+			}
+			if strings.HasPrefix(attr, "b_") && !known {
+				w.Errorf("shard %d still has %s", k, attr)
+			}
+		}
+	}
+}
+
+// Changed limits, at whatever scope, reach the buckets they are in force for on
+// every shard, and no others; limits that are gone leave with all their attributes.
+func TestChangesReachEveryShard(t *testing.T) {
+	for i, at := range scopes {
+		t.Run(at.String(), func(t *testing.T) {
+			w := newWorld(t)
+			for _, s := range scopes[i:] { // those that at shadows
+				w.set(s, rpm10, tpm500)
+			}
+			w.split("acme", "gpt-4", 3)
+			w.set(at, rpm20)
+			w.holds("acme", "gpt-4", 8, rpm20)
+			w.set(at, rpm20, limiter.PerHour("new", 1000))
+			w.holds("acme", "gpt-4", 8, rpm20, limiter.PerHour("new", 1000))
+			if n := w.bucket("acme", "gpt-4", 7).State; n.Slots[n.Index("new")].Tokens != 125_000 {
+				t.Errorf("a new limit does not start full: %s", n)
+			}
+			w.must(w.ns.DeleteLimits(t.Context(), at))
+			if at == (Scope{}) { // nothing is in force any more
+				w.holds("acme", "gpt-4", 8, rpm20, limiter.PerHour("new", 1000))
+				return
+			}
+			w.holds("acme", "gpt-4", 8, rpm10, tpm500)
+		})
+	}
+}
+
+// Only buckets for which the changed scope decides are touched.
+func TestChangesStayWhereTheyBelong(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.set(Scope{Entity: "own"}, tpm500)
+	for _, e := range []string{"a", "b", "c", "own"} {
+		for _, r := range []string{"gpt-4", "other"} {
+			limit := "rpm"
+			if e == "own" {
+				limit = "tpm"
+			}
+			w.take(e, r, limiter.Costs{limit: 1})
+		}
+	}
+	w.set(Scope{Resource: "gpt-4"}, rpm20)
+	for _, e := range []string{"a", "b", "c"} {
+		w.holds(e, "gpt-4", 1, rpm20)
+		w.holds(e, "other", 1, rpm10)
+	}
+	w.holds("own", "gpt-4", 1, tpm500)
+	got, err := w.ns.Reach(t.Context(), Scope{})
+	if err != nil || got != (Reached{Buckets: 8}) {
+		t.Errorf("reached %+v, %v", got, err)
+	}
+}
+
+// Levels are credited under the old rules up to the change; a lower capacity cuts
+// them, a higher one adds nothing, and a bucket of an entity's own limits does not
+// expire.
+func TestWhatAChangeDoesToLevels(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{Resource: "gpt-4"}, rpm10)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 10})
+	if w.bucket("acme", "gpt-4", 0).TTL == 0 {
+		t.Fatal("does not expire")
+	}
+	w.advance(30 * time.Second)
+	w.set(Scope{"acme", "gpt-4"}, limiter.PerMinute("rpm", 100))
+	b := w.bucket("acme", "gpt-4", 0)
+	if b.State.Slots[0].Tokens != 5000 || b.TTL != 0 {
+		t.Errorf("after a raise %s, ttl %d", b.State, b.TTL)
+	}
+	w.set(Scope{"acme", "gpt-4"}, limiter.PerMinute("rpm", 2))
+	if b := w.bucket("acme", "gpt-4", 0); b.State.Slots[0].Tokens != 2000 {
+		t.Errorf("after a cut %s", b.State)
+	}
+	w.must(w.ns.DeleteLimits(t.Context(), Scope{"acme", "gpt-4"}))
+	if b := w.bucket("acme", "gpt-4", 0); b.State.Slots[0].Tokens != 2000 || b.TTL == 0 {
+		t.Errorf("back to the default %s, ttl %d", b.State, b.TTL)
+	}
+}
+
+// Limits that callers brought along leave only when they are full: they would come
+// back full.
+func TestLimitsOfCallersAreNotMinted(t *testing.T) {
+	w := newWorld(t)
+	w.take("acme", "gpt-4", limiter.Costs{"own": 5, "full": 0}, limiter.PerMinute("own", 10), limiter.PerMinute("full", 10))
+	w.set(Scope{}, rpm10)
+	w.holds("acme", "gpt-4", 1, rpm10, limiter.PerMinute("own", 10))
+	w.advance(time.Minute)
+	_, err := w.ns.Reach(t.Context(), Scope{})
+	w.must(err)
+	w.holds("acme", "gpt-4", 1, rpm10)
+}
+
+// A client that takes tokens all the while, and a shard that splits in between, do
+// not keep a change from arriving, nor lose a token.
+func TestChangesArriveUnderTraffic(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerHour("rpm", 100_000))
+	w.split("acme", "gpt-4", 1)
+	l, writes := w.limiter(), 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.UpdateItem && writes < 30 {
+			writes++
+			w.now.Add(1)
+			bare := w.db.Hook
+			w.db.SetHook(nil)
+			if _, err := l.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}}); err != nil {
+				t.Error(err)
+			}
+			if writes == 1 {
+				w.split("acme", "gpt-4", 1)
+			}
+			w.db.SetHook(bare)
+		}
+		return true, nil
+	})
+	w.must(w.ns.SetLimits(t.Context(), Scope{}, limiter.PerHour("rpm", 200_000)))
+	w.db.SetHook(nil)
+	w.holds("acme", "gpt-4", 4, limiter.PerHour("rpm", 200_000))
+}
+
+// What cannot be reached is told, with the limits stored; Reach goes on.
+func TestReachTellsWhatFailed(t *testing.T) {
+	for _, f := range []struct {
+		apply bool
+		kind  store.Kind
+	}{{false, store.Unavailable}, {false, store.Throttled}, {true, store.Unknown}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.set(Scope{}, rpm10)
+			for i := range 5 {
+				w.take(fmt.Sprint("e", i), "gpt-4", limiter.Costs{"rpm": 1})
+			}
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "e3") {
+					return f.apply, memdb.Fail(f.kind)
+				}
+				return true, nil
+			})
+			err := w.ns.SetLimits(t.Context(), Scope{}, rpm20)
+			w.db.SetHook(nil)
+			if f.apply { // the next look finds that it was applied
+				w.must(err)
+				return
+			}
+			e, ok := errors.AsType[*ReachError](err)
+			if !ok || e.Buckets != 5 || e.Changed != 4 || e.Failed != 1 || !strings.Contains(err.Error(), "e3") {
+				t.Fatalf("error %+v", err)
+			}
+			got, err := w.ns.Reach(t.Context(), Scope{})
+			if err != nil || got != (Reached{Buckets: 5, Changed: 1}) {
+				t.Fatalf("reached %+v, %v", got, err)
+			}
+			w.holds("e3", "gpt-4", 1, rpm20)
+		})
+	}
+}
+
+// A rule that is stored between a look and a write wins in the end.
+func TestTheLatestRuleWins(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	other, err := open(t.Context(), bareLister{w.db}, &Options{Now: w.table.opts.Now})
+	w.must(err)
+	rival, err := other.Namespace(t.Context(), "prod")
+	w.must(err)
+	raced := false
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.UpdateItem && !raced {
+			raced = true
+			w.must(rival.SetLimits(context.Background(), Scope{}, limiter.PerMinute("rpm", 30)))
+		}
+		return true, nil
+	})
+	w.set(Scope{}, rpm20)
+	w.db.SetHook(nil)
+	w.holds("acme", "gpt-4", 1, limiter.PerMinute("rpm", 30))
+}

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// caller finds out who the program is, once.
+type caller struct {
+	look    func(context.Context) (string, error)
+	timeout time.Duration
+	once    sync.Once
+	name    string
+}
+
+func (c *caller) principal(ctx context.Context) string {
+	c.once.Do(func() {
+		if c.look == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+		defer cancel()
+		name, err := c.look(ctx)
+		if err == nil && checkPrincipal("", name) == nil {
+			c.name = name
+		}
+	})
+	return c.name
+}
+
+func checkPrincipal(field, s string) error {
+	if s != "" && table.CheckEntity(s) != nil {
+		return invalid(field, s, "empty, or "+table.Names)
+	}
+	return nil
+}
+
+// As returns the same namespace, where changes are recorded as made by principal:
+// a name or an ARN of up to 512 bytes of printable text. Empty: as Options say. The
+// error is ErrInvalid.
+func (n *Namespace) As(principal string) (*Namespace, error) {
+	if err := checkPrincipal("principal", principal); err != nil {
+		return nil, err
+	}
+	as := *n
+	as.principal = principal
+	return &as, nil
+}
+
+// event is what an audit event says besides who and when.
+type event struct {
+	subject  string
+	action   string
+	resource string
+	details  item.Item
+}
+
+// record returns the write that records a change. system is the namespace's stored
+// configuration, which says how long events are kept.
+func (n *Namespace) record(ctx context.Context, system table.Config, e event) item.Write {
+	who := n.principal
+	if who == "" {
+		who = n.table.opts.Principal
+	}
+	if who == "" {
+		who = n.table.caller.principal(ctx)
+	}
+	now := n.table.now()
+	days := system.AuditRetentionDays
+	if days <= 0 {
+		days = int64(n.table.opts.AuditRetention / day)
+	}
+	return table.Audit{
+		Namespace: n.id, Subject: e.subject, ID: n.table.ids.next(now), At: table.Timestamp(now),
+		Action: e.action, Principal: who, Resource: e.resource, Details: e.details, TTL: now/1000 + days*86400,
+	}.Create()
+}

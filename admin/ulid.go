@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"crypto/rand"
+	"sync"
+)
+
+// ulids makes identifiers of audit events: 48 bits of milliseconds and 80 random
+// bits in Crockford's base 32, 26 characters that sort by time. Those of the same
+// millisecond, and those made while the clock stands back, count up, so that
+// events of one process sort in the order in which they were made.
+type ulids struct {
+	mu   sync.Mutex
+	last [16]byte
+}
+
+const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+func (u *ulids) next(ms int64) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var id [16]byte
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	if string(id[:6]) > string(u.last[:6]) {
+		rand.Read(id[6:])
+		id[6] &= 0x7f // room to count up
+	} else {
+		id = u.last
+		for i := 15; i >= 0; i-- {
+			if id[i]++; id[i] != 0 {
+				break
+			}
+		}
+	}
+	u.last = id
+	return encode(id)
+}
+
+// encode renders 128 bits as 26 digits of 5 bits, the first of which has 3.
+func encode(id [16]byte) string {
+	var out [26]byte
+	for i := range out {
+		at := 5*i - 2 // first bit of the digit
+		v := 0
+		for b := at; b < at+5; b++ {
+			v <<= 1
+			if b >= 0 {
+				v |= int(id[b/8]>>(7-b%8)) & 1
+			}
+		}
+		out[i] = crockford[v]
+	}
+	return string(out[:])
+}

@@ -1,0 +1,193 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Window is a kind of usage window.
+type Window string
+
+// The kinds of windows; which ones are kept is decided where the aggregator is
+// deployed.
+const (
+	Hourly  Window = "hourly"
+	Daily   Window = "daily"
+	Monthly Window = "monthly"
+)
+
+// UsageQuery says which usage is wanted. Entity or Resource must be set.
+type UsageQuery struct {
+	Entity, Resource string
+	Window           Window // empty: all kinds; [Namespace.UsageSummary] wants one
+	// From and To bound the starts of the windows: From included, To not. Zero
+	// ones do not.
+	From, To time.Time
+}
+
+// Usage is what was consumed in one window.
+type Usage struct {
+	Entity, Resource string
+	Window           Window
+	Start            time.Time
+	End              time.Time        // exclusive
+	Tokens           map[string]int64 // by limit, net of what was given back
+	Events           int64            // changes counted
+}
+
+func (q UsageQuery) validate() error {
+	if q.Entity == "" && q.Resource == "" {
+		return invalid("UsageQuery", "empty", "an Entity or a Resource")
+	}
+	if err := (Scope{q.Entity, q.Resource}).validate(); err != nil {
+		return err
+	}
+	switch q.Window {
+	case "", Hourly, Daily, Monthly:
+	default:
+		return invalid("Window", string(q.Window), "hourly, daily, monthly, or empty for all")
+	}
+	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
+		return invalid("To", q.To.Format(time.RFC3339), "a time after From")
+	}
+	return nil
+}
+
+// query returns the query for the table. Starts of months and days are stored in a
+// shorter form, which sorts before that of their first hour: hence the month.
+func (q UsageQuery) query(ns string) item.Query {
+	from, to := "", ""
+	if !q.From.IsZero() || !q.To.IsZero() {
+		from, to = "0", "9"
+	}
+	if !q.From.IsZero() {
+		from = q.From.UTC().Format("2006-01")
+	}
+	if !q.To.IsZero() {
+		to = q.To.UTC().Format(time.RFC3339)
+	}
+	if q.Entity != "" {
+		return table.UsageOfEntity(ns, q.Entity, q.Resource, from, to)
+	}
+	return table.UsageOfResource(ns, q.Resource, from, to)
+}
+
+func (q UsageQuery) wants(u Usage) bool {
+	return (q.Resource == "" || u.Resource == q.Resource) && (q.Entity == "" || u.Entity == q.Entity) &&
+		(q.Window == "" || u.Window == q.Window) &&
+		(q.From.IsZero() || !u.Start.Before(q.From)) && (q.To.IsZero() || u.Start.Before(q.To))
+}
+
+// Usage lists usage snapshots: those of an entity resource by resource, each in
+// order of time; those of a resource alone in order of time. It lags behind
+// consumption by what the aggregator takes, usually seconds.
+func (n *Namespace) Usage(ctx context.Context, q UsageQuery) iter.Seq2[Usage, error] {
+	return func(yield func(Usage, error) bool) {
+		if err := q.validate(); err != nil {
+			yield(Usage{}, err)
+			return
+		}
+		for items, err := range n.calls.pages(ctx, q.query(n.id)) {
+			if err == nil {
+				items, err = n.whole(ctx, items)
+			}
+			if err != nil {
+				yield(Usage{}, fail(err, "list usage"))
+				return
+			}
+			for _, it := range items {
+				s, err := table.DecodeSnapshot(it)
+				if err != nil {
+					yield(Usage{}, fail(err, "list usage"))
+					return
+				}
+				if u := usageOf(s); q.wants(u) && !yield(u, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// whole returns items that an index brought with all their attributes, reading
+// those of which it has the keys only; what has gone since is left out.
+func (n *Namespace) whole(ctx context.Context, items []item.Item) ([]item.Item, error) {
+	out := slices.Clone(items)
+	var at []int
+	var keys []item.Key
+	for i, it := range items {
+		if !table.IsWhole(it) {
+			at, keys = append(at, i), append(keys, item.KeyOf(it))
+		}
+	}
+	read, err := n.calls.read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	for j, i := range at {
+		out[i] = read[j]
+	}
+	return slices.DeleteFunc(out, func(it item.Item) bool { return it == nil }), nil
+}
+
+func usageOf(s table.Snapshot) Usage {
+	u := Usage{
+		Entity: s.Entity, Resource: s.Resource, Window: Window(s.Window), Start: parseTime(s.Start),
+		Tokens: s.Counts, Events: s.Events,
+	}
+	delete(u.Tokens, bucket.WCU)
+	switch u.Window {
+	case Hourly:
+		u.End = u.Start.Add(time.Hour)
+	case Daily:
+		u.End = u.Start.AddDate(0, 0, 1)
+	case Monthly:
+		u.End = u.Start.AddDate(0, 1, 0)
+	}
+	return u
+}
+
+// UsageSummary is usage added up over windows.
+type UsageSummary struct {
+	Windows int // added up
+	Tokens  map[string]int64
+	// Mean is tokens per window in which there was any usage.
+	Mean   map[string]float64
+	Events int64
+	// From and To span the windows that were added up; zero if there are none.
+	From, To time.Time
+}
+
+// UsageSummary adds usage up. The query must name one kind of window, because
+// windows of different kinds count the same tokens.
+func (n *Namespace) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
+	out := UsageSummary{Tokens: map[string]int64{}, Mean: map[string]float64{}}
+	if q.Window == "" {
+		return out, invalid("Window", "", "hourly, daily or monthly")
+	}
+	for u, err := range n.Usage(ctx, q) {
+		if err != nil {
+			return out, err
+		}
+		if out.Windows++; out.From.IsZero() || u.Start.Before(out.From) {
+			out.From = u.Start
+		}
+		if u.End.After(out.To) {
+			out.To = u.End
+		}
+		out.Events += u.Events
+		for limit, tokens := range u.Tokens {
+			out.Tokens[limit] = bucket.AddSat(out.Tokens[limit], tokens)
+		}
+	}
+	for limit, tokens := range out.Tokens {
+		out.Mean[limit] = float64(tokens) / float64(out.Windows)
+	}
+	return out, nil
+}

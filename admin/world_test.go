@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// world is a table in memory with a clock that only the test moves.
+type world struct {
+	*testing.T
+	db    *memdb.DB
+	now   atomic.Int64
+	table *Table
+	ns    *Namespace
+}
+
+const start = 1_700_000_000_000
+
+func newWorld(t *testing.T, change ...func(*Options)) *world {
+	w := &world{T: t}
+	w.now.Store(start)
+	w.db = memdb.New(w.now.Load)
+	w.db.PageSize = 2 // every listing is longer than a page
+	opts := &Options{Now: func() time.Time { return time.UnixMilli(w.now.Load()) }, Principal: "alice"}
+	for _, f := range change {
+		f(opts)
+	}
+	var err error
+	if w.table, err = open(t.Context(), w.db, opts); err != nil {
+		t.Fatal(err)
+	}
+	if w.ns, err = w.table.Register(t.Context(), "prod"); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) advance(d time.Duration) { w.now.Add(d.Milliseconds()) }
+
+// must fails the test if what it wraps did.
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// wants fails the test unless err is what is wanted.
+func (w *world) wants(err, want error) {
+	w.Helper()
+	if !errors.Is(err, want) {
+		w.Fatalf("error is %v, want %v", err, want)
+	}
+}
+
+func (w *world) set(at Scope, limits ...limiter.Limit) {
+	w.Helper()
+	w.must(w.ns.SetLimits(w.Context(), at, limits...))
+}
+
+// collect returns everything that a listing yields.
+func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var out []T
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// firstError returns the error that a listing ends with.
+func firstError[T any](seq iter.Seq2[T, error]) error {
+	for _, err := range seq {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limiter returns a client of the namespace.
+func (w *world) limiter() *limiter.Limiter {
+	w.Helper()
+	l, err := limiter.Open(context.Background(), twin{DB: w.db}, "t", &limiter.Options{
+		Namespace: w.ns.Name(), ConfigTTL: -1, Now: func() time.Time { return time.UnixMilli(w.now.Load()) },
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return l
+}
+
+// twin is a table in memory where a DynamoDB client is asked for.
+type twin struct {
+	DynamoDB
+	*memdb.DB
+}
+
+// take takes tokens from a bucket, with stored limits or those given.
+func (w *world) take(entity, resource string, costs limiter.Costs, limits ...limiter.Limit) {
+	w.Helper()
+	if _, err := w.limiter().Acquire(context.Background(), limiter.Request{
+		Entity: entity, Resource: resource, Costs: costs, Limits: limits,
+	}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// bucket returns shard k of a bucket as it is stored; it must be there.
+func (w *world) bucket(entity, resource string, k int) table.Bucket {
+	w.Helper()
+	b, err := table.DecodeBucket(w.db.Item(table.BucketKey(w.ns.ID(), entity, resource, k)))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return b
+}
+
+// events returns the audit events about a subject, the newest first.
+func (w *world) events(about Subject) []Event {
+	w.Helper()
+	return collect(w.T, w.ns.Events(w.Context(), about, ""))
+}
+
+// hasNoOrphans checks that every item is where a purge finds it.
+func (w *world) hasNoOrphans() {
+	w.Helper()
+	for _, it := range w.db.Items() {
+		if it[item.AttrGSI4PK] == nil || it[item.AttrGSI4SK] == nil {
+			w.Errorf("no purge finds %q", item.KeyOf(it))
+		}
+	}
+}
+
+// bareLister is the table in memory without its hook.
+type bareLister struct{ *memdb.DB }
+
+func (b bareLister) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	return b.DB.Bare().Write(ctx, w)
+}
+
+func (b bareLister) Transact(ctx context.Context, token string, writes []item.Write) error {
+	return b.DB.Bare().Transact(ctx, token, writes)
+}
+
+func (b bareLister) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	return b.DB.Bare().Read(ctx, consistent, keys...)
+}
+
+// split makes a bucket, and doubles its shards that many times.
+func (w *world) split(entity, resource string, times int) {
+	w.Helper()
+	w.take(entity, resource, limiter.Costs{"rpm": 1})
+	for range times {
+		for k := range w.bucket(entity, resource, 0).State.Shards {
+			w.must(w.db.Transact(context.Background(), rand.Text(), table.Split(w.bucket(entity, resource, k))))
+		}
+	}
+}

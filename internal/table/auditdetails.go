@@ -1,0 +1,87 @@
+package table
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// What audit events say happened. The first four are those of other clients.
+const (
+	ActionEntityCreated  = "entity_created"
+	ActionEntityDeleted  = "entity_deleted"
+	ActionLimitsSet      = "limits_set"
+	ActionLimitsDeleted  = "limits_deleted"
+	ActionEntityUpdated  = "entity_updated"
+	ActionBucketReset    = "bucket_reset"
+	ActionBucketCredited = "bucket_credited"
+)
+
+// Attributes within the details of audit events.
+const (
+	detailLimits   = "limits"
+	detailCapacity = "capacity"
+	detailAmount   = "refill_amount"
+	detailPeriod   = "refill_period_seconds"
+	detailRecords  = "records_deleted"
+	detailTokens   = "tokens"
+)
+
+// LimitsSet are the details of stored limits at any level.
+func LimitsSet(c Config) item.Item {
+	limits := make([]item.Value, len(c.Limits))
+	for i, l := range c.Limits {
+		limits[i] = item.Map(item.Item{
+			attrName:       item.S(l.Name),
+			detailCapacity: item.N(l.Capacity / bucket.Milli),
+			detailAmount:   item.N(l.Amount / bucket.Milli),
+			detailPeriod:   item.N(l.Period / milliPerSecond),
+		})
+	}
+	d := item.Item{detailLimits: &types.AttributeValueMemberL{Value: limits}}
+	return c.withPolicy(d)
+}
+
+// LimitsDeleted are the details of limits that were deleted: their names, and only
+// at the system level.
+func LimitsDeleted(c Config) item.Item {
+	if c.Entity != "" || c.Resource != "" {
+		return nil
+	}
+	names := make([]string, len(c.Limits))
+	for i, l := range c.Limits {
+		names[i] = l.Name
+	}
+	return c.withPolicy(item.Item{detailLimits: list(names)})
+}
+
+// withPolicy adds what the system level stores besides limits.
+func (c Config) withPolicy(d item.Item) item.Item {
+	if c.Entity == "" && c.Resource == "" {
+		d[attrOnUnavailable] = sOrNull(c.OnUnavailable)
+	}
+	return d
+}
+
+// EntitySet are the details of an entity that was created or changed.
+func EntitySet(e Entity) item.Item {
+	it := e.Item()
+	return item.Item{
+		attrName: it[attrName], attrParentID: it[attrParentID], attrCascade: it[attrCascade], attrMetadata: it[attrMetadata],
+	}
+}
+
+// EntityDeleted are the details of an entity that was deleted, with the number of
+// items that went with it.
+func EntityDeleted(records int) item.Item { return item.Item{detailRecords: item.N(int64(records))} }
+
+// BucketLevels are the details of levels that were raised, in whole tokens by
+// limit.
+func BucketLevels(tokens map[string]int64) item.Item {
+	m := make(item.Item, len(tokens))
+	for limit, n := range tokens {
+		m[limit] = item.N(n)
+	}
+	return item.Item{detailTokens: item.Map(m)}
+}

@@ -1,0 +1,125 @@
+package table
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+const (
+	bucketPart = "BUCKET#"
+	usagePart  = "USAGE#"
+)
+
+// Namespaces asks for the records that map names to ids: the active namespaces.
+func Namespaces() item.Query {
+	return item.Query{PK: pkSystem(TableNamespace), Prefix: skNamespace, Consistent: true}
+}
+
+// NamespaceIDs asks for the records that map ids to names, of whatever status.
+func NamespaceIDs() item.Query {
+	return item.Query{PK: pkSystem(TableNamespace), Prefix: skNamespaceID, Consistent: true}
+}
+
+// OfNamespace asks for the keys of every item of a namespace that can be found by
+// it.
+func OfNamespace(ns string) item.Query { return item.Query{Index: IndexGSI4, PK: ns} }
+
+// OfSystem asks for the records of a namespace itself: configuration, registries.
+func OfSystem(ns string) item.Query { return item.Query{PK: pkSystem(ns), Consistent: true} }
+
+// OfEntity asks for everything stored with an entity but its buckets: metadata,
+// configuration, usage.
+func OfEntity(ns, entity string) item.Query {
+	return item.Query{PK: pkEntity(ns, entity), Consistent: true}
+}
+
+// ConfigsOfEntity asks for the limits of an entity, for whatever resources.
+func ConfigsOfEntity(ns, entity string) item.Query {
+	return item.Query{PK: pkEntity(ns, entity), Prefix: skConfig + "#", Consistent: true}
+}
+
+// Children asks for the metadata of the entities with a parent.
+func Children(ns, parent string) item.Query {
+	return item.Query{Index: IndexGSI1, PK: ns + "/PARENT#" + parent}
+}
+
+// BucketsOfEntity asks for the keys of all bucket shards of an entity.
+func BucketsOfEntity(ns, entity string) item.Query {
+	return item.Query{Index: IndexGSI3, PK: pkEntity(ns, entity), Prefix: bucketPart}
+}
+
+// BucketsOfResource asks for the keys of all bucket shards of a resource.
+func BucketsOfResource(ns, resource string) item.Query {
+	return item.Query{Index: IndexGSI2, PK: pkResource(ns, resource), Prefix: bucketPart}
+}
+
+// BucketsOfNamespace asks for the keys of all bucket shards of a namespace.
+func BucketsOfNamespace(ns string) item.Query {
+	return item.Query{Index: IndexGSI4, PK: ns, Prefix: bucketPart}
+}
+
+// EntitiesWithConfig asks for the keys of the entities' limits for a resource.
+func EntitiesWithConfig(ns, resource string) item.Query {
+	return item.Query{Index: IndexGSI3, PK: ns + "/ENTITY_CONFIG#" + resource}
+}
+
+// Audits asks for the events about a subject, the newest first; up to the event
+// with the id last, included, unless that is empty.
+func Audits(ns, subject, last string) item.Query {
+	q := item.Query{PK: ns + "/" + AuditPKPart + subject, Prefix: SKAuditPrefix, Descending: true, Consistent: true}
+	if last != "" {
+		q.Prefix, q.From, q.To = "", SKAuditPrefix, SKAuditPrefix+last
+	}
+	return q
+}
+
+// UsageOfEntity asks for the snapshots of an entity on a resource, empty for all.
+// With a resource, from and to bound the windows' starts, as prefixes of their
+// RFC 3339 form; empty ones do not.
+func UsageOfEntity(ns, entity, resource, from, to string) item.Query {
+	q := item.Query{PK: pkEntity(ns, entity), Prefix: skUsagePrefix, Consistent: true}
+	if resource != "" {
+		return between(q, skUsagePrefix+resource+"#", from, to)
+	}
+	return q
+}
+
+// UsageOfResource asks for the keys of the snapshots of all entities on a
+// resource, from and to as for [UsageOfEntity].
+func UsageOfResource(ns, resource, from, to string) item.Query {
+	return between(item.Query{Index: IndexGSI2, PK: pkResource(ns, resource)}, usagePart, from, to)
+}
+
+// between bounds what follows prefix in a sort key. One that begins with to is
+// still included.
+func between(q item.Query, prefix, from, to string) item.Query {
+	q.Prefix = prefix
+	if from != "" || to != "" {
+		q.Prefix, q.From, q.To = "", prefix+from, prefix+to+last
+	}
+	return q
+}
+
+// last sorts after everything that follows a prefix.
+const last = "\U0010ffff"
+
+// EntityOfConfig returns the entity whose limits are at a key.
+func EntityOfConfig(k item.Key) (entity string, ok bool) {
+	_, rest, ok := SplitPK(k.PK)
+	if !ok {
+		return "", false
+	}
+	entity, ok = strings.CutPrefix(rest, "ENTITY#")
+	return entity, ok && strings.HasPrefix(k.SK, skConfig+"#")
+}
+
+// IsWhole tells whether an item that an index brought is all of the item, or its
+// keys alone.
+func IsWhole(it item.Item) bool {
+	_, bucket := it[attrRF].(*types.AttributeValueMemberN)
+	_, usage := it[attrWindow].(*types.AttributeValueMemberS)
+	return bucket || usage
+}
