@@ -1,0 +1,179 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// fleet is four processes that take tokens of two entities all the time, each
+// played by a Python client or by one of ours, and a ledger of what they took.
+type fleet struct {
+	*deployment
+	pythons []*python
+	ours    []*limiter.Limiter
+	isOurs  [4]atomic.Bool
+
+	pause sync.RWMutex // held for writing while nothing may be under way
+
+	mu    sync.Mutex
+	taken map[string]limiter.Costs
+	calls int
+	err   error
+}
+
+var tenants = []string{"acme", "zenith"}
+
+// newFleet starts the processes, all Python; they end with the test.
+func newFleet(d *deployment) *fleet {
+	f := &fleet{deployment: d, taken: map[string]limiter.Costs{}}
+	for _, entity := range tenants {
+		f.taken[entity] = limiter.Costs{"rpm": 0, "tpm": 0}
+	}
+	for i := range f.isOurs {
+		f.pythons = append(f.pythons, d.world.anotherPython(i%2))
+	}
+	return f
+}
+
+// run lets process i work until the context ends.
+func (f *fleet) run(ctx context.Context, i int) {
+	for n := int64(0); ctx.Err() == nil; n++ {
+		f.pause.RLock()
+		entity, costs := tenants[n%2], limiter.Costs{"rpm": 1, "tpm": 100 + n%7}
+		settled := []int64{0, 25, -40}[n%3]
+		err := f.work(ctx, i, entity, costs, settled)
+		f.mu.Lock()
+		if err == nil {
+			f.taken[entity]["rpm"]++
+			f.taken[entity]["tpm"] += costs["tpm"] + settled
+			f.calls++
+		} else if ctx.Err() == nil {
+			f.err = errors.Join(f.err, fmt.Errorf("process %d: %w", i, err))
+		}
+		f.mu.Unlock()
+		f.pause.RUnlock()
+		time.Sleep(40 * time.Millisecond)
+	}
+}
+
+// work is one request of process i: take, find out what it really was, settle.
+func (f *fleet) work(ctx context.Context, i int, entity string, costs limiter.Costs, settled int64) error {
+	if f.isOurs[i].Load() {
+		lease, err := f.ours[i].Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Costs: costs})
+		if err != nil {
+			return err
+		}
+		if err := lease.Adjust(limiter.Costs{"tpm": settled}); err != nil {
+			return err
+		}
+		return lease.Commit(context.WithoutCancel(ctx))
+	}
+	p := f.pythons[i]
+	var lease struct{ Lease int }
+	err := p.driver.ask(&lease, "acquire", kv{"client": p.id, "entity": entity, "resource": "gpt-4", "consume": costs})
+	if err != nil {
+		return err
+	}
+	err = p.driver.ask(nil, "settle", kv{"lease": lease.Lease, "method": "adjust", "amounts": limiter.Costs{"tpm": settled}})
+	return errors.Join(err, p.driver.ask(nil, "leave", kv{"lease": lease.Lease}))
+}
+
+// uncounted is what the Python aggregator does not count: the first consumption
+// of a bucket's life.
+type uncounted map[string]limiter.Costs
+
+// check stops the fleet for a moment and compares: the level and the counter of
+// every bucket with what was taken from it, to the millitoken; the usage that
+// Python's queries return with the same, less what was lost before; and the
+// audit events with what was done.
+func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
+	f.Helper()
+	f.pause.Lock()
+	defer f.pause.Unlock()
+	f.rest()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		f.Fatalf("%s: %v", step, f.err)
+	}
+	missing := uncounted{}
+	for _, entity := range tenants {
+		taken := f.taken[entity]
+		f.wantLevels(step, entity, "gpt-4", levels{"rpm": (10_000 - taken["rpm"]) * bucket.Milli, "tpm": (10_000_000 - taken["tpm"]) * bucket.Milli})
+		for _, sl := range f.bucket(entity, "gpt-4").State.Slots {
+			if sl.Name != bucket.WCU && sl.Used != taken[sl.Name]*bucket.Milli {
+				f.Errorf("%s: %s has counted %d of %s, want %d", step, entity, sl.Used, sl.Name, taken[sl.Name]*bucket.Milli)
+			}
+		}
+		counted, _ := f.pythons[0].usage(entity, "hourly")
+		missing[entity] = limiter.Costs{}
+		for limit, n := range taken {
+			missing[entity][limit] = n - counted[limit]
+			if lost != nil && missing[entity][limit] != lost[entity][limit] {
+				f.Errorf("%s: usage of %s misses %d of %s, want %d", step, entity, missing[entity][limit], limit, lost[entity][limit])
+			}
+		}
+	}
+	var events []auditEvent
+	f.pythons[0].call(&events, "get_audit_events", kv{"entity_id": "$RESOURCE:gpt-4"})
+	if len(events) != audits {
+		f.Errorf("%s: %d audit events, want %d", step, len(events), audits)
+	}
+	f.Logf("interop: rehearsal, %s: %d calls so far, levels and counters exact, not in usage %v, %d audit events", step, f.calls, missing, len(events))
+	return missing
+}
+
+// The migration of docs/migrating.md, under load: a deployment of Python alone;
+// the aggregator is switched, then the processes one by one; and all the way
+// back.
+func TestMigrationRehearsed(t *testing.T) {
+	deployed(t, func(d *deployment) {
+		d.python.Store(true)
+		f := newFleet(d)
+		change := func() {
+			d.Helper()
+			f.pythons[0].call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": pyLimits(usageLimits...)})
+		}
+		change()
+		ctx, stop := context.WithCancel(d.Context())
+		var running sync.WaitGroup
+		for i := range f.isOurs {
+			running.Go(func() { f.run(ctx, i) })
+		}
+		defer running.Wait()
+		defer stop()
+		work := func() { time.Sleep(time.Second) }
+
+		work()
+		lost := f.check("Python alone", nil, 1)
+		d.python.Store(false) // the mapping gets another function
+		work()
+		change()
+		f.check("our aggregator", lost, 2)
+		for i := range f.isOurs {
+			f.ours = append(f.ours, d.open())
+			f.isOurs[i].Store(true)
+			work()
+			f.check(fmt.Sprintf("%d of 4 processes ours", i+1), lost, 2)
+		}
+		for i := range f.isOurs {
+			f.isOurs[i].Store(false)
+			work()
+			f.check(fmt.Sprintf("%d of 4 processes ours again", 3-i), lost, 2)
+		}
+		d.python.Store(true)
+		work()
+		change()
+		f.check("Python alone again", lost, 3)
+	})
+}
