@@ -48,6 +48,10 @@ test-interop: $(STANDINS) $(LOCAL) $(PYTHON) ## the real Python client beside ou
 	cd test/localstack && go vet -tags interop ./interop
 	cd test/localstack && $(GOTEST) -tags interop -count=1 -timeout 10m ./interop
 
+.PHONY: rehearsal
+rehearsal: $(STANDINS) $(LOCAL) $(PYTHON) ## play docs/migrating.md under load, from Python to Go and back
+	cd test/localstack && go test -tags interop -count=1 -v -run TestMigrationRehearsed ./interop
+
 .PHONY: test-short
 test-short: $(STANDINS) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
 	@for m in $(TESTED); do (cd $$m && $(GOTEST) -short ./...) || exit 1; done

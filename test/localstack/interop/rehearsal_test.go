@@ -84,7 +84,8 @@ func (f *fleet) work(ctx context.Context, i int, entity string, costs limiter.Co
 	if err != nil {
 		return err
 	}
-	err = p.driver.ask(nil, "settle", kv{"lease": lease.Lease, "method": "adjust", "amounts": limiter.Costs{"tpm": settled}})
+	amounts := limiter.Costs{"tpm": settled}
+	err = p.driver.ask(nil, "settle", kv{"lease": lease.Lease, "method": "adjust", "amounts": amounts})
 	return errors.Join(err, p.driver.ask(nil, "leave", kv{"lease": lease.Lease}))
 }
 
@@ -109,7 +110,9 @@ func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
 	missing := uncounted{}
 	for _, entity := range tenants {
 		taken := f.taken[entity]
-		f.wantLevels(step, entity, "gpt-4", levels{"rpm": (10_000 - taken["rpm"]) * bucket.Milli, "tpm": (10_000_000 - taken["tpm"]) * bucket.Milli})
+		f.wantLevels(step, entity, "gpt-4", levels{
+			"rpm": (10_000 - taken["rpm"]) * bucket.Milli, "tpm": (10_000_000 - taken["tpm"]) * bucket.Milli,
+		})
 		for _, sl := range f.bucket(entity, "gpt-4").State.Slots {
 			if sl.Name != bucket.WCU && sl.Used != taken[sl.Name]*bucket.Milli {
 				f.Errorf("%s: %s has counted %d of %s, want %d", step, entity, sl.Used, sl.Name, taken[sl.Name]*bucket.Milli)
@@ -119,8 +122,8 @@ func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
 		missing[entity] = limiter.Costs{}
 		for limit, n := range taken {
 			missing[entity][limit] = n - counted[limit]
-			if lost != nil && missing[entity][limit] != lost[entity][limit] {
-				f.Errorf("%s: usage of %s misses %d of %s, want %d", step, entity, missing[entity][limit], limit, lost[entity][limit])
+			if got, want := missing[entity][limit], lost[entity][limit]; lost != nil && got != want {
+				f.Errorf("%s: usage of %s misses %d of %s, want %d", step, entity, got, limit, want)
 			}
 		}
 	}
@@ -129,7 +132,8 @@ func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
 	if len(events) != audits {
 		f.Errorf("%s: %d audit events, want %d", step, len(events), audits)
 	}
-	f.Logf("interop: rehearsal, %s: %d calls so far, levels and counters exact, not in usage %v, %d audit events", step, f.calls, missing, len(events))
+	f.Logf("interop: rehearsal, %s: %d calls so far, levels and counters exact, not in usage %v, %d audit events",
+		step, f.calls, missing, len(events))
 	return missing
 }
 
