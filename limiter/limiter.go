@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -12,7 +14,15 @@ import (
 // *dynamodb.Client of the AWS SDK for Go v2 has it. The limiter turns the
 // client's own retries off for writes, because they would send an update again
 // that may have been applied, and classifies its errors by type and code.
-type DynamoDB = store.API
+type DynamoDB interface {
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput,
+		...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput,
+		...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+}
 
 // Options are the settings of a [Limiter]. The zero value of every field means
 // its default; nil Options mean all defaults.

@@ -37,10 +37,6 @@ func Done() Response { return Response{} }
 // acknowledges nothing: Lambda delivers the whole batch again.
 func ResumeAt(sequence string) Response { return Response{failures: []string{sequence}} }
 
-// NothingDone is the response that acknowledges no record. It is what Lambda
-// reads from an item failure with an empty identifier.
-func NothingDone() Response { return ResumeAt("") }
-
 // MarshalJSON writes the form Lambda reads:
 // {"batchItemFailures":[{"itemIdentifier":"…"}]}, with an empty array, never
 // null, when nothing failed.

@@ -20,7 +20,7 @@ func TestResponseIsWhatLambdaReads(t *testing.T) {
 		{"zero value", Response{}, `{"batchItemFailures":[]}`},
 		{"resume", ResumeAt("4421584500000000017450439092"),
 			`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439092"}]}`},
-		{"nothing done", NothingDone(), `{"batchItemFailures":[{"itemIdentifier":""}]}`},
+		{"nothing done", ResumeAt(""), `{"batchItemFailures":[{"itemIdentifier":""}]}`},
 	} {
 		if got := string(c.resp.Bytes()); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
