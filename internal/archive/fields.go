@@ -1,0 +1,85 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+)
+
+// fields takes attributes out of an image and keeps the first problem.
+type fields struct {
+	image map[string]value
+	err   error
+}
+
+func (f *fields) take(name string) (value, bool) {
+	v, ok := f.image[name]
+	delete(f.image, name)
+	return v, ok
+}
+
+func (f *fields) fail(name string, err error) {
+	if f.err == nil {
+		f.err = fmt.Errorf("attribute %q: %w", clip(name), err)
+	}
+}
+
+// optional is a string attribute that may be missing or NULL.
+func (f *fields) optional(name string) *string {
+	v, ok := f.take(name)
+	if !ok {
+		return nil
+	}
+	switch p, err := v.plain(); s := p.(type) {
+	case string:
+		return &s
+	case nil:
+		if err != nil {
+			f.fail(name, err)
+		}
+		return nil
+	default:
+		f.fail(name, errors.New("is not a string"))
+		return nil
+	}
+}
+
+// required is a string attribute that must be there and not be empty.
+func (f *fields) required(name string) string {
+	s := f.optional(name)
+	if s == nil || *s == "" {
+		f.fail(name, errors.New("is missing or empty"))
+		return ""
+	}
+	return *s
+}
+
+func (f *fields) any(name string) any {
+	v, ok := f.take(name)
+	if !ok {
+		return nil
+	}
+	p, err := v.plain()
+	if err != nil {
+		f.fail(name, err)
+	}
+	return p
+}
+
+func (f *fields) drop(names ...string) {
+	for _, n := range names {
+		delete(f.image, n)
+	}
+}
+
+// rest are the attributes nobody took, nil if there are none. Names are
+// visited in order, so that the problem reported is always the same.
+func (f *fields) rest() map[string]any {
+	if len(f.image) == 0 {
+		return nil
+	}
+	rest := make(map[string]any, len(f.image))
+	for _, name := range sortedKeys(f.image) {
+		rest[name] = f.any(name)
+	}
+	return rest
+}
