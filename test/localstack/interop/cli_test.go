@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -15,14 +15,13 @@ import (
 func TestPythonToolOnOurTable(t *testing.T) {
 	deployed(t, func(d *deployment) {
 		l := d.open()
-		d.write(table.Entity{Namespace: d.ns, ID: "acme", Name: "Acme", Parent: "org",
-			CreatedAt: table.Timestamp(0)}.Create())
+		for _, e := range []admin.Entity{{ID: "org"}, {ID: "acme", Name: "Acme", Parent: "org"}} {
+			_, err := d.manage().CreateEntity(d.Context(), e)
+			d.must(err)
+		}
 		d.set("", "", limiter.PerMinute("rpm", 77))
 		d.set("", "gpt-4", limiter.PerMinute("rpm", 88), limiter.PerMinute("tpm", 10_000))
-		d.write(table.AddResource(d.ns, "gpt-4"))
 		d.set("acme", "gpt-4", limiter.PerMinute("rpm", 99), limiter.PerMinute("tpm", 10_000))
-		d.write(table.Audit{Namespace: d.ns, Subject: "acme", ID: "01HZ0000000000000000000001", At: table.Timestamp(0),
-			Action: "limits_set", Principal: "interop"}.Create())
 		d.take(l, "acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 123})
 		d.rest()
 		for _, c := range []struct {
@@ -38,7 +37,7 @@ func TestPythonToolOnOurTable(t *testing.T) {
 			{"entity get-limits acme --resource gpt-4", []string{"99"}},
 			{"usage list --entity-id acme --window hourly", []string{"gpt-4", "123"}},
 			{"usage summary --entity-id acme --window daily", []string{"123"}},
-			{"audit list --entity-id acme", []string{"limits_set", "interop"}},
+			{"audit list --entity-id acme", []string{"limits_set", "ops"}},
 			{"entity set-limits acme --resource gpt-4 --limit rpm:55", []string{"55"}},
 		} {
 			out, err := d.cli(pinned, strings.Fields(c.command)...)
@@ -49,8 +48,8 @@ func TestPythonToolOnOurTable(t *testing.T) {
 				}
 			}
 		}
-		c, err := table.DecodeConfig(d.item(table.EntityConfigKey(d.ns, "acme", "gpt-4")))
-		if err != nil || len(c.Limits) != 1 || c.Limits[0].Capacity != 55_000 {
+		c, err := d.manage().Config(d.Context(), admin.Scope{Entity: "acme", Resource: "gpt-4"})
+		if err != nil || len(c.Limits) != 1 || c.Limits[0].Capacity != 55 {
 			d.Errorf("limits that the tool has set: %+v, %v", c.Limits, err)
 		}
 	})

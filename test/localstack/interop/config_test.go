@@ -4,27 +4,20 @@ package interop
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// set stores limits at the level that entity and resource name.
+// set stores limits for an entity, a resource, both or neither.
 func (w *world) set(entity, resource string, limits ...limiter.Limit) {
 	w.Helper()
-	c := table.Config{Namespace: w.ns, Entity: entity, Resource: resource}
-	for _, l := range limits {
-		c.Limits = append(c.Limits, bucket.Limit{
-			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
-		})
-	}
-	slices.SortFunc(c.Limits, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
-	w.write(c.Replace())
+	w.must(w.manage().SetLimits(w.Context(), admin.Scope{Entity: entity, Resource: resource}, limits...))
 }
 
 // Each level is written by one client and is in force for the other; the more
@@ -39,7 +32,7 @@ func TestConfigurationOfEveryLevelIsRead(t *testing.T) {
 		{"resource", "", "api", func(p *python, limits []pyLimit) {
 			p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": limits})
 		}},
-		{"entity default", "acme", table.DefaultResource, func(p *python, limits []pyLimit) {
+		{"entity default", "acme", "", func(p *python, limits []pyLimit) {
 			p.call(nil, "set_limits", kv{"entity_id": "acme", "limits": limits})
 		}},
 		{"entity", "acme", "api", func(p *python, limits []pyLimit) {
@@ -109,14 +102,13 @@ func TestStoredPolicyIsShared(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p, l := w.python(), w.open()
 		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(limiter.PerMinute("rpm", 10)), "on_unavailable": "allow"})
-		c, err := table.DecodeConfig(w.item(table.SystemConfigKey(w.ns)))
-		w.must(err)
-		if c.OnUnavailable != table.OnUnavailableAllow {
-			w.Errorf("policy by Python is %q to us, want allow", c.OnUnavailable)
+		n := w.manage()
+		c, err := n.Config(w.Context(), admin.Scope{})
+		if err != nil || c.OnUnavailable != limiter.Allow || len(c.Limits) != 1 {
+			w.Errorf("what Python has stored is %+v to us (%v), want one limit and allow", c, err)
 		}
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
-		c.OnUnavailable = table.OnUnavailableBlock
-		w.write(c.Replace())
+		w.must(n.SetPolicy(w.Context(), limiter.Block))
 		var got []any
 		w.python().call(&got, "get_system_defaults", kv{})
 		if len(got) != 2 || got[1] != "block" {

@@ -1,0 +1,160 @@
+//go:build interop
+
+package interop
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// collect takes a listing whole.
+func collect[T any](w *world, all func(func(T, error) bool)) (out []T) {
+	w.Helper()
+	for one, err := range all {
+		w.must(err)
+		out = append(out, one)
+	}
+	return out
+}
+
+// Entities that either has created are read, listed and deleted by the other,
+// with what both have stored for them.
+func TestEntitiesAreShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		p, n, ctx := w.python(), w.manage(), w.Context()
+		metadata := kv{"tier": "gold", "note": "ä"}
+		p.call(nil, "create_entity", kv{"entity_id": "org", "name": "Org"})
+		p.call(nil, "create_entity", kv{"entity_id": "theirs", "parent_id": "org", "metadata": metadata})
+		_, err := n.CreateEntity(ctx, admin.Entity{ID: "ours", Name: "Ours", Parent: "org", Metadata: metadata})
+		w.must(err)
+
+		got, err := n.Entity(ctx, "theirs")
+		if err != nil || got.Parent != "org" || got.Cascade || !reflect.DeepEqual(got.Metadata, metadata) || got.CreatedAt.IsZero() {
+			w.Errorf("we read %+v, %v", got, err)
+		}
+		var read struct {
+			Name     string
+			Parent   string `json:"parent_id"`
+			Cascade  bool
+			Metadata kv
+			Created  string `json:"created_at"`
+		}
+		p.call(&read, "get_entity", kv{"entity_id": "ours"})
+		if read.Name != "Ours" || read.Parent != "org" || read.Cascade || !reflect.DeepEqual(read.Metadata, metadata) || read.Created == "" {
+			w.Errorf("Python reads %+v", read)
+		}
+		var children []struct{ ID string }
+		p.call(&children, "get_children", kv{"parent_id": "org"})
+		if len(children) != 2 {
+			w.Errorf("Python lists the children %v, want 2", children)
+		}
+		if ours := collect(w, n.Children(ctx, "org")); len(ours) != 2 {
+			w.Errorf("we list the children %v, want 2", ours)
+		}
+
+		l := w.open()
+		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100))})
+		for _, entity := range []string{"ours", "theirs"} {
+			w.take(l, entity, "api", limiter.Costs{"rpm": 1})
+			p.take(entity, "api", limiter.Costs{"rpm": 1})
+			p.call(nil, "set_limits", kv{"entity_id": entity, "resource": "x", "limits": pyLimits(still("rpm", 1))})
+		}
+		p.call(nil, "delete_entity", kv{"entity_id": "ours"})
+		_, err = n.DeleteEntity(ctx, "theirs")
+		w.must(err)
+		for _, entity := range []string{"ours", "theirs"} {
+			if _, ok := w.shard(entity, "api", 0); ok {
+				w.Errorf("the bucket of %s is still there", entity)
+			}
+			if left := collect(w, n.Configs(ctx, entity)); len(left) > 0 {
+				w.Errorf("limits of %s are still there: %v", entity, left)
+			}
+		}
+	})
+}
+
+// The registries say the same to both, whoever has set and deleted limits.
+func TestRegistriesAreShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		p, n, ctx := w.python(), w.manage(), w.Context()
+		limit := still("rpm", 10)
+		for _, entity := range []string{"a", "b", "gone"} {
+			p.call(nil, "set_limits", kv{"entity_id": entity, "resource": "their-api", "limits": pyLimits(limit)})
+			w.must(n.SetLimits(ctx, admin.Scope{Entity: entity, Resource: "our-api"}, limit))
+		}
+		p.call(nil, "set_resource_defaults", kv{"resource": "their-api", "limits": pyLimits(limit)})
+		w.must(n.SetLimits(ctx, admin.Scope{Resource: "our-api"}, limit))
+		w.must(n.SetLimits(ctx, admin.Scope{Resource: "gone"}, limit))
+		// What one has set, the other deletes.
+		p.call(nil, "delete_limits", kv{"entity_id": "gone", "resource": "our-api"})
+		w.must(n.DeleteLimits(ctx, admin.Scope{Entity: "gone", Resource: "their-api"}))
+		p.call(nil, "delete_resource_defaults", kv{"resource": "gone"})
+
+		want := []string{"our-api", "their-api"}
+		var got []string
+		p.call(&got, "list_resources_with_defaults", kv{})
+		ours, err := n.ResourcesWithLimits(ctx)
+		if slices.Sort(got); err != nil || !slices.Equal(got, want) || !slices.Equal(ours, want) {
+			w.Errorf("resources with limits: Python %v, ours %v (%v), want %v", got, ours, err, want)
+		}
+		p.call(&got, "list_resources_with_entity_configs", kv{})
+		counts, err := n.ResourcesWithEntityLimits(ctx)
+		if slices.Sort(got); err != nil || !slices.Equal(got, want) || !maps.Equal(counts, map[string]int{"our-api": 2, "their-api": 2}) {
+			w.Errorf("resources with limits of entities: Python %v, ours %v (%v), want %v, 2 each", got, counts, err, want)
+		}
+		for _, resource := range want {
+			var page []any
+			p.call(&page, "list_entities_with_custom_limits", kv{"resource": resource})
+			var theirs []string
+			recode(w, page[0], &theirs)
+			slices.Sort(theirs)
+			if ours := collect(w, n.EntitiesWithLimits(ctx, resource)); !slices.Equal(theirs, []string{"a", "b"}) || !slices.Equal(ours, theirs) {
+				w.Errorf("entities with limits for %s: Python %v, ours %v, want a and b", resource, theirs, ours)
+			}
+		}
+	})
+}
+
+// The audit trail is one, and each side reads what the other has recorded.
+func TestAuditTrailIsShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		p, n, ctx := w.python(), w.manage(), w.Context()
+		_, err := n.CreateEntity(ctx, admin.Entity{ID: "acme", Name: "Acme", Metadata: kv{"tier": "gold"}})
+		w.must(err)
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(limiter.PerMinute("rpm", 10))})
+		w.must(n.SetLimits(ctx, admin.Scope{Entity: "acme", Resource: "api"}, limiter.PerMinute("rpm", 10)))
+		p.call(nil, "delete_limits", kv{"entity_id": "acme", "resource": "api"})
+		_, err = n.DeleteEntity(ctx, "acme")
+		w.must(err)
+
+		var theirs []auditEvent
+		p.call(&theirs, "get_audit_events", kv{"entity_id": "acme"})
+		ours := collect(w, n.Events(ctx, admin.Subject{Entity: "acme"}, ""))
+		want := []struct{ action, principal string }{ // newest first
+			{"entity_deleted", "ops"}, {"limits_deleted", callerARN}, {"limits_set", "ops"},
+			{"limits_set", callerARN}, {"entity_created", "ops"},
+		}
+		if len(theirs) != len(want) || len(ours) != len(want) {
+			w.Fatalf("Python reads %d events, we read %d, want %d: %+v", len(theirs), len(ours), len(want), theirs)
+		}
+		for i, e := range want {
+			if theirs[i].Action != e.action || theirs[i].Principal != e.principal {
+				w.Errorf("Python reads %+v, want %+v", theirs[i], e)
+			}
+			if ours[i].ID != theirs[i].ID || ours[i].Action != e.action || ours[i].Principal != e.principal {
+				w.Errorf("we read %+v, want %+v", ours[i], e)
+			}
+		}
+		if a, b := theirs[2].Details, theirs[3].Details; !reflect.DeepEqual(a, b) {
+			w.Errorf("limits set by us are recorded as %v, by Python as %v", a, b)
+		}
+	})
+}

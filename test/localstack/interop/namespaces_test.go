@@ -1,0 +1,145 @@
+//go:build interop
+
+package interop
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// admin opens the administration of the table.
+func (w *world) admin() *admin.Table {
+	w.Helper()
+	a, err := admin.Open(w.Context(), w.engine.DynamoDB(), w.table, &admin.Options{Principal: "ops"})
+	w.must(err)
+	return a
+}
+
+// manage returns the administration of the shared namespace.
+func (w *world) manage() *admin.Namespace {
+	w.Helper()
+	n, err := w.admin().Namespace(w.Context(), namespace)
+	w.must(err)
+	return n
+}
+
+// items counts what is stored under a namespace id, by a scan past all indexes.
+func (w *world) items(id string) (keys []string) {
+	w.Helper()
+	pages := dynamodb.NewScanPaginator(w.engine.DynamoDB(), &dynamodb.ScanInput{
+		TableName: &w.table, ConsistentRead: aws.Bool(true),
+		FilterExpression:          aws.String("begins_with(PK, :id)"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":id": &types.AttributeValueMemberS{Value: id + "/"}},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(w.Context())
+		w.must(err)
+		for _, it := range page.Items {
+			k := item.KeyOf(it)
+			keys = append(keys, k.PK+" "+k.SK)
+		}
+	}
+	return keys
+}
+
+// fill leaves items of every kind in the shared namespace, by both clients and
+// the aggregator.
+func (d *deployment) fill() *python {
+	d.Helper()
+	l, p, n := d.open(), d.world.python(), d.manage()
+	p.call(nil, "create_entity", kv{"entity_id": "theirs"})
+	p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100))})
+	_, err := n.CreateEntity(d.Context(), admin.Entity{ID: "ours"})
+	d.must(err)
+	d.must(n.SetLimits(d.Context(), admin.Scope{Entity: "ours", Resource: "api"}, still("rpm", 50)))
+	d.must(n.SetLimits(d.Context(), admin.Scope{Resource: "api"}, still("rpm", 70)))
+	for _, entity := range []string{"ours", "theirs"} {
+		d.take(l, entity, "api", limiter.Costs{"rpm": 1})
+		p.take(entity, "api", limiter.Costs{"rpm": 1})
+	}
+	d.rest()
+	return p
+}
+
+// A namespace that one client deletes, recovers or purges is deleted, recovered
+// or purged for the other, with everything that both have left in it.
+func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
+	deployed(t, func(d *deployment) {
+		ctx := d.Context()
+		for _, byPython := range []bool{true, false} {
+			p := d.fill()
+			id, a := d.ns, d.admin()
+			if byPython {
+				p.repository(nil, "delete_namespace", kv{"namespace": namespace})
+			} else {
+				d.must(a.DeleteNamespace(ctx, namespace))
+			}
+			if _, err := a.Namespace(ctx, namespace); !errors.Is(err, limiter.ErrNamespace) {
+				d.Errorf("deleted by Python %v: administration finds it: %v", byPython, err)
+			}
+			_, err := limiter.Open(ctx, d.engine.DynamoDB(), d.table, &limiter.Options{Namespace: namespace})
+			if !errors.Is(err, limiter.ErrNamespace) {
+				d.Errorf("deleted by Python %v: a client opens it: %v", byPython, err)
+			}
+			d.wantOrphan(p, id)
+
+			if byPython { // what the other one has deleted
+				_, err := a.RecoverNamespace(ctx, id)
+				d.must(err)
+			} else {
+				p.repository(nil, "recover_namespace", kv{"namespace_id": id})
+			}
+			if l := d.open(); l.NamespaceID() != id {
+				d.Errorf("deleted by Python %v: recovered as %s, want %s", byPython, l.NamespaceID(), id)
+			}
+			if found := d.world.python().Namespace; found != id {
+				d.Errorf("deleted by Python %v: Python finds %s again, want %s", byPython, found, id)
+			}
+
+			if byPython {
+				d.must(a.DeleteNamespace(ctx, namespace))
+				p.repository(nil, "purge_namespace", kv{"namespace_id": id})
+			} else {
+				p.repository(nil, "delete_namespace", kv{"namespace": namespace})
+				_, err := a.PurgeNamespace(ctx, id)
+				d.must(err)
+			}
+			if left := d.items(id); len(left) > 0 {
+				d.Errorf("purged by Python %v: %q are left", byPython, left)
+			}
+		}
+	})
+}
+
+// wantOrphan checks that both sides list a deleted namespace.
+func (w *world) wantOrphan(p *python, id string) {
+	w.Helper()
+	var theirs []struct {
+		ID string `json:"namespace_id"`
+	}
+	p.repository(&theirs, "list_orphan_namespaces", kv{})
+	ids := []string{}
+	for _, o := range theirs {
+		ids = append(ids, o.ID)
+	}
+	if !slices.Contains(ids, id) {
+		w.Errorf("Python lists the deleted namespaces %v, want %s among them", ids, id)
+	}
+	found := false
+	for o, err := range w.admin().Orphans(w.Context()) {
+		w.must(err)
+		found = found || o.ID == id
+	}
+	if !found {
+		w.Errorf("our administration does not list the deleted namespace %s", id)
+	}
+}
