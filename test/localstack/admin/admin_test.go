@@ -1,0 +1,249 @@
+// Package admin runs the administration on the stand-ins: what the twin is trusted
+// with in its unit tests, reads, queries and pages above all, here on engines.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// world is a table of its own on an engine.
+type world struct {
+	*testing.T
+	engine *engine.Engine
+	name   string
+	table  *admin.Table
+	ns     *admin.Namespace
+	direct *store.Listing
+}
+
+func onEngines(t *testing.T, scenario func(*world)) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			e := engine.ForTest(t, kind)
+			w := &world{T: t, engine: e, name: tablespec.ForTest(t, e)}
+			w.direct = store.NewListing(e.DynamoDB(), w.name)
+			var err error
+			w.table, err = admin.Open(t.Context(), e.DynamoDB(), w.name, &admin.Options{Principal: "alice", Timeout: 30 * time.Second})
+			w.must(err)
+			w.ns, err = w.table.Register(t.Context(), "prod")
+			w.must(err)
+			scenario(w)
+		})
+	}
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func collect[T any](w *world, seq iter.Seq2[T, error]) []T {
+	w.Helper()
+	var out []T
+	for v, err := range seq {
+		w.must(err)
+		out = append(out, v)
+	}
+	return out
+}
+
+func (w *world) limiter() *limiter.Limiter {
+	w.Helper()
+	l, err := limiter.Open(w.Context(), w.engine.DynamoDB(), w.name, &limiter.Options{
+		Namespace: "prod", ConfigTTL: -1, Timeout: 30 * time.Second,
+	})
+	w.must(err)
+	return l
+}
+
+func (w *world) take(entity, resource string, costs limiter.Costs) {
+	w.Helper()
+	_, err := w.limiter().Acquire(w.Context(), limiter.Request{Entity: entity, Resource: resource, Costs: costs})
+	w.must(err)
+}
+
+func (w *world) put(it item.Item) {
+	w.Helper()
+	_, err := w.direct.Write(w.Context(), item.Put{Item: it})
+	w.must(err)
+}
+
+var rpm = limiter.PerHour("rpm", 1000)
+
+// Limits are stored, found, listed and deleted, and what changes reaches a bucket.
+func TestLimits(t *testing.T) {
+	onEngines(t, func(w *world) {
+		at := admin.Scope{Entity: "auth0|5f7c#1", Resource: "anthropic.claude-v2:0"}
+		for _, s := range []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at} {
+			w.must(w.ns.SetLimits(w.Context(), s, rpm, limiter.PerHour("tpm", 50)))
+		}
+		w.must(w.ns.SetPolicy(w.Context(), limiter.Allow))
+		w.take(at.Entity, at.Resource, limiter.Costs{"rpm": 10})
+		w.must(w.ns.SetLimits(w.Context(), at, limiter.PerHour("rpm", 500)))
+		got, err := w.ns.Peek(w.Context(), at.Entity, at.Resource)
+		w.must(err)
+		b := got[0]
+		if !b.Exists || len(b.Levels) != 1 || b.Levels[0].Capacity != 500 || b.Levels[0].Remaining != 500 || b.Levels[0].Used != 10 || b.From != at {
+			w.Errorf("bucket %+v", b)
+		}
+		r, err := w.ns.Resolve(w.Context(), at.Entity, at.Resource)
+		w.must(err)
+		if r.From != at || len(r.Shadowed) != 3 || r.OnUnavailable != limiter.Allow {
+			w.Errorf("resolved %+v", r)
+		}
+		if e := collect(w, w.ns.EntitiesWithLimits(w.Context(), at.Resource)); !reflect.DeepEqual(e, []string{at.Entity}) {
+			w.Errorf("entities %q", e)
+		}
+		resources, err := w.ns.ResourcesWithLimits(w.Context())
+		w.must(err)
+		counts, err := w.ns.ResourcesWithEntityLimits(w.Context())
+		w.must(err)
+		if !reflect.DeepEqual(resources, []string{at.Resource}) || !reflect.DeepEqual(counts, map[string]int{at.Resource: 1, "": 1}) {
+			w.Errorf("resources %q, counts %v", resources, counts)
+		}
+		for _, s := range []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at} {
+			w.must(w.ns.DeleteLimits(w.Context(), s))
+		}
+		if counts, err := w.ns.ResourcesWithEntityLimits(w.Context()); err != nil || len(counts) != 0 {
+			w.Errorf("counts %v, %v", counts, err)
+		}
+		events := collect(w, w.ns.Events(w.Context(), admin.Subject{Entity: at.Entity}, ""))
+		if len(events) != 5 || events[0].Action != "limits_deleted" || events[0].Principal != "alice" {
+			w.Errorf("events %+v", events)
+		}
+		after := collect(w, w.ns.Events(w.Context(), admin.Subject{Entity: at.Entity}, events[2].ID))
+		if !reflect.DeepEqual(after, events[3:]) {
+			w.Errorf("after the third %+v", after)
+		}
+	})
+}
+
+// Entities whose metadata fill more than a page are listed and deleted.
+func TestEntities(t *testing.T) {
+	onEngines(t, func(w *world) {
+		_, err := w.ns.CreateEntity(w.Context(), admin.Entity{ID: "org"})
+		w.must(err)
+		note := strings.Repeat("x", 300<<10)
+		for i := range 5 {
+			_, err := w.ns.CreateEntity(w.Context(), admin.Entity{
+				ID: fmt.Sprint("e", i), Parent: "org", Cascade: true, Metadata: map[string]any{"note": note, "n": int64(i), "nil": nil, "empty": map[string]any{}},
+			})
+			w.must(err)
+		}
+		children := collect(w, w.ns.Children(w.Context(), "org"))
+		if len(children) != 5 || children[4].ID != "e4" || children[4].Metadata["n"] != int64(4) || !children[4].Cascade {
+			w.Errorf("%d children", len(children))
+		}
+		if _, err := w.ns.CreateEntity(w.Context(), admin.Entity{ID: "e0"}); !errors.Is(err, admin.ErrExists) {
+			w.Error(err)
+		}
+		if _, err := w.ns.UpdateEntity(w.Context(), admin.Entity{ID: "org", Parent: "e0"}); !errors.Is(err, admin.ErrParent) {
+			w.Error(err)
+		}
+		for i := range 60 {
+			w.put(snapshot(w.ns.ID(), "e0", fmt.Sprint("r", i), 1))
+		}
+		n, err := w.ns.DeleteEntity(w.Context(), "e0")
+		if err != nil || n != 61 {
+			w.Errorf("%d removed, %v", n, err)
+		}
+		if _, err := w.ns.Entity(w.Context(), "e0"); !errors.Is(err, admin.ErrNotFound) {
+			w.Error(err)
+		}
+	})
+}
+
+func snapshot(ns, entity, resource string, hour int) item.Item {
+	at := time.Date(2024, 2, 1, hour, 0, 0, 0, time.UTC).Format(time.RFC3339)
+	return table.Snapshot{
+		Namespace: ns, Entity: entity, Resource: resource, Window: "hourly", Start: at, Part: at, Counts: map[string]int64{"rpm": 1}, Events: 1,
+	}.Item()
+}
+
+// Usage and buckets are found by indexes that hold keys only.
+func TestReading(t *testing.T) {
+	onEngines(t, func(w *world) {
+		w.must(w.ns.SetLimits(w.Context(), admin.Scope{}, rpm))
+		for e := range 4 {
+			w.take(fmt.Sprint("e", e), "gpt-4", limiter.Costs{"rpm": 100})
+			for h := range 24 {
+				w.put(snapshot(w.ns.ID(), fmt.Sprint("e", e), "gpt-4", h))
+			}
+		}
+		noon := time.Date(2024, 2, 1, 12, 0, 0, 0, time.UTC)
+		for _, q := range []admin.UsageQuery{
+			{Resource: "gpt-4", Window: admin.Hourly, From: noon, To: noon.Add(6 * time.Hour)},
+			{Entity: "e1", Resource: "gpt-4", Window: admin.Hourly, To: noon.Add(12 * time.Hour)},
+		} {
+			s, err := w.ns.UsageSummary(w.Context(), q)
+			if err != nil || s.Windows != 24 || s.Tokens["rpm"] != 24 {
+				w.Errorf("%+v: %+v, %v", q, s, err)
+			}
+		}
+		for at, want := range map[admin.Scope]int{{}: 4, {Resource: "gpt-4"}: 4, {Entity: "e1"}: 1} {
+			if n := len(collect(w, w.ns.Buckets(w.Context(), at))); n != want {
+				w.Errorf("%s: %d buckets, want %d", at, n, want)
+			}
+		}
+		c, err := w.ns.Capacity(w.Context(), "gpt-4", "rpm", false)
+		if err != nil || c.Entities != 4 || c.Capacity != 4000 || c.Remaining < 3600 || c.Remaining > 3610 {
+			w.Errorf("capacity %+v, %v", c, err)
+		}
+	})
+}
+
+// A deleted namespace stops its clients, comes back with all that it had, and is
+// purged without a rest, and without touching another.
+func TestNamespaces(t *testing.T) {
+	onEngines(t, func(w *world) {
+		other, err := w.table.Register(w.Context(), "other")
+		w.must(err)
+		w.must(other.SetLimits(w.Context(), admin.Scope{}, rpm))
+		w.must(w.ns.SetLimits(w.Context(), admin.Scope{}, rpm))
+		for i := range 60 {
+			w.put(table.Entity{Namespace: w.ns.ID(), ID: fmt.Sprint("e", i), CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+		}
+		l := w.limiter()
+		ask := func() error {
+			_, err := l.Acquire(w.Context(), limiter.Request{Entity: "e0", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
+			return err
+		}
+		w.must(ask())
+		w.must(w.table.DeleteNamespace(w.Context(), "prod"))
+		if err := ask(); !errors.Is(err, limiter.ErrNamespace) {
+			w.Errorf("in a deleted namespace: %v", err)
+		}
+		_, err = w.table.RecoverNamespace(w.Context(), w.ns.ID())
+		w.must(err)
+		w.must(ask())
+		w.must(w.table.DeleteNamespace(w.Context(), "prod"))
+		n, err := w.table.PurgeNamespace(w.Context(), w.ns.ID())
+		if err != nil || n < 63 {
+			w.Errorf("%d removed, %v", n, err)
+		}
+		left, err := w.direct.List(context.Background(), table.OfNamespace(w.ns.ID()))
+		if err != nil || len(left.Items) != 0 || len(collect(w, w.table.Orphans(w.Context()))) != 0 {
+			w.Errorf("%d items left, %v", len(left.Items), err)
+		}
+		if c, err := other.Config(w.Context(), admin.Scope{}); err != nil || len(c.Limits) != 1 {
+			w.Errorf("the other namespace: %+v, %v", c, err)
+		}
+	})
+}
