@@ -44,10 +44,18 @@ func (n *Namespace) look(ctx context.Context, at Scope) (stored, error) {
 // change stores what edit makes of the configuration at a scope and brings it to
 // the buckets.
 func (n *Namespace) change(ctx context.Context, at Scope, edit func(*table.Config)) error {
+	return n.changeIf(ctx, at, func(item.Item) bool { return true }, edit)
+}
+
+// changeIf is change, unless what is stored is not as expected: then the error is
+// ErrBusy.
+func (n *Namespace) changeIf(
+	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*table.Config),
+) error {
 	if err := at.validate(); err != nil {
 		return err
 	}
-	before, after, err := n.store(ctx, at, edit)
+	before, after, err := n.store(ctx, at, expected, edit)
 	if err != nil {
 		return fail(err, "change limits of %s", at)
 	}
@@ -62,12 +70,15 @@ func (n *Namespace) change(ctx context.Context, at Scope, edit func(*table.Confi
 // registries and its audit event, in one transaction. If somebody else changes it
 // meanwhile it starts anew.
 func (n *Namespace) store(
-	ctx context.Context, at Scope, edit func(*table.Config),
+	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*table.Config),
 ) (before, after table.Config, err error) {
 	for range callAttempts {
 		s, err := n.look(ctx, at)
 		if err != nil {
 			return before, after, err
+		}
+		if !expected(s.item) {
+			return before, after, ErrBusy
 		}
 		before, after = s.config, s.config
 		edit(&after)
@@ -96,9 +107,6 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after table.
 		return nil
 	}
 	cond := conditionOn(s.item)
-	if at != (Scope{}) && s.item != nil {
-		cond = item.Exists(item.AttrPK) // the last one wins: it replaces everything
-	}
 	var out []item.Write
 	if empty {
 		out = append(out, item.Delete{Key: after.Key(), If: cond})

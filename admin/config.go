@@ -211,11 +211,18 @@ func (n *Namespace) SetAuditRetention(ctx context.Context, keep time.Duration) e
 	return n.change(ctx, Scope{}, func(c *table.Config) { c.AuditRetentionDays = int64(keep / day) })
 }
 
-// conditionOn holds while a configuration is as it was read. Attributes that are
-// new go unnoticed: no condition can find them.
+// maxCompared is how many attributes one condition compares, so that it stays
+// within DynamoDB's bounds on expressions. Ours have fewer.
+const maxCompared = 120
+
+// conditionOn holds while an item is as it was read. Attributes that are new go
+// unnoticed: no condition can find them.
 func conditionOn(it item.Item) item.Cond {
 	if it == nil {
 		return item.Absent(item.AttrPK)
+	}
+	if len(it) > maxCompared {
+		return item.Exists(item.AttrPK)
 	}
 	cond := []item.Cond{item.Exists(item.AttrPK)}
 	for _, attr := range slices.Sorted(keysOf(it)) {

@@ -53,7 +53,8 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 
 // dropConfig removes limits of an entity with their place in the counts.
 func (n *Namespace) dropConfig(ctx context.Context, c table.Config) error {
-	writes := append([]item.Write{item.Delete{Key: c.Key(), If: item.Exists(item.AttrPK)}}, n.registers(true, c, false)...)
+	gone := item.Delete{Key: c.Key(), If: item.Exists(item.AttrPK)}
+	writes := append([]item.Write{gone}, n.registers(true, c, false)...)
 	err := n.calls.transact(ctx, writes...)
 	if _, gone := refused(err); gone {
 		return nil

@@ -76,7 +76,8 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		}
 		return item.Map(m), nil
 	}
-	return nil, invalid("Metadata."+path, fmt.Sprintf("a %T", v), "text, a number, true or false, nil, or maps and lists of these")
+	accepted := "text, a number, true or false, nil, or maps and lists of these"
+	return nil, invalid("Metadata."+path, fmt.Sprintf("a %T", v), accepted)
 }
 
 // publicMap returns stored metadata: whole numbers that fit as int64, others as

@@ -103,7 +103,9 @@ func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) 
 // reachBucket brings the limits in force to one bucket. It ends when a look at the
 // configuration and all shards finds nothing to do: whoever changes either at the
 // same time is seen by the next look.
-func (n *Namespace) reachBucket(ctx context.Context, entity, resource string, before []string) (changed bool, err error) {
+func (n *Namespace) reachBucket(
+	ctx context.Context, entity, resource string, before []string,
+) (changed bool, err error) {
 	for try := range reachAttempts {
 		in, err := n.inForce(ctx, entity, resource)
 		if err != nil || len(in.limits) == 0 {

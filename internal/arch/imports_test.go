@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
 		"internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table", "limiter",
 	},
+	"admin/manifest":             {"admin", "internal/table", "limiter"}, // apart, for its YAML parser
 	"internal/bucket":            {},
 	"internal/bucket/buckettest": {"internal/bucket"},
 	"internal/item":              {},
@@ -63,6 +64,7 @@ type rule struct {
 const (
 	lambdaLibrary = "github.com/aws/aws-lambda-go/"
 	s3Client      = "github.com/aws/aws-sdk-go-v2/service/s3/"
+	yamlParser    = "github.com/goccy/go-yaml/"
 	sdkConfig     = "github.com/aws/aws-sdk-go-v2/config/"
 )
 
@@ -70,6 +72,8 @@ var rules = []rule{
 	{who: "internal/bucket", not: []string{"."}, reason: "the arithmetic imports the standard library only, so that it can be read, tested and trusted by itself"},
 	{who: "limiter", not: []string{lambdaLibrary}, reason: "a client in any program must not pull in Lambda (D15)"},
 	{who: "limiter", not: []string{s3Client}, reason: "a client in any program must not pull in S3 (D15)"},
+	{who: "limiter", not: []string{yamlParser}, reason: "a client that takes tokens reads no manifests"},
+	{who: "admin", not: []string{yamlParser}, reason: "only who reads manifests needs their parser: admin/manifest"},
 	{who: "limiter", not: []string{sdkConfig}, reason: "the caller brings the DynamoDB client, with its own configuration"},
 	{who: "limiter", not: []string{module + "/internal/usage/", module + "/internal/stream/", module + "/internal/archive/", module + "/internal/lambdaio/"}, reason: "the slow work belongs to the functions"},
 	{who: "functions/", not: []string{module + "/limiter/"}, reason: "the functions act on what is stored; the client's caches and policies are not theirs"},

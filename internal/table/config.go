@@ -11,6 +11,8 @@ import (
 
 // What unavailable means to callers, as the system configuration stores it.
 const (
+	AttrOnUnavailable = attrOnUnavailable // manifests have it under that name too
+
 	OnUnavailableAllow = "allow"
 	OnUnavailableBlock = "block"
 )

@@ -1,0 +1,204 @@
+// Package manifest reads the declared limits of a namespace from YAML or JSON, in
+// the form of the Python provisioner:
+//
+//	namespace: default
+//	system:
+//	  on_unavailable: block          # or allow; may be left out
+//	  limits:
+//	    rpm: {capacity: 100}         # 100 per minute
+//	resources:
+//	  gpt-4:
+//	    limits:
+//	      tpm: {capacity: 40000, refill_amount: 20000, refill_period: 60}
+//	entities:
+//	  acme:
+//	    resources:
+//	      gpt-4: {limits: {rpm: {capacity: 1000}}}
+//	      _default_: {limits: {rpm: {capacity: 50}}}   # all other resources
+//
+// A limit has a capacity, and unless it says otherwise that is refilled every 60
+// seconds. It is a package of its own so that only those who read manifests depend
+// on a YAML parser.
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// document is a manifest as it is written.
+type document struct {
+	Namespace string               `yaml:"namespace"`
+	System    *section             `yaml:"system"`
+	Resources map[string]*section  `yaml:"resources"`
+	Entities  map[string]*entities `yaml:"entities"`
+}
+
+type entities struct {
+	Resources map[string]*section `yaml:"resources"`
+}
+
+type section struct {
+	OnUnavailable *string           `yaml:"on_unavailable"`
+	Limits        map[string]*limit `yaml:"limits"`
+}
+
+type limit struct {
+	Capacity *whole `yaml:"capacity"`
+	Amount   *whole `yaml:"refill_amount"`
+	Period   *whole `yaml:"refill_period"` // seconds
+	Burst    *whole `yaml:"burst"`         // older manifests: the capacity
+}
+
+// whole is a number without a fraction. The parser's own integers drop fractions
+// in silence.
+type whole int64
+
+// UnmarshalYAML reads decimal digits, with a sign maybe.
+func (w *whole) UnmarshalYAML(text []byte) error {
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is no whole number", text)
+	}
+	*w = whole(n)
+	return nil
+}
+
+// Parse reads a manifest, YAML or JSON, and validates it. Keys that are not known,
+// or that are there twice, are errors. The error is a limiter.ErrInvalid that names
+// the place.
+func Parse(text []byte) (admin.Manifest, error) {
+	var doc document
+	d := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	err := d.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		err = nil // nothing there, which says no namespace
+	} else if err == nil {
+		if more := d.Decode(new(any)); !errors.Is(more, io.EOF) {
+			err = errors.New("more than one document")
+		}
+	}
+	if err != nil {
+		return admin.Manifest{}, fmt.Errorf("%w: manifest: %w", limiter.ErrInvalid, err)
+	}
+	m, err := doc.manifest()
+	if err == nil {
+		err = m.Validate()
+	}
+	if err != nil {
+		return admin.Manifest{}, fmt.Errorf("manifest: %w", err)
+	}
+	return m, nil
+}
+
+func (d document) manifest() (admin.Manifest, error) {
+	m := admin.Manifest{Namespace: d.Namespace}
+	if d.System != nil {
+		limits, err := d.System.limits("system", true)
+		if err != nil {
+			return m, err
+		}
+		m.System = &admin.SystemManifest{Limits: limits}
+		if m.System.OnUnavailable, err = policy(d.System.OnUnavailable); err != nil {
+			return m, err
+		}
+	}
+	for name, s := range d.Resources {
+		limits, err := s.limits("resources: "+name, false)
+		if err != nil {
+			return m, err
+		}
+		if m.Resources == nil {
+			m.Resources = map[string][]limiter.Limit{}
+		}
+		m.Resources[name] = limits
+	}
+	for name, e := range d.Entities {
+		of := map[string][]limiter.Limit{}
+		if e == nil {
+			return m, fmt.Errorf("%w: entities: %s is empty, want resources", limiter.ErrInvalid, name)
+		}
+		for resource, s := range e.Resources {
+			limits, err := s.limits("entities: "+name+": "+resource, false)
+			if err != nil {
+				return m, err
+			}
+			if resource == table.DefaultResource {
+				resource = ""
+			}
+			of[resource] = limits
+		}
+		if m.Entities == nil {
+			m.Entities = map[string]map[string][]limiter.Limit{}
+		}
+		m.Entities[name] = of
+	}
+	return m, nil
+}
+
+func policy(s *string) (limiter.Policy, error) {
+	switch {
+	case s == nil:
+		return limiter.PolicyDefault, nil
+	case *s == limiter.Allow.String():
+		return limiter.Allow, nil
+	case *s == limiter.Block.String():
+		return limiter.Block, nil
+	}
+	return 0, fmt.Errorf("%w: system: on_unavailable is %q, want allow or block", limiter.ErrInvalid, *s)
+}
+
+func (s *section) limits(where string, system bool) ([]limiter.Limit, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%w: %s is empty, want limits", limiter.ErrInvalid, where)
+	}
+	if s.OnUnavailable != nil && !system {
+		return nil, fmt.Errorf("%w: %s has on_unavailable, which only system has", limiter.ErrInvalid, where)
+	}
+	var out []limiter.Limit
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
+		l := s.Limits[name]
+		public, err := l.limit(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+			continue
+		}
+		out = append(out, public)
+	}
+	return out, errors.Join(errs...)
+}
+
+func (l *limit) limit(name string) (limiter.Limit, error) {
+	if l == nil || l.Capacity == nil && l.Burst == nil {
+		return limiter.Limit{}, fmt.Errorf("%w: limit %q has no capacity", limiter.ErrInvalid, name)
+	}
+	capacity := l.Capacity
+	if l.Burst != nil {
+		capacity = l.Burst
+	}
+	out := limiter.Limit{Name: name, Capacity: int64(*capacity), Refill: int64(*capacity), Period: time.Minute}
+	if l.Amount != nil {
+		out.Refill = int64(*l.Amount)
+	}
+	if l.Period != nil {
+		const most = whole(1<<63-1) / whole(time.Second)
+		if *l.Period > most || *l.Period < 0 {
+			return out, fmt.Errorf("%w: limit %q has a refill_period of %d seconds", limiter.ErrInvalid, name, *l.Period)
+		}
+		out.Period = time.Duration(*l.Period) * time.Second
+	}
+	return out, out.Validate()
+}

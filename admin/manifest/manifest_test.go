@@ -1,0 +1,111 @@
+package manifest
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+const full = `
+namespace: default
+system:
+  on_unavailable: allow
+  limits:
+    rpm: {capacity: 10, burst: 20}
+resources:
+  gpt-4:
+    limits:
+      tpm: {capacity: 5, refill_amount: 2, refill_period: 1}
+entities:
+  kéy:
+    resources:
+      gpt-4: {limits: {rpm: {capacity: 1}}}
+      _default_:
+        limits: {rpm: {capacity: 1}}
+`
+
+func TestParse(t *testing.T) {
+	got, err := Parse([]byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := []limiter.Limit{limiter.PerMinute("rpm", 1)}
+	want := admin.Manifest{
+		Namespace: "default",
+		System:    &admin.SystemManifest{Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)}, OnUnavailable: limiter.Allow},
+		Resources: map[string][]limiter.Limit{"gpt-4": {{Name: "tpm", Capacity: 5, Refill: 2, Period: time.Second}}},
+		Entities:  map[string]map[string][]limiter.Limit{"kéy": {"gpt-4": one, "": one}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("read %+v", got)
+	}
+}
+
+// The hash is that of the Python provisioner, for manifests that mean the same.
+func TestHash(t *testing.T) {
+	for text, want := range map[string]string{
+		"{namespace: default, system: {limits: {rpm: {capacity: 10}}}}":                                  "a3f5557f9d4601f8891b250a265a55c5198c05cfda2ca73f44174e1ff6e75e82",
+		`{"namespace":"default","system":{"limits":{"rpm":{"refill_period":60,"capacity":10}}}}`:         "a3f5557f9d4601f8891b250a265a55c5198c05cfda2ca73f44174e1ff6e75e82",
+		"{namespace: default, system: {on_unavailable: allow, limits: {rpm: {capacity: 1, burst: 20}}}}": "fe748d63e4820901d5a7feb9853a83e12c6efa331a3e116b6d38e0c12a397d21",
+		"{namespace: default, system: {on_unavailable: allow}}":                                          "e2647b80582cd340866d986fb9a73b081f1f97d5d92296306cda7012414510e1",
+		"{namespace: default, system: {}}":                                                               "2526512c0f93cd103f6378edb3df992db4d69f8f0da389d3e24a850df7c1ff34",
+		"namespace: default\nresources: {gpt-4: {limits: {tpm: {capacity: 5, refill_amount: 2, refill_period: 1}}}}\n" +
+			"entities: {kéy: {resources: {gpt-4: {limits: {rpm: {capacity: 1}}}, _default_: {limits: {rpm: {capacity: 1}}}}}}": "6c54adbb6d0bc698cb447fe7d29830680f8fd24efea7c3f9e538c4bfd2b81df3",
+		"{namespace: default, resources: {}, entities: {x: {resources: {}}}}": "93c27185d141efc2320d3d0e3d7134bf36bff737f51233a72472ecebc78d8315",
+	} {
+		m, err := Parse([]byte(text))
+		if err != nil || m.Hash() != "sha256:"+want {
+			t.Errorf("%s: hash %s, %v", text, m.Hash(), err)
+		}
+	}
+}
+
+func TestBadManifestsAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "namespace",
+		"namespace: _":                    `"_"`,
+		"[1, 2]":                          "manifest",
+		"namespace: [":                    "manifest",
+		"{namespace: a, sytem: {}}":       "sytem",
+		"namespace: a\nnamespace: b":      "namespace",
+		"namespace: a\n---\nnamespace: b": "more than one",
+		"{namespace: a, system: {on_unavailable: maybe}}":                                             "maybe",
+		"{namespace: a, system: {limits: {rpm: {}}}}":                                                 "no capacity",
+		"{namespace: a, system: {limits: {rpm: {capacity: 0}}}}":                                      "Capacity",
+		"{namespace: a, system: {limits: {rpm: {capacity: 1.5}}}}":                                    "1.5",
+		"{namespace: a, system: {limits: {wcu: {capacity: 1}}}}":                                      `"wcu"`,
+		"{namespace: a, system: {limits: {rpm: {capacity: 1, refill_period: 9223372036854775807}}}}":  "refill_period",
+		"{namespace: a, system: {limits: {rpm: {capacity: 1, refill_period: -1}}}}":                   "refill_period",
+		"{namespace: a, resources: {_default_: {limits: {rpm: {capacity: 1}}}}}":                      "_default_",
+		"{namespace: a, resources: {gpt-4: {limits: {}}}}":                                            "at least one",
+		"{namespace: a, resources: {gpt-4: }}":                                                        "gpt-4",
+		"{namespace: a, resources: {gpt-4: {on_unavailable: allow, limits: {rpm: {capacity: 1}}}}}":   "only system",
+		"{namespace: a, entities: {x: }}":                                                             "x is empty",
+		"{namespace: a, entities: {\"a\\nb\": {resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}}}}": "Entity",
+		"{namespace: a, resources: {gpt-4: {limits: {rpm: {capacity: 1, cpacity: 2}}}}}":              "cpacity",
+	} {
+		_, err := Parse([]byte(text))
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error is %v, want it to say %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := Parse(text)
+		if err != nil && !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err == nil && m.Validate() != nil {
+			t.Errorf("%q: read as %+v", text, m)
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func declare(change ...func(*Manifest)) Manifest {
+	m := Manifest{
+		Namespace: "prod",
+		System:    &SystemManifest{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.Allow},
+		Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}},
+		Entities:  map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {tpm500, rpm20}, "": {rpm10}}},
+	}
+	for _, f := range change {
+		f(&m)
+	}
+	return m
+}
+
+func (w *world) plan(m Manifest) *Plan {
+	w.Helper()
+	p, err := w.ns.Plan(w.Context(), m)
+	w.must(err)
+	return p
+}
+
+func (w *world) apply(m Manifest) Report {
+	w.Helper()
+	r, err := w.ns.Apply(w.Context(), w.plan(m))
+	w.must(err)
+	return r
+}
+
+// actions returns what the steps do, in order.
+func actions(p *Plan) string {
+	var out []string
+	for _, s := range p.Steps {
+		out = append(out, string(s.Action)+" "+s.Scope().String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func (w *world) state() table.Provisioner {
+	w.Helper()
+	p, err := table.DecodeProvisioner(w.db.Item(table.ProvisionerKey(w.ns.ID())))
+	w.must(err)
+	return p
+}
+
+// A manifest is created, found unchanged, changed and taken away, in an order in
+// which nobody is without limits, and what it manages is recorded as the original
+// does.
+func TestManifest(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{Resource: "foreign"}, rpm10)
+	p := w.plan(declare())
+	if got, want := actions(p), "create acme/gpt-4, create acme/*, create */gpt-4, create */*"; got != want || p.Changes() != 4 {
+		t.Errorf("plan %s, want %s", got, want)
+	}
+	if w.db.Item(table.ProvisionerKey(w.ns.ID())) != nil {
+		t.Error("a plan writes")
+	}
+	report := w.apply(declare())
+	if len(report) != 4 || report.Err() != nil {
+		t.Errorf("report %+v", report)
+	}
+	if got := w.state(); !got.System || !slices.Equal(got.Resources, []string{"gpt-4"}) || len(got.Entities) != 1 ||
+		!slices.Equal(got.Entities["acme"], []string{"_default_", "gpt-4"}) || got.Hash != declare().Hash() || got.LastApplied == "" {
+		t.Errorf("state %+v", got)
+	}
+	if e := w.events(Subject{Entity: "acme"}); len(e) != 2 || e[0].Action != "limits_set" {
+		t.Errorf("events %+v", e)
+	}
+	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.OnUnavailable != limiter.Allow || len(c.Limits) != 1 {
+		t.Errorf("system %+v, %v", c, err)
+	}
+	if p := w.plan(declare()); p.Changes() != 0 {
+		t.Errorf("applied, and then %s", actions(p))
+	}
+	events := len(w.events(Subject{Entity: "acme"}))
+	w.apply(declare())
+	if len(w.events(Subject{Entity: "acme"})) != events {
+		t.Error("what is unchanged is changed")
+	}
+
+	less := declare(func(m *Manifest) {
+		m.System = nil
+		m.Resources["gpt-4"] = []limiter.Limit{rpm10}
+		m.Entities = nil
+	})
+	p = w.plan(less)
+	if got, want := actions(p), "update */gpt-4, delete acme/gpt-4, delete acme/*, delete */*"; got != want {
+		t.Errorf("plan %s, want %s", got, want)
+	}
+	if s := p.Steps[0].String(); !strings.Contains(s, "20 per 1m0s") || !strings.Contains(s, "-> rpm: 10 per 1m0s") {
+		t.Errorf("step %s", s)
+	}
+	w.apply(less)
+	for _, s := range []Scope{{"acme", "gpt-4"}, {Entity: "acme"}, {}} {
+		_, err := w.ns.Config(t.Context(), s)
+		w.wants(err, ErrNotFound)
+	}
+	if got := w.state(); got.System || len(got.Entities) != 0 || !slices.Equal(got.Resources, []string{"gpt-4"}) {
+		t.Errorf("state %+v", got)
+	}
+	if c, err := w.ns.Config(t.Context(), Scope{Resource: "foreign"}); err != nil || len(c.Limits) != 1 {
+		t.Errorf("what somebody else stored: %+v, %v", c, err)
+	}
+	w.hasNoOrphans()
+}
+
+// How long events are kept is declared nowhere and survives a manifest, and what is
+// declared again after somebody else has changed it is an update.
+func TestManifestsAndChangesByHand(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.ns.SetAuditRetention(t.Context(), 30*day))
+	w.apply(declare())
+	w.set(Scope{Resource: "gpt-4"}, tpm500)
+	w.must(w.ns.DeleteLimits(t.Context(), Scope{Entity: "acme"}))
+	if got, want := actions(w.plan(declare())), "unchanged acme/gpt-4, create acme/*, update */gpt-4, unchanged */*"; got != want {
+		t.Errorf("plan %s, want %s", got, want)
+	}
+	w.apply(declare())
+	w.apply(declare(func(m *Manifest) { m.System = nil }))
+	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.AuditRetention != 30*day || len(c.Limits) != 0 || c.OnUnavailable != limiter.PolicyDefault {
+		t.Errorf("system %+v, %v", c, err)
+	}
+	if p := w.plan(declare(func(m *Manifest) { m.System = nil })); p.Changes() != 0 {
+		t.Errorf("plan %s", actions(p))
+	}
+	// Items of the Python provisioner, which nobody can find, are made whole.
+	it := w.db.Item(table.ResourceConfigKey(w.ns.ID(), "gpt-4"))
+	delete(it, item.AttrGSI4SK)
+	w.db.Store(it)
+	w.apply(declare())
+	w.hasNoOrphans()
+}
+
+// A plan that is not true any more is not carried out where it is not.
+func TestStalePlans(t *testing.T) {
+	w := newWorld(t)
+	stale := w.plan(declare())
+	w.set(Scope{Resource: "gpt-4"}, tpm500)
+	report, err := w.ns.Apply(t.Context(), stale)
+	if !errors.Is(err, ErrBusy) || !errors.Is(report.Err(), ErrBusy) || !strings.Contains(err.Error(), "create */gpt-4") {
+		t.Fatalf("error %v", err)
+	}
+	if c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"}); err != nil || !slices.Equal(c.Limits, []limiter.Limit{tpm500}) {
+		t.Errorf("overwritten: %+v, %v", c, err)
+	}
+	if w.state().Hash != "" {
+		t.Error("half an application counts as applied")
+	}
+	_, err = w.ns.Apply(t.Context(), stale)
+	w.wants(err, ErrBusy)
+	w.apply(declare())
+	if p := w.plan(declare()); p.Changes() != 0 {
+		t.Errorf("plan %s", actions(p))
+	}
+}
+
+// Whatever call fails, and however, planning and applying again makes up for it,
+// and nothing that was created is ever forgotten.
+func TestApplyUnderFaults(t *testing.T) {
+	second := declare(func(m *Manifest) {
+		m.System, m.Entities = nil, map[string]map[string][]limiter.Limit{"other": {"": {rpm10}}}
+	})
+	for _, f := range []struct {
+		apply   bool
+		kind    store.Kind
+		forever bool
+	}{{false, store.Unavailable, false}, {false, store.Unavailable, true}, {true, store.Unknown, false}, {true, store.Unknown, true}, {false, store.Throttled, false}} {
+		for nth := range 40 {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.apply(declare())
+				p := w.plan(second)
+				calls := 0
+				w.db.SetHook(func(memdb.Op) (bool, error) {
+					if calls++; calls-1 == nth || f.forever && calls > nth {
+						return f.apply, memdb.Fail(f.kind)
+					}
+					return true, nil
+				})
+				_, err := w.ns.Apply(t.Context(), p)
+				w.db.SetHook(nil)
+				if f.kind != store.Unavailable && !f.forever && err != nil {
+					t.Fatalf("call %d, %v: %v", nth, f, err)
+				}
+				for _, it := range w.db.Items() {
+					if c, err := table.DecodeConfig(it); err == nil && !slices.Contains(managedScopes(w.state()), scopeOf(c)) {
+						t.Fatalf("call %d, %v: %s is stored and not managed", nth, f, scopeOf(c))
+					}
+				}
+				w.apply(second)
+				if p := w.plan(second); p.Changes() != 0 {
+					t.Fatalf("call %d, %v: plan %s", nth, f, actions(p))
+				}
+				if n := len(managedScopes(w.state())); n != 2 {
+					t.Fatalf("call %d, %v: state %+v", nth, f, w.state())
+				}
+			})
+		}
+	}
+}
+
+func TestBadManifests(t *testing.T) {
+	w := newWorld(t)
+	for i, m := range []Manifest{
+		{},
+		declare(func(m *Manifest) { m.Namespace = "other" }),
+		declare(func(m *Manifest) { m.Resources["_default_"] = []limiter.Limit{rpm10} }),
+		declare(func(m *Manifest) { m.Resources[""] = []limiter.Limit{rpm10} }),
+		declare(func(m *Manifest) { m.Resources["x"] = nil }),
+		declare(func(m *Manifest) { m.Entities["acme"]["_default_"] = []limiter.Limit{rpm10} }),
+		declare(func(m *Manifest) { m.Entities[""] = map[string][]limiter.Limit{"x": {rpm10}} }),
+		declare(func(m *Manifest) { m.System.Limits = []limiter.Limit{{}} }),
+	} {
+		if _, err := w.ns.Plan(context.Background(), m); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("manifest %d: %v", i, err)
+		}
+	}
+}
