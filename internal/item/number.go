@@ -172,6 +172,31 @@ func number(v Value) (decimal, bool) {
 	return d, err == nil
 }
 
+// Plus returns a number value plus n, exactly; v must be a number.
+func Plus(v Value, n int64) Value {
+	out, ok := sum(v, N(n))
+	if !ok {
+		panic("bug: no number to add to, or none that can be stored")
+	}
+	return out
+}
+
+// Saturated returns a whole number, or the nearest one of 64 bits; ok is false for
+// anything else.
+func Saturated(v Value) (n int64, ok bool) {
+	d, ok := number(v)
+	if !ok || d.exp < 0 {
+		return 0, false
+	}
+	switch whole := d.scaled(0); {
+	case whole.IsInt64():
+		return whole.Int64(), true
+	case whole.Sign() < 0:
+		return math.MinInt64, true
+	}
+	return math.MaxInt64, true
+}
+
 // LowBits returns the low 64 bits of a whole number of any size; ok is false for
 // a value that is none.
 func LowBits(v Value) (low int64, ok bool) {

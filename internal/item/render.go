@@ -103,13 +103,18 @@ func (u Update) expression(n *names) *string {
 			each(i)
 		}
 	}
-	list("SET", len(u.Set)+len(u.SetIfAbsent), func(i int) {
+	list("SET", len(u.Set)+len(u.SetLess)+len(u.SetIfAbsent), func(i int) {
 		if i < len(u.Set) {
 			a := u.Set[i]
 			b.WriteString(n.name(a.Name) + " = " + n.value(a.Value))
 			return
 		}
-		a := u.SetIfAbsent[i-len(u.Set)]
+		if i -= len(u.Set); i < len(u.SetLess) {
+			l := u.SetLess[i]
+			b.WriteString(n.name(l.Name) + " = " + n.value(l.Value) + " - " + n.name(l.Minus))
+			return
+		}
+		a := u.SetIfAbsent[i-len(u.SetLess)]
 		alias := n.name(a.Name)
 		b.WriteString(alias + " = if_not_exists(" + alias + ", " + n.value(a.Value) + ")")
 	})
@@ -127,7 +132,7 @@ func (u Update) expression(n *names) *string {
 }
 
 func (u Update) aliases() *names {
-	return newNames(len(u.Set) + len(u.SetIfAbsent) + 2*len(u.Add) + 4)
+	return newNames(len(u.Set) + 2*len(u.SetLess) + len(u.SetIfAbsent) + 2*len(u.Add) + 4)
 }
 
 // Input renders the update for the named table. It asks for the whole item

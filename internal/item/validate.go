@@ -95,6 +95,14 @@ func (u Update) validate() error {
 			}
 		}
 	}
+	for _, l := range u.SetLess {
+		if _, ok := l.Value.(*types.AttributeValueMemberN); !ok {
+			return fmt.Errorf("attribute %q: only a number can be subtracted from", l.Name)
+		}
+		if err := errors.Join(once(l.Name), validateName(l.Minus), validateAttr(Attr{l.Name, l.Value})); err != nil {
+			return err
+		}
+	}
 	for _, name := range u.Remove {
 		if err := once(name); err != nil {
 			return err
@@ -118,7 +126,7 @@ func (u Update) validate() error {
 			return fmt.Errorf("update expression of %d bytes, at most %d are accepted", len(*x), MaxExpression)
 		}
 		// An action with an operator or function counts as one each.
-		if ops := len(u.Set) + 2*len(u.SetIfAbsent); ops > MaxOperators {
+		if ops := len(u.Set) + 2*len(u.SetLess) + 2*len(u.SetIfAbsent); ops > MaxOperators {
 			return fmt.Errorf("update expression with %d operators, at most %d are accepted", ops, MaxOperators)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -26,11 +27,20 @@ type Attr struct {
 	Value Value
 }
 
+// Less sets the attribute Name to the number Value less the attribute Minus, as
+// that is before the update.
+type Less struct {
+	Name  string
+	Value Value
+	Minus string
+}
+
 // Update changes attributes of an item, creating it if there is none and the
-// condition allows that. An attribute may be named by one action only.
+// condition allows that. An attribute may be changed by one action only.
 type Update struct {
 	Key         Key
 	Set         []Attr   // attribute = value
+	SetLess     []Less   // attribute = value - another attribute, which must be there
 	SetIfAbsent []Attr   // attribute = value unless it exists
 	Add         []Attr   // number: attribute += value (absent counts as 0); string set: union
 	Del         []Attr   // string set: difference
@@ -85,6 +95,13 @@ func (u Update) Apply(before Item) (Item, bool, error) {
 	for _, a := range u.Set {
 		after[a.Name] = a.Value
 	}
+	for _, l := range u.SetLess {
+		v, err := difference(l, before[l.Minus])
+		if err != nil {
+			return before, false, err
+		}
+		after[l.Name] = v
+	}
 	for _, a := range u.SetIfAbsent {
 		if _, ok := after[a.Name]; !ok {
 			after[a.Name] = a.Value
@@ -109,6 +126,22 @@ func (u Update) Apply(before Item) (Item, bool, error) {
 		return before, false, fmt.Errorf("item of %d bytes after the update, at most %d are accepted", n, MaxItemSize)
 	}
 	return after, true, nil
+}
+
+func difference(l Less, minus Value) (Value, error) {
+	n, ok := minus.(*types.AttributeValueMemberN)
+	if !ok {
+		return nil, fmt.Errorf("attribute %q, to subtract, is no number of the item", l.Minus)
+	}
+	negated, negative := strings.CutPrefix(n.Value, "-")
+	if !negative {
+		negated = "-" + negated
+	}
+	v, ok := sum(l.Value, &types.AttributeValueMemberN{Value: negated})
+	if !ok {
+		return nil, fmt.Errorf("attribute %q: the difference is none that can be stored", l.Name)
+	}
+	return v, nil
 }
 
 func added(old Value, a Attr) (Value, error) {
