@@ -166,7 +166,7 @@ func (w *world) split(entity, resource string, times int) {
 	w.take(entity, resource, limiter.Costs{"rpm": 1})
 	for range times {
 		for k := range w.bucket(entity, resource, 0).State.Shards {
-			w.must(w.db.Transact(context.Background(), rand.Text(), table.Split(w.bucket(entity, resource, k))))
+			w.must(w.db.Transact(context.Background(), rand.Text(), table.Split(w.bucket(entity, resource, k), w.now.Load())))
 		}
 	}
 }

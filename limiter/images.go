@@ -13,51 +13,28 @@ import (
 // name identifies a bucket within a namespace.
 type name struct{ entity, resource string }
 
-// seenShard is the last image of one shard.
-type seenShard struct {
-	bucket table.Bucket
-	at     int64 // when it was seen, epoch ms
-	absent bool  // the item was not there; bucket is empty
-}
-
-// view is what this process knows of a bucket. Views are immutable.
-type view struct {
-	count  int // largest shard count seen, at least 1
-	shards map[int]seenShard
-	races  races
-}
-
-// races is the share, of 1024, of the latest writes planned from an image that
-// were refused because somebody else had written: an average in which each write
-// counts for an eighth.
-type races int
-
-func (r races) lost() races { return r + (1024-r)/8 }
-func (r races) won() races  { return r - r/8 }
-
-// images remembers the last image of each bucket shard, for a bounded number of
-// buckets. It is safe for concurrent use and holds no lock during I/O.
-type images struct {
-	mu    sync.Mutex
-	cache *lru.Cache[name, view]
-}
+// images remembers what was seen of a bounded number of buckets. It is safe for
+// concurrent use.
+type images struct{ cache *lru.Cache[name, *known] }
 
 func newImages(size int) *images {
-	cache, err := lru.New[name, view](size)
+	cache, err := lru.New[name, *known](size)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
 	return &images{cache: cache}
 }
 
-func (im *images) view(n name) view {
-	im.mu.Lock()
-	defer im.mu.Unlock()
-	v, ok := im.cache.Get(n)
-	if !ok {
-		return view{count: 1}
+// of returns what is known of a bucket, to be read and changed under its lock.
+func (im *images) of(n name) *known {
+	if k, ok := im.cache.Get(n); ok {
+		return k
 	}
-	return v
+	k := &known{count: 1}
+	if old, ok, _ := im.cache.PeekOrAdd(n, k); ok {
+		return old
+	}
+	return k
 }
 
 // mostShards is the highest count of shards that is believed: the most that any
@@ -65,77 +42,136 @@ func (im *images) view(n name) view {
 // shard that is not known, so one wrong attribute could ask for a million of them.
 const mostShards = 1024
 
-// see remembers an image. Answers of concurrent calls overtake each other, so
-// one that is older than the image known is dropped; unless that image is from,
-// the one that the call was planned with: whatever contradicts it replaces it.
-func (im *images) see(b table.Bucket, now int64, from *bucket.State) {
-	im.change(name{b.Entity, b.Resource}, func(v *view) { v.see(b, now, from) })
+// known is what this process knows of one bucket. No lock is held during I/O.
+type known struct {
+	mu       sync.Mutex
+	count    int // largest shard count seen, at least 1
+	shards   map[int]*seen
+	lookedAt int64   // when the last look went out, epoch ms
+	denied   *denied // the last denial, for as long as nothing new is seen
 }
 
-// seeAfter is see for the answer to a charge, and remembers whether that came
-// first.
-func (im *images) seeAfter(b table.Bucket, now int64, from *bucket.State, won bool) {
-	im.change(name{b.Entity, b.Resource}, func(v *view) {
-		if from != nil {
-			v.race(won)
-		}
-		if won {
-			from = nil // it contradicts nothing
-		}
-		v.see(b, now, from)
-	})
+// seen is what this process knows of one shard.
+type seen struct {
+	bucket table.Bucket // the last image; without a key if there is none
+	at     int64        // when it was seen, epoch ms
+	serial int          // counts the images seen
+	absent bool         // the item was not there
+	added  bool         // a plain add has just been refused
+	others others       // what other processes take
+	under  map[string]int64
+	flight *flight // the write that is under way and takes others along
 }
 
-func (v *view) see(b table.Bucket, now int64, from *bucket.State) {
-	old, known := v.shards[b.State.Shard]
-	replaces := from != nil && !older(*from, old.bucket.State)
-	if known && !old.absent && !replaces && older(b.State, old.bucket.State) {
+// imaged reports whether there is an image.
+func (s *seen) imaged() bool { return s != nil && s.bucket.Entity != "" }
+
+func (k *known) at(shard int) *seen {
+	s := k.shards[shard]
+	if s == nil {
+		s = &seen{}
+		if k.shards == nil {
+			k.shards = make(map[int]*seen, 1)
+		}
+		k.shards[shard] = s
+	}
+	return s
+}
+
+// see remembers an image, of which own was taken by the write that brought it. An
+// answer to a write that was sent after the image known was seen, when that had
+// the serial number since, replaces it. Answers of concurrent calls overtake each
+// other: then the image that is older is dropped.
+func (k *known) see(b table.Bucket, now int64, since int, own []table.Cost) {
+	s := k.at(b.State.Shard)
+	if s.serial != since && s.imaged() && older(b, s.bucket) {
 		return
 	}
-	v.shards[b.State.Shard] = seenShard{bucket: b, at: now}
-	if b.State.Shards <= mostShards {
-		v.count = max(v.count, b.State.Shards)
+	if s.imaged() && s.bucket.Generation == b.Generation {
+		s.others.learn(s.bucket.State, b.State, own, now-s.at)
 	}
+	s.bucket, s.at, s.absent = b, now, false
+	s.serial++
+	if b.State.Shards <= mostShards {
+		k.count = max(k.count, b.State.Shards)
+	}
+	k.denied = nil
 }
 
-// older tells whether image a was certainly taken before image b.
-func older(a, b bucket.State) bool {
-	if a.RF != b.RF {
-		return a.RF < b.RF
+// older reports whether an image was certainly taken before another.
+func older(a, b table.Bucket) bool {
+	if a.Generation != b.Generation && a.Generation != 0 && b.Generation != 0 {
+		return a.Generation < b.Generation
 	}
-	i, j := a.Index(bucket.WCU), b.Index(bucket.WCU)
-	return i >= 0 && j >= 0 && a.Slots[i].Used < b.Slots[j].Used // the meter counts every write
+	i, j := a.State.Index(bucket.WCU), b.State.Index(bucket.WCU)
+	if i >= 0 && j >= 0 && a.State.Slots[i].Used != b.State.Slots[j].Used {
+		return a.State.Slots[i].Used < b.State.Slots[j].Used // the meter counts every write
+	}
+	return a.State.RF < b.State.RF
 }
 
 // missing remembers that a shard was not there. When it is shard 0 of an
 // unsplit bucket, there is no bucket.
-func (im *images) missing(n name, shard int, now int64) {
-	im.change(n, func(v *view) { v.shards[shard] = seenShard{at: now, absent: true} })
+func (k *known) missing(shard int, now int64) {
+	s := k.at(shard)
+	s.bucket, s.at, s.absent = table.Bucket{}, now, true
+	s.serial++
+	k.denied = nil
 }
 
-// race remembers whether a write planned from an image came first.
-func (v *view) race(won bool) {
-	if won {
-		v.races = v.races.won()
-	} else {
-		v.races = v.races.lost()
+// see is known.see under the lock, for answers to calls that took nothing.
+func (im *images) see(b table.Bucket, now int64, since int) {
+	k := im.of(name{b.Entity, b.Resource})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.see(b, now, since, nil)
+}
+
+// unsent is the serial number for an image that answers no write on its shard.
+const unsent = -1
+
+// view is a copy of what is known.
+type view struct {
+	count  int
+	shards map[int]seen
+}
+
+func (im *images) view(n name) view {
+	k := im.of(n)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v := view{count: k.count, shards: make(map[int]seen, len(k.shards))}
+	for i, s := range k.shards {
+		if s.absent || s.imaged() {
+			c := *s
+			c.under = maps.Clone(s.under)
+			v.shards[i] = c
+		}
+	}
+	return v
+}
+
+// reserve counts costs as taken while the write that takes them is under way;
+// release takes them back.
+func (s *seen) reserve(costs []table.Cost) {
+	for _, c := range costs {
+		if c.Milli == 0 {
+			continue
+		}
+		if s.under == nil {
+			s.under = make(map[string]int64, len(costs))
+		}
+		s.under[c.Limit] += c.Milli
 	}
 }
 
-// lost remembers that a write had to wait for another one of this process.
-func (im *images) lost(n name) {
-	im.change(n, func(v *view) { v.race(false) })
-}
-
-// change replaces a view by a changed copy.
-func (im *images) change(n name, f func(*view)) {
-	im.mu.Lock()
-	defer im.mu.Unlock()
-	v, _ := im.cache.Get(n)
-	v.count = max(v.count, 1)
-	if v.shards = maps.Clone(v.shards); v.shards == nil {
-		v.shards = make(map[int]seenShard, 1)
+func (s *seen) release(costs []table.Cost) {
+	for _, c := range costs {
+		if c.Milli == 0 {
+			continue
+		}
+		if s.under[c.Limit] -= c.Milli; s.under[c.Limit] == 0 {
+			delete(s.under, c.Limit)
+		}
 	}
-	f(&v)
-	im.cache.Add(n, v)
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -41,6 +42,14 @@ type Options struct {
 	// tokens given back by other processes are noticed, and how often a
 	// rejected flood pays for a write.
 	DenyFor time.Duration
+	// Slack is how much lower than it is the level of a nearly full bucket may be
+	// shown, in percent of its capacity, 1 to 100. Default 25. A process writes a
+	// level from the last image it has seen; in a fleet others have taken since,
+	// and near full nobody can tell in one write how much of that has been refilled.
+	// Less slack makes such levels exacter and costs second writes; 100 is one
+	// write per acquire. Levels that are shown low fill up again by themselves, and
+	// matter only to a burst that comes in that moment.
+	Slack int
 	// ConfigTTL is how long stored configuration is cached. Default 60s;
 	// negative: read on every call.
 	ConfigTTL time.Duration
@@ -100,6 +109,12 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.MaxBuckets < 1 {
 		return out, invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
 	}
+	if out.Slack == 0 {
+		out.Slack = 25
+	}
+	if out.Slack < 1 || out.Slack > 100 {
+		return out, invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")
+	}
 	if out.MaxShards == 0 {
 		out.MaxShards = 32
 	}
@@ -127,14 +142,14 @@ func (o *Options) withDefaults() (Options, error) {
 // holds nothing that must be closed. One Limiter per process and namespace is
 // enough, and shares what it learns.
 type Limiter struct {
-	store     store.Store
-	opts      Options
-	namespace string               // the namespace's id, the prefix of every key
-	offset    func() time.Duration // what to add to the clock; nil: nothing
-	images    *images
-	configs   *configs
-	growing   inFlight[name]      // buckets whose shards this process is doubling
-	clocks    inFlight[shardName] // shards whose clock this process is moving
+	store      store.Store
+	opts       Options
+	namespace  string               // the namespace's id, the prefix of every key
+	offset     func() time.Duration // what to add to the clock; nil: nothing
+	images     *images
+	configs    *configs
+	growing    sync.Map       // name -> true: buckets whose shards this process is doubling
+	background sync.WaitGroup // work that no caller waits for
 }
 
 // newLimiter returns a limiter on an opened namespace; opts are complete.

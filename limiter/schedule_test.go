@@ -13,7 +13,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -29,16 +28,17 @@ type schedule struct {
 	now      int       // the one in force
 	procs    []*Limiter
 	leases   []*Lease
-	history  map[string]*buckettest.History
-	noted    int64 // the last instant whose surplus is noted
-	faulty   int   // percent of writes that go wrong
+	judge    *judge
+	faulty   int // percent of writes that go wrong
 	outcomes map[string]int
+	most     int // shards at the end
 }
 
 // TestRandomSchedules: whatever several processes, splits, configuration
 // changes, expiry and lost answers do in whatever order, no window admits more
-// than the limit allows (I1), no single call makes tokens (I2), and shares never
-// add up to more than the whole (I3).
+// than the limit allows (I1), no write makes tokens (I2), every call takes what it
+// says, shares never add up to more than the whole (I3), and once all has been
+// refilled the whole can be had.
 func TestRandomSchedules(t *testing.T) {
 	kinds := []struct {
 		name   string
@@ -56,18 +56,24 @@ func TestRandomSchedules(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			worst, most, outcomes := big.NewRat(-1<<40, 1), 0, map[string]int{}
+			literal := big.NewRat(-1<<40, 1)
 			var where string
 			for seed := range uint64(seeds) {
 				synctest.Test(t, func(t *testing.T) {
 					s := &schedule{t: t, r: rand.New(rand.NewPCG(seed, 7)), limits: k.limits, faulty: k.faulty, outcomes: outcomes}
-					x, limit, shards := s.run()
-					if x.Milli.Cmp(worst) > 0 {
-						worst, where = x.Milli, fmt.Sprintf("%s, seed %d: %v", limit, seed, x)
+					for name, h := range s.run() {
+						if x := h.Worst(s.largest(name)); x.Milli.Cmp(worst) > 0 {
+							worst, where = x.Milli, fmt.Sprintf("%s, seed %d: %v", name, seed, x)
+						}
+						if x := h.Literal(s.largest(name)); x.Milli.Cmp(literal) > 0 {
+							literal = x.Milli
+						}
 					}
-					most = max(most, shards)
+					most = max(most, s.most)
 				})
 			}
-			t.Logf("worst excess over all windows of %d schedules, up to %d shards: %s; %v", seeds, most, where, outcomes)
+			t.Logf("worst excess over all windows of %d schedules, up to %d shards: %s, literally %s millitokens; %v",
+				seeds, most, where, literal.FloatString(3), outcomes)
 			if worst.Sign() > 0 {
 				t.Fatalf("over-admitted: %s", where)
 			}
@@ -75,18 +81,23 @@ func TestRandomSchedules(t *testing.T) {
 	}
 }
 
-func (s *schedule) run() (worst buckettest.Excess, limit string, shards int) {
+// run plays the schedule and returns what was granted and given back.
+func (s *schedule) run() map[string]*buckettest.History {
 	s.w = newWorld(s.t)
-	s.history = map[string]*buckettest.History{}
 	for range 4 {
 		s.procs = append(s.procs, s.w.process(Options{DenyFor: time.Duration(s.r.IntN(2000)-500) * time.Millisecond}))
 	}
+	s.judge = newJudge(s.w, s.procs[0].namespace, s.largest)
 	s.fault()
 	for range 180 {
 		s.step()
 		if s.t.Failed() {
 			break
 		}
+	}
+	s.w.db.SetHook(nil)
+	if !s.t.Failed() && len(s.limits) == 1 {
+		s.refilled()
 	}
 	if s.t.Failed() {
 		for _, line := range s.log[max(0, len(s.log)-12):] {
@@ -95,14 +106,39 @@ func (s *schedule) run() (worst buckettest.Excess, limit string, shards int) {
 		s.t.FailNow()
 	}
 	s.w.sharesAddUp(s.procs[0])
-	worst.Milli = big.NewRat(-1<<50, 1)
-	for name, h := range s.history {
-		x := h.Worst(s.largest(name))
-		if x.Milli.Cmp(worst.Milli) > 0 {
-			worst, limit = x, name
+	s.most = len(s.w.shards(s.procs[0], acme, gpt))
+	return s.judge.history
+}
+
+// refilled checks that nothing is lost for good: a process that has seen every
+// shard, and has nobody beside it until all is refilled, can have the whole, but
+// for a part of a token on every shard. Counts that leave a shard less than one
+// token are not looked at.
+func (s *schedule) refilled() {
+	p := s.procs[s.r.IntN(len(s.procs))]
+	for _, l := range s.limits[s.now] {
+		req := asks(Costs{l.Name: 1}, s.limits[s.now]...)
+		if n := len(s.w.shards(p, acme, gpt)); l.Capacity < 32 && n > 16 {
+			return
+		}
+		for seen := false; !seen; { // one call asks a few shards at most
+			s.w.advance(24 * time.Hour)
+			drain(s.t, p, req)
+			seen = true
+			for _, b := range s.w.shards(p, acme, gpt) {
+				k, ok := p.images.view(name{acme, gpt}).shards[b.State.Shard]
+				seen = seen && ok && !k.absent
+			}
+		}
+		s.w.advance(24 * time.Hour)
+		n, shards := drain(s.t, p, req), len(s.w.shards(p, acme, gpt))
+		if got := int64(n); got > l.Capacity || got < l.Capacity-int64(shards)+1 {
+			for _, b := range s.w.shards(p, acme, gpt) {
+				s.t.Logf("stored: %v", b.State)
+			}
+			s.t.Errorf("%d of %s can be had from %d shards after a day, want %d", n, l.Name, shards, l.Capacity)
 		}
 	}
-	return worst, limit, len(s.w.shards(s.procs[0], acme, gpt))
 }
 
 // largest returns the most that any configuration allows of a limit.
@@ -152,7 +188,7 @@ func (s *schedule) step() {
 	case n < 92:
 		for _, b := range s.w.shards(p, acme, gpt) {
 			if s.r.IntN(2) == 0 {
-				s.w.edit(p, b.State.Shard, item.Item{"b_wcu_tk": item.N(-2_000_000)})
+				s.w.heat(p, b.State.Shard)
 			}
 		}
 	case n < 95:
@@ -165,60 +201,6 @@ func (s *schedule) step() {
 	}
 }
 
-// names returns the limits that any configuration has.
-func (s *schedule) names() (out []Limit) {
-	for _, set := range s.limits {
-		for _, l := range set {
-			if !slices.ContainsFunc(out, func(o Limit) bool { return o.Name == l.Name }) {
-				out = append(out, l)
-			}
-		}
-	}
-	return out
-}
-
-// held returns what the bucket holds of every limit.
-func (s *schedule) held(p *Limiter) map[string]*big.Rat {
-	out := map[string]*big.Rat{}
-	inForce := s.limits[s.now]
-	for _, l := range s.names() {
-		if i := slices.IndexFunc(inForce, func(o Limit) bool { return o.Name == l.Name }); i >= 0 {
-			l = inForce[i] // what a bucket that is not there would start with
-		}
-		out[l.Name] = s.w.held(p, l)
-	}
-	return out
-}
-
-// account checks that a call has made no tokens: what is held now plus what the
-// call says it took is at most what was held before.
-func (s *schedule) account(what string, p *Limiter, before map[string]*big.Rat, took Costs, certain bool) {
-	s.t.Helper()
-	for limit, had := range before {
-		sum := new(big.Rat).Set(s.held(p)[limit])
-		if certain {
-			sum.Add(sum, big.NewRat(took[limit], 1))
-		} else if took[limit] < 0 { // may have been given back
-			sum.Add(sum, big.NewRat(took[limit], 1))
-		}
-		if sum.Cmp(had) > 0 {
-			for _, b := range s.w.shards(p, acme, gpt) {
-				s.t.Logf("stored now %d: %v", s.w.now.Load(), b.State)
-			}
-			changes := s.w.db.Changes(0)
-			last := changes[len(changes)-1].Key
-			changes = slices.DeleteFunc(changes, func(c memdb.Change) bool { return c.Key != last })
-			for _, c := range changes[max(0, len(changes)-4):] {
-				o, _ := table.DecodeBucket(c.Old)
-				n, _ := table.DecodeBucket(c.New)
-				s.t.Logf("change %d: %v\n -> %v", c.Seq, o.State, n.State)
-			}
-			s.t.Errorf("%s made tokens: of %s there were %s, now %s with %d taken (certain: %v)",
-				what, limit, had.FloatString(6), s.held(p)[limit].FloatString(6), took[limit], certain)
-		}
-	}
-}
-
 func (s *schedule) acquire(p *Limiter) {
 	costs := Costs{}
 	for _, l := range s.limits[s.now] {
@@ -227,36 +209,27 @@ func (s *schedule) acquire(p *Limiter) {
 			costs[l.Name] = int64(s.r.IntN(12))
 		}
 	}
-	before, at := s.held(p), s.w.now.Load()
-	s.surplus(before)
+	at := s.w.now.Load()
+	s.judge.begin()
 	lease, err := p.Acquire(context.Background(), asks(costs, s.limits[s.now]...))
+	p.background.Wait()
 	s.outcomes[kindName(err)]++
 	s.log = append(s.log, fmt.Sprintf("%d acquire %v: %s", at, costs, kindName(err)))
 	switch {
 	case err == nil:
-		s.account("a grant", p, before, costs, true)
-		s.take(at, costs)
+		s.judge.expect("a grant", costs, true)
+		s.judge.granted(at, costs)
 		s.leases = append(s.leases, lease)
 	case errors.Is(err, ErrUnknown):
-		s.account("an unknown outcome", p, before, costs, false)
+		s.judge.expect("an unknown outcome", costs, false)
 	case errors.Is(err, ErrLimited), errors.Is(err, ErrUnavailable), errors.Is(err, ErrTooLarge):
-		s.account("no grant", p, before, nil, true)
+		s.judge.expect("no grant", nil, true)
 	default:
 		s.t.Errorf("acquire: %v", err)
 	}
 }
 
-func (s *schedule) take(at int64, costs Costs) {
-	for limit, n := range costs {
-		if s.history[limit] == nil {
-			s.history[limit] = &buckettest.History{}
-		}
-		s.history[limit].Take(at, n*bucket.Milli)
-	}
-}
-
-// settle commits or rolls back a lease. Tokens that may have been given back
-// count as given back.
+// settle commits or rolls back a lease.
 func (s *schedule) settle() {
 	if len(s.leases) == 0 {
 		return
@@ -264,9 +237,8 @@ func (s *schedule) settle() {
 	i := s.r.IntN(len(s.leases))
 	lease := s.leases[i]
 	s.leases = slices.Delete(s.leases, i, i+1)
-	p, at := lease.limiter, s.w.now.Load()
-	before := s.held(p)
-	s.surplus(before)
+	at := s.w.now.Load()
+	s.judge.begin()
 	took := Costs{}
 	var err error
 	if s.r.IntN(2) == 0 {
@@ -291,25 +263,19 @@ func (s *schedule) settle() {
 		err = lease.Rollback(context.Background())
 	}
 	s.log = append(s.log, fmt.Sprintf("%d settle %v: %s", at, took, kindName(err)))
-	exists := len(s.w.shards(p, acme, gpt)) > 0
+	paid := s.w.db.Item(lease.items[0].key)
+	for limit := range took { // there is nothing to settle in what is gone
+		if paid == nil || paid["b_"+limit+"_tk"] == nil {
+			delete(took, limit)
+		}
+	}
 	switch {
-	case err == nil, errors.Is(err, ErrUnknown):
-		// A bucket that is gone has nothing to settle, so less may be taken.
-		for limit, n := range took {
-			if n > 0 && (err != nil || !exists) {
-				took[limit] = 0
-			}
-		}
-		if err == nil && exists {
-			s.accountSettled(p, before, took)
-		}
-		for limit, n := range took {
-			if h := s.history[limit]; h != nil && n < 0 {
-				h.Return(at, -n*bucket.Milli)
-			}
-		}
+	case err == nil:
+		s.judge.expect("a settlement", took, true)
+	case errors.Is(err, ErrUnknown):
+		s.judge.expect("an unknown settlement", took, false)
 	case errors.Is(err, ErrUnavailable):
-		s.account("an unavailable settlement", p, before, nil, true)
+		s.judge.expect("an unavailable settlement", nil, true)
 		if s.r.IntN(2) == 0 {
 			s.leases = append(s.leases, lease)
 			lease.pending = nil
@@ -317,35 +283,6 @@ func (s *schedule) settle() {
 	default:
 		s.t.Errorf("settle: %v", err)
 	}
-}
-
-// surplus notes what is held above capacity just before an instant: tokens that
-// were given back to a full bucket, whose later grant is no excess. That nothing
-// else gets there is what account checks, call by call.
-func (s *schedule) surplus(held map[string]*big.Rat) {
-	at := s.w.now.Load()
-	if at == s.noted {
-		return
-	}
-	s.noted = at
-	for limit, had := range held {
-		over := new(big.Rat).Mul(had, big.NewRat(bucket.Milli, 1))
-		over.Sub(over, big.NewRat(s.largest(limit).Capacity, 1))
-		if s.history[limit] == nil {
-			s.history[limit] = &buckettest.History{}
-		}
-		s.history[limit].Surplus(at, over)
-	}
-}
-
-func (s *schedule) accountSettled(p *Limiter, before map[string]*big.Rat, took Costs) {
-	s.t.Helper()
-	for limit := range took {
-		if b := s.w.shards(p, acme, gpt); b[0].State.Index(limit) < 0 {
-			delete(before, limit) // the bucket is another one, without that limit
-		}
-	}
-	s.account("a settlement", p, before, took, true)
 }
 
 // expire lets the sweeper remove what has expired; what it removes was full.

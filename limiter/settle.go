@@ -26,8 +26,9 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 		return nil
 	}
 	more := slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
+	since := unsent
 	if s, ok := l.images.view(name{image.Entity, image.Resource}).shards[it.shard]; ok && !s.absent {
-		image = s.bucket
+		image, since = s.bucket, s.serial
 	}
 	plain := false
 	for try := 1; ; try++ {
@@ -38,7 +39,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 		}
 		charging := more && image.Entity != "" && try < settleAttempts
 		if charging {
-			write = table.Charge{Image: image, Limits: adjustable(image.State, costs), Costs: costs, Now: now,
+			write = table.Charge{Image: image, Want: adjustable(image.State, costs), Costs: costs, Now: now,
 				Life: table.KeepLifetime, Force: true}.Plan().Update
 		}
 		item, err := l.store.Write(ctx, write)
@@ -63,8 +64,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 				costs = left
 				continue
 			}
-			from := image.State
-			l.images.see(b, now, &from)
+			l.images.see(b, now, since)
 			image = b
 			continue
 		}
@@ -105,7 +105,7 @@ func (l *Limiter) settled(ctx context.Context, item item.Item) {
 		return // the next acquire will say what is wrong with the item
 	}
 	now := l.now()
-	l.images.see(b, now, nil)
+	l.images.see(b, now, unsent)
 	u, ok := table.Prolong(b, now)
 	if !ok {
 		return

@@ -91,7 +91,7 @@ func (t *tableStore) exhaust(ctx context.Context, l *limiter.Limiter, b Bucket, 
 			if err != nil {
 				return err
 			}
-			if err := t.db.Transact(ctx, fmt.Sprintf("split-%d-%d", count, k), table.Split(image)); err != nil {
+			if err := t.db.Transact(ctx, fmt.Sprintf("split-%d-%d", count, k), table.Split(image, time.Now().UnixMilli())); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,13 +112,7 @@ func TestPlantedW17IsCaught(t *testing.T) {
 	before, payload := r.drain()
 	r.h.store = planted{r.db, func(u item.Update) item.Update {
 		if !isUsage(u) {
-			var short []item.Attr
-			for _, a := range u.Add {
-				if a.Name == "b_rpm_tk" {
-					short = append(short, a)
-				}
-			}
-			u.Add = short
+			u.SetLess = slices.DeleteFunc(slices.Clone(u.SetLess), func(l item.Less) bool { return l.Name != "b_rpm_tk" })
 		}
 		return u
 	}}

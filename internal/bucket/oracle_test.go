@@ -45,7 +45,7 @@ func legal(capacity, amount, period, rest int64) (bucket.Rate, int64) {
 func checkRefill(t *testing.T, tokens, rest int64, r bucket.Rate, elapsed int64) {
 	t.Helper()
 	g := bucket.Refill(tokens, rest, r, elapsed)
-	if g.Credit < 0 || g.Rest < 0 || g.Rest >= r.Period {
+	if g.Credit < 0 && bucket.AddSat(tokens, g.Credit) != r.Capacity || g.Rest < 0 || g.Rest >= r.Period {
 		t.Fatalf("Refill(%d, %d, %v, %d) = %+v: out of range", tokens, rest, r, elapsed, g)
 	}
 	want := buckettest.NewExact(tokens, rest, r).After(elapsed).Level
@@ -65,6 +65,7 @@ func checkWait(t *testing.T, tokens, rest int64, r bucket.Rate, need int64) {
 	t.Helper()
 	w := bucket.Wait(tokens, rest, r, need)
 	e := buckettest.NewExact(tokens, rest, r)
+	tokens = min(tokens, r.Capacity) // what is above is not there
 	if tokens < 0 && need > math.MaxInt64+tokens {
 		if w < 0 {
 			t.Fatalf("Wait(%d, %d, %v, %d) = %d", tokens, rest, r, need, w)

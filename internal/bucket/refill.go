@@ -17,9 +17,9 @@ type Rate struct {
 
 // Gain is what a level gains by waiting.
 type Gain struct {
-	Credit int64 // millitokens to add, never negative
+	Credit int64 // millitokens to add; negative only for a level above capacity
 	Rest   int64 // remainder after the credit, in 1/Period millitokens
-	Full   bool  // the level reached (or was above) capacity, time beyond that is lost
+	Full   bool  // the level is at capacity, time beyond that is lost
 }
 
 // Refill returns what a level of tokens+rest/Period gains in elapsed
@@ -28,14 +28,13 @@ type Gain struct {
 //	credit = floor((elapsed*Amount + rest) / Period)
 //	rest'  =       (elapsed*Amount + rest) mod Period
 //
-// A level never rises above Capacity by a refill: when it gets there the
-// remainder is dropped. One that already is at or above it (tokens were given
-// back) is left alone.
-// A negative elapsed counts as zero.
+// A level never rises above Capacity: when it gets there the remainder is
+// dropped, and one that is above it already, because tokens were given back to a
+// full bucket, is cut to it. A negative elapsed counts as zero.
 func Refill(tokens, rest int64, r Rate, elapsed int64) Gain {
 	room := SubSat(r.Capacity, tokens)
 	if room <= 0 {
-		return Gain{Rest: rest, Full: true}
+		return Gain{Credit: room, Full: true}
 	}
 	credit, left := accrue(rest, r, elapsed)
 	if credit >= room {
@@ -70,11 +69,11 @@ func accrue(rest int64, r Rate, elapsed int64) (credit, left int64) {
 const Never = math.MaxInt64
 
 // Wait returns the least number of milliseconds after which Refill brings
-// tokens+rest/Period to at least need: zero if it is there already, Never if
+// tokens+rest/Period to at least need: zero if it brings it there at once, Never if
 // need exceeds Capacity (or Amount is zero), saturated below Never otherwise.
 // One millisecond less is not enough.
 func Wait(tokens, rest int64, r Rate, need int64) int64 {
-	deficit := SubSat(need, tokens)
+	deficit := SubSat(need, min(tokens, r.Capacity))
 	if deficit <= 0 {
 		return 0
 	}

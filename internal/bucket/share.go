@@ -49,11 +49,10 @@ func (s State) CanSplit(maxShards int) bool {
 
 // Split doubles the shard: shard k of n becomes shards k and k+n of 2n. What it
 // holds, debt and remainders included, is divided between them; the clock is the
-// same for both; consumption counted so far stays with the first. What does not
-// fit into the new shard's share stays with the first too: it is held in excess,
-// and other shards may have a claim to it (see the table's Open). wcu starts full
-// on both, because each is a partition of its own that must prove itself
-// hot before it doubles again.
+// same for both; consumption counted so far stays with the first. Call it on a
+// state refilled to now, of which no level is above its capacity: then neither
+// half is. wcu starts full on both, because each is a partition of its own that
+// must prove itself hot before it doubles again.
 func (s State) Split() (keep, moved State) {
 	n := max(s.Shards, 1)
 	keep, moved = s, s
@@ -70,9 +69,6 @@ func (s State) Split() (keep, moved State) {
 			continue
 		}
 		k.Tokens, m.Tokens = Halve(sl.Tokens)
-		if over := m.Tokens - moved.Rate(i).Capacity; over > 0 {
-			k.Tokens, m.Tokens = k.Tokens+over, m.Tokens-over
-		}
 		switch { // a shard that is full has no room for a remainder
 		case m.Tokens >= moved.Rate(i).Capacity:
 			k.Rest, m.Rest = sl.Rest, 0

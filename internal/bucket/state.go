@@ -111,9 +111,10 @@ func (s State) clock(now int64) (from, to int64) {
 	return s.RF, now
 }
 
-// At returns the state refilled to now: every slot credited, wcu included, and
-// the clock moved to now. The clock never moves backwards, except away from an
-// instant more than MaxSkew in the future, which is dropped without credit.
+// At returns the state as it is at now: every slot refilled, wcu included, cut to
+// its capacity, and the clock moved to now. The clock never moves backwards,
+// except away from an instant more than MaxSkew in the future, which is dropped
+// without credit.
 func (s State) At(now int64) State {
 	from, to := s.clock(now)
 	reset := s.NoClock || to < s.RF
@@ -124,10 +125,6 @@ func (s State) At(now int64) State {
 		sl := &out.Slots[i]
 		if reset {
 			sl.Rest = 0
-			continue
-		}
-		if to == from {
-			continue
 		}
 		g := Refill(sl.Tokens, sl.Rest, s.Rate(i), SubSat(to, from))
 		sl.Tokens = AddSat(sl.Tokens, g.Credit)

@@ -208,7 +208,7 @@ func (r *random) write(k item.Key) item.Write {
 	u := item.Update{Key: k, If: r.maybeCond()}
 	for _, i := range r.Perm(len(randomAttrs))[:r.IntN(4)] {
 		name := randomAttrs[i]
-		switch r.IntN(7) {
+		switch r.IntN(8) {
 		case 0:
 			u.Set = append(u.Set, item.Attr{Name: name, Value: r.value()})
 		case 1:
@@ -217,6 +217,8 @@ func (r *random) write(k item.Key) item.Write {
 			u.Remove = append(u.Remove, name)
 		case 3:
 			u.Del = append(u.Del, item.Attr{Name: name, Value: item.SS([]string{"x", "y"}[r.IntN(2)])})
+		case 7:
+			u.SetLess = append(u.SetLess, item.Less{Name: name, Value: r.number(), Minus: r.attr()})
 		case 4:
 			u.Add = append(u.Add, item.Attr{Name: name, Value: item.SS([]string{"x", "z"}[r.IntN(2)])})
 		default:

@@ -18,6 +18,9 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 	mustWrite(t, db, item.Put{Item: before})
 	set := func(name string, v item.Value) item.Write { return item.Update{Key: k, Set: one(name, v)} }
 	add := func(name string, v item.Value) item.Write { return item.Update{Key: k, Add: one(name, v)} }
+	less := func(name string, v item.Value, minus string) item.Write {
+		return item.Update{Key: k, SetLess: []item.Less{{Name: name, Value: v, Minus: minus}}}
+	}
 	guarded := func(c item.Cond) item.Write { return item.Update{Key: k, Set: one("w", item.N(1)), If: c} }
 	long := func(n int) item.Value { return item.S(strings.Repeat("x", n)) }
 	many := make([]item.Cond, 0, 700)
@@ -33,6 +36,13 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 		{"add a string", add("n", item.S("x"))},
 		{"add out of range", add("big", num("9e125"))},
 		{"add beyond 38 digits", add("tall", num("0.1"))},
+		{"set less nothing", less("x", item.N(1), "y")},
+		{"set less a string", less("x", item.N(1), "s")},
+		{"set less part of the key", less("x", item.N(1), item.AttrPK)},
+		{"set a string less a number", less("x", item.S("a"), "n")},
+		{"set less out of range", less("x", num("-9e125"), "big")},
+		{"set less beyond 38 digits", less("x", num("0.1"), "tall")},
+		{"set and set less one attribute", item.Update{Key: k, Set: one("x", item.N(1)), SetLess: []item.Less{{Name: "x", Value: item.N(1), Minus: "n"}}}},
 		{"delete from a number", item.Update{Key: k, Del: one("n", item.SS("x"))}},
 		{"delete a number", item.Update{Key: k, Del: one("n", item.N(1))}},
 		{"39 digits", set("x", num(tall+"9"))},

@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"fmt"
+	"math/big"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -17,14 +18,14 @@ type actor struct {
 	count  int
 	images map[int]table.Bucket // a missing entry is not known
 	absent map[int]bool
+	lacked map[int]map[string]*big.Rat // how much lower than it was an image showed a shard
 	plan   *shard.Plan
 	leases []lease
 	wants  []bucket.Limit
 	flight []flight // writes that are on their way
 
-	debt     bool  // settle beyond what was granted
-	headroom int64 // ms of refill that a full limit gives up
-	bad      defect
+	debt bool // settle beyond what was granted
+	bad  defect
 }
 
 type lease struct {
@@ -39,12 +40,14 @@ type flight struct {
 	may    loss
 	forced bool  // not granted by a decision
 	at     int64 // true time when it was planned
+	image  *table.Bucket
+	lacked map[string]*big.Rat // by the image
 	writes []item.Write
 	done   func(items []item.Item, refused []bool, err error)
 }
 
 func newActor(w *world, id int) *actor {
-	return &actor{w: w, id: id, count: 1, images: map[int]table.Bucket{}, absent: map[int]bool{}, wants: w.limits}
+	return &actor{w: w, id: id, count: 1, images: map[int]table.Bucket{}, absent: map[int]bool{}, lacked: map[int]map[string]*big.Rat{}, wants: w.limits}
 }
 
 func (a *actor) clock() int64 { return a.w.now + a.skew }
@@ -62,12 +65,16 @@ func (a *actor) see(k int, it item.Item) {
 		a.w.t.Fatalf("seed %d: %v", a.w.seed, err)
 	}
 	a.images[k] = b
+	a.lacked[k] = a.w.lacks(k)
 	a.count = max(a.count, b.State.Shards)
 }
 
 // send puts a call on its way.
 func (a *actor) send(f flight) {
 	f.at = a.w.now
+	if f.image != nil {
+		f.lacked = a.lacked[f.image.State.Shard]
+	}
 	a.flight = append(a.flight, f)
 }
 
@@ -81,6 +88,10 @@ func (a *actor) land(lost bool) {
 	f := a.flight[i]
 	a.w.longest = max(a.w.longest, a.w.now-f.at)
 	a.flight = append(a.flight[:i:i], a.flight[i+1:]...)
+	a.w.late = nil
+	if f.image != nil {
+		a.w.since(*f.image, f.lacked)
+	}
 	items, refused, err := a.w.call(fmt.Sprintf("actor %d: %s", a.id, f.what), f.costs, f.may, f.forced, f.writes...)
 	if !lost && f.done != nil {
 		f.done(items, refused, err)
@@ -128,18 +139,17 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	k := a.open(a.w.rng.IntN(a.count))
 	image, known := a.images[k]
 	if !known {
-		image = table.Unseen(namespace, entity, resource, k, a.count, a.wants, costs, a.clock())
-		u, _ := table.Spend{Image: image, Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
-		a.send(flight{what: fmt.Sprint("spend unseen ", k, costs), costs: costs, writes: []item.Write{u}, done: a.answer(k, costs)})
+		cold := table.Add{Room: 50, Namespace: namespace, Entity: entity, Resource: resource, Shard: k, Shards: a.count,
+			Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
+		a.send(flight{what: fmt.Sprint("cold ", k, costs), costs: costs, writes: []item.Write{cold}, done: a.answer(k, costs)})
 		return true
 	}
 	if write, ok := a.bad.acquire(image, costs, a.clock()); ok {
-		a.send(flight{what: fmt.Sprint("defective ", k, costs), costs: costs, writes: []item.Write{write}, done: a.answer(k, costs)})
+		a.send(flight{what: fmt.Sprint("defective ", k, costs), image: &image, costs: costs, writes: []item.Write{write}, done: a.answer(k, costs)})
 		return true
 	}
 	plan := table.Charge{
-		Image: image, Limits: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires,
-		Headroom: a.headroom, Guess: a.w.rng.IntN(2) == 0,
+		Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires,
 	}.Plan()
 	if !plan.Verdict.Granted {
 		if a.w.rng.IntN(3) == 0 {
@@ -147,15 +157,11 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 		}
 		return false
 	}
-	a.w.shapes[plan.Shape]++
 	may := nothing
 	if !image.State.Matches(a.wants) {
 		may = overflow // a lowered capacity takes away what no longer fits
 	}
-	if a.headroom > 0 && plan.Shape != table.ShapeSpend {
-		may = overflow // a full limit gives up its headroom
-	}
-	a.send(flight{what: fmt.Sprint(plan.Shape, " ", k, costs), costs: costs, may: may, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
+	a.send(flight{what: fmt.Sprint("charge ", k, costs), costs: costs, may: may, image: &image, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
 	return true
 }
 
@@ -180,8 +186,8 @@ func (a *actor) settle() {
 	k := le.shard
 	seen := func(items []item.Item, _ []bool, _ error) { a.see(k, items[0]) }
 	if image, ok := a.images[k]; ok && a.debt && a.w.rng.IntN(2) == 0 {
-		u := table.Charge{Image: image, Limits: a.wants, Costs: le.costs, Now: a.clock(), Force: true}.Plan().Update
-		a.send(flight{what: fmt.Sprint("settle ", k, le.costs), costs: le.costs, forced: true, writes: []item.Write{u}, done: seen})
+		u := table.Charge{Image: image, Want: a.wants, Costs: le.costs, Now: a.clock(), Force: true}.Plan().Update
+		a.send(flight{what: fmt.Sprint("settle ", k, le.costs), image: &image, costs: le.costs, forced: true, writes: []item.Write{u}, done: seen})
 		return
 	}
 	back := make([]table.Cost, len(le.costs))
@@ -199,8 +205,8 @@ func (a *actor) warm() {
 	if !ok {
 		return
 	}
-	u := table.Refill{Image: image, Now: a.clock()}.Plan().Update
-	a.send(flight{what: fmt.Sprint("refill ", k), writes: []item.Write{u},
+	u := table.Charge{Image: image, Now: a.clock()}.Plan().Update
+	a.send(flight{what: fmt.Sprint("refill ", k), image: &image, writes: []item.Write{u},
 		done: func(items []item.Item, _ []bool, _ error) { a.see(k, items[0]) }})
 }
 

@@ -30,7 +30,7 @@ func (w *world) burst() {
 			held := s.At(w.now).Slots[i].Tokens
 			b, _ := w.image(s.Shard)
 			costs := []table.Cost{{Limit: sl.Name, Milli: held}}
-			plan := table.Refill{Image: b, Costs: costs, Now: w.now}.Plan()
+			plan := table.Charge{Image: b, Costs: costs, Now: w.now}.Plan()
 			if _, _, err := w.call("burst", costs, nothing, false, plan.Update); err != nil || !plan.Verdict.Granted {
 				w.violated("burst of %d on shard %d was not granted", held, s.Shard)
 			}
@@ -82,7 +82,7 @@ func TestOpeningRacesWithSpending(t *testing.T) {
 		}
 		if b, _ := w.image(0); round%3 == 0 && b.State.Slots[0].Tokens >= 1000 {
 			costs := []table.Cost{{Limit: "rpm", Milli: 1000}}
-			w.call("spend", costs, nothing, false, table.Refill{Image: b, Costs: costs, Now: w.now}.Plan().Update)
+			w.call("spend", costs, nothing, false, table.Charge{Image: b, Costs: costs, Now: w.now}.Plan().Update)
 		}
 		w.now += 7
 	}
@@ -104,7 +104,7 @@ func TestRecountDropsWhatTheSiblingHolds(t *testing.T) {
 		b, _ := w.image(0)
 		if spent > 0 {
 			costs := []table.Cost{{Limit: "rpm", Milli: spent}}
-			w.call("spend", costs, nothing, false, table.Refill{Image: b, Costs: costs, Now: w.now}.Plan().Update)
+			w.call("spend", costs, nothing, false, table.Charge{Image: b, Costs: costs, Now: w.now}.Plan().Update)
 		}
 		_, sibling := b.State.Split()
 		foreign := b

@@ -121,9 +121,9 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 	case max(b.State.Shards, 1) >= p.target:
 		return Step{}, false
 	case p.recount[k]:
-		return Step{Recount, k, []item.Write{table.Recount(b)}}, true
+		return Step{Recount, k, []item.Write{table.Recount(b, now)}}, true
 	}
-	return Step{Split, k, table.Split(b)}, true
+	return Step{Split, k, table.Split(b, now)}, true
 }
 
 // splitOff tells whether the parent of shard k is known to have split it off, so
@@ -149,11 +149,10 @@ func (p *Plan) Applied(s Step, item item.Item) {
 		}
 	case Split:
 		b := p.known[s.Shard]
-		keep, moved := b.State.Split()
-		sibling := b
-		b.State, sibling.State = keep, moved
-		b.TTL, sibling.TTL = 0, 0
-		p.known[s.Shard], p.known[sibling.State.Shard] = b, sibling
+		keep, _, _ := s.Writes[0].Apply(b.Item())
+		moved, _, _ := s.Writes[1].Apply(nil)
+		p.see(s.Shard, keep)
+		p.see(s.Shard+max(b.State.Shards, 1), moved)
 	}
 }
 

@@ -82,9 +82,9 @@ func (a *actor) drain(k int, costs []table.Cost) {
 	for fresh := false; ; {
 		image, ok := a.images[k]
 		if ok {
-			plan := table.Charge{Image: image, Limits: a.wants, Costs: costs, Now: a.clock(), Life: table.KeepLifetime}.Plan()
+			plan := table.Charge{Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.KeepLifetime}.Plan()
 			if plan.Verdict.Granted {
-				a.send(flight{what: string(plan.Shape), costs: costs, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
+				a.send(flight{what: "charge", image: &image, costs: costs, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
 				a.land(false)
 				fresh = true
 				continue
@@ -93,8 +93,8 @@ func (a *actor) drain(k int, costs []table.Cost) {
 				return
 			}
 		}
-		unseen := table.Unseen(namespace, entity, resource, k, max(a.count, len(a.w.shards())), a.wants, costs, a.clock())
-		u, _ := table.Spend{Image: unseen, Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
+		u := table.Add{Room: 50, Namespace: namespace, Entity: entity, Resource: resource, Shard: k, Shards: max(a.count, len(a.w.shards())),
+			Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
 		a.send(flight{what: "ask", costs: costs, writes: []item.Write{u}, done: a.answer(k, costs)})
 		a.land(false)
 		fresh = true

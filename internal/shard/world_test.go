@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -44,8 +45,9 @@ type world struct {
 	foreign bool // foreign hands are at work: shards may be missing, counts may be wrong
 
 	history map[string]*buckettest.History
-	surplus map[string]*big.Rat // given back while a shard is above its share
-	opened  bool                // a bucket exists or existed
+	full    map[string]*buckettest.Reference // what may be held if give-backs are kept
+	back    map[string]*big.Rat              // all that was given back
+	opened  bool                             // a bucket exists or existed
 	serial  int
 	trace   []line
 	decoded []bucket.State // the stored shards, nil when not known
@@ -53,7 +55,8 @@ type world struct {
 	longest                int64 // that a call was on its way, in ms
 	spread                 int64 // between the clock furthest ahead and the one furthest behind
 	steps, refused, splits int
-	shapes                 map[table.Shape]int
+	late                   map[string]*big.Rat                      // how much lower than it is the call may leave the level
+	exactly                map[int]map[string]*buckettest.Reference // the shards as they would be without any loss
 	worstSplitLoss         *big.Rat
 	violations             []string // in place of failing, for planted defects
 	planted                bool
@@ -62,12 +65,15 @@ type world struct {
 func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 42)), now: epoch, limits: limits, exact: true,
-		history: map[string]*buckettest.History{}, surplus: map[string]*big.Rat{}, shapes: map[table.Shape]int{}, worstSplitLoss: new(big.Rat),
+		history: map[string]*buckettest.History{}, full: map[string]*buckettest.Reference{}, worstSplitLoss: new(big.Rat),
+		back:    map[string]*big.Rat{},
+		exactly: map[int]map[string]*buckettest.Reference{},
 	}
 	w.db = memdb.New(func() int64 { return w.now })
 	for _, l := range limits {
 		w.history[l.Name] = &buckettest.History{}
-		w.surplus[l.Name] = new(big.Rat)
+		w.back[l.Name] = new(big.Rat)
+		w.full[l.Name] = buckettest.NewReference(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}, w.now)
 	}
 	return w
 }
@@ -152,7 +158,10 @@ const (
 // granted by a decision, and so not bound by I1; it only leaves less for others.
 func (w *world) call(what string, costs []table.Cost, may loss, forced bool, writes ...item.Write) ([]item.Item, []bool, error) {
 	before, owed := w.held(), w.owed()
-	w.atMost("before "+what, before)
+	was := w.shards()
+	for _, l := range w.limits {
+		w.history[l.Name].Surplus(w.now, w.full[l.Name].Pool())
+	}
 	w.decoded = nil
 	var items []item.Item
 	var refused []bool
@@ -185,7 +194,9 @@ func (w *world) call(what string, costs []table.Cost, may loss, forced bool, wri
 	}
 	w.note("%s", what)
 	w.account(what, before, costs, may, forced)
-	if now := w.owed(); now > owed && !forced {
+	w.follow(was, costs, writes)
+	w.compare(what, may, writes)
+	if now := w.owed(); w.exact && now > owed && !forced {
 		w.violated("%s: shards owe %d millitokens, %d before: others may spend what they owe", what, now, owed)
 	}
 	w.sharesAddUp(what)
@@ -223,65 +234,23 @@ func (w *world) account(what string, before map[string]*big.Rat, costs []table.C
 		if created {
 			due = buckettest.Milli(l.Capacity)
 		}
-		back := new(big.Rat)
 		for _, c := range costs {
 			if c.Limit != l.Name {
 				continue
 			}
 			due.Sub(due, buckettest.Milli(c.Milli))
+			w.full[l.Name].Take(w.now, c.Milli)
 			if c.Milli < 0 {
-				back = buckettest.Milli(-c.Milli)
 				w.history[l.Name].Return(w.now, -c.Milli)
+				w.back[l.Name].Add(w.back[l.Name], buckettest.Milli(-c.Milli))
 			} else if !forced {
 				w.history[l.Name].Take(w.now, c.Milli)
 			}
 		}
 		diff := new(big.Rat).Sub(after[l.Name], due)
-		// A shard above its share earns nothing; what is split off from it may.
-		// That stays within what was given back, which atMost checks.
-		split := may == overflow && w.surplus[l.Name].Sign() > 0
-		if diff.Sign() > 0 && w.exact && !split {
-			w.violated("%s minted %s millitokens of %s", what, diff.FloatString(6), l.Name)
-		}
-		// A full bucket may drop the fraction it holds above capacity.
-		fraction := (w.surplus[l.Name].Sign() > 0 || w.foreign) && diff.Cmp(buckettest.Milli(-1)) > 0
-		if diff.Sign() < 0 && w.exact && may == nothing && !fraction {
-			w.violated("%s lost %s millitokens of %s", what, diff.FloatString(6), l.Name)
-		}
-		if diff.Neg(diff).Cmp(w.worstSplitLoss) > 0 && may == overflow && back.Sign() == 0 {
+		if diff.Neg(diff).Cmp(w.worstSplitLoss) > 0 && may == overflow {
 			w.worstSplitLoss.Set(diff)
 		}
-		w.surplus[l.Name].Add(w.surplus[l.Name], back)
-	}
-	w.atMost("after "+what, after)
-}
-
-// atMost checks that the bucket holds no more than its capacity and what was
-// given back to shards that were full. That surplus is forgotten when no shard is
-// above its share any more.
-func (w *world) atMost(what string, held map[string]*big.Rat) {
-	all := w.shards()
-	for _, l := range w.limits {
-		over := false
-		for _, s := range all {
-			i := s.Index(l.Name)
-			over = over || buckettest.LevelAt(s, i, s.RF).Cmp(buckettest.Milli(s.Rate(i).Capacity)) > 0
-		}
-		if !over {
-			w.surplus[l.Name].SetInt64(0)
-		}
-		above := new(big.Rat).Sub(held[l.Name], buckettest.Milli(l.Capacity))
-		if above.Sign() <= 0 {
-			continue
-		}
-		if given := w.surplus[l.Name]; above.Cmp(given) > 0 {
-			if w.exact {
-				w.violated("%s: the shards hold %s millitokens of %s above capacity, of which %s were given back",
-					what, above.FloatString(6), l.Name, given.FloatString(6))
-			}
-			above.Set(given)
-		}
-		w.history[l.Name].Surplus(w.now, above)
 	}
 }
 
@@ -301,6 +270,116 @@ func (w *world) sharesAddUp(what string) {
 			w.violated("%s: shares of %s add up to %d/%d, want %d/%d", what, l.Name, capacity, amount, l.Capacity, l.Amount)
 		}
 	}
+}
+
+// follow does to the exact shards what a call did to the stored ones.
+func (w *world) follow(was []bucket.State, costs []table.Cost, writes []item.Write) {
+	moved := map[string]*big.Rat{}
+	all := w.shards()
+	for _, s := range all {
+		refs, known := w.exactly[s.Shard]
+		if known = known && slices.ContainsFunc(was, func(o bucket.State) bool { return o.Shard == s.Shard }); known {
+			continue
+		}
+		refs = map[string]*buckettest.Reference{}
+		for _, l := range w.limits {
+			refs[l.Name] = buckettest.NewReference(s.RateOf(l), w.now)
+			if i := s.Index(l.Name); i >= 0 {
+				refs[l.Name].Set(w.now, buckettest.NewExact(s.Slots[i].Tokens, s.Slots[i].Rest, s.Rate(i)).Level)
+			}
+			moved[l.Name] = refs[l.Name].Level(w.now)
+		}
+		w.exactly[s.Shard] = refs
+		if len(writes) == 1 {
+			costs = nil // created with its costs taken
+		}
+	}
+	for _, s := range all {
+		refs := w.exactly[s.Shard]
+		for i, sl := range s.Slots {
+			if sl.Name == bucket.WCU {
+				continue
+			}
+			if bucketKey(s.Shard) == writes[0].Target() || len(writes) > 1 && bucketKey(s.Shard) == writes[1].Target() {
+				for _, c := range costs {
+					if c.Limit == sl.Name {
+						refs[sl.Name].Take(w.now, c.Milli)
+					}
+				}
+				if m := moved[sl.Name]; m != nil && slices.ContainsFunc(was, func(o bucket.State) bool { return o.Shard == s.Shard }) {
+					left := new(big.Rat).Sub(refs[sl.Name].Level(w.now), m)
+					if held := buckettest.LevelAt(s, i, w.now); w.foreign && left.Cmp(held) < 0 {
+						left = held // foreign hands had left it above its share
+					}
+					refs[sl.Name].Set(w.now, left)
+				}
+			}
+			refs[sl.Name].Refills(w.now, s.Rate(i))
+		}
+	}
+}
+
+// compare checks that no shard holds more than it would without any loss, and
+// that a call loses no more than it may.
+func (w *world) compare(what string, may loss, writes []item.Write) {
+	if !w.exact {
+		return
+	}
+	for _, s := range w.shards() {
+		for i, sl := range s.Slots {
+			if sl.Name == bucket.WCU {
+				continue
+			}
+			ref := w.exactly[s.Shard][sl.Name]
+			lack := new(big.Rat).Sub(ref.Level(w.now), buckettest.LevelAt(s, i, w.now))
+			if new(big.Rat).Add(lack, w.full[sl.Name].Pool()).Sign() < 0 {
+				w.violated("%s minted: shard %d holds %s millitokens of %s too many", what, s.Shard, lack.Neg(lack).FloatString(6), sl.Name)
+			}
+			lack.Sub(lack, w.back[sl.Name])
+			if late := w.late[sl.Name]; late != nil && !w.foreign && lack.Sign() > 0 && may == nothing && bucketKey(s.Shard) == writes[0].Target() && lack.Cmp(late) > 0 {
+				w.violated("%s lost %s millitokens of %s, %s may have been", what, lack.FloatString(6), sl.Name, late.FloatString(6))
+			}
+		}
+	}
+}
+
+// lacks returns how much less a shard shows than it would without any loss.
+func (w *world) lacks(shard int) map[string]*big.Rat {
+	out := map[string]*big.Rat{}
+	if b, ok := w.image(shard); ok && w.exactly[shard] != nil {
+		for i, sl := range b.State.Slots {
+			if sl.Name != bucket.WCU {
+				out[sl.Name] = new(big.Rat).Sub(w.exactly[shard][sl.Name].Level(w.now), buckettest.LevelAt(b.State, i, w.now))
+			}
+		}
+	}
+	return out
+}
+
+// since sets how much a charge from an image may show the levels lower: what the
+// image lacked, what others have taken since, and a fraction.
+func (w *world) since(image table.Bucket, lacked map[string]*big.Rat) {
+	w.late = map[string]*big.Rat{}
+	now, ok := w.image(image.State.Shard)
+	for i, sl := range image.State.Slots {
+		late := new(big.Rat)
+		if l := lacked[sl.Name]; l != nil {
+			late.Set(l)
+		}
+		if j := now.State.Index(sl.Name); ok && j >= 0 {
+			if taken := now.State.Slots[j].Used - sl.Used; taken > 0 {
+				late.Add(late, buckettest.Milli(taken+1))
+			} else if i >= 0 && late.Sign() > 0 {
+				late.Add(late, buckettest.Milli(1))
+			}
+		}
+		w.late[sl.Name] = late
+	}
+}
+
+// literal is worst without what was given back before a window.
+func (w *world) literal(l bucket.Limit) buckettest.Excess {
+	return w.history[l.Name].Literal(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period})
 }
 
 // worst returns the worst excess of all limits, in millitokens, and prints it.

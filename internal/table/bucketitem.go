@@ -28,6 +28,9 @@ const (
 	// with certain names for limits.
 	attrRemainders = "rr"
 	remaindersOf   = "r"
+	// attrGeneration tells the lives of an item apart, and the rules within one
+	// (see Charge).
+	attrGeneration = "gn"
 )
 
 const (
@@ -37,6 +40,9 @@ const (
 	fieldPeriod   = "rp"
 	fieldUsed     = "tc"
 )
+
+// fields are the attributes of a limit.
+var fields = [5]string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed}
 
 func attrLimit(limit, field string) string {
 	if known, ok := knownLimits.Load(limit); ok {
@@ -82,6 +88,12 @@ type Bucket struct {
 	TTL                         int64  // epoch seconds, 0: does not expire
 	Cascade                     bool   // copy of the entity's flag, as other clients trust it
 	Parent                      string // copy of the entity's parent, empty: none
+	// Generation is the life of the item that the image is of, 0 if other clients
+	// made it.
+	Generation int64
+	// Outgrown holds the counters of limits that no longer fit 64 bits, of which
+	// State has the low ones.
+	Outgrown map[string]item.Value
 	// NoShardCount is set when the item lacks the attribute and so counts as
 	// one shard.
 	NoShardCount bool
@@ -138,7 +150,30 @@ func (b Bucket) Item() item.Item {
 	if rr := remainders(b.State); rr != nil {
 		it[attrRemainders] = rr
 	}
+	if b.Generation != 0 {
+		it[attrGeneration] = item.N(b.Generation)
+	}
 	return it
+}
+
+// counter returns the counter of a slot plus some millitokens, exactly.
+func (b Bucket) counter(sl bucket.Slot, plus int64) item.Value {
+	if big, ok := b.Outgrown[sl.Name]; ok {
+		return item.Plus(big, plus)
+	}
+	if n := sl.Used + plus; (n > sl.Used) == (plus > 0) {
+		return item.N(n)
+	}
+	return item.Plus(item.N(sl.Used), plus)
+}
+
+// remember adds the remainders of a state to an update.
+func remember(u *item.Update, after bucket.State) {
+	if rr := remainders(after); rr != nil {
+		u.Set = append(u.Set, item.Attr{Name: attrRemainders, Value: rr})
+	} else {
+		u.Remove = append(u.Remove, attrRemainders)
+	}
 }
 
 // remainders returns the remainder map of a state, nil when all are zero.
@@ -196,6 +231,9 @@ func (b *Bucket) decodeAttributes(it item.Item) error {
 	if b.TTL, _, err = intAttr(it, AttrTTL); err != nil {
 		return err
 	}
+	if b.Generation, _, err = intAttr(it, attrGeneration); err != nil {
+		return err
+	}
 	if c, ok := it[attrCascade].(*types.AttributeValueMemberBOOL); ok {
 		b.Cascade = c.Value
 	}
@@ -214,9 +252,15 @@ func (b *Bucket) decodeLimits(it item.Item) error {
 		if !ok {
 			continue
 		}
-		sl, missing, err := decodeSlot(it, name)
+		sl, missing, outgrown, err := decodeSlot(it, name)
 		if err != nil {
 			return err
+		}
+		if outgrown {
+			if b.Outgrown == nil {
+				b.Outgrown = map[string]item.Value{}
+			}
+			b.Outgrown[name] = it[attrLimit(name, fieldUsed)]
 		}
 		if missing {
 			p := PartialLimit{Name: name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true}
@@ -245,41 +289,36 @@ func limitOfTokens(attr string) (string, bool) {
 	return attr[len(pre) : len(attr)-len(suf)], true
 }
 
-func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing bool, err error) {
+// decodeSlot reads one limit. A level that has outgrown 64 bits is taken for the
+// nearest that has not. Of such a counter the low ones are read, because nothing
+// but its growth matters, and outgrown says so.
+func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bool, err error) {
 	sl.Name = name
-	for _, f := range []struct {
-		field string
-		to    *int64
-	}{
-		{fieldTokens, &sl.Tokens}, {fieldCapacity, &sl.Capacity}, {fieldAmount, &sl.Amount},
-		{fieldPeriod, &sl.Period}, {fieldUsed, &sl.Used},
-	} {
-		attr := attrLimit(name, f.field)
+	for i, to := range [5]*int64{&sl.Tokens, &sl.Capacity, &sl.Amount, &sl.Period, &sl.Used} {
+		attr := attrLimit(name, fields[i])
 		n, ok, err := intAttr(it, attr)
-		if err != nil && f.field == fieldUsed {
-			n, err = outgrown(it[attr], err)
+		if err != nil {
+			whole := false
+			switch to {
+			case &sl.Tokens:
+				n, whole = item.Saturated(it[attr])
+			case &sl.Used:
+				n, whole = item.LowBits(it[attr])
+				outgrown = whole
+			}
+			if !whole {
+				return sl, false, false, err
+			}
 			ok = true
 		}
-		if err != nil {
-			return sl, false, err
-		}
 		missing = missing || !ok
-		*f.to = n
+		*to = n
 	}
 	if !missing && (sl.Capacity <= 0 || sl.Amount <= 0 || sl.Period <= 0) {
-		return sl, false, fmt.Errorf("limit %q has capacity %d, refill amount %d, period %d: all must be positive",
+		return sl, false, false, fmt.Errorf("limit %q has capacity %d, refill amount %d, period %d: all must be positive",
 			name, sl.Capacity, sl.Amount, sl.Period)
 	}
-	return sl, missing, nil
-}
-
-// outgrown reads a consumption counter that no longer fits 64 bits: the low ones,
-// because nothing but its growth matters here. err is what was wrong with it.
-func outgrown(v item.Value, err error) (int64, error) {
-	if n, ok := item.LowBits(v); ok {
-		return n, nil
-	}
-	return 0, err
+	return sl, missing, outgrown, nil
 }
 
 func (b *Bucket) decodeRemainders(v item.Value) error {

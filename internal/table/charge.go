@@ -1,126 +1,258 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Charge is one charge on a shard whose image is known: it picks, of the three
-// write shapes, the one that is exact for what the image shows by now.
+// Charge is the one planned write on a bucket shard. It does not write what the
+// level is, which others change all the time, but how far the consumption counter
+// may have got, which they cannot make wrong.
 //
-//	spend   levels cover the cost and have room for what accrued: no clock
-//	top     everything is full: capacity less the cost, whoever wrote last
-//	refill  anything else: credits what is due since the image
+// A limit has a level tk, good at the instant rf, a remainder rest and a counter
+// tc. Whoever spends c makes them tk-c and tc+c, so their sum with the refill,
 //
-// Each is one conditional update; when the item has changed so that the shape
-// would be wrong, the condition fails and brings the image to decide again from.
+//	line(t) = tk + tc + ((t-rf)*ra + rest) / rp
+//
+// is the same for everybody: by t the counter may have reached it. A bucket is
+// never more than full, so it may not be further than its capacity beyond what has
+// been counted either. From an image, for every t >= rf,
+//
+//	allowed(t) = min(line(t), tc + capacity)
+//
+// bounds the counter at t whatever others have done since the image, because the
+// counter does not fall. The update is
+//
+//	SET  tk = :allowed - :c - tc     (the server's tc, before this update)
+//	     rf = :t, rr = the remainders of allowed(t)
+//	ADD  tc :c
+//	IF   tc <= :allowed - :c         for every limit with a cost
+//	     and the item is of the image's generation, count and limits
+//
+// It grants only what was allowed; the new item's line at t is allowed(t) again;
+// and two charges from any images commute, so nobody fights for a clock. A refused
+// one means that the tokens are gone, or that the image is too old to prove them.
+//
+// Example: capacity 10, refilled by 1 per second, image tk=4 tc=100 rf=0s. At 2 s
+// allowed = min(4+100+2, 110) = 106. Somebody else has taken 3 meanwhile (tk=1,
+// tc=103). A charge of 2 needs tc <= 104: it holds, and writes tk = 104-103 = 1 and
+// tc = 105, which is what the bucket holds: 1 + 2s*1 - 2. A charge of 4 needs
+// tc <= 102 and is refused: there are 3.
+//
+// Near full the image's tc + capacity is the smaller bound, and the level is
+// written lower than it is by what others took since the image, until that is
+// refilled; a charge that would show a debt that is none is refused.
+//
+// A generation is one life of an item under one set of rules, and a bound holds
+// within it only. What changes the rules begins a new one: a split, limits that
+// change, a clock that is mended, an item that has none because another client
+// made it. Such a write needs the generation of its image too; one whose image
+// has none needs the very refill instant.
+//
+// What the fields mean together:
+//
+//	acquire   Costs of all limits in force, zero or more; Want; Life
+//	settle    Costs of any sign, Force: they are taken whether covered or not
+//	refill    no Costs; Want nil or the limits in force
+//
+// Give-backs (Adjust) lower tc. A charge from an image before that may leave a
+// full bucket above capacity by what was given back since, until the next one.
 type Charge struct {
-	Image  Bucket
-	Limits []bucket.Limit // the limits in force
-	Costs  []Cost         // one per limit in force
-	Now    int64
-	Life   Lifetime
-	// Force takes the costs whether or not they are covered, into debt.
-	Force bool
-	// Headroom is that of [Refill.Headroom], for when others write at the same
-	// time.
-	Headroom int64
-	// Guess says that the image is not of this moment. Where others write at
-	// the same time (Headroom is set), a bucket that is full by its image has
-	// most likely been topped by one of them within the headroom, and has the
-	// room that this made: the charge is a spend on that condition.
-	Guess bool
+	Image Bucket
+	Want  []bucket.Limit // limits to bring in force; nil: those stored
+	Costs []Cost         // nil: nothing is taken, and the write is not metered
+	Now   int64
+	Life  Lifetime
+	// Slack, in percent of the capacity, is how much others may have taken since the
+	// image where that shows a full limit lower than it is; if they took more, the
+	// write is refused. Zero: any. Room, in percent of the capacity, is what a full
+	// limit gives up for those who add without a clock (see [Add]).
+	Slack, Room int64
+	Force       bool // take the costs whether or not they are covered, into debt
 }
-
-// Shape names a write shape.
-type Shape string
-
-// The shapes of a charge.
-const (
-	ShapeSpend  Shape = "spend"
-	ShapeTop    Shape = "top"
-	ShapeRefill Shape = "refill"
-)
 
 // Charged is a planned charge.
 type Charged struct {
-	Verdict bucket.Verdict // whether the levels, refilled to now, cover the costs
+	Verdict bucket.Verdict // whether the image's levels at Now cover the costs
 	Short   string         // the limit that takes longest, empty when granted
-	Hot     bool           // the write meter is exhausted even after its refill
-	Shape   Shape
-	Update  item.Update // to be written if the verdict is granted, or by force
+	Before  bucket.State   // the image at Now with the wanted limits, nothing taken
+	Update  item.Update    // to be written if the verdict is granted, or by force
 }
 
-// Plan picks the shape. It is pure.
+// MaxLag is how much later, in milliseconds, than a charge's instant the refill
+// instant may be that it replaces. Nearly full buckets can be granted the refill
+// of that time twice, so it bounds what clocks that differ, and writes that are
+// long on their way, can do. Answers bring the later instant, and the charge is
+// planned anew from it.
+const MaxLag = 1000
+
+// Plan works the charge out. It is pure.
 func (c Charge) Plan() Charged {
-	clean := c.Image.State.Matches(c.Limits) && len(c.Image.Partial) == 0 && !c.Image.State.NoClock &&
-		bucket.SubSat(c.Image.State.RF, c.Now) <= bucket.MaxSkew && c.Image.State.Index(bucket.WCU) >= 0
-	lives := c.Image.TTL == 0 || c.Image.TTL > c.asSpend(false).safeTTL()
-	granted := Charged{Verdict: bucket.Verdict{Granted: true, At: c.Now, Slot: -1}, Shape: ShapeSpend}
-	levels, meter := c.covered()
-	if clean && lives && levels && meter {
-		if u, ok := c.spend(false); ok {
-			granted.Update = u
-			return granted
-		}
-	}
-	plan := Refill{
-		Image: c.Image, Want: c.Limits, Costs: c.Costs, Now: c.Now, Life: c.Life,
-		Force: c.Force, Headroom: c.Headroom,
-	}.Plan()
-	out := Charged{Verdict: plan.Verdict, Short: plan.Short, Hot: plan.Hot, Shape: ShapeRefill, Update: plan.Update}
-	if !plan.Verdict.Granted && !c.Force {
-		return out
-	}
-	if clean && lives && levels && plan.Hot {
-		// Only the meter objects, and refilling does not help it: do not add a
-		// race for the clock to a partition that is too busy already.
-		if u, ok := c.spend(true); ok {
-			out.Shape, out.Update = ShapeSpend, u
+	p := c.prepare()
+	needs := needsBySlot(p.before, c.Costs)
+	out := Charged{Before: p.before, Verdict: p.before.Decide(needs, p.before.RF)}
+	if out.Verdict.Granted {
+		out.Verdict.At = c.Now
+	} else {
+		out.Short = p.before.Slots[out.Verdict.Slot].Name
+		if !c.Force {
 			return out
 		}
 	}
-	if clean && len(c.Image.State.Slots) <= maxSlots {
-		if u, ok := c.top(); ok {
-			out.Shape, out.Update = ShapeTop, u
-			if u, ok := c.guess(); ok && lives {
-				out.Shape, out.Update = ShapeSpend, u
-			}
-		}
+	for i := range p.before.Slots {
+		p.slot(i)
 	}
+	p.finish()
+	out.Update = p.u
 	return out
 }
 
-// guess returns the spend that holds if the bucket was topped, with headroom,
-// within that headroom.
-func (c Charge) guess() (item.Update, bool) {
-	since := bucket.SubSat(c.Now, c.Headroom)
-	if !c.Guess || c.Headroom == 0 || c.Image.State.RF >= since {
-		return item.Update{}, false
-	}
-	topped := c
-	topped.Image.State.RF, topped.Image.State.Slots = since, nil
-	return topped.spend(false)
+// planned is a charge while it is being planned.
+type planned struct {
+	c      Charge
+	image  bucket.State // as stored, with what is stored in part filled in
+	before bucket.State // at the instant of the charge, nothing taken
+	after  bucket.State // less the costs
+	costs  []int64      // by slot
+	full   []bool       // by slot: the capacity bounds the level, not the line
+	begins bool         // the write begins a new generation
+	u      item.Update
+	cond   []item.Cond
 }
 
-func (c Charge) spend(unmetered bool) (item.Update, bool) { return c.asSpend(unmetered).Plan() }
-
-func (c Charge) asSpend(unmetered bool) Spend {
-	return Spend{
-		Image: c.Image, Limits: c.Limits, Costs: c.Costs, Now: c.Now, Unmetered: unmetered, Force: c.Force,
+func (c Charge) prepare() *planned {
+	p := &planned{c: c, image: c.Image.mended(c.Want)}
+	p.begins = c.Image.Generation == 0 || p.brokenClock() || c.Image.NoShardCount
+	want := c.Want
+	if p.image.Index(bucket.WCU) < 0 {
+		want = append(slices.Clone(want), bucket.WCULimit())
 	}
+	var changed bool
+	p.before, changed = p.image.At(c.Now).Adopt(want)
+	p.begins = p.begins || changed || len(p.image.Slots) != len(c.Image.State.Slots)
+	if p.begins || len(p.image.Slots) > maxSlots {
+		p.drop()
+	}
+	p.costs = costsBySlot(p.before, c.Costs, c.Costs != nil)
+	p.full = make([]bool, len(p.before.Slots))
+	for i, sl := range p.before.Slots {
+		p.full[i] = sl.Tokens >= p.before.Rate(i).Capacity
+	}
+	p.makeRoom()
+	p.after = p.before.Take(p.costs)
+	return p
 }
 
-// covered tells whether the stored levels, without any refill, cover the costs,
-// and whether the write meter has a write left.
-func (c Charge) covered() (levels, meter bool) {
-	levels = true
-	for _, cost := range c.Costs {
-		i := c.Image.State.Index(cost.Limit)
-		if i < 0 || (!c.Force && c.Image.State.Slots[i].Tokens < cost.Milli) {
-			levels = false
+// makeRoom lowers levels that are nearly full, beside their costs.
+func (p *planned) makeRoom() {
+	if p.c.Room <= 0 || p.begins {
+		return
+	}
+	p.before.Slots = slices.Clone(p.before.Slots)
+	for i := range p.before.Slots {
+		sl, r := &p.before.Slots[i], p.before.Rate(i)
+		top := bucket.AddSat(r.Capacity-percent(p.c.Room, r.Capacity), p.costs[i])
+		if sl.Name != bucket.WCU && sl.Tokens > top {
+			sl.Tokens, sl.Rest = top, 0
 		}
 	}
-	i := c.Image.State.Index(bucket.WCU)
-	return levels, i >= 0 && c.Image.State.Slots[i].Tokens >= bucket.WCUPerWrite
+}
+
+func percent(n, of int64) int64 { return of/100*n + of%100*n/100 }
+
+// brokenClock reports whether the item has no usable refill instant: then the
+// levels are taken as they are, and the clock starts at now.
+func (p *planned) brokenClock() bool {
+	return p.image.NoClock || bucket.SubSat(p.image.RF, p.c.Now) > bucket.MaxSkew
+}
+
+// slot adds what happens to slot i.
+func (p *planned) slot(i int) {
+	sl, cost := p.before.Slots[i], p.costs[i]
+	tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
+	j := p.image.Index(sl.Name)
+	stored := p.c.Image.State.Index(sl.Name)
+	if j < 0 || stored < 0 { // new to the item, or stored in part
+		if j < 0 {
+			p.cond = append(p.cond, item.Absent(tk))
+		} else { // only the very level that was seen may be built on
+			p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(p.c.Image.partial(sl.Name).Tokens)))
+		}
+		p.set(tk, item.N(bucket.SubSat(sl.Tokens, cost)))
+		p.parameters(sl)
+		// A counter may have outlived an earlier life; there must be one, if only zero.
+		p.u.Add = append(p.u.Add, item.Attr{Name: tc, Value: item.N(cost)})
+		return
+	}
+	p.cond = append(p.cond, storedAs(p.image.Slots[j].Limit)...)
+	if p.image.Slots[j].Limit != sl.Limit {
+		p.parameters(sl)
+	}
+	p.add(tc, cost)
+	p.level(i, tk, tc)
+}
+
+// level adds how far the counter of slot i may have got, and the conditions.
+func (p *planned) level(i int, tk, tc string) {
+	sl, cost := p.before.Slots[i], p.costs[i]
+	capacity := p.before.Rate(i).Capacity
+	if sl.Name == bucket.WCU && sl.Tokens >= capacity && bucket.SubSat(p.before.RF, p.image.RF) >= sl.Period {
+		// The meter fills in a second: an image that old says nothing about it, and
+		// what others wrote meanwhile must not look like load now.
+		p.set(tk, item.N(capacity-cost))
+		return
+	}
+	allowed := p.c.Image.counter(sl, bucket.SubSat(sl.Tokens, cost))
+	p.u.SetLess = append(p.u.SetLess, item.Less{Name: tk, Value: allowed, Minus: tc})
+	if sl.Name == bucket.WCU {
+		return
+	}
+	// Others may have taken since the image, but not what the costs need, nor so much
+	// that the level would show a debt that is none.
+	most := sl.Tokens
+	covered := !p.c.Force && hasCost(p.c.Costs, sl.Name)
+	if covered {
+		most = bucket.SubSat(most, cost)
+	}
+	if p.c.Slack > 0 && p.full[i] {
+		most = min(most, percent(p.c.Slack, capacity))
+	}
+	if covered || sl.Tokens >= 0 {
+		p.cond = append(p.cond, item.Compare(tc, item.Le, p.c.Image.counter(sl, most)))
+	}
+}
+
+// finish adds what concerns the item as a whole.
+func (p *planned) finish() {
+	image := p.c.Image
+	p.u.Key = image.Key()
+	p.set(attrRF, item.N(p.after.RF))
+	p.cond = append(p.cond, sameLife(image, p.after.RF)...)
+	if p.begins {
+		p.set(attrGeneration, item.N(nextGeneration(image, p.after.RF)))
+	}
+	if image.NoShardCount {
+		p.set(attrShardCount, item.N(1))
+	}
+	remember(&p.u, p.after)
+	live(&p.u, p.c.Life, image, p.after, p.c.Now)
+	p.u.If = item.All(p.cond...)
+}
+
+func (p *planned) set(attr string, v item.Value) {
+	p.u.Set = append(p.u.Set, item.Attr{Name: attr, Value: v})
+}
+
+func (p *planned) add(attr string, milli int64) {
+	if milli != 0 {
+		p.u.Add = append(p.u.Add, item.Attr{Name: attr, Value: item.N(milli)})
+	}
+}
+
+func (p *planned) parameters(sl bucket.Slot) {
+	p.set(attrLimit(sl.Name, fieldCapacity), item.N(sl.Capacity))
+	p.set(attrLimit(sl.Name, fieldAmount), item.N(sl.Amount))
+	p.set(attrLimit(sl.Name, fieldPeriod), item.N(sl.Period))
 }

@@ -124,14 +124,13 @@ func (e *expiring) acquire(b table.Bucket, ok bool) {
 		w, _ = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
 			Limits: e.limits, Costs: costs, Life: table.Expires, Now: e.now})
 	case e.rng.IntN(4) == 0:
-		unseen := table.Unseen("ns", "e", "r", 0, 1, e.limits, costs, e.now)
-		w, _ = table.Spend{Image: unseen, Limits: e.limits, Costs: costs, Now: e.now}.Plan()
+		w = table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: e.limits, Costs: costs, Now: e.now}.Plan()
 	default:
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
 		}
 		life := []table.Lifetime{table.Expires, table.KeepLifetime}[e.rng.IntN(2)]
-		plan := table.Charge{Image: b, Limits: e.limits, Costs: costs, Now: e.now, Life: life}.Plan()
+		plan := table.Charge{Image: b, Want: e.limits, Costs: costs, Now: e.now, Life: life}.Plan()
 		if !plan.Verdict.Granted {
 			return
 		}
@@ -164,7 +163,7 @@ func (e *expiring) settle(b table.Bucket, ok bool) {
 	}
 	w := item.Write(table.Adjust(expiringKey, costs))
 	if e.rng.IntN(2) == 0 {
-		w = table.Charge{Image: b, Limits: e.limits, Costs: costs, Now: e.now, Life: table.KeepLifetime, Force: true}.Plan().Update
+		w = table.Charge{Image: b, Want: e.limits, Costs: costs, Now: e.now, Life: table.KeepLifetime, Force: true}.Plan().Update
 	}
 	it := e.write(w)
 	if it == nil {
@@ -181,13 +180,13 @@ func (e *expiring) settle(b table.Bucket, ok bool) {
 	}
 }
 
-// A spend leaves the expiry alone, so it must be refused when the item could be
-// deleted before it is full again, whoever has set that expiry.
-func TestSpendNeedsAnItemThatLives(t *testing.T) {
+// A cold write leaves the expiry alone, so it must be refused when the item could
+// be deleted before it is full again, whoever has set that expiry.
+func TestColdWriteNeedsAnItemThatLives(t *testing.T) {
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
 	costs := []table.Cost{{Limit: "rpm", Milli: 1_000}}
 	const now = 1_700_000_000_000
-	safe := table.SafeTTL(limits, now)
+	const safe = now/1000 + 60 + 5 // filled from empty, and a margin
 	for _, tt := range []struct {
 		ttl  int64
 		want bool
@@ -195,11 +194,10 @@ func TestSpendNeedsAnItemThatLives(t *testing.T) {
 		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
 			Costs: []table.Cost{{Limit: "rpm", Milli: 40_000}}, Life: table.NeverExpires, Now: now})
 		b.TTL = tt.ttl
-		unseen := table.Unseen("ns", "e", "r", 0, 1, limits, costs, now)
-		u, _ := table.Spend{Image: unseen, Limits: limits, Costs: costs, Now: now}.Plan()
-		_, held, err := u.Apply(b.Item())
+		cold := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits, Costs: costs, Now: now}
+		_, held, err := cold.Plan().Apply(b.Item())
 		if err != nil || held != tt.want {
-			t.Errorf("ttl %d s from now: spend held %v, %v, want %v", tt.ttl-now/1000, held, err, tt.want)
+			t.Errorf("ttl %d s from now: cold write held %v, %v, want %v", tt.ttl-now/1000, held, err, tt.want)
 		}
 	}
 }

@@ -211,7 +211,7 @@ func (g generator) config() Config {
 }
 
 func (g generator) bucket() Bucket {
-	b := Bucket{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0, TTL: g.Int64N(1 << 40)}
+	b := Bucket{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0, TTL: g.Int64N(1 << 40), Generation: g.number()}
 	b.State = bucket.New(g.limits(1, 1), g.IntN(32), 32, g.number())
 	for i := range b.State.Slots {
 		sl := &b.State.Slots[i]

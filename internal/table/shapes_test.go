@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -20,79 +21,126 @@ type shape struct {
 	writes []item.Write
 }
 
-// allShapes is every shape that a bucket of these limits can meet, at its
+// sampleNew describes the bucket that the sample writes are planned for.
+func sampleNew(limits []bucket.Limit) NewBucket {
+	n := NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme", Limits: limits, Life: Expires, Now: sampleNow}
+	for i, l := range limits {
+		n.Costs = append(n.Costs, Cost{l.Name, 1000 * int64(i+1)})
+	}
+	return n
+}
+
+// sampleImages are images of the sample bucket: in use, and in every state that
+// makes a charge begin a generation.
+func sampleImages(limits []bucket.Limit) map[string]Bucket {
+	_, used := Create(sampleNew(limits))
+	used.Generation = sampleNow - 5000
+	used.State.Slots = slices.Clone(used.State.Slots)
+	for i := range used.State.Slots {
+		used.State.Slots[i].Tokens = used.State.Slots[i].Capacity / 2
+		used.State.Slots[i].Used = 1_000_000
+	}
+	out := map[string]Bucket{"used": used}
+	edit := func(name string, change func(*Bucket)) {
+		b := used
+		b.State.Slots = slices.Clone(used.State.Slots)
+		change(&b)
+		out[name] = b
+	}
+	edit("foreign", func(b *Bucket) { b.Generation = 0 })
+	edit("no clock", func(b *Bucket) { b.State.NoClock, b.State.RF, b.Generation, b.NoShardCount = true, 0, 0, true })
+	edit("broken clock", func(b *Bucket) { b.State.RF += 1_000_000_000 })
+	edit("debt", func(b *Bucket) {
+		for i := range b.State.Slots {
+			b.State.Slots[i].Tokens = -2 * b.State.Slots[i].Capacity
+		}
+	})
+	edit("outgrown", func(b *Bucket) {
+		b.Outgrown = map[string]item.Value{limits[0].Name: num("18446744073710551616")}
+	})
+	edit("partial", func(b *Bucket) {
+		for _, sl := range b.State.Slots {
+			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: -5, HasTokens: true})
+		}
+		b.State.Slots, b.Generation = nil, 0
+	})
+	edit("no limits", func(b *Bucket) { b.State.Slots = nil })
+	edit("more limits", func(b *Bucket) {
+		b.State.Slots = append(b.State.Slots, bucket.Slot{Limit: bucket.Limit{Name: "zzz", Capacity: 7000, Amount: 7000, Period: 1000}, Tokens: 7000, Used: 9000})
+	})
+	edit("split", func(b *Bucket) { b.State.Shards, b.TTL = 2, 0 })
+	edit("bumped", func(b *Bucket) {
+		b.State.Shards, b.TTL = 2, 0
+		for i := range b.State.Slots {
+			b.State.Slots[i].Tokens = b.State.Slots[i].Capacity
+		}
+	})
+	return out
+}
+
+// allShapes is every write that a bucket of these limits can meet, at its
 // longest: every limit is named, charged, refilled and changed.
 func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 	t.Helper()
-	const now = sampleNow
-	costs := make([]Cost, len(limits))
-	changed := slices.Clone(limits)
-	for i, l := range limits {
-		costs[i] = Cost{l.Name, 1000 * int64(i+1)}
+	const now = sampleNow + 1007
+	n, images := sampleNew(limits), sampleImages(limits)
+	changed, adjust := slices.Clone(limits), slices.Clone(n.Costs)
+	for i := range limits {
 		changed[i].Capacity *= 2
+		adjust[i].Milli = -adjust[i].Milli
 	}
-	n := NewBucket{
-		Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme", Limits: limits, Costs: costs, Life: Expires, Now: now,
-	}
-	create, full := Create(n)
-	empty := full
-	empty.State = emptied(full.State)
-	half := full
-	half.State.Slots = slices.Clone(full.State.Slots)
-	for i := range half.State.Slots {
-		half.State.Slots[i].Tokens = half.State.Slots[i].Capacity / 2
-	}
-	noLimits := full
-	noLimits.State.Slots = nil
-	partial := noLimits
-	for _, sl := range full.State.Slots {
-		partial.Partial = append(partial.Partial, PartialLimit{Name: sl.Name, Tokens: -5, HasTokens: true})
-	}
-	split := full
-	split.State.Shards, split.TTL = 2, 0
+	create, _ := Create(n)
 	createEmpty, _ := CreateEmpty(n, 4)
-	spend := func(s Spend) item.Update {
-		t.Helper()
-		u, ok := s.Plan()
-		if !ok {
-			t.Error("the sample spend is refused")
-		}
-		return u
-	}
-	refill := func(r Refill) item.Update { return r.Plan().Update }
-	top, ok := Charge{Image: full, Limits: limits, Costs: costs, Now: now + 3_600_000, Life: Expires}.top()
-	if !ok {
-		t.Error("the sample bucket is not full after an hour")
-	}
-	prolong, ok := Prolong(Bucket{Namespace: "ns", Entity: "e", Resource: "r", State: empty.State, TTL: 1}, now)
+	used := images["used"]
+	needy := used
+	needy.TTL = 1
+	prolong, ok := Prolong(needy, now)
 	if !ok {
 		t.Error("the sample bucket needs no longer ttl")
 	}
-	adjust := slices.Clone(costs)
-	for i := range adjust {
-		adjust[i].Milli = -adjust[i].Milli
+	shapes := []shape{{"create", []item.Write{create}}, {"create empty", []item.Write{createEmpty}}}
+	charge := func(name, image string, c Charge) {
+		t.Helper()
+		c.Image, c.Now = images[image], cmp.Or(c.Now, now)
+		plan := c.Plan()
+		if !plan.Verdict.Granted && !c.Force {
+			t.Errorf("%s: denied, %+v", name, plan.Verdict)
+		}
+		shapes = append(shapes, shape{name, []item.Write{plan.Update}})
 	}
-	return []shape{
-		{"create", []item.Write{create}},
-		{"create empty", []item.Write{createEmpty}},
-		{"spend", []item.Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1})}},
-		{"spend unmetered", []item.Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1, Unmetered: true})}},
-		{"spend by force", []item.Write{spend(Spend{Image: half, Limits: limits, Costs: costs, Now: now + 1, Force: true})}},
-		{"top", []item.Write{top}},
-		{"refill", []item.Write{refill(Refill{Image: empty, Costs: costs, Now: now + 600_007, Life: Expires})}},
-		{"refill of the aggregator", []item.Write{refill(Refill{Image: empty, Now: now + 7})}},
-		{"refill with changed limits", []item.Write{refill(Refill{Image: empty, Want: changed, Costs: costs, Now: now + 600_007, Life: NeverExpires})}},
-		{"refill with new limits", []item.Write{refill(Refill{Image: noLimits, Want: limits, Costs: costs, Now: now + 7, Life: Expires})}},
-		{"refill that mends", []item.Write{refill(Refill{Image: partial, Want: limits, Now: now + 7, Life: Expires})}},
-		{"refill by force", []item.Write{refill(Refill{Image: empty, Costs: costs, Now: now, Force: true})}},
-		{"adjust", []item.Write{Adjust(full.Key(), adjust)}},
-		{"split", Split(full)},
-		{"recount", []item.Write{Recount(full)}},
-		{"open", Open(split, 1, 2, now)},
-		{"probe", []item.Write{Probe(full.Key(), 4)}},
-		{"keep forever", []item.Write{KeepForever(full.Key())}},
-		{"prolong", []item.Write{prolong}},
-	}
+	acquire := Charge{Want: limits, Costs: n.Costs, Life: Expires}
+	young := acquire
+	young.Now = sampleNow + 7
+	charge("acquire", "used", acquire)
+	charge("acquire within a second", "used", young)
+	charge("acquire on an item that another client made", "foreign", acquire)
+	charge("acquire on an item without a clock and a count", "no clock", acquire)
+	charge("acquire on an item whose clock is broken", "broken clock", acquire)
+	charge("acquire on an item with a counter beyond 64 bits", "outgrown", acquire)
+	charge("acquire with changed limits", "used", Charge{Want: changed, Costs: n.Costs, Life: NeverExpires})
+	charge("acquire with new limits", "no limits", acquire)
+	charge("acquire with other limits in force", "more limits", Charge{Want: changed, Costs: n.Costs, Life: Expires})
+	charge("acquire on a split bucket", "split", acquire)
+	charge("mend", "partial", Charge{Want: limits, Life: Expires})
+	charge("settle by force", "used", Charge{Want: limits, Costs: n.Costs, Force: true})
+	charge("settle by force into more debt", "debt", Charge{Want: limits, Costs: n.Costs, Force: true})
+	charge("give back by force", "used", Charge{Want: limits, Costs: adjust, Force: true})
+	charge("refill", "used", Charge{})
+	charge("refill of debt", "debt", Charge{})
+	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Limits: limits, Costs: n.Costs, Now: now}
+	return append(shapes,
+		shape{"cold", []item.Write{cold.Plan()}},
+		shape{"adjust", []item.Write{Adjust(used.Key(), adjust)}},
+		shape{"adjust unmetered", []item.Write{AdjustUnmetered(used.Key(), adjust)}},
+		shape{"split", Split(used, now)},
+		shape{"split of debt", Split(images["debt"], now)},
+		shape{"recount", []item.Write{Recount(used, now)}},
+		shape{"open", Open(images["split"], 1, 2, now)},
+		shape{"open from a count that another client raised", Open(images["bumped"], 1, 2, now)},
+		shape{"probe", []item.Write{Probe(used.Key(), 4)}},
+		shape{"keep forever", []item.Write{KeepForever(used.Key())}},
+		shape{"prolong", []item.Write{prolong}},
+	)
 }
 
 // rendered is a write as DynamoDB gets it.
@@ -179,7 +227,7 @@ const maxLimits = 32
 // Every shape fits DynamoDB's limits with 32 limits of 64-character names, and
 // no attribute name reaches an expression.
 func TestShapesFitTheLimitsOfDynamoDB(t *testing.T) {
-	expression := regexp.MustCompile(`^([#:][0-9]+|SET|ADD|DELETE|REMOVE|AND|OR|BETWEEN|if_not_exists|attribute_exists|attribute_not_exists|[=<>(), ]+)*$`)
+	expression := regexp.MustCompile(`^([#:][0-9]+|SET|ADD|DELETE|REMOVE|AND|OR|BETWEEN|if_not_exists|attribute_exists|attribute_not_exists|[=<>(), ]+| - )*$`)
 	longest := rendered{}
 	for _, s := range allShapes(t, hostileLimits(maxLimits)) {
 		for _, w := range s.writes {
@@ -215,7 +263,7 @@ func TestShapesFitTheLimitsOfDynamoDB(t *testing.T) {
 }
 
 // Whatever the image, a charge that is granted renders to a valid write that
-// holds for its image and takes exactly the costs from the counters.
+// holds for its image and does what was planned.
 func FuzzChargesHoldForTheirImage(f *testing.F) {
 	for seed := range uint64(400) {
 		f.Add(seed)
@@ -223,7 +271,7 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		g := generator{rand.New(rand.NewPCG(seed, 3))}
 		b := g.bucket()
-		b.State.RF = sampleNow
+		b.State.RF, b.Generation = sampleNow, g.Int64N(3)
 		b.State.Shards = 1 << g.IntN(3)
 		b.State.Shard = g.IntN(b.State.Shards)
 		want := g.limits(1000, 1000)
@@ -244,34 +292,48 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 			want = want[len(want)/2:]
 		}
 		for _, l := range want {
-			costs = append(costs, Cost{l.Name, 1000 * g.Int64N(1+l.Capacity/1000)})
+			costs = append(costs, Cost{l.Name, 1000 * g.Int64N(1+l.Capacity/1000) * g.Int64N(2)})
 		}
-		c := Charge{Image: b, Limits: want, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000, Life: Lifetime(g.IntN(3)), Force: g.IntN(4) == 0}
+		c := Charge{Image: b, Want: want, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000, Life: Lifetime(g.IntN(3)), Force: g.IntN(4) == 0}
 		plan := c.Plan()
 		if !plan.Verdict.Granted && !c.Force {
 			return
 		}
-		if err := item.Validate(plan.Update); err != nil {
-			t.Fatalf("%s: %v", plan.Shape, err)
+		if g.IntN(8) == 0 {
+			c.Costs, plan = nil, Charge{Image: c.Image, Want: c.Want, Now: c.Now, Life: c.Life}.Plan()
 		}
-		after, held, err := plan.Update.Apply(b.Item())
-		if err != nil || !held {
-			t.Fatalf("%s is refused by its own image (%v):\n%s%s", plan.Shape, err, render(plan.Update).readable(), item.JSON(b.Item()))
-		}
-		got, err := DecodeBucket(after)
-		if err != nil || !got.State.Matches(want) && plan.Shape == ShapeRefill {
-			t.Fatalf("%s leaves %+v (%v)", plan.Shape, got, err)
-		}
-		for _, cost := range costs {
-			before := int64(0)
-			if i := b.State.Index(cost.Limit); i >= 0 {
-				before = b.State.Slots[i].Used
-			}
-			if i := got.State.Index(cost.Limit); got.State.Slots[i].Used-before != cost.Milli {
-				t.Errorf("%s: limit %s counts %d more, want %d", plan.Shape, cost.Limit, got.State.Slots[i].Used-before, cost.Milli)
-			}
-		}
+		checkCharge(t, c, plan.Update)
 	})
+}
+
+// checkCharge applies a charge to the very item its image is of: it must hold,
+// count exactly the costs, leave exactly the planned levels and bring the limits
+// in force.
+func checkCharge(t *testing.T, c Charge, u item.Update) {
+	t.Helper()
+	shown := func() string { return render(u).readable() + string(item.JSON(c.Image.Item())) }
+	if err := item.Validate(u); err != nil {
+		t.Fatalf("%v:\n%s", err, shown())
+	}
+	after, held, err := u.Apply(c.Image.Item())
+	if err != nil || !held {
+		t.Fatalf("refused by its own image (%v):\n%s", err, shown())
+	}
+	got, err := DecodeBucket(after)
+	if err != nil || !got.State.Matches(c.Want) || got.Generation == 0 {
+		t.Fatalf("leaves %+v (%v)\n%s", got, err, shown())
+	}
+	before := c.Plan().Before
+	for i, sl := range before.Slots {
+		cost := costsBySlot(before, c.Costs, c.Costs != nil)[i]
+		j := got.State.Index(sl.Name)
+		if j < 0 || got.State.Slots[j].Rest != sl.Rest || sl.Name != bucket.WCU && got.State.Slots[j].Tokens != sl.Tokens-cost {
+			t.Fatalf("limit %s: planned %+v less %d\n%s%s", sl.Name, sl, cost, shown(), item.JSON(after))
+		}
+		if used := got.State.Slots[j].Used; used-sl.Used != cost {
+			t.Errorf("limit %s counts %d more, want %d", sl.Name, used-sl.Used, cost)
+		}
+	}
 }
 
 // Watermarks compare as strings, so positions must.

@@ -80,20 +80,23 @@ func (r Refill) Image() table.Bucket { return r.last().New }
 
 // Write returns the refill of the shard as it is in image; due is false if none
 // is called for. One is called for when the stored level of some limit does not
-// cover what this batch took from it once more, and that limit gains a token or
-// more by it: less is not worth a write. All limits are credited. An image with limits that cannot be refilled is left to
-// the clients, who know what the limits should be.
+// cover what this batch took from it once more, or the stored write meter is below
+// half, and that limit gains a token or more by it: less is not worth a write. All
+// limits are credited. An image with limits that cannot be refilled is left to the
+// clients, who know what the limits should be.
 func (r Refill) Write(image table.Bucket, now int64) (w item.Update, due bool) {
 	if len(image.Partial) > 0 {
 		return item.Update{}, false
 	}
 	spent := r.spent(image.State)
-	plan := table.Refill{Image: image, Now: now}.Plan()
+	plan := table.Charge{Image: image, Now: now}.Plan()
 	for i, sl := range image.State.Slots {
-		if spent[i] > 0 && sl.Tokens < spent[i] {
-			if j := plan.After.Index(sl.Name); j >= 0 && plan.After.Slots[j].Tokens-sl.Tokens >= bucket.Milli {
-				return plan.Update, true
-			}
+		low := spent[i] > 0 && sl.Tokens < spent[i]
+		if sl.Name == bucket.WCU { // other clients double the shards when it seems empty
+			low = low || sl.Tokens < sl.Capacity/2
+		}
+		if j := plan.Before.Index(sl.Name); low && j >= 0 && plan.Before.Slots[j].Tokens-sl.Tokens >= bucket.Milli {
+			return plan.Update, true
 		}
 	}
 	return item.Update{}, false

@@ -92,6 +92,28 @@ func TestRefillLooksAtTheWriteMeter(t *testing.T) {
 	}
 }
 
+// A meter below half is refilled before it seems empty: other clients, which never
+// refill it, double the shards when it does.
+func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
+	for tokens, want := range map[int64]int{499_999: 1, 500_000: 0} {
+		c := spends(0, 1, 1)
+		c.New.State.Slots[2].Tokens = tokens
+		p := decide(t0+100, c)
+		if len(p.Refills) != want {
+			t.Fatalf("meter at %s: %d refills, want %d", bucket.Tokens(tokens), len(p.Refills), want)
+		}
+		if want == 0 {
+			continue
+		}
+		r := p.Refills[0]
+		u, _ := r.Write(r.Image(), t0+100)
+		after, held, err := u.Apply(r.Image().Item())
+		if b, err2 := table.DecodeBucket(after); err != nil || err2 != nil || !held || b.State.Slots[2].Tokens != tokens+100_000 {
+			t.Errorf("held %v, %v, %v, the meter shows %s", held, err, err2, b.State)
+		}
+	}
+}
+
 func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
 	c := spends(0, 1, 500)
 	c.New.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}

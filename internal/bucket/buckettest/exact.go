@@ -19,8 +19,7 @@ func Earned(r bucket.Rate, elapsed int64) *big.Rat {
 	return new(big.Rat).SetFrac(n, big.NewInt(r.Period))
 }
 
-// Exact is one level as a rational number of millitokens. It never rises above
-// the capacity by waiting, and one that is above it stays where it is.
+// Exact is one level as a rational number of millitokens, at most the capacity.
 type Exact struct {
 	Level *big.Rat
 	Rate  bucket.Rate
@@ -35,9 +34,6 @@ func NewExact(tokens, rest int64, r bucket.Rate) Exact {
 // After returns the level after waiting for elapsed milliseconds.
 func (e Exact) After(elapsed int64) Exact {
 	top := Milli(e.Rate.Capacity)
-	if elapsed <= 0 || e.Level.Cmp(top) >= 0 {
-		return e
-	}
 	next := new(big.Rat).Add(e.Level, Earned(e.Rate, elapsed))
 	if next.Cmp(top) > 0 {
 		next = top

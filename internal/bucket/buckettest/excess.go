@@ -40,6 +40,56 @@ func (h *History) Surplus(at int64, milli *big.Rat) {
 	}
 }
 
+// Reference is a bucket of one limit beside a pool of what was given back. Takes
+// draw on the bucket first. What the pool holds may be taken on top of what the
+// bucket allows: an image from before a give-back does not know of it.
+type Reference struct {
+	rate  bucket.Rate
+	level *big.Rat
+	pool  *big.Rat
+	at    int64
+}
+
+// NewReference returns a full one.
+func NewReference(r bucket.Rate, now int64) *Reference {
+	return &Reference{rate: r, level: Milli(r.Capacity), pool: new(big.Rat), at: now}
+}
+
+// Level returns what the bucket holds at now, without the pool.
+func (r *Reference) Level(now int64) *big.Rat {
+	r.level = Exact{r.level, r.rate}.After(now - r.at).Level
+	r.at = max(r.at, now)
+	return r.level
+}
+
+// Pool returns what was given back and not taken again.
+func (r *Reference) Pool() *big.Rat { return r.pool }
+
+// Take takes milli at now, or gives them back if negative: to the bucket, and to
+// the pool.
+func (r *Reference) Take(now, milli int64) {
+	r.level = new(big.Rat).Sub(r.Level(now), Milli(milli))
+	switch {
+	case milli < 0:
+		r.pool = new(big.Rat).Sub(r.pool, Milli(milli))
+	case r.level.Sign() < 0 && r.pool.Sign() > 0:
+		from := new(big.Rat).Neg(r.level)
+		if from.Cmp(r.pool) > 0 {
+			from = r.pool
+		}
+		r.pool, r.level = new(big.Rat).Sub(r.pool, from), new(big.Rat).Add(r.level, from)
+	}
+}
+
+// Set makes the bucket hold a level at now.
+func (r *Reference) Set(now int64, level *big.Rat) { r.level, r.at = level, now }
+
+// Refills makes it refill by another rate from now on.
+func (r *Reference) Refills(now int64, rate bucket.Rate) {
+	r.Level(now)
+	r.rate = rate
+}
+
 // Taken returns how many millitokens were granted in all.
 func (h *History) Taken() int64 { return h.taken }
 
@@ -56,7 +106,16 @@ func (e Excess) String() string {
 	return fmt.Sprintf("%+.6f tokens in [%d, %d]", f, e.From, e.To)
 }
 
-// Worst returns the worst excess over all windows from <= to. One pass is
+// Literal returns the worst excess if nothing that was given back before a window
+// may be taken in it.
+func (h *History) Literal(r bucket.Rate) Excess {
+	bare := *h
+	bare.surplus = nil
+	return bare.Worst(r)
+}
+
+// Worst returns the worst excess over all windows from <= to, where what was given
+// back before the window and not spent may be taken too (see Surplus). One pass is
 // enough: the excess of a window is the difference of two functions of its ends,
 //
 //	(net(<= to) - rate*to) - (net(< from) - rate*from + surplus(from)) - capacity

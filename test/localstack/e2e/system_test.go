@@ -152,7 +152,7 @@ func (r *rig) grow(tn tenant, times int) {
 	r.put(r.seeded(tn, 0, 1, 0).Item())
 	for range times {
 		zero, _ := r.shard(tn.entity, tn.resource, 0)
-		if err := r.direct.Transact(r.t.Context(), fmt.Sprintf("%s-%d", tn.entity, zero.State.Shards), table.Split(zero)); err != nil {
+		if err := r.direct.Transact(r.t.Context(), fmt.Sprintf("%s-%d", tn.entity, zero.State.Shards), table.Split(zero, time.Now().UnixMilli())); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -1,0 +1,78 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Add takes the costs by a plain add, which depends on no image and moves no
+// clock, if every level covers its cost and cannot have overflowed since the
+// refill instant. Otherwise it is refused, and brings the image. It is the first
+// write of a process to a shard, and that of a crowd on a bucket that is nearly
+// full, where images are too old to charge from.
+//
+// On a level that overflowed between its refill instant and now it would pay out of
+// what was never there. So the refill instant must be recent, and the level must
+// leave room for what is refilled since.
+type Add struct {
+	Namespace, Entity, Resource string
+	Shard, Shards               int
+	Limits                      []bucket.Limit // the limits in force; they must be stored like this
+	Costs                       []Cost         // one per limit in force
+	Now                         int64
+	Room                        int64 // percent of the capacities, 1 to 100, that may have been refilled since
+}
+
+// maxAddAge bounds how old a refill an add accepts, in milliseconds.
+const maxAddAge = 24 * 3600 * 1000
+
+// Plan renders the write. It is pure.
+func (a Add) Plan() item.Update {
+	s := bucket.State{Shard: a.Shard, Shards: a.Shards}
+	age := a.age(s)
+	u := item.Update{Key: BucketKey(a.Namespace, a.Entity, a.Resource, a.Shard)}
+	cond := []item.Cond{
+		item.Compare(attrShardCount, item.Eq, item.N(int64(max(a.Shards, 1)))),
+		item.Compare(attrRF, item.Ge, item.N(a.Now-age)),
+		item.Exists(attrLimit(bucket.WCU, fieldTokens)),
+	}
+	for _, l := range a.Limits {
+		cond = append(cond, storedAs(l)...)
+		cost := costOf(a.Costs, l.Name)
+		tk := attrLimit(l.Name, fieldTokens)
+		if cost == 0 { // debt denies; a level that nothing is taken from may overflow
+			cond = append(cond, item.Compare(tk, item.Ge, item.N(0)))
+			continue
+		}
+		r := s.RateOf(l)
+		// The stored remainder is not known: it is less than one period, and what it
+		// and the time yield together may leave a fraction more.
+		top := bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, age), 1))
+		cond = append(cond, item.Between(tk, item.N(cost), item.N(max(cost, top))))
+		u.Add = append(u.Add, spend(tk, Cost{l.Name, cost})...)
+	}
+	u.Add = appendWCU(u.Add)
+	cond = append(cond, item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Gt, item.N(safeTTL(a.Limits, a.Now)))))
+	u.If = item.All(cond...)
+	return u
+}
+
+// age is how old, in milliseconds, the refill instant may be.
+func (a Add) age(s bucket.State) int64 {
+	age := int64(maxAddAge)
+	for _, l := range a.Limits {
+		r := s.RateOf(l)
+		room := min(percent(a.Room, r.Capacity), r.Capacity-costOf(a.Costs, l.Name))
+		age = min(age, max(bucket.Wait(0, 0, r, room)-2, 0))
+	}
+	return age
+}
+
+func costOf(costs []Cost, limit string) int64 {
+	for _, c := range costs {
+		if c.Limit == limit {
+			return c.Milli
+		}
+	}
+	return 0
+}

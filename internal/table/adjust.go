@@ -1,0 +1,50 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Adjust settles costs on one item, whatever it holds: negative gives back,
+// positive takes more. It never creates an item, so a bucket that has expired
+// meanwhile stays what it is: full. Taking more from a bucket that has filled up
+// since its refill instant would be forgiven by the next charge; use a [Charge]
+// by force for that, which needs an image.
+//
+// The write is counted by the meter, which the item must have; one that lacks it
+// is refused, and settled by [AdjustUnmetered].
+func Adjust(key item.Key, costs []Cost) item.Update {
+	u := AdjustUnmetered(key, costs)
+	u.Add = appendWCU(u.Add)
+	u.If = item.All(u.If, item.Exists(attrLimit(bucket.WCU, fieldTokens)))
+	return u
+}
+
+// AdjustUnmetered is [Adjust] for an item without a write meter, as foreign
+// clients leave it; adding to one that is not there would store half a limit.
+func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
+	u := item.Update{Key: key}
+	cond := []item.Cond{item.Exists(item.AttrPK)}
+	for _, c := range costs {
+		if c.Milli == 0 {
+			continue
+		}
+		tk := attrLimit(c.Limit, fieldTokens)
+		cond = append(cond, item.Exists(tk))
+		u.Add = append(u.Add, spend(tk, c)...)
+	}
+	u.If = item.All(cond...)
+	return u
+}
+
+// spend moves a cost from the level to the counter.
+func spend(tk string, c Cost) []item.Attr {
+	return []item.Attr{
+		{Name: tk, Value: item.N(-c.Milli)},
+		{Name: attrLimit(c.Limit, fieldUsed), Value: item.N(c.Milli)},
+	}
+}
+
+var chargeWCU = spend(attrLimit(bucket.WCU, fieldTokens), Cost{bucket.WCU, bucket.WCUPerWrite})
+
+func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }

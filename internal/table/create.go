@@ -1,0 +1,56 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// NewBucket describes a bucket about to be created.
+type NewBucket struct {
+	Namespace, Entity, Resource string
+	Cascade                     bool
+	Parent                      string
+	Limits                      []bucket.Limit
+	Costs                       []Cost
+	Life                        Lifetime
+	Now                         int64
+}
+
+// Create stores a full bucket, less the costs, if there is none.
+func Create(n NewBucket) (item.Put, Bucket) {
+	b := n.bucket(bucket.New(n.Limits, 0, 1, n.Now))
+	b.State = b.State.Take(costsBySlot(b.State, n.Costs, true))
+	if n.Life == Expires {
+		b.TTL = freshTTL(b.State, n.Now)
+	}
+	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
+}
+
+// CreateEmpty stores shard 0 of a bucket with the given count, holding nothing,
+// if there is none. It stands for a shard that was deleted while its siblings
+// live on: what it held is unknown, so it mints nothing.
+func CreateEmpty(n NewBucket, shards int) (item.Put, Bucket) {
+	b := n.bucket(emptied(bucket.New(n.Limits, 0, shards, n.Now)))
+	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
+}
+
+// bucket returns the first generation of a bucket in a state.
+func (n NewBucket) bucket(s bucket.State) Bucket {
+	return Bucket{
+		Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent,
+		State: s, Generation: n.Now,
+	}
+}
+
+// emptied returns the state holding nothing but a full write meter.
+func emptied(s bucket.State) bucket.State {
+	s.Slots = append([]bucket.Slot(nil), s.Slots...)
+	for i := range s.Slots {
+		sl := &s.Slots[i]
+		sl.Tokens, sl.Rest, sl.Used = 0, 0, 0
+		if sl.Name == bucket.WCU {
+			sl.Tokens = sl.Capacity
+		}
+	}
+	return s
+}

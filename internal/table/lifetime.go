@@ -1,0 +1,114 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Lifetime tells what a write does to the bucket's expiry.
+type Lifetime int
+
+const (
+	// KeepLifetime leaves a bucket without ttl alone and extends one that is
+	// there when it would end too early.
+	KeepLifetime Lifetime = iota
+	// Expires sets the ttl anew.
+	Expires
+	// NeverExpires removes the ttl.
+	NeverExpires
+)
+
+const (
+	// ttlMultiplier times the longest fill time is how long an idle bucket
+	// lives (the Python client's default).
+	ttlMultiplier = 7
+	// ttlFloor is how much longer than its fill time, in seconds, a bucket
+	// lives at least, so that fast limits are not rewritten all the time.
+	ttlFloor = 60
+	// ttlMargin is how many seconds before its expiry a bucket must be full.
+	// It covers clocks that disagree.
+	ttlMargin = 5
+)
+
+// safeTTL returns the least ttl, in epoch seconds, with which an item may be
+// spent from at now without touching the ttl: an item that is then left alone
+// is full again before it can be deleted, so that a deleted bucket and a full
+// bucket are the same thing.
+func safeTTL(limits []bucket.Limit, now int64) int64 {
+	longest := int64(0)
+	for _, l := range limits {
+		longest = max(longest, bucket.Wait(0, 0, bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}, l.Capacity))
+	}
+	return ceilSeconds(bucket.AddSat(now, longest)) + ttlMargin
+}
+
+func ceilSeconds(ms int64) int64 { return (ms-1)/1000 + 1 }
+
+// freshTTL returns the ttl to give a bucket in state s at now.
+func freshTTL(s bucket.State, now int64) int64 {
+	limits := make([]bucket.Limit, 0, len(s.Slots))
+	for _, sl := range s.Slots {
+		if sl.Name != bucket.WCU {
+			limits = append(limits, sl.Limit)
+		}
+	}
+	full := s.FullAt(now)
+	if full == bucket.Never || full > 1<<53 {
+		return 0
+	}
+	return max(now/1000+bucket.TTLSeconds(limits, ttlMultiplier), ceilSeconds(full)+ttlFloor)
+}
+
+// live adds to an update what it does to the ttl of a bucket that is in state
+// after at now.
+func live(u *item.Update, life Lifetime, image Bucket, after bucket.State, now int64) {
+	if after.Shards > 1 {
+		life = NeverExpires // a split bucket has siblings that rely on it
+	}
+	for _, sl := range image.State.Slots { // what the write does not name keeps its level
+		if after.Index(sl.Name) < 0 {
+			after.Slots = append(after.Slots[:len(after.Slots):len(after.Slots)], sl)
+		}
+	}
+	fresh := freshTTL(after, now)
+	if fresh == 0 {
+		life = NeverExpires // it is not full before any date that can be stored
+	}
+	switch {
+	case life == Expires && fresh > 0,
+		life == KeepLifetime && image.TTL > 0 && fresh > image.TTL:
+		u.Set = append(u.Set, item.Attr{Name: AttrTTL, Value: item.N(fresh)})
+	case life == NeverExpires && image.TTL != 0:
+		u.Remove = append(u.Remove, AttrTTL)
+	}
+}
+
+// KeepForever removes the ttl that another client has put on a split bucket.
+func KeepForever(key item.Key) item.Update {
+	return item.Update{
+		Key:    key,
+		Remove: []string{AttrTTL},
+		If:     item.All(item.Exists(AttrTTL), item.Compare(attrShardCount, item.Gt, item.N(1))),
+	}
+}
+
+// Prolong extends the ttl of an unsplit bucket so that it outlives the time the
+// image needs to be full. ok is false when the ttl is long enough already or
+// there is none.
+func Prolong(b Bucket, now int64) (u item.Update, ok bool) {
+	if b.TTL == 0 || b.State.Shards > 1 {
+		return item.Update{}, false
+	}
+	if b.TTL >= ceilSeconds(b.State.FullAt(now))+ttlMargin {
+		return item.Update{}, false
+	}
+	fresh := freshTTL(b.State, now)
+	if fresh == 0 { // not full before any date that can be stored
+		return item.Update{Key: b.Key(), Remove: []string{AttrTTL}, If: item.Exists(AttrTTL)}, true
+	}
+	return item.Update{
+		Key: b.Key(),
+		Set: []item.Attr{{Name: AttrTTL, Value: item.N(fresh)}},
+		If:  item.Compare(AttrTTL, item.Lt, item.N(fresh)),
+	}, true
+}

@@ -1,0 +1,81 @@
+package table
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// maxSlots is how many limits, the write meter included, one update names at
+// most, so that it stays within DynamoDB's bounds on expressions.
+const maxSlots = 33
+
+// mended returns the state with wanted limits that are stored in part filled
+// in: what is there is kept, and no level rises above its capacity by mending.
+// Of limits that one update cannot name, those that are not wanted are left out,
+// last by name first: they come back more slowly than they might, as the clock
+// moves without them.
+func (b Bucket) mended(want []bucket.Limit) bucket.State {
+	s := b.State
+	for _, p := range b.Partial {
+		limits := want
+		if p.Name == bucket.WCU {
+			limits = []bucket.Limit{bucket.WCULimit()}
+		}
+		if i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return l.Name == p.Name }); i >= 0 {
+			s, _ = s.Adopt(limits[i : i+1])
+			sl := &s.Slots[s.Index(p.Name)]
+			sl.Tokens, sl.Used = min(p.Tokens, sl.Tokens), p.Used
+		}
+	}
+	if len(s.Slots) <= maxSlots || want == nil {
+		return s
+	}
+	others := maxSlots - len(want) - 1
+	s.Slots = slices.DeleteFunc(slices.Clone(s.Slots), func(sl bucket.Slot) bool {
+		if sl.Name == bucket.WCU || isWanted(want, sl.Name) {
+			return false
+		}
+		others--
+		return others < 0
+	})
+	return s
+}
+
+func isWanted(want []bucket.Limit, name string) bool {
+	return slices.ContainsFunc(want, func(l bucket.Limit) bool { return l.Name == name })
+}
+
+// partial returns the limit of that name that is stored in part.
+func (b Bucket) partial(name string) PartialLimit {
+	for _, p := range b.Partial {
+		if p.Name == name {
+			return p
+		}
+	}
+	return PartialLimit{}
+}
+
+// drop removes limits that are full and not wanted any more, with all their
+// attributes. One that comes back starts full, so this mints nothing. A limit that
+// is full by the image is still full if nobody has taken from it since.
+func (p *planned) drop() {
+	if p.c.Want == nil {
+		return
+	}
+	keep := p.before
+	keep.Slots = nil
+	for i, sl := range p.before.Slots {
+		unwanted := sl.Name != bucket.WCU && !isWanted(p.c.Want, sl.Name)
+		if !unwanted || p.c.Image.State.Index(sl.Name) < 0 || sl.Tokens < p.before.Rate(i).Capacity {
+			keep.Slots = append(keep.Slots, sl)
+			continue
+		}
+		p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(sl, 0)))
+		for _, f := range fields {
+			p.u.Remove = append(p.u.Remove, attrLimit(sl.Name, f))
+		}
+	}
+	p.before = keep
+}

@@ -1,0 +1,79 @@
+package table_test
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A shard without a refill instant, as foreign hands leave it, is split into two
+// without one: an instant of zero would refill the new shard since 1970.
+func TestSplitWithoutClockMintsNothing(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
+	b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, now)}
+	b.State.NoClock, b.State.RF = true, 0
+	b.State.Slots[b.State.Index("rpm")].Tokens = 10_000
+	writes := table.Split(b, now)
+	held := int64(0)
+	before := b.Item()
+	delete(before, "rf")
+	for i, it := range []item.Item{before, nil} {
+		after, ok, err := writes[i].Apply(it)
+		if err != nil || !ok {
+			t.Fatalf("write %d: held %v, %v", i, ok, err)
+		}
+		half, err := table.DecodeBucket(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := half.State.At(now)
+		held += at.Slots[at.Index("rpm")].Tokens
+	}
+	if held != 10_000 {
+		t.Errorf("the halves hold %s, want what there was: 10", bucket.Tokens(held))
+	}
+}
+
+// A split that was long on its way, or comes from a clock that is behind, must
+// not move the refill instant back behind what was taken meanwhile: the time
+// between would be refilled twice.
+func TestLateSplitDoesNotRefillTwice(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
+	for _, late := range []int64{0, 500, 1_000, 1_001, 10_000} {
+		_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now})
+		split := table.Split(image, now)
+		costs := []table.Cost{{Limit: "rpm", Milli: 5_000}}
+		zero, ok, err := table.Charge{Image: image, Want: limits, Costs: costs, Now: now + late}.Plan().Update.Apply(image.Item())
+		if err != nil || !ok {
+			t.Fatalf("charge: held %v, %v", ok, err)
+		}
+		after, held, err := split[0].Apply(zero)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := late <= table.MaxLag; held != want {
+			t.Errorf("split of %d ms ago held %v, want %v", late, held, want)
+		}
+		if !held {
+			continue
+		}
+		moved, _, _ := split[1].Apply(nil)
+		sum := int64(0)
+		for _, it := range []item.Item{after, moved} {
+			b, err := table.DecodeBucket(it)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := b.State.At(now + late)
+			sum += at.Slots[at.Index("rpm")].Tokens
+		}
+		t.Logf("split of %d ms ago: %s tokens left of 5", late, bucket.Tokens(sum))
+		if sum > 5_000+late {
+			t.Errorf("split of %d ms ago leaves %s tokens, want 5 and what is refilled in that time", late, bucket.Tokens(sum))
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package table
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// sameLife holds while the item is of the image's generation and has its shard
+// count, for a write that moves the refill instant to an instant. An image without
+// a generation is of an item that another client made: then the very refill
+// instant stands for it. A later one than MaxLag after the write's instant refuses
+// the write, unless the image's own clock is to be replaced.
+func sameLife(b Bucket, to int64) []item.Cond {
+	var c []item.Cond
+	switch {
+	case b.Generation != 0:
+		c = append(c, item.Compare(attrGeneration, item.Eq, item.N(b.Generation)))
+		if !b.State.NoClock && b.State.RF <= to {
+			c = append(c, item.Compare(attrRF, item.Le, item.N(bucket.AddSat(to, MaxLag))))
+		}
+	case b.State.NoClock:
+		c = append(c, item.Exists(item.AttrPK), item.Absent(attrGeneration), item.Absent(attrRF))
+	default:
+		c = append(c, item.Absent(attrGeneration), item.Compare(attrRF, item.Eq, item.N(b.State.RF)))
+	}
+	if b.NoShardCount {
+		return append(c, item.Absent(attrShardCount))
+	}
+	return append(c, item.Compare(attrShardCount, item.Eq, item.N(int64(max(b.State.Shards, 1)))))
+}
+
+// nextGeneration returns a number that no generation of the item had before: the
+// instant it begins, or one more than the last if that is later.
+func nextGeneration(b Bucket, now int64) int64 { return max(b.Generation+1, now) }
+
+// sameLimits holds while every limit of the image is stored as it is there.
+func sameLimits(b Bucket) []item.Cond {
+	out := make([]item.Cond, 0, 3*len(b.State.Slots))
+	for _, sl := range b.State.Slots {
+		out = append(out, storedAs(sl.Limit)...)
+	}
+	return out
+}
+
+// storedAs holds while the limit is stored exactly like this. The conditions of
+// the limits met first are kept, because every write needs them.
+func storedAs(l bucket.Limit) []item.Cond {
+	if known, ok := storedConds.Load(l); ok {
+		return known.([]item.Cond)
+	}
+	cond := []item.Cond{
+		item.Compare(attrLimit(l.Name, fieldCapacity), item.Eq, item.N(l.Capacity)),
+		item.Compare(attrLimit(l.Name, fieldAmount), item.Eq, item.N(l.Amount)),
+		item.Compare(attrLimit(l.Name, fieldPeriod), item.Eq, item.N(l.Period)),
+	}
+	if storedCondCount.Add(1) <= maxKnownLimits {
+		storedConds.Store(l, cond[:len(cond):len(cond)])
+	}
+	return cond
+}
+
+var (
+	storedConds     sync.Map // bucket.Limit -> []item.Cond, never changed
+	storedCondCount atomic.Int64
+)

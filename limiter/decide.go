@@ -1,0 +1,258 @@
+package limiter
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// want is what a request needs of a bucket, worked out from the request and the
+// configuration.
+type want struct {
+	namespace string
+	name      name
+	limits    []bucket.Limit
+	costs     []table.Cost // one per limit in force, in order of name
+	life      table.Lifetime
+	parent    string
+}
+
+// action is what to do next about a request.
+type action int
+
+const (
+	deny  action = iota // no shard can cover it, and asking again is no use yet
+	never               // no shard can ever hold that much
+	write               // send a write to a shard
+)
+
+// choice is the decision about one attempt.
+type choice struct {
+	action action
+	shard  int
+	look   bool // the write is sent to learn the image, not because that one covers the costs
+	at     int64
+	short  string // the limit that takes longest, when denied
+}
+
+// attempt is what one call of Acquire has done so far.
+type attempt struct {
+	rounds int          // decisions
+	calls  int          // writes sent for it
+	asked  map[int]bool // shards without an image that it has written to
+}
+
+// sent counts a write to a shard.
+func (a *attempt) sent(shard int) {
+	a.calls++
+	if a.asked == nil {
+		a.asked = map[int]bool{}
+	}
+	a.asked[shard] = true
+}
+
+// maxAsked is how many shards without an image one call asks before it believes
+// those that it knows.
+const maxAsked = 2
+
+// decider decides one attempt from what is known. It performs no I/O; now and the
+// random number that picks the shard are given. The lock is held.
+type decider struct {
+	*known
+	want    want
+	now     int64
+	denyFor int64 // how long, in ms, an image may deny without asking
+	attempt *attempt
+	pick    uint64
+}
+
+// decide picks a shard to write to, or denies. Shards are tried from a random one
+// on: the first whose image covers the costs, or that is not known, is written to;
+// if all known images are fresh and do not, the request is denied without I/O
+// (D4). One look per bucket goes out when they are not fresh any more.
+func (d decider) decide() choice {
+	if z := d.shards[0]; z != nil && z.absent {
+		return choice{action: write}
+	}
+	start, soonest := int(d.pick%uint64(d.count)), choice{action: never, at: bucket.Never}
+	stale, staleAt := -1, int64(bucket.Never)
+	var tried map[int]bool
+	if d.count > 1 {
+		tried = make(map[int]bool, d.count)
+	}
+	for i := range d.count {
+		k := d.open((start + i) % d.count)
+		if tried[k] {
+			continue
+		}
+		if tried != nil {
+			tried[k] = true
+		}
+		s := d.shards[k]
+		if !s.imaged() {
+			if len(d.attempt.asked) < maxAsked && !d.attempt.asked[k] {
+				return choice{action: write, shard: k}
+			}
+			continue
+		}
+		got := d.evaluate(k, s)
+		if got.action == write {
+			return got
+		}
+		soonest = sooner(soonest, got)
+		if d.outlived(s, d.denyFor) && (stale < 0 || got.at < staleAt) {
+			stale, staleAt = k, got.at
+		}
+	}
+	if stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor {
+		return choice{action: write, shard: stale, look: true} // one look is enough: it is the shard that recovers first
+	}
+	return soonest
+}
+
+// sooner returns the denial that ends first. One that ends never yields to any
+// other.
+func sooner(a, b choice) choice {
+	if b.action == deny && (a.action == never || b.at < a.at) || a.short == "" {
+		return b
+	}
+	return a
+}
+
+// open returns the shard to use for pick k: k itself, or the shard it is or
+// will be split from when it is not there.
+func (d decider) open(k int) int {
+	for k > 0 {
+		s := d.shards[k]
+		if s.imaged() {
+			return k
+		}
+		gone := s != nil && s.absent && !d.outlived(s, absentFor)
+		parent := d.shards[bucket.SplitParent(k)]
+		if !gone && (!parent.imaged() || parent.bucket.State.Shards >= bucket.OpenedAt(k)) {
+			return k
+		}
+		k = bucket.SplitParent(k)
+	}
+	return 0
+}
+
+// absentFor is how long, in ms, a missing shard is not asked for again.
+const absentFor = 10_000
+
+// outlived reports whether an image is older than ms, or was seen when the clock
+// showed a later time than now.
+func (d decider) outlived(s *seen, ms int64) bool {
+	return d.now-s.at >= ms || d.now < s.at
+}
+
+// evaluate decides on one shard from its image.
+func (d decider) evaluate(k int, s *seen) choice {
+	v, short := s.verdict(d.want, d.now)
+	out := choice{shard: k, at: v.At, short: short}
+	switch {
+	case v.Granted:
+		out.action = write
+		if at, short := d.expected(s); at > d.now {
+			out.action, out.at, out.short = deny, at, short
+		}
+	case s.clockless(d.now):
+		out.action = write // without a clock to refill from, the denial would never end
+	case v.At == bucket.Never:
+		out.action = never
+	}
+	return out
+}
+
+// clockless reports whether the image has no refill instant that can be used.
+func (s *seen) clockless(now int64) bool {
+	return s.bucket.State.NoClock || bucket.SubSat(s.bucket.State.RF, now) > bucket.MaxSkew
+}
+
+// verdict tells whether the image covers the costs at now, beside what this
+// process has under way.
+func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
+	image := s.bucket
+	if len(s.under) > 0 {
+		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
+		for i := range image.State.Slots {
+			sl := &image.State.Slots[i]
+			sl.Tokens = bucket.SubSat(sl.Tokens, s.under[sl.Name])
+		}
+	}
+	if !image.State.Matches(w.limits) || len(image.Partial) > 0 || s.clockless(now) {
+		plan := table.Charge{Image: image, Want: w.limits, Costs: w.costs, Now: now, Life: w.life}.Plan()
+		return plan.Verdict, plan.Short
+	}
+	var few [16]int64
+	needs := few[:0]
+	if len(image.State.Slots) > len(few) {
+		needs = make([]int64, 0, len(image.State.Slots))
+	}
+	i := 0
+	for _, sl := range image.State.Slots { // both are in order of name
+		need := int64(-1)
+		if i < len(w.costs) && w.costs[i].Limit == sl.Name {
+			need = w.costs[i].Milli
+			i++
+		}
+		needs = append(needs, need)
+	}
+	v := image.State.Decide(needs, now)
+	if v.Slot < 0 {
+		return v, ""
+	}
+	return v, image.State.Slots[v.Slot].Name
+}
+
+// contendedFor is how long, in ms, after a refusal this process reckons with what
+// others take.
+const contendedFor = 10_000
+
+// expected estimates from when the costs are covered if others go on taking what
+// they have been seen to take. It speaks only for a shard where that has made a
+// write fail, and not beyond the image's time.
+func (d decider) expected(s *seen) (at int64, limit string) {
+	if s.others.refused == 0 || d.now-s.others.refused > contendedFor || d.outlived(s, d.denyFor) {
+		return 0, ""
+	}
+	state, until := s.bucket.State, s.at+d.denyFor
+	for _, c := range d.want.costs {
+		i := state.Index(c.Limit)
+		if i < 0 || c.Milli == 0 {
+			continue
+		}
+		r := state.Rate(i)
+		refill, taken := float64(r.Amount)/float64(r.Period), s.others.rate(c.Limit)
+		gone := taken * float64(d.now-s.at)
+		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, float64(r.Capacity))
+		level -= float64(s.under[c.Limit])
+		spread := math.Sqrt(gone * float64(c.Milli))
+		if spread > float64(r.Capacity-c.Milli)/4 {
+			continue
+		}
+		short, then := float64(c.Milli)+spread-level, until
+		if short <= 0 {
+			continue
+		}
+		if gain := refill - taken; gain > 0 {
+			then = min(until, d.now+int64(short/gain)+1)
+		}
+		if then > at {
+			at, limit = then, c.Limit
+		}
+	}
+	return at, limit
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+func random() uint64 { return rand.Uint64() }

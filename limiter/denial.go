@@ -1,0 +1,122 @@
+package limiter
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// denied remembers a denial for as long as nothing new is seen of the bucket, so
+// that a flood does not look at every shard for every request.
+type denied struct {
+	want   want
+	c      choice
+	until  int64 // the choice holds before it, epoch ms
+	at     int64
+	level  []float64 // what the known shards held at that instant, by limit in force
+	rate   []float64 // what they gain per ms
+	whole  []int64   // what they can hold
+	unseen bool      // of some shards nothing is known
+}
+
+// covers reports whether a denial is one of this request too: it wants no less of
+// any limit. The lists are those of the limits in force, in the same order.
+func (d *denied) covers(w want, now int64) bool {
+	if d == nil || now >= d.until || now < d.at || !slices.Equal(d.want.limits, w.limits) {
+		return false
+	}
+	for i, c := range d.want.costs {
+		if w.costs[i] != c {
+			return false
+		}
+	}
+	return true
+}
+
+// remember keeps a denial. It holds until the first shard covers the costs, or the
+// oldest image is due for a look.
+func (d decider) remember(c choice) *denied {
+	out := &denied{want: d.want, c: c, at: d.now, until: c.at,
+		level: make([]float64, len(d.want.limits)), rate: make([]float64, len(d.want.limits)), whole: make([]int64, len(d.want.limits))}
+	seenShards := 0
+	for _, s := range d.shards {
+		if !s.imaged() {
+			continue
+		}
+		seenShards++
+		out.until = min(out.until, max(s.at, d.lookedAt)+max(d.denyFor, 1))
+		state := s.bucket.State
+		for i, l := range d.want.limits {
+			r := state.RateOf(l)
+			out.whole[i] = bucket.AddSat(out.whole[i], r.Capacity)
+			out.rate[i] += float64(r.Amount) / float64(r.Period)
+			if j := state.Index(l.Name); j >= 0 {
+				g := bucket.Refill(state.Slots[j].Tokens, state.Slots[j].Rest, r, bucket.SubSat(d.now, state.RF))
+				out.level[i] += float64(bucket.AddSat(state.Slots[j].Tokens, g.Credit))
+			}
+		}
+	}
+	out.unseen = seenShards < d.count
+	d.denied = out
+	return out
+}
+
+// error explains the denial at now.
+func (d *denied) error(now int64) *LimitError {
+	e := &LimitError{
+		Entity: d.want.name.entity, Resource: d.want.name.resource, Limit: d.c.short,
+		RetryAfter: wait(now, max(d.c.at, now+1)),
+		Statuses:   make([]Status, len(d.want.limits)),
+	}
+	for i, lim := range d.want.limits {
+		cost := d.want.costs[i].Milli
+		level := min(d.level[i]+d.rate[i]*float64(now-d.at), float64(d.whole[i]))
+		s := Status{Limit: lim.Name, Capacity: lim.Capacity / bucket.Milli, Remaining: int64(math.Floor(level / bucket.Milli))}
+		if short := float64(cost) - level; lim.Name == d.c.short {
+			s.RetryAfter = e.RetryAfter
+			e.Wanted, e.Remaining = cost/bucket.Milli, s.Remaining
+		} else if short > 0 {
+			s.RetryAfter = time.Duration(math.Ceil(short/d.rate[i])) * time.Millisecond
+		}
+		e.Statuses[i] = s
+	}
+	return e
+}
+
+// giveUp returns the denial for a request that has written as often as it may and
+// was refused each time, because others took what there was: for the time in which
+// its costs refill.
+func (d decider) giveUp() choice {
+	out := choice{action: deny, at: d.now}
+	for i, l := range d.want.limits {
+		r := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, r, d.want.costs[i].Milli)); at >= out.at {
+			out.at, out.short = at, l.Name
+		}
+	}
+	return out
+}
+
+// wait returns the time from one instant to a later one, at most what a Duration
+// holds: 292 years.
+func wait(from, to int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(min(bucket.SubSat(to, from), most)) * time.Millisecond
+}
+
+// tooLarge explains a request that no shard can ever hold.
+func (d decider) tooLarge(c choice) error {
+	for i, lim := range d.want.limits {
+		if lim.Name != c.short {
+			continue
+		}
+		share := bucket.Share(lim.Capacity, 0, d.count)
+		return &opError{"acquire", d.want.name.entity, d.want.name.resource, ErrTooLarge,
+			fmt.Errorf("Costs[%q] is %d, want at most the %s tokens that one of %d shards holds",
+				lim.Name, d.want.costs[i].Milli/bucket.Milli, bucket.Tokens(share), d.count)}
+	}
+	return &opError{"acquire", d.want.name.entity, d.want.name.resource, ErrTooLarge, nil}
+}

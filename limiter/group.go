@@ -1,0 +1,323 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Acquires of this process that meet a write under way on a shard wait for it, a
+// few milliseconds at most, and go out together as one charge of the sum. One
+// alone never waits.
+
+// patience bounds how long an acquire waits for a write of another goroutine. It
+// is about what such a write takes; one that hangs holds nobody up for longer.
+const patience = 10 * time.Millisecond
+
+// flight is a write that is under way, and who waits to go out next.
+type flight struct {
+	began time.Time
+	queue []*waiter
+}
+
+// waiter is one acquire in a queue or a group.
+type waiter struct {
+	want want
+	turn chan turn // gets one turn for every time it is queued
+}
+
+// turn is what comes of waiting: one of its fields is set.
+type turn struct {
+	lease  *Lease
+	err    error
+	again  bool      // decide again, from a newer image
+	lead   []*waiter // lead this group, which begins with the waiter
+	flight *flight   // with lead
+}
+
+// board gets a write on a shard done for an acquire: on its own, or with others if
+// one is under way.
+func (l *Limiter) board(ctx context.Context, k *known, c choice, me *waiter, tries *attempt) turn {
+	k.mu.Lock()
+	s := k.at(c.shard)
+	if f := s.flight; f != nil && !c.look && time.Since(f.began) < patience && together(f.queue, me) {
+		f.queue = append(f.queue, me)
+		s.reserve(me.want.costs)
+		k.mu.Unlock()
+		return l.await(ctx, k, c.shard, f, me, tries)
+	}
+	next := &flight{began: time.Now()}
+	group := []*waiter{me}
+	s.reserve(me.want.costs)
+	s.flight = next
+	if c.look {
+		k.lookedAt = l.now()
+	}
+	k.mu.Unlock()
+	return l.lead(ctx, k, c, next, group, tries)
+}
+
+// together reports whether a waiter can go out with those in a queue: what they
+// bring in force must be the same.
+func together(queue []*waiter, me *waiter) bool {
+	return len(queue) == 0 || slices.Equal(queue[0].want.limits, me.want.limits) && queue[0].want.life == me.want.life
+}
+
+// await waits until the write under way is answered and somebody takes the queue
+// along, but not for longer than patience: then the waiter leads the queue itself.
+func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me *waiter, tries *attempt) turn {
+	timer := time.NewTimer(patience - time.Since(f.began))
+	defer timer.Stop()
+	late := timer.C
+	for {
+		select {
+		case t := <-me.turn:
+			if t.lead != nil {
+				return l.lead(ctx, k, choice{shard: shard}, t.flight, t.lead, tries)
+			}
+			return t
+		case <-late:
+			late = nil
+			if next, group := k.overtake(shard, f, me); group != nil {
+				return l.lead(ctx, k, choice{shard: shard}, next, group, tries)
+			}
+		case <-ctx.Done():
+			return l.leave(ctx, k, shard, f, me)
+		}
+	}
+}
+
+// overtake takes the queue of a flight that is late, if the waiter is still in it.
+func (k *known) overtake(shard int, f *flight, me *waiter) (*flight, []*waiter) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.Index(f.queue, me)
+	if i < 0 {
+		return nil, nil // it is on its way already
+	}
+	group := slices.Concat([]*waiter{me}, f.queue[:i], f.queue[i+1:])
+	f.queue = nil
+	next := &flight{began: time.Now()}
+	k.at(shard).flight = next
+	return next, group
+}
+
+// leave takes a waiter out whose caller has gone. If its costs are on their way,
+// nobody knows what becomes of them.
+func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me *waiter) turn {
+	k.mu.Lock()
+	if i := slices.Index(f.queue, me); i >= 0 {
+		f.queue = slices.Delete(f.queue, i, i+1)
+		k.at(shard).release(me.want.costs)
+		k.mu.Unlock()
+		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
+	}
+	k.mu.Unlock()
+	select {
+	case t := <-me.turn:
+		if t.lead == nil {
+			return t // it was answered at the same moment
+		}
+		k.mu.Lock()
+		k.at(shard).release(me.want.costs)
+		k.mu.Unlock()
+		k.pass(shard, t.flight, t.lead[1:])
+		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
+	default:
+		return turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}}
+	}
+}
+
+// pass makes the first of a group lead it, together with who waits behind the
+// flight that has ended.
+func (k *known) pass(shard int, ended *flight, group []*waiter) {
+	k.mu.Lock()
+	group = append(slices.Clip(group), ended.queue...)
+	ended.queue = nil
+	s := k.at(shard)
+	var next *flight
+	if len(group) > 0 {
+		next = &flight{began: time.Now()}
+	}
+	if s.flight == ended {
+		s.flight = next
+	}
+	k.mu.Unlock()
+	if next != nil {
+		group[0].turn <- turn{lead: group, flight: next}
+	}
+}
+
+// lead sends the write of a group, of which the caller is the first, and gives
+// every member its turn. Alone, it does so within the caller's context; a group
+// does not end because its leader leaves.
+func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group []*waiter, tries *attempt) turn {
+	me := group[0]
+	if len(group) == 1 {
+		defer k.pass(c.shard, f, nil)
+		l.fly(ctx, k, c, group, tries)
+		return <-me.turn
+	}
+	go func() {
+		defer k.pass(c.shard, f, nil)
+		within, cancel := l.bounded(context.WithoutCancel(ctx))
+		defer cancel()
+		l.fly(within, k, c, group, &attempt{calls: tries.calls, asked: map[int]bool{c.shard: true}})
+	}()
+	select {
+	case t := <-me.turn:
+		return t
+	case <-ctx.Done():
+		return turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}}
+	}
+}
+
+// fly writes until the group, or as much of it as the image covers, has an answer.
+// Each member gets its turn, whatever happens. What they want is reserved.
+func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*waiter, tries *attempt) {
+	defer func() {
+		if p := recover(); p != nil { // of a DynamoDB client of the caller's
+			k.end(c.shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}})
+			if len(group) == 1 {
+				panic(p)
+			}
+		}
+	}()
+	for {
+		var p plan
+		group, p = l.prepare(k, c, group)
+		if len(group) == 0 {
+			return
+		}
+		tries.sent(c.shard)
+		it, err := l.store.Write(ctx, p.write)
+		if err == nil {
+			l.taken(ctx, k, c.shard, p, group, it)
+			return
+		}
+		if t, over := l.failed(ctx, k, c, p, tries, err); over {
+			k.end(c.shard, group, t)
+			return
+		}
+	}
+}
+
+// prepare plans the write for as much of a group as the image covers. The others
+// decide again.
+func (l *Limiter) prepare(k *known, c choice, group []*waiter) ([]*waiter, plan) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s, now := k.at(c.shard), l.now()
+	s.release(sum(group))
+	n := s.covered(group, now, c.look)
+	for _, w := range group[n:] {
+		w.turn <- turn{again: true}
+	}
+	if n == 0 {
+		return nil, plan{}
+	}
+	group = group[:n]
+	s.reserve(sum(group))
+	p := k.plan(c, joined(group), now, int64(l.opts.Slack))
+	p.since = s.serial
+	return group, p
+}
+
+// end gives all members of a group the same turn.
+func (k *known) end(shard int, group []*waiter, t turn) {
+	k.mu.Lock()
+	k.at(shard).release(sum(group))
+	k.mu.Unlock()
+	for _, w := range group {
+		w.turn <- t
+	}
+}
+
+// failed takes in why a write did not hold and pauses where that helps. Over ends
+// the group's turn; otherwise it is planned again, from the image that came back.
+func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries *attempt, err error) (t turn, over bool) {
+	last := tries.calls >= maxAttempts
+	if r, ok := errors.AsType[*store.Refused](err); ok {
+		if r.Old == nil {
+			k.mu.Lock()
+			k.missing(c.shard, l.now())
+			k.mu.Unlock()
+			l.open(ctx, k, c.shard)
+			return turn{again: true}, last || c.shard > 0
+		}
+		b, err := table.DecodeBucket(r.Old)
+		if err != nil {
+			return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}}, true
+		}
+		k.refuse(b, l.now(), p)
+		if p.charges {
+			l.opts.Observer.lost(name{b.Entity, b.Resource})
+		}
+		return turn{again: true}, last || c.look
+	}
+	kind := store.KindOf(err)
+	if kind != store.Conflict && kind != store.Throttled || last ||
+		store.Sleep(ctx, store.Jitter(tries.calls, 5*contentionPause, 100*contentionPause)) != nil {
+		return turn{err: err}, true
+	}
+	return turn{}, false
+}
+
+// refuse remembers the image that a refused write brought. If the write was
+// planned from one that covered its costs, others have taken them.
+func (k *known) refuse(b table.Bucket, now int64, p plan) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.at(b.State.Shard)
+	if p.charges && s.bucket.Generation == b.Generation {
+		s.others.refused = now
+	}
+	k.see(b, now, p.since, nil)
+	s.added = p.adds
+}
+
+// taken makes the leases of a write that held. From here on the tokens are taken,
+// whatever else goes wrong.
+func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*waiter, it item.Item) {
+	b, err := table.DecodeBucket(it)
+	legible := err == nil
+	if legible {
+		var own []table.Cost
+		if p.takes {
+			own = sum(group)
+		}
+		k.mu.Lock()
+		k.see(b, l.now(), p.since, own)
+		k.at(shard).added = false
+		k.mu.Unlock()
+	}
+	if !p.takes {
+		k.end(shard, group, turn{again: true})
+		return
+	}
+	k.mu.Lock()
+	k.at(shard).release(sum(group))
+	k.mu.Unlock()
+	for _, w := range group {
+		lease := &Lease{limiter: l, name: w.want.name, items: []leaseItem{{
+			key:   table.BucketKey(w.want.namespace, w.want.name.entity, w.want.name.resource, shard),
+			shard: shard, taken: w.want.costs,
+		}}}
+		for _, lim := range w.want.limits {
+			lease.limits = append(lease.limits, lim.Name)
+		}
+		if legible {
+			lease.learn(b)
+		}
+		w.turn <- turn{lease: lease}
+	}
+	if legible {
+		l.grow(ctx, k, b)
+	}
+}

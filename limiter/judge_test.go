@@ -1,0 +1,202 @@
+package limiter
+
+import (
+	"maps"
+	"math/big"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// judge follows every change of one bucket beside an exact bucket per shard. What
+// is stored may be lower than that, near full, by what others took since a
+// writer's image; it may never be higher, but for what was given back and not
+// taken again. So a level that a later write shows higher again is no token made.
+type judge struct {
+	w         *world
+	namespace string
+	largest   func(limit string) bucket.Rate
+	seq       int64 // the last change followed
+	exact     map[int]map[string]*buckettest.Reference
+	whole     map[string]*buckettest.Reference // the bucket as one
+	history   map[string]*buckettest.History   // what was granted, and given back
+	spent     map[string]int64                 // what the counters have grown by since begin, millitokens
+}
+
+// newJudge returns the judge of an empty table. largest tells the most that a
+// limit may ever be.
+func newJudge(w *world, namespace string, largest func(string) bucket.Rate) *judge {
+	return &judge{
+		w: w, namespace: namespace, largest: largest, exact: map[int]map[string]*buckettest.Reference{},
+		whole: map[string]*buckettest.Reference{}, history: map[string]*buckettest.History{}, spent: map[string]int64{},
+	}
+}
+
+// begin follows what has happened so far; expect then is about what comes next.
+func (j *judge) begin() {
+	j.w.t.Helper()
+	j.follow()
+	clear(j.spent)
+	for limit, r := range j.whole {
+		j.past(limit).Surplus(j.w.now.Load(), r.Pool())
+	}
+}
+
+// expect checks that the counters have grown by costs, in tokens, since begin, or
+// if that is not certain by costs or nothing.
+func (j *judge) expect(what string, costs Costs, certain bool) {
+	j.w.t.Helper()
+	j.follow()
+	took := maps.Clone(j.spent)
+	maps.DeleteFunc(took, func(_ string, n int64) bool { return n == 0 })
+	want := map[string]int64{}
+	for limit, n := range costs {
+		if n != 0 {
+			want[limit] = n * bucket.Milli
+		}
+	}
+	if !maps.Equal(took, want) && (certain || len(took) > 0) {
+		j.w.t.Errorf("%s: the counters have grown by %v, want %v (certain: %v)", what, took, want, certain)
+	}
+}
+
+// granted records what a lease was granted for.
+func (j *judge) granted(at int64, costs Costs) {
+	for limit, n := range costs {
+		j.past(limit).Take(at, n*bucket.Milli)
+	}
+}
+
+func (j *judge) past(limit string) *buckettest.History {
+	if j.history[limit] == nil {
+		j.history[limit] = &buckettest.History{}
+	}
+	return j.history[limit]
+}
+
+// follow takes in the changes since the last time and checks each.
+func (j *judge) follow() {
+	j.w.t.Helper()
+	changes := slices.DeleteFunc(j.w.db.Changes(j.seq), func(c memdb.Change) bool {
+		j.seq = max(j.seq, c.Seq)
+		ns, e, r, _, ok := table.ParseBucketPK(c.Key.PK)
+		return !ok || ns != j.namespace || e != acme || r != gpt
+	})
+	for i := 0; i < len(changes); i++ {
+		c := changes[i]
+		before, after := j.decode(c.Old), j.decode(c.New)
+		if after != nil && before != nil && after.State.Shards > before.State.Shards && i+1 < len(changes) {
+			if next := changes[i+1]; next.Old == nil {
+				j.split(c, *before, *after, *j.decode(next.New))
+				i++ // both are of one transaction
+				continue
+			}
+		}
+		j.change(c, before, after)
+	}
+}
+
+func (j *judge) decode(it item.Item) *table.Bucket {
+	j.w.t.Helper()
+	if it == nil {
+		return nil
+	}
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		j.w.t.Fatal(err)
+	}
+	return &b
+}
+
+// split moves what the new shard holds to it.
+func (j *judge) split(c memdb.Change, before, keep, moved table.Bucket) {
+	j.w.t.Helper()
+	refs := map[string]*buckettest.Reference{}
+	for i, sl := range moved.State.Slots {
+		if sl.Name == bucket.WCU {
+			continue
+		}
+		from, level := j.exact[keep.State.Shard][sl.Name], buckettest.LevelAt(moved.State, i, c.CreatedAt)
+		from.Set(c.CreatedAt, new(big.Rat).Sub(from.Level(c.CreatedAt), level))
+		refs[sl.Name] = buckettest.NewReference(moved.State.Rate(i), c.CreatedAt)
+		refs[sl.Name].Set(c.CreatedAt, level)
+		j.spent[sl.Name] += sl.Used
+	}
+	j.exact[moved.State.Shard] = refs
+	j.change(c, &before, &keep)
+}
+
+// change takes in one change of one shard.
+func (j *judge) change(c memdb.Change, before, after *table.Bucket) {
+	j.w.t.Helper()
+	if after == nil {
+		_, _, _, shard, _ := table.ParseBucketPK(c.Key.PK)
+		delete(j.exact, shard)
+		return
+	}
+	shard := after.State.Shard
+	if before == nil {
+		j.exact[shard] = map[string]*buckettest.Reference{}
+		before = &table.Bucket{}
+	}
+	refs := j.exact[shard]
+	for i, sl := range after.State.Slots {
+		if sl.Name == bucket.WCU {
+			continue
+		}
+		grown := sl.Used
+		if k := before.State.Index(sl.Name); k >= 0 {
+			grown -= before.State.Slots[k].Used
+		} else {
+			refs[sl.Name] = buckettest.NewReference(after.State.Rate(i), c.CreatedAt)
+		}
+		refs[sl.Name].Refills(c.CreatedAt, after.State.Rate(i))
+		refs[sl.Name].Take(c.CreatedAt, grown)
+		j.count(c.CreatedAt, sl.Name, grown)
+	}
+	for _, sl := range before.State.Slots {
+		if sl.Name == bucket.WCU || after.State.Index(sl.Name) >= 0 {
+			continue
+		}
+		j.atMost(c, "a limit was dropped that is not full", buckettest.Milli(before.State.RateOf(sl.Limit).Capacity), sl.Name, shard)
+		delete(refs, sl.Name)
+	}
+	for i, sl := range after.State.Slots {
+		if sl.Name != bucket.WCU {
+			j.atMost(c, "a write made tokens", buckettest.LevelAt(after.State, i, c.CreatedAt), sl.Name, shard)
+		}
+	}
+}
+
+// count records that a counter has grown, or fallen because of a give-back.
+func (j *judge) count(at int64, limit string, grown int64) {
+	j.spent[limit] += grown
+	if j.whole[limit] == nil {
+		j.whole[limit] = buckettest.NewReference(j.largest(limit), at)
+	}
+	j.whole[limit].Take(at, grown)
+	if grown < 0 {
+		j.past(limit).Return(at, -grown)
+	}
+}
+
+// atMost checks that a level is no higher than that of the exact bucket and what
+// was given back.
+func (j *judge) atMost(c memdb.Change, what string, level *big.Rat, limit string, shard int) {
+	j.w.t.Helper()
+	most := new(big.Rat).Set(j.exact[shard][limit].Level(c.CreatedAt))
+	for _, refs := range j.exact {
+		if r := refs[limit]; r != nil {
+			most.Add(most, r.Pool())
+		}
+	}
+	if level.Cmp(most) > 0 {
+		o, n := j.decode(c.Old), j.decode(c.New)
+		j.w.t.Errorf("%s: change %d at %d of shard %d: %s of %s, at most %s could be had\n%v\n -> %v",
+			what, c.Seq, c.CreatedAt, shard, level.FloatString(3), limit, most.FloatString(3), o, n)
+	}
+}

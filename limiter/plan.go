@@ -1,0 +1,162 @@
+package limiter
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// joined is what the members of a group want, as one.
+func joined(group []*waiter) want {
+	w := group[0].want
+	w.costs = sum(group)
+	return w
+}
+
+// sum adds up the costs of a group.
+func sum(group []*waiter) []table.Cost {
+	if len(group) == 1 {
+		return group[0].want.costs
+	}
+	var out []table.Cost
+	for i, w := range group {
+		if i == 0 {
+			out = slices.Clone(w.want.costs)
+			continue
+		}
+		for j := range out {
+			out[j].Milli = bucket.AddSat(out[j].Milli, w.want.costs[j].Milli)
+		}
+	}
+	return out
+}
+
+// covered returns how many of a group, from its first on, the image covers
+// together. Of a shard without an image, as much is asked as it could hold; a look
+// is for its first only.
+func (s *seen) covered(group []*waiter, now int64, look bool) int {
+	if look {
+		return 1
+	}
+	n := 0
+	for n < len(group) {
+		w := joined(group[:n+1])
+		if s.imaged() {
+			if v, _ := s.verdict(w, now); !v.Granted && !s.clockless(now) {
+				break
+			}
+		} else if n > 0 && slices.ContainsFunc(w.limits, func(l bucket.Limit) bool {
+			i := slices.IndexFunc(w.costs, func(c table.Cost) bool { return c.Limit == l.Name })
+			return i >= 0 && w.costs[i].Milli > l.Capacity/2
+		}) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// plan is a planned write on a shard.
+type plan struct {
+	write   item.Write
+	takes   bool // it takes the costs
+	charges bool // it depends on the image
+	adds    bool // it is a plain add in place of a charge
+	since   int  // the serial number of the image when it was planned
+}
+
+// coldRoom is the room, in percent of the capacity, that a first write asks for.
+const coldRoom = 50
+
+// roomOf is the room, in percent of the capacity, that is left for plain adds in a
+// crowd, where full limits may be shown lower by the slack.
+func roomOf(slack int64) int64 { return max(slack*2/5, 1) }
+
+// plan returns the write for a shard; the lock is held.
+func (k *known) plan(c choice, w want, now, slack int64) plan {
+	s := k.at(c.shard)
+	add := func(room int64) plan {
+		return plan{takes: true, write: table.Add{
+			Namespace: w.namespace, Entity: w.name.entity, Resource: w.name.resource, Shard: c.shard, Shards: k.count,
+			Limits: w.limits, Costs: w.costs, Now: now, Room: room,
+		}.Plan()}
+	}
+	switch {
+	case c.shard == 0 && s.absent:
+		return k.createBucket(w, now)
+	case !s.imaged(), c.look:
+		return add(coldRoom)
+	}
+	charge := table.Charge{Image: s.bucket, Want: w.limits, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
+	switch {
+	case s.added && s.recent(w, now, roomOf(slack)): // others will add too
+		charge.Room = roomOf(slack)
+	case s.added: // nobody was there: the image is fresh, and tells it all
+	case s.crowded(w, now, slack):
+		p := add(roomOf(slack))
+		p.adds = true
+		return p
+	}
+	planned := charge.Plan()
+	if !planned.Verdict.Granted { // only the clock is missing: mend it, take nothing
+		charge.Costs = nil
+		return plan{write: charge.Plan().Update, charges: true}
+	}
+	return plan{write: planned.Update, charges: true, takes: true}
+}
+
+// createBucket returns the write for a bucket whose shard 0 is not there: a full
+// bucket, unless shards are known to exist whose tokens would be minted a second
+// time; then shard 0 comes back empty with the count they have.
+func (k *known) createBucket(w want, now int64) plan {
+	fresh := table.NewBucket{
+		Namespace: w.namespace, Entity: w.name.entity, Resource: w.name.resource, Parent: w.parent,
+		Limits: w.limits, Costs: w.costs, Life: w.life, Now: now,
+	}
+	if k.count > 1 {
+		fresh.Costs = nil
+		put, _ := table.CreateEmpty(fresh, k.count)
+		return plan{write: put}
+	}
+	put, _ := table.Create(fresh)
+	return plan{write: put, takes: true}
+}
+
+// crowded reports whether a charge would show a full limit lower than it is by more
+// than the slack, as far as what others take can be told: then it would most
+// likely be refused, and a plain add that leaves room is tried first.
+func (s *seen) crowded(w want, now int64, slack int64) bool {
+	state := s.bucket.State
+	for _, c := range w.costs {
+		i := state.Index(c.Limit)
+		if i < 0 || c.Milli == 0 {
+			continue
+		}
+		r := state.Rate(i)
+		gone := s.others.rate(c.Limit) * min(float64(now-s.at), s.others.elapsed)
+		if gone <= float64(r.Capacity)*float64(slack)/100 {
+			continue
+		}
+		if w := bucket.Wait(state.Slots[i].Tokens, state.Slots[i].Rest, r, r.Capacity); bucket.AddSat(state.RF, w) <= now {
+			return true
+		}
+	}
+	return false
+}
+
+// recent reports whether somebody has refilled the shard so recently that a part of
+// its capacities, in percent, cannot have been refilled since.
+func (s *seen) recent(w want, now int64, part int64) bool {
+	state := s.bucket.State
+	for _, c := range w.costs {
+		if i := state.Index(c.Limit); i >= 0 && c.Milli > 0 {
+			r := state.Rate(i)
+			if now-state.RF > bucket.Wait(0, 0, r, r.Capacity*part/100) {
+				return false
+			}
+		}
+	}
+	return true
+}
