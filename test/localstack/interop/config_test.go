@@ -151,8 +151,20 @@ func TestLimitsChangeUnderUse(t *testing.T) {
 		w.set("acme", "api", still("tpm", 1000))
 		w.take(l, "acme", "api", limiter.Costs{"tpm": 10})
 		w.python().take("acme", "api", limiter.Costs{"tpm": 10})
-		if got := levelsOf(w.bucket("acme", "api"))["tpm"]; got != 960_000 {
-			w.Errorf("tpm is %d, want 960000", got)
+		w.wantLevels("removed by us", "acme", "api", levels{"tpm": 960_000})
+
+		// Raised and added by us: in force at once, also for a Python client that
+		// still has the old limits in its cache.
+		w.set("acme", "api", still("tpm", 2000), still("rpd", 50))
+		w.wantLevels("raised and added by us", "acme", "api", levels{"tpm": 960_000, "rpd": 50_000})
+		p.take("acme", "api", limiter.Costs{"tpm": 900, "rpd": 1})
+		w.wantLevels("taken by Python", "acme", "api", levels{"tpm": 60_000, "rpd": 49_000})
+
+		// Removed by Python: ours no longer asks for it.
+		set(still("rpd", 50))
+		w.take(l, "acme", "api", limiter.Costs{"rpd": 1})
+		if got := levelsOf(w.bucket("acme", "api"))["rpd"]; got != 48_000 {
+			w.Errorf("rpd is %d after tpm was removed by Python, want 48000", got)
 		}
 	})
 }

@@ -41,7 +41,7 @@ func withIndex(t *testing.T, kind engine.Kind, projection types.ProjectionType) 
 
 // Python's queries over a resource need the whole items in the index: they
 // answer rightly with ALL, and with KEYS_ONLY, our default, they silently answer
-// that there is nothing. Queries of one entity work either way.
+// that there is nothing. Queries of one entity, and ours, work either way.
 func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
 		for projection, found := range map[types.ProjectionType]int{types.ProjectionTypeAll: 2,
@@ -63,6 +63,10 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 				p.call(&capacity, "get_resource_capacity", kv{"resource": "gpt-4", "limit_name": "rpm"})
 				if len(capacity.Entities) != found || capacity.Total != int64(100*found) || capacity.Available != int64(75*found) {
 					t.Errorf("Python finds %+v, want %d entities", capacity, found)
+				}
+				ours, err := w.manage().Capacity(t.Context(), "gpt-4", "rpm", false)
+				if err != nil || ours.Entities != 2 || ours.Capacity != 200 || ours.Remaining != 150 {
+					t.Errorf("we find %+v, %v", ours, err)
 				}
 				var buckets []any
 				p.repository(&buckets, "get_buckets", kv{"entity_id": "ours"})

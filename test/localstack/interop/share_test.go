@@ -165,6 +165,10 @@ func TestPythonSeesWhatIsAvailable(t *testing.T) {
 			to := time.Now().UnixMilli()
 			b := w.bucket("acme", "api")
 			low, high := exact(b, "rps", from), exact(b, "rps", to)
+			peek, err := w.manage().Peek(w.Context(), "acme", "api")
+			if err != nil || len(peek) != 1 || len(peek[0].Levels) != 2 || peek[0].Levels[1].Remaining != 3766 {
+				w.Errorf("we see %+v, %v", peek, err)
+			}
 			if left["tpm"] != 3766 || left["rps"] < low-1 || left["rps"] > high {
 				w.Errorf("available %v, want tpm 3766 and rps %d to %d", left, low-1, high)
 			}

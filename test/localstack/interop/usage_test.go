@@ -6,6 +6,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -44,6 +45,12 @@ func (w *world) wantUsage(step string, p *python, entity string, want limiter.Co
 		}
 		var summary struct{ Total limiter.Costs }
 		p.call(&summary, "get_usage_summary", kv{"entity_id": entity, "resource": "gpt-4", "window_type": window})
+		ours, err := w.manage().UsageSummary(w.Context(), admin.UsageQuery{
+			Entity: entity, Resource: "gpt-4", Window: admin.Window(window),
+		})
+		if err != nil || !maps.Equal(ours.Tokens, want) {
+			w.Fatalf("%s: we sum up the %s usage of %s to %v (%v), want %v", step, window, entity, ours.Tokens, err, want)
+		}
 		if !maps.Equal(summary.Total, want) {
 			w.Fatalf("%s: Python sums up the %s usage of %s to %v, want %v", step, window, entity, summary.Total, want)
 		}
