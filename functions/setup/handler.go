@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -30,7 +31,7 @@ const (
 type handler struct {
 	store store.Store
 	table string
-	now   func() int64 // epoch milliseconds
+	now   func() time.Time
 	log   *slog.Logger
 }
 
@@ -61,12 +62,10 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 // setUp brings the table into the state asked for and returns name=id of every
 // namespace. What was done before an error stays done.
 func (h *handler) setUp(ctx context.Context, conf config.Setup) (ids []string, err error) {
-	if err := h.repeat(ctx, func() error { return h.version(ctx, conf.OwnAggregator) }); err != nil {
-		return nil, fmt.Errorf("version record: %w", err)
-	}
 	for _, name := range conf.Namespaces {
 		var ns table.Namespace
-		if err := h.repeat(ctx, func() (err error) { ns, err = h.namespace(ctx, name); return err }); err != nil {
+		err := h.repeat(ctx, func() (err error) { ns, err = h.register(ctx, name); return err })
+		if err != nil {
 			return nil, fmt.Errorf("namespace %q: %w", name, err)
 		}
 		if conf.AuditRetentionDays > 0 {
@@ -80,6 +79,19 @@ func (h *handler) setUp(ctx context.Context, conf config.Setup) (ids []string, e
 	return ids, nil
 }
 
+// register returns the namespace of that name and registers it first if there
+// is none.
+func (h *handler) register(ctx context.Context, name string) (table.Namespace, error) {
+	ns, err := namespace.Find(ctx, h.store, name, h.now())
+	if !errors.Is(err, namespace.ErrMissing) {
+		return ns, err
+	}
+	if err := namespace.Register(ctx, h.store, name, h.now()); err != nil {
+		return ns, err
+	}
+	return namespace.Find(ctx, h.store, name, h.now())
+}
+
 // repeat does something that may be done again until it succeeds, or fails in a
 // way that trying again does not change.
 func (h *handler) repeat(ctx context.Context, do func() error) (err error) {
@@ -87,8 +99,9 @@ func (h *handler) repeat(ctx context.Context, do func() error) (err error) {
 		if err = do(); err == nil {
 			return nil
 		}
-		kind := store.KindOf(err)
-		if !refused(err) && kind != store.Unknown && kind != store.Throttled && kind != store.Conflict {
+		switch store.KindOf(err) {
+		case store.Unknown, store.Throttled, store.Conflict:
+		default:
 			return err
 		}
 		if store.Sleep(ctx, store.Jitter(try, pause, 5*time.Second)) != nil {
@@ -96,55 +109,4 @@ func (h *handler) repeat(ctx context.Context, do func() error) (err error) {
 		}
 	}
 	return err
-}
-
-// version writes the version record if there is none. With an aggregator of
-// ours it takes the release of another one out of it, because Python clients
-// would else replace the code of the function they believe in.
-func (h *handler) version(ctx context.Context, own bool) error {
-	items, err := h.store.Read(ctx, true, table.VersionKey())
-	if err != nil {
-		return err
-	}
-	at := table.Timestamp(h.now())
-	if items[0] == nil {
-		v := table.Version{Schema: table.SchemaVersion, ClientMin: "0.0.0", UpdatedAt: at, UpdatedBy: "deployment"}
-		_, err = h.store.Write(ctx, v.Create())
-		return err
-	}
-	v, err := table.DecodeVersion(items[0])
-	if err != nil {
-		return err
-	}
-	ours, _, _ := strings.Cut(table.SchemaVersion, ".")
-	if major, _, _ := strings.Cut(v.Schema, "."); major != ours {
-		return fmt.Errorf("the table has schema version %s, this release needs %s.x", v.Schema, ours)
-	}
-	if !own || v.Lambda == "" {
-		return nil
-	}
-	_, err = h.store.Write(ctx, v.Disown(at))
-	return err
-}
-
-// namespace returns the namespace of that name and registers it first if there
-// is none.
-func (h *handler) namespace(ctx context.Context, name string) (table.Namespace, error) {
-	items, err := h.store.Read(ctx, true, table.NamespaceKey(name))
-	if err != nil {
-		return table.Namespace{}, err
-	}
-	if items[0] != nil {
-		return table.DecodeNamespace(items[0])
-	}
-	ns := table.Namespace{ID: store.NewNamespaceID(), Name: name, CreatedAt: table.Timestamp(h.now())}
-	return ns, h.store.Transact(ctx, store.NewToken(), ns.Register())
-}
-
-// refused reports whether a condition did not hold: somebody else was faster, or
-// an answer of our own was lost. The next look says which.
-func refused(err error) bool {
-	_, one := errors.AsType[*store.Refused](err)
-	_, several := errors.AsType[*store.Canceled](err)
-	return one || several
 }

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -20,13 +22,13 @@ const now = 1_767_225_600_000 // 2026-01-01
 
 func rig(t *testing.T) (*handler, *memdb.DB) {
 	db := memdb.New(func() int64 { return now })
-	return &handler{store: db, table: "limits", now: func() int64 { return now },
+	return &handler{store: db, table: "limits", now: func() time.Time { return time.UnixMilli(now) },
 		log: slog.New(slog.NewTextHandler(t.Output(), nil))}, db
 }
 
 func event(kind cfn.RequestType, namespaces ...any) cfn.Event {
 	return cfn.Event{RequestType: kind, ResourceProperties: map[string]any{
-		config.SetupNamespaces: namespaces, config.SetupOwnAggregator: "true", config.SetupAuditRetention: "90",
+		config.SetupNamespaces: namespaces, config.SetupAuditRetention: "90",
 	}}
 }
 
@@ -58,7 +60,7 @@ func read(t *testing.T, db *memdb.DB, k item.Key) item.Item {
 func check(t *testing.T, db *memdb.DB, ids map[string]string) {
 	t.Helper()
 	v, err := table.DecodeVersion(read(t, db, table.VersionKey()))
-	if err != nil || v.Schema != table.SchemaVersion || v.Lambda != "" {
+	if err != nil || v.Schema != namespace.Schema || v.Lambda != "" {
 		t.Errorf("version %+v, error %v", v, err)
 	}
 	for name, id := range ids {
@@ -149,19 +151,15 @@ func TestAnotherDeploymentIsFaster(t *testing.T) {
 }
 
 func TestAggregatorOfOthersIsDisowned(t *testing.T) {
-	for own, want := range map[string]string{"true": "", "false": "0.10.3"} {
-		h, db := rig(t)
-		old := table.Version{Schema: "0.10.0", Lambda: "0.10.3", ClientMin: "0.1.0", UpdatedAt: table.Timestamp(now)}
-		if _, err := db.Write(t.Context(), old.Create()); err != nil {
-			t.Fatal(err)
-		}
-		e := event(cfn.RequestCreate, "default")
-		e.ResourceProperties[config.SetupOwnAggregator] = own
-		ask(t, h, e)
-		v, err := table.DecodeVersion(read(t, db, table.VersionKey()))
-		if err != nil || v.Lambda != want || v.Schema != "0.10.0" || v.ClientMin != "0.1.0" {
-			t.Errorf("own aggregator %s: %+v, error %v, want lambda version %q and the rest as it was", own, v, err, want)
-		}
+	h, db := rig(t)
+	old := table.Version{Schema: "0.10.0", Lambda: "0.10.3", ClientMin: "0.0.0", UpdatedAt: table.Timestamp(now)}
+	if _, err := db.Write(t.Context(), old.Create()); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, h, event(cfn.RequestCreate, "default"))
+	v, err := table.DecodeVersion(read(t, db, table.VersionKey()))
+	if err != nil || v.Lambda != "" || v.Schema != "0.10.0" {
+		t.Errorf("%+v, error %v, want no lambda version and the rest as it was", v, err)
 	}
 }
 
@@ -180,16 +178,5 @@ func TestForeignSchemaAndBadPropertiesFail(t *testing.T) {
 	}
 	if read(t, db, table.NamespaceKey("default")) != nil {
 		t.Error("a namespace was registered in a table of another schema")
-	}
-}
-
-func TestNamespaceIDs(t *testing.T) {
-	seen := map[string]bool{}
-	for range 2000 {
-		id := store.NewNamespaceID()
-		if len(id) != 11 || id[0] == '-' || seen[id] {
-			t.Fatalf("id %q", id)
-		}
-		seen[id] = true
 	}
 }

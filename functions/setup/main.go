@@ -51,7 +51,7 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 	return &handler{
 		store: store.NewDynamo(dynamodb.NewFromConfig(cfg), name),
 		table: name,
-		now:   func() int64 { return time.Now().UnixMilli() },
+		now:   time.Now,
 		log:   log,
 	}, nil
 }

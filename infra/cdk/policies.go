@@ -32,8 +32,9 @@ const NamespaceTag = "zael_namespace_id"
 // Actions by what they are for. Transactions have no right of their own: they
 // need those of their parts.
 var (
-	getActions   = []string{"dynamodb:BatchGetItem", "dynamodb:GetItem"}
-	queryActions = []string{"dynamodb:Query"}
+	configActions = []string{"dynamodb:BatchGetItem"}
+	getActions    = []string{"dynamodb:BatchGetItem", "dynamodb:GetItem"}
+	queryActions  = []string{"dynamodb:Query"}
 	// ConditionCheckItem and DeleteItem are parts of transactions that split and
 	// merge shards, PutItem makes a bucket.
 	chargeActions = []string{
@@ -47,18 +48,18 @@ var (
 type policy struct {
 	id, description string
 	item            []string // actions on items
-	query           bool     // and queries of the table and its indexes
+	query           bool     // and queries of the table and its indexes, and its description
 	namespaced      bool
 }
 
 var policies = map[Policy]policy{
 	Acquire: {"AcquirePolicy", "Acquire from every bucket of the limiter.",
-		concat(getActions, chargeActions), false, false},
+		concat(configActions, chargeActions), false, false},
 	Admin: {"AdminPolicy", "Change limits, entities and namespaces of the limiter, and read everything.",
 		concat(getActions, chargeActions, adminActions), true, false},
 	Read: {"ReadPolicy", "Read limits, buckets, usage and audit events of the limiter.", getActions, true, false},
 	NamespaceAcquire: {"NamespaceAcquirePolicy", "Acquire within the namespace that the principal is tagged with.",
-		concat(getActions, chargeActions), false, true},
+		concat(configActions, chargeActions), false, true},
 	NamespaceAdmin: {"NamespaceAdminPolicy",
 		"Change and read what is in the namespace that the principal is tagged with.",
 		concat(getActions, chargeActions, adminActions), true, true},
@@ -140,8 +141,9 @@ func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string
 func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyStatement {
 	var out []awsiam.PolicyStatement
 	if !p.namespaced {
-		out = append(out, allow(concat(p.item, wholeActions), l.Table.TableArn()))
+		out = append(out, allow(p.item, l.Table.TableArn()))
 		if p.query {
+			out = append(out, allow(wholeActions, l.Table.TableArn()))
 			out = append(out, allow(queryActions, append(l.indexArns(), l.Table.TableArn())...))
 		}
 		return append(out, l.keyStatements()...)
@@ -152,7 +154,7 @@ func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyState
 		entries = append(entries, ns) // the partition key of GSI4 is the bare id
 	}
 	out = append(out, leading(allow(p.item, l.Table.TableArn()), items),
-		leading(allow(getActions, l.Table.TableArn()), []string{table.TableNamespace + table.SystemPKSuffix}))
+		leading(allow(configActions, l.Table.TableArn()), []string{table.TableNamespace + table.SystemPKSuffix}))
 	if p.query {
 		query := allow(queryActions, append(l.indexArns(), l.Table.TableArn())...)
 		out = append(out, leading(query, append(items, entries...)))

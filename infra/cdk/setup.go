@@ -7,6 +7,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -41,9 +42,8 @@ func (l *Limiter) addSetup() {
 	})
 	properties := map[string]any{
 		config.SetupNamespaces:       l.props.Namespaces,
-		config.SetupOwnAggregator:    strconv.FormatBool(!l.props.Aggregator.Off),
 		config.SetupAuditRetention:   strconv.Itoa(l.props.AuditRetentionDays),
-		config.SetupSchemaVersion:    table.SchemaVersion,
+		config.SetupSchemaVersion:    namespace.Schema,
 		config.SetupResourceRevision: "1", // raise it to have the function run again everywhere
 	}
 	setup := awscdk.NewCustomResource(l.Construct, jsii.String("Namespaces"), &awscdk.CustomResourceProps{

@@ -43,13 +43,14 @@ var mayImport = map[string][]string{
 	"internal/memdb":             {"internal/item", "internal/store", "internal/table"},
 	"internal/dbtest":            {"internal/bucket", "internal/item", "internal/store", "internal/table"},
 	"internal/arch":              {},
+	"internal/replay":            {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
 	"events/eventstest":          {},
 	"functions/aggregator": {
 		"internal/archive", "internal/config", "internal/item", "internal/lambdaio", "internal/shard", "internal/store",
 		"internal/stream", "internal/table", "internal/usage",
 	},
 	"functions/archiver": {"internal/archive", "internal/config", "internal/lambdaio"},
-	"functions/setup":    {"internal/config", "internal/store", "internal/table"},
+	"functions/setup":    {"internal/config", "internal/namespace", "internal/store", "internal/table"},
 	"infra/account":      {},
 }
 

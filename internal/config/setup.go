@@ -10,7 +10,6 @@ import (
 // infrastructure sets exactly these.
 const (
 	SetupNamespaces       = "Namespaces"         // a list of names, required
-	SetupOwnAggregator    = "OwnAggregator"      // "true" if the table's usage is counted by our aggregator
 	SetupAuditRetention   = "AuditRetentionDays" // "0": left alone
 	SetupSchemaVersion    = "SchemaVersion"      // changes with the code; not read
 	SetupNamespaceIDs     = "NamespaceIds"       // attribute of the resource: name=id, separated by commas
@@ -20,7 +19,6 @@ const (
 // Setup is what a deployment asks functions/setup for.
 type Setup struct {
 	Namespaces         []string
-	OwnAggregator      bool
 	AuditRetentionDays int64 // 0: left alone
 }
 
@@ -41,13 +39,6 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 	}
 	if !ok || len(list) == 0 {
 		wrong(SetupNamespaces, "a list of names of up to 256 bytes, none of them _")
-	}
-	switch properties[SetupOwnAggregator] {
-	case "true":
-		s.OwnAggregator = true
-	case "false":
-	default:
-		wrong(SetupOwnAggregator, "true or false")
 	}
 	days, _ := properties[SetupAuditRetention].(string)
 	n, err := strconv.ParseInt(days, 10, 64)

@@ -8,10 +8,10 @@ import (
 
 func TestSetupFromProperties(t *testing.T) {
 	got, err := SetupFromProperties(map[string]any{
-		"ServiceToken": "arn", SetupNamespaces: []any{"default", "team-a"}, SetupOwnAggregator: "true",
+		"ServiceToken": "arn", SetupNamespaces: []any{"default", "team-a"},
 		SetupAuditRetention: "90",
 	})
-	want := Setup{Namespaces: []string{"default", "team-a"}, OwnAggregator: true, AuditRetentionDays: 90}
+	want := Setup{Namespaces: []string{"default", "team-a"}, AuditRetentionDays: 90}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, error %v, want %+v", got, err, want)
 	}
@@ -21,9 +21,9 @@ func TestSetupFromPropertiesNamesEveryProblem(t *testing.T) {
 	for _, namespaces := range []any{nil, "default", []any{}, []any{""}, []any{"_"}, []any{7.0},
 		[]any{strings.Repeat("x", 257)}} {
 		_, err := SetupFromProperties(map[string]any{
-			SetupNamespaces: namespaces, SetupOwnAggregator: "yes", SetupAuditRetention: "3651",
+			SetupNamespaces: namespaces, SetupAuditRetention: "3651",
 		})
-		for _, name := range []string{SetupNamespaces, SetupOwnAggregator, SetupAuditRetention} {
+		for _, name := range []string{SetupNamespaces, SetupAuditRetention} {
 			if err == nil || strings.Count(err.Error(), name+"=") != 1 {
 				t.Errorf("namespaces %v: %s is not named once in: %v", namespaces, name, err)
 			}

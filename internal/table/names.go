@@ -21,6 +21,3 @@ const (
 // whole: its system configuration, and below [TableNamespace] the registry of
 // namespaces and the version record. Policies name keys by it.
 const SystemPKSuffix = "/SYSTEM#"
-
-// SchemaVersion is the version of the layout that this module writes.
-const SchemaVersion = "0.9.0"

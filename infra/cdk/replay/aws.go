@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/replay"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// connect returns a replayer for each bucket of the stack.
+func connect(ctx context.Context, cfg aws.Config, stack string) ([]*replay.Replayer, error) {
+	in := &cloudformation.DescribeStacksInput{StackName: aws.String(stack)}
+	out, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("stack %q: %w", stack, err)
+	}
+	outputs := map[string]string{}
+	for _, o := range out.Stacks[0].Outputs {
+		outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	}
+	f := functions{lambda: lambda.NewFromConfig(cfg), names: map[replay.Function]string{}}
+	for function, output := range map[replay.Function]string{
+		replay.Aggregator: "AggregatorFunctionName", replay.Archiver: "ArchiverFunctionName",
+	} {
+		if name := outputs[output]; name != "" {
+			f.names[function] = name
+		}
+	}
+	windows, err := f.windows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	objects := s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = cfg.BaseEndpoint != nil })
+	table := store.NewDynamo(dynamodb.NewFromConfig(cfg), outputs["TableName"])
+	var all []*replay.Replayer
+	for function, output := range map[replay.Function]string{
+		replay.Aggregator: "FailedRecordsBucketName", replay.Archiver: "ArchiveBucketName",
+	} {
+		if name := outputs[output]; name != "" {
+			all = append(all, &replay.Replayer{
+				Bucket: bucket{objects, name}, Malformed: function, Functions: f, Table: table, Windows: windows,
+			})
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("stack %q has no bucket that anything is replayed from", stack)
+	}
+	return all, nil
+}
+
+// functions are those of the stack.
+type functions struct {
+	lambda *lambda.Client
+	names  map[replay.Function]string
+}
+
+// Of implements [replay.Functions].
+func (f functions) Of(arn string) (replay.Function, bool) {
+	_, rest, _ := strings.Cut(arn, ":function:")
+	name, _, _ := strings.Cut(rest, ":") // a version or alias may follow
+	for function, is := range f.names {
+		if name == is {
+			return function, true
+		}
+	}
+	return "", false
+}
+
+// windows returns what the deployed aggregator keeps.
+func (f functions) windows(ctx context.Context) ([]usage.Window, error) {
+	name, ok := f.names[replay.Aggregator]
+	if !ok {
+		return nil, nil
+	}
+	in := &lambda.GetFunctionConfigurationInput{FunctionName: aws.String(name)}
+	out, err := f.lambda.GetFunctionConfiguration(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("function %q: %w", name, err)
+	}
+	var env map[string]string
+	if out.Environment != nil {
+		env = out.Environment.Variables
+	}
+	conf, err := config.AggregatorFromEnv(func(variable string) string { return env[variable] })
+	if err != nil {
+		return nil, fmt.Errorf("environment of function %q: %w", name, err)
+	}
+	var windows []usage.Window
+	for _, name := range conf.Windows {
+		w, err := usage.ParseWindow(name)
+		if err != nil {
+			return nil, err
+		}
+		windows = append(windows, w)
+	}
+	return windows, nil
+}
+
+// malformedFigure finds the figure in the line of metrics that ends a
+// function's log.
+var malformedFigure = regexp.MustCompile(`"` + lambdaio.MetricMalformed + `":([0-9]+)`)
+
+// Invoke implements [replay.Functions]. It waits for the answer as long as the
+// function may take.
+func (f functions) Invoke(ctx context.Context, function replay.Function, payload []byte) ([]byte, int, error) {
+	out, err := f.lambda.Invoke(ctx, &lambda.InvokeInput{
+		FunctionName: aws.String(f.names[function]), Payload: payload, LogType: types.LogTypeTail,
+	})
+	if err != nil {
+		return nil, -1, err
+	}
+	if out.FunctionError != nil {
+		return nil, -1, fmt.Errorf("%s: %.500s", *out.FunctionError, out.Payload)
+	}
+	return out.Payload, malformed(aws.ToString(out.LogResult)), nil
+}
+
+// malformed reads how many malformed records the end of a log tells of.
+func malformed(log string) int {
+	plain, err := base64.StdEncoding.DecodeString(log)
+	if err != nil {
+		return -1
+	}
+	all := malformedFigure.FindAllSubmatch(plain, -1)
+	if len(all) == 0 {
+		return -1
+	}
+	n, err := strconv.Atoi(string(all[len(all)-1][1]))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// bucket is a bucket of the stack.
+type bucket struct {
+	s3   *s3.Client
+	name string
+}
+
+// Keys implements [replay.Bucket].
+func (b bucket) Keys(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		in := &s3.ListObjectsV2Input{Bucket: aws.String(b.name), Prefix: aws.String(prefix)}
+		pages := s3.NewListObjectsV2Paginator(b.s3, in)
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield("", fmt.Errorf("bucket %q: %w", b.name, err))
+				return
+			}
+			for _, o := range page.Contents {
+				if !yield(aws.ToString(o.Key), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// maxObject bounds what is read: a batch of Lambda has at most 6 MB, which may
+// double as text within JSON.
+const maxObject = 32 << 20
+
+// Get implements [replay.Bucket].
+func (b bucket) Get(ctx context.Context, key string) ([]byte, error) {
+	out, err := b.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String(b.name), Key: aws.String(key)})
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(out.Body, maxObject))
+	return body, errors.Join(err, out.Body.Close())
+}
+
+// Delete implements [replay.Bucket].
+func (b bucket) Delete(ctx context.Context, key string) error {
+	_, err := b.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(b.name), Key: aws.String(key)})
+	return err
+}

@@ -1,0 +1,16 @@
+// Package replay delivers again what was given up: batches that Lambda kept in
+// the failed records bucket after hours of failing, and malformed records that
+// the functions set aside. It decides and reports; objects, functions and the
+// table are reached through interfaces that a program provides.
+//
+// A batch is handed to the function that gave it up, as an ordinary invocation
+// with the payload that it had. Both functions know what they have done already,
+// so a batch that was done in part, or is delivered again after a replay whose
+// answer was lost, counts and archives nothing twice. An object is deleted only
+// when the function has said that all of it is done.
+//
+// What the aggregator has counted later records of the same bucket shard and
+// window behind, it does not count any more: it cannot tell such a record from
+// one that it has counted. [Replayer.Inspect] says, before anything is delivered,
+// how much that is at most.
+package replay

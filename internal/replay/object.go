@@ -1,0 +1,120 @@
+package replay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/archive"
+)
+
+// Function is one of the two functions that are fed by the stream.
+type Function string
+
+// The functions.
+const (
+	Aggregator Function = "aggregator"
+	Archiver   Function = "archiver"
+)
+
+// BatchPrefix is where Lambda keeps the batches that it gave up.
+const BatchPrefix = "aws/lambda/"
+
+// Batch is what an object holds.
+type Batch struct {
+	Function  Function
+	Malformed bool   // one record that a function could not decode
+	Condition string // why it is here, in the words of who put it here
+	Since     string // when, as far as the object says
+	Payload   []byte // as a function takes it: {"Records":[…]}
+	Records   int
+}
+
+// envelope is the invocation record that Lambda writes to an on-failure
+// destination. The payload is text.
+type envelope struct {
+	RequestContext struct {
+		FunctionARN string `json:"functionArn"`
+		Condition   string `json:"condition"`
+	} `json:"requestContext"`
+	Timestamp string `json:"timestamp"`
+	Payload   string `json:"payload"`
+}
+
+// maxBody bounds what a compressed object may become: Lambda's payloads have
+// at most 6 MB, and a stream record less than 1 MB.
+const maxBody = 32 << 20
+
+// Parse reads an object. of tells whose function it is by the ARN or name of a
+// function, and is asked for objects of Lambda only; malformed is the function
+// that keeps its malformed records in this bucket.
+func Parse(key string, body []byte, of func(arn string) (Function, bool), malformed Function) (Batch, error) {
+	switch {
+	case strings.HasPrefix(key, BatchPrefix):
+		return parseBatch(body, of)
+	case strings.HasPrefix(key, archive.PrefixMalformed):
+		return parseMalformed(body, malformed)
+	}
+	return Batch{}, errors.New("neither a batch of Lambda nor a malformed record")
+}
+
+func parseBatch(body []byte, of func(string) (Function, bool)) (Batch, error) {
+	var e envelope
+	if err := json.Unmarshal(body, &e); err != nil {
+		return Batch{}, fmt.Errorf("invocation record: %w", err)
+	}
+	function, ok := of(e.RequestContext.FunctionARN)
+	if !ok {
+		arn := e.RequestContext.FunctionARN
+		return Batch{}, fmt.Errorf("invocation record of function %q, which is none of this stack", arn)
+	}
+	if e.Payload == "" {
+		return Batch{}, errors.New("invocation record without payload")
+	}
+	n, err := countRecords([]byte(e.Payload))
+	if err != nil {
+		return Batch{}, err
+	}
+	return Batch{
+		Function: function, Condition: e.RequestContext.Condition, Since: e.Timestamp,
+		Payload: []byte(e.Payload), Records: n,
+	}, nil
+}
+
+func parseMalformed(body []byte, function Function) (Batch, error) {
+	zip, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return Batch{}, fmt.Errorf("malformed record: %w", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(zip, maxBody))
+	if err != nil {
+		return Batch{}, fmt.Errorf("malformed record: %w", err)
+	}
+	var line struct {
+		Reason string          `json:"reason"`
+		Record json.RawMessage `json:"record"`
+	}
+	if err := json.Unmarshal(plain, &line); err != nil || len(line.Record) == 0 {
+		return Batch{}, errors.Join(errors.New("malformed record: no object with reason and record"), err)
+	}
+	payload, err := json.Marshal(map[string]any{"Records": []json.RawMessage{line.Record}})
+	if err != nil {
+		return Batch{}, fmt.Errorf("malformed record: %w", err)
+	}
+	return Batch{Function: function, Malformed: true, Condition: line.Reason, Payload: payload, Records: 1}, nil
+}
+
+func countRecords(payload []byte) (int, error) {
+	var p struct{ Records []json.RawMessage }
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return 0, fmt.Errorf("payload: %w", err)
+	}
+	if len(p.Records) == 0 {
+		return 0, errors.New("payload without records")
+	}
+	return len(p.Records), nil
+}

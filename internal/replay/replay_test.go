@@ -1,0 +1,312 @@
+package replay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// bucket is a bucket in memory.
+type bucket map[string][]byte
+
+func (b bucket) Keys(_ context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, key := range slices.Sorted(maps.Keys(b)) {
+			if strings.HasPrefix(key, prefix) && !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b bucket) Get(_ context.Context, key string) ([]byte, error) {
+	if b[key] == nil {
+		return nil, errors.New("no such key")
+	}
+	return b[key], nil
+}
+
+func (b bucket) Delete(_ context.Context, key string) error {
+	delete(b, key)
+	return nil
+}
+
+// functions counts usage as the aggregator does, one delivery after the other.
+type functions struct {
+	t         *testing.T
+	db        *memdb.DB
+	answers   []string // given first, without doing anything
+	malformed int
+	err       error
+	delivered []int // records of each delivery
+}
+
+func (f *functions) Of(arn string) (Function, bool) {
+	switch {
+	case strings.HasSuffix(arn, ":aggregator"):
+		return Aggregator, true
+	case strings.HasSuffix(arn, ":archiver"):
+		return Archiver, true
+	}
+	return "", false
+}
+
+func (f *functions) Invoke(ctx context.Context, _ Function, payload []byte) ([]byte, int, error) {
+	n, err := countRecords(payload)
+	if err != nil {
+		f.t.Error(err)
+	}
+	f.delivered = append(f.delivered, n)
+	if f.err != nil {
+		return nil, -1, f.err
+	}
+	if len(f.answers) > 0 {
+		answer := f.answers[0]
+		f.answers = f.answers[1:]
+		return []byte(answer), f.malformed, nil
+	}
+	f.count(ctx, payload)
+	return []byte(`{"batchItemFailures":[]}`), f.malformed, nil
+}
+
+func (f *functions) count(ctx context.Context, payload []byte) {
+	batch, err := stream.Decode(payload)
+	if err != nil {
+		f.t.Error(err)
+	}
+	for _, total := range usage.Totals(usage.Fold(batch.Changes), windows) {
+		items, err := f.db.Read(ctx, true, total.Usage().Key())
+		if err != nil {
+			f.t.Error(err)
+		}
+		if total = total.Except(items[0]); total.Empty() {
+			continue
+		}
+		if _, err := f.db.Write(ctx, total.Usage().Update()); err != nil {
+			f.t.Error(err)
+		}
+	}
+}
+
+var windows = []usage.Window{usage.Hourly, usage.Daily}
+
+func event(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "events", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// records returns some records of a payload as a payload.
+func records(t *testing.T, payload []byte, from, to int) []byte {
+	t.Helper()
+	var p struct{ Records []json.RawMessage }
+	if err := json.Unmarshal(payload, &p); err != nil {
+		t.Fatal(err)
+	}
+	p.Records = p.Records[from:to]
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func given(t *testing.T, function string, payload []byte) []byte {
+	t.Helper()
+	b, err := json.Marshal(map[string]any{
+		"requestContext": map[string]any{"functionArn": "arn:aws:lambda:x:1:function:" + function, "condition": "RetryAttemptsExhausted"},
+		"timestamp":      "2026-01-01T00:00:00.000Z", "payload": string(payload), "version": "1.0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+const key = BatchPrefix + "uuid/shard/2026/01/01/batch"
+
+func rig(t *testing.T) (*Replayer, bucket, *functions) {
+	f := &functions{t: t, db: memdb.New(func() int64 { return 0 })}
+	b := bucket{key: given(t, "aggregator", event(t, "aggregator-several-entities.json"))}
+	return &Replayer{Bucket: b, Malformed: Aggregator, Functions: f, Table: f.db, Windows: windows}, b, f
+}
+
+func TestBatchIsDeliveredAndDeleted(t *testing.T) {
+	r, b, f := rig(t)
+	seen := r.Inspect(t.Context(), key)
+	if seen.Outcome != Looked || seen.Batch.Records != 10 || seen.Usage.ToCount["rpm hourly"] != 10 || len(b) != 1 {
+		t.Fatalf("%+v", seen)
+	}
+	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(b) != 0 || len(f.delivered) != 1 {
+		t.Errorf("%+v, objects %v, deliveries %v", got, b, f.delivered)
+	}
+	b[key] = given(t, "aggregator", event(t, "aggregator-several-entities.json"))
+	again := r.Replay(t.Context(), key)
+	if again.Outcome != Done || len(again.Usage.ToCount) != 0 {
+		t.Errorf("again: %+v", again)
+	}
+}
+
+// A part was counted before the batch was given up: that is known exactly. What
+// lies behind a later watermark is not.
+func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
+	r, b, f := rig(t)
+	payload := event(t, "aggregator-several-entities.json")
+	f.count(t.Context(), records(t, payload, 0, 6)) // two of tenants 0 and 1, one of 2 and 3
+	seen := r.Inspect(t.Context(), key)
+	if seen.Usage.ToCount["rpm hourly"] != 4 || seen.Usage.Counted["rpm hourly"] != 6 || seen.Usage.Behind != nil {
+		t.Errorf("half counted: %+v", seen.Usage)
+	}
+
+	r, b, f = rig(t)
+	b[key] = given(t, "aggregator", records(t, payload, 0, 4))
+	f.count(t.Context(), records(t, payload, 8, 9)) // tenant 0, later
+	seen = r.Inspect(t.Context(), key)
+	if seen.Usage.ToCount["rpm hourly"] != 3 || len(seen.Usage.Behind) != 2 {
+		t.Fatalf("behind: %+v", seen.Usage)
+	}
+	want := "kQ3xZp9LmNa/tenant-00 on openai/gpt-4, hourly from "
+	if got := seen.Usage.Behind[0]; !strings.HasPrefix(got.String(), want) || got.Tokens["rpm"] != 1 || got.Records != 1 {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(got.Usage.Behind) != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWhatIsNotDoneIsDeliveredAgainFromThere(t *testing.T) {
+	r, b, f := rig(t)
+	f.answers = []string{
+		`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439198"}]}`, `{"batchItemFailures":[{"itemIdentifier":""}]}`,
+	}
+	if got := r.Replay(t.Context(), key); got.Outcome != Done || !slices.Equal(f.delivered, []int{10, 7, 7}) || len(b) != 0 {
+		t.Errorf("%+v, deliveries %v", got, f.delivered)
+	}
+}
+
+func TestWhatDoesNotComeThroughStays(t *testing.T) {
+	for name, change := range map[string]func(*functions){
+		"never done": func(f *functions) {
+			f.answers = slices.Repeat([]string{`{"batchItemFailures":[{"itemIdentifier":""}]}`}, 9)
+		},
+		"function error":  func(f *functions) { f.err = errors.New("timed out") },
+		"foreign answer":  func(f *functions) { f.answers = []string{`{}`} },
+		"no JSON":         func(f *functions) { f.answers = []string{`null`} },
+		"unknown records": func(f *functions) { f.answers = []string{`{"batchItemFailures":[{"itemIdentifier":"7"}]}`} },
+	} {
+		r, b, f := rig(t)
+		change(f)
+		if got := r.Replay(t.Context(), key); got.Outcome != Left || got.Err == nil || len(b) != 1 || len(f.delivered) > attempts {
+			t.Errorf("%s: %+v, deliveries %v", name, got, f.delivered)
+		}
+	}
+}
+
+func TestStrangeObjectsStay(t *testing.T) {
+	for name, body := range map[string][]byte{
+		"no JSON": []byte("x"), "no payload": []byte(`{"requestContext":{"functionArn":"a:aggregator"}}`),
+		"other function": given(t, "somebody", []byte(`{"Records":[{}]}`)), "no records": given(t, "aggregator", []byte(`{"Records":[]}`)),
+	} {
+		r, b, f := rig(t)
+		b[key] = body
+		if got := r.Replay(t.Context(), key); got.Outcome != Strange || got.Err == nil || len(b) != 1 || f.delivered != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func zipped(t *testing.T, record string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	fmt.Fprintf(w, `{"reason":"it was too new","sequence_number":"1","record":%s}`+"\n", record)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A malformed record comes through only if both this release and the deployed
+// one can decode it: else the function would set it aside again, and it would be
+// deleted.
+func TestMalformedRecords(t *testing.T) {
+	const set = "malformed/year=2026/month=01/day=01/1-hash.jsonl.gz"
+	good := func(name string) string {
+		var p struct{ Records []json.RawMessage }
+		if err := json.Unmarshal(event(t, name), &p); err != nil {
+			t.Fatal(err)
+		}
+		return string(p.Records[0])
+	}
+	for _, c := range []struct {
+		name, record string
+		function     Function
+		malformed    int
+		want         Outcome
+	}{
+		{"decodable now", good("aggregator-acquire.json"), Aggregator, 0, Done},
+		{"archiver, decodable now", good("archiver-expired.json"), Archiver, 0, Done},
+		{"deployed function is older", good("aggregator-acquire.json"), Aggregator, 1, Left},
+		{"deployed function does not say", good("aggregator-acquire.json"), Aggregator, -1, Left},
+		{"still malformed", good("archiver-malformed.json"), Archiver, 0, Still},
+		{"no record at all", `{"dynamodb":7}`, Aggregator, 0, Still},
+	} {
+		r, b, f := rig(t)
+		r.Malformed, f.malformed = c.function, c.malformed
+		b[set] = zipped(t, c.record)
+		got := r.Replay(t.Context(), set)
+		if _, there := b[set]; got.Outcome != c.want || there == (c.want == Done) {
+			t.Errorf("%s: %+v, still there %v", c.name, got, there)
+		}
+	}
+	r, b, _ := rig(t)
+	b[set] = []byte("no gzip")
+	if got := r.Replay(t.Context(), set); got.Outcome != Strange {
+		t.Errorf("%+v", got)
+	}
+	var keys []string
+	for key, err := range r.Keys(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	if !slices.Equal(keys, []string{key, set}) {
+		t.Errorf("keys %v", keys)
+	}
+}
+
+// The deletion fails: the object stays, and the next replay counts nothing twice.
+func TestDeletionFails(t *testing.T) {
+	r, b, _ := rig(t)
+	r.Bucket = undeletable{b}
+	for range 2 {
+		if got := r.Replay(t.Context(), key); got.Outcome != Left || got.Err == nil {
+			t.Errorf("%+v", got)
+		}
+	}
+	if seen := r.Inspect(t.Context(), key); len(seen.Usage.ToCount) != 0 {
+		t.Errorf("still to count: %+v", seen.Usage)
+	}
+}
+
+type undeletable struct{ bucket }
+
+func (undeletable) Delete(context.Context, string) error { return errors.New("denied") }

@@ -1,0 +1,155 @@
+package rights
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// Tag stands in the policies for the namespace id that a principal is tagged
+// with.
+const Tag = "${aws:PrincipalTag/zael_namespace_id}"
+
+// Policy is a managed policy of the template, as far as it is about DynamoDB.
+type Policy struct {
+	statements []statement
+}
+
+type statement struct {
+	actions   []string
+	resources []string // "" for the table, GSI1 for an index
+	leading   []string // patterns of which one must match; nil: any partition key
+}
+
+// Load reads the managed policies of the committed template, by logical id
+// without the hash at its end. A statement of a form that is not understood is
+// an error.
+func Load() (map[string]Policy, error) {
+	text, err := os.ReadFile(tablespec.GoldenPath())
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Resources map[string]struct {
+			Type       string
+			Properties struct {
+				PolicyDocument struct{ Statement []json.RawMessage }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	out := map[string]Policy{}
+	for id, r := range doc.Resources {
+		if r.Type != "AWS::IAM::ManagedPolicy" {
+			continue
+		}
+		var p Policy
+		for _, raw := range r.Properties.PolicyDocument.Statement {
+			s, err := parse(raw)
+			if err != nil {
+				return nil, fmt.Errorf("policy %s: %w", id, err)
+			}
+			p.statements = append(p.statements, s)
+		}
+		out[id[:strings.LastIndex(id, "Policy")+len("Policy")]] = p
+	}
+	return out, nil
+}
+
+func parse(raw json.RawMessage) (s statement, err error) {
+	var in struct {
+		Effect           string
+		Action, Resource any
+		Condition        map[string]map[string]any
+		NotAction        any
+		NotResource      any
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return s, err
+	}
+	if in.Effect != "Allow" || in.NotAction != nil || in.NotResource != nil {
+		return s, fmt.Errorf("statement %s", raw)
+	}
+	for _, a := range list(in.Action) {
+		s.actions = append(s.actions, fmt.Sprint(a))
+	}
+	for _, r := range list(in.Resource) {
+		name, ok := resource(r)
+		if !ok {
+			return s, fmt.Errorf("resource %v", r)
+		}
+		s.resources = append(s.resources, name)
+	}
+	for operator, keys := range in.Condition {
+		patterns := keys["dynamodb:LeadingKeys"]
+		switch {
+		case len(keys) != 1 || patterns == nil:
+			return s, fmt.Errorf("condition %v", in.Condition)
+		case operator == "ForAllValues:StringLike":
+			for _, p := range list(patterns) {
+				s.leading = append(s.leading, fmt.Sprint(p))
+			}
+		case operator != "Null" || patterns != "false":
+			return s, fmt.Errorf("condition %v", in.Condition)
+		}
+	}
+	return s, nil
+}
+
+func list(v any) []any {
+	if l, ok := v.([]any); ok {
+		return l
+	}
+	return []any{v}
+}
+
+// resource reads the ARN of the table or of an index.
+func resource(v any) (name string, ok bool) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", false
+	}
+	const table = `{"Fn::GetAtt":["Table","Arn"]}`
+	if string(text) == table {
+		return "", true
+	}
+	name, ok = strings.CutPrefix(string(text), `{"Fn::Join":["",[`+table+`,"/index/`)
+	name, end := strings.CutSuffix(name, `"]]}`)
+	return name, ok && end
+}
+
+// Actions lists what the policy allows on anything, sorted.
+func (p Policy) Actions() (out []string) {
+	for _, s := range p.statements {
+		out = append(out, s.actions...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Allows tells whether a principal that is tagged with the namespace id has the
+// right.
+func (p Policy) Allows(r Right, namespace string) bool {
+	return slices.ContainsFunc(p.statements, func(s statement) bool {
+		return slices.Contains(s.actions, r.Action) && slices.Contains(s.resources, r.Index) && s.matches(r.Leading, namespace)
+	})
+}
+
+func (s statement) matches(leading, namespace string) bool {
+	if s.leading == nil {
+		return true
+	}
+	return leading != "" && slices.ContainsFunc(s.leading, func(pattern string) bool {
+		pattern = strings.ReplaceAll(pattern, Tag, namespace)
+		// A star of IAM also stands for slashes, which path.Match keeps apart.
+		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(leading, "/", "\x00"))
+		return ok && err == nil
+	})
+}

@@ -1,0 +1,353 @@
+package rights
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
+)
+
+// notSeen are rights of the acquire policy that no recorded call needs.
+var notSeen = map[string]string{
+	"dynamodb:DeleteItem":         "a merge of two shards removes one",
+	"dynamodb:ConditionCheckItem": "a transaction over shards or a hierarchy checks what it does not write",
+}
+
+// administering is everything that the administration does, on entities, limits
+// and namespaces. It returns the id of the namespace that it worked in, what it
+// did there, and what it did for the table as a whole.
+func administering(t *testing.T) (id string, within, whole []Right) {
+	t.Helper()
+	e := engine.ForTest(t, engine.Dynoxide)
+	name := tablespec.ForTest(t, e)
+	proxy, proxied, err := fault.Engine(e, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	recorder := Record(proxy)
+	opts := &admin.Options{Principal: "tester"}
+	all, err := admin.Open(t.Context(), proxied.DynamoDB(), name, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := all.Register(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range all.Namespaces(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err = recorder.Rights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder.Forget()
+	work(t, ns)
+	within, err = recorder.Rights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder.Forget()
+	if err := all.DeleteNamespace(t.Context(), "default"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all.PurgeNamespace(t.Context(), ns.ID()); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := recorder.Rights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns.ID(), within, append(whole, ended...)
+}
+
+// work changes and reads everything within a namespace.
+func work(t *testing.T, ns *admin.Namespace) {
+	t.Helper()
+	ctx := t.Context()
+	on := admin.Scope{Entity: "child", Resource: "api"}
+	one := func(_ any, err error) error { return err }
+	for i, err := range []error{
+		one(ns.CreateEntity(ctx, admin.Entity{ID: "parent"})),
+		one(ns.CreateEntity(ctx, admin.Entity{ID: "child", Parent: "parent"})),
+		ns.SetLimits(ctx, on, limiter.PerMinute("rpm", 10)),
+		ns.SetLimits(ctx, admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 10)),
+		one(ns.Resolve(ctx, "child", "api")),
+		one(ns.Peek(ctx, "child", "api")),
+		one(ns.Capacity(ctx, "api", "rpm", false)),
+		one(ns.ResourcesWithLimits(ctx)),
+		one(ns.ResourcesWithEntityLimits(ctx)),
+		one(ns.UsageSummary(ctx, admin.UsageQuery{Entity: "child", Window: admin.Hourly})),
+		drain(ns.Children(ctx, "parent")),
+		drain(ns.Buckets(ctx, on)),
+		drain(ns.Configs(ctx, "child")),
+		drain(ns.EntitiesWithLimits(ctx, "api")),
+		drain(ns.Usage(ctx, admin.UsageQuery{Resource: "api"})),
+		ns.DeleteLimits(ctx, on),
+		one(ns.DeleteEntity(ctx, "child")),
+	} {
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+}
+
+func drain[V any](all iter.Seq2[V, error]) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestAdminPoliciesAreSufficientAndNoMore(t *testing.T) {
+	id, within, whole := administering(t)
+	all := policies(t)
+	needed := map[string]bool{}
+	for _, r := range append(within, whole...) {
+		needed[r.Action] = true
+		if !all["AdminPolicy"].Allows(r, id) {
+			t.Errorf("the admin policy does not allow %v", r)
+		}
+	}
+	for _, r := range within {
+		if !all["NamespaceAdminPolicy"].Allows(r, id) {
+			t.Errorf("the admin policy of a namespace does not allow %v", r)
+		}
+		if !strings.HasPrefix(r.Leading, "_/") && all["NamespaceAdminPolicy"].Allows(r, "other") {
+			t.Errorf("the admin policy of another namespace allows %v", r)
+		}
+	}
+	for _, action := range all["AdminPolicy"].Actions() {
+		if !needed[action] && notAdministering[action] == "" {
+			t.Errorf("the admin policy allows %s, which nobody needs", action)
+		}
+	}
+	t.Logf("rights: %d kinds of calls within a namespace, %d for the table, %d actions", len(within), len(whole), len(needed))
+}
+
+// notAdministering are rights of the admin policy that no recorded call needs.
+var notAdministering = map[string]string{
+	"dynamodb:DescribeTable":  "people and tools look at the table",
+	"dynamodb:GetItem":        "people and tools look at single items",
+	"dynamodb:BatchWriteItem": "many items are removed at once",
+}
+
+// acquiring is all that a client does to take tokens and settle, from a table
+// where its namespace is registered already. It returns the namespace's id and
+// what it asked for.
+func acquiring(t *testing.T) (id string, asked []Right) {
+	t.Helper()
+	e := engine.ForTest(t, engine.Dynoxide)
+	name := tablespec.ForTest(t, e)
+	if err := namespace.Register(t.Context(), store.NewDynamo(e.DynamoDB(), name), "default", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	proxy, proxied, err := fault.Engine(e, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	recorder := Record(proxy)
+	db := proxied.DynamoDB()
+	l, err := limiter.Open(t.Context(), db, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	takeAndSettle(t, l)
+	splitShards(t, db, name, l.NamespaceID())
+	asked, err = recorder.Rights()
+	if err != nil || len(asked) == 0 {
+		t.Fatalf("rights %v, error %v", asked, err)
+	}
+	return l.NamespaceID(), asked
+}
+
+func takeAndSettle(t *testing.T, l *limiter.Limiter) {
+	t.Helper()
+	req := limiter.Request{
+		Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 4}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)},
+	}
+	for range 2 {
+		lease, err := l.Acquire(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(lease.Adjust(limiter.Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, limiter.ErrLimited) {
+		t.Errorf("error %v, want a denial", err)
+	}
+	req.Entity = "umbrella"
+	err := l.Do(t.Context(), req, func(context.Context, *limiter.Lease) error { return context.Canceled })
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// splitShards doubles the bucket twice, as a client does with a hot one.
+func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
+	t.Helper()
+	s := store.NewDynamo(db, name)
+	for range 2 {
+		items, err := s.Read(t.Context(), true, table.BucketKey(ns, "acme", "api", 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := table.DecodeBucket(items[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := func() int64 { return time.Now().UnixMilli() }
+		if _, err := shard.Run(t.Context(), s, shard.Double(b), now); err != nil {
+			t.Fatal(err)
+		}
+		for k := range b.State.Shards {
+			items, err := s.Read(t.Context(), true, table.BucketKey(ns, "acme", "api", k))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o, err := table.DecodeBucket(items[0]); err != nil {
+				t.Fatal(err)
+			} else if _, err := shard.Run(t.Context(), s, shard.Propagate(o), now); k == 0 && err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func policies(t *testing.T) map[string]Policy {
+	t.Helper()
+	all, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 6 {
+		t.Fatalf("%d policies, want 6", len(all))
+	}
+	return all
+}
+
+func TestAcquirePoliciesAreSufficientAndNoMore(t *testing.T) {
+	id, asked := acquiring(t)
+	all := policies(t)
+	needed := map[string]bool{}
+	for _, r := range asked {
+		needed[r.Action] = true
+		for _, name := range []string{"AcquirePolicy", "AdminPolicy", "NamespaceAcquirePolicy", "NamespaceAdminPolicy"} {
+			if !all[name].Allows(r, id) {
+				t.Errorf("%s does not allow %v", name, r)
+			}
+		}
+	}
+	for _, name := range []string{"AcquirePolicy", "NamespaceAcquirePolicy"} {
+		for _, action := range all[name].Actions() {
+			if !needed[action] && notSeen[action] == "" {
+				t.Errorf("%s allows %s, which no client needs", name, action)
+			}
+		}
+	}
+	t.Logf("rights: %d kinds of calls, %d actions", len(asked), len(needed))
+}
+
+// TestNamespacePoliciesEndAtTheNamespace: whatever one does in a namespace,
+// nobody does with a policy for another one, except read by key what belongs to
+// the table: its version, and a namespace of which the name is known.
+func TestNamespacePoliciesEndAtTheNamespace(t *testing.T) {
+	id, asked := acquiring(t)
+	all := policies(t)
+	for _, name := range []string{"NamespaceAcquirePolicy", "NamespaceAdminPolicy", "NamespaceReadPolicy"} {
+		for _, r := range asked {
+			if strings.HasPrefix(r.Leading, "_/") {
+				continue
+			}
+			for _, other := range []string{"other", id[:len(id)-1], id + "x", "_"} {
+				if all[name].Allows(r, other) {
+					t.Errorf("%s of %q allows %v", name, other, r)
+				}
+			}
+		}
+		for _, action := range all["AdminPolicy"].Actions() {
+			for _, index := range []string{"", "GSI1", "GSI2", "GSI3", "GSI4"} {
+				r := Right{action, index, "_/SYSTEM#"}
+				if all[name].Allows(r, id) && (action != "dynamodb:BatchGetItem" || index != "") {
+					t.Errorf("%s allows %v", name, r)
+				}
+				if all[name].Allows(Right{action, index, ""}, id) {
+					t.Errorf("%s allows %s on %q without a partition key", name, action, index)
+				}
+			}
+		}
+	}
+}
+
+// TestReadPoliciesRead and nothing else.
+func TestReadPoliciesRead(t *testing.T) {
+	all := policies(t)
+	reads := []string{"dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query"}
+	if got := all["ReadPolicy"].Actions(); !slices.Equal(got, reads) {
+		t.Errorf("the read policy allows %v", got)
+	}
+	for _, index := range []string{"", "GSI1", "GSI2", "GSI3"} {
+		r := Right{"dynamodb:Query", index, "ns/ENTITY#e"}
+		if !all["ReadPolicy"].Allows(r, "") || !all["NamespaceReadPolicy"].Allows(r, "ns") || all["NamespaceReadPolicy"].Allows(r, "other") {
+			t.Errorf("queries of %q", index)
+		}
+	}
+	// GSI4 has the bare namespace id as partition key.
+	if r := (Right{"dynamodb:Query", "GSI4", "ns"}); !all["NamespaceReadPolicy"].Allows(r, "ns") || all["NamespaceReadPolicy"].Allows(r, "n") {
+		t.Error("queries of GSI4")
+	}
+	if all["NamespaceReadPolicy"].Allows(Right{"dynamodb:UpdateItem", "", "ns/ENTITY#e"}, "ns") {
+		t.Error("the read policy writes")
+	}
+}
+
+// TestRightsOfCalls looks at one request of each kind.
+func TestRightsOfCalls(t *testing.T) {
+	for _, c := range []struct {
+		operation, body string
+		want            []Right
+	}{
+		{"UpdateItem", `{"Key":{"PK":{"S":"a/b"}}}`, []Right{{"dynamodb:UpdateItem", "", "a/b"}}},
+		{"PutItem", `{"Item":{"PK":{"S":"a/b"},"x":{"L":[{"S":"y"}]}}}`, nil},
+		{"Query", `{"IndexName":"GSI4","KeyConditionExpression":"#p = :p","ExpressionAttributeValues":{":p":{"S":"a"}}}`,
+			[]Right{{"dynamodb:Query", "GSI4", "a"}}},
+		{"BatchWriteItem", `{"RequestItems":{"t":[{"DeleteRequest":{"Key":{"PK":{"S":"a/b"}}}}]}}`, []Right{{"dynamodb:BatchWriteItem", "", "a/b"}}},
+		{"BatchGetItem", `{"RequestItems":{"t":{"Keys":[{"PK":{"S":"a/b"}}]}}}`, []Right{{"dynamodb:BatchGetItem", "", "a/b"}}},
+		{"TransactWriteItems", `{"TransactItems":[{"ConditionCheck":{"Key":{"PK":{"S":"a/b"}}}}]}`, []Right{{"dynamodb:ConditionCheckItem", "", "a/b"}}},
+		{"DescribeTable", `{}`, []Right{{Action: "dynamodb:DescribeTable"}}},
+	} {
+		got, err := rightsOf(c.operation, []byte(c.body))
+		if c.want == nil {
+			c.want = []Right{{"dynamodb:" + c.operation, "", "a/b"}}
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, error %v, want %v", c.operation, got, err, c.want)
+		}
+	}
+	if _, err := rightsOf("DeleteTable", []byte(`{}`)); err == nil {
+		t.Error("an operation that is not known is passed over")
+	}
+}
