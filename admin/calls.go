@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -34,7 +36,7 @@ func (c calls) again(ctx context.Context, f func(ctx context.Context) error) err
 		if kind == 0 || kind == store.Unavailable && !timedOut || try+1 == callAttempts {
 			return err
 		}
-		if store.Sleep(ctx, store.Jitter(try, callPause, time.Second)) != nil {
+		if smithytime.SleepWithContext(ctx, store.Jitter(try, callPause, time.Second)) != nil {
 			return err
 		}
 	}

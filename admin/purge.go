@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -50,7 +52,7 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 			empty = 0
 			continue
 		}
-		if empty < 2 && store.Sleep(ctx, settle) != nil {
+		if empty < 2 && smithytime.SleepWithContext(ctx, settle) != nil {
 			return removed, fail(ctx.Err(), "purge namespace %q", ns.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	smithytime "github.com/aws/smithy-go/time"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -139,7 +140,7 @@ func (n *Namespace) reachBucket(
 		if done {
 			return changed, nil
 		}
-		if store.Sleep(ctx, store.Jitter(min(try, 6), callPause/5, callPause)) != nil {
+		if smithytime.SleepWithContext(ctx, store.Jitter(min(try, 6), callPause/5, callPause)) != nil {
 			return changed, ctx.Err()
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -263,7 +265,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 	}
 	kind := store.KindOf(err)
 	if kind != store.Conflict && kind != store.Throttled || last ||
-		store.Sleep(ctx, store.Jitter(tries.calls, 5*contentionPause, 100*contentionPause)) != nil {
+		smithytime.SleepWithContext(ctx, store.Jitter(tries.calls, 5*contentionPause, 100*contentionPause)) != nil {
 		return turn{err: err}, true
 	}
 	return turn{}, false

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -79,7 +81,7 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 		if store.KindOf(err) == 0 {
 			return "", fmt.Errorf("open namespace %q: %w", o.Namespace, err)
 		}
-		if store.Sleep(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {
+		if smithytime.SleepWithContext(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {
 			break
 		}
 	}

@@ -10,7 +10,6 @@ import (
 type others struct {
 	taken   map[string]float64 // millitokens by limit, fading
 	elapsed float64            // ms, fading
-	times   float64            // observations, fading
 	refused int64              // when a write that the image covered was refused, epoch ms
 }
 
@@ -24,7 +23,6 @@ func (o *others) learn(before, after bucket.State, own []table.Cost, elapsed int
 		o.taken = make(map[string]float64, len(after.Slots))
 	}
 	o.elapsed = o.elapsed*fade + float64(max(elapsed, 1))
-	o.times = o.times*fade + 1
 	for i, sl := range after.Slots {
 		if i >= len(before.Slots) || before.Slots[i].Name != sl.Name {
 			continue
@@ -45,12 +43,4 @@ func (o *others) rate(limit string) float64 {
 		return 0
 	}
 	return max(o.taken[limit], 0) / o.elapsed
-}
-
-// between returns what others take from a limit between two images, in the mean.
-func (o *others) between(limit string) float64 {
-	if o.times == 0 {
-		return 0
-	}
-	return max(o.taken[limit], 0) / o.times
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -70,7 +72,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 		}
 		kind := store.KindOf(err)
 		if (kind != store.Throttled && kind != store.Conflict) || try >= 2*settleAttempts ||
-			store.Sleep(ctx, store.Jitter(try, contentionPause, 32*contentionPause)) != nil {
+			smithytime.SleepWithContext(ctx, store.Jitter(try, contentionPause, 32*contentionPause)) != nil {
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -86,7 +88,7 @@ func (t *tableStore) call(ctx context.Context, op string, write bool, f func() e
 	}
 	if lost {
 		<-ctx.Done()
-	} else if store.Sleep(ctx, t.network.way()) == nil {
+	} else if smithytime.SleepWithContext(ctx, t.network.way()) == nil {
 		return err
 	}
 	kind := store.Unknown

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
+	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
@@ -104,7 +105,7 @@ func (h *handler) repeat(ctx context.Context, do func() error) (err error) {
 		default:
 			return err
 		}
-		if store.Sleep(ctx, store.Jitter(try, pause, 5*time.Second)) != nil {
+		if smithytime.SleepWithContext(ctx, store.Jitter(try, pause, 5*time.Second)) != nil {
 			return err
 		}
 	}

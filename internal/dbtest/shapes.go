@@ -137,12 +137,12 @@ func (l *life) play() {
 	l.refused("create again", create)
 	b = l.charge(b, 2, 0, nil)
 	stale := b
-	b = l.charge(b, 1, 86_400_000, nil)
+	l.charge(b, 1, 86_400_000, nil)
 	b = l.charge(stale, 1, 1, nil) // commutes with the one it has not seen
 	stale = b
 	b = l.charge(b, 97, 0, nil)
 	l.refused("charge of what others have taken", table.Charge{Image: stale, Want: l.limits, Costs: l.costs(90), Now: l.now}.Plan().Update)
-	b = l.charge(b, 2, 1000, nil)
+	l.charge(b, 2, 1000, nil)
 	cold := table.Add{Room: 50, Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Shards: 1, Limits: l.limits, Costs: l.costs(0), Now: l.now}
 	b = l.do("cold", cold.Plan())
 	cold.Costs = l.costs(99)

@@ -277,11 +277,11 @@ func (w *world) follow(was []bucket.State, costs []table.Cost, writes []item.Wri
 	moved := map[string]*big.Rat{}
 	all := w.shards()
 	for _, s := range all {
-		refs, known := w.exactly[s.Shard]
-		if known = known && slices.ContainsFunc(was, func(o bucket.State) bool { return o.Shard == s.Shard }); known {
+		_, known := w.exactly[s.Shard]
+		if known && slices.ContainsFunc(was, func(o bucket.State) bool { return o.Shard == s.Shard }) {
 			continue
 		}
-		refs = map[string]*buckettest.Reference{}
+		refs := map[string]*buckettest.Reference{}
 		for _, l := range w.limits {
 			refs[l.Name] = buckettest.NewReference(s.RateOf(l), w.now)
 			if i := s.Index(l.Name); i >= 0 {

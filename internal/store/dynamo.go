@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
+	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
@@ -130,7 +131,7 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([
 		if try+1 == readAttempts {
 			return nil, &Failure{Kind: Unavailable, Op: "BatchGetItem", Err: errUnprocessed}
 		}
-		if err := Sleep(ctx, Jitter(try, 20*time.Millisecond, time.Second)); err != nil {
+		if err := smithytime.SleepWithContext(ctx, Jitter(try, 20*time.Millisecond, time.Second)); err != nil {
 			return nil, unsent("BatchGetItem", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
@@ -100,7 +101,7 @@ func (l *Listing) remove(ctx context.Context, left []types.WriteRequest) error {
 		if try+1 == removeAttempts {
 			return &Failure{Kind: Throttled, Op: "BatchWriteItem", Err: errUnprocessed}
 		}
-		if err := Sleep(ctx, Jitter(try, 20*time.Millisecond, time.Second)); err != nil {
+		if err := smithytime.SleepWithContext(ctx, Jitter(try, 20*time.Millisecond, time.Second)); err != nil {
 			return unsent("BatchWriteItem", err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	smithytime "github.com/aws/smithy-go/time"
 )
 
 // Retry calls f until it succeeds, fails with anything but Throttled or
@@ -16,7 +18,7 @@ func Retry(ctx context.Context, attempts int, base time.Duration, f func() error
 		if k := KindOf(err); (k != Throttled && k != Conflict) || try+1 >= attempts {
 			return err
 		}
-		if Sleep(ctx, Jitter(try, base, 64*base)) != nil {
+		if smithytime.SleepWithContext(ctx, Jitter(try, base, 64*base)) != nil {
 			return err
 		}
 	}
@@ -30,19 +32,4 @@ func Jitter(try int, base, most time.Duration) time.Duration {
 		d = base << try
 	}
 	return time.Duration(rand.Int64N(int64(d) + 1))
-}
-
-// Sleep waits for d or until ctx is done, and then returns its error.
-func Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
