@@ -96,9 +96,9 @@ func configOf(c table.Config) Config {
 	}
 	switch c.OnUnavailable {
 	case table.OnUnavailableAllow:
-		out.OnUnavailable = limiter.Allow
+		out.OnUnavailable = limiter.PolicyAllow
 	case table.OnUnavailableBlock:
-		out.OnUnavailable = limiter.Block
+		out.OnUnavailable = limiter.PolicyBlock
 	}
 	return out
 }
@@ -192,12 +192,12 @@ func (n *Namespace) SetPolicy(ctx context.Context, p limiter.Policy) error {
 	stored := ""
 	switch p {
 	case limiter.PolicyDefault:
-	case limiter.Allow:
+	case limiter.PolicyAllow:
 		stored = table.OnUnavailableAllow
-	case limiter.Block:
+	case limiter.PolicyBlock:
 		stored = table.OnUnavailableBlock
 	default:
-		return invalid("policy", p.String(), "PolicyDefault, Block or Allow")
+		return invalid("policy", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
 	}
 	return n.change(ctx, Scope{}, func(c *table.Config) { c.OnUnavailable = stored })
 }

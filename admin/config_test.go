@@ -97,7 +97,7 @@ func (w *world) registered(at Scope, is bool) {
 // The details of events are those of other clients.
 func TestWhatEventsSay(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.ns.SetPolicy(t.Context(), limiter.Allow))
+	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyAllow))
 	w.set(Scope{}, rpm10)
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{}))
 	w.set(Scope{Entity: "acme"}, rpm10)
@@ -122,9 +122,9 @@ func TestWhatEventsSay(t *testing.T) {
 func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.ns.SetAuditRetention(t.Context(), 30*day))
-	w.must(w.ns.SetPolicy(t.Context(), limiter.Allow))
+	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyAllow))
 	w.set(Scope{}, rpm10)
-	want := Config{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.Allow, AuditRetention: 30 * day}
+	want := Config{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.PolicyAllow, AuditRetention: 30 * day}
 	if got, err := w.ns.Config(t.Context(), Scope{}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("stored %+v, %v", got, err)
 	}
@@ -148,13 +148,13 @@ func TestResolveSaysWhichScopeDecides(t *testing.T) {
 	if got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err != nil || len(got.Limits) != 0 {
 		t.Fatalf("nothing stored: %+v, %v", got, err)
 	}
-	w.must(w.ns.SetPolicy(t.Context(), limiter.Block))
+	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyBlock))
 	for i := range scopes {
 		at := scopes[len(scopes)-1-i]
 		w.set(at, limiter.PerMinute("rpm", int64(10+i)))
 		got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4")
 		w.must(err)
-		if got.From != at || len(got.Limits) != 1 || got.Limits[0].Capacity != int64(10+i) || len(got.Shadowed) != i || got.OnUnavailable != limiter.Block {
+		if got.From != at || len(got.Limits) != 1 || got.Limits[0].Capacity != int64(10+i) || len(got.Shadowed) != i || got.OnUnavailable != limiter.PolicyBlock {
 			t.Errorf("with limits at %s: %+v", at, got)
 		}
 	}

@@ -78,10 +78,10 @@ func changes() []change {
 		},
 		{
 			"set policy", func(w *world) { w.set(Scope{}, rpm10) },
-			func(w *world, ctx context.Context) error { return w.ns.SetPolicy(ctx, limiter.Allow) },
+			func(w *world, ctx context.Context) error { return w.ns.SetPolicy(ctx, limiter.PolicyAllow) },
 			func(w *world) error {
 				c, err := w.ns.Config(w.Context(), Scope{})
-				if c.OnUnavailable != limiter.Allow || len(c.Limits) != 1 {
+				if c.OnUnavailable != limiter.PolicyAllow || len(c.Limits) != 1 {
 					err = fmt.Errorf("stored %+v", c)
 				}
 				return errors.Join(err, countEvents(w, Subject{}, "limits_set", 2))

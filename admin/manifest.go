@@ -98,9 +98,9 @@ func (m Manifest) Hash() string {
 	if m.System != nil {
 		system := object{"limits": limitsJSON(m.System.Limits)}
 		switch m.System.OnUnavailable {
-		case limiter.Allow:
+		case limiter.PolicyAllow:
 			system[table.AttrOnUnavailable] = quoted(table.OnUnavailableAllow)
-		case limiter.Block:
+		case limiter.PolicyBlock:
 			system[table.AttrOnUnavailable] = quoted(table.OnUnavailableBlock)
 		}
 		doc["system"] = system.String()

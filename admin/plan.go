@@ -165,9 +165,9 @@ func (n *Namespace) edited(was table.Config, to Config) (table.Config, error) {
 	limits, err := storedLimits(to.Limits)
 	was.Limits, was.OnUnavailable = limits, ""
 	switch to.OnUnavailable {
-	case limiter.Allow:
+	case limiter.PolicyAllow:
 		was.OnUnavailable = table.OnUnavailableAllow
-	case limiter.Block:
+	case limiter.PolicyBlock:
 		was.OnUnavailable = table.OnUnavailableBlock
 	}
 	return was, err

@@ -18,7 +18,7 @@ import (
 func declare(change ...func(*Manifest)) Manifest {
 	m := Manifest{
 		Namespace: "prod",
-		System:    &SystemManifest{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.Allow},
+		System:    &SystemManifest{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.PolicyAllow},
 		Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}},
 		Entities:  map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {tpm500, rpm20}, "": {rpm10}}},
 	}
@@ -82,7 +82,7 @@ func TestManifest(t *testing.T) {
 	if e := w.events(Subject{Entity: "acme"}); len(e) != 2 || e[0].Action != "limits_set" {
 		t.Errorf("events %+v", e)
 	}
-	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.OnUnavailable != limiter.Allow || len(c.Limits) != 1 {
+	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.OnUnavailable != limiter.PolicyAllow || len(c.Limits) != 1 {
 		t.Errorf("system %+v, %v", c, err)
 	}
 	if p := w.plan(declare()); p.Changes() != 0 {

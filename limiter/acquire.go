@@ -28,7 +28,7 @@ const (
 // It blocks for as long as the calls take, bounded by ctx and Options.Timeout,
 // and never waits for tokens. Errors are one of ErrLimited (a *LimitError),
 // ErrUnavailable, ErrUnknown, ErrInvalid, ErrTooLarge, ErrNoLimits and
-// ErrCascade. Under policy Allow, ErrUnavailable and ErrUnknown become a lease
+// ErrCascade. Under PolicyAllow, ErrUnavailable and ErrUnknown become a lease
 // that has charged nothing, unless the caller itself canceled ctx.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	own, err := req.validate()
@@ -84,7 +84,7 @@ func (l *Limiter) undecided(ctx context.Context, req Request, n name, stored Pol
 	if policy == PolicyDefault {
 		policy = l.opts.OnUnavailable
 	}
-	if policy == Allow && !errors.Is(ctx.Err(), context.Canceled) {
+	if policy == PolicyAllow && !errors.Is(ctx.Err(), context.Canceled) {
 		return &Lease{limiter: l, name: n, cause: err}, nil
 	}
 	return nil, err

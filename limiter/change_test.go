@@ -215,9 +215,9 @@ func TestUnreadableBucket(t *testing.T) {
 		must(t, l, asks(Costs{"rpm": 1}, rpm10))
 		w.edit(l, 0, attrs)
 		before := w.db.Snapshot()
-		for _, p := range []*Limiter{w.process(Options{}), w.process(Options{OnUnavailable: Allow})} {
+		for _, p := range []*Limiter{w.process(Options{}), w.process(Options{OnUnavailable: PolicyAllow})} {
 			lease, err := p.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-			if p.opts.OnUnavailable == Allow {
+			if p.opts.OnUnavailable == PolicyAllow {
 				if err != nil || lease.Charged() {
 					t.Errorf("%s, policy allow: %v, %v", name, lease, err)
 				}

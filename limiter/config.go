@@ -258,9 +258,9 @@ func decodeRecord(it item.Item, now int64) (record, error) {
 func (r record) policy() Policy {
 	switch r.config.OnUnavailable {
 	case "allow":
-		return Allow
+		return PolicyAllow
 	case "block":
-		return Block
+		return PolicyBlock
 	}
 	return PolicyDefault
 }

@@ -247,7 +247,7 @@ func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
 func TestDeletedNamespacesAreNoticed(t *testing.T) {
 	for _, own := range [][]Limit{nil, {rpm10}} {
 		w := newWorld(t)
-		l := w.process(Options{ConfigTTL: 10 * time.Second, OnUnavailable: Allow})
+		l := w.process(Options{ConfigTTL: 10 * time.Second, OnUnavailable: PolicyAllow})
 		w.configure(l, "", "", rpm10)
 		req := stored(Costs{"rpm": 1})
 		req.Limits = own
@@ -476,7 +476,7 @@ func TestBadStoredConfig(t *testing.T) {
 			}
 			t.Run(c.name+"/"+lv.name, func(t *testing.T) {
 				w := newWorld(t)
-				l := w.process(Options{OnUnavailable: Allow})
+				l := w.process(Options{OnUnavailable: PolicyAllow})
 				lims, _ := storedLimits("", rpm(10))
 				cfg := table.Config{Namespace: l.namespace, Entity: lv.entity, Resource: lv.resource, Limits: lims}
 				it := cfg.Item()

@@ -99,13 +99,13 @@ func ExampleLease_Adjust() {
 	// limiter: acquire "acme/gpt-4": limit tpm: 100 wanted, -500 left, retry after 36s
 }
 
-// With policy Allow, requests go on when the table cannot be reached.
+// With PolicyAllow, requests go on when the table cannot be reached.
 func ExampleLease_Charged() {
 	l, _ := sandbox()
 	l.store.(*memdb.DB).SetHook(func(memdb.Op) (bool, error) { return false, errors.New("no route to host") })
 	lease, err := l.Acquire(context.Background(), Request{
 		Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1},
-		Limits: []Limit{PerMinute("rpm", 60)}, OnUnavailable: Allow,
+		Limits: []Limit{PerMinute("rpm", 60)}, OnUnavailable: PolicyAllow,
 	})
 	fmt.Println(err, lease.Charged(), errors.Is(lease.Cause(), ErrUnavailable))
 	// Output:

@@ -18,7 +18,7 @@ type fault struct {
 	name    string
 	forever bool // to every write
 	hook    func(f *faulty, op memdb.Op) (apply bool, err error)
-	want    string // outcome under policy Block
+	want    string // outcome under PolicyBlock
 	taken   bool   // whether the tokens are taken
 	rival   int64  // tokens that somebody else takes meanwhile
 	caller  bool   // the caller itself has gone, so that no policy applies
@@ -111,7 +111,7 @@ func TestAcquireUnderFaults(t *testing.T) {
 	for _, s := range shapes {
 		for _, f := range faults {
 			for nth := range s.writes {
-				for _, policy := range []Policy{Block, Allow} {
+				for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
 					t.Run(fmt.Sprintf("%s/write %d/%s/%s", s.name, nth, f.name, policy), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { acquireUnderFault(t, s, nth, f, policy) })
 					})
@@ -147,7 +147,7 @@ func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
 	w.db.SetHook(nil)
 
 	want, charged := f.want, f.want == "granted"
-	if policy == Allow && !f.caller {
+	if policy == PolicyAllow && !f.caller {
 		want = "granted"
 	}
 	if kindName(err) != want || (err == nil) != (lease != nil) {
@@ -194,7 +194,7 @@ func TestCanceledBeforehand(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			w := newWorld(t)
-			l := w.process(Options{OnUnavailable: Allow})
+			l := w.process(Options{OnUnavailable: PolicyAllow})
 			s.prepare(t, w, l)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
@@ -226,7 +226,7 @@ func TestDeadlinesAreBounds(t *testing.T) {
 	}
 	for _, p := range paths {
 		for _, caller := range []time.Duration{0, 50 * time.Millisecond, time.Hour} {
-			for _, policy := range []Policy{Block, Allow} {
+			for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
 				t.Run(fmt.Sprintf("%s/caller %s/%s", p.name, caller, policy), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						w := newWorld(t)
@@ -249,10 +249,10 @@ func TestDeadlinesAreBounds(t *testing.T) {
 						if took := time.Since(begin); took != bound {
 							t.Fatalf("took %s, want %s", took, bound)
 						}
-						if policy == Block && kindName(err) != p.outcome {
+						if policy == PolicyBlock && kindName(err) != p.outcome {
 							t.Fatalf("got %v, want %s", err, p.outcome)
 						}
-						if policy == Allow && (err != nil || lease.Charged() || kindName(lease.Cause()) != p.outcome) {
+						if policy == PolicyAllow && (err != nil || lease.Charged() || kindName(lease.Cause()) != p.outcome) {
 							t.Fatalf("got %v, %v; want a lease that has charged nothing because %s", lease, err, p.outcome)
 						}
 						time.Sleep(time.Second) // a shared read goes on without this caller
@@ -273,11 +273,11 @@ func TestPolicyPrecedence(t *testing.T) {
 		allowed bool
 	}{
 		{PolicyDefault, "", PolicyDefault, false},
-		{PolicyDefault, "", Allow, true},
-		{PolicyDefault, "block", Allow, false},
-		{PolicyDefault, "allow", Block, true},
-		{Block, "allow", Allow, false},
-		{Allow, "block", Block, true},
+		{PolicyDefault, "", PolicyAllow, true},
+		{PolicyDefault, "block", PolicyAllow, false},
+		{PolicyDefault, "allow", PolicyBlock, true},
+		{PolicyBlock, "allow", PolicyAllow, false},
+		{PolicyAllow, "block", PolicyBlock, true},
 	}
 	down := func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }
 	for _, c := range cases {
@@ -313,7 +313,7 @@ func TestPolicyPrecedence(t *testing.T) {
 		for _, c := range []struct {
 			call, options Policy
 			allowed       bool
-		}{{PolicyDefault, PolicyDefault, false}, {PolicyDefault, Allow, true}, {Allow, Block, true}, {Block, Allow, false}} {
+		}{{PolicyDefault, PolicyDefault, false}, {PolicyDefault, PolicyAllow, true}, {PolicyAllow, PolicyBlock, true}, {PolicyBlock, PolicyAllow, false}} {
 			w := newWorld(t)
 			l := w.process(Options{OnUnavailable: c.options})
 			w.configurePolicy(l, "allow", rpm10)

@@ -110,7 +110,7 @@ func TestRequestsAreValidated(t *testing.T) {
 		bad{"long limit name", good(func(r *Request) { r.Limits = []Limit{PerMinute(strings.Repeat("l", 65), 1)} }), ErrInvalid, []string{"Limits[0].Name", "1 to 64"}})
 
 	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: Allow})
+	l := w.process(Options{OnUnavailable: PolicyAllow})
 	before := w.db.Snapshot()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func (le *Lease) learn(b table.Bucket) {
 }
 
 // Charged reports whether the lease has taken tokens. It is false for a lease
-// granted by policy Allow without a decision; Adjust, Commit and Rollback of
+// granted by PolicyAllow without a decision; Adjust, Commit and Rollback of
 // such a lease do nothing, and Cause says why.
 func (le *Lease) Charged() bool { return len(le.items) > 0 }
 

@@ -284,7 +284,7 @@ func TestDoWhenNotGranted(t *testing.T) {
 	if err := l.Do(t.Context(), req, never); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("got %v, want unavailable", err)
 	}
-	req.OnUnavailable = Allow
+	req.OnUnavailable = PolicyAllow
 	ran := false
 	if err := l.Do(t.Context(), req, func(_ context.Context, le *Lease) error {
 		ran = !le.Charged()

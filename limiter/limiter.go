@@ -60,7 +60,7 @@ type Options struct {
 	// Default 32; 1: never split.
 	MaxShards int
 	// OnUnavailable holds when neither the call nor the stored configuration
-	// decides. Default Block.
+	// decides. Default PolicyBlock.
 	OnUnavailable Policy
 	// Now is the clock, read once per attempt. Default: the system's, corrected
 	// by the time that DynamoDB's own answers carry when the two differ by more
@@ -123,10 +123,10 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	switch out.OnUnavailable {
 	case PolicyDefault:
-		out.OnUnavailable = Block
-	case Block, Allow:
+		out.OnUnavailable = PolicyBlock
+	case PolicyBlock, PolicyAllow:
 	default:
-		return out, invalid("Options.OnUnavailable", int(out.OnUnavailable), "PolicyDefault, Block or Allow")
+		return out, invalid("Options.OnUnavailable", int(out.OnUnavailable), "PolicyDefault, PolicyBlock or PolicyAllow")
 	}
 	if out.Now == nil {
 		out.Now = time.Now

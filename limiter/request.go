@@ -18,13 +18,13 @@ type Policy int
 
 const (
 	// PolicyDefault defers to the next level: call, then stored system
-	// configuration, then Options, then Block.
+	// configuration, then Options, then PolicyBlock.
 	PolicyDefault Policy = iota
-	// Block returns the error (fail closed).
-	Block
-	// Allow returns a lease that has taken nothing (fail open); see
+	// PolicyBlock returns the error (fail closed).
+	PolicyBlock
+	// PolicyAllow returns a lease that has taken nothing (fail open); see
 	// Lease.Charged.
-	Allow
+	PolicyAllow
 )
 
 // String returns the policy as it is stored.
@@ -32,9 +32,9 @@ func (p Policy) String() string {
 	switch p {
 	case PolicyDefault:
 		return "default"
-	case Block:
+	case PolicyBlock:
 		return "block"
-	case Allow:
+	case PolicyAllow:
 		return "allow"
 	}
 	return fmt.Sprintf("Policy(%d)", int(p))
@@ -78,9 +78,9 @@ func (r Request) validate() ([]bucket.Limit, error) {
 		}
 	}
 	switch r.OnUnavailable {
-	case PolicyDefault, Block, Allow:
+	case PolicyDefault, PolicyBlock, PolicyAllow:
 	default:
-		return nil, invalid("OnUnavailable", int(r.OnUnavailable), "PolicyDefault, Block or Allow")
+		return nil, invalid("OnUnavailable", int(r.OnUnavailable), "PolicyDefault, PolicyBlock or PolicyAllow")
 	}
 	if r.Limits == nil {
 		return nil, nil

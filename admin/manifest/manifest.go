@@ -152,10 +152,10 @@ func policy(s *string) (limiter.Policy, error) {
 	switch {
 	case s == nil:
 		return limiter.PolicyDefault, nil
-	case *s == limiter.Allow.String():
-		return limiter.Allow, nil
-	case *s == limiter.Block.String():
-		return limiter.Block, nil
+	case *s == limiter.PolicyAllow.String():
+		return limiter.PolicyAllow, nil
+	case *s == limiter.PolicyBlock.String():
+		return limiter.PolicyBlock, nil
 	}
 	return 0, fmt.Errorf("%w: system: on_unavailable is %q, want allow or block", limiter.ErrInvalid, *s)
 }

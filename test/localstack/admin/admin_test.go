@@ -94,7 +94,7 @@ func TestLimits(t *testing.T) {
 		for _, s := range []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at} {
 			w.must(w.ns.SetLimits(w.Context(), s, rpm, limiter.PerHour("tpm", 50)))
 		}
-		w.must(w.ns.SetPolicy(w.Context(), limiter.Allow))
+		w.must(w.ns.SetPolicy(w.Context(), limiter.PolicyAllow))
 		w.take(at.Entity, at.Resource, limiter.Costs{"rpm": 10})
 		w.must(w.ns.SetLimits(w.Context(), at, limiter.PerHour("rpm", 500)))
 		got, err := w.ns.Peek(w.Context(), at.Entity, at.Resource)
@@ -105,7 +105,7 @@ func TestLimits(t *testing.T) {
 		}
 		r, err := w.ns.Resolve(w.Context(), at.Entity, at.Resource)
 		w.must(err)
-		if r.From != at || len(r.Shadowed) != 3 || r.OnUnavailable != limiter.Allow {
+		if r.From != at || len(r.Shadowed) != 3 || r.OnUnavailable != limiter.PolicyAllow {
 			w.Errorf("resolved %+v", r)
 		}
 		if e := collect(w, w.ns.EntitiesWithLimits(w.Context(), at.Resource)); !reflect.DeepEqual(e, []string{at.Entity}) {

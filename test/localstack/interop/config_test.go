@@ -104,11 +104,11 @@ func TestStoredPolicyIsShared(t *testing.T) {
 		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(limiter.PerMinute("rpm", 10)), "on_unavailable": "allow"})
 		n := w.manage()
 		c, err := n.Config(w.Context(), admin.Scope{})
-		if err != nil || c.OnUnavailable != limiter.Allow || len(c.Limits) != 1 {
+		if err != nil || c.OnUnavailable != limiter.PolicyAllow || len(c.Limits) != 1 {
 			w.Errorf("what Python has stored is %+v to us (%v), want one limit and allow", c, err)
 		}
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
-		w.must(n.SetPolicy(w.Context(), limiter.Block))
+		w.must(n.SetPolicy(w.Context(), limiter.PolicyBlock))
 		var got []any
 		w.python().call(&got, "get_system_defaults", kv{})
 		if len(got) != 2 || got[1] != "block" {
