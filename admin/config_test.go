@@ -89,7 +89,8 @@ func (w *world) registered(at Scope, is bool) {
 	case at.Resource != "":
 		wantResources = []string{at.Resource}
 	}
-	if !slices.Equal(resources, wantResources) || !maps.Equal(counts, wantCounts) || !slices.Equal(entities, wantEntities) {
+	if !slices.Equal(resources, wantResources) || !maps.Equal(counts, wantCounts) ||
+		!slices.Equal(entities, wantEntities) {
 		w.Errorf("%s, stored %v: registered resources %q, counts %v, entities %q", at, is, resources, counts, entities)
 	}
 }
@@ -101,7 +102,8 @@ func TestWhatEventsSay(t *testing.T) {
 	w.set(Scope{}, rpm10)
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{}))
 	w.set(Scope{Entity: "acme"}, rpm10)
-	limit := map[string]any{"name": "rpm", "capacity": int64(10), "refill_amount": int64(10), "refill_period_seconds": int64(60)}
+	limit := map[string]any{"name": "rpm", "capacity": int64(10), "refill_amount": int64(10),
+		"refill_period_seconds": int64(60)}
 	for i, want := range []Event{
 		{Action: "limits_deleted", Details: map[string]any{"limits": []any{"rpm"}, "on_unavailable": "allow"}},
 		{Action: "limits_set", Details: map[string]any{"limits": []any{limit}, "on_unavailable": "allow"}},
@@ -154,11 +156,13 @@ func TestResolveSaysWhichScopeDecides(t *testing.T) {
 		w.set(at, limiter.PerMinute("rpm", int64(10+i)))
 		got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4")
 		w.must(err)
-		if got.From != at || len(got.Limits) != 1 || got.Limits[0].Capacity != int64(10+i) || len(got.Shadowed) != i || got.OnUnavailable != limiter.PolicyBlock {
+		if got.From != at || len(got.Limits) != 1 || got.Limits[0].Capacity != int64(10+i) || len(got.Shadowed) != i ||
+			got.OnUnavailable != limiter.PolicyBlock {
 			t.Errorf("with limits at %s: %+v", at, got)
 		}
 	}
-	if got := collect(t, w.ns.Configs(t.Context(), "acme")); len(got) != 2 || got[0].Scope != scopes[1] || got[1].Scope != scopes[0] {
+	if got := collect(t, w.ns.Configs(t.Context(), "acme")); len(got) != 2 || got[0].Scope != scopes[1] ||
+		got[1].Scope != scopes[0] {
 		t.Errorf("limits of the entity: %+v", got)
 	}
 }

@@ -132,7 +132,8 @@ func TestBucketsLearnOfTheirParent(t *testing.T) {
 	w.take("acme", "other", limiter.Costs{"rpm": 1})
 	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Parent: "org", Cascade: true})
 	w.must(err)
-	for _, b := range []table.Bucket{w.bucket("acme", "gpt-4", 0), w.bucket("acme", "gpt-4", 1), w.bucket("acme", "other", 0)} {
+	for _, b := range []table.Bucket{w.bucket("acme", "gpt-4", 0), w.bucket("acme", "gpt-4", 1),
+		w.bucket("acme", "other", 0)} {
 		if !b.Cascade || b.Parent != "org" {
 			t.Errorf("bucket %+v", b)
 		}
@@ -161,7 +162,8 @@ func TestDeleteEntity(t *testing.T) {
 		for _, r := range []string{"r1", "r2", "r3"} {
 			w.take("acme", r, limiter.Costs{"rpm": 1})
 			w.db.Store(table.Snapshot{
-				Namespace: w.ns.ID(), Entity: "acme", Resource: r, Window: "hourly", Start: "2024-01-01T00:00:00Z", Part: "2024-01-01T00:00:00Z",
+				Namespace: w.ns.ID(), Entity: "acme", Resource: r, Window: "hourly", Start: "2024-01-01T00:00:00Z",
+				Part: "2024-01-01T00:00:00Z",
 			}.Item())
 		}
 		w.db.SetHook(fails(nth))

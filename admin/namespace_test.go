@@ -47,7 +47,8 @@ func TestLifeOfANamespace(t *testing.T) {
 	_, err = w.table.Lookup(t.Context(), "prod")
 	w.wants(err, limiter.ErrNamespace)
 	orphans := collect(t, w.table.Orphans(t.Context()))
-	if len(orphans) != 1 || orphans[0].ID != w.ns.ID() || orphans[0].Status != Deleted || orphans[0].DeletedAt.UnixMilli() != w.now.Load() {
+	if len(orphans) != 1 || orphans[0].ID != w.ns.ID() || orphans[0].Status != Deleted ||
+		orphans[0].DeletedAt.UnixMilli() != w.now.Load() {
 		t.Fatalf("orphans %+v", orphans)
 	}
 	back, err := w.table.RecoverNamespace(t.Context(), w.ns.ID())
@@ -95,10 +96,12 @@ func (w *world) fill() {
 	w.create(Entity{ID: "acme", Parent: "org"})
 	w.split("acme", "gpt-4", 2)
 	w.db.Store(table.Snapshot{
-		Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: "2024-01-01T00:00:00Z", Part: "2024-01-01T00:00:00Z",
+		Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: "2024-01-01T00:00:00Z",
+		Part: "2024-01-01T00:00:00Z",
 	}.Item())
 	// What the Python provisioner leaves cannot be found by namespace.
-	p := table.Provisioner{Namespace: w.ns.ID(), Resources: []string{"hidden"}, Entities: map[string][]string{"x": {"hidden"}}}.Item()
+	p := table.Provisioner{Namespace: w.ns.ID(), Resources: []string{"hidden"},
+		Entities: map[string][]string{"x": {"hidden"}}}.Item()
 	delete(p, item.AttrGSI4SK)
 	w.db.Store(p)
 	for _, c := range []table.Config{{Resource: "hidden"}, {Entity: "x", Resource: "hidden"}} {

@@ -65,7 +65,8 @@ func TestManifest(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{Resource: "foreign"}, rpm10)
 	p := w.plan(declare())
-	if got, want := actions(p), "create acme/gpt-4, create acme/*, create */gpt-4, create */*"; got != want || p.Changes() != 4 {
+	if got, want := actions(p), "create acme/gpt-4, create acme/*, create */gpt-4, create */*"; got != want ||
+		p.Changes() != 4 {
 		t.Errorf("plan %s, want %s", got, want)
 	}
 	if w.db.Item(table.ProvisionerKey(w.ns.ID())) != nil {
@@ -76,13 +77,15 @@ func TestManifest(t *testing.T) {
 		t.Errorf("report %+v", report)
 	}
 	if got := w.state(); !got.System || !slices.Equal(got.Resources, []string{"gpt-4"}) || len(got.Entities) != 1 ||
-		!slices.Equal(got.Entities["acme"], []string{"_default_", "gpt-4"}) || got.Hash != declare().Hash() || got.LastApplied == "" {
+		!slices.Equal(got.Entities["acme"], []string{"_default_", "gpt-4"}) || got.Hash != declare().Hash() ||
+		got.LastApplied == "" {
 		t.Errorf("state %+v", got)
 	}
 	if e := w.events(Subject{Entity: "acme"}); len(e) != 2 || e[0].Action != "limits_set" {
 		t.Errorf("events %+v", e)
 	}
-	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.OnUnavailable != limiter.PolicyAllow || len(c.Limits) != 1 {
+	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.OnUnavailable != limiter.PolicyAllow ||
+		len(c.Limits) != 1 {
 		t.Errorf("system %+v, %v", c, err)
 	}
 	if p := w.plan(declare()); p.Changes() != 0 {
@@ -128,12 +131,14 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 	w.apply(declare())
 	w.set(Scope{Resource: "gpt-4"}, tpm500)
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{Entity: "acme"}))
-	if got, want := actions(w.plan(declare())), "unchanged acme/gpt-4, create acme/*, update */gpt-4, unchanged */*"; got != want {
+	const want = "unchanged acme/gpt-4, create acme/*, update */gpt-4, unchanged */*"
+	if got := actions(w.plan(declare())); got != want {
 		t.Errorf("plan %s, want %s", got, want)
 	}
 	w.apply(declare())
 	w.apply(declare(func(m *Manifest) { m.System = nil }))
-	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.AuditRetention != 30*day || len(c.Limits) != 0 || c.OnUnavailable != limiter.PolicyDefault {
+	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.AuditRetention != 30*day || len(c.Limits) != 0 ||
+		c.OnUnavailable != limiter.PolicyDefault {
 		t.Errorf("system %+v, %v", c, err)
 	}
 	if p := w.plan(declare(func(m *Manifest) { m.System = nil })); p.Changes() != 0 {
@@ -156,7 +161,8 @@ func TestStalePlans(t *testing.T) {
 	if !errors.Is(err, ErrBusy) || !errors.Is(report.Err(), ErrBusy) || !strings.Contains(err.Error(), "create */gpt-4") {
 		t.Fatalf("error %v", err)
 	}
-	if c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"}); err != nil || !slices.Equal(c.Limits, []limiter.Limit{tpm500}) {
+	if c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"}); err != nil ||
+		!slices.Equal(c.Limits, []limiter.Limit{tpm500}) {
 		t.Errorf("overwritten: %+v, %v", c, err)
 	}
 	if w.state().Hash != "" {
@@ -180,7 +186,8 @@ func TestApplyUnderFaults(t *testing.T) {
 		apply   bool
 		kind    store.Kind
 		forever bool
-	}{{false, store.Unavailable, false}, {false, store.Unavailable, true}, {true, store.Unknown, false}, {true, store.Unknown, true}, {false, store.Throttled, false}} {
+	}{{false, store.Unavailable, false}, {false, store.Unavailable, true}, {true, store.Unknown, false},
+		{true, store.Unknown, true}, {false, store.Throttled, false}} {
 		for nth := range 40 {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)

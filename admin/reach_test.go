@@ -121,7 +121,8 @@ func TestWhatAChangeDoesToLevels(t *testing.T) {
 // back full.
 func TestLimitsOfCallersAreNotMinted(t *testing.T) {
 	w := newWorld(t)
-	w.take("acme", "gpt-4", limiter.Costs{"own": 5, "full": 0}, limiter.PerMinute("own", 10), limiter.PerMinute("full", 10))
+	w.take("acme", "gpt-4", limiter.Costs{"own": 5, "full": 0}, limiter.PerMinute("own", 10),
+		limiter.PerMinute("full", 10))
 	w.set(Scope{}, rpm10)
 	w.holds("acme", "gpt-4", 1, rpm10, limiter.PerMinute("own", 10))
 	w.advance(time.Minute)
@@ -143,7 +144,8 @@ func TestChangesArriveUnderTraffic(t *testing.T) {
 			w.now.Add(1)
 			bare := w.db.Hook
 			w.db.SetHook(nil)
-			if _, err := l.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}}); err != nil {
+			if _, err := l.Acquire(context.Background(),
+				limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}}); err != nil {
 				t.Error(err)
 			}
 			if writes == 1 {

@@ -29,7 +29,8 @@ func TestPeek(t *testing.T) {
 		return got
 	}
 	got := peek()
-	if len(got) != 2 || got[0].Exists || got[0].Levels[0].Remaining != 10 || got[0].Levels[1].Remaining != 500 || got[1].Entity != "org" ||
+	if len(got) != 2 || got[0].Exists || got[0].Levels[0].Remaining != 10 || got[0].Levels[1].Remaining != 500 ||
+		got[1].Entity != "org" ||
 		got[0].From != scopes[0] || got[1].From != (Scope{}) || got[1].Levels[0].Remaining != 80 {
 		t.Fatalf("before any bucket %+v", got)
 	}
@@ -38,7 +39,8 @@ func TestPeek(t *testing.T) {
 	before := w.db.Snapshot()
 	w.advance(375 * time.Millisecond) // half a token
 	got = peek()
-	if b := got[1]; !b.Exists || b.Shards != 4 || b.Levels[0].Remaining != 79 || b.Levels[0].FullIn <= 0 || b.Levels[0].Used != 1 ||
+	if b := got[1]; !b.Exists || b.Shards != 4 || b.Levels[0].Remaining != 79 || b.Levels[0].FullIn <= 0 ||
+		b.Levels[0].Used != 1 ||
 		b.Levels[0].Limit != limiter.PerMinute("rpm", 80) || len(b.Levels) != 1 {
 		t.Errorf("split bucket %+v", b)
 	}
@@ -59,7 +61,8 @@ func TestPeekWithoutStoredLimits(t *testing.T) {
 	w.wants(err, limiter.ErrNoLimits)
 	w.take("acme", "gpt-4", limiter.Costs{"own": 3}, limiter.PerMinute("own", 10))
 	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	if err != nil || len(got) != 1 || len(got[0].Levels) != 1 || got[0].Levels[0].Remaining != 7 || got[0].Expires.IsZero() {
+	if err != nil || len(got) != 1 || len(got[0].Levels) != 1 || got[0].Levels[0].Remaining != 7 ||
+		got[0].Expires.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -80,7 +83,8 @@ func TestBucketsAndCapacity(t *testing.T) {
 			w.take(id, "other", limiter.Costs{"rpm": 1})
 		}
 		w.split("e4", "gpt-4", 2)
-		for at, want := range map[Scope]int{{}: 10, {Resource: "gpt-4"}: 5, {Entity: "e1"}: 2, {"e4", "gpt-4"}: 1, {Entity: "x"}: 0, {"x", "y"}: 0} {
+		for at, want := range map[Scope]int{{}: 10, {Resource: "gpt-4"}: 5, {Entity: "e1"}: 2, {"e4", "gpt-4"}: 1,
+			{Entity: "x"}: 0, {"x", "y"}: 0} {
 			if got := collect(t, w.ns.Buckets(t.Context(), at)); len(got) != want {
 				t.Errorf("%s: %d buckets, want %d", at, len(got), want)
 			}
@@ -98,7 +102,8 @@ func TestBucketsAndCapacity(t *testing.T) {
 
 func (w *world) snapshot(entity, resource, window, start, part string, counts map[string]int64) {
 	w.db.Store(table.Snapshot{
-		Namespace: w.ns.ID(), Entity: entity, Resource: resource, Window: window, Start: start, Part: part, Counts: counts, Events: 1,
+		Namespace: w.ns.ID(), Entity: entity, Resource: resource, Window: window, Start: start, Part: part, Counts: counts,
+		Events: 1,
 	}.Item())
 }
 
@@ -150,7 +155,8 @@ func TestUsage(t *testing.T) {
 			}
 		}
 		s, err := w.ns.UsageSummary(t.Context(), UsageQuery{Entity: "acme", Resource: "gpt-4", Window: Hourly})
-		if err != nil || s.Windows != 9 || s.Tokens["tpm"] != 9 || s.Mean["rpm"] != 1 || s.Events != 9 || s.From != feb(1, 0) || s.To != feb(3, 3) {
+		if err != nil || s.Windows != 9 || s.Tokens["tpm"] != 9 || s.Mean["rpm"] != 1 || s.Events != 9 ||
+			s.From != feb(1, 0) || s.To != feb(3, 3) {
 			t.Errorf("summary %+v, %v", s, err)
 		}
 		for _, q := range []UsageQuery{

@@ -71,7 +71,8 @@ func TestGivenClockIsNotCorrected(t *testing.T) {
 	told := false
 	given := time.UnixMilli(1_700_000_000_000)
 	off := askew{DB: w.db, off: time.Hour}
-	l := off.process(w, Options{Now: func() time.Time { return given }, Observer: &Observer{Clock: func(ClockInfo) { told = true }}})
+	l := off.process(w, Options{Now: func() time.Time { return given },
+		Observer: &Observer{Clock: func(ClockInfo) { told = true }}})
 	if got := l.now(); got != given.UnixMilli() {
 		t.Errorf("now is %d, want the %d of the clock given", got, given.UnixMilli())
 	}

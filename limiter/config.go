@@ -123,7 +123,8 @@ func allSeen(recs [records]record, missing []int) bool {
 // refresh is fetch, except that with old records to fall back on it takes at most
 // half of the time that is left, and is not tried again for a while after it
 // took that: a store that hangs must not take the time of every call.
-func (c *configs) refresh(ctx context.Context, stale bool, keys [records]item.Key, missing []int, now int64) (map[item.Key]record, error) {
+func (c *configs) refresh(ctx context.Context, stale bool, keys [records]item.Key, missing []int,
+	now int64) (map[item.Key]record, error) {
 	if !stale {
 		return c.fetch(ctx, keys, missing, now)
 	}
@@ -182,7 +183,8 @@ func (c *configs) cached(keys [records]item.Key, limitsGiven bool, now int64) (r
 // fetch reads the missing records. Callers that miss the same records at the
 // same time share one read. It is not cut short when one of them gives up or has
 // less time than the others: Options.Timeout alone bounds it.
-func (c *configs) fetch(ctx context.Context, keys [records]item.Key, missing []int, now int64) (map[item.Key]record, error) {
+func (c *configs) fetch(ctx context.Context, keys [records]item.Key, missing []int,
+	now int64) (map[item.Key]record, error) {
 	if err := ctx.Err(); err != nil { // the shared read would go out without this caller
 		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
 	}
@@ -245,7 +247,8 @@ func decodeRecord(it item.Item, now int64) (record, error) {
 		return r, fmt.Errorf("%w: stored configuration: %w", ErrInvalid, err)
 	}
 	if n := len(r.config.Limits); n > MaxLimits {
-		return r, fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, item.KeyOf(it).PK, n, MaxLimits)
+		return r, fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, item.KeyOf(it).PK, n,
+			MaxLimits)
 	}
 	for _, l := range r.config.Limits {
 		if err := public(l).validate("stored configuration " + item.KeyOf(it).PK); err != nil {

@@ -17,7 +17,8 @@ import (
 func TestHangingConfigurationReadLeavesTime(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{Timeout: 200 * time.Millisecond, ConfigTTL: time.Second})
-	cfg := table.Config{Namespace: l.NamespaceID(), Resource: "gpt-4", Limits: []bucket.Limit{PerMinute("rpm", 100).stored()}}
+	cfg := table.Config{Namespace: l.NamespaceID(), Resource: "gpt-4",
+		Limits: []bucket.Limit{PerMinute("rpm", 100).stored()}}
 	w.db.Store(cfg.Item())
 	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1}}
 	if _, err := l.Acquire(t.Context(), req); err != nil {

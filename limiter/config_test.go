@@ -221,7 +221,8 @@ func TestConfigChangeArrivesInTime(t *testing.T) {
 // ConfigTTL (C8), at whichever level the limits come. What is configured
 // elsewhere is not read again for that.
 func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
-	for _, at := range []struct{ entity, resource string }{{acme, gpt}, {acme, table.DefaultResource}, {"", gpt}, {"", ""}} {
+	for _, at := range []struct{ entity, resource string }{{acme, gpt}, {acme, table.DefaultResource}, {"", gpt},
+		{"", ""}} {
 		w := newWorld(t)
 		l := w.process(Options{ConfigTTL: time.Hour})
 		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrNoLimits) {
@@ -428,7 +429,8 @@ func TestStaleConfigServesWhenReadingFails(t *testing.T) {
 			t.Fatalf("%s: %v, want the limits known before", kind, lease.Status())
 		}
 		// An entity that was never seen has nothing to fall back on.
-		if _, err := l.Acquire(t.Context(), Request{Entity: "new", Resource: gpt, Costs: Costs{"rpm": 1}}); !errors.Is(err, ErrUnavailable) {
+		_, err := l.Acquire(t.Context(), Request{Entity: "new", Resource: gpt, Costs: Costs{"rpm": 1}})
+		if !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("%s: never seen: %v", kind, err)
 		}
 		w.db.SetHook(nil)
@@ -458,10 +460,13 @@ func TestBadStoredConfig(t *testing.T) {
 		{"bad name", func(it item.Item) {
 			it["l_a#b_cp"], it["l_a#b_ra"], it["l_a#b_rp"] = item.N(1), item.N(1), item.N(1)
 		}, []string{`"a#b"`}},
-		{"too much", func(it item.Item) { it["l_rpm_cp"] = item.N(MaxTokens + 1) }, []string{"rpm", fmt.Sprint(int64(MaxTokens + 1))}},
-		{"far too much", func(it item.Item) { it["l_rpm_cp"] = number("99999999999999999999999") }, []string{"l_rpm_cp", "99999999999999999999999"}},
+		{"too much", func(it item.Item) { it["l_rpm_cp"] = item.N(MaxTokens + 1) },
+			[]string{"rpm", fmt.Sprint(int64(MaxTokens + 1))}},
+		{"far too much", func(it item.Item) { it["l_rpm_cp"] = number("99999999999999999999999") },
+			[]string{"l_rpm_cp", "99999999999999999999999"}},
 		{"period of centuries", func(it item.Item) { it["l_rpm_rp"] = item.N(1 << 40) }, []string{"rpm", "Period"}},
-		{"policy", func(it item.Item) { it["on_unavailable"] = item.S("maybe") }, []string{"on_unavailable", `"maybe"`, "allow", "block"}},
+		{"policy", func(it item.Item) { it["on_unavailable"] = item.S("maybe") },
+			[]string{"on_unavailable", `"maybe"`, "allow", "block"}},
 		{"33 limits", func(it item.Item) {
 			for i := range MaxLimits {
 				n := fmt.Sprint("l_x", i)
@@ -530,7 +535,8 @@ func TestCascadingEntityIsRefused(t *testing.T) {
 	l := w.process(Options{})
 	w.configure(l, "", "", rpm10)
 	meta := func(cascade bool, parent string) {
-		w.db.Store(table.Entity{Namespace: l.namespace, ID: acme, Cascade: cascade, Parent: parent, CreatedAt: "2026-01-01T00:00:00Z"}.Item())
+		w.db.Store(table.Entity{Namespace: l.namespace, ID: acme, Cascade: cascade, Parent: parent,
+			CreatedAt: "2026-01-01T00:00:00Z"}.Item())
 		w.advance(time.Minute)
 	}
 	for _, c := range []struct {
@@ -539,7 +545,8 @@ func TestCascadingEntityIsRefused(t *testing.T) {
 		want    error
 	}{{false, "org", nil}, {true, "", nil}, {true, "org", ErrCascade}, {false, "", nil}} {
 		meta(c.cascade, c.parent)
-		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, c.want) || (c.want == nil && err != nil) {
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, c.want) ||
+			(c.want == nil && err != nil) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -303,7 +303,8 @@ func TestPolicyPrecedence(t *testing.T) {
 				}
 				w.db.SetHook(down)
 				lease, err := l.Acquire(t.Context(), req)
-				if allowed := err == nil; allowed != c.allowed || (allowed && lease.Charged()) || (!allowed && !errors.Is(err, ErrUnavailable)) {
+				if allowed := err == nil; allowed != c.allowed || (allowed && lease.Charged()) ||
+					(!allowed && !errors.Is(err, ErrUnavailable)) {
 					t.Fatalf("got %v, %v; want allowed: %v", lease, err, c.allowed)
 				}
 			})
@@ -313,7 +314,8 @@ func TestPolicyPrecedence(t *testing.T) {
 		for _, c := range []struct {
 			call, options Policy
 			allowed       bool
-		}{{PolicyDefault, PolicyDefault, false}, {PolicyDefault, PolicyAllow, true}, {PolicyAllow, PolicyBlock, true}, {PolicyBlock, PolicyAllow, false}} {
+		}{{PolicyDefault, PolicyDefault, false}, {PolicyDefault, PolicyAllow, true}, {PolicyAllow, PolicyBlock, true},
+			{PolicyBlock, PolicyAllow, false}} {
 			w := newWorld(t)
 			l := w.process(Options{OnUnavailable: c.options})
 			w.configurePolicy(l, "allow", rpm10)

@@ -16,9 +16,12 @@ var hostile = []string{
 
 // strange are names of entities and resources, but not of limits.
 var strange = []string{
-	" ", "#", "a#b", "a b", "é", "a/../b#STATE", "_", "-a", ".a", "{a}", "a=b", "$SYSTEM", "$RESOURCE:x", "a'b", "＃", "%", "%23", "a%23b", "#0#1",
-	"anthropic.claude-3-5-sonnet-20241022-v2:0", "auth0|5f7c8ec7c33c6c004bbafe82", "arn:aws:iam::123456789012:user/a", "/v1/users/{id}?x=%20#top",
-	`"quoted"\`, "用户", "e\u0301", "\U0001f600", "PK", "ttl", strings.Repeat("x", 512), strings.Repeat("é", 256), strings.Repeat("#", 256),
+	" ", "#", "a#b", "a b", "é", "a/../b#STATE", "_", "-a", ".a", "{a}", "a=b", "$SYSTEM", "$RESOURCE:x", "a'b", "＃", "%",
+	"%23", "a%23b", "#0#1",
+	"anthropic.claude-3-5-sonnet-20241022-v2:0", "auth0|5f7c8ec7c33c6c004bbafe82", "arn:aws:iam::123456789012:user/a",
+	"/v1/users/{id}?x=%20#top",
+	`"quoted"\`, "用户", "e\u0301", "\U0001f600", "PK", "ttl", strings.Repeat("x", 512), strings.Repeat("é", 256),
+	strings.Repeat("#", 256),
 }
 
 // TestRequestsAreValidated: a bad field is named with its value and with what is
@@ -39,26 +42,35 @@ func TestRequestsAreValidated(t *testing.T) {
 		{"zero", Request{}, ErrInvalid, []string{"Entity", `""`, "1 to 512"}},
 		{"no costs", good(func(r *Request) { r.Costs = nil }), ErrInvalid, []string{"Costs", "empty", "at least one"}},
 		{"empty costs", good(func(r *Request) { r.Costs = Costs{} }), ErrInvalid, []string{"Costs", "empty"}},
-		{"negative cost (W13)", good(func(r *Request) { r.Costs = Costs{"rpm": -500} }), ErrInvalid, []string{`Costs["rpm"]`, "-500", "0 to"}},
-		{"least cost", good(func(r *Request) { r.Costs = Costs{"rpm": math.MinInt64} }), ErrInvalid, []string{`Costs["rpm"]`, "-9223372036854775808"}},
-		{"huge cost", good(func(r *Request) { r.Costs = Costs{"rpm": math.MaxInt64} }), ErrInvalid, []string{`Costs["rpm"]`, "9223372036854775807", "1000000000000000"}},
-		{"unknown limit (W13)", good(func(r *Request) { r.Costs = Costs{"tokens": 1_000_000_000} }), ErrInvalid, []string{`Costs["tokens"]`, "rpm"}},
-		{"one unknown limit of two", good(func(r *Request) { r.Costs["tpm"] = 0 }), ErrInvalid, []string{`Costs["tpm"]`, "rpm"}},
+		{"negative cost (W13)", good(func(r *Request) { r.Costs = Costs{"rpm": -500} }), ErrInvalid,
+			[]string{`Costs["rpm"]`, "-500", "0 to"}},
+		{"least cost", good(func(r *Request) { r.Costs = Costs{"rpm": math.MinInt64} }), ErrInvalid,
+			[]string{`Costs["rpm"]`, "-9223372036854775808"}},
+		{"huge cost", good(func(r *Request) { r.Costs = Costs{"rpm": math.MaxInt64} }), ErrInvalid,
+			[]string{`Costs["rpm"]`, "9223372036854775807", "1000000000000000"}},
+		{"unknown limit (W13)", good(func(r *Request) { r.Costs = Costs{"tokens": 1_000_000_000} }), ErrInvalid,
+			[]string{`Costs["tokens"]`, "rpm"}},
+		{"one unknown limit of two", good(func(r *Request) { r.Costs["tpm"] = 0 }), ErrInvalid,
+			[]string{`Costs["tpm"]`, "rpm"}},
 		{"wcu (W13)", good(func(r *Request) { r.Costs["wcu"] = 1 }), ErrInvalid, []string{"Costs key", `"wcu"`, "reserved"}},
-		{"above the capacity", good(func(r *Request) { r.Costs = Costs{"rpm": 11} }), ErrTooLarge, []string{`Costs["rpm"]`, "11", "10"}},
+		{"above the capacity", good(func(r *Request) { r.Costs = Costs{"rpm": 11} }), ErrTooLarge,
+			[]string{`Costs["rpm"]`, "11", "10"}},
 		{"policy", good(func(r *Request) { r.OnUnavailable = 7 }), ErrInvalid, []string{"OnUnavailable", "7", "Allow"}},
 		{"negative policy", good(func(r *Request) { r.OnUnavailable = -1 }), ErrInvalid, []string{"OnUnavailable", "-1"}},
 		{"empty limits", good(func(r *Request) { r.Limits = []Limit{} }), ErrInvalid, []string{"Limits", "empty", "nil"}},
-		{"limit twice", good(func(r *Request) { r.Limits = []Limit{rpm10, PerHour("rpm", 5)} }), ErrInvalid, []string{"Limits", `"rpm"`, "once"}},
+		{"limit twice", good(func(r *Request) { r.Limits = []Limit{rpm10, PerHour("rpm", 5)} }), ErrInvalid,
+			[]string{"Limits", `"rpm"`, "once"}},
 		{"zero limit", good(func(r *Request) { r.Limits = []Limit{{}} }), ErrInvalid, []string{"Limits[0].Name", `""`}},
-		{"limit named wcu", good(func(r *Request) { r.Limits = []Limit{PerMinute("wcu", 1)} }), ErrInvalid, []string{"Limits[0].Name", `"wcu"`, "reserved"}},
+		{"limit named wcu", good(func(r *Request) { r.Limits = []Limit{PerMinute("wcu", 1)} }), ErrInvalid,
+			[]string{"Limits[0].Name", `"wcu"`, "reserved"}},
 		{"no config and no limits", good(func(r *Request) { r.Limits = nil }), ErrNoLimits, []string{"acme/gpt-4"}},
 	}
 	many := make([]Limit, MaxLimits+1)
 	for i := range many {
 		many[i] = PerMinute(fmt.Sprint("l", i), 1)
 	}
-	cases = append(cases, bad{"too many limits", good(func(r *Request) { r.Limits = many }), ErrInvalid, []string{"Limits", "33", "at most 32"}})
+	cases = append(cases, bad{"too many limits", good(func(r *Request) { r.Limits = many }), ErrInvalid,
+		[]string{"Limits", "33", "at most 32"}})
 	for _, c := range []struct {
 		field string
 		limit Limit
@@ -86,10 +98,14 @@ func TestRequestsAreValidated(t *testing.T) {
 			value = strings.Repeat("x", 64) + "..."
 		}
 		cases = append(cases,
-			bad{fmt.Sprint("entity ", i), good(func(r *Request) { r.Entity = h }), ErrInvalid, []string{"Entity", value, "want"}},
-			bad{fmt.Sprint("resource ", i), good(func(r *Request) { r.Resource = h }), ErrInvalid, []string{"Resource", value, "want"}},
-			bad{fmt.Sprint("cost ", i), good(func(r *Request) { r.Costs = Costs{h: 1} }), ErrInvalid, []string{"Costs key", value, "want"}},
-			bad{fmt.Sprint("limit ", i), good(func(r *Request) { r.Limits = []Limit{PerMinute(h, 1)} }), ErrInvalid, []string{"Limits[0].Name", value, "want"}})
+			bad{fmt.Sprint("entity ", i), good(func(r *Request) { r.Entity = h }), ErrInvalid,
+				[]string{"Entity", value, "want"}},
+			bad{fmt.Sprint("resource ", i), good(func(r *Request) { r.Resource = h }), ErrInvalid,
+				[]string{"Resource", value, "want"}},
+			bad{fmt.Sprint("cost ", i), good(func(r *Request) { r.Costs = Costs{h: 1} }), ErrInvalid,
+				[]string{"Costs key", value, "want"}},
+			bad{fmt.Sprint("limit ", i), good(func(r *Request) { r.Limits = []Limit{PerMinute(h, 1)} }), ErrInvalid,
+				[]string{"Limits[0].Name", value, "want"}})
 	}
 	for i, h := range strange {
 		value := fmt.Sprintf("%q", h)
@@ -97,17 +113,22 @@ func TestRequestsAreValidated(t *testing.T) {
 			value = "want"
 		}
 		cases = append(cases,
-			bad{fmt.Sprint("strange cost ", i), good(func(r *Request) { r.Costs = Costs{h: 1} }), ErrInvalid, []string{"Costs", value, "want"}})
+			bad{fmt.Sprint("strange cost ", i), good(func(r *Request) { r.Costs = Costs{h: 1} }), ErrInvalid,
+				[]string{"Costs", value, "want"}})
 		if h == "PK" || h == "ttl" { // which are limits like others
 			continue
 		}
 		cases = append(cases,
-			bad{fmt.Sprint("strange limit ", i), good(func(r *Request) { r.Limits = []Limit{PerMinute(h, 1)} }), ErrInvalid, []string{"Limits[0].Name", value, "want"}})
+			bad{fmt.Sprint("strange limit ", i), good(func(r *Request) { r.Limits = []Limit{PerMinute(h, 1)} }), ErrInvalid,
+				[]string{"Limits[0].Name", value, "want"}})
 	}
 	cases = append(cases,
-		bad{"entity of too many bytes in a key", good(func(r *Request) { r.Entity = strings.Repeat("#", 342) }), ErrInvalid, []string{"Entity", "want"}},
-		bad{"pseudo-resource", good(func(r *Request) { r.Resource = "_default_" }), ErrInvalid, []string{"Resource", `"_default_"`}},
-		bad{"long limit name", good(func(r *Request) { r.Limits = []Limit{PerMinute(strings.Repeat("l", 65), 1)} }), ErrInvalid, []string{"Limits[0].Name", "1 to 64"}})
+		bad{"entity of too many bytes in a key", good(func(r *Request) { r.Entity = strings.Repeat("#", 342) }), ErrInvalid,
+			[]string{"Entity", "want"}},
+		bad{"pseudo-resource", good(func(r *Request) { r.Resource = "_default_" }), ErrInvalid,
+			[]string{"Resource", `"_default_"`}},
+		bad{"long limit name", good(func(r *Request) { r.Limits = []Limit{PerMinute(strings.Repeat("l", 65), 1)} }),
+			ErrInvalid, []string{"Limits[0].Name", "1 to 64"}})
 
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyAllow})
@@ -167,10 +188,12 @@ func TestOptionsAreValidated(t *testing.T) {
 }
 
 func TestOpenArguments(t *testing.T) {
-	if _, err := Open(t.Context(), nil, "limits", nil); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "db") {
+	if _, err := Open(t.Context(), nil, "limits", nil); !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "db") {
 		t.Errorf("no client: %v", err)
 	}
-	if _, err := Open(t.Context(), unusedClient{}, "", nil); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "table") {
+	if _, err := Open(t.Context(), unusedClient{}, "", nil); !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "table") {
 		t.Errorf("no table: %v", err)
 	}
 }
@@ -189,14 +212,16 @@ func TestNamesAtTheirLimits(t *testing.T) {
 		long[i] = PerMinute(fmt.Sprintf("%s.%02d", strings.Repeat("l-", 30), i), 1000)
 		costs[long[i].Name] = 3
 	}
-	reserved := []Limit{PerMinute("input-tokens", 100), PerMinute("in.tok", 100), PerMinute("SELECT", 100), PerMinute("ttl", 100), PerMinute("rf", 100), PerMinute("a_tk", 100)}
+	reserved := []Limit{PerMinute("input-tokens", 100), PerMinute("in.tok", 100), PerMinute("SELECT", 100),
+		PerMinute("ttl", 100), PerMinute("rf", 100), PerMinute("a_tk", 100)}
 	for _, c := range []struct {
 		entity, resource string
 		limits           []Limit
 		costs            Costs
 	}{
 		{strings.Repeat("e", 256), strings.Repeat("r", 64), long, costs},
-		{"0", "openai/gpt-4o.mini-2", reserved, Costs{"input-tokens": 3, "in.tok": 3, "SELECT": 3, "ttl": 3, "rf": 3, "a_tk": 3}},
+		{"0", "openai/gpt-4o.mini-2", reserved,
+			Costs{"input-tokens": 3, "in.tok": 3, "SELECT": 3, "ttl": 3, "rf": 3, "a_tk": 3}},
 		{"user:1@x.y_z-", "wcu", []Limit{PerSecond("wcux", 100)}, Costs{"wcux": 3}},
 	} {
 		req := Request{Entity: c.entity, Resource: c.resource, Limits: c.limits, Costs: c.costs}

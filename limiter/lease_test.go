@@ -164,7 +164,8 @@ func TestDebtInALimitThatIsNotNamedDenies(t *testing.T) {
 	}
 	for _, p := range []*Limiter{l, w.process(Options{}), w.process(Options{DenyFor: -1})} {
 		_, err := p.Acquire(t.Context(), req)
-		if d, ok := errors.AsType[*LimitError](err); !ok || d.Limit != "tpm" || d.Wanted != 0 || d.Remaining != -500 || d.RetryAfter != 30*time.Second {
+		if d, ok := errors.AsType[*LimitError](err); !ok || d.Limit != "tpm" || d.Wanted != 0 || d.Remaining != -500 ||
+			d.RetryAfter != 30*time.Second {
 			t.Fatalf("got %v, want denied by tpm at -500 for 30s", err)
 		}
 	}
@@ -215,8 +216,10 @@ func TestDo(t *testing.T) {
 		ends string
 	}{
 		{"nothing to adjust", func(context.Context, func(), *Lease) error { return nil }, nil, 900, "returns"},
-		{"fewer", func(_ context.Context, _ func(), le *Lease) error { return le.Adjust(Costs{"tpm": -60}) }, nil, 960, "returns"},
-		{"more", func(_ context.Context, _ func(), le *Lease) error { return le.Adjust(Costs{"tpm": 60}) }, nil, 840, "returns"},
+		{"fewer", func(_ context.Context, _ func(), le *Lease) error { return le.Adjust(Costs{"tpm": -60}) }, nil, 960,
+			"returns"},
+		{"more", func(_ context.Context, _ func(), le *Lease) error { return le.Adjust(Costs{"tpm": 60}) }, nil, 840,
+			"returns"},
 		{"error", func(_ context.Context, _ func(), le *Lease) error {
 			le.Adjust(Costs{"tpm": 60})
 			return boom
@@ -256,7 +259,8 @@ func TestDo(t *testing.T) {
 				ends = "returns"
 			})
 			wg.Wait()
-			if ends != c.ends || (ends == "panics" && recovered != any(boom)) || !errors.Is(err, c.want) || (c.want == nil && err != nil) {
+			if ends != c.ends || (ends == "panics" && recovered != any(boom)) || !errors.Is(err, c.want) ||
+				(c.want == nil && err != nil) {
 				t.Fatalf("Do %s with %v (%v), want %s with %v", ends, err, recovered, c.ends, c.want)
 			}
 			w.wantHeld(l, tpm1000, c.left)

@@ -166,7 +166,8 @@ func TestCommitAndRollback(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.Acquire(t.Context(), req)
-	if d, ok := errors.AsType[*LimitError](err); !ok || d.Limit != "tpm" || d.Remaining != -500 || d.RetryAfter != 30*time.Second {
+	if d, ok := errors.AsType[*LimitError](err); !ok || d.Limit != "tpm" || d.Remaining != -500 ||
+		d.RetryAfter != 30*time.Second {
 		t.Fatalf("with tpm in debt: %v, want denied by tpm at -500 for 30s", err)
 	}
 	if err := lease.Rollback(t.Context()); !errors.Is(err, ErrLeaseClosed) {

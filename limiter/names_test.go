@@ -69,7 +69,8 @@ func TestHashedSecrets(t *testing.T) {
 	}
 	w := newWorld(t)
 	l := w.process(Options{})
-	if _, err := l.Acquire(t.Context(), Request{Entity: a, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}); err != nil {
+	if _, err := l.Acquire(t.Context(),
+		Request{Entity: a, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}); err != nil {
 		t.Error(err)
 	}
 	if err := (Limit{}).Validate(); !errors.Is(err, ErrInvalid) {

@@ -173,7 +173,8 @@ func TestOpenOfAnOpenedNamespaceIsOneRead(t *testing.T) {
 		t.Fatalf("reopening took %+v", st)
 	}
 	w.sameTable(before)
-	if first.NamespaceID() != second.NamespaceID() || w.process(Options{Namespace: "x"}).NamespaceID() == first.NamespaceID() {
+	if first.NamespaceID() != second.NamespaceID() ||
+		w.process(Options{Namespace: "x"}).NamespaceID() == first.NamespaceID() {
 		t.Fatal("namespaces and ids do not correspond")
 	}
 }
@@ -270,7 +271,8 @@ func TestOpenDisownsTheAggregator(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.process(Options{})
-			was := table.Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.1.0", UpdatedAt: "2026-01-01T00:00:00Z", UpdatedBy: "client:0.10.3"}
+			was := table.Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.1.0", UpdatedAt: "2026-01-01T00:00:00Z",
+				UpdatedBy: "client:0.10.3"}
 			w.db.Store(was.Item())
 			w.db.SetHook(func(op memdb.Op) (bool, error) {
 				if op.Name == memdb.UpdateItem {

@@ -34,82 +34,84 @@ func TestSaturation(t *testing.T) {
 		{PerSecond("rps", 160), 8, 32, false, 95},
 		{PerSecond("rps", 160), 8, 32, true, 95},
 	} {
-		t.Run(fmt.Sprintf("%s/%d shards/%d clients/own caches %v", c.limit, c.shards, c.clients, c.processes), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				db := memdb.New(func() int64 { return time.Now().UnixMilli() })
-				w := &world{t: t, db: db}
-				process := func() *Limiter {
-					l, err := open(t.Context(), db, &Options{Register: true, Timeout: 10 * time.Second})
-					if err != nil {
-						t.Fatal(err)
-					}
-					return l
-				}
-				first := process()
-				req := asks(Costs{c.limit.Name: 1}, c.limit)
-				must(t, first, req).Rollback(t.Context())
-				w.split(first, c.shards)
-				db.SetHook(func(op memdb.Op) (bool, error) {
-					time.Sleep(2 * time.Millisecond)
-					return true, nil
-				})
-				db.ResetStats()
-				length := 8 * time.Second
-				if c.processes && c.shards > 1 {
-					length = 3 * time.Second
-				}
-				begin := time.Now()
-				var mu sync.Mutex
-				var history buckettest.History
-				granted, denied, failed := 0, 0, 0
-				var wg sync.WaitGroup
-				for range c.clients {
-					p := first
-					if c.processes {
-						p = process()
-					}
-					wg.Go(func() {
-						for time.Since(begin) < length {
-							_, err := p.Acquire(t.Context(), req)
-							d, limited := errors.AsType[*LimitError](err)
-							mu.Lock()
-							switch {
-							case err == nil:
-								granted++
-								history.Take(time.Now().UnixMilli(), 1000)
-							case limited:
-								denied++
-							default:
-								failed++
-							}
-							mu.Unlock()
-							if limited {
-								time.Sleep(d.RetryAfter)
-							}
+		t.Run(fmt.Sprintf("%s/%d shards/%d clients/own caches %v", c.limit, c.shards, c.clients, c.processes),
+			func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					db := memdb.New(func() int64 { return time.Now().UnixMilli() })
+					w := &world{t: t, db: db}
+					process := func() *Limiter {
+						l, err := open(t.Context(), db, &Options{Register: true, Timeout: 10 * time.Second})
+						if err != nil {
+							t.Fatal(err)
 						}
+						return l
+					}
+					first := process()
+					req := asks(Costs{c.limit.Name: 1}, c.limit)
+					must(t, first, req).Rollback(t.Context())
+					w.split(first, c.shards)
+					db.SetHook(func(op memdb.Op) (bool, error) {
+						time.Sleep(2 * time.Millisecond)
+						return true, nil
 					})
-				}
-				wg.Wait()
-				took := time.Since(begin)
-				calls := db.Stats().Calls()
-				earned := float64(c.limit.Capacity) + float64(c.limit.Refill)*length.Seconds()/c.limit.Period.Seconds()
-				delivered := 100 * float64(granted+1) / earned
-				stored := c.limit.stored()
-				worst := history.Worst(bucket.Rate{Capacity: stored.Capacity, Amount: stored.Amount, Period: stored.Period})
-				t.Logf("delivered %.2f %% of what was earned in %s: %d granted, %d denied, %d failed, %.2f calls per granted request, worst excess %v",
-					delivered, took, granted, denied, failed, float64(calls)/float64(granted), worst)
-				if delivered < c.least {
-					t.Errorf("delivered %.2f %%, want at least %.0f %%", delivered, c.least)
-				}
-				// Answers arrive up to 2 ms after the write.
-				slack := big.NewRat(2*stored.Amount, stored.Period)
-				if worst.Milli.Cmp(slack) > 0 {
-					t.Errorf("worst excess %v", worst)
-				}
-				if failed > 0 {
-					t.Errorf("%d calls failed", failed)
-				}
+					db.ResetStats()
+					length := 8 * time.Second
+					if c.processes && c.shards > 1 {
+						length = 3 * time.Second
+					}
+					begin := time.Now()
+					var mu sync.Mutex
+					var history buckettest.History
+					granted, denied, failed := 0, 0, 0
+					var wg sync.WaitGroup
+					for range c.clients {
+						p := first
+						if c.processes {
+							p = process()
+						}
+						wg.Go(func() {
+							for time.Since(begin) < length {
+								_, err := p.Acquire(t.Context(), req)
+								d, limited := errors.AsType[*LimitError](err)
+								mu.Lock()
+								switch {
+								case err == nil:
+									granted++
+									history.Take(time.Now().UnixMilli(), 1000)
+								case limited:
+									denied++
+								default:
+									failed++
+								}
+								mu.Unlock()
+								if limited {
+									time.Sleep(d.RetryAfter)
+								}
+							}
+						})
+					}
+					wg.Wait()
+					took := time.Since(begin)
+					calls := db.Stats().Calls()
+					earned := float64(c.limit.Capacity) + float64(c.limit.Refill)*length.Seconds()/c.limit.Period.Seconds()
+					delivered := 100 * float64(granted+1) / earned
+					stored := c.limit.stored()
+					worst := history.Worst(bucket.Rate{Capacity: stored.Capacity, Amount: stored.Amount, Period: stored.Period})
+					t.Logf("delivered %.2f %% of what was earned in %s: %d granted, %d denied, %d failed, %.2f calls per granted "+
+						"request, worst excess %v",
+						delivered, took, granted, denied, failed, float64(calls)/float64(granted), worst)
+					if delivered < c.least {
+						t.Errorf("delivered %.2f %%, want at least %.0f %%", delivered, c.least)
+					}
+					// Answers arrive up to 2 ms after the write.
+					slack := big.NewRat(2*stored.Amount, stored.Period)
+					if worst.Milli.Cmp(slack) > 0 {
+						t.Errorf("worst excess %v", worst)
+					}
+					if failed > 0 {
+						t.Errorf("%d calls failed", failed)
+					}
+				})
 			})
-		})
 	}
 }

@@ -156,10 +156,12 @@ func contains(list []string, s string) bool {
 // The infrastructure takes names from this module, and what the functions check
 // their settings with, but no behaviour.
 func TestInfrastructureImportsNamesOnly(t *testing.T) {
-	may := []string{"internal/archive", "internal/config", "internal/item", "internal/lambdaio", "internal/namespace", "internal/table"}
+	may := []string{"internal/archive", "internal/config", "internal/item", "internal/lambdaio", "internal/namespace",
+		"internal/table"}
 	found := false
 	for _, f := range files(t) {
-		if !strings.HasPrefix(f.folder, filepath.Join("infra", "cdk")) || f.folder == filepath.Join("infra", "cdk", "replay") {
+		if !strings.HasPrefix(f.folder, filepath.Join("infra", "cdk")) ||
+			f.folder == filepath.Join("infra", "cdk", "replay") {
 			continue
 		}
 		for _, imp := range f.syntax.Imports {

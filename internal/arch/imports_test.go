@@ -22,7 +22,8 @@ const module = "github.com/zeroae/zae-limiter-go"
 // adds one adds it here and says why in the review. test/localstack and bench are
 // modules of their own, which may import what they like.
 var mayImport = map[string][]string{
-	"limiter": {"internal/bucket", "internal/item", "internal/namespace", "internal/shard", "internal/store", "internal/table"},
+	"limiter": {"internal/bucket", "internal/item", "internal/namespace", "internal/shard", "internal/store",
+		"internal/table"},
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
 		"internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table", "limiter",
 	},
@@ -35,16 +36,17 @@ var mayImport = map[string][]string{
 	"internal/shard":             {"internal/bucket", "internal/item", "internal/store", "internal/table"},
 	"internal/stream":            {"internal/bucket", "internal/item", "internal/table"},
 	"internal/stream/streamtest": {"internal/item"},
-	"internal/usage":             {"internal/bucket", "internal/item", "internal/shard", "internal/stream", "internal/table"},
-	"internal/archive":           {"internal/item", "internal/table"},
-	"internal/config":            {},
-	"internal/namespace":         {"internal/item", "internal/store", "internal/table"}, // shared by limiter and admin
-	"internal/lambdaio":          {},
-	"internal/memdb":             {"internal/item", "internal/store", "internal/table"},
-	"internal/dbtest":            {"internal/bucket", "internal/item", "internal/store", "internal/table"},
-	"internal/arch":              {},
-	"internal/replay":            {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
-	"events/eventstest":          {},
+	"internal/usage": {"internal/bucket", "internal/item", "internal/shard", "internal/stream",
+		"internal/table"},
+	"internal/archive":   {"internal/item", "internal/table"},
+	"internal/config":    {},
+	"internal/namespace": {"internal/item", "internal/store", "internal/table"}, // shared by limiter and admin
+	"internal/lambdaio":  {},
+	"internal/memdb":     {"internal/item", "internal/store", "internal/table"},
+	"internal/dbtest":    {"internal/bucket", "internal/item", "internal/store", "internal/table"},
+	"internal/arch":      {},
+	"internal/replay":    {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
+	"events/eventstest":  {},
 	"functions/aggregator": {
 		"internal/archive", "internal/config", "internal/item", "internal/lambdaio", "internal/shard", "internal/store",
 		"internal/stream", "internal/table", "internal/usage",
@@ -70,25 +72,32 @@ const (
 )
 
 var rules = []rule{
-	{who: "internal/bucket", not: []string{"."}, reason: "the arithmetic imports the standard library only, so that it can be read, tested and trusted by itself"},
+	{who: "internal/bucket", not: []string{"."}, reason: "the arithmetic imports the standard library only, so that it " +
+		"can be read, tested and trusted by itself"},
 	{who: "limiter", not: []string{lambdaLibrary}, reason: "a client in any program must not pull in Lambda (D15)"},
 	{who: "limiter", not: []string{s3Client}, reason: "a client in any program must not pull in S3 (D15)"},
 	{who: "limiter", not: []string{yamlParser}, reason: "a client that takes tokens reads no manifests"},
 	{who: "admin", not: []string{yamlParser}, reason: "only who reads manifests needs their parser: admin/manifest"},
-	{who: "limiter", not: []string{sdkConfig}, reason: "the caller brings the DynamoDB client, with its own configuration"},
-	{who: "limiter", not: []string{module + "/internal/usage/", module + "/internal/stream/", module + "/internal/archive/", module + "/internal/lambdaio/"}, reason: "the slow work belongs to the functions"},
-	{who: "functions/", not: []string{module + "/limiter/"}, reason: "the functions act on what is stored; the client's caches and policies are not theirs"},
+	{who: "limiter", not: []string{sdkConfig},
+		reason: "the caller brings the DynamoDB client, with its own configuration"},
+	{who: "limiter", not: []string{module + "/internal/usage/", module + "/internal/stream/",
+		module + "/internal/archive/", module + "/internal/lambdaio/"}, reason: "the slow work belongs to the functions"},
+	{who: "functions/", not: []string{module + "/limiter/"},
+		reason: "the functions act on what is stored; the client's caches and policies are not theirs"},
 	{who: "functions/archiver", not: []string{module + "/internal/store/"}, reason: "the archiver writes to S3 only"},
-	{who: "internal/", not: []string{lambdaLibrary, s3Client, sdkConfig}, reason: "the core runs anywhere; AWS is wired up in functions/*"},
+	{who: "internal/", not: []string{lambdaLibrary, s3Client, sdkConfig},
+		reason: "the core runs anywhere; AWS is wired up in functions/*"},
 	{who: "internal/", not: []string{module + "/limiter/"}, reason: "arrows point downwards"},
 	{
 		who: "", not: []string{module + "/test/"},
 		reason: "stand-ins are for tests; arrows from the product to them would ship them",
 	},
 	{who: "", not: []string{module + "/functions/"}, reason: "functions are programs; nothing imports them"},
-	{who: "", not: []string{module + "/infra/", "github.com/aws/aws-cdk-go/", "github.com/aws/jsii-runtime-go/"}, reason: "infrastructure is a module of its own, with Node and 500 MB of CDK (D15)"},
+	{who: "", not: []string{module + "/infra/", "github.com/aws/aws-cdk-go/", "github.com/aws/jsii-runtime-go/"},
+		reason: "infrastructure is a module of its own, with Node and 500 MB of CDK (D15)"},
 	{
-		who: "", not: []string{module + "/internal/memdb/", module + "/internal/dbtest/", module + "/internal/stream/streamtest/", module + "/internal/bucket/buckettest/"},
+		who: "", not: []string{module + "/internal/memdb/", module + "/internal/dbtest/",
+			module + "/internal/stream/streamtest/", module + "/internal/bucket/buckettest/"},
 		except: []string{"internal/memdb", "internal/dbtest", "internal/stream/streamtest", "internal/bucket/buckettest"},
 		reason: "the twin and what tests are made of must not end up in a program",
 	},

@@ -131,8 +131,9 @@ func records(t *testing.T, payload []byte, from, to int) []byte {
 func given(t *testing.T, function string, payload []byte) []byte {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{
-		"requestContext": map[string]any{"functionArn": "arn:aws:lambda:x:1:function:" + function, "condition": "RetryAttemptsExhausted"},
-		"timestamp":      "2026-01-01T00:00:00.000Z", "payload": string(payload), "version": "1.0",
+		"requestContext": map[string]any{"functionArn": "arn:aws:lambda:x:1:function:" + function,
+			"condition": "RetryAttemptsExhausted"},
+		"timestamp": "2026-01-01T00:00:00.000Z", "payload": string(payload), "version": "1.0",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -194,9 +195,11 @@ func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 func TestWhatIsNotDoneIsDeliveredAgainFromThere(t *testing.T) {
 	r, b, f := rig(t)
 	f.answers = []string{
-		`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439198"}]}`, `{"batchItemFailures":[{"itemIdentifier":""}]}`,
+		`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439198"}]}`,
+		`{"batchItemFailures":[{"itemIdentifier":""}]}`,
 	}
-	if got := r.Replay(t.Context(), key); got.Outcome != Done || !slices.Equal(f.delivered, []int{10, 7, 7}) || len(b) != 0 {
+	if got := r.Replay(t.Context(), key); got.Outcome != Done || !slices.Equal(f.delivered, []int{10, 7, 7}) ||
+		len(b) != 0 {
 		t.Errorf("%+v, deliveries %v", got, f.delivered)
 	}
 }
@@ -213,7 +216,8 @@ func TestWhatDoesNotComeThroughStays(t *testing.T) {
 	} {
 		r, b, f := rig(t)
 		change(f)
-		if got := r.Replay(t.Context(), key); got.Outcome != Left || got.Err == nil || len(b) != 1 || len(f.delivered) > attempts {
+		if got := r.Replay(t.Context(), key); got.Outcome != Left || got.Err == nil || len(b) != 1 ||
+			len(f.delivered) > attempts {
 			t.Errorf("%s: %+v, deliveries %v", name, got, f.delivered)
 		}
 	}
@@ -222,7 +226,8 @@ func TestWhatDoesNotComeThroughStays(t *testing.T) {
 func TestStrangeObjectsStay(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"no JSON": []byte("x"), "no payload": []byte(`{"requestContext":{"functionArn":"a:aggregator"}}`),
-		"other function": given(t, "somebody", []byte(`{"Records":[{}]}`)), "no records": given(t, "aggregator", []byte(`{"Records":[]}`)),
+		"other function": given(t, "somebody", []byte(`{"Records":[{}]}`)),
+		"no records":     given(t, "aggregator", []byte(`{"Records":[]}`)),
 	} {
 		r, b, f := rig(t)
 		b[key] = body

@@ -30,7 +30,8 @@ type Lister interface {
 type ListAPI interface {
 	API
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput,
+		...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 }
 
 // Listing is the [Lister] on a DynamoDB table.

@@ -55,7 +55,8 @@ func TestRemoveAsksAgainForTheRest(t *testing.T) {
 
 // A removal that never gets anywhere ends.
 func TestRemoveGivesUp(t *testing.T) {
-	s := serve(t, reply(200, `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`))
+	const unprocessed = `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`
+	s := serve(t, reply(200, unprocessed))
 	if err := openListing(s.URL).Remove(t.Context(), key); store.KindOf(err) != store.Throttled {
 		t.Errorf("error is %v, want throttled", err)
 	}
@@ -71,7 +72,8 @@ func TestQueryFailsAsUnavailable(t *testing.T) {
 	if _, err := db.List(t.Context(), item.Query{}); store.KindOf(err) != store.Unavailable || s.requests.Load() != 0 {
 		t.Errorf("error is %v after %d requests", err, s.requests.Load())
 	}
-	if _, err := db.List(t.Context(), item.Query{PK: "p"}); store.KindOf(err) != store.Unavailable || s.requests.Load() < 2 {
+	if _, err := db.List(t.Context(), item.Query{PK: "p"}); store.KindOf(err) != store.Unavailable ||
+		s.requests.Load() < 2 {
 		t.Errorf("error is %v after %d requests", err, s.requests.Load())
 	}
 }

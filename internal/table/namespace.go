@@ -73,7 +73,8 @@ func (n Namespace) Recover() []item.Write {
 			Set:    []item.Attr{{Name: attrStatus, Value: item.S(NamespaceActive)}},
 			Remove: []string{attrDeletedAt},
 			If: item.Any(
-				item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)), item.Compare(attrStatus, item.Eq, item.S(NamespaceActive))),
+				item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)),
+				item.Compare(attrStatus, item.Eq, item.S(NamespaceActive))),
 		},
 	}
 }
@@ -83,7 +84,8 @@ func (n Namespace) Purge() item.Update {
 	return item.Update{
 		Key: NamespaceIDKey(n.ID),
 		Set: []item.Attr{{Name: attrStatus, Value: item.S(NamespacePurging)}},
-		If:  item.Any(item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)), item.Compare(attrStatus, item.Eq, item.S(NamespacePurging))),
+		If: item.Any(item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)),
+			item.Compare(attrStatus, item.Eq, item.S(NamespacePurging))),
 	}
 }
 
@@ -154,7 +156,8 @@ func (v Version) Disown(at string) item.Update {
 	return item.Update{
 		Key: VersionKey(),
 		Set: []item.Attr{
-			{Name: attrLambdaVersion, Value: item.Null()}, {Name: attrUpdatedAt, Value: item.S(at)}, {Name: attrUpdatedBy, Value: item.Null()},
+			{Name: attrLambdaVersion, Value: item.Null()}, {Name: attrUpdatedAt, Value: item.S(at)},
+			{Name: attrUpdatedBy, Value: item.Null()},
 		},
 		If: item.Compare(attrLambdaVersion, item.Eq, item.S(v.Lambda)),
 	}

@@ -11,12 +11,14 @@ import (
 // AddResource notes that a resource has default limits. Doing it again changes
 // nothing.
 func AddResource(ns, resource string) item.Update {
-	return inRegistry(ns, item.Update{Key: ResourcesKey(ns), Add: []item.Attr{{Name: attrResources, Value: item.SS(resource)}}})
+	return inRegistry(ns, item.Update{Key: ResourcesKey(ns),
+		Add: []item.Attr{{Name: attrResources, Value: item.SS(resource)}}})
 }
 
 // RemoveResource takes a resource out of the registry again.
 func RemoveResource(ns, resource string) item.Update {
-	return inRegistry(ns, item.Update{Key: ResourcesKey(ns), Del: []item.Attr{{Name: attrResources, Value: item.SS(resource)}}})
+	return inRegistry(ns, item.Update{Key: ResourcesKey(ns),
+		Del: []item.Attr{{Name: attrResources, Value: item.SS(resource)}}})
 }
 
 // CountEntityConfigs adds n, which may be negative, to the number of entities
@@ -38,7 +40,8 @@ func ForgetEntityConfigs(ns, resource string) item.Update {
 
 // inRegistry makes an update leave the item where a namespace's items are found.
 func inRegistry(ns string, u item.Update) item.Update {
-	u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: item.AttrGSI4PK, Value: item.S(ns)}, item.Attr{Name: item.AttrGSI4SK, Value: item.S(u.Key.PK)})
+	u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: item.AttrGSI4PK, Value: item.S(ns)},
+		item.Attr{Name: item.AttrGSI4SK, Value: item.S(u.Key.PK)})
 	return u
 }
 

@@ -38,7 +38,8 @@ func onEngines(t *testing.T, scenario func(*world)) {
 			w := &world{T: t, engine: e, name: tablespec.ForTest(t, e)}
 			w.direct = store.NewListing(e.DynamoDB(), w.name)
 			var err error
-			w.table, err = admin.Open(t.Context(), e.DynamoDB(), w.name, &admin.Options{Principal: "alice", Timeout: 30 * time.Second})
+			w.table, err = admin.Open(t.Context(), e.DynamoDB(), w.name,
+				&admin.Options{Principal: "alice", Timeout: 30 * time.Second})
 			w.must(err)
 			w.ns, err = w.table.Register(t.Context(), "prod")
 			w.must(err)
@@ -100,7 +101,8 @@ func TestLimits(t *testing.T) {
 		got, err := w.ns.Peek(w.Context(), at.Entity, at.Resource)
 		w.must(err)
 		b := got[0]
-		if !b.Exists || len(b.Levels) != 1 || b.Levels[0].Capacity != 500 || b.Levels[0].Remaining != 500 || b.Levels[0].Used != 10 || b.From != at {
+		if !b.Exists || len(b.Levels) != 1 || b.Levels[0].Capacity != 500 || b.Levels[0].Remaining != 500 ||
+			b.Levels[0].Used != 10 || b.From != at {
 			w.Errorf("bucket %+v", b)
 		}
 		r, err := w.ns.Resolve(w.Context(), at.Entity, at.Resource)
@@ -115,7 +117,8 @@ func TestLimits(t *testing.T) {
 		w.must(err)
 		counts, err := w.ns.ResourcesWithEntityLimits(w.Context())
 		w.must(err)
-		if !reflect.DeepEqual(resources, []string{at.Resource}) || !reflect.DeepEqual(counts, map[string]int{at.Resource: 1, "": 1}) {
+		if !reflect.DeepEqual(resources, []string{at.Resource}) ||
+			!reflect.DeepEqual(counts, map[string]int{at.Resource: 1, "": 1}) {
 			w.Errorf("resources %q, counts %v", resources, counts)
 		}
 		for _, s := range []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at} {
@@ -143,7 +146,8 @@ func TestEntities(t *testing.T) {
 		note := strings.Repeat("x", 300<<10)
 		for i := range 5 {
 			_, err := w.ns.CreateEntity(w.Context(), admin.Entity{
-				ID: fmt.Sprint("e", i), Parent: "org", Cascade: true, Metadata: map[string]any{"note": note, "n": int64(i), "nil": nil, "empty": map[string]any{}},
+				ID: fmt.Sprint("e", i), Parent: "org", Cascade: true,
+				Metadata: map[string]any{"note": note, "n": int64(i), "nil": nil, "empty": map[string]any{}},
 			})
 			w.must(err)
 		}
@@ -154,7 +158,8 @@ func TestEntities(t *testing.T) {
 		if _, err := w.ns.CreateEntity(w.Context(), admin.Entity{ID: "e0"}); !errors.Is(err, admin.ErrExists) {
 			w.Error(err)
 		}
-		if _, err := w.ns.UpdateEntity(w.Context(), admin.Entity{ID: "org", Parent: "e0"}); !errors.Is(err, admin.ErrParent) {
+		_, err = w.ns.UpdateEntity(w.Context(), admin.Entity{ID: "org", Parent: "e0"})
+		if !errors.Is(err, admin.ErrParent) {
 			w.Error(err)
 		}
 		for i := range 60 {
@@ -173,7 +178,8 @@ func TestEntities(t *testing.T) {
 func snapshot(ns, entity, resource string, hour int) item.Item {
 	at := time.Date(2024, 2, 1, hour, 0, 0, 0, time.UTC).Format(time.RFC3339)
 	return table.Snapshot{
-		Namespace: ns, Entity: entity, Resource: resource, Window: "hourly", Start: at, Part: at, Counts: map[string]int64{"rpm": 1}, Events: 1,
+		Namespace: ns, Entity: entity, Resource: resource, Window: "hourly", Start: at, Part: at,
+		Counts: map[string]int64{"rpm": 1}, Events: 1,
 	}.Item()
 }
 

@@ -35,7 +35,8 @@ func TestEntitiesAreShared(t *testing.T) {
 		w.must(err)
 
 		got, err := n.Entity(ctx, "theirs")
-		if err != nil || got.Parent != "org" || got.Cascade || !reflect.DeepEqual(got.Metadata, metadata) || got.CreatedAt.IsZero() {
+		if err != nil || got.Parent != "org" || got.Cascade || !reflect.DeepEqual(got.Metadata, metadata) ||
+			got.CreatedAt.IsZero() {
 			w.Errorf("we read %+v, %v", got, err)
 		}
 		var read struct {
@@ -46,7 +47,8 @@ func TestEntitiesAreShared(t *testing.T) {
 			Created  string `json:"created_at"`
 		}
 		p.call(&read, "get_entity", kv{"entity_id": "ours"})
-		if read.Name != "Ours" || read.Parent != "org" || read.Cascade || !reflect.DeepEqual(read.Metadata, metadata) || read.Created == "" {
+		if read.Name != "Ours" || read.Parent != "org" || read.Cascade || !reflect.DeepEqual(read.Metadata, metadata) ||
+			read.Created == "" {
 			w.Errorf("Python reads %+v", read)
 		}
 		var children []struct{ ID string }
@@ -106,7 +108,8 @@ func TestRegistriesAreShared(t *testing.T) {
 		}
 		p.call(&got, "list_resources_with_entity_configs", kv{})
 		counts, err := n.ResourcesWithEntityLimits(ctx)
-		if slices.Sort(got); err != nil || !slices.Equal(got, want) || !maps.Equal(counts, map[string]int{"our-api": 2, "their-api": 2}) {
+		if slices.Sort(got); err != nil || !slices.Equal(got, want) ||
+			!maps.Equal(counts, map[string]int{"our-api": 2, "their-api": 2}) {
 			w.Errorf("resources with limits of entities: Python %v, ours %v (%v), want %v, 2 each", got, counts, err, want)
 		}
 		for _, resource := range want {
@@ -115,7 +118,8 @@ func TestRegistriesAreShared(t *testing.T) {
 			var theirs []string
 			recode(w, page[0], &theirs)
 			slices.Sort(theirs)
-			if ours := collect(w, n.EntitiesWithLimits(ctx, resource)); !slices.Equal(theirs, []string{"a", "b"}) || !slices.Equal(ours, theirs) {
+			if ours := collect(w, n.EntitiesWithLimits(ctx, resource)); !slices.Equal(theirs, []string{"a", "b"}) ||
+				!slices.Equal(ours, theirs) {
 				w.Errorf("entities with limits for %s: Python %v, ours %v, want a and b", resource, theirs, ours)
 			}
 		}
@@ -129,7 +133,8 @@ func TestAuditTrailIsShared(t *testing.T) {
 		p, n, ctx := w.python(), w.manage(), w.Context()
 		_, err := n.CreateEntity(ctx, admin.Entity{ID: "acme", Name: "Acme", Metadata: kv{"tier": "gold"}})
 		w.must(err)
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(limiter.PerMinute("rpm", 10))})
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
+			"limits": pyLimits(limiter.PerMinute("rpm", 10))})
 		w.must(n.SetLimits(ctx, admin.Scope{Entity: "acme", Resource: "api"}, limiter.PerMinute("rpm", 10)))
 		p.call(nil, "delete_limits", kv{"entity_id": "acme", "resource": "api"})
 		_, err = n.DeleteEntity(ctx, "acme")

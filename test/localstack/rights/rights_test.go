@@ -142,7 +142,8 @@ func TestAdminPoliciesAreSufficientAndNoMore(t *testing.T) {
 			t.Errorf("the admin policy allows %s, which nobody needs", action)
 		}
 	}
-	t.Logf("rights: %d kinds of calls within a namespace, %d for the table, %d actions", len(within), len(whole), len(needed))
+	t.Logf("rights: %d kinds of calls within a namespace, %d for the table, %d actions", len(within), len(whole),
+		len(needed))
 }
 
 // notAdministering are rights of the admin policy that no recorded call needs.
@@ -185,7 +186,8 @@ func acquiring(t *testing.T) (id string, asked []Right) {
 func takeAndSettle(t *testing.T, l *limiter.Limiter) {
 	t.Helper()
 	req := limiter.Request{
-		Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 4}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)},
+		Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 4},
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)},
 	}
 	for range 2 {
 		lease, err := l.Acquire(t.Context(), req)
@@ -311,12 +313,14 @@ func TestReadPoliciesRead(t *testing.T) {
 	}
 	for _, index := range []string{"", "GSI1", "GSI2", "GSI3"} {
 		r := Right{"dynamodb:Query", index, "ns/ENTITY#e"}
-		if !all["ReadPolicy"].Allows(r, "") || !all["NamespaceReadPolicy"].Allows(r, "ns") || all["NamespaceReadPolicy"].Allows(r, "other") {
+		if !all["ReadPolicy"].Allows(r, "") || !all["NamespaceReadPolicy"].Allows(r, "ns") ||
+			all["NamespaceReadPolicy"].Allows(r, "other") {
 			t.Errorf("queries of %q", index)
 		}
 	}
 	// GSI4 has the bare namespace id as partition key.
-	if r := (Right{"dynamodb:Query", "GSI4", "ns"}); !all["NamespaceReadPolicy"].Allows(r, "ns") || all["NamespaceReadPolicy"].Allows(r, "n") {
+	if r := (Right{"dynamodb:Query", "GSI4", "ns"}); !all["NamespaceReadPolicy"].Allows(r, "ns") ||
+		all["NamespaceReadPolicy"].Allows(r, "n") {
 		t.Error("queries of GSI4")
 	}
 	if all["NamespaceReadPolicy"].Allows(Right{"dynamodb:UpdateItem", "", "ns/ENTITY#e"}, "ns") {
@@ -334,9 +338,12 @@ func TestRightsOfCalls(t *testing.T) {
 		{"PutItem", `{"Item":{"PK":{"S":"a/b"},"x":{"L":[{"S":"y"}]}}}`, nil},
 		{"Query", `{"IndexName":"GSI4","KeyConditionExpression":"#p = :p","ExpressionAttributeValues":{":p":{"S":"a"}}}`,
 			[]Right{{"dynamodb:Query", "GSI4", "a"}}},
-		{"BatchWriteItem", `{"RequestItems":{"t":[{"DeleteRequest":{"Key":{"PK":{"S":"a/b"}}}}]}}`, []Right{{"dynamodb:BatchWriteItem", "", "a/b"}}},
-		{"BatchGetItem", `{"RequestItems":{"t":{"Keys":[{"PK":{"S":"a/b"}}]}}}`, []Right{{"dynamodb:BatchGetItem", "", "a/b"}}},
-		{"TransactWriteItems", `{"TransactItems":[{"ConditionCheck":{"Key":{"PK":{"S":"a/b"}}}}]}`, []Right{{"dynamodb:ConditionCheckItem", "", "a/b"}}},
+		{"BatchWriteItem", `{"RequestItems":{"t":[{"DeleteRequest":{"Key":{"PK":{"S":"a/b"}}}}]}}`,
+			[]Right{{"dynamodb:BatchWriteItem", "", "a/b"}}},
+		{"BatchGetItem", `{"RequestItems":{"t":{"Keys":[{"PK":{"S":"a/b"}}]}}}`,
+			[]Right{{"dynamodb:BatchGetItem", "", "a/b"}}},
+		{"TransactWriteItems", `{"TransactItems":[{"ConditionCheck":{"Key":{"PK":{"S":"a/b"}}}}]}`,
+			[]Right{{"dynamodb:ConditionCheckItem", "", "a/b"}}},
 		{"DescribeTable", `{}`, []Right{{Action: "dynamodb:DescribeTable"}}},
 	} {
 		got, err := rightsOf(c.operation, []byte(c.body))
