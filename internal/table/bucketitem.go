@@ -156,6 +156,13 @@ func (b Bucket) Item() item.Item {
 	return it
 }
 
+// identity are the attributes of a bucket item that say whose it is and by which
+// it is found, beside its key.
+var identity = []string{
+	attrEntityID, attrResource, attrCascade, attrParentID, item.AttrGSI2PK, item.AttrGSI2SK,
+	item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
+}
+
 // counter returns the counter of a slot plus some millitokens, exactly.
 func (b Bucket) counter(sl bucket.Slot, plus int64) item.Value {
 	if big, ok := b.Outgrown[sl.Name]; ok {

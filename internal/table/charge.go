@@ -235,10 +235,24 @@ func (p *planned) finish() {
 	}
 	if image.NoShardCount {
 		p.set(attrShardCount, item.N(1))
+		p.identify()
 	}
 	remember(&p.u, p.after)
 	live(&p.u, p.c.Life, image, p.after, p.c.Now)
 	p.u.If = item.All(p.cond...)
+}
+
+// identify adds what says whose item it is, by which other clients and the indexes
+// find it, where that is missing.
+func (p *planned) identify() {
+	image := p.c.Image
+	image.State.Slots = nil
+	whole := image.Item()
+	for _, attr := range identity {
+		if v, ok := whole[attr]; ok {
+			p.u.SetIfAbsent = append(p.u.SetIfAbsent, item.Attr{Name: attr, Value: v})
+		}
+	}
 }
 
 func (p *planned) set(attr string, v item.Value) {

@@ -13,6 +13,8 @@ const maxSlots = 33
 
 // mended returns the state with wanted limits that are stored in part filled
 // in: what is there is kept, and no level rises above its capacity by mending.
+// What is there of a skeleton was added to a bucket that had been deleted, so it
+// is a difference to a full one.
 // Of limits that one update cannot name, those that are not wanted are left out,
 // last by name first: they come back more slowly than they might, as the clock
 // moves without them.
@@ -26,7 +28,11 @@ func (b Bucket) mended(want []bucket.Limit) bucket.State {
 		if i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return l.Name == p.Name }); i >= 0 {
 			s, _ = s.Adopt(limits[i : i+1])
 			sl := &s.Slots[s.Index(p.Name)]
-			sl.Tokens, sl.Used = min(p.Tokens, sl.Tokens), p.Used
+			level := p.Tokens
+			if b.skeleton() {
+				level = bucket.AddSat(sl.Tokens, p.Tokens)
+			}
+			sl.Tokens, sl.Used = min(level, sl.Tokens), p.Used
 		}
 	}
 	if len(s.Slots) <= maxSlots || want == nil {
@@ -42,6 +48,11 @@ func (b Bucket) mended(want []bucket.Limit) bucket.State {
 	})
 	return s
 }
+
+// skeleton tells whether the item is what an unconditional settlement or give-back
+// by another client has left of a bucket that had been deleted: counters, without
+// a clock, a count, and all that says whose they are.
+func (b Bucket) skeleton() bool { return b.State.NoClock && b.NoShardCount && len(b.State.Slots) == 0 }
 
 func isWanted(want []bucket.Limit, name string) bool {
 	return slices.ContainsFunc(want, func(l bucket.Limit) bool { return l.Name == name })

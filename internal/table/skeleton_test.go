@@ -1,0 +1,48 @@
+package table
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A settlement or a give-back by the Python client that comes after the bucket
+// was deleted leaves an item with nothing but its counters. The first charge
+// makes it a whole bucket: one that any client finds, as full as a new one from
+// which the settlement was taken.
+func TestChargeMakesASkeletonABucket(t *testing.T) {
+	for added, want := range map[int64]int64{-5_000: 94_000, 5_000: 99_000, -150_000: -51_000} {
+		n := NewBucket{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits[:1], Now: sampleNow}
+		n.Costs = []Cost{{Limit: "rpm", Milli: 1000}}
+		created, _ := Create(n)
+		skeleton := BucketKey("ns", "acme", "gpt", 0).Item()
+		skeleton["b_rpm_tk"], skeleton["b_rpm_tc"] = item.N(added), item.N(-added)
+		image, err := DecodeBucket(skeleton)
+		if err != nil {
+			t.Fatal(err)
+		}
+		charge := Charge{Image: image, Want: n.Limits, Costs: n.Costs, Now: sampleNow, Force: want < 0}.Plan()
+		if !charge.Verdict.Granted && want >= 0 {
+			t.Fatalf("%d added: the charge is not granted: %+v", added, charge.Verdict)
+		}
+		after, ok, err := charge.Update.Apply(skeleton)
+		if !ok || err != nil {
+			t.Fatalf("%d added: applied %v, %v", added, ok, err)
+		}
+		got, err := DecodeBucket(after)
+		if err != nil || got.State.Slots[0].Tokens != want || got.State.Slots[0].Used != 1000-added {
+			t.Errorf("%d added: %+v, %v, want level %d and counter %d", added, got.State, err, want, 1000-added)
+		}
+		have, whole := slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(created.Item))
+		if !slices.Equal(have, whole) {
+			t.Errorf("%d added: attributes %v, want those of a new bucket %v", added, have, whole)
+		}
+		for _, attr := range identity {
+			if v, ok := created.Item[attr]; ok && !item.Equal(after[attr], v) {
+				t.Errorf("%d added: %s is %v, want %v", added, attr, after[attr], v)
+			}
+		}
+	}
+}
