@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -71,23 +70,5 @@ func TestDeletedBucketsStartAnew(t *testing.T) {
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
 		p.take("acme", "api", limiter.Costs{"rpm": 1})
 		w.wantLevels("anew", "acme", "api", levels{"rpm": 98_000})
-	})
-}
-
-// A lease of Python's that is settled after its bucket was deleted leaves an
-// item that fails Python for good. Ours serves it.
-func TestBrokenBucketsAreMended(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		l, p := w.open(), w.python()
-		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limiter.PerSecond("rpm", 100))})
-		lease := p.acquire("acme", "api", limiter.Costs{"rpm": 10})
-		w.write(item.Delete{Key: table.BucketKey(w.ns, "acme", "api", 0)})
-		lease.adjust(limiter.Costs{"rpm": 5})
-		lease.commit()
-		if _, err := p.tryAcquire("acme", "api", limiter.Costs{"rpm": 1}, nil); err == nil || err.denied() {
-			w.Errorf("Python acquires: %v, want it to fail", err)
-		}
-		w.await(l, "acme", "api", limiter.Costs{"rpm": 1})
-		w.await(l, "acme", "api", limiter.Costs{"rpm": 1})
 	})
 }

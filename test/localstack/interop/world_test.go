@@ -121,18 +121,6 @@ func (w *world) denied(l *limiter.Limiter, entity, resource string, costs limite
 	return denied
 }
 
-// await is take by a caller who obeys a denial, once.
-func (w *world) await(l *limiter.Limiter, entity, resource string, costs limiter.Costs) {
-	w.Helper()
-	_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: resource, Costs: costs})
-	if denied, ok := errors.AsType[*limiter.LimitError](err); ok && denied.RetryAfter < 5*time.Second {
-		time.Sleep(denied.RetryAfter)
-		w.take(l, entity, resource, costs)
-		return
-	}
-	w.must(err)
-}
-
 // must ends the test when a step of ours fails.
 func (w *world) must(err error) {
 	w.Helper()

@@ -1,0 +1,61 @@
+//go:build interop
+
+package interop
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// What our client makes of an item that a settlement of Python's has left of a
+// deleted bucket is a whole bucket again: Python takes from it, finds it, and
+// deletes it; and what the settlement took is not the level of a full bucket.
+func TestMendedBucketsAreWhole(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 100))})
+		p.call(nil, "create_entity", kv{"entity_id": "acme"})
+		lease := p.acquire("acme", "api", limiter.Costs{"rpm": 10})
+		w.write(item.Delete{Key: table.BucketKey(w.ns, "acme", "api", 0)})
+		lease.adjust(limiter.Costs{"rpm": 5})
+		lease.commit()
+		if _, err := p.tryAcquire("acme", "api", limiter.Costs{"rpm": 1}, nil); err == nil || err.denied() {
+			w.Errorf("Python acquires from what is left: %v, want it to fail", err)
+		}
+
+		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
+		w.python().take("acme", "api", limiter.Costs{"rpm": 1})
+		if got := levelsOf(w.bucket("acme", "api"))["rpm"]; got < 93_000 || got > 98_000 {
+			w.Errorf("the level is %d after 2 of 100 were taken, and 5 settled before", got)
+		}
+		var buckets []any
+		p.repository(&buckets, "get_buckets", kv{"entity_id": "acme"})
+		if len(buckets) != 1 {
+			w.Errorf("Python finds %d buckets of the entity, want 1", len(buckets))
+		}
+		p.call(nil, "delete_entity", kv{"entity_id": "acme"})
+		if _, ok := w.shard("acme", "api", 0); ok {
+			w.Error("Python does not delete the bucket with its entity")
+		}
+	})
+}
+
+// A limit that is removed from the configuration leaves the bucket with its
+// next write, so that Python no longer serves it either.
+func TestRemovedLimitsLeaveTheBucket(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		p := w.python()
+		l := w.open(func(o *limiter.Options) { o.ConfigTTL = -1 })
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(still("rpm", 100), still("tpm", 1000))})
+		p.take("acme", "api", limiter.Costs{"rpm": 1, "tpm": 1})
+		w.set("acme", "api", still("tpm", 1000))
+		w.take(l, "acme", "api", limiter.Costs{"tpm": 10})
+		got := levelsOf(w.bucket("acme", "api"))
+		if _, ok := got["rpm"]; ok || got["tpm"] != 989_000 {
+			w.Errorf("levels are %v after rpm was removed, want tpm 989000 alone", got)
+		}
+	})
+}
