@@ -33,18 +33,7 @@ const maxSplitSlots = 33
 // or below maxShards. A bucket of more limits than one write can name stays whole.
 func (s State) CanSplit(maxShards int) bool {
 	next := 2 * max(s.Shards, 1)
-	if next > maxShards || len(s.Slots) > maxSplitSlots {
-		return false
-	}
-	for _, sl := range s.Slots {
-		if sl.Name == WCU {
-			continue
-		}
-		if sl.Capacity/int64(next) < Milli || sl.Amount/int64(next) < 1 {
-			return false
-		}
-	}
-	return true
+	return next <= maxShards && len(s.Slots) <= maxSplitSlots && s.Holds(next, nil)
 }
 
 // Split doubles the shard: shard k of n becomes shards k and k+n of 2n. What it
@@ -79,6 +68,60 @@ func (s State) Split() (keep, moved State) {
 		}
 	}
 	return keep, moved
+}
+
+// Merge folds another shard into this one, which has count shards from then on:
+// what both hold adds up, debt and remainders included, as far as the new share
+// goes, which is the sum of both when the other is the sibling that was split off.
+// Both states must be good at the same instant. The counters stay each shard's own:
+// that of the other ends with it. wcu is this shard's.
+func (s State) Merge(other State, count int) State {
+	out := s
+	out.Shards = count
+	out.Slots = append([]Slot(nil), s.Slots...)
+	for i := range out.Slots {
+		sl := &out.Slots[i]
+		j := other.Index(sl.Name)
+		if j < 0 || sl.Name == WCU {
+			continue
+		}
+		o := other.Slots[j]
+		sl.Tokens = AddSat(sl.Tokens, o.Tokens)
+		if sl.Rest += RescaleRest(o.Rest, o.Period, sl.Period); sl.Rest >= sl.Period {
+			sl.Tokens, sl.Rest = AddSat(sl.Tokens, 1), sl.Rest-sl.Period
+		}
+	}
+	return out.At(out.RF) // no more than the share
+}
+
+// Holds reports whether, with that many shards, every limit's smallest share still
+// is at least one token of capacity and some refill, and large enough for the
+// largest request (millitokens by slot, nil: none).
+func (s State) Holds(count int, largest []int64) bool {
+	for i, sl := range s.Slots {
+		if sl.Name == WCU {
+			continue
+		}
+		least := int64(Milli)
+		if largest != nil {
+			least = max(least, largest[i])
+		}
+		if sl.Capacity/int64(count) < least || sl.Amount/int64(count) < 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Fitting returns the largest count of shards, a power of two no larger than the
+// bucket's own, at which every share can still hold a token: the count itself
+// unless a limit was lowered or another client has raised the count beyond that.
+func (s State) Fitting() int {
+	n := 1
+	for 2*n <= max(s.Shards, 1) && s.Holds(2*n, nil) {
+		n *= 2
+	}
+	return n
 }
 
 // SplitParent returns the shard that shard is split from: its id without the

@@ -175,6 +175,16 @@ func (l *life) play() {
 	l.do("probe of shard 1", table.Probe(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
 	b = l.charge(b, 1, 3_600_000_000, nil)
 
+	sibling := l.decode("sibling", read(l.t, l.db, table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)))
+	merge := table.Merge(b, sibling, 1, l.now)
+	if err := l.db.Transact(l.t.Context(), newToken(), merge); err != nil {
+		l.t.Fatalf("merge: %v", err)
+	}
+	if err := l.db.Transact(l.t.Context(), newToken(), merge); err == nil {
+		l.t.Fatal("merged twice")
+	}
+	b = l.decode("merged", read(l.t, l.db, b.Key()))
+	b = l.transact("split again", table.Split(b, l.now))[0]
 	if _, err := l.db.Write(l.t.Context(), item.Delete{Key: table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)}); err != nil {
 		l.t.Fatal(err)
 	}

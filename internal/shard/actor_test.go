@@ -2,7 +2,9 @@ package shard_test
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -220,6 +222,8 @@ func (a *actor) grow() {
 		switch k := a.w.rng.IntN(a.count); {
 		case a.w.rng.IntN(3) == 0 && zero.State.CanSplit(maxShards):
 			a.plan = shard.Double(zero)
+		case a.w.rng.IntN(4) == 0 && zero.State.Shards > 1:
+			a.plan = shard.Shrink(zero, zero.State.Shards/2, a.others()...)
 		case a.w.rng.IntN(2) == 0 && k > 0:
 			b, ok := a.images[k]
 			if !ok {
@@ -227,10 +231,24 @@ func (a *actor) grow() {
 			}
 			a.plan = shard.Follow(b, zero.State.Shards)
 		default:
-			a.plan = shard.Propagate(zero)
+			a.plan = shard.Propagate(zero, a.others()...)
 		}
 	}
 	a.step()
+}
+
+// others returns the images of shards other than 0 that the actor has, sometimes.
+func (a *actor) others() []table.Bucket {
+	if a.w.rng.IntN(2) == 0 {
+		return nil
+	}
+	var out []table.Bucket
+	for _, k := range slices.Sorted(maps.Keys(a.images)) {
+		if k > 0 {
+			out = append(out, a.images[k])
+		}
+	}
+	return out
 }
 
 // step sends the next step of the plan; it reports whether there was one.
@@ -252,6 +270,9 @@ func (a *actor) step() bool {
 		}
 		if s.Kind == shard.Split {
 			a.w.splits++
+		}
+		if s.Kind == shard.Merge {
+			a.w.merges++
 		}
 		plan.Applied(s, items[0])
 	}})

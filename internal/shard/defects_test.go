@@ -123,7 +123,7 @@ func TestWorldsCatchPlantedDefects(t *testing.T) {
 		t.Run(cmp.Or(string(d), "none"), func(t *testing.T) {
 			caught, windows := 0, 0
 			var first string
-			const worlds = 4
+			const worlds = 8
 			for seed := range uint64(worlds) {
 				w := newWorld(t, seed, limitSets[seed%uint64(len(limitSets))])
 				w.planted = true

@@ -1,5 +1,5 @@
-// Package shard plans how the shards of a bucket are doubled, and how the count
-// of shard 0, which is the truth, is propagated to the others (design D5).
+// Package shard plans how the shards of a bucket split and merge, and how the
+// count of shard 0, which is the truth, is propagated to the others (design D5).
 //
 // A [Plan] is pure: Next names one step as writes, the caller performs it and
 // tells the plan what came of it. Every step is conditional and may be repeated
@@ -22,10 +22,12 @@ type Kind string
 
 // The kinds of steps.
 const (
-	Probe   Kind = "probe"   // ask a shard for its image, by a condition that fails
-	Split   Kind = "split"   // hand half to the sibling, in a transaction of two
-	Recount Kind = "recount" // the sibling exists already: only the count changes
-	Open    Kind = "open"    // open a missing shard, in a transaction of two
+	Probe    Kind = "probe"    // ask a shard for its image, by a condition that fails
+	Split    Kind = "split"    // hand half to the sibling, in a transaction of two
+	Merge    Kind = "merge"    // fold the sibling back, in a transaction of two
+	Recount  Kind = "recount"  // the sibling exists already: only the count changes
+	Discount Kind = "discount" // the sibling is missing: only the count changes, in a transaction of two
+	Open     Kind = "open"     // open a missing shard, in a transaction of two
 )
 
 // Step is one call: a single write, or a transaction when there are several.
@@ -49,7 +51,9 @@ const maxRefusals = 8
 type Plan struct {
 	zero     table.Bucket // image of shard 0, the pattern for missing shards
 	target   int
-	last     int // the last shard to look at
+	last     int  // the last shard to look at
+	falls    bool // shards may have to be merged, not only split
+	strays   bool // fold shards beyond the target too
 	known    map[int]table.Bucket
 	absent   map[int]bool
 	recount  map[int]bool
@@ -64,23 +68,39 @@ func Double(zero table.Bucket) *Plan {
 	return p
 }
 
-// Follow returns the plan that splits one shard other than 0 until it has the
-// count that shard 0 has.
+// Shrink returns the plan that merges shard 0 only, down to a count. The stream then
+// tells the aggregator to go on. Images of other shards save a step each.
+func Shrink(zero table.Bucket, count int, others ...table.Bucket) *Plan {
+	p := newPlan(zero, count)
+	p.falls = true
+	p.add(others)
+	return p
+}
+
+// Follow returns the plan that splits or merges one shard other than 0 until it has
+// the count that shard 0 has.
 func Follow(b table.Bucket, count int) *Plan {
 	p := newPlan(b, count)
-	p.last = b.State.Shard
+	p.last, p.falls = b.State.Shard, true
 	return p
 }
 
 // Propagate returns the plan that brings every shard to the count of the image
-// of shard 0. Images of other shards, from the same batch say, save a step each.
+// of shard 0, and folds those that should not be there into the shards whose share
+// includes theirs. Images of other shards, from the same batch say, save a step
+// each; a shard beyond the count is found only if its image is among them.
 func Propagate(zero table.Bucket, others ...table.Bucket) *Plan {
-	p := newPlan(zero, zero.State.Shards)
+	p := newPlan(zero, max(zero.State.Shards, 1))
 	p.last = p.target - 1
+	p.falls, p.strays = true, true
+	p.add(others)
+	return p
+}
+
+func (p *Plan) add(others []table.Bucket) {
 	for _, b := range others {
 		p.known[b.State.Shard] = b
 	}
-	return p
 }
 
 func newPlan(b table.Bucket, target int) *Plan {
@@ -102,7 +122,69 @@ func (p *Plan) Next(now int64) (Step, bool) {
 			return step, true
 		}
 	}
+	return p.stray(now)
+}
+
+// stray returns the step that folds a shard beyond the target into the shard that it
+// would be split from: shard 0 was deleted and created anew while it lived on, or a
+// merge was left half-way.
+func (p *Plan) stray(now int64) (Step, bool) {
+	all := slices.Sorted(maps.Keys(p.known))
+	for _, k := range slices.Backward(all) {
+		if !p.strays || k < p.target || p.refusals[k] >= maxRefusals {
+			continue
+		}
+		b, parent := p.known[k], bucket.SplitParent(k)
+		for parent > 0 && p.absent[parent] {
+			parent = bucket.SplitParent(parent)
+		}
+		into, known := p.known[parent]
+		switch {
+		case p.refusals[parent] >= maxRefusals:
+			continue
+		case !known:
+			return p.probe(parent), true
+		case max(b.State.Shards, 1) > bucket.OpenedAt(k):
+			return p.down(k, b, now)
+		}
+		return Step{Merge, parent, p.heeding(parent, table.Merge(into, b, into.State.Shards, now))}, true
+	}
 	return Step{}, false
+}
+
+// down returns the step that brings a shard to half its count.
+func (p *Plan) down(k int, b table.Bucket, now int64) (Step, bool) {
+	half := 1
+	for 2*half < b.State.Shards {
+		half *= 2
+	}
+	s := k + half
+	other, known := p.known[s]
+	switch {
+	case p.refusals[s] >= maxRefusals:
+		return Step{}, false
+	case p.absent[s]:
+		return Step{Discount, k, p.heeding(k, table.Discount(b, half, now))}, true
+	case !known:
+		return p.probe(s), true
+	case other.State.Shards > 2*half:
+		return p.down(s, other, now)
+	}
+	return Step{Merge, k, p.heeding(k, table.Merge(b, other, half, now))}, true
+}
+
+// heeding adds to the writes that merge into a shard other than 0 that the count on
+// shard 0 is still the one that the plan is for.
+func (p *Plan) heeding(k int, writes []item.Write) []item.Write {
+	if k == 0 {
+		return writes
+	}
+	return append(writes, table.Counts(p.zero, p.target))
+}
+
+func (p *Plan) probe(k int) Step {
+	key := table.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
+	return Step{Probe, k, []item.Write{table.Probe(key, p.target)}}
 }
 
 func (p *Plan) step(k int, now int64) (Step, bool) {
@@ -116,8 +198,9 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 	case p.absent[k]:
 		return Step{Open, k, table.Open(p.zero, k, p.target, now)}, true
 	case !known:
-		key := table.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
-		return Step{Probe, k, []item.Write{table.Probe(key, p.target)}}, true
+		return p.probe(k), true
+	case p.falls && b.State.Shards > max(p.target, bucket.OpenedAt(k)):
+		return p.down(k, b, now)
 	case max(b.State.Shards, 1) >= p.target:
 		return Step{}, false
 	case p.recount[k]:
@@ -147,12 +230,26 @@ func (p *Plan) Applied(s Step, item item.Item) {
 			zero, _, _ := s.Writes[1].Apply(p.zero.Item())
 			p.renew(zero)
 		}
+	case Discount:
+		kept, _, _ := s.Writes[0].Apply(p.known[s.Shard].Item())
+		p.see(s.Shard, kept)
+	case Merge:
+		kept, _, _ := s.Writes[1].Apply(p.known[s.Shard].Item())
+		p.see(s.Shard, kept)
+		p.gone(s.Writes[0].Target())
 	case Split:
 		b := p.known[s.Shard]
 		keep, _, _ := s.Writes[0].Apply(b.Item())
 		moved, _, _ := s.Writes[1].Apply(nil)
 		p.see(s.Shard, keep)
 		p.see(s.Shard+max(b.State.Shards, 1), moved)
+	}
+}
+
+// gone notes that the shard with the key is not there.
+func (p *Plan) gone(k item.Key) {
+	if _, _, _, shard, ok := table.ParseBucketPK(k.PK); ok {
+		p.see(shard, nil)
 	}
 }
 
@@ -178,9 +275,15 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 			p.see(s.Shard, item)
 			return
 		}
+		if other, parent := at(2); other { // it has merged meanwhile
+			p.see(bucket.SplitParent(s.Shard), parent)
+			return
+		}
 		if _, zero := at(1); !p.renew(zero) {
 			p.refusals[s.Shard] = maxRefusals // shard 0 has moved on: a newer plan will see to it
 		}
+	case Merge, Discount:
+		p.unmerged(s, at)
 	case Split:
 		if own {
 			p.see(s.Shard, item)
@@ -191,6 +294,27 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 		}
 	default:
 		p.see(s.Shard, item)
+	}
+}
+
+// unmerged takes in why a merge or a discount did not hold. The shard that is kept
+// is the second write of a merge, the first of a discount.
+func (p *Plan) unmerged(s Step, at func(int) (bool, item.Item)) {
+	kept, other := 1, 0
+	if s.Kind == Discount {
+		kept, other = 0, 1
+	}
+	if own, it := at(kept); own {
+		p.see(s.Shard, it)
+	}
+	if refused, it := at(other); refused {
+		if _, _, _, shard, ok := table.ParseBucketPK(s.Writes[other].Target().PK); ok {
+			p.refusals[shard]++
+			p.see(shard, it)
+		}
+	}
+	if moved, _ := at(2); moved { // shard 0 has moved on: a newer plan will see to it
+		p.refusals[s.Shard] = maxRefusals
 	}
 }
 

@@ -270,7 +270,7 @@ func runWorlds(t *testing.T, seeds int, p profile, bound func(*world, bucket.Lim
 	t.Helper()
 	worst, worstOf := new(big.Rat), ""
 	first := true
-	var steps, refused, splits int
+	var steps, refused, splits, merges int
 	literal := new(big.Rat)
 	loss := new(big.Rat)
 	for seed := range uint64(seeds) {
@@ -291,14 +291,14 @@ func runWorlds(t *testing.T, seeds int, p profile, bound func(*world, bucket.Lim
 				w.violated("%s: worst excess %s, allowed %s millitokens", l, x, allowed.FloatString(3))
 			}
 		}
-		steps, refused, splits = steps+w.steps, refused+w.refused, splits+w.splits
+		steps, refused, splits, merges = steps+w.steps, refused+w.refused, splits+w.splits, merges+w.merges
 		if w.worstSplitLoss.Cmp(loss) > 0 {
 			loss = w.worstSplitLoss
 		}
 	}
-	t.Logf("%d worlds, %d calls of which %d refused, %d splits; worst excess with what was given back %s; "+
+	t.Logf("%d worlds, %d calls of which %d refused, %d splits and %d merges; worst excess with what was given back %s; "+
 		"literal excess %s millitokens; most lost by one split or reopening %s millitokens",
-		seeds, steps, refused, splits, worstOf, literal.FloatString(3), loss.FloatString(3))
+		seeds, steps, refused, splits, merges, worstOf, literal.FloatString(3), loss.FloatString(3))
 	if splits == 0 && p.grow > 0 {
 		t.Error("no shard was ever split: the test proves nothing")
 	}

@@ -47,19 +47,20 @@ type world struct {
 	history map[string]*buckettest.History
 	full    map[string]*buckettest.Reference // what may be held if give-backs are kept
 	back    map[string]*big.Rat              // all that was given back
+	forced  bool                             // costs were taken by force
 	opened  bool                             // a bucket exists or existed
 	serial  int
 	trace   []line
 	decoded []bucket.State // the stored shards, nil when not known
 
-	longest                int64 // that a call was on its way, in ms
-	spread                 int64 // between the clock furthest ahead and the one furthest behind
-	steps, refused, splits int
-	late                   map[string]*big.Rat                      // how much lower than it is the call may leave the level
-	exactly                map[int]map[string]*buckettest.Reference // the shards as they would be without any loss
-	worstSplitLoss         *big.Rat
-	violations             []string // in place of failing, for planted defects
-	planted                bool
+	longest                        int64 // that a call was on its way, in ms
+	spread                         int64 // between the clock furthest ahead and the one furthest behind
+	steps, refused, splits, merges int
+	late                           map[string]*big.Rat                      // how much lower than it is the call may leave the level
+	exactly                        map[int]map[string]*buckettest.Reference // the shards as they would be without any loss
+	worstSplitLoss                 *big.Rat
+	violations                     []string // in place of failing, for planted defects
+	planted                        bool
 }
 
 func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
@@ -196,7 +197,8 @@ func (w *world) call(what string, costs []table.Cost, may loss, forced bool, wri
 	w.account(what, before, costs, may, forced)
 	w.follow(was, costs, writes)
 	w.compare(what, may, writes)
-	if now := w.owed(); w.exact && now > owed && !forced {
+	w.forced = w.forced || forced // a level that is shown low, and forced below zero, shows a debt that is none
+	if now := w.owed(); w.exact && now > owed && !w.forced {
 		w.violated("%s: shards owe %d millitokens, %d before: others may spend what they owe", what, now, owed)
 	}
 	w.sharesAddUp(what)
@@ -294,11 +296,27 @@ func (w *world) follow(was []bucket.State, costs []table.Cost, writes []item.Wri
 			costs = nil // created with its costs taken
 		}
 	}
+	for shard, refs := range w.exactly { // what is folded into another goes there
+		if slices.ContainsFunc(all, func(o bucket.State) bool { return o.Shard == shard }) {
+			continue
+		}
+		delete(w.exactly, shard)
+		for _, o := range all {
+			if len(writes) > 1 && bucketKey(o.Shard) == writes[1].Target() {
+				for name, r := range refs {
+					moved[name] = new(big.Rat).Neg(r.Level(w.now))
+				}
+			}
+		}
+	}
 	for _, s := range all {
 		refs := w.exactly[s.Shard]
 		for i, sl := range s.Slots {
 			if sl.Name == bucket.WCU {
 				continue
+			}
+			if m := moved[sl.Name]; m != nil && m.Sign() < 0 { // merged: the larger share holds both
+				refs[sl.Name].Refills(w.now, s.Rate(i))
 			}
 			if bucketKey(s.Shard) == writes[0].Target() || len(writes) > 1 && bucketKey(s.Shard) == writes[1].Target() {
 				for _, c := range costs {

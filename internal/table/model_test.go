@@ -178,7 +178,10 @@ func split(image mitem, now int) (w mwrite, moved [2]mslot) {
 			w.after.s[i].rest = sl.rest - moved[i].rest
 		}
 		w.after.s[i].tk, w.after.s[i].tc = sl.tc+keep, 0
-		w.most[i], w.bound[i] = sl.tc+keep, moved[i].tk > 0
+		w.most[i], w.bound[i] = sl.tc+sl.tk, sl.tk >= 0
+		if moved[i].tk > 0 {
+			w.most[i] = sl.tc + keep
+		}
 	}
 	return w, moved
 }

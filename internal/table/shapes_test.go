@@ -135,6 +135,8 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 		shape{"split", Split(used, now)},
 		shape{"split of debt", Split(images["debt"], now)},
 		shape{"recount", []item.Write{Recount(used, now)}},
+		shape{"merge", Merge(images["split"], func() Bucket { b := images["split"]; b.State.Shard = 1; return b }(), 1, now)},
+		shape{"discount", Discount(images["split"], 1, now)},
 		shape{"open", Open(images["split"], 1, 2, now)},
 		shape{"open from a count that another client raised", Open(images["bumped"], 1, 2, now)},
 		shape{"probe", []item.Write{Probe(used.Key(), 4)}},

@@ -13,50 +13,90 @@ import (
 // it into debt: the sibling could spend at once what shard k would have to earn
 // first. The sibling must not exist. Split buckets do not expire.
 func Split(b Bucket, now int64) []item.Write {
-	keep, moved := b.State.At(now).Split()
-	u, cond := recounted(b, keep)
-	for i, sl := range keep.Slots {
-		if sl.Name != bucket.WCU && moved.Slots[i].Tokens > 0 {
-			cond = append(cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, b.counter(sl, sl.Tokens)))
+	at := b.State.At(now)
+	keep, moved := at.Split()
+	for i := range at.Slots {
+		if moved.Slots[i].Tokens > 0 {
+			at.Slots[i].Tokens = keep.Slots[i].Tokens // it must have what it hands over
 		}
 	}
-	u.If = item.All(cond...)
 	sibling := b
 	sibling.State, sibling.TTL, sibling.Partial, sibling.Outgrown = moved, 0, nil, nil
 	sibling.Generation = nextGeneration(b, keep.RF)
-	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
+	return []item.Write{becomes(b, at, keep), item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
+}
+
+// Merge renders the merging of two shards as a transaction of two writes: what
+// the other holds goes to the shard b, which has count shards from then on, and the
+// other is deleted. Nobody may have taken from the other since its image; what was
+// taken from b is charged to b. When count is half of what both have, and other is
+// what b has split off, this is Split backwards.
+func Merge(b, other Bucket, count int, now int64) []item.Write {
+	now = max(now, b.State.RF, other.State.RF)
+	at := b.State.At(now)
+	u := becomes(b, at, at.Merge(other.State.At(now), count))
+	gone := append(sameLife(other, now), sameLimits(other)...)
+	for _, sl := range other.State.Slots {
+		if sl.Name != bucket.WCU {
+			gone = append(gone, item.Compare(attrLimit(sl.Name, fieldUsed), item.Eq, other.counter(sl, 0)))
+		}
+	}
+	return []item.Write{item.Delete{Key: other.Key(), If: item.All(gone...)}, u}
+}
+
+// Counts holds while shard 0 of the bucket has the count.
+func Counts(b Bucket, count int) item.Check {
+	return item.Check{
+		Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0), If: item.Compare(attrShardCount, item.Eq, item.N(int64(count))),
+	}
 }
 
 // Recount sets the doubled count on a shard whose sibling exists already; only
 // foreign hands lead to it. The sibling has tokens of its own, so what the shard
 // holds above its new share is dropped: its capacity has been lowered.
 func Recount(b Bucket, now int64) item.Update {
-	halved := b.State.At(now)
-	halved.Shards = 2 * max(halved.Shards, 1)
-	u, cond := recounted(b, halved.At(now))
-	u.If = item.All(cond...)
-	return u
+	at := b.State.At(now)
+	after := at
+	after.Shards = 2 * max(after.Shards, 1)
+	return becomes(b, at, after.At(now))
 }
 
-// recounted renders a shard that becomes what after says, counted from its image:
-// a new count, and levels to go with it. cond holds while that is right.
-func recounted(b Bucket, after bucket.State) (u item.Update, cond []item.Cond) {
-	u = item.Update{Key: b.Key(), Set: []item.Attr{
+// Discount halves the count of a shard whose sibling is missing, in a transaction
+// that checks that: what the sibling held is unknown, so nothing is added.
+func Discount(b Bucket, count int, now int64) []item.Write {
+	at := b.State.At(now)
+	after := at
+	after.Shards = count
+	sibling := BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard+count)
+	return []item.Write{becomes(b, at, after), item.Check{Key: sibling, If: item.Absent(item.AttrPK)}}
+}
+
+// becomes renders a shard that becomes what after says, counted from its image: a
+// new count and a new generation, and levels to go with them. Others may have taken
+// since, but not more than at says: the level would show a debt that is none, or
+// what was handed over would be gone.
+func becomes(b Bucket, at, after bucket.State) item.Update {
+	u := item.Update{Key: b.Key(), Set: []item.Attr{
 		{Name: attrShardCount, Value: item.N(int64(after.Shards))},
 		{Name: attrRF, Value: item.N(after.RF)},
 		{Name: attrGeneration, Value: item.N(nextGeneration(b, after.RF))},
 	}}
-	for _, sl := range after.Slots {
+	cond := append(sameLife(b, after.RF), sameLimits(b)...)
+	for i, sl := range after.Slots {
 		tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
 		if sl.Name == bucket.WCU {
 			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
 			continue
 		}
 		u.SetLess = append(u.SetLess, item.Less{Name: tk, Value: b.counter(sl, sl.Tokens), Minus: tc})
+		if most := at.Slots[i].Tokens; most >= 0 {
+			cond = append(cond, item.Compare(tc, item.Le, b.counter(sl, most)))
+		}
 	}
 	remember(&u, after)
 	u.Remove = append(u.Remove, AttrTTL)
-	return u, append(sameLife(b, after.RF), sameLimits(b)...)
+	u.If = item.All(cond...)
+	return u
 }
 
 // Open renders the opening of a shard that is missing although its parent has
@@ -67,7 +107,8 @@ func recounted(b Bucket, after bucket.State) (u item.Update, cond []item.Cond) {
 //
 // like is shard 0, or any other shard if that is not known; shards is the count
 // of shard 0, which must still be that when it is written: a missing shard opened
-// with too small a count would have too large a share.
+// with too small a count would have too large a share. The shard that it is split
+// from must still have split it off, or both would have that share.
 func Open(like Bucket, shard, shards int, now int64) []item.Write {
 	b := like
 	b.TTL, b.Partial, b.Outgrown = 0, nil, nil
