@@ -45,6 +45,10 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if cfg.cascade {
 		return nil, &opError{"acquire", n.entity, n.resource, ErrCascade, fmt.Errorf("its parent is %q", cfg.parent)}
 	}
+	if denied := blocked(n, req.Costs, cfg.limits); denied != nil {
+		l.opts.Observer.denied(AcquireInfo{Entity: n.entity, Resource: n.resource})
+		return nil, denied
+	}
 	costs, err := price(req.Costs, cfg.limits)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,50 @@
+package limiter
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Unlimited returns a limit that is counted and, for all that matters, denies
+// nothing: MaxTokens can be taken at once and come back every second. It is stored
+// like any other limit, and Python clients serve it.
+func Unlimited(name string) Limit { return Limit{name, MaxTokens, MaxTokens, time.Second} }
+
+// Blocked returns a limit that denies every request that takes anything from it,
+// without a call to the table; a cost of zero passes. LimitError.RetryAfter is ten
+// years. It is stored as one token every ten years, because every client needs a
+// capacity above zero: Python clients, which know nothing of it, grant that one
+// token once per bucket.
+func Blocked(name string) Limit { return Limit{name, 1, 1, blockedPeriod} }
+
+// blockedPeriod tells a blocked limit from the slowest that somebody may mean.
+const blockedPeriod = maxPeriod - time.Second
+
+// IsUnlimited reports whether the limit is that of [Unlimited], whatever its name.
+func (l Limit) IsUnlimited() bool { return l == Unlimited(l.Name) }
+
+// IsBlocked reports whether the limit is that of [Blocked], whatever its name.
+func (l Limit) IsBlocked() bool { return l == Blocked(l.Name) }
+
+// blocked returns the denial of a request that takes from a blocked limit, nil if
+// it takes from none. Nothing is looked up for it: the statuses of the other limits
+// are those of a bucket that nobody uses.
+func blocked(n name, costs Costs, limits []bucket.Limit) *LimitError {
+	i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return costs[l.Name] > 0 && public(l).IsBlocked() })
+	if i < 0 {
+		return nil
+	}
+	e := &LimitError{
+		Entity: n.entity, Resource: n.resource, Limit: limits[i].Name, Wanted: costs[limits[i].Name], RetryAfter: blockedPeriod,
+	}
+	for _, l := range limits {
+		s := Status{Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: l.Capacity / bucket.Milli}
+		if public(l).IsBlocked() {
+			s.Remaining, s.RetryAfter = 0, -1
+		}
+		e.Statuses = append(e.Statuses, s)
+	}
+	return e
+}
