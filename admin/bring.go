@@ -40,6 +40,9 @@ func (b bringing) onto(image table.Bucket, now int64) (u item.Update, due bool) 
 	}
 	for _, limit := range drop {
 		u.Remove = append(u.Remove, table.LimitAttrs(limit)...)
+		if !slices.Contains(b.before, limit) {
+			u.If = item.All(u.If, image.Untouched(limit))
+		}
 	}
 	return u, true
 }

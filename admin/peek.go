@@ -113,6 +113,10 @@ func whole(of Scope, in inForce, shards []table.Bucket, now int64) Bucket {
 // level adds one limit up over the shards.
 func level(l bucket.Limit, limits []bucket.Limit, shards []table.Bucket, now int64) Level {
 	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
+	if out.IsBlocked() {
+		out.Remaining = 0 // nobody gets the token that it is stored with
+		return out
+	}
 	if len(shards) == 0 {
 		return out
 	}

@@ -107,6 +107,7 @@ func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) 
 func (n *Namespace) reachBucket(
 	ctx context.Context, entity, resource string, before []string,
 ) (changed bool, err error) {
+	last := error(ErrBusy)
 	for try := range reachAttempts {
 		in, err := n.inForce(ctx, entity, resource)
 		if err != nil || len(in.limits) == 0 {
@@ -133,8 +134,11 @@ func (n *Namespace) reachBucket(
 			case err == nil:
 				changed = true
 			case isRefused(err):
+				last = ErrBusy
 			case store.KindOf(err) == store.Unavailable:
 				return changed, err
+			default:
+				last = err
 			}
 		}
 		if done {
@@ -144,7 +148,7 @@ func (n *Namespace) reachBucket(
 			return changed, ctx.Err()
 		}
 	}
-	return changed, ErrBusy
+	return changed, last
 }
 
 func isRefused(err error) bool {

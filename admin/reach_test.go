@@ -173,7 +173,7 @@ func TestReachTellsWhatFailed(t *testing.T) {
 				w.take(fmt.Sprint("e", i), "gpt-4", limiter.Costs{"rpm": 1})
 			}
 			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "e3") {
+				if op.Name == memdb.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "#e3#") {
 					return f.apply, memdb.Fail(f.kind)
 				}
 				return true, nil

@@ -371,12 +371,3 @@ func intAttr(it item.Item, attr string) (n int64, ok bool, err error) {
 	}
 	return n, true, nil
 }
-
-// LimitAttrs returns the attributes that a limit has in a bucket item.
-func LimitAttrs(limit string) []string {
-	out := make([]string, 0, 5)
-	for _, f := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed} {
-		out = append(out, attrLimit(limit, f))
-	}
-	return out
-}

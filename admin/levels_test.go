@@ -1,0 +1,204 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// drained returns how many tokens a client can take from a bucket one by one.
+func (w *world) drained(l *limiter.Limiter) int {
+	w.Helper()
+	for n := 0; ; n++ {
+		_, err := l.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
+		switch {
+		case errors.Is(err, limiter.ErrLimited):
+			return n
+		case err != nil:
+			w.Fatal(err)
+		}
+	}
+}
+
+// left returns what the whole bucket has left of rpm.
+func (w *world) left() int {
+	w.Helper()
+	got, err := w.ns.Peek(w.Context(), "acme", "gpt-4")
+	w.must(err)
+	return int(got[0].Levels[0].Remaining)
+}
+
+// grants checks that clients who know the bucket empty find what was added, as they
+// look at one shard after the other, and that what they do not find is still there.
+func (w *world) grants(ls []*limiter.Limiter, want int) {
+	w.Helper()
+	if n := w.left(); n != want {
+		w.Errorf("%d left, want %d", n, want)
+	}
+	granted := 0
+	for range 4 {
+		w.advance(1100 * time.Millisecond) // longer than a denial is remembered
+		for _, l := range ls {
+			granted += w.drained(l)
+		}
+	}
+	if granted < want/4 || granted+w.left() != want {
+		w.Errorf("%d granted and %d left, want %d", granted, w.left(), want)
+	}
+}
+
+// A reset bucket grants its capacity once more, on any number of shards, to clients
+// that know it empty too; a credited one what was credited.
+func TestResetAndCredit(t *testing.T) {
+	for _, splits := range []int{0, 2} {
+		w := newWorld(t)
+		w.set(Scope{}, limiter.PerHour("rpm", 80), limiter.PerHour("tpm", 1000))
+		w.split("acme", "gpt-4", splits)
+		ls := []*limiter.Limiter{w.limiter(), w.limiter()}
+		for _, l := range ls {
+			w.drained(l)
+		}
+		before := w.left()
+		added, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm")
+		if err != nil || int(added["rpm"]) != 80-before {
+			t.Errorf("reset: %v, %v, want %d", added, err, 80-before)
+		}
+		w.grants(ls, 80)
+		before = w.left()
+		added, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 32, "tpm": 5})
+		if want := min(32, 80-before); err != nil || int(added["rpm"]) != want || added["tpm"] != 0 {
+			t.Errorf("credit: %v, %v, want %d", added, err, want)
+		}
+		w.grants(ls, before+int(added["rpm"]))
+		before = w.left()
+		added, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1000})
+		if err != nil || int(added["rpm"]) != 79-before && int(added["rpm"]) != 80-before || w.left() != 80 {
+			t.Errorf("credit above capacity: %v, %v, %d left", added, err, w.left())
+		}
+		e := w.events(Subject{Entity: "acme"})
+		if len(e) != 3 || e[2].Action != "bucket_reset" || e[1].Action != "bucket_credited" || e[1].Resource != "gpt-4" ||
+			e[1].Details["tokens"].(map[string]any)["tpm"] != int64(0) {
+			t.Errorf("events %+v", e)
+		}
+	}
+}
+
+// A debt is forgiven by a reset, and paid by a credit.
+func TestDebtIsForgiven(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerHour("rpm", 10))
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	b := w.bucket("acme", "gpt-4", 0)
+	b.State.Slots[0].Tokens = -50_000
+	w.db.Store(b.Item())
+	_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})
+	w.must(err)
+	if got := w.bucket("acme", "gpt-4", 0).State.Slots[0].Tokens; got != -30_000 {
+		t.Errorf("level %d", got)
+	}
+	_, err = w.ns.Reset(t.Context(), "acme", "gpt-4")
+	w.must(err)
+	if got := w.bucket("acme", "gpt-4", 0).State.Slots[0]; got.Tokens != 10_000 || got.Used != 1000 {
+		t.Errorf("slot %+v", got)
+	}
+}
+
+// Whatever becomes of the transaction, tokens are added once, with one event, or
+// not at all.
+func TestResetAndCreditUnderFaults(t *testing.T) {
+	for _, f := range []struct {
+		apply   bool
+		kind    store.Kind
+		forever bool
+		ok      bool
+	}{
+		{false, store.Throttled, false, true}, {false, store.Conflict, false, true}, {false, store.Unknown, false, true},
+		{true, store.Unknown, false, true}, {false, store.Unavailable, false, false}, {true, store.Unknown, true, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.set(Scope{}, limiter.PerHour("rpm", 80))
+			w.split("acme", "gpt-4", 2)
+			w.drained(w.limiter())
+			before := w.left()
+			failed := false
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.TransactWriteItems && (!failed || f.forever) {
+					failed = true
+					return f.apply, memdb.Fail(f.kind)
+				}
+				return true, nil
+			})
+			_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
+			w.db.SetHook(nil)
+			if (err == nil) != f.ok {
+				t.Fatalf("%+v: %v", f, err)
+			}
+			want := 0
+			if f.apply || f.ok {
+				want = 8
+			}
+			if n := w.left() - before; n != want {
+				t.Errorf("%+v: %d more, want %d", f, n, want)
+			}
+			if n := len(w.events(Subject{Entity: "acme"})); n != want/8 {
+				t.Errorf("%+v: %d events", f, n)
+			}
+		})
+	}
+}
+
+// A client that takes between the look and the write gets nothing twice.
+func TestCreditUnderTraffic(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerHour("rpm", 80))
+	l := w.limiter()
+	taken := 0
+	take := func() {
+		if _, err := l.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}}); err == nil {
+			taken++
+		}
+	}
+	for range 50 {
+		take()
+	}
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.TransactWriteItems {
+			w.db.SetHook(nil)
+			for range 10 {
+				take()
+			}
+		}
+		return true, nil
+	})
+	_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})
+	w.must(err)
+	if n := taken + w.left(); n != 100 {
+		t.Errorf("%d granted or left, want 80 and the 20 credited", n)
+	}
+}
+
+func TestBadRaises(t *testing.T) {
+	w := newWorld(t)
+	if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); len(added) != 0 || err != nil || len(w.events(Subject{Entity: "acme"})) != 0 {
+		t.Errorf("no bucket: %v, %v", added, err)
+	}
+	w.set(Scope{}, rpm10)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	_, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "wcu")
+	w.wants(err, ErrNotFound)
+	_, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"tpm": 1})
+	w.wants(err, ErrNotFound)
+	for _, costs := range []limiter.Costs{nil, {"rpm": 0}, {"rpm": -1}, {"rpm": limiter.MaxTokens + 1}} {
+		_, err = w.ns.Credit(t.Context(), "acme", "gpt-4", costs)
+		w.wants(err, limiter.ErrInvalid)
+	}
+	_, err = w.ns.Reset(t.Context(), "\n", "gpt-4")
+	w.wants(err, limiter.ErrInvalid)
+}

@@ -1,0 +1,49 @@
+package table
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// LimitAttrs returns the attributes that a limit has in a bucket item.
+func LimitAttrs(limit string) []string {
+	out := make([]string, 0, len(fields))
+	for _, f := range fields {
+		out = append(out, attrLimit(limit, f))
+	}
+	return out
+}
+
+// Untouched holds while nobody has taken from a limit, nor given back, since the
+// image; always for a limit that is stored in part.
+func (b Bucket) Untouched(limit string) item.Cond {
+	i := b.State.Index(limit)
+	if i < 0 {
+		return item.All()
+	}
+	return item.Compare(attrLimit(limit, fieldUsed), item.Eq, b.counter(b.State.Slots[i], 0))
+}
+
+// Raise puts tokens into a bucket shard that nobody has given back: gifts are
+// millitokens by limit. No level rises above its capacity. It is a charge of
+// nothing that starts from higher levels; because those who know the bucket from
+// before would work on with the lower ones, it begins a new generation.
+func Raise(image Bucket, gifts map[string]int64, now int64) item.Update {
+	raised := image
+	at := image.State.At(now)
+	raised.State.Slots = slices.Clone(image.State.Slots)
+	for i := range raised.State.Slots {
+		sl := &raised.State.Slots[i]
+		room := bucket.SubSat(at.Rate(i).Capacity, at.Slots[i].Tokens)
+		if gift := min(gifts[sl.Name], room); gift > 0 {
+			sl.Tokens = bucket.AddSat(sl.Tokens, gift)
+		}
+	}
+	u := Charge{Image: raised, Now: now, Life: KeepLifetime}.Plan().Update
+	if !slices.ContainsFunc(u.Set, func(a item.Attr) bool { return a.Name == attrGeneration }) {
+		u.Set = append(u.Set, item.Attr{Name: attrGeneration, Value: item.N(nextGeneration(image, now))})
+	}
+	return u
+}
