@@ -9,6 +9,7 @@ CDK_CLI     := node_modules/.package-lock.json
 CDK         := ./node_modules/.bin/cdk
 LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
+EMULATOR    := .cache/deploy/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
 TESTED      := . test/localstack bench
@@ -52,6 +53,11 @@ test-interop: $(STANDINS) $(LOCAL) $(PYTHON) ## the real Python client beside ou
 rehearsal: $(STANDINS) $(LOCAL) $(PYTHON) ## play docs/migrating.md under load, from Python to Go and back
 	cd test/localstack && go test -tags interop -count=1 -v -run TestMigrationRehearsed ./interop
 
+.PHONY: test-deploy
+test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) ## deploy the stack into an emulator with IAM enforced, and work with it (needs Python 3.10 or newer; 3 minutes)
+	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/template.golden.json # W3005: the constructs repeat dependencies
+	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
+
 .PHONY: test-short
 test-short: $(STANDINS) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
 	@for m in $(TESTED); do (cd $$m && $(GOTEST) -short ./...) || exit 1; done
@@ -89,13 +95,15 @@ synth: $(DEPLOYED) $(CDK_CLI) ## synthesize the CloudFormation template into cdk
 	mkdir -p .cache/tmp && $(CDK_ENV) ./node_modules/.bin/cdk synth --quiet
 	rm -rf .cache/tmp
 
-.PHONY: deploy diff destroy bootstrap account
+.PHONY: deploy diff destroy bootstrap replay account
 deploy diff: account $(DEPLOYED) $(CDK_CLI) ## deploy the stack, or show what would change (CDKFLAGS="--profile x -c zae-limiter:maxShards=8")
 	$(CDK) $@ $(CDKFLAGS)
 destroy: account $(DEPLOYED) $(CDK_CLI) ## destroy the stack; the table and the buckets stay (CDKFLAGS)
 	$(CDK) destroy $(CDKFLAGS)
 bootstrap: account $(CDK_CLI) ## prepare an account and region for deploy, once (CDKFLAGS)
 	$(CDK) bootstrap --app '' $(CDKFLAGS)
+replay: account ## what the functions gave up; REPLAY=-deliver delivers it again (REPLAY="-stack NAME -deliver")
+	go run -C infra/cdk ./replay $(REPLAY)
 account: ## which AWS credentials and region a deployment would use
 	@go run ./infra/account $(CDKFLAGS)
 
@@ -112,6 +120,12 @@ dist/local/%/bootstrap: FORCE
 
 dist/%/bootstrap: FORCE
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o $@ ./functions/$*
+
+$(EMULATOR): test/localstack/deploy/requirements.txt
+	rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
 
 $(STANDINS): test/localstack/package-lock.json
 	cd test/localstack && $(NPM_CI)
@@ -130,7 +144,7 @@ $(CDK_CLI): package-lock.json
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck and tidy go.mod files, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop ./... && $(STATICCHECK) -tags interop ./... && go mod tidy -diff) || exit 1; done
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy ./... && $(STATICCHECK) -tags interop,deploy ./... && go mod tidy -diff) || exit 1; done
 	cd tools && go mod tidy -diff
 
 .PHONY: vuln

@@ -96,7 +96,9 @@ type call struct {
 }
 
 // parts are the actions of the parts of a transaction.
-var parts = map[string]string{"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem", "Get": "GetItem"}
+var parts = map[string]string{
+	"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem", "Get": "GetItem",
+}
 
 var equals = regexp.MustCompile(`=\s*(:\w+)`)
 

@@ -138,7 +138,8 @@ func (p Policy) Actions() (out []string) {
 // right.
 func (p Policy) Allows(r Right, namespace string) bool {
 	return slices.ContainsFunc(p.statements, func(s statement) bool {
-		return slices.Contains(s.actions, r.Action) && slices.Contains(s.resources, r.Index) && s.matches(r.Leading, namespace)
+		return slices.Contains(s.actions, r.Action) && slices.Contains(s.resources, r.Index) &&
+			s.matches(r.Leading, namespace)
 	})
 }
 

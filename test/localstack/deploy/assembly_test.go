@@ -1,0 +1,145 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const contextPrefix = "zae-limiter:"
+
+// resources are those of a template, to be changed in place.
+type resources map[string]map[string]any
+
+// synth synthesizes the stack with the options, makes it fit for the emulator,
+// and returns the folder.
+//
+// The functions are replaced by this machine's builds. The alarm on a metric
+// expression is made a plain one, because the emulator has none. change may
+// change more.
+func (e *emulator) synth(t *testing.T, name, stack string, options []string, change func(resources)) string {
+	t.Helper()
+	out := filepath.Join(e.dir, name)
+	args := []string{"synth", "--quiet", "--output", out, "-c", contextPrefix + "stackName=" + stack}
+	for _, o := range options {
+		args = append(args, "-c", contextPrefix+o)
+	}
+	e.mustCDK(t, args...)
+
+	path := filepath.Join(out, stack+".template.json")
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var template map[string]any
+	if err := json.Unmarshal(old, &template); err != nil {
+		t.Fatal(err)
+	}
+	found := resources{}
+	for id, r := range template["Resources"].(map[string]any) {
+		found[id] = r.(map[string]any)
+	}
+	plainAlarms(found)
+	e.ownPrograms(t, out, found)
+	if change != nil {
+		change(found)
+	}
+	text, err := json.Marshal(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rename(t, out, stack, text)
+	return out
+}
+
+// plainAlarms replaces the expressions of alarms by a plain metric.
+func plainAlarms(all resources) {
+	for _, r := range all {
+		properties, _ := r["Properties"].(map[string]any)
+		if r["Type"] != "AWS::CloudWatch::Alarm" || properties["Metrics"] == nil {
+			continue
+		}
+		delete(properties, "Metrics")
+		properties["Namespace"], properties["MetricName"] = "AWS/Lambda", "Invocations"
+		properties["Statistic"], properties["Period"] = "Sum", 300
+	}
+}
+
+// ownPrograms puts this machine's builds of the functions in place of those for
+// Lambda, which the emulator would have to run on another processor.
+func (e *emulator) ownPrograms(t *testing.T, out string, all resources) {
+	t.Helper()
+	replaced := 0
+	for id, r := range all {
+		if r["Type"] != "AWS::Lambda::Function" {
+			continue
+		}
+		asset := r["Metadata"].(map[string]any)["aws:asset:path"].(string)
+		for _, function := range []string{"aggregator", "archiver", "setup"} {
+			if !strings.HasPrefix(strings.ToLower(id), function) {
+				continue
+			}
+			program, err := os.ReadFile(filepath.Join(e.root, "dist", "local", function, "bootstrap"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			bootstrap := filepath.Join(out, asset, "bootstrap")
+			if err := os.Remove(bootstrap); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(bootstrap, program, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			replaced++
+		}
+	}
+	if replaced != 3 {
+		t.Fatalf("%d functions in the template, want 3", replaced)
+	}
+}
+
+// rename gives a changed template the key of its content: the tool uploads
+// nothing under a key that is there already.
+func rename(t *testing.T, out, stack string, template []byte) {
+	t.Helper()
+	assets := filepath.Join(out, stack+".assets.json")
+	text, err := os.ReadFile(assets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed struct {
+		Files map[string]struct{ Source struct{ Path string } }
+	}
+	if err := json.Unmarshal(text, &listed); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(template)
+	for key, file := range listed.Files {
+		if file.Source.Path != stack+".template.json" {
+			continue
+		}
+		old, _, _ := strings.Cut(key, "-")
+		for _, path := range []string{assets, filepath.Join(out, "manifest.json")} {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = bytes.ReplaceAll(text, []byte(old), []byte(hex.EncodeToString(sum[:])))
+			if err := os.WriteFile(path, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	t.Fatalf("%s does not list the template", assets)
+}

@@ -1,0 +1,325 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+const (
+	stack     = "zae-limiter-go"
+	tableName = "zae-limiter"
+)
+
+// TestDeployment plays the life of a stack in order: every part needs the one
+// before.
+func TestDeployment(t *testing.T) {
+	e := startEmulator(t)
+	e.mustCDK(t, "bootstrap", "aws://"+account+"/"+region, "--app", "")
+
+	w := &world{emulator: e, granted: map[string]int64{}}
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T)
+	}{
+		{"a first deployment that fails leaves nothing", w.firstFails},
+		{"deployed from nothing", w.deployed},
+		{"a client with the acquire policy works and its usage is exact", w.clientRuns},
+		{"deployed again without change", w.unchanged},
+		{"an update that would lose the table is refused", w.updateRefused},
+		{"changed options are an update without replacement", w.changed},
+		{"application policies are sufficient and minimal", w.applicationPolicies},
+		{"roles of the functions are sufficient and minimal", w.functionRoles},
+		{"what was given up is replayed", w.replayed},
+		{"destroyed, and the data is kept", w.destroyed},
+		{"imported, and it goes on", w.imported},
+	} {
+		began := time.Now()
+		if !t.Run(step.name, step.do) {
+			t.FailNow()
+		}
+		t.Logf("deploy: %s: %.1f s", step.name, time.Since(began).Seconds())
+	}
+}
+
+// world is what the steps hand on.
+type world struct {
+	*emulator
+	outputs map[string]string
+	first   string           // folder of the first synthesis
+	app     identity         // an application with the acquire policy
+	granted map[string]int64 // requests by entity
+	made    time.Time        // when the table was made
+}
+
+func (w *world) read(t *testing.T) {
+	t.Helper()
+	out, err := w.cloudformation().DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: aws.String(stack)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.outputs = map[string]string{}
+	for _, o := range out.Stacks[0].Outputs {
+		w.outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	}
+}
+
+func (w *world) describe(t *testing.T, name string) *types.TableDescription {
+	t.Helper()
+	out, err := w.dynamodb(root).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(name)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Table
+}
+
+func (w *world) buckets(t *testing.T) (names []string) {
+	t.Helper()
+	out, err := w.s3().ListBuckets(t.Context(), &s3.ListBucketsInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range out.Buckets {
+		if name := aws.ToString(b.Name); !strings.HasPrefix(name, "cdk-") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// firstFails deploys a stack whose custom resource cannot succeed, after the
+// table and the buckets are made.
+func (w *world) firstFails(t *testing.T) {
+	dir := w.synth(t, "broken", "broken", []string{"tableName=broken"}, func(all resources) {
+		for _, r := range all {
+			if r["Type"] == "Custom::ZaeLimiterSetup" {
+				r["Properties"].(map[string]any)["AuditRetentionDays"] = "never"
+				r["DependsOn"] = []any{"Table", "ArchiveBucket", "FailedRecordsBucket"}
+			}
+		}
+	})
+	out, err := w.cdk("deploy", "--app", dir, "--require-approval", "never")
+	if err == nil {
+		t.Fatalf("it did not fail:\n%s", out)
+	}
+	if !strings.Contains(err.Error(), "AuditRetentionDays=never") {
+		t.Errorf("the reason is not told: %v", err)
+	}
+	eventually(t, "everything is gone", time.Minute, func() error {
+		_, err := w.dynamodb(root).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("broken")})
+		if _, gone := errors.AsType[*types.ResourceNotFoundException](err); !gone {
+			return fmt.Errorf("the table is there, or %w", err)
+		}
+		if left := w.buckets(t); len(left) > 0 {
+			return fmt.Errorf("buckets %v are there", left)
+		}
+		return nil
+	})
+	if _, err := w.cloudformation().DeleteStack(t.Context(), &cloudformation.DeleteStackInput{StackName: aws.String("broken")}); err != nil {
+		t.Error(err)
+	}
+}
+
+func (w *world) deployed(t *testing.T) {
+	w.first = w.synth(t, "first", stack, []string{"namespaces=default,team-a", "tags=team=platform"}, nil)
+	w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never")
+	w.read(t)
+	w.made = *w.describe(t, tableName).CreationDateTime
+	for _, name := range []string{"TableName", "NamespaceIds", "AcquirePolicyArn", "AggregatorFunctionName", "FailedRecordsBucketName"} {
+		if w.outputs[name] == "" {
+			t.Errorf("no output %s in %v", name, w.outputs)
+		}
+	}
+	for _, name := range []string{"default", "team-a"} {
+		if !strings.Contains(w.outputs["NamespaceIds"], name+"=") {
+			t.Errorf("namespace %s is not registered: %q", name, w.outputs["NamespaceIds"])
+		}
+	}
+	w.app = w.user(t, "application", w.outputs["AcquirePolicyArn"])
+}
+
+// acquire takes n requests for the entity and counts them as granted.
+func (w *world) acquire(ctx context.Context, id identity, entity string, n int64) error {
+	l, err := limiter.Open(ctx, w.dynamodb(id), tableName, &limiter.Options{Timeout: 20 * time.Second})
+	if err != nil {
+		return err
+	}
+	for range n {
+		lease, err := l.Acquire(ctx, limiter.Request{
+			Entity: entity, Resource: "api", Costs: limiter.Costs{"rpm": 1},
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", 10_000)},
+		})
+		if err != nil {
+			return err
+		}
+		w.granted[entity]++
+		if err := lease.Commit(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted compares the usage of an entity with what it was granted.
+func (w *world) counted(t *testing.T, entity string) {
+	t.Helper()
+	_, rest, _ := strings.Cut(w.outputs["NamespaceIds"], "default=")
+	ns, _, _ := strings.Cut(rest, ",")
+	eventually(t, "usage of "+entity+" is counted", time.Minute, func() error {
+		out, err := w.dynamodb(root).Query(t.Context(), &dynamodb.QueryInput{
+			TableName: aws.String(tableName), ConsistentRead: aws.Bool(true),
+			KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{
+				":pk": &types.AttributeValueMemberS{Value: table.EntityKey(ns, entity).PK},
+				":sk": &types.AttributeValueMemberS{Value: "#USAGE#"},
+			},
+		})
+		if err != nil {
+			return err
+		}
+		counts := map[string]int64{}
+		for _, it := range out.Items {
+			s, err := table.DecodeSnapshot(it)
+			if err != nil {
+				return err
+			}
+			counts[s.Window] += s.Counts["rpm"]
+		}
+		for _, window := range []string{"hourly", "daily"} {
+			if counts[window] != w.granted[entity] {
+				return fmt.Errorf("%s: %d counted of %d", window, counts[window], w.granted[entity])
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) clientRuns(t *testing.T) {
+	for _, entity := range []string{"acme", "umbrella"} {
+		if err := w.acquire(t.Context(), w.app, entity, 25); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.counted(t, "acme")
+	w.counted(t, "umbrella")
+}
+
+func (w *world) unchanged(t *testing.T) {
+	w.mustCDK(t, "diff", "--app", w.first, "--fail")
+	if out := w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never"); !strings.Contains(out, "no changes") {
+		t.Errorf("the second deployment changed something:\n%s", out)
+	}
+}
+
+// updateRefused asks for what would replace the table, and for what DynamoDB
+// cannot do. Both end before anything is deployed.
+func (w *world) updateRefused(t *testing.T) {
+	for option, want := range map[string]string{
+		"gsi2Projection=ALL": "the projection of index GSI2 would change from KEYS_ONLY to ALL",
+		"tableName=other":    "its name would change from zae-limiter to other",
+	} {
+		_, err := w.cdk("synth", "--quiet", "--output", filepath.Join(w.dir, "refused"), "-c", contextPrefix+option)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want it to say %q", option, err, want)
+		}
+	}
+}
+
+func (w *world) changed(t *testing.T) {
+	dir := w.synth(t, "second", stack, []string{
+		"namespaces=default,team-a,team-b", "tags=team=platform", "maxShards=8", "snapshotTtlDays=30", "archiverMemoryMiB=192",
+		"logRetentionDays=400", "alarmIteratorAgeSeconds=60",
+	}, nil)
+	w.mustCDK(t, "deploy", "--app", dir, "--require-approval", "never")
+	w.first = dir
+	before := w.outputs
+	w.read(t)
+	for name, value := range before {
+		if name != "NamespaceIds" && w.outputs[name] != value {
+			t.Errorf("%s was %s and is %s: it was replaced", name, value, w.outputs[name])
+		}
+	}
+	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
+		t.Errorf("the table was made at %v and again at %v", w.made, made)
+	}
+	if !strings.HasPrefix(w.outputs["NamespaceIds"], before["NamespaceIds"]+",team-b=") {
+		t.Errorf("namespaces %q, before %q", w.outputs["NamespaceIds"], before["NamespaceIds"])
+	}
+	fn, err := w.lambda().GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{
+		FunctionName: aws.String(w.outputs["AggregatorFunctionName"]),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fn.Environment.Variables["MAX_SHARDS"]; got != "8" {
+		t.Errorf("MAX_SHARDS is %q", got)
+	}
+	if err := w.acquire(t.Context(), w.app, "acme", 5); err != nil {
+		t.Fatal(err)
+	}
+	w.counted(t, "acme")
+}
+
+func (w *world) destroyed(t *testing.T) {
+	w.mustCDK(t, "destroy", "--app", w.first, "--force")
+	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
+		t.Error("the table is another one")
+	}
+	if left := w.buckets(t); len(left) != 2 {
+		t.Errorf("buckets %v, want the archive and the failed records", left)
+	}
+	// Clients go on without the stack, with rights of their own.
+	if err := w.acquire(t.Context(), root, "acme", 3); err != nil {
+		t.Error(err)
+	}
+}
+
+// imported adopts table and buckets, as docs/operations.md tells, and deploys
+// the rest. What was granted in between is counted too.
+func (w *world) imported(t *testing.T) {
+	mapping, err := json.Marshal(map[string]map[string]string{
+		"Table":               {"TableName": tableName},
+		"ArchiveBucket":       {"BucketName": w.outputs["ArchiveBucketName"]},
+		"FailedRecordsBucket": {"BucketName": w.outputs["FailedRecordsBucketName"]},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(w.dir, "import.json")
+	if err := os.WriteFile(path, mapping, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.mustCDK(t, "import", "--app", w.first, "--resource-mapping", path, "--force")
+	w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never")
+	before := w.outputs["NamespaceIds"]
+	w.read(t)
+	if w.outputs["NamespaceIds"] != before {
+		t.Errorf("namespaces were %q and are %q", before, w.outputs["NamespaceIds"])
+	}
+	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
+		t.Error("the table is another one")
+	}
+	app := w.user(t, "application-again", w.outputs["AcquirePolicyArn"])
+	if err := w.acquire(t.Context(), app, "acme", 4); err != nil {
+		t.Fatal(err)
+	}
+	w.counted(t, "acme")
+}

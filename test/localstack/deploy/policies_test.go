@@ -1,0 +1,311 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
+)
+
+// user makes a user with a managed policy.
+func (e *emulator) user(t *testing.T, name, policyARN string) identity {
+	t.Helper()
+	id := e.newUser(t, name)
+	_, err := e.iam().AttachUserPolicy(t.Context(), &iam.AttachUserPolicyInput{UserName: aws.String(name), PolicyArn: aws.String(policyARN)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (e *emulator) newUser(t *testing.T, name string) identity {
+	t.Helper()
+	if _, err := e.iam().CreateUser(t.Context(), &iam.CreateUserInput{UserName: aws.String(name)}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.iam().CreateAccessKey(t.Context(), &iam.CreateAccessKeyInput{UserName: aws.String(name)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity{*out.AccessKey.AccessKeyId, *out.AccessKey.SecretAccessKey}
+}
+
+// document is a policy as IAM has it.
+type document struct {
+	Version   string
+	Statement []map[string]any
+}
+
+func (e *emulator) managed(t *testing.T, arn string) document {
+	t.Helper()
+	p, err := e.iam().GetPolicy(t.Context(), &iam.GetPolicyInput{PolicyArn: aws.String(arn)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := e.iam().GetPolicyVersion(t.Context(), &iam.GetPolicyVersionInput{PolicyArn: aws.String(arn), VersionId: p.Policy.DefaultVersionId})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, *v.PolicyVersion.Document)
+}
+
+func decode(t *testing.T, text string) (d document) {
+	t.Helper()
+	plain, err := url.QueryUnescape(text)
+	if err == nil {
+		err = json.Unmarshal([]byte(plain), &d)
+	}
+	if err != nil {
+		t.Fatalf("policy %s: %v", text, err)
+	}
+	return d
+}
+
+// actions lists the actions of a document with the given prefix.
+func (d document) actions(prefix string) (out []string) {
+	for _, s := range d.Statement {
+		for _, a := range list(s["Action"]) {
+			if strings.HasPrefix(a, prefix) && !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// without returns the document without an action: in the statements on
+// resources that contain part.
+func (d document) without(action, part string) string {
+	var left []map[string]any
+	for _, s := range d.Statement {
+		kept := slices.DeleteFunc(list(s["Action"]), func(a string) bool {
+			return a == action && strings.Contains(fmt.Sprint(s["Resource"]), part)
+		})
+		if len(kept) == 0 {
+			continue
+		}
+		changed := map[string]any{}
+		for k, v := range s {
+			changed[k] = v
+		}
+		changed["Action"] = kept
+		left = append(left, changed)
+	}
+	text, err := json.Marshal(document{d.Version, left})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func list(v any) (out []string) {
+	if s, ok := v.(string); ok {
+		return []string{s}
+	}
+	for _, e := range v.([]any) {
+		out = append(out, e.(string))
+	}
+	return out
+}
+
+// applicationPolicies takes one right at a time away from applications and
+// looks at what they can no longer do. What only transactions that split and
+// merge buckets need is derived from recorded operations elsewhere (package
+// rights).
+func (w *world) applicationPolicies(t *testing.T) {
+	for _, p := range []struct {
+		output string
+		needed []string
+		work   func(id identity, fresh string) error
+	}{
+		{"AcquirePolicyArn", []string{"BatchGetItem", "PutItem", "UpdateItem"}, func(id identity, fresh string) error {
+			return w.acquire(t.Context(), id, fresh, 2)
+		}},
+		{"ReadPolicyArn", []string{"BatchGetItem", "DescribeTable", "GetItem", "Query"}, func(id identity, _ string) error {
+			return w.readEverything(t, id)
+		}},
+		{"AdminPolicyArn", []string{"BatchWriteItem", "Query"}, func(id identity, fresh string) error {
+			if err := w.readEverything(t, id); err != nil {
+				return err
+			}
+			return w.removeMany(t, id)
+		}},
+	} {
+		policy := w.managed(t, w.outputs[p.output])
+		name := strings.ToLower(strings.TrimSuffix(p.output, "PolicyArn"))
+		id := w.user(t, name+"-all", w.outputs[p.output])
+		if err := p.work(id, name+"-all"); err != nil {
+			t.Errorf("%s is not sufficient: %v", p.output, err)
+		}
+		for _, action := range p.needed {
+			user := name + "-no-" + strings.ToLower(action)
+			id := w.newUser(t, user)
+			_, err := w.iam().PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{
+				UserName: aws.String(user), PolicyName: aws.String("less"), PolicyDocument: aws.String(policy.without("dynamodb:"+action, "")),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.work(id, user); err == nil {
+				t.Errorf("%s: %s is not needed", p.output, action)
+			}
+		}
+	}
+	if id := w.user(t, "reader", w.outputs["ReadPolicyArn"]); w.acquire(t.Context(), id, "reader", 1) == nil {
+		t.Error("the read policy allows to acquire")
+	}
+}
+
+func (w *world) readEverything(t *testing.T, id identity) error {
+	db := w.dynamodb(id)
+	key := map[string]types.AttributeValue{"PK": text("_/SYSTEM#"), "SK": text("#VERSION")}
+	if _, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(tableName)}); err != nil {
+		return err
+	}
+	if _, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: key}); err != nil {
+		return err
+	}
+	_, err := db.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+		tableName: {Keys: []map[string]types.AttributeValue{key}},
+	}})
+	if err != nil {
+		return err
+	}
+	for _, index := range []string{"", "GSI1", "GSI2", "GSI3", "GSI4"} {
+		in := &dynamodb.QueryInput{
+			TableName: aws.String(tableName), KeyConditionExpression: aws.String(index + "PK = :pk"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{":pk": text("_")},
+		}
+		if index != "" {
+			in.IndexName = aws.String(index)
+		}
+		if _, err := db.Query(t.Context(), in); err != nil {
+			return fmt.Errorf("index %q: %w", index, err)
+		}
+	}
+	return nil
+}
+
+func (w *world) removeMany(t *testing.T, id identity) error {
+	_, err := w.dynamodb(id).BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+		tableName: {{DeleteRequest: &types.DeleteRequest{Key: map[string]types.AttributeValue{"PK": text("none"), "SK": text("none")}}}},
+	}})
+	return err
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// functionRoles takes one right at a time away from the functions and invokes
+// them with records that need it. The rights on the stream, the log group and
+// the bucket's list are Lambda's, and the emulator's Lambda does without them;
+// the template's tests have the exact list.
+func (w *world) functionRoles(t *testing.T) {
+	for _, c := range []struct {
+		function, action, resource, event string
+	}{
+		{"Aggregator", "dynamodb:UpdateItem", "", "aggregator-acquire.json"},
+		{"Aggregator", "s3:PutObject", "malformed", "aggregator-malformed.json"},
+		{"Archiver", "s3:PutObject", "audit", "archiver-expired.json"},
+		{"Archiver", "s3:PutObject", "malformed", "archiver-malformed.json"},
+	} {
+		role, policy := w.role(t, c.function)
+		event, err := os.ReadFile(filepath.Join(w.emulator.root, "events", c.event))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.limit(t, role, policy.without(c.action, c.resource))
+		if answer := w.invoke(t, c.function, event); !strings.Contains(answer, "itemIdentifier") {
+			t.Errorf("%s: %s on %q is not needed for %s: %s", c.function, c.action, c.resource, c.event, answer)
+		}
+		w.limit(t, role, policy.without("", ""))
+		if answer := w.invoke(t, c.function, event); answer != `{"batchItemFailures":[]}` {
+			t.Errorf("%s: its role is not sufficient for %s: %s", c.function, c.event, answer)
+		}
+	}
+	w.setupRights(t)
+}
+
+// setupRights invokes the setup function as CloudFormation does, with one right
+// less at a time.
+func (w *world) setupRights(t *testing.T) {
+	name := w.function(t, "Setup")
+	for i, action := range []string{"", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"} {
+		role, policy := w.role(t, "Setup")
+		w.limit(t, role, policy.without(action, ""))
+		status := w.setup(t, name, fmt.Sprintf("trial-%d", i))
+		w.limit(t, role, policy.without("", ""))
+		if want := map[bool]string{true: "SUCCESS", false: "FAILED"}[action == ""]; status != want {
+			t.Errorf("setup without %q: %s, want %s", action, status, want)
+		}
+	}
+}
+
+// role returns the name of a function's role and its policy.
+func (w *world) role(t *testing.T, function string) (string, document) {
+	t.Helper()
+	fn, err := w.lambda().GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: aws.String(w.function(t, function))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, role, _ := strings.Cut(*fn.Role, ":role/")
+	p, err := w.iam().GetRolePolicy(t.Context(), &iam.GetRolePolicyInput{RoleName: aws.String(role), PolicyName: aws.String("function")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return role, decode(t, *p.PolicyDocument)
+}
+
+// function returns the physical name of a function.
+func (w *world) function(t *testing.T, id string) string {
+	t.Helper()
+	out, err := w.lambda().ListFunctions(t.Context(), &lambda.ListFunctionsInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range out.Functions {
+		if strings.HasPrefix(*f.FunctionName, stack+"-"+id) {
+			return *f.FunctionName
+		}
+	}
+	t.Fatalf("no function %s", id)
+	return ""
+}
+
+func (w *world) limit(t *testing.T, role, policy string) {
+	t.Helper()
+	_, err := w.iam().PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{
+		RoleName: aws.String(role), PolicyName: aws.String("function"), PolicyDocument: aws.String(policy),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) invoke(t *testing.T, id string, event []byte) string {
+	t.Helper()
+	out, err := w.lambda().Invoke(t.Context(), &lambda.InvokeInput{
+		FunctionName: aws.String(w.function(t, id)), Payload: event, InvocationType: lambdatypes.InvocationTypeRequestResponse,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plain bytes.Buffer
+	if err := json.Compact(&plain, out.Payload); err != nil {
+		t.Fatalf("answer %s: %v", out.Payload, err)
+	}
+	return plain.String()
+}

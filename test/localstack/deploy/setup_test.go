@@ -1,0 +1,49 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// setup invokes the setup function as CloudFormation does and returns the
+// status that it reports.
+func (w *world) setup(t *testing.T, function, namespace string) string {
+	t.Helper()
+	answers := make(chan []byte, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- body
+	}))
+	defer server.Close()
+	event, err := json.Marshal(map[string]any{
+		"RequestType": "Update", "ResponseURL": server.URL, "RequestId": "r", "StackId": "s", "LogicalResourceId": "l",
+		"PhysicalResourceId": "p", "ResourceType": "Custom::ZaeLimiterSetup",
+		"ResourceProperties": map[string]any{
+			"Namespaces": []string{namespace}, "AuditRetentionDays": "30",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.invoke(t, "Setup", event)
+	select {
+	case body := <-answers:
+		var answer struct{ Status string }
+		if err := json.Unmarshal(body, &answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer.Status
+	case <-time.After(time.Minute):
+		t.Fatalf("%s has not answered", function)
+	}
+	return ""
+}
