@@ -62,10 +62,11 @@ func run(ctx context.Context, out io.Writer, stack string, deliver bool) (left i
 				return left, err
 			}
 			objects++
-			result := r.Inspect(ctx, key)
+			look := r.Inspect
 			if deliver {
-				result = r.Replay(ctx, key)
+				look = r.Replay
 			}
+			result := look(ctx, key)
 			if result.Outcome != replay.Done {
 				left++
 			}
@@ -83,12 +84,13 @@ func print(out io.Writer, r replay.Result) {
 	if r.Batch.Function != "" {
 		fmt.Fprintf(out, ", %d records for the %s, %s", r.Batch.Records, r.Batch.Function, r.Batch.Condition)
 	}
-	for what, tokens := range map[string]map[string]int64{"to count": r.Usage.ToCount, "counted before": r.Usage.Counted} {
-		if len(tokens) > 0 {
-			fmt.Fprintf(out, ", %s: %s", what, text(tokens))
-		}
+	if len(r.Usage.ToCount) > 0 {
+		fmt.Fprintf(out, ", to count: %s", text(r.Usage.ToCount))
 	}
-	if r.Err != nil {
+	if len(r.Usage.Counted) > 0 {
+		fmt.Fprintf(out, ", counted before: %s", text(r.Usage.Counted))
+	}
+	if r.Err != nil && r.Err.Error() != r.Batch.Condition {
 		fmt.Fprintf(out, ": %v", r.Err)
 	}
 	fmt.Fprintln(out)
