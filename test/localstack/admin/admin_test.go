@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/admin/manifest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -250,6 +251,45 @@ func TestNamespaces(t *testing.T) {
 		}
 		if c, err := other.Config(w.Context(), admin.Scope{}); err != nil || len(c.Limits) != 1 {
 			w.Errorf("the other namespace: %+v, %v", c, err)
+		}
+	})
+}
+
+// A manifest is applied, found unchanged and taken away; a bucket is reset and
+// credited.
+func TestManifestsAndLevels(t *testing.T) {
+	onEngines(t, func(w *world) {
+		m, err := manifest.Parse([]byte(`{namespace: prod, system: {on_unavailable: allow, limits: {rpm: {capacity: 100, refill_period: 86400}}},
+			resources: {gpt-4: {limits: {rpm: {capacity: 50, refill_period: 86400}}}}, entities: {"a#b": {resources: {_default_: {limits: {rpm: {capacity: 7}}}}}}}`))
+		w.must(err)
+		apply := func(m admin.Manifest, changes int) {
+			w.Helper()
+			p, err := w.ns.Plan(w.Context(), m)
+			w.must(err)
+			if p.Changes() != changes {
+				w.Errorf("%v, want %d changes", p.Steps, changes)
+			}
+			_, err = w.ns.Apply(w.Context(), p)
+			w.must(err)
+		}
+		apply(m, 3)
+		apply(m, 0)
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 50})
+		added, err := w.ns.Credit(w.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})
+		if err != nil || added["rpm"] != 20 {
+			w.Errorf("credit %v, %v", added, err)
+		}
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 20})
+		if _, err = w.ns.Reset(w.Context(), "acme", "gpt-4"); err != nil {
+			w.Error(err)
+		}
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 50})
+		m.System, m.Resources, m.Entities = nil, nil, nil
+		apply(m, 3)
+		for at := range map[admin.Scope]bool{{}: true, {Resource: "gpt-4"}: true, {Entity: "a#b"}: true} {
+			if _, err := w.ns.Config(w.Context(), at); !errors.Is(err, admin.ErrNotFound) {
+				w.Errorf("%s: %v", at, err)
+			}
 		}
 	})
 }

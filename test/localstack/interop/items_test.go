@@ -1,0 +1,107 @@
+//go:build interop
+
+package interop
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// The same changes, made by Python in one namespace and by ours in another, leave
+// the same items, attribute by attribute: entities, limits at every level,
+// registries, namespaces and audit events.
+func TestChangesLeaveTheSameItems(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		p, ctx := w.python(), w.Context()
+		theirs := p.Namespace
+		limits := []limiter.Limit{still("rpm", 100), still("tpm", 5000)}
+		metadata := kv{"tier": "gold", "seats": 3, "trial": true, "tags": []string{"a"}, "deep": kv{"x": nil}}
+		p.call(nil, "create_entity", kv{"entity_id": "org", "name": "Org", "principal": "alice"})
+		p.call(nil, "create_entity", kv{
+			"entity_id": "acme", "parent_id": "org", "cascade": true, "metadata": metadata, "principal": "alice",
+		})
+		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(limits...), "principal": "alice"})
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limits...), "principal": "alice"})
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "limits": pyLimits(limits...), "principal": "alice"})
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(limits...), "principal": "alice"})
+		p.call(nil, "delete_limits", kv{"entity_id": "acme", "resource": "api", "principal": "alice"})
+
+		tab, err := admin.Open(ctx, w.engine.DynamoDB(), w.table, &admin.Options{Principal: "alice"})
+		w.must(err)
+		n, err := tab.Register(ctx, "ours")
+		w.must(err)
+		_, err = n.CreateEntity(ctx, admin.Entity{ID: "org", Name: "Org"})
+		w.must(err)
+		_, err = n.CreateEntity(ctx, admin.Entity{ID: "acme", Parent: "org", Cascade: true, Metadata: metadata})
+		w.must(err)
+		for _, at := range []admin.Scope{{}, {Resource: "api"}, {Entity: "acme"}, {Entity: "acme", Resource: "api"}} {
+			w.must(n.SetLimits(ctx, at, limits...))
+		}
+		w.must(n.DeleteLimits(ctx, admin.Scope{Entity: "acme", Resource: "api"}))
+
+		want, got := w.itemsOf(theirs, namespace), w.itemsOf(n.ID(), "ours")
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			if got[key] != want[key] {
+				w.Errorf("%s: Python leaves\n%s\nours\n%s", key, want[key], got[key])
+			}
+		}
+		for key := range got {
+			if want[key] == "" {
+				w.Errorf("%s is only ours: %s", key, got[key])
+			}
+		}
+		if len(want) < 12 {
+			w.Errorf("only %d items compared", len(want))
+		}
+	})
+}
+
+// itemsOf returns everything of a namespace by key, with the id and the name of the
+// namespace, instants and the ids of events written the same.
+func (w *world) itemsOf(ns, name string) map[string]string {
+	w.Helper()
+	list := store.NewListing(w.engine.DynamoDB(), w.table)
+	keys := []item.Key{table.NamespaceKey(name), table.NamespaceIDKey(ns)}
+	for q := table.OfNamespace(ns); ; {
+		page, err := list.List(w.Context(), q)
+		w.must(err)
+		for _, it := range page.Items {
+			keys = append(keys, item.KeyOf(it))
+		}
+		if q.After = page.Next; q.After == nil {
+			break
+		}
+	}
+	slices.SortFunc(keys, func(a, b item.Key) int { return strings.Compare(a.PK+a.SK, b.PK+b.SK) })
+	out := map[string]string{}
+	events := map[string]int{}
+	for _, k := range keys {
+		items, err := list.Read(w.Context(), true, k)
+		w.must(err)
+		it := maps.Clone(items[0])
+		for _, attr := range []string{"created_at", "timestamp", "ttl", "event_id"} {
+			if _, ok := it[attr]; ok {
+				it[attr] = item.S("x")
+			}
+		}
+		if strings.HasPrefix(k.SK, table.SKAuditPrefix) {
+			events[k.PK]++ // in order of time
+			it[item.AttrSK] = item.N(int64(events[k.PK]))
+		}
+		text := strings.NewReplacer(ns, "NS", `"`+name+`"`, `"NAME"`, "#"+name+`"`, `#NAME"`).Replace(string(item.JSON(it)))
+		key := strings.NewReplacer(ns, "NS", "#"+name, "#NAME").Replace(k.PK + " " + k.SK)
+		if events[k.PK] > 0 {
+			key = strings.ReplaceAll(k.PK, ns, "NS") + " " + string('0'+rune(events[k.PK]))
+		}
+		out[key] = text
+	}
+	return out
+}
