@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -12,7 +14,13 @@ import (
 
 // DynamoDB is what this package needs of a DynamoDB client; *dynamodb.Client of
 // the AWS SDK for Go v2 has it.
-type DynamoDB = store.ListAPI
+type DynamoDB interface {
+	limiter.DynamoDB
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	BatchWriteItem(
+		context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options),
+	) (*dynamodb.BatchWriteItemOutput, error)
+}
 
 // Options are the settings of a [Table]. The zero value of every field means its
 // default; nil Options mean all defaults.

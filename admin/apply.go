@@ -100,7 +100,7 @@ func (n *Namespace) remember(ctx context.Context, known item.Item, p table.Provi
 		}
 		cond = conditionOn(known)
 	}
-	err := n.calls.transact(ctx, item.Put{Item: it, If: cond})
+	err := n.transact(ctx, item.Put{Item: it, If: cond})
 	if _, raced := refused(err); raced {
 		err = ErrBusy
 	}

@@ -86,7 +86,7 @@ func (n *Namespace) store(
 		if len(writes) == 0 {
 			return before, after, nil
 		}
-		if err = n.calls.transact(ctx, writes...); err == nil {
+		if err = n.transact(ctx, writes...); err == nil {
 			return before, after, n.tidy(ctx, at, s, after)
 		}
 		if _, raced := refused(err); !raced {

@@ -13,8 +13,9 @@
 // deletes, and every change, because a change is a transaction with a token of its
 // own. So a change whose answer was lost is made once.
 //
-// A change and the audit event that records it are one transaction. Changes of
-// limits, entities and buckets are recorded, those of namespaces are not.
+// A change and the audit event that records it are one transaction, which does not
+// happen in a namespace that was deleted meanwhile: the error is ErrNamespace.
+// Changes of limits, entities and buckets are recorded, those of namespaces are not.
 //
 // Listings are iterators that read page by page. An error ends the listing and is
 // the last thing it yields. Those that find items by an index (children, buckets,

@@ -106,7 +106,7 @@ func (n *Namespace) writeEntity(ctx context.Context, e table.Entity, action stri
 		record := n.record(ctx, system, event{
 			subject: table.EntitySubject(e.ID), action: action, details: table.EntitySet(e),
 		})
-		err = n.calls.transact(ctx, append([]item.Write{put, record}, checks...)...)
+		err = n.transact(ctx, append([]item.Write{put, record}, checks...)...)
 		reasons, raced := refused(err)
 		if !raced {
 			return err

@@ -30,32 +30,56 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 		}
 		removed++
 	}
+	seen := map[item.Key]bool{}
+	for range deletePasses {
+		before := len(seen)
+		if err := n.sweepEntity(ctx, id, seen); err != nil {
+			return removed + len(seen), fail(err, "delete entity %q", id)
+		}
+		if len(seen) == before {
+			break
+		}
+	}
+	removed += len(seen)
+	gone, err := n.dropEntity(ctx, id, removed)
+	return removed + gone, fail(err, "delete entity %q", id)
+}
+
+// deletePasses is how often the entity's items are looked for: until nothing new is
+// found, because indexes lag behind and clients may still be taking tokens, but not
+// for ever.
+const deletePasses = 5
+
+// sweepEntity removes what can be found of an entity now, but its description, and
+// adds the keys to seen.
+func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Key]bool) error {
 	for _, q := range []item.Query{table.BucketsOfEntity(n.id, id), table.OfEntity(n.id, id)} {
 		for items, err := range n.calls.pages(ctx, q) {
+			if err != nil {
+				return err
+			}
 			var keys []item.Key
 			for _, it := range items {
 				if k := item.KeyOf(it); k != table.EntityKey(n.id, id) {
 					keys = append(keys, k)
 				}
 			}
-			if err == nil {
-				err = n.calls.remove(ctx, keys...)
+			if err := n.calls.remove(ctx, keys...); err != nil {
+				return err
 			}
-			if err != nil {
-				return removed, fail(err, "delete entity %q", id)
+			for _, k := range keys {
+				seen[k] = true
 			}
-			removed += len(keys)
 		}
 	}
-	gone, err := n.dropEntity(ctx, id, removed)
-	return removed + gone, fail(err, "delete entity %q", id)
+	return nil
 }
 
 // dropConfig removes limits of an entity with their place in the counts.
 func (n *Namespace) dropConfig(ctx context.Context, c table.Config) error {
 	gone := item.Delete{Key: c.Key(), If: item.Exists(item.AttrPK)}
 	writes := append([]item.Write{gone}, n.registers(true, c, false)...)
-	err := n.calls.transact(ctx, writes...)
+	err := n.transact(ctx, writes...)
 	if _, gone := refused(err); gone {
 		return nil
 	}
@@ -84,7 +108,7 @@ func (n *Namespace) dropEntity(ctx context.Context, id string, removed int) (gon
 		writes = append(writes, n.record(ctx, s.system, event{
 			subject: table.EntitySubject(id), action: table.ActionEntityDeleted, details: table.EntityDeleted(removed + gone),
 		}))
-		err = n.calls.transact(ctx, writes...)
+		err = n.transact(ctx, writes...)
 		if _, missing := refused(err); !missing {
 			return gone, err
 		}

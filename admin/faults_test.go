@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -186,6 +188,25 @@ func TestChangesUnderFaults(t *testing.T) {
 						t.Fatalf("%s, %s, call %d: %v", c.name, f.name, nth, err)
 					}
 				})
+			}
+		}
+	}
+}
+
+// Nothing is written into a namespace that was deleted, by whoever still has it.
+func TestNothingIsChangedInADeletedNamespace(t *testing.T) {
+	for _, c := range changes() {
+		if strings.Contains(c.name, "namespace") {
+			continue
+		}
+		w := newWorld(t)
+		c.prepare(w)
+		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+		before := w.db.Snapshot()
+		w.wants(c.do(w, t.Context()), limiter.ErrNamespace)
+		for _, it := range w.db.Items() {
+			if !item.EqualItems(it, before.Item(item.KeyOf(it))) {
+				t.Errorf("%s: %q was written", c.name, item.KeyOf(it))
 			}
 		}
 	}

@@ -143,7 +143,7 @@ func (n *Namespace) raiseAll(
 		writes = append(writes, table.Raise(b, of, now))
 	}
 	for some := range slices.Chunk(writes, raiseAtOnce) {
-		if err := n.calls.transact(ctx, some...); err != nil {
+		if err := n.transact(ctx, some...); err != nil {
 			return done, err
 		}
 		done = true

@@ -2,11 +2,14 @@ package admin
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // caller finds out who the program is, once.
@@ -49,6 +52,16 @@ func (n *Namespace) As(principal string) (*Namespace, error) {
 	as := *n
 	as.principal = principal
 	return &as, nil
+}
+
+// transact performs all writes or none, once, and only while the namespace is
+// active.
+func (n *Namespace) transact(ctx context.Context, writes ...item.Write) error {
+	err := n.calls.transact(ctx, append(slices.Clip(writes), table.Namespace{ID: n.id}.InUse())...)
+	if reasons, ok := refused(err); ok && reasons[len(writes)].Refused {
+		return fmt.Errorf("%w: %q was deleted", limiter.ErrNamespace, n.name)
+	}
+	return err
 }
 
 // event is what an audit event says besides who and when.

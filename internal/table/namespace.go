@@ -47,6 +47,12 @@ func (n Namespace) Register() []item.Write {
 	}
 }
 
+// InUse holds while the namespace is active: in the transaction of a change it sees
+// to it that nothing is written into one that was deleted.
+func (n Namespace) InUse() item.Check {
+	return item.Check{Key: NamespaceIDKey(n.ID), If: item.Compare(attrStatus, item.Eq, item.S(NamespaceActive))}
+}
+
 // Retire takes the name away from the namespace and marks it deleted, as a
 // transaction: its items stay and it can be recovered.
 func (n Namespace) Retire(at string) []item.Write {
