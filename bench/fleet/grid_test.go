@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // grid asks for all the figures; `make bench` does.
@@ -25,6 +27,7 @@ func TestGrid(t *testing.T) {
 	t.Run("cold herds", coldHerds)
 	t.Run("crowds", crowds)
 	t.Run("floods", floods)
+	t.Run("frontier", frontier)
 	t.Run("dynoxide", realTime)
 }
 
@@ -95,5 +98,23 @@ func floods(t *testing.T) {
 		})
 		say("1000 goroutines flood an exhausted key on %2d shards: %.1f writes/s, %d denied, %d granted, %d failed",
 			shards, r.perSecond, r.Denied, r.Granted, r.Failed)
+	}
+}
+
+// frontier prints what exact levels cost: writes against how low the level is
+// shown, over Options.Slack.
+func frontier(t *testing.T) {
+	for _, b := range []Bucket{PerMinute, PerSecond, Small} {
+		for _, n := range []int{16, 64, 256} {
+			for _, load := range []float64{.5, .9} {
+				line := fmt.Sprintf("frontier, %-29s %3d processes  %2.0f %%  slack: writes/grant, low mean ", b.Name, n, 100*load)
+				for _, slack := range []int{5, 10, 15, 20, 25, 50, 100} {
+					c := Case{Bucket: b, Processes: n, Load: load, Seed: 1, Options: limiter.Options{Slack: slack}}
+					r := bubble(t, c.Lasting(1500).Run)
+					line += fmt.Sprintf("  %d: %.2f, %.1f %%", slack, r.PerGrant(), 100*r.Low)
+				}
+				say("%s", line)
+			}
+		}
 	}
 }
