@@ -26,14 +26,15 @@ type deployment struct {
 	ready  chan struct{} // closed when stack is set
 }
 
-// deployed plays a scenario on each engine, with the functions running.
-func deployed(t *testing.T, scenario func(*deployment)) {
+// deployed plays a scenario on each engine, with the functions running; env is
+// added to the environment of the aggregator.
+func deployed(t *testing.T, scenario func(*deployment), env ...string) {
 	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
-		t.Run(string(kind), func(t *testing.T) { scenario(deploy(t, kind)) })
+		t.Run(string(kind), func(t *testing.T) { scenario(deploy(t, kind, env)) })
 	}
 }
 
-func deploy(t *testing.T, kind engine.Kind) *deployment {
+func deploy(t *testing.T, kind engine.Kind, env []string) *deployment {
 	t.Helper()
 	e := engine.ForTest(t, kind)
 	d := &deployment{ready: make(chan struct{}), driver: driverFor(t, e, pinned, 0)}
@@ -42,7 +43,7 @@ func deploy(t *testing.T, kind engine.Kind) *deployment {
 			mapping.Settings.Window, mapping.Settings.RetryDelay = 15*time.Millisecond, 5*time.Millisecond
 			host.Environments = 2
 			if function == stack.Aggregator {
-				host.Env = append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly")
+				host.Env = append(append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly"), env...)
 				mapping.Invoker = esm.InvokerFunc(d.invoke)
 			}
 		}})

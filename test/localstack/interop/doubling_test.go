@@ -56,3 +56,29 @@ func TestOurAggregatorKeepsPythonFromDoubling(t *testing.T) {
 		}
 	})
 }
+
+// With MaxShards of one in the aggregator and in every client of ours, which is
+// what a mixed fleet is told to set, a bucket stays whole under any load.
+func TestMaxShardsOfOneKeepsBucketsWhole(t *testing.T) {
+	deployed(t, func(d *deployment) {
+		l := d.open(func(o *limiter.Options) { o.MaxShards = 1 })
+		p := d.world.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 1_000_000))})
+		d.take(l, "acme", "api", limiter.Costs{"rpm": 1})
+		for range 5 {
+			d.meter("acme", 0)
+			for range 5 {
+				d.take(l, "acme", "api", limiter.Costs{"rpm": 1})
+			}
+			d.rest()
+			for range 5 {
+				p.take("acme", "api", limiter.Costs{"rpm": 1})
+			}
+			d.rest()
+		}
+		if n := d.bucket("acme", "api").State.Shards; n != 1 {
+			d.Errorf("the bucket has %d shards, want 1", n)
+		}
+		d.wantLevels("at rest", "acme", "api", levels{"rpm": (1_000_000 - 51) * bucket.Milli})
+	}, "MAX_SHARDS=1")
+}
