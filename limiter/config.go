@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -228,70 +226,6 @@ func (c *configs) read(ctx context.Context, keys []item.Key, now int64) (map[ite
 	}
 	return out, nil
 }
-
-func decodeRecord(it item.Item, now int64) (record, error) {
-	r := record{found: it != nil, at: now}
-	if it == nil {
-		return r, nil
-	}
-	var err error
-	switch {
-	case table.IsEntity(it):
-		r.entity, err = table.DecodeEntity(it)
-	case table.IsNamespace(it):
-		r.gone = namespace.Active(it)
-	default:
-		r.config, err = table.DecodeConfig(it)
-	}
-	if err != nil {
-		return r, fmt.Errorf("%w: stored configuration: %w", ErrInvalid, err)
-	}
-	if n := len(r.config.Limits); n > MaxLimits {
-		return r, fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, item.KeyOf(it).PK, n,
-			MaxLimits)
-	}
-	for _, l := range r.config.Limits {
-		if err := public(l).validate("stored configuration " + item.KeyOf(it).PK); err != nil {
-			return r, err
-		}
-	}
-	return r, nil
-}
-
-func (r record) policy() Policy {
-	switch r.config.OnUnavailable {
-	case "allow":
-		return PolicyAllow
-	case "block":
-		return PolicyBlock
-	}
-	return PolicyDefault
-}
-
-// combine applies the precedence: the first level with any limits wins whole.
-func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
-	out := resolved{policy: recs[recSystem].policy(), limits: own}
-	switch ns := recs[recNamespace]; {
-	case !ns.found:
-		return out, namespace.Active(nil)
-	case ns.gone != nil:
-		return out, ns.gone
-	}
-	out.cascade = recs[recMeta].entity.Cascade && recs[recMeta].entity.Parent != ""
-	out.parent = recs[recMeta].entity.Parent
-	if own != nil {
-		return out, nil
-	}
-	for _, i := range []int{recEntity, recEntityDefault, recResource, recSystem} {
-		if len(recs[i].config.Limits) > 0 {
-			out.limits, out.own = recs[i].config.Limits, i == recEntity
-			return out, nil
-		}
-	}
-	return out, errNoLimits
-}
-
-var errNoLimits = errors.New("no level of the stored configuration has limits, and the call gives none")
 
 // forget drops all cached configuration.
 func (c *configs) forget() {

@@ -2,16 +2,11 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	smithytime "github.com/aws/smithy-go/time"
-
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Acquires of this process that meet a write under way on a shard wait for it, a
@@ -185,7 +180,8 @@ func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group
 func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*waiter, tries *attempt) {
 	defer func() {
 		if p := recover(); p != nil { // of a DynamoDB client of the caller's
-			k.end(c.shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}})
+			k.end(c.shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
+				Err: fmt.Errorf("panic: %v", p)}})
 			if len(group) == 1 {
 				panic(p)
 			}
@@ -238,88 +234,5 @@ func (k *known) end(shard int, group []*waiter, t turn) {
 	k.mu.Unlock()
 	for _, w := range group {
 		w.turn <- t
-	}
-}
-
-// failed takes in why a write did not hold and pauses where that helps. Over ends
-// the group's turn; otherwise it is planned again, from the image that came back.
-func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries *attempt, err error) (t turn, over bool) {
-	last := tries.calls >= maxAttempts
-	if r, ok := errors.AsType[*store.Refused](err); ok {
-		if r.Old == nil {
-			k.mu.Lock()
-			k.missing(c.shard, l.now())
-			k.mu.Unlock()
-			l.open(ctx, k, c.shard)
-			return turn{again: true}, last || c.shard > 0
-		}
-		b, err := table.DecodeBucket(r.Old)
-		if err != nil {
-			return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}}, true
-		}
-		k.refuse(b, l.now(), p)
-		if p.charges {
-			l.opts.Observer.lost(name{b.Entity, b.Resource})
-		}
-		return turn{again: true}, last || c.look
-	}
-	kind := store.KindOf(err)
-	if kind != store.Conflict && kind != store.Throttled || last ||
-		smithytime.SleepWithContext(ctx, store.Jitter(tries.calls, 5*contentionPause, 100*contentionPause)) != nil {
-		return turn{err: err}, true
-	}
-	return turn{}, false
-}
-
-// refuse remembers the image that a refused write brought. If the write was
-// planned from one that covered its costs, others have taken them.
-func (k *known) refuse(b table.Bucket, now int64, p plan) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.at(b.State.Shard)
-	if p.charges && s.bucket.Generation == b.Generation {
-		s.others.refused = now
-	}
-	k.see(b, now, p.since, nil)
-	s.added = p.adds
-}
-
-// taken makes the leases of a write that held. From here on the tokens are taken,
-// whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*waiter, it item.Item) {
-	b, err := table.DecodeBucket(it)
-	legible := err == nil
-	if legible {
-		var own []table.Cost
-		if p.takes {
-			own = sum(group)
-		}
-		k.mu.Lock()
-		k.see(b, l.now(), p.since, own)
-		k.at(shard).added = false
-		k.mu.Unlock()
-	}
-	if !p.takes {
-		k.end(shard, group, turn{again: true})
-		return
-	}
-	k.mu.Lock()
-	k.at(shard).release(sum(group))
-	k.mu.Unlock()
-	for _, w := range group {
-		lease := &Lease{limiter: l, name: w.want.name, items: []leaseItem{{
-			key:   table.BucketKey(w.want.namespace, w.want.name.entity, w.want.name.resource, shard),
-			shard: shard, taken: w.want.costs,
-		}}}
-		for _, lim := range w.want.limits {
-			lease.limits = append(lease.limits, lim.Name)
-		}
-		if legible {
-			lease.learn(b)
-		}
-		w.turn <- turn{lease: lease}
-	}
-	if legible {
-		l.grow(ctx, k, b)
 	}
 }

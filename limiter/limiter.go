@@ -82,26 +82,11 @@ func (o *Options) withDefaults() (Options, error) {
 		out.Namespace = "default"
 	}
 	if namespace.CheckName(out.Namespace) != nil {
-		return out, invalid("Options.Namespace", out.Namespace, "up to 256 bytes of text without control characters, other than the reserved \"_\"")
+		return out, invalid("Options.Namespace", out.Namespace,
+			"up to 256 bytes of text without control characters, other than the reserved \"_\"")
 	}
-	for _, d := range []struct {
-		name     string
-		v        *time.Duration
-		def      time.Duration
-		negative bool
-	}{
-		{"Options.Timeout", &out.Timeout, 2 * time.Second, false},
-		{"Options.DenyFor", &out.DenyFor, time.Second, true},
-		{"Options.ConfigTTL", &out.ConfigTTL, time.Minute, true},
-	} {
-		switch {
-		case *d.v == 0:
-			*d.v = d.def
-		case *d.v < 0 && d.negative:
-			*d.v = 0
-		case *d.v < time.Millisecond:
-			return out, invalid(d.name, *d.v, "zero for the default, or at least 1ms")
-		}
+	if err := out.durations(); err != nil {
+		return out, err
 	}
 	if out.MaxBuckets == 0 {
 		out.MaxBuckets = 10_000
@@ -135,6 +120,30 @@ func (o *Options) withDefaults() (Options, error) {
 		out.Observer = &Observer{}
 	}
 	return out, nil
+}
+
+// durations fills in and checks the options that are durations.
+func (o *Options) durations() error {
+	for _, d := range []struct {
+		name     string
+		v        *time.Duration
+		def      time.Duration
+		negative bool
+	}{
+		{"Options.Timeout", &o.Timeout, 2 * time.Second, false},
+		{"Options.DenyFor", &o.DenyFor, time.Second, true},
+		{"Options.ConfigTTL", &o.ConfigTTL, time.Minute, true},
+	} {
+		switch {
+		case *d.v == 0:
+			*d.v = d.def
+		case *d.v < 0 && d.negative:
+			*d.v = 0
+		case *d.v < time.Millisecond:
+			return invalid(d.name, *d.v, "zero for the default, or at least 1ms")
+		}
+	}
+	return nil
 }
 
 // Limiter takes tokens from buckets in one namespace of one table. Create it

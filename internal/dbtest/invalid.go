@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,23 +15,51 @@ import (
 // nothing was written, and sending it again is no use.
 func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 	k := newKey()
-	before := stored(k, pairs("n", item.N(1), "s", item.S("x"), "set", item.SS("a"), "big", num("9.9e125"), "tall", num(tall))...)
+	before := stored(k, pairs("n", item.N(1), "s", item.S("x"), "set", item.SS("a"), "big", num("9.9e125"), "tall",
+		num(tall))...)
 	mustWrite(t, db, item.Put{Item: before})
-	set := func(name string, v item.Value) item.Write { return item.Update{Key: k, Set: one(name, v)} }
+	for _, tt := range slices.Concat(invalidValues(k), invalidKeys(k), invalidConditions(k)) {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := db.Write(t.Context(), tt.w)
+			if d.wantInvalid(t, tt.name, err) {
+				mustWrite(t, db, item.Put{Item: before})
+			}
+			wantItem(t, "stored item", read(t, db, k), before)
+		})
+	}
+	t.Run("invalid whatever the condition says", func(t *testing.T) {
+		_, err := db.Write(t.Context(), item.Update{Key: k, Set: one("x", num("1e126")), If: no})
+		wantKind(t, err, store.Unavailable)
+	})
+	t.Run("refused before types matter", func(t *testing.T) {
+		_, err := db.Write(t.Context(), item.Update{Key: k, Add: one("s", item.N(1)), If: no})
+		wantRefused(t, err, before)
+	})
+}
+
+// invalid is a write that DynamoDB does not take.
+type invalid struct {
+	name string
+	w    item.Write
+}
+
+func setting(k item.Key, name string, v item.Value) item.Write {
+	return item.Update{Key: k, Set: one(name, v)}
+}
+
+func guarded(k item.Key, c item.Cond) item.Write {
+	return item.Update{Key: k, Set: one("w", item.N(1)), If: c}
+}
+
+// invalidValues are wrong about values, or about what one action does to another's
+// attribute.
+func invalidValues(k item.Key) []invalid {
+	set := func(name string, v item.Value) item.Write { return setting(k, name, v) }
 	add := func(name string, v item.Value) item.Write { return item.Update{Key: k, Add: one(name, v)} }
 	less := func(name string, v item.Value, minus string) item.Write {
 		return item.Update{Key: k, SetLess: []item.Less{{Name: name, Value: v, Minus: minus}}}
 	}
-	guarded := func(c item.Cond) item.Write { return item.Update{Key: k, Set: one("w", item.N(1)), If: c} }
-	long := func(n int) item.Value { return item.S(strings.Repeat("x", n)) }
-	many := make([]item.Cond, 0, 700)
-	for range 700 {
-		many = append(many, item.Exists("n"))
-	}
-	for _, tt := range []struct {
-		name string
-		w    item.Write
-	}{
+	return []invalid{
 		{"add a number to a string", add("s", item.N(1))},
 		{"add a set to a number", add("n", item.SS("x"))},
 		{"add a string", add("n", item.S("x"))},
@@ -42,7 +71,8 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 		{"set a string less a number", less("x", item.S("a"), "n")},
 		{"set less out of range", less("x", num("-9e125"), "big")},
 		{"set less beyond 38 digits", less("x", num("0.1"), "tall")},
-		{"set and set less one attribute", item.Update{Key: k, Set: one("x", item.N(1)), SetLess: []item.Less{{Name: "x", Value: item.N(1), Minus: "n"}}}},
+		{"set and set less one attribute",
+			item.Update{Key: k, Set: one("x", item.N(1)), SetLess: []item.Less{{Name: "x", Value: item.N(1), Minus: "n"}}}},
 		{"delete from a number", item.Update{Key: k, Del: one("n", item.SS("x"))}},
 		{"delete a number", item.Update{Key: k, Del: one("n", item.N(1))}},
 		{"39 digits", set("x", num(tall+"9"))},
@@ -60,7 +90,16 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 		{"map with an empty name", set("x", inMap("", item.N(1)))},
 		{"map with an empty name in a list", set("x", inList("", inMap("", item.N(1))))},
 		{"put of a map with an empty name", item.Put{Item: stored(newKey(), one("x", inMap("", item.N(1)))...)}},
-		{"condition on a map with an empty name", guarded(item.Any(yes, item.Compare("x", item.Eq, inMap("", item.N(1)))))},
+		{"condition on a map with an empty name",
+			guarded(k, item.Any(yes, item.Compare("x", item.Eq, inMap("", item.N(1)))))},
+	}
+}
+
+// invalidKeys are wrong about keys, of the table or of an index, or too large.
+func invalidKeys(k item.Key) []invalid {
+	set := func(name string, v item.Value) item.Write { return setting(k, name, v) }
+	long := func(n int) item.Value { return item.S(strings.Repeat("x", n)) }
+	return []invalid{
 		{"part of the key", set(item.AttrSK, item.S("x"))},
 		{"remove part of the key", item.Update{Key: k, Remove: []string{item.AttrPK}}},
 		{"one attribute in two actions", item.Update{Key: k, Set: one("n", item.N(1)), Add: one("n", item.N(1))}},
@@ -71,39 +110,36 @@ func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 		{"index sort key too long", set(item.AttrGSI4SK, long(1025))},
 		{"put with an index partition key too long", item.Put{Item: stored(newKey(), one(item.AttrGSI1PK, long(2049))...)}},
 		{"put with an index sort key too long", item.Put{Item: stored(newKey(), one(item.AttrGSI3SK, long(1025))...)}},
-		{"put with an index key that is no string", item.Put{Item: stored(newKey(), item.Attr{Name: item.AttrGSI1SK, Value: item.Bool(true)})}},
-		{"put with an empty index key", item.Put{Item: stored(newKey(), item.Attr{Name: item.AttrGSI3PK, Value: item.S("")})}},
+		{"put with an index key that is no string",
+			item.Put{Item: stored(newKey(), item.Attr{Name: item.AttrGSI1SK, Value: item.Bool(true)})}},
+		{"put with an empty index key",
+			item.Put{Item: stored(newKey(), item.Attr{Name: item.AttrGSI3PK, Value: item.S("")})}},
 		{"empty partition key", item.Update{Key: item.Key{SK: "x"}, Set: one("a", item.N(1))}},
 		{"empty sort key", item.Put{Item: item.Key{PK: "x"}.Item()}},
 		{"delete with an empty key", item.Delete{Key: item.Key{PK: "x"}}},
 		{"partition key too long", item.Put{Item: item.Key{PK: strings.Repeat("x", 2049), SK: "x"}.Item()}},
 		{"sort key too long", item.Put{Item: item.Key{PK: "x", SK: strings.Repeat("x", 1025)}.Item()}},
-		{"put too large", item.Put{Item: stored(newKey(), item.Attr{Name: "x", Value: item.S(strings.Repeat("x", 400<<10))})}},
+		{"put too large", item.Put{Item: stored(newKey(),
+			item.Attr{Name: "x", Value: item.S(strings.Repeat("x", 400<<10))})}},
 		{"update too large", set("x", item.S(strings.Repeat("x", 400<<10)))},
-		{"order of booleans", guarded(item.Compare("n", item.Lt, item.Bool(true)))},
-		{"order of null", guarded(item.Compare("n", item.Ge, item.Null()))},
-		{"order of sets", guarded(item.Compare("set", item.Gt, item.SS("a")))},
-		{"bounds in the wrong order", guarded(item.Between("n", item.N(2), item.N(1)))},
-		{"bounds of two types", guarded(item.Between("n", item.N(2), item.S("a")))},
-		{"condition too long", guarded(item.All(many...))},
-		{"check outside a transaction", item.Check{Key: k, If: yes}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := db.Write(t.Context(), tt.w)
-			if d.wantInvalid(t, tt.name, err) {
-				mustWrite(t, db, item.Put{Item: before})
-			}
-			wantItem(t, "stored item", read(t, db, k), before)
-		})
 	}
-	t.Run("invalid whatever the condition says", func(t *testing.T) {
-		_, err := db.Write(t.Context(), item.Update{Key: k, Set: one("x", num("1e126")), If: no})
-		wantKind(t, err, store.Unavailable)
-	})
-	t.Run("refused before types matter", func(t *testing.T) {
-		_, err := db.Write(t.Context(), item.Update{Key: k, Add: one("s", item.N(1)), If: no})
-		wantRefused(t, err, before)
-	})
+}
+
+// invalidConditions are wrong about their condition.
+func invalidConditions(k item.Key) []invalid {
+	many := make([]item.Cond, 0, 700)
+	for range 700 {
+		many = append(many, item.Exists("n"))
+	}
+	return []invalid{
+		{"order of booleans", guarded(k, item.Compare("n", item.Lt, item.Bool(true)))},
+		{"order of null", guarded(k, item.Compare("n", item.Ge, item.Null()))},
+		{"order of sets", guarded(k, item.Compare("set", item.Gt, item.SS("a")))},
+		{"bounds in the wrong order", guarded(k, item.Between("n", item.N(2), item.N(1)))},
+		{"bounds of two types", guarded(k, item.Between("n", item.N(2), item.S("a")))},
+		{"condition too long", guarded(k, item.All(many...))},
+		{"check outside a transaction", item.Check{Key: k, If: yes}},
+	}
 }
 
 // nested returns a number within so many containers.

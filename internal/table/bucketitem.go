@@ -1,85 +1,15 @@
 package table
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
-
-// Attributes of bucket items.
-const (
-	attrEntityID   = "entity_id"
-	attrResource   = "resource"
-	attrRF         = "rf"
-	attrCascade    = "cascade"
-	attrParentID   = "parent_id"
-	attrShardCount = "shard_count"
-	// attrRemainders holds what the last refill could not credit in whole
-	// millitokens: a map {rf: N, r: {limit: N}} that counts only while its rf
-	// equals the item's. A map, because other clients take number attributes
-	// with certain names for limits.
-	attrRemainders = "rr"
-	remaindersOf   = "r"
-	// attrGeneration tells the lives of an item apart, and the rules within one
-	// (see Charge).
-	attrGeneration = "gn"
-)
-
-const (
-	fieldTokens   = "tk"
-	fieldCapacity = "cp"
-	fieldAmount   = "ra"
-	fieldPeriod   = "rp"
-	fieldUsed     = "tc"
-)
-
-// fields are the attributes of a limit.
-var fields = [5]string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed}
-
-func attrLimit(limit, field string) string {
-	if known, ok := knownLimits.Load(limit); ok {
-		return known.(*[5]string)[fieldIndex(field)]
-	}
-	if len(limit) <= 64 && knownLimitCount.Add(1) <= maxKnownLimits {
-		var names [5]string
-		for _, f := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed} {
-			names[fieldIndex(f)] = "b_" + limit + "_" + f
-		}
-		knownLimits.Store(limit, &names)
-	}
-	return "b_" + limit + "_" + field
-}
-
-func fieldIndex(field string) int {
-	switch field {
-	case fieldTokens:
-		return 0
-	case fieldCapacity:
-		return 1
-	case fieldAmount:
-		return 2
-	case fieldPeriod:
-		return 3
-	}
-	return 4
-}
-
-// The attribute names of the limits met first are kept, because every write
-// needs them; the number is bounded because names come from anywhere.
-var (
-	knownLimits     sync.Map // limit name -> *[5]string by fieldIndex
-	knownLimitCount atomic.Int64
-)
-
-const maxKnownLimits = 1024
 
 // Bucket is one stored shard of a bucket: who is limited on what, and its state.
 type Bucket struct {
@@ -351,23 +281,4 @@ func (b *Bucket) decodeRemainders(v item.Value) error {
 		}
 	}
 	return nil
-}
-
-var errNotInteger = errors.New("not a whole number of 64 bits")
-
-// intAttr reads a whole number; ok is false when the attribute is absent.
-func intAttr(it item.Item, attr string) (n int64, ok bool, err error) {
-	v, ok := it[attr]
-	if !ok {
-		return 0, false, nil
-	}
-	num, isN := v.(*types.AttributeValueMemberN)
-	if !isN {
-		return 0, false, fmt.Errorf("attribute %q has type %T, want a number", attr, v)
-	}
-	n, err = strconv.ParseInt(num.Value, 10, 64)
-	if err != nil {
-		return 0, false, fmt.Errorf("attribute %q is %q: %w", attr, num.Value, errNotInteger)
-	}
-	return n, true, nil
 }

@@ -3,41 +3,12 @@ package table
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-)
-
-// Attributes of the records other than buckets, whose own are in bucketitem.go.
-const (
-	attrName            = "name"
-	attrMetadata        = "metadata"
-	attrCreatedAt       = "created_at"
-	attrOnUnavailable   = "on_unavailable"
-	attrAuditRetention  = "audit_retention_days"
-	attrConfigVersion   = "config_version"
-	attrResources       = "resources"
-	attrManagedSystem   = "managed_system"
-	attrManagedRes      = "managed_resources"
-	attrManagedEntities = "managed_entities"
-	attrLastApplied     = "last_applied"
-	attrAppliedHash     = "applied_hash"
-	attrEventID         = "event_id"
-	attrTimestamp       = "timestamp"
-	attrAction          = "action"
-	attrPrincipal       = "principal"
-	attrDetails         = "details"
-	attrSchemaVersion   = "schema_version"
-	attrLambdaVersion   = "lambda_version"
-	attrClientMin       = "client_min_version"
-	attrUpdatedAt       = "updated_at"
-	attrUpdatedBy       = "updated_by"
-	attrNamespaceID     = "namespace_id"
-	attrNamespaceName   = "namespace_name"
-	attrStatus          = "status"
-	attrDeletedAt       = "deleted_at"
 )
 
 // Timestamp renders an instant in epoch milliseconds as records store it: UTC,
@@ -221,4 +192,23 @@ func (r *reader) sk(want string) {
 	if item.KeyOf(r.it).SK != want {
 		r.fail("%w", errKey)
 	}
+}
+
+var errNotInteger = errors.New("not a whole number of 64 bits")
+
+// intAttr reads a whole number; ok is false when the attribute is absent.
+func intAttr(it item.Item, attr string) (n int64, ok bool, err error) {
+	v, ok := it[attr]
+	if !ok {
+		return 0, false, nil
+	}
+	num, isN := v.(*types.AttributeValueMemberN)
+	if !isN {
+		return 0, false, fmt.Errorf("attribute %q has type %T, want a number", attr, v)
+	}
+	n, err = strconv.ParseInt(num.Value, 10, 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("attribute %q is %q: %w", attr, num.Value, errNotInteger)
+	}
+	return n, true, nil
 }

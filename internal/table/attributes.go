@@ -1,0 +1,103 @@
+package table
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Attributes of bucket items.
+const (
+	attrEntityID   = "entity_id"
+	attrResource   = "resource"
+	attrRF         = "rf"
+	attrCascade    = "cascade"
+	attrParentID   = "parent_id"
+	attrShardCount = "shard_count"
+	// attrRemainders holds what the last refill could not credit in whole
+	// millitokens: a map {rf: N, r: {limit: N}} that counts only while its rf
+	// equals the item's. A map, because other clients take number attributes
+	// with certain names for limits.
+	attrRemainders = "rr"
+	remaindersOf   = "r"
+	// attrGeneration tells the lives of an item apart, and the rules within one
+	// (see Charge).
+	attrGeneration = "gn"
+)
+
+const (
+	fieldTokens   = "tk"
+	fieldCapacity = "cp"
+	fieldAmount   = "ra"
+	fieldPeriod   = "rp"
+	fieldUsed     = "tc"
+)
+
+// fields are the attributes of a limit.
+var fields = [5]string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed}
+
+func attrLimit(limit, field string) string {
+	if known, ok := knownLimits.Load(limit); ok {
+		return known.(*[5]string)[fieldIndex(field)]
+	}
+	if len(limit) <= 64 && knownLimitCount.Add(1) <= maxKnownLimits {
+		var names [5]string
+		for _, f := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed} {
+			names[fieldIndex(f)] = "b_" + limit + "_" + f
+		}
+		knownLimits.Store(limit, &names)
+	}
+	return "b_" + limit + "_" + field
+}
+
+func fieldIndex(field string) int {
+	switch field {
+	case fieldTokens:
+		return 0
+	case fieldCapacity:
+		return 1
+	case fieldAmount:
+		return 2
+	case fieldPeriod:
+		return 3
+	}
+	return 4
+}
+
+// The attribute names of the limits met first are kept, because every write
+// needs them; the number is bounded because names come from anywhere.
+var (
+	knownLimits     sync.Map // limit name -> *[5]string by fieldIndex
+	knownLimitCount atomic.Int64
+)
+
+const maxKnownLimits = 1024
+
+// Attributes of the other records. Usage snapshots have theirs in usageitem.go.
+const (
+	attrName            = "name"
+	attrMetadata        = "metadata"
+	attrCreatedAt       = "created_at"
+	attrOnUnavailable   = "on_unavailable"
+	attrAuditRetention  = "audit_retention_days"
+	attrConfigVersion   = "config_version"
+	attrResources       = "resources"
+	attrManagedSystem   = "managed_system"
+	attrManagedRes      = "managed_resources"
+	attrManagedEntities = "managed_entities"
+	attrLastApplied     = "last_applied"
+	attrAppliedHash     = "applied_hash"
+	attrEventID         = "event_id"
+	attrTimestamp       = "timestamp"
+	attrAction          = "action"
+	attrPrincipal       = "principal"
+	attrDetails         = "details"
+	attrSchemaVersion   = "schema_version"
+	attrLambdaVersion   = "lambda_version"
+	attrClientMin       = "client_min_version"
+	attrUpdatedAt       = "updated_at"
+	attrUpdatedBy       = "updated_by"
+	attrNamespaceID     = "namespace_id"
+	attrNamespaceName   = "namespace_name"
+	attrStatus          = "status"
+	attrDeletedAt       = "deleted_at"
+)
