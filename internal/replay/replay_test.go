@@ -168,7 +168,7 @@ func TestBatchIsDeliveredAndDeleted(t *testing.T) {
 // A part was counted before the batch was given up: that is known exactly. What
 // lies behind a later watermark is not.
 func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
-	r, b, f := rig(t)
+	r, _, f := rig(t)
 	payload := event(t, "aggregator-several-entities.json")
 	f.count(t.Context(), records(t, payload, 0, 6)) // two of tenants 0 and 1, one of 2 and 3
 	seen := r.Inspect(t.Context(), key)
@@ -176,7 +176,7 @@ func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 		t.Errorf("half counted: %+v", seen.Usage)
 	}
 
-	r, b, f = rig(t)
+	r, b, f := rig(t)
 	b[key] = given(t, "aggregator", records(t, payload, 0, 4))
 	f.count(t.Context(), records(t, payload, 8, 9)) // tenant 0, later
 	seen = r.Inspect(t.Context(), key)
