@@ -116,8 +116,21 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 	for {
 		c, refusal := l.decide(k, w, tries)
 		if refusal != nil {
+			l.mend(ctx, k, w.name)
 			l.opts.Observer.denied(info())
 			return nil, refusal
+		}
+		if c.action == several {
+			tries.spread = true
+			lease, err := l.spread(ctx, k, w, tries)
+			if err != nil {
+				return nil, err
+			}
+			if lease != nil {
+				l.opts.Observer.acquired(info())
+				return lease, nil
+			}
+			continue // what the shards hold is known now
 		}
 		switch t := l.board(ctx, k, c, me, tries); {
 		case t.lease != nil:
@@ -144,7 +157,7 @@ func (l *Limiter) decide(k *known, w want, tries *attempt) (choice, error) {
 	}
 	tries.rounds++
 	switch c.action {
-	case write:
+	case write, several:
 		return c, nil
 	case never:
 		return c, d.tooLarge(c)

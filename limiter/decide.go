@@ -23,9 +23,10 @@ type want struct {
 type action int
 
 const (
-	deny  action = iota // no shard can cover it, and asking again is no use yet
-	never               // no shard can ever hold that much
-	write               // send a write to a shard
+	deny    action = iota // no shard can cover it, and asking again is no use yet
+	never                 // no shard can ever hold that much
+	write                 // send a write to a shard
+	several               // take the costs from several shards
 )
 
 // choice is the decision about one attempt.
@@ -39,6 +40,7 @@ type choice struct {
 
 // attempt is what one call of Acquire has done so far.
 type attempt struct {
+	spread bool         // it has tried to take from several shards
 	rounds int          // decisions
 	calls  int          // writes sent for it
 	asked  map[int]bool // shards without an image that it has written to
@@ -76,6 +78,7 @@ func (d decider) decide() choice {
 	if z := d.shards[0]; z != nil && z.absent {
 		return choice{action: write}
 	}
+	d.need()
 	start, soonest := int(d.pick%uint64(d.count)), choice{action: never, at: bucket.Never}
 	stale, staleAt := -1, int64(bucket.Never)
 	var tried map[int]bool
@@ -109,8 +112,37 @@ func (d decider) decide() choice {
 	if stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor {
 		return choice{action: write, shard: stale, look: true} // one look is enough: it is the shard that recovers first
 	}
+	if d.count == 1 {
+		return soonest
+	}
+	switch at := d.together(); {
+	case at <= d.now && !d.attempt.spread:
+		return choice{action: several}
+	case at < soonest.at:
+		soonest.action, soonest.at = deny, max(at, d.now+1)
+	case soonest.action == never:
+		// The shares are fractions of tokens that do not add up to so many whole ones:
+		// shards merge now (see repair), and then it can be had.
+		soonest.action, soonest.at = deny, bucket.AddSat(d.now, mergeTime)
+	}
 	return soonest
 }
+
+// need remembers the largest costs seen, which keep the bucket from being split so
+// far that they could not be had.
+func (d decider) need() {
+	for _, c := range d.want.costs {
+		if c.Milli > d.largest[c.Limit] {
+			if d.known.largest == nil {
+				d.known.largest = make(map[string]int64, len(d.want.costs))
+			}
+			d.known.largest[c.Limit] = c.Milli
+		}
+	}
+}
+
+// mergeTime is about how long, in ms, it takes until shards have merged.
+const mergeTime = 1000
 
 // sooner returns the denial that ends first. One that ends never yields to any
 // other.

@@ -18,15 +18,25 @@ func (l *Limiter) grow(ctx context.Context, k *known, b table.Bucket) {
 	if len(b.Partial) > 0 { // what is stored in part cannot be divided
 		return
 	}
-	plan := l.growth(k, b)
-	n := name{b.Entity, b.Resource}
+	l.work(ctx, name{b.Entity, b.Resource}, l.growth(k, b), b.State.Shards)
+}
+
+// mend repairs a count of shards at which requests are denied that should not be.
+func (l *Limiter) mend(ctx context.Context, k *known, n name) {
+	k.mu.Lock()
+	plan := k.repair()
+	k.mu.Unlock()
+	l.work(ctx, n, plan, k.count)
+}
+
+// work carries a plan out in the background, one at a time for each bucket.
+func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int) {
 	if plan == nil {
 		return
 	}
 	if _, busy := l.growing.LoadOrStore(n, true); busy {
 		return // another goroutine of this process is at it
 	}
-	before := b.State.Shards
 	l.background.Go(func() {
 		defer l.growing.Delete(n)
 		ctx, cancel := l.bounded(context.WithoutCancel(ctx))
@@ -49,6 +59,9 @@ func (l *Limiter) grow(ctx context.Context, k *known, b table.Bucket) {
 func (l *Limiter) growth(k *known, b table.Bucket) *shard.Plan {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if plan := k.repair(); plan != nil {
+		return plan
+	}
 	if b.State.Shards < k.count && b.State.Shards > 0 {
 		return shard.Follow(b, k.count)
 	}
@@ -57,10 +70,58 @@ func (l *Limiter) growth(k *known, b table.Bucket) *shard.Plan {
 	}
 	zero := k.shards[0]
 	if !zero.imaged() || len(zero.bucket.Partial) > 0 || zero.bucket.State.Shards != k.count ||
-		!zero.bucket.State.CanSplit(l.opts.MaxShards) {
+		!zero.bucket.State.CanSplit(l.opts.MaxShards) || !zero.bucket.State.Holds(2*k.count, k.needs(zero.bucket.State)) {
 		return nil
 	}
 	return shard.Double(zero.bucket)
+}
+
+// repair returns the plan that merges shard 0 until a share can hold a token again:
+// a limit was lowered, or another client has raised the count beyond what the
+// limits can be divided by. The lock is held.
+func (k *known) repair() *shard.Plan {
+	zero := k.shards[0]
+	if !zero.imaged() || len(zero.bucket.Partial) > 0 {
+		return nil
+	}
+	fit := zero.bucket.State.Fitting()
+	for fit > 1 && !k.granular(zero.bucket.State, fit) {
+		fit /= 2
+	}
+	if fit == max(zero.bucket.State.Shards, 1) {
+		return nil
+	}
+	var others []table.Bucket
+	for _, s := range k.shards {
+		if s != zero && s.imaged() {
+			others = append(others, s.bucket)
+		}
+	}
+	return shard.Shrink(zero.bucket, fit, others...)
+}
+
+// needs returns the largest costs seen, by slot.
+func (k *known) needs(s bucket.State) []int64 {
+	out := make([]int64, len(s.Slots))
+	for i, sl := range s.Slots {
+		out[i] = k.largest[sl.Name]
+	}
+	return out
+}
+
+// granular reports whether the whole tokens of that many full shards add up to the
+// largest costs seen.
+func (k *known) granular(s bucket.State, count int) bool {
+	for _, sl := range s.Slots {
+		sum := int64(0)
+		for i := range count {
+			sum += bucket.Share(sl.Capacity, i, count) / bucket.Milli * bucket.Milli
+		}
+		if k.largest[sl.Name] > sum && k.largest[sl.Name] <= sl.Capacity && sl.Name != bucket.WCU {
+			return false
+		}
+	}
+	return true
 }
 
 // open opens a shard that is missing although its parent has split it off, as

@@ -47,8 +47,9 @@ type known struct {
 	mu       sync.Mutex
 	count    int // largest shard count seen, at least 1
 	shards   map[int]*seen
-	lookedAt int64   // when the last look went out, epoch ms
-	denied   *denied // the last denial, for as long as nothing new is seen
+	lookedAt int64            // when the last look went out, epoch ms
+	largest  map[string]int64 // by limit: the largest cost seen
+	denied   *denied          // the last denial, for as long as nothing new is seen
 }
 
 // seen is what this process knows of one shard.
@@ -92,8 +93,8 @@ func (k *known) see(b table.Bucket, now int64, since int, own []table.Cost) {
 	}
 	s.bucket, s.at, s.absent = b, now, false
 	s.serial++
-	if b.State.Shards <= mostShards {
-		k.count = max(k.count, b.State.Shards)
+	if n := b.State.Shards; n <= mostShards && (n > k.count || b.State.Shard == 0) {
+		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged
 	}
 	k.denied = nil
 }

@@ -16,9 +16,21 @@ import (
 
 // leaseItem is one stored item that a lease has taken from.
 type leaseItem struct {
+	name  name
 	key   item.Key
 	shard int
 	taken []table.Cost
+}
+
+// parent returns the item of the shard that this one merges into.
+func (it leaseItem) parent() (leaseItem, bool) {
+	ns, _, _, _, ok := table.ParseBucketPK(it.key.PK)
+	if !ok || it.shard == 0 {
+		return it, false
+	}
+	it.shard = bucket.SplitParent(it.shard)
+	it.key = table.BucketKey(ns, it.name.entity, it.name.resource, it.shard)
+	return it, true
 }
 
 // Lease is what a granted request holds. The tokens are taken already; a lease
@@ -129,8 +141,8 @@ func (le *Lease) Commit(ctx context.Context) error {
 		le.closed = true
 		return nil
 	}
-	// The settlement goes to the first item; a lease holds one per entity.
-	return le.settle(ctx, "commit", func(leaseItem) []table.Cost { return costs })
+	parts := divide(costs, le.items)
+	return le.settle(ctx, "commit", func(it leaseItem) []table.Cost { return parts[it.shard] })
 }
 
 // Rollback gives back everything the lease has taken, to the items it was taken
@@ -154,6 +166,33 @@ func (le *Lease) Rollback(ctx context.Context) error {
 		}
 		return back
 	})
+}
+
+// divide distributes a settlement over the items of a lease: what is taken in
+// addition goes to the first, what is given back to those that paid it.
+func divide(costs []table.Cost, items []leaseItem) map[int][]table.Cost {
+	out := make(map[int][]table.Cost, len(items))
+	for _, c := range costs {
+		left := c.Milli
+		for i, it := range items {
+			part := left
+			if left < 0 && i < len(items)-1 { // the last takes what is left
+				part = 0
+				for _, t := range it.taken {
+					if t.Limit == c.Limit {
+						part = max(left, -t.Milli)
+					}
+				}
+			}
+			if part != 0 {
+				out[it.shard] = append(out[it.shard], table.Cost{Limit: c.Limit, Milli: part})
+			}
+			if left -= part; left == 0 {
+				break
+			}
+		}
+	}
+	return out
 }
 
 // settle writes one adjustment per item. Items that are settled leave the

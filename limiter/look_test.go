@@ -50,19 +50,17 @@ func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
 	}
 }
 
-// That a request is too large for the shards there are is asked again like any
-// denial: the bucket may have been deleted and created whole meanwhile.
-func TestTooLargeIsAskedAgain(t *testing.T) {
+// What all shards together do not hold is asked again like any denial: the bucket may have been deleted and created whole meanwhile.
+func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 	w := newWorld(t)
 	l, other := w.process(Options{}), w.process(Options{})
 	limit := PerMinute("rpm", 100)
 	half := asks(Costs{"rpm": 50}, limit)
 	must(t, l, asks(Costs{"rpm": 1}, limit))
 	w.split(l, 4)
-	for err := error(nil); !errors.Is(err, ErrTooLarge); {
-		if _, err = l.Acquire(t.Context(), half); err == nil || errors.Is(err, ErrUnavailable) {
-			t.Fatalf("got %v", err)
-		}
+	drain(t, w.process(Options{}), asks(Costs{"rpm": 1}, limit))
+	if _, err := l.Acquire(t.Context(), half); !errors.Is(err, ErrLimited) {
+		t.Fatalf("got %v", err)
 	}
 	for _, b := range w.shards(l, acme, gpt) {
 		if _, err := w.db.Bare().Write(t.Context(), item.Delete{Key: b.Key()}); err != nil {

@@ -78,6 +78,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 	k.mu.Unlock()
 	for _, w := range group {
 		lease := &Lease{limiter: l, name: w.want.name, items: []leaseItem{{
+			name:  w.want.name,
 			key:   table.BucketKey(w.want.namespace, w.want.name.entity, w.want.name.resource, shard),
 			shard: shard, taken: w.want.costs,
 		}}}

@@ -15,7 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // schedule is a random history of several processes on one bucket.
@@ -236,6 +235,7 @@ func (s *schedule) settle() {
 	}
 	i := s.r.IntN(len(s.leases))
 	lease := s.leases[i]
+	multi := len(lease.items) > 1
 	s.leases = slices.Delete(s.leases, i, i+1)
 	at := s.w.now.Load()
 	s.judge.begin()
@@ -245,20 +245,16 @@ func (s *schedule) settle() {
 		for _, limit := range lease.limits {
 			took[limit] = int64(s.r.IntN(9) - 3)
 		}
-		for _, c := range lease.items[0].taken { // no more is given back than was taken
-			took[c.Limit] = max(took[c.Limit], -c.Milli/bucket.Milli)
-		}
-		for _, limit := range lease.limits {
-			if !slices.ContainsFunc(lease.items[0].taken, func(c table.Cost) bool { return c.Limit == limit }) {
-				took[limit] = max(took[limit], 0)
-			}
+		paid := paidBy(lease)
+		for _, limit := range lease.limits { // no more is given back than was taken
+			took[limit] = max(took[limit], -paid[limit])
 		}
 		if err = lease.Adjust(took); err == nil {
 			err = lease.Commit(context.Background())
 		}
 	} else {
-		for _, c := range lease.items[0].taken {
-			took[c.Limit] = -c.Milli / bucket.Milli
+		for limit, n := range paidBy(lease) {
+			took[limit] = -n
 		}
 		err = lease.Rollback(context.Background())
 	}
@@ -270,6 +266,11 @@ func (s *schedule) settle() {
 		}
 	}
 	switch {
+	case err != nil && multi: // some of the shards that paid may be settled, others not
+		if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+			s.leases = append(s.leases, lease)
+		}
+		s.judge.begin()
 	case err == nil:
 		s.judge.expect("a settlement", took, true)
 	case errors.Is(err, ErrUnknown):
@@ -283,6 +284,17 @@ func (s *schedule) settle() {
 	default:
 		s.t.Errorf("settle: %v", err)
 	}
+}
+
+// paidBy returns what all items of a lease have paid, in tokens.
+func paidBy(lease *Lease) Costs {
+	out := Costs{}
+	for _, it := range lease.items {
+		for _, c := range it.taken {
+			out[c.Limit] += c.Milli / bucket.Milli
+		}
+	}
+	return out
 }
 
 // expire lets the sweeper remove what has expired; what it removes was full.

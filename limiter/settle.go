@@ -28,9 +28,11 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 		return nil
 	}
 	more := slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
-	since := unsent
-	if s, ok := l.images.view(name{image.Entity, image.Resource}).shards[it.shard]; ok && !s.absent {
+	since, n := unsent, it.name
+	if s, ok := l.images.view(n).shards[it.shard]; ok && !s.absent {
 		image, since = s.bucket, s.serial
+	} else if image.State.Shard != it.shard {
+		image = table.Bucket{} // of another shard that paid
 	}
 	plain := false
 	for try := 1; ; try++ {
@@ -51,7 +53,15 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
 			if refused.Old == nil {
-				return nil
+				parent, ok := it.parent()
+				if !ok {
+					return nil // the bucket is gone
+				}
+				it, image, since = parent, table.Bucket{}, unsent // the shard has merged: its parent has what it held
+				if s, ok := l.images.view(n).shards[it.shard]; ok && !s.absent {
+					image, since = s.bucket, s.serial
+				}
+				continue
 			}
 			b, err := table.DecodeBucket(refused.Old)
 			if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !plain {

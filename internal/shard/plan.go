@@ -174,12 +174,16 @@ func (p *Plan) down(k int, b table.Bucket, now int64) (Step, bool) {
 }
 
 // heeding adds to the writes that merge into a shard other than 0 that the count on
-// shard 0 is still the one that the plan is for.
+// shard 0 is still the one that the plan goes by.
 func (p *Plan) heeding(k int, writes []item.Write) []item.Write {
 	if k == 0 {
 		return writes
 	}
-	return append(writes, table.Counts(p.zero, p.target))
+	count := p.target
+	if zero, known := p.known[0]; known {
+		count = max(zero.State.Shards, 1)
+	}
+	return append(writes, table.Counts(p.zero, count))
 }
 
 func (p *Plan) probe(k int) Step {

@@ -1,0 +1,265 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What no single shard covers is taken from several of them, in one transaction.
+
+const (
+	// maxPaying is how many shards pay for one request at most: what one
+	// transaction can write (AWS developer guide, "Amazon DynamoDB Transactions").
+	maxPaying = 100
+	// spreadAttempts bounds how often such a transaction is planned anew because
+	// others have taken from the shards meanwhile.
+	spreadAttempts = 4
+)
+
+// spread takes the costs from several shards. It reads them first: their images
+// must be of one moment, and a read of all is cheaper than a refused transaction.
+// The lease is nil if they do not hold enough; what they hold is known then.
+func (l *Limiter) spread(ctx context.Context, k *known, w want, tries *attempt) (*Lease, error) {
+	images, err := l.readShards(ctx, k, w)
+	for range spreadAttempts {
+		if err != nil {
+			return nil, err
+		}
+		now := l.now()
+		pay := apportion(images, w, now)
+		if len(pay) == 0 {
+			return nil, nil
+		}
+		var refused bool
+		if refused, err = l.pay(ctx, k, w, pay, now, tries); err == nil && !refused {
+			return l.paid(k, w, pay), nil
+		}
+		if refused {
+			images, err = l.readShards(ctx, k, w)
+		}
+	}
+	return nil, err
+}
+
+// readShards reads the images of all shards, and remembers them.
+func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Bucket, error) {
+	k.mu.Lock()
+	count := k.count
+	k.mu.Unlock()
+	keys := make([]item.Key, count)
+	for i := range keys {
+		keys[i] = table.BucketKey(w.namespace, w.name.entity, w.name.resource, i)
+	}
+	items, err := l.store.Read(ctx, true, keys...)
+	if err != nil {
+		return nil, err
+	}
+	var images []table.Bucket
+	now := l.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, it := range items {
+		if it == nil {
+			k.missing(i, now)
+			continue
+		}
+		if b, err := table.DecodeBucket(it); err == nil {
+			images = append(images, b)
+			k.see(b, now, k.at(i).serial, nil)
+		}
+	}
+	return images, nil
+}
+
+// share is what one shard pays.
+type share struct {
+	image table.Bucket
+	costs []table.Cost // as those of the request
+}
+
+// apportion divides the costs among shards, in whole tokens, the fullest first; it
+// returns nothing if they do not hold enough. Each shard pays of every limit what
+// it has, so few of them are needed.
+func apportion(images []table.Bucket, w want, now int64) []share {
+	left := slices.Clone(w.costs)
+	order := slices.Clone(images)
+	slices.SortStableFunc(order, func(a, b table.Bucket) int { return compareLevels(b, a, w, now) })
+	var out []share
+	for _, image := range order {
+		if len(out) == maxPaying {
+			break
+		}
+		at := table.Charge{Image: image, Want: w.limits, Now: now}.Plan().Before
+		part := share{image: image, costs: make([]table.Cost, len(left))}
+		pays, debt := false, false
+		for i, c := range left {
+			part.costs[i].Limit = c.Limit
+			j := at.Index(c.Limit)
+			if j < 0 || at.Slots[j].Tokens < 0 {
+				debt = true
+				break
+			}
+			part.costs[i].Milli = min(c.Milli, at.Slots[j].Tokens/bucket.Milli*bucket.Milli)
+			pays = pays || part.costs[i].Milli > 0
+		}
+		if debt || !pays {
+			continue
+		}
+		for i := range left {
+			left[i].Milli -= part.costs[i].Milli
+		}
+		out = append(out, part)
+	}
+	if slices.ContainsFunc(left, func(c table.Cost) bool { return c.Milli > 0 }) {
+		return nil
+	}
+	return out
+}
+
+// compareLevels orders images by what they hold of the first limit with a cost.
+func compareLevels(a, b table.Bucket, w want, now int64) int {
+	for _, c := range w.costs {
+		if i, j := a.State.Index(c.Limit), b.State.Index(c.Limit); c.Milli > 0 && i >= 0 && j >= 0 {
+			x, y := a.State.At(now).Slots[i].Tokens, b.State.At(now).Slots[j].Tokens
+			if x != y {
+				return int(max(min(bucket.SubSat(x, y), 1), -1))
+			}
+		}
+	}
+	return a.State.Shard - b.State.Shard
+}
+
+// pay writes the charges of all shards that pay, as one transaction.
+func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now int64, tries *attempt) (refused bool, err error) {
+	writes := make([]item.Write, len(shares))
+	for i, s := range shares {
+		writes[i] = table.Charge{Image: s.image, Want: w.limits, Costs: s.costs, Now: now, Life: w.life}.Plan().Update
+	}
+	err = l.transact(ctx, writes, tries)
+	if _, ok := errors.AsType[*store.Canceled](err); ok {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, s := range shares { // a transaction brings no images: they are worked out
+		if it, held, err := writes[i].Apply(s.image.Item()); err == nil && held {
+			if b, err := table.DecodeBucket(it); err == nil {
+				k.see(b, l.now(), k.at(b.State.Shard).serial, s.costs)
+			}
+		}
+	}
+	return false, nil
+}
+
+// transact sends a transaction, again with the same token when its answer is lost,
+// which carries it out once. If it never is answered, nobody knows.
+func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *attempt) error {
+	token := store.NewToken()
+	var lost error
+	for {
+		tries.calls++
+		err := store.Retry(ctx, spreadAttempts, contentionPause, func() error { return l.store.Transact(ctx, token, writes) })
+		switch _, canceled := errors.AsType[*store.Canceled](err); {
+		case err == nil, canceled:
+			return err
+		case store.KindOf(err) == store.Unknown && tries.calls < maxAttempts && ctx.Err() == nil:
+			lost = err
+			continue
+		case lost != nil:
+			return lost
+		}
+		return err
+	}
+}
+
+// paid makes the lease on several shards.
+func (l *Limiter) paid(k *known, w want, shares []share) *Lease {
+	lease := &Lease{limiter: l, name: w.name}
+	for _, s := range shares {
+		lease.items = append(lease.items, leaseItem{name: w.name, key: s.image.Key(), shard: s.image.State.Shard, taken: s.costs})
+	}
+	for _, lim := range w.limits {
+		lease.limits = append(lease.limits, lim.Name)
+	}
+	k.mu.Lock()
+	image := k.at(shares[0].image.State.Shard).bucket
+	k.mu.Unlock()
+	lease.learn(image)
+	return lease
+}
+
+// together returns from when all shards together hold the costs in whole tokens, as
+// far as they are known, or Never. A shard that is not known counts as full: nobody
+// knows better.
+func (d decider) together() int64 {
+	at := d.now
+	for i, l := range d.want.limits {
+		cost := d.want.costs[i].Milli
+		if cost == 0 {
+			continue
+		}
+		whole := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+		full := bucket.AddSat(d.now, bucket.Wait(d.lowest(l), 0, whole, l.Capacity))
+		if d.holds(l, full) < cost {
+			return bucket.Never
+		}
+		at = bucket.AddSat(at, int64(sort.Search(int(min(bucket.SubSat(full, at), math.MaxInt)), func(ms int) bool {
+			return d.holds(l, bucket.AddSat(at, int64(ms))) >= cost
+		})))
+	}
+	return at
+}
+
+// lowest returns a level that the bucket is not below, counting every shard as low
+// as the lowest.
+func (d decider) lowest(l bucket.Limit) int64 {
+	low := int64(0)
+	for _, s := range d.shards {
+		if s.imaged() {
+			low = min(low, s.level(l, d.now))
+		}
+	}
+	if low < math.MinInt64/mostShards {
+		return math.MinInt64
+	}
+	return low * int64(d.count)
+}
+
+// holds returns what all shards together hold of a limit at an instant, in whole
+// tokens of each.
+func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
+	for k := range d.count {
+		level := bucket.State{Shard: k, Shards: d.count}.RateOf(l).Capacity
+		if s := d.shards[k]; s.imaged() {
+			level = s.level(l, at)
+		} else if d.open(k) != k {
+			continue // it is part of another
+		}
+		milli = bucket.AddSat(milli, max(level, 0)/bucket.Milli*bucket.Milli)
+	}
+	return milli
+}
+
+// level is what the image holds of a limit at an instant, beside what this process
+// has under way.
+func (s *seen) level(l bucket.Limit, at int64) int64 {
+	state := s.bucket.State
+	i := state.Index(l.Name)
+	if i < 0 {
+		return state.RateOf(l).Capacity
+	}
+	sl := state.Slots[i]
+	g := bucket.Refill(sl.Tokens, sl.Rest, state.Rate(i), bucket.SubSat(at, state.RF))
+	return bucket.SubSat(bucket.AddSat(sl.Tokens, g.Credit), s.under[l.Name])
+}
