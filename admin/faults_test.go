@@ -228,3 +228,49 @@ func TestChangesEndWithTheirContext(t *testing.T) {
 		}
 	}
 }
+
+// rival returns the same namespace as somebody else has it, whose calls pass the
+// hook by.
+func (w *world) rival() *Namespace {
+	w.Helper()
+	other, err := open(w.Context(), bareLister{w.db}, &Options{Now: w.table.opts.Now})
+	w.must(err)
+	ns, err := other.Namespace(w.Context(), "prod")
+	w.must(err)
+	return ns
+}
+
+// before calls f once, when the first call of that name is on its way.
+func (w *world) before(op memdb.OpName, f func()) {
+	done := false
+	w.db.SetHook(func(o memdb.Op) (bool, error) {
+		if o.Name == op && !done {
+			done = true
+			f()
+		}
+		return true, nil
+	})
+}
+
+// What somebody else changes at the same scope at the same time is not undone by a
+// change of something else.
+func TestChangesAtTheSameTime(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	rival := w.rival()
+	w.before(memdb.TransactWriteItems, func() { w.must(rival.SetLimits(context.Background(), Scope{}, rpm20)) })
+	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyAllow))
+	w.db.SetHook(nil)
+	c, err := w.ns.Config(t.Context(), Scope{})
+	if err != nil || len(c.Limits) != 1 || c.Limits[0] != rpm20 || c.OnUnavailable != limiter.PolicyAllow {
+		t.Errorf("stored %+v, %v", c, err)
+	}
+	// Two create or delete limits of the same scope: it is counted once.
+	at := Scope{"acme", "gpt-4"}
+	w.before(memdb.TransactWriteItems, func() { w.must(rival.SetLimits(context.Background(), at, rpm20)) })
+	w.set(at, rpm10)
+	w.registered(at, true)
+	w.before(memdb.TransactWriteItems, func() { w.must(rival.DeleteLimits(context.Background(), at)) })
+	w.must(w.ns.DeleteLimits(t.Context(), at))
+	w.registered(at, false)
+}

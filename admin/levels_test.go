@@ -202,3 +202,22 @@ func TestBadRaises(t *testing.T) {
 	_, err = w.ns.Reset(t.Context(), "\n", "gpt-4")
 	w.wants(err, limiter.ErrInvalid)
 }
+
+// A client that knows the bucket from before, and has tokens left by what it knows,
+// does not take away again what was added.
+func TestCreditsLast(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerHour("rpm", 10))
+	l := w.limiter()
+	req := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 5}}
+	_, err := l.Acquire(t.Context(), req)
+	w.must(err)
+	_, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 4})
+	w.must(err)
+	req.Costs["rpm"] = 1
+	_, err = l.Acquire(t.Context(), req)
+	w.must(err)
+	if n := w.left(); n != 8 {
+		t.Errorf("%d left of 10, less 5, and 4, less 1", n)
+	}
+}

@@ -218,3 +218,23 @@ func TestTheLatestRuleWins(t *testing.T) {
 	w.db.SetHook(nil)
 	w.holds("acme", "gpt-4", 1, limiter.PerMinute("rpm", 30))
 }
+
+// A limit of a caller that was full a moment ago, and is taken from meanwhile,
+// stays: it would come back full.
+func TestLimitsInUseAreNotMinted(t *testing.T) {
+	w := newWorld(t)
+	own := limiter.PerMinute("own", 10)
+	w.take("acme", "gpt-4", limiter.Costs{"own": 0}, own)
+	w.before(memdb.UpdateItem, func() {
+		hook := w.db.Hook
+		w.db.SetHook(nil)
+		w.take("acme", "gpt-4", limiter.Costs{"own": 7}, own)
+		w.db.SetHook(hook)
+	})
+	w.set(Scope{}, rpm10)
+	w.db.SetHook(nil)
+	s := w.bucket("acme", "gpt-4", 0).State
+	if i := s.Index("own"); i < 0 || s.Slots[i].Tokens != 3000 {
+		t.Errorf("bucket %s", s)
+	}
+}
