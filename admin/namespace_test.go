@@ -242,3 +242,30 @@ func TestOpenChecksTheTable(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What an index shows only after a moment is not left behind.
+func TestPurgeWaitsForIndexes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+		time.AfterFunc(settle/2, func() {
+			w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+		})
+		n, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
+		if err != nil || n != 1 || w.db.Len() != 1 {
+			t.Errorf("%d removed, %d left, %v", n, w.db.Len(), err)
+		}
+	})
+}
+
+// A namespace with a name is not purged because its other record is missing.
+func TestPurgeSparesWhatHasAName(t *testing.T) {
+	w := newWorld(t)
+	w.db.Delete(table.NamespaceIDKey(w.ns.ID()))
+	before := w.db.Len()
+	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
+	w.wants(err, ErrState)
+	if w.db.Len() != before {
+		t.Error("something was removed")
+	}
+}
