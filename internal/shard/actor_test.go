@@ -90,14 +90,19 @@ func (a *actor) land(lost bool) {
 	f := a.flight[i]
 	a.w.longest = max(a.w.longest, a.w.now-f.at)
 	a.flight = append(a.flight[:i:i], a.flight[i+1:]...)
-	a.w.late = nil
+	a.w.late, a.w.owing = nil, false
 	if f.image != nil {
+		a.w.owing = inDebt(f.image.State.At(a.w.now))
 		a.w.since(*f.image, f.lacked)
 	}
 	items, refused, err := a.w.call(fmt.Sprintf("actor %d: %s", a.id, f.what), f.costs, f.may, f.forced, f.writes...)
 	if !lost && f.done != nil {
 		f.done(items, refused, err)
 	}
+}
+
+func inDebt(s bucket.State) bool {
+	return slices.ContainsFunc(s.Slots, func(sl bucket.Slot) bool { return sl.Tokens < 0 })
 }
 
 // costs returns a random request.

@@ -3,7 +3,9 @@ package shard_test
 import (
 	"fmt"
 	"math/big"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -30,6 +32,9 @@ type profile struct {
 	warm    int
 	settle  int
 	crash   int
+	lost    int  // answers, in hundred, beside those lost in a crash
+	python  bool // a Python client is at work
+	anew    bool // the bucket is deleted and made anew
 	foreign func(w *world)
 	debt    bool
 	configs bool // actors read limits that are changed under way
@@ -52,7 +57,8 @@ func play(w *world, p profile) {
 	}
 	w.spread = ahead - behind
 	w.exact = p.instant && p.skew == 0
-	w.foreign = p.foreign != nil
+	w.foreign, w.rounded = p.foreign != nil, p.python
+	other := &python{w: w}
 	for range p.steps {
 		a := actors[w.rng.IntN(len(actors))]
 		switch n := w.rng.IntN(100); {
@@ -74,14 +80,18 @@ func play(w *world, p profile) {
 			a.wants = variants(w.limits)[w.rng.IntN(3)]
 		case n >= 96 && p.foreign != nil && w.opened:
 			p.foreign(w)
+		case n >= 93 && p.anew && w.opened && w.rng.IntN(4) == 0:
+			w.anew()
+		case n >= 80 && p.python && w.opened && len(w.shards()) > 0:
+			other.act()
 		default:
 			a.acquire(a.costs())
 		}
 		for p.instant && len(a.flight) > 0 {
-			a.land(w.rng.IntN(100) < p.crash)
+			a.land(w.rng.IntN(100) < p.crash+p.lost)
 		}
 		if !p.instant && w.rng.IntN(3) == 0 {
-			a.land(w.rng.IntN(100) < p.crash)
+			a.land(w.rng.IntN(100) < p.crash+p.lost)
 		}
 	}
 	for _, a := range actors {
@@ -165,6 +175,18 @@ func TestWorldExact(t *testing.T) {
 	})
 	t.Run("limits changed", func(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, configs: true}, none)
+	})
+	t.Run("made anew", func(t *testing.T) {
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, settle: 8, crash: 2, anew: true, debt: true}, none)
+	})
+	t.Run("with a Python client", func(t *testing.T) {
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, crash: 2, python: true}, none)
+	})
+	t.Run("with a Python client, everything", func(t *testing.T) {
+		runWorlds(t, 8, profile{steps: 600, actors: 4, instant: true, grow: 1, warm: 8, settle: 4, crash: 2, lost: 8, python: true, anew: true, configs: true, debt: true}, none)
+	})
+	t.Run("answers lost", func(t *testing.T) {
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, lost: 40, debt: true}, none)
 	})
 	t.Run("one shard", func(t *testing.T) {
 		runWorlds(t, 4, profile{steps: 400, actors: 3, instant: true, warm: 8, settle: 8, crash: 2}, none)
@@ -264,7 +286,7 @@ func FuzzWorlds(f *testing.F) {
 // none is the allowance when clocks agree and calls take no time.
 func none(*world, bucket.Limit) *big.Rat { return new(big.Rat) }
 
-// runWorlds plays a profile with many seeds and prints the worst excess. bound
+// runWorlds plays a profile with many seeds, WORLDS if that is set, and prints the worst excess. bound
 // returns how much excess is the stated allowance for skew and time in flight.
 func runWorlds(t *testing.T, seeds int, p profile, bound func(*world, bucket.Limit) *big.Rat) {
 	t.Helper()
@@ -273,11 +295,16 @@ func runWorlds(t *testing.T, seeds int, p profile, bound func(*world, bucket.Lim
 	var steps, refused, splits, merges int
 	literal := new(big.Rat)
 	loss := new(big.Rat)
+	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
+		seeds = n
+	}
 	for seed := range uint64(seeds) {
 		w := newWorld(t, seed, limitSets[seed%uint64(len(limitSets))])
 		play(w, p)
 		w.rest()
-		w.sharesAddUp("at rest")
+		if w.opened {
+			w.sharesAddUp("at rest")
+		}
 		for _, l := range w.limits {
 			x, allowed := w.worst()[l.Name], bound(w, l)
 			if lit := w.literal(l); lit.Milli.Cmp(literal) > 0 {

@@ -114,6 +114,7 @@ type mwrite struct {
 	after    mitem  // rf, rests, rules and count as they will be; tk is how far the counter may get
 	most     [2]int // the counter may be at most this
 	bound    [2]bool
+	least    [2]bool // or rather at least this
 	begins   bool
 	defect   mdefect
 	forgiven [2]int // by a literal level
@@ -179,8 +180,11 @@ func split(image mitem, now int) (w mwrite, moved [2]mslot) {
 		}
 		w.after.s[i].tk, w.after.s[i].tc = sl.tc+keep, 0
 		w.most[i], w.bound[i] = sl.tc+sl.tk, sl.tk >= 0
-		if moved[i].tk > 0 {
+		switch {
+		case moved[i].tk > 0:
 			w.most[i] = sl.tc + keep
+		case moved[i].tk < 0:
+			w.most[i], w.bound[i], w.least[i] = sl.tc+keep, true, true
 		}
 	}
 	return w, moved
@@ -199,7 +203,7 @@ func (w mwrite) apply(it mitem) (after mitem, held bool) {
 		return it, false
 	}
 	for i := range it.s {
-		if w.bound[i] && it.s[i].tc > w.most[i] {
+		if over := it.s[i].tc - w.most[i]; w.bound[i] && (!w.least[i] && over > 0 || w.least[i] && over < 0) {
 			return it, false
 		}
 	}

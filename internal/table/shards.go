@@ -9,21 +9,28 @@ import (
 // k of n hands half of what it holds at now to the new shard k+n, and both have
 // the count 2n from then on. Like a charge it depends on the image's generation
 // only: what shard k keeps is written as how far its counter may get, so what
-// others have spent since the image is charged to shard k, unless that would put
-// it into debt: the sibling could spend at once what shard k would have to earn
-// first. The sibling must not exist. Split buckets do not expire.
+// others have taken or given back since the image is shard k's. That must not put
+// one of the two into debt while the other holds tokens: these could be spent at
+// once, while the debt has to be earned first. The sibling must not exist. Split
+// buckets do not expire.
 func Split(b Bucket, now int64) []item.Write {
 	at := b.State.At(now)
 	keep, moved := at.Split()
-	for i := range at.Slots {
-		if moved.Slots[i].Tokens > 0 {
-			at.Slots[i].Tokens = keep.Slots[i].Tokens // it must have what it hands over
+	var cond []item.Cond
+	for i, sl := range keep.Slots {
+		switch {
+		case moved.Slots[i].Tokens > 0:
+			at.Slots[i].Tokens = sl.Tokens // it must have what it hands over
+		case moved.Slots[i].Tokens < 0: // nor may it be out of debt
+			cond = append(cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Ge, b.counter(sl, sl.Tokens)))
 		}
 	}
+	u := becomes(b, at, keep)
+	u.If = item.All(u.If, item.All(cond...))
 	sibling := b
 	sibling.State, sibling.TTL, sibling.Partial, sibling.Outgrown = moved, 0, nil, nil
 	sibling.Generation = nextGeneration(b, keep.RF)
-	return []item.Write{becomes(b, at, keep), item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
+	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
 }
 
 // Merge renders the merging of two shards as a transaction of two writes: what

@@ -77,3 +77,23 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 		}
 	}
 }
+
+// A split that was planned in debt hands half of the debt on. If tokens have been
+// given back since, shard 0 must not spend at once what the sibling owes.
+func TestSplitOfDebtIsRefusedWhenItWasPaid(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
+	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now,
+		Costs: []table.Cost{{Limit: "rpm", Milli: 13_000}}})
+	split := table.Split(image, now)[0].(item.Update)
+	for back, want := range map[int64]bool{0: true, 1_000: true, 2_000: false, 3_000: false, 8_000: false} {
+		stored := image.Item()
+		if back > 0 {
+			stored, _, _ = table.Adjust(image.Key(), []table.Cost{{Limit: "rpm", Milli: -back}}).Apply(stored)
+		}
+		_, held, err := split.Apply(stored)
+		if err != nil || held != want {
+			t.Errorf("3 owed, %s given back: split held %v, %v, want %v", bucket.Tokens(back), held, err, want)
+		}
+	}
+}

@@ -43,23 +43,35 @@ func (h *History) Surplus(at int64, milli *big.Rat) {
 // Reference is a bucket of one limit beside a pool of what was given back. Takes
 // draw on the bucket first. What the pool holds may be taken on top of what the
 // bucket allows: an image from before a give-back does not know of it.
+//
+// Its level is the smaller of two: the line, which is not bound by the capacity,
+// and the limit, the level of a bucket that was full at the refill instant. So it
+// can tell what an add means that counts from the refill instant.
 type Reference struct {
-	rate  bucket.Rate
-	level *big.Rat
-	pool  *big.Rat
-	at    int64
+	rate        bucket.Rate
+	line, limit *big.Rat
+	pool        *big.Rat
+	at          int64
 }
 
 // NewReference returns a full one.
 func NewReference(r bucket.Rate, now int64) *Reference {
-	return &Reference{rate: r, level: Milli(r.Capacity), pool: new(big.Rat), at: now}
+	return &Reference{rate: r, line: Milli(r.Capacity), limit: Milli(r.Capacity), pool: new(big.Rat), at: now}
 }
 
 // Level returns what the bucket holds at now, without the pool.
 func (r *Reference) Level(now int64) *big.Rat {
-	r.level = Exact{r.level, r.rate}.After(now - r.at).Level
+	r.line = new(big.Rat).Add(r.line, Earned(r.rate, now-r.at))
+	r.limit = Exact{r.limit, r.rate}.After(now - r.at).Level
 	r.at = max(r.at, now)
-	return r.level
+	return r.level()
+}
+
+func (r *Reference) level() *big.Rat {
+	if r.line.Cmp(r.limit) < 0 {
+		return r.line
+	}
+	return r.limit
 }
 
 // Pool returns what was given back and not taken again.
@@ -68,21 +80,37 @@ func (r *Reference) Pool() *big.Rat { return r.pool }
 // Take takes milli at now, or gives them back if negative: to the bucket, and to
 // the pool.
 func (r *Reference) Take(now, milli int64) {
-	r.level = new(big.Rat).Sub(r.Level(now), Milli(milli))
+	r.Level(now)
+	r.add(Milli(-milli))
+	level := r.level()
 	switch {
 	case milli < 0:
 		r.pool = new(big.Rat).Sub(r.pool, Milli(milli))
-	case r.level.Sign() < 0 && r.pool.Sign() > 0:
-		from := new(big.Rat).Neg(r.level)
+	case level.Sign() < 0 && r.pool.Sign() > 0:
+		from := new(big.Rat).Neg(level)
 		if from.Cmp(r.pool) > 0 {
 			from = r.pool
 		}
-		r.pool, r.level = new(big.Rat).Sub(r.pool, from), new(big.Rat).Add(r.level, from)
+		r.pool = new(big.Rat).Sub(r.pool, from)
+		r.add(from)
 	}
 }
 
-// Set makes the bucket hold a level at now.
-func (r *Reference) Set(now int64, level *big.Rat) { r.level, r.at = level, now }
+func (r *Reference) add(milli *big.Rat) {
+	r.line, r.limit = new(big.Rat).Add(r.line, milli), new(big.Rat).Add(r.limit, milli)
+}
+
+// TakeSince takes milli at the refill instant, as a plain add does that moves no
+// clock: had the bucket overflowed since, that would have been paid from there.
+func (r *Reference) TakeSince(milli int64) { r.line = new(big.Rat).Sub(r.line, Milli(milli)) }
+
+// Since makes now the refill instant.
+func (r *Reference) Since(now int64) { r.Set(now, r.Level(now)) }
+
+// Set makes the bucket hold a level at now, the refill instant.
+func (r *Reference) Set(now int64, level *big.Rat) {
+	r.line, r.limit, r.at = level, Milli(r.rate.Capacity), now
+}
 
 // Refills makes it refill by another rate from now on.
 func (r *Reference) Refills(now int64, rate bucket.Rate) {
