@@ -151,7 +151,7 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 		a.send(flight{what: fmt.Sprint("cold ", k, costs), costs: costs, writes: []item.Write{cold}, done: a.answer(k, costs)})
 		return true
 	}
-	if write, ok := a.bad.acquire(image, costs, a.clock()); ok {
+	if write, ok := a.bad.acquire(image, a.wants, costs, a.clock()); ok {
 		a.send(flight{what: fmt.Sprint("defective ", k, costs), image: &image, costs: costs, writes: []item.Write{write}, done: a.answer(k, costs)})
 		return true
 	}

@@ -32,9 +32,9 @@ type profile struct {
 	warm    int
 	settle  int
 	crash   int
-	lost    int  // answers, in hundred, beside those lost in a crash
-	python  bool // a Python client is at work
-	anew    bool // the bucket is deleted and made anew
+	lost    int // answers, in hundred, beside those lost in a crash
+	python  int // a Python client is at work, in hundred steps
+	anew    int // the bucket is deleted and made anew, in hundred steps
 	foreign func(w *world)
 	debt    bool
 	configs bool // actors read limits that are changed under way
@@ -57,7 +57,7 @@ func play(w *world, p profile) {
 	}
 	w.spread = ahead - behind
 	w.exact = p.instant && p.skew == 0
-	w.foreign, w.rounded = p.foreign != nil, p.python
+	w.foreign, w.rounded = p.foreign != nil, p.python > 0
 	other := &python{w: w}
 	for range p.steps {
 		a := actors[w.rng.IntN(len(actors))]
@@ -80,9 +80,9 @@ func play(w *world, p profile) {
 			a.wants = variants(w.limits)[w.rng.IntN(3)]
 		case n >= 96 && p.foreign != nil && w.opened:
 			p.foreign(w)
-		case n >= 93 && p.anew && w.opened && w.rng.IntN(4) == 0:
+		case n >= 94-p.anew && n < 94 && w.opened:
 			w.anew()
-		case n >= 80 && p.python && w.opened && len(w.shards()) > 0:
+		case n >= 94-p.anew-p.python && n < 94 && w.opened:
 			other.act()
 		default:
 			a.acquire(a.costs())
@@ -177,13 +177,13 @@ func TestWorldExact(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, configs: true}, none)
 	})
 	t.Run("made anew", func(t *testing.T) {
-		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, settle: 8, crash: 2, anew: true, debt: true}, none)
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, settle: 8, crash: 2, anew: 2, debt: true}, none)
 	})
 	t.Run("with a Python client", func(t *testing.T) {
-		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, crash: 2, python: true}, none)
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, crash: 2, python: 14}, none)
 	})
 	t.Run("with a Python client, everything", func(t *testing.T) {
-		runWorlds(t, 8, profile{steps: 600, actors: 4, instant: true, grow: 1, warm: 8, settle: 4, crash: 2, lost: 8, python: true, anew: true, configs: true, debt: true}, none)
+		runWorlds(t, 8, profile{steps: 600, actors: 4, instant: true, grow: 1, warm: 8, settle: 4, crash: 2, lost: 8, python: 14, anew: 2, configs: true, debt: true}, none)
 	})
 	t.Run("answers lost", func(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, lost: 40, debt: true}, none)
