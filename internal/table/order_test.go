@@ -1,0 +1,247 @@
+package table_test
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// foreignRefill is the slow path of a Python client at now: it credits by its own
+// image, under a lock on the refill instant.
+func foreignRefill(image table.Bucket, milli, now int64) item.Update {
+	sl := image.State.Slots[0]
+	gained := min(sl.Capacity, sl.Tokens+(now-image.State.RF)*sl.Amount/sl.Period) - sl.Tokens
+	return item.Update{
+		Key: image.Key(), Set: []item.Attr{{Name: "rf", Value: item.N(now)}},
+		Add: []item.Attr{{Name: "b_rpm_tk", Value: item.N(gained - milli)}, {Name: "b_rpm_tc", Value: item.N(milli)}},
+		If:  item.Compare("rf", item.Eq, item.N(image.State.RF)),
+	}
+}
+
+// A charge moves the refill instant without a lock on it, which other clients
+// have. In each order with their writes nothing is credited twice.
+func TestChargeAmongForeignWrites(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
+	costs := []table.Cost{{Limit: "rpm", Milli: 2_000}}
+	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
+		Costs: []table.Cost{{Limit: "rpm", Milli: 8_000}}, Now: now})
+	charge := table.Charge{Image: image, Want: limits, Costs: costs, Now: now + 2_000}.Plan().Update
+	refill := foreignRefill(image, 1_000, now+1_500)
+	adds := item.Update{Key: image.Key(), Add: []item.Attr{{Name: "b_rpm_tk", Value: item.N(-1_000)}, {Name: "b_rpm_tc", Value: item.N(1_000)}}}
+	for _, tt := range []struct {
+		name   string
+		writes []item.Update
+		held   []bool
+		level  int64 // at 2 s: 2 and 2 refilled, less what was taken
+	}{
+		{"refill first: overwritten by the line", []item.Update{refill, charge}, []bool{true, true}, 1_000},
+		{"charge first: the refill is refused", []item.Update{charge, refill}, []bool{true, false}, 2_000},
+		{"add first: counted", []item.Update{adds, charge}, []bool{true, true}, 1_000},
+		{"add last: counted", []item.Update{charge, adds}, []bool{true, true}, 1_000},
+		{"refill, add, charge", []item.Update{refill, adds, charge}, []bool{true, true, true}, 0},
+		{"refill, adds, charge of what is gone", []item.Update{refill, adds, adds, charge}, []bool{true, true, true, false}, 1_000},
+	} {
+		stored := image.Item()
+		for i, u := range tt.writes {
+			after, held, err := u.Apply(stored)
+			if err != nil || held != tt.held[i] {
+				t.Fatalf("%s: write %d held %v, %v", tt.name, i, held, err)
+			}
+			stored = after
+		}
+		b, err := table.DecodeBucket(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if level := buckettest.LevelAt(b.State, 0, now+2_000); level.Cmp(buckettest.Milli(tt.level)) != 0 {
+			t.Errorf("%s: holds %s, want %d", tt.name, level.FloatString(3), tt.level)
+		}
+	}
+}
+
+// Two charges from one image leave the same item in either order, except for what
+// belongs to the later instant when they are of different ones.
+func TestChargesCommute(t *testing.T) {
+	const now = 1_700_000_000_000
+	both, one := 0, 0
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		limits, image := randomBucket(rng, now)
+		at := now + rng.Int64N(10_000)
+		plan := func() item.Update {
+			return table.Charge{Image: image, Want: limits, Costs: randomCosts(rng, image), Now: at, Life: table.KeepLifetime}.Plan().Update
+		}
+		a, b := plan(), plan()
+		if a.If == nil || b.If == nil {
+			continue // denied
+		}
+		ab, heldAB := inOrder(t, image, a, b)
+		ba, heldBA := inOrder(t, image, b, a)
+		if heldAB != heldBA {
+			t.Fatalf("seed %d: both held %v in one order, %v in the other", seed, heldAB, heldBA)
+		}
+		if !heldAB {
+			one++
+			continue
+		}
+		both++
+		if !item.EqualItems(ab, ba) {
+			t.Fatalf("seed %d: in one order\n%sin the other\n%s", seed, item.JSON(ab), item.JSON(ba))
+		}
+	}
+	t.Logf("%d times both held, %d times only the first", both, one)
+	if both < 500 || one < 100 {
+		t.Error("too little has happened to prove anything")
+	}
+}
+
+func inOrder(t *testing.T, image table.Bucket, writes ...item.Update) (it item.Item, held bool) {
+	t.Helper()
+	it = image.Item()
+	for _, u := range writes {
+		var err error
+		if it, held, err = u.Apply(it); err != nil {
+			t.Fatal(err)
+		}
+		if !held {
+			return it, false
+		}
+	}
+	return it, true
+}
+
+func randomBucket(rng *rand.Rand, now int64) ([]bucket.Limit, table.Bucket) {
+	limits := make([]bucket.Limit, 1+rng.IntN(3))
+	for i := range limits {
+		limits[i] = bucket.Limit{Name: string(rune('a' + i)), Capacity: 1 + rng.Int64N(50), Amount: 1 + rng.Int64N(30), Period: 1 + rng.Int64N(5_000)}
+	}
+	b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(limits, 0, 1, now)}
+	for i := range b.State.Slots[:len(limits)] {
+		sl := &b.State.Slots[i]
+		sl.Tokens, sl.Rest, sl.Used = rng.Int64N(sl.Capacity+1), rng.Int64N(sl.Period), rng.Int64N(1000)-500
+		if sl.Tokens == sl.Capacity {
+			sl.Rest = 0
+		}
+	}
+	return limits, b
+}
+
+func randomCosts(rng *rand.Rand, b table.Bucket) []table.Cost {
+	var out []table.Cost
+	for _, sl := range b.State.Slots {
+		if sl.Name != bucket.WCU {
+			out = append(out, table.Cost{Limit: sl.Name, Milli: rng.Int64N(sl.Capacity/2 + 1)})
+		}
+	}
+	return out
+}
+
+// naive is a bucket of exact levels, one per limit.
+type naive struct {
+	levels map[string]buckettest.Exact
+	at     int64
+}
+
+func (n *naive) pass(now int64) {
+	for name, l := range n.levels {
+		n.levels[name] = l.After(now - n.at)
+	}
+	n.at = now
+}
+
+func (n *naive) covers(costs []table.Cost, after int64) bool {
+	for _, c := range costs {
+		if !n.levels[c.Limit].After(after).Covers(c.Milli) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *naive) take(costs []table.Cost) {
+	for _, c := range costs {
+		l := n.levels[c.Limit]
+		l.Level = new(big.Rat).Sub(l.Level, buckettest.Milli(c.Milli))
+		n.levels[c.Limit] = l
+	}
+}
+
+// A second opinion, one exact level per limit: a process that is alone on a bucket
+// is granted what it holds, after the very wait that a denial names, and the item
+// stands for it to the millitoken and the remainder, through debt, give-backs,
+// refills and counters near their ends.
+func TestChargesOfOneProcessAreExact(t *testing.T) {
+	var granted, denied int
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		now := int64(1_700_000_000_000)
+		limits, image := randomBucket(rng, now)
+		n := &naive{map[string]buckettest.Exact{}, now}
+		for i := range image.State.Slots {
+			sl := &image.State.Slots[i]
+			n.levels[sl.Name] = buckettest.NewExact(sl.Tokens, sl.Rest, image.State.Rate(i))
+			sl.Used += []int64{0, math.MaxInt64 - 500, math.MinInt64 + 500}[seed%3]
+		}
+		stored := image.Item()
+		for range 60 {
+			now += rng.Int64N(20_000) >> rng.IntN(16)
+			n.pass(now)
+			c := table.Charge{Image: image, Want: limits, Costs: randomCosts(rng, image), Now: now, Life: table.Lifetime(rng.IntN(3))}
+			switch rng.IntN(8) {
+			case 0:
+				c.Costs, c.Want = nil, nil
+			case 1:
+				c.Force = true
+			case 2:
+				c.Force = true
+				for i := range c.Costs {
+					c.Costs[i].Milli *= -1
+				}
+			}
+			plan := c.Plan()
+			if enough := n.covers(c.Costs, 0); plan.Verdict.Granted != enough && !c.Force {
+				t.Fatalf("seed %d: granted %v, want %v: %v of %s", seed, plan.Verdict.Granted, enough, c.Costs, image.State)
+			}
+			if !plan.Verdict.Granted && !c.Force {
+				denied++
+				if wait := plan.Verdict.At - now; !n.covers(c.Costs, wait) || n.covers(c.Costs, wait-1) {
+					t.Fatalf("seed %d: told to wait %d ms for %v of %s", seed, wait, c.Costs, image.State)
+				}
+				continue
+			}
+			after, held, err := plan.Update.Apply(stored)
+			if err != nil || !held {
+				t.Fatalf("seed %d: held %v, %v", seed, held, err)
+			}
+			granted++
+			n.take(c.Costs)
+			stored, image = after, decode(t, after)
+			for i, sl := range image.State.Slots {
+				want := n.levels[sl.Name].After(0).Level
+				if have := buckettest.LevelAt(image.State, i, now); sl.Name != bucket.WCU && have.Cmp(want) != 0 {
+					t.Fatalf("seed %d: holds %s of %s, want %s", seed, have.FloatString(6), sl.Name, want.FloatString(6))
+				}
+			}
+		}
+	}
+	t.Logf("%d granted, %d denied", granted, denied)
+	if granted < 1000 || denied < 500 {
+		t.Error("too little has happened to prove anything")
+	}
+}
+
+func decode(t *testing.T, it item.Item) table.Bucket {
+	t.Helper()
+	b, err := table.DecodeBucket(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
