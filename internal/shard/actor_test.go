@@ -155,9 +155,11 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 		a.send(flight{what: fmt.Sprint("defective ", k, costs), image: &image, costs: costs, writes: []item.Write{write}, done: a.answer(k, costs)})
 		return true
 	}
-	plan := table.Charge{
-		Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires,
-	}.Plan()
+	c := table.Charge{Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires}
+	if a.w.rng.IntN(3) == 0 { // as in a crowd
+		c.Slack, c.Room = 1+a.w.rng.Int64N(100), a.w.rng.Int64N(2)*10
+	}
+	plan := c.Plan()
 	if !plan.Verdict.Granted {
 		if a.w.rng.IntN(3) == 0 {
 			delete(a.images, k) // ask next time
@@ -165,8 +167,8 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 		return false
 	}
 	may := nothing
-	if !image.State.Matches(a.wants) {
-		may = overflow // a lowered capacity takes away what no longer fits
+	if !image.State.Matches(a.wants) || c.Room > 0 {
+		may = overflow // a lowered capacity takes away what no longer fits, and room is given up
 	}
 	a.send(flight{what: fmt.Sprint("charge ", k, costs), costs: costs, may: may, image: &image, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
 	return true

@@ -154,6 +154,7 @@ func (x *explorer) step(m moment) {
 			x.charge(m, p, request{cost: cost, variant: m.images[p].variant})
 		}
 		x.charge(m, p, request{cost: [2]int{3, 1}, variant: m.images[p].variant, force: true})
+		x.charge(m, p, request{cost: [2]int{1, 1}, variant: m.images[p].variant, slack: 25, room: 50})
 		if x.more {
 			x.charge(m, p, request{variant: m.images[p].variant, none: true})
 			x.charge(m, p, request{cost: [2]int{1, 1}, variant: 1 - m.images[p].variant})
@@ -172,7 +173,8 @@ func (x *explorer) charge(m moment, p int, q request) {
 	w, ok := q.charge(image, now, x.defect)
 	after, held := w.apply(m.it)
 	if x.sample() {
-		c := table.Charge{Image: image.bucket(), Want: limitsOf(q.variant), Costs: costsOf(q.cost), Now: int64(epoch + now), Force: q.force}
+		c := table.Charge{Image: image.bucket(), Want: limitsOf(q.variant), Costs: costsOf(q.cost), Now: int64(epoch + now), Force: q.force,
+			Slack: int64(q.slack), Room: int64(q.room)}
 		if q.none {
 			c.Costs, c.Want = nil, nil
 		}

@@ -102,10 +102,12 @@ type request struct {
 	variant int  // the rules it wants
 	force   bool // or settle into debt
 	none    bool // take nothing: a refill
+	slack   int  // percent that others may have taken from a full limit
+	room    int  // percent that a full limit gives up
 }
 
 func (q request) String() string {
-	return fmt.Sprintf("charge%v-v%d-force=%v-none=%v/", q.cost, q.variant, q.force, q.none)
+	return fmt.Sprintf("charge%v-v%d-force=%v-none=%v-slack=%d-room=%d/", q.cost, q.variant, q.force, q.none, q.slack, q.room)
 }
 
 // mwrite is a planned charge or split.
@@ -143,10 +145,15 @@ func (q request) charge(image mitem, now int, d mdefect) (w mwrite, ok bool) {
 	at = at.adopt(q.variant)
 	w = mwrite{image: image, after: at, begins: image.generation == 0 || q.variant != image.variant, defect: d}
 	for i, sl := range at.s {
-		if !q.force && !q.none && sl.tk < q.cost[i] {
+		cost, capacity := q.cost[i], at.rule(i).capacity
+		isFull := sl.tk >= capacity
+		if top := capacity - capacity*q.room/100 + cost; q.room > 0 && !w.begins && sl.tk > top {
+			sl.tk, sl.rest = top, 0
+		}
+		if !q.force && !q.none && sl.tk < cost {
 			return w, false
 		}
-		cost := q.cost[i]
+		w.after.s[i].rest = sl.rest
 		w.after.s[i].tk = sl.tc + sl.tk - cost
 		w.after.s[i].tc = cost
 		w.forgiven[i] = sl.tk - cost
@@ -155,6 +162,9 @@ func (q request) charge(image mitem, now int, d mdefect) (w mwrite, ok bool) {
 			w.most[i], w.bound[i] = sl.tc+sl.tk-cost, true
 		case sl.tk >= 0:
 			w.most[i], w.bound[i] = sl.tc+sl.tk, true
+		}
+		if q.slack > 0 && isFull {
+			w.most[i] = min(w.most[i], sl.tc+capacity*q.slack/100)
 		}
 	}
 	return w, true

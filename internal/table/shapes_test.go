@@ -50,6 +50,11 @@ func sampleImages(limits []bucket.Limit) map[string]Bucket {
 	edit("foreign", func(b *Bucket) { b.Generation = 0 })
 	edit("no clock", func(b *Bucket) { b.State.NoClock, b.State.RF, b.Generation, b.NoShardCount = true, 0, 0, true })
 	edit("broken clock", func(b *Bucket) { b.State.RF += 1_000_000_000 })
+	edit("full", func(b *Bucket) {
+		for i := range b.State.Slots {
+			b.State.Slots[i].Tokens = b.State.Slots[i].Capacity
+		}
+	})
 	edit("debt", func(b *Bucket) {
 		for i := range b.State.Slots {
 			b.State.Slots[i].Tokens = -2 * b.State.Slots[i].Capacity
@@ -113,6 +118,10 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 	young.Now = sampleNow + 7
 	charge("acquire", "used", acquire)
 	charge("acquire within a second", "used", young)
+	crowd := acquire
+	crowd.Slack, crowd.Room = 25, 10
+	charge("acquire on a full bucket", "full", acquire)
+	charge("acquire on a full bucket in a crowd, leaving room for adds", "full", crowd)
 	charge("acquire on an item that another client made", "foreign", acquire)
 	charge("acquire on an item without a clock and a count", "no clock", acquire)
 	charge("acquire on an item whose clock is broken", "broken clock", acquire)
@@ -296,13 +305,15 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 		for _, l := range want {
 			costs = append(costs, Cost{l.Name, 1000 * g.Int64N(1+l.Capacity/1000) * g.Int64N(2)})
 		}
-		c := Charge{Image: b, Want: want, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000, Life: Lifetime(g.IntN(3)), Force: g.IntN(4) == 0}
+		c := Charge{Image: b, Want: want, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000, Life: Lifetime(g.IntN(3)),
+			Force: g.IntN(4) == 0, Slack: g.Int64N(2) * g.Int64N(101), Room: g.Int64N(2) * g.Int64N(101)}
 		plan := c.Plan()
 		if !plan.Verdict.Granted && !c.Force {
 			return
 		}
 		if g.IntN(8) == 0 {
-			c.Costs, plan = nil, Charge{Image: c.Image, Want: c.Want, Now: c.Now, Life: c.Life}.Plan()
+			c.Costs = nil
+			plan = c.Plan()
 		}
 		checkCharge(t, c, plan.Update)
 	})

@@ -1,0 +1,172 @@
+package table_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Ten minutes of calls that hang and are rolled back leave a bucket that grants
+// its capacity at once an hour later, and no more: from a fresh image, from the
+// oldest there is, and by a cold write.
+func TestGivenBackTokensAreTrimmed(t *testing.T) {
+	const start = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
+	one := []table.Cost{{Limit: "rpm", Milli: 1_000}}
+	put, first := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: start})
+	stored, highest := put.Item, int64(0)
+	apply := func(u item.Update) (held bool) {
+		t.Helper()
+		after, held, err := u.Apply(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored = after
+		return held
+	}
+	now := int64(start)
+	for range 10 {
+		taken := int64(0)
+		for image := decode(t, stored); taken < 1000; image = decode(t, stored) {
+			if plan := (table.Charge{Image: image, Want: limits, Costs: one, Now: now}).Plan(); !plan.Verdict.Granted || !apply(plan.Update) {
+				break
+			}
+			taken++
+		}
+		now += 60_000 // they hang until everything has filled up again
+		apply(table.Charge{Image: decode(t, stored), Now: now}.Plan().Update)
+		apply(table.Adjust(put.Target(), []table.Cost{{Limit: "rpm", Milli: -1_000 * taken}}))
+		highest = max(highest, decode(t, stored).State.Slots[0].Tokens)
+	}
+	now += 3_600_000
+	after := stored
+	for _, tt := range []struct {
+		name string
+		take func(image table.Bucket) (u item.Update, ok bool)
+	}{
+		{"fresh images", func(image table.Bucket) (item.Update, bool) {
+			plan := table.Charge{Image: image, Want: limits, Costs: one, Now: now}.Plan()
+			return plan.Update, plan.Verdict.Granted
+		}},
+		{"the first image", func(table.Bucket) (item.Update, bool) {
+			plan := table.Charge{Image: first, Want: limits, Costs: one, Now: now}.Plan()
+			return plan.Update, plan.Verdict.Granted
+		}},
+		{"cold writes", func(table.Bucket) (item.Update, bool) {
+			return table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits, Costs: one, Now: now}.Plan(), true
+		}},
+	} {
+		stored = after
+		granted := 0
+		for granted < 1000 {
+			u, ok := tt.take(decode(t, stored))
+			if !ok || !apply(u) {
+				break
+			}
+			granted++
+		}
+		t.Logf("%s: %d granted at once, the level was %s at most", tt.name, granted, bucket.Tokens(highest))
+		if granted > 10 {
+			t.Errorf("%s: %d granted at once, the capacity is 10", tt.name, granted)
+		}
+	}
+}
+
+// However much is settled and given back, the item is read, and the bucket works
+// again when it is even.
+func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
+	const now = 1_700_000_000_000
+	const most = 1_000_000_000_000_000_000 // the most tokens that a call may name, in millitokens
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
+	for _, sign := range []int64{1, -1} {
+		put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now})
+		stored := put.Item
+		settle := func(milli int64, plain bool) {
+			t.Helper()
+			costs := []table.Cost{{Limit: "rpm", Milli: milli}}
+			u := table.Adjust(put.Target(), costs)
+			if !plain {
+				u = table.Charge{Image: decode(t, stored), Want: limits, Costs: costs, Now: now, Force: true}.Plan().Update
+			}
+			after, held, err := u.Apply(stored)
+			if err != nil || !held {
+				t.Fatalf("settle %d: held %v, %v", milli, held, err)
+			}
+			stored = after
+			decode(t, stored)
+		}
+		for range 10 {
+			settle(sign*most, true)
+		}
+		b := decode(t, stored)
+		t.Logf("after ten of %d: %s %v", sign*most, b.State, stored["b_rpm_tc"].(*types.AttributeValueMemberN).Value)
+		plan := table.Charge{Image: b, Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 10_000}}, Now: now + 1}.Plan()
+		if granted := plan.Verdict.Granted; granted != (sign < 0) {
+			t.Errorf("after ten of %d: granted %v", sign*most, granted)
+		}
+		for range 10 {
+			settle(-sign*most, true)
+		}
+		for range 10 {
+			settle(most, false) // the other way round the capacity cuts what is given back
+			settle(-most, false)
+		}
+		burst := int64(0)
+		for ; burst < 100; burst++ {
+			plan := table.Charge{Image: decode(t, stored), Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 1_000}}, Now: now + 60_000}.Plan()
+			if !plan.Verdict.Granted {
+				break
+			}
+			after, held, err := plan.Update.Apply(stored)
+			if err != nil || !held {
+				t.Fatalf("charge %d: held %v, %v", burst, held, err)
+			}
+			stored = after
+		}
+		if burst != 10 {
+			t.Errorf("%d granted at once when all is even, want 10", burst)
+		}
+	}
+}
+
+// Levels and counters beyond 64 bits are read as what is nearest and as what their
+// growth is; one of everything else makes the item unreadable.
+func TestDecodeBucketSaturates(t *testing.T) {
+	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: 1,
+		Limits: []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}})
+	for _, tt := range []struct {
+		attr, value string
+		tokens      int64
+		used        int64
+		ok          bool
+	}{
+		{"b_rpm_tk", "9223372036854775808", math.MaxInt64, 0, true},
+		{"b_rpm_tk", "-99999999999999999999999999999999999999", math.MinInt64, 0, true},
+		{"b_rpm_tk", "1.5", 0, 0, false},
+		{"b_rpm_tc", "18446744073709551617", 10_000, 1, true},
+		{"b_rpm_tc", "-18446744073709551617", 10_000, -1, true},
+		{"b_rpm_tc", "0.5", 0, 0, false},
+		{"b_rpm_cp", "9223372036854775808", 0, 0, false},
+		{"b_rpm_rp", "9223372036854775808", 0, 0, false},
+		{"rf", "9223372036854775808", 0, 0, false},
+	} {
+		it := b.Item()
+		it[tt.attr] = &types.AttributeValueMemberN{Value: tt.value}
+		got, err := table.DecodeBucket(it)
+		if (err == nil) != tt.ok {
+			t.Errorf("%s=%s: %v", tt.attr, tt.value, err)
+			continue
+		}
+		if !tt.ok {
+			continue
+		}
+		if sl := got.State.Slots[0]; sl.Tokens != tt.tokens || sl.Used != tt.used {
+			t.Errorf("%s=%s: reads %d, %d, want %d, %d", tt.attr, tt.value, sl.Tokens, sl.Used, tt.tokens, tt.used)
+		}
+	}
+}
