@@ -163,6 +163,9 @@ func (e *expiring) settle(b table.Bucket, ok bool) {
 	}
 	w := item.Write(table.Adjust(expiringKey, costs))
 	if e.rng.IntN(2) == 0 {
+		if e.seen && e.rng.IntN(2) == 0 {
+			b = e.stale
+		}
 		w = table.Charge{Image: b, Want: e.limits, Costs: costs, Now: e.now, Life: table.KeepLifetime, Force: true}.Plan().Update
 	}
 	it := e.write(w)
