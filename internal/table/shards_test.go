@@ -97,3 +97,37 @@ func TestSplitOfDebtIsRefusedWhenItWasPaid(t *testing.T) {
 		}
 	}
 }
+
+// What has been counted so far stays with the shard that counted it: usage is read
+// from the growth of the counters, and a new shard's begins at zero.
+func TestNewShardsBeginToCountAtZero(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
+	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now,
+		Costs: []table.Cost{{Limit: "rpm", Milli: 4_000}}}
+	_, b := table.Create(n)
+	split := table.Split(b, now+1)
+	keep, _, _ := split[0].Apply(b.Item())
+	moved, _, _ := split[1].Apply(nil)
+	zero := decode(t, keep)
+	opened, _, _ := table.Open(zero, 1, 2, now+2)[0].Apply(nil)
+	empty, _ := table.CreateEmpty(n, 2)
+	for _, tt := range []struct {
+		name string
+		it   item.Item
+		used int64
+	}{{"shard 0", keep, 4_000}, {"split off", moved, 0}, {"opened", opened, 0}, {"created empty", empty.Item, 0}} {
+		b := decode(t, tt.it)
+		for _, sl := range b.State.Slots {
+			if sl.Name != bucket.WCU && sl.Used != tt.used || sl.Name == bucket.WCU && tt.used == 0 && sl.Used != 0 {
+				t.Errorf("%s: %s has counted %d, want %d", tt.name, sl.Name, sl.Used, tt.used)
+			}
+			if sl.Name == bucket.WCU && tt.name != "shard 0" && sl.Tokens != sl.Capacity {
+				t.Errorf("%s: the meter shows %d", tt.name, sl.Tokens)
+			}
+		}
+		if b.TTL != 0 || b.Generation == 0 || b.State.RF < now {
+			t.Errorf("%s: ttl %d, generation %d, rf %d", tt.name, b.TTL, b.Generation, b.State.RF)
+		}
+	}
+}

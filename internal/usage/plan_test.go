@@ -270,3 +270,27 @@ func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 		}
 	}
 }
+
+// What is stored in part cannot be divided: a bucket with such limits is not split,
+// nor does a shard with them catch up.
+func TestShardsWithIncompleteLimitsAreNotSplit(t *testing.T) {
+	partial := []table.PartialLimit{{Name: "x", HasTokens: true}}
+	hot := spends(0, 1, 1)
+	hot.New.State.Slots[2].Tokens = 999
+	grown := spends(0, 4, 1)
+	grown.OldShards = 2
+	for name, c := range map[string]stream.Change{"hot": hot, "grown": grown} {
+		if p := decide(t0+900, c); len(p.Splits) == 0 {
+			t.Errorf("%s: nothing to split", name)
+		}
+		c.New.Partial = partial
+		if p := decide(t0+900, c); len(p.Splits) != 0 {
+			t.Errorf("%s: splits %+v", name, p.Splits)
+		}
+	}
+	behind := spends(1, 2, 1)
+	behind.New.Partial = partial
+	if p := decide(t0, spends(0, 4, 1), behind); len(p.Splits) != 0 {
+		t.Errorf("left behind: splits %+v", p.Splits)
+	}
+}

@@ -1,0 +1,90 @@
+package table_test
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A bucket that goes into debt must outlive it, however the expiry is told: by a
+// settlement that keeps it, by an acquire that sets it, and by what mends it.
+func TestDebtMovesTheExpiry(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
+	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Life: table.Expires, Now: now})
+	b := decode(t, put.Item)
+	if b.TTL != now/1000+420 {
+		t.Fatalf("ttl is %d s from now", b.TTL-now/1000)
+	}
+	debt := []table.Cost{{Limit: "rpm", Milli: 3_600_000}} // an hour to earn it
+	const needed = now/1000 + 3600
+	settle := table.Charge{Image: b, Want: limits, Costs: debt, Now: now, Force: true}.Plan().Update
+	after, _, err := settle.Apply(put.Item)
+	if got := decode(t, after).TTL; err != nil || got < needed {
+		t.Errorf("settled by a charge: ttl is %d s from now, %v", got-now/1000, err)
+	}
+	adjusted, _, err := table.Adjust(put.Target(), debt).Apply(put.Item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prolong, ok := table.Prolong(decode(t, adjusted), now)
+	mended, _, err := prolong.Apply(adjusted)
+	if got := decode(t, mended).TTL; !ok || err != nil || got < needed {
+		t.Errorf("settled by an add: prolonged %v, ttl is %d s from now, %v", ok, got-now/1000, err)
+	}
+	if _, again := table.Prolong(decode(t, mended), now); again {
+		t.Error("prolonged twice")
+	}
+	back := []table.Cost{{Limit: "rpm", Milli: 1_000}}
+	kept, _, err := table.Charge{Image: b, Want: limits, Costs: back, Now: now, Force: true}.Plan().Update.Apply(put.Item)
+	if got := decode(t, kept).TTL; err != nil || got != b.TTL {
+		t.Errorf("settled without debt: ttl is %d s from now, was %d", got-now/1000, b.TTL-now/1000)
+	}
+}
+
+// A remainder counts with the refill instant that it belongs to, within its
+// period; whatever else is there says nothing.
+func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
+	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: 1000,
+		Limits: []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}})
+	rr := func(rf, rest int64) item.Value {
+		return item.Map(item.Item{"rf": item.N(rf), "r": item.Map(item.Item{"rpm": item.N(rest), "gone": item.N(3)})})
+	}
+	for _, tt := range []struct {
+		rr   item.Value
+		want int64
+	}{
+		{rr(1000, 59_999), 59_999}, {rr(1000, 1), 1}, {rr(999, 1), 0}, {rr(1001, 1), 0},
+		{rr(1000, 60_000), 0}, {rr(1000, -1), 0}, {item.S("x"), 0}, {item.Map(nil), 0},
+		{item.Map(item.Item{"rf": item.N(1000)}), 0},
+	} {
+		it := b.Item()
+		it["rr"] = tt.rr
+		if got := decode(t, it).State.Slots[0].Rest; got != tt.want {
+			t.Errorf("%s: rest %d, want %d", item.JSON(item.Item{"rr": tt.rr}), got, tt.want)
+		}
+	}
+	it := b.Item()
+	delete(it, "rf")
+	it["rr"] = rr(0, 5)
+	if got := decode(t, it).State; got.Slots[0].Rest != 0 || !got.NoClock {
+		t.Errorf("without a refill instant: %s", got)
+	}
+}
+
+// Counters that are no whole tokens, as another client's refills leave levels and
+// fractions of tokens leave counters, are charged from to the millitoken.
+func TestChargeFromSubTokenCounters(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}
+	b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, now)}
+	b.State.Slots[0].Tokens, b.State.Slots[0].Used = 1_234, -77
+	u := table.Charge{Image: b, Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 1_000}}, Now: now + 1}.Plan().Update
+	after, held, err := u.Apply(b.Item())
+	got := decode(t, after).State.Slots[0]
+	if err != nil || !held || got.Tokens != 234 || got.Used != 923 || got.Rest != 7_000 {
+		t.Errorf("held %v, %v: %+v", held, err, got)
+	}
+}
