@@ -32,7 +32,9 @@ const (
 
 // acquire returns the defective write in place of the sound one; ok is false if
 // the defect is elsewhere or the costs are not covered.
-func (d defect) acquire(image table.Bucket, want []bucket.Limit, costs []table.Cost, now int64) (w item.Write, ok bool) {
+func (d defect) acquire(
+	image table.Bucket, want []bucket.Limit, costs []table.Cost, now int64,
+) (w item.Write, ok bool) {
 	s := image.State
 	switch d {
 	case noGeneration, otherLife, literalLevel, noCapacity:
@@ -122,7 +124,8 @@ func (d defect) condition(c table.Charge, u item.Update) item.Cond {
 	}
 	for _, sl := range b.State.Slots {
 		cond = append(cond, item.Compare("b_"+sl.Name+"_cp", item.Eq, item.N(sl.Capacity)),
-			item.Compare("b_"+sl.Name+"_ra", item.Eq, item.N(sl.Amount)), item.Compare("b_"+sl.Name+"_rp", item.Eq, item.N(sl.Period)))
+			item.Compare("b_"+sl.Name+"_ra", item.Eq, item.N(sl.Amount)),
+			item.Compare("b_"+sl.Name+"_rp", item.Eq, item.N(sl.Period)))
 	}
 	for _, l := range u.SetLess {
 		if l.Minus != "b_wcu_tc" {
@@ -189,14 +192,16 @@ func (d defect) step(s shard.Step, p *shard.Plan) []item.Write {
 // Each planted defect breaks a promise that the same worlds keep without it.
 func TestWorldsCatchPlantedDefects(t *testing.T) {
 	split := profile{steps: 300, actors: 3, instant: true, grow: 8, warm: 4}
-	anew := profile{steps: 400, actors: 4, instant: true, grow: 1, warm: 4, lost: 10, anew: 2, configs: true, python: 14}
+	anew := profile{steps: 400, actors: 4, instant: true, grow: 1, warm: 4, lost: 10, anew: 2, configs: true,
+		python: 14}
 	foreign := profile{steps: 400, actors: 4, instant: true, anew: 12, python: 50}
 	for _, tt := range []struct {
 		profile
 		worlds  uint64
 		defects []defect
 	}{
-		{split, 8, []defect{sound, blindSpend, shortRefill, floorRefill, fullClones, staleSplit, undividedRefill, literalLevel, noCapacity}},
+		{split, 8, []defect{sound, blindSpend, shortRefill, floorRefill, fullClones, staleSplit, undividedRefill,
+			literalLevel, noCapacity}},
 		{anew, 4, []defect{sound, noGeneration, literalLevel, noCapacity}},
 		{foreign, 20, []defect{sound, otherLife}},
 	} {
@@ -233,7 +238,8 @@ func catch(t *testing.T, p profile, worlds uint64) {
 			}
 		}
 	}
-	t.Logf("caught in %d of %d worlds, %d windows exceeded, at most by %s millitokens with what was given back, %s literally; first: %s",
+	t.Logf("caught in %d of %d worlds, %d windows exceeded, at most by %s millitokens with what was given back, "+
+		"%s literally; first: %s",
 		caught, worlds, windows, worst.FloatString(0), literal.FloatString(0), first)
 	if p.bad == sound && caught+windows > 0 {
 		t.Error("the sound shapes are caught too: the checks are wrong")

@@ -29,7 +29,8 @@ func (p *python) act() {
 func (p *python) costs() []table.Cost {
 	var out []table.Cost
 	for _, l := range p.w.limits {
-		out = append(out, table.Cost{Limit: l.Name, Milli: p.w.rng.Int64N(max(l.Capacity/bucket.Milli/3, 1)+1) * bucket.Milli})
+		most := max(l.Capacity/bucket.Milli/3, 1)
+		out = append(out, table.Cost{Limit: l.Name, Milli: p.w.rng.Int64N(most+1) * bucket.Milli})
 	}
 	return out
 }
@@ -100,7 +101,8 @@ func (w *world) anew() {
 	w.begin()
 	w.late = nil
 	if w.rng.IntN(2) == 0 {
-		fresh := table.Bucket{Namespace: namespace, Entity: entity, Resource: resource, State: bucket.New(w.limits, 0, 1, w.now)}
+		fresh := table.Bucket{Namespace: namespace, Entity: entity, Resource: resource,
+			State: bucket.New(w.limits, 0, 1, w.now)}
 		w.call("python creates", nil, nothing, false, item.Put{Item: fresh.Item(), If: item.Absent(item.AttrPK)})
 	}
 }

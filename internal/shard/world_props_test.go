@@ -177,16 +177,19 @@ func TestWorldExact(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, configs: true}, none)
 	})
 	t.Run("made anew", func(t *testing.T) {
-		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, settle: 8, crash: 2, anew: 2, debt: true}, none)
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, settle: 8, crash: 2, anew: 2,
+			debt: true}, none)
 	})
 	t.Run("with a Python client", func(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, warm: 8, crash: 2, python: 14}, none)
 	})
 	t.Run("with a Python client, everything", func(t *testing.T) {
-		runWorlds(t, 8, profile{steps: 600, actors: 4, instant: true, grow: 1, warm: 8, settle: 4, crash: 2, lost: 8, python: 14, anew: 2, configs: true, debt: true}, none)
+		runWorlds(t, 8, profile{steps: 600, actors: 4, instant: true, grow: 1, warm: 8, settle: 4, crash: 2,
+			lost: 8, python: 14, anew: 2, configs: true, debt: true}, none)
 	})
 	t.Run("answers lost", func(t *testing.T) {
-		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, lost: 40, debt: true}, none)
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, lost: 40,
+			debt: true}, none)
 	})
 	t.Run("one shard", func(t *testing.T) {
 		runWorlds(t, 4, profile{steps: 400, actors: 3, instant: true, warm: 8, settle: 8, crash: 2}, none)

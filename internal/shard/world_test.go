@@ -77,7 +77,8 @@ func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
 	for _, l := range limits {
 		w.history[l.Name] = &buckettest.History{}
 		w.back[l.Name] = new(big.Rat)
-		w.full[l.Name] = buckettest.NewReference(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}, w.now)
+		w.full[l.Name] = buckettest.NewReference(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount,
+			Period: l.Period}, w.now)
 	}
 	return w
 }
@@ -386,7 +387,8 @@ func (w *world) compare(what string, may loss, writes []item.Write) {
 				w.violated("%s minted: shard %d holds %s millitokens of %s too many", what, s.Shard, lack.Neg(lack).FloatString(6), sl.Name)
 			}
 			lack.Sub(lack, w.back[sl.Name])
-			if late := w.late[sl.Name]; late != nil && !w.foreign && !w.rounded && lack.Sign() > 0 && may == nothing && bucketKey(s.Shard) == writes[0].Target() && lack.Cmp(late) > 0 {
+			if late := w.late[sl.Name]; late != nil && !w.foreign && !w.rounded && lack.Sign() > 0 &&
+				may == nothing && bucketKey(s.Shard) == writes[0].Target() && lack.Cmp(late) > 0 {
 				w.violated("%s lost %s millitokens of %s, %s may have been", what, lack.FloatString(6), sl.Name, late.FloatString(6))
 			}
 		}
@@ -433,7 +435,8 @@ func (w *world) begin() {
 	for _, l := range w.limits {
 		w.lives = append(w.lives, past{l.Name, w.history[l.Name]})
 		w.history[l.Name] = &buckettest.History{}
-		w.full[l.Name] = buckettest.NewReference(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}, w.now)
+		w.full[l.Name] = buckettest.NewReference(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount,
+			Period: l.Period}, w.now)
 	}
 	w.exactly = map[int]map[string]*buckettest.Reference{}
 }
@@ -459,7 +462,9 @@ func (w *world) worst() map[string]buckettest.Excess {
 }
 
 // extreme returns the largest excess of a limit over all lives of the bucket.
-func (w *world) extreme(l bucket.Limit, of func(*buckettest.History, bucket.Rate) buckettest.Excess) buckettest.Excess {
+func (w *world) extreme(
+	l bucket.Limit, of func(*buckettest.History, bucket.Rate) buckettest.Excess,
+) buckettest.Excess {
 	r := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
 	out := of(w.history[l.Name], r)
 	for _, p := range w.lives {

@@ -13,7 +13,8 @@ import (
 func TestDebtMovesTheExpiry(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Life: table.Expires, Now: now})
+	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
+		Life: table.Expires, Now: now})
 	b := decode(t, put.Item)
 	if b.TTL != now/1000+420 {
 		t.Fatalf("ttl is %d s from now", b.TTL-now/1000)
@@ -38,7 +39,8 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 		t.Error("prolonged twice")
 	}
 	back := []table.Cost{{Limit: "rpm", Milli: 1_000}}
-	kept, _, err := table.Charge{Image: b, Want: limits, Costs: back, Now: now, Force: true}.Plan().Update.Apply(put.Item)
+	kept, _, err := table.Charge{Image: b, Want: limits, Costs: back, Now: now,
+		Force: true}.Plan().Update.Apply(put.Item)
 	if got := decode(t, kept).TTL; err != nil || got != b.TTL {
 		t.Errorf("settled without debt: ttl is %d s from now, was %d", got-now/1000, b.TTL-now/1000)
 	}
@@ -81,7 +83,8 @@ func TestChargeFromSubTokenCounters(t *testing.T) {
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}
 	b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, now)}
 	b.State.Slots[0].Tokens, b.State.Slots[0].Used = 1_234, -77
-	u := table.Charge{Image: b, Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 1_000}}, Now: now + 1}.Plan().Update
+	u := table.Charge{Image: b, Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 1_000}},
+		Now: now + 1}.Plan().Update
 	after, held, err := u.Apply(b.Item())
 	got := decode(t, after).State.Slots[0]
 	if err != nil || !held || got.Tokens != 234 || got.Used != 923 || got.Rest != 7_000 {

@@ -18,7 +18,8 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 	const start = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	one := []table.Cost{{Limit: "rpm", Milli: 1_000}}
-	put, first := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: start})
+	put, first := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
+		Now: start})
 	stored, highest := put.Item, int64(0)
 	apply := func(u item.Update) (held bool) {
 		t.Helper()
@@ -33,7 +34,8 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 	for range 10 {
 		taken := int64(0)
 		for image := decode(t, stored); taken < 1000; image = decode(t, stored) {
-			if plan := (table.Charge{Image: image, Want: limits, Costs: one, Now: now}).Plan(); !plan.Verdict.Granted || !apply(plan.Update) {
+			if plan := (table.Charge{Image: image, Want: limits, Costs: one,
+				Now: now}).Plan(); !plan.Verdict.Granted || !apply(plan.Update) {
 				break
 			}
 			taken++
@@ -58,7 +60,8 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 			return plan.Update, plan.Verdict.Granted
 		}},
 		{"cold writes", func(table.Bucket) (item.Update, bool) {
-			return table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits, Costs: one, Now: now}.Plan(), true
+			return table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits,
+				Costs: one, Now: now}.Plan(), true
 		}},
 	} {
 		stored = after
@@ -91,7 +94,8 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 			costs := []table.Cost{{Limit: "rpm", Milli: milli}}
 			u := table.Adjust(put.Target(), costs)
 			if !plain {
-				u = table.Charge{Image: decode(t, stored), Want: limits, Costs: costs, Now: now, Force: true}.Plan().Update
+				u = table.Charge{Image: decode(t, stored), Want: limits, Costs: costs, Now: now,
+					Force: true}.Plan().Update
 			}
 			after, held, err := u.Apply(stored)
 			if err != nil || !held {
@@ -105,7 +109,8 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 		}
 		b := decode(t, stored)
 		t.Logf("after ten of %d: %s %v", sign*most, b.State, stored["b_rpm_tc"].(*types.AttributeValueMemberN).Value)
-		plan := table.Charge{Image: b, Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 10_000}}, Now: now + 1}.Plan()
+		plan := table.Charge{Image: b, Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 10_000}},
+			Now: now + 1}.Plan()
 		if granted := plan.Verdict.Granted; granted != (sign < 0) {
 			t.Errorf("after ten of %d: granted %v", sign*most, granted)
 		}
@@ -118,7 +123,8 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 		}
 		burst := int64(0)
 		for ; burst < 100; burst++ {
-			plan := table.Charge{Image: decode(t, stored), Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 1_000}}, Now: now + 60_000}.Plan()
+			one := []table.Cost{{Limit: "rpm", Milli: 1_000}}
+			plan := table.Charge{Image: decode(t, stored), Want: limits, Costs: one, Now: now + 60_000}.Plan()
 			if !plan.Verdict.Granted {
 				break
 			}

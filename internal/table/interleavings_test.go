@@ -173,7 +173,8 @@ func (x *explorer) charge(m moment, p int, q request) {
 	w, ok := q.charge(image, now, x.defect)
 	after, held := w.apply(m.it)
 	if x.sample() {
-		c := table.Charge{Image: image.bucket(), Want: limitsOf(q.variant), Costs: costsOf(q.cost), Now: int64(epoch + now), Force: q.force,
+		c := table.Charge{Image: image.bucket(), Want: limitsOf(q.variant), Costs: costsOf(q.cost),
+			Now: int64(epoch + now), Force: q.force,
 			Slack: int64(q.slack), Room: int64(q.room)}
 		if q.none {
 			c.Costs, c.Want = nil, nil

@@ -107,7 +107,8 @@ type request struct {
 }
 
 func (q request) String() string {
-	return fmt.Sprintf("charge%v-v%d-force=%v-none=%v-slack=%d-room=%d/", q.cost, q.variant, q.force, q.none, q.slack, q.room)
+	return fmt.Sprintf("charge%v-v%d-force=%v-none=%v-slack=%d-room=%d/", q.cost, q.variant, q.force, q.none,
+		q.slack, q.room)
 }
 
 // mwrite is a planned charge or split.

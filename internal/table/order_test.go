@@ -34,7 +34,8 @@ func TestChargeAmongForeignWrites(t *testing.T) {
 		Costs: []table.Cost{{Limit: "rpm", Milli: 8_000}}, Now: now})
 	charge := table.Charge{Image: image, Want: limits, Costs: costs, Now: now + 2_000}.Plan().Update
 	refill := foreignRefill(image, 1_000, now+1_500)
-	adds := item.Update{Key: image.Key(), Add: []item.Attr{{Name: "b_rpm_tk", Value: item.N(-1_000)}, {Name: "b_rpm_tc", Value: item.N(1_000)}}}
+	adds := item.Update{Key: image.Key(), Add: []item.Attr{{Name: "b_rpm_tk", Value: item.N(-1_000)},
+		{Name: "b_rpm_tc", Value: item.N(1_000)}}}
 	for _, tt := range []struct {
 		name   string
 		writes []item.Update
@@ -46,7 +47,8 @@ func TestChargeAmongForeignWrites(t *testing.T) {
 		{"add first: counted", []item.Update{adds, charge}, []bool{true, true}, 1_000},
 		{"add last: counted", []item.Update{charge, adds}, []bool{true, true}, 1_000},
 		{"refill, add, charge", []item.Update{refill, adds, charge}, []bool{true, true, true}, 0},
-		{"refill, adds, charge of what is gone", []item.Update{refill, adds, adds, charge}, []bool{true, true, true, false}, 1_000},
+		{"refill, adds, charge of what is gone",
+			[]item.Update{refill, adds, adds, charge}, []bool{true, true, true, false}, 1_000},
 	} {
 		stored := image.Item()
 		for i, u := range tt.writes {
@@ -76,7 +78,8 @@ func TestChargesCommute(t *testing.T) {
 		limits, image := randomBucket(rng, now)
 		at := now + rng.Int64N(10_000)
 		plan := func() item.Update {
-			return table.Charge{Image: image, Want: limits, Costs: randomCosts(rng, image), Now: at, Life: table.KeepLifetime}.Plan().Update
+			return table.Charge{Image: image, Want: limits, Costs: randomCosts(rng, image), Now: at,
+				Life: table.KeepLifetime}.Plan().Update
 		}
 		a, b := plan(), plan()
 		if a.If == nil || b.If == nil {
@@ -120,7 +123,8 @@ func inOrder(t *testing.T, image table.Bucket, writes ...item.Update) (it item.I
 func randomBucket(rng *rand.Rand, now int64) ([]bucket.Limit, table.Bucket) {
 	limits := make([]bucket.Limit, 1+rng.IntN(3))
 	for i := range limits {
-		limits[i] = bucket.Limit{Name: string(rune('a' + i)), Capacity: 1 + rng.Int64N(50), Amount: 1 + rng.Int64N(30), Period: 1 + rng.Int64N(5_000)}
+		limits[i] = bucket.Limit{Name: string(rune('a' + i)), Capacity: 1 + rng.Int64N(50),
+			Amount: 1 + rng.Int64N(30), Period: 1 + rng.Int64N(5_000)}
 	}
 	b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(limits, 0, 1, now)}
 	for i := range b.State.Slots[:len(limits)] {
@@ -193,7 +197,8 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 		for range 60 {
 			now += rng.Int64N(20_000) >> rng.IntN(16)
 			n.pass(now)
-			c := table.Charge{Image: image, Want: limits, Costs: randomCosts(rng, image), Now: now, Life: table.Lifetime(rng.IntN(3))}
+			c := table.Charge{Image: image, Want: limits, Costs: randomCosts(rng, image), Now: now,
+				Life: table.Lifetime(rng.IntN(3))}
 			switch rng.IntN(8) {
 			case 0:
 				c.Costs, c.Want = nil, nil
@@ -207,7 +212,8 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 			}
 			plan := c.Plan()
 			if enough := n.covers(c.Costs, 0); plan.Verdict.Granted != enough && !c.Force {
-				t.Fatalf("seed %d: granted %v, want %v: %v of %s", seed, plan.Verdict.Granted, enough, c.Costs, image.State)
+				t.Fatalf("seed %d: granted %v, want %v: %v of %s", seed, plan.Verdict.Granted, enough, c.Costs,
+					image.State)
 			}
 			if !plan.Verdict.Granted && !c.Force {
 				denied++
@@ -226,7 +232,8 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 			for i, sl := range image.State.Slots {
 				want := n.levels[sl.Name].After(0).Level
 				if have := buckettest.LevelAt(image.State, i, now); sl.Name != bucket.WCU && have.Cmp(want) != 0 {
-					t.Fatalf("seed %d: holds %s of %s, want %s", seed, have.FloatString(6), sl.Name, want.FloatString(6))
+					t.Fatalf("seed %d: holds %s of %s, want %s", seed, have.FloatString(6), sl.Name,
+						want.FloatString(6))
 				}
 			}
 		}

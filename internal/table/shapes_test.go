@@ -305,7 +305,8 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 		for _, l := range want {
 			costs = append(costs, Cost{l.Name, 1000 * g.Int64N(1+l.Capacity/1000) * g.Int64N(2)})
 		}
-		c := Charge{Image: b, Want: want, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000, Life: Lifetime(g.IntN(3)),
+		c := Charge{Image: b, Want: want, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000,
+			Life:  Lifetime(g.IntN(3)),
 			Force: g.IntN(4) == 0, Slack: g.Int64N(2) * g.Int64N(101), Room: g.Int64N(2) * g.Int64N(101)}
 		plan := c.Plan()
 		if !plan.Verdict.Granted && !c.Force {
