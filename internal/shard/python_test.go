@@ -70,6 +70,9 @@ func (p *python) slow() {
 			return
 		}
 		sl := s.Slots[i]
+		if now.State.Slots[j].Limit != sl.Limit {
+			return // it would credit by limits that are no more
+		}
 		if now.State.RF == s.RF && now.State.Slots[j].Tokens+now.State.Slots[j].Used != sl.Tokens+sl.Used {
 			return
 		}
