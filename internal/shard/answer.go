@@ -1,0 +1,162 @@
+package shard
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Applied tells the plan that a step was carried out. item is what a single
+// write returned; it may be nil.
+func (p *Plan) Applied(s Step, item item.Item) {
+	delete(p.recount, s.Shard)
+	switch s.Kind {
+	case Probe, Recount:
+		p.see(s.Shard, item)
+	case Open:
+		opened, _, _ := s.Writes[0].Apply(nil)
+		p.see(s.Shard, opened)
+		if p.zero.State.Shard == 0 { // it may have handed something over
+			zero, _, _ := s.Writes[1].Apply(p.zero.Item())
+			p.renew(zero)
+		}
+	case Discount:
+		kept, _, _ := s.Writes[0].Apply(p.known[s.Shard].Item())
+		p.see(s.Shard, kept)
+	case Merge:
+		kept, _, _ := s.Writes[1].Apply(p.known[s.Shard].Item())
+		p.see(s.Shard, kept)
+		p.gone(s.Writes[0].Target())
+	case Split:
+		b := p.known[s.Shard]
+		keep, _, _ := s.Writes[0].Apply(b.Item())
+		moved, _, _ := s.Writes[1].Apply(nil)
+		p.see(s.Shard, keep)
+		p.see(s.Shard+max(b.State.Shards, 1), moved)
+	}
+}
+
+// gone notes that the shard with the key is not there.
+func (p *Plan) gone(k item.Key) {
+	if _, _, _, shard, ok := table.ParseBucketPK(k.PK); ok {
+		p.see(shard, nil)
+	}
+}
+
+// Refused tells the plan that a step's condition did not hold. items are the
+// images that came back, one per write, nil where there was no item or no
+// refusal; refused says which conditions failed.
+func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
+	p.refusals[s.Shard]++
+	if p.refusals[s.Shard] == maxRefusals {
+		p.gaveUp = append(p.gaveUp, s.Shard)
+	}
+	at := func(i int) (bool, item.Item) {
+		if i < len(refused) && i < len(items) {
+			return refused[i], items[i]
+		}
+		return false, nil
+	}
+	own, item := at(0)
+	switch s.Kind {
+	case Open:
+		if own {
+			delete(p.absent, s.Shard)
+			p.see(s.Shard, item)
+			return
+		}
+		if other, parent := at(2); other { // it has merged meanwhile
+			p.see(bucket.SplitParent(s.Shard), parent)
+			return
+		}
+		if _, zero := at(1); !p.renew(zero) {
+			p.refusals[s.Shard] = maxRefusals // shard 0 has moved on: a newer plan will see to it
+		}
+	case Merge, Discount:
+		p.unmerged(s, at)
+	case Split:
+		if own {
+			p.see(s.Shard, item)
+			return
+		}
+		if other, _ := at(1); other {
+			p.recount[s.Shard] = true
+		}
+	default:
+		p.see(s.Shard, item)
+	}
+}
+
+// unmerged takes in why a merge or a discount did not hold. The shard that is kept
+// is the second write of a merge, the first of a discount.
+func (p *Plan) unmerged(s Step, at func(int) (bool, item.Item)) {
+	kept, other := 1, 0
+	if s.Kind == Discount {
+		kept, other = 0, 1
+	}
+	if own, it := at(kept); own {
+		p.see(s.Shard, it)
+	}
+	if refused, it := at(other); refused {
+		if _, _, _, shard, ok := table.ParseBucketPK(s.Writes[other].Target().PK); ok {
+			p.refusals[shard]++
+			p.see(shard, it)
+		}
+	}
+	if moved, _ := at(2); moved { // shard 0 has moved on: a newer plan will see to it
+		p.refusals[s.Shard] = maxRefusals
+	}
+}
+
+// renew takes in an image of shard 0 as the pattern for missing shards, if it
+// still has the count that the plan is for.
+func (p *Plan) renew(item item.Item) bool {
+	if item == nil {
+		return false
+	}
+	b, err := table.DecodeBucket(item)
+	if err != nil || b.State.Shard != 0 || b.State.Shards != p.target {
+		return false
+	}
+	p.zero = b
+	if _, ok := p.known[0]; ok {
+		p.known[0] = b
+	}
+	return true
+}
+
+// see takes in the image of a shard as it came back from the table.
+func (p *Plan) see(k int, item item.Item) {
+	if item == nil {
+		delete(p.known, k)
+		p.absent[k] = k != 0
+		if k == 0 {
+			p.refusals[k] = maxRefusals // the bucket is gone
+		}
+		return
+	}
+	b, err := table.DecodeBucket(item)
+	if err != nil || b.State.Shard != k {
+		p.refusals[k] = maxRefusals
+		p.gaveUp = append(p.gaveUp, k)
+		return
+	}
+	p.known[k] = b
+	delete(p.absent, k)
+}
+
+// GaveUp returns the shards the plan left alone because they kept changing or
+// could not be read.
+func (p *Plan) GaveUp() []int { return p.gaveUp }
+
+// Images returns the images of all shards the plan knows, in order.
+func (p *Plan) Images() []table.Bucket {
+	out := make([]table.Bucket, 0, len(p.known))
+	for _, k := range slices.Sorted(maps.Keys(p.known)) {
+		out = append(out, p.known[k])
+	}
+	return out
+}
