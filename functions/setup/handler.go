@@ -23,6 +23,12 @@ const (
 	rounds = 6
 	pause  = 200 * time.Millisecond
 
+	// firstRounds is the same for the creation of the resource, when calls are
+	// also repeated that were refused for any other reason: the role is seconds
+	// old, and its rights may not have arrived everywhere. It is done within 45
+	// seconds, below the function's timeout.
+	firstRounds = 12
+
 	// maxIDs is how many bytes of namespace ids are returned: CloudFormation
 	// takes answers of 4 KB.
 	maxIDs = 3 << 10
@@ -47,7 +53,7 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 	if err != nil {
 		return id, nil, err
 	}
-	ids, err := h.setUp(ctx, conf)
+	ids, err := h.setUp(ctx, conf, e.RequestType == cfn.RequestCreate)
 	if err != nil {
 		h.log.ErrorContext(ctx, "table not set up", "err", err)
 		return id, nil, fmt.Errorf("set up table %q: %w", h.table, err)
@@ -62,16 +68,16 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 
 // setUp brings the table into the state asked for and returns name=id of every
 // namespace. What was done before an error stays done.
-func (h *handler) setUp(ctx context.Context, conf config.Setup) (ids []string, err error) {
+func (h *handler) setUp(ctx context.Context, conf config.Setup, first bool) (ids []string, err error) {
 	for _, name := range conf.Namespaces {
 		var ns table.Namespace
-		err := h.repeat(ctx, func() (err error) { ns, err = h.register(ctx, name); return err })
+		err := repeat(ctx, first, func() (err error) { ns, err = h.register(ctx, name); return err })
 		if err != nil {
 			return nil, fmt.Errorf("namespace %q: %w", name, err)
 		}
 		if conf.AuditRetentionDays > 0 {
 			keep := table.KeepAudit(ns.ID, conf.AuditRetentionDays)
-			if err := h.repeat(ctx, func() error { _, err := h.store.Write(ctx, keep); return err }); err != nil {
+			if err := repeat(ctx, first, func() error { _, err := h.store.Write(ctx, keep); return err }); err != nil {
 				return nil, fmt.Errorf("audit retention of namespace %q: %w", name, err)
 			}
 		}
@@ -95,14 +101,17 @@ func (h *handler) register(ctx context.Context, name string) (table.Namespace, e
 
 // repeat does something that may be done again until it succeeds, or fails in a
 // way that trying again does not change.
-func (h *handler) repeat(ctx context.Context, do func() error) (err error) {
-	for try := range rounds {
+func repeat(ctx context.Context, first bool, do func() error) (err error) {
+	n := rounds
+	if first {
+		n = firstRounds
+	}
+	for try := range n {
 		if err = do(); err == nil {
 			return nil
 		}
-		switch store.KindOf(err) {
-		case store.Unknown, store.Throttled, store.Conflict:
-		default:
+		kind := store.KindOf(err)
+		if kind == 0 || kind == store.Unavailable && !first {
 			return err
 		}
 		if smithytime.SleepWithContext(ctx, store.Jitter(try, pause, 5*time.Second)) != nil {

@@ -130,6 +130,32 @@ func TestEveryWriteFailsInEveryWay(t *testing.T) {
 	}
 }
 
+// The rights of a role that was made seconds ago arrive late; those of one that
+// is older are as they are.
+func TestRightsThatArriveLate(t *testing.T) {
+	for _, kind := range []cfn.RequestType{cfn.RequestCreate, cfn.RequestUpdate} {
+		synctest.Test(t, func(t *testing.T) {
+			h, db := rig(t)
+			begun := time.Now()
+			db.SetHook(func(memdb.Op) (bool, error) {
+				if time.Since(begun) < 8*time.Second {
+					return false, memdb.Fail(store.Unavailable)
+				}
+				return true, nil
+			})
+			_, _, err := h.Handle(t.Context(), event(kind, "default"))
+			if (err == nil) != (kind == cfn.RequestCreate) {
+				t.Errorf("%s: error %v", kind, err)
+			}
+			db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+			begun = time.Now()
+			if _, _, err := h.Handle(t.Context(), event(kind, "default")); err == nil || time.Since(begun) > 45*time.Second {
+				t.Errorf("%s: error %v after %s", kind, err, time.Since(begun))
+			}
+		})
+	}
+}
+
 func TestAnotherDeploymentIsFaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, db := rig(t)

@@ -48,8 +48,11 @@ func (l *Limiter) addSetup() {
 	}
 	setup := awscdk.NewCustomResource(l.Construct, jsii.String("Namespaces"), &awscdk.CustomResourceProps{
 		ResourceType: jsii.String(setupType),
-		ServiceToken: l.Setup.FunctionArn(),
-		Properties:   &properties,
+		// A function that cannot even start answers nothing, and CloudFormation
+		// would wait for an hour.
+		ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
+		ServiceToken:   l.Setup.FunctionArn(),
+		Properties:     &properties,
 	})
 	l.NamespaceIDs = setup.GetAttString(jsii.String(config.SetupNamespaceIDs))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
@@ -42,11 +43,29 @@ func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	return cdk.CheckUpdate(deployed, template)
 }
 
+// configuration returns that which the command line tool works with, as
+// far as an app can: the tool passes account and region, and not the profile.
+func configuration(ctx context.Context) (aws.Config, error) {
+	cfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRegion(os.Getenv("CDK_DEFAULT_REGION")))
+	if err != nil {
+		return cfg, err
+	}
+	who, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return cfg, err
+	}
+	if is, want := aws.ToString(who.Account), os.Getenv("CDK_DEFAULT_ACCOUNT"); is != want {
+		return cfg, fmt.Errorf("the credentials of the environment are those of account %s, "+
+			"the deployment is to account %s: set AWS_PROFILE instead of --profile", is, want)
+	}
+	return cfg, nil
+}
+
 // deployedTemplate returns the template of the deployed stack. Without a stack
 // it returns one of the table that has its name, made elsewhere, and without
 // that nil.
 func deployedTemplate(ctx context.Context, opts options) ([]byte, error) {
-	cfg, err := awsconfig.LoadDefaultConfig(ctx)
+	cfg, err := configuration(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -75,18 +75,6 @@ func decode(t *testing.T, text string) (d document) {
 	return d
 }
 
-// actions lists the actions of a document with the given prefix.
-func (d document) actions(prefix string) (out []string) {
-	for _, s := range d.Statement {
-		for _, a := range list(s["Action"]) {
-			if strings.HasPrefix(a, prefix) && !slices.Contains(out, a) {
-				out = append(out, a)
-			}
-		}
-	}
-	return out
-}
-
 // without returns the document without an action: in the statements on
 // resources that contain part.
 func (d document) without(action, part string) string {
