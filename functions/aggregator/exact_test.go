@@ -240,7 +240,7 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 
 // planted is a store with a weakness of the register put back in.
 type planted struct {
-	store.Store
+	store.Lister
 	change func(item.Update) item.Update
 }
 
@@ -248,7 +248,7 @@ func (p planted) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if u, ok := w.(item.Update); ok {
 		w = p.change(u)
 	}
-	return p.Store.Write(ctx, w)
+	return p.Lister.Write(ctx, w)
 }
 
 func isUsage(u item.Update) bool { return strings.HasPrefix(u.Key.SK, "#USAGE#") }

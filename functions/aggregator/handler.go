@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -15,10 +16,11 @@ import (
 // reportMargin is the time kept back from the deadline for the report.
 const reportMargin = time.Second
 
-// handler folds batches into the table. It keeps nothing from one batch to the
-// next and is safe for concurrent use.
+// handler folds batches into the table. What it keeps from one batch to the next
+// is in the state of the tumbling window, if there is one. It is safe for
+// concurrent use.
 type handler struct {
-	store       store.Store
+	store       store.Lister
 	deadLetters *deadLetters // nil: malformed records are reported as not done
 	plan        usage.Config
 	concurrency int
@@ -28,40 +30,49 @@ type handler struct {
 	metrics     io.Writer
 }
 
+// errNotCounted fails an invocation that had to count everything and could not:
+// Lambda repeats it with the same state.
+var errNotCounted = errors.New("usage not counted")
+
 // Handle does what the changes in one stream payload ask for and returns the
-// partial batch response. A record is acknowledged only if everything that came
-// of it is written, needs no writing any more, or is an update of a bucket that
-// DynamoDB never takes (see forgone). What is refused, unanswered or not begun
-// when the deadline nears is reported as not done: the response names the lowest
-// sequence number of it. Delivering a batch again, whole or in parts, counts
-// nothing twice.
+// partial batch response. A record is acknowledged only if its usage is counted,
+// or carried on in the state of the tumbling window. What is refused, unanswered
+// or not begun when the deadline nears is reported as not done: the response names
+// the lowest sequence number of it. Refills, shard steps and lifetimes are tried
+// and never reported: nobody is owed them. Delivering a batch again, whole or in
+// parts, counts nothing twice.
 //
-// An error means that the payload is no stream payload.
+// An error means that the payload is no stream payload, or that a tumbling window
+// ends and not all of it is counted.
 func (h *handler) Handle(ctx context.Context, payload []byte) ([]byte, error) {
 	start := h.now()
 	batch, err := stream.Decode(payload)
 	if err != nil {
 		return nil, err
 	}
-	plan := usage.Decide(usage.Fold(batch.Changes), start, h.plan)
-
 	within, cancel := lambdaio.WithMargin(ctx, reportMargin)
 	defer cancel()
-	jobs := h.jobs(plan, batch.Malformed)
+	buckets := usage.Fold(batch.Changes)
+	led := h.open(ctx, batch, buckets)
+	jobs := h.jobs(led, buckets, usage.Decide(buckets, start, h.plan), batch.Malformed)
 	h.run(within, jobs)
+	err = led.close(within)
 
-	s := summarize(batch, jobs)
+	s := summarize(batch, jobs, led)
 	s.IteratorAgeMs = -1
 	if batch.Oldest > 0 {
 		s.IteratorAgeMs = max(0, start-batch.Oldest)
 	}
 	s.ElapsedMs = h.now() - start
 	h.report(ctx, jobs, s)
-	return s.Resume.Response().Bytes(), nil
+	if err != nil {
+		return nil, err
+	}
+	return s.Resume.Response().With(led.carried()).Bytes(), nil
 }
 
 // summarize counts what became of the batch and finds where to resume it.
-func summarize(batch stream.Batch, jobs []*job) lambdaio.Summary {
+func summarize(batch stream.Batch, jobs []*job, led *ledger) lambdaio.Summary {
 	s := lambdaio.Summary{
 		Records: batch.Records, Changes: len(batch.Changes), Malformed: len(batch.Malformed),
 	}
@@ -72,30 +83,37 @@ func summarize(batch stream.Batch, jobs []*job) lambdaio.Summary {
 		if j.kind != kindMalformed {
 			s.Writes += j.writes
 		}
-		if j.kind == kindTotal {
+		if j.kind == kindUsage {
 			totals++
 		}
 		switch {
 		case !j.begun:
 			undone++
-			s.Resume.Fail(j.resume)
-		case j.forgone():
-			s.WritesFailed++
 		case j.err != nil:
 			s.WritesFailed++
+		default:
+			continue
+		}
+		if j.owed(led) {
 			s.Resume.Fail(j.resume)
 		}
 	}
 	s.More = []lambdaio.Metric{
 		{Name: "Totals", Log: "totals", Value: totals},
 		{Name: "Ignored", Value: int64(batch.Ignored)},
-		{Name: "Snapshots", Value: written[kindTotal]},
+		{Name: "Snapshots", Value: written[kindUsage] + led.settled},
 		{Name: lambdaio.MetricRefills, Value: written[kindRefill]},
 		{Name: lambdaio.MetricShardSteps, Value: written[kindSplit]},
 		{Name: "Lifetimes", Value: written[kindLifetime]},
 		{Name: "Kept", Value: written[kindMalformed]},
 		{Name: "NotBegun", Value: undone},
+		{Name: "Pending", Log: "pending", Value: int64(len(led.state.Parts))},
+		{Name: "Owed", Value: led.owed},
+		{Name: "StateBytes", Value: int64(len(led.carried())), Unit: "Bytes"},
+		{Name: "StateLost", Value: led.lost},
+		{Name: "UsageLagMs", Value: led.lag(), Unit: "Milliseconds"},
 	}
+	s.Writes += int(led.settled)
 	return s
 }
 

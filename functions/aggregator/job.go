@@ -17,7 +17,7 @@ type kind int
 
 const (
 	kindMalformed kind = iota
-	kindTotal
+	kindUsage
 	kindSplit
 	kindRefill
 	kindLifetime
@@ -26,7 +26,7 @@ const (
 
 // String returns what is written, in the words of the glossary.
 func (k kind) String() string {
-	return [kinds]string{"malformed record", "snapshot", "split", "refill", "lifetime"}[k]
+	return [kinds]string{"malformed record", "usage", "split", "refill", "lifetime"}[k]
 }
 
 // job is one part of a plan on its way into the table.
@@ -42,21 +42,17 @@ type job struct {
 	err    error
 }
 
-// jobs returns everything there is to do, in the order of the records it came
-// from, so that an invocation that runs out of time has moved the point to
-// resume from as far as it could.
-func (h *handler) jobs(p usage.Plan, malformed []stream.Malformed) []*job {
+// jobs returns everything there is to do: what is owed before what is not, and in
+// the order of the records it came from, so that an invocation that runs out of
+// time has moved the point to resume from as far as it could.
+func (h *handler) jobs(led *ledger, buckets []usage.Bucket, p usage.Plan, malformed []stream.Malformed) []*job {
 	var out []*job
 	for _, k := range kept(malformed) {
 		out = append(out, &job{kind: kindMalformed, resume: k.Sequence,
 			attrs: []slog.Attr{slog.String("object", k.Key), slog.String("err", k.Malformed)},
 			do:    func(ctx context.Context) (int, error) { return h.deadLetters.keep(ctx, k) }})
 	}
-	for _, t := range p.Totals {
-		out = append(out, &job{kind: kindTotal, resume: t.First(),
-			attrs: append(attrs(t.Entity, t.Resource), slog.String("window", string(t.Window))),
-			do:    func(ctx context.Context) (int, error) { return h.add(ctx, t) }})
-	}
+	out = append(out, led.jobs(buckets)...)
 	for _, s := range p.Splits {
 		out = append(out, &job{kind: kindSplit, resume: s.Resume(), attrs: attrs(s.Zero.Entity, s.Zero.Resource),
 			do: func(ctx context.Context) (int, error) { return h.split(ctx, s) }})
@@ -71,6 +67,8 @@ func (h *handler) jobs(p usage.Plan, malformed []stream.Malformed) []*job {
 	}
 	slices.SortStableFunc(out, func(a, b *job) int {
 		switch {
+		case a.best() != b.best():
+			return cmp.Compare(a.kind, b.kind)
 		case lambdaio.SequenceBefore(a.resume, b.resume):
 			return -1
 		case lambdaio.SequenceBefore(b.resume, a.resume):
@@ -79,6 +77,18 @@ func (h *handler) jobs(p usage.Plan, malformed []stream.Malformed) []*job {
 		return cmp.Compare(a.kind, b.kind)
 	})
 	return out
+}
+
+// best tells whether the job is best effort: a bucket that cannot be refilled,
+// split or given a longer life now is left to its clients and to its next record.
+// Reporting its record as not done would hold up the records of everybody behind
+// it.
+func (j *job) best() bool { return j.kind > kindUsage }
+
+// owed tells whether the record of a job that is not done has to come again.
+// Usage that a tumbling window carries on is not lost.
+func (j *job) owed(led *ledger) bool {
+	return !j.best() && (j.kind == kindMalformed || !led.carries())
 }
 
 func attrs(entity, resource string) []slog.Attr {

@@ -1,11 +1,13 @@
 // Aggregator is the Lambda function that counts usage, keeps buckets warm and
 // splits hot ones. It is fed by the table's stream; the event source mapping
-// must have ReportBatchItemFailures set, and its filter should let pass INSERT
-// and MODIFY records of the sort key #STATE.
+// must have ReportBatchItemFailures set, and its filter should let pass all
+// records of the sort key #STATE. With a tumbling window usage is folded over that
+// long; without one it is written with every batch.
 //
 // Environment: TABLE_NAME (required), SNAPSHOT_WINDOWS, SNAPSHOT_TTL_DAYS,
 // MAX_SHARDS, WRITE_CONCURRENCY, DEAD_LETTER_BUCKET_NAME. The function needs
-// dynamodb:UpdateItem, PutItem and ConditionCheckItem on the table, and
+// dynamodb:UpdateItem, PutItem, ConditionCheckItem, BatchGetItem and Query on the
+// table, and
 // s3:PutObject below malformed/ in the dead letter bucket.
 package main
 
@@ -79,7 +81,7 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 		name = "aggregator"
 	}
 	h := &handler{
-		store:       store.NewDynamo(dynamodb.NewFromConfig(cfg), conf.TableName),
+		store:       store.NewListing(dynamodb.NewFromConfig(cfg), conf.TableName),
 		plan:        planConfig(conf),
 		concurrency: conf.WriteConcurrency,
 		now:         func() int64 { return time.Now().UnixMilli() },

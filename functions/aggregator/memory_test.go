@@ -21,7 +21,7 @@ import (
 )
 
 // sink is a store that takes every write and keeps nothing.
-type sink struct{ store.Store }
+type sink struct{ store.Lister }
 
 func (sink) Write(context.Context, item.Write) (item.Item, error) { return nil, nil }
 func (sink) Transact(context.Context, string, []item.Write) error { return nil }

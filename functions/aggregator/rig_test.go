@@ -119,7 +119,7 @@ func records(changes []memdb.Change) []json.RawMessage {
 // the event source mapping drops.
 func (r *rig) since(seq int64) []memdb.Change {
 	return slices.DeleteFunc(r.db.Changes(seq), func(c memdb.Change) bool {
-		return c.Key.SK != table.SKBucketState || c.New == nil
+		return c.Key.SK != table.SKBucketState
 	})
 }
 
@@ -164,6 +164,9 @@ func (r *rig) usageOf() map[string]int64 {
 func (r *rig) counted() map[string]int64 {
 	out := map[string]int64{}
 	for _, c := range r.since(0) {
+		if c.New == nil {
+			continue // what it had counted stays
+		}
 		ns, entity, resource, _, _ := table.ParseBucketPK(c.Key.PK)
 		for _, limit := range []string{"rpm", "tpm"} {
 			growth := usedTokens(r.t, c.New, limit) - usedTokens(r.t, c.Old, limit)

@@ -84,7 +84,8 @@ func TestInvalidWrites(t *testing.T) {
 	}{
 		{"refill", "ns/BUCKET#", false, invalid, true},
 		{"split", "ns/BUCKET#", true, inTransaction, true},
-		{"refill not allowed", "ns/BUCKET#", false, denied, false},
+		{"refill not allowed", "ns/BUCKET#", false, denied, true},
+		{"split not allowed", "ns/BUCKET#", true, denied, true},
 		{"usage", "ns/ENTITY#", false, invalid, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestInvalidWrites(t *testing.T) {
 			changes := r.since(0)
 			hit := false
 			r.db.SetHook(func(op memdb.Op) (bool, error) {
-				if strings.HasPrefix(op.Writes[0].Target().PK, c.pk) {
+				if len(op.Writes) > 0 && strings.HasPrefix(op.Writes[0].Target().PK, c.pk) {
 					hit = true
 					return false, c.err
 				}

@@ -35,13 +35,15 @@ var errRounds = errors.New("condition still refused after all rounds")
 
 // write performs one update. Nothing was written if it was refused or if the
 // error says so; it may have been if the answer was lost.
-func (h *handler) write(ctx context.Context, u item.Update) error {
-	return store.Retry(ctx, attempts, pause, func() error {
+func (h *handler) write(ctx context.Context, u item.Update) (after item.Item, err error) {
+	err = store.Retry(ctx, attempts, pause, func() error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		_, err := h.store.Write(call, u)
+		var err error
+		after, err = h.store.Write(call, u)
 		return err
 	})
+	return after, err
 }
 
 // again tells what to do after a failed write: plan it again from old (which
@@ -58,28 +60,6 @@ func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp err
 	return nil, false, err
 }
 
-// add adds a total to its snapshot. When the watermarks refuse it, the image
-// tells what is included already, and the rest is added.
-func (h *handler) add(ctx context.Context, t usage.Total) (writes int, err error) {
-	for range rounds {
-		if t.Empty() {
-			return 0, nil
-		}
-		err = h.write(ctx, t.Usage().Update()) // commit point: counted once this succeeds
-		if err == nil {
-			return 1, nil
-		}
-		old, seen, giveUp := again(ctx, err)
-		if giveUp != nil {
-			return 0, giveUp
-		}
-		if seen {
-			t = t.Except(old)
-		}
-	}
-	return 0, errors.Join(errRounds, err)
-}
-
 // refill refills a shard. When others were faster, the image tells whether a
 // refill is still called for. A shard that keeps changing is in good hands.
 func (h *handler) refill(ctx context.Context, r usage.Refill) (writes int, err error) {
@@ -92,7 +72,7 @@ func (h *handler) refill(ctx context.Context, r usage.Refill) (writes int, err e
 		if err := checked(u); err != nil {
 			return 0, err
 		}
-		err := h.write(ctx, u)
+		_, err := h.write(ctx, u)
 		if err == nil {
 			return 1, nil
 		}
@@ -120,7 +100,7 @@ func (h *handler) mend(ctx context.Context, l usage.Lifetime) (writes int, err e
 		return 0, nil
 	}
 	for range rounds {
-		if err = h.write(ctx, u); err == nil {
+		if _, err = h.write(ctx, u); err == nil {
 			return 1, nil
 		}
 		_, seen, giveUp := again(ctx, err)

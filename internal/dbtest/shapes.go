@@ -263,23 +263,57 @@ func testRegistries(t *testing.T, db store.Store, ns string) {
 	}
 }
 
-// testUsage adds two batches to a snapshot; the first one arriving again is
-// refused and tells what is included.
+// testUsage counts twice in a snapshot. Whatever arrives again, or does not go on
+// from where the snapshot is, is refused and tells how far it has counted.
 func testUsage(t *testing.T, db store.Store, ns string) {
-	at := func(stream int64, sequence string) table.Position {
-		return table.Position{Stream: stream, Sequence: sequence}
+	mark := func(sequence string, rpm int64) table.Mark {
+		return table.Mark{At: table.PositionOf(1_700_000_000, sequence), Used: []table.Count{{Limit: "rpm", Tokens: rpm}, {Limit: "ttl", Tokens: -rpm}}, Life: 7}
+	}
+	after := func(sequence string, rpm int64) table.Expect {
+		m := mark(sequence, rpm)
+		return table.Expect{Counted: &m}
 	}
 	u := table.Usage{
 		Namespace: ns, Entity: "key-1", Resource: "gpt", Window: "daily", Start: "2023-11-14T00:00:00Z", Part: "2023-11-14",
 		Counts: []table.Count{{Limit: "rpm", Tokens: 3}, {Limit: "ttl", Tokens: -1}}, Events: 2, TTL: 1_800_000_000,
-		Marks: []table.Mark{{Shard: 0, First: at(1, "99"), Last: at(1, "100")}, {Shard: 7, First: at(1, "5"), Last: at(1, "6")}},
+		Moves: []table.Move{{Shard: 0, To: mark("100", 300)}, {Shard: 7, To: mark("6", 1)}},
 	}
 	first := mustWrite(t, db, u.Update())
 	_, err := db.Write(t.Context(), u.Update())
 	wantRefused(t, err, first)
-	u.Marks = []table.Mark{{Shard: 0, First: at(2, "98"), Last: at(2, "98")}} // a later stream, a lower number
-	s, err := table.DecodeSnapshot(mustWrite(t, db, u.Update()))
-	if err != nil || s.Counts["rpm"] != 6 || s.Counts["ttl"] != -2 || s.Events != 4 || s.TTL != u.TTL {
+	for name, from := range map[string]table.Expect{
+		"a later position is counted": after("100", 300), "other counters": after("101", 299), "no mark": {},
+		"as it was seen, but it was not": {Exactly: true},
+	} {
+		u.Moves = []table.Move{{Shard: 0, From: from, To: mark("102", 303)}}
+		_, err := db.Write(t.Context(), u.Update())
+		if t.Run(name, func(t *testing.T) { wantRefused(t, err, first) }); t.Failed() {
+			return
+		}
+	}
+	u.Moves = []table.Move{{Shard: 0, From: after("101", 300), To: mark("102", 303)}}
+	second := mustWrite(t, db, u.Update())
+	for _, seen := range []item.Item{first, second} {
+		marks := table.MarksOf(seen)
+		u.Seen = &marks
+		later := mark("5", 9)
+		later.At = table.PositionOf(1_800_000_000, "5") // in another stream
+		later.Used = append(later.Used, table.Count{Limit: "zz", Tokens: 5})
+		u.Moves = []table.Move{{Shard: 0, From: table.Expect{Exactly: true}, To: later}, {Shard: 1, To: mark("9", 9)}}
+		_, err = db.Write(t.Context(), u.Update())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := db.Read(t.Context(), true, u.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := table.DecodeSnapshot(items[0])
+	if err != nil || s.Counts["rpm"] != 9 || s.Counts["ttl"] != -3 || s.Events != 6 || s.TTL != u.TTL || len(s.Marks) != 3 {
 		t.Errorf("snapshot is %+v (%v)", s, err)
+	}
+	if m := s.Marks[0]; m.At != table.PositionOf(1_800_000_000, "5") || len(m.Used) != 3 || s.Marks[7].At != table.PositionOf(1_700_000_000, "6") {
+		t.Errorf("marks are %+v", s.Marks)
 	}
 }

@@ -21,6 +21,9 @@ func S(s string) Value { return &types.AttributeValueMemberS{Value: s} }
 // N returns a number value.
 func N(n int64) Value { return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)} }
 
+// B returns a binary value. The bytes must not be modified later.
+func B(b []byte) Value { return &types.AttributeValueMemberB{Value: b} }
+
 // Bool returns a boolean value.
 func Bool(b bool) Value { return &types.AttributeValueMemberBOOL{Value: b} }
 

@@ -27,6 +27,7 @@ func (f HandlerFunc) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 // number in it as checkpoint and delivers that record, and all after it, again.
 type Response struct {
 	failures []string
+	state    json.RawMessage
 }
 
 // Done is the response that acknowledges the whole batch.
@@ -37,9 +38,17 @@ func Done() Response { return Response{} }
 // acknowledges nothing: Lambda delivers the whole batch again.
 func ResumeAt(sequence string) Response { return Response{failures: []string{sequence}} }
 
+// With returns the response with the state that Lambda hands to the next
+// invocation of the tumbling window, a JSON object. Without a tumbling window
+// there is none: nil.
+func (r Response) With(state []byte) Response {
+	r.state = state
+	return r
+}
+
 // MarshalJSON writes the form Lambda reads:
 // {"batchItemFailures":[{"itemIdentifier":"…"}]}, with an empty array, never
-// null, when nothing failed.
+// null, when nothing failed, and "state" if there is one.
 func (r Response) MarshalJSON() ([]byte, error) {
 	type item struct {
 		ItemIdentifier string `json:"itemIdentifier"`
@@ -49,8 +58,9 @@ func (r Response) MarshalJSON() ([]byte, error) {
 		items = append(items, item{f})
 	}
 	return json.Marshal(struct {
-		BatchItemFailures []item `json:"batchItemFailures"`
-	}{items})
+		BatchItemFailures []item          `json:"batchItemFailures"`
+		State             json.RawMessage `json:"state,omitempty"`
+	}{items, r.state})
 }
 
 // Bytes is the JSON of the response, ready to be returned from a handler.

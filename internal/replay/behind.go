@@ -26,12 +26,13 @@ const readAtOnce = 100
 type Usage struct {
 	ToCount map[string]int64 // tokens by limit and window that a replay counts
 	Counted map[string]int64 // that the batch itself has counted, before it was given up
-	// Behind lists what lies behind later watermarks: each is counted already, by
-	// an earlier attempt at this batch, or missing, and a replay does not count it.
+	// Behind lists what lies behind later marks, and a replay does not count: each
+	// is counted already, by an earlier attempt at this batch or with a later
+	// record, unless that was the first that was counted of the bucket.
 	Behind []Behind
 }
 
-// Behind is what a batch adds to one snapshot behind a later watermark.
+// Behind is what a batch adds to one snapshot behind a later mark.
 type Behind struct {
 	Namespace, Entity, Resource string
 	Window, Start               string
@@ -55,74 +56,41 @@ func inspect(ctx context.Context, r Reader, payload []byte, windows []usage.Wind
 	if err != nil {
 		return Usage{}, err
 	}
-	totals := usage.Totals(usage.Fold(batch.Changes), windows)
+	totals := usage.AllTotals(usage.Fold(batch.Changes), windows)
 	u := Usage{ToCount: map[string]int64{}, Counted: map[string]int64{}}
 	for some := range slices.Chunk(totals, readAtOnce) {
 		keys := make([]item.Key, len(some))
-		for i, t := range some {
-			keys[i] = t.Usage().Key()
+		for i := range some {
+			keys[i] = some[i].Key()
 		}
 		snapshots, err := r.Read(ctx, true, keys...)
 		if err != nil {
 			return Usage{}, fmt.Errorf("usage snapshots: %w", err)
 		}
-		for i, t := range some {
-			u.add(t, snapshots[i])
+		for i := range some {
+			u.add(&some[i], some[i].Progress(snapshots[i]))
 		}
 	}
 	return u, nil
 }
 
-// add files the records of a total by what became of them.
-func (u *Usage) add(t usage.Total, snapshot item.Item) {
-	left := t.Except(snapshot)
-	sum(u.ToCount, t, left)
-	counted, behind := t, t
-	counted.Shards, behind.Shards = nil, nil
-	for _, s := range t.Shards {
-		done := passed(s, left)
-		switch {
-		case len(done.Changes) == 0:
-		case len(done.Changes) < len(s.Changes):
-			// The watermark is within the batch: nothing later moved it.
-			counted.Shards = append(counted.Shards, done)
-		default:
-			behind.Shards = append(behind.Shards, done)
-		}
+// add files what a total brings by what became of it.
+func (u *Usage) add(t *usage.Total, p usage.Progress) {
+	for _, c := range p.Left {
+		u.ToCount[c.Limit+" "+string(t.Window)] += c.Tokens
 	}
-	sum(u.Counted, t, counted)
-	if behind.Empty() {
+	for _, c := range p.Counted {
+		u.Counted[c.Limit+" "+string(t.Window)] += c.Tokens
+	}
+	if p.Records == 0 {
 		return
 	}
 	b := Behind{
 		Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, Window: string(t.Window),
-		Tokens: map[string]int64{},
+		Start: t.From(), Records: p.Records, Tokens: map[string]int64{},
 	}
-	written := behind.Usage()
-	b.Start, b.Records = written.Start, int(written.Events)
-	for _, c := range written.Counts {
+	for _, c := range p.Behind {
 		b.Tokens[c.Limit] = c.Tokens
 	}
 	u.Behind = append(u.Behind, b)
-}
-
-// passed returns the records of a shard that are not left.
-func passed(s usage.ShardTotal, left usage.Total) usage.ShardTotal {
-	i := slices.IndexFunc(left.Shards, func(l usage.ShardTotal) bool { return l.Shard == s.Shard })
-	if i < 0 {
-		return s
-	}
-	kept := left.Shards[i].Changes
-	isKept := func(c *stream.Change) bool { return slices.Contains(kept, c) }
-	return usage.ShardTotal{Shard: s.Shard, Changes: slices.DeleteFunc(slices.Clone(s.Changes), isKept)}
-}
-
-// sum adds the tokens of part of a total, by limit and window.
-func sum(to map[string]int64, t, part usage.Total) {
-	if part.Empty() {
-		return
-	}
-	for _, c := range part.Usage().Counts {
-		to[c.Limit+" "+string(t.Window)] += c.Tokens
-	}
 }

@@ -10,7 +10,7 @@
 // when the function has said that all of it is done.
 //
 // What the aggregator has counted later records of the same bucket shard and
-// window behind, it does not count any more: it cannot tell such a record from
-// one that it has counted. [Replayer.Inspect] says, before anything is delivered,
-// how much that is at most.
+// window behind, it does not count again: it counts by differences, so it has done
+// so with those. [Replayer.Inspect] says, before anything is delivered, how much
+// that is, and only the first consumption of a bucket may be missing in it.
 package replay

@@ -41,6 +41,7 @@ type decoder struct {
 
 	slots  []bucket.Slot // free space for slots and deltas of changes
 	deltas []Delta
+	used   []Used
 
 	nameBuf, valueBuf []byte // decoded text that had escapes
 }
@@ -62,8 +63,8 @@ func (d *decoder) batch() error {
 	d.s.open('{')
 	found, bad := false, false
 	for first := true; d.s.more('}', &first); {
-		if string(d.name(d.s.key())) != "Records" {
-			d.s.skip()
+		if name := d.name(d.s.key()); string(name) != "Records" {
+			d.windowPart(name)
 			continue
 		}
 		if found || d.s.peek() != '[' {
@@ -104,7 +105,7 @@ func (d *decoder) records() {
 func (d *decoder) finish(raw []byte) {
 	r := &d.rec
 	problem := r.complete()
-	if problem == "" && (r.event == eventRemove || !r.isState) {
+	if problem == "" && !r.isState {
 		d.out.Ignored++
 		return
 	}
@@ -130,25 +131,45 @@ func (d *decoder) finish(raw []byte) {
 func (d *decoder) change() Change {
 	r := &d.rec
 	c := Change{Kind: Modify, Stream: r.stream, Sequence: r.sequence, Created: r.created}
+	if r.event == eventRemove {
+		return d.removal(c)
+	}
 	c.New = table.Bucket{
 		Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource,
 		TTL: r.new.ttl, Cascade: r.new.cascade, Parent: r.new.parent,
-		NoShardCount: !r.new.hasCount,
+		NoShardCount: !r.new.hasCount, Generation: r.new.generation,
 	}
 	c.New.State = bucket.State{
 		Shard: r.key.shard, Shards: r.new.shards(), RF: r.new.rf, NoClock: !r.new.hasRF,
 	}
+	c.NewGeneration = r.new.generation
 	old := &r.old
 	if r.event == eventInsert {
 		c.Kind, c.Refilled = Insert, true
-		old = nil
+		old.reset()
 	} else {
+		c.OldRF, c.OldGeneration = old.rf, old.generation
 		c.OldShards = old.shards()
 		c.Refilled = old.rf != r.new.rf || old.hasRF != r.new.hasRF
 	}
 	r.new.sortLimits()
+	old.sortLimits()
 	c.New.State.Slots, c.New.Partial = d.stateSlots(&r.new)
+	c.Used = d.counters(old, &r.new)
 	c.Deltas = d.growth(&r.new, old)
+	return c
+}
+
+// removal builds the change of a shard that is gone: its last counters.
+func (d *decoder) removal(c Change) Change {
+	r := &d.rec
+	c.Kind = Remove
+	c.New = table.Bucket{Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource}
+	c.New.State.Shard = r.key.shard
+	c.OldRF, c.OldGeneration, c.OldShards = r.old.rf, r.old.generation, r.old.shards()
+	r.old.sortLimits()
+	r.new.reset()
+	c.Used = d.counters(&r.old, &r.new)
 	return c
 }
 
@@ -177,8 +198,42 @@ func (d *decoder) stateSlots(im *image) ([]bucket.Slot, []table.PartialLimit) {
 	return d.slots[start:len(d.slots):len(d.slots)], partial
 }
 
-// growth returns how the counters grew from old, nil if there was no item, to
-// im. A counter that old lacks counts from zero; one that im lacks not at all.
+// counters returns the counters of two images whose limits are sorted.
+func (d *decoder) counters(old, im *image) []Used {
+	if n := len(im.limits) + len(old.limits); cap(d.used)-len(d.used) < n {
+		d.used = make([]Used, 0, max(128, n))
+	}
+	start := len(d.used)
+	for i, j := 0, 0; i < len(old.limits) || j < len(im.limits); {
+		var u Used
+		switch {
+		case j == len(im.limits) || i < len(old.limits) && old.limits[i].name < im.limits[j].name:
+			u.read(&old.limits[i], &u.Before, &u.Was)
+			i++
+		case i == len(old.limits) || im.limits[j].name < old.limits[i].name:
+			u.read(&im.limits[j], &u.After, &u.Is)
+			j++
+		default:
+			u.read(&old.limits[i], &u.Before, &u.Was)
+			u.read(&im.limits[j], &u.After, &u.Is)
+			i, j = i+1, j+1
+		}
+		if u.Limit != bucket.WCU && (u.Was || u.Is) {
+			d.used = append(d.used, u)
+		}
+	}
+	return d.used[start:len(d.used):len(d.used)]
+}
+
+func (u *Used) read(l *limit, tokens *int64, has *bool) {
+	u.Limit = l.name
+	if l.has&(1<<used) != 0 {
+		*tokens, *has = floorTokens(l.v[used]), true
+	}
+}
+
+// growth returns how the counters grew from old to im, whose limits are sorted.
+// A counter that old lacks counts from zero; one that im lacks not at all.
 func (d *decoder) growth(im, old *image) []Delta {
 	if cap(d.deltas)-len(d.deltas) < len(im.limits) {
 		d.deltas = make([]Delta, 0, max(128, len(im.limits)))
@@ -189,10 +244,7 @@ func (d *decoder) growth(im, old *image) []Delta {
 		if l.has&(1<<used) == 0 {
 			continue
 		}
-		before := int64(0)
-		if old != nil {
-			before = old.usedOf(l.name)
-		}
+		before := old.usedOf(l.name)
 		delta := Delta{
 			Limit:  l.name,
 			Milli:  bucket.SubSat(l.v[used], before),

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -68,6 +70,10 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "0017", Created: t0, Old: old.Item(), New: now.Item()}))
 	want := stream.Change{
 		Kind: stream.Modify, Stream: 1_704_067_200, Sequence: "0017", Created: t0, New: now, OldShards: 4,
+		Used: []stream.Used{
+			{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true}, {Limit: "tpm", Before: 100, After: 60, Was: true, Is: true},
+		},
+		OldRF:  t0,
 		Deltas: []stream.Delta{{Limit: "rpm", Milli: 1000, Tokens: 1}, {Limit: "tpm", Milli: -40_000, Tokens: -40}, {Limit: "wcu", Milli: 1000, Tokens: 1}},
 	}
 	if len(got.Changes) != 1 || !reflect.DeepEqual(got.Changes[0], want) {
@@ -152,7 +158,7 @@ func TestWhatIsNoBucketIsIgnored(t *testing.T) {
 		streamtest.Record{Sequence: "2", Created: t0, New: config},
 		streamtest.Record{Sequence: "3", Created: t0, Old: b.Item(), New: take(b, 1, 1).Item()},
 	))
-	if got.Records != 3 || got.Ignored != 2 || len(got.Changes) != 1 || got.Changes[0].Sequence != "3" || len(got.Malformed) != 0 {
+	if got.Records != 3 || got.Ignored != 1 || len(got.Changes) != 2 || got.Changes[1].Sequence != "3" || len(got.Malformed) != 0 {
 		t.Errorf("batch %+v", got)
 	}
 }
@@ -166,7 +172,8 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 	for _, c := range []struct{ name, find, put, seq string }{
 		{"decimal", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"1000.5"}`, "77"},
 		{"exponent", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"1E3"}`, "77"},
-		{"too large", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"9223372036854775808"}`, "77"},
+		{"a sign only", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"-"}`, "77"},
+		{"removed without an image", `"MODIFY"`, `"REMOVE"`, "77"},
 		{"empty number", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":""}`, "77"},
 		{"string for number", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"S":"1000"}`, "77"},
 		{"bare number", `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":1000`, "77"},
@@ -202,6 +209,9 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 				t.Fatalf("sample has no %s:\n%s", c.find, whole)
 			}
 			bad := strings.Replace(whole, c.find, c.put, 1)
+			if strings.HasPrefix(c.name, "removed") {
+				bad = strings.Replace(bad, `"OldImage":`, `"OtherImage":`, 1)
+			}
 			got := decode(t, streamtest.PayloadOf(good, json.RawMessage(bad), good))
 			if len(got.Changes) != 2 || len(got.Malformed) != 1 || got.Records != 3 {
 				t.Fatalf("batch %+v", got)
@@ -310,5 +320,45 @@ func TestResultOutlivesThePayload(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Error("changes point into the payload")
+	}
+}
+
+// The last word of a bucket that is removed is in its old image, whoever removed it.
+func TestRemovalCarriesTheLastCounters(t *testing.T) {
+	b := take(sample("e", 3, 4), 5, 100)
+	it := b.Item()
+	it["gn"] = item.N(77)
+	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: it})).Changes[0]
+	want := stream.Change{
+		Kind: stream.Remove, Stream: 1_704_067_200, Sequence: "9", Created: t0, OldShards: 4, OldRF: t0, OldGeneration: 77,
+		New:  table.Bucket{Namespace: b.Namespace, Entity: "e", Resource: b.Resource, State: bucket.State{Shard: 3}},
+		Used: []stream.Used{{Limit: "rpm", Before: 5, Was: true}, {Limit: "tpm", Before: 100, Was: true}},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+}
+
+// Levels and counters that 64 bits cannot hold, and items of any number of
+// limits, are read all the same: their records are counted, not set aside.
+func TestHostileItemsAreRead(t *testing.T) {
+	old, now := sample("e", 0, 1).Item(), take(sample("e", 0, 1), 1, 1).Item()
+	for i := range 3000 {
+		name := fmt.Sprintf("b_day%04d_tc", i*7919%3000)
+		old[name], now[name] = item.N(1000), item.N(1000)
+	}
+	now["b_day0042_tc"] = item.N(3000)
+	old["b_big_tc"], now["b_big_tc"] = &types.AttributeValueMemberN{Value: "9223372036854775808"}, &types.AttributeValueMemberN{Value: "1" + strings.Repeat("0", 37)}
+	now["b_rpm_tk"] = &types.AttributeValueMemberN{Value: "-9223372036854775809"}
+	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: old, New: now}))
+	if len(got.Changes) != 1 {
+		t.Fatalf("malformed: %s", got.Malformed[0].Reason)
+	}
+	c := got.Changes[0]
+	if len(c.Used) != 3003 || len(c.Deltas) != 4 || c.Deltas[0] != (stream.Delta{Limit: "day0042", Milli: 2000, Tokens: 2}) {
+		t.Errorf("%d counters, deltas %+v", len(c.Used), c.Deltas)
+	}
+	if i := c.New.State.Index("rpm"); c.New.State.Slots[i].Tokens != -1<<63 {
+		t.Errorf("level %d", c.New.State.Slots[i].Tokens)
 	}
 }

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"bytes"
+	"math"
 	"strconv"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -16,123 +18,12 @@ const (
 	parts
 )
 
-// maxLimits is how many limits an image may hold; no update of an item with
-// more would fit DynamoDB's limits on expressions.
-const maxLimits = 256
+// maxRests is how many remainders are read: no item of ours has as many limits.
+const maxRests = 256
 
-// image is what has been read of an item: of the new one everything a bucket
-// consists of, of the old one the counters, the clock and the shard count.
-type image struct {
-	problem string
-
-	rf, count, ttl          int64
-	hasRF, hasCount, hasTTL bool
-	hasCascade, hasParent   bool
-	cascade                 bool
-	parent                  string
-	limits                  []limit // in the order of the image
-	last                    int     // where the limit before was found
-	rr                      remainders
-}
-
-type limit struct {
-	name string
-	has  uint8
-	v    [parts]int64
-}
-
-// remainders is what the item's remainder map says. One that does not have the
-// form we write counts as absent, which loses less than a millitoken.
-type remainders struct {
-	seen, bad bool
-	hasRF     bool
-	rf        int64
-	rests     []rest
-}
-
-type rest struct {
-	limit string
-	n     int64
-}
-
-func (im *image) reset() {
-	*im = image{limits: im.limits[:0], rr: remainders{rests: im.rr.rests[:0]}}
-}
-
-func (im *image) wrong(problem string) {
-	if im.problem == "" {
-		im.problem = problem
-	}
-}
-
-// shards returns the shard count, one if the item does not say.
-func (im *image) shards() int {
-	if !im.hasCount {
-		return 1
-	}
-	return int(im.count)
-}
-
-// whole tells whether nothing is missing for the limit to be refilled.
-func (l *limit) whole() bool {
-	return l.has == 1<<parts-1 && l.v[capacity] > 0 && l.v[amount] > 0 && l.v[period] > 0
-}
-
-// rest returns the remainder of a limit's last refill.
-func (im *image) rest(l *limit) int64 {
-	if !im.rr.seen || im.rr.bad || !im.rr.hasRF || !im.hasRF || im.rr.rf != im.rf {
-		return 0
-	}
-	for _, r := range im.rr.rests {
-		if r.limit == l.name && r.n >= 0 && r.n < l.v[period] {
-			return r.n
-		}
-	}
-	return 0
-}
-
-// usedOf returns the counter of a limit, zero if it has none.
-func (im *image) usedOf(name string) int64 {
-	for i := range im.limits {
-		if im.limits[i].name == name {
-			return im.limits[i].v[used]
-		}
-	}
-	return 0
-}
-
-// sortLimits orders the limits by name. There are few, so insertion will do.
-func (im *image) sortLimits() {
-	for i := 1; i < len(im.limits); i++ {
-		for j := i; j > 0 && im.limits[j].name < im.limits[j-1].name; j-- {
-			im.limits[j], im.limits[j-1] = im.limits[j-1], im.limits[j]
-		}
-	}
-}
-
-// limitOf returns the limit of that name, added if it is new; nil if there are
-// too many.
-func (d *decoder) limitOf(im *image, name []byte) *limit {
-	for i := im.last; i < len(im.limits); i++ {
-		if im.limits[i].name == string(name) {
-			im.last = i
-			return &im.limits[i]
-		}
-	}
-	for i := range min(im.last, len(im.limits)) {
-		if im.limits[i].name == string(name) {
-			im.last = i
-			return &im.limits[i]
-		}
-	}
-	if len(im.limits) == maxLimits {
-		im.wrong("more than 256 limits")
-		return nil
-	}
-	im.last = len(im.limits)
-	im.limits = append(im.limits, limit{name: d.intern(name)})
-	return &im.limits[im.last]
-}
+// searched is how many limits are searched one by one; items of other clients
+// may have any number.
+const searched = 64
 
 // image reads an item; only the new one is read in full.
 func (d *decoder) image(im *image, full bool) {
@@ -150,6 +41,13 @@ func (d *decoder) image(im *image, full bool) {
 		switch string(name) {
 		case table.AttrRF:
 			d.integer(im, &im.rf, &im.hasRF, `"rf" is no whole number of 64 bits, or there twice`)
+		case table.AttrGeneration:
+			// Another client's attribute of that name is no generation.
+			n, ok := d.whole()
+			if im.generation = n; !ok || im.hasGeneration {
+				im.generation = 0
+			}
+			im.hasGeneration = true
 		case table.AttrShardCount:
 			const problem = `"shard_count" is no whole number from 1 to 1048576, or there twice`
 			d.integer(im, &im.count, &im.hasCount, problem)
@@ -186,10 +84,7 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 		return
 	}
 	l := d.limitOf(im, rest[:cut])
-	n, ok := d.whole()
-	if l == nil {
-		return
-	}
+	n, ok := d.saturated()
 	if !ok || l.has&(1<<part) != 0 {
 		im.wrong("limit " + strconv.Quote(l.name) + ": an attribute is no whole number of 64 bits, or there twice")
 	}
@@ -230,6 +125,27 @@ func (d *decoder) whole() (int64, bool) {
 		return 0, false
 	}
 	return parseInt(d.value(t))
+}
+
+// saturated reads a number attribute that must be whole; what 64 bits cannot
+// hold becomes the nearest that they can.
+func (d *decoder) saturated() (int64, bool) {
+	t, ok := d.attr("N")
+	if !ok {
+		return 0, false
+	}
+	b := d.value(t)
+	if n, ok := parseInt(b); ok {
+		return n, true
+	}
+	digits := bytes.TrimPrefix(b, []byte("-"))
+	if len(digits) == 0 || bytes.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' }) {
+		return 0, false
+	}
+	if len(digits) < len(b) {
+		return math.MinInt64, true
+	}
+	return math.MaxInt64, true
 }
 
 // parseInt reads an optional minus sign and digits.
@@ -326,7 +242,7 @@ func (d *decoder) rests(rr *remainders) {
 	d.members(rr, func(name []byte) {
 		limit := d.intern(name)
 		n, ok := d.whole()
-		rr.bad = rr.bad || !ok || len(rr.rests) == maxLimits
+		rr.bad = rr.bad || !ok || len(rr.rests) == maxRests
 		for _, r := range rr.rests {
 			rr.bad = rr.bad || r.limit == limit
 		}

@@ -31,7 +31,7 @@ func naiveDecode(payload []byte) (Batch, error) {
 	if !ok {
 		return Batch{}, errNoRecords
 	}
-	var out Batch
+	out := Batch{Window: naiveWindow(top)}
 	for i, raw := range list {
 		out.Records++
 		c, seq, ignored, err := naiveRecord(raw)
@@ -208,7 +208,7 @@ func naiveRecord(raw json.RawMessage) (c Change, seq string, ignored bool, err e
 	if len(problems) > 0 {
 		return c, seq, false, errors.Join(problems...)
 	}
-	if event == "REMOVE" || sk != "#STATE" {
+	if sk != "#STATE" {
 		return c, seq, true, nil
 	}
 	if !ok {
@@ -260,13 +260,16 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	if !ok || shard >= 1<<31-1 {
 		return c, fmt.Errorf("PK %q", pk)
 	}
+	old := &naiveItem{}
+	oldRaw, hasOld := body.once("OldImage")
+	if event == "REMOVE" {
+		return naiveRemoval(c, table.Bucket{Namespace: ns, Entity: entity, Resource: resource, State: bucket.State{Shard: shard}}, oldRaw)
+	}
 	newRaw, _ := body.once("NewImage")
 	im, err := naiveImage(newRaw, true)
 	if err != nil {
 		return c, err
 	}
-	old := &naiveItem{}
-	oldRaw, hasOld := body.once("OldImage")
 	if hasOld != (event == "MODIFY") {
 		return c, errors.New("old image")
 	}
@@ -275,11 +278,11 @@ func naiveChange(event, pk string, body object) (Change, error) {
 			return c, err
 		}
 		c.Kind = Modify
-		c.OldShards = old.shards()
+		c.OldShards, c.OldGeneration, c.OldRF = old.shards(), old.generation, old.instant()
 		c.Refilled = (old.rf == nil) != (im.rf == nil) || im.rf != nil && *im.rf != *old.rf
 	}
 	c.New = table.Bucket{Namespace: ns, Entity: entity, Resource: resource,
-		Cascade: im.cascade, Parent: im.parent, NoShardCount: im.count == nil}
+		Cascade: im.cascade, Parent: im.parent, NoShardCount: im.count == nil, Generation: im.generation}
 	if im.ttl != nil {
 		c.New.TTL = *im.ttl
 	}
@@ -287,6 +290,8 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	if im.rf != nil {
 		c.New.State.RF = *im.rf
 	}
+	c.NewGeneration = im.generation
+	c.Used = naiveUsed(old, im)
 	for _, name := range im.names() {
 		im.slot(name, &c)
 		now, counted := im.limits[name]["tc"]
@@ -297,6 +302,51 @@ func naiveChange(event, pk string, body object) (Change, error) {
 		}
 	}
 	return c, nil
+}
+
+func naiveRemoval(c Change, b table.Bucket, raw json.RawMessage) (Change, error) {
+	old, err := naiveImage(raw, false)
+	if err != nil {
+		return c, err
+	}
+	c.Kind, c.Refilled, c.New = Remove, false, b
+	c.OldShards, c.OldGeneration, c.OldRF = old.shards(), old.generation, old.instant()
+	c.Used = naiveUsed(old, &naiveItem{})
+	return c, nil
+}
+
+func naiveUsed(old, im *naiveItem) []Used {
+	names := slices.Compact(slices.Sorted(slices.Values(append(old.names(), im.names()...))))
+	var out []Used
+	for _, n := range names {
+		before, was := old.limits[n]["tc"]
+		after, is := im.limits[n]["tc"]
+		if n != "wcu" && (was || is) {
+			out = append(out, Used{Limit: n, Before: floored(before), After: floored(after), Was: was, Is: is})
+		}
+	}
+	return out
+}
+
+func naiveWindow(top object) (w Window) {
+	for _, m := range top {
+		first := string(m.value[:1])
+		switch m.name {
+		case "window":
+			w.Open = w.Open || first == "{"
+		case "state":
+			if first == "{" {
+				w.State = m.value
+			}
+		case "isFinalInvokeForWindow", "isWindowTerminatedEarly":
+			w.Final = w.Final || string(m.value) == "true"
+		case "shardId":
+			if s, ok := isString(m.value); ok {
+				w.Shard = s
+			}
+		}
+	}
+	return w
 }
 
 func floored(n int64) int64 {
@@ -320,6 +370,14 @@ type naiveItem struct {
 	parent         string
 	limits         map[string]map[string]int64
 	rests          map[string]int64
+	generation     int64
+}
+
+func (im *naiveItem) instant() int64 {
+	if im.rf == nil {
+		return 0
+	}
+	return *im.rf
 }
 
 func (im *naiveItem) shards() int {
@@ -366,7 +424,7 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 			if !full && l[2] != "tc" {
 				continue
 			}
-			n, ok := number(m.value)
+			n, ok := naiveSaturated(m.value)
 			if !ok || o.twice(m.name) {
 				return nil, fmt.Errorf("limit attribute %q", m.name)
 			}
@@ -391,9 +449,6 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 			return nil, fmt.Errorf("attribute %q twice", m.name)
 		}
 	}
-	if len(im.limits) > maxLimits {
-		return nil, errors.New("too many limits")
-	}
 	if v, ok := o.once("cascade"); ok {
 		a, _ := members(v)
 		im.cascade = len(a) == 1 && a[0].name == "BOOL" && string(a[0].value) == "true"
@@ -404,7 +459,22 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 	if v, ok := o.once("rr"); ok && !o.twice("rr") {
 		im.rests = naiveRests(v, im.rf)
 	}
+	if v, ok := o.once("gn"); ok && !o.twice("gn") {
+		im.generation, _ = number(v)
+	}
 	return im, nil
+}
+
+func naiveSaturated(raw json.RawMessage) (int64, bool) {
+	s, ok := attribute(raw, "N")
+	n, isInt := new(big.Int).SetString(s, 10)
+	if !ok || !isInt || !wholeNumber.MatchString(s) {
+		return 0, false
+	}
+	if n.IsInt64() {
+		return n.Int64(), true
+	}
+	return saturated(int64(n.Sign())*(1<<63-1), -int64(n.Sign())*(1<<63-1)), true
 }
 
 func naiveRests(raw json.RawMessage, rf *int64) map[string]int64 {
@@ -426,7 +496,7 @@ func naiveRests(raw json.RawMessage, rf *int64) map[string]int64 {
 		return nil
 	}
 	list, ok := inner(r)
-	if !ok || len(list) > maxLimits {
+	if !ok || len(list) > maxRests {
 		return nil
 	}
 	out := map[string]int64{}

@@ -101,14 +101,24 @@ func (r *record) imagesComplete() string {
 		return "partition key is none of a bucket"
 	case r.seen&seenCreated == 0:
 		return `no "ApproximateCreationDateTime"`
+	case r.event == eventRemove:
+		return r.oldComplete(`REMOVE without "OldImage"`)
 	case r.seen&seenNew == 0:
 		return `no "NewImage"`
 	case r.new.problem != "":
 		return "NewImage: " + r.new.problem
 	case r.event == eventInsert && r.seen&seenOld != 0:
 		return `INSERT with "OldImage"`
-	case r.event == eventModify && r.seen&seenOld == 0:
-		return `MODIFY without "OldImage"`
+	case r.event == eventModify:
+		return r.oldComplete(`MODIFY without "OldImage"`)
+	}
+	return ""
+}
+
+func (r *record) oldComplete(missing string) string {
+	switch {
+	case r.seen&seenOld == 0:
+		return missing
 	case r.old.problem != "":
 		return "OldImage: " + r.old.problem
 	}

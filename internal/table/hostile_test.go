@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -234,7 +235,19 @@ func (g generator) snapshot() Snapshot {
 		}
 	}
 	if g.IntN(2) == 0 {
-		s.Marks = map[int]string{g.IntN(1000): Position{g.Int64N(2) * 1_700_000_000, fmt.Sprint(g.Uint64())}.String()}
+		s.Ledger = Ledger{Stream: g.Int64N(2) * 1_700_000_000, Limits: []string{"rpm", g.name()}}
+		s.Marks = map[int]Mark{g.IntN(5000): g.mark(s.Ledger)}
 	}
 	return s
+}
+
+func (g generator) mark(l Ledger) Mark {
+	m := Mark{At: PositionOf(g.Int64N(3)*1_700_000_000, fmt.Sprint(g.Uint64())+fmt.Sprint(g.Uint64())), Life: uint8(g.IntN(256)), Gone: g.IntN(4) == 0}
+	for _, name := range l.Limits {
+		if !m.Gone && g.IntN(3) > 0 {
+			m.Used = append(m.Used, Count{name, g.Int64() >> g.IntN(64)})
+		}
+	}
+	slices.SortFunc(m.Used, func(a, b Count) int { return strings.Compare(a.Limit, b.Limit) })
+	return m
 }

@@ -349,29 +349,3 @@ func checkCharge(t *testing.T, c Charge, u item.Update) {
 		}
 	}
 }
-
-// Watermarks compare as strings, so positions must.
-func TestPositionsCompareLikeStrings(t *testing.T) {
-	inOrder := []string{
-		Position{0, "7"}.String(),
-		Position{0, "0010"}.String(),
-		Position{0, strings.Repeat("9", sequenceDigits)}.String(),
-		Position{1, "5"}.String(),
-		Position{1_699_999_999, "900"}.String(),
-		Position{1_700_000_000, "1"}.String(),
-		Position{1_700_000_000, "2"}.String(),
-		Position{9_999_999_999, ""}.String(),
-	}
-	if !slices.IsSorted(inOrder) {
-		t.Errorf("not in order: %q", inOrder)
-	}
-	for _, p := range inOrder {
-		if want := streamDigits + sequenceDigits; len(p) != want {
-			t.Errorf("%s has %d digits, want %d", p, len(p), want)
-		}
-	}
-	const withoutStream = "0000000000004421584500000000017450439091"
-	if at := (Position{1_700_000_000, "1"}).String(); withoutStream >= at {
-		t.Errorf("%s is not below %s", withoutStream, at)
-	}
-}

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -19,7 +18,8 @@ type Snapshot struct {
 
 	Counts map[string]int64 // whole tokens by limit; nil: none
 	Events int64            // records that changed consumption
-	Marks  map[int]string   // watermarks: last [Position] included, as stored, by bucket shard; nil: none
+	Ledger Ledger           // what the marks share
+	Marks  map[int]Mark     // how far is counted, by bucket shard; nil: by another client
 	TTL    int64            // epoch seconds, 0: does not expire
 }
 
@@ -38,8 +38,11 @@ func (s Snapshot) Item() item.Item {
 	for limit, n := range s.Counts {
 		it[attrCount(limit)] = item.N(n)
 	}
+	if s.Marks != nil {
+		it[attrLedger] = item.B(s.Ledger.bytes())
+	}
 	for shard, mark := range s.Marks {
-		it[attrMark(shard)] = item.S(mark)
+		it[attrMark(shard)] = item.B(s.Ledger.mark(mark))
 	}
 	if s.TTL > 0 {
 		it[AttrTTL] = item.N(s.TTL)
@@ -67,20 +70,20 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 	s.Window, s.Start = r.need(attrWindow), r.need(attrWindowStart)
 	s.Events, s.TTL = r.int(attrTotalEvents), r.int(AttrTTL)
 	for attr, v := range it {
-		switch v := v.(type) {
-		case *types.AttributeValueMemberN:
-			if limit, ok := limitOfCount(attr); ok {
-				if s.Counts == nil {
-					s.Counts = make(map[string]int64)
-				}
-				s.Counts[limit] = r.int(attr)
-			}
-		case *types.AttributeValueMemberS:
-			if shard, ok := shardOfMark(attr); ok {
-				if s.Marks == nil {
-					s.Marks = make(map[int]string)
-				}
-				s.Marks[shard] = v.Value
+		limit, counted := limitOfCount(attr)
+		if _, number := v.(*types.AttributeValueMemberN); !number || !counted {
+			continue
+		}
+		if s.Counts == nil {
+			s.Counts = make(map[string]int64)
+		}
+		s.Counts[limit] = r.int(attr)
+	}
+	if marks := MarksOf(it); marks.Any {
+		s.Ledger, s.Marks = marks.Ledger, make(map[int]Mark)
+		for _, shard := range marks.Shards() {
+			if m, ok := marks.Shard(shard); ok {
+				s.Marks[shard] = m
 			}
 		}
 	}
@@ -90,19 +93,17 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 	return s, nil
 }
 
+// WindowOf returns the kind of window of a snapshot, empty if it does not say.
+func WindowOf(snapshot item.Item) string { return (&reader{it: snapshot}).str(attrWindow) }
+
+// WindowStartOf returns the start of a snapshot's window, RFC 3339, empty if it
+// does not say.
+func WindowStartOf(snapshot item.Item) string { return (&reader{it: snapshot}).str(attrWindowStart) }
+
 // limitOfCount returns the limit that a number attribute of a snapshot counts.
 func limitOfCount(attr string) (string, bool) {
 	if rest, ok := strings.CutPrefix(attr, "_"); ok {
 		return rest, rest != "" && attrCount(rest) == attr
 	}
 	return attr, attr != "" && attrCount(attr) == attr
-}
-
-func shardOfMark(attr string) (int, bool) {
-	digits, ok := strings.CutPrefix(attr, prefixMark)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil && n >= 0 && strconv.Itoa(n) == digits
 }

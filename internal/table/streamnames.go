@@ -10,6 +10,10 @@ const (
 	AttrParentID   = attrParentID
 	AttrRemainders = attrRemainders
 
+	// AttrGeneration is the generation of the item, a number: it is the same as
+	// long as the item lives under the same rules, and a later one is higher.
+	AttrGeneration = attrGeneration
+
 	// RemaindersRF and RemaindersOf are the entries of the remainder map.
 	RemaindersRF = attrRF
 	RemaindersOf = remaindersOf

@@ -1,10 +1,9 @@
 package table
 
 import (
-	"strconv"
+	"bytes"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -13,14 +12,10 @@ const (
 	attrWindow      = "window"
 	attrWindowStart = "window_start"
 	attrTotalEvents = "total_events"
-	// prefixMark precedes the shard in the name of a watermark. Watermarks are
-	// strings: other clients take every number attribute of a snapshot for a
-	// limit.
-	prefixMark = "_w"
 )
 
-// Usage is what is to be added to one usage snapshot. It is added only if no
-// record of it is in the snapshot yet.
+// Usage is what is to be added to one usage snapshot. It is added only if the
+// snapshot has counted just as far as is expected.
 type Usage struct {
 	Namespace, Entity, Resource string
 
@@ -30,7 +25,8 @@ type Usage struct {
 
 	Counts []Count // by limit; zeros are allowed
 	Events int64   // records that changed consumption
-	Marks  []Mark  // the bucket shards that the records came from
+	Moves  []Move  // of the bucket shards that the records came from
+	Seen   *Marks  // of the snapshot as it was last seen; nil: it was not
 	TTL    int64   // epoch seconds, set when the snapshot is created
 }
 
@@ -40,43 +36,31 @@ type Count struct {
 	Tokens int64
 }
 
-// Position is the place of a stream record among all records of its bucket
-// shard. Sequence numbers order the records of one stream only: when the stream
-// is disabled and enabled again, or the table restored, those of the new one may
-// be lower. So the stream comes first.
-type Position struct {
-	Stream   int64  // when the stream was enabled, epoch seconds of up to ten digits; 0: unknown, before all others
-	Sequence string // sequence number, up to 40 decimal digits
+// Move takes the mark of one bucket shard further.
+type Move struct {
+	Shard int
+	// From says which mark the write expects.
+	From Expect
+	To   Mark
 }
 
-// String returns the position as watermarks have it, 50 digits: strings compare
-// like positions. Older watermarks are the 40 digits of the sequence number alone,
-// and less than those of any known stream.
-func (p Position) String() string {
-	stream := strconv.FormatInt(p.Stream, 10)
-	return strings.Repeat("0", max(0, streamDigits-len(stream))) + stream + padded(p.Sequence)
-}
-
-const (
-	streamDigits   = 10
-	sequenceDigits = 40
-)
-
-// Mark is the positions of the first and the last of the stream records of one
-// bucket shard.
-type Mark struct {
-	Shard       int
-	First, Last Position
+// Expect says which mark of a shard a write expects. The zero Expect expects
+// none.
+type Expect struct {
+	// Exactly expects the mark that [Usage.Seen] holds, whatever it is.
+	Exactly bool
+	// Counted expects that the counters and the life are those of the mark, and
+	// the position any that is before the mark's. It is for writes that are sent
+	// without having seen the snapshot.
+	Counted *Mark
 }
 
 // Key returns the key of the snapshot.
 func (u Usage) Key() item.Key { return UsageKey(u.Namespace, u.Entity, u.Resource, u.Part) }
 
-// Update returns the write that adds the usage, and moves the watermark of each
-// shard to its last record. It is refused if a watermark has reached the first
-// record of its shard; the image that comes back then says what is included
-// ([UsageMark]). So the same usage arriving twice, in whole or in part, is
-// counted once.
+// Update returns the write that adds the usage and moves the marks. It is refused
+// if a mark is not what is expected; the image that comes back then says what is
+// counted. So the same usage arriving twice, in whole or in part, is counted once.
 func (u Usage) Update() item.Update {
 	up := item.Update{Key: u.Key()}
 	up.SetIfAbsent = []item.Attr{
@@ -96,17 +80,67 @@ func (u Usage) Update() item.Update {
 		}
 	}
 	up.Add = append(up.Add, item.Attr{Name: attrTotalEvents, Value: item.N(u.Events)})
-	cond := make([]item.Cond, 0, len(u.Marks))
-	for _, m := range u.Marks {
+	ledger, cond := u.ledger(&up)
+	for _, m := range u.Moves {
 		attr := attrMark(m.Shard)
-		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.S(m.Last.String())})
-		cond = append(cond, item.Any(item.Absent(attr), item.Compare(attr, item.Lt, item.S(m.First.String()))))
+		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.B(ledger.mark(m.To))})
+		cond = append(cond, u.expected(ledger, attr, m))
 	}
 	up.If = item.All(cond...)
 	return up
 }
 
-func attrMark(shard int) string { return prefixMark + strconv.Itoa(shard) }
+// ledger returns the ledger that the marks are written in, and the condition that
+// the snapshot has it.
+func (u Usage) ledger(up *item.Update) (Ledger, []item.Cond) {
+	l, stored := Ledger{}, []byte(nil)
+	if u.Seen != nil {
+		l, stored = u.Seen.Ledger, u.Seen.ledger
+	}
+	if u.Seen == nil || !u.Seen.Any {
+		for _, m := range u.Moves {
+			l.Stream = max(l.Stream, m.To.At.Stream)
+		}
+	}
+	blind := u.Seen == nil
+	for _, m := range u.Moves {
+		if m.From.Counted != nil {
+			l = l.With(m.From.Counted.Used)
+		}
+		l = l.With(m.To.Used)
+	}
+	want := item.B(l.bytes())
+	switch {
+	case blind:
+		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrLedger, Value: want})
+		same := item.Compare(attrLedger, item.Eq, want)
+		for _, m := range u.Moves {
+			if m.From.Counted != nil {
+				return l, []item.Cond{same}
+			}
+		}
+		return l, []item.Cond{item.Any(item.Absent(attrLedger), same)}
+	case stored == nil:
+		up.Set = append(up.Set, item.Attr{Name: attrLedger, Value: want})
+		return l, []item.Cond{item.Absent(attrLedger)}
+	}
+	if !bytes.Equal(stored, l.bytes()) {
+		up.Set = append(up.Set, item.Attr{Name: attrLedger, Value: want})
+	}
+	return l, []item.Cond{item.Compare(attrLedger, item.Eq, item.B(stored))}
+}
+
+func (u Usage) expected(l Ledger, attr string, m Move) item.Cond {
+	switch {
+	case m.From.Counted != nil:
+		low := l.prefix(*m.From.Counted)
+		high := append(bytes.Clone(low), l.position(m.From.Counted.At)...)
+		return item.All(item.Compare(attr, item.Ge, item.B(low)), item.Compare(attr, item.Lt, item.B(high)))
+	case m.From.Exactly && u.Seen != nil && u.Seen.raw(m.Shard) != nil:
+		return item.Compare(attr, item.Eq, item.B(u.Seen.raw(m.Shard)))
+	}
+	return item.Absent(attr)
+}
 
 // attrCount returns the attribute that counts a limit. It is the limit's name,
 // with an underscore before it if the snapshot has an attribute of that name
@@ -123,20 +157,6 @@ func attrCount(limit string) string {
 		return "_" + limit
 	}
 	return limit
-}
-
-// padded returns a sequence number with leading zeros to 40 digits, so that
-// strings compare like the numbers.
-func padded(sequence string) string {
-	digits := strings.TrimLeft(sequence, "0")
-	return strings.Repeat("0", max(0, sequenceDigits-len(digits))) + digits
-}
-
-// UsageMark tells whether the record of a bucket shard at this position is
-// included in the snapshot.
-func UsageMark(snapshot item.Item, shard int, at Position) bool {
-	m, ok := snapshot[attrMark(shard)].(*types.AttributeValueMemberS)
-	return ok && at.String() <= m.Value
 }
 
 // UsageCount returns what the snapshot counts for a limit, zero if nothing.

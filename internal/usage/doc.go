@@ -2,8 +2,12 @@
 // add to which usage snapshot, which buckets to refill, which to split, which
 // lifetimes to mend.
 //
-// Fold orders the changes by bucket, Totals and Plan turn them into values that
-// somebody else writes. Everything is pure: now is an argument, the output is
+// Fold orders the changes by bucket. Extend turns them into runs, which say where
+// the counters of a shard stood before and after consecutive records; Totals sorts
+// these by snapshot, and Total.Next decides, from what is known of the snapshots,
+// what to write or to learn next. Decide plans everything else. Runs are what a
+// tumbling window carries (State), and what longer windows owe is a list of
+// snapshots that are ahead of them (Owed). Everything is pure: now is an argument, the output is
 // sorted, and the same changes give the same output in whatever order different
 // buckets come.
 package usage

@@ -45,27 +45,6 @@ func Fold(changes []stream.Change) []Bucket {
 	return out
 }
 
-// Merge returns the fold of all the changes that a and b are folds of.
-func Merge(a, b []Bucket) []Bucket {
-	var out []Bucket
-	for len(a) > 0 || len(b) > 0 {
-		switch {
-		case len(b) == 0 || len(a) > 0 && a[0].compare(b[0]) < 0:
-			out, a = append(out, a[0]), a[1:]
-		case len(a) == 0 || a[0].compare(b[0]) > 0:
-			out, b = append(out, b[0]), b[1:]
-		default:
-			m := a[0]
-			m.Changes = slices.Clone(m.Changes)
-			for _, c := range b[0].Changes {
-				m.add(c)
-			}
-			out, a, b = append(out, m), a[1:], b[1:]
-		}
-	}
-	return out
-}
-
 // add puts a change in its place, which nearly always is the end.
 func (b *Bucket) add(c *stream.Change) {
 	i := len(b.Changes)
@@ -83,8 +62,8 @@ func (b *Bucket) add(c *stream.Change) {
 }
 
 func (b Bucket) compare(o Bucket) int {
-	return cmp.Or(strings.Compare(b.Namespace, o.Namespace), strings.Compare(b.Entity, o.Entity),
-		strings.Compare(b.Resource, o.Resource), cmp.Compare(b.Shard, o.Shard))
+	return cmp.Or(strings.Compare(b.Namespace, o.Namespace), strings.Compare(b.Resource, o.Resource),
+		strings.Compare(b.Entity, o.Entity), cmp.Compare(b.Shard, o.Shard))
 }
 
 // sibling tells whether both are shards of the same bucket.
@@ -94,6 +73,33 @@ func (b Bucket) sibling(o Bucket) bool {
 
 // last returns the last change: its image is the newest known.
 func (b Bucket) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
+
+// First returns the lowest sequence number of the shard's changes.
+func (b *Bucket) First() string {
+	first := b.Changes[0].Sequence
+	for _, c := range b.Changes[1:] {
+		if compareSequences(c.Sequence, first) < 0 {
+			first = c.Sequence
+		}
+	}
+	return first
+}
+
+// Before tells whether the shard's bucket comes before that of a part.
+func (b *Bucket) Before(p *Part) bool {
+	q := b.part()
+	q.Shard = p.Shard
+	return q.compareShard(p) < 0
+}
+
+// Of tells whether the shard is of the bucket of a part.
+func (b *Bucket) Of(p *Part) bool {
+	q := b.part()
+	return q.Sibling(p)
+}
+
+// alive tells whether the shard exists, as far as is known.
+func (b Bucket) alive() bool { return b.last().Kind != stream.Remove }
 
 // spent returns what the batch took from each slot of a state, in millitokens,
 // in the order of the slots.
@@ -107,17 +113,6 @@ func (b Bucket) spent(s bucket.State) []int64 {
 		}
 	}
 	return out
-}
-
-// counts tells whether a change belongs in usage snapshots: it moved the
-// counter of a limit by at least a token. wcu is no limit of a user.
-func counts(c *stream.Change) bool {
-	for _, d := range c.Deltas {
-		if d.Tokens != 0 && d.Limit != bucket.WCU {
-			return true
-		}
-	}
-	return false
 }
 
 // comparePositions compares streams, and sequence numbers within one.

@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
@@ -15,24 +17,21 @@ type Config struct {
 	MaxShards       int
 }
 
-// Plan is what a batch asks for. Its parts do not depend on each other: each is
+// Plan is what a batch asks for, usage apart. Its parts do not depend on each other: each is
 // conditional, and each may be written twice, or half, or not at all, without
 // harm to the others.
 type Plan struct {
-	Totals    []Total    // usage to be added
 	Refills   []Refill   // buckets that would run dry
 	Splits    []Split    // shards to be opened or to catch up
 	Lifetimes []Lifetime // ttls that would end too early
 }
 
-// Decide returns the plan for a folded batch. If the batch arrives again, the
-// totals are refused by their watermarks and everything else by the image it
-// was planned from.
+// Decide returns the plan for a folded batch, usage apart. If the batch arrives
+// again, everything is refused by the image it was planned from. Shards that were
+// removed need nothing.
 func Decide(buckets []Bucket, now int64, conf Config) Plan {
-	p := Plan{Totals: Totals(buckets, conf.Windows)}
-	for i := range p.Totals {
-		p.Totals[i].TTL = p.Totals[i].expiry(now, conf.SnapshotTTLDays)
-	}
+	var p Plan
+	buckets = slices.DeleteFunc(slices.Clone(buckets), func(b Bucket) bool { return !b.alive() })
 	for len(buckets) > 0 {
 		n := 1
 		for n < len(buckets) && buckets[n].sibling(buckets[0]) {
@@ -207,7 +206,7 @@ func splits(shards []Bucket, maxShards int) []Split {
 // siblings somewhere.
 func grown(zero Bucket) string {
 	for _, c := range zero.Changes {
-		if c.New.State.Shards > max(1, c.OldShards) {
+		if c.Kind != stream.Remove && c.New.State.Shards > max(1, c.OldShards) {
 			return c.Sequence
 		}
 	}

@@ -118,7 +118,7 @@ func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
 	c := spends(0, 1, 500)
 	c.New.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
 	p := decide(t0+1000, c)
-	if len(p.Refills)+len(p.Splits)+len(p.Lifetimes) != 0 || len(p.Totals) != 2 {
+	if len(p.Refills)+len(p.Splits)+len(p.Lifetimes) != 0 {
 		t.Errorf("plan %+v", p)
 	}
 }
@@ -165,7 +165,7 @@ func TestGrowthIsPropagatedWithoutConsumption(t *testing.T) {
 	c.Deltas, c.OldShards = nil, 2
 	other := spends(1, 2, 3)
 	p := decide(t0, c)
-	if len(p.Splits) != 1 || p.Splits[0].Double || p.Splits[0].Count != 4 || p.Splits[0].Resume() != "5" || len(p.Totals) != 0 {
+	if len(p.Splits) != 1 || p.Splits[0].Double || p.Splits[0].Count != 4 || p.Splits[0].Resume() != "5" {
 		t.Fatalf("plan %+v", p)
 	}
 	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Kind != shard.Probe {

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -22,6 +23,20 @@ func ParseWindow(name string) (Window, error) {
 		return w, nil
 	}
 	return "", fmt.Errorf("window %q: want hourly, daily or monthly", name)
+}
+
+// Finest returns the shortest of some kinds of windows, and the others.
+func Finest(windows []Window) (finest Window, others []Window) {
+	for _, w := range []Window{Hourly, Daily, Monthly} {
+		switch {
+		case !slices.Contains(windows, w):
+		case finest == "":
+			finest = w
+		default:
+			others = append(others, w)
+		}
+	}
+	return finest, others
 }
 
 const (

@@ -3,8 +3,6 @@ package usage
 import (
 	"testing"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
 func at(s string) int64 {
@@ -93,10 +91,8 @@ func TestSnapshotOutlivesItsWindow(t *testing.T) {
 		{Monthly, "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:01.000Z", 7, 7 * day, "2024-02-01T00:00:00.000Z"},
 		{Hourly, "2024-01-15T10:00:00.000Z", "2024-01-16T09:00:00.000Z", 1, day, "2024-01-16T09:00:00.000Z"},
 	} {
-		ch := change(0, "1", at(c.created), 1)
-		p := Decide(Fold([]stream.Change{ch}), at(c.now),
-			Config{Windows: []Window{c.w}, SnapshotTTLDays: int(c.days), MaxShards: 32})
-		if got, want := p.Totals[0].Usage().TTL, at(c.after)/1000+c.wantAfter; got != want {
+		total := Total{Window: c.w, Start: c.w.Start(at(c.created))}
+		if got, want := total.Expiry(at(c.now), int(c.days)), at(c.after)/1000+c.wantAfter; got != want {
 			t.Errorf("%s at %s: expires at %d, want %d", c.w, c.now, got, want)
 		}
 	}

@@ -1,0 +1,531 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// gapWorld is a history of buckets whose records reach the aggregator through
+// tumbling windows, in which records and states are lost for good.
+type gapWorld struct {
+	*rig
+	rand  *rand.Rand
+	lanes []*tumbling
+
+	drops, losses float64 // chance of a batch to be dropped, of a state to be lost
+	foreign       bool    // items have no generation
+	trouble       bool    // calls fail, and answers are lost
+	deliver       func([]json.RawMessage) []json.RawMessage
+
+	lost  map[int64]bool // changes that were never counted
+	stats struct{ records, dropped, invocations, retries, finals, statesLost int }
+}
+
+// tumbling is a shard of the stream behind a mapping with a tumbling window.
+type tumbling struct {
+	index, of int
+	next      int
+	window    int64 // 0: none is open
+	state     []byte
+	held      []memdb.Change // delivered and in the state
+}
+
+const tumblingWindow = 60_000
+
+func newGapWorld(t testing.TB, seed uint64) *gapWorld {
+	w := &gapWorld{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 2)), lost: map[int64]bool{}}
+	w.h.log = slog.New(slog.DiscardHandler)
+	w.deliver = func(r []json.RawMessage) []json.RawMessage { return r }
+	w.h.plan.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
+	w.split(2)
+	return w
+}
+
+// split replaces the shards of the stream by others: what their windows held is
+// counted first, as Lambda ends the windows of a shard that ends.
+func (w *gapWorld) split(n int) {
+	for _, l := range w.lanes {
+		w.finish(l)
+	}
+	w.lanes = nil
+	for i := range n {
+		w.lanes = append(w.lanes, &tumbling{index: i, of: n, next: len(w.of(i, n))})
+	}
+}
+
+// of returns the records of a lane.
+func (w *gapWorld) of(index, of int) (all []memdb.Change) {
+	for _, c := range w.since(0) {
+		h := fnv.New32a()
+		h.Write([]byte(c.Key.PK))
+		if int(h.Sum32())%of == index {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// act lets a client do something to a bucket.
+func (w *gapWorld) act() {
+	entity, shard := string(rune('a'+w.rand.IntN(3))), w.rand.IntN(2)
+	key := table.BucketKey("ns", entity, "gpt", shard)
+	it := w.db.Item(key)
+	if it != nil && w.rand.IntN(25) == 0 {
+		w.db.Delete(key)
+		if w.rand.IntN(2) == 0 {
+			return
+		}
+		it = nil // created again at once
+	}
+	if it == nil {
+		b := w.bucket(entity, shard)
+		it = b.Item()
+		w.number(it, "gn", w.now)
+	}
+	changed := false
+	for _, limit := range []string{"rpm", "tpm", "day"} {
+		attr := "b_" + limit + "_tc"
+		_, has := it[attr]
+		switch {
+		case limit == "day" && !has && w.rand.IntN(8) > 0:
+			continue
+		case limit == "day" && has && w.rand.IntN(8) == 0:
+			delete(it, attr)
+			changed = true
+			continue
+		}
+		n := read(it, attr) + 1000*int64(w.rand.IntN(60)-5)
+		it[attr] = item.N(max(0, n))
+		changed = true
+	}
+	if changed && w.rand.IntN(15) == 0 {
+		w.number(it, "gn", read(it, "gn")+1) // other limits, a split, a clock
+	}
+	it["rf"] = item.N(w.now)
+	w.db.Store(it)
+}
+
+func (w *gapWorld) number(it item.Item, attr string, n int64) {
+	if !w.foreign {
+		it[attr] = item.N(n)
+	}
+}
+
+func read(it item.Item, attr string) int64 {
+	v, ok := it[attr].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// step lets a lane go on by one invocation.
+func (w *gapWorld) step(l *tumbling) {
+	all := w.of(l.index, l.of)
+	if len(l.state) > 0 && w.rand.Float64() < w.losses {
+		w.loseState(l)
+		return
+	}
+	if l.next >= len(all) || l.window != 0 && all[l.next].CreatedAt/tumblingWindow != l.window {
+		w.finish(l)
+		return
+	}
+	l.window = all[l.next].CreatedAt / tumblingWindow
+	batch := all[l.next:min(len(all), l.next+1+w.rand.IntN(8))]
+	for i, c := range batch {
+		if c.CreatedAt/tumblingWindow != l.window {
+			batch = batch[:i]
+			break
+		}
+	}
+	l.next += len(batch)
+	w.stats.records += len(batch)
+	if w.rand.Float64() < w.drops {
+		w.stats.dropped += len(batch)
+		for _, c := range batch {
+			w.lost[c.Seq] = true
+		}
+		return
+	}
+	l.held = append(l.held, batch...)
+	w.invoke(l, batch, w.rand.IntN(40) == 0)
+	if w.rand.IntN(10) == 0 { // once more, whole, with the new state
+		w.invoke(l, batch, false)
+	}
+}
+
+func (w *gapWorld) loseState(l *tumbling) {
+	w.stats.statesLost++
+	s, err := usage.ParseState(l.state)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, c := range l.held {
+		at := table.PositionOf(0, c.SequenceNumber())
+		for _, p := range s.Parts {
+			first := p.Runs[0].First
+			at.Stream = first.Stream
+			if table.BucketKey(p.Namespace, p.Entity, p.Resource, p.Shard) == c.Key && first.Compare(at) <= 0 {
+				w.lost[c.Seq] = true
+			}
+		}
+	}
+	l.state, l.held = nil, nil
+	if w.rand.IntN(2) == 0 {
+		l.window = 0
+	}
+}
+
+// finish ends the window of a lane.
+func (w *gapWorld) finish(l *tumbling) {
+	if l.window == 0 {
+		return
+	}
+	w.invoke(l, nil, true)
+}
+
+func (w *gapWorld) invoke(l *tumbling, batch []memdb.Change, final bool) {
+	w.stats.invocations++
+	payload := windowed(w.deliver(records(batch)), l.state, final)
+	out, err := w.handle(payload)
+	for tries := 0; err != nil || w.rand.IntN(8) == 0; tries++ { // failed, or the answer was lost
+		if err != nil && !w.trouble || tries > 100 {
+			w.t.Fatal(err)
+		}
+		w.stats.retries++
+		out, err = w.handle(payload)
+	}
+	var response struct {
+		State             json.RawMessage
+		BatchItemFailures []any
+	}
+	if err := json.Unmarshal(out, &response); err != nil || len(response.State) == 0 || len(response.BatchItemFailures) > 0 {
+		w.t.Fatalf("response %s, %v", out, err)
+	}
+	l.state = response.State
+	if final {
+		w.stats.finals++
+		l.state, l.window, l.held = nil, 0, nil
+	}
+}
+
+// handle lets the aggregator handle a payload, in trouble if there is any.
+func (w *gapWorld) handle(payload []byte) ([]byte, error) {
+	if !w.trouble {
+		return w.h.Handle(w.t.Context(), payload)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	var mu sync.Mutex // calls go out concurrently
+	w.db.SetHook(func(memdb.Op) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch w.rand.IntN(30) {
+		case 0:
+			return false, memdb.Fail(store.Unavailable)
+		case 1:
+			return false, memdb.Fail(store.Unknown)
+		case 2:
+			return true, memdb.Fail(store.Unknown)
+		case 3:
+			return false, memdb.Fail(store.Throttled)
+		case 4:
+			cancel()
+		}
+		return true, nil
+	})
+	defer w.db.SetHook(nil)
+	return w.h.Handle(ctx, payload)
+}
+
+// windowed is the payload of an invocation within a tumbling window.
+func windowed(records []json.RawMessage, state []byte, final bool) []byte {
+	if state == nil {
+		state = []byte("{}")
+	}
+	return fmt.Appendf(nil, `{"window":{"start":"2023-11-14T22:13:00Z","end":"2023-11-14T22:14:00Z"},"state":%s,"shardId":"shardId-1",`+
+		`"eventSourceARN":"arn","isFinalInvokeForWindow":%t,"isWindowTerminatedEarly":false,%s`, state, final, streamtest.PayloadOf(records...)[1:])
+}
+
+// live plays the world and lets it come to rest: everything is delivered or lost,
+// all windows have ended, and what longer windows were owed is settled.
+func (w *gapWorld) live(steps int) {
+	for range steps {
+		switch n := w.rand.IntN(20); {
+		case n == 0:
+			w.now += int64(w.rand.IntN(40 * 3_600_000))
+		case n == 1:
+			w.now += int64(w.rand.IntN(2 * 3_600_000))
+		case n == 2 && w.rand.IntN(4) == 0:
+			for _, l := range w.lanes {
+				w.drain(l)
+			}
+			w.split(1 + w.rand.IntN(4))
+		case n < 9:
+			w.step(w.lanes[w.rand.IntN(len(w.lanes))])
+		default:
+			w.now += int64(w.rand.IntN(20_000))
+			w.act()
+		}
+	}
+	for _, l := range w.lanes {
+		w.drain(l)
+	}
+	for range 2 { // the claim of one that died has to end
+		w.now += 2 * 3_600_000
+		w.trouble = false
+		w.lanes[0].window = 1
+		w.finish(w.lanes[0])
+	}
+}
+
+func (w *gapWorld) drain(l *tumbling) {
+	for l.next < len(w.of(l.index, l.of)) || l.window != 0 {
+		w.step(l)
+	}
+}
+
+// naive says what the snapshots must count: it walks the records of each shard and
+// looks at what was lost between.
+func (w *gapWorld) naive() map[string]int64 {
+	out := map[string]int64{}
+	byShard := map[item.Key][]memdb.Change{}
+	for _, c := range w.since(0) {
+		if c.Old == nil || c.New == nil || !maps.Equal(counters(c.Old), counters(c.New)) || read(c.Old, "gn") != read(c.New, "gn") {
+			byShard[c.Key] = append(byShard[c.Key], c)
+		}
+	}
+	for key, all := range byShard {
+		w.naiveShard(key, all, out)
+	}
+	maps.DeleteFunc(out, func(_ string, n int64) bool { return n == 0 })
+	return out
+}
+
+func (w *gapWorld) naiveShard(key item.Key, all []memdb.Change, out map[string]int64) {
+	add := func(at int64, limit string, n int64) {
+		ns, entity, resource, _, _ := table.ParseBucketPK(key.PK)
+		for _, kind := range w.h.plan.Windows {
+			k := table.UsageKey(ns, entity, resource, kind.Part(kind.Start(at)))
+			out[k.PK+k.SK+" "+limit] += n
+		}
+	}
+	var last *memdb.Change
+	gap, window := false, int64(0) // of the last record that counted something
+	for i, c := range all {
+		if w.lost[c.Seq] {
+			gap = true
+			continue
+		}
+		before, after := counters(c.Old), counters(c.New)
+		if gap && c.Old != nil && window != 0 {
+			base := counters(last.New)
+			if last.New != nil && read(last.New, "gn") != read(c.Old, "gn") || read(c.Old, "gn") == 0 {
+				for limit, n := range before { // the life may be another one
+					if m, ok := base[limit]; ok && n < m {
+						base = nil
+						break
+					}
+				}
+			}
+			for limit, n := range before {
+				add(window, limit, n-base[limit])
+			}
+		}
+		if c.New != nil {
+			for limit, n := range after {
+				if n != before[limit] {
+					window = c.CreatedAt
+				}
+				add(c.CreatedAt, limit, n-before[limit])
+			}
+		}
+		last, gap = &all[i], false
+	}
+}
+
+// counters are the whole tokens that an item has counted.
+func counters(it item.Item) map[string]int64 {
+	out := map[string]int64{}
+	for attr := range it {
+		if name, ok := strings.CutSuffix(attr, "_tc"); ok && attr != "b_wcu_tc" {
+			out[strings.TrimPrefix(name, "b_")] = read(it, attr) / 1000
+		}
+	}
+	return out
+}
+
+// compare returns how the snapshots differ from what they must count.
+func (w *gapWorld) compare() string {
+	got := map[string]int64{}
+	for _, it := range w.db.Items() {
+		if k := item.KeyOf(it); table.IsSnapshot(it) {
+			s, err := table.DecodeSnapshot(it)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			for limit, n := range s.Counts {
+				if n != 0 {
+					got[k.PK+k.SK+" "+limit] = n
+				}
+			}
+		}
+	}
+	want := w.naive()
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		if got[k] != want[k] {
+			fmt.Fprintf(&b, "%s: snapshot %d, naive %d\n", k, got[k], want[k])
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[k]; !ok {
+			fmt.Fprintf(&b, "%s: snapshot %d, naive nothing\n", k, got[k])
+		}
+	}
+	return b.String()
+}
+
+// Usage equals the growth of the counters in every window, whatever records and
+// states are lost, as long as a later record of the bucket is seen.
+func TestUsageHealsFromWhatIsLost(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		drops, losses    float64
+		foreign, trouble bool
+	}{
+		{"nothing", 0, 0, false, false}, {"batches", 0.1, 0, false, false}, {"states", 0, 0.1, false, false},
+		{"both", 0.15, 0.1, false, false}, {"both, no generations", 0.15, 0.1, true, false},
+		{"batches, in trouble", 0.1, 0, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			worlds := uint64(10)
+			if testing.Short() {
+				worlds = 4
+			}
+			var sum gapWorld
+			for seed := range worlds {
+				w := newGapWorld(t, seed)
+				w.drops, w.losses, w.foreign, w.trouble = c.drops, c.losses, c.foreign, c.trouble
+				w.live(250)
+				if diff := w.compare(); diff != "" {
+					t.Fatalf("seed %d: %+v\n%s", seed, w.stats, diff)
+				}
+				sum.stats.records += w.stats.records
+				sum.stats.dropped += w.stats.dropped
+				sum.stats.statesLost += w.stats.statesLost
+				sum.stats.finals += w.stats.finals
+				sum.stats.retries += w.stats.retries
+				sum.stats.invocations += w.stats.invocations
+			}
+			t.Logf("usage: diff=0 over %+v", sum.stats)
+		})
+	}
+}
+
+// The worlds above must notice what marks, generations and old images are for.
+func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		plant func(*gapWorld)
+	}{
+		{"the mark is ignored", func(w *gapWorld) {
+			w.h.store = planted{w.db, func(u item.Update) item.Update {
+				if isUsage(u) {
+					u.If = nil
+				}
+				return u
+			}}
+		}},
+		{"the generation is ignored", func(w *gapWorld) {
+			w.deliver = func(recs []json.RawMessage) (out []json.RawMessage) {
+				for _, r := range recs {
+					out = append(out, json.RawMessage(strings.ReplaceAll(string(r), `"gn"`, `"no"`)))
+				}
+				return out
+			}
+		}},
+		{"the old image of a gap is ignored", func(w *gapWorld) { w.deliver = withoutGaps() }},
+		{"what longer windows owe is lost", func(w *gapWorld) {
+			w.h.store = planted{w.db, func(u item.Update) item.Update {
+				if u.Key == table.OwedCursorKey() {
+					u.If = item.Exists("never")
+				}
+				return u
+			}}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				w := newGapWorld(t, seed)
+				w.drops, w.losses = 0.15, 0.05
+				c.plant(w)
+				w.live(250)
+				if diff := w.compare(); diff != "" {
+					t.Logf("caught with seed %d: %s", seed, firstLine(diff))
+					return
+				}
+			}
+			t.Error("not caught")
+		})
+	}
+}
+
+// withoutGaps gives every record the new image of the one that was delivered
+// before it as its old image, as an aggregator sees it that remembers instead.
+func withoutGaps() func([]json.RawMessage) []json.RawMessage {
+	type record struct {
+		EventName string `json:"eventName"`
+		DynamoDB  struct {
+			Keys               json.RawMessage
+			NewImage, OldImage json.RawMessage `json:",omitempty"`
+			SequenceNumber     string
+			Created            json.RawMessage `json:"ApproximateCreationDateTime"`
+		} `json:"dynamodb"`
+		ARN string `json:"eventSourceARN"`
+	}
+	last := map[string]record{}
+	return func(recs []json.RawMessage) (out []json.RawMessage) {
+		for _, raw := range recs {
+			var r record
+			if err := json.Unmarshal(raw, &r); err != nil {
+				panic(err)
+			}
+			k := string(r.DynamoDB.Keys)
+			if before := last[k]; before.DynamoDB.NewImage != nil && r.EventName == "MODIFY" && before.DynamoDB.SequenceNumber < r.DynamoDB.SequenceNumber {
+				r.DynamoDB.OldImage = before.DynamoDB.NewImage
+			}
+			last[k] = r
+			edited, err := json.Marshal(r)
+			if err != nil {
+				panic(err)
+			}
+			out = append(out, edited)
+		}
+		return out
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+const (
+	// maxState is how large the state of a tumbling window may grow before all
+	// of it is written. Lambda ends a window whose state is above 1 MB.
+	maxState = 700_000
+
+	// owedGrace is how long after the end of a window lists of what longer ones
+	// owe still come in before they are settled, and how far the clocks of two
+	// invocations may differ.
+	owedGrace = 3 * time.Minute
+
+	// owedDays is how long a list is kept that nobody settles.
+	owedDays = 7
+
+	// owedPerList keeps a list well below DynamoDB's 400 KB.
+	owedPerList = 10_000
+)
+
+// ledger is the usage of one invocation: what the state brought, what the batch
+// added, and what becomes of it.
+type ledger struct {
+	h      *handler
+	window stream.Window
+	state  usage.State // to be carried on, or what is left when all had to be counted
+	packed []byte      // state as it is carried on; nil: it has changed
+	newest int64       // creation of the newest record
+	lost   int64       // 1: there was a state that could not be read
+
+	due     []*counting
+	owed    int64 // snapshots that longer windows have to catch up with
+	settled int64 // writes that longer windows took
+}
+
+// open takes up the state and adds the batch to it.
+func (h *handler) open(ctx context.Context, batch stream.Batch, buckets []usage.Bucket) *ledger {
+	l := &ledger{h: h, window: batch.Window}
+	if l.window.Open {
+		var err error
+		if l.state, err = usage.ParseState(l.window.State); err != nil {
+			l.lost = 1
+			h.log.LogAttrs(ctx, slog.LevelWarn, "state ignored", slog.Any("err", err))
+		}
+	}
+	for i := range batch.Changes {
+		l.newest = max(l.newest, batch.Changes[i].Created)
+	}
+	finest, _ := usage.Finest(h.plan.Windows)
+	l.state.Parts = usage.Extend(l.state.Parts, buckets, finest)
+	all := !l.carries()
+	if !all {
+		l.packed = l.state.JSON()
+		all = len(l.packed) > maxState
+	}
+	l.state.Parts = slices.DeleteFunc(l.state.Parts, func(p usage.Part) bool {
+		if !all && finest.End(p.Start) > l.newest {
+			return false
+		}
+		if n := len(l.due); n == 0 || !l.due[n-1].parts[0].Sibling(&p) {
+			l.due = append(l.due, &counting{})
+		}
+		c := l.due[len(l.due)-1]
+		c.parts = append(c.parts, p)
+		l.packed = nil
+		return true
+	})
+	return l
+}
+
+// carries tells whether what is not counted now is carried on.
+func (l *ledger) carries() bool { return l.window.Open && !l.window.Final }
+
+// jobs returns the counting of what is due. A job resumes at the first record of
+// its bucket in the batch.
+func (l *ledger) jobs(buckets []usage.Bucket) []*job {
+	var out []*job
+	for _, c := range l.due {
+		p := &c.parts[0]
+		j := &job{kind: kindUsage, attrs: attrs(p.Entity, p.Resource)}
+		for len(buckets) > 0 && buckets[0].Before(p) {
+			buckets = buckets[1:]
+		}
+		for _, b := range buckets {
+			if !b.Of(p) {
+				break
+			}
+			if seq := b.First(); j.resume == "" || lambdaio.SequenceBefore(seq, j.resume) {
+				j.resume = seq
+			}
+		}
+		j.do = func(ctx context.Context) (int, error) {
+			n, err := l.h.count(ctx, c, l.window.Open)
+			c.done = err == nil
+			return n, err
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// close decides what is carried on, and stores and settles what longer windows are
+// owed. An error means that Lambda has to repeat the invocation.
+func (l *ledger) close(ctx context.Context) error {
+	if !l.window.Open {
+		return nil
+	}
+	var owed []usage.Owed
+	for _, c := range l.due {
+		if !c.done {
+			l.state.Parts, l.packed = append(l.state.Parts, c.parts...), nil
+			continue
+		}
+		owed = append(owed, c.owed...)
+	}
+	usage.SortParts(l.state.Parts)
+	l.owed = int64(len(owed))
+	if err := l.store(ctx, usage.MergeOwed(owed)); err != nil {
+		return fmt.Errorf("%w: %w", errNotCounted, err)
+	}
+	if l.carries() {
+		return nil
+	}
+	if n := len(l.state.Parts); n > 0 {
+		return fmt.Errorf("%w: %d parts", errNotCounted, n)
+	}
+	l.settle(ctx)
+	return nil
+}
+
+// store keeps what longer windows are owed for later.
+func (l *ledger) store(ctx context.Context, all []usage.Owed) error {
+	for owed := range slices.Chunk(all, owedPerList) {
+		list := table.OwedList{Created: l.h.now(), Packed: usage.PackOwed(owed), TTL: l.h.now()/1000 + owedDays*86_400}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		_, err := l.h.store.Write(call, list.Put())
+		if cancel(); err != nil {
+			return errors.Join(errOwed, err)
+		}
+	}
+	return nil
+}
+
+// carried is the state to be returned; nil where there is no tumbling window.
+func (l *ledger) carried() []byte {
+	if !l.window.Open {
+		return nil
+	}
+	if l.packed == nil {
+		l.packed = l.state.JSON()
+	}
+	return l.packed
+}
+
+// lag returns how old the oldest record is that is carried on, milliseconds.
+func (l *ledger) lag() int64 {
+	oldest := l.state.Oldest()
+	if oldest == 0 {
+		return 0
+	}
+	return max(0, l.h.now()-oldest)
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// load is tenants who acquire at random times, some much more often than others
+// (Zipf), as records of one shard of the stream.
+type load struct {
+	tenants   int
+	perSecond int
+	fold      int64 // seconds; 0: usage is written with every batch of a second
+	windows   []usage.Window
+
+	sums []float64 // of the tenants' shares
+	rand *rand.Rand
+	used []int64
+	rf   []int64
+	seq  int64
+}
+
+// price is what a measured hour took.
+type price struct {
+	acquires, writes, indexed, lists, listUnits int
+	reads                                       float64
+	perPart                                     float64 // bytes of state
+	largest                                     int
+	perRecord                                   time.Duration // in the function, writes into memory included
+}
+
+func newLoad(tenants, perSecond int, fold int64, windows ...usage.Window) *load {
+	l := &load{tenants: tenants, perSecond: perSecond, fold: fold, windows: windows,
+		rand: rand.New(rand.NewPCG(1, uint64(tenants))), used: make([]int64, tenants), rf: make([]int64, tenants)}
+	sum := 0.0
+	for i := range tenants {
+		sum += math.Pow(float64(i+1), -1.1)
+		l.sums = append(l.sums, sum)
+	}
+	return l
+}
+
+// record appends the record of one acquire at an instant.
+func (l *load) record(b []byte, now int64) []byte {
+	i := sort.SearchFloat64s(l.sums, l.rand.Float64()*l.sums[len(l.sums)-1])
+	old := l.used[i]
+	l.used[i]++
+	image := func(b []byte, used, rf int64) []byte {
+		return fmt.Appendf(b, `{"PK":{"S":"kQ3xZp9LmNa/BUCKET#customer-%06d#gpt-4#0"},"SK":{"S":"#STATE"},"rf":{"N":"%d"},"gn":{"N":"1699900000000"},`+
+			`"shard_count":{"N":"1"},"b_rpm_tk":{"N":"900000000"},"b_rpm_cp":{"N":"1000000000"},"b_rpm_ra":{"N":"1000000000"},"b_rpm_rp":{"N":"60000"},"b_rpm_tc":{"N":"%d"},`+
+			`"b_tpm_tk":{"N":"900000000"},"b_tpm_cp":{"N":"1000000000"},"b_tpm_ra":{"N":"1000000000"},"b_tpm_rp":{"N":"60000"},"b_tpm_tc":{"N":"%d"},`+
+			`"b_wcu_tk":{"N":"990000"},"b_wcu_cp":{"N":"1000000"},"b_wcu_ra":{"N":"1000000"},"b_wcu_rp":{"N":"1000"},"b_wcu_tc":{"N":"%d"}}`,
+			i, rf, used*1000, used*350_000, used*1000)
+	}
+	l.seq++
+	event := "MODIFY"
+	if old == 0 {
+		event = "INSERT"
+	}
+	b = fmt.Appendf(b, `{"eventID":"x","eventName":"%s","dynamodb":{"ApproximateCreationDateTime":%d,"Keys":{"PK":{"S":"kQ3xZp9LmNa/BUCKET#customer-%06d#gpt-4#0"},"SK":{"S":"#STATE"}},"SequenceNumber":"%s","NewImage":`,
+		event, now/1000, i, strconv.FormatInt(4_421_584_500_000_000+l.seq, 10)+"017450439")
+	b = image(b, old+1, now)
+	if old != 0 {
+		b = image(append(b, `,"OldImage":`...), old, l.rf[i])
+	}
+	l.rf[i] = now
+	return append(b, `},"eventSourceARN":"arn:aws:dynamodb:us-east-1:1:table/limits/stream/2024-01-01T00:00:00.000"}`...)
+}
+
+// play plays two hours of one day and returns the price of the second, what longer
+// windows are owed for it included.
+func (l *load) play(tb testing.TB) (p price) {
+	r := newRig(tb)
+	r.h.log = slog.New(slog.DiscardHandler)
+	r.h.plan.Windows = l.windows
+	const hour = 3_600_000
+	start := int64(t0) - t0%hour
+	r.now = start
+	var busy time.Duration
+	measured := false
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		for _, w := range op.Writes {
+			switch u := w.(type) {
+			case item.Update:
+				if measured && table.IsSnapshot(u.Key.Item()) {
+					p.writes++
+				}
+			case item.Put:
+				if measured {
+					p.lists++
+					p.listUnits += (item.Size(u.Item) + 1023) / 1024
+				}
+			}
+		}
+		return true, nil
+	})
+	var state json.RawMessage
+	invoke := func(records []byte, final bool) {
+		payload := append(append([]byte(`{"Records":[`), records...), "]}"...)
+		if l.fold > 0 {
+			carried := state
+			if carried == nil {
+				carried = json.RawMessage("{}")
+			}
+			payload = fmt.Appendf(nil, `{"window":{},"state":%s,"shardId":"s","isFinalInvokeForWindow":%t,%s`, carried, final, payload[1:])
+		}
+		begin := time.Now()
+		out, err := r.h.Handle(tb.Context(), payload)
+		busy += time.Since(begin)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		var response struct{ State json.RawMessage }
+		if err := json.Unmarshal(out, &response); err != nil {
+			tb.Fatal(err)
+		}
+		if state = response.State; final {
+			state = nil
+		} else if n := len(state); n > p.largest {
+			p.largest = n
+			if s, err := usage.ParseState(state); err == nil && len(s.Parts) > 0 {
+				p.perPart = float64(n) / float64(len(s.Parts))
+			}
+		}
+	}
+	snapshots, units := 0, 0.0
+	count := func() (n int) {
+		for _, it := range r.db.Items() {
+			if table.IsSnapshot(it) {
+				n++
+			}
+		}
+		return n
+	}
+	var batch []byte
+	for second := int64(0); second < 2*3600; second++ {
+		if second == 3600 {
+			measured, snapshots, units, busy = true, count(), r.db.Stats().ReadUnits, 0
+		}
+		batch = batch[:0]
+		for range l.perSecond {
+			if len(batch) > 0 {
+				batch = append(batch, ',')
+			}
+			batch = l.record(batch, r.now)
+			if measured {
+				p.acquires++
+			}
+		}
+		r.now += 1000
+		invoke(batch, false)
+		if l.fold > 0 && (second+1)%l.fold == 0 {
+			invoke(nil, true)
+		}
+	}
+	if l.fold > 0 { // what is owed for the second hour, and not what for the first
+		r.now += hour
+		invoke(nil, true)
+	}
+	p.indexed = 2 * (count() - snapshots)
+	p.reads = r.db.Stats().ReadUnits - units
+	p.perRecord = busy / time.Duration(p.acquires)
+	return p
+}
+
+var prices = flag.String("prices", "",
+	"measure the price of usage for all loads, which takes minutes, or for those of tenants:fold only")
+
+// TestPriceOfUsage measures what usage costs per acquire, on batches of a second
+// in an hour that others came before and come after. The targets are those of the
+// design, in writes per acquire.
+func TestPriceOfUsage(t *testing.T) {
+	hd := []usage.Window{usage.Hourly, usage.Daily}
+	type row struct {
+		tenants, perSecond int
+		fold               int64
+		windows            []usage.Window
+		target             float64
+	}
+	rows := []row{{200, 2, 60, hd, 0.8}}
+	if *prices != "" {
+		rows = nil
+		for _, n := range []struct{ tenants, perSecond int }{{1000, 100}, {10_000, 100}, {100_000, 500}} {
+			for _, fold := range []int64{0, 60, 300, 900} {
+				target := math.Inf(1)
+				switch {
+				case n.tenants == 10_000 && fold == 60:
+					target = 0.3
+				case n.tenants == 10_000 && fold == 900:
+					target = 0.11
+				}
+				rows = append(rows, row{n.tenants, n.perSecond, fold, hd, target})
+				if n.tenants == 10_000 {
+					rows = append(rows, row{n.tenants, n.perSecond, fold, hd[:1], target},
+						row{n.tenants, n.perSecond, fold, append(hd[:2:2], usage.Monthly), math.Inf(1)})
+				}
+			}
+		}
+	}
+	for _, c := range rows {
+		if one := fmt.Sprintf("%d:%d", c.tenants, c.fold); strings.Contains(*prices, ":") && !strings.Contains(*prices+",", one+",") {
+			continue
+		}
+		p := newLoad(c.tenants, c.perSecond, c.fold, c.windows...).play(t)
+		n := float64(p.acquires)
+		units := float64(p.writes+p.indexed+p.listUnits) / n
+		t.Logf("usage: %6d tenants, %3d/s, fold %3d s, %d windows: %.3f writes per acquire; %.3f write units with indexes and lists, %.3f read units: $%.3f per million; "+
+			"state %d bytes, %.0f per bucket; %v per record",
+			c.tenants, c.perSecond, c.fold, len(c.windows), float64(p.writes+p.lists)/n, units, p.reads/n,
+			units*0.625+p.reads/n*0.125, p.largest, p.perPart, p.perRecord.Round(100*time.Nanosecond))
+		if got := float64(p.writes+p.lists) / n; got > c.target {
+			t.Errorf("%d tenants, fold %d s: %.3f writes per acquire, want at most %.2f", c.tenants, c.fold, got, c.target)
+		}
+		if p.perPart > 80 {
+			t.Errorf("%.0f bytes of state per bucket, want at most 80", p.perPart)
+		}
+	}
+}

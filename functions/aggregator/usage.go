@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// counting is the usage of one bucket on its way into its snapshots.
+type counting struct {
+	parts []usage.Part
+	done  bool
+	owed  []usage.Owed
+}
+
+// count counts the parts of one bucket in all kinds of windows, shorter ones and
+// earlier ones first. If later is set, windows of longer kinds that just go on are
+// left to be settled later.
+func (h *handler) count(ctx context.Context, c *counting, later bool) (writes int, err error) {
+	finest, others := usage.Finest(h.plan.Windows)
+	totals := usage.Totals(c.parts, finest, true)
+	var longer []usage.Total
+	for _, w := range others {
+		longer = append(longer, usage.Totals(c.parts, w, false)...)
+	}
+	if later && len(longer) > 0 {
+		return h.countAhead(ctx, c, totals, longer)
+	}
+	for i := range totals {
+		totals[i].Current = true
+	}
+	for i := range longer {
+		longer[i].Current = true
+	}
+	return h.countAll(ctx, append(totals, longer...))
+}
+
+func (h *handler) countAll(ctx context.Context, totals []usage.Total) (writes int, err error) {
+	for i := range totals {
+		n, err := h.settle(ctx, &totals[i], nil)
+		if writes += n; err != nil {
+			return writes, err
+		}
+	}
+	return writes, nil
+}
+
+// countAhead counts what the finest windows take and lets longer ones owe it,
+// unless they cannot simply go on. Then these are counted first: so whatever the
+// finest snapshots have counted, longer ones either have too, or can by the
+// difference alone.
+func (h *handler) countAhead(ctx context.Context, c *counting, totals, longer []usage.Total) (writes int, err error) {
+	var ahead []usage.Ahead
+	counted := false
+	for i := range totals {
+		t := &totals[i]
+		t.Current, t.Careful = true, !t.GoesOn(longer)
+		before := len(ahead)
+		n, err := h.settle(ctx, t, func(step usage.Step, look usage.Look) error {
+			if counted {
+				return nil
+			}
+			ahead = append(ahead[:before], t.Ahead(look, !look.Known)...)
+			if step.GoesOn(longer) {
+				return nil
+			}
+			for j := range longer {
+				longer[j].GoOnFrom(ahead)
+			}
+			n, err := h.countAll(ctx, longer)
+			writes += n
+			counted = err == nil
+			return err
+		})
+		if writes += n; err != nil {
+			return writes, err
+		}
+	}
+	if !counted {
+		for i := range totals {
+			c.owed = append(c.owed, totals[i].Owed())
+		}
+	}
+	return writes, nil
+}
+
+// settle brings one snapshot up to date, step by step. Before each write it calls
+// check, if there is one, with the step and what was known of the snapshots before
+// any of it; an error of check ends it.
+func (h *handler) settle(ctx context.Context, t *usage.Total, check func(usage.Step, usage.Look) error) (writes int, err error) {
+	var look, first usage.Look
+	t.TTL = t.Expiry(h.now(), h.plan.SnapshotTTLDays)
+	for range 2 * rounds {
+		step := t.Next(look)
+		switch step.Kind {
+		case usage.Done:
+			return writes, nil
+		case usage.LookCurrent, usage.LookPrevious:
+			if look, err = h.look(ctx, t, step.Kind, look); err != nil {
+				return writes, err
+			}
+			first = look
+			look.Previous = slices.Clone(look.Previous)
+			continue
+		}
+		if check != nil {
+			if err := check(step, first); err != nil {
+				return writes, err
+			}
+		}
+		after, err := h.write(ctx, step.Update) // commit point: counted once this succeeds
+		if err == nil {
+			if writes++; step.Kind == usage.Add {
+				return writes, nil
+			}
+			look.Previous[step.At] = after
+			continue
+		}
+		old, seen, giveUp := again(ctx, err)
+		switch {
+		case giveUp != nil:
+			return writes, giveUp
+		case !seen:
+		case step.Kind == usage.Close:
+			look.Previous[step.At] = old
+		default:
+			look.Known, look.Current = true, old
+			first.Known, first.Current = true, old
+		}
+	}
+	return writes, errRounds
+}
+
+// look learns what a total needs to know of snapshots. What is known of the total's
+// own is newer than what a query finds.
+func (h *handler) look(ctx context.Context, t *usage.Total, kind usage.StepKind, known usage.Look) (usage.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if kind == usage.LookCurrent && !t.Finest {
+		items, err := h.store.Read(ctx, false, t.Key())
+		if err != nil {
+			return known, err
+		}
+		return usage.Look{Known: true, Current: items[0]}, nil
+	}
+	var items []item.Item
+	q := t.PreviousQuery()
+	for range usage.Remembered {
+		page, err := h.store.List(ctx, q)
+		if err != nil {
+			return known, err
+		}
+		items = append(items, page.Items...)
+		if q.After = page.Next; q.After == nil || t.Traced(items) {
+			break
+		}
+	}
+	look, missing := t.Sift(items)
+	earlier, err := h.store.Read(ctx, false, missing...)
+	if err != nil {
+		return known, err
+	}
+	for _, it := range earlier {
+		if it != nil {
+			look.Previous = append(look.Previous, it)
+		}
+	}
+	if known.Known {
+		look.Current = known.Current
+	}
+	return look, nil
+}
+
+var errOwed = errors.New("list of what longer windows owe not stored")

@@ -1,0 +1,143 @@
+package stream
+
+import (
+	"slices"
+	"strings"
+)
+
+// image is what has been read of an item: of the new one everything a bucket
+// consists of, of the old one the counters, the clock and the shard count.
+type image struct {
+	problem string
+
+	rf, count, ttl          int64
+	generation              int64 // 0: none, or not of our form
+	hasGeneration           bool
+	hasRF, hasCount, hasTTL bool
+	hasCascade, hasParent   bool
+	cascade                 bool
+	parent                  string
+	limits                  []limit        // in the order of the image
+	last                    int            // where the limit before was found
+	at                      map[string]int // where each is, if there are many
+	rr                      remainders
+}
+
+type limit struct {
+	name string
+	has  uint8
+	v    [parts]int64
+}
+
+// remainders is what the item's remainder map says. One that does not have the
+// form we write counts as absent, which loses less than a millitoken.
+type remainders struct {
+	seen, bad bool
+	hasRF     bool
+	rf        int64
+	rests     []rest
+}
+
+type rest struct {
+	limit string
+	n     int64
+}
+
+func (im *image) reset() {
+	*im = image{limits: im.limits[:0], rr: remainders{rests: im.rr.rests[:0]}}
+}
+
+func (im *image) wrong(problem string) {
+	if im.problem == "" {
+		im.problem = problem
+	}
+}
+
+// shards returns the shard count, one if the item does not say.
+func (im *image) shards() int {
+	if !im.hasCount {
+		return 1
+	}
+	return int(im.count)
+}
+
+// whole tells whether nothing is missing for the limit to be refilled.
+func (l *limit) whole() bool {
+	return l.has == 1<<parts-1 && l.v[capacity] > 0 && l.v[amount] > 0 && l.v[period] > 0
+}
+
+// rest returns the remainder of a limit's last refill.
+func (im *image) rest(l *limit) int64 {
+	if !im.rr.seen || im.rr.bad || !im.rr.hasRF || !im.hasRF || im.rr.rf != im.rf {
+		return 0
+	}
+	for _, r := range im.rr.rests {
+		if r.limit == l.name && r.n >= 0 && r.n < l.v[period] {
+			return r.n
+		}
+	}
+	return 0
+}
+
+// usedOf returns the counter of a limit, zero if it has none. The limits are
+// sorted.
+func (im *image) usedOf(name string) int64 {
+	i, ok := slices.BinarySearchFunc(im.limits, name, func(l limit, name string) int { return strings.Compare(l.name, name) })
+	if !ok {
+		return 0
+	}
+	return im.limits[i].v[used]
+}
+
+// sortLimits orders the limits by name. Nearly always there are few, so that
+// insertion will do.
+func (im *image) sortLimits() {
+	if len(im.limits) > searched {
+		slices.SortFunc(im.limits, func(a, b limit) int { return strings.Compare(a.name, b.name) })
+		return
+	}
+	for i := 1; i < len(im.limits); i++ {
+		for j := i; j > 0 && im.limits[j].name < im.limits[j-1].name; j-- {
+			im.limits[j], im.limits[j-1] = im.limits[j-1], im.limits[j]
+		}
+	}
+}
+
+// limitOf returns the limit of that name, added if it is new.
+func (d *decoder) limitOf(im *image, name []byte) *limit {
+	if len(im.limits) >= searched {
+		return d.limitOfMany(im, name)
+	}
+	for i := im.last; i < len(im.limits); i++ {
+		if im.limits[i].name == string(name) {
+			im.last = i
+			return &im.limits[i]
+		}
+	}
+	for i := range min(im.last, len(im.limits)) {
+		if im.limits[i].name == string(name) {
+			im.last = i
+			return &im.limits[i]
+		}
+	}
+	im.last = len(im.limits)
+	im.limits = append(im.limits, limit{name: d.intern(name)})
+	return &im.limits[im.last]
+}
+
+// limitOfMany is limitOf for items with more limits than are searched one by one.
+func (d *decoder) limitOfMany(im *image, name []byte) *limit {
+	if im.at == nil {
+		im.at = make(map[string]int, 4*searched)
+		for i := range im.limits {
+			im.at[im.limits[i].name] = i
+		}
+	}
+	i, ok := im.at[string(name)]
+	if !ok {
+		i = len(im.limits)
+		im.limits = append(im.limits, limit{name: d.intern(name)})
+		im.at[im.limits[i].name] = i
+	}
+	return &im.limits[i]
+}

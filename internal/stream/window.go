@@ -1,0 +1,33 @@
+package stream
+
+// windowPart reads a member of the payload other than the records: what a
+// tumbling window adds to it, or something else. A member that does not have the
+// form of the documentation counts as absent; the records are not lost for it.
+func (d *decoder) windowPart(name []byte) {
+	w := &d.out.Window
+	switch string(name) {
+	case "window":
+		w.Open = w.Open || d.s.peek() == '{'
+		d.s.skip()
+	case "state":
+		isObject := d.s.peek() == '{'
+		start := d.s.pos
+		if d.s.skip(); isObject && d.s.err == nil {
+			w.State = d.s.data[start:d.s.pos]
+		}
+	case "isFinalInvokeForWindow", "isWindowTerminatedEarly":
+		if d.s.peek() == 't' {
+			w.Final = d.s.literal("true") || w.Final
+			return
+		}
+		d.s.skip()
+	case "shardId":
+		if d.s.peek() != '"' {
+			d.s.skip()
+			return
+		}
+		w.Shard = string(d.value(d.s.text()))
+	default:
+		d.s.skip()
+	}
+}

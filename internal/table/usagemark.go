@@ -1,0 +1,302 @@
+package table
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A snapshot says how far it has counted in binary attributes: other clients take
+// every number attribute of a snapshot for a limit. One attribute per bucket shard
+// is its mark, and one, the ledger, holds what all marks share. Marks are short,
+// so that a snapshot of 32 shards is still written for one unit:
+//
+//	mark      life, counter of each limit of the ledger, position
+//	life      1 byte
+//	counter   1 to 9 bytes, see appendCounter; 0xE0 where the shard had none
+//	position  0xE2 + n and n bytes of sequence number, in the ledger's stream;
+//	          in an earlier or later one 0xE1 or 0xFD, 8 bytes, 1 byte n, n bytes
+//	gone      0xFE instead of the counters
+//
+// Bytes compare like positions when what precedes them is equal: so a condition
+// can ask for a mark with these counters and any position before that record.
+const (
+	attrLedger = "_#"
+	// prefixMark precedes the shard in the name of a mark, in base 32; from
+	// 1,024 shards on, prefixFarMark. No limit's count has such a name.
+	prefixMark    = "_"
+	prefixFarMark = "_."
+	farShards     = 1024
+
+	negative    = 0xDF
+	noCounter   = 0xE0
+	earlier     = 0xE1
+	inStream    = 0xE2
+	later       = 0xFD
+	goneCounter = 0xFE
+)
+
+// Ledger is what the marks of one snapshot share.
+type Ledger struct {
+	Stream int64    // the stream that positions are in unless they say otherwise
+	Limits []string // the order of the counters in marks; only ever appended to
+}
+
+// Mark is how far a snapshot has counted one bucket shard: everything up to the
+// record at At, after which the counters were Used.
+type Mark struct {
+	At   Position
+	Used []Count // by name; counters of zero are different from none
+	Gone bool    // the shard was removed at At; there are no counters
+	Life uint8   // of the shard, see [LifeOf]
+}
+
+// LifeOf reduces a generation to a byte. It is 0 only for 0, which items made by
+// other clients have; of others, one in 255 pairs share theirs.
+func LifeOf(generation int64) uint8 {
+	if generation == 0 {
+		return 0
+	}
+	h := uint64(generation) * 0x9E3779B97F4A7C15
+	return uint8(1 + (h>>32)%255)
+}
+
+// With returns the ledger with the limits that it lacks appended.
+func (l Ledger) With(used []Count) Ledger {
+	for _, c := range used {
+		if !slices.Contains(l.Limits, c.Limit) {
+			l.Limits = append(slices.Clip(l.Limits), c.Limit)
+		}
+	}
+	return l
+}
+
+func (l Ledger) bytes() []byte {
+	b := binary.AppendUvarint(nil, uint64(l.Stream))
+	for _, name := range l.Limits {
+		b = binary.AppendUvarint(b, uint64(len(name)))
+		b = append(b, name...)
+	}
+	return b
+}
+
+func parseLedger(b []byte) (l Ledger, ok bool) {
+	stream, n := binary.Uvarint(b)
+	if n <= 0 || stream > math.MaxInt64 {
+		return l, false
+	}
+	l.Stream = int64(stream)
+	for b = b[n:]; len(b) > 0; {
+		size, n := binary.Uvarint(b)
+		if n <= 0 || size > uint64(len(b)-n) {
+			return l, false
+		}
+		l.Limits = append(l.Limits, string(b[n:n+int(size)]))
+		b = b[n+int(size):]
+	}
+	return l, true
+}
+
+// prefix returns the bytes of a mark up to its position.
+func (l Ledger) prefix(m Mark) []byte {
+	b := []byte{m.Life}
+	if m.Gone {
+		return append(b, goneCounter)
+	}
+	end := len(b)
+	for _, name := range l.Limits {
+		if n, ok := CountOf(m.Used, name); ok {
+			b = appendCounter(b, n)
+			end = len(b)
+		} else {
+			b = append(b, noCounter)
+		}
+	}
+	return b[:end]
+}
+
+func (l Ledger) position(p Position) []byte {
+	n := p.Pack()
+	if p.Stream == l.Stream {
+		return append([]byte{byte(inStream + len(n))}, n...)
+	}
+	b := []byte{later}
+	if p.Stream < l.Stream {
+		b[0] = earlier
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(p.Stream))
+	return append(append(b, byte(len(n))), n...)
+}
+
+func (l Ledger) mark(m Mark) []byte { return append(l.prefix(m), l.position(m.At)...) }
+
+// parse is the inverse of mark; ok is false if b is none of its results.
+func (l Ledger) parse(b []byte) (m Mark, ok bool) {
+	if len(b) < 2 {
+		return m, false
+	}
+	m.Life, b = b[0], b[1:]
+	if b[0] == goneCounter {
+		m.Gone, b = true, b[1:]
+	}
+	for _, name := range l.Limits {
+		if m.Gone || len(b) == 0 || b[0] > noCounter {
+			break
+		}
+		n, rest, ok := takeCounter(b)
+		if !ok {
+			return m, false
+		}
+		if b[0] != noCounter {
+			m.Used = append(m.Used, Count{Limit: name, Tokens: n})
+		}
+		b = rest
+	}
+	slices.SortFunc(m.Used, func(a, b Count) int { return strings.Compare(a.Limit, b.Limit) })
+	stream := l.Stream
+	switch {
+	case len(b) > 0 && b[0] >= inStream && int(b[0]) <= inStream+packedNumber:
+		ok = len(b) == 1+int(b[0]-inStream)
+		b = b[1:]
+	case len(b) >= 10 && (b[0] == earlier || b[0] == later):
+		stream = int64(binary.BigEndian.Uint64(b[1:]))
+		ok = len(b) == 10+int(b[9])
+		b = b[10:]
+	}
+	if ok {
+		m.At, ok = UnpackPosition(stream, b)
+	}
+	return m, ok
+}
+
+// appendCounter writes a counter: a small one in one byte below 0xC0, others
+// behind 0xC0 to 0xDF, which hold how many bytes follow less one and the two
+// highest bits. A negative one, which is rare, has 0xDF and eight bytes.
+func appendCounter(b []byte, n int64) []byte {
+	u := uint64(n)
+	switch {
+	case n < 0:
+		return binary.BigEndian.AppendUint64(append(b, negative), u)
+	case u < 0xC0:
+		return append(b, byte(u))
+	}
+	more := max(1, (bits.Len64(u)-2+7)/8)
+	top := byte(u >> (8 * more))
+	b = append(b, 0xC0|byte(more-1)<<2|top)
+	for i := more - 1; i >= 0; i-- {
+		b = append(b, byte(u>>(8*i)))
+	}
+	return b
+}
+
+func takeCounter(b []byte) (n int64, rest []byte, ok bool) {
+	first := b[0]
+	if b = b[1:]; first >= noCounter {
+		return 0, b, true
+	}
+	if first < 0xC0 {
+		return int64(first), b, true
+	}
+	more := int(first>>2&7) + 1
+	if len(b) < more {
+		return 0, nil, false
+	}
+	u := uint64(first & 3)
+	if first == negative {
+		u = 0
+	}
+	for _, c := range b[:more] {
+		u = u<<8 | uint64(c)
+	}
+	return int64(u), b[more:], (int64(u) < 0) == (first == negative)
+}
+
+// CountOf returns the count of a limit in a list; ok is false if it has none.
+func CountOf(list []Count, limit string) (n int64, ok bool) {
+	for _, c := range list {
+		if c.Limit == limit {
+			return c.Tokens, true
+		}
+	}
+	return 0, false
+}
+
+func attrMark(shard int) string {
+	digits := strconv.FormatInt(int64(shard), 32)
+	if shard < farShards {
+		return prefixMark + digits
+	}
+	return prefixFarMark + digits
+}
+
+func shardOfMark(attr string) (int, bool) {
+	digits, ok := strings.CutPrefix(attr, prefixFarMark)
+	if !ok {
+		digits, _ = strings.CutPrefix(attr, prefixMark)
+	}
+	n, err := strconv.ParseInt(digits, 32, 32)
+	return int(n), err == nil && n >= 0 && attrMark(int(n)) == attr
+}
+
+// Marks is what a snapshot says of how far it has counted. A nil snapshot, and one
+// that another client made, says nothing.
+type Marks struct {
+	Ledger Ledger
+	Any    bool // some shard is counted here
+
+	snapshot item.Item
+	ledger   []byte // as stored; nil: none
+}
+
+// MarksOf reads the marks of a snapshot. What is not of our form reads as nothing
+// counted.
+func MarksOf(snapshot item.Item) Marks {
+	m := Marks{snapshot: snapshot}
+	v, ok := snapshot[attrLedger].(*types.AttributeValueMemberB)
+	if !ok {
+		return m
+	}
+	if l, ok := parseLedger(v.Value); ok {
+		m.Ledger, m.Any = l, true
+	}
+	m.ledger = v.Value
+	return m
+}
+
+// Snapshot returns the snapshot that the marks are of.
+func (m Marks) Snapshot() item.Item { return m.snapshot }
+
+// Shard returns the mark of a shard; ok is false if there is none.
+func (m Marks) Shard(shard int) (mark Mark, ok bool) {
+	raw := m.raw(shard)
+	if !m.Any || raw == nil {
+		return Mark{}, false
+	}
+	return m.Ledger.parse(raw)
+}
+
+func (m Marks) raw(shard int) []byte {
+	if v, ok := m.snapshot[attrMark(shard)].(*types.AttributeValueMemberB); ok {
+		return v.Value
+	}
+	return nil
+}
+
+// Shards returns the shards that are counted here, in order.
+func (m Marks) Shards() []int {
+	var out []int
+	for attr := range m.snapshot {
+		if shard, ok := shardOfMark(attr); ok {
+			out = append(out, shard)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,153 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// digits are sequence numbers of all lengths, at the edges of what is packed.
+func digits(r *rand.Rand) string {
+	n := 1 + r.IntN(sequenceDigits)
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "0000999912345678"[r.IntN(16)]
+	}
+	return string(b)
+}
+
+func TestPositionsAreOrderedLikeTheirNumbers(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	number := func(s string) *big.Int { n, _ := new(big.Int).SetString(s, 10); return n }
+	for range 20_000 {
+		a, b := digits(r), digits(r)
+		p, q := PositionOf(1, a), PositionOf(1, b)
+		if got, want := p.Compare(q), number(a).Cmp(number(b)); got != want {
+			t.Fatalf("%s against %s: %d, want %d", a, b, got, want)
+		}
+		if number(p.String()).Cmp(number(a)) != 0 || len(p.String()) != sequenceDigits {
+			t.Fatalf("%s is %s", a, p)
+		}
+		if back, ok := UnpackPosition(1, p.Pack()); !ok || back != p {
+			t.Fatalf("%s: unpacked %v %v", a, back, ok)
+		}
+		before := new(big.Int).Sub(number(a), big.NewInt(1))
+		if before.Sign() < 0 {
+			before.SetInt64(0)
+		}
+		if got := p.Before(); number(got.String()).Cmp(before) != 0 {
+			t.Fatalf("before %s is %s", a, got)
+		}
+		if p.Compare(q) < 0 && bytes.Compare(Ledger{Stream: 1}.position(p), Ledger{Stream: 1}.position(q)) >= 0 {
+			t.Fatalf("%s and %s are not in order when packed", a, b)
+		}
+	}
+	early, late := PositionOf(1, "900"), PositionOf(2, "1")
+	if early.Compare(late) >= 0 {
+		t.Error("a later stream's positions are not after those of an earlier one")
+	}
+	for _, l := range []Ledger{{Stream: 0}, {Stream: 1}, {Stream: 2}, {Stream: 3}} {
+		if bytes.Compare(l.position(early), l.position(late)) >= 0 {
+			t.Errorf("in the ledger of stream %d: not in order", l.Stream)
+		}
+	}
+}
+
+func TestMarksSurviveStorage(t *testing.T) {
+	g := generator{rand.New(rand.NewPCG(3, 4))}
+	for range 20_000 {
+		l := Ledger{Stream: g.Int64N(3) * 1_700_000_000, Limits: []string{"tpm", "rpm", "odd name"}}
+		m := g.mark(l)
+		got, ok := l.parse(l.mark(m))
+		if !ok || !reflect.DeepEqual(got, m) {
+			t.Fatalf("got  %+v %v\nwant %+v", got, ok, m)
+		}
+		// A limit that comes later takes nothing from older marks.
+		wider := l.With([]Count{{"later", 1}, {"rpm", 2}})
+		if got, ok := wider.parse(l.mark(m)); !ok || !reflect.DeepEqual(got, m) || len(l.Limits) != 3 {
+			t.Fatalf("in a longer ledger %+v %v\nwant %+v", got, ok, m)
+		}
+		if got, ok := parseLedger(wider.bytes()); !ok || !reflect.DeepEqual(got, wider) {
+			t.Fatalf("ledger %+v, want %+v", got, wider)
+		}
+	}
+}
+
+// Any bytes read as a mark or as none, and never panic.
+func TestForeignMarksAreNone(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	l := Ledger{Stream: 7, Limits: []string{"rpm", "tpm"}}
+	read := 0
+	for range 50_000 {
+		b := make([]byte, r.IntN(24))
+		for i := range b {
+			b[i] = byte(r.IntN(256))
+			if r.IntN(3) == 0 {
+				b[i] = []byte{earlier, inStream, inStream + 3, later, goneCounter, noCounter, 0xDF, 0}[r.IntN(8)]
+			}
+		}
+		if m, ok := l.parse(b); ok {
+			read++
+			if again, ok := l.parse(l.mark(m)); !ok || !reflect.DeepEqual(again, m) {
+				t.Fatalf("% x reads as %+v, which is stored as % x", b, m, l.mark(m))
+			}
+		}
+		parseLedger(b)
+	}
+	if read == 0 {
+		t.Error("nothing was a mark")
+	}
+}
+
+// The names of marks are those of no other attribute.
+func TestAttributesOfMarks(t *testing.T) {
+	seen := map[string]bool{attrLedger: true}
+	for _, name := range []string{"PK", "SK", "ttl", "window", "resource", "entity_id", "_", "_0", "_v", "_.100"} {
+		seen[attrCount(name)] = true
+	}
+	for shard := range 40_000 {
+		attr := attrMark(shard)
+		if got, ok := shardOfMark(attr); !ok || got != shard || seen[attr] {
+			t.Fatalf("shard %d: %q, read back as %d %v, in use %v", shard, attr, got, ok, seen[attr])
+		}
+		seen[attr] = true
+	}
+	for _, attr := range []string{"", "_", "_.", "_.5", "_00", "_V", "_-1", "0", "_ttl", "_PK", "__0"} {
+		if n, ok := shardOfMark(attr); ok {
+			t.Errorf("%q is the mark of shard %d", attr, n)
+		}
+	}
+}
+
+// A12: 32 shards cost one write unit, with numbers as they are in production.
+func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
+	for _, c := range []struct {
+		entity        string
+		shards, units int
+	}{{"customer-12345", 1, 1}, {"customer-12345", 32, 1}, {strings.Repeat("x", 40), 16, 1}, {strings.Repeat("x", 40), 32, 2}} {
+		u := Usage{Namespace: "kQ3xZp9LmNa", Entity: c.entity, Resource: "gpt-4", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+			Part: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", 4_000}, {"tpm", 3_000_000}}, Events: 4_000, TTL: 1_800_000_000}
+		for k := range c.shards {
+			at := PositionOf(1_700_000_000, fmt.Sprintf("%d", 4_421_584_500_000_000_000+int64(k))+"01745")
+			u.Moves = append(u.Moves, Move{Shard: k, To: Mark{At: at, Used: []Count{{"rpm", 60_000}, {"tpm", 40_000_000}}, Life: 9}})
+		}
+		it, held, err := u.Update().Apply(nil)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		t.Logf("%d shards, entity of %d characters: %d bytes", c.shards, len(c.entity), item.Size(it))
+		if got := (item.Size(it) + 1023) / 1024; got != c.units {
+			t.Errorf("%d shards, entity of %d characters: %d units, want %d", c.shards, len(c.entity), got, c.units)
+		}
+		if shards := MarksOf(it).Shards(); len(shards) != c.shards || !slices.IsSorted(shards) {
+			t.Errorf("shards %v", shards)
+		}
+	}
+}

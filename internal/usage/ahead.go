@@ -1,0 +1,90 @@
+package usage
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Ahead is how far snapshots of the finest kind had counted a shard before a total
+// was. Longer windows may be behind; they go on from there, so that what was lost
+// is judged in all kinds of windows by the same two images.
+type Ahead struct {
+	Shard int
+	Start int64 // of the window of the snapshot, epoch milliseconds
+	run   Run   // begins and ends where the snapshot was
+}
+
+// Ahead returns how far the shards of the total were counted before it; blind tells
+// whether it is written without a look.
+func (t *Total) Ahead(look Look, blind bool) (out []Ahead) {
+	for _, c := range t.Chains {
+		here := closing(c.Runs[0])
+		here.sure = true
+		switch {
+		case c.Closed != 0: // by the part before it
+			out = append(out, Ahead{c.Shard, c.Closed, here})
+		case blind: // as far as it expects
+			out = append(out, Ahead{c.Shard, t.Start, here})
+		default:
+			if a, ok := lastMark(append([]item.Item{look.Current}, look.Previous...), c.Shard); ok {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// lastMark returns how far a shard was counted by the first of some snapshots that
+// did.
+func lastMark(snapshots []item.Item, shard int) (a Ahead, ok bool) {
+	for _, it := range snapshots {
+		if m, ok := table.MarksOf(it).Shard(shard); ok {
+			return Ahead{shard, startOf(it), markRun(m)}, true
+		}
+	}
+	return a, false
+}
+
+// markRun returns the run that says only where a mark is.
+func markRun(m table.Mark) Run {
+	return Run{First: m.At, Last: m.At, From: m.Used, To: m.Used, Gone: m.Gone, FromLife: m.Life, ToLife: m.Life, sure: true}
+}
+
+// GoOnFrom lets the total of a longer kind of window go on from where the finest
+// snapshots were.
+func (t *Total) GoOnFrom(ahead []Ahead) {
+	for i := range t.Chains {
+		c := &t.Chains[i]
+		for _, a := range ahead {
+			if a.Shard == c.Shard && c.Closed == 0 {
+				c.ahead, c.aheadStart = &a.run, t.Window.Start(a.Start)
+				break // the first is where all that is counted now begins
+			}
+		}
+	}
+}
+
+// runs returns the runs of the chain in a window, which begins with what the
+// finest snapshots had counted in it.
+func (c *Chain) runs(start int64) []Run {
+	if c.ahead == nil || c.aheadStart != start {
+		return c.Runs
+	}
+	return append([]Run{*c.ahead}, c.Runs...)
+}
+
+// ending returns the runs that complete an earlier window, where the chain begins.
+func (c *Chain) ending(start int64) []Run {
+	var out []Run
+	if c.ahead != nil && c.aheadStart == start {
+		out = append(out, *c.ahead)
+	}
+	r := c.Runs[0]
+	switch {
+	case r.Born:
+		return out
+	case r.Gone && r.First == r.Last: // nothing was seen of this life but its end
+		return append(out, r)
+	}
+	return append(out, closing(r))
+}

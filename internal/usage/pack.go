@@ -1,0 +1,164 @@
+package usage
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// packer writes a state.
+type packer struct {
+	b    []byte
+	base int64 // epoch seconds that instants are counted from
+	at   table.Position
+	last string // key before, of which the next repeats the beginning
+
+	names map[string]uint64 // lists of limits, numbered as they appear
+}
+
+func (w *packer) uint(n uint64)  { w.b = binary.AppendUvarint(w.b, n) }
+func (w *packer) int(n int64)    { w.b = binary.AppendVarint(w.b, n) }
+func (w *packer) text(s string)  { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
+func (w *packer) bytes(s []byte) { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
+
+// first writes what the rest refers to.
+func (w *packer) first(s *State) {
+	w.b = append(w.b, stateVersion)
+	if len(s.Parts) > 0 {
+		w.base, w.at = s.Parts[0].Start/1000, s.Parts[0].Runs[0].First
+		for i := range s.Parts {
+			if p := s.Parts[i].Runs[0].First; p.Compare(w.at) < 0 {
+				w.at = p
+			}
+		}
+	}
+	w.int(w.base)
+	w.int(w.at.Stream)
+	w.bytes(w.at.Pack())
+	w.uint(uint64(len(s.Parts)))
+}
+
+// key writes what a bucket is known by, without what the last one begins with.
+func (w *packer) key(ns, resource, entity string) {
+	k := ns + "\x00" + resource + "\x00" + entity
+	same := 0
+	for same < len(k) && same < len(w.last) && k[same] == w.last[same] {
+		same++
+	}
+	w.uint(uint64(same))
+	w.text(k[same:])
+	w.last = k
+}
+
+// The bits of a part's and of a run's first byte.
+const (
+	partFresh = 1 << iota
+	partClosed
+	partManyRuns
+	partSharded
+)
+
+const (
+	runBorn = 1 << iota
+	runGone
+	runWide
+	runLives // two lives, not one
+	runFar   // positions whole, not as distances
+	runMoved // To differs in limits from From
+)
+
+func (w *packer) part(p *Part) {
+	w.key(p.Namespace, p.Resource, p.Entity)
+	var flags byte
+	if p.Clock >= p.Start {
+		flags |= partFresh
+	}
+	if p.Closed != 0 {
+		flags |= partClosed
+	}
+	if len(p.Runs) != 1 {
+		flags |= partManyRuns
+	}
+	if p.Shard != 0 {
+		flags |= partSharded
+	}
+	w.b = append(w.b, flags)
+	if p.Shard != 0 {
+		w.uint(uint64(p.Shard))
+	}
+	w.int(p.Start/1000 - w.base)
+	w.int((p.Oldest - p.Start) / 1000)
+	if p.Closed != 0 {
+		w.int(p.Closed/1000 - w.base)
+	}
+	if len(p.Runs) != 1 {
+		w.uint(uint64(len(p.Runs)))
+	}
+	for i := range p.Runs {
+		w.run(&p.Runs[i])
+	}
+}
+
+func (w *packer) run(r *Run) {
+	var flags byte
+	set := func(on bool, bit byte) {
+		if on {
+			flags |= bit
+		}
+	}
+	toFirst, near := r.First.Since(w.at)
+	toLast, nearer := r.Last.Since(r.First)
+	sameLimits := slices.EqualFunc(r.From, r.To, func(a, b table.Count) bool { return a.Limit == b.Limit })
+	set(r.Born, runBorn)
+	set(r.Gone, runGone)
+	set(r.Wide, runWide)
+	set(r.FromLife != r.ToLife, runLives)
+	set(!near || !nearer, runFar)
+	set(!sameLimits, runMoved)
+	w.b = append(w.b, flags, r.FromLife)
+	if r.FromLife != r.ToLife {
+		w.b = append(w.b, r.ToLife)
+	}
+	if near && nearer {
+		w.uint(toFirst)
+		w.uint(toLast)
+	} else {
+		for _, p := range []table.Position{r.First, r.Last} {
+			w.int(p.Stream)
+			w.bytes(p.Pack())
+		}
+	}
+	w.uint(uint64(r.Events))
+	w.limits(r.From)
+	for _, c := range r.From {
+		w.int(c.Tokens)
+	}
+	if !sameLimits {
+		w.limits(r.To)
+	}
+	for i, c := range r.To {
+		if sameLimits {
+			c.Tokens -= r.From[i].Tokens
+		}
+		w.int(c.Tokens)
+	}
+}
+
+// limits writes the names of counters, whole the first time and by number later.
+func (w *packer) limits(counts []table.Count) {
+	var all strings.Builder
+	for _, c := range counts {
+		all.WriteString(c.Limit)
+		all.WriteByte(0)
+	}
+	if n, ok := w.names[all.String()]; ok {
+		w.uint(n)
+		return
+	}
+	n := uint64(len(w.names))
+	w.names[all.String()] = n
+	w.uint(n)
+	w.text(all.String())
+}

@@ -1,0 +1,58 @@
+package usage
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// AllTotals returns the totals of the buckets of a batch, for all kinds of windows.
+func AllTotals(buckets []Bucket, windows []Window) []Total {
+	finest, others := Finest(windows)
+	var out []Total
+	for parts := Extend(nil, buckets, finest); len(parts) > 0; {
+		n := 1
+		for n < len(parts) && parts[n].Sibling(&parts[0]) {
+			n++
+		}
+		out = append(out, Totals(parts[:n], finest, true)...)
+		for _, w := range others {
+			out = append(out, Totals(parts[:n], w, false)...)
+		}
+		parts = parts[n:]
+	}
+	return out
+}
+
+// Progress is how far a snapshot has counted what a total brings, in tokens by
+// limit.
+type Progress struct {
+	Left    []table.Count // would be counted, with what was missed before it
+	Counted []table.Count // is counted, because the mark is within it
+	// Behind is what the mark is past: counted, with a record before or after it,
+	// unless nothing of the shard had been counted before that.
+	Behind  []table.Count
+	Records int // that are behind
+}
+
+// Progress compares the total with its snapshot; nil is none.
+func (t *Total) Progress(snapshot item.Item) (p Progress) {
+	marks := table.MarksOf(snapshot)
+	var left, counted, behind table.Usage
+	for _, c := range t.Chains {
+		mark, known := marks.Shard(c.Shard)
+		own, rest := tallyOf(table.Mark{}, false, c.Runs), tallyOf(mark, known, c.Runs)
+		if known && c.Runs[len(c.Runs)-1].Last.Compare(mark.At) <= 0 {
+			addTally(&behind, own)
+			continue
+		}
+		addTally(&left, rest)
+		if known && c.Runs[0].First.Compare(mark.At) <= 0 {
+			for i := range own.counts {
+				n, _ := table.CountOf(rest.counts, own.counts[i].Limit)
+				own.counts[i].Tokens -= n
+			}
+			addTally(&counted, own)
+		}
+	}
+	return Progress{Left: left.Counts, Counted: counted.Counts, Behind: behind.Counts, Records: int(behind.Events)}
+}

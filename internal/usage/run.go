@@ -1,0 +1,256 @@
+package usage
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Run is what consecutive records of one bucket shard say together: the counters
+// before the first and after the last. What happened between is their difference,
+// whether or not every record was seen. A run lies in one life of the shard, and no
+// limit that it starts with vanishes in it except at its end.
+type Run struct {
+	First, Last      table.Position
+	From, To         []table.Count // by limit, in whole tokens
+	Born             bool          // First created the shard: From is empty
+	Gone             bool          // Last removed it: To are its last counters
+	FromLife, ToLife uint8         // see [table.LifeOf]
+	Wide             bool          // one record of a shard with too many limits: From and To are what changed
+	Events           int64         // records that changed consumption
+
+	sure bool // it goes on with the life of any mark before it
+}
+
+// maxNames is how many limits a mark keeps apart. A shard with more, which only
+// other clients make, is counted record by record.
+const maxNames = 64
+
+// Part is the runs of one bucket shard that fall into one window of the finest
+// kind.
+type Part struct {
+	Namespace, Entity, Resource string
+	Shard                       int
+	Start                       int64 // of the window, epoch milliseconds
+	Oldest                      int64 // creation of its first record, epoch milliseconds
+
+	// Clock is the refill instant of the shard before the first record, epoch
+	// milliseconds. If it lies in a window, the shard was charged in that
+	// before, so that the snapshot has counted it.
+	Clock int64
+	// Closed is the start of the part before this one, which holds everything
+	// up to here and is written first; 0: there was none.
+	Closed int64
+	Runs   []Run // in order, not empty
+}
+
+// compare orders parts by bucket, shard and window.
+func (p *Part) compare(o *Part) int { return cmp.Or(p.compareShard(o), cmp.Compare(p.Start, o.Start)) }
+
+func (p *Part) compareShard(o *Part) int {
+	return cmp.Or(strings.Compare(p.Namespace, o.Namespace), strings.Compare(p.Resource, o.Resource),
+		strings.Compare(p.Entity, o.Entity), cmp.Compare(p.Shard, o.Shard))
+}
+
+// Sibling tells whether both are of the same bucket.
+func (p *Part) Sibling(o *Part) bool {
+	return p.Entity == o.Entity && p.Resource == o.Resource && p.Namespace == o.Namespace
+}
+
+func (p *Part) last() *Run { return &p.Runs[len(p.Runs)-1] }
+
+// SortParts orders parts as Extend returns them.
+func SortParts(parts []Part) {
+	slices.SortStableFunc(parts, func(a, b Part) int { return a.compare(&b) })
+}
+
+// Extend returns the parts with what the buckets of a batch say; both are sorted,
+// as [Fold] and Extend return them. Records that the parts hold already change
+// nothing, wherever and however often they come again.
+func Extend(parts []Part, buckets []Bucket, finest Window) []Part {
+	out := make([]Part, 0, len(parts)+len(buckets))
+	for len(parts) > 0 || len(buckets) > 0 {
+		order := 1
+		if len(parts) > 0 {
+			order = -1
+			if len(buckets) > 0 {
+				p := buckets[0].part()
+				order = parts[0].compareShard(&p)
+			}
+		}
+		n := 0
+		for order <= 0 && n < len(parts) && parts[n].compareShard(&parts[0]) == 0 {
+			n++
+		}
+		shard := slices.Clip(parts[:n])
+		parts = parts[n:]
+		if order >= 0 {
+			for _, c := range buckets[0].Changes {
+				shard = extend(shard, c, finest)
+			}
+			buckets = buckets[1:]
+		}
+		out = append(out, shard...)
+	}
+	return out
+}
+
+func (b *Bucket) part() Part {
+	return Part{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Shard: b.Shard}
+}
+
+// extend adds one change to the parts of its shard.
+func extend(parts []Part, c *stream.Change, finest Window) []Part {
+	at := position(c)
+	start := finest.Start(c.Created)
+	if len(parts) == 0 {
+		if !significant(c) {
+			return parts
+		}
+		return append(parts, newPart(c, at, start))
+	}
+	p := &parts[len(parts)-1]
+	run := p.last()
+	switch {
+	case at.Compare(run.Last) <= 0:
+		return parts // there already
+	case run.links(c) && (start <= p.Start || c.Kind == stream.Remove):
+		// Time goes on: a record created a little earlier than the one before
+		// it belongs with that.
+		run.extend(c, at)
+	case !significant(c):
+	case start <= p.Start || c.Kind == stream.Remove:
+		p.Runs = append(p.Runs, newRun(c, at))
+	default:
+		if c.Kind != stream.Insert && !run.links(c) {
+			p.Runs = append(p.Runs, closing(newRun(c, at)))
+		}
+		next := newPart(c, at, start)
+		next.Closed = p.Start
+		return append(parts, next)
+	}
+	return parts
+}
+
+func newPart(c *stream.Change, at table.Position, start int64) Part {
+	return Part{
+		Namespace: c.New.Namespace, Entity: c.New.Entity, Resource: c.New.Resource, Shard: c.New.State.Shard,
+		Start: start, Oldest: c.Created, Clock: c.OldRF, Runs: []Run{newRun(c, at)},
+	}
+}
+
+func newRun(c *stream.Change, at table.Position) Run {
+	r := Run{First: at, Last: at, FromLife: table.LifeOf(c.OldGeneration), ToLife: table.LifeOf(c.NewGeneration), Events: event(c)}
+	r.Wide = len(c.Used) > maxNames
+	for _, u := range c.Used {
+		if r.Wide && u.Before == u.After {
+			continue
+		}
+		if u.Was {
+			r.From = append(r.From, table.Count{Limit: u.Limit, Tokens: u.Before})
+		}
+		if u.Is {
+			r.To = append(r.To, table.Count{Limit: u.Limit, Tokens: u.After})
+		}
+	}
+	switch c.Kind {
+	case stream.Insert:
+		r.Born, r.FromLife = true, r.ToLife
+	case stream.Remove:
+		r.Gone, r.To, r.ToLife = true, r.From, r.FromLife
+	}
+	return r
+}
+
+// closing returns the run that says only where the shard stood just before r.
+func closing(r Run) Run {
+	at := r.First.Before()
+	return Run{First: at, Last: at, From: r.From, To: r.From, FromLife: r.FromLife, ToLife: r.FromLife}
+}
+
+// links tells whether the change begins where the run ends and can go into it.
+func (r *Run) links(c *stream.Change) bool {
+	if c.Kind == stream.Insert || r.Gone || r.Wide || len(c.Used) > maxNames || r.ToLife != table.LifeOf(c.OldGeneration) {
+		return false
+	}
+	i := 0
+	for _, u := range c.Used {
+		if !u.Was {
+			continue
+		}
+		if i == len(r.To) || r.To[i].Limit != u.Limit || r.To[i].Tokens != u.Before {
+			return false
+		}
+		if !u.Is && c.Kind != stream.Remove {
+			return false // a limit vanishes
+		}
+		i++
+	}
+	return i == len(r.To) && r.covered()
+}
+
+// covered tells whether no limit has vanished in the run.
+func (r *Run) covered() bool {
+	if len(r.To) < len(r.From) {
+		return false
+	}
+	for _, f := range r.From {
+		if _, ok := table.CountOf(r.To, f.Limit); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// extend takes in a change that links.
+func (r *Run) extend(c *stream.Change, at table.Position) {
+	r.Last = at
+	r.Events += event(c)
+	if c.Kind == stream.Remove {
+		r.Gone = true
+		return
+	}
+	r.ToLife = table.LifeOf(c.NewGeneration)
+	i := 0
+	for _, u := range c.Used {
+		if u.Was {
+			r.To[i].Tokens = u.After
+		} else {
+			r.To = slices.Insert(r.To, i, table.Count{Limit: u.Limit, Tokens: u.After})
+		}
+		i++
+	}
+}
+
+// significant tells whether a change has to be counted: it moved a counter,
+// began or ended a life, or changed the generation, by which a life is known.
+func significant(c *stream.Change) bool {
+	if c.Kind != stream.Modify || c.OldGeneration != c.NewGeneration {
+		return true
+	}
+	for _, u := range c.Used {
+		if u.Before != u.After || u.Was && !u.Is {
+			return true
+		}
+	}
+	return false
+}
+
+// event is 1 for a record that changed consumption.
+func event(c *stream.Change) int64 {
+	if c.Kind == stream.Remove {
+		return 0
+	}
+	for _, u := range c.Used {
+		if u.Is && u.Before != u.After {
+			return 1
+		}
+	}
+	return 0
+}
+
+// position returns the place of a change among all of its bucket shard.
+func position(c *stream.Change) table.Position { return table.PositionOf(c.Stream, c.Sequence) }

@@ -1,0 +1,292 @@
+package usage
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Look is what is known of the snapshots that a total is about. The zero Look
+// knows nothing.
+type Look struct {
+	Known   bool
+	Current item.Item // the total's own, nil: there is none
+
+	// Previous are earlier snapshots of the same kind of window, latest first.
+	PreviousKnown bool
+	Previous      []item.Item
+}
+
+// StepKind is the kind of thing to do next about a total.
+type StepKind int
+
+// The kinds of steps.
+const (
+	Done         StepKind = iota // nothing is left
+	LookCurrent                  // learn Look.Current
+	LookPrevious                 // learn Look.Previous
+	Close                        // write Update, which completes an earlier snapshot
+	Add                          // write Update, after which nothing is left
+)
+
+// Step is what to do next about a total.
+type Step struct {
+	Kind   StepKind
+	Update item.Update
+	// Of a Close: which of Look.Previous it writes.
+	At int
+	// Of an Add: Plain says that all runs went on from marks, in one life and
+	// generation, of this snapshot or of earlier ones whose windows begin at
+	// Since or later.
+	Plain bool
+	Since int64
+	Start int64 // of the total
+}
+
+// Next returns what to do next about the total. A snapshot that has counted up to
+// where the runs begin takes the difference, under the condition that it has. A
+// shard that it has not counted yet begins here; but first the earlier snapshot
+// that counted it is completed, if something between was not seen.
+func (t *Total) Next(look Look) Step {
+	if !look.Known {
+		if t.Careful || !t.Current && !t.born() || !t.expected() {
+			return Step{Kind: LookCurrent}
+		}
+		return t.blind()
+	}
+	marks := table.MarksOf(look.Current)
+	if !look.PreviousKnown && t.begins(marks) {
+		return Step{Kind: LookPrevious}
+	}
+	for at, previous := range look.Previous {
+		m := table.MarksOf(previous)
+		if !m.Any {
+			break // counted by another client: what was not seen by us, it saw
+		}
+		if u, needed := t.close(m, marks, look.Previous[:at]); needed {
+			return Step{Kind: Close, Update: u.At(item.KeyOf(previous)), At: at}
+		}
+	}
+	return t.exact(look, marks)
+}
+
+// GoesOn tells whether, as far as the total itself tells, longer windows can be
+// left to count it by the difference alone: every chain is one life in one
+// generation that no limit vanishes from, and begins in no window of theirs that
+// the one before it is not in.
+func (t *Total) GoesOn(longer []Total) bool {
+	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
+		return !plainAfter(c.Runs) || c.Closed != 0 && !sameWindows(longer, c.Closed, t.Start)
+	})
+}
+
+// sameWindows tells whether two instants lie in the same window of each kind.
+func sameWindows(kinds []Total, a, b int64) bool {
+	return !slices.ContainsFunc(kinds, func(t Total) bool { return t.Window.Start(a) != t.Window.Start(b) })
+}
+
+// GoesOn tells whether longer windows can be left to count what the step writes by
+// the difference alone: each of them has counted up to where it begins, or owes
+// just that.
+func (s Step) GoesOn(longer []Total) bool {
+	return s.Kind == Add && s.Plain && sameWindows(longer, s.Since, s.Start)
+}
+
+// born tells whether every chain begins with the creation of its shard.
+func (t *Total) born() bool {
+	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born })
+}
+
+// expected tells whether it is known of every chain whether it has a mark.
+func (t *Total) expected() bool {
+	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born && c.Closed == 0 && !c.Fresh })
+}
+
+// begins tells whether a chain without a mark may go on from an earlier window.
+func (t *Total) begins(marks table.Marks) bool {
+	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.begins(marks, t.Start) })
+}
+
+func (c *Chain) begins(marks table.Marks, start int64) bool {
+	_, known := marks.Shard(c.Shard)
+	if known || c.Closed != 0 || c.ahead != nil && c.aheadStart == start {
+		return false
+	}
+	return !c.Runs[0].Born || c.ahead != nil
+}
+
+// blind is the write for a snapshot that was not looked at.
+func (t *Total) blind() Step {
+	u := t.usage()
+	plain := true
+	moved := false
+	for _, c := range t.Chains {
+		first := c.Runs[0]
+		var from table.Expect
+		known := !first.Born && c.Closed == 0
+		mark := table.Mark{At: first.First, Used: first.From, Life: first.FromLife}
+		if known {
+			from.Counted = &mark
+		}
+		before := mark
+		before.At = first.First.Before()
+		sum := tallyOf(before, known, c.Runs)
+		addTally(&u, sum)
+		moved = moved || sum.moved
+		plain = plain && (sum.plain || c.Closed != 0 && plainAfter(c.Runs))
+		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: from, To: sum.mark})
+	}
+	if !moved {
+		return Step{Kind: Done}
+	}
+	since := t.Start
+	for _, c := range t.Chains {
+		if c.Closed != 0 {
+			since = min(since, c.Closed)
+		}
+	}
+	return Step{Kind: Add, Update: u.Update(), Plain: plain, Since: since, Start: t.Start}
+}
+
+// plainAfter tells whether runs that begin in a window go on plainly from what
+// came before.
+func plainAfter(runs []Run) bool {
+	m := table.Mark{At: runs[0].First.Before(), Used: runs[0].From, Life: runs[0].FromLife}
+	return !runs[0].Born && tallyOf(m, true, runs).plain
+}
+
+// exact is the write for a snapshot as it was seen.
+func (t *Total) exact(look Look, marks table.Marks) Step {
+	u := t.usage()
+	u.Seen = &marks
+	step := Step{Kind: Add, Plain: true, Since: t.Start, Start: t.Start}
+	for _, c := range t.Chains {
+		mark, known := marks.Shard(c.Shard)
+		sum := tallyOf(mark, known, c.runs(t.Start))
+		if !known && !c.Runs[0].Born {
+			since, linked := c.linked(look)
+			sum.plain = (linked || c.Closed != 0) && plainAfter(c.Runs)
+			if c.Closed != 0 {
+				since = c.Closed
+			}
+			step.Since = min(step.Since, since)
+		}
+		step.Plain = step.Plain && sum.plain
+		if !sum.moved {
+			continue
+		}
+		addTally(&u, sum)
+		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
+	}
+	if len(u.Moves) == 0 {
+		return Step{Kind: Done}
+	}
+	step.Update = u.Update()
+	return step
+}
+
+// linked tells whether the chain begins with the counters of the last earlier
+// snapshot that counted its shard, and when the window of that one began.
+func (c *Chain) linked(look Look) (since int64, ok bool) {
+	for _, previous := range look.Previous {
+		if mark, known := table.MarksOf(previous).Shard(c.Shard); known {
+			return startOf(previous), contiguous(mark, c.Runs[0])
+		}
+	}
+	return 0, false
+}
+
+// close completes an earlier snapshot, whose marks are m, where it was the last to
+// count a shard that begins in this one.
+func (t *Total) close(m, marks table.Marks, later []item.Item) (u closingUsage, needed bool) {
+	u.Usage.Seen = &m
+	start := startOf(m.Snapshot())
+	for _, c := range t.Chains {
+		mark, known := m.Shard(c.Shard)
+		counted := slices.ContainsFunc(later, func(it item.Item) bool {
+			_, ok := table.MarksOf(it).Shard(c.Shard)
+			return ok
+		})
+		if !known || counted || !c.begins(marks, t.Start) {
+			continue
+		}
+		sum := tallyOf(mark, true, c.ending(start))
+		if !sum.moved {
+			continue
+		}
+		addTally(&u.Usage, sum)
+		u.Usage.Moves = append(u.Usage.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
+	}
+	return u, len(u.Usage.Moves) > 0
+}
+
+// closingUsage is usage for a snapshot that exists.
+type closingUsage struct{ table.Usage }
+
+// At returns the write on the snapshot with that key: what is there already, from
+// its entity to its lifetime, stays.
+func (u closingUsage) At(k item.Key) item.Update {
+	up := u.Usage.Update()
+	up.Key, up.SetIfAbsent = k, nil
+	return up
+}
+
+// remembered is how many snapshots are looked through at once for the last one that
+// counted a shard: as many as are read for the price of one, nearly always. They
+// are enough unless the other shards of the bucket were active without it for long.
+const remembered = 10
+
+// Remembered is how many times that is done; a gap before all of them stays.
+const Remembered = 6
+
+// Traced tells whether the answers to PreviousQuery have the last snapshot that
+// counted each shard.
+func (t *Total) Traced(items []item.Item) bool {
+	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
+		return !c.Runs[0].Born && c.Closed == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
+			_, ok := table.MarksOf(it).Shard(c.Shard)
+			return ok && startOf(it) < t.Start
+		})
+	})
+}
+
+// PreviousQuery finds the last snapshots of the bucket up to the total's own,
+// latest first, of all kinds of windows.
+func (t *Total) PreviousQuery() item.Query {
+	k := t.Key()
+	prefix := table.UsageKey(t.Namespace, t.Entity, t.Resource, "").SK
+	return item.Query{PK: k.PK, From: prefix, To: k.SK, Descending: true, Limit: remembered}
+}
+
+// Sift returns the look that the answer to PreviousQuery gives. Of a kind that is
+// not the finest most of the earlier snapshots are not in the answer: those of the
+// keys have to be added, in their order.
+func (t *Total) Sift(items []item.Item) (look Look, missing []item.Key) {
+	look.Known, look.PreviousKnown = true, true
+	for _, it := range items {
+		switch {
+		case item.KeyOf(it) == t.Key():
+			look.Current = it
+		case t.Finest && table.WindowOf(it) == string(t.Window):
+			look.Previous = append(look.Previous, it)
+		case !t.Finest && startOf(it) > 0 && t.Window.Start(startOf(it)) < t.Start:
+			k := table.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Window.Start(startOf(it))))
+			if !slices.Contains(missing, k) {
+				missing = append(missing, k)
+			}
+		}
+	}
+	return look, missing
+}
+
+// startOf returns the start of a snapshot's window, epoch milliseconds, 0 if it
+// does not say.
+func startOf(snapshot item.Item) int64 {
+	t, err := time.Parse(time.RFC3339, table.WindowStartOf(snapshot))
+	if err != nil {
+		return 0
+	}
+	return t.UnixMilli()
+}

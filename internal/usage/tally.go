@@ -1,0 +1,116 @@
+package usage
+
+import "github.com/zeroae/zae-limiter-go/internal/table"
+
+// tally is what runs add to a snapshot that has counted up to a mark.
+type tally struct {
+	counts []table.Count // growth by limit; zeros are there
+	events int64
+	mark   table.Mark // afterwards
+	moved  bool       // there is something to write
+	plain  bool       // the runs begin where the mark is, in one life and generation
+}
+
+// tallyOf works out what the runs add; known is false if the shard has no mark in
+// the snapshot. Counting is by difference to the mark: records that the mark is
+// past add nothing, and what is between the mark and the first record is counted
+// though its records were never seen.
+func tallyOf(m table.Mark, known bool, runs []Run) tally {
+	t := tally{mark: m, plain: known}
+	for _, r := range runs {
+		if known && r.Last.Compare(t.mark.At) <= 0 {
+			t.plain = false
+			continue
+		}
+		before := t.mark
+		t.add(r, known)
+		t.plain = t.plain && !r.Born && !r.Gone && !r.Wide && r.covered() && r.FromLife == r.ToLife && contiguous(before, r)
+		t.moved = t.moved || r.Events > 0 || known && (r.FromLife != r.ToLife || r.Gone && !before.Gone)
+		known = true
+	}
+	for _, c := range t.counts {
+		t.moved = t.moved || c.Tokens != 0
+	}
+	return t
+}
+
+// add counts one run from its base: the counters that are counted already.
+func (t *tally) add(r Run, known bool) {
+	base, complete := r.From, false // complete: what base lacks has not begun yet
+	within := known && r.First.Compare(t.mark.At) <= 0
+	switch {
+	case within:
+		base, complete = t.mark.Used, true
+	case r.Born:
+	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // how far is not known
+	case t.mark.Gone: // its creation was not seen
+		base, complete = nil, true
+	case r.sure || sameLife(t.mark, r):
+		base, complete = t.mark.Used, true
+	default: // neither was the end of the life before
+		base, complete = nil, true
+	}
+	grow := func(c table.Count) {
+		n, ok := table.CountOf(base, c.Limit)
+		from, old := table.CountOf(r.From, c.Limit)
+		switch {
+		case !old && !within: // it began in the run, if not for the first time
+			n = 0
+		case !ok && !complete:
+			n = from
+		}
+		t.count(c.Limit, c.Tokens-n)
+	}
+	for _, c := range r.To {
+		grow(c)
+	}
+	for _, c := range r.From { // the last word of limits that vanish
+		if _, ok := table.CountOf(r.To, c.Limit); !ok {
+			grow(c)
+		}
+	}
+	t.events += r.Events
+	t.mark = table.Mark{At: r.Last, Used: r.To, Gone: r.Gone, Life: r.ToLife}
+	if r.Gone || r.Wide {
+		t.mark.Used = nil
+	}
+}
+
+func (t *tally) count(limit string, tokens int64) {
+	for i := range t.counts {
+		if t.counts[i].Limit == limit {
+			t.counts[i].Tokens += tokens
+			return
+		}
+	}
+	t.counts = append(t.counts, table.Count{Limit: limit, Tokens: tokens})
+}
+
+// contiguous tells whether the run begins with the counters of the mark.
+func contiguous(m table.Mark, r Run) bool {
+	if m.Gone || m.Life != r.FromLife || len(m.Used) != len(r.From) {
+		return false
+	}
+	for i, c := range r.From {
+		if m.Used[i] != c {
+			return false
+		}
+	}
+	return true
+}
+
+// sameLife tells whether the run goes on with the life that the mark was made in.
+// The same generation proves it. Generations also change within a life, and items
+// of other clients have none; then counters that have fallen speak for a new life:
+// while nobody watches, much more is taken than given back.
+func sameLife(m table.Mark, r Run) bool {
+	if m.Life == r.FromLife && m.Life != 0 {
+		return true
+	}
+	for _, c := range r.From {
+		if n, ok := table.CountOf(m.Used, c.Limit); ok && c.Tokens < n {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,200 @@
+package usage
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// unpacker reads a state; bad sticks.
+type unpacker struct {
+	b    []byte
+	bad  bool
+	base int64
+	at   table.Position
+	last string
+
+	names [][]string
+}
+
+func (r *unpacker) fail() { r.bad, r.b = true, nil }
+
+func (r *unpacker) uint() uint64 {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *unpacker) int() int64 {
+	n, size := binary.Varint(r.b)
+	if size <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *unpacker) byte() byte { return r.bytes(1)[0] }
+
+// bytes returns so many bytes, zeros if there are not as many.
+func (r *unpacker) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return make([]byte, min(n, 1))
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *unpacker) text() string { return string(r.bytes(r.uint())) }
+
+// count reads how many things follow, each of a byte or more.
+func (r *unpacker) count() int {
+	n := r.uint()
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+// millis reads seconds from an instant; what is no sensible instant is bad.
+func (r *unpacker) millis(from int64) int64 {
+	const most = math.MaxInt64 / 4000
+	n := r.int()
+	if n > most || n < -most || from > most || from < -most {
+		r.fail()
+		return 0
+	}
+	return (from + n) * 1000
+}
+
+func (r *unpacker) position() table.Position {
+	stream := r.int()
+	p, ok := table.UnpackPosition(stream, r.bytes(r.uint()))
+	if !ok {
+		r.fail()
+	}
+	return p
+}
+
+func (r *unpacker) state() (s State) {
+	if r.byte() != stateVersion {
+		r.fail()
+	}
+	r.base = r.millis(0) / 1000
+	r.at = r.position()
+	n := r.count()
+	s.Parts = make([]Part, 0, n)
+	for range n {
+		if p := r.part(); !r.bad {
+			s.Parts = append(s.Parts, p)
+		}
+	}
+	return s
+}
+
+func (r *unpacker) key() (ns, resource, entity string) {
+	same := r.uint()
+	if same > uint64(len(r.last)) {
+		r.fail()
+		return "", "", ""
+	}
+	r.last = r.last[:same] + r.text()
+	parts := strings.SplitN(r.last, "\x00", 3)
+	if len(parts) != 3 {
+		r.fail()
+		return "", "", ""
+	}
+	return parts[0], parts[1], parts[2]
+}
+
+func (r *unpacker) part() (p Part) {
+	p.Namespace, p.Resource, p.Entity = r.key()
+	flags := r.byte()
+	if flags&partSharded != 0 {
+		shard := r.uint()
+		if shard > math.MaxInt32 {
+			r.fail()
+		}
+		p.Shard = int(shard)
+	}
+	p.Start = r.millis(r.base)
+	p.Oldest = r.millis(p.Start / 1000)
+	if flags&partFresh != 0 {
+		p.Clock = p.Start
+	}
+	if flags&partClosed != 0 {
+		p.Closed = r.millis(r.base)
+	}
+	runs := 1
+	if flags&partManyRuns != 0 {
+		runs = r.count()
+	}
+	if runs == 0 {
+		r.fail()
+	}
+	for range runs {
+		p.Runs = append(p.Runs, r.run())
+	}
+	return p
+}
+
+func (r *unpacker) run() (run Run) {
+	flags := r.byte()
+	run.Born, run.Gone, run.Wide = flags&runBorn != 0, flags&runGone != 0, flags&runWide != 0
+	run.FromLife = r.byte()
+	run.ToLife = run.FromLife
+	if flags&runLives != 0 {
+		run.ToLife = r.byte()
+	}
+	if flags&runFar != 0 {
+		run.First, run.Last = r.position(), r.position()
+	} else {
+		run.First = r.at.Plus(r.uint())
+		run.Last = run.First.Plus(r.uint())
+	}
+	run.Events = int64(r.uint())
+	names := r.limits()
+	for _, name := range names {
+		run.From = append(run.From, table.Count{Limit: name, Tokens: r.int()})
+	}
+	same := flags&runMoved == 0
+	if !same {
+		names = r.limits()
+	}
+	for i, name := range names {
+		c := table.Count{Limit: name, Tokens: r.int()}
+		if same {
+			c.Tokens += run.From[i].Tokens
+		}
+		run.To = append(run.To, c)
+	}
+	return run
+}
+
+func (r *unpacker) limits() []string {
+	n := r.uint()
+	if n < uint64(len(r.names)) {
+		return r.names[n]
+	}
+	if n > uint64(len(r.names)) {
+		r.fail()
+		return nil
+	}
+	all := r.text()
+	var list []string
+	if all != "" {
+		list = strings.Split(strings.TrimSuffix(all, "\x00"), "\x00")
+	}
+	r.names = append(r.names, list)
+	return list
+}
