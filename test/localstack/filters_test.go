@@ -57,7 +57,7 @@ func TestSynthesizedFilters(t *testing.T) {
 			want := map[string][]string{
 				"aggregator": {
 					"INSERT ns/BUCKET#e#r#0 #STATE", "INSERT ns/BUCKET#gone#r#0 #STATE", "INSERT ns/BUCKET#old#r#0 #STATE",
-					"MODIFY ns/BUCKET#e#r#0 #STATE",
+					"MODIFY ns/BUCKET#e#r#0 #STATE", "REMOVE ns/BUCKET#gone#r#0 #STATE", "REMOVE ns/BUCKET#old#r#0 #STATE",
 				},
 				"archiver": {"REMOVE ns/AUDIT#e #AUDIT#01EXPIRED"},
 			}

@@ -76,12 +76,19 @@ func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 		case <-time.After(trouble.Delay):
 		}
 	}
-	result, err := m.cfg.Invoker.Invoke(ctx, Payload(part.records))
+	m.mu.Lock()
+	payload := w.lane.payload(part, m.cfg.StreamARN, w.name())
+	m.mu.Unlock()
+	result, err := m.cfg.Invoker.Invoke(ctx, payload)
 	if ctx.Err() != nil {
 		return
 	}
 	failed := err != nil || result.FunctionError != "" || trouble.LoseAnswer
 	o := judge(part.records, result.Payload, failed, m.cfg.Settings.Report)
+	state, carries := stateOf(result.Payload)
+	if m.cfg.Settings.Tumbling > 0 && !carries {
+		o = wholeBatchFailed
+	}
 	var r reaction
 	m.update(func() {
 		m.stats.Invocations++
@@ -91,6 +98,10 @@ func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 		if part.copy {
 			m.stats.Duplicates += o.done
 		}
+		if part.final && !o.failed {
+			m.stats.Windows++
+		}
+		w.lane.carry(part, o, state)
 		before := w.lane.settled
 		r = w.lane.done(o, m.cfg.Now())
 		m.sending += len(r.drops)

@@ -92,7 +92,7 @@ func (m *Mapping) invocationRecord(w *worker, d drop) (name string, doc []byte) 
 	r.ResponseContext.FunctionError = "Unhandled"
 	r.Version = "1.0"
 	r.Timestamp = now.Format("2006-01-02T15:04:05.000Z")
-	shard := fmt.Sprintf("shardId-%020d-%08d", w.shard, w.part)
+	shard := w.name()
 	r.Batch = BatchInfo{
 		ShardID: shard, StartSequenceNumber: first.Sequence, EndSequenceNumber: last.Sequence,
 		ApproximateArrivalOfFirstRecord: time.UnixMilli(first.Created).UTC().Format(time.RFC3339),

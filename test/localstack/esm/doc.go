@@ -7,15 +7,27 @@
 // those of the AWS documentation:
 //
 //   - A lane has one invocation at a time, and delivers in stream order.
+//
 //   - A batch goes out when it is full (count or 6 MB) or its window is over.
+//
 //   - The lowest reported sequence number is the checkpoint: everything before
 //     it is done, everything from it is delivered again.
+//
 //   - A function error, a malformed answer, an empty, missing or unknown
 //     identifier fail the whole batch.
+//
 //   - Bisecting halves a batch that failed as a whole; with a partial answer
 //     the cut is at the checkpoint. Neither uses up retries.
+//
 //   - A batch out of retries, and records that are too old, go to the
 //     on-failure destination and the lane goes on.
+//
+//   - With a tumbling window a batch holds records of one window, by their time;
+//     it comes with the state that the invocation before it returned. A window
+//     ends, with an invocation of its own, when a record of a later one comes or
+//     some time after its end, or at once when its state is above 1 MB; until
+//     that has succeeded nothing else is delivered. An answer without a state
+//     fails the batch.
 //
 // Where the documents are silent the harsher reading is taken: an answer that
 // names the first record of the batch is no cut, so the whole batch is

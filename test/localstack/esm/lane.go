@@ -13,6 +13,8 @@ type lane struct {
 	work     []*work   // parts of the batch under way, front first
 	late     []*work   // copies to deliver again later
 
+	window window // the tumbling window that is open
+
 	added   int // records that came in
 	settled int // of those, processed or given up
 }
@@ -30,6 +32,7 @@ type work struct {
 	notBefore int64 // epoch ms
 	copy      bool  // a duplicate: its records are settled already
 	started   bool  // its first invocation was announced to the driver
+	final     bool  // ends the tumbling window, without records
 
 	trouble Trouble
 	whole   []Record // the batch as first delivered, for duplicates; nil in cut parts
@@ -81,7 +84,13 @@ func (l *lane) next(now int64) step {
 	var s step
 	for {
 		if len(l.work) == 0 && !l.takeLate(now) {
-			until, ready := l.form(now)
+			until, ready := l.final(now)
+			if !ready {
+				var later int64
+				if later, ready = l.form(now); later != 0 && (until == 0 || later < until) {
+					until = later
+				}
+			}
 			if !ready {
 				s.until = l.earlier(until)
 				return s
@@ -92,12 +101,13 @@ func (l *lane) next(now int64) step {
 			s.drops = append(s.drops, d)
 		}
 		switch {
-		case len(front.records) == 0:
+		case len(front.records) == 0 && !front.final:
 			l.pop()
 		case front.notBefore > now:
 			s.until = front.notBefore
 			return s
 		default:
+			l.enter(front)
 			s.invoke = front
 			return s
 		}
@@ -132,6 +142,9 @@ func (l *lane) fit() (n int, full bool) {
 		if n == l.settings.BatchSize || n > 0 && size > maxPayload {
 			return n, true
 		}
+		if n > 0 && l.settings.Tumbling > 0 && l.windowOf(l.waiting[n].record) != l.windowOf(l.waiting[0].record) {
+			return n, true // of a later window
+		}
 		n++
 	}
 	return n, n == l.settings.BatchSize
@@ -139,7 +152,7 @@ func (l *lane) fit() (n int, full bool) {
 
 // dropOld cuts the records off the front that are past the maximum age.
 func (l *lane) dropOld(w *work, now int64) (drop, bool) {
-	if l.settings.MaxAge < 0 || w.copy {
+	if l.settings.MaxAge < 0 || w.copy || w.final {
 		return drop{}, false
 	}
 	n := 0
@@ -188,7 +201,8 @@ func (l *lane) done(o outcome, now int64) reaction {
 
 // retry uses up one retry of w, or gives it up when there is none left.
 func (l *lane) retry(w *work, now int64) reaction {
-	if l.settings.MaxRetries >= 0 && w.retries >= l.settings.MaxRetries {
+	// Processing of a shard pauses until the end of its window is processed.
+	if l.settings.MaxRetries >= 0 && w.retries >= l.settings.MaxRetries && !w.final {
 		l.settle(w, w.records)
 		l.pop()
 		return reaction{drops: []drop{{records: w.records, condition: retriesExhausted, invokes: w.invokes}}}

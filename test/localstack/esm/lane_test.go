@@ -1,6 +1,7 @@
 package esm
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -90,6 +91,24 @@ func drive(l *lane, f function, now int64) string {
 		batch := s.invoke.records
 		answer, failed := f(batch)
 		o := judge(batch, []byte(answer), failed, l.settings.Report)
+		if l.settings.Tumbling > 0 {
+			state, ok := stateOf([]byte(answer))
+			if !ok {
+				o = wholeBatchFailed
+			}
+			var event struct{ IsFinalInvokeForWindow, IsWindowTerminatedEarly bool }
+			if err := json.Unmarshal(l.payload(s.invoke, "arn", "shard"), &event); err != nil {
+				return err.Error()
+			}
+			story = append(story, fmt.Sprintf("%s %s", l.window, l.window.state))
+			if event.IsFinalInvokeForWindow {
+				story = append(story, "final")
+			}
+			if event.IsWindowTerminatedEarly {
+				story = append(story, "early")
+			}
+			l.carry(s.invoke, o, state)
+		}
 		word := "ok"
 		if o.failed {
 			word = "failed"

@@ -57,6 +57,9 @@ type Config struct {
 	// may wait until that is known. Nil says no. ttl.Sweeper.Deleted is one.
 	Expired func(context.Context, streams.Record) bool
 
+	// States are the open tumbling windows of a mapping that this one replaces.
+	States []State
+
 	// Inject is asked for trouble before the first delivery of each batch, by
 	// several goroutines when there are several lanes. Nil injects nothing.
 	Inject func(Batch) Trouble
@@ -86,6 +89,9 @@ type worker struct {
 	wake        chan struct{} // capacity 1
 }
 
+// name is the shard's, as AWS names shards.
+func (w *worker) name() string { return fmt.Sprintf("shardId-%020d-%08d", w.shard, w.part) }
+
 // Start validates the settings and begins to poll, from the beginning of the
 // stream unless the settings say LATEST. Stop ends it.
 func Start(cfg Config) (*Mapping, error) {
@@ -114,6 +120,7 @@ func Start(cfg Config) (*Mapping, error) {
 				wake: make(chan struct{}, 1)})
 		}
 	}
+	m.inherit(cfg.States)
 	p := newPoller(m)
 	if cfg.Settings.LatestOnly {
 		// Records written after Start returns must be seen, so the position is
@@ -163,7 +170,7 @@ func (m *Mapping) Drain(ctx context.Context) error {
 	m.mu.Unlock()
 	return m.await(ctx, func() bool {
 		for i, w := range m.lanes {
-			if w.lane.settled < marks[i] || w.lane.copies() {
+			if w.lane.settled < marks[i] || w.lane.copies() || w.lane.window.open {
 				return false
 			}
 		}

@@ -12,17 +12,23 @@ import (
 // batches and retries. Zero values are not defaults; start from SettingsOf or
 // DefaultSettings.
 type Settings struct {
-	Filters     []string      // see ParseFilter
-	BatchSize   int           // most records of a batch, 1 to 10,000
-	Window      time.Duration // a batch that is not full waits that long for more records, 0 to 300 s
-	Factor      int           // lanes per shard, 1 to 10; records of one item stay in one lane
-	MaxRetries  int           // retries of a batch before it is given up, -1 is without end
-	MaxAge      time.Duration // older records are given up, negative is without end
-	Bisect      bool          // halve a batch that failed as a whole
-	Report      bool          // read batch item failures from the answer
-	LatestOnly  bool          // start at the end of the stream instead of its beginning
-	RetryDelay  time.Duration // pause before the first retry of a batch, doubled for each further one
-	Destination string        // kind of the on-failure destination, a Destination constant of tablespec
+	Filters    []string      // see ParseFilter
+	BatchSize  int           // most records of a batch, 1 to 10,000
+	Window     time.Duration // a batch that is not full waits that long for more records, 0 to 300 s
+	Tumbling   time.Duration // length of a tumbling window, 0 is none, to 900 s
+	Factor     int           // lanes per shard, 1 to 10; records of one item stay in one lane
+	MaxRetries int           // retries of a batch before it is given up, -1 is without end
+	MaxAge     time.Duration // older records are given up, negative is without end
+	Bisect     bool          // halve a batch that failed as a whole
+	Report     bool          // read batch item failures from the answer
+	LatestOnly bool          // start at the end of the stream instead of its beginning
+	RetryDelay time.Duration // pause before the first retry of a batch, doubled for each further one
+
+	// PartialState keeps the state of an answer that reports failures, which AWS
+	// does not document; without it the state before stays.
+	PartialState bool
+
+	Destination string // kind of the on-failure destination, a Destination constant of tablespec
 }
 
 // maxRetryDelay ends the doubling of Settings.RetryDelay.
@@ -40,6 +46,7 @@ func SettingsOf(m tablespec.Mapping) Settings {
 	s.Filters = m.Filters
 	s.BatchSize = m.BatchSize
 	s.Window = time.Duration(m.MaximumBatchingWindowInSeconds) * time.Second
+	s.Tumbling = time.Duration(m.TumblingWindowInSeconds) * time.Second
 	s.Factor = m.ParallelizationFactor
 	s.MaxRetries = m.MaximumRetryAttempts
 	s.MaxAge = time.Duration(m.MaximumRecordAgeInSeconds) * time.Second
@@ -60,6 +67,7 @@ func (s Settings) Validate() error {
 	}
 	between("BatchSize", int64(s.BatchSize), 1, 10_000)
 	between("Window in ms", s.Window.Milliseconds(), 0, 300_000)
+	between("Tumbling in s", int64(s.Tumbling/time.Second), 0, 900)
 	between("Factor", int64(s.Factor), 1, 10)
 	between("MaxRetries", int64(s.MaxRetries), -1, 10_000)
 	if s.MaxAge >= 0 {

@@ -36,4 +36,5 @@ type Stats struct {
 	Duplicates  int // records delivered again on request
 	Injected    int // extra records put into batches
 	Largest     int // records of the largest batch
+	Windows     int // tumbling windows that have ended
 }

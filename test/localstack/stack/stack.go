@@ -33,6 +33,10 @@ type Options struct {
 	Shards   int            // virtual shards of the stream; 0 is 1
 	Seed     uint64         // of the fault proxy
 
+	// Fold lets the tumbling windows of the template be. Without them usage is
+	// written with every batch, and nothing has to be waited for at the end.
+	Fold bool
+
 	// Configure may change a function's host and mapping before they start.
 	Configure func(function string, host *runtimeapi.Config, mapping *esm.Config)
 }
@@ -144,6 +148,9 @@ func (s *Stack) startFunction(template *tablespec.Template, name string, o Optio
 	source := esm.Config{
 		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: esm.SettingsOf(mapping), Shards: o.Shards,
 		Expired: s.Sweeper.Deleted, Destination: f.GivenUp,
+	}
+	if !o.Fold {
+		source.Settings.Tumbling = 0
 	}
 	if o.Configure != nil {
 		o.Configure(name, &host, &source)

@@ -25,6 +25,7 @@ type Mapping struct {
 	StartingPosition               string
 	BatchSize                      int
 	MaximumBatchingWindowInSeconds int
+	TumblingWindowInSeconds        int // 0: none
 	ParallelizationFactor          int
 	MaximumRetryAttempts           int // -1 is without end
 	MaximumRecordAgeInSeconds      int // -1 is without end
@@ -48,6 +49,7 @@ type mappingProperties struct {
 	FunctionName                   json.RawMessage
 	FunctionResponseTypes          []string
 	MaximumBatchingWindowInSeconds int
+	TumblingWindowInSeconds        int
 	MaximumRecordAgeInSeconds      *int
 	MaximumRetryAttempts           *int
 	ParallelizationFactor          *int
@@ -68,6 +70,7 @@ func (t *Template) parseMapping(id string, raw json.RawMessage) (Mapping, error)
 		StartingPosition:               p.StartingPosition,
 		BatchSize:                      or(p.BatchSize, 100),
 		MaximumBatchingWindowInSeconds: p.MaximumBatchingWindowInSeconds,
+		TumblingWindowInSeconds:        p.TumblingWindowInSeconds,
 		ParallelizationFactor:          or(p.ParallelizationFactor, 1),
 		MaximumRetryAttempts:           or(p.MaximumRetryAttempts, -1),
 		MaximumRecordAgeInSeconds:      or(p.MaximumRecordAgeInSeconds, -1),

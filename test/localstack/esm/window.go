@@ -1,0 +1,142 @@
+package esm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// maxState is the most bytes of state that a tumbling window carries.
+const maxState = 1 << 20
+
+// window is the tumbling window that is open in a lane. Its zero value is none.
+type window struct {
+	start int64 // epoch ms
+	open  bool
+	state json.RawMessage // as the function returned it last, nil at first
+	early bool            // the state grew too large: the window ends now
+}
+
+// State is what an open tumbling window of a lane carries. AWS does not say what
+// becomes of it when a mapping is disabled or replaced: a test plays both.
+type State struct {
+	Shard, Lane int
+	Start       int64 // epoch ms
+	State       json.RawMessage
+}
+
+// windowOf returns the start of the window that a record belongs to.
+func (l *lane) windowOf(r Record) int64 {
+	return r.Created - r.Created%l.settings.Tumbling.Milliseconds()
+}
+
+// final forms the last invocation of the open window when it is due: a record of a
+// later window waits, the window is over, or its state is too large. until is when
+// to ask again, 0 is when something arrives.
+func (l *lane) final(now int64) (until int64, due bool) {
+	if !l.window.open {
+		return 0, false
+	}
+	end := l.window.start + l.settings.Tumbling.Milliseconds()
+	later := len(l.waiting) > 0 && l.windowOf(l.waiting[0].record) != l.window.start
+	// Records reach the mapping later than they are made, so the end is waited
+	// for a little longer.
+	grace := end + l.settings.Window.Milliseconds() + 1000
+	switch {
+	case l.window.early || later:
+	case len(l.waiting) > 0:
+		return 0, false
+	case now < grace:
+		return grace, false
+	}
+	l.work = append(l.work, &work{final: true, started: true})
+	return 0, true
+}
+
+// enter opens the window of a batch that is about to be delivered.
+func (l *lane) enter(w *work) {
+	if l.settings.Tumbling > 0 && !w.final && !w.copy && !l.window.open {
+		l.window = window{start: l.windowOf(w.records[0]), open: true}
+	}
+}
+
+// payload is the event of an invocation: with a tumbling window, the window and
+// its state besides the records. A copy comes with the state there is.
+func (l *lane) payload(w *work, streamARN, shard string) []byte {
+	event := Payload(w.records)
+	if l.settings.Tumbling == 0 {
+		return event
+	}
+	state := l.window.state
+	if state == nil {
+		state = json.RawMessage("{}")
+	}
+	instant := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	return fmt.Appendf(nil, `{"window":{"start":%q,"end":%q},"state":%s,"shardId":%q,"eventSourceARN":%q,`+
+		`"isFinalInvokeForWindow":%t,"isWindowTerminatedEarly":%t,%s`,
+		instant(l.window.start), instant(l.window.start+l.settings.Tumbling.Milliseconds()), state, shard, streamARN,
+		w.final, w.final && l.window.early, event[1:])
+}
+
+// stateOf returns the state in an answer; ok is false if it has none, which fails
+// the invocation.
+func stateOf(answer []byte) (state json.RawMessage, ok bool) {
+	var doc struct {
+		State json.RawMessage `json:"state"`
+	}
+	if json.Unmarshal(answer, &doc) != nil || !bytes.HasPrefix(bytes.TrimSpace(doc.State), []byte("{")) {
+		return nil, false
+	}
+	return doc.State, true
+}
+
+// carry takes over the state of an answer. AWS does not say which state goes with
+// a partly failed batch; Settings.PartialState chooses. Of a state that is too
+// large the one before is kept, and the window ends.
+func (l *lane) carry(w *work, o outcome, state json.RawMessage) {
+	switch {
+	case l.settings.Tumbling == 0 || w.copy || o.whole:
+	case w.final:
+		l.window = window{}
+	case o.failed && !l.settings.PartialState:
+	case len(state) > maxState:
+		l.window.early = true
+	default:
+		l.window.state = state
+	}
+}
+
+// States returns what the open windows carry, for a mapping that replaces this one
+// and is started with it.
+func (m *Mapping) States() []State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []State
+	for _, w := range m.lanes {
+		if win := w.lane.window; win.open {
+			out = append(out, State{Shard: w.shard, Lane: w.part, Start: win.start, State: win.state})
+		}
+	}
+	return out
+}
+
+// inherit opens the windows that another mapping left open.
+func (m *Mapping) inherit(states []State) {
+	for _, s := range states {
+		for _, w := range m.lanes {
+			if w.shard == s.Shard && w.part == s.Lane {
+				w.lane.window = window{start: s.Start, open: true, state: s.State}
+			}
+		}
+	}
+}
+
+// String names the window in messages.
+func (w window) String() string {
+	if !w.open {
+		return "no window"
+	}
+	return strings.TrimSuffix(time.UnixMilli(w.start).UTC().Format(time.RFC3339), "Z")
+}
