@@ -35,7 +35,10 @@ func (l *Limiter) addAggregator() {
 	logs := l.newLogGroup("AggregatorLogs")
 	l.AggregatorRole = l.newRole("AggregatorRole", "aggregator", p.RoleARN, append(
 		l.streamStatements(logs),
-		allow([]string{"dynamodb:UpdateItem", "dynamodb:PutItem", "dynamodb:ConditionCheckItem"}, l.Table.TableArn()),
+		allow([]string{
+			"dynamodb:UpdateItem", "dynamodb:PutItem", "dynamodb:ConditionCheckItem",
+			"dynamodb:BatchGetItem", "dynamodb:Query", // of what is counted
+		}, l.Table.TableArn()),
 		allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys))),
 	))
 	l.Aggregator = l.newFunction(function{

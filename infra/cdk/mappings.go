@@ -28,11 +28,14 @@ type mapping struct {
 	id                         string
 	function                   awslambda.Function
 	batch, window, parallelism int
+	tumbling                   int // seconds, 0: none
 	filter                     pattern
 }
 
 // newAggregatorMapping feeds every write of a bucket to the aggregator, the
-// first one included: an INSERT already carries consumption.
+// first and the last one included: an INSERT already carries consumption, a
+// REMOVE the last word of what was consumed. A tumbling window lets usage be
+// counted once for many batches.
 //
 // A batch of 1,000 is what one partition of the table can write in a second;
 // the more changes a batch holds, the fewer writes usage costs per change.
@@ -41,10 +44,9 @@ func (l *Limiter) newAggregatorMapping() awslambda.CfnEventSourceMapping {
 	p := l.props.Aggregator
 	return l.newMapping(mapping{
 		id: "AggregatorMapping", function: l.Aggregator,
-		batch: p.BatchSize, window: p.WindowSeconds, parallelism: p.Parallelization,
+		batch: p.BatchSize, window: p.WindowSeconds, parallelism: p.Parallelization, tumbling: p.tumbling(),
 		filter: pattern{
-			"eventName": []any{"INSERT", "MODIFY"},
-			"dynamodb":  pattern{"NewImage": pattern{item.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
+			"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
 		},
 	})
 }
@@ -89,6 +91,7 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 		BatchSize:                      jsii.Number(m.batch),
 		MaximumBatchingWindowInSeconds: jsii.Number(m.window),
 		ParallelizationFactor:          jsii.Number(m.parallelism),
+		TumblingWindowInSeconds:        m.tumblingSeconds(),
 		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
 		BisectBatchOnFunctionError:     jsii.Bool(true),
 		MaximumRecordAgeInSeconds:      jsii.Number(maximumRecordAgeS),
@@ -100,6 +103,24 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 			Metrics: jsii.Strings("EventCount"), // for the alarm on given-up records
 		},
 	})
+}
+
+// tumblingSeconds is nil where there is no tumbling window.
+func (m mapping) tumblingSeconds() *float64 {
+	if m.tumbling == 0 {
+		return nil
+	}
+	return jsii.Number(m.tumbling)
+}
+
+// tumbling is how long usage is folded before it is written, in seconds. AWS does
+// not say what becomes of the state of a window when several batches of a shard
+// are under way at once, so there is none then.
+func (p AggregatorProps) tumbling() int {
+	if p.FoldOff || p.Parallelization > 1 {
+		return 0
+	}
+	return p.FoldSeconds
 }
 
 // json renders the pattern with its keys in order.

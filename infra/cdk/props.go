@@ -85,12 +85,17 @@ type Code struct {
 
 // AggregatorProps shape the aggregator and its mapping.
 type AggregatorProps struct {
-	Off                 bool   `key:"aggregatorOff" default:"false"`
-	MemoryMiB           int    `key:"aggregatorMemoryMiB" default:"512" range:"128-10240"`
-	TimeoutSeconds      int    `key:"aggregatorTimeoutSeconds" default:"60" range:"10-900"`
-	BatchSize           int    `key:"aggregatorBatchSize" default:"1000" range:"1-10000"`
-	WindowSeconds       int    `key:"aggregatorWindowSeconds" default:"1" range:"1-300"`
-	Parallelization     int    `key:"aggregatorParallelization" default:"1" range:"1-10" note:"more batches at once, and more usage writes"`
+	Off             bool `key:"aggregatorOff" default:"false"`
+	MemoryMiB       int  `key:"aggregatorMemoryMiB" default:"512" range:"128-10240"`
+	TimeoutSeconds  int  `key:"aggregatorTimeoutSeconds" default:"60" range:"10-900"`
+	BatchSize       int  `key:"aggregatorBatchSize" default:"1000" range:"1-10000"`
+	WindowSeconds   int  `key:"aggregatorWindowSeconds" default:"1" range:"1-300"`
+	Parallelization int  `key:"aggregatorParallelization" default:"1" range:"1-10" note:"more batches at once, and more usage writes"`
+	// FoldSeconds is how long usage is folded before it is written, the tumbling
+	// window of the mapping. The longer, the fewer writes, and the later snapshots
+	// are. FoldOff writes with every batch, as more than one batch at once does.
+	FoldSeconds         int    `key:"aggregatorFoldSeconds" default:"60" range:"1-900" note:"the longer, the fewer usage writes"`
+	FoldOff             bool   `key:"aggregatorFoldOff" default:"false" note:"usage is written with every batch"`
 	ReservedConcurrency int    `key:"aggregatorReservedConcurrency" default:"none" range:"1-1000"`
 	RoleARN             string `key:"aggregatorRoleArn" default:"a role of its own" is:"roleArn"`
 }

@@ -17,6 +17,7 @@ func TestEveryOptionArrives(t *testing.T) {
 		"batch size":           `"BatchSize": 500`,
 		"window":               `"MaximumBatchingWindowInSeconds": 5`,
 		"parallelization":      `"ParallelizationFactor": 3`,
+		"fold":                 `"TumblingWindowInSeconds": 300`,
 		"reserved concurrency": `"ReservedConcurrentExecutions": 20`,
 		"setupRoleArn":         `"Role": "arn:aws:iam::123456789012:role/limits-setup"`,
 		"logLevel":             `"ApplicationLogLevel": "DEBUG"`,

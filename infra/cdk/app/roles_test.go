@@ -32,8 +32,10 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 			"logs:PutLogEvents SetupLogs.Arn",
 		}},
 		{"Aggregator", stream, []string{
+			"dynamodb:BatchGetItem Table.Arn",
 			"dynamodb:ConditionCheckItem Table.Arn",
 			"dynamodb:PutItem Table.Arn",
+			"dynamodb:Query Table.Arn",
 			"dynamodb:UpdateItem Table.Arn",
 			"logs:CreateLogStream AggregatorLogs.Arn",
 			"logs:PutLogEvents AggregatorLogs.Arn",

@@ -186,7 +186,7 @@ func TestMappings(t *testing.T) {
 		name, filter string
 		batch        float64
 	}{
-		{"Aggregator", `{"dynamodb":{"NewImage":{"SK":{"S":["#STATE"]}}},"eventName":["INSERT","MODIFY"]}`, 1000},
+		{"Aggregator", `{"dynamodb":{"Keys":{"SK":{"S":["#STATE"]}}}}`, 1000},
 		{"Archiver", `{"dynamodb":{"Keys":{"SK":{"S":[{"prefix":"#AUDIT#"}]}}},"eventName":["REMOVE"],` +
 			`"userIdentity":{"principalId":["dynamodb.amazonaws.com"],"type":["Service"]}}`, 100},
 	} {
@@ -212,6 +212,9 @@ func TestMappings(t *testing.T) {
 			"MetricsConfig":                  map[string]any{"Metrics": []any{"EventCount"}},
 			"ParallelizationFactor":          1.0,
 			"StartingPosition":               "TRIM_HORIZON",
+		}
+		if c.name == "Aggregator" {
+			want["TumblingWindowInSeconds"] = 60.0
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, text(t, got), text(t, want))
