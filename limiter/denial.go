@@ -16,7 +16,7 @@ type denied struct {
 	c      choice
 	until  int64 // the choice holds before it, epoch ms
 	at     int64
-	level  []float64 // what the known shards held at that instant, by limit in force
+	level  []float64 // what the known shards held at that instant, less what was under way, by limit in force
 	rate   []float64 // what they gain per ms
 	whole  []int64   // what they can hold
 	unseen bool      // of some shards nothing is known
@@ -55,7 +55,7 @@ func (d decider) remember(c choice) *denied {
 			out.rate[i] += float64(r.Amount) / float64(r.Period)
 			if j := state.Index(l.Name); j >= 0 {
 				g := bucket.Refill(state.Slots[j].Tokens, state.Slots[j].Rest, r, bucket.SubSat(d.now, state.RF))
-				out.level[i] += float64(bucket.AddSat(state.Slots[j].Tokens, g.Credit))
+				out.level[i] += float64(bucket.AddSat(state.Slots[j].Tokens, g.Credit)) - float64(s.under[l.Name])
 			}
 		}
 	}

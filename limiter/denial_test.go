@@ -3,10 +3,12 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -37,47 +39,92 @@ func TestDenialText(t *testing.T) {
 	}
 }
 
-// TestDenialsAreObeyedToTheMillisecond, with several limits of odd rates, by the
-// process that was denied and by one that knows nothing.
+// TestDenialsAreObeyedToTheMillisecond, with several limits of odd rates, where
+// nobody interferes: by the process that was denied, while others only ask, and if
+// nobody ever remembers anything.
 func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
 	limits := []Limit{{"a", 10, 7, 3 * time.Second}, {"b", 23, 977, time.Minute}, {"c", 5, 1, time.Second}}
-	w := newWorld(t)
-	l := w.process(Options{DenyFor: time.Millisecond}) // what others take is no matter of exactness
-	denials := 0
-	for i := range 400 {
-		req := asks(Costs{"a": int64(i % 4), "b": int64(i % 7), "c": int64(i % 3)}, limits...)
+	for _, remembers := range []bool{true, false} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		denials := 0
+		for i := range 400 {
+			if !remembers {
+				l = w.process(Options{})
+			}
+			req := asks(Costs{"a": int64(i % 4), "b": int64(i % 7), "c": int64(i % 3)}, limits...)
+			_, err := l.Acquire(t.Context(), req)
+			d, ok := errors.AsType[*LimitError](err)
+			if !ok {
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.advance(time.Duration(i*i%113) * time.Millisecond)
+				continue
+			}
+			denials++
+			longest := time.Duration(0)
+			for _, s := range d.Statuses {
+				longest = max(longest, s.RetryAfter)
+			}
+			if longest != d.RetryAfter {
+				t.Fatalf("retry after %s, the limits say %v", d.RetryAfter, d.Statuses)
+			}
+			w.advance(d.RetryAfter - time.Millisecond)
+			for _, p := range []*Limiter{l, w.process(Options{})} {
+				if _, err := p.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+					t.Fatalf("step %d: a millisecond before %s: %v", i, d.RetryAfter, err)
+				}
+			}
+			w.advance(time.Millisecond)
+			must(t, l, req)
+		}
+		if denials < 50 {
+			t.Fatalf("only %d denials", denials)
+		}
+	}
+}
+
+// TestDenialNamesTheShardThatRecoversFirst: on a split bucket what is left, and
+// what there could be, is that of the whole, and the time is that of the first
+// shard that covers the costs, to the millisecond.
+func TestDenialNamesTheShardThatRecoversFirst(t *testing.T) {
+	for seed := range int64(20) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerMinute("rpm", 80)
+		must(t, l, asks(Costs{"rpm": 1}, limit)).Rollback(t.Context())
+		w.split(l, 4)
+		// Every shard holds another level, as others have left them.
+		levels := []int64{4, 1, 7, 2}
+		whole := int64(0)
+		for k, n := range levels {
+			n = (n + seed*int64(k+1)) % 8
+			levels[k] = n
+			whole += n
+			w.edit(l, k, item.Item{"b_rpm_tk": item.N(n * 1000), "b_rpm_tc": item.N(20_000 - n*1000)})
+		}
+		best := slices.Max(levels)
+		l = w.process(Options{})
+		for len(l.images.view(name{acme, gpt}).shards) < 4 { // one call asks a few at most
+			must(t, l, asks(Costs{"rpm": 0}, limit))
+		}
+		req := asks(Costs{"rpm": 8}, limit)
 		_, err := l.Acquire(t.Context(), req)
 		d, ok := errors.AsType[*LimitError](err)
 		if !ok {
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.advance(time.Duration(i*i%113) * time.Millisecond)
-			continue
+			t.Fatalf("levels %v: %v", levels, err)
 		}
-		denials++
-		longest := time.Duration(0)
-		for _, s := range d.Statuses {
-			longest = max(longest, s.RetryAfter)
+		want := time.Duration(8-best) * 3 * time.Second // 20 per minute and shard
+		if d.RetryAfter != want || d.Remaining != whole || d.Wanted != 8 || d.Statuses[0].Capacity != 80 || d.Statuses[0].Remaining != whole {
+			t.Fatalf("levels %v: denied with %+v, want %d left of 80 and %s", levels, d, whole, want)
 		}
-		if longest != d.RetryAfter {
-			t.Fatalf("retry after %s, the limits say %v", d.RetryAfter, d.Statuses)
-		}
-		w.advance(d.RetryAfter - time.Millisecond)
-		for _, p := range []*Limiter{l, w.process(Options{})} {
-			if _, err := p.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-				t.Fatalf("step %d: a millisecond before %s: %v", i, d.RetryAfter, err)
-			}
+		w.advance(want - time.Millisecond)
+		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+			t.Fatalf("levels %v: a millisecond early: %v", levels, err)
 		}
 		w.advance(time.Millisecond)
-		p := l
-		if i%2 == 0 {
-			p = w.process(Options{})
-		}
-		must(t, p, req)
-	}
-	if denials < 50 {
-		t.Fatalf("only %d denials", denials)
+		must(t, l, req)
 	}
 }
 

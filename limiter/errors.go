@@ -3,6 +3,7 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -77,7 +78,7 @@ type opError struct {
 func (e *opError) Error() string {
 	s := fmt.Sprintf("%v: %s %q", e.kind, e.op, e.entity+"/"+e.resource)
 	if e.cause != nil {
-		s += ": " + e.cause.Error()
+		s += ": " + strings.TrimPrefix(e.cause.Error(), e.kind.Error()+": ") // the kind is said once
 	}
 	return s
 }

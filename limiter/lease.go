@@ -69,7 +69,7 @@ func (le *Lease) learn(b table.Bucket) {
 // Charged reports whether the lease has taken tokens. It is false for a lease
 // granted by PolicyAllow without a decision; Adjust, Commit and Rollback of
 // such a lease do nothing, and Cause says why.
-func (le *Lease) Charged() bool { return len(le.items) > 0 }
+func (le *Lease) Charged() bool { return le.cause == nil }
 
 // Cause returns why a lease has charged nothing: an ErrUnavailable, or an
 // ErrUnknown when the tokens may have been taken after all. It is nil for a

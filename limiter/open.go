@@ -81,7 +81,8 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 		if store.KindOf(err) == 0 {
 			return "", fmt.Errorf("open namespace %q: %w", o.Namespace, err)
 		}
-		if smithytime.SleepWithContext(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {
+		if store.Unreachable(err) ||
+			smithytime.SleepWithContext(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {
 			break
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"syscall"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
@@ -67,6 +68,15 @@ func kind(err error) Kind {
 		return Unavailable // the SDK gave up before sending: credentials, endpoint, serialization
 	}
 	return Unknown
+}
+
+// Unreachable reports whether an error says that nobody listens at the table's
+// address, or that its host does not exist.
+func Unreachable(err error) bool {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return dns.IsNotFound
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // throttles are the error codes with which DynamoDB slows a caller down; the

@@ -43,6 +43,28 @@ func NewDynamo(api API, tableName string) *Dynamo { return &Dynamo{api: api, tab
 // been applied (ADD is not idempotent).
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
+// whereSomebodyListens keeps the client's own retries for reads, but for errors
+// that another attempt at once does not change.
+func whereSomebodyListens(o *dynamodb.Options) {
+	if v2, ok := o.Retryer.(aws.RetryerV2); ok {
+		o.Retryer = fastV2{v2}
+	} else if o.Retryer != nil {
+		o.Retryer = fast{o.Retryer}
+	}
+}
+
+type fast struct{ aws.Retryer }
+
+func (f fast) IsErrorRetryable(err error) bool {
+	return !Unreachable(err) && f.Retryer.IsErrorRetryable(err)
+}
+
+type fastV2 struct{ aws.RetryerV2 }
+
+func (f fastV2) IsErrorRetryable(err error) bool {
+	return !Unreachable(err) && f.RetryerV2.IsErrorRetryable(err)
+}
+
 // Write implements [Store].
 func (d *Dynamo) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	switch w := w.(type) {
@@ -112,7 +134,7 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([
 	ask := map[string]types.KeysAndAttributes{d.table: {Keys: unique, ConsistentRead: &consistent}}
 	for try := 0; ; try++ {
 		sent := d.reading()
-		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask})
+		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask}, whereSomebodyListens)
 		if err != nil {
 			return nil, &Failure{Kind: Unavailable, Op: "BatchGetItem", Err: err}
 		}

@@ -1,0 +1,193 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+)
+
+// virtual returns a world whose clock is that of the test's bubble, in which every
+// call takes four milliseconds.
+func virtual(t *testing.T) *world {
+	w := &world{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
+	w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(4 * time.Millisecond); return true, nil })
+	return w
+}
+
+// started returns a process of a virtual world.
+func (w *world) started(opts Options) *Limiter {
+	w.t.Helper()
+	opts.Register = true
+	l, err := open(w.t.Context(), w.db, &opts)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
+// exhausted returns a bucket of a limit, of so many shards, that holds nothing.
+func (w *world) exhausted(limit Limit, shards int) {
+	w.t.Helper()
+	l := w.started(Options{})
+	must(w.t, l, asks(Costs{limit.Name: 1}, limit)).Rollback(w.t.Context())
+	w.now.Store(time.Now().UnixMilli())
+	w.split(l, shards)
+	for seen := 0; seen < shards; {
+		drain(w.t, l, asks(Costs{limit.Name: 1}, limit))
+		time.Sleep(2 * time.Second)
+		seen = 0
+		for _, s := range l.images.view(name{acme, gpt}).shards {
+			if s.imaged() {
+				seen++
+			}
+		}
+	}
+}
+
+// A flood of callers on an exhausted key pays for a look per DenyFor, however many
+// callers and shards there are, and for no look that another caller has just made.
+func TestFloodOnAnExhaustedKey(t *testing.T) {
+	for _, shards := range []int{1, 32} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := virtual(t)
+				limit := PerDay("rpd", 320)
+				w.exhausted(limit, shards)
+				l := w.started(Options{})
+				req := asks(Costs{"rpd": 1}, limit)
+				for range shards { // learns the shards
+					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+						t.Fatal(err)
+					}
+					time.Sleep(2 * time.Second)
+				}
+				w.db.ResetStats()
+				const seconds = 4
+				begin := time.Now()
+				var mu sync.Mutex
+				var wg sync.WaitGroup
+				denied := 0
+				for i := range 1000 {
+					wg.Go(func() {
+						time.Sleep(time.Duration(i) * 37 * time.Microsecond)
+						for time.Since(begin) < seconds*time.Second {
+							_, err := l.Acquire(t.Context(), req)
+							d, ok := errors.AsType[*LimitError](err)
+							if !ok || d.RetryAfter <= 0 || d.RetryAfter > 24*time.Hour {
+								t.Errorf("got %v", err)
+								return
+							}
+							mu.Lock()
+							denied++
+							mu.Unlock()
+							time.Sleep(50 * time.Millisecond)
+						}
+					})
+				}
+				wg.Wait()
+				st := w.db.Stats()
+				t.Logf("%d shards: %d denials in %d s cost %d calls", shards, denied, seconds, st.Calls())
+				if st.Calls() > 2*seconds {
+					t.Errorf("%d calls in %d s, want at most 2 a second", st.Calls(), seconds)
+				}
+				atRest(t, l)
+			})
+		})
+	}
+}
+
+// A process that knows nothing pays at most two writes to learn that it is denied,
+// whatever the shards, and is told a time that is not for ever.
+func TestColdDenial(t *testing.T) {
+	for _, shards := range []int{1, 2, 32} {
+		synctest.Test(t, func(t *testing.T) {
+			w := virtual(t)
+			limit := PerDay("rpd", 320)
+			w.exhausted(limit, shards)
+			for range 20 {
+				l := w.started(Options{})
+				l.configs.resolve(t.Context(), name{acme, gpt}, []bucket.Limit{limit.stored()}, l.now())
+				w.db.ResetStats()
+				_, err := l.Acquire(t.Context(), asks(Costs{"rpd": 1}, limit))
+				d, ok := errors.AsType[*LimitError](err)
+				if !ok || d.RetryAfter <= 0 || d.RetryAfter > 24*time.Hour {
+					t.Fatalf("%d shards: got %v", shards, err)
+				}
+				if n := w.db.Stats().Updates; n > 2 {
+					t.Fatalf("%d shards: %d writes for the first denial", shards, n)
+				}
+			}
+		})
+	}
+}
+
+// A request above what one shard can hold is too large from the first image on:
+// it does not look at shard after shard, and is not told to wait for ever (B4).
+func TestColdTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := virtual(t)
+		limit := PerDay("rpd", 320)
+		w.exhausted(limit, 32)
+		l := w.started(Options{})
+		l.configs.resolve(t.Context(), name{acme, gpt}, []bucket.Limit{limit.stored()}, l.now())
+		w.db.ResetStats()
+		_, err := l.Acquire(t.Context(), asks(Costs{"rpd": 11}, limit))
+		if !errors.Is(err, ErrTooLarge) {
+			t.Errorf("got %v, want too large", err)
+		}
+		if n := w.db.Stats().Updates; n > 3 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+// A saturated key costs a write per token that is there, and looks; callers who are
+// denied pay nothing, however many they are.
+func TestFloodOnASaturatedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := virtual(t)
+		limit := PerSecond("rps", 10)
+		w.exhausted(limit, 1)
+		l := w.started(Options{})
+		req := asks(Costs{"rps": 1}, limit)
+		l.Acquire(t.Context(), req)
+		w.db.ResetStats()
+		const seconds = 10
+		begin := time.Now()
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		granted := 0
+		for i := range 300 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 37 * time.Microsecond)
+				for time.Since(begin) < seconds*time.Second {
+					_, err := l.Acquire(t.Context(), req)
+					if err == nil {
+						mu.Lock()
+						granted++
+						mu.Unlock()
+					} else if !errors.Is(err, ErrLimited) {
+						t.Error(err)
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			})
+		}
+		wg.Wait()
+		calls := w.db.Stats().Calls()
+		t.Logf("%d granted in %d s, %d calls", granted, seconds, calls)
+		if most := granted + 2*seconds; calls > most {
+			t.Errorf("%d calls for %d grants in %d s", calls, granted, seconds)
+		}
+		if least := seconds * 10 * 99 / 100; granted < least {
+			t.Errorf("%d granted in %d s, want at least %d", granted, seconds, least)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package limiter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Every message begins with the kind of error and says it once.
+func TestMessagesSayTheirKindOnce(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	acquire := func(req Request) error { _, err := l.Acquire(t.Context(), req); return err }
+	errs := map[string]error{}
+	w.configure(l, "", "", rpm10)
+	for what, capacity := range map[string]item.Value{"stored limit": item.N(0), "stored record": item.S("many")} {
+		it := w.db.Item(table.SystemConfigKey(l.namespace))
+		if it["l_rpm_cp"] == nil {
+			t.Fatalf("no capacity in %s", item.JSON(it))
+		}
+		it["l_rpm_cp"] = capacity
+		w.db.Store(it)
+		l.ForgetConfig()
+		errs[what] = acquire(asks(Costs{"rpm": 1}))
+	}
+	w.configure(l, "", "", rpm10)
+	l.ForgetConfig()
+	errs["request"] = acquire(Request{})
+	errs["too large"] = acquire(asks(Costs{"rpm": 11}, rpm10))
+	errs["limited"] = nil
+	for errs["limited"] == nil {
+		errs["limited"] = acquire(asks(Costs{"rpm": 6}, rpm10))
+	}
+	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	errs["adjust"] = lease.Adjust(Costs{"tpm": 1})
+	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	errs["unavailable"] = lease.Rollback(t.Context())
+	_, errs["open"] = open(t.Context(), w.db, &Options{Namespace: "other"})
+	for what, err := range errs {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+			continue
+		}
+		if s := err.Error(); strings.Count(s, "limiter: ") != 1 || !strings.HasPrefix(s, "limiter: ") {
+			t.Errorf("%s: %q", what, s)
+		}
+	}
+	for _, what := range []string{"stored limit", "stored record", "request", "adjust"} {
+		if !errors.Is(errs[what], ErrInvalid) {
+			t.Errorf("%s: %v is not invalid", what, errs[what])
+		}
+	}
+}
