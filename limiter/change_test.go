@@ -357,3 +357,66 @@ func TestStaleImageOfChangedLimits(t *testing.T) {
 		}
 	}
 }
+
+// A limit that is raised, or refills faster, does so also when every request is
+// denied: what denies is brought in force, and then the time told is exact.
+func TestRaisedLimitFillsWithoutAGrant(t *testing.T) {
+	for _, c := range []struct {
+		shards int
+		old    Limit
+		limit  Limit
+		cost   int64
+	}{
+		{1, PerMinute("rpm", 5), PerMinute("rpm", 10), 8},
+		{1, PerDay("rpm", 5), PerMinute("rpm", 5), 5},
+		{1, PerMinute("rpm", 60).WithCapacity(5), PerHour("rpm", 60).WithCapacity(10), 10},
+		{8, PerMinute("rpm", 40), PerMinute("rpm", 80), 8},
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 5}, c.old))
+		w.split(l, c.shards)
+		drain(t, l, asks(Costs{"rpm": 1}, c.old))
+		req := asks(Costs{"rpm": c.cost}, c.limit)
+		_, err := l.Acquire(t.Context(), req)
+		for tries := 0; err != nil; tries++ {
+			d, ok := errors.AsType[*LimitError](err)
+			if !ok || d.Remaining >= d.Wanted && c.shards == 1 || tries > 2*c.shards {
+				t.Fatalf("%v, from %v on %d shards, denied %d times: %v", c.limit, c.old, c.shards, tries, err)
+			}
+			w.advance(d.RetryAfter - time.Millisecond)
+			if _, err = l.Acquire(t.Context(), req); err == nil {
+				t.Fatalf("%v, from %v: granted a millisecond early", c.limit, c.old)
+			}
+			w.advance(time.Millisecond)
+			if _, err = l.Acquire(t.Context(), req); err != nil && c.shards == 1 {
+				t.Fatalf("%v, from %v: at the told instant %v", c.limit, c.old, err)
+			}
+		}
+		w.sharesAddUp(l)
+	}
+}
+
+// Two releases that want different limits of an exhausted bucket pay for bringing
+// theirs in force, but no more often than for looks.
+func TestDeniedOverridesDoNotFlapForEveryRequest(t *testing.T) {
+	for _, processes := range []int{1, 2} {
+		w := newWorld(t)
+		ls := []*Limiter{w.process(Options{}), w.process(Options{})}[:processes]
+		reqs := []Request{asks(Costs{"rph": 5}, PerHour("rph", 5)), asks(Costs{"rph": 10}, PerHour("rph", 10))}
+		must(t, ls[0], reqs[0])
+		w.db.ResetStats()
+		const seconds = 20
+		for range seconds * 20 {
+			for i := range reqs {
+				if _, err := ls[i%processes].Acquire(t.Context(), reqs[i]); !errors.Is(err, ErrLimited) {
+					t.Fatal(err)
+				}
+			}
+			w.advance(50 * time.Millisecond)
+		}
+		if n := w.db.Stats().Calls(); n > 4*processes*seconds {
+			t.Errorf("%d processes: %d calls in %d s", processes, n, seconds)
+		}
+	}
+}

@@ -34,16 +34,18 @@ type choice struct {
 	action action
 	shard  int
 	look   bool // the write is sent to learn the image, not because that one covers the costs
+	adopt  bool // the write takes nothing: it brings the limits in force that deny
 	at     int64
 	short  string // the limit that takes longest, when denied
 }
 
 // attempt is what one call of Acquire has done so far.
 type attempt struct {
-	spread bool         // it has tried to take from several shards
-	rounds int          // decisions
-	calls  int          // writes sent for it
-	asked  map[int]bool // shards without an image that it has written to
+	spread  bool         // it has tried to take from several shards
+	rounds  int          // decisions
+	calls   int          // writes sent for it
+	asked   map[int]bool // shards without an image that it has written to
+	adopted bool         // it has brought limits in force
 }
 
 // sent counts a write to a shard.
@@ -111,6 +113,12 @@ func (d decider) decide() choice {
 	}
 	if stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor {
 		return choice{action: write, shard: stale, look: true} // one look is enough: it is the shard that recovers first
+	}
+	// A denial by limits that are not stored would never end: what is stored refills
+	// by the old ones, up to the old capacity.
+	if s := d.shards[soonest.shard]; soonest.action == deny && s.imaged() && !s.bucket.State.Matches(d.want.limits) &&
+		!d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor {
+		return choice{action: write, shard: soonest.shard, adopt: true}
 	}
 	if d.count == 1 {
 		return soonest

@@ -54,8 +54,9 @@ func (d decider) remember(c choice) *denied {
 			out.whole[i] = bucket.AddSat(out.whole[i], r.Capacity)
 			out.rate[i] += float64(r.Amount) / float64(r.Period)
 			if j := state.Index(l.Name); j >= 0 {
-				g := bucket.Refill(state.Slots[j].Tokens, state.Slots[j].Rest, r, bucket.SubSat(d.now, state.RF))
-				out.level[i] += float64(bucket.AddSat(state.Slots[j].Tokens, g.Credit)) - float64(s.under[l.Name])
+				sl := state.Slots[j]
+				g := bucket.Refill(sl.Tokens, sl.Rest, state.Rate(j), bucket.SubSat(d.now, state.RF))
+				out.level[i] += float64(min(bucket.AddSat(sl.Tokens, g.Credit), r.Capacity)) - float64(s.under[l.Name])
 			}
 		}
 	}

@@ -43,7 +43,7 @@ type turn struct {
 func (l *Limiter) board(ctx context.Context, k *known, c choice, me *waiter, tries *attempt) turn {
 	k.mu.Lock()
 	s := k.at(c.shard)
-	if f := s.flight; f != nil && !c.look && time.Since(f.began) < patience && together(f.queue, me) {
+	if f := s.flight; f != nil && !c.look && !c.adopt && time.Since(f.began) < patience && together(f.queue, me) {
 		f.queue = append(f.queue, me)
 		s.reserve(me.want.costs)
 		k.mu.Unlock()
@@ -55,6 +55,9 @@ func (l *Limiter) board(ctx context.Context, k *known, c choice, me *waiter, tri
 	s.flight = next
 	if c.look {
 		k.lookedAt = l.now()
+	}
+	if c.adopt {
+		k.adoptedAt, tries.adopted = l.now(), true
 	}
 	k.mu.Unlock()
 	return l.lead(ctx, k, c, next, group, tries)
@@ -213,7 +216,7 @@ func (l *Limiter) prepare(k *known, c choice, group []*waiter) ([]*waiter, plan)
 	defer k.mu.Unlock()
 	s, now := k.at(c.shard), l.now()
 	s.release(sum(group))
-	n := s.covered(group, now, c.look)
+	n := s.covered(group, now, c.look || c.adopt)
 	for _, w := range group[n:] {
 		w.turn <- turn{again: true}
 	}

@@ -44,12 +44,13 @@ const mostShards = 1024
 
 // known is what this process knows of one bucket. No lock is held during I/O.
 type known struct {
-	mu       sync.Mutex
-	count    int // largest shard count seen, at least 1
-	shards   map[int]*seen
-	lookedAt int64            // when the last look went out, epoch ms
-	largest  map[string]int64 // by limit: the largest cost seen
-	denied   *denied          // the last denial, for as long as nothing new is seen
+	mu        sync.Mutex
+	count     int // largest shard count seen, at least 1
+	shards    map[int]*seen
+	lookedAt  int64            // when the last look went out, epoch ms
+	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
+	largest   map[string]int64 // by limit: the largest cost seen
+	denied    *denied          // the last denial, for as long as nothing new is seen
 }
 
 // seen is what this process knows of one shard.

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"maps"
 	"math/big"
 	"slices"
@@ -24,6 +25,7 @@ type judge struct {
 	exact     map[int]map[string]*buckettest.Reference
 	whole     map[string]*buckettest.Reference // the bucket as one
 	history   map[string]*buckettest.History   // what was granted, and given back
+	seen      []verdict                        // for the day one of them is bad
 	spent     map[string]int64                 // what the counters have grown by since begin, millitokens
 }
 
@@ -188,15 +190,34 @@ func (j *judge) count(at int64, limit string, grown int64) {
 // was given back.
 func (j *judge) atMost(c memdb.Change, what string, level *big.Rat, limit string, shard int) {
 	j.w.t.Helper()
-	most := new(big.Rat).Set(j.exact[shard][limit].Level(c.CreatedAt))
+	exact, pool := j.exact[shard][limit].Level(c.CreatedAt), new(big.Rat)
 	for _, refs := range j.exact {
 		if r := refs[limit]; r != nil {
-			most.Add(most, r.Pool())
+			pool.Add(pool, r.Pool())
 		}
 	}
-	if level.Cmp(most) > 0 {
-		o, n := j.decode(c.Old), j.decode(c.New)
-		j.w.t.Errorf("%s: change %d at %d of shard %d: %s of %s, at most %s could be had\n%v\n -> %v",
-			what, c.Seq, c.CreatedAt, shard, level.FloatString(3), limit, most.FloatString(3), o, n)
+	j.seen = append(j.seen, verdict{c, shard, limit, level, exact, pool})
+	if level.Cmp(new(big.Rat).Add(exact, pool)) <= 0 {
+		return
 	}
+	for _, v := range j.seen {
+		if v.limit == limit {
+			j.w.t.Logf("%v: %v -> %v", v, j.decode(v.c.Old), j.decode(v.c.New))
+		}
+	}
+	j.w.t.Errorf("%s: %v", what, j.seen[len(j.seen)-1])
+	j.seen = nil
+}
+
+// verdict is what a change was judged by.
+type verdict struct {
+	c                  memdb.Change
+	shard              int
+	limit              string
+	level, exact, pool *big.Rat
+}
+
+func (v verdict) String() string {
+	return fmt.Sprintf("change %d at %d of shard %d: %s of %s; exactly %s, and %s given back",
+		v.c.Seq, v.c.CreatedAt, v.shard, v.level.FloatString(3), v.limit, v.exact.FloatString(3), v.pool.FloatString(3))
 }

@@ -34,10 +34,10 @@ func sum(group []*waiter) []table.Cost {
 }
 
 // covered returns how many of a group, from its first on, the image covers
-// together. Of a shard without an image, as much is asked as it could hold; a look
-// is for its first only.
-func (s *seen) covered(group []*waiter, now int64, look bool) int {
-	if look {
+// together. Of a shard without an image, as much is asked as it could hold; what is
+// sent to look, or to bring limits in force, is for its first only.
+func (s *seen) covered(group []*waiter, now int64, first bool) int {
+	if first {
 		return 1
 	}
 	n := 0
@@ -100,7 +100,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 		return p
 	}
 	planned := charge.Plan()
-	if !planned.Verdict.Granted { // only the clock is missing: mend it, take nothing
+	if !planned.Verdict.Granted { // only the clock is missing, or the limits: mend that, take nothing
 		charge.Costs = nil
 		return plan{write: charge.Plan().Update, charges: true}
 	}
