@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // crowd is one process with acquires that meet: every write waits until the test
@@ -555,4 +556,37 @@ func TestPanicInAGroup(t *testing.T) {
 		c.want(e, "granted")
 		c.settled(5)
 	})
+}
+
+// A caller that is told to lead at the moment it goes passes that on, and frees
+// what it had reserved.
+func TestLeaderThatHasGonePassesItOn(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rph": 0}, rph100))
+	k := l.images.of(name{acme, gpt})
+	var ws [3]*waiter
+	for i := range ws {
+		ws[i] = &waiter{turn: make(chan turn, 1), want: want{costs: []table.Cost{{Limit: "rph", Milli: 1000 << i}}}}
+		k.at(0).reserve(ws[i].want.costs)
+	}
+	f := &flight{began: time.Now(), queue: ws[2:]}
+	k.at(0).flight = f
+	ws[0].turn <- turn{lead: ws[:2], flight: f}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := l.leave(ctx, k, 0, &flight{}, ws[0]); store.KindOf(got.err) != store.Unavailable {
+		t.Errorf("whoever goes is told %+v", got)
+	}
+	select {
+	case got := <-ws[1].turn:
+		if len(got.lead) != 2 || got.lead[0] != ws[1] || got.lead[1] != ws[2] || k.at(0).flight != got.flight {
+			t.Errorf("the next one is told %+v", got)
+		}
+	default:
+		t.Error("nobody leads")
+	}
+	if got := k.at(0).under["rph"]; got != 2000+4000 {
+		t.Errorf("%d is reserved, want what the two others want", got)
+	}
 }

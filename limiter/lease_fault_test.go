@@ -222,3 +222,56 @@ func TestRollbackGoesToTheShardThatPaid(t *testing.T) {
 		t.Fatalf("shards %v paid, want all 4", hit)
 	}
 }
+
+// Whether a lease has charged something can be asked at any time, also while it is
+// being settled.
+func TestChargedWhileSettling(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			if !lease.Charged() || lease.Cause() != nil || lease.Entity() != acme {
+				t.Error("the lease has charged")
+			}
+		}
+	}()
+	for range 100 {
+		if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+	<-done
+	w.db.SetHook(nil)
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.wantHeld(l, rpm10, 10)
+}
+
+// A settlement whose charge is refused again and again, because others are always
+// first, is taken all the same.
+func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	refused := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 { // it depends on the image
+			refused++
+			return false, w.refusedNow(op)
+		}
+		return true, nil
+	})
+	if err := adjustThenCommit(Costs{"rpm": 3})(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	w.db.SetHook(nil)
+	if refused == 0 || refused >= settleAttempts {
+		t.Errorf("%d charges were refused before it was taken", refused)
+	}
+	w.wantHeld(l, rpm10, 5)
+}

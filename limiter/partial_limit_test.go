@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A limit of which only a part is stored, as a foreign write leaves it, cannot be
@@ -23,4 +24,45 @@ func TestLimitStoredInPartKeepsTheBucketWhole(t *testing.T) {
 	if n := len(w.shards(l, acme, gpt)); n != 1 {
 		t.Errorf("%d shards, and only one knows of the debt", n)
 	}
+}
+
+// The same holds when the limit is lacking on another shard than the hot one, and
+// when it is lacking on a shard that is behind the count.
+func TestLimitStoredInPartKeepsItsShardWhole(t *testing.T) {
+	rpm, tpm := PerMinute("rpm", 1000), PerMinute("tpm", 1000)
+	lacking := item.Item{"b_tpm_cp": nil, "b_tpm_tk": item.N(-500_000)}
+	req := asks(Costs{"rpm": 1}, rpm)
+	t.Run("on shard 0", func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, rpm, tpm))
+		w.split(l, 2)
+		w.edit(l, 0, lacking)
+		w.heat(l, 1)
+		l = w.process(Options{})
+		for range 20 {
+			must(t, l, req)
+		}
+		if n := len(w.shards(l, acme, gpt)); n != 2 {
+			t.Errorf("%d shards, want 2", n)
+		}
+	})
+	t.Run("on a shard that is behind", func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, rpm, tpm))
+		w.split(l, 2)
+		b := w.shards(l, acme, gpt)
+		if err := w.db.Bare().Transact(t.Context(), "zero", table.Split(b[0], w.now.Load())); err != nil {
+			t.Fatal(err)
+		}
+		w.edit(l, 1, lacking)
+		l = w.process(Options{})
+		for range 40 {
+			must(t, l, req)
+		}
+		if b := w.shards(l, acme, gpt); len(b) != 3 || b[1].State.Shards != 2 {
+			t.Errorf("%d shards, shard 1 counts %d; want 3, and 2", len(b), b[1].State.Shards)
+		}
+	})
 }

@@ -424,3 +424,30 @@ func TestDenialOnManyShards(t *testing.T) {
 		}
 	}
 }
+
+// A thousand writes in a second make a partition hot, and nothing less does: the
+// bucket is split by load, not by age.
+func TestLoadSplits(t *testing.T) {
+	limit := PerSecond("rps", 100_000)
+	for _, c := range []struct {
+		writes int
+		within time.Duration
+		shards int
+	}{{1100, 0, 2}, {1100, 500 * time.Millisecond, 1}, {900, 0, 1}, {3000, 6 * time.Second, 1}} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		req := asks(Costs{"rps": 1}, limit)
+		must(t, l, req)
+		begin := w.now.Load()
+		for i := range c.writes {
+			w.now.Store(begin + int64(i)*c.within.Milliseconds()/int64(c.writes))
+			must(t, l, req)
+			if len(w.shards(l, acme, gpt)) > 1 {
+				break
+			}
+		}
+		if n := len(w.shards(l, acme, gpt)); n != c.shards {
+			t.Errorf("%d writes in %s: %d shards, want %d", c.writes, c.within, n, c.shards)
+		}
+	}
+}

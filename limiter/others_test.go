@@ -1,0 +1,83 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What others take denies only after it has made a write fail, and only until the
+// image is due for a look; it never grants what the image does not cover.
+func TestWhatOthersTake(t *testing.T) {
+	const denyFor = 1000
+	for _, c := range []struct {
+		name    string
+		tokens  int64         // in the image, of 20
+		age     time.Duration // of the image
+		taken   float64       // by others, tokens per second
+		refused time.Duration // ago; negative: never
+		want    action
+	}{
+		{"nobody else", 10, 500 * time.Millisecond, 0, 0, write},
+		{"others take, none refused", 5, 900 * time.Millisecond, 10, -1, write},
+		{"others took it", 5, 900 * time.Millisecond, 10, 0, deny},
+		{"others leave enough", 19, 100 * time.Millisecond, 1, 0, write},
+		{"refused long ago", 5, 900 * time.Millisecond, 10, contendedFor*time.Millisecond + 1000000, write},
+		{"due for a look", 5, denyFor * time.Millisecond, 10, 0, write},
+		{"image from the future", 5, -time.Second, 10, 0, write},
+		{"others give back", 0, 900 * time.Millisecond, -100, 0, deny},
+		{"others give back, none refused", 0, 900 * time.Millisecond, -100, -1, deny},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := int64(1_700_000_000_000)
+			limit := PerHour("rph", 20).stored()
+			k := &known{count: 1}
+			b := table.Bucket{Namespace: "ns", Entity: acme, Resource: gpt, Generation: 1,
+				State: bucket.New([]bucket.Limit{limit}, 0, 1, now-c.age.Milliseconds())}
+			b.State.Slots[b.State.Index("rph")].Tokens = c.tokens * bucket.Milli
+			k.see(b, now-c.age.Milliseconds(), unsent, nil)
+			s := k.shards[0]
+			s.others = others{taken: map[string]float64{"rph": c.taken * 1000}, elapsed: 1000, times: 1}
+			if c.refused >= 0 {
+				s.others.refused = now - c.refused.Milliseconds()
+			}
+			d := decider{known: k, now: now, denyFor: denyFor, attempt: &attempt{},
+				want: want{name: name{acme, gpt}, limits: []bucket.Limit{limit}, costs: []table.Cost{{Limit: "rph", Milli: 1000}}}}
+			got := d.decide()
+			if got.action != c.want || got.look {
+				t.Fatalf("decided %+v, want %d", got, c.want)
+			}
+			if estimated := c.tokens > 0; got.action == deny && estimated && (got.at <= now || got.at > s.at+denyFor) {
+				t.Errorf("denied until %d ms from now, want no longer than until the look in %d ms", got.at-now, s.at+denyFor-now)
+			}
+		})
+	}
+}
+
+// The estimate is what the counters have grown by, less what this process took,
+// and fades.
+func TestOthersLearn(t *testing.T) {
+	state := func(used int64) bucket.State {
+		return bucket.State{Slots: []bucket.Slot{{Limit: PerHour("rph", 20).stored(), Used: used}}}
+	}
+	var o others
+	if o.rate("rph") != 0 {
+		t.Error("a rate of nothing seen")
+	}
+	o.learn(state(1000), state(6000), []table.Cost{{Limit: "rph", Milli: 2000}}, 1000)
+	if got := o.rate("rph"); got != 3 {
+		t.Errorf("others take %v millitokens a millisecond, want 3", got)
+	}
+	for range 40 {
+		o.learn(state(6000), state(6000), nil, 1000)
+	}
+	if got := o.rate("rph"); got <= 0 || got > 0.01 {
+		t.Errorf("after forty seconds of nothing %v, want next to nothing", got)
+	}
+	o.learn(state(6000), state(0), nil, 1)
+	if got := o.rate("rph"); got != 0 {
+		t.Errorf("after a give-back %v", got)
+	}
+}
