@@ -15,14 +15,16 @@ import (
 
 // judge follows every change of one bucket beside an exact bucket per shard. What
 // is stored may be lower than that, near full, by what others took since a
-// writer's image; it may never be higher, but for what was given back and not
-// taken again. So a level that a later write shows higher again is no token made.
+// writer's image; it may never be higher, but for what was given back: an image
+// from before a give-back does not know of it, also when that paid for a debt. So a
+// level that a later write shows higher again is no token made.
 type judge struct {
 	w         *world
 	namespace string
 	largest   func(limit string) bucket.Rate
 	seq       int64 // the last change followed
 	exact     map[int]map[string]*buckettest.Reference
+	back      map[int]map[string]int64         // given back in the shard's generation, millitokens
 	whole     map[string]*buckettest.Reference // the bucket as one
 	history   map[string]*buckettest.History   // what was granted, and given back
 	seen      []verdict                        // for the day one of them is bad
@@ -33,7 +35,7 @@ type judge struct {
 // limit may ever be.
 func newJudge(w *world, namespace string, largest func(string) bucket.Rate) *judge {
 	return &judge{
-		w: w, namespace: namespace, largest: largest, exact: map[int]map[string]*buckettest.Reference{},
+		w: w, namespace: namespace, largest: largest, exact: map[int]map[string]*buckettest.Reference{}, back: map[int]map[string]int64{},
 		whole: map[string]*buckettest.Reference{}, history: map[string]*buckettest.History{}, spent: map[string]int64{},
 	}
 }
@@ -44,8 +46,29 @@ func (j *judge) begin() {
 	j.follow()
 	clear(j.spent)
 	for limit, r := range j.whole {
-		j.past(limit).Surplus(j.w.now.Load(), r.Pool())
+		more := j.returned(limit)
+		if more.Cmp(r.Pool()) < 0 {
+			more = r.Pool()
+		}
+		j.past(limit).Surplus(j.w.now.Load(), more)
 	}
+}
+
+// returned is what was given back and may be had on top of what the exact shards
+// hold, together.
+func (j *judge) returned(limit string) *big.Rat {
+	sum := new(big.Rat)
+	for shard, refs := range j.exact {
+		if refs[limit] == nil {
+			continue
+		}
+		if pool, back := refs[limit].Pool(), buckettest.Milli(j.back[shard][limit]); pool.Cmp(back) > 0 {
+			sum.Add(sum, pool)
+		} else {
+			sum.Add(sum, back)
+		}
+	}
+	return sum
 }
 
 // expect checks that the counters have grown by costs, in tokens, since begin, or
@@ -145,6 +168,9 @@ func (j *judge) change(c memdb.Change, before, after *table.Bucket) {
 		j.exact[shard] = map[string]*buckettest.Reference{}
 		before = &table.Bucket{}
 	}
+	if j.back[shard] == nil || before.Generation != after.Generation {
+		j.back[shard] = map[string]int64{}
+	}
 	refs := j.exact[shard]
 	for i, sl := range after.State.Slots {
 		if sl.Name == bucket.WCU {
@@ -158,6 +184,7 @@ func (j *judge) change(c memdb.Change, before, after *table.Bucket) {
 		}
 		refs[sl.Name].Refills(c.CreatedAt, after.State.Rate(i))
 		refs[sl.Name].Take(c.CreatedAt, grown)
+		j.back[shard][sl.Name] -= min(grown, 0)
 		j.count(c.CreatedAt, sl.Name, grown)
 	}
 	for _, sl := range before.State.Slots {
@@ -190,12 +217,7 @@ func (j *judge) count(at int64, limit string, grown int64) {
 // was given back.
 func (j *judge) atMost(c memdb.Change, what string, level *big.Rat, limit string, shard int) {
 	j.w.t.Helper()
-	exact, pool := j.exact[shard][limit].Level(c.CreatedAt), new(big.Rat)
-	for _, refs := range j.exact {
-		if r := refs[limit]; r != nil {
-			pool.Add(pool, r.Pool())
-		}
-	}
+	exact, pool := j.exact[shard][limit].Level(c.CreatedAt), j.returned(limit)
 	j.seen = append(j.seen, verdict{c, shard, limit, level, exact, pool})
 	if level.Cmp(new(big.Rat).Add(exact, pool)) <= 0 {
 		return
