@@ -115,6 +115,7 @@ func (s *schedule) run() map[string]*buckettest.History {
 // Counts that leave a shard less than one token are not looked at.
 func (s *schedule) refilled() {
 	p := s.procs[s.r.IntN(len(s.procs))]
+	p.opts.MaxShards = 1 // no more splits: a shard that has the old limit yet could be split too far for the new one
 	for _, l := range s.limits[s.now] {
 		req := asks(Costs{l.Name: 1}, s.limits[s.now]...)
 		if slices.ContainsFunc(s.w.shards(p, acme, gpt), func(b table.Bucket) bool { return int64(b.State.Shards) > l.Capacity }) {
