@@ -127,9 +127,9 @@ func TestColdDenial(t *testing.T) {
 	}
 }
 
-// A request above what one shard can hold is too large from the first image on:
-// it does not look at shard after shard, and is not told to wait for ever (B4).
-func TestColdTooLarge(t *testing.T) {
+// A request above what one shard can hold does not look at shard after shard, and is
+// told when all of them together cover it, not to wait for ever (B4).
+func TestColdAboveAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := virtual(t)
 		limit := PerDay("rpd", 320)
@@ -138,8 +138,8 @@ func TestColdTooLarge(t *testing.T) {
 		l.configs.resolve(t.Context(), name{acme, gpt}, []bucket.Limit{limit.stored()}, l.now())
 		w.db.ResetStats()
 		_, err := l.Acquire(t.Context(), asks(Costs{"rpd": 11}, limit))
-		if !errors.Is(err, ErrTooLarge) {
-			t.Errorf("got %v, want too large", err)
+		if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter <= 0 || d.RetryAfter > 3*time.Hour {
+			t.Errorf("got %v, want denied until each of 32 shards has a token, in 2.4 hours at most", err)
 		}
 		if n := w.db.Stats().Updates; n > 3 {
 			t.Errorf("%d writes", n)

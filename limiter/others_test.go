@@ -39,7 +39,7 @@ func TestWhatOthersTake(t *testing.T) {
 			b.State.Slots[b.State.Index("rph")].Tokens = c.tokens * bucket.Milli
 			k.see(b, now-c.age.Milliseconds(), unsent, nil)
 			s := k.shards[0]
-			s.others = others{taken: map[string]float64{"rph": c.taken * 1000}, elapsed: 1000, times: 1}
+			s.others = others{taken: map[string]float64{"rph": c.taken * 1000}, elapsed: 1000}
 			if c.refused >= 0 {
 				s.others.refused = now - c.refused.Milliseconds()
 			}
