@@ -1,0 +1,69 @@
+package usage
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+func randomParts(r *rand.Rand) (out []Part) {
+	counts := func() (c []table.Count) {
+		for _, name := range []string{"", "rpm", "tpm", "x\ny"}[r.IntN(4):] {
+			c = append(c, table.Count{Limit: name, Tokens: r.Int64N(1<<40) - 1<<39})
+		}
+		return c
+	}
+	for i := range r.IntN(6) {
+		p := Part{Namespace: "n", Resource: "gpt", Entity: "customer-" + strconv.Itoa(i+r.IntN(2)), Shard: r.IntN(3) * i}
+		p.Start = hourMillis * (400_000 + r.Int64N(3))
+		p.Oldest = p.Start + 1000*r.Int64N(3600)
+		if r.IntN(2) == 0 {
+			p.Clock, p.Closed = p.Start, p.Start-hourMillis
+		}
+		at := table.PositionOf(1_700_000_000, "44215845000000000"+strconv.Itoa(r.IntN(1e9)))
+		for range 1 + r.IntN(3) {
+			run := Run{First: at, Last: at.Plus(r.Uint64N(1e6)), From: counts(), To: counts(), Events: r.Int64N(9), Wide: r.IntN(5) == 0}
+			run.Born, run.Gone, run.FromLife = r.IntN(3) == 0, r.IntN(3) == 0, uint8(r.IntN(256))
+			if run.ToLife = run.FromLife; r.IntN(4) == 0 {
+				run.ToLife, run.Last = 9, table.PositionOf(1_800_000_000, "7") // of another stream
+			}
+			p.Runs = append(p.Runs, run)
+		}
+		out = append(out, p)
+	}
+	SortParts(out)
+	return out
+}
+
+// What is carried comes back, and whatever else comes is lost state and no panic.
+func TestStateIsCarried(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		s := State{Parts: randomParts(r)}
+		text := s.JSON()
+		got, err := ParseState(text)
+		if err != nil || len(got.Parts)+len(s.Parts) > 0 && !reflect.DeepEqual(got, s) {
+			t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, s)
+		}
+		text[r.IntN(len(text))] = byte(r.IntN(256))
+		_, _ = ParseState(text)
+		owed := MergeOwed([]Owed{{"n", "gpt", "b", hourMillis * 7, 2}, {"n", "gpt", "a", hourMillis * 9, 1}, {"n", "gpt", "b", hourMillis * 7, 3}})
+		back, err := UnpackOwed(PackOwed(owed))
+		if err != nil || len(back) != 2 || back[1].Events != 5 || !reflect.DeepEqual(back, owed) {
+			t.Fatalf("owed %+v, %v", back, err)
+		}
+	}
+	for _, text := range []string{"", "{}"} {
+		if s, err := ParseState([]byte(text)); err != nil || len(s.Parts) > 0 {
+			t.Errorf("%q: %+v, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"null x", `{"zae":"!"}`, `{"zae":"AA"}`, `{"other":"x"}`, "[]"} {
+		if s, err := ParseState([]byte(text)); err == nil || len(s.Parts) > 0 {
+			t.Errorf("%q: %+v", text, s)
+		}
+	}
+}
