@@ -3,6 +3,7 @@ package cdk
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
@@ -153,8 +154,12 @@ func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyState
 		items = append(items, ns+"/*")
 		entries = append(entries, ns) // the partition key of GSI4 is the bare id
 	}
+	shared := configActions
+	if slices.Contains(p.item, adminActions[0]) {
+		shared = append(slices.Clone(shared), "dynamodb:ConditionCheckItem") // changes check that the namespace is active
+	}
 	out = append(out, leading(allow(p.item, l.Table.TableArn()), items),
-		leading(allow(configActions, l.Table.TableArn()), []string{table.TableNamespace + table.SystemPKSuffix}))
+		leading(allow(shared, l.Table.TableArn()), []string{table.TableNamespace + table.SystemPKSuffix}))
 	if p.query {
 		query := allow(queryActions, append(l.indexArns(), l.Table.TableArn())...)
 		out = append(out, leading(query, append(items, entries...)))
