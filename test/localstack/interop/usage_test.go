@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
@@ -84,27 +85,33 @@ func TestOurAggregatorCountsPython(t *testing.T) {
 	})
 }
 
-// The aggregators follow each other on one stream, in both directions, and no
-// consumption is counted twice or lost. (Never at the same time: both would
-// add.)
+// The aggregators follow each other on one stream, in both orders, and no
+// consumption is counted twice or lost, but what Python's never counts, the first
+// of a bucket's life. (Never at the same time: both would add.)
 func TestAggregatorsFollowEachOther(t *testing.T) {
-	deployed(t, func(d *deployment) {
+	t.Run("ours first", func(t *testing.T) { deployed(t, aggregatorsInTurn(false, true)) })
+	t.Run("Python's first", func(t *testing.T) { deployed(t, aggregatorsInTurn(true, false)) })
+}
+
+// aggregatorsInTurn is a scenario in which clients of both kinds take tokens under
+// one aggregator after the other.
+func aggregatorsInTurn(byPython ...bool) func(*deployment) {
+	return func(d *deployment) {
 		l, p := d.open(), d.world.python()
 		p.call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": pyLimits(usageLimits...)})
 		want := limiter.Costs{}
-		for _, step := range []struct {
-			name   string
-			python bool
-		}{{"ours", false}, {"then Python's", true}, {"then ours", false}, {"then Python's again", true},
-			{"and ours", false}} {
-			d.aggregator(step.python)
+		if byPython[0] {
+			want = limiter.Costs{"rpm": -1, "tpm": -100}
+		}
+		for i, python := range byPython {
+			d.aggregator(python)
 			for range 3 {
 				p.take("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})
 				d.take(l, "acme", "gpt-4", limiter.Costs{"rpm": 2, "tpm": 10})
 				want["rpm"], want["tpm"] = want["rpm"]+3, want["tpm"]+110
 			}
 			d.rest()
-			d.wantUsage(step.name, p, "acme", want, "hourly")
+			d.wantUsage(fmt.Sprintf("aggregator %d of Python's %v", i, byPython), p, "acme", want, "hourly")
 		}
-	})
+	}
 }
