@@ -27,8 +27,8 @@ type function struct {
 	logs        awslogs.LogGroup
 }
 
-// addAggregator declares the function that counts usage, refills buckets and
-// splits hot ones. Its name is left to CloudFormation on purpose: a Python
+// addAggregator declares the function that counts usage, refills buckets,
+// splits hot ones and merges them again. Its name is left to CloudFormation on purpose: a Python
 // client updates the code of a function called <stack>-aggregator.
 func (l *Limiter) addAggregator() {
 	p, failed := l.props.Aggregator, l.FailedRecordsBucket
@@ -36,7 +36,7 @@ func (l *Limiter) addAggregator() {
 	l.AggregatorRole = l.newRole("AggregatorRole", "aggregator", p.RoleARN, append(
 		l.streamStatements(logs),
 		allow([]string{
-			"dynamodb:UpdateItem", "dynamodb:PutItem", "dynamodb:ConditionCheckItem",
+			"dynamodb:UpdateItem", "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem",
 			"dynamodb:BatchGetItem", "dynamodb:Query", // of what is counted
 		}, l.Table.TableArn()),
 		allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys))),

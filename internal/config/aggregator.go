@@ -13,10 +13,12 @@ const (
 	DefaultSnapshotWindows  = "hourly,daily"
 	DefaultSnapshotTTLDays  = 90
 	DefaultMaxShards        = 32
+	DefaultMergeAfter       = 600 // seconds: long beside a burst, short beside a day
 	DefaultWriteConcurrency = 16
 
 	maxSnapshotTTLDays  = 3650
 	maxMaxShards        = 1024
+	maxMergeAfter       = 86_400
 	maxWriteConcurrency = 256
 )
 
@@ -27,6 +29,7 @@ type Aggregator struct {
 	Windows          []string // hourly, daily, monthly, in the order given, none twice
 	SnapshotTTLDays  int
 	MaxShards        int // a power of two; 1 means that nothing is split
+	MergeAfter       int // seconds from a split or merge of a bucket until it merges, if it is cool
 	WriteConcurrency int
 
 	// DeadLetterBucketName is the S3 bucket that malformed records are kept
@@ -72,6 +75,7 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 		Windows:          e.windows(),
 		SnapshotTTLDays:  e.number(EnvSnapshotTTLDays, DefaultSnapshotTTLDays, 1, maxSnapshotTTLDays),
 		MaxShards:        e.number(EnvMaxShards, DefaultMaxShards, 1, maxMaxShards),
+		MergeAfter:       e.number(EnvMergeAfterSeconds, DefaultMergeAfter, 1, maxMergeAfter),
 		WriteConcurrency: e.number(EnvWriteConcurrency, DefaultWriteConcurrency, 1, maxWriteConcurrency),
 
 		DeadLetterBucketName: e.text(EnvDeadLetterBucketName),

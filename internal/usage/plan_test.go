@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-var conf = Config{Windows: []Window{Hourly, Daily}, SnapshotTTLDays: 90, MaxShards: 32}
+var conf = Config{Windows: []Window{Hourly, Daily}, SnapshotTTLDays: 90, MaxShards: 32, MergeAfter: 600_000}
 
 func limits() []bucket.Limit {
 	return []bucket.Limit{
@@ -224,20 +224,33 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// A count that no configuration allows is somebody's mistake. Following it would
-// cost a write or more per shard, a million of them for one bad attribute.
+// A count that no configuration allows, or at which a share holds no token, is
+// somebody's mistake. Following it would cost a write or more per shard, a million
+// of them for one bad attribute: shard 0 merges at once.
 func TestAbsurdCountsAreNotFollowed(t *testing.T) {
-	for _, c := range []struct{ count, want int }{{1024, 1}, {1025, 0}, {1 << 20, 0}} {
+	for _, c := range []struct {
+		rpm        int64 // capacity and refill
+		count, fit int
+	}{
+		{600_000, 512, 512}, {600_000, 1024, 512}, {600_000, 1025, 512}, {600_000, 1 << 20, 512},
+		{1 << 40, 1024, 1024}, {1 << 40, 1025, 1024}, {1 << 40, 1 << 20, 1024}, {1999, 2, 1}, {600_000, 3, 2},
+	} {
 		zero := spends(0, 1, 1)
 		zero.New.State.Shards = c.count
+		zero.New.State.Slots[0].Capacity, zero.New.State.Slots[0].Amount = c.rpm, c.rpm
+		zero.New.State.Slots[1].Capacity, zero.New.State.Slots[1].Amount = 1<<40, 1<<40
 		behind := spends(1, 2, 1)
 		behind.Sequence = "6"
-		if p := decide(t0+1000, zero, behind); len(p.Splits) != c.want {
-			t.Errorf("count raised to %d: splits %+v, want %d", c.count, p.Splits, c.want)
-		}
-		zero.OldShards = c.count
-		if p := decide(t0+1000, zero, behind); len(p.Splits) != c.want {
-			t.Errorf("shard 1 behind a count of %d: splits %+v, want %d", c.count, p.Splits, c.want)
+		for _, was := range []int{1, c.count} {
+			zero.OldShards = was
+			p := decide(t0+1000, zero, behind)
+			if len(p.Splits) > 1 || len(p.Splits) == 0 && c.count != 2 {
+				t.Errorf("count %d: splits %+v", c.count, p.Splits)
+				continue
+			}
+			if merge := p.Splits[0].Merge; merge != (c.fit < c.count) || merge && p.Splits[0].Count != c.fit {
+				t.Errorf("count %d with a capacity of %d: splits %+v, want a count of %d", c.count, c.rpm, p.Splits, c.fit)
+			}
 		}
 	}
 }

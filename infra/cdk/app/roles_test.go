@@ -34,6 +34,7 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 		{"Aggregator", stream, []string{
 			"dynamodb:BatchGetItem Table.Arn",
 			"dynamodb:ConditionCheckItem Table.Arn",
+			"dynamodb:DeleteItem Table.Arn",
 			"dynamodb:PutItem Table.Arn",
 			"dynamodb:Query Table.Arn",
 			"dynamodb:UpdateItem Table.Arn",

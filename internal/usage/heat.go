@@ -1,0 +1,148 @@
+package usage
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+)
+
+// A partition is hot from four fifths of its ceiling on and cool up to a tenth of
+// it. A merge at most doubles what is written to it, so it stays far from hot.
+const (
+	hotFifths  = 4
+	coolTenths = 1
+)
+
+// hot tells whether the partition of shard 0 is written to, at the newest count,
+// nearly as often as it can be: either its write meter was exhausted, or it was
+// busy for a second.
+func hot(zero Bucket) bool {
+	newest := zero.last().New.State.Shards
+	for _, c := range zero.Changes {
+		if c.New.State.Shards == newest && exhausted(c) {
+			return true
+		}
+	}
+	return busy(zero.Changes, newest)
+}
+
+// cool tells whether the bucket can do with half its shards: shard 0, the first of
+// them, has neither split nor merged for so many milliseconds, its meter is nearly
+// full, and no shard that the batch shows was written to more often than a tenth of
+// what its partition takes. How long it has been like this is not known when other
+// clients have written shard 0 and the generation is missing: then it is not cool
+// until a refill has begun one.
+func cool(shards []Bucket, after int64) bool {
+	last := shards[0].last()
+	s := last.New.State
+	i := s.Index(bucket.WCU)
+	if i < 0 || s.NoClock || last.New.Generation == 0 || bucket.SubSat(last.Created, last.New.Generation) < after {
+		return false
+	}
+	if m := s.Slots[i]; metered(last) < m.Capacity-tenth(m.Capacity) {
+		return false
+	}
+	for _, b := range shards {
+		if lively(b.Changes) {
+			return false
+		}
+	}
+	return true
+}
+
+func tenth(n int64) int64 { return n / 10 * coolTenths }
+
+// few is how many writes of a shard in one batch say nothing about their rate.
+const few = 10
+
+// lively tells whether more than a tenth of what a partition takes was written in
+// a second. A batch may begin and end within a second, so the rate within the
+// refill instants counts too.
+func lively(changes []*stream.Change) bool {
+	var second, taken, later, first, last, ceiling int64
+	for _, c := range changes {
+		i := c.New.State.Index(bucket.WCU)
+		if c.Kind == stream.Remove || i < 0 {
+			continue
+		}
+		if s := c.Created - mod(c.Created, 1000); s != second {
+			second, taken = s, 0
+		}
+		n := max(meterDelta(c), bucket.WCUPerWrite)
+		if ceiling = tenth(perSecond(c, i)); bucket.AddSat(taken, n) > ceiling {
+			return true
+		}
+		taken += n
+		if first == 0 {
+			first = c.New.State.RF
+		} else {
+			later = bucket.AddSat(later, n)
+		}
+		last = max(last, c.New.State.RF)
+	}
+	span := last - first
+	return len(changes) > few && span < 1000 && later > ceiling*max(span, 1)/1000
+}
+
+// busy tells whether the changes created within one second took four fifths of
+// what the meter refills in a second. The meter of a key that is written to at
+// its very limit is never exhausted: DynamoDB refuses what would exhaust it, and
+// a refused write is not in the stream. A stand-in that rounds the time of
+// creation more coarsely is seen through by the refill instants: those of one
+// second lie within one.
+func busy(changes []*stream.Change, shards int) bool {
+	var second, taken, first, last int64
+	for _, c := range changes {
+		i := c.New.State.Index(bucket.WCU)
+		if c.New.State.Shards != shards || i < 0 {
+			continue
+		}
+		if s := c.Created - mod(c.Created, 1000); s != second {
+			second, taken, first, last = s, 0, 0, 0
+		}
+		taken = bucket.AddSat(taken, meterDelta(c))
+		if c.Refilled {
+			if first == 0 {
+				first = c.New.State.RF
+			}
+			last = c.New.State.RF
+		}
+		if last-first <= 1000 && taken >= perSecond(c, i)/5*hotFifths {
+			return true
+		}
+	}
+	return false
+}
+
+// meterDelta is what a change took from the meter.
+func meterDelta(c *stream.Change) (milli int64) {
+	for _, d := range c.Deltas {
+		if d.Limit == bucket.WCU {
+			milli = bucket.AddSat(milli, d.Milli)
+		}
+	}
+	return milli
+}
+
+// perSecond is what the meter, slot i, refills in a second.
+func perSecond(c *stream.Change, i int) int64 {
+	wcu := c.New.State.Slots[i]
+	return bucket.Potential(0, bucket.Rate{Amount: wcu.Amount, Period: wcu.Period}, 1000)
+}
+
+// exhausted tells whether the meter, refilled to the instant of the change, could
+// not pay one more write.
+func exhausted(c *stream.Change) bool {
+	return !c.New.State.NoClock && c.New.State.Index(bucket.WCU) >= 0 && metered(c) < bucket.WCUPerWrite
+}
+
+// metered returns the level of the meter, which must be there, at the instant of
+// the change. Instants are known to the second and rounded down, so the refill is
+// not overestimated.
+func metered(c *stream.Change) int64 {
+	s := c.New.State
+	i := s.Index(bucket.WCU)
+	wcu := s.Slots[i]
+	second := c.Created - mod(c.Created, 1000)
+	gain := bucket.Refill(wcu.Tokens, wcu.Rest, s.Rate(i), max(0, second-s.RF))
+	return bucket.AddSat(wcu.Tokens, gain.Credit)
+}

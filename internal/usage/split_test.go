@@ -1,0 +1,116 @@
+package usage
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+)
+
+// quiet is a change of shard 0 of a bucket that last split 600 s before.
+func quiet(shards int) stream.Change {
+	c := spends(0, shards, 1)
+	c.New.Generation = t0 - 600_000
+	c.Refilled = true
+	return c
+}
+
+func TestCoolBucketMerges(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		edit  func(c *stream.Change)
+		merge bool
+	}{
+		{"cool", func(*stream.Change) {}, true},
+		{"not for long", func(c *stream.Change) { c.New.Generation++ }, false},
+		{"nobody knows how long", func(c *stream.Change) { c.New.Generation = 0 }, false},
+		{"no clock", func(c *stream.Change) { c.New.State.NoClock = true }, false},
+		{"no meter", func(c *stream.Change) { c.New.State.Slots = c.New.State.Slots[:2] }, false},
+		{"meter nearly full", func(c *stream.Change) { c.New.State.Slots[2].Tokens = 900_000 }, true},
+		{"meter used", func(c *stream.Change) { c.New.State.Slots[2].Tokens = 899_999 }, false},
+		{"whole", func(c *stream.Change) { c.New.State.Shards, c.OldShards = 1, 1 }, false},
+		{"just split", func(c *stream.Change) { c.OldShards = 2 }, false},
+	} {
+		change := quiet(4)
+		c.edit(&change)
+		p := decide(t0+1000, change)
+		merge := len(p.Splits) == 1 && p.Splits[0].Merge && p.Splits[0].Count == 2
+		if merge != c.merge {
+			t.Errorf("%s: splits %+v", c.name, p.Splits)
+		}
+	}
+}
+
+// A tenth of what a partition takes is cool, more is not: within a second, over a
+// batch that lies within a fraction of one, and on any shard that the batch shows.
+func TestBucketThatIsWrittenToDoesNotMerge(t *testing.T) {
+	writes := func(k, n int, over, from int64) []stream.Change {
+		var out []stream.Change
+		for i := range n {
+			c := quiet(4)
+			c.New.State.Shard = k
+			c.Sequence = fmt.Sprint(1000 + i)
+			c.New.State.RF = t0 + from + int64(i)*over/int64(n)
+			c.Created = c.New.State.RF
+			out = append(out, c)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name    string
+		changes []stream.Change
+		merge   bool
+	}{
+		{"100 a second", writes(0, 100, 1000, 0), true},
+		{"101 a second", writes(0, 101, 1000, 0), false},
+		{"100 a second for 3 s", writes(0, 300, 3000, 0), true},
+		{"50 in a tenth of a second", writes(0, 50, 100, 0), false},
+		{"10 at once", writes(0, 10, 1, 0), true},
+		{"another shard", append(writes(0, 1, 1, 0), writes(3, 101, 1000, 0)...), false},
+		{"another shard, cool too", append(writes(0, 1, 1, 0), writes(3, 99, 1000, 0)...), true},
+	} {
+		p := decide(t0+3000, c.changes...)
+		if merge := len(p.Splits) == 1 && p.Splits[0].Merge; merge != c.merge {
+			t.Errorf("%s: splits %+v", c.name, p.Splits)
+		}
+	}
+}
+
+// What is lowered is in the stream once, as growth is.
+func TestLoweredCountIsPropagated(t *testing.T) {
+	zero, ahead, beyond := spends(0, 2, 1), spends(1, 4, 1), spends(3, 4, 1)
+	zero.OldShards = 4
+	p := decide(t0, zero, ahead, beyond)
+	if len(p.Splits) != 1 || p.Splits[0].Merge || p.Splits[0].Count != 2 {
+		t.Fatalf("splits %+v", p.Splits)
+	}
+	if s, ok := p.Splits[0].Steps().Next(t0); !ok || s.Kind != shard.Merge || s.Shard != 1 {
+		t.Errorf("step %v %v", s, ok)
+	}
+	zero.OldShards = 2
+	p = decide(t0, zero, ahead)
+	if len(p.Splits) != 1 || p.Splits[0].Zero.State.Shard != 1 || p.Splits[0].Count != 2 {
+		t.Fatalf("shard ahead: %+v", p.Splits)
+	}
+	zero.New.State.Shards, zero.OldShards = 1, 1
+	p = decide(t0, zero, beyond)
+	if len(p.Splits) != 1 || p.Splits[0].Zero.State.Shard != 0 {
+		t.Fatalf("shard beyond: %+v", p.Splits)
+	}
+	if s, ok := p.Splits[0].Steps().Next(t0); !ok || s.Kind != shard.Probe || s.Shard != 1 {
+		t.Errorf("step %v %v", s, ok)
+	}
+}
+
+// The largest cost of the batch must fit into the shares after the split.
+func TestHotShardDoesNotSplitBelowTheLargestCost(t *testing.T) {
+	for rpm, want := range map[int64]int{300: 1, 301: 0} {
+		c := spends(0, 1, rpm)
+		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = 0
+		if p := decide(t0, c); len(p.Splits) != want {
+			t.Errorf("%d of 600: splits %+v, want %d", rpm, p.Splits, want)
+		}
+	}
+}
