@@ -88,6 +88,7 @@ cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to it
 .PHONY: golden
 golden: ## write the golden template anew; read its diff before you commit it
 	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go test -count=1 -run 'TestTemplateIsTheCommittedGolden|TestTableOfOptionsInTheREADME' ./app -update
+	go test -count=1 ./limitertable -update
 	rm -rf .cache/tmp
 
 .PHONY: synth

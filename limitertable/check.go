@@ -1,0 +1,166 @@
+package limitertable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// ErrNotFound: there is no table of that name.
+var ErrNotFound = errors.New("limitertable: no such table")
+
+// Description is what a table is like.
+type Description struct {
+	Name, ARN string
+	Status    types.TableStatus
+	StreamARN string // empty: no stream
+	Items     int64  // as of some hours ago
+	Bytes     int64  // as of some hours ago
+	Spec      Spec
+}
+
+// DiffError says in what a table is not as specified.
+type DiffError struct {
+	Table string
+	Diffs []string // one sentence each, at least one
+}
+
+func (e *DiffError) Error() string {
+	return fmt.Sprintf("limitertable: table %q is not as it must be: %s", e.Table, strings.Join(e.Diffs, "; "))
+}
+
+// Describe returns what a table is like. The error is ErrNotFound or that of the
+// client.
+func Describe(ctx context.Context, db DynamoDB, name string) (Description, error) {
+	var missing *types.ResourceNotFoundException
+	out, err := db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(name)})
+	if errors.As(err, &missing) {
+		return Description{}, fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	if err != nil {
+		return Description{}, fmt.Errorf("describe table %q: %w", name, err)
+	}
+	ttl, err := db.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: aws.String(name)})
+	if err != nil {
+		return Description{}, fmt.Errorf("time to live of table %q: %w", name, err)
+	}
+	return described(out.Table, ttl.TimeToLiveDescription), nil
+}
+
+func described(t *types.TableDescription, ttl *types.TimeToLiveDescription) Description {
+	d := Description{
+		Name: aws.ToString(t.TableName), ARN: aws.ToString(t.TableArn), Status: t.TableStatus,
+		StreamARN: aws.ToString(t.LatestStreamArn), Items: aws.ToInt64(t.ItemCount), Bytes: aws.ToInt64(t.TableSizeBytes),
+		Spec: Spec{BillingMode: types.BillingModeProvisioned, KeySchema: t.KeySchema, Attributes: t.AttributeDefinitions},
+	}
+	if t.BillingModeSummary != nil {
+		d.Spec.BillingMode = t.BillingModeSummary.BillingMode
+	}
+	for _, i := range t.GlobalSecondaryIndexes {
+		index := types.GlobalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection}
+		d.Spec.GlobalIndexes = append(d.Spec.GlobalIndexes, index)
+	}
+	for _, i := range t.LocalSecondaryIndexes {
+		index := types.LocalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection}
+		d.Spec.LocalIndexes = append(d.Spec.LocalIndexes, index)
+	}
+	if s := t.StreamSpecification; s != nil && aws.ToBool(s.StreamEnabled) {
+		d.Spec.StreamViewType = s.StreamViewType
+	} else {
+		d.StreamARN = "" // of a stream that was switched off
+	}
+	if ttl != nil && (ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabled ||
+		ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
+		d.Spec.TTLAttribute = aws.ToString(ttl.AttributeName)
+	}
+	return d
+}
+
+// Check returns nil if a table is what the stack deploys, or can do all that it
+// can: further indexes, indexes that project more, and another billing mode are
+// fine. The error is a *[DiffError], ErrNotFound or that of the client.
+func Check(ctx context.Context, db DynamoDB, name string) error {
+	d, err := Describe(ctx, db, name)
+	if err != nil {
+		return err
+	}
+	return Deployed().Check(d)
+}
+
+// Check returns nil if what is described can do all that is specified, else a
+// *[DiffError].
+func (s Spec) Check(d Description) error {
+	if diffs := s.differences(d, true); len(diffs) > 0 {
+		return &DiffError{Table: d.Name, Diffs: diffs}
+	}
+	return nil
+}
+
+func (s Spec) differences(d Description, ttl bool) []string {
+	var out []string
+	differ := func(what, is, want string) {
+		if is != want {
+			out = append(out, fmt.Sprintf("%s: is %s, must be %s", what, or(is), or(want)))
+		}
+	}
+	differ("key", key(d.Spec.KeySchema, d.Spec.Attributes), key(s.KeySchema, s.Attributes))
+	for _, want := range s.GlobalIndexes {
+		name := aws.ToString(want.IndexName)
+		i := slices.IndexFunc(d.Spec.GlobalIndexes, func(g types.GlobalSecondaryIndex) bool {
+			return aws.ToString(g.IndexName) == name
+		})
+		if i < 0 {
+			out = append(out, "index "+name+": is missing")
+			continue
+		}
+		is := d.Spec.GlobalIndexes[i]
+		differ("key of index "+name, key(is.KeySchema, d.Spec.Attributes), key(want.KeySchema, s.Attributes))
+		if got := projection(is.Projection); got != string(types.ProjectionTypeAll) {
+			differ("projection of index "+name, got, projection(want.Projection))
+		}
+	}
+	differ("stream", string(d.Spec.StreamViewType), string(s.StreamViewType))
+	if ttl {
+		differ("time to live", d.Spec.TTLAttribute, s.TTLAttribute)
+	}
+	return out
+}
+
+func or(s string) string {
+	if s == "" {
+		return "off"
+	}
+	return s
+}
+
+// key renders a key as "PK:S HASH, SK:S RANGE".
+func key(schema []types.KeySchemaElement, attributes []types.AttributeDefinition) string {
+	var parts []string
+	for _, k := range schema {
+		kind := "?"
+		for _, a := range attributes {
+			if aws.ToString(a.AttributeName) == aws.ToString(k.AttributeName) {
+				kind = string(a.AttributeType)
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s:%s %s", aws.ToString(k.AttributeName), kind, k.KeyType))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func projection(p *types.Projection) string {
+	if p == nil {
+		return ""
+	}
+	text := string(p.ProjectionType)
+	if len(p.NonKeyAttributes) > 0 {
+		text += " " + strings.Join(slices.Sorted(slices.Values(p.NonKeyAttributes)), ",")
+	}
+	return text
+}

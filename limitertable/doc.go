@@ -1,0 +1,12 @@
+// Package limitertable creates, describes and checks the DynamoDB table of the
+// limiter in plain Go, for those who deploy without CDK, and for tests on a local
+// DynamoDB. What a table must be like comes from the same synthesized template
+// that the stack is deployed from.
+//
+//	if _, err := limitertable.Create(ctx, dynamodb.NewFromConfig(cfg), "zae-limiter"); err != nil {
+//		return err
+//	}
+//
+// Create needs dynamodb:CreateTable, DescribeTable, DescribeTimeToLive and
+// UpdateTimeToLive on the table; Describe and Check need the two in the middle.
+package limitertable

@@ -1,0 +1,106 @@
+package tablespec
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/limitertable"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+// troubled fails each writing call once: before it is made, or after, so that
+// its answer is lost.
+type troubled struct {
+	*dynamodb.Client
+	apply           bool
+	created, expire bool // failed already
+}
+
+var errLost = errors.New("lost")
+
+func (d *troubled) CreateTable(
+	ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options),
+) (*dynamodb.CreateTableOutput, error) {
+	if d.created {
+		return d.Client.CreateTable(ctx, in, opts...)
+	}
+	d.created = true
+	if d.apply {
+		if _, err := d.Client.CreateTable(ctx, in, opts...); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errLost
+}
+
+func (d *troubled) UpdateTimeToLive(
+	ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, opts ...func(*dynamodb.Options),
+) (*dynamodb.UpdateTimeToLiveOutput, error) {
+	if d.expire {
+		return d.Client.UpdateTimeToLive(ctx, in, opts...)
+	}
+	d.expire = true
+	if d.apply {
+		if _, err := d.Client.UpdateTimeToLive(ctx, in, opts...); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errLost
+}
+
+// TestCreateGoesOn creates a table through calls that fail, and whose answers
+// are lost, until it is there; then once more, which changes nothing.
+func TestCreateGoesOn(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		for name, apply := range map[string]bool{"refused": false, "answer lost": true} {
+			t.Run(string(kind)+"/"+name, func(t *testing.T) {
+				e := engine.ForTest(t, kind)
+				table := engine.UniqueName("limiter")
+				t.Cleanup(func() { e.RemoveTable(t, table) })
+				db := &troubled{Client: e.DynamoDB(), apply: apply}
+				if err := limitertable.Check(t.Context(), db, table); !errors.Is(err, limitertable.ErrNotFound) {
+					t.Errorf("check before: %v", err)
+				}
+				for tries := 0; ; tries++ {
+					_, err := limitertable.Create(t.Context(), db, table)
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, errLost) || tries > 3 {
+						t.Fatal(err)
+					}
+				}
+				if err := limitertable.Check(t.Context(), db, table); err != nil {
+					t.Error(err)
+				}
+				d, err := limitertable.Create(t.Context(), db, table)
+				if err != nil || d.Status != types.TableStatusActive || d.StreamARN == "" {
+					t.Errorf("again: %+v, %v", d, err)
+				}
+			})
+		}
+	}
+}
+
+// A table of somebody else is left as it is.
+func TestCreateLeavesOtherTablesAlone(t *testing.T) {
+	e := engine.ForTest(t, engine.Dynoxide)
+	table := engine.UniqueName("other")
+	t.Cleanup(func() { e.RemoveTable(t, table) })
+	other := limitertable.Deployed()
+	other.StreamViewType, other.TTLAttribute = "", ""
+	if _, err := other.Create(t.Context(), e.DynamoDB(), table); err != nil {
+		t.Fatal(err)
+	}
+	d, err := limitertable.Create(t.Context(), e.DynamoDB(), table)
+	if diff, ok := errors.AsType[*limitertable.DiffError](err); !ok || len(diff.Diffs) != 2 || d.Spec.TTLAttribute != "" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err = limitertable.Describe(t.Context(), e.DynamoDB(), table); err != nil || d.Spec.TTLAttribute != "" {
+		t.Errorf("time to live was switched on: %+v, %v", d, err)
+	}
+}
