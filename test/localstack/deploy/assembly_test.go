@@ -27,7 +27,8 @@ type resources map[string]map[string]any
 func (e *emulator) synth(t *testing.T, name, stack string, options []string, change func(resources)) string {
 	t.Helper()
 	out := filepath.Join(e.dir, name)
-	args := []string{"synth", "--quiet", "--output", out, "-c", contextPrefix + "stackName=" + stack}
+	args := []string{"synth", "--quiet", "--output", out, "-c", contextPrefix + "stackName=" + stack,
+		"-c", contextPrefix + "aggregatorFoldOff=true"} // the emulator has no tumbling windows
 	for _, o := range options {
 		args = append(args, "-c", contextPrefix+o)
 	}

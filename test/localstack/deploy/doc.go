@@ -6,6 +6,6 @@
 // What the emulator cannot do is not tested here: alarms on metric
 // expressions (one is made a plain one before the deployment), conditions on
 // leading keys (package rights looks at those), the rights with which a mapping
-// reads the stream, partial batch responses, retries and destinations of
-// mappings.
+// reads the stream, partial batch responses, retries, tumbling windows and
+// destinations of mappings.
 package deploy

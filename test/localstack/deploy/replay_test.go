@@ -43,7 +43,7 @@ func (w *world) replayed(t *testing.T) {
 	w.put(t, bucket, "malformed/year=2026/month=01/day=01/1-hash.jsonl.gz", setAside(t, event))
 
 	looked, err := w.replay()
-	if err == nil || !strings.Contains(looked, "4 objects, 4 left") || !strings.Contains(looked, "to count: rpm daily 10, rpm hourly 10") {
+	if err == nil || !strings.Contains(looked, "4 objects, 4 left") || !strings.Contains(looked, "for the aggregator, RecordAgeExceeded, to count: rpm daily ") {
 		t.Errorf("listed: %v\n%s", err, looked)
 	}
 	delivered, err := w.replay("-deliver")
