@@ -61,6 +61,9 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if store.KindOf(err) != 0 {
 		return l.undecided(ctx, req, n, cfg.policy, err)
 	}
+	if lease != nil {
+		lease.request = req
+	}
 	return lease, err
 }
 

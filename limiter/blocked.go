@@ -40,9 +40,9 @@ func blocked(n name, costs Costs, limits []bucket.Limit) *LimitError {
 		Entity: n.entity, Resource: n.resource, Limit: limits[i].Name, Wanted: costs[limits[i].Name], RetryAfter: blockedPeriod,
 	}
 	for _, l := range limits {
-		s := Status{Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: l.Capacity / bucket.Milli}
+		s := statusOf(l, l.Capacity, 0)
 		if public(l).IsBlocked() {
-			s.Remaining, s.RetryAfter = 0, -1
+			s.Remaining, s.RetryAfter, s.RefillAfter, s.ResetAfter = 0, -1, blockedPeriod, blockedPeriod
 		}
 		e.Statuses = append(e.Statuses, s)
 	}

@@ -47,9 +47,11 @@ func TestPrecedence(t *testing.T) {
 			w.configure(l, lv.entity, lv.resource, PerMinute("common", int64(10*(i+1))), PerMinute(fmt.Sprint("own", i), 7))
 		}
 		lease := must(t, l, stored(Costs{"common": 1}))
+		common := int64(10 * (winner + 1))
 		want := []Status{
-			{Limit: "common", Capacity: int64(10 * (winner + 1)), Remaining: int64(10*(winner+1)) - 1},
-			{Limit: fmt.Sprint("own", winner), Capacity: 7, Remaining: 7},
+			{Limit: "common", Capacity: common, Refill: common, Period: time.Minute, Remaining: common - 1,
+				RefillAfter: time.Minute / time.Duration(common), ResetAfter: time.Minute / time.Duration(common)},
+			{Limit: fmt.Sprint("own", winner), Capacity: 7, Refill: 7, Period: time.Minute, Remaining: 7},
 		}
 		if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("levels %04b: %v, want %v", set, got, want)

@@ -11,8 +11,8 @@
 //		Costs: limiter.Costs{"rpm": 1, "tpm": 800},
 //	})
 //
-// When the real cost is known, [Lease.Adjust] and [Lease.Commit] settle it;
-// [Lease.Rollback] gives everything back. [Limiter.Do] does both around a
+// When the real cost is known, [Lease.Settle] says it and [Lease.Commit] writes it;
+// [Lease.Rollback] gives everything back. [Limiter.Do] does the right one around a
 // function, also when it fails or panics.
 //
 // # Outcomes

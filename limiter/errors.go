@@ -34,16 +34,6 @@ var (
 	ErrCascade = errors.New("limiter: cascading entity not supported")
 )
 
-// Status is the state of one limit as far as the caller's process knows it.
-type Status struct {
-	Limit     string
-	Capacity  int64 // tokens
-	Remaining int64 // whole tokens left now, negative when in debt
-	// RetryAfter is how long until this limit alone would cover its cost:
-	// zero if it does now, negative if it never will.
-	RetryAfter time.Duration
-}
-
 // LimitError is a denial. Nothing was taken.
 type LimitError struct {
 	Entity, Resource string

@@ -64,7 +64,7 @@ func ExampleLimiter_Do() {
 			if failure != nil {
 				return failure
 			}
-			return lease.Adjust(Costs{"tpm": used - 500})
+			return lease.Add(Costs{"tpm": used - 500})
 		})
 	}
 	fmt.Println(call(120, nil))
@@ -79,7 +79,7 @@ func ExampleLimiter_Do() {
 
 // Costs that turn out higher than what is left are taken all the same: the
 // bucket goes into debt and denies until that is paid.
-func ExampleLease_Adjust() {
+func ExampleLease_Add() {
 	l, _ := sandbox()
 	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"tpm": 100}, Limits: []Limit{PerMinute("tpm", 1000)}}
 	lease, err := l.Acquire(context.Background(), req)
@@ -87,7 +87,7 @@ func ExampleLease_Adjust() {
 		fmt.Println(err)
 		return
 	}
-	if err := lease.Adjust(Costs{"tpm": 1400}); err != nil {
+	if err := lease.Add(Costs{"tpm": 1400}); err != nil {
 		fmt.Println(err)
 	}
 	if err := lease.Commit(context.Background()); err != nil {

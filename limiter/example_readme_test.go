@@ -36,7 +36,7 @@ func Example() {
 			if err != nil {
 				return err // everything is given back
 			}
-			return lease.Adjust(limiter.Costs{"tpm": used - 800}) // settle what it really was
+			return lease.Settle(limiter.Costs{"tpm": used}) // settle what it really was
 		})
 		if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
 			fmt.Println("try again in", denied.RetryAfter)

@@ -160,7 +160,7 @@ func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
 		if kindName(lease.Cause()) != f.want {
 			t.Fatalf("lease granted because of %v, want %s", lease.Cause(), f.want)
 		}
-		for _, err := range []error{lease.Adjust(Costs{"rpm": 5}), lease.Rollback(t.Context())} {
+		for _, err := range []error{lease.Add(Costs{"rpm": 5}), lease.Rollback(t.Context())} {
 			if err != nil {
 				t.Fatalf("a lease that has charged nothing: %v", err)
 			}

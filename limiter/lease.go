@@ -10,7 +10,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -33,42 +32,53 @@ func (it leaseItem) parent() (leaseItem, bool) {
 	return it, true
 }
 
-// Lease is what a granted request holds. The tokens are taken already; a lease
-// that is dropped keeps them taken. Adjust it when the real costs are known and
-// Commit, or Rollback to give everything back. It is safe for concurrent use.
-type Lease struct {
-	limiter *Limiter
-	name    name
-	items   []leaseItem
-	limits  []string // limits that can be adjusted, sorted
-	status  []Status
-	image   table.Bucket // as it was right after the charge; zero if that is not known
-	cause   error        // why nothing was charged, nil when something was
-
-	mu      sync.Mutex
-	pending map[string]int64 // tokens by limit
-	closed  bool
+// held returns what the item has paid of a limit, in millitokens.
+func (it leaseItem) held(limit string) int64 {
+	for _, c := range it.taken {
+		if c.Limit == limit {
+			return c.Milli
+		}
+	}
+	return 0
 }
 
-// learn takes over what the image of the written item says.
+// Lease is what a granted request holds. The tokens are taken already; a lease
+// that is dropped keeps them taken. It ends in one of two ways: Commit writes what
+// the request really cost, as far as Settle and Add have said it, and Rollback
+// gives everything back. Close does the right one of the two and is made for
+// defer; [Limiter.Do] calls it. A lease never gives back more than it has taken.
+// It is safe for concurrent use.
+type Lease struct {
+	limiter *Limiter
+	request Request // what was acquired, for Charge
+	name    name
+	cause   error // why nothing was charged, nil when something was
+
+	mu     sync.Mutex
+	items  []leaseItem
+	limits []string // limits that can be settled
+	status []Status
+	image  table.Bucket     // as it was right after the charge; zero if that is not known
+	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
+	kept   bool
+	closed bool
+}
+
+// learn takes over what the image of the written item says: every limit of the
+// bucket can be settled, not only those in force.
 func (le *Lease) learn(b table.Bucket) {
 	le.image = b
 	le.limits = le.limits[:0]
-	for i, sl := range b.State.Slots {
-		if sl.Name == bucket.WCU {
-			continue
+	for _, sl := range b.State.Slots {
+		if sl.Name != bucket.WCU {
+			le.limits = append(le.limits, sl.Name)
 		}
-		le.limits = append(le.limits, sl.Name)
-		le.status = append(le.status, Status{
-			Limit: sl.Name, Capacity: sl.Capacity / bucket.Milli,
-			Remaining: floorDiv(b.State.Slots[i].Tokens, bucket.Milli),
-		})
 	}
 }
 
 // Charged reports whether the lease has taken tokens. It is false for a lease
-// granted by PolicyAllow without a decision; Adjust, Commit and Rollback of
-// such a lease do nothing, and Cause says why.
+// granted by PolicyAllow without a decision; whatever is done with such a lease
+// does nothing and returns nil, and Cause says why.
 func (le *Lease) Charged() bool { return le.cause == nil }
 
 // Cause returns why a lease has charged nothing: an ErrUnavailable, or an
@@ -82,145 +92,154 @@ func (le *Lease) Entity() string { return le.name.entity }
 // Resource returns what for.
 func (le *Lease) Resource() string { return le.name.resource }
 
-// Status returns the stored limits of the shard that was charged, as they were
-// right after that, without the refill that is due.
-func (le *Lease) Status() []Status { return slices.Clone(le.status) }
+// Status returns the limits in force, in order of name, as they were right after
+// the last charge of this lease; see [Status]. It is nil when nothing was charged,
+// and when another client has left the bucket in a form that cannot be read.
+func (le *Lease) Status() []Status {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	return slices.Clone(le.status)
+}
 
-// Adjust adds to what the lease will settle: positive tokens are taken in
-// addition, negative ones are given back. Every limit of the bucket can be
-// adjusted, also those the request named no cost for. It performs no I/O and
-// only fails for unknown limits, tokens beyond ±MaxTokens, and a closed lease;
-// then nothing is changed. Commit writes the sum.
-func (le *Lease) Adjust(tokens Costs) error {
+// Settle says what the request has really cost, in tokens, 0 to MaxTokens. It may
+// be called as often as more is known: of each limit the last word counts. Limits
+// that are not named stay as they were taken; limits that the request named no
+// cost for can be settled as well. It performs no I/O: Commit or Close writes the
+// difference to what was taken, into debt if need be. What was settled counts even
+// if the work fails later (see Keep). It fails for unknown limits, amounts out of
+// range (ErrInvalid) and a closed lease (ErrLeaseClosed); then nothing is changed.
+func (le *Lease) Settle(actual Costs) error {
+	return le.say("settle", actual, func(_, n int64) int64 { return n })
+}
+
+// Add is Settle with the difference: it has cost so many tokens more than was taken
+// or said before, or fewer if they are negative, but not less than nothing.
+func (le *Lease) Add(more Costs) error {
+	return le.say("add", more, func(cost, n int64) int64 { return cost + n })
+}
+
+// mostCost bounds what a lease settles of a limit: what a request can cost, and as
+// much again.
+const mostCost = 2 * MaxTokens
+
+// say notes what limits have cost, and keeps the lease.
+func (le *Lease) say(op string, costs Costs, total func(cost, n int64) int64) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	if le.closed {
-		return le.errClosed("adjust")
+		return le.errClosed(op)
 	}
 	if !le.Charged() {
 		return nil
 	}
-	next := maps.Clone(le.pending)
+	next := maps.Clone(le.actual)
 	if next == nil {
-		next = make(map[string]int64, len(tokens))
+		next = make(map[string]int64, len(costs))
 	}
-	for limit, n := range tokens {
+	for limit, n := range costs {
 		if !slices.Contains(le.limits, limit) {
-			return invalid("Adjust limit", limit, fmt.Sprintf("one of %q", le.limits))
+			return invalid(op+" limit", limit, fmt.Sprintf("one of %q", le.limits))
 		}
-		total := bucket.AddSat(next[limit], n)
-		if n < -MaxTokens || n > MaxTokens || total < -MaxTokens || total > MaxTokens {
-			return invalid(fmt.Sprintf("Adjust %q", limit), n, fmt.Sprintf("a sum of -%d to %d tokens", int64(MaxTokens), int64(MaxTokens)))
+		cost := le.cost(limit)
+		if n < -MaxTokens || n > MaxTokens || total(cost, n) < 0 || total(cost, n) > mostCost {
+			return invalid(fmt.Sprintf("%s %q", op, limit), n,
+				fmt.Sprintf("up to %d tokens and a cost of 0 or more in all, which is %d so far", int64(MaxTokens), cost))
 		}
-		next[limit] = total
+		next[limit] = total(cost, n)
 	}
-	le.pending = next
+	le.actual, le.kept = next, true
 	return nil
 }
 
-// Commit settles the accumulated adjustments, in one write per item charged;
-// without any it does no I/O. It blocks until that is answered, bounded by ctx
-// and Options.Timeout: pass a context that outlives the request if its caller
-// may go away. After success the lease is closed. ErrUnavailable means nothing
-// was written and Commit may be called again; after ErrUnknown the lease is
-// closed, because the adjustment may have been written. A bucket that has been
-// deleted meanwhile needs no settling.
-func (le *Lease) Commit(ctx context.Context) error {
+// Keep says that the lease is to be committed even if the work fails, because the
+// costs have arisen: from then on Close commits instead of rolling back, and so
+// does [Limiter.Do] when its function fails. Settle and Add keep the lease too.
+func (le *Lease) Keep() {
 	le.mu.Lock()
 	defer le.mu.Unlock()
-	if le.closed {
-		return le.errClosed("commit")
-	}
-	costs := make([]table.Cost, 0, len(le.pending))
-	for _, limit := range slices.Sorted(maps.Keys(le.pending)) {
-		if n := le.pending[limit]; n != 0 {
-			costs = append(costs, table.Cost{Limit: limit, Milli: n * bucket.Milli})
-		}
-	}
-	if len(costs) == 0 || !le.Charged() {
-		le.closed = true
-		return nil
-	}
-	parts := divide(costs, le.items)
-	return le.settle(ctx, "commit", func(it leaseItem) []table.Cost { return parts[it.shard] })
+	le.kept = true
 }
 
-// Rollback gives back everything the lease has taken, to the items it was taken
-// from, and drops adjustments that were not committed. It is meant for the time
-// after the caller has given up, so it ignores that ctx is done and is bounded
-// by Options.Timeout only. Outcomes are those of Commit.
-func (le *Lease) Rollback(ctx context.Context) error {
+// Charge takes more for the same request now, or is denied, like an Acquire with
+// these costs; use it while work goes on whose end is not known, such as a stream.
+// What it has taken belongs to the lease: Rollback gives it back too, and it counts
+// on top of what was settled so far. It blocks and fails like [Limiter.Acquire];
+// when it fails, the lease stays as it was. Should the lease be closed meanwhile,
+// the tokens are given back and the error is ErrLeaseClosed.
+func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
-	defer le.mu.Unlock()
-	if le.closed {
-		return le.errClosed("rollback")
+	req, closed := le.request, le.closed
+	le.mu.Unlock()
+	if closed {
+		return le.errClosed("charge")
 	}
 	if !le.Charged() {
-		le.closed = true
 		return nil
 	}
-	return le.settle(context.WithoutCancel(ctx), "rollback", func(it leaseItem) []table.Cost {
-		back := make([]table.Cost, len(it.taken))
-		for i, c := range it.taken {
-			back[i] = table.Cost{Limit: c.Limit, Milli: -c.Milli}
-		}
-		return back
-	})
+	req.Costs = more
+	extra, err := le.limiter.Acquire(ctx, req)
+	if err != nil || !extra.Charged() {
+		return err
+	}
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.closed {
+		return errors.Join(le.errClosed("charge"), extra.Rollback(ctx))
+	}
+	le.join(extra, more)
+	return nil
 }
 
-// divide distributes a settlement over the items of a lease: what is taken in
-// addition goes to the first, what is given back to those that paid it.
-func divide(costs []table.Cost, items []leaseItem) map[int][]table.Cost {
-	out := make(map[int][]table.Cost, len(items))
-	for _, c := range costs {
-		left := c.Milli
-		for i, it := range items {
-			part := left
-			if left < 0 && i < len(items)-1 { // the last takes what is left
-				part = 0
-				for _, t := range it.taken {
-					if t.Limit == c.Limit {
-						part = max(left, -t.Milli)
-					}
-				}
-			}
-			if part != 0 {
-				out[it.shard] = append(out[it.shard], table.Cost{Limit: c.Limit, Milli: part})
-			}
-			if left -= part; left == 0 {
-				break
-			}
+// join takes over what another lease of the same entity and resource has taken.
+func (le *Lease) join(extra *Lease, costs Costs) {
+	for _, it := range extra.items {
+		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.key == it.key })
+		if i < 0 {
+			le.items = append(le.items, it)
+			continue
+		}
+		le.items[i].taken = plus(le.items[i].taken, it.taken)
+	}
+	for _, limit := range extra.limits {
+		if !slices.Contains(le.limits, limit) {
+			le.limits = append(le.limits, limit)
+		}
+	}
+	for limit, n := range costs {
+		if said, ok := le.actual[limit]; ok {
+			le.actual[limit] = min(said+n, mostCost)
+		}
+	}
+	le.image, le.status = extra.image, extra.status
+}
+
+// cost returns what a limit has cost as far as that is known, in tokens.
+func (le *Lease) cost(limit string) int64 {
+	if n, ok := le.actual[limit]; ok {
+		return n
+	}
+	return le.held(limit) / bucket.Milli
+}
+
+// held returns what has been taken of a limit, in millitokens.
+func (le *Lease) held(limit string) (milli int64) {
+	for _, it := range le.items {
+		milli = bucket.AddSat(milli, it.held(limit))
+	}
+	return milli
+}
+
+// plus adds up costs by limit.
+func plus(a, b []table.Cost) []table.Cost {
+	out := slices.Clone(a)
+	for _, c := range b {
+		if i := slices.IndexFunc(out, func(o table.Cost) bool { return o.Limit == c.Limit }); i >= 0 {
+			out[i].Milli = bucket.AddSat(out[i].Milli, c.Milli)
+		} else {
+			out = append(out, c)
 		}
 	}
 	return out
-}
-
-// settle writes one adjustment per item. Items that are settled leave the
-// lease, so that a repeated call does not settle them twice.
-func (le *Lease) settle(ctx context.Context, op string, costs func(leaseItem) []table.Cost) error {
-	ctx, cancel := le.limiter.bounded(ctx)
-	defer cancel()
-	var errs []error
-	left := le.items[:0:0]
-	unknown := false
-	for _, it := range le.items {
-		err := le.limiter.settle(ctx, it, le.image, costs(it))
-		switch {
-		case err == nil:
-		case store.KindOf(err) == store.Unknown:
-			unknown = true
-			errs = append(errs, outcome(op, le.name, err))
-		default:
-			left = append(left, it)
-			errs = append(errs, outcome(op, le.name, err))
-		}
-	}
-	if len(left) == 0 || unknown {
-		le.closed = true
-	} else {
-		le.items = left
-	}
-	return errors.Join(errs...)
 }
 
 func (le *Lease) errClosed(op string) error {

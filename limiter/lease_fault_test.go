@@ -22,8 +22,8 @@ type settlement struct {
 
 func adjustThenCommit(costs Costs) func(context.Context, *Lease) error {
 	return func(ctx context.Context, le *Lease) error {
-		if len(le.pending) == 0 {
-			if err := le.Adjust(costs); err != nil {
+		if le.actual == nil {
+			if err := le.Add(costs); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,9 @@ var tpm1000 = PerMinute("tpm", 1000)
 // it; a closed one refuses everything and writes nothing.
 func TestLeaseStates(t *testing.T) {
 	ops := map[string]func(*Lease) error{
-		"adjust":   func(le *Lease) error { return le.Adjust(Costs{"rpm": 1}) },
+		"settle":   func(le *Lease) error { return le.Settle(Costs{"rpm": 1}) },
+		"charge":   func(le *Lease) error { return le.Charge(context.Background(), Costs{"rpm": 1}) },
+		"add":      func(le *Lease) error { return le.Add(Costs{"rpm": 1}) },
 		"commit":   func(le *Lease) error { return le.Commit(context.Background()) },
 		"rollback": func(le *Lease) error { return le.Rollback(context.Background()) },
 	}
@@ -30,7 +32,7 @@ func TestLeaseStates(t *testing.T) {
 				w := newWorld(t)
 				l := w.process(Options{})
 				lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
-				if err := lease.Adjust(Costs{"rpm": 3}); err != nil {
+				if err := lease.Add(Costs{"rpm": 3}); err != nil {
 					t.Fatal(err)
 				}
 				if err := ops[first](lease); err != nil {
@@ -54,7 +56,11 @@ func TestLeaseTellsWhatItHolds(t *testing.T) {
 	if !lease.Charged() || lease.Cause() != nil || lease.Entity() != acme || lease.Resource() != gpt {
 		t.Fatalf("lease %v", lease)
 	}
-	want := []Status{{Limit: "rpm", Capacity: 10, Remaining: 8}, {Limit: "tpm", Capacity: 1000, Remaining: 1000}}
+	want := []Status{
+		{Limit: "rpm", Capacity: 10, Refill: 10, Period: time.Minute, Remaining: 8,
+			RefillAfter: 6 * time.Second, ResetAfter: 12 * time.Second},
+		{Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 1000},
+	}
 	if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("status %v, want %v", got, want)
 	}
@@ -76,7 +82,7 @@ func TestAdjustOfLimitsNotNamed(t *testing.T) {
 		used := w.used(l, "tpm")
 		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10, tpm1000))
 		for range 3 {
-			if err := lease.Adjust(Costs{"tpm": 100}); err != nil {
+			if err := lease.Add(Costs{"tpm": 100}); err != nil {
 				t.Fatalf("%s: %v", shape, err)
 			}
 		}
@@ -97,7 +103,7 @@ func TestAdjustRefusesWhatItCannotSettle(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10, tpm1000))
-	if err := lease.Adjust(Costs{"rpm": 2}); err != nil {
+	if err := lease.Add(Costs{"rpm": 2}); err != nil {
 		t.Fatal(err)
 	}
 	before := w.db.Snapshot()
@@ -109,12 +115,12 @@ func TestAdjustRefusesWhatItCannotSettle(t *testing.T) {
 		{Costs{"wcu": 1}, []string{"wcu", "rpm", "tpm"}},
 		{Costs{"rpm": MaxTokens + 1}, []string{"rpm", fmt.Sprint(int64(MaxTokens + 1)), fmt.Sprint(int64(MaxTokens))}},
 		{Costs{"rpm": -MaxTokens - 1}, []string{"rpm", fmt.Sprint(-int64(MaxTokens) - 1)}},
-		{Costs{"rpm": MaxTokens}, []string{"rpm"}}, // 2 are pending
+		{Costs{"rpm": -4}, []string{"rpm", "3 so far"}}, // 1 was taken, 2 added
 		{Costs{"rpm": 1 << 62}, []string{"rpm"}},
 		{Costs{"rpm": -1 << 63}, []string{"rpm"}},
 		{Costs{"tpm": 5, "nope": 1}, []string{"nope"}}, // all or nothing
 	} {
-		err := lease.Adjust(c.costs)
+		err := lease.Add(c.costs)
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("Adjust(%v): %v, want ErrInvalid", c.costs, err)
 			continue
@@ -138,7 +144,7 @@ func TestCommitOfNothingIsFree(t *testing.T) {
 	l := w.process(Options{})
 	for _, costs := range []Costs{nil, {"rpm": 0}} {
 		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
-		if err := lease.Adjust(costs); err != nil {
+		if err := lease.Add(costs); err != nil {
 			t.Fatal(err)
 		}
 		w.db.ResetStats()
@@ -216,22 +222,37 @@ func TestDo(t *testing.T) {
 		ends string
 	}{
 		{"nothing to adjust", func(context.Context, func(), *Lease) error { return nil }, nil, 900, "returns"},
-		{"fewer", func(_ context.Context, _ func(), le *Lease) error { return le.Adjust(Costs{"tpm": -60}) }, nil, 960,
+		{"fewer", func(_ context.Context, _ func(), le *Lease) error { return le.Add(Costs{"tpm": -60}) }, nil, 960,
 			"returns"},
-		{"more", func(_ context.Context, _ func(), le *Lease) error { return le.Adjust(Costs{"tpm": 60}) }, nil, 840,
+		{"more", func(_ context.Context, _ func(), le *Lease) error { return le.Add(Costs{"tpm": 60}) }, nil, 840,
 			"returns"},
 		{"error", func(_ context.Context, _ func(), le *Lease) error {
-			le.Adjust(Costs{"tpm": 60})
+			le.Add(Costs{"tpm": 60})
 			return boom
+		}, boom, 840, "returns"}, // what was said holds
+		{"error after it was kept", func(_ context.Context, _ func(), le *Lease) error {
+			le.Keep()
+			return boom
+		}, boom, 900, "returns"},
+		{"error after nothing was said", func(context.Context, func(), *Lease) error { return boom }, boom, 1000, "returns"},
+		{"settled to nothing", func(_ context.Context, _ func(), le *Lease) error {
+			return le.Settle(Costs{"rpm": 0, "tpm": 0})
+		}, nil, 1000, "returns"},
+		{"rolled back by the function", func(ctx context.Context, _ func(), le *Lease) error {
+			return le.Rollback(ctx)
+		}, nil, 1000, "returns"},
+		{"charged, then error", func(ctx context.Context, _ func(), le *Lease) error {
+			return errors.Join(boom, le.Charge(ctx, Costs{"tpm": 50}))
 		}, boom, 1000, "returns"},
 		{"panic", func(_ context.Context, _ func(), le *Lease) error {
-			le.Adjust(Costs{"tpm": 60})
+			le.Add(Costs{"tpm": 60})
 			panic(boom)
-		}, nil, 1000, "panics"},
+		}, nil, 840, "panics"},
+		{"panic after nothing was said", func(context.Context, func(), *Lease) error { panic(boom) }, nil, 1000, "panics"},
 		{"goexit", func(context.Context, func(), *Lease) error { runtime.Goexit(); return nil }, nil, 1000, "exits"},
 		{"caller goes, function succeeds", func(_ context.Context, cancel func(), le *Lease) error {
 			cancel()
-			return le.Adjust(Costs{"tpm": 60})
+			return le.Add(Costs{"tpm": 60})
 		}, nil, 840, "returns"},
 		{"caller goes, function fails", func(ctx context.Context, cancel func(), le *Lease) error {
 			cancel()
@@ -292,7 +313,7 @@ func TestDoWhenNotGranted(t *testing.T) {
 	ran := false
 	if err := l.Do(t.Context(), req, func(_ context.Context, le *Lease) error {
 		ran = !le.Charged()
-		return le.Adjust(Costs{"rpm": 1})
+		return le.Add(Costs{"rpm": 1})
 	}); err != nil || !ran {
 		t.Fatalf("allowed without a decision: %v, ran uncharged: %v", err, ran)
 	}
@@ -314,7 +335,7 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 	w.db.SetHook(nil)
 	err = l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(_ context.Context, le *Lease) error {
 		lose()
-		return le.Adjust(Costs{"rpm": 1})
+		return le.Add(Costs{"rpm": 1})
 	})
 	if !errors.Is(err, ErrUnknown) {
 		t.Fatalf("got %v, want that of the commit", err)
@@ -330,7 +351,7 @@ func TestLeaseConcurrently(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 25 {
-				if err := lease.Adjust(Costs{"tpm": 1}); err != nil {
+				if err := lease.Add(Costs{"tpm": 1}); err != nil {
 					t.Error(err)
 				}
 				lease.Status()

@@ -159,7 +159,7 @@ func TestCommitAndRollback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lease.Adjust(Costs{"tpm": 1500}); err != nil {
+	if err := lease.Add(Costs{"tpm": 1500}); err != nil {
 		t.Fatal(err)
 	}
 	if err := lease.Commit(t.Context()); err != nil {
@@ -194,7 +194,7 @@ func TestLateAdjustmentIsNotForgiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.advance(10 * time.Minute)
-	if err := lease.Adjust(Costs{"tpm": 4}); err != nil {
+	if err := lease.Add(Costs{"tpm": 4}); err != nil {
 		t.Fatal(err)
 	}
 	if err := lease.Commit(t.Context()); err != nil {

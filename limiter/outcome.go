@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 
 	smithytime "github.com/aws/smithy-go/time"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -59,6 +60,7 @@ func (k *known) refuse(b table.Bucket, now int64, p plan) {
 func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*waiter, it item.Item) {
 	b, err := table.DecodeBucket(it)
 	legible := err == nil
+	var status []Status
 	if legible {
 		var own []table.Cost
 		if p.takes {
@@ -67,6 +69,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 		k.mu.Lock()
 		k.see(b, l.now(), p.since, own)
 		k.at(shard).added = false
+		status = k.status(group[0].want.limits, l.now())
 		k.mu.Unlock()
 	}
 	if !p.takes {
@@ -77,7 +80,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 	k.at(shard).release(sum(group))
 	k.mu.Unlock()
 	for _, w := range group {
-		lease := &Lease{limiter: l, name: w.want.name, items: []leaseItem{{
+		lease := &Lease{limiter: l, name: w.want.name, status: slices.Clone(status), items: []leaseItem{{
 			name:  w.want.name,
 			key:   table.BucketKey(w.want.namespace, w.want.name.entity, w.want.name.resource, shard),
 			shard: shard, taken: w.want.costs,

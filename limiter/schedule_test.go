@@ -259,7 +259,7 @@ func (s *schedule) settle() {
 		for _, limit := range lease.limits { // no more is given back than was taken
 			took[limit] = max(took[limit], -paid[limit])
 		}
-		if err = lease.Adjust(took); err == nil {
+		if err = lease.Add(took); err == nil {
 			err = lease.Commit(context.Background())
 		}
 	} else {
@@ -289,7 +289,7 @@ func (s *schedule) settle() {
 		s.judge.expect("an unavailable settlement", nil, true)
 		if s.r.IntN(2) == 0 {
 			s.leases = append(s.leases, lease)
-			lease.pending = nil
+			lease.actual = nil
 		}
 	default:
 		s.t.Errorf("settle: %v", err)

@@ -118,7 +118,7 @@ func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Le
 		count = func(n *counts) { n.rolledBack++ }
 	} else {
 		back.costs = limiter.Costs{"tpm": r.settle}
-		if err := lease.Adjust(back.costs); err != nil {
+		if err := lease.Add(back.costs); err != nil {
 			f.ledger.failed(err)
 			return
 		}
@@ -148,7 +148,7 @@ func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter
 			back.costs, count = negative(c.costs), func(n *counts) { n.rolledBack++ }
 			return errModel
 		}
-		return lease.Adjust(back.costs)
+		return lease.Add(back.costs)
 	})
 	if !ran {
 		c.answered = now()

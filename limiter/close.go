@@ -1,0 +1,129 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// SettleError is a lease that could not be committed or rolled back, which tells
+// it from an acquire that failed: the request had been granted. It wraps what
+// happened. ErrUnavailable: nothing was written where that was the answer, and the
+// lease may be committed or rolled back again. ErrUnknown: it may have been
+// written, and the lease is closed.
+type SettleError struct {
+	Op               string // "commit" or "rollback"
+	Entity, Resource string
+	Err              error
+}
+
+func (e *SettleError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SettleError) Unwrap() error { return e.Err }
+
+// Commit writes what Settle and Add have said: the difference to what was taken, in
+// one write per item charged. Without a difference it does no I/O. It blocks until
+// that is answered, bounded by ctx and Options.Timeout; Close and Do settle also
+// when ctx is done. After success the lease is closed. A failure is a *SettleError
+// that says whether it may be called again; what was settled then is not settled
+// twice. A bucket that has been deleted meanwhile needs no settling. On a closed
+// lease it returns ErrLeaseClosed.
+func (le *Lease) Commit(ctx context.Context) error {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.closed {
+		return le.errClosed("commit")
+	}
+	return le.commit(ctx)
+}
+
+// Rollback gives back everything the lease has taken, to the items it was taken
+// from, whatever was settled. It is meant for the time after the caller has given
+// up, so it ignores that ctx is done and is bounded by Options.Timeout only.
+// Failures are those of Commit.
+func (le *Lease) Rollback(ctx context.Context) error {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.closed {
+		return le.errClosed("rollback")
+	}
+	return le.rollback(ctx)
+}
+
+// Close ends the lease, for defer: it commits if Keep, Settle or Add was called,
+// and rolls back otherwise. Of a lease that is closed already it does nothing and
+// returns nil. It ignores that ctx is done and is bounded by Options.Timeout only.
+// Failures are those of Commit.
+func (le *Lease) Close(ctx context.Context) error {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	switch {
+	case le.closed:
+		return nil
+	case le.kept:
+		return le.commit(context.WithoutCancel(ctx))
+	}
+	return le.rollback(ctx)
+}
+
+func (le *Lease) commit(ctx context.Context) error { return le.settle(ctx, "commit", le.due()) }
+
+func (le *Lease) rollback(ctx context.Context) error {
+	back := make([][]table.Cost, len(le.items))
+	for i, it := range le.items {
+		for _, c := range it.taken {
+			back[i] = append(back[i], table.Cost{Limit: c.Limit, Milli: -c.Milli})
+		}
+	}
+	return le.settle(context.WithoutCancel(ctx), "rollback", back)
+}
+
+// due returns, by item, the difference between what was said and what was taken:
+// more is taken from the first item, less is given back to those that paid, none of
+// them more than it did.
+func (le *Lease) due() [][]table.Cost {
+	out := make([][]table.Cost, len(le.items))
+	for _, limit := range slices.Sorted(maps.Keys(le.actual)) {
+		left := bucket.SubSat(le.actual[limit]*bucket.Milli, le.held(limit))
+		for i, it := range le.items {
+			part := left
+			if left < 0 {
+				part = max(left, -it.held(limit))
+			}
+			if part != 0 {
+				out[i] = append(out[i], table.Cost{Limit: limit, Milli: part})
+				left -= part
+			}
+		}
+	}
+	return out
+}
+
+// settle writes one adjustment per item. What is written is noted as taken, so
+// that a repeated call does not settle it twice.
+func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
+	ctx, cancel := le.limiter.bounded(ctx)
+	defer cancel()
+	var errs []error
+	unknown := false
+	for i := range le.items {
+		err := le.limiter.settle(ctx, le.items[i], le.image, due[i])
+		if err == nil {
+			le.items[i].taken = plus(le.items[i].taken, due[i])
+			continue
+		}
+		unknown = unknown || store.KindOf(err) == store.Unknown
+		errs = append(errs, outcome(op, le.name, err))
+	}
+	le.closed = len(errs) == 0 || unknown
+	if len(errs) > 0 {
+		return &SettleError{op, le.name.entity, le.name.resource, errors.Join(errs...)}
+	}
+	return nil
+}

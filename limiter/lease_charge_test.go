@@ -1,0 +1,230 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// TestSettleIsAbsolute: the last word on each limit counts, nothing is written
+// before Commit, and what is written is the difference to what was taken.
+func TestSettleIsAbsolute(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 1, "tpm": 500}, rpm10, tpm1000))
+	before := w.db.Snapshot()
+	for _, actual := range []Costs{{"tpm": 900}, {"tpm": 0}, {"tpm": 120}, {"rpm": 1}, nil} {
+		if err := lease.Settle(actual); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.sameTable(before)
+	w.db.ResetStats()
+	if err := lease.Commit(t.Context()); err != nil || w.db.Stats().Updates != 1 {
+		t.Fatalf("%v, %+v, want one write", err, w.db.Stats())
+	}
+	w.wantHeld(l, tpm1000, 880)
+	w.wantHeld(l, rpm10, 9)
+}
+
+// TestNeverGivesBackMoreThanWasTaken (A9), by any way of saying so, also of what
+// several shards have paid and when the first try to commit was half done.
+func TestNeverGivesBackMoreThanWasTaken(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 1000)))
+	must(t, l, asks(Costs{"rpm": 999}, PerMinute("rpm", 1000)))
+	for _, err := range []error{lease.Add(Costs{"rpm": -1000}), lease.Settle(Costs{"rpm": -1})} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Fatalf("got %v, want invalid", err)
+		}
+	}
+	if err := errors.Join(lease.Settle(Costs{"rpm": 0}), lease.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, PerMinute("rpm", 1000), 1)
+}
+
+// several4 returns a lease that four shards have paid for, 6 of 8 tokens.
+func several4(t *testing.T, w *world, l *Limiter) *Lease {
+	limit := PerMinute("rpm", 8)
+	l.opts.MaxShards = 4
+	must(t, l, asks(Costs{"rpm": 0}, limit))
+	w.split(l, 4)
+	must(t, l, asks(Costs{"rpm": 0}, limit))
+	lease := must(t, l, asks(Costs{"rpm": 6}, limit))
+	if len(lease.items) < 3 {
+		t.Fatalf("%d shards have paid, want several", len(lease.items))
+	}
+	return lease
+}
+
+// TestSettlingSeveralShardsAgain: one of the writes of a settlement is refused or
+// throttled out; the second try settles what is missing, and only that. A lost
+// answer closes the lease, and the other shards are settled all the same.
+func TestSettlingSeveralShardsAgain(t *testing.T) {
+	for name, s := range map[string]struct {
+		say  Costs
+		end  func(*Lease, context.Context) error
+		left int64
+	}{
+		"less":     {Costs{"rpm": 1}, (*Lease).Commit, 7},
+		"more":     {Costs{"rpm": 9}, (*Lease).Commit, -1},
+		"nothing":  {Costs{"rpm": 0}, (*Lease).Close, 8},
+		"rollback": {Costs{"rpm": 2}, (*Lease).Rollback, 8},
+	} {
+		for nth := range 3 {
+			for _, kind := range []store.Kind{store.Unavailable, store.Unknown} {
+				t.Run(fmt.Sprintf("%s/write %d/%v", name, nth, kind), func(t *testing.T) {
+					w := newWorld(t)
+					l := w.process(Options{})
+					lease := several4(t, w, l)
+					if err := lease.Settle(s.say); err != nil {
+						t.Fatal(err)
+					}
+					met := false
+					w.db.SetHook(onCall(isWrite, nth, func(memdb.Op) (bool, error) {
+						met = true
+						return kind == store.Unknown, memdb.Fail(kind)
+					}))
+					err := s.end(lease, t.Context())
+					w.db.SetHook(nil)
+					failed, ok := errors.AsType[*SettleError](err)
+					if ok != met || met && (failed.Entity != acme || failed.Resource != gpt) {
+						t.Fatalf("got %v, want a *SettleError: %v", err, met)
+					}
+					switch again := s.end(lease, t.Context()); {
+					case met && kind == store.Unavailable && again != nil:
+						t.Fatalf("the second try: %v", again)
+					case met && kind == store.Unknown && (!errors.Is(err, ErrUnknown) || again != nil && !errors.Is(again, ErrLeaseClosed)):
+						t.Fatalf("%v, then %v; want unknown and a closed lease", err, again)
+					}
+					w.wantHeld(l, PerMinute("rpm", 8), s.left)
+				})
+			}
+		}
+	}
+}
+
+// TestCharge: what is charged while work goes on is taken at once or denied, counts
+// on top of what was settled, and is given back with the rest.
+func TestCharge(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 1, "tpm": 100}, rpm10, tpm1000))
+	for range 3 {
+		w.db.ResetStats()
+		if err := lease.Charge(t.Context(), Costs{"tpm": 200}); err != nil || w.db.Stats().Calls() != 1 {
+			t.Fatalf("%v, %+v", err, w.db.Stats())
+		}
+	}
+	w.wantHeld(l, tpm1000, 300)
+	if got := lease.Status()[1].Remaining; got != 300 {
+		t.Fatalf("status says %d left, want 300", got)
+	}
+	err := lease.Charge(t.Context(), Costs{"tpm": 400})
+	if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != 6*time.Second {
+		t.Fatalf("got %v, want denied for 6s", err)
+	}
+	if err := lease.Charge(t.Context(), Costs{"nope": 1}); !errors.Is(err, ErrInvalid) {
+		t.Fatalf("got %v, want invalid", err)
+	}
+	if err := errors.Join(lease.Settle(Costs{"tpm": 650}), lease.Charge(t.Context(), Costs{"tpm": 10})); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, tpm1000, 340) // 1000 - 650 - 10
+	if err := lease.Charge(t.Context(), Costs{"tpm": 1}); !errors.Is(err, ErrLeaseClosed) {
+		t.Fatalf("got %v, want closed", err)
+	}
+
+	lease = must(t, l, asks(Costs{"rpm": 1, "tpm": 100}, rpm10, tpm1000))
+	if err := errors.Join(lease.Charge(t.Context(), Costs{"tpm": 40, "rpm": 2}), lease.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, tpm1000, 340)
+	w.wantHeld(l, rpm10, 9)
+	if err := lease.Close(t.Context()); err != nil {
+		t.Fatalf("closed a second time: %v", err)
+	}
+}
+
+// TestChargeUnderFaults: the lease stays as it was when a charge fails, and gives
+// back what it knows to have taken.
+func TestChargeUnderFaults(t *testing.T) {
+	for _, c := range []struct {
+		kind    store.Kind
+		apply   bool
+		outcome string
+		left    int64 // after the rollback
+	}{
+		{store.Unavailable, false, "unavailable", 10},
+		{store.Unknown, false, "unknown", 10},
+		{store.Unknown, true, "unknown", 7},
+		{store.Throttled, false, "granted", 10},
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { return c.apply, memdb.Fail(c.kind) }))
+		if err := lease.Charge(t.Context(), Costs{"rpm": 3}); kindName(err) != c.outcome {
+			t.Fatalf("%v applied %v: %v, want %s", c.kind, c.apply, err, c.outcome)
+		}
+		w.db.SetHook(nil)
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantHeld(l, rpm10, c.left)
+	}
+}
+
+// TestChargeWhileTheLeaseEnds: whichever comes first, nothing is left behind.
+func TestChargeWhileTheLeaseEnds(t *testing.T) {
+	for range 50 {
+		w := newWorld(t)
+		l := w.process(Options{})
+		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if err := lease.Charge(t.Context(), Costs{"rpm": 1}); err != nil && !errors.Is(err, ErrLeaseClosed) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() {
+			if err := lease.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+		w.wantHeld(l, rpm10, 10)
+	}
+}
+
+// TestStatusOfSeveralShards speaks of the whole bucket, and of the limits in force
+// only (C5).
+func TestStatusOfSeveralShards(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 0, "tpm": 1}, PerMinute("rpm", 80), tpm1000))
+	must(t, l, asks(Costs{"rpm": 0}, PerMinute("rpm", 80)))
+	if s := must(t, l, asks(Costs{"rpm": 2}, PerMinute("rpm", 80))).Status(); len(s) != 1 || s[0].Remaining != 78 {
+		t.Fatalf("status %v, want rpm alone at 78", s)
+	}
+	w.split(l, 4)
+	for want := int64(77); want > 20; want-- {
+		s := must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 80))).Status()
+		if all := len(l.images.view(name{acme, gpt}).shards) == 4; all && s[0].Remaining != want || s[0].Capacity != 80 {
+			t.Fatalf("status %v, want %d of 80 left", s, want)
+		}
+	}
+}

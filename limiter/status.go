@@ -1,0 +1,74 @@
+package limiter
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Status is one limit in force of a bucket, as far as the caller's process knows
+// it. It speaks of the whole bucket: shards that the process has not seen are taken
+// to be as full as those it has. It has all that RateLimit headers need.
+type Status struct {
+	Limit    string
+	Capacity int64         // tokens
+	Refill   int64         // tokens that come back every Period
+	Period   time.Duration // of the refill
+	// Remaining is how many whole tokens are left, negative when in debt.
+	Remaining int64
+	// RetryAfter is how long until this limit alone would cover the cost of the
+	// request that was denied: zero if it does now, negative if it never will. It is
+	// zero in the status of a lease.
+	RetryAfter time.Duration
+	// RefillAfter is how long until Remaining is one more, if nobody takes or gives
+	// back; zero when the limit is full.
+	RefillAfter time.Duration
+	// ResetAfter is how long until the limit is full, if nobody takes or gives back;
+	// zero when it is.
+	ResetAfter time.Duration
+}
+
+// statusOf returns the status of a limit whose level is known, in millitokens with
+// the remainder of its refill.
+func statusOf(l bucket.Limit, level, rest int64) Status {
+	r := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+	s := Status{
+		Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: floorDiv(level, bucket.Milli),
+		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
+		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)),
+	}
+	if next := (s.Remaining + 1) * bucket.Milli; next <= l.Capacity {
+		s.RefillAfter = wait(0, bucket.Wait(level, rest, r, next))
+	}
+	return s
+}
+
+// status returns the status of the limits in force at now; the lock is held.
+func (k *known) status(limits []bucket.Limit, now int64) []Status {
+	out := make([]Status, len(limits))
+	for i, l := range limits {
+		level, rest, seen := int64(0), int64(0), int64(0)
+		for n, s := range k.shards {
+			if n >= k.count || !s.imaged() {
+				continue
+			}
+			state := s.bucket.State
+			part := state.RateOf(l).Capacity
+			seen = bucket.AddSat(seen, part)
+			if j := state.Index(l.Name); j >= 0 {
+				sl := state.Slots[j]
+				g := bucket.Refill(sl.Tokens, sl.Rest, state.Rate(j), bucket.SubSat(now, state.RF))
+				part, rest = bucket.AddSat(sl.Tokens, g.Credit), g.Rest
+			}
+			level = bucket.AddSat(level, part)
+		}
+		if k.count > 1 {
+			rest = 0
+			if seen > 0 && seen < l.Capacity {
+				level = int64(float64(level) * (float64(l.Capacity) / float64(seen)))
+			}
+		}
+		out[i] = statusOf(l, level, rest)
+	}
+	return out
+}
