@@ -12,7 +12,7 @@ PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
-TESTED      := . test/localstack bench
+TESTED      := . cmd/zae-limiter test/localstack bench
 MODULES     := $(TESTED) infra/cdk
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
@@ -111,6 +111,10 @@ account: ## which AWS credentials and region a deployment would use
 .PHONY: invoke-aggregator invoke-archiver
 invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap ## run a built function on its sample events (EVENT=file for one)
 	go -C test/localstack run ./invoke -function $* $(if $(EVENT),-event $(abspath $(EVENT)))
+
+.PHONY: tool
+tool: ## build the command-line tool into dist/zae-limiter
+	CGO_ENABLED=0 go -C cmd/zae-limiter build -trimpath -o $(CURDIR)/dist/zae-limiter .
 
 .PHONY: build
 build: $(DEPLOYED) ## build the functions for Lambda (arm64)

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+)
+
+// app is what all commands share: where they read and write, and the flags that
+// every one of them has.
+type app struct {
+	in                io.Reader
+	out, errs         io.Writer
+	table, namespace  string
+	region, endpoint  string
+	principal, format string
+	timeout           time.Duration
+}
+
+// root returns the command line.
+func root(a *app) *cobra.Command {
+	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
+		limitsCommand(a), policyCommand(a), planCommand(a), applyCommand(a), entityCommand(a), namespaceCommand(a),
+		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), auditCommand(a), tableCommand(a))
+	cmd.Long = cmd.Short + `.
+
+The exit status is 0 when it is done, 1 when it failed, 2 when the command was
+wrong, and 3 when the answer is no: a plan that has changes, a table that is not
+as it must be, a bucket for which there are no limits.`
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetIn(a.in)
+	cmd.SetOut(a.out)
+	cmd.SetErr(a.errs)
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, "%v", err) })
+	f := cmd.PersistentFlags()
+	f.StringVarP(&a.table, "table", "t", cmp.Or(os.Getenv("ZAEL_STACK"), "zae-limiter"), "table (ZAEL_STACK)")
+	f.StringVarP(&a.namespace, "namespace", "n", cmp.Or(os.Getenv("ZAEL_NAMESPACE"), "default"),
+		"namespace (ZAEL_NAMESPACE)")
+	f.StringVar(&a.region, "region", "", "AWS region (AWS_REGION)")
+	f.StringVar(&a.endpoint, "endpoint-url", "", "address of DynamoDB (AWS_ENDPOINT_URL_DYNAMODB)")
+	f.StringVar(&a.principal, "principal", "", "who makes the change, for the audit trail (default: who AWS says)")
+	f.StringVarP(&a.format, "output", "o", "table", "table, csv or json")
+	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "of each request to DynamoDB")
+	cmd.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		switch a.format {
+		case "table", "csv", "json":
+			return nil
+		}
+		return usage(c, "-o %s: accepted are table, csv and json", a.format)
+	}
+	return cmd
+}
+
+// group returns a command that only has others.
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			text := ""
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				text = "; do you mean " + strings.Join(near, " or ") + "?"
+			}
+			return usage(c, "there is no command %q%s", args[0], text)
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// args checks how many arguments there are.
+func args(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, got []string) error {
+		if len(got) < least || most >= 0 && len(got) > most {
+			return usage(c, "%d arguments, want: %s", len(got), c.UseLine())
+		}
+		return nil
+	}
+}
+
+// usageError is a command that is wrong in itself.
+type usageError struct{ text, help string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usage(c *cobra.Command, format string, values ...any) error {
+	return &usageError{fmt.Sprintf(format, values...), c.CommandPath() + " --help"}
+}
+
+func (a *app) awsConfig(ctx context.Context) (aws.Config, error) {
+	var opts []func(*config.LoadOptions) error
+	if a.region != "" {
+		opts = append(opts, config.WithRegion(a.region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, opts...)
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.Region == "" {
+		return cfg, errNoRegion
+	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil { // they are kept
+		return cfg, fmt.Errorf("%w: %w", errNoCredentials, err)
+	}
+	return cfg, nil
+}
+
+var (
+	errNoRegion      = errors.New("no AWS region is set")
+	errNoCredentials = errors.New("no AWS credentials")
+)
+
+func (a *app) dynamoDB(cfg aws.Config) *dynamodb.Client {
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if a.endpoint != "" {
+			o.BaseEndpoint = aws.String(a.endpoint)
+		}
+	})
+}
+
+// open opens the table.
+func (a *app) open(ctx context.Context) (*admin.Table, error) {
+	cfg, err := a.awsConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opts := &admin.Options{Timeout: a.timeout, Principal: a.principal}
+	db := a.dynamoDB(cfg)
+	if db.Options().BaseEndpoint == nil { // a local DynamoDB knows nobody
+		opts.Caller = func(ctx context.Context) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+			defer cancel()
+			out, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, nil)
+			if err != nil {
+				return "", err
+			}
+			return aws.ToString(out.Arn), nil
+		}
+	}
+	t, err := admin.Open(ctx, db, a.table, opts)
+	return t, a.where(err)
+}
+
+// opened runs f on the namespace.
+func (a *app) opened(ctx context.Context, f func(*admin.Namespace) error) error {
+	t, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	ns, err := t.Namespace(ctx, a.namespace)
+	if err != nil {
+		return a.where(err)
+	}
+	return a.where(f(ns))
+}
+
+// where adds to an error what the advice on it needs.
+func (a *app) where(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &placed{error: err, table: a.table, namespace: a.namespace}
+}
+
+// sure asks before something that cannot be undone.
+func (a *app) sure(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	fmt.Fprintf(a.errs, "%s [y/N] ", question)
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && line == "" {
+		fmt.Fprintln(a.errs)
+		return errors.New("nobody answered; nothing was changed (--yes answers)")
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return errors.New("not confirmed; nothing was changed")
+	}
+	return nil
+}

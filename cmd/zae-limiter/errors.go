@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertable"
+)
+
+// The exit statuses.
+const (
+	done   = 0
+	failed = 1
+	wrong  = 2 // the command, not what it met
+	no     = 3 // it was done, and the answer is no
+)
+
+// errNo ends a command with status 3; what there is to say was printed.
+var errNo = errors.New("the answer is no")
+
+// placed is an error with where it happened.
+type placed struct {
+	error
+	table, namespace string
+}
+
+func (p *placed) Unwrap() error { return p.error }
+
+// status returns the exit status for an error.
+func status(err error) int {
+	_, bad := errors.AsType[*usageError](err)
+	_, differs := errors.AsType[*limitertable.DiffError](err)
+	switch {
+	case err == nil:
+		return done
+	case bad || errors.Is(err, limiter.ErrInvalid):
+		return wrong
+	case differs || errors.Is(err, errNo) || errors.Is(err, limiter.ErrNoLimits):
+		return no
+	}
+	return failed
+}
+
+// explain returns an error with what can be done about it.
+func explain(err error) string {
+	if advice := advice(err); advice != "" {
+		return err.Error() + "\n  " + advice
+	}
+	return err.Error()
+}
+
+func advice(err error) string {
+	at := &placed{}
+	errors.As(err, &at)
+	if e, ok := errors.AsType[*usageError](err); ok {
+		return "See: " + e.help
+	}
+	if _, ok := errors.AsType[*limitertable.DiffError](err); ok {
+		return "It was left as it is. Indexes, stream and time to live can be added to a table, its key cannot be changed."
+	}
+	if text := fromAWS(err, at.table); text != "" {
+		return text
+	}
+	if e, ok := errors.AsType[*admin.ReachError](err); ok {
+		return fmt.Sprintf("The limits are stored, but %d buckets do not have them yet: zae-limiter limits reach "+
+			"goes on.", e.Failed)
+	}
+	for _, a := range []struct {
+		is   error
+		text string
+	}{
+		{limiter.ErrNamespace, fmt.Sprintf("See zae-limiter namespace list for those in table %q; zae-limiter namespace "+
+			"register %s makes one; --namespace and ZAEL_NAMESPACE choose.", at.table, at.namespace)},
+		{limiter.ErrVersion, "The table belongs to another version: use the zae-limiter of that version."},
+		{limiter.ErrNoLimits, "zae-limiter limits set stores some."},
+		{admin.ErrBusy, "Nothing was changed; the same command can be given again."},
+		{admin.ErrParent, "Create the parent first: zae-limiter entity create."},
+		{admin.ErrState, "See zae-limiter namespace list --all."},
+		{limiter.ErrUnknown, "The answer was lost, so it may have been done. Look before you repeat it."},
+		{limiter.ErrUnavailable, "Nothing was changed. Is DynamoDB reachable? --endpoint-url, AWS_ENDPOINT_URL_DYNAMODB " +
+			"and AWS_REGION say where it is."},
+	} {
+		if errors.Is(err, a.is) {
+			return a.text
+		}
+	}
+	return ""
+}
+
+// fromAWS returns advice on what AWS says.
+func fromAWS(err error, table string) string {
+	var missing bool
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		code := api.ErrorCode()
+		missing = code == "ResourceNotFoundException"
+		if slices.Contains([]string{"AccessDeniedException", "AccessDenied"}, code) {
+			return "The credentials do not allow this: docs/operations.md lists the policies of the stack."
+		}
+		if slices.Contains([]string{"ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException",
+			"InvalidSignatureException"}, code) {
+			return "AWS does not accept the credentials: renew them (aws sso login), or choose others by AWS_PROFILE."
+		}
+	}
+	switch {
+	case missing || errors.Is(err, limitertable.ErrNotFound):
+		return fmt.Sprintf("There is no table %q here: zae-limiter table create makes it; --table, ZAEL_STACK and "+
+			"AWS_REGION choose another.", table)
+	case errors.Is(err, errNoRegion):
+		return "Set AWS_REGION, or give --region; on a local DynamoDB any name will do."
+	case errors.Is(err, errNoCredentials):
+		return "No AWS credentials were found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; on a " +
+			"local DynamoDB any values will do."
+	}
+	return ""
+}

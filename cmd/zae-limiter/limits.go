@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// scopeFlags adds -e and -r, which say whose limits are meant.
+func scopeFlags(cmd *cobra.Command, at *admin.Scope) *cobra.Command {
+	cmd.Flags().StringVarP(&at.Entity, "entity", "e", "", "entity (default: everybody)")
+	cmd.Flags().StringVarP(&at.Resource, "resource", "r", "", "resource (default: everything)")
+	return cmd
+}
+
+const limitSyntax = `A limit is NAME=AMOUNT[/PERIOD][:CAPACITY]. AMOUNT tokens come back every PERIOD (s,
+m, h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). NAME=blocked
+denies everything, NAME=unlimited only counts.
+
+  rpm=600            600 per minute
+  tpm=40000/m:80000  40000 per minute, bursts of up to 80000
+  images=50/d        50 per day`
+
+func limitsCommand(a *app) *cobra.Command {
+	return group("limits", "stored limits", limitsSet(a), limitsGet(a), limitsList(a), limitsResolve(a), limitsDelete(a),
+		limitsReach(a))
+}
+
+func limitsSet(a *app) *cobra.Command {
+	var at admin.Scope
+	return scopeFlags(&cobra.Command{
+		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, in place of those that were there",
+		Long: "Store limits, in place of those that were there, and bring them to all buckets.\n\n" + limitSyntax,
+		Example: "  zae-limiter limits set -r gpt-4 rpm=600 tpm=40000\n" +
+			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000",
+		Args: args(1, -1),
+		RunE: func(c *cobra.Command, texts []string) error {
+			limits, err := parseLimits(c, texts)
+			if err != nil {
+				return err
+			}
+			return a.opened(c.Context(), func(ns *admin.Namespace) error {
+				if err := ns.SetLimits(c.Context(), at, limits...); err != nil {
+					return err
+				}
+				return a.printConfigs(admin.Config{Scope: at, Limits: limits})
+			})
+		},
+	}, &at)
+}
+
+func limitsGet(a *app) *cobra.Command {
+	var at admin.Scope
+	return scopeFlags(&cobra.Command{
+		Use: "get [-e ENTITY] [-r RESOURCE]", Short: "show what is stored at one scope",
+		Args: args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.opened(c.Context(), func(ns *admin.Namespace) error {
+				config, err := ns.Config(c.Context(), at)
+				if err != nil {
+					return err
+				}
+				return a.printConfigs(config)
+			})
+		},
+	}, &at)
+}
+
+func limitsList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list [ENTITY]", Short: "list what is stored: at all scopes, or for one entity",
+		Args: args(0, 1),
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.opened(c.Context(), func(ns *admin.Namespace) error {
+				var configs []admin.Config
+				var err error
+				if len(names) == 1 {
+					configs, err = collect(ns.Configs(c.Context(), names[0]), 0, same)
+				} else {
+					configs, err = allConfigs(c.Context(), ns)
+				}
+				if err != nil {
+					return err
+				}
+				return a.printConfigs(configs...)
+			})
+		},
+	}
+}
+
+func same[T any](v T) T { return v }
+
+func limitsResolve(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "resolve ENTITY RESOURCE", Short: "show the limits in force, and which scope they come from",
+		Args: args(2, 2),
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.opened(c.Context(), func(ns *admin.Namespace) error {
+				found, err := ns.Resolve(c.Context(), names[0], names[1])
+				if err != nil {
+					return err
+				}
+				if len(found.Limits) == 0 {
+					return fmt.Errorf("%w: no scope has limits for %q on %q", limiter.ErrNoLimits, names[0], names[1])
+				}
+				return a.printResolved(found)
+			})
+		},
+	}
+}
+
+func limitsDelete(a *app) *cobra.Command {
+	var at admin.Scope
+	return scopeFlags(&cobra.Command{
+		Use:   "delete [-e ENTITY] [-r RESOURCE]",
+		Short: "remove the limits of one scope; the next wider one is in force then",
+		Args:  args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if at == (admin.Scope{}) && !c.Flags().Changed("entity") {
+				return usage(c, `neither entity nor resource is named; the limits of everybody are deleted by --entity ""`)
+			}
+			return a.opened(c.Context(), func(ns *admin.Namespace) error {
+				return ns.DeleteLimits(c.Context(), at)
+			})
+		},
+	}, &at)
+}
+
+func limitsReach(a *app) *cobra.Command {
+	var at admin.Scope
+	return scopeFlags(&cobra.Command{
+		Use: "reach [-e ENTITY] [-r RESOURCE]", Short: "bring the stored limits to buckets that do not have them yet",
+		Args: args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.opened(c.Context(), func(ns *admin.Namespace) error {
+				n, err := ns.Reach(c.Context(), at)
+				if err != nil {
+					return err
+				}
+				r := rows{head: []string{"buckets", "changed"}}
+				r.add(n.Buckets, n.Changed)
+				return a.print(map[string]int{"buckets": n.Buckets, "changed": n.Changed}, r)
+			})
+		},
+	}, &at)
+}
+
+// allConfigs returns what is stored at every scope of a namespace.
+func allConfigs(ctx context.Context, ns *admin.Namespace) ([]admin.Config, error) {
+	scopes := []admin.Scope{{}}
+	resources, err := ns.ResourcesWithLimits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range resources {
+		scopes = append(scopes, admin.Scope{Resource: r})
+	}
+	counts, err := ns.ResourcesWithEntityLimits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range sortedKeys(counts) {
+		entities, err := collect(ns.EntitiesWithLimits(ctx, r), 0, same)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entities {
+			scopes = append(scopes, admin.Scope{Entity: e, Resource: r})
+		}
+	}
+	var out []admin.Config
+	for _, at := range scopes {
+		switch config, err := ns.Config(ctx, at); {
+		case isNotFound(err): // removed meanwhile, or the index lags behind
+		case err != nil:
+			return nil, err
+		default:
+			out = append(out, config)
+		}
+	}
+	return out, nil
+}
+
+// parseLimits reads limits as limitSyntax describes them.
+func parseLimits(c *cobra.Command, texts []string) ([]limiter.Limit, error) {
+	var out []limiter.Limit
+	for _, text := range texts {
+		l, err := parseLimit(text)
+		if err != nil {
+			return nil, usage(c, "limit %q: %v", text, err)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func parseLimit(text string) (limiter.Limit, error) {
+	name, rule, ok := strings.Cut(text, "=")
+	if !ok {
+		return limiter.Limit{}, fmt.Errorf("want NAME=AMOUNT[/PERIOD][:CAPACITY], like rpm=600")
+	}
+	switch rule {
+	case "blocked":
+		return limiter.Blocked(name), nil
+	case "unlimited":
+		return limiter.Unlimited(name), nil
+	}
+	rule, capacity, burst := strings.Cut(rule, ":")
+	amount, period, every := strings.Cut(rule, "/")
+	l := limiter.Limit{Name: name, Period: time.Minute}
+	var err error
+	if l.Refill, err = strconv.ParseInt(amount, 10, 64); err != nil {
+		return l, fmt.Errorf("amount %q: want a whole number", amount)
+	}
+	l.Capacity = l.Refill
+	if burst {
+		if l.Capacity, err = strconv.ParseInt(capacity, 10, 64); err != nil {
+			return l, fmt.Errorf("capacity %q: want a whole number", capacity)
+		}
+	}
+	if every {
+		if l.Period, err = parsePeriod(period); err != nil {
+			return l, err
+		}
+	}
+	return l, l.Validate()
+}
+
+// parsePeriod reads "m", "90s", "2h", "30d".
+func parsePeriod(text string) (time.Duration, error) {
+	number := text
+	if text != "" && (text[0] < '0' || text[0] > '9') {
+		number = "1" + text
+	}
+	if days, ok := strings.CutSuffix(number, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil || n > 36500 {
+			return 0, fmt.Errorf("period %q: want a whole number of days", text)
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(number)
+	if err != nil {
+		return 0, fmt.Errorf("period %q: want s, m, h, d, or like 90s", text)
+	}
+	return d, nil
+}

@@ -1,0 +1,33 @@
+// Zae-limiter manages the limits, entities and namespaces of a limiter's table,
+// and shows what buckets, usage and the audit trail say.
+//
+//	zae-limiter table create
+//	zae-limiter namespace register default
+//	zae-limiter limits set -r gpt-4 rpm=600 tpm=40000
+//	zae-limiter peek acme gpt-4
+//
+// It finds DynamoDB as the AWS SDK does (AWS_REGION, AWS_PROFILE,
+// AWS_ENDPOINT_URL_DYNAMODB, ...), the table in ZAEL_STACK and the namespace in
+// ZAEL_NAMESPACE, like the Python client. Exit status: 0 done, 1 failed, 2 used
+// wrongly, 3 the answer is no (a plan with changes, a table that is not as it
+// must be, a bucket without limits).
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	cmd := root(&app{in: os.Stdin, out: os.Stdout, errs: os.Stderr})
+	err := cmd.ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "zae-limiter:", explain(err))
+	}
+	os.Exit(status(err))
+}

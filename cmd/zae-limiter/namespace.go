@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+)
+
+func namespaceCommand(a *app) *cobra.Command {
+	return group("namespace", "tenants within the table", namespaceRegister(a), namespaceList(a), namespaceDelete(a),
+		namespaceRecover(a), namespacePurge(a))
+}
+
+type namespaceJSON struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Status    string `json:"status"`
+	CreatedAt string `json:"created_at,omitempty"`
+	DeletedAt string `json:"deleted_at,omitempty"`
+}
+
+func namespaceOf(n admin.NamespaceInfo) namespaceJSON {
+	return namespaceJSON{n.ID, n.Name, string(n.Status), stamp(n.CreatedAt), stamp(n.DeletedAt)}
+}
+
+func (a *app) printNamespaces(all []namespaceJSON) error {
+	r := rows{head: []string{"name", "id", "status", "created", "deleted"}}
+	for _, n := range all {
+		r.add(n.Name, n.ID, n.Status, n.CreatedAt, n.DeletedAt)
+	}
+	return a.print(all, r)
+}
+
+func namespaceRegister(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "register NAME", Short: "make a namespace, if there is none of that name",
+		Args: args(1, 1),
+		RunE: func(c *cobra.Command, names []string) error {
+			t, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			if _, err := t.Register(c.Context(), names[0]); err != nil {
+				return a.where(err)
+			}
+			info, err := t.Lookup(c.Context(), names[0])
+			if err != nil {
+				return a.where(err)
+			}
+			return a.printNamespaces([]namespaceJSON{namespaceOf(info)})
+		},
+	}
+}
+
+func namespaceList(a *app) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "list the active namespaces",
+		Args: args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			found, err := collect(t.Namespaces(c.Context()), 0, namespaceOf)
+			if err != nil {
+				return a.where(err)
+			}
+			if all {
+				gone, err := collect(t.Orphans(c.Context()), 0, namespaceOf)
+				if err != nil {
+					return a.where(err)
+				}
+				found = append(found, gone...)
+			}
+			return a.printNamespaces(found)
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were deleted and are not purged yet")
+	return cmd
+}
+
+func namespaceDelete(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "take the name away; recover undoes it, purge removes what is in it",
+		Args: args(1, 1),
+		RunE: func(c *cobra.Command, names []string) error {
+			a.namespace = names[0]
+			t, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			info, err := t.Lookup(c.Context(), names[0])
+			if err != nil {
+				return a.where(err)
+			}
+			if err := t.DeleteNamespace(c.Context(), names[0]); err != nil {
+				return a.where(err)
+			}
+			a.say("deleted; zae-limiter namespace recover %s brings it back", info.ID)
+			return nil
+		},
+	}
+}
+
+func namespaceRecover(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "recover ID", Short: "give a deleted namespace its name back (namespace list --all has the ids)",
+		Args: args(1, 1),
+		RunE: func(c *cobra.Command, ids []string) error {
+			t, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			ns, err := t.RecoverNamespace(c.Context(), ids[0])
+			if err != nil {
+				return a.where(err)
+			}
+			info, err := t.Lookup(c.Context(), ns.Name())
+			if err != nil {
+				return a.where(err)
+			}
+			return a.printNamespaces([]namespaceJSON{namespaceOf(info)})
+		},
+	}
+}
+
+func namespacePurge(a *app) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "purge ID", Short: "remove a deleted namespace with everything in it, for good",
+		Args: args(1, 1),
+		RunE: func(c *cobra.Command, ids []string) error {
+			t, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.sure(yes, fmt.Sprintf("Remove everything in namespace %s, for good?", ids[0])); err != nil {
+				return err
+			}
+			n, err := t.PurgeNamespace(c.Context(), ids[0])
+			if err != nil {
+				return a.where(fmt.Errorf("%d items removed, the same command goes on: %w", n, err))
+			}
+			return a.printRemoved(n)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// rows is a result in the form of a table.
+type rows struct {
+	head []string
+	body [][]string
+}
+
+func (r *rows) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		switch c := c.(type) {
+		case time.Time:
+			row[i] = stamp(c)
+		default:
+			row[i] = fmt.Sprint(c)
+		}
+	}
+	r.body = append(r.body, row)
+}
+
+// print writes a result in the format that was asked for: the value as JSON, the
+// rows otherwise.
+func (a *app) print(value any, r rows) error {
+	switch a.format {
+	case "json":
+		e := json.NewEncoder(a.out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(value)
+	case "csv":
+		w := csv.NewWriter(a.out)
+		if err := w.Write(r.head); err != nil {
+			return err
+		}
+		return w.WriteAll(r.body)
+	}
+	if len(r.body) == 0 {
+		fmt.Fprintln(a.errs, "nothing there")
+		return nil
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.ToUpper(strings.Join(r.head, "\t")))
+	for _, row := range r.body {
+		fmt.Fprintln(w, harmless(strings.Join(row, "\t")))
+	}
+	return w.Flush()
+}
+
+// harmless keeps what others have stored from steering the terminal.
+func harmless(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
+			return '?'
+		}
+		return c
+	}, s)
+}
+
+// say writes a line that no program reads.
+func (a *app) say(format string, values ...any) {
+	fmt.Fprintf(a.errs, format+"\n", values...)
+}
+
+// collect returns what a listing yields, at most n of it unless n is zero. It is
+// never nil, because JSON would say null.
+func collect[T, V any](seq iter.Seq2[T, error], n int, f func(T) V) ([]V, error) {
+	out := []V{}
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f(v))
+		if n > 0 && len(out) == n {
+			break
+		}
+	}
+	return out, nil
+}
+
+// stamp renders an instant; the zero one is empty.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// Colours of a diff.
+const (
+	red, green, yellow = "\x1b[31m", "\x1b[32m", "\x1b[33m"
+	plain              = "\x1b[0m"
+)
+
+// paint returns text in a colour, if the output is a terminal that wants it.
+func (a *app) paint(colour, text string) string {
+	f, ok := a.out.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return text
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return text
+	}
+	return colour + text + plain
+}

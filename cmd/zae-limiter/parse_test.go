@@ -1,0 +1,40 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func TestParseLimit(t *testing.T) {
+	for text, want := range map[string]limiter.Limit{
+		"rpm=600":           limiter.PerMinute("rpm", 600),
+		"rpm=600/m":         limiter.PerMinute("rpm", 600),
+		"tpm=40000/m:80000": limiter.PerMinute("tpm", 40000).WithCapacity(80000),
+		"tpm=5:10":          limiter.PerMinute("tpm", 5).WithCapacity(10),
+		"images=50/d":       limiter.PerDay("images", 50),
+		"x=1/90s":           {Name: "x", Capacity: 1, Refill: 1, Period: 90 * time.Second},
+		"x=1/30d":           {Name: "x", Capacity: 1, Refill: 1, Period: 720 * time.Hour},
+		"x=blocked":         limiter.Blocked("x"),
+		"x=unlimited":       limiter.Unlimited("x"),
+	} {
+		if got, err := parseLimit(text); err != nil || got != want {
+			t.Errorf("%s is %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{
+		"", "rpm", "rpm=", "rpm=x", "rpm=1.5", "=5", "rpm=0", "rpm=-1", "rpm=5/", "rpm=5/x", "rpm=5/0s", "rpm=5/500ms",
+		"rpm=5:", "rpm=5:0", "rpm=5/m:x", "rpm=5/99999999999d", "rpm=9223372036854775808", "rpm=5/m/m", "wcu=5",
+	} {
+		if got, err := parseLimit(text); err == nil {
+			t.Errorf("%q is accepted: %v", text, got)
+		}
+	}
+}
+
+func TestStoredTextDoesNotSteerTheTerminal(t *testing.T) {
+	if got := harmless("a\x1b[2J\tb\u009b1m\n"); got != "a?[2J\tb?1m?" {
+		t.Errorf("%q", got)
+	}
+}
