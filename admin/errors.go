@@ -37,6 +37,8 @@ func fail(err error, format string, args ...any) error {
 		return fmt.Errorf("%s: %w", op, err)
 	case store.Unknown:
 		return fmt.Errorf("%w: %s: %w", limiter.ErrUnknown, op, err)
+	case store.Setup:
+		return fmt.Errorf("%w: %s: %w", limiter.ErrSetup, op, err)
 	}
 	return fmt.Errorf("%w: %s: %w", limiter.ErrUnavailable, op, err)
 }

@@ -28,18 +28,24 @@ const (
 // It blocks for as long as the calls take, bounded by ctx and Options.Timeout,
 // and never waits for tokens. Errors are one of ErrLimited (a *LimitError),
 // ErrUnavailable, ErrUnknown, ErrInvalid, ErrTooLarge, ErrNoLimits and
-// ErrCascade. Under PolicyAllow, ErrUnavailable and ErrUnknown become a lease
-// that has charged nothing, unless the caller itself canceled ctx.
+// ErrCascade, ErrNamespace, ErrSetup and ErrCanceled. Under PolicyAllow,
+// ErrUnavailable and ErrUnknown become a lease that has charged nothing; the others
+// never do. After a few calls in a row without an answer, further ones are
+// ErrUnavailable at once, but for one that probes four times a second.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	own, err := req.validate()
 	if err != nil {
 		return nil, err
 	}
 	n := name{req.Entity, req.Resource}
+	if !l.breaker.admits(time.Now()) {
+		return l.undecided(ctx, req, n, PolicyDefault, errOpen)
+	}
 	bounded, cancel := l.bounded(ctx)
 	defer cancel()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil {
+		l.breaker.heard(ctx, err)
 		return l.unresolved(ctx, req, n, cfg, err)
 	}
 	if cfg.cascade {
@@ -58,6 +64,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 		w.life = table.NeverExpires
 	}
 	lease, err := l.take(bounded, w)
+	l.breaker.heard(ctx, err)
 	if store.KindOf(err) != 0 {
 		return l.undecided(ctx, req, n, cfg.policy, err)
 	}
@@ -80,30 +87,52 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n name, cfg resol
 	return l.undecided(ctx, req, n, cfg.policy, err)
 }
 
-// undecided applies the policy to a call that got no decision or no answer.
+// undecided turns a call that got no decision or no answer into the caller's error,
+// or applies the policy.
 func (l *Limiter) undecided(ctx context.Context, req Request, n name, stored Policy, err error) (*Lease, error) {
+	if cause := context.Cause(ctx); cause != nil {
+		err = canceled("acquire", n, cause, err)
+		l.opts.Observer.canceled(n, err)
+		return nil, err
+	}
 	err = outcome("acquire", n, err)
 	l.opts.Observer.failed(n, err)
-	policy := req.OnUnavailable
-	if policy == PolicyDefault {
-		policy = stored
-	}
-	if policy == PolicyDefault {
-		policy = l.opts.OnUnavailable
-	}
-	if policy == PolicyAllow && !errors.Is(ctx.Err(), context.Canceled) {
+	if policy := l.policy(req, stored); policy == PolicyAllow && !errors.Is(err, ErrSetup) {
 		return &Lease{limiter: l, name: n, cause: err}, nil
 	}
 	return nil, err
 }
 
+// policy returns what holds for a request when there is no decision.
+func (l *Limiter) policy(req Request, stored Policy) Policy {
+	for _, p := range []Policy{req.OnUnavailable, stored} {
+		if p != PolicyDefault {
+			return p
+		}
+	}
+	return l.opts.OnUnavailable
+}
+
 // outcome names what is known after a call failed.
 func outcome(op string, n name, err error) error {
 	kind := ErrUnavailable
-	if store.KindOf(err) == store.Unknown {
+	switch store.KindOf(err) {
+	case store.Unknown:
 		kind = ErrUnknown
+	case store.Setup:
+		kind = ErrSetup
 	}
 	return &opError{op, n.entity, n.resource, kind, err}
+}
+
+// canceled is the outcome of a call that the caller's context has ended. It tells,
+// as outcome does, whether anything may have been taken.
+func canceled(op string, n name, cause, err error) error {
+	known := ErrUnavailable
+	if store.KindOf(err) == store.Unknown {
+		known = ErrUnknown
+	}
+	return &opError{op, n.entity, n.resource, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
 }
 
 // take decides from what is known of the bucket and writes, until a write holds,

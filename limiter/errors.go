@@ -12,8 +12,17 @@ var (
 	// ErrLimited: denied, nothing was taken. The error is a *LimitError.
 	ErrLimited = errors.New("limiter: limit exceeded")
 	// ErrUnavailable: no decision, nothing was written (throttled out of
-	// retries, no connection, no permission, no such table).
+	// retries, no connection, or several calls before this one had no answer).
 	ErrUnavailable = errors.New("limiter: unavailable")
+	// ErrSetup: DynamoDB rejects the calls of this limiter: there is no such
+	// table, no permission, or no valid request can be made. Nothing was written.
+	// No policy turns it into a lease: somebody has to act. Open finds most of it.
+	ErrSetup = errors.New("limiter: not set up")
+	// ErrCanceled: the caller's own context was canceled or expired before there
+	// was a decision; errors.Is also tells the context's error. No policy turns it
+	// into a lease. It is ErrUnknown too if tokens may have been taken, else
+	// ErrUnavailable.
+	ErrCanceled = errors.New("limiter: canceled by the caller")
 	// ErrUnknown: no answer, the write may have been applied (timeout after
 	// sending, server error). Treat as taken; do not retry blindly.
 	ErrUnknown = errors.New("limiter: outcome unknown")

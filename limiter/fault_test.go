@@ -124,7 +124,12 @@ func TestAcquireUnderFaults(t *testing.T) {
 func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
 	w := newWorld(t)
 	var failed []error
-	l := w.process(Options{Observer: &Observer{Failed: func(_, _ string, err error) { failed = append(failed, err) }}})
+	note := func(_, _ string, err error) { failed = append(failed, err) }
+	watch := &Observer{Failed: note}
+	if f.caller {
+		watch = &Observer{Canceled: note} // that is no failure of the table
+	}
+	l := w.process(Options{Observer: watch})
 	s.prepare(t, w, l)
 	req := asks(Costs{"rpm": 2}, rpm10)
 	req.OnUnavailable = policy
@@ -252,7 +257,12 @@ func TestDeadlinesAreBounds(t *testing.T) {
 						if policy == PolicyBlock && kindName(err) != p.outcome {
 							t.Fatalf("got %v, want %s", err, p.outcome)
 						}
-						if policy == PolicyAllow && (err != nil || lease.Charged() || kindName(lease.Cause()) != p.outcome) {
+						if caller == 50*time.Millisecond {
+							// The caller's own deadline is the caller's error, under any policy (C2).
+							if lease != nil || !errors.Is(err, ErrCanceled) || !errors.Is(err, context.DeadlineExceeded) {
+								t.Fatalf("got %v, %v; want the caller's deadline", lease, err)
+							}
+						} else if policy == PolicyAllow && (err != nil || lease.Charged() || kindName(lease.Cause()) != p.outcome) {
 							t.Fatalf("got %v, %v; want a lease that has charged nothing because %s", lease, err, p.outcome)
 						}
 						time.Sleep(time.Second) // a shared read goes on without this caller
@@ -342,12 +352,14 @@ func TestRecoveryMintsNothing(t *testing.T) {
 				}
 				w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
 				for range 50 {
+					time.Sleep(probesEvery) // so that every one is sent
 					_, err := l.Acquire(t.Context(), req)
 					if want := map[bool]error{true: ErrUnknown, false: ErrUnavailable}[kind == store.Unknown]; !errors.Is(err, want) {
 						t.Fatalf("store down: %v, want %v", err, want)
 					}
 				}
 				w.db.SetHook(nil)
+				time.Sleep(probesEvery)
 				w.wantHeld(l, rpm10, 6)
 				if n := drain(t, l, req); n != 6 {
 					t.Fatalf("%d granted after recovery, want the 6 that were left", n)

@@ -155,6 +155,7 @@ type Limiter struct {
 	opts       Options
 	namespace  string               // the namespace's id, the prefix of every key
 	offset     func() time.Duration // what to add to the clock; nil: nothing
+	breaker    breaker
 	images     *images
 	configs    *configs
 	growing    sync.Map       // name -> true: buckets whose shards this process is doubling

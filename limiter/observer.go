@@ -20,6 +20,9 @@ type Observer struct {
 	// Failed is called when there was no decision or no answer, with the error
 	// that the policy then turns into an outcome.
 	Failed func(entity, resource string, err error)
+	// Canceled is called when the caller's own context ended a call, with the
+	// error; that says nothing about the table.
+	Canceled func(entity, resource string, err error)
 	// Split is called after this process doubled a bucket's shards.
 	Split func(entity, resource string, shards int)
 	// Clock is called when the correction of the system's clock changes (see
@@ -68,6 +71,12 @@ func (o *Observer) lost(n name) {
 func (o *Observer) failed(n name, err error) {
 	if o.Failed != nil {
 		o.Failed(n.entity, n.resource, err)
+	}
+}
+
+func (o *Observer) canceled(n name, err error) {
+	if o.Canceled != nil {
+		o.Canceled(n.entity, n.resource, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	smithytime "github.com/aws/smithy-go/time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -19,9 +20,10 @@ const openAttempts = 6
 // unless Options.Register is set, and the table must be one this package can
 // share with other clients. If a Python client has put the release of its
 // aggregator into the version record, Open takes it out, so that no Python client
-// replaces the table's function. It blocks for one read, or a few calls when it
-// writes, bounded by ctx and Options.Timeout. The error is ErrInvalid,
-// ErrNamespace, ErrVersion, ErrUnavailable or ErrUnknown.
+// replaces the table's function. It sends one write whose condition never holds, so
+// that a missing permission is found now. It blocks for one read and that write, or
+// a few calls more when it registers, bounded by ctx and Options.Timeout. The error
+// is ErrInvalid, ErrNamespace, ErrVersion, ErrSetup, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Limiter, error) {
 	if db == nil {
 		return nil, invalid("db", "nil", "a DynamoDB client")
@@ -56,7 +58,22 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 		l.offset = clock.Offset
 	}
 	l.configs.namespaceFound(l.now())
+	if err := mayWrite(ctx, s, id); err != nil {
+		return nil, err
+	}
 	return l, nil
+}
+
+// mayWrite finds out whether the table can be written to, by an update whose
+// condition never holds: it stores nothing and costs one write unit. A table that
+// does not answer is no matter of setup.
+func mayWrite(ctx context.Context, s store.Store, namespaceID string) error {
+	key := table.BucketKey(namespaceID, "-", "-", 0)
+	_, err := s.Write(ctx, item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Absent(item.AttrPK))})
+	if store.KindOf(err) == store.Setup {
+		return fmt.Errorf("%w: open: %w", ErrSetup, err)
+	}
+	return nil
 }
 
 // clock is a store that knows how far the system's clock is off the table's.
@@ -81,14 +98,17 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 		if store.KindOf(err) == 0 {
 			return "", fmt.Errorf("open namespace %q: %w", o.Namespace, err)
 		}
-		if store.Unreachable(err) ||
+		if store.KindOf(err) == store.Setup || store.Unreachable(err) ||
 			smithytime.SleepWithContext(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {
 			break
 		}
 	}
 	kind := ErrUnavailable
-	if store.KindOf(err) == store.Unknown {
+	switch store.KindOf(err) {
+	case store.Unknown:
 		kind = ErrUnknown
+	case store.Setup:
+		kind = ErrSetup
 	}
 	return "", fmt.Errorf("%w: open namespace %q: %w", kind, o.Namespace, err)
 }

@@ -165,5 +165,5 @@ func testRemoval(t *testing.T, db store.Lister) {
 	if err := db.Remove(t.Context()); err != nil {
 		t.Errorf("nothing to remove: %v", err)
 	}
-	wantKind(t, db.Remove(t.Context(), item.Key{PK: "x"}), store.Unavailable)
+	wantKind(t, db.Remove(t.Context(), item.Key{PK: "x"}), store.Setup)
 }

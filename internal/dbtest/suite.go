@@ -106,8 +106,8 @@ func (d Deviations) wantInvalid(t *testing.T, name string, err error) (known boo
 	reason, known := d[name]
 	switch {
 	case !known:
-		wantKind(t, err, store.Unavailable)
-	case store.KindOf(err) == store.Unavailable:
+		wantKind(t, err, store.Setup)
+	case store.KindOf(err) == store.Setup:
 		t.Errorf("%q deviates no more (%v): take it off the list (%s)", name, err, reason)
 	default:
 		t.Logf("known deviation: %v (%s)", err, reason)

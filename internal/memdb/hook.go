@@ -117,5 +117,5 @@ func asFailure(op Op, applied bool, err error) error {
 	if applied {
 		return lost(op, fmt.Errorf("answer lost: %w", err))
 	}
-	return refuse(op.Name, err)
+	return &store.Failure{Kind: store.Unavailable, Op: string(op.Name), Err: err}
 }

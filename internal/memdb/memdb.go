@@ -261,7 +261,8 @@ func (db *DB) replayed(id string, writes []item.Write) (bool, error) {
 		return false, nil
 	}
 	if !sameWrites(t.writes, writes) {
-		return false, refuse(TransactWriteItems, fmt.Errorf("token %q was used for another transaction", id))
+		err := fmt.Errorf("token %q was used for another transaction", id)
+		return false, &store.Failure{Kind: store.Unavailable, Op: string(TransactWriteItems), Err: err}
 	}
 	return true, nil
 }
@@ -271,7 +272,12 @@ func sameWrites(a, b []item.Write) bool {
 	return reflect.DeepEqual(item.TransactInput("t", "t", a), item.TransactInput("t", "t", b))
 }
 
-// refuse is the failure for a call that DynamoDB would not carry out.
+// refuse is the failure for a call that DynamoDB would not carry out: it is not
+// valid, or the caller has gone.
 func refuse(op OpName, err error) error {
-	return &store.Failure{Kind: store.Unavailable, Op: string(op), Err: err}
+	kind := store.Setup
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		kind = store.Unavailable
+	}
+	return &store.Failure{Kind: kind, Op: string(op), Err: err}
 }

@@ -45,7 +45,10 @@ func kind(err error) Kind {
 		if api.ErrorFault() == smithy.FaultServer {
 			return Unknown
 		}
-		return Unavailable // refused before anything was written: access, validation, no table
+		if slices.Contains(setup, api.ErrorCode()) {
+			return Setup
+		}
+		return Unavailable // refused before anything was written, for a reason that may pass
 	}
 	// The SDK wraps what the transport says in an answer with status 0, so the
 	// transport has to be asked first.
@@ -86,6 +89,16 @@ var throttles = []string{
 	"RequestLimitExceeded", "LimitExceededException", "TooManyRequestsException",
 }
 
+// setup are the error codes with which DynamoDB rejects a call that somebody has to
+// set right: no table, no permission, no valid credentials, no valid request
+// (developer guide, "Error handling"; expired credentials are renewed by the SDK).
+var setup = []string{
+	"ResourceNotFoundException", "AccessDeniedException", "AccessDenied", "UnauthorizedOperation", "NotAuthorized",
+	"UnrecognizedClientException", "InvalidSignatureException", "InvalidClientTokenId", "IncompleteSignature",
+	"IncompleteSignatureException", "MissingAuthenticationToken", "MissingAuthenticationTokenException",
+	"OptInRequired", "ValidationException", "SerializationException", "UnknownOperationException",
+}
+
 // canceled reads the reasons of a canceled transaction. A refused condition
 // outranks a conflict: the refusal stays true, the conflict may not.
 func canceled(op string, e *types.TransactionCanceledException) error {
@@ -101,6 +114,8 @@ func canceled(op string, e *types.TransactionCanceledException) error {
 			failure = max(failure, Conflict)
 		case "ProvisionedThroughputExceeded", "ThrottlingError":
 			failure = max(failure, Throttled)
+		case "ValidationError", "AccessDenied":
+			failure = max(failure, Setup)
 		default:
 			failure = max(failure, Unavailable)
 		}

@@ -70,6 +70,10 @@ const (
 	Conflict
 	// Unknown: no answer, the write may have been applied.
 	Unknown
+	// Setup: DynamoDB rejects the call as such: there is no such table, no
+	// permission, or the request is not valid. Nothing was written, and nothing will
+	// be until somebody acts.
+	Setup
 )
 
 // String returns the kind in the words of the glossary.
@@ -77,6 +81,8 @@ func (k Kind) String() string {
 	switch k {
 	case Unavailable:
 		return "unavailable"
+	case Setup:
+		return "not set up"
 	case Throttled:
 		return "throttled"
 	case Conflict:

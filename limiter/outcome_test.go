@@ -1,0 +1,116 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// C1: a role that may not write is found by Open, and later is no reason to grant.
+func TestMissingPermissionIsNoPolicy(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyAllow})
+	req := asks(Costs{"rpm": 1}, rpm10)
+	must(t, l, req)
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) }))
+	for range 100 {
+		if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
+			t.Fatalf("got %v, %v; want ErrSetup", lease, err)
+		}
+	}
+	if _, err := open(t.Context(), w.db, &Options{OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
+		t.Errorf("open: %v, want ErrSetup", err)
+	}
+	w.db.SetHook(nil)
+	must(t, l, req)
+}
+
+func onEvery(which func(memdb.Op) bool, do func(memdb.Op) (bool, error)) func(memdb.Op) (bool, error) {
+	return func(op memdb.Op) (bool, error) {
+		if which(op) {
+			return do(op)
+		}
+		return true, nil
+	}
+}
+
+// C2, C7: the caller's own cancellation and deadline are its own, never policy, and
+// say nothing about the table: the breaker stays closed.
+func TestCallersWhoGoAreNoFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		failed, canceled := 0, 0
+		l := w.process(Options{OnUnavailable: PolicyAllow, Observer: &Observer{
+			Failed: func(_, _ string, _ error) { failed++ }, Canceled: func(_, _ string, _ error) { canceled++ },
+		}})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		w.db.SetHook(func(op memdb.Op) (bool, error) { time.Sleep(5 * time.Millisecond); return true, nil })
+		const calls = 97
+		for range calls {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+			if lease, err := l.Acquire(ctx, req); lease != nil || !errors.Is(err, ErrCanceled) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("got %v, %v; want the caller's deadline", lease, err)
+			}
+			cancel()
+		}
+		if failed != 0 || canceled != calls {
+			t.Errorf("told of %d failures and %d canceled calls, want 0 and %d", failed, canceled, calls)
+		}
+		if !l.breaker.admits(time.Now()) {
+			t.Error("the breaker is open")
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// C3: a table that hangs costs a few callers the timeout, the others nothing; calls
+// get through again within a second after it answers.
+func TestBreakerOpensAndRecovers(t *testing.T) {
+	for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy})
+			req := asks(Costs{"rps": 1}, PerSecond("rps", 1000))
+			must(t, l, req)
+			w.db.SetHook(func(op memdb.Op) (bool, error) { <-op.Done; return false, nil })
+			ask := func() (waited time.Duration) {
+				begin := time.Now()
+				lease, err := l.Acquire(t.Context(), req)
+				if policy == PolicyAllow && (err != nil || lease.Charged()) || policy == PolicyBlock && err == nil {
+					t.Fatalf("policy %s: got %v, %v", policy, lease, err)
+				}
+				return time.Since(begin)
+			}
+			for i := range breaksAfter {
+				if d := ask(); d != 2*time.Second {
+					t.Fatalf("call %d took %s", i, d)
+				}
+			}
+			at := time.Now()
+			for time.Since(at) < probesEvery {
+				if d := ask(); d != 0 {
+					t.Fatalf("%s after the last probe a call took %s", time.Since(at), d)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			w.db.SetHook(nil)
+			healed := time.Now()
+			for {
+				if lease, err := l.Acquire(t.Context(), req); err == nil && lease.Charged() {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if d := time.Since(healed); d > time.Second {
+				t.Errorf("policy %s: recovery was seen after %s", policy, d)
+			}
+			must(t, l, req)
+		})
+	}
+}
