@@ -29,6 +29,8 @@ var mayImport = map[string][]string{
 	},
 	"admin/manifest":             {"admin", "internal/table", "limiter"}, // apart, for its YAML parser
 	"limitertable":               {},                                     // apart: who takes tokens creates no tables
+	"httplimit":                  {"limiter"},
+	"limitertest":                {"admin", "internal/memdb", "internal/store", "limiter"}, // for tests of users
 	"internal/bucket":            {},
 	"internal/bucket/buckettest": {"internal/bucket"},
 	"internal/item":              {},
@@ -98,8 +100,9 @@ var rules = []rule{
 		reason: "infrastructure is a module of its own, with Node and 500 MB of CDK (D15)"},
 	{
 		who: "", not: []string{module + "/internal/memdb/", module + "/internal/dbtest/",
-			module + "/internal/stream/streamtest/", module + "/internal/bucket/buckettest/"},
-		except: []string{"internal/memdb", "internal/dbtest", "internal/stream/streamtest", "internal/bucket/buckettest"},
+			module + "/internal/stream/streamtest/", module + "/internal/bucket/buckettest/", module + "/limitertest/"},
+		except: []string{"internal/memdb", "internal/dbtest", "internal/stream/streamtest", "internal/bucket/buckettest",
+			"limitertest"}, // which gives the twin to the tests of users, and wants a testing.TB
 		reason: "the twin and what tests are made of must not end up in a program",
 	},
 }

@@ -1,0 +1,130 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Denial is a denied request.
+type Denial struct {
+	*limiter.LimitError
+	Request limiter.Request // what was asked for
+}
+
+// Body is the JSON of a denial, with the fields of the Python zae-limiter.
+type Body struct {
+	Error             string      `json:"error"` // "rate_limit_exceeded"
+	Message           string      `json:"message"`
+	RetryAfterSeconds float64     `json:"retry_after_seconds"`
+	RetryAfterMS      int64       `json:"retry_after_ms"`
+	Limits            []BodyLimit `json:"limits"`
+}
+
+// BodyLimit is one limit in force.
+type BodyLimit struct {
+	Entity            string  `json:"entity_id"`
+	Resource          string  `json:"resource"`
+	Limit             string  `json:"limit_name"`
+	Capacity          int64   `json:"capacity"`
+	RefillAmount      int64   `json:"refill_amount"`
+	RefillPeriod      float64 `json:"refill_period_seconds"`
+	Available         int64   `json:"available"`
+	Requested         int64   `json:"requested"`
+	Exceeded          bool    `json:"exceeded"`
+	RetryAfterSeconds float64 `json:"retry_after_seconds"` // 0: it would cover its cost now
+}
+
+// Body returns what answers the denial.
+func (d Denial) Body() Body {
+	b := Body{
+		Error: "rate_limit_exceeded", Message: d.Error(),
+		RetryAfterSeconds: d.RetryAfter.Seconds(), RetryAfterMS: d.RetryAfter.Milliseconds(), Limits: []BodyLimit{},
+	}
+	for _, s := range d.Statuses {
+		b.Limits = append(b.Limits, BodyLimit{
+			Entity: d.Entity, Resource: d.Resource, Limit: s.Limit, Capacity: s.Capacity, RefillAmount: s.Refill,
+			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: d.Request.Costs[s.Limit],
+			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: max(0, s.RetryAfter.Seconds()),
+		})
+	}
+	return b
+}
+
+// WriteDenied answers with 429 and a [Body].
+func WriteDenied(w http.ResponseWriter, _ *http.Request, d Denial) {
+	write(w, http.StatusTooManyRequests, d.Body())
+}
+
+// WriteFailed answers with the status of an [*Error], else with 503 where trying
+// again may help, else with 413 for what no bucket can hold, else with 500. The
+// body does not tell more than the status, because the cause is nothing for
+// strangers.
+func WriteFailed(w http.ResponseWriter, _ *http.Request, err error) {
+	status := http.StatusInternalServerError
+	word := "internal_error"
+	own, ok := errors.AsType[*Error](err)
+	switch {
+	case ok && own.Status >= 400 && own.Status < 600:
+		status, word = own.Status, strings.ToLower(strings.ReplaceAll(http.StatusText(own.Status), " ", "_"))
+	case errors.Is(err, limiter.ErrUnavailable), errors.Is(err, limiter.ErrUnknown):
+		status, word = http.StatusServiceUnavailable, "rate_limiter_unavailable"
+		w.Header().Set("Retry-After", "1")
+	case errors.Is(err, limiter.ErrTooLarge):
+		status, word = http.StatusRequestEntityTooLarge, "request_too_large"
+	}
+	write(w, status, map[string]string{"error": word})
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic("bug: " + err.Error())
+	}
+	w.WriteHeader(status)
+	w.Write(append(text, '\n')) // an error means that the client has gone away
+}
+
+func setDenied(h http.Header, e *limiter.LimitError) {
+	h.Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter), 10))
+	setStatus(h, e.Statuses)
+}
+
+// seconds rounds up, so that nobody comes back too early.
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
+
+// setStatus sets RateLimit and RateLimit-Policy: lists of strings with
+// parameters, as RFC 9651 writes them. The names of limits need no escapes. The
+// quota of a limit is what its bucket holds, its window the time in which that
+// refills; t is how long until the request is covered, or one token more.
+func setStatus(h http.Header, statuses []limiter.Status) {
+	var levels, rules []string
+	for _, s := range statuses {
+		after := s.RefillAfter
+		if s.RetryAfter != 0 {
+			after = s.RetryAfter
+		}
+		level := fmt.Sprintf("%q;r=%d", s.Limit, max(0, s.Remaining))
+		if after > 0 {
+			level += fmt.Sprintf(";t=%d", seconds(after))
+		}
+		levels = append(levels, level)
+		window := s.Period.Seconds() * float64(s.Capacity) / float64(s.Refill)
+		rules = append(rules, fmt.Sprintf("%q;q=%d;w=%d", s.Limit, s.Capacity, int64(math.Ceil(window))))
+	}
+	if len(levels) > 0 {
+		h.Set("RateLimit", strings.Join(levels, ", "))
+		h.Set("RateLimit-Policy", strings.Join(rules, ", "))
+	}
+}

@@ -1,0 +1,20 @@
+// Package httplimit limits the requests of a net/http server.
+//
+//	handler = httplimit.New(l, httplimit.Options{
+//		Request: func(r *http.Request) (limiter.Request, error) {
+//			return limiter.Request{
+//				Entity: limiter.Hashed(r.Header.Get("X-Api-Key")), Resource: "api",
+//				Costs: limiter.Costs{"rpm": 1},
+//			}, nil
+//		},
+//	})(handler)
+//
+// A denied request is answered with 429, Retry-After, the fields RateLimit and
+// RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers), and a JSON body like
+// that of the Python zae-limiter. A granted one gets the same two fields and its
+// lease in the context ([Lease]), to settle what it really costs.
+//
+// Never take the entity from what a client may choose freely: each new name is a
+// full bucket, so a flood of made-up keys passes, and is paid for. Check a key
+// before it is limited.
+package httplimit

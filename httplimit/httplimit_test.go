@@ -1,0 +1,210 @@
+package httplimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+func request(r *http.Request) (limiter.Request, error) {
+	key := r.Header.Get("X-Api-Key")
+	if key == "" {
+		return limiter.Request{}, &httplimit.Error{Status: http.StatusUnauthorized, Err: errors.New("no key")}
+	}
+	return limiter.Request{
+		Entity: key, Resource: "api", Costs: limiter.Costs{"rpm": 1, "tpm": 10},
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 2), limiter.PerMinute("tpm", 100).WithCapacity(50)},
+	}, nil
+}
+
+func get(h http.Handler, key string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	if key != "" {
+		r.Header.Set("X-Api-Key", key)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func wants(t *testing.T, w *httptest.ResponseRecorder, status int, fields map[string]string) {
+	t.Helper()
+	if w.Code != status {
+		t.Errorf("status %d, want %d: %s", w.Code, status, w.Body)
+	}
+	for name, want := range fields {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+var fine = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "fine") })
+
+func TestGrantedAndDenied(t *testing.T) {
+	table := limitertest.New(t)
+	h := httplimit.New(table.Limiter(nil), httplimit.Options{Request: request})(fine)
+	policy := `"rpm";q=2;w=60, "tpm";q=50;w=30`
+	wants(t, get(h, "a"), 200, map[string]string{
+		"RateLimit": `"rpm";r=1;t=30, "tpm";r=40;t=1`, "RateLimit-Policy": policy, "Retry-After": "",
+	})
+	wants(t, get(h, "a"), 200, map[string]string{"RateLimit": `"rpm";r=0;t=30, "tpm";r=30;t=1`})
+	w := get(h, "a")
+	wants(t, w, 429, map[string]string{
+		"Retry-After": "30", "RateLimit-Policy": policy, "Content-Type": "application/json", "Cache-Control": "no-store",
+	})
+	var body httplimit.Body
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	want := httplimit.BodyLimit{
+		Entity: "a", Resource: "api", Limit: "rpm", Capacity: 2, RefillAmount: 2, RefillPeriod: 60,
+		Requested: 1, Exceeded: true, RetryAfterSeconds: 30,
+	}
+	if body.Error != "rate_limit_exceeded" || body.RetryAfterMS != 30_000 || body.RetryAfterSeconds != 30 ||
+		len(body.Limits) != 2 || body.Limits[0] != want || body.Limits[1].Exceeded {
+		t.Errorf("body: %s", w.Body)
+	}
+	wants(t, get(h, "b"), 200, nil)
+	table.Advance(29_001 * time.Millisecond)
+	wants(t, get(h, "a"), 429, map[string]string{"Retry-After": "1"}) // rounded up
+	table.Advance(time.Second)
+	wants(t, get(h, "a"), 200, nil)
+}
+
+// The fields of the body are those of the Python client, no more and no less.
+func TestBodyHasTheFieldsOfPython(t *testing.T) {
+	d := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm"}}}}
+	text, err := json.Marshal(d.Body())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"error":"rate_limit_exceeded","message":` + fmt.Sprintf("%q", d.Error()) +
+		`,"retry_after_seconds":0,"retry_after_ms":0,"limits":[{"entity_id":"","resource":"","limit_name":"rpm",` +
+		`"capacity":0,"refill_amount":0,"refill_period_seconds":0,"available":0,"requested":0,"exceeded":false,` +
+		`"retry_after_seconds":0}]}`
+	if string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+func TestNothingDecided(t *testing.T) {
+	table := limitertest.New(t)
+	l := table.Limiter(nil)
+	h := httplimit.New(l, httplimit.Options{Request: request})(fine)
+	wants(t, get(h, ""), 401, map[string]string{"RateLimit": ""})
+	table.Fail(limiter.ErrUnavailable)
+	w := get(h, "a")
+	wants(t, w, 503, map[string]string{"Retry-After": "1"})
+	if w.Body.String() != `{"error":"rate_limiter_unavailable"}`+"\n" {
+		t.Errorf("body: %s", w.Body)
+	}
+	open := httplimit.New(lenient(t), httplimit.Options{Request: request})(fine)
+	wants(t, get(open, "a"), 200, map[string]string{"RateLimit": ""})
+	table.Fail(nil)
+	wants(t, get(h, "a"), 200, nil)
+	for err, status := range map[error]int{limiter.ErrTooLarge: 413, limiter.ErrNoLimits: 500, errors.New("x"): 500,
+		limiter.ErrUnknown: 503, &httplimit.Error{Status: 99, Err: errors.New("x")}: 500} {
+		w := httptest.NewRecorder()
+		httplimit.WriteFailed(w, nil, err)
+		wants(t, w, status, nil)
+	}
+}
+
+// lenient is a limiter that lets everything pass, because its table is down.
+func lenient(t *testing.T) *limiter.Limiter {
+	table := limitertest.New(t)
+	l := table.Limiter(&limiter.Options{OnUnavailable: limiter.PolicyAllow})
+	table.Fail(limiter.ErrUnavailable)
+	return l
+}
+
+func TestHooksAndSkip(t *testing.T) {
+	l := limitertest.New(t).Limiter(nil)
+	granted, denied := 0, 0
+	h := httplimit.New(l, httplimit.Options{
+		Request: request,
+		Skip:    func(r *http.Request) bool { return r.Header.Get("X-Api-Key") == "health" },
+		Granted: func(_ *http.Request, lease *limiter.Lease) { granted += len(lease.Entity()) },
+		Denied: func(w http.ResponseWriter, _ *http.Request, d httplimit.Denial) {
+			denied += len(d.Request.Entity)
+			w.WriteHeader(http.StatusTeapot)
+		},
+	})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if skipped := r.Header.Get("X-Api-Key") == "health"; skipped != (httplimit.Lease(r) == nil) {
+			t.Error("a lease if and only if it was taken")
+		}
+	}))
+	for range 5 {
+		wants(t, get(h, "health"), 200, map[string]string{"RateLimit": ""})
+	}
+	get(h, "a")
+	get(h, "a")
+	wants(t, get(h, "a"), http.StatusTeapot, map[string]string{"Retry-After": "30"})
+	if granted != 2 || denied != 1 {
+		t.Errorf("%d granted, %d denied", granted, denied)
+	}
+}
+
+// What the handler settles is written after it has returned, also when the client
+// has gone away; after a panic everything is given back.
+func TestSettling(t *testing.T) {
+	table := limitertest.New(t)
+	ns := table.Admin("")
+	left := func(key string) [2]int64 {
+		t.Helper()
+		b, err := ns.Peek(t.Context(), key, "api")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [2]int64{b[0].Levels[0].Remaining, b[0].Levels[1].Remaining}
+	}
+	var failed error
+	ctx, leave := context.WithCancel(t.Context())
+	h := httplimit.New(table.Limiter(nil), httplimit.Options{
+		Request: request,
+		Settled: func(_ *http.Request, err error) { failed = err },
+	})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("X-Api-Key") {
+		case "settles":
+			leave()
+			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
+				t.Error(err)
+			}
+		case "panics":
+			panic(http.ErrAbortHandler)
+		case "fails":
+			table.Fail(limiter.ErrUnavailable)
+			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	r.Header.Set("X-Api-Key", "settles")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if got := left("settles"); got != [2]int64{1, 15} {
+		t.Errorf("settled: %v", got)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		get(h, "panics")
+	}()
+	if got := left("panics"); got != [2]int64{2, 50} {
+		t.Errorf("after a panic: %v", got)
+	}
+	get(h, "fails")
+	table.Fail(nil)
+	if got := left("fails"); got != [2]int64{1, 40} || !errors.Is(failed, limiter.ErrUnavailable) {
+		t.Errorf("not settled: %v, %v", got, failed)
+	}
+}

@@ -1,0 +1,146 @@
+// Package limitertest is for the tests of programs that use package limiter: a
+// table in memory where a DynamoDB client is asked for, so that the real limiter
+// runs in a test without a database. Its clock stands still until the test moves
+// it, unless it is that of package time, as in a bubble of testing/synctest; and
+// calls fail on demand.
+//
+//	table := limitertest.New(t)
+//	l := table.Limiter(nil)
+//	...
+//	table.Advance(time.Minute)
+//	table.Fail(limiter.ErrUnavailable)
+//
+// What the functions of the stack do (usage, the archive) does not happen.
+package limitertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Table is a table in memory. It is a limiter.DynamoDB and an admin.DynamoDB, for
+// limiter.Open and admin.Open and nothing else: called directly, the methods of
+// those interfaces panic. It is safe for concurrent use.
+type Table struct {
+	twin
+	tb testing.TB
+
+	mu     sync.Mutex
+	now    time.Time // zero: that of package time
+	failed error
+	lost   bool
+}
+
+// twin is what limiter and admin know a table in memory by; they do not call the
+// methods of the client.
+type twin struct {
+	admin.DynamoDB // nil
+	store.Lister
+}
+
+// start is when the clock of a new table stands.
+var start = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// New returns an empty table whose clock stands at the beginning of 2025, UTC.
+func New(tb testing.TB) *Table { return newTable(tb, start) }
+
+// NewLive returns an empty table whose clock is time.Now. In a bubble of
+// testing/synctest that is the clock of the bubble, which time.Sleep moves.
+func NewLive(tb testing.TB) *Table { return newTable(tb, time.Time{}) }
+
+func newTable(tb testing.TB, now time.Time) *Table {
+	t := &Table{tb: tb, now: now}
+	db := memdb.New(func() int64 { return t.Now().UnixMilli() })
+	db.SetHook(t.hook)
+	t.Lister = db
+	return t
+}
+
+// Now returns what the clock says.
+func (t *Table) Now() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now.IsZero() {
+		return time.Now()
+	}
+	return t.now
+}
+
+// Advance moves the clock. It panics for a negative duration, and for a clock
+// that is that of package time.
+func (t *Table) Advance(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d < 0 || t.now.IsZero() {
+		panic(fmt.Sprintf("limitertest: advance by %v: want a positive duration, on a table of New", d))
+	}
+	t.now = t.now.Add(d)
+}
+
+// Fail makes every call to the table fail from now on: with
+// limiter.ErrUnavailable nothing is read or written, with limiter.ErrUnknown it
+// is written and the answer is lost. Nil: calls succeed again. It panics for
+// other errors.
+func (t *Table) Fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err == nil:
+		t.failed, t.lost = nil, false
+	case errors.Is(err, limiter.ErrUnavailable):
+		t.failed, t.lost = memdb.Fail(store.Unavailable), false
+	case errors.Is(err, limiter.ErrUnknown):
+		t.failed, t.lost = memdb.Fail(store.Unknown), true
+	default:
+		panic(fmt.Sprintf("limitertest: fail with %v: want limiter.ErrUnavailable, limiter.ErrUnknown or nil", err))
+	}
+}
+
+func (t *Table) hook(memdb.Op) (apply bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed == nil || t.lost, t.failed
+}
+
+// Limiter opens a limiter on the table, with its clock, and registers the
+// namespace. Options may be nil. It fails the test if that does.
+func (t *Table) Limiter(opts *limiter.Options) *limiter.Limiter {
+	t.tb.Helper()
+	o := limiter.Options{}
+	if opts != nil {
+		o = *opts
+	}
+	o.Register, o.Now = true, t.Now
+	l, err := limiter.Open(context.Background(), t, "limitertest", &o)
+	if err != nil {
+		t.tb.Fatal(err)
+	}
+	return l
+}
+
+// Admin opens a namespace for administration, with the table's clock, and
+// registers it; "default" if the name is empty. It fails the test if that does.
+func (t *Table) Admin(namespace string) *admin.Namespace {
+	t.tb.Helper()
+	if namespace == "" {
+		namespace = "default"
+	}
+	table, err := admin.Open(context.Background(), t, "limitertest", &admin.Options{Now: t.Now})
+	if err != nil {
+		t.tb.Fatal(err)
+	}
+	ns, err := table.Register(context.Background(), namespace)
+	if err != nil {
+		t.tb.Fatal(err)
+	}
+	return ns
+}
