@@ -121,6 +121,9 @@ func (d decider) decide() choice {
 		return choice{action: write, shard: soonest.shard, adopt: true}
 	}
 	if d.count == 1 {
+		if soonest.action == never && d.repair() != nil { // shard 0 has a count that is not believed
+			soonest.action, soonest.at = deny, bucket.AddSat(d.now, mergeTime)
+		}
 		return soonest
 	}
 	switch at := d.together(); {

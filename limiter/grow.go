@@ -24,9 +24,9 @@ func (l *Limiter) grow(ctx context.Context, k *known, b table.Bucket) {
 // mend repairs a count of shards at which requests are denied that should not be.
 func (l *Limiter) mend(ctx context.Context, k *known, n name) {
 	k.mu.Lock()
-	plan := k.repair()
+	plan, count := k.repair(), k.count
 	k.mu.Unlock()
-	l.work(ctx, n, plan, k.count)
+	l.work(ctx, n, plan, count)
 }
 
 // work carries a plan out in the background, one at a time for each bucket.
@@ -46,6 +46,7 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 			l.opts.Observer.failed(n, outcome("split", n, err))
 		}
 		now := l.now()
+		l.images.gone(n, plan.Absent(), now)
 		for _, image := range plan.Images() {
 			l.images.see(image, now, unsent)
 			if steps > 0 && image.State.Shard == 0 && image.State.Shards > before {
@@ -78,7 +79,8 @@ func (l *Limiter) growth(k *known, b table.Bucket) *shard.Plan {
 
 // repair returns the plan that merges shard 0 until a share can hold a token again:
 // a limit was lowered, or another client has raised the count beyond what the
-// limits can be divided by. The lock is held.
+// limits can be divided by. Shards that have not merged with it are brought to its
+// count, those beyond it are folded. The lock is held.
 func (k *known) repair() *shard.Plan {
 	zero := k.shards[0]
 	if !zero.imaged() || len(zero.bucket.Partial) > 0 {
@@ -88,17 +90,27 @@ func (k *known) repair() *shard.Plan {
 	for fit > 1 && !k.granular(zero.bucket.State, fit) {
 		fit /= 2
 	}
-	if fit == max(zero.bucket.State.Shards, 1) {
-		return nil
-	}
+	count := max(zero.bucket.State.Shards, 1)
+	ahead := false
 	var others []table.Bucket
-	for _, s := range k.shards {
+	for i, s := range k.shards {
 		if s != zero && s.imaged() {
 			others = append(others, s.bucket)
+			ahead = ahead || s.at >= bucket.AddSat(zero.bucket.Generation, settled) && (i >= count || s.bucket.State.Shards > count)
 		}
 	}
-	return shard.Shrink(zero.bucket, fit, others...)
+	switch {
+	case fit < count:
+		return shard.Shrink(zero.bucket, fit, others...)
+	case ahead:
+		return shard.Propagate(zero.bucket, others...)
+	}
+	return nil
 }
+
+// settled is how long, in ms, after shard 0 has changed its count others may still
+// show another one without anything being amiss.
+const settled = 500
 
 // needs returns the largest costs seen, by slot.
 func (k *known) needs(s bucket.State) []int64 {

@@ -121,6 +121,16 @@ func (k *known) missing(shard int, now int64) {
 	k.denied = nil
 }
 
+// gone is known.missing for shards of a bucket, under the lock.
+func (im *images) gone(n name, shards []int, now int64) {
+	k := im.of(n)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, shard := range shards {
+		k.missing(shard, now)
+	}
+}
+
 // see is known.see under the lock, for answers to calls that took nothing.
 func (im *images) see(b table.Bucket, now int64, since int) {
 	k := im.of(name{b.Entity, b.Resource})

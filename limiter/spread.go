@@ -19,6 +19,8 @@ const (
 	// maxPaying is how many shards pay for one request at most: what one
 	// transaction can write (AWS developer guide, "Amazon DynamoDB Transactions").
 	maxPaying = 100
+	// maxRead is how many items one call can read (AWS API reference, BatchGetItem).
+	maxRead = 100
 	// spreadAttempts bounds how often such a transaction is planned anew because
 	// others have taken from the shards meanwhile.
 	spreadAttempts = 4
@@ -58,9 +60,13 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Buc
 	for i := range keys {
 		keys[i] = table.BucketKey(w.namespace, w.name.entity, w.name.resource, i)
 	}
-	items, err := l.store.Read(ctx, true, keys...)
-	if err != nil {
-		return nil, err
+	var items []item.Item
+	for part := range slices.Chunk(keys, maxRead) {
+		some, err := l.store.Read(ctx, true, part...)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, some...)
 	}
 	var images []table.Bucket
 	now := l.now()

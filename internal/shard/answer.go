@@ -152,6 +152,17 @@ func (p *Plan) see(k int, item item.Item) {
 // could not be read.
 func (p *Plan) GaveUp() []int { return p.gaveUp }
 
+// Absent returns the shards that the plan has found, or made, missing.
+func (p *Plan) Absent() []int {
+	var out []int
+	for _, k := range slices.Sorted(maps.Keys(p.absent)) {
+		if p.absent[k] {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
 // Images returns the images of all shards the plan knows, in order.
 func (p *Plan) Images() []table.Bucket {
 	out := make([]table.Bucket, 0, len(p.known))

@@ -97,6 +97,13 @@ func Propagate(zero table.Bucket, others ...table.Bucket) *Plan {
 	return p
 }
 
+// Sweep makes a plan look for shards beyond its count too, up to a count that the
+// bucket may have had before. It costs a write for each.
+func (p *Plan) Sweep(count int) *Plan {
+	p.last = max(p.last, count-1)
+	return p
+}
+
 func (p *Plan) add(others []table.Bucket) {
 	for _, b := range others {
 		p.known[b.State.Shard] = b

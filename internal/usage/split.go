@@ -20,6 +20,7 @@ type Split struct {
 	Double bool           // shard 0 is to be doubled
 	Merge  bool           // shard 0 is to be merged; if it is neither, the others catch up
 	Count  int            // the count to reach
+	Swept  int            // the count up to which shards may have been left behind
 	First  string         // sequence number to resume from if it is not written
 }
 
@@ -36,7 +37,7 @@ func (s Split) Steps() *shard.Plan {
 	case s.Zero.State.Shard != 0:
 		return shard.Follow(s.Zero, s.Count)
 	}
-	return shard.Propagate(s.Zero, s.Others...)
+	return shard.Propagate(s.Zero, s.Others...).Sweep(s.Swept)
 }
 
 // changes tells whether the split is likely to write the shard.
@@ -83,7 +84,7 @@ func splits(shards []Bucket, conf Config) []Split {
 	}
 	var out []Split
 	if at := recounted(zero); at != "" {
-		out = append(out, Split{Zero: image, Others: others, Count: count, First: at})
+		out = append(out, Split{Zero: image, Others: others, Count: count, Swept: leftBehind(zero), First: at})
 	} else {
 		out = stragglers(shards, others, count)
 	}
@@ -115,11 +116,28 @@ func stragglers(shards []Bucket, others []table.Bucket, count int) []Split {
 	return out
 }
 
+// leftBehind returns the count up to which shards may have been left behind: by the
+// removal of shard 0, which then was created anew, or by other clients that have
+// lowered its count without a merge, 0 if there was none of it.
+func leftBehind(zero Bucket) int {
+	most := 0
+	for _, c := range zero.Changes {
+		byOthers := c.OldGeneration == c.NewGeneration && c.New.State.Shards < c.OldShards
+		if c.Kind == stream.Remove || byOthers {
+			most = max(most, min(c.OldShards, maxCount))
+		}
+	}
+	return most
+}
+
 // recounted returns the sequence number of the first change of the count, empty if
 // there was none. A shard 0 that appears with more than one shard has siblings
-// somewhere.
+// somewhere, and so has one that had more when it was removed.
 func recounted(zero Bucket) string {
 	for _, c := range zero.Changes {
+		if c.Kind == stream.Remove && c.OldShards > 1 {
+			return c.Sequence
+		}
 		if c.Kind != stream.Remove && max(1, c.New.State.Shards) != max(1, c.OldShards) {
 			return c.Sequence
 		}

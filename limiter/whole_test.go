@@ -1,0 +1,234 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// eventually acquires and obeys every denial, at most so many of them.
+func (w *world) eventually(l *Limiter, req Request, tries int) *Lease {
+	w.t.Helper()
+	for try := 0; ; try++ {
+		lease, err := l.Acquire(w.t.Context(), req)
+		l.background.Wait()
+		if err == nil {
+			return lease
+		}
+		d, ok := errors.AsType[*LimitError](err)
+		if !ok || try >= tries {
+			w.t.Fatalf("costs %v of %v, try %d: %v", req.Costs, req.Limits, try, err)
+		}
+		w.advance(d.RetryAfter)
+	}
+}
+
+// I9: whatever the count of shards and whatever is left on them, any request up to
+// the capacity is granted in the end, by a process that knows the bucket and by one
+// that does not, never more than there is, and a rollback gives back all of it.
+func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
+	for _, count := range []int{1, 2, 4, 8, 16, 32} {
+		for _, capacity := range []int64{32, 100, 997, 1000} {
+			t.Run(fmt.Sprintf("%d shards of %d", count, capacity), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					rng := rand.New(rand.NewPCG(uint64(count), uint64(capacity)))
+					l := w.process(Options{})
+					limit := PerMinute("rpm", capacity)
+					one := asks(Costs{"rpm": 1}, limit)
+					must(t, l, one).Rollback(t.Context())
+					w.split(l, count)
+					for round := range 6 {
+						if round%2 == 1 {
+							l = w.process(Options{})
+						}
+						for range rng.IntN(20) { // leave the shards at odd levels
+							l.Acquire(t.Context(), asks(Costs{"rpm": 1 + rng.Int64N(capacity/8)}, limit))
+						}
+						l.background.Wait()
+						cost := 1 + rng.Int64N(capacity)
+						if round >= 4 {
+							cost = capacity
+						}
+						lease := w.eventually(l, asks(Costs{"rpm": cost}, limit), 12)
+						if cost == capacity {
+							if n := drain(t, w.process(Options{}), one); n > 0 {
+								t.Fatalf("%d granted beside the whole capacity", n)
+							}
+						}
+						held := w.held(l, limit)
+						if err := lease.Rollback(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						if after := w.held(l, limit); after.Sub(after, held).Cmp(whole(cost)) != 0 {
+							t.Fatalf("a rollback of %d gave back %s", cost, after.FloatString(3))
+						}
+						w.sharesAddUp(l)
+					}
+				})
+			})
+		}
+	}
+}
+
+func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
+
+// A bucket heals from every broken count within seconds of traffic, and not a token
+// more than there is, is granted on the way.
+func TestBrokenCountsHeal(t *testing.T) {
+	const capacity = 800
+	count := func(n int64) item.Item { return item.Item{"shard_count": item.N(n)} }
+	for _, c := range []struct {
+		name   string
+		shards int
+		broken func(*world, *Limiter)
+		minted int64 // what a bucket that was deleted holds anew
+	}{
+		{"doubled by others once", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(2)) }, 0},
+		{"doubled by others five times", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(32)) }, 0},
+		{"doubled by others, split before", 4, func(w *world, l *Limiter) { w.edit(l, 0, count(8)) }, 0},
+		{"beyond what can be divided", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(4096)) }, 0},
+		{"beyond what can be divided, split before", 8, func(w *world, l *Limiter) { w.edit(l, 0, count(1<<20)) }, 0},
+		{"no power of two", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(3)) }, 0},
+		{"no power of two, split before", 4, func(w *world, l *Limiter) { w.edit(l, 0, count(7)) }, 0},
+		{"shard 0 is missing", 8, func(w *world, l *Limiter) { w.remove(l, 0) }, capacity},
+		{"shard 0 and others are missing", 8, func(w *world, l *Limiter) { w.remove(l, 0, 2, 5) }, capacity},
+		{"a middle shard is missing", 8, func(w *world, l *Limiter) { w.remove(l, 3) }, 0},
+		{"half are missing", 8, func(w *world, l *Limiter) { w.remove(l, 4, 5, 6, 7) }, 0},
+		{"a shard ahead of shard 0", 4, func(w *world, l *Limiter) {
+			for _, b := range w.shards(l, acme, gpt)[1:2] {
+				if err := w.db.Bare().Transact(t.Context(), "ahead", table.Split(b, w.now.Load())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, 0},
+		{"a shard behind shard 0", 4, func(w *world, l *Limiter) {
+			for _, b := range w.shards(l, acme, gpt)[:1] {
+				if err := w.db.Bare().Transact(t.Context(), "behind", table.Split(b, w.now.Load())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, 0},
+		{"the count of shard 0 set back", 8, func(w *world, l *Limiter) { w.edit(l, 0, count(2)) }, 0},
+		{"the count of another set back", 8, func(w *world, l *Limiter) { w.edit(l, 3, count(4)) }, 0},
+		{"deleted and created anew", 8, func(w *world, l *Limiter) {
+			w.remove(l, 0)
+			must(t, w.process(Options{}), asks(Costs{"rpm": 1}, PerHour("rpm", capacity)))
+		}, capacity},
+		{"all gone", 8, func(w *world, l *Limiter) { w.remove(l, 0, 1, 2, 3, 4, 5, 6, 7) }, capacity},
+	} {
+		for _, knows := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, client knows %v", c.name, knows), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					l := w.process(Options{})
+					limit := PerHour("rpm", capacity)
+					one := asks(Costs{"rpm": 1}, limit)
+					must(t, l, one)
+					w.split(l, c.shards)
+					granted := 1 + drain(t, l, asks(Costs{"rpm": 13}, limit))*13
+					if granted < capacity/2 {
+						t.Fatalf("%d granted of %d", granted, capacity)
+					}
+					changes := w.db.Changes(0)
+					agg := &follower{w: w, seq: changes[len(changes)-1].Seq}
+					c.broken(w, l)
+					if !knows {
+						l = w.process(Options{})
+					}
+					begin := w.now.Load()
+					for range 40 { // twenty seconds of traffic by two processes
+						for _, p := range []*Limiter{l, w.process(Options{})} {
+							if _, err := p.Acquire(t.Context(), one); err == nil {
+								granted++
+							} else if !errors.Is(err, ErrLimited) {
+								t.Fatal(err)
+							}
+							p.background.Wait()
+						}
+						agg.follow(l)
+						w.advance(500 * time.Millisecond)
+					}
+					l.background.Wait()
+					due := capacity + c.minted + capacity*(w.now.Load()-begin)/3_600_000 + 1
+					t.Logf("%d granted, at most %d are there", granted, due)
+					if int64(granted) > due {
+						t.Errorf("%d granted, %d were there: %v", granted, due, w.counts(l))
+					}
+					w.advance(2 * time.Hour)
+					w.eventually(w.process(Options{}), asks(Costs{"rpm": capacity}, limit), 12)
+					agg.follow(l)
+					agg.follow(l)
+					if counts := w.counts(l); !even(counts) {
+						t.Errorf("not healed: counts %v", counts)
+					}
+				})
+			})
+		}
+	}
+}
+
+// follower does what the aggregator does for shards, with the changes since it last
+// was called.
+type follower struct {
+	w   *world
+	seq int64
+}
+
+func (f *follower) follow(l *Limiter) {
+	t, w := f.w.t, f.w
+	t.Helper()
+	var records []streamtest.Record
+	for _, c := range w.db.Changes(f.seq) {
+		f.seq = c.Seq
+		if c.Key.SK == table.SKBucketState {
+			records = append(records, streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New})
+		}
+	}
+	batch, err := stream.Decode(streamtest.Payload(records...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := usage.Decide(usage.Fold(batch.Changes), w.now.Load(), usage.Config{MaxShards: 32, MergeAfter: 86_400_000})
+	for _, s := range p.Splits {
+		if _, err := shard.Run(t.Context(), w.db.Bare(), s.Steps(), l.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) remove(l *Limiter, shards ...int) {
+	for _, k := range shards {
+		w.db.Delete(table.BucketKey(l.namespace, acme, gpt, k))
+	}
+}
+
+// counts returns the count of every stored shard, by shard.
+func (w *world) counts(l *Limiter) map[int]int {
+	out := map[int]int{}
+	for _, b := range w.shards(l, acme, gpt) {
+		out[b.State.Shard] = max(b.State.Shards, 1)
+	}
+	return out
+}
+
+// even reports whether the shards that are there are those of one count.
+func even(counts map[int]int) bool {
+	for k, n := range counts {
+		if n != len(counts) || k >= n {
+			return false
+		}
+	}
+	return len(counts) > 0
+}
