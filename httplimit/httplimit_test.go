@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,5 +208,31 @@ func TestSettling(t *testing.T) {
 	table.Fail(nil)
 	if got := left("fails"); got != [2]int64{1, 40} || !errors.Is(failed, limiter.ErrUnavailable) {
 		t.Errorf("not settled: %v, %v", got, failed)
+	}
+}
+
+// The README shows a denial; this is what it looks like.
+func TestReadmeShowsThisDenial(t *testing.T) {
+	h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
+		Request: func(*http.Request) (limiter.Request, error) {
+			return limiter.Request{
+				Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 1},
+				Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)},
+			}, nil
+		},
+	})(fine)
+	get(h, "")
+	w := get(h, "")
+	shown := fmt.Sprintf("HTTP/1.1 %d %s\n", w.Code, http.StatusText(w.Code))
+	for _, name := range []string{"Retry-After", "RateLimit", "RateLimit-Policy", "Content-Type"} {
+		shown += fmt.Sprintf("%s: %s\n", name, w.Header().Get(name))
+	}
+	shown += "\n" + w.Body.String()
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(readme), shown) {
+		t.Errorf("the README shows another denial than this:\n%s", shown)
 	}
 }

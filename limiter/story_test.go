@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestLifeOfAnAcquire plays the story that the README tells, in the in-memory
-// twin, and fails when the README tells another.
+// TestLifeOfAnAcquire plays the story that docs/life.md tells, in the in-memory
+// twin, and fails when docs/life.md tells another.
 func TestLifeOfAnAcquire(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
@@ -72,12 +72,12 @@ func TestLifeOfAnAcquire(t *testing.T) {
 	w.advance(time.Millisecond)
 	acquire(Costs{"rpm": 1, "tpm": 100})
 
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../docs/life.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(readme), story.String()) {
-		t.Errorf("the README tells another story than this:\n%s", story.String())
+		t.Errorf("docs/life.md tells another story than this:\n%s", story.String())
 	}
 }
 
