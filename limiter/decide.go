@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -37,6 +36,7 @@ type choice struct {
 	adopt  bool // the write takes nothing: it brings the limits in force that deny
 	at     int64
 	short  string // the limit that takes longest, when denied
+	guess  bool   // the instant is an estimate
 }
 
 // attempt is what one call of Acquire has done so far.
@@ -122,7 +122,7 @@ func (d decider) decide() choice {
 	}
 	if d.count == 1 {
 		if soonest.action == never && d.repair() != nil { // shard 0 has a count that is not believed
-			soonest.action, soonest.at = deny, bucket.AddSat(d.now, mergeTime)
+			soonest = d.mending(soonest)
 		}
 		return soonest
 	}
@@ -134,7 +134,7 @@ func (d decider) decide() choice {
 	case soonest.action == never:
 		// The shares are fractions of tokens that do not add up to so many whole ones:
 		// shards merge now (see repair), and then it can be had.
-		soonest.action, soonest.at = deny, bucket.AddSat(d.now, mergeTime)
+		soonest = d.mending(soonest)
 	}
 	return soonest
 }
@@ -150,6 +150,12 @@ func (d decider) need() {
 			d.known.largest[c.Limit] = c.Milli
 		}
 	}
+}
+
+// mending returns the denial of what can be had once shards have merged.
+func (d decider) mending(c choice) choice {
+	c.action, c.at, c.guess = deny, bucket.AddSat(d.now, mergeTime), true
+	return c
 }
 
 // mergeTime is about how long, in ms, it takes until shards have merged.
@@ -248,46 +254,6 @@ func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 		return v, ""
 	}
 	return v, image.State.Slots[v.Slot].Name
-}
-
-// contendedFor is how long, in ms, after a refusal this process reckons with what
-// others take.
-const contendedFor = 10_000
-
-// expected estimates from when the costs are covered if others go on taking what
-// they have been seen to take. It speaks only for a shard where that has made a
-// write fail, and not beyond the image's time.
-func (d decider) expected(s *seen) (at int64, limit string) {
-	if s.others.refused == 0 || d.now-s.others.refused > contendedFor || d.outlived(s, d.denyFor) {
-		return 0, ""
-	}
-	state, until := s.bucket.State, s.at+d.denyFor
-	for _, c := range d.want.costs {
-		i := state.Index(c.Limit)
-		if i < 0 || c.Milli == 0 {
-			continue
-		}
-		r := state.Rate(i)
-		refill, taken := float64(r.Amount)/float64(r.Period), s.others.rate(c.Limit)
-		gone := taken * float64(d.now-s.at)
-		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, float64(r.Capacity))
-		level -= float64(s.under[c.Limit])
-		spread := math.Sqrt(gone * float64(c.Milli))
-		if spread > float64(r.Capacity-c.Milli)/4 {
-			continue
-		}
-		short, then := float64(c.Milli)+spread-level, until
-		if short <= 0 {
-			continue
-		}
-		if gain := refill - taken; gain > 0 {
-			then = min(until, d.now+int64(short/gain)+1)
-		}
-		if then > at {
-			at, limit = then, c.Limit
-		}
-	}
-	return at, limit
 }
 
 func floorDiv(a, b int64) int64 {

@@ -69,8 +69,8 @@ func (d decider) remember(c choice) *denied {
 func (d *denied) error(now int64) *LimitError {
 	e := &LimitError{
 		Entity: d.want.name.entity, Resource: d.want.name.resource, Limit: d.c.short,
-		RetryAfter: wait(now, max(d.c.at, now+1)),
-		Statuses:   make([]Status, len(d.want.limits)),
+		RetryAfter: wait(now, max(d.c.at, now+1)), Estimated: d.unseen || d.c.guess,
+		Statuses: make([]Status, len(d.want.limits)),
 	}
 	for i, lim := range d.want.limits {
 		cost := d.want.costs[i].Milli
@@ -82,6 +82,7 @@ func (d *denied) error(now int64) *LimitError {
 		} else if short > 0 {
 			s.RetryAfter = time.Duration(math.Ceil(short/d.rate[i])) * time.Millisecond
 		}
+		s.Estimated = d.unseen
 		e.Statuses[i] = s
 	}
 	return e
@@ -91,7 +92,7 @@ func (d *denied) error(now int64) *LimitError {
 // was refused each time, because others took what there was: for the time in which
 // its costs refill.
 func (d decider) giveUp() choice {
-	out := choice{action: deny, at: d.now}
+	out := choice{action: deny, at: d.now, guess: true}
 	for i, l := range d.want.limits {
 		r := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
 		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, r, d.want.costs[i].Milli)); at >= out.at {

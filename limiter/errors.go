@@ -52,9 +52,12 @@ type LimitError struct {
 	Wanted, Remaining int64
 	// RetryAfter is exact to the millisecond: if nobody else takes or gives
 	// back, the same request is granted after it and denied a millisecond
-	// earlier. Only after many writes lost to others is it an estimate: the
-	// time in which the costs refill.
+	// earlier, unless it is Estimated.
 	RetryAfter time.Duration
+	// Estimated tells that RetryAfter may be wrong: this process has not seen all
+	// shards of the bucket, shards have to merge first, or it has lost many writes
+	// to others and tells the time in which the costs refill.
+	Estimated bool
 	// Statuses has one entry per limit in force, in order of name.
 	Statuses []Status
 }

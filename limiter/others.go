@@ -1,6 +1,8 @@
 package limiter
 
 import (
+	"math"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -43,4 +45,44 @@ func (o *others) rate(limit string) float64 {
 		return 0
 	}
 	return max(o.taken[limit], 0) / o.elapsed
+}
+
+// contendedFor is how long, in ms, after a refusal this process reckons with what
+// others take.
+const contendedFor = 10_000
+
+// expected estimates from when the costs are covered if others go on taking what
+// they have been seen to take. It speaks only for a shard where that has made a
+// write fail, and not beyond the image's time.
+func (d decider) expected(s *seen) (at int64, limit string) {
+	if s.others.refused == 0 || d.now-s.others.refused > contendedFor || d.outlived(s, d.denyFor) {
+		return 0, ""
+	}
+	state, until := s.bucket.State, s.at+d.denyFor
+	for _, c := range d.want.costs {
+		i := state.Index(c.Limit)
+		if i < 0 || c.Milli == 0 {
+			continue
+		}
+		r := state.Rate(i)
+		refill, taken := float64(r.Amount)/float64(r.Period), s.others.rate(c.Limit)
+		gone := taken * float64(d.now-s.at)
+		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, float64(r.Capacity))
+		level -= float64(s.under[c.Limit])
+		spread := math.Sqrt(gone * float64(c.Milli))
+		if spread > float64(r.Capacity-c.Milli)/4 {
+			continue
+		}
+		short, then := float64(c.Milli)+spread-level, until
+		if short <= 0 {
+			continue
+		}
+		if gain := refill - taken; gain > 0 {
+			then = min(until, d.now+int64(short/gain)+1)
+		}
+		if then > at {
+			at, limit = then, c.Limit
+		}
+	}
+	return at, limit
 }

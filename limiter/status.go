@@ -26,6 +26,8 @@ type Status struct {
 	// ResetAfter is how long until the limit is full, if nobody takes or gives back;
 	// zero when it is.
 	ResetAfter time.Duration
+	// Estimated tells that this process has not seen all shards of the bucket.
+	Estimated bool
 }
 
 // statusOf returns the status of a limit whose level is known, in millitokens with
@@ -69,6 +71,7 @@ func (k *known) status(limits []bucket.Limit, now int64) []Status {
 			}
 		}
 		out[i] = statusOf(l, level, rest)
+		out[i].Estimated = k.count > 1 && seen < l.Capacity
 	}
 	return out
 }
