@@ -39,7 +39,7 @@ func policyGet(a *app) *cobra.Command {
 func policySet(a *app) *cobra.Command {
 	var unavailable, keep string
 	cmd := &cobra.Command{
-		Use: "set [--on-unavailable block|allow|undecided] [--audit-retention DAYS]", Short: "store it",
+		Use: "set [--on-unavailable block|allow|undecided] [--audit-retention DAYS]", Short: "change what holds for the whole namespace",
 		Args: args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			policy, ok := map[string]limiter.Policy{

@@ -11,7 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
@@ -45,8 +49,8 @@ type shell struct {
 	stdin string
 }
 
-func newShell(t *testing.T, e *engine.Engine, table string) *shell {
-	return &shell{T: t, env: append(e.Env(), "ZAEL_STACK="+table, "HOME="+t.TempDir())}
+func newShell(t *testing.T, e *engine.Engine, name string) *shell {
+	return &shell{T: t, env: append(e.Env(), "ZAEL_STACK="+name, "HOME="+t.TempDir())}
 }
 
 // run runs a command, which must end in the status, and returns what it wrote.
@@ -234,7 +238,7 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 	}
 }
 
-func TestUsageAndPolicy(t *testing.T) {
+func TestPolicyAndNoUsage(t *testing.T) {
 	s := onTable(t)
 	s.says(0, "policy set --on-unavailable block --audit-retention 30d")
 	type policy struct {
@@ -254,6 +258,50 @@ func TestUsageAndPolicy(t *testing.T) {
 	out, _ := s.run(0, "usage", "-e", "acme", "-o", "csv")
 	if all, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(all) != 1 || len(all[0]) != 7 {
 		t.Errorf("csv: %v, %v", all, err)
+	}
+}
+
+// Usage is printed window by window and added up, in all three formats.
+func TestUsage(t *testing.T) {
+	e := engine.ForTest(t, engine.Dynoxide)
+	name := tablespec.ForTest(t, e)
+	s := newShell(t, e, name)
+	type namespace struct{ ID string }
+	id := prints[[]namespace](s, "namespace register default")[0].ID
+	for hour := range 24 {
+		at := time.Date(2024, 2, 1, hour, 0, 0, 0, time.UTC).Format(time.RFC3339)
+		snapshot := table.Snapshot{
+			Namespace: id, Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at, Part: at,
+			Counts: map[string]int64{"rpm": 1, "tpm": int64(hour)}, Events: 2,
+		}
+		in := &dynamodb.PutItemInput{TableName: &name, Item: snapshot.Item()}
+		if _, err := e.DynamoDB().PutItem(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type window struct {
+		Start, End string
+		Tokens     map[string]int64
+		Events     int
+	}
+	got := prints[[]window](s, "usage -e acme --from 2024-02-01T22:00:00Z --to 2024-02-02")
+	if len(got) != 2 || got[1].Start != "2024-02-01T23:00:00Z" || got[1].End != "2024-02-02T00:00:00Z" ||
+		got[1].Tokens["tpm"] != 23 || got[1].Events != 2 {
+		t.Errorf("the last two hours: %+v", got)
+	}
+	type sum struct {
+		Windows int
+		Tokens  map[string]int64
+		Mean    map[string]float64
+	}
+	added := prints[sum](s, "usage -r gpt-4 -w hourly --sum")
+	if added.Windows != 24 || added.Tokens["rpm"] != 24 || added.Tokens["tpm"] != 276 || added.Mean["tpm"] != 11.5 {
+		t.Errorf("sum: %+v", added)
+	}
+	s.says(0, "usage -e acme -r gpt-4 --to 2024-02-01T01:00:00Z", "acme gpt-4 hourly 2024-02-01T00:00:00Z rpm 1 2")
+	out, _ := s.run(0, "usage", "-e", "acme", "-o", "csv")
+	if all, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(all) != 1+2*24 {
+		t.Errorf("csv: %d lines, %v", len(all), err)
 	}
 }
 
