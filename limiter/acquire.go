@@ -33,6 +33,11 @@ const (
 // never do. After a few calls in a row without an answer, further ones are
 // ErrUnavailable at once, but for one that probes four times a second.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
+	return l.acquire(ctx, req, &attempt{})
+}
+
+// acquire resolves a request and takes its costs.
+func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
 	own, err := req.validate()
 	if err != nil {
 		return nil, err
@@ -63,7 +68,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if cfg.own {
 		w.life = table.NeverExpires
 	}
-	lease, err := l.take(bounded, w)
+	lease, err := l.take(bounded, w, tries)
 	l.breaker.heard(ctx, err)
 	if store.KindOf(err) != 0 {
 		return l.undecided(ctx, req, n, cfg.policy, err)
@@ -137,10 +142,9 @@ func canceled(op string, n name, cause, err error) error {
 
 // take decides from what is known of the bucket and writes, until a write holds,
 // the request is denied, or a call fails.
-func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
+func (l *Limiter) take(ctx context.Context, w want, tries *attempt) (*Lease, error) {
 	begin := l.now()
 	k := l.images.of(w.name)
-	tries := &attempt{}
 	info := func() AcquireInfo {
 		return AcquireInfo{w.name.entity, w.name.resource, tries.calls, time.Duration(l.now()-begin) * time.Millisecond}
 	}
@@ -152,26 +156,32 @@ func (l *Limiter) take(ctx context.Context, w want) (*Lease, error) {
 			l.opts.Observer.denied(info())
 			return nil, refusal
 		}
-		if c.action == several {
-			tries.spread = true
-			lease, err := l.spread(ctx, k, w, tries)
-			if err != nil {
-				return nil, err
-			}
-			if lease != nil {
-				l.opts.Observer.acquired(info())
-				return lease, nil
-			}
-			continue // what the shards hold is known now
+		t := l.send(ctx, k, c, me, tries)
+		if t.lease != nil && c.owe {
+			t.err = l.place(ctx, k, w, t.lease, tries)
 		}
-		switch t := l.board(ctx, k, c, me, tries); {
+		switch {
+		case errors.Is(t.err, ErrLimited):
+			l.opts.Observer.denied(info())
+			return nil, t.err
+		case t.err != nil:
+			return nil, t.err
 		case t.lease != nil:
 			l.opts.Observer.acquired(info())
 			return t.lease, nil
-		case t.err != nil:
-			return nil, t.err
 		}
 	}
+}
+
+// send takes the costs from the shard that was chosen, or from several. Without a
+// lease or an error, more is known now.
+func (l *Limiter) send(ctx context.Context, k *known, c choice, me *waiter, tries *attempt) turn {
+	if c.action != several {
+		return l.board(ctx, k, c, me, tries)
+	}
+	tries.spread = true
+	lease, err := l.spread(ctx, k, me.want, c.owe, tries)
+	return turn{lease: lease, err: err}
 }
 
 // decide picks the shard to write to, or returns the error that denies.
@@ -179,7 +189,7 @@ func (l *Limiter) decide(k *known, w want, tries *attempt) (choice, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := l.now()
-	if k.denied.covers(w, now) {
+	if tries.queue == nil && k.denied.covers(w, now) {
 		return choice{}, k.denied.error(now)
 	}
 	d := decider{known: k, want: w, now: now, denyFor: l.opts.DenyFor.Milliseconds(), attempt: tries, pick: random()}
@@ -187,7 +197,13 @@ func (l *Limiter) decide(k *known, w want, tries *attempt) (choice, error) {
 	if c.action == write && tries.rounds >= maxAttempts {
 		c = d.giveUp()
 	}
+	if tries.queue != nil && (c.action == deny || c.look || c.adopt) {
+		c = d.behind(c)
+	}
 	tries.rounds++
+	if c.action == deny && tries.queue != nil {
+		return c, d.explain(c)
+	}
 	switch c.action {
 	case write, several:
 		return c, nil

@@ -34,6 +34,7 @@ type choice struct {
 	shard  int
 	look   bool // the write is sent to learn the image, not because that one covers the costs
 	adopt  bool // the write takes nothing: it brings the limits in force that deny
+	owe    bool // the costs are taken into debt
 	at     int64
 	short  string // the limit that takes longest, when denied
 	guess  bool   // the instant is an estimate
@@ -46,6 +47,7 @@ type attempt struct {
 	calls   int          // writes sent for it
 	asked   map[int]bool // shards without an image that it has written to
 	adopted bool         // it has brought limits in force
+	queue   *queue       // of a request that waits
 }
 
 // sent counts a write to a shard.
@@ -254,14 +256,6 @@ func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 		return v, ""
 	}
 	return v, image.State.Slots[v.Slot].Name
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }
 
 func random() uint64 { return rand.Uint64() }

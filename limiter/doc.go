@@ -13,7 +13,8 @@
 //
 // When the real cost is known, [Lease.Settle] says it and [Lease.Commit] writes it;
 // [Lease.Rollback] gives everything back. [Limiter.Do] does the right one around a
-// function, also when it fails or panics.
+// function, also when it fails or panics. [Limiter.Wait] waits for the tokens, first
+// come, first served.
 //
 // # Outcomes
 //

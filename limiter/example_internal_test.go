@@ -111,3 +111,104 @@ func ExampleLease_Charged() {
 	// Output:
 	// <nil> false true
 }
+
+// A stream costs nobody knows how much. Charge takes for what comes next while it
+// runs; Keep makes what was taken stand if the stream breaks, and Settle replaces it
+// by the total once the provider has said it.
+func ExampleLease_Charge() {
+	l, _ := sandbox()
+	req := Request{
+		Entity: "acme", Resource: "gpt-4",
+		Costs:  Costs{"rpm": 1, "tpm": 200}, // the prompt, and a first part of the answer
+		Limits: []Limit{PerMinute("rpm", 60), PerMinute("tpm", 1000)},
+	}
+	stream := func(parts int, total int64, failure error) error {
+		return l.Do(context.Background(), req, func(ctx context.Context, lease *Lease) error {
+			for range parts {
+				lease.Keep() // the provider bills what it has sent
+				if err := lease.Charge(ctx, Costs{"tpm": 100}); err != nil {
+					return err
+				}
+			}
+			if failure != nil {
+				return failure
+			}
+			return lease.Settle(Costs{"tpm": total})
+		})
+	}
+	left := func() { // of tpm
+		look := req
+		look.Costs = Costs{"tpm": 0}
+		lease, _ := l.Acquire(context.Background(), look)
+		fmt.Println(lease.Status()[1].Remaining, "left")
+	}
+	fmt.Println(stream(3, 430, nil))
+	left() // 1000 - 430
+	fmt.Println(stream(1, 0, errors.New("connection reset")))
+	left() // 570 - 200 - 100, kept
+	fmt.Println(stream(0, 0, errors.New("the model is down")))
+	left() // nothing was kept: all of it is back
+	fmt.Println(stream(3, 0, nil))
+	// Output:
+	// <nil>
+	// 570 left
+	// connection reset
+	// 270 left
+	// the model is down
+	// 270 left
+	// limiter: acquire "acme/gpt-4": limit tpm: 100 wanted, 70 left, retry after 1.8s
+}
+
+// A worker that has time reserves its tokens and goes on when they are there; what
+// would take too long is handed back. [Limiter.Wait] does this with a context's
+// deadline.
+func ExampleLimiter_Reserve() {
+	l, _ := sandbox()
+	work := func(job string, tokens int64, patience time.Duration) {
+		lease, after, err := l.Reserve(context.Background(), Request{
+			Entity: "acme", Resource: "gpt-4", Costs: Costs{"tpm": tokens}, Limits: []Limit{PerMinute("tpm", 1000)},
+		})
+		switch {
+		case err != nil:
+			fmt.Println(job, err)
+		case after > patience:
+			fmt.Println(job, "would begin after", after, lease.Rollback(context.Background()))
+		default:
+			fmt.Println(job, "begins after", after)
+		}
+	}
+	work("a", 900, time.Minute)
+	work("b", 1000, time.Minute)
+	work("c", 100, time.Minute) // behind b, although it is small
+	work("d", 600, time.Minute)
+	work("e", 50, time.Minute)
+	// Output:
+	// a begins after 0s
+	// b begins after 54s
+	// c begins after 1m0s
+	// d would begin after 1m36s <nil>
+	// e would begin after 1m3s <nil>
+}
+
+// A waiting worker: it goes on when the tokens are there, in the order in which
+// workers came, and is denied at once if that is after its deadline.
+func ExampleLimiter_Wait() {
+	l, _ := sandbox()
+	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"tpm": 1000}, Limits: []Limit{PerMinute("tpm", 1000)}}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		lease, err := l.Wait(ctx, req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("working")
+		if err := lease.Commit(ctx); err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// working
+	// limiter: acquire "acme/gpt-4": limit tpm: 1000 wanted, 0 left, retry after 1m0s
+}

@@ -43,7 +43,8 @@ type turn struct {
 func (l *Limiter) board(ctx context.Context, k *known, c choice, me *waiter, tries *attempt) turn {
 	k.mu.Lock()
 	s := k.at(c.shard)
-	if f := s.flight; f != nil && !c.look && !c.adopt && time.Since(f.began) < patience && together(f.queue, me) {
+	alone := c.look || c.adopt || c.owe
+	if f := s.flight; f != nil && !alone && time.Since(f.began) < patience && together(f.queue, me) {
 		f.queue = append(f.queue, me)
 		s.reserve(me.want.costs)
 		k.mu.Unlock()
@@ -216,7 +217,7 @@ func (l *Limiter) prepare(k *known, c choice, group []*waiter) ([]*waiter, plan)
 	defer k.mu.Unlock()
 	s, now := k.at(c.shard), l.now()
 	s.release(sum(group))
-	n := s.covered(group, now, c.look || c.adopt)
+	n := s.covered(group, now, c.look || c.adopt || c.owe)
 	for _, w := range group[n:] {
 		w.turn <- turn{again: true}
 	}

@@ -102,7 +102,8 @@ func TestSettlingSeveralShardsAgain(t *testing.T) {
 					switch again := s.end(lease, t.Context()); {
 					case met && kind == store.Unavailable && again != nil:
 						t.Fatalf("the second try: %v", again)
-					case met && kind == store.Unknown && (!errors.Is(err, ErrUnknown) || again != nil && !errors.Is(again, ErrLeaseClosed)):
+					case met && kind == store.Unknown && (!errors.Is(err, ErrUnknown) ||
+						again != nil && !errors.Is(again, ErrLeaseClosed)):
 						t.Fatalf("%v, then %v; want unknown and a closed lease", err, again)
 					}
 					w.wantHeld(l, PerMinute("rpm", 8), s.left)

@@ -91,6 +91,8 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 	}
 	charge := table.Charge{Image: s.bucket, Want: w.limits, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
 	switch {
+	case c.owe:
+		charge.Force = true
 	case s.added && s.recent(w, now, roomOf(slack)): // others will add too
 		charge.Room = roomOf(slack)
 	case s.added: // nobody was there: the image is fresh, and tells it all
@@ -100,7 +102,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 		return p
 	}
 	planned := charge.Plan()
-	if !planned.Verdict.Granted { // only the clock is missing, or the limits: mend that, take nothing
+	if !planned.Verdict.Granted && !c.owe { // only the clock is missing, or the limits: mend that, take nothing
 		charge.Costs = nil
 		return plan{write: charge.Plan().Update, charges: true}
 	}

@@ -28,8 +28,9 @@ const (
 
 // spread takes the costs from several shards. It reads them first: their images
 // must be of one moment, and a read of all is cheaper than a refused transaction.
-// The lease is nil if they do not hold enough; what they hold is known then.
-func (l *Limiter) spread(ctx context.Context, k *known, w want, tries *attempt) (*Lease, error) {
+// The lease is nil if they do not hold enough; what they hold is known then. Owing,
+// every shard pays its part, into debt.
+func (l *Limiter) spread(ctx context.Context, k *known, w want, owe bool, tries *attempt) (*Lease, error) {
 	images, err := l.readShards(ctx, k, w)
 	for range spreadAttempts {
 		if err != nil {
@@ -37,6 +38,9 @@ func (l *Limiter) spread(ctx context.Context, k *known, w want, tries *attempt) 
 		}
 		now := l.now()
 		pay := apportion(images, w, now)
+		if owe {
+			pay = divide(images, w)
+		}
 		if len(pay) == 0 {
 			return nil, nil
 		}
@@ -89,6 +93,7 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Buc
 type share struct {
 	image table.Bucket
 	costs []table.Cost // as those of the request
+	owe   bool         // they are taken into debt
 }
 
 // apportion divides the costs among shards, in whole tokens, the fullest first; it
@@ -147,7 +152,8 @@ func compareLevels(a, b table.Bucket, w want, now int64) int {
 func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now int64, tries *attempt) (refused bool, err error) {
 	writes := make([]item.Write, len(shares))
 	for i, s := range shares {
-		writes[i] = table.Charge{Image: s.image, Want: w.limits, Costs: s.costs, Now: now, Life: w.life}.Plan().Update
+		writes[i] = table.Charge{Image: s.image, Want: w.limits, Costs: s.costs, Now: now, Life: w.life,
+			Force: s.owe}.Plan().Update
 	}
 	err = l.transact(ctx, writes, tries)
 	if _, ok := errors.AsType[*store.Canceled](err); ok {

@@ -75,3 +75,11 @@ func (k *known) status(limits []bucket.Limit, now int64) []Status {
 	}
 	return out
 }
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

@@ -1,0 +1,214 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A request that waits takes its costs at once, into debt, and may go on when the
+// level is back at zero. So everybody who comes later waits for longer, large and
+// small, in every process; while there is debt, Acquire is denied.
+
+// Wait acquires, and waits until the tokens are there: first come, first served,
+// whatever the costs. It sends one write, sleeps for exactly as long as that says,
+// and gives the tokens back if ctx ends first. A wait that would exceed the deadline
+// of ctx is denied at once, with a *LimitError, and so is one behind a queue that
+// owes more than the capacity of a limit already. While others wait, requests that
+// do not wait are denied.
+//
+// Costs above the capacity are ErrTooLarge. Other errors are those of
+// [Limiter.Acquire]; when ctx ends while it sleeps, it is ErrCanceled, joined with a
+// *SettleError if the tokens could not be given back.
+func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
+	until := int64(bucket.Never)
+	if deadline, ok := ctx.Deadline(); ok {
+		until = bucket.AddSat(l.now(), time.Until(deadline).Milliseconds())
+	}
+	lease, after, err := l.reserve(ctx, req, until)
+	if err != nil || after == 0 {
+		return lease, err
+	}
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return lease, nil
+	case <-ctx.Done():
+		return nil, errors.Join(l.gone(ctx, lease), lease.Rollback(ctx))
+	}
+}
+
+// gone is the error of a caller whose context ended while it waited.
+func (l *Limiter) gone(ctx context.Context, lease *Lease) error {
+	err := canceled("wait", lease.name, context.Cause(ctx), nil)
+	l.opts.Observer.canceled(lease.name, err)
+	return err
+}
+
+// Reserve is Wait without the waiting: the tokens are taken, and the request may go
+// on after the time that is returned, zero if at once. Roll the lease back if that
+// is too long. The deadline of ctx bounds the call only.
+func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
+	return l.reserve(ctx, req, bucket.Never)
+}
+
+// reserve takes the costs, into debt if that is paid back until an instant.
+func (l *Limiter) reserve(ctx context.Context, req Request, until int64) (*Lease, time.Duration, error) {
+	q := &queue{until: until}
+	lease, err := l.acquire(ctx, req, &attempt{queue: q})
+	if err != nil || q.at == 0 {
+		return lease, 0, err
+	}
+	return lease, wait(l.now(), max(q.at, l.now())), nil
+}
+
+// queue is the place of a request that waits.
+type queue struct {
+	until int64 // it does not wait for longer, epoch ms
+	at    int64 // when it may go on, epoch ms; zero: at once
+}
+
+// behind turns a denial into a write that takes the costs into debt, on the shard
+// where that is paid back first, or on all of them if no single one can hold the
+// costs. It returns a denial if that takes too long.
+func (d decider) behind(c choice) choice {
+	out := choice{action: deny, shard: -1, at: bucket.Never}
+	for n, s := range d.shards {
+		if n >= d.count || !s.imaged() {
+			continue
+		}
+		if v, short := s.verdict(d.want, d.now); out.shard < 0 || v.At < out.at {
+			out.shard, out.at, out.short = n, v.At, short
+		}
+	}
+	if out.shard < 0 || d.attempt.rounds >= 2*maxAttempts {
+		return c
+	}
+	late := crowdedOut(d.shards[out.shard].bucket, d.want, d.now, nil)
+	together := out.at == bucket.Never && d.count > 1
+	if together {
+		out.at, late = max(c.at, d.now), false
+	}
+	late = late || out.at > d.attempt.queue.until
+	switch {
+	case late && c.look:
+		return c // the image is old: ask before denying
+	case late:
+		out.at = max(out.at, d.now+1)
+		return out
+	case together:
+		out.action = several
+	default:
+		out.action = write
+	}
+	out.owe = true
+	return out
+}
+
+// crowdedOut reports whether those who came before have run a limit of a shard into
+// a debt of more than its capacity. That bounds the queue: the last one in it waits
+// for two capacities at most. Own is what the request itself has taken already.
+func crowdedOut(b table.Bucket, w want, now int64, own []table.Cost) bool {
+	state := b.State.At(now)
+	for _, l := range w.limits {
+		i := state.Index(l.Name)
+		if i < 0 {
+			continue
+		}
+		level := state.Slots[i].Tokens
+		for _, c := range own {
+			if c.Limit == l.Name {
+				level = bucket.AddSat(level, c.Milli)
+			}
+		}
+		if level < -state.RateOf(l).Capacity {
+			return true
+		}
+	}
+	return false
+}
+
+// paidBack returns from when the levels of all limits are back at zero.
+func paidBack(b table.Bucket, w want) int64 {
+	at := int64(0)
+	for _, l := range w.limits {
+		if i := b.State.Index(l.Name); i >= 0 && b.State.Slots[i].Tokens < 0 {
+			sl := b.State.Slots[i]
+			at = max(at, bucket.AddSat(b.State.RF, bucket.Wait(sl.Tokens, sl.Rest, b.State.Rate(i), 0)))
+		}
+	}
+	return at
+}
+
+// place tells a request that waits from when it may go on, by the images of what it
+// has been charged to. If that is too late, because others had come before whom the
+// limiter did not know of, everything is given back and the request denied.
+func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tries *attempt) error {
+	q, images := tries.queue, []table.Bucket{lease.image}
+	if len(lease.items) > 1 { // a transaction brings no images
+		var err error
+		if images, err = l.readShards(ctx, k, w); err != nil {
+			return errors.Join(err, lease.Rollback(ctx))
+		}
+	}
+	q.at = 0
+	late := false
+	for _, b := range images {
+		for _, it := range lease.items {
+			if it.shard == b.State.Shard {
+				q.at = max(q.at, paidBack(b, w))
+				late = late || len(lease.items) == 1 && crowdedOut(b, w, b.State.RF, it.taken)
+			}
+		}
+	}
+	if q.at <= q.until && !late {
+		return nil
+	}
+	q.at = 0
+	err := lease.Rollback(ctx)
+	return errors.Join(k.refusal(w, l.now()), err)
+}
+
+// refusal returns the denial of a request that does not wait for as long as it
+// would have to.
+func (k *known) refusal(w want, now int64) *LimitError {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d := decider{known: k, want: w, now: now, attempt: &attempt{queue: &queue{}}}
+	return d.explain(d.behind(choice{action: deny, at: now + 1}))
+}
+
+// explain is the error of a denial that holds for requests that wait only.
+func (d decider) explain(c choice) *LimitError {
+	kept := d.denied
+	defer func() { d.known.denied = kept }()
+	return d.remember(c).error(d.now)
+}
+
+// divide divides the costs among shards by their shares, in whole tokens.
+func divide(images []table.Bucket, w want) []share {
+	images = images[:min(len(images), maxPaying)]
+	out := make([]share, len(images))
+	for i := range images {
+		out[i] = share{image: images[i], costs: slices.Clone(w.costs), owe: true}
+	}
+	for c, l := range w.limits {
+		whole, left := int64(0), w.costs[c].Milli
+		for _, b := range images {
+			whole = bucket.AddSat(whole, b.State.RateOf(l).Capacity)
+		}
+		for i, b := range images {
+			part := float64(w.costs[c].Milli) * float64(b.State.RateOf(l).Capacity) / float64(max(whole, 1))
+			out[i].costs[c].Milli = min(left, int64(math.Ceil(part/bucket.Milli))*bucket.Milli)
+			left -= out[i].costs[c].Milli
+		}
+		out[0].costs[c].Milli += left
+	}
+	return out
+}

@@ -1,0 +1,334 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// inTime runs f in virtual time: the clock of table and limiters is that of the
+// bubble, and every call takes two milliseconds.
+func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter)) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memdb.New(func() int64 { return time.Now().UnixMilli() })
+		w := &world{t: t, db: db}
+		db.SetHook(slow)
+		f(t, w, func() *Limiter {
+			l, err := open(t.Context(), db, &Options{Register: true, Timeout: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		})
+	})
+}
+
+func slow(memdb.Op) (bool, error) {
+	time.Sleep(2 * time.Millisecond)
+	return true, nil
+}
+
+// TestLargeWaiterGetsItsShare (C9): eight that want 5 tokens again and again stand
+// beside one that wants 400. It prints what each got in 22 seconds, what that cost
+// and how much of what the limit earned was delivered.
+func TestLargeWaiterGetsItsShare(t *testing.T) {
+	const length = 22 * time.Second
+	limit := PerSecond("tps", 100).WithCapacity(800)
+	for _, c := range []struct {
+		name   string
+		own    bool // a process for each
+		shards int
+	}{{"one process", false, 1}, {"a process each", true, 1}, {"one process, four shards", false, 4}} {
+		t.Run(c.name, func(t *testing.T) {
+			inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+				first := process()
+				must(t, first, asks(Costs{"tps": 1}, limit)).Rollback(t.Context())
+				w.split(first, c.shards)
+				w.db.ResetStats()
+				var mu sync.Mutex
+				var history buckettest.History
+				granted, delivered := map[int64]int{}, int64(0)
+				begin := time.Now()
+				ctx, cancel := context.WithDeadline(t.Context(), begin.Add(length))
+				defer cancel()
+				var wg sync.WaitGroup
+				for i := range 9 {
+					l, cost := first, int64(5)
+					if c.own {
+						l = process()
+					}
+					if i == 0 {
+						cost = 400
+					}
+					wg.Go(func() {
+						for {
+							_, err := l.Wait(ctx, asks(Costs{"tps": cost}, limit))
+							if err != nil {
+								if !errors.Is(err, ErrLimited) && ctx.Err() == nil {
+									t.Error(err)
+								}
+								return
+							}
+							mu.Lock()
+							granted[cost]++
+							delivered += cost
+							history.Take(time.Now().UnixMilli(), cost*bucket.Milli)
+							mu.Unlock()
+						}
+					})
+				}
+				wg.Wait()
+				earned := limit.Capacity + limit.Refill*int64(length/limit.Period)
+				s := limit.stored()
+				worst := history.Worst(bucket.Rate{Capacity: s.Capacity, Amount: s.Amount, Period: s.Period})
+				stats := w.db.Stats()
+				writes := stats.Updates
+				t.Logf("in %s: %d grants of 400, %d of 5, %d writes, %d of %d delivered, worst excess %v",
+					length, granted[400], granted[5], writes, delivered, earned, worst)
+				if granted[400] < 5 || granted[5] < 36 {
+					t.Errorf("not shared: %v", granted)
+				}
+				if delivered < earned*9/10 {
+					t.Errorf("%d of %d delivered", delivered, earned)
+				}
+				most := grants(granted)*5/4 + 10
+				if c.own { // images of others are old: a write that is refused, and one that holds
+					most = grants(granted)*5/2 + 10
+				}
+				if writes > most {
+					t.Errorf("%d writes for %d grants", writes, grants(granted))
+				}
+				if worst.Milli.Cmp(big.NewRat(2*s.Amount, s.Period)) > 0 { // answers take 2 ms
+					t.Errorf("worst excess %v", worst)
+				}
+			})
+		})
+	}
+}
+
+func grants(by map[int64]int) (n int) {
+	for _, g := range by {
+		n += g
+	}
+	return n
+}
+
+// TestWaitIsFirstComeFirstServed, to the millisecond, in one write each.
+func TestWaitIsFirstComeFirstServed(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		limit := PerSecond("tps", 10)
+		l := process()
+		w.db.SetHook(nil)
+		must(t, l, asks(Costs{"tps": 10}, limit))
+		w.db.ResetStats()
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for i, cost := range []int64{9, 1, 2} {
+			wg.Go(func() {
+				want := []time.Duration{900 * time.Millisecond, time.Second, 1200 * time.Millisecond}[i]
+				if _, err := l.Wait(t.Context(), asks(Costs{"tps": cost}, limit)); err != nil || time.Since(begin) != want {
+					t.Errorf("%d granted after %s (%v), want %s", cost, time.Since(begin), err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		if _, err := l.Acquire(t.Context(), asks(Costs{"tps": 1}, limit)); !errors.Is(err, ErrLimited) {
+			t.Errorf("somebody who does not wait is granted before those who do: %v", err)
+		}
+		wg.Wait()
+		if s := w.db.Stats(); s.Updates != 3 || s.Calls() != 3 {
+			t.Errorf("%+v, want one write each", s)
+		}
+	})
+}
+
+// TestWaitObeysTheDeadline: what would take longer is denied at once and exactly,
+// also when only the answer tells; what just fits is granted.
+func TestWaitObeysTheDeadline(t *testing.T) {
+	for _, stale := range []bool{false, true} {
+		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+			limit := PerSecond("tps", 10)
+			l := process()
+			w.db.SetHook(nil)
+			must(t, l, asks(Costs{"tps": 10}, limit))
+			if stale {
+				if _, _, err := process().Reserve(t.Context(), asks(Costs{"tps": 5}, limit)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			owed := map[bool]time.Duration{true: 500 * time.Millisecond}[stale]
+			before := w.db.Snapshot()
+			short, cancel := context.WithTimeout(t.Context(), time.Second+owed-time.Millisecond)
+			defer cancel()
+			begin := time.Now()
+			_, err := l.Wait(short, asks(Costs{"tps": 10}, limit))
+			d, ok := errors.AsType[*LimitError](err)
+			if !ok || d.RetryAfter != time.Second+owed || time.Since(begin) != 0 || d.Wanted != 10 {
+				t.Fatalf("stale %v: got %v after %s, want denied at once for %s", stale, err, time.Since(begin), time.Second+owed)
+			}
+			if !stale {
+				w.sameTable(before)
+			}
+			long, cancel := context.WithTimeout(t.Context(), d.RetryAfter)
+			defer cancel()
+			if _, err := l.Wait(long, asks(Costs{"tps": 9}, limit)); err != nil || time.Since(begin) != 900*time.Millisecond+owed {
+				t.Fatalf("stale %v: %v after %s", stale, err, time.Since(begin))
+			}
+		})
+	}
+}
+
+// TestWaitGivesBackWhenTheCallerGoes, and those who come later find it.
+func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		limit := PerSecond("tps", 10)
+		l := process()
+		must(t, l, asks(Costs{"tps": 10}, limit))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(300*time.Millisecond, cancel)
+		lease, err := l.Wait(ctx, asks(Costs{"tps": 10}, limit))
+		if lease != nil || !errors.Is(err, context.Canceled) || errors.Is(err, ErrLimited) {
+			t.Fatalf("got %v, %v", lease, err)
+		}
+		if _, ok := errors.AsType[*SettleError](err); ok {
+			t.Fatalf("got %v, but the tokens were given back", err)
+		}
+		begin := time.Now()
+		if _, after, err := l.Reserve(t.Context(), asks(Costs{"tps": 4}, limit)); err != nil || after > 100*time.Millisecond {
+			t.Fatalf("4 after %s and %s: %v, want about 90ms", time.Since(begin), after, err)
+		}
+		// When giving back fails, the caller is told.
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(300*time.Millisecond, func() {
+			w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+			cancel()
+		})
+		_, err = l.Wait(ctx, asks(Costs{"tps": 10}, limit))
+		if failed, ok := errors.AsType[*SettleError](err); !ok || failed.Op != "rollback" || !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v, want a rollback that failed", err)
+		}
+	})
+}
+
+// TestQueueIsBounded: behind more debt than the capacity nobody is let in, and a
+// request for all of it still gets its turn.
+func TestQueueIsBounded(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 10}, rpm10))
+	after := time.Duration(0)
+	for i, cost := range []int64{1, 8, 10} { // 1 ahead, 9 ahead
+		var err error
+		if _, after, err = l.Reserve(t.Context(), asks(Costs{"rpm": cost}, rpm10)); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	if after != 19*6*time.Second {
+		t.Fatalf("the last waits for %s, want 114s", after)
+	}
+	before := w.db.Snapshot()
+	_, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+	if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != 20*6*time.Second || d.Remaining != -19 {
+		t.Fatalf("got %v, want denied for 120s", err)
+	}
+	w.sameTable(before)
+	stranger := w.process(Options{})
+	if _, _, err := stranger.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10)); !errors.Is(err, ErrLimited) {
+		t.Fatalf("a process that knows nothing: %v", err)
+	}
+	w.wantHeld(l, rpm10, -19)
+	if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 11}, rpm10)); !errors.Is(err, ErrTooLarge) {
+		t.Fatalf("above the capacity: %v", err)
+	}
+	if _, err := l.Wait(t.Context(), asks(Costs{"rpm": 1}, Blocked("rpm"))); !errors.Is(err, ErrLimited) {
+		t.Fatalf("blocked: %v", err)
+	}
+}
+
+// TestReserveUnderFaults: the write of a request that waits meets every fault, cold
+// and warm. The table holds what callers were told.
+func TestReserveUnderFaults(t *testing.T) {
+	for _, f := range faults {
+		for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
+			t.Run(fmt.Sprintf("%s/%s", f.name, policy), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					l := w.process(Options{})
+					must(t, l, asks(Costs{"rpm": 10}, rpm10))
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					env := &faulty{w: w, cancel: cancel, rival: func() {
+						if _, _, err := w.bystander(l).Reserve(context.Background(), asks(Costs{"rpm": 1}, rpm10)); err != nil {
+							t.Error(err)
+						}
+					}}
+					hook := func(op memdb.Op) (bool, error) { return f.hook(env, op) }
+					if !f.forever {
+						hook = onCall(isWrite, 0, hook)
+					}
+					w.db.SetHook(hook)
+					req := asks(Costs{"rpm": 2}, rpm10)
+					req.OnUnavailable = policy
+					lease, after, err := l.Reserve(ctx, req)
+					w.db.SetHook(nil)
+					want := f.want
+					if policy == PolicyAllow && !f.caller {
+						want = "granted"
+					}
+					if kindName(err) != want {
+						t.Fatalf("outcome %v, want %s", err, want)
+					}
+					gone := f.rival
+					if f.taken {
+						gone += 2
+					}
+					w.wantHeld(l, rpm10, -gone)
+					if err != nil || !lease.Charged() {
+						return
+					}
+					if after != time.Duration(gone)*6*time.Second {
+						t.Fatalf("after %s, want %d tokens' time", after, gone)
+					}
+					if err := lease.Rollback(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					w.wantHeld(l, rpm10, -f.rival)
+				})
+			})
+		}
+	}
+}
+
+// TestReserveWhatNoShardHolds: a request larger than any share goes into debt on all
+// shards, each its part, and waits no longer than the whole bucket would have it.
+func TestReserveWhatNoShardHolds(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerMinute("rpm", 60)
+	l.opts.MaxShards = 4
+	must(t, l, asks(Costs{"rpm": 0}, limit))
+	w.split(l, 4)
+	must(t, l, asks(Costs{"rpm": 60}, limit))
+	lease, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
+	if err != nil || len(lease.items) != 4 || after != 40*time.Second {
+		t.Fatalf("%v: %d shards, after %s, want four after 40s", err, len(lease.items), after)
+	}
+	w.wantHeld(l, limit, -40)
+	if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, limit)); !errors.Is(err, ErrLimited) {
+		t.Fatalf("granted in debt: %v", err)
+	}
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, limit, 0)
+}
