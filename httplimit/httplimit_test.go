@@ -184,8 +184,12 @@ func TestSettling(t *testing.T) {
 			}
 		case "panics":
 			panic(http.ErrAbortHandler)
-		case "fails":
-			table.Fail(limiter.ErrUnavailable)
+		case "fails", "is lost":
+			trouble := limiter.ErrUnavailable
+			if r.Header.Get("X-Api-Key") == "is lost" {
+				trouble = limiter.ErrUnknown
+			}
+			table.Fail(trouble)
 			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
 				t.Error(err)
 			}
@@ -208,6 +212,11 @@ func TestSettling(t *testing.T) {
 	table.Fail(nil)
 	if got := left("fails"); got != [2]int64{1, 40} || !errors.Is(failed, limiter.ErrUnavailable) {
 		t.Errorf("not settled: %v, %v", got, failed)
+	}
+	get(h, "is lost")
+	table.Fail(nil)
+	if got := left("is lost"); got != [2]int64{1, 15} || !errors.Is(failed, limiter.ErrUnknown) {
+		t.Errorf("settled, and the answer lost: %v, %v", got, failed)
 	}
 }
 

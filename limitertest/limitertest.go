@@ -90,6 +90,11 @@ func (t *Table) Advance(d time.Duration) {
 // limiter.ErrUnavailable nothing is read or written, with limiter.ErrUnknown it
 // is written and the answer is lost. Nil: calls succeed again. It panics for
 // other errors.
+//
+// A limiter spares a table that has not answered several calls in a row: for a
+// fraction of a second of package time, whatever the clock here says, most
+// requests are limiter.ErrUnavailable without a call, also after Fail(nil). Tests
+// of that are made in a bubble of testing/synctest, with NewLive.
 func (t *Table) Fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

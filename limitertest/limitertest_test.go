@@ -64,28 +64,31 @@ func TestInABubble(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	table := limitertest.New(t)
-	l := table.Limiter(nil)
-	if _, err := l.Acquire(t.Context(), ask); err != nil {
-		t.Fatal(err)
-	}
-	table.Fail(limiter.ErrUnavailable)
-	if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrUnavailable) {
-		t.Errorf("unavailable: %v", err)
-	}
-	open := ask
-	open.OnUnavailable = limiter.PolicyAllow
-	if lease, err := l.Acquire(t.Context(), open); err != nil || lease.Charged() {
-		t.Errorf("allowed: %v, %v", lease, err)
-	}
-	table.Fail(limiter.ErrUnknown)
-	if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrUnknown) {
-		t.Errorf("unknown: %v", err)
-	}
-	table.Fail(nil)
-	if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("the lost answer took the second token: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		table := limitertest.NewLive(t)
+		l := table.Limiter(nil)
+		if _, err := l.Acquire(t.Context(), ask); err != nil {
+			t.Fatal(err)
+		}
+		table.Fail(limiter.ErrUnavailable)
+		if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrUnavailable) {
+			t.Errorf("unavailable: %v", err)
+		}
+		open := ask
+		open.OnUnavailable = limiter.PolicyAllow
+		if lease, err := l.Acquire(t.Context(), open); err != nil || lease.Charged() {
+			t.Errorf("allowed: %v, %v", lease, err)
+		}
+		table.Fail(limiter.ErrUnknown)
+		if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrUnknown) {
+			t.Errorf("unknown: %v", err)
+		}
+		table.Fail(nil)
+		time.Sleep(time.Second) // the limiter has begun to spare a table that does not answer
+		if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
+			t.Errorf("the lost answer took the second token: %v", err)
+		}
+	})
 }
 
 // Stored limits are those of the same table.
