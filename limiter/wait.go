@@ -94,6 +94,9 @@ func (d decider) behind(c choice) choice {
 	together := out.at == bucket.Never && d.count > 1
 	if together {
 		out.at, late = max(c.at, d.now), false
+		for n, s := range d.shards {
+			late = late || n < d.count && s.imaged() && crowdedOut(s.bucket, d.want, d.now, nil)
+		}
 	}
 	late = late || out.at > d.attempt.queue.until
 	switch {

@@ -327,7 +327,16 @@ func TestReserveWhatNoShardHolds(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, limit)); !errors.Is(err, ErrLimited) {
 		t.Fatalf("granted in debt: %v", err)
 	}
-	if err := lease.Rollback(t.Context()); err != nil {
+	second, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
+	if err != nil || after != 80*time.Second {
+		t.Fatalf("the second: %v, after %s, want 80s", err, after)
+	}
+	before := w.db.Snapshot()
+	if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit)); !errors.Is(err, ErrLimited) {
+		t.Fatalf("behind a debt of 80 of 60: %v", err)
+	}
+	w.sameTable(before)
+	if err := errors.Join(lease.Rollback(t.Context()), second.Rollback(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	w.wantHeld(l, limit, 0)
