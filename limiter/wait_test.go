@@ -341,3 +341,57 @@ func TestReserveWhatNoShardHolds(t *testing.T) {
 	}
 	w.wantHeld(l, limit, 0)
 }
+
+// TestReserveOnSeveralShardsUnderFaults: the transaction that takes from all shards
+// is refused, its answer is lost, or the look after it fails.
+func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
+	transaction := func(op memdb.Op) bool { return op.Name == memdb.TransactWriteItems }
+	for _, c := range []struct {
+		name string
+		hook func(w *world) memdb.Hook
+		want string
+		held int64
+	}{
+		{"refused once", func(w *world) memdb.Hook {
+			return onCall(transaction, 0, func(op memdb.Op) (bool, error) { return false, w.refusedNow(op) })
+		}, "granted", -40},
+		{"applied, answer lost once", func(*world) memdb.Hook {
+			return onCall(transaction, 0, func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) })
+		}, "granted", -40},
+		{"unavailable", func(*world) memdb.Hook {
+			return onCall(transaction, 0, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+		}, "unavailable", 0},
+		{"not read afterwards", func(*world) memdb.Hook {
+			return func(op memdb.Op) (bool, error) {
+				return op.Name != memdb.BatchGetItem || len(op.Keys) != 4, nil
+			}
+		}, "unavailable", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			limit := PerMinute("rpm", 60)
+			l.opts.MaxShards = 4
+			must(t, l, asks(Costs{"rpm": 0}, limit))
+			w.split(l, 4)
+			must(t, l, asks(Costs{"rpm": 60}, limit))
+			hook := c.hook(w)
+			if c.name == "not read afterwards" { // but before
+				paid, fail := false, hook
+				hook = func(op memdb.Op) (bool, error) {
+					if paid = paid || transaction(op); paid {
+						return fail(op)
+					}
+					return true, nil
+				}
+			}
+			w.db.SetHook(hook)
+			_, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
+			w.db.SetHook(nil)
+			if kindName(err) != c.want || err == nil && after != 40*time.Second {
+				t.Fatalf("%v after %s, want %s", err, after, c.want)
+			}
+			w.wantHeld(l, limit, c.held)
+		})
+	}
+}
