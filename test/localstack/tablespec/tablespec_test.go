@@ -54,7 +54,7 @@ func TestUnknownPropertiesAreErrors(t *testing.T) {
 			`"BillingMode": "PAY_PER_REQUEST", "KinesisStreamSpecification": {}`},
 		"index property":       {`"IndexName": "GSI2"`, `"IndexName": "GSI2", "Novelty": 1`},
 		"billing mode":         {`"BillingMode": "PAY_PER_REQUEST"`, `"BillingMode": "PROVISIONED"`},
-		"mapping property":     {`"BatchSize": 50`, `"BatchSize": 50, "TumblingWindowInSeconds": 60`},
+		"mapping property":     {`"BatchSize": 50`, `"BatchSize": 50, "ScalingConfig": {}`},
 		"response type":        {`"ReportBatchItemFailures"`, `"ReportNothing"`},
 		"foreign stream":       {`["Table1", "StreamArn"]`, `["Bucket1", "Arn"]`},
 		"foreign function":     {`{"Ref": "CounterFn"}`, `{"Ref": "Bucket1"}`},
