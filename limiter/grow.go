@@ -96,7 +96,8 @@ func (k *known) repair() *shard.Plan {
 	for i, s := range k.shards {
 		if s != zero && s.imaged() {
 			others = append(others, s.bucket)
-			ahead = ahead || s.at >= bucket.AddSat(zero.bucket.Generation, settled) && (i >= count || s.bucket.State.Shards > count)
+			since := s.at >= bucket.AddSat(zero.bucket.Generation, settled)
+			ahead = ahead || since && (i >= count || s.bucket.State.Shards > count)
 		}
 	}
 	switch {

@@ -93,7 +93,7 @@ func TestBrokenCountsHeal(t *testing.T) {
 		name   string
 		shards int
 		broken func(*world, *Limiter)
-		minted int64 // what a bucket that was deleted holds anew
+		minted int64 // what a bucket holds anew that was created anew, by a process that knows of no other shard
 	}{
 		{"doubled by others once", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(2)) }, 0},
 		{"doubled by others five times", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(32)) }, 0},
@@ -193,7 +193,8 @@ func (f *follower) follow(l *Limiter) {
 	for _, c := range w.db.Changes(f.seq) {
 		f.seq = c.Seq
 		if c.Key.SK == table.SKBucketState {
-			records = append(records, streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New})
+			r := streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New}
+			records = append(records, r)
 		}
 	}
 	batch, err := stream.Decode(streamtest.Payload(records...))
