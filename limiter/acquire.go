@@ -194,7 +194,7 @@ func (l *Limiter) decide(k *known, w want, tries *attempt) (choice, error) {
 	}
 	d := decider{known: k, want: w, now: now, denyFor: l.opts.DenyFor.Milliseconds(), attempt: tries, pick: random()}
 	c := d.decide()
-	if c.action == write && tries.rounds >= maxAttempts {
+	if c.action == write && max(tries.rounds, tries.calls) >= maxAttempts {
 		c = d.giveUp()
 	}
 	if tries.queue != nil && (c.action == deny || c.look || c.adopt) {

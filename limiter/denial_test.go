@@ -261,3 +261,38 @@ func TestManyAtOnce(t *testing.T) {
 		w.wantHeld(shared, limit, 100-granted)
 	}
 }
+
+// A denial that is remembered is one under the limits it was made under.
+func TestDenialIsOfItsLimits(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 5}, PerDay("rpm", 5)))
+	for limit, want := range map[Limit]time.Duration{
+		PerDay("rpm", 5): 24 * time.Hour / 5, PerSecond("rpm", 5): 200 * time.Millisecond,
+	} {
+		_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, limit))
+		if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != want {
+			t.Errorf("%s: %v, want retry after %s", limit, err, want)
+		}
+	}
+}
+
+// A request whose writes are refused again and again is denied in the end, for the
+// time in which its costs refill, and says how often it wrote.
+func TestRefusedAgainAndAgain(t *testing.T) {
+	w := newWorld(t)
+	calls := 0
+	l := w.process(Options{Observer: &Observer{Denied: func(i AcquireInfo) { calls = i.Calls }}})
+	limits := []Limit{PerMinute("rpm", 60), PerMinute("tpm", 600)}
+	must(t, l, asks(Costs{"rpm": 1}, limits...))
+	w.db.SetHook(func(op memdb.Op) (bool, error) { return false, w.refusedNow(op) })
+	_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 2, "tpm": 40}, limits...))
+	d, ok := errors.AsType[*LimitError](err)
+	if !ok || d.Limit != "tpm" || d.RetryAfter != 4*time.Second {
+		t.Errorf("got %v, want denied by tpm for 4s", err)
+	}
+	if calls < 2 || calls > maxAttempts {
+		t.Errorf("denied after %d writes, want at most %d", calls, maxAttempts)
+	}
+	atRest(t, l)
+}
