@@ -89,6 +89,13 @@ func (j *judge) expect(what string, costs Costs, certain bool) {
 	}
 }
 
+// grown returns what a counter has grown by since begin, in millitokens.
+func (j *judge) grown(limit string) int64 {
+	j.w.t.Helper()
+	j.follow()
+	return j.spent[limit]
+}
+
 // granted records what a lease was granted for.
 func (j *judge) granted(at int64, costs Costs) {
 	for limit, n := range costs {
@@ -120,6 +127,9 @@ func (j *judge) follow() {
 				i++ // both are of one transaction
 				continue
 			}
+		}
+		if after == nil && i+1 < len(changes) && changes[i+1].New != nil && before.State.Shard > 0 {
+			j.merge(c, *before, changes[i+1]) // both are of one transaction
 		}
 		j.change(c, before, after)
 	}
@@ -155,12 +165,38 @@ func (j *judge) split(c memdb.Change, before, keep, moved table.Bucket) {
 	j.change(c, &before, &keep)
 }
 
+// merge moves what a shard that goes held to the one that stays. A limit that it
+// did not have yet would have started full.
+func (j *judge) merge(c memdb.Change, gone table.Bucket, stays memdb.Change) {
+	j.w.t.Helper()
+	keep := j.decode(stays.New).State
+	for i, sl := range keep.Slots {
+		to := j.exact[keep.Shard][sl.Name]
+		if sl.Name == bucket.WCU || to == nil {
+			continue
+		}
+		level, back := buckettest.Milli(gone.State.RateOf(sl.Limit).Capacity), int64(0)
+		if from := j.exact[gone.State.Shard][sl.Name]; from != nil {
+			level, back = from.Level(c.CreatedAt), max(j.back[gone.State.Shard][sl.Name], ceil(from.Pool()))
+		}
+		to.Refills(c.CreatedAt, keep.Rate(i))
+		to.Set(c.CreatedAt, new(big.Rat).Add(to.Level(c.CreatedAt), level))
+		j.back[keep.Shard][sl.Name] = max(j.back[keep.Shard][sl.Name], ceil(to.Pool())) + back
+	}
+}
+
+func ceil(r *big.Rat) int64 {
+	n := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
+	return n.Div(n, r.Denom()).Int64()
+}
+
 // change takes in one change of one shard.
 func (j *judge) change(c memdb.Change, before, after *table.Bucket) {
 	j.w.t.Helper()
 	if after == nil {
 		_, _, _, shard, _ := table.ParseBucketPK(c.Key.PK)
 		delete(j.exact, shard)
+		delete(j.back, shard)
 		return
 	}
 	shard := after.State.Shard
@@ -168,7 +204,7 @@ func (j *judge) change(c memdb.Change, before, after *table.Bucket) {
 		j.exact[shard] = map[string]*buckettest.Reference{}
 		before = &table.Bucket{}
 	}
-	if j.back[shard] == nil || before.Generation != after.Generation {
+	if j.back[shard] == nil {
 		j.back[shard] = map[string]int64{}
 	}
 	refs := j.exact[shard]
@@ -195,8 +231,16 @@ func (j *judge) change(c memdb.Change, before, after *table.Bucket) {
 		delete(refs, sl.Name)
 	}
 	for i, sl := range after.State.Slots {
-		if sl.Name != bucket.WCU {
-			j.atMost(c, "a write made tokens", buckettest.LevelAt(after.State, i, c.CreatedAt), sl.Name, shard)
+		if sl.Name == bucket.WCU {
+			continue
+		}
+		level := buckettest.LevelAt(after.State, i, c.CreatedAt)
+		j.atMost(c, "a write made tokens", level, sl.Name, shard)
+		if before.Generation != after.Generation { // images from before it count no more
+			if level.Cmp(refs[sl.Name].Level(c.CreatedAt)) > 0 {
+				refs[sl.Name].Set(c.CreatedAt, level)
+			}
+			j.back[shard][sl.Name] = 0
 		}
 	}
 }

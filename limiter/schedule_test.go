@@ -117,7 +117,7 @@ func (s *schedule) run() map[string]*buckettest.History {
 func (s *schedule) refilled() {
 	p := s.procs[s.r.IntN(len(s.procs))]
 	time.Sleep(probesEvery) // the table answers again, and that is found out
-	p.opts.MaxShards = 1 // no more splits: a shard that has the old limit yet could be split too far for the new one
+	p.opts.MaxShards = 1    // no more splits: a shard that has the old limit yet could be split too far for the new one
 	for _, l := range s.limits[s.now] {
 		req := asks(Costs{l.Name: 1}, s.limits[s.now]...)
 		if slices.ContainsFunc(s.w.shards(p, acme, gpt), func(b table.Bucket) bool { return int64(b.State.Shards) > l.Capacity }) {
@@ -270,10 +270,9 @@ func (s *schedule) settle() {
 		err = lease.Rollback(context.Background())
 	}
 	s.log = append(s.log, fmt.Sprintf("%d settle %v: %s", at, took, kindName(err)))
-	paid := s.w.db.Item(lease.items[0].key)
-	for limit := range took { // there is nothing to settle in what is gone
-		if paid == nil || paid["b_"+limit+"_tk"] == nil {
-			delete(took, limit)
+	for limit, n := range took { // there is nothing to settle in what is gone
+		if s.lacking(lease, limit) { // on some of the shards that paid, or on all
+			took[limit] = max(min(s.judge.grown(limit)/bucket.Milli, max(n, 0)), min(n, 0))
 		}
 	}
 	switch {
@@ -292,6 +291,15 @@ func (s *schedule) settle() {
 	default:
 		s.t.Errorf("settle: %v", err)
 	}
+}
+
+// lacking reports whether one of the shards that a lease has charged does not have
+// a limit any more.
+func (s *schedule) lacking(lease *Lease, limit string) bool {
+	return slices.ContainsFunc(lease.items, func(it leaseItem) bool {
+		stored := s.w.db.Item(it.key)
+		return stored == nil || stored["b_"+limit+"_tk"] == nil
+	})
 }
 
 // paidBy returns what all items of a lease have paid, in tokens.
