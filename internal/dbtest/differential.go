@@ -102,7 +102,11 @@ func outcome(err error) string {
 	if err == nil {
 		return "done"
 	}
-	if k := store.KindOf(err); k != 0 {
+	switch k := store.KindOf(err); k {
+	case 0:
+	case store.Setup: // what one finds invalid, the SDK may already
+		return store.Unavailable.String()
+	default:
 		return k.String()
 	}
 	return "refused"

@@ -106,7 +106,7 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 			t.Fatal(err)
 		}
 		settings := esm.SettingsOf(mapping)
-		settings.Window = 0
+		settings.Window, settings.Tumbling = 0, 0 // what fits the filters, at once
 		w.mappings[name], err = esm.Start(esm.Config{
 			StreamARN: stream, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted, Invoker: w.list(name),
 		})
