@@ -48,11 +48,8 @@ var plants = []plant{
 			if operation != "UpdateItem" || !r.sets(table.AttrRF) {
 				return
 			}
-			add := r.added()
-			if level, credited := add["b_tpm_tk"]; credited {
-				cost := cmp.Or(r.number(add["b_tpm_tc"]), "0")
-				r.setNumber(level, strings.TrimPrefix("-"+cost, "--"))
-			}
+			cost := cmp.Or(r.number(r.added()["b_tpm_tc"]), "0")
+			r.spendsOnly("b_tpm_tk", cost)
 		}},
 	{name: "W18 usage is added without a watermark", must: usageIsExact, write: func(operation string, r request) {
 		if operation == "UpdateItem" && strings.HasPrefix(r.sortKey(), "#USAGE#") {

@@ -62,6 +62,17 @@ func (r request) sets(attribute string) bool {
 	return false
 }
 
+// spendsOnly makes of a level that is set from its line one that is only spent from.
+func (r request) spendsOnly(level, cost string) {
+	text := r.text("UpdateExpression")
+	for _, m := range line.FindAllStringSubmatch(text, -1) {
+		if r.object("ExpressionAttributeNames").text(m[1]) == level {
+			r["UpdateExpression"] = strings.Replace(text, m[0], m[1]+" = "+m[1]+" - "+m[2], 1)
+			r.setNumber(m[2], cost)
+		}
+	}
+}
+
 // dropCondition makes the write unconditional.
 func (r request) dropCondition() {
 	delete(r, "ConditionExpression")
@@ -76,6 +87,7 @@ func (r request) dropCondition() {
 
 var (
 	addition   = regexp.MustCompile(`(#\w+) (:\w+)`)
+	line       = regexp.MustCompile(`(#\w+) = (:\w+) - #\w+`)
 	assignment = regexp.MustCompile(`(#\w+) = :`)
 )
 
