@@ -72,7 +72,7 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 		return nil, err
 	}
 	var rows []Row
-	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.foreseen, f.unforeseen, f.denial, f.flood,
+	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.cascade, f.foreseen, f.unforeseen, f.denial, f.flood,
 		f.cold, f.create} {
 		row, err := path(ctx)
 		if err != nil {
@@ -81,6 +81,25 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// cascade is warm for an entity that is charged together with its parent.
+func (f fleet) cascade(ctx context.Context) (r Row, err error) {
+	r = Row{Path: "acquire with cascade, warm", Budget: updates(2)}
+	for _, e := range []table.Entity{{ID: "parent"}, {ID: "child", Parent: "parent", Cascade: true}} {
+		e.Namespace = f.a.NamespaceID()
+		if _, err = f.w.store.Write(ctx, e.Create()); err != nil {
+			return r, err
+		}
+	}
+	if err = taken(ctx, f.a, "child", 500); err != nil {
+		return r, err
+	}
+	r.Measured, err = f.w.billed(warmRuns, func(int) error {
+		f.w.advance(17 * time.Millisecond)
+		return taken(ctx, f.a, "child", 1)
+	})
+	return r, err
 }
 
 func (f fleet) warm(ctx context.Context) (r Row, err error) {

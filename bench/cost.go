@@ -32,10 +32,6 @@ type Table struct {
 	Rows   []Row
 }
 
-// NotBuilt are paths of the cost table that the code does not have yet. They
-// are printed and not checked.
-var NotBuilt = []string{"acquire with cascade, warm: 2 UpdateItem at once, 2 write units"}
-
 // Measure runs every path on the engine, in a table of its own that it removes.
 // It needs the built aggregator (see [LocalBinary]). An error is one of setting
 // up or of a path that took another course than the one to be measured; a path
@@ -76,9 +72,6 @@ func (t Table) Print(out io.Writer) {
 		if r.Note != "" {
 			line("%-46s %s", "", "("+r.Note+")")
 		}
-	}
-	for _, path := range NotBuilt {
-		line("not built yet, not checked: %s", path)
 	}
 	line("a failed condition counts one write unit per started KB of the item, as AWS charges it; no engine reports it")
 	line("$/M: $%g per million write units, $%g per million read units, on demand, us-east-1 since 1 Nov 2024 (AWS, "+

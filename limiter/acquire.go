@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 const (
@@ -21,14 +20,19 @@ const (
 )
 
 // Acquire takes the costs from all limits of an entity and resource, all or
-// nothing, and returns a lease on what it took. Warm, it sends one UpdateItem
+// nothing, and returns a lease on what it took. An entity that cascades is charged
+// together with its parent, and with up to two more above it as far as their own
+// flags say so: one UpdateItem each, at once, and those that paid are given back if
+// one is denied. Every one of them has its own stored limits for the resource, and
+// must have all that costs are named for; Request.Limits are the entity's own. A
+// parent that does not exist, a circle and a fifth level are ErrInvalid. Warm, it sends one UpdateItem
 // and reads nothing; a request that the last image of the bucket cannot cover
 // is denied without any call until that image is older than Options.DenyFor.
 //
 // It blocks for as long as the calls take, bounded by ctx and Options.Timeout,
 // and never waits for tokens. Errors are one of ErrLimited (a *LimitError),
-// ErrUnavailable, ErrUnknown, ErrInvalid, ErrTooLarge, ErrNoLimits and
-// ErrCascade, ErrNamespace, ErrSetup and ErrCanceled. Under PolicyAllow,
+// ErrUnavailable, ErrUnknown, ErrInvalid, ErrTooLarge, ErrNoLimits,
+// ErrNamespace, ErrSetup and ErrCanceled. Under PolicyAllow,
 // ErrUnavailable and ErrUnknown become a lease that has charged nothing; the others
 // never do. After a few calls in a row without an answer, further ones are
 // ErrUnavailable at once, but for one that probes four times a second.
@@ -53,25 +57,17 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		l.breaker.heard(ctx, err)
 		return l.unresolved(ctx, req, n, cfg, err)
 	}
-	if cfg.cascade {
-		return nil, &opError{"acquire", n.entity, n.resource, ErrCascade, fmt.Errorf("its parent is %q", cfg.parent)}
-	}
-	if denied := blocked(n, req.Costs, cfg.limits); denied != nil {
-		l.opts.Observer.denied(AcquireInfo{Entity: n.entity, Resource: n.resource})
-		return nil, denied
-	}
-	costs, err := price(req.Costs, cfg.limits)
+	wants, at, err := l.levels(bounded, n, req.Costs, cfg)
 	if err != nil {
-		return nil, err
+		if store.KindOf(err) != 0 { // else nothing was asked
+			l.breaker.heard(ctx, err)
+		}
+		return l.unresolved(ctx, req, at, cfg, err)
 	}
-	w := want{namespace: l.namespace, name: n, limits: cfg.limits, costs: costs, life: table.Expires, parent: cfg.parent}
-	if cfg.own {
-		w.life = table.NeverExpires
-	}
-	lease, err := l.take(bounded, w, tries)
+	lease, at, err := l.take(bounded, wants, tries)
 	l.breaker.heard(ctx, err)
-	if store.KindOf(err) != 0 {
-		return l.undecided(ctx, req, n, cfg.policy, err)
+	if !decided(err) {
+		return l.undecided(ctx, req, at, cfg.policy, err)
 	}
 	if lease != nil {
 		lease.request = req
@@ -82,10 +78,15 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 // unresolved turns a failed resolution into the caller's error or policy.
 func (l *Limiter) unresolved(ctx context.Context, req Request, n name, cfg resolved, err error) (*Lease, error) {
 	switch {
+	case errors.Is(err, ErrLimited):
+		l.opts.Observer.denied(AcquireInfo{Entity: req.Entity, Resource: req.Resource})
+		return nil, err
 	case errors.Is(err, errNoLimits):
 		return nil, &opError{"acquire", n.entity, n.resource, ErrNoLimits, nil}
 	case errors.Is(err, ErrInvalid):
 		return nil, &opError{"acquire", n.entity, n.resource, ErrInvalid, err}
+	case errors.Is(err, ErrTooLarge):
+		return nil, &opError{"acquire", n.entity, n.resource, ErrTooLarge, err}
 	case errors.Is(err, ErrNamespace):
 		return nil, &opError{"acquire", n.entity, n.resource, ErrNamespace, err}
 	}
@@ -140,20 +141,15 @@ func canceled(op string, n name, cause, err error) error {
 	return &opError{op, n.entity, n.resource, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
 }
 
-// take decides from what is known of the bucket and writes, until a write holds,
+// charge decides from what is known of the bucket and writes, until a write holds,
 // the request is denied, or a call fails.
-func (l *Limiter) take(ctx context.Context, w want, tries *attempt) (*Lease, error) {
-	begin := l.now()
+func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, error) {
 	k := l.images.of(w.name)
-	info := func() AcquireInfo {
-		return AcquireInfo{w.name.entity, w.name.resource, tries.calls, time.Duration(l.now()-begin) * time.Millisecond}
-	}
 	me := &waiter{want: w, turn: make(chan turn, 1)}
 	for {
 		c, refusal := l.decide(k, w, tries)
 		if refusal != nil {
 			l.mend(ctx, k, w.name)
-			l.opts.Observer.denied(info())
 			return nil, refusal
 		}
 		t := l.send(ctx, k, c, me, tries)
@@ -161,13 +157,9 @@ func (l *Limiter) take(ctx context.Context, w want, tries *attempt) (*Lease, err
 			t.err = l.place(ctx, k, w, t.lease, tries)
 		}
 		switch {
-		case errors.Is(t.err, ErrLimited):
-			l.opts.Observer.denied(info())
-			return nil, t.err
 		case t.err != nil:
 			return nil, t.err
 		case t.lease != nil:
-			l.opts.Observer.acquired(info())
 			return t.lease, nil
 		}
 	}

@@ -72,16 +72,21 @@ func (le *Lease) Close(ctx context.Context) error {
 	return le.rollback(ctx)
 }
 
-func (le *Lease) commit(ctx context.Context) error { return le.settle(ctx, "commit", le.due()) }
+func (le *Lease) commit(ctx context.Context) error { return le.settleAll(ctx, "commit", (*Lease).due) }
 
 func (le *Lease) rollback(ctx context.Context) error {
+	return le.settleAll(context.WithoutCancel(ctx), "rollback", (*Lease).back)
+}
+
+// back returns, by item, what gives back everything that was taken.
+func (le *Lease) back() [][]table.Cost {
 	back := make([][]table.Cost, len(le.items))
 	for i, it := range le.items {
 		for _, c := range it.taken {
 			back[i] = append(back[i], table.Cost{Limit: c.Limit, Milli: -c.Milli})
 		}
 	}
-	return le.settle(context.WithoutCancel(ctx), "rollback", back)
+	return back
 }
 
 // due returns, by item, the difference between what was said and what was taken:

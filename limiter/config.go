@@ -21,7 +21,8 @@ type resolved struct {
 	limits  []bucket.Limit // in order of name; nil: none configured
 	own     bool           // configured for this entity and resource: the bucket never expires
 	policy  Policy         // as stored for the namespace
-	cascade bool
+	exists  bool           // there is metadata of the entity
+	cascade bool           // what it takes is charged to parent too
 	parent  string
 }
 

@@ -49,9 +49,9 @@ func TestPrecedence(t *testing.T) {
 		lease := must(t, l, stored(Costs{"common": 1}))
 		common := int64(10 * (winner + 1))
 		want := []Status{
-			{Limit: "common", Capacity: common, Refill: common, Period: time.Minute, Remaining: common - 1,
+			{Entity: acme, Limit: "common", Capacity: common, Refill: common, Period: time.Minute, Remaining: common - 1,
 				RefillAfter: time.Minute / time.Duration(common), ResetAfter: time.Minute / time.Duration(common)},
-			{Limit: fmt.Sprint("own", winner), Capacity: 7, Refill: 7, Period: time.Minute, Remaining: 7},
+			{Entity: acme, Limit: fmt.Sprint("own", winner), Capacity: 7, Refill: 7, Period: time.Minute, Remaining: 7},
 		}
 		if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("levels %04b: %v, want %v", set, got, want)
@@ -527,30 +527,6 @@ func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	if len(keys) != 2 || keys[0] != table.SystemConfigKey(l.namespace) || keys[1] != table.EntityKey(l.namespace, acme) {
 		t.Fatalf("read %v, want policy and metadata only", keys)
-	}
-}
-
-// TestCascadingEntityIsRefused rather than granted without its parent; metadata
-// that is not cascading does not matter, and late changes are seen in time.
-func TestCascadingEntityIsRefused(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	w.configure(l, "", "", rpm10)
-	meta := func(cascade bool, parent string) {
-		w.db.Store(table.Entity{Namespace: l.namespace, ID: acme, Cascade: cascade, Parent: parent,
-			CreatedAt: "2026-01-01T00:00:00Z"}.Item())
-		w.advance(time.Minute)
-	}
-	for _, c := range []struct {
-		cascade bool
-		parent  string
-		want    error
-	}{{false, "org", nil}, {true, "", nil}, {true, "org", ErrCascade}, {false, "", nil}} {
-		meta(c.cascade, c.parent)
-		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, c.want) ||
-			(c.want == nil && err != nil) {
-			t.Errorf("%+v: %v", c, err)
-		}
 	}
 }
 

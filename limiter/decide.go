@@ -15,7 +15,8 @@ type want struct {
 	limits    []bucket.Limit
 	costs     []table.Cost // one per limit in force, in order of name
 	life      table.Lifetime
-	parent    string
+	parent    string // with cascade, what the bucket tells other clients
+	cascade   bool
 }
 
 // action is what to do next about a request.

@@ -75,7 +75,7 @@ func (d *denied) error(now int64) *LimitError {
 	for i, lim := range d.want.limits {
 		cost := d.want.costs[i].Milli
 		level := min(d.level[i]+d.rate[i]*float64(now-d.at), float64(d.whole[i]))
-		s := statusOf(lim, int64(math.Floor(level)), 0)
+		s := statusOf(d.want.name.entity, lim, int64(math.Floor(level)), 0)
 		if short := float64(cost) - level; lim.Name == d.c.short {
 			s.RetryAfter = e.RetryAfter
 			e.Wanted, e.Remaining = cost/bucket.Milli, s.Remaining

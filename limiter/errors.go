@@ -38,13 +38,13 @@ var (
 	ErrNoLimits = errors.New("limiter: no limits configured")
 	// ErrLeaseClosed: the lease has been committed or rolled back.
 	ErrLeaseClosed = errors.New("limiter: lease closed")
-	// ErrCascade: the entity's consumption must also be charged to its parent,
-	// which this version does not do; granting would over-admit.
-	ErrCascade = errors.New("limiter: cascading entity not supported")
 )
 
-// LimitError is a denial. Nothing was taken.
+// LimitError is a denial. Nothing was taken, unless the error is ErrUnknown or a
+// *SettleError too: then another entity of a cascade may have been charged and not
+// given back.
 type LimitError struct {
+	// Entity is whose limit denied: of a cascade it may be a parent.
 	Entity, Resource string
 	// Limit is the limit that takes longest to recover.
 	Limit string

@@ -52,7 +52,8 @@ type Lease struct {
 	limiter *Limiter
 	request Request // what was acquired, for Charge
 	name    name
-	cause   error // why nothing was charged, nil when something was
+	cause   error    // why nothing was charged, nil when something was
+	above   []*Lease // on the entities that it cascades to, guarded by mu like all of theirs
 
 	mu     sync.Mutex
 	items  []leaseItem
@@ -94,11 +95,16 @@ func (le *Lease) Resource() string { return le.name.resource }
 
 // Status returns the limits in force, in order of name, as they were right after
 // the last charge of this lease; see [Status]. It is nil when nothing was charged,
-// and when another client has left the bucket in a form that cannot be read.
+// and when another client has left the bucket in a form that cannot be read. Those
+// of the entities that it cascades to follow, nearest first.
 func (le *Lease) Status() []Status {
 	le.mu.Lock()
 	defer le.mu.Unlock()
-	return slices.Clone(le.status)
+	var out []Status
+	for _, a := range le.levels() {
+		out = append(out, a.status...)
+	}
+	return out
 }
 
 // Settle says what the request has really cost, in tokens, 0 to MaxTokens. It may
@@ -132,23 +138,39 @@ func (le *Lease) say(op string, costs Costs, total func(cost, n int64) int64) er
 	if !le.Charged() {
 		return nil
 	}
+	all := le.levels()
+	next := make([]map[string]int64, len(all))
+	for i, a := range all {
+		var err error
+		if next[i], err = a.sayOne(op, costs, total); err != nil {
+			return err
+		}
+	}
+	for i, a := range all {
+		a.actual = next[i]
+	}
+	le.kept = true
+	return nil
+}
+
+// sayOne returns what limits of one entity have cost then.
+func (le *Lease) sayOne(op string, costs Costs, total func(cost, n int64) int64) (map[string]int64, error) {
 	next := maps.Clone(le.actual)
 	if next == nil {
 		next = make(map[string]int64, len(costs))
 	}
 	for limit, n := range costs {
 		if !slices.Contains(le.limits, limit) {
-			return invalid(op+" limit", limit, fmt.Sprintf("one of %q", le.limits))
+			return nil, invalid(op+" limit", limit, fmt.Sprintf("one of %q, the limits of %q", le.limits, le.name.entity))
 		}
 		cost := le.cost(limit)
 		if n < -MaxTokens || n > MaxTokens || total(cost, n) < 0 || total(cost, n) > mostCost {
-			return invalid(fmt.Sprintf("%s %q", op, limit), n,
+			return nil, invalid(fmt.Sprintf("%s %q", op, limit), n,
 				fmt.Sprintf("up to %d tokens and a cost of 0 or more in all, which is %d so far", int64(MaxTokens), cost))
 		}
 		next[limit] = total(cost, n)
 	}
-	le.actual, le.kept = next, true
-	return nil
+	return next, nil
 }
 
 // Keep says that the lease is to be committed even if the work fails, because the
@@ -186,7 +208,7 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	if le.closed {
 		return errors.Join(le.errClosed("charge"), extra.Rollback(ctx))
 	}
-	le.join(extra, more)
+	le.joinLevels(extra, more)
 	return nil
 }
 

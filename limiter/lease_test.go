@@ -57,9 +57,9 @@ func TestLeaseTellsWhatItHolds(t *testing.T) {
 		t.Fatalf("lease %v", lease)
 	}
 	want := []Status{
-		{Limit: "rpm", Capacity: 10, Refill: 10, Period: time.Minute, Remaining: 8,
+		{Entity: acme, Limit: "rpm", Capacity: 10, Refill: 10, Period: time.Minute, Remaining: 8,
 			RefillAfter: 6 * time.Second, ResetAfter: 12 * time.Second},
-		{Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 1000},
+		{Entity: acme, Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 1000},
 	}
 	if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("status %v, want %v", got, want)

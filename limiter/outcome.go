@@ -69,7 +69,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 		k.mu.Lock()
 		k.see(b, l.now(), p.since, own)
 		k.at(shard).added = false
-		status = k.status(group[0].want.limits, l.now())
+		status = k.status(group[0].want.name.entity, group[0].want.limits, l.now())
 		k.mu.Unlock()
 	}
 	if !p.takes {

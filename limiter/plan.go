@@ -114,7 +114,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 // time; then shard 0 comes back empty with the count they have.
 func (k *known) createBucket(w want, now int64) plan {
 	fresh := table.NewBucket{
-		Namespace: w.namespace, Entity: w.name.entity, Resource: w.name.resource, Parent: w.parent,
+		Namespace: w.namespace, Entity: w.name.entity, Resource: w.name.resource, Parent: w.parent, Cascade: w.cascade,
 		Limits: w.limits, Costs: w.costs, Life: w.life, Now: now,
 	}
 	if k.count > 1 {

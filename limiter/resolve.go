@@ -60,6 +60,7 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 		return out, ns.gone
 	}
 	out.cascade = recs[recMeta].entity.Cascade && recs[recMeta].entity.Parent != ""
+	out.exists = recs[recMeta].found
 	out.parent = recs[recMeta].entity.Parent
 	if own != nil {
 		return out, nil

@@ -206,7 +206,7 @@ func (l *Limiter) paid(k *known, w want, shares []share) *Lease {
 	}
 	k.mu.Lock()
 	image := k.at(shares[0].image.State.Shard).bucket
-	lease.status = k.status(w.limits, l.now())
+	lease.status = k.status(w.name.entity, w.limits, l.now())
 	k.mu.Unlock()
 	lease.learn(image)
 	return lease

@@ -10,6 +10,7 @@ import (
 // it. It speaks of the whole bucket: shards that the process has not seen are taken
 // to be as full as those it has. It has all that RateLimit headers need.
 type Status struct {
+	Entity   string // whose limit it is: of a cascade, parents have theirs
 	Limit    string
 	Capacity int64         // tokens
 	Refill   int64         // tokens that come back every Period
@@ -32,10 +33,10 @@ type Status struct {
 
 // statusOf returns the status of a limit whose level is known, in millitokens with
 // the remainder of its refill.
-func statusOf(l bucket.Limit, level, rest int64) Status {
+func statusOf(entity string, l bucket.Limit, level, rest int64) Status {
 	r := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
 	s := Status{
-		Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: floorDiv(level, bucket.Milli),
+		Entity: entity, Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: floorDiv(level, bucket.Milli),
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
 		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)),
 	}
@@ -46,7 +47,7 @@ func statusOf(l bucket.Limit, level, rest int64) Status {
 }
 
 // status returns the status of the limits in force at now; the lock is held.
-func (k *known) status(limits []bucket.Limit, now int64) []Status {
+func (k *known) status(entity string, limits []bucket.Limit, now int64) []Status {
 	out := make([]Status, len(limits))
 	for i, l := range limits {
 		level, rest, seen := int64(0), int64(0), int64(0)
@@ -70,7 +71,7 @@ func (k *known) status(limits []bucket.Limit, now int64) []Status {
 				level = int64(float64(level) * (float64(l.Capacity) / float64(seen)))
 			}
 		}
-		out[i] = statusOf(l, level, rest)
+		out[i] = statusOf(entity, l, level, rest)
 		out[i].Estimated = k.count > 1 && seen < l.Capacity
 	}
 	return out

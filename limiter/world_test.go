@@ -266,7 +266,7 @@ func (w *world) refusedNow(op memdb.Op) error {
 func kindName(err error) string {
 	for name, sentinel := range map[string]error{
 		"denied": ErrLimited, "unavailable": ErrUnavailable, "unknown": ErrUnknown, "invalid": ErrInvalid,
-		"too large": ErrTooLarge, "no limits": ErrNoLimits, "closed": ErrLeaseClosed, "cascade": ErrCascade,
+		"too large": ErrTooLarge, "no limits": ErrNoLimits, "closed": ErrLeaseClosed,
 	} {
 		if errors.Is(err, sentinel) {
 			return name

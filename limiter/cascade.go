@@ -1,0 +1,258 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// An entity whose metadata says so cascades: what it takes is charged to its parent
+// too, and to that one's parent if it cascades itself. Each is charged on a shard
+// of its own, all at once, and those that paid are given back unless all did.
+
+// maxLevels is how many entities one request is charged to at most.
+const maxLevels = 4
+
+// want works out what a request needs of the bucket of one entity.
+func (l *Limiter) want(n name, costs Costs, cfg resolved) (want, error) {
+	if denied := blocked(n, costs, cfg.limits); denied != nil {
+		return want{}, denied
+	}
+	priced, err := price(costs, cfg.limits)
+	if err != nil {
+		return want{}, err
+	}
+	w := want{namespace: l.namespace, name: n, limits: cfg.limits, costs: priced, life: table.Expires,
+		parent: cfg.parent, cascade: cfg.cascade}
+	if cfg.own {
+		w.life = table.NeverExpires
+	}
+	return w, nil
+}
+
+// levels works out what a request needs of its entity, whose configuration is
+// given, and of those that it cascades to. Warm, it does no I/O. With an error it
+// returns whom that is about.
+func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved) ([]want, name, error) {
+	w, err := l.want(n, costs, cfg)
+	if err != nil {
+		return nil, n, err
+	}
+	wants, path := []want{w}, []string{n.entity}
+	for cfg.cascade {
+		parent := name{cfg.parent, n.resource}
+		circle := slices.Contains(path, parent.entity)
+		path = append(path, parent.entity)
+		if circle || len(path) > maxLevels {
+			return nil, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
+				n.entity, strings.Join(path, " -> "), maxLevels)
+		}
+		if cfg, err = l.configs.resolve(ctx, parent, nil, l.now()); err != nil && !errors.Is(err, errNoLimits) {
+			return nil, parent, err
+		}
+		if !cfg.exists {
+			return nil, n, fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid, path[len(path)-2],
+				parent.entity)
+		}
+		if err != nil {
+			return nil, parent, err
+		}
+		if w, err = l.want(parent, costs, cfg); err != nil {
+			return nil, parent, err
+		}
+		wants = append(wants, w)
+	}
+	return wants, n, nil
+}
+
+// take charges all levels of a request or none. Its error is a denial, or that of a
+// call without a decision, about the entity it names. A request that waits does so
+// for the level that is paid back last.
+func (l *Limiter) take(ctx context.Context, wants []want, tries *attempt) (lease *Lease, at name, err error) {
+	begin := l.now()
+	if at = wants[0].name; len(wants) == 1 {
+		lease, err = l.charge(ctx, wants[0], tries)
+	} else if at, err = l.foresee(ctx, wants, tries); err == nil {
+		lease, at, err = l.chargeAll(ctx, wants, tries)
+	}
+	info := AcquireInfo{wants[0].name.entity, wants[0].name.resource, tries.calls,
+		time.Duration(l.now()-begin) * time.Millisecond}
+	switch {
+	case err == nil:
+		l.opts.Observer.acquired(info)
+	case decided(err):
+		l.opts.Observer.denied(info)
+	}
+	return lease, at, err
+}
+
+// level returns what one level of a request begins with.
+func (a *attempt) level() *attempt {
+	if a.queue == nil {
+		return &attempt{}
+	}
+	return &attempt{queue: &queue{until: a.queue.until}}
+}
+
+// decided reports whether a request was granted or denied, whatever else happened.
+func decided(err error) bool {
+	return err == nil || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge)
+}
+
+// foresee denies what the image of one level cannot cover, before any level is
+// charged.
+func (l *Limiter) foresee(ctx context.Context, wants []want, tries *attempt) (name, error) {
+	errs := make([]error, len(wants))
+	for i, w := range wants {
+		k := l.images.of(w.name)
+		if _, errs[i] = l.decide(k, w, tries.level()); errs[i] != nil {
+			l.mend(ctx, k, w.name)
+		}
+	}
+	i := gravest(errs)
+	return wants[i].name, errs[i]
+}
+
+// chargeAll charges all levels at once, and gives back what was charged unless all
+// of them were.
+func (l *Limiter) chargeAll(ctx context.Context, wants []want, tries *attempt) (*Lease, name, error) {
+	leases, errs, parts := make([]*Lease, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
+	for i := range parts {
+		parts[i] = tries.level()
+	}
+	atOnce(len(wants), func(i int) {
+		defer func() {
+			if p := recover(); p != nil { // of a DynamoDB client of the caller's
+				errs[i] = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
+			}
+		}()
+		leases[i], errs[i] = l.charge(ctx, wants[i], parts[i])
+	})
+	for _, p := range parts {
+		tries.calls += p.calls
+	}
+	worst := gravest(errs)
+	if errs[worst] == nil {
+		for _, p := range parts {
+			if p.queue != nil {
+				tries.queue.at = max(tries.queue.at, p.queue.at)
+			}
+		}
+		leases[0].above = leases[1:]
+		return leases[0], wants[0].name, nil
+	}
+	left := l.giveBack(ctx, leases)
+	for i, err := range errs {
+		if i != worst && store.KindOf(err) == store.Unknown {
+			left = append(left, outcome("acquire", wants[i].name, err))
+		}
+	}
+	err := errs[worst]
+	if len(left) > 0 {
+		err = errors.Join(slices.Insert(left, 0, err)...)
+		if !decided(err) && store.KindOf(err) != store.Setup {
+			err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
+		}
+	}
+	return nil, wants[worst].name, err
+}
+
+// giveBack gives back what leases have taken; some are nil. It returns what failed.
+func (l *Limiter) giveBack(ctx context.Context, leases []*Lease) []error {
+	errs := make([]error, len(leases))
+	atOnce(len(leases), func(i int) {
+		if leases[i] == nil {
+			return
+		}
+		defer func() {
+			if p := recover(); p != nil {
+				n := leases[i].name
+				errs[i] = outcome("rollback", n, &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
+					Err: fmt.Errorf("panic: %v", p)})
+			}
+		}()
+		errs[i] = leases[i].Rollback(ctx)
+	})
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// gravest returns the index of the error that decides what the caller is told, 0 if
+// there is none: a denial before a call without a decision, of denials the one that
+// holds longest, of such calls the one that may have written.
+func gravest(errs []error) int {
+	worst, most := 0, -1
+	var longest time.Duration
+	for i, err := range errs {
+		rank := 0
+		denied, _ := errors.AsType[*LimitError](err)
+		switch kind := store.KindOf(err); {
+		case err == nil:
+		case denied != nil:
+			rank = 4
+		case decided(err):
+			rank = 5
+		case kind == store.Unknown:
+			rank = 3
+		case kind == store.Setup:
+			rank = 2
+		default:
+			rank = 1
+		}
+		if rank > most || denied != nil && rank == most && denied.RetryAfter > longest {
+			worst, most = i, rank
+			if denied != nil {
+				longest = denied.RetryAfter
+			}
+		}
+	}
+	return worst
+}
+
+// atOnce calls f for 0 to n-1 concurrently and waits for all.
+func atOnce(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := 1; i < n; i++ {
+		all.Go(func() { f(i) })
+	}
+	f(0)
+	all.Wait()
+}
+
+// levels returns the lease on the entity itself and those on its parents.
+func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
+
+// settleAll settles the lease on every level. It stays open if that can be repeated.
+func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
+	all := le.levels()
+	errs := make([]error, len(all))
+	atOnce(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, due(all[i])) })
+	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	le.closed = len(failed) == 0 || errors.Is(errors.Join(failed...), ErrUnknown)
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return failed[0]
+	}
+	return &SettleError{op, le.name.entity, le.name.resource, errors.Join(failed...)}
+}
+
+// joinLevels takes over what another lease has taken, on every level.
+func (le *Lease) joinLevels(extra *Lease, costs Costs) {
+	le.join(extra, costs)
+	for _, more := range extra.above {
+		i := slices.IndexFunc(le.above, func(a *Lease) bool { return a.name == more.name })
+		if i < 0 {
+			le.above = append(le.above, more) // it cascades since
+			continue
+		}
+		le.above[i].join(more, costs)
+	}
+}
