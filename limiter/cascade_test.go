@@ -172,7 +172,7 @@ func TestCascadeUnderFaults(t *testing.T) {
 }
 
 // TestCascadeSeenLate: a flag, a parent and limits that appear later take effect
-// within the cache time (W30).
+// within the cache time.
 func TestCascadeSeenLate(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})

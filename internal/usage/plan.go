@@ -67,6 +67,10 @@ func (p *Plan) keepWarm(b Bucket, now int64, splits []Split) {
 	}
 }
 
+// refillSlack is how much lower than it is, in percent of its capacity, a refill may
+// show a level that is nearly full: its image is as old as the stream is late.
+const refillSlack = 2
+
 // Refill is the refill of one shard.
 type Refill struct{ Bucket }
 
@@ -87,7 +91,7 @@ func (r Refill) Write(image table.Bucket, now int64) (w item.Update, due bool) {
 		return item.Update{}, false
 	}
 	spent := r.spent(image.State)
-	plan := table.Charge{Image: image, Now: now}.Plan()
+	plan := table.Charge{Image: image, Now: now, Slack: refillSlack}.Plan()
 	for i, sl := range image.State.Slots {
 		low := spent[i] > 0 && sl.Tokens < spent[i]
 		if sl.Name == bucket.WCU { // other clients double the shards when it seems empty

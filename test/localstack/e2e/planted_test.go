@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,9 @@ func cloneFully(r request) {
 // weaknesses of the register put back, and without. The checks that pass without
 // must fail with them.
 func TestPlantedDefectsAreCaught(t *testing.T) {
+	before, beside := slack, margin // nothing disturbs this run: look closely
+	slack, margin = big.NewRat(4, 100), big.NewRat(1, 1000)
+	t.Cleanup(func() { slack, margin = before, beside })
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-60s", "")
 	for _, c := range checks {
