@@ -55,7 +55,7 @@ func TestSaturation(t *testing.T) {
 						return true, nil
 					})
 					db.ResetStats()
-					length := 8 * time.Second
+					length := 24 * time.Second
 					if c.processes && c.shards > 1 {
 						length = 3 * time.Second
 					}
