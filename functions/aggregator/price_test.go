@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,7 +93,10 @@ func (l *load) play(tb testing.TB) (p price) {
 	r.now = start
 	var busy time.Duration
 	measured := false
+	var counting sync.Mutex // the function writes from several goroutines
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		counting.Lock()
+		defer counting.Unlock()
 		for _, w := range op.Writes {
 			switch u := w.(type) {
 			case item.Update:
