@@ -42,7 +42,7 @@ test-go: $(STANDINS) $(LOCAL) $(DEPLOYED) ## vet and all tests but those of the 
 
 .PHONY: test-race
 test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race detector
-	$(GOTEST) -race -short -timeout 15m ./limiter/... ./httplimit ./limitertest ./internal/... ./functions/...
+	$(GOTEST) -race -short -timeout 15m ./limiter/... ./httplimit ./limitertest ./streams/... ./internal/... ./functions/...
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) ## the infrastructure module: golden template, named assertions, a synth by the command line tool

@@ -1,4 +1,4 @@
-// Aggregator is the Lambda function that counts usage, keeps buckets warm, splits
+// Aggregator is the Lambda function around package streams: it counts usage, keeps buckets warm, splits
 // hot ones and merges them when they are cool. It is fed by the table's stream; the
 // event source mapping must have ReportBatchItemFailures set, and its filter should
 // let pass all records of the sort key #STATE. With a tumbling window usage is
@@ -29,9 +29,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
-	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/usage"
+	"github.com/zeroae/zae-limiter-go/streams"
 )
 
 // memoryLimit makes the garbage collector run more often rather than let the
@@ -43,12 +41,12 @@ const memoryLimit = 72 << 20
 func main() {
 	limitMemory()
 	log := lambdacontext.NewLogger()
-	h, err := newHandler(context.Background(), os.Getenv, log)
+	agg, err := newAggregator(context.Background(), os.Getenv, log)
 	if err != nil {
 		log.Error("aggregator not started", "err", err)
 		os.Exit(1)
 	}
-	lambda.Start(lambdaio.HandlerFunc(h.Handle))
+	lambda.Start(agg)
 }
 
 func limitMemory() {
@@ -57,9 +55,9 @@ func limitMemory() {
 	}
 }
 
-// newHandler validates the environment and builds what lives as long as the
+// newAggregator validates the environment and builds what lives as long as the
 // process. It talks to nobody.
-func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logger) (*handler, error) {
+func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Logger) (*streams.Aggregator, error) {
 	conf, err := config.AggregatorFromEnv(getenv)
 	if err != nil {
 		return nil, err
@@ -76,35 +74,24 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 	if cfg.Region == "" {
 		return nil, errors.New(`AWS_REGION="": want the region of the table`)
 	}
-	name := getenv("AWS_LAMBDA_FUNCTION_NAME")
-	if name == "" {
-		name = "aggregator"
-	}
-	h := &handler{
-		store:       store.NewListing(dynamodb.NewFromConfig(cfg), conf.TableName),
-		plan:        planConfig(conf),
-		concurrency: conf.WriteConcurrency,
-		now:         func() int64 { return time.Now().UnixMilli() },
-		function:    name,
-		log:         log,
-		metrics:     os.Stdout,
-	}
+	o := options(conf)
+	o.DynamoDB = dynamodb.NewFromConfig(cfg)
+	o.Name = getenv("AWS_LAMBDA_FUNCTION_NAME")
+	o.Log, o.Metrics = log, os.Stdout
 	if conf.DeadLetterBucketName != "" {
-		h.deadLetters = &deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}
+		o.Keep = (&deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}).keep
 	}
-	return h, nil
+	return streams.New(o)
 }
 
-func planConfig(conf config.Aggregator) usage.Config {
-	c := usage.Config{
-		SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards, MergeAfter: int64(conf.MergeAfter) * 1000,
+// options are the settings that the configuration holds.
+func options(conf config.Aggregator) streams.Options {
+	o := streams.Options{
+		Table: conf.TableName, SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards,
+		MergeAfter: time.Duration(conf.MergeAfter) * time.Second, Concurrency: conf.WriteConcurrency,
 	}
 	for _, name := range conf.Windows {
-		w, err := usage.ParseWindow(name)
-		if err != nil {
-			panic("bug: accepted by internal/config: " + err.Error())
-		}
-		c.Windows = append(c.Windows, w)
+		o.Windows = append(o.Windows, streams.Window(name))
 	}
-	return c
+	return o
 }

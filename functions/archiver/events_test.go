@@ -12,7 +12,7 @@ import (
 // TestSampleEvents sends every archiver-*.json of the events folder through the
 // handler and compares the response, the metrics and the bucket with the golden
 // outcome.
-func TestSampleEvents(t *testing.T) { eventstest.Run(t, "archiver", outcomeOf) }
+func TestSampleEvents(t *testing.T) { eventstest.Run(t, "../../events", "archiver", outcomeOf) }
 
 func outcomeOf(t *testing.T, payload []byte) string {
 	t.Helper()

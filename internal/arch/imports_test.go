@@ -50,13 +50,14 @@ var mayImport = map[string][]string{
 	"internal/arch":      {},
 	"internal/replay":    {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
 	"events/eventstest":  {},
-	"functions/aggregator": {
+	"streams": { // the aggregator, for the function and for those of others
 		"internal/archive", "internal/config", "internal/item", "internal/lambdaio", "internal/shard", "internal/store",
 		"internal/stream", "internal/table", "internal/usage",
 	},
-	"functions/archiver": {"internal/archive", "internal/config", "internal/lambdaio"},
-	"functions/setup":    {"internal/config", "internal/namespace", "internal/store", "internal/table"},
-	"infra/account":      {},
+	"functions/aggregator": {"internal/config", "streams"},
+	"functions/archiver":   {"internal/archive", "internal/config", "internal/lambdaio"},
+	"functions/setup":      {"internal/config", "internal/namespace", "internal/store", "internal/table"},
+	"infra/account":        {},
 }
 
 // rule forbids packages to reach others, directly or through what they import.
@@ -85,6 +86,10 @@ var rules = []rule{
 		reason: "the caller brings the DynamoDB client, with its own configuration"},
 	{who: "limiter", not: []string{module + "/internal/usage/", module + "/internal/stream/",
 		module + "/internal/archive/", module + "/internal/lambdaio/"}, reason: "the slow work belongs to the functions"},
+	{who: "streams", not: []string{lambdaLibrary, s3Client, sdkConfig},
+		reason: "the aggregator runs anywhere; functions/aggregator wires it up"},
+	{who: "streams", not: []string{module + "/limiter/"},
+		reason: "the aggregator acts on what is stored; the client's caches and policies are not its own"},
 	{who: "functions/", not: []string{module + "/limiter/"},
 		reason: "the functions act on what is stored; the client's caches and policies are not theirs"},
 	{who: "functions/archiver", not: []string{module + "/internal/store/"}, reason: "the archiver writes to S3 only"},

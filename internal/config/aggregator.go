@@ -16,10 +16,10 @@ const (
 	DefaultMergeAfter       = 600 // seconds: long beside a burst, short beside a day
 	DefaultWriteConcurrency = 16
 
-	maxSnapshotTTLDays  = 3650
-	maxMaxShards        = 1024
-	maxMergeAfter       = 86_400
-	maxWriteConcurrency = 256
+	MaxSnapshotTTLDays  = 3650
+	MaxMaxShards        = 1024
+	MaxMergeAfter       = 86_400
+	MaxWriteConcurrency = 256
 )
 
 // Aggregator is the configuration of functions/aggregator. Its zero value is
@@ -73,10 +73,10 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 	c := Aggregator{
 		TableName:        e.text(EnvTableName),
 		Windows:          e.windows(),
-		SnapshotTTLDays:  e.number(EnvSnapshotTTLDays, DefaultSnapshotTTLDays, 1, maxSnapshotTTLDays),
-		MaxShards:        e.number(EnvMaxShards, DefaultMaxShards, 1, maxMaxShards),
-		MergeAfter:       e.number(EnvMergeAfterSeconds, DefaultMergeAfter, 1, maxMergeAfter),
-		WriteConcurrency: e.number(EnvWriteConcurrency, DefaultWriteConcurrency, 1, maxWriteConcurrency),
+		SnapshotTTLDays:  e.number(EnvSnapshotTTLDays, DefaultSnapshotTTLDays, 1, MaxSnapshotTTLDays),
+		MaxShards:        e.number(EnvMaxShards, DefaultMaxShards, 1, MaxMaxShards),
+		MergeAfter:       e.number(EnvMergeAfterSeconds, DefaultMergeAfter, 1, MaxMergeAfter),
+		WriteConcurrency: e.number(EnvWriteConcurrency, DefaultWriteConcurrency, 1, MaxWriteConcurrency),
 
 		DeadLetterBucketName: e.text(EnvDeadLetterBucketName),
 	}

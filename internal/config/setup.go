@@ -42,7 +42,7 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 	}
 	days, _ := properties[SetupAuditRetention].(string)
 	n, err := strconv.ParseInt(days, 10, 64)
-	if err != nil || n < 0 || n > maxSnapshotTTLDays {
+	if err != nil || n < 0 || n > MaxSnapshotTTLDays {
 		wrong(SetupAuditRetention, "a whole number from 0 to 3650")
 	}
 	s.AuditRetentionDays = n

@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"fmt"
@@ -57,7 +57,7 @@ func TestRefillPlannedAgainFromWhatOthersLeft(t *testing.T) {
 	_, payload := r.drain()
 	var meanwhile table.Bucket
 	raced := false
-	r.h.concurrency = 1
+	r.agg.concurrency = 1
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
 		if strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
 			raced = true // somebody refills and spends first
@@ -80,7 +80,7 @@ func TestRefillWithALostAnswerCreditsOnce(t *testing.T) {
 	r := newRig(t)
 	before, payload := r.drain()
 	lost := 0
-	r.h.concurrency = 1
+	r.agg.concurrency = 1
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
 		if strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
 			lost++
@@ -110,7 +110,7 @@ func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
 func TestPlantedW17IsCaught(t *testing.T) {
 	r := newRig(t)
 	before, payload := r.drain()
-	r.h.store = planted{r.db, func(u item.Update) item.Update {
+	r.agg.store = planted{r.db, func(u item.Update) item.Update {
 		if !isUsage(u) {
 			u.SetLess = slices.DeleteFunc(slices.Clone(u.SetLess), func(l item.Less) bool { return l.Name != "b_rpm_tk" })
 		}

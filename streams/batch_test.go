@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"bytes"
@@ -11,14 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-
-	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 func TestWholeBatchDone(t *testing.T) {
@@ -122,7 +118,7 @@ func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
 
 func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 	r := newRig(t)
-	r.h.concurrency = 1
+	r.agg.concurrency = 1
 	for _, e := range []string{"c", "b", "a"} {
 		r.take(e, 0, 1, 1)
 	}
@@ -136,7 +132,7 @@ func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 		}
 		return true, nil
 	})
-	out, err := r.h.Handle(ctx, streamtest.PayloadOf(records(changes)...))
+	out, err := r.agg.Invoke(ctx, streamtest.PayloadOf(records(changes)...))
 	// The second answer is lost with the deadline, so c itself is not done.
 	if want := resumeAt(changes[0].SequenceNumber()); err != nil || string(out) != want {
 		t.Errorf("response %s %v, want %s", out, err, want)
@@ -145,7 +141,7 @@ func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 	defer cancel()
 	r.db.SetHook(nil)
 	r.db.ResetStats()
-	out, err = r.h.Handle(past, streamtest.PayloadOf(records(changes)...))
+	out, err = r.agg.Invoke(past, streamtest.PayloadOf(records(changes)...))
 	if want := resumeAt(changes[0].SequenceNumber()); err != nil || string(out) != want || r.db.Stats().Calls() != 0 {
 		t.Errorf("after the deadline: %s %v, %+v", out, err, r.db.Stats())
 	}
@@ -165,11 +161,11 @@ func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
 			t.Fatalf("response %s", got)
 		}
 	}
-	if len(r.s3.keys) != 2 || r.s3.keys[0] != r.s3.keys[1] ||
-		!strings.HasPrefix(r.s3.keys[0], "malformed/year=2023/month=11/day=14/") {
-		t.Fatalf("objects %q", r.s3.keys)
+	if len(r.kept.keys) != 2 || r.kept.keys[0] != r.kept.keys[1] ||
+		!strings.HasPrefix(r.kept.keys[0], "malformed/year=2023/month=11/day=14/") {
+		t.Fatalf("objects %q", r.kept.keys)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(r.s3.body[r.s3.keys[0]]))
+	z, err := gzip.NewReader(bytes.NewReader(r.kept.body[r.kept.keys[0]]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,13 +196,13 @@ func TestMalformedRecordThatCannotBeKeptIsNotDone(t *testing.T) {
 	bad := json.RawMessage(strings.Replace(string(recs[1]), `"rf":{"N"`, `"rf":{"X"`, 1))
 	payload := streamtest.PayloadOf(recs[0], bad)
 	want := resumeAt(changes[1].SequenceNumber())
-	r.s3.fail = errDown
+	r.kept.fail = errDown
 	if got := r.handle(payload); got != want {
-		t.Errorf("S3 down: %s, want %s", got, want)
+		t.Errorf("nobody keeps it: %s, want %s", got, want)
 	}
-	r.h.deadLetters = nil
+	r.agg.keep = nil
 	if got := r.handle(payload); got != want {
-		t.Errorf("no bucket: %s, want %s", got, want)
+		t.Errorf("nowhere: %s, want %s", got, want)
 	}
 	// Without a sequence number to name, the whole batch has to come again.
 	if got := r.handle(streamtest.PayloadOf(recs[0], json.RawMessage(`{}`))); got != resumeAt("") {
@@ -217,7 +213,7 @@ func TestMalformedRecordThatCannotBeKeptIsNotDone(t *testing.T) {
 func TestGarbageIsAnError(t *testing.T) {
 	r := newRig(t)
 	for _, p := range []string{"", "{", `{"Records":1}`, `[]`} {
-		if out, err := r.h.Handle(t.Context(), []byte(p)); err == nil {
+		if out, err := r.agg.Invoke(t.Context(), []byte(p)); err == nil {
 			t.Errorf("%q: %s", p, out)
 		}
 	}
@@ -230,42 +226,19 @@ func TestEmptyBatch(t *testing.T) {
 	}
 }
 
-func TestEveryConfiguredWindowIsKnown(t *testing.T) {
-	for _, name := range config.WindowNames() {
-		if c := planConfig(config.Aggregator{Windows: []string{name}}); len(c.Windows) != 1 ||
-			c.Windows[0] != usage.Window(name) {
-			t.Errorf("%s: %v", name, c)
-		}
-	}
-}
-
-func TestStartNamesWhatIsWrong(t *testing.T) {
-	env := map[string]string{config.EnvMaxShards: "3"}
-	_, err := newHandler(t.Context(), func(k string) string { return env[k] }, nil)
-	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
-		t.Errorf("error %v", err)
-	}
-}
-
-// deaf is an S3 that never answers.
-type deaf struct{ bound time.Duration }
-
-func (d *deaf) PutObject(ctx context.Context, _ *s3.PutObjectInput,
-	_ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
-	if end, ok := ctx.Deadline(); ok {
-		d.bound = time.Until(end)
-	}
-	return nil, ctx.Err()
-}
-
-// A connection to S3 that is dead must not use up the time of the writes that
-// wait behind it.
+// Somebody who keeps records and never answers must not use up the time of the
+// writes that wait behind it.
 func TestKeepingAMalformedRecordIsBounded(t *testing.T) {
 	r := newRig(t)
-	d := &deaf{}
-	r.h.deadLetters = &deadLetters{s3: d, bucket: "dead-letters"}
+	var bound time.Duration
+	r.agg.keep = func(ctx context.Context, _ Object) error {
+		if end, ok := ctx.Deadline(); ok {
+			bound = time.Until(end)
+		}
+		return errDown
+	}
 	r.handle(streamtest.PayloadOf(json.RawMessage(`{}`)))
-	if d.bound <= 0 || d.bound > callTimeout {
-		t.Errorf("the put is bounded by %v, want %v", d.bound, callTimeout)
+	if bound <= 0 || bound > callTimeout {
+		t.Errorf("keeping is bounded by %v, want %v", bound, callTimeout)
 	}
 }

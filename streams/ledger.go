@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const (
 // ledger is the usage of one invocation: what the state brought, what the batch
 // added, and what becomes of it.
 type ledger struct {
-	h      *handler
+	agg    *Aggregator
 	window stream.Window
 	state  usage.State // to be carried on, or what is left when all had to be counted
 	packed []byte      // state as it is carried on; nil: it has changed
@@ -47,19 +47,19 @@ type ledger struct {
 }
 
 // open takes up the state and adds the batch to it.
-func (h *handler) open(ctx context.Context, batch stream.Batch, buckets []usage.Bucket) *ledger {
-	l := &ledger{h: h, window: batch.Window}
+func (a *Aggregator) open(ctx context.Context, batch stream.Batch, buckets []usage.Bucket) *ledger {
+	l := &ledger{agg: a, window: batch.Window}
 	if l.window.Open {
 		var err error
 		if l.state, err = usage.ParseState(l.window.State); err != nil {
 			l.lost = 1
-			h.log.LogAttrs(ctx, slog.LevelWarn, "state ignored", slog.Any("err", err))
+			a.log.LogAttrs(ctx, slog.LevelWarn, "state ignored", slog.Any("err", err))
 		}
 	}
 	for i := range batch.Changes {
 		l.newest = max(l.newest, batch.Changes[i].Created)
 	}
-	finest, _ := usage.Finest(h.plan.Windows)
+	finest, _ := usage.Finest(a.plan.Windows)
 	l.state.Parts = usage.Extend(l.state.Parts, buckets, finest)
 	all := !l.carries()
 	if !all {
@@ -103,7 +103,7 @@ func (l *ledger) jobs(buckets []usage.Bucket) []*job {
 			}
 		}
 		j.do = func(ctx context.Context) (int, error) {
-			n, err := l.h.count(ctx, c, l.window.Open)
+			n, err := l.agg.count(ctx, c, l.window.Open)
 			c.done = err == nil
 			return n, err
 		}
@@ -144,9 +144,9 @@ func (l *ledger) close(ctx context.Context) error {
 // store keeps what longer windows are owed for later.
 func (l *ledger) store(ctx context.Context, all []usage.Owed) error {
 	for owed := range slices.Chunk(all, owedPerList) {
-		list := table.OwedList{Created: l.h.now(), Packed: usage.PackOwed(owed), TTL: l.h.now()/1000 + owedDays*86_400}
+		list := table.OwedList{Created: l.agg.now(), Packed: usage.PackOwed(owed), TTL: l.agg.now()/1000 + owedDays*86_400}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		_, err := l.h.store.Write(call, list.Put())
+		_, err := l.agg.store.Write(call, list.Put())
 		if cancel(); err != nil {
 			return errors.Join(errOwed, err)
 		}
@@ -171,5 +171,5 @@ func (l *ledger) lag() int64 {
 	if oldest == 0 {
 		return 0
 	}
-	return max(0, l.h.now()-oldest)
+	return max(0, l.agg.now()-oldest)
 }

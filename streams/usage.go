@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"context"
@@ -19,15 +19,15 @@ type counting struct {
 // count counts the parts of one bucket in all kinds of windows, shorter ones and
 // earlier ones first. If later is set, windows of longer kinds that just go on are
 // left to be settled later.
-func (h *handler) count(ctx context.Context, c *counting, later bool) (writes int, err error) {
-	finest, others := usage.Finest(h.plan.Windows)
+func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes int, err error) {
+	finest, others := usage.Finest(a.plan.Windows)
 	totals := usage.Totals(c.parts, finest, true)
 	var longer []usage.Total
 	for _, w := range others {
 		longer = append(longer, usage.Totals(c.parts, w, false)...)
 	}
 	if later && len(longer) > 0 {
-		return h.countAhead(ctx, c, totals, longer)
+		return a.countAhead(ctx, c, totals, longer)
 	}
 	for i := range totals {
 		totals[i].Current = true
@@ -35,12 +35,12 @@ func (h *handler) count(ctx context.Context, c *counting, later bool) (writes in
 	for i := range longer {
 		longer[i].Current = true
 	}
-	return h.countAll(ctx, append(totals, longer...))
+	return a.countAll(ctx, append(totals, longer...))
 }
 
-func (h *handler) countAll(ctx context.Context, totals []usage.Total) (writes int, err error) {
+func (a *Aggregator) countAll(ctx context.Context, totals []usage.Total) (writes int, err error) {
 	for i := range totals {
-		n, err := h.settle(ctx, &totals[i], nil)
+		n, err := a.settle(ctx, &totals[i], nil)
 		if writes += n; err != nil {
 			return writes, err
 		}
@@ -52,14 +52,14 @@ func (h *handler) countAll(ctx context.Context, totals []usage.Total) (writes in
 // unless they cannot simply go on. Then these are counted first: so whatever the
 // finest snapshots have counted, longer ones either have too, or can by the
 // difference alone.
-func (h *handler) countAhead(ctx context.Context, c *counting, totals, longer []usage.Total) (writes int, err error) {
+func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals, longer []usage.Total) (writes int, err error) {
 	var ahead []usage.Ahead
 	counted := false
 	for i := range totals {
 		t := &totals[i]
 		t.Current, t.Careful = true, !t.GoesOn(longer)
 		before := len(ahead)
-		n, err := h.settle(ctx, t, func(step usage.Step, look usage.Look) error {
+		n, err := a.settle(ctx, t, func(step usage.Step, look usage.Look) error {
 			if counted {
 				return nil
 			}
@@ -70,7 +70,7 @@ func (h *handler) countAhead(ctx context.Context, c *counting, totals, longer []
 			for j := range longer {
 				longer[j].GoOnFrom(ahead)
 			}
-			n, err := h.countAll(ctx, longer)
+			n, err := a.countAll(ctx, longer)
 			writes += n
 			counted = err == nil
 			return err
@@ -90,16 +90,16 @@ func (h *handler) countAhead(ctx context.Context, c *counting, totals, longer []
 // settle brings one snapshot up to date, step by step. Before each write it calls
 // check, if there is one, with the step and what was known of the snapshots before
 // any of it; an error of check ends it.
-func (h *handler) settle(ctx context.Context, t *usage.Total, check func(usage.Step, usage.Look) error) (writes int, err error) {
+func (a *Aggregator) settle(ctx context.Context, t *usage.Total, check func(usage.Step, usage.Look) error) (writes int, err error) {
 	var look, first usage.Look
-	t.TTL = t.Expiry(h.now(), h.plan.SnapshotTTLDays)
+	t.TTL = t.Expiry(a.now(), a.plan.SnapshotTTLDays)
 	for range 2 * rounds {
 		step := t.Next(look)
 		switch step.Kind {
 		case usage.Done:
 			return writes, nil
 		case usage.LookCurrent, usage.LookPrevious:
-			if look, err = h.look(ctx, t, step.Kind, look); err != nil {
+			if look, err = a.look(ctx, t, step.Kind, look); err != nil {
 				return writes, err
 			}
 			first = look
@@ -111,7 +111,7 @@ func (h *handler) settle(ctx context.Context, t *usage.Total, check func(usage.S
 				return writes, err
 			}
 		}
-		after, err := h.write(ctx, step.Update) // commit point: counted once this succeeds
+		after, err := a.write(ctx, step.Update) // commit point: counted once this succeeds
 		if err == nil {
 			if writes++; step.Kind == usage.Add {
 				return writes, nil
@@ -136,11 +136,11 @@ func (h *handler) settle(ctx context.Context, t *usage.Total, check func(usage.S
 
 // look learns what a total needs to know of snapshots. What is known of the total's
 // own is newer than what a query finds.
-func (h *handler) look(ctx context.Context, t *usage.Total, kind usage.StepKind, known usage.Look) (usage.Look, error) {
+func (a *Aggregator) look(ctx context.Context, t *usage.Total, kind usage.StepKind, known usage.Look) (usage.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if kind == usage.LookCurrent && !t.Finest {
-		items, err := h.store.Read(ctx, false, t.Key())
+		items, err := a.store.Read(ctx, false, t.Key())
 		if err != nil {
 			return known, err
 		}
@@ -149,7 +149,7 @@ func (h *handler) look(ctx context.Context, t *usage.Total, kind usage.StepKind,
 	var items []item.Item
 	q := t.PreviousQuery()
 	for range usage.Remembered {
-		page, err := h.store.List(ctx, q)
+		page, err := a.store.List(ctx, q)
 		if err != nil {
 			return known, err
 		}
@@ -159,7 +159,7 @@ func (h *handler) look(ctx context.Context, t *usage.Total, kind usage.StepKind,
 		}
 	}
 	look, missing := t.Sift(items)
-	earlier, err := h.store.Read(ctx, false, missing...)
+	earlier, err := a.store.Read(ctx, false, missing...)
 	if err != nil {
 		return known, err
 	}

@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"context"
@@ -25,15 +25,15 @@ const (
 // it; if it fails, or dies, the next one that closes a tumbling window begins
 // again. What is settled already costs it reads only.
 func (l *ledger) settle(ctx context.Context) {
-	finest, others := usage.Finest(l.h.plan.Windows)
+	finest, others := usage.Finest(l.agg.plan.Windows)
 	if len(others) == 0 {
 		return
 	}
-	now := l.h.now()
+	now := l.agg.now()
 	until := finest.Start(now-owedGrace.Milliseconds()) + owedGrace.Milliseconds()
 	claim := now + owedClaim.Milliseconds()
 	err := func() error {
-		items, err := l.h.store.Read(ctx, false, table.OwedCursorKey())
+		items, err := l.agg.store.Read(ctx, false, table.OwedCursorKey())
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (l *ledger) settle(ctx context.Context) {
 		if cursor.Settled >= until || cursor.Claimed > now {
 			return nil
 		}
-		if _, err := l.h.store.Write(ctx, cursor.Claim(claim)); err != nil {
+		if _, err := l.agg.store.Write(ctx, cursor.Claim(claim)); err != nil {
 			if _, refused := errors.AsType[*store.Refused](err); refused {
 				return nil
 			}
@@ -50,18 +50,18 @@ func (l *ledger) settle(ctx context.Context) {
 		if err := l.settleLists(ctx, table.OwedBetween(cursor.Settled, until), finest, others); err != nil {
 			return err
 		}
-		_, err = l.h.store.Write(ctx, cursor.Advance(claim, until))
+		_, err = l.agg.store.Write(ctx, cursor.Advance(claim, until))
 		return err
 	}()
 	if err != nil {
-		l.h.log.LogAttrs(ctx, slog.LevelWarn, "longer windows not settled", slog.Any("err", err))
+		l.agg.log.LogAttrs(ctx, slog.LevelWarn, "longer windows not settled", slog.Any("err", err))
 	}
 }
 
 // settleLists settles the lists that a query finds, a page at a time.
 func (l *ledger) settleLists(ctx context.Context, q item.Query, finest usage.Window, others []usage.Window) error {
 	for {
-		page, err := l.h.store.List(ctx, q)
+		page, err := l.agg.store.List(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (l *ledger) settleLists(ctx context.Context, q item.Query, finest usage.Win
 		for _, it := range page.Items {
 			some, err := usage.UnpackOwed(table.PackedOwed(it))
 			if err != nil {
-				l.h.log.LogAttrs(ctx, slog.LevelWarn, "list of owed usage ignored", slog.Any("err", err))
+				l.agg.log.LogAttrs(ctx, slog.LevelWarn, "list of owed usage ignored", slog.Any("err", err))
 			}
 			owed = append(owed, some...)
 		}
@@ -91,7 +91,7 @@ func (l *ledger) settleSome(ctx context.Context, owed []usage.Owed, finest usage
 	for _, o := range owed {
 		keys = append(keys, o.Key(finest))
 	}
-	ahead, err := l.h.store.Read(ctx, true, keys...)
+	ahead, err := l.agg.store.Read(ctx, true, keys...)
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (l *ledger) settleSome(ctx context.Context, owed []usage.Owed, finest usage
 	for _, w := range others {
 		for _, t := range usage.OwedTotals(owed, ahead, w) {
 			jobs = append(jobs, &job{kind: kindUsage, do: func(ctx context.Context) (int, error) {
-				return l.h.settle(ctx, &t, nil)
+				return l.agg.settle(ctx, &t, nil)
 			}})
 		}
 	}
-	l.h.run(ctx, jobs)
+	l.agg.run(ctx, jobs)
 	for _, j := range jobs {
 		l.settled += int64(j.writes)
 		if err = errors.Join(err, j.err); !j.begun {

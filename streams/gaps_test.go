@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"context"
@@ -53,9 +53,9 @@ const tumblingWindow = 60_000
 
 func newGapWorld(t testing.TB, seed uint64) *gapWorld {
 	w := &gapWorld{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 2)), lost: map[int64]bool{}}
-	w.h.log = slog.New(slog.DiscardHandler)
+	w.agg.log = slog.New(slog.DiscardHandler)
 	w.deliver = func(r []json.RawMessage) []json.RawMessage { return r }
-	w.h.plan.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
+	w.agg.plan.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
 	w.split(2)
 	return w
 }
@@ -235,7 +235,7 @@ func (w *gapWorld) invoke(l *tumbling, batch []memdb.Change, final bool) {
 // handle lets the aggregator handle a payload, in trouble if there is any.
 func (w *gapWorld) handle(payload []byte) ([]byte, error) {
 	if !w.trouble {
-		return w.h.Handle(w.t.Context(), payload)
+		return w.agg.Invoke(w.t.Context(), payload)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
@@ -258,7 +258,7 @@ func (w *gapWorld) handle(payload []byte) ([]byte, error) {
 		return true, nil
 	})
 	defer w.db.SetHook(nil)
-	return w.h.Handle(ctx, payload)
+	return w.agg.Invoke(ctx, payload)
 }
 
 // windowed is the payload of an invocation within a tumbling window.
@@ -328,7 +328,7 @@ func (w *gapWorld) naive() map[string]int64 {
 func (w *gapWorld) naiveShard(key item.Key, all []memdb.Change, out map[string]int64) {
 	add := func(at int64, limit string, n int64) {
 		ns, entity, resource, _, _ := table.ParseBucketPK(key.PK)
-		for _, kind := range w.h.plan.Windows {
+		for _, kind := range w.agg.plan.Windows {
 			k := table.UsageKey(ns, entity, resource, kind.Part(kind.Start(at)))
 			out[k.PK+k.SK+" "+limit] += n
 		}
@@ -454,7 +454,7 @@ func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
 		plant func(*gapWorld)
 	}{
 		{"the mark is ignored", func(w *gapWorld) {
-			w.h.store = planted{w.db, func(u item.Update) item.Update {
+			w.agg.store = planted{w.db, func(u item.Update) item.Update {
 				if isUsage(u) {
 					u.If = nil
 				}
@@ -471,7 +471,7 @@ func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
 		}},
 		{"the old image of a gap is ignored", func(w *gapWorld) { w.deliver = withoutGaps() }},
 		{"what longer windows owe is lost", func(w *gapWorld) {
-			w.h.store = planted{w.db, func(u item.Update) item.Update {
+			w.agg.store = planted{w.db, func(u item.Update) item.Update {
 				if u.Key == table.OwedCursorKey() {
 					u.If = item.Exists("never")
 				}

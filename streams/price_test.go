@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"encoding/json"
@@ -86,8 +86,8 @@ func (l *load) record(b []byte, now int64) []byte {
 // windows are owed for it included.
 func (l *load) play(tb testing.TB) (p price) {
 	r := newRig(tb)
-	r.h.log = slog.New(slog.DiscardHandler)
-	r.h.plan.Windows = l.windows
+	r.agg.log = slog.New(slog.DiscardHandler)
+	r.agg.plan.Windows = l.windows
 	const hour = 3_600_000
 	start := int64(t0) - t0%hour
 	r.now = start
@@ -123,7 +123,7 @@ func (l *load) play(tb testing.TB) (p price) {
 			payload = fmt.Appendf(nil, `{"window":{},"state":%s,"shardId":"s","isFinalInvokeForWindow":%t,%s`, carried, final, payload[1:])
 		}
 		begin := time.Now()
-		out, err := r.h.Handle(tb.Context(), payload)
+		out, err := r.agg.Invoke(tb.Context(), payload)
 		busy += time.Since(begin)
 		if err != nil {
 			tb.Fatal(err)

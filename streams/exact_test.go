@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"context"
@@ -39,8 +39,8 @@ type world struct {
 
 func newWorld(t testing.TB, seed uint64) *world {
 	w := &world{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 1))}
-	w.h.log = slog.New(slog.DiscardHandler)
-	w.h.concurrency = 1 + w.rand.IntN(4)
+	w.agg.log = slog.New(slog.DiscardHandler)
+	w.agg.concurrency = 1 + w.rand.IntN(4)
 	w.deliver = func(r []json.RawMessage) []json.RawMessage { return r }
 	for i := range 3 {
 		w.lanes = append(w.lanes, &lane{index: i, of: 3})
@@ -134,7 +134,7 @@ func (w *world) invoke(recs []json.RawMessage) (out []byte, ok bool) {
 		return true, nil
 	})
 	defer w.db.SetHook(nil)
-	out, err := w.h.Handle(ctx, streamtest.PayloadOf(w.deliver(recs)...))
+	out, err := w.agg.Invoke(ctx, streamtest.PayloadOf(w.deliver(recs)...))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		for at := 1; ; at++ {
 			r := newRig(t)
-			r.h.concurrency, r.h.log = 1, slog.New(slog.DiscardHandler)
+			r.agg.concurrency, r.agg.log = 1, slog.New(slog.DiscardHandler)
 			for i := range 24 {
 				r.take(string(rune('a'+i%6)), i%2, int64(i), 100)
 				r.now += 400_000
@@ -260,7 +260,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 		plant func(*world)
 	}{
 		{"W9 the day and its first hour share a key", func(w *world) {
-			w.h.store = planted{w.db, func(u item.Update) item.Update {
+			w.agg.store = planted{w.db, func(u item.Update) item.Update {
 				if isUsage(u) && len(u.Key.SK) == len("#USAGE#gpt#2006-01-02") {
 					u.Key.SK += "T00:00:00Z"
 				}
@@ -278,7 +278,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 			}
 		}},
 		{"W18 usage is added blindly", func(w *world) {
-			w.h.store = planted{w.db, func(u item.Update) item.Update {
+			w.agg.store = planted{w.db, func(u item.Update) item.Update {
 				if isUsage(u) {
 					u.If = nil
 				}

@@ -1,14 +1,12 @@
-package main
+package streams
 
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -16,25 +14,11 @@ import (
 // reportMargin is the time kept back from the deadline for the report.
 const reportMargin = time.Second
 
-// handler folds batches into the table. What it keeps from one batch to the next
-// is in the state of the tumbling window, if there is one. It is safe for
-// concurrent use.
-type handler struct {
-	store       store.Lister
-	deadLetters *deadLetters // nil: malformed records are reported as not done
-	plan        usage.Config
-	concurrency int
-	now         func() int64 // epoch milliseconds
-	function    string       // name under which metrics are reported
-	log         *slog.Logger
-	metrics     io.Writer
-}
-
 // errNotCounted fails an invocation that had to count everything and could not:
 // Lambda repeats it with the same state.
 var errNotCounted = errors.New("usage not counted")
 
-// Handle does what the changes in one stream payload ask for and returns the
+// Invoke does what the changes in one stream payload ask for and returns the
 // partial batch response. A record is acknowledged only if its usage is counted,
 // or carried on in the state of the tumbling window. What is refused, unanswered
 // or not begun when the deadline nears is reported as not done: the response names
@@ -43,9 +27,12 @@ var errNotCounted = errors.New("usage not counted")
 // parts, counts nothing twice.
 //
 // An error means that the payload is no stream payload, or that a tumbling window
-// ends and not all of it is counted.
-func (h *handler) Handle(ctx context.Context, payload []byte) ([]byte, error) {
-	start := h.now()
+// ends and not all of it is counted. Work begins until a second before the deadline
+// of ctx. It blocks until nothing is in flight any more.
+//
+// The method makes an Aggregator a handler of the Lambda library.
+func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	start := a.now()
 	batch, err := stream.Decode(payload)
 	if err != nil {
 		return nil, err
@@ -53,9 +40,9 @@ func (h *handler) Handle(ctx context.Context, payload []byte) ([]byte, error) {
 	within, cancel := lambdaio.WithMargin(ctx, reportMargin)
 	defer cancel()
 	buckets := usage.Fold(batch.Changes)
-	led := h.open(ctx, batch, buckets)
-	jobs := h.jobs(led, buckets, usage.Decide(buckets, start, h.plan), batch.Malformed)
-	h.run(within, jobs)
+	led := a.open(ctx, batch, buckets)
+	jobs := a.jobs(led, buckets, usage.Decide(buckets, start, a.plan), batch.Malformed)
+	a.run(within, jobs)
 	err = led.close(within)
 
 	s := summarize(batch, jobs, led)
@@ -63,8 +50,8 @@ func (h *handler) Handle(ctx context.Context, payload []byte) ([]byte, error) {
 	if batch.Oldest > 0 {
 		s.IteratorAgeMs = max(0, start-batch.Oldest)
 	}
-	s.ElapsedMs = h.now() - start
-	h.report(ctx, jobs, s)
+	s.ElapsedMs = a.now() - start
+	a.report(ctx, jobs, s)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +106,7 @@ func summarize(batch stream.Batch, jobs []*job, led *ledger) lambdaio.Summary {
 
 // report logs malformed records that are kept, failed writes and the summary,
 // and writes the metric line.
-func (h *handler) report(ctx context.Context, jobs []*job, s lambdaio.Summary) {
+func (a *Aggregator) report(ctx context.Context, jobs []*job, s lambdaio.Summary) {
 	var failed []lambdaio.Failure
 	for _, j := range jobs {
 		switch {
@@ -128,9 +115,9 @@ func (h *handler) report(ctx context.Context, jobs []*job, s lambdaio.Summary) {
 				Message: j.kind.String() + " not written", Attrs: append(j.attrs, slog.Any("err", j.err)),
 			})
 		case j.begun && j.kind == kindMalformed:
-			h.log.LogAttrs(ctx, slog.LevelWarn, "malformed record kept", j.attrs...)
+			a.log.LogAttrs(ctx, slog.LevelWarn, "malformed record kept", j.attrs...)
 		}
 	}
-	out := lambdaio.Reporter{Function: h.function, Log: h.log, Metrics: h.metrics}
-	out.Report(ctx, h.now(), "batch folded", failed, s)
+	out := lambdaio.Reporter{Function: a.function, Log: a.log, Metrics: a.metrics}
+	out.Report(ctx, a.now(), "batch folded", failed, s)
 }

@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"encoding/json"
@@ -16,15 +16,15 @@ import (
 )
 
 // TestSampleEvents sends every aggregator-*.json of the events folder through
-// the handler, against a table that holds the newest images of the event, one
+// the aggregator, against a table that holds the newest images of the event, one
 // second after its last record. It compares the response, the metrics and every
 // write with the golden outcome.
-func TestSampleEvents(t *testing.T) { eventstest.Run(t, "aggregator", outcomeOf) }
+func TestSampleEvents(t *testing.T) { eventstest.Run(t, "../events", "aggregator", outcomeOf) }
 
 func outcomeOf(t *testing.T, payload []byte) string {
 	t.Helper()
 	r := newRig(t)
-	r.h.concurrency = 1
+	r.agg.concurrency = 1
 	batch, err := stream.Decode(payload)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func outcomeOf(t *testing.T, payload []byte) string {
 		fmt.Fprintf(&out, " %s=%v", name, m[name])
 	}
 	out.WriteString("\n" + writes.String())
-	for _, k := range r.s3.keys {
+	for _, k := range r.kept.keys {
 		fmt.Fprintf(&out, "\nkept %s\n", k)
 	}
 	return out.String()

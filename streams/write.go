@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"context"
@@ -35,12 +35,12 @@ var errRounds = errors.New("condition still refused after all rounds")
 
 // write performs one update. Nothing was written if it was refused or if the
 // error says so; it may have been if the answer was lost.
-func (h *handler) write(ctx context.Context, u item.Update) (after item.Item, err error) {
+func (a *Aggregator) write(ctx context.Context, u item.Update) (after item.Item, err error) {
 	err = store.Retry(ctx, attempts, pause, func() error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		var err error
-		after, err = h.store.Write(call, u)
+		after, err = a.store.Write(call, u)
 		return err
 	})
 	return after, err
@@ -62,17 +62,17 @@ func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp err
 
 // refill refills a shard. When others were faster, the image tells whether a
 // refill is still called for. A shard that keeps changing is in good hands.
-func (h *handler) refill(ctx context.Context, r usage.Refill) (writes int, err error) {
+func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, err error) {
 	image := r.Image()
 	for range refillRounds {
-		u, due := r.Write(image, h.now())
+		u, due := r.Write(image, a.now())
 		if !due {
 			return 0, nil
 		}
 		if err := checked(u); err != nil {
 			return 0, err
 		}
-		_, err := h.write(ctx, u)
+		_, err := a.write(ctx, u)
 		if err == nil {
 			return 1, nil
 		}
@@ -94,13 +94,13 @@ func (h *handler) refill(ctx context.Context, r usage.Refill) (writes int, err e
 }
 
 // mend mends a lifetime. A refusal means that it is mended, or the item gone.
-func (h *handler) mend(ctx context.Context, l usage.Lifetime) (writes int, err error) {
-	u, due := l.Write(h.now())
+func (a *Aggregator) mend(ctx context.Context, l usage.Lifetime) (writes int, err error) {
+	u, due := l.Write(a.now())
 	if !due {
 		return 0, nil
 	}
 	for range rounds {
-		if _, err = h.write(ctx, u); err == nil {
+		if _, err = a.write(ctx, u); err == nil {
 			return 1, nil
 		}
 		_, seen, giveUp := again(ctx, err)
@@ -113,8 +113,8 @@ func (h *handler) mend(ctx context.Context, l usage.Lifetime) (writes int, err e
 
 // split carries out the steps of a split. Shards that the steps leave alone,
 // because others are at work there, catch up when they are seen again.
-func (h *handler) split(ctx context.Context, s usage.Split) (writes int, err error) {
-	return shard.Run(ctx, bounded{h.store}, s.Steps(), h.now)
+func (a *Aggregator) split(ctx context.Context, s usage.Split) (writes int, err error) {
+	return shard.Run(ctx, bounded{a.store}, s.Steps(), a.now)
 }
 
 // bounded is a store whose calls end after callTimeout, and that sends nothing

@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"bytes"
@@ -6,15 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -31,17 +28,17 @@ type rig struct {
 	t       testing.TB
 	now     int64
 	db      *memdb.DB
-	s3      *objects
-	h       *handler
+	kept    *objects
+	agg     *Aggregator
 	metrics bytes.Buffer
 }
 
 func newRig(t testing.TB) *rig {
-	r := &rig{t: t, now: t0, s3: &objects{}}
+	r := &rig{t: t, now: t0, kept: &objects{}}
 	r.db = memdb.New(func() int64 { return r.now })
-	r.h = &handler{
+	r.agg = &Aggregator{
 		store:       r.db,
-		deadLetters: &deadLetters{s3: r.s3, bucket: "dead-letters"},
+		keep:        r.kept.keep,
 		plan:        usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
 		concurrency: 4,
 		now:         func() int64 { return r.now },
@@ -52,7 +49,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// objects is an S3 that keeps objects in memory.
+// objects keeps malformed records in memory.
 type objects struct {
 	mu   sync.Mutex
 	fail error
@@ -60,22 +57,18 @@ type objects struct {
 	body map[string][]byte
 }
 
-func (o *objects) PutObject(_ context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+func (o *objects) keep(_ context.Context, x Object) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.fail != nil {
-		return nil, o.fail
-	}
-	b, err := io.ReadAll(in.Body)
-	if err != nil {
-		return nil, err
+		return o.fail
 	}
 	if o.body == nil {
 		o.body = map[string][]byte{}
 	}
-	o.keys = append(o.keys, *in.Key)
-	o.body[*in.Key] = b
-	return &s3.PutObjectOutput{}, nil
+	o.keys = append(o.keys, x.Key)
+	o.body[x.Key] = x.Body
+	return nil
 }
 
 func limits() []bucket.Limit {
@@ -125,7 +118,7 @@ func (r *rig) since(seq int64) []memdb.Change {
 
 func (r *rig) handle(payload []byte) string {
 	r.t.Helper()
-	out, err := r.h.Handle(r.t.Context(), payload)
+	out, err := r.agg.Invoke(r.t.Context(), payload)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -170,7 +163,7 @@ func (r *rig) counted() map[string]int64 {
 		ns, entity, resource, _, _ := table.ParseBucketPK(c.Key.PK)
 		for _, limit := range []string{"rpm", "tpm"} {
 			growth := usedTokens(r.t, c.New, limit) - usedTokens(r.t, c.Old, limit)
-			for _, w := range r.h.plan.Windows {
+			for _, w := range r.agg.plan.Windows {
 				k := table.UsageKey(ns, entity, resource, w.Part(w.Start(c.CreatedAt)))
 				out[k.PK+k.SK+" "+limit] += growth
 			}

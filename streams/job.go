@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"cmp"
@@ -45,25 +45,25 @@ type job struct {
 // jobs returns everything there is to do: what is owed before what is not, and in
 // the order of the records it came from, so that an invocation that runs out of
 // time has moved the point to resume from as far as it could.
-func (h *handler) jobs(led *ledger, buckets []usage.Bucket, p usage.Plan, malformed []stream.Malformed) []*job {
+func (a *Aggregator) jobs(led *ledger, buckets []usage.Bucket, p usage.Plan, malformed []stream.Malformed) []*job {
 	var out []*job
 	for _, k := range kept(malformed) {
 		out = append(out, &job{kind: kindMalformed, resume: k.Sequence,
 			attrs: []slog.Attr{slog.String("object", k.Key), slog.String("err", k.Malformed)},
-			do:    func(ctx context.Context) (int, error) { return h.deadLetters.keep(ctx, k) }})
+			do:    func(ctx context.Context) (int, error) { return a.setAside(ctx, k) }})
 	}
 	out = append(out, led.jobs(buckets)...)
 	for _, s := range p.Splits {
 		out = append(out, &job{kind: kindSplit, resume: s.Resume(), attrs: attrs(s.Zero.Entity, s.Zero.Resource),
-			do: func(ctx context.Context) (int, error) { return h.split(ctx, s) }})
+			do: func(ctx context.Context) (int, error) { return a.split(ctx, s) }})
 	}
 	for _, r := range p.Refills {
 		out = append(out, &job{kind: kindRefill, resume: r.Resume(), attrs: attrs(r.Entity, r.Resource),
-			do: func(ctx context.Context) (int, error) { return h.refill(ctx, r) }})
+			do: func(ctx context.Context) (int, error) { return a.refill(ctx, r) }})
 	}
 	for _, l := range p.Lifetimes {
 		out = append(out, &job{kind: kindLifetime, resume: l.Resume(), attrs: attrs(l.Entity, l.Resource),
-			do: func(ctx context.Context) (int, error) { return h.mend(ctx, l) }})
+			do: func(ctx context.Context) (int, error) { return a.mend(ctx, l) }})
 	}
 	slices.SortStableFunc(out, func(a, b *job) int {
 		switch {
@@ -99,8 +99,8 @@ func attrs(entity, resource string) []slog.Attr {
 // returns when nothing is in flight any more. One job's failure does not keep
 // the others from being done: what they write stays true when Lambda delivers
 // the batch again, and might be lost if it does not.
-func (h *handler) run(ctx context.Context, jobs []*job) {
-	lambdaio.Each(ctx, h.concurrency, len(jobs), func(i int) bool {
+func (a *Aggregator) run(ctx context.Context, jobs []*job) {
+	lambdaio.Each(ctx, a.concurrency, len(jobs), func(i int) bool {
 		jobs[i].run(ctx)
 		return true
 	})

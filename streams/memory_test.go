@@ -1,4 +1,4 @@
-package main
+package streams
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,17 +84,17 @@ func TestMemoryOfOneProcess(t *testing.T) {
 	if path == "" {
 		return // only of use to TestMemoryOfALargeBatch
 	}
-	limitMemory()
+	debug.SetMemoryLimit(72 << 20) // as the function does
 	payload, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &handler{
+	agg := &Aggregator{
 		store: sink{}, concurrency: 16, function: "aggregator", log: slog.New(slog.DiscardHandler), metrics: io.Discard,
 		now:  func() int64 { return time.Now().UnixMilli() },
 		plan: usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
 	}
-	if out, err := h.Handle(t.Context(), payload); err != nil || string(out) != done {
+	if out, err := agg.Invoke(t.Context(), payload); err != nil || string(out) != done {
 		t.Fatal(string(out), err)
 	}
 	status, err := os.ReadFile("/proc/self/status")

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/streams"
+)
+
+// start is newAggregator with an environment, and a region.
+func start(t *testing.T, env map[string]string) (*streams.Aggregator, error) {
+	t.Helper()
+	t.Setenv("AWS_REGION", "eu-central-1")
+	return newAggregator(t.Context(), func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
+}
+
+// What internal/config accepts, the aggregator accepts: at both ends of every range.
+func TestEveryConfigurationStarts(t *testing.T) {
+	for _, env := range []map[string]string{
+		{},
+		{config.EnvDeadLetterBucketName: "dead-letters"},
+		{config.EnvSnapshotWindows: strings.Join(config.WindowNames(), ",")},
+		{config.EnvSnapshotTTLDays: "1", config.EnvMaxShards: "1", config.EnvMergeAfterSeconds: "1",
+			config.EnvWriteConcurrency: "1"},
+		{config.EnvSnapshotTTLDays: "3650", config.EnvMaxShards: "1024", config.EnvMergeAfterSeconds: "86400",
+			config.EnvWriteConcurrency: "256"},
+	} {
+		env[config.EnvTableName] = "limits"
+		if _, err := start(t, env); err != nil {
+			t.Errorf("%v: %v", env, err)
+		}
+	}
+}
+
+func TestStartNamesWhatIsWrong(t *testing.T) {
+	_, err := start(t, map[string]string{config.EnvMaxShards: "3"})
+	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// bucket is an S3 that remembers the last object, and fails if it is told to.
+type bucket struct {
+	in   *s3.PutObjectInput
+	body string
+	fail error
+}
+
+func (b *bucket) PutObject(_ context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	body, err := io.ReadAll(in.Body)
+	b.in, b.body = in, string(body)
+	return &s3.PutObjectOutput{}, errors.Join(err, b.fail)
+}
+
+func TestMalformedRecordsGoToTheDeadLetterBucket(t *testing.T) {
+	o := streams.Object{Key: "malformed/1.jsonl.gz", Body: []byte("packed"), ContentType: "application/x-ndjson",
+		ContentEncoding: "gzip"}
+	b := &bucket{}
+	d := &deadLetters{s3: b, bucket: "dead-letters"}
+	if err := d.keep(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if *b.in.Bucket != "dead-letters" || *b.in.Key != o.Key || b.body != "packed" ||
+		*b.in.ContentType != o.ContentType || *b.in.ContentEncoding != o.ContentEncoding {
+		t.Errorf("put %+v with body %q", b.in, b.body)
+	}
+	if b.fail = errors.New("down"); !errors.Is(d.keep(t.Context(), o), b.fail) {
+		t.Error("a failure is not reported")
+	}
+}

@@ -1,0 +1,50 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/archive"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+)
+
+var errNowhere = errors.New("malformed record: nothing is configured to keep it in")
+
+// kept returns the objects that malformed records are kept as. Their form and
+// keys are those of the archiver, so that there is one place and one way to look:
+// malformed/year=…/month=…/day=…/{sequence number}-{hash}.jsonl.gz. A key
+// depends on the record alone: a record that is delivered again overwrites its
+// object.
+func kept(malformed []stream.Malformed) []archive.Object {
+	var b archive.Batch
+	for _, m := range malformed {
+		a := archive.Malformed{Reason: m.Reason, Record: json.RawMessage(m.Raw), Sequence: m.Sequence}
+		if m.Created > 0 {
+			t := time.UnixMilli(m.Created).UTC()
+			a.Day = archive.Day{Year: t.Year(), Month: t.Month(), Date: t.Day()}
+		}
+		b.Malformed = append(b.Malformed, a)
+	}
+	return b.Objects()
+}
+
+// setAside stores one malformed record. If it cannot, the record has to be reported
+// as not done: Lambda then retries it, and in the end hands it to the on-failure
+// destination, so that it is not lost. It blocks for callTimeout at most, the
+// repetitions of who keeps it included.
+func (a *Aggregator) setAside(ctx context.Context, o archive.Object) (writes int, err error) {
+	if a.keep == nil {
+		return 0, errNowhere
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err = a.keep(ctx, Object{
+		Key: o.Key, Body: o.Body, ContentType: archive.ContentType, ContentEncoding: archive.ContentEncoding,
+	}) // commit point: the record may be skipped once this succeeds
+	if err != nil {
+		return 0, err
+	}
+	return 1, nil
+}

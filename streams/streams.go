@@ -1,0 +1,184 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// DynamoDB is what the aggregator needs of a DynamoDB client; *dynamodb.Client of
+// the AWS SDK for Go v2 has it. BatchWriteItem is never called. The client's own
+// retries are turned off for writes.
+type DynamoDB interface {
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput,
+		...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput,
+		...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput,
+		...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+}
+
+// Window is a kind of span that usage is counted in. Windows are cut in UTC.
+type Window string
+
+// The kinds of windows.
+const (
+	Hourly  Window = "hourly"
+	Daily   Window = "daily"
+	Monthly Window = "monthly"
+)
+
+// Object is a malformed record on its way to where it is kept: one line of JSON
+// with the record and the reason why it is malformed, compressed.
+type Object struct {
+	// Key is malformed/year=…/month=…/day=…/{sequence number}-{hash}.jsonl.gz. It
+	// depends on the record alone: a record delivered again has the same key.
+	Key             string
+	Body            []byte // must not be changed
+	ContentType     string // application/x-ndjson
+	ContentEncoding string // gzip
+}
+
+// Options are the settings of an [Aggregator]. DynamoDB and Table are required; the
+// zero value of every other field means its default.
+type Options struct {
+	DynamoDB DynamoDB
+	Table    string
+
+	// Windows are the kinds of windows to count usage in, none twice. Default:
+	// hourly and daily.
+	Windows []Window
+	// SnapshotTTLDays is how many days a snapshot outlives its window, 1 to 3650.
+	// Default 90.
+	SnapshotTTLDays int
+	// MaxShards is the most shards a bucket is split into, a power of two up to
+	// 1024. Default 32; 1: nothing is split.
+	MaxShards int
+	// MergeAfter is how long after a split or merge a cool bucket is merged, 1s to
+	// 24h, in whole milliseconds. Default 10m.
+	MergeAfter time.Duration
+	// Concurrency is how many writes are in flight at once, 1 to 256. Default 16.
+	// The client should keep as many idle connections.
+	Concurrency int
+
+	// Keep stores a malformed record. It may be called again with the same
+	// object, and from several goroutines; its context ends after 5 s. With an
+	// error, and without Keep, the record is reported as not done: Lambda delivers it
+	// again, and hands it to the on-failure destination in the end.
+	Keep func(context.Context, Object) error
+
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Log gets a line per batch and one for every malformed record and failed
+	// write. Default: nothing is logged.
+	Log *slog.Logger
+	// Metrics gets a line per batch in CloudWatch's embedded metric format; in
+	// Lambda that is os.Stdout. Default: none is written.
+	Metrics io.Writer
+	// Name is the function's name in the metrics. Default "aggregator".
+	Name string
+}
+
+// Aggregator folds batches of stream records into the table. It is safe for
+// concurrent use, and keeps nothing from one batch to the next.
+type Aggregator struct {
+	store       store.Lister
+	keep        func(context.Context, Object) error // nil: malformed records are reported as not done
+	plan        usage.Config
+	concurrency int
+	now         func() int64 // epoch milliseconds
+	function    string       // name under which metrics are reported
+	log         *slog.Logger
+	metrics     io.Writer
+}
+
+// New returns an aggregator. It talks to nobody. The error joins everything that is
+// wrong with the options.
+func New(o Options) (*Aggregator, error) {
+	o.setDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	a := &Aggregator{
+		store: store.NewListing(o.DynamoDB, o.Table),
+		keep:  o.Keep,
+		plan: usage.Config{
+			SnapshotTTLDays: o.SnapshotTTLDays, MaxShards: o.MaxShards, MergeAfter: o.MergeAfter.Milliseconds(),
+		},
+		concurrency: o.Concurrency,
+		now:         func() int64 { return o.Now().UnixMilli() },
+		function:    o.Name,
+		log:         o.Log,
+		metrics:     o.Metrics,
+	}
+	for _, w := range o.Windows {
+		a.plan.Windows = append(a.plan.Windows, usage.Window(w))
+	}
+	return a, nil
+}
+
+func (o *Options) setDefaults() {
+	if len(o.Windows) == 0 {
+		o.Windows = []Window{Hourly, Daily}
+	}
+	byDefault(&o.SnapshotTTLDays, config.DefaultSnapshotTTLDays)
+	byDefault(&o.MaxShards, config.DefaultMaxShards)
+	byDefault(&o.MergeAfter, config.DefaultMergeAfter*time.Second)
+	byDefault(&o.Concurrency, config.DefaultWriteConcurrency)
+	byDefault(&o.Name, "aggregator")
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = io.Discard
+	}
+}
+
+func byDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (o *Options) check() error {
+	var problems []error
+	want := func(ok bool, field string, value any, accepted string) {
+		if !ok {
+			problems = append(problems, fmt.Errorf("streams: %s=%v: want %s", field, value, accepted))
+		}
+	}
+	want(o.DynamoDB != nil, "DynamoDB", o.DynamoDB, "a client")
+	want(o.Table != "", "Table", `""`, "the name of a table")
+	for i, w := range o.Windows {
+		_, err := usage.ParseWindow(string(w))
+		want(err == nil && !slices.Contains(o.Windows[:i], w), "Windows", o.Windows,
+			"hourly, daily and monthly, each at most once")
+	}
+	want(o.SnapshotTTLDays >= 1 && o.SnapshotTTLDays <= config.MaxSnapshotTTLDays, "SnapshotTTLDays",
+		o.SnapshotTTLDays, fmt.Sprintf("1 to %d", config.MaxSnapshotTTLDays))
+	want(o.MaxShards >= 1 && o.MaxShards <= config.MaxMaxShards && o.MaxShards&(o.MaxShards-1) == 0, "MaxShards",
+		o.MaxShards, fmt.Sprintf("a power of two from 1 to %d", config.MaxMaxShards))
+	want(o.MergeAfter >= time.Second && o.MergeAfter <= config.MaxMergeAfter*time.Second, "MergeAfter",
+		o.MergeAfter, "1s to 24h")
+	want(o.Concurrency >= 1 && o.Concurrency <= config.MaxWriteConcurrency, "Concurrency", o.Concurrency,
+		fmt.Sprintf("1 to %d", config.MaxWriteConcurrency))
+	return errors.Join(problems...)
+}

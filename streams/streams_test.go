@@ -1,0 +1,43 @@
+package streams
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
+	agg, err := New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "limits"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := agg.plan
+	if len(p.Windows) != 2 || p.Windows[0] != "hourly" || p.Windows[1] != "daily" || p.SnapshotTTLDays != 90 ||
+		p.MaxShards != 32 || p.MergeAfter != 600_000 || agg.concurrency != 16 || agg.function != "aggregator" {
+		t.Errorf("defaults %+v, concurrency %d, name %q", p, agg.concurrency, agg.function)
+	}
+	if d := time.Since(time.UnixMilli(agg.now())); d < 0 || d > time.Minute {
+		t.Errorf("the clock is off by %v", d)
+	}
+}
+
+func TestOptionsSayWhatIsWrongWithAllOfThem(t *testing.T) {
+	_, err := New(Options{
+		Windows: []Window{Hourly, "weekly"}, SnapshotTTLDays: 3651, MaxShards: 3, MergeAfter: time.Millisecond, Concurrency: -1,
+	})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, field := range []string{"DynamoDB", "Table", "Windows", "SnapshotTTLDays=3651", "MaxShards=3", "MergeAfter=1ms",
+		"Concurrency=-1"} {
+		if !strings.Contains(err.Error(), "streams: "+field) {
+			t.Errorf("%q does not name %s", err, field)
+		}
+	}
+	_, err = New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", Windows: []Window{Daily, Daily}})
+	if err == nil || strings.Count(err.Error(), "streams:") != 1 {
+		t.Errorf("a window named twice: %v", err)
+	}
+}
