@@ -24,7 +24,7 @@ type bringing struct {
 // with all their attributes: those that were in force until now, and others once
 // they are full, because a limit that comes back starts full. Everything else is
 // credited up to now under the old rules.
-func (b bringing) onto(image table.Bucket, now int64) (u item.Update, due bool) {
+func (b bringing) onto(image table.Shard, now int64) (u item.Update, due bool) {
 	drop := b.dropped(image, now)
 	slim := image
 	slim.State.Slots = slices.DeleteFunc(slices.Clone(image.State.Slots), func(sl bucket.Slot) bool {
@@ -47,20 +47,20 @@ func (b bringing) onto(image table.Bucket, now int64) (u item.Update, due bool) 
 	return u, true
 }
 
-// touches tells whether an update sets or removes an attribute.
+// touches reports whether an update sets or removes an attribute.
 func touches(u item.Update, attr string) bool {
 	return slices.Contains(u.Remove, attr) || slices.ContainsFunc(u.Set, func(a item.Attr) bool { return a.Name == attr })
 }
 
-// lives tells whether the ttl is as it should be.
-func (b bringing) lives(image table.Bucket) bool {
+// lives reports whether the ttl is as it should be.
+func (b bringing) lives(image table.Shard) bool {
 	if image.State.Shards > 1 {
 		return true // split buckets do not expire
 	}
 	return (image.TTL == 0) == (b.life == table.NeverExpires)
 }
 
-func (b bringing) dropped(image table.Bucket, now int64) []string {
+func (b bringing) dropped(image table.Shard, now int64) []string {
 	var drop []string
 	full := image.State.At(now)
 	wanted := func(name string) bool {

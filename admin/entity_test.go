@@ -132,7 +132,7 @@ func TestBucketsLearnOfTheirParent(t *testing.T) {
 	w.take("acme", "other", limiter.Costs{"rpm": 1})
 	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Parent: "org", Cascade: true})
 	w.must(err)
-	for _, b := range []table.Bucket{w.bucket("acme", "gpt-4", 0), w.bucket("acme", "gpt-4", 1),
+	for _, b := range []table.Shard{w.bucket("acme", "gpt-4", 0), w.bucket("acme", "gpt-4", 1),
 		w.bucket("acme", "other", 0)} {
 		if !b.Cascade || b.Parent != "org" {
 			t.Errorf("bucket %+v", b)

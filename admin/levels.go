@@ -130,9 +130,9 @@ func (n *Namespace) raise(
 	return nil, fail(ErrBusy, "raise bucket %s", of)
 }
 
-// raiseAll sends the transactions; done says whether any was carried out.
+// raiseAll sends the transactions; done reports whether any was carried out.
 func (n *Namespace) raiseAll(
-	ctx context.Context, shards []table.Bucket, g gifts, now int64, record item.Write,
+	ctx context.Context, shards []table.Shard, g gifts, now int64, record item.Write,
 ) (done bool, err error) {
 	writes := []item.Write{record}
 	for k, b := range shards {
@@ -152,7 +152,7 @@ func (n *Namespace) raiseAll(
 }
 
 // rooms returns how much each limit has room for on each shard, in millitokens.
-func rooms(shards []table.Bucket, now int64) map[string][]int64 {
+func rooms(shards []table.Shard, now int64) map[string][]int64 {
 	out := map[string][]int64{}
 	for k, b := range shards {
 		at := b.State.At(now)

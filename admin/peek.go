@@ -15,7 +15,7 @@ import (
 // Bucket is what an entity has left on a resource, all shards together.
 type Bucket struct {
 	Entity, Resource string
-	// Exists tells whether it is stored. One that is not is full: nobody has taken
+	// Exists reports whether it is stored. One that is not is full: nobody has taken
 	// anything yet, or so long ago that it does not matter.
 	Exists bool
 	Shards int // that exist
@@ -87,7 +87,7 @@ func (n *Namespace) peek(ctx context.Context, entity, resource string) (Bucket, 
 }
 
 // whole adds the shards of a bucket up, with the limits in force.
-func whole(of Scope, in inForce, shards []table.Bucket, now int64) Bucket {
+func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 	out := Bucket{Entity: of.Entity, Resource: of.Resource, Exists: len(shards) > 0, Shards: len(shards), From: in.at}
 	limits := in.limits
 	if len(shards) > 0 {
@@ -111,7 +111,7 @@ func whole(of Scope, in inForce, shards []table.Bucket, now int64) Bucket {
 }
 
 // level adds one limit up over the shards.
-func level(l bucket.Limit, limits []bucket.Limit, shards []table.Bucket, now int64) Level {
+func level(l bucket.Limit, limits []bucket.Limit, shards []table.Shard, now int64) Level {
 	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
 	if out.IsBlocked() {
 		out.Remaining = 0 // nobody gets the token that it is stored with

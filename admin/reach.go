@@ -207,22 +207,22 @@ func (n *Namespace) inForce(ctx context.Context, entity, resource string) (inFor
 
 // shards returns the shards of a bucket, in order; those that are missing are left
 // out. Nil: the bucket does not exist.
-func (n *Namespace) shards(ctx context.Context, entity, resource string) ([]table.Bucket, error) {
+func (n *Namespace) shards(ctx context.Context, entity, resource string) ([]table.Shard, error) {
 	out, err := n.shardsFrom(ctx, entity, resource, 0, 1)
 	count := 1
 	for err == nil && len(out) > 0 {
-		most := slices.MaxFunc(out, func(a, b table.Bucket) int { return a.State.Shards - b.State.Shards }).State.Shards
+		most := slices.MaxFunc(out, func(a, b table.Shard) int { return a.State.Shards - b.State.Shards }).State.Shards
 		if most <= count {
 			return out, nil
 		}
-		var more []table.Bucket
+		var more []table.Shard
 		more, err = n.shardsFrom(ctx, entity, resource, count, most)
 		out, count = append(out, more...), most
 	}
 	return out, err
 }
 
-func (n *Namespace) shardsFrom(ctx context.Context, entity, resource string, from, to int) ([]table.Bucket, error) {
+func (n *Namespace) shardsFrom(ctx context.Context, entity, resource string, from, to int) ([]table.Shard, error) {
 	keys := make([]item.Key, 0, to-from)
 	for k := from; k < to; k++ {
 		keys = append(keys, table.BucketKey(n.id, entity, resource, k))
@@ -231,12 +231,12 @@ func (n *Namespace) shardsFrom(ctx context.Context, entity, resource string, fro
 	if err != nil {
 		return nil, err
 	}
-	var out []table.Bucket
+	var out []table.Shard
 	for _, it := range items {
 		if it == nil {
 			continue
 		}
-		b, err := table.DecodeBucket(it)
+		b, err := table.DecodeShard(it)
 		if err != nil {
 			return nil, err
 		}

@@ -120,9 +120,9 @@ func (w *world) take(entity, resource string, costs limiter.Costs, limits ...lim
 }
 
 // bucket returns shard k of a bucket as it is stored; it must be there.
-func (w *world) bucket(entity, resource string, k int) table.Bucket {
+func (w *world) bucket(entity, resource string, k int) table.Shard {
 	w.Helper()
-	b, err := table.DecodeBucket(w.db.Item(table.BucketKey(w.ns.ID(), entity, resource, k)))
+	b, err := table.DecodeShard(w.db.Item(table.BucketKey(w.ns.ID(), entity, resource, k)))
 	if err != nil {
 		w.Fatal(err)
 	}

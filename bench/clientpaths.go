@@ -154,7 +154,7 @@ func (f fleet) refilled(ctx context.Context, entity string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	return b.State.RF, err
 }
 

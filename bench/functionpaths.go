@@ -150,7 +150,7 @@ func (f *feed) merge(ctx context.Context) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		return row, err
 	}

@@ -158,7 +158,7 @@ func TestMemoryOfALargeBatch(t *testing.T) {
 // largeBatch returns a payload of acquires from buckets in turn.
 func largeBatch(records, buckets int) []byte {
 	now := time.Now().UnixMilli()
-	items := make([]table.Bucket, buckets)
+	items := make([]table.Shard, buckets)
 	all := make([]streamtest.Record, records)
 	for i := range all {
 		b := &items[i%buckets]

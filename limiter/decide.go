@@ -183,7 +183,7 @@ func (d decider) open(k int) int {
 		}
 		gone := s != nil && s.absent && !d.outlived(s, absentFor)
 		parent := d.shards[bucket.SplitParent(k)]
-		if !gone && (!parent.imaged() || parent.bucket.State.Shards >= bucket.OpenedAt(k)) {
+		if !gone && (!parent.imaged() || parent.bucket.State.Shards >= bucket.CountWith(k)) {
 			return k
 		}
 		k = bucket.SplitParent(k)
@@ -223,7 +223,7 @@ func (s *seen) clockless(now int64) bool {
 	return s.bucket.State.NoClock || bucket.SubSat(s.bucket.State.RF, now) > bucket.MaxSkew
 }
 
-// verdict tells whether the image covers the costs at now, beside what this
+// verdict reports whether the image covers the costs at now, beside what this
 // process has under way.
 func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 	image := s.bucket

@@ -14,7 +14,7 @@ import (
 // the count of shard 0. It is best effort: the request it follows is granted
 // already and does not wait for it, every step is conditional, and the aggregator
 // does the same.
-func (l *Limiter) grow(ctx context.Context, k *known, b table.Bucket) {
+func (l *Limiter) grow(ctx context.Context, k *known, b table.Shard) {
 	if len(b.Partial) > 0 { // what is stored in part cannot be divided
 		return
 	}
@@ -57,7 +57,7 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 }
 
 // growth returns the plan that the image of the shard just written asks for.
-func (l *Limiter) growth(k *known, b table.Bucket) *shard.Plan {
+func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if plan := k.repair(); plan != nil {
@@ -92,7 +92,7 @@ func (k *known) repair() *shard.Plan {
 	}
 	count := max(zero.bucket.State.Shards, 1)
 	ahead := false
-	var others []table.Bucket
+	var others []table.Shard
 	for i, s := range k.shards {
 		if s != zero && s.imaged() {
 			others = append(others, s.bucket)
@@ -147,10 +147,10 @@ func (l *Limiter) open(ctx context.Context, k *known, shard int) {
 	k.mu.Lock()
 	zero, parent := k.shards[0], k.shards[bucket.SplitParent(shard)]
 	split := zero.imaged() && zero.bucket.State.Shards > shard &&
-		parent.imaged() && parent.bucket.State.Shards >= bucket.OpenedAt(shard)
+		parent.imaged() && parent.bucket.State.Shards >= bucket.CountWith(shard)
 	var writes []item.Write
 	if split {
-		writes = table.Open(zero.bucket, shard, zero.bucket.State.Shards, l.now())
+		writes = table.Restore(zero.bucket, shard, zero.bucket.State.Shards, l.now())
 	}
 	k.mu.Unlock()
 	if !split {
@@ -164,7 +164,7 @@ func (l *Limiter) open(ctx context.Context, k *known, shard int) {
 	if err := l.store.Transact(ctx, store.NewToken(), writes); err != nil {
 		return // somebody else opened it, shard 0 has moved on, or nobody answered
 	}
-	if b, err := table.DecodeBucket(writes[0].(item.Put).Item); err == nil {
+	if b, err := table.DecodeShard(writes[0].(item.Put).Item); err == nil {
 		l.images.see(b, l.now(), unsent)
 	}
 }

@@ -55,12 +55,12 @@ type known struct {
 
 // seen is what this process knows of one shard.
 type seen struct {
-	bucket table.Bucket // the last image; without a key if there is none
-	at     int64        // when it was seen, epoch ms
-	serial int          // counts the images seen
-	absent bool         // the item was not there
-	added  bool         // a plain add has just been refused
-	others others       // what other processes take
+	bucket table.Shard // the last image; without a key if there is none
+	at     int64       // when it was seen, epoch ms
+	serial int         // counts the images seen
+	absent bool        // the item was not there
+	added  bool        // a plain add has just been refused
+	others others      // what other processes take
 	under  map[string]int64
 	flight *flight // the write that is under way and takes others along
 }
@@ -84,7 +84,7 @@ func (k *known) at(shard int) *seen {
 // answer to a write that was sent after the image known was seen, when that had
 // the serial number since, replaces it. Answers of concurrent calls overtake each
 // other: then the image that is older is dropped.
-func (k *known) see(b table.Bucket, now int64, since int, own []table.Cost) {
+func (k *known) see(b table.Shard, now int64, since int, own []table.Cost) {
 	s := k.at(b.State.Shard)
 	if s.serial != since && s.imaged() && older(b, s.bucket) {
 		return
@@ -101,7 +101,7 @@ func (k *known) see(b table.Bucket, now int64, since int, own []table.Cost) {
 }
 
 // older reports whether an image was certainly taken before another.
-func older(a, b table.Bucket) bool {
+func older(a, b table.Shard) bool {
 	if a.Generation != b.Generation && a.Generation != 0 && b.Generation != 0 {
 		return a.Generation < b.Generation
 	}
@@ -116,7 +116,7 @@ func older(a, b table.Bucket) bool {
 // unsplit bucket, there is no bucket.
 func (k *known) missing(shard int, now int64) {
 	s := k.at(shard)
-	s.bucket, s.at, s.absent = table.Bucket{}, now, true
+	s.bucket, s.at, s.absent = table.Shard{}, now, true
 	s.serial++
 	k.denied = nil
 }
@@ -132,7 +132,7 @@ func (im *images) gone(n name, shards []int, now int64) {
 }
 
 // see is known.see under the lock, for answers to calls that took nothing.
-func (im *images) see(b table.Bucket, now int64, since int) {
+func (im *images) see(b table.Shard, now int64, since int) {
 	k := im.of(name{b.Entity, b.Resource})
 	k.mu.Lock()
 	defer k.mu.Unlock()

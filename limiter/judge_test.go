@@ -135,12 +135,12 @@ func (j *judge) follow() {
 	}
 }
 
-func (j *judge) decode(it item.Item) *table.Bucket {
+func (j *judge) decode(it item.Item) *table.Shard {
 	j.w.t.Helper()
 	if it == nil {
 		return nil
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		j.w.t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func (j *judge) decode(it item.Item) *table.Bucket {
 }
 
 // split moves what the new shard holds to it.
-func (j *judge) split(c memdb.Change, before, keep, moved table.Bucket) {
+func (j *judge) split(c memdb.Change, before, keep, moved table.Shard) {
 	j.w.t.Helper()
 	refs := map[string]*buckettest.Reference{}
 	for i, sl := range moved.State.Slots {
@@ -167,7 +167,7 @@ func (j *judge) split(c memdb.Change, before, keep, moved table.Bucket) {
 
 // merge moves what a shard that goes held to the one that stays. A limit that it
 // did not have yet would have started full.
-func (j *judge) merge(c memdb.Change, gone table.Bucket, stays memdb.Change) {
+func (j *judge) merge(c memdb.Change, gone table.Shard, stays memdb.Change) {
 	j.w.t.Helper()
 	keep := j.decode(stays.New).State
 	for i, sl := range keep.Slots {
@@ -191,7 +191,7 @@ func ceil(r *big.Rat) int64 {
 }
 
 // change takes in one change of one shard.
-func (j *judge) change(c memdb.Change, before, after *table.Bucket) {
+func (j *judge) change(c memdb.Change, before, after *table.Shard) {
 	j.w.t.Helper()
 	if after == nil {
 		_, _, _, shard, _ := table.ParseBucketPK(c.Key.PK)
@@ -202,7 +202,7 @@ func (j *judge) change(c memdb.Change, before, after *table.Bucket) {
 	shard := after.State.Shard
 	if before == nil {
 		j.exact[shard] = map[string]*buckettest.Reference{}
-		before = &table.Bucket{}
+		before = &table.Shard{}
 	}
 	if j.back[shard] == nil {
 		j.back[shard] = map[string]int64{}

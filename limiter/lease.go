@@ -59,7 +59,7 @@ type Lease struct {
 	items  []leaseItem
 	limits []string // limits that can be settled
 	status []Status
-	image  table.Bucket     // as it was right after the charge; zero if that is not known
+	image  table.Shard      // as it was right after the charge; zero if that is not known
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool
 	closed bool
@@ -67,7 +67,7 @@ type Lease struct {
 
 // learn takes over what the image of the written item says: every limit of the
 // bucket can be settled, not only those in force.
-func (le *Lease) learn(b table.Bucket) {
+func (le *Lease) learn(b table.Shard) {
 	le.image = b
 	le.limits = le.limits[:0]
 	for _, sl := range b.State.Slots {

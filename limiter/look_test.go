@@ -84,7 +84,7 @@ func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 func TestOvertakenAnswerIsDropped(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
-	images := make([]table.Bucket, 3)
+	images := make([]table.Shard, 3)
 	for i := range images {
 		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 10)))
 		images[i] = w.shards(l, acme, gpt)[0]

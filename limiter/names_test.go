@@ -44,7 +44,7 @@ func TestStrangeNamesAreNames(t *testing.T) {
 		if item.KeyOf(it).SK != table.SKBucketState {
 			continue
 		}
-		b, err := table.DecodeBucket(it)
+		b, err := table.DecodeShard(it)
 		if err != nil {
 			t.Fatal(err)
 		}

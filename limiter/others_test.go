@@ -34,7 +34,7 @@ func TestWhatOthersTake(t *testing.T) {
 			now := int64(1_700_000_000_000)
 			limit := PerHour("rph", 20).stored()
 			k := &known{count: 1}
-			b := table.Bucket{Namespace: "ns", Entity: acme, Resource: gpt, Generation: 1,
+			b := table.Shard{Namespace: "ns", Entity: acme, Resource: gpt, Generation: 1,
 				State: bucket.New([]bucket.Limit{limit}, 0, 1, now-c.age.Milliseconds())}
 			b.State.Slots[b.State.Index("rph")].Tokens = c.tokens * bucket.Milli
 			k.see(b, now-c.age.Milliseconds(), unsent, nil)

@@ -24,7 +24,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 			l.open(ctx, k, c.shard)
 			return turn{again: true}, last || c.shard > 0
 		}
-		b, err := table.DecodeBucket(r.Old)
+		b, err := table.DecodeShard(r.Old)
 		if err != nil {
 			return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}}, true
 		}
@@ -44,7 +44,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 
 // refuse remembers the image that a refused write brought. If the write was
 // planned from one that covered its costs, others have taken them.
-func (k *known) refuse(b table.Bucket, now int64, p plan) {
+func (k *known) refuse(b table.Shard, now int64, p plan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.at(b.State.Shard)
@@ -58,7 +58,7 @@ func (k *known) refuse(b table.Bucket, now int64, p plan) {
 // taken makes the leases of a write that held. From here on the tokens are taken,
 // whatever else goes wrong.
 func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*waiter, it item.Item) {
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	legible := err == nil
 	var status []Status
 	if legible {

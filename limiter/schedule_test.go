@@ -120,7 +120,7 @@ func (s *schedule) refilled() {
 	p.opts.MaxShards = 1    // no more splits: a shard that has the old limit yet could be split too far for the new one
 	for _, l := range s.limits[s.now] {
 		req := asks(Costs{l.Name: 1}, s.limits[s.now]...)
-		if slices.ContainsFunc(s.w.shards(p, acme, gpt), func(b table.Bucket) bool { return int64(b.State.Shards) > l.Capacity }) {
+		if slices.ContainsFunc(s.w.shards(p, acme, gpt), func(b table.Shard) bool { return int64(b.State.Shards) > l.Capacity }) {
 			return
 		}
 		for rounds := 0; rounds < 2 || !s.ready(p, l); rounds++ { // a call asks, and changes, a shard or two
@@ -144,7 +144,7 @@ func (s *schedule) refilled() {
 func (s *schedule) ready(p *Limiter, l Limit) bool {
 	known := p.images.view(name{acme, gpt}).shards
 	all := s.w.shards(p, acme, gpt)
-	return len(all) > 0 && !slices.ContainsFunc(all, func(b table.Bucket) bool {
+	return len(all) > 0 && !slices.ContainsFunc(all, func(b table.Shard) bool {
 		k, seen := known[b.State.Shard]
 		i := b.State.Index(l.Name)
 		return !seen || k.absent || k.bucket.Generation != b.Generation || i < 0 || b.State.Slots[i].Limit != l.stored()

@@ -22,7 +22,7 @@ const settleAttempts = 8
 // must reckon with what the bucket has gained since, or the next refill would
 // forgive it; so it is a charge by force, from the last image, decided again when
 // that turns out to be old. If others keep winning, it is taken anyway.
-func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, costs []table.Cost) error {
+func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, costs []table.Cost) error {
 	costs = slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli == 0 })
 	if len(costs) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 	if s, ok := l.images.view(n).shards[it.shard]; ok && !s.absent {
 		image, since = s.bucket, s.serial
 	} else if image.State.Shard != it.shard {
-		image = table.Bucket{} // of another shard that paid
+		image = table.Shard{} // of another shard that paid
 	}
 	plain := false
 	for try := 1; ; try++ {
@@ -57,15 +57,15 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 				if !ok {
 					return nil // the bucket is gone
 				}
-				it, image, since = parent, table.Bucket{}, unsent // the shard has merged: its parent has what it held
+				it, image, since = parent, table.Shard{}, unsent // the shard has merged: its parent has what it held
 				if s, ok := l.images.view(n).shards[it.shard]; ok && !s.absent {
 					image, since = s.bucket, s.serial
 				}
 				continue
 			}
-			b, err := table.DecodeBucket(refused.Old)
+			b, err := table.DecodeShard(refused.Old)
 			if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !plain {
-				image, plain = table.Bucket{}, true // settle without looking, or counting the write
+				image, plain = table.Shard{}, true // settle without looking, or counting the write
 				continue
 			}
 			if !charging {
@@ -89,7 +89,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Bucket, 
 }
 
 // still returns the costs of limits that the bucket still has.
-func still(b table.Bucket, costs []table.Cost) []table.Cost {
+func still(b table.Shard, costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
 		return b.State.Index(c.Limit) < 0 &&
 			!slices.ContainsFunc(b.Partial, func(p table.PartialLimit) bool { return p.Name == c.Limit && p.HasTokens })
@@ -112,7 +112,7 @@ func adjustable(s bucket.State, costs []table.Cost) []bucket.Limit {
 // settled remembers the image of a settled item. When its debt could outlive
 // it, its expiry is moved.
 func (l *Limiter) settled(ctx context.Context, item item.Item) {
-	b, err := table.DecodeBucket(item)
+	b, err := table.DecodeShard(item)
 	if err != nil {
 		return // the next acquire will say what is wrong with the item
 	}

@@ -25,7 +25,7 @@ func TestRollbackOfALimitThatIsGone(t *testing.T) {
 	if err := lease.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b, err := table.DecodeBucket(w.db.Item(key))
+	b, err := table.DecodeShard(w.db.Item(key))
 	if err != nil {
 		t.Fatal(err)
 	}

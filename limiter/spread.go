@@ -56,7 +56,7 @@ func (l *Limiter) spread(ctx context.Context, k *known, w want, owe bool, tries 
 }
 
 // readShards reads the images of all shards, and remembers them.
-func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Bucket, error) {
+func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Shard, error) {
 	k.mu.Lock()
 	count := k.count
 	k.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Buc
 		}
 		items = append(items, some...)
 	}
-	var images []table.Bucket
+	var images []table.Shard
 	now := l.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Buc
 			k.missing(i, now)
 			continue
 		}
-		if b, err := table.DecodeBucket(it); err == nil {
+		if b, err := table.DecodeShard(it); err == nil {
 			images = append(images, b)
 			k.see(b, now, k.at(i).serial, nil)
 		}
@@ -91,7 +91,7 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Buc
 
 // share is what one shard pays.
 type share struct {
-	image table.Bucket
+	image table.Shard
 	costs []table.Cost // as those of the request
 	owe   bool         // they are taken into debt
 }
@@ -99,10 +99,10 @@ type share struct {
 // apportion divides the costs among shards, in whole tokens, the fullest first; it
 // returns nothing if they do not hold enough. Each shard pays of every limit what
 // it has, so few of them are needed.
-func apportion(images []table.Bucket, w want, now int64) []share {
+func apportion(images []table.Shard, w want, now int64) []share {
 	left := slices.Clone(w.costs)
 	order := slices.Clone(images)
-	slices.SortStableFunc(order, func(a, b table.Bucket) int { return compareLevels(b, a, w, now) })
+	slices.SortStableFunc(order, func(a, b table.Shard) int { return compareLevels(b, a, w, now) })
 	var out []share
 	for _, image := range order {
 		if len(out) == maxPaying {
@@ -136,7 +136,7 @@ func apportion(images []table.Bucket, w want, now int64) []share {
 }
 
 // compareLevels orders images by what they hold of the first limit with a cost.
-func compareLevels(a, b table.Bucket, w want, now int64) int {
+func compareLevels(a, b table.Shard, w want, now int64) int {
 	for _, c := range w.costs {
 		if i, j := a.State.Index(c.Limit), b.State.Index(c.Limit); c.Milli > 0 && i >= 0 && j >= 0 {
 			x, y := a.State.At(now).Slots[i].Tokens, b.State.At(now).Slots[j].Tokens
@@ -166,7 +166,7 @@ func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now
 	defer k.mu.Unlock()
 	for i, s := range shares { // a transaction brings no images: they are worked out
 		if it, held, err := writes[i].Apply(s.image.Item()); err == nil && held {
-			if b, err := table.DecodeBucket(it); err == nil {
+			if b, err := table.DecodeShard(it); err == nil {
 				k.see(b, l.now(), k.at(b.State.Shard).serial, s.costs)
 			}
 		}

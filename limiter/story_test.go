@@ -83,7 +83,7 @@ func TestLifeOfAnAcquire(t *testing.T) {
 
 // levels shows what the bucket holds by now.
 func (w *world) levels(l *Limiter) string {
-	b, err := table.DecodeBucket(w.db.Item(table.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)))
+	b, err := table.DecodeShard(w.db.Item(table.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)))
 	if err != nil {
 		w.t.Fatal(err)
 	}

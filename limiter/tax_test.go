@@ -24,7 +24,7 @@ func TestShardingTax(t *testing.T) {
 			k := &known{count: count, largest: map[string]int64{}}
 			total, cost := int64(0), sizes[n%3]*bucket.Milli
 			for i := range count {
-				b := table.Bucket{Namespace: "n", Entity: acme, Resource: gpt, State: bucket.New(limits, i, count, 1)}
+				b := table.Shard{Namespace: "n", Entity: acme, Resource: gpt, State: bucket.New(limits, i, count, 1)}
 				sl := &b.State.Slots[b.State.Index("rpm")]
 				sl.Tokens = rng.Int64N(sl.Tokens + 1)
 				total += sl.Tokens / bucket.Milli * bucket.Milli

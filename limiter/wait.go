@@ -117,7 +117,7 @@ func (d decider) behind(c choice) choice {
 // crowdedOut reports whether those who came before have run a limit of a shard into
 // a debt of more than its capacity. That bounds the queue: the last one in it waits
 // for two capacities at most. Own is what the request itself has taken already.
-func crowdedOut(b table.Bucket, w want, now int64, own []table.Cost) bool {
+func crowdedOut(b table.Shard, w want, now int64, own []table.Cost) bool {
 	state := b.State.At(now)
 	for _, l := range w.limits {
 		i := state.Index(l.Name)
@@ -138,7 +138,7 @@ func crowdedOut(b table.Bucket, w want, now int64, own []table.Cost) bool {
 }
 
 // paidBack returns from when the levels of all limits are back at zero.
-func paidBack(b table.Bucket, w want) int64 {
+func paidBack(b table.Shard, w want) int64 {
 	at := int64(0)
 	for _, l := range w.limits {
 		if i := b.State.Index(l.Name); i >= 0 && b.State.Slots[i].Tokens < 0 {
@@ -153,7 +153,7 @@ func paidBack(b table.Bucket, w want) int64 {
 // has been charged to. If that is too late, because others had come before whom the
 // limiter did not know of, everything is given back and the request denied.
 func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tries *attempt) error {
-	q, images := tries.queue, []table.Bucket{lease.image}
+	q, images := tries.queue, []table.Shard{lease.image}
 	if len(lease.items) > 1 { // a transaction brings no images
 		var err error
 		if images, err = l.readShards(ctx, k, w); err != nil {
@@ -195,7 +195,7 @@ func (d decider) explain(c choice) *LimitError {
 }
 
 // divide divides the costs among shards by their shares, in whole tokens.
-func divide(images []table.Bucket, w want) []share {
+func divide(images []table.Shard, w want) []share {
 	images = images[:min(len(images), maxPaying)]
 	out := make([]share, len(images))
 	for i := range images {

@@ -66,14 +66,14 @@ func (w *world) bystander(like *Limiter) *Limiter {
 }
 
 // shards returns the stored shards of a bucket, in order.
-func (w *world) shards(l *Limiter, entity, resource string) []table.Bucket {
+func (w *world) shards(l *Limiter, entity, resource string) []table.Shard {
 	w.t.Helper()
-	var out []table.Bucket
+	var out []table.Shard
 	for _, it := range w.db.Items() {
 		if _, e, r, _, ok := table.ParseBucketPK(item.KeyOf(it).PK); !ok || e != entity || r != resource {
 			continue
 		}
-		b, err := table.DecodeBucket(it)
+		b, err := table.DecodeShard(it)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func (w *world) shards(l *Limiter, entity, resource string) []table.Bucket {
 			out = append(out, b)
 		}
 	}
-	slices.SortFunc(out, func(a, b table.Bucket) int { return a.State.Shard - b.State.Shard })
+	slices.SortFunc(out, func(a, b table.Shard) int { return a.State.Shard - b.State.Shard })
 	return out
 }
 
@@ -149,7 +149,7 @@ func (w *world) sharesAddUp(l *Limiter) {
 			count(k, 0)
 			continue
 		}
-		b, err := table.DecodeBucket(c.New)
+		b, err := table.DecodeShard(c.New)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func (w *world) configurePolicy(l *Limiter, policy string, limits ...Limit) {
 	w.db.Store(table.Config{Namespace: l.namespace, Limits: stored, OnUnavailable: policy}.Item())
 }
 
-// isWrite tells whether a call is one that changes buckets.
+// isWrite reports whether a call is one that changes buckets.
 func isWrite(op memdb.Op) bool { return op.Name != memdb.BatchGetItem }
 
 // onCall returns a hook that lets all calls pass but the nth (from 0) that

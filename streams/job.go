@@ -45,7 +45,7 @@ type job struct {
 // jobs returns everything there is to do: what is owed before what is not, and in
 // the order of the records it came from, so that an invocation that runs out of
 // time has moved the point to resume from as far as it could.
-func (a *Aggregator) jobs(led *ledger, buckets []usage.Bucket, p usage.Plan, malformed []stream.Malformed) []*job {
+func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan, malformed []stream.Malformed) []*job {
 	var out []*job
 	for _, k := range kept(malformed) {
 		out = append(out, &job{kind: kindMalformed, resume: k.Sequence,
@@ -79,13 +79,13 @@ func (a *Aggregator) jobs(led *ledger, buckets []usage.Bucket, p usage.Plan, mal
 	return out
 }
 
-// best tells whether the job is best effort: a bucket that cannot be refilled,
+// best reports whether the job is best effort: a bucket that cannot be refilled,
 // split or given a longer life now is left to its clients and to its next record.
 // Reporting its record as not done would hold up the records of everybody behind
 // it.
 func (j *job) best() bool { return j.kind > kindUsage }
 
-// owed tells whether the record of a job that is not done has to come again.
+// owed reports whether the record of a job that is not done has to come again.
 // Usage that a tumbling window carries on is not lost.
 func (j *job) owed(led *ledger) bool {
 	return !j.best() && (j.kind == kindMalformed || !led.carries())

@@ -47,7 +47,7 @@ type ledger struct {
 }
 
 // open takes up the state and adds the batch to it.
-func (a *Aggregator) open(ctx context.Context, batch stream.Batch, buckets []usage.Bucket) *ledger {
+func (a *Aggregator) open(ctx context.Context, batch stream.Batch, buckets []usage.Shard) *ledger {
 	l := &ledger{agg: a, window: batch.Window}
 	if l.window.Open {
 		var err error
@@ -81,12 +81,12 @@ func (a *Aggregator) open(ctx context.Context, batch stream.Batch, buckets []usa
 	return l
 }
 
-// carries tells whether what is not counted now is carried on.
+// carries reports whether what is not counted now is carried on.
 func (l *ledger) carries() bool { return l.window.Open && !l.window.Final }
 
 // jobs returns the counting of what is due. A job resumes at the first record of
 // its bucket in the batch.
-func (l *ledger) jobs(buckets []usage.Bucket) []*job {
+func (l *ledger) jobs(buckets []usage.Shard) []*job {
 	var out []*job
 	for _, c := range l.due {
 		p := &c.parts[0]

@@ -79,13 +79,13 @@ func limits() []bucket.Limit {
 }
 
 // bucket returns the stored shard, or a full one if there is none.
-func (r *rig) bucket(entity string, shard int) table.Bucket {
+func (r *rig) bucket(entity string, shard int) table.Shard {
 	r.t.Helper()
 	it := r.db.Item(table.BucketKey("ns", entity, "gpt", shard))
 	if it == nil {
-		return table.Bucket{Namespace: "ns", Entity: entity, Resource: "gpt", State: bucket.New(limits(), shard, 1, r.now)}
+		return table.Shard{Namespace: "ns", Entity: entity, Resource: "gpt", State: bucket.New(limits(), shard, 1, r.now)}
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func usedTokens(t testing.TB, it item.Item, limit string) int64 {
 	if it == nil {
 		return 0
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		t.Fatal(err)
 	}

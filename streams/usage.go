@@ -59,11 +59,11 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals, longer
 		t := &totals[i]
 		t.Current, t.Careful = true, !t.GoesOn(longer)
 		before := len(ahead)
-		n, err := a.settle(ctx, t, func(step usage.Step, look usage.Look) error {
+		n, err := a.settle(ctx, t, func(step usage.Step, known usage.Snapshots) error {
 			if counted {
 				return nil
 			}
-			ahead = append(ahead[:before], t.Ahead(look, !look.Known)...)
+			ahead = append(ahead[:before], t.Ahead(known, !known.Known)...)
 			if step.GoesOn(longer) {
 				return nil
 			}
@@ -90,20 +90,20 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals, longer
 // settle brings one snapshot up to date, step by step. Before each write it calls
 // check, if there is one, with the step and what was known of the snapshots before
 // any of it; an error of check ends it.
-func (a *Aggregator) settle(ctx context.Context, t *usage.Total, check func(usage.Step, usage.Look) error) (writes int, err error) {
-	var look, first usage.Look
+func (a *Aggregator) settle(ctx context.Context, t *usage.Total, check func(usage.Step, usage.Snapshots) error) (writes int, err error) {
+	var known, first usage.Snapshots
 	t.TTL = t.Expiry(a.now(), a.plan.SnapshotTTLDays)
 	for range 2 * rounds {
-		step := t.Next(look)
-		switch step.Kind {
+		step := t.Next(known)
+		switch step.Action {
 		case usage.Done:
 			return writes, nil
-		case usage.LookCurrent, usage.LookPrevious:
-			if look, err = a.look(ctx, t, step.Kind, look); err != nil {
+		case usage.ReadCurrent, usage.ReadPrevious:
+			if known, err = a.read(ctx, t, step.Action, known); err != nil {
 				return writes, err
 			}
-			first = look
-			look.Previous = slices.Clone(look.Previous)
+			first = known
+			known.Previous = slices.Clone(known.Previous)
 			continue
 		}
 		if check != nil {
@@ -113,10 +113,10 @@ func (a *Aggregator) settle(ctx context.Context, t *usage.Total, check func(usag
 		}
 		after, err := a.write(ctx, step.Update) // commit point: counted once this succeeds
 		if err == nil {
-			if writes++; step.Kind == usage.Add {
+			if writes++; step.Action == usage.Add {
 				return writes, nil
 			}
-			look.Previous[step.At] = after
+			known.Previous[step.At] = after
 			continue
 		}
 		old, seen, giveUp := again(ctx, err)
@@ -124,27 +124,27 @@ func (a *Aggregator) settle(ctx context.Context, t *usage.Total, check func(usag
 		case giveUp != nil:
 			return writes, giveUp
 		case !seen:
-		case step.Kind == usage.Close:
-			look.Previous[step.At] = old
+		case step.Action == usage.Close:
+			known.Previous[step.At] = old
 		default:
-			look.Known, look.Current = true, old
+			known.Known, known.Current = true, old
 			first.Known, first.Current = true, old
 		}
 	}
 	return writes, errRounds
 }
 
-// look learns what a total needs to know of snapshots. What is known of the total's
+// read learns what a total needs to know of snapshots. What is known of the total's
 // own is newer than what a query finds.
-func (a *Aggregator) look(ctx context.Context, t *usage.Total, kind usage.StepKind, known usage.Look) (usage.Look, error) {
+func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Action, known usage.Snapshots) (usage.Snapshots, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if kind == usage.LookCurrent && !t.Finest {
+	if action == usage.ReadCurrent && !t.Finest {
 		items, err := a.store.Read(ctx, false, t.Key())
 		if err != nil {
 			return known, err
 		}
-		return usage.Look{Known: true, Current: items[0]}, nil
+		return usage.Snapshots{Known: true, Current: items[0]}, nil
 	}
 	var items []item.Item
 	q := t.PreviousQuery()
@@ -158,20 +158,20 @@ func (a *Aggregator) look(ctx context.Context, t *usage.Total, kind usage.StepKi
 			break
 		}
 	}
-	look, missing := t.Sift(items)
+	found, missing := t.Sift(items)
 	earlier, err := a.store.Read(ctx, false, missing...)
 	if err != nil {
 		return known, err
 	}
 	for _, it := range earlier {
 		if it != nil {
-			look.Previous = append(look.Previous, it)
+			found.Previous = append(found.Previous, it)
 		}
 	}
 	if known.Known {
-		look.Current = known.Current
+		found.Current = known.Current
 	}
-	return look, nil
+	return found, nil
 }
 
 var errOwed = errors.New("list of what longer windows owe not stored")

@@ -16,7 +16,7 @@ import (
 
 // unfaithful returns how the shard differs from what it must hold: all that the
 // clients left, plus an exact refill of every limit up to the shard's clock.
-func (r *rig) unfaithful(before table.Bucket) string {
+func (r *rig) unfaithful(before table.Shard) string {
 	got := r.bucket(before.Entity, before.State.Shard).State
 	want := before.State.At(got.RF)
 	if got.String() != want.String() {
@@ -27,7 +27,7 @@ func (r *rig) unfaithful(before table.Bucket) string {
 
 // drain leaves entity e with little of each limit and returns it, with the
 // payload of its stream.
-func (r *rig) drain() (table.Bucket, []byte) {
+func (r *rig) drain() (table.Shard, []byte) {
 	r.take("e", 0, 400, 39_000)
 	payload := streamtest.PayloadOf(records(r.since(0))...)
 	before := r.bucket("e", 0)
@@ -55,7 +55,7 @@ func TestRefillIsWrittenOnceAndExactly(t *testing.T) {
 func TestRefillPlannedAgainFromWhatOthersLeft(t *testing.T) {
 	r := newRig(t)
 	_, payload := r.drain()
-	var meanwhile table.Bucket
+	var meanwhile table.Shard
 	raced := false
 	r.agg.concurrency = 1
 	r.db.SetHook(func(op memdb.Op) (bool, error) {

@@ -17,13 +17,13 @@ import (
 
 // wide stores a bucket of another client, which has no bound on the number of
 // limits, and nearly drains it: a refill is called for, and if hot a split.
-func (r *rig) wide(limits int, hot bool) table.Bucket {
+func (r *rig) wide(limits int, hot bool) table.Shard {
 	var all []bucket.Limit
 	for i := range limits {
 		all = append(all, bucket.Limit{Name: fmt.Sprintf("limit%03d", i), Capacity: 600_000, Amount: 600_000,
 			Period: 60_000})
 	}
-	b := table.Bucket{Namespace: "ns", Entity: "wide", Resource: "gpt", State: bucket.New(all, 0, 1, r.now)}
+	b := table.Shard{Namespace: "ns", Entity: "wide", Resource: "gpt", State: bucket.New(all, 0, 1, r.now)}
 	r.db.Store(b.Item())
 	costs := make([]int64, len(b.State.Slots))
 	for i := range costs {

@@ -86,7 +86,7 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, er
 		if old == nil {
 			return 0, nil // gone: the next acquire starts a full one
 		}
-		if image, err = table.DecodeBucket(old); err != nil {
+		if image, err = table.DecodeShard(old); err != nil {
 			return 0, nil // unreadable: its own record is set aside when it comes
 		}
 	}

@@ -87,7 +87,7 @@ func (t *tableStore) exhaust(ctx context.Context, l *limiter.Limiter, b Bucket, 
 			if err != nil {
 				return err
 			}
-			image, err := table.DecodeBucket(items[0])
+			image, err := table.DecodeShard(items[0])
 			if err != nil {
 				return err
 			}

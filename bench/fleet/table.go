@@ -55,7 +55,7 @@ type tableStore struct {
 	ledger *ledger
 	limits []limiter.Limit
 	seen   int64 // the last change in the ledger
-	shards map[int]table.Bucket
+	shards map[int]table.Shard
 }
 
 var _ store.Store = (*tableStore)(nil)
@@ -66,7 +66,7 @@ func newTable(b Bucket, seed uint64) *tableStore {
 	return &tableStore{
 		network: network{rng: rand.New(rand.NewPCG(seed, 2))},
 		db:      memdb.New(nowMilli), limits: b.Limits,
-		ledger: newLedger(b.rates(), nowMilli()), shards: map[int]table.Bucket{},
+		ledger: newLedger(b.rates(), nowMilli()), shards: map[int]table.Shard{},
 	}
 }
 
@@ -125,7 +125,7 @@ func (t *tableStore) Read(ctx context.Context, consistent bool, keys ...item.Key
 func (t *tableStore) follow(sent int64) {
 	for _, c := range t.db.Changes(t.seen) {
 		t.seen = c.Seq
-		b, err := table.DecodeBucket(c.New)
+		b, err := table.DecodeShard(c.New)
 		if err != nil || b.Entity != entity {
 			continue // some other record
 		}

@@ -155,7 +155,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// within tells whether an import path is one of the packages or in one of the
+// within reports whether an import path is one of the packages or in one of the
 // folders. "." stands for everything outside the standard library.
 func within(path string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool {
@@ -228,7 +228,7 @@ func TestPackagesDoNotReachWhatIsForbidden(t *testing.T) {
 	}
 }
 
-// exists tells whether a forbidden package is still there under its name: used
+// exists reports whether a forbidden package is still there under its name: used
 // somewhere in this module, or required by the module of the infrastructure.
 func exists(t *testing.T, path string, reached map[string]bool) bool {
 	t.Helper()

@@ -74,7 +74,7 @@ func floor(r *big.Rat) *big.Rat {
 	return new(big.Rat).SetInt(q)
 }
 
-// covers tells whether all limits with a cost are covered at now.
+// covers reports whether all limits with a cost are covered at now.
 func (n *naive) covers(costs map[string]int64, now int64) bool {
 	c := *n
 	c.levels = map[string]*big.Rat{}

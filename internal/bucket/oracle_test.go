@@ -120,9 +120,9 @@ func checkShares(t *testing.T, whole int64, path []byte) {
 		if a, b := bucket.Share(whole, k, 2*n), bucket.Share(whole, k+n, 2*n); a+b != own || a < b || a-b > 1 {
 			t.Fatalf("shard %d of %d has %d of %d, split into %d and %d", k, n, own, whole, a, b)
 		}
-		if bucket.SplitParent(k+n) != k || bucket.OpenedAt(k+n) != 2*n {
+		if bucket.SplitParent(k+n) != k || bucket.CountWith(k+n) != 2*n {
 			t.Fatalf("shard %d: split from %d with count %d, want %d and %d",
-				k+n, bucket.SplitParent(k+n), bucket.OpenedAt(k+n), k, 2*n)
+				k+n, bucket.SplitParent(k+n), bucket.CountWith(k+n), k, 2*n)
 		}
 		var sum int64
 		for id, n := range counts {

@@ -28,7 +28,7 @@ func Halve(level int64) (keep, moved int64) {
 // can name.
 const maxSplitSlots = 33
 
-// CanSplit tells whether doubling the shards leaves every limit's smallest
+// CanSplit reports whether doubling the shards leaves every limit's smallest
 // share with at least one token of capacity and some refill, and the count at
 // or below maxShards. A bucket of more limits than one write can name stays whole.
 func (s State) CanSplit(maxShards int) bool {
@@ -128,9 +128,9 @@ func (s State) Fitting() int {
 // highest bit. Shard 0 has no parent and is returned itself.
 func SplitParent(shard int) int { return shard &^ highBit(shard) }
 
-// OpenedAt returns the count that the parent of shard has once it has split
+// CountWith returns the count that the parent of shard has once it has split
 // shard off: twice the highest bit of shard. It is 1 for shard 0.
-func OpenedAt(shard int) int { return max(2*highBit(shard), 1) }
+func CountWith(shard int) int { return max(2*highBit(shard), 1) }
 
 func highBit(n int) int {
 	b := 0

@@ -143,7 +143,7 @@ type Verdict struct {
 	Slot int
 }
 
-// Decide tells whether the state, refilled to now, covers needs, where needs[i]
+// Decide reports whether the state, refilled to now, covers needs, where needs[i]
 // is the cost in millitokens of slot i. A cost of zero still requires a level
 // that is not negative: debt in any slot denies. Slots with a negative need are
 // not looked at.

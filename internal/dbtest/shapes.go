@@ -55,7 +55,7 @@ func (l *life) costs(tokens int64) []table.Cost {
 }
 
 // do performs a write that must be carried out and returns the bucket after it.
-func (l *life) do(what string, w item.Write) table.Bucket {
+func (l *life) do(what string, w item.Write) table.Shard {
 	l.t.Helper()
 	want := l.expected(what, w, true)
 	got, err := l.db.Write(l.t.Context(), w)
@@ -84,7 +84,7 @@ func (l *life) expected(what string, w item.Write, held bool) item.Item {
 }
 
 // transact performs a transaction that must be carried out, twice.
-func (l *life) transact(what string, writes []item.Write) []table.Bucket {
+func (l *life) transact(what string, writes []item.Write) []table.Shard {
 	l.t.Helper()
 	want := make([]item.Item, len(writes))
 	for i, w := range writes {
@@ -96,7 +96,7 @@ func (l *life) transact(what string, writes []item.Write) []table.Bucket {
 			l.t.Fatalf("%s: %v", what, err)
 		}
 	}
-	out := make([]table.Bucket, len(writes))
+	out := make([]table.Shard, len(writes))
 	for i, w := range writes {
 		got := read(l.t, l.db, w.Target())
 		wantItem(l.t, what, got, want[i])
@@ -105,9 +105,9 @@ func (l *life) transact(what string, writes []item.Write) []table.Bucket {
 	return out
 }
 
-func (l *life) decode(what string, it item.Item) table.Bucket {
+func (l *life) decode(what string, it item.Item) table.Shard {
 	l.t.Helper()
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		l.t.Fatalf("%s: %v", what, err)
 	}
@@ -115,7 +115,7 @@ func (l *life) decode(what string, it item.Item) table.Bucket {
 }
 
 // charge plans and performs a charge, which must be granted.
-func (l *life) charge(b table.Bucket, tokens, wait int64, change func(*table.Charge)) table.Bucket {
+func (l *life) charge(b table.Shard, tokens, wait int64, change func(*table.Charge)) table.Shard {
 	l.t.Helper()
 	l.now += wait
 	c := table.Charge{Image: b, Want: l.limits, Costs: l.costs(tokens), Now: l.now, Life: table.Expires}
@@ -161,18 +161,18 @@ func (l *life) play() {
 	l.refused("charge from an earlier generation", table.Charge{Image: stale, Now: l.now}.Plan().Update)
 	l.limits = changed
 
-	longer, ok := table.Prolong(table.Bucket{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, State: b.State, TTL: 1}, l.now+86_400_000)
+	longer, ok := table.Prolong(table.Shard{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, State: b.State, TTL: 1}, l.now+86_400_000)
 	if ok {
 		b = l.do("prolong", longer)
 	}
-	l.refused("probe for two shards", table.Probe(b.Key(), 2))
+	l.refused("look for two shards", table.Look(b.Key(), 2))
 	l.refused("keep an unsplit bucket forever", table.KeepForever(b.Key()))
 
 	split := table.Split(b, l.now)
 	b = l.transact("split", split)[0]
 	wantCanceled(l.t, l.db.Transact(l.t.Context(), newToken(), split), read(l.t, l.db, split[0].Target()), read(l.t, l.db, split[1].Target()))
-	l.do("probe for two shards", table.Probe(b.Key(), 2))
-	l.do("probe of shard 1", table.Probe(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
+	l.do("look for two shards", table.Look(b.Key(), 2))
+	l.do("look of shard 1", table.Look(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
 	b = l.charge(b, 1, 3_600_000_000, nil)
 
 	sibling := l.decode("sibling", read(l.t, l.db, table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)))
@@ -188,9 +188,9 @@ func (l *life) play() {
 	if _, err := l.db.Write(l.t.Context(), item.Delete{Key: table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)}); err != nil {
 		l.t.Fatal(err)
 	}
-	l.refused("probe of a missing shard", table.Probe(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
+	l.refused("look of a missing shard", table.Look(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), 2))
 	l.refused("adjust of a missing shard", table.Adjust(table.BucketKey(b.Namespace, b.Entity, b.Resource, 1), l.costs(1)))
-	l.transact("open", table.Open(b, 1, 2, l.now))
+	l.transact("open", table.Restore(b, 1, 2, l.now))
 	l.do("recount", table.Recount(l.decode("image", read(l.t, l.db, b.Key())), l.now))
 }
 

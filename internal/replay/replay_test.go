@@ -93,8 +93,8 @@ func (f *functions) count(ctx context.Context, payload []byte) {
 		if err != nil {
 			f.t.Error(err)
 		}
-		step := total.Next(usage.Look{Known: true, Current: items[0], PreviousKnown: true})
-		if step.Kind != usage.Add {
+		step := total.Next(usage.Snapshots{Known: true, Current: items[0], PreviousKnown: true})
+		if step.Action != usage.Add {
 			continue
 		}
 		if _, err := f.db.Write(ctx, step.Update); err != nil {

@@ -18,7 +18,7 @@ type actor struct {
 	id     int
 	skew   int64
 	count  int
-	images map[int]table.Bucket // a missing entry is not known
+	images map[int]table.Shard // a missing entry is not known
 	absent map[int]bool
 	lacked map[int]map[string]*big.Rat // how much lower than it was an image showed a shard
 	plan   *shard.Plan
@@ -42,14 +42,14 @@ type flight struct {
 	may    loss
 	forced bool  // not granted by a decision
 	at     int64 // true time when it was planned
-	image  *table.Bucket
+	image  *table.Shard
 	lacked map[string]*big.Rat // by the image
 	writes []item.Write
 	done   func(items []item.Item, refused []bool, err error)
 }
 
 func newActor(w *world, id int) *actor {
-	return &actor{w: w, id: id, count: 1, images: map[int]table.Bucket{}, absent: map[int]bool{}, lacked: map[int]map[string]*big.Rat{}, wants: w.limits}
+	return &actor{w: w, id: id, count: 1, images: map[int]table.Shard{}, absent: map[int]bool{}, lacked: map[int]map[string]*big.Rat{}, wants: w.limits}
 }
 
 func (a *actor) clock() int64 { return a.w.now + a.skew }
@@ -62,7 +62,7 @@ func (a *actor) see(k int, it item.Item) {
 		return
 	}
 	delete(a.absent, k)
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		a.w.t.Fatalf("seed %d: %v", a.w.seed, err)
 	}
@@ -125,7 +125,7 @@ func (a *actor) open(k int) int {
 			return k
 		}
 		parent, ok := a.images[bucket.SplitParent(k)]
-		if !a.absent[k] && (!ok || parent.State.Shards >= bucket.OpenedAt(k)) {
+		if !a.absent[k] && (!ok || parent.State.Shards >= bucket.CountWith(k)) {
 			return k
 		}
 		k = bucket.SplitParent(k)
@@ -245,11 +245,11 @@ func (a *actor) grow() {
 }
 
 // others returns the images of shards other than 0 that the actor has, sometimes.
-func (a *actor) others() []table.Bucket {
+func (a *actor) others() []table.Shard {
 	if a.w.rng.IntN(2) == 0 {
 		return nil
 	}
-	var out []table.Bucket
+	var out []table.Shard
 	for _, k := range slices.Sorted(maps.Keys(a.images)) {
 		if k > 0 {
 			out = append(out, a.images[k])
@@ -267,7 +267,7 @@ func (a *actor) step() bool {
 		return false
 	}
 	may := overflow
-	if s.Kind == shard.Probe {
+	if s.Action == shard.Look {
 		may = nothing
 	}
 	a.send(flight{what: s.String(), may: may, writes: a.bad.step(s, plan), done: func(items []item.Item, refused []bool, err error) {
@@ -275,10 +275,10 @@ func (a *actor) step() bool {
 			plan.Refused(s, refused, items)
 			return
 		}
-		if s.Kind == shard.Split {
+		if s.Action == shard.Split {
 			a.w.splits++
 		}
-		if s.Kind == shard.Merge {
+		if s.Action == shard.Merge {
 			a.w.merges++
 		}
 		plan.Applied(s, items[0])

@@ -13,10 +13,10 @@ import (
 // write returned; it may be nil.
 func (p *Plan) Applied(s Step, item item.Item) {
 	delete(p.recount, s.Shard)
-	switch s.Kind {
-	case Probe, Recount:
+	switch s.Action {
+	case Look, Recount:
 		p.see(s.Shard, item)
-	case Open:
+	case Restore:
 		opened, _, _ := s.Writes[0].Apply(nil)
 		p.see(s.Shard, opened)
 		if p.zero.State.Shard == 0 { // it may have handed something over
@@ -61,8 +61,8 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 		return false, nil
 	}
 	own, item := at(0)
-	switch s.Kind {
-	case Open:
+	switch s.Action {
+	case Restore:
 		if own {
 			delete(p.absent, s.Shard)
 			p.see(s.Shard, item)
@@ -94,7 +94,7 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 // is the second write of a merge, the first of a discount.
 func (p *Plan) unmerged(s Step, at func(int) (bool, item.Item)) {
 	kept, other := 1, 0
-	if s.Kind == Discount {
+	if s.Action == Discount {
 		kept, other = 0, 1
 	}
 	if own, it := at(kept); own {
@@ -117,7 +117,7 @@ func (p *Plan) renew(item item.Item) bool {
 	if item == nil {
 		return false
 	}
-	b, err := table.DecodeBucket(item)
+	b, err := table.DecodeShard(item)
 	if err != nil || b.State.Shard != 0 || b.State.Shards != p.target {
 		return false
 	}
@@ -138,7 +138,7 @@ func (p *Plan) see(k int, item item.Item) {
 		}
 		return
 	}
-	b, err := table.DecodeBucket(item)
+	b, err := table.DecodeShard(item)
 	if err != nil || b.State.Shard != k {
 		p.refusals[k] = maxRefusals
 		p.gaveUp = append(p.gaveUp, k)
@@ -164,8 +164,8 @@ func (p *Plan) Absent() []int {
 }
 
 // Images returns the images of all shards the plan knows, in order.
-func (p *Plan) Images() []table.Bucket {
-	out := make([]table.Bucket, 0, len(p.known))
+func (p *Plan) Images() []table.Shard {
+	out := make([]table.Shard, 0, len(p.known))
 	for _, k := range slices.Sorted(maps.Keys(p.known)) {
 		out = append(out, p.known[k])
 	}

@@ -33,7 +33,7 @@ const (
 // acquire returns the defective write in place of the sound one; ok is false if
 // the defect is elsewhere or the costs are not covered.
 func (d defect) acquire(
-	image table.Bucket, want []bucket.Limit, costs []table.Cost, now int64,
+	image table.Shard, want []bucket.Limit, costs []table.Cost, now int64,
 ) (w item.Write, ok bool) {
 	s := image.State
 	switch d {
@@ -145,7 +145,7 @@ func costOf(costs []table.Cost, limit string) int64 {
 }
 
 // replace puts the state in place of the image if nothing has changed since.
-func replace(image table.Bucket, after bucket.State) item.Write {
+func replace(image table.Shard, after bucket.State) item.Write {
 	cond := []item.Cond{
 		item.Compare("rf", item.Eq, item.N(image.State.RF)),
 		item.Compare("shard_count", item.Eq, item.N(int64(image.State.Shards))),
@@ -160,10 +160,10 @@ func replace(image table.Bucket, after bucket.State) item.Write {
 
 // step returns the writes of a step, defective if the defect is there.
 func (d defect) step(s shard.Step, p *shard.Plan) []item.Write {
-	if s.Kind != shard.Split || d != fullClones && d != staleSplit {
+	if s.Action != shard.Split || d != fullClones && d != staleSplit {
 		return s.Writes
 	}
-	var image table.Bucket
+	var image table.Shard
 	for _, b := range p.Images() {
 		if b.State.Shard == s.Shard {
 			image = b
@@ -177,7 +177,7 @@ func (d defect) step(s shard.Step, p *shard.Plan) []item.Write {
 	)
 	if d == fullClones {
 		own.SetLess = nil
-		b, err := table.DecodeBucket(sibling.Item)
+		b, err := table.DecodeShard(sibling.Item)
 		if err != nil {
 			panic("bug: " + err.Error())
 		}

@@ -17,31 +17,31 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Kind names what a step does.
-type Kind string
+// Action is what a step does.
+type Action string
 
-// The kinds of steps.
+// The actions.
 const (
-	Probe    Kind = "probe"    // ask a shard for its image, by a condition that fails
-	Split    Kind = "split"    // hand half to the sibling, in a transaction of two
-	Merge    Kind = "merge"    // fold the sibling back, in a transaction of two
-	Recount  Kind = "recount"  // the sibling exists already: only the count changes
-	Discount Kind = "discount" // the sibling is missing: only the count changes, in a transaction of two
-	Open     Kind = "open"     // open a missing shard, in a transaction of two
+	Look     Action = "look"     // ask a shard for its image, by a condition that fails
+	Split    Action = "split"    // hand half to the sibling, in a transaction of two
+	Merge    Action = "merge"    // fold the sibling back, in a transaction of two
+	Recount  Action = "recount"  // the sibling exists already: only the count changes
+	Discount Action = "discount" // the sibling is missing: only the count changes, in a transaction of two
+	Restore  Action = "restore"  // put back a missing shard, in a transaction of two
 )
 
 // Step is one call: a single write, or a transaction when there are several.
 type Step struct {
-	Kind   Kind
+	Action Action
 	Shard  int
 	Writes []item.Write
 }
 
-// Transaction tells whether the writes go out as one transaction.
+// Transaction reports whether the writes go out as one transaction.
 func (s Step) Transaction() bool { return len(s.Writes) > 1 }
 
 // String returns the step for logs and tests.
-func (s Step) String() string { return fmt.Sprintf("%s %d", s.Kind, s.Shard) }
+func (s Step) String() string { return fmt.Sprintf("%s %d", s.Action, s.Shard) }
 
 // maxRefusals is how often one shard may turn out different from its image
 // before the plan gives up on it; somebody else is at work there.
@@ -49,12 +49,12 @@ const maxRefusals = 8
 
 // Plan brings shards of one bucket to a count.
 type Plan struct {
-	zero     table.Bucket // image of shard 0, the pattern for missing shards
+	zero     table.Shard // image of shard 0, the pattern for missing shards
 	target   int
 	last     int  // the last shard to look at
 	falls    bool // shards may have to be merged, not only split
 	strays   bool // fold shards beyond the target too
-	known    map[int]table.Bucket
+	known    map[int]table.Shard
 	absent   map[int]bool
 	recount  map[int]bool
 	refusals map[int]int
@@ -63,14 +63,14 @@ type Plan struct {
 
 // Double returns the plan that splits shard 0 only, from the count of its image
 // to twice that. The stream then tells the aggregator to go on.
-func Double(zero table.Bucket) *Plan {
+func Double(zero table.Shard) *Plan {
 	p := newPlan(zero, 2*max(zero.State.Shards, 1))
 	return p
 }
 
 // Shrink returns the plan that merges shard 0 only, down to a count. The stream then
 // tells the aggregator to go on. Images of other shards save a step each.
-func Shrink(zero table.Bucket, count int, others ...table.Bucket) *Plan {
+func Shrink(zero table.Shard, count int, others ...table.Shard) *Plan {
 	p := newPlan(zero, count)
 	p.falls = true
 	p.add(others)
@@ -79,7 +79,7 @@ func Shrink(zero table.Bucket, count int, others ...table.Bucket) *Plan {
 
 // Follow returns the plan that splits or merges one shard other than 0 until it has
 // the count that shard 0 has.
-func Follow(b table.Bucket, count int) *Plan {
+func Follow(b table.Shard, count int) *Plan {
 	p := newPlan(b, count)
 	p.last, p.falls = b.State.Shard, true
 	return p
@@ -89,7 +89,7 @@ func Follow(b table.Bucket, count int) *Plan {
 // of shard 0, and folds those that should not be there into the shards whose share
 // includes theirs. Images of other shards, from the same batch say, save a step
 // each; a shard beyond the count is found only if its image is among them.
-func Propagate(zero table.Bucket, others ...table.Bucket) *Plan {
+func Propagate(zero table.Shard, others ...table.Shard) *Plan {
 	p := newPlan(zero, max(zero.State.Shards, 1))
 	p.last = p.target - 1
 	p.falls, p.strays = true, true
@@ -104,15 +104,15 @@ func (p *Plan) Sweep(count int) *Plan {
 	return p
 }
 
-func (p *Plan) add(others []table.Bucket) {
+func (p *Plan) add(others []table.Shard) {
 	for _, b := range others {
 		p.known[b.State.Shard] = b
 	}
 }
 
-func newPlan(b table.Bucket, target int) *Plan {
+func newPlan(b table.Shard, target int) *Plan {
 	return &Plan{
-		zero: b, target: target, known: map[int]table.Bucket{b.State.Shard: b},
+		zero: b, target: target, known: map[int]table.Shard{b.State.Shard: b},
 		absent: map[int]bool{}, recount: map[int]bool{}, refusals: map[int]int{},
 	}
 }
@@ -150,8 +150,8 @@ func (p *Plan) stray(now int64) (Step, bool) {
 		case p.refusals[parent] >= maxRefusals:
 			continue
 		case !known:
-			return p.probe(parent), true
-		case max(b.State.Shards, 1) > bucket.OpenedAt(k):
+			return p.look(parent), true
+		case max(b.State.Shards, 1) > bucket.CountWith(k):
 			return p.down(k, b, now)
 		}
 		return Step{Merge, parent, p.heeding(parent, table.Merge(into, b, into.State.Shards, now))}, true
@@ -160,7 +160,7 @@ func (p *Plan) stray(now int64) (Step, bool) {
 }
 
 // down returns the step that brings a shard to half its count.
-func (p *Plan) down(k int, b table.Bucket, now int64) (Step, bool) {
+func (p *Plan) down(k int, b table.Shard, now int64) (Step, bool) {
 	half := 1
 	for 2*half < b.State.Shards {
 		half *= 2
@@ -173,7 +173,7 @@ func (p *Plan) down(k int, b table.Bucket, now int64) (Step, bool) {
 	case p.absent[s]:
 		return Step{Discount, k, p.heeding(k, table.Discount(b, half, now))}, true
 	case !known:
-		return p.probe(s), true
+		return p.look(s), true
 	case other.State.Shards > 2*half:
 		return p.down(s, other, now)
 	}
@@ -193,9 +193,9 @@ func (p *Plan) heeding(k int, writes []item.Write) []item.Write {
 	return append(writes, table.Counts(p.zero, count))
 }
 
-func (p *Plan) probe(k int) Step {
+func (p *Plan) look(k int) Step {
 	key := table.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
-	return Step{Probe, k, []item.Write{table.Probe(key, p.target)}}
+	return Step{Look, k, []item.Write{table.Look(key, p.target)}}
 }
 
 func (p *Plan) step(k int, now int64) (Step, bool) {
@@ -207,10 +207,10 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 	case p.absent[k] && !p.splitOff(k):
 		return Step{}, false // its parent still holds its share
 	case p.absent[k]:
-		return Step{Open, k, table.Open(p.zero, k, p.target, now)}, true
+		return Step{Restore, k, table.Restore(p.zero, k, p.target, now)}, true
 	case !known:
-		return p.probe(k), true
-	case p.falls && b.State.Shards > max(p.target, bucket.OpenedAt(k)):
+		return p.look(k), true
+	case p.falls && b.State.Shards > max(p.target, bucket.CountWith(k)):
 		return p.down(k, b, now)
 	case max(b.State.Shards, 1) >= p.target:
 		return Step{}, false
@@ -220,9 +220,9 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 	return Step{Split, k, table.Split(b, now)}, true
 }
 
-// splitOff tells whether the parent of shard k is known to have split it off, so
+// splitOff reports whether the parent of shard k is known to have split it off, so
 // that opening it when it is missing hands out no share twice.
 func (p *Plan) splitOff(k int) bool {
 	parent, known := p.known[bucket.SplitParent(k)]
-	return known && parent.State.Shards >= bucket.OpenedAt(k)
+	return known && parent.State.Shards >= bucket.CountWith(k)
 }

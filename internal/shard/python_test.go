@@ -11,7 +11,7 @@ import (
 // clock, and a refill of its own under a lock on the refill instant.
 type python struct {
 	w     *world
-	image table.Bucket
+	image table.Shard
 	known bool
 }
 
@@ -104,7 +104,7 @@ func (w *world) anew() {
 	w.begin()
 	w.late = nil
 	if w.rng.IntN(2) == 0 {
-		fresh := table.Bucket{Namespace: namespace, Entity: entity, Resource: resource,
+		fresh := table.Shard{Namespace: namespace, Entity: entity, Resource: resource,
 			State: bucket.New(w.limits, 0, 1, w.now)}
 		w.call("python creates", nil, nothing, false, item.Put{Item: fresh.Item(), If: item.Absent(item.AttrPK)})
 	}

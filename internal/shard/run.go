@@ -27,7 +27,7 @@ func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps i
 		if err := run(ctx, s, p, step); err != nil {
 			return steps, err
 		}
-		if step.Kind != Probe {
+		if step.Action != Look {
 			steps++
 		}
 	}

@@ -112,7 +112,7 @@ func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
 	bad["b_rpm_cp"] = item.N(-1)
 	w.db.Store(bad)
 	it := w.db.Item(bucketKey(0))
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		t.Fatal(err)
 	}

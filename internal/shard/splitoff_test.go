@@ -13,8 +13,8 @@ import (
 // still has.
 func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000}}
-	at := func(shard, shards int) table.Bucket {
-		return table.Bucket{Namespace: "n", Entity: "e", Resource: "r",
+	at := func(shard, shards int) table.Shard {
+		return table.Shard{Namespace: "n", Entity: "e", Resource: "r",
 			State: bucket.New(limits, shard, shards, 1_700_000_000_000)}
 	}
 	p := Propagate(at(0, 4), at(1, 2))
@@ -23,13 +23,13 @@ func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
 		if !ok {
 			return
 		}
-		if step.Kind == Open && step.Shard == 3 {
+		if step.Action == Restore && step.Shard == 3 {
 			t.Fatal("opens shard 3 although its parent has the count 2")
 		}
 		switch {
-		case step.Kind == Split && step.Shard == 1: // never gets through
+		case step.Action == Split && step.Shard == 1: // never gets through
 			p.Refused(step, []bool{true, false}, []item.Item{at(1, 2).Item(), nil})
-		case step.Kind == Probe:
+		case step.Action == Look:
 			p.Refused(step, []bool{true}, []item.Item{nil})
 		default:
 			p.Applied(step, nil)

@@ -105,7 +105,7 @@ func (w *world) shards() []bucket.State {
 	}
 	out := make([]bucket.State, 0, 8)
 	for _, it := range w.db.Items() {
-		b, err := table.DecodeBucket(it)
+		b, err := table.DecodeShard(it)
 		if err != nil {
 			w.t.Fatalf("seed %d: %v", w.seed, err)
 		}
@@ -115,12 +115,12 @@ func (w *world) shards() []bucket.State {
 	return out
 }
 
-func (w *world) image(shard int) (table.Bucket, bool) {
+func (w *world) image(shard int) (table.Shard, bool) {
 	it := w.db.Item(bucketKey(shard))
 	if it == nil {
-		return table.Bucket{}, false
+		return table.Shard{}, false
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		w.t.Fatalf("seed %d: %v", w.seed, err)
 	}
@@ -221,7 +221,7 @@ func (w *world) owed() int64 {
 	return sum
 }
 
-// unequal tells whether one of the two shards of a transaction owes what the other
+// unequal reports whether one of the two shards of a transaction owes what the other
 // holds.
 func (w *world) unequal(writes []item.Write) bool {
 	a, _ := w.image(shardOf(writes[0]))
@@ -410,7 +410,7 @@ func (w *world) lacks(shard int) map[string]*big.Rat {
 
 // since sets how much a charge from an image may show the levels lower: what the
 // image lacked, what others have taken since, and a fraction.
-func (w *world) since(image table.Bucket, lacked map[string]*big.Rat) {
+func (w *world) since(image table.Shard, lacked map[string]*big.Rat) {
 	w.late = map[string]*big.Rat{}
 	now, ok := w.image(image.State.Shard)
 	for i, sl := range image.State.Slots {

@@ -4,17 +4,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Kind tells what happened to a bucket.
-type Kind uint8
+// Operation tells what happened to a bucket.
+type Operation uint8
 
 const (
-	Insert Kind = iota + 1 // the bucket was created
-	Modify                 // the bucket was changed
-	Remove                 // the bucket was removed, by whomever
+	Insert Operation = iota + 1 // the bucket was created
+	Modify                      // the bucket was changed
+	Remove                      // the bucket was removed, by whomever
 )
 
 // String returns the name that the stream uses.
-func (k Kind) String() string {
+func (k Operation) String() string {
 	switch k {
 	case Insert:
 		return "INSERT"
@@ -28,15 +28,15 @@ func (k Kind) String() string {
 
 // Change is what one stream record says about one shard of a bucket.
 type Change struct {
-	Kind     Kind
-	Stream   int64  // when the stream was enabled, epoch seconds; 0 if its name does not say
-	Sequence string // as delivered: decimal digits, maybe with leading zeros; orders the records of one stream
-	Created  int64  // when the change was made, epoch milliseconds
+	Operation Operation
+	Stream    int64  // when the stream was enabled, epoch seconds; 0 if its name does not say
+	Sequence  string // as delivered: decimal digits, maybe with leading zeros; orders the records of one stream
+	Created   int64  // when the change was made, epoch milliseconds
 
 	// New is the shard after the change. Limits of which attributes are
 	// missing, or whose parameters are not positive, are in Partial. Of a shard
 	// that was removed it names namespace, entity, resource and shard only.
-	New table.Bucket
+	New table.Shard
 
 	// Deltas is how consumption grew, by limit, sorted by name, without zeros
 	// in both figures. wcu is among them.

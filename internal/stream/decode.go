@@ -130,11 +130,11 @@ func (d *decoder) finish(raw []byte) {
 // change builds the change of a record that is complete.
 func (d *decoder) change() Change {
 	r := &d.rec
-	c := Change{Kind: Modify, Stream: r.stream, Sequence: r.sequence, Created: r.created}
+	c := Change{Operation: Modify, Stream: r.stream, Sequence: r.sequence, Created: r.created}
 	if r.event == eventRemove {
 		return d.removal(c)
 	}
-	c.New = table.Bucket{
+	c.New = table.Shard{
 		Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource,
 		TTL: r.new.ttl, Cascade: r.new.cascade, Parent: r.new.parent,
 		NoShardCount: !r.new.hasCount, Generation: r.new.generation,
@@ -145,7 +145,7 @@ func (d *decoder) change() Change {
 	c.NewGeneration = r.new.generation
 	old := &r.old
 	if r.event == eventInsert {
-		c.Kind, c.Refilled = Insert, true
+		c.Operation, c.Refilled = Insert, true
 		old.reset()
 	} else {
 		c.OldRF, c.OldGeneration = old.rf, old.generation
@@ -163,8 +163,8 @@ func (d *decoder) change() Change {
 // removal builds the change of a shard that is gone: its last counters.
 func (d *decoder) removal(c Change) Change {
 	r := &d.rec
-	c.Kind = Remove
-	c.New = table.Bucket{Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource}
+	c.Operation = Remove
+	c.New = table.Shard{Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource}
 	c.New.State.Shard = r.key.shard
 	c.OldRF, c.OldGeneration, c.OldShards = r.old.rf, r.old.generation, r.old.shards()
 	r.old.sortLimits()

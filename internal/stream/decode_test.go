@@ -19,19 +19,19 @@ import (
 const t0 = 1_700_000_000_123
 
 // sample is a bucket with two limits as a client creates it.
-func sample(entity string, shard, shards int) table.Bucket {
+func sample(entity string, shard, shards int) table.Shard {
 	limits := []bucket.Limit{
 		{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
 		{Name: "tpm", Capacity: 40_000_000, Amount: 40_000_000, Period: 60_000},
 	}
-	return table.Bucket{
+	return table.Shard{
 		Namespace: "kQ3xZp9LmNa", Entity: entity, Resource: "openai/gpt-4",
 		State: bucket.New(limits, shard, shards, t0), TTL: t0/1000 + 420,
 	}
 }
 
 // take returns the item after the bucket has paid.
-func take(b table.Bucket, rpm, tpm int64) table.Bucket {
+func take(b table.Shard, rpm, tpm int64) table.Shard {
 	b.State = b.State.Take([]int64{rpm * 1000, tpm * 1000, 1000})
 	return b
 }
@@ -40,7 +40,7 @@ func seq(n int) string { return fmt.Sprintf("%d", 4_421_584_500_000_000_000+int6
 
 // batch is n records, each a further acquire on one of so many buckets.
 func batch(n, buckets int) []byte {
-	state := make([]table.Bucket, buckets)
+	state := make([]table.Shard, buckets)
 	var all []json.RawMessage
 	for i := range buckets {
 		state[i] = sample(fmt.Sprintf("tenant-%06d:api-key@example.com", i), 0, 1)
@@ -69,7 +69,7 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 	now.Parent, now.Cascade = "org", true
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "0017", Created: t0, Old: old.Item(), New: now.Item()}))
 	want := stream.Change{
-		Kind: stream.Modify, Stream: 1_704_067_200, Sequence: "0017", Created: t0, New: now, OldShards: 4,
+		Operation: stream.Modify, Stream: 1_704_067_200, Sequence: "0017", Created: t0, New: now, OldShards: 4,
 		Used: []stream.Used{
 			{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true}, {Limit: "tpm", Before: 100, After: 60, Was: true, Is: true},
 		},
@@ -89,7 +89,7 @@ func TestInsertCountsTheWholeCounter(t *testing.T) {
 	now := take(sample("e", 0, 1), 5, 0)
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: now.Item()}))
 	c := got.Changes[0]
-	if c.Kind != stream.Insert || c.OldShards != 0 || !c.Refilled || len(c.Deltas) != 2 || c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: 5000, Tokens: 5}) {
+	if c.Operation != stream.Insert || c.OldShards != 0 || !c.Refilled || len(c.Deltas) != 2 || c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: 5000, Tokens: 5}) {
 		t.Errorf("change %+v", c)
 	}
 }
@@ -140,7 +140,7 @@ func TestStateEqualsItemCodec(t *testing.T) {
 	if rests == 0 {
 		t.Fatal("sample has no remainders")
 	}
-	want, err := table.DecodeBucket(b.Item())
+	want, err := table.DecodeShard(b.Item())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,8 +330,8 @@ func TestRemovalCarriesTheLastCounters(t *testing.T) {
 	it["gn"] = item.N(77)
 	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: it})).Changes[0]
 	want := stream.Change{
-		Kind: stream.Remove, Stream: 1_704_067_200, Sequence: "9", Created: t0, OldShards: 4, OldRF: t0, OldGeneration: 77,
-		New:  table.Bucket{Namespace: b.Namespace, Entity: "e", Resource: b.Resource, State: bucket.State{Shard: 3}},
+		Operation: stream.Remove, Stream: 1_704_067_200, Sequence: "9", Created: t0, OldShards: 4, OldRF: t0, OldGeneration: 77,
+		New:  table.Shard{Namespace: b.Namespace, Entity: "e", Resource: b.Resource, State: bucket.State{Shard: 3}},
 		Used: []stream.Used{{Limit: "rpm", Before: 5, Was: true}, {Limit: "tpm", Before: 100, Was: true}},
 	}
 	if !reflect.DeepEqual(c, want) {

@@ -61,7 +61,7 @@ func (im *image) shards() int {
 	return int(im.count)
 }
 
-// whole tells whether nothing is missing for the limit to be refilled.
+// whole reports whether nothing is missing for the limit to be refilled.
 func (l *limit) whole() bool {
 	return l.has == 1<<parts-1 && l.v[capacity] > 0 && l.v[amount] > 0 && l.v[period] > 0
 }

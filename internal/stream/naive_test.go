@@ -255,7 +255,7 @@ func naiveMillis(raw json.RawMessage) (int64, bool) {
 }
 
 func naiveChange(event, pk string, body object) (Change, error) {
-	c := Change{Kind: Insert, Refilled: true}
+	c := Change{Operation: Insert, Refilled: true}
 	ns, entity, resource, shard, ok := table.ParseBucketPK(pk)
 	if !ok || shard >= 1<<31-1 {
 		return c, fmt.Errorf("PK %q", pk)
@@ -263,7 +263,7 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	old := &naiveItem{}
 	oldRaw, hasOld := body.once("OldImage")
 	if event == "REMOVE" {
-		return naiveRemoval(c, table.Bucket{Namespace: ns, Entity: entity, Resource: resource, State: bucket.State{Shard: shard}}, oldRaw)
+		return naiveRemoval(c, table.Shard{Namespace: ns, Entity: entity, Resource: resource, State: bucket.State{Shard: shard}}, oldRaw)
 	}
 	newRaw, _ := body.once("NewImage")
 	im, err := naiveImage(newRaw, true)
@@ -277,11 +277,11 @@ func naiveChange(event, pk string, body object) (Change, error) {
 		if old, err = naiveImage(oldRaw, false); err != nil {
 			return c, err
 		}
-		c.Kind = Modify
+		c.Operation = Modify
 		c.OldShards, c.OldGeneration, c.OldRF = old.shards(), old.generation, old.instant()
 		c.Refilled = (old.rf == nil) != (im.rf == nil) || im.rf != nil && *im.rf != *old.rf
 	}
-	c.New = table.Bucket{Namespace: ns, Entity: entity, Resource: resource,
+	c.New = table.Shard{Namespace: ns, Entity: entity, Resource: resource,
 		Cascade: im.cascade, Parent: im.parent, NoShardCount: im.count == nil, Generation: im.generation}
 	if im.ttl != nil {
 		c.New.TTL = *im.ttl
@@ -304,12 +304,12 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	return c, nil
 }
 
-func naiveRemoval(c Change, b table.Bucket, raw json.RawMessage) (Change, error) {
+func naiveRemoval(c Change, b table.Shard, raw json.RawMessage) (Change, error) {
 	old, err := naiveImage(raw, false)
 	if err != nil {
 		return c, err
 	}
-	c.Kind, c.Refilled, c.New = Remove, false, b
+	c.Operation, c.Refilled, c.New = Remove, false, b
 	c.OldShards, c.OldGeneration, c.OldRF = old.shards(), old.generation, old.instant()
 	c.Used = naiveUsed(old, &naiveItem{})
 	return c, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Bucket is one stored shard of a bucket: who is limited on what, and its state.
-type Bucket struct {
+// Shard is one stored shard of a bucket: who is limited on what, and its state.
+type Shard struct {
 	Namespace, Entity, Resource string
 	State                       bucket.State
 	TTL                         int64  // epoch seconds, 0: does not expire
@@ -43,12 +43,12 @@ type PartialLimit struct {
 }
 
 // Key returns the key of the bucket's item.
-func (b Bucket) Key() item.Key {
+func (b Shard) Key() item.Key {
 	return BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard)
 }
 
 // Item returns the bucket as it is stored.
-func (b Bucket) Item() item.Item {
+func (b Shard) Item() item.Item {
 	shard := strconv.Itoa(b.State.Shard)
 	it := make(item.Item, 16+5*len(b.State.Slots))
 	k := b.Key()
@@ -94,7 +94,7 @@ var identity = []string{
 }
 
 // counter returns the counter of a slot plus some millitokens, exactly.
-func (b Bucket) counter(sl bucket.Slot, plus int64) item.Value {
+func (b Shard) counter(sl bucket.Slot, plus int64) item.Value {
 	if big, ok := b.Outgrown[sl.Name]; ok {
 		return item.Plus(big, plus)
 	}
@@ -130,24 +130,24 @@ func remainders(s bucket.State) item.Value {
 	return item.Map(item.Item{attrRF: item.N(s.RF), remaindersOf: item.Map(r)})
 }
 
-// DecodeBucket reads a bucket item. It is strict about what it uses and ignores
+// DecodeShard reads a bucket item. It is strict about what it uses and ignores
 // the rest: numbers must be whole and fit 64 bits, limits must make sense. A
 // limit with attributes missing goes to Partial.
-func DecodeBucket(it item.Item) (Bucket, error) {
+func DecodeShard(it item.Item) (Shard, error) {
 	k := item.KeyOf(it)
 	ns, entity, resource, shard, ok := ParseBucketPK(k.PK)
 	if !ok || k.SK != SKBucketState {
-		return Bucket{}, fmt.Errorf("bucket item with key PK %q, SK %q: not a bucket key", k.PK, k.SK)
+		return Shard{}, fmt.Errorf("bucket item with key PK %q, SK %q: not a bucket key", k.PK, k.SK)
 	}
-	b := Bucket{Namespace: ns, Entity: entity, Resource: resource}
+	b := Shard{Namespace: ns, Entity: entity, Resource: resource}
 	b.State = bucket.State{Shard: shard, Shards: 1, Slots: make([]bucket.Slot, 0, len(it)/5)}
 	if err := b.decodeAttributes(it); err != nil {
-		return Bucket{}, fmt.Errorf("bucket item %q: %w", k.PK, err)
+		return Shard{}, fmt.Errorf("bucket item %q: %w", k.PK, err)
 	}
 	return b, nil
 }
 
-func (b *Bucket) decodeAttributes(it item.Item) error {
+func (b *Shard) decodeAttributes(it item.Item) error {
 	rf, ok, err := intAttr(it, attrRF)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (b *Bucket) decodeAttributes(it item.Item) error {
 	return b.decodeRemainders(it[attrRemainders])
 }
 
-func (b *Bucket) decodeLimits(it item.Item) error {
+func (b *Shard) decodeLimits(it item.Item) error {
 	for attr := range it {
 		name, ok := limitOfTokens(attr)
 		if !ok {
@@ -258,7 +258,7 @@ func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bo
 	return sl, missing, outgrown, nil
 }
 
-func (b *Bucket) decodeRemainders(v item.Value) error {
+func (b *Shard) decodeRemainders(v item.Value) error {
 	rr, ok := v.(*types.AttributeValueMemberM)
 	if !ok {
 		return nil

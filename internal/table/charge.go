@@ -60,7 +60,7 @@ import (
 // Give-backs (Adjust) lower tc. A charge from an image before that may leave a
 // full bucket above capacity by what was given back since, until the next one.
 type Charge struct {
-	Image Bucket
+	Image Shard
 	Want  []bucket.Limit // limits to bring in force; nil: those stored
 	Costs []Cost         // nil: nothing is taken, and the write is not metered
 	Now   int64

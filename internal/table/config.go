@@ -122,7 +122,7 @@ func DecodeConfig(it item.Item) (Config, error) {
 // configKey reads the level off the key.
 func configKey(r *reader) Config {
 	var c Config
-	ns, rest, ok := SplitPK(item.KeyOf(r.it).PK)
+	ns, rest, ok := CutNamespace(item.KeyOf(r.it).PK)
 	c.Namespace = ns
 	sk := item.KeyOf(r.it).SK
 	if entity, isEntity := strings.CutPrefix(rest, "ENTITY#"); isEntity {

@@ -17,7 +17,7 @@ type NewBucket struct {
 }
 
 // Create stores a full bucket, less the costs, if there is none.
-func Create(n NewBucket) (item.Put, Bucket) {
+func Create(n NewBucket) (item.Put, Shard) {
 	b := n.bucket(bucket.New(n.Limits, 0, 1, n.Now))
 	b.State = b.State.Take(costsBySlot(b.State, n.Costs, true))
 	if n.Life == Expires {
@@ -29,14 +29,14 @@ func Create(n NewBucket) (item.Put, Bucket) {
 // CreateEmpty stores shard 0 of a bucket with the given count, holding nothing,
 // if there is none. It stands for a shard that was deleted while its siblings
 // live on: what it held is unknown, so it mints nothing.
-func CreateEmpty(n NewBucket, shards int) (item.Put, Bucket) {
+func CreateEmpty(n NewBucket, shards int) (item.Put, Shard) {
 	b := n.bucket(emptied(bucket.New(n.Limits, 0, shards, n.Now)))
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 
 // bucket returns the first generation of a bucket in a state.
-func (n NewBucket) bucket(s bucket.State) Bucket {
-	return Bucket{
+func (n NewBucket) bucket(s bucket.State) Shard {
+	return Shard{
 		Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent,
 		State: s, Generation: n.Now,
 	}

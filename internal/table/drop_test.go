@@ -21,7 +21,7 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 	for tokens := int64(0); tokens <= 14; tokens += 2 {
 		for others := int64(0); others <= 12; others += 3 {
 			for at := int64(0); at <= 20; at += 4 { // when the others charge
-				image := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7}
+				image := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7}
 				image.State = bucket.New([]bucket.Limit{old}, 0, 1, now)
 				image.State.Slots[0].Tokens, image.State.Slots[0].Used = tokens, 100
 				stored := image.Item()
@@ -40,7 +40,7 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 						continue
 					}
 					dropped++
-					b, err := table.DecodeBucket(stored)
+					b, err := table.DecodeShard(stored)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -75,7 +75,7 @@ func TestDroppedLimitsLeaveNothingBehind(t *testing.T) {
 	for i := 1; i <= 400; i++ {
 		now += day
 		for range 3 {
-			b, err := table.DecodeBucket(it)
+			b, err := table.DecodeShard(it)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ type Entity struct {
 	CreatedAt     string    // see [Timestamp]
 }
 
-// IsEntity tells whether the key of an item is that of entity metadata.
+// IsEntity reports whether the key of an item is that of entity metadata.
 func IsEntity(it item.Item) bool { return item.KeyOf(it).SK == skMeta }
 
 // Key returns the key of the entity's metadata.

@@ -44,7 +44,7 @@ type expiring struct {
 	db     *memdb.DB
 	limits []bucket.Limit
 	now    int64
-	stale  table.Bucket // an image from some time ago
+	stale  table.Shard // an image from some time ago
 	seen   bool
 
 	sweeps, debts, prolonged int
@@ -52,12 +52,12 @@ type expiring struct {
 
 var expiringKey = table.BucketKey("ns", "e", "r", 0)
 
-func (e *expiring) image() (table.Bucket, bool) {
+func (e *expiring) image() (table.Shard, bool) {
 	it := e.db.Item(expiringKey)
 	if it == nil {
-		return table.Bucket{}, false
+		return table.Shard{}, false
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func (e *expiring) step() {
 }
 
 // full checks that every limit of the image has filled up by an instant.
-func (e *expiring) full(b table.Bucket, at int64, what string) {
+func (e *expiring) full(b table.Shard, at int64, what string) {
 	e.t.Helper()
 	for i, sl := range b.State.Slots {
 		capacity := buckettest.Milli(sl.Capacity)
@@ -116,7 +116,7 @@ func (e *expiring) costs() []table.Cost {
 	return out
 }
 
-func (e *expiring) acquire(b table.Bucket, ok bool) {
+func (e *expiring) acquire(b table.Shard, ok bool) {
 	costs := e.costs()
 	var w item.Write
 	switch {
@@ -149,7 +149,7 @@ func (e *expiring) write(w item.Write) item.Item {
 
 // settle goes into debt, in either of the two ways, and then does what a lease
 // does: it moves the expiry if the debt could outlive it.
-func (e *expiring) settle(b table.Bucket, ok bool) {
+func (e *expiring) settle(b table.Shard, ok bool) {
 	if !ok {
 		return
 	}
@@ -173,7 +173,7 @@ func (e *expiring) settle(b table.Bucket, ok bool) {
 		return
 	}
 	e.debts++
-	after, err := table.DecodeBucket(it)
+	after, err := table.DecodeShard(it)
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -49,17 +49,17 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 	after := stored
 	for _, tt := range []struct {
 		name string
-		take func(image table.Bucket) (u item.Update, ok bool)
+		take func(image table.Shard) (u item.Update, ok bool)
 	}{
-		{"fresh images", func(image table.Bucket) (item.Update, bool) {
+		{"fresh images", func(image table.Shard) (item.Update, bool) {
 			plan := table.Charge{Image: image, Want: limits, Costs: one, Now: now}.Plan()
 			return plan.Update, plan.Verdict.Granted
 		}},
-		{"the first image", func(table.Bucket) (item.Update, bool) {
+		{"the first image", func(table.Shard) (item.Update, bool) {
 			plan := table.Charge{Image: first, Want: limits, Costs: one, Now: now}.Plan()
 			return plan.Update, plan.Verdict.Granted
 		}},
-		{"cold writes", func(table.Bucket) (item.Update, bool) {
+		{"cold writes", func(table.Shard) (item.Update, bool) {
 			return table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits,
 				Costs: one, Now: now}.Plan(), true
 		}},
@@ -163,7 +163,7 @@ func TestDecodeBucketSaturates(t *testing.T) {
 	} {
 		it := b.Item()
 		it[tt.attr] = &types.AttributeValueMemberN{Value: tt.value}
-		got, err := table.DecodeBucket(it)
+		got, err := table.DecodeShard(it)
 		if (err == nil) != tt.ok {
 			t.Errorf("%s=%s: %v", tt.attr, tt.value, err)
 			continue

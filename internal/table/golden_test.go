@@ -22,7 +22,7 @@ const sampleNow = 1_700_000_000_000
 
 // sampleBucket is a bucket in the middle of its life: split, in debt, with
 // remainders.
-func sampleBucket() Bucket {
+func sampleBucket() Shard {
 	_, b := Create(NewBucket{
 		Namespace: "aZ09_-aZ09_", Entity: "key-1", Resource: "openai/gpt-4", Cascade: true, Parent: "acme",
 		Limits: sampleLimits, Costs: []Cost{{"rpm", 1000}, {"tpm", 21_000_000}}, Life: Expires, Now: sampleNow,
@@ -123,7 +123,7 @@ func decoded(it item.Item) (item.Item, error) {
 	k := item.KeyOf(it)
 	switch {
 	case k.SK == SKBucketState:
-		x, err := DecodeBucket(it)
+		x, err := DecodeShard(it)
 		return x.Item(), err
 	case IsEntity(it):
 		x, err := DecodeEntity(it)
@@ -173,7 +173,7 @@ func TestEveryKindSurvivesDecoding(t *testing.T) {
 func TestStateSurvivesItsItem(t *testing.T) {
 	b := sampleBucket()
 	b.State = b.State.At(sampleNow + 777)
-	got, err := DecodeBucket(b.Item())
+	got, err := DecodeShard(b.Item())
 	if err != nil || !reflect.DeepEqual(got, b) {
 		t.Errorf("decoded %+v (%v), want %+v", got, err, b)
 	}

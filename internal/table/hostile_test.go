@@ -18,7 +18,7 @@ import (
 
 // decoders are all decoders, as functions that say whether they succeeded.
 var decoders = map[string]func(item.Item) error{
-	"bucket":        func(it item.Item) error { _, err := DecodeBucket(it); return err },
+	"bucket":        func(it item.Item) error { _, err := DecodeShard(it); return err },
 	"entity":        func(it item.Item) error { _, err := DecodeEntity(it); return err },
 	"config":        func(it item.Item) error { _, err := DecodeConfig(it); return err },
 	"snapshot":      func(it item.Item) error { _, err := DecodeSnapshot(it); return err },
@@ -137,7 +137,7 @@ func FuzzRecordsSurviveTheirItems(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		g := generator{rand.New(rand.NewPCG(seed, 2))}
-		same(t, g.bucket(), Bucket.Item, DecodeBucket)
+		same(t, g.bucket(), Shard.Item, DecodeShard)
 		same(t, g.config(), Config.Item, DecodeConfig)
 		same(t, g.snapshot(), Snapshot.Item, DecodeSnapshot)
 		same(t, Entity{
@@ -211,8 +211,8 @@ func (g generator) config() Config {
 	return c
 }
 
-func (g generator) bucket() Bucket {
-	b := Bucket{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0, TTL: g.Int64N(1 << 40), Generation: g.number()}
+func (g generator) bucket() Shard {
+	b := Shard{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0, TTL: g.Int64N(1 << 40), Generation: g.number()}
 	b.State = bucket.New(g.limits(1, 1), g.IntN(32), 32, g.number())
 	for i := range b.State.Slots {
 		sl := &b.State.Slots[i]

@@ -123,7 +123,7 @@ func (x *explorer) reach(m moment, how string, p int) {
 	x.next = append(x.next, m)
 }
 
-// sample tells whether to compare this step with the real writes.
+// sample reports whether to compare this step with the real writes.
 func (x *explorer) sample() bool {
 	if x.defect != soundCharge || x.rng.IntN(1+x.plays/400) != 0 {
 		return false

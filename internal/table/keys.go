@@ -85,15 +85,15 @@ func EntityConfigsKey(ns string) item.Key { return item.Key{PK: pkSystem(ns), SK
 // ProvisionerKey is the key of the declarative provisioner's state.
 func ProvisionerKey(ns string) item.Key { return item.Key{PK: pkSystem(ns), SK: skProvisioner} }
 
-// SplitPK divides a partition key into namespace id and the rest, at the first
+// CutNamespace divides a partition key into namespace id and the rest, at the first
 // slash.
-func SplitPK(pk string) (ns, rest string, ok bool) { return strings.Cut(pk, "/") }
+func CutNamespace(pk string) (ns, rest string, ok bool) { return strings.Cut(pk, "/") }
 
 // ParseBucketPK divides the partition key of a bucket into its parts: the last
 // '#' precedes the shard, the first one after BUCKET# separates entity and
 // resource. The entity comes without the escapes that it has in the key.
 func ParseBucketPK(pk string) (ns, entity, resource string, shard int, ok bool) {
-	ns, rest, ok := SplitPK(pk)
+	ns, rest, ok := CutNamespace(pk)
 	if !ok || ns == "" {
 		return "", "", "", 0, false
 	}

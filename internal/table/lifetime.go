@@ -61,7 +61,7 @@ func freshTTL(s bucket.State, now int64) int64 {
 
 // live adds to an update what it does to the ttl of a bucket that is in state
 // after at now.
-func live(u *item.Update, life Lifetime, image Bucket, after bucket.State, now int64) {
+func live(u *item.Update, life Lifetime, image Shard, after bucket.State, now int64) {
 	if after.Shards > 1 {
 		life = NeverExpires // a split bucket has siblings that rely on it
 	}
@@ -95,7 +95,7 @@ func KeepForever(key item.Key) item.Update {
 // Prolong extends the ttl of an unsplit bucket so that it outlives the time the
 // image needs to be full. ok is false when the ttl is long enough already or
 // there is none.
-func Prolong(b Bucket, now int64) (u item.Update, ok bool) {
+func Prolong(b Shard, now int64) (u item.Update, ok bool) {
 	if b.TTL == 0 || b.State.Shards > 1 {
 		return item.Update{}, false
 	}

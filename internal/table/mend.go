@@ -18,7 +18,7 @@ const maxSlots = 33
 // Of limits that one update cannot name, those that are not wanted are left out,
 // last by name first: they come back more slowly than they might, as the clock
 // moves without them.
-func (b Bucket) mended(want []bucket.Limit) bucket.State {
+func (b Shard) mended(want []bucket.Limit) bucket.State {
 	s := b.State
 	for _, p := range b.Partial {
 		limits := want
@@ -49,17 +49,17 @@ func (b Bucket) mended(want []bucket.Limit) bucket.State {
 	return s
 }
 
-// skeleton tells whether the item is what an unconditional settlement or give-back
+// skeleton reports whether the item is what an unconditional settlement or give-back
 // by another client has left of a bucket that had been deleted: counters, without
 // a clock, a count, and all that says whose they are.
-func (b Bucket) skeleton() bool { return b.State.NoClock && b.NoShardCount && len(b.State.Slots) == 0 }
+func (b Shard) skeleton() bool { return b.State.NoClock && b.NoShardCount && len(b.State.Slots) == 0 }
 
 func isWanted(want []bucket.Limit, name string) bool {
 	return slices.ContainsFunc(want, func(l bucket.Limit) bool { return l.Name == name })
 }
 
 // partial returns the limit of that name that is stored in part.
-func (b Bucket) partial(name string) PartialLimit {
+func (b Shard) partial(name string) PartialLimit {
 	for _, p := range b.Partial {
 		if p.Name == name {
 			return p

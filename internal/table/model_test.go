@@ -245,8 +245,8 @@ func (it mitem) add(cost [2]int) mitem {
 const epoch = 1_700_000_000_000
 
 // bucket returns the real image of a model item.
-func (it mitem) bucket() table.Bucket {
-	b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", Generation: int64(it.generation)}
+func (it mitem) bucket() table.Shard {
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: int64(it.generation)}
 	b.State = bucket.New(limitsOf(it.variant), 0, it.shards, int64(epoch+it.rf))
 	for i := range it.s {
 		sl := &b.State.Slots[i]
@@ -265,7 +265,7 @@ func agrees(t *testing.T, what string, it mitem, real item.Update, held bool, af
 	if !held {
 		return
 	}
-	b, err := table.DecodeBucket(got)
+	b, err := table.DecodeShard(got)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (n Namespace) Purged() item.Delete {
 		item.Absent(item.AttrPK), item.Compare(attrStatus, item.Eq, item.S(NamespacePurging)))}
 }
 
-// IsNamespace tells whether the key of an item is that of a namespace, by name or
+// IsNamespace reports whether the key of an item is that of a namespace, by name or
 // by id.
 func IsNamespace(it item.Item) bool {
 	sk := item.KeyOf(it).SK

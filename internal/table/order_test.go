@@ -14,7 +14,7 @@ import (
 
 // foreignRefill is the slow path of a Python client at now: it credits by its own
 // image, under a lock on the refill instant.
-func foreignRefill(image table.Bucket, milli, now int64) item.Update {
+func foreignRefill(image table.Shard, milli, now int64) item.Update {
 	sl := image.State.Slots[0]
 	gained := min(sl.Capacity, sl.Tokens+(now-image.State.RF)*sl.Amount/sl.Period) - sl.Tokens
 	return item.Update{
@@ -58,7 +58,7 @@ func TestChargeAmongForeignWrites(t *testing.T) {
 			}
 			stored = after
 		}
-		b, err := table.DecodeBucket(stored)
+		b, err := table.DecodeShard(stored)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestChargesCommute(t *testing.T) {
 	}
 }
 
-func inOrder(t *testing.T, image table.Bucket, writes ...item.Update) (it item.Item, held bool) {
+func inOrder(t *testing.T, image table.Shard, writes ...item.Update) (it item.Item, held bool) {
 	t.Helper()
 	it = image.Item()
 	for _, u := range writes {
@@ -120,13 +120,13 @@ func inOrder(t *testing.T, image table.Bucket, writes ...item.Update) (it item.I
 	return it, true
 }
 
-func randomBucket(rng *rand.Rand, now int64) ([]bucket.Limit, table.Bucket) {
+func randomBucket(rng *rand.Rand, now int64) ([]bucket.Limit, table.Shard) {
 	limits := make([]bucket.Limit, 1+rng.IntN(3))
 	for i := range limits {
 		limits[i] = bucket.Limit{Name: string(rune('a' + i)), Capacity: 1 + rng.Int64N(50),
 			Amount: 1 + rng.Int64N(30), Period: 1 + rng.Int64N(5_000)}
 	}
-	b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(limits, 0, 1, now)}
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(limits, 0, 1, now)}
 	for i := range b.State.Slots[:len(limits)] {
 		sl := &b.State.Slots[i]
 		sl.Tokens, sl.Rest, sl.Used = rng.Int64N(sl.Capacity+1), rng.Int64N(sl.Period), rng.Int64N(1000)-500
@@ -137,7 +137,7 @@ func randomBucket(rng *rand.Rand, now int64) ([]bucket.Limit, table.Bucket) {
 	return limits, b
 }
 
-func randomCosts(rng *rand.Rand, b table.Bucket) []table.Cost {
+func randomCosts(rng *rand.Rand, b table.Shard) []table.Cost {
 	var out []table.Cost
 	for _, sl := range b.State.Slots {
 		if sl.Name != bucket.WCU {
@@ -244,9 +244,9 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 	}
 }
 
-func decode(t *testing.T, it item.Item) table.Bucket {
+func decode(t *testing.T, it item.Item) table.Shard {
 	t.Helper()
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ const last = "\U0010ffff"
 
 // EntityOfConfig returns the entity whose limits are at a key.
 func EntityOfConfig(k item.Key) (entity string, ok bool) {
-	_, rest, ok := SplitPK(k.PK)
+	_, rest, ok := CutNamespace(k.PK)
 	if !ok {
 		return "", false
 	}
@@ -116,7 +116,7 @@ func EntityOfConfig(k item.Key) (entity string, ok bool) {
 	return entity, ok && strings.HasPrefix(k.SK, skConfig+"#")
 }
 
-// IsWhole tells whether an item that an index brought is all of the item, or its
+// IsWhole reports whether an item that an index brought is all of the item, or its
 // keys alone.
 func IsWhole(it item.Item) bool {
 	_, bucket := it[attrRF].(*types.AttributeValueMemberN)

@@ -18,7 +18,7 @@ func LimitAttrs(limit string) []string {
 
 // Untouched holds while nobody has taken from a limit, nor given back, since the
 // image; always for a limit that is stored in part.
-func (b Bucket) Untouched(limit string) item.Cond {
+func (b Shard) Untouched(limit string) item.Cond {
 	i := b.State.Index(limit)
 	if i < 0 {
 		return item.All()
@@ -30,7 +30,7 @@ func (b Bucket) Untouched(limit string) item.Cond {
 // millitokens by limit. No level rises above its capacity. It is a charge of
 // nothing that starts from higher levels; because those who know the bucket from
 // before would work on with the lower ones, it begins a new generation.
-func Raise(image Bucket, gifts map[string]int64, now int64) item.Update {
+func Raise(image Shard, gifts map[string]int64, now int64) item.Update {
 	raised := image
 	at := image.State.At(now)
 	raised.State.Slots = slices.Clone(image.State.Slots)

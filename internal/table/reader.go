@@ -177,7 +177,7 @@ var errKey = errors.New("not the key of such a record")
 // under returns the namespace and what follows prefix in the rest of the
 // partition key.
 func (r *reader) under(prefix string) (ns, rest string) {
-	ns, rest, ok := SplitPK(item.KeyOf(r.it).PK)
+	ns, rest, ok := CutNamespace(item.KeyOf(r.it).PK)
 	if ok {
 		rest, ok = strings.CutPrefix(rest, prefix)
 	}

@@ -32,7 +32,7 @@ func sampleNew(limits []bucket.Limit) NewBucket {
 
 // sampleImages are images of the sample bucket: in use, and in every state that
 // makes a charge begin a generation.
-func sampleImages(limits []bucket.Limit) map[string]Bucket {
+func sampleImages(limits []bucket.Limit) map[string]Shard {
 	_, used := Create(sampleNew(limits))
 	used.Generation = sampleNow - 5000
 	used.State.Slots = slices.Clone(used.State.Slots)
@@ -40,41 +40,41 @@ func sampleImages(limits []bucket.Limit) map[string]Bucket {
 		used.State.Slots[i].Tokens = used.State.Slots[i].Capacity / 2
 		used.State.Slots[i].Used = 1_000_000
 	}
-	out := map[string]Bucket{"used": used}
-	edit := func(name string, change func(*Bucket)) {
+	out := map[string]Shard{"used": used}
+	edit := func(name string, change func(*Shard)) {
 		b := used
 		b.State.Slots = slices.Clone(used.State.Slots)
 		change(&b)
 		out[name] = b
 	}
-	edit("foreign", func(b *Bucket) { b.Generation = 0 })
-	edit("no clock", func(b *Bucket) { b.State.NoClock, b.State.RF, b.Generation, b.NoShardCount = true, 0, 0, true })
-	edit("broken clock", func(b *Bucket) { b.State.RF += 1_000_000_000 })
-	edit("full", func(b *Bucket) {
+	edit("foreign", func(b *Shard) { b.Generation = 0 })
+	edit("no clock", func(b *Shard) { b.State.NoClock, b.State.RF, b.Generation, b.NoShardCount = true, 0, 0, true })
+	edit("broken clock", func(b *Shard) { b.State.RF += 1_000_000_000 })
+	edit("full", func(b *Shard) {
 		for i := range b.State.Slots {
 			b.State.Slots[i].Tokens = b.State.Slots[i].Capacity
 		}
 	})
-	edit("debt", func(b *Bucket) {
+	edit("debt", func(b *Shard) {
 		for i := range b.State.Slots {
 			b.State.Slots[i].Tokens = -2 * b.State.Slots[i].Capacity
 		}
 	})
-	edit("outgrown", func(b *Bucket) {
+	edit("outgrown", func(b *Shard) {
 		b.Outgrown = map[string]item.Value{limits[0].Name: num("18446744073710551616")}
 	})
-	edit("partial", func(b *Bucket) {
+	edit("partial", func(b *Shard) {
 		for _, sl := range b.State.Slots {
 			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: -5, HasTokens: true})
 		}
 		b.State.Slots, b.Generation = nil, 0
 	})
-	edit("no limits", func(b *Bucket) { b.State.Slots = nil })
-	edit("more limits", func(b *Bucket) {
+	edit("no limits", func(b *Shard) { b.State.Slots = nil })
+	edit("more limits", func(b *Shard) {
 		b.State.Slots = append(b.State.Slots, bucket.Slot{Limit: bucket.Limit{Name: "zzz", Capacity: 7000, Amount: 7000, Period: 1000}, Tokens: 7000, Used: 9000})
 	})
-	edit("split", func(b *Bucket) { b.State.Shards, b.TTL = 2, 0 })
-	edit("bumped", func(b *Bucket) {
+	edit("split", func(b *Shard) { b.State.Shards, b.TTL = 2, 0 })
+	edit("bumped", func(b *Shard) {
 		b.State.Shards, b.TTL = 2, 0
 		for i := range b.State.Slots {
 			b.State.Slots[i].Tokens = b.State.Slots[i].Capacity
@@ -144,11 +144,11 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 		shape{"split", Split(used, now)},
 		shape{"split of debt", Split(images["debt"], now)},
 		shape{"recount", []item.Write{Recount(used, now)}},
-		shape{"merge", Merge(images["split"], func() Bucket { b := images["split"]; b.State.Shard = 1; return b }(), 1, now)},
+		shape{"merge", Merge(images["split"], func() Shard { b := images["split"]; b.State.Shard = 1; return b }(), 1, now)},
 		shape{"discount", Discount(images["split"], 1, now)},
-		shape{"open", Open(images["split"], 1, 2, now)},
-		shape{"open from a count that another client raised", Open(images["bumped"], 1, 2, now)},
-		shape{"probe", []item.Write{Probe(used.Key(), 4)}},
+		shape{"restore", Restore(images["split"], 1, 2, now)},
+		shape{"restore from a count that another client raised", Restore(images["bumped"], 1, 2, now)},
+		shape{"look", []item.Write{Look(used.Key(), 4)}},
 		shape{"keep forever", []item.Write{KeepForever(used.Key())}},
 		shape{"prolong", []item.Write{prolong}},
 	)
@@ -242,7 +242,7 @@ func TestShapesFitTheLimitsOfDynamoDB(t *testing.T) {
 	longest := rendered{}
 	for _, s := range allShapes(t, hostileLimits(maxLimits)) {
 		for _, w := range s.writes {
-			if err := item.ValidateInTransaction(w); err != nil && s.name != "probe" {
+			if err := item.ValidateInTransaction(w); err != nil && s.name != "look" {
 				t.Errorf("%s: %v", s.name, err)
 			}
 			r := render(w)
@@ -333,7 +333,7 @@ func checkCharge(t *testing.T, c Charge, u item.Update) {
 	if err != nil || !held {
 		t.Fatalf("refused by its own image (%v):\n%s", err, shown())
 	}
-	got, err := DecodeBucket(after)
+	got, err := DecodeShard(after)
 	if err != nil || !got.State.Matches(c.Want) || got.Generation == 0 {
 		t.Fatalf("leaves %+v (%v)\n%s", got, err, shown())
 	}

@@ -13,7 +13,7 @@ import (
 // one of the two into debt while the other holds tokens: these could be spent at
 // once, while the debt has to be earned first. The sibling must not exist. Split
 // buckets do not expire.
-func Split(b Bucket, now int64) []item.Write {
+func Split(b Shard, now int64) []item.Write {
 	at := b.State.At(now)
 	keep, moved := at.Split()
 	var cond []item.Cond
@@ -38,7 +38,7 @@ func Split(b Bucket, now int64) []item.Write {
 // other is deleted. Nobody may have taken from the other since its image; what was
 // taken from b is charged to b. When count is half of what both have, and other is
 // what b has split off, this is Split backwards.
-func Merge(b, other Bucket, count int, now int64) []item.Write {
+func Merge(b, other Shard, count int, now int64) []item.Write {
 	now = max(now, b.State.RF, other.State.RF)
 	at := b.State.At(now)
 	u := becomes(b, at, at.Merge(other.State.At(now), count))
@@ -52,7 +52,7 @@ func Merge(b, other Bucket, count int, now int64) []item.Write {
 }
 
 // Counts holds while shard 0 of the bucket has the count.
-func Counts(b Bucket, count int) item.Check {
+func Counts(b Shard, count int) item.Check {
 	return item.Check{
 		Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0), If: item.Compare(attrShardCount, item.Eq, item.N(int64(count))),
 	}
@@ -61,7 +61,7 @@ func Counts(b Bucket, count int) item.Check {
 // Recount sets the doubled count on a shard whose sibling exists already; only
 // foreign hands lead to it. The sibling has tokens of its own, so what the shard
 // holds above its new share is dropped: its capacity has been lowered.
-func Recount(b Bucket, now int64) item.Update {
+func Recount(b Shard, now int64) item.Update {
 	at := b.State.At(now)
 	after := at
 	after.Shards = 2 * max(after.Shards, 1)
@@ -70,7 +70,7 @@ func Recount(b Bucket, now int64) item.Update {
 
 // Discount halves the count of a shard whose sibling is missing, in a transaction
 // that checks that: what the sibling held is unknown, so nothing is added.
-func Discount(b Bucket, count int, now int64) []item.Write {
+func Discount(b Shard, count int, now int64) []item.Write {
 	at := b.State.At(now)
 	after := at
 	after.Shards = count
@@ -82,7 +82,7 @@ func Discount(b Bucket, count int, now int64) []item.Write {
 // new count and a new generation, and levels to go with them. Others may have taken
 // since, but not more than at says: the level would show a debt that is none, or
 // what was handed over would be gone.
-func becomes(b Bucket, at, after bucket.State) item.Update {
+func becomes(b Shard, at, after bucket.State) item.Update {
 	u := item.Update{Key: b.Key(), Set: []item.Attr{
 		{Name: attrShardCount, Value: item.N(int64(after.Shards))},
 		{Name: attrRF, Value: item.N(after.RF)},
@@ -106,7 +106,7 @@ func becomes(b Bucket, at, after bucket.State) item.Update {
 	return u
 }
 
-// Open renders the opening of a shard that is missing although its parent has
+// Restore renders the restoring of a shard that is missing although its parent has
 // split it off, as a transaction: nobody knows what the shard held, so it starts
 // empty and mints nothing. Only what shard 0 holds above its share moves to it,
 // up to the new shard's share: another client has then raised the count without
@@ -116,7 +116,7 @@ func becomes(b Bucket, at, after bucket.State) item.Update {
 // of shard 0, which must still be that when it is written: a missing shard opened
 // with too small a count would have too large a share. The shard that it is split
 // from must still have split it off, or both would have that share.
-func Open(like Bucket, shard, shards int, now int64) []item.Write {
+func Restore(like Shard, shard, shards int, now int64) []item.Write {
 	b := like
 	b.TTL, b.Partial, b.Outgrown = 0, nil, nil
 	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: now, Slots: like.State.Slots})
@@ -144,9 +144,9 @@ func Open(like Bucket, shard, shards int, now int64) []item.Write {
 	return []item.Write{put, zero}
 }
 
-// Probe changes nothing. It fails, and a failed condition brings the item back,
+// Look changes nothing. It fails, and a failed condition brings the item back,
 // unless the shard exists with at least the given count; then it succeeds and
 // brings the item back too. It costs one write unit either way.
-func Probe(key item.Key, shards int) item.Update {
+func Look(key item.Key, shards int) item.Update {
 	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Compare(attrShardCount, item.Ge, item.N(int64(shards))))}
 }

@@ -13,7 +13,7 @@ import (
 func TestSplitWithoutClockMintsNothing(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, now)}
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, now)}
 	b.State.NoClock, b.State.RF = true, 0
 	b.State.Slots[b.State.Index("rpm")].Tokens = 10_000
 	writes := table.Split(b, now)
@@ -25,7 +25,7 @@ func TestSplitWithoutClockMintsNothing(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatalf("write %d: held %v, %v", i, ok, err)
 		}
-		half, err := table.DecodeBucket(after)
+		half, err := table.DecodeShard(after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 		moved, _, _ := split[1].Apply(nil)
 		sum := int64(0)
 		for _, it := range []item.Item{after, moved} {
-			b, err := table.DecodeBucket(it)
+			b, err := table.DecodeShard(it)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestNewShardsBeginToCountAtZero(t *testing.T) {
 	keep, _, _ := split[0].Apply(b.Item())
 	moved, _, _ := split[1].Apply(nil)
 	zero := decode(t, keep)
-	opened, _, _ := table.Open(zero, 1, 2, now+2)[0].Apply(nil)
+	opened, _, _ := table.Restore(zero, 1, 2, now+2)[0].Apply(nil)
 	empty, _ := table.CreateEmpty(n, 2)
 	for _, tt := range []struct {
 		name string

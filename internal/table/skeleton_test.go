@@ -19,7 +19,7 @@ func TestChargeMakesASkeletonABucket(t *testing.T) {
 		created, _ := Create(n)
 		skeleton := BucketKey("ns", "acme", "gpt", 0).Item()
 		skeleton["b_rpm_tk"], skeleton["b_rpm_tc"] = item.N(added), item.N(-added)
-		image, err := DecodeBucket(skeleton)
+		image, err := DecodeShard(skeleton)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestChargeMakesASkeletonABucket(t *testing.T) {
 		if !ok || err != nil {
 			t.Fatalf("%d added: applied %v, %v", added, ok, err)
 		}
-		got, err := DecodeBucket(after)
+		got, err := DecodeShard(after)
 		if err != nil || got.State.Slots[0].Tokens != want || got.State.Slots[0].Used != 1000-added {
 			t.Errorf("%d added: %+v, %v, want level %d and counter %d", added, got.State, err, want, 1000-added)
 		}

@@ -50,7 +50,7 @@ func (s Snapshot) Item() item.Item {
 	return gsi4(item.Item(it), s.Namespace, k.PK)
 }
 
-// IsSnapshot tells whether the key of an item is that of a usage snapshot.
+// IsSnapshot reports whether the key of an item is that of a usage snapshot.
 func IsSnapshot(it item.Item) bool { return strings.HasPrefix(item.KeyOf(it).SK, skUsagePrefix) }
 
 const skUsagePrefix = "#USAGE#"

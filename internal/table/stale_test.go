@@ -17,8 +17,8 @@ import (
 func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 	const now = 1_700_000_000_000
 	limit := bucket.Limit{Name: "rpm", Capacity: 12, Amount: 3, Period: 2}
-	stored := func(tokens, rest, used int64) table.Bucket {
-		b := table.Bucket{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7}
+	stored := func(tokens, rest, used int64) table.Shard {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7}
 		b.State = bucket.New([]bucket.Limit{limit}, 0, 1, now)
 		b.State.Slots[0].Tokens, b.State.Slots[0].Rest, b.State.Slots[0].Used = tokens, rest, used
 		return b
@@ -52,7 +52,7 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 							continue
 						}
 						held++
-						got, err := table.DecodeBucket(after)
+						got, err := table.DecodeShard(after)
 						if err != nil {
 							t.Fatal(err)
 						}

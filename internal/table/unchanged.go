@@ -13,7 +13,7 @@ import (
 // a generation is of an item that another client made: then the very refill
 // instant stands for it. A later one than MaxLag after the write's instant refuses
 // the write, unless the image's own clock is to be replaced.
-func sameLife(b Bucket, to int64) []item.Cond {
+func sameLife(b Shard, to int64) []item.Cond {
 	var c []item.Cond
 	switch {
 	case b.Generation != 0:
@@ -34,10 +34,10 @@ func sameLife(b Bucket, to int64) []item.Cond {
 
 // nextGeneration returns a number that no generation of the item had before: the
 // instant it begins, or one more than the last if that is later.
-func nextGeneration(b Bucket, now int64) int64 { return max(b.Generation+1, now) }
+func nextGeneration(b Shard, now int64) int64 { return max(b.Generation+1, now) }
 
 // sameLimits holds while every limit of the image is stored as it is there.
-func sameLimits(b Bucket) []item.Cond {
+func sameLimits(b Shard) []item.Cond {
 	out := make([]item.Cond, 0, 3*len(b.State.Slots))
 	for _, sl := range b.State.Slots {
 		out = append(out, storedAs(sl.Limit)...)

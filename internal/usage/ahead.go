@@ -15,8 +15,8 @@ type Ahead struct {
 }
 
 // Ahead returns how far the shards of the total were counted before it; blind tells
-// whether it is written without a look.
-func (t *Total) Ahead(look Look, blind bool) (out []Ahead) {
+// whether it is written without a known.
+func (t *Total) Ahead(known Snapshots, blind bool) (out []Ahead) {
 	for _, c := range t.Chains {
 		here := closing(c.Runs[0])
 		here.sure = true
@@ -26,7 +26,7 @@ func (t *Total) Ahead(look Look, blind bool) (out []Ahead) {
 		case blind: // as far as it expects
 			out = append(out, Ahead{c.Shard, t.Start, here})
 		default:
-			if a, ok := lastMark(append([]item.Item{look.Current}, look.Previous...), c.Shard); ok {
+			if a, ok := lastMark(append([]item.Item{known.Current}, known.Previous...), c.Shard); ok {
 				out = append(out, a)
 			}
 		}

@@ -46,10 +46,10 @@ func newDay(t *testing.T) *day {
 }
 
 // load returns the stored shards by id.
-func (d *day) load() map[int]table.Bucket {
-	out := map[int]table.Bucket{}
+func (d *day) load() map[int]table.Shard {
+	out := map[int]table.Shard{}
 	for _, it := range d.db.Items() {
-		b, err := table.DecodeBucket(it)
+		b, err := table.DecodeShard(it)
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func (d *day) moved(before, after, second int) {
 }
 
 // second is one second of writes on a shard, as one change.
-func (d *day) second(b *table.Bucket, at, writes int64) stream.Change {
+func (d *day) second(b *table.Shard, at, writes int64) stream.Change {
 	d.seq++
 	b.State = b.State.At(at)
 	i := b.State.Index(bucket.WCU)
@@ -125,7 +125,7 @@ func (d *day) second(b *table.Bucket, at, writes int64) stream.Change {
 	d.counts[b.State.Shard] = b.State.Shards
 	image := *b
 	image.State.Slots = append([]bucket.Slot(nil), b.State.Slots...)
-	return stream.Change{Kind: stream.Modify, Sequence: fmt.Sprintf("%020d", d.seq), Created: at, New: image,
+	return stream.Change{Operation: stream.Modify, Sequence: fmt.Sprintf("%020d", d.seq), Created: at, New: image,
 		OldShards: old, Refilled: true, Deltas: []stream.Delta{{Limit: bucket.WCU, Milli: writes * bucket.WCUPerWrite}}}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Bucket is all that a batch says about one shard of a bucket.
-type Bucket struct {
+// Shard is all that a batch says about one shard of a bucket.
+type Shard struct {
 	Namespace, Entity, Resource string
 	Shard                       int
 
@@ -23,13 +23,13 @@ type Bucket struct {
 
 // Fold sorts changes by bucket shard and, within it, by stream and sequence
 // number, and drops those that are there twice. The result points into changes.
-func Fold(changes []stream.Change) []Bucket {
+func Fold(changes []stream.Change) []Shard {
 	type key struct {
 		ns, entity, resource string
 		shard                int
 	}
 	at := make(map[key]int)
-	var out []Bucket
+	var out []Shard
 	for i := range changes {
 		c := &changes[i]
 		k := key{c.New.Namespace, c.New.Entity, c.New.Resource, c.New.State.Shard}
@@ -37,16 +37,16 @@ func Fold(changes []stream.Change) []Bucket {
 		if !ok {
 			j = len(out)
 			at[k] = j
-			out = append(out, Bucket{Namespace: k.ns, Entity: k.entity, Resource: k.resource, Shard: k.shard})
+			out = append(out, Shard{Namespace: k.ns, Entity: k.entity, Resource: k.resource, Shard: k.shard})
 		}
 		out[j].add(c)
 	}
-	slices.SortFunc(out, Bucket.compare)
+	slices.SortFunc(out, Shard.compare)
 	return out
 }
 
 // add puts a change in its place, which nearly always is the end.
-func (b *Bucket) add(c *stream.Change) {
+func (b *Shard) add(c *stream.Change) {
 	i := len(b.Changes)
 	for i > 0 {
 		order := comparePositions(c, b.Changes[i-1])
@@ -61,21 +61,21 @@ func (b *Bucket) add(c *stream.Change) {
 	b.Changes = slices.Insert(b.Changes, i, c)
 }
 
-func (b Bucket) compare(o Bucket) int {
+func (b Shard) compare(o Shard) int {
 	return cmp.Or(strings.Compare(b.Namespace, o.Namespace), strings.Compare(b.Resource, o.Resource),
 		strings.Compare(b.Entity, o.Entity), cmp.Compare(b.Shard, o.Shard))
 }
 
-// sibling tells whether both are shards of the same bucket.
-func (b Bucket) sibling(o Bucket) bool {
+// sibling reports whether both are shards of the same bucket.
+func (b Shard) sibling(o Shard) bool {
 	return b.Entity == o.Entity && b.Resource == o.Resource && b.Namespace == o.Namespace
 }
 
 // last returns the last change: its image is the newest known.
-func (b Bucket) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
+func (b Shard) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
 
 // First returns the lowest sequence number of the shard's changes.
-func (b *Bucket) First() string {
+func (b *Shard) First() string {
 	first := b.Changes[0].Sequence
 	for _, c := range b.Changes[1:] {
 		if compareSequences(c.Sequence, first) < 0 {
@@ -85,25 +85,25 @@ func (b *Bucket) First() string {
 	return first
 }
 
-// Before tells whether the shard's bucket comes before that of a part.
-func (b *Bucket) Before(p *Part) bool {
+// Before reports whether the shard's bucket comes before that of a part.
+func (b *Shard) Before(p *Part) bool {
 	q := b.part()
 	q.Shard = p.Shard
 	return q.compareShard(p) < 0
 }
 
-// Of tells whether the shard is of the bucket of a part.
-func (b *Bucket) Of(p *Part) bool {
+// Of reports whether the shard is of the bucket of a part.
+func (b *Shard) Of(p *Part) bool {
 	q := b.part()
 	return q.Sibling(p)
 }
 
-// alive tells whether the shard exists, as far as is known.
-func (b Bucket) alive() bool { return b.last().Kind != stream.Remove }
+// alive reports whether the shard exists, as far as is known.
+func (b Shard) alive() bool { return b.last().Operation != stream.Remove }
 
 // spent returns what the batch took from each slot of a state, in millitokens,
 // in the order of the slots.
-func (b Bucket) spent(s bucket.State) []int64 {
+func (b Shard) spent(s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	for _, c := range b.Changes {
 		for _, d := range c.Deltas {
@@ -130,4 +130,4 @@ func compareSequences(a, b string) int {
 }
 
 // key returns the key of the bucket shard's item.
-func (b Bucket) key() item.Key { return table.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }
+func (b Shard) key() item.Key { return table.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }

@@ -12,10 +12,10 @@ const (
 	coolTenths = 1
 )
 
-// hot tells whether the partition of shard 0 is written to, at the newest count,
+// hot reports whether the partition of shard 0 is written to, at the newest count,
 // nearly as often as it can be: either its write meter was exhausted, or it was
 // busy for a second.
-func hot(zero Bucket) bool {
+func hot(zero Shard) bool {
 	newest := zero.last().New.State.Shards
 	for _, c := range zero.Changes {
 		if c.New.State.Shards == newest && exhausted(c) {
@@ -25,13 +25,13 @@ func hot(zero Bucket) bool {
 	return busy(zero.Changes, newest)
 }
 
-// cool tells whether the bucket can do with half its shards: shard 0, the first of
+// cool reports whether the bucket can do with half its shards: shard 0, the first of
 // them, has neither split nor merged for so many milliseconds, its meter is nearly
 // full, and no shard that the batch shows was written to more often than a tenth of
 // what its partition takes. How long it has been like this is not known when other
 // clients have written shard 0 and the generation is missing: then it is not cool
 // until a refill has begun one.
-func cool(shards []Bucket, after int64) bool {
+func cool(shards []Shard, after int64) bool {
 	last := shards[0].last()
 	s := last.New.State
 	i := s.Index(bucket.WCU)
@@ -54,14 +54,14 @@ func tenth(n int64) int64 { return n / 10 * coolTenths }
 // few is how many writes of a shard in one batch say nothing about their rate.
 const few = 10
 
-// lively tells whether more than a tenth of what a partition takes was written in
+// lively reports whether more than a tenth of what a partition takes was written in
 // a second. A batch may begin and end within a second, so the rate within the
 // refill instants counts too.
 func lively(changes []*stream.Change) bool {
 	var second, taken, later, first, last, ceiling int64
 	for _, c := range changes {
 		i := c.New.State.Index(bucket.WCU)
-		if c.Kind == stream.Remove || i < 0 {
+		if c.Operation == stream.Remove || i < 0 {
 			continue
 		}
 		if s := c.Created - mod(c.Created, 1000); s != second {
@@ -83,7 +83,7 @@ func lively(changes []*stream.Change) bool {
 	return len(changes) > few && span < 1000 && later > ceiling*max(span, 1)/1000
 }
 
-// busy tells whether the changes created within one second took four fifths of
+// busy reports whether the changes created within one second took four fifths of
 // what the meter refills in a second. The meter of a key that is written to at
 // its very limit is never exhausted: DynamoDB refuses what would exhaust it, and
 // a refused write is not in the stream. A stand-in that rounds the time of
@@ -129,7 +129,7 @@ func perSecond(c *stream.Change, i int) int64 {
 	return bucket.Potential(0, bucket.Rate{Amount: wcu.Amount, Period: wcu.Period}, 1000)
 }
 
-// exhausted tells whether the meter, refilled to the instant of the change, could
+// exhausted reports whether the meter, refilled to the instant of the change, could
 // not pay one more write.
 func exhausted(c *stream.Change) bool {
 	return !c.New.State.NoClock && c.New.State.Index(bucket.WCU) >= 0 && metered(c) < bucket.WCUPerWrite

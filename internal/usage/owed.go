@@ -18,7 +18,7 @@ type Owed struct {
 	Events                      int64 // records that the longer windows have not counted
 }
 
-// sibling tells whether both are of the same bucket.
+// sibling reports whether both are of the same bucket.
 func (o Owed) sibling(p Owed) bool {
 	return o.Entity == p.Entity && o.Resource == p.Resource && o.Namespace == p.Namespace
 }

@@ -28,9 +28,9 @@ type Plan struct {
 // Decide returns the plan for a folded batch, usage apart. If the batch arrives
 // again, everything is refused by the image it was planned from. Shards that were
 // removed need nothing.
-func Decide(buckets []Bucket, now int64, conf Config) Plan {
+func Decide(buckets []Shard, now int64, conf Config) Plan {
 	var p Plan
-	buckets = slices.DeleteFunc(slices.Clone(buckets), func(b Bucket) bool { return !b.alive() })
+	buckets = slices.DeleteFunc(slices.Clone(buckets), func(b Shard) bool { return !b.alive() })
 	for len(buckets) > 0 {
 		n := 1
 		for n < len(buckets) && buckets[n].sibling(buckets[0]) {
@@ -50,18 +50,18 @@ func Decide(buckets []Bucket, now int64, conf Config) Plan {
 // keepWarm plans the refill of a shard, or else what its lifetime needs. A
 // shard that is about to be split or merged is left alone: that is planned from the
 // same image.
-func (p *Plan) keepWarm(b Bucket, now int64, splits []Split) {
+func (p *Plan) keepWarm(b Shard, now int64, splits []Split) {
 	for _, s := range splits {
 		if s.changes(b.Shard) {
 			return
 		}
 	}
-	r := Refill{Bucket: b}
+	r := Refill{Shard: b}
 	if _, due := r.Write(b.last().New, now); due {
 		p.Refills = append(p.Refills, r)
 		return
 	}
-	l := Lifetime{Bucket: b}
+	l := Lifetime{Shard: b}
 	if _, due := l.Write(now); due {
 		p.Lifetimes = append(p.Lifetimes, l)
 	}
@@ -72,13 +72,13 @@ func (p *Plan) keepWarm(b Bucket, now int64, splits []Split) {
 const refillSlack = 2
 
 // Refill is the refill of one shard.
-type Refill struct{ Bucket }
+type Refill struct{ Shard }
 
 // Resume is the sequence number to resume from if the refill is not written.
 func (r Refill) Resume() string { return r.last().Sequence }
 
 // Image is the newest image that the batch holds.
-func (r Refill) Image() table.Bucket { return r.last().New }
+func (r Refill) Image() table.Shard { return r.last().New }
 
 // Write returns the refill of the shard as it is in image; due is false if none
 // is called for. One is called for when the stored level of some limit does not
@@ -86,7 +86,7 @@ func (r Refill) Image() table.Bucket { return r.last().New }
 // half, and that limit gains a token or more by it: less is not worth a write. All
 // limits are credited. An image with limits that cannot be refilled is left to the
 // clients, who know what the limits should be.
-func (r Refill) Write(image table.Bucket, now int64) (w item.Update, due bool) {
+func (r Refill) Write(image table.Shard, now int64) (w item.Update, due bool) {
 	if len(image.Partial) > 0 {
 		return item.Update{}, false
 	}
@@ -106,7 +106,7 @@ func (r Refill) Write(image table.Bucket, now int64) (w item.Update, due bool) {
 
 // Lifetime mends the ttl of one shard: a split bucket must not expire at all,
 // an unsplit one not before it is full.
-type Lifetime struct{ Bucket }
+type Lifetime struct{ Shard }
 
 // Resume is the sequence number to resume from if it is not written.
 func (l Lifetime) Resume() string { return l.last().Sequence }

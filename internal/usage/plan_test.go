@@ -66,7 +66,7 @@ func TestRefillCreditsAllLimits(t *testing.T) {
 	if err != nil || !held {
 		t.Fatal(held, err)
 	}
-	got, err := table.DecodeBucket(it)
+	got, err := table.DecodeShard(it)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 		r := p.Refills[0]
 		u, _ := r.Write(r.Image(), t0+100)
 		after, held, err := u.Apply(r.Image().Item())
-		if b, err2 := table.DecodeBucket(after); err != nil || err2 != nil || !held || b.State.Slots[2].Tokens != tokens+100_000 {
+		if b, err2 := table.DecodeShard(after); err != nil || err2 != nil || !held || b.State.Slots[2].Tokens != tokens+100_000 {
 			t.Errorf("held %v, %v, %v, the meter shows %s", held, err, err2, b.State)
 		}
 	}
@@ -140,7 +140,7 @@ func TestHotShardZeroDoubles(t *testing.T) {
 	if len(p.Splits) != 1 || !p.Splits[0].Double || len(p.Refills) != 0 {
 		t.Fatalf("plan %+v", p)
 	}
-	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Kind != shard.Split || step.Shard != 0 {
+	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Action != shard.Split || step.Shard != 0 {
 		t.Errorf("step %v %v", step, ok)
 	}
 	c.New.State.Shard = 1
@@ -168,11 +168,11 @@ func TestGrowthIsPropagatedWithoutConsumption(t *testing.T) {
 	if len(p.Splits) != 1 || p.Splits[0].Double || p.Splits[0].Count != 4 || p.Splits[0].Resume() != "5" {
 		t.Fatalf("plan %+v", p)
 	}
-	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Kind != shard.Probe {
+	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Action != shard.Look {
 		t.Errorf("step %v %v", step, ok)
 	}
 	p = decide(t0, c, other)
-	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Kind != shard.Split {
+	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Action != shard.Split {
 		t.Errorf("with the image of shard 1: step %v %v", step, ok)
 	}
 }
@@ -193,7 +193,7 @@ func TestShardThatWasLeftBehindCatchesUp(t *testing.T) {
 	if len(p.Splits) != 1 || p.Splits[0].Zero.State.Shard != 1 || p.Splits[0].Count != 4 {
 		t.Fatalf("splits %+v", p.Splits)
 	}
-	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Kind != shard.Split {
+	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Action != shard.Split {
 		t.Errorf("step %v %v", step, ok)
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // AllTotals returns the totals of the buckets of a batch, for all kinds of windows.
-func AllTotals(buckets []Bucket, windows []Window) []Total {
+func AllTotals(buckets []Shard, windows []Window) []Total {
 	finest, others := Finest(windows)
 	var out []Total
 	for parts := Extend(nil, buckets, finest); len(parts) > 0; {

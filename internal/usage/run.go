@@ -55,7 +55,7 @@ func (p *Part) compareShard(o *Part) int {
 		strings.Compare(p.Entity, o.Entity), cmp.Compare(p.Shard, o.Shard))
 }
 
-// Sibling tells whether both are of the same bucket.
+// Sibling reports whether both are of the same bucket.
 func (p *Part) Sibling(o *Part) bool {
 	return p.Entity == o.Entity && p.Resource == o.Resource && p.Namespace == o.Namespace
 }
@@ -70,7 +70,7 @@ func SortParts(parts []Part) {
 // Extend returns the parts with what the buckets of a batch say; both are sorted,
 // as [Fold] and Extend return them. Records that the parts hold already change
 // nothing, wherever and however often they come again.
-func Extend(parts []Part, buckets []Bucket, finest Window) []Part {
+func Extend(parts []Part, buckets []Shard, finest Window) []Part {
 	out := make([]Part, 0, len(parts)+len(buckets))
 	for len(parts) > 0 || len(buckets) > 0 {
 		order := 1
@@ -98,7 +98,7 @@ func Extend(parts []Part, buckets []Bucket, finest Window) []Part {
 	return out
 }
 
-func (b *Bucket) part() Part {
+func (b *Shard) part() Part {
 	return Part{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Shard: b.Shard}
 }
 
@@ -117,15 +117,15 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 	switch {
 	case at.Compare(run.Last) <= 0:
 		return parts // there already
-	case run.links(c) && (start <= p.Start || c.Kind == stream.Remove):
+	case run.links(c) && (start <= p.Start || c.Operation == stream.Remove):
 		// Time goes on: a record created a little earlier than the one before
 		// it belongs with that.
 		run.extend(c, at)
 	case !significant(c):
-	case start <= p.Start || c.Kind == stream.Remove:
+	case start <= p.Start || c.Operation == stream.Remove:
 		p.Runs = append(p.Runs, newRun(c, at))
 	default:
-		if c.Kind != stream.Insert && !run.links(c) {
+		if c.Operation != stream.Insert && !run.links(c) {
 			p.Runs = append(p.Runs, closing(newRun(c, at)))
 		}
 		next := newPart(c, at, start)
@@ -156,7 +156,7 @@ func newRun(c *stream.Change, at table.Position) Run {
 			r.To = append(r.To, table.Count{Limit: u.Limit, Tokens: u.After})
 		}
 	}
-	switch c.Kind {
+	switch c.Operation {
 	case stream.Insert:
 		r.Born, r.FromLife = true, r.ToLife
 	case stream.Remove:
@@ -171,9 +171,9 @@ func closing(r Run) Run {
 	return Run{First: at, Last: at, From: r.From, To: r.From, FromLife: r.FromLife, ToLife: r.FromLife}
 }
 
-// links tells whether the change begins where the run ends and can go into it.
+// links reports whether the change begins where the run ends and can go into it.
 func (r *Run) links(c *stream.Change) bool {
-	if c.Kind == stream.Insert || r.Gone || r.Wide || len(c.Used) > maxNames || r.ToLife != table.LifeOf(c.OldGeneration) {
+	if c.Operation == stream.Insert || r.Gone || r.Wide || len(c.Used) > maxNames || r.ToLife != table.LifeOf(c.OldGeneration) {
 		return false
 	}
 	i := 0
@@ -184,7 +184,7 @@ func (r *Run) links(c *stream.Change) bool {
 		if i == len(r.To) || r.To[i].Limit != u.Limit || r.To[i].Tokens != u.Before {
 			return false
 		}
-		if !u.Is && c.Kind != stream.Remove {
+		if !u.Is && c.Operation != stream.Remove {
 			return false // a limit vanishes
 		}
 		i++
@@ -192,7 +192,7 @@ func (r *Run) links(c *stream.Change) bool {
 	return i == len(r.To) && r.covered()
 }
 
-// covered tells whether no limit has vanished in the run.
+// covered reports whether no limit has vanished in the run.
 func (r *Run) covered() bool {
 	if len(r.To) < len(r.From) {
 		return false
@@ -209,7 +209,7 @@ func (r *Run) covered() bool {
 func (r *Run) extend(c *stream.Change, at table.Position) {
 	r.Last = at
 	r.Events += event(c)
-	if c.Kind == stream.Remove {
+	if c.Operation == stream.Remove {
 		r.Gone = true
 		return
 	}
@@ -225,10 +225,10 @@ func (r *Run) extend(c *stream.Change, at table.Position) {
 	}
 }
 
-// significant tells whether a change has to be counted: it moved a counter,
+// significant reports whether a change has to be counted: it moved a counter,
 // began or ended a life, or changed the generation, by which a life is known.
 func significant(c *stream.Change) bool {
-	if c.Kind != stream.Modify || c.OldGeneration != c.NewGeneration {
+	if c.Operation != stream.Modify || c.OldGeneration != c.NewGeneration {
 		return true
 	}
 	for _, u := range c.Used {
@@ -241,7 +241,7 @@ func significant(c *stream.Change) bool {
 
 // event is 1 for a record that changed consumption.
 func event(c *stream.Change) int64 {
-	if c.Kind == stream.Remove {
+	if c.Operation == stream.Remove {
 		return 0
 	}
 	for _, u := range c.Used {

@@ -15,13 +15,13 @@ const maxCount = 1024
 // Split is a step in the life of a bucket's shards: shard 0 doubles or merges, or
 // others catch up with it.
 type Split struct {
-	Zero   table.Bucket   // image of shard 0; for a single shard, its own
-	Others []table.Bucket // images of other shards, if known
-	Double bool           // shard 0 is to be doubled
-	Merge  bool           // shard 0 is to be merged; if it is neither, the others catch up
-	Count  int            // the count to reach
-	Swept  int            // the count up to which shards may have been left behind
-	First  string         // sequence number to resume from if it is not written
+	Zero   table.Shard   // image of shard 0; for a single shard, its own
+	Others []table.Shard // images of other shards, if known
+	Double bool          // shard 0 is to be doubled
+	Merge  bool          // shard 0 is to be merged; if it is neither, the others catch up
+	Count  int           // the count to reach
+	Swept  int           // the count up to which shards may have been left behind
+	First  string        // sequence number to resume from if it is not written
 }
 
 // Resume is the sequence number to resume from if the split is not finished.
@@ -40,7 +40,7 @@ func (s Split) Steps() *shard.Plan {
 	return shard.Propagate(s.Zero, s.Others...).Sweep(s.Swept)
 }
 
-// changes tells whether the split is likely to write the shard.
+// changes reports whether the split is likely to write the shard.
 func (s Split) changes(k int) bool {
 	switch {
 	case s.Merge:
@@ -68,12 +68,12 @@ func (s Split) changes(k int) bool {
 //   - Shard 0 is hot or at its limit: it doubles, unless a share could not hold the
 //     largest cost of the batch any more.
 //   - The bucket has been cool for a while: shard 0 merges, to half its count.
-func splits(shards []Bucket, conf Config) []Split {
+func splits(shards []Shard, conf Config) []Split {
 	zero := shards[0]
 	if zero.Shard != 0 || len(zero.last().New.Partial) > 0 {
 		return nil
 	}
-	var others []table.Bucket
+	var others []table.Shard
 	for _, b := range shards[1:] {
 		others = append(others, b.last().New)
 	}
@@ -101,7 +101,7 @@ func splits(shards []Bucket, conf Config) []Split {
 
 // stragglers returns what brings the shards that the batch shows to the count of
 // shard 0, which has not changed in this batch.
-func stragglers(shards []Bucket, others []table.Bucket, count int) []Split {
+func stragglers(shards []Shard, others []table.Shard, count int) []Split {
 	var out []Split
 	for i, o := range others {
 		at := shards[i+1].last().Sequence
@@ -119,11 +119,11 @@ func stragglers(shards []Bucket, others []table.Bucket, count int) []Split {
 // leftBehind returns the count up to which shards may have been left behind: by the
 // removal of shard 0, which then was created anew, or by other clients that have
 // lowered its count without a merge, 0 if there was none of it.
-func leftBehind(zero Bucket) int {
+func leftBehind(zero Shard) int {
 	most := 0
 	for _, c := range zero.Changes {
 		byOthers := c.OldGeneration == c.NewGeneration && c.New.State.Shards < c.OldShards
-		if c.Kind == stream.Remove || byOthers {
+		if c.Operation == stream.Remove || byOthers {
 			most = max(most, min(c.OldShards, maxCount))
 		}
 	}
@@ -133,12 +133,12 @@ func leftBehind(zero Bucket) int {
 // recounted returns the sequence number of the first change of the count, empty if
 // there was none. A shard 0 that appears with more than one shard has siblings
 // somewhere, and so has one that had more when it was removed.
-func recounted(zero Bucket) string {
+func recounted(zero Shard) string {
 	for _, c := range zero.Changes {
-		if c.Kind == stream.Remove && c.OldShards > 1 {
+		if c.Operation == stream.Remove && c.OldShards > 1 {
 			return c.Sequence
 		}
-		if c.Kind != stream.Remove && max(1, c.New.State.Shards) != max(1, c.OldShards) {
+		if c.Operation != stream.Remove && max(1, c.New.State.Shards) != max(1, c.OldShards) {
 			return c.Sequence
 		}
 	}
@@ -147,7 +147,7 @@ func recounted(zero Bucket) string {
 
 // largest returns the largest cost of the batch by slot of the state. Costs that
 // one write has taken together are not told apart.
-func largest(shards []Bucket, s bucket.State) []int64 {
+func largest(shards []Shard, s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	for _, b := range shards {
 		for _, c := range b.Changes {

@@ -86,7 +86,7 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	if len(p.Splits) != 1 || p.Splits[0].Merge || p.Splits[0].Count != 2 {
 		t.Fatalf("splits %+v", p.Splits)
 	}
-	if s, ok := p.Splits[0].Steps().Next(t0); !ok || s.Kind != shard.Merge || s.Shard != 1 {
+	if s, ok := p.Splits[0].Steps().Next(t0); !ok || s.Action != shard.Merge || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
 	}
 	zero.OldShards = 2
@@ -99,7 +99,7 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	if len(p.Splits) != 1 || p.Splits[0].Zero.State.Shard != 0 {
 		t.Fatalf("shard beyond: %+v", p.Splits)
 	}
-	if s, ok := p.Splits[0].Steps().Next(t0); !ok || s.Kind != shard.Probe || s.Shard != 1 {
+	if s, ok := p.Splits[0].Steps().Next(t0); !ok || s.Action != shard.Look || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Look is what is known of the snapshots that a total is about. The zero Look
+// Snapshots is what is known of the snapshots that a total is about. The zero one
 // knows nothing.
-type Look struct {
+type Snapshots struct {
 	Known   bool
 	Current item.Item // the total's own, nil: there is none
 
@@ -19,23 +19,23 @@ type Look struct {
 	Previous      []item.Item
 }
 
-// StepKind is the kind of thing to do next about a total.
-type StepKind int
+// Action is what to do next about a total.
+type Action int
 
-// The kinds of steps.
+// The actions.
 const (
-	Done         StepKind = iota // nothing is left
-	LookCurrent                  // learn Look.Current
-	LookPrevious                 // learn Look.Previous
-	Close                        // write Update, which completes an earlier snapshot
-	Add                          // write Update, after which nothing is left
+	Done         Action = iota // nothing is left
+	ReadCurrent                // learn Snapshots.Current
+	ReadPrevious               // learn Snapshots.Previous
+	Close                      // write Update, which completes an earlier snapshot
+	Add                        // write Update, after which nothing is left
 )
 
 // Step is what to do next about a total.
 type Step struct {
-	Kind   StepKind
+	Action Action
 	Update item.Update
-	// Of a Close: which of Look.Previous it writes.
+	// Of a Close: which of Snapshots.Previous it writes.
 	At int
 	// Of an Add: Plain says that all runs went on from marks, in one life and
 	// generation, of this snapshot or of earlier ones whose windows begin at
@@ -49,30 +49,30 @@ type Step struct {
 // where the runs begin takes the difference, under the condition that it has. A
 // shard that it has not counted yet begins here; but first the earlier snapshot
 // that counted it is completed, if something between was not seen.
-func (t *Total) Next(look Look) Step {
-	if !look.Known {
+func (t *Total) Next(known Snapshots) Step {
+	if !known.Known {
 		if t.Careful || !t.Current && !t.born() || !t.expected() {
-			return Step{Kind: LookCurrent}
+			return Step{Action: ReadCurrent}
 		}
 		return t.blind()
 	}
-	marks := table.MarksOf(look.Current)
-	if !look.PreviousKnown && t.begins(marks) {
-		return Step{Kind: LookPrevious}
+	marks := table.MarksOf(known.Current)
+	if !known.PreviousKnown && t.begins(marks) {
+		return Step{Action: ReadPrevious}
 	}
-	for at, previous := range look.Previous {
+	for at, previous := range known.Previous {
 		m := table.MarksOf(previous)
 		if !m.Any {
 			break // counted by another client: what was not seen by us, it saw
 		}
-		if u, needed := t.close(m, marks, look.Previous[:at]); needed {
-			return Step{Kind: Close, Update: u.At(item.KeyOf(previous)), At: at}
+		if u, needed := t.close(m, marks, known.Previous[:at]); needed {
+			return Step{Action: Close, Update: u.At(item.KeyOf(previous)), At: at}
 		}
 	}
-	return t.exact(look, marks)
+	return t.exact(known, marks)
 }
 
-// GoesOn tells whether, as far as the total itself tells, longer windows can be
+// GoesOn reports whether, as far as the total itself tells, longer windows can be
 // left to count it by the difference alone: every chain is one life in one
 // generation that no limit vanishes from, and begins in no window of theirs that
 // the one before it is not in.
@@ -82,29 +82,29 @@ func (t *Total) GoesOn(longer []Total) bool {
 	})
 }
 
-// sameWindows tells whether two instants lie in the same window of each kind.
+// sameWindows reports whether two instants lie in the same window of each kind.
 func sameWindows(kinds []Total, a, b int64) bool {
 	return !slices.ContainsFunc(kinds, func(t Total) bool { return t.Window.Start(a) != t.Window.Start(b) })
 }
 
-// GoesOn tells whether longer windows can be left to count what the step writes by
+// GoesOn reports whether longer windows can be left to count what the step writes by
 // the difference alone: each of them has counted up to where it begins, or owes
 // just that.
 func (s Step) GoesOn(longer []Total) bool {
-	return s.Kind == Add && s.Plain && sameWindows(longer, s.Since, s.Start)
+	return s.Action == Add && s.Plain && sameWindows(longer, s.Since, s.Start)
 }
 
-// born tells whether every chain begins with the creation of its shard.
+// born reports whether every chain begins with the creation of its shard.
 func (t *Total) born() bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born })
 }
 
-// expected tells whether it is known of every chain whether it has a mark.
+// expected reports whether it is known of every chain whether it has a mark.
 func (t *Total) expected() bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born && c.Closed == 0 && !c.Fresh })
 }
 
-// begins tells whether a chain without a mark may go on from an earlier window.
+// begins reports whether a chain without a mark may go on from an earlier window.
 func (t *Total) begins(marks table.Marks) bool {
 	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.begins(marks, t.Start) })
 }
@@ -139,7 +139,7 @@ func (t *Total) blind() Step {
 		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: from, To: sum.mark})
 	}
 	if !moved {
-		return Step{Kind: Done}
+		return Step{Action: Done}
 	}
 	since := t.Start
 	for _, c := range t.Chains {
@@ -147,10 +147,10 @@ func (t *Total) blind() Step {
 			since = min(since, c.Closed)
 		}
 	}
-	return Step{Kind: Add, Update: u.Update(), Plain: plain, Since: since, Start: t.Start}
+	return Step{Action: Add, Update: u.Update(), Plain: plain, Since: since, Start: t.Start}
 }
 
-// plainAfter tells whether runs that begin in a window go on plainly from what
+// plainAfter reports whether runs that begin in a window go on plainly from what
 // came before.
 func plainAfter(runs []Run) bool {
 	m := table.Mark{At: runs[0].First.Before(), Used: runs[0].From, Life: runs[0].FromLife}
@@ -158,15 +158,15 @@ func plainAfter(runs []Run) bool {
 }
 
 // exact is the write for a snapshot as it was seen.
-func (t *Total) exact(look Look, marks table.Marks) Step {
+func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 	u := t.usage()
 	u.Seen = &marks
-	step := Step{Kind: Add, Plain: true, Since: t.Start, Start: t.Start}
+	step := Step{Action: Add, Plain: true, Since: t.Start, Start: t.Start}
 	for _, c := range t.Chains {
 		mark, known := marks.Shard(c.Shard)
 		sum := tallyOf(mark, known, c.runs(t.Start))
 		if !known && !c.Runs[0].Born {
-			since, linked := c.linked(look)
+			since, linked := c.linked(stored)
 			sum.plain = (linked || c.Closed != 0) && plainAfter(c.Runs)
 			if c.Closed != 0 {
 				since = c.Closed
@@ -181,16 +181,16 @@ func (t *Total) exact(look Look, marks table.Marks) Step {
 		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
 	}
 	if len(u.Moves) == 0 {
-		return Step{Kind: Done}
+		return Step{Action: Done}
 	}
 	step.Update = u.Update()
 	return step
 }
 
-// linked tells whether the chain begins with the counters of the last earlier
+// linked reports whether the chain begins with the counters of the last earlier
 // snapshot that counted its shard, and when the window of that one began.
-func (c *Chain) linked(look Look) (since int64, ok bool) {
-	for _, previous := range look.Previous {
+func (c *Chain) linked(stored Snapshots) (since int64, ok bool) {
+	for _, previous := range stored.Previous {
 		if mark, known := table.MarksOf(previous).Shard(c.Shard); known {
 			return startOf(previous), contiguous(mark, c.Runs[0])
 		}
@@ -241,7 +241,7 @@ const remembered = 10
 // Remembered is how many times that is done; a gap before all of them stays.
 const Remembered = 6
 
-// Traced tells whether the answers to PreviousQuery have the last snapshot that
+// Traced reports whether the answers to PreviousQuery have the last snapshot that
 // counted each shard.
 func (t *Total) Traced(items []item.Item) bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
@@ -260,17 +260,17 @@ func (t *Total) PreviousQuery() item.Query {
 	return item.Query{PK: k.PK, From: prefix, To: k.SK, Descending: true, Limit: remembered}
 }
 
-// Sift returns the look that the answer to PreviousQuery gives. Of a kind that is
+// Sift returns what the answer to PreviousQuery gives. Of a kind that is
 // not the finest most of the earlier snapshots are not in the answer: those of the
 // keys have to be added, in their order.
-func (t *Total) Sift(items []item.Item) (look Look, missing []item.Key) {
-	look.Known, look.PreviousKnown = true, true
+func (t *Total) Sift(items []item.Item) (known Snapshots, missing []item.Key) {
+	known.Known, known.PreviousKnown = true, true
 	for _, it := range items {
 		switch {
 		case item.KeyOf(it) == t.Key():
-			look.Current = it
+			known.Current = it
 		case t.Finest && table.WindowOf(it) == string(t.Window):
-			look.Previous = append(look.Previous, it)
+			known.Previous = append(known.Previous, it)
 		case !t.Finest && startOf(it) > 0 && t.Window.Start(startOf(it)) < t.Start:
 			k := table.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Window.Start(startOf(it))))
 			if !slices.Contains(missing, k) {
@@ -278,7 +278,7 @@ func (t *Total) Sift(items []item.Item) (look Look, missing []item.Key) {
 			}
 		}
 	}
-	return look, missing
+	return known, missing
 }
 
 // startOf returns the start of a snapshot's window, epoch milliseconds, 0 if it

@@ -86,7 +86,7 @@ func (t *tally) count(limit string, tokens int64) {
 	t.counts = append(t.counts, table.Count{Limit: limit, Tokens: tokens})
 }
 
-// contiguous tells whether the run begins with the counters of the mark.
+// contiguous reports whether the run begins with the counters of the mark.
 func contiguous(m table.Mark, r Run) bool {
 	if m.Gone || m.Life != r.FromLife || len(m.Used) != len(r.From) {
 		return false
@@ -99,7 +99,7 @@ func contiguous(m table.Mark, r Run) bool {
 	return true
 }
 
-// sameLife tells whether the run goes on with the life that the mark was made in.
+// sameLife reports whether the run goes on with the life that the mark was made in.
 // The same generation proves it. Generations also change within a life, and items
 // of other clients have none; then counters that have fallen speak for a new life:
 // while nobody watches, much more is taken than given back.

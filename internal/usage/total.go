@@ -48,7 +48,7 @@ type Chain struct {
 }
 
 // Totals returns the totals of parts of one bucket for one kind of window, by
-// start. finest tells whether it is the kind that the parts were cut by.
+// start. finest reports whether it is the kind that the parts were cut by.
 func Totals(parts []Part, w Window, finest bool) []Total {
 	var out []Total
 	for i := range parts {
@@ -75,7 +75,7 @@ func Totals(parts []Part, w Window, finest bool) []Total {
 	return out
 }
 
-// takes tells whether there is room for the shard. Its chain, if there is one, is
+// takes reports whether there is room for the shard. Its chain, if there is one, is
 // the last: parts come by shard.
 func (t *Total) takes(shard int) bool {
 	n := len(t.Chains)

@@ -16,8 +16,8 @@ var t0 = at("2023-11-14T22:13:20.000Z")
 // change is a change of entity e, resource r that took so many tokens of rpm.
 func change(shard int, seq string, created, rpm int64) stream.Change {
 	return stream.Change{
-		Kind: stream.Modify, Sequence: seq, Created: created, OldShards: 1,
-		New: table.Bucket{Namespace: "n", Entity: "e", Resource: "r", State: bucket.State{Shard: shard, Shards: 1}},
+		Operation: stream.Modify, Sequence: seq, Created: created, OldShards: 1,
+		New: table.Shard{Namespace: "n", Entity: "e", Resource: "r", State: bucket.State{Shard: shard, Shards: 1}},
 		Deltas: []stream.Delta{
 			{Limit: "rpm", Milli: rpm * 1000, Tokens: rpm}, {Limit: "wcu", Milli: 1000, Tokens: 1},
 		},
@@ -60,7 +60,7 @@ func randomChanges(r *rand.Rand, n int) []stream.Change {
 	return out
 }
 
-func show(buckets []Bucket) string {
+func show(buckets []Shard) string {
 	var out strings.Builder
 	for _, b := range buckets {
 		fmt.Fprintf(&out, "%s/%s/%s/%d:", b.Namespace, b.Entity, b.Resource, b.Shard)

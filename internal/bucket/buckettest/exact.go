@@ -41,7 +41,7 @@ func (e Exact) After(elapsed int64) Exact {
 	return Exact{next, e.Rate}
 }
 
-// Covers tells whether the level is at least need millitokens.
+// Covers reports whether the level is at least need millitokens.
 func (e Exact) Covers(need int64) bool { return e.Level.Cmp(Milli(need)) >= 0 }
 
 // LevelAt returns what slot i of a state holds at now, exactly. The state's

@@ -220,7 +220,7 @@ func (d *demo) hotShards(ctx context.Context) int {
 	if err != nil {
 		return 0
 	}
-	b, err := table.DecodeBucket(items[0])
+	b, err := table.DecodeShard(items[0])
 	if err != nil {
 		return 0
 	}

@@ -60,8 +60,8 @@ func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error 
 }
 
 // hotBucket is the hot bucket before its first request: half full, one shard.
-func hotBucket(ns string, now int64) table.Bucket {
-	b := table.Bucket{Namespace: ns, Entity: hotEntity, Resource: hotResource}
+func hotBucket(ns string, now int64) table.Shard {
+	b := table.Shard{Namespace: ns, Entity: hotEntity, Resource: hotResource}
 	b.State = bucket.New(storedLimits(hotLimits), 0, 1, now)
 	meter := &b.State.Slots[b.State.Index(bucket.WCU)]
 	meter.Capacity, meter.Amount, meter.Period = hotWCU*bucket.Milli, hotWCU*bucket.Milli, 1000

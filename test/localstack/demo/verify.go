@@ -78,7 +78,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 	if _, _, _, _, ok := table.ParseBucketPK(item.KeyOf(it).PK); !ok || item.KeyOf(it).SK != table.SKBucketState {
 		return nil
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		return err
 	}

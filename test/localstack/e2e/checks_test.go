@@ -101,7 +101,7 @@ func (o *observation) grown(f func(c change, a account, tokens int64)) {
 	}
 }
 
-func used(b *table.Bucket, limit string) int64 {
+func used(b *table.Shard, limit string) int64 {
 	if b == nil {
 		return 0
 	}
@@ -138,7 +138,7 @@ func findDisagreement(o *observation) (broken []string, figures string) {
 // step is one write as the stream shows it: one change, or the two of a split.
 type step struct {
 	at      change
-	sibling *table.Bucket // the shard that was opened
+	sibling *table.Shard // the shard that was opened
 }
 
 // steps pairs the records of transactions, which may come in any order and with
@@ -148,7 +148,7 @@ func (o *observation) steps() (out []step, alone []string) {
 		entity, resource string
 		shard, count     int
 	}
-	parents, siblings := map[half]int{}, map[half]*table.Bucket{}
+	parents, siblings := map[half]int{}, map[half]*table.Shard{}
 	for _, c := range o.changes {
 		s := c.new.State
 		switch {
@@ -183,7 +183,7 @@ func (o *observation) steps() (out []step, alone []string) {
 
 // seededAsSplit tells a shard that a test has stored from one that was split
 // off: nothing was taken from it, and it is full.
-func seededAsSplit(b table.Bucket) bool { return b.Entity == seededEntity }
+func seededAsSplit(b table.Shard) bool { return b.Entity == seededEntity }
 
 // findMintedOrLost follows every shard beside an exact bucket that is refilled to
 // the same instants and charged with what the counters say was taken. A shard must
@@ -301,14 +301,14 @@ const flight = 200
 // every bucket has all its shards.
 func findUnevenShares(o *observation) (broken []string, figures string) {
 	type name struct{ entity, resource string }
-	all := map[name]map[int]*table.Bucket{}
+	all := map[name]map[int]*table.Shard{}
 	sums, largest := 0, 1
 	steps, _ := o.steps()
 	for _, s := range steps {
 		b := s.at.new
 		n := name{b.Entity, b.Resource}
 		if all[n] == nil {
-			all[n] = map[int]*table.Bucket{}
+			all[n] = map[int]*table.Shard{}
 		}
 		all[n][b.State.Shard] = b
 		if s.sibling != nil {
@@ -335,7 +335,7 @@ func findUnevenShares(o *observation) (broken []string, figures string) {
 	return broken, fmt.Sprintf("sums=%d largest=%d shards broken=%d", sums, largest, len(broken))
 }
 
-func uneven(shards map[int]*table.Bucket, where string) (broken []string) {
+func uneven(shards map[int]*table.Shard, where string) (broken []string) {
 	if shards[0] == nil {
 		return []string{where + ": there is no shard 0"}
 	}

@@ -44,7 +44,7 @@ func isWrite(c callInfo) bool {
 type batchOf struct {
 	r         *rig
 	namespace string
-	images    map[string]table.Bucket
+	images    map[string]table.Shard
 	records   []streamtest.Record
 }
 
@@ -52,7 +52,7 @@ type batchOf struct {
 const batchStart = 1_767_229_199_000 // 2026-01-01T00:59:59Z
 
 func (r *rig) batch(namespace string) *batchOf {
-	b := &batchOf{r: r, namespace: namespace, images: map[string]table.Bucket{}}
+	b := &batchOf{r: r, namespace: namespace, images: map[string]table.Shard{}}
 	for i, take := range []struct {
 		entity string
 		tokens int64
@@ -74,7 +74,7 @@ func (b *batchOf) take(i int, entity string, tokens, at int64) {
 		rec.Old = old.Item()
 	} else {
 		limits := stored([]limiter.Limit{limiter.PerSecond("rpm", 100)})
-		old = table.Bucket{Namespace: b.namespace, Entity: entity, Resource: "gpt",
+		old = table.Shard{Namespace: b.namespace, Entity: entity, Resource: "gpt",
 			State: bucket.New(limits, 0, 1, batchStart)}
 	}
 	image := old
@@ -87,8 +87,8 @@ func (b *batchOf) take(i int, entity string, tokens, at int64) {
 // double lets a bucket of two shards double its shard 0.
 func (b *batchOf) double(sequence int) {
 	limits := stored([]limiter.Limit{limiter.PerSecond("rpm", 100)})
-	name := func(s bucket.State) table.Bucket {
-		return table.Bucket{Namespace: b.namespace, Entity: "grown", Resource: "gpt", State: s}
+	name := func(s bucket.State) table.Shard {
+		return table.Shard{Namespace: b.namespace, Entity: "grown", Resource: "gpt", State: s}
 	}
 	zero, one := bucket.New(limits, 0, 1, batchStart).Split()
 	keep, two := zero.Split()
@@ -147,13 +147,13 @@ func (b *batchOf) read(k item.Key) item.Item {
 	return items[0]
 }
 
-func (b *batchOf) stored(entity string, shard int) (out table.Bucket) {
+func (b *batchOf) stored(entity string, shard int) (out table.Shard) {
 	b.r.t.Helper()
 	it := b.read(table.BucketKey(b.namespace, entity, "gpt", shard))
 	if it == nil {
 		return out
 	}
-	out, err := table.DecodeBucket(it)
+	out, err := table.DecodeShard(it)
 	if err != nil {
 		b.r.t.Fatal(err)
 	}

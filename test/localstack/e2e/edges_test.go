@@ -111,7 +111,7 @@ func TestABatchThatTakesTooLongIsDoneInParts(t *testing.T) {
 	limits := stored([]limiter.Limit{limiter.PerSecond("rpm", 100)})
 	var records []streamtest.Record
 	for i := range entities {
-		b := table.Bucket{Namespace: "slow", Entity: fmt.Sprint("e", i), Resource: "gpt",
+		b := table.Shard{Namespace: "slow", Entity: fmt.Sprint("e", i), Resource: "gpt",
 			State: bucket.New(limits, 0, 1, batchStart)}
 		old := b.Item()
 		b.State = b.State.Take([]int64{bucket.Milli, bucket.WCUPerWrite})

@@ -195,8 +195,8 @@ func stored(limits []limiter.Limit) []bucket.Limit {
 
 // seeded returns shard k of n of a tenant's bucket, full, with a write meter of
 // so many writes per second; zero is DynamoDB's own.
-func (r *rig) seeded(tn tenant, k, n int, meter int64) table.Bucket {
-	b := table.Bucket{Namespace: r.ns(), Entity: tn.entity, Resource: tn.resource,
+func (r *rig) seeded(tn tenant, k, n int, meter int64) table.Shard {
+	b := table.Shard{Namespace: r.ns(), Entity: tn.entity, Resource: tn.resource,
 		State: bucket.New(stored(tn.limits), k, n, now())}
 	if i := b.State.Index(bucket.WCU); meter > 0 {
 		sl := &b.State.Slots[i]

@@ -17,7 +17,7 @@ import (
 type change struct {
 	sequence string
 	created  int64 // epoch ms
-	old, new *table.Bucket
+	old, new *table.Shard
 }
 
 // observation is what can be seen of a run after it: every change of a bucket
@@ -119,9 +119,9 @@ func (r *rig) changed(rec streams.Record) (c change, ok bool) {
 	return c, true
 }
 
-func (r *rig) image(in map[string]streams.AttributeValue) *table.Bucket {
+func (r *rig) image(in map[string]streams.AttributeValue) *table.Shard {
 	r.t.Helper()
-	b, err := table.DecodeBucket(attributes(in))
+	b, err := table.DecodeShard(attributes(in))
 	if err != nil {
 		r.t.Fatal(err)
 	}

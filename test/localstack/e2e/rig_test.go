@@ -169,7 +169,7 @@ func (r *rig) put(items ...item.Item) {
 }
 
 // shard returns a stored shard; ok is false if there is none.
-func (r *rig) shard(entity, resource string, k int) (b table.Bucket, ok bool) {
+func (r *rig) shard(entity, resource string, k int) (b table.Shard, ok bool) {
 	r.t.Helper()
 	items, err := r.direct.Read(r.t.Context(), true, table.BucketKey(r.ns(), entity, resource, k))
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *rig) shard(entity, resource string, k int) (b table.Bucket, ok bool) {
 	if items[0] == nil {
 		return b, false
 	}
-	if b, err = table.DecodeBucket(items[0]); err != nil {
+	if b, err = table.DecodeShard(items[0]); err != nil {
 		r.t.Fatal(err)
 	}
 	return b, true

@@ -31,7 +31,7 @@ func direct(env ...string) func(*runtimeapi.Config, *esm.Config) {
 func TestRecordsLandInTheWindowOfTheirOwnSecond(t *testing.T) {
 	r := start(t, setup{aggregate: direct("SNAPSHOT_WINDOWS=hourly,daily,monthly")})
 	limits := stored([]limiter.Limit{limiter.PerSecond("rpm", 1000)})
-	b := table.Bucket{Namespace: "w", Entity: "e", Resource: "gpt", State: bucket.New(limits, 0, 1, 0)}
+	b := table.Shard{Namespace: "w", Entity: "e", Resource: "gpt", State: bucket.New(limits, 0, 1, 0)}
 	var records []streamtest.Record
 	for i, at := range []string{
 		"2025-12-31T22:59:59Z", "2025-12-31T23:00:00Z", "2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z",

@@ -53,7 +53,7 @@ type Config struct {
 	// Destination gets what is given up. Nil drops it, counted.
 	Destination Destination
 
-	// Expired says whether a delete was made by the time-to-live service; it
+	// Expired reports whether a delete was made by the time-to-live service; it
 	// may wait until that is known. Nil says no. ttl.Sweeper.Deleted is one.
 	Expired func(context.Context, streams.Record) bool
 

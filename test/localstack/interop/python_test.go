@@ -68,7 +68,7 @@ func (e *pyError) Error() string {
 	return e.Type + ": " + e.Message
 }
 
-// denied tells whether the error is a denial.
+// denied reports whether the error is a denial.
 func (e *pyError) denied() bool { return e != nil && e.Type == "RateLimitExceeded" }
 
 var drivers = struct {

@@ -177,7 +177,7 @@ func TestPythonSeesWhatIsAvailable(t *testing.T) {
 }
 
 // exact is how many whole tokens a bucket holds at an instant.
-func exact(b table.Bucket, limit string, at int64) int64 {
+func exact(b table.Shard, limit string, at int64) int64 {
 	for _, sl := range b.State.Slots {
 		if sl.Name == limit {
 			return min(sl.Capacity, sl.Tokens+(at-b.State.RF)*sl.Amount/sl.Period) / bucket.Milli

@@ -147,19 +147,19 @@ func (w *world) write(writes ...item.Write) {
 }
 
 // shard reads one shard of a bucket; ok is false if there is none.
-func (w *world) shard(entity, resource string, k int) (table.Bucket, bool) {
+func (w *world) shard(entity, resource string, k int) (table.Shard, bool) {
 	w.Helper()
 	it := w.item(table.BucketKey(w.ns, entity, resource, k))
 	if it == nil {
-		return table.Bucket{}, false
+		return table.Shard{}, false
 	}
-	b, err := table.DecodeBucket(it)
+	b, err := table.DecodeShard(it)
 	w.must(err)
 	return b, true
 }
 
 // bucket reads shard 0, which must exist.
-func (w *world) bucket(entity, resource string) table.Bucket {
+func (w *world) bucket(entity, resource string) table.Shard {
 	w.Helper()
 	b, ok := w.shard(entity, resource, 0)
 	if !ok {
@@ -171,7 +171,7 @@ func (w *world) bucket(entity, resource string) table.Bucket {
 // levels are what a bucket holds, in millitokens, without the write meter.
 type levels map[string]int64
 
-func levelsOf(b table.Bucket) levels {
+func levelsOf(b table.Shard) levels {
 	out := levels{}
 	for _, sl := range b.State.Slots {
 		if sl.Name != bucket.WCU {

@@ -134,7 +134,7 @@ func (p Policy) Actions() (out []string) {
 	return slices.Compact(out)
 }
 
-// Allows tells whether a principal that is tagged with the namespace id has the
+// Allows reports whether a principal that is tagged with the namespace id has the
 // right.
 func (p Policy) Allows(r Right, namespace string) bool {
 	return slices.ContainsFunc(p.statements, func(s statement) bool {

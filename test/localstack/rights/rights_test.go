@@ -217,7 +217,7 @@ func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := table.DecodeBucket(items[0])
+		b, err := table.DecodeShard(items[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if o, err := table.DecodeBucket(items[0]); err != nil {
+			if o, err := table.DecodeShard(items[0]); err != nil {
 				t.Fatal(err)
 			} else if _, err := shard.Run(t.Context(), s, shard.Propagate(o), now); k == 0 && err != nil {
 				t.Fatal(err)
