@@ -3,12 +3,8 @@ package httplimit
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -50,7 +46,7 @@ func (d Denial) Body() Body {
 	}
 	for _, s := range d.Statuses {
 		b.Limits = append(b.Limits, BodyLimit{
-			Entity: d.Entity, Resource: d.Resource, Limit: s.Limit, Capacity: s.Capacity, RefillAmount: s.Refill,
+			Entity: s.Entity, Resource: d.Resource, Limit: s.Limit, Capacity: s.Capacity, RefillAmount: s.Refill,
 			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: d.Request.Costs[s.Limit],
 			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: max(0, s.RetryAfter.Seconds()),
 		})
@@ -94,37 +90,4 @@ func write(w http.ResponseWriter, status int, body any) {
 	}
 	w.WriteHeader(status)
 	w.Write(append(text, '\n')) // an error means that the client has gone away
-}
-
-func setDenied(h http.Header, e *limiter.LimitError) {
-	h.Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter), 10))
-	setStatus(h, e.Statuses)
-}
-
-// seconds rounds up, so that nobody comes back too early.
-func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
-
-// setStatus sets RateLimit and RateLimit-Policy: lists of strings with
-// parameters, as RFC 9651 writes them. The names of limits need no escapes. The
-// quota of a limit is what its bucket holds, its window the time in which that
-// refills; t is how long until the request is covered, or one token more.
-func setStatus(h http.Header, statuses []limiter.Status) {
-	var levels, rules []string
-	for _, s := range statuses {
-		after := s.RefillAfter
-		if s.RetryAfter != 0 {
-			after = s.RetryAfter
-		}
-		level := fmt.Sprintf("%q;r=%d", s.Limit, max(0, s.Remaining))
-		if after > 0 {
-			level += fmt.Sprintf(";t=%d", seconds(after))
-		}
-		levels = append(levels, level)
-		window := s.Period.Seconds() * float64(s.Capacity) / float64(s.Refill)
-		rules = append(rules, fmt.Sprintf("%q;q=%d;w=%d", s.Limit, s.Capacity, int64(math.Ceil(window))))
-	}
-	if len(levels) > 0 {
-		h.Set("RateLimit", strings.Join(levels, ", "))
-		h.Set("RateLimit-Policy", strings.Join(rules, ", "))
-	}
 }

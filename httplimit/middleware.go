@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -22,6 +23,9 @@ type Options struct {
 	// Skip tells which requests are not limited, health checks for instance; they
 	// carry no lease. Nil: none.
 	Skip func(*http.Request) bool
+	// Fields are the header fields that tell of the limits. Nil: [RateLimit];
+	// empty: none.
+	Fields []Fields
 	// Denied answers a denied request. The header fields are set already, the
 	// status is not. Nil: [WriteDenied].
 	Denied func(http.ResponseWriter, *http.Request, Denial)
@@ -49,13 +53,17 @@ func (e *Error) Unwrap() error { return e.Err }
 // New returns a middleware that takes tokens before it hands a request on. After
 // the handler has returned it commits the lease, with what the handler settled
 // ([Lease]); if the handler panics before it has settled or kept anything, all is
-// given back. Both go on when the client has gone away. A limiter under limiter.PolicyAllow hands requests on
-// that nothing was decided about, with a lease that has charged nothing.
+// given back. Both go on when the client has gone away. A limiter under
+// limiter.PolicyAllow hands requests on that nothing was decided about, with a lease
+// that has charged nothing.
 //
 // New panics if there is no limiter or no Options.Request.
 func New(l Acquirer, o Options) func(http.Handler) http.Handler {
 	if l == nil || o.Request == nil {
 		panic("bug: httplimit.New needs a limiter and Options.Request")
+	}
+	if o.Fields == nil {
+		o.Fields = []Fields{RateLimit}
 	}
 	if o.Denied == nil {
 		o.Denied = WriteDenied
@@ -82,7 +90,8 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 	}
 	lease, err := l.Acquire(r.Context(), req)
 	if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
-		setDenied(w.Header(), denied)
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds(denied.RetryAfter), 10))
+		o.set(w.Header(), denied.Statuses)
 		o.Denied(w, r, Denial{denied, req})
 		return
 	}
@@ -94,7 +103,7 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 		o.Granted(r, lease)
 	}
 	if lease.Charged() {
-		setStatus(w.Header(), lease.Status())
+		o.set(w.Header(), lease.Status())
 	}
 	o.handle(next, w, r, lease)
 }

@@ -1,0 +1,126 @@
+package httplimit
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Fields sets header fields that tell a client where it stands: of a granted request
+// the limits as they are after it, of a denied one with how long it has to wait. Of a
+// name that several entities of a cascade have, only the tightest limit is among
+// them. There is one at least.
+type Fields func(http.Header, []limiter.Status)
+
+// RateLimit sets the fields RateLimit and RateLimit-Policy of
+// draft-ietf-httpapi-ratelimit-headers. The quota of a limit is what its bucket holds,
+// its window the time in which that refills; t is how long until the request is
+// covered, or one token more.
+func RateLimit(h http.Header, statuses []limiter.Status) {
+	var levels, rules []string
+	for _, s := range statuses {
+		after := s.RefillAfter
+		if s.RetryAfter != 0 {
+			after = s.RetryAfter
+		}
+		// Lists of strings with parameters, as RFC 9651 writes them. The names of
+		// limits need no escapes.
+		level := fmt.Sprintf("%q;r=%d", s.Limit, integer(s.Remaining))
+		if after > 0 {
+			level += fmt.Sprintf(";t=%d", seconds(after))
+		}
+		rule := fmt.Sprintf("%q;q=%d", s.Limit, integer(s.Capacity))
+		if s.Refill > 0 {
+			window := s.Period.Seconds() * float64(s.Capacity) / float64(s.Refill)
+			rule += fmt.Sprintf(";w=%d", int64(math.Ceil(window)))
+		}
+		levels, rules = append(levels, level), append(rules, rule)
+	}
+	h.Set("RateLimit", strings.Join(levels, ", "))
+	h.Set("RateLimit-Policy", strings.Join(rules, ", "))
+}
+
+// XRateLimit sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset to
+// those of the tightest limit, in the form that GitHub's API made common: the reset,
+// when the limit is full again, in seconds since 1970, by this process's clock.
+func XRateLimit(h http.Header, statuses []limiter.Status) {
+	s := slices.MinFunc(statuses, tighter)
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(s.Capacity, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(max(0, s.Remaining), 10))
+	reset := time.Now().Add(s.ResetAfter + time.Second - 1).Unix() // rounded up
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
+}
+
+// OpenAI returns the fields of OpenAI's API, which its clients read:
+// x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests
+// (until the limit is full: "1s", "6m0s") for the limit with the first name, and the
+// same ending in -tokens for the second. The fields of a limit that is not in force
+// are left out.
+func OpenAI(requests, tokens string) Fields {
+	return func(h http.Header, statuses []limiter.Status) {
+		for _, s := range statuses {
+			var of string
+			switch s.Limit {
+			case requests:
+				of = "requests"
+			case tokens:
+				of = "tokens"
+			default:
+				continue
+			}
+			h.Set("X-RateLimit-Limit-"+of, strconv.FormatInt(s.Capacity, 10))
+			h.Set("X-RateLimit-Remaining-"+of, strconv.FormatInt(max(0, s.Remaining), 10))
+			h.Set("X-RateLimit-Reset-"+of, s.ResetAfter.String())
+		}
+	}
+}
+
+// set sets the fields of all kinds.
+func (o Options) set(h http.Header, statuses []limiter.Status) {
+	statuses = tightest(statuses)
+	if len(statuses) == 0 {
+		return
+	}
+	for _, f := range o.Fields {
+		f(h, statuses)
+	}
+}
+
+// tightest returns, in order of name, the tightest limit of every name.
+func tightest(statuses []limiter.Status) []limiter.Status {
+	out := slices.Clone(statuses)
+	slices.SortStableFunc(out, func(a, b limiter.Status) int {
+		if c := strings.Compare(a.Limit, b.Limit); c != 0 {
+			return c
+		}
+		return tighter(a, b)
+	})
+	return slices.CompactFunc(out, func(a, b limiter.Status) bool { return a.Limit == b.Limit })
+}
+
+// tighter compares limits: those that deny come first, longest wait first, and of
+// others the one of which less is left.
+func tighter(a, b limiter.Status) int {
+	wait := func(s limiter.Status) time.Duration {
+		if s.RetryAfter < 0 {
+			return math.MaxInt64 // never
+		}
+		return s.RetryAfter
+	}
+	left := func(s limiter.Status) float64 { return float64(s.Remaining) / float64(max(1, s.Capacity)) }
+	return cmp.Or(cmp.Compare(wait(b), wait(a)), cmp.Compare(left(a), left(b)))
+}
+
+// integer returns the nearest integer that a structured field can hold and that is
+// not negative.
+func integer(n int64) int64 { return min(max(0, n), 999_999_999_999_999) }
+
+// seconds rounds up, so that nobody comes back too early.
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }

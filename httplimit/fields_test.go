@@ -1,0 +1,129 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+// In a bubble, because the reset of X-RateLimit is an instant.
+func TestFieldsForOlderClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httplimit.New(limitertest.NewLive(t).Limiter(nil), httplimit.Options{
+			Request: request,
+			Fields:  []httplimit.Fields{httplimit.XRateLimit, httplimit.OpenAI("rpm", "tpm")},
+		})(fine)
+		in := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
+		wants(t, get(h, "a"), 200, map[string]string{
+			"RateLimit": "", "RateLimit-Policy": "",
+			"X-RateLimit-Limit": "2", "X-RateLimit-Remaining": "1", "X-RateLimit-Reset": in(30 * time.Second),
+			"x-ratelimit-limit-requests": "2", "x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "30s",
+			"x-ratelimit-limit-tokens": "50", "x-ratelimit-remaining-tokens": "40", "x-ratelimit-reset-tokens": "6s",
+		})
+		get(h, "a")
+		wants(t, get(h, "a"), 429, map[string]string{
+			"X-RateLimit-Limit": "2", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": in(time.Minute),
+			"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m0s",
+			"x-ratelimit-remaining-tokens": "30", "Retry-After": "30",
+		})
+		none := httplimit.New(limitertest.NewLive(t).Limiter(nil), httplimit.Options{
+			Request: request, Fields: []httplimit.Fields{},
+		})(fine)
+		wants(t, get(none, "a"), 200, map[string]string{"RateLimit": ""})
+	})
+}
+
+// Fields of one limit are those of the one that matters most, and a limit that is
+// not in force has none.
+func TestFieldsOfTheTightestLimit(t *testing.T) {
+	h := http.Header{}
+	httplimit.XRateLimit(h, []limiter.Status{
+		{Limit: "a", Capacity: 10, Remaining: 1, RetryAfter: time.Second},
+		{Limit: "b", Capacity: 100, Remaining: 90, RetryAfter: -1},
+		{Limit: "c", Capacity: 1000},
+	})
+	if got := h.Get("X-RateLimit-Limit"); got != "100" {
+		t.Errorf("of the limit with %s", got)
+	}
+	httplimit.XRateLimit(h, []limiter.Status{{Limit: "a", Capacity: 10, Remaining: 9}, {Limit: "b", Capacity: 7, Remaining: -3}})
+	if limit, left := h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"); limit != "7" || left != "0" {
+		t.Errorf("of the limit with %s, %s left", limit, left)
+	}
+	h = http.Header{}
+	httplimit.OpenAI("rpm", "tpm")(h, []limiter.Status{{Limit: "tpm", Capacity: 7}, {Limit: "other"}})
+	if len(h) != 3 || h.Get("x-ratelimit-limit-tokens") != "7" {
+		t.Errorf("%v", h)
+	}
+}
+
+// Of a cascade, each name is told once, as the tightest of its limits; the body
+// tells all of them, each with whose it is.
+func TestFieldsAndBodyOfACascade(t *testing.T) {
+	table := limitertest.New(t)
+	ns := table.Admin("")
+	for _, e := range []admin.Entity{{ID: "org"}, {ID: "key", Parent: "org", Cascade: true}} {
+		if _, err := ns.CreateEntity(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for entity, n := range map[string]int64{"org": 1, "key": 5} {
+		err := ns.SetLimits(t.Context(), admin.Scope{Entity: entity, Resource: "api"}, limiter.PerMinute("rpm", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := httplimit.New(table.Limiter(nil), httplimit.Options{
+		Request: func(*http.Request) (limiter.Request, error) {
+			return limiter.Request{Entity: "key", Resource: "api", Costs: limiter.Costs{"rpm": 1}}, nil
+		},
+	})(fine)
+	wants(t, get(h, ""), 200, map[string]string{"RateLimit": `"rpm";r=0;t=60`, "RateLimit-Policy": `"rpm";q=1;w=60`})
+	wants(t, get(h, ""), 429, map[string]string{"RateLimit": `"rpm";r=0;t=60`, "Retry-After": "60"})
+	body := httplimit.Denial{LimitError: &limiter.LimitError{Entity: "org", Statuses: []limiter.Status{
+		{Entity: "key", Limit: "rpm"}, {Entity: "org", Limit: "rpm", RetryAfter: time.Minute},
+	}}}.Body()
+	if l := body.Limits; l[0].Entity != "key" || l[0].Exceeded || l[1].Entity != "org" || !l[1].Exceeded {
+		t.Errorf("limits %+v", l)
+	}
+}
+
+// What is stored may be blocked, or all but unlimited; both are valid fields.
+func TestFieldsOfExtremeLimits(t *testing.T) {
+	for _, c := range []struct {
+		limit         limiter.Limit
+		status        int
+		level, policy string
+	}{
+		{limiter.Blocked("rpm"), 429, `"rpm";r=0`, `"rpm";q=1;w=`},
+		{limiter.Unlimited("rpm"), 200, `"rpm";r=999999999999999`, `"rpm";q=999999999999999;w=1`},
+	} {
+		h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
+			Request: func(*http.Request) (limiter.Request, error) {
+				return limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"rpm": 1},
+					Limits: []limiter.Limit{c.limit}}, nil
+			},
+		})(fine)
+		w := get(h, "")
+		wants(t, w, c.status, nil)
+		for name, want := range map[string]string{"RateLimit": c.level, "RateLimit-Policy": c.policy} {
+			got := w.Header().Get(name)
+			if !strings.HasPrefix(got, want) || strings.Contains(got, "-") || len(got) > 60 {
+				t.Errorf("%s is %q, want it to begin %q", name, got, want)
+			}
+		}
+		t.Logf("%d %s %s %s", w.Code, w.Header().Get("RateLimit"), w.Header().Get("RateLimit-Policy"), w.Header().Get("Retry-After"))
+	}
+	h := http.Header{}
+	httplimit.RateLimit(h, []limiter.Status{{Limit: "quota", Capacity: 10, Period: time.Minute}})
+	if got := h.Get("RateLimit-Policy"); got != `"quota";q=10` {
+		t.Errorf("a limit that does not refill: %s", got)
+	}
+}
