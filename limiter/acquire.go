@@ -37,7 +37,10 @@ const (
 // never do. After a few calls in a row without an answer, further ones are
 // ErrUnavailable at once, but for one that probes four times a second.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
-	return l.acquire(ctx, req, &attempt{})
+	begin, tries := l.begin(), &attempt{}
+	lease, err := l.acquire(ctx, req, tries)
+	l.tellAcquire(ctx, req, begin, tries, lease, err)
+	return lease, err
 }
 
 // acquire resolves a request and takes its costs.
@@ -54,18 +57,18 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	defer cancel()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil {
-		l.breaker.heard(ctx, err)
+		l.heard(ctx, err)
 		return l.unresolved(ctx, req, n, cfg, err)
 	}
 	wants, at, err := l.levels(bounded, n, req.Costs, cfg)
 	if err != nil {
 		if store.KindOf(err) != 0 { // else nothing was asked
-			l.breaker.heard(ctx, err)
+			l.heard(ctx, err)
 		}
 		return l.unresolved(ctx, req, at, cfg, err)
 	}
 	lease, at, err := l.take(bounded, wants, tries)
-	l.breaker.heard(ctx, err)
+	l.heard(ctx, err)
 	if !decided(err) {
 		return l.undecided(ctx, req, at, cfg.policy, err)
 	}
@@ -79,7 +82,6 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 func (l *Limiter) unresolved(ctx context.Context, req Request, n name, cfg resolved, err error) (*Lease, error) {
 	switch {
 	case errors.Is(err, ErrLimited):
-		l.opts.Observer.denied(AcquireInfo{Entity: req.Entity, Resource: req.Resource})
 		return nil, err
 	case errors.Is(err, errNoLimits):
 		return nil, &opError{"acquire", n.entity, n.resource, ErrNoLimits, nil}
@@ -97,12 +99,9 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n name, cfg resol
 // or applies the policy.
 func (l *Limiter) undecided(ctx context.Context, req Request, n name, stored Policy, err error) (*Lease, error) {
 	if cause := context.Cause(ctx); cause != nil {
-		err = canceled("acquire", n, cause, err)
-		l.opts.Observer.canceled(n, err)
-		return nil, err
+		return nil, canceled("acquire", n, cause, err)
 	}
 	err = outcome("acquire", n, err)
-	l.opts.Observer.failed(n, err)
 	if policy := l.policy(req, stored); policy == PolicyAllow && !errors.Is(err, ErrSetup) {
 		return &Lease{limiter: l, name: n, cause: err}, nil
 	}

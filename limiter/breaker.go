@@ -48,16 +48,31 @@ func (b *breaker) admits(now time.Time) bool {
 	return true
 }
 
-// heard takes in what came of a call. An answer of any kind closes the breaker; that
-// the caller has gone says nothing about the table.
-func (b *breaker) heard(ctx context.Context, err error) {
+// heard takes in what came of a call, and reports whether the breaker is open and
+// whether that is new. An answer of any kind closes it; that the caller has gone says
+// nothing about the table.
+func (b *breaker) heard(ctx context.Context, err error) (open, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	was := b.silent >= breaksAfter
 	switch kind := store.KindOf(err); {
 	case kind != store.Unknown && kind != store.Unavailable:
 		b.silent = 0
 	case ctx.Err() == nil && err != errOpen:
 		b.silent++
 		b.probed = time.Now()
+	}
+	open = b.silent >= breaksAfter
+	return open, open != was
+}
+
+// heard tells the breaker what came of a call, and who observes what became of the
+// breaker.
+func (l *Limiter) heard(ctx context.Context, err error) {
+	switch open, changed := l.breaker.heard(ctx, err); {
+	case changed && open:
+		l.tell(ctx, Event{Kind: EventBreaker, Open: true, Err: err})
+	case changed:
+		l.tell(ctx, Event{Kind: EventBreaker})
 	}
 }

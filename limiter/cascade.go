@@ -76,19 +76,10 @@ func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved)
 // call without a decision, about the entity it names. A request that waits does so
 // for the level that is paid back last.
 func (l *Limiter) take(ctx context.Context, wants []want, tries *attempt) (lease *Lease, at name, err error) {
-	begin := l.now()
 	if at = wants[0].name; len(wants) == 1 {
 		lease, err = l.charge(ctx, wants[0], tries)
 	} else if at, err = l.foresee(ctx, wants, tries); err == nil {
 		lease, at, err = l.chargeAll(ctx, wants, tries)
-	}
-	info := AcquireInfo{wants[0].name.entity, wants[0].name.resource, tries.calls,
-		time.Duration(l.now()-begin) * time.Millisecond}
-	switch {
-	case err == nil:
-		l.opts.Observer.acquired(info)
-	case decided(err):
-		l.opts.Observer.denied(info)
 	}
 	return lease, at, err
 }
@@ -230,9 +221,19 @@ func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
 
 // settleAll settles the lease on every level. It stays open if that can be repeated.
 func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
-	all := le.levels()
-	errs := make([]error, len(all))
-	atOnce(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, due(all[i])) })
+	begin, all := le.limiter.begin(), le.levels()
+	errs, dues := make([]error, len(all)), make([][][]table.Cost, len(all))
+	for i, a := range all {
+		dues[i] = due(a)
+	}
+	atOnce(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
+	err := le.settledAll(op, errs)
+	le.tellSettled(ctx, op, begin, dues, err)
+	return err
+}
+
+// settledAll closes the lease unless settling can be repeated, and joins what failed.
+func (le *Lease) settledAll(op string, errs []error) error {
 	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	le.closed = len(failed) == 0 || errors.Is(errors.Join(failed...), ErrUnknown)
 	switch len(failed) {

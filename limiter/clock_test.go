@@ -72,22 +72,27 @@ func TestGivenClockIsNotCorrected(t *testing.T) {
 	given := time.UnixMilli(1_700_000_000_000)
 	off := askew{DB: w.db, off: time.Hour}
 	l := off.process(w, Options{Now: func() time.Time { return given },
-		Observer: &Observer{Clock: func(ClockInfo) { told = true }}})
+		Observe: func(context.Context, Event) { told = true }})
 	if got := l.now(); got != given.UnixMilli() {
 		t.Errorf("now is %d, want the %d of the clock given", got, given.UnixMilli())
 	}
 	if told {
-		t.Error("the observer was told of a correction that nobody makes")
+		t.Error("told of a correction that nobody makes")
 	}
 }
 
-// The observer is told what is added to the clock before and after.
+// Who observes is told what is added to the clock before and after.
 func TestObserverIsToldOfTheClock(t *testing.T) {
 	w := newWorld(t)
 	watched := new(func(store.ClockChange))
 	var got []ClockInfo
 	l, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{
-		Register: true, Observer: &Observer{Clock: func(c ClockInfo) { got = append(got, c) }},
+		Register: true, Observe: func(_ context.Context, e Event) {
+			if e.Kind != EventClock {
+				t.Errorf("told of %s", e.Kind)
+			}
+			got = append(got, e.Clock)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +102,7 @@ func TestObserverIsToldOfTheClock(t *testing.T) {
 	}
 	(*watched)(store.ClockChange{Before: 1, After: 2, Told: 3, Set: true})
 	if len(got) != 1 || got[0] != (ClockInfo{Before: 1, After: 2, Told: 3, Set: true}) {
-		t.Errorf("the observer was told %+v", got)
+		t.Errorf("told %+v", got)
 	}
 	if _, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true}); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // TestDenialText: the error says which limit, how much was wanted, how much is
@@ -164,57 +163,6 @@ func TestLocalDenialEndsWithItsBound(t *testing.T) {
 	must(t, a, req)
 }
 
-// TestObserver: every outcome is told once, with what it cost.
-func TestObserver(t *testing.T) {
-	w := newWorld(t)
-	var told []string
-	tell := func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
-	l := w.process(Options{Observer: &Observer{
-		Acquired: func(i AcquireInfo) { tell("acquired %s/%s %d %s", i.Entity, i.Resource, i.Calls, i.Elapsed) },
-		Denied:   func(i AcquireInfo) { tell("denied %s/%s %d %s", i.Entity, i.Resource, i.Calls, i.Elapsed) },
-		Lost:     func(e, r string) { tell("lost %s/%s", e, r) },
-		Failed:   func(e, r string, err error) { tell("failed %s/%s %s", e, r, kindName(err)) },
-		Split:    func(e, r string, n int) { tell("split %s/%s %d", e, r, n) },
-	}})
-	req := asks(Costs{"rpm": 6}, rpm10)
-	expect := func(want ...string) {
-		t.Helper()
-		if fmt.Sprint(told) != fmt.Sprint(want) {
-			t.Errorf("told %q, want %q", told, want)
-		}
-		told = nil
-	}
-	must(t, l, req)
-	expect("acquired acme/gpt-4 2 0s")
-	l.Acquire(t.Context(), req)
-	expect("denied acme/gpt-4 0 0s")
-	w.advance(12 * time.Second)
-	w.db.SetHook(func(memdb.Op) (bool, error) { w.advance(3 * time.Millisecond); return true, nil })
-	must(t, l, req)
-	expect("acquired acme/gpt-4 1 3ms")
-	w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) {
-		must(t, w.bystander(l), asks(Costs{"rpm": 3}, rpm10)) // there are 5
-		return true, nil
-	}))
-	w.advance(30 * time.Second)
-	l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-	expect("acquired acme/gpt-4 1 0s") // both are granted, whoever comes first
-	w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) {
-		must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10))
-		return true, nil
-	}))
-	l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-	expect("lost acme/gpt-4", "denied acme/gpt-4 1 0s")
-	w.advance(30 * time.Second)
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
-	l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-	expect("failed acme/gpt-4 unavailable")
-	w.db.SetHook(nil)
-	l.Acquire(t.Context(), Request{})
-	l.Acquire(t.Context(), asks(Costs{"rpm": 11}, rpm10))
-	expect()
-}
-
 // TestManyAtOnce: goroutines on shared and on separate limiters never take more
 // than there is. Run with -race.
 func TestManyAtOnce(t *testing.T) {
@@ -282,7 +230,7 @@ func TestDenialIsOfItsLimits(t *testing.T) {
 func TestRefusedAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
 	calls := 0
-	l := w.process(Options{Observer: &Observer{Denied: func(i AcquireInfo) { calls = i.Calls }}})
+	l := w.process(Options{Observe: only(EventAcquire, func(e Event) { calls = e.Writes })})
 	limits := []Limit{PerMinute("rpm", 60), PerMinute("tpm", 600)}
 	must(t, l, asks(Costs{"rpm": 1}, limits...))
 	w.db.SetHook(func(op memdb.Op) (bool, error) { return false, w.refusedNow(op) })

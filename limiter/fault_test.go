@@ -25,6 +25,17 @@ type fault struct {
 	whole   bool   // the call takes the whole Options.Timeout
 }
 
+// outcome is what who observes is told.
+func (f fault) outcome() string {
+	switch {
+	case f.caller:
+		return "canceled"
+	case f.want == "granted":
+		return "ok"
+	}
+	return f.want
+}
+
 // faulty is what a fault can reach.
 type faulty struct {
 	w      *world
@@ -123,13 +134,12 @@ func TestAcquireUnderFaults(t *testing.T) {
 
 func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
 	w := newWorld(t)
-	var failed []error
-	note := func(_, _ string, err error) { failed = append(failed, err) }
-	watch := &Observer{Failed: note}
-	if f.caller {
-		watch = &Observer{Canceled: note} // that is no failure of the table
-	}
-	l := w.process(Options{Observer: watch})
+	var told []Event
+	l := w.process(Options{Observe: only(EventAcquire, func(e Event) {
+		if e.Entity == acme {
+			told = append(told, e)
+		}
+	})})
 	s.prepare(t, w, l)
 	req := asks(Costs{"rpm": 2}, rpm10)
 	req.OnUnavailable = policy
@@ -147,6 +157,7 @@ func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
 	w.db.SetHook(hook)
 	w.db.ResetStats()
 	begin := time.Now()
+	told = nil
 	lease, err := l.Acquire(ctx, req)
 	took := time.Since(begin)
 	w.db.SetHook(nil)
@@ -171,8 +182,8 @@ func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
 			}
 		}
 	}
-	if (f.want != "granted") != (len(failed) == 1) {
-		t.Fatalf("observer was told of %v", failed)
+	if len(told) != 1 || told[0].Outcome() != f.outcome() || (told[0].Policy == PolicyAllow) != (lease != nil && !charged) {
+		t.Fatalf("told of %+v, want %s", told, f.outcome())
 	}
 	if took > l.opts.Timeout || f.whole && took < l.opts.Timeout {
 		t.Fatalf("took %s, the bound is %s", took, l.opts.Timeout)

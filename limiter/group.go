@@ -198,6 +198,9 @@ func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*waiter, 
 			return
 		}
 		tries.sent(c.shard)
+		if n := group[0].want.name; c.look {
+			l.tell(ctx, Event{Kind: EventLook, Entity: n.entity, Resource: n.resource})
+		}
 		it, err := l.store.Write(ctx, p.write)
 		if err == nil {
 			l.taken(ctx, k, c.shard, p, group, it)

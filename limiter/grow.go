@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
@@ -43,17 +44,26 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 		defer cancel()
 		steps, err := shard.Run(ctx, l.store, plan, l.now)
 		if err != nil {
-			l.opts.Observer.failed(n, outcome("split", n, err))
+			l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.entity, Resource: n.resource, Err: outcome("split", n, err)})
 		}
 		now := l.now()
 		l.images.gone(n, plan.Absent(), now)
 		for _, image := range plan.Images() {
 			l.images.see(image, now, unsent)
-			if steps > 0 && image.State.Shard == 0 && image.State.Shards > before {
-				l.opts.Observer.split(n, image.State.Shards)
+			if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
+				l.tell(ctx, splitOrMerge(n, before, image.State.Shards))
 			}
 		}
 	})
+}
+
+// splitOrMerge is the event of a bucket that has more shards than before, or fewer.
+func splitOrMerge(n name, before, after int) Event {
+	e := Event{Kind: EventSplit, Entity: n.entity, Resource: n.resource, Shards: after}
+	if after < before {
+		e.Kind = EventMerge
+	}
+	return e
 }
 
 // growth returns the plan that the image of the shard just written asks for.

@@ -67,10 +67,13 @@ type Options struct {
 	// than such answers, in whole seconds, leave open. One answer corrects a
 	// clock of which nothing is known; after that it takes three in a row. No
 	// correction is larger than a day, and none outlives that the system's clock
-	// is set. Observer.Clock is told. A clock given here is taken as it is.
+	// is set. Observe is told. A clock given here is taken as it is.
 	Now func() time.Time
-	// Observer is told what happens; nil is fine.
-	Observer *Observer
+	// Observe is told of everything that happens (see [Event]), with the context of
+	// the call in which it happens; of the clock, with the background context. It is
+	// called synchronously, from any goroutine and several at once, so it must be
+	// quick and must not call the limiter. Nil: nobody is told.
+	Observe func(context.Context, Event)
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -115,9 +118,6 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.Now == nil {
 		out.Now = time.Now
-	}
-	if out.Observer == nil {
-		out.Observer = &Observer{}
 	}
 	return out, nil
 }

@@ -46,8 +46,8 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	defer cancel()
 	clock, ok := s.(clock)
 	corrected := ok && (opts == nil || opts.Now == nil)
-	if corrected { // from the first answer on
-		clock.Watch(o.Observer.clock)
+	if corrected && o.Observe != nil { // from the first answer on
+		clock.Watch(o.tellClock())
 	}
 	id, err := namespaceID(ctx, s, o)
 	if err != nil {

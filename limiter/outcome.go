@@ -30,7 +30,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 		}
 		k.refuse(b, l.now(), p)
 		if p.charges {
-			l.opts.Observer.lost(name{b.Entity, b.Resource})
+			l.tell(ctx, Event{Kind: EventRefused, Entity: b.Entity, Resource: b.Resource})
 		}
 		return turn{again: true}, last || c.look
 	}

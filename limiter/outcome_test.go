@@ -45,9 +45,15 @@ func TestCallersWhoGoAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		failed, canceled := 0, 0
-		l := w.process(Options{OnUnavailable: PolicyAllow, Observer: &Observer{
-			Failed: func(_, _ string, _ error) { failed++ }, Canceled: func(_, _ string, _ error) { canceled++ },
-		}})
+		l := w.process(Options{OnUnavailable: PolicyAllow, Observe: only(EventAcquire, func(e Event) {
+			switch e.Outcome() {
+			case "ok":
+			case "canceled":
+				canceled++
+			default:
+				failed++
+			}
+		})})
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
 		w.db.SetHook(func(op memdb.Op) (bool, error) { time.Sleep(5 * time.Millisecond); return true, nil })

@@ -127,6 +127,6 @@ func (l *Limiter) settled(ctx context.Context, item item.Item) {
 		return err
 	})
 	if n := (name{b.Entity, b.Resource}); store.KindOf(err) != 0 {
-		l.opts.Observer.failed(n, outcome("prolong", n, err))
+		l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.entity, Resource: n.resource, Err: outcome("prolong", n, err)})
 	}
 }

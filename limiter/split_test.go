@@ -23,12 +23,12 @@ func isTransaction(op memdb.Op) bool { return op.Name == memdb.TransactWriteItem
 func TestHotBucketSplits(t *testing.T) {
 	w := newWorld(t)
 	var told []int
-	l := w.process(Options{Observer: &Observer{Split: func(e, r string, n int) {
-		if e != acme || r != gpt {
-			t.Errorf("split of %s/%s", e, r)
+	l := w.process(Options{Observe: only(EventSplit, func(e Event) {
+		if e.Entity != acme || e.Resource != gpt {
+			t.Errorf("split of %s/%s", e.Entity, e.Resource)
 		}
-		told = append(told, n)
-	}}})
+		told = append(told, e.Shards)
+	})})
 	req := asks(Costs{"rpm": 1}, rpm80)
 	for count := 1; count < 16; count *= 2 {
 		must(t, l, req)
@@ -47,7 +47,7 @@ func TestHotBucketSplits(t *testing.T) {
 		w.advance(time.Minute)
 	}
 	if fmt.Sprint(told) != "[2 4 8 16]" {
-		t.Fatalf("observer was told %v", told)
+		t.Fatalf("told %v", told)
 	}
 }
 

@@ -30,7 +30,15 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		until = bucket.AddSat(l.now(), time.Until(deadline).Milliseconds())
 	}
-	lease, after, err := l.reserve(ctx, req, until)
+	begin, tries := l.begin(), &attempt{queue: &queue{until: until}}
+	lease, err := l.wait(ctx, req, tries)
+	l.tellAcquire(ctx, req, begin, tries, lease, err)
+	return lease, err
+}
+
+// wait takes the costs, and sleeps until they are paid back.
+func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
+	lease, after, err := l.reserve(ctx, req, tries)
 	if err != nil || after == 0 {
 		return lease, err
 	}
@@ -40,32 +48,27 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	case <-timer.C:
 		return lease, nil
 	case <-ctx.Done():
-		return nil, errors.Join(l.gone(ctx, lease), lease.Rollback(ctx))
+		return nil, errors.Join(canceled("wait", lease.name, context.Cause(ctx), nil), lease.Rollback(ctx))
 	}
-}
-
-// gone is the error of a caller whose context ended while it waited.
-func (l *Limiter) gone(ctx context.Context, lease *Lease) error {
-	err := canceled("wait", lease.name, context.Cause(ctx), nil)
-	l.opts.Observer.canceled(lease.name, err)
-	return err
 }
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
 // on after the time that is returned, zero if at once. Roll the lease back if that
 // is too long. The deadline of ctx bounds the call only.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
-	return l.reserve(ctx, req, bucket.Never)
+	begin, tries := l.begin(), &attempt{queue: &queue{until: bucket.Never}}
+	lease, after, err := l.reserve(ctx, req, tries)
+	l.tellAcquire(ctx, req, begin, tries, lease, err)
+	return lease, after, err
 }
 
-// reserve takes the costs, into debt if that is paid back until an instant.
-func (l *Limiter) reserve(ctx context.Context, req Request, until int64) (*Lease, time.Duration, error) {
-	q := &queue{until: until}
-	lease, err := l.acquire(ctx, req, &attempt{queue: q})
-	if err != nil || q.at == 0 {
+// reserve takes the costs, into debt if that is paid back in time.
+func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Lease, time.Duration, error) {
+	lease, err := l.acquire(ctx, req, tries)
+	if err != nil || tries.queue.at == 0 {
 		return lease, 0, err
 	}
-	return lease, wait(l.now(), max(q.at, l.now())), nil
+	return lease, wait(l.now(), max(tries.queue.at, l.now())), nil
 }
 
 // queue is the place of a request that waits.

@@ -61,7 +61,7 @@ func drain(t testing.TB, l *Limiter, req Request) int {
 func (w *world) bystander(like *Limiter) *Limiter {
 	opts := like.opts
 	opts.DenyFor = 0
-	opts.Observer = &Observer{}
+	opts.Observe = nil
 	return newLimiter(w.db.Bare(), like.namespace, opts)
 }
 

@@ -41,10 +41,14 @@ type fleet struct {
 // openFleet opens n clients of the table at the engine.
 func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *ledger) (*fleet, error) {
 	f := &fleet{ledger: l}
-	observer := &limiter.Observer{Lost: func(string, string) { f.lost.Add(1) }}
+	observe := func(_ context.Context, e limiter.Event) {
+		if e.Kind == limiter.EventRefused {
+			f.lost.Add(1)
+		}
+	}
 	for range n {
 		lim, err := limiter.Open(ctx, e.DynamoDB(), table, &limiter.Options{
-			Namespace: namespace, Register: true, Timeout: 5 * time.Second, Observer: observer,
+			Namespace: namespace, Register: true, Timeout: 5 * time.Second, Observe: observe,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("open limiter: %w", err)

@@ -1,0 +1,246 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// EventKind says what an [Event] is about, and with that which of its fields are set.
+type EventKind int
+
+// The kinds of events.
+const (
+	// EventAcquire: a call of Acquire, Wait, Reserve, Do or Lease.Charge has its
+	// outcome. There is exactly one for every such call, whatever came of it. Set:
+	// Entity, Resource, Costs, Err, Policy, Writes, Elapsed.
+	EventAcquire EventKind = iota + 1
+	// EventCommit: a lease was committed, or could not be. There is none for a lease
+	// that has charged nothing. Set: Entity, Resource, Costs, Err, Writes, Elapsed.
+	EventCommit
+	// EventRollback is EventCommit for a lease that was rolled back; also for what the
+	// limiter gives back itself, because another level of a cascade was denied or the
+	// caller of a Wait has left.
+	EventRollback
+	// EventLook: a write was sent to learn the image of a bucket that is denied by an
+	// old one. Set: Entity, Resource.
+	EventLook
+	// EventRefused: a write was refused because others had changed the bucket first;
+	// the limiter decides again. Set: Entity, Resource.
+	EventRefused
+	// EventSplit: this process has raised the number of a bucket's shards. Set:
+	// Entity, Resource, Shards.
+	EventSplit
+	// EventMerge: this process has lowered the number of a bucket's shards. Set:
+	// Entity, Resource, Shards.
+	EventMerge
+	// EventUpkeep: work that no caller waits for has failed: a split, a merge, or
+	// keeping a bucket in debt from expiring. It is tried again when the bucket is
+	// used. Set: Entity, Resource, Err.
+	EventUpkeep
+	// EventBreaker: several calls in a row had no answer, and further ones are not
+	// sent but for a few; or the table answers again. Set: Open, and Err if it is open.
+	EventBreaker
+	// EventClock: what is added to the system's clock has changed (see Options.Now),
+	// or DynamoDB's answers ask for more than a day, which is not believed. Set: Clock.
+	EventClock
+)
+
+var eventNames = [...]string{
+	EventAcquire: "acquire", EventCommit: "commit", EventRollback: "rollback", EventLook: "look",
+	EventRefused: "refused", EventSplit: "split", EventMerge: "merge", EventUpkeep: "upkeep",
+	EventBreaker: "breaker", EventClock: "clock",
+}
+
+// String returns the kind in one lower-case word, as a metric may be labeled.
+func (k EventKind) String() string {
+	if k > 0 && int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", int(k))
+}
+
+// Event is something that has happened, for logs, metrics and traces (see
+// Options.Observe). It is a plain value; the fields that its kind does not set are
+// zero. It is a [slog.LogValuer].
+type Event struct {
+	Kind EventKind
+	// Entity and Resource name the bucket as the caller has named it. Of a cascade it
+	// is the entity that was asked for; who denied is in Err.
+	Entity, Resource string
+	// Costs is, of an acquire, what was asked for; of a commit or a rollback, the
+	// difference that it makes to what was taken, negative when given back, and nil
+	// if there is none. It must not be changed.
+	Costs Costs
+	// Err is why it failed, nil on success; see Outcome.
+	Err error
+	// Policy is, of an acquire that was let through without a decision, the policy
+	// that did it; Err says why there was none. Otherwise it is PolicyDefault.
+	Policy Policy
+	// Writes is how many writes were sent, of a commit or a rollback how many items
+	// were to be written. Zero means that it cost nothing. Acquires of one process
+	// that went out together have one write, which counts for the first of them.
+	Writes int
+	// Elapsed is how long the call took; for Wait with the waiting.
+	Elapsed time.Duration
+	// Shards is how many shards the bucket has now.
+	Shards int
+	// Open tells that calls are not sent.
+	Open bool
+	// Clock says how the correction of the clock has changed.
+	Clock ClockInfo
+}
+
+// ClockInfo describes a change of what is added to the system's clock.
+type ClockInfo struct {
+	// Before and After are the corrections; equal ones mean that what the answers
+	// asked for is not believed.
+	Before, After time.Duration
+	// Told is what DynamoDB's answers asked for.
+	Told time.Duration
+	// Set tells that the system's clock was set, which drops the correction; Told
+	// is zero unless an answer followed at once.
+	Set bool
+}
+
+// Outcome returns the outcome of an acquire, a commit or a rollback as one of few
+// words: "ok", "denied", "unavailable", "unknown", "canceled", "setup" for
+// ErrSetup and ErrNamespace, and "invalid" for every other error. For other kinds it
+// is "".
+func (e Event) Outcome() string {
+	switch e.Kind {
+	case EventAcquire, EventCommit, EventRollback:
+	default:
+		return ""
+	}
+	switch {
+	case e.Err == nil:
+		return "ok"
+	case errors.Is(e.Err, ErrCanceled): // it is ErrUnknown or ErrUnavailable too
+		return "canceled"
+	case errors.Is(e.Err, ErrLimited):
+		return "denied"
+	case errors.Is(e.Err, ErrSetup), errors.Is(e.Err, ErrNamespace):
+		return "setup"
+	case errors.Is(e.Err, ErrUnknown):
+		return "unknown"
+	case errors.Is(e.Err, ErrUnavailable):
+		return "unavailable"
+	}
+	return "invalid"
+}
+
+// LogValue returns the fields that are set, as a group: slog.Any("limiter", e) logs
+// them under "limiter".
+func (e Event) LogValue() slog.Value {
+	attrs := append(make([]slog.Attr, 0, 12), slog.String("event", e.Kind.String()))
+	if e.Entity != "" {
+		attrs = append(attrs, slog.String("entity", e.Entity), slog.String("resource", e.Resource))
+	}
+	switch e.Kind {
+	case EventAcquire, EventCommit, EventRollback:
+		attrs = append(attrs, slog.String("outcome", e.Outcome()), slog.Int("writes", e.Writes),
+			slog.Duration("elapsed", e.Elapsed))
+		if len(e.Costs) > 0 {
+			attrs = append(attrs, slog.Any("costs", e.Costs))
+		}
+	case EventSplit, EventMerge:
+		attrs = append(attrs, slog.Int("shards", e.Shards))
+	case EventBreaker:
+		attrs = append(attrs, slog.Bool("open", e.Open))
+	case EventClock:
+		attrs = append(attrs, slog.Duration("before", e.Clock.Before), slog.Duration("after", e.Clock.After),
+			slog.Duration("told", e.Clock.Told), slog.Bool("set", e.Clock.Set))
+	}
+	if e.Policy != PolicyDefault {
+		attrs = append(attrs, slog.String("policy", e.Policy.String()))
+	}
+	if denial, ok := errors.AsType[*LimitError](e.Err); ok {
+		attrs = append(attrs, slog.String("denied_by", denial.Entity), slog.String("limit", denial.Limit),
+			slog.Duration("retry_after", denial.RetryAfter))
+	} else if e.Err != nil {
+		attrs = append(attrs, slog.Any("err", e.Err))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// tell tells who observes, if anybody does.
+func (l *Limiter) tell(ctx context.Context, e Event) {
+	if l.opts.Observe != nil {
+		l.opts.Observe(ctx, e)
+	}
+}
+
+// begin returns when a call began, for who observes.
+func (l *Limiter) begin() (at time.Time) {
+	if l.opts.Observe != nil {
+		at = time.Now()
+	}
+	return at
+}
+
+// tellAcquire tells what came of an acquire.
+func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time, tries *attempt, lease *Lease,
+	err error) {
+	if l.opts.Observe == nil {
+		return
+	}
+	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
+		Writes: tries.calls, Elapsed: time.Since(begin)}
+	if lease != nil && lease.cause != nil {
+		e.Err, e.Policy = lease.cause, PolicyAllow
+	}
+	l.opts.Observe(ctx, e)
+}
+
+// tellSettled tells what came of a commit or a rollback, from what was due of every
+// item of every level.
+func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, dues [][][]table.Cost, err error) {
+	if le.limiter.opts.Observe == nil || !le.Charged() {
+		return
+	}
+	e := Event{Kind: EventCommit, Entity: le.name.entity, Resource: le.name.resource, Err: err,
+		Elapsed: time.Since(begin)}
+	if op == "rollback" {
+		e.Kind = EventRollback
+	}
+	for level, items := range dues {
+		for _, costs := range items {
+			if slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
+				e.Writes++
+			}
+			if level == 0 {
+				e.Costs = e.Costs.plus(costs)
+			}
+		}
+	}
+	le.limiter.opts.Observe(ctx, e)
+}
+
+// plus returns costs with others added, nil while there are none.
+func (c Costs) plus(more []table.Cost) Costs {
+	for _, m := range more {
+		if m.Milli == 0 {
+			continue
+		}
+		if c == nil {
+			c = Costs{}
+		}
+		c[m.Limit] += m.Milli / bucket.Milli
+	}
+	return c
+}
+
+// tellClock returns what tells of changes of the clock's correction.
+func (o *Options) tellClock() func(store.ClockChange) {
+	return func(c store.ClockChange) {
+		o.Observe(context.Background(), Event{Kind: EventClock, Clock: ClockInfo{c.Before, c.After, c.Told, c.Set}})
+	}
+}

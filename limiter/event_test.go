@@ -1,0 +1,226 @@
+package limiter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// only returns what to observe with: f is told of one kind of events.
+func only(kind EventKind, f func(Event)) func(context.Context, Event) {
+	return func(_ context.Context, e Event) {
+		if e.Kind == kind {
+			f(e)
+		}
+	}
+}
+
+// line is an event as these tests compare it.
+func line(e Event) string {
+	parts := []string{e.Kind.String()}
+	if e.Outcome() != "" {
+		parts = append(parts, e.Outcome(), fmt.Sprint(map[string]int64(e.Costs)), fmt.Sprint(e.Writes), e.Elapsed.String())
+	}
+	if e.Entity != acme && e.Kind != EventBreaker {
+		parts = append(parts, e.Entity)
+	}
+	switch {
+	case e.Policy != PolicyDefault:
+		parts = append(parts, e.Policy.String())
+	case e.Shards > 0:
+		parts = append(parts, fmt.Sprint(e.Shards))
+	case e.Open:
+		parts = append(parts, "open")
+	}
+	return strings.Join(parts, " ")
+}
+
+// observed is a process and what it tells.
+type observed struct {
+	*Limiter
+	t    *testing.T
+	told []string
+}
+
+func (w *world) observe(t *testing.T, opts Options) *observed {
+	o := &observed{t: t}
+	opts.Observe = func(_ context.Context, e Event) { o.told = append(o.told, line(e)) }
+	o.Limiter = w.process(opts)
+	return o
+}
+
+func (o *observed) expect(want ...string) {
+	o.t.Helper()
+	if fmt.Sprint(o.told) != fmt.Sprint(want) {
+		o.t.Errorf("told %q, want %q", o.told, want)
+	}
+	o.told = nil
+}
+
+// Every acquire is told once, whatever comes of it, with what it cost.
+func TestAcquiresAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.observe(t, Options{})
+		req := asks(Costs{"rpm": 6}, rpm10)
+		must(t, l.Limiter, req)
+		l.expect("acquire ok map[rpm:6] 2 0s")
+		l.Acquire(t.Context(), req)
+		l.expect("acquire denied map[rpm:6] 0 0s")
+		w.advance(12 * time.Second)
+		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(3 * time.Millisecond); return true, nil })
+		must(t, l.Limiter, req)
+		l.expect("acquire ok map[rpm:6] 1 3ms")
+		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) {
+			must(t, w.bystander(l.Limiter), asks(Costs{"rpm": 4}, rpm10)) // there are 5
+			return true, nil
+		}))
+		w.advance(30 * time.Second)
+		l.Acquire(t.Context(), asks(Costs{"rpm": 2}, rpm10))
+		l.expect("refused", "acquire denied map[rpm:2] 1 0s")
+		w.db.SetHook(nil)
+		w.advance(2 * time.Second)
+		l.Acquire(t.Context(), req)
+		l.expect("look", "acquire denied map[rpm:6] 1 0s")
+		w.advance(30 * time.Second)
+		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+		one := asks(Costs{"rpm": 1}, rpm10)
+		l.Acquire(t.Context(), one)
+		one.OnUnavailable = PolicyAllow
+		l.Acquire(t.Context(), one)
+		l.expect("acquire unavailable map[rpm:1] 1 0s", "acquire unavailable map[rpm:1] 1 0s allow")
+		w.db.SetHook(nil)
+		l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt})
+		l.Acquire(t.Context(), asks(Costs{"rpm": 11}, rpm10))
+		l.expect("acquire invalid map[] 0 0s", "acquire invalid map[rpm:11] 0 0s")
+	})
+}
+
+// So is every lease that ends, with the difference that it makes.
+func TestLeasesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.observe(t, Options{})
+		req := asks(Costs{"rpm": 1, "tpm": 500}, rpm10, PerMinute("tpm", 1000))
+		lease := must(t, l.Limiter, req)
+		l.told = nil
+		lease.Settle(Costs{"tpm": 420})
+		lease.Commit(t.Context())
+		l.expect("commit ok map[tpm:-80] 1 0s")
+		must(t, l.Limiter, req).Commit(t.Context())
+		l.expect("acquire ok map[rpm:1 tpm:500] 1 0s", "commit ok map[] 0 0s")
+		w.advance(time.Minute)
+		lease = must(t, l.Limiter, req)
+		l.told = nil
+		lease.Rollback(t.Context())
+		lease.Rollback(t.Context()) // closed
+		lease.Close(t.Context())
+		l.expect("rollback ok map[rpm:-1 tpm:-500] 1 0s")
+		lease = must(t, l.Limiter, req)
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }))
+		lease.Close(t.Context())
+		l.expect("acquire ok map[rpm:1 tpm:500] 1 0s", "rollback unknown map[rpm:-1 tpm:-500] 1 0s")
+	})
+}
+
+// A wait is told when it is over, with the time it has taken; one whose caller has
+// left is canceled, and rolled back.
+func TestWaitsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.observe(t, Options{Now: func() time.Time { return time.Now() }})
+		req := asks(Costs{"rpm": 10}, rpm10)
+		must(t, l.Limiter, req)
+		l.told = nil
+		if _, err := l.Wait(t.Context(), asks(Costs{"rpm": 1}, rpm10)); err != nil {
+			t.Fatal(err)
+		}
+		l.expect("acquire ok map[rpm:1] 1 6s")
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := l.Wait(ctx, asks(Costs{"rpm": 1}, rpm10)); !errors.Is(err, ErrCanceled) {
+			t.Fatal(err)
+		}
+		l.expect("rollback ok map[rpm:-1] 1 0s", "acquire canceled map[rpm:1] 1 1s")
+		if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10)); err != nil {
+			t.Fatal(err)
+		}
+		l.expect("acquire ok map[rpm:1] 1 0s")
+	})
+}
+
+// The breaker is told when it opens and when it closes, not in between.
+func TestTheBreakerIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.observe(t, Options{})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l.Limiter, req)
+		l.told = nil
+		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) })
+		for range breaksAfter + 2 {
+			l.Acquire(t.Context(), req)
+		}
+		failed := "acquire unknown map[rpm:1] 1 0s"
+		l.expect(failed, failed, "breaker open", failed,
+			"acquire unavailable map[rpm:1] 0 0s", "acquire unavailable map[rpm:1] 0 0s")
+		w.db.SetHook(nil)
+		time.Sleep(probesEvery)
+		must(t, l.Limiter, req)
+		must(t, l.Limiter, req)
+		l.expect("breaker", "acquire ok map[rpm:1] 1 0s", "acquire ok map[rpm:1] 1 0s")
+	})
+}
+
+// Events log themselves.
+func TestEventsAreLogged(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	denial := &LimitError{Entity: "parent", Resource: gpt, Limit: "rpm", RetryAfter: 6 * time.Second}
+	for _, e := range []Event{
+		{Kind: EventAcquire, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Err: denial, Elapsed: time.Millisecond},
+		{Kind: EventAcquire, Entity: acme, Resource: gpt, Err: outcome("acquire", name{acme, gpt}, errOpen),
+			Policy: PolicyAllow},
+		{Kind: EventSplit, Entity: acme, Resource: gpt, Shards: 2},
+		{Kind: EventBreaker, Open: true},
+		{Kind: EventClock, Clock: ClockInfo{After: time.Second, Told: time.Second}},
+		{Kind: EventKind(99)},
+	} {
+		log.Info("limiter", "limiter", e)
+	}
+	const head = "level=INFO msg=limiter limiter.event="
+	want := []string{
+		"acquire limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=denied limiter.writes=0 " +
+			"limiter.elapsed=1ms limiter.costs=map[rpm:1] limiter.denied_by=parent limiter.limit=rpm limiter.retry_after=6s",
+		"acquire limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=unavailable " +
+			"limiter.writes=0 limiter.elapsed=0s limiter.policy=allow limiter.err=\"limiter: unavailable: acquire " +
+			"\\\"acme/gpt-4\\\": Acquire: unavailable: the calls before had no answer\"",
+		"split limiter.entity=acme limiter.resource=gpt-4 limiter.shards=2",
+		"breaker limiter.open=true",
+		"clock limiter.before=0s limiter.after=1s limiter.told=1s limiter.set=false",
+		"EventKind(99)",
+	}
+	got := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for i, g := range got {
+		if g != head+want[i] {
+			t.Errorf("logged %s\nwant   %s", g, head+want[i])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d lines, want %d", len(got), len(want))
+	}
+}
