@@ -7,6 +7,9 @@
 //		return err
 //	}
 //
+// [CloudFormation] and [Terraform] return what deploys the same table and the
+// policies of applications, and [PolicyDocument] one of those policies.
+//
 // Create needs dynamodb:CreateTable, DescribeTable, DescribeTimeToLive and
 // UpdateTimeToLive on the table; Describe and Check need the two in the middle.
 package limitertable

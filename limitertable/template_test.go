@@ -1,0 +1,290 @@
+package limitertable
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// object is anything in JSON.
+type object = map[string]any
+
+// golden is the template that the stack is deployed from.
+func golden(t *testing.T) map[string]object {
+	t.Helper()
+	text, err := os.ReadFile("../infra/cdk/template.golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var template struct{ Resources map[string]object }
+	if err := json.Unmarshal(text, &template); err != nil {
+		t.Fatal(err)
+	}
+	return template.Resources
+}
+
+// policyName turns the logical id of a managed policy into the name of the policy.
+var policyID = regexp.MustCompile(`^((?:Namespace)?)(Acquire|Admin|Read)Policy[0-9A-F]{8}$`)
+
+// managed returns the managed policies of the template by their names.
+func managed(t *testing.T) map[Policy]object {
+	t.Helper()
+	out := map[Policy]object{}
+	for id, r := range golden(t) {
+		if r["Type"] != "AWS::IAM::ManagedPolicy" {
+			continue
+		}
+		m := policyID.FindStringSubmatch(id)
+		if m == nil {
+			t.Fatalf("managed policy %s of the template has no name here", id)
+		}
+		name := strings.ToLower(m[2])
+		if m[1] != "" {
+			name = "namespace-" + name
+		}
+		out[Policy(name)] = r["Properties"].(object)
+	}
+	if got := slices.Sorted(maps.Keys(out)); !slices.Equal(got, slices.Sorted(slices.Values(Policies()))) {
+		t.Fatalf("the template has the policies %v", got)
+	}
+	return out
+}
+
+// held compares a generated file with the committed one, or writes it.
+func held(t *testing.T, file string, want []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s is not what the template says: go test ./limitertable -update", file)
+	}
+}
+
+func indented(t *testing.T, v any) []byte {
+	t.Helper()
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return []byte(b.String())
+}
+
+func ref(name string) object            { return object{"Ref": name} }
+func attribute(of, name string) object  { return object{"Fn::GetAtt": []any{of, name}} }
+func output(about string, v any) object { return object{"Description": about, "Value": v} }
+
+// The CloudFormation template has the table and the policies of the stack, as
+// they are, and nothing else of it.
+func TestCloudFormationIsOfTheTemplate(t *testing.T) {
+	table := golden(t)["Table"]
+	table["Properties"].(object)["TableName"] = ref("TableName")
+	resources := object{"Table": table}
+	outputs := object{
+		"TableName": output("Name of the table.", ref("Table")),
+		"TableArn":  output("ARN of the table.", attribute("Table", "Arn")),
+		"StreamArn": output("ARN of the table's stream.", attribute("Table", "StreamArn")),
+	}
+	for name, properties := range managed(t) {
+		id := ""
+		for part := range strings.SplitSeq(string(name), "-") {
+			id += strings.ToUpper(part[:1]) + part[1:]
+		}
+		id += "Policy"
+		resources[id] = object{"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
+		outputs[id+"Arn"] = output("ARN of the managed policy "+string(name)+".", ref(id))
+	}
+	held(t, "cloudformation.json", indented(t, object{
+		"AWSTemplateFormatVersion": "2010-09-09",
+		"Description":              "The table of zae-limiter-go, and policies for applications.",
+		"Parameters": object{"TableName": object{
+			"Type": "String", "Default": "zae-limiter", "AllowedPattern": "[a-zA-Z0-9_.-]{3,255}",
+			"Description": "Name of the table.",
+		}},
+		"Resources": resources, "Outputs": outputs,
+	}))
+}
+
+// arns writes the table's ARN, and those of its indexes, as text.
+func arns(t *testing.T, v any, table string) any {
+	t.Helper()
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = arns(t, v[i], table)
+		}
+		return out
+	case object:
+		if get, ok := v["Fn::GetAtt"].([]any); ok && len(v) == 1 && get[0] == "Table" && get[1] == "Arn" {
+			return table
+		}
+		if join, ok := v["Fn::Join"].([]any); ok && len(v) == 1 && join[0] == "" {
+			text := ""
+			for _, part := range arns(t, join[1], table).([]any) {
+				text += part.(string)
+			}
+			return text
+		}
+		out := object{}
+		for key, value := range v {
+			if strings.HasPrefix(key, "Fn::") || key == "Ref" {
+				t.Fatalf("%v is not understood", v)
+			}
+			out[key] = arns(t, value, table)
+		}
+		return out
+	}
+	return v
+}
+
+func TestPolicyDocumentsAreThoseOfTheTemplate(t *testing.T) {
+	documents := map[Policy]any{}
+	for name, properties := range managed(t) {
+		documents[name] = arns(t, properties["PolicyDocument"], tableARN)
+	}
+	held(t, "policies.json", indented(t, documents))
+}
+
+// The Terraform module has the table and the policies of the stack.
+func TestTerraformIsOfTheTemplate(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(terraformHead)
+	var spec, pitr object
+	spec = golden(t)["Table"]["Properties"].(object)
+	pitr = spec["PointInTimeRecoverySpecification"].(object)
+	s := Deployed()
+	fmt.Fprintf(&b, "resource \"aws_dynamodb_table\" \"limiter\" {\n  name         = var.table_name\n"+
+		"  billing_mode = %q\n  hash_key     = %q\n  range_key    = %q\n\n  stream_enabled              = %v\n"+
+		"  stream_view_type            = %q\n  deletion_protection_enabled = var.deletion_protection\n", s.BillingMode,
+		*s.KeySchema[0].AttributeName, *s.KeySchema[1].AttributeName, s.StreamViewType != "", s.StreamViewType)
+	for _, a := range s.Attributes {
+		fmt.Fprintf(&b, "\n  attribute {\n    name = %q\n    type = %q\n  }\n", *a.AttributeName, a.AttributeType)
+	}
+	for _, g := range s.GlobalIndexes {
+		if len(g.Projection.NonKeyAttributes) > 0 || len(g.KeySchema) != 2 {
+			t.Fatalf("index %s is not understood", *g.IndexName)
+		}
+		fmt.Fprintf(&b, "\n  global_secondary_index {\n    name            = %q\n    hash_key        = %q\n"+
+			"    range_key       = %q\n    projection_type = %q\n  }\n", *g.IndexName, *g.KeySchema[0].AttributeName,
+			*g.KeySchema[1].AttributeName, g.Projection.ProjectionType)
+	}
+	fmt.Fprintf(&b, "\n  ttl {\n    attribute_name = %q\n    enabled        = true\n  }\n\n"+
+		"  point_in_time_recovery {\n    enabled = %v\n  }\n\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n", s.TTLAttribute,
+		pitr["PointInTimeRecoveryEnabled"])
+	b.WriteString("\nlocals {\n  policies = {\n")
+	policies := managed(t)
+	for _, name := range Policies() {
+		document := arns(t, policies[name]["PolicyDocument"], tableARN)
+		text := strings.ReplaceAll(string(indented(t, document)), "${", "$${") // IAM's variables are not Terraform's
+		text = strings.ReplaceAll(text, tableARN, "${aws_dynamodb_table.limiter.arn}")
+		text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n      ")
+		fmt.Fprintf(&b, "    %q = {\n      description = %q\n      document    = %s\n    }\n", name,
+			policies[name]["Description"], text)
+	}
+	b.WriteString("  }\n}\n" + terraformTail)
+	held(t, "terraform/main.tf", []byte(b.String()))
+}
+
+const terraformHead = `# Made from the synthesized template of the stack: go test ./limitertable -update.
+
+terraform {
+  required_version = ">= 1.3"
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = ">= 5.0"
+    }
+  }
+}
+
+variable "table_name" {
+  description = "Name of the table."
+  type        = string
+  default     = "zae-limiter"
+}
+
+variable "policy_name_prefix" {
+  description = "The policies are named this and acquire, admin, ...; by default the table's name and a hyphen."
+  type        = string
+  default     = null
+}
+
+variable "deletion_protection" {
+  description = "DynamoDB refuses to delete the table."
+  type        = bool
+  default     = false
+}
+
+`
+
+const terraformTail = `
+resource "aws_iam_policy" "limiter" {
+  for_each    = local.policies
+  name        = "${coalesce(var.policy_name_prefix, "${var.table_name}-")}${each.key}"
+  description = each.value.description
+  policy      = jsonencode(each.value.document)
+}
+
+output "table_name" {
+  value = aws_dynamodb_table.limiter.name
+}
+
+output "table_arn" {
+  value = aws_dynamodb_table.limiter.arn
+}
+
+output "stream_arn" {
+  value = aws_dynamodb_table.limiter.stream_arn
+}
+
+output "policy_arns" {
+  value = { for name, policy in aws_iam_policy.limiter : name => policy.arn }
+}
+`
+
+func TestPolicyDocument(t *testing.T) {
+	const arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/limits"
+	for _, p := range Policies() {
+		text, err := PolicyDocument(p, arn)
+		var document struct {
+			Version   string
+			Statement []struct{ Resource any }
+		}
+		if err != nil || json.Unmarshal([]byte(text), &document) != nil || document.Version != "2012-10-17" {
+			t.Fatalf("%s: %v\n%s", p, err, text)
+		}
+		for _, s := range document.Statement {
+			if resources := fmt.Sprint(s.Resource); !strings.Contains(resources, arn) || strings.Contains(resources, "<") {
+				t.Errorf("%s is about %s", p, resources)
+			}
+		}
+	}
+	for _, bad := range []string{"", "limits", "arn:aws:s3:::limits", arn + "/index/*", arn + "*", "*", arn + `"`} {
+		if text, err := PolicyDocument(PolicyAcquire, bad); err == nil {
+			t.Errorf("%q is accepted: %s", bad, text)
+		}
+	}
+	if _, err := PolicyDocument("write", arn); err == nil {
+		t.Error("the policy write is accepted")
+	}
+}
