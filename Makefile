@@ -60,7 +60,7 @@ rehearsal: $(STANDINS) $(LOCAL) $(PYTHON) ## play docs/migrating.md under load, 
 
 .PHONY: test-deploy
 test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) ## deploy the stack into an emulator with IAM enforced, and work with it (needs Python 3.10 or newer; 3 minutes)
-	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/template.golden.json # W3005: the constructs repeat dependencies
+	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/template.golden.json limitertable/cloudformation.json # W3005: the constructs repeat dependencies
 	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
 .PHONY: test-short
@@ -108,8 +108,8 @@ destroy: account $(DEPLOYED) $(CDK_CLI) ## destroy the stack; the table and the 
 	$(CDK) destroy $(CDKFLAGS)
 bootstrap: account $(CDK_CLI) ## prepare an account and region for deploy, once (CDKFLAGS)
 	$(CDK) bootstrap --app '' $(CDKFLAGS)
-replay: account ## what the functions gave up; REPLAY=-deliver delivers it again (REPLAY="-stack NAME -deliver")
-	go run -C infra/cdk ./replay $(REPLAY)
+replay: account ## what the functions gave up; REPLAY=--deliver delivers it again (REPLAY="--stack NAME --deliver")
+	go run -C cmd/zae-limiter . replay $(REPLAY)
 account: ## which AWS credentials and region a deployment would use
 	@go run ./infra/account $(CDKFLAGS)
 

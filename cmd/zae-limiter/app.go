@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,13 +30,30 @@ type app struct {
 	region, endpoint  string
 	principal, format string
 	timeout           time.Duration
+	when              string // progress is told
+	progress          *progress
+}
+
+// What flags accept.
+var (
+	formats = []string{"table", "csv", "json"}
+	whens   = []string{"auto", "always", "never"}
+)
+
+// complete has the shell offer the values of a flag.
+func complete(c *cobra.Command, flag string, values []string) {
+	fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc(flag, fixed); err != nil {
+		panic("bug: " + err.Error())
+	}
 }
 
 // root returns the command line.
 func root(a *app) *cobra.Command {
 	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
 		limitsCommand(a), policyCommand(a), planCommand(a), applyCommand(a), entityCommand(a), namespaceCommand(a),
-		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), auditCommand(a), tableCommand(a))
+		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), auditCommand(a), tableCommand(a),
+		statusCommand(a), replayCommand(a))
 	cmd.Long = cmd.Short + `.
 
 The exit status is 0 when it is done, 1 when it failed, 2 when the command was
@@ -54,14 +72,20 @@ as it must be, a bucket for which there are no limits.`
 	f.StringVar(&a.endpoint, "endpoint-url", "", "address of DynamoDB (AWS_ENDPOINT_URL_DYNAMODB)")
 	f.StringVar(&a.principal, "principal", "", "who makes the change, for the audit trail (default: who AWS says)")
 	f.StringVarP(&a.format, "output", "o", "table", "table, csv or json")
+	f.StringVar(&a.when, "progress", "auto", "of long work: auto (on a terminal), always or never")
 	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "of each request to DynamoDB")
 	cmd.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		switch a.format {
-		case "table", "csv", "json":
-			return nil
+		if !slices.Contains(formats, a.format) {
+			return usage(c, "-o %s: accepted are table, csv and json", a.format)
 		}
-		return usage(c, "-o %s: accepted are table, csv and json", a.format)
+		if !slices.Contains(whens, a.when) {
+			return usage(c, "--progress %s: accepted are auto, always and never", a.when)
+		}
+		a.progress = startProgress(a.errs, a.when)
+		return nil
 	}
+	complete(cmd, "output", formats)
+	complete(cmd, "progress", whens)
 	return cmd
 }
 
@@ -113,6 +137,9 @@ func (a *app) awsConfig(ctx context.Context) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, opts...)
 	if err != nil {
 		return cfg, err
+	}
+	if a.progress != nil {
+		cfg.APIOptions = append(cfg.APIOptions, a.progress.count)
 	}
 	if cfg.Region == "" {
 		return cfg, errNoRegion

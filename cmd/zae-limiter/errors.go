@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,12 +47,26 @@ func status(err error) int {
 	return failed
 }
 
-// explain returns an error with what can be done about it.
-func explain(err error) string {
-	if advice := advice(err); advice != "" {
-		return err.Error() + "\n  " + advice
+type errorJSON struct {
+	Error  string `json:"error"`
+	Advice string `json:"advice,omitempty"`
+	Status int    `json:"status"`
+}
+
+// complain tells an error and what can be done about it.
+func (a *app) complain(err error) {
+	advice := advice(err)
+	if a.format == "json" {
+		e := json.NewEncoder(a.errs)
+		e.SetEscapeHTML(false)
+		if e.Encode(errorJSON{err.Error(), advice, status(err)}) == nil {
+			return
+		}
 	}
-	return err.Error()
+	a.say("zae-limiter: %v", err)
+	if advice != "" {
+		a.say("  %s", advice)
+	}
 }
 
 func advice(err error) string {
@@ -110,6 +125,9 @@ func fromAWS(err error, table string) string {
 	case missing || errors.Is(err, limitertable.ErrNotFound):
 		return fmt.Sprintf("There is no table %q here: zae-limiter table create makes it; --table, ZAEL_STACK and "+
 			"AWS_REGION choose another.", table)
+	case errors.Is(err, errNoStack):
+		return "--stack and AWS_REGION choose another; without the stack of infra/cdk nothing is given up, and nothing " +
+			"is there to replay."
 	case errors.Is(err, errNoRegion):
 		return "Set AWS_REGION, or give --region; on a local DynamoDB any name will do."
 	case errors.Is(err, errNoCredentials):

@@ -127,7 +127,12 @@ func limitsDelete(a *app) *cobra.Command {
 				return usage(c, `neither entity nor resource is named; the limits of everybody are deleted by --entity ""`)
 			}
 			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				return ns.DeleteLimits(c.Context(), at)
+				if err := ns.DeleteLimits(c.Context(), at); err != nil {
+					return err
+				}
+				r := rows{head: []string{"limits deleted: entity", "resource"}}
+				r.add(anyone(at.Entity), anyone(at.Resource))
+				return a.print(map[string]any{"deleted": map[string]string{"entity": at.Entity, "resource": at.Resource}}, r)
 			})
 		},
 	}, &at)

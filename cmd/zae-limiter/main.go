@@ -10,12 +10,13 @@
 // AWS_ENDPOINT_URL_DYNAMODB, ...), the table in ZAEL_STACK and the namespace in
 // ZAEL_NAMESPACE, like the Python client. Exit status: 0 done, 1 failed, 2 used
 // wrongly, 3 the answer is no (a plan with changes, a table that is not as it
-// must be, a bucket without limits).
+// must be, a bucket without limits). With -o json every result and every error is
+// JSON: results on the standard output, {"error", "advice", "status"} on the
+// standard error.
 package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -23,11 +24,12 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	cmd := root(&app{in: os.Stdin, out: os.Stdout, errs: os.Stderr})
-	err := cmd.ExecuteContext(ctx)
+	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
+	err := root(a).ExecuteContext(ctx)
 	stop()
+	a.progress.end()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "zae-limiter:", explain(err))
+		a.complain(err)
 	}
 	os.Exit(status(err))
 }

@@ -100,7 +100,8 @@ func namespaceDelete(a *app) *cobra.Command {
 				return a.where(err)
 			}
 			a.say("deleted; zae-limiter namespace recover %s brings it back", info.ID)
-			return nil
+			info.Status = admin.Deleted
+			return a.printNamespaces([]namespaceJSON{namespaceOf(info)})
 		},
 	}
 }

@@ -105,11 +105,7 @@ const (
 
 // paint returns text in a colour, if the output is a terminal that wants it.
 func (a *app) paint(colour, text string) string {
-	f, ok := a.out.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return text
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if os.Getenv("NO_COLOR") != "" || !terminal(a.out) {
 		return text
 	}
 	return colour + text + plain

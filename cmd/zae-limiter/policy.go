@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -24,16 +25,20 @@ func policyGet(a *app) *cobra.Command {
 		Args: args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				config, err := ns.Config(c.Context(), admin.Scope{})
-				if err != nil && !isNotFound(err) {
-					return err
-				}
-				r := rows{head: []string{"on unavailable", "audit retention days"}}
-				r.add(policyOf(config.OnUnavailable), days(config.AuditRetention))
-				return a.print(policyJSON{policyOf(config.OnUnavailable), days(config.AuditRetention)}, r)
+				return a.printPolicy(c.Context(), ns)
 			})
 		},
 	}
+}
+
+func (a *app) printPolicy(ctx context.Context, ns *admin.Namespace) error {
+	config, err := ns.Config(ctx, admin.Scope{})
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	r := rows{head: []string{"on unavailable", "audit retention days"}}
+	r.add(policyOf(config.OnUnavailable), days(config.AuditRetention))
+	return a.print(policyJSON{policyOf(config.OnUnavailable), days(config.AuditRetention)}, r)
 }
 
 func policySet(a *app) *cobra.Command {
@@ -63,11 +68,15 @@ func policySet(a *app) *cobra.Command {
 				if keep != "" {
 					errs = append(errs, ns.SetAuditRetention(c.Context(), retention))
 				}
-				return errors.Join(errs...)
+				if err := errors.Join(errs...); err != nil {
+					return err
+				}
+				return a.printPolicy(c.Context(), ns)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&unavailable, "on-unavailable", "", "block, allow or undecided")
+	complete(cmd, "on-unavailable", []string{"block", "allow", "undecided"})
 	cmd.Flags().StringVar(&keep, "audit-retention", "", "like 90d; 0d: undecided")
 	return cmd
 }

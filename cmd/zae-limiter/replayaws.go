@@ -13,28 +13,23 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/replay"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/usage"
+	snapshot "github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // connect returns a replayer for each bucket of the stack.
-func connect(ctx context.Context, cfg aws.Config, stack string) ([]*replay.Replayer, error) {
-	in := &cloudformation.DescribeStacksInput{StackName: aws.String(stack)}
-	out, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, in)
+func (a *app) connect(ctx context.Context, cfg aws.Config, stack string) ([]*replay.Replayer, error) {
+	outputs, err := outputsOf(ctx, cfg, stack)
 	if err != nil {
-		return nil, fmt.Errorf("stack %q: %w", stack, err)
-	}
-	outputs := map[string]string{}
-	for _, o := range out.Stacks[0].Outputs {
-		outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+		return nil, err
 	}
 	f := functions{lambda: lambda.NewFromConfig(cfg), names: map[replay.Function]string{}}
 	for function, output := range map[replay.Function]string{
@@ -49,14 +44,15 @@ func connect(ctx context.Context, cfg aws.Config, stack string) ([]*replay.Repla
 		return nil, err
 	}
 	objects := s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = cfg.BaseEndpoint != nil })
-	table := store.NewDynamo(dynamodb.NewFromConfig(cfg), outputs["TableName"])
+	table := store.NewDynamo(a.dynamoDB(cfg), outputs["TableName"])
 	var all []*replay.Replayer
-	for function, output := range map[replay.Function]string{
-		replay.Aggregator: "FailedRecordsBucketName", replay.Archiver: "ArchiveBucketName",
-	} {
-		if name := outputs[output]; name != "" {
+	for _, of := range []struct {
+		output   string
+		function replay.Function
+	}{{"FailedRecordsBucketName", replay.Aggregator}, {"ArchiveBucketName", replay.Archiver}} {
+		if name := outputs[of.output]; name != "" {
 			all = append(all, &replay.Replayer{
-				Bucket: bucket{objects, name}, Malformed: function, Functions: f, Table: table, Windows: windows,
+				Bucket: bucket{objects, name}, Malformed: of.function, Functions: f, Table: table, Windows: windows,
 			})
 		}
 	}
@@ -64,6 +60,26 @@ func connect(ctx context.Context, cfg aws.Config, stack string) ([]*replay.Repla
 		return nil, fmt.Errorf("stack %q has no bucket that anything is replayed from", stack)
 	}
 	return all, nil
+}
+
+// errNoStack: there is no stack of that name.
+var errNoStack = errors.New("no such stack")
+
+// outputsOf returns what a stack says of itself.
+func outputsOf(ctx context.Context, cfg aws.Config, stack string) (map[string]string, error) {
+	in := &cloudformation.DescribeStacksInput{StackName: aws.String(stack)}
+	out, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, in)
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
+		return nil, fmt.Errorf("stack %q: %w: %w", stack, errNoStack, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stack %q: %w", stack, err)
+	}
+	outputs := map[string]string{}
+	for _, o := range out.Stacks[0].Outputs {
+		outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	}
+	return outputs, nil
 }
 
 // functions are those of the stack.
@@ -85,7 +101,7 @@ func (f functions) Of(arn string) (replay.Function, bool) {
 }
 
 // windows returns what the deployed aggregator keeps.
-func (f functions) windows(ctx context.Context) ([]usage.Window, error) {
+func (f functions) windows(ctx context.Context) ([]snapshot.Window, error) {
 	name, ok := f.names[replay.Aggregator]
 	if !ok {
 		return nil, nil
@@ -103,9 +119,9 @@ func (f functions) windows(ctx context.Context) ([]usage.Window, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment of function %q: %w", name, err)
 	}
-	var windows []usage.Window
+	var windows []snapshot.Window
 	for _, name := range conf.Windows {
-		w, err := usage.ParseWindow(name)
+		w, err := snapshot.ParseWindow(name)
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +33,67 @@ func tableCommand(a *app) *cobra.Command {
 					return d, err
 				}
 				return d, limitertable.Deployed().Check(d)
-			}))
+			}),
+		tableTemplate(a), tablePolicy(a))
+}
+
+func tableTemplate(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "template cloudformation|terraform", Short: "print what deploys the table and the policies of applications",
+		Args: args(1, 1), ValidArgs: []string{"cloudformation", "terraform"},
+		Example: "  zae-limiter table template cloudformation > limiter.json\n" +
+			"  zae-limiter table template terraform > limiter/main.tf",
+		RunE: func(c *cobra.Command, kinds []string) error {
+			text, ok := map[string]string{
+				"cloudformation": limitertable.CloudFormation(), "terraform": limitertable.Terraform(),
+			}[kinds[0]]
+			if !ok {
+				return usage(c, "template %q: accepted are cloudformation and terraform", kinds[0])
+			}
+			_, err := io.WriteString(a.out, text)
+			return err
+		},
+	}
+}
+
+func tablePolicy(a *app) *cobra.Command {
+	var arn string
+	var names []string
+	for _, p := range limitertable.Policies() {
+		names = append(names, string(p))
+	}
+	cmd := &cobra.Command{
+		Use: "policy " + strings.Join(names, "|"), Short: "print the IAM policy of an application",
+		Args: args(1, 1), ValidArgs: names,
+		RunE: func(c *cobra.Command, which []string) error {
+			if !slices.Contains(names, which[0]) {
+				return usage(c, "policy %q: accepted are %s", which[0], strings.Join(names, ", "))
+			}
+			if arn == "" {
+				cfg, err := a.awsConfig(c.Context())
+				if err != nil {
+					return err
+				}
+				d, err := limitertable.Describe(c.Context(), a.dynamoDB(cfg), a.table)
+				if err != nil {
+					return a.where(err)
+				}
+				arn = d.ARN
+			}
+			text, err := limitertable.PolicyDocument(limitertable.Policy(which[0]), arn)
+			if err != nil {
+				return err
+			}
+			var indented bytes.Buffer
+			if err := json.Indent(&indented, []byte(text), "", "  "); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.out, indented.String())
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&arn, "arn", "", "ARN of the table (default: that of the table, which must be there)")
+	return cmd
 }
 
 func tableDo(

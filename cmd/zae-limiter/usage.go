@@ -33,15 +33,19 @@ type summaryJSON struct {
 func usageCommand(a *app) *cobra.Command {
 	var q admin.UsageQuery
 	var window, from, to string
-	var sum bool
+	var sum, plot bool
 	cmd := &cobra.Command{
 		Use: "usage [-e ENTITY] [-r RESOURCE]", Short: "show what was consumed, by hour, day or month",
 		Example: "  zae-limiter usage -e acme --window daily --from 2026-11-01\n" +
-			"  zae-limiter usage -r gpt-4 --window monthly -o csv",
+			"  zae-limiter usage -r gpt-4 --window monthly -o csv\n" +
+			"  zae-limiter usage -e acme -r gpt-4 --window hourly --plot",
 		Args: args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if q.Entity == "" && q.Resource == "" {
 				return usage(c, "whose usage? --entity, --resource or both")
+			}
+			if plot && (sum || a.format != "table") {
+				return usage(c, "--plot is for people: neither --sum nor -o go with it")
 			}
 			q.Window = admin.Window(window)
 			kinds := []admin.Window{"", admin.Hourly, admin.Daily, admin.Monthly}
@@ -66,6 +70,9 @@ func usageCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if plot {
+					return a.plotUsage(all)
+				}
 				return a.printUsage(all)
 			})
 		},
@@ -76,6 +83,8 @@ func usageCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&from, "from", "", "windows that begin then or later, UTC")
 	cmd.Flags().StringVar(&to, "to", "", "windows that begin before then, UTC")
 	cmd.Flags().BoolVar(&sum, "sum", false, "add the windows up")
+	cmd.Flags().BoolVar(&plot, "plot", false, "draw bars")
+	complete(cmd, "window", []string{"hourly", "daily", "monthly"})
 	return cmd
 }
 

@@ -303,6 +303,9 @@ func TestUsage(t *testing.T) {
 	if all, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(all) != 1+2*24 {
 		t.Errorf("csv: %d lines, %v", len(all), err)
 	}
+	s.says(0, "usage -e acme --plot --from 2024-02-01T22:00:00Z", "rpm of acme on gpt-4, hourly, tokens",
+		"2024-02-01 23:00 "+strings.Repeat("█", 50)+" 23")
+	s.says(2, "usage -e acme --plot -o json", "for people")
 }
 
 // What is wrong with a command is told before anything is asked of AWS.

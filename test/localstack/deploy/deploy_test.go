@@ -49,6 +49,8 @@ func TestDeployment(t *testing.T) {
 		{"application policies are sufficient and minimal", w.applicationPolicies},
 		{"roles of the functions are sufficient and minimal", w.functionRoles},
 		{"what was given up is replayed", w.replayed},
+		{"the tool shows the functions", w.shown},
+		{"the template of the table alone makes one that limits", w.tableAlone},
 		{"destroyed, and the data is kept", w.destroyed},
 		{"imported, and it goes on", w.imported},
 	} {

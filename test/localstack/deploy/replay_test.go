@@ -46,7 +46,7 @@ func (w *world) replayed(t *testing.T) {
 	if err == nil || !strings.Contains(looked, "4 objects, 4 left") || !strings.Contains(looked, "for the aggregator, RecordAgeExceeded, to count: rpm daily ") {
 		t.Errorf("listed: %v\n%s", err, looked)
 	}
-	delivered, err := w.replay("-deliver")
+	delivered, err := w.replay("--deliver")
 	if err == nil || !strings.Contains(delivered, "4 objects, 2 left") || strings.Count(delivered, ": done, ") != 2 {
 		t.Errorf("delivered: %v\n%s", err, delivered)
 	}
@@ -84,7 +84,12 @@ func (w *world) put(t *testing.T, bucket, key string, body []byte) {
 }
 
 func (w *world) replay(args ...string) (string, error) {
-	cmd := exec.Command("go", append([]string{"run", "-C", filepath.Join(w.emulator.root, "infra", "cdk"), "./replay"}, args...)...)
+	return w.tool(append([]string{"replay"}, args...)...)
+}
+
+// tool runs the command-line tool.
+func (w *world) tool(args ...string) (string, error) {
+	cmd := exec.Command("go", append([]string{"run", "-C", filepath.Join(w.emulator.root, "cmd", "zae-limiter"), "."}, args...)...)
 	cmd.Env = w.env
 	out, err := cmd.CombinedOutput()
 	return string(out), err

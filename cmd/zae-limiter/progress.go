@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/smithy-go/middleware"
+)
+
+// progress tells people who wait that work goes on: from two seconds on, a line
+// with the time and the requests so far, whenever there were more.
+type progress struct {
+	out      io.Writer
+	line     bool // one line that is written over, as a terminal can
+	requests atomic.Int64
+
+	mu   sync.Mutex
+	text func() string // more to say, nil for nothing
+	stop chan struct{}
+	done chan struct{}
+}
+
+// terminal reports whether people read what is written.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// startProgress begins to tell, if when is "always", or "auto" and out is a
+// terminal. The end must be told to end.
+func startProgress(out io.Writer, when string) *progress {
+	p := &progress{out: out, line: terminal(out), stop: make(chan struct{}), done: make(chan struct{})}
+	if when == "never" || when == "auto" && !p.line {
+		close(p.done)
+		return p
+	}
+	go p.run()
+	return p
+}
+
+func (p *progress) run() {
+	defer close(p.done)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	began, told, shown := time.Now(), int64(0), false
+	for {
+		select {
+		case <-p.stop:
+			if shown && p.line {
+				fmt.Fprint(p.out, "\r\x1b[K")
+			}
+			return
+		case now := <-tick.C:
+			n := p.requests.Load()
+			if n == told || now.Sub(began) < 1900*time.Millisecond {
+				continue
+			}
+			told, shown = n, true
+			text := fmt.Sprintf("%v, %d requests", now.Sub(began).Round(time.Second), n)
+			p.mu.Lock()
+			if p.text != nil {
+				text += ", " + p.text()
+			}
+			p.mu.Unlock()
+			if p.line {
+				fmt.Fprintf(p.out, "\r\x1b[K%s", text)
+			} else {
+				fmt.Fprintln(p.out, text)
+			}
+		}
+	}
+}
+
+// say adds to the line what text returns.
+func (p *progress) say(text func() string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = text
+}
+
+// end takes the line away.
+func (p *progress) end() {
+	if p == nil {
+		return
+	}
+	close(p.stop)
+	<-p.done
+}
+
+// count counts the requests of a client.
+func (p *progress) count(stack *middleware.Stack) error {
+	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("CountRequests", func(
+		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+	) (middleware.InitializeOutput, middleware.Metadata, error) {
+		p.requests.Add(1)
+		return next.HandleInitialize(ctx, in)
+	}), middleware.Before)
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/replay"
+)
+
+// stackName is what the stack is called unless it is told otherwise.
+const stackName = "zae-limiter-go"
+
+type replayJSON struct {
+	Key      string           `json:"key"`
+	Outcome  string           `json:"outcome"`
+	Function string           `json:"function,omitempty"`
+	Records  int              `json:"records"`
+	Reason   string           `json:"reason,omitempty"`
+	ToCount  map[string]int64 `json:"to_count,omitempty"`
+	Counted  map[string]int64 `json:"counted_before,omitempty"`
+	Behind   []string         `json:"behind,omitempty"`
+	Error    string           `json:"error,omitempty"`
+}
+
+func replayCommand(a *app) *cobra.Command {
+	var stack string
+	var deliver bool
+	cmd := &cobra.Command{
+		Use: "replay [--deliver]", Short: "list what the functions gave up; --deliver delivers it again",
+		Long: `List what the functions of a deployed stack gave up or set aside: batches in the
+failed records bucket, and malformed records there and in the archive bucket.
+
+Without --deliver nothing is changed, and it says what a replay would count. With
+it, every object is given to its function, and deleted when all of it came through.
+Nothing is counted or archived twice, and it may be given again at any time. The
+exit status is 3 while anything is left.
+
+It needs cloudformation:DescribeStacks, lambda:GetFunctionConfiguration and
+InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem.`,
+		Args: args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.awsConfig(c.Context())
+			if err != nil {
+				return err
+			}
+			all, err := a.connect(c.Context(), cfg, stack)
+			if err != nil {
+				return a.where(err)
+			}
+			return a.replay(c, all, deliver)
+		},
+	}
+	cmd.Flags().StringVar(&stack, "stack", stackName, "name of the stack")
+	cmd.Flags().BoolVar(&deliver, "deliver", false, "deliver, and delete what came through")
+	return cmd
+}
+
+// replay goes through the objects of all buckets. As a table it prints each as
+// soon as it is known.
+func (a *app) replay(c *cobra.Command, all []*replay.Replayer, deliver bool) error {
+	values, left := []replayJSON{}, 0
+	var seen atomic.Int64
+	a.progress.say(func() string { return fmt.Sprintf("%d objects", seen.Load()) })
+	r := rows{head: []string{"key", "outcome", "function", "records", "reason", "to count", "counted before", "error"}}
+	for _, one := range all {
+		for key, err := range one.Keys(c.Context()) {
+			if err != nil {
+				return a.where(err)
+			}
+			look := one.Inspect
+			if deliver {
+				look = one.Replay
+			}
+			result := look(c.Context(), key)
+			seen.Add(1)
+			if result.Outcome != replay.Done {
+				left++
+			}
+			v := replayOf(result)
+			values = append(values, v)
+			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, amounts(v.ToCount), amounts(v.Counted), v.Error)
+			if a.format == "table" {
+				a.printReplay(v)
+			}
+		}
+	}
+	if a.format != "table" {
+		if err := a.print(map[string]any{"objects": values, "left": left}, r); err != nil {
+			return err
+		}
+	}
+	a.say("%d objects, %d left", len(values), left)
+	if left > 0 {
+		return fmt.Errorf("%w: %d objects are left", errNo, left)
+	}
+	return nil
+}
+
+func replayOf(r replay.Result) replayJSON {
+	v := replayJSON{
+		Key: r.Key, Outcome: string(r.Outcome), Function: string(r.Batch.Function), Records: r.Batch.Records,
+		Reason: r.Batch.Condition, ToCount: r.Usage.ToCount, Counted: r.Usage.Counted,
+	}
+	for _, b := range r.Usage.Behind {
+		v.Behind = append(v.Behind, fmt.Sprint(b))
+	}
+	if r.Err != nil && r.Err.Error() != r.Batch.Condition {
+		v.Error = r.Err.Error()
+	}
+	return v
+}
+
+// printReplay writes what is known about an object, in one line and one more for
+// each thing that nobody else will tell.
+func (a *app) printReplay(v replayJSON) {
+	line := v.Key + ": " + v.Outcome
+	if v.Function != "" {
+		line += fmt.Sprintf(", %d records for the %s, %s", v.Records, v.Function, v.Reason)
+	}
+	if len(v.ToCount) > 0 {
+		line += ", to count: " + amounts(v.ToCount)
+	}
+	if len(v.Counted) > 0 {
+		line += ", counted before: " + amounts(v.Counted)
+	}
+	if v.Error != "" {
+		line += ": " + v.Error
+	}
+	fmt.Fprintln(a.out, harmless(line))
+	for _, b := range v.Behind {
+		fmt.Fprintln(a.out, harmless("    not counted by a replay, counted already or missing: "+b))
+	}
+}
+
+func amounts(tokens map[string]int64) string {
+	var parts []string
+	for _, name := range sortedKeys(tokens) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, tokens[name]))
+	}
+	return strings.Join(parts, ", ")
+}

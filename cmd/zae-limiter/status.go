@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limitertable"
+)
+
+// part is one thing that has to work.
+type part struct {
+	Part    string         `json:"part"`
+	Name    string         `json:"name"`
+	State   string         `json:"state"`
+	OK      bool           `json:"ok"`
+	Detail  string         `json:"detail,omitempty"`
+	Figures map[string]any `json:"figures,omitempty"`
+}
+
+func statusCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "show table, stream, functions and their lag; exit status 3 if something is not right",
+		Long: `Show what the limiter consists of and whether it works: the table, its version
+and namespaces, its stream, and on AWS every function that the stream feeds, with
+the state of its mapping and the lag, errors and throttles of the last 15 minutes.
+The exit status is 3 if something is not right. A table without functions limits,
+and counts no usage; that is no fault.
+
+It needs the read policy of the stack, and for the functions
+lambda:ListEventSourceMappings and cloudwatch:GetMetricStatistics.`,
+		Args: args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			parts, err := a.status(c.Context())
+			if err != nil {
+				return err
+			}
+			r := rows{head: []string{"part", "name", "state", "detail"}}
+			var bad []string
+			for _, p := range parts {
+				r.add(p.Part, p.Name, p.State, p.Detail)
+				if !p.OK {
+					bad = append(bad, p.Part+" "+p.Name)
+				}
+			}
+			if err := a.print(map[string]any{"ok": len(bad) == 0, "parts": parts}, r); err != nil {
+				return err
+			}
+			if len(bad) > 0 {
+				return fmt.Errorf("%w: not right: %s", errNo, strings.Join(bad, ", "))
+			}
+			return nil
+		},
+	}
+}
+
+// status looks at all parts. Only a table that cannot be looked at is an error.
+func (a *app) status(ctx context.Context) ([]part, error) {
+	cfg, err := a.awsConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, err := limitertable.Describe(ctx, a.dynamoDB(cfg), a.table)
+	if err != nil {
+		return nil, a.where(err)
+	}
+	parts := []part{tablePart(d)}
+	parts = append(parts, a.contentParts(ctx)...)
+	if d.StreamARN == "" {
+		return append(parts, part{Part: "stream", Name: "none", State: "off", Detail: "no usage, no archive"}), nil
+	}
+	parts = append(parts, a.streamPart(ctx, cfg, d))
+	return append(parts, a.functionParts(ctx, cfg, d.StreamARN)...), nil
+}
+
+func tablePart(d limitertable.Description) part {
+	p := part{
+		Part: "table", Name: d.Name, State: string(d.Status), OK: true,
+		Detail: fmt.Sprintf("%s, %d items, %d bytes, as it must be", d.Spec.BillingMode, d.Items, d.Bytes),
+		Figures: map[string]any{
+			"arn": d.ARN, "billing": d.Spec.BillingMode, "items": d.Items, "bytes": d.Bytes,
+		},
+	}
+	if err := limitertable.Deployed().Check(d); err != nil {
+		p.OK, p.Detail = false, err.Error()
+	}
+	if p.State != "ACTIVE" {
+		p.OK = false
+	}
+	return p
+}
+
+// contentParts are the version of the table and its namespaces.
+func (a *app) contentParts(ctx context.Context) []part {
+	t, err := a.open(ctx)
+	if err != nil {
+		return []part{{Part: "version", Name: a.table, State: "unusable", Detail: err.Error()}}
+	}
+	version := part{Part: "version", Name: "schema", State: "none", OK: true, Detail: "nobody has opened the table yet"}
+	v, err := t.Version(ctx)
+	switch {
+	case err != nil && !isNotFound(err):
+		version.OK, version.Detail = false, err.Error()
+	case err == nil && v.Schema != "":
+		version.State, version.Detail = v.Schema, "clients from "+v.ClientMin
+		version.Figures = map[string]any{"schema": v.Schema, "client_min": v.ClientMin}
+	}
+	names, err := collect(t.Namespaces(ctx), 0, func(n admin.NamespaceInfo) string { return n.Name })
+	spaces := part{Part: "namespaces", Name: fmt.Sprint(len(names)), State: "active", OK: true,
+		Detail: strings.Join(names, ", "), Figures: map[string]any{"names": names}}
+	switch {
+	case err != nil:
+		spaces.OK, spaces.State, spaces.Detail = false, "unknown", err.Error()
+	case len(names) == 0:
+		spaces.State, spaces.Detail = "none", "zae-limiter namespace register "+a.namespace+" makes one"
+	}
+	return []part{version, spaces}
+}
+
+// lag renders an age.
+func lag(d time.Duration) string {
+	if d < 0 {
+		return "not reported"
+	}
+	return d.Round(time.Millisecond).String()
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// With -o json every result and every error is JSON.
+func TestEverythingInJSON(t *testing.T) {
+	s := onTable(t)
+	for _, command := range []string{
+		"limits set -r api rpm=10", "limits get -r api", "limits list", "limits resolve acme api", "limits reach",
+		"policy set --on-unavailable allow", "policy get", "entity create acme", "entity get acme",
+		"entity children acme", "namespace register other", "namespace list", "namespace delete other", "peek acme api",
+		"usage -e acme", "usage -e acme -w hourly --sum", "audit", "table describe", "table check", "status",
+		"limits delete -r api", "entity delete acme --yes",
+	} {
+		out, _ := s.run(0, append(strings.Fields(command), "-o", "json")...)
+		if !json.Valid([]byte(out)) {
+			t.Errorf("zae-limiter %s -o json: %q", command, out)
+		}
+	}
+	for command, status := range map[string]int{"limits get -r none -o json": 1, "limits set -o json": 2, "peek a b -o json": 3} {
+		out, errs := s.run(status, strings.Fields(command)...)
+		var told struct {
+			Error, Advice string
+			Status        int
+		}
+		if err := json.Unmarshal([]byte(errs), &told); err != nil || out != "" || told.Status != status || told.Error == "" {
+			t.Errorf("zae-limiter %s: %v\n%q\n%q", command, err, out, errs)
+		}
+	}
+}
+
+// The shell is offered commands, and the values of flags.
+func TestCompletion(t *testing.T) {
+	s := &shell{T: t, env: []string{"HOME=" + t.TempDir()}}
+	for _, name := range []string{"bash", "zsh", "fish", "powershell"} {
+		s.says(0, "completion "+name, "zae-limiter")
+	}
+	out, _ := s.run(0, "__complete", "usage", "--window", "")
+	if !strings.HasPrefix(out, "hourly\ndaily\nmonthly\n") {
+		t.Errorf("values of --window: %q", out)
+	}
+	if out, _ := s.run(0, "__complete", "limits", "re"); !strings.Contains(out, "resolve\t") {
+		t.Errorf("commands: %q", out)
+	}
+}
+
+// Templates and policies are printed without a table, or for the one that is there.
+func TestTemplatesAndPolicies(t *testing.T) {
+	s := &shell{T: t, env: []string{"HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}}
+	out, _ := s.run(0, "table", "template", "cloudformation")
+	if !json.Valid([]byte(out)) || !strings.Contains(out, "AWS::DynamoDB::Table") {
+		t.Errorf("template: %s", out)
+	}
+	s.says(0, "table template terraform", `resource "aws_dynamodb_table" "limiter"`, `"namespace-read" = {`)
+	s.says(2, "table template pulumi", "accepted are cloudformation and terraform")
+	s.says(2, "table policy write", "accepted are acquire, admin, read")
+	s.says(0, "table policy acquire --arn arn:aws:dynamodb:eu-west-1:123456789012:table/x", "dynamodb:UpdateItem",
+		`"Resource": "arn:aws:dynamodb:eu-west-1:123456789012:table/x"`)
+	s.says(1, "table policy read --arn table/x", "want one like arn:aws:dynamodb")
+}
