@@ -239,11 +239,19 @@ func (w *gapWorld) handle(payload []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
-	var mu sync.Mutex // calls go out concurrently
-	w.db.SetHook(func(memdb.Op) (bool, error) {
+	var mu sync.Mutex // calls go out concurrently: what befalls one depends on what it is, not on when it comes
+	seed, met := w.rand.Uint64(), map[string]uint64{}
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		switch w.rand.IntN(30) {
+		call := fmt.Sprint(op.Name, op.Keys, op.Query.PK, op.Query.From)
+		for _, write := range op.Writes {
+			call += fmt.Sprint(write.Target())
+		}
+		h := fnv.New64a()
+		fmt.Fprint(h, call)
+		met[call]++
+		switch rand.New(rand.NewPCG(seed+met[call], h.Sum64())).IntN(30) {
 		case 0:
 			return false, memdb.Fail(store.Unavailable)
 		case 1:
@@ -528,4 +536,64 @@ func withoutGaps() func([]json.RawMessage) []json.RawMessage {
 		}
 		return out
 	}
+}
+
+// What counts nothing, a removal or another generation, belongs to the window that
+// counted the bucket last: so what is lost behind it is judged, and counted, there,
+// whether or not both are written at once.
+func TestGapsBehindWhatCountsNothing(t *testing.T) {
+	key := table.BucketKey("ns", "a", "gpt", 0)
+	for _, c := range []struct {
+		name    string
+		history func(w *gapWorld, lost func(change func()))
+	}{
+		{"another generation", func(w *gapWorld, lost func(func())) {
+			w.put(key, 1, 100)
+			w.now += 3_600_000
+			w.put(key, 2, 100)
+			w.drain(w.lanes[0])
+			lost(func() { w.put(key, 2, 98) }) // given back
+			w.now += 3_600_000
+			w.put(key, 2, 103)
+		}},
+		{"a removal", func(w *gapWorld, lost func(func())) {
+			w.put(key, 1, 100)
+			w.now += 3_600_000
+			w.db.Delete(key)
+			lost(func() { w.put(key, 2, 7) })
+			w.put(key, 2, 9)
+		}},
+		{"a removal, written before", func(w *gapWorld, lost func(func())) {
+			w.put(key, 1, 100)
+			w.now += 3_600_000
+			w.db.Delete(key)
+			w.drain(w.lanes[0])
+			lost(func() { w.put(key, 2, 7) })
+			w.put(key, 2, 9)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newGapWorld(t, 1)
+			w.split(1)
+			c.history(w, func(change func()) {
+				for l := w.lanes[0]; l.next < len(w.since(0)); {
+					w.step(l)
+				}
+				change()
+				w.lost[w.since(0)[len(w.since(0))-1].Seq] = true
+				w.lanes[0].next++
+			})
+			w.live(0)
+			if diff := w.compare(); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// put lets a client leave a bucket with a counter of whole tokens.
+func (w *gapWorld) put(key item.Key, generation, used int64) {
+	it := w.bucket("a", 0).Item()
+	it["gn"], it["rf"], it["b_rpm_tc"], it["b_tpm_tc"] = item.N(generation), item.N(w.now), item.N(used*1000), item.N(0)
+	w.db.Store(it)
 }

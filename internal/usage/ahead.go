@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -73,18 +75,37 @@ func (c *Chain) runs(start int64) []Run {
 	return append([]Run{*c.ahead}, c.Runs...)
 }
 
-// ending returns the runs that complete an earlier window, where the chain begins.
+// ending returns the runs that complete an earlier window, where the chain begins:
+// those that count nothing themselves, a removal or another generation, and where
+// the first that counts begins.
 func (c *Chain) ending(start int64) []Run {
 	var out []Run
 	if c.ahead != nil && c.aheadStart == start {
 		out = append(out, *c.ahead)
 	}
-	r := c.Runs[0]
-	switch {
-	case r.Born:
-		return out
-	case r.Gone && r.First == r.Last: // nothing was seen of this life but its end
-		return append(out, r)
+	for _, r := range c.Runs {
+		switch {
+		case r.Born:
+			return out
+		case !r.quiet():
+			return append(out, closing(r))
+		}
+		out = append(out, r)
 	}
-	return append(out, closing(r))
+	return out
+}
+
+// quiet reports whether the run counts nothing: it is a removal of which nothing was
+// seen before, or a change of the generation.
+func (r *Run) quiet() bool { return !r.Born && r.Events == 0 && slices.Equal(r.From, r.To) }
+
+// after returns the runs of the chain that begin in a window of which the shard has
+// no mark yet. Those that an earlier snapshot was completed with are counted.
+func (c *Chain) after(stored Snapshots, start int64) []Run {
+	runs := c.runs(start)
+	a, ok := lastMark(stored.Previous, c.Shard)
+	for ok && len(runs) > 0 && runs[0].quiet() && runs[0].Last.Compare(a.run.Last) <= 0 {
+		runs = runs[1:]
+	}
+	return runs
 }

@@ -164,7 +164,11 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 	step := Step{Action: Add, Plain: true, Since: t.Start, Start: t.Start}
 	for _, c := range t.Chains {
 		mark, known := marks.Shard(c.Shard)
-		sum := tallyOf(mark, known, c.runs(t.Start))
+		runs := c.runs(t.Start)
+		if !known {
+			runs = c.after(stored, t.Start)
+		}
+		sum := tallyOf(mark, known, runs)
 		if !known && !c.Runs[0].Born {
 			since, linked := c.linked(stored)
 			sum.plain = (linked || c.Closed != 0) && plainAfter(c.Runs)
