@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 	smithytime "github.com/aws/smithy-go/time"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -29,6 +30,10 @@ const (
 	// seconds, below the function's timeout.
 	firstRounds = 12
 
+	// margin is how long before the end of an invocation it gives up, to say why:
+	// CloudFormation waits for an answer.
+	margin = 5 * time.Second
+
 	// maxIDs is how many bytes of namespace ids are returned: CloudFormation
 	// takes answers of 4 KB.
 	maxIDs = 3 << 10
@@ -37,6 +42,7 @@ const (
 // handler sets a table up. It keeps nothing from one request to the next.
 type handler struct {
 	store store.Store
+	db    admin.DynamoDB // of the same table
 	table string
 	now   func() time.Time
 	log   *slog.Logger
@@ -53,7 +59,16 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 	if err != nil {
 		return id, nil, err
 	}
-	ids, err := h.setUp(ctx, conf, e.RequestType == cfn.RequestCreate)
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-margin))
+		defer cancel()
+	}
+	first := e.RequestType == cfn.RequestCreate
+	ids, err := h.setUp(ctx, conf, first)
+	if err == nil {
+		err = h.declare(ctx, conf.Manifests, e.StackID, first)
+	}
 	if err != nil {
 		h.log.ErrorContext(ctx, "table not set up", "err", err)
 		return id, nil, fmt.Errorf("set up table %q: %w", h.table, err)
@@ -111,7 +126,9 @@ func repeat(ctx context.Context, first bool, do func() error) (err error) {
 			return nil
 		}
 		kind := store.KindOf(err)
-		if kind == 0 || kind == store.Unavailable && !first {
+		_, stored := errors.AsType[*admin.ReachError](err)
+		lasting := kind == 0 && !errors.Is(err, admin.ErrBusy) || kind == store.Unavailable && !first
+		if lasting && !stored {
 			return err
 		}
 		if smithytime.SleepWithContext(ctx, store.Jitter(try, pause, 5*time.Second)) != nil {

@@ -1,10 +1,12 @@
 // Setup is the Lambda function that a deployment of the stack invokes, as a
-// custom resource of CloudFormation, to register namespaces and to write the
-// table's version record. Doing it again changes nothing, and the deletion of
-// the resource does nothing.
+// custom resource of CloudFormation, to register namespaces, to write the
+// table's version record and to apply manifests of limits. Doing it again changes
+// nothing, and the deletion of the resource does nothing.
 //
 // Environment: TABLE_NAME (required). The function needs dynamodb:BatchGetItem,
-// PutItem and UpdateItem on the table, for partition keys that end in /SYSTEM#.
+// PutItem and UpdateItem on the table, for partition keys that end in /SYSTEM#;
+// with manifests for all keys, and dynamodb:ConditionCheckItem and DeleteItem on
+// the table and Query on its indexes.
 package main
 
 import (
@@ -48,8 +50,10 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 	if cfg.Region == "" {
 		return nil, errors.New(`AWS_REGION="": want the region of the table`)
 	}
+	db := dynamodb.NewFromConfig(cfg)
 	return &handler{
-		store: store.NewDynamo(dynamodb.NewFromConfig(cfg), name),
+		store: store.NewDynamo(db, name),
+		db:    db,
 		table: name,
 		now:   time.Now,
 		log:   log,

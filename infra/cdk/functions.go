@@ -53,6 +53,7 @@ func (l *Limiter) addAggregator() {
 			config.EnvSnapshotWindows:      jsii.String(strings.Join(l.props.SnapshotWindows, ",")),
 			config.EnvSnapshotTTLDays:      jsii.String(strconv.Itoa(l.props.SnapshotTTLDays)),
 			config.EnvMaxShards:            jsii.String(strconv.Itoa(l.props.MaxShards)),
+			config.EnvMergeAfterSeconds:    jsii.String(strconv.Itoa(l.props.MergeAfterSeconds)),
 			config.EnvWriteConcurrency:     jsii.String(strconv.Itoa(l.props.WriteConcurrency)),
 			config.EnvDeadLetterBucketName: failed.BucketName(),
 		},

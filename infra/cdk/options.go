@@ -32,6 +32,8 @@ var forms = map[string]form{
 		"1 to 128 letters, digits and hyphens, a letter first"},
 	"namespace": {regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\z`),
 		"names of letters, digits, dots, hyphens and underscores, separated by commas"},
+	"file": {regexp.MustCompile(`\A[^\x00-\x1f,]+\z`),
+		"names of files, seen from the folder of cdk.json, separated by commas"},
 	"keyArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+\z`),
 		"the ARN of a KMS key"},
 	"roleArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+\z`), "the ARN of a role"},

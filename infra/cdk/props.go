@@ -24,6 +24,12 @@ type Props struct {
 	// AuditRetentionDays is written to the system configuration of each of
 	// Namespaces: how long audit events stay in the table.
 	AuditRetentionDays int `key:"auditRetentionDays" range:"1-3650" note:"kept in the table; left alone by default"`
+	// Manifests declare limits, each those of one namespace, in YAML or JSON as
+	// package admin/manifest reads them. The deployment registers the namespace and
+	// applies them whenever their text changes: what a manifest declared before and
+	// does not any more is deleted, everything else is left alone. A manifest that is
+	// taken out changes nothing.
+	Manifests []string
 
 	// SnapshotWindows are the usage windows that are kept.
 	SnapshotWindows []string `key:"snapshotWindows" default:"hourly,daily" oneOf:"hourly|daily|monthly"`
@@ -31,6 +37,9 @@ type Props struct {
 	SnapshotTTLDays int `key:"snapshotTtlDays" default:"90" range:"1-3650"`
 	// MaxShards is the most shards a hot bucket is split into.
 	MaxShards int `key:"maxShards" default:"32" oneOf:"1|2|4|8|16|32|64|128|256|512|1024"`
+	// MergeAfterSeconds is how long after a split or a merge a bucket that has
+	// cooled down is merged.
+	MergeAfterSeconds int `key:"mergeAfterSeconds" default:"600" range:"1-86400" note:"then a cool bucket is merged"`
 	// WriteConcurrency is how many writes one aggregator invocation has in
 	// flight.
 	WriteConcurrency int `key:"writeConcurrency" default:"16" range:"1-256"`

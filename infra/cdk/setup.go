@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
@@ -15,27 +16,24 @@ import (
 // writes the version record.
 const setupType = "Custom::ZaeLimiterSetup"
 
-// addSetup declares the function that registers namespaces and writes the
-// version record, and the custom resource that invokes it: on the first
-// deployment, and whenever its properties change. Doing it again changes
+// setupTimeoutS is enough for a manifest of a thousand limits, and less than
+// CloudFormation waits for an answer.
+const setupTimeoutS = 240
+
+// addSetup declares the function that registers namespaces, writes the version
+// record and applies manifests, and the custom resource that invokes it: on the
+// first deployment, and whenever its properties change. Doing it again changes
 // nothing, and deleting it does nothing.
-//
-// The function can read and write the table's own namespace and the system
-// configuration of others, no bucket and no limit of any entity.
 func (l *Limiter) addSetup() {
 	logs := l.newLogGroup("SetupLogs")
-	records := allow([]string{"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}, l.Table.TableArn())
-	records.AddConditions(&map[string]any{
-		"ForAllValues:StringLike": map[string]any{"dynamodb:LeadingKeys": []string{"*" + table.SystemPKSuffix}},
-	})
 	l.SetupRole = l.newRole("SetupRole", "setup", l.props.SetupRoleARN,
-		append(l.keyStatements(), logStatement(logs), records))
+		append(append(l.keyStatements(), logStatement(logs)), l.setupStatements()...))
 	l.Setup = l.newFunction(function{
 		id:          "Setup",
-		description: "Registers namespaces and writes the version record when the stack is deployed.",
+		description: "Registers namespaces, writes the version record and applies limits when the stack is deployed.",
 		code:        code("setup", l.props.Code.Setup),
 		memoryMiB:   128,
-		timeoutS:    60,
+		timeoutS:    setupTimeoutS,
 		env:         map[string]*string{config.EnvTableName: l.Table.TableName()},
 		role:        l.SetupRole,
 		logs:        logs,
@@ -46,6 +44,9 @@ func (l *Limiter) addSetup() {
 		config.SetupSchemaVersion:    namespace.Schema,
 		config.SetupResourceRevision: "1", // raise it to have the function run again everywhere
 	}
+	if len(l.props.Manifests) > 0 {
+		properties[config.SetupManifests] = l.props.Manifests
+	}
 	setup := awscdk.NewCustomResource(l.Construct, jsii.String("Namespaces"), &awscdk.CustomResourceProps{
 		ResourceType: jsii.String(setupType),
 		// A function that cannot even start answers nothing, and CloudFormation
@@ -55,4 +56,28 @@ func (l *Limiter) addSetup() {
 		Properties:     &properties,
 	})
 	l.NamespaceIDs = setup.GetAttString(jsii.String(config.SetupNamespaceIDs))
+}
+
+// setupStatements returns what the setup function may do with the table. Without
+// manifests it can read and write the table's own namespace and the system
+// configuration of others, no bucket and no limit of any entity. Manifests need the
+// rights of an administration that registers no namespaces: limits are stored with
+// their audit events, and brought to the buckets that exist.
+func (l *Limiter) setupStatements() []awsiam.PolicyStatement {
+	actions := []string{"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
+	if len(l.props.Manifests) == 0 {
+		records := allow(actions, l.Table.TableArn())
+		records.AddConditions(&map[string]any{
+			"ForAllValues:StringLike": map[string]any{"dynamodb:LeadingKeys": []string{"*" + table.SystemPKSuffix}},
+		})
+		return []awsiam.PolicyStatement{records}
+	}
+	var lists []*string
+	for _, index := range []string{table.IndexGSI2, table.IndexGSI3, table.IndexGSI4} { // which list buckets
+		lists = append(lists, jsii.String(*l.Table.TableArn()+"/index/"+index))
+	}
+	return []awsiam.PolicyStatement{
+		allow(append(actions, "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"), l.Table.TableArn()),
+		allow(queryActions, lists...),
+	}
 }

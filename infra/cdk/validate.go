@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/admin/manifest"
 )
 
 // Validate returns everything that is wrong with the properties, joined, each
@@ -34,14 +37,43 @@ func (p *Props) Validate() error {
 		problems = append(problems, errors.New(
 			"WarmReadUnits, WarmWriteUnits: want no more than MaxReadUnits, MaxWriteUnits"))
 	}
-	return errors.Join(problems...)
+	_, err := p.declared()
+	return errors.Join(append(problems, err)...)
+}
+
+// maxManifests is how many bytes of manifests a deployment takes: CloudFormation
+// sends them to the setup function in one event.
+const maxManifests = 100 << 10
+
+// declared returns the namespaces of the manifests, or all that is wrong with them.
+func (p *Props) declared() (namespaces []string, err error) {
+	var problems []error
+	size := 0
+	for _, text := range p.Manifests {
+		size += len(text)
+		m, err := manifest.Parse([]byte(text))
+		switch {
+		case err != nil:
+			problems = append(problems, err)
+		case slices.Contains(namespaces, m.Namespace):
+			problems = append(problems, fmt.Errorf("Manifests: two declare namespace %q", m.Namespace))
+		default:
+			namespaces = append(namespaces, m.Namespace)
+		}
+	}
+	if size > maxManifests {
+		problems = append(problems, fmt.Errorf("Manifests: %d bytes, accepted: up to %d; apply larger ones with the "+
+			"command-line tool (zae-limiter apply)", size, maxManifests))
+	}
+	return namespaces, errors.Join(problems...)
 }
 
 // maxNameLength is how long the name of a role may be.
 const maxNameLength = 64
 
 // withDefaults returns a copy in which every field that has a default value has
-// it. Namespaces that are empty but not nil stay so: none are registered.
+// it. Namespaces that are empty but not nil stay so: none are registered but those
+// of manifests.
 func (p *Props) withDefaults() *Props {
 	var out Props
 	if p != nil {
@@ -65,5 +97,11 @@ func (p *Props) withDefaults() *Props {
 			}
 		}
 	})
+	declared, _ := out.declared() // Validate has said what is wrong
+	for _, name := range declared {
+		if !slices.Contains(out.Namespaces, name) {
+			out.Namespaces = append(slices.Clip(out.Namespaces), name)
+		}
+	}
 	return &out
 }

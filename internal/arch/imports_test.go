@@ -56,8 +56,9 @@ var mayImport = map[string][]string{
 	},
 	"functions/aggregator": {"internal/config", "streams"},
 	"functions/archiver":   {"internal/archive", "internal/config", "internal/lambdaio"},
-	"functions/setup":      {"internal/config", "internal/namespace", "internal/store", "internal/table"},
-	"infra/account":        {},
+	"functions/setup": {"admin", "admin/manifest", "internal/config", "internal/namespace", "internal/store",
+		"internal/table"},
+	"infra/account": {},
 }
 
 // rule forbids packages to reach others, directly or through what they import.
@@ -91,6 +92,7 @@ var rules = []rule{
 	{who: "streams", not: []string{module + "/limiter/"},
 		reason: "the aggregator acts on what is stored; the client's caches and policies are not its own"},
 	{who: "functions/", not: []string{module + "/limiter/"},
+		except: []string{"functions/setup"}, // which applies manifests as the administration does
 		reason: "the functions act on what is stored; the client's caches and policies are not theirs"},
 	{who: "functions/archiver", not: []string{module + "/internal/store/"}, reason: "the archiver writes to S3 only"},
 	{who: "internal/", not: []string{lambdaLibrary, s3Client, sdkConfig},

@@ -11,6 +11,7 @@ import (
 const (
 	SetupNamespaces       = "Namespaces"         // a list of names, required
 	SetupAuditRetention   = "AuditRetentionDays" // "0": left alone
+	SetupManifests        = "Manifests"          // a list of manifests of limits, as text; may be missing
 	SetupSchemaVersion    = "SchemaVersion"      // changes with the code; not read
 	SetupNamespaceIDs     = "NamespaceIds"       // attribute of the resource: name=id, separated by commas
 	SetupResourceRevision = "Revision"           // changed to have the function run again; not read
@@ -19,7 +20,8 @@ const (
 // Setup is what a deployment asks functions/setup for.
 type Setup struct {
 	Namespaces         []string
-	AuditRetentionDays int64 // 0: left alone
+	AuditRetentionDays int64    // 0: left alone
+	Manifests          []string // of limits to apply, not parsed
 }
 
 // SetupFromProperties reads the properties of the custom resource, which are
@@ -46,6 +48,16 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 		wrong(SetupAuditRetention, "a whole number from 0 to 3650")
 	}
 	s.AuditRetentionDays = n
+	manifests, ok := properties[SetupManifests].([]any)
+	ok = ok || properties[SetupManifests] == nil
+	for _, e := range manifests {
+		text, isText := e.(string)
+		ok = ok && isText
+		s.Manifests = append(s.Manifests, text)
+	}
+	if !ok {
+		wrong(SetupManifests, "a list of manifests of limits")
+	}
 	if len(problems) > 0 {
 		return Setup{}, errors.Join(problems...)
 	}

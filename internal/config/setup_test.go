@@ -9,9 +9,9 @@ import (
 func TestSetupFromProperties(t *testing.T) {
 	got, err := SetupFromProperties(map[string]any{
 		"ServiceToken": "arn", SetupNamespaces: []any{"default", "team-a"},
-		SetupAuditRetention: "90",
+		SetupAuditRetention: "90", SetupManifests: []any{"namespace: default"},
 	})
-	want := Setup{Namespaces: []string{"default", "team-a"}, AuditRetentionDays: 90}
+	want := Setup{Namespaces: []string{"default", "team-a"}, AuditRetentionDays: 90, Manifests: []string{"namespace: default"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, error %v, want %+v", got, err, want)
 	}
@@ -21,9 +21,9 @@ func TestSetupFromPropertiesNamesEveryProblem(t *testing.T) {
 	for _, namespaces := range []any{nil, "default", []any{}, []any{""}, []any{"_"}, []any{7.0},
 		[]any{strings.Repeat("x", 257)}} {
 		_, err := SetupFromProperties(map[string]any{
-			SetupNamespaces: namespaces, SetupAuditRetention: "3651",
+			SetupNamespaces: namespaces, SetupAuditRetention: "3651", SetupManifests: []any{7.0},
 		})
-		for _, name := range []string{SetupNamespaces, SetupAuditRetention} {
+		for _, name := range []string{SetupNamespaces, SetupAuditRetention, SetupManifests} {
 			if err == nil || strings.Count(err.Error(), name+"=") != 1 {
 				t.Errorf("namespaces %v: %s is not named once in: %v", namespaces, name, err)
 			}

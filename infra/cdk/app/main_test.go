@@ -41,6 +41,7 @@ var changedContext = map[string]any{
 	"zae-limiter:snapshotWindows":               "hourly,monthly",
 	"zae-limiter:snapshotTtlDays":               "400",
 	"zae-limiter:maxShards":                     float64(8),
+	"zae-limiter:mergeAfterSeconds":             "1200",
 	"zae-limiter:writeConcurrency":              "4",
 	"zae-limiter:aggregatorMemoryMiB":           "1024",
 	"zae-limiter:aggregatorTimeoutSeconds":      "120",
@@ -92,6 +93,7 @@ var bareContext = map[string]any{
 	"zae-limiter:alarmsOff":         "true",
 	"zae-limiter:dashboardOff":      "true",
 	"zae-limiter:policiesOff":       "true",
+	"zae-limiter:manifests":         "testdata/limits.yaml",
 }
 
 func TestMain(m *testing.M) {

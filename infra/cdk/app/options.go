@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sort"
 	"strings"
@@ -25,6 +26,8 @@ type options struct {
 	// ExistingStreamARN is the stream of a table made elsewhere; no table is
 	// made then.
 	ExistingStreamARN string `key:"existingStreamArn" default:"a table of its own" is:"streamArn"`
+	// Manifests are the files of cdk.Props.Manifests.
+	Manifests []string `key:"manifests" default:"none" is:"file" note:"limits, applied on deployment"`
 
 	Limiter cdk.Props
 }
@@ -58,6 +61,13 @@ func optionsFromContext(context map[string]any) (options, error) {
 		case err != nil:
 			problems = append(problems, fmt.Errorf("context %s=%v: %w", key, context[key], err))
 		}
+	}
+	for _, path := range opts.Manifests {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("context %smanifests: %w", contextPrefix, err))
+		}
+		opts.Limiter.Manifests = append(opts.Limiter.Manifests, string(text))
 	}
 	if len(problems) == 0 {
 		problems = append(problems, opts.Limiter.Validate())

@@ -72,6 +72,9 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 		{"tags", "a=1,a=2", "name=value"},
 		{"roleNameFormat", "fixed", "{} once"},
 		{"keyArn", "alias/limits", "the ARN of a KMS key"},
+		{"manifests", "none.yaml", "context zae-limiter:manifests: open none.yaml: no such file"},
+		{"manifests", "cli_test.go", "manifest: "},
+		{"manifests", "testdata/limits.yaml,./testdata/limits.yaml", `two declare namespace "team-a"`},
 		{"maxShard", "8", "context zae-limiter:maxShard: did you mean zae-limiter:maxShards?"},
 		{"aggregatorMemory", "8", "no such option; there are aggregatorBatchSize, "},
 	} {

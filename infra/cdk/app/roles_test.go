@@ -134,3 +134,44 @@ func TestSetupSeesSystemRecordsOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestSetupWithManifestsMayAdminister lists what it may do beyond its logs when the
+// stack declares limits.
+func TestSetupWithManifestsMayAdminister(t *testing.T) {
+	var want []string
+	const table = "arn:aws:dynamodb:eu-west-1:" + account + ":table/zae-limiter"
+	for _, action := range []string{"BatchGetItem", "ConditionCheckItem", "DeleteItem", "PutItem", "UpdateItem"} {
+		want = append(want, "dynamodb:"+action+" "+table)
+	}
+	for _, index := range []string{"GSI2", "GSI3", "GSI4"} {
+		want = append(want, "dynamodb:Query "+table+"/index/"+index)
+	}
+	var got []string
+	role := bare.one(t, "AWS::IAM::Role", "Setup").Properties
+	for _, policy := range role["Policies"].([]any) {
+		for _, s := range dig(policy, "PolicyDocument", "Statement").([]any) {
+			for _, action := range list(dig(s, "Action")) {
+				for _, resource := range list(dig(s, "Resource")) {
+					if text, ok := resource.(string); ok && dig(s, "Condition") == nil {
+						got = append(got, action.(string)+" "+text)
+					}
+				}
+			}
+		}
+	}
+	sort.Strings(got)
+	sort.Strings(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("it may\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestManifestsArriveWithTheirNamespaces(t *testing.T) {
+	setup := bare.one(t, "Custom::ZaeLimiterSetup", "Namespaces").Properties
+	if got := text(t, setup["Namespaces"]); got != `["default","team-a"]` {
+		t.Errorf("namespaces %s", got)
+	}
+	if got := text(t, setup["Manifests"]); !strings.Contains(got, "capacity: 100") {
+		t.Errorf("manifests %s", got)
+	}
+}

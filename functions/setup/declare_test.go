@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aws/aws-lambda-go/cfn"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+const (
+	someLimits = `
+namespace: default
+system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
+resources: {gpt-4: {limits: {tpm: {capacity: 40000}}}}
+entities: {acme: {resources: {gpt-4: {limits: {tpm: {capacity: 90000}}}}}}
+`
+	otherLimits = `
+namespace: default
+system: {limits: {rpm: {capacity: 50}}}
+resources: {gpt-4: {limits: {tpm: {capacity: 40000}}}}
+`
+)
+
+func declaring(kind cfn.RequestType, manifests ...any) cfn.Event {
+	e := event(kind, "default")
+	e.StackID = "arn:aws:cloudformation:eu-west-1:123456789012:stack/limits/guid"
+	e.ResourceProperties[config.SetupManifests] = manifests
+	return e
+}
+
+// stored returns the limits of the namespace "default", a line per scope.
+func stored(t *testing.T, db *memdb.DB) string {
+	t.Helper()
+	db.SetHook(nil)
+	all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := all.Namespace(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, at := range []admin.Scope{{}, {Resource: "gpt-4"}, {Entity: "acme", Resource: "gpt-4"}} {
+		c, err := ns.Config(t.Context(), at)
+		if err != nil && !errors.Is(err, admin.ErrNotFound) {
+			t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprint(at, c.Limits, c.OnUnavailable))
+	}
+	return strings.Join(lines, "\n")
+}
+
+const (
+	afterSome = "*/* [rpm: 100 per 1m0s, capacity 100] allow\n" +
+		"*/gpt-4 [tpm: 40000 per 1m0s, capacity 40000] default\n" +
+		"acme/gpt-4 [tpm: 90000 per 1m0s, capacity 90000] default"
+	afterOther = "*/* [rpm: 50 per 1m0s, capacity 50] default\n" +
+		"*/gpt-4 [tpm: 40000 per 1m0s, capacity 40000] default\n" +
+		"acme/gpt-4 [] default"
+)
+
+// What is declared is applied, what no manifest declares any more is deleted, and
+// a stack without manifests changes no limits.
+func TestManifestsAreApplied(t *testing.T) {
+	h, db := rig(t)
+	for i, step := range []struct {
+		e    cfn.Event
+		want string
+	}{
+		{declaring(cfn.RequestCreate, someLimits), afterSome},
+		{declaring(cfn.RequestUpdate, someLimits), afterSome},
+		{declaring(cfn.RequestUpdate, otherLimits), afterOther},
+		{declaring(cfn.RequestUpdate), afterOther},
+		{declaring(cfn.RequestUpdate, someLimits), afterSome}, // as a deployment that is rolled back
+		{declaring(cfn.RequestDelete, someLimits), afterSome},
+	} {
+		ask(t, h, step.e)
+		if i == 5 {
+			continue
+		}
+		if got := stored(t, db); got != step.want {
+			t.Errorf("step %d:\n%s\nwant\n%s", i, got, step.want)
+		}
+	}
+}
+
+func TestBadManifestsAreRefusedBeforeAnythingIsApplied(t *testing.T) {
+	for text, want := range map[string]string{
+		"namespace: default\nlimits: {}":          "limits",
+		"namespace: other\nsystem: {limits: {}}":  `"other"`,
+		"namespace: default\nsystem: {limits: 1}": "manifest",
+	} {
+		h, db := rig(t)
+		_, _, err := h.Handle(t.Context(), declaring(cfn.RequestCreate, text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want it to say %s", text, err, want)
+		}
+		if got := stored(t, db); strings.Contains(got, "per") {
+			t.Errorf("%q: limits %s", text, got)
+		}
+	}
+}
+
+// Every write of a manifest fails in every way, and the deployment makes up for it.
+func TestEveryWriteOfAManifestFailsInEveryWay(t *testing.T) {
+	for name, way := range ways {
+		for at := range 8 {
+			synctest.Test(t, func(t *testing.T) {
+				h, db := rig(t)
+				ask(t, h, event(cfn.RequestCreate, "default"))
+				writes := 0
+				db.SetHook(func(op memdb.Op) (bool, error) {
+					if op.Writes == nil {
+						return true, nil
+					}
+					if writes++; writes-1 == at {
+						return way.apply, way.err
+					}
+					return true, nil
+				})
+				ask(t, h, declaring(cfn.RequestUpdate, someLimits))
+				if got := stored(t, db); got != afterSome {
+					t.Errorf("%s at %d:\n%s\nwant\n%s", name, at, got, afterSome)
+				}
+			})
+		}
+	}
+}
+
+var ways = map[string]struct {
+	apply bool
+	err   error
+}{
+	"refused by a throttle": {false, memdb.Fail(store.Throttled)},
+	"in conflict":           {false, memdb.Fail(store.Conflict)},
+	"answer lost":           {true, errors.New("lost")},
+	"lost before":           {false, memdb.Fail(store.Unknown)},
+}
