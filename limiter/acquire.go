@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -33,8 +34,8 @@ const (
 // and never waits for tokens. Errors are one of ErrLimited (a *LimitError),
 // ErrUnavailable, ErrUnknown, ErrInvalid, ErrTooLarge, ErrNoLimits,
 // ErrNamespace, ErrSetup and ErrCanceled. Under PolicyAllow,
-// ErrUnavailable and ErrUnknown become a lease that has charged nothing; the others
-// never do. After a few calls in a row without an answer, further ones are
+// ErrUnavailable and ErrUnknown become a lease that has charged nothing, under
+// PolicyLocal one of this process's own share; the others never do. After a few calls in a row without an answer, further ones are
 // ErrUnavailable at once, but for one that probes four times a second.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	begin, tries := l.begin(), &attempt{}
@@ -51,26 +52,27 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	}
 	n := name{req.Entity, req.Resource}
 	if !l.breaker.admits(time.Now()) {
-		return l.undecided(ctx, req, n, PolicyDefault, errOpen)
+		cfg, _ := l.configs.last(n, own)
+		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
 	}
 	bounded, cancel := l.bounded(ctx)
 	defer cancel()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil {
 		l.heard(ctx, err)
-		return l.unresolved(ctx, req, n, cfg, err)
+		return l.unresolved(ctx, req, n, own, cfg, err)
 	}
 	wants, at, err := l.levels(bounded, n, req.Costs, cfg)
 	if err != nil {
 		if store.KindOf(err) != 0 { // else nothing was asked
 			l.heard(ctx, err)
 		}
-		return l.unresolved(ctx, req, at, cfg, err)
+		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
 	lease, at, err := l.take(bounded, wants, tries)
 	l.heard(ctx, err)
 	if !decided(err) {
-		return l.undecided(ctx, req, at, cfg.policy, err)
+		return l.undecided(ctx, req, at, own, cfg.policy, err)
 	}
 	if lease != nil {
 		lease.request = req
@@ -79,7 +81,8 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 }
 
 // unresolved turns a failed resolution into the caller's error or policy.
-func (l *Limiter) unresolved(ctx context.Context, req Request, n name, cfg resolved, err error) (*Lease, error) {
+func (l *Limiter) unresolved(ctx context.Context, req Request, n name, own []bucket.Limit, cfg resolved,
+	err error) (*Lease, error) {
 	switch {
 	case errors.Is(err, ErrLimited):
 		return nil, err
@@ -92,18 +95,24 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n name, cfg resol
 	case errors.Is(err, ErrNamespace):
 		return nil, &opError{"acquire", n.entity, n.resource, ErrNamespace, err}
 	}
-	return l.undecided(ctx, req, n, cfg.policy, err)
+	return l.undecided(ctx, req, n, own, cfg.policy, err)
 }
 
 // undecided turns a call that got no decision or no answer into the caller's error,
 // or applies the policy.
-func (l *Limiter) undecided(ctx context.Context, req Request, n name, stored Policy, err error) (*Lease, error) {
+func (l *Limiter) undecided(ctx context.Context, req Request, n name, own []bucket.Limit, stored Policy,
+	err error) (*Lease, error) {
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, canceled("acquire", n, cause, err)
 	}
 	err = outcome("acquire", n, err)
-	if policy := l.policy(req, stored); policy == PolicyAllow && !errors.Is(err, ErrSetup) {
+	policy := l.policy(req, stored)
+	switch {
+	case errors.Is(err, ErrSetup):
+	case policy == PolicyAllow:
 		return &Lease{limiter: l, name: n, cause: err}, nil
+	case policy == PolicyLocal:
+		return l.grant(req, own, err)
 	}
 	return nil, err
 }

@@ -114,6 +114,22 @@ func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now i
 	return combine(recs, own)
 }
 
+// last returns the configuration that was read last, however old, without I/O. It is
+// not ok if that does not tell which limits are in force.
+func (c *configs) last(n name, own []bucket.Limit) (out resolved, ok bool) {
+	recs, _ := c.cached(c.keys(n), own != nil, 0)
+	for i := range recMeta {
+		if own == nil && recs[i].at == 0 {
+			return resolved{policy: recs[recSystem].policy()}, false
+		}
+	}
+	if recs[recNamespace].at == 0 {
+		recs[recNamespace].found = true // or it would not have been opened
+	}
+	out, err := combine(recs, own)
+	return out, err == nil
+}
+
 // allSeen reports whether there is an old record for everything that is missing.
 func allSeen(recs [records]record, missing []int) bool {
 	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })

@@ -23,7 +23,7 @@ const (
 	// Entity, Resource, Costs, Err, Policy, Writes, Elapsed.
 	EventAcquire EventKind = iota + 1
 	// EventCommit: a lease was committed, or could not be. There is none for a lease
-	// that has charged nothing. Set: Entity, Resource, Costs, Err, Writes, Elapsed.
+	// that has charged nothing, and Writes is zero for one of PolicyLocal. Set: Entity, Resource, Costs, Err, Writes, Elapsed.
 	EventCommit
 	// EventRollback is EventCommit for a lease that was rolled back; also for what the
 	// limiter gives back itself, because another level of a cascade was denied or the
@@ -196,6 +196,9 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 		Writes: tries.calls, Elapsed: time.Since(begin)}
 	if lease != nil && lease.cause != nil {
 		e.Err, e.Policy = lease.cause, PolicyAllow
+		if len(lease.items) > 0 {
+			e.Policy = PolicyLocal
+		}
 	}
 	l.opts.Observe(ctx, e)
 }
@@ -203,7 +206,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 // tellSettled tells what came of a commit or a rollback, from what was due of every
 // item of every level.
 func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, dues [][][]table.Cost, err error) {
-	if le.limiter.opts.Observe == nil || !le.Charged() {
+	if le.limiter.opts.Observe == nil || len(le.items) == 0 {
 		return
 	}
 	e := Event{Kind: EventCommit, Entity: le.name.entity, Resource: le.name.resource, Err: err,
@@ -212,8 +215,9 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 		e.Kind = EventRollback
 	}
 	for level, items := range dues {
-		for _, costs := range items {
-			if slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
+		for i, costs := range items {
+			if !le.levels()[level].items[i].local &&
+				slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
 				e.Writes++
 			}
 			if level == 0 {

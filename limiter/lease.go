@@ -19,6 +19,7 @@ type leaseItem struct {
 	key   item.Key
 	shard int
 	taken []table.Cost
+	local bool // it is a bucket of this process, which has no key
 }
 
 // parent returns the item of the shard that this one merges into.
@@ -77,9 +78,10 @@ func (le *Lease) learn(b table.Shard) {
 	}
 }
 
-// Charged reports whether the lease has taken tokens. It is false for a lease
-// granted by PolicyAllow without a decision; whatever is done with such a lease
-// does nothing and returns nil, and Cause says why.
+// Charged reports whether the lease was charged to the table. It is false for a lease
+// granted without a decision, and Cause says why there was none. Whatever is done
+// with a lease of PolicyAllow then does nothing and returns nil; one of PolicyLocal
+// is settled like any other, but in this process.
 func (le *Lease) Charged() bool { return le.cause == nil }
 
 // Cause returns why a lease has charged nothing: an ErrUnavailable, or an
@@ -135,7 +137,7 @@ func (le *Lease) say(op string, costs Costs, total func(cost, n int64) int64) er
 	if le.closed {
 		return le.errClosed(op)
 	}
-	if !le.Charged() {
+	if len(le.items) == 0 { // it has charged nothing
 		return nil
 	}
 	all := le.levels()
@@ -190,17 +192,17 @@ func (le *Lease) Keep() {
 // the tokens are given back and the error is ErrLeaseClosed.
 func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
-	req, closed := le.request, le.closed
+	req, closed, charged := le.request, le.closed, len(le.items) > 0
 	le.mu.Unlock()
 	if closed {
 		return le.errClosed("charge")
 	}
-	if !le.Charged() {
+	if !charged {
 		return nil
 	}
 	req.Costs = more
 	extra, err := le.limiter.Acquire(ctx, req)
-	if err != nil || !extra.Charged() {
+	if err != nil || len(extra.items) == 0 {
 		return err
 	}
 	le.mu.Lock()
@@ -215,7 +217,7 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 // join takes over what another lease of the same entity and resource has taken.
 func (le *Lease) join(extra *Lease, costs Costs) {
 	for _, it := range extra.items {
-		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.key == it.key })
+		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.key == it.key }) // local ones have none
 		if i < 0 {
 			le.items = append(le.items, it)
 			continue
@@ -232,7 +234,9 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 			le.actual[limit] = min(said+n, mostCost)
 		}
 	}
-	le.image, le.status = extra.image, extra.status
+	if le.status = extra.status; extra.Charged() {
+		le.image = extra.image
+	}
 }
 
 // cost returns what a limit has cost as far as that is known, in tokens.

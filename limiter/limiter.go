@@ -62,6 +62,9 @@ type Options struct {
 	// OnUnavailable holds when neither the call nor the stored configuration
 	// decides. Default PolicyBlock.
 	OnUnavailable Policy
+	// LocalShare is the part of each limit, in percent, 1 to 100, that this process
+	// grants by itself under [PolicyLocal]. Default 10, which suits ten processes.
+	LocalShare int
 	// Now is the clock, read once per attempt. Default: the system's, corrected
 	// by the time that DynamoDB's own answers carry when the two differ by more
 	// than such answers, in whole seconds, leave open. One answer corrects a
@@ -109,12 +112,17 @@ func (o *Options) withDefaults() (Options, error) {
 	if n := out.MaxShards; n < 1 || n > mostShards || n&(n-1) != 0 {
 		return out, invalid("Options.MaxShards", n, "a power of two from 1 to 1024, or zero for the default")
 	}
-	switch out.OnUnavailable {
-	case PolicyDefault:
+	if out.OnUnavailable < PolicyDefault || out.OnUnavailable > PolicyLocal {
+		return out, invalid("Options.OnUnavailable", int(out.OnUnavailable), policies)
+	}
+	if out.OnUnavailable == PolicyDefault {
 		out.OnUnavailable = PolicyBlock
-	case PolicyBlock, PolicyAllow:
-	default:
-		return out, invalid("Options.OnUnavailable", int(out.OnUnavailable), "PolicyDefault, PolicyBlock or PolicyAllow")
+	}
+	if out.LocalShare == 0 {
+		out.LocalShare = 10
+	}
+	if out.LocalShare < 1 || out.LocalShare > 100 {
+		return out, invalid("Options.LocalShare", out.LocalShare, "1 to 100 percent, or zero for the default")
 	}
 	if out.Now == nil {
 		out.Now = time.Now
@@ -158,6 +166,7 @@ type Limiter struct {
 	breaker    breaker
 	images     *images
 	configs    *configs
+	locals     *locals
 	growing    sync.Map       // name -> true: buckets whose shards this process is doubling
 	background sync.WaitGroup // work that no caller waits for
 }
@@ -167,6 +176,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	return &Limiter{
 		store: s, opts: opts, namespace: namespaceID,
 		images:  newImages(opts.MaxBuckets),
+		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, int(records)*opts.MaxBuckets),
 	}
 }

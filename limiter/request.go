@@ -25,9 +25,26 @@ const (
 	// PolicyAllow returns a lease that has taken nothing (fail open); see
 	// Lease.Charged.
 	PolicyAllow
+	// PolicyLocal grants from buckets in this process, which begin full and hold
+	// Options.LocalShare percent of each limit, but at least one token. What they do
+	// not cover is denied with a *LimitError, which is the error that there was
+	// instead of a decision too. Parents are charged as well. So while nobody
+	// reaches the table, all processes together grant at most their number of
+	// shares, and nothing of it is charged to the table later.
+	//
+	// It needs limits: those of the call, or stored ones that this process has read
+	// before, however long ago. Without, and if a cost exceeds the share of a limit,
+	// it is PolicyBlock. It cannot be stored, because other clients do not know it;
+	// and what is stored goes before Options, so a Request says it where a policy is
+	// stored.
+	PolicyLocal
 )
 
-// String returns the policy as it is stored.
+// policies is what is accepted where a policy is asked for.
+const policies = "PolicyDefault, PolicyBlock, PolicyAllow or PolicyLocal"
+
+// String returns the policy in one lower-case word, those that can be stored as they
+// are.
 func (p Policy) String() string {
 	switch p {
 	case PolicyDefault:
@@ -36,6 +53,8 @@ func (p Policy) String() string {
 		return "block"
 	case PolicyAllow:
 		return "allow"
+	case PolicyLocal:
+		return "local"
 	}
 	return fmt.Sprintf("Policy(%d)", int(p))
 }
@@ -77,10 +96,8 @@ func (r Request) validate() ([]bucket.Limit, error) {
 			return nil, invalid(fmt.Sprintf("Costs[%q]", name), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
 		}
 	}
-	switch r.OnUnavailable {
-	case PolicyDefault, PolicyBlock, PolicyAllow:
-	default:
-		return nil, invalid("OnUnavailable", int(r.OnUnavailable), "PolicyDefault, PolicyBlock or PolicyAllow")
+	if r.OnUnavailable < PolicyDefault || r.OnUnavailable > PolicyLocal {
+		return nil, invalid("OnUnavailable", int(r.OnUnavailable), policies)
 	}
 	if r.Limits == nil {
 		return nil, nil

@@ -27,6 +27,10 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 	if len(costs) == 0 {
 		return nil
 	}
+	if it.local {
+		l.locals.adjust(it.name, costs, l.now())
+		return nil
+	}
 	more := slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
 	since, n := unsent, it.name
 	if s, ok := l.images.view(n).shards[it.shard]; ok && !s.absent {

@@ -1,0 +1,175 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Under PolicyLocal a call without a decision is decided by buckets that this process
+// keeps in memory, each with a share of its limits. They know nothing of the table,
+// and the table nothing of them.
+
+// locals are the buckets of PolicyLocal, least recently used out first. It is safe
+// for concurrent use.
+type locals struct {
+	percent int64
+	mu      sync.Mutex
+	buckets *simplelru.LRU[name, bucket.State]
+}
+
+func newLocals(percent, size int) *locals {
+	buckets, err := simplelru.NewLRU[name, bucket.State](size, nil)
+	if err != nil {
+		panic("bug: " + err.Error()) // the size is validated
+	}
+	return &locals{percent: int64(percent), buckets: buckets}
+}
+
+// share returns the part of a limit that this process may grant by itself: at least
+// one token of capacity, and some refill.
+func (l *locals) share(whole bucket.Limit) bucket.Limit {
+	part := func(n int64) int64 { return n/100*l.percent + n%100*l.percent/100 }
+	out := whole
+	out.Capacity = max(part(whole.Capacity), bucket.Milli)
+	out.Amount = max(part(whole.Amount), 1)
+	return out
+}
+
+// at returns the bucket at now under the limits in force; the lock is held. A limit
+// that is new begins full.
+func (l *locals) at(w want, now int64) bucket.State {
+	old, _ := l.buckets.Get(w.name)
+	old = old.At(now)
+	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.limits))}
+	if len(old.Slots) == 0 {
+		out.RF = now
+	}
+	for i, limit := range w.limits {
+		slot := bucket.Slot{Limit: l.share(limit)}
+		slot.Tokens = slot.Capacity
+		if j := old.Index(limit.Name); j >= 0 {
+			slot.Tokens = min(old.Slots[j].Tokens, slot.Capacity)
+			slot.Rest = bucket.RescaleRest(old.Slots[j].Rest, old.Slots[j].Period, slot.Period)
+		}
+		out.Slots[i] = slot
+	}
+	return out
+}
+
+// errShare: the share of this process can never hold a cost.
+var errShare = errors.New("more than this process's share of a limit")
+
+// take takes the costs of all levels or of none. The error is a *LimitError or
+// errShare.
+func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	leases, after := make([]*Lease, len(wants)), make([]bucket.State, len(wants))
+	for i, w := range wants {
+		state := l.at(w, now)
+		needs := make([]int64, len(w.costs))
+		for j, c := range w.costs {
+			needs[j] = c.Milli
+		}
+		switch v := state.Decide(needs, now); {
+		case v.At == bucket.Never:
+			return nil, fmt.Errorf("%w: %d percent of %s", errShare, l.percent, public(w.limits[v.Slot]))
+		case !v.Granted:
+			return nil, localDenial(w, state, v, now)
+		}
+		after[i] = state.Take(needs)
+		leases[i] = &Lease{name: w.name, status: localStatus(w, after[i]),
+			items: []leaseItem{{name: w.name, taken: w.costs, local: true}}}
+		for _, limit := range w.limits {
+			leases[i].limits = append(leases[i].limits, limit.Name)
+		}
+	}
+	for i, w := range wants {
+		l.buckets.Add(w.name, after[i])
+	}
+	return leases, nil
+}
+
+// adjust takes so much more from a bucket, into debt if need be, or gives it back.
+func (l *locals) adjust(n name, costs []table.Cost, now int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state, ok := l.buckets.Get(n)
+	if !ok {
+		return
+	}
+	state = state.At(now)
+	needs := make([]int64, len(state.Slots))
+	for _, c := range costs {
+		if i := state.Index(c.Limit); i >= 0 {
+			needs[i] = c.Milli
+		}
+	}
+	l.buckets.Add(n, state.Take(needs))
+}
+
+func localStatus(w want, state bucket.State) []Status {
+	out := make([]Status, len(state.Slots))
+	for i, sl := range state.Slots {
+		out[i] = statusOf(w.name.entity, sl.Limit, sl.Tokens, sl.Rest)
+	}
+	return out
+}
+
+func localDenial(w want, state bucket.State, v bucket.Verdict, now int64) *LimitError {
+	e := &LimitError{
+		Entity: w.name.entity, Resource: w.name.resource, Limit: w.limits[v.Slot].Name,
+		Wanted: w.costs[v.Slot].Milli / bucket.Milli, RetryAfter: wait(now, v.At), Statuses: localStatus(w, state),
+	}
+	for i, sl := range state.Slots {
+		e.Statuses[i].RetryAfter = wait(0, bucket.Wait(sl.Tokens, sl.Rest, state.Rate(i), w.costs[i].Milli))
+	}
+	e.Remaining = e.Statuses[v.Slot].Remaining
+	return e
+}
+
+// grant decides a request that has no decision because of cause. What it needs comes
+// from the call and from the configuration that was read last, however old; if that
+// is not known, or the share can never hold the costs, the cause is returned.
+func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, error) {
+	var wants []want
+	for n := (name{req.Entity, req.Resource}); len(wants) < maxLevels; own = nil {
+		cfg, ok := l.configs.last(n, own)
+		if !ok {
+			break
+		}
+		w, err := l.want(n, req.Costs, cfg)
+		if denied, ok := errors.AsType[*LimitError](err); ok {
+			return nil, denied // by a limit that blocks
+		}
+		if err != nil {
+			return nil, cause
+		}
+		wants = append(wants, w)
+		if !cfg.cascade {
+			break
+		}
+		n.entity = cfg.parent
+	}
+	if len(wants) == 0 {
+		return nil, cause
+	}
+	leases, err := l.locals.take(wants, l.now())
+	switch {
+	case errors.Is(err, errShare):
+		return nil, errors.Join(cause, err)
+	case err != nil:
+		return nil, errors.Join(err, cause)
+	}
+	for _, lease := range leases {
+		lease.limiter, lease.cause = l, cause
+	}
+	leases[0].request, leases[0].above = req, leases[1:]
+	return leases[0], nil
+}

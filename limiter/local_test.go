@@ -1,0 +1,218 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// down makes every call fail from now on.
+func (w *world) down() {
+	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+}
+
+// While the table is down, a process grants its share of each limit, exactly, and
+// denies with the wait that this takes.
+func TestLocalGrantsAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 20})
+		w.configure(l, "", "", PerMinute("rpm", 30), PerMinute("tpm", 1001))
+		req := stored(Costs{"rpm": 1, "tpm": 10})
+		must(t, l, req)
+		w.down()
+		for i := range 6 {
+			lease := must(t, l, req)
+			if lease.Charged() || !errors.Is(lease.Cause(), ErrUnavailable) {
+				t.Fatalf("call %d: charged %v, cause %v", i, lease.Charged(), lease.Cause())
+			}
+			if s := lease.Status(); s[0].Capacity != 6 || s[0].Remaining != int64(5-i) || s[1].Capacity != 200 {
+				t.Fatalf("call %d: status %+v", i, s)
+			}
+		}
+		_, err := l.Acquire(t.Context(), req)
+		denied, ok := errors.AsType[*LimitError](err)
+		if !ok || denied.Limit != "rpm" || denied.RetryAfter != 10*time.Second || !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("got %v, want a denial for 10s", err)
+		}
+		w.advance(10*time.Second - time.Millisecond)
+		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+			t.Fatalf("a millisecond early: %v", err)
+		}
+		w.advance(time.Millisecond)
+		must(t, l, req)
+		w.db.SetHook(nil)
+		time.Sleep(probesEvery)
+		if lease := must(t, l, req); !lease.Charged() {
+			t.Error("the table answers, and nothing was charged")
+		}
+		if got := w.used(l, "rpm"); got != 2 {
+			t.Errorf("%d counted, want the 2 that the table has granted", got)
+		}
+	})
+}
+
+// What a lease of the local share gives back or settles, it does there.
+func TestLocalLeaseSettles(t *testing.T) { synctest.Test(t, testLocalLeaseSettles) }
+
+func testLocalLeaseSettles(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	limit := PerMinute("tpm", 1200)
+	req := func(n int64) Request { return asks(Costs{"tpm": n}, limit) }
+	w.down()
+	remaining := func(want int64) {
+		t.Helper()
+		lease := must(t, l, req(0))
+		if got := lease.Status()[0].Remaining; got != want {
+			t.Fatalf("%d remain, want %d", got, want)
+		}
+	}
+	lease := must(t, l, req(400))
+	remaining(200)
+	lease.Settle(Costs{"tpm": 150})
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	remaining(450)
+	must(t, l, req(400)).Rollback(t.Context())
+	remaining(450)
+	lease = must(t, l, req(100))
+	if err := lease.Charge(t.Context(), Costs{"tpm": 300}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Charge(t.Context(), Costs{"tpm": 300}); !errors.Is(err, ErrLimited) {
+		t.Fatalf("more than the share: %v", err)
+	}
+	remaining(50)
+	w.advance(time.Minute) // full again
+	lease.Settle(Costs{"tpm": 1400})
+	lease.Close(t.Context())
+	if _, err := l.Acquire(t.Context(), req(0)); !errors.Is(err, ErrLimited) {
+		t.Errorf("debt of 400: %v", err)
+	}
+	w.advance(40 * time.Second)
+	remaining(0)
+	w.db.SetHook(nil)
+	time.Sleep(probesEvery)
+	lease = must(t, l, req(0))
+	if err := lease.Charge(t.Context(), Costs{"tpm": 10}); err != nil || w.used(l, "tpm") != 10 {
+		t.Fatalf("%v, %d counted", err, w.used(l, "tpm"))
+	}
+	w.down()
+	if err := lease.Charge(t.Context(), Costs{"tpm": 0}); err != nil {
+		t.Fatal(err)
+	}
+	w.db.SetHook(nil)
+	if err := lease.Rollback(t.Context()); err != nil || w.used(l, "tpm") != 0 {
+		t.Errorf("charged to both: %v, %d counted after a rollback", err, w.used(l, "tpm"))
+	}
+}
+
+// A cascade takes from the shares of all levels or of none, as far as they are known.
+func TestLocalCascades(t *testing.T) {
+	w, l := family(t, 40, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w.configure(l, "", "", PerMinute("rpm", 60))
+	must(t, l, stored(Costs{"rpm": 1}))
+	w.down()
+	granted := 0
+	var err error
+	for ; granted <= 60 && err == nil; granted++ {
+		_, err = l.Acquire(t.Context(), stored(Costs{"rpm": 1}))
+	}
+	denied, ok := errors.AsType[*LimitError](err)
+	if granted-1 != 20 || !ok || denied.Entity != "org" {
+		t.Fatalf("%d granted, then %v; want the 20 of org", granted-1, err)
+	}
+	w.advance(3 * time.Second)
+	lease := must(t, l, stored(Costs{"rpm": 1}))
+	if s := lease.Status(); len(s) != 2 || s[0].Remaining != 10 || s[1].Remaining != 0 {
+		t.Fatalf("status %+v", s)
+	}
+	lease.Rollback(t.Context())
+	must(t, l, stored(Costs{"rpm": 1}))
+}
+
+// Without limits to go by, and for more than the share can hold, the policy blocks.
+func TestLocalBlocksWhatItCannotDecide(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal})
+	w.configure(l, "", "", PerMinute("rpm", 30))
+	w.down()
+	if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); lease != nil || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("limits never read: %v, %v", lease, err)
+	}
+	if lease, err := l.Acquire(t.Context(), asks(Costs{"rpm": 4}, PerMinute("rpm", 30))); lease != nil ||
+		!errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge) {
+		t.Errorf("4 of a share of 3: %v, %v", lease, err)
+	}
+	if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, PerMinute("rpm", 1))); err != nil {
+		t.Errorf("a share is one token at least: %v", err)
+	}
+	if _, err := l.Acquire(t.Context(), asks(Costs{"b": 1}, Blocked("b"))); !errors.Is(err, ErrLimited) {
+		t.Errorf("a limit that blocks: %v", err)
+	}
+	w.db.SetHook(nil)
+	l = w.process(Options{OnUnavailable: PolicyLocal})
+	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) })
+	if lease, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); lease != nil || !errors.Is(err, ErrSetup) {
+		t.Errorf("not set up: %v, %v", lease, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10)); lease != nil || !errors.Is(err, ErrCanceled) {
+		t.Errorf("canceled: %v, %v", lease, err)
+	}
+	if _, err := (&Options{LocalShare: 101}).withDefaults(); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a share of 101 percent: %v", err)
+	}
+	if _, err := (&Options{OnUnavailable: PolicyLocal + 1}).withDefaults(); !errors.Is(err, ErrInvalid) {
+		t.Errorf("no such policy: %v", err)
+	}
+}
+
+// A limit that changes keeps its level, cut to the new share.
+func TestLocalLimitsChange(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w.down()
+	for _, step := range []struct {
+		limits []Limit
+		want   string
+	}{
+		{[]Limit{PerMinute("rpm", 20)}, "[rpm 9/10]"},
+		{[]Limit{PerMinute("rpm", 40)}, "[rpm 8/20]"},
+		{[]Limit{PerMinute("rpm", 4), PerMinute("tpm", 60)}, "[rpm 1/2 tpm 30/30]"},
+		{[]Limit{PerHour("rpm", 4), PerMinute("tpm", 2)}, "[rpm 0/2 tpm 1/1]"},
+	} {
+		var got []string
+		for _, s := range must(t, l, asks(Costs{"rpm": 1}, step.limits...)).Status() {
+			got = append(got, fmt.Sprintf("%s %d/%d", s.Limit, s.Remaining, s.Capacity))
+		}
+		if fmt.Sprint(got) != step.want {
+			t.Errorf("%v: %v, want %s", step.limits, got, step.want)
+		}
+	}
+}
+
+// An open breaker leaves the stored policy in force.
+func TestStoredPolicyWhileTheBreakerIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configurePolicy(l, "allow", rpm10)
+		must(t, l, stored(Costs{"rpm": 1}))
+		w.down()
+		for i := range breaksAfter + 2 {
+			if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err != nil || lease.Charged() {
+				t.Fatalf("call %d: %v", i, err)
+			}
+		}
+	})
+}
