@@ -1,0 +1,316 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/zeroae/zae-limiter-go/grpclimit"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+// server is the health service, as one that is limited: Check is a unary call, Watch
+// a stream.
+type server struct {
+	health.UnimplementedHealthServer
+	do func(context.Context) error
+}
+
+func (s *server) Check(ctx context.Context, _ *health.HealthCheckRequest) (*health.HealthCheckResponse, error) {
+	return &health.HealthCheckResponse{Status: health.HealthCheckResponse_SERVING}, s.do(ctx)
+}
+
+func (s *server) Watch(_ *health.HealthCheckRequest, out grpc.ServerStreamingServer[health.HealthCheckResponse]) error {
+	for range 3 {
+		if err := out.Send(&health.HealthCheckResponse{}); err != nil {
+			return err
+		}
+	}
+	return s.do(out.Context())
+}
+
+// rig is a limited server, and a client of it over a connection in memory.
+type rig struct {
+	table  *limitertest.Table
+	client health.HealthClient
+	ended  chan struct{} // a value for every call that the interceptor has let go of
+}
+
+func newRig(t *testing.T, o grpclimit.Options, do func(context.Context) error) *rig {
+	r := &rig{table: limitertest.New(t), ended: make(chan struct{}, 100)}
+	if o.Request == nil {
+		o.Request = request
+	}
+	l := r.table.Limiter(nil)
+	unary, stream := grpclimit.Unary(l, o), grpclimit.Stream(l, o)
+	srv := grpc.NewServer(
+		grpc.UnaryInterceptor(func(ctx context.Context, m any, i *grpc.UnaryServerInfo, h grpc.UnaryHandler) (_ any, err error) {
+			defer func() { r.ended <- struct{}{} }()
+			defer recovered(&err)
+			return unary(ctx, m, i, h)
+		}),
+		grpc.StreamInterceptor(func(s any, ss grpc.ServerStream, i *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+			defer func() { r.ended <- struct{}{} }()
+			defer recovered(&err)
+			return stream(s, ss, i, h)
+		}),
+	)
+	health.RegisterHealthServer(srv, &server{do: do})
+	lis := bufconn.Listen(1 << 16)
+	go func() { _ = srv.Serve(lis) }()
+	t.Cleanup(srv.Stop)
+	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	r.client = health.NewHealthClient(conn)
+	return r
+}
+
+// recovered is what servers put around everything else.
+func recovered(err *error) {
+	if recover() != nil {
+		*err = status.Error(codes.Internal, "panic")
+	}
+}
+
+func fine(context.Context) error { return nil }
+
+func request(ctx context.Context, _ grpclimit.Call) (limiter.Request, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if len(md.Get("key")) == 0 {
+		return limiter.Request{}, status.Error(codes.Unauthenticated, "no key")
+	}
+	return limiter.Request{
+		Entity: md.Get("key")[0], Resource: "api", Costs: limiter.Costs{"rpm": 1, "tpm": 10},
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 2), limiter.PerMinute("tpm", 100)},
+	}, nil
+}
+
+func (r *rig) check(ctx context.Context, key string) error {
+	_, err := r.client.Check(metadata.AppendToOutgoingContext(ctx, "key", key), &health.HealthCheckRequest{})
+	<-r.ended
+	return err
+}
+
+func (r *rig) watch(ctx context.Context, key string) (messages int, err error) {
+	in, err := r.client.Watch(metadata.AppendToOutgoingContext(ctx, "key", key), &health.HealthCheckRequest{})
+	for ; err == nil; messages++ {
+		_, err = in.Recv()
+	}
+	<-r.ended
+	return messages - 1, err
+}
+
+// left returns what the buckets of a key hold.
+func (r *rig) left(t *testing.T, key string) [2]int64 {
+	t.Helper()
+	b, err := r.table.Admin("").Peek(t.Context(), key, "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [2]int64{b[0].Levels[0].Remaining, b[0].Levels[1].Remaining}
+}
+
+func wantDenied(t *testing.T, err error, entity string, wait time.Duration) {
+	t.Helper()
+	s := status.Convert(err)
+	if s.Code() != codes.ResourceExhausted {
+		t.Fatalf("error %v, want %v", err, codes.ResourceExhausted)
+	}
+	if got, ok := grpclimit.RetryAfter(err); !ok || got != wait {
+		t.Errorf("retry after %v %v, want %v", got, ok, wait)
+	}
+	var quota *errdetails.QuotaFailure
+	for _, d := range s.Details() {
+		if q, ok := d.(*errdetails.QuotaFailure); ok {
+			quota = q
+		}
+	}
+	if v := quota.GetViolations(); len(v) != 1 || v[0].Subject != "entity:"+entity || v[0].QuotaMetric != "rpm" ||
+		v[0].QuotaValue != 2 || v[0].QuotaDimensions["resource"] != "api" ||
+		v[0].Description != "limit rpm: 0 left of 2, retry after 30s" {
+		t.Errorf("violations %v", v)
+	}
+}
+
+func TestUnaryIsDeniedWithDetails(t *testing.T) {
+	r := newRig(t, grpclimit.Options{}, fine)
+	for range 2 {
+		if err := r.check(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantDenied(t, r.check(t.Context(), "a"), "a", 30*time.Second)
+	r.table.Advance(30 * time.Second)
+	if err := r.check(t.Context(), "a"); err != nil {
+		t.Errorf("after the wait: %v", err)
+	}
+}
+
+func TestStreamIsDeniedWithDetails(t *testing.T) {
+	r := newRig(t, grpclimit.Options{}, fine)
+	for range 2 {
+		if n, err := r.watch(t.Context(), "a"); n != 3 || status.Code(err) != codes.Unknown { // io.EOF
+			t.Fatal(n, err)
+		}
+	}
+	n, err := r.watch(t.Context(), "a")
+	if n != 0 {
+		t.Errorf("%d messages of a denied stream", n)
+	}
+	wantDenied(t, err, "a", 30*time.Second)
+}
+
+func TestNothingDecided(t *testing.T) {
+	r := newRig(t, grpclimit.Options{}, fine)
+	_, err := r.client.Check(t.Context(), &health.HealthCheckRequest{})
+	if <-r.ended; status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without a key: %v", err)
+	}
+	r.table.Fail(limiter.ErrUnavailable)
+	err = r.check(t.Context(), "a")
+	if wait, ok := grpclimit.RetryAfter(err); status.Code(err) != codes.Unavailable || !ok || wait != time.Second {
+		t.Errorf("table down: %v, wait %v", err, wait)
+	}
+	if s := status.Convert(err).Message(); s != "rate limiter unavailable" {
+		t.Errorf("a stranger is told %q", s)
+	}
+	for err, code := range map[error]codes.Code{limiter.ErrTooLarge: codes.InvalidArgument,
+		limiter.ErrUnknown: codes.Unavailable, limiter.ErrNoLimits: codes.Internal, errors.New("x"): codes.Internal} {
+		if got := status.Code(grpclimit.Failed(t.Context(), err)); got != code {
+			t.Errorf("%v is %v, want %v", err, got, code)
+		}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if got := status.Code(grpclimit.Failed(gone, limiter.ErrUnavailable)); got != codes.Canceled {
+		t.Errorf("the client has gone away: %v", got)
+	}
+	if _, ok := grpclimit.RetryAfter(errors.New("x")); ok {
+		t.Error("any error says how long to wait")
+	}
+	blocked := grpclimit.Denied(&limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm", RetryAfter: -1}}})
+	q := status.Convert(blocked).Details()[1].(*errdetails.QuotaFailure)
+	if got := q.Violations[0].Description; got != "limit rpm: 0 left of 0, never granted" {
+		t.Errorf("blocked: %s", got)
+	}
+}
+
+// What the handler settles is written after it has returned, also when the client has
+// gone away or the handler fails; after a panic everything is given back.
+func TestSettling(t *testing.T) {
+	var leave context.CancelFunc
+	var key string
+	var failed error
+	var r *rig
+	do := func(ctx context.Context) error {
+		switch key {
+		case "leaves":
+			leave()
+			<-ctx.Done()
+			return grpclimit.Lease(ctx).Settle(limiter.Costs{"tpm": 35})
+		case "fails":
+			return errors.Join(grpclimit.Lease(ctx).Settle(limiter.Costs{"tpm": 35}), errors.New("x"))
+		case "panics":
+			panic("x")
+		case "is lost", "is refused":
+			trouble := limiter.ErrUnknown
+			if key == "is refused" {
+				trouble = limiter.ErrUnavailable
+			}
+			r.table.Fail(trouble)
+			return grpclimit.Lease(ctx).Settle(limiter.Costs{"tpm": 35})
+		}
+		return nil
+	}
+	r = newRig(t, grpclimit.Options{Settled: func(_ context.Context, _ grpclimit.Call, err error) { failed = err }}, do)
+	for _, c := range []struct {
+		key    string
+		left   [2]int64
+		failed error
+	}{
+		{"is quiet", [2]int64{1, 90}, nil},
+		{"leaves", [2]int64{1, 65}, nil},
+		{"fails", [2]int64{1, 65}, nil},
+		{"panics", [2]int64{2, 100}, nil},
+		{"is refused", [2]int64{1, 90}, limiter.ErrUnavailable},
+		{"is lost", [2]int64{1, 65}, limiter.ErrUnknown},
+	} {
+		for _, kind := range []string{"unary", "stream"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			leave, key, failed = cancel, c.key, nil
+			if kind == "unary" {
+				_ = r.check(ctx, c.key)
+			} else {
+				_, _ = r.watch(ctx, c.key)
+			}
+			cancel()
+			r.table.Fail(nil)
+			if got := r.left(t, c.key); got != c.left || !errors.Is(failed, c.failed) {
+				t.Errorf("%s that %s: left %v, want %v; %v", kind, c.key, got, c.left, failed)
+			}
+			if _, err := r.table.Admin("").Reset(t.Context(), c.key, "api"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestHooksAndSkip(t *testing.T) {
+	granted := 0
+	o := grpclimit.Options{
+		Skip: func(_ context.Context, c grpclimit.Call) bool { return c.Method == health.Health_Check_FullMethodName },
+		Granted: func(_ context.Context, c grpclimit.Call, l *limiter.Lease) {
+			if granted++; c.Message != nil || c.Server == nil || l.Entity() != "a" {
+				t.Errorf("call %+v of %s", c, l.Entity())
+			}
+		},
+		Denied: func(context.Context, grpclimit.Call, *limiter.LimitError) error {
+			return status.Error(codes.Aborted, "mine")
+		},
+		Failed: func(context.Context, grpclimit.Call, error) error { return status.Error(codes.DataLoss, "mine") },
+	}
+	r := newRig(t, o, func(ctx context.Context) error {
+		if m, _ := grpc.Method(ctx); (grpclimit.Lease(ctx) == nil) != (m == health.Health_Check_FullMethodName) {
+			t.Error("a lease if and only if it was taken")
+		}
+		return nil
+	})
+	for range 5 {
+		if err := r.check(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+	}
+	var err error
+	for range 3 {
+		_, err = r.watch(t.Context(), "a")
+	}
+	if granted != 2 || status.Code(err) != codes.Aborted {
+		t.Errorf("%d granted, then %v", granted, err)
+	}
+	r.table.Fail(limiter.ErrUnavailable)
+	if _, err := r.watch(t.Context(), "b"); status.Code(err) != codes.DataLoss {
+		t.Errorf("own failure: %v", err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic without Request")
+		}
+	}()
+	grpclimit.Unary(nil, grpclimit.Options{})
+}

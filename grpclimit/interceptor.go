@@ -1,0 +1,140 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Acquirer takes tokens; *limiter.Limiter is one.
+type Acquirer interface {
+	Acquire(context.Context, limiter.Request) (*limiter.Lease, error)
+}
+
+// Call is what is known of a call before it is handled.
+type Call struct {
+	Method  string // "/package.service/method"
+	Message any    // of a unary call the request; nil for a stream
+	Server  any    // the implementation of the service
+}
+
+// Options say what a call takes and what becomes of it. Request is required.
+type Options struct {
+	// Request returns what a call takes: who, what, how much. Its error ends the
+	// call and nothing is taken: a status goes to the client as it is, any other
+	// error goes to Failed.
+	Request func(context.Context, Call) (limiter.Request, error)
+	// Skip tells which calls are not limited, health checks for instance; they carry
+	// no lease. Nil: none.
+	Skip func(context.Context, Call) bool
+	// Denied returns the error that a denied call ends in. Nil: [Denied].
+	Denied func(context.Context, Call, *limiter.LimitError) error
+	// Failed returns the error that a call ends in which nothing was decided about.
+	// Nil: [Failed].
+	Failed func(context.Context, Call, error) error
+	// Granted is told of every granted call before it is handled, for logs and
+	// metrics. It must be quick. Nil: nobody.
+	Granted func(context.Context, Call, *limiter.Lease)
+	// Settled is told of every lease that could not be settled after its call was
+	// handled: the tokens that were taken at first stay taken. Nil: nobody.
+	Settled func(context.Context, Call, error)
+}
+
+// Unary returns an interceptor that takes tokens before it hands a call on. After
+// the handler has returned, with or without an error, it commits the lease with what
+// the handler settled ([Lease]); if the handler panics before it has settled or kept
+// anything, all is given back. Both go on when the client has gone away. A limiter
+// under limiter.PolicyAllow hands calls on that nothing was decided about, with a
+// lease that has charged nothing.
+//
+// Unary panics if there is no limiter or no Options.Request.
+func Unary(l Acquirer, o Options) grpc.UnaryServerInterceptor {
+	o.check(l)
+	return func(ctx context.Context, msg any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		var out any
+		err := o.limit(ctx, l, Call{Method: info.FullMethod, Message: msg, Server: info.Server},
+			func(ctx context.Context) (err error) {
+				out, err = handle(ctx, msg)
+				return err
+			})
+		return out, err
+	}
+}
+
+// Stream is [Unary] for streams: tokens are taken once, before the handler is called,
+// and the lease is committed after it has returned. What the messages of a stream
+// cost, the handler charges (Charge of the lease) or settles.
+func Stream(l Acquirer, o Options) grpc.StreamServerInterceptor {
+	o.check(l)
+	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		return o.limit(ss.Context(), l, Call{Method: info.FullMethod, Server: srv}, func(ctx context.Context) error {
+			return handle(srv, stream{ss, ctx})
+		})
+	}
+}
+
+// stream is a stream with the lease in its context.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context returns the context with the lease.
+func (s stream) Context() context.Context { return s.ctx }
+
+func (o *Options) check(l Acquirer) {
+	if l == nil || o.Request == nil {
+		panic("bug: grpclimit needs a limiter and Options.Request")
+	}
+	if o.Denied == nil {
+		o.Denied = func(_ context.Context, _ Call, e *limiter.LimitError) error { return Denied(e) }
+	}
+	if o.Failed == nil {
+		o.Failed = func(ctx context.Context, _ Call, err error) error { return Failed(ctx, err) }
+	}
+}
+
+func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(context.Context) error) error {
+	if o.Skip != nil && o.Skip(ctx, c) {
+		return handle(ctx)
+	}
+	req, err := o.Request(ctx, c)
+	if err != nil {
+		if isStatus(err) {
+			return err
+		}
+		return o.Failed(ctx, c, err)
+	}
+	lease, err := l.Acquire(ctx, req)
+	if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
+		return o.Denied(ctx, c, denied)
+	}
+	if err != nil {
+		return o.Failed(ctx, c, err)
+	}
+	if o.Granted != nil {
+		o.Granted(ctx, c, lease)
+	}
+	ctx = context.WithValue(ctx, leaseKey{}, lease)
+	defer func() {
+		if err := lease.Close(ctx); err != nil && o.Settled != nil { // also when the client has gone away
+			o.Settled(ctx, c, err)
+		}
+	}()
+	err = handle(ctx)
+	lease.Keep() // not after a panic
+	return err
+}
+
+type leaseKey struct{}
+
+// Lease returns the lease of a call that is being handled, nil if it is not limited.
+// The handler may settle, add and charge; it may also roll back or commit itself, when
+// that must have happened before the answer is sent.
+func Lease(ctx context.Context) *limiter.Lease {
+	lease, _ := ctx.Value(leaseKey{}).(*limiter.Lease)
+	return lease
+}
