@@ -32,7 +32,8 @@ func Example() {
 		panic(err)
 	}
 	_, org := ns.CreateEntity(ctx, admin.Entity{ID: "acme"})
-	_, key := ns.CreateEntity(ctx, admin.Entity{ID: "key-1", Parent: "acme", Cascade: true, Metadata: map[string]any{"tier": "gold"}})
+	_, key := ns.CreateEntity(ctx,
+		admin.Entity{ID: "key-1", Parent: "acme", Cascade: true, Metadata: map[string]any{"tier": "gold"}})
 	err = errors.Join(org, key,
 		ns.SetLimits(ctx, admin.Scope{}, limiter.PerMinute("rpm", 60)),
 		ns.SetLimits(ctx, admin.Scope{Entity: "key-1", Resource: "gpt-4"}, limiter.PerMinute("rpm", 600)),

@@ -16,7 +16,8 @@ import (
 func (w *world) drained(l *limiter.Limiter) int {
 	w.Helper()
 	for n := 0; ; n++ {
-		_, err := l.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
+		_, err := l.Acquire(context.Background(),
+			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
 		switch {
 		case errors.Is(err, limiter.ErrLimited):
 			return n
@@ -161,7 +162,8 @@ func TestCreditUnderTraffic(t *testing.T) {
 	l := w.limiter()
 	taken := 0
 	take := func() {
-		if _, err := l.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}}); err == nil {
+		if _, err := l.Acquire(context.Background(),
+			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}}); err == nil {
 			taken++
 		}
 	}
@@ -186,7 +188,8 @@ func TestCreditUnderTraffic(t *testing.T) {
 
 func TestBadRaises(t *testing.T) {
 	w := newWorld(t)
-	if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); len(added) != 0 || err != nil || len(w.events(Subject{Entity: "acme"})) != 0 {
+	if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); len(added) != 0 || err != nil ||
+		len(w.events(Subject{Entity: "acme"})) != 0 {
 		t.Errorf("no bucket: %v, %v", added, err)
 	}
 	w.set(Scope{}, rpm10)

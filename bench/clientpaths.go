@@ -72,7 +72,8 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 		return nil, err
 	}
 	var rows []Row
-	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.cascade, f.foreseen, f.unforeseen, f.denial, f.flood,
+	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.cascade, f.foreseen, f.unforeseen,
+		f.denial, f.flood,
 		f.cold, f.create} {
 		row, err := path(ctx)
 		if err != nil {

@@ -32,7 +32,8 @@ func (s *server) Check(ctx context.Context, _ *health.HealthCheckRequest) (*heal
 	return &health.HealthCheckResponse{Status: health.HealthCheckResponse_SERVING}, s.do(ctx)
 }
 
-func (s *server) Watch(_ *health.HealthCheckRequest, out grpc.ServerStreamingServer[health.HealthCheckResponse]) error {
+func (s *server) Watch(_ *health.HealthCheckRequest,
+	out grpc.ServerStreamingServer[health.HealthCheckResponse]) error {
 	for range 3 {
 		if err := out.Send(&health.HealthCheckResponse{}); err != nil {
 			return err
@@ -56,12 +57,14 @@ func newRig(t *testing.T, o grpclimit.Options, do func(context.Context) error) *
 	l := r.table.Limiter(nil)
 	unary, stream := grpclimit.Unary(l, o), grpclimit.Stream(l, o)
 	srv := grpc.NewServer(
-		grpc.UnaryInterceptor(func(ctx context.Context, m any, i *grpc.UnaryServerInfo, h grpc.UnaryHandler) (_ any, err error) {
+		grpc.UnaryInterceptor(func(ctx context.Context, m any, i *grpc.UnaryServerInfo,
+			h grpc.UnaryHandler) (_ any, err error) {
 			defer func() { r.ended <- struct{}{} }()
 			defer recovered(&err)
 			return unary(ctx, m, i, h)
 		}),
-		grpc.StreamInterceptor(func(s any, ss grpc.ServerStream, i *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+		grpc.StreamInterceptor(func(s any, ss grpc.ServerStream, i *grpc.StreamServerInfo,
+			h grpc.StreamHandler) (err error) {
 			defer func() { r.ended <- struct{}{} }()
 			defer recovered(&err)
 			return stream(s, ss, i, h)

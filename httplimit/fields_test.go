@@ -53,7 +53,8 @@ func TestFieldsOfTheTightestLimit(t *testing.T) {
 	if got := h.Get("X-RateLimit-Limit"); got != "100" {
 		t.Errorf("of the limit with %s", got)
 	}
-	httplimit.XRateLimit(h, []limiter.Status{{Limit: "a", Capacity: 10, Remaining: 9}, {Limit: "b", Capacity: 7, Remaining: -3}})
+	httplimit.XRateLimit(h, []limiter.Status{{Limit: "a", Capacity: 10, Remaining: 9},
+		{Limit: "b", Capacity: 7, Remaining: -3}})
 	if limit, left := h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"); limit != "7" || left != "0" {
 		t.Errorf("of the limit with %s, %s left", limit, left)
 	}
@@ -119,7 +120,8 @@ func TestFieldsOfExtremeLimits(t *testing.T) {
 				t.Errorf("%s is %q, want it to begin %q", name, got, want)
 			}
 		}
-		t.Logf("%d %s %s %s", w.Code, w.Header().Get("RateLimit"), w.Header().Get("RateLimit-Policy"), w.Header().Get("Retry-After"))
+		t.Logf("%d %s %s %s", w.Code, w.Header().Get("RateLimit"), w.Header().Get("RateLimit-Policy"),
+			w.Header().Get("Retry-After"))
 	}
 	h := http.Header{}
 	httplimit.RateLimit(h, []limiter.Status{{Limit: "quota", Capacity: 10, Period: time.Minute}})

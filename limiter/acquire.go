@@ -30,13 +30,13 @@ const (
 // and reads nothing; a request that the last image of the bucket cannot cover
 // is denied without any call until that image is older than Options.DenyFor.
 //
-// It blocks for as long as the calls take, bounded by ctx and Options.Timeout,
-// and never waits for tokens. Errors are one of ErrLimited (a *LimitError),
-// ErrUnavailable, ErrUnknown, ErrInvalid, ErrTooLarge, ErrNoLimits,
-// ErrNamespace, ErrSetup and ErrCanceled. Under PolicyAllow,
-// ErrUnavailable and ErrUnknown become a lease that has charged nothing, under
-// PolicyLocal one of this process's own share; the others never do. After a few calls in a row without an answer, further ones are
-// ErrUnavailable at once, but for one that probes four times a second.
+// It blocks for as long as the calls take, bounded by ctx and Options.Timeout, and never
+// waits for tokens. Errors are one of ErrLimited (a *LimitError), ErrUnavailable,
+// ErrUnknown, ErrInvalid, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup and
+// ErrCanceled. Under PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has
+// charged nothing, under PolicyLocal one of this process's own share; the others never do.
+// After a few calls in a row without an answer, further ones are ErrUnavailable at once,
+// but for one that probes four times a second.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	begin, tries := l.begin(), &attempt{}
 	lease, err := l.acquire(ctx, req, tries)

@@ -37,7 +37,8 @@ func blocked(n name, costs Costs, limits []bucket.Limit) *LimitError {
 		return nil
 	}
 	e := &LimitError{
-		Entity: n.entity, Resource: n.resource, Limit: limits[i].Name, Wanted: costs[limits[i].Name], RetryAfter: blockedPeriod,
+		Entity: n.entity, Resource: n.resource, Limit: limits[i].Name, Wanted: costs[limits[i].Name],
+		RetryAfter: blockedPeriod,
 	}
 	for _, l := range limits {
 		s := statusOf(n.entity, l, l.Capacity, 0)

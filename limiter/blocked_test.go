@@ -16,9 +16,11 @@ func TestBlockedLimitsDeny(t *testing.T) {
 		w.configure(l, "", "", Blocked("rpm"), PerMinute("tpm", 10))
 		before := w.db.Snapshot()
 		for _, cost := range []int64{1, 2, MaxTokens} {
-			_, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Limits: own, Costs: Costs{"rpm": cost, "tpm": 1}})
+			_, err := l.Acquire(t.Context(),
+				Request{Entity: acme, Resource: gpt, Limits: own, Costs: Costs{"rpm": cost, "tpm": 1}})
 			denied, ok := errors.AsType[*LimitError](err)
-			if !ok || denied.Limit != "rpm" || denied.Wanted != cost || denied.Remaining != 0 || denied.RetryAfter < 3650*24*time.Hour || denied.RetryAfter > maxPeriod {
+			if !ok || denied.Limit != "rpm" || denied.Wanted != cost || denied.Remaining != 0 ||
+				denied.RetryAfter < 3650*24*time.Hour || denied.RetryAfter > maxPeriod {
 				t.Fatalf("cost %d: %v", cost, err)
 			}
 			if s := denied.Statuses; len(s) != 2 || s[0].RetryAfter >= 0 || s[0].Remaining != 0 || s[1].Remaining != 10 {
@@ -60,7 +62,8 @@ func TestSpecialLimitsAreLimits(t *testing.T) {
 			t.Errorf("%v: %v", l, err)
 		}
 	}
-	if !Blocked("a").IsBlocked() || !Unlimited("a").IsUnlimited() || PerMinute("a", 1).IsBlocked() || (Limit{"a", 1, 1, maxPeriod}).IsBlocked() || PerMinute("a", 1).IsUnlimited() {
+	if !Blocked("a").IsBlocked() || !Unlimited("a").IsUnlimited() || PerMinute("a", 1).IsBlocked() ||
+		(Limit{"a", 1, 1, maxPeriod}).IsBlocked() || PerMinute("a", 1).IsUnlimited() {
 		t.Error("special limits are not told from others")
 	}
 }

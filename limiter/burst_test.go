@@ -37,7 +37,8 @@ func TestSmallBursts(t *testing.T) {
 				ls = append(ls, w.process(Options{}))
 			}
 			stored := c.limit.stored()
-			exact := buckettest.NewReference(bucket.Rate{Capacity: stored.Capacity, Amount: stored.Amount, Period: stored.Period}, w.now.Load())
+			exact := buckettest.NewReference(bucket.Rate{Capacity: stored.Capacity, Amount: stored.Amount,
+				Period: stored.Period}, w.now.Load())
 			mean := float64(c.limit.Period) / float64(c.limit.Refill) / c.load
 			at, granted, due := float64(w.now.Load()), 0, 0
 			w.db.ResetStats()
@@ -56,7 +57,8 @@ func TestSmallBursts(t *testing.T) {
 				}
 			}
 			got := 100 * float64(granted) / float64(due)
-			t.Logf("%.1f %% of the %d that an exact bucket grants, %.2f writes per grant", got, due, float64(w.db.Stats().Calls())/float64(granted))
+			t.Logf("%.1f %% of the %d that an exact bucket grants, %.2f writes per grant", got, due,
+				float64(w.db.Stats().Calls())/float64(granted))
 			if got < c.least || c.processes == 1 && granted != due {
 				t.Errorf("%d granted, an exact bucket grants %d; want %.0f %%", granted, due, c.least)
 			}

@@ -125,7 +125,8 @@ func TestFlappingOverridesMintNothing(t *testing.T) {
 						took.SetInt64(1)
 					}
 					if minted := new(big.Rat).Add(w.held(l, p[k]), took); minted.Cmp(before) > 0 {
-						t.Fatalf("held %s, then %s after taking %s", before.FloatString(6), w.held(l, p[k]).FloatString(6), took.FloatString(0))
+						t.Fatalf("held %s, then %s after taking %s", before.FloatString(6), w.held(l, p[k]).FloatString(6),
+							took.FloatString(0))
 					}
 				}
 			}
@@ -155,7 +156,8 @@ func TestSkeletonIsMended(t *testing.T) {
 		{"without counter", nil, item.Item{"b_rpm_tc": nil}, 10},
 		{"without clock", nil, item.Item{"rf": nil}, 10},
 		{"without shard count", nil, item.Item{"shard_count": nil}, 10},
-		{"without write meter", nil, item.Item{"b_wcu_tk": nil, "b_wcu_cp": nil, "b_wcu_ra": nil, "b_wcu_rp": nil, "b_wcu_tc": nil}, 10},
+		{"without write meter", nil, item.Item{"b_wcu_tk": nil, "b_wcu_cp": nil, "b_wcu_ra": nil, "b_wcu_rp": nil,
+			"b_wcu_tc": nil}, 10},
 		{"with half a write meter", nil, item.Item{"b_wcu_cp": nil}, 10},
 		{"tokens without parameters for another limit", nil, item.Item{"b_tpm_tk": item.N(0)}, 10},
 		{"parameters without tokens (W2)", nil, item.Item{"b_rpm_tk": nil}, 10},
@@ -191,7 +193,8 @@ func TestSkeletonIsMended(t *testing.T) {
 						t.Fatalf("%d granted two minutes later, want 10", n)
 					}
 					b := w.shards(l, acme, gpt)[0]
-					if len(b.Partial) > 0 && c.name != "tokens without parameters for another limit" || b.State.NoClock || b.State.Index(bucket.WCU) < 0 {
+					if len(b.Partial) > 0 && c.name != "tokens without parameters for another limit" || b.State.NoClock ||
+						b.State.Index(bucket.WCU) < 0 {
 						t.Fatalf("not mended: %+v", b)
 					}
 				})
@@ -301,13 +304,16 @@ func TestSweepMintsNothing(t *testing.T) {
 		t.Run(lim.String(), func(t *testing.T) {
 			w := newWorld(t)
 			l := w.process(Options{})
-			fill := time.Duration(bucket.Wait(0, 0, bucket.Rate{Capacity: lim.stored().Capacity, Amount: lim.stored().Amount, Period: lim.stored().Period}, lim.stored().Capacity)) * time.Millisecond
+			fill := time.Duration(bucket.Wait(0, 0,
+				bucket.Rate{Capacity: lim.stored().Capacity, Amount: lim.stored().Amount, Period: lim.stored().Period},
+				lim.stored().Capacity)) * time.Millisecond
 			swept := 0
 			for i := range 400 {
 				// Uses at all distances from the ttl, some just before it.
 				if i%3 == 0 {
 					drain(t, l, asks(Costs{lim.Name: max(1, lim.Capacity/7)}, lim))
-				} else if _, err := l.Acquire(t.Context(), asks(Costs{lim.Name: 1}, lim)); err != nil && !errors.Is(err, ErrLimited) {
+				} else if _, err := l.Acquire(t.Context(), asks(Costs{lim.Name: 1}, lim)); err != nil &&
+					!errors.Is(err, ErrLimited) {
 					t.Fatal(err)
 				}
 				if i%11 == 0 {
@@ -337,7 +343,8 @@ func TestSweepMintsNothing(t *testing.T) {
 // was in force, not at the one it remembers.
 func TestStaleImageOfChangedLimits(t *testing.T) {
 	old, slow := PerMinute("rpm", 60), PerMinute("rpm", 6)
-	for _, later := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond} { // between the image and the change
+	// between the image and the change
+	for _, later := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond} {
 		w := newWorld(t)
 		a, b := w.process(Options{}), w.process(Options{})
 		must(t, a, asks(Costs{"rpm": 60}, old))
@@ -353,7 +360,8 @@ func TestStaleImageOfChangedLimits(t *testing.T) {
 		}
 		after := new(big.Rat).Add(w.held(b, old), big.NewRat(3, 1))
 		if after.Cmp(before) > 0 {
-			t.Errorf("changed %s after the image: held %s, then 3 taken and %s left (%v)", later, before.FloatString(3), w.held(b, old).FloatString(3), lease.Status())
+			t.Errorf("changed %s after the image: held %s, then 3 taken and %s left (%v)", later, before.FloatString(3),
+				w.held(b, old).FloatString(3), lease.Status())
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (d decider) decide() choice {
 		tried = make(map[int]bool, d.count)
 	}
 	for i := range d.count {
-		k := d.open((start + i) % d.count)
+		k := d.nearest((start + i) % d.count)
 		if tried[k] {
 			continue
 		}
@@ -117,10 +117,7 @@ func (d decider) decide() choice {
 	if stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor {
 		return choice{action: write, shard: stale, look: true} // one look is enough: it is the shard that recovers first
 	}
-	// A denial by limits that are not stored would never end: what is stored refills
-	// by the old ones, up to the old capacity.
-	if s := d.shards[soonest.shard]; soonest.action == deny && s.imaged() && !s.bucket.State.Matches(d.want.limits) &&
-		!d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor {
+	if soonest.action == deny && d.adopts(d.shards[soonest.shard]) {
 		return choice{action: write, shard: soonest.shard, adopt: true}
 	}
 	if d.count == 1 {
@@ -140,6 +137,13 @@ func (d decider) decide() choice {
 		soonest = d.mending(soonest)
 	}
 	return soonest
+}
+
+// adopts reports whether the limits that deny have to be brought in force first. A
+// denial by limits that are not stored would never end: what is stored refills by
+// the old ones, up to the old capacity.
+func (d decider) adopts(s *seen) bool {
+	return s.imaged() && !s.bucket.State.Matches(d.want.limits) && !d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor
 }
 
 // need remembers the largest costs seen, which keep the bucket from being split so
@@ -173,9 +177,9 @@ func sooner(a, b choice) choice {
 	return a
 }
 
-// open returns the shard to use for pick k: k itself, or the shard it is or
+// nearest returns the shard to use for pick k: k itself, or the shard it is or
 // will be split from when it is not there.
-func (d decider) open(k int) int {
+func (d decider) nearest(k int) int {
 	for k > 0 {
 		s := d.shards[k]
 		if s.imaged() {

@@ -40,7 +40,8 @@ func (d *denied) covers(w want, now int64) bool {
 // oldest image is due for a look.
 func (d decider) remember(c choice) *denied {
 	out := &denied{want: d.want, c: c, at: d.now, until: c.at,
-		level: make([]float64, len(d.want.limits)), rate: make([]float64, len(d.want.limits)), whole: make([]int64, len(d.want.limits))}
+		level: make([]float64, len(d.want.limits)), rate: make([]float64, len(d.want.limits)),
+		whole: make([]int64, len(d.want.limits))}
 	seenShards := 0
 	for _, s := range d.shards {
 		if !s.imaged() {

@@ -35,7 +35,8 @@ func TestDenialText(t *testing.T) {
 		{Entity: acme, Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 10,
 			RetryAfter: 600 * time.Millisecond, RefillAfter: 60 * time.Millisecond, ResetAfter: 59_400 * time.Millisecond},
 	}
-	if d.Entity != acme || d.Resource != gpt || d.Wanted != 8 || d.Remaining != 6 || fmt.Sprint(d.Statuses) != fmt.Sprint(want) {
+	if d.Entity != acme || d.Resource != gpt || d.Wanted != 8 || d.Remaining != 6 ||
+		fmt.Sprint(d.Statuses) != fmt.Sprint(want) {
 		t.Errorf("denial %+v, want statuses %+v", d, want)
 	}
 }
@@ -117,7 +118,8 @@ func TestDenialSpeaksOfTheWholeBucket(t *testing.T) {
 			t.Fatalf("levels %v: %v", levels, err)
 		}
 		const want = 3 * time.Second // 20 per minute and shard
-		if d.RetryAfter != want || d.Remaining != whole || d.Wanted != whole+1 || d.Statuses[0].Capacity != 80 || d.Statuses[0].Remaining != whole {
+		if d.RetryAfter != want || d.Remaining != whole || d.Wanted != whole+1 || d.Statuses[0].Capacity != 80 ||
+			d.Statuses[0].Remaining != whole {
 			t.Fatalf("levels %v: denied with %+v, want %d left of 80 and %s", levels, d, whole, want)
 		}
 		w.advance(want - time.Millisecond)

@@ -22,8 +22,9 @@ const (
 	// outcome. There is exactly one for every such call, whatever came of it. Set:
 	// Entity, Resource, Costs, Err, Policy, Writes, Elapsed.
 	EventAcquire EventKind = iota + 1
-	// EventCommit: a lease was committed, or could not be. There is none for a lease
-	// that has charged nothing, and Writes is zero for one of PolicyLocal. Set: Entity, Resource, Costs, Err, Writes, Elapsed.
+	// EventCommit: a lease was committed, or could not be. There is none for a lease that
+	// has charged nothing, and Writes is zero for one of PolicyLocal. Set: Entity,
+	// Resource, Costs, Err, Writes, Elapsed.
 	EventCommit
 	// EventRollback is EventCommit for a lease that was rolled back; also for what the
 	// limiter gives back itself, because another level of a cascade was denied or the

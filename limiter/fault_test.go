@@ -75,9 +75,9 @@ var faults = []fault{
 	{name: "never answered, applied", want: "unknown", taken: true, whole: true, hook: hang(true)},
 }
 
-// shape is a state of the world in which the writes of an acquire have a certain
+// situation is a state of the world in which the writes of an acquire have a certain
 // form.
-type shape struct {
+type situation struct {
 	name    string
 	prepare func(t *testing.T, w *world, l *Limiter)
 	holds   int64 // tokens, after preparing
@@ -86,7 +86,7 @@ type shape struct {
 
 var rpm10 = PerMinute("rpm", 10)
 
-var shapes = []shape{
+var situations = []situation{
 	{"create", func(t *testing.T, w *world, l *Limiter) {}, 10, 2},
 	{"spend", func(t *testing.T, w *world, l *Limiter) { must(t, l, asks(Costs{"rpm": 1}, rpm10)) }, 9, 1},
 	{"spend from a bucket never seen", func(t *testing.T, w *world, l *Limiter) {
@@ -119,7 +119,7 @@ var shapes = []shape{
 // caller is told what is known, the table holds what callers were told, and
 // after recovery exactly the rest can be had.
 func TestAcquireUnderFaults(t *testing.T) {
-	for _, s := range shapes {
+	for _, s := range situations {
 		for _, f := range faults {
 			for nth := range s.writes {
 				for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
@@ -132,7 +132,7 @@ func TestAcquireUnderFaults(t *testing.T) {
 	}
 }
 
-func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
+func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Policy) {
 	w := newWorld(t)
 	var told []Event
 	l := w.process(Options{Observe: only(EventAcquire, func(e Event) {
@@ -182,7 +182,8 @@ func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
 			}
 		}
 	}
-	if len(told) != 1 || told[0].Outcome() != f.outcome() || (told[0].Policy == PolicyAllow) != (lease != nil && !charged) {
+	if len(told) != 1 || told[0].Outcome() != f.outcome() ||
+		(told[0].Policy == PolicyAllow) != (lease != nil && !charged) {
 		t.Fatalf("told of %+v, want %s", told, f.outcome())
 	}
 	if took > l.opts.Timeout || f.whole && took < l.opts.Timeout {
@@ -207,7 +208,7 @@ func acquireUnderFault(t *testing.T, s shape, nth int, f fault, policy Policy) {
 
 // TestCanceledBeforehand: a call whose caller has gone already sends nothing.
 func TestCanceledBeforehand(t *testing.T) {
-	for _, s := range shapes {
+	for _, s := range situations {
 		t.Run(s.name, func(t *testing.T) {
 			w := newWorld(t)
 			l := w.process(Options{OnUnavailable: PolicyAllow})

@@ -31,7 +31,8 @@ func TestAbsurdCountsAreRepaired(t *testing.T) {
 			}
 			st := w.db.Stats()
 			if b := w.shards(l, acme, gpt); len(b) > 8 || b[0].State.Shards > 8 || st.Updates+st.Transactions > 60 {
-				t.Errorf("count %d: %d shards of %d after %d updates and %d transactions", count, len(b), b[0].State.Shards, st.Updates, st.Transactions)
+				t.Errorf("count %d: %d shards of %d after %d updates and %d transactions", count, len(b), b[0].State.Shards,
+					st.Updates, st.Transactions)
 			}
 			w.advance(2 * time.Hour)
 			n := drain(t, l, asks(Costs{"rph": 1}, limit))

@@ -227,7 +227,8 @@ func TestGroupsSaveWrites(t *testing.T) {
 			}
 			wg.Wait()
 			took, calls, grants := time.Since(begin), w.db.Stats().Calls(), goroutines*each
-			t.Logf("%d goroutines: %d grants in %s, %.3f writes per grant", goroutines, grants, took, float64(calls)/float64(grants))
+			t.Logf("%d goroutines: %d grants in %s, %.3f writes per grant", goroutines, grants, took,
+				float64(calls)/float64(grants))
 			if most := grants; goroutines == 1 && calls != most {
 				t.Errorf("%d writes for %d grants of one goroutine", calls, grants)
 			}

@@ -35,7 +35,8 @@ type judge struct {
 // limit may ever be.
 func newJudge(w *world, namespace string, largest func(string) bucket.Rate) *judge {
 	return &judge{
-		w: w, namespace: namespace, largest: largest, exact: map[int]map[string]*buckettest.Reference{}, back: map[int]map[string]int64{},
+		w: w, namespace: namespace, largest: largest, exact: map[int]map[string]*buckettest.Reference{},
+		back:  map[int]map[string]int64{},
 		whole: map[string]*buckettest.Reference{}, history: map[string]*buckettest.History{}, spent: map[string]int64{},
 	}
 }
@@ -227,7 +228,8 @@ func (j *judge) change(c memdb.Change, before, after *table.Shard) {
 		if sl.Name == bucket.WCU || after.State.Index(sl.Name) >= 0 {
 			continue
 		}
-		j.atMost(c, "a limit was dropped that is not full", buckettest.Milli(before.State.RateOf(sl.Limit).Capacity), sl.Name, shard)
+		j.atMost(c, "a limit was dropped that is not full", buckettest.Milli(before.State.RateOf(sl.Limit).Capacity),
+			sl.Name, shard)
 		delete(refs, sl.Name)
 	}
 	for i, sl := range after.State.Slots {

@@ -33,7 +33,8 @@ func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
 	l := w.process(Options{})
 	req := asks(Costs{"rpm": 1}, PerHour("rpm", 10))
 	drain(t, l, req)
-	if _, err := w.db.Bare().Write(t.Context(), item.Delete{Key: table.BucketKey(l.namespace, acme, gpt, 0)}); err != nil {
+	gone := item.Delete{Key: table.BucketKey(l.namespace, acme, gpt, 0)}
+	if _, err := w.db.Bare().Write(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(-5 * time.Second)
@@ -50,7 +51,8 @@ func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
 	}
 }
 
-// What all shards together do not hold is asked again like any denial: the bucket may have been deleted and created whole meanwhile.
+// What all shards together do not hold is asked again like any denial: the bucket
+// may have been deleted and created whole meanwhile.
 func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 	w := newWorld(t)
 	l, other := w.process(Options{}), w.process(Options{})
@@ -96,7 +98,8 @@ func TestOvertakenAnswerIsDropped(t *testing.T) {
 		image, since, want int
 	}{{0, unsent, 1}, {2, unsent, 2}, {1, since, 2}, {0, k.at(0).serial + 1, 0}} {
 		k.see(images[c.image], 1, c.since, nil)
-		if got := k.at(0).bucket.State; got.Slots[got.Index("rpm")].Used != images[c.want].State.Slots[got.Index("rpm")].Used {
+		want := images[c.want].State
+		if got := k.at(0).bucket.State; got.Slots[got.Index("rpm")].Used != want.Slots[want.Index("rpm")].Used {
 			t.Errorf("after image %d, asked for since %d: %v is known, want image %d", c.image, c.since, got, c.want)
 		}
 	}

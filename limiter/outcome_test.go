@@ -60,7 +60,8 @@ func TestCallersWhoGoAreNoFailures(t *testing.T) {
 		const calls = 97
 		for range calls {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
-			if lease, err := l.Acquire(ctx, req); lease != nil || !errors.Is(err, ErrCanceled) || !errors.Is(err, context.DeadlineExceeded) {
+			if lease, err := l.Acquire(ctx, req); lease != nil || !errors.Is(err, ErrCanceled) ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("got %v, %v; want the caller's deadline", lease, err)
 			}
 			cancel()

@@ -50,7 +50,8 @@ func TestRandomSchedules(t *testing.T) {
 		{"fast limit", [][]Limit{{{"rpm", 40, 977, time.Second}}}, 10},
 		{"odd limit", [][]Limit{{{"rpm", 37, 7, 3 * time.Second}}}, 10},
 		{"two limits", [][]Limit{{PerMinute("rpm", 60), PerSecond("tpm", 100)}}, 10},
-		{"limits that change", [][]Limit{{PerMinute("rpm", 60)}, {PerMinute("rpm", 30)}, {PerMinute("rpm", 60), PerMinute("tpm", 90)}}, 10},
+		{"limits that change", [][]Limit{{PerMinute("rpm", 60)}, {PerMinute("rpm", 30)},
+			{PerMinute("rpm", 60), PerMinute("tpm", 90)}}, 10},
 	}
 	const seeds = 8
 	for _, k := range kinds {
@@ -120,7 +121,8 @@ func (s *schedule) refilled() {
 	p.opts.MaxShards = 1    // no more splits: a shard that has the old limit yet could be split too far for the new one
 	for _, l := range s.limits[s.now] {
 		req := asks(Costs{l.Name: 1}, s.limits[s.now]...)
-		if slices.ContainsFunc(s.w.shards(p, acme, gpt), func(b table.Shard) bool { return int64(b.State.Shards) > l.Capacity }) {
+		if slices.ContainsFunc(s.w.shards(p, acme, gpt),
+			func(b table.Shard) bool { return int64(b.State.Shards) > l.Capacity }) {
 			return
 		}
 		for rounds := 0; rounds < 2 || !s.ready(p, l); rounds++ { // a call asks, and changes, a shard or two

@@ -31,57 +31,23 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		l.locals.adjust(it.name, costs, l.now())
 		return nil
 	}
-	more := slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
-	since, n := unsent, it.name
-	if s, ok := l.images.view(n).shards[it.shard]; ok && !s.absent {
-		image, since = s.bucket, s.serial
-	} else if image.State.Shard != it.shard {
-		image = table.Shard{} // of another shard that paid
+	s := &settling{l: l, item: it, image: image, since: unsent, costs: costs}
+	s.more = slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
+	if !s.known() && image.State.Shard != it.shard {
+		s.image = table.Shard{} // of another shard that paid
 	}
-	plain := false
 	for try := 1; ; try++ {
 		now := l.now()
-		write := table.Adjust(it.key, costs)
-		if plain {
-			write = table.AdjustUnmetered(it.key, costs)
-		}
-		charging := more && image.Entity != "" && try < settleAttempts
-		if charging {
-			write = table.Charge{Image: image, Want: adjustable(image.State, costs), Costs: costs, Now: now,
-				Life: table.KeepLifetime, Force: true}.Plan().Update
-		}
+		write, charges := s.write(try, now)
 		item, err := l.store.Write(ctx, write)
 		if err == nil {
 			l.settled(ctx, item)
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
-			if refused.Old == nil {
-				parent, ok := it.parent()
-				if !ok {
-					return nil // the bucket is gone
-				}
-				it, image, since = parent, table.Shard{}, unsent // the shard has merged: its parent has what it held
-				if s, ok := l.images.view(n).shards[it.shard]; ok && !s.absent {
-					image, since = s.bucket, s.serial
-				}
-				continue
+			if s.refused(refused.Old, charges, now) {
+				return nil
 			}
-			b, err := table.DecodeShard(refused.Old)
-			if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !plain {
-				image, plain = table.Shard{}, true // settle without looking, or counting the write
-				continue
-			}
-			if !charging {
-				left := still(b, costs)
-				if len(left) == 0 || len(left) == len(costs) {
-					return nil // what was charged is not there any more
-				}
-				costs = left
-				continue
-			}
-			l.images.see(b, now, since)
-			image = b
 			continue
 		}
 		kind := store.KindOf(err)
@@ -90,6 +56,70 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 			return err
 		}
 	}
+}
+
+// settling is the settling of costs on one item, which moves on to the parent
+// shard when the shard has merged.
+type settling struct {
+	l     *Limiter
+	item  leaseItem
+	image table.Shard  // what a charge is planned from; the zero one is none
+	since int          // the serial number of the image
+	costs []table.Cost // what is left to settle, none of them zero
+	more  bool         // something is taken
+	plain bool         // the item is written without looking, and the write is not counted
+}
+
+// known takes the image of the item that this process has, if it has one.
+func (s *settling) known() bool {
+	seen, ok := s.l.images.view(s.item.name).shards[s.item.shard]
+	if !ok || seen.absent {
+		return false
+	}
+	s.image, s.since = seen.bucket, seen.serial
+	return true
+}
+
+// write returns the next write to try, and whether it is a charge.
+func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
+	switch {
+	case s.more && s.image.Entity != "" && try < settleAttempts:
+		return table.Charge{Image: s.image, Want: adjustable(s.image.State, s.costs), Costs: s.costs, Now: now,
+			Life: table.KeepLifetime, Force: true}.Plan().Update, true
+	case s.plain:
+		return table.AdjustUnmetered(s.item.key, s.costs), false
+	}
+	return table.Adjust(s.item.key, s.costs), false
+}
+
+// refused takes in what the table holds where a write was refused, nil for no item,
+// and reports whether nothing is left to settle.
+func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
+	if old == nil {
+		parent, ok := s.item.parent()
+		if !ok {
+			return true // the bucket is gone
+		}
+		s.item, s.image, s.since = parent, table.Shard{}, unsent // the shard has merged: its parent has what it held
+		s.known()
+		return false
+	}
+	b, err := table.DecodeShard(old)
+	if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !s.plain {
+		s.image, s.plain = table.Shard{}, true
+		return false
+	}
+	if !charged {
+		left := still(b, s.costs)
+		if len(left) == 0 || len(left) == len(s.costs) {
+			return true // what was charged is not there any more
+		}
+		s.costs = left
+		return false
+	}
+	s.l.images.see(b, now, s.since)
+	s.image = b
+	return false
 }
 
 // still returns the costs of limits that the bucket still has.

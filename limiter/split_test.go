@@ -63,8 +63,10 @@ func TestSplitConserves(t *testing.T) {
 		rival   int64
 	}{
 		{"none", false, func(*faulty, memdb.Op) (bool, error) { return true, nil }, 2, 0},
-		{"somebody else spends first", false, func(f *faulty, _ memdb.Op) (bool, error) { f.rival(); return true, nil }, 2, 1},
-		{"refused by a change and its reverse", false, func(f *faulty, op memdb.Op) (bool, error) { return false, f.w.refusedNow(op) }, 2, 0},
+		{"somebody else spends first", false, func(f *faulty, _ memdb.Op) (bool, error) { f.rival(); return true, nil }, 2,
+			1},
+		{"refused by a change and its reverse", false,
+			func(f *faulty, op memdb.Op) (bool, error) { return false, f.w.refusedNow(op) }, 2, 0},
 		{"applied, answer lost", false, inject(true, store.Unknown), 2, 0},
 		{"not applied, answer lost", false, inject(false, store.Unknown), 2, 0},
 		{"not applied, answer lost for ever", true, inject(false, store.Unknown), 1, 0},

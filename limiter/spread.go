@@ -149,7 +149,8 @@ func compareLevels(a, b table.Shard, w want, now int64) int {
 }
 
 // pay writes the charges of all shards that pay, as one transaction.
-func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now int64, tries *attempt) (refused bool, err error) {
+func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now int64,
+	tries *attempt) (refused bool, err error) {
 	writes := make([]item.Write, len(shares))
 	for i, s := range shares {
 		writes[i] = table.Charge{Image: s.image, Want: w.limits, Costs: s.costs, Now: now, Life: w.life,
@@ -181,7 +182,8 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 	var lost error
 	for {
 		tries.calls++
-		err := store.Retry(ctx, spreadAttempts, contentionPause, func() error { return l.store.Transact(ctx, token, writes) })
+		err := store.Retry(ctx, spreadAttempts, contentionPause,
+			func() error { return l.store.Transact(ctx, token, writes) })
 		switch _, canceled := errors.AsType[*store.Canceled](err); {
 		case err == nil, canceled:
 			return err
@@ -199,7 +201,8 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 func (l *Limiter) paid(k *known, w want, shares []share) *Lease {
 	lease := &Lease{limiter: l, name: w.name}
 	for _, s := range shares {
-		lease.items = append(lease.items, leaseItem{name: w.name, key: s.image.Key(), shard: s.image.State.Shard, taken: s.costs})
+		lease.items = append(lease.items,
+			leaseItem{name: w.name, key: s.image.Key(), shard: s.image.State.Shard, taken: s.costs})
 	}
 	for _, lim := range w.limits {
 		lease.limits = append(lease.limits, lim.Name)
@@ -256,7 +259,7 @@ func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
 		level := bucket.State{Shard: k, Shards: d.count}.RateOf(l).Capacity
 		if s := d.shards[k]; s.imaged() {
 			level = s.level(l, at)
-		} else if d.open(k) != k {
+		} else if d.nearest(k) != k {
 			continue // it is part of another
 		}
 		milli = bucket.AddSat(milli, max(level, 0)/bucket.Milli*bucket.Milli)

@@ -48,7 +48,8 @@ func TestShardingTax(t *testing.T) {
 		}
 		percent := func(of [3]int, i int) float64 { return 100 * float64(of[i]) / float64(there[i]) }
 		t.Logf("%2d shards, requests of 1, 20 and 200 of %d: denied though it is there %.1f %%, %.1f %%, %.1f %% "+
-			"when one shard pays; %.1f %%, %.1f %%, %.1f %% when several do", count, capacity, percent(single, 0), percent(single, 1),
+			"when one shard pays; %.1f %%, %.1f %%, %.1f %% when several do", count, capacity, percent(single, 0),
+			percent(single, 1),
 			percent(single, 2), percent(several, 0), percent(several, 1), percent(several, 2))
 		if several != [3]int{} {
 			t.Errorf("%d shards: %v of %d requests denied although whole tokens are there", count, several, tries)

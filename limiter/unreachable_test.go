@@ -29,8 +29,10 @@ func TestNobodyListens(t *testing.T) {
 	ln.Close()
 	var dials atomic.Int64
 	client := dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		Region: "us-east-1", BaseEndpoint: &endpoint,
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network,
+			addr string) (net.Conn, error) {
 			dials.Add(1)
 			return (&net.Dialer{}).DialContext(ctx, network, addr)
 		}}},
@@ -42,10 +44,13 @@ func TestNobodyListens(t *testing.T) {
 	s := store.NewDynamo(client, "table")
 	l := newLimiter(s, "ns", opts)
 	for name, call := range map[string]func() error{
-		"open":            func() error { _, err := Open(t.Context(), client, "table", nil); return err },
-		"stored limits":   func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1})); return err },
-		"limits given":    func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); return err },
-		"write":           func() error { _, err := s.Write(t.Context(), item.Delete{Key: item.Key{PK: "p", SK: "s"}}); return err },
+		"open":          func() error { _, err := Open(t.Context(), client, "table", nil); return err },
+		"stored limits": func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1})); return err },
+		"limits given":  func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); return err },
+		"write": func() error {
+			_, err := s.Write(t.Context(), item.Delete{Key: item.Key{PK: "p", SK: "s"}})
+			return err
+		},
 		"no such host":    func() error { return openAt(t, "http://no-such-host.invalid") },
 		"standard client": func() error { return openAt(t, endpoint) },
 	} {
@@ -70,7 +75,8 @@ func TestNobodyListens(t *testing.T) {
 
 func openAt(t *testing.T, endpoint string) error {
 	_, err := Open(t.Context(), dynamodb.NewFromConfig(aws.Config{
-		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		Region: "us-east-1", BaseEndpoint: &endpoint,
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 	}), "table", nil)
 	return err
 }

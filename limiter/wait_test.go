@@ -181,7 +181,8 @@ func TestWaitObeysTheDeadline(t *testing.T) {
 			}
 			long, cancel := context.WithTimeout(t.Context(), d.RetryAfter)
 			defer cancel()
-			if _, err := l.Wait(long, asks(Costs{"tps": 9}, limit)); err != nil || time.Since(begin) != 900*time.Millisecond+owed {
+			if _, err := l.Wait(long, asks(Costs{"tps": 9}, limit)); err != nil ||
+				time.Since(begin) != 900*time.Millisecond+owed {
 				t.Fatalf("stale %v: %v after %s", stale, err, time.Since(begin))
 			}
 		})
@@ -204,7 +205,8 @@ func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 			t.Fatalf("got %v, but the tokens were given back", err)
 		}
 		begin := time.Now()
-		if _, after, err := l.Reserve(t.Context(), asks(Costs{"tps": 4}, limit)); err != nil || after > 100*time.Millisecond {
+		if _, after, err := l.Reserve(t.Context(), asks(Costs{"tps": 4}, limit)); err != nil ||
+			after > 100*time.Millisecond {
 			t.Fatalf("4 after %s and %s: %v, want about 90ms", time.Since(begin), after, err)
 		}
 		// When giving back fails, the caller is told.
@@ -214,7 +216,8 @@ func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 			cancel()
 		})
 		_, err = l.Wait(ctx, asks(Costs{"tps": 10}, limit))
-		if failed, ok := errors.AsType[*SettleError](err); !ok || failed.Op != "rollback" || !errors.Is(err, context.Canceled) {
+		if failed, ok := errors.AsType[*SettleError](err); !ok || failed.Op != "rollback" ||
+			!errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v, want a rollback that failed", err)
 		}
 	})

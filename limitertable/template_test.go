@@ -189,7 +189,8 @@ func TestTerraformIsOfTheTemplate(t *testing.T) {
 			*g.KeySchema[1].AttributeName, g.Projection.ProjectionType)
 	}
 	fmt.Fprintf(&b, "\n  ttl {\n    attribute_name = %q\n    enabled        = true\n  }\n\n"+
-		"  point_in_time_recovery {\n    enabled = %v\n  }\n\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n", s.TTLAttribute,
+		"  point_in_time_recovery {\n    enabled = %v\n  }\n\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n",
+		s.TTLAttribute,
 		pitr["PointInTimeRecoveryEnabled"])
 	b.WriteString("\nlocals {\n  policies = {\n")
 	policies := managed(t)

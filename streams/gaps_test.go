@@ -222,7 +222,8 @@ func (w *gapWorld) invoke(l *tumbling, batch []memdb.Change, final bool) {
 		State             json.RawMessage
 		BatchItemFailures []any
 	}
-	if err := json.Unmarshal(out, &response); err != nil || len(response.State) == 0 || len(response.BatchItemFailures) > 0 {
+	if err := json.Unmarshal(out, &response); err != nil || len(response.State) == 0 ||
+		len(response.BatchItemFailures) > 0 {
 		w.t.Fatalf("response %s, %v", out, err)
 	}
 	l.state = response.State
@@ -275,7 +276,8 @@ func windowed(records []json.RawMessage, state []byte, final bool) []byte {
 		state = []byte("{}")
 	}
 	return fmt.Appendf(nil, `{"window":{"start":"2023-11-14T22:13:00Z","end":"2023-11-14T22:14:00Z"},"state":%s,"shardId":"shardId-1",`+
-		`"eventSourceARN":"arn","isFinalInvokeForWindow":%t,"isWindowTerminatedEarly":false,%s`, state, final, streamtest.PayloadOf(records...)[1:])
+		`"eventSourceARN":"arn","isFinalInvokeForWindow":%t,"isWindowTerminatedEarly":false,%s`, state, final,
+		streamtest.PayloadOf(records...)[1:])
 }
 
 // live plays the world and lets it come to rest: everything is delivered or lost,
@@ -322,7 +324,8 @@ func (w *gapWorld) naive() map[string]int64 {
 	out := map[string]int64{}
 	byShard := map[item.Key][]memdb.Change{}
 	for _, c := range w.since(0) {
-		if c.Old == nil || c.New == nil || !maps.Equal(counters(c.Old), counters(c.New)) || read(c.Old, "gn") != read(c.New, "gn") {
+		if c.Old == nil || c.New == nil || !maps.Equal(counters(c.Old), counters(c.New)) ||
+			read(c.Old, "gn") != read(c.New, "gn") {
 			byShard[c.Key] = append(byShard[c.Key], c)
 		}
 	}
@@ -524,7 +527,8 @@ func withoutGaps() func([]json.RawMessage) []json.RawMessage {
 				panic(err)
 			}
 			k := string(r.DynamoDB.Keys)
-			if before := last[k]; before.DynamoDB.NewImage != nil && r.EventName == "MODIFY" && before.DynamoDB.SequenceNumber < r.DynamoDB.SequenceNumber {
+			if before := last[k]; before.DynamoDB.NewImage != nil && r.EventName == "MODIFY" &&
+				before.DynamoDB.SequenceNumber < r.DynamoDB.SequenceNumber {
 				r.DynamoDB.OldImage = before.DynamoDB.NewImage
 			}
 			last[k] = r

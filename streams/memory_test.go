@@ -72,7 +72,8 @@ func largeBatch(t *testing.T, n, buckets int) []byte {
 	one := string(streamtest.Record{Sequence: sequence, Created: t0, Old: old, New: b.Item()}.JSON())
 	recs := make([]json.RawMessage, 0, n)
 	for i := range n {
-		edit := strings.NewReplacer(tenant, fmt.Sprintf("tenant-%05d", i%buckets), sequence, fmt.Sprintf("442158450000000000%010d", i))
+		edit := strings.NewReplacer(tenant, fmt.Sprintf("tenant-%05d", i%buckets), sequence,
+			fmt.Sprintf("442158450000000000%010d", i))
 		recs = append(recs, json.RawMessage(edit.Replace(one)))
 	}
 	return streamtest.PayloadOf(recs...)

@@ -120,7 +120,8 @@ func (l *load) play(tb testing.TB) (p price) {
 			if carried == nil {
 				carried = json.RawMessage("{}")
 			}
-			payload = fmt.Appendf(nil, `{"window":{},"state":%s,"shardId":"s","isFinalInvokeForWindow":%t,%s`, carried, final, payload[1:])
+			payload = fmt.Appendf(nil, `{"window":{},"state":%s,"shardId":"s","isFinalInvokeForWindow":%t,%s`, carried, final,
+				payload[1:])
 		}
 		begin := time.Now()
 		out, err := r.agg.Invoke(tb.Context(), payload)
@@ -216,13 +217,15 @@ func TestPriceOfUsage(t *testing.T) {
 		}
 	}
 	for _, c := range rows {
-		if one := fmt.Sprintf("%d:%d", c.tenants, c.fold); strings.Contains(*prices, ":") && !strings.Contains(*prices+",", one+",") {
+		if one := fmt.Sprintf("%d:%d", c.tenants, c.fold); strings.Contains(*prices, ":") &&
+			!strings.Contains(*prices+",", one+",") {
 			continue
 		}
 		p := newLoad(c.tenants, c.perSecond, c.fold, c.windows...).play(t)
 		n := float64(p.acquires)
 		units := float64(p.writes+p.indexed+p.listUnits) / n
-		t.Logf("usage: %6d tenants, %3d/s, fold %3d s, %d windows: %.3f writes per acquire; %.3f write units with indexes and lists, %.3f read units: $%.3f per million; "+
+		t.Logf("usage: %6d tenants, %3d/s, fold %3d s, %d windows: %.3f writes per acquire; %.3f write units with indexes "+
+			"and lists, %.3f read units: $%.3f per million; "+
 			"state %d bytes, %.0f per bucket; %v per record",
 			c.tenants, c.perSecond, c.fold, len(c.windows), float64(p.writes+p.lists)/n, units, p.reads/n,
 			units*0.625+p.reads/n*0.125, p.largest, p.perPart, p.perRecord.Round(100*time.Nanosecond))

@@ -103,7 +103,8 @@ func (r *rig) take(entity string, shard int, rpm, tpm int64) {
 func records(changes []memdb.Change) []json.RawMessage {
 	var out []json.RawMessage
 	for _, c := range changes {
-		out = append(out, streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New}.JSON())
+		out = append(out, streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old,
+			New: c.New}.JSON())
 	}
 	return out
 }

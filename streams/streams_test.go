@@ -25,12 +25,14 @@ func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
 
 func TestOptionsSayWhatIsWrongWithAllOfThem(t *testing.T) {
 	_, err := New(Options{
-		Windows: []Window{Hourly, "weekly"}, SnapshotTTLDays: 3651, MaxShards: 3, MergeAfter: time.Millisecond, Concurrency: -1,
+		Windows: []Window{Hourly, "weekly"}, SnapshotTTLDays: 3651, MaxShards: 3, MergeAfter: time.Millisecond,
+		Concurrency: -1,
 	})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"DynamoDB", "Table", "Windows", "SnapshotTTLDays=3651", "MaxShards=3", "MergeAfter=1ms",
+	for _, field := range []string{"DynamoDB", "Table", "Windows", "SnapshotTTLDays=3651", "MaxShards=3",
+		"MergeAfter=1ms",
 		"Concurrency=-1"} {
 		if !strings.Contains(err.Error(), "streams: "+field) {
 			t.Errorf("%q does not name %s", err, field)

@@ -52,7 +52,8 @@ func (a *Aggregator) countAll(ctx context.Context, totals []usage.Total) (writes
 // unless they cannot simply go on. Then these are counted first: so whatever the
 // finest snapshots have counted, longer ones either have too, or can by the
 // difference alone.
-func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals, longer []usage.Total) (writes int, err error) {
+func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
+	longer []usage.Total) (writes int, err error) {
 	var ahead []usage.Ahead
 	counted := false
 	for i := range totals {
@@ -90,7 +91,8 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals, longer
 // settle brings one snapshot up to date, step by step. Before each write it calls
 // check, if there is one, with the step and what was known of the snapshots before
 // any of it; an error of check ends it.
-func (a *Aggregator) settle(ctx context.Context, t *usage.Total, check func(usage.Step, usage.Snapshots) error) (writes int, err error) {
+func (a *Aggregator) settle(ctx context.Context, t *usage.Total,
+	check func(usage.Step, usage.Snapshots) error) (writes int, err error) {
 	var known, first usage.Snapshots
 	t.TTL = t.Expiry(a.now(), a.plan.SnapshotTTLDays)
 	for range 2 * rounds {
@@ -136,7 +138,8 @@ func (a *Aggregator) settle(ctx context.Context, t *usage.Total, check func(usag
 
 // read learns what a total needs to know of snapshots. What is known of the total's
 // own is newer than what a query finds.
-func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Action, known usage.Snapshots) (usage.Snapshots, error) {
+func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Action,
+	known usage.Snapshots) (usage.Snapshots, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if action == usage.ReadCurrent && !t.Finest {

@@ -116,27 +116,3 @@ func (a *Aggregator) mend(ctx context.Context, l usage.Lifetime) (writes int, er
 func (a *Aggregator) split(ctx context.Context, s usage.Split) (writes int, err error) {
 	return shard.Run(ctx, bounded{a.store}, s.Steps(), a.now)
 }
-
-// bounded is a store whose calls end after callTimeout, and that sends nothing
-// which DynamoDB never takes.
-type bounded struct{ store.Store }
-
-// Write implements [store.Store].
-func (b bounded) Write(ctx context.Context, w item.Write) (item.Item, error) {
-	if err := checked(w); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return b.Store.Write(ctx, w)
-}
-
-// Transact implements [store.Store].
-func (b bounded) Transact(ctx context.Context, token string, writes []item.Write) error {
-	if err := checked(writes...); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return b.Store.Transact(ctx, token, writes)
-}

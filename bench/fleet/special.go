@@ -48,7 +48,8 @@ func Crowd(ctx context.Context, b Bucket, goroutines int, length time.Duration) 
 // Flood lets goroutines of one process ask for a token of an exhausted bucket,
 // all at the same instants, 20 times a second. It returns the write units per
 // second. It has to be called inside a bubble.
-func Flood(ctx context.Context, goroutines, shards int, length time.Duration) (r Result, perSecond float64, err error) {
+func Flood(ctx context.Context, goroutines, shards int, length time.Duration) (r Result,
+	perSecond float64, err error) {
 	const pause = 50 * time.Millisecond
 	b := Bucket{Name: "flood", Limits: []limiter.Limit{limiter.PerDay("rpd", 1<<10)}, Cost: one}
 	t := newTable(b, 1)
@@ -91,7 +92,8 @@ func (t *tableStore) exhaust(ctx context.Context, l *limiter.Limiter, b Bucket, 
 			if err != nil {
 				return err
 			}
-			if err := t.db.Transact(ctx, fmt.Sprintf("split-%d-%d", count, k), table.Split(image, time.Now().UnixMilli())); err != nil {
+			token, split := fmt.Sprintf("split-%d-%d", count, k), table.Split(image, time.Now().UnixMilli())
+			if err := t.db.Transact(ctx, token, split); err != nil {
 				return err
 			}
 		}

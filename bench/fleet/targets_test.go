@@ -98,7 +98,8 @@ func TestFloodIsCheap(t *testing.T) {
 			return p, err
 		})
 		if r.perSecond > most || r.Granted > 0 || r.Failed > 0 {
-			t.Errorf("%d shards: %.1f writes/s, want at most %.1f; %d granted, %d failed", shards, r.perSecond, most, r.Granted, r.Failed)
+			t.Errorf("%d shards: %.1f writes/s, want at most %.1f; %d granted, %d failed", shards, r.perSecond, most, r.Granted,
+				r.Failed)
 		}
 	}
 }

@@ -44,8 +44,9 @@ func (a *app) printPolicy(ctx context.Context, ns *admin.Namespace) error {
 func policySet(a *app) *cobra.Command {
 	var unavailable, keep string
 	cmd := &cobra.Command{
-		Use: "set [--on-unavailable block|allow|undecided] [--audit-retention DAYS]", Short: "change what holds for the whole namespace",
-		Args: args(0, 0),
+		Use:   "set [--on-unavailable block|allow|undecided] [--audit-retention DAYS]",
+		Short: "change what holds for the whole namespace",
+		Args:  args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			policy, ok := map[string]limiter.Policy{
 				"block": limiter.PolicyBlock, "allow": limiter.PolicyAllow, "undecided": limiter.PolicyDefault,

@@ -53,7 +53,8 @@ type bucket struct {
 	fail error
 }
 
-func (b *bucket) PutObject(_ context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+func (b *bucket) PutObject(_ context.Context, in *s3.PutObjectInput,
+	_ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
 	body, err := io.ReadAll(in.Body)
 	b.in, b.body = in, string(body)
 	return &s3.PutObjectOutput{}, errors.Join(err, b.fail)

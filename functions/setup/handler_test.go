@@ -22,7 +22,8 @@ const now = 1_767_225_600_000 // 2026-01-01
 
 func rig(t *testing.T) (*handler, *memdb.DB) {
 	db := memdb.New(func() int64 { return now })
-	return &handler{store: db, db: twin{Lister: db}, table: "limits", now: func() time.Time { return time.UnixMilli(now) },
+	return &handler{store: db, db: twin{Lister: db}, table: "limits",
+		now: func() time.Time { return time.UnixMilli(now) },
 		log: slog.New(slog.NewTextHandler(t.Output(), nil))}, db
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // file is a Go file of the repository.
@@ -81,13 +82,34 @@ func TestEveryFolderHasOnePackageComment(t *testing.T) {
 	}
 }
 
-// maxLines is how long a file may be that is no test.
-const maxLines = 400
+// Bounds within which code can be read at one sitting. Tests may have longer
+// files and functions: tables are long and simple.
+const (
+	maxLines         = 300 // of a file
+	maxFunctionLines = 60
+	maxColumns       = 119 // of a line, a tab counting as one
+)
 
-func TestFilesCanBeReadAtOneSitting(t *testing.T) {
+func TestCodeCanBeReadAtOneSitting(t *testing.T) {
 	for _, f := range files(t) {
-		if n := bytes.Count(f.source, []byte("\n")); n > maxLines && !f.test() {
+		for i, line := range strings.Split(string(f.source), "\n") {
+			// What stands between backquotes cannot be broken everywhere.
+			if n := utf8.RuneCountInString(line); n > maxColumns && !strings.Contains(line, "`") {
+				t.Errorf("%s:%d has %d characters, at most %d are readable", f.path, i+1, n, maxColumns)
+			}
+		}
+		if f.test() {
+			continue
+		}
+		if n := bytes.Count(f.source, []byte("\n")); n > maxLines {
 			t.Errorf("%s has %d lines, at most %d are readable", f.path, n, maxLines)
+		}
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				if n := f.set.Position(fn.End()).Line - f.set.Position(fn.Pos()).Line + 1; n > maxFunctionLines {
+					t.Errorf("%s: %s has %d lines, at most %d are readable", f.path, fn.Name.Name, n, maxFunctionLines)
+				}
+			}
 		}
 	}
 }

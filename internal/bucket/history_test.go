@@ -139,7 +139,8 @@ func (c *script) below(n int64) int64 {
 }
 
 func (c *script) limit(name string) bucket.Limit {
-	return bucket.Limit{Name: name, Capacity: 1 + c.below(2_000_000), Amount: 1 + c.below(3_000_000), Period: 1 + c.below(100_000)}
+	return bucket.Limit{Name: name, Capacity: 1 + c.below(2_000_000), Amount: 1 + c.below(3_000_000),
+		Period: 1 + c.below(100_000)}
 }
 
 // playHistory plays one history on a state and on the naive version, and compares
@@ -233,9 +234,11 @@ func splitBoth(t *testing.T, c *script, s *bucket.State, n *naive, what string) 
 			t.Fatalf("%s: %s: split %s into %s and %s", what, sl.Name, whole, a, b)
 		}
 		full := buckettest.Milli(s.Rate(i).Capacity)
-		if whole.Cmp(full) <= 0 && (a.Cmp(buckettest.Milli(keep.Rate(i).Capacity)) > 0 || b.Cmp(buckettest.Milli(moved.Rate(i).Capacity)) > 0) {
+		if whole.Cmp(full) <= 0 && (a.Cmp(buckettest.Milli(keep.Rate(i).Capacity)) > 0 ||
+			b.Cmp(buckettest.Milli(moved.Rate(i).Capacity)) > 0) {
 			t.Fatalf("%s: %s: %s of %s split into %s of %d and %s of %d: more than a share", what, sl.Name,
-				whole.FloatString(4), full.FloatString(0), a.FloatString(4), keep.Rate(i).Capacity, b.FloatString(4), moved.Rate(i).Capacity)
+				whole.FloatString(4), full.FloatString(0), a.FloatString(4), keep.Rate(i).Capacity, b.FloatString(4),
+				moved.Rate(i).Capacity)
 		}
 	}
 	*s = keep

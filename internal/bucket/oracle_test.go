@@ -14,7 +14,8 @@ import (
 func wild(rng *rand.Rand) int64 {
 	switch rng.IntN(6) {
 	case 0:
-		edges := []int64{0, 1, -1, 999, 1000, 1001, math.MaxInt64, math.MaxInt64 - 1, math.MinInt64, math.MinInt64 + 1, 1 << 53, -1 << 53}
+		edges := []int64{0, 1, -1, 999, 1000, 1001, math.MaxInt64, math.MaxInt64 - 1, math.MinInt64, math.MinInt64 + 1,
+			1 << 53, -1 << 53}
 		return edges[rng.IntN(len(edges))]
 	case 1:
 		return int64(rng.Uint64())

@@ -75,7 +75,8 @@ func TestWaitAgainstPythonVectors(t *testing.T) {
 			t.Errorf("Wait for %d at %d/%d ms is %d, want %d", v.deficit, v.amount, v.period, got, v.ours)
 		}
 		if got > v.python || v.python > got+1 {
-			t.Errorf("Wait for %d at %d/%d ms is %d, Python's is %d: want at most one more", v.deficit, v.amount, v.period, got, v.python)
+			t.Errorf("Wait for %d at %d/%d ms is %d, Python's is %d: want at most one more", v.deficit, v.amount, v.period, got,
+				v.python)
 		}
 	}
 }
@@ -122,7 +123,8 @@ func TestTakeAgainstPythonVectors(t *testing.T) {
 // The lifetime rule is Python's to the second.
 func TestTTLSecondsAgainstPythonVectors(t *testing.T) {
 	limit := func(capacity, amount, seconds int64) bucket.Limit {
-		return bucket.Limit{Name: "x", Capacity: capacity * bucket.Milli, Amount: amount * bucket.Milli, Period: seconds * 1000}
+		return bucket.Limit{Name: "x", Capacity: capacity * bucket.Milli, Amount: amount * bucket.Milli,
+			Period: seconds * 1000}
 	}
 	for _, v := range []struct {
 		limits     []bucket.Limit

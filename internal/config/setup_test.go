@@ -11,7 +11,8 @@ func TestSetupFromProperties(t *testing.T) {
 		"ServiceToken": "arn", SetupNamespaces: []any{"default", "team-a"},
 		SetupAuditRetention: "90", SetupManifests: []any{"namespace: default"},
 	})
-	want := Setup{Namespaces: []string{"default", "team-a"}, AuditRetentionDays: 90, Manifests: []string{"namespace: default"}}
+	want := Setup{Namespaces: []string{"default", "team-a"}, AuditRetentionDays: 90,
+		Manifests: []string{"namespace: default"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, error %v, want %+v", got, err, want)
 	}

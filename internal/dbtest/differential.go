@@ -157,7 +157,8 @@ func (r *random) value() item.Value {
 func (r *random) number() item.Value {
 	switch r.IntN(12) {
 	case 0:
-		return num([]string{"0.1", "-1.25e-7", "1e20", "-9223372036854775808", "9223372036854775807", tall, "1.0"}[r.IntN(7)])
+		return num([]string{"0.1", "-1.25e-7", "1e20", "-9223372036854775808", "9223372036854775807", tall,
+			"1.0"}[r.IntN(7)])
 	case 1:
 		return item.N(r.Int64N(1<<53) - 1<<52)
 	}

@@ -31,7 +31,7 @@ func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Lister) {
 		{"Transactions", narrow(testTransactions)},
 		{"InvalidTransactions", narrow(known.testInvalidTransactions)},
 		{"Reads", narrow(testReads)},
-		{"Shapes", narrow(testShapes)},
+		{"Life", narrow(testLife)},
 		{"Records", narrow(testRecords)},
 		{"Contexts", narrow(testContexts)},
 		{"Queries", testQueries},

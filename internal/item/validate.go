@@ -150,7 +150,8 @@ func validateAttr(a Attr) error {
 			return fmt.Errorf("attribute %q: the key of an index must be a string that is not empty", a.Name)
 		}
 		if most := maxIndexKey(a.Name); len(s.Value) > most {
-			return fmt.Errorf("attribute %q: %d bytes, at most %d are accepted in the key of an index", a.Name, len(s.Value), most)
+			return fmt.Errorf("attribute %q: %d bytes, at most %d are accepted in the key of an index", a.Name, len(s.Value),
+				most)
 		}
 	}
 	if err := validateValue(a.Value, 0); err != nil {

@@ -49,7 +49,8 @@ type flight struct {
 }
 
 func newActor(w *world, id int) *actor {
-	return &actor{w: w, id: id, count: 1, images: map[int]table.Shard{}, absent: map[int]bool{}, lacked: map[int]map[string]*big.Rat{}, wants: w.limits}
+	return &actor{w: w, id: id, count: 1, images: map[int]table.Shard{}, absent: map[int]bool{},
+		lacked: map[int]map[string]*big.Rat{}, wants: w.limits}
 }
 
 func (a *actor) clock() int64 { return a.w.now + a.skew }
@@ -148,11 +149,13 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	if !known {
 		cold := table.Add{Room: 50, Namespace: namespace, Entity: entity, Resource: resource, Shard: k, Shards: a.count,
 			Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
-		a.send(flight{what: fmt.Sprint("cold ", k, costs), costs: costs, writes: []item.Write{cold}, done: a.answer(k, costs)})
+		a.send(flight{what: fmt.Sprint("cold ", k, costs), costs: costs, writes: []item.Write{cold},
+			done: a.answer(k, costs)})
 		return true
 	}
 	if write, ok := a.bad.acquire(image, a.wants, costs, a.clock()); ok {
-		a.send(flight{what: fmt.Sprint("defective ", k, costs), image: &image, costs: costs, writes: []item.Write{write}, done: a.answer(k, costs)})
+		a.send(flight{what: fmt.Sprint("defective ", k, costs), image: &image, costs: costs, writes: []item.Write{write},
+			done: a.answer(k, costs)})
 		return true
 	}
 	c := table.Charge{Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires}
@@ -170,7 +173,8 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	if !image.State.Matches(a.wants) || c.Room > 0 {
 		may = overflow // a lowered capacity takes away what no longer fits, and room is given up
 	}
-	a.send(flight{what: fmt.Sprint("charge ", k, costs), costs: costs, may: may, image: &image, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
+	a.send(flight{what: fmt.Sprint("charge ", k, costs), costs: costs, may: may, image: &image,
+		writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
 	return true
 }
 
@@ -196,7 +200,8 @@ func (a *actor) settle() {
 	seen := func(items []item.Item, _ []bool, _ error) { a.see(k, items[0]) }
 	if image, ok := a.images[k]; ok && a.debt && a.w.rng.IntN(2) == 0 {
 		u := table.Charge{Image: image, Want: a.wants, Costs: le.costs, Now: a.clock(), Force: true}.Plan().Update
-		a.send(flight{what: fmt.Sprint("settle ", k, le.costs), image: &image, costs: le.costs, forced: true, writes: []item.Write{u}, done: seen})
+		a.send(flight{what: fmt.Sprint("settle ", k, le.costs), image: &image, costs: le.costs, forced: true,
+			writes: []item.Write{u}, done: seen})
 		return
 	}
 	back := make([]table.Cost, len(le.costs))
@@ -270,18 +275,19 @@ func (a *actor) step() bool {
 	if s.Action == shard.Look {
 		may = nothing
 	}
-	a.send(flight{what: s.String(), may: may, writes: a.bad.step(s, plan), done: func(items []item.Item, refused []bool, err error) {
-		if err != nil {
-			plan.Refused(s, refused, items)
-			return
-		}
-		if s.Action == shard.Split {
-			a.w.splits++
-		}
-		if s.Action == shard.Merge {
-			a.w.merges++
-		}
-		plan.Applied(s, items[0])
-	}})
+	a.send(flight{what: s.String(), may: may, writes: a.bad.step(s, plan),
+		done: func(items []item.Item, refused []bool, err error) {
+			if err != nil {
+				plan.Refused(s, refused, items)
+				return
+			}
+			if s.Action == shard.Split {
+				a.w.splits++
+			}
+			if s.Action == shard.Merge {
+				a.w.merges++
+			}
+			plan.Applied(s, items[0])
+		}})
 	return true
 }

@@ -242,7 +242,7 @@ func catch(t *testing.T, p profile, worlds uint64) {
 		"%s literally; first: %s",
 		caught, worlds, windows, worst.FloatString(0), literal.FloatString(0), first)
 	if p.bad == sound && caught+windows > 0 {
-		t.Error("the sound shapes are caught too: the checks are wrong")
+		t.Error("the sound writes are caught too: the checks are wrong")
 	}
 	if p.bad != sound && caught == 0 {
 		t.Error("not caught")

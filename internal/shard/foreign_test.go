@@ -137,7 +137,8 @@ func TestOddCountsMintNothing(t *testing.T) {
 	for _, n := range []int{3, 5, 6, 7} {
 		w := fullBucket(t, 64_000)
 		w.foreign = true
-		w.call("foreign count", nil, overflow, false, item.Update{Key: bucketKey(0), Set: []item.Attr{{Name: "shard_count", Value: item.N(int64(n))}}})
+		w.call("foreign count", nil, overflow, false,
+			item.Update{Key: bucketKey(0), Set: []item.Attr{{Name: "shard_count", Value: item.N(int64(n))}}})
 		zero, _ := w.image(0)
 		a := newActor(w, 0)
 		a.plan = shard.Propagate(zero)

@@ -51,7 +51,8 @@ func saturate(w *world, shards, clients int, cost, last, tick int64) {
 		fleet[i] = newActor(w, i)
 	}
 	costs := []table.Cost{{Limit: "rpm", Milli: cost}}
-	put, _ := table.Create(table.NewBucket{Namespace: namespace, Entity: entity, Resource: resource, Limits: w.limits, Now: w.now})
+	put, _ := table.Create(table.NewBucket{Namespace: namespace, Entity: entity, Resource: resource, Limits: w.limits,
+		Now: w.now})
 	w.call("create", nil, nothing, false, put)
 	for n := 1; n < shards; n *= 2 {
 		zero, _ := w.image(0)
@@ -84,7 +85,8 @@ func (a *actor) drain(k int, costs []table.Cost) {
 		if ok {
 			plan := table.Charge{Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.KeepLifetime}.Plan()
 			if plan.Verdict.Granted {
-				a.send(flight{what: "charge", image: &image, costs: costs, writes: []item.Write{plan.Update}, done: a.answer(k, costs)})
+				a.send(flight{what: "charge", image: &image, costs: costs, writes: []item.Write{plan.Update},
+					done: a.answer(k, costs)})
 				a.land(false)
 				fresh = true
 				continue
@@ -93,7 +95,8 @@ func (a *actor) drain(k int, costs []table.Cost) {
 				return
 			}
 		}
-		u := table.Add{Room: 50, Namespace: namespace, Entity: entity, Resource: resource, Shard: k, Shards: max(a.count, len(a.w.shards())),
+		u := table.Add{Room: 50, Namespace: namespace, Entity: entity, Resource: resource, Shard: k,
+			Shards: max(a.count, len(a.w.shards())),
 			Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
 		a.send(flight{what: "ask", costs: costs, writes: []item.Write{u}, done: a.answer(k, costs)})
 		a.land(false)

@@ -17,9 +17,12 @@ import (
 // limitSets have rates that leave remainders and capacities that halve unevenly.
 var limitSets = [][]bucket.Limit{
 	{{Name: "rpm", Capacity: 16_000, Amount: 7_000, Period: 3_000}},
-	{{Name: "rpm", Capacity: 61_000, Amount: 61_000, Period: 60_000}, {Name: "tpm", Capacity: 99_999_000, Amount: 1_000_003, Period: 7_001}},
-	{{Name: "day", Capacity: 25_000, Amount: 1_000, Period: 86_400_000}, {Name: "sec", Capacity: 9_000, Amount: 9_000, Period: 1_000}},
-	{{Name: "fast", Capacity: 1_000_000, Amount: 999_999_999, Period: 999}, {Name: "slow", Capacity: 8_000, Amount: 101, Period: 977}},
+	{{Name: "rpm", Capacity: 61_000, Amount: 61_000, Period: 60_000},
+		{Name: "tpm", Capacity: 99_999_000, Amount: 1_000_003, Period: 7_001}},
+	{{Name: "day", Capacity: 25_000, Amount: 1_000, Period: 86_400_000},
+		{Name: "sec", Capacity: 9_000, Amount: 9_000, Period: 1_000}},
+	{{Name: "fast", Capacity: 1_000_000, Amount: 999_999_999, Period: 999},
+		{Name: "slow", Capacity: 8_000, Amount: 101, Period: 977}},
 }
 
 type profile struct {
@@ -115,7 +118,8 @@ func (w *world) pass(p profile, actors []*actor) {
 		step = w.rng.Int64N(1000)
 	}
 	for _, a := range actors {
-		for n := len(a.flight); n > 0 && slices.ContainsFunc(a.flight, func(f flight) bool { return w.now+step-f.at > p.flight }); n-- {
+		for n := len(a.flight); n > 0 &&
+			slices.ContainsFunc(a.flight, func(f flight) bool { return w.now+step-f.at > p.flight }); n-- {
 			a.land(false)
 		}
 	}
@@ -171,7 +175,8 @@ func TestWorldExact(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, crash: 2}, none)
 	})
 	t.Run("with debts", func(t *testing.T) {
-		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, crash: 2, debt: true}, none)
+		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, settle: 8, crash: 2, debt: true},
+			none)
 	})
 	t.Run("limits changed", func(t *testing.T) {
 		runWorlds(t, 6, profile{steps: 600, actors: 4, instant: true, grow: 6, warm: 8, crash: 2, configs: true}, none)

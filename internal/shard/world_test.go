@@ -59,11 +59,13 @@ type world struct {
 	longest                        int64 // that a call was on its way, in ms
 	spread                         int64 // between the clock furthest ahead and the one furthest behind
 	steps, refused, splits, merges int
-	late                           map[string]*big.Rat                      // how much lower than it is the call may leave the level
-	exactly                        map[int]map[string]*buckettest.Reference // the shards as they would be without any loss
-	worstSplitLoss                 *big.Rat
-	violations                     []string // in place of failing, for planted defects
-	planted                        bool
+	// how much lower than it is the call may leave the level
+	late map[string]*big.Rat
+	// the shards as they would be without any loss
+	exactly        map[int]map[string]*buckettest.Reference
+	worstSplitLoss *big.Rat
+	violations     []string // in place of failing, for planted defects
+	planted        bool
 }
 
 func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
@@ -161,7 +163,8 @@ const (
 // call performs writes as one call and checks what they did. costs is what the
 // call takes if it holds; negative costs are given back. What is forced is not
 // granted by a decision, and so not bound by I1; it only leaves less for others.
-func (w *world) call(what string, costs []table.Cost, may loss, forced bool, writes ...item.Write) ([]item.Item, []bool, error) {
+func (w *world) call(what string, costs []table.Cost, may loss, forced bool, writes ...item.Write) ([]item.Item,
+	[]bool, error) {
 	before, owed := w.held(), w.owed()
 	was := w.shards()
 	for _, l := range w.limits {
@@ -357,7 +360,8 @@ func (w *world) follow(was []bucket.State, costs []table.Cost, writes []item.Wri
 						refs[sl.Name].TakeSince(c.Milli)
 					}
 				}
-				if m := moved[sl.Name]; m != nil && slices.ContainsFunc(was, func(o bucket.State) bool { return o.Shard == s.Shard }) {
+				if m := moved[sl.Name]; m != nil &&
+					slices.ContainsFunc(was, func(o bucket.State) bool { return o.Shard == s.Shard }) {
 					left := new(big.Rat).Sub(refs[sl.Name].Level(w.now), m)
 					if held := buckettest.LevelAt(s, i, w.now); w.foreign && left.Cmp(held) < 0 {
 						left = held // foreign hands had left it above its share
@@ -384,12 +388,14 @@ func (w *world) compare(what string, may loss, writes []item.Write) {
 			ref := w.exactly[s.Shard][sl.Name]
 			lack := new(big.Rat).Sub(ref.Level(w.now), buckettest.LevelAt(s, i, w.now))
 			if new(big.Rat).Add(lack, w.full[sl.Name].Pool()).Sign() < 0 {
-				w.violated("%s minted: shard %d holds %s millitokens of %s too many", what, s.Shard, lack.Neg(lack).FloatString(6), sl.Name)
+				w.violated("%s minted: shard %d holds %s millitokens of %s too many", what, s.Shard, lack.Neg(lack).FloatString(6),
+					sl.Name)
 			}
 			lack.Sub(lack, w.back[sl.Name])
 			if late := w.late[sl.Name]; late != nil && !w.foreign && !w.rounded && lack.Sign() > 0 &&
 				may == nothing && bucketKey(s.Shard) == writes[0].Target() && lack.Cmp(late) > 0 {
-				w.violated("%s lost %s millitokens of %s, %s may have been", what, lack.FloatString(6), sl.Name, late.FloatString(6))
+				w.violated("%s lost %s millitokens of %s, %s may have been", what, lack.FloatString(6), sl.Name,
+					late.FloatString(6))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -108,3 +109,133 @@ type Window struct {
 // maxSequence is how many digits a sequence number has at most (AWS API
 // reference, DynamoDB Streams StreamRecord).
 const maxSequence = 40
+
+// change builds the change of a record that is complete.
+func (d *decoder) change() Change {
+	r := &d.rec
+	c := Change{Operation: Modify, Stream: r.stream, Sequence: r.sequence, Created: r.created}
+	if r.event == eventRemove {
+		return d.removal(c)
+	}
+	c.New = table.Shard{
+		Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource,
+		TTL: r.new.ttl, Cascade: r.new.cascade, Parent: r.new.parent,
+		NoShardCount: !r.new.hasCount, Generation: r.new.generation,
+	}
+	c.New.State = bucket.State{
+		Shard: r.key.shard, Shards: r.new.shards(), RF: r.new.rf, NoClock: !r.new.hasRF,
+	}
+	c.NewGeneration = r.new.generation
+	old := &r.old
+	if r.event == eventInsert {
+		c.Operation, c.Refilled = Insert, true
+		old.reset()
+	} else {
+		c.OldRF, c.OldGeneration = old.rf, old.generation
+		c.OldShards = old.shards()
+		c.Refilled = old.rf != r.new.rf || old.hasRF != r.new.hasRF
+	}
+	r.new.sortLimits()
+	old.sortLimits()
+	c.New.State.Slots, c.New.Partial = d.stateSlots(&r.new)
+	c.Used = d.counters(old, &r.new)
+	c.Deltas = d.growth(&r.new, old)
+	return c
+}
+
+// removal builds the change of a shard that is gone: its last counters.
+func (d *decoder) removal(c Change) Change {
+	r := &d.rec
+	c.Operation = Remove
+	c.New = table.Shard{Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource}
+	c.New.State.Shard = r.key.shard
+	c.OldRF, c.OldGeneration, c.OldShards = r.old.rf, r.old.generation, r.old.shards()
+	r.old.sortLimits()
+	r.new.reset()
+	c.Used = d.counters(&r.old, &r.new)
+	return c
+}
+
+// stateSlots returns the limits of an image, those that are whole as slots.
+func (d *decoder) stateSlots(im *image) ([]bucket.Slot, []table.PartialLimit) {
+	var partial []table.PartialLimit
+	n := len(im.limits)
+	if cap(d.slots)-len(d.slots) < n {
+		d.slots = make([]bucket.Slot, 0, max(128, n))
+	}
+	start := len(d.slots)
+	for i := range im.limits {
+		l := &im.limits[i]
+		if l.whole() {
+			d.slots = append(d.slots, bucket.Slot{
+				Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period]},
+				Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l),
+			})
+		} else if l.has&(1<<tokens) != 0 {
+			partial = append(partial, table.PartialLimit{
+				Name: l.name, Tokens: l.v[tokens], Used: l.v[used],
+				HasTokens: true, HasUsed: l.has&(1<<used) != 0,
+			})
+		}
+	}
+	return d.slots[start:len(d.slots):len(d.slots)], partial
+}
+
+// counters returns the counters of two images whose limits are sorted.
+func (d *decoder) counters(old, im *image) []Used {
+	if n := len(im.limits) + len(old.limits); cap(d.used)-len(d.used) < n {
+		d.used = make([]Used, 0, max(128, n))
+	}
+	start := len(d.used)
+	for i, j := 0, 0; i < len(old.limits) || j < len(im.limits); {
+		var u Used
+		switch {
+		case j == len(im.limits) || i < len(old.limits) && old.limits[i].name < im.limits[j].name:
+			u.read(&old.limits[i], &u.Before, &u.Was)
+			i++
+		case i == len(old.limits) || im.limits[j].name < old.limits[i].name:
+			u.read(&im.limits[j], &u.After, &u.Is)
+			j++
+		default:
+			u.read(&old.limits[i], &u.Before, &u.Was)
+			u.read(&im.limits[j], &u.After, &u.Is)
+			i, j = i+1, j+1
+		}
+		if u.Limit != bucket.WCU && (u.Was || u.Is) {
+			d.used = append(d.used, u)
+		}
+	}
+	return d.used[start:len(d.used):len(d.used)]
+}
+
+func (u *Used) read(l *limit, tokens *int64, has *bool) {
+	u.Limit = l.name
+	if l.has&(1<<used) != 0 {
+		*tokens, *has = floorTokens(l.v[used]), true
+	}
+}
+
+// growth returns how the counters grew from old to im, whose limits are sorted.
+// A counter that old lacks counts from zero; one that im lacks not at all.
+func (d *decoder) growth(im, old *image) []Delta {
+	if cap(d.deltas)-len(d.deltas) < len(im.limits) {
+		d.deltas = make([]Delta, 0, max(128, len(im.limits)))
+	}
+	start := len(d.deltas)
+	for i := range im.limits {
+		l := &im.limits[i]
+		if l.has&(1<<used) == 0 {
+			continue
+		}
+		before := old.usedOf(l.name)
+		delta := Delta{
+			Limit:  l.name,
+			Milli:  bucket.SubSat(l.v[used], before),
+			Tokens: bucket.SubSat(floorTokens(l.v[used]), floorTokens(before)),
+		}
+		if delta.Milli != 0 {
+			d.deltas = append(d.deltas, delta)
+		}
+	}
+	return d.deltas[start:len(d.deltas):len(d.deltas)]
+}

@@ -49,7 +49,8 @@ func batch(n, buckets int) []byte {
 		old := state[i%buckets]
 		now := take(old, 1, 350)
 		state[i%buckets] = now
-		all = append(all, streamtest.Record{Sequence: seq(i), Created: t0 + int64(i), Old: old.Item(), New: now.Item()}.JSON())
+		all = append(all, streamtest.Record{Sequence: seq(i), Created: t0 + int64(i), Old: old.Item(),
+			New: now.Item()}.JSON())
 	}
 	return streamtest.PayloadOf(all...)
 }
@@ -67,14 +68,17 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 	old := take(sample("user:1", 3, 4), 5, 100)
 	now := take(old, 1, -40)
 	now.Parent, now.Cascade = "org", true
-	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "0017", Created: t0, Old: old.Item(), New: now.Item()}))
+	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "0017", Created: t0, Old: old.Item(),
+		New: now.Item()}))
 	want := stream.Change{
 		Operation: stream.Modify, Stream: 1_704_067_200, Sequence: "0017", Created: t0, New: now, OldShards: 4,
 		Used: []stream.Used{
-			{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true}, {Limit: "tpm", Before: 100, After: 60, Was: true, Is: true},
+			{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true},
+			{Limit: "tpm", Before: 100, After: 60, Was: true, Is: true},
 		},
-		OldRF:  t0,
-		Deltas: []stream.Delta{{Limit: "rpm", Milli: 1000, Tokens: 1}, {Limit: "tpm", Milli: -40_000, Tokens: -40}, {Limit: "wcu", Milli: 1000, Tokens: 1}},
+		OldRF: t0,
+		Deltas: []stream.Delta{{Limit: "rpm", Milli: 1000, Tokens: 1}, {Limit: "tpm", Milli: -40_000, Tokens: -40},
+			{Limit: "wcu", Milli: 1000, Tokens: 1}},
 	}
 	if len(got.Changes) != 1 || !reflect.DeepEqual(got.Changes[0], want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -89,7 +93,8 @@ func TestInsertCountsTheWholeCounter(t *testing.T) {
 	now := take(sample("e", 0, 1), 5, 0)
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: now.Item()}))
 	c := got.Changes[0]
-	if c.Operation != stream.Insert || c.OldShards != 0 || !c.Refilled || len(c.Deltas) != 2 || c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: 5000, Tokens: 5}) {
+	if c.Operation != stream.Insert || c.OldShards != 0 || !c.Refilled || len(c.Deltas) != 2 ||
+		c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: 5000, Tokens: 5}) {
 		t.Errorf("change %+v", c)
 	}
 }
@@ -118,7 +123,8 @@ func TestPartialLimitStillCounts(t *testing.T) {
 	if len(c.Deltas) != 3 || c.Deltas[0].Tokens != 5 {
 		t.Errorf("deltas %+v", c.Deltas)
 	}
-	if len(c.New.Partial) != 1 || c.New.Partial[0].Name != "rpm" || c.New.State.Index("rpm") >= 0 || c.New.State.Index("tpm") < 0 {
+	if len(c.New.Partial) != 1 || c.New.Partial[0].Name != "rpm" || c.New.State.Index("rpm") >= 0 ||
+		c.New.State.Index("tpm") < 0 {
 		t.Errorf("bucket %+v", c.New)
 	}
 }
@@ -158,7 +164,8 @@ func TestWhatIsNoBucketIsIgnored(t *testing.T) {
 		streamtest.Record{Sequence: "2", Created: t0, New: config},
 		streamtest.Record{Sequence: "3", Created: t0, Old: b.Item(), New: take(b, 1, 1).Item()},
 	))
-	if got.Records != 3 || got.Ignored != 1 || len(got.Changes) != 2 || got.Changes[1].Sequence != "3" || len(got.Malformed) != 0 {
+	if got.Records != 3 || got.Ignored != 1 || len(got.Changes) != 2 || got.Changes[1].Sequence != "3" ||
+		len(got.Malformed) != 0 {
 		t.Errorf("batch %+v", got)
 	}
 }
@@ -228,8 +235,10 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 func TestPayloadThatIsNotOneIsAnError(t *testing.T) {
 	good := string(batch(1, 1))
 	for _, p := range []string{
-		"", " ", "null", "[]", "{}", `{"records":[]}`, `{"Records":{}}`, `{"Records":null}`, `{"Records":[]`, `{"Records":[],}`,
-		`{"Records":[{]}`, `{"Records":[]}x`, `{"Records":[],"Records":[]}`, good[:len(good)-3], good[:len(good)/2], good + good,
+		"", " ", "null", "[]", "{}", `{"records":[]}`, `{"Records":{}}`, `{"Records":null}`, `{"Records":[]`,
+		`{"Records":[],}`,
+		`{"Records":[{]}`, `{"Records":[]}x`, `{"Records":[],"Records":[]}`, good[:len(good)-3], good[:len(good)/2],
+		good + good,
 		strings.Repeat("[", 100_000), `{"Records":` + strings.Repeat("[", 100_000), `{"Records":["` + "\x01" + `"]}`,
 	} {
 		if b, err := stream.Decode([]byte(p)); err == nil {
@@ -299,11 +308,15 @@ func TestEscapedAndUnicodeText(t *testing.T) {
 
 func TestCreatedIsExact(t *testing.T) {
 	for in, want := range map[string]int64{
-		"1700000000": 1_700_000_000_000, "1700000000.1": 1_700_000_000_100, "1700000000.1239999999999999999999": 1_700_000_000_123,
-		"1.7E9": 1_700_000_000_000, "1.700000000123e+9": 1_700_000_000_123, "17000000001235e-4": 1_700_000_000_123, "0.001": 1,
-		"253402300799.999": 253402300799999,
+		"1700000000": 1_700_000_000_000, "1700000000.1": 1_700_000_000_100,
+		"1700000000.1239999999999999999999": 1_700_000_000_123,
+		"1.7E9":                             1_700_000_000_000, "1.700000000123e+9": 1_700_000_000_123,
+		"17000000001235e-4": 1_700_000_000_123,
+		"0.001":             1,
+		"253402300799.999":  253402300799999,
 	} {
-		raw := strings.Replace(string(streamtest.Record{Sequence: "1", Created: t0, New: sample("e", 0, 1).Item()}.JSON()), "1700000000.123", in, 1)
+		raw := strings.Replace(string(streamtest.Record{Sequence: "1", Created: t0, New: sample("e", 0, 1).Item()}.JSON()),
+			"1700000000.123", in, 1)
 		b := decode(t, streamtest.PayloadOf(json.RawMessage(raw)))
 		if len(b.Changes) != 1 || b.Changes[0].Created != want {
 			t.Errorf("%s: %+v, want %d", in, b, want)
@@ -330,9 +343,10 @@ func TestRemovalCarriesTheLastCounters(t *testing.T) {
 	it["gn"] = item.N(77)
 	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: it})).Changes[0]
 	want := stream.Change{
-		Operation: stream.Remove, Stream: 1_704_067_200, Sequence: "9", Created: t0, OldShards: 4, OldRF: t0, OldGeneration: 77,
-		New:  table.Shard{Namespace: b.Namespace, Entity: "e", Resource: b.Resource, State: bucket.State{Shard: 3}},
-		Used: []stream.Used{{Limit: "rpm", Before: 5, Was: true}, {Limit: "tpm", Before: 100, Was: true}},
+		Operation: stream.Remove, Stream: 1_704_067_200, Sequence: "9", Created: t0, OldShards: 4, OldRF: t0,
+		OldGeneration: 77,
+		New:           table.Shard{Namespace: b.Namespace, Entity: "e", Resource: b.Resource, State: bucket.State{Shard: 3}},
+		Used:          []stream.Used{{Limit: "rpm", Before: 5, Was: true}, {Limit: "tpm", Before: 100, Was: true}},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
@@ -348,14 +362,16 @@ func TestHostileItemsAreRead(t *testing.T) {
 		old[name], now[name] = item.N(1000), item.N(1000)
 	}
 	now["b_day0042_tc"] = item.N(3000)
-	old["b_big_tc"], now["b_big_tc"] = &types.AttributeValueMemberN{Value: "9223372036854775808"}, &types.AttributeValueMemberN{Value: "1" + strings.Repeat("0", 37)}
+	old["b_big_tc"], now["b_big_tc"] = &types.AttributeValueMemberN{Value: "9223372036854775808"},
+		&types.AttributeValueMemberN{Value: "1" + strings.Repeat("0", 37)}
 	now["b_rpm_tk"] = &types.AttributeValueMemberN{Value: "-9223372036854775809"}
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: old, New: now}))
 	if len(got.Changes) != 1 {
 		t.Fatalf("malformed: %s", got.Malformed[0].Reason)
 	}
 	c := got.Changes[0]
-	if len(c.Used) != 3003 || len(c.Deltas) != 4 || c.Deltas[0] != (stream.Delta{Limit: "day0042", Milli: 2000, Tokens: 2}) {
+	if len(c.Used) != 3003 || len(c.Deltas) != 4 ||
+		c.Deltas[0] != (stream.Delta{Limit: "day0042", Milli: 2000, Tokens: 2}) {
 		t.Errorf("%d counters, deltas %+v", len(c.Used), c.Deltas)
 	}
 	if i := c.New.State.Index("rpm"); c.New.State.Slots[i].Tokens != -1<<63 {

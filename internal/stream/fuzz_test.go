@@ -57,7 +57,8 @@ func seeds() [][]byte {
 	now := take(b, 1, -5)
 	return [][]byte{
 		streamtest.Payload(streamtest.Record{Sequence: "12", Created: t0, Old: b.Item(), New: now.Item()}),
-		streamtest.Payload(streamtest.Record{Sequence: "13", Created: t0, New: now.Item()}, streamtest.Record{Sequence: "14", Created: t0, Old: now.Item()}),
+		streamtest.Payload(streamtest.Record{Sequence: "13", Created: t0, New: now.Item()},
+			streamtest.Record{Sequence: "14", Created: t0, Old: now.Item()}),
 		batch(2, 2),
 		[]byte(`{"Records":[{"eventName":"INSERT","dynamodb":{"Keys":{"PK":{"S":"n/BUCKET#e#r#0"},"SK":{"S":"#STATE"}},"NewImage":{"b_x_tk":{"N":"1"}},"SequenceNumber":"1","ApproximateCreationDateTime":1e9}}]}`),
 		streamtest.Payload(
@@ -65,18 +66,24 @@ func seeds() [][]byte {
 			streamtest.Record{Sequence: "3", Created: t0, New: now.Item(), Label: "1795245763.946449995"}),
 		[]byte(`{"Records":[null,[],{"eventName":"REMOVE"}]}`),
 		append([]byte(`{"window":{"start":"2020-07-30T17:00:00Z","end":"2020-07-30T17:05:00Z"},"state":{"1":"282"},"shardId":"shard123456789",`+
-			`"eventSourceARN":"stream-ARN","isFinalInvokeForWindow":false,"isWindowTerminatedEarly":true,`), batch(1, 1)[1:]...),
+			`"eventSourceARN":"stream-ARN","isFinalInvokeForWindow":false,"isWindowTerminatedEarly":true,`),
+			batch(1, 1)[1:]...),
 	}
 }
 
 // pieces are what mutations insert: structure, and values at the edges.
 var pieces = []string{
-	`{`, `}`, `[`, `]`, `,`, `:`, `"`, `\`, `\u0041`, `\ud83d`, `\ude00`, `\n`, "\xff", "\xc3", "\x00", " ", "1", "-", ".", "e5", "0",
-	"null", "true", "false", `""`, `{}`, `[]`, `"N"`, `"S"`, `"M"`, `"BOOL"`, `{"N":"1"}`, `{"N":"9223372036854775807"}`, `{"N":"-9223372036854775808"}`,
-	`{"N":"1.5"}`, `{"S":"x"}`, `{"NULL":true}`, `{"M":{}}`, `"x":1,`, `"rf":{"N":"5"},`, `"gn":{"N":"7"},`, `"gn":{"S":"8"},`, `"window":{},`, `"state":{"v":1},`,
-	`"isFinalInvokeForWindow":true,`, `"shardId":"s",`, `{"N":"99999999999999999999"}`, `"rr":{"M":{"rf":{"N":"5"},"r":{"M":{"x":{"N":"1"}}}}},`,
+	`{`, `}`, `[`, `]`, `,`, `:`, `"`, `\`, `\u0041`, `\ud83d`, `\ude00`, `\n`, "\xff", "\xc3", "\x00", " ", "1", "-",
+	".", "e5", "0",
+	"null", "true", "false", `""`, `{}`, `[]`, `"N"`, `"S"`, `"M"`, `"BOOL"`, `{"N":"1"}`, `{"N":"9223372036854775807"}`,
+	`{"N":"-9223372036854775808"}`,
+	`{"N":"1.5"}`, `{"S":"x"}`, `{"NULL":true}`, `{"M":{}}`, `"x":1,`, `"rf":{"N":"5"},`, `"gn":{"N":"7"},`,
+	`"gn":{"S":"8"},`, `"window":{},`, `"state":{"v":1},`,
+	`"isFinalInvokeForWindow":true,`, `"shardId":"s",`, `{"N":"99999999999999999999"}`,
+	`"rr":{"M":{"rf":{"N":"5"},"r":{"M":{"x":{"N":"1"}}}}},`,
 	`"eventSourceARN":"x/stream/2025-01-01T00:00:00",`, `/stream/`, `9`, `T`, `12:`,
-	`"b_x_tc":{"N":"5"},`, `"b_x_tk":{"N":"5"},`, `"b_x_cp":{"N":"5"},`, `"b_x_ra":{"N":"5"},`, `"b_x_rp":{"N":"5"},`, `"b__tc":{"N":"1"},`, `"shard_count":{"N":"2"},`, `"cascade":{"BOOL":true},`,
+	`"b_x_tc":{"N":"5"},`, `"b_x_tk":{"N":"5"},`, `"b_x_cp":{"N":"5"},`, `"b_x_ra":{"N":"5"},`, `"b_x_rp":{"N":"5"},`,
+	`"b__tc":{"N":"1"},`, `"shard_count":{"N":"2"},`, `"cascade":{"BOOL":true},`,
 }
 
 func mutate(r *rand.Rand, in []byte) []byte {

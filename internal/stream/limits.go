@@ -82,7 +82,8 @@ func (im *image) rest(l *limit) int64 {
 // usedOf returns the counter of a limit, zero if it has none. The limits are
 // sorted.
 func (im *image) usedOf(name string) int64 {
-	i, ok := slices.BinarySearchFunc(im.limits, name, func(l limit, name string) int { return strings.Compare(l.name, name) })
+	i, ok := slices.BinarySearchFunc(im.limits, name,
+		func(l limit, name string) int { return strings.Compare(l.name, name) })
 	if !ok {
 		return 0
 	}

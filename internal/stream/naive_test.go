@@ -263,7 +263,8 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	old := &naiveItem{}
 	oldRaw, hasOld := body.once("OldImage")
 	if event == "REMOVE" {
-		return naiveRemoval(c, table.Shard{Namespace: ns, Entity: entity, Resource: resource, State: bucket.State{Shard: shard}}, oldRaw)
+		return naiveRemoval(c, table.Shard{Namespace: ns, Entity: entity, Resource: resource,
+			State: bucket.State{Shard: shard}}, oldRaw)
 	}
 	newRaw, _ := body.once("NewImage")
 	im, err := naiveImage(newRaw, true)
@@ -407,7 +408,8 @@ func (im *naiveItem) slot(name string, c *Change) {
 		c.New.State.Slots = append(c.New.State.Slots, sl)
 	} else if _, ok := l["tk"]; ok {
 		_, used := l["tc"]
-		c.New.Partial = append(c.New.Partial, table.PartialLimit{Name: name, Tokens: l["tk"], Used: l["tc"], HasTokens: true, HasUsed: used})
+		c.New.Partial = append(c.New.Partial,
+			table.PartialLimit{Name: name, Tokens: l["tk"], Used: l["tc"], HasTokens: true, HasUsed: used})
 	}
 }
 

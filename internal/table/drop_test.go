@@ -69,7 +69,8 @@ func TestDroppedLimitsLeaveNothingBehind(t *testing.T) {
 	costs := func(i int) []table.Cost {
 		return []table.Cost{{Limit: "rpm", Milli: 1000}, {Limit: of(i)[1].Name, Milli: 1_000_000}}
 	}
-	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: of(0), Costs: costs(0), Life: table.Expires, Now: now}
+	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: of(0), Costs: costs(0), Life: table.Expires,
+		Now: now}
 	put, _ := table.Create(n)
 	it, largest := put.Item, 0
 	for i := 1; i <= 400; i++ {

@@ -19,20 +19,24 @@ import (
 func TestExpiredBucketsAreFull(t *testing.T) {
 	sets := [][]bucket.Limit{
 		{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}},
-		{{Name: "sec", Capacity: 5_000, Amount: 5_000, Period: 1_000}, {Name: "day", Capacity: 3_000, Amount: 1_000, Period: 86_400_000}},
+		{{Name: "sec", Capacity: 5_000, Amount: 5_000, Period: 1_000},
+			{Name: "day", Capacity: 3_000, Amount: 1_000, Period: 86_400_000}},
 		{{Name: "fast", Capacity: 1_000, Amount: 1_000_000_000, Period: 1_000}},
-		{{Name: "tpm", Capacity: 90_000_000, Amount: 1_000_003, Period: 7_001}, {Name: "rpm", Capacity: 61_000, Amount: 61_000, Period: 60_000}},
+		{{Name: "tpm", Capacity: 90_000_000, Amount: 1_000_003, Period: 7_001},
+			{Name: "rpm", Capacity: 61_000, Amount: 61_000, Period: 60_000}},
 	}
 	var sweeps, debts, prolonged int
 	for seed := range uint64(60) {
-		e := &expiring{t: t, rng: rand.New(rand.NewPCG(seed, 3)), limits: sets[seed%uint64(len(sets))], now: 1_700_000_000_123}
+		e := &expiring{t: t, rng: rand.New(rand.NewPCG(seed, 3)), limits: sets[seed%uint64(len(sets))],
+			now: 1_700_000_000_123}
 		e.db = memdb.New(func() int64 { return e.now })
 		for range 250 {
 			e.step()
 		}
 		sweeps, debts, prolonged = sweeps+e.sweeps, debts+e.debts, prolonged+e.prolonged
 	}
-	t.Logf("%d items expired, every one full; %d settlements into debt, %d of which moved the expiry", sweeps, debts, prolonged)
+	t.Logf("%d items expired, every one full; %d settlements into debt, %d of which moved the expiry", sweeps, debts,
+		prolonged)
 	if sweeps < 50 || prolonged < 20 {
 		t.Error("too little has happened to prove anything")
 	}
@@ -124,7 +128,8 @@ func (e *expiring) acquire(b table.Shard, ok bool) {
 		w, _ = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
 			Limits: e.limits, Costs: costs, Life: table.Expires, Now: e.now})
 	case e.rng.IntN(4) == 0:
-		w = table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: e.limits, Costs: costs, Now: e.now}.Plan()
+		w = table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: e.limits, Costs: costs,
+			Now: e.now}.Plan()
 	default:
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
@@ -166,7 +171,8 @@ func (e *expiring) settle(b table.Shard, ok bool) {
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
 		}
-		w = table.Charge{Image: b, Want: e.limits, Costs: costs, Now: e.now, Life: table.KeepLifetime, Force: true}.Plan().Update
+		w = table.Charge{Image: b, Want: e.limits, Costs: costs, Now: e.now, Life: table.KeepLifetime,
+			Force: true}.Plan().Update
 	}
 	it := e.write(w)
 	if it == nil {
@@ -197,7 +203,8 @@ func TestColdWriteNeedsAnItemThatLives(t *testing.T) {
 		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
 			Costs: []table.Cost{{Limit: "rpm", Milli: 40_000}}, Life: table.NeverExpires, Now: now})
 		b.TTL = tt.ttl
-		cold := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits, Costs: costs, Now: now}
+		cold := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits, Costs: costs,
+			Now: now}
 		_, held, err := cold.Plan().Apply(b.Item())
 		if err != nil || held != tt.want {
 			t.Errorf("ttl %d s from now: cold write held %v, %v, want %v", tt.ttl-now/1000, held, err, tt.want)

@@ -43,28 +43,40 @@ func samples() map[string]item.Item {
 	gone := n
 	gone.Status, gone.DeletedAt = NamespaceDeleted, Timestamp(sampleNow+60_000)
 	return map[string]item.Item{
-		"bucket":                 fresh.Item(),
-		"bucket_split":           split.Item(),
-		"entity":                 Entity{Namespace: ns, ID: "acme", CreatedAt: created}.Item(),
-		"entity_child":           Entity{Namespace: ns, ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true, Metadata: item.Item{"tier": item.S("gold"), "seats": item.N(3)}, CreatedAt: created}.Item(),
-		"config_system":          Config{Namespace: ns, Limits: sampleLimits[:1], OnUnavailable: OnUnavailableAllow, AuditRetentionDays: 90}.Item(),
-		"config_resource":        Config{Namespace: ns, Resource: "openai/gpt-4", Limits: sampleLimits}.Item(),
-		"config_entity":          Config{Namespace: ns, Entity: "key-1", Resource: "openai/gpt-4", Limits: sampleLimits}.Item(),
-		"config_entity_default":  Config{Namespace: ns, Entity: "key-1", Resource: DefaultResource, Limits: sampleLimits[:1]}.Item(),
+		"bucket":       fresh.Item(),
+		"bucket_split": split.Item(),
+		"entity":       Entity{Namespace: ns, ID: "acme", CreatedAt: created}.Item(),
+		"entity_child": Entity{Namespace: ns, ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true,
+			Metadata: item.Item{"tier": item.S("gold"), "seats": item.N(3)}, CreatedAt: created}.Item(),
+		"config_system": Config{Namespace: ns, Limits: sampleLimits[:1], OnUnavailable: OnUnavailableAllow,
+			AuditRetentionDays: 90}.Item(),
+		"config_resource": Config{Namespace: ns, Resource: "openai/gpt-4", Limits: sampleLimits}.Item(),
+		"config_entity": Config{Namespace: ns, Entity: "key-1", Resource: "openai/gpt-4",
+			Limits: sampleLimits}.Item(),
+		"config_entity_default": Config{Namespace: ns, Entity: "key-1", Resource: DefaultResource,
+			Limits: sampleLimits[:1]}.Item(),
 		"registry_resources":     Resources{ns, []string{"openai/gpt-4", "search"}}.Item(),
 		"registry_entityconfigs": EntityConfigs{ns, map[string]int64{"openai/gpt-4": 2, "search": 0}}.Item(),
-		"registry_provisioner":   Provisioner{ns, true, []string{"search"}, map[string][]string{"key-1": {"openai/gpt-4"}}, created, "sha256:00"}.Item(),
-		"usage_hourly":           usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item(),
-		"usage_daily":            usageSample("daily", "2023-11-14T00:00:00Z", "2023-11-14").Item(),
-		"usage_monthly":          usageSample("monthly", "2023-11-01T00:00:00Z", "2023-11").Item(),
-		"audit":                  Audit{ns, "key-1", "01HF7YAT00000000000000AUDI", created, "limits_set", "", "openai/gpt-4", LimitsSet(Config{Entity: "key-1", Resource: "openai/gpt-4", Limits: sampleLimits}), sampleNow/1000 + 90*86400}.Item(),
-		"audit_entity":           Audit{ns, "key-1", "01HF7YAT00000000000000AUDK", created, ActionEntityCreated, "alice", "", EntitySet(Entity{Namespace: ns, ID: "key-1", Parent: "acme", Cascade: true, Metadata: item.Item{"tier": item.S("gold")}}), sampleNow/1000 + 90*86400}.Item(),
-		"audit_entity_deleted":   Audit{ns, "key-1", "01HF7YAT00000000000000AUDM", created, ActionEntityDeleted, "", "", EntityDeleted(3), sampleNow/1000 + 90*86400}.Item(),
-		"audit_system":           Audit{ns, AuditSystem, "01HF7YAT00000000000000AUDJ", created, "limits_deleted", "arn:aws:iam::123456789012:user/a", "", LimitsDeleted(Config{Limits: sampleLimits, OnUnavailable: OnUnavailableAllow}), sampleNow/1000 + 90*86400}.Item(),
-		"version":                Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Item(),
-		"namespace_forward":      n.Forward(),
-		"namespace_reverse":      n.Reverse(),
-		"namespace_deleted":      gone.Reverse(),
+		"registry_provisioner": Provisioner{ns, true, []string{"search"}, map[string][]string{"key-1": {"openai/gpt-4"}},
+			created, "sha256:00"}.Item(),
+		"usage_hourly":  usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item(),
+		"usage_daily":   usageSample("daily", "2023-11-14T00:00:00Z", "2023-11-14").Item(),
+		"usage_monthly": usageSample("monthly", "2023-11-01T00:00:00Z", "2023-11").Item(),
+		"audit": Audit{ns, "key-1", "01HF7YAT00000000000000AUDI", created, "limits_set", "", "openai/gpt-4",
+			LimitsSet(Config{Entity: "key-1", Resource: "openai/gpt-4", Limits: sampleLimits}),
+			sampleNow/1000 + 90*86400}.Item(),
+		"audit_entity": Audit{ns, "key-1", "01HF7YAT00000000000000AUDK", created, ActionEntityCreated, "alice", "",
+			EntitySet(Entity{Namespace: ns, ID: "key-1", Parent: "acme", Cascade: true,
+				Metadata: item.Item{"tier": item.S("gold")}}), sampleNow/1000 + 90*86400}.Item(),
+		"audit_entity_deleted": Audit{ns, "key-1", "01HF7YAT00000000000000AUDM", created, ActionEntityDeleted, "", "",
+			EntityDeleted(3), sampleNow/1000 + 90*86400}.Item(),
+		"audit_system": Audit{ns, AuditSystem, "01HF7YAT00000000000000AUDJ", created, "limits_deleted",
+			"arn:aws:iam::123456789012:user/a", "",
+			LimitsDeleted(Config{Limits: sampleLimits, OnUnavailable: OnUnavailableAllow}), sampleNow/1000 + 90*86400}.Item(),
+		"version":           Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Item(),
+		"namespace_forward": n.Forward(),
+		"namespace_reverse": n.Reverse(),
+		"namespace_deleted": gone.Reverse(),
 	}
 }
 
@@ -74,7 +86,8 @@ func usageSample(window, start, part string) Snapshot {
 		Counts: map[string]int64{"rpm": 12, "tpm": -40, "window": 3}, Events: 13,
 		Ledger: Ledger{Stream: sampleNow / 1000, Limits: []string{"rpm", "tpm", "window"}},
 		Marks: map[int]Mark{
-			0: {At: PositionOf(sampleNow/1000, "100000000000000000042"), Used: []Count{{"rpm", 4_000}, {"tpm", 9_000_000}, {"window", 3}}, Life: 9},
+			0: {At: PositionOf(sampleNow/1000, "100000000000000000042"),
+				Used: []Count{{"rpm", 4_000}, {"tpm", 9_000_000}, {"window", 3}}, Life: 9},
 			3: {At: PositionOf(sampleNow/1000, "100000000000000000007"), Gone: true},
 		},
 		TTL: sampleNow/1000 + 90*86400,
@@ -186,7 +199,8 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 		Namespace: "aZ09_-aZ09_", Entity: strings.Repeat("e", 40), Resource: "gpt-4", Now: sampleNow, Life: Expires,
 	}
 	for i := range 8 {
-		n.Limits = append(n.Limits, bucket.Limit{Name: "lm" + string(rune('a'+i)), Capacity: 40_000_000, Amount: 40_000_000, Period: 60_000})
+		n.Limits = append(n.Limits, bucket.Limit{Name: "lm" + string(rune('a'+i)), Capacity: 40_000_000, Amount: 40_000_000,
+			Period: 60_000})
 	}
 	_, b := Create(n)
 	plain := item.Size(b.Item())

@@ -59,7 +59,8 @@ func hostileValue(r *rand.Rand, depth int) item.Value {
 		if depth > 3 {
 			return item.Map(nil)
 		}
-		m := item.Item{"rf": hostileValue(r, depth+1), "r": hostileValue(r, depth+1), hostileText(r): hostileValue(r, depth+1)}
+		m := item.Item{"rf": hostileValue(r, depth+1), "r": hostileValue(r, depth+1),
+			hostileText(r): hostileValue(r, depth+1)}
 		if n == 12 {
 			return item.Map(m)
 		}
@@ -68,12 +69,14 @@ func hostileValue(r *rand.Rand, depth int) item.Value {
 }
 
 func hostileText(r *rand.Rand) string {
-	texts := []string{"", "a", "rpm", "_", "#", "/", "b__tk", "b_tk", "\xff", "a/b#c", "active", "allow", "ns/SYSTEM#", "0", "-1", "SELECT"}
+	texts := []string{"", "a", "rpm", "_", "#", "/", "b__tk", "b_tk", "\xff", "a/b#c", "active", "allow", "ns/SYSTEM#",
+		"0", "-1", "SELECT"}
 	return texts[r.IntN(len(texts))]
 }
 
 func hostileNumeral(r *rand.Rand) string {
-	numerals := []string{"", "0", "-0", "1", "-1", "1.5", "1e3", "NaN", "0x10", "1/2", "9223372036854775807", "-9223372036854775808",
+	numerals := []string{"", "0", "-0", "1", "-1", "1.5", "1e3", "NaN", "0x10", "1/2", "9223372036854775807",
+		"-9223372036854775808",
 		"9223372036854775808", "99999999999999999999999999999999999999", "1e125", "007", "60000", "1048576", "1048577"}
 	return numerals[r.IntN(len(numerals))]
 }
@@ -107,7 +110,8 @@ func FuzzDecodersTakeAnything(f *testing.F) {
 		}
 		if again, err := decoded(it); err == nil {
 			if twice, err := decoded(again); err != nil || !item.EqualItems(twice, again) {
-				t.Errorf("accepted\n%s, which becomes\n%s, which becomes\n%s (%v)", item.JSON(it), item.JSON(again), item.JSON(twice), err)
+				t.Errorf("accepted\n%s, which becomes\n%s, which becomes\n%s (%v)", item.JSON(it), item.JSON(again),
+					item.JSON(twice), err)
 			}
 		}
 		writesTakeAnything(t, r, it)
@@ -119,8 +123,10 @@ func writesTakeAnything(t *testing.T, r *rand.Rand, it item.Item) {
 	t.Helper()
 	k := item.Key{PK: "p", SK: "s"}
 	for _, w := range []item.Write{
-		item.Update{Key: k, Add: []item.Attr{{Name: "rf", Value: hostileValue(r, 0)}, {Name: "r", Value: hostileValue(r, 0)}}},
-		item.Update{Key: k, Set: []item.Attr{{Name: hostileText(r), Value: hostileValue(r, 0)}}, Del: []item.Attr{{Name: hostileText(r), Value: hostileValue(r, 0)}}},
+		item.Update{Key: k, Add: []item.Attr{{Name: "rf", Value: hostileValue(r, 0)},
+			{Name: "r", Value: hostileValue(r, 0)}}},
+		item.Update{Key: k, Set: []item.Attr{{Name: hostileText(r), Value: hostileValue(r, 0)}},
+			Del: []item.Attr{{Name: hostileText(r), Value: hostileValue(r, 0)}}},
 		item.Put{Item: it, If: item.Compare(hostileText(r), item.Lt, hostileValue(r, 0))},
 		item.Check{Key: k, If: item.Between("rf", hostileValue(r, 0), hostileValue(r, 0))},
 	} {
@@ -192,7 +198,8 @@ func (g generator) limits(unit, period int64) []bucket.Limit {
 	var out []bucket.Limit
 	for i := range g.IntN(4) {
 		out = append(out, bucket.Limit{
-			Name: fmt.Sprintf("l%d%s", i, g.name()), Capacity: unit * (1 + g.Int64N(1<<40)), Amount: unit * (1 + g.Int64N(1<<40)), Period: period * (1 + g.Int64N(1<<40)),
+			Name: fmt.Sprintf("l%d%s", i, g.name()), Capacity: unit * (1 + g.Int64N(1<<40)),
+			Amount: unit * (1 + g.Int64N(1<<40)), Period: period * (1 + g.Int64N(1<<40)),
 		})
 	}
 	return out
@@ -212,7 +219,8 @@ func (g generator) config() Config {
 }
 
 func (g generator) bucket() Shard {
-	b := Shard{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0, TTL: g.Int64N(1 << 40), Generation: g.number()}
+	b := Shard{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0,
+		TTL: g.Int64N(1 << 40), Generation: g.number()}
 	b.State = bucket.New(g.limits(1, 1), g.IntN(32), 32, g.number())
 	for i := range b.State.Slots {
 		sl := &b.State.Slots[i]
@@ -225,7 +233,8 @@ func (g generator) bucket() Shard {
 }
 
 func (g generator) snapshot() Snapshot {
-	s := Snapshot{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Window: "daily", Start: g.name(), Part: g.name(), Events: g.number(), TTL: g.Int64N(1 << 40)}
+	s := Snapshot{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Window: "daily", Start: g.name(),
+		Part: g.name(), Events: g.number(), TTL: g.Int64N(1 << 40)}
 	for _, limit := range []string{g.name(), "ttl", "window", "PK", "GSI1SK", "total_events", "w1"} {
 		if g.IntN(2) == 0 {
 			if s.Counts == nil {
@@ -242,7 +251,8 @@ func (g generator) snapshot() Snapshot {
 }
 
 func (g generator) mark(l Ledger) Mark {
-	m := Mark{At: PositionOf(g.Int64N(3)*1_700_000_000, fmt.Sprint(g.Uint64())+fmt.Sprint(g.Uint64())), Life: uint8(g.IntN(256)), Gone: g.IntN(4) == 0}
+	m := Mark{At: PositionOf(g.Int64N(3)*1_700_000_000, fmt.Sprint(g.Uint64())+fmt.Sprint(g.Uint64())),
+		Life: uint8(g.IntN(256)), Gone: g.IntN(4) == 0}
 	for _, name := range l.Limits {
 		if !m.Gone && g.IntN(3) > 0 {
 			m.Used = append(m.Used, Count{name, g.Int64() >> g.IntN(64)})

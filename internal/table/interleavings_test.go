@@ -206,7 +206,8 @@ func (x *explorer) charge(m moment, p int, q request) {
 		if q.cost[i] > 0 && !q.force && !q.none {
 			x.grants++
 			if excess > x.worst {
-				x.worst, x.example = excess, fmt.Sprintf("at %d process %d takes %v from image %s of item %s after%s", m.now, p, q.cost, image, m.it, m.trail)
+				x.worst, x.example = excess,
+					fmt.Sprintf("at %d process %d takes %v from image %s of item %s after%s", m.now, p, q.cost, image, m.it, m.trail)
 			}
 		}
 		next.leased[i] = min(next.leased[i]+q.cost[i], 3)
@@ -315,7 +316,8 @@ func (x *explorer) cold(m moment, cost [2]int) {
 	at := [6]int{m.now - m.it.rf, m.it.s[0].tk, m.it.s[1].tk, m.it.variant, m.it.shards, 0}
 	held, known := coldHolds[at]
 	if !known {
-		c := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: m.it.shards, Limits: limitsOf(m.it.variant), Costs: costsOf(cost), Now: int64(epoch + m.now)}
+		c := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: m.it.shards,
+			Limits: limitsOf(m.it.variant), Costs: costsOf(cost), Now: int64(epoch + m.now)}
 		var err error
 		if _, held, err = c.Plan().Apply(m.it.bucket().Item()); err != nil {
 			x.t.Fatal(err)
@@ -358,7 +360,8 @@ func (x *explorer) explore(steps int) {
 			x.step(m)
 		}
 	}
-	x.t.Logf("%d steps: %d states, %d transitions, %d grants, %d compared with the real writes; worst excess %+.2f millitokens",
+	x.t.Logf("%d steps: %d states, %d transitions, %d grants, %d compared with the real writes; worst excess %+.2f "+
+		"millitokens",
 		steps, len(x.seen), x.plays, x.grants, x.samples, float64(x.worst)/parts)
 }
 
@@ -402,7 +405,8 @@ func TestEveryInterleaving(t *testing.T) {
 
 // What is left out of the charge on purpose is found.
 func TestEveryInterleavingFindsPlantedDefects(t *testing.T) {
-	for name, d := range map[string]mdefect{"no generation": noGeneration, "the level instead of the line": literalLevel, "no bound by the capacity": noCapacity} {
+	for name, d := range map[string]mdefect{"no generation": noGeneration, "the level instead of the line": literalLevel,
+		"no bound by the capacity": noCapacity} {
 		t.Run(name, func(t *testing.T) {
 			x := explorer{t: t, defect: d, more: true}
 			x.explore(6)

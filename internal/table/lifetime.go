@@ -37,7 +37,8 @@ const (
 func safeTTL(limits []bucket.Limit, now int64) int64 {
 	longest := int64(0)
 	for _, l := range limits {
-		longest = max(longest, bucket.Wait(0, 0, bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}, l.Capacity))
+		longest = max(longest, bucket.Wait(0, 0, bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period},
+			l.Capacity))
 	}
 	return ceilSeconds(bucket.AddSat(now, longest)) + ttlMargin
 }

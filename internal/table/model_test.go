@@ -25,7 +25,8 @@ var rules = [2][2]rule{{{4, 2, 2}, {2, 1, 2}}, {{3, 1, 1}, {3, 1, 1}}}
 func limitsOf(variant int) []bucket.Limit {
 	out := make([]bucket.Limit, 2)
 	for i, r := range rules[variant] {
-		out[i] = bucket.Limit{Name: [2]string{"a", "b"}[i], Capacity: int64(r.capacity), Amount: int64(r.amount), Period: int64(r.period) * tick}
+		out[i] = bucket.Limit{Name: [2]string{"a", "b"}[i], Capacity: int64(r.capacity), Amount: int64(r.amount),
+			Period: int64(r.period) * tick}
 	}
 	return out
 }
@@ -276,7 +277,8 @@ func agrees(t *testing.T, what string, it mitem, real item.Update, held bool, af
 		}
 	}
 	if b.State.RF != want.State.RF || b.State.Shards != want.State.Shards || b.Generation != want.Generation {
-		t.Fatalf("%s on %+v: leaves %s generation %d, the model says %s, %d", what, it, b.State, b.Generation, want.State, want.Generation)
+		t.Fatalf("%s on %+v: leaves %s generation %d, the model says %s, %d", what, it, b.State, b.Generation, want.State,
+			want.Generation)
 	}
 }
 

@@ -49,7 +49,8 @@ func PositionOf(stream int64, sequence string) Position {
 
 // Compare returns -1, 0 or 1 for a position before, at or after o.
 func (p Position) Compare(o Position) int {
-	return cmp.Or(cmp.Compare(p.Stream, o.Stream), cmp.Compare(p.top, o.top), cmp.Compare(p.high, o.high), cmp.Compare(p.low, o.low))
+	return cmp.Or(cmp.Compare(p.Stream, o.Stream), cmp.Compare(p.top, o.top), cmp.Compare(p.high, o.high),
+		cmp.Compare(p.low, o.low))
 }
 
 // Before returns the last position before p in the same stream; that of sequence
@@ -108,7 +109,8 @@ func UnpackPosition(stream int64, b []byte) (p Position, ok bool) {
 		return p, false
 	}
 	copy(all[packedNumber-len(b):], b)
-	p = Position{Stream: stream, top: all[0], high: binary.BigEndian.Uint64(all[1:]), low: binary.BigEndian.Uint64(all[9:])}
+	p = Position{Stream: stream, top: all[0], high: binary.BigEndian.Uint64(all[1:]),
+		low: binary.BigEndian.Uint64(all[9:])}
 	return p, p.packed() == len(b) && p.high < tenToLowDigits && p.low < tenToLowDigits
 }
 

@@ -54,7 +54,8 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 // Counts holds while shard 0 of the bucket has the count.
 func Counts(b Shard, count int) item.Check {
 	return item.Check{
-		Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0), If: item.Compare(attrShardCount, item.Eq, item.N(int64(count))),
+		Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0),
+		If:  item.Compare(attrShardCount, item.Eq, item.N(int64(count))),
 	}
 }
 
@@ -148,5 +149,6 @@ func Restore(like Shard, shard, shards int, now int64) []item.Write {
 // unless the shard exists with at least the given count; then it succeeds and
 // brings the item back too. It costs one write unit either way.
 func Look(key item.Key, shards int) item.Update {
-	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Compare(attrShardCount, item.Ge, item.N(int64(shards))))}
+	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK),
+		item.Compare(attrShardCount, item.Ge, item.N(int64(shards))))}
 }

@@ -47,7 +47,8 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 		_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now})
 		split := table.Split(image, now)
 		costs := []table.Cost{{Limit: "rpm", Milli: 5_000}}
-		zero, ok, err := table.Charge{Image: image, Want: limits, Costs: costs, Now: now + late}.Plan().Update.Apply(image.Item())
+		zero, ok, err := table.Charge{Image: image, Want: limits, Costs: costs,
+			Now: now + late}.Plan().Update.Apply(image.Item())
 		if err != nil || !ok {
 			t.Fatalf("charge: held %v, %v", ok, err)
 		}

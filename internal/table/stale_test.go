@@ -45,7 +45,8 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 						}
 						left := plan.Before.Slots[0].Tokens - max(cost-1, 0) - others
 						if wanted := left >= 0 || cost == 0 && plan.Before.Slots[0].Tokens < 0; ok != wanted {
-							t.Fatalf("level %d rest %d cost %d after %d ms, others took %d: held %v", tokens, rest, cost, elapsed, others, ok)
+							t.Fatalf("level %d rest %d cost %d after %d ms, others took %d: held %v", tokens, rest, cost, elapsed, others,
+								ok)
 						}
 						if !ok {
 							refused++

@@ -149,7 +149,8 @@ func (u Usage) expected(l Ledger, attr string, m Move) item.Cond {
 func attrCount(limit string) string {
 	switch limit {
 	case item.AttrPK, item.AttrSK, AttrTTL, attrEntityID, attrResource, attrWindow, attrWindowStart, attrTotalEvents,
-		item.AttrGSI1PK, item.AttrGSI1SK, item.AttrGSI2PK, item.AttrGSI2SK, item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
+		item.AttrGSI1PK, item.AttrGSI1SK, item.AttrGSI2PK, item.AttrGSI2SK, item.AttrGSI3PK, item.AttrGSI3SK,
+		item.AttrGSI4PK, item.AttrGSI4SK,
 		"LSI1SK", "LSI2SK", "LSI3SK", "LSI4SK", "LSI5SK": // index keys of tables made by other clients
 		return "_" + limit
 	}

@@ -131,12 +131,16 @@ func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 	for _, c := range []struct {
 		entity        string
 		shards, units int
-	}{{"customer-12345", 1, 1}, {"customer-12345", 32, 1}, {strings.Repeat("x", 40), 16, 1}, {strings.Repeat("x", 40), 32, 2}} {
-		u := Usage{Namespace: "kQ3xZp9LmNa", Entity: c.entity, Resource: "gpt-4", Window: "hourly", Start: "2023-11-14T22:00:00Z",
-			Part: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", 4_000}, {"tpm", 3_000_000}}, Events: 4_000, TTL: 1_800_000_000}
+	}{{"customer-12345", 1, 1}, {"customer-12345", 32, 1}, {strings.Repeat("x", 40), 16, 1},
+		{strings.Repeat("x", 40), 32, 2}} {
+		u := Usage{Namespace: "kQ3xZp9LmNa", Entity: c.entity, Resource: "gpt-4", Window: "hourly",
+			Start: "2023-11-14T22:00:00Z",
+			Part:  "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", 4_000}, {"tpm", 3_000_000}}, Events: 4_000,
+			TTL: 1_800_000_000}
 		for k := range c.shards {
 			at := PositionOf(1_700_000_000, fmt.Sprintf("%d", 4_421_584_500_000_000_000+int64(k))+"01745")
-			u.Moves = append(u.Moves, Move{Shard: k, To: Mark{At: at, Used: []Count{{"rpm", 60_000}, {"tpm", 40_000_000}}, Life: 9}})
+			u.Moves = append(u.Moves, Move{Shard: k,
+				To: Mark{At: at, Used: []Count{{"rpm", 60_000}, {"tpm", 40_000_000}}, Life: 9}})
 		}
 		it, held, err := u.Update().Apply(nil)
 		if err != nil || !held {

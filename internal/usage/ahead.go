@@ -49,7 +49,8 @@ func lastMark(snapshots []item.Item, shard int) (a Ahead, ok bool) {
 
 // markRun returns the run that says only where a mark is.
 func markRun(m table.Mark) Run {
-	return Run{First: m.At, Last: m.At, From: m.Used, To: m.Used, Gone: m.Gone, FromLife: m.Life, ToLife: m.Life, sure: true}
+	return Run{First: m.At, Last: m.At, From: m.Used, To: m.Used, Gone: m.Gone, FromLife: m.Life, ToLife: m.Life,
+		sure: true}
 }
 
 // GoOnFrom lets the total of a longer kind of window go on from where the finest

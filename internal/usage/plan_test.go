@@ -108,7 +108,8 @@ func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 		r := p.Refills[0]
 		u, _ := r.Write(r.Image(), t0+100)
 		after, held, err := u.Apply(r.Image().Item())
-		if b, err2 := table.DecodeShard(after); err != nil || err2 != nil || !held || b.State.Slots[2].Tokens != tokens+100_000 {
+		if b, err2 := table.DecodeShard(after); err != nil || err2 != nil || !held ||
+			b.State.Slots[2].Tokens != tokens+100_000 {
 			t.Errorf("held %v, %v, %v, the meter shows %s", held, err, err2, b.State)
 		}
 	}

@@ -143,7 +143,8 @@ func newPart(c *stream.Change, at table.Position, start int64) Part {
 }
 
 func newRun(c *stream.Change, at table.Position) Run {
-	r := Run{First: at, Last: at, FromLife: table.LifeOf(c.OldGeneration), ToLife: table.LifeOf(c.NewGeneration), Events: event(c)}
+	r := Run{First: at, Last: at, FromLife: table.LifeOf(c.OldGeneration), ToLife: table.LifeOf(c.NewGeneration),
+		Events: event(c)}
 	r.Wide = len(c.Used) > maxNames
 	for _, u := range c.Used {
 		if r.Wide && u.Before == u.After {
@@ -173,7 +174,8 @@ func closing(r Run) Run {
 
 // links reports whether the change begins where the run ends and can go into it.
 func (r *Run) links(c *stream.Change) bool {
-	if c.Operation == stream.Insert || r.Gone || r.Wide || len(c.Used) > maxNames || r.ToLife != table.LifeOf(c.OldGeneration) {
+	if c.Operation == stream.Insert || r.Gone || r.Wide || len(c.Used) > maxNames ||
+		r.ToLife != table.LifeOf(c.OldGeneration) {
 		return false
 	}
 	i := 0

@@ -25,7 +25,8 @@ func randomParts(r *rand.Rand) (out []Part) {
 		}
 		at := table.PositionOf(1_700_000_000, "44215845000000000"+strconv.Itoa(r.IntN(1e9)))
 		for range 1 + r.IntN(3) {
-			run := Run{First: at, Last: at.Plus(r.Uint64N(1e6)), From: counts(), To: counts(), Events: r.Int64N(9), Wide: r.IntN(5) == 0}
+			run := Run{First: at, Last: at.Plus(r.Uint64N(1e6)), From: counts(), To: counts(), Events: r.Int64N(9),
+				Wide: r.IntN(5) == 0}
 			run.Born, run.Gone, run.FromLife = r.IntN(3) == 0, r.IntN(3) == 0, uint8(r.IntN(256))
 			if run.ToLife = run.FromLife; r.IntN(4) == 0 {
 				run.ToLife, run.Last = 9, table.PositionOf(1_800_000_000, "7") // of another stream
@@ -50,7 +51,8 @@ func TestStateIsCarried(t *testing.T) {
 		}
 		text[r.IntN(len(text))] = byte(r.IntN(256))
 		_, _ = ParseState(text)
-		owed := MergeOwed([]Owed{{"n", "gpt", "b", hourMillis * 7, 2}, {"n", "gpt", "a", hourMillis * 9, 1}, {"n", "gpt", "b", hourMillis * 7, 3}})
+		owed := MergeOwed([]Owed{{"n", "gpt", "b", hourMillis * 7, 2}, {"n", "gpt", "a", hourMillis * 9, 1},
+			{"n", "gpt", "b", hourMillis * 7, 3}})
 		back, err := UnpackOwed(PackOwed(owed))
 		if err != nil || len(back) != 2 || back[1].Events != 5 || !reflect.DeepEqual(back, owed) {
 			t.Fatalf("owed %+v, %v", back, err)

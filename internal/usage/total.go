@@ -123,7 +123,8 @@ func (t *Total) usage() table.Usage {
 func addTally(u *table.Usage, t tally) {
 	u.Events += t.events
 	for _, c := range t.counts {
-		i, found := slices.BinarySearchFunc(u.Counts, c.Limit, func(a table.Count, limit string) int { return strings.Compare(a.Limit, limit) })
+		i, found := slices.BinarySearchFunc(u.Counts, c.Limit,
+			func(a table.Count, limit string) int { return strings.Compare(a.Limit, limit) })
 		if !found {
 			u.Counts = slices.Insert(u.Counts, i, table.Count{Limit: c.Limit})
 		}

@@ -45,13 +45,15 @@ func TestFixedCost(t *testing.T) {
 		metrics += n
 	}
 	steady := 0
-	for _, name := range []string{lambdaio.MetricRecords, lambdaio.MetricChanges, lambdaio.MetricWrites, lambdaio.MetricElapsedMs, "Ignored"} {
+	for _, name := range []string{lambdaio.MetricRecords, lambdaio.MetricChanges, lambdaio.MetricWrites,
+		lambdaio.MetricElapsedMs, "Ignored"} {
 		if lambdaio.Published(name, 0) {
 			steady++
 		}
 	}
 	cents := 10*metrics + 30*(2*steady+1) // of both functions, and refills of the aggregator
-	t.Logf("fixed cost: %d metrics of alarms, %d of our own, %d.%02d dollars a month", metrics, 2*steady+1, cents/100, cents%100)
+	t.Logf("fixed cost: %d metrics of alarms, %d of our own, %d.%02d dollars a month", metrics, 2*steady+1, cents/100,
+		cents%100)
 	if cents > 500 {
 		t.Errorf("%d cents, want at most 500", cents)
 	}

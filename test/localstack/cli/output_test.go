@@ -21,7 +21,8 @@ func TestEverythingInJSON(t *testing.T) {
 			t.Errorf("zae-limiter %s -o json: %q", command, out)
 		}
 	}
-	for command, status := range map[string]int{"limits get -r none -o json": 1, "limits set -o json": 2, "peek a b -o json": 3} {
+	for command, status := range map[string]int{"limits get -r none -o json": 1, "limits set -o json": 2,
+		"peek a b -o json": 3} {
 		out, errs := s.run(status, strings.Fields(command)...)
 		var told struct {
 			Error, Advice string

@@ -74,7 +74,8 @@ type world struct {
 
 func (w *world) read(t *testing.T) {
 	t.Helper()
-	out, err := w.cloudformation().DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: aws.String(stack)})
+	out, err := w.cloudformation().DescribeStacks(t.Context(),
+		&cloudformation.DescribeStacksInput{StackName: aws.String(stack)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,8 @@ func (w *world) firstFails(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := w.cloudformation().DeleteStack(t.Context(), &cloudformation.DeleteStackInput{StackName: aws.String("broken")}); err != nil {
+	if _, err := w.cloudformation().DeleteStack(t.Context(),
+		&cloudformation.DeleteStackInput{StackName: aws.String("broken")}); err != nil {
 		t.Error(err)
 	}
 }
@@ -145,7 +147,8 @@ func (w *world) deployed(t *testing.T) {
 	w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never")
 	w.read(t)
 	w.made = *w.describe(t, tableName).CreationDateTime
-	for _, name := range []string{"TableName", "NamespaceIds", "AcquirePolicyArn", "AggregatorFunctionName", "FailedRecordsBucketName"} {
+	for _, name := range []string{"TableName", "NamespaceIds", "AcquirePolicyArn", "AggregatorFunctionName",
+		"FailedRecordsBucketName"} {
 		if w.outputs[name] == "" {
 			t.Errorf("no output %s in %v", name, w.outputs)
 		}
@@ -226,7 +229,8 @@ func (w *world) clientRuns(t *testing.T) {
 
 func (w *world) unchanged(t *testing.T) {
 	w.mustCDK(t, "diff", "--app", w.first, "--fail")
-	if out := w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never"); !strings.Contains(out, "no changes") {
+	out := w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never")
+	if !strings.Contains(out, "no changes") {
 		t.Errorf("the second deployment changed something:\n%s", out)
 	}
 }
@@ -247,7 +251,8 @@ func (w *world) updateRefused(t *testing.T) {
 
 func (w *world) changed(t *testing.T) {
 	dir := w.synth(t, "second", stack, []string{
-		"namespaces=default,team-a,team-b", "tags=team=platform", "maxShards=8", "snapshotTtlDays=30", "archiverMemoryMiB=192",
+		"namespaces=default,team-a,team-b", "tags=team=platform", "maxShards=8", "snapshotTtlDays=30",
+		"archiverMemoryMiB=192",
 		"logRetentionDays=400", "alarmIteratorAgeSeconds=60",
 	}, nil)
 	w.mustCDK(t, "deploy", "--app", dir, "--require-approval", "never")

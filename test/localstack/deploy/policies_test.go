@@ -25,7 +25,8 @@ import (
 func (e *emulator) user(t *testing.T, name, policyARN string) identity {
 	t.Helper()
 	id := e.newUser(t, name)
-	_, err := e.iam().AttachUserPolicy(t.Context(), &iam.AttachUserPolicyInput{UserName: aws.String(name), PolicyArn: aws.String(policyARN)})
+	_, err := e.iam().AttachUserPolicy(t.Context(),
+		&iam.AttachUserPolicyInput{UserName: aws.String(name), PolicyArn: aws.String(policyARN)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,8 @@ func (e *emulator) managed(t *testing.T, arn string) document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := e.iam().GetPolicyVersion(t.Context(), &iam.GetPolicyVersionInput{PolicyArn: aws.String(arn), VersionId: p.Policy.DefaultVersionId})
+	v, err := e.iam().GetPolicyVersion(t.Context(),
+		&iam.GetPolicyVersionInput{PolicyArn: aws.String(arn), VersionId: p.Policy.DefaultVersionId})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,8 @@ func (w *world) applicationPolicies(t *testing.T) {
 			user := name + "-no-" + strings.ToLower(action)
 			id := w.newUser(t, user)
 			_, err := w.iam().PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{
-				UserName: aws.String(user), PolicyName: aws.String("less"), PolicyDocument: aws.String(policy.without("dynamodb:"+action, "")),
+				UserName: aws.String(user), PolicyName: aws.String("less"),
+				PolicyDocument: aws.String(policy.without("dynamodb:"+action, "")),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -161,7 +164,8 @@ func (w *world) applicationPolicies(t *testing.T) {
 func (w *world) readEverything(t *testing.T, id identity) error {
 	db := w.dynamodb(id)
 	key := map[string]types.AttributeValue{"PK": text("_/SYSTEM#"), "SK": text("#VERSION")}
-	if _, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(tableName)}); err != nil {
+	describe := &dynamodb.DescribeTableInput{TableName: aws.String(tableName)}
+	if _, err := db.DescribeTable(t.Context(), describe); err != nil {
 		return err
 	}
 	if _, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: key}); err != nil {
@@ -189,9 +193,11 @@ func (w *world) readEverything(t *testing.T, id identity) error {
 }
 
 func (w *world) removeMany(t *testing.T, id identity) error {
-	_, err := w.dynamodb(id).BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
-		tableName: {{DeleteRequest: &types.DeleteRequest{Key: map[string]types.AttributeValue{"PK": text("none"), "SK": text("none")}}}},
-	}})
+	_, err := w.dynamodb(id).BatchWriteItem(t.Context(),
+		&dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+			tableName: {{DeleteRequest: &types.DeleteRequest{Key: map[string]types.AttributeValue{"PK": text("none"),
+				"SK": text("none")}}}},
+		}})
 	return err
 }
 
@@ -245,12 +251,14 @@ func (w *world) setupRights(t *testing.T) {
 // role returns the name of a function's role and its policy.
 func (w *world) role(t *testing.T, function string) (string, document) {
 	t.Helper()
-	fn, err := w.lambda().GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: aws.String(w.function(t, function))})
+	fn, err := w.lambda().GetFunctionConfiguration(t.Context(),
+		&lambda.GetFunctionConfigurationInput{FunctionName: aws.String(w.function(t, function))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, role, _ := strings.Cut(*fn.Role, ":role/")
-	p, err := w.iam().GetRolePolicy(t.Context(), &iam.GetRolePolicyInput{RoleName: aws.String(role), PolicyName: aws.String("function")})
+	p, err := w.iam().GetRolePolicy(t.Context(),
+		&iam.GetRolePolicyInput{RoleName: aws.String(role), PolicyName: aws.String("function")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +294,8 @@ func (w *world) limit(t *testing.T, role, policy string) {
 func (w *world) invoke(t *testing.T, id string, event []byte) string {
 	t.Helper()
 	out, err := w.lambda().Invoke(t.Context(), &lambda.InvokeInput{
-		FunctionName: aws.String(w.function(t, id)), Payload: event, InvocationType: lambdatypes.InvocationTypeRequestResponse,
+		FunctionName: aws.String(w.function(t, id)), Payload: event,
+		InvocationType: lambdatypes.InvocationTypeRequestResponse,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,8 @@ func (w *world) replayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	envelope, err := json.Marshal(map[string]any{
-		"requestContext": map[string]any{"functionArn": *fn.FunctionArn, "condition": "RecordAgeExceeded"}, "payload": string(event),
+		"requestContext": map[string]any{"functionArn": *fn.FunctionArn, "condition": "RecordAgeExceeded"},
+		"payload":        string(event),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,8 @@ func (w *world) replayed(t *testing.T) {
 	w.put(t, bucket, "malformed/year=2026/month=01/day=01/1-hash.jsonl.gz", setAside(t, event))
 
 	looked, err := w.replay()
-	if err == nil || !strings.Contains(looked, "4 objects, 4 left") || !strings.Contains(looked, "for the aggregator, RecordAgeExceeded, to count: rpm daily ") {
+	if err == nil || !strings.Contains(looked, "4 objects, 4 left") ||
+		!strings.Contains(looked, "for the aggregator, RecordAgeExceeded, to count: rpm daily ") {
 		t.Errorf("listed: %v\n%s", err, looked)
 	}
 	delivered, err := w.replay("--deliver")
@@ -66,7 +68,8 @@ func setAside(t *testing.T, payload []byte) []byte {
 	}
 	var b bytes.Buffer
 	zip := gzip.NewWriter(&b)
-	fmt.Fprintf(zip, `{"reason":"too new","sequence_number":"1","record":%s}`+"\n", bytes.ReplaceAll(p.Records[0], []byte("\n"), nil))
+	fmt.Fprintf(zip, `{"reason":"too new","sequence_number":"1","record":%s}`+"\n",
+		bytes.ReplaceAll(p.Records[0], []byte("\n"), nil))
 	if err := zip.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +92,8 @@ func (w *world) replay(args ...string) (string, error) {
 
 // tool runs the command-line tool.
 func (w *world) tool(args ...string) (string, error) {
-	cmd := exec.Command("go", append([]string{"run", "-C", filepath.Join(w.emulator.root, "cmd", "zae-limiter"), "."}, args...)...)
+	cmd := exec.Command("go", append([]string{"run", "-C", filepath.Join(w.emulator.root, "cmd", "zae-limiter"), "."},
+		args...)...)
 	cmd.Env = w.env
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -39,7 +39,8 @@ func (w *world) tableAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the stack is made", time.Minute, func() error {
-		out, err := w.cloudformation().DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: aws.String(name)})
+		out, err := w.cloudformation().DescribeStacks(t.Context(),
+			&cloudformation.DescribeStacksInput{StackName: aws.String(name)})
 		if err == nil && out.Stacks[0].StackStatus != types.StackStatusCreateComplete {
 			err = fmt.Errorf("%s: %s", out.Stacks[0].StackStatus, aws.ToString(out.Stacks[0].StackStatusReason))
 		}
@@ -60,7 +61,8 @@ func (w *world) tableAlone(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), request); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.cloudformation().DeleteStack(t.Context(), &cloudformation.DeleteStackInput{StackName: aws.String(name)}); err != nil {
+	if _, err := w.cloudformation().DeleteStack(t.Context(),
+		&cloudformation.DeleteStackInput{StackName: aws.String(name)}); err != nil {
 		t.Error(err)
 	}
 }

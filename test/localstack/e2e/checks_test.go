@@ -267,7 +267,8 @@ func (s step) unfaithful(i int, exact map[level]*good) string {
 	if s.sibling != nil {
 		k := s.sibling.State.Index(limit)
 		moved := buckettest.LevelAt(s.sibling.State, k, g.at)
-		exact[level{b.Entity, b.Resource, s.sibling.State.Shard, limit}] = &good{tokens: moved, at: g.at, back: new(big.Rat), low: new(big.Rat)}
+		exact[level{b.Entity, b.Resource, s.sibling.State.Shard, limit}] = &good{tokens: moved, at: g.at, back: new(big.Rat),
+			low: new(big.Rat)}
 		g.tokens.Sub(g.tokens, moved)
 		g.tokens.Sub(g.tokens, buckettest.Milli(s.sibling.State.Slots[k].Used))
 	}

@@ -24,7 +24,8 @@ func TestSaturationDeliversTheRateAndNoMore(t *testing.T) {
 	for _, c := range []struct{ shards, clients, least int }{{1, 1, 99}, {1, 32, 99}, {8, 32, 95}} {
 		t.Run(fmt.Sprintf("%d shards, %d clients", c.shards, c.clients), func(t *testing.T) {
 			r := start(t, setup{shards: 4})
-			tn := tenant{entity: seededEntity, resource: "gpt", limits: []limiter.Limit{limiter.PerSecond("rpm", 20).WithCapacity(24)}}
+			tn := tenant{entity: seededEntity, resource: "gpt",
+				limits: []limiter.Limit{limiter.PerSecond("rpm", 20).WithCapacity(24)}}
 			for k := range c.shards {
 				r.put(r.seeded(tn, k, c.shards, 0).Item())
 			}
@@ -44,7 +45,8 @@ func TestSaturationDeliversTheRateAndNoMore(t *testing.T) {
 			span := end - events[0].Sent
 			due := 24 + 20*float64(span)/1000
 			lost := due - float64(l.granted) - left
-			t.Logf("delivered=%d left=%.2f lost=%.2f of %.2f tokens in %d ms (%.1f %%); denied=%d; worst_excess=%d millitokens, bound=0",
+			t.Logf("delivered=%d left=%.2f lost=%.2f of %.2f tokens in %d ms (%.1f %%); denied=%d; worst_excess=%d "+
+				"millitokens, bound=0",
 				l.granted, left, lost, due, span, 100*(due-lost)/due, l.denied, worst.Excess)
 			if lost > due*float64(100-c.least)/100 {
 				t.Errorf("%.2f of %.2f tokens are lost, want %d %% delivered", lost, due, c.least)
@@ -78,7 +80,8 @@ func TestBucketsAreKeptWarm(t *testing.T) {
 	l := newLedger()
 	for range rounds(8, 4) {
 		c := call{tenant: tn, costs: limiter.Costs{"rpm": 70, "tpm": 6000}, sent: now()}
-		if _, err := r.lib.Acquire(t.Context(), limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: c.costs, Limits: tn.limits}); err != nil {
+		if _, err := r.lib.Acquire(t.Context(),
+			limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: c.costs, Limits: tn.limits}); err != nil {
 			t.Fatal(err)
 		}
 		c.answered = now()
@@ -152,7 +155,8 @@ func (r *rig) grow(tn tenant, times int) {
 	r.put(r.seeded(tn, 0, 1, 0).Item())
 	for range times {
 		zero, _ := r.shard(tn.entity, tn.resource, 0)
-		if err := r.direct.Transact(r.t.Context(), fmt.Sprintf("%s-%d", tn.entity, zero.State.Shards), table.Split(zero, time.Now().UnixMilli())); err != nil {
+		if err := r.direct.Transact(r.t.Context(), fmt.Sprintf("%s-%d", tn.entity, zero.State.Shards),
+			table.Split(zero, time.Now().UnixMilli())); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -52,7 +52,8 @@ func TestOurAggregatorKeepsPythonFromDoubling(t *testing.T) {
 			d.rest()
 		}
 		if n, left := d.bucket("acme", "api").State.Shards, d.meterOf("acme"); n != 1 || left < 500 {
-			d.Errorf("after 150 acquires by Python the bucket has %d shards and a meter of %d, want 1 and at least half of 1000", n, left)
+			d.Errorf("after 150 acquires by Python the bucket has %d shards and a meter of %d, want 1 and at least half of "+
+				"1000", n, left)
 		}
 	})
 }

@@ -31,7 +31,8 @@ func TestChangesLeaveTheSameItems(t *testing.T) {
 		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(limits...), "principal": "alice"})
 		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limits...), "principal": "alice"})
 		p.call(nil, "set_limits", kv{"entity_id": "acme", "limits": pyLimits(limits...), "principal": "alice"})
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(limits...), "principal": "alice"})
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(limits...),
+			"principal": "alice"})
 		p.call(nil, "delete_limits", kv{"entity_id": "acme", "resource": "api", "principal": "alice"})
 
 		tab, err := admin.Open(ctx, w.engine.DynamoDB(), w.table, &admin.Options{Principal: "alice"})

@@ -49,7 +49,8 @@ func TestRemovedLimitsLeaveTheBucket(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p := w.python()
 		l := w.open(func(o *limiter.Options) { o.ConfigTTL = -1 })
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api", "limits": pyLimits(still("rpm", 100), still("tpm", 1000))})
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
+			"limits": pyLimits(still("rpm", 100), still("tpm", 1000))})
 		p.take("acme", "api", limiter.Costs{"rpm": 1, "tpm": 1})
 		w.set("acme", "api", still("tpm", 1000))
 		w.take(l, "acme", "api", limiter.Costs{"tpm": 10})

@@ -97,7 +97,8 @@ type call struct {
 
 // parts are the actions of the parts of a transaction.
 var parts = map[string]string{
-	"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem", "Get": "GetItem",
+	"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem",
+	"Get": "GetItem",
 }
 
 var equals = regexp.MustCompile(`=\s*(:\w+)`)

@@ -293,7 +293,8 @@ func TestNamespacePoliciesEndAtTheNamespace(t *testing.T) {
 		for _, action := range all["AdminPolicy"].Actions() {
 			for _, index := range []string{"", "GSI1", "GSI2", "GSI3", "GSI4"} {
 				r := Right{action, index, "_/SYSTEM#"}
-				read := action == "dynamodb:BatchGetItem" || action == "dynamodb:ConditionCheckItem" && name == "NamespaceAdminPolicy"
+				read := action == "dynamodb:BatchGetItem" || action == "dynamodb:ConditionCheckItem" &&
+					name == "NamespaceAdminPolicy"
 				if all[name].Allows(r, id) && (!read || index != "") {
 					t.Errorf("%s allows %v", name, r)
 				}

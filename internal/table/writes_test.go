@@ -15,15 +15,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// shape is a planned call: one write, or a transaction of several.
-type shape struct {
+// call is a planned call: one write, or a transaction of several.
+type call struct {
 	name   string
 	writes []item.Write
 }
 
 // sampleNew describes the bucket that the sample writes are planned for.
 func sampleNew(limits []bucket.Limit) NewBucket {
-	n := NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme", Limits: limits, Life: Expires, Now: sampleNow}
+	n := NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme", Limits: limits,
+		Life: Expires, Now: sampleNow}
 	for i, l := range limits {
 		n.Costs = append(n.Costs, Cost{l.Name, 1000 * int64(i+1)})
 	}
@@ -71,7 +72,8 @@ func sampleImages(limits []bucket.Limit) map[string]Shard {
 	})
 	edit("no limits", func(b *Shard) { b.State.Slots = nil })
 	edit("more limits", func(b *Shard) {
-		b.State.Slots = append(b.State.Slots, bucket.Slot{Limit: bucket.Limit{Name: "zzz", Capacity: 7000, Amount: 7000, Period: 1000}, Tokens: 7000, Used: 9000})
+		b.State.Slots = append(b.State.Slots,
+			bucket.Slot{Limit: bucket.Limit{Name: "zzz", Capacity: 7000, Amount: 7000, Period: 1000}, Tokens: 7000, Used: 9000})
 	})
 	edit("split", func(b *Shard) { b.State.Shards, b.TTL = 2, 0 })
 	edit("bumped", func(b *Shard) {
@@ -83,9 +85,9 @@ func sampleImages(limits []bucket.Limit) map[string]Shard {
 	return out
 }
 
-// allShapes is every write that a bucket of these limits can meet, at its
+// allWrites is every write that a bucket of these limits can meet, at its
 // longest: every limit is named, charged, refilled and changed.
-func allShapes(t *testing.T, limits []bucket.Limit) []shape {
+func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	t.Helper()
 	const now = sampleNow + 1007
 	n, images := sampleNew(limits), sampleImages(limits)
@@ -103,7 +105,7 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 	if !ok {
 		t.Error("the sample bucket needs no longer ttl")
 	}
-	shapes := []shape{{"create", []item.Write{create}}, {"create empty", []item.Write{createEmpty}}}
+	calls := []call{{"create", []item.Write{create}}, {"create empty", []item.Write{createEmpty}}}
 	charge := func(name, image string, c Charge) {
 		t.Helper()
 		c.Image, c.Now = images[image], cmp.Or(c.Now, now)
@@ -111,7 +113,7 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 		if !plan.Verdict.Granted && !c.Force {
 			t.Errorf("%s: denied, %+v", name, plan.Verdict)
 		}
-		shapes = append(shapes, shape{name, []item.Write{plan.Update}})
+		calls = append(calls, call{name, []item.Write{plan.Update}})
 	}
 	acquire := Charge{Want: limits, Costs: n.Costs, Life: Expires}
 	young := acquire
@@ -136,21 +138,22 @@ func allShapes(t *testing.T, limits []bucket.Limit) []shape {
 	charge("give back by force", "used", Charge{Want: limits, Costs: adjust, Force: true})
 	charge("refill", "used", Charge{})
 	charge("refill of debt", "debt", Charge{})
-	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Limits: limits, Costs: n.Costs, Now: now}
-	return append(shapes,
-		shape{"cold", []item.Write{cold.Plan()}},
-		shape{"adjust", []item.Write{Adjust(used.Key(), adjust)}},
-		shape{"adjust unmetered", []item.Write{AdjustUnmetered(used.Key(), adjust)}},
-		shape{"split", Split(used, now)},
-		shape{"split of debt", Split(images["debt"], now)},
-		shape{"recount", []item.Write{Recount(used, now)}},
-		shape{"merge", Merge(images["split"], func() Shard { b := images["split"]; b.State.Shard = 1; return b }(), 1, now)},
-		shape{"discount", Discount(images["split"], 1, now)},
-		shape{"restore", Restore(images["split"], 1, 2, now)},
-		shape{"restore from a count that another client raised", Restore(images["bumped"], 1, 2, now)},
-		shape{"look", []item.Write{Look(used.Key(), 4)}},
-		shape{"keep forever", []item.Write{KeepForever(used.Key())}},
-		shape{"prolong", []item.Write{prolong}},
+	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Limits: limits, Costs: n.Costs,
+		Now: now}
+	return append(calls,
+		call{"cold", []item.Write{cold.Plan()}},
+		call{"adjust", []item.Write{Adjust(used.Key(), adjust)}},
+		call{"adjust unmetered", []item.Write{AdjustUnmetered(used.Key(), adjust)}},
+		call{"split", Split(used, now)},
+		call{"split of debt", Split(images["debt"], now)},
+		call{"recount", []item.Write{Recount(used, now)}},
+		call{"merge", Merge(images["split"], func() Shard { b := images["split"]; b.State.Shard = 1; return b }(), 1, now)},
+		call{"discount", Discount(images["split"], 1, now)},
+		call{"restore", Restore(images["split"], 1, 2, now)},
+		call{"restore from a count that another client raised", Restore(images["bumped"], 1, 2, now)},
+		call{"look", []item.Write{Look(used.Key(), 4)}},
+		call{"keep forever", []item.Write{KeepForever(used.Key())}},
+		call{"prolong", []item.Write{prolong}},
 	)
 }
 
@@ -168,12 +171,15 @@ func render(w item.Write) rendered {
 		return rendered{"update", aws.ToString(in.Update.UpdateExpression), aws.ToString(in.Update.ConditionExpression),
 			in.Update.ExpressionAttributeNames, in.Update.ExpressionAttributeValues}
 	case in.Put != nil:
-		return rendered{"put", "", aws.ToString(in.Put.ConditionExpression), in.Put.ExpressionAttributeNames, in.Put.ExpressionAttributeValues}
+		return rendered{"put", "", aws.ToString(in.Put.ConditionExpression), in.Put.ExpressionAttributeNames,
+			in.Put.ExpressionAttributeValues}
 	case in.Delete != nil:
-		return rendered{"delete", "", aws.ToString(in.Delete.ConditionExpression), in.Delete.ExpressionAttributeNames, in.Delete.ExpressionAttributeValues}
+		return rendered{"delete", "", aws.ToString(in.Delete.ConditionExpression), in.Delete.ExpressionAttributeNames,
+			in.Delete.ExpressionAttributeValues}
 	}
 	c := in.ConditionCheck
-	return rendered{"check", "", aws.ToString(c.ConditionExpression), c.ExpressionAttributeNames, c.ExpressionAttributeValues}
+	return rendered{"check", "", aws.ToString(c.ConditionExpression), c.ExpressionAttributeNames,
+		c.ExpressionAttributeValues}
 }
 
 var alias = regexp.MustCompile(`[#:][0-9]+`)
@@ -204,17 +210,17 @@ func (r rendered) readable() string {
 	return out + "\n"
 }
 
-// The expressions of every shape are a file: a change is seen and understood.
-func TestShapesRenderAsTheirGolden(t *testing.T) {
+// The expressions of every call are a file: a change is seen and understood.
+func TestWritesRenderAsTheirGolden(t *testing.T) {
 	var b strings.Builder
-	for _, s := range allShapes(t, sampleLimits) {
+	for _, s := range allWrites(t, sampleLimits) {
 		fmt.Fprintf(&b, "# %s\n", s.name)
 		for _, w := range s.writes {
 			b.WriteString(render(w).readable())
 		}
 		b.WriteString("\n")
 	}
-	golden(t, "shapes.txt", []byte(b.String()))
+	golden(t, "writes.txt", []byte(b.String()))
 }
 
 // hostileLimits are as many limits as a call may have, with names as long as
@@ -235,12 +241,13 @@ func hostileLimits(n int) []bucket.Limit {
 // maxLimits is how many limits one bucket is expected to carry at most.
 const maxLimits = 32
 
-// Every shape fits DynamoDB's limits with 32 limits of 64-character names, and
+// Every call fits DynamoDB's limits with 32 limits of 64-character names, and
 // no attribute name reaches an expression.
-func TestShapesFitTheLimitsOfDynamoDB(t *testing.T) {
-	expression := regexp.MustCompile(`^([#:][0-9]+|SET|ADD|DELETE|REMOVE|AND|OR|BETWEEN|if_not_exists|attribute_exists|attribute_not_exists|[=<>(), ]+| - )*$`)
+func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
+	expression := regexp.MustCompile(
+		`^([#:][0-9]+|SET|ADD|DELETE|REMOVE|AND|OR|BETWEEN|if_not_exists|attribute_exists|attribute_not_exists|[=<>(), ]+| - )*$`)
 	longest := rendered{}
-	for _, s := range allShapes(t, hostileLimits(maxLimits)) {
+	for _, s := range allWrites(t, hostileLimits(maxLimits)) {
 		for _, w := range s.writes {
 			if err := item.ValidateInTransaction(w); err != nil && s.name != "look" {
 				t.Errorf("%s: %v", s.name, err)
@@ -269,7 +276,7 @@ func TestShapesFitTheLimitsOfDynamoDB(t *testing.T) {
 		}
 	}
 	if len(longest.names) < 5*maxLimits {
-		t.Errorf("the longest shape has %d names only, the test says little", len(longest.names))
+		t.Errorf("the longest call has %d names only, the test says little", len(longest.names))
 	}
 }
 
@@ -341,7 +348,8 @@ func checkCharge(t *testing.T, c Charge, u item.Update) {
 	for i, sl := range before.Slots {
 		cost := costsBySlot(before, c.Costs, c.Costs != nil)[i]
 		j := got.State.Index(sl.Name)
-		if j < 0 || got.State.Slots[j].Rest != sl.Rest || sl.Name != bucket.WCU && got.State.Slots[j].Tokens != sl.Tokens-cost {
+		if j < 0 || got.State.Slots[j].Rest != sl.Rest || sl.Name != bucket.WCU &&
+			got.State.Slots[j].Tokens != sl.Tokens-cost {
 			t.Fatalf("limit %s: planned %+v less %d\n%s%s", sl.Name, sl, cost, shown(), item.JSON(after))
 		}
 		if used := got.State.Slots[j].Used; used-sl.Used != cost {

@@ -1,0 +1,224 @@
+package dbtest
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// life plays the life of one bucket through a store and demands of every write
+// the outcome and the item that the write has in memory.
+type life struct {
+	t      *testing.T
+	db     store.Store
+	ns     string // random, so that keys are new
+	limits []bucket.Limit
+	now    int64
+}
+
+func testLife(t *testing.T, db store.Store) {
+	hostile := make([]bucket.Limit, 32)
+	for i := range hostile {
+		name := fmt.Sprintf("L%02d-%s", i, strings.Repeat("x.", 30))
+		if i < 6 {
+			name = []string{"a-b", "in.tok", "SELECT", "size", "tk", "b_tk_cp"}[i]
+		}
+		hostile[i] = bucket.Limit{Name: name, Capacity: 100_000, Amount: 7_001, Period: 1003}
+	}
+	for _, tt := range []struct {
+		name   string
+		limits []bucket.Limit
+	}{
+		{"two limits", []bucket.Limit{{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
+			{Name: "tpm", Capacity: 100_000, Amount: 7_000, Period: 1009}}},
+		{"32 limits with long and hostile names", hostile},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := &life{t: t, db: db, ns: rand.Text(), limits: tt.limits, now: 1_700_000_000_000}
+			l.play()
+		})
+	}
+}
+
+func (l *life) costs(tokens int64) []table.Cost {
+	out := make([]table.Cost, len(l.limits))
+	for i := range l.limits {
+		out[i] = table.Cost{Limit: l.limits[i].Name, Milli: 1000 * tokens}
+	}
+	return out
+}
+
+// do performs a write that must be carried out and returns the bucket after it.
+func (l *life) do(what string, w item.Write) table.Shard {
+	l.t.Helper()
+	want := l.expected(what, w, true)
+	got, err := l.db.Write(l.t.Context(), w)
+	if err != nil {
+		l.t.Fatalf("%s: %v", what, err)
+	}
+	wantItem(l.t, what, got, want)
+	return l.decode(what, got)
+}
+
+// refused performs a write that must be refused and returns the bucket as it is.
+func (l *life) refused(what string, w item.Write) {
+	l.t.Helper()
+	old := l.expected(what, w, false)
+	_, err := l.db.Write(l.t.Context(), w)
+	wantRefused(l.t, err, old)
+}
+
+func (l *life) expected(what string, w item.Write, held bool) item.Item {
+	l.t.Helper()
+	after, ok, err := w.Apply(read(l.t, l.db, w.Target()))
+	if err != nil || ok != held {
+		l.t.Fatalf("%s: in memory the condition holds is %v (%v), want %v", what, ok, err, held)
+	}
+	return after
+}
+
+// transact performs a transaction that must be carried out, twice.
+func (l *life) transact(what string, writes []item.Write) []table.Shard {
+	l.t.Helper()
+	want := make([]item.Item, len(writes))
+	for i, w := range writes {
+		want[i] = l.expected(what, w, true)
+	}
+	token := newToken()
+	for range 2 {
+		if err := l.db.Transact(l.t.Context(), token, writes); err != nil {
+			l.t.Fatalf("%s: %v", what, err)
+		}
+	}
+	out := make([]table.Shard, len(writes))
+	for i, w := range writes {
+		got := read(l.t, l.db, w.Target())
+		wantItem(l.t, what, got, want[i])
+		out[i] = l.decode(what, got)
+	}
+	return out
+}
+
+func (l *life) decode(what string, it item.Item) table.Shard {
+	l.t.Helper()
+	b, err := table.DecodeShard(it)
+	if err != nil {
+		l.t.Fatalf("%s: %v", what, err)
+	}
+	return b
+}
+
+// charge plans and performs a charge, which must be granted.
+func (l *life) charge(b table.Shard, tokens, wait int64, change func(*table.Charge)) table.Shard {
+	l.t.Helper()
+	l.now += wait
+	c := table.Charge{Image: b, Want: l.limits, Costs: l.costs(tokens), Now: l.now, Life: table.Expires}
+	if change != nil {
+		change(&c)
+	}
+	plan := c.Plan()
+	if !plan.Verdict.Granted && !c.Force {
+		l.t.Fatalf("charge of %d tokens: %+v", tokens, plan.Verdict)
+	}
+	return l.do("charge", plan.Update)
+}
+
+// play creates the bucket, charges it, changes its limits, and splits and merges it.
+func (l *life) play() {
+	b := l.splits(l.changes(l.charges()))
+	l.gap(b)
+}
+
+// charges creates the bucket, and takes from it and gives back in every way.
+func (l *life) charges() table.Shard {
+	create, _ := table.Create(table.NewBucket{
+		Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Limits: l.limits, Costs: l.costs(1), Life: table.Expires,
+		Now: l.now, Cascade: true, Parent: "acme",
+	})
+	b := l.do("create", create)
+	l.refused("create again", create)
+	b = l.charge(b, 2, 0, nil)
+	stale := b
+	l.charge(b, 1, 86_400_000, nil)
+	b = l.charge(stale, 1, 1, nil) // commutes with the one it has not seen
+	stale = b
+	b = l.charge(b, 97, 0, nil)
+	l.refused("charge of what others have taken",
+		table.Charge{Image: stale, Want: l.limits, Costs: l.costs(90), Now: l.now}.Plan().Update)
+	l.charge(b, 2, 1000, nil)
+	cold := table.Add{Room: 50, Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Shards: 1, Limits: l.limits,
+		Costs: l.costs(0), Now: l.now}
+	b = l.do("cold", cold.Plan())
+	cold.Costs = l.costs(99)
+	l.refused("cold write of more than there is", cold.Plan())
+	b = l.do("adjust", table.Adjust(b.Key(), l.costs(-3)))
+	force := func(c *table.Charge) { c.Force = true }
+	b = l.charge(b, 50, 0, force)
+	return l.charge(b, 5000, 0, force) // moves the ttl beyond the debt
+}
+
+// changes brings other limits in force, which begins a generation.
+func (l *life) changes(b table.Shard) table.Shard {
+	changed := append([]bucket.Limit{}, l.limits...)
+	for i := range changed {
+		changed[i].Capacity *= 2
+	}
+	stale := b
+	b = l.charge(b, 0, 3_600_000_000, func(c *table.Charge) { c.Want = changed })
+	l.refused("charge from an earlier generation", table.Charge{Image: stale, Now: l.now}.Plan().Update)
+	l.limits = changed
+
+	longer, ok := table.Prolong(table.Shard{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource,
+		State: b.State, TTL: 1}, l.now+86_400_000)
+	if ok {
+		b = l.do("prolong", longer)
+	}
+	l.refused("look for two shards", table.Look(b.Key(), 2))
+	l.refused("keep an unsplit bucket forever", table.KeepForever(b.Key()))
+	return b
+}
+
+// sibling is the key of the shard that the first split makes.
+func sibling(b table.Shard) item.Key {
+	return table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)
+}
+
+// splits splits the bucket and merges it again.
+func (l *life) splits(b table.Shard) table.Shard {
+	split := table.Split(b, l.now)
+	b = l.transact("split", split)[0]
+	wantCanceled(l.t, l.db.Transact(l.t.Context(), newToken(), split), read(l.t, l.db, split[0].Target()),
+		read(l.t, l.db, split[1].Target()))
+	l.do("look for two shards", table.Look(b.Key(), 2))
+	l.do("look of shard 1", table.Look(sibling(b), 2))
+	b = l.charge(b, 1, 3_600_000_000, nil)
+
+	other := l.decode("sibling", read(l.t, l.db, sibling(b)))
+	merge := table.Merge(b, other, 1, l.now)
+	if err := l.db.Transact(l.t.Context(), newToken(), merge); err != nil {
+		l.t.Fatalf("merge: %v", err)
+	}
+	if err := l.db.Transact(l.t.Context(), newToken(), merge); err == nil {
+		l.t.Fatal("merged twice")
+	}
+	return l.decode("merged", read(l.t, l.db, b.Key()))
+}
+
+// gap splits the bucket, loses the new shard and restores it.
+func (l *life) gap(b table.Shard) {
+	b = l.transact("split again", table.Split(b, l.now))[0]
+	if _, err := l.db.Write(l.t.Context(), item.Delete{Key: sibling(b)}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.refused("look of a missing shard", table.Look(sibling(b), 2))
+	l.refused("adjust of a missing shard",
+		table.Adjust(sibling(b), l.costs(1)))
+	l.transact("restore", table.Restore(b, 1, 2, l.now))
+	l.do("recount", table.Recount(l.decode("image", read(l.t, l.db, b.Key())), l.now))
+}

@@ -1,0 +1,116 @@
+package stream
+
+type event uint8
+
+const (
+	eventInsert event = iota + 1
+	eventModify
+	eventRemove
+)
+
+// record is what has been read of one stream record.
+type record struct {
+	event    event
+	stream   int64
+	sequence string
+	created  int64
+	key      *shardKey
+	isState  bool // the sort key is that of a bucket
+
+	seen    seen
+	problem string // the first thing wrong with the envelope
+	new     image
+	old     image
+}
+
+// seen notes which members of the record have been there.
+type seen uint16
+
+const (
+	seenEvent seen = 1 << iota
+	seenDynamoDB
+	seenStream
+	seenCreated
+	seenKeys
+	seenPK
+	seenSK
+	seenSequence
+	seenNew
+	seenOld
+)
+
+func (r *record) reset() {
+	r.event, r.stream, r.sequence, r.created = 0, 0, "", 0
+	r.key, r.isState, r.seen, r.problem = nil, false, 0, ""
+	r.new.reset()
+	r.old.reset()
+}
+
+func (r *record) wrong(problem string) {
+	if r.problem == "" {
+		r.problem = problem
+	}
+}
+
+// once notes a member and objects to its second appearance.
+func (r *record) once(m seen, duplicate string) bool {
+	if r.seen&m != 0 {
+		r.wrong(duplicate)
+		return false
+	}
+	r.seen |= m
+	return true
+}
+
+// complete returns what is wrong with the envelope, empty if nothing is.
+func (r *record) complete() string {
+	switch {
+	case r.problem != "":
+		return r.problem
+	case r.seen&seenEvent == 0:
+		return `no "eventName"`
+	case r.seen&seenDynamoDB == 0:
+		return `no "dynamodb"`
+	case r.seen&seenSequence == 0:
+		return `no "SequenceNumber"`
+	case r.seen&seenKeys == 0:
+		return `no "Keys"`
+	case r.seen&seenPK == 0:
+		return `no "PK" in "Keys"`
+	case r.seen&seenSK == 0:
+		return `no "SK" in "Keys"`
+	}
+	return ""
+}
+
+// imagesComplete returns what is wrong with the change of a bucket, empty if
+// nothing is.
+func (r *record) imagesComplete() string {
+	switch {
+	case !r.key.ok:
+		return "partition key is none of a bucket"
+	case r.seen&seenCreated == 0:
+		return `no "ApproximateCreationDateTime"`
+	case r.event == eventRemove:
+		return r.oldComplete(`REMOVE without "OldImage"`)
+	case r.seen&seenNew == 0:
+		return `no "NewImage"`
+	case r.new.problem != "":
+		return "NewImage: " + r.new.problem
+	case r.event == eventInsert && r.seen&seenOld != 0:
+		return `INSERT with "OldImage"`
+	case r.event == eventModify:
+		return r.oldComplete(`MODIFY without "OldImage"`)
+	}
+	return ""
+}
+
+func (r *record) oldComplete(missing string) string {
+	switch {
+	case r.seen&seenOld == 0:
+		return missing
+	case r.old.problem != "":
+		return "OldImage: " + r.old.problem
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package streams
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// errNever marks a write that DynamoDB refuses whatever is stored.
+var errNever = errors.New("can never be written")
+
+// checked returns an error for writes that need not be sent: a foreign bucket
+// has no bound on the number of limits, an expression has.
+func checked(writes ...item.Write) error {
+	for _, w := range writes {
+		if err := item.Validate(w); err != nil {
+			return errors.Join(errNever, err)
+		}
+	}
+	return nil
+}
+
+// bounded is a store whose calls end after callTimeout, and that sends nothing
+// which DynamoDB never takes.
+type bounded struct{ store.Store }
+
+// Write implements [store.Store].
+func (b bounded) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	if err := checked(w); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return b.Store.Write(ctx, w)
+}
+
+// Transact implements [store.Store].
+func (b bounded) Transact(ctx context.Context, token string, writes []item.Write) error {
+	if err := checked(writes...); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return b.Store.Transact(ctx, token, writes)
+}
