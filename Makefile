@@ -12,7 +12,7 @@ PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
-TESTED      := . grpclimit cmd/zae-limiter test/localstack bench
+TESTED      := . grpclimit otellimit cmd/zae-limiter test/localstack bench
 MODULES     := $(TESTED) infra/cdk
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
@@ -44,6 +44,7 @@ test-go: $(STANDINS) $(LOCAL) $(DEPLOYED) ## vet and all tests but those of the 
 test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race detector
 	$(GOTEST) -race -short -timeout 15m ./limiter/... ./httplimit ./limitertest ./streams/... ./internal/... ./functions/...
 	cd grpclimit && $(GOTEST) -race -short ./...
+	cd otellimit && $(GOTEST) -race -short ./...
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) ## the infrastructure module: golden template, named assertions, a synth by the command line tool

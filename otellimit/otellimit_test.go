@@ -1,0 +1,299 @@
+package otellimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
+	"github.com/zeroae/zae-limiter-go/otellimit"
+)
+
+// rig is an observer with everything that it exports in memory.
+type rig struct {
+	t      *testing.T
+	reader *sdkmetric.ManualReader
+	spans  *tracetest.InMemoryExporter
+	tracer *sdktrace.TracerProvider
+	*otellimit.Observer
+}
+
+func newRig(t *testing.T, o otellimit.Options) *rig {
+	r := &rig{t: t, reader: sdkmetric.NewManualReader(), spans: tracetest.NewInMemoryExporter()}
+	r.tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(r.spans))
+	o.MeterProvider, o.TracerProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.reader)), r.tracer
+	var err error
+	if r.Observer, err = otellimit.New(o); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func show(set attribute.Set) string {
+	var out []string
+	for _, kv := range set.ToSlice() {
+		out = append(out, strings.TrimPrefix(string(kv.Key), "zae_limiter.")+"="+kv.Value.Emit())
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}
+
+// series returns the value of every series; of a histogram its count and its sum.
+func (r *rig) series() map[string]string {
+	r.t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := r.reader.Collect(context.Background(), &all); err != nil {
+		r.t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		put := func(set attribute.Set, value any) {
+			name, _ := strings.CutPrefix(m.Name, "zae_limiter.")
+			out[name+"{"+show(set)+"}"] = fmt.Sprint(value)
+		}
+		switch data := m.Data.(type) {
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				put(p.Attributes, p.Value)
+			}
+		case metricdata.Gauge[int64]:
+			for _, p := range data.DataPoints {
+				put(p.Attributes, p.Value)
+			}
+		case metricdata.Gauge[float64]:
+			for _, p := range data.DataPoints {
+				put(p.Attributes, p.Value)
+			}
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				put(p.Attributes, fmt.Sprintf("%d in %gs", p.Count, p.Sum))
+			}
+		default:
+			r.t.Errorf("%s is a %T", m.Name, m.Data)
+		}
+	}
+	return out
+}
+
+func (r *rig) wants(want map[string]string) {
+	r.t.Helper()
+	got := r.series()
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if got[name] != want[name] {
+			r.t.Errorf("%s is %q, want %q", name, got[name], want[name])
+		}
+		delete(got, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		r.t.Errorf("%s is %q, and nobody expects it", name, got[name])
+	}
+}
+
+var ask = limiter.Request{
+	Entity: "acme", Resource: "gpt", Costs: limiter.Costs{"rpm": 1, "tpm": 40},
+	Limits: []limiter.Limit{limiter.PerMinute("rpm", 2), limiter.PerMinute("tpm", 100)},
+}
+
+// A limiter tells, and metrics add up: in a bubble, where nothing takes any time but
+// what waits.
+func TestMetricsOfALimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, otellimit.Options{})
+		table := limitertest.NewLive(t)
+		l := table.Limiter(&limiter.Options{Observe: r.Observe})
+		settled, err := l.Acquire(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(settled.Settle(limiter.Costs{"tpm": 15}), settled.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		back, err := l.Acquire(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
+			t.Fatal(err)
+		}
+		if err := back.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		table.Fail(limiter.ErrUnavailable)
+		open := ask
+		open.OnUnavailable = limiter.PolicyAllow
+		if _, err := l.Acquire(t.Context(), open); err != nil {
+			t.Fatal(err)
+		}
+		r.wants(map[string]string{
+			"acquire.duration{outcome=ok}":                       "2 in 0s",
+			"acquire.duration{outcome=denied}":                   "1 in 0s",
+			"acquire.duration{outcome=unavailable,policy=allow}": "1 in 0s",
+			"settle.duration{event=commit,outcome=ok}":           "1 in 0s",
+			"settle.duration{event=rollback,outcome=ok}":         "1 in 0s",
+			"writes{event=acquire}":                              "4",
+			"writes{event=commit}":                               "1",
+			"writes{event=rollback}":                             "1",
+			"tokens{limit=rpm}":                                  "1",
+			"tokens{limit=tpm}":                                  "15",
+			"denials{limit=rpm}":                                 "1",
+		})
+	})
+}
+
+// Every kind of event leaves a trace in the metrics.
+func TestMetricsOfEveryEvent(t *testing.T) {
+	r := newRig(t, otellimit.Options{Attributes: func(e limiter.Event) []attribute.KeyValue {
+		if e.Resource == "" {
+			return nil
+		}
+		return []attribute.KeyValue{attribute.String("resource", e.Resource)}
+	}})
+	for kind := limiter.EventAcquire; kind <= limiter.EventClock; kind++ {
+		r.Observe(t.Context(), limiter.Event{Kind: kind, Elapsed: time.Second, Open: kind == limiter.EventBreaker,
+			Clock: limiter.ClockInfo{After: -3 * time.Second}})
+	}
+	lost := limiter.Event{Kind: limiter.EventCommit, Resource: "gpt", Costs: limiter.Costs{"rpm": 7}, Err: limiter.ErrUnknown,
+		Elapsed: time.Second}
+	r.Observe(t.Context(), lost)
+	want := map[string]string{
+		"acquire.duration{outcome=ok}":                               "1 in 1s",
+		"settle.duration{event=commit,outcome=ok}":                   "1 in 1s",
+		"settle.duration{event=commit,outcome=unknown,resource=gpt}": "1 in 1s",
+		"settle.duration{event=rollback,outcome=ok}":                 "1 in 1s",
+		"breaker.open{}":     "1",
+		"clock.correction{}": "-3",
+	}
+	for _, kind := range []string{"look", "refused", "split", "merge", "upkeep"} {
+		want["events{event="+kind+"}"] = "1"
+	}
+	r.wants(want)
+	r.Observe(t.Context(), limiter.Event{Kind: limiter.EventBreaker})
+	if got := r.series()["breaker.open{}"]; got != "0" {
+		t.Errorf("the breaker is closed and the gauge %s", got)
+	}
+}
+
+func TestSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, otellimit.Options{})
+		table := limitertest.NewLive(t)
+		l := table.Limiter(&limiter.Options{Observe: r.Observe})
+		ctx, caller := r.tracer.Tracer("caller").Start(t.Context(), "handle")
+		begin := time.Now()
+		for range 3 {
+			lease, err := l.Acquire(ctx, ask) // the second is denied by rpm after this one
+			if err == nil {
+				err = errors.Join(lease.Settle(limiter.Costs{"tpm": 1}), lease.Commit(ctx))
+			}
+			if err != nil && !errors.Is(err, limiter.ErrLimited) {
+				t.Fatal(err)
+			}
+		}
+		waited, err := l.Wait(ctx, ask)
+		if err != nil || waited == nil {
+			t.Fatal(err)
+		}
+		table.Fail(limiter.ErrUnknown)
+		if _, err := l.Acquire(ctx, ask); !errors.Is(err, limiter.ErrUnknown) && !errors.Is(err, limiter.ErrLimited) {
+			t.Fatal(err)
+		}
+		r.Observe(ctx, limiter.Event{Kind: limiter.EventSplit, Entity: "acme", Resource: "gpt", Shards: 2})
+		caller.End()
+
+		spans := r.spans.GetSpans()
+		var told []string
+		for _, s := range spans[:len(spans)-1] {
+			if s.Parent.SpanID() != caller.SpanContext().SpanID() {
+				t.Errorf("%s is not under the caller's span", s.Name)
+			}
+			told = append(told, fmt.Sprintf("%s %s %s %v", s.Name, show(attribute.NewSet(s.Attributes...)),
+				s.Status.Code, s.EndTime.Sub(s.StartTime)))
+		}
+		const who = "entity=acme"
+		for i, want := range []string{
+			"limiter acquire " + who + ",outcome=ok,resource=gpt,writes=2 Unset 0s", // the first creates the bucket
+			"limiter commit " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",
+			"limiter acquire " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",
+			"limiter commit " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",
+			"limiter acquire denied_by=acme," + who + ",limit=rpm,outcome=denied,resource=gpt,retry_after_ms=30000,writes=0 Unset 0s",
+		} {
+			if i >= len(told) || told[i] != want {
+				t.Errorf("span %d of\n%s\nis not %s", i, strings.Join(told, "\n"), want)
+			}
+		}
+		if wait := spans[5]; wait.StartTime != begin || wait.EndTime.Sub(wait.StartTime) != 30*time.Second {
+			t.Errorf("the wait is from %v for %v", wait.StartTime, wait.EndTime.Sub(wait.StartTime))
+		}
+		if e := spans[len(spans)-1].Events; len(e) != 2 || e[0].Name != "limiter look" || e[1].Name != "limiter split" ||
+			show(attribute.NewSet(e[1].Attributes...)) != "entity=acme,resource=gpt,shards=2" {
+			t.Errorf("events of the caller's span: %+v", e)
+		}
+	})
+}
+
+func TestSpansOfFailures(t *testing.T) {
+	r := newRig(t, otellimit.Options{})
+	for err, want := range map[error]codes.Code{
+		limiter.ErrUnavailable: codes.Error, limiter.ErrUnknown: codes.Error, limiter.ErrSetup: codes.Error,
+		limiter.ErrCanceled: codes.Unset, error(&limiter.LimitError{}): codes.Unset,
+	} {
+		r.spans.Reset()
+		r.Observe(t.Context(), limiter.Event{Kind: limiter.EventAcquire, Err: err, Policy: limiter.PolicyAllow})
+		s := r.spans.GetSpans()[0]
+		if s.Status.Code != want || (len(s.Events) == 1) != (want == codes.Error) {
+			t.Errorf("%v: status %+v, events %+v", err, s.Status, s.Events)
+		}
+		if set := show(attribute.NewSet(s.Attributes...)); !strings.Contains(set, "policy=allow") {
+			t.Errorf("%v: attributes %s", err, set)
+		}
+	}
+}
+
+// refusing provides a meter that takes no counter.
+type refusing struct{ noop.MeterProvider }
+
+func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return noCounters{} }
+
+type noCounters struct{ noop.Meter }
+
+func (noCounters) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return noop.Int64Counter{}, errRefused
+}
+
+var errRefused = errors.New("refused")
+
+func TestProviders(t *testing.T) {
+	if _, err := otellimit.New(otellimit.Options{MeterProvider: refusing{}}); !errors.Is(err, errRefused) {
+		t.Errorf("error %v", err)
+	}
+	reader := sdkmetric.NewManualReader()
+	before := otel.GetMeterProvider()
+	defer otel.SetMeterProvider(before)
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	obs, err := otellimit.New(otellimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obs.Observe(t.Context(), limiter.Event{Kind: limiter.EventSplit})
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil || len(all.ScopeMetrics) != 1 {
+		t.Errorf("the global provider has %+v, %v", all.ScopeMetrics, err)
+	}
+}
