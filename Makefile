@@ -29,9 +29,8 @@ demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s (TRA
 	dist/local/demo
 
 .PHONY: dev
-dev: $(STANDINS) ## a local table to develop against, until Ctrl-C; prints the environment that finds it
-	@go -C test/localstack build -o $(CURDIR)/dist/local/dev ./dev
-	@dist/local/dev
+dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints the environment that finds it
+	@dist/zae-limiter dev --stand-ins test/localstack
 
 .PHONY: test
 test: test-go test-race test-cdk ## run all tests: pure, failure injection, conformance, end to end, template

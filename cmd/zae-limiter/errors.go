@@ -36,9 +36,12 @@ func (p *placed) Unwrap() error { return p.error }
 func status(err error) int {
 	_, bad := errors.AsType[*usageError](err)
 	_, differs := errors.AsType[*limitertable.DiffError](err)
+	ran, exited := errors.AsType[*exitError](err)
 	switch {
 	case err == nil:
 		return done
+	case exited:
+		return ran.status
 	case bad || errors.Is(err, limiter.ErrInvalid):
 		return wrong
 	case differs || errors.Is(err, errNo) || errors.Is(err, limiter.ErrNoLimits):
@@ -125,6 +128,8 @@ func fromAWS(err error, table string) string {
 	case missing || errors.Is(err, limitertable.ErrNotFound):
 		return fmt.Sprintf("There is no table %q here: zae-limiter table create makes it; --table, ZAEL_STACK and "+
 			"AWS_REGION choose another.", table)
+	case errors.Is(err, errNoStandIn):
+		return "Install Node 20 or newer (npm), choose another by --engine, or say by --stand-ins where they are."
 	case errors.Is(err, errNoStack):
 		return "--stack and AWS_REGION choose another; without the stack of infra/cdk nothing is given up, and nothing " +
 			"is there to replay."

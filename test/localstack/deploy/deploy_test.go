@@ -50,9 +50,9 @@ func TestDeployment(t *testing.T) {
 		{"roles of the functions are sufficient and minimal", w.functionRoles},
 		{"what was given up is replayed", w.replayed},
 		{"the tool shows the functions", w.shown},
-		{"the template of the table alone makes one that limits", w.tableAlone},
 		{"destroyed, and the data is kept", w.destroyed},
 		{"imported, and it goes on", w.imported},
+		{"the template of the table alone makes one that limits", w.tableAlone},
 	} {
 		began := time.Now()
 		if !t.Run(step.name, step.do) {

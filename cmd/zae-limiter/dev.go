@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertable"
+	"github.com/zeroae/zae-limiter-go/streams"
+)
+
+// devFlags are the settings of dev.
+type devFlags struct {
+	engine, folder string
+	port           int
+	noFunctions    bool
+}
+
+func devCommand(a *app) *cobra.Command {
+	var f devFlags
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	cmd := &cobra.Command{
+		Use: "dev [-- COMMAND...]", Short: "a local table with its functions, until Ctrl-C; prints the environment that finds it",
+		Long: `Start a local DynamoDB with a table and a namespace to develop against, and have its
+stream counted, refilled and split by the aggregator. The environment that finds it is
+printed: AWS_ENDPOINT_URL_DYNAMODB and the like, ZAEL_STACK and ZAEL_NAMESPACE. It runs
+until it is interrupted; what is in it is gone then.
+
+With a command after --, that is run in the environment, and dev ends with it and with
+its exit status.
+
+The stand-in is dynoxide on Linux with x86-64, which needs npm the first time, and
+DynamoDB Local elsewhere, which needs Java 17 too. Both are installed into --stand-ins.
+There is no archiver: local stand-ins expire nothing that it could archive.`,
+		Example: "  zae-limiter dev\n  zae-limiter dev -- go test ./...",
+		RunE: func(c *cobra.Command, command []string) error {
+			if npmPackages[f.engine].name == "" {
+				return usage(c, "--engine %q: accepted are %s and %s", f.engine, dynoxide, dynamodbLocal)
+			}
+			if len(command) > 0 && c.ArgsLenAtDash() != 0 {
+				return usage(c, "a command follows after --: zae-limiter dev -- %s", command[0])
+			}
+			return a.dev(c.Context(), f, command)
+		},
+	}
+	cmd.Flags().StringVar(&f.engine, "engine", defaultEngine(), "dynoxide or dynamodb-local")
+	cmd.Flags().StringVar(&f.folder, "stand-ins", filepath.Join(cache, "zae-limiter"), "folder in whose node_modules they are")
+	cmd.Flags().IntVar(&f.port, "port", 0, "of the local DynamoDB (default: a free one)")
+	cmd.Flags().BoolVar(&f.noFunctions, "no-functions", false, "leave the stream alone")
+	complete(cmd, "engine", []string{dynoxide, dynamodbLocal})
+	return cmd
+}
+
+func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
+	s, err := a.startStandIn(ctx, f.engine, f.folder, f.port)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	db := dynamodb.NewFromConfig(s.config())
+	d, err := limitertable.Create(ctx, db, a.table)
+	if err != nil {
+		return err
+	}
+	opts := &limiter.Options{Namespace: a.namespace, Register: true, Timeout: a.timeout}
+	if _, err := limiter.Open(ctx, db, a.table, opts); err != nil {
+		return err
+	}
+	if !f.noFunctions {
+		stop, err := a.aggregate(ctx, s, d)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	env := []variable{
+		{"AWS_ENDPOINT_URL_DYNAMODB", s.endpoint}, {"AWS_ENDPOINT_URL_DYNAMODB_STREAMS", s.endpoint},
+		{"AWS_REGION", localRegion}, {"AWS_ACCESS_KEY_ID", localKey}, {"AWS_SECRET_ACCESS_KEY", localKey},
+		{"AWS_EC2_METADATA_DISABLED", "true"}, {"ZAEL_STACK", a.table}, {"ZAEL_NAMESPACE", a.namespace},
+	}
+	if len(command) > 0 {
+		return a.within(ctx, env, command)
+	}
+	if err := a.printEnvironment(env); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.done:
+		return fmt.Errorf("%s ended: %s", f.engine, s.output)
+	}
+}
+
+// aggregate has the stream of the table counted until stop is called.
+func (a *app) aggregate(ctx context.Context, s *standIn, d limitertable.Description) (stop func(), err error) {
+	aggregator, err := streams.New(streams.Options{
+		DynamoDB: dynamodb.NewFromConfig(s.config()), Table: d.Name,
+		Windows: []streams.Window{streams.Hourly, streams.Daily, streams.Monthly},
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := poller{client: dynamodbstreams.NewFromConfig(s.config()), stream: d.StreamARN, invoke: aggregator.Invoke}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.run(ctx, func(err error) { a.say("aggregator: %v", err) })
+	}()
+	return func() { cancel(); <-ended }, nil
+}
+
+type variable struct{ name, value string }
+
+func (a *app) printEnvironment(env []variable) error {
+	if a.format == "json" {
+		values := map[string]string{}
+		for _, v := range env {
+			values[v.name] = v.value
+		}
+		return json.NewEncoder(a.out).Encode(values)
+	}
+	fmt.Fprintf(a.out, "# Table %s with the namespace %s, until Ctrl-C. In another shell:\n", a.table, a.namespace)
+	for _, v := range env {
+		fmt.Fprintf(a.out, "export %s=%s\n", v.name, v.value)
+	}
+	return nil
+}
+
+// exitError is the exit status of a command that dev has run.
+type exitError struct {
+	error
+	status int
+}
+
+// within runs a command in the environment.
+func (a *app) within(ctx context.Context, env []variable, command []string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.out, a.errs
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Env = slices.Clone(os.Environ())
+	for _, v := range env {
+		cmd.Env = append(cmd.Env, v.name+"="+v.value)
+	}
+	err := cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); err != nil && code > 0 {
+		return &exitError{fmt.Errorf("%s: %w", command[0], err), cmp.Or(code, failed)}
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+// Who sets the environment that dev prints, and nothing else, can be limited, and
+// what is consumed is counted. An interrupt ends it well.
+func TestDev(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), binary, "dev", "--stand-ins", engine.Root(), "-o", "json")
+	cmd.Env = append(os.Environ(), "ZAEL_STACK=mine", "ZAEL_NAMESPACE=team")
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v: %s", err, &errs)
+	}
+	var env map[string]string
+	if err := json.Unmarshal([]byte(line), &env); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	s := &shell{T: t, env: []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}}
+	for name, value := range env {
+		t.Setenv(name, value)
+		s.env = append(s.env, name+"="+value)
+	}
+	cfg, err := config.LoadDefaultConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := limiter.Open(t.Context(), dynamodb.NewFromConfig(cfg), "mine", &limiter.Options{Namespace: "team"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		lease, err := l.Acquire(t.Context(), limiter.Request{
+			Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 2},
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type window struct{ Tokens map[string]int64 }
+	for counted := int64(0); counted != 6; time.Sleep(50 * time.Millisecond) {
+		if all := prints[[]window](s, "usage -e acme -w monthly"); len(all) > 0 {
+			counted = all[0].Tokens["rpm"]
+		}
+		if t.Context().Err() != nil {
+			t.Fatalf("%d of 6 tokens are counted: %s", counted, &errs)
+		}
+	}
+	s.says(0, "status", "ACTIVE", "ENABLED", "team")
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("interrupted: %v: %s", err, &errs)
+	}
+}
+
+// A command runs in the environment, and its exit status is that of dev.
+func TestDevRunsACommand(t *testing.T) {
+	s := &shell{T: t, env: []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}}
+	dev := []string{"dev", "--stand-ins", engine.Root(), "--no-functions", "--"}
+	out, _ := s.run(0, append(dev, binary, "namespace", "list", "-o", "csv")...)
+	if !strings.Contains(out, "default,") {
+		t.Errorf("the namespace is not there: %s", out)
+	}
+	s.run(7, append(dev, "sh", "-c", "exit 7")...)
+	s.says(1, "dev --stand-ins "+engine.Root()+" -- no-such-command", "no-such-command")
+	s.says(2, "dev go test", "zae-limiter dev -- go")
+	s.says(2, "dev --engine redis", "accepted are dynoxide and dynamodb-local")
+	s.env = []string{"HOME=" + t.TempDir(), "PATH=" + t.TempDir()}
+	s.says(1, "dev", "no local DynamoDB", "npm", "--stand-ins")
+}
