@@ -24,11 +24,12 @@ const (
 // nothing, and returns a lease on what it took. An entity that cascades is charged
 // together with its parent, and with up to two more above it as far as their own
 // flags say so: one UpdateItem each, at once, and those that paid are given back if
-// one is denied. Every one of them has its own stored limits for the resource, and
-// must have all that costs are named for; Request.Limits are the entity's own. A
-// parent that does not exist, a circle and a fifth level are ErrInvalid. Warm, it sends one UpdateItem
-// and reads nothing; a request that the last image of the bucket cannot cover
-// is denied without any call until that image is older than Options.DenyFor.
+// one is denied; buckets that are not there yet are created in one transaction. Every
+// one of them has its own stored limits for the resource, and must have all that
+// costs are named for; Request.Limits are the entity's own. A parent that does not
+// exist, a circle and a fifth level are ErrInvalid. Warm, it sends one UpdateItem
+// and reads nothing; a request that the last image of the bucket cannot cover is
+// denied without any call until that image is older than Options.DenyFor.
 //
 // It blocks for as long as the calls take, bounded by ctx and Options.Timeout, and never
 // waits for tokens. Errors are one of ErrLimited (a *LimitError), ErrUnavailable,
@@ -159,6 +160,9 @@ func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, e
 		if refusal != nil {
 			l.mend(ctx, k, w.name)
 			return nil, refusal
+		}
+		if tries.apart && k.absent() {
+			return nil, errAbsent
 		}
 		t := l.send(ctx, k, c, me, tries)
 		if t.lease != nil && c.owe {

@@ -111,21 +111,16 @@ func (l *Limiter) foresee(ctx context.Context, wants []want, tries *attempt) (na
 	return wants[i].name, errs[i]
 }
 
-// chargeAll charges all levels at once, and gives back what was charged unless all
-// of them were.
+// chargeAll charges all levels at once, those whose buckets are not there in one
+// transaction, and gives back what was charged unless all of them were.
 func (l *Limiter) chargeAll(ctx context.Context, wants []want, tries *attempt) (*Lease, name, error) {
 	leases, errs, parts := make([]*Lease, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
 	for i := range parts {
 		parts[i] = tries.level()
+		parts[i].apart = true
 	}
-	atOnce(len(wants), func(i int) {
-		defer func() {
-			if p := recover(); p != nil { // of a DynamoDB client of the caller's
-				errs[i] = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
-			}
-		}()
-		leases[i], errs[i] = l.charge(ctx, wants[i], parts[i])
-	})
+	atOnce(len(wants), func(i int) { leases[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i]) })
+	l.createAll(ctx, wants, parts, leases, errs)
 	for _, p := range parts {
 		tries.calls += p.calls
 	}
@@ -155,6 +150,26 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []want, tries *attempt) (
 	return nil, wants[worst].name, err
 }
 
+// chargeOne is charge for one of several levels.
+func (l *Limiter) chargeOne(ctx context.Context, w want, tries *attempt) (lease *Lease, err error) {
+	if p := guarded(func() { lease, err = l.charge(ctx, w, tries) }); p != nil {
+		return nil, p
+	}
+	return lease, err
+}
+
+// guarded calls f and turns a panic of the caller's DynamoDB client into an error:
+// what happens to one level must not keep the others from being given back.
+func guarded(f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	f()
+	return nil
+}
+
 // giveBack gives back what leases have taken; some are nil. It returns what failed.
 func (l *Limiter) giveBack(ctx context.Context, leases []*Lease) []error {
 	errs := make([]error, len(leases))
@@ -162,14 +177,9 @@ func (l *Limiter) giveBack(ctx context.Context, leases []*Lease) []error {
 		if leases[i] == nil {
 			return
 		}
-		defer func() {
-			if p := recover(); p != nil {
-				n := leases[i].name
-				errs[i] = outcome("rollback", n, &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
-					Err: fmt.Errorf("panic: %v", p)})
-			}
-		}()
-		errs[i] = leases[i].Rollback(ctx)
+		if err := guarded(func() { errs[i] = leases[i].Rollback(ctx) }); err != nil {
+			errs[i] = outcome("rollback", leases[i].name, err)
+		}
 	})
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }

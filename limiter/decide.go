@@ -49,6 +49,7 @@ type attempt struct {
 	asked   map[int]bool // shards without an image that it has written to
 	adopted bool         // it has brought limits in force
 	queue   *queue       // of a request that waits
+	apart   bool         // it is one of several levels and creates no bucket
 }
 
 // sent counts a write to a shard.

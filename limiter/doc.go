@@ -39,10 +39,14 @@
 // back; whatever the number of processes, goroutines and shards, and also across
 // splits, expiry, changed limits, crashes and lost answers. Clocks that disagree
 // add at most the refill of the difference; a clock that is off DynamoDB's by more
-// than a second or so is corrected by it. No refill is lost, except that a full
-// bucket under contention may be counted up to 50 ms of refill short.
+// than a second or so is corrected by it. No refill is lost while a bucket fills; of
+// one that is nearly full, a busy fleet may for a while show less than there is (see
+// Options.Slack).
 //
 // A bucket that is written to more than a thousand times per second is split into
-// shards, each with its share of every limit. A single request must fit in one
-// shard's share, else it is [ErrTooLarge].
+// shards, each with its share of every limit. What no single shard covers is taken
+// from several. A cost above the capacity is [ErrTooLarge].
+//
+// An entity may have a parent, and cascade to it: then what it takes is charged to
+// both, or to neither. Parents and flags are stored by package admin.
 package limiter

@@ -22,7 +22,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 			k.missing(c.shard, l.now())
 			k.mu.Unlock()
 			l.open(ctx, k, c.shard)
-			return turn{again: true}, last || c.shard > 0
+			return turn{again: true}, last || c.shard > 0 || tries.apart
 		}
 		b, err := table.DecodeShard(r.Old)
 		if err != nil {

@@ -196,15 +196,21 @@ func (w *world) heat(l *Limiter, shard int) {
 // split doubles shard 0 until there are n shards, all of them following.
 func (w *world) split(l *Limiter, n int) {
 	w.t.Helper()
+	w.splitOf(l, acme, n)
+}
+
+// splitOf is split for the bucket of another entity.
+func (w *world) splitOf(l *Limiter, entity string, n int) {
+	w.t.Helper()
 	for count := 1; count < n; count *= 2 {
-		for _, b := range w.shards(l, acme, gpt) {
+		for _, b := range w.shards(l, entity, gpt) {
 			token := fmt.Sprintf("split-%d-%d-%d", b.State.Shard, b.State.Shards, b.State.RF)
 			if err := w.db.Bare().Transact(context.Background(), token, table.Split(b, w.now.Load())); err != nil {
 				w.t.Fatal(err)
 			}
 		}
 	}
-	if got := len(w.shards(l, acme, gpt)); got != n {
+	if got := len(w.shards(l, entity, gpt)); got != n {
 		w.t.Fatalf("%d shards, want %d", got, n)
 	}
 }

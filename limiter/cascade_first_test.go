@@ -1,0 +1,152 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// calls counts the calls of f by name, in the order in which they were first made.
+func (w *world) calls(f func()) string {
+	var mu sync.Mutex
+	calls := map[string]int{}
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[string(op.Name)]++
+		return true, nil
+	})
+	f()
+	w.db.SetHook(nil)
+	return fmt.Sprint(calls)
+}
+
+// The first use of an entity and its parents is one transaction, after a write on
+// each that found nothing.
+func TestCascadeFirstUseIsOneTransaction(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	got := w.calls(func() { must(t, l, stored(Costs{"rpm": 3})) })
+	if got != "map[BatchGetItem:2 TransactWriteItems:1 UpdateItem:2]" {
+		t.Errorf("calls %s", got)
+	}
+	w.wantSpent(l, "first use", map[string]int64{acme: 3, "org": 3})
+	got = w.calls(func() { must(t, l, stored(Costs{"rpm": 3})) })
+	if got != "map[UpdateItem:2]" {
+		t.Errorf("calls %s when warm", got)
+	}
+	w.entity(l, "bob", "org")
+	got = w.calls(func() { must(t, l, Request{Entity: "bob", Resource: gpt, Costs: Costs{"rpm": 2}}) })
+	if got != "map[BatchGetItem:1 PutItem:1 UpdateItem:2]" {
+		t.Errorf("calls %s where the parent has a bucket", got)
+	}
+	w.wantSpent(l, "second child", map[string]int64{acme: 6, "bob": 2, "org": 8})
+}
+
+// Somebody else creates one or all of the buckets first.
+func TestCascadeFirstUseRaces(t *testing.T) {
+	for _, rival := range []string{acme, "org", "both"} {
+		w, l := family(t, 100, Options{})
+		other := w.bystander(l)
+		w.db.SetHook(onCall(isTransaction, 0, func(memdb.Op) (bool, error) {
+			for _, e := range []string{acme, "org"} {
+				if rival == e || rival == "both" {
+					must(t, other, Request{Entity: e, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}})
+				}
+			}
+			return true, nil
+		}))
+		if rival == acme {
+			w.entity(l, acme, "org")
+		}
+		must(t, l, stored(Costs{"rpm": 3}))
+		w.db.SetHook(nil)
+		if child, org := w.spent(l, acme), w.spent(l, "org"); child < 3 || org < 3 || child > 4 || org > 5 {
+			t.Errorf("%s created by somebody else: %d and %d were charged", rival, child, org)
+		}
+	}
+}
+
+// An answer to the first use that is lost is asked for again, and charged once.
+func TestCascadeFirstUseAnswerLost(t *testing.T) {
+	for _, applied := range []bool{true, false} {
+		w, l := family(t, 100, Options{})
+		w.db.SetHook(onCall(isTransaction, 0, func(memdb.Op) (bool, error) { return applied, memdb.Fail(store.Unknown) }))
+		must(t, l, stored(Costs{"rpm": 3})).Rollback(t.Context())
+		w.db.SetHook(nil)
+		w.wantSpent(l, "rolled back", map[string]int64{acme: 0, "org": 0})
+		must(t, l, stored(Costs{"rpm": 3}))
+		w.wantSpent(l, "taken", map[string]int64{acme: 3, "org": 3})
+	}
+}
+
+// Many children of one parent, all used for the first time at once: each is charged
+// once, and the parent for all of them. Run with -race.
+func TestCascadeFirstUseOfMany(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	const children = 16
+	var all sync.WaitGroup
+	for i := range children {
+		id := fmt.Sprint("child", i)
+		w.entity(l, id, "org")
+		process := w.process(Options{})
+		all.Go(func() {
+			if _, err := process.Acquire(t.Context(), Request{Entity: id, Resource: gpt, Costs: Costs{"rpm": 2}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	w.wantSpent(l, "all", map[string]int64{"org": 2 * children})
+	for i := range children {
+		w.wantSpent(l, "child", map[string]int64{fmt.Sprint("child", i): 2})
+	}
+}
+
+// A parent that is split is charged on one of its shards, or on several for what no
+// single one holds; a denial by either side, a settlement and a rollback leave the
+// rest of it as it was.
+func TestCascadeToASplitParent(t *testing.T) {
+	for _, shards := range []int{2, 8} {
+		for seed := range uint64(40) {
+			r := rand.New(rand.NewPCG(seed, uint64(shards)))
+			w, l := family(t, 80, Options{MaxShards: 8})
+			w.configure(l, acme, gpt, PerMinute("rpm", 60))
+			must(t, l, stored(Costs{"rpm": 1}))
+			w.splitOf(l, "org", shards)
+			if seed%2 == 0 {
+				l = w.process(Options{MaxShards: 8})
+			}
+			spent := map[string]int64{acme: 1, "org": 1}
+			for step := range 12 {
+				cost := 1 + r.Int64N(25)
+				lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": cost}))
+				l.background.Wait()
+				switch {
+				case errors.Is(err, ErrLimited):
+				case err != nil:
+					t.Fatalf("%d shards, seed %d, step %d: %v", shards, seed, step, err)
+				case step%3 == 0:
+					err = lease.Rollback(t.Context())
+				case step%3 == 1:
+					cost = r.Int64N(20)
+					err = errors.Join(lease.Settle(Costs{"rpm": cost}), lease.Commit(t.Context()))
+					spent[acme], spent["org"] = spent[acme]+cost, spent["org"]+cost
+				default:
+					spent[acme], spent["org"] = spent[acme]+cost, spent["org"]+cost
+				}
+				if err != nil && !errors.Is(err, ErrLimited) {
+					t.Fatalf("%d shards, seed %d, step %d: %v", shards, seed, step, err)
+				}
+				w.wantSpent(l, fmt.Sprintf("%d shards, seed %d, step %d", shards, seed, step), spent)
+			}
+			if got := len(w.shards(l, "org", gpt)); got != shards {
+				t.Fatalf("the parent has %d shards", got)
+			}
+		}
+	}
+}

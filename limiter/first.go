@@ -1,0 +1,107 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Levels of a cascade that are used for the first time are created in one
+// transaction, so that no answer that is lost leaves one of them charged alone.
+
+// errAbsent: the bucket of a level is not there, and nothing was written.
+var errAbsent = errors.New("no bucket")
+
+// absent reports whether there is no bucket, not even shards of one.
+func (k *known) absent() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	z := k.shards[0]
+	return z != nil && z.absent && k.count == 1
+}
+
+// createAll creates the buckets that levels have found absent, if no other level was
+// denied or failed. If somebody else has been faster, they are charged each by
+// itself.
+func (l *Limiter) createAll(ctx context.Context, wants []want, parts []*attempt, leases []*Lease, errs []error) {
+	var first []int
+	failed := false
+	for i, err := range errs {
+		if err == errAbsent {
+			first, errs[i] = append(first, i), nil
+			parts[i].apart = false
+		} else if err != nil {
+			failed = true
+		}
+	}
+	if failed || len(first) == 0 {
+		return
+	}
+	if len(first) > 1 {
+		created, err := l.create(ctx, wants, first, leases, parts[first[0]])
+		for _, i := range first {
+			errs[i] = err
+		}
+		if created || err != nil {
+			return
+		}
+	}
+	atOnce(len(first), func(j int) {
+		i := first[j]
+		leases[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i])
+	})
+}
+
+// create creates buckets in one transaction. Without an error, it reports whether
+// none of them was there.
+func (l *Limiter) create(ctx context.Context, wants []want, first []int, leases []*Lease,
+	tries *attempt) (created bool, err error) {
+	writes := make([]item.Write, len(first))
+	for j, i := range first {
+		k := l.images.of(wants[i].name)
+		k.mu.Lock()
+		p := k.createBucket(wants[i], l.now())
+		k.mu.Unlock()
+		if !p.takes { // shards of it have been seen meanwhile
+			return false, nil
+		}
+		writes[j] = p.write
+	}
+	if p := guarded(func() { err = l.transact(ctx, writes, tries) }); p != nil {
+		return false, p
+	}
+	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
+		for _, r := range canceled.Reasons {
+			if b, err := table.DecodeShard(r.Old); r.Old != nil && err == nil {
+				l.images.see(b, l.now(), unsent)
+			}
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for j, i := range first {
+		leases[i] = l.createdLease(wants[i], writes[j].(item.Put).Item)
+	}
+	return true, nil
+}
+
+// createdLease makes the lease on a bucket that was created for it.
+func (l *Limiter) createdLease(w want, it item.Item) *Lease {
+	b, err := table.DecodeShard(it)
+	if err != nil {
+		panic("bug: " + err.Error())
+	}
+	k := l.images.of(w.name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.see(b, l.now(), unsent, w.costs)
+	lease := &Lease{limiter: l, name: w.name, status: k.status(w.name.entity, w.limits, l.now()),
+		items: []leaseItem{{name: w.name, key: b.Key(), taken: w.costs}}}
+	lease.learn(b)
+	return lease
+}
