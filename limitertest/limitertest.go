@@ -54,7 +54,14 @@ var start = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
 func New(tb testing.TB) *Table { return newTable(tb, start) }
 
 // NewLive returns an empty table whose clock is time.Now. In a bubble of
-// testing/synctest that is the clock of the bubble, which time.Sleep moves.
+// testing/synctest that is the clock of the bubble, which time.Sleep moves, so that a
+// test of minutes takes none:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		l := limitertest.NewLive(t).Limiter(nil)
+//		…
+//		lease, err := l.Wait(t.Context(), request) // sleeps, and goes on at once
+//	})
 func NewLive(tb testing.TB) *Table { return newTable(tb, time.Time{}) }
 
 func newTable(tb testing.TB, now time.Time) *Table {

@@ -125,3 +125,19 @@ func TestMisuse(t *testing.T) {
 		}()
 	}
 }
+
+// Whoever waits in a bubble gets the tokens after the time that it takes, at once.
+func TestWaitingInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limitertest.NewLive(t).Limiter(nil)
+		begin := time.Now()
+		for range 10 {
+			if _, err := l.Wait(t.Context(), ask); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begin); took != 4*time.Minute {
+			t.Errorf("10 of a bucket of 2 with 2 per minute took %v", took)
+		}
+	})
+}

@@ -169,8 +169,8 @@ func TestMetricsOfEveryEvent(t *testing.T) {
 		r.Observe(t.Context(), limiter.Event{Kind: kind, Elapsed: time.Second, Open: kind == limiter.EventBreaker,
 			Clock: limiter.ClockInfo{After: -3 * time.Second}})
 	}
-	lost := limiter.Event{Kind: limiter.EventCommit, Resource: "gpt", Costs: limiter.Costs{"rpm": 7}, Err: limiter.ErrUnknown,
-		Elapsed: time.Second}
+	lost := limiter.Event{Kind: limiter.EventCommit, Resource: "gpt", Costs: limiter.Costs{"rpm": 7},
+		Err: limiter.ErrUnknown, Elapsed: time.Second}
 	r.Observe(t.Context(), lost)
 	want := map[string]string{
 		"acquire.duration{outcome=ok}":                               "1 in 1s",
@@ -232,7 +232,8 @@ func TestSpans(t *testing.T) {
 			"limiter commit " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",
 			"limiter acquire " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",
 			"limiter commit " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",
-			"limiter acquire denied_by=acme," + who + ",limit=rpm,outcome=denied,resource=gpt,retry_after_ms=30000,writes=0 Unset 0s",
+			"limiter acquire denied_by=acme," + who + ",limit=rpm,outcome=denied,resource=gpt,retry_after_ms=30000," +
+				"writes=0 Unset 0s",
 		} {
 			if i >= len(told) || told[i] != want {
 				t.Errorf("span %d of\n%s\nis not %s", i, strings.Join(told, "\n"), want)
