@@ -1,9 +1,8 @@
 package limiter
 
 import (
-	"math/rand/v2"
-
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -264,4 +263,4 @@ func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 	return v, image.State.Slots[v.Slot].Name
 }
 
-func random() uint64 { return rand.Uint64() }
+func random() uint64 { return store.Random() }

@@ -31,5 +31,10 @@ func Jitter(try int, base, most time.Duration) time.Duration {
 	if try < 20 && base<<try < most {
 		d = base << try
 	}
-	return time.Duration(rand.Int64N(int64(d) + 1))
+	return time.Duration(Random() % uint64(d+1))
 }
+
+// Random is where pauses, and the choice of a shard, get their chance from. It is
+// safe for concurrent use. A simulation replaces it, before anything else runs, to
+// play the same world again.
+var Random = rand.Uint64
