@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -32,4 +33,26 @@ func TestRollbackOfALimitThatIsGone(t *testing.T) {
 	if i := b.State.Index("rpm"); i < 0 || b.State.Slots[i].Tokens != 10_000 || b.State.Index("tpm") >= 0 {
 		t.Errorf("after the rollback: %s, want rpm 10 and no tpm", b.State)
 	}
+}
+
+// TestSettlingMoreKeepsTheSlack: a process that settles more from an old image does
+// not show a bucket lower than it is by more than the slack, although others have
+// taken most of it since, and it has been refilled.
+func TestSettlingMoreKeepsTheSlack(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerMinute("rpm", 100)
+	lease := must(t, l, asks(Costs{"rpm": 1}, limit))
+	w.advance(time.Minute)
+	for range 6 {
+		must(t, w.bystander(l), asks(Costs{"rpm": 10}, limit))
+	}
+	w.advance(30 * time.Second) // to 90 of 100
+	if err := lease.Add(Costs{"rpm": 5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, limit, 85)
 }
