@@ -129,7 +129,9 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 			p.Runs = append(p.Runs, closing(newRun(c, at)))
 		}
 		next := newPart(c, at, start)
-		next.Closed = p.Start
+		if tallyOf(table.Mark{}, false, p.Runs).moved { // else no snapshot is written for it
+			next.Closed = p.Start
+		}
 		return append(parts, next)
 	}
 	return parts
