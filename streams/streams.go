@@ -114,7 +114,7 @@ func New(o Options) (*Aggregator, error) {
 		return nil, err
 	}
 	a := &Aggregator{
-		store: store.NewListing(o.DynamoDB, o.Table),
+		store: listing(o),
 		keep:  o.Keep,
 		plan: usage.Config{
 			SnapshotTTLDays: o.SnapshotTTLDays, MaxShards: o.MaxShards, MergeAfter: o.MergeAfter.Milliseconds(),
@@ -129,6 +129,14 @@ func New(o Options) (*Aggregator, error) {
 		a.plan.Windows = append(a.plan.Windows, usage.Window(w))
 	}
 	return a, nil
+}
+
+// listing returns the table; one in memory, as tests have it, is used as it is.
+func listing(o Options) store.Lister {
+	if twin, ok := o.DynamoDB.(store.Lister); ok {
+		return twin
+	}
+	return store.NewListing(o.DynamoDB, o.Table)
 }
 
 func (o *Options) setDefaults() {
