@@ -1,0 +1,62 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// The arrival processes of a load test.
+const (
+	poisson  = "poisson"  // independent callers
+	constant = "constant" // one after the other, evenly
+	bursts   = "bursts"   // those of a second all at its beginning
+)
+
+var arrivalKinds = []string{poisson, constant, bursts}
+
+// arrivals returns the instants, since the beginning, at which requests arrive at a
+// mean rate per second, until the duration is over. They do not decrease.
+func arrivals(kind string, rate float64, over time.Duration, random *rand.Rand) []time.Duration {
+	var out []time.Duration
+	at := 0.0
+	for n := 0; ; n++ {
+		switch kind {
+		case constant:
+			at = float64(n) / rate
+		case bursts:
+			at = math.Floor(float64(n) / rate)
+		default:
+			at += random.ExpFloat64() / rate
+		}
+		d := time.Duration(at * float64(time.Second))
+		if d >= over {
+			return out
+		}
+		out = append(out, d)
+	}
+}
+
+// chooser picks one of n, evenly for a skew of zero; the larger the skew, the more
+// often the first ones: number k with a weight of 1/k^skew.
+type chooser struct{ sums []float64 }
+
+func newChooser(n int, skew float64) chooser {
+	c := chooser{make([]float64, n)}
+	sum := 0.0
+	for k := range n {
+		sum += math.Pow(float64(k+1), -skew)
+		c.sums[k] = sum
+	}
+	return c
+}
+
+func (c chooser) pick(random *rand.Rand) int {
+	x := random.Float64() * c.sums[len(c.sums)-1]
+	for k, sum := range c.sums {
+		if x < sum {
+			return k
+		}
+	}
+	return len(c.sums) - 1
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// loadPlan is what a load test does.
+type loadPlan struct {
+	Table, Namespace string
+	Resource, Prefix string
+	Entities         int
+	Skew             float64
+	Limits           []limiter.Limit // nil: stored ones
+	Costs            limiter.Costs
+	Rate             float64
+	Arrivals         string
+	Duration         time.Duration
+	Processes        int
+	Seed             uint64
+}
+
+func loadCommand(a *app) *cobra.Command {
+	p := loadPlan{}
+	var limits, costs []string
+	var report string
+	cmd := &cobra.Command{
+		Use: "load", Short: "load a table with requests and report what became of them",
+		Long: `Send requests to a table as a fleet would, and report what was admitted, how long it
+took, and what it cost. It writes to the table: to buckets of the entities load-1,
+load-2, ... on the resource load, unless told otherwise.
+
+Requests arrive independently of how fast they are answered. Each is made by one of
+--processes limiters that share nothing but the table. The exit status is 3 if more was
+admitted than the limits allow.
+
+` + limitSyntax,
+		Example: "  zae-limiter load --rate 200 --duration 30s --limit rpm=600 --report load.html\n" +
+			"  zae-limiter load --resource gpt-4 --cost tpm=800 --entities 50 --skew 1 --processes 8",
+		Args: args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			p.Table, p.Namespace = a.table, a.namespace
+			if p.Limits, err = parseLimits(c, limits); err != nil {
+				return err
+			}
+			if p.Costs, err = parseCosts(c, costs, p.Limits); err != nil {
+				return err
+			}
+			if err := p.check(c); err != nil {
+				return err
+			}
+			return a.load(c.Context(), p, report)
+		},
+	}
+	f := cmd.Flags()
+	f.Float64Var(&p.Rate, "rate", 50, "requests per second, all together")
+	f.DurationVar(&p.Duration, "duration", 10*time.Second, "for how long requests arrive")
+	f.StringVar(&p.Arrivals, "arrivals", poisson, "poisson, constant or bursts")
+	f.IntVar(&p.Processes, "processes", 4, "limiters that share nothing but the table")
+	f.IntVar(&p.Entities, "entities", 1, "number of entities")
+	f.StringVar(&p.Prefix, "prefix", "load-", "of the names of entities; a number follows")
+	f.Float64Var(&p.Skew, "skew", 0, "number k of the entities asks with a weight of 1/k^skew")
+	f.StringVarP(&p.Resource, "resource", "r", "load", "resource")
+	f.StringArrayVar(&limits, "limit", nil, "limit to bring along, may be repeated (default: stored ones)")
+	f.StringArrayVar(&costs, "cost", nil, "NAME=TOKENS, may be repeated (default: one of each --limit)")
+	f.Uint64Var(&p.Seed, "seed", 1, "of arrivals and choices")
+	f.StringVar(&report, "report", "", "HTML file to write the report with its plots to")
+	complete(cmd, "arrivals", arrivalKinds)
+	return cmd
+}
+
+func parseCosts(c *cobra.Command, texts []string, limits []limiter.Limit) (limiter.Costs, error) {
+	costs := limiter.Costs{}
+	for _, text := range texts {
+		name, number, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 0 {
+			return nil, usage(c, "--cost %q: want NAME=TOKENS, like tpm=800", text)
+		}
+		costs[name] = n
+	}
+	if len(costs) == 0 {
+		for _, l := range limits {
+			costs[l.Name] = 1
+		}
+	}
+	if len(costs) == 0 {
+		return nil, usage(c, "what does a request cost? --limit rpm=600 brings a limit along, --cost rpm=1 takes of a stored one")
+	}
+	return costs, nil
+}
+
+func (p loadPlan) check(c *cobra.Command) error {
+	switch {
+	case p.Rate <= 0 || p.Rate > 100_000:
+		return usage(c, "--rate %v: want above 0, at most 100000", p.Rate)
+	case p.Duration < time.Second || p.Duration > 24*time.Hour:
+		return usage(c, "--duration %v: want 1s to 24h", p.Duration)
+	case p.Rate*p.Duration.Seconds() > 5_000_000:
+		return usage(c, "%.0f requests: want at most five million", p.Rate*p.Duration.Seconds())
+	case p.Processes < 1 || p.Processes > 256:
+		return usage(c, "--processes %d: want 1 to 256", p.Processes)
+	case p.Entities < 1 || p.Entities > 100_000:
+		return usage(c, "--entities %d: want 1 to 100000", p.Entities)
+	case p.Skew < 0 || p.Skew > 10:
+		return usage(c, "--skew %v: want 0 to 10", p.Skew)
+	case !slices.Contains(arrivalKinds, p.Arrivals):
+		return usage(c, "--arrivals %s: accepted are %s", p.Arrivals, strings.Join(arrivalKinds, ", "))
+	}
+	return nil
+}
+
+// load runs the plan and reports.
+func (a *app) load(ctx context.Context, p loadPlan, file string) error {
+	fleet, err := a.fleet(ctx, p)
+	if err != nil {
+		return a.where(err)
+	}
+	result := summarize(p, fleet.run(ctx, a.progress))
+	if result.Offered == 0 {
+		return fmt.Errorf("interrupted before the first request")
+	}
+	if file != "" {
+		html, err := result.html()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, html, 0o644); err != nil {
+			return err
+		}
+		a.say("the report is in %s", file)
+	}
+	if err := a.printLoad(result); err != nil {
+		return err
+	}
+	if result.Over > 0 {
+		return fmt.Errorf("%w: %d tokens more were admitted than the limits allow", errNo, result.Over)
+	}
+	if result.Failed > 0 {
+		return a.where(fmt.Errorf("%d of %d requests had no decision, the first: %w", result.Failed, result.Offered,
+			result.firstError))
+	}
+	return nil
+}
+
+func (a *app) printLoad(r loadResult) error {
+	out := rows{head: []string{"figure", "value"}}
+	for _, f := range r.figures() {
+		out.add(f.Name, f.Value)
+	}
+	return a.print(r, out)
+}
