@@ -12,7 +12,7 @@ PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
-TESTED      := . grpclimit otellimit cmd/zae-limiter test/localstack bench
+TESTED      := . grpclimit otellimit cmd/zae-limiter test/localstack bench examples
 MODULES     := $(TESTED) infra/cdk
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck

@@ -1,0 +1,100 @@
+// Http-api is an HTTP API that is limited per key: a burst of ten requests and one
+// more per second, and 20 credits per second of which a request takes as many as it
+// says. The page at / shows the bucket drain and refill.
+//
+//	make dev                                    # in another shell; set what it prints
+//	go -C examples run ./http-api
+//	curl -i -H 'X-Api-Key: demo' localhost:8080/api/hello
+package main
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+//go:embed page.html
+var page []byte
+
+// tenants are the keys that this API knows. A program would ask a database; what it
+// must not do is to limit whatever key somebody makes up.
+var tenants = map[string]string{"demo": "acme", "other": "umbrella"}
+
+var limits = []limiter.Limit{
+	limiter.PerSecond("requests", 1).WithCapacity(10),
+	limiter.PerSecond("credits", 20).WithCapacity(200),
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), cmp.Or(os.Getenv("ZAEL_STACK"), "zae-limiter"),
+		&limiter.Options{Register: true})
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Addr: "localhost:8080", Handler: handler(l), ReadHeaderTimeout: 5 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = srv.Shutdown(context.WithoutCancel(ctx)) })()
+	log.Printf("listening on http://%s", srv.Addr)
+	if err := srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// handler is the API behind its limits.
+func handler(l httplimit.Acquirer) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(page)
+	})
+	mux.HandleFunc("GET /api/hello", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "hello %s\n", httplimit.Lease(r).Entity())
+	})
+	return httplimit.New(l, httplimit.Options{
+		Skip:    func(r *http.Request) bool { return r.URL.Path == "/" },
+		Request: request,
+		Fields:  []httplimit.Fields{httplimit.RateLimit, httplimit.XRateLimit},
+		Settled: func(r *http.Request, err error) { log.Printf("%s %s: %v", r.Method, r.URL.Path, err) },
+	})(mux)
+}
+
+// request returns what an HTTP request takes: one request, and the credits it asks for.
+func request(r *http.Request) (limiter.Request, error) {
+	tenant, ok := tenants[r.Header.Get("X-Api-Key")]
+	if !ok {
+		return limiter.Request{}, &httplimit.Error{Status: http.StatusUnauthorized, Err: errors.New("unknown key")}
+	}
+	credits, err := strconv.ParseInt(cmp.Or(r.FormValue("credits"), "5"), 10, 64)
+	if err != nil || credits < 1 || credits > 200 {
+		return limiter.Request{}, &httplimit.Error{Status: http.StatusBadRequest, Err: errors.New("credits: want 1 to 200")}
+	}
+	return limiter.Request{
+		Entity: tenant, Resource: "api", Limits: limits, Costs: limiter.Costs{"requests": 1, "credits": credits},
+	}, nil
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+var limits = []limiter.Limit{limiter.PerMinute("rpm", 60), limiter.PerMinute("tpm", 20_000)}
+
+// gateway limits each tenant and streams what the model answers, as server-sent
+// events.
+type gateway struct {
+	limiter *limiter.Limiter
+	model   model
+	tenants map[string]string // by key
+}
+
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	tenant, ok := g.tenants[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	if !ok {
+		http.Error(w, "unknown key", http.StatusUnauthorized)
+		return
+	}
+	var p prompt
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&p); err != nil || p.MaxTokens < 1 {
+		http.Error(w, "want prompt and max_tokens", http.StatusBadRequest)
+		return
+	}
+	req := limiter.Request{
+		Entity: tenant, Resource: "parrot-1", Limits: limits,
+		Costs: limiter.Costs{"rpm": 1, "tpm": p.tokens() + p.MaxTokens}, // the most that it can become
+	}
+	out := &answer{w: w}
+	err := g.limiter.Do(r.Context(), req, func(ctx context.Context, lease *limiter.Lease) error {
+		return g.stream(ctx, out, lease, p)
+	})
+	if lost, ok := errors.AsType[*limiter.SettleError](err); ok {
+		log.Printf("tenant %s: %v", tenant, lost) // the estimate stays taken
+	}
+	out.end(r, req, err)
+}
+
+// stream passes on what the model says, and settles each piece before it is sent. That
+// is no call: Do writes the last word, whatever ends the stream. Until something was
+// settled, an error gives everything back.
+func (g *gateway) stream(ctx context.Context, out *answer, lease *limiter.Lease, p prompt) error {
+	if lease.Charged() { // not where a table that is down lets everything pass
+		httplimit.RateLimit(out.w.Header(), lease.Status())
+		httplimit.OpenAI("rpm", "tpm")(out.w.Header(), lease.Status())
+	}
+	used := p.tokens()
+	return g.model(ctx, p, func(text string, tokens int64) error {
+		used += tokens
+		if err := lease.Settle(limiter.Costs{"tpm": used}); err != nil {
+			return err
+		}
+		return out.send(map[string]any{"text": text})
+	})
+}
+
+// answer is what a client gets.
+type answer struct {
+	w       http.ResponseWriter
+	started bool
+}
+
+// send sends one event.
+func (a *answer) send(event any) error {
+	if !a.started {
+		a.started = true
+		a.w.Header().Set("Content-Type", "text/event-stream")
+	}
+	text, err := json.Marshal(event)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.w, "data: %s\n\n", text); err != nil {
+		return err // the client has gone away
+	}
+	return http.NewResponseController(a.w).Flush()
+}
+
+// end ends the answer with what came of it.
+func (a *answer) end(r *http.Request, req limiter.Request, err error) {
+	denied, isDenied := errors.AsType[*limiter.LimitError](err)
+	switch {
+	case r.Context().Err() != nil: // nobody is there any more
+	case isDenied:
+		seconds := int64((denied.RetryAfter + time.Second - 1) / time.Second)
+		a.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+		httplimit.RateLimit(a.w.Header(), denied.Statuses)
+		httplimit.WriteDenied(a.w, r, httplimit.Denial{LimitError: denied, Request: req})
+	case errors.Is(err, errModel) && a.started:
+		_ = a.send(map[string]any{"error": "the model has failed"})
+	case errors.Is(err, errModel):
+		http.Error(a.w, "the model has failed", http.StatusBadGateway)
+	case err != nil && !a.started:
+		httplimit.WriteFailed(a.w, r, err)
+	default:
+		_ = a.send("[DONE]")
+	}
+}
+
+// errModel is what models fail with.
+var errModel = errors.New("model failed")

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+// rig is a gateway on a table in memory, whose clock stands still.
+type rig struct {
+	t     *testing.T
+	table *limitertest.Table
+	url   string
+	ended chan struct{} // a value for every request that the gateway is done with
+}
+
+func newRig(t *testing.T, m model) *rig {
+	r := &rig{t: t, table: limitertest.New(t), ended: make(chan struct{}, 10)}
+	g := &gateway{limiter: r.table.Limiter(nil), model: m, tenants: map[string]string{"demo": "acme"}}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		defer func() { r.ended <- struct{}{} }()
+		g.ServeHTTP(w, req)
+	}))
+	t.Cleanup(srv.Close)
+	r.url = srv.URL
+	return r
+}
+
+// ask asks for up to 100 tokens with a prompt of 3, and reads events until the answer
+// ends, or read has had enough.
+func (r *rig) ask(read func(event string) (enough bool)) (*http.Response, []string) {
+	r.t.Helper()
+	ctx, leave := context.WithCancel(r.t.Context())
+	defer func() { leave(); <-r.ended }()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url,
+		strings.NewReader(`{"prompt":"say again","max_tokens":100}`))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer demo")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var events []string
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if event, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			if events = append(events, event); read != nil && read(event) {
+				break
+			}
+		}
+	}
+	return answer, events
+}
+
+// wants compares what the tenant has left.
+func (r *rig) wants(rpm, tpm int64) {
+	r.t.Helper()
+	b, err := r.table.Admin("").Peek(r.t.Context(), "acme", "parrot-1")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if l := b[0].Levels; l[0].Remaining != rpm || l[1].Remaining != tpm {
+		r.t.Errorf("left: %d requests, %d tokens, want %d and %d", l[0].Remaining, l[1].Remaining, rpm, tpm)
+	}
+}
+
+// says is a model that says words of ten tokens, then ends as it is told.
+func says(words int, end func(context.Context) error) model {
+	return func(ctx context.Context, _ prompt, emit func(string, int64) error) error {
+		for range words {
+			if err := emit("word", 10); err != nil {
+				return err
+			}
+		}
+		return end(ctx)
+	}
+}
+
+func TestWholeAnswerIsSettled(t *testing.T) {
+	r := newRig(t, says(4, func(context.Context) error { return nil }))
+	a, events := r.ask(nil)
+	word := `{"text":"word"}`
+	if want := []string{word, word, word, word, `"[DONE]"`}; !slices.Equal(events, want) {
+		t.Errorf("%s: %q", a.Status, events)
+	}
+	if got := a.Header.Get("x-ratelimit-remaining-tokens"); got != "19897" { // with the estimate
+		t.Errorf("%s tokens left when the answer began", got)
+	}
+	r.wants(59, 20_000-3-40)
+}
+
+func TestClientGoesAway(t *testing.T) {
+	r := newRig(t, says(2, func(ctx context.Context) error {
+		<-ctx.Done() // the model would go on; it is stopped
+		return ctx.Err()
+	}))
+	n := 0
+	r.ask(func(string) bool { n++; return n == 2 })
+	r.wants(59, 20_000-3-20)
+}
+
+func TestModelFails(t *testing.T) {
+	fails := func(context.Context) error { return errModel }
+	t.Run("before its first word", func(t *testing.T) {
+		r := newRig(t, says(0, fails))
+		if a, _ := r.ask(nil); a.StatusCode != http.StatusBadGateway {
+			t.Errorf("status %s", a.Status)
+		}
+		r.wants(60, 20_000)
+	})
+	t.Run("later", func(t *testing.T) {
+		r := newRig(t, says(3, fails))
+		if _, events := r.ask(nil); len(events) != 4 || events[3] != `{"error":"the model has failed"}` {
+			t.Errorf("events %q", events)
+		}
+		r.wants(59, 20_000-3-30)
+	})
+}
+
+// The table fails after the request was granted: the answer is complete all the same,
+// and the estimate stays taken, or the settlement is written and its answer lost.
+func TestSettlementFails(t *testing.T) {
+	for trouble, tpm := range map[error]int64{limiter.ErrUnavailable: 20_000 - 103, limiter.ErrUnknown: 20_000 - 3 - 10} {
+		var r *rig
+		r = newRig(t, says(1, func(context.Context) error { r.table.Fail(trouble); return nil }))
+		if _, events := r.ask(nil); len(events) == 0 || events[0] != `{"text":"word"}` {
+			t.Errorf("%v: events %q", trouble, events)
+		}
+		r.table.Fail(nil)
+		r.wants(59, tpm)
+	}
+}
+
+func TestDeniedAndRefused(t *testing.T) {
+	r := newRig(t, says(0, func(context.Context) error { return nil }))
+	for range 60 {
+		if a, _ := r.ask(nil); a.StatusCode != http.StatusOK {
+			t.Fatal(a.Status)
+		}
+	}
+	if a, _ := r.ask(nil); a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "1" {
+		t.Errorf("%s, retry after %s", a.Status, a.Header.Get("Retry-After"))
+	}
+	answer, err := http.Post(r.url, "application/json", strings.NewReader("{}"))
+	if err != nil || answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a key: %v, %v", answer, err)
+	}
+	_ = answer.Body.Close()
+}
+
+func TestParrot(t *testing.T) {
+	var said string
+	err := parrot(t.Context(), prompt{Prompt: "a b", MaxTokens: 3}, func(text string, _ int64) error {
+		said += text
+		return nil
+	})
+	if err != nil || said != "a b a " {
+		t.Errorf("%q, %v", said, err)
+	}
+}

@@ -1,0 +1,59 @@
+// Llm-gateway stands between tenants and a language model: 60 requests and 20,000
+// tokens per minute for each tenant. What an answer will take is estimated, and
+// settled while it streams, so that it is right whatever ends it:
+//
+//   - the model is done: the tokens that it used are settled;
+//   - the client goes away: the model is stopped, and what it has used so far is settled;
+//   - the model fails before its first word: everything is given back;
+//   - it fails later: what it has used so far is settled, and the client is told.
+//
+// The model is a parrot, so that it needs no account:
+//
+//	make dev                                    # in another shell; set what it prints
+//	go -C examples run ./llm-gateway
+//	curl -N -H 'Authorization: Bearer demo' localhost:8080/v1/chat -d '{"prompt":"say it again","max_tokens":20}'
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), cmp.Or(os.Getenv("ZAEL_STACK"), "zae-limiter"),
+		&limiter.Options{Register: true})
+	if err != nil {
+		return err
+	}
+	g := &gateway{limiter: l, model: parrot, tenants: map[string]string{"demo": "acme"}}
+	srv := &http.Server{Addr: "localhost:8080", Handler: g, ReadHeaderTimeout: 5 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = srv.Shutdown(context.WithoutCancel(ctx)) })()
+	log.Printf("listening on http://%s", srv.Addr)
+	if err := srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+// Multi-tenant limits an organization, its teams and their keys at once: what a key
+// takes is charged to its team and to the organization too, all or nothing, in one
+// transaction. So no key gets more than its own limit, and all keys of the
+// organization together no more than it has bought; who has used that up is denied by
+// the organization, whatever is left of the key.
+//
+//	make dev                                    # in another shell; set what it prints
+//	go -C examples run ./multi-tenant
+//
+// It prints what becomes of 19 requests of three keys, and what every level has left.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func main() {
+	ctx := context.Background()
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = run(ctx, dynamodb.NewFromConfig(cfg), cmp.Or(os.Getenv("ZAEL_STACK"), "zae-limiter"), os.Stdout)
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// node is an entity and what it may take in an hour.
+type node struct {
+	entity, parent string
+	perHour        int64
+}
+
+var hierarchy = []node{
+	{"acme", "", 14},
+	{"acme/search", "acme", 12},
+	{"acme/search/ci", "acme/search", 5},
+	{"acme/search/prod", "acme/search", 100},
+	{"acme/billing", "acme", 100},
+}
+
+func run(ctx context.Context, db admin.DynamoDB, tableName string, out io.Writer) error {
+	if err := setUp(ctx, db, tableName); err != nil {
+		return err
+	}
+	l, err := limiter.Open(ctx, db, tableName, nil)
+	if err != nil {
+		return err
+	}
+	for _, burst := range []struct {
+		key string
+		n   int
+	}{{"acme/search/ci", 7}, {"acme/search/prod", 8}, {"acme/billing", 4}} {
+		granted, deniedBy := 0, "nobody"
+		for range burst.n {
+			_, err := l.Acquire(ctx, limiter.Request{
+				Entity: burst.key, Resource: "api", Costs: limiter.Costs{"requests": 1},
+			})
+			if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
+				deniedBy = denied.Entity
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			granted++
+		}
+		fmt.Fprintf(out, "%-16s asks %d times: %d granted, denied by %s\n", burst.key, burst.n, granted, deniedBy)
+	}
+	return left(ctx, db, tableName, out)
+}
+
+// setUp creates the hierarchy and stores its limits. It may run again.
+func setUp(ctx context.Context, db admin.DynamoDB, tableName string) error {
+	table, err := admin.Open(ctx, db, tableName, nil)
+	if err != nil {
+		return err
+	}
+	ns, err := table.Register(ctx, "default")
+	if err != nil {
+		return err
+	}
+	for _, n := range hierarchy {
+		_, err := ns.CreateEntity(ctx, admin.Entity{ID: n.entity, Parent: n.parent, Cascade: n.parent != ""})
+		if err != nil && !errors.Is(err, admin.ErrExists) {
+			return err
+		}
+		err = ns.SetLimits(ctx, admin.Scope{Entity: n.entity, Resource: "api"}, limiter.PerHour("requests", n.perHour))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// left prints what every level has left.
+func left(ctx context.Context, db admin.DynamoDB, tableName string, out io.Writer) error {
+	table, err := admin.Open(ctx, db, tableName, nil)
+	if err != nil {
+		return err
+	}
+	ns, err := table.Namespace(ctx, "default")
+	if err != nil {
+		return err
+	}
+	for _, n := range hierarchy {
+		buckets, err := ns.Peek(ctx, n.entity, "api")
+		if err != nil {
+			return err
+		}
+		own := buckets[0] // those of its parents follow
+		fmt.Fprintf(out, "%-16s has %d of %d left\n", own.Entity, own.Levels[0].Remaining, n.perHour)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+// Worker is a process that works off jobs of an API that takes 120 calls per minute
+// from all workers together, in bursts of at most 4: start it as often as you like.
+// Each call waits in line for its turn (Limiter.Wait), so none is sent too early, and
+// none is given up. A call that is not made gives its token back; Ctrl-C ends the
+// waiting at once.
+//
+//	make dev                                    # in two more shells; set what it prints
+//	go -C examples run ./worker
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), cmp.Or(os.Getenv("ZAEL_STACK"), "zae-limiter"),
+		&limiter.Options{Register: true})
+	if err != nil {
+		return err
+	}
+	jobs := make(chan int)
+	go func() {
+		defer close(jobs)
+		for i := 1; i <= 40; i++ {
+			select {
+			case jobs <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	p := &pool{limiter: l, workers: 8, work: func(_ context.Context, job int) error {
+		_, err := fmt.Fprintf(out, "%s job %d\n", time.Now().Format("15:04:05.000"), job)
+		return err
+	}}
+	return p.run(ctx, jobs)
+}
+
+// pool works off jobs, several at once.
+type pool struct {
+	limiter *limiter.Limiter
+	workers int
+	work    func(ctx context.Context, job int) error
+}
+
+// run returns when jobs is closed and everything is done, or when ctx is: then nil,
+// because that is how a worker ends. The first error of a job ends it too.
+func (p *pool) run(ctx context.Context, jobs <-chan int) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var all sync.WaitGroup
+	for range p.workers {
+		all.Go(func() {
+			for job := range jobs {
+				if err := p.do(ctx, job); err != nil {
+					end(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (p *pool) do(ctx context.Context, job int) (err error) {
+	lease, err := p.turn(ctx)
+	if err != nil {
+		return fmt.Errorf("job %d: %w", job, err)
+	}
+	defer func() { err = errors.Join(err, lease.Close(ctx)) }() // also after ctx is done
+	if err := p.work(ctx, job); err != nil {
+		return fmt.Errorf("job %d: %w", job, err) // the token is given back
+	}
+	lease.Keep()
+	return nil
+}
+
+// turn waits until it is this worker's turn. The line has an end: who would have to
+// wait for more than two bursts is denied, and comes back when it has moved on.
+func (p *pool) turn(ctx context.Context) (*limiter.Lease, error) {
+	for {
+		lease, err := p.limiter.Wait(ctx, limiter.Request{
+			Entity: "workers", Resource: "partner-api", Costs: limiter.Costs{"calls": 1},
+			Limits: []limiter.Limit{limiter.PerMinute("calls", 120).WithCapacity(4)},
+		})
+		denied, ok := errors.AsType[*limiter.LimitError](err)
+		if !ok {
+			return lease, err
+		}
+		select {
+		case <-time.After(denied.RetryAfter):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
