@@ -73,7 +73,8 @@ func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
 	if plan := k.repair(); plan != nil {
 		return plan
 	}
-	if b.State.Shards < k.count && b.State.Shards > 0 {
+	if zero := k.shards[0]; b.State.Shards < k.count && b.State.Shards > 0 &&
+		!(zero.imaged() && b.Generation > zero.bucket.Generation) { // it may have merged since shard 0 was seen
 		return shard.Follow(b, k.count)
 	}
 	if i := b.State.Index(bucket.WCU); i < 0 || b.State.Slots[i].Tokens >= bucket.WCUPerWrite {

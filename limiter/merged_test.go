@@ -1,0 +1,51 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+)
+
+// TestOldViewSplitsNothing: a bucket of eight shards has merged down to four, which
+// processes that have seen eight learn one shard after the other. They must not split
+// what has merged.
+func TestOldViewSplitsNothing(t *testing.T) {
+	w := newWorld(t)
+	first := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, first, req).Rollback(t.Context())
+	w.split(first, 8)
+	var fleet []*Limiter
+	for range 8 {
+		l := w.process(Options{})
+		for range 40 { // sees most shards
+			must(t, l, req).Rollback(t.Context())
+		}
+		fleet = append(fleet, l)
+	}
+	w.advance(time.Second)
+	w.merge(first, 4)
+	w.advance(time.Second)
+	for i := range 160 {
+		must(t, fleet[i%len(fleet)], req).Rollback(t.Context())
+		fleet[i%len(fleet)].background.Wait()
+		if c := w.counts(first); len(c) != 4 || !even(c) {
+			t.Fatalf("after %d requests of processes with an old view the shards count %v, want four of four", i+1, c)
+		}
+	}
+	w.wantHeld(first, rpm80, 80)
+}
+
+// merge brings the bucket down to a count, as the aggregator does.
+func (w *world) merge(l *Limiter, count int) {
+	w.t.Helper()
+	zero := w.shards(l, acme, gpt)[0]
+	if _, err := shard.Run(w.t.Context(), w.db.Bare(), shard.Shrink(zero, count), l.now); err != nil {
+		w.t.Fatal(err)
+	}
+	all := w.shards(l, acme, gpt)
+	if _, err := shard.Run(w.t.Context(), w.db.Bare(), shard.Propagate(all[0], all[1:]...), l.now); err != nil {
+		w.t.Fatal(err)
+	}
+}
