@@ -5,6 +5,7 @@ GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.nor
 CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 PYTHONS     := 0.10.3 0.17.0
 STANDINS    := test/localstack/node_modules/.package-lock.json
+BROWSER     := .cache/browser/chromium
 CDK_CLI     := node_modules/.package-lock.json
 CDK         := ./node_modules/.bin/cdk
 LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
@@ -24,7 +25,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s (TRACE=file.csv replays a trace)
+demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s, with a report in dist/demo.html (TRACE=file.csv replays a trace)
 	go -C test/localstack build -o $(CURDIR)/dist/local/demo ./demo
 	dist/local/demo
 
@@ -36,7 +37,7 @@ dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints 
 test: test-go test-race test-cdk ## run all tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
-test-go: $(STANDINS) $(LOCAL) $(DEPLOYED) ## vet and all tests but those of the infrastructure, on both engines
+test-go: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## vet and all tests but those of the infrastructure, on both engines
 	@for m in $(TESTED); do (cd $$m && go vet ./... && $(GOTEST) -timeout 15m ./...) || exit 1; done
 
 .PHONY: test-race
@@ -65,15 +66,16 @@ test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) ## deploy the stack int
 	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
 .PHONY: test-short
-test-short: $(STANDINS) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
+test-short: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
 	@for m in $(TESTED); do (cd $$m && $(GOTEST) -short ./...) || exit 1; done
 
 .PHONY: test-local
 test-local: $(STANDINS) $(LOCAL) ## the whole system on stand-ins, with its figures
 	cd test/localstack && go test -count=1 -v ./e2e ./invoke
 
-.PHONY: stand-ins build-local
+.PHONY: stand-ins browser build-local
 stand-ins: $(STANDINS) ## install the DynamoDB stand-ins
+browser: $(BROWSER) ## install the headless browser of the tests that look at pages
 build-local: $(LOCAL) ## build the functions for this machine
 
 .PHONY: fuzz
@@ -142,6 +144,10 @@ $(STANDINS): test/localstack/package-lock.json
 	cd test/localstack && $(NPM_CI)
 	touch $@
 
+$(BROWSER): test/localstack/browser/package-lock.json test/localstack/browser/unpack.mjs
+	cd test/localstack/browser && $(NPM_CI)
+	node test/localstack/browser/unpack.mjs $(@D)
+
 .cache/python/%/installed: test/localstack/interop/requirements-%.txt
 	rm -rf $(@D)
 	python3 -m venv $(@D)
@@ -164,4 +170,4 @@ vuln: ## known vulnerabilities in what we call; asks vuln.go.dev, so CI does wit
 
 .PHONY: clean
 clean: ## remove what was built and installed
-	rm -rf dist cdk.out .cache node_modules test/localstack/node_modules
+	rm -rf dist cdk.out .cache node_modules test/localstack/node_modules test/localstack/browser/node_modules

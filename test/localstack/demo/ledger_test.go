@@ -55,7 +55,8 @@ func passing() result {
 	u := sums{hourly: 10, daily: 10, counters: 10, low: 10, high: 10}
 	return result{
 		counts: counts{acquired: 10, denied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1}, rpm: u, tpm: u,
-		worst: witness.Result{Excess: -5}, warm: warmCost{writes: 1, calls: 1}, hotShards: 4, maxShards: 4,
+		worst: witness.Result{Excess: -5}, warm: warmCost{writes: 1, calls: 1},
+		hot: life{most: 4, end: 1, splits: 3, merges: 3}, stored: 1,
 		swept: 3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
 	}
 }
@@ -74,7 +75,11 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		{"over-admission", "admitted too much", func(r *result) { r.worst.Excess, r.worstKept.Excess = 1, 1 }},
 		{"dear acquire", "costs 2.00 write", func(r *result) { r.warm.writes = 2 }},
 		{"a read", "1.00 read", func(r *result) { r.warm.reads = 1 }},
-		{"no split", "did not split", func(r *result) { r.hotShards = 1 }},
+		{"no split", "did not split", func(r *result) { r.hot = life{most: 1, end: 1} }},
+		{"no merge", "of 4 shards did not become whole again: 4 are left", func(r *result) {
+			r.hot, r.stored = life{most: 4, end: 4, splits: 3}, 4
+		}},
+		{"a shard nobody knows", "did not become whole again", func(r *result) { r.stored = 2 }},
 		{"half a split", "counts [2 1]", func(r *result) { r.uneven = []string{"x has shards with the counts [2 1]"} }},
 		{"lost event", "misses 1", func(r *result) { r.archive.missing = 1 }},
 		{"event twice", "has 1 twice", func(r *result) { r.archive.duplicates = 1 }},
@@ -110,7 +115,7 @@ func TestSummaryHasTheLinesPeopleGrepFor(t *testing.T) {
 		"\ndemo: worst_excess_tokens=-0.005 bound=0\n",
 		"\ndemo: write_units_per_warm_acquire=1.00 read_units=0.00\n",
 		"\ndemo: writes_per_1000_records=0\n",
-		"\ndemo: shards max=4 ",
+		"\ndemo: shards most=4 splits=3 merges=3 end=1 ",
 		"\ndemo: archived=3 expired=3 duplicates=0 missing=0\n",
 	} {
 		if !strings.Contains(out.String(), want) {

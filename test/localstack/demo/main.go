@@ -9,6 +9,7 @@
 // generated tokens are settled afterwards), SPEEDUP how much faster than
 // recorded (chosen, if not given, to make 200 requests a second); without TRACE
 // a workload is generated, the same one in every run.
+// What it measured it also writes as one page with pictures, dist/demo.html.
 // The last line is "demo: PASS" or "demo: FAIL" with the reasons, and the exit
 // status is 0 or 1 accordingly, 2 for settings that are not acceptable.
 package main
@@ -20,15 +21,19 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // allTime is when the demo gives up.
 const allTime = 85 * time.Second
+
+// pagePath is where the report goes.
+var pagePath = filepath.Join(engine.Root(), "..", "..", "dist", "demo.html")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -85,6 +90,7 @@ type demo struct {
 	fleet  *fleet
 	audits *audits
 	swept  int
+	calmed int64   // when the rush was over, epoch ms
 	result *result // nil until everything is measured
 }
 
@@ -99,6 +105,10 @@ func (d *demo) conclude(ctx context.Context, err error) (string, int) {
 	default:
 		d.result.print(d.out)
 		why = d.result.verdict()
+		if err := savePage(pagePath, d.record(why)); err != nil {
+			why = append(why, err.Error())
+		}
+		fmt.Fprintf(d.out, "\nThe same with pictures: %s\n", pagePath)
 	}
 	fmt.Fprintf(d.out, "\n%.0f s in all.\n", time.Since(d.begin).Seconds())
 	return last(why)
@@ -132,6 +142,8 @@ func (d *demo) play(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	d.say("the rush is over; a few requests go on until the hot bucket is whole again")
+	d.calm(ctx)
 	d.say("requests are over; waiting until the stream is")
 	if err := d.drain(ctx); err != nil {
 		return err
@@ -194,37 +206,24 @@ func (d *demo) background(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
+		d.rig.trouble.sample()
 		n, err := d.rig.Sweeper.Sweep(context.WithoutCancel(ctx), now())
 		d.swept += n
 		if err != nil {
 			return err
 		}
 		if i%2 == 0 {
-			d.progress(context.WithoutCancel(ctx))
+			d.progress()
 		}
 	}
 }
 
-func (d *demo) progress(ctx context.Context) {
+func (d *demo) progress() {
 	c, s := d.ledger.seen(), d.rig.aggregating.Stats()
 	d.say("acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d; hot bucket: %d shards; stream: "+
 		"%d records, %d batches, %d crashes",
-		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack, d.hotShards(ctx),
+		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack, d.rig.watcher.count(),
 		s.Records, s.Batches, d.rig.aggregator.Stats().Crashes)
-}
-
-// hotShards is how many shards the hot bucket has by now, as shard 0 says.
-func (d *demo) hotShards(ctx context.Context) int {
-	direct := store.NewDynamo(d.rig.Engine.DynamoDB(), d.rig.Table)
-	items, err := direct.Read(ctx, true, table.BucketKey(d.audits.ns, hotEntity, hotResource, 0))
-	if err != nil {
-		return 0
-	}
-	b, err := table.DecodeShard(items[0])
-	if err != nil {
-		return 0
-	}
-	return max(b.State.Shards, 1)
 }
 
 // drain lets the remaining audit events expire and the functions finish.
@@ -244,6 +243,11 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	if err != nil {
 		return err
 	}
+	gone, err := s.watcher.gone(ctx)
+	if err != nil {
+		return err
+	}
+	stored.retire(gone)
 	kept, err := readArchive(ctx, s)
 	if err != nil {
 		return err
@@ -251,8 +255,7 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	r := &result{
 		counts: d.ledger.seen(), errs: d.ledger.errs, warm: warm,
 		rpm: stored.sums("rpm", d.ledger.balances), tpm: stored.sums("tpm", d.ledger.balances),
-		hotShards: stored.shards[[2]string{hotEntity, hotResource}], maxShards: largest(stored.shards),
-		uneven:  stored.uneven,
+		hot: s.watcher.life(), stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		leftOut: d.fleet.leftOut.Load(), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,

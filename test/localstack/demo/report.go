@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
 )
 
@@ -23,8 +24,8 @@ type result struct {
 	writesPer   float64
 	writes      int
 	records     int
-	hotShards   int
-	maxShards   int
+	hot         life
+	stored      int // shards of the hot bucket in the table
 	uneven      []string
 	lost        int64 // writes lost to other clients
 	leftOut     int64 // requests not sent because the machine is too slow
@@ -80,7 +81,9 @@ func (r result) verdict() []string {
 	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worstAt.entity, r.worstAt.resource, r.worst)
 	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes,
 		r.warm.reads)
-	fail(r.hotShards < 2, "the hot bucket did not split")
+	fail(r.hot.most < 2, "the hot bucket did not split")
+	fail(r.hot.end != 1 || r.stored != 1 || r.hot.merges != r.hot.splits,
+		"the hot bucket of %d shards did not become whole again: %d are left", r.hot.most, r.stored)
 	fail(len(r.uneven) > 0, "%s", strings.Join(r.uneven, "; "))
 	a := r.archive
 	fail(a.expired == 0, "no audit event expired")
@@ -123,8 +126,8 @@ func (r result) print(w io.Writer) {
 	}
 	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time, for the worst " +
 		"limit")
-	say("(%s on %s, %s; of the hot bucket with its %d shards it is %s).",
-		r.worstAt.entity, r.worstAt.resource, r.worstAt.limit, r.hotShards, decimal(r.worstHot.Excess))
+	say("(%s on %s, %s; of the hot bucket with up to %d shards it is %s).",
+		r.worstAt.entity, r.worstAt.resource, r.worstAt.limit, r.hot.most, decimal(r.worstHot.Excess))
 	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))
 	if r.worst.Excess > 0 {
 		say("Not counting tokens that had been given back to a full bucket earlier, which are kept:")
@@ -134,11 +137,13 @@ func (r result) print(w io.Writer) {
 	say("demo: write_units_per_warm_acquire=%.2f read_units=%.2f", r.warm.writes, r.warm.reads)
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
-	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that a "+
-		"laptop can exhaust it.", hotWCU)
+	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that "+
+		"a laptop can exhaust it,", hotWCU)
+	say("and shards that have been cool for %v merge instead of for %d s.", mergeAfter, config.DefaultMergeAfter)
 	say("lost_races: writes refused because another client had changed the bucket; decided anew from the image that " +
 		"came back.")
-	say("demo: shards max=%d hot=%d lost_races=%d", r.maxShards, r.hotShards, r.lost)
+	say("demo: shards most=%d splits=%d merges=%d end=%d lost_races=%d",
+		r.hot.most, r.hot.splits, r.hot.merges, r.hot.end, r.lost)
 	say("\nAudit events that expired against what is in the archive; those deleted by hand must not be there.")
 	a := r.archive
 	say("demo: archived=%d expired=%d duplicates=%d missing=%d", a.archived, a.expired, a.duplicates, a.missing)
@@ -164,15 +169,6 @@ func decimal(milli int64) string {
 		return fmt.Sprintf("%s%d", sign, milli/1000)
 	}
 	return fmt.Sprintf("%s%d.%03d", sign, milli/1000, milli%1000)
-}
-
-// largest returns the largest number of shards of any bucket.
-func largest(shards map[[2]string]int) int {
-	most := 0
-	for _, n := range shards {
-		most = max(most, n)
-	}
-	return most
 }
 
 // last is the last line: PASS, or FAIL with the reasons.

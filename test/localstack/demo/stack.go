@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -19,6 +21,9 @@ const (
 	streamShards = 4
 	// environments is how many invocations of a function run at once.
 	environments = 2
+	// mergeAfter is how long the hot bucket has to be cool before it merges. The
+	// deployed default is minutes, which the demo does not have.
+	mergeAfter = 4 * time.Second
 )
 
 // rig is everything that AWS would run, and proxies of their own for the
@@ -30,6 +35,7 @@ type rig struct {
 	aggregator                *runtimeapi.Host
 	aggregating, archiving    *esm.Mapping
 	trouble                   *trouble
+	watcher                   *watcher
 }
 
 // startRig starts the stand-ins with the table of the committed template and
@@ -46,6 +52,7 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 		Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
 			host.Environments = environments
 			if function == stack.Aggregator {
+				host.Env = append(host.Env, fmt.Sprintf("%s=%d", config.EnvMergeAfterSeconds, mergeAfter/time.Second))
 				host.Inject, mapping.Inject = t.invocation, t.batch
 			} else {
 				mapping.Inject = t.archiveBatch
@@ -63,6 +70,9 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 	if r.clients, r.clientEngine, err = fault.Engine(s.Engine, seed); err == nil {
 		r.probe, r.probeEngine, err = fault.Engine(s.Engine, seed)
 	}
+	if err == nil {
+		r.watcher, err = watch(s)
+	}
 	if err != nil {
 		r.stop()
 		return nil, err
@@ -72,6 +82,9 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 
 // stop ends everything.
 func (r *rig) stop() {
+	if r.watcher != nil && r.watcher.mapping != nil {
+		r.watcher.mapping.Stop()
+	}
 	for _, p := range []*fault.Proxy{r.clients, r.probe} {
 		if p != nil {
 			p.Stop()

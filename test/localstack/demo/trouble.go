@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,8 @@ const (
 	crashDelay = 50 * time.Millisecond
 	// twiceBatch is how many records a batch has at least that comes twice.
 	twiceBatch = 10
+	// againAfter is how much later a batch comes again.
+	againAfter = 3 * time.Second
 	// outage is how long the clients cannot reach the table.
 	outage = 400 * time.Millisecond
 )
@@ -36,12 +39,15 @@ type trouble struct {
 	duplicates func() int // records of the aggregator's that came twice so far; nil: none
 	crashing   bool       // an invocation to be crashed is under way
 	writes     int        // writes seen meanwhile
+	size       int        // records of its batch
 	killed     int        // processes killed in the middle of a batch
 	twice      int        // batches delivered twice
 	late       int        // batches delivered again later
 	malformed  int        // malformed records put into batches
 	outages    int        // times the clients could not reach the table
 	archived2x int        // batches of the archiver delivered twice
+	incidents  []happened // in order
+	hits       [2]int     // of throttles and lost answers, as far as they are among the incidents
 
 	throttles, storm, lostAcquires, lostSettlements *fault.Rule
 }
@@ -52,6 +58,7 @@ func (t *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	defer t.mu.Unlock()
 	if t.killed == 0 && t.repeated() && bytes.Count(payload, []byte(`"eventName"`)) >= crashBatch {
 		t.crashing, t.writes = true, 0
+		t.size = bytes.Count(payload, []byte(`"eventName"`))
 	}
 	return runtimeapi.Fault{}
 }
@@ -82,6 +89,7 @@ func (t *trouble) crash(host *runtimeapi.Host) {
 	defer t.mu.Unlock()
 	t.crashing = false
 	t.killed += host.KillBusy()
+	t.note("the aggregator is killed in the middle of a batch", t.size)
 }
 
 // repeated says that a batch has come twice. A batch that is cut for another
@@ -97,25 +105,29 @@ func (t *trouble) batch(b esm.Batch) esm.Trouble {
 	case len(b.Records) < twiceBatch:
 	case !t.repeated():
 		t.twice++
+		t.note("a batch comes twice", len(b.Records))
 		return esm.Trouble{Twice: true}
 	case t.malformed == 0:
 		t.malformed++
+		t.note("a malformed record is put into a batch", len(b.Records))
 		return esm.Trouble{Extra: []esm.Record{malformedRecord()}, ExtraAt: len(b.Records) / 2}
 	case t.late == 0:
 		t.late++
-		return esm.Trouble{AgainAfter: 3 * time.Second}
+		t.note(fmt.Sprintf("a batch comes again %v later", againAfter), len(b.Records))
+		return esm.Trouble{AgainAfter: againAfter}
 	}
 	return esm.Trouble{}
 }
 
 // archiveBatch lets the archiver's first batch come twice.
-func (t *trouble) archiveBatch(esm.Batch) esm.Trouble {
+func (t *trouble) archiveBatch(b esm.Batch) esm.Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.archived2x > 0 {
 		return esm.Trouble{}
 	}
 	t.archived2x++
+	t.note("a batch of the archiver comes twice", len(b.Records))
 	return esm.Trouble{Twice: true}
 }
 
@@ -162,6 +174,9 @@ func (t *trouble) disturb(p *fault.Proxy) {
 // interrupt cuts the clients off the table for a moment: calls under way get no
 // answer, new ones no connection.
 func (t *trouble) interrupt(p *fault.Proxy) error {
+	t.mu.Lock()
+	t.note(fmt.Sprintf("the clients are cut off for %v", outage), 0)
+	t.mu.Unlock()
 	p.Down()
 	time.Sleep(outage)
 	t.mu.Lock()
@@ -174,6 +189,38 @@ func (t *trouble) interrupt(p *fault.Proxy) error {
 // whose condition does not.
 func compares(body []byte) bool {
 	return bytes.Contains(body, []byte(">=")) || bytes.Contains(body, []byte(`\u003e=`))
+}
+
+// happened is an incident at an instant, epoch milliseconds.
+type happened struct {
+	at      int64
+	what    string
+	records int
+}
+
+// note keeps an incident. The lock is held.
+func (t *trouble) note(what string, records int) {
+	t.incidents = append(t.incidents, happened{now(), what, records})
+}
+
+// sample notes the faults that have hit clients since the last time.
+func (t *trouble) sample() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	hits := [2]int{t.throttles.Hits() + t.storm.Hits(), t.lostAcquires.Hits() + t.lostSettlements.Hits()}
+	for i, what := range []string{"writes are throttled", "answers are lost"} {
+		if n := hits[i] - t.hits[i]; n > 0 {
+			t.note(fmt.Sprintf("%d %s", n, what), 0)
+		}
+	}
+	t.hits = hits
+}
+
+// seen returns the incidents so far.
+func (t *trouble) seen() []happened {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.incidents)
 }
 
 // report says what was injected, and what should have been and was not.

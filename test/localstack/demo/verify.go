@@ -26,7 +26,7 @@ import (
 // stored is what the table says at the end, in whole tokens.
 type stored struct {
 	hourly, daily map[account]int64 // sums of the snapshots
-	counters      map[account]int64 // sums of the consumption counters over all shards
+	counters      map[account]int64 // sums of the consumption counters over all shards that ever were
 	shards        map[[2]string]int // shards of each entity's resource
 	uneven        []string          // buckets whose shards disagree about their number
 }
@@ -58,6 +58,14 @@ func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, e
 		}
 	}
 	return s, nil
+}
+
+// retire adds the counters of shards that are no longer there: what was consumed
+// through them has been counted as well.
+func (s *stored) retire(gone map[account]int64) {
+	for a, n := range gone {
+		s.counters[a] += n
+	}
 }
 
 func (s *stored) add(it item.Item, counts map[[2]string][]int) error {

@@ -10,7 +10,7 @@ import (
 
 const (
 	// playTime is how long requests are sent, playRate how many per second.
-	playTime = 34 * time.Second
+	playTime = 30 * time.Second
 	playRate = 200
 	// seed makes the generated workload, and how a trace is spread over the
 	// tenants, the same in every run.

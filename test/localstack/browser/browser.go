@@ -1,0 +1,135 @@
+// Package browser opens pages in a headless browser for tests: Chromium as the npm
+// package in this folder brings it, which make unpacks into .cache/browser.
+package browser
+
+import (
+	"context"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+// patience bounds everything that the browser is asked to do.
+const patience = 60 * time.Second
+
+// Page is a page in a tab of a browser. It is not safe for concurrent use.
+type Page struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	requests []string
+	problems []string
+}
+
+// Screen is what the page is shown on.
+type Screen struct {
+	Width, Height int64 // in CSS pixels
+	Dark          bool  // the reader prefers dark colours
+}
+
+// Open shows the page at the address and returns when it has loaded. The browser
+// ends with the test.
+func Open(t testing.TB, url string, s Screen) *Page {
+	t.Helper()
+	folder := filepath.Join(engine.Root(), "..", "..", ".cache", "browser")
+	binary := filepath.Join(folder, "chromium")
+	if _, err := os.Stat(binary); err != nil {
+		t.Fatalf("the browser is not installed: %v (make browser)", err)
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(binary), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Env("LD_LIBRARY_PATH="+filepath.Join(folder, "lib"), "FONTCONFIG_PATH="+folder))
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(stop)
+	ctx, stop = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(stop)
+	ctx, stop = chromedp.NewContext(ctx)
+	t.Cleanup(func() { stop() })
+	p := &Page{t: t, ctx: ctx}
+	p.must(chromedp.Listen(ctx, p.listen))
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	p.must(err)
+	scheme := "light"
+	if s.Dark {
+		scheme = "dark"
+	}
+	_, err = chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	p.must(err)
+	p.must(chromedp.Do(ctx, chromedp.EmulateViewport(s.Width, s.Height), chromedp.Navigate(url)))
+	return p
+}
+
+func (p *Page) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("browser: %v", err)
+	}
+}
+
+// listen notes what the page asks for and what goes wrong in it.
+func (p *Page) listen(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		p.requests = append(p.requests, e.Request.URL)
+	case *network.EventLoadingFailed:
+		p.problems = append(p.problems, "not loaded: "+e.ErrorText)
+	case *runtime.EventExceptionThrown:
+		p.problems = append(p.problems, "exception: "+e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		p.problems = append(p.problems, "console: "+string(e.Type))
+	}
+}
+
+// Requests returns the addresses that the page has asked for so far, its own first.
+func (p *Page) Requests() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.requests)
+}
+
+// Problems returns what went wrong in the page so far: exceptions, output on the
+// console, requests that failed.
+func (p *Page) Problems() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.problems)
+}
+
+// Eval returns the value of an expression in the page.
+func Eval[T any](p *Page, expression string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("browser: %s: %v", expression, err)
+	}
+	return v
+}
+
+// Picture returns the whole page as a PNG.
+func (p *Page) Picture() []byte {
+	p.t.Helper()
+	png, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	p.must(err)
+	return png
+}
+
+// DataURL returns the address of a page that is given by its text.
+func DataURL(html string) string {
+	return "data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(html))
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"number":  number,
+	"seconds": func(s float64) string { return fmt.Sprintf("%.1f s", s) },
+}).Parse(pageText))
+
+// page is the record with the shapes that show it. The record itself goes with it,
+// for machines.
+type page struct {
+	Record  record
+	Passed  bool
+	Bars    []bars
+	Level   plot
+	Growth  plot
+	Mishaps plot
+}
+
+// bars are the limits of one tenant.
+type bars struct {
+	Entity, Resource string
+	Limits           []bar
+}
+
+// bar is a limit: how much of what it was allowed to it let pass.
+type bar struct {
+	Limit, Admitted, Allowed string
+	Percent                  float64
+}
+
+// plot is a picture over time.
+type plot struct {
+	frame
+	Line, Dashed string // paths
+	Rush         float64
+	Marks        []mark
+}
+
+// RushWidth is how wide the time of the rush is.
+func (p plot) RushWidth() float64 { return p.Rush - p.Left }
+
+// Below is where the instants are written.
+func (p plot) Below() float64 { return p.Bottom() + 16 }
+
+// mark is a point with a text.
+type mark struct {
+	X, Y float64
+	Text string
+}
+
+// writePage writes the record as one self-contained page.
+func writePage(w io.Writer, r record) error {
+	return pageTemplate.Execute(w, &page{
+		Record: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Level: levelPlot(r),
+		Growth: growthPlot(r), Mishaps: mishapPlot(r),
+	})
+}
+
+// savePage writes the page to a file, whose folder need not exist.
+func savePage(path string, r record) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	var out strings.Builder
+	if err := writePage(&out, r); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(out.String()), 0o644)
+}
+
+// barsOf groups what was granted, sorted by tenant, tenant by tenant.
+func barsOf(all []grants) (out []bars) {
+	for _, g := range all {
+		if g.Entity == probeTenant.entity {
+			continue
+		}
+		if n := len(out); n == 0 || out[n-1].Entity != g.Entity || out[n-1].Resource != g.Resource {
+			out = append(out, bars{Entity: g.Entity, Resource: g.Resource})
+		}
+		b := &out[len(out)-1]
+		percent := 100 * g.Admitted / max(g.Allowed, 1)
+		b.Limits = append(b.Limits, bar{g.Limit, number(g.Admitted), number(g.Allowed), percent})
+	}
+	return out
+}
+
+func levelPlot(r record) plot {
+	low, high := 0.0, r.Worst.Capacity
+	for _, p := range r.Worst.Levels {
+		low, high = min(low, p.Value), max(high, p.Value)
+	}
+	f := newFrame(r.Seconds, low, high)
+	full := []point{{0, r.Worst.Capacity}, {r.Seconds, r.Worst.Capacity}}
+	return plot{frame: f, Line: f.line(r.Worst.Levels, false), Dashed: f.line(full, false), Rush: f.X(r.Rush)}
+}
+
+func growthPlot(r record) plot {
+	var shards, counts []point
+	most := 1
+	for _, s := range r.Shards {
+		most = max(most, s.Shards, s.Count)
+		shards = append(shards, point{s.At, float64(s.Shards)})
+		counts = append(counts, point{s.At, float64(s.Count)})
+	}
+	f := newFrame(r.Seconds, 0, float64(most)+math.Ceil(float64(most)/8))
+	p := plot{frame: f, Line: f.line(shards, true), Dashed: f.line(counts, true), Rush: f.X(r.Rush)}
+	for i, s := range r.Shards {
+		if i == 0 || r.Shards[i-1].Shards != s.Shards {
+			p.Marks = append(p.Marks, mark{f.X(s.At), f.Y(float64(s.Shards)), fmt.Sprintf("%.0f s: %d shards", s.At, s.Shards)})
+		}
+	}
+	return p
+}
+
+func mishapPlot(r record) plot {
+	f := newFrame(r.Seconds, 0, 1)
+	f.Height = 44
+	p := plot{frame: f, Rush: f.X(r.Rush)}
+	for i, in := range r.Incidents {
+		p.Marks = append(p.Marks, mark{f.X(in.At), f.Y(0.5), fmt.Sprintf("%d: %s", i+1, in.What)})
+	}
+	return p
+}

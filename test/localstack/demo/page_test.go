@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
+)
+
+// recorded is the record of a real run, taken from the page that it wrote.
+func recorded(t *testing.T) record {
+	t.Helper()
+	text, err := os.ReadFile("testdata/run.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// shown is what a reader sees of a section of the page.
+type shown struct {
+	ID            string
+	Heading       string
+	Width, Height float64
+	Drawn         int // shapes of its pictures that have an extent
+}
+
+const sections = `[...document.querySelectorAll("section")].map(s => ({
+	ID: s.id, Heading: s.querySelector("h2").innerText,
+	Width: s.getBoundingClientRect().width, Height: s.getBoundingClientRect().height,
+	Drawn: [...s.querySelectorAll("svg path, svg rect, svg circle")].filter(e => {
+		const b = e.getBoundingClientRect(); return b.width > 0 || b.height > 0 }).length}))`
+
+// TestPageInABrowser looks at the report of a run as its reader does, on a desk and
+// on a telephone, in light and dark colours.
+func TestPageInABrowser(t *testing.T) {
+	r := recorded(t)
+	path := filepath.Join(t.TempDir(), "demo.html")
+	if err := savePage(path, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, screen := range []browser.Screen{{Width: 1280, Height: 900}, {Width: 390, Height: 844, Dark: true}} {
+		t.Run(fmt.Sprint(screen.Width), func(t *testing.T) {
+			p := browser.Open(t, "file://"+path, screen)
+			if got := p.Requests(); !slices.Equal(got, []string{"file://" + path}) {
+				t.Errorf("the page asks for %q, want nothing but itself", got)
+			}
+			if got := browser.Eval[string](p, "document.title"); got != "zae-limiter demo: PASS" {
+				t.Errorf("title %q", got)
+			}
+			if got := browser.Eval[float64](p, "document.documentElement.scrollWidth"); got > float64(screen.Width) {
+				t.Errorf("the page is %.0f wide on a screen of %d", got, screen.Width)
+			}
+			all := browser.Eval[[]shown](p, sections)
+			var ids []string
+			for _, s := range all {
+				ids = append(ids, s.ID)
+				if s.Heading == "" || s.Height < 100 || s.Width < 300 || s.Drawn == 0 && s.ID != "costs" {
+					t.Errorf("section %+v", s)
+				}
+			}
+			if want := []string{"admitted", "worst", "shards", "trouble", "costs"}; !slices.Equal(ids, want) {
+				t.Errorf("sections %q, want %q", ids, want)
+			}
+			for _, problem := range p.Problems() {
+				t.Error(problem)
+			}
+			if dir := os.Getenv("PICTURES"); dir != "" {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(screen.Width, ".png")), p.Picture(), 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+			looksRight(t, p, r)
+		})
+	}
+}
+
+// looksRight compares what is drawn with the record.
+func looksRight(t *testing.T, p *browser.Page, r record) {
+	t.Helper()
+	// Every bar is as long a part of its track as the limit has let pass.
+	type lengths struct{ Fill, Track float64 }
+	got := browser.Eval[[]lengths](p, `[...document.querySelectorAll("svg.bar")].map(s => {
+		const [track, fill] = [...s.querySelectorAll("rect")].map(e => e.getBoundingClientRect().width);
+		return {Fill: fill, Track: track}})`)
+	var want []grants
+	for _, g := range r.Tenants {
+		if g.Entity != probeTenant.entity {
+			want = append(want, g)
+		}
+	}
+	if len(got) != len(want) || len(want) == 0 {
+		t.Fatalf("%d bars for %d limits", len(got), len(want))
+	}
+	for i, b := range got {
+		share := want[i].Admitted / want[i].Allowed
+		if b.Track < 50 || b.Fill/b.Track < share-0.02 || b.Fill/b.Track > share+0.02 {
+			t.Errorf("%+v: the bar is %.1f of %.1f long, want %.1f %%", want[i], b.Fill, b.Track, 100*share)
+		}
+	}
+	// The line of the shards begins and ends low and is highest in between.
+	type shape struct{ Begin, End, Top float64 }
+	s := browser.Eval[shape](p, `(() => {
+		const path = document.querySelector("#shards path.main"), n = path.getTotalLength();
+		const ys = [...Array(200).keys()].map(i => path.getPointAtLength(n * i / 199).y);
+		return {Begin: ys[0], End: ys[199], Top: Math.min(...ys)} })()`)
+	if s.Begin != s.End || s.Top > s.Begin-50 {
+		t.Errorf("the line of the shards is %+v, want it to rise and to come down again", s)
+	}
+	for _, c := range []struct {
+		selector string
+		want     int
+	}{{"#trouble circle", len(r.Incidents)}, {"#trouble tbody tr", len(r.Incidents)}, {"#costs tbody tr", len(r.Calls)}} {
+		got := browser.Eval[int](p, fmt.Sprintf("document.querySelectorAll(%q).length", c.selector))
+		if got != c.want || got == 0 {
+			t.Errorf("%d of %s, want %d", got, c.selector, c.want)
+		}
+	}
+	if browser.Eval[bool](p, `(s => s.color == s.backgroundColor)(getComputedStyle(document.body))`) {
+		t.Error("the text has the colour of the paper")
+	}
+	again := browser.Eval[record](p, `JSON.parse(document.querySelector("#record").textContent)`)
+	if fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", r) {
+		t.Error("the record in the page is not the one that it was made from")
+	}
+}
+
+// A run that fails says so, and texts cannot become part of the page.
+func TestPageOfAFailure(t *testing.T) {
+	r := record{About: "<script>alert(1)</script>", Why: []string{"5 < 6 events"}, Seconds: 1}
+	var out strings.Builder
+	if err := writePage(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	p := browser.Open(t, browser.DataURL(out.String()), browser.Screen{Width: 800, Height: 600})
+	got := browser.Eval[string](p, `["h1", ".why"].map(s => document.querySelector(s).innerText).join(": ")`)
+	if got != "Demo of the whole system FAIL: 5 < 6 events" {
+		t.Errorf("it says %q", got)
+	}
+	if got := p.Problems(); len(got) != 0 {
+		t.Errorf("problems: %q", got)
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// frame is the area of a plot over time: the page draws what it works out, in
+// units of the drawing, into which left, top and the sizes count too.
+type frame struct {
+	Left, Top, Width, Height float64
+	seconds, low, high       float64
+}
+
+// newFrame returns an area for so many seconds and for values from low to high.
+func newFrame(seconds, low, high float64) frame {
+	return frame{Left: 56, Top: 12, Width: 648, Height: 180, seconds: max(seconds, 1), low: low, high: max(high, low+1)}
+}
+
+// Right and Bottom are the far ends of the area.
+func (f frame) Right() float64  { return f.Left + f.Width }
+func (f frame) Bottom() float64 { return f.Top + f.Height }
+
+// X and Y are where an instant and a value are.
+func (f frame) X(at float64) float64 { return f.Left + f.Width*min(max(at/f.seconds, 0), 1) }
+func (f frame) Y(value float64) float64 {
+	return f.Bottom() - f.Height*min(max((value-f.low)/(f.high-f.low), 0), 1)
+}
+
+// Times and Values are the instants and values of the grid.
+func (f frame) Times() []float64  { return ticks(0, f.seconds, 8) }
+func (f frame) Values() []float64 { return ticks(f.low, f.high, 5) }
+
+// ticks returns about n round numbers from low to high.
+func ticks(low, high float64, n int) []float64 {
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/float64(n))))
+	for _, by := range []float64{1, 2, 5, 10} {
+		if (high-low)/(step*by) <= float64(n) {
+			step *= by
+			break
+		}
+	}
+	step = max(step, 1)
+	var out []float64
+	for v := math.Ceil(low/step) * step; v <= high; v += step {
+		out = append(out, v)
+	}
+	return out
+}
+
+// line returns the path through the points; steps holds each value until the next
+// point and until the end.
+func (f frame) line(points []point, steps bool) string {
+	var b strings.Builder
+	for i, p := range points {
+		switch {
+		case i == 0:
+			fmt.Fprintf(&b, "M%.1f %.1f", f.X(p.At), f.Y(p.Value))
+		case steps:
+			fmt.Fprintf(&b, "H%.1fV%.1f", f.X(p.At), f.Y(p.Value))
+		default:
+			fmt.Fprintf(&b, "L%.1f %.1f", f.X(p.At), f.Y(p.Value))
+		}
+	}
+	if steps && len(points) > 0 {
+		fmt.Fprintf(&b, "H%.1f", f.Right())
+	}
+	return b.String()
+}
+
+// number renders an amount with thousands set apart.
+func number(v float64) string {
+	s := fmt.Sprintf("%.0f", math.Abs(v))
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	if v <= -0.5 {
+		s = "−" + s
+	}
+	return s
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
+)
+
+// record is what the page shows of a run. Instants are seconds since its begin,
+// amounts are tokens.
+type record struct {
+	Date      string // when it began
+	About     string // the workload
+	Why       []string
+	Rush      float64 // until then requests came at full rate
+	Seconds   float64 // it took
+	Counts    []figure
+	Tenants   []grants
+	Worst     worst
+	Shards    []step
+	Life      []figure
+	Incidents []incident
+	Costs     []figure
+	Calls     []calls
+}
+
+// figure is a number and what it is.
+type figure struct{ What, Value string }
+
+// grants is what one limit of one tenant let pass, and how much it was allowed to.
+type grants struct {
+	Entity, Resource, Limit string
+	Admitted, Allowed       float64
+}
+
+// worst is the limit that came nearest to too much.
+type worst struct {
+	Entity, Resource, Limit string
+	Excess                  float64 // admitted beyond what was allowed, in the worst of all windows
+	Capacity                float64
+	Levels                  []point // of all shards together
+}
+
+type point struct{ At, Value float64 }
+
+// step is how many shards the hot bucket has from an instant on.
+type step struct {
+	At            float64
+	Shards, Count int
+}
+
+// incident is something that went wrong on purpose.
+type incident struct {
+	At      float64
+	What    string
+	Records int // of the batch that it happened to; 0: it happened to none
+}
+
+// calls is how often an operation of the table was called.
+type calls struct {
+	Operation          string
+	Clients, Functions int
+}
+
+// record makes the record of the run.
+func (d *demo) record(why []string) record {
+	r, begin := d.result, d.begin.UnixMilli()
+	since := func(ms int64) float64 { return max(0, float64(ms-begin)/1000) }
+	out := record{
+		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
+		Rush: since(d.calmed), Seconds: since(now()),
+		Tenants: d.ledger.grants(),
+		Worst: worst{
+			Entity: r.worstAt.entity, Resource: r.worstAt.resource, Limit: r.worstAt.limit,
+			Excess: float64(r.worst.Excess) / bucket.Milli, Capacity: float64(d.ledger.bounds[r.worstAt].Capacity),
+		},
+		Calls: callsOf(d.rig.clients.Usage(), d.rig.Proxy.Usage()),
+	}
+	for _, m := range d.rig.watcher.history(r.worstAt.entity, r.worstAt.resource) {
+		out.Worst.Levels = append(out.Worst.Levels, point{since(m.at), float64(m.levels[r.worstAt.limit]) / bucket.Milli})
+	}
+	for _, m := range d.rig.watcher.history(hotEntity, hotResource) {
+		out.Shards = append(out.Shards, step{since(m.at), m.shards, m.count})
+	}
+	for _, i := range d.rig.trouble.seen() {
+		out.Incidents = append(out.Incidents, incident{since(i.at), i.what, i.records})
+	}
+	c := r.counts
+	out.Counts = []figure{
+		{"acquired", fmt.Sprint(c.acquired)}, {"denied", fmt.Sprint(c.denied)}, {"unavailable", fmt.Sprint(c.unavailable)},
+		{"unknown", fmt.Sprint(c.unknown)}, {"adjusted", fmt.Sprint(c.adjusted)}, {"rolled back", fmt.Sprint(c.rolledBack)},
+	}
+	out.Life = []figure{
+		{"most shards", fmt.Sprint(r.hot.most)}, {"splits", fmt.Sprint(r.hot.splits)}, {"merges", fmt.Sprint(r.hot.merges)},
+		{"at the end", fmt.Sprint(r.hot.end)},
+	}
+	out.Costs = []figure{
+		{"write units of a warm acquire", fmt.Sprintf("%.2f", r.warm.writes)},
+		{"read units of a warm acquire", fmt.Sprintf("%.2f", r.warm.reads)},
+		{"writes of the aggregator per 1,000 records", fmt.Sprintf("%.0f", r.writesPer)},
+	}
+	return out
+}
+
+// callsOf sets the calls of the clients and of the functions side by side.
+func callsOf(clients, functions map[string]fault.Usage) []calls {
+	names := maps.Clone(clients)
+	maps.Copy(names, functions)
+	var out []calls
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		out = append(out, calls{name, clients[name].Calls, functions[name].Calls})
+	}
+	return out
+}
+
+// grants returns what every limit let pass, tenant by tenant, and how much it was
+// allowed to from the first request to the last: its capacity, what was refilled
+// meanwhile, and what was given back.
+func (l *ledger) grants() []grants {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []grants
+	for _, a := range l.accounts() {
+		var taken, back, first, last int64
+		for i, e := range l.events[a] {
+			if first = min(first, e.Sent); i == 0 {
+				first = e.Sent
+			}
+			last = max(last, e.Answered)
+			if e.Kind == witness.Return {
+				back += e.Tokens
+			} else {
+				taken += e.Tokens
+			}
+		}
+		b := l.bounds[a]
+		refill := float64(b.Amount) * float64(last-first) / float64(b.Period)
+		allowed := float64(b.Capacity) + refill + float64(back)
+		out = append(out, grants{a.entity, a.resource, a.limit, float64(taken), allowed})
+	}
+	return out
+}
