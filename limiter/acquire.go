@@ -154,8 +154,10 @@ func canceled(op string, n name, cause, err error) error {
 // the request is denied, or a call fails.
 func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, error) {
 	k := l.images.of(w.name)
-	me := &waiter{want: w, turn: make(chan turn, 1)}
-	for {
+	me := &waiter{turn: make(chan turn, 1)}
+	for asked := w; ; {
+		w = l.inForce(ctx, k, asked)
+		me.want = w
 		c, refusal := l.decide(k, w, tries)
 		if refusal != nil {
 			l.mend(ctx, k, w.name)

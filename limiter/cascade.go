@@ -30,7 +30,7 @@ func (l *Limiter) want(n name, costs Costs, cfg resolved) (want, error) {
 		return want{}, err
 	}
 	w := want{namespace: l.namespace, name: n, limits: cfg.limits, costs: priced, life: table.Expires,
-		parent: cfg.parent, cascade: cfg.cascade}
+		parent: cfg.parent, cascade: cfg.cascade, read: cfg.read}
 	if cfg.own {
 		w.life = table.NeverExpires
 	}
@@ -103,7 +103,7 @@ func (l *Limiter) foresee(ctx context.Context, wants []want, tries *attempt) (na
 	errs := make([]error, len(wants))
 	for i, w := range wants {
 		k := l.images.of(w.name)
-		if _, errs[i] = l.decide(k, w, tries.level()); errs[i] != nil {
+		if _, errs[i] = l.decide(k, l.inForce(ctx, k, w), tries.level()); errs[i] != nil {
 			l.mend(ctx, k, w.name)
 		}
 	}

@@ -24,6 +24,7 @@ type resolved struct {
 	exists  bool           // there is metadata of the entity
 	cascade bool           // what it takes is charged to parent too
 	parent  string
+	read    int64 // when what decides on the limits was last read, epoch ms; zero if the call gave them
 }
 
 // record is one cached configuration item; an absent item is cached too.

@@ -14,6 +14,7 @@ type want struct {
 	limits    []bucket.Limit
 	costs     []table.Cost // one per limit in force, in order of name
 	life      table.Lifetime
+	read      int64  // when the limits were read, epoch ms; zero if the call gave them
 	parent    string // with cascade, what the bucket tells other clients
 	cascade   bool
 }

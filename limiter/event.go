@@ -36,6 +36,11 @@ const (
 	// EventRefused: a write was refused because others had changed the bucket first;
 	// the limiter decides again. Set: Entity, Resource.
 	EventRefused
+	// EventYield: other processes have set other limits for a bucket than this one
+	// goes by, and had gone by before: another release, or configuration that this
+	// process has not read yet. It goes by theirs now, for a minute at most. Set:
+	// Entity, Resource, Limits.
+	EventYield
 	// EventSplit: this process has raised the number of a bucket's shards. Set:
 	// Entity, Resource, Shards.
 	EventSplit
@@ -56,7 +61,7 @@ const (
 
 var eventNames = [...]string{
 	EventAcquire: "acquire", EventCommit: "commit", EventRollback: "rollback", EventLook: "look",
-	EventRefused: "refused", EventSplit: "split", EventMerge: "merge", EventUpkeep: "upkeep",
+	EventRefused: "refused", EventYield: "yield", EventSplit: "split", EventMerge: "merge", EventUpkeep: "upkeep",
 	EventBreaker: "breaker", EventClock: "clock",
 }
 
@@ -91,6 +96,8 @@ type Event struct {
 	Writes int
 	// Elapsed is how long the call took; for Wait with the waiting.
 	Elapsed time.Duration
+	// Limits are those that are in force, of those that were asked for.
+	Limits []Limit
 	// Shards is how many shards the bucket has now.
 	Shards int
 	// Open tells that calls are not sent.
@@ -152,6 +159,8 @@ func (e Event) LogValue() slog.Value {
 		if len(e.Costs) > 0 {
 			attrs = append(attrs, slog.Any("costs", e.Costs))
 		}
+	case EventYield:
+		attrs = append(attrs, slog.Any("limits", e.Limits))
 	case EventSplit, EventMerge:
 		attrs = append(attrs, slog.Int("shards", e.Shards))
 	case EventBreaker:

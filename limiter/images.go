@@ -51,6 +51,7 @@ type known struct {
 	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
 	largest   map[string]int64 // by limit: the largest cost seen
 	denied    *denied          // the last denial, for as long as nothing new is seen
+	yields    []yield          // limits of this process that others have replaced
 }
 
 // seen is what this process knows of one shard.
@@ -62,7 +63,8 @@ type seen struct {
 	added  bool        // a plain add has just been refused
 	others others      // what other processes take
 	under  map[string]int64
-	flight *flight // the write that is under way and takes others along
+	flight *flight          // the write that is under way and takes others along
+	claims [][]bucket.Limit // limits of this process that were seen in force
 }
 
 // imaged reports whether there is an image.

@@ -28,11 +28,11 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 		if err != nil {
 			return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}}, true
 		}
-		k.refuse(b, l.now(), p)
+		displaced := k.refuse(b, l.now(), p)
 		if p.charges {
 			l.tell(ctx, Event{Kind: EventRefused, Entity: b.Entity, Resource: b.Resource})
 		}
-		return turn{again: true}, last || c.look
+		return turn{again: true}, last || c.look || displaced
 	}
 	kind := store.KindOf(err)
 	if kind != store.Conflict && kind != store.Throttled || last ||
@@ -43,8 +43,9 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 }
 
 // refuse remembers the image that a refused write brought. If the write was
-// planned from one that covered its costs, others have taken them.
-func (k *known) refuse(b table.Shard, now int64, p plan) {
+// planned from one that covered its costs, others have taken them. It reports whether
+// others have replaced limits of this process.
+func (k *known) refuse(b table.Shard, now int64, p plan) (displaced bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.at(b.State.Shard)
@@ -53,6 +54,7 @@ func (k *known) refuse(b table.Shard, now int64, p plan) {
 	}
 	k.see(b, now, p.since, nil)
 	s.added = p.adds
+	return k.displace(s, b, now)
 }
 
 // taken makes the leases of a write that held. From here on the tokens are taken,
@@ -69,6 +71,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 		k.mu.Lock()
 		k.see(b, l.now(), p.since, own)
 		k.at(shard).added = false
+		k.claim(b, group[0].want, l.now())
 		status = k.status(group[0].want.name.entity, group[0].want.limits, l.now())
 		k.mu.Unlock()
 	}

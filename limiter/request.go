@@ -70,7 +70,9 @@ type Request struct {
 	// but still denies while it is in debt.
 	Costs Costs
 	// Limits, when not nil, are in force for this call instead of the stored
-	// configuration, and are brought to the stored bucket.
+	// configuration, and are brought to the stored bucket. If another process then
+	// brings others, as two releases do in a rollout, those are in force here too
+	// for a minute, as long as the costs can be had under them.
 	Limits []Limit
 	// OnUnavailable overrides the stored policy.
 	OnUnavailable Policy

@@ -65,7 +65,8 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 	if own != nil {
 		return out, nil
 	}
-	for _, i := range []int{recEntity, recEntityDefault, recResource, recSystem} {
+	for _, i := range [...]int{recEntity, recEntityDefault, recResource, recSystem} {
+		out.read = max(out.read, recs[i].at)
 		if len(recs[i].config.Limits) > 0 {
 			out.limits, out.own = recs[i].config.Limits, i == recEntity
 			return out, nil

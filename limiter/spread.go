@@ -169,6 +169,7 @@ func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now
 		if it, held, err := writes[i].Apply(s.image.Item()); err == nil && held {
 			if b, err := table.DecodeShard(it); err == nil {
 				k.see(b, l.now(), k.at(b.State.Shard).serial, s.costs)
+				k.claim(b, w, l.now())
 			}
 		}
 	}

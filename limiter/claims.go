@@ -1,0 +1,129 @@
+package limiter
+
+import (
+	"context"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Two releases that give different limits for the same entity and resource, or a
+// process whose cached configuration is old, must not write the limits of a bucket to
+// and fro with every request. So whoever finds that limits which it had seen in force
+// were replaced, yields: it goes by the new ones for a while. Who comes last, which in
+// a rollout is the new release, prevails until then.
+
+const (
+	// yieldFor is for how long, in ms, the limits of others are gone by.
+	yieldFor = 60_000
+	// mostClaims bounds how many limits of its own a process remembers of a bucket.
+	mostClaims = 4
+)
+
+// yield says that others have replaced limits of a bucket.
+type yield struct {
+	own        []bucket.Limit // those that this process asks for
+	inForce    []bucket.Limit // the same names as others have set them
+	generation int64          // of the image that showed that
+	since      int64          // epoch ms
+	told       bool           // who observes knows
+}
+
+// lasts reports whether the limits of others are gone by still.
+func (y yield) lasts(now int64) bool {
+	return now-y.since < yieldFor && !slices.Equal(y.own, y.inForce)
+}
+
+// claim notes that the limits of a request are in force on a shard. If they were
+// stored, those that were stored before are forgotten; what other calls give yields.
+// The lock is held.
+func (k *known) claim(b table.Shard, w want, now int64) {
+	s := k.at(b.State.Shard)
+	if len(s.claims) == 1 && slices.Equal(s.claims[0], w.limits) {
+		return
+	}
+	if w.read > 0 {
+		s.claims = nil
+	}
+	k.displace(s, b, now)
+	if slices.ContainsFunc(s.claims, func(c []bucket.Limit) bool { return slices.Equal(c, w.limits) }) {
+		return
+	}
+	s.claims = append(s.claims[max(0, len(s.claims)+1-mostClaims):], w.limits)
+}
+
+// displace yields where an image shows that limits of this process were replaced, and
+// reports whether it does. The lock is held.
+func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
+	for i := range k.yields {
+		if y := &k.yields[i]; b.Generation >= y.generation {
+			y.inForce, y.generation = storedLimitsOf(b, y.own), b.Generation
+		}
+	}
+	s.claims = slices.DeleteFunc(s.claims, func(own []bucket.Limit) bool {
+		if b.State.Matches(own) {
+			return false
+		}
+		displaced = true
+		if !slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
+			k.yields = append(k.yields[max(0, len(k.yields)+1-mostClaims):],
+				yield{own: own, inForce: storedLimitsOf(b, own), generation: b.Generation, since: now})
+		}
+		return true
+	})
+	return displaced
+}
+
+// storedLimitsOf returns limits as the bucket has them; those that it does not have
+// stay as they are.
+func storedLimitsOf(b table.Shard, limits []bucket.Limit) []bucket.Limit {
+	out := slices.Clone(limits)
+	for i, l := range out {
+		if j := b.State.Index(l.Name); j >= 0 {
+			out[i] = b.State.Slots[j].Limit
+		}
+	}
+	return out
+}
+
+// inForce returns what a request needs of a bucket under the limits that it is to be
+// decided by: its own, unless others have replaced them a short while ago, and the
+// costs can be had under theirs. Stored limits that were read since are in force.
+func (l *Limiter) inForce(ctx context.Context, k *known, w want) want {
+	k.mu.Lock()
+	if len(k.yields) == 0 {
+		k.mu.Unlock()
+		return w
+	}
+	now := l.now()
+	k.yields = slices.DeleteFunc(k.yields, func(y yield) bool {
+		return !y.lasts(now) || slices.Equal(y.own, w.limits) && w.read > y.since // they were read again since
+	})
+	i := slices.IndexFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, w.limits) })
+	told := false
+	if i >= 0 && fits(w.costs, k.yields[i].inForce) {
+		w.limits = k.yields[i].inForce
+		told = !k.yields[i].told
+		k.yields[i].told = true
+	}
+	k.mu.Unlock()
+	if told {
+		e := Event{Kind: EventYield, Entity: w.name.entity, Resource: w.name.resource}
+		for _, limit := range w.limits {
+			e.Limits = append(e.Limits, public(limit))
+		}
+		l.tell(ctx, e)
+	}
+	return w
+}
+
+// fits reports whether no cost exceeds the capacity of its limit.
+func fits(costs []table.Cost, limits []bucket.Limit) bool {
+	for i, c := range costs {
+		if c.Milli > limits[i].Capacity {
+			return false
+		}
+	}
+	return true
+}

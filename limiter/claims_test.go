@@ -1,0 +1,154 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+)
+
+// capacity returns the capacity of rpm that is stored, in tokens.
+func (w *world) capacity(l *Limiter) int64 {
+	s := w.shards(l, acme, gpt)[0].State
+	return s.Slots[s.Index("rpm")].Capacity / 1000
+}
+
+// C6: two releases with different limits of their own share a bucket. It does not
+// change with every request, nobody pays twice, and the one that came last prevails
+// until it is the other's turn.
+func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		old, new []Limit
+		shards   int
+	}{
+		{"raised", []Limit{PerMinute("rpm", 600)}, []Limit{PerMinute("rpm", 1200)}, 1},
+		{"lowered", []Limit{PerMinute("rpm", 1200)}, []Limit{PerMinute("rpm", 600)}, 1},
+		{"one more", []Limit{PerMinute("rpm", 600)}, []Limit{PerMinute("rpm", 1200), PerMinute("tpm", 6000)}, 1},
+		{"split", []Limit{PerMinute("rpm", 600)}, []Limit{PerMinute("rpm", 1200)}, 4},
+	} {
+		w := newWorld(t)
+		yielded := 0
+		observe := only(EventYield, func(e Event) {
+			if yielded++; e.Limits[0].Name != "rpm" {
+				t.Errorf("%s: told of %v", c.name, e.Limits)
+			}
+		})
+		releases := []*Limiter{
+			w.process(Options{Observe: observe}), w.process(Options{Observe: observe}),
+			w.process(Options{Observe: observe}), w.process(Options{Observe: observe}),
+		}
+		limits := [][]Limit{c.old, c.old, c.new, c.new}
+		must(t, releases[0], asks(Costs{"rpm": 1}, limits[0]...))
+		w.split(releases[0], c.shards)
+		must(t, releases[1], asks(Costs{"rpm": 1}, limits[1]...))
+		writes, flips, granted := 0, 0, 0
+		w.db.SetHook(onEvery(isWrite, func(op memdb.Op) (bool, error) { writes++; return true, nil }))
+		last := w.capacity(releases[0])
+		seen := map[int64]int{}
+		for step := range 1200 { // 5 minutes, four requests a second
+			i := step % 4
+			if _, err := releases[i].Acquire(t.Context(), asks(Costs{"rpm": 1}, limits[i]...)); err != nil {
+				t.Fatalf("%s: step %d: %v", c.name, step, err)
+			}
+			granted++
+			if now := w.capacity(releases[0]); now != last {
+				flips, last = flips+1, now
+			}
+			seen[last]++
+			w.advance(250 * time.Millisecond)
+		}
+		t.Logf("%s: %d writes for %d grants, %d flips, capacity %v, told %d times", c.name, writes, granted, flips, seen,
+			yielded)
+		if flips > 10 || writes > granted*105/100+4*c.shards {
+			t.Errorf("%s: %d flips and %d writes for %d grants", c.name, flips, writes, granted)
+		}
+		if yielded == 0 || yielded > 24 || seen[c.new[0].Capacity] < 300 {
+			t.Errorf("%s: told %d times, capacity %v", c.name, yielded, seen)
+		}
+	}
+}
+
+// Two places of one process that give different limits do not flip the bucket either.
+func TestOneProcessWithTwoLimits(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	writes, flips, last := 0, 0, int64(0)
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+	for step := range 240 {
+		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 600+600*int64(step%2))))
+		if now := w.capacity(l); now != last {
+			flips, last = flips+1, now
+		}
+		w.advance(500 * time.Millisecond)
+	}
+	if flips > 8 || writes > 250 {
+		t.Errorf("%d flips, %d writes for 240 grants", flips, writes)
+	}
+}
+
+// A process that has not read changed configuration yet goes by what those who have
+// set, whether it is changed once, back again, or to a third; and it never brings back
+// what was replaced.
+func TestStaleConfigurationYields(t *testing.T) {
+	w := newWorld(t)
+	stale := w.process(Options{ConfigTTL: time.Hour})
+	fresh := w.process(Options{ConfigTTL: -1})
+	w.configure(stale, "", "", PerMinute("rpm", 100))
+	must(t, stale, stored(Costs{"rpm": 1}))
+	for _, n := range []int64{200, 100, 300, 400, 100, 200} {
+		w.configure(stale, "", "", PerMinute("rpm", n))
+		must(t, fresh, stored(Costs{"rpm": 1}))
+		for range 3 {
+			lease := must(t, stale, stored(Costs{"rpm": 1}))
+			if got := lease.Status()[0].Capacity; got != n || w.capacity(stale) != n {
+				t.Fatalf("changed to %d: the stale process goes by %d, stored is %d", n, got, w.capacity(stale))
+			}
+			must(t, fresh, stored(Costs{"rpm": 1}))
+			w.advance(time.Second)
+		}
+	}
+	w.advance(yieldFor * time.Millisecond)
+	must(t, stale, stored(Costs{"rpm": 1}))
+	if got := w.capacity(stale); got != 100 {
+		t.Errorf("a minute later the capacity is %d, want the 100 of the one that insists", got)
+	}
+}
+
+// What can only be had under limits of its own is not yielded.
+func TestYieldsOnlyWhatFits(t *testing.T) {
+	w := newWorld(t)
+	large, small := w.process(Options{}), w.process(Options{})
+	must(t, large, asks(Costs{"rpm": 1}, PerMinute("rpm", 1000)))
+	must(t, small, asks(Costs{"rpm": 1}, PerMinute("rpm", 10)))
+	must(t, large, asks(Costs{"rpm": 5}, PerMinute("rpm", 1000)))
+	if got := w.capacity(large); got != 10 {
+		t.Errorf("capacity %d, want the 10 yielded to", got)
+	}
+	l, wait, err := large.Reserve(t.Context(), asks(Costs{"rpm": 500}, PerMinute("rpm", 1000)))
+	if err != nil || l == nil || w.capacity(large) != 1000 {
+		t.Errorf("500 of 1000: %v after %s, capacity %d", err, wait, w.capacity(large))
+	}
+}
+
+// Cascades yield too, before they foresee a denial.
+func TestCascadesYield(t *testing.T) {
+	w, l := family(t, 100, Options{ConfigTTL: time.Hour})
+	must(t, l, stored(Costs{"rpm": 1}))
+	other := w.process(Options{})
+	w.configure(l, "org", gpt, PerMinute("rpm", 200))
+	must(t, other, Request{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 1}})
+	writes := 0
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+	for range 3 {
+		lease, err := l.Acquire(context.Background(), stored(Costs{"rpm": 1}))
+		if err != nil || fmt.Sprint(lease.Status()[1].Capacity) != "200" {
+			t.Fatalf("%v, %+v", err, lease.Status())
+		}
+	}
+	if writes > 7 {
+		t.Errorf("%d writes for three cascades of two", writes)
+	}
+}
