@@ -202,8 +202,8 @@ func (f *follower) follow(l *Limiter) {
 		t.Fatal(err)
 	}
 	p := usage.Decide(usage.Fold(batch.Changes), w.now.Load(), usage.Config{MaxShards: 32, MergeAfter: 86_400_000})
-	for _, s := range p.Splits {
-		if _, err := shard.Run(t.Context(), w.db.Bare(), s.Steps(), l.now); err != nil {
+	for _, s := range p.Reshardings {
+		if _, err := shard.Run(t.Context(), w.db.Bare(), s.Steps, l.now); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,8 +40,8 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	within, cancel := lambdaio.WithMargin(ctx, reportMargin)
 	defer cancel()
 	buckets := usage.Fold(batch.Changes)
-	led := a.open(ctx, batch, buckets)
-	jobs := a.jobs(led, buckets, usage.Decide(buckets, start, a.plan), batch.Malformed)
+	led := a.newLedger(ctx, batch, buckets)
+	jobs := a.jobs(led, buckets, usage.Decide(buckets, start, a.conf), batch.Malformed)
 	a.run(within, jobs)
 	err = led.close(within)
 
@@ -63,14 +63,14 @@ func summarize(batch stream.Batch, jobs []*job, led *ledger) lambdaio.Summary {
 	s := lambdaio.Summary{
 		Records: batch.Records, Changes: len(batch.Changes), Malformed: len(batch.Malformed),
 	}
-	var written [kinds]int64
+	var written [parts]int64
 	var totals, undone int64
 	for _, j := range jobs {
-		written[j.kind] += int64(j.writes)
-		if j.kind != kindMalformed {
+		written[j.part] += int64(j.writes)
+		if j.part != partMalformed {
 			s.Writes += j.writes
 		}
-		if j.kind == kindUsage {
+		if j.part == partUsage {
 			totals++
 		}
 		switch {
@@ -88,11 +88,11 @@ func summarize(batch stream.Batch, jobs []*job, led *ledger) lambdaio.Summary {
 	s.More = []lambdaio.Metric{
 		{Name: "Totals", Log: "totals", Value: totals},
 		{Name: "Ignored", Value: int64(batch.Ignored)},
-		{Name: "Snapshots", Value: written[kindUsage] + led.settled},
-		{Name: lambdaio.MetricRefills, Value: written[kindRefill]},
-		{Name: lambdaio.MetricShardSteps, Value: written[kindSplit]},
-		{Name: "Lifetimes", Value: written[kindLifetime]},
-		{Name: "Kept", Value: written[kindMalformed]},
+		{Name: "Snapshots", Value: written[partUsage] + led.caughtUp},
+		{Name: lambdaio.MetricRefills, Value: written[partRefill]},
+		{Name: lambdaio.MetricShardSteps, Value: written[partResharding]},
+		{Name: "Lifetimes", Value: written[partLifetime]},
+		{Name: "Kept", Value: written[partMalformed]},
 		{Name: "NotBegun", Value: undone},
 		{Name: "Pending", Log: "pending", Value: int64(len(led.state.Parts))},
 		{Name: "Owed", Value: led.owed},
@@ -100,7 +100,7 @@ func summarize(batch stream.Batch, jobs []*job, led *ledger) lambdaio.Summary {
 		{Name: "StateLost", Value: led.lost},
 		{Name: "UsageLagMs", Value: led.lag(), Unit: "Milliseconds"},
 	}
-	s.Writes += int(led.settled)
+	s.Writes += int(led.caughtUp)
 	return s
 }
 
@@ -112,9 +112,9 @@ func (a *Aggregator) report(ctx context.Context, jobs []*job, s lambdaio.Summary
 		switch {
 		case j.begun && j.err != nil:
 			failed = append(failed, lambdaio.Failure{
-				Message: j.kind.String() + " not written", Attrs: append(j.attrs, slog.Any("err", j.err)),
+				Message: j.part.String() + " not written", Attrs: append(j.attrs, slog.Any("err", j.err)),
 			})
-		case j.begun && j.kind == kindMalformed:
+		case j.begun && j.part == partMalformed:
 			a.log.LogAttrs(ctx, slog.LevelWarn, "malformed record kept", j.attrs...)
 		}
 	}

@@ -29,8 +29,8 @@ func TestWholeBatchDone(t *testing.T) {
 		t.Error(diff)
 	}
 	it := r.db.Item(table.UsageKey("ns", "a", "gpt", "2023-11-14"))
-	if n, err := table.UsageCount(it, "rpm"); err != nil || n != 5 {
-		t.Errorf("daily rpm %d, %v", n, err)
+	if s, err := table.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 5 {
+		t.Errorf("daily counts %v, %v", s.Counts, err)
 	}
 	if s := r.db.Stats(); s.Calls() != 4 {
 		t.Errorf("%d calls for two entities and two windows, want 4", s.Calls())

@@ -97,9 +97,9 @@ func value(v item.Value) string {
 	case *types.AttributeValueMemberN:
 		return v.Value
 	}
-	b, err := json.Marshal(json.RawMessage(item.ValueJSON(v)))
+	b, err := json.Marshal(json.RawMessage(item.JSON(item.Item{"": v})))
 	if err != nil {
 		panic(err)
 	}
-	return string(b)
+	return strings.TrimSuffix(strings.TrimPrefix(string(b), `{"":`), "}")
 }

@@ -55,7 +55,7 @@ func newGapWorld(t testing.TB, seed uint64) *gapWorld {
 	w := &gapWorld{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 2)), lost: map[int64]bool{}}
 	w.agg.log = slog.New(slog.DiscardHandler)
 	w.deliver = func(r []json.RawMessage) []json.RawMessage { return r }
-	w.agg.plan.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
+	w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
 	w.split(2)
 	return w
 }
@@ -281,7 +281,7 @@ func windowed(records []json.RawMessage, state []byte, final bool) []byte {
 }
 
 // live plays the world and lets it come to rest: everything is delivered or lost,
-// all windows have ended, and what longer windows were owed is settled.
+// all windows have ended, and what longer windows were owed is counted.
 func (w *gapWorld) live(steps int) {
 	for range steps {
 		switch n := w.rand.IntN(20); {
@@ -339,7 +339,7 @@ func (w *gapWorld) naive() map[string]int64 {
 func (w *gapWorld) naiveShard(key item.Key, all []memdb.Change, out map[string]int64) {
 	add := func(at int64, limit string, n int64) {
 		ns, entity, resource, _, _ := table.ParseBucketPK(key.PK)
-		for _, kind := range w.agg.plan.Windows {
+		for _, kind := range w.agg.conf.Windows {
 			k := table.UsageKey(ns, entity, resource, kind.Part(kind.Start(at)))
 			out[k.PK+k.SK+" "+limit] += n
 		}

@@ -12,26 +12,26 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// kind is the kind of thing that a plan asks for.
-type kind int
+// part is what part of a plan a job is.
+type part int
 
 const (
-	kindMalformed kind = iota
-	kindUsage
-	kindSplit
-	kindRefill
-	kindLifetime
-	kinds
+	partMalformed part = iota
+	partUsage
+	partResharding
+	partRefill
+	partLifetime
+	parts
 )
 
 // String returns what is written, in the words of the glossary.
-func (k kind) String() string {
-	return [kinds]string{"malformed record", "usage", "split", "refill", "lifetime"}[k]
+func (p part) String() string {
+	return [parts]string{"malformed record", "usage", "resharding", "refill", "lifetime"}[p]
 }
 
 // job is one part of a plan on its way into the table.
 type job struct {
-	kind   kind
+	part   part
 	resume string // sequence number to resume from if it is not done
 	do     func(context.Context) (writes int, err error)
 	attrs  []slog.Attr // who it is about, for the log
@@ -48,33 +48,33 @@ type job struct {
 func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan, malformed []stream.Malformed) []*job {
 	var out []*job
 	for _, k := range kept(malformed) {
-		out = append(out, &job{kind: kindMalformed, resume: k.Sequence,
+		out = append(out, &job{part: partMalformed, resume: k.Sequence,
 			attrs: []slog.Attr{slog.String("object", k.Key), slog.String("err", k.Malformed)},
 			do:    func(ctx context.Context) (int, error) { return a.setAside(ctx, k) }})
 	}
 	out = append(out, led.jobs(buckets)...)
-	for _, s := range p.Splits {
-		out = append(out, &job{kind: kindSplit, resume: s.Resume(), attrs: attrs(s.Zero.Entity, s.Zero.Resource),
-			do: func(ctx context.Context) (int, error) { return a.split(ctx, s) }})
+	for _, r := range p.Reshardings {
+		out = append(out, &job{part: partResharding, resume: r.Resume(), attrs: attrs(r.Zero.Entity, r.Zero.Resource),
+			do: func(ctx context.Context) (int, error) { return a.reshard(ctx, r) }})
 	}
 	for _, r := range p.Refills {
-		out = append(out, &job{kind: kindRefill, resume: r.Resume(), attrs: attrs(r.Entity, r.Resource),
+		out = append(out, &job{part: partRefill, resume: r.Resume(), attrs: attrs(r.Entity, r.Resource),
 			do: func(ctx context.Context) (int, error) { return a.refill(ctx, r) }})
 	}
 	for _, l := range p.Lifetimes {
-		out = append(out, &job{kind: kindLifetime, resume: l.Resume(), attrs: attrs(l.Entity, l.Resource),
+		out = append(out, &job{part: partLifetime, resume: l.Resume(), attrs: attrs(l.Entity, l.Resource),
 			do: func(ctx context.Context) (int, error) { return a.mend(ctx, l) }})
 	}
 	slices.SortStableFunc(out, func(a, b *job) int {
 		switch {
 		case a.best() != b.best():
-			return cmp.Compare(a.kind, b.kind)
+			return cmp.Compare(a.part, b.part)
 		case lambdaio.SequenceBefore(a.resume, b.resume):
 			return -1
 		case lambdaio.SequenceBefore(b.resume, a.resume):
 			return 1
 		}
-		return cmp.Compare(a.kind, b.kind)
+		return cmp.Compare(a.part, b.part)
 	})
 	return out
 }
@@ -83,12 +83,12 @@ func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan, malf
 // split or given a longer life now is left to its clients and to its next record.
 // Reporting its record as not done would hold up the records of everybody behind
 // it.
-func (j *job) best() bool { return j.kind > kindUsage }
+func (j *job) best() bool { return j.part > partUsage }
 
 // owed reports whether the record of a job that is not done has to come again.
 // Usage that a tumbling window carries on is not lost.
 func (j *job) owed(led *ledger) bool {
-	return !j.best() && (j.kind == kindMalformed || !led.carries())
+	return !j.best() && (j.part == partMalformed || !led.carries())
 }
 
 func attrs(entity, resource string) []slog.Attr {

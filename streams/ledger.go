@@ -20,11 +20,11 @@ const (
 	maxState = 700_000
 
 	// owedGrace is how long after the end of a window lists of what longer ones
-	// owe still come in before they are settled, and how far the clocks of two
+	// owe still come in before they are counted, and how far the clocks of two
 	// invocations may differ.
 	owedGrace = 3 * time.Minute
 
-	// owedDays is how long a list is kept that nobody settles.
+	// owedDays is how long a list is kept that nobody counts.
 	owedDays = 7
 
 	// owedPerList keeps a list well below DynamoDB's 400 KB.
@@ -34,24 +34,24 @@ const (
 // ledger is the usage of one invocation: what the state brought, what the batch
 // added, and what becomes of it.
 type ledger struct {
-	agg    *Aggregator
-	window stream.Window
-	state  usage.State // to be carried on, or what is left when all had to be counted
-	packed []byte      // state as it is carried on; nil: it has changed
-	newest int64       // creation of the newest record
-	lost   int64       // 1: there was a state that could not be read
+	agg      *Aggregator
+	tumbling stream.Tumbling
+	state    usage.State // to be carried on, or what is left when all had to be counted
+	packed   []byte      // state as it is carried on; nil: it has changed
+	newest   int64       // creation of the newest record
+	lost     int64       // 1: there was a state that could not be read
 
-	due     []*counting
-	owed    int64 // snapshots that longer windows have to catch up with
-	settled int64 // writes that longer windows took
+	due      []*counting
+	owed     int64 // snapshots that longer windows have to catch up with
+	caughtUp int64 // writes that longer windows took
 }
 
-// open takes up the state and adds the batch to it.
-func (a *Aggregator) open(ctx context.Context, batch stream.Batch, buckets []usage.Shard) *ledger {
-	l := &ledger{agg: a, window: batch.Window}
-	if l.window.Open {
+// newLedger takes up the state and adds the batch to it.
+func (a *Aggregator) newLedger(ctx context.Context, batch stream.Batch, buckets []usage.Shard) *ledger {
+	l := &ledger{agg: a, tumbling: batch.Tumbling}
+	if l.tumbling.On {
 		var err error
-		if l.state, err = usage.ParseState(l.window.State); err != nil {
+		if l.state, err = usage.ParseState(l.tumbling.State); err != nil {
 			l.lost = 1
 			a.log.LogAttrs(ctx, slog.LevelWarn, "state ignored", slog.Any("err", err))
 		}
@@ -59,7 +59,7 @@ func (a *Aggregator) open(ctx context.Context, batch stream.Batch, buckets []usa
 	for i := range batch.Changes {
 		l.newest = max(l.newest, batch.Changes[i].Created)
 	}
-	finest, _ := usage.Finest(a.plan.Windows)
+	finest, _ := usage.Finest(a.conf.Windows)
 	l.state.Parts = usage.Extend(l.state.Parts, buckets, finest)
 	all := !l.carries()
 	if !all {
@@ -82,7 +82,7 @@ func (a *Aggregator) open(ctx context.Context, batch stream.Batch, buckets []usa
 }
 
 // carries reports whether what is not counted now is carried on.
-func (l *ledger) carries() bool { return l.window.Open && !l.window.Final }
+func (l *ledger) carries() bool { return l.tumbling.On && !l.tumbling.Final }
 
 // jobs returns the counting of what is due. A job resumes at the first record of
 // its bucket in the batch.
@@ -90,7 +90,7 @@ func (l *ledger) jobs(buckets []usage.Shard) []*job {
 	var out []*job
 	for _, c := range l.due {
 		p := &c.parts[0]
-		j := &job{kind: kindUsage, attrs: attrs(p.Entity, p.Resource)}
+		j := &job{part: partUsage, attrs: attrs(p.Entity, p.Resource)}
 		for len(buckets) > 0 && buckets[0].Before(p) {
 			buckets = buckets[1:]
 		}
@@ -103,7 +103,7 @@ func (l *ledger) jobs(buckets []usage.Shard) []*job {
 			}
 		}
 		j.do = func(ctx context.Context) (int, error) {
-			n, err := l.agg.count(ctx, c, l.window.Open)
+			n, err := l.agg.count(ctx, c, l.tumbling.On)
 			c.done = err == nil
 			return n, err
 		}
@@ -112,10 +112,10 @@ func (l *ledger) jobs(buckets []usage.Shard) []*job {
 	return out
 }
 
-// close decides what is carried on, and stores and settles what longer windows are
+// close decides what is carried on, and stores and counts what longer windows are
 // owed. An error means that Lambda has to repeat the invocation.
 func (l *ledger) close(ctx context.Context) error {
-	if !l.window.Open {
+	if !l.tumbling.On {
 		return nil
 	}
 	var owed []usage.Owed
@@ -137,7 +137,7 @@ func (l *ledger) close(ctx context.Context) error {
 	if n := len(l.state.Parts); n > 0 {
 		return fmt.Errorf("%w: %d parts", errNotCounted, n)
 	}
-	l.settle(ctx)
+	l.catchUp(ctx)
 	return nil
 }
 
@@ -156,7 +156,7 @@ func (l *ledger) store(ctx context.Context, all []usage.Owed) error {
 
 // carried is the state to be returned; nil where there is no tumbling window.
 func (l *ledger) carried() []byte {
-	if !l.window.Open {
+	if !l.tumbling.On {
 		return nil
 	}
 	if l.packed == nil {

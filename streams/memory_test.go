@@ -93,7 +93,7 @@ func TestMemoryOfOneProcess(t *testing.T) {
 	agg := &Aggregator{
 		store: sink{}, concurrency: 16, function: "aggregator", log: slog.New(slog.DiscardHandler), metrics: io.Discard,
 		now:  func() int64 { return time.Now().UnixMilli() },
-		plan: usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
+		conf: usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
 	}
 	if out, err := agg.Invoke(t.Context(), payload); err != nil || string(out) != done {
 		t.Fatal(string(out), err)

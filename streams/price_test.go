@@ -87,7 +87,7 @@ func (l *load) record(b []byte, now int64) []byte {
 func (l *load) play(tb testing.TB) (p price) {
 	r := newRig(tb)
 	r.agg.log = slog.New(slog.DiscardHandler)
-	r.agg.plan.Windows = l.windows
+	r.agg.conf.Windows = l.windows
 	const hour = 3_600_000
 	start := int64(t0) - t0%hour
 	r.now = start

@@ -39,7 +39,7 @@ func newRig(t testing.TB) *rig {
 	r.agg = &Aggregator{
 		store:       r.db,
 		keep:        r.kept.keep,
-		plan:        usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
+		conf:        usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
 		concurrency: 4,
 		now:         func() int64 { return r.now },
 		function:    "aggregator",
@@ -140,12 +140,12 @@ func (r *rig) usageOf() map[string]int64 {
 		if !strings.HasPrefix(k.SK, "#USAGE#") {
 			continue
 		}
+		s, err := table.DecodeSnapshot(it)
+		if err != nil {
+			r.t.Fatal(err)
+		}
 		for _, limit := range []string{"rpm", "tpm"} {
-			n, err := table.UsageCount(it, limit)
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			if n != 0 {
+			if n := s.Counts[limit]; n != 0 {
 				out[k.PK+k.SK+" "+limit] = n
 			}
 		}
@@ -164,7 +164,7 @@ func (r *rig) counted() map[string]int64 {
 		ns, entity, resource, _, _ := table.ParseBucketPK(c.Key.PK)
 		for _, limit := range []string{"rpm", "tpm"} {
 			growth := usedTokens(r.t, c.New, limit) - usedTokens(r.t, c.Old, limit)
-			for _, w := range r.agg.plan.Windows {
+			for _, w := range r.agg.conf.Windows {
 				k := table.UsageKey(ns, entity, resource, w.Part(w.Start(c.CreatedAt)))
 				out[k.PK+k.SK+" "+limit] += growth
 			}

@@ -98,7 +98,7 @@ type Options struct {
 type Aggregator struct {
 	store       store.Lister
 	keep        func(context.Context, Object) error // nil: malformed records are reported as not done
-	plan        usage.Config
+	conf        usage.Config
 	concurrency int
 	now         func() int64 // epoch milliseconds
 	function    string       // name under which metrics are reported
@@ -116,7 +116,7 @@ func New(o Options) (*Aggregator, error) {
 	a := &Aggregator{
 		store: listing(o),
 		keep:  o.Keep,
-		plan: usage.Config{
+		conf: usage.Config{
 			SnapshotTTLDays: o.SnapshotTTLDays, MaxShards: o.MaxShards, MergeAfter: o.MergeAfter.Milliseconds(),
 		},
 		concurrency: o.Concurrency,
@@ -126,7 +126,7 @@ func New(o Options) (*Aggregator, error) {
 		metrics:     o.Metrics,
 	}
 	for _, w := range o.Windows {
-		a.plan.Windows = append(a.plan.Windows, usage.Window(w))
+		a.conf.Windows = append(a.conf.Windows, usage.Window(w))
 	}
 	return a, nil
 }

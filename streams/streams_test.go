@@ -13,7 +13,7 @@ func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := agg.plan
+	p := agg.conf
 	if len(p.Windows) != 2 || p.Windows[0] != "hourly" || p.Windows[1] != "daily" || p.SnapshotTTLDays != 90 ||
 		p.MaxShards != 32 || p.MergeAfter != 600_000 || agg.concurrency != 16 || agg.function != "aggregator" {
 		t.Errorf("defaults %+v, concurrency %d, name %q", p, agg.concurrency, agg.function)

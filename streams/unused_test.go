@@ -7,7 +7,7 @@ import (
 
 // A bucket from which nothing is taken in the hour of its creation has no snapshot
 // of that hour. What is taken in the next one counts in the day too, although the
-// day is left to be settled later.
+// day is left to be counted later.
 func TestUsageOfABucketThatBeganUnused(t *testing.T) {
 	r := newRig(t)
 	hour := int64(3_600_000)

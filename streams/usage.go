@@ -18,9 +18,9 @@ type counting struct {
 
 // count counts the parts of one bucket in all kinds of windows, shorter ones and
 // earlier ones first. If later is set, windows of longer kinds that just go on are
-// left to be settled later.
+// left to be counted later.
 func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes int, err error) {
-	finest, others := usage.Finest(a.plan.Windows)
+	finest, others := usage.Finest(a.conf.Windows)
 	totals := usage.Totals(c.parts, finest, true)
 	var longer []usage.Total
 	for _, w := range others {
@@ -40,7 +40,7 @@ func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes
 
 func (a *Aggregator) countAll(ctx context.Context, totals []usage.Total) (writes int, err error) {
 	for i := range totals {
-		n, err := a.settle(ctx, &totals[i], nil)
+		n, err := a.countTotal(ctx, &totals[i], nil)
 		if writes += n; err != nil {
 			return writes, err
 		}
@@ -60,7 +60,7 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 		t := &totals[i]
 		t.Current, t.Careful = true, !t.GoesOn(longer)
 		before := len(ahead)
-		n, err := a.settle(ctx, t, func(step usage.Step, known usage.Snapshots) error {
+		n, err := a.countTotal(ctx, t, func(step usage.Step, known usage.Snapshots) error {
 			if counted {
 				return nil
 			}
@@ -88,13 +88,13 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 	return writes, nil
 }
 
-// settle brings one snapshot up to date, step by step. Before each write it calls
+// countTotal brings one snapshot up to date, step by step. Before each write it calls
 // check, if there is one, with the step and what was known of the snapshots before
 // any of it; an error of check ends it.
-func (a *Aggregator) settle(ctx context.Context, t *usage.Total,
+func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	check func(usage.Step, usage.Snapshots) error) (writes int, err error) {
 	var known, first usage.Snapshots
-	t.TTL = t.Expiry(a.now(), a.plan.SnapshotTTLDays)
+	t.TTL = t.Expiry(a.now(), a.conf.SnapshotTTLDays)
 	for range 2 * rounds {
 		step := t.Next(known)
 		switch step.Action {

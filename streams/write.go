@@ -63,16 +63,11 @@ func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp err
 // refill refills a shard. When others were faster, the image tells whether a
 // refill is still called for. A shard that keeps changing is in good hands.
 func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, err error) {
-	image := r.Image()
 	for range refillRounds {
-		u, due := r.Write(image, a.now())
-		if !due {
-			return 0, nil
-		}
-		if err := checked(u); err != nil {
+		if err := checked(r.Update); err != nil {
 			return 0, err
 		}
-		_, err := a.write(ctx, u)
+		_, err := a.write(ctx, r.Update)
 		if err == nil {
 			return 1, nil
 		}
@@ -86,8 +81,13 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, er
 		if old == nil {
 			return 0, nil // gone: the next acquire starts a full one
 		}
-		if image, err = table.DecodeShard(old); err != nil {
+		image, err := table.DecodeShard(old)
+		if err != nil {
 			return 0, nil // unreadable: its own record is set aside when it comes
+		}
+		due := false
+		if r, due = r.Again(image, a.now()); !due {
+			return 0, nil
 		}
 	}
 	return 0, nil
@@ -95,12 +95,8 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, er
 
 // mend mends a lifetime. A refusal means that it is mended, or the item gone.
 func (a *Aggregator) mend(ctx context.Context, l usage.Lifetime) (writes int, err error) {
-	u, due := l.Write(a.now())
-	if !due {
-		return 0, nil
-	}
 	for range rounds {
-		if _, err = a.write(ctx, u); err == nil {
+		if _, err = a.write(ctx, l.Update); err == nil {
 			return 1, nil
 		}
 		_, seen, giveUp := again(ctx, err)
@@ -111,8 +107,8 @@ func (a *Aggregator) mend(ctx context.Context, l usage.Lifetime) (writes int, er
 	return 0, err
 }
 
-// split carries out the steps of a split. Shards that the steps leave alone,
+// reshard carries out the steps of a resharding. Shards that the steps leave alone,
 // because others are at work there, catch up when they are seen again.
-func (a *Aggregator) split(ctx context.Context, s usage.Split) (writes int, err error) {
-	return shard.Run(ctx, bounded{a.store}, s.Steps(), a.now)
+func (a *Aggregator) reshard(ctx context.Context, r usage.Resharding) (writes int, err error) {
+	return shard.Run(ctx, bounded{a.store}, r.Steps, a.now)
 }

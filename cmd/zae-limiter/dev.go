@@ -33,7 +33,8 @@ func devCommand(a *app) *cobra.Command {
 		cache = os.TempDir()
 	}
 	cmd := &cobra.Command{
-		Use: "dev [-- COMMAND...]", Short: "a local table with its functions, until Ctrl-C; prints the environment that finds it",
+		Use: "dev [-- COMMAND...]", Short: "a local table with its functions, until Ctrl-C; prints the environment that " +
+			"finds it",
 		Long: `Start a local DynamoDB with a table and a namespace to develop against, and have its
 stream counted, refilled and split by the aggregator. The environment that finds it is
 printed: AWS_ENDPOINT_URL_DYNAMODB and the like, ZAEL_STACK and ZAEL_NAMESPACE. It runs
@@ -57,7 +58,8 @@ There is no archiver: local stand-ins expire nothing that it could archive.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.engine, "engine", defaultEngine(), "dynoxide or dynamodb-local")
-	cmd.Flags().StringVar(&f.folder, "stand-ins", filepath.Join(cache, "zae-limiter"), "folder in whose node_modules they are")
+	cmd.Flags().StringVar(&f.folder, "stand-ins", filepath.Join(cache, "zae-limiter"),
+		"folder in whose node_modules they are")
 	cmd.Flags().IntVar(&f.port, "port", 0, "of the local DynamoDB (default: a free one)")
 	cmd.Flags().BoolVar(&f.noFunctions, "no-functions", false, "leave the stream alone")
 	complete(cmd, "engine", []string{dynoxide, dynamodbLocal})

@@ -95,7 +95,8 @@ func parseCosts(c *cobra.Command, texts []string, limits []limiter.Limit) (limit
 		}
 	}
 	if len(costs) == 0 {
-		return nil, usage(c, "what does a request cost? --limit rpm=600 brings a limit along, --cost rpm=1 takes of a stored one")
+		return nil, usage(c, "what does a request cost? --limit rpm=600 brings a limit along, --cost rpm=1 takes of a "+
+			"stored one")
 	}
 	return costs, nil
 }

@@ -50,7 +50,8 @@ func TestSummaryFindsWhatIsOver(t *testing.T) {
 	samples[0].limits, samples[2].limits = limits("e1"), limits("e2")
 	r := summarize(plan, outcome{samples, 5, 7 * time.Second})
 	want := []allowance{{"e1", "rpm", 4, 4}, {"e2", "rpm", 4, 7}}
-	if r.Admitted != 4 || r.Denied != 1 || r.DeniedFree != 1 || r.Failed != 1 || r.WritesPerGrant != 1.25 || r.Over != 0 ||
+	if r.Admitted != 4 || r.Denied != 1 || r.DeniedFree != 1 || r.Failed != 1 || r.WritesPerGrant != 1.25 ||
+		r.Over != 0 ||
 		!slices.Equal(r.Allowances, want) || r.firstError == nil || len(r.PerSecond) != 7 {
 		t.Errorf("%+v", r)
 	}

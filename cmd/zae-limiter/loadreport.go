@@ -29,7 +29,8 @@ func (r loadResult) html() ([]byte, error) {
 	err := loadTemplate.Execute(&out, map[string]any{
 		"Plan": r.plan, "Figures": r.figures(), "Over": r.Over, "Entities": listed, "More": len(r.Allowances) - len(listed),
 		"Requests": chart("requests per second", []line{
-			{"offered", "#888", offered}, {"admitted", "#2a7", admitted}, {"denied", "#d80", denied}, {"failed", "#c22", failures},
+			{"offered", "#888", offered}, {"admitted", "#2a7", admitted}, {"denied", "#d80", denied},
+			{"failed", "#c22", failures},
 		}),
 		"Latency": chart("milliseconds", []line{{"p50", "#27c", p50}, {"p99", "#a3c", p99}}),
 	})
@@ -68,17 +69,20 @@ func chart(unit string, lines []line) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s over time">`, chartWidth, chartHeight, unit)
 	for _, part := range []float64{0, 0.5, 1} {
-		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f">%.4g</text>`, chartLeft,
+		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f">%.4g</text>`,
+			chartLeft,
 			chartWidth-10, y(part*most), y(part*most), 5, y(part*most)+4, part*most)
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d">0 s</text><text x="%d" y="%d">%d s</text>`, chartLeft, chartHeight-8, chartWidth-40,
+	fmt.Fprintf(&b, `<text x="%d" y="%d">0 s</text><text x="%d" y="%d">%d s</text>`, chartLeft, chartHeight-8,
+		chartWidth-40,
 		chartHeight-8, count-1)
 	for _, l := range lines {
 		var points []string
 		for i, v := range l.values {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", x(i), y(v)))
 		}
-		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`, l.colour, strings.Join(points, " "))
+		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`, l.colour,
+			strings.Join(points, " "))
 	}
 	b.WriteString("</svg><p class=\"legend\">" + unit + ":")
 	for _, l := range lines {

@@ -82,7 +82,8 @@ func (f *fleet) run(ctx context.Context, told *progress) outcome {
 	samples := make([]sample, len(at))
 	var admitted, denied, failures atomic.Int64
 	told.say(func() string {
-		return fmt.Sprintf("%d of %d asked: %d admitted, %d denied, %d failed", admitted.Load()+denied.Load()+failures.Load(),
+		return fmt.Sprintf("%d of %d asked: %d admitted, %d denied, %d failed",
+			admitted.Load()+denied.Load()+failures.Load(),
 			len(at), admitted.Load(), denied.Load(), failures.Load())
 	})
 	seen := make([]sync.Once, f.plan.Entities)

@@ -105,7 +105,8 @@ func command(engine, file, port string) (*exec.Cmd, error) {
 		return nil, fmt.Errorf("%w: DynamoDB Local runs on Java 17 or newer: %w", errNoStandIn, err)
 	}
 	dir := filepath.Dir(file)
-	cmd := exec.Command(java, "-XX:+UseSerialGC", "-Xmx512m", "-Djava.library.path="+filepath.Join(dir, "DynamoDBLocal_lib"),
+	cmd := exec.Command(java, "-XX:+UseSerialGC", "-Xmx512m",
+		"-Djava.library.path="+filepath.Join(dir, "DynamoDBLocal_lib"),
 		"-jar", file, "-inMemory", "-sharedDb", "-disableTelemetry", "-port", port)
 	cmd.Dir = dir
 	return cmd, nil
@@ -126,7 +127,8 @@ func (a *app) findStandIn(ctx context.Context, engine, folder string) (string, e
 	}
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return "", fmt.Errorf("%w: %s is not in %s, and npm, which would install it, is not there", errNoStandIn, engine, folder)
+		return "", fmt.Errorf("%w: %s is not in %s, and npm, which would install it, is not there", errNoStandIn, engine,
+			folder)
 	}
 	a.say("installing %s %s into %s", pkg.name, pkg.version, folder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {

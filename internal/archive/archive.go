@@ -106,11 +106,6 @@ type Malformed struct {
 	position int
 }
 
-// String describes the malformed record in one line, without its payload.
-func (m Malformed) String() string {
-	return fmt.Sprintf("malformed seq=%s: %s", m.Sequence, m.Reason)
-}
-
 // Day is a calendar day in UTC. The zero value means no day is known.
 type Day struct {
 	Year  int

@@ -60,9 +60,6 @@ func FuzzDecode(f *testing.F) {
 		for _, e := range b.Events {
 			_ = e.String()
 		}
-		for _, m := range b.Malformed {
-			_ = m.String()
-		}
 	})
 }
 

@@ -27,13 +27,6 @@ func JSON(it Item) []byte {
 	return []byte(b.String())
 }
 
-// ValueJSON renders one value in DynamoDB's JSON.
-func ValueJSON(v Value) []byte {
-	var b strings.Builder
-	writeJSON(&b, v)
-	return []byte(b.String())
-}
-
 func quoted(s string) string {
 	out, err := json.Marshal(s)
 	if err != nil {

@@ -51,9 +51,6 @@ func (p *Plan) gone(k item.Key) {
 // refusal; refused says which conditions failed.
 func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 	p.refusals[s.Shard]++
-	if p.refusals[s.Shard] == maxRefusals {
-		p.gaveUp = append(p.gaveUp, s.Shard)
-	}
 	at := func(i int) (bool, item.Item) {
 		if i < len(refused) && i < len(items) {
 			return refused[i], items[i]
@@ -141,16 +138,11 @@ func (p *Plan) see(k int, item item.Item) {
 	b, err := table.DecodeShard(item)
 	if err != nil || b.State.Shard != k {
 		p.refusals[k] = maxRefusals
-		p.gaveUp = append(p.gaveUp, k)
 		return
 	}
 	p.known[k] = b
 	delete(p.absent, k)
 }
-
-// GaveUp returns the shards the plan left alone because they kept changing or
-// could not be read.
-func (p *Plan) GaveUp() []int { return p.gaveUp }
 
 // Absent returns the shards that the plan has found, or made, missing.
 func (p *Plan) Absent() []int {

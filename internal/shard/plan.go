@@ -58,7 +58,6 @@ type Plan struct {
 	absent   map[int]bool
 	recount  map[int]bool
 	refusals map[int]int
-	gaveUp   []int
 }
 
 // Double returns the plan that splits shard 0 only, from the count of its image

@@ -93,14 +93,14 @@ type Batch struct {
 	Ignored   int   // items that are no buckets
 	Oldest    int64 // least Created of the changes, 0 without changes
 
-	// Window says that the event source mapping has a tumbling window; it is
+	// Tumbling says that the event source mapping has a tumbling window; it is
 	// zero otherwise.
-	Window Window
+	Tumbling Tumbling
 }
 
-// Window is what the payload says about the tumbling window it belongs to.
-type Window struct {
-	Open  bool   // there is one
+// Tumbling is what the payload says about the tumbling window it belongs to.
+type Tumbling struct {
+	On    bool   // there is one
 	Final bool   // no more records come in it, or it was ended early
 	State []byte // JSON that the function returned before; part of the payload, not a copy; may be empty
 	Shard string // of the stream

@@ -31,7 +31,7 @@ func naiveDecode(payload []byte) (Batch, error) {
 	if !ok {
 		return Batch{}, errNoRecords
 	}
-	out := Batch{Window: naiveWindow(top)}
+	out := Batch{Tumbling: naiveTumbling(top)}
 	for i, raw := range list {
 		out.Records++
 		c, seq, ignored, err := naiveRecord(raw)
@@ -329,12 +329,12 @@ func naiveUsed(old, im *naiveItem) []Used {
 	return out
 }
 
-func naiveWindow(top object) (w Window) {
+func naiveTumbling(top object) (w Tumbling) {
 	for _, m := range top {
 		first := string(m.value[:1])
 		switch m.name {
 		case "window":
-			w.Open = w.Open || first == "{"
+			w.On = w.On || first == "{"
 		case "state":
 			if first == "{" {
 				w.State = m.value

@@ -159,9 +159,3 @@ func attrCount(limit string) string {
 	}
 	return limit
 }
-
-// UsageCount returns what the snapshot counts for a limit, zero if nothing.
-func UsageCount(snapshot item.Item, limit string) (int64, error) {
-	n, _, err := intAttr(snapshot, attrCount(limit))
-	return n, err
-}

@@ -75,7 +75,7 @@ func (d *day) play(seconds int, load func(second int) float64) {
 			}
 		}
 		d.now += batchSeconds * 1000
-		splits := Decide(Fold(changes), d.now, conf).Splits
+		splits := Decide(Fold(changes), d.now, conf).Reshardings
 		if len(splits) == 0 {
 			continue
 		}
@@ -84,7 +84,7 @@ func (d *day) play(seconds int, load func(second int) float64) {
 		}
 		for _, s := range splits {
 			before := d.load()[0].State.Shards
-			steps, err := shard.Run(d.t.Context(), d.db, s.Steps(), func() int64 { return d.now })
+			steps, err := shard.Run(d.t.Context(), d.db, s.Steps, func() int64 { return d.now })
 			if err != nil {
 				d.t.Fatal(err)
 			}

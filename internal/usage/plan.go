@@ -16,13 +16,13 @@ type Config struct {
 	MergeAfter      int64 // ms since a bucket last split or merged, after which it merges if it is cool
 }
 
-// Plan is what a batch asks for, usage apart. Its parts do not depend on each other: each is
-// conditional, and each may be written twice, or half, or not at all, without
-// harm to the others.
+// Plan is what a batch asks for, usage apart: writes, and steps of writes. Its parts do
+// not depend on each other: each is conditional, and each may be written twice, or
+// half, or not at all, without harm to the others.
 type Plan struct {
-	Refills   []Refill   // buckets that would run dry
-	Splits    []Split    // shards to be split, merged or opened
-	Lifetimes []Lifetime // ttls that would end too early
+	Refills     []Refill     // shards that would run dry
+	Reshardings []Resharding // buckets whose count of shards changes
+	Lifetimes   []Lifetime   // ttls that would end too early
 }
 
 // Decide returns the plan for a folded batch, usage apart. If the batch arrives
@@ -37,10 +37,10 @@ func Decide(buckets []Shard, now int64, conf Config) Plan {
 			n++
 		}
 		shards := buckets[:n]
-		splits := splits(shards, conf)
-		p.Splits = append(p.Splits, splits...)
+		changes := reshardings(shards, conf)
+		p.Reshardings = append(p.Reshardings, changes...)
 		for _, b := range shards {
-			p.keepWarm(b, now, splits)
+			p.keepWarm(b, now, changes)
 		}
 		buckets = buckets[n:]
 	}
@@ -50,19 +50,15 @@ func Decide(buckets []Shard, now int64, conf Config) Plan {
 // keepWarm plans the refill of a shard, or else what its lifetime needs. A
 // shard that is about to be split or merged is left alone: that is planned from the
 // same image.
-func (p *Plan) keepWarm(b Shard, now int64, splits []Split) {
-	for _, s := range splits {
-		if s.changes(b.Shard) {
+func (p *Plan) keepWarm(b Shard, now int64, changes []Resharding) {
+	for _, r := range changes {
+		if r.changes(b.Shard) {
 			return
 		}
 	}
-	r := Refill{Shard: b}
-	if _, due := r.Write(b.last().New, now); due {
+	if r, due := b.refill(b.last().New, now); due {
 		p.Refills = append(p.Refills, r)
-		return
-	}
-	l := Lifetime{Shard: b}
-	if _, due := l.Write(now); due {
+	} else if l, due := b.lifetime(now); due {
 		p.Lifetimes = append(p.Lifetimes, l)
 	}
 }
@@ -72,25 +68,31 @@ func (p *Plan) keepWarm(b Shard, now int64, splits []Split) {
 const refillSlack = 2
 
 // Refill is the refill of one shard.
-type Refill struct{ Shard }
+type Refill struct {
+	Shard
+	Update item.Update
+}
 
 // Resume is the sequence number to resume from if the refill is not written.
 func (r Refill) Resume() string { return r.last().Sequence }
 
-// Image is the newest image that the batch holds.
-func (r Refill) Image() table.Shard { return r.last().New }
+// Again returns the refill of the shard as it is in image, because it was not as the
+// batch showed it; due is false if none is called for any more.
+func (r Refill) Again(image table.Shard, now int64) (again Refill, due bool) {
+	return r.refill(image, now)
+}
 
-// Write returns the refill of the shard as it is in image; due is false if none
+// refill returns the refill of the shard as it is in image; due is false if none
 // is called for. One is called for when the stored level of some limit does not
 // cover what this batch took from it once more, or the stored write meter is below
 // half, and that limit gains a token or more by it: less is not worth a write. All
 // limits are credited. An image with limits that cannot be refilled is left to the
 // clients, who know what the limits should be.
-func (r Refill) Write(image table.Shard, now int64) (w item.Update, due bool) {
+func (b Shard) refill(image table.Shard, now int64) (r Refill, due bool) {
 	if len(image.Partial) > 0 {
-		return item.Update{}, false
+		return Refill{}, false
 	}
-	spent := r.spent(image.State)
+	spent := b.spent(image.State)
 	plan := table.Charge{Image: image, Now: now, Slack: refillSlack}.Plan()
 	for i, sl := range image.State.Slots {
 		low := spent[i] > 0 && sl.Tokens < spent[i]
@@ -98,27 +100,31 @@ func (r Refill) Write(image table.Shard, now int64) (w item.Update, due bool) {
 			low = low || sl.Tokens < sl.Capacity/2
 		}
 		if j := plan.Before.Index(sl.Name); low && j >= 0 && plan.Before.Slots[j].Tokens-sl.Tokens >= bucket.Milli {
-			return plan.Update, true
+			return Refill{Shard: b, Update: plan.Update}, true
 		}
 	}
-	return item.Update{}, false
+	return Refill{}, false
 }
 
 // Lifetime mends the ttl of one shard: a split bucket must not expire at all,
 // an unsplit one not before it is full.
-type Lifetime struct{ Shard }
+type Lifetime struct {
+	Shard
+	Update item.Update
+}
 
 // Resume is the sequence number to resume from if it is not written.
 func (l Lifetime) Resume() string { return l.last().Sequence }
 
-// Write returns the update; due is false if the ttl is as it should be.
-func (l Lifetime) Write(now int64) (w item.Update, due bool) {
-	image := l.last().New
-	if image.TTL != 0 && image.State.Shards > 1 {
-		return table.KeepForever(l.key()), true
+// lifetime returns what mends the ttl; due is false if the ttl is as it should be.
+func (b Shard) lifetime(now int64) (l Lifetime, due bool) {
+	image := b.last().New
+	l.Shard = b
+	switch {
+	case image.TTL != 0 && image.State.Shards > 1:
+		l.Update, due = table.KeepForever(b.key()), true
+	case len(image.Partial) == 0:
+		l.Update, due = table.Prolong(image, now)
 	}
-	if len(image.Partial) > 0 {
-		return item.Update{}, false
-	}
-	return table.Prolong(image, now)
+	return l, due
 }

@@ -58,11 +58,7 @@ func TestRefillCreditsAllLimits(t *testing.T) {
 	c.New.State.Slots[1].Tokens = 0
 	now := t0 + 500
 	r := decide(now, c).Refills[0]
-	u, due := r.Write(r.Image(), now)
-	if !due {
-		t.Fatal("not due")
-	}
-	it, held, err := u.Apply(c.New.Item())
+	it, held, err := r.Update.Apply(c.New.Item())
 	if err != nil || !held {
 		t.Fatal(held, err)
 	}
@@ -80,15 +76,15 @@ func TestRefillCreditsAllLimits(t *testing.T) {
 func TestRefillLooksAtTheWriteMeter(t *testing.T) {
 	c := spends(0, 1, 1)
 	c.New.State.Slots[2].Tokens = 500
-	if p := decide(t0+1000, c); len(p.Refills) != 1 || len(p.Splits) != 1 {
+	if p := decide(t0+1000, c); len(p.Refills) != 1 || len(p.Reshardings) != 1 {
 		// at t0 itself the meter is exhausted, so the bucket is hot
-		if len(p.Splits) != 1 {
+		if len(p.Reshardings) != 1 {
 			t.Errorf("plan %+v", p)
 		}
 	}
 	c.Created = t0 + 2000 // one write per second is not hot
-	if p := decide(t0+2500, c); len(p.Refills) != 1 || len(p.Splits) != 0 {
-		t.Errorf("%d refills, %d splits", len(p.Refills), len(p.Splits))
+	if p := decide(t0+2500, c); len(p.Refills) != 1 || len(p.Reshardings) != 0 {
+		t.Errorf("%d refills, %d splits", len(p.Refills), len(p.Reshardings))
 	}
 }
 
@@ -106,8 +102,7 @@ func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 			continue
 		}
 		r := p.Refills[0]
-		u, _ := r.Write(r.Image(), t0+100)
-		after, held, err := u.Apply(r.Image().Item())
+		after, held, err := r.Update.Apply(c.New.Item())
 		if b, err2 := table.DecodeShard(after); err != nil || err2 != nil || !held ||
 			b.State.Slots[2].Tokens != tokens+100_000 {
 			t.Errorf("held %v, %v, %v, the meter shows %s", held, err, err2, b.State)
@@ -119,16 +114,16 @@ func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
 	c := spends(0, 1, 500)
 	c.New.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
 	p := decide(t0+1000, c)
-	if len(p.Refills)+len(p.Splits)+len(p.Lifetimes) != 0 {
+	if len(p.Refills)+len(p.Reshardings)+len(p.Lifetimes) != 0 {
 		t.Errorf("plan %+v", p)
 	}
 }
 
 func TestRefillIsDecidedAgainFromTheImageThatComesBack(t *testing.T) {
 	r := decide(t0+1000, spends(0, 1, 400)).Refills[0]
-	other := r.Image()
+	other := r.last().New
 	other.State = other.State.At(t0 + 60_000)
-	if _, due := r.Write(other, t0+60_000); due {
+	if _, due := r.Again(other, t0+60_000); due {
 		t.Error("refilled by somebody else, but still due")
 	}
 }
@@ -138,24 +133,24 @@ func TestHotShardZeroDoubles(t *testing.T) {
 	c.New.State.Slots[2].Tokens = 999
 	c.Created = t0 + 900 // known to the second: nothing is credited
 	p := decide(t0+5000, c)
-	if len(p.Splits) != 1 || !p.Splits[0].Double || len(p.Refills) != 0 {
+	if len(p.Reshardings) != 1 || !p.Reshardings[0].double || len(p.Refills) != 0 {
 		t.Fatalf("plan %+v", p)
 	}
-	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Action != shard.Split || step.Shard != 0 {
+	if step, ok := p.Reshardings[0].Steps.Next(t0); !ok || step.Action != shard.Split || step.Shard != 0 {
 		t.Errorf("step %v %v", step, ok)
 	}
 	c.New.State.Shard = 1
-	if p := decide(t0+5000, c); len(p.Splits) != 0 {
-		t.Errorf("shard 1 alone doubles: %+v", p.Splits)
+	if p := decide(t0+5000, c); len(p.Reshardings) != 0 {
+		t.Errorf("shard 1 alone doubles: %+v", p.Reshardings)
 	}
 	c.New.State.Shard, c.New.State.Shards, c.OldShards = 0, 32, 32
-	if p := decide(t0+5000, c); len(p.Splits) != 0 {
-		t.Errorf("doubles beyond the maximum: %+v", p.Splits)
+	if p := decide(t0+5000, c); len(p.Reshardings) != 0 {
+		t.Errorf("doubles beyond the maximum: %+v", p.Reshardings)
 	}
 	c.New.State.Shards, c.OldShards = 1, 1
 	c.New.State.Slots[0].Capacity = 1999
-	if p := decide(t0+5000, c); len(p.Splits) != 0 {
-		t.Errorf("share below a token: %+v", p.Splits)
+	if p := decide(t0+5000, c); len(p.Reshardings) != 0 {
+		t.Errorf("share below a token: %+v", p.Reshardings)
 	}
 }
 
@@ -166,14 +161,15 @@ func TestGrowthIsPropagatedWithoutConsumption(t *testing.T) {
 	c.Deltas, c.OldShards = nil, 2
 	other := spends(1, 2, 3)
 	p := decide(t0, c)
-	if len(p.Splits) != 1 || p.Splits[0].Double || p.Splits[0].Count != 4 || p.Splits[0].Resume() != "5" {
+	if len(p.Reshardings) != 1 || p.Reshardings[0].double || p.Reshardings[0].Count != 4 ||
+		p.Reshardings[0].Resume() != "5" {
 		t.Fatalf("plan %+v", p)
 	}
-	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Action != shard.Look {
+	if step, ok := p.Reshardings[0].Steps.Next(t0); !ok || step.Shard != 1 || step.Action != shard.Look {
 		t.Errorf("step %v %v", step, ok)
 	}
 	p = decide(t0, c, other)
-	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Action != shard.Split {
+	if step, ok := p.Reshardings[0].Steps.Next(t0); !ok || step.Shard != 1 || step.Action != shard.Split {
 		t.Errorf("with the image of shard 1: step %v %v", step, ok)
 	}
 }
@@ -184,17 +180,17 @@ func TestTheNewestCountIsUsed(t *testing.T) {
 	first.OldShards, first.Sequence = 1, "1"
 	last.OldShards, last.Sequence = 4, "2"
 	p := decide(t0, last, first)
-	if len(p.Splits) != 1 || p.Splits[0].Count != 8 || p.Splits[0].Resume() != "1" {
-		t.Errorf("splits %+v", p.Splits)
+	if len(p.Reshardings) != 1 || p.Reshardings[0].Count != 8 || p.Reshardings[0].Resume() != "1" {
+		t.Errorf("splits %+v", p.Reshardings)
 	}
 }
 
 func TestShardThatWasLeftBehindCatchesUp(t *testing.T) {
 	p := decide(t0, spends(0, 4, 1), spends(1, 2, 1), spends(3, 4, 1))
-	if len(p.Splits) != 1 || p.Splits[0].Zero.State.Shard != 1 || p.Splits[0].Count != 4 {
-		t.Fatalf("splits %+v", p.Splits)
+	if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 1 || p.Reshardings[0].Count != 4 {
+		t.Fatalf("splits %+v", p.Reshardings)
 	}
-	if step, ok := p.Splits[0].Steps().Next(t0); !ok || step.Shard != 1 || step.Action != shard.Split {
+	if step, ok := p.Reshardings[0].Steps.Next(t0); !ok || step.Shard != 1 || step.Action != shard.Split {
 		t.Errorf("step %v %v", step, ok)
 	}
 }
@@ -218,8 +214,7 @@ func TestLifetimes(t *testing.T) {
 		}
 	}
 	l := decide(t0, split).Lifetimes[0]
-	u, _ := l.Write(t0)
-	it, held, err := u.Apply(split.New.Item())
+	it, held, err := l.Update.Apply(split.New.Item())
 	if _, ttl := it[table.AttrTTL]; !held || err != nil || ttl {
 		t.Errorf("ttl %v, held %v, %v", it[table.AttrTTL], held, err)
 	}
@@ -245,12 +240,12 @@ func TestAbsurdCountsAreNotFollowed(t *testing.T) {
 		for _, was := range []int{1, c.count} {
 			zero.OldShards = was
 			p := decide(t0+1000, zero, behind)
-			if len(p.Splits) > 1 || len(p.Splits) == 0 && c.count != 2 {
-				t.Errorf("count %d: splits %+v", c.count, p.Splits)
+			if len(p.Reshardings) > 1 || len(p.Reshardings) == 0 && c.count != 2 {
+				t.Errorf("count %d: splits %+v", c.count, p.Reshardings)
 				continue
 			}
-			if merge := p.Splits[0].Merge; merge != (c.fit < c.count) || merge && p.Splits[0].Count != c.fit {
-				t.Errorf("count %d with a capacity of %d: splits %+v, want a count of %d", c.count, c.rpm, p.Splits, c.fit)
+			if merge := p.Reshardings[0].merge; merge != (c.fit < c.count) || merge && p.Reshardings[0].Count != c.fit {
+				t.Errorf("count %d with a capacity of %d: splits %+v, want a count of %d", c.count, c.rpm, p.Reshardings, c.fit)
 			}
 		}
 	}
@@ -279,8 +274,9 @@ func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 		spread    int64 // seconds in which the writes of one rounded instant were made
 		splits    int
 	}{{1000, 1, 1}, {800, 1, 1}, {799, 1, 0}, {100, 1, 0}, {1000, 60, 0}} {
-		if got := decide(t0+2500, atCeiling(tt.perSecond, tt.spread)...); len(got.Splits) != tt.splits {
-			t.Errorf("%d writes a second over %d s: %d splits, want %d", tt.perSecond, tt.spread, len(got.Splits), tt.splits)
+		if got := decide(t0+2500, atCeiling(tt.perSecond, tt.spread)...); len(got.Reshardings) != tt.splits {
+			t.Errorf("%d writes a second over %d s: %d splits, want %d", tt.perSecond, tt.spread, len(got.Reshardings),
+				tt.splits)
 		}
 	}
 }
@@ -294,17 +290,17 @@ func TestShardsWithIncompleteLimitsAreNotSplit(t *testing.T) {
 	grown := spends(0, 4, 1)
 	grown.OldShards = 2
 	for name, c := range map[string]stream.Change{"hot": hot, "grown": grown} {
-		if p := decide(t0+900, c); len(p.Splits) == 0 {
+		if p := decide(t0+900, c); len(p.Reshardings) == 0 {
 			t.Errorf("%s: nothing to split", name)
 		}
 		c.New.Partial = partial
-		if p := decide(t0+900, c); len(p.Splits) != 0 {
-			t.Errorf("%s: splits %+v", name, p.Splits)
+		if p := decide(t0+900, c); len(p.Reshardings) != 0 {
+			t.Errorf("%s: splits %+v", name, p.Reshardings)
 		}
 	}
 	behind := spends(1, 2, 1)
 	behind.New.Partial = partial
-	if p := decide(t0, spends(0, 4, 1), behind); len(p.Splits) != 0 {
-		t.Errorf("left behind: splits %+v", p.Splits)
+	if p := decide(t0, spends(0, 4, 1), behind); len(p.Reshardings) != 0 {
+		t.Errorf("left behind: splits %+v", p.Reshardings)
 	}
 }

@@ -131,11 +131,15 @@ func (b *batchOf) wrong() (out []string) {
 }
 
 func (b *batchOf) counted(entity, part string) int64 {
-	n, err := table.UsageCount(b.read(table.UsageKey(b.namespace, entity, "gpt", part)), "rpm")
+	it := b.read(table.UsageKey(b.namespace, entity, "gpt", part))
+	if it == nil {
+		return 0
+	}
+	s, err := table.DecodeSnapshot(it)
 	if err != nil {
 		b.r.t.Fatal(err)
 	}
-	return n
+	return s.Counts["rpm"]
 }
 
 func (b *batchOf) read(k item.Key) item.Item {

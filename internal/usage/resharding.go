@@ -12,51 +12,66 @@ import (
 // below it, so one wrong attribute could ask for a million of them.
 const maxCount = 1024
 
-// Split is a step in the life of a bucket's shards: shard 0 doubles or merges, or
-// others catch up with it.
-type Split struct {
-	Zero   table.Shard   // image of shard 0; for a single shard, its own
-	Others []table.Shard // images of other shards, if known
-	Double bool          // shard 0 is to be doubled
-	Merge  bool          // shard 0 is to be merged; if it is neither, the others catch up
-	Count  int           // the count to reach
-	Swept  int           // the count up to which shards may have been left behind
-	First  string        // sequence number to resume from if it is not written
+// Resharding is what brings shards of one bucket to another count: shard 0 splits or
+// merges, or others catch up with it.
+type Resharding struct {
+	Zero  table.Shard // image of shard 0; for a single shard, its own
+	Count int         // the count to reach
+	Steps *shard.Plan
+
+	others []table.Shard // images of other shards, if known
+	double bool          // shard 0 splits
+	merge  bool          // shard 0 merges; if it does neither, the others catch up
+	first  string
 }
 
-// Resume is the sequence number to resume from if the split is not finished.
-func (s Split) Resume() string { return s.First }
+// Resume is the sequence number to resume from if the resharding is not finished.
+func (r Resharding) Resume() string { return r.first }
 
-// Steps returns the plan of the steps.
-func (s Split) Steps() *shard.Plan {
-	switch {
-	case s.Double:
-		return shard.Double(s.Zero)
-	case s.Merge:
-		return shard.Shrink(s.Zero, s.Count, s.Others...)
-	case s.Zero.State.Shard != 0:
-		return shard.Follow(s.Zero, s.Count)
-	}
-	return shard.Propagate(s.Zero, s.Others...).Sweep(s.Swept)
+// doubling splits shard 0.
+func doubling(zero table.Shard, first string) Resharding {
+	return Resharding{Zero: zero, Count: 2 * max(zero.State.Shards, 1), Steps: shard.Double(zero), double: true,
+		first: first}
 }
 
-// changes reports whether the split is likely to write the shard.
-func (s Split) changes(k int) bool {
-	switch {
-	case s.Merge:
-		return k == 0 || k >= s.Count
-	case s.Double || s.Zero.State.Shard != 0:
-		return k == s.Zero.State.Shard
+// merging merges shard 0, down to a count.
+func merging(zero table.Shard, others []table.Shard, count int, first string) Resharding {
+	return Resharding{
+		Zero: zero, Count: count, Steps: shard.Shrink(zero, count, others...), others: others, merge: true, first: first,
 	}
-	for _, o := range s.Others {
+}
+
+// following brings all shards to the count of shard 0; those below swept may have
+// been left behind.
+func following(zero table.Shard, others []table.Shard, swept int, first string) Resharding {
+	return Resharding{
+		Zero: zero, Count: max(zero.State.Shards, 1), Steps: shard.Propagate(zero, others...).Sweep(swept),
+		others: others, first: first,
+	}
+}
+
+// straggling brings one shard to the count that shard 0 has.
+func straggling(b table.Shard, count int, first string) Resharding {
+	return Resharding{Zero: b, Count: count, Steps: shard.Follow(b, count), first: first}
+}
+
+// changes reports whether the resharding is likely to write the shard.
+func (r Resharding) changes(k int) bool {
+	switch {
+	case r.merge:
+		return k == 0 || k >= r.Count
+	case r.double || r.Zero.State.Shard != 0:
+		return k == r.Zero.State.Shard
+	}
+	for _, o := range r.others {
 		if o.State.Shard == k {
-			return o.State.Shards != s.Count || k >= s.Count
+			return o.State.Shards != r.Count || k >= r.Count
 		}
 	}
 	return false
 }
 
-// splits returns what the shards of one bucket, sorted, ask for.
+// reshardings returns what the shards of one bucket, sorted, ask for.
 //
 //   - Shard 0 has a count at which a share holds no token, or that no configuration
 //     allows: it merges. Such a count is never followed.
@@ -68,7 +83,7 @@ func (s Split) changes(k int) bool {
 //   - Shard 0 is hot or at its limit: it doubles, unless a share could not hold the
 //     largest cost of the batch any more.
 //   - The bucket has been cool for a while: shard 0 merges, to half its count.
-func splits(shards []Shard, conf Config) []Split {
+func reshardings(shards []Shard, conf Config) []Resharding {
 	zero := shards[0]
 	if zero.Shard != 0 || len(zero.last().New.Partial) > 0 {
 		return nil
@@ -80,37 +95,37 @@ func splits(shards []Shard, conf Config) []Split {
 	image, last := zero.last().New, zero.last().Sequence
 	count := max(image.State.Shards, 1)
 	if fit := min(image.State.Fitting(), maxCount); fit < count {
-		return []Split{{Zero: image, Others: others, Merge: true, Count: fit, First: last}}
+		return []Resharding{merging(image, others, fit, last)}
 	}
-	var out []Split
+	var out []Resharding
 	if at := recounted(zero); at != "" {
-		out = append(out, Split{Zero: image, Others: others, Count: count, Swept: leftBehind(zero), First: at})
+		out = append(out, following(image, others, leftBehind(zero), at))
 	} else {
 		out = stragglers(shards, others, count)
 	}
 	switch half := count / 2; {
 	case hot(zero):
 		if image.State.CanSplit(conf.MaxShards) && image.State.Holds(2*count, largest(shards, image.State)) {
-			out = append(out, Split{Zero: image, Double: true, Count: 2 * count, First: last})
+			out = append(out, doubling(image, last))
 		}
 	case len(out) == 0 && half > 0 && cool(shards, conf.MergeAfter):
-		out = append(out, Split{Zero: image, Others: others, Merge: true, Count: half, First: last})
+		out = append(out, merging(image, others, half, last))
 	}
 	return out
 }
 
 // stragglers returns what brings the shards that the batch shows to the count of
 // shard 0, which has not changed in this batch.
-func stragglers(shards []Shard, others []table.Shard, count int) []Split {
-	var out []Split
+func stragglers(shards []Shard, others []table.Shard, count int) []Resharding {
+	var out []Resharding
 	for i, o := range others {
 		at := shards[i+1].last().Sequence
 		switch {
 		case len(o.Partial) > 0 || max(o.State.Shards, 1) == count && o.State.Shard < count:
 		case o.State.Shard >= count:
-			return []Split{{Zero: shards[0].last().New, Others: others, Count: count, First: at}}
+			return []Resharding{following(shards[0].last().New, others, 0, at)}
 		default:
-			out = append(out, Split{Zero: o, Count: count, First: at})
+			out = append(out, straggling(o, count, at))
 		}
 	}
 	return out

@@ -4,10 +4,10 @@ package stream
 // tumbling window adds to it, or something else. A member that does not have the
 // form of the documentation counts as absent; the records are not lost for it.
 func (d *decoder) windowPart(name []byte) {
-	w := &d.out.Window
+	w := &d.out.Tumbling
 	switch string(name) {
 	case "window":
-		w.Open = w.Open || d.s.peek() == '{'
+		w.On = w.On || d.s.peek() == '{'
 		d.s.skip()
 	case "state":
 		isObject := d.s.peek() == '{'

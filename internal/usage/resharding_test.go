@@ -36,9 +36,9 @@ func TestCoolBucketMerges(t *testing.T) {
 		change := quiet(4)
 		c.edit(&change)
 		p := decide(t0+1000, change)
-		merge := len(p.Splits) == 1 && p.Splits[0].Merge && p.Splits[0].Count == 2
+		merge := len(p.Reshardings) == 1 && p.Reshardings[0].merge && p.Reshardings[0].Count == 2
 		if merge != c.merge {
-			t.Errorf("%s: splits %+v", c.name, p.Splits)
+			t.Errorf("%s: splits %+v", c.name, p.Reshardings)
 		}
 	}
 }
@@ -72,8 +72,8 @@ func TestBucketThatIsWrittenToDoesNotMerge(t *testing.T) {
 		{"another shard, cool too", append(writes(0, 1, 1, 0), writes(3, 99, 1000, 0)...), true},
 	} {
 		p := decide(t0+3000, c.changes...)
-		if merge := len(p.Splits) == 1 && p.Splits[0].Merge; merge != c.merge {
-			t.Errorf("%s: splits %+v", c.name, p.Splits)
+		if merge := len(p.Reshardings) == 1 && p.Reshardings[0].merge; merge != c.merge {
+			t.Errorf("%s: splits %+v", c.name, p.Reshardings)
 		}
 	}
 }
@@ -83,23 +83,23 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	zero, ahead, beyond := spends(0, 2, 1), spends(1, 4, 1), spends(3, 4, 1)
 	zero.OldShards = 4
 	p := decide(t0, zero, ahead, beyond)
-	if len(p.Splits) != 1 || p.Splits[0].Merge || p.Splits[0].Count != 2 {
-		t.Fatalf("splits %+v", p.Splits)
+	if len(p.Reshardings) != 1 || p.Reshardings[0].merge || p.Reshardings[0].Count != 2 {
+		t.Fatalf("splits %+v", p.Reshardings)
 	}
-	if s, ok := p.Splits[0].Steps().Next(t0); !ok || s.Action != shard.Merge || s.Shard != 1 {
+	if s, ok := p.Reshardings[0].Steps.Next(t0); !ok || s.Action != shard.Merge || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
 	}
 	zero.OldShards = 2
 	p = decide(t0, zero, ahead)
-	if len(p.Splits) != 1 || p.Splits[0].Zero.State.Shard != 1 || p.Splits[0].Count != 2 {
-		t.Fatalf("shard ahead: %+v", p.Splits)
+	if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 1 || p.Reshardings[0].Count != 2 {
+		t.Fatalf("shard ahead: %+v", p.Reshardings)
 	}
 	zero.New.State.Shards, zero.OldShards = 1, 1
 	p = decide(t0, zero, beyond)
-	if len(p.Splits) != 1 || p.Splits[0].Zero.State.Shard != 0 {
-		t.Fatalf("shard beyond: %+v", p.Splits)
+	if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 0 {
+		t.Fatalf("shard beyond: %+v", p.Reshardings)
 	}
-	if s, ok := p.Splits[0].Steps().Next(t0); !ok || s.Action != shard.Look || s.Shard != 1 {
+	if s, ok := p.Reshardings[0].Steps.Next(t0); !ok || s.Action != shard.Look || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
 	}
 }
@@ -109,8 +109,8 @@ func TestHotShardDoesNotSplitBelowTheLargestCost(t *testing.T) {
 	for rpm, want := range map[int64]int{300: 1, 301: 0} {
 		c := spends(0, 1, rpm)
 		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = 0
-		if p := decide(t0, c); len(p.Splits) != want {
-			t.Errorf("%d of 600: splits %+v, want %d", rpm, p.Splits, want)
+		if p := decide(t0, c); len(p.Reshardings) != want {
+			t.Errorf("%d of 600: splits %+v, want %d", rpm, p.Reshardings, want)
 		}
 	}
 }

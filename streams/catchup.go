@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// owedAtOnce is how many snapshots are read at once to settle what is owed.
+	// owedAtOnce is how many snapshots are read at once to count what is owed.
 	owedAtOnce = 100
 
-	// owedClaim is how long others wait for an invocation that settles.
+	// owedClaim is how long others wait for an invocation that is at it.
 	owedClaim = time.Minute
 )
 
-// settle brings the longer windows up to date with what the lists of windows that
+// catchUp brings the longer windows up to date with what the lists of windows that
 // are over say. Whatever shard of the stream they come from, one invocation is at
 // it; if it fails, or dies, the next one that closes a tumbling window begins
-// again. What is settled already costs it reads only.
-func (l *ledger) settle(ctx context.Context) {
-	finest, others := usage.Finest(l.agg.plan.Windows)
+// again. What is counted already costs it reads only.
+func (l *ledger) catchUp(ctx context.Context) {
+	finest, others := usage.Finest(l.agg.conf.Windows)
 	if len(others) == 0 {
 		return
 	}
@@ -47,19 +47,19 @@ func (l *ledger) settle(ctx context.Context) {
 			}
 			return err
 		}
-		if err := l.settleLists(ctx, table.OwedBetween(cursor.Settled, until), finest, others); err != nil {
+		if err := l.catchUpLists(ctx, table.OwedBetween(cursor.Settled, until), finest, others); err != nil {
 			return err
 		}
 		_, err = l.agg.store.Write(ctx, cursor.Advance(claim, until))
 		return err
 	}()
 	if err != nil {
-		l.agg.log.LogAttrs(ctx, slog.LevelWarn, "longer windows not settled", slog.Any("err", err))
+		l.agg.log.LogAttrs(ctx, slog.LevelWarn, "longer windows not caught up", slog.Any("err", err))
 	}
 }
 
-// settleLists settles the lists that a query finds, a page at a time.
-func (l *ledger) settleLists(ctx context.Context, q item.Query, finest usage.Window, others []usage.Window) error {
+// catchUpLists counts what the lists say that a query finds, a page at a time.
+func (l *ledger) catchUpLists(ctx context.Context, q item.Query, finest usage.Window, others []usage.Window) error {
 	for {
 		page, err := l.agg.store.List(ctx, q)
 		if err != nil {
@@ -74,7 +74,7 @@ func (l *ledger) settleLists(ctx context.Context, q item.Query, finest usage.Win
 			owed = append(owed, some...)
 		}
 		for some := range usage.OwedChunks(usage.MergeOwed(owed), owedAtOnce) {
-			if err := l.settleSome(ctx, some, finest, others); err != nil {
+			if err := l.catchUpSome(ctx, some, finest, others); err != nil {
 				return err
 			}
 		}
@@ -85,8 +85,9 @@ func (l *ledger) settleLists(ctx context.Context, q item.Query, finest usage.Win
 	}
 }
 
-// settleSome settles what is owed to whole buckets.
-func (l *ledger) settleSome(ctx context.Context, owed []usage.Owed, finest usage.Window, others []usage.Window) error {
+// catchUpSome counts what is owed to whole buckets.
+func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed, finest usage.Window,
+	others []usage.Window) error {
 	var keys []item.Key
 	for _, o := range owed {
 		keys = append(keys, o.Key(finest))
@@ -98,14 +99,14 @@ func (l *ledger) settleSome(ctx context.Context, owed []usage.Owed, finest usage
 	var jobs []*job
 	for _, w := range others {
 		for _, t := range usage.OwedTotals(owed, ahead, w) {
-			jobs = append(jobs, &job{kind: kindUsage, do: func(ctx context.Context) (int, error) {
-				return l.agg.settle(ctx, &t, nil)
+			jobs = append(jobs, &job{part: partUsage, do: func(ctx context.Context) (int, error) {
+				return l.agg.countTotal(ctx, &t, nil)
 			}})
 		}
 	}
 	l.agg.run(ctx, jobs)
 	for _, j := range jobs {
-		l.settled += int64(j.writes)
+		l.caughtUp += int64(j.writes)
 		if err = errors.Join(err, j.err); !j.begun {
 			err = errors.Join(err, ctx.Err())
 		}
