@@ -43,7 +43,8 @@ import (
 //
 // Near full the image's tc + capacity is the smaller bound, and the level is
 // written lower than it is by what others took since the image, until that is
-// refilled; a charge that would show a debt that is none is refused.
+// refilled; a charge that would show a debt that is none is refused. Settling into
+// debt needs no bound on a limit that is filling: the line says what is owed.
 //
 // A generation is one life of an item under one set of rules, and a bound holds
 // within it only. What changes the rules begins a new one: a split, limits that
@@ -124,6 +125,8 @@ type planned struct {
 
 func (c Charge) prepare() *planned {
 	p := &planned{c: c, image: c.Image.mended(c.Want)}
+	n := len(p.image.Slots) + 1
+	p.u.Add, p.u.SetLess, p.cond = make([]item.Attr, 0, n), make([]item.Less, 0, n), make([]item.Cond, 0, 4*n)
 	p.begins = c.Image.Generation == 0 || p.brokenClock() || c.Image.NoShardCount
 	want := c.Want
 	if p.image.Index(bucket.WCU) < 0 {
@@ -210,7 +213,11 @@ func (p *planned) level(i int, tk, tc string) {
 		return
 	}
 	// Others may have taken since the image, but not what the costs need, nor so much
-	// that the level would show a debt that is none.
+	// that a level below a full one would show a debt that is none. What is owed in a
+	// filling bucket is owed whatever others have taken: the line is the same.
+	if p.c.Force && !p.full[i] {
+		return
+	}
 	most := sl.Tokens
 	covered := !p.c.Force && hasCost(p.c.Costs, sl.Name)
 	if covered {

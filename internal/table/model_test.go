@@ -162,7 +162,7 @@ func (q request) charge(image mitem, now int, d mdefect) (w mwrite, ok bool) {
 		switch {
 		case !q.force && !q.none:
 			w.most[i], w.bound[i] = sl.tc+sl.tk-cost, true
-		case sl.tk >= 0:
+		case sl.tk >= 0 && (isFull || !q.force):
 			w.most[i], w.bound[i] = sl.tc+sl.tk, true
 		}
 		if q.slack > 0 && isFull {
