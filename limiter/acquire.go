@@ -56,8 +56,8 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		cfg, _ := l.configs.last(n, own)
 		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
 	}
-	bounded, cancel := l.bounded(ctx)
-	defer cancel()
+	bounded := l.bounded(ctx)
+	defer bounded.release()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil {
 		l.heard(ctx, err)
@@ -154,18 +154,23 @@ func canceled(op string, n name, cause, err error) error {
 // the request is denied, or a call fails.
 func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, error) {
 	k := l.images.of(w.name)
-	me := &waiter{turn: make(chan turn, 1)}
+	var me *waiter
 	for asked := w; ; {
 		w = l.inForce(ctx, k, asked)
-		me.want = w
 		c, refusal := l.decide(k, w, tries)
 		if refusal != nil {
-			l.mend(ctx, k, w.name)
+			if !c.repeats {
+				l.mend(ctx, k, w.name)
+			}
 			return nil, refusal
 		}
 		if tries.apart && k.absent() {
 			return nil, errAbsent
 		}
+		if me == nil {
+			me = &waiter{turn: make(chan turn, 1)}
+		}
+		me.want = w
 		t := l.send(ctx, k, c, me, tries)
 		if t.lease != nil && c.owe {
 			t.err = l.place(ctx, k, w, t.lease, tries)
@@ -196,7 +201,7 @@ func (l *Limiter) decide(k *known, w want, tries *attempt) (choice, error) {
 	defer k.mu.Unlock()
 	now := l.now()
 	if tries.queue == nil && k.denied.covers(w, now) {
-		return choice{}, k.denied.error(now)
+		return choice{repeats: true}, k.denied.error(now)
 	}
 	d := decider{known: k, want: w, now: now, denyFor: l.opts.DenyFor.Milliseconds(), attempt: tries, pick: random()}
 	c := d.decide()

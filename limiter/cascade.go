@@ -45,21 +45,20 @@ func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved)
 	if err != nil {
 		return nil, n, err
 	}
-	wants, path := []want{w}, []string{n.entity}
+	wants := []want{w}
 	for cfg.cascade {
 		parent := name{cfg.parent, n.resource}
-		circle := slices.Contains(path, parent.entity)
-		path = append(path, parent.entity)
-		if circle || len(path) > maxLevels {
+		circle := slices.ContainsFunc(wants, func(w want) bool { return w.name == parent })
+		if circle || len(wants) == maxLevels {
 			return nil, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
-				n.entity, strings.Join(path, " -> "), maxLevels)
+				n.entity, path(wants, parent), maxLevels)
 		}
 		if cfg, err = l.configs.resolve(ctx, parent, nil, l.now()); err != nil && !errors.Is(err, errNoLimits) {
 			return nil, parent, err
 		}
 		if !cfg.exists {
-			return nil, n, fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid, path[len(path)-2],
-				parent.entity)
+			return nil, n, fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid,
+				wants[len(wants)-1].name.entity, parent.entity)
 		}
 		if err != nil {
 			return nil, parent, err
@@ -70,6 +69,15 @@ func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved)
 		wants = append(wants, w)
 	}
 	return wants, n, nil
+}
+
+// path names the entities of levels and the parent after them.
+func path(wants []want, parent name) string {
+	var b strings.Builder
+	for _, w := range wants {
+		b.WriteString(w.name.entity + " -> ")
+	}
+	return b.String() + parent.entity
 }
 
 // take charges all levels of a request or none. Its error is a denial, or that of a
@@ -103,7 +111,8 @@ func (l *Limiter) foresee(ctx context.Context, wants []want, tries *attempt) (na
 	errs := make([]error, len(wants))
 	for i, w := range wants {
 		k := l.images.of(w.name)
-		if _, errs[i] = l.decide(k, l.inForce(ctx, k, w), tries.level()); errs[i] != nil {
+		var c choice
+		if c, errs[i] = l.decide(k, l.inForce(ctx, k, w), tries.level()); errs[i] != nil && !c.repeats {
 			l.mend(ctx, k, w.name)
 		}
 	}

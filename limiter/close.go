@@ -113,12 +113,12 @@ func (le *Lease) due() [][]table.Cost {
 // settle writes one adjustment per item. What is written is noted as taken, so
 // that a repeated call does not settle it twice.
 func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
-	ctx, cancel := le.limiter.bounded(ctx)
-	defer cancel()
+	bounded := le.limiter.bounded(ctx)
+	defer bounded.release()
 	var errs []error
 	unknown := false
 	for i := range le.items {
-		err := le.limiter.settle(ctx, le.items[i], le.image, due[i])
+		err := le.limiter.settle(bounded, le.items[i], le.image, due[i])
 		if err == nil {
 			le.items[i].taken = plus(le.items[i].taken, due[i])
 			continue

@@ -47,12 +47,12 @@ type configs struct {
 	timeout   time.Duration
 	flight    singleflight.Group
 	mu        sync.Mutex
-	cache     *simplelru.LRU[item.Key, record]
+	cache     *simplelru.LRU[recordKey, record]
 	hungAt    int64 // when a read last took the time it was given, epoch ms
 }
 
 func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, size int) *configs {
-	cache, err := simplelru.NewLRU[item.Key, record](size, nil)
+	cache, err := simplelru.NewLRU[recordKey, record](size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
@@ -74,15 +74,39 @@ const (
 // whose first request came before its limits must not wait for a whole ttl.
 const noLimitsFor = 3000
 
-func (c *configs) keys(n name) [records]item.Key {
-	return [records]item.Key{
-		recEntity:        table.EntityConfigKey(c.namespace, n.entity, n.resource),
-		recEntityDefault: table.EntityConfigKey(c.namespace, n.entity, table.DefaultResource),
-		recResource:      table.ResourceConfigKey(c.namespace, n.resource),
-		recSystem:        table.SystemConfigKey(c.namespace),
-		recMeta:          table.EntityKey(c.namespace, n.entity),
-		recNamespace:     table.NamespaceIDKey(c.namespace),
+// recordKey identifies a record of the namespace; the name has what tells it from
+// others of its kind.
+type recordKey struct {
+	rec  int
+	name name
+}
+
+func keysOf(n name) [records]recordKey {
+	return [records]recordKey{
+		recEntity:        {recEntity, n},
+		recEntityDefault: {recEntityDefault, name{entity: n.entity}},
+		recResource:      {recResource, name{resource: n.resource}},
+		recSystem:        {rec: recSystem},
+		recMeta:          {recMeta, name{entity: n.entity}},
+		recNamespace:     {rec: recNamespace},
 	}
+}
+
+// item returns the key under which the record is stored.
+func (k recordKey) item(namespace string) item.Key {
+	switch k.rec {
+	case recEntity:
+		return table.EntityConfigKey(namespace, k.name.entity, k.name.resource)
+	case recEntityDefault:
+		return table.EntityConfigKey(namespace, k.name.entity, table.DefaultResource)
+	case recResource:
+		return table.ResourceConfigKey(namespace, k.name.resource)
+	case recSystem:
+		return table.SystemConfigKey(namespace)
+	case recMeta:
+		return table.EntityKey(namespace, k.name.entity)
+	}
+	return table.NamespaceIDKey(namespace)
 }
 
 // namespaceFound notes that the namespace was there at now, so that the first
@@ -90,7 +114,7 @@ func (c *configs) keys(n name) [records]item.Key {
 func (c *configs) namespaceFound(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cache.Add(table.NamespaceIDKey(c.namespace), record{found: true, at: now})
+	c.cache.Add(recordKey{rec: recNamespace}, record{found: true, at: now})
 }
 
 // resolve returns the configuration in force for n. Warm, it does no I/O; cold,
@@ -99,7 +123,7 @@ func (c *configs) namespaceFound(now int64) {
 // in the cache still serves; without it the error is a *store.Failure or names
 // the stored value that is not acceptable.
 func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now int64) (resolved, error) {
-	keys := c.keys(n)
+	keys := keysOf(n)
 	recs, missing := c.cached(keys, own != nil, now)
 	if stale := allSeen(recs, missing); len(missing) > 0 && !(stale && c.quiet(now)) {
 		fetched, err := c.refresh(ctx, stale, keys, missing, now)
@@ -118,7 +142,7 @@ func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now i
 // last returns the configuration that was read last, however old, without I/O. It is
 // not ok if that does not tell which limits are in force.
 func (c *configs) last(n name, own []bucket.Limit) (out resolved, ok bool) {
-	recs, _ := c.cached(c.keys(n), own != nil, 0)
+	recs, _ := c.cached(keysOf(n), own != nil, 0)
 	for i := range recMeta {
 		if own == nil && recs[i].at == 0 {
 			return resolved{policy: recs[recSystem].policy()}, false
@@ -139,8 +163,8 @@ func allSeen(recs [records]record, missing []int) bool {
 // refresh is fetch, except that with old records to fall back on it takes at most
 // half of the time that is left, and is not tried again for a while after it
 // took that: a store that hangs must not take the time of every call.
-func (c *configs) refresh(ctx context.Context, stale bool, keys [records]item.Key, missing []int,
-	now int64) (map[item.Key]record, error) {
+func (c *configs) refresh(ctx context.Context, stale bool, keys [records]recordKey, missing []int,
+	now int64) (map[recordKey]record, error) {
 	if !stale {
 		return c.fetch(ctx, keys, missing, now)
 	}
@@ -170,7 +194,7 @@ func (c *configs) quiet(now int64) bool {
 
 // cached returns the records in the cache and the indexes of those that have to
 // be read: never seen, or too old (these are returned as well).
-func (c *configs) cached(keys [records]item.Key, limitsGiven bool, now int64) (recs [records]record, missing []int) {
+func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (recs [records]record, missing []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limited := limitsGiven
@@ -199,16 +223,16 @@ func (c *configs) cached(keys [records]item.Key, limitsGiven bool, now int64) (r
 // fetch reads the missing records. Callers that miss the same records at the
 // same time share one read. It is not cut short when one of them gives up or has
 // less time than the others: Options.Timeout alone bounds it.
-func (c *configs) fetch(ctx context.Context, keys [records]item.Key, missing []int,
-	now int64) (map[item.Key]record, error) {
+func (c *configs) fetch(ctx context.Context, keys [records]recordKey, missing []int,
+	now int64) (map[recordKey]record, error) {
 	if err := ctx.Err(); err != nil { // the shared read would go out without this caller
 		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
 	}
-	want := make([]item.Key, len(missing))
+	want := make([]recordKey, len(missing))
 	for j, i := range missing {
 		want[j] = keys[i]
 	}
-	flight := c.flight.DoChan(fmt.Sprintf("%q", want), func() (any, error) {
+	flight := c.flight.DoChan(fmt.Sprintf("%#v", want), func() (any, error) {
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 		defer cancel()
 		return c.read(shared, want, now)
@@ -218,18 +242,22 @@ func (c *configs) fetch(ctx context.Context, keys [records]item.Key, missing []i
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		return r.Val.(map[item.Key]record), nil
+		return r.Val.(map[recordKey]record), nil
 	case <-ctx.Done():
 		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: ctx.Err()}
 	}
 }
 
-func (c *configs) read(ctx context.Context, keys []item.Key, now int64) (map[item.Key]record, error) {
-	items, err := c.store.Read(ctx, false, keys...)
+func (c *configs) read(ctx context.Context, keys []recordKey, now int64) (map[recordKey]record, error) {
+	stored := make([]item.Key, len(keys))
+	for i, k := range keys {
+		stored[i] = k.item(c.namespace)
+	}
+	items, err := c.store.Read(ctx, false, stored...)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[item.Key]record, len(keys))
+	out := make(map[recordKey]record, len(keys))
 	for i, it := range items {
 		r, err := decodeRecord(it, now)
 		if err != nil {

@@ -1,6 +1,8 @@
 package limiter
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -39,26 +41,27 @@ type choice struct {
 	at     int64
 	short  string // the limit that takes longest, when denied
 	guess  bool   // the instant is an estimate
+	// repeats is set for a denial as others before it, since nothing new was seen.
+	repeats bool
 }
 
 // attempt is what one call of Acquire has done so far.
 type attempt struct {
-	spread  bool         // it has tried to take from several shards
-	rounds  int          // decisions
-	calls   int          // writes sent for it
-	asked   map[int]bool // shards without an image that it has written to
-	adopted bool         // it has brought limits in force
-	queue   *queue       // of a request that waits
-	apart   bool         // it is one of several levels and creates no bucket
+	spread  bool   // it has tried to take from several shards
+	rounds  int    // decisions
+	calls   int    // writes sent for it
+	asked   []int  // the first shards that it has written to, for at most maxAsked
+	adopted bool   // it has brought limits in force
+	queue   *queue // of a request that waits
+	apart   bool   // it is one of several levels and creates no bucket
 }
 
 // sent counts a write to a shard.
 func (a *attempt) sent(shard int) {
 	a.calls++
-	if a.asked == nil {
-		a.asked = map[int]bool{}
+	if len(a.asked) < maxAsked && !slices.Contains(a.asked, shard) {
+		a.asked = append(a.asked, shard)
 	}
-	a.asked[shard] = true
 }
 
 // maxAsked is how many shards without an image one call asks before it believes
@@ -101,7 +104,7 @@ func (d decider) decide() choice {
 		}
 		s := d.shards[k]
 		if !s.imaged() {
-			if len(d.attempt.asked) < maxAsked && !d.attempt.asked[k] {
+			if len(d.attempt.asked) < maxAsked && !slices.Contains(d.attempt.asked, k) {
 				return choice{action: write, shard: k}
 			}
 			continue

@@ -246,3 +246,34 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 	}
 	atRest(t, l)
 }
+
+// BenchmarkDenial denies at one instant, from what is known of all shards: repeated,
+// as a flood of requests is, and decided anew, as the first after a look is.
+func BenchmarkDenial(b *testing.B) {
+	for _, count := range []int{1, 32, 1024} {
+		w := newWorld(b)
+		l := w.process(Options{MaxShards: count})
+		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 2*int64(count)))
+		must(b, l, req)
+		w.split(l, count)
+		drain(b, l, req)
+		calls := w.db.Stats().Calls()
+		deny := func(b *testing.B, before func(k *known)) {
+			k := l.images.of(name{acme, gpt})
+			b.ReportAllocs()
+			for b.Loop() {
+				before(k)
+				if _, err := l.Acquire(b.Context(), req); !errors.Is(err, ErrLimited) {
+					b.Fatal(err)
+				}
+			}
+			if n := w.db.Stats().Calls() - calls; n != 0 {
+				b.Fatalf("%d calls, want none", n)
+			}
+		}
+		b.Run(fmt.Sprintf("repeated/%d shards", count), func(b *testing.B) { deny(b, func(*known) {}) })
+		b.Run(fmt.Sprintf("anew/%d shards", count), func(b *testing.B) {
+			deny(b, func(k *known) { k.denied = nil })
+		})
+	}
+}

@@ -167,9 +167,9 @@ func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group
 	}
 	go func() {
 		defer k.pass(c.shard, f, nil)
-		within, cancel := l.bounded(context.WithoutCancel(ctx))
-		defer cancel()
-		l.fly(within, k, c, group, &attempt{calls: tries.calls, asked: map[int]bool{c.shard: true}})
+		within := l.bounded(context.WithoutCancel(ctx))
+		defer within.release()
+		l.fly(within, k, c, group, &attempt{calls: tries.calls, asked: []int{c.shard}})
 	}()
 	select {
 	case t := <-me.turn:

@@ -23,6 +23,7 @@ func (l *Limiter) grow(ctx context.Context, k *known, b table.Shard) {
 }
 
 // mend repairs a count of shards at which requests are denied that should not be.
+// One that is denied as others before it has nothing new to tell.
 func (l *Limiter) mend(ctx context.Context, k *known, n name) {
 	k.mu.Lock()
 	plan, count := k.repair(), k.count
@@ -40,8 +41,8 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 	}
 	l.background.Go(func() {
 		defer l.growing.Delete(n)
-		ctx, cancel := l.bounded(context.WithoutCancel(ctx))
-		defer cancel()
+		ctx := l.bounded(context.WithoutCancel(ctx))
+		defer ctx.release()
 		steps, err := shard.Run(ctx, l.store, plan, l.now)
 		if err != nil {
 			l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.entity, Resource: n.resource, Err: outcome("split", n, err)})
@@ -103,21 +104,24 @@ func (k *known) repair() *shard.Plan {
 	}
 	count := max(zero.bucket.State.Shards, 1)
 	ahead := false
-	var others []table.Shard
 	for i, s := range k.shards {
-		if s != zero && s.imaged() {
-			others = append(others, s.bucket)
-			since := s.at >= bucket.AddSat(zero.bucket.Generation, settled)
-			ahead = ahead || since && (i >= count || s.bucket.State.Shards > count)
+		if s != zero && s.imaged() && s.at >= bucket.AddSat(zero.bucket.Generation, settled) {
+			ahead = ahead || i >= count || s.bucket.State.Shards > count
 		}
 	}
-	switch {
-	case fit < count:
-		return shard.Shrink(zero.bucket, fit, others...)
-	case ahead:
-		return shard.Propagate(zero.bucket, others...)
+	if fit >= count && !ahead {
+		return nil
 	}
-	return nil
+	var others []table.Shard
+	for _, s := range k.shards {
+		if s != zero && s.imaged() {
+			others = append(others, s.bucket)
+		}
+	}
+	if fit < count {
+		return shard.Shrink(zero.bucket, fit, others...)
+	}
+	return shard.Propagate(zero.bucket, others...)
 }
 
 // settled is how long, in ms, after shard 0 has changed its count others may still

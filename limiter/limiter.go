@@ -199,6 +199,43 @@ func (l *Limiter) NamespaceID() string { return l.namespace }
 func (l *Limiter) ForgetConfig() { l.configs.forget() }
 
 // bounded returns ctx with the limiter's own bound.
-func (l *Limiter) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, l.opts.Timeout)
+func (l *Limiter) bounded(ctx context.Context) *bound {
+	return &bound{caller: ctx, until: time.Now().Add(l.opts.Timeout)}
 }
+
+// bound is the context of one call, which ends with the caller's or at an instant.
+// Nothing waits for that until somebody asks for it: a denial without a call to
+// DynamoDB needs no timer.
+type bound struct {
+	caller context.Context
+	until  time.Time
+	once   sync.Once
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (b *bound) context() context.Context {
+	b.once.Do(func() { b.ctx, b.cancel = context.WithDeadline(b.caller, b.until) })
+	return b.ctx
+}
+
+// release frees what the bound holds. It is called once, when the call is over;
+// what the caller's context holds can still be asked for then.
+func (b *bound) release() {
+	b.once.Do(func() { b.ctx = b.caller })
+	if b.cancel != nil {
+		b.cancel()
+	}
+}
+
+// Deadline implements [context.Context].
+func (b *bound) Deadline() (time.Time, bool) { return b.context().Deadline() }
+
+// Done implements [context.Context].
+func (b *bound) Done() <-chan struct{} { return b.context().Done() }
+
+// Err implements [context.Context].
+func (b *bound) Err() error { return b.context().Err() }
+
+// Value implements [context.Context].
+func (b *bound) Value(key any) any { return b.context().Value(key) }

@@ -82,14 +82,18 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 	k.mu.Lock()
 	k.at(shard).release(sum(group))
 	k.mu.Unlock()
-	for _, w := range group {
-		lease := &Lease{limiter: l, name: w.want.name, status: slices.Clone(status), items: []leaseItem{{
+	for i, w := range group {
+		if i > 0 {
+			status = slices.Clone(status) // each has its own
+		}
+		lease := &Lease{limiter: l, name: w.want.name, status: status, items: []leaseItem{{
 			name:  w.want.name,
 			key:   table.BucketKey(w.want.namespace, w.want.name.entity, w.want.name.resource, shard),
 			shard: shard, taken: w.want.costs,
 		}}}
-		for _, lim := range w.want.limits {
-			lease.limits = append(lease.limits, lim.Name)
+		lease.limits = make([]string, len(w.want.limits))
+		for i, lim := range w.want.limits {
+			lease.limits[i] = lim.Name
 		}
 		if legible {
 			lease.learn(b)

@@ -15,14 +15,13 @@ type names struct {
 	attrs  map[string]string // alias -> attribute
 	values Item
 	order  []string // attribute of alias i
+	first  [24]string
 }
 
 func newNames(size int) *names {
-	return &names{
-		attrs:  make(map[string]string, size),
-		order:  make([]string, 0, size),
-		values: make(Item, size),
-	}
+	n := &names{attrs: make(map[string]string, size), values: make(Item, size)}
+	n.order = n.first[:0]
+	return n
 }
 
 // aliases are precomputed: every request needs the first ones.
