@@ -13,7 +13,7 @@ PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 GOTEST      := go test $(GOTESTFLAGS)
-TESTED      := . grpclimit otellimit cmd/zae-limiter test/localstack bench examples
+TESTED      := . streams/poll grpclimit otellimit cmd/zae-limiter test/localstack bench examples
 MODULES     := $(TESTED) infra/cdk
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
@@ -43,6 +43,7 @@ test-go: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## vet and all tests but th
 .PHONY: test-race
 test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race detector
 	$(GOTEST) -race -short -timeout 15m ./limiter/... ./httplimit ./limitertest ./streams/... ./internal/... ./functions/...
+	cd streams/poll && $(GOTEST) -race -short ./...
 	cd grpclimit && $(GOTEST) -race -short ./...
 	cd otellimit && $(GOTEST) -race -short ./...
 

@@ -2,7 +2,8 @@
 // counts usage in hourly, daily and monthly snapshots, refills buckets before
 // clients need it, splits hot buckets into shards and merges cool ones. The stack
 // in infra/cdk deploys it as a function of its own; this package is for a Lambda
-// function, or a process that polls the stream, of your own:
+// function of your own, or for a process that polls the stream (package
+// streams/poll):
 //
 //	agg, err := streams.New(streams.Options{DynamoDB: dynamodb.NewFromConfig(cfg), Table: "limits"})
 //	…

@@ -1,0 +1,22 @@
+// Package poll feeds an aggregator from a table's stream without Lambda: in a
+// process of your own, or where there is no Lambda.
+//
+//	agg, err := streams.New(streams.Options{DynamoDB: db, Table: "limits"})
+//	…
+//	err = poll.Run(ctx, poll.Options{
+//		Client: dynamodbstreams.NewFromConfig(cfg), Stream: arn, Invoke: agg.Invoke,
+//	})
+//
+// [Run] reads every shard of the stream from its oldest record, a day back, and all
+// before a shard that follows it, so that the records of an item come in their order.
+// It keeps no position. After a start it reads again what an earlier process has read;
+// the aggregator counts nothing twice, and that costs a refused write for each
+// snapshot of every batch. One process at a time should read a stream: a second one
+// does no harm, but pays for everything again.
+//
+// A record that the aggregator reports as not done is delivered again until it is, and
+// those behind it in its shard wait, for as long as the stream keeps it: give the
+// aggregator a Keep for malformed records.
+//
+// It is a module of its own, because it brings the client of DynamoDB Streams.
+package poll

@@ -1,0 +1,93 @@
+package poll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertable"
+	"github.com/zeroae/zae-limiter-go/streams"
+	"github.com/zeroae/zae-limiter-go/streams/poll"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+var errLost = errors.New("lost")
+
+// Clients take tokens, and a process polls the stream: usage is exact, after answers
+// that were lost too, and after another process has read everything again.
+func TestUsageWithoutLambda(t *testing.T) {
+	e := engine.ForTest(t, engine.Dynoxide)
+	db, name := e.DynamoDB(), engine.UniqueName("poll")
+	table, err := limitertable.Create(t.Context(), db, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.RemoveTable(t, name) })
+	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Register: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		_, err := l.Acquire(t.Context(), limiter.Request{
+			Entity: fmt.Sprintf("tenant-%d", i%3), Resource: "api", Costs: limiter.Costs{"rpm": int64(1 + i)},
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", 1000)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	agg, err := streams.New(streams.Options{DynamoDB: db, Table: name, Windows: []streams.Window{streams.Daily}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for process := range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		var batches atomic.Int64
+		ended := make(chan error)
+		go func() {
+			ended <- poll.Run(ctx, poll.Options{
+				Client: e.Streams(), Stream: table.StreamARN, Every: 10 * time.Millisecond,
+				Invoke: func(ctx context.Context, payload []byte) ([]byte, error) {
+					out, err := agg.Invoke(ctx, payload)
+					if batches.Add(1) == 1 {
+						return nil, errLost // it is all done, and nobody knows
+					}
+					return out, err
+				},
+			})
+		}()
+		for batches.Load() < 2 || usage(t, db, name) < 465 {
+			time.Sleep(10 * time.Millisecond) // of another process; the test's own time is the bound
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		if got := usage(t, db, name); got != 465 {
+			t.Errorf("after process %d: %d tokens counted, want 465", process, got)
+		}
+	}
+}
+
+// usage returns the tokens that all tenants have used, as the table says.
+func usage(t *testing.T, db admin.DynamoDB, name string) int64 {
+	t.Helper()
+	table, err := admin.Open(t.Context(), db, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := table.Namespace(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := ns.UsageSummary(t.Context(), admin.UsageQuery{Resource: "api", Window: admin.Daily})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum.Tokens["rpm"]
+}

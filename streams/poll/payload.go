@@ -1,0 +1,145 @@
+package poll
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+)
+
+// record is a record as Lambda delivers it.
+type record struct {
+	EventID        string    `json:"eventID"`
+	EventName      string    `json:"eventName"`
+	EventVersion   string    `json:"eventVersion"`
+	EventSource    string    `json:"eventSource"`
+	AWSRegion      string    `json:"awsRegion"`
+	DynamoDB       change    `json:"dynamodb"`
+	UserIdentity   *identity `json:"userIdentity,omitempty"`
+	EventSourceARN string    `json:"eventSourceARN"`
+}
+
+type change struct {
+	ApproximateCreationDateTime int64          `json:"ApproximateCreationDateTime,omitempty"` // epoch seconds
+	Keys                        map[string]any `json:"Keys"`
+	NewImage                    map[string]any `json:"NewImage,omitempty"`
+	OldImage                    map[string]any `json:"OldImage,omitempty"`
+	SequenceNumber              string         `json:"SequenceNumber"`
+	SizeBytes                   int64          `json:"SizeBytes"`
+	StreamViewType              string         `json:"StreamViewType"`
+}
+
+type identity struct {
+	Type        string `json:"type"`
+	PrincipalID string `json:"principalId"`
+}
+
+// payloadOf returns the payload that Lambda would deliver the records of a stream in.
+func payloadOf(arn string, records []types.Record) ([]byte, error) {
+	var out struct{ Records []record }
+	for _, r := range records {
+		c := r.Dynamodb
+		if c == nil {
+			c = &types.StreamRecord{}
+		}
+		to := record{
+			EventID: aws.ToString(r.EventID), EventName: string(r.EventName), EventVersion: aws.ToString(r.EventVersion),
+			EventSource: "aws:dynamodb", AWSRegion: aws.ToString(r.AwsRegion), EventSourceARN: arn,
+			DynamoDB: change{
+				Keys: item(c.Keys), NewImage: item(c.NewImage), OldImage: item(c.OldImage),
+				SequenceNumber: aws.ToString(c.SequenceNumber), SizeBytes: aws.ToInt64(c.SizeBytes),
+				StreamViewType: string(c.StreamViewType),
+			},
+		}
+		if at := c.ApproximateCreationDateTime; at != nil {
+			to.DynamoDB.ApproximateCreationDateTime = at.Unix()
+		}
+		if id := r.UserIdentity; id != nil {
+			to.UserIdentity = &identity{aws.ToString(id.Type), aws.ToString(id.PrincipalId)}
+		}
+		out.Records = append(out.Records, to)
+	}
+	return json.Marshal(out)
+}
+
+func item(attributes map[string]types.AttributeValue) map[string]any {
+	if attributes == nil {
+		return nil
+	}
+	out := make(map[string]any, len(attributes))
+	for name, v := range attributes {
+		out[name] = value(v)
+	}
+	return out
+}
+
+// value returns DynamoDB's JSON of a value.
+func value(v types.AttributeValue) map[string]any {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return map[string]any{"S": v.Value}
+	case *types.AttributeValueMemberN:
+		return map[string]any{"N": v.Value}
+	case *types.AttributeValueMemberB:
+		return map[string]any{"B": v.Value}
+	case *types.AttributeValueMemberBOOL:
+		return map[string]any{"BOOL": v.Value}
+	case *types.AttributeValueMemberNULL:
+		return map[string]any{"NULL": v.Value}
+	case *types.AttributeValueMemberSS:
+		return map[string]any{"SS": v.Value}
+	case *types.AttributeValueMemberNS:
+		return map[string]any{"NS": v.Value}
+	case *types.AttributeValueMemberBS:
+		return map[string]any{"BS": v.Value}
+	case *types.AttributeValueMemberM:
+		if v.Value == nil {
+			return map[string]any{"M": map[string]any{}}
+		}
+		return map[string]any{"M": item(v.Value)}
+	case *types.AttributeValueMemberL:
+		all := make([]any, 0, len(v.Value))
+		for _, e := range v.Value {
+			all = append(all, value(e))
+		}
+		return map[string]any{"L": all}
+	}
+	return nil // of a type that the SDK does not know: whoever reads it calls it malformed
+}
+
+func sequence(r types.Record) string {
+	if r.Dynamodb == nil {
+		return ""
+	}
+	return aws.ToString(r.Dynamodb.SequenceNumber)
+}
+
+// failure reads a partial batch response: the sequence number to resume from, if any.
+func failure(answer []byte) (first string, failed bool, err error) {
+	var report struct {
+		BatchItemFailures []struct {
+			ItemIdentifier string `json:"itemIdentifier"`
+		} `json:"batchItemFailures"`
+	}
+	if err := json.Unmarshal(answer, &report); err != nil {
+		return "", false, fmt.Errorf("answer %.100q: %w", answer, err)
+	}
+	for i, f := range report.BatchItemFailures {
+		if i == 0 || before(f.ItemIdentifier, first) {
+			first = f.ItemIdentifier
+		}
+	}
+	return first, len(report.BatchItemFailures) > 0, nil
+}
+
+// before compares sequence numbers, which are decimal numbers of any length; an empty
+// one comes first.
+func before(a, b string) bool {
+	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return a < b
+}

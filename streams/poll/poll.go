@@ -1,0 +1,220 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+)
+
+// Client is what Run needs of a client; *dynamodbstreams.Client of the AWS SDK for Go
+// v2 has it.
+type Client interface {
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput,
+		...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput,
+		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput,
+		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+}
+
+// Options say what Run reads and who gets it. Client, Stream and Invoke are required.
+type Options struct {
+	Client Client
+	Stream string // the ARN, LatestStreamArn of the table
+	// Invoke takes a batch and answers as Lambda asks of a function: Invoke of a
+	// streams.Aggregator. It is called for several shards at once.
+	Invoke func(ctx context.Context, payload []byte) ([]byte, error)
+	// Every is the pause after a round in which there was nothing to read, or
+	// something went wrong. Default 1s. DynamoDB allows five reads of a shard per
+	// second.
+	Every time.Duration
+	// Timeout bounds one batch. Default 1m.
+	Timeout time.Duration
+	// Failed is told what went wrong; it is tried again. Nil: nobody.
+	Failed func(error)
+}
+
+// shardsEvery is how long new shards may go unnoticed; a shard that ends has its
+// successors looked for at once.
+const shardsEvery = 10 * time.Second
+
+// Run reads the stream until ctx is done, and returns the error of ctx then. A batch
+// that is being handled ends with ctx too.
+func Run(ctx context.Context, o Options) error {
+	if o.Client == nil || o.Stream == "" || o.Invoke == nil {
+		return errors.New("poll: Client, Stream and Invoke are required")
+	}
+	if o.Every <= 0 {
+		o.Every = time.Second
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	r := reader{Options: o, shards: map[string]*shard{}}
+	for {
+		read := r.round(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if read {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(o.Every):
+		}
+	}
+}
+
+// reader is what is known of the stream.
+type reader struct {
+	Options
+	shards map[string]*shard
+	listed time.Time // zero: list them now
+}
+
+// shard is a shard that the stream lists.
+type shard struct {
+	id, parent string
+	iterator   *string // nil: to be opened
+	resume     string  // sequence number to open it at; empty: its oldest record
+	after      bool    // open it behind resume
+	ended      bool    // all is read
+}
+
+// round reads once from every shard whose parent is read to its end, or gone. It
+// reports whether there may be more at once.
+func (r *reader) round(ctx context.Context) (more bool) {
+	if time.Since(r.listed) > shardsEvery {
+		if err := r.list(ctx); err != nil {
+			r.Failed(err)
+			return false
+		}
+		r.listed = time.Now()
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	failed := false
+	for _, s := range r.shards {
+		if parent := r.shards[s.parent]; s.ended || parent != nil && !parent.ended {
+			continue
+		}
+		all.Go(func() {
+			n, err := r.read(ctx, s)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && ctx.Err() == nil {
+				r.Failed(fmt.Errorf("shard %s: %w", s.id, err))
+			}
+			if s.ended {
+				r.listed = time.Time{} // it may have successors
+			}
+			failed = failed || err != nil
+			more = more || n > 0 || s.ended
+		})
+	}
+	all.Wait()
+	return more && !failed
+}
+
+// list learns of new shards and forgets those that are gone.
+func (r *reader) list(ctx context.Context) error {
+	known := r.shards
+	shards := map[string]*shard{}
+	in := &dynamodbstreams.DescribeStreamInput{StreamArn: aws.String(r.Stream)}
+	for {
+		out, err := r.Client.DescribeStream(ctx, in)
+		if err != nil {
+			return fmt.Errorf("list the shards of %s: %w", r.Stream, err)
+		}
+		for _, s := range out.StreamDescription.Shards {
+			id := aws.ToString(s.ShardId)
+			if shards[id] = known[id]; shards[id] == nil {
+				shards[id] = &shard{id: id, parent: aws.ToString(s.ParentShardId)}
+			}
+		}
+		if in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId; in.ExclusiveStartShardId == nil {
+			r.shards = shards
+			return nil
+		}
+	}
+}
+
+// read reads once from a shard and hands on what it finds.
+func (r *reader) read(ctx context.Context, s *shard) (records int, err error) {
+	if s.iterator == nil {
+		if s.iterator, err = r.open(ctx, s); err != nil {
+			return 0, err
+		}
+	}
+	out, err := r.Client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: s.iterator})
+	if err != nil {
+		s.iterator = nil // it may have expired
+		return 0, fmt.Errorf("read: %w", err)
+	}
+	if n := len(out.Records); n > 0 {
+		if err := r.deliver(ctx, s, out.Records); err != nil {
+			s.iterator = nil
+			return n, err
+		}
+	}
+	s.iterator, s.ended = out.NextShardIterator, out.NextShardIterator == nil
+	return len(out.Records), nil
+}
+
+func (r *reader) open(ctx context.Context, s *shard) (*string, error) {
+	in := &dynamodbstreams.GetShardIteratorInput{
+		StreamArn: aws.String(r.Stream), ShardId: aws.String(s.id), ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
+	}
+	if s.resume != "" {
+		in.ShardIteratorType, in.SequenceNumber = types.ShardIteratorTypeAtSequenceNumber, aws.String(s.resume)
+		if s.after {
+			in.ShardIteratorType = types.ShardIteratorTypeAfterSequenceNumber
+		}
+	}
+	out, err := r.Client.GetShardIterator(ctx, in)
+	if _, gone := errors.AsType[*types.TrimmedDataAccessException](err); gone {
+		s.resume = "" // what is older than a day is gone: go on with what there is
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	return out.ShardIterator, nil
+}
+
+// deliver hands on records, and notes where to resume: behind the last one, or at the
+// first one that is not done, which is an error.
+func (r *reader) deliver(ctx context.Context, s *shard, records []types.Record) error {
+	payload, err := payloadOf(r.Stream, records)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	answer, err := r.Invoke(ctx, payload)
+	if err != nil {
+		return fmt.Errorf("invoke: %w", err)
+	}
+	first, failed, err := failure(answer)
+	if err != nil {
+		return err
+	}
+	if !failed {
+		s.resume, s.after = sequence(records[len(records)-1]), true
+		return nil
+	}
+	if first != "" { // else all of it again, from where it was
+		s.resume, s.after = first, false
+	}
+	return fmt.Errorf("not done from record %q on", first)
+}

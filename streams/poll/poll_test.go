@@ -1,0 +1,256 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+)
+
+// source is a stream whose shards hold records with sequence numbers; the stand-ins
+// have one shard only. Reads bring two records.
+type source struct {
+	mu      sync.Mutex
+	shards  []*part
+	trimmed string // sequence number that is gone
+	expired int    // reads that find their iterator expired
+}
+
+type part struct {
+	id, parent string
+	sequences  []string
+	open       bool
+}
+
+func (s *source) DescribeStream(_ context.Context, in *dynamodbstreams.DescribeStreamInput,
+	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &types.StreamDescription{}
+	i := 0
+	if in.ExclusiveStartShardId != nil {
+		i = 1 + slices.IndexFunc(s.shards, func(p *part) bool { return p.id == *in.ExclusiveStartShardId })
+	}
+	p := s.shards[i] // a page has one shard
+	out.Shards = []types.Shard{{ShardId: aws.String(p.id), ParentShardId: aws.String(p.parent)}}
+	if i+1 < len(s.shards) {
+		out.LastEvaluatedShardId = aws.String(p.id)
+	}
+	return &dynamodbstreams.DescribeStreamOutput{StreamDescription: out}, nil
+}
+
+func (s *source) shard(id string) *part {
+	return s.shards[slices.IndexFunc(s.shards, func(p *part) bool { return p.id == id })]
+}
+
+func (s *source) GetShardIterator(_ context.Context, in *dynamodbstreams.GetShardIteratorInput,
+	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := 0
+	if in.SequenceNumber != nil {
+		if *in.SequenceNumber == s.trimmed {
+			return nil, &types.TrimmedDataAccessException{}
+		}
+		at = slices.Index(s.shard(*in.ShardId).sequences, *in.SequenceNumber)
+		if in.ShardIteratorType == types.ShardIteratorTypeAfterSequenceNumber {
+			at++
+		}
+	}
+	return &dynamodbstreams.GetShardIteratorOutput{ShardIterator: aws.String(*in.ShardId + "/" + strconv.Itoa(at))}, nil
+}
+
+func (s *source) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInput,
+	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expired > 0 {
+		s.expired--
+		return nil, &types.ExpiredIteratorException{}
+	}
+	id, at, _ := strings.Cut(*in.ShardIterator, "/")
+	i, _ := strconv.Atoi(at)
+	p := s.shard(id)
+	out := &dynamodbstreams.GetRecordsOutput{}
+	for ; i < len(p.sequences) && len(out.Records) < 2; i++ {
+		out.Records = append(out.Records, types.Record{
+			EventName: types.OperationTypeModify,
+			Dynamodb:  &types.StreamRecord{SequenceNumber: aws.String(p.sequences[i])},
+		})
+	}
+	if p.open || i < len(p.sequences) {
+		out.NextShardIterator = aws.String(id + "/" + strconv.Itoa(i))
+	}
+	return out, nil
+}
+
+// function notes what it is given, and answers as it is told.
+type function struct {
+	mu     sync.Mutex
+	got    []string
+	answer func(batch int, first string) ([]byte, error)
+}
+
+func (f *function) invoke(_ context.Context, payload []byte) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []string
+	for _, part := range strings.Split(string(payload), `"SequenceNumber":"`)[1:] {
+		s, _, _ := strings.Cut(part, `"`)
+		all = append(all, s)
+	}
+	f.got = append(f.got, strings.Join(all, " "))
+	if f.answer != nil {
+		if out, err := f.answer(len(f.got), all[0]); out != nil || err != nil {
+			return out, err
+		}
+	}
+	return []byte(`{"batchItemFailures":[]}`), nil
+}
+
+// play runs for a minute of a bubble and returns what the function was given and what
+// went wrong.
+func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed []string) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if meanwhile != nil {
+			go func() { time.Sleep(20 * time.Second); s.mu.Lock(); defer s.mu.Unlock(); meanwhile() }()
+		}
+		var mu sync.Mutex
+		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke, Failed: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			failed = append(failed, err.Error())
+		}})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+	return f.got, failed
+}
+
+// All of a shard comes before what follows it, also when that appears later; a parent
+// that is not listed any more is not waited for.
+func TestShardsInTheirOrder(t *testing.T) {
+	s := &source{shards: []*part{
+		{id: "child-a", parent: "root", sequences: []string{"11", "12"}, open: true},
+		{id: "child-b", parent: "root", sequences: []string{"21"}},
+		{id: "root", parent: "gone", sequences: []string{"1", "2", "3"}},
+	}}
+	got, failed := play(t, s, &function{}, func() {
+		s.shards = append(s.shards, &part{id: "late", parent: "child-b", sequences: []string{"31"}, open: true})
+		s.shard("child-a").sequences = append(s.shard("child-a").sequences, "13")
+	})
+	if len(got) < 2 || got[0] != "1 2" || got[1] != "3" {
+		t.Fatalf("given %q", got)
+	}
+	slices.Sort(got[2:])
+	if want := []string{"11 12", "13", "21", "31"}; !slices.Equal(got[2:], want) || len(failed) > 0 {
+		t.Errorf("then %q, want %q; failed %q", got[2:], want, failed)
+	}
+}
+
+// What is reported as not done comes again from there on, and what had no answer
+// from where it was.
+func TestFailuresAreDeliveredAgain(t *testing.T) {
+	s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2", "3", "4", "5"}, open: true}}}
+	f := &function{answer: func(batch int, _ string) ([]byte, error) {
+		switch batch {
+		case 1:
+			return []byte(`{"batchItemFailures":[{"itemIdentifier":"2"}]}`), nil
+		case 2:
+			return nil, errors.New("no answer")
+		case 4:
+			return []byte(`{"batchItemFailures":[{"itemIdentifier":""}]}`), nil
+		case 5:
+			return []byte(`not json`), nil
+		}
+		return nil, nil
+	}}
+	got, failed := play(t, s, f, nil)
+	if want := []string{"1 2", "2 3", "2 3", "4 5", "4 5", "4 5"}; !slices.Equal(got, want) {
+		t.Errorf("given %q, want %q", got, want)
+	}
+	if len(failed) != 4 || failed[0] != `shard s: not done from record "2" on` || failed[1] != "shard s: invoke: no answer" {
+		t.Errorf("failed %q", failed)
+	}
+}
+
+// An iterator that has expired is opened again behind what is done; where that is gone,
+// at the oldest record.
+func TestIteratorsExpireAndRecordsGo(t *testing.T) {
+	s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2"}, open: true}}}
+	got, failed := play(t, s, &function{}, func() {
+		s.expired = 1
+		s.shard("s").sequences = append(s.shard("s").sequences, "3")
+	})
+	if want := []string{"1 2", "3"}; !slices.Equal(got, want) || len(failed) != 1 {
+		t.Errorf("given %q, want %q; failed %q", got, want, failed)
+	}
+	s = &source{shards: []*part{{id: "s", sequences: []string{"1", "2"}, open: true}}}
+	got, failed = play(t, s, &function{}, func() {
+		s.expired, s.trimmed = 1, "2"
+		s.shard("s").sequences = []string{"5", "6"}
+	})
+	if want := []string{"1 2", "5 6"}; !slices.Equal(got, want) || len(failed) != 2 {
+		t.Errorf("given %q, want %q; failed %q", got, want, failed)
+	}
+}
+
+func TestLowestFailureCounts(t *testing.T) {
+	first, failed, err := failure([]byte(`{"batchItemFailures":[{"itemIdentifier":"100"},{"itemIdentifier":"99"}]}`))
+	if first != "99" || !failed || err != nil {
+		t.Errorf("%q %v %v", first, failed, err)
+	}
+	if err := Run(t.Context(), Options{}); err == nil {
+		t.Error("ran without anything")
+	}
+}
+
+// Every type of value is written as DynamoDB does.
+func TestPayload(t *testing.T) {
+	created := time.Unix(1_700_000_000, 0)
+	got, err := payloadOf("arn", []types.Record{{
+		EventID: aws.String("id"), EventName: types.OperationTypeRemove, EventVersion: aws.String("1.1"),
+		AwsRegion: aws.String("eu"), UserIdentity: &types.Identity{Type: aws.String("Service"), PrincipalId: aws.String("ttl")},
+		Dynamodb: &types.StreamRecord{
+			ApproximateCreationDateTime: &created, SequenceNumber: aws.String("7"), SizeBytes: aws.Int64(9),
+			StreamViewType: types.StreamViewTypeNewAndOldImages,
+			Keys:           map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "k"}},
+			OldImage: map[string]types.AttributeValue{
+				"all": &types.AttributeValueMemberL{Value: []types.AttributeValue{
+					&types.AttributeValueMemberN{Value: "1.50"}, &types.AttributeValueMemberB{Value: []byte("b")},
+					&types.AttributeValueMemberBOOL{Value: true}, &types.AttributeValueMemberNULL{Value: true},
+					&types.AttributeValueMemberSS{Value: []string{"s"}}, &types.AttributeValueMemberNS{Value: []string{"2"}},
+					&types.AttributeValueMemberBS{Value: [][]byte{[]byte("c")}}, &types.AttributeValueMemberM{},
+					&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"x": &types.AttributeValueMemberS{}}},
+				}},
+			},
+		},
+	}, {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"Records":[{"eventID":"id","eventName":"REMOVE","eventVersion":"1.1","eventSource":"aws:dynamodb",` +
+		`"awsRegion":"eu","dynamodb":{"ApproximateCreationDateTime":1700000000,"Keys":{"PK":{"S":"k"}},` +
+		`"OldImage":{"all":{"L":[{"N":"1.50"},{"B":"Yg=="},{"BOOL":true},{"NULL":true},{"SS":["s"]},{"NS":["2"]},` +
+		`{"BS":["Yw=="]},{"M":{}},{"M":{"x":{"S":""}}}]}},"SequenceNumber":"7","SizeBytes":9,` +
+		`"StreamViewType":"NEW_AND_OLD_IMAGES"},"userIdentity":{"type":"Service","principalId":"ttl"},"eventSourceARN":"arn"},`
+	if !strings.HasPrefix(string(got), want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if v := fmt.Sprint(value(nil)); v != "map[]" {
+		t.Errorf("a type that nobody knows: %s", v)
+	}
+}
