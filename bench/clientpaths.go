@@ -74,7 +74,7 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 	var rows []Row
 	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.cascade, f.foreseen, f.unforeseen,
 		f.denial, f.flood,
-		f.cold, f.create} {
+		f.several, f.cold, f.create} {
 		row, err := path(ctx)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", row.Path, err)

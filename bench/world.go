@@ -113,7 +113,7 @@ func (w *world) item(ctx context.Context, entity string) (item.Item, error) {
 func (w *world) aggregator(ctx context.Context) (*runtimeapi.Host, error) {
 	h, err := runtimeapi.Start(runtimeapi.Config{
 		Binary: LocalBinary("aggregator"), Name: "aggregator",
-		Env: append(w.proxied.Env(), config.EnvTableName+"="+w.table),
+		Env: append(w.proxied.Env(), config.EnvTableName+"="+w.table, config.EnvMergeAfterSeconds+"=1"),
 	})
 	if err != nil {
 		return nil, err

@@ -118,6 +118,9 @@ func (d decider) decide() choice {
 			stale, staleAt = k, got.at
 		}
 	}
+	if d.count > 1 && soonest.action == never && !d.attempt.spread && d.together() <= d.now {
+		return choice{action: several} // it reads all shards, so there is no need for a look
+	}
 	if stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor {
 		return choice{action: write, shard: stale, look: true} // one look is enough: it is the shard that recovers first
 	}
