@@ -49,7 +49,7 @@ func newRig(t *testing.T, o otellimit.Options) *rig {
 func show(set attribute.Set) string {
 	var out []string
 	for _, kv := range set.ToSlice() {
-		out = append(out, strings.TrimPrefix(string(kv.Key), "zae_limiter.")+"="+kv.Value.Emit())
+		out = append(out, strings.TrimPrefix(string(kv.Key), "zae_limiter.")+"="+kv.Value.String())
 	}
 	slices.Sort(out)
 	return strings.Join(out, ",")

@@ -223,7 +223,8 @@ func TestPayload(t *testing.T) {
 	created := time.Unix(1_700_000_000, 0)
 	got, err := payloadOf("arn", []types.Record{{
 		EventID: aws.String("id"), EventName: types.OperationTypeRemove, EventVersion: aws.String("1.1"),
-		AwsRegion: aws.String("eu"), UserIdentity: &types.Identity{Type: aws.String("Service"), PrincipalId: aws.String("ttl")},
+		AwsRegion:    aws.String("eu"),
+		UserIdentity: &types.Identity{Type: aws.String("Service"), PrincipalId: aws.String("ttl")},
 		Dynamodb: &types.StreamRecord{
 			ApproximateCreationDateTime: &created, SequenceNumber: aws.String("7"), SizeBytes: aws.Int64(9),
 			StreamViewType: types.StreamViewTypeNewAndOldImages,
