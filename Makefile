@@ -66,6 +66,10 @@ test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) ## deploy the stack int
 	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/template.golden.json limitertable/cloudformation.json # W3005: the constructs repeat dependencies
 	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
+.PHONY: simulate
+simulate: ## play random worlds of clients, aggregator and faults (SEEDS=100000)
+	SEEDS=$(or $(SEEDS),100000) go test -count=1 -v -timeout 10h -run 'TestSimulation$$' ./internal/simulation
+
 .PHONY: test-short
 test-short: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
 	@for m in $(TESTED); do (cd $$m && $(GOTEST) -short ./...) || exit 1; done

@@ -41,15 +41,16 @@ var mayImport = map[string][]string{
 	"internal/stream/streamtest": {"internal/item"},
 	"internal/usage": {"internal/bucket", "internal/item", "internal/shard", "internal/stream",
 		"internal/table"},
-	"internal/archive":   {"internal/item", "internal/table"},
-	"internal/config":    {},
-	"internal/namespace": {"internal/item", "internal/store", "internal/table"}, // shared by limiter and admin
-	"internal/lambdaio":  {},
-	"internal/memdb":     {"internal/item", "internal/store", "internal/table"},
-	"internal/dbtest":    {"internal/bucket", "internal/item", "internal/store", "internal/table"},
-	"internal/arch":      {},
-	"internal/replay":    {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
-	"events/eventstest":  {},
+	"internal/archive":    {"internal/item", "internal/table"},
+	"internal/config":     {},
+	"internal/namespace":  {"internal/item", "internal/store", "internal/table"}, // shared by limiter and admin
+	"internal/lambdaio":   {},
+	"internal/memdb":      {"internal/item", "internal/store", "internal/table"},
+	"internal/dbtest":     {"internal/bucket", "internal/item", "internal/store", "internal/table"},
+	"internal/arch":       {},
+	"internal/simulation": {}, // tests only, of all together
+	"internal/replay":     {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
+	"events/eventstest":   {},
 	"streams": { // the aggregator, for the function and for those of others
 		"internal/archive", "internal/config", "internal/item", "internal/lambdaio", "internal/shard", "internal/store",
 		"internal/stream", "internal/table", "internal/usage",
