@@ -1,0 +1,177 @@
+// Package docs_test holds the pages to the code and to each other.
+package docs_test
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// pages are the README and everything in this folder.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	names = append(names, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../infra/cdk/README.md")
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = string(text)
+	}
+	return out
+}
+
+var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+
+// Every piece of Go on a page is part of a file that is compiled.
+func TestGoOnThePagesIsCompiled(t *testing.T) {
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	var sources []string
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := d.Name(); {
+		case d.IsDir() && (name == "node_modules" || name == "testdata" || strings.HasPrefix(name, ".") && name != ".."):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, ".go"):
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sources = append(sources, squeeze(string(text)))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(sources, "\n")
+	blocks := 0
+	for name, text := range pages(t) {
+		for _, m := range goBlock.FindAllStringSubmatch(text, -1) {
+			blocks++
+			if !strings.Contains(all, squeeze(m[1])) {
+				t.Errorf("%s: no Go file contains\n%s", name, m[1])
+			}
+		}
+	}
+	if blocks < 10 {
+		t.Errorf("%d pieces of Go found: the pattern does not match any more", blocks)
+	}
+}
+
+var (
+	codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
+
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notSlug = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// Links between pages lead somewhere, anchors included.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for name, text := range pages(t) {
+		text = codeBlock.ReplaceAllString(text, "")
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target := m[1]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(target, "#")
+			path := filepath.Join(filepath.Dir(name), file)
+			if file == "" {
+				path = name
+			}
+			body, err := os.ReadFile(path)
+			if info, look := os.Stat(path); look == nil && info.IsDir() {
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s links to %s: %v", name, target, err)
+				continue
+			}
+			if anchor == "" {
+				continue
+			}
+			found := false
+			for _, h := range heading.FindAllStringSubmatch(string(body), -1) {
+				slug := strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")
+				found = found || slug == anchor
+			}
+			if !found {
+				t.Errorf("%s links to %s: there is no such heading", name, target)
+			}
+		}
+	}
+}
+
+// Every page is on the list of pages.
+func TestPagesAreListed(t *testing.T) {
+	all := pages(t)
+	for name := range all {
+		if !strings.HasPrefix(name, "..") && name != "README.md" && !strings.Contains(all["README.md"], "("+name+")") {
+			t.Errorf("%s is not in docs/README.md", name)
+		}
+	}
+}
+
+var costRow = regexp.MustCompile(`(?m)^\| (.*?) \| .*? \| [0-9.]+ \| ([0-9.]+) \| ([0-9.]+) \|$`)
+
+// What is said to cost so much a month is what the measured table makes of it.
+func TestCostsAreComputedFromTheMeasuredTable(t *testing.T) {
+	perMillion := map[string]float64{}
+	for _, m := range costRow.FindAllStringSubmatch(pages(t)["../README.md"], -1) {
+		dollars, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		perMillion[m[1]] = dollars
+	}
+	acquire, settle := perMillion["acquire, warm"], perMillion["commit of adjustments, rollback"]
+	cascade := perMillion["acquire with cascade, warm"]
+	if acquire == 0 || settle == 0 || cascade == 0 {
+		t.Fatalf("the README's table of costs is not understood: %v", perMillion)
+	}
+	const secondsPerMonth = 730 * 3600
+	month := func(dollars, rate float64) string {
+		n := int(math.Round(dollars * rate * secondsPerMonth / 1e6))
+		if n >= 1000 {
+			return strconv.Itoa(n/1000) + "," + strconv.Itoa(n%1000 + 1000)[1:]
+		}
+		return strconv.Itoa(n)
+	}
+	row := func(name string, dollars float64) string {
+		return "| " + name + " | " + month(dollars, 10) + " | " + month(dollars, 100) + " | " + month(dollars, 1000) + " |"
+	}
+	cost := pages(t)["cost.md"]
+	for _, want := range []string{
+		row("acquire", acquire), row("acquire and settle", acquire+settle), row("acquire, charged to a parent too", cascade),
+		row("acquire and settle, charged to a parent too", cascade+2*settle),
+	} {
+		if !strings.Contains(cost, want) {
+			t.Errorf("cost.md does not have the row\n%s", want)
+		}
+	}
+	readme := pages(t)["../README.md"]
+	for _, want := range []string{
+		month(acquire, 10) + ", " + month(acquire, 100) + ", " + month(acquire, 1000),
+		month(2*acquire, 10) + ", " + month(2*acquire, 100) + ", " + month(2*acquire, 1000),
+		"$" + month(acquire, 10) + " at 10 per second, $" + month(acquire, 100) + " at 100",
+		"$" + strconv.FormatFloat(math.Round(acquire*secondsPerMonth/1e4)/100, 'f', 2, 64) + " a month",
+	} {
+		if !strings.Contains(readme, want) {
+			t.Errorf("the README does not say %q", want)
+		}
+	}
+}
