@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -17,6 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/streams"
+	"github.com/zeroae/zae-limiter-go/streams/poll"
 )
 
 // devFlags are the settings of dev.
@@ -116,14 +119,31 @@ func (a *app) aggregate(ctx context.Context, s *standIn, d limitertable.Descript
 	if err != nil {
 		return nil, err
 	}
-	p := poller{client: dynamodbstreams.NewFromConfig(s.config()), stream: d.StreamARN, invoke: aggregator.Invoke}
+	o := poll.Options{
+		Client: dynamodbstreams.NewFromConfig(s.config()), Stream: d.StreamARN, Invoke: aggregator.Invoke,
+		Every: 200 * time.Millisecond, Failed: a.tellOnce(),
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		p.run(ctx, func(err error) { a.say("aggregator: %v", err) })
+		_ = poll.Run(ctx, o) // ends with ctx, and its error
 	}()
 	return func() { cancel(); <-ended }, nil
+}
+
+// tellOnce returns a function that tells errors, but not the same over and over.
+func (a *app) tellOnce() func(error) {
+	var mu sync.Mutex
+	told := ""
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err.Error() != told {
+			told = err.Error()
+			a.say("aggregator: %v", err)
+		}
+	}
 }
 
 type variable struct{ name, value string }

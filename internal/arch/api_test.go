@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "take the exported API over")
 // of them means.
 var public = []string{
 	"admin", "admin/manifest", "grpclimit", "httplimit", "infra/cdk", "limiter", "limitertable", "limitertest",
-	"otellimit", "streams",
+	"otellimit", "streams", "streams/poll",
 }
 
 // TestExportedAPIDoesNotChangeUnnoticed compares what each public package exports

@@ -1,4 +1,5 @@
-package poll_test
+// Package poll has package streams/poll read the stream of an engine.
+package poll
 
 import (
 	"context"
