@@ -91,7 +91,7 @@ func (o *Observer) instruments(m metric.Meter) error {
 	o.settle = histogram("settle.duration", "How long commits and rollbacks took.")
 	o.writes = counter("writes", "{write}", "Writes that were sent to the table.")
 	o.denials = counter("denials", "{denial}", "Acquires that a limit denied.")
-	o.events = counter("events", "{event}", "What else happened: looks, refused writes, splits, merges, failed upkeep.")
+	o.events = counter("events", "{event}", "What else happened: looks, refused writes, splits, merges and the like.")
 	var err error
 	o.tokens, err = m.Int64UpDownCounter("zae_limiter.tokens", metric.WithUnit("{token}"),
 		metric.WithDescription("Tokens that were taken, less those given back."))
