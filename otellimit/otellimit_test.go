@@ -170,8 +170,8 @@ func TestMetricsOfEveryEvent(t *testing.T) {
 		"settle.duration{event=commit,outcome=ok}":                   "1 in 1s",
 		"settle.duration{event=commit,outcome=unknown,resource=gpt}": "1 in 1s",
 		"settle.duration{event=rollback,outcome=ok}":                 "1 in 1s",
-		"breaker.open{}":                                             "1",
-		"clock.correction{}":                                         "-3",
+		"breaker.open{}":     "1",
+		"clock.correction{}": "-3",
 	}
 	for kind := limiter.EventAcquire; !strings.HasPrefix(kind.String(), "EventKind"); kind++ { // all there are
 		r.Observe(t.Context(), limiter.Event{Kind: kind, Elapsed: time.Second, Open: kind == limiter.EventBreaker,
