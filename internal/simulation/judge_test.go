@@ -28,6 +28,7 @@ type judged struct {
 	shards  map[int]*judgedShard
 	limits  map[string]*judgedLimit
 	longest int64 // that a call was on its way to it, ms
+	given   int64 // when the administration last filled it, epoch ms
 	slow    int64 // that a granted call took, ms
 	dropped bool  // an item of it was deleted while it was not full
 }
@@ -303,6 +304,7 @@ func (j *judge) level(b *judged, s *judgedShard, c memdb.Change, before table.Sh
 	if n != nil && n.gives { // the administration fills buckets
 		if more := level - e.to(now); more > 0 {
 			e.level = level
+			b.given = now
 			j.back(b.limit(sl.Limit, now), now, more)
 		}
 	}
@@ -390,12 +392,15 @@ func (b *judged) allowance(j *judge, limit string) int64 {
 //	  - (sum before its begin - refill until then + what was given back before)
 //
 // so the smallest second term so far is enough to know.
-func (j *judge) granted(entity, limit string, now, milli, slow int64) {
+func (j *judge) granted(entity, limit string, began, now, milli, slow int64) {
 	b := j.bucket(entity)
 	b.slow = max(b.slow, slow)
 	l := b.limits[limit]
 	if l == nil || milli == 0 {
 		return
+	}
+	if b.given >= began { // who was waiting then has been forgiven his debt
+		j.back(l, now, milli*l.period)
 	}
 	refill := (now - l.begin) * l.amount
 	start := l.sum - refill + max(j.returned(b, limit), l.whole.pool)
@@ -492,4 +497,24 @@ func (c *client) settled(w *world) {
 				c.id, k[0], k[1], a.least, a.most, a.grown)
 		}
 	}
+}
+
+// keyed returns the stored shard of a partition key.
+func (j *judge) keyed(pk string) *table.Shard {
+	b, shard := j.of(pk)
+	if b == nil || b.shards[shard] == nil {
+		return nil
+	}
+	return &b.shards[shard].image
+}
+
+// used returns the counters of rpm by shard.
+func (j *judge) used(entity string) map[int]int64 {
+	out := map[int]int64{}
+	for k, s := range j.bucket(entity).shards {
+		if i := s.image.State.Index("rpm"); i >= 0 {
+			out[k] = s.image.State.Slots[i].Used
+		}
+	}
+	return out
 }

@@ -140,8 +140,8 @@ func opName(write bool) string {
 
 // Write implements [store.Store].
 func (n *network) Write(ctx context.Context, w item.Write) (item.Item, error) {
-	if bad := n.w.defect.write; bad != nil {
-		w = bad(n, opOf(ctx), w)
+	if n.w.defect.write != nil {
+		w = n.w.defect.write(n, opOf(ctx), w)
 	}
 	what := w.Target().PK
 	if u, ok := w.(item.Update); ok && u.SetLess == nil {

@@ -67,7 +67,6 @@ type world struct {
 type stats struct {
 	writes, granted, denied, failed, cascaded, settled, waited int
 	splits, merges, changes, batches, redelivered              int
-	parents, elsewhere                                         int // see defects
 }
 
 func (s *stats) add(o stats) {
@@ -78,7 +77,6 @@ func (s *stats) add(o stats) {
 		{&s.writes, o.writes}, {&s.granted, o.granted}, {&s.denied, o.denied}, {&s.failed, o.failed},
 		{&s.splits, o.splits}, {&s.merges, o.merges}, {&s.cascaded, o.cascaded}, {&s.settled, o.settled},
 		{&s.waited, o.waited}, {&s.changes, o.changes}, {&s.batches, o.batches}, {&s.redelivered, o.redelivered},
-		{&s.parents, o.parents}, {&s.elsewhere, o.elsewhere},
 	} {
 		*p.to += p.more
 	}
@@ -374,8 +372,8 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 	} else {
 		lease, err = o.client.l.Acquire(ctx, req)
 	}
-	if bad := w.defect.outcome; bad != nil {
-		err = bad(entity, err)
+	if w.defect.outcome != nil {
+		err = w.defect.outcome(entity, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -400,7 +398,7 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 		for _, e := range who {
 			o.client.told(e, o.costs, true)
 			for limit, n := range o.costs {
-				w.judge.granted(e, limit, now.UnixMilli(), n*bucket.Milli, slow)
+				w.judge.granted(e, limit, o.began, now.UnixMilli(), n*bucket.Milli, slow)
 			}
 		}
 		w.leases[o.id] = &held{client: o.client, lease: lease, costs: maps.Clone(o.costs), who: who}
@@ -477,6 +475,7 @@ func (w *world) settle() {
 		actual["tpm"] = int64(w.rng.IntN(30))
 	}
 	if how == 4 {
+		o.kind = "charge"
 		w.ops.Go(func() { w.chargedMore(o, id, h, int64(1+how)) })
 		return
 	}
@@ -492,7 +491,7 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 		for limit, n := range h.costs {
 			diff[limit] = -n
 		}
-	} else if err = h.lease.Settle(actual); err != nil { // no such limit
+	} else if err = h.lease.Settle(w.defect.settles(h.costs, actual)); err != nil { // no such limit
 		actual = map[string]int64{"rpm": actual["rpm"]}
 		err = h.lease.Settle(actual)
 	}
@@ -546,7 +545,8 @@ func (w *world) chargedMore(o *op, id int, h *held, cost int64) {
 		if h.client.told(e, more, certain); !certain {
 			continue
 		}
-		w.judge.granted(e, "rpm", time.Now().UnixMilli(), cost*bucket.Milli, time.Since(begin).Milliseconds())
+		took := time.Since(begin).Milliseconds()
+		w.judge.granted(e, "rpm", o.began, time.Now().UnixMilli(), cost*bucket.Milli, took)
 	}
 	h.costs["rpm"] += cost
 }
