@@ -67,18 +67,20 @@ var defects = []defect{
 		return err
 	}},
 	{name: "W5: what the request did not name is not settled", as: "I4", narrow: true},
-	{name: "W6: settling creates an item", as: "W6", from: 130, write: onBuckets(func(_ *network, o *op, u item.Update) item.Write {
-		if adjusts(o, u) {
-			u.If = nil
-		}
-		return u
-	})},
-	{name: "W11: settling goes to shard 0", as: "W11", from: 900, write: onBuckets(func(_ *network, o *op, u item.Update) item.Write {
-		if _, entity, res, shard, ok := table.ParseBucketPK(u.Key.PK); ok && shard > 0 && adjusts(o, u) {
-			u.Key = table.BucketKey(namespaceID, entity, res, 0)
-		}
-		return u
-	})},
+	{name: "W6: settling creates an item", as: "W6", from: 130, write: onBuckets(
+		func(_ *network, o *op, u item.Update) item.Write {
+			if adjusts(o, u) {
+				u.If = nil
+			}
+			return u
+		})},
+	{name: "W11: settling goes to shard 0", as: "W11", from: 900, write: onBuckets(
+		func(_ *network, o *op, u item.Update) item.Write {
+			if _, entity, res, shard, ok := table.ParseBucketPK(u.Key.PK); ok && shard > 0 && adjusts(o, u) {
+				u.Key = table.BucketKey(namespaceID, entity, res, 0)
+			}
+			return u
+		})},
 	{name: "give-backs are written twice", write: onBuckets(func(_ *network, o *op, u item.Update) item.Write {
 		if adjusts(o, u) {
 			u.Add = slices.Clone(u.Add)
