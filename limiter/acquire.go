@@ -2,11 +2,8 @@ package limiter
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -45,34 +42,35 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	return lease, err
 }
 
-// acquire resolves a request and takes its costs.
+// acquire resolves a request and takes its costs. Three outcomes are errors: denied,
+// unavailable and unknown; the policy of the call decides about the last two.
 func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
 	own, err := req.validate()
 	if err != nil {
 		return nil, err
 	}
 	n := name{req.Entity, req.Resource}
-	if !l.breaker.admits(time.Now()) {
+	if !l.breaker.admits(time.Now()) { // the table has been silent: do not wait for a timeout once more
 		cfg, _ := l.configs.last(n, own)
 		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
 	}
 	bounded := l.bounded(ctx)
 	defer bounded.release()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
-	if err != nil {
+	if err != nil { // which limits are in force is not known, so nothing was asked for
 		l.heard(ctx, err)
 		return l.unresolved(ctx, req, n, own, cfg, err)
 	}
 	wants, at, err := l.levels(bounded, n, req.Costs, cfg)
 	if err != nil {
-		if store.KindOf(err) != 0 { // else nothing was asked
+		if store.KindOf(err) != 0 { // else no call was made, which says nothing about the table
 			l.heard(ctx, err)
 		}
 		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
 	lease, at, err := l.take(bounded, wants, tries)
 	l.heard(ctx, err)
-	if !decided(err) {
+	if !decided(err) { // unavailable or unknown
 		return l.undecided(ctx, req, at, own, cfg.policy, err)
 	}
 	if lease != nil {
@@ -81,90 +79,27 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	return lease, err
 }
 
-// unresolved turns a failed resolution into the caller's error or policy.
-func (l *Limiter) unresolved(ctx context.Context, req Request, n name, own []bucket.Limit, cfg resolved,
-	err error) (*Lease, error) {
-	switch {
-	case errors.Is(err, ErrLimited):
-		return nil, err
-	case errors.Is(err, errNoLimits):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrNoLimits, nil}
-	case errors.Is(err, ErrInvalid):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrInvalid, err}
-	case errors.Is(err, ErrTooLarge):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrTooLarge, err}
-	case errors.Is(err, ErrNamespace):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrNamespace, err}
-	}
-	return l.undecided(ctx, req, n, own, cfg.policy, err)
-}
-
-// undecided turns a call that got no decision or no answer into the caller's error,
-// or applies the policy.
-func (l *Limiter) undecided(ctx context.Context, req Request, n name, own []bucket.Limit, stored Policy,
-	err error) (*Lease, error) {
-	if cause := context.Cause(ctx); cause != nil {
-		return nil, canceled("acquire", n, cause, err)
-	}
-	err = outcome("acquire", n, err)
-	policy := l.policy(req, stored)
-	switch {
-	case errors.Is(err, ErrSetup):
-	case policy == PolicyAllow:
-		return &Lease{limiter: l, name: n, cause: err}, nil
-	case policy == PolicyLocal:
-		return l.grant(req, own, err)
-	}
-	return nil, err
-}
-
-// policy returns what holds for a request when there is no decision.
-func (l *Limiter) policy(req Request, stored Policy) Policy {
-	for _, p := range []Policy{req.OnUnavailable, stored} {
-		if p != PolicyDefault {
-			return p
-		}
-	}
-	return l.opts.OnUnavailable
-}
-
-// outcome names what is known after a call failed.
-func outcome(op string, n name, err error) error {
-	kind := ErrUnavailable
-	switch store.KindOf(err) {
-	case store.Unknown:
-		kind = ErrUnknown
-	case store.Setup:
-		kind = ErrSetup
-	}
-	return &opError{op, n.entity, n.resource, kind, err}
-}
-
-// canceled is the outcome of a call that the caller's context has ended. It tells,
-// as outcome does, whether anything may have been taken.
-func canceled(op string, n name, cause, err error) error {
-	known := ErrUnavailable
-	if store.KindOf(err) == store.Unknown {
-		known = ErrUnknown
-	}
-	return &opError{op, n.entity, n.resource, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
-}
-
 // charge decides from what is known of the bucket and writes, until a write holds,
-// the request is denied, or a call fails.
+// the request is denied, or a call fails. It ends: each round writes at most once,
+// and after maxAttempts of them the request is denied by what is known.
+//
+// Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by
+// now. A request for 5 is sent as one write under the condition that others have
+// taken at most 1 since. If they have taken 3, the write is refused and brings the
+// new image: 3 by now. The next round denies without a call, until 2 s later.
 func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, error) {
 	k := l.images.of(w.name)
 	var me *waiter
 	for asked := w; ; {
 		w = l.inForce(ctx, k, asked)
 		c, refusal := l.decide(k, w, tries)
-		if refusal != nil {
+		if refusal != nil { // no shard covers the costs, and the images are fresh
 			if !c.repeats {
 				l.mend(ctx, k, w.name)
 			}
 			return nil, refusal
 		}
-		if tries.apart && k.absent() {
+		if tries.apart && k.absent() { // of a cascade: all its buckets are created at once
 			return nil, errAbsent
 		}
 		if me == nil {
@@ -172,7 +107,7 @@ func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, e
 		}
 		me.want = w
 		t := l.send(ctx, k, c, me, tries)
-		if t.lease != nil && c.owe {
+		if t.lease != nil && c.owe { // taken into debt by a request that waits: keep its place
 			t.err = l.place(ctx, k, w, t.lease, tries)
 		}
 		switch {
@@ -180,7 +115,7 @@ func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, e
 			return nil, t.err
 		case t.lease != nil:
 			return t.lease, nil
-		}
+		} // else the write was refused, and its image explains why: decide again
 	}
 }
 
@@ -200,15 +135,15 @@ func (l *Limiter) decide(k *known, w want, tries *attempt) (choice, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := l.now()
-	if tries.queue == nil && k.denied.covers(w, now) {
+	if tries.queue == nil && k.denied.covers(w, now) { // denied a moment ago, for no less
 		return choice{repeats: true}, k.denied.error(now)
 	}
 	d := decider{known: k, want: w, now: now, denyFor: l.opts.DenyFor.Milliseconds(), attempt: tries, pick: random()}
 	c := d.decide()
-	if c.action == write && max(tries.rounds, tries.calls) >= maxAttempts {
+	if c.action == write && max(tries.rounds, tries.calls) >= maxAttempts { // others take what there is
 		c = d.giveUp()
 	}
-	if tries.queue != nil && (c.action == deny || c.look || c.adopt) {
+	if tries.queue != nil && (c.action == deny || c.look || c.adopt) { // it waits: it owes instead
 		c = d.behind(c)
 	}
 	tries.rounds++
@@ -218,7 +153,7 @@ func (l *Limiter) decide(k *known, w want, tries *attempt) (choice, error) {
 	switch c.action {
 	case write, several:
 		return c, nil
-	case never:
+	case never: // no shard can ever hold that much
 		return c, d.tooLarge(c)
 	}
 	return c, d.remember(c).error(now)

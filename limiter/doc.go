@@ -11,10 +11,31 @@
 //		Costs: limiter.Costs{"rpm": 1, "tpm": 800},
 //	})
 //
-// When the real cost is known, [Lease.Settle] says it and [Lease.Commit] writes it;
-// [Lease.Rollback] gives everything back. [Limiter.Do] does the right one around a
-// function, also when it fails or panics. [Limiter.Wait] waits for the tokens, first
-// come, first served.
+// # Which method
+//
+// Most callers use [Limiter.Do]: it acquires, calls a function with the lease, and ends
+// the lease rightly, also when the function fails or panics. The others are for those
+// whose work does not fit in a function.
+//
+//	Do        acquire, work, and commit; give everything back if the work fails
+//	Acquire   take the costs now, or be denied; end the lease yourself:
+//	          Settle says what the work has really cost, Commit writes it,
+//	          Rollback gives everything back, Close (for defer) does either
+//	Wait      as Acquire, but wait until the tokens are there, first come, first served
+//	Reserve   as Wait, but be told how long to wait, and wait yourself
+//
+// # Words
+//
+//	limit     a rule: so many tokens at most, so many more per period
+//	entity    who is limited; resource: what is used
+//	bucket    what is stored of all limits of an entity and resource
+//	level     what a bucket holds of a limit; below zero it is a debt
+//	cost      the tokens of a limit that one request takes
+//	charge    the one conditional write that takes costs and credits refill
+//	shard     a part of a bucket that is too busy for one item
+//	lease     what a granted acquire returns
+//	settle    make a lease's costs what they really were
+//	denied    the tokens are not there; throttled is only what DynamoDB does to us
 //
 // # Outcomes
 //

@@ -3,7 +3,6 @@ package streams
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
@@ -22,7 +21,7 @@ var errNotCounted = errors.New("usage not counted")
 // partial batch response. A record is acknowledged only if its usage is counted,
 // or carried on in the state of the tumbling window. What is refused, unanswered
 // or not begun when the deadline nears is reported as not done: the response names
-// the lowest sequence number of it. Refills, shard steps and lifetimes are tried
+// the lowest sequence number of it. Refills, reshardings and lifetimes are tried
 // and never reported: nobody is owed them. Delivering a batch again, whole or in
 // parts, counts nothing twice.
 //
@@ -31,13 +30,29 @@ var errNotCounted = errors.New("usage not counted")
 // of ctx. It blocks until nothing is in flight any more.
 //
 // The method makes an Aggregator a handler of the Lambda library.
+//
+// The steps, for a batch of three records of one bucket, whose counter went from 100
+// over 103 and 104 to 110 tokens:
+//
+//	decode   three changes: +3, +1, +6; a record that cannot be read is malformed
+//	fold     one shard with three changes in order, each once: a record that came twice
+//	         would count 3 twice
+//	ledger   one run from 100 to 110. Without a tumbling window it is due now; with one it
+//	         may be carried on, and counted with the next batch's from 110 on
+//	plan     a refill if the level does not cover 10 once more, a resharding if the
+//	         partition is hot or cool, a longer lifetime if the item would expire too early
+//	jobs     what is owed first: malformed records to be kept, the run into its windows
+//	         under the condition that they have counted up to 100, so never twice; then
+//	         what nobody is owed
+//	close    what could not be counted is carried on, or fails the invocation
+//
 func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	start := a.now()
 	batch, err := stream.Decode(payload)
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := lambdaio.WithMargin(ctx, reportMargin)
+	within, cancel := lambdaio.WithMargin(ctx, reportMargin) // what has not begun by then is not begun
 	defer cancel()
 	buckets := usage.Fold(batch.Changes)
 	led := a.newLedger(ctx, batch, buckets)
@@ -46,78 +61,14 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	err = led.close(within)
 
 	s := summarize(batch, jobs, led)
-	s.IteratorAgeMs = -1
+	s.IteratorAgeMs = -1 // none: the batch has no change
 	if batch.Oldest > 0 {
 		s.IteratorAgeMs = max(0, start-batch.Oldest)
 	}
 	s.ElapsedMs = a.now() - start
 	a.report(ctx, jobs, s)
-	if err != nil {
+	if err != nil { // Lambda delivers all of it again, with the same state
 		return nil, err
 	}
 	return s.Resume.Response().With(led.carried()).Bytes(), nil
-}
-
-// summarize counts what became of the batch and finds where to resume it.
-func summarize(batch stream.Batch, jobs []*job, led *ledger) lambdaio.Summary {
-	s := lambdaio.Summary{
-		Records: batch.Records, Changes: len(batch.Changes), Malformed: len(batch.Malformed),
-	}
-	var written [parts]int64
-	var totals, undone int64
-	for _, j := range jobs {
-		written[j.part] += int64(j.writes)
-		if j.part != partMalformed {
-			s.Writes += j.writes
-		}
-		if j.part == partUsage {
-			totals++
-		}
-		switch {
-		case !j.begun:
-			undone++
-		case j.err != nil:
-			s.WritesFailed++
-		default:
-			continue
-		}
-		if j.owed(led) {
-			s.Resume.Fail(j.resume)
-		}
-	}
-	s.More = []lambdaio.Metric{
-		{Name: "Totals", Log: "totals", Value: totals},
-		{Name: "Ignored", Value: int64(batch.Ignored)},
-		{Name: "Snapshots", Value: written[partUsage] + led.caughtUp},
-		{Name: lambdaio.MetricRefills, Value: written[partRefill]},
-		{Name: lambdaio.MetricShardSteps, Value: written[partResharding]},
-		{Name: "Lifetimes", Value: written[partLifetime]},
-		{Name: "Kept", Value: written[partMalformed]},
-		{Name: "NotBegun", Value: undone},
-		{Name: "Pending", Log: "pending", Value: int64(len(led.state.Parts))},
-		{Name: "Owed", Value: led.owed},
-		{Name: "StateBytes", Value: int64(len(led.carried())), Unit: "Bytes"},
-		{Name: "StateLost", Value: led.lost},
-		{Name: "UsageLagMs", Value: led.lag(), Unit: "Milliseconds"},
-	}
-	s.Writes += int(led.caughtUp)
-	return s
-}
-
-// report logs malformed records that are kept, failed writes and the summary,
-// and writes the metric line.
-func (a *Aggregator) report(ctx context.Context, jobs []*job, s lambdaio.Summary) {
-	var failed []lambdaio.Failure
-	for _, j := range jobs {
-		switch {
-		case j.begun && j.err != nil:
-			failed = append(failed, lambdaio.Failure{
-				Message: j.part.String() + " not written", Attrs: append(j.attrs, slog.Any("err", j.err)),
-			})
-		case j.begun && j.part == partMalformed:
-			a.log.LogAttrs(ctx, slog.LevelWarn, "malformed record kept", j.attrs...)
-		}
-	}
-	out := lambdaio.Reporter{Function: a.function, Log: a.log, Metrics: a.metrics}
-	out.Report(ctx, a.now(), "batch folded", failed, s)
 }

@@ -1,5 +1,9 @@
 package bucket
 
+import (
+	"math/bits"
+)
+
 // Adopt returns the state with the wanted limits in force. Call it on a state
 // refilled to now, so that the time before the change is credited at the old
 // rate. A limit that is new to the bucket starts with its full share; a raised
@@ -64,4 +68,18 @@ func TTLSeconds(limits []Limit, multiplier int) int64 {
 		longest = max(longest, fill)
 	}
 	return int64(longest * float64(multiplier))
+}
+
+// RescaleRest carries a remainder over from one period to another, rounding
+// down, so that it stays below the new period and mints nothing.
+func RescaleRest(rest, from, to int64) int64 {
+	if from == to || from <= 0 {
+		return rest
+	}
+	hi, lo := bits.Mul64(uint64(rest), uint64(to))
+	if hi >= uint64(from) {
+		return 0
+	}
+	quo, _ := bits.Div64(hi, lo, uint64(from))
+	return min(int64(quo), to-1)
 }

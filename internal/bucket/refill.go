@@ -31,20 +31,29 @@ type Gain struct {
 // A level never rises above Capacity: when it gets there the remainder is
 // dropped, and one that is above it already, because tokens were given back to a
 // full bucket, is cut to it. A negative elapsed counts as zero.
+//
+// The remainder is why many small steps credit what one large step does. At 10
+// tokens a minute (Amount 10_000, Period 60_000) a level of 0 gains after
+//
+//	 7 ms   floor(7*10_000 / 60_000) = 1 millitoken, and 10_000 remain of 70_000
+//	14 ms   floor((7*10_000 + 10_000) / 60_000) = 1 more, and 20_000 remain
+//
+// which is 2 + 20_000/60_000, what one step of 14 ms credits. Without it each step
+// would lose a third of a millitoken.
 func Refill(tokens, rest int64, r Rate, elapsed int64) Gain {
 	room := SubSat(r.Capacity, tokens)
-	if room <= 0 {
+	if room <= 0 { // full, or above it: a level of 12 of 10 is cut by 2
 		return Gain{Credit: room, Full: true}
 	}
 	credit, left := accrue(rest, r, elapsed)
-	if credit >= room {
+	if credit >= room { // it gets full: what would be credited beyond that is lost
 		return Gain{Credit: room, Full: true}
 	}
 	return Gain{Credit: credit, Rest: left}
 }
 
 // Potential returns what a level with the remainder would gain in elapsed
-// milliseconds if there were no capacity.
+// milliseconds if there were no capacity: how far a line has risen, see table.Charge.
 func Potential(rest int64, r Rate, elapsed int64) int64 {
 	credit, _ := accrue(rest, r, elapsed)
 	return credit
@@ -55,11 +64,11 @@ func accrue(rest int64, r Rate, elapsed int64) (credit, left int64) {
 	hi, lo := bits.Mul64(uint64(max(elapsed, 0)), uint64(r.Amount))
 	lo, carry := bits.Add64(lo, uint64(rest), 0)
 	hi += carry
-	if hi >= uint64(r.Period) {
-		return math.MaxInt64, 0 // the quotient exceeds 64 bits
+	if hi >= uint64(r.Period) { // the quotient exceeds 64 bits
+		return math.MaxInt64, 0
 	}
 	quo, rem := bits.Div64(hi, lo, uint64(r.Period))
-	if quo > math.MaxInt64 {
+	if quo > math.MaxInt64 { // it exceeds 63
 		return math.MaxInt64, 0
 	}
 	return int64(quo), int64(rem)
@@ -71,20 +80,24 @@ const Never = math.MaxInt64
 // Wait returns the least number of milliseconds after which Refill brings
 // tokens+rest/Period to at least need: zero if it brings it there at once, Never if
 // need exceeds Capacity (or Amount is zero), saturated below Never otherwise.
-// One millisecond less is not enough.
+// One millisecond less is not enough:
+//
+//	e = ceil((deficit*Period - rest) / Amount), the least e with e*Amount + rest >= deficit*Period
+//
+// A level of 4 that needs 5 at 10 tokens a minute, with nothing remaining, waits
+// ceil(1_000*60_000 / 10_000) = 6_000 ms.
 func Wait(tokens, rest int64, r Rate, need int64) int64 {
 	deficit := SubSat(need, min(tokens, r.Capacity))
-	if deficit <= 0 {
+	if deficit <= 0 { // it is there; a level above a capacity that was lowered counts as full
 		return 0
 	}
-	if need > r.Capacity || r.Amount <= 0 {
+	if need > r.Capacity || r.Amount <= 0 { // no full bucket holds that much, or nothing is credited
 		return Never
 	}
-	// least e with e*Amount + rest >= deficit*Period
 	hi, lo := bits.Mul64(uint64(deficit), uint64(r.Period))
 	lo, borrow := bits.Sub64(lo, uint64(rest), 0)
-	hi -= borrow // cannot underflow: deficit >= 1 and rest < Period
-	if hi >= uint64(r.Amount) {
+	hi -= borrow                // cannot underflow: deficit >= 1 and rest < Period
+	if hi >= uint64(r.Amount) { // some day, but not one that an int64 counts
 		return Never - 1
 	}
 	quo, rem := bits.Div64(hi, lo, uint64(r.Amount))
@@ -95,42 +108,4 @@ func Wait(tokens, rest int64, r Rate, need int64) int64 {
 		return Never - 1
 	}
 	return int64(quo)
-}
-
-// RescaleRest carries a remainder over from one period to another, rounding
-// down, so that it stays below the new period and mints nothing.
-func RescaleRest(rest, from, to int64) int64 {
-	if from == to || from <= 0 {
-		return rest
-	}
-	hi, lo := bits.Mul64(uint64(rest), uint64(to))
-	if hi >= uint64(from) {
-		return 0
-	}
-	quo, _ := bits.Div64(hi, lo, uint64(from))
-	return min(int64(quo), to-1)
-}
-
-// AddSat returns a+b, saturated to the int64 range.
-func AddSat(a, b int64) int64 {
-	s := a + b
-	if (a > 0 && b > 0 && s < 0) || (a < 0 && b < 0 && s >= 0) {
-		if a > 0 {
-			return math.MaxInt64
-		}
-		return math.MinInt64
-	}
-	return s
-}
-
-// SubSat returns a-b, saturated to the int64 range.
-func SubSat(a, b int64) int64 {
-	d := a - b
-	if (a >= 0 && b < 0 && d < 0) || (a < 0 && b > 0 && d >= 0) {
-		if a >= 0 {
-			return math.MaxInt64
-		}
-		return math.MinInt64
-	}
-	return d
 }

@@ -123,6 +123,15 @@ type planned struct {
 	cond   []item.Cond
 }
 
+// prepare brings the image to the instant of the charge, with the wanted limits in
+// force, and says whether that begins a generation. It does when the item
+//
+//	has none          another client made it: the next write of that one is not to
+//	                  be mistaken for one of ours
+//	has no clock      or one that is far ahead: its line cannot be told from the image
+//	has no count      it is not known to be a shard of one
+//	changes limits    10 tokens of a capacity of 10 are not 10 of 20: a charge from
+//	                  an image before that would cap the counter at tc + 10
 func (c Charge) prepare() *planned {
 	p := &planned{c: c, image: c.Image.mended(c.Want)}
 	n := len(p.image.Slots) + 1
@@ -177,10 +186,10 @@ func (p *planned) slot(i int) {
 	tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
 	j := p.image.Index(sl.Name)
 	stored := p.c.Image.State.Index(sl.Name)
-	if j < 0 || stored < 0 { // new to the item, or stored in part
-		if j < 0 {
+	if j < 0 || stored < 0 {
+		if j < 0 { // new to the item: two that bring it must not both start it full
 			p.cond = append(p.cond, item.Absent(tk))
-		} else { // only the very level that was seen may be built on
+		} else { // stored in part, without a line: only the very level that was seen may be built on
 			p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(p.c.Image.partial(sl.Name).Tokens)))
 		}
 		p.set(tk, item.N(bucket.SubSat(sl.Tokens, cost)))
@@ -190,14 +199,23 @@ func (p *planned) slot(i int) {
 		return
 	}
 	p.cond = append(p.cond, storedAs(p.image.Slots[j].Limit)...)
-	if p.image.Slots[j].Limit != sl.Limit {
+	if p.image.Slots[j].Limit != sl.Limit { // changed
 		p.parameters(sl)
 	}
 	p.add(tc, cost)
 	p.level(i, tk, tc)
 }
 
-// level adds how far the counter of slot i may have got, and the conditions.
+// level adds how far the counter of slot i may have got, and the conditions. In the
+// example above (image tc=100, 6 tokens by now), where others have taken n since:
+//
+//	cost 2, granted     tk = 104 - tc      if tc <= 104   n <= 4: the tokens are there
+//	no cost, a refill   tk = 106 - tc      if tc <= 106   n <= 6: more were granted by a
+//	                                                      later line, and would look like debt
+//	cost 9, by force    tk =  97 - tc      always         -3 is owed, whatever n is: the line
+//	                                                      is the same for everybody
+//	full, slack of 20 % tk = 110 - c - tc  if tc <= 102   n <= 2: tc + capacity is less than
+//	                                                      the line, so n would be lost
 func (p *planned) level(i int, tk, tc string) {
 	sl, cost := p.before.Slots[i], p.costs[i]
 	capacity := p.before.Rate(i).Capacity
@@ -212,13 +230,10 @@ func (p *planned) level(i int, tk, tc string) {
 	if sl.Name == bucket.WCU {
 		return
 	}
-	// Others may have taken since the image, but not what the costs need, nor so much
-	// that a level below a full one would show a debt that is none. What is owed in a
-	// filling bucket is owed whatever others have taken: the line is the same.
 	if p.c.Force && !p.full[i] {
 		return
 	}
-	most := sl.Tokens
+	most := sl.Tokens // how much others may have taken since the image
 	covered := !p.c.Force && hasCost(p.c.Costs, sl.Name)
 	if covered {
 		most = bucket.SubSat(most, cost)
@@ -226,54 +241,7 @@ func (p *planned) level(i int, tk, tc string) {
 	if p.c.Slack > 0 && p.full[i] {
 		most = min(most, percent(p.c.Slack, capacity))
 	}
-	if covered || sl.Tokens >= 0 {
+	if covered || sl.Tokens >= 0 { // a debt stays one without a condition
 		p.cond = append(p.cond, item.Compare(tc, item.Le, p.c.Image.counter(sl, most)))
 	}
-}
-
-// finish adds what concerns the item as a whole.
-func (p *planned) finish() {
-	image := p.c.Image
-	p.u.Key = image.Key()
-	p.set(attrRF, item.N(p.after.RF))
-	p.cond = append(p.cond, sameLife(image, p.after.RF)...)
-	if p.begins {
-		p.set(attrGeneration, item.N(nextGeneration(image, p.after.RF)))
-	}
-	if image.NoShardCount {
-		p.set(attrShardCount, item.N(1))
-		p.identify()
-	}
-	remember(&p.u, p.after)
-	live(&p.u, p.c.Life, image, p.after, p.c.Now)
-	p.u.If = item.All(p.cond...)
-}
-
-// identify adds what says whose item it is, by which other clients and the indexes
-// find it, where that is missing.
-func (p *planned) identify() {
-	image := p.c.Image
-	image.State.Slots = nil
-	whole := image.Item()
-	for _, attr := range identity {
-		if v, ok := whole[attr]; ok {
-			p.u.SetIfAbsent = append(p.u.SetIfAbsent, item.Attr{Name: attr, Value: v})
-		}
-	}
-}
-
-func (p *planned) set(attr string, v item.Value) {
-	p.u.Set = append(p.u.Set, item.Attr{Name: attr, Value: v})
-}
-
-func (p *planned) add(attr string, milli int64) {
-	if milli != 0 {
-		p.u.Add = append(p.u.Add, item.Attr{Name: attr, Value: item.N(milli)})
-	}
-}
-
-func (p *planned) parameters(sl bucket.Slot) {
-	p.set(attrLimit(sl.Name, fieldCapacity), item.N(sl.Capacity))
-	p.set(attrLimit(sl.Name, fieldAmount), item.N(sl.Amount))
-	p.set(attrLimit(sl.Name, fieldPeriod), item.N(sl.Period))
 }

@@ -1,0 +1,53 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// finish adds what concerns the item as a whole.
+func (p *planned) finish() {
+	image := p.c.Image
+	p.u.Key = image.Key()
+	p.set(attrRF, item.N(p.after.RF))
+	p.cond = append(p.cond, sameLife(image, p.after.RF)...)
+	if p.begins {
+		p.set(attrGeneration, item.N(nextGeneration(image, p.after.RF)))
+	}
+	if image.NoShardCount {
+		p.set(attrShardCount, item.N(1))
+		p.identify()
+	}
+	remember(&p.u, p.after)
+	live(&p.u, p.c.Life, image, p.after, p.c.Now)
+	p.u.If = item.All(p.cond...)
+}
+
+// identify adds what says whose item it is, by which other clients and the indexes
+// find it, where that is missing.
+func (p *planned) identify() {
+	image := p.c.Image
+	image.State.Slots = nil
+	whole := image.Item()
+	for _, attr := range identity {
+		if v, ok := whole[attr]; ok {
+			p.u.SetIfAbsent = append(p.u.SetIfAbsent, item.Attr{Name: attr, Value: v})
+		}
+	}
+}
+
+func (p *planned) set(attr string, v item.Value) {
+	p.u.Set = append(p.u.Set, item.Attr{Name: attr, Value: v})
+}
+
+func (p *planned) add(attr string, milli int64) {
+	if milli != 0 {
+		p.u.Add = append(p.u.Add, item.Attr{Name: attr, Value: item.N(milli)})
+	}
+}
+
+func (p *planned) parameters(sl bucket.Slot) {
+	p.set(attrLimit(sl.Name, fieldCapacity), item.N(sl.Capacity))
+	p.set(attrLimit(sl.Name, fieldAmount), item.N(sl.Amount))
+	p.set(attrLimit(sl.Name, fieldPeriod), item.N(sl.Period))
+}

@@ -1,0 +1,79 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// unresolved turns a failed resolution into the caller's error or policy.
+func (l *Limiter) unresolved(ctx context.Context, req Request, n name, own []bucket.Limit, cfg resolved,
+	err error) (*Lease, error) {
+	switch {
+	case errors.Is(err, ErrLimited):
+		return nil, err
+	case errors.Is(err, errNoLimits):
+		return nil, &opError{"acquire", n.entity, n.resource, ErrNoLimits, nil}
+	case errors.Is(err, ErrInvalid):
+		return nil, &opError{"acquire", n.entity, n.resource, ErrInvalid, err}
+	case errors.Is(err, ErrTooLarge):
+		return nil, &opError{"acquire", n.entity, n.resource, ErrTooLarge, err}
+	case errors.Is(err, ErrNamespace):
+		return nil, &opError{"acquire", n.entity, n.resource, ErrNamespace, err}
+	}
+	return l.undecided(ctx, req, n, own, cfg.policy, err)
+}
+
+// undecided turns a call that got no decision or no answer into the caller's error,
+// or applies the policy.
+func (l *Limiter) undecided(ctx context.Context, req Request, n name, own []bucket.Limit, stored Policy,
+	err error) (*Lease, error) {
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, canceled("acquire", n, cause, err)
+	}
+	err = outcome("acquire", n, err)
+	policy := l.policy(req, stored)
+	switch {
+	case errors.Is(err, ErrSetup):
+	case policy == PolicyAllow:
+		return &Lease{limiter: l, name: n, cause: err}, nil
+	case policy == PolicyLocal:
+		return l.grant(req, own, err)
+	}
+	return nil, err
+}
+
+// policy returns what holds for a request when there is no decision.
+func (l *Limiter) policy(req Request, stored Policy) Policy {
+	for _, p := range []Policy{req.OnUnavailable, stored} {
+		if p != PolicyDefault {
+			return p
+		}
+	}
+	return l.opts.OnUnavailable
+}
+
+// outcome names what is known after a call failed.
+func outcome(op string, n name, err error) error {
+	kind := ErrUnavailable
+	switch store.KindOf(err) {
+	case store.Unknown:
+		kind = ErrUnknown
+	case store.Setup:
+		kind = ErrSetup
+	}
+	return &opError{op, n.entity, n.resource, kind, err}
+}
+
+// canceled is the outcome of a call that the caller's context has ended. It tells,
+// as outcome does, whether anything may have been taken.
+func canceled(op string, n name, cause, err error) error {
+	known := ErrUnavailable
+	if store.KindOf(err) == store.Unknown {
+		known = ErrUnknown
+	}
+	return &opError{op, n.entity, n.resource, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
+}
