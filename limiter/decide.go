@@ -127,6 +127,12 @@ func (d decider) decide() choice {
 	if soonest.action == deny && d.adopts(d.shards[soonest.shard]) {
 		return choice{action: write, shard: soonest.shard, adopt: true}
 	}
+	return d.uncovered(soonest)
+}
+
+// uncovered decides when no single shard covers the costs: the denial that ends
+// soonest, unless several shards cover them together.
+func (d decider) uncovered(soonest choice) choice {
 	if d.count == 1 {
 		if soonest.action == never && d.repair() != nil { // shard 0 has a count that is not believed
 			soonest = d.mending(soonest)

@@ -182,7 +182,8 @@ func TestFailuresAreDeliveredAgain(t *testing.T) {
 	if want := []string{"1 2", "2 3", "2 3", "4 5", "4 5", "4 5"}; !slices.Equal(got, want) {
 		t.Errorf("given %q, want %q", got, want)
 	}
-	if len(failed) != 4 || failed[0] != `shard s: not done from record "2" on` || failed[1] != "shard s: invoke: no answer" {
+	if len(failed) != 4 || failed[0] != `shard s: not done from record "2" on` ||
+		failed[1] != "shard s: invoke: no answer" {
 		t.Errorf("failed %q", failed)
 	}
 }
