@@ -17,8 +17,11 @@ type Denial struct {
 
 // Body is the JSON of a denial, with the fields of the Python zae-limiter.
 type Body struct {
-	Error             string      `json:"error"` // "rate_limit_exceeded"
-	Message           string      `json:"message"`
+	Error   string `json:"error"` // "rate_limit_exceeded"
+	Message string `json:"message"`
+	// Contended tells that no limit is exceeded: too many others wrote to the bucket
+	// at the same time.
+	Contended         bool        `json:"contended"`
 	RetryAfterSeconds float64     `json:"retry_after_seconds"`
 	RetryAfterMS      int64       `json:"retry_after_ms"`
 	Limits            []BodyLimit `json:"limits"`
@@ -29,6 +32,7 @@ type BodyLimit struct {
 	Entity            string  `json:"entity_id"`
 	Resource          string  `json:"resource"`
 	Limit             string  `json:"limit_name"`
+	Kind              string  `json:"kind"` // "rate": tokens come back all the time
 	Capacity          int64   `json:"capacity"`
 	RefillAmount      int64   `json:"refill_amount"`
 	RefillPeriod      float64 `json:"refill_period_seconds"`
@@ -36,6 +40,7 @@ type BodyLimit struct {
 	Requested         int64   `json:"requested"`
 	Exceeded          bool    `json:"exceeded"`
 	RetryAfterSeconds float64 `json:"retry_after_seconds"` // 0: it would cover its cost now
+	Soft              bool    `json:"soft"`                // always false: every limit may deny
 }
 
 // Body returns what answers the denial.
@@ -44,9 +49,11 @@ func (d Denial) Body() Body {
 		Error: "rate_limit_exceeded", Message: d.Error(),
 		RetryAfterSeconds: d.RetryAfter.Seconds(), RetryAfterMS: d.RetryAfter.Milliseconds(), Limits: []BodyLimit{},
 	}
+	b.Contended = len(d.Statuses) > 0
 	for _, s := range d.Statuses {
+		b.Contended = b.Contended && s.RetryAfter == 0
 		b.Limits = append(b.Limits, BodyLimit{
-			Entity: s.Entity, Resource: d.Resource, Limit: s.Limit, Capacity: s.Capacity, RefillAmount: s.Refill,
+			Entity: s.Entity, Resource: d.Resource, Limit: s.Limit, Kind: "rate", Capacity: s.Capacity, RefillAmount: s.Refill,
 			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: d.Request.Costs[s.Limit],
 			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: max(0, s.RetryAfter.Seconds()),
 		})

@@ -69,7 +69,7 @@ func TestGrantedAndDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := httplimit.BodyLimit{
-		Entity: "a", Resource: "api", Limit: "rpm", Capacity: 2, RefillAmount: 2, RefillPeriod: 60,
+		Entity: "a", Resource: "api", Limit: "rpm", Kind: "rate", Capacity: 2, RefillAmount: 2, RefillPeriod: 60,
 		Requested: 1, Exceeded: true, RetryAfterSeconds: 30,
 	}
 	if body.Error != "rate_limit_exceeded" || body.RetryAfterMS != 30_000 || body.RetryAfterSeconds != 30 ||
@@ -83,7 +83,8 @@ func TestGrantedAndDenied(t *testing.T) {
 	wants(t, get(h, "a"), 200, nil)
 }
 
-// The fields of the body are those of the Python client, no more and no less.
+// The fields of the body are those of the newest Python client, which has all of the
+// older ones.
 func TestBodyHasTheFieldsOfPython(t *testing.T) {
 	d := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm"}}}}
 	text, err := json.Marshal(d.Body())
@@ -91,9 +92,9 @@ func TestBodyHasTheFieldsOfPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"error":"rate_limit_exceeded","message":` + fmt.Sprintf("%q", d.Error()) +
-		`,"retry_after_seconds":0,"retry_after_ms":0,"limits":[{"entity_id":"","resource":"","limit_name":"rpm",` +
-		`"capacity":0,"refill_amount":0,"refill_period_seconds":0,"available":0,"requested":0,"exceeded":false,` +
-		`"retry_after_seconds":0}]}`
+		`,"contended":true,"retry_after_seconds":0,"retry_after_ms":0,"limits":[{"entity_id":"","resource":"",` +
+		`"limit_name":"rpm","kind":"rate","capacity":0,"refill_amount":0,"refill_period_seconds":0,"available":0,"requested":0,"exceeded":false,` +
+		`"retry_after_seconds":0,"soft":false}]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

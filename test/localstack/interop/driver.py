@@ -140,6 +140,7 @@ def failure(error):
         out["cause"] = f"{type(cause).__name__}: {cause}"
     if isinstance(error, RateLimitExceeded):
         out["retry_after_seconds"] = error.retry_after_seconds
+        out["body"] = error.as_dict()
     return out
 
 

@@ -59,6 +59,8 @@ type pyError struct {
 	Message    string  `json:"message"`
 	Cause      string  `json:"cause"`
 	RetryAfter float64 `json:"retry_after_seconds"`
+
+	Body map[string]any `json:"body"` // of a denial, as Python's HTTP servers answer it
 }
 
 func (e *pyError) Error() string {

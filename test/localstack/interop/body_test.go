@@ -1,0 +1,72 @@
+//go:build interop
+
+package interop
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Who calls an API finds in the body of a denial what Python has put there, in every
+// release: the same fields with the same values, but for the message, and for how long
+// to wait, which is later for us.
+func TestBodyOfADenial(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l := w.open()
+		for entity, p := range map[string]*python{"of-the-pinned": w.python(), "of-the-newest": w.pythonOf(newest)} {
+			p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 3), still("tpm", 100))})
+			p.take(entity, "api", limiter.Costs{"rpm": 3, "tpm": 10})
+			costs := limiter.Costs{"rpm": 1, "tpm": 10}
+			_, theirs := p.tryAcquire(entity, "api", costs, nil)
+			if !theirs.denied() {
+				w.Fatalf("Python: %v, want it denied", theirs)
+			}
+			var ours map[string]any
+			recode(w, httplimit.Denial{
+				LimitError: w.denied(l, entity, "api", costs),
+				Request:    limiter.Request{Entity: entity, Resource: "api", Costs: costs},
+			}.Body(), &ours)
+			w.sameFields(entity, ours, theirs.Body, p.driver.version == newest)
+			limits, same := byName(ours), byName(theirs.Body)
+			if len(limits) != 2 || len(same) != 2 {
+				w.Fatalf("limits %v, and of Python %v", limits, same)
+			}
+			for name := range same {
+				w.sameFields(entity+" "+name, limits[name], same[name], p.driver.version == newest)
+			}
+		}
+	})
+}
+
+// byName returns the limits of a body, which come in any order.
+func byName(body map[string]any) map[string]map[string]any {
+	out := map[string]map[string]any{}
+	for _, l := range body["limits"].([]any) {
+		limit := l.(map[string]any)
+		out[limit["limit_name"].(string)] = limit
+	}
+	return out
+}
+
+// sameFields compares an object of a body with Python's. Ours may have more fields
+// than an old release, not than the newest.
+func (w *world) sameFields(what string, ours, theirs map[string]any, newest bool) {
+	w.Helper()
+	for name, want := range theirs {
+		got, ok := ours[name]
+		switch name {
+		case "message", "limits", "retry_after_seconds", "retry_after_ms":
+		default:
+			ok = ok && reflect.DeepEqual(got, want)
+		}
+		if !ok {
+			w.Errorf("%s: %s is %v, want %v as of Python", what, name, got, want)
+		}
+	}
+	if newest && len(ours) != len(theirs) {
+		w.Errorf("%s: fields %v, and of Python %v", what, ours, theirs)
+	}
+}
