@@ -392,11 +392,15 @@ func counters(it item.Item) map[string]int64 {
 // compare returns how the snapshots differ from what they must count.
 func (w *gapWorld) compare() string {
 	got := map[string]int64{}
+	var b strings.Builder
 	for _, it := range w.db.Items() {
 		if k := item.KeyOf(it); table.IsSnapshot(it) {
 			s, err := table.DecodeSnapshot(it)
 			if err != nil {
 				w.t.Fatal(err)
+			}
+			if others := table.MarksOf(it).Others(); len(others) > 0 {
+				fmt.Fprintf(&b, "%s: others seem to have counted %v\n", k.SK, others)
 			}
 			for limit, n := range s.Counts {
 				if n != 0 {
@@ -406,7 +410,6 @@ func (w *gapWorld) compare() string {
 		}
 	}
 	want := w.naive()
-	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(want)) {
 		if got[k] != want[k] {
 			fmt.Fprintf(&b, "%s: snapshot %d, naive %d\n", k, got[k], want[k])

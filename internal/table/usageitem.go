@@ -27,6 +27,7 @@ type Usage struct {
 	Events int64   // records that changed consumption
 	Moves  []Move  // of the bucket shards that the records came from
 	Seen   *Marks  // of the snapshot as it was last seen; nil: it was not
+	Others []Count // what others have counted of it, and ours may still come to count; see [Marks.Others]
 	TTL    int64   // epoch seconds, set when the snapshot is created
 }
 
@@ -86,7 +87,7 @@ func (u Usage) Update() item.Update {
 		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.B(ledger.mark(m.To))})
 		cond = append(cond, u.expected(ledger, attr, m))
 	}
-	up.If = item.All(cond...)
+	up.If = item.All(append(cond, u.keepOrigin(&up, ledger)...)...)
 	return up
 }
 
@@ -119,7 +120,7 @@ func (u Usage) ledger(up *item.Update) (Ledger, []item.Cond) {
 				return l, []item.Cond{same}
 			}
 		}
-		return l, []item.Cond{item.Any(item.Absent(attrLedger), same)}
+		return l, []item.Cond{item.Any(item.Absent(item.AttrPK), same)}
 	case stored == nil:
 		up.Set = append(up.Set, item.Attr{Name: attrLedger, Value: want})
 		return l, []item.Cond{item.Absent(attrLedger)}

@@ -60,9 +60,10 @@ func (t *Total) Next(known Snapshots) Step {
 	if !known.PreviousKnown && t.begins(marks) {
 		return Step{Action: ReadPrevious}
 	}
+	others := known.Current != nil && !marks.Any
 	for at, previous := range known.Previous {
 		m := table.MarksOf(previous)
-		if !m.Any {
+		if others || !m.Any {
 			break // counted by another client: what was not seen by us, it saw
 		}
 		if u, needed := t.close(m, marks, known.Previous[:at]); needed {
@@ -161,6 +162,7 @@ func plainAfter(runs []Run) bool {
 func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 	u := t.usage()
 	u.Seen = &marks
+	var own []Run
 	step := Step{Action: Add, Plain: true, Since: t.Start, Start: t.Start}
 	for _, c := range t.Chains {
 		mark, known := marks.Shard(c.Shard)
@@ -182,11 +184,13 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 			continue
 		}
 		addTally(&u, sum)
+		own = append(own, runs...)
 		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
 	}
 	if len(u.Moves) == 0 {
 		return Step{Action: Done}
 	}
+	sparing(&u, own)
 	step.Update = u.Update()
 	return step
 }
@@ -200,41 +204,6 @@ func (c *Chain) linked(stored Snapshots) (since int64, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// close completes an earlier snapshot, whose marks are m, where it was the last to
-// count a shard that begins in this one.
-func (t *Total) close(m, marks table.Marks, later []item.Item) (u closingUsage, needed bool) {
-	u.Usage.Seen = &m
-	start := startOf(m.Snapshot())
-	for _, c := range t.Chains {
-		mark, known := m.Shard(c.Shard)
-		counted := slices.ContainsFunc(later, func(it item.Item) bool {
-			_, ok := table.MarksOf(it).Shard(c.Shard)
-			return ok
-		})
-		if !known || counted || !c.begins(marks, t.Start) {
-			continue
-		}
-		sum := tallyOf(mark, true, c.ending(start))
-		if !sum.moved {
-			continue
-		}
-		addTally(&u.Usage, sum)
-		u.Usage.Moves = append(u.Usage.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
-	}
-	return u, len(u.Usage.Moves) > 0
-}
-
-// closingUsage is usage for a snapshot that exists.
-type closingUsage struct{ table.Usage }
-
-// At returns the write on the snapshot with that key: what is there already, from
-// its entity to its lifetime, stays.
-func (u closingUsage) At(k item.Key) item.Update {
-	up := u.Usage.Update()
-	up.Key, up.SetIfAbsent = k, nil
-	return up
 }
 
 // remembered is how many snapshots are looked through at once for the last one that

@@ -1,0 +1,138 @@
+package streams
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// Another aggregator, which adds what single records took to the snapshot of the
+// hour and knows no marks, takes turns with ours on one stream, within an hour or
+// over several. Every record is counted once, by one of them and in its own hour;
+// our days and months, which the other one leaves alone, are complete.
+func TestOthersCountInBetween(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newGapWorld(t, seed)
+			hours, all := map[string]int64{}, map[string]int64{} // what they must count
+			base := map[string]int64{}                           // where the counters stood before ours counted
+			next := 0
+			for range 12 {
+				for range w.rand.IntN(12) {
+					w.take()
+				}
+				ours := w.rand.IntN(2) == 0
+				for _, c := range w.since(0)[next:] {
+					w.expect(c, ours, hours, base, all)
+					next++
+				}
+				for _, l := range w.lanes {
+					if ours {
+						w.drain(l)
+						continue
+					}
+					for ; l.next < len(w.of(l.index, l.of)); l.next++ {
+						w.countByOthers(w.of(l.index, l.of)[l.next])
+					}
+				}
+			}
+			w.live(0)
+			months := map[string]int64{}
+			for _, it := range w.db.Items() {
+				if !table.IsSnapshot(it) {
+					continue
+				}
+				s, err := table.DecodeSnapshot(it)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for limit, n := range s.Counts {
+					switch name := s.Entity + " " + limit; usage.Window(s.Window) {
+					case usage.Hourly:
+						if want := hours[item.KeyOf(it).SK+" "+name]; n != want {
+							t.Errorf("%s in the hour of %s: %d, want %d", name, s.Start, n, want)
+						}
+					case usage.Monthly:
+						months[name] += n
+					}
+				}
+			}
+			for name, want := range all {
+				if months[name] != want {
+					t.Errorf("%s in all months: %d, want %d", name, months[name], want)
+				}
+			}
+		})
+	}
+}
+
+// take lets a client take from one of three buckets.
+func (w *gapWorld) take() {
+	if w.now += int64(w.rand.IntN(20_000)); w.rand.IntN(15) == 0 {
+		w.now += int64(w.rand.IntN(3 * 3_600_000))
+	}
+	entity := string(rune('a' + w.rand.IntN(3)))
+	it := w.db.Item(table.BucketKey("ns", entity, "gpt", 0))
+	if it == nil {
+		b := w.bucket(entity, 0)
+		it = b.Item()
+	}
+	for _, limit := range []string{"rpm", "tpm"} {
+		attr := "b_" + limit + "_tc"
+		it[attr] = item.N(read(it, attr) + 1000*int64(w.rand.IntN(50)))
+	}
+	it["rf"] = item.N(w.now)
+	w.db.Store(it)
+}
+
+// countByOthers counts one record as the Python aggregator does: creations are not
+// counted.
+func (w *gapWorld) countByOthers(c memdb.Change) {
+	_, entity, _, _, _ := table.ParseBucketPK(c.Key.PK)
+	for limit, n := range growth(c) {
+		if c.Old == nil || n == 0 {
+			continue
+		}
+		start := usage.Hourly.Start(c.CreatedAt)
+		key := table.UsageKey("ns", entity, "gpt", usage.Hourly.Part(start))
+		it := w.db.Item(key)
+		if it == nil {
+			s := table.Snapshot{Namespace: "ns", Entity: entity, Resource: "gpt", Window: string(usage.Hourly),
+				Start: table.Timestamp(start), Part: usage.Hourly.Part(start)}
+			it = s.Item()
+		}
+		it[limit], it["total_events"] = item.N(read(it, limit)+n), item.N(read(it, "total_events")+1)
+		w.db.Store(it)
+	}
+}
+
+// expect adds a record to what its hour must count, and to what ours must count of
+// its bucket in all months: everything from its first record to its last.
+func (w *gapWorld) expect(c memdb.Change, ours bool, hours, base, all map[string]int64) {
+	_, entity, _, _, _ := table.ParseBucketPK(c.Key.PK)
+	part := usage.Hourly.Part(usage.Hourly.Start(c.CreatedAt))
+	for limit, n := range growth(c) {
+		name := entity + " " + limit
+		if c.Old != nil || ours {
+			hours[table.UsageKey("ns", entity, "gpt", part).SK+" "+name] += n
+		}
+		if _, known := base[name]; ours && !known {
+			base[name] = counters(c.Old)[limit]
+		}
+		if ours {
+			all[name] = counters(c.New)[limit] - base[name]
+		}
+	}
+}
+
+func growth(c memdb.Change) map[string]int64 {
+	out := counters(c.New)
+	for limit, n := range counters(c.Old) {
+		out[limit] -= n
+	}
+	return out
+}
