@@ -40,7 +40,7 @@ func TestPythonToolOnOurTable(t *testing.T) {
 			{"audit list --entity-id acme", []string{"limits_set", "ops"}},
 			{"entity set-limits acme --resource gpt-4 --limit rpm:55", []string{"55"}},
 		} {
-			out, err := d.cli(pinned, strings.Fields(c.command)...)
+			out, err := d.cli(strings.Fields(c.command)...)
 			for _, want := range c.want {
 				if err != nil || !strings.Contains(out, want) {
 					d.Errorf("zae-limiter %s: %v, want %q in\n%s", c.command, err, want, out)

@@ -26,18 +26,15 @@ type deployment struct {
 	ready  chan struct{} // closed when stack is set
 }
 
-// deployed plays a scenario on each engine, with the functions running; env is
-// added to the environment of the aggregator.
+// deployed plays a scenario on each engine with each release of the Python client,
+// with the functions running; env is added to the environment of the aggregator.
 func deployed(t *testing.T, scenario func(*deployment), env ...string) {
-	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
-		t.Run(string(kind), func(t *testing.T) { scenario(deploy(t, kind, env)) })
-	}
+	everywhere(t, func(t *testing.T, e *engine.Engine, release string) { scenario(deploy(t, e, release, env)) })
 }
 
-func deploy(t *testing.T, kind engine.Kind, env []string) *deployment {
+func deploy(t *testing.T, e *engine.Engine, release string, env []string) *deployment {
 	t.Helper()
-	e := engine.ForTest(t, kind)
-	d := &deployment{ready: make(chan struct{}), driver: driverFor(t, e, pinned, 0)}
+	d := &deployment{ready: make(chan struct{}), driver: driverFor(t, e, release, 0)}
 	s, err := stack.Start(t.Context(),
 		stack.Options{Engine: e, Seed: 1, Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
 			mapping.Settings.Window, mapping.Settings.RetryDelay = 15*time.Millisecond, 5*time.Millisecond
@@ -50,7 +47,7 @@ func deploy(t *testing.T, kind engine.Kind, env []string) *deployment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.stack, d.world = s, newWorld(t, e, s.Table)
+	d.stack, d.world = s, newWorld(t, e, release, s.Table)
 	close(d.ready)
 	t.Cleanup(func() {
 		s.Stop()

@@ -3,7 +3,6 @@
 package interop
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -26,46 +25,43 @@ func TestNamesOfEntitiesAndResources(t *testing.T) {
 	})
 }
 
-// Limits with '-' or '.' in their names: ours serves them, the pinned Python
-// release fails on a bucket that exists, and admits for free where it may. Both
-// leave the bucket as it is.
-func TestLimitNamesThatPythonCannotUse(t *testing.T) {
+// Limits with '-' or '.' in their names: ours serves them on every bucket. Python
+// 0.10.3 fails on a bucket that exists, and admits for free where it may, and leaves
+// the bucket as it is; 0.17.0 takes from the same levels.
+func TestNamesOfLimits(t *testing.T) {
 	costs := limiter.Costs{"in-tok": 10, "out.tok": 1}
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
 		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
 			"limits": pyLimits(still("in-tok", 1000), still("out.tok", 100))})
 		w.take(l, "acme", "api", costs)
-		want := levels{"in-tok": 990_000, "out.tok": 99_000}
-		w.wantLevels("taken by Go", "acme", "api", want)
-		if _, err := p.tryAcquire("acme", "api", costs, nil); err == nil || err.denied() {
-			w.Errorf("Python acquires: %v, want it to fail", err)
+		w.wantLevels("taken by Go", "acme", "api", levels{"in-tok": 990_000, "out.tok": 99_000})
+		if w.release == older {
+			w.cannotUse(p, costs)
+		} else {
+			p.take("acme", "api", costs)
+			w.wantLevels("taken by Python", "acme", "api", levels{"in-tok": 980_000, "out.tok": 98_000})
 		}
-		lease, err := p.tryAcquire("acme", "api", costs, kv{"on_unavailable": "allow"})
-		if err != nil {
-			w.Fatalf("Python acquires with on_unavailable=allow: %v, want it admitted for free", err)
-		}
-		lease.adjust(limiter.Costs{"in-tok": 5})
-		lease.commit()
-		w.wantLevels("not taken by Python", "acme", "api", want)
+		before := levelsOf(w.bucket("acme", "api"))
 		w.take(l, "acme", "api", costs)
-		w.wantLevels("taken by Go again", "acme", "api", levels{"in-tok": 980_000, "out.tok": 98_000})
+		w.wantLevels("taken by Go again", "acme", "api",
+			levels{"in-tok": before["in-tok"] - 10_000, "out.tok": before["out.tok"] - 1000})
 	})
 }
 
-// The newest release serves those names too, on the same levels.
-func TestLimitNamesOfTheNewestPython(t *testing.T) {
-	costs := limiter.Costs{"in-tok": 10, "out.tok": 1}
-	onBothEngines(t, func(w *world) {
-		l, p := w.open(), w.pythonOf(newest)
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
-			"limits": pyLimits(still("in-tok", 1000), still("out.tok", 100))})
-		p.take("acme", "api", costs)
-		w.take(l, "acme", "api", costs)
-		p.take("acme", "api", costs)
-		want := levels{"in-tok": 970_000, "out.tok": 97_000}
-		if got := levelsOf(w.bucket("acme", "api")); !maps.Equal(got, want) {
-			w.Errorf("levels %v, want %v", got, want)
-		}
-	})
+// cannotUse checks that a Python client fails on a bucket, and where it admits all
+// the same, takes nothing.
+func (w *world) cannotUse(p *python, costs limiter.Costs) {
+	w.Helper()
+	before := levelsOf(w.bucket("acme", "api"))
+	if _, err := p.tryAcquire("acme", "api", costs, nil); err == nil || err.denied() {
+		w.Errorf("Python acquires: %v, want it to fail", err)
+	}
+	lease, err := p.tryAcquire("acme", "api", costs, kv{"on_unavailable": "allow"})
+	if err != nil {
+		w.Fatalf("Python acquires with on_unavailable=allow: %v, want it admitted for free", err)
+	}
+	lease.adjust(limiter.Costs{"in-tok": 5})
+	lease.commit()
+	w.wantLevels("not taken by Python", "acme", "api", before)
 }

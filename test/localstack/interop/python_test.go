@@ -24,12 +24,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/internal/proc"
 )
 
-// The releases of the Python client that are installed. Tests use the pinned
-// one unless they are about the newest.
+// The releases of the Python client that are installed. Every scenario is played
+// with each of them.
 const (
-	pinned = "0.10.3"
-	newest = "0.17.0"
+	older = "0.10.3"
+	newer = "0.17.0"
 )
+
+var releases = []string{older, newer}
 
 // kv is a JSON object.
 type kv = map[string]any
@@ -415,13 +417,13 @@ func (c *control) taken() []string {
 }
 
 // cli runs the Python command-line tool on the table and returns what it prints.
-func (w *world) cli(version string, args ...string) (string, error) {
+func (w *world) cli(args ...string) (string, error) {
 	w.Helper()
 	args = append(args, "--name", w.table)
 	if args[0] != "namespace" {
 		args = append(args, "--namespace", namespace)
 	}
-	cmd, err := pythonCommand(version, "zae-limiter", args...)
+	cmd, err := pythonCommand(w.release, "zae-limiter", args...)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -15,9 +15,8 @@ import (
 
 // withIndex creates the table of the committed template with another projection
 // of the index by resource, as the option of the stack does.
-func withIndex(t *testing.T, kind engine.Kind, projection types.ProjectionType) *world {
+func withIndex(t *testing.T, e *engine.Engine, release string, projection types.ProjectionType) *world {
 	t.Helper()
-	e := engine.ForTest(t, kind)
 	template, err := tablespec.Load(tablespec.GoldenPath())
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +30,7 @@ func withIndex(t *testing.T, kind engine.Kind, projection types.ProjectionType) 
 			spec.GlobalIndexes[i].Projection = &types.Projection{ProjectionType: projection}
 		}
 	}
-	w := newWorld(t, e, engine.UniqueName("limiter"))
+	w := newWorld(t, e, release, engine.UniqueName("limiter"))
 	if err := spec.Create(t.Context(), e.DynamoDB(), w.table); err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +42,11 @@ func withIndex(t *testing.T, kind engine.Kind, projection types.ProjectionType) 
 // answer rightly with ALL, and with KEYS_ONLY, our default, they silently answer
 // that there is nothing. Queries of one entity, and ours, work either way.
 func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
-	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
+	everywhere(t, func(t *testing.T, e *engine.Engine, release string) {
 		for projection, found := range map[types.ProjectionType]int{types.ProjectionTypeAll: 2,
 			types.ProjectionTypeKeysOnly: 0} {
-			t.Run(string(kind)+" "+string(projection), func(t *testing.T) {
-				w := withIndex(t, kind, projection)
+			t.Run(string(projection), func(t *testing.T) {
+				w := withIndex(t, e, release, projection)
 				l, p := w.open(), w.python()
 				p.call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": pyLimits(still("rpm", 100))})
 				w.take(l, "ours", "gpt-4", limiter.Costs{"rpm": 30})
@@ -75,5 +74,5 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 				}
 			})
 		}
-	}
+	})
 }

@@ -85,12 +85,15 @@ func TestOurAggregatorCountsPython(t *testing.T) {
 	})
 }
 
-// The aggregators follow each other on one stream, in both orders, and no
-// consumption is counted twice or lost, but what Python's never counts, the first
-// of a bucket's life. (Never at the same time: both would add.)
+// The aggregators follow each other on one stream, in both orders and in turns
+// within an hour, and no consumption is counted twice or lost, but what Python's
+// never counts, the first of a bucket's life. (Never at the same time: both would
+// add.) Our days and months are complete when it is our turn.
 func TestAggregatorsFollowEachOther(t *testing.T) {
 	t.Run("ours first", func(t *testing.T) { deployed(t, aggregatorsInTurn(false, true)) })
 	t.Run("Python's first", func(t *testing.T) { deployed(t, aggregatorsInTurn(true, false)) })
+	t.Run("in turns", func(t *testing.T) { deployed(t, aggregatorsInTurn(false, true, false, true, false)) })
+	t.Run("in turns, Python's first", func(t *testing.T) { deployed(t, aggregatorsInTurn(true, false, true, false)) })
 }
 
 // aggregatorsInTurn is a scenario in which clients of both kinds take tokens under
@@ -111,7 +114,11 @@ func aggregatorsInTurn(byPython ...bool) func(*deployment) {
 				want["rpm"], want["tpm"] = want["rpm"]+3, want["tpm"]+110
 			}
 			d.rest()
-			d.wantUsage(fmt.Sprintf("aggregator %d of Python's %v", i, byPython), p, "acme", want, "hourly")
+			step := fmt.Sprintf("aggregator %d of Python's %v", i, byPython)
+			d.wantUsage(step, p, "acme", want, "hourly")
+			if !python && !byPython[0] { // ours has counted since the beginning, and Python's counts hours only
+				d.wantUsage(step, p, "acme", want, "daily", "monthly")
+			}
 		}
 	}
 }

@@ -15,14 +15,14 @@ import (
 // no release once a client of ours has opened it.
 func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
 	steps := map[string][]string{
-		"Go first":              {"go", pinned, newest, "go"},
-		"old Python first":      {pinned, "go", newest, pinned},
-		"new Python first":      {newest, "go", pinned, newest},
-		"old, Go, new, Go, old": {pinned, "go", newest, "go", pinned},
+		"Go first":              {"go", older, newer, "go"},
+		"old Python first":      {older, "go", newer, older},
+		"new Python first":      {newer, "go", older, newer},
+		"old, Go, new, Go, old": {older, "go", newer, "go", older},
 	}
 	onBothEngines(t, func(w *world) {
 		for order, clients := range steps {
-			w := newWorld(w.T, w.engine, tablespec.ForTest(w.T, w.engine))
+			w := newWorld(w.T, w.engine, w.release, tablespec.ForTest(w.T, w.engine))
 			opened := false
 			for _, client := range clients {
 				if client == "go" {

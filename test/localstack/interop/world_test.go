@@ -32,24 +32,32 @@ func TestMain(m *testing.M) {
 // world is a table of the committed template on one engine.
 type world struct {
 	*testing.T
-	engine *engine.Engine
-	table  string
-	direct store.Store
-	ns     string // id of the shared namespace, once a client has opened it
+	engine  *engine.Engine
+	release string // of the Python client
+	table   string
+	direct  store.Store
+	ns      string // id of the shared namespace, once a client has opened it
 }
 
-// onBothEngines plays a scenario on each engine, on a table of its own.
-func onBothEngines(t *testing.T, scenario func(*world)) {
+// everywhere runs a test on each engine with each release of the Python client.
+func everywhere(t *testing.T, test func(t *testing.T, e *engine.Engine, release string)) {
 	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
-		t.Run(string(kind), func(t *testing.T) {
-			e := engine.ForTest(t, kind)
-			scenario(newWorld(t, e, tablespec.ForTest(t, e)))
-		})
+		for _, release := range releases {
+			t.Run(string(kind)+"/"+release, func(t *testing.T) { test(t, engine.ForTest(t, kind), release) })
+		}
 	}
 }
 
-func newWorld(t *testing.T, e *engine.Engine, name string) *world {
-	return &world{T: t, engine: e, table: name, direct: store.NewDynamo(e.DynamoDB(), name)}
+// onBothEngines plays a scenario on each engine with each release of the Python
+// client, on a table of its own.
+func onBothEngines(t *testing.T, scenario func(*world)) {
+	everywhere(t, func(t *testing.T, e *engine.Engine, release string) {
+		scenario(newWorld(t, e, release, tablespec.ForTest(t, e)))
+	})
+}
+
+func newWorld(t *testing.T, e *engine.Engine, release, name string) *world {
+	return &world{T: t, engine: e, release: release, table: name, direct: store.NewDynamo(e.DynamoDB(), name)}
 }
 
 // open returns a client of ours with caches of its own.
@@ -69,19 +77,13 @@ func (w *world) open(change ...func(*limiter.Options)) *limiter.Limiter {
 	return l
 }
 
-// python returns a client of the pinned Python release with caches of its own.
-func (w *world) python() *python { w.Helper(); return w.pythonIn(driverFor(w, w.engine, pinned, 0)) }
-
-// pythonOf returns a client of another release.
-func (w *world) pythonOf(version string) *python {
-	w.Helper()
-	return w.pythonIn(driverFor(w, w.engine, version, 0))
-}
+// python returns a client of the Python release with caches of its own.
+func (w *world) python() *python { w.Helper(); return w.anotherPython(0) }
 
 // anotherPython returns a client in a process of its own, told apart by number.
 func (w *world) anotherPython(number int) *python {
 	w.Helper()
-	return w.pythonIn(driverFor(w, w.engine, pinned, number))
+	return w.pythonIn(driverFor(w, w.engine, w.release, number))
 }
 
 func (w *world) pythonIn(d *driver) *python {

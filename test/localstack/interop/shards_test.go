@@ -1,0 +1,143 @@
+//go:build interop
+
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// doubleTo lets Python double a bucket: it does when it meets an empty write meter
+// on shard 0, which it picks at random; 0.17.0 only if the meter cannot have
+// refilled since, so it is emptied a second ahead.
+func (w *world) doubleTo(p *python, entity string, shards int) {
+	w.Helper()
+	for try := 0; w.bucket(entity, "api").State.Shards < shards; try++ {
+		if try > 100*shards {
+			w.Fatalf("Python does not double the bucket to %d shards", shards)
+		}
+		w.meter(entity, 0)
+		if w.release != older {
+			b := w.bucket(entity, "api")
+			b.State.RF += 1000
+			w.write(item.Put{Item: b.Item()})
+		}
+		p.take(entity, "api", limiter.Costs{"rpm": 0})
+	}
+}
+
+// Without our aggregator, and without any load to speak of, Python 0.10.3 doubles a
+// bucket by itself once its fast path has used up the write meter, which nothing of
+// it refills; 0.17.0 refills it.
+func TestPythonDoublesAlone(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		p := w.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 1_000_000))})
+		p.take("acme", "api", limiter.Costs{"rpm": 1})
+		w.meter("acme", 10)
+		for range 60 {
+			p.take("acme", "api", limiter.Costs{"rpm": 1})
+		}
+		n := w.bucket("acme", "api").State.Shards
+		w.Logf("interop: Python %s alone: %d shards after 60 acquires with 10 writes left on the meter", w.release, n)
+		if doubled := n > 1; doubled != (w.release == older) {
+			w.Errorf("the bucket has %d shards", n)
+		}
+	})
+}
+
+// Python has doubled a bucket to more shards than the limit has tokens, so that no
+// share holds one. Our client merges them on its own until it can have what it asks
+// for, and never has more than the limit allows. What shard 0 held above its share
+// is lost: nobody knows what missing shards have granted.
+func TestBucketsThatPythonDoubledAreMended(t *testing.T) {
+	limit := limiter.PerSecond("rpm", 10)
+	onBothEngines(t, func(w *world) {
+		p := w.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limit)})
+		for _, cost := range []int64{1, 10} {
+			entity := fmt.Sprint("cost-", cost)
+			p.take(entity, "api", limiter.Costs{"rpm": 0})
+			w.doubleTo(p, entity, 32)
+			l := w.open()
+			o := newLoad()
+			for until := time.Now().Add(time.Minute); time.Now().Before(until) && len(o.calls) < 12; {
+				begin := time.Now().UnixMicro()
+				_, err := l.Acquire(w.Context(), limiter.Request{
+					Entity: entity, Resource: "api", Costs: limiter.Costs{"rpm": cost},
+				})
+				denied, ok := errors.AsType[*limiter.LimitError](err)
+				switch {
+				case ok:
+					time.Sleep(min(denied.RetryAfter, 100*time.Millisecond))
+				case err != nil:
+					w.Fatalf("cost %d: %v", cost, err)
+				}
+				for n := int64(0); n < cost && err == nil; n++ {
+					o.calls = append(o.calls, call{begin, time.Now().UnixMicro()})
+				}
+			}
+			n := w.bucket(entity, "api").State.Shards
+			w.Logf("interop: 32 shards by Python %s, requests of %d: %d tokens in %.1f s, %d shards left", w.release, cost,
+				len(o.calls), time.Since(o.from).Seconds(), n)
+			if excess := o.worst(limit); len(o.calls) < 12 || n >= 32 || excess > 0.1 {
+				w.Errorf("cost %d: %d tokens, want 12 or more; %.2f more than allowed; %d shards", cost, len(o.calls), excess, n)
+			}
+		}
+	})
+}
+
+// Both clients load buckets that Python has doubled to 1 to 8 shards, with our
+// aggregator on the table. On one shard nobody gets more than the limit allows. On
+// several the bound is that of a shard 0 that holds and refills by the whole limit
+// beside the shares of the others, which is what Python 0.10.3 makes of it; 0.17.0
+// goes by shares, and adds once, when it doubles, what shard 0 holds above its own.
+func TestMixedLoadOnShards(t *testing.T) {
+	const seconds = 10 * time.Second
+	limit := limiter.PerSecond("rpm", 20).WithCapacity(80)
+	deployed(t, func(d *deployment) {
+		l, p := d.open(), d.world.python()
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limit)})
+		loads := map[int]*load{}
+		var wg sync.WaitGroup
+		counts := []int{1, 2, 4, 8}
+		for _, shards := range counts {
+			entity := fmt.Sprint("shards-", shards)
+			d.take(l, entity, "api", limiter.Costs{"rpm": 0})
+			d.doubleTo(p, entity, shards)
+		}
+		d.rest()
+		for _, shards := range counts {
+			o, entity := newLoad(), fmt.Sprint("shards-", shards)
+			loads[shards] = o
+			wg.Go(func() {
+				if err := o.python(p, entity, 3, seconds); err != nil {
+					d.Error(err)
+				}
+			})
+			wg.Go(func() { o.ours(d.Context(), l, entity, 3, seconds) })
+		}
+		wg.Wait()
+		for _, shards := range counts {
+			o := loads[shards]
+			o.took = time.Since(o.from)
+			more := 1 - 1/float64(shards) // of the whole, by the other shards
+			bound := limit
+			bound.Capacity += int64(more * float64(limit.Capacity))
+			if d.release == older {
+				bound.Refill += int64(more * float64(limit.Refill))
+			}
+			d.Logf("interop: mixed load, Python %s, %d shards by Python: delivered %.1f %%, worst excess %+.2f tokens; %v",
+				d.release, shards, 100*o.delivered(limit), o.worst(limit), o)
+			if excess := o.worst(bound); excess > 0.1 {
+				d.Errorf("%d shards: %.2f tokens more than the bound in some window", shards, excess)
+			}
+		}
+	})
+}
