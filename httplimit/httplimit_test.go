@@ -92,9 +92,9 @@ func TestBodyHasTheFieldsOfPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"error":"rate_limit_exceeded","message":` + fmt.Sprintf("%q", d.Error()) +
-		`,"contended":true,"retry_after_seconds":0,"retry_after_ms":0,"limits":[{"entity_id":"","resource":"",` +
-		`"limit_name":"rpm","kind":"rate","capacity":0,"refill_amount":0,"refill_period_seconds":0,"available":0,"requested":0,"exceeded":false,` +
-		`"retry_after_seconds":0,"soft":false}]}`
+		`,"contended":true,"retry_after_seconds":0,"retry_after_ms":0,"limits":[{"entity_id":"",` +
+		`"resource":"","limit_name":"rpm","kind":"rate","capacity":0,"refill_amount":0,` +
+		`"refill_period_seconds":0,"available":0,"requested":0,"exceeded":false,"retry_after_seconds":0,"soft":false}]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
