@@ -400,7 +400,7 @@ func (j *judge) granted(entity, limit string, began, now, milli, slow int64) {
 		return
 	}
 	if b.given >= began { // who was waiting then has been forgiven his debt
-		j.back(l, now, milli*l.period)
+		return
 	}
 	refill := (now - l.begin) * l.amount
 	start := l.sum - refill + max(j.returned(b, limit), l.whole.pool)
