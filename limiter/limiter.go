@@ -167,6 +167,7 @@ type Limiter struct {
 	images     *images
 	configs    *configs
 	locals     *locals
+	sleepers   sleepers
 	growing    sync.Map       // name -> true: buckets whose shards this process is doubling
 	background sync.WaitGroup // work that no caller waits for
 }

@@ -129,6 +129,15 @@ func price(costs Costs, limits []bucket.Limit) ([]table.Cost, error) {
 	return out, nil
 }
 
+// limitNames returns the names of the limits in force.
+func (w want) limitNames() []string {
+	out := make([]string, len(w.limits))
+	for i, l := range w.limits {
+		out[i] = l.Name
+	}
+	return out
+}
+
 func limitNames(limits []bucket.Limit) string {
 	names := make([]string, len(limits))
 	for i, l := range limits {

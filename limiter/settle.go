@@ -41,7 +41,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		write, charges := s.write(try, now)
 		item, err := l.store.Write(ctx, write)
 		if err == nil {
-			l.settled(ctx, item)
+			l.settled(ctx, item, gift{name: it.name, taken: markOf(image), costs: costs})
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
@@ -143,15 +143,17 @@ func adjustable(s bucket.State, costs []table.Cost) []bucket.Limit {
 	return out
 }
 
-// settled remembers the image of a settled item. When its debt could outlive
-// it, its expiry is moved.
-func (l *Limiter) settled(ctx context.Context, item item.Item) {
+// settled remembers the image of a settled item, and wakes who slept behind what was
+// given back. When its debt could outlive it, its expiry is moved.
+func (l *Limiter) settled(ctx context.Context, item item.Item, g gift) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
 		return // the next acquire will say what is wrong with the item
 	}
 	now := l.now()
 	l.images.see(b, now, unsent)
+	g.given = markOf(b)
+	l.sleepers.wake(g)
 	u, ok := table.Prolong(b, now)
 	if !ok {
 		return

@@ -17,7 +17,9 @@ import (
 
 // Wait acquires, and waits until the tokens are there: first come, first served,
 // whatever the costs. It sends one write, sleeps for exactly as long as that says,
-// and gives the tokens back if ctx ends first. A wait that would exceed the deadline
+// and gives the tokens back if ctx ends first. It wakes sooner if this process gives
+// back tokens that were taken before, unless they were taken from several shards; what
+// other processes give back does not wake it. A wait that would exceed the deadline
 // of ctx is denied at once, with a *LimitError, and so is one behind a queue that
 // owes more than the capacity of a limit already. While others wait, requests that
 // do not wait are denied.
@@ -42,14 +44,10 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease
 	if err != nil || after == 0 {
 		return lease, err
 	}
-	timer := time.NewTimer(after)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if l.sleep(ctx, lease, after) {
 		return lease, nil
-	case <-ctx.Done():
-		return nil, errors.Join(canceled("wait", lease.name, context.Cause(ctx), nil), lease.Rollback(ctx))
 	}
+	return nil, errors.Join(canceled("wait", lease.name, context.Cause(ctx), nil), lease.Rollback(ctx))
 }
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
@@ -140,11 +138,11 @@ func crowdedOut(b table.Shard, w want, now int64, own []table.Cost) bool {
 	return false
 }
 
-// paidBack returns from when the levels of all limits are back at zero.
-func paidBack(b table.Shard, w want) int64 {
+// paidBack returns from when the levels of some limits are back at zero.
+func paidBack(b table.Shard, limits []string) int64 {
 	at := int64(0)
-	for _, l := range w.limits {
-		if i := b.State.Index(l.Name); i >= 0 && b.State.Slots[i].Tokens < 0 {
+	for _, l := range limits {
+		if i := b.State.Index(l); i >= 0 && b.State.Slots[i].Tokens < 0 {
 			sl := b.State.Slots[i]
 			at = max(at, bucket.AddSat(b.State.RF, bucket.Wait(sl.Tokens, sl.Rest, b.State.Rate(i), 0)))
 		}
@@ -168,7 +166,7 @@ func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tri
 	for _, b := range images {
 		for _, it := range lease.items {
 			if it.shard == b.State.Shard {
-				q.at = max(q.at, paidBack(b, w))
+				q.at = max(q.at, paidBack(b, w.limitNames()))
 				late = late || len(lease.items) == 1 && crowdedOut(b, w, b.State.RF, it.taken)
 			}
 		}

@@ -1,0 +1,187 @@
+package limiter
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Who sleeps in Wait owes what others have taken before. If a lease of this process
+// gives some of that back, because its caller leaves or it has cost less, those who
+// sleep behind it may go on sooner. What other processes give back they do not hear of;
+// it is left to whoever comes next.
+
+// sleeper is a Wait that sleeps.
+type sleeper struct {
+	parts  []debtor
+	sooner chan struct{} // holds one when it may go on sooner than it knows
+}
+
+// debtor is what a sleeper owes on one shard.
+type debtor struct {
+	name   name
+	image  table.Shard // as its charge left it, and what was given back since
+	limits []string    // in force
+}
+
+// gift is what a lease has given back on one shard.
+type gift struct {
+	name  name
+	taken mark // when it was taken
+	given mark // when it was given back
+	costs []table.Cost
+}
+
+// mark is a point in the history of a shard.
+type mark struct {
+	shard      int
+	generation int64
+	writes     int64 // that the meter has counted
+	known      bool
+}
+
+func markOf(b table.Shard) mark {
+	i := b.State.Index(bucket.WCU)
+	if i < 0 || b.Entity == "" {
+		return mark{}
+	}
+	return mark{b.State.Shard, b.Generation, b.State.Slots[i].Used, true}
+}
+
+// before reports whether a point was certainly before another.
+func (m mark) before(o mark) bool {
+	return m.known && o.known && m.shard == o.shard && m.generation == o.generation && m.writes < o.writes
+}
+
+// take takes in a gift, and reports whether it concerns the debtor: of what had been
+// taken before its charge, and given back after it.
+func (d *debtor) take(g gift) bool {
+	mine := markOf(d.image)
+	if d.name != g.name || !g.taken.before(mine) || !mine.before(g.given) {
+		return false
+	}
+	for _, c := range g.costs {
+		if j := d.image.State.Index(c.Limit); j >= 0 && c.Milli < 0 {
+			slot := &d.image.State.Slots[j]
+			slot.Tokens = bucket.SubSat(slot.Tokens, c.Milli)
+		}
+	}
+	return true
+}
+
+// sleepers are those of one process, by bucket. The zero value has none. It is safe
+// for concurrent use, and guards what is in the sleepers.
+type sleepers struct {
+	mu     sync.Mutex
+	by     map[name][]*sleeper
+	recent [64]gift // also for those who were being charged and did not sleep yet
+	gifts  int
+}
+
+// add lets somebody sleep with a lease. It returns nil if nothing is known that could
+// wake it: of a lease on several shards.
+func (all *sleepers) add(lease *Lease) *sleeper {
+	s := &sleeper{sooner: make(chan struct{}, 1)}
+	for _, level := range lease.levels() {
+		if len(level.items) != 1 || level.image.Entity == "" || level.image.State.Shard != level.items[0].shard {
+			return nil
+		}
+		image := level.image
+		image.State.Slots = slices.Clone(image.State.Slots)
+		part := debtor{name: level.name, image: image}
+		for _, status := range level.status {
+			part.limits = append(part.limits, status.Limit)
+		}
+		s.parts = append(s.parts, part)
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.by == nil {
+		all.by = make(map[name][]*sleeper)
+	}
+	for _, part := range s.parts {
+		all.by[part.name] = append(all.by[part.name], s)
+	}
+	for _, g := range all.recent {
+		s.take(g)
+	}
+	return s
+}
+
+// remove forgets a sleeper; nil is none.
+func (all *sleepers) remove(s *sleeper) {
+	if s == nil {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, part := range s.parts {
+		left := slices.DeleteFunc(all.by[part.name], func(o *sleeper) bool { return o == s })
+		if all.by[part.name] = left; len(left) == 0 {
+			delete(all.by, part.name)
+		}
+	}
+}
+
+// wake tells those who sleep behind a lease what it has given back.
+func (all *sleepers) wake(g gift) {
+	if !g.taken.before(g.given) || !slices.ContainsFunc(g.costs, func(c table.Cost) bool { return c.Milli < 0 }) {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.recent[all.gifts%len(all.recent)] = g
+	all.gifts++
+	for _, s := range all.by[g.name] {
+		s.take(g)
+	}
+}
+
+// take takes in a gift; the lock of the sleepers is held.
+func (s *sleeper) take(g gift) {
+	for i := range s.parts {
+		if s.parts[i].take(g) {
+			select {
+			case s.sooner <- struct{}{}:
+			default: // it has not looked yet
+			}
+		}
+	}
+}
+
+// until returns from when it may go on.
+func (all *sleepers) until(s *sleeper) int64 {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	at := int64(0)
+	for _, part := range s.parts {
+		at = max(at, paidBack(part.image, part.limits))
+	}
+	return at
+}
+
+// sleep waits for as long as a lease has to, and reports whether ctx let it.
+func (l *Limiter) sleep(ctx context.Context, lease *Lease, after time.Duration) bool {
+	s := l.sleepers.add(lease)
+	defer l.sleepers.remove(s)
+	var sooner chan struct{}
+	if s != nil {
+		sooner = s.sooner
+	}
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-sooner:
+			timer.Reset(wait(l.now(), max(l.sleepers.until(s), l.now())))
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
