@@ -21,49 +21,53 @@ func (h *handler) declare(ctx context.Context, texts []string, stack string, fir
 			return err
 		}
 	}
+	all, err := admin.Open(ctx, h.db, h.table, &admin.Options{Principal: stack, Now: h.now})
+	if err != nil {
+		return err
+	}
 	for _, m := range manifests {
-		var made []string
-		err := repeat(ctx, first, func() error {
-			did, err := h.apply(ctx, m, stack, first)
-			made = append(made, did...)
-			return err
-		})
-		if err != nil {
+		if err := h.apply(ctx, all, m, first); err != nil {
 			return fmt.Errorf("limits of namespace %q: %w", m.Namespace, err)
 		}
-		h.log.InfoContext(ctx, "limits applied", "namespace", m.Namespace, "changes", len(made),
-			"steps", strings.Join(made, "\n"))
 	}
 	return nil
 }
 
-// apply plans and applies a manifest and returns the steps that changed
-// something. After an error planning again makes up for it, except for buckets that
-// were not reached: it goes on with those at once.
-func (h *handler) apply(ctx context.Context, m admin.Manifest, stack string, first bool) (did []string, err error) {
-	all, err := admin.Open(ctx, h.db, h.table, &admin.Options{Principal: stack, Now: h.now})
-	if err != nil {
-		return nil, err
-	}
-	ns, err := all.Namespace(ctx, m.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := ns.Plan(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	report, err := ns.Apply(ctx, plan)
-	for _, r := range report {
-		if _, stored := errors.AsType[*admin.ReachError](r.Err); stored {
-			if err := repeat(ctx, first, func() error { _, err := ns.Reach(ctx, r.Scope()); return err }); err != nil {
-				return did, err
+// apply plans and applies a manifest, again after an error, which makes up for it;
+// then it goes on with buckets that were not reached, of which another plan knows
+// nothing.
+func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest, first bool) error {
+	var ns *admin.Namespace
+	var did []string
+	var unreached []admin.Scope
+	err := repeat(ctx, first, func() (err error) {
+		if ns, err = all.Namespace(ctx, m.Namespace); err != nil {
+			return err
+		}
+		plan, err := ns.Plan(ctx, m)
+		if err != nil {
+			return err
+		}
+		report, err := ns.Apply(ctx, plan)
+		for _, r := range report {
+			_, stored := errors.AsType[*admin.ReachError](r.Err)
+			if stored {
+				unreached = append(unreached, r.Scope())
 			}
-			r.Err = nil
+			if (r.Err == nil || stored) && r.Action != admin.Unchanged {
+				did = append(did, r.String())
+			}
 		}
-		if r.Err == nil && r.Action != admin.Unchanged {
-			did = append(did, r.String())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, at := range unreached {
+		if err := repeat(ctx, first, func() error { _, err := ns.Reach(ctx, at); return err }); err != nil {
+			return err
 		}
 	}
-	return did, err
+	h.log.InfoContext(ctx, "limits applied", "namespace", m.Namespace, "changes", len(did), "steps", strings.Join(did, "\n"))
+	return nil
 }

@@ -145,3 +145,22 @@ var ways = map[string]struct {
 	"answer lost":           {true, errors.New("lost")},
 	"lost before":           {false, memdb.Fail(store.Unknown)},
 }
+
+// A deployment whose limits do not reach the buckets fails, however often it plans
+// anew.
+func TestLimitsThatReachNoBucketsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, db := rig(t)
+		ask(t, h, event(cfn.RequestCreate, "default"))
+		db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.Query {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
+		if _, stored := errors.AsType[*admin.ReachError](err); !stored {
+			t.Errorf("error %v, want one that says that buckets were not reached", err)
+		}
+	})
+}
