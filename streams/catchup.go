@@ -16,6 +16,14 @@ const (
 	// owedAtOnce is how many snapshots are read at once to count what is owed.
 	owedAtOnce = 100
 
+	// owedAtMost is how many snapshots are kept in mind while lists are read.
+	owedAtMost = 200_000
+
+	// longFold is from what length of a tumbling window on longer windows catch
+	// up every second hour only: who waits for hours wants it cheap, and with many
+	// tenants they would be a quarter of the writes.
+	longFold = 10 * time.Minute
+
 	// owedClaim is how long others wait for an invocation that is at it.
 	owedClaim = time.Minute
 )
@@ -30,7 +38,7 @@ func (l *ledger) catchUp(ctx context.Context) {
 		return
 	}
 	now := l.agg.now()
-	until := finest.Start(now-owedGrace.Milliseconds()) + owedGrace.Milliseconds()
+	until := l.catchUpUntil(finest, now)
 	claim := now + owedClaim.Milliseconds()
 	err := func() error {
 		items, err := l.agg.store.Read(ctx, false, table.OwedCursorKey())
@@ -58,14 +66,25 @@ func (l *ledger) catchUp(ctx context.Context) {
 	}
 }
 
-// catchUpLists counts what the lists say that a query finds, a page at a time.
+// catchUpUntil returns up to when lists are due at an instant: all of a whole hour,
+// or of two if usage is folded for long. Days and months end with either.
+func (l *ledger) catchUpUntil(finest usage.Window, now int64) int64 {
+	over := now - owedGrace.Milliseconds()
+	if l.tumbling.Length >= longFold.Milliseconds() {
+		over -= over % (2 * time.Hour.Milliseconds())
+	}
+	return finest.Start(over) + owedGrace.Milliseconds()
+}
+
+// catchUpLists counts what the lists say that a query finds, all of them together: a
+// snapshot that several lists owe something is written once.
 func (l *ledger) catchUpLists(ctx context.Context, q item.Query, finest usage.Window, others []usage.Window) error {
-	for {
+	var owed []usage.Owed
+	for merged := 0; ; {
 		page, err := l.agg.store.List(ctx, q)
 		if err != nil {
 			return err
 		}
-		var owed []usage.Owed
 		for _, it := range page.Items {
 			some, err := usage.UnpackOwed(table.PackedOwed(it))
 			if err != nil {
@@ -73,15 +92,22 @@ func (l *ledger) catchUpLists(ctx context.Context, q item.Query, finest usage.Wi
 			}
 			owed = append(owed, some...)
 		}
-		for some := range usage.OwedChunks(usage.MergeOwed(owed), owedAtOnce) {
+		if q.After = page.Next; q.After != nil && len(owed) < 2*merged+owedPerList {
+			continue
+		}
+		owed = usage.MergeOwed(owed)
+		merged = len(owed)
+		if q.After != nil && merged < owedAtMost {
+			continue
+		}
+		for some := range usage.OwedChunks(owed, owedAtOnce) {
 			if err := l.catchUpSome(ctx, some, finest, others); err != nil {
 				return err
 			}
 		}
-		if page.Next == nil {
+		if owed, merged = nil, 0; q.After == nil {
 			return nil
 		}
-		q.After = page.Next
 	}
 }
 

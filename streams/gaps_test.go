@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -270,14 +271,19 @@ func (w *gapWorld) handle(payload []byte) ([]byte, error) {
 	return w.agg.Invoke(ctx, payload)
 }
 
-// windowed is the payload of an invocation within a tumbling window.
+// windowed is the payload of an invocation within a tumbling window of a minute.
 func windowed(records []json.RawMessage, state []byte, final bool) []byte {
+	return windowedFor(time.Minute, records, state, final)
+}
+
+// windowedFor is the payload of an invocation within a tumbling window.
+func windowedFor(length time.Duration, records []json.RawMessage, state []byte, final bool) []byte {
 	if state == nil {
 		state = []byte("{}")
 	}
-	return fmt.Appendf(nil, `{"window":{"start":"2023-11-14T22:13:00Z","end":"2023-11-14T22:14:00Z"},"state":%s,"shardId":"shardId-1",`+
-		`"eventSourceARN":"arn","isFinalInvokeForWindow":%t,"isWindowTerminatedEarly":false,%s`, state, final,
-		streamtest.PayloadOf(records...)[1:])
+	return fmt.Appendf(nil, `{"window":{"start":%q,"end":%q},"state":%s,"shardId":"shardId-1",`+
+		`"eventSourceARN":"arn","isFinalInvokeForWindow":%t,"isWindowTerminatedEarly":false,%s`,
+		table.Timestamp(t0), table.Timestamp(t0+length.Milliseconds()), state, final, streamtest.PayloadOf(records...)[1:])
 }
 
 // live plays the world and lets it come to rest: everything is delivered or lost,

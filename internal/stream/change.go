@@ -100,10 +100,11 @@ type Batch struct {
 
 // Tumbling is what the payload says about the tumbling window it belongs to.
 type Tumbling struct {
-	On    bool   // there is one
-	Final bool   // no more records come in it, or it was ended early
-	State []byte // JSON that the function returned before; part of the payload, not a copy; may be empty
-	Shard string // of the stream
+	On     bool   // there is one
+	Final  bool   // no more records come in it, or it was ended early
+	Length int64  // milliseconds; 0: not known
+	State  []byte // JSON that the function returned before; part of the payload, not a copy; may be empty
+	Shard  string // of the stream
 }
 
 // maxSequence is how many digits a sequence number has at most (AWS API

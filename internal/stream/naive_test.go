@@ -334,7 +334,9 @@ func naiveTumbling(top object) (w Tumbling) {
 		first := string(m.value[:1])
 		switch m.name {
 		case "window":
-			w.On = w.On || first == "{"
+			if first == "{" {
+				w.On, w.Length = true, naiveLength(m.value)
+			}
 		case "state":
 			if first == "{" {
 				w.State = m.value
@@ -348,6 +350,14 @@ func naiveTumbling(top object) (w Tumbling) {
 		}
 	}
 	return w
+}
+
+func naiveLength(window []byte) int64 {
+	var bounds map[string]time.Time
+	if json.Unmarshal(window, &bounds) != nil || bounds["end"].Before(bounds["start"]) {
+		return 0
+	}
+	return int64(bounds["end"].Sub(bounds["start"]) / time.Millisecond)
 }
 
 func floored(n int64) int64 {

@@ -1,5 +1,10 @@
 package stream
 
+import (
+	"encoding/json"
+	"time"
+)
+
 // windowPart reads a member of the payload other than the records: what a
 // tumbling window adds to it, or something else. A member that does not have the
 // form of the documentation counts as absent; the records are not lost for it.
@@ -7,8 +12,11 @@ func (d *decoder) windowPart(name []byte) {
 	w := &d.out.Tumbling
 	switch string(name) {
 	case "window":
-		w.On = w.On || d.s.peek() == '{'
-		d.s.skip()
+		isObject := d.s.peek() == '{'
+		start := d.s.pos
+		if d.s.skip(); isObject && d.s.err == nil {
+			w.On, w.Length = true, length(d.s.data[start:d.s.pos])
+		}
 	case "state":
 		isObject := d.s.peek() == '{'
 		start := d.s.pos
@@ -30,4 +38,13 @@ func (d *decoder) windowPart(name []byte) {
 	default:
 		d.s.skip()
 	}
+}
+
+// length returns how long a window is, milliseconds; 0 if its bounds cannot be read.
+func length(window []byte) int64 {
+	var w map[string]time.Time
+	if err := json.Unmarshal(window, &w); err != nil {
+		return 0
+	}
+	return max(0, w["end"].Sub(w["start"]).Milliseconds())
 }
