@@ -104,6 +104,13 @@ type load struct {
 func (r *rig) play(w load) *ledger {
 	r.t.Helper()
 	l := newLedger()
+	r.playOn(l, w)
+	return l
+}
+
+// playOn is play, with the same bookkeeping.
+func (r *rig) playOn(l *ledger, w load) {
+	r.t.Helper()
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for i := range w.clients {
@@ -116,7 +123,6 @@ func (r *rig) play(w load) *ledger {
 		})
 	}
 	wg.Wait()
-	return l
 }
 
 // one plays one request: acquire and, in some cases, settle.
