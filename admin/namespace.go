@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -88,16 +89,21 @@ func (t *Table) Namespace(ctx context.Context, name string) (*Namespace, error) 
 // Register returns the namespace of that name, and registers it if there is none.
 // A name whose namespace was deleted gets a new, empty one.
 func (t *Table) Register(ctx context.Context, name string) (*Namespace, error) {
+	sent := false
 	for range callAttempts {
 		ns, err := t.find(ctx, name)
 		if err == nil {
 			return t.handle(ns), nil
+		}
+		if sent && store.KindOf(err) != 0 { // it is registered, but it is not known who was first
+			err = &store.Failure{Kind: store.Unknown, Op: "Register", Err: err}
 		}
 		if errors.Is(err, limiter.ErrNamespace) {
 			// Sending it again is no harm: only one registration can win.
 			err = t.calls.again(ctx, func(ctx context.Context) error {
 				return namespace.Register(ctx, t.calls.db, name, t.opts.Now())
 			})
+			sent = true
 		}
 		if err != nil {
 			return nil, fail(err, "register namespace %q", name)
