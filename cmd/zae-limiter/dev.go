@@ -75,7 +75,7 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 		return err
 	}
 	defer s.stop()
-	db := dynamodb.NewFromConfig(s.config())
+	db := dynamodb.NewFromConfig(s.config(), noChecksums)
 	d, err := limitertable.Create(ctx, db, a.table)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 // aggregate has the stream of the table counted until stop is called.
 func (a *app) aggregate(ctx context.Context, s *standIn, d limitertable.Description) (stop func(), err error) {
 	aggregator, err := streams.New(streams.Options{
-		DynamoDB: dynamodb.NewFromConfig(s.config()), Table: d.Name,
+		DynamoDB: dynamodb.NewFromConfig(s.config(), noChecksums), Table: d.Name,
 		Windows: []streams.Window{streams.Hourly, streams.Daily, streams.Monthly},
 	})
 	if err != nil {

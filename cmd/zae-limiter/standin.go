@@ -149,7 +149,8 @@ func (a *app) findStandIn(ctx context.Context, engine, folder string) (string, e
 func (s *standIn) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	db := dynamodb.NewFromConfig(s.config(), func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	once := func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+	db := dynamodb.NewFromConfig(s.config(), noChecksums, once)
 	for {
 		out, err := db.ListTables(ctx, &dynamodb.ListTablesInput{})
 		select {
