@@ -3,7 +3,7 @@
 //	handler = httplimit.New(l, httplimit.Options{
 //		Request: func(r *http.Request) (limiter.Request, error) {
 //			return limiter.Request{
-//				Entity: limiter.Hashed(r.Header.Get("X-Api-Key")), Resource: "api",
+//				Entity: tenantOf(r), Resource: "api", // of a key that has been checked
 //				Costs: limiter.Costs{"rpm": 1},
 //			}, nil
 //		},
