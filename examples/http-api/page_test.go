@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 	browser.Eval[bool](p, `document.getElementById("one").click() ?? true`)
 	until("one more", func() bool { // 7 have come back, one is taken
 		return browser.Eval[string](p, `document.querySelector("#log div").textContent`) ==
-			`200 "credits";r=195;t=1, "requests";r=6;t=1`
+			`200 "credits";r=195;t=1, "requests";r=6;t=1` && level() >= 6 // drawn with the next frame
 	})
 	width := browser.Eval[float64](p, `(e => 10 * e.offsetWidth / e.parentElement.clientWidth)(`+
 		`document.querySelector("[data-limit=requests] .fill"))`)
