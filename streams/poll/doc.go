@@ -18,5 +18,7 @@
 // those behind it in its shard wait, for as long as the stream keeps it: give the
 // aggregator a Keep for malformed records.
 //
+// It needs dynamodb:DescribeStream, GetShardIterator and GetRecords on the stream.
+//
 // It is a module of its own, because it brings the client of DynamoDB Streams.
 package poll
