@@ -4,6 +4,38 @@
 // The tests need Python 3.10 or newer beside what the others need, so they are
 // behind the build tag "interop": run them with `make test-interop`, which
 // installs the pinned releases into .cache/python. Each test is a scenario,
-// played on both engines, on a table of the committed template. The Python side
-// is driver.py, a process that does what the scenario says and decides nothing.
+// played on both engines with both releases, on a table of the committed template.
+// The Python side is driver.py, a process that does what the scenario says and
+// decides nothing.
+//
+// What is covered, and by which test:
+//
+//	configuration levels, written by one, read by    TestConfigurationOfEveryLevelIsRead, TestStoredPolicyIsShared,
+//	the other; the registries and items behind them  TestRegistriesAreShared, TestChangesLeaveTheSameItems
+//	acquires, settlements, rollbacks in turn,        TestTurnsAreCountedToTheMillitoken
+//	levels to the millitoken
+//	debt                                             TestDebtIsShared
+//	available, time_until_available                  TestPythonSeesWhatIsAvailable, TestBothTellTheSameWait
+//	limits added, raised, removed on either side     TestLimitsChangeUnderUse, TestRemovedLimitsLeaveTheBucket
+//	cascade                                          TestCascadeIsShared
+//	buckets expired, revived, deleted, healed        TestExpiredBucketsAreRevived, TestDeletedBucketsStartAnew,
+//	                                                 TestMendedBucketsAreWhole
+//	names with - and .                               TestNamesOfLimits, TestNamesOfEntitiesAndResources
+//	30 s of load: Python, Go, mixed                  TestConcurrentLoad
+//	doubling by Python without our aggregator        TestPythonDoublesAlone
+//	and with it                                      TestOurAggregatorKeepsPythonFromDoubling
+//	buckets that were doubled all the same           TestBucketsThatPythonDoubledAreMended, TestMixedLoadOnShards
+//	what a mixed fleet is told to set                TestMaxShardsOfOneKeepsBucketsWhole
+//	Python's writes through our aggregator, read     TestOurAggregatorCountsPython
+//	back by Python's queries, hour, day and month
+//	the aggregators one after the other, both ways   TestAggregatorsFollowEachOther
+//	audit events through the archiver, and read      TestAuditEventsOfPythonAreArchived, TestAuditTrailIsShared
+//	namespaces deleted, recovered, purged by either  TestNamespacesAreDeletedRecoveredAndPurged
+//	entities created and deleted by either           TestEntitiesAreShared
+//	the Python tool on a table only Go has touched   TestPythonToolOnOurTable
+//	GSI2 ALL and KEYS_ONLY                           TestQueriesOverAResourceNeedTheWholeIndex
+//	version record, all orders, both releases        TestVersionRecordKeepsPythonFromOurFunctions
+//	what one side refuses or does not know           TestWhatOursRefuses, TestWhatOnlyTheNewerPythonKnows
+//	the body of a denial                             TestBodyOfADenial
+//	migration, there and back                        TestMigrationRehearsed
 package interop

@@ -110,7 +110,13 @@ def argument(name, value):
     if value is None:
         return None
     if name == "limits":
-        return [Limit(**limit) for limit in value]
+        return [Limit(**{field: argument(field, one) for field, one in limit.items()}) for limit in value]
+    if name == "reset_after":
+        return datetime.timedelta(seconds=value)
+    if name == "schedule":
+        from zae_limiter import ScheduleEntry  # of the newer release
+
+        return tuple(ScheduleEntry(**entry) for entry in value)
     if name == "on_unavailable":
         return OnUnavailable(value)
     if name in ("start_time", "end_time"):

@@ -4,10 +4,14 @@ package interop
 
 import (
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
@@ -63,6 +67,7 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 				if len(capacity.Entities) != found || capacity.Total != int64(100*found) || capacity.Available != int64(75*found) {
 					t.Errorf("Python finds %+v, want %d entities", capacity, found)
 				}
+				w.wantUsageOfResource(p, found)
 				ours, err := w.manage().Capacity(t.Context(), "gpt-4", "rpm", false)
 				if err != nil || ours.Entities != 2 || ours.Capacity != 200 || ours.Remaining != 150 {
 					t.Errorf("we find %+v, %v", ours, err)
@@ -75,4 +80,29 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 			})
 		}
 	})
+}
+
+// wantUsageOfResource checks that Python finds the snapshots of a resource, of two
+// entities, or nothing.
+func (w *world) wantUsageOfResource(p *python, found int) {
+	w.Helper()
+	start := usage.Hourly.Start(time.Now().UnixMilli())
+	for _, entity := range []string{"ours", "theirs"} {
+		s := table.Snapshot{Namespace: w.ns, Entity: entity, Resource: "gpt-4", Window: string(usage.Hourly), Events: 1,
+			Start: table.Timestamp(start), Part: usage.Hourly.Part(start), Counts: map[string]int64{"rpm": 7}}
+		w.write(item.Put{Item: s.Item()})
+	}
+	var page []any
+	p.call(&page, "get_usage_snapshots", kv{"resource": "gpt-4", "window_type": "hourly"})
+	var snapshots []snapshot
+	recode(w, page[0], &snapshots)
+	var summary struct{ Total limiter.Costs }
+	p.call(&summary, "get_usage_summary", kv{"resource": "gpt-4", "window_type": "hourly"})
+	if len(snapshots) != found || summary.Total["rpm"] != int64(7*found) {
+		w.Errorf("Python finds the usage %+v and sums it up to %v, want %d entities", snapshots, summary.Total, found)
+	}
+	ours, err := w.manage().UsageSummary(w.Context(), admin.UsageQuery{Resource: "gpt-4", Window: admin.Window(usage.Hourly)})
+	if err != nil || ours.Tokens["rpm"] != 14 {
+		w.Errorf("we sum up the usage to %v, %v", ours.Tokens, err)
+	}
 }

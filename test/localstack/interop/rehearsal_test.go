@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -137,6 +138,17 @@ func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
 	return missing
 }
 
+// whole keeps a client of ours from splitting, as the stack is told to with it.
+func whole(o *limiter.Options) { o.MaxShards = 1 }
+
+// released reports whether the version record names no release of the functions, so
+// that no Python client replaces one.
+func (f *fleet) released() bool {
+	v, err := table.DecodeVersion(f.item(table.VersionKey()))
+	f.must(err)
+	return v.Lambda == ""
+}
+
 // The migration of docs/migrating.md, under load: a deployment of Python alone;
 // the aggregator is switched, then the processes one by one; and all the way
 // back.
@@ -160,12 +172,16 @@ func TestMigrationRehearsed(t *testing.T) {
 
 		work()
 		lost := f.check("Python alone", nil, 1)
+		d.open(whole) // as the deployment does, for the version record
+		if !f.released() {
+			d.Error("a Python client could replace our functions")
+		}
 		d.python.Store(false) // the mapping gets another function
 		work()
 		change()
 		f.check("our aggregator", lost, 2)
 		for i := range f.isOurs {
-			f.ours = append(f.ours, d.open())
+			f.ours = append(f.ours, d.open(whole))
 			f.isOurs[i].Store(true)
 			work()
 			f.check(fmt.Sprintf("%d of 4 processes ours", i+1), lost, 2)
@@ -179,5 +195,5 @@ func TestMigrationRehearsed(t *testing.T) {
 		work()
 		change()
 		f.check("Python alone again", lost, 3)
-	})
+	}, "MAX_SHARDS=1")
 }
