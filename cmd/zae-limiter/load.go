@@ -27,6 +27,7 @@ type loadPlan struct {
 	Duration         time.Duration
 	Processes        int
 	Seed             uint64
+	Timeout          time.Duration // of each call; 0: that of the package
 }
 
 func loadCommand(a *app) *cobra.Command {
@@ -50,6 +51,9 @@ admitted than the limits allow.
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			p.Table, p.Namespace = a.table, a.namespace
+			if c.Flags().Changed("timeout") { // otherwise requests are as those of any program
+				p.Timeout = a.timeout
+			}
 			if p.Limits, err = parseLimits(c, limits); err != nil {
 				return err
 			}

@@ -44,7 +44,7 @@ func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
 			t.MaxIdleConnsPerHost = 64
 		})
 		l, err := limiter.Open(ctx, a.dynamoDB(cfg), p.Table, &limiter.Options{
-			Namespace: p.Namespace, Timeout: a.timeout, OnUnavailable: limiter.PolicyBlock, Observe: f.observe,
+			Namespace: p.Namespace, Timeout: p.Timeout, OnUnavailable: limiter.PolicyBlock, Observe: f.observe,
 		})
 		if err != nil {
 			return nil, err

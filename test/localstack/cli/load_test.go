@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
 // A load test admits what the limits allow, tells so in every form, and its report
@@ -33,16 +34,7 @@ func TestLoad(t *testing.T) {
 		len(got.Entities) != 2 || got.Entities[0].Allowed != 5 || got.PerSecond[0].Offered < 1 {
 		t.Errorf("load: %+v", got)
 	}
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Count(string(page), "<svg") != 2 || strings.Count(string(page), "<polyline") != 6 {
-		t.Errorf("plots are missing:\n%s", page)
-	}
-	if other := regexp.MustCompile(`(?i)(src|href)=|url\(|@import|https?:`).Find(page); other != nil {
-		t.Errorf("the report asks for more: %s", other)
-	}
+	looksRight(t, file)
 	s.says(0, "limits set -r api rps=1000/s")
 	_, errs := s.run(0, strings.Fields(
 		"load -r api --cost rps=1 --duration 3s --rate 20 --processes 2 --progress always")...)
@@ -50,4 +42,24 @@ func TestLoad(t *testing.T) {
 		t.Errorf("no progress is told: %q", errs)
 	}
 	s.says(0, "peek load-1 api", "rps")
+}
+
+// looksRight opens a report in a browser.
+func looksRight(t *testing.T, file string) {
+	p := browser.Open(t, "file://"+file, browser.Screen{Width: 1024, Height: 800})
+	if got := p.Requests(); !slices.Equal(got, []string{"file://" + file}) {
+		t.Errorf("the report asks for %q, want nothing but itself", got)
+	}
+	if got := p.Problems(); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+	verdict := browser.Eval[string](p, `document.getElementById("verdict").innerText`)
+	if verdict != "Nothing was admitted above what the limits allow." {
+		t.Errorf("verdict: %q", verdict)
+	}
+	plots := browser.Eval[[]float64](p, `[...document.querySelectorAll("svg")].map(s => s.getBoundingClientRect().height)`)
+	lines := browser.Eval[int](p, `document.querySelectorAll("polyline").length`)
+	if len(plots) != 2 || min(plots[0], plots[1]) < 100 || lines != 6 {
+		t.Errorf("plots of the heights %v with %d lines", plots, lines)
+	}
 }
