@@ -28,6 +28,7 @@ type judged struct {
 	shards  map[int]*judgedShard
 	limits  map[string]*judgedLimit
 	longest int64 // that a call was on its way to it, ms
+	merged  bool  // shards of it have merged
 	given   int64 // when the administration last filled it, epoch ms
 	slow    int64 // that a granted call took, ms
 	dropped bool  // an item of it was deleted while it was not full
@@ -221,6 +222,7 @@ func (j *judge) gone(b *judged, shard int, c, next memdb.Change) {
 		return
 	}
 	j.w.stats.merges++
+	b.merged = true
 	keep := b.shards[k]
 	for _, cl := range j.w.clients {
 		for limit, milli := range cl.paid[c.Key.PK] {
@@ -451,10 +453,23 @@ type account struct{ least, most, grown int64 }
 // grew notes what a write of a client has charged.
 func (c *client) grew(j *judge, pk, entity, limit string, grown int64) {
 	c.account(entity, limit).grown += grown
-	if c.pays(pk, limit, grown); c.paid[pk][limit] < 0 && !j.w.deleted[entity] {
+	c.pays(pk, limit, grown)
+	if j.bucket(entity).merged && c.paidInAll(j, entity, limit) >= 0 {
+		return // its shard has merged, and perhaps split again
+	}
+	if c.paid[pk][limit] < 0 && !j.w.deleted[entity] {
 		j.w.violated("W11: %s: client %d was given back %d more millitokens of %s than it has paid there", pk, c.id,
 			-c.paid[pk][limit], limit)
 	}
+}
+
+func (c *client) paidInAll(j *judge, entity, limit string) (milli int64) {
+	for pk, paid := range c.paid {
+		if b, _ := j.of(pk); b != nil && b.entity == entity {
+			milli += paid[limit]
+		}
+	}
+	return milli
 }
 
 func (c *client) pays(pk, limit string, milli int64) {
