@@ -43,7 +43,9 @@ func Measure(ctx context.Context, e *engine.Engine) (Table, error) {
 		return t, err
 	}
 	defer w.close()
-	for _, paths := range []func(context.Context, *world) ([]Row, error){clientPaths, settlePaths, functionPaths} {
+	for _, paths := range []func(context.Context, *world) ([]Row, error){
+		clientPaths, cascadePaths, waitPaths, settlePaths, functionPaths,
+	} {
 		rows, err := paths(ctx, w)
 		if err != nil {
 			return t, err
