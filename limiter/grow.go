@@ -162,7 +162,7 @@ func (l *Limiter) open(ctx context.Context, k *known, shard int) {
 	k.mu.Lock()
 	zero, parent := k.shards[0], k.shards[bucket.SplitParent(shard)]
 	split := zero.imaged() && zero.bucket.State.Shards > shard &&
-		parent.imaged() && parent.bucket.State.Shards >= bucket.CountWith(shard)
+		parent.imaged() && parent.bucket.State.Shards >= bucket.CountWith(shard) && k.repair() == nil
 	var writes []item.Write
 	if split {
 		writes = table.Restore(zero.bucket, shard, zero.bucket.State.Shards, l.now())

@@ -26,6 +26,9 @@ func (p *Plan) Applied(s Step, item item.Item) {
 	case Discount:
 		kept, _, _ := s.Writes[0].Apply(p.known[s.Shard].Item())
 		p.see(s.Shard, kept)
+		if s.Shard == 0 {
+			p.target = min(p.target, max(p.known[0].State.Shards, 1))
+		}
 	case Merge:
 		kept, _, _ := s.Writes[1].Apply(p.known[s.Shard].Item())
 		p.see(s.Shard, kept)
@@ -88,23 +91,26 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 }
 
 // unmerged takes in why a merge or a discount did not hold. The shard that is kept
-// is the second write of a merge, the first of a discount.
+// is the second write of a merge, the first of a discount. The others are of its
+// siblings, and the last one may be a check of shard 0.
 func (p *Plan) unmerged(s Step, at func(int) (bool, item.Item)) {
-	kept, other := 1, 0
+	kept := 1
 	if s.Action == Discount {
-		kept, other = 0, 1
+		kept = 0
 	}
-	if own, it := at(kept); own {
-		p.see(s.Shard, it)
-	}
-	if refused, it := at(other); refused {
-		if _, _, _, shard, ok := table.ParseBucketPK(s.Writes[other].Target().PK); ok {
+	for i, w := range s.Writes {
+		refused, it := at(i)
+		_, _, _, shard, ok := table.ParseBucketPK(w.Target().PK)
+		switch {
+		case !refused || !ok:
+		case i == kept:
+			p.see(s.Shard, it)
+		case shard == 0: // it has moved on: a newer plan will see to it
+			p.refusals[s.Shard] = maxRefusals
+		default:
 			p.refusals[shard]++
 			p.see(shard, it)
 		}
-	}
-	if moved, _ := at(2); moved { // shard 0 has moved on: a newer plan will see to it
-		p.refusals[s.Shard] = maxRefusals
 	}
 }
 

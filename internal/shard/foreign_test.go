@@ -176,3 +176,40 @@ func TestShard0DeletedPlansEnd(t *testing.T) {
 		t.Errorf("a plan for a deleted bucket left %v", left)
 	}
 }
+
+// A count beyond what a token can be divided by is taken back whole while others
+// open shards for it and spend. What shard 0 has held all along it may keep; nobody
+// gets a token more.
+func TestTakingBackACountRacesWithOpening(t *testing.T) {
+	for bumps := range 7 {
+		w := fullBucket(t, 10_000)
+		w.foreign = true
+		stale, _ := w.image(0)
+		var plans []*shard.Plan
+		for range bumps {
+			bump(w)
+			b, _ := w.image(0)
+			plans = append(plans, shard.Propagate(b))
+		}
+		zero, _ := w.image(0)
+		plans = append(plans, shard.Shrink(zero, zero.State.Fitting()), shard.Shrink(zero, 1), shard.Propagate(stale))
+		for round := range 80 {
+			for _, p := range plans {
+				a := newActor(w, round)
+				a.plan = p
+				a.step()
+				a.land(false)
+			}
+			if b, _ := w.image(0); round%5 == 0 && b.State.Slots[0].Tokens >= 1000 {
+				costs := []table.Cost{{Limit: "rpm", Milli: 1000}}
+				w.call("spend", costs, nothing, false, table.Charge{Image: b, Costs: costs, Now: w.now}.Plan().Update)
+			}
+			w.now += 7
+		}
+		w.now += 3_600_000
+		w.burst()
+		if x := w.worst()["rpm"]; x.Milli.Sign() > 0 {
+			t.Errorf("%d bumps: worst excess %s, want none", bumps, x)
+		}
+	}
+}

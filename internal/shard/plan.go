@@ -26,7 +26,7 @@ const (
 	Split    Action = "split"    // hand half to the sibling, in a transaction of two
 	Merge    Action = "merge"    // fold the sibling back, in a transaction of two
 	Recount  Action = "recount"  // the sibling exists already: only the count changes
-	Discount Action = "discount" // the sibling is missing: only the count changes, in a transaction of two
+	Discount Action = "discount" // siblings are missing: only the count changes, in a transaction that checks that
 	Restore  Action = "restore"  // put back a missing shard, in a transaction of two
 )
 
@@ -68,7 +68,8 @@ func Double(zero table.Shard) *Plan {
 }
 
 // Shrink returns the plan that merges shard 0 only, down to a count. The stream then
-// tells the aggregator to go on. Images of other shards save a step each.
+// tells the aggregator to go on. Images of other shards save a step each. Where it
+// finds that others have raised the count and split nothing, it takes that back whole.
 func Shrink(zero table.Shard, count int, others ...table.Shard) *Plan {
 	p := newPlan(zero, count)
 	p.falls = true
@@ -170,13 +171,34 @@ func (p *Plan) down(k int, b table.Shard, now int64) (Step, bool) {
 	case p.refusals[s] >= maxRefusals:
 		return Step{}, false
 	case p.absent[s]:
-		return Step{Discount, k, p.heeding(k, table.Discount(b, half, now))}, true
+		return p.discount(k, half, now), true
 	case !known:
 		return p.look(s), true
 	case other.State.Shards > 2*half:
 		return p.down(s, other, now)
 	}
 	return Step{Merge, k, p.heeding(k, table.Merge(b, other, half, now))}, true
+}
+
+// discount returns the step that lowers the count of a shard whose sibling is missing,
+// to half or further: at once to the count of which siblings are there. Transient
+// counts would be seen, and cut what the shard holds. Shard 0 goes below the target of
+// the plan, because only others can have raised its count and split nothing.
+func (p *Plan) discount(k, count int, now int64) Step {
+	b, least := p.known[k], max(p.target, bucket.CountWith(k))
+	if k == 0 && !p.strays {
+		least = 1
+	}
+	for ; count/2 >= least; count /= 2 {
+		s := k + count/2
+		if _, there := p.known[s]; there || p.refusals[s] >= maxRefusals {
+			break
+		}
+		if !p.absent[s] {
+			return p.look(s)
+		}
+	}
+	return Step{Discount, k, p.heeding(k, table.Discount(b, count, now))}
 }
 
 // heeding adds to the writes that merge into a shard other than 0 that the count on

@@ -370,8 +370,26 @@ func (w *world) follow(was []bucket.State, costs []table.Cost, writes []item.Wri
 				}
 			}
 			refs[sl.Name].Refills(w.now, s.Rate(i))
+			if held := w.takenBack(was, s, i); held != nil && len(moved) == 0 {
+				refs[sl.Name].Set(w.now, held)
+			}
 		}
 	}
+}
+
+// takenBack returns what slot i of a shard holds after its count has fallen although
+// it had handed nothing over: foreign hands had raised the count, and what the item
+// has held all along is within its share again. It is nil if there is no such thing.
+func (w *world) takenBack(was []bucket.State, s bucket.State, i int) *big.Rat {
+	at := slices.IndexFunc(was, func(o bucket.State) bool { return o.Shard == s.Shard && o.Shards > s.Shards })
+	if !w.foreign || at < 0 {
+		return nil
+	}
+	before, held := was[at].Slots[i], buckettest.LevelAt(s, i, w.now)
+	if held.Cmp(buckettest.Milli(before.Tokens)) > 0 {
+		return nil // it was below its share, and has earned that
+	}
+	return held
 }
 
 // compare checks that no shard holds more than it would without any loss, and

@@ -69,14 +69,31 @@ func Recount(b Shard, now int64) item.Update {
 	return becomes(b, at, after.At(now))
 }
 
-// Discount halves the count of a shard whose sibling is missing, in a transaction
-// that checks that: what the sibling held is unknown, so nothing is added.
+// Discount lowers the count of a shard of which all siblings above the new one are
+// missing, in a transaction that checks that: what they held is unknown, so nothing is
+// added. Nor is
+// anything cut, if nobody has written the level since the image: a shard that holds
+// more than its share may have got the count from another client, and with it a share
+// that it never handed over.
 func Discount(b Shard, count int, now int64) []item.Write {
 	at := b.State.At(now)
+	var uncut []item.Cond
+	for i, sl := range b.State.Slots {
+		if sl.Tokens > at.Slots[i].Tokens {
+			at.Slots[i].Tokens = sl.Tokens
+			uncut = append(uncut, item.Compare(attrLimit(sl.Name, fieldTokens), item.Eq, item.N(sl.Tokens)))
+		}
+	}
 	after := at
 	after.Shards = count
-	sibling := BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard+count)
-	return []item.Write{becomes(b, at, after), item.Check{Key: sibling, If: item.Absent(item.AttrPK)}}
+	u := becomes(b, at, after)
+	u.If = item.All(u.If, item.All(uncut...))
+	writes := []item.Write{u}
+	for ; count < b.State.Shards; count *= 2 {
+		sibling := BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard+count)
+		writes = append(writes, item.Check{Key: sibling, If: item.Absent(item.AttrPK)})
+	}
+	return writes
 }
 
 // becomes renders a shard that becomes what after says, counted from its image: a
