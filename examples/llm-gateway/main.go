@@ -18,7 +18,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -31,14 +33,16 @@ import (
 )
 
 func main() {
+	addr := flag.String("addr", "localhost:8080", "where to listen")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, *addr); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, addr string) error {
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return err
@@ -49,10 +53,14 @@ func run(ctx context.Context) error {
 		return err
 	}
 	g := &gateway{limiter: l, model: parrot, tenants: map[string]string{"demo": "acme"}}
-	srv := &http.Server{Addr: "localhost:8080", Handler: g, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Handler: g, ReadHeaderTimeout: 5 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = srv.Shutdown(context.WithoutCancel(ctx)) })()
-	log.Printf("listening on http://%s", srv.Addr)
-	if err := srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	log.Printf("listening on http://%s", listener.Addr())
+	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -67,7 +67,7 @@ func run(ctx context.Context, db admin.DynamoDB, tableName string, out io.Writer
 		granted, deniedBy := 0, "nobody"
 		for range burst.n {
 			_, err := l.Acquire(ctx, limiter.Request{
-				Entity: burst.key, Resource: "api", Costs: limiter.Costs{"requests": 1},
+				Entity: burst.key, Resource: "queries", Costs: limiter.Costs{"requests": 1},
 			})
 			if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
 				deniedBy = denied.Entity
@@ -98,7 +98,7 @@ func setUp(ctx context.Context, db admin.DynamoDB, tableName string) error {
 		if err != nil && !errors.Is(err, admin.ErrExists) {
 			return err
 		}
-		err = ns.SetLimits(ctx, admin.Scope{Entity: n.entity, Resource: "api"}, limiter.PerHour("requests", n.perHour))
+		err = ns.SetLimits(ctx, admin.Scope{Entity: n.entity, Resource: "queries"}, limiter.PerHour("requests", n.perHour))
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func left(ctx context.Context, db admin.DynamoDB, tableName string, out io.Write
 		return err
 	}
 	for _, n := range hierarchy {
-		buckets, err := ns.Peek(ctx, n.entity, "api")
+		buckets, err := ns.Peek(ctx, n.entity, "queries")
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -27,14 +28,16 @@ import (
 )
 
 func main() {
+	jobs := flag.Int("jobs", 40, "how many jobs there are")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
+	if err := run(ctx, os.Stdout, *jobs); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, out io.Writer, n int) error {
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return err
@@ -47,7 +50,7 @@ func run(ctx context.Context, out io.Writer) error {
 	jobs := make(chan int)
 	go func() {
 		defer close(jobs)
-		for i := 1; i <= 40; i++ {
+		for i := 1; i <= n; i++ {
 			select {
 			case jobs <- i:
 			case <-ctx.Done():
