@@ -388,8 +388,8 @@ func TestGroupIsCutToWhatIsThere(t *testing.T) {
 		c := newCrowd(t)
 		c.start(1)
 		first := c.next()
-		group := []*call{c.start(40), c.start(30), c.start(15)}
-		first.done <- func() (bool, error) { must(t, c.w.bystander(c.l), asks(Costs{"rph": 20}, rph100)); return true, nil }
+		group := []*call{c.start(50), c.start(35), c.start(14)}
+		first.done <- func() (bool, error) { must(t, c.w.bystander(c.l), asks(Costs{"rph": 2}, rph100)); return true, nil }
 		synctest.Wait()
 		c.next().by(true, nil)
 		c.want(group[0], "granted")
@@ -397,10 +397,10 @@ func TestGroupIsCutToWhatIsThere(t *testing.T) {
 		c.want(group[2], "denied")
 		c.quiet()
 		d, _ := errors.AsType[*LimitError](group[2].err)
-		if d.Remaining != 9 || d.RetryAfter != 6*36*time.Second {
-			t.Errorf("denied with %+v, want 9 left and 6 tokens to wait for", d)
+		if d.Remaining != 12 || d.RetryAfter != 2*36*time.Second {
+			t.Errorf("denied with %+v, want 12 left and 2 tokens to wait for", d)
 		}
-		c.settled(1 + 20 + 40 + 30)
+		c.settled(1 + 2 + 50 + 35)
 	})
 }
 

@@ -43,12 +43,14 @@ type Options struct {
 	// rejected flood pays for a write.
 	DenyFor time.Duration
 	// Slack is how much lower than it is the level of a nearly full bucket may be
-	// shown, in percent of its capacity, 1 to 100. Default 25. A process writes a
-	// level from the last image it has seen; in a fleet others have taken since,
-	// and near full nobody can tell in one write how much of that has been refilled.
-	// Less slack makes such levels exacter and costs second writes; 100 is one
-	// write per acquire. Levels that are shown low fill up again by themselves, and
-	// matter only to a burst that comes in that moment.
+	// shown at most, in percent of its capacity, 1 to 100. Default 30. A process
+	// writes a level from the last image it has seen; in a fleet others have taken
+	// since, and near full nobody can tell in one write how much of that has been
+	// refilled. A charge that would show more than what others usually take is
+	// written again from a fresh image; this bounds what counts as usual. Less slack
+	// makes such levels exacter in large fleets and costs second writes. Levels that
+	// are shown low fill up again by themselves, and matter only to a burst that
+	// comes in that moment.
 	Slack int
 	// ConfigTTL is how long stored configuration is cached. Default 60s;
 	// negative: read on every call.
@@ -101,7 +103,7 @@ func (o *Options) withDefaults() (Options, error) {
 		return out, invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
 	}
 	if out.Slack == 0 {
-		out.Slack = 25
+		out.Slack = 30
 	}
 	if out.Slack < 1 || out.Slack > 100 {
 		return out, invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")

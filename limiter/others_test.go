@@ -81,3 +81,32 @@ func TestOthersLearn(t *testing.T) {
 		t.Errorf("after a give-back %v", got)
 	}
 }
+
+// The slack follows what others take between two images, and what they leave.
+func TestSlackFollowsTheFleet(t *testing.T) {
+	limit := PerMinute("rpm", 600).stored() // 10 per second
+	state := bucket.State{Shards: 1, Slots: []bucket.Slot{{Limit: limit}}}
+	w := want{costs: []table.Cost{{Limit: "rpm", Milli: 1000}}}
+	for _, c := range []struct {
+		name    string
+		taken   float64 // tokens between two images
+		elapsed float64 // seconds between two images
+		want    int64   // percent
+	}{
+		{"alone", 0, 1, 3}, // 3.5
+		{"16 processes at nine tenths", 15, 15 / 9.0, 8}, // 3.5 + 2.0 * 2.5
+		{"16 processes at a tenth", 15, 15, 10},          // 3.5 + 2.8 * 2.5
+		{"64 processes at nine tenths", 63, 63 / 9.0, 24},
+		{"more than is refilled", 15, 15 / 20.0, 8},    // 3.5 + 1.9 * 2.5
+		{"256 processes, bounded", 255, 255 / 9.0, 30}, // 3.5 + 2.0 * 42.5
+		{"others give back", -15, 1, 3},                // no negative slack
+	} {
+		o := others{taken: map[string]float64{"rpm": 8000 * c.taken}, elapsed: 8000 * c.elapsed, images: 8}
+		if got := o.slack(state, w, 30); got != c.want {
+			t.Errorf("%s: slack %d %%, want %d", c.name, got, c.want)
+		}
+	}
+	if got := (&others{}).slack(state, w, 30); got != 3 {
+		t.Errorf("slack %d %% with nothing known, want 3", got)
+	}
+}

@@ -89,6 +89,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 	case !s.imaged(), c.look:
 		return add(coldRoom)
 	}
+	slack = s.others.slack(s.bucket.State, w, slack)
 	charge := table.Charge{Image: s.bucket, Want: w.limits, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
 	switch {
 	case c.owe:
