@@ -42,7 +42,8 @@ type judgedShard struct {
 // judgedLimit is what happened to a limit of a bucket.
 type judgedLimit struct {
 	period, capacity, amount int64 // the most that was ever in force
-	sum, low                 int64 // see take
+	sum, low                 int64 // see granted
+	surplus, surplusAt       int64 // the most that had been given back, and not taken, in the last seconds
 	begun                    bool
 	begin                    int64
 	whole                    exact
@@ -343,6 +344,9 @@ func (j *judge) count(c memdb.Change, after, before table.Shard, n *network, o *
 		if grown == 0 {
 			continue
 		}
+		if more := max(j.returned(b, sl.Name), l.whole.pool); more >= l.surplus || c.CreatedAt-l.surplusAt > 3000 {
+			l.surplus, l.surplusAt = more, c.CreatedAt
+		}
 		if e := b.shards[after.State.Shard].exact[sl.Name]; e != nil {
 			e.take(c.CreatedAt, grown)
 		}
@@ -405,7 +409,11 @@ func (j *judge) granted(entity, limit string, began, now, milli, slow int64) {
 		return
 	}
 	refill := (now - l.begin) * l.amount
-	start := l.sum - refill + max(j.returned(b, limit), l.whole.pool)
+	more := max(j.returned(b, limit), l.whole.pool)
+	if now-l.surplusAt < 3000 { // what this call took may have been part of it
+		more = max(more, l.surplus)
+	}
+	start := l.sum - refill + more
 	if !l.begun || start < l.low {
 		l.low, l.begun = start, true
 	}

@@ -397,6 +397,9 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 		}
 		for _, e := range who {
 			o.client.told(e, o.costs, true)
+			if o.kind == "wait" && len(who) > 1 {
+				continue // some entities were paid long before the last one, and it is let go with that
+			}
 			for limit, n := range o.costs {
 				w.judge.granted(e, limit, o.began, now.UnixMilli(), n*bucket.Milli, slow)
 			}
@@ -518,6 +521,10 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 	certain := err == nil && !w.changes && !w.expires // what is gone needs no settling
 	for _, e := range h.who {
 		h.client.told(e, diff, certain)
+		if w.changes { // it may have been charged for more on some levels than on others
+			h.client.told(e, h.costs, false)
+			h.client.told(e, actual, false)
+		}
 	}
 	if _, failed := errors.AsType[*limiter.SettleError](err); err != nil && (!failed || w.faulty == 0) && !w.changes {
 		w.violated("I4: op %d: a settlement ended in %v", o.id, err)
