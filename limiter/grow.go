@@ -137,12 +137,12 @@ func (k *known) needs(s bucket.State) []int64 {
 	return out
 }
 
-// granular reports whether the whole tokens of that many full shards add up to the
-// largest costs seen.
+// granular reports whether the whole tokens of that many full shards, as far as one
+// transaction can take from them, add up to the largest costs seen.
 func (k *known) granular(s bucket.State, count int) bool {
 	for _, sl := range s.Slots {
 		sum := int64(0)
-		for i := range count {
+		for i := range min(count, maxPaying) {
 			sum += bucket.Share(sl.Capacity, i, count) / bucket.Milli * bucket.Milli
 		}
 		if k.largest[sl.Name] > sum && k.largest[sl.Name] <= sl.Capacity && sl.Name != bucket.WCU {

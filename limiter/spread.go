@@ -254,8 +254,9 @@ func (d decider) lowest(l bucket.Limit) int64 {
 }
 
 // holds returns what all shards together hold of a limit at an instant, in whole
-// tokens of each.
+// tokens of each; of more shards than can pay at once, the fullest.
 func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
+	var all []int64
 	for k := range d.count {
 		level := bucket.State{Shard: k, Shards: d.count}.RateOf(l).Capacity
 		if s := d.shards[k]; s.imaged() {
@@ -263,7 +264,19 @@ func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
 		} else if d.nearest(k) != k {
 			continue // it is part of another
 		}
-		milli = bucket.AddSat(milli, max(level, 0)/bucket.Milli*bucket.Milli)
+		level = max(level, 0) / bucket.Milli * bucket.Milli
+		milli = bucket.AddSat(milli, level)
+		if d.count > maxPaying {
+			all = append(all, level)
+		}
+	}
+	if len(all) <= maxPaying {
+		return milli
+	}
+	slices.Sort(all)
+	milli = 0
+	for _, level := range all[len(all)-maxPaying:] {
+		milli = bucket.AddSat(milli, level)
 	}
 	return milli
 }
