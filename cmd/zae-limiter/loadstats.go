@@ -9,9 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// dollarsPerMillion is what a million write units cost on demand in us-east-1.
-const dollarsPerMillion = 0.625
-
 // loadResult is what a load test has seen.
 type loadResult struct {
 	Table      string `json:"table"`

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// What a million units cost on demand in us-east-1.
+const (
+	dollarsPerMillion     = 0.625 // write units
+	dollarsPerMillionRead = 0.125
+)
+
+// What the paths cost, in units, as make cost measures them (README, What it costs).
+const (
+	unitsOfAcquire = 1.0 // of each level of a cascade; a settlement costs as much
+	unitsOfConfig  = 2.5 // read units
+	unitsOfUsage   = 1.0
+)
+
+const monthHours = 730
+
+// mix is what a month has.
+type mix struct {
+	Rate         float64 // granted requests per second, on average
+	Settled      float64 // part of them that is settled, 0 to 1
+	Levels       int     // entities that each request charges
+	Processes    int
+	Entities     int     // with their resources, in use all the time
+	Windows      int     // of usage
+	FoldSeconds  float64 // between writes of usage
+	LimitsInCode bool
+}
+
+type costLine struct {
+	Part    string  `json:"part"`
+	Units   float64 `json:"units"`
+	Kind    string  `json:"kind"`
+	Dollars float64 `json:"dollars"`
+}
+
+// costs returns what a month costs, the sum last. Reads of limits and writes of usage
+// are at most one for each request.
+func (m mix) costs() []costLine {
+	const seconds, minutes = monthHours * 3600, monthHours * 60
+	requests := m.Rate * seconds
+	levels := float64(m.Levels)
+	lines := []costLine{
+		{"acquire", requests * levels * unitsOfAcquire, "write", 0},
+		{"settle", requests * m.Settled * levels * unitsOfAcquire, "write", 0},
+	}
+	if !m.LimitsInCode {
+		reads := min(float64(m.Processes*m.Entities)*minutes, requests)
+		lines = append(lines, costLine{"read stored limits", reads * levels * unitsOfConfig, "read", 0})
+	}
+	if m.Windows > 0 {
+		folds := min(float64(m.Entities)*seconds/m.FoldSeconds, requests)
+		lines = append(lines, costLine{"usage", folds * levels * float64(m.Windows) * unitsOfUsage, "write", 0})
+	}
+	sum := costLine{Part: "sum", Kind: "both"}
+	for i := range lines {
+		l := &lines[i]
+		price := dollarsPerMillion
+		if l.Kind == "read" {
+			price = dollarsPerMillionRead
+		}
+		l.Dollars = l.Units * price / 1e6
+		sum.Units += l.Units
+		sum.Dollars += l.Dollars
+	}
+	return append(lines, sum)
+}
+
+func costCommand(a *app) *cobra.Command {
+	var m mix
+	cmd := &cobra.Command{
+		Use: "cost --rate R", Short: "compute what a month costs",
+		Long: `Compute what DynamoDB charges a month of 730 hours, on demand in us-east-1, from the
+units that the paths were measured to take. Functions, alarms and storage come on top,
+and denials: at most one write for each process, bucket and second.`,
+		Example: "  zae-limiter cost --rate 10 --settled 1 --processes 4 --entities 200",
+		Args:    args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if m.Rate <= 0 || m.Settled < 0 || m.Settled > 1 || m.Levels < 1 || m.Levels > 4 || m.Processes < 1 ||
+				m.Entities < 1 || m.Windows < 0 || m.Windows > 3 || m.FoldSeconds < 1 {
+				return usage(c, "want --rate above 0, --settled 0 to 1, --levels 1 to 4, --windows 0 to 3, the others at least 1")
+			}
+			r := rows{head: []string{"part", "million units", "kind", "$ a month"}}
+			for _, l := range m.costs() {
+				r.add(l.Part, fmt.Sprintf("%.1f", l.Units/1e6), l.Kind, fmt.Sprintf("%.2f", l.Dollars))
+			}
+			return a.print(m.costs(), r)
+		},
+	}
+	f := cmd.Flags()
+	f.Float64Var(&m.Rate, "rate", 0, "granted requests per second, on average")
+	f.Float64Var(&m.Settled, "settled", 0, "part of them that is settled, 0 to 1")
+	f.IntVar(&m.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
+	f.IntVar(&m.Processes, "processes", 1, "processes that take from every entity")
+	f.IntVar(&m.Entities, "entities", 1, "entities and resources that are in use all the time")
+	f.IntVar(&m.Windows, "windows", 2, "kinds of windows of usage; 0: none is counted")
+	f.Float64Var(&m.FoldSeconds, "fold", 60, "seconds between writes of usage (aggregatorFoldSeconds)")
+	f.BoolVar(&m.LimitsInCode, "limits-in-code", false, "no stored limits are read")
+	return cmd
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The tool computes what the page about costs says.
+func TestCostsAreThoseOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	month := func(m mix) int {
+		all := m.costs()
+		return int(math.Round(all[len(all)-1].Dollars))
+	}
+	row := func(name string, m mix) string {
+		cells := []string{name}
+		for _, rate := range []float64{10, 100, 1000} {
+			m.Rate = rate
+			n := month(m)
+			text := strconv.Itoa(n)
+			if n >= 1000 {
+				text = text[:len(text)-3] + "," + text[len(text)-3:]
+			}
+			cells = append(cells, text)
+		}
+		return "| " + strings.Join(cells, " | ") + " |"
+	}
+	bare := mix{Levels: 1, LimitsInCode: true}
+	settled, parent, both := bare, bare, bare
+	settled.Settled, parent.Levels, both.Settled, both.Levels = 1, 2, 1, 2
+	for _, want := range []string{
+		row("acquire", bare), row("acquire and settle", settled), row("acquire, charged to a parent too", parent),
+		row("acquire and settle, charged to a parent too", both),
+	} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("cost.md does not have the row %s", want)
+		}
+	}
+	whole := mix{Rate: 10, Settled: 1, Levels: 1, Processes: 4, Entities: 200, Windows: 2, FoldSeconds: 60}
+	if got := month(whole); got != 52 || !strings.Contains(string(page), "= $52.") {
+		t.Errorf("the example costs $%d, want 52 as on the page", got)
+	}
+	few := mix{Rate: 0.001, Levels: 1, Processes: 100, Entities: 1000, Windows: 2, FoldSeconds: 60}
+	if got := few.costs(); got[2].Units != 2.5*got[0].Units || got[3].Units != 2*got[0].Units {
+		t.Errorf("more than one read, or write of each window, for a request: %+v", got)
+	}
+}
