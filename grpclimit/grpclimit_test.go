@@ -274,6 +274,32 @@ func TestSettling(t *testing.T) {
 	}
 }
 
+// A stream may cost more while it goes on, and end when that is denied: what it has
+// taken until then stays taken.
+func TestStreamChargesWhileItGoesOn(t *testing.T) {
+	charged := 0
+	r := newRig(t, grpclimit.Options{}, func(ctx context.Context) error {
+		for {
+			err := grpclimit.Lease(ctx).Charge(ctx, limiter.Costs{"rpm": 1})
+			if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
+				return grpclimit.Denied(denied)
+			}
+			if err != nil {
+				return err
+			}
+			charged++
+		}
+	})
+	n, err := r.watch(t.Context(), "a")
+	if n != 3 || charged != 1 {
+		t.Errorf("%d messages, %d more charged, want 3 and 1", n, charged)
+	}
+	wantDenied(t, err, "a", 30*time.Second)
+	if got := r.left(t, "a"); got != [2]int64{0, 90} {
+		t.Errorf("left %v", got)
+	}
+}
+
 func TestHooksAndSkip(t *testing.T) {
 	granted := 0
 	o := grpclimit.Options{
