@@ -79,12 +79,12 @@ func costCommand(a *app) *cobra.Command {
 		Long: `Compute what DynamoDB charges a month of 730 hours, on demand in us-east-1, from the
 units that the paths were measured to take. Functions, alarms and storage come on top,
 and denials: at most one write for each process, bucket and second.`,
-		Example: "  zae-limiter cost --rate 10 --settled 1 --processes 4 --entities 200",
+		Example: "  zae-limiter cost --rate 10 --settle 1 --processes 4 --entities 200",
 		Args:    args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if m.Rate <= 0 || m.Settled < 0 || m.Settled > 1 || m.Levels < 1 || m.Levels > 4 || m.Processes < 1 ||
 				m.Entities < 1 || m.Windows < 0 || m.Windows > 3 || m.FoldSeconds < 1 {
-				return usage(c, "want --rate above 0, --settled 0 to 1, --levels 1 to 4, --windows 0 to 3, the others at least 1")
+				return usage(c, "want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, the others at least 1")
 			}
 			r := rows{head: []string{"part", "million units", "kind", "$ a month"}}
 			for _, l := range m.costs() {
@@ -95,7 +95,7 @@ and denials: at most one write for each process, bucket and second.`,
 	}
 	f := cmd.Flags()
 	f.Float64Var(&m.Rate, "rate", 0, "granted requests per second, on average")
-	f.Float64Var(&m.Settled, "settled", 0, "part of them that is settled, 0 to 1")
+	f.Float64Var(&m.Settled, "settle", 0, "part of them that is settled, 0 to 1")
 	f.IntVar(&m.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
 	f.IntVar(&m.Processes, "processes", 1, "processes that take from every entity")
 	f.IntVar(&m.Entities, "entities", 1, "entities and resources that are in use all the time")
