@@ -137,7 +137,7 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 			network:  &network{w: w, id: uint64(i)},
 			accounts: map[[2]string]*account{}, paid: map[string]map[string]int64{},
 			opts: limiter.Options{
-				DenyFor: time.Duration(w.rng.IntN(1500)-300) * time.Millisecond, MaxShards: maxShards,
+				DenyFor: time.Duration(w.rng.IntN(1500)-300) * time.Millisecond, MaxShards: maxShards, Slack: int(w.slack),
 				ConfigTTL: time.Duration(1+w.rng.IntN(5000)) * time.Millisecond, MaxBuckets: 3 + w.rng.IntN(20),
 			},
 		}
