@@ -129,7 +129,8 @@ func (l *load) play(tb testing.TB) (p price) {
 			}
 			begin := r.now - 1 - (r.now-1)%(l.fold*1000)
 			window := fmt.Sprintf(`{"start":%q,"end":%q}`, table.Timestamp(begin), table.Timestamp(begin+l.fold*1000))
-			payload = fmt.Appendf(nil, `{"window":%s,"state":%s,"shardId":"s","isFinalInvokeForWindow":%t,%s`, window, carried, final,
+			payload = fmt.Appendf(nil, `{"window":%s,"state":%s,"shardId":"s","isFinalInvokeForWindow":%t,%s`, window, carried,
+				final,
 				payload[1:])
 		}
 		begin := time.Now()

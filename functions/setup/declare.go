@@ -68,6 +68,7 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest,
 			return err
 		}
 	}
-	h.log.InfoContext(ctx, "limits applied", "namespace", m.Namespace, "changes", len(did), "steps", strings.Join(did, "\n"))
+	h.log.InfoContext(ctx, "limits applied", "namespace", m.Namespace, "changes", len(did), "steps",
+		strings.Join(did, "\n"))
 	return nil
 }
