@@ -131,17 +131,8 @@ func level(l bucket.Limit, limits []bucket.Limit, shards []table.Shard, now int6
 		full := time.Duration(min(wait, int64(1<<63-1)/int64(time.Millisecond))) * time.Millisecond
 		out.FullIn = max(out.FullIn, full)
 	}
-	out.Remaining, out.Used = floorTokens(tokens), floorTokens(used)
+	out.Remaining, out.Used = bucket.WholeTokens(tokens), bucket.WholeTokens(used)
 	return out
-}
-
-// floorTokens turns millitokens into whole tokens, rounding down.
-func floorTokens(milli int64) int64 {
-	t := milli / bucket.Milli
-	if milli%bucket.Milli < 0 {
-		t--
-	}
-	return t
 }
 
 // Buckets lists the buckets that exist in a scope: of an entity, of a resource, of

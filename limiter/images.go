@@ -37,11 +37,6 @@ func (im *images) of(n name) *known {
 	return k
 }
 
-// mostShards is the highest count of shards that is believed: the most that any
-// configuration allows. Looking for the tokens of a bucket costs a write for every
-// shard that is not known, so one wrong attribute could ask for a million of them.
-const mostShards = 1024
-
 // known is what this process knows of one bucket. No lock is held during I/O.
 type known struct {
 	mu        sync.Mutex
@@ -96,7 +91,7 @@ func (k *known) see(b table.Shard, now int64, since int, own []table.Cost) {
 	}
 	s.bucket, s.at, s.absent = b, now, false
 	s.serial++
-	if n := b.State.Shards; n <= mostShards && (n > k.count || b.State.Shard == 0) {
+	if n := b.State.Shards; n <= bucket.MaxShards && (n > k.count || b.State.Shard == 0) {
 		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged
 	}
 	k.denied = nil

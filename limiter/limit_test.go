@@ -3,6 +3,8 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 func TestLimitConstructors(t *testing.T) {
@@ -32,5 +34,12 @@ func TestPolicyNames(t *testing.T) {
 		if p.String() != want {
 			t.Errorf("%q, want %q", p.String(), want)
 		}
+	}
+}
+
+// The number is spelled out for users; what is stored has the same.
+func TestMaxLimitsIsThatOfABucket(t *testing.T) {
+	if MaxLimits != bucket.MaxLimits {
+		t.Errorf("MaxLimits is %d, a bucket has %d", MaxLimits, bucket.MaxLimits)
 	}
 }

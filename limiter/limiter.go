@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -111,7 +112,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.MaxShards == 0 {
 		out.MaxShards = 32
 	}
-	if n := out.MaxShards; n < 1 || n > mostShards || n&(n-1) != 0 {
+	if n := out.MaxShards; n < 1 || n > bucket.MaxShards || n&(n-1) != 0 {
 		return out, invalid("Options.MaxShards", n, "a power of two from 1 to 1024, or zero for the default")
 	}
 	if out.OnUnavailable < PolicyDefault || out.OnUnavailable > PolicyLocal {

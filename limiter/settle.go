@@ -136,7 +136,7 @@ func adjustable(s bucket.State, costs []table.Cost) []bucket.Limit {
 	out := make([]bucket.Limit, 0, len(s.Slots))
 	for _, sl := range s.Slots {
 		named := slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Limit == sl.Name })
-		if sl.Name != bucket.WCU && (named || len(s.Slots) <= MaxLimits+1) {
+		if sl.Name != bucket.WCU && (named || len(s.Slots) <= bucket.MaxSlots) {
 			out = append(out, sl.Limit)
 		}
 	}

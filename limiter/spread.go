@@ -247,7 +247,7 @@ func (d decider) lowest(l bucket.Limit) int64 {
 			low = min(low, s.level(l, d.now))
 		}
 	}
-	if low < math.MinInt64/mostShards {
+	if low < math.MinInt64/bucket.MaxShards {
 		return math.MinInt64
 	}
 	return low * int64(d.count)

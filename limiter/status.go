@@ -36,7 +36,7 @@ type Status struct {
 func statusOf(entity string, l bucket.Limit, level, rest int64) Status {
 	r := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
 	s := Status{
-		Entity: entity, Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: floorDiv(level, bucket.Milli),
+		Entity: entity, Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: bucket.WholeTokens(level),
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
 		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)),
 	}
@@ -75,12 +75,4 @@ func (k *known) status(entity string, limits []bucket.Limit, now int64) []Status
 		out[i].Estimated = k.count > 1 && seen < l.Capacity
 	}
 	return out
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }

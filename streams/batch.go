@@ -45,7 +45,6 @@ var errNotCounted = errors.New("usage not counted")
 //	         under the condition that they have counted up to 100, so never twice; then
 //	         what nobody is owed
 //	close    what could not be counted is carried on, or fails the invocation
-//
 func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	start := a.now()
 	batch, err := stream.Decode(payload)

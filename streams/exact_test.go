@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -90,7 +90,7 @@ func (w *world) step(l *lane) {
 	}
 	w.stats.resumed++
 	for _, c := range batch {
-		if !lambdaio.SequenceBefore(c.SequenceNumber(), resp.BatchItemFailures[0].ItemIdentifier) {
+		if sequence.Compare(c.SequenceNumber(), resp.BatchItemFailures[0].ItemIdentifier) >= 0 {
 			return
 		}
 		l.next++

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -66,15 +67,10 @@ func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan, malf
 			do: func(ctx context.Context) (int, error) { return a.mend(ctx, l) }})
 	}
 	slices.SortStableFunc(out, func(a, b *job) int {
-		switch {
-		case a.best() != b.best():
+		if a.best() != b.best() {
 			return cmp.Compare(a.part, b.part)
-		case lambdaio.SequenceBefore(a.resume, b.resume):
-			return -1
-		case lambdaio.SequenceBefore(b.resume, a.resume):
-			return 1
 		}
-		return cmp.Compare(a.part, b.part)
+		return cmp.Or(sequence.Compare(a.resume, b.resume), cmp.Compare(a.part, b.part))
 	})
 	return out
 }

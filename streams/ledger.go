@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -98,7 +98,7 @@ func (l *ledger) jobs(buckets []usage.Shard) []*job {
 			if !b.Of(p) {
 				break
 			}
-			if seq := b.First(); j.resume == "" || lambdaio.SequenceBefore(seq, j.resume) {
+			if seq := b.First(); j.resume == "" || sequence.Compare(seq, j.resume) < 0 {
 				j.resume = seq
 			}
 		}

@@ -24,16 +24,12 @@ func Halve(level int64) (keep, moved int64) {
 	return level - moved, moved
 }
 
-// maxSplitSlots is how many limits, wcu included, the write that splits a shard
-// can name.
-const maxSplitSlots = 33
-
 // CanSplit reports whether doubling the shards leaves every limit's smallest
 // share with at least one token of capacity and some refill, and the count at
 // or below maxShards. A bucket of more limits than one write can name stays whole.
 func (s State) CanSplit(maxShards int) bool {
 	next := 2 * max(s.Shards, 1)
-	return next <= maxShards && len(s.Slots) <= maxSplitSlots && s.Holds(next, nil)
+	return next <= maxShards && len(s.Slots) <= MaxSlots && s.Holds(next, nil)
 }
 
 // Split doubles the shard: shard k of n becomes shards k and k+n of 2n. What it

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // Bounds and defaults of the aggregator's configuration.
@@ -17,7 +19,7 @@ const (
 	DefaultWriteConcurrency = 16
 
 	MaxSnapshotTTLDays  = 3650
-	MaxMaxShards        = 1024
+	MaxMaxShards        = bucket.MaxShards
 	MaxMergeAfter       = 86_400
 	MaxWriteConcurrency = 256
 )

@@ -200,29 +200,25 @@ func transactItem(tableName string, w Write) types.TransactWriteItem {
 		u.ExpressionAttributeNames, u.ExpressionAttributeValues = n.done()
 		return types.TransactWriteItem{Update: u}
 	case Put:
-		n := newNames(4)
-		p := &types.Put{
-			TableName: &tableName, Item: w.Item, ConditionExpression: n.condition(w.If),
-			ReturnValuesOnConditionCheckFailure: allOld,
-		}
-		p.ExpressionAttributeNames, p.ExpressionAttributeValues = n.done()
+		p := &types.Put{TableName: &tableName, Item: w.Item, ReturnValuesOnConditionCheckFailure: allOld}
+		p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues = onlyCondition(w.If)
 		return types.TransactWriteItem{Put: p}
 	case Delete:
-		n := newNames(4)
-		d := &types.Delete{
-			TableName: &tableName, Key: w.Key.Item(), ConditionExpression: n.condition(w.If),
-			ReturnValuesOnConditionCheckFailure: allOld,
-		}
-		d.ExpressionAttributeNames, d.ExpressionAttributeValues = n.done()
+		d := &types.Delete{TableName: &tableName, Key: w.Key.Item(), ReturnValuesOnConditionCheckFailure: allOld}
+		d.ConditionExpression, d.ExpressionAttributeNames, d.ExpressionAttributeValues = onlyCondition(w.If)
 		return types.TransactWriteItem{Delete: d}
 	case Check:
-		n := newNames(4)
-		c := &types.ConditionCheck{
-			TableName: &tableName, Key: w.Key.Item(), ConditionExpression: n.condition(w.If),
-			ReturnValuesOnConditionCheckFailure: allOld,
-		}
-		c.ExpressionAttributeNames, c.ExpressionAttributeValues = n.done()
+		c := &types.ConditionCheck{TableName: &tableName, Key: w.Key.Item(), ReturnValuesOnConditionCheckFailure: allOld}
+		c.ConditionExpression, c.ExpressionAttributeNames, c.ExpressionAttributeValues = onlyCondition(w.If)
 		return types.TransactWriteItem{ConditionCheck: c}
 	}
 	panic("bug: unknown kind of write")
+}
+
+// onlyCondition renders a write that has no expression but its condition.
+func onlyCondition(c Cond) (condition *string, names map[string]string, values Item) {
+	n := newNames(4)
+	condition = n.condition(c)
+	names, values = n.done()
+	return condition, names, values
 }

@@ -8,8 +8,9 @@ package lambdaio
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 )
 
 // HandlerFunc is a function from payload bytes to response bytes. It
@@ -72,21 +73,6 @@ func (r Response) Bytes() []byte {
 	return b
 }
 
-// SequenceBefore reports whether sequence number a comes before b in a stream
-// shard. Sequence numbers are decimal numbers of up to 40 digits and are
-// compared as numbers, whatever their leading zeros. The empty sequence number
-// comes before every other, because resuming at it repeats the whole batch.
-func SequenceBefore(a, b string) bool {
-	if a == "" || b == "" {
-		return a == "" && b != ""
-	}
-	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
-	if len(a) != len(b) {
-		return len(a) < len(b)
-	}
-	return a < b
-}
-
 // Resume collects what failed in a batch. The zero value says nothing failed.
 // It is not safe for concurrent use.
 type Resume struct {
@@ -96,9 +82,9 @@ type Resume struct {
 
 // Fail notes that the record with this sequence number has to be delivered
 // again. An empty sequence number repeats the whole batch.
-func (r *Resume) Fail(sequence string) {
-	if !r.failed || SequenceBefore(sequence, r.lowest) {
-		r.lowest = sequence
+func (r *Resume) Fail(number string) {
+	if !r.failed || sequence.Compare(number, r.lowest) < 0 {
+		r.lowest = number
 	}
 	r.failed = true
 }

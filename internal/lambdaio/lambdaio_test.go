@@ -31,28 +31,6 @@ func TestResponseIsWhatLambdaReads(t *testing.T) {
 	}
 }
 
-func TestSequenceBeforeIsNumeric(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"9", "10", true},
-		{"10", "9", false},
-		{"10", "10", false},
-		{"0010", "11", true},
-		{"0010", "10", false},
-		{"4421584500000000017450439091", "4421584500000000017450439092", true},
-		{"99999999999999999999", "100000000000000000000", true},
-		{"", "0", true},
-		{"0", "", false},
-		{"", "", false},
-	} {
-		if got := SequenceBefore(c.a, c.b); got != c.want {
-			t.Errorf("SequenceBefore(%q, %q) = %v, want %v", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestResumeKeepsTheLowest(t *testing.T) {
 	for _, c := range []struct {
 		fails []string

@@ -107,10 +107,6 @@ type Tumbling struct {
 	Shard  string // of the stream
 }
 
-// maxSequence is how many digits a sequence number has at most (AWS API
-// reference, DynamoDB Streams StreamRecord).
-const maxSequence = 40
-
 // change builds the change of a record that is complete.
 func (d *decoder) change() Change {
 	r := &d.rec
@@ -212,7 +208,7 @@ func (d *decoder) counters(old, im *image) []Used {
 func (u *Used) read(l *limit, tokens *int64, has *bool) {
 	u.Limit = l.name
 	if l.has&(1<<used) != 0 {
-		*tokens, *has = floorTokens(l.v[used]), true
+		*tokens, *has = bucket.WholeTokens(l.v[used]), true
 	}
 }
 
@@ -232,7 +228,7 @@ func (d *decoder) growth(im, old *image) []Delta {
 		delta := Delta{
 			Limit:  l.name,
 			Milli:  bucket.SubSat(l.v[used], before),
-			Tokens: bucket.SubSat(floorTokens(l.v[used]), floorTokens(before)),
+			Tokens: bucket.SubSat(bucket.WholeTokens(l.v[used]), bucket.WholeTokens(before)),
 		}
 		if delta.Milli != 0 {
 			d.deltas = append(d.deltas, delta)

@@ -127,15 +127,6 @@ func (d *decoder) finish(raw []byte) {
 	}
 }
 
-// floorTokens returns whole tokens, rounded down also for negative counters.
-func floorTokens(milli int64) int64 {
-	t := milli / bucket.Milli
-	if milli%bucket.Milli < 0 {
-		t--
-	}
-	return t
-}
-
 // name returns the text of an object key, valid until the next name.
 func (d *decoder) name(t text) (name []byte) {
 	name, d.nameBuf = t.decoded(d.nameBuf)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -107,7 +108,8 @@ func (d *decoder) sequence(r *record) {
 		return
 	}
 	t := d.value(d.s.text())
-	if len(t) == 0 || len(t) > maxSequence || bytes.ContainsFunc(t, func(c rune) bool { return c < '0' || c > '9' }) {
+	if len(t) == 0 || len(t) > sequence.MaxDigits ||
+		bytes.ContainsFunc(t, func(c rune) bool { return c < '0' || c > '9' }) {
 		r.wrong(`"SequenceNumber" is not 1 to 40 digits`)
 		return
 	}

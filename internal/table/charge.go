@@ -144,7 +144,7 @@ func (c Charge) prepare() *planned {
 	var changed bool
 	p.before, changed = p.image.At(c.Now).Adopt(want)
 	p.begins = p.begins || changed || len(p.image.Slots) != len(c.Image.State.Slots)
-	if p.begins || len(p.image.Slots) > maxSlots {
+	if p.begins || len(p.image.Slots) > bucket.MaxSlots {
 		p.drop()
 	}
 	p.costs = costsBySlot(p.before, c.Costs, c.Costs != nil)

@@ -7,10 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// maxSlots is how many limits, the write meter included, one update names at
-// most, so that it stays within DynamoDB's bounds on expressions.
-const maxSlots = 33
-
 // mended returns the state with wanted limits that are stored in part filled
 // in: what is there is kept, and no level rises above its capacity by mending.
 // What is there of a skeleton was added to a bucket that had been deleted, so it
@@ -35,10 +31,10 @@ func (b Shard) mended(want []bucket.Limit) bucket.State {
 			sl.Tokens, sl.Used = min(level, sl.Tokens), p.Used
 		}
 	}
-	if len(s.Slots) <= maxSlots || want == nil {
+	if len(s.Slots) <= bucket.MaxSlots || want == nil {
 		return s
 	}
-	others := maxSlots - len(want) - 1
+	others := bucket.MaxSlots - len(want) - 1
 	s.Slots = slices.DeleteFunc(slices.Clone(s.Slots), func(sl bucket.Slot) bool {
 		if sl.Name == bucket.WCU || isWanted(want, sl.Name) {
 			return false

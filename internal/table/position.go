@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 )
 
 // Position is the place of a stream record among all records of its bucket
@@ -21,7 +23,7 @@ type Position struct {
 const (
 	lowDigits      = 19
 	tenToLowDigits = 10_000_000_000_000_000_000
-	sequenceDigits = 40
+	sequenceDigits = sequence.MaxDigits
 	// packedNumber is the most bytes a packed sequence number has.
 	packedNumber = 17
 )

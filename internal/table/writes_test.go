@@ -238,16 +238,13 @@ func hostileLimits(n int) []bucket.Limit {
 	return limits
 }
 
-// maxLimits is how many limits one bucket is expected to carry at most.
-const maxLimits = 32
-
 // Every call fits DynamoDB's limits with 32 limits of 64-character names, and
 // no attribute name reaches an expression.
 func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 	expression := regexp.MustCompile(
 		`^([#:][0-9]+|SET|ADD|DELETE|REMOVE|AND|OR|BETWEEN|if_not_exists|attribute_exists|attribute_not_exists|[=<>(), ]+| - )*$`)
 	longest := rendered{}
-	for _, s := range allWrites(t, hostileLimits(maxLimits)) {
+	for _, s := range allWrites(t, hostileLimits(bucket.MaxLimits)) {
 		for _, w := range s.writes {
 			if err := item.ValidateInTransaction(w); err != nil && s.name != "look" {
 				t.Errorf("%s: %v", s.name, err)
@@ -275,7 +272,7 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 			}
 		}
 	}
-	if len(longest.names) < 5*maxLimits {
+	if len(longest.names) < 5*bucket.MaxLimits {
 		t.Errorf("the longest call has %d names only, the test says little", len(longest.names))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -78,7 +79,7 @@ func (b Shard) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
 func (b *Shard) First() string {
 	first := b.Changes[0].Sequence
 	for _, c := range b.Changes[1:] {
-		if compareSequences(c.Sequence, first) < 0 {
+		if sequence.Compare(c.Sequence, first) < 0 {
 			first = c.Sequence
 		}
 	}
@@ -117,16 +118,7 @@ func (b Shard) spent(s bucket.State) []int64 {
 
 // comparePositions compares streams, and sequence numbers within one.
 func comparePositions(a, b *stream.Change) int {
-	return cmp.Or(cmp.Compare(a.Stream, b.Stream), compareSequences(a.Sequence, b.Sequence))
-}
-
-// compareSequences compares decimal digits as numbers.
-func compareSequences(a, b string) int {
-	if len(a) == len(b) {
-		return strings.Compare(a, b)
-	}
-	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
-	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	return cmp.Or(cmp.Compare(a.Stream, b.Stream), sequence.Compare(a.Sequence, b.Sequence))
 }
 
 // key returns the key of the bucket shard's item.

@@ -7,11 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// maxCount is the highest count of shards that is believed: the most that any
-// configuration allows. Catching up with a count costs writes for every shard
-// below it, so one wrong attribute could ask for a million of them.
-const maxCount = 1024
-
 // Resharding is what brings shards of one bucket to another count: shard 0 splits or
 // merges, or others catch up with it.
 type Resharding struct {
@@ -94,7 +89,7 @@ func reshardings(shards []Shard, conf Config) []Resharding {
 	}
 	image, last := zero.last().New, zero.last().Sequence
 	count := max(image.State.Shards, 1)
-	if fit := min(image.State.Fitting(), maxCount); fit < count {
+	if fit := min(image.State.Fitting(), bucket.MaxShards); fit < count {
 		return []Resharding{merging(image, others, fit, last)}
 	}
 	var out []Resharding
@@ -139,7 +134,7 @@ func leftBehind(zero Shard) int {
 	for _, c := range zero.Changes {
 		byOthers := c.OldGeneration == c.NewGeneration && c.New.State.Shards < c.OldShards
 		if c.Operation == stream.Remove || byOthers {
-			most = max(most, min(c.OldShards, maxCount))
+			most = max(most, min(c.OldShards, bucket.MaxShards))
 		}
 	}
 	return most

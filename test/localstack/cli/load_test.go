@@ -57,7 +57,8 @@ func looksRight(t *testing.T, file string) {
 	if verdict != "Nothing was admitted above what the limits allow." {
 		t.Errorf("verdict: %q", verdict)
 	}
-	plots := browser.Eval[[]float64](p, `[...document.querySelectorAll("svg")].map(s => s.getBoundingClientRect().height)`)
+	plots := browser.Eval[[]float64](
+		p, `[...document.querySelectorAll("svg")].map(s => s.getBoundingClientRect().height)`)
 	lines := browser.Eval[int](p, `document.querySelectorAll("polyline").length`)
 	if len(plots) != 2 || min(plots[0], plots[1]) < 100 || lines != 6 {
 		t.Errorf("plots of the heights %v with %d lines", plots, lines)
