@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -64,5 +66,38 @@ func TestCascadeIsShared(t *testing.T) {
 			}
 			w.wantLevels("denied by the parent", child, "api", before)
 		}
+	})
+}
+
+// Python goes on to the parent and no further, ours to four levels in all. Where the
+// parent does not exist ours refuses, and Python charges it all the same.
+func TestCascadesThatDiffer(t *testing.T) {
+	one := limiter.Costs{"rpm": 1}
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100))})
+		p.call(nil, "create_entity", kv{"entity_id": "company"})
+		p.call(nil, "create_entity", kv{"entity_id": "team", "parent_id": "company", "cascade": true})
+		p.call(nil, "create_entity", kv{"entity_id": "key", "parent_id": "team", "cascade": true})
+		p.take("key", "api", one)
+		w.wantLevels("Python takes, its key", "key", "api", levels{"rpm": 99_000})
+		w.wantLevels("Python takes, its team", "team", "api", levels{"rpm": 99_000})
+		if _, ok := w.shard("company", "api", 0); ok {
+			w.Error("Python charges the parent of the parent")
+		}
+		w.take(l, "key", "api", one)
+		for entity, left := range map[string]int64{"key": 98_000, "team": 98_000, "company": 99_000} {
+			w.wantLevels("Go takes, "+entity, entity, "api", levels{"rpm": left})
+		}
+
+		p.call(nil, "create_entity", kv{"entity_id": "gone"})
+		p.call(nil, "create_entity", kv{"entity_id": "orphan", "parent_id": "gone", "cascade": true})
+		w.write(item.Delete{Key: table.EntityKey(w.ns, "gone")})
+		_, err := l.Acquire(w.Context(), limiter.Request{Entity: "orphan", Resource: "api", Costs: one})
+		if err == nil || errors.Is(err, limiter.ErrLimited) {
+			w.Errorf("Go acquires without the parent: %v, want it refused", err)
+		}
+		p.take("orphan", "api", one)
+		w.wantLevels("Python takes, without the parent", "gone", "api", levels{"rpm": 99_000})
 	})
 }

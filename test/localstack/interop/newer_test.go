@@ -44,8 +44,8 @@ func TestWhatOnlyTheNewerPythonKnows(t *testing.T) {
 		if err := on("disable_resource"); err != nil {
 			w.Fatal(err)
 		}
-		if _, err := p.tryAcquire("acme", "api", limiter.Costs{"rpm": 1}, nil); err == nil ||
-			err.Type != "ResourceDisabled" {
+		_, err := p.tryAcquire("acme", "api", limiter.Costs{"rpm": 1}, nil)
+		if err == nil || err.Type != "ResourceDisabled" {
 			w.Errorf("Python acquires from a disabled resource: %v", err)
 		}
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})

@@ -101,8 +101,8 @@ func (w *world) wantUsageOfResource(p *python, found int) {
 	if len(snapshots) != found || summary.Total["rpm"] != int64(7*found) {
 		w.Errorf("Python finds the usage %+v and sums it up to %v, want %d entities", snapshots, summary.Total, found)
 	}
-	ours, err := w.manage().UsageSummary(w.Context(),
-		admin.UsageQuery{Resource: "gpt-4", Window: admin.Window(usage.Hourly)})
+	q := admin.UsageQuery{Resource: "gpt-4", Window: admin.Window(usage.Hourly)}
+	ours, err := w.manage().UsageSummary(w.Context(), q)
 	if err != nil || ours.Tokens["rpm"] != 14 {
 		w.Errorf("we sum up the usage to %v, %v", ours.Tokens, err)
 	}
