@@ -49,6 +49,7 @@ func TestWhatOnlyTheNewerPythonKnows(t *testing.T) {
 			w.Errorf("Python acquires from a disabled resource: %v", err)
 		}
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
+		p.take("acme", "api", limiter.Costs{"rpm": 1}) // by the bucket that ours has made
 	})
 }
 

@@ -1,0 +1,96 @@
+package table
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// What is added to a snapshot behind our back is told apart from what ours counts,
+// written with or without a look; where a life ends unseen it is not known any more,
+// until the next look.
+func TestOthersAreToldApart(t *testing.T) {
+	apply := func(it item.Item, u Usage) item.Item {
+		t.Helper()
+		after, held, err := u.Update().Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		return after
+	}
+	mark := func(at int, rpm, tpm int64) Mark {
+		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}, {"tpm", tpm}}, Life: 3}
+	}
+	usage := func(rpm, tpm int64, m Move) Usage {
+		return Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+			Part: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", rpm}, {"tpm", tpm}}, Events: 1, Moves: []Move{m}}
+	}
+	others := func(it item.Item, want ...Count) {
+		t.Helper()
+		if got := MarksOf(it).Others(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("others have counted %v, want %v", got, want)
+		}
+	}
+	// Counting begins at 100 and 0, goes on without a look, and once more.
+	it := apply(nil, usage(5, 7, Move{To: mark(10, 105, 7)}))
+	others(it)
+	from := mark(20, 105, 7)
+	it = apply(it, usage(1, 2, Move{From: Expect{Counted: &from}, To: mark(20, 106, 9)}))
+	others(it)
+	it["rpm"] = item.N(6 + 40)
+	others(it, Count{"rpm", 40})
+	from = mark(30, 106, 9)
+	it = apply(it, usage(4, 0, Move{From: Expect{Counted: &from}, To: mark(30, 110, 9)}))
+	others(it, Count{"rpm", 40})
+
+	seen := MarksOf(it) // 25 of the 40 are found to lie behind the mark
+	u := usage(3, 0, Move{From: Expect{Exactly: true}, To: mark(40, 138, 9)})
+	u.Seen, u.Others = &seen, []Count{{"rpm", 15}}
+	it = apply(it, u)
+	others(it, Count{"rpm", 15})
+
+	// Another life: 200 more were counted of the one before.
+	from = mark(50, 138, 9)
+	it = apply(it, usage(203, 0, Move{From: Expect{Counted: &from}, To: mark(50, 3, 0)}))
+	others(it)
+	it["rpm"] = item.N(1000)
+	others(it)
+	seen = MarksOf(it)
+	u = usage(1, 1, Move{From: Expect{Exactly: true}, To: mark(60, 4, 1)})
+	u.Seen = &seen
+	it = apply(it, u)
+	others(it)
+	it["tpm"] = item.N(10_000)
+	if got := MarksOf(it).Others(); len(got) != 1 || got[0].Limit != "tpm" {
+		t.Errorf("others have counted %v after a look, want some of tpm", got)
+	}
+
+	// A snapshot that another aggregator has made is not written without a look.
+	foreign := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Part: "x", Counts: map[string]int64{"rpm": 9}}
+	if _, held, _ := usage(5, 7, Move{To: mark(10, 105, 7)}).Update().Apply(foreign.Item()); held {
+		t.Error("written without a look at what is there")
+	}
+}
+
+// Any bytes read as an origin or as none, and never panic.
+func TestForeignOriginsAreNone(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	l := Ledger{Stream: 7, Limits: []string{"rpm", "tpm"}}
+	for range 20_000 {
+		b := make([]byte, r.IntN(20))
+		for i := range b {
+			b[i] = byte(r.IntN(256))
+		}
+		if len(b) > 0 && r.IntN(2) == 0 {
+			b[0] = 1
+		}
+		m := Marks{Ledger: l, Any: true, snapshot: item.Item{attrOrigin: item.B(b), "rpm": item.N(5)}}
+		if origin, ok := m.origin(); ok && len(origin) != 2 {
+			t.Fatalf("% x reads as %v", b, origin)
+		}
+		m.Others()
+	}
+}
