@@ -121,6 +121,10 @@ func (d decider) decide() choice {
 	if d.count > 1 && soonest.action == never && !d.attempt.spread && d.together() <= d.now {
 		return choice{action: several} // it reads all shards, so there is no need for a look
 	}
+	if d.outdated() {
+		d.known.readAt = d.now
+		return choice{action: several}
+	}
 	if stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor {
 		return choice{action: write, shard: stale, look: true} // one look is enough: it is the shard that recovers first
 	}

@@ -66,6 +66,20 @@ func (d decider) remember(c choice) *denied {
 	return out
 }
 
+// outdated reports whether images that deny are from before a gift to the bucket. All
+// shards are read then: not more often than looks go out, and if one call can do it.
+func (d decider) outdated() bool {
+	if d.count == 1 || d.count > maxRead || d.attempt.spread || d.now-d.readAt < d.denyFor {
+		return false
+	}
+	for _, s := range d.shards {
+		if s.imaged() && s.at < d.giftAt {
+			return true
+		}
+	}
+	return false
+}
+
 // error explains the denial at now.
 func (d *denied) error(now int64) *LimitError {
 	e := &LimitError{

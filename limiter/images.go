@@ -43,6 +43,8 @@ type known struct {
 	count     int // largest shard count seen, at least 1
 	shards    map[int]*seen
 	lookedAt  int64            // when the last look went out, epoch ms
+	giftAt    int64            // when an image last showed more than refill explains, epoch ms
+	readAt    int64            // when all shards were last read because of that, epoch ms
 	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
 	largest   map[string]int64 // by limit: the largest cost seen
 	denied    *denied          // the last denial, for as long as nothing new is seen
@@ -89,12 +91,30 @@ func (k *known) see(b table.Shard, now int64, since int, own []table.Cost) {
 	if s.imaged() && s.bucket.Generation == b.Generation {
 		s.others.learn(s.bucket.State, b.State, own, now-s.at)
 	}
+	if s.imaged() && gifted(s.bucket.State, b.State, now) {
+		k.giftAt = now
+	}
 	s.bucket, s.at, s.absent = b, now, false
 	s.serial++
 	if n := b.State.Shards; n <= bucket.MaxShards && (n > k.count || b.State.Shard == 0) {
 		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged
 	}
 	k.denied = nil
+}
+
+// gifted reports whether a newer image shows a tenth of a share more of some limit than
+// the older one and refill explain: somebody has reset the bucket or credited it, and
+// what is known of its other shards is no longer so.
+func gifted(old, newer bucket.State, now int64) bool {
+	old, newer = old.At(now), newer.At(now)
+	for i, sl := range newer.Slots {
+		j := old.Index(sl.Name)
+		if sl.Name != bucket.WCU && j >= 0 && old.Shards == newer.Shards && old.Slots[j].Limit == sl.Limit &&
+			bucket.SubSat(sl.Tokens, old.Slots[j].Tokens) > max(newer.Rate(i).Capacity/10, bucket.Milli) {
+			return true
+		}
+	}
+	return false
 }
 
 // older reports whether an image was certainly taken before another.

@@ -1,0 +1,43 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// TestGiftsAreFoundOnAllShards: a process denies by images of 32 empty shards, when
+// all of them are filled by others, as a reset does. The first look shows tokens that
+// no refill explains: all shards are read then, once, and all tokens can be had.
+func TestGiftsAreFoundOnAllShards(t *testing.T) {
+	const shards = 32
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerHour("rph", 3200)
+	one := asks(Costs{"rph": 1}, limit)
+	must(t, l, one).Rollback(t.Context())
+	w.split(l, shards)
+	for drain(t, l, asks(Costs{"rph": 50}, limit)) > 0 {
+		w.advance(time.Second)
+	}
+	drain(t, l, one)
+	w.advance(time.Second)
+	for k := range shards {
+		w.edit(l, k, item.Item{"b_rph_tk": item.N(100_000)})
+	}
+	w.db.ResetStats()
+	granted := 0
+	for range 3 { // two seconds
+		granted += drain(t, l, one)
+		w.advance(time.Second)
+	}
+	st := w.db.Stats()
+	t.Logf("%d granted for %d updates, %d transactions and %.0f read units", granted, st.Updates, st.Transactions, st.ReadUnits)
+	if granted < 3200 {
+		t.Errorf("%d of 3200 granted in two seconds", granted)
+	}
+	if st.ReadUnits > 3*shards {
+		t.Errorf("%.0f read units, want at most %d", st.ReadUnits, 3*shards)
+	}
+}
