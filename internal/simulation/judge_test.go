@@ -261,7 +261,7 @@ func (j *judge) change(b *judged, c memdb.Change, after table.Shard, n *network,
 		if shard == 0 && b.dropped { // deleted, and begun anew: full
 			b.dropped = false
 			for _, l := range b.limits {
-				j.back(l, now, l.capacity*l.period)
+				j.back(l, l.capacity*l.period)
 			}
 		}
 	}
@@ -284,7 +284,7 @@ func (j *judge) change(b *judged, c memdb.Change, after table.Shard, n *network,
 		if e := s.exact[sl.Name]; e != nil && after.State.Index(sl.Name) < 0 {
 			r := before.State.RateOf(sl.Limit)
 			if n != nil && n == j.w.manager { // whoever takes a limit away does so whatever it holds
-				j.back(b.limit(sl.Limit, now), now, sl.Capacity*sl.Period)
+				j.back(b.limit(sl.Limit, now), sl.Capacity*sl.Period)
 			} else if e.to(now)+j.returned(b, sl.Name)+b.allowance(j, sl.Name) < r.Capacity*r.Period {
 				j.w.violated("I1: %s: limit %s was dropped that is not full: it holds %s", c.Key.PK, sl.Name,
 					show(e.level, e.Period))
@@ -308,7 +308,7 @@ func (j *judge) level(b *judged, s *judgedShard, c memdb.Change, before table.Sh
 		if more := level - e.to(now); more > 0 {
 			e.level = level
 			b.given = now
-			j.back(b.limit(sl.Limit, now), now, more)
+			j.back(b.limit(sl.Limit, now), more)
 		}
 	}
 	if most := e.to(now) + j.returned(b, sl.Name) + b.allowance(j, sl.Name); level > most {
@@ -352,7 +352,7 @@ func (j *judge) count(c memdb.Change, after, before table.Shard, n *network, o *
 		}
 		l.whole.take(c.CreatedAt, grown)
 		if grown < 0 {
-			j.back(l, c.CreatedAt, -grown*sl.Period)
+			j.back(l, -grown*sl.Period)
 		}
 		for _, window := range usageWindows {
 			j.counted[usageName(after.Entity, sl.Name, window.Part(window.Start(c.CreatedAt)))] += grown
@@ -425,13 +425,9 @@ func (j *judge) granted(entity, limit string, began, now, milli, slow int64) {
 	}
 }
 
-func (j *judge) back(l *judgedLimit, now, amount int64) {
-	refill := (now - l.begin) * l.amount
-	if start := l.sum - refill; !l.begun || start < l.low {
-		l.low, l.begun = start, true
-	}
-	l.sum -= amount
-}
+// back records that tokens were given back. No window that begins here is worse than
+// the one that begins with the next grant.
+func (j *judge) back(l *judgedLimit, amount int64) { l.sum -= amount }
 
 // sharesAddUp checks I3: the shares of the shards that exist are at most the whole.
 func (j *judge) sharesAddUp() {
