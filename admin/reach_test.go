@@ -238,3 +238,33 @@ func TestLimitsInUseAreNotMinted(t *testing.T) {
 		t.Errorf("bucket %s", s)
 	}
 }
+
+// A client that has not read a change yet goes by what it finds in the bucket: it
+// neither brings the old limits back nor takes from one that has been removed.
+func TestClientsThatAreBehindBringNothingBack(t *testing.T) {
+	for _, shards := range []int{0, 2} {
+		w := newWorld(t)
+		w.set(Scope{}, rpm10, tpm500)
+		behind, err := limiter.Open(t.Context(), twin{DB: w.db}, "t", &limiter.Options{
+			Namespace: w.ns.Name(), ConfigTTL: time.Hour,
+			Now: func() time.Time { return time.UnixMilli(w.now.Load()) },
+		})
+		w.must(err)
+		take := func() {
+			t.Helper()
+			_, err := behind.Acquire(t.Context(), limiter.Request{
+				Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "tpm": 1},
+			})
+			w.must(err)
+		}
+		take()
+		w.split("acme", "gpt-4", shards)
+		take()
+		w.set(Scope{}, rpm20)
+		for range 4 {
+			take()
+			w.advance(time.Second)
+		}
+		w.holds("acme", "gpt-4", 1<<shards, rpm20)
+	}
+}

@@ -25,6 +25,7 @@ const (
 type yield struct {
 	own        []bucket.Limit // those that this process asks for
 	inForce    []bucket.Limit // the same names as others have set them
+	removed    []string       // those that others have taken out of the bucket
 	generation int64          // of the image that showed that
 	since      int64          // epoch ms
 	told       bool           // who observes knows
@@ -32,7 +33,7 @@ type yield struct {
 
 // lasts reports whether the limits of others are gone by still.
 func (y yield) lasts(now int64) bool {
-	return now-y.since < yieldFor && !slices.Equal(y.own, y.inForce)
+	return now-y.since < yieldFor && (len(y.removed) > 0 || !slices.Equal(y.own, y.inForce))
 }
 
 // claim notes that the limits of a request are in force on a shard. If they were
@@ -58,7 +59,8 @@ func (k *known) claim(b table.Shard, w want, now int64) {
 func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 	for i := range k.yields {
 		if y := &k.yields[i]; b.Generation >= y.generation {
-			y.inForce, y.generation = storedLimitsOf(b, y.own), b.Generation
+			y.inForce, y.removed = storedLimitsOf(b, y.own)
+			y.generation = b.Generation
 		}
 	}
 	s.claims = slices.DeleteFunc(s.claims, func(own []bucket.Limit) bool {
@@ -66,25 +68,54 @@ func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 			return false
 		}
 		displaced = true
-		if !slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
-			k.yields = append(k.yields[max(0, len(k.yields)+1-mostClaims):],
-				yield{own: own, inForce: storedLimitsOf(b, own), generation: b.Generation, since: now})
-		}
+		k.yieldTo(b, own, now)
 		return true
 	})
+	for _, o := range k.shards { // a shard that is new here, changed after those that are known
+		for _, own := range o.claims {
+			if o != s && !b.State.Matches(own) && o.bucket.State.Matches(own) && o.bucket.Generation < b.Generation {
+				displaced = true
+				k.yieldTo(b, own, now)
+			}
+		}
+	}
 	return displaced
 }
 
+// yieldTo goes by the limits of an image in place of its own, from now on unless it
+// does already.
+func (k *known) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
+	if slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
+		return
+	}
+	y := yield{own: own, generation: b.Generation, since: now}
+	y.inForce, y.removed = storedLimitsOf(b, own)
+	k.yields = append(k.yields[max(0, len(k.yields)+1-mostClaims):], y)
+}
+
 // storedLimitsOf returns limits as the bucket has them; those that it does not have
-// stay as they are.
-func storedLimitsOf(b table.Shard, limits []bucket.Limit) []bucket.Limit {
-	out := slices.Clone(limits)
+// stay as they are, and are named.
+func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, removed []string) {
+	out = slices.Clone(limits)
 	for i, l := range out {
 		if j := b.State.Index(l.Name); j >= 0 {
 			out[i] = b.State.Slots[j].Limit
+		} else {
+			removed = append(removed, l.Name)
 		}
 	}
-	return out
+	return out, removed
+}
+
+// without returns what is needed without limits that are not stored any more.
+func (w want) without(removed []string) want {
+	if len(removed) == 0 || len(removed) == len(w.limits) {
+		return w
+	}
+	gone := func(limit string) bool { return slices.Contains(removed, limit) }
+	w.limits = slices.DeleteFunc(slices.Clone(w.limits), func(l bucket.Limit) bool { return gone(l.Name) })
+	w.costs = slices.DeleteFunc(slices.Clone(w.costs), func(c table.Cost) bool { return gone(c.Limit) })
+	return w
 }
 
 // inForce returns what a request needs of a bucket under the limits that it is to be
@@ -104,6 +135,9 @@ func (l *Limiter) inForce(ctx context.Context, k *known, w want) want {
 	told := false
 	if i >= 0 && fits(w.costs, k.yields[i].inForce) {
 		w.limits = k.yields[i].inForce
+		if w.read > 0 { // else the call itself asks for what was taken out
+			w = w.without(k.yields[i].removed)
+		}
 		told = !k.yields[i].told
 		k.yields[i].told = true
 	}

@@ -62,7 +62,7 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		}
 		t.Logf("%s: %d writes for %d grants, %d flips, capacity %v, told %d times", c.name, writes, granted, flips, seen,
 			yielded)
-		if flips > 10 || writes > granted*108/100+4*c.shards {
+		if flips > 10*c.shards || writes > granted*108/100+20*c.shards { // every shard changes by itself
 			t.Errorf("%s: %d flips and %d writes for %d grants", c.name, flips, writes, granted)
 		}
 		if yielded == 0 || yielded > 24 || seen[c.new[0].Capacity] < 300 {
