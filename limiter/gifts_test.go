@@ -33,7 +33,8 @@ func TestGiftsAreFoundOnAllShards(t *testing.T) {
 		w.advance(time.Second)
 	}
 	st := w.db.Stats()
-	t.Logf("%d granted for %d updates, %d transactions and %.0f read units", granted, st.Updates, st.Transactions, st.ReadUnits)
+	t.Logf("%d granted for %d updates, %d transactions and %.0f read units", granted, st.Updates, st.Transactions,
+		st.ReadUnits)
 	if granted < 3200 {
 		t.Errorf("%d of 3200 granted in two seconds", granted)
 	}
