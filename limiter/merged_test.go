@@ -49,3 +49,25 @@ func (w *world) merge(l *Limiter, count int) {
 		w.t.Fatal(err)
 	}
 }
+
+// TestWholeBucketExpiresAgain: a bucket of shards does not expire; one that has merged
+// into a single shard has a ttl again with its next charge.
+func TestWholeBucketExpiresAgain(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, l, req)
+	w.split(l, 4)
+	must(t, l, req)
+	w.advance(time.Second)
+	w.merge(l, 1)
+	must(t, w.process(Options{}), req)
+	must(t, l, req)
+	all := w.shards(l, acme, gpt)
+	if len(all) != 1 || all[0].TTL == 0 {
+		t.Fatalf("%d shards, the first expires at %d", len(all), all[0].TTL)
+	}
+	if w.db.Sweep(all[0].TTL+1) != 1 {
+		t.Fatal("it did not expire")
+	}
+}
