@@ -29,6 +29,12 @@ type UsageQuery struct {
 	// From and To bound the starts of the windows: From included, To not. Zero
 	// ones do not.
 	From, To time.Time
+	// Live adds to the window that holds now what buckets show and no snapshot has
+	// counted yet, so that it is exact now and not as of the last fold. It needs one
+	// kind of Window, and reads the buckets that the query is about, of a resource
+	// all. What was consumed shortly before that window began may be shown in it
+	// until it is counted; of buckets that are gone nothing is added.
+	Live bool
 }
 
 // Usage is what was consumed in one window.
@@ -52,6 +58,9 @@ func (q UsageQuery) validate() error {
 	case "", Hourly, Daily, Monthly:
 	default:
 		return invalid("Window", string(q.Window), "hourly, daily, monthly, or empty for all")
+	}
+	if q.Live && q.Window == "" {
+		return invalid("Window", "", "hourly, daily or monthly with Live")
 	}
 	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
 		return invalid("To", q.To.Format(time.RFC3339), "a time after From")
@@ -80,37 +89,73 @@ func (q UsageQuery) query(ns string) item.Query {
 
 func (q UsageQuery) wants(u Usage) bool {
 	return (q.Resource == "" || u.Resource == q.Resource) && (q.Entity == "" || u.Entity == q.Entity) &&
-		(q.Window == "" || u.Window == q.Window) &&
-		(q.From.IsZero() || !u.Start.Before(q.From)) && (q.To.IsZero() || u.Start.Before(q.To))
+		(q.Window == "" || u.Window == q.Window) && q.covers(u.Start)
 }
 
 // Usage lists usage snapshots: those of an entity resource by resource, each in
 // order of time; those of a resource alone in order of time. It lags behind
-// consumption by what the aggregator takes, usually seconds.
+// consumption by as long as the aggregator folds, a minute by default; days and
+// months by up to an hour more, two where it folds for ten minutes and more; with
+// [UsageQuery.Live] it does not. What only Live shows comes last.
 func (n *Namespace) Usage(ctx context.Context, q UsageQuery) iter.Seq2[Usage, error] {
 	return func(yield func(Usage, error) bool) {
 		if err := q.validate(); err != nil {
 			yield(Usage{}, err)
 			return
 		}
+		shown := map[Scope]bool{} // whose current window was yielded
+		current, _ := q.Window.start(n.table.opts.Now())
+		for u, err := range n.snapshots(ctx, q) {
+			if err == nil && q.Live && u.Start.Equal(current) {
+				of := Scope{u.Entity, u.Resource}
+				shown[of] = true
+				u, _, err = n.live(ctx, of, q.Window)
+			}
+			if !yield(u, fail(err, "list usage")) || err != nil {
+				return
+			}
+		}
+		if q.Live && q.covers(current) {
+			n.rest(ctx, q, shown, yield)
+		}
+	}
+}
+
+// snapshots yields what snapshots say; an error is the last thing.
+func (n *Namespace) snapshots(ctx context.Context, q UsageQuery) iter.Seq2[Usage, error] {
+	return func(yield func(Usage, error) bool) {
 		for items, err := range n.calls.pages(ctx, q.query(n.id)) {
 			if err == nil {
 				items, err = n.whole(ctx, items)
 			}
 			if err != nil {
-				yield(Usage{}, fail(err, "list usage"))
+				yield(Usage{}, err)
 				return
 			}
 			for _, it := range items {
 				s, err := table.DecodeSnapshot(it)
 				if err != nil {
-					yield(Usage{}, fail(err, "list usage"))
+					yield(Usage{}, err)
 					return
 				}
 				if u := usageOf(s); q.wants(u) && !yield(u, nil) {
 					return
 				}
 			}
+		}
+	}
+}
+
+// rest yields the current windows of buckets that no snapshot shows yet.
+func (n *Namespace) rest(ctx context.Context, q UsageQuery, shown map[Scope]bool, yield func(Usage, error) bool) {
+	for of, err := range n.bucketsAt(ctx, Scope{q.Entity, q.Resource}) {
+		var u Usage
+		found := err != nil
+		if err == nil && !shown[of] {
+			u, found, err = n.live(ctx, of, q.Window)
+		}
+		if (found || err != nil) && (!yield(u, fail(err, "list usage")) || err != nil) {
+			return
 		}
 	}
 }
@@ -142,15 +187,21 @@ func usageOf(s table.Snapshot) Usage {
 		Tokens: s.Counts, Events: s.Events,
 	}
 	delete(u.Tokens, bucket.WCU)
-	switch u.Window {
-	case Hourly:
-		u.End = u.Start.Add(time.Hour)
-	case Daily:
-		u.End = u.Start.AddDate(0, 0, 1)
-	case Monthly:
-		u.End = u.Start.AddDate(0, 1, 0)
-	}
+	u.End = u.Window.end(u.Start)
 	return u
+}
+
+// end returns when a window ends; the zero time for one of no known kind.
+func (w Window) end(start time.Time) time.Time {
+	switch w {
+	case Hourly:
+		return start.Add(time.Hour)
+	case Daily:
+		return start.AddDate(0, 0, 1)
+	case Monthly:
+		return start.AddDate(0, 1, 0)
+	}
+	return time.Time{}
 }
 
 // UsageSummary is usage added up over windows.

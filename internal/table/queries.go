@@ -93,6 +93,13 @@ func UsageOfResource(ns, resource, from, to string) item.Query {
 	return between(item.Query{Index: IndexGSI2, PK: pkResource(ns, resource)}, usagePart, from, to)
 }
 
+// UsageBefore asks for the snapshots of an entity on a resource before that at the
+// key, of all kinds, the latest first.
+func UsageBefore(k item.Key) item.Query {
+	from := k.SK[:strings.LastIndexByte(k.SK, '#')+1]
+	return item.Query{PK: k.PK, From: from, To: k.SK, Descending: true, Consistent: true}
+}
+
 // between bounds what follows prefix in a sort key. One that begins with to is
 // still included.
 func between(q item.Query, prefix, from, to string) item.Query {

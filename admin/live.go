@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// marksBack is how many snapshots are looked through for how far a shard was
+// counted that the current window has not counted.
+const marksBack = 1000
+
+// start returns when the window began that holds an instant, and what its key ends
+// with.
+func (w Window) start(now time.Time) (start time.Time, part string) {
+	now = now.UTC()
+	switch w {
+	case Daily:
+		start = now.Truncate(day)
+		return start, start.Format("2006-01-02")
+	case Monthly:
+		start = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+		return start, start.Format("2006-01")
+	}
+	start = now.Truncate(time.Hour)
+	return start, start.Format(time.RFC3339)
+}
+
+// covers reports whether the query asks for windows that begin at an instant.
+func (q UsageQuery) covers(start time.Time) bool {
+	return (q.From.IsZero() || !start.Before(q.From)) && (q.To.IsZero() || start.Before(q.To))
+}
+
+// live returns the usage of a bucket in the current window: what its snapshot says,
+// and what the counters of its shards have grown by since. The snapshot is read
+// first, so that nothing is counted twice. ok is false if there is none of it.
+func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok bool, err error) {
+	start, part := w.start(n.table.opts.Now())
+	key := table.UsageKey(n.id, of.Entity, of.Resource, part)
+	items, err := n.calls.read(ctx, key)
+	if err != nil {
+		return u, false, err
+	}
+	u = Usage{Entity: of.Entity, Resource: of.Resource, Window: w, Start: start, Tokens: map[string]int64{}}
+	u.End = w.end(start)
+	if items[0] != nil {
+		s, err := table.DecodeSnapshot(items[0])
+		if err != nil {
+			return u, false, err
+		}
+		u = usageOf(s)
+	}
+	shards, err := n.shards(ctx, of.Entity, of.Resource)
+	if err != nil {
+		return u, false, err
+	}
+	marks, counted, err := n.marks(ctx, key, items[0], shards, w)
+	if err != nil {
+		return u, false, err
+	}
+	for _, b := range shards {
+		m, known := marks[b.State.Shard]
+		if !known && (counted || b.Generation < start.UnixMilli()) {
+			continue // what was counted of it is not known
+		}
+		for limit, tokens := range grown(m, b) {
+			u.Tokens[limit] += tokens
+			ok = ok || tokens != 0
+		}
+	}
+	return u, ok || items[0] != nil, nil
+}
+
+// marks returns how far snapshots of one kind of window have counted the shards of a
+// bucket. counted tells whether another client has written the last one, which says
+// nothing of that.
+func (n *Namespace) marks(
+	ctx context.Context, current item.Key, snapshot item.Item, shards []table.Shard, w Window,
+) (marks map[int]table.Mark, counted bool, err error) {
+	marks = map[int]table.Mark{}
+	note := func(it item.Item) (done bool) {
+		m := table.MarksOf(it)
+		done = true
+		for _, b := range shards {
+			if _, known := marks[b.State.Shard]; known {
+				continue
+			}
+			if mark, ok := m.Shard(b.State.Shard); ok {
+				marks[b.State.Shard] = mark
+			} else {
+				done = false
+			}
+		}
+		counted = !m.Any
+		return done || counted
+	}
+	if len(shards) == 0 || snapshot != nil && note(snapshot) {
+		return marks, counted, nil
+	}
+	seen := 0
+	for it, err := range n.calls.query(ctx, table.UsageBefore(current)) {
+		if err != nil {
+			return nil, false, err
+		}
+		if seen++; seen > marksBack || table.WindowOf(it) == string(w) && note(it) {
+			break
+		}
+	}
+	return marks, counted, nil
+}
+
+// grown returns what a shard has consumed since a mark, tokens by limit; the zero
+// mark is before everything. A shard that was removed, or whose counters have
+// fallen in another generation, has begun anew since.
+func grown(m table.Mark, b table.Shard) map[string]int64 {
+	out := map[string]int64{}
+	if !m.Gone && len(m.Used) == 0 && m.At != (table.Position{}) {
+		return out // how far it was counted is not known
+	}
+	anew := m.Gone
+	for _, sl := range b.State.Slots {
+		if sl.Name == bucket.WCU {
+			continue
+		}
+		used := tokens(sl.Used)
+		before, _ := table.CountOf(m.Used, sl.Name)
+		out[sl.Name] = used - before
+		anew = anew || used < before && (m.Life == 0 || m.Life != table.LifeOf(b.Generation))
+	}
+	if anew {
+		for _, sl := range b.State.Slots {
+			if _, ok := out[sl.Name]; ok {
+				out[sl.Name] = tokens(sl.Used)
+			}
+		}
+	}
+	return out
+}
+
+// tokens returns millitokens in whole tokens, rounded down, as snapshots count them.
+func tokens(milli int64) int64 {
+	if milli < 0 {
+		return -((-milli + bucket.Milli - 1) / bucket.Milli)
+	}
+	return milli / bucket.Milli
+}

@@ -1,0 +1,94 @@
+package streams
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// twin is what admin knows a table in memory by.
+type twin struct {
+	admin.DynamoDB // nil
+	store.Lister
+}
+
+// Queries of usage with Live are exact however far the aggregator has counted: in
+// every kind of window, over hours and days, for buckets that nothing was counted
+// of yet, that were removed and made again, and that are split.
+func TestLiveUsageIsExactNow(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		r := newRig(t)
+		r.db.PageSize, r.agg.conf.MergeAfter = 3, math.MaxInt64 // the test has shards of its own
+		all, err := admin.Open(t.Context(), twin{Lister: r.db}, "limits",
+			&admin.Options{Now: func() time.Time { return time.UnixMilli(r.now) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := all.Register(t.Context(), "live")
+		if err != nil {
+			t.Fatal(err)
+		}
+		consumed := map[admin.Window]map[time.Time]int64{admin.Hourly: {}, admin.Daily: {}}
+		take := func(entity string, shard int, rpm int64) {
+			key := table.BucketKey(made.ID(), entity, "gpt", shard)
+			b := table.Shard{Namespace: made.ID(), Entity: entity, Resource: "gpt", Generation: r.now,
+				State: bucket.New(limits(), shard, 2, r.now)}
+			if it := r.db.Item(key); it != nil {
+				b, _ = table.DecodeShard(it)
+			}
+			b.State = b.State.Take([]int64{rpm * 1000, 0, 1000})
+			r.db.Store(b.Item())
+			at := time.UnixMilli(r.now).UTC()
+			consumed[admin.Hourly][at.Truncate(time.Hour)] += rpm
+			consumed[admin.Daily][at.Truncate(24*time.Hour)] += rpm
+		}
+		seen := int64(0)
+		count := func() {
+			if changes := r.since(seen); len(changes) > 0 {
+				seen = changes[len(changes)-1].Seq
+				r.handle(windowed(records(changes), nil, true))
+			}
+		}
+		for range 60 {
+			switch n := random.IntN(10); {
+			case n == 0:
+				count() // also when an hour ends, and days catch up then
+				r.now += int64(random.IntN(30)) * 3_600_000
+				r.handle(windowed(nil, nil, true))
+			case n == 1:
+				for shard := range 2 {
+					r.db.Delete(table.BucketKey(made.ID(), "b", "gpt", shard))
+				}
+				count()
+				r.now += 1000
+			case n < 4:
+				count()
+			default:
+				entity := []string{"a", "b"}[random.IntN(2)]
+				take(entity, 0, 1+int64(random.IntN(5)))
+				take(entity, 1, 1+int64(random.IntN(5)))
+			}
+			for _, w := range []admin.Window{admin.Hourly, admin.Daily} {
+				got := map[time.Time]int64{}
+				for u, err := range made.Usage(t.Context(), admin.UsageQuery{Resource: "gpt", Window: w, Live: true}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got[u.Start] += u.Tokens["rpm"]
+				}
+				for start, want := range consumed[w] {
+					if got[start] != want {
+						t.Fatalf("seed %d: %s of %v: %d, consumed were %d", seed, w, start, got[start], want)
+					}
+				}
+			}
+		}
+	}
+}
