@@ -132,7 +132,7 @@ func (d decider) tooLarge(c choice) error {
 		}
 		share := bucket.Share(lim.Capacity, 0, d.count)
 		return &opError{"acquire", d.want.name.entity, d.want.name.resource, ErrTooLarge,
-			fmt.Errorf("Costs[%q] is %d, want at most the %s tokens that one of %d shards holds",
+			fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",
 				lim.Name, d.want.costs[i].Milli/bucket.Milli, bucket.Tokens(share), d.count)}
 	}
 	return &opError{"acquire", d.want.name.entity, d.want.name.resource, ErrTooLarge, nil}

@@ -13,21 +13,18 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"runtime/debug"
 	"time"
 
-	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-lambda-go/lambdacontext"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/zeroae/zae-limiter-go/functions/internal/start"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
@@ -40,13 +37,9 @@ const memoryLimit = 72 << 20
 
 func main() {
 	limitMemory()
-	log := lambdacontext.NewLogger()
-	agg, err := newAggregator(context.Background(), os.Getenv, log)
-	if err != nil {
-		log.Error("aggregator not started", "err", err)
-		os.Exit(1)
-	}
-	lambda.Start(agg)
+	start.Function("aggregator", func(ctx context.Context, getenv func(string) string, log *slog.Logger) (any, error) {
+		return newAggregator(ctx, getenv, log)
+	})
 }
 
 func limitMemory() {
@@ -67,16 +60,13 @@ func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Lo
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, conf.WriteConcurrency)
 	})
-	cfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithHTTPClient(client))
+	cfg, err := start.Config(ctx, "table", awsconfig.WithHTTPClient(client))
 	if err != nil {
-		return nil, fmt.Errorf("aws configuration: %w", err)
-	}
-	if cfg.Region == "" {
-		return nil, errors.New(`AWS_REGION="": want the region of the table`)
+		return nil, err
 	}
 	o := options(conf)
 	o.DynamoDB = dynamodb.NewFromConfig(cfg)
-	o.Name = getenv("AWS_LAMBDA_FUNCTION_NAME")
+	o.Name = start.Name(getenv, "aggregator")
 	o.Log, o.Metrics = log, os.Stdout
 	if conf.DeadLetterBucketName != "" {
 		o.Keep = (&deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}).keep

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
-// start is newAggregator with an environment, and a region.
-func start(t *testing.T, env map[string]string) (*streams.Aggregator, error) {
+// started is newAggregator with an environment, and a region.
+func started(t *testing.T, env map[string]string) (*streams.Aggregator, error) {
 	t.Helper()
 	t.Setenv("AWS_REGION", "eu-central-1")
 	return newAggregator(t.Context(), func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
@@ -33,14 +33,14 @@ func TestEveryConfigurationStarts(t *testing.T) {
 			config.EnvWriteConcurrency: "256"},
 	} {
 		env[config.EnvTableName] = "limits"
-		if _, err := start(t, env); err != nil {
+		if _, err := started(t, env); err != nil {
 			t.Errorf("%v: %v", env, err)
 		}
 	}
 }
 
 func TestStartNamesWhatIsWrong(t *testing.T) {
-	_, err := start(t, map[string]string{config.EnvMaxShards: "3"})
+	_, err := started(t, map[string]string{config.EnvMaxShards: "3"})
 	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
 		t.Errorf("error %v", err)
 	}

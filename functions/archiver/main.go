@@ -9,30 +9,26 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 
-	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/zeroae/zae-limiter-go/functions/internal/start"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 )
 
 func main() {
-	log := lambdacontext.NewLogger()
-	h, err := newHandler(context.Background(), os.Getenv, log)
-	if err != nil {
-		log.Error("archiver not started", "err", err)
-		os.Exit(1)
-	}
-	lambda.Start(lambdaio.HandlerFunc(h.Handle))
+	start.Function("archiver", func(ctx context.Context, getenv func(string) string, log *slog.Logger) (any, error) {
+		h, err := newHandler(ctx, getenv, log)
+		if err != nil {
+			return nil, err
+		}
+		return lambdaio.HandlerFunc(h.Handle), nil
+	})
 }
 
 // newHandler validates the environment and builds what lives as long as the
@@ -42,21 +38,14 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := awsconfig.LoadDefaultConfig(ctx)
+	cfg, err := start.Config(ctx, "bucket")
 	if err != nil {
-		return nil, fmt.Errorf("aws configuration: %w", err)
-	}
-	if cfg.Region == "" {
-		return nil, errors.New(`AWS_REGION="": want the region of the bucket`)
-	}
-	name := getenv("AWS_LAMBDA_FUNCTION_NAME")
-	if name == "" {
-		name = "archiver"
+		return nil, err
 	}
 	return &handler{
 		store:    newClient(cfg),
 		bucket:   conf.BucketName,
-		function: name,
+		function: start.Name(getenv, "archiver"),
 		log:      log,
 		metrics:  os.Stdout,
 	}, nil

@@ -11,30 +11,25 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
-	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-lambda-go/lambdacontext"
-	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/functions/internal/start"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 func main() {
-	log := lambdacontext.NewLogger()
-	h, err := newHandler(context.Background(), os.Getenv, log)
-	if err != nil {
-		log.Error("setup not started", "err", err)
-		os.Exit(1)
-	}
-	lambda.Start(cfn.LambdaWrap(h.Handle))
+	start.Function("setup", func(ctx context.Context, getenv func(string) string, log *slog.Logger) (any, error) {
+		h, err := newHandler(ctx, getenv, log)
+		if err != nil {
+			return nil, err
+		}
+		return cfn.LambdaWrap(h.Handle), nil
+	})
 }
 
 // newHandler validates the environment. It talks to nobody.
@@ -43,12 +38,9 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := awsconfig.LoadDefaultConfig(ctx)
+	cfg, err := start.Config(ctx, "table")
 	if err != nil {
-		return nil, fmt.Errorf("aws configuration: %w", err)
-	}
-	if cfg.Region == "" {
-		return nil, errors.New(`AWS_REGION="": want the region of the table`)
+		return nil, err
 	}
 	db := dynamodb.NewFromConfig(cfg)
 	return &handler{

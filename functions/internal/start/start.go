@@ -1,0 +1,52 @@
+// Package start is what the functions have in common before their first event.
+package start
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+)
+
+// Build builds a handler from the environment. It talks to nobody.
+type Build func(ctx context.Context, getenv func(string) string, log *slog.Logger) (handler any, err error)
+
+// Function runs the named function: build returns what [lambda.Start] takes, from
+// the environment. It never returns: an error of build is logged, and ends the process.
+func Function(name string, build Build) {
+	log := lambdacontext.NewLogger()
+	h, err := build(context.Background(), os.Getenv, log)
+	if err != nil {
+		log.Error(name+" not started", "err", err)
+		os.Exit(1)
+	}
+	lambda.Start(h)
+}
+
+// Config returns the AWS configuration of the environment, which must say in which
+// region the resource is.
+func Config(ctx context.Context, resource string, o ...func(*awsconfig.LoadOptions) error) (aws.Config, error) {
+	cfg, err := awsconfig.LoadDefaultConfig(ctx, o...)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("aws configuration: %w", err)
+	}
+	if cfg.Region == "" {
+		return aws.Config{}, errors.New(`AWS_REGION="": want the region of the ` + resource)
+	}
+	return cfg, nil
+}
+
+// Name returns the name of the function in its metrics: the one it is deployed
+// under, or else the given one.
+func Name(getenv func(string) string, name string) string {
+	if deployed := getenv("AWS_LAMBDA_FUNCTION_NAME"); deployed != "" {
+		return deployed
+	}
+	return name
+}
