@@ -1,14 +1,13 @@
-// Aggregator is the Lambda function around package streams: it counts usage, keeps buckets warm, splits
-// hot ones and merges them when they are cool. It is fed by the table's stream; the
-// event source mapping must have ReportBatchItemFailures set, and its filter should
-// let pass all records of the sort key #STATE. With a tumbling window usage is
-// folded over that long; without one it is written with every batch.
+// Aggregator is the Lambda function around package streams: it counts usage, keeps
+// buckets warm, splits hot ones and merges them when they are cool. It is fed by the
+// table's stream; the event source mapping must have ReportBatchItemFailures set, and
+// its filter should let pass all records of the sort key #STATE. With a tumbling
+// window usage is folded over that long; without one it is written with every batch.
 //
-// Environment: TABLE_NAME (required), SNAPSHOT_WINDOWS, SNAPSHOT_TTL_DAYS,
-// MAX_SHARDS, MERGE_AFTER_SECONDS, WRITE_CONCURRENCY, DEAD_LETTER_BUCKET_NAME. The
-// function needs dynamodb:UpdateItem, PutItem, DeleteItem, ConditionCheckItem,
-// BatchGetItem and Query on the table, and
-// s3:PutObject below malformed/ in the dead letter bucket.
+// Environment: TABLE_NAME (required), SNAPSHOT_WINDOWS, SNAPSHOT_TTL_DAYS, MAX_SHARDS,
+// MERGE_AFTER_SECONDS, WRITE_CONCURRENCY, DEAD_LETTER_BUCKET_NAME. The function needs
+// dynamodb:UpdateItem, PutItem, DeleteItem, ConditionCheckItem, BatchGetItem and Query
+// on the table, and s3:PutObject below malformed/ in the dead letter bucket.
 package main
 
 import (
