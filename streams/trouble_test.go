@@ -1,0 +1,87 @@
+package streams
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+)
+
+// A bug that makes the counting of one bucket panic makes it not done, and harms no
+// other.
+func TestPanicIsNotDone(t *testing.T) {
+	r := newRig(t)
+	for _, e := range []string{"a", "b", "c"} {
+		r.take(e, 0, 1, 1)
+	}
+	changes := r.since(0)
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "ENTITY#b") {
+			panic("planted")
+		}
+		return true, nil
+	})
+	if got := r.handle(streamtest.PayloadOf(records(changes)...)); got != resumeAt(changes[1].SequenceNumber()) {
+		t.Errorf("response %s", got)
+	}
+	r.db.SetHook(nil)
+	if got := r.handle(streamtest.PayloadOf(records(changes[1:])...)); got != done {
+		t.Errorf("second response %s", got)
+	}
+	if diff := r.inexact(); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A5: a bucket that cannot be refilled or split does not hold the stream up, however
+// its writes fail, and a dead connection takes no longer than one call may.
+func TestUpkeepThatFailsIsDone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		call func(op memdb.Op) (bool, error)
+	}{
+		{"refused", func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }},
+		{"answer lost", func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) }},
+		{"hung", func(op memdb.Op) (bool, error) { <-op.Done; return false, nil }},
+		{"panic", func(memdb.Op) (bool, error) { panic("planted") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.take("e", 0, 400, 39_000) // to be refilled
+				hot := r.bucket("f", 0)     // to be split
+				hot.State.Slots[hot.State.Index(bucket.WCU)].Tokens = 999
+				hot.State.RF = r.now
+				r.db.Store(hot.Item())
+				r.take("f", 0, 1, 1)
+				payload := streamtest.PayloadOf(records(r.since(0))...)
+				r.now += 700
+				var upkeep atomic.Int64 // calls go out concurrently
+				r.db.SetHook(func(op memdb.Op) (bool, error) {
+					if len(op.Writes) == 0 || !strings.Contains(op.Writes[0].Target().PK, "BUCKET#") {
+						return true, nil
+					}
+					upkeep.Add(1)
+					return c.call(op)
+				})
+				begin := time.Now()
+				got := r.handle(payload)
+				if got != done || upkeep.Load() < 2 {
+					t.Errorf("response %s after %d writes on buckets", got, upkeep.Load())
+				}
+				if took := time.Since(begin); took > rounds*callTimeout {
+					t.Errorf("took %v", took)
+				}
+				if diff := r.inexact(); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
