@@ -75,7 +75,7 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 }
 
 // marks returns how far snapshots of one kind of window have counted the shards of a
-// bucket. counted tells whether another client has written the last one, which says
+// bucket. counted reports whether another client has written the last one, which says
 // nothing of that.
 func (n *Namespace) marks(
 	ctx context.Context, current item.Key, snapshot item.Item, shards []table.Shard, w Window,

@@ -60,8 +60,9 @@ func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp err
 	return nil, false, err
 }
 
-// refill refills a shard. When others were faster, the image tells whether a
-// refill is still called for. A shard that keeps changing is in good hands.
+// refill refills a shard. When others were faster, the image says whether a
+// refill is still called for. A shard that keeps changing is refilled by the clients
+// that change it.
 func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, err error) {
 	for range refillRounds {
 		if err := checked(r.Update); err != nil {

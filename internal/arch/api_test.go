@@ -62,7 +62,7 @@ func TestExportedAPIDoesNotChangeUnnoticed(t *testing.T) {
 	}
 }
 
-// published tells whether a folder is in a module that is released.
+// published reports whether a folder is in a module that is released.
 func published(folder string) bool {
 	first, _, _ := strings.Cut(folder, "/")
 	return !slices.Contains([]string{"bench", "events", "examples", "test", "tools"}, first)

@@ -8,7 +8,9 @@ import (
 
 // Each calls do for 0 to n-1, at most atOnce at a time, and returns when none runs
 // any more. After ctx is done, or do has returned false, it begins no further one.
-// None is begun before those with a lower number, so what is left is the rest.
+// None is begun before those with a lower number, so what is left is the rest. That
+// order is why it is no errgroup.Group, whose goroutines would look for ctx by
+// themselves, in any order.
 func Each(ctx context.Context, atOnce, n int, do func(i int) (goOn bool)) {
 	var wg sync.WaitGroup
 	var stop atomic.Bool

@@ -7,4 +7,9 @@
 // its sequence number, the reason and its bytes, and the rest proceed. Only a
 // payload that is not JSON is an error. Nothing here performs I/O, reads a
 // clock or panics.
+//
+// The scanner of its own stays because it is measured to be worth it: decoding and
+// folding a record takes a sixteenth of the time and a 180th of the allocations that
+// decoding into the event type of the Lambda library takes, and 10,000 records of one
+// payload fit in 78 MB (make bench, LargeBatch and Decode).
 package stream

@@ -142,7 +142,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 
 // Levels and counters beyond 64 bits are read as what is nearest and as what their
 // growth is; one of everything else makes the item unreadable.
-func TestDecodeBucketSaturates(t *testing.T) {
+func TestDecodeShardSaturates(t *testing.T) {
 	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: 1,
 		Limits: []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}})
 	for _, tt := range []struct {
