@@ -82,6 +82,10 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 			p.see(s.Shard, item)
 			return
 		}
+		if moved, _ := at(2); moved { // shard 0 has moved on: a newer plan will see to it
+			p.refusals[s.Shard] = maxRefusals
+			return
+		}
 		if other, _ := at(1); other {
 			p.recount[s.Shard] = true
 		}

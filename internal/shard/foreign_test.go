@@ -213,3 +213,45 @@ func TestTakingBackACountRacesWithOpening(t *testing.T) {
 		}
 	}
 }
+
+// A batch that comes again after the bucket has merged shows a count that shard 0 no
+// longer has. No shard is split for it.
+func TestOldCountSplitsNothing(t *testing.T) {
+	w := fullBucket(t, 16_000)
+	play := func(p *shard.Plan) {
+		a := newActor(w, 0)
+		a.plan = p
+		for steps := 0; a.step(); steps++ {
+			if steps > 100 {
+				t.Fatal("the plan does not end")
+			}
+			a.land(false)
+		}
+		w.now += 1000
+	}
+	for range 3 {
+		zero, _ := w.image(0)
+		play(shard.Double(zero))
+		zero, _ = w.image(0)
+		play(shard.Propagate(zero))
+	}
+	eight, _ := w.image(0)
+	play(shard.Shrink(eight, 4))
+	four, _ := w.image(0)
+	var others []table.Shard
+	for k := 1; k < 8; k++ {
+		if b, ok := w.image(k); ok {
+			others = append(others, b)
+		}
+	}
+	play(shard.Propagate(four, others...))
+	if !w.atCount(4) {
+		t.Fatalf("not merged: %v", w.shards())
+	}
+	play(shard.Propagate(eight, others...))
+	three, _ := w.image(3)
+	play(shard.Follow(three, 8))
+	if !w.atCount(4) {
+		t.Errorf("split for a count of long ago: %v", w.shards())
+	}
+}

@@ -238,7 +238,17 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 	case p.recount[k]:
 		return Step{Recount, k, []item.Write{table.Recount(b, now)}}, true
 	}
-	return Step{Split, k, table.Split(b, now)}, true
+	return Step{Split, k, p.sure(b, table.Split(b, now))}, true
+}
+
+// sure adds to the writes that split a shard other than 0 that shard 0 still has the
+// count, unless the shard is older than its image: shard 0 may have merged since, and
+// the shard with it.
+func (p *Plan) sure(b table.Shard, writes []item.Write) []item.Write {
+	if b.State.Shard == 0 || p.zero.State.Shard == 0 && b.Generation <= p.zero.Generation {
+		return writes
+	}
+	return append(writes, table.Counts(p.zero, p.target))
 }
 
 // splitOff reports whether the parent of shard k is known to have split it off, so
