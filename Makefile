@@ -53,7 +53,7 @@ test-cdk: $(DEPLOYED) $(CDK_CLI) ## the infrastructure module: golden template, 
 .PHONY: test-interop
 test-interop: $(STANDINS) $(LOCAL) $(PYTHON) ## the real Python client beside ours on one table, on both engines (needs Python 3.10)
 	cd test/localstack && go vet -tags interop ./interop
-	cd test/localstack && $(GOTEST) -tags interop -count=1 -timeout 20m ./interop
+	cd test/localstack && $(GOTEST) -tags interop -count=1 -timeout 30m ./interop
 
 .PHONY: rehearsal
 rehearsal: $(STANDINS) $(LOCAL) $(PYTHON) ## play docs/migrating.md under load, from Python to Go and back

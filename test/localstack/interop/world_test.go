@@ -39,9 +39,11 @@ type world struct {
 	ns      string // id of the shared namespace, once a client has opened it
 }
 
+var engines = []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal}
+
 // everywhere runs a test on each engine with each release of the Python client.
 func everywhere(t *testing.T, test func(t *testing.T, e *engine.Engine, release string)) {
-	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
+	for _, kind := range engines {
 		for _, release := range releases {
 			t.Run(string(kind)+"/"+release, func(t *testing.T) { test(t, engine.ForTest(t, kind), release) })
 		}
