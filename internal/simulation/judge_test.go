@@ -142,7 +142,9 @@ func (j *judge) follow(n *network, o *op, sent int64, changes []memdb.Change) {
 			continue
 		}
 		if o != nil && o.kind != "wait" {
-			sent = o.began // it was planned since then
+			sent = min(sent, o.began) // it was planned since then
+		} else if o == nil && j.w.faulty > 0 {
+			sent -= 1000 // it may have been throttled, and sent again
 		}
 		if n != nil && c.CreatedAt-sent > b.longest {
 			b.longest = c.CreatedAt - sent

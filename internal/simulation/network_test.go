@@ -93,7 +93,9 @@ var errInjected = errors.New("injected")
 
 // call carries a call to the table and its answer back. One whose caller stops
 // waiting may be carried out all the same.
-func call[T any](ctx context.Context, n *network, target string, write bool, f func() (T, error)) (T, error) {
+func call[T any](
+	ctx context.Context, n *network, token, target string, write bool, f func() (T, error),
+) (T, error) {
 	type answer struct {
 		v   T
 		err error
@@ -109,6 +111,9 @@ func call[T any](ctx context.Context, n *network, target string, write bool, f f
 	}
 	gone := func() (T, error) { return none, &store.Failure{Kind: kind, Op: opName(write), Err: ctx.Err()} }
 	var a answer
+	if token != "" {
+		sent = n.w.firstSent(token, sent)
+	}
 	carryOut := func() { n.w.carryOut(n, opOf(ctx), sent, func() { a.v, a.err = f() }) }
 	if begin := time.Now(); smithytime.SleepWithContext(ctx, fate.out) != nil {
 		if !fate.lost { // it is on its way
@@ -147,14 +152,14 @@ func (n *network) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if u, ok := w.(item.Update); ok && u.SetLess == nil {
 		what += " adds"
 	}
-	return call(ctx, n, what, true, func() (item.Item, error) {
+	return call(ctx, n, "", what, true, func() (item.Item, error) {
 		return n.w.db.Write(context.Background(), w)
 	})
 }
 
 // Transact implements [store.Store].
 func (n *network) Transact(ctx context.Context, token string, writes []item.Write) error {
-	_, err := call(ctx, n, writes[0].Target().PK+" and others", true, func() (struct{}, error) {
+	_, err := call(ctx, n, token, writes[0].Target().PK+" and others", true, func() (struct{}, error) {
 		return struct{}{}, n.w.db.Transact(context.Background(), token, writes)
 	})
 	return err
@@ -167,22 +172,33 @@ func (n *network) Read(ctx context.Context, consistent bool, keys ...item.Key) (
 	}
 	n.reading.Add(1)
 	defer n.reading.Add(-1)
-	return call(ctx, n, keys[0].PK, false, func() ([]item.Item, error) {
+	return call(ctx, n, "", keys[0].PK, false, func() ([]item.Item, error) {
 		return n.w.db.Read(context.Background(), consistent, keys...)
 	})
 }
 
 // List implements [store.Lister].
 func (n *network) List(ctx context.Context, q item.Query) (item.Page, error) {
-	return call(ctx, n, "", false, func() (item.Page, error) { return n.w.db.List(context.Background(), q) })
+	return call(ctx, n, "", "", false, func() (item.Page, error) { return n.w.db.List(context.Background(), q) })
 }
 
 // Remove implements [store.Lister].
 func (n *network) Remove(ctx context.Context, keys ...item.Key) error {
-	_, err := call(ctx, n, "", true, func() (struct{}, error) {
+	_, err := call(ctx, n, "", "", true, func() (struct{}, error) {
 		return struct{}{}, n.w.db.Remove(context.Background(), keys...)
 	})
 	return err
+}
+
+// firstSent returns when a transaction was sent for the first time: it is planned
+// since then.
+func (w *world) firstSent(token string, now int64) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tokens[token] == 0 {
+		w.tokens[token] = now
+	}
+	return w.tokens[token]
 }
 
 // carryOut changes the table and lets the judge look at what has changed.

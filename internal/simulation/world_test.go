@@ -53,6 +53,7 @@ type world struct {
 
 	mu      sync.Mutex // guards all below
 	judge   *judge
+	tokens  map[string]int64 // when a transaction was first sent, epoch ms
 	leases  map[int]*held
 	opened  int // calls begun
 	broken  string
@@ -117,7 +118,7 @@ var variants = [][]limiter.Limit{
 // testing/synctest.
 func newWorld(t *testing.T, seed uint64, bad defect) *world {
 	w := &world{
-		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), leases: map[int]*held{}, defect: bad,
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), leases: map[int]*held{}, tokens: map[string]int64{}, defect: bad,
 		tree: map[string]string{}, deleted: map[string]bool{}, slack: 25, crowd: quiet,
 	}
 	time.Sleep(time.Duration(w.rng.Int64N(int64(time.Hour))) + time.Hour)
