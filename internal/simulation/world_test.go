@@ -118,7 +118,8 @@ var variants = [][]limiter.Limit{
 // testing/synctest.
 func newWorld(t *testing.T, seed uint64, bad defect) *world {
 	w := &world{
-		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), leases: map[int]*held{}, tokens: map[string]int64{}, defect: bad,
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), defect: bad,
+		leases: map[int]*held{}, tokens: map[string]int64{},
 		tree: map[string]string{}, deleted: map[string]bool{}, slack: 25, crowd: quiet,
 	}
 	time.Sleep(time.Duration(w.rng.Int64N(int64(time.Hour))) + time.Hour)
