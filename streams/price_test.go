@@ -197,39 +197,95 @@ func (l *load) play(tb testing.TB) (p price) {
 	return p
 }
 
+// computed is the price as the design has it, writes per acquire and of them those of
+// longer windows: each bucket in use is written once in a fold, and once for each
+// longer window when that catches up. indexed are the units of indexes that the first
+// snapshots of an hour take.
+func (l *load) computed() (writes, longer, indexed float64) {
+	inUse := func(seconds int64) float64 {
+		n := int64(l.perSecond) * seconds
+		seen := make([]int64, l.tenants)
+		times, buckets := 1+30_000/n, 0.0
+		for time := range times {
+			for range n {
+				i := sort.SearchFloat64s(l.sums, l.rand.Float64()*l.sums[len(l.sums)-1])
+				if seen[i] <= time {
+					seen[i] = time + 1
+					buckets++
+				}
+			}
+		}
+		return buckets / float64(n*times)
+	}
+	others := float64(len(l.windows) - 1)
+	indexed = 2 * inUse(3600)
+	if l.fold == 0 {
+		once := inUse(1)
+		return (1 + others) * once, others * once, indexed
+	}
+	longer = others * inUse(3600*l.hours())
+	return inUse(l.fold) + longer, longer, indexed
+}
+
+// TestPriceIsWhatBucketsInUseMakeIt computes the table of docs/operations.md; the
+// aggregator is held to the same sum by TestPriceOfUsage.
+func TestPriceIsWhatBucketsInUseMakeIt(t *testing.T) {
+	for _, c := range priced() {
+		if testing.Short() && c.perSecond > 100 {
+			continue
+		}
+		l := newLoad(c.tenants, c.perSecond, c.fold, c.windows...)
+		writes, longer, indexed := l.computed()
+		t.Logf("computed: %6d tenants, %3d/s, fold %3d s, %d windows: %.3f writes per acquire, %.3f of them of longer "+
+			"windows; %.3f write units with indexes", c.tenants, c.perSecond, c.fold, len(c.windows), writes, longer,
+			writes+indexed)
+		if writes > c.target {
+			t.Errorf("%d tenants, fold %d s: %.3f writes per acquire, want at most %.2f", c.tenants, c.fold, writes, c.target)
+		}
+	}
+}
+
 var prices = flag.String("prices", "",
 	"measure the price of usage for all loads, which takes minutes, or for those of tenants:fold:windows only")
+
+// priceRow is a load with its target, writes per acquire.
+type priceRow struct {
+	tenants, perSecond int
+	fold               int64
+	windows            []usage.Window
+	target             float64
+}
+
+var hourlyDaily = []usage.Window{usage.Hourly, usage.Daily}
+
+// priced are the loads of the design.
+func priced() (rows []priceRow) {
+	for _, n := range []struct{ tenants, perSecond int }{{1000, 100}, {10_000, 100}, {100_000, 500}} {
+		for _, fold := range []int64{0, 60, 300, 900} {
+			target := math.Inf(1)
+			switch {
+			case n.tenants == 10_000 && fold == 60:
+				target = 0.3
+			case n.tenants == 10_000 && fold == 900:
+				target = 0.1
+			}
+			rows = append(rows, priceRow{n.tenants, n.perSecond, fold, hourlyDaily, target})
+			if n.tenants == 10_000 {
+				rows = append(rows, priceRow{n.tenants, n.perSecond, fold, hourlyDaily[:1], target},
+					priceRow{n.tenants, n.perSecond, fold, append(hourlyDaily[:2:2], usage.Monthly), math.Inf(1)})
+			}
+		}
+	}
+	return rows
+}
 
 // TestPriceOfUsage measures what usage costs per acquire, on batches of a second
 // in an hour that others came before and come after. The targets are those of the
 // design, in writes per acquire.
 func TestPriceOfUsage(t *testing.T) {
-	hd := []usage.Window{usage.Hourly, usage.Daily}
-	type row struct {
-		tenants, perSecond int
-		fold               int64
-		windows            []usage.Window
-		target             float64
-	}
-	rows := []row{{200, 2, 60, hd, 0.8}}
+	rows := []priceRow{{200, 2, 60, hourlyDaily, 0.8}}
 	if *prices != "" {
-		rows = nil
-		for _, n := range []struct{ tenants, perSecond int }{{1000, 100}, {10_000, 100}, {100_000, 500}} {
-			for _, fold := range []int64{0, 60, 300, 900} {
-				target := math.Inf(1)
-				switch {
-				case n.tenants == 10_000 && fold == 60:
-					target = 0.3
-				case n.tenants == 10_000 && fold == 900:
-					target = 0.1
-				}
-				rows = append(rows, row{n.tenants, n.perSecond, fold, hd, target})
-				if n.tenants == 10_000 {
-					rows = append(rows, row{n.tenants, n.perSecond, fold, hd[:1], target},
-						row{n.tenants, n.perSecond, fold, append(hd[:2:2], usage.Monthly), math.Inf(1)})
-				}
-			}
-		}
+		rows = priced()
 	}
 	for _, c := range rows {
 		one := fmt.Sprintf("%d:%d:%d", c.tenants, c.fold, len(c.windows))
@@ -246,6 +302,11 @@ func TestPriceOfUsage(t *testing.T) {
 			units*0.625+p.reads/n*0.125, p.largest, p.perPart, p.perRecord.Round(100*time.Nanosecond))
 		if got := float64(p.writes+p.lists) / n; got > c.target {
 			t.Errorf("%d tenants, fold %d s: %.3f writes per acquire, want at most %.2f", c.tenants, c.fold, got, c.target)
+		}
+		computed, _, _ := newLoad(c.tenants, c.perSecond, c.fold, c.windows...).computed()
+		if got := float64(p.writes) / n; math.Abs(got-computed) > 0.03*computed {
+			t.Errorf("%d tenants, fold %d s: %.3f snapshot writes per acquire, computed are %.3f", c.tenants, c.fold, got,
+				computed)
 		}
 		if p.perPart > 80 {
 			t.Errorf("%.0f bytes of state per bucket, want at most 80", p.perPart)
