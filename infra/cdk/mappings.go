@@ -29,6 +29,7 @@ type mapping struct {
 	function                   awslambda.Function
 	batch, window, parallelism int
 	tumbling                   int // seconds, 0: none
+	paused                     bool
 	filter                     pattern
 }
 
@@ -45,6 +46,7 @@ func (l *Limiter) newAggregatorMapping() awslambda.CfnEventSourceMapping {
 	return l.newMapping(mapping{
 		id: "AggregatorMapping", function: l.Aggregator,
 		batch: p.BatchSize, window: p.WindowSeconds, parallelism: p.Parallelization, tumbling: p.tumbling(),
+		paused: p.Paused,
 		filter: pattern{
 			"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
 		},
@@ -79,9 +81,13 @@ type pattern map[string]any
 // of the table and of the mapping is seen. A mapping that has to be created again
 // reads up to a day once more. What is younger than the maximum age reaches the
 // functions, which know what they have counted or archived; the rest goes to the
-// failed records bucket and sets off its alarm.
+// failed records bucket and sets off its alarm. Only what a Python aggregator has
+// counted of a table that is adopted would be counted again; it is paused until
+// that is old enough. To start at the newest record instead would lose what is
+// written until the mapping first polls, and CloudFormation makes another mapping
+// when its start is changed.
 func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
-	return awslambda.NewCfnEventSourceMapping(l.Construct, jsii.String(m.id), &awslambda.CfnEventSourceMappingProps{
+	made := awslambda.NewCfnEventSourceMapping(l.Construct, jsii.String(m.id), &awslambda.CfnEventSourceMappingProps{
 		EventSourceArn:   l.Table.TableStreamArn(),
 		FunctionName:     m.function.FunctionArn(),
 		StartingPosition: jsii.String("TRIM_HORIZON"),
@@ -103,6 +109,10 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 			Metrics: jsii.Strings("EventCount"), // for the alarm on given-up records
 		},
 	})
+	if m.paused {
+		made.SetEnabled(jsii.Bool(false))
+	}
+	return made
 }
 
 // tumblingSeconds is nil where there is no tumbling window.

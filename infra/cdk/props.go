@@ -94,7 +94,10 @@ type Code struct {
 
 // AggregatorProps shape the aggregator and its mapping.
 type AggregatorProps struct {
-	Off             bool `key:"aggregatorOff" default:"false"`
+	Off bool `key:"aggregatorOff" default:"false"`
+	// Paused makes the mapping, and disables it: for a table whose usage a Python
+	// aggregator still counts.
+	Paused          bool `key:"aggregatorPaused" default:"false" note:"its mapping is made, and disabled"`
 	MemoryMiB       int  `key:"aggregatorMemoryMiB" default:"512" range:"128-10240"`
 	TimeoutSeconds  int  `key:"aggregatorTimeoutSeconds" default:"60" range:"10-900"`
 	BatchSize       int  `key:"aggregatorBatchSize" default:"1000" range:"1-10000"`

@@ -60,4 +60,7 @@ func TestBareStackHasOnlyTheAggregator(t *testing.T) {
 	if mapping["EventSourceArn"] != bareContext["zae-limiter:existingStreamArn"] {
 		t.Errorf("the aggregator reads %v", mapping["EventSourceArn"])
 	}
+	if mapping["Enabled"] != false {
+		t.Errorf("a paused mapping is enabled: %v", mapping["Enabled"])
+	}
 }

@@ -89,6 +89,7 @@ var bareContext = map[string]any{
 	"zae-limiter:aggregatorRoleArn": "arn:aws:iam::" + account + ":role/limits-aggregator",
 	"zae-limiter:archiverOff":       true,
 	"zae-limiter:aggregatorOff":     "false",
+	"zae-limiter:aggregatorPaused":  "true",
 	"zae-limiter:archiverRoleArn":   "arn:aws:iam::" + account + ":role/limits-archiver",
 	"zae-limiter:alarmsOff":         "true",
 	"zae-limiter:dashboardOff":      "true",
