@@ -56,13 +56,13 @@ func (p *Props) declared() (namespaces []string, err error) {
 		case err != nil:
 			problems = append(problems, err)
 		case slices.Contains(namespaces, m.Namespace):
-			problems = append(problems, fmt.Errorf("two manifests declare namespace %q", m.Namespace))
+			problems = append(problems, fmt.Errorf("manifests: two declare namespace %q", m.Namespace))
 		default:
 			namespaces = append(namespaces, m.Namespace)
 		}
 	}
 	if size > maxManifests {
-		problems = append(problems, fmt.Errorf("%d bytes of manifests, accepted: up to %d; apply larger ones with the "+
+		problems = append(problems, fmt.Errorf("manifests: %d bytes, accepted: up to %d; apply larger ones with the "+
 			"command-line tool (zae-limiter apply)", size, maxManifests))
 	}
 	return namespaces, errors.Join(problems...)
