@@ -87,10 +87,11 @@ type pattern map[string]any
 // written until the mapping first polls, and CloudFormation makes another mapping
 // when its start is changed.
 func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
-	made := awslambda.NewCfnEventSourceMapping(l.Construct, jsii.String(m.id), &awslambda.CfnEventSourceMappingProps{
+	return awslambda.NewCfnEventSourceMapping(l.Construct, jsii.String(m.id), &awslambda.CfnEventSourceMappingProps{
 		EventSourceArn:   l.Table.TableStreamArn(),
 		FunctionName:     m.function.FunctionArn(),
 		StartingPosition: jsii.String("TRIM_HORIZON"),
+		Enabled:          jsii.Bool(!m.paused), // written, so that an update enables it again
 		FilterCriteria: &awslambda.CfnEventSourceMapping_FilterCriteriaProperty{
 			Filters: []any{&awslambda.CfnEventSourceMapping_FilterProperty{Pattern: jsii.String(m.filter.json())}},
 		},
@@ -109,10 +110,6 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 			Metrics: jsii.Strings("EventCount"), // for the alarm on given-up records
 		},
 	})
-	if m.paused {
-		made.SetEnabled(jsii.Bool(false))
-	}
-	return made
 }
 
 // tumblingSeconds is nil where there is no tumbling window.

@@ -204,6 +204,7 @@ func TestMappings(t *testing.T) {
 			"BisectBatchOnFunctionError": true,
 			"DestinationConfig": map[string]any{"OnFailure": map[string]any{"Destination": attribute(
 				"FailedRecordsBucket", "Arn")}},
+			"Enabled":                        true,
 			"EventSourceArn":                 attribute("Table", "StreamArn"),
 			"FilterCriteria":                 map[string]any{"Filters": []any{map[string]any{"Pattern": c.filter}}},
 			"FunctionName":                   attribute(function, "Arn"),
