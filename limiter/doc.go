@@ -43,7 +43,9 @@
 // ([ErrLimited], a [*LimitError] with the exact wait), unavailable
 // ([ErrUnavailable], nothing was written) and unknown ([ErrUnknown], the answer
 // was lost and tokens may have been taken). A [Policy] decides whether the last
-// two block or allow.
+// two block, allow, or are granted from a share of each limit that this process
+// holds itself. Options.Observe is told of every outcome, and of all else that
+// happens, for logs, metrics and traces.
 //
 // # What an acquire costs
 //
