@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -35,7 +36,7 @@ func TestDeployment(t *testing.T) {
 	e := startEmulator(t)
 	e.mustCDK(t, "bootstrap", "aws://"+account+"/"+region, "--app", "")
 
-	w := &world{emulator: e, granted: map[string]int64{}}
+	w := &world{emulator: e, granted: map[string]int64{}, stack: stack, table: tableName}
 	for _, step := range []struct {
 		name string
 		do   func(*testing.T)
@@ -53,6 +54,7 @@ func TestDeployment(t *testing.T) {
 		{"destroyed, and the data is kept", w.destroyed},
 		{"imported, and it goes on", w.imported},
 		{"the template of the table alone makes one that limits", w.tableAlone},
+		{"a table of Python's is adopted, and both clients go on", w.adopted},
 	} {
 		began := time.Now()
 		if !t.Run(step.name, step.do) {
@@ -65,6 +67,8 @@ func TestDeployment(t *testing.T) {
 // world is what the steps hand on.
 type world struct {
 	*emulator
+	stack   string
+	table   string // its name
 	outputs map[string]string
 	first   string           // folder of the first synthesis
 	app     identity         // an application with the acquire policy
@@ -75,7 +79,7 @@ type world struct {
 func (w *world) read(t *testing.T) {
 	t.Helper()
 	out, err := w.cloudformation().DescribeStacks(t.Context(),
-		&cloudformation.DescribeStacksInput{StackName: aws.String(stack)})
+		&cloudformation.DescribeStacksInput{StackName: aws.String(w.stack)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +167,7 @@ func (w *world) deployed(t *testing.T) {
 
 // acquire takes n requests for the entity and counts them as granted.
 func (w *world) acquire(ctx context.Context, id identity, entity string, n int64) error {
-	l, err := limiter.Open(ctx, w.dynamodb(id), tableName, &limiter.Options{Timeout: 20 * time.Second})
+	l, err := limiter.Open(ctx, w.dynamodb(id), w.table, &limiter.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -186,11 +190,10 @@ func (w *world) acquire(ctx context.Context, id identity, entity string, n int64
 // counted compares the usage of an entity with what it was granted.
 func (w *world) counted(t *testing.T, entity string) {
 	t.Helper()
-	_, rest, _ := strings.Cut(w.outputs["NamespaceIds"], "default=")
-	ns, _, _ := strings.Cut(rest, ",")
+	ns := w.namespace(t)
 	eventually(t, "usage of "+entity+" is counted", time.Minute, func() error {
 		out, err := w.dynamodb(root).Query(t.Context(), &dynamodb.QueryInput{
-			TableName: aws.String(tableName), ConsistentRead: aws.Bool(true),
+			TableName: aws.String(w.table), ConsistentRead: aws.Bool(true),
 			KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
 			ExpressionAttributeValues: map[string]types.AttributeValue{
 				":pk": &types.AttributeValueMemberS{Value: table.EntityKey(ns, entity).PK},
@@ -254,6 +257,7 @@ func (w *world) changed(t *testing.T) {
 		"namespaces=default,team-a,team-b", "tags=team=platform", "maxShards=8", "snapshotTtlDays=30",
 		"archiverMemoryMiB=192",
 		"logRetentionDays=400", "alarmIteratorAgeSeconds=60",
+		"manifests=infra/cdk/app/testdata/limits.yaml",
 	}, nil)
 	w.mustCDK(t, "deploy", "--app", dir, "--require-approval", "never")
 	w.first = dir
@@ -283,6 +287,23 @@ func (w *world) changed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.counted(t, "acme")
+	w.declared(t)
+}
+
+// declared looks for the limits of the manifest that was deployed.
+func (w *world) declared(t *testing.T) {
+	all, err := admin.Open(t.Context(), w.dynamodb(root), w.table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := all.Namespace(t.Context(), "team-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := ns.Config(t.Context(), admin.Scope{})
+	if err != nil || len(stored.Limits) != 1 || stored.Limits[0].Capacity != 100 {
+		t.Errorf("limits %v, error %v, want those of the manifest", stored.Limits, err)
+	}
 }
 
 func (w *world) destroyed(t *testing.T) {

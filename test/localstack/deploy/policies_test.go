@@ -211,6 +211,7 @@ func (w *world) functionRoles(t *testing.T) {
 	for _, c := range []struct {
 		function, action, resource, event string
 	}{
+		{"Aggregator", "dynamodb:Query", "", "aggregator-acquire.json"},
 		{"Aggregator", "dynamodb:UpdateItem", "", "aggregator-acquire.json"},
 		{"Aggregator", "s3:PutObject", "malformed", "aggregator-malformed.json"},
 		{"Archiver", "s3:PutObject", "audit", "archiver-expired.json"},
@@ -230,6 +231,7 @@ func (w *world) functionRoles(t *testing.T) {
 			t.Errorf("%s: its role is not sufficient for %s: %s", c.function, c.event, answer)
 		}
 	}
+	w.shardRights(t)
 	w.setupRights(t)
 }
 
@@ -237,7 +239,10 @@ func (w *world) functionRoles(t *testing.T) {
 // less at a time.
 func (w *world) setupRights(t *testing.T) {
 	name := w.function(t, "Setup")
-	for i, action := range []string{"", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"} {
+	for i, action := range []string{
+		"", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem",
+		"dynamodb:Query",
+	} {
 		role, policy := w.role(t, "Setup")
 		w.limit(t, role, policy.without(action, ""))
 		status := w.setup(t, name, fmt.Sprintf("trial-%d", i))

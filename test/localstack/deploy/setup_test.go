@@ -29,6 +29,7 @@ func (w *world) setup(t *testing.T, function, namespace string) string {
 		"PhysicalResourceId": "p", "ResourceType": "Custom::ZaeLimiterSetup",
 		"ResourceProperties": map[string]any{
 			"Namespaces": []string{namespace}, "AuditRetentionDays": "30",
+			"Manifests": []string{"{namespace: " + namespace + ", system: {limits: {rpm: {capacity: 10}}}}"},
 		},
 	})
 	if err != nil {

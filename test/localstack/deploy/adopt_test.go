@@ -1,0 +1,80 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// adopted puts a table that the real Python client has made under a stack of ours,
+// as docs/operations.md tells, while both clients go on. The aggregator is paused
+// at first; then it counts what is in the stream.
+func (w *world) adopted(t *testing.T) {
+	const name, stack = "python-limits", "adopted"
+	w.python(t, name, "acme", 5)
+	_, err := w.cdk("synth", "--quiet", "--output", filepath.Join(w.dir, "unlike"),
+		"-c", contextPrefix+"stackName="+stack, "-c", contextPrefix+"tableName="+name)
+	if err == nil || !strings.Contains(err.Error(), "the projection of index GSI2 would change from ALL to KEYS_ONLY") {
+		t.Errorf("a table that is unlike the options: %v", err)
+	}
+	options := []string{"tableName=" + name, "gsi2Projection=ALL", "maxShards=1", "aggregatorPaused=true"}
+	paused := w.synth(t, "adopted", stack, options, nil)
+	mapping := filepath.Join(w.dir, "adopt.json")
+	if err := os.WriteFile(mapping, []byte(`{"Table":{"TableName":"`+name+`"}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	made := *w.describe(t, name).CreationDateTime
+	w.mustCDK(t, "import", "--app", paused, "--resource-mapping", mapping, "--force")
+	w.mustCDK(t, "deploy", "--app", paused, "--require-approval", "never")
+	if !made.Equal(*w.describe(t, name).CreationDateTime) {
+		t.Error("the table is another one")
+	}
+	w.python(t, name, "acme", 3)
+	ours := &world{emulator: w.emulator, granted: map[string]int64{"acme": 8}, stack: stack, table: name}
+	ours.read(t)
+	app := w.user(t, "adopter", ours.outputs["AcquirePolicyArn"])
+	if err := ours.acquire(t.Context(), app, "acme", 4); err != nil {
+		t.Fatal(err)
+	}
+	w.python(t, name, "acme", 2)
+	ours.granted["acme"] += 2
+	if n := w.usageItems(t, name); n != 0 {
+		t.Errorf("%d snapshots, although the aggregator is paused", n)
+	}
+	going := w.synth(t, "going", stack, options[:3], nil)
+	w.mustCDK(t, "deploy", "--app", going, "--require-approval", "never")
+	ours.counted(t, "acme")
+}
+
+// python has the real Python client acquire from a table, which it makes first.
+func (w *world) python(t *testing.T, table, entity string, times int) {
+	t.Helper()
+	python := filepath.Join(w.emulator.root, ".cache", "python", "0.10.3", "bin", "python")
+	cmd := exec.Command(python, "python.py", table, entity, strconv.Itoa(times))
+	cmd.Env = append(w.env, "AWS_DEFAULT_REGION="+region)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("Python: %v\n%s", err, out)
+	}
+}
+
+// usageItems counts the snapshots of a table.
+func (w *world) usageItems(t *testing.T, table string) int {
+	t.Helper()
+	out, err := w.dynamodb(root).Scan(t.Context(), &dynamodb.ScanInput{
+		TableName: aws.String(table), FilterExpression: aws.String("begins_with(SK, :sk)"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":sk": text("#USAGE#")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(out.Items)
+}

@@ -1,0 +1,78 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// shardRights takes one right at a time away from the aggregator and invokes it
+// with records of buckets that have to be split, mended and merged. These are best
+// effort, so the answer says nothing: the second shard is there afterwards, or not.
+func (w *world) shardRights(t *testing.T) {
+	db := store.NewDynamo(w.dynamodb(root), tableName)
+	for action, c := range map[string]struct {
+		zero, one int // counts in the table; 0: no such shard
+		was       int // count of shard 0 before, in the record
+		mended    bool
+	}{
+		"dynamodb:PutItem":            {zero: 2, was: 1, mended: true}, // shard 1 is missing
+		"dynamodb:ConditionCheckItem": {zero: 2, was: 1, mended: true},
+		"dynamodb:DeleteItem":         {zero: 1, one: 2, was: 1}, // shard 1 should not be there
+	} {
+		entity := "no-" + strings.ToLower(strings.TrimPrefix(action, "dynamodb:"))
+		now := time.Now().UnixMilli()
+		shard := func(k, count int) item.Item {
+			limits := []bucket.Limit{{Name: "rpm", Capacity: 1_000_000, Amount: 1_000_000, Period: 60_000}}
+			s := bucket.New(limits, k, count, now)
+			return table.Shard{Namespace: w.namespace(t), Entity: entity, Resource: "api", State: s}.Item()
+		}
+		role, policy := w.role(t, "Aggregator")
+		w.limit(t, role, policy.without(action, ""))
+		records := []streamtest.Record{{Sequence: "1", Created: now, Old: shard(0, c.was), New: shard(0, c.zero)}}
+		if c.one > 0 {
+			stray := shard(1, c.one)
+			records = append(records, streamtest.Record{Sequence: "2", Created: now, Old: stray, New: stray})
+		}
+		for _, r := range slices.Backward(records) {
+			if _, err := db.Write(t.Context(), item.Put{Item: r.New}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there := func() bool {
+			w.invoke(t, "Aggregator", streamtest.Payload(records...))
+			items, err := db.Read(t.Context(), true, table.BucketKey(w.namespace(t), entity, "api", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return items[0] != nil
+		}
+		if there() == c.mended {
+			t.Errorf("Aggregator: %s is not needed", action)
+		}
+		w.limit(t, role, policy.without("", ""))
+		if there() != c.mended {
+			t.Errorf("Aggregator: its role is not sufficient with %s", action)
+		}
+	}
+}
+
+// namespace returns the id of the namespace "default".
+func (w *world) namespace(t *testing.T) string {
+	t.Helper()
+	_, rest, found := strings.Cut(w.outputs["NamespaceIds"], "default=")
+	if !found {
+		t.Fatalf("namespaces %q", w.outputs["NamespaceIds"])
+	}
+	id, _, _ := strings.Cut(rest, ",")
+	return id
+}
