@@ -88,8 +88,8 @@ func release(t *testing.T, proxy, module, version, folder string) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{
-		version + ".mod": []byte(text), version + ".info": info, version + ".zip": archive(t, folder, module+"@"+version, text),
-		"list": []byte(version + "\n"),
+		version + ".mod": []byte(text), version + ".info": info, "list": []byte(version + "\n"),
+		version + ".zip": archive(t, folder, module+"@"+version, text),
 	} {
 		if err := os.WriteFile(filepath.Join(at, name), content, 0o644); err != nil {
 			t.Fatal(err)
