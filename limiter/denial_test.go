@@ -217,12 +217,15 @@ func TestDenialIsOfItsLimits(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"rpm": 5}, PerDay("rpm", 5)))
-	for limit, want := range map[Limit]time.Duration{
-		PerDay("rpm", 5): 24 * time.Hour / 5, PerSecond("rpm", 5): 200 * time.Millisecond,
+	for _, c := range []struct {
+		limit Limit
+		want  time.Duration
+	}{ // in this order: those that come last prevail
+		{PerDay("rpm", 5), 24 * time.Hour / 5}, {PerSecond("rpm", 5), 200 * time.Millisecond},
 	} {
-		_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, limit))
-		if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != want {
-			t.Errorf("%s: %v, want retry after %s", limit, err, want)
+		_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, c.limit))
+		if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != c.want {
+			t.Errorf("%s: %v, want retry after %s", c.limit, err, c.want)
 		}
 	}
 }
