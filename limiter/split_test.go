@@ -453,3 +453,40 @@ func TestLoadSplits(t *testing.T) {
 		}
 	}
 }
+
+// A process that has seen four shards, of which two have merged since, does not open
+// one again whose tokens its parent still holds.
+func TestOldViewRestoresNothingThatIsMerged(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	one := asks(Costs{"rpm": 1}, PerMinute("rpm", 400))
+	must(t, l, one)
+	w.split(l, 4)
+	for range 60 { // all four are seen
+		l.Acquire(t.Context(), one)
+		w.advance(10 * time.Millisecond)
+	}
+	w.advance(10 * time.Minute)
+	do := func(what string, writes []item.Write) {
+		if err := w.db.Bare().Transact(t.Context(), what, writes); err != nil {
+			t.Fatal(what, err)
+		}
+	}
+	shard := func(k int) table.Shard {
+		b, err := table.DecodeShard(w.db.Item(table.BucketKey(l.namespace, acme, gpt, k)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	do("merge 0", table.Merge(shard(0), shard(2), 2, w.now.Load()))
+	do("merge 1", table.Merge(shard(1), shard(3), 2, w.now.Load()))
+	w.advance(11 * time.Minute)
+	do("split 0", table.Split(shard(0), w.now.Load())) // hot again; shard 1 has not followed yet
+	for range 10 {
+		l.Acquire(t.Context(), one)
+		l.background.Wait()
+		w.sharesAddUp(l)
+		w.advance(time.Millisecond)
+	}
+}

@@ -155,11 +155,18 @@ func Restore(like Shard, shard, shards int, now int64) []item.Write {
 		}
 	}
 	put := item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}
-	if len(zero.Add) == 0 {
-		return []item.Write{put, item.Check{Key: zero.Key, If: item.All(cond...)}}
-	}
 	zero.If = item.All(cond...)
-	return []item.Write{put, zero}
+	writes := []item.Write{put, zero}
+	if len(zero.Add) == 0 {
+		writes[1] = item.Check{Key: zero.Key, If: zero.If}
+	}
+	if parent := bucket.SplitParent(shard); parent != 0 {
+		writes = append(writes, item.Check{
+			Key: BucketKey(b.Namespace, b.Entity, b.Resource, parent),
+			If:  item.Compare(attrShardCount, item.Ge, item.N(int64(bucket.CountWith(shard)))),
+		})
+	}
+	return writes
 }
 
 // Look changes nothing. It fails, and a failed condition brings the item back,
