@@ -3,6 +3,7 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -91,6 +92,12 @@ func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
 		}
 	}
 	for i, w := range wants {
+		old, _ := l.buckets.Get(w.name)
+		for _, slot := range old.At(after[i].RF).Slots { // limits that other calls name keep their level
+			if after[i].Index(slot.Name) < 0 && len(after[i].Slots) < bucket.MaxSlots {
+				after[i].Slots = append(after[i].Slots, slot)
+			}
+		}
 		l.buckets.Add(w.name, after[i])
 	}
 	return leases, nil
@@ -156,6 +163,9 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 			break
 		}
 		n.entity = cfg.parent
+		if len(wants) == maxLevels || slices.ContainsFunc(wants, func(w want) bool { return w.name == n }) {
+			return nil, cause // no such entity is charged while the table answers
+		}
 	}
 	if len(wants) == 0 {
 		return nil, cause

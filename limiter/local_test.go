@@ -216,3 +216,42 @@ func TestStoredPolicyWhileTheBreakerIsOpen(t *testing.T) {
 		}
 	})
 }
+
+// Calls that name other limits of the same bucket do not fill it: what a limit holds
+// stays, and together they get one share.
+func TestLocalLimitsOfOtherCallsStay(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w.down()
+	granted := 0
+	for range 100 {
+		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 5}, PerMinute("rpm", 10))); err == nil {
+			granted += 5
+		}
+		if _, err := l.Acquire(t.Context(), asks(Costs{"tpm": 0}, PerMinute("tpm", 10))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if granted != 5 {
+		t.Errorf("%d granted of a share of 5", granted)
+	}
+}
+
+// A circle of parents is no reason to charge, or to give back, an entity twice.
+func TestLocalGrantsNothingToACircle(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w.entity(l, acme, "org")
+	w.entity(l, "org", acme)
+	w.configure(l, "", "", rpm10)
+	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrInvalid) {
+		t.Fatalf("got %v, want ErrInvalid", err)
+	}
+	w.down()
+	for range 10 { // until nobody asks the table any more
+		l.Acquire(t.Context(), Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}})
+	}
+	if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err == nil {
+		t.Errorf("granted %v", lease.Status())
+	}
+}
