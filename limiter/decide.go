@@ -122,7 +122,6 @@ func (d decider) decide() choice {
 		return choice{action: several} // it reads all shards, so there is no need for a look
 	}
 	if d.outdated() {
-		d.known.readAt = d.now
 		return choice{action: several}
 	}
 	if stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor {

@@ -58,6 +58,7 @@ func (l *Limiter) spread(ctx context.Context, k *known, w want, owe bool, tries 
 // readShards reads the images of all shards, and remembers them.
 func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Shard, error) {
 	k.mu.Lock()
+	k.readAt = l.now()
 	count := k.count
 	k.mu.Unlock()
 	keys := make([]item.Key, count)
