@@ -69,7 +69,9 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
 	lease, at, err := l.take(bounded, wants, tries)
-	l.heard(ctx, err)
+	if err == nil || store.KindOf(err) != 0 || tries.calls > 0 { // else nothing was asked
+		l.heard(ctx, err)
+	}
 	if !decided(err) { // unavailable or unknown
 		return l.undecided(ctx, req, at, own, cfg.policy, err)
 	}

@@ -121,3 +121,25 @@ func TestBreakerOpensAndRecovers(t *testing.T) {
 		})
 	}
 }
+
+// A denial from what is known asks nobody, so it says nothing of the store: the
+// breaker opens, and stays open, whatever is denied meanwhile.
+func TestDenialsWithoutACallAreNoAnswers(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	empty := asks(Costs{"rpm": 10}, rpm10)
+	must(t, l, empty)
+	if _, err := l.Acquire(t.Context(), empty); !errors.Is(err, ErrLimited) {
+		t.Fatal(err)
+	}
+	w.down()
+	other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
+	w.db.ResetStats()
+	for range 20 {
+		l.Acquire(t.Context(), other)
+		l.Acquire(t.Context(), empty)
+	}
+	if n := w.db.Stats().Calls(); n > 2*breaksAfter {
+		t.Errorf("%d calls of 20 went out, want few more than the %d after which the breaker opens", n, breaksAfter)
+	}
+}
