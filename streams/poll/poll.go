@@ -105,10 +105,13 @@ func (r *reader) round(ctx context.Context) (more bool) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	failed := false
+	var due []*shard
 	for _, s := range r.shards {
-		if parent := r.shards[s.parent]; s.ended || parent != nil && !parent.ended {
-			continue
+		if parent := r.shards[s.parent]; !s.ended && (parent == nil || parent.ended) {
+			due = append(due, s)
 		}
+	}
+	for _, s := range due {
 		all.Go(func() {
 			n, err := r.read(ctx, s)
 			mu.Lock()
