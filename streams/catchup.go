@@ -69,7 +69,7 @@ func (l *ledger) catchUp(ctx context.Context) {
 // catchUpUntil returns up to when lists are due at an instant: all of a whole hour,
 // or of two if usage is folded for long. Days and months end with either.
 func (l *ledger) catchUpUntil(finest usage.Window, now int64) int64 {
-	over := now - owedGrace.Milliseconds()
+	over := now - 2*owedGrace.Milliseconds() // what began to be written before then has been by now
 	if l.tumbling.Length >= longFold.Milliseconds() {
 		over -= over % (2 * time.Hour.Milliseconds())
 	}

@@ -37,9 +37,9 @@ func TestDaysCatchUpLessOftenWhereTheFoldIsLong(t *testing.T) {
 				r.now += hour / 3
 			}
 			before := days
-			r.now += owedGrace.Milliseconds()
+			r.now += 2 * owedGrace.Milliseconds()
 			r.handle(windowedFor(fold, nil, nil, true))
-			r.now -= owedGrace.Milliseconds()
+			r.now -= 2 * owedGrace.Milliseconds()
 			if i > 0 { // the first hour begins the day
 				caughtUp = append(caughtUp, string(rune('0'+days-before)))
 			}

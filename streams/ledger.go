@@ -20,8 +20,8 @@ const (
 	maxState = 700_000
 
 	// owedGrace is how long after the end of a window lists of what longer ones
-	// owe still come in before they are counted, and how far the clocks of two
-	// invocations may differ.
+	// owe still come in. They are counted that long after: so much may the clocks
+	// of two invocations differ, and a list be on its way.
 	owedGrace = 3 * time.Minute
 
 	// owedDays is how long a list is kept that nobody counts.
