@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,28 +70,13 @@ func TestFloodOnAnExhaustedKey(t *testing.T) {
 				}
 				w.db.ResetStats()
 				const seconds = 4
-				begin := time.Now()
-				var mu sync.Mutex
-				var wg sync.WaitGroup
-				denied := 0
-				for i := range 1000 {
-					wg.Go(func() {
-						time.Sleep(time.Duration(i) * 37 * time.Microsecond)
-						for time.Since(begin) < seconds*time.Second {
-							_, err := l.Acquire(t.Context(), req)
-							d, ok := errors.AsType[*LimitError](err)
-							if !ok || d.RetryAfter <= 0 || d.RetryAfter > 24*time.Hour {
-								t.Errorf("got %v", err)
-								return
-							}
-							mu.Lock()
-							denied++
-							mu.Unlock()
-							time.Sleep(50 * time.Millisecond)
-						}
-					})
-				}
-				wg.Wait()
+				denied := flood(t, l, req, 1000, seconds*time.Second, 50*time.Millisecond, func(err error) bool {
+					d, ok := errors.AsType[*LimitError](err)
+					if !ok || d.RetryAfter <= 0 || d.RetryAfter > 24*time.Hour {
+						t.Errorf("got %v", err)
+					}
+					return ok
+				})
 				st := w.db.Stats()
 				t.Logf("%d shards: %d denials in %d s cost %d calls", shards, denied, seconds, st.Calls())
 				if st.Calls() > 2*seconds {
@@ -147,6 +133,28 @@ func TestColdAboveAShare(t *testing.T) {
 	})
 }
 
+// flood lets so many callers ask again and again, beginning one after the other and
+// pausing between their requests, and returns how many answers count.
+func flood(t *testing.T, l *Limiter, req Request, callers int, lasting, pause time.Duration,
+	counts func(error) bool) int {
+	begin := time.Now()
+	var answers atomic.Int64
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			time.Sleep(time.Duration(i) * 37 * time.Microsecond)
+			for time.Since(begin) < lasting && !t.Failed() {
+				if _, err := l.Acquire(t.Context(), req); counts(err) {
+					answers.Add(1)
+				}
+				time.Sleep(pause)
+			}
+		})
+	}
+	wg.Wait()
+	return int(answers.Load())
+}
+
 // A saturated key costs a write per token that is there, and looks; callers who are
 // denied pay nothing, however many they are.
 func TestFloodOnASaturatedKey(t *testing.T) {
@@ -159,28 +167,12 @@ func TestFloodOnASaturatedKey(t *testing.T) {
 		l.Acquire(t.Context(), req)
 		w.db.ResetStats()
 		const seconds = 10
-		begin := time.Now()
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		granted := 0
-		for i := range 300 {
-			wg.Go(func() {
-				time.Sleep(time.Duration(i) * 37 * time.Microsecond)
-				for time.Since(begin) < seconds*time.Second {
-					_, err := l.Acquire(t.Context(), req)
-					if err == nil {
-						mu.Lock()
-						granted++
-						mu.Unlock()
-					} else if !errors.Is(err, ErrLimited) {
-						t.Error(err)
-						return
-					}
-					time.Sleep(20 * time.Millisecond)
-				}
-			})
-		}
-		wg.Wait()
+		granted := flood(t, l, req, 300, seconds*time.Second, 20*time.Millisecond, func(err error) bool {
+			if err != nil && !errors.Is(err, ErrLimited) {
+				t.Error(err)
+			}
+			return err == nil
+		})
 		calls := w.db.Stats().Calls()
 		t.Logf("%d granted in %d s, %d calls", granted, seconds, calls)
 		if most := granted + 2*seconds; calls > most {

@@ -109,6 +109,7 @@ func (w *world) invoke(recs []json.RawMessage) (out []byte, ok bool) {
 	}
 	call := 0
 	dead := false
+	meet := trouble(w.rand.Uint64(), 40, store.Conflict, cancel)
 	var mu sync.Mutex // writes go out concurrently
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		mu.Lock()
@@ -119,19 +120,7 @@ func (w *world) invoke(recs []json.RawMessage) (out []byte, ok bool) {
 			dead = true
 			return applied, memdb.Fail(store.Unknown)
 		}
-		switch w.rand.IntN(40) {
-		case 0:
-			return false, memdb.Fail(store.Unavailable)
-		case 1:
-			return false, memdb.Fail(store.Unknown)
-		case 2:
-			return true, memdb.Fail(store.Unknown)
-		case 3:
-			return false, memdb.Fail(store.Conflict)
-		case 4:
-			cancel()
-		}
-		return true, nil
+		return meet(op)
 	})
 	defer w.db.SetHook(nil)
 	out, err := w.agg.Invoke(ctx, streamtest.PayloadOf(w.deliver(recs)...))

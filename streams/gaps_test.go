@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -241,32 +240,7 @@ func (w *gapWorld) handle(payload []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
-	var mu sync.Mutex // calls go out concurrently: what befalls one depends on what it is, not on when it comes
-	seed, met := w.rand.Uint64(), map[string]uint64{}
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		call := fmt.Sprint(op.Name, op.Keys, op.Query.PK, op.Query.From)
-		for _, write := range op.Writes {
-			call += fmt.Sprint(write.Target())
-		}
-		h := fnv.New64a()
-		fmt.Fprint(h, call)
-		met[call]++
-		switch rand.New(rand.NewPCG(seed+met[call], h.Sum64())).IntN(30) {
-		case 0:
-			return false, memdb.Fail(store.Unavailable)
-		case 1:
-			return false, memdb.Fail(store.Unknown)
-		case 2:
-			return true, memdb.Fail(store.Unknown)
-		case 3:
-			return false, memdb.Fail(store.Throttled)
-		case 4:
-			cancel()
-		}
-		return true, nil
-	})
+	w.db.SetHook(trouble(w.rand.Uint64(), 30, store.Throttled, cancel))
 	defer w.db.SetHook(nil)
 	return w.agg.Invoke(ctx, payload)
 }

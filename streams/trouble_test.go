@@ -1,7 +1,12 @@
 package streams
 
 import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +17,38 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
+
+// trouble lets one call in so many each fail, be slowed down by busy, lose its answer,
+// or end the caller's context. Calls go out concurrently: what befalls one depends on
+// what it is and how often it came, not on when it comes, so that a seed says it all.
+func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc) memdb.Hook {
+	var mu sync.Mutex
+	met := map[string]uint64{}
+	return func(op memdb.Op) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		call := fmt.Sprint(op.Name, op.Keys, op.Query.PK, op.Query.From)
+		for _, write := range op.Writes {
+			call += fmt.Sprint(write.Target())
+		}
+		h := fnv.New64a()
+		fmt.Fprint(h, call)
+		met[call]++
+		switch rand.New(rand.NewPCG(seed+met[call], h.Sum64())).IntN(oneIn) {
+		case 0:
+			return false, memdb.Fail(store.Unavailable)
+		case 1:
+			return false, memdb.Fail(store.Unknown)
+		case 2:
+			return true, memdb.Fail(store.Unknown)
+		case 3:
+			return false, memdb.Fail(busy)
+		case 4:
+			cancel()
+		}
+		return true, nil
+	}
+}
 
 // A bug that makes the counting of one bucket panic makes it not done, and harms no
 // other.

@@ -62,6 +62,24 @@ func TestCountBumpedOnFullBucketMintsNothing(t *testing.T) {
 	}
 }
 
+// race lets the plans take a step each, in turn, for so many rounds, and in one of
+// some rounds somebody who spends a token of shard 0.
+func race(w *world, plans []*shard.Plan, rounds, spends int) {
+	for round := range rounds {
+		for _, p := range plans {
+			a := newActor(w, round)
+			a.plan = p
+			a.step()
+			a.land(false)
+		}
+		if b, _ := w.image(0); round%spends == 0 && b.State.Slots[0].Tokens >= 1000 {
+			costs := []table.Cost{{Limit: "rpm", Milli: 1000}}
+			w.call("spend", costs, nothing, false, table.Charge{Image: b, Costs: costs, Now: w.now}.Plan().Update)
+		}
+		w.now += 7
+	}
+}
+
 // While opening is under way shard 0 is spent from and refilled, and several
 // actors open from images of different age.
 func TestOpeningRacesWithSpending(t *testing.T) {
@@ -73,19 +91,7 @@ func TestOpeningRacesWithSpending(t *testing.T) {
 	}
 	bumped, _ := w.image(0)
 	plans := []*shard.Plan{shard.Propagate(bumped), shard.Propagate(bumped), shard.Propagate(stale)}
-	for round := range 60 {
-		for _, p := range plans {
-			a := newActor(w, round)
-			a.plan = p
-			a.step()
-			a.land(false)
-		}
-		if b, _ := w.image(0); round%3 == 0 && b.State.Slots[0].Tokens >= 1000 {
-			costs := []table.Cost{{Limit: "rpm", Milli: 1000}}
-			w.call("spend", costs, nothing, false, table.Charge{Image: b, Costs: costs, Now: w.now}.Plan().Update)
-		}
-		w.now += 7
-	}
+	race(w, plans, 60, 3)
 	if !w.atCount(8) {
 		t.Fatalf("shards after all plans ended: %v", w.shards())
 	}
@@ -193,19 +199,7 @@ func TestTakingBackACountRacesWithOpening(t *testing.T) {
 		}
 		zero, _ := w.image(0)
 		plans = append(plans, shard.Shrink(zero, zero.State.Fitting()), shard.Shrink(zero, 1), shard.Propagate(stale))
-		for round := range 80 {
-			for _, p := range plans {
-				a := newActor(w, round)
-				a.plan = p
-				a.step()
-				a.land(false)
-			}
-			if b, _ := w.image(0); round%5 == 0 && b.State.Slots[0].Tokens >= 1000 {
-				costs := []table.Cost{{Limit: "rpm", Milli: 1000}}
-				w.call("spend", costs, nothing, false, table.Charge{Image: b, Costs: costs, Now: w.now}.Plan().Update)
-			}
-			w.now += 7
-		}
+		race(w, plans, 80, 5)
 		w.now += 3_600_000
 		w.burst()
 		if x := w.worst()["rpm"]; x.Milli.Sign() > 0 {
