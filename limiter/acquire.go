@@ -94,11 +94,8 @@ func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, e
 	var me *waiter
 	for asked := w; ; {
 		w = l.inForce(ctx, k, asked)
-		c, refusal := l.decide(k, w, tries)
+		c, refusal := l.judge(ctx, k, w, tries)
 		if refusal != nil { // no shard covers the costs, and the images are fresh
-			if !c.repeats {
-				l.mend(ctx, k, w.name)
-			}
 			return nil, refusal
 		}
 		if tries.apart && k.absent() { // of a cascade: all its buckets are created at once

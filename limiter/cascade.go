@@ -111,10 +111,7 @@ func (l *Limiter) foresee(ctx context.Context, wants []want, tries *attempt) (na
 	errs := make([]error, len(wants))
 	for i, w := range wants {
 		k := l.images.of(w.name)
-		var c choice
-		if c, errs[i] = l.decide(k, l.inForce(ctx, k, w), tries.level()); errs[i] != nil && !c.repeats {
-			l.mend(ctx, k, w.name)
-		}
+		_, errs[i] = l.judge(ctx, k, l.inForce(ctx, k, w), tries.level())
 	}
 	i := gravest(errs)
 	return wants[i].name, errs[i]

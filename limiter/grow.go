@@ -22,8 +22,17 @@ func (l *Limiter) grow(ctx context.Context, k *known, b table.Shard) {
 	l.work(ctx, name{b.Entity, b.Resource}, l.growth(k, b), b.State.Shards)
 }
 
+// judge is decide, and has a count of shards repaired at which requests are denied
+// that should not be. A denial like others before it has nothing new to tell.
+func (l *Limiter) judge(ctx context.Context, k *known, w want, tries *attempt) (choice, error) {
+	c, refusal := l.decide(k, w, tries)
+	if refusal != nil && !c.repeats {
+		l.mend(ctx, k, w.name)
+	}
+	return c, refusal
+}
+
 // mend repairs a count of shards at which requests are denied that should not be.
-// One that is denied as others before it has nothing new to tell.
 func (l *Limiter) mend(ctx context.Context, k *known, n name) {
 	k.mu.Lock()
 	plan, count := k.repair(), k.count
