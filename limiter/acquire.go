@@ -89,12 +89,11 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 // now. A request for 5 is sent as one write under the condition that others have
 // taken at most 1 since. If they have taken 3, the write is refused and brings the
 // new image: 3 by now. The next round denies without a call, until 2 s later.
-func (l *Limiter) charge(ctx context.Context, w want, tries *attempt) (*Lease, error) {
-	k := l.images.of(w.name)
+func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Lease, error) {
+	k := l.images.of(asked.name)
 	var me *waiter
-	for asked := w; ; {
-		w = l.inForce(ctx, k, asked)
-		c, refusal := l.judge(ctx, k, w, tries)
+	for {
+		w, c, refusal := l.judge(ctx, k, asked, tries)
 		if refusal != nil { // no shard covers the costs, and the images are fresh
 			return nil, refusal
 		}
@@ -129,11 +128,9 @@ func (l *Limiter) send(ctx context.Context, k *known, c choice, me *waiter, trie
 	return turn{lease: lease, err: err}
 }
 
-// decide picks the shard to write to, or returns the error that denies.
-func (l *Limiter) decide(k *known, w want, tries *attempt) (choice, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := l.now()
+// decide picks the shard to write to, or returns the error that denies. The lock is
+// held.
+func (l *Limiter) decide(k *known, w want, now int64, tries *attempt) (choice, error) {
 	if tries.queue == nil && k.denied.covers(w, now) { // denied a moment ago, for no less
 		return choice{repeats: true}, k.denied.error(now)
 	}

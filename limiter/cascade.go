@@ -110,8 +110,7 @@ func decided(err error) bool {
 func (l *Limiter) foresee(ctx context.Context, wants []want, tries *attempt) (name, error) {
 	errs := make([]error, len(wants))
 	for i, w := range wants {
-		k := l.images.of(w.name)
-		_, errs[i] = l.judge(ctx, k, l.inForce(ctx, k, w), tries.level())
+		_, _, errs[i] = l.judge(ctx, l.images.of(w.name), w, tries.level())
 	}
 	i := gravest(errs)
 	return wants[i].name, errs[i]

@@ -120,36 +120,32 @@ func (w want) without(removed []string) want {
 
 // inForce returns what a request needs of a bucket under the limits that it is to be
 // decided by: its own, unless others have replaced them a short while ago, and the
-// costs can be had under theirs. Stored limits that were read since are in force.
-func (l *Limiter) inForce(ctx context.Context, k *known, w want) want {
-	k.mu.Lock()
-	if len(k.yields) == 0 {
-		k.mu.Unlock()
-		return w
-	}
-	now := l.now()
+// costs can be had under theirs. Stored limits that were read since are in force. It
+// reports whether this is the first request since they were replaced. The lock is held.
+func (k *known) inForce(w want, now int64) (_ want, yielded bool) {
 	k.yields = slices.DeleteFunc(k.yields, func(y yield) bool {
 		return !y.lasts(now) || slices.Equal(y.own, w.limits) && w.read > y.since // they were read again since
 	})
 	i := slices.IndexFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, w.limits) })
-	told := false
-	if i >= 0 && fits(w.costs, k.yields[i].inForce) {
-		w.limits = k.yields[i].inForce
-		if w.read > 0 { // else the call itself asks for what was taken out
-			w = w.without(k.yields[i].removed)
-		}
-		told = !k.yields[i].told
-		k.yields[i].told = true
+	if i < 0 || !fits(w.costs, k.yields[i].inForce) {
+		return w, false
 	}
-	k.mu.Unlock()
-	if told {
-		e := Event{Kind: EventYield, Entity: w.name.entity, Resource: w.name.resource}
-		for _, limit := range w.limits {
-			e.Limits = append(e.Limits, public(limit))
-		}
-		l.tell(ctx, e)
+	y := &k.yields[i]
+	w.limits = y.inForce
+	if w.read > 0 { // else the call itself asks for what was taken out
+		w = w.without(y.removed)
 	}
-	return w
+	yielded, y.told = !y.told, true
+	return w, yielded
+}
+
+// tellYield tells by which limits a bucket is gone by from now on.
+func (l *Limiter) tellYield(ctx context.Context, w want) {
+	e := Event{Kind: EventYield, Entity: w.name.entity, Resource: w.name.resource}
+	for _, limit := range w.limits {
+		e.Limits = append(e.Limits, public(limit))
+	}
+	l.tell(ctx, e)
 }
 
 // fits reports whether no cost exceeds the capacity of its limit.

@@ -22,22 +22,25 @@ func (l *Limiter) grow(ctx context.Context, k *known, b table.Shard) {
 	l.work(ctx, name{b.Entity, b.Resource}, l.growth(k, b), b.State.Shards)
 }
 
-// judge is decide, and has a count of shards repaired at which requests are denied
-// that should not be. A denial like others before it has nothing new to tell.
-func (l *Limiter) judge(ctx context.Context, k *known, w want, tries *attempt) (choice, error) {
-	c, refusal := l.decide(k, w, tries)
-	if refusal != nil && !c.repeats {
-		l.mend(ctx, k, w.name)
-	}
-	return c, refusal
-}
-
-// mend repairs a count of shards at which requests are denied that should not be.
-func (l *Limiter) mend(ctx context.Context, k *known, n name) {
+// judge decides about a request by the limits that are in force, which it returns too.
+// When it denies, it has a count of shards repaired at which requests are denied that
+// should not be; a denial like others before it has nothing new to tell.
+func (l *Limiter) judge(ctx context.Context, k *known, asked want, tries *attempt) (want, choice, error) {
 	k.mu.Lock()
-	plan, count := k.repair(), k.count
+	now := l.now()
+	w, yielded := k.inForce(asked, now)
+	c, refusal := l.decide(k, w, now, tries)
+	var plan *shard.Plan
+	if refusal != nil && !c.repeats {
+		plan = k.repair()
+	}
+	count := k.count
 	k.mu.Unlock()
-	l.work(ctx, n, plan, count)
+	if yielded {
+		l.tellYield(ctx, w)
+	}
+	l.work(ctx, w.name, plan, count)
+	return w, c, refusal
 }
 
 // work carries a plan out in the background, one at a time for each bucket.
