@@ -3,15 +3,11 @@ package streams
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
-
-// reportMargin is the time kept back from the deadline for the report.
-const reportMargin = time.Second
 
 // errNotCounted fails an invocation that had to count everything and could not:
 // Lambda repeats it with the same state.
@@ -51,7 +47,7 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := lambdaio.WithMargin(ctx, reportMargin) // what has not begun by then is not begun
+	within, cancel := lambdaio.WithMargin(ctx, lambdaio.ReportMargin) // what has not begun by then is not begun
 	defer cancel()
 	buckets := usage.Fold(batch.Changes)
 	led := a.newLedger(ctx, batch, buckets)
@@ -60,12 +56,9 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	err = led.close(within)
 
 	s := summarize(batch, jobs, led)
-	s.IteratorAgeMs = -1 // none: the batch has no change
-	if batch.Oldest > 0 {
-		s.IteratorAgeMs = max(0, start-batch.Oldest)
-	}
-	s.ElapsedMs = a.now() - start
-	a.report(ctx, jobs, s)
+	end := a.now()
+	s.Timed(start, end, batch.Oldest)
+	lambdaio.Reporter{Function: a.function, Log: a.log, Metrics: a.metrics}.Report(ctx, end, "batch folded", jobs, s)
 	if err != nil { // Lambda delivers all of it again, with the same state
 		return nil, err
 	}

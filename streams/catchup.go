@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -122,18 +123,18 @@ func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed, finest usag
 	if err != nil {
 		return err
 	}
-	var jobs []*job
+	var jobs []*lambdaio.Job
 	for _, w := range others {
 		for _, t := range usage.OwedTotals(owed, ahead, w) {
-			jobs = append(jobs, &job{part: partUsage, do: func(ctx context.Context) (int, error) {
+			jobs = append(jobs, &lambdaio.Job{Do: func(ctx context.Context) (int, error) {
 				return l.agg.countTotal(ctx, &t, nil)
 			}})
 		}
 	}
 	l.agg.run(ctx, jobs)
 	for _, j := range jobs {
-		l.caughtUp += int64(j.writes)
-		if err = errors.Join(err, j.err); !j.begun {
+		l.caughtUp += int64(j.Writes)
+		if err = errors.Join(err, j.Err); !j.Begun {
 			err = errors.Join(err, ctx.Err())
 		}
 	}

@@ -34,17 +34,13 @@ func kept(malformed []stream.Malformed) []archive.Object {
 // as not done: Lambda then retries it, and in the end hands it to the on-failure
 // destination, so that it is not lost. It blocks for callTimeout at most, the
 // repetitions of who keeps it included.
-func (a *Aggregator) setAside(ctx context.Context, o archive.Object) (writes int, err error) {
+func (a *Aggregator) setAside(ctx context.Context, o archive.Object) error {
 	if a.keep == nil {
-		return 0, errNowhere
+		return errNowhere
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err = a.keep(ctx, Object{
+	return a.keep(ctx, Object{
 		Key: o.Key, Body: o.Body, ContentType: archive.ContentType, ContentEncoding: archive.ContentEncoding,
 	}) // commit point: the record may be skipped once this succeeds
-	if err != nil {
-		return 0, err
-	}
-	return 1, nil
 }

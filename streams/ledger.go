@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -85,12 +86,12 @@ func (a *Aggregator) newLedger(ctx context.Context, batch stream.Batch, buckets 
 func (l *ledger) carries() bool { return l.tumbling.On && !l.tumbling.Final }
 
 // jobs returns the counting of what is due. A job resumes at the first record of
-// its bucket in the batch.
-func (l *ledger) jobs(buckets []usage.Shard) []*job {
-	var out []*job
+// its bucket in the batch, unless what is not counted is carried on.
+func (l *ledger) jobs(buckets []usage.Shard) []*lambdaio.Job {
+	var out []*lambdaio.Job
 	for _, c := range l.due {
 		p := &c.parts[0]
-		j := &job{part: partUsage, attrs: attrs(p.Entity, p.Resource)}
+		first := ""
 		for len(buckets) > 0 && buckets[0].Before(p) {
 			buckets = buckets[1:]
 		}
@@ -98,15 +99,16 @@ func (l *ledger) jobs(buckets []usage.Shard) []*job {
 			if !b.Of(p) {
 				break
 			}
-			if seq := b.First(); j.resume == "" || sequence.Compare(seq, j.resume) < 0 {
-				j.resume = seq
+			if seq := b.First(); first == "" || sequence.Compare(seq, first) < 0 {
+				first = seq
 			}
 		}
-		j.do = func(ctx context.Context) (int, error) {
+		j := newJob(jobUsage, first, p.Entity, p.Resource, func(ctx context.Context) (int, error) {
 			n, err := l.agg.count(ctx, c, l.tumbling.On)
 			c.done = err == nil
 			return n, err
-		}
+		})
+		j.Owed = !l.carries()
 		out = append(out, j)
 	}
 	return out

@@ -16,13 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 )
 
-const (
-	// putsInFlight is how many objects are being written at once.
-	putsInFlight = 16
-
-	// reportMargin is the time kept back from the deadline for the report.
-	reportMargin = time.Second
-)
+// putsInFlight is how many objects are being written at once.
+const putsInFlight = 16
 
 // putter is the only thing the archiver asks of S3. PutObject with IfNoneMatch
 // "*" stores the object if there is none of its key, and else answers with the
@@ -56,51 +51,36 @@ func (h *handler) Handle(ctx context.Context, payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	objects := batch.Objects()
-	within, cancel := lambdaio.WithMargin(ctx, reportMargin)
+	jobs := h.jobs(objects)
+	within, cancel := lambdaio.WithMargin(ctx, lambdaio.ReportMargin)
 	defer cancel()
-	outcomes := h.write(within, objects)
+	// After a failure none is begun, because Lambda delivers all that follows again anyway.
+	lambdaio.Pool{AtOnce: putsInFlight, StopAtAFailure: true}.Run(within, jobs)
 
-	s := summarize(batch, objects, outcomes)
-	s.IteratorAgeMs = -1
-	if batch.OldestMs > 0 {
-		s.IteratorAgeMs = max(0, start.UnixMilli()-batch.OldestMs)
-	}
-	s.ElapsedMs = time.Since(start).Milliseconds()
-	h.report(ctx, objects, outcomes, s)
+	s := summarize(batch, objects, jobs)
+	end := time.Now().UnixMilli()
+	s.Timed(start.UnixMilli(), end, batch.OldestMs)
+	lambdaio.Reporter{Function: h.function, Log: h.log, Metrics: h.metrics}.Report(ctx, end, "batch handled", jobs, s)
 	return s.Resume.Response().Bytes(), nil
 }
 
-// state is what became of an object. The zero value says that its write was
-// not begun.
-type state int
-
-const (
-	notBegun state = iota
-	written
-	existing // archived by an earlier delivery
-	failed   // refused, or the outcome is unknown
-)
-
-type outcome struct {
-	state state
-	err   error // set if failed
+// jobs returns the puts of the objects, in stream order.
+func (h *handler) jobs(objects []archive.Object) []*lambdaio.Job {
+	jobs := make([]*lambdaio.Job, len(objects))
+	for i, o := range objects {
+		jobs[i] = &lambdaio.Job{
+			What: "object", Attrs: []slog.Attr{slog.String("object", o.Key)}, Malformed: o.Malformed,
+			Resume: o.Sequence, Owed: true,
+			Do: func(ctx context.Context) (int, error) { return h.put(ctx, o) },
+		}
+	}
+	return jobs
 }
 
-// write puts the objects, several at once, in stream order. After a failure it
-// begins no further one, because Lambda delivers all that follows again anyway.
-// It returns when no put is in flight any more.
-func (h *handler) write(ctx context.Context, objects []archive.Object) []outcome {
-	outcomes := make([]outcome, len(objects))
-	lambdaio.Each(ctx, putsInFlight, len(objects), func(i int) bool {
-		outcomes[i] = h.put(ctx, objects[i])
-		return outcomes[i].state != failed
-	})
-	return outcomes
-}
-
-// put writes one object if there is none of its key.
-func (h *handler) put(ctx context.Context, o archive.Object) outcome {
-	_, err := h.store.PutObject(ctx, &s3.PutObjectInput{
+// put writes one object if there is none of its key. No write and no error mean that
+// an earlier delivery has archived it.
+func (h *handler) put(ctx context.Context, o archive.Object) (writes int, err error) {
+	_, err = h.store.PutObject(ctx, &s3.PutObjectInput{
 		Bucket:          aws.String(h.bucket),
 		Key:             aws.String(o.Key),
 		Body:            bytes.NewReader(o.Body),
@@ -109,59 +89,32 @@ func (h *handler) put(ctx context.Context, o archive.Object) outcome {
 		IfNoneMatch:     aws.String("*"),
 	}) // commit point: the event is archived once this succeeds
 	if err == nil {
-		return outcome{state: written}
+		return 1, nil
 	}
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "PreconditionFailed" {
-		return outcome{state: existing}
+		return 0, nil
 	}
-	return outcome{state: failed, err: err}
+	return 0, err
 }
 
 // summarize counts what became of the batch and finds where to resume it.
-func summarize(batch archive.Batch, objects []archive.Object, outcomes []outcome) lambdaio.Summary {
-	s := lambdaio.Summary{
-		Records:   batch.Records,
-		Changes:   len(batch.Events),
-		Malformed: len(batch.Malformed),
-	}
-	var already, undone, size int64
-	for i, o := range outcomes {
-		switch o.state {
-		case written:
-			s.Writes++
+func summarize(batch archive.Batch, objects []archive.Object, jobs []*lambdaio.Job) lambdaio.Summary {
+	s := lambdaio.Summary{Records: batch.Records, Changes: len(batch.Events), Malformed: len(batch.Malformed)}
+	notBegun := s.Count(jobs)
+	var existing, size int64
+	for i, j := range jobs {
+		switch {
+		case j.Writes > 0:
 			size += int64(len(objects[i].Body))
-		case existing:
-			already++
-		case failed:
-			s.WritesFailed++
-			s.Resume.Fail(objects[i].Sequence)
-		case notBegun:
-			undone++
-			s.Resume.Fail(objects[i].Sequence)
+		case j.Done():
+			existing++
 		}
 	}
 	s.More = []lambdaio.Metric{
 		{Name: "Skipped", Log: "skipped", Value: int64(batch.Skipped)},
-		{Name: "Existing", Log: "existing", Value: already},
-		{Name: "NotBegun", Log: "not_begun", Value: undone},
+		{Name: "Existing", Log: "existing", Value: existing},
+		{Name: "NotBegun", Log: "not_begun", Value: notBegun},
 		{Name: "Bytes", Log: "bytes", Value: size, Unit: "Bytes"},
 	}
 	return s
-}
-
-// report logs malformed records that are kept, failed writes and the summary,
-// and writes the metric line.
-func (h *handler) report(ctx context.Context, objects []archive.Object, outcomes []outcome, s lambdaio.Summary) {
-	var notWritten []lambdaio.Failure
-	for i, o := range outcomes {
-		switch {
-		case o.state == failed:
-			notWritten = append(notWritten, lambdaio.Failure{Message: "object not written",
-				Attrs: []slog.Attr{slog.String("object", objects[i].Key), slog.Any("err", o.err)}})
-		case objects[i].Malformed != "" && (o.state == written || o.state == existing):
-			h.log.WarnContext(ctx, "malformed record kept", "object", objects[i].Key, "err", objects[i].Malformed)
-		}
-	}
-	out := lambdaio.Reporter{Function: h.function, Log: h.log, Metrics: h.metrics}
-	out.Report(ctx, time.Now().UnixMilli(), "batch handled", notWritten, s)
 }

@@ -1,7 +1,7 @@
 // Package lambdaio is what the functions share at their edge with Lambda: the
 // partial batch response, the embedded-metric line, the summary both are made
-// from, the log, doing several things at once, and the time kept back for
-// reporting. It performs no I/O but that of the log and the one write of the
+// from, the log, the jobs of a batch and their running at once, and the time kept
+// back for reporting. It performs no I/O but that of the log and the one write of the
 // metric line.
 package lambdaio
 

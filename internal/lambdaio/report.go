@@ -16,20 +16,23 @@ type Reporter struct {
 	Metrics  io.Writer
 }
 
-// Failure is one thing of a batch that was not done.
-type Failure struct {
-	Message string // "snapshot not written"
-	Attrs   []slog.Attr
-}
-
-// Report logs the first few failures and the number of the others, then the
-// summary under the message, and writes the metric line, dated nowMs.
-func (r Reporter) Report(ctx context.Context, nowMs int64, message string, failed []Failure, s Summary) {
-	for _, f := range failed[:min(len(failed), errorsLogged)] {
-		r.Log.LogAttrs(ctx, slog.LevelError, f.Message, f.Attrs...)
+// Report logs the malformed records that are kept, the first few jobs that failed and
+// the number of the others, then the summary under the message, and writes the metric
+// line, dated nowMs.
+func (r Reporter) Report(ctx context.Context, nowMs int64, message string, jobs []*Job, s Summary) {
+	failed := 0
+	for _, j := range jobs {
+		switch {
+		case j.Done() && j.Malformed != "":
+			r.Log.LogAttrs(ctx, slog.LevelWarn, "malformed record kept", append(j.Attrs, slog.String("err", j.Malformed))...)
+		case j.Err != nil:
+			if failed++; failed <= errorsLogged {
+				r.Log.LogAttrs(ctx, slog.LevelError, j.What+" not written", append(j.Attrs, slog.Any("err", j.Err))...)
+			}
+		}
 	}
-	if n := len(failed); n > errorsLogged {
-		r.Log.ErrorContext(ctx, "more not written", "failed", n-errorsLogged)
+	if failed > errorsLogged {
+		r.Log.ErrorContext(ctx, "more not written", "failed", failed-errorsLogged)
 	}
 	r.Log.LogAttrs(ctx, slog.LevelInfo, message, s.LogAttrs()...)
 	if err := WriteMetrics(r.Metrics, r.Function, nowMs, s); err != nil {

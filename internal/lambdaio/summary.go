@@ -67,6 +67,34 @@ type Summary struct {
 	More []Metric
 }
 
+// Count adds what became of jobs, and returns how many were not begun.
+func (s *Summary) Count(jobs []*Job) (notBegun int64) {
+	for _, j := range jobs {
+		s.Writes += j.Writes
+		switch {
+		case j.Done():
+			continue
+		case j.Begun:
+			s.WritesFailed++
+		default:
+			notBegun++
+		}
+		if j.Owed {
+			s.Resume.Fail(j.Resume)
+		}
+	}
+	return notBegun
+}
+
+// Timed notes when the work on the batch began and ended, and when its oldest record
+// was created (0: no record says), all in epoch milliseconds.
+func (s *Summary) Timed(start, end, oldest int64) {
+	s.ElapsedMs, s.IteratorAgeMs = end-start, -1
+	if oldest > 0 {
+		s.IteratorAgeMs = max(0, start-oldest)
+	}
+}
+
 // Metric is a named figure of one function: a count unless Unit says
 // otherwise. Log is its key in the log line; an empty Log keeps it out of it.
 type Metric struct {
