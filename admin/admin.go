@@ -85,7 +85,7 @@ type Table struct {
 // or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Table, error) {
 	if db == nil {
-		return nil, invalid("db", "nil", "a DynamoDB client")
+		return nil, invalid("db", plain("nil"), "a DynamoDB client")
 	}
 	if tableName == "" {
 		return nil, invalid("table", tableName, "the name of a table")

@@ -44,7 +44,7 @@ func (s Scope) validate() error {
 
 func checkEntity(field, s string) error {
 	if table.CheckEntity(s) != nil {
-		return invalid(field, s, table.Names)
+		return invalid(field, s, table.EntityNames)
 	}
 	return nil
 }
@@ -122,7 +122,8 @@ func publicLimit(l bucket.Limit) limiter.Limit {
 // name.
 func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
 	if len(limits) > limiter.MaxLimits {
-		return nil, invalid("limits", fmt.Sprintf("%d limits", len(limits)), fmt.Sprintf("at most %d", limiter.MaxLimits))
+		return nil, invalid("limits", plain(fmt.Sprintf("%d limits", len(limits))),
+			fmt.Sprintf("at most %d", limiter.MaxLimits))
 	}
 	var out []bucket.Limit
 	for _, l := range limits {
@@ -136,7 +137,7 @@ func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
 	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(out); i++ {
 		if out[i].Name == out[i-1].Name {
-			return nil, invalid("limits", out[i].Name, "every limit name once")
+			return nil, invalid("limits", plain(fmt.Sprintf("%q twice", out[i].Name)), "every limit name once")
 		}
 	}
 	return out, nil
@@ -169,7 +170,7 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.Limit) error {
 	stored, err := storedLimits(limits)
 	if err == nil && len(stored) == 0 {
-		err = invalid("limits", "empty", "at least one; DeleteLimits removes them")
+		err = invalid("limits", plain("empty"), "at least one; DeleteLimits removes them")
 	}
 	if err != nil {
 		return err

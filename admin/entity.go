@@ -53,7 +53,7 @@ func (n *Namespace) storedEntity(e Entity) (table.Entity, error) {
 	if err == nil {
 		out.CreatedAt = table.Timestamp(n.table.now())
 		if item.ValidateItem(out.Item()) != nil {
-			err = invalid("Metadata", "too large", "at most 400 KB in all")
+			err = invalid("Metadata", plain("too large"), "at most 400 KB in all")
 		}
 	}
 	return out, err

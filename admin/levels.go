@@ -46,7 +46,7 @@ func (n *Namespace) Credit(
 		}
 	}
 	if len(tokens) == 0 {
-		return nil, invalid("tokens", "empty", "at least one limit")
+		return nil, invalid("tokens", plain("empty"), "at least one limit")
 	}
 	return n.raise(ctx, entity, resource, table.ActionBucketCredited, func(rooms map[string][]int64) (gifts, error) {
 		out := gifts{}

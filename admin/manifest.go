@@ -46,12 +46,12 @@ func (m Manifest) Validate() error {
 			return fmt.Errorf("limits of %s: %w", d.Scope, err)
 		}
 		if len(d.Limits) == 0 && d.Scope != (Scope{}) {
-			return fmt.Errorf("limits of %s: %w", d.Scope, invalid("limits", "empty", "at least one"))
+			return fmt.Errorf("limits of %s: %w", d.Scope, invalid("limits", plain("empty"), "at least one"))
 		}
 	}
 	for entity, resources := range m.Entities {
 		if entity == "" {
-			return invalid("entities", entity, table.Names)
+			return invalid("entities", entity, table.EntityNames)
 		}
 		for resource := range resources {
 			if resource == table.DefaultResource {

@@ -77,7 +77,7 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		return item.Map(m), nil
 	}
 	accepted := "text, a number, true or false, nil, or maps and lists of these"
-	return nil, invalid("Metadata."+path, fmt.Sprintf("a %T", v), accepted)
+	return nil, invalid("Metadata."+path, plain(fmt.Sprintf("a %T", v)), accepted)
 }
 
 // publicMap returns stored metadata: whole numbers that fit as int64, others as

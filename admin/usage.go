@@ -49,7 +49,7 @@ type Usage struct {
 
 func (q UsageQuery) validate() error {
 	if q.Entity == "" && q.Resource == "" {
-		return invalid("UsageQuery", "empty", "an Entity or a Resource")
+		return invalid("UsageQuery", plain("empty"), "an Entity or a Resource")
 	}
 	if err := (Scope{q.Entity, q.Resource}).validate(); err != nil {
 		return err

@@ -88,12 +88,15 @@ func (e *opError) Error() string {
 func (e *opError) Is(target error) bool { return target == e.kind }
 func (e *opError) Unwrap() error        { return e.cause }
 
+// plain is what a value is said to be in words: it is not quoted.
+type plain string
+
 // invalid returns an ErrInvalid about one field.
 func invalid(field string, value any, accepted string) error {
-	if s, ok := value.(string); ok {
-		if len(s) > 64 {
-			s = s[:64] + "..."
-		}
+	switch s, ok := value.(string); {
+	case ok && len(s) > 64:
+		value = fmt.Sprintf("%q... of %d bytes", s[:64], len(s))
+	case ok:
 		value = fmt.Sprintf("%q", s)
 	}
 	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalid, field, value, accepted)

@@ -40,7 +40,7 @@ func TestRequestsAreValidated(t *testing.T) {
 	}
 	cases := []bad{
 		{"zero", Request{}, ErrInvalid, []string{"Entity", `""`, "1 to 512"}},
-		{"no costs", good(func(r *Request) { r.Costs = nil }), ErrInvalid, []string{"Costs", "empty", "at least one"}},
+		{"no costs", good(func(r *Request) { r.Costs = nil }), ErrInvalid, []string{"Costs is empty", "at least one"}},
 		{"empty costs", good(func(r *Request) { r.Costs = Costs{} }), ErrInvalid, []string{"Costs", "empty"}},
 		{"negative cost (W13)", good(func(r *Request) { r.Costs = Costs{"rpm": -500} }), ErrInvalid,
 			[]string{`Costs["rpm"]`, "-500", "0 to"}},
@@ -57,20 +57,21 @@ func TestRequestsAreValidated(t *testing.T) {
 			[]string{`Costs["rpm"]`, "11", "10"}},
 		{"policy", good(func(r *Request) { r.OnUnavailable = 7 }), ErrInvalid, []string{"OnUnavailable", "7", "Allow"}},
 		{"negative policy", good(func(r *Request) { r.OnUnavailable = -1 }), ErrInvalid, []string{"OnUnavailable", "-1"}},
-		{"empty limits", good(func(r *Request) { r.Limits = []Limit{} }), ErrInvalid, []string{"Limits", "empty", "nil"}},
+		{"empty limits", good(func(r *Request) { r.Limits = []Limit{} }), ErrInvalid, []string{"Limits is empty", "nil"}},
 		{"limit twice", good(func(r *Request) { r.Limits = []Limit{rpm10, PerHour("rpm", 5)} }), ErrInvalid,
-			[]string{"Limits", `"rpm"`, "once"}},
+			[]string{"Limits", `"rpm" twice`, "once"}},
 		{"zero limit", good(func(r *Request) { r.Limits = []Limit{{}} }), ErrInvalid, []string{"Limits[0].Name", `""`}},
 		{"limit named wcu", good(func(r *Request) { r.Limits = []Limit{PerMinute("wcu", 1)} }), ErrInvalid,
 			[]string{"Limits[0].Name", `"wcu"`, "reserved"}},
-		{"no config and no limits", good(func(r *Request) { r.Limits = nil }), ErrNoLimits, []string{"acme/gpt-4"}},
+		{"no config and no limits", good(func(r *Request) { r.Limits = nil }), ErrNoLimits,
+			[]string{"acme/gpt-4", "want Request.Limits", "stored"}},
 	}
 	many := make([]Limit, MaxLimits+1)
 	for i := range many {
 		many[i] = PerMinute(fmt.Sprint("l", i), 1)
 	}
 	cases = append(cases, bad{"too many limits", good(func(r *Request) { r.Limits = many }), ErrInvalid,
-		[]string{"Limits", "33", "at most 32"}})
+		[]string{"Limits is 33 limits", "at most 32"}})
 	for _, c := range []struct {
 		field string
 		limit Limit
@@ -95,7 +96,7 @@ func TestRequestsAreValidated(t *testing.T) {
 	for i, h := range hostile {
 		value := fmt.Sprintf("%q", h)
 		if len(h) > 64 {
-			value = strings.Repeat("x", 64) + "..."
+			value = strings.Repeat("x", 64) + `"... of 513 bytes`
 		}
 		cases = append(cases,
 			bad{fmt.Sprint("entity ", i), good(func(r *Request) { r.Entity = h }), ErrInvalid,
@@ -124,7 +125,7 @@ func TestRequestsAreValidated(t *testing.T) {
 	}
 	cases = append(cases,
 		bad{"entity of too many bytes in a key", good(func(r *Request) { r.Entity = strings.Repeat("#", 342) }), ErrInvalid,
-			[]string{"Entity", "want"}},
+			[]string{"Entity", "of 342 bytes", "want", "at most 1024 with each '#'"}},
 		bad{"pseudo-resource", good(func(r *Request) { r.Resource = "_default_" }), ErrInvalid,
 			[]string{"Resource", `"_default_"`}},
 		bad{"long limit name", good(func(r *Request) { r.Limits = []Limit{PerMinute(strings.Repeat("l", 65), 1)} }),

@@ -102,7 +102,7 @@ func public(l bucket.Limit) Limit {
 // storedLimits validates limits and returns them in order of name.
 func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
 	if len(limits) > MaxLimits {
-		return nil, invalid(field, fmt.Sprintf("%d limits", len(limits)), fmt.Sprintf("at most %d", MaxLimits))
+		return nil, invalid(field, plain(fmt.Sprintf("%d limits", len(limits))), fmt.Sprintf("at most %d", MaxLimits))
 	}
 	out := make([]bucket.Limit, 0, len(limits))
 	for i, l := range limits {
@@ -114,7 +114,7 @@ func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
 	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(out); i++ {
 		if out[i].Name == out[i-1].Name {
-			return nil, invalid(field, out[i].Name, "every limit name once")
+			return nil, invalid(field, plain(fmt.Sprintf("%q twice", out[i].Name)), "every limit name once")
 		}
 	}
 	return out, nil
@@ -139,7 +139,7 @@ func num(c byte) bool   { return c >= '0' && c <= '9' }
 
 func validateEntity(field, s string) error {
 	if table.CheckEntity(s) != nil {
-		return invalid(field, s, table.Names)
+		return invalid(field, s, table.EntityNames)
 	}
 	return nil
 }

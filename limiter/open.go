@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -26,7 +27,7 @@ const openAttempts = 6
 // is ErrInvalid, ErrNamespace, ErrVersion, ErrSetup, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Limiter, error) {
 	if db == nil {
-		return nil, invalid("db", "nil", "a DynamoDB client")
+		return nil, invalid("db", plain("nil"), "a DynamoDB client")
 	}
 	if tableName == "" {
 		return nil, invalid("table", tableName, "the name of a table")
@@ -34,7 +35,29 @@ func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*L
 	if twin, ok := db.(store.Store); ok {
 		return open(ctx, twin, opts) // a table in memory, as tests have it
 	}
-	return open(ctx, store.NewDynamo(db, tableName), opts)
+	l, err := open(ctx, store.NewDynamo(db, tableName), opts)
+	if err != nil && !errors.Is(err, ErrInvalid) {
+		return nil, fmt.Errorf("%w (%s)", err, place(db, tableName))
+	}
+	return l, err
+}
+
+// place says where the table was looked for: a client of another region, or of AWS
+// instead of a stand-in, finds no table, or that of somebody else.
+func place(db DynamoDB, tableName string) string {
+	s := fmt.Sprintf("table %q", tableName)
+	client, ok := db.(interface{ Options() dynamodb.Options })
+	if !ok {
+		return s
+	}
+	o := client.Options()
+	if o.Region != "" {
+		s += " in " + o.Region
+	}
+	if o.BaseEndpoint != nil {
+		s += " at " + *o.BaseEndpoint
+	}
+	return s
 }
 
 func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
@@ -95,8 +118,11 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 				continue // read back what won
 			}
 		}
+		if errors.Is(err, ErrNamespace) && store.KindOf(err) == 0 {
+			return "", fmt.Errorf("%w, want a name that is, or Options.Register", err)
+		}
 		if store.KindOf(err) == 0 {
-			return "", fmt.Errorf("open namespace %q: %w", o.Namespace, err)
+			return "", err
 		}
 		if store.KindOf(err) == store.Setup || store.Unreachable(err) ||
 			smithytime.SleepWithContext(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {

@@ -185,8 +185,9 @@ func TestOpenDoesNotRegister(t *testing.T) {
 	w.process(Options{Namespace: "prod"})
 	before := w.db.Snapshot()
 	_, err := openWith(t.Context(), w, Options{Namespace: "pord"})
-	if !errors.Is(err, ErrNamespace) || !strings.Contains(err.Error(), `"pord"`) {
-		t.Fatalf("got %v, want ErrNamespace with the name", err)
+	if !errors.Is(err, ErrNamespace) || !strings.HasPrefix(err.Error(), ErrNamespace.Error()+`: "pord"`) ||
+		!strings.Contains(err.Error(), "Options.Register") {
+		t.Fatalf("got %v, want ErrNamespace with the name and what to do", err)
 	}
 	w.sameTable(before)
 }

@@ -30,6 +30,27 @@ func TestMissingPermissionIsNoPolicy(t *testing.T) {
 	must(t, l, req)
 }
 
+// So is a role that may not read stored limits: found by Open, and no reason to grant.
+func TestMissingPermissionToReadIsNoPolicy(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyAllow})
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if isWrite(op) {
+			return true, nil
+		}
+		return false, memdb.Fail(store.Setup)
+	})
+	for _, policy := range []Policy{PolicyDefault, PolicyAllow, PolicyLocal} {
+		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, OnUnavailable: policy}
+		if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
+			t.Errorf("policy %s: got %v, %v; want ErrSetup", policy, lease, err)
+		}
+	}
+	if _, err := open(t.Context(), w.db, &Options{OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
+		t.Errorf("open: %v, want ErrSetup", err)
+	}
+}
+
 func onEvery(which func(memdb.Op) bool, do func(memdb.Op) (bool, error)) func(memdb.Op) (bool, error) {
 	return func(op memdb.Op) (bool, error) {
 		if which(op) {

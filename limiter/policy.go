@@ -16,7 +16,7 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n name, own []buc
 	case errors.Is(err, ErrLimited):
 		return nil, err
 	case errors.Is(err, errNoLimits):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrNoLimits, nil}
+		return nil, &opError{"acquire", n.entity, n.resource, ErrNoLimits, err}
 	case errors.Is(err, ErrInvalid):
 		return nil, &opError{"acquire", n.entity, n.resource, ErrInvalid, err}
 	case errors.Is(err, ErrTooLarge):

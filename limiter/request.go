@@ -88,7 +88,7 @@ func (r Request) validate() ([]bucket.Limit, error) {
 		return nil, err
 	}
 	if len(r.Costs) == 0 {
-		return nil, invalid("Costs", "empty", "at least one limit name with its cost")
+		return nil, invalid("Costs", plain("empty"), "at least one limit name with its cost")
 	}
 	for name, n := range r.Costs {
 		if err := validateLimitName("Costs key", name); err != nil {
@@ -105,7 +105,7 @@ func (r Request) validate() ([]bucket.Limit, error) {
 		return nil, nil
 	}
 	if len(r.Limits) == 0 {
-		return nil, invalid("Limits", "empty", "nil for the stored configuration, or at least one limit")
+		return nil, invalid("Limits", plain("empty"), "nil for the stored configuration, or at least one limit")
 	}
 	return storedLimits("Limits", r.Limits)
 }

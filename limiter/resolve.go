@@ -75,4 +75,4 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 	return out, errNoLimits
 }
 
-var errNoLimits = errors.New("no level of the stored configuration has limits, and the call gives none")
+var errNoLimits = errors.New("want Request.Limits, or limits stored for the entity, the resource or the namespace")

@@ -3,8 +3,10 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -77,6 +79,33 @@ func openAt(t *testing.T, endpoint string) error {
 	_, err := Open(t.Context(), dynamodb.NewFromConfig(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint,
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	}), "table", nil)
+	}), "table", &Options{OnUnavailable: PolicyAllow})
 	return err
+}
+
+// A table that is not there, of which no role may read, or that no request can name:
+// Open says at once that it is not set up, and where it has looked, whatever policy is
+// asked for.
+func TestOpenSaysWhereThereIsNoTable(t *testing.T) {
+	for _, code := range []string{"ResourceNotFoundException", "AccessDeniedException", "ValidationException"} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"told"}`, code)
+		}))
+		err := openAt(t, server.URL)
+		server.Close()
+		if !errors.Is(err, ErrSetup) || asked != 1 {
+			t.Errorf("%s: %v after %d calls, want ErrSetup after one", code, err, asked)
+			continue
+		}
+		for _, want := range []string{ErrSetup.Error() + ": ", `namespace "default"`, code,
+			`(table "table" in us-east-1 at ` + server.URL + ")"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v\ndoes not say %s", err, want)
+			}
+		}
+	}
 }

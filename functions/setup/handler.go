@@ -127,7 +127,8 @@ func repeat(ctx context.Context, first bool, do func() error) (err error) {
 		}
 		kind := store.KindOf(err)
 		_, stored := errors.AsType[*admin.ReachError](err)
-		lasting := kind == 0 && !errors.Is(err, admin.ErrBusy) || kind == store.Unavailable && !first
+		lasting := kind == 0 && !errors.Is(err, admin.ErrBusy) ||
+			(kind == store.Unavailable || kind == store.Setup) && !first
 		if lasting && !stored {
 			return err
 		}

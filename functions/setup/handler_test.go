@@ -137,7 +137,7 @@ func TestRightsThatArriveLate(t *testing.T) {
 			begun := time.Now()
 			db.SetHook(func(memdb.Op) (bool, error) {
 				if time.Since(begun) < 8*time.Second {
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdb.Fail(store.Setup)
 				}
 				return true, nil
 			})
@@ -145,7 +145,7 @@ func TestRightsThatArriveLate(t *testing.T) {
 			if (err == nil) != (kind == cfn.RequestCreate) {
 				t.Errorf("%s: error %v", kind, err)
 			}
-			db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+			db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) })
 			begun = time.Now()
 			if _, _, err := h.Handle(t.Context(), event(kind, "default")); err == nil || time.Since(begun) > 45*time.Second {
 				t.Errorf("%s: error %v after %s", kind, err, time.Since(begun))

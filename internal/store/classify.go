@@ -14,6 +14,14 @@ import (
 
 func unsent(op string, err error) error { return &Failure{Kind: Unavailable, Op: op, Err: err} }
 
+// unread is a read that failed: it has written nothing, whatever became of it.
+func unread(op string, err error) error {
+	if kind(err) == Setup {
+		return &Failure{Kind: Setup, Op: op, Err: err}
+	}
+	return unsent(op, err)
+}
+
 // classify turns an SDK error into what is known: by type or error code, never
 // by text. Whatever is not known to have been refused is Unknown.
 func classify(op string, err error) error {

@@ -136,7 +136,7 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([
 		sent := d.reading()
 		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask}, whereSomebodyListens)
 		if err != nil {
-			return nil, &Failure{Kind: Unavailable, Op: "BatchGetItem", Err: err}
+			return nil, unread("BatchGetItem", err)
 		}
 		d.listen(out.ResultMetadata, nil, sent)
 		for _, list := range slices.Collect(maps.Values(out.Responses)) {

@@ -52,7 +52,7 @@ func (l *Listing) List(ctx context.Context, q item.Query) (item.Page, error) {
 	}
 	out, err := l.api.Query(ctx, q.Input(l.table))
 	if err != nil {
-		return item.Page{}, &Failure{Kind: Unavailable, Op: "Query", Err: err}
+		return item.Page{}, unread("Query", err)
 	}
 	page := item.Page{Items: out.Items}
 	if len(out.LastEvaluatedKey) > 0 {

@@ -51,6 +51,23 @@ func TestReadFailsAsUnavailable(t *testing.T) {
 	}
 }
 
+// A read that DynamoDB rejects is a matter of setup, as a write is: of no table and no
+// permission the first call tells, and that is a read.
+func TestRejectedReadsAreNotSetUp(t *testing.T) {
+	for _, code := range []string{"ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException"} {
+		s := serve(t, fault(400, code, ""))
+		if _, err := open(s.URL).Read(t.Context(), true, key); store.KindOf(err) != store.Setup {
+			t.Errorf("%s: read: %v, want not set up", code, err)
+		}
+		if _, err := openListing(s.URL).List(t.Context(), item.Query{PK: "p"}); store.KindOf(err) != store.Setup {
+			t.Errorf("%s: query: %v, want not set up", code, err)
+		}
+		if n := s.requests.Load(); n != 2 {
+			t.Errorf("%s: %d requests, want one for each", code, n)
+		}
+	}
+}
+
 func TestRetryRepeatsWhatWasNotWritten(t *testing.T) {
 	for _, tt := range []struct {
 		kind  store.Kind

@@ -18,6 +18,10 @@ const maxEscaped = 1024
 // Names says what the names of entities and resources may be, for messages.
 const Names = "1 to 512 bytes of printable text"
 
+// EntityNames says what the names of entities may be: Names, and escaped no longer
+// than maxEscaped.
+const EntityNames = Names + ", at most 1024 with each '#' and '%' counted three times"
+
 // CheckEntity returns an error for what is no name of an entity.
 func CheckEntity(s string) error {
 	if err := checkName(s); err != nil {
