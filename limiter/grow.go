@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// grow doubles shards where this process is the one that sees the need: shard 0
-// when its write meter is exhausted, or the shard just written when it is behind
-// the count of shard 0. It is best effort: the request it follows is granted
+// grow splits a shard where this process is the one that sees the need: shard 0
+// when the write meter of the shard just written is exhausted, or the shard just
+// written when it is behind the count of shard 0. It is best effort: the request it follows is granted
 // already and does not wait for it, every step is conditional, and the aggregator
 // does the same.
 func (l *Limiter) grow(ctx context.Context, k *known, b table.Shard) {
@@ -90,7 +90,8 @@ func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
 		!(zero.imaged() && b.Generation > zero.bucket.Generation) { // it may have merged since shard 0 was seen
 		return shard.Follow(b, k.count)
 	}
-	if i := b.State.Index(bucket.WCU); i < 0 || b.State.Slots[i].Tokens >= bucket.WCUPerWrite {
+	at := b.State.At(l.now()) // an add moves no clock: its meter is as old as the refill instant
+	if i := at.Index(bucket.WCU); i < 0 || at.Slots[i].Tokens >= bucket.WCUPerWrite {
 		return nil
 	}
 	zero := k.shards[0]
@@ -164,10 +165,10 @@ func (k *known) granular(s bucket.State, count int) bool {
 	return true
 }
 
-// open opens a shard that is missing although its parent has split it off, as
-// an image of the parent shows: until then the parent holds its share, and
-// opening it would hand that out twice. Best effort, like grow.
-func (l *Limiter) open(ctx context.Context, k *known, shard int) {
+// restore puts back, empty, a shard that is missing although its parent has split it
+// off, as an image of the parent shows: until then the parent holds its share, and
+// a shard put there would hold that once more. Best effort, like grow.
+func (l *Limiter) restore(ctx context.Context, k *known, shard int) {
 	if shard == 0 {
 		return
 	}
@@ -189,7 +190,7 @@ func (l *Limiter) open(ctx context.Context, k *known, shard int) {
 	}
 	defer l.growing.Delete(n)
 	if err := l.store.Transact(ctx, store.NewToken(), writes); err != nil {
-		return // somebody else opened it, shard 0 has moved on, or nobody answered
+		return // somebody else restored it, shard 0 has moved on, or nobody answered
 	}
 	if b, err := table.DecodeShard(writes[0].(item.Put).Item); err == nil {
 		l.images.see(b, l.now(), unsent)

@@ -21,7 +21,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 			k.mu.Lock()
 			k.missing(c.shard, l.now())
 			k.mu.Unlock()
-			l.open(ctx, k, c.shard)
+			l.restore(ctx, k, c.shard)
 			return turn{again: true}, last || c.shard > 0 || tries.apart
 		}
 		b, err := table.DecodeShard(r.Old)

@@ -51,6 +51,25 @@ func TestHotBucketSplits(t *testing.T) {
 	}
 }
 
+// TestFirstWritesDoNotHeat: the first write of a process refills nothing, so the
+// meter that it brings back is as old as the refill instant. Many such writes within
+// half a minute are no load.
+func TestFirstWritesDoNotHeat(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.process(Options{}), asks(Costs{"rpm": 60}, rpm80))
+	l := w.process(Options{})
+	w.edit(l, 0, item.Item{"b_wcu_tk": item.N(0)}) // a thousand of them since the refill instant
+	w.advance(5 * time.Second)
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	b := w.shards(l, acme, gpt)
+	if len(b) != 1 {
+		t.Fatalf("%d shards, want 1: the meter is full again", len(b))
+	}
+	if i := b[0].State.Index("wcu"); b[0].State.Slots[i].Tokens != -1000 {
+		t.Fatalf("not a first write, the meter is %d", b[0].State.Slots[i].Tokens)
+	}
+}
+
 // TestSplitConserves: the transaction that splits meets every fault; the request
 // it follows is granted all the same and does not wait for it (A10), not even for
 // one that is never answered, and the shards hold what one held.
