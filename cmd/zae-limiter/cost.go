@@ -17,9 +17,14 @@ const (
 	unitsOfAcquire = 1.0 // of each level of a cascade; a settlement costs as much
 	unitsOfConfig  = 2.5 // read units
 	unitsOfUsage   = 1.0
+	unitsOfFirst   = 2.0 // more, of the first snapshot of a window, in the indexes
 )
 
-const monthHours = 730
+const (
+	monthHours = 730
+	monthDays  = 730. / 24
+	longFold   = 600 // seconds: from here on longer windows catch up every second hour
+)
 
 // mix is what a month has.
 type mix struct {
@@ -55,8 +60,7 @@ func (m mix) costs() []costLine {
 		lines = append(lines, costLine{"read stored limits", reads * levels * unitsOfConfig, "read", 0})
 	}
 	if m.Windows > 0 {
-		folds := min(float64(m.Entities)*seconds/m.FoldSeconds, requests)
-		lines = append(lines, costLine{"usage", folds * levels * float64(m.Windows) * unitsOfUsage, "write", 0})
+		lines = append(lines, costLine{"usage", m.usage(requests) * levels, "write", 0})
 	}
 	sum := costLine{Part: "sum", Kind: "both"}
 	for i := range lines {
@@ -72,13 +76,33 @@ func (m mix) costs() []costLine {
 	return append(lines, sum)
 }
 
+// usage returns the write units of the usage of a month, for each level. An hour is
+// written with every fold, a day and a month once an hour is over, or two; nothing more
+// often than there are requests.
+func (m mix) usage(requests float64) float64 {
+	entities := float64(m.Entities)
+	catchUps := float64(monthHours)
+	if m.FoldSeconds >= longFold {
+		catchUps /= 2
+	}
+	writes := min(entities*monthHours*3600/m.FoldSeconds, requests)
+	for w, begun := range []float64{monthHours, monthDays, 1}[:m.Windows] {
+		if w > 0 {
+			writes += min(entities*catchUps, requests)
+		}
+		writes += min(entities*begun, requests) * unitsOfFirst
+	}
+	return writes * unitsOfUsage
+}
+
 func costCommand(a *app) *cobra.Command {
 	var m mix
 	cmd := &cobra.Command{
 		Use: "cost --rate R", Short: "compute what a month costs",
 		Long: `Compute what DynamoDB charges a month of 730 hours, on demand in us-east-1, from the
 units that the paths were measured to take. Functions, alarms and storage come on top,
-and denials: at most one write for each process, bucket and second.`,
+and denials: at most one write for each process, bucket and second. Where entities are
+not in use all the time, what is said of stored limits and usage is the most it can be.`,
 		Example: "  zae-limiter cost --rate 10 --settle 1 --processes 4 --entities 200",
 		Args:    args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -99,7 +123,7 @@ and denials: at most one write for each process, bucket and second.`,
 	f.IntVar(&m.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
 	f.IntVar(&m.Processes, "processes", 1, "processes that take from every entity")
 	f.IntVar(&m.Entities, "entities", 1, "entities and resources that are in use all the time")
-	f.IntVar(&m.Windows, "windows", 2, "kinds of windows of usage; 0: none is counted")
+	f.IntVar(&m.Windows, "windows", 2, "windows of usage: 1 hours, 2 days too, 3 months too; 0: none")
 	f.Float64Var(&m.FoldSeconds, "fold", 60, "seconds between writes of usage (aggregatorFoldSeconds)")
 	f.BoolVar(&m.LimitsInCode, "limits-in-code", false, "no stored limits are read")
 	return cmd

@@ -43,11 +43,18 @@ func TestCostsAreThoseOfThePage(t *testing.T) {
 		}
 	}
 	whole := mix{Rate: 10, Settled: 1, Levels: 1, Processes: 4, Entities: 200, Windows: 2, FoldSeconds: 60}
-	if got := month(whole); got != 52 || !strings.Contains(string(page), "= $52.") {
-		t.Errorf("the example costs $%d, want 52 as on the page", got)
+	if got := month(whole); got != 47 || !strings.Contains(string(page), "= $47.") {
+		t.Errorf("the example costs $%d, want 47 as on the page", got)
+	}
+	// 200 tenants, as in docs/operations.md, whose month has 30 days: 9.1 M units folded for a minute, 0.9 M for 15.
+	for fold, want := range map[float64]float64{60: 9.210, 900: 0.961} {
+		m := mix{Rate: 11.6, Levels: 1, Entities: 200, Windows: 2, FoldSeconds: fold}
+		if got := m.usage(m.Rate*monthHours*3600) / 1e6; math.Abs(got-want) > 0.001 {
+			t.Errorf("folded for %v s: %.3f million units of usage, want %v", fold, got, want)
+		}
 	}
 	few := mix{Rate: 0.001, Levels: 1, Processes: 100, Entities: 1000, Windows: 2, FoldSeconds: 60}
-	if got := few.costs(); got[2].Units != 2.5*got[0].Units || got[3].Units != 2*got[0].Units {
-		t.Errorf("more than one read, or write of each window, for a request: %+v", got)
+	if got := few.costs(); got[2].Units != 2.5*got[0].Units || got[3].Units != 6*got[0].Units {
+		t.Errorf("more than one read, or one first snapshot of each window, for a request: %+v", got)
 	}
 }
