@@ -127,7 +127,8 @@ func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed, finest usag
 	for _, w := range others {
 		for _, t := range usage.OwedTotals(owed, ahead, w) {
 			jobs = append(jobs, &lambdaio.Job{Do: func(ctx context.Context) (int, error) {
-				return l.agg.countTotal(ctx, &t, nil)
+				n, _, err := l.agg.countTotal(ctx, &t, nil)
+				return n, err
 			}})
 		}
 	}

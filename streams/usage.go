@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
+
+// clocksApart is how far our clock may be behind the one that dates records.
+const clocksApart = time.Minute
 
 // counting is the usage of one bucket on its way into its snapshots.
 type counting struct {
@@ -40,10 +44,11 @@ func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes
 
 func (a *Aggregator) countAll(ctx context.Context, totals []usage.Total) (writes int, err error) {
 	for i := range totals {
-		n, err := a.countTotal(ctx, &totals[i], nil)
+		n, last, err := a.countTotal(ctx, &totals[i], nil)
 		if writes += n; err != nil {
 			return writes, err
 		}
+		totals[i].Reopen(totals[i+1:], last.Behind)
 	}
 	return writes, nil
 }
@@ -60,7 +65,7 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 		t := &totals[i]
 		t.Current, t.Careful = true, !t.GoesOn(longer)
 		before := len(ahead)
-		n, err := a.countTotal(ctx, t, func(step usage.Step, known usage.Snapshots) error {
+		n, last, err := a.countTotal(ctx, t, func(step usage.Step, known usage.Snapshots) error {
 			if counted {
 				return nil
 			}
@@ -79,6 +84,7 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 		if writes += n; err != nil {
 			return writes, err
 		}
+		t.Reopen(totals[i+1:], last.Behind)
 	}
 	if !counted {
 		for i := range totals {
@@ -90,19 +96,20 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 
 // countTotal brings one snapshot up to date, step by step. Before each write it calls
 // check, if there is one, with the step and what was known of the snapshots before
-// any of it; an error of check ends it.
+// any of it; an error of check ends it. It returns the last step.
 func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
-	check func(usage.Step, usage.Snapshots) error) (writes int, err error) {
+	check func(usage.Step, usage.Snapshots) error) (writes int, step usage.Step, err error) {
 	var known, first usage.Snapshots
 	t.TTL = t.Expiry(a.now(), a.conf.SnapshotTTLDays)
+	t.Over = t.Window.End(t.Start) <= a.now()+clocksApart.Milliseconds()
 	for range 2 * rounds {
-		step := t.Next(known)
+		step = t.Next(known)
 		switch step.Action {
 		case usage.Done:
-			return writes, nil
+			return writes, step, nil
 		case usage.ReadCurrent, usage.ReadPrevious:
 			if known, err = a.read(ctx, t, step.Action, known); err != nil {
-				return writes, err
+				return writes, step, err
 			}
 			first = known
 			known.Previous = slices.Clone(known.Previous)
@@ -110,13 +117,13 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 		}
 		if check != nil {
 			if err := check(step, first); err != nil {
-				return writes, err
+				return writes, step, err
 			}
 		}
 		after, err := a.write(ctx, step.Update) // commit point: counted once this succeeds
 		if err == nil {
 			if writes++; step.Action == usage.Add {
-				return writes, nil
+				return writes, step, nil
 			}
 			known.Previous[step.At] = after
 			continue
@@ -124,7 +131,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 		old, seen, giveUp := again(ctx, err)
 		switch {
 		case giveUp != nil:
-			return writes, giveUp
+			return writes, step, giveUp
 		case !seen:
 		case step.Action == usage.Close:
 			known.Previous[step.At] = old
@@ -133,7 +140,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 			first.Known, first.Current = true, old
 		}
 	}
-	return writes, errRounds
+	return writes, step, errRounds
 }
 
 // read learns what a total needs to know of snapshots. What is known of the total's

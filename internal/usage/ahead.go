@@ -100,13 +100,40 @@ func (c *Chain) ending(start int64) []Run {
 // seen before, or a change of the generation.
 func (r *Run) quiet() bool { return !r.Born && r.Events == 0 && slices.Equal(r.From, r.To) }
 
-// after returns the runs of the chain that begin in a window of which the shard has
-// no mark yet. Those that an earlier snapshot was completed with are counted.
-func (c *Chain) after(stored Snapshots, start int64) []Run {
-	runs := c.runs(start)
+// earlier returns how far the shard was counted before the window of a chain that has
+// no mark in it yet; ok is false if that is not known. Mostly the chain begins after
+// it. It does not where what an earlier snapshot was completed with, because it had
+// not been seen, comes after all: of counters 100, 110 and 120, left in three hours, the
+// second record was lost, and the first hour was completed with 10 when the third
+// came; brought by a replay, the second counts nothing.
+func (c *Chain) earlier(stored Snapshots) (m table.Mark, ok bool) {
 	a, ok := lastMark(stored.Previous, c.Shard)
-	for ok && len(runs) > 0 && runs[0].quiet() && runs[0].Last.Compare(a.run.Last) <= 0 {
-		runs = runs[1:]
+	if ok {
+		m = a.run.mark()
 	}
-	return runs
+	if c.ahead != nil && c.ahead.Last.Compare(m.At) > 0 {
+		m, ok = c.ahead.mark(), true
+	}
+	return m, ok
+}
+
+// mark returns where the run ends.
+func (r *Run) mark() table.Mark {
+	return table.Mark{At: r.Last, Used: r.To, Gone: r.Gone, Life: r.ToLife}
+}
+
+// Reopen takes back, from later totals of the same kind of window, that one before
+// them holds everything up to where shards begin: it does not hold those that are
+// behind.
+func (t *Total) Reopen(later []Total, behind []int) {
+	for i := range later {
+		l := &later[i]
+		for j := range l.Chains {
+			c := &l.Chains[j]
+			if l.Window == t.Window && c.Closed != 0 && t.Window.Start(c.Closed) == t.Start &&
+				slices.Contains(behind, c.Shard) {
+				c.Closed = 0
+			}
+		}
+	}
 }

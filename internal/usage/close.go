@@ -19,7 +19,7 @@ func (t *Total) close(m, marks table.Marks, later []item.Item) (u closingUsage, 
 			_, ok := table.MarksOf(it).Shard(c.Shard)
 			return ok
 		})
-		if !known || counted || !c.begins(marks, t.Start) {
+		if !known || counted || !c.begins(marks, t) {
 			continue
 		}
 		runs := c.ending(start)

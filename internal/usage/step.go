@@ -43,6 +43,10 @@ type Step struct {
 	Plain bool
 	Since int64
 	Start int64 // of the total
+
+	// Behind are the shards of which everything was counted before, here or in an
+	// earlier window, with a later record: the total brings what had been lost.
+	Behind []int
 }
 
 // Next returns what to do next about the total. A snapshot that has counted up to
@@ -51,7 +55,7 @@ type Step struct {
 // that counted it is completed, if something between was not seen.
 func (t *Total) Next(known Snapshots) Step {
 	if !known.Known {
-		if t.Careful || !t.Current && !t.born() || !t.expected() {
+		if t.Careful || !t.Current && !t.born() || !t.expected() || t.Over && t.creates() {
 			return Step{Action: ReadCurrent}
 		}
 		return t.blind()
@@ -100,6 +104,11 @@ func (t *Total) born() bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born })
 }
 
+// creates reports whether some chain begins with the creation of its shard.
+func (t *Total) creates() bool {
+	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.Runs[0].Born })
+}
+
 // expected reports whether it is known of every chain whether it has a mark.
 func (t *Total) expected() bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born && c.Closed == 0 && !c.Fresh })
@@ -107,15 +116,15 @@ func (t *Total) expected() bool {
 
 // begins reports whether a chain without a mark may go on from an earlier window.
 func (t *Total) begins(marks table.Marks) bool {
-	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.begins(marks, t.Start) })
+	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.begins(marks, t) })
 }
 
-func (c *Chain) begins(marks table.Marks, start int64) bool {
+func (c *Chain) begins(marks table.Marks, t *Total) bool {
 	_, known := marks.Shard(c.Shard)
-	if known || c.Closed != 0 || c.ahead != nil && c.aheadStart == start {
+	if known || c.Closed != 0 || c.ahead != nil && c.aheadStart == t.Start {
 		return false
 	}
-	return !c.Runs[0].Born || c.ahead != nil
+	return !c.Runs[0].Born || c.ahead != nil || t.Over
 }
 
 // blind is the write for a snapshot that was not looked at.
@@ -167,10 +176,15 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 	for _, c := range t.Chains {
 		mark, known := marks.Shard(c.Shard)
 		runs := c.runs(t.Start)
+		counted := known
 		if !known {
-			runs = c.after(stored, t.Start)
+			mark, counted = c.earlier(stored)
 		}
-		sum := tallyOf(mark, known, runs)
+		counted = counted && runs[0].First.Compare(mark.At) <= 0
+		if counted && runs[len(runs)-1].Last.Compare(mark.At) <= 0 {
+			step.Behind = append(step.Behind, c.Shard)
+		}
+		sum := tallyOf(mark, known || counted, runs)
 		if !known && !c.Runs[0].Born {
 			since, linked := c.linked(stored)
 			sum.plain = (linked || c.Closed != 0) && plainAfter(c.Runs)
@@ -188,7 +202,7 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
 	}
 	if len(u.Moves) == 0 {
-		return Step{Action: Done}
+		return Step{Action: Done, Behind: step.Behind}
 	}
 	sparing(&u, own)
 	step.Update = u.Update()
@@ -218,7 +232,7 @@ const Remembered = 6
 // counted each shard.
 func (t *Total) Traced(items []item.Item) bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
-		return !c.Runs[0].Born && c.Closed == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
+		return (!c.Runs[0].Born || t.Over) && c.Closed == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
 			_, ok := table.MarksOf(it).Shard(c.Shard)
 			return ok && startOf(it) < t.Start
 		})

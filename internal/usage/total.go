@@ -32,6 +32,10 @@ type Total struct {
 	Current bool
 	// Careful says that it is looked at all the same.
 	Careful bool
+	// Over says that its window is over, so that later records of its shards may
+	// have been counted before it. Then a creation too is looked up in earlier
+	// snapshots: it may be what one of them was completed with.
+	Over bool
 }
 
 // Chain is the runs of one bucket shard in one window.
