@@ -7,6 +7,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
+// Words of this file: a want is what a request needs of one bucket, limits and costs;
+// known is what this process knows of that bucket, the last image of each shard; a
+// choice is what to do next, an attempt what this call has done so far, and a turn
+// what came of a write.
+
 const (
 	// maxAttempts bounds the writes of one Acquire. Every refused write brings
 	// the image that explains it, so more than a few mean that others take what
@@ -143,14 +148,13 @@ func (l *Limiter) decide(k *known, w want, now int64, tries *attempt) (choice, e
 		c = d.behind(c)
 	}
 	tries.rounds++
-	if c.action == deny && tries.queue != nil {
+	switch {
+	case c.action == write, c.action == several: // a shard covers the costs, or several together, or one is asked
+		return c, nil
+	case c.action == never: // no shard can ever hold that much
+		return c, d.tooLarge(c)
+	case tries.queue != nil: // denied as one that waits: that says nothing of those that do not
 		return c, d.explain(c)
 	}
-	switch c.action {
-	case write, several:
-		return c, nil
-	case never: // no shard can ever hold that much
-		return c, d.tooLarge(c)
-	}
-	return c, d.remember(c).error(now)
+	return c, d.remember(c).error(now) // denied, and so are those that ask for no less until the image is old
 }

@@ -53,7 +53,8 @@
 // picks the write that is right for what the bucket holds by now, so a warm
 // acquire is one UpdateItem, one write unit and no read; and it denies without
 // any call what the image cannot cover, until the image is a second old. A write
-// whose condition fails brings the image back and is decided again, never read.
+// that is refused brings the image back, and the request is decided again from that,
+// without a read.
 //
 // # Guarantees
 //

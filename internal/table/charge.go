@@ -29,11 +29,16 @@ import (
 //	     rf = :t, rr = the remainders of allowed(t)
 //	ADD  tc :c
 //	IF   tc <= :allowed - :c         for every limit with a cost
-//	     and the item is of the image's generation, count and limits
+//	     and the item is of the image's generation, count and limits, and rf <= t + 1 s
 //
-// It grants only what was allowed; the new item's line at t is allowed(t) again;
-// and two charges from any images commute, so nobody fights for a clock. A refused
-// one means that the tokens are gone, or that the image is too old to prove them.
+// With the new tk' = allowed - c - tc and tc' = tc + c,
+//
+//	tc' <= allowed(t)          no more is granted than was allowed
+//	tk' + tc' = allowed(t)     the new item's line begins where the old one's is by t
+//	allowed(t) <= line(t)      what a full bucket cannot hold is lost, nothing is minted
+//
+// so two charges from any images commute, and nobody fights for a clock. A refused one
+// means that the tokens are gone, or that the image is too old to prove them.
 //
 // Example: capacity 10, refilled by 1 per second, image tk=4 tc=100 rf=0s. At 2 s
 // allowed = min(4+100+2, 110) = 106. Somebody else has taken 3 meanwhile (tk=1,
@@ -83,10 +88,11 @@ type Charged struct {
 }
 
 // MaxLag is how much later, in milliseconds, than a charge's instant the refill
-// instant may be that it replaces. Nearly full buckets can be granted the refill
-// of that time twice, so it bounds what clocks that differ, and writes that are
-// long on their way, can do. Answers bring the later instant, and the charge is
-// planned anew from it.
+// instant may be that it replaces. It bounds what clocks that differ, and writes that
+// are long on their way, can do: a charge of nothing planned at 95 s from a full image
+// (tk=10, tc=90), that arrives after others took all 10 at 100 s, would set rf back to
+// 95 s, and 5 tokens would be there at 100 s that the full bucket had no room for. It
+// is refused, the answer brings the later instant, and it is planned anew from that.
 const MaxLag = 1000
 
 // Plan works the charge out. It is pure.
@@ -129,7 +135,7 @@ type planned struct {
 //	has none          another client made it: the next write of that one is not to
 //	                  be mistaken for one of ours
 //	has no clock      or one that is far ahead: its line cannot be told from the image
-//	has no count      it is not known to be a shard of one
+//	has no count      its capacity is not known: a shard of two has half of a shard of one
 //	changes limits    10 tokens of a capacity of 10 are not 10 of 20: a charge from
 //	                  an image before that would cap the counter at tc + 10
 func (c Charge) prepare() *planned {
@@ -157,7 +163,9 @@ func (c Charge) prepare() *planned {
 	return p
 }
 
-// makeRoom lowers levels that are nearly full, beside their costs.
+// makeRoom lowers levels that are nearly full, so that Room percent of the capacity is
+// free once the costs are taken: of a capacity of 100, with a room of 20 and a cost of
+// 5, a level of 100 counts as 85 and is written as 80. An [Add] can hold only there.
 func (p *planned) makeRoom() {
 	if p.c.Room <= 0 || p.begins {
 		return
@@ -207,13 +215,14 @@ func (p *planned) slot(i int) {
 }
 
 // level adds how far the counter of slot i may have got, and the conditions. In the
-// example above (image tc=100, 6 tokens by now), where others have taken n since:
+// example above (image tc=100, 6 tokens by now), where others have taken n since (a
+// test plays all of these):
 //
 //	cost 2, granted     tk = 104 - tc      if tc <= 104   n <= 4: the tokens are there
 //	no cost, a refill   tk = 106 - tc      if tc <= 106   n <= 6: more were granted by a
 //	                                                      later line, and would look like debt
-//	cost 9, by force    tk =  97 - tc      always         -3 is owed, whatever n is: the line
-//	                                                      is the same for everybody
+//	cost 9, by force    tk =  97 - tc      always         3 + n are owed: the line is the
+//	                                                      same for everybody
 //	full, slack of 20 % tk = 110 - c - tc  if tc <= 102   n <= 2: tc + capacity is less than
 //	                                                      the line, so n would be lost
 func (p *planned) level(i int, tk, tc string) {
