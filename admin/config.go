@@ -51,7 +51,7 @@ func checkEntity(field, s string) error {
 
 func checkResource(field, s string) error {
 	if table.CheckResource(s) != nil {
-		return invalid(field, s, table.Names+", other than the reserved \"_default_\"")
+		return invalid(field, s, table.ResourceNames)
 	}
 	return nil
 }

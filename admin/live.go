@@ -125,7 +125,7 @@ func grown(m table.Mark, b table.Shard) map[string]int64 {
 		if sl.Name == bucket.WCU {
 			continue
 		}
-		used := tokens(sl.Used)
+		used := bucket.WholeTokens(sl.Used)
 		before, _ := table.CountOf(m.Used, sl.Name)
 		out[sl.Name] = used - before
 		anew = anew || used < before && (m.Life == 0 || m.Life != table.LifeOf(b.Generation))
@@ -133,17 +133,9 @@ func grown(m table.Mark, b table.Shard) map[string]int64 {
 	if anew {
 		for _, sl := range b.State.Slots {
 			if _, ok := out[sl.Name]; ok {
-				out[sl.Name] = tokens(sl.Used)
+				out[sl.Name] = bucket.WholeTokens(sl.Used)
 			}
 		}
 	}
 	return out
-}
-
-// tokens returns millitokens in whole tokens, rounded down, as snapshots count them.
-func tokens(milli int64) int64 {
-	if milli < 0 {
-		return -((-milli + bucket.Milli - 1) / bucket.Milli)
-	}
-	return milli / bucket.Milli
 }

@@ -172,37 +172,40 @@ func (in inForce) life() table.Lifetime {
 	return table.Expires
 }
 
-// scopesFor returns the scopes that can hold the limits for an entity and resource,
-// the most specific first.
-func scopesFor(entity, resource string) []Scope {
-	return []Scope{{entity, resource}, {Entity: entity}, {Resource: resource}, {}}
-}
-
-func (n *Namespace) inForce(ctx context.Context, entity, resource string) (inForce, error) {
-	var in inForce
-	scopes := scopesFor(entity, resource)
-	keys := make([]item.Key, len(scopes))
-	for i, s := range scopes {
-		keys[i] = n.config(s).Key()
+// configs returns what is stored at the scopes that can hold the limits for an entity
+// and resource, the most specific first.
+func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]table.Config, error) {
+	var keys []item.Key
+	for _, s := range []Scope{{entity, resource}, {Entity: entity}, {Resource: resource}, {}} {
+		keys = append(keys, n.config(s).Key())
 	}
 	items, err := n.calls.read(ctx, keys...)
 	if err != nil {
-		return in, err
+		return nil, err
 	}
-	for i, it := range items {
+	var out []table.Config
+	for _, it := range items {
 		if it == nil {
 			continue
 		}
 		c, err := table.DecodeConfig(it)
 		if err != nil {
-			return in, err
+			return nil, err
 		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func (n *Namespace) inForce(ctx context.Context, entity, resource string) (in inForce, err error) {
+	stored, err := n.configs(ctx, entity, resource)
+	for _, c := range stored {
 		in.policy = c.OnUnavailable // of the last one, the system's
 		if in.limits == nil && len(c.Limits) > 0 {
-			in.limits, in.at = c.Limits, scopes[i]
+			in.limits, in.at = c.Limits, scopeOf(c)
 		}
 	}
-	return in, nil
+	return in, err
 }
 
 // shards returns the shards of a bucket, in order; those that are missing are left

@@ -31,21 +31,9 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 	if err := checkPair(entity, resource); err != nil {
 		return Resolved{}, err
 	}
-	scopes := scopesFor(entity, resource)
-	keys := make([]item.Key, len(scopes))
-	for i, s := range scopes {
-		keys[i] = n.config(s).Key()
-	}
-	items, err := n.calls.read(ctx, keys...)
+	all, err := n.configs(ctx, entity, resource)
 	var out Resolved
-	for i, it := range items {
-		if it == nil {
-			continue
-		}
-		c, err := table.DecodeConfig(it)
-		if err != nil {
-			return Resolved{}, fail(err, "resolve limits of %s", Scope{entity, resource})
-		}
+	for _, c := range all {
 		stored := configOf(c)
 		if stored.OnUnavailable != limiter.PolicyDefault {
 			out.OnUnavailable = stored.OnUnavailable
@@ -53,7 +41,7 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 		switch {
 		case len(stored.Limits) == 0:
 		case out.Limits == nil:
-			out.Limits, out.From = stored.Limits, scopes[i]
+			out.Limits, out.From = stored.Limits, stored.Scope
 		default:
 			out.Shadowed = append(out.Shadowed, stored)
 		}

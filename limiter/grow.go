@@ -115,7 +115,7 @@ func (k *known) repair() *shard.Plan {
 	for fit > 1 && !k.granular(zero.bucket.State, fit) {
 		fit /= 2
 	}
-	count := max(zero.bucket.State.Shards, 1)
+	count := zero.bucket.State.Count()
 	ahead := false
 	for i, s := range k.shards {
 		if s != zero && s.imaged() && s.at >= bucket.AddSat(zero.bucket.Generation, settled) {

@@ -146,7 +146,7 @@ func validateEntity(field, s string) error {
 
 func validateResource(field, s string) error {
 	if table.CheckResource(s) != nil {
-		return invalid(field, s, table.Names+", other than the reserved \"_default_\"")
+		return invalid(field, s, table.ResourceNames)
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func (w *world) remove(l *Limiter, shards ...int) {
 func (w *world) counts(l *Limiter) map[int]int {
 	out := map[int]int{}
 	for _, b := range w.shards(l, acme, gpt) {
-		out[b.State.Shard] = max(b.State.Shards, 1)
+		out[b.State.Shard] = b.State.Count()
 	}
 	return out
 }

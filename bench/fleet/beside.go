@@ -65,7 +65,7 @@ func (p *beside) spend(ctx context.Context, shard int, tokens []int64) (held boo
 		held = err == nil
 	}
 	if b, broken := table.DecodeShard(image); broken == nil {
-		p.count = max(b.State.Shards, 1)
+		p.count = b.State.Count()
 	}
 	return held, err
 }

@@ -21,7 +21,7 @@ type naive struct {
 }
 
 func newNaive(s bucket.State) *naive {
-	n := &naive{shard: s.Shard, shards: max(s.Shards, 1), at: s.RF,
+	n := &naive{shard: s.Shard, shards: s.Count(), at: s.RF,
 		limits: map[string]bucket.Limit{}, levels: map[string]*big.Rat{}}
 	for _, sl := range s.Slots {
 		n.limits[sl.Name] = sl.Limit

@@ -28,7 +28,7 @@ func Halve(level int64) (keep, moved int64) {
 // share with at least one token of capacity and some refill, and the count at
 // or below maxShards. A bucket of more limits than one write can name stays whole.
 func (s State) CanSplit(maxShards int) bool {
-	next := 2 * max(s.Shards, 1)
+	next := 2 * s.Count()
 	return next <= maxShards && len(s.Slots) <= MaxSlots && s.Holds(next, nil)
 }
 
@@ -39,7 +39,7 @@ func (s State) CanSplit(maxShards int) bool {
 // half is. wcu starts full on both, because each is a partition of its own that
 // must prove itself hot before it doubles again.
 func (s State) Split() (keep, moved State) {
-	n := max(s.Shards, 1)
+	n := s.Count()
 	keep, moved = s, s
 	keep.Shards, moved.Shards = 2*n, 2*n
 	moved.Shard = s.Shard + n
@@ -114,7 +114,7 @@ func (s State) Holds(count int, largest []int64) bool {
 // unless a limit was lowered or another client has raised the count beyond that.
 func (s State) Fitting() int {
 	n := 1
-	for 2*n <= max(s.Shards, 1) && s.Holds(2*n, nil) {
+	for 2*n <= s.Count() && s.Holds(2*n, nil) {
 		n *= 2
 	}
 	return n

@@ -54,6 +54,9 @@ type State struct {
 	Slots         []Slot
 }
 
+// Count returns how many shards the bucket has by this one: one at least.
+func (s State) Count() int { return max(s.Shards, 1) }
+
 // New returns shard of shards with every limit full at now, wcu included.
 func New(limits []Limit, shard, shards int, now int64) State {
 	s := State{Shard: shard, Shards: shards, RF: now, Slots: make([]Slot, 0, len(limits)+1)}
@@ -209,7 +212,7 @@ func (s State) FullAt(now int64) int64 {
 // String returns the state on one line, for scripts and goldens.
 func (s State) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "shard %d/%d rf=%d", s.Shard, max(s.Shards, 1), s.RF)
+	fmt.Fprintf(&b, "shard %d/%d rf=%d", s.Shard, s.Count(), s.RF)
 	for i, sl := range s.Slots {
 		r := s.Rate(i)
 		fmt.Fprintf(&b, " %s=%s/%s", sl.Name, Tokens(sl.Tokens), Tokens(r.Capacity))

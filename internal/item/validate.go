@@ -20,7 +20,7 @@ const (
 	MaxTokenLength   = 36
 	MaxReadKeys      = 100
 	maxPartitionKey  = 2048
-	maxSortKey       = 1024
+	MaxSortKey       = 1024
 	maxNesting       = 31 // maps and lists in one another, in an item
 	maxAttributeName = 64<<10 - 1
 )
@@ -57,8 +57,8 @@ func validateKey(k Key) error {
 		return fmt.Errorf("key with an empty part: PK %q, SK %q", k.PK, k.SK)
 	case len(k.PK) > maxPartitionKey:
 		return fmt.Errorf("partition key of %d bytes, at most %d are accepted", len(k.PK), maxPartitionKey)
-	case len(k.SK) > maxSortKey:
-		return fmt.Errorf("sort key of %d bytes, at most %d are accepted", len(k.SK), maxSortKey)
+	case len(k.SK) > MaxSortKey:
+		return fmt.Errorf("sort key of %d bytes, at most %d are accepted", len(k.SK), MaxSortKey)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func validateAttr(a Attr) error {
 // maxIndexKey returns how many bytes a key of an index may have.
 func maxIndexKey(attr string) int {
 	if strings.HasSuffix(attr, AttrSK) {
-		return maxSortKey
+		return MaxSortKey
 	}
 	return maxPartitionKey
 }

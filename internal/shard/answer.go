@@ -27,7 +27,7 @@ func (p *Plan) Applied(s Step, item item.Item) {
 		kept, _, _ := s.Writes[0].Apply(p.known[s.Shard].Item())
 		p.see(s.Shard, kept)
 		if s.Shard == 0 {
-			p.target = min(p.target, max(p.known[0].State.Shards, 1))
+			p.target = min(p.target, p.known[0].State.Count())
 		}
 	case Merge:
 		kept, _, _ := s.Writes[1].Apply(p.known[s.Shard].Item())
@@ -38,7 +38,7 @@ func (p *Plan) Applied(s Step, item item.Item) {
 		keep, _, _ := s.Writes[0].Apply(b.Item())
 		moved, _, _ := s.Writes[1].Apply(nil)
 		p.see(s.Shard, keep)
-		p.see(s.Shard+max(b.State.Shards, 1), moved)
+		p.see(s.Shard+b.State.Count(), moved)
 	}
 }
 

@@ -63,7 +63,7 @@ type Plan struct {
 // Double returns the plan that splits shard 0 only, from the count of its image
 // to twice that. The stream then tells the aggregator to go on.
 func Double(zero table.Shard) *Plan {
-	p := newPlan(zero, 2*max(zero.State.Shards, 1))
+	p := newPlan(zero, 2*zero.State.Count())
 	return p
 }
 
@@ -90,7 +90,7 @@ func Follow(b table.Shard, count int) *Plan {
 // includes theirs. Images of other shards, from the same batch say, save a step
 // each; a shard beyond the count is found only if its image is among them.
 func Propagate(zero table.Shard, others ...table.Shard) *Plan {
-	p := newPlan(zero, max(zero.State.Shards, 1))
+	p := newPlan(zero, zero.State.Count())
 	p.last = p.target - 1
 	p.falls, p.strays = true, true
 	p.add(others)
@@ -151,7 +151,7 @@ func (p *Plan) stray(now int64) (Step, bool) {
 			continue
 		case !known:
 			return p.look(parent), true
-		case max(b.State.Shards, 1) > bucket.CountWith(k):
+		case b.State.Count() > bucket.CountWith(k):
 			return p.down(k, b, now)
 		}
 		return Step{Merge, parent, p.heeding(parent, table.Merge(into, b, into.State.Shards, now))}, true
@@ -209,7 +209,7 @@ func (p *Plan) heeding(k int, writes []item.Write) []item.Write {
 	}
 	count := p.target
 	if zero, known := p.known[0]; known {
-		count = max(zero.State.Shards, 1)
+		count = zero.State.Count()
 	}
 	return append(writes, table.Counts(p.zero, count))
 }
@@ -233,7 +233,7 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 		return p.look(k), true
 	case p.falls && b.State.Shards > max(p.target, bucket.CountWith(k)):
 		return p.down(k, b, now)
-	case max(b.State.Shards, 1) >= p.target:
+	case b.State.Count() >= p.target:
 		return Step{}, false
 	case p.recount[k]:
 		return Step{Recount, k, []item.Write{table.Recount(b, now)}}, true

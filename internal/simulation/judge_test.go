@@ -436,7 +436,7 @@ func (j *judge) sharesAddUp() {
 	for _, b := range j.buckets {
 		whole := int64(0)
 		for k, s := range b.shards {
-			whole += bucket.Share(1<<20, k, max(s.image.State.Shards, 1))
+			whole += bucket.Share(1<<20, k, s.image.State.Count())
 		}
 		if whole > 1<<20 {
 			counts := map[int]int{}

@@ -32,7 +32,7 @@ func (a Add) Plan() item.Update {
 	age := a.age(s)
 	u := item.Update{Key: BucketKey(a.Namespace, a.Entity, a.Resource, a.Shard)}
 	cond := []item.Cond{
-		item.Compare(attrShardCount, item.Eq, item.N(int64(max(a.Shards, 1)))),
+		counted(item.Eq, s.Count()),
 		item.Compare(attrRF, item.Ge, item.N(a.Now-age)),
 		item.Exists(attrLimit(bucket.WCU, fieldTokens)),
 	}

@@ -61,7 +61,7 @@ func (b Shard) Item() item.Item {
 	if b.Parent != "" {
 		it[attrParentID] = item.S(b.Parent)
 	}
-	it[attrShardCount] = item.N(int64(max(b.State.Shards, 1)))
+	it[attrShardCount] = item.N(int64(b.State.Count()))
 	if b.TTL > 0 {
 		it[AttrTTL] = item.N(b.TTL)
 	}

@@ -89,7 +89,7 @@ func KeepForever(key item.Key) item.Update {
 	return item.Update{
 		Key:    key,
 		Remove: []string{AttrTTL},
-		If:     item.All(item.Exists(AttrTTL), item.Compare(attrShardCount, item.Gt, item.N(1))),
+		If:     item.All(item.Exists(AttrTTL), counted(item.Gt, 1)),
 	}
 }
 

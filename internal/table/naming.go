@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // maxName bounds the names of entities and resources, in bytes.
@@ -21,6 +23,9 @@ const Names = "1 to 512 bytes of printable text"
 // EntityNames says what the names of entities may be: Names, and escaped no longer
 // than maxEscaped.
 const EntityNames = Names + ", at most 1024 with each '#' and '%' counted three times"
+
+// ResourceNames says what the names of resources may be.
+const ResourceNames = Names + ", other than the reserved \"" + DefaultResource + "\""
 
 // CheckEntity returns an error for what is no name of an entity.
 func CheckEntity(s string) error {
@@ -104,11 +109,10 @@ func EntitySubject(entity string) string {
 // cut returns s, or as much of its beginning as fits a sort key of an index.
 // Readers take nothing from such keys but their first part.
 func cut(s string) string {
-	const most = 1024
-	if len(s) <= most {
+	if len(s) <= item.MaxSortKey {
 		return s
 	}
-	end := most
+	end := item.MaxSortKey
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}

@@ -55,7 +55,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 func Counts(b Shard, count int) item.Check {
 	return item.Check{
 		Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0),
-		If:  item.Compare(attrShardCount, item.Eq, item.N(int64(count))),
+		If:  counted(item.Eq, count),
 	}
 }
 
@@ -65,7 +65,7 @@ func Counts(b Shard, count int) item.Check {
 func Recount(b Shard, now int64) item.Update {
 	at := b.State.At(now)
 	after := at
-	after.Shards = 2 * max(after.Shards, 1)
+	after.Shards = 2 * after.Count()
 	return becomes(b, at, after.At(now))
 }
 
@@ -140,7 +140,7 @@ func Restore(like Shard, shard, shards int, now int64) []item.Write {
 	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: now, Slots: like.State.Slots})
 	b.Generation = nextGeneration(like, now)
 	zero := item.Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
-	cond := []item.Cond{item.Compare(attrShardCount, item.Eq, item.N(int64(shards)))}
+	cond := []item.Cond{counted(item.Eq, shards)}
 	if like.State.Shard == 0 && like.State.Shards == shards {
 		for i, sl := range like.State.Slots {
 			share := like.State.Rate(i).Capacity
@@ -163,7 +163,7 @@ func Restore(like Shard, shard, shards int, now int64) []item.Write {
 	if parent := bucket.SplitParent(shard); parent != 0 {
 		writes = append(writes, item.Check{
 			Key: BucketKey(b.Namespace, b.Entity, b.Resource, parent),
-			If:  item.Compare(attrShardCount, item.Ge, item.N(int64(bucket.CountWith(shard)))),
+			If:  counted(item.Ge, bucket.CountWith(shard)),
 		})
 	}
 	return writes
@@ -173,6 +173,5 @@ func Restore(like Shard, shard, shards int, now int64) []item.Write {
 // unless the shard exists with at least the given count; then it succeeds and
 // brings the item back too. It costs one write unit either way.
 func Look(key item.Key, shards int) item.Update {
-	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK),
-		item.Compare(attrShardCount, item.Ge, item.N(int64(shards))))}
+	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), counted(item.Ge, shards))}
 }

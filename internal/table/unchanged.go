@@ -29,8 +29,11 @@ func sameLife(b Shard, to int64) []item.Cond {
 	if b.NoShardCount {
 		return append(c, item.Absent(attrShardCount))
 	}
-	return append(c, item.Compare(attrShardCount, item.Eq, item.N(int64(max(b.State.Shards, 1)))))
+	return append(c, counted(item.Eq, b.State.Count()))
 }
+
+// counted compares the count of shards that is stored.
+func counted(is item.Op, n int) item.Cond { return item.Compare(attrShardCount, is, item.N(int64(n))) }
 
 // nextGeneration returns a number that no generation of the item had before: the
 // instant it begins, or one more than the last if that is later.

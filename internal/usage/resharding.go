@@ -25,7 +25,7 @@ func (r Resharding) Resume() string { return r.first }
 
 // doubling splits shard 0.
 func doubling(zero table.Shard, first string) Resharding {
-	return Resharding{Zero: zero, Count: 2 * max(zero.State.Shards, 1), Steps: shard.Double(zero), double: true,
+	return Resharding{Zero: zero, Count: 2 * zero.State.Count(), Steps: shard.Double(zero), double: true,
 		first: first}
 }
 
@@ -40,7 +40,7 @@ func merging(zero table.Shard, others []table.Shard, count int, first string) Re
 // been left behind.
 func following(zero table.Shard, others []table.Shard, swept int, first string) Resharding {
 	return Resharding{
-		Zero: zero, Count: max(zero.State.Shards, 1), Steps: shard.Propagate(zero, others...).Sweep(swept),
+		Zero: zero, Count: zero.State.Count(), Steps: shard.Propagate(zero, others...).Sweep(swept),
 		others: others, first: first,
 	}
 }
@@ -88,7 +88,7 @@ func reshardings(shards []Shard, conf Config) []Resharding {
 		others = append(others, b.last().New)
 	}
 	image, last := zero.last().New, zero.last().Sequence
-	count := max(image.State.Shards, 1)
+	count := image.State.Count()
 	if fit := min(image.State.Fitting(), bucket.MaxShards); fit < count {
 		return []Resharding{merging(image, others, fit, last)}
 	}
@@ -116,7 +116,7 @@ func stragglers(shards []Shard, others []table.Shard, count int) []Resharding {
 	for i, o := range others {
 		at := shards[i+1].last().Sequence
 		switch {
-		case len(o.Partial) > 0 || max(o.State.Shards, 1) == count && o.State.Shard < count:
+		case len(o.Partial) > 0 || o.State.Count() == count && o.State.Shard < count:
 		case o.State.Shard >= count:
 			return []Resharding{following(shards[0].last().New, others, 0, at)}
 		default:
@@ -148,7 +148,7 @@ func recounted(zero Shard) string {
 		if c.Operation == stream.Remove && c.OldShards > 1 {
 			return c.Sequence
 		}
-		if c.Operation != stream.Remove && max(1, c.New.State.Shards) != max(1, c.OldShards) {
+		if c.Operation != stream.Remove && c.New.State.Count() != max(1, c.OldShards) {
 			return c.Sequence
 		}
 	}

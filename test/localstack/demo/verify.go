@@ -91,7 +91,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 		return err
 	}
 	of := [2]string{b.Entity, b.Resource}
-	counts[of] = append(counts[of], max(b.State.Shards, 1))
+	counts[of] = append(counts[of], b.State.Count())
 	for _, sl := range b.State.Slots {
 		if sl.Name == bucket.WCU {
 			continue

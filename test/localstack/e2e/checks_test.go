@@ -161,7 +161,7 @@ func (o *observation) steps() (out []step, alone []string) {
 				siblings[h] = c.new
 			}
 			continue
-		case c.old != nil && s.Shards > max(c.old.State.Shards, 1):
+		case c.old != nil && s.Shards > c.old.State.Count():
 			h := half{c.new.Entity, c.new.Resource, s.Shard, s.Shards}
 			if b, ok := siblings[h]; ok {
 				out = append(out, step{c, b})
