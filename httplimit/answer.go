@@ -68,8 +68,7 @@ func WriteDenied(w http.ResponseWriter, _ *http.Request, d Denial) {
 
 // WriteFailed answers with the status of an [*Error], else with 503 where trying
 // again may help, else with 413 for what no bucket can hold, else with 500. The
-// body does not tell more than the status, because the cause is nothing for
-// strangers.
+// body tells no more than the status, so that clients learn nothing of the cause.
 func WriteFailed(w http.ResponseWriter, _ *http.Request, err error) {
 	status := http.StatusInternalServerError
 	word := "internal_error"

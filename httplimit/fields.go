@@ -82,7 +82,7 @@ func OpenAI(requests, tokens string) Fields {
 	}
 }
 
-// set sets the fields of all kinds.
+// set sets all header fields that the options ask for.
 func (o Options) set(h http.Header, statuses []limiter.Status) {
 	statuses = tightest(statuses)
 	if len(statuses) == 0 {

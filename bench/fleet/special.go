@@ -14,8 +14,8 @@ import (
 
 // Crowd lets goroutines of one process take single tokens from one bucket for a
 // while, each again as soon as its answer is there, or after the wait it was told
-// and up to 20 ms more. The bucket is not allowed to split. It returns the result and the grants
-// per second of virtual time. It has to be called inside a bubble.
+// and up to 20 ms more. The bucket is not allowed to split. It returns the result and
+// the grants per second of virtual time. It has to be called inside a bubble.
 func Crowd(ctx context.Context, b Bucket, goroutines int, length time.Duration) (Result, float64, error) {
 	t := newTable(b, 1)
 	l, err := t.process(ctx, limiter.Options{MaxShards: 1, Timeout: 10 * time.Second})

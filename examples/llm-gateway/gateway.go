@@ -51,7 +51,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // stream passes on what the model says, and settles each piece before it is sent. That
-// is no call: Do writes the last word, whatever ends the stream. Until something was
+// is no call: Do writes what was settled last, whatever ends the stream. Until something was
 // settled, an error gives everything back.
 func (g *gateway) stream(ctx context.Context, out *answer, lease *limiter.Lease, p prompt) error {
 	if lease.Charged() { // not where a table that is down lets everything pass

@@ -15,8 +15,8 @@ import (
 )
 
 // alarm is an alarm on one metric: it goes off when the metric is at or above
-// the threshold in so many of the last periods, and is over when it is not. No
-// data is good news: a function without work reports nothing.
+// the threshold in so many of the last periods, and is over when it is not. Missing
+// data is not a breach: a function without work reports nothing.
 type alarm struct {
 	name, what string // what is the sentence in the notification
 	metric     awscloudwatch.IMetric
@@ -98,8 +98,8 @@ func (l *Limiter) functionAlarms(
 }
 
 // deadMapping watches for buckets that are written to while the aggregator is
-// not invoked: its mapping is disabled, gone or cannot read the stream, and
-// then nothing fails and nothing is late, because nothing happens. A refused
+// not invoked: its mapping is disabled, gone or cannot read the stream. No other
+// alarm tells of that, because what is not invoked neither fails nor is late. A refused
 // update, such as a denial, is no successful request and no stream record.
 func (l *Limiter) deadMapping() alarm {
 	writes := metric("AWS/DynamoDB", "SuccessfulRequestLatency", "SampleCount", 5,

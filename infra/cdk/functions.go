@@ -28,8 +28,8 @@ type function struct {
 }
 
 // addAggregator declares the function that counts usage, refills buckets,
-// splits hot ones and merges them again. Its name is left to CloudFormation on purpose: a Python
-// client updates the code of a function called <stack>-aggregator.
+// splits hot ones and merges them again. Its name is left to CloudFormation on
+// purpose: a Python client updates the code of a function called <stack>-aggregator.
 func (l *Limiter) addAggregator() {
 	p, failed := l.props.Aggregator, l.FailedRecordsBucket
 	logs := l.newLogGroup("AggregatorLogs")

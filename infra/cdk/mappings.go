@@ -34,13 +34,13 @@ type mapping struct {
 }
 
 // newAggregatorMapping feeds every write of a bucket to the aggregator, the
-// first and the last one included: an INSERT already carries consumption, a
-// REMOVE the last word of what was consumed. A tumbling window lets usage be
+// first and the last one included: an INSERT already carries consumption, and the
+// image in a REMOVE the last counters. A tumbling window lets usage be
 // counted once for many batches.
 //
 // A batch of 1,000 is what one partition of the table can write in a second;
-// the more changes a batch holds, the fewer writes usage costs per change.
-// Therefore also one batch at a time per stream shard.
+// the more changes a batch holds, the fewer writes usage costs per change. By default
+// one batch of a stream shard is under way at a time, for the same reason.
 func (l *Limiter) newAggregatorMapping() awslambda.CfnEventSourceMapping {
 	p := l.props.Aggregator
 	return l.newMapping(mapping{

@@ -163,7 +163,7 @@ func one(f reflect.StructField, s string) bool {
 	return forms[f.Tag.Get("is")].pattern.MatchString(s)
 }
 
-// assign puts texts into a field; false if they are of another kind.
+// assign puts texts into a field, and reports whether they are of its type.
 func assign(to reflect.Value, given []string) bool {
 	switch to.Kind() {
 	case reflect.Slice:

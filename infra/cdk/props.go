@@ -70,7 +70,7 @@ type Props struct {
 
 	// ArchiveTransitionDays moves archive objects to Glacier Instant Retrieval
 	// after so many days. It bills at least 128 KB for each object, and ours have
-	// a few hundred bytes: for who must, not for who wants to save.
+	// a few hundred bytes, so this costs more than it saves.
 	ArchiveTransitionDays int `key:"archiveTransitionDays" default:"never" range:"1-3650"`
 	// ArchiveExpiryDays deletes archive objects after so many days.
 	ArchiveExpiryDays int `key:"archiveExpiryDays" default:"never" range:"1-36500"`

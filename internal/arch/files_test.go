@@ -26,7 +26,7 @@ type file struct {
 
 func (f file) test() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// files returns all Go files of both modules.
+// files returns the Go files of all modules.
 func files(t *testing.T) []file {
 	t.Helper()
 	dir := root(t)

@@ -1,6 +1,6 @@
 // Package bucket is the arithmetic of token buckets whose limits share one
 // clock: refill with remainders, take, wait, shares of a sharded bucket, and
-// splitting a state in two.
+// splitting one shard into two.
 //
 // Everything here is pure. Instants are epoch milliseconds, levels and
 // capacities are millitokens, periods are milliseconds, all int64; products are

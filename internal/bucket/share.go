@@ -18,7 +18,8 @@ func Share(whole int64, shard, shards int) int64 {
 	return whole
 }
 
-// Halve splits a level in two parts that add up to it; keep is the larger.
+// Halve divides a level into two parts that add up to it; keep is the larger, by at
+// most one millitoken.
 func Halve(level int64) (keep, moved int64) {
 	moved = level >> 1 // floor, also for debt
 	return level - moved, moved
@@ -128,6 +129,7 @@ func SplitParent(shard int) int { return shard &^ highBit(shard) }
 // shard off: twice the highest bit of shard. It is 1 for shard 0.
 func CountWith(shard int) int { return max(2*highBit(shard), 1) }
 
+// highBit returns the highest power of two in n, 0 for 0.
 func highBit(n int) int {
 	b := 0
 	for i := 1; i <= n; i *= 2 {

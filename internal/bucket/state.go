@@ -146,10 +146,9 @@ type Verdict struct {
 	Slot int
 }
 
-// Decide reports whether the state, refilled to now, covers needs, where needs[i]
-// is the cost in millitokens of slot i. A cost of zero still requires a level
-// that is not negative: debt in any slot denies. Slots with a negative need are
-// not looked at.
+// Decide returns whether the state covers needs at now, with what is refilled until
+// then. needs[i] is the cost in millitokens of slot i; a cost of zero requires a level
+// that is not negative, so debt denies. Slots with a negative need are not looked at.
 func (s State) Decide(needs []int64, now int64) Verdict {
 	from, _ := s.clock(now)
 	v := Verdict{Granted: true, At: now, Slot: -1}
@@ -190,8 +189,8 @@ func (s State) Take(costs []int64) State {
 	return out
 }
 
-// FullAt returns the instant from which every slot but wcu is full if nothing
-// is taken any more, or Never.
+// FullAt returns an instant from which every slot but wcu is full if nothing is taken
+// any more, or Never. Remainders are left out, so it is late by a millitoken at most.
 func (s State) FullAt(now int64) int64 {
 	from, _ := s.clock(now)
 	at := now

@@ -3,12 +3,12 @@ package config
 // Environment variables of the functions. The infrastructure module sets
 // exactly these, by the same constants.
 const (
-	EnvTableName            = "TABLE_NAME"              // both functions' table (aggregator), required
+	EnvTableName            = "TABLE_NAME"              // the DynamoDB table (aggregator, setup), required
 	EnvSnapshotWindows      = "SNAPSHOT_WINDOWS"        // comma-separated: hourly, daily, monthly
 	EnvSnapshotTTLDays      = "SNAPSHOT_TTL_DAYS"       // days a usage snapshot outlives its window, 1..3650
-	EnvMaxShards            = "MAX_SHARDS"              // most shards a bucket is split into, a power of two
-	EnvMergeAfterSeconds    = "MERGE_AFTER_SECONDS"     // seconds between a split or a merge and the next merge, if cool
-	EnvWriteConcurrency     = "WRITE_CONCURRENCY"       // writes in flight per invocation
+	EnvMaxShards            = "MAX_SHARDS"              // most shards of a bucket, a power of two, 1..1024
+	EnvMergeAfterSeconds    = "MERGE_AFTER_SECONDS"     // seconds from a split or merge to the next merge, 1..86400
+	EnvWriteConcurrency     = "WRITE_CONCURRENCY"       // writes in flight per invocation, 1..256
 	EnvArchiveBucketName    = "ARCHIVE_BUCKET_NAME"     // archiver's S3 bucket, required
 	EnvDeadLetterBucketName = "DEAD_LETTER_BUCKET_NAME" // S3 bucket that keeps malformed records (aggregator), optional
 )

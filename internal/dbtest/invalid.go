@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// testInvalid sends what DynamoDB does not take. The answer is unavailable:
-// nothing was written, and sending it again is no use.
+// testInvalid sends what DynamoDB does not take. The call is rejected, by the table or
+// by the SDK: nothing was written, and sending it again is no use.
 func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 	k := newKey()
 	before := stored(k, pairs("n", item.N(1), "s", item.S("x"), "set", item.SS("a"), "big", num("9.9e125"), "tall",

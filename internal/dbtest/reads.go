@@ -66,8 +66,8 @@ func testLargeRead(t *testing.T, db store.Store, check func(*testing.T, bool, []
 	check(t, true, keys, want)
 }
 
-// testContexts: a call whose context is done before it starts writes nothing
-// and says so.
+// testContexts: a call whose context is done before it starts writes nothing, and the
+// failure is unavailable.
 func testContexts(t *testing.T, db store.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

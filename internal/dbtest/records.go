@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// testRecords writes every other kind of record the way the product does.
+// testRecords writes every other record the way the product does.
 func testRecords(t *testing.T, db store.Store) {
 	ns := rand.Text()
 	n := table.Namespace{ID: ns, Name: "name of " + ns, CreatedAt: table.Timestamp(0)}

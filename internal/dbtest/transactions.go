@@ -18,7 +18,7 @@ func testTransactions(t *testing.T, db store.Store) {
 		name string
 		run  func(*testing.T, store.Store)
 	}{
-		{"all kinds of writes", testAllKinds},
+		{"every write", testAllWrites},
 		{"one refusal stops all", testOneRefusal},
 		{"every refusal is told", testEveryRefusal},
 		{"a token works once", testToken},
@@ -32,7 +32,7 @@ func testTransactions(t *testing.T, db store.Store) {
 	}
 }
 
-func testAllKinds(t *testing.T, db store.Store) {
+func testAllWrites(t *testing.T, db store.Store) {
 	updated, created, replaced, removed, checked := newKey(), newKey(), newKey(), newKey(), newKey()
 	for _, k := range []item.Key{updated, replaced, removed, checked} {
 		mustWrite(t, db, item.Put{Item: stored(k, one("n", item.N(1))...)})

@@ -53,7 +53,7 @@ var (
 	no  = item.Absent(item.AttrPK)
 )
 
-// hostileNames are attribute names that must not need thought.
+// hostileNames are attribute names that expressions could not hold without an alias.
 var hostileNames = []string{
 	"b_a-b_tk", "b_in.tok_tk", "size", "SELECT", "name", "status", "#a", ":b", "a b", "a#b/c[0]", "ünï", `"q"`, "b_😀_tk",
 	"_", "0",

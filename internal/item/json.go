@@ -81,8 +81,8 @@ func writeJSON(b *strings.Builder, v Value) {
 	}
 }
 
-func writeSet(b *strings.Builder, kind string, set []string) {
-	b.WriteString(`{"` + kind + `": [`)
+func writeSet(b *strings.Builder, typ string, set []string) {
+	b.WriteString(`{"` + typ + `": [`)
 	for i, s := range set {
 		if i > 0 {
 			b.WriteString(", ")

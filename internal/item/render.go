@@ -212,7 +212,7 @@ func transactItem(tableName string, w Write) types.TransactWriteItem {
 		c.ConditionExpression, c.ExpressionAttributeNames, c.ExpressionAttributeValues = onlyCondition(w.If)
 		return types.TransactWriteItem{ConditionCheck: c}
 	}
-	panic("bug: unknown kind of write")
+	panic("bug: unknown type of write")
 }
 
 // onlyCondition renders a write that has no expression but its condition.

@@ -48,7 +48,7 @@ func Validate(w Write) error {
 		}
 		return validateCond(w.If)
 	}
-	return fmt.Errorf("%T is no kind of write", w)
+	return fmt.Errorf("%T is no write", w)
 }
 
 func validateKey(k Key) error {
@@ -221,7 +221,7 @@ func checkCond(c Cond) (ops int, err error) {
 		}
 		return checkConds(c)
 	}
-	return 0, fmt.Errorf("%T is no kind of condition", c)
+	return 0, fmt.Errorf("%T is no condition", c)
 }
 
 func checkConds(list []Cond) (ops int, err error) {

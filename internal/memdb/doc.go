@@ -6,6 +6,6 @@
 // DynamoDB Streams would deliver as a list of [Change], and a [Hook] decides per
 // call whether it is carried out and whether its answer arrives.
 //
-// It is for tests and demonstrations. It has no indexes, keeps everything in
+// It is for tests. Reads and its indexes are always consistent; it keeps everything in
 // memory and never forgets a change.
 package memdb

@@ -43,17 +43,17 @@ type Op struct {
 //	false  err  nothing is written, the caller gets err
 //	true   err  the call is carried out, but the caller gets err
 //
-// An err that is no error of package store becomes a [store.Failure]:
-// unavailable if the call was not carried out, unknown if it was. (false, nil)
-// counts as unavailable. If the caller's context is done when the hook returns,
-// the answer is lost: the caller gets an unknown failure, and the call is
-// carried out or not as apply says.
+// An err that is no error of package store becomes a [store.Failure]: unknown if a
+// write was carried out, else unavailable. (false, nil) counts as unavailable. If the
+// caller's context is done when the hook returns, the answer is lost: the caller gets
+// an unknown failure, for a read an unavailable one, and the call is carried out or
+// not as apply says.
 //
 // A hook runs without any lock: it may block, and it may use [DB.Bare] to do
 // what another process would do at this moment.
 type Hook func(op Op) (apply bool, err error)
 
-// Fail returns the error for a hook to inject.
+// Fail returns the error for a hook to inject: a [store.Failure] of that kind.
 func Fail(kind store.Kind) error {
 	return &store.Failure{Kind: kind, Op: "injected", Err: errInjected}
 }

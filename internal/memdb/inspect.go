@@ -30,8 +30,9 @@ func (c Change) SequenceNumber() string {
 	return strconv.FormatInt(base+c.Seq, 10) + "00000"
 }
 
-// Stats counts the calls that reached the table, and the capacity units that
-// the table itself (without indexes) would have consumed.
+// Stats counts the calls, those stopped by a hook included, and the capacity units that
+// the table itself (without indexes) would have consumed. Reads are BatchGetItems,
+// Removals BatchWriteItems.
 type Stats struct {
 	Updates, Puts, Deletes, Transactions, Reads int
 	Queries, Removals                           int
@@ -39,7 +40,7 @@ type Stats struct {
 	ReadUnits                                   float64
 }
 
-// Calls returns the number of calls of all kinds.
+// Calls returns the number of all calls.
 func (s Stats) Calls() int {
 	return s.Updates + s.Puts + s.Deletes + s.Transactions + s.Reads + s.Queries + s.Removals
 }
@@ -63,7 +64,7 @@ func (s *Stats) count(op OpName) {
 	}
 }
 
-// Stats returns the counts so far, calls stopped by a hook included.
+// Stats returns the counts so far.
 func (db *DB) Stats() Stats {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -9,8 +9,8 @@
 // answer was lost, counts and archives nothing twice. An object is deleted only
 // when the function has said that all of it is done.
 //
-// What the aggregator has counted later records of the same bucket shard and
-// window behind, it does not count again: it counts by differences, so it has done
-// so with those. [Replayer.Inspect] says, before anything is delivered, how much
-// that is, and only the first consumption of a bucket may be missing in it.
+// The aggregator counts by the differences of cumulative counters. Where it has counted
+// later records of the same bucket shard and window, it has counted an earlier one with
+// them, and does not do so again. Only the first consumption of a bucket may be missing
+// then. [Replayer.Inspect] says, before anything is delivered, how much that is.
 package replay

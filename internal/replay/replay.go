@@ -12,7 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// Bucket is a bucket that objects are replayed from.
+// Bucket is an S3 bucket that objects are replayed from. Errors are those of S3; each
+// method blocks until it is answered or ctx is done.
 type Bucket interface {
 	// Keys lists the keys with the prefix, in order.
 	Keys(ctx context.Context, prefix string) iter.Seq2[string, error]
@@ -136,7 +137,7 @@ func (r *Replayer) Replay(ctx context.Context, key string) Result {
 	if res.Err = r.deliver(ctx, res.Batch); res.Err != nil {
 		return res
 	}
-	if res.Err = r.Bucket.Delete(ctx, key); res.Err != nil { // commit point: only what came through is deleted
+	if res.Err = r.Bucket.Delete(ctx, key); res.Err != nil { // only what came through is deleted
 		return res
 	}
 	res.Outcome = Done

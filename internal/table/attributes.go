@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Attributes of bucket items.
+// Attributes of bucket items, beside those of its limits.
 const (
 	attrEntityID   = "entity_id"
 	attrResource   = "resource"
@@ -24,12 +24,13 @@ const (
 	attrGeneration = "gn"
 )
 
+// What a limit has in a bucket item: the attribute is "b_", its name, "_" and one of these.
 const (
-	fieldTokens   = "tk"
+	fieldTokens   = "tk" // level
 	fieldCapacity = "cp"
-	fieldAmount   = "ra"
-	fieldPeriod   = "rp"
-	fieldUsed     = "tc"
+	fieldAmount   = "ra" // refill amount
+	fieldPeriod   = "rp" // refill period
+	fieldUsed     = "tc" // counter of what was taken
 )
 
 // fields are the attributes of a limit.

@@ -1,8 +1,9 @@
 package table
 
 import (
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Subjects of audit events that are no entity.

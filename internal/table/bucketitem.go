@@ -18,8 +18,8 @@ type Shard struct {
 	TTL                         int64  // epoch seconds, 0: does not expire
 	Cascade                     bool   // copy of the entity's flag, as other clients trust it
 	Parent                      string // copy of the entity's parent, empty: none
-	// Generation is the life of the item that the image is of, 0 if other clients
-	// made it.
+	// Generation is that of the item, 0 if another client made it: one life of the
+	// item under one set of rules.
 	Generation int64
 	// Outgrown holds the counters of limits that no longer fit 64 bits, of which
 	// State has the low ones.
@@ -29,11 +29,12 @@ type Shard struct {
 	NoShardCount bool
 	// Partial lists limits of which only some attributes are stored, as a
 	// foreign write to a deleted item leaves them. They are no part of State
-	// and are mended by the next refill that wants them.
+	// and are mended by the next charge that wants them.
 	Partial []PartialLimit
 }
 
-// PartialLimit is a limit with attributes missing.
+// PartialLimit is a limit with attributes missing: its level and counter in millitokens,
+// as far as they are there.
 type PartialLimit struct {
 	Name      string
 	Tokens    int64

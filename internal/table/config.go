@@ -9,7 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// What unavailable means to callers, as the system configuration stores it.
+// The policy of a namespace, as its system configuration stores it: what a call gets
+// that ends unavailable or unknown.
 const (
 	AttrOnUnavailable = attrOnUnavailable // manifests have it under that name too
 

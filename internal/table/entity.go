@@ -2,7 +2,8 @@ package table
 
 import "github.com/zeroae/zae-limiter-go/internal/item"
 
-// Entity is the metadata of an entity: written once, never changed.
+// Entity is the metadata of an entity. Python clients write it once and never change
+// it; package admin replaces it as a whole.
 type Entity struct {
 	Namespace, ID string
 	Name          string    // empty on writing: the id
@@ -64,7 +65,7 @@ func DecodeEntity(it item.Item) (Entity, error) {
 	return e, nil
 }
 
-// Unchanged holds while the entity exists and has the same parent.
+// Unchanged is a check that holds while the entity exists and has the same parent.
 func (e Entity) Unchanged() item.Check {
 	cond := item.Compare(attrParentID, item.Eq, sOrNull(e.Parent))
 	if e.Parent == "" {

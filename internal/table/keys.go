@@ -1,9 +1,10 @@
 package table
 
 import (
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"strconv"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // TableNamespace is the reserved namespace id of records that belong to the

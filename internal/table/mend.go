@@ -9,8 +9,9 @@ import (
 
 // mended returns the state with wanted limits that are stored in part filled
 // in: what is there is kept, and no level rises above its capacity by mending.
-// What is there of a skeleton was added to a bucket that had been deleted, so it
-// is a difference to a full one.
+// The level of a skeleton was added to a bucket that had been deleted, so it is a
+// difference to a full one.
+//
 // Of limits that one update cannot name, those that are not wanted are left out,
 // last by name first: they come back more slowly than they might, as the clock
 // moves without them.

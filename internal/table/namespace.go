@@ -1,8 +1,9 @@
 package table
 
 import (
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // The life of a namespace.
@@ -47,8 +48,8 @@ func (n Namespace) Register() []item.Write {
 	}
 }
 
-// InUse holds while the namespace is active: in the transaction of a change it sees
-// to it that nothing is written into one that was deleted.
+// InUse is a check that holds while the namespace is active: with it in a transaction
+// nothing is written into a namespace that was deleted.
 func (n Namespace) InUse() item.Check {
 	return item.Check{Key: NamespaceIDKey(n.ID), If: item.Compare(attrStatus, item.Eq, item.S(NamespaceActive))}
 }
@@ -67,8 +68,8 @@ func (n Namespace) Retire(at string) []item.Write {
 }
 
 // Recover gives a deleted namespace its name back, as a transaction, unless
-// another one has taken the name. So it does one that still counts as active and
-// has lost its name: other clients delete in three steps and may have got no
+// another one has taken the name. It does the same for one that still counts as active
+// and has lost its name: other clients delete in three steps and may have got no
 // further than the first.
 func (n Namespace) Recover() []item.Write {
 	active := Namespace{ID: n.ID, Name: n.Name, CreatedAt: n.CreatedAt}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -164,12 +165,12 @@ type keyed item.Item
 func newItem(k item.Key) keyed { return keyed(k.Item()) }
 
 // named wraps what went wrong with the record it went wrong in.
-func (r *reader) named(kind string) error {
+func (r *reader) named(record string) error {
 	if r.err == nil {
 		return nil
 	}
 	k := item.KeyOf(r.it)
-	return fmt.Errorf("%s item %q %q: %w", kind, k.PK, k.SK, r.err)
+	return fmt.Errorf("%s item %q %q: %w", record, k.PK, k.SK, r.err)
 }
 
 var errKey = errors.New("not the key of such a record")

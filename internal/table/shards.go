@@ -51,7 +51,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 	return []item.Write{item.Delete{Key: other.Key(), If: item.All(gone...)}, u}
 }
 
-// Counts holds while shard 0 of the bucket has the count.
+// Counts is a check that holds while shard 0 of the bucket has the count.
 func Counts(b Shard, count int) item.Check {
 	return item.Check{
 		Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0),
@@ -59,9 +59,9 @@ func Counts(b Shard, count int) item.Check {
 	}
 }
 
-// Recount sets the doubled count on a shard whose sibling exists already; only
-// foreign hands lead to it. The sibling has tokens of its own, so what the shard
-// holds above its new share is dropped: its capacity has been lowered.
+// Recount sets the doubled count on a shard whose sibling exists already, because
+// somebody else has made one. The sibling has tokens of its own, so what the shard
+// holds above its new share is dropped, as when a capacity is lowered.
 func Recount(b Shard, now int64) item.Update {
 	at := b.State.At(now)
 	after := at
@@ -71,10 +71,9 @@ func Recount(b Shard, now int64) item.Update {
 
 // Discount lowers the count of a shard of which all siblings above the new one are
 // missing, in a transaction that checks that: what they held is unknown, so nothing is
-// added. Nor is
-// anything cut, if nobody has written the level since the image: a shard that holds
-// more than its share may have got the count from another client, and with it a share
-// that it never handed over.
+// added. Nor is anything cut, if nobody has written the level since the image: a shard
+// that holds more than its share may have got the count from another client, which did
+// not take away what the siblings were to have.
 func Discount(b Shard, count int, now int64) []item.Write {
 	at := b.State.At(now)
 	var uncut []item.Cond
@@ -131,8 +130,8 @@ func becomes(b Shard, at, after bucket.State) item.Update {
 // splitting, and shard 0 would hold that on top of what the new shard earns.
 //
 // like is shard 0, or any other shard if that is not known; shards is the count
-// of shard 0, which must still be that when it is written: a missing shard opened
-// with too small a count would have too large a share. The shard that it is split
+// of shard 0, which must still be that when it is written: a shard restored with too
+// small a count would have too large a share. The shard that it is split
 // from must still have split it off, or both would have that share.
 func Restore(like Shard, shard, shards int, now int64) []item.Write {
 	b := like
@@ -169,9 +168,9 @@ func Restore(like Shard, shard, shards int, now int64) []item.Write {
 	return writes
 }
 
-// Look changes nothing. It fails, and a failed condition brings the item back,
-// unless the shard exists with at least the given count; then it succeeds and
-// brings the item back too. It costs one write unit either way.
+// Look changes nothing and brings the item back: as the answer if the shard exists with
+// at least the given count, else with the refusal. It costs one write unit for each
+// kilobyte of the item either way.
 func Look(key item.Key, shards int) item.Update {
 	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), counted(item.Ge, shards))}
 }

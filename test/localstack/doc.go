@@ -2,7 +2,8 @@
 // machine and without Docker, to run the built functions and the client end to
 // end.
 //
-// The parts, each its own package, none importing the product:
+// The parts, each its own package; none imports the product, but tablespec the
+// specification of its table:
 //
 //	engine      starts a DynamoDB stand-in (dynoxide, DynamoDB Local, or what answers at the SDK's endpoint variables)
 //	tablespec   reads the synthesized template: creates the table, lists the event source mappings
@@ -11,6 +12,9 @@
 //	fault       an HTTP proxy before the engine that throttles, refuses, applies-then-fails, delays and counts
 //	s3          an S3 stand-in in this process
 //	ttl         deletes expired items the way DynamoDB's time-to-live service does
+//	browser     a headless browser that opens pages for tests
+//	rights      what a program asks of DynamoDB, and what the managed policies allow
+//	witness     checks from what clients saw that no limit admitted too much
 //	stack       all of them together, from the committed template: what demo and end-to-end tests start
 //
 // Run `make stand-ins` (npm ci in this folder) once; Go installs the rest.

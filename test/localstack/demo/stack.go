@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// streamShards is how many shards the stream is split into; each has its
+	// streamShards is how many shards the stream is divided into; each has its
 	// own invocations, which reorders buckets against each other.
 	streamShards = 4
 	// environments is how many invocations of a function run at once.

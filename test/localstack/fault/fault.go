@@ -38,9 +38,9 @@ type Rule struct {
 // Hits says how often the rule applied.
 func (r *Rule) Hits() int { return int(r.hits.Load()) }
 
-// Fault is what happens to a call. The zero value is none. Delay comes first,
-// then Forward, then DelayAnswer, then what the caller gets: an Answer, a Reset, a HalfAnswer,
-// or without those the real answer (which implies Forward).
+// Fault is what happens to a call. The zero value is none. Delay comes first, then
+// Forward, then DelayAnswer, then what the caller gets: an Answer, a Reset, a
+// HalfAnswer, or without those the real answer (which implies Forward).
 type Fault struct {
 	Delay       time.Duration
 	Forward     bool          // the engine performs the call although the caller hears something else
@@ -101,8 +101,8 @@ func throttle(code, member, reason string) *Answer {
 // Refused resets the connection before anything is forwarded.
 func Refused() Fault { return Fault{Reset: true} }
 
-// AppliedThenReset performs the call and resets the connection: the caller
-// cannot know.
+// AppliedThenReset performs the call and resets the connection: the caller cannot know
+// whether it was performed.
 func AppliedThenReset() Fault { return Fault{Forward: true, Reset: true} }
 
 // AppliedThenHalf performs the call and breaks off in the middle of the answer.
@@ -122,7 +122,7 @@ func internalError() *Answer {
 func Delayed(d time.Duration) Fault { return Fault{Delay: d} }
 
 // AppliedThenDelayed performs the call and answers after d, so that a caller
-// who does not wait that long cannot know.
+// who does not wait that long cannot know that it was performed.
 func AppliedThenDelayed(d time.Duration) Fault { return Fault{Forward: true, DelayAnswer: d} }
 
 // Conflict is what a plain write on an item in an ongoing transaction gets.

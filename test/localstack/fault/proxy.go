@@ -177,7 +177,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	write(w, status, header, answer, f.HalfAnswer)
 }
 
-// wait returns false when the caller goes away first.
+// wait waits, and reports whether the caller is still there.
 func wait(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -37,7 +37,7 @@ type Fault struct {
 	Delay time.Duration // the invocation reaches the function that much later
 	// the process is killed that long after the invocation reached it, unless it has answered
 	KillAfter time.Duration
-	// the process is killed when it answers, and the answer is lost: all is done, nobody knows
+	// the process is killed when it answers: the work is done and the answer is lost
 	KillAtResponse bool
 }
 
@@ -194,7 +194,7 @@ func (h *Host) Logs() string {
 	return string(h.logs)
 }
 
-// Write collects process output; it is for the environments.
+// write collects process output; it is for the environments.
 func (h *Host) write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

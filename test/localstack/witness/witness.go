@@ -59,9 +59,9 @@ type Event struct {
 type Bound struct {
 	Capacity, Amount, Period int64
 	// Kept lets tokens that were given back to a bucket which was full by then
-	// be admitted in a later window than the one they came back in: a level
-	// above capacity is kept (design D2). Without it the promise is taken
-	// literally.
+	// be admitted in a later window than the one they came back in: a level above
+	// capacity stays so until a refill cuts it (design D2). Without it the promise
+	// is taken literally.
 	Kept bool
 }
 
