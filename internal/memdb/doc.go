@@ -7,5 +7,5 @@
 // call whether it is carried out and whether its answer arrives.
 //
 // It is for tests. Reads and its indexes are always consistent; it keeps everything in
-// memory and never forgets a change.
+// memory and forgets changes only when they are drained.
 package memdb

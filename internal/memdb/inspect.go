@@ -31,12 +31,12 @@ func (c Change) SequenceNumber() string {
 }
 
 // Stats counts the calls, those stopped by a hook included, and the capacity units that
-// the table itself (without indexes) would have consumed. Reads are BatchGetItems,
-// Removals BatchWriteItems.
+// they would have consumed. Reads are BatchGetItems, Removals BatchWriteItems.
 type Stats struct {
 	Updates, Puts, Deletes, Transactions, Reads int
 	Queries, Removals                           int
-	WriteUnits                                  int
+	WriteUnits                                  int // of the table itself
+	IndexUnits                                  int // written to indexes that project keys only
 	ReadUnits                                   float64
 }
 
@@ -150,11 +150,23 @@ func (db *DB) Sweep(now int64) int {
 	return len(gone)
 }
 
-// Changes returns the changes after sequence number seq, all of them for 0.
+// Changes returns the changes after sequence number seq, all of them for 0, but
+// none that Drain has returned.
 func (db *DB) Changes(seq int64) []Change {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	return slices.Clone(db.changes[min(max(seq, 0), int64(len(db.changes))):])
+	return slices.Clone(db.changes[min(max(seq-db.drained, 0), int64(len(db.changes))):])
+}
+
+// Drain returns the changes since the last Drain and forgets them, so that a table
+// can be played with for as long as one likes.
+func (db *DB) Drain() []Change {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	out := db.changes
+	db.drained += int64(len(out))
+	db.changes = nil
+	return out
 }
 
 // Snapshot returns a new table that holds the same items and nothing else: no
@@ -162,5 +174,9 @@ func (db *DB) Changes(seq int64) []Change {
 func (db *DB) Snapshot() *DB {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	return &DB{Now: db.Now, items: maps.Clone(db.items)}
+	out := &DB{Now: db.Now}
+	for k, it := range db.items {
+		out.set(k, it)
+	}
+	return out
 }

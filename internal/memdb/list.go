@@ -3,6 +3,7 @@ package memdb
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 
@@ -47,7 +48,7 @@ func (db *DB) query(q item.Query) (item.Page, error) {
 		return item.Page{}, refuse(Query, err)
 	}
 	var all []item.Item
-	for _, it := range db.items {
+	for it := range db.candidates(q) {
 		if q.Matches(it) && (q.After == nil || q.Compare(q.After, it) < 0) {
 			all = append(all, it)
 		}
@@ -68,6 +69,43 @@ func (db *DB) query(q item.Query) (item.Page, error) {
 	}
 	db.stats.ReadUnits += queryUnits(size, q.Consistent)
 	return page, nil
+}
+
+// candidates yields the items of the partition that is queried, of an index all
+// there are, in no order. The lock is held.
+func (db *DB) candidates(q item.Query) iter.Seq[item.Item] {
+	if q.Index != "" {
+		return maps.Values(db.items)
+	}
+	return func(yield func(item.Item) bool) {
+		for sk := range db.sorted[q.PK] {
+			if !yield(db.items[item.Key{PK: q.PK, SK: sk}]) {
+				return
+			}
+		}
+	}
+}
+
+// indexes are those of the table.
+var indexes = []string{"GSI1", "GSI2", "GSI3", "GSI4"}
+
+// indexUnits is what a write of the table writes to its indexes: one unit for each
+// entry that comes or goes, none where the keys stay as they are.
+func indexUnits(before, after item.Item) (units int) {
+	for _, index := range indexes {
+		pk, sk := index+item.AttrPK, index+item.AttrSK
+		was, is := before[pk] != nil && before[sk] != nil, after[pk] != nil && after[sk] != nil
+		if was && is && item.Equal(before[pk], after[pk]) && item.Equal(before[sk], after[sk]) {
+			continue
+		}
+		if was {
+			units++
+		}
+		if is {
+			units++
+		}
+	}
+	return units
 }
 
 // queryUnits is what reading size bytes in a row costs.

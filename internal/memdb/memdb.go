@@ -34,8 +34,10 @@ type DB struct {
 
 	mu      sync.Mutex
 	items   map[item.Key]item.Item
+	sorted  map[string]map[string]bool // sort keys by partition key, for queries
 	tokens  map[string]token
 	changes []Change
+	drained int64 // how many changes were handed out by Drain
 	stats   Stats
 }
 
@@ -156,20 +158,33 @@ func (db *DB) write(w item.Write) (item.Item, error) {
 // put stores an item (nil: removes it) and records the change. The lock is held.
 func (db *DB) put(k item.Key, after item.Item, expired bool) {
 	before := db.items[k]
-	if db.items == nil {
-		db.items = make(map[item.Key]item.Item)
-	}
-	if after == nil {
-		delete(db.items, k)
-	} else {
-		db.items[k] = after
-	}
+	db.set(k, after)
 	if (before == nil) == (after == nil) && item.EqualItems(before, after) {
 		return // a write that changes nothing leaves no record
 	}
+	db.stats.IndexUnits += indexUnits(before, after)
 	db.changes = append(db.changes, Change{
-		Seq: int64(len(db.changes)) + 1, CreatedAt: db.now(), Key: k, Old: before, New: after, Expired: expired,
+		Seq: db.drained + int64(len(db.changes)) + 1, CreatedAt: db.now(), Key: k, Old: before, New: after, Expired: expired,
 	})
+}
+
+// set stores an item (nil: removes it). The lock is held.
+func (db *DB) set(k item.Key, after item.Item) {
+	if db.items == nil {
+		db.items, db.sorted = make(map[item.Key]item.Item), make(map[string]map[string]bool)
+	}
+	if after == nil {
+		delete(db.items, k)
+		if delete(db.sorted[k.PK], k.SK); len(db.sorted[k.PK]) == 0 {
+			delete(db.sorted, k.PK)
+		}
+		return
+	}
+	db.items[k] = after
+	if db.sorted[k.PK] == nil {
+		db.sorted[k.PK] = make(map[string]bool)
+	}
+	db.sorted[k.PK][k.SK] = true
 }
 
 func (db *DB) read(consistent bool, keys []item.Key) ([]item.Item, error) {

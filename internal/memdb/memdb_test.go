@@ -3,6 +3,7 @@ package memdb_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 
@@ -233,5 +234,47 @@ func TestConcurrentAddsAllCount(t *testing.T) {
 	wg.Wait()
 	if got := stored(t, db)["n"]; !item.Equal(got, item.N(800)) {
 		t.Errorf("800 additions make %v", got)
+	}
+}
+
+func TestDrainForgetsChanges(t *testing.T) {
+	db := memdb.New(nil)
+	put := func(sk string) { db.Store(item.Key{PK: "p", SK: sk}.Item()) }
+	put("a")
+	put("b")
+	if got := db.Drain(); len(got) != 2 || got[1].Seq != 2 {
+		t.Fatalf("drained %v", got)
+	}
+	put("c")
+	if got := db.Changes(2); len(got) != 1 || got[0].Seq != 3 || len(db.Changes(3)) != 0 || len(db.Changes(0)) != 1 {
+		t.Errorf("changes %v", got)
+	}
+	db.Delete(item.Key{PK: "p", SK: "a"})
+	page, err := db.List(t.Context(), item.Query{PK: "p"})
+	if err != nil || len(page.Items) != 2 || len(db.Drain()) != 2 || len(db.Drain()) != 0 {
+		t.Errorf("query after a drain: %v, %v", page, err)
+	}
+}
+
+// An entry of an index that projects keys costs a unit when it comes, when it goes,
+// and nothing while it stays.
+func TestIndexUnits(t *testing.T) {
+	db := memdb.New(nil)
+	it := item.Key{PK: "p", SK: "s"}.Item()
+	it["GSI2PK"], it["GSI2SK"], it["GSI4PK"], it["GSI4SK"] = item.S("a"), item.S("b"), item.S("c"), item.S("d")
+	for _, c := range []struct {
+		change func()
+		want   int
+	}{
+		{func() { db.Store(it) }, 2},
+		{func() { it["n"] = item.N(1); db.Store(it) }, 0},
+		{func() { it["GSI2SK"] = item.S("x"); db.Store(it) }, 2},
+		{func() { db.Delete(item.KeyOf(it)) }, 2},
+	} {
+		it = maps.Clone(it)
+		c.change()
+		if got := db.ResetStats().IndexUnits; got != c.want {
+			t.Errorf("%d index units, want %d", got, c.want)
+		}
 	}
 }
