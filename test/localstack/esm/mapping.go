@@ -90,7 +90,9 @@ type worker struct {
 }
 
 // name is the shard's, as AWS names shards.
-func (w *worker) name() string { return fmt.Sprintf("shardId-%020d-%08d", w.shard, w.part) }
+func (w *worker) name() string { return shardName(w.shard, w.part) }
+
+func shardName(shard, lane int) string { return fmt.Sprintf("shardId-%020d-%08d", shard, lane) }
 
 // Start validates the settings and begins to poll, from the beginning of the
 // stream unless the settings say LATEST. Stop ends it.

@@ -177,6 +177,17 @@ func (h *Host) KillBusy() int {
 	return killed
 }
 
+// CPU is how long the processes that live have computed, in ticks of 10 ms; 0 where
+// the system does not tell (Linux does).
+func (h *Host) CPU() (total time.Duration) {
+	for _, env := range h.all {
+		if r := env.live(); r != nil {
+			total += r.proc.CPU()
+		}
+	}
+	return total
+}
+
 // Stats returns a copy of the counters.
 func (h *Host) Stats() Stats {
 	h.mu.Lock()
