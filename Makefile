@@ -96,6 +96,10 @@ bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what th
 cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget (ENGINE=dynamodb-local: the other engine)
 	go -C bench run ./cost
 
+.PHONY: prices
+prices: ## what usage costs: writes, state and CPU for each acquire, over hours in virtual time (LOADS=10000:60:2 plays one; all take hours)
+	go -C test/localstack run ./prices -loads '$(LOADS)'
+
 .PHONY: golden
 golden: ## write the golden template anew; read its diff before you commit it
 	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go test -count=1 -run 'TestTemplateIsTheCommittedGolden|TestTableOfOptionsInTheREADME' ./app -update

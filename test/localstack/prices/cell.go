@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+	"github.com/zeroae/zae-limiter-go/test/localstack/twin"
+)
+
+// load is what is played, and how usage of it is folded.
+type load struct {
+	tenants, perSecond int
+	fold               int64 // seconds of a tumbling window; 1: usage is written with every batch of a second
+	windows            int   // kinds of them: hourly, daily, monthly
+}
+
+// price is what usage of the measured hours took.
+type price struct {
+	load
+	acquires                   int64
+	snapshots, refused, others int // writes: of snapshots, those of them refused, lists and their cursor
+	tableUnits, indexUnits     int
+	readUnits                  float64
+	largest, buckets           int // bytes of state at its largest, and how many buckets are pending in it
+	cpu                        time.Duration
+	invocations                int
+}
+
+func (p price) per(n float64) float64 { return n / float64(p.acquires) }
+
+// writes per acquire, those refused included.
+func (p price) writes() float64 { return p.per(float64(p.snapshots + p.refused + p.others)) }
+
+// units per acquire: write units with those of indexes.
+func (p price) units() float64 { return p.per(float64(p.tableUnits + p.indexUnits)) }
+
+// What a million units cost on demand in us-east-1.
+const (
+	dollarsPerMillionWrites = 0.625
+	dollarsPerMillionReads  = 0.125
+)
+
+// dollars per million acquires.
+func (p price) dollars() float64 {
+	return p.units()*dollarsPerMillionWrites + p.per(p.readUnits)*dollarsPerMillionReads
+}
+
+// perBucket is how many bytes of state a pending bucket takes.
+func (p price) perBucket() float64 {
+	if p.buckets == 0 {
+		return 0
+	}
+	return float64(p.largest) / float64(p.buckets)
+}
+
+// cell is one aggregator with a table and a mapping of its own.
+type cell struct {
+	load
+	function *function
+	db       *memdb.DB
+	server   *twin.Server
+	host     *runtimeapi.Host
+	mapping  *esm.Stepped
+
+	largest json.RawMessage // response
+	changed int             // writes that changed something
+
+	mu    sync.Mutex
+	price price // while it is measured
+}
+
+func newCell(l load, f *function, now *int64) (*cell, error) {
+	c := &cell{load: l, function: f, db: memdb.New(func() int64 { return *now })}
+	c.db.SetHook(c.count)
+	var err error
+	if c.server, err = twin.Start(c.db); err != nil {
+		return nil, err
+	}
+	windows := strings.Join(config.WindowNames()[:l.windows], ",")
+	env := append(append(c.server.Env(), f.env()...), config.EnvTableName+"=limits", config.EnvSnapshotWindows+"="+windows)
+	c.host, err = runtimeapi.Start(runtimeapi.Config{Binary: f.binary, Name: "aggregator", Env: env})
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	settings := esm.DefaultSettings()
+	settings.BatchSize, settings.Report = 10_000, true
+	if l.fold > 1 {
+		settings.Tumbling = time.Duration(l.fold) * time.Second
+	}
+	c.mapping, err = esm.NewStepped(settings, streamARN, esm.InvokerFunc(c.invoke))
+	if err != nil {
+		c.close()
+	}
+	return c, err
+}
+
+func (c *cell) close() {
+	if c.host != nil {
+		c.host.Close()
+	}
+	c.server.Stop()
+}
+
+// invoke passes on to the function, and keeps the largest state.
+func (c *cell) invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+	r, err := c.host.Invoke(ctx, payload)
+	if len(r.Payload) > len(c.largest) {
+		c.largest = r.Payload
+	}
+	c.price.invocations++
+	return r, err
+}
+
+// play delivers what is due now.
+func (c *cell) play(ctx context.Context, now int64, records ...esm.Record) error {
+	err := c.mapping.Play(ctx, now, records...)
+	c.changed += len(c.db.Drain())
+	return err
+}
+
+// count is told of every call that reaches the table.
+func (c *cell) count(op memdb.Op) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range op.Writes {
+		if table.IsSnapshot(w.Target().Item()) {
+			c.price.snapshots++
+		} else {
+			c.price.others++
+		}
+	}
+	return true, nil
+}
+
+// measure begins to count.
+func (c *cell) measure() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.db.ResetStats()
+	c.largest, c.changed, c.price = nil, 0, price{load: c.load, cpu: -c.host.CPU()}
+}
+
+// measured returns what was counted.
+func (c *cell) measured(acquires int64) (price, error) {
+	p, stats := c.price, c.db.Stats()
+	p.acquires, p.cpu = acquires, p.cpu+c.host.CPU()
+	p.tableUnits, p.indexUnits, p.readUnits = stats.WriteUnits, stats.IndexUnits, stats.ReadUnits
+	p.refused = p.snapshots + p.others - c.changed
+	p.snapshots -= p.refused
+	var response struct{ State json.RawMessage }
+	if err := json.Unmarshal(c.largest, &response); err != nil {
+		return p, err
+	}
+	state, err := usage.ParseState(response.State)
+	p.largest, p.buckets = len(response.State), len(state.Parts)
+	return p, err
+}
+
+// end ends a tumbling window of another shard of the stream, on which there was
+// nothing: what longer windows are owed is settled then.
+func (c *cell) end(ctx context.Context, now int64) error {
+	if c.fold <= 1 {
+		return nil
+	}
+	begin := now - 1 - (now-1)%(c.fold*1000)
+	payload := fmt.Sprintf(`{"window":{"start":%q,"end":%q},"state":{},"shardId":"other",`+
+		`"isFinalInvokeForWindow":true,"Records":[]}`, table.Timestamp(begin), table.Timestamp(begin+c.fold*1000))
+	r, err := c.host.Invoke(ctx, []byte(payload))
+	c.changed += len(c.db.Drain())
+	if err == nil && r.FunctionError != "" {
+		err = fmt.Errorf("function failed: %s", r.Payload)
+	}
+	return err
+}
+
+// exact returns an error if the snapshots of any kind do not hold what was granted.
+func (c *cell) exact(granted int64) error {
+	items := c.db.Items()
+	for _, window := range config.WindowNames()[:c.windows] {
+		gotRequests, gotTokens, err := counted(items, window)
+		if err != nil {
+			return err
+		}
+		if gotRequests != granted*requests || gotTokens != granted*tokens {
+			return fmt.Errorf("%+v: %s snapshots hold %d requests and %d tokens, granted were %d and %d\n%.2000s", c.load, window,
+				gotRequests, gotTokens, granted*requests, granted*tokens, c.host.Logs())
+		}
+	}
+	return nil
+}

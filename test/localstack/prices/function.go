@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+// function is the aggregator as it is built for Lambda, but for the file of its clock.
+type function struct {
+	binary string
+	clock  *os.File // eight bytes that the processes share
+}
+
+// buildFunction builds into a folder.
+func buildFunction(ctx context.Context, dir string) (*function, error) {
+	root, err := filepath.Abs(filepath.Join(engine.Root(), "..", ".."))
+	if err != nil {
+		return nil, err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(root, "functions/internal/start/clock.go"): filepath.Join(root, "test/localstack/prices/testdata/clock.go"),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	replaced := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(replaced, overlay, 0o600); err != nil {
+		return nil, err
+	}
+	f := &function{binary: filepath.Join(dir, "bootstrap")}
+	build := exec.CommandContext(ctx, "go", "build", "-overlay", replaced, "-trimpath", "-buildvcs=false",
+		"-tags", "lambda.norpc", "-ldflags", "-s -w -buildid=", "-o", f.binary, "./functions/aggregator")
+	build.Dir, build.Stderr = root, os.Stderr
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if err := build.Run(); err != nil {
+		return nil, fmt.Errorf("build the aggregator: %w", err)
+	}
+	f.clock, err = os.Create(filepath.Join(dir, "clock"))
+	return f, err
+}
+
+// set sets the clock of all processes, epoch milliseconds.
+func (f *function) set(now int64) error {
+	_, err := f.clock.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(now)), 0)
+	return err
+}
+
+func (f *function) env() []string { return []string{"VIRTUAL_CLOCK=" + f.clock.Name()} }

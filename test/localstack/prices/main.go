@@ -1,0 +1,88 @@
+// Prices measures what usage costs: writes and write units per acquire, the state that
+// a tumbling window carries, and how long the function computes.
+//
+//	go -C test/localstack run ./prices                      # everything; takes hours
+//	go -C test/localstack run ./prices -loads 10000:60:2    # tenants:fold:windows
+//
+// Tenants acquire through the real limiter, some much more often than others (Zipf
+// 1.1), 100 times a second, 100,000 of them 500 times. What it writes goes as batches of
+// a second through an event source mapping (package esm) to the built aggregator
+// behind the Runtime API, which writes into a table in memory that answers as
+// DynamoDB does (package twin). The time is virtual, that of the function too: it is
+// built with another clock. An hour is measured that one came before; for folds of
+// ten minutes and more two, because longer windows catch up so often.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	only := flag.String("loads", "", "the loads to play, as tenants:fold:windows,…; default: all")
+	flag.Parse()
+	debug.SetGCPercent(400) // there is memory, and most of the time goes into the tables here
+	if err := run(ctx, *only, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "prices:", err)
+		os.Exit(1)
+	}
+}
+
+// grid is all loads, by traffic.
+func grid() (out [][]load) {
+	for _, t := range []struct{ tenants, perSecond int }{{1000, 100}, {10_000, 100}, {100_000, 500}} {
+		var loads []load
+		for _, fold := range []int64{60, 900, 300, 1} {
+			for _, windows := range []int{2, 1, 3} {
+				loads = append(loads, load{t.tenants, t.perSecond, fold, windows})
+			}
+		}
+		out = append(out, loads)
+	}
+	return out
+}
+
+func run(ctx context.Context, only string, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "prices")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	f, err := buildFunction(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer f.clock.Close()
+	for _, loads := range grid() {
+		loads = slices.DeleteFunc(loads, func(l load) bool {
+			return only != "" && !slices.Contains(strings.Split(only, ","), l.String())
+		})
+		if len(loads) == 0 {
+			continue
+		}
+		if err := play(ctx, f, hours, loads, func(p price) { fmt.Fprintln(out, p) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// String names the load as the command line does.
+func (l load) String() string { return fmt.Sprintf("%d:%d:%d", l.tenants, l.fold, l.windows) }
+
+func (p price) String() string {
+	return fmt.Sprintf("usage: %6d tenants, %3d/s, fold %3d s, %d windows: %.3f writes per acquire (%.4f refused, %.4f lists); "+
+		"%.3f write units with indexes (%.3f), %.3f read units: $%.3f per million; state %d bytes, %.0f per bucket; "+
+		"%.3f s of CPU per 1,000 records", p.tenants, p.perSecond, p.fold, p.windows, p.writes(),
+		p.per(float64(p.refused)), p.per(float64(p.others)), p.units(), p.per(float64(p.indexUnits)), p.per(p.readUnits),
+		p.dollars(), p.largest, p.perBucket(), 1000*p.per(p.cpu.Seconds()))
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// TestPrices plays two minutes: the snapshots hold what was granted (play checks it),
+// nothing is refused, and a pending bucket takes less than 80 bytes.
+func TestPrices(t *testing.T) {
+	f, err := buildFunction(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.clock.Close()
+	const tenants, perSecond = 200, 5
+	loads := []load{{tenants, perSecond, 60, 2}, {tenants, perSecond, 1, 1}}
+	short := plan{warm: 120, measured: 120, twice: 120, together: 1}
+	told := 0
+	err = play(t.Context(), f, short, loads, func(p price) {
+		told++
+		t.Log(p)
+		if p.acquires != 120*perSecond || p.refused != 0 || p.perBucket() > 80 {
+			t.Errorf("%v: %d acquires, %d writes refused, %.0f bytes of state per bucket", p.load, p.acquires, p.refused,
+				p.perBucket())
+		}
+	})
+	if err != nil || told != len(loads) {
+		t.Fatal(told, err)
+	}
+}
+
+// The records are those that package streamtest makes of the same writes.
+func TestRecords(t *testing.T) {
+	traffic, err := newTraffic(t.Context(), 3, begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for range 20 {
+		if err := traffic.acquires(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range traffic.db.Drain() {
+			if c.Key.SK != table.SKBucketState {
+				continue
+			}
+			got := traffic.records.of(c)
+			want := streamtest.Record{Sequence: got.Sequence, Created: got.Created, Old: c.Old, New: c.New}.JSON()
+			if seen++; string(got.Body) != string(want) {
+				t.Fatalf("record\n%s\nwant\n%s", got.Body, want)
+			}
+		}
+	}
+	if seen != 100 {
+		t.Errorf("%d records of 100 acquires", seen)
+	}
+}

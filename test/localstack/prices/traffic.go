@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+)
+
+// What an acquire takes, of limits that nobody reaches.
+const (
+	requests = 1
+	tokens   = 350
+	resource = "gpt-4"
+)
+
+var limits = []limiter.Limit{limiter.PerMinute("rpm", 20_000), limiter.PerMinute("tpm", 20_000*tokens)}
+
+// traffic is tenants who acquire at random times, some much more often than others
+// (Zipf 1.1), through a limiter on a table in memory: the records are those of its
+// writes.
+type traffic struct {
+	limiter *limiter.Limiter
+	db      *memdb.DB
+	rand    *rand.Rand
+	sums    []float64 // of the tenants' shares
+	now     int64     // epoch ms
+	granted int64
+	records records
+}
+
+// memory is what the limiter knows a table in memory by.
+type memory struct {
+	admin.DynamoDB // nil: never called
+	store.Lister
+}
+
+func newTraffic(ctx context.Context, tenants int, now int64) (*traffic, error) {
+	t := &traffic{rand: rand.New(rand.NewPCG(1, uint64(tenants))), now: now, records: records{}}
+	sum := 0.0
+	for i := range tenants {
+		sum += math.Pow(float64(i+1), -1.1)
+		t.sums = append(t.sums, sum)
+	}
+	t.db = memdb.New(func() int64 { return t.now })
+	var err error
+	t.limiter, err = limiter.Open(ctx, memory{Lister: t.db}, "limits", &limiter.Options{Register: true,
+		Now: func() time.Time { return time.UnixMilli(t.now) }, MaxBuckets: tenants, ConfigTTL: 24 * time.Hour})
+	t.db.Drain()
+	return t, err
+}
+
+// second plays so many acquires in the second that begins now, and returns their
+// records.
+func (t *traffic) second(ctx context.Context, perSecond int) ([]esm.Record, error) {
+	if err := t.acquires(ctx, perSecond); err != nil {
+		return nil, err
+	}
+	var out []esm.Record
+	for _, c := range t.db.Drain() {
+		if c.Key.SK == table.SKBucketState { // the filter of the mapping
+			out = append(out, t.records.of(c))
+		}
+	}
+	return out, nil
+}
+
+// acquires acquires. Now is the next second then.
+func (t *traffic) acquires(ctx context.Context, perSecond int) error {
+	begin := t.now
+	for i := range perSecond {
+		t.now = begin + int64(i)*1000/int64(perSecond)
+		tenant := sort.SearchFloat64s(t.sums, t.rand.Float64()*t.sums[len(t.sums)-1])
+		_, err := t.limiter.Acquire(ctx, limiter.Request{Entity: fmt.Sprintf("customer-%06d", tenant), Resource: resource,
+			Costs: limiter.Costs{"rpm": requests, "tpm": tokens}, Limits: limits})
+		if err != nil {
+			return err
+		}
+		t.granted++
+	}
+	t.now = begin + 1000
+	return nil
+}
+
+// counted returns what the snapshots of a kind of window hold in all.
+func counted(items []item.Item, window string) (requests, tokens int64, err error) {
+	for _, it := range items {
+		if !table.IsSnapshot(it) || table.WindowOf(it) != window {
+			continue
+		}
+		s, err := table.DecodeSnapshot(it)
+		if err != nil {
+			return 0, 0, err
+		}
+		requests += s.Counts["rpm"]
+		tokens += s.Counts["tpm"]
+	}
+	return requests, tokens, nil
+}
