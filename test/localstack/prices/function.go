@@ -24,8 +24,9 @@ func buildFunction(ctx context.Context, dir string) (*function, error) {
 	if err != nil {
 		return nil, err
 	}
+	clock, ours := "functions/internal/start/clock.go", "test/localstack/prices/testdata/clock.go"
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(root, "functions/internal/start/clock.go"): filepath.Join(root, "test/localstack/prices/testdata/clock.go"),
+		filepath.Join(root, clock): filepath.Join(root, ours),
 	}})
 	if err != nil {
 		return nil, err

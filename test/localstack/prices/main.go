@@ -80,9 +80,9 @@ func run(ctx context.Context, only string, out io.Writer) error {
 func (l load) String() string { return fmt.Sprintf("%d:%d:%d", l.tenants, l.fold, l.windows) }
 
 func (p price) String() string {
-	return fmt.Sprintf("usage: %6d tenants, %3d/s, fold %3d s, %d windows: %.3f writes per acquire (%.4f refused, %.4f lists); "+
-		"%.3f write units with indexes (%.3f), %.3f read units: $%.3f per million; state %d bytes, %.0f per bucket; "+
-		"%.3f s of CPU per 1,000 records", p.tenants, p.perSecond, p.fold, p.windows, p.writes(),
+	return fmt.Sprintf("usage: %6d tenants, %3d/s, fold %3d s, %d windows: %.3f writes per acquire (%.4f refused, "+
+		"%.4f lists); %.3f write units with indexes (%.3f), %.3f read units: $%.3f per million; state %d bytes, "+
+		"%.0f per bucket; %.3f s of CPU per 1,000 records", p.tenants, p.perSecond, p.fold, p.windows, p.writes(),
 		p.per(float64(p.refused)), p.per(float64(p.others)), p.units(), p.per(float64(p.indexUnits)), p.per(p.readUnits),
 		p.dollars(), p.largest, p.perBucket(), 1000*p.per(p.cpu.Seconds()))
 }
