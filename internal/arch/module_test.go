@@ -1,7 +1,11 @@
 package arch
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,4 +36,48 @@ func goList(t *testing.T, args ...string) []string {
 		t.Fatalf("go list %v: %v", args, err)
 	}
 	return strings.Fields(string(out))
+}
+
+// TestEveryModuleIsChecked holds `make lint` and `make vuln` to all modules of the
+// repository, and `make test` to all that have tests outside of infra/cdk, which has
+// a target of its own.
+func TestEveryModuleIsChecked(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variable := func(name string) []string {
+		found := regexp.MustCompile(`(?m)^` + name + ` *:= (.*)$`).FindSubmatch(makefile)
+		if found == nil {
+			t.Fatalf("the Makefile has no %s", name)
+		}
+		return strings.Fields(string(found[1]))
+	}
+	checked := slices.Concat(variable("MODULES"), variable("TESTED"), []string{"tools"}) // which has no code
+	modules := 0
+	err = filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{"node_modules", "dist", "cdk.out", ".git", ".cache"}, d.Name()):
+			return filepath.SkipDir
+		case d.Name() != "go.mod":
+			return nil
+		}
+		modules++
+		folder, err := filepath.Rel(root(t), filepath.Dir(path))
+		if !slices.Contains(checked, filepath.ToSlash(folder)) {
+			t.Errorf("module %s is in neither TESTED nor MODULES of the Makefile", folder)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if modules < 10 {
+		t.Errorf("only %d modules found", modules)
+	}
+	if !slices.Contains(variable("MODULES"), "$(TESTED)") {
+		t.Error("MODULES does not begin with all that is tested")
+	}
 }
