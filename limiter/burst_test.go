@@ -13,7 +13,7 @@ import (
 
 // Small bursts get what an exact bucket gives to the same arrivals: all of it where
 // a process is alone, and nearly all where sixteen share the bucket and each plans
-// from the image of its own last request (A3).
+// from the image of its own last request.
 func TestSmallBursts(t *testing.T) {
 	for _, c := range []struct {
 		limit     Limit

@@ -15,7 +15,7 @@ func (w *world) capacity(l *Limiter) int64 {
 	return s.Slots[s.Index("rpm")].Capacity / 1000
 }
 
-// C6: two releases with different limits of their own share a bucket. It does not
+// Two releases with different limits of their own share a bucket. It does not
 // change with every request, nobody pays twice, and the one that came last prevails
 // until it is the other's turn.
 func TestTwoReleasesDoNotFlipABucket(t *testing.T) {

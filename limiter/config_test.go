@@ -97,7 +97,7 @@ func TestOtherEntitiesAndResourcesDoNotMatter(t *testing.T) {
 
 // TestConfigIsReadOnce: one BatchGetItem of at most 2.5 read units when cold,
 // nothing when warm; again after its time. Where nothing is configured at all
-// its time is a few seconds (C8).
+// its time is a few seconds.
 func TestConfigIsReadOnce(t *testing.T) {
 	for _, found := range []bool{true, false} {
 		t.Run(fmt.Sprint("configured ", found), func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestConfigChangeArrivesInTime(t *testing.T) {
 
 // TestLimitsThatComeLaterAreSeenInSeconds: a tenant whose first request came
 // before any limits for it need not wait until the cached absence is as old as
-// ConfigTTL (C8), at whichever level the limits come. What is configured
+// ConfigTTL, at whichever level the limits come. What is configured
 // elsewhere is not read again for that.
 func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
 	for _, at := range []struct{ entity, resource string }{{acme, gpt}, {acme, table.DefaultResource}, {"", gpt},

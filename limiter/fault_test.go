@@ -270,7 +270,7 @@ func TestDeadlinesAreBounds(t *testing.T) {
 							t.Fatalf("got %v, want %s", err, p.outcome)
 						}
 						if caller == 50*time.Millisecond {
-							// The caller's own deadline is the caller's error, under any policy (C2).
+							// The caller's own deadline is the caller's error, under any policy.
 							if lease != nil || !errors.Is(err, ErrCanceled) || !errors.Is(err, context.DeadlineExceeded) {
 								t.Fatalf("got %v, %v; want the caller's deadline", lease, err)
 							}

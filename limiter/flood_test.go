@@ -114,7 +114,7 @@ func TestColdDenial(t *testing.T) {
 }
 
 // A request above what one shard can hold does not look at shard after shard, and is
-// told when all of them together cover it, not to wait for ever (B4).
+// told when all of them together cover it, not to wait for ever.
 func TestColdAboveAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := virtual(t)

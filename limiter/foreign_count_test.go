@@ -43,7 +43,7 @@ func TestAbsurdCountsAreRepaired(t *testing.T) {
 	}
 }
 
-// TestDoubledSmallBucketKeepsItsTokens (B3): Python clients double the shards of a
+// TestDoubledSmallBucketKeepsItsTokens: Python clients double the shards of a
 // small bucket beyond what a token can be divided by, and nobody splits it. Within
 // seconds it is whole again, and has all its tokens; without an aggregator too.
 func TestDoubledSmallBucketKeepsItsTokens(t *testing.T) {

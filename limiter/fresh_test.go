@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// B4: a process that knows nothing is denied on many empty shards after at most two
-// writes, with a wait that is of this world and says that it is an estimate.
+// A process that knows nothing is denied on many empty shards after at most two
+// writes, with a wait of two hours at most. Of several shards it is marked as an estimate.
 func TestFreshProcessIsDeniedAfterTwoWrites(t *testing.T) {
 	for _, count := range []int{1, 2, 8, 32} {
 		for _, cost := range []int64{1, 7, 640} {

@@ -425,7 +425,7 @@ func TestWhatWaitsCountsAsTaken(t *testing.T) {
 }
 
 // A write that hangs is overtaken when patience is over, by everybody who waits at
-// once; only its own request fails (A1).
+// once; only its own request fails.
 func TestHungWriteIsOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)

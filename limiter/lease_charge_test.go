@@ -33,7 +33,7 @@ func TestSettleIsAbsolute(t *testing.T) {
 	w.wantHeld(l, rpm10, 9)
 }
 
-// TestNeverGivesBackMoreThanWasTaken (A9), by any way of saying so, also of what
+// TestNeverGivesBackMoreThanWasTaken, by any way of saying so, also of what
 // several shards have paid and when the first try to commit was half done.
 func TestNeverGivesBackMoreThanWasTaken(t *testing.T) {
 	w := newWorld(t)
@@ -212,7 +212,7 @@ func TestChargeWhileTheLeaseEnds(t *testing.T) {
 }
 
 // TestStatusOfSeveralShards speaks of the whole bucket, and of the limits in force
-// only (C5).
+// only.
 func TestStatusOfSeveralShards(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestStrangeNamesAreNames: whatever can be printed names an entity or a resource
-// (C11). Every pair has a bucket of its own with the names as they were given,
+// TestStrangeNamesAreNames: whatever can be printed names an entity or a
+// resource. Every pair has a bucket of its own with the names as they were given,
 // stored limits of its own, and keys that DynamoDB takes, those of the indexes
 // included.
 func TestStrangeNamesAreNames(t *testing.T) {

@@ -179,7 +179,7 @@ func TestOpenOfAnOpenedNamespaceIsOneReadAndOneDryWrite(t *testing.T) {
 	}
 }
 
-// A name that nobody registered is an error and leaves nothing behind (C14).
+// A name that nobody registered is an error and leaves nothing behind.
 func TestOpenDoesNotRegister(t *testing.T) {
 	w := newWorld(t)
 	w.process(Options{Namespace: "prod"})

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// C1: a role that may not write is found by Open, and later is no reason to grant.
+// A role that may not write is found by Open, and later is no reason to grant.
 func TestMissingPermissionIsNoPolicy(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyAllow})
@@ -60,7 +60,7 @@ func onEvery(which func(memdb.Op) bool, do func(memdb.Op) (bool, error)) func(me
 	}
 }
 
-// C2, C7: the caller's own cancellation and deadline are its own, never policy, and
+// The caller's own cancellation and deadline are its own, never policy, and
 // say nothing about the table: the breaker stays closed.
 func TestCallersWhoGoAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestCallersWhoGoAreNoFailures(t *testing.T) {
 	})
 }
 
-// C3: a table that hangs costs a few callers the timeout, the others nothing; calls
+// A table that hangs costs a few callers the timeout, the others nothing; calls
 // get through again within a second after it answers.
 func TestBreakerOpensAndRecovers(t *testing.T) {
 	for _, policy := range []Policy{PolicyBlock, PolicyAllow} {

@@ -71,7 +71,7 @@ func TestFirstWritesDoNotHeat(t *testing.T) {
 }
 
 // TestSplitConserves: the transaction that splits meets every fault; the request
-// it follows is granted all the same and does not wait for it (A10), not even for
+// it follows is granted all the same and does not wait for it, not even for
 // one that is never answered, and the shards hold what one held.
 func TestSplitConserves(t *testing.T) {
 	modes := []struct {

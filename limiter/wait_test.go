@@ -38,7 +38,7 @@ func slow(memdb.Op) (bool, error) {
 	return true, nil
 }
 
-// TestLargeWaiterGetsItsShare (C9): eight that want 5 tokens again and again stand
+// TestLargeWaiterGetsItsShare: eight that want 5 tokens again and again stand
 // beside one that wants 400. It prints what each got in 22 seconds, what that cost
 // and how much of what the limit earned was delivered.
 func TestLargeWaiterGetsItsShare(t *testing.T) {

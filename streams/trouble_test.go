@@ -76,7 +76,7 @@ func TestPanicIsNotDone(t *testing.T) {
 	}
 }
 
-// A5: a bucket that cannot be refilled or split does not hold the stream up, however
+// A bucket that cannot be refilled or split does not hold the stream up, however
 // its writes fail, and a dead connection takes no longer than one call may.
 func TestUpkeepThatFailsIsDone(t *testing.T) {
 	for _, c := range []struct {

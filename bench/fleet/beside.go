@@ -118,7 +118,7 @@ func (c Case) Beside(ctx context.Context, w Writers, shards int) (r Result, err 
 	if err != nil {
 		return r, err
 	}
-	half := make([]int64, len(c.Bucket.Limits)) // Python takes what a full one overflows by, too: another matter
+	half := make([]int64, len(c.Bucket.Limits)) // of a full one Python also takes what overflows
 	for i, l := range c.Bucket.Limits {
 		half[i] = l.Capacity / 2
 	}

@@ -26,7 +26,7 @@ var targets = []target{
 	{PerSecond, 16, []float64{5}, 1.3, 0, 0.98},
 	{PerSecond, 64, []float64{5}, 2, 0, 0.98},
 	{PerSecond, 256, []float64{5}, 3.5, 0, 0.98},
-	{Burst, 16, []float64{.1, .5, .9}, 0, 0, 0.98}, // small bursts are not given up (finding A3)
+	{Burst, 16, []float64{.1, .5, .9}, 0, 0, 0.98}, // small bursts are not given up
 }
 
 // TestFleetsPayWhatTheTableSays (I8): counts, in virtual time.
@@ -70,7 +70,7 @@ func TestGoroutinesShareWrites(t *testing.T) {
 	}
 }
 
-// TestLostAnswerCostsOneRequest (A1): what gets no answer fails, nobody waits for
+// TestLostAnswerCostsOneRequest: what gets no answer fails, nobody waits for
 // it, and everybody else is served.
 func TestLostAnswerCostsOneRequest(t *testing.T) {
 	for _, n := range []int{1, 16} {
@@ -84,7 +84,7 @@ func TestLostAnswerCostsOneRequest(t *testing.T) {
 	}
 }
 
-// TestFloodIsCheap (A2): 1000 goroutines on an exhausted key, all at once.
+// TestFloodIsCheap: 1000 goroutines on an exhausted key, all at once.
 func TestFloodIsCheap(t *testing.T) {
 	const most = 2.0 // writes per second
 	for _, shards := range []int{1, 32} {

@@ -6,11 +6,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// The conformance vectors of the Python client's refill (wire format, appendix
-// B): tokens, last, now, capacity, amount, period -> tokens, last. It consumes
-// time in whole milliseconds and so moves its clock to the instant at which the
-// credit was due, rounded down; ours moves to now and keeps the remainder. Where
-// the credit differs, theirs mints or drops, and the table says which.
+// The conformance vectors of the Python client's refill: tokens, last, now, capacity,
+// amount, period -> tokens, last. It consumes time in whole milliseconds and so moves
+// its clock to the instant at which the credit was due, rounded down; ours moves to now
+// and keeps the remainder. Where the credit differs, theirs mints or drops, and the
+// table says which.
 func TestRefillAgainstPythonVectors(t *testing.T) {
 	for _, v := range []struct {
 		tokens, last, now, capacity, amount, period int64

@@ -12,8 +12,7 @@ import (
 
 // The benchmarks run on the same payload: 100 records over 20 buckets with two
 // limits. Compare their ns/record: decoding and folding a record costs at most
-// a fifth of decoding it into the Lambda library's event type (design, section
-// 5).
+// a fifth of decoding it into the Lambda library's event type (docs/design.md, Budgets).
 const benchRecords, benchBuckets = 100, 20
 
 func benchmark(b *testing.B, decode func(payload []byte) int) {

@@ -161,7 +161,7 @@ func (e *expiring) settle(b table.Shard, ok bool) {
 	costs := e.costs()
 	most := int64(30)
 	if e.rng.IntN(20) == 0 {
-		most = 1 << 30 // a debt that outlives the universe
+		most = 1 << 30 // a debt of more years than can be stored
 	}
 	for i := range costs {
 		costs[i].Milli *= e.rng.Int64N(most)

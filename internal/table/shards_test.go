@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A shard without a refill instant, as foreign hands leave it, is split into two
+// A shard without a refill instant, as another client leaves it, is split into two
 // without one: an instant of zero would refill the new shard since 1970.
 func TestSplitWithoutClockMintsNothing(t *testing.T) {
 	const now = 1_700_000_000_000

@@ -126,7 +126,7 @@ func TestAttributesOfMarks(t *testing.T) {
 	}
 }
 
-// A12: 32 shards cost one write unit, with numbers as they are in production.
+// 32 shards cost one write unit, with numbers as they are in production.
 func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 	for _, c := range []struct {
 		entity        string

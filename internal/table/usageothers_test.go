@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// What is added to a snapshot behind our back is told apart from what ours counts,
+// What another aggregator adds to a snapshot is told apart from what ours counts,
 // written with or without a look; where a life ends unseen it is not known any more,
 // until the next look.
 func TestOthersAreToldApart(t *testing.T) {
