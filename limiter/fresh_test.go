@@ -8,7 +8,7 @@ import (
 )
 
 // A process that knows nothing is denied on many empty shards after at most two
-// writes, with a wait of two hours at most. Of several shards it is marked as an estimate.
+// writes, with a wait of two hours at most. That of one shard is exact.
 func TestFreshProcessIsDeniedAfterTwoWrites(t *testing.T) {
 	for _, count := range []int{1, 2, 8, 32} {
 		for _, cost := range []int64{1, 7, 640} {

@@ -2,8 +2,8 @@
 // machine and without Docker, to run the built functions and the client end to
 // end.
 //
-// The parts, each its own package; none imports the product, but tablespec the
-// specification of its table:
+// The parts, each its own package. None imports the product, but for tablespec, which
+// takes the specification of the table from it, and twin, which takes the table:
 //
 //	engine      starts a DynamoDB stand-in (dynoxide, DynamoDB Local, or what answers at the SDK's endpoint variables)
 //	tablespec   reads the synthesized template: creates the table, lists the event source mappings
@@ -15,6 +15,7 @@
 //	browser     a headless browser that opens pages for tests
 //	rights      what a program asks of DynamoDB, and what the managed policies allow
 //	witness     checks from what clients saw that no limit admitted too much
+//	twin        serves the table in memory as DynamoDB answers
 //	stack       all of them together, from the committed template: what demo and end-to-end tests start
 //
 // Run `make stand-ins` (npm ci in this folder) once; Go installs the rest.
