@@ -33,7 +33,7 @@ func (b bringing) onto(image table.Shard, now int64) (u item.Update, due bool) {
 	slim.Partial = slices.DeleteFunc(slices.Clone(image.Partial), func(p table.PartialLimit) bool {
 		return slices.Contains(drop, p.Name)
 	})
-	u = table.Charge{Image: slim, Want: b.want, Now: now, Life: b.life}.Plan().Update
+	u = table.Charge{Image: slim, Costs: table.Costs(b.want), Now: now, Life: b.life, Refill: true}.Plan().Update
 	settled := len(drop) == 0 && image.State.Matches(b.want) && len(slim.Partial) == 0
 	if settled && (b.lives(image) || !touches(u, table.AttrTTL)) {
 		return u, false

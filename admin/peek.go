@@ -97,21 +97,17 @@ func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 			out.Expires = time.Unix(first.TTL, 0).UTC()
 		}
 		if limits == nil {
-			for _, sl := range first.State.Slots {
-				if sl.Name != bucket.WCU {
-					limits = append(limits, sl.Limit)
-				}
-			}
+			limits = first.State.Limits()
 		}
 	}
 	for _, l := range limits {
-		out.Levels = append(out.Levels, level(l, limits, shards, now))
+		out.Levels = append(out.Levels, level(l, shards, now))
 	}
 	return out
 }
 
 // level adds one limit up over the shards.
-func level(l bucket.Limit, limits []bucket.Limit, shards []table.Shard, now int64) Level {
+func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
 	if out.IsBlocked() {
 		out.Remaining = 0 // nobody gets the token that it is stored with
@@ -122,7 +118,7 @@ func level(l bucket.Limit, limits []bucket.Limit, shards []table.Shard, now int6
 	}
 	tokens, used := int64(0), int64(0)
 	for _, b := range shards {
-		s, _ := b.State.At(now).Adopt(limits)
+		s, _ := b.State.At(now).Adopt(l)
 		i := s.Index(l.Name)
 		tokens = bucket.AddSat(tokens, s.Slots[i].Tokens)
 		used = bucket.AddSat(used, s.Slots[i].Used)

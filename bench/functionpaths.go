@@ -110,8 +110,8 @@ func (f *feed) split(ctx context.Context) (Row, error) {
 	}
 	put, b := table.Create(table.NewBucket{
 		Namespace: f.w.ns, Entity: "hot", Resource: resource, Now: time.Now().UnixMilli(),
-		Limits: []bucket.Limit{{Name: "rpm", Capacity: 1000 * bucket.Milli, Amount: 1000 * bucket.Milli, Period: 60_000}},
-		Costs:  []table.Cost{{Limit: "rpm", Milli: 10 * bucket.Milli}},
+		Costs: table.Costs([]bucket.Limit{
+			{Name: "rpm", Capacity: 1000 * bucket.Milli, Amount: 1000 * bucket.Milli, Period: 60_000}}, 10*bucket.Milli),
 	})
 	before := put.Item
 	for i, sl := range b.State.Slots {

@@ -165,10 +165,10 @@ func largeBatch(records, buckets int) []byte {
 		if b.Entity == "" {
 			_, *b = table.Create(table.NewBucket{
 				Namespace: "nsnsnsnsnsn", Entity: fmt.Sprintf("customer-%06d", i), Resource: resource, Now: now,
-				Limits: []bucket.Limit{
+				Costs: table.Costs([]bucket.Limit{
 					{Name: "rpm", Capacity: 1e9, Amount: 1e9, Period: 60_000},
 					{Name: "tpm", Capacity: 1e12, Amount: 1e12, Period: 60_000},
-				},
+				}),
 				Life: table.Expires,
 			})
 		}

@@ -65,7 +65,7 @@ func (d *debtor) take(g gift) bool {
 		return false
 	}
 	for _, c := range g.costs {
-		if j := d.image.State.Index(c.Limit); j >= 0 && c.Milli < 0 {
+		if j := d.image.State.Index(c.Limit.Name); j >= 0 && c.Milli < 0 {
 			slot := &d.image.State.Slots[j]
 			slot.Tokens = bucket.SubSat(slot.Tokens, c.Milli)
 		}

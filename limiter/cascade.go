@@ -29,7 +29,7 @@ func (l *Limiter) want(n name, costs Costs, cfg resolved) (want, error) {
 	if err != nil {
 		return want{}, err
 	}
-	w := want{namespace: l.namespace, name: n, limits: cfg.limits, costs: priced, life: table.Expires,
+	w := want{namespace: l.namespace, name: n, costs: priced, life: table.Expires,
 		parent: cfg.parent, cascade: cfg.cascade, read: cfg.read}
 	if cfg.own {
 		w.life = table.NeverExpires

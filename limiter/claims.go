@@ -41,17 +41,17 @@ func (y yield) lasts(now int64) bool {
 // The lock is held.
 func (k *known) claim(b table.Shard, w want, now int64) {
 	s := k.at(b.State.Shard)
-	if len(s.claims) == 1 && slices.Equal(s.claims[0], w.limits) {
+	if len(s.claims) == 1 && w.under(s.claims[0]) {
 		return
 	}
 	if w.read > 0 {
 		s.claims = nil
 	}
 	k.displace(s, b, now)
-	if slices.ContainsFunc(s.claims, func(c []bucket.Limit) bool { return slices.Equal(c, w.limits) }) {
+	if slices.ContainsFunc(s.claims, w.under) {
 		return
 	}
-	s.claims = append(s.claims[max(0, len(s.claims)+1-mostClaims):], w.limits)
+	s.claims = append(s.claims[max(0, len(s.claims)+1-mostClaims):], table.LimitsOf(w.costs))
 }
 
 // displace yields where an image shows that limits of this process were replaced, and
@@ -107,15 +107,9 @@ func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, r
 	return out, removed
 }
 
-// without returns what is needed without limits that are not stored any more.
-func (w want) without(removed []string) want {
-	if len(removed) == 0 || len(removed) == len(w.limits) {
-		return w
-	}
-	gone := func(limit string) bool { return slices.Contains(removed, limit) }
-	w.limits = slices.DeleteFunc(slices.Clone(w.limits), func(l bucket.Limit) bool { return gone(l.Name) })
-	w.costs = slices.DeleteFunc(slices.Clone(w.costs), func(c table.Cost) bool { return gone(c.Limit) })
-	return w
+// under reports whether a request is to be decided by these limits.
+func (w want) under(limits []bucket.Limit) bool {
+	return slices.EqualFunc(w.costs, limits, func(c table.Cost, l bucket.Limit) bool { return c.Limit == l })
 }
 
 // inForce returns what a request needs of a bucket under the limits that it is to be
@@ -124,17 +118,23 @@ func (w want) without(removed []string) want {
 // reports whether this is the first request since they were replaced. The lock is held.
 func (k *known) inForce(w want, now int64) (_ want, yielded bool) {
 	k.yields = slices.DeleteFunc(k.yields, func(y yield) bool {
-		return !y.lasts(now) || slices.Equal(y.own, w.limits) && w.read > y.since // they were read again since
+		return !y.lasts(now) || w.under(y.own) && w.read > y.since // they were read again since
 	})
-	i := slices.IndexFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, w.limits) })
-	if i < 0 || !fits(w.costs, k.yields[i].inForce) {
+	i := slices.IndexFunc(k.yields, func(y yield) bool { return w.under(y.own) })
+	if i < 0 {
 		return w, false
 	}
 	y := &k.yields[i]
-	w.limits = y.inForce
-	if w.read > 0 { // else the call itself asks for what was taken out
-		w = w.without(y.removed)
+	costs := table.Costs(y.inForce)
+	for i, c := range w.costs {
+		if costs[i].Milli = c.Milli; c.Milli > costs[i].Limit.Capacity {
+			return w, false
+		}
 	}
+	if w.read > 0 && len(y.removed) < len(costs) { // else the call itself asks for what was taken out
+		costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return slices.Contains(y.removed, c.Limit.Name) })
+	}
+	w.costs = costs
 	yielded, y.told = !y.told, true
 	return w, yielded
 }
@@ -142,18 +142,8 @@ func (k *known) inForce(w want, now int64) (_ want, yielded bool) {
 // tellYield tells by which limits a bucket is gone by from now on.
 func (l *Limiter) tellYield(ctx context.Context, w want) {
 	e := Event{Kind: EventYield, Entity: w.name.entity, Resource: w.name.resource}
-	for _, limit := range w.limits {
-		e.Limits = append(e.Limits, public(limit))
+	for _, c := range w.costs {
+		e.Limits = append(e.Limits, public(c.Limit))
 	}
 	l.tell(ctx, e)
-}
-
-// fits reports whether no cost exceeds the capacity of its limit.
-func fits(costs []table.Cost, limits []bucket.Limit) bool {
-	for i, c := range costs {
-		if c.Milli > limits[i].Capacity {
-			return false
-		}
-	}
-	return true
 }

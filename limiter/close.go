@@ -3,8 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -94,12 +92,16 @@ func (le *Lease) back() [][]table.Cost {
 // them more than it did.
 func (le *Lease) due() [][]table.Cost {
 	out := make([][]table.Cost, len(le.items))
-	for _, limit := range slices.Sorted(maps.Keys(le.actual)) {
-		left := bucket.SubSat(le.actual[limit]*bucket.Milli, le.held(limit))
+	for _, limit := range le.limits {
+		actual, said := le.actual[limit.Name]
+		if !said {
+			continue
+		}
+		left := bucket.SubSat(actual*bucket.Milli, le.held(limit.Name))
 		for i, it := range le.items {
 			part := left
 			if left < 0 {
-				part = max(left, -it.held(limit))
+				part = max(left, -it.held(limit.Name))
 			}
 			if part != 0 {
 				out[i] = append(out[i], table.Cost{Limit: limit, Milli: part})

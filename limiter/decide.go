@@ -13,12 +13,16 @@ import (
 type want struct {
 	namespace string
 	name      name
-	limits    []bucket.Limit
-	costs     []table.Cost // one per limit in force, in order of name
+	costs     []table.Cost // of all limits in force
 	life      table.Lifetime
 	read      int64  // when the limits were read, epoch ms; zero if the call gave them
 	parent    string // with cascade, what the bucket tells other clients
 	cascade   bool
+}
+
+// stored reports whether the limits in force are stored exactly like this.
+func (w want) stored(s bucket.State) bool {
+	return !slices.ContainsFunc(w.costs, func(c table.Cost) bool { return !s.Has(c.Limit) })
 }
 
 // action is what to do next about a request.
@@ -159,18 +163,18 @@ func (d decider) uncovered(soonest choice) choice {
 // denial by limits that are not stored would never end: what is stored refills by
 // the old ones, up to the old capacity.
 func (d decider) adopts(s *seen) bool {
-	return s.imaged() && !s.bucket.State.Matches(d.want.limits) && !d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor
+	return s.imaged() && !d.want.stored(s.bucket.State) && !d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor
 }
 
 // need remembers the largest costs seen, which keep the bucket from being split so
 // far that they could not be had.
 func (d decider) need() {
 	for _, c := range d.want.costs {
-		if c.Milli > d.largest[c.Limit] {
+		if c.Milli > d.largest[c.Limit.Name] {
 			if d.known.largest == nil {
 				d.known.largest = make(map[string]int64, len(d.want.costs))
 			}
-			d.known.largest[c.Limit] = c.Milli
+			d.known.largest[c.Limit.Name] = c.Milli
 		}
 	}
 }
@@ -254,8 +258,8 @@ func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 			sl.Tokens = bucket.SubSat(sl.Tokens, s.under[sl.Name])
 		}
 	}
-	if !image.State.Matches(w.limits) || len(image.Partial) > 0 || s.clockless(now) {
-		plan := table.Charge{Image: image, Want: w.limits, Costs: w.costs, Now: now, Life: w.life}.Plan()
+	if !w.stored(image.State) || len(image.Partial) > 0 || s.clockless(now) {
+		plan := table.Charge{Image: image, Costs: w.costs, Now: now, Life: w.life}.Plan()
 		return plan.Verdict, plan.Short
 	}
 	var few [16]int64
@@ -266,7 +270,7 @@ func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 	i := 0
 	for _, sl := range image.State.Slots { // both are in order of name
 		need := int64(-1)
-		if i < len(w.costs) && w.costs[i].Limit == sl.Name {
+		if i < len(w.costs) && w.costs[i].Limit.Name == sl.Name {
 			need = w.costs[i].Milli
 			i++
 		}

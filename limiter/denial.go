@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // denied remembers a denial for as long as nothing new is seen of the bucket, so
@@ -22,26 +23,18 @@ type denied struct {
 	unseen bool      // of some shards nothing is known
 }
 
-// covers reports whether a denial is one of this request too: it wants no less of
-// any limit. The lists are those of the limits in force, in the same order.
+// covers reports whether a denial is one of this request too: it wants as much under
+// the same limits.
 func (d *denied) covers(w want, now int64) bool {
-	if d == nil || now >= d.until || now < d.at || !slices.Equal(d.want.limits, w.limits) {
-		return false
-	}
-	for i, c := range d.want.costs {
-		if w.costs[i] != c {
-			return false
-		}
-	}
-	return true
+	return d != nil && now < d.until && now >= d.at && slices.Equal(d.want.costs, w.costs)
 }
 
 // remember keeps a denial. It holds until the first shard covers the costs, or the
 // oldest image is due for a look.
 func (d decider) remember(c choice) *denied {
 	out := &denied{want: d.want, c: c, at: d.now, until: c.at,
-		level: make([]float64, len(d.want.limits)), rate: make([]float64, len(d.want.limits)),
-		whole: make([]int64, len(d.want.limits))}
+		level: make([]float64, len(d.want.costs)), rate: make([]float64, len(d.want.costs)),
+		whole: make([]int64, len(d.want.costs))}
 	seenShards := 0
 	for _, s := range d.shards {
 		if !s.imaged() {
@@ -50,14 +43,14 @@ func (d decider) remember(c choice) *denied {
 		seenShards++
 		out.until = min(out.until, max(s.at, d.lookedAt)+max(d.denyFor, 1))
 		state := s.bucket.State
-		for i, l := range d.want.limits {
-			r := state.RateOf(l)
+		for i, c := range d.want.costs {
+			r := state.RateOf(c.Limit)
 			out.whole[i] = bucket.AddSat(out.whole[i], r.Capacity)
 			out.rate[i] += float64(r.Amount) / float64(r.Period)
-			if j := state.Index(l.Name); j >= 0 {
+			if j := state.Index(c.Limit.Name); j >= 0 {
 				sl := state.Slots[j]
 				g := bucket.Refill(sl.Tokens, sl.Rest, state.Rate(j), bucket.SubSat(d.now, state.RF))
-				out.level[i] += float64(min(bucket.AddSat(sl.Tokens, g.Credit), r.Capacity)) - float64(s.under[l.Name])
+				out.level[i] += float64(min(bucket.AddSat(sl.Tokens, g.Credit), r.Capacity)) - float64(s.under[c.Limit.Name])
 			}
 		}
 	}
@@ -85,15 +78,14 @@ func (d *denied) error(now int64) *LimitError {
 	e := &LimitError{
 		Entity: d.want.name.entity, Resource: d.want.name.resource, Limit: d.c.short,
 		RetryAfter: wait(now, max(d.c.at, now+1)), Estimated: d.unseen || d.c.guess,
-		Statuses: make([]Status, len(d.want.limits)),
+		Statuses: make([]Status, len(d.want.costs)),
 	}
-	for i, lim := range d.want.limits {
-		cost := d.want.costs[i].Milli
+	for i, c := range d.want.costs {
 		level := min(d.level[i]+d.rate[i]*float64(now-d.at), float64(d.whole[i]))
-		s := statusOf(d.want.name.entity, lim, int64(math.Floor(level)), 0)
-		if short := float64(cost) - level; lim.Name == d.c.short {
+		s := statusOf(d.want.name.entity, c.Limit, int64(math.Floor(level)), 0)
+		if short := float64(c.Milli) - level; c.Limit.Name == d.c.short {
 			s.RetryAfter = e.RetryAfter
-			e.Wanted, e.Remaining = cost/bucket.Milli, s.Remaining
+			e.Wanted, e.Remaining = c.Milli/bucket.Milli, s.Remaining
 		} else if short > 0 {
 			s.RetryAfter = time.Duration(math.Ceil(short/d.rate[i])) * time.Millisecond
 		}
@@ -108,10 +100,9 @@ func (d *denied) error(now int64) *LimitError {
 // its costs refill.
 func (d decider) giveUp() choice {
 	out := choice{action: deny, at: d.now, guess: true}
-	for i, l := range d.want.limits {
-		r := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
-		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, r, d.want.costs[i].Milli)); at >= out.at {
-			out.at, out.short = at, l.Name
+	for _, c := range d.want.costs {
+		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, c.Limit.Whole(), c.Milli)); at >= out.at {
+			out.at, out.short = at, c.Limit.Name
 		}
 	}
 	return out
@@ -126,14 +117,11 @@ func wait(from, to int64) time.Duration {
 
 // tooLarge explains a request that no shard can ever hold.
 func (d decider) tooLarge(c choice) error {
-	for i, lim := range d.want.limits {
-		if lim.Name != c.short {
-			continue
-		}
-		share := bucket.Share(lim.Capacity, 0, d.count)
-		return &opError{"acquire", d.want.name.entity, d.want.name.resource, ErrTooLarge,
-			fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",
-				lim.Name, d.want.costs[i].Milli/bucket.Milli, bucket.Tokens(share), d.count)}
+	var cause error
+	if cost, ok := table.Find(d.want.costs, c.short); ok {
+		share := bucket.Share(cost.Limit.Capacity, 0, d.count)
+		cause = fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",
+			c.short, cost.Milli/bucket.Milli, bucket.Tokens(share), d.count)
 	}
-	return &opError{"acquire", d.want.name.entity, d.want.name.resource, ErrTooLarge, nil}
+	return &opError{"acquire", d.want.name.entity, d.want.name.resource, ErrTooLarge, cause}
 }

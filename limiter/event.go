@@ -247,7 +247,7 @@ func (c Costs) plus(more []table.Cost) Costs {
 		if c == nil {
 			c = Costs{}
 		}
-		c[m.Limit] += m.Milli / bucket.Milli
+		c[m.Limit.Name] += m.Milli / bucket.Milli
 	}
 	return c
 }

@@ -101,7 +101,7 @@ func (l *Limiter) createdLease(w want, it item.Item) *Lease {
 	defer k.mu.Unlock()
 	k.see(b, l.now(), unsent, w.costs)
 	k.claim(b, w, l.now())
-	lease := &Lease{limiter: l, name: w.name, status: k.status(w.name.entity, w.limits, l.now()),
+	lease := &Lease{limiter: l, name: w.name, status: k.status(w.name.entity, w.costs, l.now()),
 		items: []leaseItem{{name: w.name, key: b.Key(), taken: w.costs}}}
 	lease.learn(b)
 	return lease

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Acquires of this process that meet a write under way on a shard wait for it, a
@@ -67,7 +68,8 @@ func (l *Limiter) board(ctx context.Context, k *known, c choice, me *waiter, tri
 // together reports whether a waiter can go out with those in a queue: what they
 // bring in force must be the same.
 func together(queue []*waiter, me *waiter) bool {
-	return len(queue) == 0 || slices.Equal(queue[0].want.limits, me.want.limits) && queue[0].want.life == me.want.life
+	return len(queue) == 0 || queue[0].want.life == me.want.life &&
+		slices.EqualFunc(queue[0].want.costs, me.want.costs, func(a, b table.Cost) bool { return a.Limit == b.Limit })
 }
 
 // await waits until the write under way is answered and somebody takes the queue

@@ -568,7 +568,8 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	k := l.images.of(name{acme, gpt})
 	var ws [3]*waiter
 	for i := range ws {
-		ws[i] = &waiter{turn: make(chan turn, 1), want: want{costs: []table.Cost{{Limit: "rph", Milli: 1000 << i}}}}
+		ws[i] = &waiter{turn: make(chan turn, 1),
+			want: want{costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000 << i}}}}
 		k.at(0).reserve(ws[i].want.costs)
 	}
 	f := &flight{began: time.Now(), queue: ws[2:]}

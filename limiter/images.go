@@ -190,7 +190,7 @@ func (s *seen) reserve(costs []table.Cost) {
 		if s.under == nil {
 			s.under = make(map[string]int64, len(costs))
 		}
-		s.under[c.Limit] += c.Milli
+		s.under[c.Limit.Name] += c.Milli
 	}
 }
 
@@ -199,8 +199,8 @@ func (s *seen) release(costs []table.Cost) {
 		if c.Milli == 0 {
 			continue
 		}
-		if s.under[c.Limit] -= c.Milli; s.under[c.Limit] == 0 {
-			delete(s.under, c.Limit)
+		if s.under[c.Limit.Name] -= c.Milli; s.under[c.Limit.Name] == 0 {
+			delete(s.under, c.Limit.Name)
 		}
 	}
 }

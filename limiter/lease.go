@@ -35,12 +35,8 @@ func (it leaseItem) parent() (leaseItem, bool) {
 
 // held returns what the item has paid of a limit, in millitokens.
 func (it leaseItem) held(limit string) int64 {
-	for _, c := range it.taken {
-		if c.Limit == limit {
-			return c.Milli
-		}
-	}
-	return 0
+	c, _ := table.Find(it.taken, limit)
+	return c.Milli
 }
 
 // Lease is what a granted request holds. The tokens are taken already; a lease
@@ -58,7 +54,7 @@ type Lease struct {
 
 	mu     sync.Mutex
 	items  []leaseItem
-	limits []string // limits that can be settled
+	limits []bucket.Limit // those that can be settled
 	status []Status
 	image  table.Shard      // as it was right after the charge; zero if that is not known
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
@@ -69,13 +65,7 @@ type Lease struct {
 // learn takes over what the image of the written item says: every limit of the
 // bucket can be settled, not only those in force.
 func (le *Lease) learn(b table.Shard) {
-	le.image = b
-	le.limits = le.limits[:0]
-	for _, sl := range b.State.Slots {
-		if sl.Name != bucket.WCU {
-			le.limits = append(le.limits, sl.Name)
-		}
-	}
+	le.image, le.limits = b, b.State.Limits()
 }
 
 // Charged reports whether the lease was charged to the table. It is false for a lease
@@ -162,8 +152,9 @@ func (le *Lease) sayOne(op string, costs Costs, total func(cost, n int64) int64)
 		next = make(map[string]int64, len(costs))
 	}
 	for limit, n := range costs {
-		if !slices.Contains(le.limits, limit) {
-			return nil, invalid(op+" limit", limit, fmt.Sprintf("one of %q, the limits of %q", le.limits, le.name.entity))
+		if !hasLimit(le.limits, limit) {
+			return nil, invalid(op+" limit", limit,
+				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.limits)), le.name.entity))
 		}
 		cost := le.cost(limit)
 		if n < -MaxTokens || n > MaxTokens || total(cost, n) < 0 || total(cost, n) > mostCost {
@@ -225,7 +216,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 		le.items[i].taken = plus(le.items[i].taken, it.taken)
 	}
 	for _, limit := range extra.limits {
-		if !slices.Contains(le.limits, limit) {
+		if !hasLimit(le.limits, limit.Name) {
 			le.limits = append(le.limits, limit)
 		}
 	}
@@ -255,11 +246,15 @@ func (le *Lease) held(limit string) (milli int64) {
 	return milli
 }
 
+func hasLimit(limits []bucket.Limit, name string) bool {
+	return slices.ContainsFunc(limits, func(l bucket.Limit) bool { return l.Name == name })
+}
+
 // plus adds up costs by limit.
 func plus(a, b []table.Cost) []table.Cost {
 	out := slices.Clone(a)
 	for _, c := range b {
-		if i := slices.IndexFunc(out, func(o table.Cost) bool { return o.Limit == c.Limit }); i >= 0 {
+		if i := slices.IndexFunc(out, func(o table.Cost) bool { return o.Limit.Name == c.Limit.Name }); i >= 0 {
 			out[i].Milli = bucket.AddSat(out[i].Milli, c.Milli)
 		} else {
 			out = append(out, c)

@@ -47,14 +47,14 @@ func (l *locals) share(whole bucket.Limit) bucket.Limit {
 func (l *locals) at(w want, now int64) bucket.State {
 	old, _ := l.buckets.Get(w.name)
 	old = old.At(now)
-	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.limits))}
+	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.costs))}
 	if len(old.Slots) == 0 {
 		out.RF = now
 	}
-	for i, limit := range w.limits {
-		slot := bucket.Slot{Limit: l.share(limit)}
+	for i, c := range w.costs {
+		slot := bucket.Slot{Limit: l.share(c.Limit)}
 		slot.Tokens = slot.Capacity
-		if j := old.Index(limit.Name); j >= 0 {
+		if j := old.Index(slot.Name); j >= 0 {
 			slot.Tokens = min(old.Slots[j].Tokens, slot.Capacity)
 			slot.Rest = bucket.RescaleRest(old.Slots[j].Rest, old.Slots[j].Period, slot.Period)
 		}
@@ -80,16 +80,13 @@ func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
 		}
 		switch v := state.Decide(needs, now); {
 		case v.At == bucket.Never:
-			return nil, fmt.Errorf("%w: %d percent of %s", errShare, l.percent, public(w.limits[v.Slot]))
+			return nil, fmt.Errorf("%w: %d percent of %s", errShare, l.percent, public(w.costs[v.Slot].Limit))
 		case !v.Granted:
 			return nil, localDenial(w, state, v, now)
 		}
 		after[i] = state.Take(needs)
-		leases[i] = &Lease{name: w.name, status: localStatus(w, after[i]),
+		leases[i] = &Lease{name: w.name, status: localStatus(w, after[i]), limits: table.LimitsOf(w.costs),
 			items: []leaseItem{{name: w.name, taken: w.costs, local: true}}}
-		for _, limit := range w.limits {
-			leases[i].limits = append(leases[i].limits, limit.Name)
-		}
 	}
 	for i, w := range wants {
 		old, _ := l.buckets.Get(w.name)
@@ -114,7 +111,7 @@ func (l *locals) adjust(n name, costs []table.Cost, now int64) {
 	state = state.At(now)
 	needs := make([]int64, len(state.Slots))
 	for _, c := range costs {
-		if i := state.Index(c.Limit); i >= 0 {
+		if i := state.Index(c.Limit.Name); i >= 0 {
 			needs[i] = c.Milli
 		}
 	}
@@ -130,9 +127,10 @@ func localStatus(w want, state bucket.State) []Status {
 }
 
 func localDenial(w want, state bucket.State, v bucket.Verdict, now int64) *LimitError {
+	short := w.costs[v.Slot]
 	e := &LimitError{
-		Entity: w.name.entity, Resource: w.name.resource, Limit: w.limits[v.Slot].Name,
-		Wanted: w.costs[v.Slot].Milli / bucket.Milli, RetryAfter: wait(now, v.At), Statuses: localStatus(w, state),
+		Entity: w.name.entity, Resource: w.name.resource, Limit: short.Limit.Name,
+		Wanted: short.Milli / bucket.Milli, RetryAfter: wait(now, v.At), Statuses: localStatus(w, state),
 	}
 	for i, sl := range state.Slots {
 		e.Statuses[i].RetryAfter = wait(0, bucket.Wait(sl.Tokens, sl.Rest, state.Rate(i), w.costs[i].Milli))

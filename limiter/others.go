@@ -33,7 +33,7 @@ func (o *others) learn(before, after bucket.State, own []table.Cost, elapsed int
 		}
 		grown := sl.Used - before.Slots[i].Used
 		for _, c := range own {
-			if c.Limit == sl.Name {
+			if c.Limit.Name == sl.Name {
 				grown -= c.Milli
 			}
 		}
@@ -73,10 +73,10 @@ const (
 func (o *others) slack(s bucket.State, w want, most int64) int64 {
 	passing := 0.0
 	for _, c := range w.costs {
-		if i := s.Index(c.Limit); i >= 0 && c.Milli > 0 {
+		if i := s.Index(c.Limit.Name); i >= 0 && c.Milli > 0 {
 			r := s.Rate(i)
-			mean := o.taken[c.Limit] / max(o.images, 1) / float64(r.Capacity)
-			spare := max(0, 1-o.rate(c.Limit)*float64(r.Period)/float64(r.Amount))
+			mean := o.taken[c.Limit.Name] / max(o.images, 1) / float64(r.Capacity)
+			spare := max(0, 1-o.rate(c.Limit.Name)*float64(r.Period)/float64(r.Amount))
 			passing = max(passing, (slackMeans+spare)*100*mean)
 		}
 	}
@@ -96,15 +96,15 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 	}
 	state, until := s.bucket.State, s.at+d.denyFor
 	for _, c := range d.want.costs {
-		i := state.Index(c.Limit)
+		i := state.Index(c.Limit.Name)
 		if i < 0 || c.Milli == 0 {
 			continue
 		}
 		r := state.Rate(i)
-		refill, taken := float64(r.Amount)/float64(r.Period), s.others.rate(c.Limit)
+		refill, taken := float64(r.Amount)/float64(r.Period), s.others.rate(c.Limit.Name)
 		gone := taken * float64(d.now-s.at)
 		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, float64(r.Capacity))
-		level -= float64(s.under[c.Limit])
+		level -= float64(s.under[c.Limit.Name])
 		spread := math.Sqrt(gone * float64(c.Milli))
 		if spread > float64(r.Capacity-c.Milli)/4 {
 			continue
@@ -117,7 +117,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 			then = min(until, d.now+int64(short/gain)+1)
 		}
 		if then > at {
-			at, limit = then, c.Limit
+			at, limit = then, c.Limit.Name
 		}
 	}
 	return at, limit

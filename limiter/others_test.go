@@ -44,7 +44,7 @@ func TestWhatOthersTake(t *testing.T) {
 				s.others.refused = now - c.refused.Milliseconds()
 			}
 			d := decider{known: k, now: now, denyFor: denyFor, attempt: &attempt{},
-				want: want{name: name{acme, gpt}, limits: []bucket.Limit{limit}, costs: []table.Cost{{Limit: "rph", Milli: 1000}}}}
+				want: want{name: name{acme, gpt}, costs: []table.Cost{{Limit: limit, Milli: 1000}}}}
 			got := d.decide()
 			if got.action != c.want || got.look {
 				t.Fatalf("decided %+v, want %d", got, c.want)
@@ -66,7 +66,7 @@ func TestOthersLearn(t *testing.T) {
 	if o.rate("rph") != 0 {
 		t.Error("a rate of nothing seen")
 	}
-	o.learn(state(1000), state(6000), []table.Cost{{Limit: "rph", Milli: 2000}}, 1000)
+	o.learn(state(1000), state(6000), []table.Cost{{Limit: PerHour("rph", 20).stored(), Milli: 2000}}, 1000)
 	if got := o.rate("rph"); got != 3 {
 		t.Errorf("others take %v millitokens a millisecond, want 3", got)
 	}
@@ -86,7 +86,7 @@ func TestOthersLearn(t *testing.T) {
 func TestSlackFollowsTheFleet(t *testing.T) {
 	limit := PerMinute("rpm", 600).stored() // 10 per second
 	state := bucket.State{Shards: 1, Slots: []bucket.Slot{{Limit: limit}}}
-	w := want{costs: []table.Cost{{Limit: "rpm", Milli: 1000}}}
+	w := want{costs: []table.Cost{{Limit: limit, Milli: 1000}}}
 	for _, c := range []struct {
 		name    string
 		taken   float64 // tokens between two images

@@ -72,7 +72,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 		k.see(b, l.now(), p.since, own)
 		k.at(shard).added = false
 		k.claim(b, group[0].want, l.now())
-		status = k.status(group[0].want.name.entity, group[0].want.limits, l.now())
+		status = k.status(group[0].want.name.entity, group[0].want.costs, l.now())
 		k.mu.Unlock()
 	}
 	if !p.takes {
@@ -91,12 +91,10 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 			key:   table.BucketKey(w.want.namespace, w.want.name.entity, w.want.name.resource, shard),
 			shard: shard, taken: w.want.costs,
 		}}}
-		lease.limits = make([]string, len(w.want.limits))
-		for i, lim := range w.want.limits {
-			lease.limits[i] = lim.Name
-		}
 		if legible {
 			lease.learn(b)
+		} else {
+			lease.limits = table.LimitsOf(w.want.costs)
 		}
 		w.turn <- turn{lease: lease}
 	}

@@ -47,10 +47,7 @@ func (s *seen) covered(group []*waiter, now int64, first bool) int {
 			if v, _ := s.verdict(w, now); !v.Granted && !s.clockless(now) {
 				break
 			}
-		} else if n > 0 && slices.ContainsFunc(w.limits, func(l bucket.Limit) bool {
-			i := slices.IndexFunc(w.costs, func(c table.Cost) bool { return c.Limit == l.Name })
-			return i >= 0 && w.costs[i].Milli > l.Capacity/2
-		}) {
+		} else if n > 0 && slices.ContainsFunc(w.costs, func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 }) {
 			break
 		}
 		n++
@@ -80,7 +77,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 	add := func(room int64) plan {
 		return plan{takes: true, write: table.Add{
 			Namespace: w.namespace, Entity: w.name.entity, Resource: w.name.resource, Shard: c.shard, Shards: k.count,
-			Limits: w.limits, Costs: w.costs, Now: now, Room: room,
+			Costs: w.costs, Now: now, Room: room,
 		}.Plan()}
 	}
 	switch {
@@ -90,7 +87,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 		return add(coldRoom)
 	}
 	slack = s.others.slack(s.bucket.State, w, slack)
-	charge := table.Charge{Image: s.bucket, Want: w.limits, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
+	charge := table.Charge{Image: s.bucket, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
 	switch {
 	case c.owe:
 		charge.Force = true
@@ -104,7 +101,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 	}
 	planned := charge.Plan()
 	if !planned.Verdict.Granted && !c.owe { // only the clock is missing, or the limits: mend that, take nothing
-		charge.Costs = nil
+		charge.Refill = true
 		return plan{write: charge.Plan().Update, charges: true}
 	}
 	return plan{write: planned.Update, charges: true, takes: true}
@@ -116,10 +113,9 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 func (k *known) createBucket(w want, now int64) plan {
 	fresh := table.NewBucket{
 		Namespace: w.namespace, Entity: w.name.entity, Resource: w.name.resource, Parent: w.parent, Cascade: w.cascade,
-		Limits: w.limits, Costs: w.costs, Life: w.life, Now: now,
+		Costs: w.costs, Life: w.life, Now: now,
 	}
 	if k.count > 1 {
-		fresh.Costs = nil
 		put, _ := table.CreateEmpty(fresh, k.count)
 		return plan{write: put}
 	}
@@ -133,12 +129,12 @@ func (k *known) createBucket(w want, now int64) plan {
 func (s *seen) crowded(w want, now int64, slack int64) bool {
 	state := s.bucket.State
 	for _, c := range w.costs {
-		i := state.Index(c.Limit)
+		i := state.Index(c.Limit.Name)
 		if i < 0 || c.Milli == 0 {
 			continue
 		}
 		r := state.Rate(i)
-		gone := s.others.rate(c.Limit) * min(float64(now-s.at), s.others.elapsed)
+		gone := s.others.rate(c.Limit.Name) * min(float64(now-s.at), s.others.elapsed)
 		if gone <= float64(r.Capacity)*float64(slack)/100 {
 			continue
 		}
@@ -154,7 +150,7 @@ func (s *seen) crowded(w want, now int64, slack int64) bool {
 func (s *seen) recent(w want, now int64, part int64) bool {
 	state := s.bucket.State
 	for _, c := range w.costs {
-		if i := state.Index(c.Limit); i >= 0 && c.Milli > 0 {
+		if i := state.Index(c.Limit.Name); i >= 0 && c.Milli > 0 {
 			r := state.Rate(i)
 			if now-state.RF > bucket.Wait(0, 0, r, r.Capacity*part/100) {
 				return false

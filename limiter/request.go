@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -110,38 +109,29 @@ func (r Request) validate() ([]bucket.Limit, error) {
 	return storedLimits("Limits", r.Limits)
 }
 
-// price turns costs into what the write needs: one entry per limit in force, in
-// order of name, zero where the request names no cost.
+// price turns costs into what the write needs: one per limit in force, zero where the
+// request names none.
 func price(costs Costs, limits []bucket.Limit) ([]table.Cost, error) {
-	out := make([]table.Cost, len(limits))
+	out := table.Costs(limits)
 	for i, l := range limits {
-		out[i] = table.Cost{Limit: l.Name, Milli: costs[l.Name] * bucket.Milli}
-		if out[i].Milli > l.Capacity {
+		if out[i].Milli = costs[l.Name] * bucket.Milli; out[i].Milli > l.Capacity {
 			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most the capacity of %d tokens",
 				ErrTooLarge, l.Name, costs[l.Name], l.Capacity/bucket.Milli)
 		}
 	}
 	for name, n := range costs {
-		if !slices.ContainsFunc(limits, func(l bucket.Limit) bool { return l.Name == name }) {
-			return nil, invalid(fmt.Sprintf("Costs[%q]", name), n, "only limits in force: "+limitNames(limits))
+		if _, ok := table.Find(out, name); !ok {
+			return nil, invalid(fmt.Sprintf("Costs[%q]", name), n, "only limits in force: "+strings.Join(limitNames(out), ", "))
 		}
 	}
 	return out, nil
 }
 
-// limitNames returns the names of the limits in force.
-func (w want) limitNames() []string {
-	out := make([]string, len(w.limits))
-	for i, l := range w.limits {
-		out[i] = l.Name
+// limitNames returns the names of the limits of costs.
+func limitNames(costs []table.Cost) []string {
+	out := make([]string, len(costs))
+	for i, c := range costs {
+		out[i] = c.Limit.Name
 	}
 	return out
-}
-
-func limitNames(limits []bucket.Limit) string {
-	names := make([]string, len(limits))
-	for i, l := range limits {
-		names[i] = l.Name
-	}
-	return strings.Join(names, ", ")
 }

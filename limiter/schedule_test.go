@@ -256,11 +256,11 @@ func (s *schedule) settle() {
 	var err error
 	if s.r.IntN(2) == 0 {
 		for _, limit := range lease.limits {
-			took[limit] = int64(s.r.IntN(9) - 3)
+			took[limit.Name] = int64(s.r.IntN(9) - 3)
 		}
 		paid := paidBy(lease)
 		for _, limit := range lease.limits { // no more is given back than was taken
-			took[limit] = max(took[limit], -paid[limit])
+			took[limit.Name] = max(took[limit.Name], -paid[limit.Name])
 		}
 		if err = lease.Add(took); err == nil {
 			err = lease.Commit(context.Background())
@@ -309,7 +309,7 @@ func paidBy(lease *Lease) Costs {
 	out := Costs{}
 	for _, it := range lease.items {
 		for _, c := range it.taken {
-			out[c.Limit] += c.Milli / bucket.Milli
+			out[c.Limit.Name] += c.Milli / bucket.Milli
 		}
 	}
 	return out

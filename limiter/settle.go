@@ -84,7 +84,7 @@ func (s *settling) known() bool {
 func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
 	switch {
 	case s.more && s.image.Entity != "" && try < settleAttempts:
-		return table.Charge{Image: s.image, Want: adjustable(s.image.State, s.costs), Costs: s.costs, Now: now,
+		return table.Charge{Image: s.image, Costs: adjustable(s.image.State, s.costs), Now: now,
 			Life: table.KeepLifetime, Slack: int64(s.l.opts.Slack), Force: true}.Plan().Update, true
 	case s.plain:
 		return table.AdjustUnmetered(s.item.key, s.costs), false
@@ -125,20 +125,21 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 // still returns the costs of limits that the bucket still has.
 func still(b table.Shard, costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
-		return b.State.Index(c.Limit) < 0 &&
-			!slices.ContainsFunc(b.Partial, func(p table.PartialLimit) bool { return p.Name == c.Limit && p.HasTokens })
+		return b.State.Index(c.Limit.Name) < 0 &&
+			!slices.ContainsFunc(b.Partial, func(p table.PartialLimit) bool { return p.Name == c.Limit.Name && p.HasTokens })
 	})
 }
 
-// adjustable returns the limits of a state but for the write meter; if they are
-// more than one write can name, those that have a cost.
-func adjustable(s bucket.State, costs []table.Cost) []bucket.Limit {
-	out := make([]bucket.Limit, 0, len(s.Slots))
-	for _, sl := range s.Slots {
-		named := slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Limit == sl.Name })
-		if sl.Name != bucket.WCU && (named || len(s.Slots) <= bucket.MaxSlots) {
-			out = append(out, sl.Limit)
-		}
+// adjustable returns the costs of all limits of a state but for the write meter; if
+// they are more than one write can name, of those that are given only.
+func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
+	out := table.Costs(s.Limits())
+	for i, c := range out {
+		given, _ := table.Find(costs, c.Limit.Name)
+		out[i].Milli = given.Milli
+	}
+	if len(s.Slots) > bucket.MaxSlots {
+		out = slices.DeleteFunc(out, func(c table.Cost) bool { return c.Milli == 0 })
 	}
 	return out
 }

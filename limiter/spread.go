@@ -109,12 +109,11 @@ func apportion(images []table.Shard, w want, now int64) []share {
 		if len(out) == maxPaying {
 			break
 		}
-		at := table.Charge{Image: image, Want: w.limits, Now: now}.Plan().Before
-		part := share{image: image, costs: make([]table.Cost, len(left))}
+		at := table.Charge{Image: image, Costs: w.costs, Now: now, Refill: true}.Plan().Before
+		part := share{image: image, costs: slices.Clone(left)}
 		pays, debt := false, false
 		for i, c := range left {
-			part.costs[i].Limit = c.Limit
-			j := at.Index(c.Limit)
+			j := at.Index(c.Limit.Name)
 			if j < 0 || at.Slots[j].Tokens < 0 {
 				debt = true
 				break
@@ -139,7 +138,7 @@ func apportion(images []table.Shard, w want, now int64) []share {
 // compareLevels orders images by what they hold of the first limit with a cost.
 func compareLevels(a, b table.Shard, w want, now int64) int {
 	for _, c := range w.costs {
-		if i, j := a.State.Index(c.Limit), b.State.Index(c.Limit); c.Milli > 0 && i >= 0 && j >= 0 {
+		if i, j := a.State.Index(c.Limit.Name), b.State.Index(c.Limit.Name); c.Milli > 0 && i >= 0 && j >= 0 {
 			x, y := a.State.At(now).Slots[i].Tokens, b.State.At(now).Slots[j].Tokens
 			if x != y {
 				return int(max(min(bucket.SubSat(x, y), 1), -1))
@@ -154,7 +153,7 @@ func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now
 	tries *attempt) (refused bool, err error) {
 	writes := make([]item.Write, len(shares))
 	for i, s := range shares {
-		writes[i] = table.Charge{Image: s.image, Want: w.limits, Costs: s.costs, Now: now, Life: w.life,
+		writes[i] = table.Charge{Image: s.image, Costs: s.costs, Now: now, Life: w.life,
 			Force: s.owe}.Plan().Update
 	}
 	err = l.transact(ctx, writes, tries)
@@ -201,17 +200,14 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 
 // paid makes the lease on several shards.
 func (l *Limiter) paid(k *known, w want, shares []share) *Lease {
-	lease := &Lease{limiter: l, name: w.name}
+	lease := &Lease{limiter: l, name: w.name, limits: table.LimitsOf(w.costs)}
 	for _, s := range shares {
 		lease.items = append(lease.items,
 			leaseItem{name: w.name, key: s.image.Key(), shard: s.image.State.Shard, taken: s.costs})
 	}
-	for _, lim := range w.limits {
-		lease.limits = append(lease.limits, lim.Name)
-	}
 	k.mu.Lock()
 	image := k.at(shares[0].image.State.Shard).bucket
-	lease.status = k.status(w.name.entity, w.limits, l.now())
+	lease.status = k.status(w.name.entity, w.costs, l.now())
 	k.mu.Unlock()
 	lease.learn(image)
 	return lease
@@ -222,18 +218,16 @@ func (l *Limiter) paid(k *known, w want, shares []share) *Lease {
 // knows better.
 func (d decider) together() int64 {
 	at := d.now
-	for i, l := range d.want.limits {
-		cost := d.want.costs[i].Milli
-		if cost == 0 {
+	for _, c := range d.want.costs {
+		if c.Milli == 0 {
 			continue
 		}
-		whole := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
-		full := bucket.AddSat(d.now, bucket.Wait(d.lowest(l), 0, whole, l.Capacity))
-		if d.holds(l, full) < cost {
+		full := bucket.AddSat(d.now, bucket.Wait(d.lowest(c.Limit), 0, c.Limit.Whole(), c.Limit.Capacity))
+		if d.holds(c.Limit, full) < c.Milli {
 			return bucket.Never
 		}
 		at = bucket.AddSat(at, int64(sort.Search(int(min(bucket.SubSat(full, at), math.MaxInt)), func(ms int) bool {
-			return d.holds(l, bucket.AddSat(at, int64(ms))) >= cost
+			return d.holds(c.Limit, bucket.AddSat(at, int64(ms))) >= c.Milli
 		})))
 	}
 	return at

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Status is one limit in force of a bucket, as far as the caller's process knows
@@ -34,7 +35,7 @@ type Status struct {
 // statusOf returns the status of a limit whose level is known, in millitokens with
 // the remainder of its refill.
 func statusOf(entity string, l bucket.Limit, level, rest int64) Status {
-	r := bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+	r := l.Whole()
 	s := Status{
 		Entity: entity, Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: bucket.WholeTokens(level),
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
@@ -47,9 +48,10 @@ func statusOf(entity string, l bucket.Limit, level, rest int64) Status {
 }
 
 // status returns the status of the limits in force at now; the lock is held.
-func (k *known) status(entity string, limits []bucket.Limit, now int64) []Status {
-	out := make([]Status, len(limits))
-	for i, l := range limits {
+func (k *known) status(entity string, costs []table.Cost, now int64) []Status {
+	out := make([]Status, len(costs))
+	for i, c := range costs {
+		l := c.Limit
 		level, rest, seen := int64(0), int64(0), int64(0)
 		for n, s := range k.shards {
 			if n >= k.count || !s.imaged() {

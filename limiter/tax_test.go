@@ -36,7 +36,7 @@ func TestShardingTax(t *testing.T) {
 			there[n%3]++
 			for _, spread := range []bool{false, true} {
 				d := decider{known: k, now: 1, denyFor: 1000, attempt: &attempt{spread: !spread}, pick: rng.Uint64(),
-					want: want{limits: limits, costs: []table.Cost{{Limit: "rpm", Milli: cost}}}}
+					want: want{costs: table.Costs(limits, cost)}}
 				if c := d.decide(); c.action == deny || c.action == never {
 					if spread {
 						several[n%3]++

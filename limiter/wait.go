@@ -120,18 +120,13 @@ func (d decider) behind(c choice) choice {
 // for two capacities at most. Own is what the request itself has taken already.
 func crowdedOut(b table.Shard, w want, now int64, own []table.Cost) bool {
 	state := b.State.At(now)
-	for _, l := range w.limits {
-		i := state.Index(l.Name)
+	for _, c := range w.costs {
+		i := state.Index(c.Limit.Name)
 		if i < 0 {
 			continue
 		}
-		level := state.Slots[i].Tokens
-		for _, c := range own {
-			if c.Limit == l.Name {
-				level = bucket.AddSat(level, c.Milli)
-			}
-		}
-		if level < -state.RateOf(l).Capacity {
+		taken, _ := table.Find(own, c.Limit.Name)
+		if bucket.AddSat(state.Slots[i].Tokens, taken.Milli) < -state.RateOf(c.Limit).Capacity {
 			return true
 		}
 	}
@@ -166,7 +161,7 @@ func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tri
 	for _, b := range images {
 		for _, it := range lease.items {
 			if it.shard == b.State.Shard {
-				q.at = max(q.at, paidBack(b, w.limitNames()))
+				q.at = max(q.at, paidBack(b, limitNames(w.costs)))
 				late = late || len(lease.items) == 1 && crowdedOut(b, w, b.State.RF, it.taken)
 			}
 		}
@@ -202,17 +197,17 @@ func divide(images []table.Shard, w want) []share {
 	for i := range images {
 		out[i] = share{image: images[i], costs: slices.Clone(w.costs), owe: true}
 	}
-	for c, l := range w.limits {
-		whole, left := int64(0), w.costs[c].Milli
+	for j, c := range w.costs {
+		whole, left := int64(0), c.Milli
 		for _, b := range images {
-			whole = bucket.AddSat(whole, b.State.RateOf(l).Capacity)
+			whole = bucket.AddSat(whole, b.State.RateOf(c.Limit).Capacity)
 		}
 		for i, b := range images {
-			part := float64(w.costs[c].Milli) * float64(b.State.RateOf(l).Capacity) / float64(max(whole, 1))
-			out[i].costs[c].Milli = min(left, int64(math.Ceil(part/bucket.Milli))*bucket.Milli)
-			left -= out[i].costs[c].Milli
+			part := float64(c.Milli) * float64(b.State.RateOf(c.Limit).Capacity) / float64(max(whole, 1))
+			out[i].costs[j].Milli = min(left, int64(math.Ceil(part/bucket.Milli))*bucket.Milli)
+			left -= out[i].costs[j].Milli
 		}
-		out[0].costs[c].Milli += left
+		out[0].costs[j].Milli += left
 	}
 	return out
 }

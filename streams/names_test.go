@@ -22,8 +22,8 @@ func TestStrangeNamesAreCounted(t *testing.T) {
 	for i, entity := range names {
 		for j, resource := range names {
 			cost := int64(1 + i*len(names) + j)
-			put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: entity, Resource: resource, Limits: limits(),
-				Costs: []table.Cost{{Limit: "rpm"}, {Limit: "tpm", Milli: cost * 1000}}, Now: r.now})
+			put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: entity, Resource: resource,
+				Costs: table.Costs(limits(), 0, cost*1000), Now: r.now})
 			r.db.Store(put.Item)
 			want[pair{entity, resource}] = cost
 		}

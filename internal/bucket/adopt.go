@@ -4,45 +4,45 @@ import (
 	"math/bits"
 )
 
-// Adopt returns the state with the wanted limits in force. Call it on a state
-// refilled to now, so that the time before the change is credited at the old
-// rate. A limit that is new to the bucket starts with its full share; a raised
-// capacity adds no tokens; a lowered one takes away what no longer fits. Slots
-// that are not wanted stay as they are: dropping and re-adding a limit must not
-// refill it. changed reports whether anything differs.
-func (s State) Adopt(want []Limit) (out State, changed bool) {
-	if s.Matches(want) {
+// Adopt returns the state with a limit in force. Call it on a state refilled to now,
+// so that the time before the change is credited at the old rate. A limit that is new
+// to the bucket starts with its full share; a raised capacity adds no tokens; a
+// lowered one takes away what no longer fits. changed reports whether anything
+// differs.
+func (s State) Adopt(want Limit) (out State, changed bool) {
+	if s.Has(want) {
 		return s, false
 	}
 	out = s
 	out.Slots = append([]Slot(nil), s.Slots...)
-	for _, l := range want {
-		i := out.Index(l.Name)
-		if i < 0 {
-			out.Slots = append(out.Slots, Slot{Limit: l, Tokens: s.rate(l).Capacity})
-			continue
-		}
-		sl := &out.Slots[i]
-		if sl.Limit == l {
-			continue
-		}
-		if l.Capacity < sl.Capacity {
-			sl.Tokens = min(sl.Tokens, s.rate(l).Capacity)
-		}
-		sl.Rest = RescaleRest(sl.Rest, sl.Period, l.Period)
-		if sl.Tokens >= s.rate(l).Capacity {
-			sl.Rest = 0
-		}
-		sl.Limit = l
+	i := out.Index(want.Name)
+	if i < 0 {
+		out.Slots = append(out.Slots, Slot{Limit: want, Tokens: s.rate(want).Capacity})
+		out.sort()
+		return out, true
 	}
-	out.sort()
+	sl := &out.Slots[i]
+	if want.Capacity < sl.Capacity {
+		sl.Tokens = min(sl.Tokens, s.rate(want).Capacity)
+	}
+	sl.Rest = RescaleRest(sl.Rest, sl.Period, want.Period)
+	if sl.Tokens >= s.rate(want).Capacity {
+		sl.Rest = 0
+	}
+	sl.Limit = want
 	return out, true
+}
+
+// Has reports whether the limit is stored exactly like this.
+func (s State) Has(want Limit) bool {
+	i := s.Index(want.Name)
+	return i >= 0 && s.Slots[i].Limit == want
 }
 
 // Matches reports whether every wanted limit is stored exactly like this.
 func (s State) Matches(want []Limit) bool {
 	for _, l := range want {
-		if i := s.Index(l.Name); i < 0 || s.Slots[i].Limit != l {
+		if !s.Has(l) {
 			return false
 		}
 	}

@@ -148,7 +148,7 @@ func (p *player) command(now int64, verb string, args []string) string {
 		return fmt.Sprintf("shard %d of %d:%s\nshard %d of %d:%s", keep.Shard, keep.Shards, p.levels(keep, now),
 			moved.Shard, moved.Shards, p.levels(moved, now))
 	case "adopt":
-		next, changed := s.At(now).Adopt([]bucket.Limit{p.limit(args)})
+		next, changed := s.At(now).Adopt(p.limit(args))
 		if !changed {
 			return "unchanged"
 		}

@@ -37,6 +37,9 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
 }
 
+// Whole returns what the limit refills by where it is not divided among shards.
+func (l Limit) Whole() Rate { return Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period} }
+
 // Slot is the stored state of one limit in one shard.
 type Slot struct {
 	Limit
@@ -83,6 +86,17 @@ func (s State) Index(name string) int {
 	return -1
 }
 
+// Limits returns the limits of the slots, but for the write meter.
+func (s State) Limits() []Limit {
+	out := make([]Limit, 0, len(s.Slots))
+	for _, sl := range s.Slots {
+		if sl.Name != WCU {
+			out = append(out, sl.Limit)
+		}
+	}
+	return out
+}
+
 // Rate returns what slot i of this shard refills by: its share of the limit.
 func (s State) Rate(i int) Rate { return s.rate(s.Slots[i].Limit) }
 
@@ -91,7 +105,7 @@ func (s State) RateOf(l Limit) Rate { return s.rate(l) }
 
 func (s State) rate(l Limit) Rate {
 	if l.Name == WCU {
-		return Rate{l.Capacity, l.Amount, l.Period}
+		return l.Whole()
 	}
 	return Rate{
 		Capacity: Share(l.Capacity, s.Shard, s.Shards),

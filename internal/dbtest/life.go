@@ -3,6 +3,7 @@ package dbtest
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,11 +48,7 @@ func testLife(t *testing.T, db store.Store) {
 }
 
 func (l *life) costs(tokens int64) []table.Cost {
-	out := make([]table.Cost, len(l.limits))
-	for i := range l.limits {
-		out[i] = table.Cost{Limit: l.limits[i].Name, Milli: 1000 * tokens}
-	}
-	return out
+	return table.Costs(l.limits, slices.Repeat([]int64{1000 * tokens}, len(l.limits))...)
 }
 
 // do performs a write that must be carried out and returns the bucket after it.
@@ -118,7 +115,7 @@ func (l *life) decode(what string, it item.Item) table.Shard {
 func (l *life) charge(b table.Shard, tokens, wait int64, change func(*table.Charge)) table.Shard {
 	l.t.Helper()
 	l.now += wait
-	c := table.Charge{Image: b, Want: l.limits, Costs: l.costs(tokens), Now: l.now, Life: table.Expires}
+	c := table.Charge{Image: b, Costs: l.costs(tokens), Now: l.now, Life: table.Expires}
 	if change != nil {
 		change(&c)
 	}
@@ -138,7 +135,7 @@ func (l *life) play() {
 // charges creates the bucket, and takes from it and gives back in every way.
 func (l *life) charges() table.Shard {
 	create, _ := table.Create(table.NewBucket{
-		Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Limits: l.limits, Costs: l.costs(1), Life: table.Expires,
+		Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Costs: l.costs(1), Life: table.Expires,
 		Now: l.now, Cascade: true, Parent: "acme",
 	})
 	b := l.do("create", create)
@@ -150,9 +147,9 @@ func (l *life) charges() table.Shard {
 	stale = b
 	b = l.charge(b, 97, 0, nil)
 	l.refused("charge of what others have taken",
-		table.Charge{Image: stale, Want: l.limits, Costs: l.costs(90), Now: l.now}.Plan().Update)
+		table.Charge{Image: stale, Costs: l.costs(90), Now: l.now}.Plan().Update)
 	l.charge(b, 2, 1000, nil)
-	cold := table.Add{Room: 50, Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Shards: 1, Limits: l.limits,
+	cold := table.Add{Room: 50, Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Shards: 1,
 		Costs: l.costs(0), Now: l.now}
 	b = l.do("cold", cold.Plan())
 	cold.Costs = l.costs(99)
@@ -170,7 +167,7 @@ func (l *life) changes(b table.Shard) table.Shard {
 		changed[i].Capacity *= 2
 	}
 	stale := b
-	b = l.charge(b, 0, 3_600_000_000, func(c *table.Charge) { c.Want = changed })
+	b = l.charge(b, 0, 3_600_000_000, func(c *table.Charge) { c.Costs = table.Costs(changed) })
 	l.refused("charge from an earlier generation", table.Charge{Image: stale, Now: l.now}.Plan().Update)
 	l.limits = changed
 

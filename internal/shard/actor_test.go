@@ -111,10 +111,20 @@ func (a *actor) costs() []table.Cost {
 	out := make([]table.Cost, len(a.wants))
 	for i, l := range a.wants {
 		most := max(l.Capacity/bucket.Milli/4, 1)
-		out[i] = table.Cost{Limit: l.Name, Milli: a.w.rng.Int64N(most+1) * bucket.Milli}
+		out[i] = table.Cost{Limit: l, Milli: a.w.rng.Int64N(most+1) * bucket.Milli}
 		if a.w.rng.IntN(40) == 0 {
 			out[i].Milli = l.Capacity / bucket.Milli * bucket.Milli
 		}
+	}
+	return out
+}
+
+// under returns costs under the limits wanted now.
+func (a *actor) under(costs []table.Cost) []table.Cost {
+	out := table.Costs(a.wants)
+	for i := range out {
+		c, _ := table.Find(costs, out[i].Limit.Name)
+		out[i].Milli = c.Milli
 	}
 	return out
 }
@@ -139,7 +149,7 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	if a.absent[0] {
 		put, _ := table.Create(table.NewBucket{
 			Namespace: namespace, Entity: entity, Resource: resource,
-			Limits: a.wants, Costs: costs, Life: table.Expires, Now: a.clock(),
+			Costs: costs, Life: table.Expires, Now: a.clock(),
 		})
 		a.send(flight{what: "create", costs: costs, writes: []item.Write{put}, done: a.answer(0, costs)})
 		return true
@@ -148,17 +158,17 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	image, known := a.images[k]
 	if !known {
 		cold := table.Add{Room: 50, Namespace: namespace, Entity: entity, Resource: resource, Shard: k, Shards: a.count,
-			Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
+			Costs: costs, Now: a.clock()}.Plan()
 		a.send(flight{what: fmt.Sprint("cold ", k, costs), costs: costs, writes: []item.Write{cold},
 			done: a.answer(k, costs)})
 		return true
 	}
-	if write, ok := a.bad.acquire(image, a.wants, costs, a.clock()); ok {
+	if write, ok := a.bad.acquire(image, costs, a.clock()); ok {
 		a.send(flight{what: fmt.Sprint("defective ", k, costs), image: &image, costs: costs, writes: []item.Write{write},
 			done: a.answer(k, costs)})
 		return true
 	}
-	c := table.Charge{Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.Expires}
+	c := table.Charge{Image: image, Costs: costs, Now: a.clock(), Life: table.Expires}
 	if a.w.rng.IntN(3) == 0 { // as in a crowd
 		c.Slack, c.Room = 1+a.w.rng.Int64N(100), a.w.rng.Int64N(2)*10
 	}
@@ -199,7 +209,7 @@ func (a *actor) settle() {
 	k := le.shard
 	seen := func(items []item.Item, _ []bool, _ error) { a.see(k, items[0]) }
 	if image, ok := a.images[k]; ok && a.debt && a.w.rng.IntN(2) == 0 {
-		u := table.Charge{Image: image, Want: a.wants, Costs: le.costs, Now: a.clock(), Force: true}.Plan().Update
+		u := table.Charge{Image: image, Costs: a.under(le.costs), Now: a.clock(), Force: true}.Plan().Update
 		a.send(flight{what: fmt.Sprint("settle ", k, le.costs), image: &image, costs: le.costs, forced: true,
 			writes: []item.Write{u}, done: seen})
 		return

@@ -33,22 +33,22 @@ const (
 // acquire returns the defective write in place of the sound one; ok is false if
 // the defect is elsewhere or the costs are not covered.
 func (d defect) acquire(
-	image table.Shard, want []bucket.Limit, costs []table.Cost, now int64,
+	image table.Shard, costs []table.Cost, now int64,
 ) (w item.Write, ok bool) {
 	s := image.State
 	switch d {
 	case noGeneration, otherLife, literalLevel, noCapacity:
-		return d.charge(table.Charge{Image: image, Want: want, Costs: costs, Now: now, Life: table.Expires})
+		return d.charge(table.Charge{Image: image, Costs: costs, Now: now, Life: table.Expires})
 	case blindSpend:
 		u := item.Update{Key: image.Key()}
 		var cond []item.Cond
 		for _, c := range costs {
-			i := s.Index(c.Limit)
+			i := s.Index(c.Limit.Name)
 			if i < 0 || s.Slots[i].Tokens < c.Milli {
 				return nil, false
 			}
-			cond = append(cond, item.Compare("b_"+c.Limit+"_tk", item.Ge, item.N(c.Milli)))
-			u.Add = append(u.Add, item.Attr{Name: "b_" + c.Limit + "_tk", Value: item.N(-c.Milli)})
+			cond = append(cond, item.Compare("b_"+c.Limit.Name+"_tk", item.Ge, item.N(c.Milli)))
+			u.Add = append(u.Add, item.Attr{Name: "b_" + c.Limit.Name + "_tk", Value: item.N(-c.Milli)})
 		}
 		u.If = item.All(cond...)
 		return u, true
@@ -64,7 +64,7 @@ func (d defect) acquire(
 		after.Shard, after.Shards = s.Shard, s.Shards
 		charge := make([]int64, len(s.Slots))
 		for _, c := range costs {
-			i := s.Index(c.Limit)
+			i := s.Index(c.Limit.Name)
 			if d == shortRefill && s.Slots[i].Tokens >= c.Milli {
 				after.Slots[i].Tokens, after.Slots[i].Rest = s.Slots[i].Tokens, s.Slots[i].Rest
 			}
@@ -137,7 +137,7 @@ func (d defect) condition(c table.Charge, u item.Update) item.Cond {
 
 func costOf(costs []table.Cost, limit string) int64 {
 	for _, c := range costs {
-		if c.Limit == limit {
+		if c.Limit.Name == limit {
 			return c.Milli
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func fullBucket(t *testing.T, capacity int64) *world {
 	w := newWorld(t, 0, []bucket.Limit{{Name: "rpm", Capacity: capacity, Amount: capacity, Period: 60_000}})
 	put, _ := table.Create(table.NewBucket{
-		Namespace: namespace, Entity: entity, Resource: resource, Limits: w.limits, Now: w.now,
+		Namespace: namespace, Entity: entity, Resource: resource, Costs: table.Costs(w.limits), Now: w.now,
 	})
 	w.call("create", nil, nothing, false, put)
 	return w
@@ -29,7 +29,7 @@ func (w *world) burst() {
 			}
 			held := s.At(w.now).Slots[i].Tokens
 			b, _ := w.image(s.Shard)
-			costs := []table.Cost{{Limit: sl.Name, Milli: held}}
+			costs := []table.Cost{{Limit: sl.Limit, Milli: held}}
 			plan := table.Charge{Image: b, Costs: costs, Now: w.now}.Plan()
 			if _, _, err := w.call("burst", costs, nothing, false, plan.Update); err != nil || !plan.Verdict.Granted {
 				w.violated("burst of %d on shard %d was not granted", held, s.Shard)
@@ -73,7 +73,7 @@ func race(w *world, plans []*shard.Plan, rounds, spends int) {
 			a.land(false)
 		}
 		if b, _ := w.image(0); round%spends == 0 && b.State.Slots[0].Tokens >= 1000 {
-			costs := []table.Cost{{Limit: "rpm", Milli: 1000}}
+			costs := table.Costs(w.limits, 1000)
 			w.call("spend", costs, nothing, false, table.Charge{Image: b, Costs: costs, Now: w.now}.Plan().Update)
 		}
 		w.now += 7
@@ -109,7 +109,7 @@ func TestRecountDropsWhatTheSiblingHolds(t *testing.T) {
 		w := fullBucket(t, 17_000)
 		b, _ := w.image(0)
 		if spent > 0 {
-			costs := []table.Cost{{Limit: "rpm", Milli: spent}}
+			costs := table.Costs(w.limits, spent)
 			w.call("spend", costs, nothing, false, table.Charge{Image: b, Costs: costs, Now: w.now}.Plan().Update)
 		}
 		_, sibling := b.State.Split()

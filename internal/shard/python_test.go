@@ -30,7 +30,7 @@ func (p *python) costs() []table.Cost {
 	var out []table.Cost
 	for _, l := range p.w.limits {
 		most := max(l.Capacity/bucket.Milli/3, 1)
-		out = append(out, table.Cost{Limit: l.Name, Milli: p.w.rng.Int64N(most+1) * bucket.Milli})
+		out = append(out, table.Cost{Limit: l, Milli: p.w.rng.Int64N(most+1) * bucket.Milli})
 	}
 	return out
 }
@@ -43,9 +43,9 @@ func (p *python) fast() {
 	key := bucketKey(all[p.w.rng.IntN(len(all))].Shard)
 	u, costs := item.Update{Key: key}, p.costs()
 	cond := []item.Cond{item.Exists(item.AttrPK)}
-	for _, c := range append(costs, table.Cost{Limit: bucket.WCU, Milli: bucket.WCUPerWrite}) {
-		u.Add = append(u.Add, number("b_"+c.Limit+"_tk", -c.Milli), number("b_"+c.Limit+"_tc", c.Milli))
-		cond = append(cond, item.Compare("b_"+c.Limit+"_tk", item.Ge, item.N(c.Milli)))
+	for _, c := range append(costs, table.Cost{Limit: bucket.WCULimit(), Milli: bucket.WCUPerWrite}) {
+		u.Add = append(u.Add, number("b_"+c.Limit.Name+"_tk", -c.Milli), number("b_"+c.Limit.Name+"_tc", c.Milli))
+		cond = append(cond, item.Compare("b_"+c.Limit.Name+"_tk", item.Ge, item.N(c.Milli)))
 	}
 	u.If = item.All(cond...)
 	p.w.late, p.w.retro = nil, costs
@@ -65,7 +65,7 @@ func (p *python) slow() {
 	u, costs := item.Update{Key: bucketKey(0)}, p.costs()
 	u.Set = append(u.Set, number("rf", p.w.now))
 	for _, c := range costs {
-		i, j := s.Index(c.Limit), now.State.Index(c.Limit)
+		i, j := s.Index(c.Limit.Name), now.State.Index(c.Limit.Name)
 		if i < 0 || j < 0 {
 			return
 		}
@@ -84,7 +84,7 @@ func (p *python) slow() {
 			p.known = false
 			return
 		}
-		u.Add = append(u.Add, number("b_"+c.Limit+"_tk", level-sl.Tokens-c.Milli), number("b_"+c.Limit+"_tc", c.Milli))
+		u.Add = append(u.Add, number("b_"+sl.Name+"_tk", level-sl.Tokens-c.Milli), number("b_"+sl.Name+"_tc", c.Milli))
 	}
 	u.If = item.Compare("rf", item.Eq, item.N(s.RF))
 	p.known = false

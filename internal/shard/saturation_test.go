@@ -50,9 +50,10 @@ func saturate(w *world, shards, clients int, cost, last, tick int64) {
 	for i := range fleet {
 		fleet[i] = newActor(w, i)
 	}
-	costs := []table.Cost{{Limit: "rpm", Milli: cost}}
-	put, _ := table.Create(table.NewBucket{Namespace: namespace, Entity: entity, Resource: resource, Limits: w.limits,
-		Now: w.now})
+	costs := table.Costs(w.limits, cost)
+	put, _ := table.Create(table.NewBucket{Namespace: namespace, Entity: entity, Resource: resource,
+		Costs: table.Costs(w.limits),
+		Now:   w.now})
 	w.call("create", nil, nothing, false, put)
 	for n := 1; n < shards; n *= 2 {
 		zero, _ := w.image(0)
@@ -83,7 +84,7 @@ func (a *actor) drain(k int, costs []table.Cost) {
 	for fresh := false; ; {
 		image, ok := a.images[k]
 		if ok {
-			plan := table.Charge{Image: image, Want: a.wants, Costs: costs, Now: a.clock(), Life: table.KeepLifetime}.Plan()
+			plan := table.Charge{Image: image, Costs: costs, Now: a.clock(), Life: table.KeepLifetime}.Plan()
 			if plan.Verdict.Granted {
 				a.send(flight{what: "charge", image: &image, costs: costs, writes: []item.Write{plan.Update},
 					done: a.answer(k, costs)})
@@ -97,7 +98,7 @@ func (a *actor) drain(k int, costs []table.Cost) {
 		}
 		u := table.Add{Room: 50, Namespace: namespace, Entity: entity, Resource: resource, Shard: k,
 			Shards: max(a.count, len(a.w.shards())),
-			Limits: a.wants, Costs: costs, Now: a.clock()}.Plan()
+			Costs:  costs, Now: a.clock()}.Plan()
 		a.send(flight{what: "ask", costs: costs, writes: []item.Write{u}, done: a.answer(k, costs)})
 		a.land(false)
 		fresh = true

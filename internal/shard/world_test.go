@@ -264,7 +264,7 @@ func (w *world) account(what string, before map[string]*big.Rat, costs []table.C
 			due = buckettest.Milli(l.Capacity)
 		}
 		for _, c := range costs {
-			if c.Limit != l.Name {
+			if c.Limit.Name != l.Name {
 				continue
 			}
 			due.Sub(due, buckettest.Milli(c.Milli))
@@ -351,12 +351,12 @@ func (w *world) follow(was []bucket.State, costs []table.Cost, writes []item.Wri
 			}
 			if bucketKey(s.Shard) == writes[0].Target() || len(writes) > 1 && bucketKey(s.Shard) == writes[1].Target() {
 				for _, c := range costs {
-					if c.Limit == sl.Name {
+					if c.Limit.Name == sl.Name {
 						refs[sl.Name].Take(w.now, c.Milli)
 					}
 				}
 				for _, c := range w.retro {
-					if c.Limit == sl.Name {
+					if c.Limit.Name == sl.Name {
 						refs[sl.Name].TakeSince(c.Milli)
 					}
 				}

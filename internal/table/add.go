@@ -17,8 +17,7 @@ import (
 type Add struct {
 	Namespace, Entity, Resource string
 	Shard, Shards               int
-	Limits                      []bucket.Limit // the limits in force; they must be stored like this
-	Costs                       []Cost         // one per limit in force
+	Costs                       []Cost // of all limits in force; they must be stored like this
 	Now                         int64
 	Room                        int64 // percent of the capacities, 1 to 100, that may have been refilled since
 }
@@ -36,23 +35,22 @@ func (a Add) Plan() item.Update {
 		item.Compare(attrRF, item.Ge, item.N(a.Now-age)),
 		item.Exists(attrLimit(bucket.WCU, fieldTokens)),
 	}
-	for _, l := range a.Limits {
-		cond = append(cond, storedAs(l)...)
-		cost := costOf(a.Costs, l.Name)
-		tk := attrLimit(l.Name, fieldTokens)
-		if cost == 0 { // debt denies; a level that nothing is taken from may overflow
+	for _, c := range a.Costs {
+		cond = append(cond, storedAs(c.Limit)...)
+		tk := attrLimit(c.Limit.Name, fieldTokens)
+		if c.Milli == 0 { // debt denies; a level that nothing is taken from may overflow
 			cond = append(cond, item.Compare(tk, item.Ge, item.N(0)))
 			continue
 		}
-		r := s.RateOf(l)
+		r := s.RateOf(c.Limit)
 		// The stored remainder is not known: it is less than one period, and what it
 		// and the time yield together may leave a fraction more.
 		top := bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, age), 1))
-		cond = append(cond, item.Between(tk, item.N(cost), item.N(max(cost, top))))
-		u.Add = append(u.Add, spend(tk, Cost{l.Name, cost})...)
+		cond = append(cond, item.Between(tk, item.N(c.Milli), item.N(max(c.Milli, top))))
+		u.Add = append(u.Add, spend(tk, c)...)
 	}
 	u.Add = appendWCU(u.Add)
-	cond = append(cond, item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Gt, item.N(safeTTL(a.Limits, a.Now)))))
+	cond = append(cond, item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Gt, item.N(safeTTL(a.Costs, a.Now)))))
 	u.If = item.All(cond...)
 	return u
 }
@@ -60,19 +58,10 @@ func (a Add) Plan() item.Update {
 // age is how old, in milliseconds, the refill instant may be.
 func (a Add) age(s bucket.State) int64 {
 	age := int64(maxAddAge)
-	for _, l := range a.Limits {
-		r := s.RateOf(l)
-		room := min(percent(a.Room, r.Capacity), r.Capacity-costOf(a.Costs, l.Name))
+	for _, c := range a.Costs {
+		r := s.RateOf(c.Limit)
+		room := min(percent(a.Room, r.Capacity), r.Capacity-c.Milli)
 		age = min(age, max(bucket.Wait(0, 0, r, room)-2, 0))
 	}
 	return age
-}
-
-func costOf(costs []Cost, limit string) int64 {
-	for _, c := range costs {
-		if c.Limit == limit {
-			return c.Milli
-		}
-	}
-	return 0
 }

@@ -29,7 +29,7 @@ func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
 		if c.Milli == 0 {
 			continue
 		}
-		tk := attrLimit(c.Limit, fieldTokens)
+		tk := attrLimit(c.Limit.Name, fieldTokens)
 		cond = append(cond, item.Exists(tk))
 		u.Add = append(u.Add, spend(tk, c)...)
 	}
@@ -41,10 +41,10 @@ func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
 func spend(tk string, c Cost) []item.Attr {
 	return []item.Attr{
 		{Name: tk, Value: item.N(-c.Milli)},
-		{Name: attrLimit(c.Limit, fieldUsed), Value: item.N(c.Milli)},
+		{Name: attrLimit(c.Limit.Name, fieldUsed), Value: item.N(c.Milli)},
 	}
 }
 
-var chargeWCU = spend(attrLimit(bucket.WCU, fieldTokens), Cost{bucket.WCU, bucket.WCUPerWrite})
+var chargeWCU = spend(attrLimit(bucket.WCU, fieldTokens), Cost{bucket.WCULimit(), bucket.WCUPerWrite})
 
 func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }

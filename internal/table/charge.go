@@ -59,16 +59,15 @@ import (
 //
 // What the fields mean together:
 //
-//	acquire   Costs of all limits in force, zero or more; Want; Life
+//	acquire   Costs of all limits in force, zero or more; Life
 //	settle    Costs of any sign, Force: they are taken whether covered or not
-//	refill    no Costs; Want nil or the limits in force
+//	refill    no Costs, or Refill and those of the limits in force
 //
 // Give-backs (Adjust) lower tc. A charge from an image before that may leave a
 // full bucket above capacity by what was given back since, until the next one.
 type Charge struct {
 	Image Shard
-	Want  []bucket.Limit // limits to bring in force; nil: those stored
-	Costs []Cost         // nil: nothing is taken, and the write is not metered
+	Costs []Cost // of the limits to bring in force; nil: of none, those stored are
 	Now   int64
 	Life  Lifetime
 	// Slack, in percent of the capacity, is how much others may have taken since the
@@ -77,13 +76,14 @@ type Charge struct {
 	// limit gives up for those who add without a clock (see [Add]).
 	Slack, Room int64
 	Force       bool // take the costs whether or not they are covered, into debt
+	Refill      bool // take nothing; then, and without Costs, the write is not metered
 }
 
 // Charged is a planned charge.
 type Charged struct {
 	Verdict bucket.Verdict // whether the image's levels at Now cover the costs
 	Short   string         // the limit that takes longest, empty when granted
-	Before  bucket.State   // the image at Now with the wanted limits, nothing taken
+	Before  bucket.State   // the image at Now with the limits in force, nothing taken
 	Update  item.Update    // to be written if the verdict is granted, or by force
 }
 
@@ -98,8 +98,7 @@ const MaxLag = 1000
 // Plan works the charge out. It is pure.
 func (c Charge) Plan() Charged {
 	p := c.prepare()
-	needs := needsBySlot(p.before, c.Costs)
-	out := Charged{Before: p.before, Verdict: p.before.Decide(needs, p.before.RF)}
+	out := Charged{Before: p.before, Verdict: p.before.Decide(bySlot(p.before, c.taken(), -1), p.before.RF)}
 	if out.Verdict.Granted {
 		out.Verdict.At = c.Now
 	} else {
@@ -116,6 +115,14 @@ func (c Charge) Plan() Charged {
 	return out
 }
 
+// taken returns the costs, nil if nothing is to be taken.
+func (c Charge) taken() []Cost {
+	if c.Refill {
+		return nil
+	}
+	return c.Costs
+}
+
 // planned is a charge while it is being planned.
 type planned struct {
 	c      Charge
@@ -129,8 +136,8 @@ type planned struct {
 	cond   []item.Cond
 }
 
-// prepare brings the image to the instant of the charge, with the wanted limits in
-// force, and says whether that begins a generation. It does when the item
+// prepare brings the image to the instant of the charge, with the limits of the costs
+// in force, and says whether that begins a generation. It does when the item
 //
 //	has none          another client made it: the next write of that one is not to
 //	                  be mistaken for one of ours
@@ -139,21 +146,22 @@ type planned struct {
 //	changes limits    10 tokens of a capacity of 10 are not 10 of 20: a charge from
 //	                  an image before that would cap the counter at tc + 10
 func (c Charge) prepare() *planned {
-	p := &planned{c: c, image: c.Image.mended(c.Want)}
+	p := &planned{c: c, image: c.Image.mended(c.Costs)}
 	n := len(p.image.Slots) + 1
 	p.u.Add, p.u.SetLess, p.cond = make([]item.Attr, 0, n), make([]item.Less, 0, n), make([]item.Cond, 0, 4*n)
 	p.begins = c.Image.Generation == 0 || p.brokenClock() || c.Image.NoShardCount
-	want := c.Want
-	if p.image.Index(bucket.WCU) < 0 {
-		want = append(slices.Clone(want), bucket.WCULimit())
+	p.before = p.image.At(c.Now)
+	for _, cost := range c.Costs {
+		p.adopt(cost.Limit)
 	}
-	var changed bool
-	p.before, changed = p.image.At(c.Now).Adopt(want)
-	p.begins = p.begins || changed || len(p.image.Slots) != len(c.Image.State.Slots)
+	if p.image.Index(bucket.WCU) < 0 {
+		p.adopt(bucket.WCULimit())
+	}
+	p.begins = p.begins || len(p.image.Slots) != len(c.Image.State.Slots)
 	if p.begins || len(p.image.Slots) > bucket.MaxSlots {
 		p.drop()
 	}
-	p.costs = costsBySlot(p.before, c.Costs, c.Costs != nil)
+	p.costs = costsBySlot(p.before, c.taken(), c.taken() != nil)
 	p.full = make([]bool, len(p.before.Slots))
 	for i, sl := range p.before.Slots {
 		p.full[i] = sl.Tokens >= p.before.Rate(i).Capacity
@@ -161,6 +169,12 @@ func (c Charge) prepare() *planned {
 	p.makeRoom()
 	p.after = p.before.Take(p.costs)
 	return p
+}
+
+// adopt brings a limit in force; if it was not, that begins a generation.
+func (p *planned) adopt(l bucket.Limit) {
+	before, changed := p.before.Adopt(l)
+	p.before, p.begins = before, p.begins || changed
 }
 
 // makeRoom lowers levels that are nearly full, so that Room percent of the capacity is
@@ -243,7 +257,8 @@ func (p *planned) level(i int, tk, tc string) {
 		return
 	}
 	most := sl.Tokens // how much others may have taken since the image
-	covered := !p.c.Force && hasCost(p.c.Costs, sl.Name)
+	_, costs := Find(p.c.taken(), sl.Name)
+	covered := costs && !p.c.Force
 	if covered {
 		most = bucket.SubSat(most, cost)
 	}

@@ -20,7 +20,7 @@ func TestExamplesOfTheCharge(t *testing.T) {
 		sl.Tokens, sl.Used = tk*s, tc*s
 		return table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: state, Generation: 1}
 	}
-	costs := func(n int64) []table.Cost { return []table.Cost{{Limit: "rpm", Milli: n * s}} }
+	costs := func(n int64) []table.Cost { return table.Costs([]bucket.Limit{ten}, n*s) }
 	seen := image(ten, 4, 100, 0)
 	full := image(ten, 10, 100, 2)
 	for _, c := range []struct {
@@ -42,7 +42,8 @@ func TestExamplesOfTheCharge(t *testing.T) {
 			image(ten, 8, 102, 2), 7},
 		{"slack of 20 %, others took 3", table.Charge{Image: full, Costs: costs(1), Now: 4 * s, Slack: 20},
 			image(ten, 7, 103, 2), -99},
-		{"room of 20 %, cost 5", table.Charge{Image: image(hundred, 100, 0, 0), Costs: costs(5), Now: s, Room: 20},
+		{"room of 20 %, cost 5", table.Charge{Image: image(hundred, 100, 0, 0),
+			Costs: table.Costs([]bucket.Limit{hundred}, 5*s), Now: s, Room: 20},
 			image(hundred, 100, 0, 0), 80},
 		{"a refill that was overtaken", table.Charge{Image: image(ten, 10, 90, 90), Now: 95 * s},
 			image(ten, 0, 100, 100), -99},

@@ -1,48 +1,71 @@
 package table
 
-import (
-	"slices"
+import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-)
-
-// Cost is what a write takes from one limit, in millitokens. Public costs are
-// whole tokens, so it is a multiple of 1000.
+// Cost is a limit with what a write takes from it, in millitokens; negative gives
+// back. Public costs are whole tokens, so Milli is a multiple of 1000. Lists of costs
+// are in order of name and have every limit once. What only settles a cost goes by the
+// name of its limit, because the stored limit may have changed since.
 type Cost struct {
-	Limit string
+	Limit bucket.Limit
 	Milli int64
+}
+
+// Costs returns the costs of limits, in their order; those for which no millitokens
+// are given cost nothing. It is nil for nil limits.
+func Costs(limits []bucket.Limit, milli ...int64) []Cost {
+	if limits == nil {
+		return nil
+	}
+	out := make([]Cost, len(limits))
+	for i, l := range limits {
+		out[i].Limit = l
+		if i < len(milli) {
+			out[i].Milli = milli[i]
+		}
+	}
+	return out
+}
+
+// LimitsOf returns the limits of costs, in their order.
+func LimitsOf(costs []Cost) []bucket.Limit {
+	out := make([]bucket.Limit, len(costs))
+	for i, c := range costs {
+		out[i] = c.Limit
+	}
+	return out
+}
+
+// Find returns the cost of the limit of that name; ok is false if there is none.
+func Find(costs []Cost, limit string) (c Cost, ok bool) {
+	for _, c := range costs {
+		if c.Limit.Name == limit {
+			return c, true
+		}
+	}
+	return Cost{}, false
 }
 
 // costsBySlot spreads costs over the slots of a state; slots without a cost get
 // zero. A write that is metered takes from wcu too.
 func costsBySlot(s bucket.State, costs []Cost, metered bool) []int64 {
-	out := make([]int64, len(s.Slots))
-	for _, c := range costs {
-		if i := s.Index(c.Limit); i >= 0 {
-			out[i] = c.Milli
-		}
-	}
+	out := bySlot(s, costs, 0)
 	if i := s.Index(bucket.WCU); i >= 0 && metered {
 		out[i] = bucket.WCUPerWrite
 	}
 	return out
 }
 
-// needsBySlot is costsBySlot for a decision: only the limits with a cost are
-// looked at (a cost of zero included), everything else is -1.
-func needsBySlot(s bucket.State, costs []Cost) []int64 {
+// bySlot spreads costs over the slots of a state; others get what is given for them.
+func bySlot(s bucket.State, costs []Cost, others int64) []int64 {
 	out := make([]int64, len(s.Slots))
 	for i := range out {
-		out[i] = -1
+		out[i] = others
 	}
 	for _, c := range costs {
-		if i := s.Index(c.Limit); i >= 0 {
+		if i := s.Index(c.Limit.Name); i >= 0 {
 			out[i] = c.Milli
 		}
 	}
 	return out
-}
-
-func hasCost(costs []Cost, limit string) bool {
-	return slices.ContainsFunc(costs, func(c Cost) bool { return c.Limit == limit })
 }

@@ -10,15 +10,14 @@ type NewBucket struct {
 	Namespace, Entity, Resource string
 	Cascade                     bool
 	Parent                      string
-	Limits                      []bucket.Limit
-	Costs                       []Cost
+	Costs                       []Cost // of all limits in force
 	Life                        Lifetime
 	Now                         int64
 }
 
 // Create stores a full bucket, less the costs, if there is none.
 func Create(n NewBucket) (item.Put, Shard) {
-	b := n.bucket(bucket.New(n.Limits, 0, 1, n.Now))
+	b := n.bucket(bucket.New(LimitsOf(n.Costs), 0, 1, n.Now))
 	b.State = b.State.Take(costsBySlot(b.State, n.Costs, true))
 	if n.Life == Expires {
 		b.TTL = freshTTL(b.State, n.Now)
@@ -30,7 +29,7 @@ func Create(n NewBucket) (item.Put, Shard) {
 // if there is none. It stands for a shard that was deleted while its siblings
 // live on: what it held is unknown, so it mints nothing.
 func CreateEmpty(n NewBucket, shards int) (item.Put, Shard) {
-	b := n.bucket(emptied(bucket.New(n.Limits, 0, shards, n.Now)))
+	b := n.bucket(emptied(bucket.New(LimitsOf(n.Costs), 0, shards, n.Now)))
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 

@@ -13,15 +13,15 @@ import (
 func TestDebtMovesTheExpiry(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
+	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
 		Life: table.Expires, Now: now})
 	b := decode(t, put.Item)
 	if b.TTL != now/1000+420 {
 		t.Fatalf("ttl is %d s from now", b.TTL-now/1000)
 	}
-	debt := []table.Cost{{Limit: "rpm", Milli: 3_600_000}} // an hour to earn it
+	debt := table.Costs(limits, 3_600_000) // an hour to earn it
 	const needed = now/1000 + 3600
-	settle := table.Charge{Image: b, Want: limits, Costs: debt, Now: now, Force: true}.Plan().Update
+	settle := table.Charge{Image: b, Costs: debt, Now: now, Force: true}.Plan().Update
 	after, _, err := settle.Apply(put.Item)
 	if got := decode(t, after).TTL; err != nil || got < needed {
 		t.Errorf("settled by a charge: ttl is %d s from now, %v", got-now/1000, err)
@@ -38,8 +38,8 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 	if _, again := table.Prolong(decode(t, mended), now); again {
 		t.Error("prolonged twice")
 	}
-	back := []table.Cost{{Limit: "rpm", Milli: 1_000}}
-	kept, _, err := table.Charge{Image: b, Want: limits, Costs: back, Now: now,
+	back := table.Costs(limits, 1_000)
+	kept, _, err := table.Charge{Image: b, Costs: back, Now: now,
 		Force: true}.Plan().Update.Apply(put.Item)
 	if got := decode(t, kept).TTL; err != nil || got != b.TTL {
 		t.Errorf("settled without debt: ttl is %d s from now, was %d", got-now/1000, b.TTL-now/1000)
@@ -50,7 +50,7 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 // period; whatever else is there says nothing.
 func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: 1000,
-		Limits: []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}})
+		Costs: table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}})})
 	rr := func(rf, rest int64) item.Value {
 		return item.Map(item.Item{"rf": item.N(rf), "r": item.Map(item.Item{"rpm": item.N(rest), "gone": item.N(3)})})
 	}
@@ -83,7 +83,7 @@ func TestChargeFromSubTokenCounters(t *testing.T) {
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}
 	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, now)}
 	b.State.Slots[0].Tokens, b.State.Slots[0].Used = 1_234, -77
-	u := table.Charge{Image: b, Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 1_000}},
+	u := table.Charge{Image: b, Costs: table.Costs(limits, 1_000),
 		Now: now + 1}.Plan().Update
 	after, held, err := u.Apply(b.Item())
 	got := decode(t, after).State.Slots[0]

@@ -25,12 +25,13 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 				image.State = bucket.New([]bucket.Limit{old}, 0, 1, now)
 				image.State.Slots[0].Tokens, image.State.Slots[0].Used = tokens, 100
 				stored := image.Item()
-				take := table.Charge{Image: image, Costs: []table.Cost{{Limit: "old", Milli: others}}, Now: now + at}.Plan()
+				take := table.Charge{Image: image, Costs: table.Costs([]bucket.Limit{old}, others), Now: now + at}.Plan()
 				if others > 0 && take.Verdict.Granted {
 					stored, _, _ = take.Update.Apply(stored)
 				}
 				for later := int64(0); later <= 20; later++ {
-					drop := table.Charge{Image: image, Want: []bucket.Limit{limit}, Now: now + at + later}.Plan()
+					drop := table.Charge{Image: image,
+						Costs: table.Costs([]bucket.Limit{limit}), Refill: true, Now: now + at + later}.Plan()
 					after, held, err := drop.Update.Apply(stored)
 					if err != nil {
 						t.Fatal(err)
@@ -67,9 +68,9 @@ func TestDroppedLimitsLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	costs := func(i int) []table.Cost {
-		return []table.Cost{{Limit: "rpm", Milli: 1000}, {Limit: of(i)[1].Name, Milli: 1_000_000}}
+		return []table.Cost{{Limit: of(i)[0], Milli: 1000}, {Limit: of(i)[1], Milli: 1_000_000}}
 	}
-	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: of(0), Costs: costs(0), Life: table.Expires,
+	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs(0), Life: table.Expires,
 		Now: now}
 	put, _ := table.Create(n)
 	it, largest := put.Item, 0
@@ -80,7 +81,7 @@ func TestDroppedLimitsLeaveNothingBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan := table.Charge{Image: b, Want: of(i), Costs: costs(i), Now: now, Life: table.Expires}.Plan()
+			plan := table.Charge{Image: b, Costs: costs(i), Now: now, Life: table.Expires}.Plan()
 			if !plan.Verdict.Granted {
 				break // the day's tokens are gone
 			}

@@ -115,7 +115,7 @@ func (e *expiring) full(b table.Shard, at int64, what string) {
 func (e *expiring) costs() []table.Cost {
 	out := make([]table.Cost, len(e.limits))
 	for i, l := range e.limits {
-		out[i] = table.Cost{Limit: l.Name, Milli: e.rng.Int64N(l.Capacity/bucket.Milli+1) * bucket.Milli}
+		out[i] = table.Cost{Limit: l, Milli: e.rng.Int64N(l.Capacity/bucket.Milli+1) * bucket.Milli}
 	}
 	return out
 }
@@ -126,16 +126,16 @@ func (e *expiring) acquire(b table.Shard, ok bool) {
 	switch {
 	case !ok:
 		w, _ = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Limits: e.limits, Costs: costs, Life: table.Expires, Now: e.now})
+			Costs: costs, Life: table.Expires, Now: e.now})
 	case e.rng.IntN(4) == 0:
-		w = table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: e.limits, Costs: costs,
+		w = table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs,
 			Now: e.now}.Plan()
 	default:
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
 		}
 		life := []table.Lifetime{table.Expires, table.KeepLifetime}[e.rng.IntN(2)]
-		plan := table.Charge{Image: b, Want: e.limits, Costs: costs, Now: e.now, Life: life}.Plan()
+		plan := table.Charge{Image: b, Costs: costs, Now: e.now, Life: life}.Plan()
 		if !plan.Verdict.Granted {
 			return
 		}
@@ -171,7 +171,7 @@ func (e *expiring) settle(b table.Shard, ok bool) {
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
 		}
-		w = table.Charge{Image: b, Want: e.limits, Costs: costs, Now: e.now, Life: table.KeepLifetime,
+		w = table.Charge{Image: b, Costs: costs, Now: e.now, Life: table.KeepLifetime,
 			Force: true}.Plan().Update
 	}
 	it := e.write(w)
@@ -193,17 +193,17 @@ func (e *expiring) settle(b table.Shard, ok bool) {
 // be deleted before it is full again, whoever has set that expiry.
 func TestColdWriteNeedsAnItemThatLives(t *testing.T) {
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	costs := []table.Cost{{Limit: "rpm", Milli: 1_000}}
+	costs := table.Costs(limits, 1_000)
 	const now = 1_700_000_000_000
 	const safe = now/1000 + 60 + 5 // filled from empty, and a margin
 	for _, tt := range []struct {
 		ttl  int64
 		want bool
 	}{{0, true}, {now / 1000, false}, {now/1000 + 59, false}, {safe, false}, {safe + 1, true}} {
-		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
-			Costs: []table.Cost{{Limit: "rpm", Milli: 40_000}}, Life: table.NeverExpires, Now: now})
+		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+			Costs: table.Costs(limits, 40_000), Life: table.NeverExpires, Now: now})
 		b.TTL = tt.ttl
-		cold := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits, Costs: costs,
+		cold := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs,
 			Now: now}
 		_, held, err := cold.Plan().Apply(b.Item())
 		if err != nil || held != tt.want {

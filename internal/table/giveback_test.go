@@ -17,8 +17,8 @@ import (
 func TestGivenBackTokensAreTrimmed(t *testing.T) {
 	const start = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
-	one := []table.Cost{{Limit: "rpm", Milli: 1_000}}
-	put, first := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
+	one := table.Costs(limits, 1_000)
+	put, first := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
 		Now: start})
 	stored, highest := put.Item, int64(0)
 	apply := func(u item.Update) (held bool) {
@@ -34,7 +34,7 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 	for range 10 {
 		taken := int64(0)
 		for image := decode(t, stored); taken < 1000; image = decode(t, stored) {
-			if plan := (table.Charge{Image: image, Want: limits, Costs: one,
+			if plan := (table.Charge{Image: image, Costs: one,
 				Now: now}).Plan(); !plan.Verdict.Granted || !apply(plan.Update) {
 				break
 			}
@@ -42,7 +42,7 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 		}
 		now += 60_000 // they hang until everything has filled up again
 		apply(table.Charge{Image: decode(t, stored), Now: now}.Plan().Update)
-		apply(table.Adjust(put.Target(), []table.Cost{{Limit: "rpm", Milli: -1_000 * taken}}))
+		apply(table.Adjust(put.Target(), table.Costs(limits, -1_000*taken)))
 		highest = max(highest, decode(t, stored).State.Slots[0].Tokens)
 	}
 	now += 3_600_000
@@ -52,15 +52,15 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 		take func(image table.Shard) (u item.Update, ok bool)
 	}{
 		{"fresh images", func(image table.Shard) (item.Update, bool) {
-			plan := table.Charge{Image: image, Want: limits, Costs: one, Now: now}.Plan()
+			plan := table.Charge{Image: image, Costs: one, Now: now}.Plan()
 			return plan.Update, plan.Verdict.Granted
 		}},
 		{"the first image", func(table.Shard) (item.Update, bool) {
-			plan := table.Charge{Image: first, Want: limits, Costs: one, Now: now}.Plan()
+			plan := table.Charge{Image: first, Costs: one, Now: now}.Plan()
 			return plan.Update, plan.Verdict.Granted
 		}},
 		{"cold writes", func(table.Shard) (item.Update, bool) {
-			return table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Limits: limits,
+			return table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1,
 				Costs: one, Now: now}.Plan(), true
 		}},
 	} {
@@ -87,14 +87,15 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 	const most = 1_000_000_000_000_000_000 // the most tokens that a call may name, in millitokens
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	for _, sign := range []int64{1, -1} {
-		put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now})
+		put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+			Costs: table.Costs(limits), Now: now})
 		stored := put.Item
 		settle := func(milli int64, plain bool) {
 			t.Helper()
-			costs := []table.Cost{{Limit: "rpm", Milli: milli}}
+			costs := table.Costs(limits, milli)
 			u := table.Adjust(put.Target(), costs)
 			if !plain {
-				u = table.Charge{Image: decode(t, stored), Want: limits, Costs: costs, Now: now,
+				u = table.Charge{Image: decode(t, stored), Costs: costs, Now: now,
 					Force: true}.Plan().Update
 			}
 			after, held, err := u.Apply(stored)
@@ -109,7 +110,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 		}
 		b := decode(t, stored)
 		t.Logf("after ten of %d: %s %v", sign*most, b.State, stored["b_rpm_tc"].(*types.AttributeValueMemberN).Value)
-		plan := table.Charge{Image: b, Want: limits, Costs: []table.Cost{{Limit: "rpm", Milli: 10_000}},
+		plan := table.Charge{Image: b, Costs: table.Costs(limits, 10_000),
 			Now: now + 1}.Plan()
 		if granted := plan.Verdict.Granted; granted != (sign < 0) {
 			t.Errorf("after ten of %d: granted %v", sign*most, granted)
@@ -123,8 +124,8 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 		}
 		burst := int64(0)
 		for ; burst < 100; burst++ {
-			one := []table.Cost{{Limit: "rpm", Milli: 1_000}}
-			plan := table.Charge{Image: decode(t, stored), Want: limits, Costs: one, Now: now + 60_000}.Plan()
+			one := table.Costs(limits, 1_000)
+			plan := table.Charge{Image: decode(t, stored), Costs: one, Now: now + 60_000}.Plan()
 			if !plan.Verdict.Granted {
 				break
 			}
@@ -144,7 +145,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 // growth is; one of everything else makes the item unreadable.
 func TestDecodeShardSaturates(t *testing.T) {
 	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: 1,
-		Limits: []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}})
+		Costs: table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}})})
 	for _, tt := range []struct {
 		attr, value string
 		tokens      int64

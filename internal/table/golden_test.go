@@ -25,7 +25,7 @@ const sampleNow = 1_700_000_000_000
 func sampleBucket() Shard {
 	_, b := Create(NewBucket{
 		Namespace: "aZ09_-aZ09_", Entity: "key-1", Resource: "openai/gpt-4", Cascade: true, Parent: "acme",
-		Limits: sampleLimits, Costs: []Cost{{"rpm", 1000}, {"tpm", 21_000_000}}, Life: Expires, Now: sampleNow,
+		Costs: Costs(sampleLimits, 1000, 21_000_000), Life: Expires, Now: sampleNow,
 	})
 	return b
 }
@@ -199,8 +199,8 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 		Namespace: "aZ09_-aZ09_", Entity: strings.Repeat("e", 40), Resource: "gpt-4", Now: sampleNow, Life: Expires,
 	}
 	for i := range 8 {
-		n.Limits = append(n.Limits, bucket.Limit{Name: "lm" + string(rune('a'+i)), Capacity: 40_000_000, Amount: 40_000_000,
-			Period: 60_000})
+		n.Costs = append(n.Costs, Cost{Limit: bucket.Limit{Name: "lm" + string(rune('a'+i)), Capacity: 40_000_000,
+			Amount: 40_000_000, Period: 60_000}})
 	}
 	_, b := Create(n)
 	plain := item.Size(b.Item())

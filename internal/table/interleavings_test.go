@@ -173,11 +173,11 @@ func (x *explorer) charge(m moment, p int, q request) {
 	w, ok := q.charge(image, now, x.defect)
 	after, held := w.apply(m.it)
 	if x.sample() {
-		c := table.Charge{Image: image.bucket(), Want: limitsOf(q.variant), Costs: costsOf(q.cost),
+		c := table.Charge{Image: image.bucket(), Costs: costsOf(q.variant, q.cost),
 			Now: int64(epoch + now), Force: q.force,
 			Slack: int64(q.slack), Room: int64(q.room)}
 		if q.none {
-			c.Costs, c.Want = nil, nil
+			c.Costs = nil
 		}
 		plan := c.Plan()
 		if plan.Verdict.Granted != ok && !q.force {
@@ -317,7 +317,7 @@ func (x *explorer) cold(m moment, cost [2]int) {
 	held, known := coldHolds[at]
 	if !known {
 		c := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: m.it.shards,
-			Limits: limitsOf(m.it.variant), Costs: costsOf(cost), Now: int64(epoch + m.now)}
+			Costs: costsOf(m.it.variant, cost), Now: int64(epoch + m.now)}
 		var err error
 		if _, held, err = c.Plan().Apply(m.it.bucket().Item()); err != nil {
 			x.t.Fatal(err)

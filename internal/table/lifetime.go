@@ -34,11 +34,10 @@ const (
 // spent from at now without touching the ttl: an item that is then left alone
 // is full again before it can be deleted, so that a deleted bucket and a full
 // bucket are the same thing.
-func safeTTL(limits []bucket.Limit, now int64) int64 {
+func safeTTL(costs []Cost, now int64) int64 {
 	longest := int64(0)
-	for _, l := range limits {
-		longest = max(longest, bucket.Wait(0, 0, bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period},
-			l.Capacity))
+	for _, c := range costs {
+		longest = max(longest, bucket.Wait(0, 0, c.Limit.Whole(), c.Limit.Capacity))
 	}
 	return ceilSeconds(bucket.AddSat(now, longest)) + ttlMargin
 }
@@ -47,17 +46,11 @@ func ceilSeconds(ms int64) int64 { return (ms-1)/1000 + 1 }
 
 // freshTTL returns the ttl to give a bucket in state s at now.
 func freshTTL(s bucket.State, now int64) int64 {
-	limits := make([]bucket.Limit, 0, len(s.Slots))
-	for _, sl := range s.Slots {
-		if sl.Name != bucket.WCU {
-			limits = append(limits, sl.Limit)
-		}
-	}
 	full := s.FullAt(now)
 	if full == bucket.Never || full > 1<<53 {
 		return 0
 	}
-	return max(now/1000+bucket.TTLSeconds(limits, ttlMultiplier), ceilSeconds(full)+ttlFloor)
+	return max(now/1000+bucket.TTLSeconds(s.Limits(), ttlMultiplier), ceilSeconds(full)+ttlFloor)
 }
 
 // live adds to an update what it does to the ttl of a bucket that is in state

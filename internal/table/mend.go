@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// mended returns the state with wanted limits that are stored in part filled
+// mended returns the state with the limits of costs that are stored in part filled
 // in: what is there is kept, and no level rises above its capacity by mending.
 // The level of a skeleton was added to a bucket that had been deleted, so it is a
 // difference to a full one.
@@ -15,15 +15,15 @@ import (
 // Of limits that one update cannot name, those that are not wanted are left out,
 // last by name first: they come back more slowly than they might, as the clock
 // moves without them.
-func (b Shard) mended(want []bucket.Limit) bucket.State {
+func (b Shard) mended(costs []Cost) bucket.State {
 	s := b.State
 	for _, p := range b.Partial {
-		limits := want
+		want, ok := Find(costs, p.Name)
 		if p.Name == bucket.WCU {
-			limits = []bucket.Limit{bucket.WCULimit()}
+			want.Limit, ok = bucket.WCULimit(), true
 		}
-		if i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return l.Name == p.Name }); i >= 0 {
-			s, _ = s.Adopt(limits[i : i+1])
+		if ok {
+			s, _ = s.Adopt(want.Limit)
 			sl := &s.Slots[s.Index(p.Name)]
 			level := p.Tokens
 			if b.skeleton() {
@@ -32,12 +32,12 @@ func (b Shard) mended(want []bucket.Limit) bucket.State {
 			sl.Tokens, sl.Used = min(level, sl.Tokens), p.Used
 		}
 	}
-	if len(s.Slots) <= bucket.MaxSlots || want == nil {
+	if len(s.Slots) <= bucket.MaxSlots || costs == nil {
 		return s
 	}
-	others := bucket.MaxSlots - len(want) - 1
+	others := bucket.MaxSlots - len(costs) - 1
 	s.Slots = slices.DeleteFunc(slices.Clone(s.Slots), func(sl bucket.Slot) bool {
-		if sl.Name == bucket.WCU || isWanted(want, sl.Name) {
+		if isWanted(costs, sl.Name) {
 			return false
 		}
 		others--
@@ -51,8 +51,10 @@ func (b Shard) mended(want []bucket.Limit) bucket.State {
 // a clock, a count, and all that says whose they are.
 func (b Shard) skeleton() bool { return b.State.NoClock && b.NoShardCount && len(b.State.Slots) == 0 }
 
-func isWanted(want []bucket.Limit, name string) bool {
-	return slices.ContainsFunc(want, func(l bucket.Limit) bool { return l.Name == name })
+// isWanted reports whether a limit has a cost, if only zero, or is the write meter.
+func isWanted(costs []Cost, name string) bool {
+	_, ok := Find(costs, name)
+	return ok || name == bucket.WCU
 }
 
 // partial returns the limit of that name that is stored in part.
@@ -69,14 +71,13 @@ func (b Shard) partial(name string) PartialLimit {
 // attributes. One that comes back starts full, so this mints nothing. A limit that
 // is full by the image is still full if nobody has taken from it since.
 func (p *planned) drop() {
-	if p.c.Want == nil {
+	if p.c.Costs == nil {
 		return
 	}
 	keep := p.before
 	keep.Slots = nil
 	for i, sl := range p.before.Slots {
-		unwanted := sl.Name != bucket.WCU && !isWanted(p.c.Want, sl.Name)
-		if !unwanted || p.c.Image.State.Index(sl.Name) < 0 || sl.Tokens < p.before.Rate(i).Capacity {
+		if isWanted(p.c.Costs, sl.Name) || p.c.Image.State.Index(sl.Name) < 0 || sl.Tokens < p.before.Rate(i).Capacity {
 			keep.Slots = append(keep.Slots, sl)
 			continue
 		}

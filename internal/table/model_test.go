@@ -31,8 +31,8 @@ func limitsOf(variant int) []bucket.Limit {
 	return out
 }
 
-func costsOf(cost [2]int) []table.Cost {
-	return []table.Cost{{Limit: "a", Milli: int64(cost[0])}, {Limit: "b", Milli: int64(cost[1])}}
+func costsOf(variant int, cost [2]int) []table.Cost {
+	return table.Costs(limitsOf(variant), int64(cost[0]), int64(cost[1]))
 }
 
 // share returns shard 0's part of a rule.

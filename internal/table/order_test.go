@@ -29,10 +29,10 @@ func foreignRefill(image table.Shard, milli, now int64) item.Update {
 func TestChargeAmongForeignWrites(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
-	costs := []table.Cost{{Limit: "rpm", Milli: 2_000}}
-	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits,
-		Costs: []table.Cost{{Limit: "rpm", Milli: 8_000}}, Now: now})
-	charge := table.Charge{Image: image, Want: limits, Costs: costs, Now: now + 2_000}.Plan().Update
+	costs := table.Costs(limits, 2_000)
+	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+		Costs: table.Costs(limits, 8_000), Now: now})
+	charge := table.Charge{Image: image, Costs: costs, Now: now + 2_000}.Plan().Update
 	refill := foreignRefill(image, 1_000, now+1_500)
 	adds := item.Update{Key: image.Key(), Add: []item.Attr{{Name: "b_rpm_tk", Value: item.N(-1_000)},
 		{Name: "b_rpm_tc", Value: item.N(1_000)}}}
@@ -75,10 +75,10 @@ func TestChargesCommute(t *testing.T) {
 	both, one := 0, 0
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		limits, image := randomBucket(rng, now)
+		image := randomBucket(rng, now)
 		at := now + rng.Int64N(10_000)
 		plan := func() item.Update {
-			return table.Charge{Image: image, Want: limits, Costs: randomCosts(rng, image), Now: at,
+			return table.Charge{Image: image, Costs: randomCosts(rng, image), Now: at,
 				Life: table.KeepLifetime}.Plan().Update
 		}
 		a, b := plan(), plan()
@@ -120,7 +120,7 @@ func inOrder(t *testing.T, image table.Shard, writes ...item.Update) (it item.It
 	return it, true
 }
 
-func randomBucket(rng *rand.Rand, now int64) ([]bucket.Limit, table.Shard) {
+func randomBucket(rng *rand.Rand, now int64) table.Shard {
 	limits := make([]bucket.Limit, 1+rng.IntN(3))
 	for i := range limits {
 		limits[i] = bucket.Limit{Name: string(rune('a' + i)), Capacity: 1 + rng.Int64N(50),
@@ -134,14 +134,14 @@ func randomBucket(rng *rand.Rand, now int64) ([]bucket.Limit, table.Shard) {
 			sl.Rest = 0
 		}
 	}
-	return limits, b
+	return b
 }
 
 func randomCosts(rng *rand.Rand, b table.Shard) []table.Cost {
 	var out []table.Cost
 	for _, sl := range b.State.Slots {
 		if sl.Name != bucket.WCU {
-			out = append(out, table.Cost{Limit: sl.Name, Milli: rng.Int64N(sl.Capacity/2 + 1)})
+			out = append(out, table.Cost{Limit: sl.Limit, Milli: rng.Int64N(sl.Capacity/2 + 1)})
 		}
 	}
 	return out
@@ -162,7 +162,7 @@ func (n *naive) pass(now int64) {
 
 func (n *naive) covers(costs []table.Cost, after int64) bool {
 	for _, c := range costs {
-		if !n.levels[c.Limit].After(after).Covers(c.Milli) {
+		if !n.levels[c.Limit.Name].After(after).Covers(c.Milli) {
 			return false
 		}
 	}
@@ -171,9 +171,9 @@ func (n *naive) covers(costs []table.Cost, after int64) bool {
 
 func (n *naive) take(costs []table.Cost) {
 	for _, c := range costs {
-		l := n.levels[c.Limit]
+		l := n.levels[c.Limit.Name]
 		l.Level = new(big.Rat).Sub(l.Level, buckettest.Milli(c.Milli))
-		n.levels[c.Limit] = l
+		n.levels[c.Limit.Name] = l
 	}
 }
 
@@ -186,7 +186,7 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		now := int64(1_700_000_000_000)
-		limits, image := randomBucket(rng, now)
+		image := randomBucket(rng, now)
 		n := &naive{map[string]buckettest.Exact{}, now}
 		for i := range image.State.Slots {
 			sl := &image.State.Slots[i]
@@ -197,11 +197,11 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 		for range 60 {
 			now += rng.Int64N(20_000) >> rng.IntN(16)
 			n.pass(now)
-			c := table.Charge{Image: image, Want: limits, Costs: randomCosts(rng, image), Now: now,
+			c := table.Charge{Image: image, Costs: randomCosts(rng, image), Now: now,
 				Life: table.Lifetime(rng.IntN(3))}
 			switch rng.IntN(8) {
 			case 0:
-				c.Costs, c.Want = nil, nil
+				c.Costs = nil
 			case 1:
 				c.Force = true
 			case 2:

@@ -44,10 +44,11 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
 	for _, late := range []int64{0, 500, 1_000, 1_001, 10_000} {
-		_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now})
+		_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+			Costs: table.Costs(limits), Now: now})
 		split := table.Split(image, now)
-		costs := []table.Cost{{Limit: "rpm", Milli: 5_000}}
-		zero, ok, err := table.Charge{Image: image, Want: limits, Costs: costs,
+		costs := table.Costs(limits, 5_000)
+		zero, ok, err := table.Charge{Image: image, Costs: costs,
 			Now: now + late}.Plan().Update.Apply(image.Item())
 		if err != nil || !ok {
 			t.Fatalf("charge: held %v, %v", ok, err)
@@ -84,13 +85,13 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 func TestSplitOfDebtIsRefusedWhenItWasPaid(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
-	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now,
-		Costs: []table.Cost{{Limit: "rpm", Milli: 13_000}}})
+	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
+		Costs: table.Costs(limits, 13_000)})
 	split := table.Split(image, now)[0].(item.Update)
 	for back, want := range map[int64]bool{0: true, 1_000: true, 2_000: false, 3_000: false, 8_000: false} {
 		stored := image.Item()
 		if back > 0 {
-			stored, _, _ = table.Adjust(image.Key(), []table.Cost{{Limit: "rpm", Milli: -back}}).Apply(stored)
+			stored, _, _ = table.Adjust(image.Key(), table.Costs(limits, -back)).Apply(stored)
 		}
 		_, held, err := split.Apply(stored)
 		if err != nil || held != want {
@@ -104,8 +105,8 @@ func TestSplitOfDebtIsRefusedWhenItWasPaid(t *testing.T) {
 func TestNewShardsBeginToCountAtZero(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
-	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Limits: limits, Now: now,
-		Costs: []table.Cost{{Limit: "rpm", Milli: 4_000}}}
+	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
+		Costs: table.Costs(limits, 4_000)}
 	_, b := table.Create(n)
 	split := table.Split(b, now+1)
 	keep, _, _ := split[0].Apply(b.Item())

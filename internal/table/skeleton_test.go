@@ -14,8 +14,8 @@ import (
 // which the settlement was taken.
 func TestChargeMakesASkeletonABucket(t *testing.T) {
 	for added, want := range map[int64]int64{-5_000: 94_000, 5_000: 99_000, -150_000: -51_000} {
-		n := NewBucket{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits[:1], Now: sampleNow}
-		n.Costs = []Cost{{Limit: "rpm", Milli: 1000}}
+		n := NewBucket{Namespace: "ns", Entity: "acme", Resource: "gpt", Now: sampleNow,
+			Costs: Costs(sampleLimits[:1], 1000)}
 		created, _ := Create(n)
 		skeleton := BucketKey("ns", "acme", "gpt", 0).Item()
 		skeleton["b_rpm_tk"], skeleton["b_rpm_tc"] = item.N(added), item.N(-added)
@@ -23,7 +23,7 @@ func TestChargeMakesASkeletonABucket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		charge := Charge{Image: image, Want: n.Limits, Costs: n.Costs, Now: sampleNow, Force: want < 0}.Plan()
+		charge := Charge{Image: image, Costs: n.Costs, Now: sampleNow, Force: want < 0}.Plan()
 		if !charge.Verdict.Granted && want >= 0 {
 			t.Fatalf("%d added: the charge is not granted: %+v", added, charge.Verdict)
 		}

@@ -31,7 +31,7 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 					image := stored(tokens, rest, 100)
 					c := table.Charge{Image: image, Now: now + elapsed}
 					if cost > 0 {
-						c.Costs = []table.Cost{{Limit: "rpm", Milli: cost - 1}}
+						c.Costs = table.Costs([]bucket.Limit{limit}, cost-1)
 					}
 					plan := c.Plan()
 					if !plan.Verdict.Granted {

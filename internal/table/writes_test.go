@@ -23,10 +23,10 @@ type call struct {
 
 // sampleNew describes the bucket that the sample writes are planned for.
 func sampleNew(limits []bucket.Limit) NewBucket {
-	n := NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme", Limits: limits,
+	n := NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme",
 		Life: Expires, Now: sampleNow}
 	for i, l := range limits {
-		n.Costs = append(n.Costs, Cost{l.Name, 1000 * int64(i+1)})
+		n.Costs = append(n.Costs, Cost{l, 1000 * int64(i+1)})
 	}
 	return n
 }
@@ -91,9 +91,9 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	t.Helper()
 	const now = sampleNow + 1007
 	n, images := sampleNew(limits), sampleImages(limits)
-	changed, adjust := slices.Clone(limits), slices.Clone(n.Costs)
+	changed, adjust := slices.Clone(n.Costs), slices.Clone(n.Costs)
 	for i := range limits {
-		changed[i].Capacity *= 2
+		changed[i].Limit.Capacity *= 2
 		adjust[i].Milli = -adjust[i].Milli
 	}
 	create, _ := Create(n)
@@ -115,7 +115,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 		}
 		calls = append(calls, call{name, []item.Write{plan.Update}})
 	}
-	acquire := Charge{Want: limits, Costs: n.Costs, Life: Expires}
+	acquire := Charge{Costs: n.Costs, Life: Expires}
 	young := acquire
 	young.Now = sampleNow + 7
 	charge("acquire", "used", acquire)
@@ -128,17 +128,17 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	charge("acquire on an item without a clock and a count", "no clock", acquire)
 	charge("acquire on an item whose clock is broken", "broken clock", acquire)
 	charge("acquire on an item with a counter beyond 64 bits", "outgrown", acquire)
-	charge("acquire with changed limits", "used", Charge{Want: changed, Costs: n.Costs, Life: NeverExpires})
+	charge("acquire with changed limits", "used", Charge{Costs: changed, Life: NeverExpires})
 	charge("acquire with new limits", "no limits", acquire)
-	charge("acquire with other limits in force", "more limits", Charge{Want: changed, Costs: n.Costs, Life: Expires})
+	charge("acquire with other limits in force", "more limits", Charge{Costs: changed, Life: Expires})
 	charge("acquire on a split bucket", "split", acquire)
-	charge("mend", "partial", Charge{Want: limits, Life: Expires})
-	charge("settle by force", "used", Charge{Want: limits, Costs: n.Costs, Force: true})
-	charge("settle by force into more debt", "debt", Charge{Want: limits, Costs: n.Costs, Force: true})
-	charge("give back by force", "used", Charge{Want: limits, Costs: adjust, Force: true})
+	charge("mend", "partial", Charge{Costs: n.Costs, Life: Expires, Refill: true})
+	charge("settle by force", "used", Charge{Costs: n.Costs, Force: true})
+	charge("settle by force into more debt", "debt", Charge{Costs: n.Costs, Force: true})
+	charge("give back by force", "used", Charge{Costs: adjust, Force: true})
 	charge("refill", "used", Charge{})
 	charge("refill of debt", "debt", Charge{})
-	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Limits: limits, Costs: n.Costs,
+	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs,
 		Now: now}
 	return append(calls,
 		call{"cold", []item.Write{cold.Plan()}},
@@ -307,9 +307,9 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 			want = want[len(want)/2:]
 		}
 		for _, l := range want {
-			costs = append(costs, Cost{l.Name, 1000 * g.Int64N(1+l.Capacity/1000) * g.Int64N(2)})
+			costs = append(costs, Cost{l, 1000 * g.Int64N(1+l.Capacity/1000) * g.Int64N(2)})
 		}
-		c := Charge{Image: b, Want: want, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000,
+		c := Charge{Image: b, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000,
 			Life:  Lifetime(g.IntN(3)),
 			Force: g.IntN(4) == 0, Slack: g.Int64N(2) * g.Int64N(101), Room: g.Int64N(2) * g.Int64N(101)}
 		plan := c.Plan()
@@ -317,7 +317,7 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 			return
 		}
 		if g.IntN(8) == 0 {
-			c.Costs = nil
+			c.Refill = true
 			plan = c.Plan()
 		}
 		checkCharge(t, c, plan.Update)
@@ -338,12 +338,12 @@ func checkCharge(t *testing.T, c Charge, u item.Update) {
 		t.Fatalf("refused by its own image (%v):\n%s", err, shown())
 	}
 	got, err := DecodeShard(after)
-	if err != nil || !got.State.Matches(c.Want) || got.Generation == 0 {
+	if err != nil || !got.State.Matches(LimitsOf(c.Costs)) || got.Generation == 0 {
 		t.Fatalf("leaves %+v (%v)\n%s", got, err, shown())
 	}
 	before := c.Plan().Before
 	for i, sl := range before.Slots {
-		cost := costsBySlot(before, c.Costs, c.Costs != nil)[i]
+		cost := costsBySlot(before, c.taken(), c.taken() != nil)[i]
 		j := got.State.Index(sl.Name)
 		if j < 0 || got.State.Slots[j].Rest != sl.Rest || sl.Name != bucket.WCU &&
 			got.State.Slots[j].Tokens != sl.Tokens-cost {

@@ -38,7 +38,7 @@ func newDay(t *testing.T) *day {
 	d := &day{t: t, rng: rand.New(rand.NewPCG(6, 2)), now: t0, counts: map[int]int{}}
 	d.db = memdb.New(func() int64 { return d.now })
 	put, _ := table.Create(table.NewBucket{Namespace: "n", Entity: "e", Resource: "r", Now: d.now,
-		Limits: []bucket.Limit{{Name: "rpm", Capacity: 1 << 40, Amount: 1 << 40, Period: 60_000}}})
+		Costs: table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 1 << 40, Amount: 1 << 40, Period: 60_000}})})
 	if _, err := d.db.Write(t.Context(), put); err != nil {
 		t.Fatal(err)
 	}
