@@ -58,10 +58,14 @@ func (r Response) MarshalJSON() ([]byte, error) {
 	for _, f := range r.failures {
 		items = append(items, item{f})
 	}
-	return json.Marshal(struct {
-		BatchItemFailures []item          `json:"batchItemFailures"`
-		State             json.RawMessage `json:"state,omitempty"`
-	}{items, r.state})
+	b, err := json.Marshal(struct {
+		BatchItemFailures []item `json:"batchItemFailures"`
+	}{items})
+	if err == nil && len(r.state) > 0 {
+		// It is an object already, of up to 700 KB, which marshaling would read twice.
+		b = append(append(append(b[:len(b)-1], `,"state":`...), r.state...), '}')
+	}
+	return b, err
 }
 
 // Bytes is the JSON of the response, ready to be returned from a handler.

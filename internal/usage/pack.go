@@ -16,6 +16,8 @@ type packer struct {
 	last string // key before, of which the next repeats the beginning
 
 	names map[string]uint64 // lists of limits, numbered as they appear
+	now   []table.Count     // the last such list, and its number
+	named uint64
 }
 
 func (w *packer) uint(n uint64)  { w.b = binary.AppendUvarint(w.b, n) }
@@ -110,13 +112,13 @@ func (w *packer) run(r *Run) {
 	}
 	toFirst, near := r.First.Since(w.at)
 	toLast, nearer := r.Last.Since(r.First)
-	sameLimits := slices.EqualFunc(r.From, r.To, func(a, b table.Count) bool { return a.Limit == b.Limit })
+	same := sameLimits(r.From, r.To)
 	set(r.Born, runBorn)
 	set(r.Gone, runGone)
 	set(r.Wide, runWide)
 	set(r.FromLife != r.ToLife, runLives)
 	set(!near || !nearer, runFar)
-	set(!sameLimits, runMoved)
+	set(!same, runMoved)
 	w.b = append(w.b, flags, r.FromLife)
 	if r.FromLife != r.ToLife {
 		w.b = append(w.b, r.ToLife)
@@ -135,11 +137,11 @@ func (w *packer) run(r *Run) {
 	for _, c := range r.From {
 		w.int(c.Tokens)
 	}
-	if !sameLimits {
+	if !same {
 		w.limits(r.To)
 	}
 	for i, c := range r.To {
-		if sameLimits {
+		if same {
 			c.Tokens -= r.From[i].Tokens
 		}
 		w.int(c.Tokens)
@@ -148,17 +150,27 @@ func (w *packer) run(r *Run) {
 
 // limits writes the names of counters, whole the first time and by number later.
 func (w *packer) limits(counts []table.Count) {
+	if w.now != nil && sameLimits(w.now, counts) {
+		w.uint(w.named)
+		return
+	}
 	var all strings.Builder
 	for _, c := range counts {
 		all.WriteString(c.Limit)
 		all.WriteByte(0)
 	}
-	if n, ok := w.names[all.String()]; ok {
-		w.uint(n)
-		return
+	n, ok := w.names[all.String()]
+	if !ok {
+		n = uint64(len(w.names))
+		w.names[all.String()] = n
 	}
-	n := uint64(len(w.names))
-	w.names[all.String()] = n
-	w.uint(n)
-	w.text(all.String())
+	w.now, w.named = counts, n
+	if w.uint(n); !ok {
+		w.text(all.String())
+	}
+}
+
+// sameLimits reports whether two lists count the same limits.
+func sameLimits(a, b []table.Count) bool {
+	return slices.EqualFunc(a, b, func(a, b table.Count) bool { return a.Limit == b.Limit })
 }

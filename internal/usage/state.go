@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -51,27 +52,45 @@ func (s *State) JSON() []byte {
 // ParseState reads the state that JSON returned. Anything else is an error and an
 // empty state; nothing at all is no error.
 func ParseState(text []byte) (State, error) {
-	var members map[string]string
-	if len(text) == 0 {
-		return State{}, nil
+	packed, err := packedState(text)
+	if packed == nil || err != nil {
+		return State{}, err
 	}
-	if err := json.Unmarshal(text, &members); err != nil {
-		return State{}, errors.Join(errState, err)
-	}
-	packed, ok := members[stateMember]
-	if !ok && len(members) == 0 {
-		return State{}, nil // the first batch of a window
-	}
-	b, err := base64.RawStdEncoding.DecodeString(packed)
+	b := make([]byte, base64.RawStdEncoding.DecodedLen(len(packed)))
+	n, err := base64.RawStdEncoding.Decode(b, packed)
 	if err != nil {
 		return State{}, errors.Join(errState, err)
 	}
-	r := unpacker{b: b}
+	r := unpacker{b: b[:n]}
 	s := r.state()
 	if r.bad || len(r.b) > 0 {
 		return State{}, errState
 	}
 	return s, nil
+}
+
+// packedState returns what the member of the state holds, nothing in the first batch
+// of a window. A state just as JSON returned it, of up to 700 KB with every batch, is
+// not read as JSON.
+func packedState(text []byte) ([]byte, error) {
+	const begin, end = `{"` + stateMember + `":"`, `"}`
+	if inner, ok := bytes.CutPrefix(text, []byte(begin)); ok {
+		if packed, ok := bytes.CutSuffix(inner, []byte(end)); ok && !bytes.ContainsAny(packed, "\"\\") {
+			return packed, nil
+		}
+	}
+	var members map[string]string
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, errors.Join(errState, err)
+	}
+	packed, ok := members[stateMember]
+	if !ok && len(members) == 0 {
+		return nil, nil
+	}
+	return []byte(packed), nil
 }
 
 // PackOwed returns a list of what is owed as bytes; [UnpackOwed] is the inverse.

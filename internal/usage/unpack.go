@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strings"
@@ -14,9 +15,28 @@ type unpacker struct {
 	bad  bool
 	base int64
 	at   table.Position
-	last string
+	last []byte // key before, of which the next repeats the beginning
 
-	names [][]string
+	ns, resource string // of the key before
+	names        [][]string
+
+	// What runs and counts are cut from: there are thousands of them.
+	runs   []Run
+	counts []table.Count
+}
+
+// cut returns an empty slice with room for n, cut from a larger one; for none, nil.
+func cut[T any](from *[]T, n int) []T {
+	const atOnce = 1000
+	if n == 0 {
+		return nil
+	}
+	if len(*from) < n {
+		*from = make([]T, max(n, atOnce))
+	}
+	out := (*from)[:0:n]
+	*from = (*from)[n:]
+	return out
 }
 
 func (r *unpacker) fail() { r.bad, r.b = true, nil }
@@ -108,13 +128,20 @@ func (r *unpacker) key() (ns, resource, entity string) {
 		r.fail()
 		return "", "", ""
 	}
-	r.last = r.last[:same] + r.text()
-	parts := strings.SplitN(r.last, "\x00", 3)
-	if len(parts) != 3 {
+	r.last = append(r.last[:same], r.bytes(r.uint())...)
+	first, rest, ok := bytes.Cut(r.last, []byte{0})
+	second, third, also := bytes.Cut(rest, []byte{0})
+	if !ok || !also {
 		r.fail()
 		return "", "", ""
 	}
-	return parts[0], parts[1], parts[2]
+	if string(first) != r.ns {
+		r.ns = string(first)
+	}
+	if string(second) != r.resource {
+		r.resource = string(second)
+	}
+	return r.ns, r.resource, string(third)
 }
 
 func (r *unpacker) part() (p Part) {
@@ -142,6 +169,7 @@ func (r *unpacker) part() (p Part) {
 	if runs == 0 {
 		r.fail()
 	}
+	p.Runs = cut(&r.runs, runs)
 	for range runs {
 		p.Runs = append(p.Runs, r.run())
 	}
@@ -164,6 +192,7 @@ func (r *unpacker) run() (run Run) {
 	}
 	run.Events = int64(r.uint())
 	names := r.limits()
+	run.From = cut(&r.counts, len(names))
 	for _, name := range names {
 		run.From = append(run.From, table.Count{Limit: name, Tokens: r.int()})
 	}
@@ -171,6 +200,7 @@ func (r *unpacker) run() (run Run) {
 	if !same {
 		names = r.limits()
 	}
+	run.To = cut(&r.counts, len(names))
 	for i, name := range names {
 		c := table.Count{Limit: name, Tokens: r.int()}
 		if same {
