@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -39,7 +40,7 @@ func TestLimitsAtEveryScope(t *testing.T) {
 			want := w.ns.config(at)
 			want.Limits, _ = storedLimits([]limiter.Limit{rpm10, tpm500})
 			if got := w.db.Item(want.Key()); !item.EqualItems(got, want.Item()) {
-				t.Errorf("stored %s", item.JSON(got))
+				t.Errorf("stored %s", itemtest.JSON(got))
 			}
 			got, err := w.ns.Config(t.Context(), at)
 			w.must(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -36,6 +37,6 @@ func TestCounterOutgrows64Bits(t *testing.T) {
 	it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
 	want := item.Item{"tc": &types.AttributeValueMemberN{Value: "25000000000000000000"}}
 	if got := (item.Item{"tc": it["b_bytes_tc"]}); !item.EqualItems(got, want) {
-		t.Errorf("the counter is %s, want %s", item.JSON(got), item.JSON(want))
+		t.Errorf("the counter is %s, want %s", itemtest.JSON(got), itemtest.JSON(want))
 	}
 }

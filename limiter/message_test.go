@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -21,7 +22,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	for what, capacity := range map[string]item.Value{"stored limit": item.N(0), "stored record": item.S("many")} {
 		it := w.db.Item(table.SystemConfigKey(l.namespace))
 		if it["l_rpm_cp"] == nil {
-			t.Fatalf("no capacity in %s", item.JSON(it))
+			t.Fatalf("no capacity in %s", itemtest.JSON(it))
 		}
 		it["l_rpm_cp"] = capacity
 		w.db.Store(it)

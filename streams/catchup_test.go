@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Days catch up after each hour, and after each second one where usage is folded for
@@ -21,7 +20,7 @@ func TestDaysCatchUpLessOftenWhereTheFoldIsLong(t *testing.T) {
 		seen, days := int64(0), 0
 		r.db.SetHook(func(op memdb.Op) (bool, error) {
 			for _, w := range op.Writes {
-				if u, ok := w.(item.Update); ok && table.IsSnapshot(u.Key.Item()) && !strings.HasSuffix(u.Key.SK, "Z") {
+				if u, ok := w.(item.Update); ok && isUsage(u) && !strings.HasSuffix(u.Key.SK, "Z") {
 					days++
 				}
 			}

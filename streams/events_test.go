@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/events/eventstest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
@@ -81,7 +82,7 @@ func show(w item.Write) string {
 		return fmt.Sprintf("  update %s %s\n    %s\n    if %s\n", k.PK, k.SK, fill(in.UpdateExpression),
 			fill(in.ConditionExpression))
 	case item.Put:
-		it, err := json.Marshal(json.RawMessage(item.JSON(w.Item)))
+		it, err := json.Marshal(json.RawMessage(itemtest.JSON(w.Item)))
 		if err != nil {
 			panic(err)
 		}
@@ -97,7 +98,7 @@ func value(v item.Value) string {
 	case *types.AttributeValueMemberN:
 		return v.Value
 	}
-	b, err := json.Marshal(json.RawMessage(item.JSON(item.Item{"": v})))
+	b, err := json.Marshal(json.RawMessage(itemtest.JSON(item.Item{"": v})))
 	if err != nil {
 		panic(err)
 	}

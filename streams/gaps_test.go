@@ -374,7 +374,7 @@ func (w *gapWorld) compare() string {
 	got := map[string]int64{}
 	var b strings.Builder
 	for _, it := range w.db.Items() {
-		if k := item.KeyOf(it); table.IsSnapshot(it) {
+		if k := item.KeyOf(it); table.WindowOf(it) != "" {
 			s, err := table.DecodeSnapshot(it)
 			if err != nil {
 				w.t.Fatal(err)

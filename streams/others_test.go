@@ -50,7 +50,7 @@ func TestOthersCountInBetween(t *testing.T) {
 			w.live(0)
 			months := map[string]int64{}
 			for _, it := range w.db.Items() {
-				if !table.IsSnapshot(it) {
+				if table.WindowOf(it) == "" {
 					continue
 				}
 				s, err := table.DecodeSnapshot(it)

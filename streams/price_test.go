@@ -107,7 +107,7 @@ func (l *load) play(tb testing.TB) (p price) {
 		for _, w := range op.Writes {
 			switch u := w.(type) {
 			case item.Update:
-				if measured && table.IsSnapshot(u.Key.Item()) {
+				if measured && isUsage(u) {
 					p.writes++
 				}
 			case item.Put:
@@ -155,7 +155,7 @@ func (l *load) play(tb testing.TB) (p price) {
 	snapshots, units := 0, 0.0
 	count := func() (n int) {
 		for _, it := range r.db.Items() {
-			if table.IsSnapshot(it) {
+			if table.WindowOf(it) != "" {
 				n++
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -25,8 +26,8 @@ func TestStrangeNamesAreArchived(t *testing.T) {
 			"userIdentity": map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"},
 			"dynamodb": map[string]any{
 				"ApproximateCreationDateTime": 1.7e9, "SequenceNumber": "1",
-				"Keys":     json.RawMessage(item.JSON(item.KeyOf(it).Item())),
-				"OldImage": json.RawMessage(item.JSON(it)),
+				"Keys":     json.RawMessage(itemtest.JSON(item.KeyOf(it).Item())),
+				"OldImage": json.RawMessage(itemtest.JSON(it)),
 			},
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -72,7 +73,7 @@ func (r *random) step(t *testing.T, a, b store.Store, outcomes map[string]int) (
 			it2 = r2.Old
 		}
 	}
-	return what + "\nimages\n" + string(item.JSON(it1)) + string(item.JSON(it2)), item.EqualItems(it1, it2)
+	return what + "\nimages\n" + string(itemtest.JSON(it1)) + string(itemtest.JSON(it2)), item.EqualItems(it1, it2)
 }
 
 func describe(writes []item.Write, err1, err2 error) string {
@@ -83,9 +84,9 @@ func describe(writes []item.Write, err1, err2 error) string {
 		switch {
 		case in.Update != nil:
 			s += show(in.Update.UpdateExpression) + " IF " + show(in.Update.ConditionExpression) +
-				fmt.Sprint(in.Update.ExpressionAttributeNames) + string(item.JSON(in.Update.ExpressionAttributeValues))
+				fmt.Sprint(in.Update.ExpressionAttributeNames) + string(itemtest.JSON(in.Update.ExpressionAttributeValues))
 		case in.Put != nil:
-			s += string(item.JSON(in.Put.Item)) + " IF " + show(in.Put.ConditionExpression)
+			s += string(itemtest.JSON(in.Put.Item)) + " IF " + show(in.Put.ConditionExpression)
 		}
 	}
 	return fmt.Sprintf("%s\nends differently:\n%v\n%v", s, err1, err2)
@@ -240,7 +241,7 @@ func (r *random) transaction() []item.Write {
 		if r.IntN(5) == 0 {
 			w = item.Check{Key: r.keys[i], If: r.cond(0)}
 		}
-		if u, ok := w.(item.Update); ok && item.ValidateInTransaction(u) != nil {
+		if u, ok := w.(item.Update); ok && itemtest.ValidateInTransaction(u) != nil {
 			w = item.Update{Key: u.Key, Add: one("n", item.N(1)), If: u.If}
 		}
 		out = append(out, w)

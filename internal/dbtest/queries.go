@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -96,7 +97,7 @@ func testQueries(t *testing.T, db store.Lister) {
 	t.Run("index of keys", func(t *testing.T) {
 		q := item.Query{Index: "GSI3", PK: f.index, Prefix: "#B#"}
 		got, _ := all(t, db, q)
-		wantItems(t, "keys", got, []item.Item{q.Position(f.items[3]), q.Position(f.items[4])})
+		wantItems(t, "keys", got, []item.Item{itemtest.Position(q, f.items[3]), itemtest.Position(q, f.items[4])})
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		got, pages := all(t, db, item.Query{PK: f.pk + "x"})

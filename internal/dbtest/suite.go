@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -84,7 +85,7 @@ func mustWrite(t *testing.T, s store.Store, w item.Write) item.Item {
 func wantItem(t *testing.T, what string, got, want item.Item) {
 	t.Helper()
 	if !item.EqualItems(got, want) {
-		t.Errorf("%s is\n%s, want\n%s", what, item.JSON(got), item.JSON(want))
+		t.Errorf("%s is\n%s, want\n%s", what, itemtest.JSON(got), itemtest.JSON(want))
 	}
 }
 

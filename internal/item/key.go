@@ -41,16 +41,12 @@ func (k Key) Item() Item { return Item{AttrPK: S(k.PK), AttrSK: S(k.SK)} }
 
 // KeyOf returns the key of an item; absent key attributes are empty.
 func KeyOf(it Item) Key {
-	pk, _ := text(it, AttrPK)
-	sk, _ := text(it, AttrSK)
-	return Key{PK: pk, SK: sk}
+	return Key{PK: text(it[AttrPK]), SK: text(it[AttrSK])}
 }
 
-// text returns a string attribute.
-func text(it Item, attr string) (string, bool) {
-	s, ok := it[attr].(*types.AttributeValueMemberS)
-	if !ok {
-		return "", false
+func text(v Value) string {
+	if s, ok := v.(*types.AttributeValueMemberS); ok {
+		return s.Value
 	}
-	return s.Value, true
+	return ""
 }

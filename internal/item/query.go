@@ -1,10 +1,8 @@
 package item
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -95,37 +93,4 @@ func (q Query) Input(tableName string) *dynamodb.QueryInput {
 	}
 	in.KeyConditionExpression = &cond
 	return in
-}
-
-// Matches reports whether an item is among those that the query asks for, wherever
-// the page begins.
-func (q Query) Matches(it Item) bool {
-	pk, sk := q.keyAttrs()
-	p, ok := text(it, pk)
-	s, sorted := text(it, sk)
-	return ok && sorted && p == q.PK && strings.HasPrefix(s, q.Prefix) && s >= q.From && (q.To == "" || s <= q.To)
-}
-
-// Position returns the keys that tell where in the query an item stands: those
-// of the index and those of the table.
-func (q Query) Position(it Item) Item {
-	pk, sk := q.keyAttrs()
-	at := KeyOf(it).Item()
-	at[pk], at[sk] = it[pk], it[sk]
-	return at
-}
-
-// Compare orders two items as the query returns them. Items with the same sort
-// key of an index come in the order of their own keys; DynamoDB has some order,
-// too, and does not say which.
-func (q Query) Compare(a, b Item) int {
-	_, sk := q.keyAttrs()
-	x, _ := text(a, sk)
-	y, _ := text(b, sk)
-	k, l := KeyOf(a), KeyOf(b)
-	order := cmp.Or(strings.Compare(x, y), strings.Compare(k.PK, l.PK), strings.Compare(k.SK, l.SK))
-	if q.Descending {
-		return -order
-	}
-	return order
 }

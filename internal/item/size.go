@@ -14,12 +14,6 @@ func Size(it Item) int {
 	return n
 }
 
-// WriteUnits returns the write units of a plain write that turns one item into another
-// (nil: none): one for every started kilobyte of the larger, at least one.
-func WriteUnits(before, after Item) int {
-	return max(1, (max(Size(before), Size(after))+1023)/1024)
-}
-
 func valueSize(v Value) int {
 	const container, element = 3, 1
 	n := 0

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -49,11 +50,11 @@ func (db *DB) query(q item.Query) (item.Page, error) {
 	}
 	var all []item.Item
 	for it := range db.candidates(q) {
-		if q.Matches(it) && (q.After == nil || q.Compare(q.After, it) < 0) {
+		if itemtest.Matches(q, it) && (q.After == nil || itemtest.Compare(q, q.After, it) < 0) {
 			all = append(all, it)
 		}
 	}
-	slices.SortFunc(all, q.Compare)
+	slices.SortFunc(all, func(a, b item.Item) int { return itemtest.Compare(q, a, b) })
 	most := q.Limit
 	if db.PageSize > 0 && (most == 0 || db.PageSize < most) {
 		most = db.PageSize
@@ -63,7 +64,7 @@ func (db *DB) query(q item.Query) (item.Page, error) {
 	for _, it := range all {
 		size += item.Size(it)
 		if page.Items = append(page.Items, db.projected(q, it)); size >= maxPage || len(page.Items) == most {
-			page.Next = q.Position(it)
+			page.Next = itemtest.Position(q, it)
 			break
 		}
 	}
@@ -122,7 +123,7 @@ func (db *DB) projected(q item.Query, it item.Item) item.Item {
 	if q.Index == "" || q.Index == "GSI1" || db.ProjectAll {
 		return maps.Clone(it)
 	}
-	return q.Position(it)
+	return itemtest.Position(q, it)
 }
 
 func (db *DB) remove(keys []item.Key) error {
@@ -135,7 +136,7 @@ func (db *DB) remove(keys []item.Key) error {
 	defer db.mu.Unlock()
 	db.stats.count(BatchWriteItem)
 	for _, k := range keys {
-		db.stats.WriteUnits += item.WriteUnits(db.items[k], nil)
+		db.stats.WriteUnits += itemtest.WriteUnits(db.items[k], nil)
 		db.put(k, nil, false)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -146,11 +147,11 @@ func (db *DB) write(w item.Write) (item.Item, error) {
 		return nil, refuse(op, err)
 	}
 	if !held {
-		db.stats.WriteUnits += item.WriteUnits(before, nil)
+		db.stats.WriteUnits += itemtest.WriteUnits(before, nil)
 		return nil, &store.Refused{Old: maps.Clone(before)}
 	}
 	after = item.Canonical(after)
-	db.stats.WriteUnits += item.WriteUnits(before, after)
+	db.stats.WriteUnits += itemtest.WriteUnits(before, after)
 	db.put(w.Target(), after, false)
 	return maps.Clone(after), nil
 }
@@ -222,7 +223,7 @@ func readUnits(it item.Item, consistent bool) float64 {
 }
 
 func (db *DB) transact(id string, writes []item.Write) error {
-	if err := item.ValidateTransaction(id, writes); err != nil {
+	if err := itemtest.ValidateTransaction(id, writes); err != nil {
 		return refuse(TransactWriteItems, err)
 	}
 	db.mu.Lock()
@@ -247,7 +248,7 @@ func (db *DB) transact(id string, writes []item.Write) error {
 			refused = true
 		}
 		after[i] = item.Canonical(next)
-		units += 2 * item.WriteUnits(before, next)
+		units += 2 * itemtest.WriteUnits(before, next)
 	}
 	db.stats.WriteUnits += units
 	switch {

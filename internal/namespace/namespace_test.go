@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -55,7 +56,7 @@ func TestTheVersionRecordIsStampedOnce(t *testing.T) {
 	}
 	want := table.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
 	if got := db.Item(table.VersionKey()); !item.EqualItems(got, want) {
-		t.Errorf("version record %s", item.JSON(got))
+		t.Errorf("version record %s", itemtest.JSON(got))
 	}
 	if db.Len() != 3 {
 		t.Errorf("%d items, want the version and the namespace both ways", db.Len())
@@ -64,7 +65,7 @@ func TestTheVersionRecordIsStampedOnce(t *testing.T) {
 	db.Store(foreign)
 	if err := Register(t.Context(), db, "other", time.Unix(0, 0)); err != nil ||
 		!item.EqualItems(db.Item(table.VersionKey()), foreign) {
-		t.Errorf("error %v, version record %s", err, item.JSON(db.Item(table.VersionKey())))
+		t.Errorf("error %v, version record %s", err, itemtest.JSON(db.Item(table.VersionKey())))
 	}
 }
 

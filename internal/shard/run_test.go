@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -127,6 +128,6 @@ func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
 		}
 	}
 	if got := w.db.Item(bucketKey(1)); !item.EqualItems(got, bad) {
-		t.Errorf("the shard that cannot be read became %s", item.JSON(got))
+		t.Errorf("the shard that cannot be read became %s", itemtest.JSON(got))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -198,7 +199,7 @@ func (m *mapping) record(c memdb.Change) json.RawMessage {
 // image returns the JSON of the image that a change has left.
 func (m *mapping) image(seq int64, it item.Item) []byte {
 	if m.images[seq] == nil {
-		m.images[seq] = item.JSON(it)
+		m.images[seq] = itemtest.JSON(it)
 	}
 	return m.images[seq]
 }

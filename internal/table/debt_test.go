@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -65,7 +66,7 @@ func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 		it := b.Item()
 		it["rr"] = tt.rr
 		if got := decode(t, it).State.Slots[0].Rest; got != tt.want {
-			t.Errorf("%s: rest %d, want %d", item.JSON(item.Item{"rr": tt.rr}), got, tt.want)
+			t.Errorf("%s: rest %d, want %d", itemtest.JSON(item.Item{"rr": tt.rr}), got, tt.want)
 		}
 	}
 	it := b.Item()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -101,7 +102,7 @@ func TestItemsAreLaidOutAsTheirGoldens(t *testing.T) {
 		if err := item.ValidateItem(all[name]); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		golden(t, filepath.Join("items", name+".json"), item.JSON(all[name]))
+		golden(t, filepath.Join("items", name+".json"), itemtest.JSON(all[name]))
 	}
 	files, _ := filepath.Glob(filepath.Join("testdata", "items", "*.json"))
 	for _, f := range files {
@@ -141,7 +142,7 @@ func decoded(it item.Item) (item.Item, error) {
 	case IsEntity(it):
 		x, err := DecodeEntity(it)
 		return x.Item(), err
-	case IsSnapshot(it):
+	case strings.HasPrefix(k.SK, skUsagePrefix):
 		x, err := DecodeSnapshot(it)
 		return x.Item(), err
 	case strings.HasPrefix(k.SK, skConfig):
@@ -177,7 +178,7 @@ func TestEveryKindSurvivesDecoding(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		got, err := decoded(all[name])
 		if err != nil || !item.EqualItems(got, all[name]) {
-			t.Errorf("%s: error %v, decoded and encoded again:\n%s", name, err, item.JSON(got))
+			t.Errorf("%s: error %v, decoded and encoded again:\n%s", name, err, itemtest.JSON(got))
 		}
 	}
 }
@@ -213,6 +214,6 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 	full := item.Size(b.Item())
 	t.Logf("bucket with 8 limits: %d bytes fresh, %d bytes in use with remainders, limit 1024", plain, full)
 	if full > 1024 {
-		t.Errorf("bucket of %d bytes costs %d write units", full, item.WriteUnits(nil, b.Item()))
+		t.Errorf("bucket of %d bytes costs %d write units", full, itemtest.WriteUnits(nil, b.Item()))
 	}
 }

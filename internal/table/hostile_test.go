@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
 // decoders are all decoders, as functions that say whether they succeeded.
@@ -110,8 +111,8 @@ func FuzzDecodersTakeAnything(f *testing.F) {
 		}
 		if again, err := decoded(it); err == nil {
 			if twice, err := decoded(again); err != nil || !item.EqualItems(twice, again) {
-				t.Errorf("accepted\n%s, which becomes\n%s, which becomes\n%s (%v)", item.JSON(it), item.JSON(again),
-					item.JSON(twice), err)
+				t.Errorf("accepted\n%s, which becomes\n%s, which becomes\n%s (%v)", itemtest.JSON(it), itemtest.JSON(again),
+					itemtest.JSON(twice), err)
 			}
 		}
 		writesTakeAnything(t, r, it)

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
 // hostileNames are names of entities and resources that look like keys, escapes
@@ -48,7 +49,7 @@ func TestNamesSurviveTheirKeys(t *testing.T) {
 			} {
 				again, err := decoded(it)
 				if err != nil || !item.EqualItems(again, it) {
-					t.Fatalf("%q on %q: %v: %s", entity, resource, err, item.JSON(again))
+					t.Fatalf("%q on %q: %v: %s", entity, resource, err, itemtest.JSON(again))
 				}
 				if err := item.ValidateItem(it); err != nil {
 					t.Fatalf("%q on %q: %v", entity, resource, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -96,7 +97,7 @@ func TestChargesCommute(t *testing.T) {
 		}
 		both++
 		if !item.EqualItems(ab, ba) {
-			t.Fatalf("seed %d: in one order\n%sin the other\n%s", seed, item.JSON(ab), item.JSON(ba))
+			t.Fatalf("seed %d: in one order\n%sin the other\n%s", seed, itemtest.JSON(ab), itemtest.JSON(ba))
 		}
 	}
 	t.Logf("%d times both held, %d times only the first", both, one)

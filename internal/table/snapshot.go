@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -26,7 +27,8 @@ type Snapshot struct {
 // Key returns the key of the snapshot.
 func (s Snapshot) Key() item.Key { return UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
 
-// Item returns the snapshot as it is stored.
+// Item returns the snapshot as it is stored: the goldens of the wire format, and tests
+// that meet stored ones. The aggregator writes by [Usage].
 func (s Snapshot) Item() item.Item {
 	k := s.Key()
 	it := newItem(k)
@@ -49,9 +51,6 @@ func (s Snapshot) Item() item.Item {
 	}
 	return gsi4(item.Item(it), s.Namespace, k.PK)
 }
-
-// IsSnapshot reports whether the key of an item is that of a usage snapshot.
-func IsSnapshot(it item.Item) bool { return strings.HasPrefix(item.KeyOf(it).SK, skUsagePrefix) }
 
 const skUsagePrefix = "#USAGE#"
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
 // call is a planned call: one write, or a transaction of several.
@@ -191,7 +192,8 @@ func (r rendered) readable() string {
 			if a[0] == '#' {
 				return r.names[a]
 			}
-			s := strings.TrimSuffix(strings.TrimPrefix(string(item.JSON(item.Item{"": r.values[a]})), "{\n  \"\": "), "\n}\n")
+			s := string(itemtest.JSON(item.Item{"": r.values[a]}))
+			s = strings.TrimSuffix(strings.TrimPrefix(s, "{\n  \"\": "), "\n}\n")
 			if n, ok := strings.CutPrefix(s, `{"N": "`); ok {
 				return strings.TrimSuffix(n, `"}`)
 			}
@@ -246,7 +248,7 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 	longest := rendered{}
 	for _, s := range allWrites(t, hostileLimits(bucket.MaxLimits)) {
 		for _, w := range s.writes {
-			if err := item.ValidateInTransaction(w); err != nil && s.name != "look" {
+			if err := itemtest.ValidateInTransaction(w); err != nil && s.name != "look" {
 				t.Errorf("%s: %v", s.name, err)
 			}
 			r := render(w)
@@ -329,7 +331,7 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 // in force.
 func checkCharge(t *testing.T, c Charge, u item.Update) {
 	t.Helper()
-	shown := func() string { return render(u).readable() + string(item.JSON(c.Image.Item())) }
+	shown := func() string { return render(u).readable() + string(itemtest.JSON(c.Image.Item())) }
 	if err := item.Validate(u); err != nil {
 		t.Fatalf("%v:\n%s", err, shown())
 	}
@@ -347,7 +349,7 @@ func checkCharge(t *testing.T, c Charge, u item.Update) {
 		j := got.State.Index(sl.Name)
 		if j < 0 || got.State.Slots[j].Rest != sl.Rest || sl.Name != bucket.WCU &&
 			got.State.Slots[j].Tokens != sl.Tokens-cost {
-			t.Fatalf("limit %s: planned %+v less %d\n%s%s", sl.Name, sl, cost, shown(), item.JSON(after))
+			t.Fatalf("limit %s: planned %+v less %d\n%s%s", sl.Name, sl, cost, shown(), itemtest.JSON(after))
 		}
 		if used := got.State.Slots[j].Used; used-sl.Used != cost {
 			t.Errorf("limit %s counts %d more, want %d", sl.Name, used-sl.Used, cost)

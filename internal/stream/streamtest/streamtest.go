@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
 // Record is one stream record. A nil Old is an INSERT, a nil New a REMOVE.
@@ -49,7 +50,7 @@ func (r Record) JSON() json.RawMessage {
 	}
 	body := map[string]any{
 		"ApproximateCreationDateTime": json.Number(seconds(r.Created)),
-		"Keys":                        json.RawMessage(item.JSON(item.KeyOf(it).Item())),
+		"Keys":                        json.RawMessage(itemtest.JSON(item.KeyOf(it).Item())),
 		"SequenceNumber":              r.Sequence,
 		"SizeBytes":                   1000,
 		"StreamViewType":              "NEW_AND_OLD_IMAGES",
@@ -59,10 +60,10 @@ func (r Record) JSON() json.RawMessage {
 		label = "2024-01-01T00:00:00.000"
 	}
 	if r.New != nil {
-		body["NewImage"] = json.RawMessage(item.JSON(r.New))
+		body["NewImage"] = json.RawMessage(itemtest.JSON(r.New))
 	}
 	if r.Old != nil {
-		body["OldImage"] = json.RawMessage(item.JSON(r.Old))
+		body["OldImage"] = json.RawMessage(itemtest.JSON(r.Old))
 	}
 	out, err := json.Marshal(map[string]any{
 		"eventID": "c4ca4238a0b923820dcc509a6f75849b", "eventName": name, "eventVersion": "1.1",

@@ -69,7 +69,7 @@ func (s *stored) retire(gone map[account]int64) {
 }
 
 func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
-	if table.IsSnapshot(it) {
+	if table.WindowOf(it) != "" {
 		snapshot, err := table.DecodeSnapshot(it)
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ func (r *rig) observe(l *ledger) *observation {
 		}
 	}
 	for _, it := range r.items() {
-		if table.IsSnapshot(it) {
+		if table.WindowOf(it) != "" {
 			s, err := table.DecodeSnapshot(it)
 			if err != nil {
 				r.t.Fatal(err)

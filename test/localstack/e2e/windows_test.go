@@ -59,7 +59,7 @@ func TestRecordsLandInTheWindowOfTheirOwnSecond(t *testing.T) {
 	}
 	var got []string
 	for _, it := range r.items() {
-		if !table.IsSnapshot(it) {
+		if table.WindowOf(it) == "" {
 			continue
 		}
 		s, err := table.DecodeSnapshot(it)

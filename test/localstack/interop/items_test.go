@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -104,7 +105,7 @@ func (w *world) itemsOf(ns, name string) map[string]string {
 			events[k.PK]++ // in order of time
 			it[item.AttrSK] = item.N(int64(events[k.PK]))
 		}
-		text := strings.NewReplacer(ns, "NS", `"`+name+`"`, `"NAME"`, "#"+name+`"`, `#NAME"`).Replace(string(item.JSON(it)))
+		text := strings.NewReplacer(ns, "NS", `"`+name+`"`, `"NAME"`, "#"+name+`"`, `#NAME"`).Replace(string(itemtest.JSON(it)))
 		key := strings.NewReplacer(ns, "NS", "#"+name, "#NAME").Replace(k.PK + " " + k.SK)
 		if events[k.PK] > 0 {
 			key = strings.ReplaceAll(k.PK, ns, "NS") + " " + string('0'+rune(events[k.PK]))

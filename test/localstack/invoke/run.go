@@ -17,6 +17,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -166,7 +167,7 @@ func (r *runner) items(ctx context.Context, name string) (map[item.Key]string, e
 			return nil, fmt.Errorf("read table %q: %w", name, err)
 		}
 		for _, it := range page.Items {
-			out[item.KeyOf(it)] = string(item.JSON(it))
+			out[item.KeyOf(it)] = string(itemtest.JSON(it))
 		}
 	}
 	return out, nil

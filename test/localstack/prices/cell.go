@@ -135,7 +135,7 @@ func (c *cell) count(op memdb.Op) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range op.Writes {
-		if table.IsSnapshot(w.Target().Item()) {
+		if strings.HasPrefix(w.Target().SK, "#USAGE#") {
 			c.price.snapshots++
 		} else {
 			c.price.others++

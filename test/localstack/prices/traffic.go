@@ -95,7 +95,7 @@ func (t *traffic) acquires(ctx context.Context, perSecond int) error {
 // counted returns what the snapshots of a kind of window hold in all.
 func counted(items []item.Item, window string) (requests, tokens int64, err error) {
 	for _, it := range items {
-		if !table.IsSnapshot(it) || table.WindowOf(it) != window {
+		if table.WindowOf(it) != window {
 			continue
 		}
 		s, err := table.DecodeSnapshot(it)

@@ -1,4 +1,4 @@
-package item
+package itemtest
 
 import (
 	"encoding/base64"
@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // JSON renders an item in DynamoDB's JSON, one attribute per line, sorted by
 // name: for goldens, messages and whoever plays the stream.
-func JSON(it Item) []byte {
+func JSON(it item.Item) []byte {
 	var b strings.Builder
 	b.WriteString("{")
 	for i, name := range slices.Sorted(maps.Keys(it)) {
@@ -35,7 +37,7 @@ func quoted(s string) string {
 	return string(out)
 }
 
-func writeJSON(b *strings.Builder, v Value) {
+func writeJSON(b *strings.Builder, v item.Value) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
 		b.WriteString(`{"S": ` + quoted(v.Value) + `}`)
