@@ -13,4 +13,3 @@ require (
 	github.com/aws/smithy-go v1.28.7 // indirect
 )
 
-replace github.com/zeroae/zae-limiter-go => ../../

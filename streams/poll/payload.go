@@ -3,7 +3,7 @@ package poll
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
@@ -116,30 +116,21 @@ func sequence(r types.Record) string {
 	return aws.ToString(r.Dynamodb.SequenceNumber)
 }
 
-// failure reads a partial batch response: the sequence number to resume from, if any.
-func failure(answer []byte) (first string, failed bool, err error) {
+// undone reads a partial batch response: the index of the first record that is not
+// done, or the number of records. An identifier that none of them has stands for all.
+func undone(answer []byte, records []types.Record) (int, error) {
 	var report struct {
 		BatchItemFailures []struct {
 			ItemIdentifier string `json:"itemIdentifier"`
 		} `json:"batchItemFailures"`
 	}
 	if err := json.Unmarshal(answer, &report); err != nil {
-		return "", false, fmt.Errorf("answer %.100q: %w", answer, err)
+		return 0, fmt.Errorf("answer %.100q: %w", answer, err)
 	}
-	for i, f := range report.BatchItemFailures {
-		if i == 0 || before(f.ItemIdentifier, first) {
-			first = f.ItemIdentifier
-		}
+	first := len(records)
+	for _, f := range report.BatchItemFailures {
+		at := slices.IndexFunc(records, func(r types.Record) bool { return sequence(r) == f.ItemIdentifier })
+		first = min(first, max(at, 0))
 	}
-	return first, len(report.BatchItemFailures) > 0, nil
-}
-
-// before compares sequence numbers, which are decimal numbers of any length; an empty
-// one comes first.
-func before(a, b string) bool {
-	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
-	if len(a) != len(b) {
-		return len(a) < len(b)
-	}
-	return a < b
+	return first, nil
 }

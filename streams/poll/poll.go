@@ -208,16 +208,14 @@ func (r *reader) deliver(ctx context.Context, s *shard, records []types.Record) 
 	if err != nil {
 		return fmt.Errorf("invoke: %w", err)
 	}
-	first, failed, err := failure(answer)
+	first, err := undone(answer, records)
 	if err != nil {
 		return err
 	}
-	if !failed {
-		s.resume, s.after = sequence(records[len(records)-1]), true
+	if first == len(records) {
+		s.resume, s.after = sequence(records[first-1]), true
 		return nil
 	}
-	if first != "" { // else all of it again, from where it was
-		s.resume, s.after = first, false
-	}
-	return fmt.Errorf("not done from record %q on", first)
+	s.resume, s.after = sequence(records[first]), false
+	return fmt.Errorf("not done from record %q on", s.resume)
 }

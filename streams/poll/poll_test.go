@@ -210,9 +210,18 @@ func TestIteratorsExpireAndRecordsGo(t *testing.T) {
 }
 
 func TestLowestFailureCounts(t *testing.T) {
-	first, failed, err := failure([]byte(`{"batchItemFailures":[{"itemIdentifier":"100"},{"itemIdentifier":"99"}]}`))
-	if first != "99" || !failed || err != nil {
-		t.Errorf("%q %v %v", first, failed, err)
+	var records []types.Record
+	for _, n := range []string{"98", "99", "100"} {
+		records = append(records, types.Record{Dynamodb: &types.StreamRecord{SequenceNumber: aws.String(n)}})
+	}
+	for answer, want := range map[string]int{
+		`{"batchItemFailures":[]}`: 3,
+		`{"batchItemFailures":[{"itemIdentifier":"100"},{"itemIdentifier":"99"}]}`: 1,
+		`{"batchItemFailures":[{"itemIdentifier":"100"},{"itemIdentifier":""}]}`:   0,
+	} {
+		if first, err := undone([]byte(answer), records); first != want || err != nil {
+			t.Errorf("%s: record %d, %v, want %d", answer, first, err, want)
+		}
 	}
 	if err := Run(t.Context(), Options{}); err == nil {
 		t.Error("ran without anything")
