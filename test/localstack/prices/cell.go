@@ -22,18 +22,20 @@ type load struct {
 	tenants, perSecond int
 	fold               int64 // seconds of a tumbling window; 1: usage is written with every batch of a second
 	windows            int   // kinds of them: hourly, daily, monthly
+
+	binary string // another aggregator, as it was built; empty: this one
 }
 
 // price is what usage of the measured hours took.
 type price struct {
 	load
-	acquires                   int64
-	snapshots, refused, others int // writes: of snapshots, those of them refused, lists and their cursor
-	tableUnits, indexUnits     int
-	readUnits                  float64
-	largest, buckets           int // bytes of state at its largest, and how many buckets are pending in it
-	cpu                        time.Duration
-	invocations                int
+	acquires                           int64
+	snapshots, longer, refused, others int // writes: of snapshots, of days and months among them, refused, of lists
+	tableUnits, indexUnits             int
+	readUnits                          float64
+	largest, buckets                   int // bytes of state at its largest, and how many buckets are pending in it
+	cpu                                time.Duration
+	invocations                        int
 }
 
 func (p price) per(n float64) float64 { return n / float64(p.acquires) }
@@ -89,7 +91,11 @@ func newCell(l load, f *function, now *int64) (*cell, error) {
 	windows := strings.Join(config.WindowNames()[:l.windows], ",")
 	env := append(append(c.server.Env(), f.env()...), config.EnvTableName+"=limits",
 		config.EnvSnapshotWindows+"="+windows)
-	c.host, err = runtimeapi.Start(runtimeapi.Config{Binary: f.binary, Name: "aggregator", Env: env})
+	binary := f.binary
+	if l.binary != "" {
+		binary = l.binary
+	}
+	c.host, err = runtimeapi.Start(runtimeapi.Config{Binary: binary, Name: "aggregator", Env: env})
 	if err != nil {
 		c.close()
 		return nil, err
@@ -135,10 +141,14 @@ func (c *cell) count(op memdb.Op) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range op.Writes {
-		if strings.HasPrefix(w.Target().SK, "#USAGE#") {
-			c.price.snapshots++
-		} else {
+		switch key := w.Target(); {
+		case !strings.HasPrefix(key.SK, "#USAGE#"):
 			c.price.others++
+		case strings.HasSuffix(key.SK, "Z"): // an hour's
+			c.price.snapshots++
+		default:
+			c.price.snapshots++
+			c.price.longer++
 		}
 	}
 	return true, nil

@@ -29,9 +29,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	only := flag.String("loads", "", "the loads to play, as tenants:fold:windows,…; default: all")
+	beside := flag.String("beside", "", "the built aggregator of another commit, to be played too, not folded")
+	minutes := flag.Int("minutes", 60, "how long to measure; less than an hour says nothing of longer windows and indexes")
+	warm := flag.Int("warm", 60, "how many minutes come in an hour before, unmeasured")
 	flag.Parse()
 	debug.SetGCPercent(400) // there is memory, and most of the time goes into the tables here
-	if err := run(ctx, *only, os.Stdout); err != nil {
+	if err := run(ctx, *only, *beside, *warm, *minutes, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "prices:", err)
 		os.Exit(1)
 	}
@@ -43,7 +46,7 @@ func grid() (out [][]load) {
 		var loads []load
 		for _, fold := range []int64{60, 900, 300, 1} {
 			for _, windows := range []int{2, 1, 3} {
-				loads = append(loads, load{t.tenants, t.perSecond, fold, windows})
+				loads = append(loads, load{tenants: t.tenants, perSecond: t.perSecond, fold: fold, windows: windows})
 			}
 		}
 		out = append(out, loads)
@@ -51,7 +54,7 @@ func grid() (out [][]load) {
 	return out
 }
 
-func run(ctx context.Context, only string, out io.Writer) error {
+func run(ctx context.Context, only, beside string, warm, minutes int, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "prices")
 	if err != nil {
 		return err
@@ -62,6 +65,7 @@ func run(ctx context.Context, only string, out io.Writer) error {
 		return err
 	}
 	defer f.clock.Close()
+	p := plan{warm: 60 * warm, measured: 60 * minutes, twice: 120 * minutes, together: 2}
 	for _, loads := range grid() {
 		loads = slices.DeleteFunc(loads, func(l load) bool {
 			return only != "" && !slices.Contains(strings.Split(only, ","), l.String())
@@ -69,7 +73,12 @@ func run(ctx context.Context, only string, out io.Writer) error {
 		if len(loads) == 0 {
 			continue
 		}
-		if err := play(ctx, f, hours, loads, func(p price) { fmt.Fprintln(out, p) }); err != nil {
+		if beside != "" {
+			other := loads[0]
+			other.fold, other.windows, other.binary = 1, 2, beside
+			loads = append(loads, other)
+		}
+		if err := play(ctx, f, p, loads, func(p price) { fmt.Fprintln(out, p) }); err != nil {
 			return err
 		}
 	}
@@ -77,12 +86,18 @@ func run(ctx context.Context, only string, out io.Writer) error {
 }
 
 // String names the load as the command line does.
-func (l load) String() string { return fmt.Sprintf("%d:%d:%d", l.tenants, l.fold, l.windows) }
+func (l load) String() string {
+	name := fmt.Sprintf("%d:%d:%d", l.tenants, l.fold, l.windows)
+	if l.binary != "" {
+		name += " by " + l.binary
+	}
+	return name
+}
 
 func (p price) String() string {
-	return fmt.Sprintf("usage: %6d tenants, %3d/s, fold %3d s, %d windows: %.3f writes per acquire (%.4f refused, "+
+	return fmt.Sprintf("%-12s %3d/s: %.3f writes per acquire (%.4f of days and months, %.4f refused, "+
 		"%.4f lists); %.3f write units with indexes (%.3f), %.3f read units: $%.3f per million; state %d bytes, "+
-		"%.0f per bucket; %.3f s of CPU per 1,000 records", p.tenants, p.perSecond, p.fold, p.windows, p.writes(),
-		p.per(float64(p.refused)), p.per(float64(p.others)), p.units(), p.per(float64(p.indexUnits)), p.per(p.readUnits),
+		"%.0f per bucket; %.3f s of CPU per 1,000 records", p.load, p.perSecond, p.writes(),
+		p.per(float64(p.longer)), p.per(float64(p.refused)), p.per(float64(p.others)), p.units(), p.per(float64(p.indexUnits)), p.per(p.readUnits),
 		p.dollars(), p.largest, p.perBucket(), 1000*p.per(p.cpu.Seconds()))
 }

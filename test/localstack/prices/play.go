@@ -16,9 +16,6 @@ type plan struct {
 	together       int // cells that are played at once
 }
 
-// hours are what is published: one that others came before.
-var hours = plan{warm: 3600, measured: 3600, twice: 7200, together: 2}
-
 // The day that is played. Traffic comes in its third hour and from the seventh on;
 // what longer windows are owed is counted when the hour, or with long folds two, is
 // over by some minutes.

@@ -16,7 +16,8 @@ func TestPrices(t *testing.T) {
 	}
 	defer f.clock.Close()
 	const tenants, perSecond = 200, 5
-	loads := []load{{tenants, perSecond, 60, 2}, {tenants, perSecond, 1, 1}}
+	loads := []load{{tenants: tenants, perSecond: perSecond, fold: 60, windows: 2},
+		{tenants: tenants, perSecond: perSecond, fold: 1, windows: 1}}
 	short := plan{warm: 120, measured: 120, twice: 120, together: 1}
 	told := 0
 	err = play(t.Context(), f, short, loads, func(p price) {
