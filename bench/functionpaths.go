@@ -78,12 +78,16 @@ func functionPaths(ctx context.Context, w *world) ([]Row, error) {
 	first.Measured = bills[0].minus(Bill{}, entities*windows)
 	later.Measured = bills[1].minus(Bill{}, entities*windows)
 	refill.Measured = bills[2].minus(bills[1], entities)
+	folded, err := f.folded(ctx, fleet)
+	if err != nil {
+		return nil, err
+	}
 	split, err := f.split(ctx)
 	if err != nil {
 		return nil, err
 	}
 	merge, look, err := f.merge(ctx)
-	return []Row{later, first, refill, split, merge, cycle(split, merge, look)}, err
+	return []Row{later, first, folded, refill, split, merge, cycle(split, merge, look)}, err
 }
 
 // acquire takes from an entity's bucket and returns the record of it.
