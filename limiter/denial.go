@@ -47,11 +47,13 @@ func (d decider) remember(c choice) *denied {
 			r := state.RateOf(c.Limit)
 			out.whole[i] = bucket.AddSat(out.whole[i], r.Capacity)
 			out.rate[i] += float64(r.Amount) / float64(r.Period)
+			level := r.Capacity // a limit that the shard does not have yet starts full
 			if j := state.Index(c.Limit.Name); j >= 0 {
 				sl := state.Slots[j]
 				g := bucket.Refill(sl.Tokens, sl.Rest, state.Rate(j), bucket.SubSat(d.now, state.RF))
-				out.level[i] += float64(min(bucket.AddSat(sl.Tokens, g.Credit), r.Capacity)) - float64(s.under[c.Limit.Name])
+				level = min(bucket.AddSat(sl.Tokens, g.Credit), r.Capacity)
 			}
+			out.level[i] += float64(level) - float64(s.under[c.Limit.Name])
 		}
 	}
 	out.unseen = seenShards < d.count
