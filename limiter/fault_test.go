@@ -122,7 +122,7 @@ func TestAcquireUnderFaults(t *testing.T) {
 	for _, s := range situations {
 		for _, f := range faults {
 			for nth := range s.writes {
-				for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
+				for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
 					t.Run(fmt.Sprintf("%s/write %d/%s/%s", s.name, nth, f.name, policy), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { acquireUnderFault(t, s, nth, f, policy) })
 					})
@@ -135,7 +135,7 @@ func TestAcquireUnderFaults(t *testing.T) {
 func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Policy) {
 	w := newWorld(t)
 	var told []Event
-	l := w.process(Options{Observe: only(EventAcquire, func(e Event) {
+	l := w.process(Options{LocalShare: 50, Observe: only(EventAcquire, func(e Event) {
 		if e.Entity == acme {
 			told = append(told, e)
 		}
@@ -163,7 +163,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	w.db.SetHook(nil)
 
 	want, charged := f.want, f.want == "granted"
-	if policy == PolicyAllow && !f.caller {
+	if policy != PolicyBlock && !f.caller {
 		want = "granted"
 	}
 	if kindName(err) != want || (err == nil) != (lease != nil) {
@@ -176,6 +176,9 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 		if kindName(lease.Cause()) != f.want {
 			t.Fatalf("lease granted because of %v, want %s", lease.Cause(), f.want)
 		}
+		if s := lease.Status(); policy == PolicyLocal && (len(s) != 1 || s[0].Capacity != 5 || s[0].Remaining != 3) {
+			t.Fatalf("status %+v, want 3 left of the share of 5", s)
+		}
 		for _, err := range []error{lease.Add(Costs{"rpm": 5}), lease.Rollback(t.Context())} {
 			if err != nil {
 				t.Fatalf("a lease that has charged nothing: %v", err)
@@ -183,7 +186,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 		}
 	}
 	if len(told) != 1 || told[0].Outcome() != f.outcome() ||
-		(told[0].Policy == PolicyAllow) != (lease != nil && !charged) {
+		(told[0].Policy == policy) != (lease != nil && !charged) {
 		t.Fatalf("told of %+v, want %s", told, f.outcome())
 	}
 	if took > l.opts.Timeout || f.whole && took < l.opts.Timeout {
