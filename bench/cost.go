@@ -44,7 +44,7 @@ func Measure(ctx context.Context, e *engine.Engine) (Table, error) {
 	}
 	defer w.close()
 	for _, paths := range []func(context.Context, *world) ([]Row, error){
-		clientPaths, cascadePaths, waitPaths, settlePaths, functionPaths,
+		clientPaths, cascadePaths, waitPaths, settlePaths, functionPaths, outagePaths,
 	} {
 		rows, err := paths(ctx, w)
 		if err != nil {

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+)
+
+// outagePaths measures what an acquire costs while the table does not answer, once
+// the limiter has found that out.
+func outagePaths(ctx context.Context, w *world) ([]Row, error) {
+	f, err := newFleet(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if err := taken(ctx, f.a, "outage", 1); err != nil { // so that its limits are known
+		return nil, err
+	}
+	w.proxy.Add(&fault.Rule{Fault: fault.Fault{Reset: true}})
+	defer w.proxy.Clear()
+	for range 3 { // from then on the breaker is open
+		if err := taken(ctx, f.a, "outage", 1); !errors.Is(err, limiter.ErrUnknown) {
+			return nil, fmt.Errorf("got %w, want no answer", err)
+		}
+	}
+	var rows []Row
+	for _, c := range []struct {
+		path   string
+		policy limiter.Policy
+		right  func(*limiter.Lease, error) bool
+	}{
+		{"no answer, breaker open, PolicyBlock", limiter.PolicyBlock, func(_ *limiter.Lease, err error) bool {
+			return errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrUnknown)
+		}},
+		{"no answer, breaker open, PolicyAllow", limiter.PolicyAllow, func(le *limiter.Lease, err error) bool {
+			return err == nil && !le.Charged()
+		}},
+		{"no answer, breaker open, PolicyLocal", limiter.PolicyLocal, func(le *limiter.Lease, err error) bool {
+			return err == nil && !le.Charged() && len(le.Status()) == 2
+		}},
+	} {
+		row := Row{Path: c.path, Note: "but for one probe in a quarter of a second"}
+		row.Measured, err = f.whileOpen(func(int) error {
+			le, err := f.a.Acquire(ctx, limiter.Request{Entity: "outage", Resource: resource,
+				Costs: limiter.Costs{"rpm": 1, "tpm": 100}, OnUnavailable: c.policy})
+			if !c.right(le, err) {
+				return fmt.Errorf("got %v, %w", le, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", row.Path, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// whileOpen bills ten acquires. A probe of the breaker may fall among them: that is seen
+// once in a few times at most.
+func (f fleet) whileOpen(acquire func(int) error) (bill Bill, err error) {
+	for range 5 {
+		if bill, err = f.w.billed(10, acquire); err != nil || len(bill.Calls) == 0 {
+			return bill, err
+		}
+	}
+	return bill, nil
+}
