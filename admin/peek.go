@@ -19,9 +19,11 @@ type Bucket struct {
 	// anything yet, or so long ago that it does not matter.
 	Exists bool
 	Shards int // that exist
-	// From is the scope whose limits are in force. Where none are stored, Levels
-	// has the limits that callers brought along, as the bucket knows them.
-	From Scope
+	// Stored reports whether limits are stored for it; From is the scope whose limits
+	// are in force then. Where none are stored, Levels has the limits that callers
+	// brought along, as the bucket knows them.
+	Stored bool
+	From   Scope
 	// Levels has one entry per limit, in order of name.
 	Levels []Level
 	// Parent and Cascade are what the bucket knows of its entity.
@@ -88,7 +90,8 @@ func (n *Namespace) peek(ctx context.Context, entity, resource string) (Bucket, 
 
 // whole adds the shards of a bucket up, with the limits in force.
 func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
-	out := Bucket{Entity: of.Entity, Resource: of.Resource, Exists: len(shards) > 0, Shards: len(shards), From: in.at}
+	out := Bucket{Entity: of.Entity, Resource: of.Resource, Exists: len(shards) > 0, Shards: len(shards), Stored: in.limits != nil,
+		From: in.at}
 	limits := in.limits
 	if len(shards) > 0 {
 		first := shards[0]

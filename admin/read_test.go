@@ -31,7 +31,7 @@ func TestPeek(t *testing.T) {
 	got := peek()
 	if len(got) != 2 || got[0].Exists || got[0].Levels[0].Remaining != 10 || got[0].Levels[1].Remaining != 500 ||
 		got[1].Entity != "org" ||
-		got[0].From != scopes[0] || got[1].From != (Scope{}) || got[1].Levels[0].Remaining != 80 {
+		!got[0].Stored || got[0].From != scopes[0] || got[1].From != (Scope{}) || got[1].Levels[0].Remaining != 80 {
 		t.Fatalf("before any bucket %+v", got)
 	}
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{"acme", "gpt-4"}))
@@ -61,7 +61,7 @@ func TestPeekWithoutStoredLimits(t *testing.T) {
 	w.wants(err, limiter.ErrNoLimits)
 	w.take("acme", "gpt-4", limiter.Costs{"own": 3}, limiter.PerMinute("own", 10))
 	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	if err != nil || len(got) != 1 || len(got[0].Levels) != 1 || got[0].Levels[0].Remaining != 7 ||
+	if err != nil || len(got) != 1 || len(got[0].Levels) != 1 || got[0].Levels[0].Remaining != 7 || got[0].Stored ||
 		got[0].Expires.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -49,12 +49,16 @@ func (a *app) printBuckets(buckets []admin.Bucket) error {
 	r := rows{head: []string{"entity", "resource", "limit", "left", "capacity", "used", "full in", "shards", "limits of"}}
 	all := []bucketJSON{}
 	for _, b := range buckets {
-		v := bucketJSON{b.Entity, b.Resource, b.Exists, b.Shards, b.From.String(), []levelJSON{}, b.Parent, b.Cascade}
+		from := "callers"
+		if b.Stored {
+			from = b.From.String()
+		}
+		v := bucketJSON{b.Entity, b.Resource, b.Exists, b.Shards, from, []levelJSON{}, b.Parent, b.Cascade}
 		for _, l := range b.Levels {
 			v.Levels = append(v.Levels, levelJSON{limitsOf([]limiter.Limit{l.Limit})[0], l.Remaining, l.Used,
 				l.FullIn.Seconds()})
 			r.add(b.Entity, b.Resource, l.Name, l.Remaining, l.Capacity, l.Used, l.FullIn.Round(time.Millisecond), b.Shards,
-				b.From)
+				from)
 		}
 		all = append(all, v)
 	}
