@@ -232,6 +232,7 @@ func (w *world) functionRoles(t *testing.T) {
 		}
 	}
 	w.shardRights(t)
+	w.catchUpRights(t)
 	w.setupRights(t)
 }
 
@@ -245,13 +246,26 @@ func (w *world) setupRights(t *testing.T) {
 	} {
 		role, policy := w.role(t, "Setup")
 		w.limit(t, role, policy.without(action, ""))
-		status := w.setup(t, name, fmt.Sprintf("trial-%d", i))
+		status := w.setup(t, name, fmt.Sprintf("trial-%d", i), oneLimit)
 		w.limit(t, role, policy.without("", ""))
 		if want := map[bool]string{true: "SUCCESS", false: "FAILED"}[action == ""]; status != want {
 			t.Errorf("setup without %q: %s, want %s", action, status, want)
 		}
 	}
+	if status := w.setup(t, name, "trial-deletes", "resources: {api: {limits: {rpm: {capacity: 5}}}}"); status != "SUCCESS" {
+		t.Fatalf("setup of a resource's limits: %s", status)
+	}
+	role, policy := w.role(t, "Setup")
+	for _, action := range []string{"dynamodb:DeleteItem", ""} {
+		w.limit(t, role, policy.without(action, ""))
+		status := w.setup(t, name, "trial-deletes", oneLimit)
+		if want := map[bool]string{true: "SUCCESS", false: "FAILED"}[action == ""]; status != want {
+			t.Errorf("setup that deletes limits, without %q: %s, want %s", action, status, want)
+		}
+	}
 }
+
+const oneLimit = "system: {limits: {rpm: {capacity: 10}}}"
 
 // role returns the name of a function's role and its policy.
 func (w *world) role(t *testing.T, function string) (string, document) {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// setup invokes the setup function as CloudFormation does and returns the
-// status that it reports.
-func (w *world) setup(t *testing.T, function, namespace string) string {
+// setup invokes the setup function as CloudFormation does, with a namespace and what
+// a manifest declares in it, and returns the status that it reports.
+func (w *world) setup(t *testing.T, function, namespace, declared string) string {
 	t.Helper()
 	answers := make(chan []byte, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func (w *world) setup(t *testing.T, function, namespace string) string {
 		"PhysicalResourceId": "p", "ResourceType": "Custom::ZaeLimiterSetup",
 		"ResourceProperties": map[string]any{
 			"Namespaces": []string{namespace}, "AuditRetentionDays": "30",
-			"Manifests": []string{"{namespace: " + namespace + ", system: {limits: {rpm: {capacity: 10}}}}"},
+			"Manifests": []string{"{namespace: " + namespace + ", " + declared + "}"},
 		},
 	})
 	if err != nil {

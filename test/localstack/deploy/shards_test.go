@@ -66,6 +66,27 @@ func (w *world) shardRights(t *testing.T) {
 	}
 }
 
+// catchUpRights ends a tumbling window, which the emulator never does, with and without
+// the right to read items by key: longer windows catch up, so that the cursor of what
+// they are owed moves, or not. It is best effort, the answer says nothing.
+func (w *world) catchUpRights(t *testing.T) {
+	db := store.NewDynamo(w.dynamodb(root), tableName)
+	over := []byte(`{"Records":[],"window":{"start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:01:00Z"},"state":{},` +
+		`"isFinalInvokeForWindow":true,"isWindowTerminatedEarly":false}`)
+	role, policy := w.role(t, "Aggregator")
+	for _, action := range []string{"dynamodb:BatchGetItem", ""} {
+		w.limit(t, role, policy.without(action, ""))
+		w.invoke(t, "Aggregator", over)
+		items, err := db.Read(t.Context(), true, table.OwedCursorKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if moved := table.DecodeOwedCursor(items[0]).Settled > 0; moved != (action == "") {
+			t.Errorf("Aggregator without %q: longer windows have caught up: %v", action, moved)
+		}
+	}
+}
+
 // namespace returns the id of the namespace "default".
 func (w *world) namespace(t *testing.T) string {
 	t.Helper()
