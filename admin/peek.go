@@ -90,8 +90,8 @@ func (n *Namespace) peek(ctx context.Context, entity, resource string) (Bucket, 
 
 // whole adds the shards of a bucket up, with the limits in force.
 func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
-	out := Bucket{Entity: of.Entity, Resource: of.Resource, Exists: len(shards) > 0, Shards: len(shards), Stored: in.limits != nil,
-		From: in.at}
+	out := Bucket{Entity: of.Entity, Resource: of.Resource, Exists: len(shards) > 0, Shards: len(shards),
+		Stored: in.limits != nil, From: in.at}
 	limits := in.limits
 	if len(shards) > 0 {
 		first := shards[0]

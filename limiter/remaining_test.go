@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRemainingOfALimitThatIsNotInTheBucket (B9): a limit that the bucket does not have
+// TestRemainingOfALimitThatIsNotInTheBucket: a limit that the bucket does not have
 // yet starts full, so what is left of it is its capacity: for whoever knows the bucket,
 // for whoever does not, in a denial, and in the lease that brings it there.
 func TestRemainingOfALimitThatIsNotInTheBucket(t *testing.T) {

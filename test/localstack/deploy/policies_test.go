@@ -252,7 +252,8 @@ func (w *world) setupRights(t *testing.T) {
 			t.Errorf("setup without %q: %s, want %s", action, status, want)
 		}
 	}
-	if status := w.setup(t, name, "trial-deletes", "resources: {api: {limits: {rpm: {capacity: 5}}}}"); status != "SUCCESS" {
+	ofResource := "resources: {api: {limits: {rpm: {capacity: 5}}}}"
+	if status := w.setup(t, name, "trial-deletes", ofResource); status != "SUCCESS" {
 		t.Fatalf("setup of a resource's limits: %s", status)
 	}
 	role, policy := w.role(t, "Setup")
