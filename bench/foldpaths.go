@@ -20,8 +20,9 @@ func (f *feed) folded(ctx context.Context, fl fleet) (Row, error) {
 	row := Row{
 		Path: "usage, per acquire",
 		Budget: Bill{
-			Calls: map[string]float64{"UpdateItem": 1. / ofABucket, "PutItem": 1. / acquires, "BatchGetItem": 1. / acquires},
-			Read:  0.5 / acquires, Write: 1./ofABucket + 1./acquires,
+			Calls: map[string]float64{"UpdateItem": 1. / ofABucket, "PutItem": 1. / acquires,
+				"BatchGetItem": 1. / acquires},
+			Read: 0.5 / acquires, Write: 1./ofABucket + 1./acquires,
 		},
 		Note: fmt.Sprintf("%d of each of %d buckets in a fold: a write for each bucket; for all of them one of what days and "+
 			"months owe, and a look whether that is due. make prices has the whole of it, for up to 100,000 tenants",

@@ -30,7 +30,7 @@ func main() {
 	defer stop()
 	only := flag.String("loads", "", "the loads to play, as tenants:fold:windows,…; default: all")
 	beside := flag.String("beside", "", "the built aggregator of another commit, to be played too, not folded")
-	minutes := flag.Int("minutes", 60, "how long to measure; less than an hour says nothing of longer windows and indexes")
+	minutes := flag.Int("minutes", 60, "how long to measure; less than an hour tells too much of what is once an hour")
 	warm := flag.Int("warm", 60, "how many minutes come in an hour before, unmeasured")
 	flag.Parse()
 	debug.SetGCPercent(400) // there is memory, and most of the time goes into the tables here
@@ -46,7 +46,8 @@ func grid() (out [][]load) {
 		var loads []load
 		for _, fold := range []int64{60, 900, 300, 1} {
 			for _, windows := range []int{2, 1, 3} {
-				loads = append(loads, load{tenants: t.tenants, perSecond: t.perSecond, fold: fold, windows: windows})
+				loads = append(loads, load{tenants: t.tenants, perSecond: t.perSecond, fold: fold,
+					windows: windows})
 			}
 		}
 		out = append(out, loads)
@@ -95,9 +96,9 @@ func (l load) String() string {
 }
 
 func (p price) String() string {
-	return fmt.Sprintf("%-12s %3d/s: %.3f writes per acquire (%.4f of days and months, %.4f refused, "+
-		"%.4f lists); %.3f write units with indexes (%.3f), %.3f read units: $%.3f per million; state %d bytes, "+
-		"%.0f per bucket; %.3f s of CPU per 1,000 records", p.load, p.perSecond, p.writes(),
-		p.per(float64(p.longer)), p.per(float64(p.refused)), p.per(float64(p.others)), p.units(), p.per(float64(p.indexUnits)), p.per(p.readUnits),
-		p.dollars(), p.largest, p.perBucket(), 1000*p.per(p.cpu.Seconds()))
+	return fmt.Sprintf("%-12s %3d/s: %.3f writes per acquire (%.4f of days and months, %.4f refused, %.4f lists); "+
+		"%.3f write units with indexes (%.3f), %.3f read units: $%.3f per million; state %d bytes, "+
+		"%.0f per bucket; %.3f s of CPU per 1,000 records", p.load, p.perSecond, p.writes(), p.per(float64(p.longer)),
+		p.per(float64(p.refused)), p.per(float64(p.others)), p.units(), p.per(float64(p.indexUnits)),
+		p.per(p.readUnits), p.dollars(), p.largest, p.perBucket(), 1000*p.per(p.cpu.Seconds()))
 }
