@@ -53,6 +53,10 @@ type Change struct {
 	OldGeneration, NewGeneration int64
 	OldRF                        int64
 
+	// OldBorn is when the shard was created whose old image it is, epoch seconds; 0
+	// where there is none, or it does not say.
+	OldBorn int64
+
 	OldShards int  // count before the change, 0 when the bucket was created
 	Refilled  bool // the refill instant moved, or the bucket was created
 }
@@ -117,7 +121,7 @@ func (d *decoder) change() Change {
 	c.New = table.Shard{
 		Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource,
 		TTL: r.new.ttl, Cascade: r.new.cascade, Parent: r.new.parent,
-		NoShardCount: !r.new.hasCount, Generation: r.new.generation,
+		NoShardCount: !r.new.hasCount, Generation: r.new.generation, Born: r.new.born,
 	}
 	c.New.State = bucket.State{
 		Shard: r.key.shard, Shards: r.new.shards(), RF: r.new.rf, NoClock: !r.new.hasRF,
@@ -128,7 +132,7 @@ func (d *decoder) change() Change {
 		c.Operation, c.Refilled = Insert, true
 		old.reset()
 	} else {
-		c.OldRF, c.OldGeneration = old.rf, old.generation
+		c.OldRF, c.OldGeneration, c.OldBorn = old.rf, old.generation, old.born
 		c.OldShards = old.shards()
 		c.Refilled = old.rf != r.new.rf || old.hasRF != r.new.hasRF
 	}
@@ -147,6 +151,7 @@ func (d *decoder) removal(c Change) Change {
 	c.New = table.Shard{Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource}
 	c.New.State.Shard = r.key.shard
 	c.OldRF, c.OldGeneration, c.OldShards = r.old.rf, r.old.generation, r.old.shards()
+	c.OldBorn = r.old.born
 	r.old.sortLimits()
 	r.new.reset()
 	c.Used = d.counters(&r.old, &r.new)

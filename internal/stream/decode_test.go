@@ -340,13 +340,13 @@ func TestResultOutlivesThePayload(t *testing.T) {
 func TestRemovalCarriesTheLastCounters(t *testing.T) {
 	b := take(sample("e", 3, 4), 5, 100)
 	it := b.Item()
-	it["gn"] = item.N(77)
+	it["gn"], it["bn"] = item.N(77), item.N(55)
 	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: it})).Changes[0]
 	want := stream.Change{
 		Operation: stream.Remove, Stream: 1_704_067_200, Sequence: "9", Created: t0, OldShards: 4, OldRF: t0,
-		OldGeneration: 77,
-		New:           table.Shard{Namespace: b.Namespace, Entity: "e", Resource: b.Resource, State: bucket.State{Shard: 3}},
-		Used:          []stream.Used{{Limit: "rpm", Before: 5, Was: true}, {Limit: "tpm", Before: 100, Was: true}},
+		OldGeneration: 77, OldBorn: 55,
+		New:  table.Shard{Namespace: b.Namespace, Entity: "e", Resource: b.Resource, State: bucket.State{Shard: 3}},
+		Used: []stream.Used{{Limit: "rpm", Before: 5, Was: true}, {Limit: "tpm", Before: 100, Was: true}},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)

@@ -48,6 +48,12 @@ func (d *decoder) image(im *image, full bool) {
 				im.generation = 0
 			}
 			im.hasGeneration = true
+		case table.AttrBorn:
+			n, ok := d.whole()
+			if im.born = max(0, n); !ok || im.hasBorn {
+				im.born = 0
+			}
+			im.hasBorn = true
 		case table.AttrShardCount:
 			const problem = `"shard_count" is no whole number from 1 to 1048576, or there twice`
 			d.integer(im, &im.count, &im.hasCount, problem)

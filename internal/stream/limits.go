@@ -13,6 +13,8 @@ type image struct {
 	rf, count, ttl          int64
 	generation              int64 // 0: none, or not of our form
 	hasGeneration           bool
+	born                    int64 // 0: none, or not of our form
+	hasBorn                 bool
 	hasRF, hasCount, hasTTL bool
 	hasCascade, hasParent   bool
 	cascade                 bool

@@ -280,10 +280,12 @@ func naiveChange(event, pk string, body object) (Change, error) {
 		}
 		c.Operation = Modify
 		c.OldShards, c.OldGeneration, c.OldRF = old.shards(), old.generation, old.instant()
+		c.OldBorn = old.born
 		c.Refilled = (old.rf == nil) != (im.rf == nil) || im.rf != nil && *im.rf != *old.rf
 	}
 	c.New = table.Shard{Namespace: ns, Entity: entity, Resource: resource,
-		Cascade: im.cascade, Parent: im.parent, NoShardCount: im.count == nil, Generation: im.generation}
+		Cascade: im.cascade, Parent: im.parent, NoShardCount: im.count == nil, Generation: im.generation,
+		Born: im.born}
 	if im.ttl != nil {
 		c.New.TTL = *im.ttl
 	}
@@ -312,6 +314,7 @@ func naiveRemoval(c Change, b table.Shard, raw json.RawMessage) (Change, error) 
 	}
 	c.Operation, c.Refilled, c.New = Remove, false, b
 	c.OldShards, c.OldGeneration, c.OldRF = old.shards(), old.generation, old.instant()
+	c.OldBorn = old.born
 	c.Used = naiveUsed(old, &naiveItem{})
 	return c, nil
 }
@@ -382,6 +385,7 @@ type naiveItem struct {
 	limits         map[string]map[string]int64
 	rests          map[string]int64
 	generation     int64
+	born           int64
 }
 
 func (im *naiveItem) instant() int64 {
@@ -473,6 +477,10 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 	}
 	if v, ok := o.once("gn"); ok && !o.twice("gn") {
 		im.generation, _ = number(v)
+	}
+	if v, ok := o.once("bn"); ok && !o.twice("bn") {
+		im.born, _ = number(v)
+		im.born = max(0, im.born)
 	}
 	return im, nil
 }

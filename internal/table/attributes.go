@@ -22,6 +22,8 @@ const (
 	// attrGeneration tells the lives of an item apart, and the rules within one
 	// (see Charge).
 	attrGeneration = "gn"
+	// attrBorn is when the item was created with counters of zero, epoch seconds.
+	attrBorn = "bn"
 )
 
 // What a limit has in a bucket item: the attribute is "b_", its name, "_" and one of these.

@@ -21,6 +21,10 @@ type Shard struct {
 	// Generation is that of the item, 0 if another client made it: one life of the
 	// item under one set of rules.
 	Generation int64
+	// Born is when the item was created, epoch seconds, by the clock of its
+	// creator: since then the counters have grown from zero. 0: not known, because
+	// another client or an older release made the item.
+	Born int64
 	// Outgrown holds the counters of limits that no longer fit 64 bits, of which
 	// State has the low ones.
 	Outgrown map[string]item.Value
@@ -83,6 +87,9 @@ func (b Shard) Item() item.Item {
 	}
 	if b.Generation != 0 {
 		it[attrGeneration] = item.N(b.Generation)
+	}
+	if b.Born != 0 {
+		it[attrBorn] = item.N(b.Born)
 	}
 	return it
 }
@@ -171,6 +178,9 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 	}
 	if b.Generation, _, err = intAttr(it, attrGeneration); err != nil {
 		return err
+	}
+	if born, _, err := intAttr(it, attrBorn); err == nil {
+		b.Born = max(0, born) // of another form it is another client's
 	}
 	if c, ok := it[attrCascade].(*types.AttributeValueMemberBOOL); ok {
 		b.Cascade = c.Value

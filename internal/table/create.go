@@ -37,7 +37,7 @@ func CreateEmpty(n NewBucket, shards int) (item.Put, Shard) {
 func (n NewBucket) bucket(s bucket.State) Shard {
 	return Shard{
 		Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent,
-		State: s, Generation: n.Now,
+		State: s, Generation: n.Now, Born: n.Now / 1000,
 	}
 }
 

@@ -29,7 +29,7 @@ func Split(b Shard, now int64) []item.Write {
 	u.If = item.All(u.If, item.All(cond...))
 	sibling := b
 	sibling.State, sibling.TTL, sibling.Partial, sibling.Outgrown = moved, 0, nil, nil
-	sibling.Generation = nextGeneration(b, keep.RF)
+	sibling.Generation, sibling.Born = nextGeneration(b, keep.RF), now/1000
 	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
 }
 
@@ -137,7 +137,7 @@ func Restore(like Shard, shard, shards int, now int64) []item.Write {
 	b := like
 	b.TTL, b.Partial, b.Outgrown = 0, nil, nil
 	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: now, Slots: like.State.Slots})
-	b.Generation = nextGeneration(like, now)
+	b.Generation, b.Born = nextGeneration(like, now), now/1000
 	zero := item.Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
 	cond := []item.Cond{counted(item.Eq, shards)}
 	if like.State.Shard == 0 && like.State.Shards == shards {

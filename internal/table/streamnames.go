@@ -14,6 +14,10 @@ const (
 	// long as the item lives under the same rules, and a later one is higher.
 	AttrGeneration = attrGeneration
 
+	// AttrBorn is when the item was created, epoch seconds, and its counters began
+	// at zero.
+	AttrBorn = attrBorn
+
 	// RemaindersRF and RemaindersOf are the entries of the remainder map.
 	RemaindersRF = attrRF
 	RemaindersOf = remaindersOf
