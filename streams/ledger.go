@@ -45,6 +45,7 @@ type ledger struct {
 	due      []*counting
 	owed     int64 // snapshots that longer windows have to catch up with
 	caughtUp int64 // writes that longer windows took
+	unknown  int64 // shards of which the consumption before their first records is not known
 }
 
 // newLedger takes up the state and adds the batch to it.
@@ -117,6 +118,9 @@ func (l *ledger) jobs(buckets []usage.Shard) []*lambdaio.Job {
 // close decides what is carried on, and stores and counts what longer windows are
 // owed. An error means that Lambda has to repeat the invocation.
 func (l *ledger) close(ctx context.Context) error {
+	for _, c := range l.due {
+		l.unknown += c.unknown
+	}
 	if !l.tumbling.On {
 		return nil
 	}

@@ -58,6 +58,45 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			w.now += 3_600_000
 			w.put(key, 2, 9)
 		}},
+		{"the creation", func(w *gapWorld, lost func(func())) {
+			lost(func() { w.born(key, 7) })
+			w.put(key, 1, 9)
+		}},
+		{"the creation, an hour before", func(w *gapWorld, lost func(func())) {
+			lost(func() { w.born(key, 7) })
+			w.now += 3_600_000
+			w.put(key, 1, 9)
+		}},
+		{"the creation and what followed, days before", func(w *gapWorld, lost func(func())) {
+			lost(func() { w.born(key, 7) })
+			w.now += 3_600_000
+			lost(func() { w.put(key, 2, 20) }) // under other limits
+			w.now += 24 * 3_600_000
+			lost(func() { w.put(key, 2, 17) })
+			w.now += 24 * 3_600_000
+			w.put(key, 2, 27)
+		}},
+		{"all but the expiry", func(w *gapWorld, lost func(func())) {
+			lost(func() { w.born(key, 7) })
+			w.now += 3_600_000
+			w.db.Delete(key)
+		}},
+		{"the creation in the second of the deletion", func(w *gapWorld, lost func(func())) {
+			w.born(key, 100)
+			w.now += 3_600_000
+			w.db.Delete(key)
+			lost(func() { w.born(key, 7) })
+			w.now += 3_600_000
+			w.put(key, 1, 120)
+		}},
+		{"the deletion, and the creation in its second", func(w *gapWorld, lost func(func())) {
+			w.born(key, 100)
+			w.now += 3_600_000
+			lost(func() { w.db.Delete(key) })
+			lost(func() { w.born(key, 7) })
+			w.now += 3_600_000
+			w.put(key, 1, 120)
+		}},
 	} {
 		for _, mode := range []struct {
 			name     string

@@ -36,6 +36,7 @@ func summarize(batch stream.Batch, jobs []*lambdaio.Job, led *ledger) lambdaio.S
 		{Name: "Owed", Value: led.owed},
 		{Name: "StateBytes", Value: int64(len(led.carried())), Unit: "Bytes"},
 		{Name: "StateLost", Value: led.lost},
+		{Name: "BeginningsUnknown", Value: led.unknown},
 		{Name: "UsageLagMs", Value: led.lag(), Unit: "Milliseconds"},
 	}
 	return s

@@ -18,6 +18,9 @@ type counting struct {
 	parts []usage.Part
 	done  bool
 	owed  []usage.Owed
+	// unknown is of how many shards it is not known what they had consumed before
+	// their first records.
+	unknown int64
 }
 
 // count counts the parts of one bucket in all kinds of windows, shorter ones and
@@ -39,15 +42,16 @@ func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes
 	for i := range longer {
 		longer[i].Current = true
 	}
-	return a.countAll(ctx, append(totals, longer...))
+	return a.countAll(ctx, c, append(totals, longer...))
 }
 
-func (a *Aggregator) countAll(ctx context.Context, totals []usage.Total) (writes int, err error) {
+func (a *Aggregator) countAll(ctx context.Context, c *counting, totals []usage.Total) (writes int, err error) {
 	for i := range totals {
 		n, last, err := a.countTotal(ctx, &totals[i], nil)
 		if writes += n; err != nil {
 			return writes, err
 		}
+		c.unknown += int64(last.Unknown)
 		totals[i].Reopen(totals[i+1:], last.Behind)
 	}
 	return writes, nil
@@ -76,7 +80,7 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 			for j := range longer {
 				longer[j].GoOnFrom(ahead)
 			}
-			n, err := a.countAll(ctx, longer)
+			n, err := a.countAll(ctx, c, longer)
 			writes += n
 			counted = err == nil
 			return err
@@ -84,6 +88,7 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 		if writes += n; err != nil {
 			return writes, err
 		}
+		c.unknown += int64(last.Unknown)
 		t.Reopen(totals[i+1:], last.Behind)
 	}
 	if !counted {
@@ -101,13 +106,21 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	check func(usage.Step, usage.Snapshots) error) (writes int, step usage.Step, err error) {
 	var known, first usage.Snapshots
 	t.TTL = t.Expiry(a.now(), a.conf.SnapshotTTLDays)
+	t.Kept = a.now() - int64(a.conf.SnapshotTTLDays)*(24*time.Hour).Milliseconds()
 	t.Over = t.Window.End(t.Start) <= a.now()+clocksApart.Milliseconds()
 	for range 2 * rounds {
 		step = t.Next(known)
 		switch step.Action {
 		case usage.Done:
 			return writes, step, nil
-		case usage.ReadCurrent, usage.ReadPrevious:
+		case usage.Begin:
+			n, err := a.countBeginnings(ctx, step.Beginnings)
+			if writes += n; err != nil {
+				return writes, step, err
+			}
+			known, first, t.Begun = usage.Snapshots{}, usage.Snapshots{}, true
+			continue
+		case usage.ReadCurrent, usage.ReadPrevious, usage.ReadSurely:
 			if known, err = a.read(ctx, t, step.Action, known); err != nil {
 				return writes, step, err
 			}
@@ -143,6 +156,17 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	return writes, step, errRounds
 }
 
+// countBeginnings counts what shards had consumed before their first records. Longer
+// windows come first: once the finest snapshot has it, nobody looks for it again.
+func (a *Aggregator) countBeginnings(ctx context.Context, parts []usage.Part) (writes int, err error) {
+	finest, others := usage.Finest(a.conf.Windows)
+	var totals []usage.Total
+	for _, w := range others {
+		totals = append(totals, usage.Totals(parts, w, false)...)
+	}
+	return a.countAll(ctx, &counting{}, append(totals, usage.Totals(parts, finest, true)...))
+}
+
 // read learns what a total needs to know of snapshots. What is known of the total's
 // own is newer than what a query finds.
 func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Action,
@@ -158,6 +182,7 @@ func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Acti
 	}
 	var items []item.Item
 	q := t.PreviousQuery()
+	q.Consistent = action == usage.ReadSurely
 	for range usage.Remembered {
 		page, err := a.store.List(ctx, q)
 		if err != nil {
@@ -169,6 +194,14 @@ func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Acti
 		}
 	}
 	found, missing := t.Sift(items)
+	found.Seen, found.Whole, found.Sure = items, q.After == nil, q.Consistent
+	if found.Sure {
+		births, err := a.store.Read(ctx, true, t.BirthKeys()...)
+		if err != nil {
+			return known, err
+		}
+		found.Births = births
+	}
 	earlier, err := a.store.Read(ctx, false, missing...)
 	if err != nil {
 		return known, err

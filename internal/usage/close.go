@@ -55,6 +55,9 @@ func sparing(u *table.Usage, runs []Run) {
 	}
 	var own table.Usage
 	for _, r := range runs {
+		if r.whole {
+			continue // it says nothing but the difference
+		}
 		addTally(&own, tallyOf(table.Mark{}, false, []Run{r}))
 	}
 	for i := range u.Counts {

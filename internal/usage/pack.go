@@ -60,6 +60,7 @@ const (
 	partClosed
 	partManyRuns
 	partSharded
+	partBegun
 )
 
 const (
@@ -86,6 +87,9 @@ func (w *packer) part(p *Part) {
 	if p.Shard != 0 {
 		flags |= partSharded
 	}
+	if p.Begun != 0 {
+		flags |= partBegun
+	}
 	w.b = append(w.b, flags)
 	if p.Shard != 0 {
 		w.uint(uint64(p.Shard))
@@ -94,6 +98,9 @@ func (w *packer) part(p *Part) {
 	w.int((p.Oldest - p.Start) / 1000)
 	if p.Closed != 0 {
 		w.int(p.Closed/1000 - w.base)
+	}
+	if p.Begun != 0 {
+		w.int((p.Start - p.Begun) / 1000)
 	}
 	if len(p.Runs) != 1 {
 		w.uint(uint64(len(p.Runs)))

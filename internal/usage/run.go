@@ -22,7 +22,8 @@ type Run struct {
 	Wide             bool          // one record of a shard with too many limits: From and To are what changed
 	Events           int64         // records that changed consumption
 
-	sure bool // it goes on with the life of any mark before it
+	sure  bool // it goes on with the life of any mark before it
+	whole bool // Born, but of all that happened since only the last counters are known: From are To
 }
 
 // maxNames is how many limits a mark keeps apart. A shard with more, which only
@@ -44,7 +45,10 @@ type Part struct {
 	// Closed is the start of the part before this one, which holds everything
 	// up to here and is written first; 0: there was none.
 	Closed int64
-	Runs   []Run // in order, not empty
+	// Begun is the start of the window in which the shard was created, of the kind
+	// that parts are cut by; 0: not known. See [Total.Next].
+	Begun int64
+	Runs  []Run // in order, not empty
 }
 
 // compare orders parts by bucket, shard and window.
@@ -110,7 +114,7 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 		if !significant(c) {
 			return parts
 		}
-		return append(parts, newPart(c, at, start))
+		return append(parts, newPart(c, at, finest))
 	}
 	p := &parts[len(parts)-1]
 	run := p.last()
@@ -128,7 +132,7 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 		if c.Operation != stream.Insert && !run.links(c) {
 			p.Runs = append(p.Runs, closing(newRun(c, at)))
 		}
-		next := newPart(c, at, start)
+		next := newPart(c, at, finest)
 		if tallyOf(table.Mark{}, false, p.Runs).moved { // else no snapshot is written for it
 			next.Closed = p.Start
 		}
@@ -137,10 +141,11 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 	return parts
 }
 
-func newPart(c *stream.Change, at table.Position, start int64) Part {
+func newPart(c *stream.Change, at table.Position, finest Window) Part {
 	return Part{
 		Namespace: c.New.Namespace, Entity: c.New.Entity, Resource: c.New.Resource, Shard: c.New.State.Shard,
-		Start: start, Oldest: c.Created, Clock: c.OldRF, Runs: []Run{newRun(c, at)},
+		Start: finest.Start(c.Created), Oldest: c.Created, Clock: c.OldRF, Begun: begun(c, finest),
+		Runs: []Run{newRun(c, at)},
 	}
 }
 

@@ -19,7 +19,10 @@ const stateMember = "zae"
 
 // stateVersion is the first byte of the state. A state of another version counts
 // as lost.
-const stateVersion = 1
+const stateVersion = 2
+
+// owedVersion is the first byte of a list of what is owed.
+const owedVersion = 1
 
 var errState = errors.New("state is none of ours")
 
@@ -95,7 +98,7 @@ func packedState(text []byte) ([]byte, error) {
 
 // PackOwed returns a list of what is owed as bytes; [UnpackOwed] is the inverse.
 func PackOwed(owed []Owed) []byte {
-	w := packer{b: []byte{stateVersion}}
+	w := packer{b: []byte{owedVersion}}
 	w.uint(uint64(len(owed)))
 	for _, o := range owed {
 		w.key(o.Namespace, o.Resource, o.Entity)
@@ -110,7 +113,7 @@ func PackOwed(owed []Owed) []byte {
 // list.
 func UnpackOwed(b []byte) ([]Owed, error) {
 	r := unpacker{b: b}
-	if r.byte() != stateVersion {
+	if r.byte() != owedVersion {
 		return nil, errState
 	}
 	var out []Owed

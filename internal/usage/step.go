@@ -2,7 +2,6 @@ package usage
 
 import (
 	"slices"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -17,6 +16,16 @@ type Snapshots struct {
 	// Previous are earlier snapshots of the same kind of window, latest first.
 	PreviousKnown bool
 	Previous      []item.Item
+
+	// Seen are, for a total of the finest kind of window, its own and the earlier
+	// snapshots of the bucket, of all kinds, latest first, as far as they were looked
+	// through; Whole: there are no others.
+	Seen  []item.Item
+	Whole bool
+	// Sure says that they were read consistently, and that Births are the snapshots
+	// at [Total.BirthKeys], nil where there is none.
+	Sure   bool
+	Births []item.Item
 }
 
 // Action is what to do next about a total.
@@ -27,6 +36,8 @@ const (
 	Done         Action = iota // nothing is left
 	ReadCurrent                // learn Snapshots.Current
 	ReadPrevious               // learn Snapshots.Previous
+	ReadSurely                 // the same, consistently, and Snapshots.Births
+	Begin                      // count Beginnings, longer windows first; then begin anew, with Total.Begun set
 	Close                      // write Update, which completes an earlier snapshot
 	Add                        // write Update, after which nothing is left
 )
@@ -47,6 +58,10 @@ type Step struct {
 	// Behind are the shards of which everything was counted before, here or in an
 	// earlier window, with a later record: the total brings what had been lost.
 	Behind []int
+
+	Beginnings []Part // of a Begin: what shards had consumed before their first records
+	// Of an Add: shards of which that is not known, and not counted.
+	Unknown int
 }
 
 // Next returns what to do next about the total. A snapshot that has counted up to
@@ -63,6 +78,12 @@ func (t *Total) Next(known Snapshots) Step {
 	marks := table.MarksOf(known.Current)
 	if !known.PreviousKnown && t.begins(marks) {
 		return Step{Action: ReadPrevious}
+	}
+	if begun := t.beginnings(known, marks); len(begun) > 0 {
+		if !known.Sure {
+			return Step{Action: ReadSurely}
+		}
+		return Step{Action: Begin, Beginnings: begun}
 	}
 	others := known.Current != nil && !marks.Any
 	for at, previous := range known.Previous {
@@ -178,7 +199,9 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 		runs := c.runs(t.Start)
 		counted := known
 		if !known {
-			mark, counted = c.earlier(stored)
+			if mark, counted = c.earlier(stored); !counted && t.Finest && c.unseen() {
+				step.Unknown++
+			}
 		}
 		counted = counted && runs[0].First.Compare(mark.At) <= 0
 		if counted && runs[len(runs)-1].Last.Compare(mark.At) <= 0 {
@@ -218,62 +241,4 @@ func (c *Chain) linked(stored Snapshots) (since int64, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// remembered is how many snapshots are looked through at once for the last one that
-// counted a shard: as many as are read for the price of one, nearly always. They
-// are enough unless the other shards of the bucket were active without it for long.
-const remembered = 10
-
-// Remembered is how many times that is done; a gap before all of them stays.
-const Remembered = 6
-
-// Traced reports whether the answers to PreviousQuery have the last snapshot that
-// counted each shard.
-func (t *Total) Traced(items []item.Item) bool {
-	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
-		return (!c.Runs[0].Born || t.Over) && c.Closed == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
-			_, ok := table.MarksOf(it).Shard(c.Shard)
-			return ok && startOf(it) < t.Start
-		})
-	})
-}
-
-// PreviousQuery finds the last snapshots of the bucket up to the total's own,
-// latest first, of all kinds of windows.
-func (t *Total) PreviousQuery() item.Query {
-	k := t.Key()
-	prefix := table.UsageKey(t.Namespace, t.Entity, t.Resource, "").SK
-	return item.Query{PK: k.PK, From: prefix, To: k.SK, Descending: true, Limit: remembered}
-}
-
-// Sift returns what the answer to PreviousQuery gives. Of a kind that is
-// not the finest most of the earlier snapshots are not in the answer: those of the
-// keys have to be added, in their order.
-func (t *Total) Sift(items []item.Item) (known Snapshots, missing []item.Key) {
-	known.Known, known.PreviousKnown = true, true
-	for _, it := range items {
-		switch {
-		case item.KeyOf(it) == t.Key():
-			known.Current = it
-		case t.Finest && table.WindowOf(it) == string(t.Window):
-			known.Previous = append(known.Previous, it)
-		case !t.Finest && startOf(it) > 0 && t.Window.Start(startOf(it)) < t.Start:
-			k := table.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Window.Start(startOf(it))))
-			if !slices.Contains(missing, k) {
-				missing = append(missing, k)
-			}
-		}
-	}
-	return known, missing
-}
-
-// startOf returns the start of a snapshot's window, epoch milliseconds, 0 if it
-// does not say.
-func startOf(snapshot item.Item) int64 {
-	t, err := time.Parse(time.RFC3339, table.WindowStartOf(snapshot))
-	if err != nil {
-		return 0
-	}
-	return t.UnixMilli()
 }

@@ -42,6 +42,7 @@ func (t *tally) add(r Run, known bool) {
 	case within:
 		base, complete = t.mark.Used, true
 	case r.Born:
+		base, complete = nil, true
 	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // how far is not known
 	case t.mark.Gone: // its creation was not seen
 		base, complete = nil, true

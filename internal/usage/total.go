@@ -36,6 +36,12 @@ type Total struct {
 	// have been counted before it. Then a creation too is looked up in earlier
 	// snapshots: it may be what one of them was completed with.
 	Over bool
+	// Kept is up to when windows ended whose snapshots are kept no longer, epoch
+	// milliseconds.
+	Kept int64
+	// Begun says that what was consumed before the first records is counted as far as
+	// it can be.
+	Begun bool
 }
 
 // Chain is the runs of one bucket shard in one window.
@@ -43,6 +49,7 @@ type Chain struct {
 	Shard  int
 	Fresh  bool  // the shard was charged in the window before
 	Closed int64 // start of the window before, which is written first and holds everything up to here; 0: it may not
+	Begun  int64 // start of the window in which the shard was created; 0: not known
 	Runs   []Run
 
 	// Of a longer kind of window: what finest snapshots had counted before, and
@@ -91,7 +98,7 @@ func (t *Total) add(p *Part) {
 		t.Chains[n-1].Runs = append(slices.Clip(t.Chains[n-1].Runs), p.Runs...)
 		return
 	}
-	c := Chain{Shard: p.Shard, Fresh: p.Clock >= t.Start, Runs: p.Runs}
+	c := Chain{Shard: p.Shard, Fresh: p.Clock >= t.Start, Begun: p.Begun, Runs: p.Runs}
 	if p.Closed != 0 && t.Window.Start(p.Closed) < t.Start {
 		c.Closed = p.Closed
 	}

@@ -162,6 +162,9 @@ func (r *unpacker) part() (p Part) {
 	if flags&partClosed != 0 {
 		p.Closed = r.millis(r.base)
 	}
+	if flags&partBegun != 0 {
+		p.Begun = p.Start - r.millis(0)
+	}
 	runs := 1
 	if flags&partManyRuns != 0 {
 		runs = r.count()

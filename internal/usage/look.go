@@ -1,0 +1,67 @@
+package usage
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// remembered is how many snapshots are looked through at once for the last one that
+// counted a shard: as many as are read for the price of one, nearly always. They
+// are enough unless the other shards of the bucket were active without it for long.
+const remembered = 10
+
+// Remembered is how many times that is done; a gap before all of them stays.
+const Remembered = 6
+
+// Traced reports whether the answers to PreviousQuery have the last snapshot that
+// counted each shard.
+func (t *Total) Traced(items []item.Item) bool {
+	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
+		return (!c.Runs[0].Born || t.Over) && c.Closed == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
+			_, ok := table.MarksOf(it).Shard(c.Shard)
+			return ok && startOf(it) < t.Start
+		})
+	})
+}
+
+// PreviousQuery finds the last snapshots of the bucket up to the total's own,
+// latest first, of all kinds of windows.
+func (t *Total) PreviousQuery() item.Query {
+	k := t.Key()
+	prefix := table.UsageKey(t.Namespace, t.Entity, t.Resource, "").SK
+	return item.Query{PK: k.PK, From: prefix, To: k.SK, Descending: true, Limit: remembered}
+}
+
+// Sift returns what the answer to PreviousQuery gives. Of a kind that is
+// not the finest most of the earlier snapshots are not in the answer: those of the
+// keys have to be added, in their order.
+func (t *Total) Sift(items []item.Item) (known Snapshots, missing []item.Key) {
+	known.Known, known.PreviousKnown = true, true
+	for _, it := range items {
+		switch {
+		case item.KeyOf(it) == t.Key():
+			known.Current = it
+		case t.Finest && table.WindowOf(it) == string(t.Window):
+			known.Previous = append(known.Previous, it)
+		case !t.Finest && startOf(it) > 0 && t.Window.Start(startOf(it)) < t.Start:
+			k := table.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Window.Start(startOf(it))))
+			if !slices.Contains(missing, k) {
+				missing = append(missing, k)
+			}
+		}
+	}
+	return known, missing
+}
+
+// startOf returns the start of a snapshot's window, epoch milliseconds, 0 if it
+// does not say.
+func startOf(snapshot item.Item) int64 {
+	t, err := time.Parse(time.RFC3339, table.WindowStartOf(snapshot))
+	if err != nil {
+		return 0
+	}
+	return t.UnixMilli()
+}

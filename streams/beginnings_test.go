@@ -1,0 +1,200 @@
+package streams
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// What a bucket had consumed before the first record that is seen of it is counted only
+// if it is certain that nobody has counted it; if not, it is said.
+func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
+	const hour = 3_600_000
+	key := table.BucketKey("ns", "a", "gpt", 0)
+	snapshot := func(w *gapWorld, part, window, start string, marks item.Item) {
+		it := item.Item{"PK": item.S("ns/ENTITY#a"), "SK": item.S("#USAGE#gpt#" + part), "window": item.S(window),
+			"window_start": item.S(start), "total_events": item.N(1), "rpm": item.N(5)}
+		for name, v := range marks {
+			it[name] = v
+		}
+		w.db.Store(it)
+	}
+	for _, c := range []struct {
+		name string
+		lost func(w *gapWorld) // before the first record that is seen, from 100 to 110 tokens
+		want string            // snapshot of the 100; empty: none
+	}{
+		{"it is known", func(w *gapWorld) {
+			w.born(key, 100)
+			w.now += hour
+		}, "2023-11-14T22:00:00Z"},
+		{"nobody says when the item was made", func(w *gapWorld) {
+			w.put(key, 1, 100)
+			w.now += hour
+		}, ""},
+		{"it was made at the turn of an hour", func(w *gapWorld) {
+			w.now += hour - w.now%hour + 9_000
+			w.born(key, 100)
+			w.now += hour
+		}, ""},
+		{"it was made a little later", func(w *gapWorld) {
+			w.now += hour - w.now%hour + 10_000
+			w.born(key, 100)
+			w.now += hour
+		}, "2023-11-14T23:00:00Z"},
+		{"the clock of its maker is ahead", func(w *gapWorld) {
+			w.now += hour
+			w.born(key, 100)
+			w.now -= hour
+		}, ""},
+		{"its hour is kept no longer", func(w *gapWorld) {
+			w.born(key, 100)
+			w.now += 91 * 24 * hour
+		}, ""},
+		{"its hour is just kept", func(w *gapWorld) {
+			w.born(key, 100)
+			w.now += 90 * 24 * hour
+		}, "2023-11-14T22:00:00Z"},
+		{"another aggregator has counted since", func(w *gapWorld) {
+			w.born(key, 100)
+			w.now += 2 * hour
+			snapshot(w, "2023-11-14T23:00:00Z", "hourly", "2023-11-14T23:00:00Z", nil)
+		}, ""},
+		{"another aggregator has counted the day", func(w *gapWorld) {
+			w.born(key, 100)
+			w.now += 2 * hour
+			snapshot(w, "2023-11-14", "daily", "2023-11-14T00:00:00Z", nil)
+		}, ""},
+		{"another aggregator had counted the day before", func(w *gapWorld) {
+			snapshot(w, "2023-11-13T23:00:00Z", "hourly", "2023-11-13T23:00:00Z", nil)
+			w.born(key, 100)
+			w.now += 2 * hour
+		}, "2023-11-14T22:00:00Z"},
+		{"a day has counted it, and its hours are gone", func(w *gapWorld) {
+			w.born(key, 100)
+			w.invoke(w.lanes[0], w.since(0), true)
+			w.now += hour
+			w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11-14T22:00:00Z"})
+		}, ""},
+		{"a later day has counted it, and its hours are gone", func(w *gapWorld) {
+			w.born(key, 0)
+			w.now += 30 * hour
+			w.put(key, 1, 100)
+			w.invoke(w.lanes[0], w.since(0), true)
+			w.now += hour
+			for _, part := range []string{"14T22:00:00Z", "14", "16T04:00:00Z"} {
+				w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11-" + part})
+			}
+			w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11"})
+		}, ""},
+		{"its siblings have too many snapshots", func(w *gapWorld) {
+			w.born(key, 100)
+			for range 70 {
+				w.now += hour
+				w.rig.take("a", 1, 1, 0)
+				w.invoke(w.lanes[0], w.since(0)[len(w.since(0))-1:], true)
+			}
+		}, ""},
+		{"its siblings have some", func(w *gapWorld) {
+			w.born(key, 100)
+			for range 30 {
+				w.now += hour
+				w.rig.take("a", 1, 1, 0)
+				w.invoke(w.lanes[0], w.since(0)[len(w.since(0))-1:], true)
+			}
+		}, "2023-11-14T22:00:00Z"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newGapWorld(t, 1)
+			w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
+			w.split(1)
+			c.lost(w)
+			before := w.sum("rpm")
+			w.put(key, 2, 110)
+			changes := w.since(0)
+			w.metrics.Reset()
+			if got := w.rig.handle(streamtest.PayloadOf(records(changes[len(changes)-1:])...)); got != done {
+				t.Fatal(got)
+			}
+			unknown, want := 1, before+20 // in hours and in days
+			if c.want != "" {
+				unknown, want = 0, before+220
+				it := w.db.Item(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#" + c.want})
+				if n := read(it, "rpm"); n < 100 {
+					t.Errorf("%s: %d tokens", c.want, n)
+				}
+			}
+			if got := w.sum("rpm"); got != want {
+				t.Errorf("%d tokens are counted in hours and days, want %d", got, want)
+			}
+			if m := fmt.Sprintf(`"BeginningsUnknown":%d`, unknown); !strings.Contains(w.metrics.String(), m) {
+				t.Errorf("metrics %s, want %s", w.metrics.String(), m)
+			}
+		})
+	}
+}
+
+// sum adds up what all snapshots say of a limit.
+func (w *gapWorld) sum(limit string) (n int64) {
+	for _, it := range w.db.Items() {
+		if table.IsSnapshot(it) {
+			n += read(it, limit)
+		}
+	}
+	return n
+}
+
+// A beginning is counted once in every kind of window, whatever call the process dies
+// at, before or after it took effect.
+func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
+	key := table.BucketKey("ns", "a", "gpt", 0)
+	for _, fold := range []bool{false, true} {
+		crashes := 0
+		for _, applied := range []bool{false, true} {
+			for at := 1; ; at++ {
+				w := newGapWorld(t, 1)
+				w.agg.concurrency, w.agg.log = 1, slog.New(slog.DiscardHandler)
+				w.split(1)
+				w.born(key, 100)
+				w.lost[1] = true
+				w.now += 26 * 3_600_000
+				w.put(key, 1, 110)
+				payload := streamtest.PayloadOf(records(w.since(1))...)
+				if fold {
+					payload = windowed(records(w.since(1)), nil, true)
+				}
+				calls := 0
+				w.db.SetHook(func(memdb.Op) (bool, error) {
+					if calls++; calls < at {
+						return true, nil
+					}
+					return calls == at && applied, memdb.Fail(store.Unavailable)
+				})
+				_, _ = w.agg.Invoke(t.Context(), payload) // nobody learns of the response
+				w.db.SetHook(nil)
+				if _, err := w.agg.Invoke(t.Context(), payload); err != nil {
+					t.Fatal(err)
+				}
+				settle(w)
+				if diff := w.compare(); diff != "" {
+					t.Fatalf("folded: %v, after a crash at call %d (applied: %v):\n%s", fold, at, applied, diff)
+				}
+				if calls < at {
+					break
+				}
+				crashes++
+			}
+		}
+		if t.Logf("folded: %v: diff=0 after each of %d crashes", fold, crashes); crashes < 16 {
+			t.Error("too few")
+		}
+	}
+}
