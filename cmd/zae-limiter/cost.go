@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 )
@@ -32,7 +33,8 @@ type mix struct {
 	Settled      float64 // part of them that is settled, 0 to 1
 	Levels       int     // entities that each request charges
 	Processes    int
-	Entities     int     // with their resources, in use all the time
+	Entities     int     // with their resources
+	Skew         float64 // exponent of Zipf's law by which they are used; 0: all of them all the time
 	Windows      int     // of usage
 	FoldSeconds  float64 // between writes of usage
 	LimitsInCode bool
@@ -60,7 +62,7 @@ func (m mix) costs() []costLine {
 		lines = append(lines, costLine{"read stored limits", reads * levels * unitsOfConfig, "read", 0})
 	}
 	if m.Windows > 0 {
-		lines = append(lines, costLine{"usage", m.usage(requests) * levels, "write", 0})
+		lines = append(lines, costLine{"usage", m.usage() * levels, "write", 0})
 	}
 	sum := costLine{Part: "sum", Kind: "both"}
 	for i := range lines {
@@ -77,22 +79,40 @@ func (m mix) costs() []costLine {
 }
 
 // usage returns the write units of the usage of a month, for each level. An hour is
-// written with every fold, a day and a month once an hour is over, or two; nothing more
-// often than there are requests.
-func (m mix) usage(requests float64) float64 {
-	entities := float64(m.Entities)
-	catchUps := float64(monthHours)
+// written with every fold, a day and a month once an hour is over, or two.
+func (m mix) usage() float64 {
+	const hour = 3600
+	fold, hours := m.inUse(m.FoldSeconds), m.inUse(hour)
+	writes := fold*monthHours*hour/m.FoldSeconds + hours*monthHours*unitsOfFirst
+	catchUps := hours * monthHours
 	if m.FoldSeconds >= longFold {
-		catchUps /= 2
+		catchUps = m.inUse(2*hour) * monthHours / 2
 	}
-	writes := min(entities*monthHours*3600/m.FoldSeconds, requests)
-	for w, begun := range []float64{monthHours, monthDays, 1}[:m.Windows] {
-		if w > 0 {
-			writes += min(entities*catchUps, requests)
-		}
-		writes += min(entities*begun, requests) * unitsOfFirst
+	if m.Windows > 1 {
+		writes += catchUps + m.inUse(24*hour)*monthDays*unitsOfFirst
+	}
+	if m.Windows > 2 {
+		writes += catchUps + m.inUse(monthHours*hour)*unitsOfFirst
 	}
 	return writes * unitsOfUsage
+}
+
+// inUse returns how many entities are used within so many seconds: as many as there
+// are, or requests, or by Zipf's law how many of them are to be expected.
+func (m mix) inUse(seconds float64) float64 {
+	requests := m.Rate * seconds
+	if m.Skew == 0 {
+		return min(float64(m.Entities), requests)
+	}
+	all, used := 0.0, 0.0
+	for i := range m.Entities {
+		all += math.Pow(float64(i+1), -m.Skew)
+	}
+	for i := range m.Entities {
+		share := math.Pow(float64(i+1), -m.Skew) / all
+		used -= math.Expm1(requests * math.Log1p(-share)) // 1 - (1 - share)^requests
+	}
+	return used
 }
 
 func costCommand(a *app) *cobra.Command {
@@ -102,13 +122,15 @@ func costCommand(a *app) *cobra.Command {
 		Long: `Compute what DynamoDB charges a month of 730 hours, on demand in us-east-1, from the
 units that the paths were measured to take. Functions, alarms and storage come on top,
 and denials: at most one write for each process, bucket and second. Where entities are
-not in use all the time, what is said of stored limits and usage is the most it can be.`,
+not in use all the time, what is said of stored limits is the most it can be, and of usage
+too unless --skew says how unevenly they are used; 1.1 is what was measured.`,
 		Example: "  zae-limiter cost --rate 10 --settle 1 --processes 4 --entities 200",
 		Args:    args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if m.Rate <= 0 || m.Settled < 0 || m.Settled > 1 || m.Levels < 1 || m.Levels > 4 || m.Processes < 1 ||
-				m.Entities < 1 || m.Windows < 0 || m.Windows > 3 || m.FoldSeconds < 1 {
-				return usage(c, "want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, the others at least 1")
+				m.Entities < 1 || m.Skew < 0 || m.Skew > 3 || m.Windows < 0 || m.Windows > 3 || m.FoldSeconds < 1 {
+				return usage(c, "want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, the others "+
+					"at least 1")
 			}
 			r := rows{head: []string{"part", "million units", "kind", "$ a month"}}
 			for _, l := range m.costs() {
@@ -123,6 +145,7 @@ not in use all the time, what is said of stored limits and usage is the most it 
 	f.IntVar(&m.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
 	f.IntVar(&m.Processes, "processes", 1, "processes that take from every entity")
 	f.IntVar(&m.Entities, "entities", 1, "entities and resources that are in use all the time")
+	f.Float64Var(&m.Skew, "skew", 0, "exponent of Zipf's law by which entities are used; 0: all of them all the time")
 	f.IntVar(&m.Windows, "windows", 2, "windows of usage: 1 hours, 2 days too, 3 months too; 0: none")
 	f.Float64Var(&m.FoldSeconds, "fold", 60, "seconds between writes of usage (aggregatorFoldSeconds)")
 	f.BoolVar(&m.LimitsInCode, "limits-in-code", false, "no stored limits are read")
