@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -53,13 +54,13 @@ func (o *Options) withDefaults() (Options, error) {
 		out.Timeout = 10 * time.Second
 	}
 	if out.Timeout < time.Millisecond {
-		return out, invalid("Options.Timeout", out.Timeout, "zero for the default, or at least 1ms")
+		return out, argument.Invalid("Options.Timeout", out.Timeout, "zero for the default, or at least 1ms")
 	}
 	if out.AuditRetention == 0 {
 		out.AuditRetention = 90 * day
 	}
 	if out.AuditRetention < day {
-		return out, invalid("Options.AuditRetention", out.AuditRetention, "zero for the default, or at least a day")
+		return out, argument.Invalid("Options.AuditRetention", out.AuditRetention, "zero for the default, or at least a day")
 	}
 	if err := checkPrincipal("Options.Principal", out.Principal); err != nil {
 		return out, err
@@ -84,11 +85,8 @@ type Table struct {
 // out of the version record. The error is ErrInvalid, ErrVersion, ErrUnavailable
 // or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Table, error) {
-	if db == nil {
-		return nil, invalid("db", plain("nil"), "a DynamoDB client")
-	}
-	if tableName == "" {
-		return nil, invalid("table", tableName, "the name of a table")
+	if err := argument.Table(db != nil, tableName); err != nil {
+		return nil, err
 	}
 	if twin, ok := db.(store.Lister); ok {
 		return open(ctx, twin, opts) // a table in memory, as tests have it

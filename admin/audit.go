@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -32,11 +33,11 @@ type Subject struct {
 func (s Subject) stored() (string, error) {
 	switch {
 	case s.Entity != "" && s.Resource != "":
-		return "", invalid("Subject", s.Entity+"/"+s.Resource, "an entity or a resource or neither")
+		return "", argument.Invalid("Subject", s.Entity+"/"+s.Resource, "an entity or a resource or neither")
 	case s.Entity != "":
-		return table.EntitySubject(s.Entity), checkEntity("Entity", s.Entity)
+		return table.EntitySubject(s.Entity), argument.Entity("Entity", s.Entity)
 	case s.Resource != "":
-		return table.AuditResourcePrefix + s.Resource, checkResource("Resource", s.Resource)
+		return table.AuditResourcePrefix + s.Resource, argument.Resource("Resource", s.Resource)
 	}
 	return table.AuditSystem, nil
 }
@@ -49,7 +50,7 @@ func (n *Namespace) Events(ctx context.Context, about Subject, before string) it
 	return func(yield func(Event, error) bool) {
 		subject, err := about.stored()
 		if err == nil && strings.Trim(before, crockford) != "" {
-			err = invalid("before", before, "the ID of an event")
+			err = argument.Invalid("before", before, "the ID of an event")
 		}
 		if err != nil {
 			yield(Event{}, err)

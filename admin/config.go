@@ -3,11 +3,10 @@ package admin
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -32,26 +31,12 @@ func (s Scope) String() string {
 
 func (s Scope) validate() error {
 	if s.Entity != "" {
-		if err := checkEntity("Entity", s.Entity); err != nil {
+		if err := argument.Entity("Entity", s.Entity); err != nil {
 			return err
 		}
 	}
 	if s.Resource != "" {
-		return checkResource("Resource", s.Resource)
-	}
-	return nil
-}
-
-func checkEntity(field, s string) error {
-	if table.CheckEntity(s) != nil {
-		return invalid(field, s, table.EntityNames)
-	}
-	return nil
-}
-
-func checkResource(field, s string) error {
-	if table.CheckResource(s) != nil {
-		return invalid(field, s, table.ResourceNames)
+		return argument.Resource("Resource", s.Resource)
 	}
 	return nil
 }
@@ -121,26 +106,11 @@ func publicLimit(l bucket.Limit) limiter.Limit {
 // storedLimits validates limits and returns them as they are stored, in order of
 // name.
 func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
-	if len(limits) > limiter.MaxLimits {
-		return nil, invalid("limits", plain(fmt.Sprintf("%d limits", len(limits))),
-			fmt.Sprintf("at most %d", limiter.MaxLimits))
-	}
-	var out []bucket.Limit
-	for _, l := range limits {
-		if err := l.Validate(); err != nil {
-			return nil, err
-		}
-		out = append(out, bucket.Limit{
+	return argument.Limits("limits", limits, func(_ int, l limiter.Limit) (bucket.Limit, error) {
+		return bucket.Limit{
 			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
-		})
-	}
-	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
-	for i := 1; i < len(out); i++ {
-		if out[i].Name == out[i-1].Name {
-			return nil, invalid("limits", plain(fmt.Sprintf("%q twice", out[i].Name)), "every limit name once")
-		}
-	}
-	return out, nil
+		}, l.Validate()
+	})
 }
 
 // Config returns what is stored at a scope. The error is ErrNotFound if nothing
@@ -170,7 +140,7 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.Limit) error {
 	stored, err := storedLimits(limits)
 	if err == nil && len(stored) == 0 {
-		err = invalid("limits", plain("empty"), "at least one; DeleteLimits removes them")
+		err = argument.Invalid("limits", argument.Plain("empty"), "at least one; DeleteLimits removes them")
 	}
 	if err != nil {
 		return err
@@ -198,7 +168,7 @@ func (n *Namespace) SetPolicy(ctx context.Context, p limiter.Policy) error {
 	case limiter.PolicyBlock:
 		stored = table.OnUnavailableBlock
 	default:
-		return invalid("policy", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
+		return argument.Invalid("policy", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
 	}
 	return n.change(ctx, Scope{}, func(c *table.Config) { c.OnUnavailable = stored })
 }
@@ -207,7 +177,7 @@ func (n *Namespace) SetPolicy(ctx context.Context, p limiter.Policy) error {
 // from now on: whole days, at most ten years; zero: not decided. Limits stay.
 func (n *Namespace) SetAuditRetention(ctx context.Context, keep time.Duration) error {
 	if keep < 0 || keep > 3660*day || keep%day != 0 {
-		return invalid("retention", keep, "whole days, at most 3660")
+		return argument.Invalid("retention", keep, "whole days, at most 3660")
 	}
 	return n.change(ctx, Scope{}, func(c *table.Config) { c.AuditRetentionDays = int64(keep / day) })
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -35,25 +36,25 @@ func entityOf(e table.Entity) Entity {
 
 func (n *Namespace) storedEntity(e Entity) (table.Entity, error) {
 	out := table.Entity{Namespace: n.id, ID: e.ID, Name: e.Name, Parent: e.Parent, Cascade: e.Cascade}
-	if err := checkEntity("ID", e.ID); err != nil {
+	if err := argument.Entity("ID", e.ID); err != nil {
 		return out, err
 	}
 	if e.Parent != "" {
-		if err := checkEntity("Parent", e.Parent); err != nil {
+		if err := argument.Entity("Parent", e.Parent); err != nil {
 			return out, err
 		}
 	} else if e.Cascade {
-		return out, invalid("Cascade", true, "a Parent to cascade to")
+		return out, argument.Invalid("Cascade", true, "a Parent to cascade to")
 	}
 	if e.Name != "" && table.CheckEntity(e.Name) != nil {
-		return out, invalid("Name", e.Name, "empty, or "+table.Names)
+		return out, argument.Invalid("Name", e.Name, "empty, or "+table.Names)
 	}
 	metadata, err := storedMap(e.Metadata)
 	out.Metadata = metadata
 	if err == nil {
 		out.CreatedAt = table.Timestamp(n.table.now())
 		if item.ValidateItem(out.Item()) != nil {
-			err = invalid("Metadata", plain("too large"), "at most 400 KB in all")
+			err = argument.Invalid("Metadata", argument.Plain("too large"), "at most 400 KB in all")
 		}
 	}
 	return out, err
@@ -161,7 +162,7 @@ func (n *Namespace) ancestors(
 
 // Entity returns an entity; the error is ErrNotFound if it is not described.
 func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
-	if err := checkEntity("ID", id); err != nil {
+	if err := argument.Entity("ID", id); err != nil {
 		return Entity{}, err
 	}
 	e, err := n.entity(ctx, id)
@@ -182,7 +183,7 @@ func (n *Namespace) entity(ctx context.Context, id string) (table.Entity, error)
 // Children lists the entities with a parent, in order of their ids.
 func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entity, error] {
 	return func(yield func(Entity, error) bool) {
-		if err := checkEntity("parent", parent); err != nil {
+		if err := argument.Entity("parent", parent); err != nil {
 			yield(Entity{}, err)
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -14,7 +15,7 @@ import (
 // recorded. After an error, call it again and it goes on. Children stay, without
 // their parent. Clients that go on taking tokens make new buckets.
 func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, err error) {
-	if err := checkEntity("ID", id); err != nil {
+	if err := argument.Entity("ID", id); err != nil {
 		return 0, err
 	}
 	for it, err := range n.calls.query(ctx, table.ConfigsOfEntity(n.id, id)) {

@@ -42,17 +42,3 @@ func fail(err error, format string, args ...any) error {
 	}
 	return fmt.Errorf("%w: %s: %w", limiter.ErrUnavailable, op, err)
 }
-
-// plain is what a value is said to be in words: it is not quoted.
-type plain string
-
-// invalid returns an ErrInvalid about one field.
-func invalid(field string, value any, accepted string) error {
-	switch s, ok := value.(string); {
-	case ok && len(s) > 64:
-		value = fmt.Sprintf("%q... of %d bytes", s[:64], len(s))
-	case ok:
-		value = fmt.Sprintf("%q", s)
-	}
-	return fmt.Errorf("%w: %s is %v, want %s", limiter.ErrInvalid, field, value, accepted)
-}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -42,11 +43,11 @@ func (n *Namespace) Credit(
 ) (map[string]int64, error) {
 	for limit, t := range tokens {
 		if t < 1 || t > limiter.MaxTokens {
-			return nil, invalid("tokens of "+limit, t, "1 to limiter.MaxTokens")
+			return nil, argument.Invalid("tokens of "+limit, t, "1 to limiter.MaxTokens")
 		}
 	}
 	if len(tokens) == 0 {
-		return nil, invalid("tokens", plain("empty"), "at least one limit")
+		return nil, argument.Invalid("tokens", argument.Plain("empty"), "at least one limit")
 	}
 	return n.raise(ctx, entity, resource, table.ActionBucketCredited, func(rooms map[string][]int64) (gifts, error) {
 		out := gifts{}

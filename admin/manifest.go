@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -46,22 +47,22 @@ func (m Manifest) Validate() error {
 			return fmt.Errorf("limits of %s: %w", d.Scope, err)
 		}
 		if len(d.Limits) == 0 && d.Scope != (Scope{}) {
-			return fmt.Errorf("limits of %s: %w", d.Scope, invalid("limits", plain("empty"), "at least one"))
+			return fmt.Errorf("limits of %s: %w", d.Scope, argument.Invalid("limits", argument.Plain("empty"), "at least one"))
 		}
 	}
 	for entity, resources := range m.Entities {
 		if entity == "" {
-			return invalid("entities", entity, table.EntityNames)
+			return argument.Invalid("entities", entity, table.EntityNames)
 		}
 		for resource := range resources {
 			if resource == table.DefaultResource {
-				return invalid("resource", resource, "the empty name for all other resources")
+				return argument.Invalid("resource", resource, "the empty name for all other resources")
 			}
 		}
 	}
 	for resource := range m.Resources {
 		if resource == "" {
-			return invalid("resources", resource, table.Names)
+			return argument.Invalid("resources", resource, table.Names)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -21,7 +22,7 @@ func storedMap(m map[string]any) (item.Item, error) {
 	out := make(item.Item, len(m))
 	for k, v := range m {
 		if k == "" {
-			return nil, invalid("Metadata", k, "keys that are not empty")
+			return nil, argument.Invalid("Metadata", k, "keys that are not empty")
 		}
 		var err error
 		if out[k], err = storedValue(k, v, 1); err != nil {
@@ -33,7 +34,7 @@ func storedMap(m map[string]any) (item.Item, error) {
 
 func storedValue(path string, v any, depth int) (item.Value, error) {
 	if depth > maxDepth {
-		return nil, invalid("Metadata", path, fmt.Sprintf("at most %d levels", maxDepth))
+		return nil, argument.Invalid("Metadata", path, fmt.Sprintf("at most %d levels", maxDepth))
 	}
 	switch v := v.(type) {
 	case nil:
@@ -48,7 +49,7 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		return item.N(v), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) || v != 0 && (math.Abs(v) > 1e125 || math.Abs(v) < 1e-125) {
-			return nil, invalid("Metadata."+path, v, "a number that can be stored")
+			return nil, argument.Invalid("Metadata."+path, v, "a number that can be stored")
 		}
 		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'g', -1, 64)}, nil
 	case []string:
@@ -77,7 +78,7 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		return item.Map(m), nil
 	}
 	accepted := "text, a number, true or false, nil, or maps and lists of these"
-	return nil, invalid("Metadata."+path, plain(fmt.Sprintf("a %T", v)), accepted)
+	return nil, argument.Invalid("Metadata."+path, argument.Plain(fmt.Sprintf("a %T", v)), accepted)
 }
 
 // publicMap returns stored metadata: whole numbers that fit as int64, others as

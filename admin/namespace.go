@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -60,7 +61,8 @@ func (t *Table) handle(ns table.Namespace) *Namespace {
 
 func checkNamespace(name string) error {
 	if namespace.CheckName(name) != nil {
-		return invalid("namespace", name, "1 to 256 bytes of text without control characters, other than the reserved \"_\"")
+		return argument.Invalid("namespace", name,
+			"1 to 256 bytes of text without control characters, other than the reserved \"_\"")
 	}
 	return nil
 }

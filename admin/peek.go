@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -179,7 +180,7 @@ func (c Capacity) Used() float64 {
 // twice where children are charged to their parents.
 func (n *Namespace) Capacity(ctx context.Context, resource, limit string, top bool) (Capacity, error) {
 	out := Capacity{Resource: resource, Limit: limit}
-	if err := checkResource("Resource", resource); err != nil {
+	if err := argument.Resource("Resource", resource); err != nil {
 		return out, err
 	}
 	for b, err := range n.Buckets(ctx, Scope{Resource: resource}) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -91,7 +92,7 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 		return nil, err
 	}
 	if m.Namespace != n.name {
-		return nil, invalid("namespace", m.Namespace, fmt.Sprintf("%q, which it is applied to", n.name))
+		return nil, argument.Invalid("namespace", m.Namespace, fmt.Sprintf("%q, which it is applied to", n.name))
 	}
 	p := &Plan{hash: m.Hash(), state: table.Provisioner{Namespace: n.id}}
 	items, err := n.calls.read(ctx, table.ProvisionerKey(n.id))

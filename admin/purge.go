@@ -7,6 +7,7 @@ import (
 
 	smithytime "github.com/aws/smithy-go/time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -29,7 +30,7 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 	case err != nil:
 		return 0, fail(err, "purge namespace %q", id)
 	case id == "" || id == table.TableNamespace:
-		return 0, invalid("id", id, "the id of a namespace")
+		return 0, argument.Invalid("id", id, "the id of a namespace")
 	case !found:
 		if err := t.nameless(ctx, id); err != nil {
 			return 0, fail(err, "purge namespace %q", id)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -37,7 +38,7 @@ func (c *caller) principal(ctx context.Context) string {
 
 func checkPrincipal(field, s string) error {
 	if s != "" && table.CheckEntity(s) != nil {
-		return invalid(field, s, "empty, or "+table.Names)
+		return argument.Invalid(field, s, "empty, or "+table.Names)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -50,17 +51,17 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 }
 
 func checkPair(entity, resource string) error {
-	if err := checkEntity("Entity", entity); err != nil {
+	if err := argument.Entity("Entity", entity); err != nil {
 		return err
 	}
-	return checkResource("Resource", resource)
+	return argument.Resource("Resource", resource)
 }
 
 // Configs lists what is stored for an entity: its limits for single resources, and
 // those for all others.
 func (n *Namespace) Configs(ctx context.Context, entity string) iter.Seq2[Config, error] {
 	return func(yield func(Config, error) bool) {
-		if err := checkEntity("Entity", entity); err != nil {
+		if err := argument.Entity("Entity", entity); err != nil {
 			yield(Config{}, err)
 			return
 		}
@@ -81,7 +82,7 @@ func (n *Namespace) Configs(ctx context.Context, entity string) iter.Seq2[Config
 func (n *Namespace) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if resource != "" {
-			if err := checkResource("Resource", resource); err != nil {
+			if err := argument.Resource("Resource", resource); err != nil {
 				yield("", err)
 				return
 			}

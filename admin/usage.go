@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -49,7 +50,7 @@ type Usage struct {
 
 func (q UsageQuery) validate() error {
 	if q.Entity == "" && q.Resource == "" {
-		return invalid("UsageQuery", plain("empty"), "an Entity or a Resource")
+		return argument.Invalid("UsageQuery", argument.Plain("empty"), "an Entity or a Resource")
 	}
 	if err := (Scope{q.Entity, q.Resource}).validate(); err != nil {
 		return err
@@ -57,13 +58,13 @@ func (q UsageQuery) validate() error {
 	switch q.Window {
 	case "", Hourly, Daily, Monthly:
 	default:
-		return invalid("Window", string(q.Window), "hourly, daily, monthly, or empty for all")
+		return argument.Invalid("Window", string(q.Window), "hourly, daily, monthly, or empty for all")
 	}
 	if q.Live && q.Window == "" {
-		return invalid("Window", "", "hourly, daily or monthly with Live")
+		return argument.Invalid("Window", "", "hourly, daily or monthly with Live")
 	}
 	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
-		return invalid("To", q.To.Format(time.RFC3339), "a time after From")
+		return argument.Invalid("To", q.To.Format(time.RFC3339), "a time after From")
 	}
 	return nil
 }
@@ -220,7 +221,7 @@ type UsageSummary struct {
 func (n *Namespace) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
 	out := UsageSummary{Tokens: map[string]int64{}, Mean: map[string]float64{}}
 	if q.Window == "" {
-		return out, invalid("Window", "", "hourly, daily or monthly")
+		return out, argument.Invalid("Window", "", "hourly, daily or monthly")
 	}
 	for u, err := range n.Usage(ctx, q) {
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 )
 
 // Every error of this package is, by errors.Is, one of these.
@@ -29,7 +31,7 @@ var (
 	// ErrInvalid: an argument or a stored configuration is not acceptable; the
 	// message names the field, the value and what is accepted. Nothing was
 	// written.
-	ErrInvalid = errors.New("limiter: invalid")
+	ErrInvalid = argument.ErrInvalid
 	// ErrTooLarge: the request can never be granted as it is: a cost exceeds
 	// the capacity, or what any one shard of the bucket can hold.
 	ErrTooLarge = errors.New("limiter: request too large")
@@ -87,17 +89,3 @@ func (e *opError) Error() string {
 
 func (e *opError) Is(target error) bool { return target == e.kind }
 func (e *opError) Unwrap() error        { return e.cause }
-
-// plain is what a value is said to be in words: it is not quoted.
-type plain string
-
-// invalid returns an ErrInvalid about one field.
-func invalid(field string, value any, accepted string) error {
-	switch s, ok := value.(string); {
-	case ok && len(s) > 64:
-		value = fmt.Sprintf("%q... of %d bytes", s[:64], len(s))
-	case ok:
-		value = fmt.Sprintf("%q", s)
-	}
-	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalid, field, value, accepted)
-}

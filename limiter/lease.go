@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -153,12 +154,12 @@ func (le *Lease) sayOne(op string, costs Costs, total func(cost, n int64) int64)
 	}
 	for limit, n := range costs {
 		if !hasLimit(le.limits, limit) {
-			return nil, invalid(op+" limit", limit,
+			return nil, argument.Invalid(op+" limit", limit,
 				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.limits)), le.name.entity))
 		}
 		cost := le.cost(limit)
 		if n < -MaxTokens || n > MaxTokens || total(cost, n) < 0 || total(cost, n) > mostCost {
-			return nil, invalid(fmt.Sprintf("%s %q", op, limit), n,
+			return nil, argument.Invalid(fmt.Sprintf("%s %q", op, limit), n,
 				fmt.Sprintf("up to %d tokens and a cost of 0 or more in all, which is %d so far", int64(MaxTokens), cost))
 		}
 		next[limit] = total(cost, n)

@@ -2,12 +2,11 @@ package limiter
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // MaxTokens is the largest capacity, refill amount or cost, in tokens.
@@ -76,11 +75,11 @@ func (l Limit) validate(field string) error {
 	label := func(part string) string { return fmt.Sprintf("%s %q %s", field, l.Name, part) }
 	switch {
 	case l.Capacity < 1 || l.Capacity > MaxTokens:
-		return invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+		return argument.Invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case l.Refill < 1 || l.Refill > MaxTokens:
-		return invalid(label("Refill"), l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+		return argument.Invalid(label("Refill"), l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case l.Period < time.Second || l.Period > maxPeriod || l.Period%time.Second != 0:
-		return invalid(label("Period"), l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
+		return argument.Invalid(label("Period"), l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
 	}
 	return nil
 }
@@ -101,23 +100,9 @@ func public(l bucket.Limit) Limit {
 
 // storedLimits validates limits and returns them in order of name.
 func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
-	if len(limits) > MaxLimits {
-		return nil, invalid(field, plain(fmt.Sprintf("%d limits", len(limits))), fmt.Sprintf("at most %d", MaxLimits))
-	}
-	out := make([]bucket.Limit, 0, len(limits))
-	for i, l := range limits {
-		if err := l.validateAt(field, i); err != nil {
-			return nil, err
-		}
-		out = append(out, l.stored())
-	}
-	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
-	for i := 1; i < len(out); i++ {
-		if out[i].Name == out[i-1].Name {
-			return nil, invalid(field, plain(fmt.Sprintf("%q twice", out[i].Name)), "every limit name once")
-		}
-	}
-	return out, nil
+	return argument.Limits(field, limits, func(i int, l Limit) (bucket.Limit, error) {
+		return l.stored(), l.validateAt(field, i)
+	})
 }
 
 // isLimitName reports whether s has 1 to 64 bytes: a letter first, then letters,
@@ -137,26 +122,12 @@ func isLimitName(s string) bool {
 func alpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func num(c byte) bool   { return c >= '0' && c <= '9' }
 
-func validateEntity(field, s string) error {
-	if table.CheckEntity(s) != nil {
-		return invalid(field, s, table.EntityNames)
-	}
-	return nil
-}
-
-func validateResource(field, s string) error {
-	if table.CheckResource(s) != nil {
-		return invalid(field, s, table.ResourceNames)
-	}
-	return nil
-}
-
 func validateLimitName(field, s string) error {
 	if !isLimitName(s) {
-		return invalid(field, s, "1 to 64 letters, digits, '_', '.' or '-', the first a letter")
+		return argument.Invalid(field, s, "1 to 64 letters, digits, '_', '.' or '-', the first a letter")
 	}
 	if s == bucket.WCU {
-		return invalid(field, s, "a name other than the reserved \"wcu\"")
+		return argument.Invalid(field, s, "a name other than the reserved \"wcu\"")
 	}
 	return nil
 }

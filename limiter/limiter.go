@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -91,7 +92,7 @@ func (o *Options) withDefaults() (Options, error) {
 		out.Namespace = "default"
 	}
 	if namespace.CheckName(out.Namespace) != nil {
-		return out, invalid("Options.Namespace", out.Namespace,
+		return out, argument.Invalid("Options.Namespace", out.Namespace,
 			"up to 256 bytes of text without control characters, other than the reserved \"_\"")
 	}
 	if err := out.durations(); err != nil {
@@ -101,22 +102,22 @@ func (o *Options) withDefaults() (Options, error) {
 		out.MaxBuckets = 10_000
 	}
 	if out.MaxBuckets < 1 {
-		return out, invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
+		return out, argument.Invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
 	}
 	if out.Slack == 0 {
 		out.Slack = 30
 	}
 	if out.Slack < 1 || out.Slack > 100 {
-		return out, invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")
+		return out, argument.Invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")
 	}
 	if out.MaxShards == 0 {
 		out.MaxShards = 32
 	}
 	if n := out.MaxShards; n < 1 || n > bucket.MaxShards || n&(n-1) != 0 {
-		return out, invalid("Options.MaxShards", n, "a power of two from 1 to 1024, or zero for the default")
+		return out, argument.Invalid("Options.MaxShards", n, "a power of two from 1 to 1024, or zero for the default")
 	}
 	if out.OnUnavailable < PolicyDefault || out.OnUnavailable > PolicyLocal {
-		return out, invalid("Options.OnUnavailable", int(out.OnUnavailable), policies)
+		return out, argument.Invalid("Options.OnUnavailable", int(out.OnUnavailable), policies)
 	}
 	if out.OnUnavailable == PolicyDefault {
 		out.OnUnavailable = PolicyBlock
@@ -125,7 +126,7 @@ func (o *Options) withDefaults() (Options, error) {
 		out.LocalShare = 10
 	}
 	if out.LocalShare < 1 || out.LocalShare > 100 {
-		return out, invalid("Options.LocalShare", out.LocalShare, "1 to 100 percent, or zero for the default")
+		return out, argument.Invalid("Options.LocalShare", out.LocalShare, "1 to 100 percent, or zero for the default")
 	}
 	if out.Now == nil {
 		out.Now = time.Now
@@ -151,7 +152,7 @@ func (o *Options) durations() error {
 		case *d.v < 0 && d.negative:
 			*d.v = 0
 		case *d.v < time.Millisecond:
-			return invalid(d.name, *d.v, "zero for the default, or at least 1ms")
+			return argument.Invalid(d.name, *d.v, "zero for the default, or at least 1ms")
 		}
 	}
 	return nil

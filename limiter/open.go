@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	smithytime "github.com/aws/smithy-go/time"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -26,11 +27,8 @@ const openAttempts = 6
 // a few calls more when it registers, bounded by ctx and Options.Timeout. The error
 // is ErrInvalid, ErrNamespace, ErrVersion, ErrSetup, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Limiter, error) {
-	if db == nil {
-		return nil, invalid("db", plain("nil"), "a DynamoDB client")
-	}
-	if tableName == "" {
-		return nil, invalid("table", tableName, "the name of a table")
+	if err := argument.Table(db != nil, tableName); err != nil {
+		return nil, err
 	}
 	if twin, ok := db.(store.Store); ok {
 		return open(ctx, twin, opts) // a table in memory, as tests have it
@@ -129,12 +127,5 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 			break
 		}
 	}
-	kind := ErrUnavailable
-	switch store.KindOf(err) {
-	case store.Unknown:
-		kind = ErrUnknown
-	case store.Setup:
-		kind = ErrSetup
-	}
-	return "", fmt.Errorf("%w: open namespace %q: %w", kind, o.Namespace, err)
+	return "", fmt.Errorf("%w: open namespace %q: %w", sentinel(err), o.Namespace, err)
 }

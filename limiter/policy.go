@@ -56,16 +56,20 @@ func (l *Limiter) policy(req Request, stored Policy) Policy {
 	return l.opts.OnUnavailable
 }
 
-// outcome names what is known after a call failed.
-func outcome(op string, n name, err error) error {
-	kind := ErrUnavailable
+// sentinel returns the error that says what is known after a call failed.
+func sentinel(err error) error {
 	switch store.KindOf(err) {
 	case store.Unknown:
-		kind = ErrUnknown
+		return ErrUnknown
 	case store.Setup:
-		kind = ErrSetup
+		return ErrSetup
 	}
-	return &opError{op, n.entity, n.resource, kind, err}
+	return ErrUnavailable
+}
+
+// outcome is what a caller is told of a call that failed.
+func outcome(op string, n name, err error) error {
+	return &opError{op, n.entity, n.resource, sentinel(err), err}
 }
 
 // canceled is the outcome of a call that the caller's context has ended. It tells,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -80,31 +81,32 @@ type Request struct {
 // validate checks everything that can be checked without configuration. It
 // returns the call's own limits, nil if it has none.
 func (r Request) validate() ([]bucket.Limit, error) {
-	if err := validateEntity("Entity", r.Entity); err != nil {
+	if err := argument.Entity("Entity", r.Entity); err != nil {
 		return nil, err
 	}
-	if err := validateResource("Resource", r.Resource); err != nil {
+	if err := argument.Resource("Resource", r.Resource); err != nil {
 		return nil, err
 	}
 	if len(r.Costs) == 0 {
-		return nil, invalid("Costs", plain("empty"), "at least one limit name with its cost")
+		return nil, argument.Invalid("Costs", argument.Plain("empty"), "at least one limit name with its cost")
 	}
 	for name, n := range r.Costs {
 		if err := validateLimitName("Costs key", name); err != nil {
 			return nil, err
 		}
 		if n < 0 || n > MaxTokens {
-			return nil, invalid(fmt.Sprintf("Costs[%q]", name), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
+			return nil, argument.Invalid(fmt.Sprintf("Costs[%q]", name), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
 		}
 	}
 	if r.OnUnavailable < PolicyDefault || r.OnUnavailable > PolicyLocal {
-		return nil, invalid("OnUnavailable", int(r.OnUnavailable), policies)
+		return nil, argument.Invalid("OnUnavailable", int(r.OnUnavailable), policies)
 	}
 	if r.Limits == nil {
 		return nil, nil
 	}
 	if len(r.Limits) == 0 {
-		return nil, invalid("Limits", plain("empty"), "nil for the stored configuration, or at least one limit")
+		return nil, argument.Invalid("Limits", argument.Plain("empty"),
+			"nil for the stored configuration, or at least one limit")
 	}
 	return storedLimits("Limits", r.Limits)
 }
@@ -121,7 +123,8 @@ func price(costs Costs, limits []bucket.Limit) ([]table.Cost, error) {
 	}
 	for name, n := range costs {
 		if _, ok := table.Find(out, name); !ok {
-			return nil, invalid(fmt.Sprintf("Costs[%q]", name), n, "only limits in force: "+strings.Join(limitNames(out), ", "))
+			return nil, argument.Invalid(fmt.Sprintf("Costs[%q]", name), n,
+				"only limits in force: "+strings.Join(limitNames(out), ", "))
 		}
 	}
 	return out, nil

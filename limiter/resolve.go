@@ -42,9 +42,9 @@ func decodeRecord(it item.Item, now int64) (record, error) {
 
 func (r record) policy() Policy {
 	switch r.config.OnUnavailable {
-	case "allow":
+	case table.OnUnavailableAllow:
 		return PolicyAllow
-	case "block":
+	case table.OnUnavailableBlock:
 		return PolicyBlock
 	}
 	return PolicyDefault

@@ -23,10 +23,11 @@ const module = "github.com/zeroae/zae-limiter-go"
 // adds one adds it here and says why in the commit. Modules of their own may import
 // what they like.
 var mayImport = map[string][]string{
-	"limiter": {"internal/bucket", "internal/item", "internal/namespace", "internal/shard", "internal/store",
-		"internal/table"},
+	"limiter": {"internal/argument", "internal/bucket", "internal/item", "internal/namespace", "internal/shard",
+		"internal/store", "internal/table"},
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
-		"internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table", "limiter",
+		"internal/argument", "internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table",
+		"limiter",
 	},
 	"admin/manifest":             {"admin", "internal/table", "limiter"}, // apart, for its YAML parser
 	"limitertable":               {},                                     // apart: who takes tokens creates no tables
@@ -46,6 +47,7 @@ var mayImport = map[string][]string{
 		"internal/table"},
 	"internal/archive":   {"internal/item", "internal/table"},
 	"internal/config":    {"internal/bucket"},
+	"internal/argument":  {"internal/bucket", "internal/table"},                 // shared by limiter and admin
 	"internal/namespace": {"internal/item", "internal/store", "internal/table"}, // shared by limiter and admin
 	"internal/lambdaio":  {"internal/sequence"},
 	"internal/memdb":     {"internal/item", "internal/item/itemtest", "internal/store", "internal/table"},
