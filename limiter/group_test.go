@@ -82,6 +82,17 @@ func (c *crowd) start(cost int64, limits ...Limit) *call {
 	return one
 }
 
+// behind starts an acquire of one token, and others behind it while its write is under
+// way.
+func (c *crowd) behind(costs ...int64) (first *answer, others []*call) {
+	c.start(1)
+	first = c.next()
+	for _, n := range costs {
+		others = append(others, c.start(n))
+	}
+	return first, others
+}
+
 // next returns the write that was sent next.
 func (c *crowd) next() *answer {
 	c.t.Helper()
@@ -253,9 +264,7 @@ func TestCancelledBeforeTheGroupWentOut(t *testing.T) {
 	for _, who := range []int{0, 1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrowd(t)
-			c.start(1)
-			first := c.next()
-			waiting := []*call{c.start(2), c.start(3), c.start(4)}
+			first, waiting := c.behind(2, 3, 4)
 			waiting[who].cancel()
 			synctest.Wait()
 			c.want(waiting[who], "unavailable")
@@ -282,9 +291,7 @@ func TestCancelledAfterTheGroupWentOut(t *testing.T) {
 	for _, who := range []int{0, 1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrowd(t)
-			c.start(1)
-			first := c.next()
-			group := []*call{c.start(2), c.start(3), c.start(4)}
+			first, group := c.behind(2, 3, 4)
 			first.by(true, nil)
 			second := c.next()
 			group[who].cancel()
@@ -308,9 +315,7 @@ func TestCancelledWhenItWouldLead(t *testing.T) {
 	for range 60 {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrowd(t)
-			c.start(1)
-			first := c.next()
-			group := []*call{c.start(2), c.start(3), c.start(4)}
+			first, group := c.behind(2, 3, 4)
 			first.done <- func() (bool, error) { group[0].cancel(); return true, nil }
 			synctest.Wait()
 			for len(c.sent) > 0 {
@@ -343,9 +348,7 @@ func TestGroupWithoutAnAnswer(t *testing.T) {
 	}{{true, store.Unknown, "unknown"}, {false, store.Unknown, "unknown"}, {false, store.Unavailable, "unavailable"}} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrowd(t)
-			c.start(1)
-			first := c.next()
-			group := []*call{c.start(2), c.start(3), c.start(4)}
+			first, group := c.behind(2, 3, 4)
 			first.by(true, nil)
 			c.next().by(f.apply, memdb.Fail(f.kind))
 			used := int64(1)
@@ -365,9 +368,7 @@ func TestGroupIsSentAgain(t *testing.T) {
 	for _, kind := range []store.Kind{store.Throttled, store.Conflict} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrowd(t)
-			c.start(1)
-			first := c.next()
-			group := []*call{c.start(2), c.start(3)}
+			first, group := c.behind(2, 3)
 			first.by(true, nil)
 			c.next().by(false, memdb.Fail(kind))
 			time.Sleep(time.Second) // the pause
@@ -386,9 +387,7 @@ func TestGroupIsSentAgain(t *testing.T) {
 func TestGroupIsCutToWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
-		c.start(1)
-		first := c.next()
-		group := []*call{c.start(50), c.start(35), c.start(14)}
+		first, group := c.behind(50, 35, 14)
 		first.done <- func() (bool, error) { must(t, c.w.bystander(c.l), asks(Costs{"rph": 2}, rph100)); return true, nil }
 		synctest.Wait()
 		c.next().by(true, nil)
@@ -543,9 +542,7 @@ func TestDifferentLimitsDoNotShareAGroup(t *testing.T) {
 func TestPanicInAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
-		c.start(1)
-		first := c.next()
-		group := []*call{c.start(2), c.start(3)}
+		first, group := c.behind(2, 3)
 		first.by(true, nil)
 		c.next().done <- func() (bool, error) { panic("middleware") }
 		synctest.Wait()

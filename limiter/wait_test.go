@@ -312,9 +312,8 @@ func TestReserveUnderFaults(t *testing.T) {
 	}
 }
 
-// TestReserveWhatNoShardHolds: a request larger than any share goes into debt on all
-// shards, each its part, and waits no longer than the whole bucket would have it.
-func TestReserveWhatNoShardHolds(t *testing.T) {
+// emptyFour returns a bucket of four shards of which nothing is left.
+func emptyFour(t *testing.T) (*world, *Limiter, Limit) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	limit := PerMinute("rpm", 60)
@@ -322,6 +321,13 @@ func TestReserveWhatNoShardHolds(t *testing.T) {
 	must(t, l, asks(Costs{"rpm": 0}, limit))
 	w.split(l, 4)
 	must(t, l, asks(Costs{"rpm": 60}, limit))
+	return w, l, limit
+}
+
+// TestReserveWhatNoShardHolds: a request larger than any share goes into debt on all
+// shards, each its part, and waits no longer than the whole bucket would have it.
+func TestReserveWhatNoShardHolds(t *testing.T) {
+	w, l, limit := emptyFour(t)
 	lease, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
 	if err != nil || len(lease.items) != 4 || after != 40*time.Second {
 		t.Fatalf("%v: %d shards, after %s, want four after 40s", err, len(lease.items), after)
@@ -371,13 +377,7 @@ func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
 		}, "unavailable", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
-			limit := PerMinute("rpm", 60)
-			l.opts.MaxShards = 4
-			must(t, l, asks(Costs{"rpm": 0}, limit))
-			w.split(l, 4)
-			must(t, l, asks(Costs{"rpm": 60}, limit))
+			w, l, limit := emptyFour(t)
 			hook := c.hook(w)
 			if c.name == "not read afterwards" { // but before
 				paid, fail := false, hook
