@@ -169,7 +169,7 @@ func TestBatchIsDeliveredAndDeleted(t *testing.T) {
 }
 
 // A part was counted before the batch was given up: that is known exactly. What
-// lies behind a later watermark is not.
+// lies behind a later mark is not.
 func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 	r, _, f := rig(t)
 	payload := event(t, "aggregator-several-entities.json")

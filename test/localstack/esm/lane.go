@@ -69,7 +69,7 @@ func (l *lane) add(now int64, records ...Record) {
 	l.added += len(records)
 }
 
-// idle is true when nothing waits and nothing is under way.
+// idle reports whether nothing waits and nothing is under way.
 func (l *lane) idle() bool {
 	return len(l.waiting) == 0 && len(l.work) == 0 && len(l.late) == 0
 }
