@@ -74,7 +74,7 @@ func (l *lane) idle() bool {
 	return len(l.waiting) == 0 && len(l.work) == 0 && len(l.late) == 0
 }
 
-// copies is true while duplicates are still to be delivered.
+// copies reports whether duplicates are still to be delivered.
 func (l *lane) copies() bool {
 	return len(l.late) > 0 || len(l.work) > 0 && l.work[0].copy
 }
