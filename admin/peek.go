@@ -22,7 +22,7 @@ type Bucket struct {
 	Shards int // that exist
 	// Stored reports whether limits are stored for it; From is the scope whose limits
 	// are in force then. Where none are stored, Levels has the limits that callers
-	// brought along, as the bucket knows them.
+	// brought along, or that were stored before, as the bucket knows them.
 	Stored bool
 	From   Scope
 	// Levels has one entry per limit, in order of name.

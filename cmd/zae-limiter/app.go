@@ -57,8 +57,9 @@ func root(a *app) *cobra.Command {
 	cmd.Long = cmd.Short + `.
 
 The exit status is 0 when it is done, 1 when it failed, 2 when the command was
-wrong, and 3 when the answer is no: a plan that has changes, a table that is not
-as it must be, a bucket for which there are no limits.`
+wrong, and 3 when the answer is no: a plan that has changes, a table or a part of
+the system that is not as it must be, a bucket without limits, something that replay
+leaves, more admitted than allowed.`
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetIn(a.in)
 	cmd.SetOut(a.out)

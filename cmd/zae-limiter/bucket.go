@@ -49,7 +49,7 @@ func (a *app) printBuckets(buckets []admin.Bucket) error {
 	r := rows{head: []string{"entity", "resource", "limit", "left", "capacity", "used", "full in", "shards", "limits of"}}
 	all := []bucketJSON{}
 	for _, b := range buckets {
-		from := "callers"
+		from := "bucket" // as callers brought them, or as they were when they were deleted
 		if b.Stored {
 			from = b.From.String()
 		}

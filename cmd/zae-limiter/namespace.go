@@ -138,12 +138,18 @@ func namespacePurge(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := t.Lookup(c.Context(), ids[0]); err == nil {
+				return usage(c, "%q is the name of a namespace in use: delete it, and purge the ID that it had", ids[0])
+			}
 			if err := a.sure(yes, fmt.Sprintf("Remove everything in namespace %s, for good?", ids[0])); err != nil {
 				return err
 			}
 			n, err := t.PurgeNamespace(c.Context(), ids[0])
 			if err != nil {
 				return a.where(fmt.Errorf("%d items removed, the same command goes on: %w", n, err))
+			}
+			if n == 0 {
+				a.say("nothing was there: it is purged already, or namespace list --all has another ID")
 			}
 			return a.printRemoved(n)
 		},

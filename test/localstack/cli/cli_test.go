@@ -226,6 +226,7 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 	id := prints[[]namespace](s, "namespace register prod")[0].ID
 	s.says(0, "limits set -n prod rpm=5")
 	s.says(1, "namespace purge -y "+id, "namespace list --all")
+	s.says(2, "namespace purge -y prod", `"prod" is the name of a namespace in use`)
 	s.says(0, "namespace delete prod", "recover "+id)
 	s.says(1, "limits list -n prod", "zae-limiter namespace register prod")
 	s.says(0, "namespace list --all", "prod "+id+" deleted")
@@ -233,6 +234,7 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 	s.says(0, "limits list -n prod", "rpm 5")
 	s.says(0, "namespace delete prod")
 	s.says(0, "namespace purge -y "+id, "ITEMS REMOVED")
+	s.says(0, "namespace purge -y "+id, "nothing was there", "ITEMS REMOVED 0")
 	if got := prints[[]namespace](s, "namespace list --all"); len(got) != 1 || got[0].Name != "default" {
 		t.Errorf("after the purge: %+v", got)
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +34,58 @@ func TestEverythingInJSON(t *testing.T) {
 			t.Errorf("zae-limiter %s: %v\n%q\n%q", command, err, out, errs)
 		}
 	}
+}
+
+// What programs read keeps its names: the keys of every result, in order, however deep.
+func TestKeysOfJSON(t *testing.T) {
+	s := onTable(t)
+	s.run(0, "limits", "set", "-e", "key", "rpm=10/m:20")
+	s.run(0, "entity", "create", "acme", "--name", "Acme")
+	for command, want := range map[string]string{
+		"limits list":            "entity limits capacity name refill_amount refill_period",
+		"limits resolve key api": "from entity limits capacity name refill_amount refill_period shadowed",
+		"peek key api": "cascade entity exists levels capacity full_in_seconds name refill_amount refill_period remaining used " +
+			"limits_from resource shards",
+		"policy get":      "audit_retention_days on_unavailable",
+		"entity get acme": "cascade created_at id name",
+		"namespace list":  "created_at id name status",
+		"audit -e key":    "action at details limits capacity name refill_amount refill_period_seconds entity id resource",
+		"table describe":  "arn billing bytes indexes items status stream stream_arn table ttl_attribute",
+		"status": "ok parts detail figures arn billing bytes items name part state client_min schema names " +
+			"open_shards shards view",
+		"cost --rate 1":   "dollars kind part units",
+		"limits reach":    "buckets changed",
+		"reset key api":   "added",
+		"usage -e nobody": "",
+	} {
+		out, _ := s.run(0, append(strings.Fields(command), "-o", "json")...)
+		var v any
+		if err := json.Unmarshal([]byte(out), &v); err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		if got := strings.Join(keys(v, map[string]bool{}), " "); got != want {
+			t.Errorf("zae-limiter %s -o json has the keys\n%s\nwant\n%s", command, got, want)
+		}
+	}
+}
+
+// keys returns the keys of objects, those of each in order of name, each once.
+func keys(v any, seen map[string]bool) (out []string) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			out = append(out, keys(e, seen)...)
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if !seen[k] {
+				seen[k] = true
+				out = append(out, k)
+			}
+			out = append(out, keys(v[k], seen)...)
+		}
+	}
+	return out
 }
 
 // The shell is offered commands, and the values of flags.
