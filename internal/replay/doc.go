@@ -11,6 +11,7 @@
 //
 // The aggregator counts by the differences of cumulative counters. Where it has counted
 // later records of the same bucket shard and window, it has counted an earlier one with
-// them, and does not do so again. Only the first consumption of a bucket may be missing
-// then. [Replayer.Inspect] says, before anything is delivered, how much that is.
+// them, and does not do so again. Only what a bucket consumed before the first record
+// that was counted of it may be missing, where its item does not say for certain when it
+// was created. [Replayer.Inspect] says, before anything is delivered, how much that is.
 package replay

@@ -67,7 +67,7 @@ import (
 // full bucket above capacity by what was given back since, until the next one.
 type Charge struct {
 	Image Shard
-	Costs []Cost // of the limits to bring in force; nil: of none, those stored are
+	Costs []Cost // of the limits to bring in force; nil: nothing is taken, those stored stay
 	Now   int64
 	Life  Lifetime
 	// Slack, in percent of the capacity, is how much others may have taken since the
