@@ -33,7 +33,7 @@ var (
 	// written.
 	ErrInvalid = argument.ErrInvalid
 	// ErrTooLarge: the request can never be granted as it is: a cost exceeds
-	// the capacity, or what any one shard of the bucket can hold.
+	// the capacity of its limit.
 	ErrTooLarge = errors.New("limiter: request too large")
 	// ErrNoLimits: neither the call nor any level of the stored configuration
 	// has limits for the entity and resource.
