@@ -194,17 +194,24 @@ func (a *app) open(ctx context.Context) (*admin.Table, error) {
 	return t, a.where(err)
 }
 
-// opened runs f on the namespace.
-func (a *app) opened(ctx context.Context, f func(*admin.Namespace) error) error {
+// onTable runs f on the table.
+func (a *app) onTable(ctx context.Context, f func(*admin.Table) error) error {
 	t, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	ns, err := t.Namespace(ctx, a.namespace)
-	if err != nil {
-		return a.where(err)
-	}
-	return a.where(f(ns))
+	return a.where(f(t))
+}
+
+// opened runs f on the namespace.
+func (a *app) opened(ctx context.Context, f func(*admin.Namespace) error) error {
+	return a.onTable(ctx, func(t *admin.Table) error {
+		ns, err := t.Namespace(ctx, a.namespace)
+		if err != nil {
+			return err
+		}
+		return f(ns)
+	})
 }
 
 // where adds to an error what the advice on it needs.

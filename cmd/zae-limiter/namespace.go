@@ -33,23 +33,25 @@ func (a *app) printNamespaces(all []namespaceJSON) error {
 	return a.print(all, r)
 }
 
+// printNamespace prints what a look-up brought.
+func (a *app) printNamespace(info admin.NamespaceInfo, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.printNamespaces([]namespaceJSON{namespaceOf(info)})
+}
+
 func namespaceRegister(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "register NAME", Short: "make a namespace, if there is none of that name",
 		Args: args(1, 1),
 		RunE: func(c *cobra.Command, names []string) error {
-			t, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			if _, err := t.Register(c.Context(), names[0]); err != nil {
-				return a.where(err)
-			}
-			info, err := t.Lookup(c.Context(), names[0])
-			if err != nil {
-				return a.where(err)
-			}
-			return a.printNamespaces([]namespaceJSON{namespaceOf(info)})
+			return a.onTable(c.Context(), func(t *admin.Table) error {
+				if _, err := t.Register(c.Context(), names[0]); err != nil {
+					return err
+				}
+				return a.printNamespace(t.Lookup(c.Context(), names[0]))
+			})
 		},
 	}
 }
@@ -60,22 +62,18 @@ func namespaceList(a *app) *cobra.Command {
 		Use: "list", Short: "list the active namespaces",
 		Args: args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			t, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			found, err := collect(t.Namespaces(c.Context()), 0, namespaceOf)
-			if err != nil {
-				return a.where(err)
-			}
-			if all {
-				gone, err := collect(t.Orphans(c.Context()), 0, namespaceOf)
-				if err != nil {
-					return a.where(err)
+			return a.onTable(c.Context(), func(t *admin.Table) error {
+				found, err := collect(t.Namespaces(c.Context()), 0, namespaceOf)
+				if err == nil && all {
+					var gone []namespaceJSON
+					gone, err = collect(t.Orphans(c.Context()), 0, namespaceOf)
+					found = append(found, gone...)
 				}
-				found = append(found, gone...)
-			}
-			return a.printNamespaces(found)
+				if err != nil {
+					return err
+				}
+				return a.printNamespaces(found)
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were deleted and are not purged yet")
@@ -88,20 +86,18 @@ func namespaceDelete(a *app) *cobra.Command {
 		Args: args(1, 1),
 		RunE: func(c *cobra.Command, names []string) error {
 			a.namespace = names[0]
-			t, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			info, err := t.Lookup(c.Context(), names[0])
-			if err != nil {
-				return a.where(err)
-			}
-			if err := t.DeleteNamespace(c.Context(), names[0]); err != nil {
-				return a.where(err)
-			}
-			a.say("deleted; zae-limiter namespace recover %s brings it back", info.ID)
-			info.Status = admin.Deleted
-			return a.printNamespaces([]namespaceJSON{namespaceOf(info)})
+			return a.onTable(c.Context(), func(t *admin.Table) error {
+				info, err := t.Lookup(c.Context(), names[0])
+				if err != nil {
+					return err
+				}
+				if err := t.DeleteNamespace(c.Context(), names[0]); err != nil {
+					return err
+				}
+				a.say("deleted; zae-limiter namespace recover %s brings it back", info.ID)
+				info.Status = admin.Deleted
+				return a.printNamespace(info, nil)
+			})
 		},
 	}
 }
@@ -111,19 +107,13 @@ func namespaceRecover(a *app) *cobra.Command {
 		Use: "recover ID", Short: "give a deleted namespace its name back (namespace list --all has the ids)",
 		Args: args(1, 1),
 		RunE: func(c *cobra.Command, ids []string) error {
-			t, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			ns, err := t.RecoverNamespace(c.Context(), ids[0])
-			if err != nil {
-				return a.where(err)
-			}
-			info, err := t.Lookup(c.Context(), ns.Name())
-			if err != nil {
-				return a.where(err)
-			}
-			return a.printNamespaces([]namespaceJSON{namespaceOf(info)})
+			return a.onTable(c.Context(), func(t *admin.Table) error {
+				ns, err := t.RecoverNamespace(c.Context(), ids[0])
+				if err != nil {
+					return err
+				}
+				return a.printNamespace(t.Lookup(c.Context(), ns.Name()))
+			})
 		},
 	}
 }
@@ -134,24 +124,22 @@ func namespacePurge(a *app) *cobra.Command {
 		Use: "purge ID", Short: "remove a deleted namespace with everything in it, for good",
 		Args: args(1, 1),
 		RunE: func(c *cobra.Command, ids []string) error {
-			t, err := a.open(c.Context())
-			if err != nil {
-				return err
-			}
-			if _, err := t.Lookup(c.Context(), ids[0]); err == nil {
-				return usage(c, "%q is the name of a namespace in use: delete it, and purge the ID that it had", ids[0])
-			}
-			if err := a.sure(yes, fmt.Sprintf("Remove everything in namespace %s, for good?", ids[0])); err != nil {
-				return err
-			}
-			n, err := t.PurgeNamespace(c.Context(), ids[0])
-			if err != nil {
-				return a.where(fmt.Errorf("%d items removed, the same command goes on: %w", n, err))
-			}
-			if n == 0 {
-				a.say("nothing was there: it is purged already, or namespace list --all has another ID")
-			}
-			return a.printRemoved(n)
+			return a.onTable(c.Context(), func(t *admin.Table) error {
+				if _, err := t.Lookup(c.Context(), ids[0]); err == nil {
+					return usage(c, "%q is the name of a namespace in use: delete it, and purge the ID that it had", ids[0])
+				}
+				if err := a.sure(yes, fmt.Sprintf("Remove everything in namespace %s, for good?", ids[0])); err != nil {
+					return err
+				}
+				n, err := t.PurgeNamespace(c.Context(), ids[0])
+				if err != nil {
+					return fmt.Errorf("%d items removed, the same command goes on: %w", n, err)
+				}
+				if n == 0 {
+					a.say("nothing was there: it is purged already, or namespace list --all has another ID")
+				}
+				return a.printRemoved(n)
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
