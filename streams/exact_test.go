@@ -3,7 +3,6 @@ package streams
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
@@ -276,21 +275,25 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(5) {
+			mustCatch(t, 5, func(seed uint64) string {
 				w := newWorld(t, seed)
 				c.plant(w)
 				w.live(150)
-				if diff := w.inexact(); diff != "" {
-					t.Logf("caught with seed %d:\n%s", seed, firstLine(diff))
-					return
-				}
-			}
-			t.Error("not caught")
+				return w.inexact()
+			})
 		})
 	}
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return fmt.Sprintf("%s (and %d more)", line, strings.Count(s, "\n")-1)
+// mustCatch plays worlds until one tells what is wrong.
+func mustCatch(t *testing.T, seeds uint64, play func(seed uint64) (wrong string)) {
+	t.Helper()
+	for seed := range seeds {
+		if wrong := play(seed); wrong != "" {
+			line, _, _ := strings.Cut(wrong, "\n")
+			t.Logf("caught with seed %d: %s (and %d more)", seed, line, strings.Count(wrong, "\n")-1)
+			return
+		}
+	}
+	t.Error("not caught")
 }

@@ -412,18 +412,7 @@ func (w *gapWorld) compare() string {
 			}
 		}
 	}
-	want := w.naive()
-	for _, k := range slices.Sorted(maps.Keys(want)) {
-		if got[k] != want[k] {
-			fmt.Fprintf(&b, "%s: snapshot %d, naive %d\n", k, got[k], want[k])
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(got)) {
-		if _, ok := want[k]; !ok {
-			fmt.Fprintf(&b, "%s: snapshot %d, naive nothing\n", k, got[k])
-		}
-	}
-	return b.String()
+	return b.String() + differences(got, w.naive())
 }
 
 // Usage equals the growth of the counters in every window, whatever records and
@@ -505,17 +494,13 @@ func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(20) {
+			mustCatch(t, 20, func(seed uint64) string {
 				w := newGapWorld(t, seed)
 				w.drops, w.losses = 0.15, 0.05
 				c.plant(w)
 				w.live(250)
-				if diff := w.compare(); diff != "" {
-					t.Logf("caught with seed %d: %s", seed, firstLine(diff))
-					return
-				}
-			}
-			t.Error("not caught")
+				return w.compare()
+			})
 		})
 	}
 }

@@ -191,20 +191,47 @@ func usedTokens(t testing.TB, it item.Item, limit string) int64 {
 }
 
 // inexact returns how snapshots and counters differ, empty if they do not.
-func (r *rig) inexact() string {
-	got, want := r.usageOf(), r.counted()
+func (r *rig) inexact() string { return differences(r.usageOf(), r.counted()) }
+
+// differences returns what snapshots say otherwise than what is wanted of them, or
+// beside it.
+func differences(got, want map[string]int64) string {
+	all := maps.Clone(got)
+	maps.Copy(all, want)
 	var out strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(want)) {
-		if got[k] != want[k] {
-			fmt.Fprintf(&out, "%s: snapshot %d, counters %d\n", k, got[k], want[k])
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(got)) {
-		if _, ok := want[k]; !ok {
-			fmt.Fprintf(&out, "%s: snapshot %d, counters 0\n", k, got[k])
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if _, ok := want[k]; !ok || got[k] != want[k] {
+			fmt.Fprintf(&out, "%s: snapshot %d, want %d\n", k, got[k], want[k])
 		}
 	}
 	return out.String()
+}
+
+// handedOn lets a fault hit what is written of bucket b, of which the changes have the
+// second record, and wants that record to come again, alone with those behind it.
+func (r *rig) handedOn(fault func(op memdb.Op) (bool, error)) {
+	r.t.Helper()
+	changes := r.since(0)
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "ENTITY#b") {
+			return fault(op)
+		}
+		return true, nil
+	})
+	if got := r.handle(streamtest.PayloadOf(records(changes)...)); got != resumeAt(changes[1].SequenceNumber()) {
+		r.t.Errorf("response %s", got)
+	}
+	// What did not fail is done all the same.
+	if it := r.db.Item(table.UsageKey("ns", "c", "gpt", "2023-11-14")); it == nil {
+		r.t.Error("c is not counted")
+	}
+	r.db.SetHook(nil)
+	if got := r.handle(streamtest.PayloadOf(records(changes[1:])...)); got != done {
+		r.t.Errorf("second response %s", got)
+	}
+	if diff := r.inexact(); diff != "" {
+		r.t.Error(diff)
+	}
 }
 
 var errDown = errors.New("down")

@@ -117,16 +117,7 @@ func TestEveryWriteOfAManifestFailsInEveryWay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, db := rig(t)
 				ask(t, h, event(cfn.RequestCreate, "default"))
-				writes := 0
-				db.SetHook(func(op memdb.Op) (bool, error) {
-					if op.Writes == nil {
-						return true, nil
-					}
-					if writes++; writes-1 == at {
-						return way.apply, way.err
-					}
-					return true, nil
-				})
+				db.SetHook(way.at(at))
 				ask(t, h, declaring(cfn.RequestUpdate, someLimits))
 				if got := stored(t, db); got != afterSome {
 					t.Errorf("%s at %d:\n%s\nwant\n%s", name, at, got, afterSome)
@@ -136,10 +127,27 @@ func TestEveryWriteOfAManifestFailsInEveryWay(t *testing.T) {
 	}
 }
 
-var ways = map[string]struct {
+// way is how a write fails.
+type way struct {
 	apply bool
 	err   error
-}{
+}
+
+// at lets one write fail, by its number.
+func (w way) at(n int) func(memdb.Op) (bool, error) {
+	writes := 0
+	return func(op memdb.Op) (bool, error) {
+		if op.Writes == nil {
+			return true, nil
+		}
+		if writes++; writes-1 == n {
+			return w.apply, w.err
+		}
+		return true, nil
+	}
+}
+
+var ways = map[string]way{
 	"refused by a throttle": {false, memdb.Fail(store.Throttled)},
 	"in conflict":           {false, memdb.Fail(store.Conflict)},
 	"answer lost":           {true, errors.New("lost")},

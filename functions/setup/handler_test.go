@@ -108,16 +108,7 @@ func TestEveryWriteFailsInEveryWay(t *testing.T) {
 		for at := range 6 {
 			synctest.Test(t, func(t *testing.T) {
 				h, db := rig(t)
-				writes := 0
-				db.SetHook(func(op memdb.Op) (bool, error) {
-					if op.Writes == nil {
-						return true, nil
-					}
-					if writes++; writes-1 == at {
-						return way.apply, way.err
-					}
-					return true, nil
-				})
+				db.SetHook(way.at(at))
 				ids := ask(t, h, event(cfn.RequestCreate, "default", "team-a"))
 				if len(ids) != 2 {
 					t.Errorf("%s at %d: ids %v", name, at, ids)
