@@ -136,7 +136,7 @@ func (l *Limiter) send(ctx context.Context, k *known, c choice, me *waiter, trie
 // decide picks the shard to write to, or returns the error that denies. The lock is
 // held.
 func (l *Limiter) decide(k *known, w want, now int64, tries *attempt) (choice, error) {
-	if tries.queue == nil && k.denied.covers(w, now) { // denied a moment ago, for no less
+	if tries.waits == nil && k.denied.covers(w, now) { // denied a moment ago, for no less
 		return choice{repeats: true}, k.denied.error(now)
 	}
 	d := decider{known: k, want: w, now: now, denyFor: l.opts.DenyFor.Milliseconds(), attempt: tries, pick: random()}
@@ -144,7 +144,7 @@ func (l *Limiter) decide(k *known, w want, now int64, tries *attempt) (choice, e
 	if c.action == write && max(tries.rounds, tries.calls) >= maxAttempts { // others take what there is
 		c = d.giveUp()
 	}
-	if tries.queue != nil && (c.action == deny || c.look || c.adopt) { // it waits: it owes instead
+	if tries.waits != nil && (c.action == deny || c.look || c.adopt) { // it waits: it owes instead
 		c = d.behind(c)
 	}
 	tries.rounds++
@@ -153,7 +153,7 @@ func (l *Limiter) decide(k *known, w want, now int64, tries *attempt) (choice, e
 		return c, nil
 	case c.action == never: // no shard can ever hold that much
 		return c, d.tooLarge(c)
-	case tries.queue != nil: // denied as one that waits: that says nothing of those that do not
+	case tries.waits != nil: // denied as one that waits: that says nothing of those that do not
 		return c, d.explain(c)
 	}
 	return c, d.remember(c).error(now) // denied, and so are those that ask for no less until the image is old

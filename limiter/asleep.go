@@ -10,10 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Who sleeps in Wait owes what others have taken before. If a lease of this process
-// gives some of that back, because its caller leaves or it has cost less, those who
-// sleep behind it may go on sooner. What other processes give back they do not hear of;
-// it is left to whoever comes next.
+// A request in Wait has taken its costs into debt, on top of what others had taken
+// before it, and sleeps until the level is back at zero. If a lease of this process
+// gives tokens back that were taken earlier, because its caller leaves or the work has
+// cost less, the level gets there sooner, and the sleeper is told. It is not told of
+// what other processes give back; those tokens are there for the requests that follow.
 
 // sleeper is a Wait that sleeps.
 type sleeper struct {
@@ -28,8 +29,8 @@ type debtor struct {
 	limits []string    // in force
 }
 
-// gift is what a lease has given back on one shard.
-type gift struct {
+// givenBack is what a lease has given back on one shard.
+type givenBack struct {
 	name  name
 	taken mark // when it was taken
 	given mark // when it was given back
@@ -57,9 +58,11 @@ func (m mark) before(o mark) bool {
 	return m.known && o.known && m.shard == o.shard && m.generation == o.generation && m.writes < o.writes
 }
 
-// take takes in a gift, and reports whether it concerns the debtor: of what had been
-// taken before its charge, and given back after it.
-func (d *debtor) take(g gift) bool {
+// hear adds what was given back to the debtor's level, and reports whether it concerns
+// the debtor: that is so for what was taken before its charge and given back after it.
+// What was given back before the charge, its image shows already; what was taken after
+// it, the debtor does not wait for.
+func (d *debtor) hear(g givenBack) bool {
 	mine := markOf(d.image)
 	if d.name != g.name || !g.taken.before(mine) || !mine.before(g.given) {
 		return false
@@ -78,8 +81,8 @@ func (d *debtor) take(g gift) bool {
 type sleepers struct {
 	mu     sync.Mutex
 	by     map[name][]*sleeper
-	recent [64]gift // also for those who were being charged and did not sleep yet
-	gifts  int
+	recent [64]givenBack // the last ones, for requests that are charged but do not sleep yet
+	given  int           // how many recent has had
 }
 
 // add lets somebody sleep with a lease. It returns nil if nothing is known that could
@@ -107,7 +110,7 @@ func (all *sleepers) add(lease *Lease) *sleeper {
 		all.by[part.name] = append(all.by[part.name], s)
 	}
 	for _, g := range all.recent {
-		s.take(g)
+		s.hear(g)
 	}
 	return s
 }
@@ -128,26 +131,26 @@ func (all *sleepers) remove(s *sleeper) {
 }
 
 // wake tells those who sleep behind a lease what it has given back.
-func (all *sleepers) wake(g gift) {
+func (all *sleepers) wake(g givenBack) {
 	if !g.taken.before(g.given) || !slices.ContainsFunc(g.costs, func(c table.Cost) bool { return c.Milli < 0 }) {
 		return
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.recent[all.gifts%len(all.recent)] = g
-	all.gifts++
+	all.recent[all.given%len(all.recent)] = g
+	all.given++
 	for _, s := range all.by[g.name] {
-		s.take(g)
+		s.hear(g)
 	}
 }
 
-// take takes in a gift; the lock of the sleepers is held.
-func (s *sleeper) take(g gift) {
+// hear tells a sleeper what was given back; the lock of the sleepers is held.
+func (s *sleeper) hear(g givenBack) {
 	for i := range s.parts {
-		if s.parts[i].take(g) {
+		if s.parts[i].hear(g) {
 			select {
 			case s.sooner <- struct{}{}:
-			default: // it has not looked yet
+			default: // it was told before, and has not looked yet
 			}
 		}
 	}

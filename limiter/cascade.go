@@ -94,10 +94,10 @@ func (l *Limiter) take(ctx context.Context, wants []want, tries *attempt) (lease
 
 // level returns what one level of a request begins with.
 func (a *attempt) level() *attempt {
-	if a.queue == nil {
+	if a.waits == nil {
 		return &attempt{}
 	}
-	return &attempt{queue: &queue{until: a.queue.until}}
+	return &attempt{waits: &waits{until: a.waits.until}}
 }
 
 // decided reports whether a request was granted or denied, whatever else happened.
@@ -132,8 +132,8 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []want, tries *attempt) (
 	worst := gravest(errs)
 	if errs[worst] == nil {
 		for _, p := range parts {
-			if p.queue != nil {
-				tries.queue.at = max(tries.queue.at, p.queue.at)
+			if p.waits != nil {
+				tries.waits.at = max(tries.waits.at, p.waits.at)
 			}
 		}
 		leases[0].above = leases[1:]

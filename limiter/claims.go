@@ -9,10 +9,14 @@ import (
 )
 
 // Two releases that give different limits for the same entity and resource, or a
-// process whose cached configuration is old, must not write the limits of a bucket to
-// and fro with every request. So whoever finds that limits which it had seen in force
-// were replaced, yields: it goes by the new ones for a while. Who comes last, which in
-// a rollout is the new release, prevails until then.
+// process whose cached configuration is old, must not change the limits of a bucket back
+// and forth with every request. So a process claims the limits that it has seen in force,
+// and yields when it sees that others have replaced them: it goes by theirs for a while.
+//
+// Example: in a rollout the old release gives 10 per minute and the new one 20. The
+// bucket has 10 until the first request of the new one brings 20. The old release sees
+// that in the next image, and goes by 20 for a minute; then it brings 10 again, if it
+// still runs, and the new one yields to that. The last to come prevails for a minute.
 
 const (
 	// yieldFor is for how long, in ms, the limits of others are gone by.

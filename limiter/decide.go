@@ -56,7 +56,7 @@ type attempt struct {
 	calls   int    // writes sent for it
 	asked   []int  // the first shards that it has written to, for at most maxAsked
 	adopted bool   // it has brought limits in force
-	queue   *queue // of a request that waits
+	waits   *waits // how a request of Wait or Reserve waits; nil: it does not
 	apart   bool   // it is one of several levels and creates no bucket
 }
 
@@ -83,12 +83,17 @@ type decider struct {
 	pick    uint64
 }
 
-// decide picks a shard to write to, or denies. Shards are tried from a random one
-// on: the first whose image covers the costs, or that is not known, is written to;
-// if all known images are fresh and do not, the request is denied without I/O
-// (D4). One look per bucket goes out when they are not fresh any more.
+// decide picks a shard to write to, or denies. Shards are tried from a random one on,
+// so that requests spread over them:
+//
+//	its image covers the costs     write to it
+//	it has no image                write to it, which brings one; to two of them at most
+//	its image does not cover them  try the next shard
+//
+// When all were tried in vain, the request is denied without a call (D4), unless the
+// shards cover the costs together, or the images are too old to deny.
 func (d decider) decide() choice {
-	if z := d.shards[0]; z != nil && z.absent {
+	if z := d.shards[0]; z != nil && z.absent { // there is no bucket: the write creates it
 		return choice{action: write}
 	}
 	d.need()
@@ -122,16 +127,14 @@ func (d decider) decide() choice {
 			stale, staleAt = k, got.at
 		}
 	}
-	if d.count > 1 && soonest.action == never && !d.attempt.spread && d.together() <= d.now {
-		return choice{action: several} // it reads all shards, so there is no need for a look
-	}
-	if d.outdated() {
+	switch {
+	case d.count > 1 && soonest.action == never && !d.attempt.spread && d.together() <= d.now:
+		return choice{action: several} // larger than a share; all shards are read for it, which is better than a look
+	case d.outdated(): // tokens were put into the bucket since: read all shards
 		return choice{action: several}
-	}
-	if stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor {
-		return choice{action: write, shard: stale, look: true} // one look is enough: it is the shard that recovers first
-	}
-	if soonest.action == deny && d.adopts(d.shards[soonest.shard]) {
+	case stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor:
+		return choice{action: write, shard: stale, look: true} // one for all: at the shard that recovers first
+	case soonest.action == deny && d.adopts(d.shards[soonest.shard]): // bring the limits before they deny
 		return choice{action: write, shard: soonest.shard, adopt: true}
 	}
 	return d.uncovered(soonest)
@@ -147,9 +150,9 @@ func (d decider) uncovered(soonest choice) choice {
 		return soonest
 	}
 	switch at := d.together(); {
-	case at <= d.now && !d.attempt.spread:
+	case at <= d.now && !d.attempt.spread: // two shards that hold 3 each cover 5
 		return choice{action: several}
-	case at < soonest.at:
+	case at < soonest.at: // they will, before any of them does alone
 		soonest.action, soonest.at = deny, max(at, d.now+1)
 	case soonest.action == never:
 		// The shares are fractions of tokens that do not add up to so many whole ones:
@@ -160,8 +163,9 @@ func (d decider) uncovered(soonest choice) choice {
 }
 
 // adopts reports whether the limits that deny have to be brought in force first. A
-// denial by limits that are not stored would never end: what is stored refills by
-// the old ones, up to the old capacity.
+// denial by limits that are not stored might never end: what is stored refills by
+// the old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
+// force. Denied for 100 ms, the caller would come back to a bucket that needs hours.
 func (d decider) adopts(s *seen) bool {
 	return s.imaged() && !d.want.stored(s.bucket.State) && !d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor
 }
@@ -188,8 +192,8 @@ func (d decider) mending(c choice) choice {
 // mergeTime is about how long, in ms, it takes until shards have merged.
 const mergeTime = 1000
 
-// sooner returns the denial that ends first. One that ends never yields to any
-// other.
+// sooner returns the denial that ends first; one that never ends is returned only if
+// both are so.
 func sooner(a, b choice) choice {
 	if b.action == deny && (a.action == never || b.at < a.at) || a.short == "" {
 		return b
@@ -197,8 +201,10 @@ func sooner(a, b choice) choice {
 	return a
 }
 
-// nearest returns the shard to use for pick k: k itself, or the shard it is or
-// will be split from when it is not there.
+// nearest returns the shard to use for pick k: k itself, or the shard that it is split
+// from when it is not there. Example: of four shards, shard 3 was never seen. As long as
+// shard 1, of which it is split off, counts two shards itself, that one still has the
+// share of both and is used; once it counts four, shard 3 exists and is asked.
 func (d decider) nearest(k int) int {
 	for k > 0 {
 		s := d.shards[k]
@@ -231,12 +237,12 @@ func (d decider) evaluate(k int, s *seen) choice {
 	switch {
 	case v.Granted:
 		out.action = write
-		if at, short := d.expected(s); at > d.now {
+		if at, short := d.expected(s); at > d.now { // but others will have taken it by now
 			out.action, out.at, out.short = deny, at, short
 		}
 	case s.clockless(d.now):
 		out.action = write // without a clock to refill from, the denial would never end
-	case v.At == bucket.Never:
+	case v.At == bucket.Never: // a cost exceeds the share
 		out.action = never
 	}
 	return out
@@ -269,7 +275,7 @@ func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 	}
 	i := 0
 	for _, sl := range image.State.Slots { // both are in order of name
-		need := int64(-1)
+		need := int64(-1) // not asked for
 		if i < len(w.costs) && w.costs[i].Limit.Name == sl.Name {
 			need = w.costs[i].Milli
 			i++

@@ -29,8 +29,8 @@ func (d *denied) covers(w want, now int64) bool {
 	return d != nil && now < d.until && now >= d.at && slices.Equal(d.want.costs, w.costs)
 }
 
-// remember keeps a denial. It holds until the first shard covers the costs, or the
-// oldest image is due for a look.
+// remember keeps a denial, with what is needed to say later how much is there by then.
+// It holds until the first shard covers the costs, or the oldest image is due for a look.
 func (d decider) remember(c choice) *denied {
 	out := &denied{want: d.want, c: c, at: d.now, until: c.at,
 		level: make([]float64, len(d.want.costs)), rate: make([]float64, len(d.want.costs)),
@@ -49,9 +49,7 @@ func (d decider) remember(c choice) *denied {
 			out.rate[i] += float64(r.Amount) / float64(r.Period)
 			level := r.Capacity // a limit that the shard does not have yet starts full
 			if j := state.Index(c.Limit.Name); j >= 0 {
-				sl := state.Slots[j]
-				g := bucket.Refill(sl.Tokens, sl.Rest, state.Rate(j), bucket.SubSat(d.now, state.RF))
-				level = min(bucket.AddSat(sl.Tokens, g.Credit), r.Capacity)
+				level, _ = state.LevelAt(j, d.now)
 			}
 			out.level[i] += float64(level) - float64(s.under[c.Limit.Name])
 		}
@@ -61,14 +59,15 @@ func (d decider) remember(c choice) *denied {
 	return out
 }
 
-// outdated reports whether images that deny are from before a gift to the bucket. All
-// shards are read then: not more often than looks go out, and if one call can do it.
+// outdated reports whether some image is from before the bucket was seen to be raised
+// (see raised). All shards are read then: not more often than looks go out, and only if
+// one call can do it.
 func (d decider) outdated() bool {
 	if d.count == 1 || d.count > maxRead || d.attempt.spread || d.now-d.readAt < d.denyFor {
 		return false
 	}
 	for _, s := range d.shards {
-		if s.imaged() && s.at < d.giftAt {
+		if s.imaged() && s.at < d.raisedAt {
 			return true
 		}
 	}

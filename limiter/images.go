@@ -43,7 +43,7 @@ type known struct {
 	count     int // largest shard count seen, at least 1
 	shards    map[int]*seen
 	lookedAt  int64            // when the last look went out, epoch ms
-	giftAt    int64            // when an image last showed more than refill explains, epoch ms
+	raisedAt  int64            // when an image last showed more than refill explains, epoch ms
 	readAt    int64            // when all shards were last read because of that, epoch ms
 	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
 	largest   map[string]int64 // by limit: the largest cost seen
@@ -91,8 +91,8 @@ func (k *known) see(b table.Shard, now int64, since int, own []table.Cost) {
 	if s.imaged() && s.bucket.Generation == b.Generation {
 		s.others.learn(s.bucket.State, b.State, own, now-s.at)
 	}
-	if s.imaged() && gifted(s.bucket.State, b.State, now) {
-		k.giftAt = now
+	if s.imaged() && raised(s.bucket.State, b.State, now) {
+		k.raisedAt = now
 	}
 	s.bucket, s.at, s.absent = b, now, false
 	s.serial++
@@ -102,10 +102,12 @@ func (k *known) see(b table.Shard, now int64, since int, own []table.Cost) {
 	k.denied = nil
 }
 
-// gifted reports whether a newer image shows a tenth of a share more of some limit than
-// the older one and refill explain: somebody has reset the bucket or credited it, and
-// what is known of its other shards is no longer so.
-func gifted(old, newer bucket.State, now int64) bool {
+// raised reports whether a newer image shows more of some limit than the older one and
+// refill explain, by a tenth of a share or more: somebody has given back, reset the
+// bucket or credited it, so what is known of its other shards may be too low. Example:
+// capacity 100, 3 tokens a second ago, refilled by 10 a second: 13 by now. An image with
+// 25 tokens shows 12 more, and 12 is more than 10.
+func raised(old, newer bucket.State, now int64) bool {
 	old, newer = old.At(now), newer.At(now)
 	for i, sl := range newer.Slots {
 		j := old.Index(sl.Name)

@@ -56,9 +56,9 @@ const (
 )
 
 // slack returns how much others may have taken since the image where a charge shows
-// a full limit lower by that: percent of the capacity, at most that many. A process
-// asks at random times, so what others take between two of its images is spread
-// exponentially about a mean m, and a fixed slack S refuses exp(-S/m) of such
+// a full limit lower by that: in percent of the capacity, at most what is given. A
+// process asks at random times, so what others take between two of its images is
+// spread exponentially about a mean m, and a fixed slack S refuses exp(-S/m) of such
 // charges: hardly any in a small fleet, which then shows its levels low for nothing,
 // and many in a large one. So it follows m:
 //
@@ -69,7 +69,8 @@ const (
 // Example: 16 processes that take nine tenths of 600 per minute take 15 tokens,
 // 2.5 %, between two images of each: S = 3.5 + 2*2.5 = 8.5 %, and 3 % of the charges
 // are refused. Of a bucket seen once nothing is known, and little is let pass: after
-// an idle time it grants exactly its capacity. The constants are those that reach the design's table of fleets.
+// an idle time it grants exactly its capacity. The constants were found by simulating
+// fleets (bench/fleet); docs/measured.md has what they reach.
 func (o *others) slack(s bucket.State, w want, most int64) int64 {
 	passing := 0.0
 	for _, c := range w.costs {
@@ -89,7 +90,13 @@ const contendedFor = 10_000
 
 // expected estimates from when the costs are covered if others go on taking what
 // they have been seen to take. It speaks only for a shard where that has made a
-// write fail, and not beyond the image's time.
+// write fail, and not beyond the time for which its image may deny.
+//
+// Example: the image showed 5 tokens half a second ago. 10 are refilled per second, and
+// others take 16. By now there are 5 + 5 - 8 = 2 on average, which covers a cost of 1.
+// But they take a token now and then, not evenly: the 8 may as well be 8 + 2.8 (the
+// square root), and then the write is refused. So it is not sent before the level less
+// that spread covers the cost; here that never happens, so not before the next look.
 func (d decider) expected(s *seen) (at int64, limit string) {
 	if s.others.refused == 0 || d.now-s.others.refused > contendedFor || d.outlived(s, d.denyFor) {
 		return 0, ""
@@ -106,7 +113,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, float64(r.Capacity))
 		level -= float64(s.under[c.Limit.Name])
 		spread := math.Sqrt(gone * float64(c.Milli))
-		if spread > float64(r.Capacity-c.Milli)/4 {
+		if spread > float64(r.Capacity-c.Milli)/4 { // too uncertain to deny by
 			continue
 		}
 		short, then := float64(c.Milli)+spread-level, until

@@ -41,7 +41,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		write, charges := s.write(try, now)
 		item, err := l.store.Write(ctx, write)
 		if err == nil {
-			l.settled(ctx, item, gift{name: it.name, taken: markOf(image), costs: costs})
+			l.settled(ctx, item, givenBack{name: it.name, taken: markOf(image), costs: costs})
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
@@ -146,7 +146,7 @@ func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
 
 // settled remembers the image of a settled item, and wakes who slept behind what was
 // given back. When its debt could outlive it, its expiry is moved.
-func (l *Limiter) settled(ctx context.Context, item item.Item, g gift) {
+func (l *Limiter) settled(ctx context.Context, item item.Item, g givenBack) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
 		return // the next acquire will say what is wrong with the item

@@ -90,8 +90,8 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Sha
 	return images, nil
 }
 
-// share is what one shard pays.
-type share struct {
+// portion is what one shard pays of a request.
+type portion struct {
 	image table.Shard
 	costs []table.Cost // as those of the request
 	owe   bool         // they are taken into debt
@@ -100,17 +100,17 @@ type share struct {
 // apportion divides the costs among shards, in whole tokens, the fullest first; it
 // returns nothing if they do not hold enough. Each shard pays of every limit what
 // it has, so few of them are needed.
-func apportion(images []table.Shard, w want, now int64) []share {
+func apportion(images []table.Shard, w want, now int64) []portion {
 	left := slices.Clone(w.costs)
 	order := slices.Clone(images)
 	slices.SortStableFunc(order, func(a, b table.Shard) int { return compareLevels(b, a, w, now) })
-	var out []share
+	var out []portion
 	for _, image := range order {
 		if len(out) == maxPaying {
 			break
 		}
 		at := table.Charge{Image: image, Costs: w.costs, Now: now, Refill: true}.Plan().Before
-		part := share{image: image, costs: slices.Clone(left)}
+		part := portion{image: image, costs: slices.Clone(left)}
 		pays, debt := false, false
 		for i, c := range left {
 			j := at.Index(c.Limit.Name)
@@ -149,10 +149,10 @@ func compareLevels(a, b table.Shard, w want, now int64) int {
 }
 
 // pay writes the charges of all shards that pay, as one transaction.
-func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now int64,
+func (l *Limiter) pay(ctx context.Context, k *known, w want, portions []portion, now int64,
 	tries *attempt) (refused bool, err error) {
-	writes := make([]item.Write, len(shares))
-	for i, s := range shares {
+	writes := make([]item.Write, len(portions))
+	for i, s := range portions {
 		writes[i] = table.Charge{Image: s.image, Costs: s.costs, Now: now, Life: w.life,
 			Force: s.owe}.Plan().Update
 	}
@@ -165,7 +165,7 @@ func (l *Limiter) pay(ctx context.Context, k *known, w want, shares []share, now
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, s := range shares { // a transaction brings no images: they are worked out
+	for i, s := range portions { // a transaction brings no images: they are worked out
 		if it, held, err := writes[i].Apply(s.image.Item()); err == nil && held {
 			if b, err := table.DecodeShard(it); err == nil {
 				k.see(b, l.now(), k.at(b.State.Shard).serial, s.costs)
@@ -199,14 +199,14 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 }
 
 // paid makes the lease on several shards.
-func (l *Limiter) paid(k *known, w want, shares []share) *Lease {
+func (l *Limiter) paid(k *known, w want, portions []portion) *Lease {
 	lease := &Lease{limiter: l, name: w.name, limits: table.LimitsOf(w.costs)}
-	for _, s := range shares {
+	for _, s := range portions {
 		lease.items = append(lease.items,
 			leaseItem{name: w.name, key: s.image.Key(), shard: s.image.State.Shard, taken: s.costs})
 	}
 	k.mu.Lock()
-	image := k.at(shares[0].image.State.Shard).bucket
+	image := k.at(portions[0].image.State.Shard).bucket
 	lease.status = k.status(w.name.entity, w.costs, l.now())
 	k.mu.Unlock()
 	lease.learn(image)
@@ -284,7 +284,6 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 	if i < 0 {
 		return state.RateOf(l).Capacity
 	}
-	sl := state.Slots[i]
-	g := bucket.Refill(sl.Tokens, sl.Rest, state.Rate(i), bucket.SubSat(at, state.RF))
-	return bucket.SubSat(bucket.AddSat(sl.Tokens, g.Credit), s.under[l.Name])
+	level, _ := state.LevelAt(i, at)
+	return bucket.SubSat(level, s.under[l.Name])
 }

@@ -61,9 +61,7 @@ func (k *known) status(entity string, costs []table.Cost, now int64) []Status {
 			part := state.RateOf(l).Capacity
 			seen = bucket.AddSat(seen, part)
 			if j := state.Index(l.Name); j >= 0 {
-				sl := state.Slots[j]
-				g := bucket.Refill(sl.Tokens, sl.Rest, state.Rate(j), bucket.SubSat(now, state.RF))
-				part, rest = bucket.AddSat(sl.Tokens, g.Credit), g.Rest
+				part, rest = state.LevelAt(j, now)
 			}
 			level = bucket.AddSat(level, part)
 		}

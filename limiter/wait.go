@@ -32,7 +32,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		until = bucket.AddSat(l.now(), time.Until(deadline).Milliseconds())
 	}
-	begin, tries := l.begin(), &attempt{queue: &queue{until: until}}
+	begin, tries := l.begin(), &attempt{waits: &waits{until: until}}
 	lease, err := l.wait(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
@@ -54,7 +54,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease
 // on after the time that is returned, zero if at once. Roll the lease back if that
 // is too long. The deadline of ctx bounds the call only.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
-	begin, tries := l.begin(), &attempt{queue: &queue{until: bucket.Never}}
+	begin, tries := l.begin(), &attempt{waits: &waits{until: bucket.Never}}
 	lease, after, err := l.reserve(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, after, err
@@ -63,21 +63,23 @@ func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Durati
 // reserve takes the costs, into debt if that is paid back in time.
 func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Lease, time.Duration, error) {
 	lease, err := l.acquire(ctx, req, tries)
-	if err != nil || tries.queue.at == 0 {
+	if err != nil || tries.waits.at == 0 {
 		return lease, 0, err
 	}
-	return lease, wait(l.now(), max(tries.queue.at, l.now())), nil
+	return lease, wait(l.now(), max(tries.waits.at, l.now())), nil
 }
 
-// queue is the place of a request that waits.
-type queue struct {
+// waits is how a request waits.
+type waits struct {
 	until int64 // it does not wait for longer, epoch ms
 	at    int64 // when it may go on, epoch ms; zero: at once
 }
 
-// behind turns a denial into a write that takes the costs into debt, on the shard
-// where that is paid back first, or on all of them if no single one can hold the
-// costs. It returns a denial if that takes too long.
+// behind turns the denial of a request that waits into a write that takes the costs into
+// debt: on the shard where that is paid back first, or on all of them if no single one
+// can hold the costs. Example: 3 tokens are there, 10 are refilled per second. A cost of 8
+// leaves a level of -5, which is back at zero in half a second. It stays a denial if that
+// is later than the request waits for, or if more is owed already than a capacity.
 func (d decider) behind(c choice) choice {
 	out := choice{action: deny, shard: -1, at: bucket.Never}
 	for n, s := range d.shards {
@@ -88,7 +90,7 @@ func (d decider) behind(c choice) choice {
 			out.shard, out.at, out.short = n, v.At, short
 		}
 	}
-	if out.shard < 0 || d.attempt.rounds >= 2*maxAttempts {
+	if out.shard < 0 || d.attempt.rounds >= 2*maxAttempts { // nothing is known to owe to, or others keep winning
 		return c
 	}
 	late := crowdedOut(d.shards[out.shard].bucket, d.want, d.now, nil)
@@ -99,16 +101,16 @@ func (d decider) behind(c choice) choice {
 			late = late || n < d.count && s.imaged() && crowdedOut(s.bucket, d.want, d.now, nil)
 		}
 	}
-	late = late || out.at > d.attempt.queue.until
+	late = late || out.at > d.attempt.waits.until
 	switch {
-	case late && c.look:
-		return c // the image is old: ask before denying
-	case late:
+	case late && c.look: // the image is old: ask before denying
+		return c
+	case late: // it would wait for too long
 		out.at = max(out.at, d.now+1)
 		return out
-	case together:
+	case together: // each shard owes its part
 		out.action = several
-	default:
+	default: // the shard where the debt is paid back first owes all
 		out.action = write
 	}
 	out.owe = true
@@ -149,7 +151,7 @@ func paidBack(b table.Shard, limits []string) int64 {
 // has been charged to. If that is too late, because others had come before whom the
 // limiter did not know of, everything is given back and the request denied.
 func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tries *attempt) error {
-	q, images := tries.queue, []table.Shard{lease.image}
+	q, images := tries.waits, []table.Shard{lease.image}
 	if len(lease.items) > 1 { // a transaction brings no images
 		var err error
 		if images, err = l.readShards(ctx, k, w); err != nil {
@@ -179,7 +181,7 @@ func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tri
 func (k *known) refusal(w want, now int64) *LimitError {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	d := decider{known: k, want: w, now: now, attempt: &attempt{queue: &queue{}}}
+	d := decider{known: k, want: w, now: now, attempt: &attempt{waits: &waits{}}}
 	return d.explain(d.behind(choice{action: deny, at: now + 1}))
 }
 
@@ -191,11 +193,11 @@ func (d decider) explain(c choice) *LimitError {
 }
 
 // divide divides the costs among shards by their shares, in whole tokens.
-func divide(images []table.Shard, w want) []share {
+func divide(images []table.Shard, w want) []portion {
 	images = images[:min(len(images), maxPaying)]
-	out := make([]share, len(images))
+	out := make([]portion, len(images))
 	for i := range images {
-		out[i] = share{image: images[i], costs: slices.Clone(w.costs), owe: true}
+		out[i] = portion{image: images[i], costs: slices.Clone(w.costs), owe: true}
 	}
 	for j, c := range w.costs {
 		whole, left := int64(0), c.Milli

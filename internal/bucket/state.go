@@ -150,6 +150,13 @@ func (s State) At(now int64) State {
 	return out
 }
 
+// LevelAt returns the level of slot i at an instant, and the remainder.
+func (s State) LevelAt(i int, at int64) (tokens, rest int64) {
+	sl := s.Slots[i]
+	g := Refill(sl.Tokens, sl.Rest, s.Rate(i), SubSat(at, s.RF))
+	return AddSat(sl.Tokens, g.Credit), g.Rest
+}
+
 // Verdict is the answer to a request.
 type Verdict struct {
 	Granted bool
