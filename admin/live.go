@@ -63,8 +63,8 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 	}
 	for _, b := range shards {
 		m, known := marks[b.State.Shard]
-		if !known && (counted || b.Generation < start.UnixMilli()) {
-			continue // what was counted of it is not known
+		if !known && (counted || b.Born < start.Unix()) {
+			continue // what was counted of it is not known, or it is of earlier windows
 		}
 		for limit, tokens := range grown(m, b) {
 			u.Tokens[limit] += tokens

@@ -38,7 +38,7 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 		consumed := map[admin.Window]map[time.Time]int64{admin.Hourly: {}, admin.Daily: {}}
 		take := func(entity string, shard int, rpm int64) {
 			key := table.BucketKey(made.ID(), entity, "gpt", shard)
-			b := table.Shard{Namespace: made.ID(), Entity: entity, Resource: "gpt", Generation: r.now,
+			b := table.Shard{Namespace: made.ID(), Entity: entity, Resource: "gpt", Generation: r.now, Born: r.now / 1000,
 				State: bucket.New(limits(), shard, 2, r.now)}
 			if it := r.db.Item(key); it != nil {
 				b, _ = table.DecodeShard(it)
@@ -90,5 +90,46 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What a bucket has consumed of which no snapshot says how far it was counted is of the
+// current window only if the bucket was created in it: the rules of an old one may have
+// changed in it all the same.
+func TestLiveUsageOfBucketsWithoutMarks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		born int64 // seconds before now; 0: nobody says
+		want int64
+	}{{"made now", 60, 7}, {"made before", 3600, 0}, {"made by another client", 0, 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			all, err := admin.Open(t.Context(), twin{Lister: r.db}, "limits",
+				&admin.Options{Now: func() time.Time { return time.UnixMilli(r.now) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := all.Register(t.Context(), "live")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := table.Shard{Namespace: made.ID(), Entity: "a", Resource: "gpt", Generation: r.now - 30_000,
+				State: bucket.New(limits(), 0, 1, r.now)}
+			if c.born != 0 {
+				b.Born = r.now/1000 - c.born
+			}
+			b.State = b.State.Take([]int64{7_000, 0, 1000})
+			r.db.Store(b.Item())
+			got := int64(0)
+			for u, err := range made.Usage(t.Context(), admin.UsageQuery{Resource: "gpt", Window: admin.Hourly, Live: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += u.Tokens["rpm"]
+			}
+			if got != c.want {
+				t.Errorf("%d tokens, want %d", got, c.want)
+			}
+		})
 	}
 }
