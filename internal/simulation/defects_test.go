@@ -129,7 +129,10 @@ var defects = []defect{
 }
 
 func number(v item.Value) int64 {
-	n, _ := v.(*types.AttributeValueMemberN)
+	n, ok := v.(*types.AttributeValueMemberN)
+	if !ok {
+		return 0
+	}
 	i, _ := strconv.ParseInt(n.Value, 10, 64)
 	return i
 }

@@ -44,6 +44,7 @@ type mapping struct {
 // lane is one shard of the stream.
 type lane struct {
 	records []memdb.Change
+	lost    int // of the records, the first ones, which nobody has seen
 	next    int // the first one that is not done
 	state   []byte
 }
@@ -71,6 +72,9 @@ func newMapping(w *world) *mapping {
 	}
 	go func() {
 		defer close(m.stopped)
+		if m.rng.IntN(3) == 0 {
+			m.lose()
+		}
 		for {
 			pause := time.NewTimer(time.Duration(m.rng.Int64N(int64(4 * time.Second))))
 			select {
@@ -98,6 +102,83 @@ func (m *mapping) take() {
 			l.records = append(l.records, c)
 			m.prior[c.Seq] = m.latest[c.Key.PK]
 			m.latest[c.Key.PK] = c.Seq
+		}
+	}
+}
+
+// lose waits a while and gives up all records until then: those of the creation of
+// buckets are among them.
+func (m *mapping) lose() {
+	pause := time.NewTimer(time.Duration(m.rng.Int64N(int64(30 * time.Second))))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-m.stop:
+	}
+	m.take()
+	for _, l := range m.lanes {
+		l.lost, l.next = len(l.records), len(l.records)
+		m.w.mu.Lock()
+		m.w.stats.lost += l.lost
+		m.w.mu.Unlock()
+	}
+}
+
+// forget takes what only lost records have shown out of what the counters have grown by
+// in their windows. What the next record of a shard shows to have been consumed before
+// is expected in the window of its creation, if the item says when that was. The world's
+// lock is held.
+func (m *mapping) forget() {
+	for _, l := range m.lanes {
+		began := map[string]bool{}
+		for i, c := range l.records {
+			_, entity, _, _, _ := table.ParseBucketPK(c.Key.PK)
+			if i < l.lost {
+				began[c.Key.PK] = false
+				m.count(entity, c.New, c.Old, c.CreatedAt, -1)
+				continue
+			}
+			if done, lost := began[c.Key.PK]; done || !lost || c.Old != nil && !consumes(c) {
+				continue
+			}
+			began[c.Key.PK] = true
+			if c.Old == nil {
+				continue // another life
+			}
+			const hour, near = 3_600_000, 10_000
+			born := number(c.Old["bn"]) * 1000
+			if at := born % hour; at >= near && at+1000 <= hour-near {
+				m.count(entity, c.Old, nil, born, +1)
+				m.w.stats.begun++
+			}
+		}
+	}
+}
+
+// consumes reports whether a change of an item that was there is one of its counters or
+// of its generation, or its end: others say nothing about usage, and are not looked at.
+func consumes(c memdb.Change) bool {
+	if number(c.Old["gn"]) != number(c.New["gn"]) {
+		return true
+	}
+	for attr, v := range c.Old {
+		if strings.HasSuffix(attr, "_tc") && attr != "b_wcu_tc" && number(v) != number(c.New[attr]) {
+			return true
+		}
+	}
+	return false
+}
+
+// count adds what the counters of an item have grown by since an older image, so many
+// times, to what is expected of the windows of an instant.
+func (m *mapping) count(entity string, it, old item.Item, ms, times int64) {
+	for attr, v := range it {
+		limit, ok := strings.CutSuffix(strings.TrimPrefix(attr, "b_"), "_tc")
+		if !ok || limit == bucket.WCU {
+			continue
+		}
+		for _, window := range usageWindows {
+			m.w.judge.counted[usageName(entity, limit, window.Part(window.Start(ms)))] += times * (number(v) - number(old[attr]))
 		}
 	}
 }
@@ -259,6 +340,7 @@ func (m *mapping) broken(format string, args ...any) {
 func (m *mapping) compare() {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
+	m.forget()
 	got := map[string]int64{}
 	for _, it := range m.w.db.Items() {
 		if k := item.KeyOf(it); len(k.SK) < 7 || k.SK[:7] != "#USAGE#" {

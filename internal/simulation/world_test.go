@@ -67,7 +67,7 @@ type world struct {
 // stats tell what worlds have played.
 type stats struct {
 	writes, granted, denied, failed, cascaded, settled, waited int
-	splits, merges, changes, batches, redelivered              int
+	splits, merges, changes, batches, redelivered, lost, begun int
 }
 
 func (s *stats) add(o stats) {
@@ -78,6 +78,7 @@ func (s *stats) add(o stats) {
 		{&s.writes, o.writes}, {&s.granted, o.granted}, {&s.denied, o.denied}, {&s.failed, o.failed},
 		{&s.splits, o.splits}, {&s.merges, o.merges}, {&s.cascaded, o.cascaded}, {&s.settled, o.settled},
 		{&s.waited, o.waited}, {&s.changes, o.changes}, {&s.batches, o.batches}, {&s.redelivered, o.redelivered},
+		{&s.lost, o.lost}, {&s.begun, o.begun},
 	} {
 		*p.to += p.more
 	}
