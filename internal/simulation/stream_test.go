@@ -156,13 +156,13 @@ func (m *mapping) forget() {
 }
 
 // consumes reports whether a change of an item that was there is one of its counters or
-// of its generation, or its end: others say nothing about usage, and are not looked at.
+// of its generation, or drops a limit, or is its end: others say nothing about usage, and are not looked at.
 func consumes(c memdb.Change) bool {
 	if number(c.Old["gn"]) != number(c.New["gn"]) {
 		return true
 	}
 	for attr, v := range c.Old {
-		if strings.HasSuffix(attr, "_tc") && attr != "b_wcu_tc" && number(v) != number(c.New[attr]) {
+		if is := c.New[attr]; strings.HasSuffix(attr, "_tc") && attr != "b_wcu_tc" && (is == nil || number(v) != number(is)) {
 			return true
 		}
 	}
