@@ -96,7 +96,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 // new image: 3 by now. The next round denies without a call, until 2 s later.
 func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Lease, error) {
 	k := l.images.of(asked.name)
-	var me *waiter
+	var me *member
 	for {
 		w, c, refusal := l.judge(ctx, k, asked, tries)
 		if refusal != nil { // no shard covers the costs, and the images are fresh
@@ -106,7 +106,7 @@ func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Leas
 			return nil, errAbsent
 		}
 		if me == nil {
-			me = &waiter{turn: make(chan turn, 1)}
+			me = &member{turn: make(chan turn, 1)}
 		}
 		me.want = w
 		t := l.send(ctx, k, c, me, tries)
@@ -124,9 +124,9 @@ func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Leas
 
 // send takes the costs from the shard that was chosen, or from several. Without a
 // lease or an error, more is known now.
-func (l *Limiter) send(ctx context.Context, k *known, c choice, me *waiter, tries *attempt) turn {
+func (l *Limiter) send(ctx context.Context, k *known, c choice, me *member, tries *attempt) turn {
 	if c.action != several {
-		return l.board(ctx, k, c, me, tries)
+		return l.writeTogether(ctx, k, c, me, tries)
 	}
 	tries.spread = true
 	lease, err := l.spread(ctx, k, me.want, c.owe, tries)

@@ -21,11 +21,11 @@ const patience = 10 * time.Millisecond
 // flight is a write that is under way, and who waits to go out next.
 type flight struct {
 	began time.Time
-	queue []*waiter
+	queue []*member
 }
 
-// waiter is one acquire in a queue or a group.
-type waiter struct {
+// member is one acquire of a group, or of the queue of those who will be the next one.
+type member struct {
 	want want
 	turn chan turn // gets one turn for every time it is queued
 }
@@ -35,24 +35,24 @@ type turn struct {
 	lease  *Lease
 	err    error
 	again  bool      // decide again, from a newer image
-	lead   []*waiter // lead this group, which begins with the waiter
+	lead   []*member // lead this group, which begins with the member
 	flight *flight   // with lead
 }
 
-// board gets a write on a shard done for an acquire: on its own, or with others if
-// one is under way.
-func (l *Limiter) board(ctx context.Context, k *known, c choice, me *waiter, tries *attempt) turn {
+// writeTogether gets a write on a shard done for an acquire: on its own, or with others
+// if one is under way.
+func (l *Limiter) writeTogether(ctx context.Context, k *known, c choice, me *member, tries *attempt) turn {
 	k.mu.Lock()
 	s := k.at(c.shard)
 	alone := c.look || c.adopt || c.owe
-	if f := s.flight; f != nil && !alone && time.Since(f.began) < patience && together(f.queue, me) {
+	if f := s.flight; f != nil && !alone && time.Since(f.began) < patience && goesWith(f.queue, me) {
 		f.queue = append(f.queue, me)
 		s.reserve(me.want.costs)
 		k.mu.Unlock()
 		return l.await(ctx, k, c.shard, f, me, tries)
 	}
 	next := &flight{began: time.Now()}
-	group := []*waiter{me}
+	group := []*member{me}
 	s.reserve(me.want.costs)
 	s.flight = next
 	if c.look {
@@ -65,16 +65,16 @@ func (l *Limiter) board(ctx context.Context, k *known, c choice, me *waiter, tri
 	return l.lead(ctx, k, c, next, group, tries)
 }
 
-// together reports whether a waiter can go out with those in a queue: what they
+// goesWith reports whether a member can go out with those in a queue: what they
 // bring in force must be the same.
-func together(queue []*waiter, me *waiter) bool {
+func goesWith(queue []*member, me *member) bool {
 	return len(queue) == 0 || queue[0].want.life == me.want.life &&
 		slices.EqualFunc(queue[0].want.costs, me.want.costs, func(a, b table.Cost) bool { return a.Limit == b.Limit })
 }
 
 // await waits until the write under way is answered and somebody takes the queue
-// along, but not for longer than patience: then the waiter leads the queue itself.
-func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me *waiter, tries *attempt) turn {
+// along, but not for longer than patience: then the member leads the queue itself.
+func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me *member, tries *attempt) turn {
 	timer := time.NewTimer(patience - time.Since(f.began))
 	defer timer.Stop()
 	late := timer.C
@@ -96,24 +96,24 @@ func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me 
 	}
 }
 
-// overtake takes the queue of a flight that is late, if the waiter is still in it.
-func (k *known) overtake(shard int, f *flight, me *waiter) (*flight, []*waiter) {
+// overtake takes the queue of a flight that is late, if the member is still in it.
+func (k *known) overtake(shard int, f *flight, me *member) (*flight, []*member) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	i := slices.Index(f.queue, me)
 	if i < 0 {
 		return nil, nil // it is on its way already
 	}
-	group := slices.Concat([]*waiter{me}, f.queue[:i], f.queue[i+1:])
+	group := slices.Concat([]*member{me}, f.queue[:i], f.queue[i+1:])
 	f.queue = nil
 	next := &flight{began: time.Now()}
 	k.at(shard).flight = next
 	return next, group
 }
 
-// leave takes a waiter out whose caller has gone. If its costs are on their way,
+// leave takes a member out whose caller has gone. If its costs are on their way,
 // nobody knows what becomes of them.
-func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me *waiter) turn {
+func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me *member) turn {
 	k.mu.Lock()
 	if i := slices.Index(f.queue, me); i >= 0 {
 		f.queue = slices.Delete(f.queue, i, i+1)
@@ -139,7 +139,7 @@ func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me 
 
 // pass makes the first of a group lead it, together with who waits behind the
 // flight that has ended.
-func (k *known) pass(shard int, ended *flight, group []*waiter) {
+func (k *known) pass(shard int, ended *flight, group []*member) {
 	k.mu.Lock()
 	group = append(slices.Clip(group), ended.queue...)
 	ended.queue = nil
@@ -160,7 +160,7 @@ func (k *known) pass(shard int, ended *flight, group []*waiter) {
 // lead sends the write of a group, of which the caller is the first, and gives
 // every member its turn. Alone, it does so within the caller's context; a group
 // does not end because its leader leaves.
-func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group []*waiter, tries *attempt) turn {
+func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group []*member, tries *attempt) turn {
 	me := group[0]
 	if len(group) == 1 {
 		defer k.pass(c.shard, f, nil)
@@ -183,7 +183,7 @@ func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group
 
 // fly writes until the group, or as much of it as the image covers, has an answer.
 // Each member gets its turn, whatever happens. What they want is reserved.
-func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*waiter, tries *attempt) {
+func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*member, tries *attempt) {
 	defer func() {
 		if p := recover(); p != nil { // of a DynamoDB client of the caller's
 			k.end(c.shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
@@ -217,7 +217,7 @@ func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*waiter, 
 
 // prepare plans the write for as much of a group as the image covers. The others
 // decide again.
-func (l *Limiter) prepare(k *known, c choice, group []*waiter) ([]*waiter, plan) {
+func (l *Limiter) prepare(k *known, c choice, group []*member) ([]*member, plan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s, now := k.at(c.shard), l.now()
@@ -237,7 +237,7 @@ func (l *Limiter) prepare(k *known, c choice, group []*waiter) ([]*waiter, plan)
 }
 
 // end gives all members of a group the same turn.
-func (k *known) end(shard int, group []*waiter, t turn) {
+func (k *known) end(shard int, group []*member, t turn) {
 	k.mu.Lock()
 	k.at(shard).release(sum(group))
 	k.mu.Unlock()

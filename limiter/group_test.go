@@ -563,9 +563,9 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"rph": 0}, rph100))
 	k := l.images.of(name{acme, gpt})
-	var ws [3]*waiter
+	var ws [3]*member
 	for i := range ws {
-		ws[i] = &waiter{turn: make(chan turn, 1),
+		ws[i] = &member{turn: make(chan turn, 1),
 			want: want{costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000 << i}}}}
 		k.at(0).reserve(ws[i].want.costs)
 	}

@@ -59,7 +59,7 @@ func (k *known) refuse(b table.Shard, now int64, p plan) (displaced bool) {
 
 // taken makes the leases of a write that held. From here on the tokens are taken,
 // whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*waiter, it item.Item) {
+func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*member, it item.Item) {
 	b, err := table.DecodeShard(it)
 	legible := err == nil
 	var status []Status

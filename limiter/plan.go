@@ -9,34 +9,31 @@ import (
 )
 
 // joined is what the members of a group want, as one.
-func joined(group []*waiter) want {
+func joined(group []*member) want {
 	w := group[0].want
 	w.costs = sum(group)
 	return w
 }
 
 // sum adds up the costs of a group.
-func sum(group []*waiter) []table.Cost {
-	if len(group) == 1 {
-		return group[0].want.costs
-	}
-	var out []table.Cost
-	for i, w := range group {
+func sum(group []*member) []table.Cost {
+	out := group[0].want.costs
+	for i, m := range group[1:] {
 		if i == 0 {
-			out = slices.Clone(w.want.costs)
-			continue
+			out = slices.Clone(out)
 		}
-		for j := range out {
-			out[j].Milli = bucket.AddSat(out[j].Milli, w.want.costs[j].Milli)
+		for j, c := range m.want.costs {
+			out[j].Milli = bucket.AddSat(out[j].Milli, c.Milli)
 		}
 	}
 	return out
 }
 
 // covered returns how many of a group, from its first on, the image covers
-// together. Of a shard without an image, as much is asked as it could hold; what is
-// sent to look, or to bring limits in force, is for its first only.
-func (s *seen) covered(group []*waiter, now int64, first bool) int {
+// together. A shard without an image is asked for half of each capacity at most: if one
+// write asked for more than there is, it would be refused for all. What is sent to look,
+// or to bring limits in force, is for the first only.
+func (s *seen) covered(group []*member, now int64, first bool) int {
 	if first {
 		return 1
 	}
@@ -91,10 +88,10 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 	switch {
 	case c.owe:
 		charge.Force = true
-	case s.added && s.recent(w, now, roomOf(slack)): // others will add too
+	case s.added && s.recent(w, now, roomOf(slack)): // a crowd: leave room for the adds of others
 		charge.Room = roomOf(slack)
-	case s.added: // nobody was there: the image is fresh, and tells it all
-	case s.crowded(w, now, slack):
+	case s.added: // nobody has charged for long, so the add was refused; its image is fresh
+	case s.crowded(w, now, slack): // the charge would be refused: try an add, which needs no fresh image
 		p := add(roomOf(slack))
 		p.adds = true
 		return p
@@ -125,7 +122,9 @@ func (k *known) createBucket(w want, now int64) plan {
 
 // crowded reports whether a charge would show a full limit lower than it is by more
 // than the slack, as far as what others take can be told: then it would most
-// likely be refused, and a plain add that leaves room is tried first.
+// likely be refused, and a plain add that leaves room is tried first. Example: of a
+// capacity of 100, 10 are refilled per second and others take 9. An image of five seconds
+// ago shows 100; the 45 that they have taken since are more than a slack of 30.
 func (s *seen) crowded(w want, now int64, slack int64) bool {
 	state := s.bucket.State
 	for _, c := range w.costs {
@@ -146,7 +145,8 @@ func (s *seen) crowded(w want, now int64, slack int64) bool {
 }
 
 // recent reports whether somebody has refilled the shard so recently that a part of
-// its capacities, in percent, cannot have been refilled since.
+// its capacities, in percent, cannot have been refilled since: 12 % of a capacity of 100,
+// at 10 per second, within 1.2 s.
 func (s *seen) recent(w want, now int64, part int64) bool {
 	state := s.bucket.State
 	for _, c := range w.costs {
