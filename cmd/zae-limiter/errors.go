@@ -94,8 +94,8 @@ func advice(err error) string {
 	}{
 		{limiter.ErrNamespace, fmt.Sprintf("See zae-limiter namespace list for those in table %q; zae-limiter namespace "+
 			"register %s makes one; --namespace and ZAEL_NAMESPACE choose.", at.table, at.namespace)},
-		{admin.ErrNotFound, "Nothing of that name is stored: zae-limiter limits list, entity children, namespace list --all " +
-			"and peek show what is."},
+		{admin.ErrNotFound, "Nothing of that name is stored: zae-limiter limits list, entity children, namespace list " +
+			"--all and peek show what is."},
 		{limiter.ErrVersion, "The table belongs to another version: use the zae-limiter of that version."},
 		{limiter.ErrNoLimits, "zae-limiter limits set stores some."},
 		{admin.ErrBusy, "Nothing was changed; the same command can be given again."},

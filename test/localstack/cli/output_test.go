@@ -44,8 +44,8 @@ func TestKeysOfJSON(t *testing.T) {
 	for command, want := range map[string]string{
 		"limits list":            "entity limits capacity name refill_amount refill_period",
 		"limits resolve key api": "from entity limits capacity name refill_amount refill_period shadowed",
-		"peek key api": "cascade entity exists levels capacity full_in_seconds name refill_amount refill_period remaining used " +
-			"limits_from resource shards",
+		"peek key api": "cascade entity exists levels capacity full_in_seconds name refill_amount refill_period remaining " +
+			"used limits_from resource shards",
 		"policy get":      "audit_retention_days on_unavailable",
 		"entity get acme": "cascade created_at id name",
 		"namespace list":  "created_at id name status",
