@@ -156,13 +156,15 @@ func (m *mapping) forget() {
 }
 
 // consumes reports whether a change of an item that was there is one of its counters or
-// of its generation, or drops a limit, or is its end: others say nothing about usage, and are not looked at.
+// of its generation, or drops a limit, or is its end: others say nothing about usage,
+// and are not looked at.
 func consumes(c memdb.Change) bool {
 	if number(c.Old["gn"]) != number(c.New["gn"]) {
 		return true
 	}
 	for attr, v := range c.Old {
-		if is := c.New[attr]; strings.HasSuffix(attr, "_tc") && attr != "b_wcu_tc" && (is == nil || number(v) != number(is)) {
+		counter := strings.HasSuffix(attr, "_tc") && attr != "b_wcu_tc"
+		if is := c.New[attr]; counter && (is == nil || number(v) != number(is)) {
 			return true
 		}
 	}
@@ -178,7 +180,8 @@ func (m *mapping) count(entity string, it, old item.Item, ms, times int64) {
 			continue
 		}
 		for _, window := range usageWindows {
-			m.w.judge.counted[usageName(entity, limit, window.Part(window.Start(ms)))] += times * (number(v) - number(old[attr]))
+			of := usageName(entity, limit, window.Part(window.Start(ms)))
+			m.w.judge.counted[of] += times * (number(v) - number(old[attr]))
 		}
 	}
 }
