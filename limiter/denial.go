@@ -124,5 +124,5 @@ func (d decider) tooLarge(c choice) error {
 		cause = fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",
 			c.short, cost.Milli/bucket.Milli, bucket.Tokens(share), d.count)
 	}
-	return &opError{"acquire", d.want.name.entity, d.want.name.resource, ErrTooLarge, cause}
+	return &opError{"acquire", d.want.name, ErrTooLarge, cause}
 }

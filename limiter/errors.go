@@ -74,13 +74,14 @@ func (e *LimitError) Is(target error) bool { return target == ErrLimited }
 
 // opError is an error of one operation on one entity and resource.
 type opError struct {
-	op, entity, resource string
-	kind                 error // the sentinel
-	cause                error // may be nil
+	op    string
+	name  name
+	kind  error // the sentinel
+	cause error // may be nil
 }
 
 func (e *opError) Error() string {
-	s := fmt.Sprintf("%v: %s %q", e.kind, e.op, e.entity+"/"+e.resource)
+	s := fmt.Sprintf("%v: %s %q", e.kind, e.op, e.name.entity+"/"+e.name.resource)
 	if e.cause != nil {
 		s += ": " + strings.TrimPrefix(e.cause.Error(), e.kind.Error()+": ") // the kind is said once
 	}

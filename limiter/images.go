@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"maps"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -160,27 +159,6 @@ func (im *images) see(b table.Shard, now int64, since int) {
 
 // unsent is the serial number for an image that answers no write on its shard.
 const unsent = -1
-
-// view is a copy of what is known.
-type view struct {
-	count  int
-	shards map[int]seen
-}
-
-func (im *images) view(n name) view {
-	k := im.of(n)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	v := view{count: k.count, shards: make(map[int]seen, len(k.shards))}
-	for i, s := range k.shards {
-		if s.absent || s.imaged() {
-			c := *s
-			c.under = maps.Clone(s.under)
-			v.shards[i] = c
-		}
-	}
-	return v
-}
 
 // reserve counts costs as taken while the write that takes them is under way;
 // release takes them back.

@@ -265,5 +265,5 @@ func plus(a, b []table.Cost) []table.Cost {
 }
 
 func (le *Lease) errClosed(op string) error {
-	return &opError{op, le.name.entity, le.name.resource, ErrLeaseClosed, nil}
+	return &opError{op, le.name, ErrLeaseClosed, nil}
 }

@@ -12,17 +12,13 @@ import (
 // unresolved turns a failed resolution into the caller's error or policy.
 func (l *Limiter) unresolved(ctx context.Context, req Request, n name, own []bucket.Limit, cfg resolved,
 	err error) (*Lease, error) {
-	switch {
-	case errors.Is(err, ErrLimited):
+	if errors.Is(err, ErrLimited) {
 		return nil, err
-	case errors.Is(err, errNoLimits):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrNoLimits, err}
-	case errors.Is(err, ErrInvalid):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrInvalid, err}
-	case errors.Is(err, ErrTooLarge):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrTooLarge, err}
-	case errors.Is(err, ErrNamespace):
-		return nil, &opError{"acquire", n.entity, n.resource, ErrNamespace, err}
+	}
+	for _, kind := range [...]error{ErrNoLimits, ErrInvalid, ErrTooLarge, ErrNamespace} {
+		if errors.Is(err, kind) {
+			return nil, &opError{"acquire", n, kind, err}
+		}
 	}
 	return l.undecided(ctx, req, n, own, cfg.policy, err)
 }
@@ -69,7 +65,7 @@ func sentinel(err error) error {
 
 // outcome is what a caller is told of a call that failed.
 func outcome(op string, n name, err error) error {
-	return &opError{op, n.entity, n.resource, sentinel(err), err}
+	return &opError{op, n, sentinel(err), err}
 }
 
 // canceled is the outcome of a call that the caller's context has ended. It tells,
@@ -79,5 +75,5 @@ func canceled(op string, n name, cause, err error) error {
 	if store.KindOf(err) == store.Unknown {
 		known = ErrUnknown
 	}
-	return &opError{op, n.entity, n.resource, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
+	return &opError{op, n, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
 }

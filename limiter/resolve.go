@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -75,4 +74,5 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 	return out, errNoLimits
 }
 
-var errNoLimits = errors.New("want Request.Limits, or limits stored for the entity, the resource or the namespace")
+var errNoLimits = fmt.Errorf("%w: want Request.Limits, or limits stored for the entity, the resource or the namespace",
+	ErrNoLimits)

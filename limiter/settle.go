@@ -72,8 +72,11 @@ type settling struct {
 
 // known takes the image of the item that this process has, if it has one.
 func (s *settling) known() bool {
-	seen, ok := s.l.images.view(s.item.name).shards[s.item.shard]
-	if !ok || seen.absent {
+	k := s.l.images.of(s.item.name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	seen := k.shards[s.item.shard]
+	if !seen.imaged() {
 		return false
 	}
 	s.image, s.since = seen.bucket, seen.serial

@@ -268,6 +268,27 @@ func (w *world) refusedNow(op memdb.Op) error {
 	return &store.Refused{Old: w.db.Item(op.Writes[0].Target())}
 }
 
+// view is a copy of what is known.
+type view struct {
+	count  int
+	shards map[int]seen
+}
+
+func (im *images) view(n name) view {
+	k := im.of(n)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v := view{count: k.count, shards: make(map[int]seen, len(k.shards))}
+	for i, s := range k.shards {
+		if s.absent || s.imaged() {
+			c := *s
+			c.under = maps.Clone(s.under)
+			v.shards[i] = c
+		}
+	}
+	return v
+}
+
 // kindName names the sentinel of an error, for tables of expected outcomes.
 func kindName(err error) string {
 	for name, sentinel := range map[string]error{
