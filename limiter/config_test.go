@@ -105,6 +105,7 @@ func TestConfigIsReadOnce(t *testing.T) {
 			l := w.process(Options{ConfigTTL: time.Minute})
 			if found {
 				w.configure(l, "", "", PerMinute("rpm", 10_000))
+				must(t, w.process(Options{}), stored(Costs{"rpm": 1})) // the bucket is there
 			}
 			ask := func() {
 				t.Helper()
@@ -151,6 +152,7 @@ func TestSharedLevelsAreReadOnce(t *testing.T) {
 	l := w.process(Options{})
 	w.configure(l, "", "", rpm10)
 	must(t, l, stored(Costs{"rpm": 1}))
+	must(t, w.process(Options{}), Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}})
 	var keys []item.Key
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		keys = append(keys, op.Keys...)
@@ -171,6 +173,7 @@ func TestConfigTTLNegativeReadsAlways(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{ConfigTTL: -1})
 	w.configure(l, "", "", rpm10)
+	must(t, l, stored(Costs{"rpm": 1}))
 	w.db.ResetStats()
 	for range 5 {
 		must(t, l, stored(Costs{"rpm": 1}))
@@ -285,6 +288,7 @@ func TestMissesAreCoalesced(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
 		w.configure(l, "", "", PerMinute("rpm", 1000))
+		must(t, w.process(Options{}), stored(Costs{"rpm": 1})).Rollback(t.Context())
 		w.db.SetHook(func(op memdb.Op) (bool, error) {
 			if op.Name == memdb.BatchGetItem {
 				synctest.Wait() // until everybody waits for this read
@@ -522,6 +526,7 @@ func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	bad := table.Config{Namespace: l.namespace, Entity: acme, Resource: gpt}.Item()
 	bad["l_rpm_cp"] = item.S("bad")
 	w.db.Store(bad)
+	must(t, w.process(Options{}), asks(Costs{"rpm": 1}, rpm10))
 	var keys []item.Key
 	w.db.SetHook(func(op memdb.Op) (bool, error) { keys = append(keys, op.Keys...); return true, nil })
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))

@@ -59,6 +59,17 @@ func (l *Limiter) createAll(ctx context.Context, wants []want, parts []*attempt,
 // none of them was there.
 func (l *Limiter) create(ctx context.Context, wants []want, first []int, leases []*Lease,
 	tries *attempt) (created bool, err error) {
+	names := make([]want, len(first))
+	for j, i := range first {
+		names[j] = wants[i]
+	}
+	found := false
+	if p := guarded(func() { found, err = l.siblings(ctx, names...) }); p != nil {
+		return false, p
+	}
+	if found || err != nil {
+		return false, err
+	}
 	writes := make([]item.Write, len(first))
 	for j, i := range first {
 		k := l.images.of(wants[i].name)

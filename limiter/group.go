@@ -193,11 +193,19 @@ func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*member, 
 			}
 		}
 	}()
+	looked := false
 	for {
 		var p plan
 		group, p = l.prepare(k, c, group)
 		if len(group) == 0 {
 			return
+		}
+		if looked = p.creates && !looked; looked { // plan it again with what lives on
+			if _, err := l.siblings(ctx, group[0].want); err != nil {
+				k.end(c.shard, group, turn{err: err})
+				return
+			}
+			continue
 		}
 		tries.sent(c.shard)
 		if n := group[0].want.name; c.look {

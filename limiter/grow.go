@@ -32,7 +32,9 @@ func (l *Limiter) judge(ctx context.Context, k *known, asked want, tries *attemp
 	c, refusal := l.decide(k, w, now, tries)
 	var plan *shard.Plan
 	if refusal != nil && !c.repeats {
-		plan = k.repair()
+		if plan = k.repair(); plan == nil {
+			plan = k.complete()
+		}
 	}
 	count := k.count
 	k.mu.Unlock()
@@ -125,16 +127,38 @@ func (k *known) repair() *shard.Plan {
 	if fit >= count && !ahead {
 		return nil
 	}
-	var others []table.Shard
-	for _, s := range k.shards {
-		if s != zero && s.imaged() {
-			others = append(others, s.bucket)
+	if fit < count {
+		return shard.Shrink(zero.bucket, fit, k.others()...)
+	}
+	return shard.Propagate(zero.bucket, k.others()...)
+}
+
+// complete returns the plan that restores shards that are missing although their parents
+// have split them off. The lock is held.
+func (k *known) complete() *shard.Plan {
+	zero := k.shards[0]
+	if !zero.imaged() || len(zero.bucket.Partial) > 0 {
+		return nil
+	}
+	for i, s := range k.shards {
+		parent := k.shards[bucket.SplitParent(i)]
+		if i > 0 && i < zero.bucket.State.Count() && s.absent && parent.imaged() &&
+			parent.bucket.State.Shards >= bucket.CountWith(i) {
+			return shard.Propagate(zero.bucket, k.others()...)
 		}
 	}
-	if fit < count {
-		return shard.Shrink(zero.bucket, fit, others...)
+	return nil
+}
+
+// others returns the images of all shards but shard 0. The lock is held.
+func (k *known) others() []table.Shard {
+	var out []table.Shard
+	for i, s := range k.shards {
+		if i > 0 && s.imaged() {
+			out = append(out, s.bucket)
+		}
 	}
-	return shard.Propagate(zero.bucket, others...)
+	return out
 }
 
 // settled is how long, in ms, after shard 0 has changed its count others may still
@@ -167,18 +191,19 @@ func (k *known) granular(s bucket.State, count int) bool {
 
 // restore puts back, empty, a shard that is missing although its parent has split it
 // off, as an image of the parent shows: until then the parent holds its share, and
-// a shard put there would hold that once more. Best effort, like grow.
-func (l *Limiter) restore(ctx context.Context, k *known, shard int) {
-	if shard == 0 {
+// a shard put there would hold that once more. Best effort, like grow. Whoever deletes
+// one shard may have deleted others, so all that are not known are looked at then.
+func (l *Limiter) restore(ctx context.Context, k *known, missing int) {
+	if missing == 0 {
 		return
 	}
 	k.mu.Lock()
-	zero, parent := k.shards[0], k.shards[bucket.SplitParent(shard)]
-	split := zero.imaged() && zero.bucket.State.Shards > shard &&
-		parent.imaged() && parent.bucket.State.Shards >= bucket.CountWith(shard) && k.repair() == nil
+	zero, parent := k.shards[0], k.shards[bucket.SplitParent(missing)]
+	split := zero.imaged() && zero.bucket.State.Shards > missing &&
+		parent.imaged() && parent.bucket.State.Shards >= bucket.CountWith(missing) && k.repair() == nil
 	var writes []item.Write
 	if split {
-		writes = table.Restore(zero.bucket, shard, zero.bucket.State.Shards, l.now())
+		writes = table.Restore(zero.bucket, missing, zero.bucket.State.Shards, l.now())
 	}
 	k.mu.Unlock()
 	if !split {
@@ -188,11 +213,20 @@ func (l *Limiter) restore(ctx context.Context, k *known, shard int) {
 	if _, busy := l.growing.LoadOrStore(n, true); busy {
 		return
 	}
-	defer l.growing.Delete(n)
-	if err := l.store.Transact(ctx, store.NewToken(), writes); err != nil {
+	err := func() error {
+		defer l.growing.Delete(n)
+		return l.store.Transact(ctx, store.NewToken(), writes)
+	}()
+	if err != nil {
 		return // somebody else restored it, shard 0 has moved on, or nobody answered
 	}
-	if b, err := table.DecodeShard(writes[0].(item.Put).Item); err == nil {
-		l.images.see(b, l.now(), unsent)
+	b, err := table.DecodeShard(writes[0].(item.Put).Item)
+	if err != nil {
+		return
 	}
+	l.images.see(b, l.now(), unsent)
+	k.mu.Lock()
+	plan := shard.Propagate(zero.bucket, k.others()...)
+	k.mu.Unlock()
+	l.work(ctx, n, plan, zero.bucket.State.Count())
 }

@@ -56,6 +56,7 @@ func (s *seen) covered(group []*member, now int64, first bool) int {
 type plan struct {
 	write   item.Write
 	takes   bool // it takes the costs
+	creates bool // it creates the bucket, or restores its shard 0
 	charges bool // it depends on the image
 	adds    bool // it is a plain add in place of a charge
 	since   int  // the serial number of the image when it was planned
@@ -105,8 +106,8 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 }
 
 // createBucket returns the write for a bucket whose shard 0 is not there: a full
-// bucket, unless shards are known to exist whose tokens would be minted a second
-// time; then shard 0 comes back empty with the count they have.
+// bucket, unless shards live on (see siblings), whose tokens would be minted a second
+// time; then shard 0 comes back empty with the count that it had.
 func (k *known) createBucket(w want, now int64) plan {
 	fresh := table.NewBucket{
 		Namespace: w.namespace, Entity: w.name.entity, Resource: w.name.resource, Parent: w.parent, Cascade: w.cascade,
@@ -114,10 +115,10 @@ func (k *known) createBucket(w want, now int64) plan {
 	}
 	if k.count > 1 {
 		put, _ := table.CreateEmpty(fresh, k.count)
-		return plan{write: put}
+		return plan{write: put, creates: true}
 	}
 	put, _ := table.Create(fresh)
-	return plan{write: put, takes: true}
+	return plan{write: put, takes: true, creates: true}
 }
 
 // crowded reports whether a charge would show a full limit lower than it is by more

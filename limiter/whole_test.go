@@ -97,7 +97,7 @@ func TestBrokenCountsHeal(t *testing.T) {
 		name   string
 		shards int
 		broken func(*world, *Limiter)
-		minted int64 // what a bucket holds anew that was created anew, by a process that knows of no other shard
+		minted int64 // what a bucket holds anew of which neither shard 0 nor shard 1 is left: it was deleted
 	}{
 		{"doubled by others once", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(2)) }, 0},
 		{"doubled by others five times", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(32)) }, 0},
@@ -106,8 +106,27 @@ func TestBrokenCountsHeal(t *testing.T) {
 		{"beyond what can be divided, split before", 8, func(w *world, l *Limiter) { w.edit(l, 0, count(1<<20)) }, 0},
 		{"no power of two", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(3)) }, 0},
 		{"no power of two, split before", 4, func(w *world, l *Limiter) { w.edit(l, 0, count(7)) }, 0},
-		{"shard 0 is missing", 8, func(w *world, l *Limiter) { w.remove(l, 0) }, capacity},
-		{"shard 0 and others are missing", 8, func(w *world, l *Limiter) { w.remove(l, 0, 2, 5) }, capacity},
+		{"shard 0 of 2 is missing", 2, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 of 4 is missing", 4, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 of 8 is missing", 8, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 of 16 is missing", 16, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 of 32 is missing", 32, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 and others are missing", 8, func(w *world, l *Limiter) { w.remove(l, 0, 2, 5) }, 0},
+		{"all but shard 1 are missing", 8, func(w *world, l *Limiter) { w.remove(l, 0, 2, 3, 4, 5, 6, 7) }, 0},
+		{"shards 0 and 1 are missing", 8, func(w *world, l *Limiter) { w.remove(l, 0, 1) }, capacity},
+		{"shard 0 is missing in the middle of a doubling", 4, func(w *world, l *Limiter) {
+			w.half(l)
+			w.remove(l, 0)
+		}, 0},
+		{"shard 0 is missing in the middle of two doublings", 4, func(w *world, l *Limiter) {
+			w.half(l)
+			w.half(l)
+			w.remove(l, 0)
+		}, 0},
+		{"shard 0 is missing, shard 1 has an absurd count", 8, func(w *world, l *Limiter) {
+			w.edit(l, 1, count(1<<20))
+			w.remove(l, 0)
+		}, 0},
 		{"a middle shard is missing", 8, func(w *world, l *Limiter) { w.remove(l, 3) }, 0},
 		{"half are missing", 8, func(w *world, l *Limiter) { w.remove(l, 4, 5, 6, 7) }, 0},
 		{"a shard ahead of shard 0", 4, func(w *world, l *Limiter) {
@@ -117,18 +136,12 @@ func TestBrokenCountsHeal(t *testing.T) {
 				}
 			}
 		}, 0},
-		{"a shard behind shard 0", 4, func(w *world, l *Limiter) {
-			for _, b := range w.shards(l, acme, gpt)[:1] {
-				if err := w.db.Bare().Transact(t.Context(), "behind", table.Split(b, w.now.Load())); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}, 0},
+		{"a shard behind shard 0", 4, func(w *world, l *Limiter) { w.half(l) }, 0},
 		{"the count of shard 0 set back", 8, func(w *world, l *Limiter) { w.edit(l, 0, count(2)) }, 0},
 		{"the count of another set back", 8, func(w *world, l *Limiter) { w.edit(l, 3, count(4)) }, 0},
-		{"deleted and created anew", 8, func(w *world, l *Limiter) {
+		{"shard 0 deleted, and created anew by another client", 8, func(w *world, l *Limiter) {
 			w.remove(l, 0)
-			must(t, w.process(Options{}), asks(Costs{"rpm": 1}, PerHour("rpm", capacity)))
+			w.foreign(l, PerHour("rpm", capacity))
 		}, capacity},
 		{"all gone", 8, func(w *world, l *Limiter) { w.remove(l, 0, 1, 2, 3, 4, 5, 6, 7) }, capacity},
 	} {
@@ -210,6 +223,27 @@ func (f *follower) follow(l *Limiter) {
 		if _, err := shard.Run(t.Context(), w.db.Bare(), s.Steps, l.now); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// half splits shard 0 and no other.
+func (w *world) half(l *Limiter) {
+	w.t.Helper()
+	zero := w.shards(l, acme, gpt)[0]
+	token := fmt.Sprintf("half-of-%d", zero.State.Shards)
+	if err := w.db.Bare().Transact(w.t.Context(), token, table.Split(zero, w.now.Load())); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// foreign creates the bucket full and with one shard, as a client of another kind does
+// that does not look for others.
+func (w *world) foreign(l *Limiter, limit Limit) {
+	w.t.Helper()
+	put, _ := table.Create(table.NewBucket{Namespace: l.namespace, Entity: acme, Resource: gpt, Now: w.now.Load(),
+		Costs: []table.Cost{{Limit: limit.stored()}}})
+	if _, err := w.db.Bare().Write(w.t.Context(), put); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -46,11 +46,24 @@ func acquires() []site {
 		}},
 		{name: "acquire, a shard", lease: true, takes: two, call: acquire("key", 2),
 			prepare: func(r *rig) { r.take(r.l, "key", 1); r.split("key", 1); r.take(r.l, "key", 1) }},
+		{name: "acquire, shard 0 deleted", lease: true, takes: two, call: acquire("key", 2), prepare: func(r *rig) {
+			r.take(r.l, "key", 1)
+			r.split("key", 1)
+			r.db.Delete(table.BucketKey(namespaceID, "key", resource, 0))
+			r.l = r.open()
+		}},
 		{name: "acquire, several shards", lease: true, takes: map[string]int64{"key": 6}, call: acquire("key", 6),
 			prepare: func(r *rig) { r.take(r.l, "key", 1); r.split("key", 2); r.take(r.l, "key", 1) }},
 		{name: "acquire, cascade", lease: true, takes: all, call: acquire("child", 2),
 			prepare: func(r *rig) { r.take(r.l, "child", 1) }},
 		{name: "acquire, cascade, create", lease: true, takes: all, call: acquire("child", 2), prepare: func(*rig) {}},
+		{name: "acquire, cascade, shard 0 deleted", lease: true, call: acquire("team", 2),
+			takes: map[string]int64{"team": 2, "org": 2}, prepare: func(r *rig) {
+				r.take(r.l, "org", 1)
+				r.split("org", 1)
+				r.db.Delete(table.BucketKey(namespaceID, "org", resource, 0))
+				r.l = r.open()
+			}},
 		{name: "acquire, cascade, denied", lease: true, takes: map[string]int64{"child": 2, "team": 2, "org": 2},
 			call: acquire("child", 2), prepare: func(r *rig) { r.take(r.l, "child", 1); r.take(r.open(), "org", 9) }},
 		{name: "wait", lease: true, takes: map[string]int64{"key": 1},

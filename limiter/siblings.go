@@ -1,0 +1,69 @@
+package limiter
+
+import (
+	"context"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A bucket whose shard 0 is not there is new, has expired or was deleted; or shard 0
+// alone was deleted, by hand or by another client, and the others live on. Created full,
+// it would grant again what they hold. So whoever is about to create a bucket reads its
+// shard 1 first: that is the first one that shard 0 ever splits off and the last one
+// that it merges, so every bucket of several shards has it.
+
+// siblings reads what lives on of buckets whose shard 0 is missing, before they are
+// created, and remembers it with the count that shard 0 had; found is whether there is
+// anything. It costs a consistent read unit for each bucket, in one call. Where shard 1 is
+// found, others are looked for that shard 0 may have split off while shard 1 was not split
+// yet.
+//
+// Nobody can create shard 0 unnoticed after the read: the write that creates it has the
+// condition that it is missing.
+func (l *Limiter) siblings(ctx context.Context, wants ...want) (found bool, err error) {
+	shards := make([]int, len(wants)) // to be read next
+	for i := range shards {
+		shards[i] = 1
+	}
+	for len(wants) > 0 {
+		keys := make([]item.Key, len(wants))
+		for i, w := range wants {
+			keys[i] = table.BucketKey(w.namespace, w.name.entity, w.name.resource, shards[i])
+		}
+		items, err := l.store.Read(ctx, true, keys...)
+		if err != nil {
+			return found, err
+		}
+		var more []want
+		var next []int
+		for i, w := range wants {
+			count := l.images.of(w.name).survives(shards[i], items[i], l.now())
+			found = found || count > 1
+			if count > shards[i] && count < bucket.MaxShards {
+				more, next = append(more, w), append(next, count)
+			}
+		}
+		wants, shards = more, next
+	}
+	return found, nil
+}
+
+// survives remembers a shard of a bucket whose shard 0 is missing, and returns the count
+// that shard 0 had: the one at which it splits that shard off, if there is no such shard,
+// else what follows from it. What cannot be read is none, and neither is what a late
+// settlement of another client has left of one.
+func (k *known) survives(shard int, it item.Item, now int64) (count int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	count = shard
+	if b, err := table.DecodeShard(it); it != nil && err == nil && !(b.State.NoClock && b.NoShardCount) {
+		k.see(b, now, unsent, nil)
+		count = max(bucket.CountWith(shard), min(b.State.Shards, bucket.MaxShards))
+	}
+	if zero := k.shards[0]; zero != nil && zero.absent { // nobody has seen it meanwhile
+		k.count = count
+	}
+	return count
+}
