@@ -86,8 +86,12 @@ func functionPaths(ctx context.Context, w *world) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	lagging, err := fleet.lagging(ctx, split)
+	if err != nil {
+		return nil, err
+	}
 	merge, look, err := f.merge(ctx)
-	return []Row{later, first, folded, refill, split, merge, cycle(split, merge, look)}, err
+	return []Row{later, first, folded, refill, split, lagging, merge, cycle(split, merge, look)}, err
 }
 
 // acquire takes from an entity's bucket and returns the record of it.

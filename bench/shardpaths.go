@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -46,6 +47,50 @@ func (f fleet) halves(ctx context.Context, entity string) error {
 		return err
 	}
 	return taken(ctx, f.a, entity, 600)
+}
+
+// lagging splits a shard that is behind the count of shard 0, from an image that is newer
+// than that of shard 0, as a client that writes to it and the aggregator do.
+func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
+	row := Row{
+		Path:   "split of a shard that lags behind",
+		Budget: Bill{Calls: map[string]float64{"TransactWriteItems": 1}, Write: split.Budget.Write + 2},
+		Note:   "as a split, and a check in the transaction that shard 0 still has the count, two units",
+	}
+	if f.w.direct.Kind == engine.DynamoDBLocal {
+		row.Budget.Write -= 2
+		row.Note += "; this engine does not count checks, AWS does"
+	}
+	if err := taken(ctx, f.a, "lagging", 1); err != nil {
+		return row, err
+	}
+	for range 2 { // to two shards, and on: the second one is left behind
+		it, err := f.w.item(ctx, "lagging")
+		if err != nil {
+			return row, err
+		}
+		zero, err := table.DecodeShard(it)
+		if err != nil {
+			return row, err
+		}
+		if _, err = shard.Run(ctx, f.w.store, shard.Double(zero), f.w.clock.Load); err != nil {
+			return row, err
+		}
+	}
+	items, err := f.w.store.Read(ctx, true, table.BucketKey(f.w.ns, "lagging", resource, 1))
+	if err != nil {
+		return row, err
+	}
+	b, err := table.DecodeShard(items[0])
+	if err != nil {
+		return row, err
+	}
+	metered := store.NewDynamo(f.w.proxied.DynamoDB(), f.w.table)
+	row.Measured, err = f.w.billed(1, func(int) error {
+		_, err := shard.Run(ctx, metered, shard.Follow(b, 4), f.w.clock.Load)
+		return err
+	})
+	return row, err
 }
 
 // cycle is the bill of a split and of the merge that undoes it, with the look at the

@@ -29,6 +29,7 @@ type defect struct {
 	write   func(n *network, o *op, w item.Write) item.Write // in place of a write
 	outcome func(entity string, err error) error             // in place of an outcome
 	narrow  bool                                             // what the request did not name is not settled
+	blind   bool                                             // nobody sees what lives on when shard 0 is missing
 }
 
 // settles returns what is really settled.
@@ -67,6 +68,7 @@ var defects = []defect{
 		return err
 	}},
 	{name: "W5: what the request did not name is not settled", as: "I4", narrow: true},
+	{name: "shard 0 is created full beside others", blind: true, as: "I"},
 	{name: "W6: settling creates an item", as: "W6", from: 130, write: onBuckets(
 		func(_ *network, o *op, u item.Update) item.Write {
 			if adjusts(o, u) {

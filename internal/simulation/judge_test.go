@@ -260,7 +260,11 @@ func (j *judge) change(b *judged, c memdb.Change, after table.Shard, n *network,
 	if s == nil {
 		s = &judgedShard{exact: map[string]*exact{}}
 		b.shards[shard] = s
-		if shard == 0 && b.dropped { // deleted, and begun anew: full
+		switch {
+		case b.shards[1] != nil || shard > 1: // it was deleted while others lived on, and comes back empty
+			j.w.stats.restored++
+			s.restore(after.State, now)
+		case shard == 0 && b.dropped: // deleted, and begun anew: full
 			b.dropped = false
 			for _, l := range b.limits {
 				j.back(l, l.capacity*l.period)
@@ -298,6 +302,15 @@ func (j *judge) change(b *judged, c memdb.Change, after table.Shard, n *network,
 		if sl.Name != bucket.WCU {
 			j.level(b, s, c, before, i, n, o)
 		}
+	}
+}
+
+// restore makes the exact levels those of a shard that holds nothing.
+func (s *judgedShard) restore(state bucket.State, now int64) {
+	for i, sl := range state.Slots {
+		e := newExact(state.Rate(i), now)
+		e.level, e.due = 0, 0
+		s.exact[sl.Name] = e
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
@@ -173,7 +174,11 @@ func (n *network) Read(ctx context.Context, consistent bool, keys ...item.Key) (
 	n.reading.Add(1)
 	defer n.reading.Add(-1)
 	return call(ctx, n, "", keys[0].PK, false, func() ([]item.Item, error) {
-		return n.w.db.Read(context.Background(), consistent, keys...)
+		items, err := n.w.db.Read(context.Background(), consistent, keys...)
+		if _, _, _, shard, ok := table.ParseBucketPK(keys[0].PK); ok && shard > 0 && n.w.defect.blind {
+			clear(items)
+		}
+		return items, err
 	})
 }
 

@@ -45,6 +45,7 @@ type world struct {
 	slack   int64         // percent
 	expires bool          // items have expired
 	changes bool          // limits and entities change, and buckets are deleted
+	hand    *rand.Rand    // of whoever deletes shards by hand; nil: nobody does
 	tree    map[string]string
 	deleted map[string]bool // entities that were deleted at some time
 
@@ -68,6 +69,7 @@ type world struct {
 type stats struct {
 	writes, granted, denied, failed, cascaded, settled, waited int
 	splits, merges, changes, batches, redelivered, lost, begun int
+	byHand, restored                                           int // shards deleted by hand, and put back
 }
 
 func (s *stats) add(o stats) {
@@ -78,7 +80,7 @@ func (s *stats) add(o stats) {
 		{&s.writes, o.writes}, {&s.granted, o.granted}, {&s.denied, o.denied}, {&s.failed, o.failed},
 		{&s.splits, o.splits}, {&s.merges, o.merges}, {&s.cascaded, o.cascaded}, {&s.settled, o.settled},
 		{&s.waited, o.waited}, {&s.changes, o.changes}, {&s.batches, o.batches}, {&s.redelivered, o.redelivered},
-		{&s.lost, o.lost}, {&s.begun, o.begun},
+		{&s.lost, o.lost}, {&s.begun, o.begun}, {&s.byHand, o.byHand}, {&s.restored, o.restored},
 	} {
 		*p.to += p.more
 	}
@@ -133,6 +135,9 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 		w.crowd = 2 * quiet
 	}
 	w.changes = w.rng.IntN(3) == 0
+	if hand := rand.New(rand.NewPCG(seed, 5)); hand.IntN(3) == 0 {
+		w.hand = hand
+	}
 	w.furnish()
 	ahead, behind := time.Duration(0), time.Duration(0)
 	for i := range 1 + w.rng.IntN(3) {
@@ -297,6 +302,9 @@ func (w *world) pause() time.Duration {
 var entities = []string{"key", "key", "key", "team", "org"}
 
 func (w *world) step() {
+	if w.hand != nil && w.hand.IntN(8) == 0 && w.deleteByHand() && w.hand.IntN(2) == 0 {
+		w.restart(w.clients[w.hand.IntN(len(w.clients))])
+	}
 	c := w.clients[w.rng.IntN(len(w.clients))]
 	entity := entities[w.rng.IntN(len(entities))]
 	n := w.rng.IntN(100)
@@ -521,7 +529,7 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 	defer w.finish(o.client)
 	w.tracef("op %d: client %d settles %v of %v by %v: %v", o.id, h.client.id, h.costs, h.who, diff, outcomeName(err))
 	w.stats.settled++
-	certain := err == nil && !w.changes && !w.expires // what is gone needs no settling
+	certain := err == nil && !w.changes && !w.expires && w.hand == nil // what is gone needs no settling
 	for _, e := range h.who {
 		h.client.told(e, diff, certain)
 		if w.changes { // it may have been charged for more on some levels than on others
@@ -578,6 +586,42 @@ func (w *world) heat(entity string) {
 	w.tracef("heat %s shard %d", entity, k)
 	w.db.Store(it)
 	w.judge.follow(nil, nil, 0, w.db.Changes(w.judge.seq))
+}
+
+// deleteByHand deletes shard 0 of a bucket whose other shards live on, with another one
+// at times, or another one alone; and reports whether there was such a bucket. Without
+// shards 0 and 1 a bucket would count as deleted.
+func (w *world) deleteByHand() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var split []*judged
+	for _, e := range entities[2:] {
+		if b := w.judge.buckets[e]; b != nil && b.shards[1] != nil {
+			split = append(split, b)
+		}
+	}
+	if len(split) == 0 {
+		return false
+	}
+	b := split[w.hand.IntN(len(split))]
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(b.shards)), func(k int) bool { return k < 2 })
+	gone := []int{0}
+	if n := w.hand.IntN(4); n < 2 && len(others) > 0 {
+		gone = append(gone[:n], others[w.hand.IntN(len(others))])
+	}
+	for _, k := range gone {
+		w.tracef("shard %d of %s is deleted by hand", k, b.entity)
+		w.stats.byHand++
+		key := table.BucketKey(namespaceID, b.entity, resource, k)
+		w.db.Delete(key)
+		for _, c := range w.clients { // what they have charged there, nobody can give back
+			for limit, milli := range c.paid[key.PK] {
+				c.account(b.entity, limit).most += max(milli, 0)
+			}
+		}
+	}
+	w.judge.follow(nil, nil, 0, w.db.Changes(w.judge.seq))
+	return true
 }
 
 // restart replaces an idle client by one that knows nothing. Its leases stay.
