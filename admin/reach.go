@@ -160,7 +160,6 @@ func isRefused(err error) bool {
 type inForce struct {
 	limits []bucket.Limit // nil: none at any scope
 	at     Scope          // where they are stored
-	policy string         // what unavailable means, as stored
 }
 
 // life returns how long a bucket with these limits lives: one with limits of its
@@ -200,7 +199,6 @@ func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]tab
 func (n *Namespace) inForce(ctx context.Context, entity, resource string) (in inForce, err error) {
 	stored, err := n.configs(ctx, entity, resource)
 	for _, c := range stored {
-		in.policy = c.OnUnavailable // of the last one, the system's
 		if in.limits == nil && len(c.Limits) > 0 {
 			in.limits, in.at = c.Limits, scopeOf(c)
 		}

@@ -19,7 +19,6 @@ type Rate struct {
 type Gain struct {
 	Credit int64 // millitokens to add; negative only for a level above capacity
 	Rest   int64 // remainder after the credit, in 1/Period millitokens
-	Full   bool  // the level is at capacity, time beyond that is lost
 }
 
 // Refill returns what a level of tokens+rest/Period gains in elapsed
@@ -43,11 +42,11 @@ type Gain struct {
 func Refill(tokens, rest int64, r Rate, elapsed int64) Gain {
 	room := SubSat(r.Capacity, tokens)
 	if room <= 0 { // full, or above it: a level of 12 of 10 is cut by 2
-		return Gain{Credit: room, Full: true}
+		return Gain{Credit: room}
 	}
 	credit, left := accrue(rest, r, elapsed)
 	if credit >= room { // it gets full: what would be credited beyond that is lost
-		return Gain{Credit: room, Full: true}
+		return Gain{Credit: room}
 	}
 	return Gain{Credit: credit, Rest: left}
 }

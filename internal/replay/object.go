@@ -29,7 +29,6 @@ type Batch struct {
 	Function  Function
 	Malformed bool   // one record that a function could not decode
 	Condition string // why it is here, in the words of who put it here
-	Since     string // when, as far as the object says
 	Payload   []byte // as a function takes it: {"Records":[…]}
 	Records   int
 }
@@ -41,8 +40,7 @@ type envelope struct {
 		FunctionARN string `json:"functionArn"`
 		Condition   string `json:"condition"`
 	} `json:"requestContext"`
-	Timestamp string `json:"timestamp"`
-	Payload   string `json:"payload"`
+	Payload string `json:"payload"`
 }
 
 // maxBody bounds what a compressed object may become: Lambda's payloads have
@@ -84,7 +82,7 @@ func parseBatch(body []byte, of func(string) (Function, bool)) (Batch, error) {
 		return Batch{}, err
 	}
 	return Batch{
-		Function: function, Condition: e.RequestContext.Condition, Since: e.Timestamp,
+		Function: function, Condition: e.RequestContext.Condition,
 		Payload: payload, Records: n,
 	}, nil
 }

@@ -39,8 +39,8 @@ type Change struct {
 	// that was removed it names namespace, entity, resource and shard only.
 	New table.Shard
 
-	// Deltas is how consumption grew, by limit, sorted by name, without zeros
-	// in both figures. wcu is among them.
+	// Deltas is how consumption grew, by limit, sorted by name, without zeros. wcu is
+	// among them.
 	Deltas []Delta
 
 	// Used are the counters of both images, by limit, sorted by name, whether
@@ -66,10 +66,6 @@ type Change struct {
 type Delta struct {
 	Limit string
 	Milli int64 // in millitokens
-	// Tokens is the growth in whole tokens: the difference of the rounded
-	// counters, not the rounded difference, so that the growths of a counter
-	// always add up to the counter itself.
-	Tokens int64
 }
 
 // Used is one consumption counter before and after a change, in whole tokens,
@@ -82,7 +78,6 @@ type Used struct {
 
 // Malformed is a record that can never be decoded.
 type Malformed struct {
-	Index    int    // position in the batch
 	Sequence string // empty if that could not be read either
 	Created  int64  // epoch milliseconds, 0 if that could not be read
 	Reason   string
@@ -108,14 +103,13 @@ type Tumbling struct {
 	Final  bool   // no more records come in it, or it was ended early
 	Length int64  // milliseconds; 0: not known
 	State  []byte // JSON that the function returned before; part of the payload, not a copy; may be empty
-	Shard  string // of the stream
 }
 
 // change builds the change of a record that is complete.
 func (d *decoder) change() Change {
 	r := &d.rec
-	c := Change{Operation: Modify, Stream: r.stream, Sequence: r.sequence, Created: r.created}
-	if r.event == eventRemove {
+	c := Change{Operation: r.operation, Stream: r.stream, Sequence: r.sequence, Created: r.created}
+	if r.operation == Remove {
 		return d.removal(c)
 	}
 	c.New = table.Shard{
@@ -128,8 +122,8 @@ func (d *decoder) change() Change {
 	}
 	c.NewGeneration = r.new.generation
 	old := &r.old
-	if r.event == eventInsert {
-		c.Operation, c.Refilled = Insert, true
+	if r.operation == Insert {
+		c.Refilled = true
 		old.reset()
 	} else {
 		c.OldRF, c.OldGeneration, c.OldBorn = old.rf, old.generation, old.born
@@ -147,7 +141,6 @@ func (d *decoder) change() Change {
 // removal builds the change of a shard that is gone: its last counters.
 func (d *decoder) removal(c Change) Change {
 	r := &d.rec
-	c.Operation = Remove
 	c.New = table.Shard{Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource}
 	c.New.State.Shard = r.key.shard
 	c.OldRF, c.OldGeneration, c.OldShards = r.old.rf, r.old.generation, r.old.shards()
@@ -175,8 +168,7 @@ func (d *decoder) stateSlots(im *image) ([]bucket.Slot, []table.PartialLimit) {
 			})
 		} else if l.has&(1<<tokens) != 0 {
 			partial = append(partial, table.PartialLimit{
-				Name: l.name, Tokens: l.v[tokens], Used: l.v[used],
-				HasTokens: true, HasUsed: l.has&(1<<used) != 0,
+				Name: l.name, Tokens: l.v[tokens], Used: l.v[used], HasTokens: true,
 			})
 		}
 	}
@@ -229,14 +221,8 @@ func (d *decoder) growth(im, old *image) []Delta {
 		if l.has&(1<<used) == 0 {
 			continue
 		}
-		before := old.usedOf(l.name)
-		delta := Delta{
-			Limit:  l.name,
-			Milli:  bucket.SubSat(l.v[used], before),
-			Tokens: bucket.SubSat(bucket.WholeTokens(l.v[used]), bucket.WholeTokens(before)),
-		}
-		if delta.Milli != 0 {
-			d.deltas = append(d.deltas, delta)
+		if grown := bucket.SubSat(l.v[used], old.usedOf(l.name)); grown != 0 {
+			d.deltas = append(d.deltas, Delta{Limit: l.name, Milli: grown})
 		}
 	}
 	return d.deltas[start:len(d.deltas):len(d.deltas)]

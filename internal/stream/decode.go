@@ -114,7 +114,7 @@ func (d *decoder) finish(raw []byte) {
 	}
 	if problem != "" {
 		d.out.Malformed = append(d.out.Malformed, Malformed{
-			Index: d.out.Records, Sequence: r.sequence, Created: r.created, Reason: problem, Raw: raw,
+			Sequence: r.sequence, Created: r.created, Reason: problem, Raw: raw,
 		})
 		return
 	}

@@ -77,8 +77,8 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 			{Limit: "tpm", Before: 100, After: 60, Was: true, Is: true},
 		},
 		OldRF: t0,
-		Deltas: []stream.Delta{{Limit: "rpm", Milli: 1000, Tokens: 1}, {Limit: "tpm", Milli: -40_000, Tokens: -40},
-			{Limit: "wcu", Milli: 1000, Tokens: 1}},
+		Deltas: []stream.Delta{{Limit: "rpm", Milli: 1000}, {Limit: "tpm", Milli: -40_000},
+			{Limit: "wcu", Milli: 1000}},
 	}
 	if len(got.Changes) != 1 || !reflect.DeepEqual(got.Changes[0], want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -94,7 +94,7 @@ func TestInsertCountsTheWholeCounter(t *testing.T) {
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: now.Item()}))
 	c := got.Changes[0]
 	if c.Operation != stream.Insert || c.OldShards != 0 || !c.Refilled || len(c.Deltas) != 2 ||
-		c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: 5000, Tokens: 5}) {
+		c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: 5000}) {
 		t.Errorf("change %+v", c)
 	}
 }
@@ -109,7 +109,7 @@ func TestAddedLimitCountsTheWholeCounter(t *testing.T) {
 	it := now.Item()
 	delete(it, "b_rpm_tc") // a counter that is gone counts nothing
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: old, New: it}))
-	if d := got.Changes[0].Deltas; len(d) != 1 || d[0] != (stream.Delta{Limit: "tpm", Milli: 7000, Tokens: 7}) {
+	if d := got.Changes[0].Deltas; len(d) != 1 || d[0] != (stream.Delta{Limit: "tpm", Milli: 7000}) {
 		t.Errorf("deltas %+v", d)
 	}
 }
@@ -120,7 +120,7 @@ func TestPartialLimitStillCounts(t *testing.T) {
 	it := now.Item()
 	delete(it, "b_rpm_cp")
 	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: old.Item(), New: it})).Changes[0]
-	if len(c.Deltas) != 3 || c.Deltas[0].Tokens != 5 {
+	if len(c.Deltas) != 3 || c.Deltas[0].Milli != 5000 {
 		t.Errorf("deltas %+v", c.Deltas)
 	}
 	if len(c.New.Partial) != 1 || c.New.Partial[0].Name != "rpm" || c.New.State.Index("rpm") >= 0 ||
@@ -224,8 +224,8 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 				t.Fatalf("batch %+v", got)
 			}
 			m := got.Malformed[0]
-			if m.Sequence != c.seq || m.Index != 1 || m.Reason == "" || string(m.Raw) != bad {
-				t.Errorf("malformed %d %q: %s\n%s", m.Index, m.Sequence, m.Reason, m.Raw)
+			if m.Sequence != c.seq || m.Reason == "" || string(m.Raw) != bad {
+				t.Errorf("malformed %q: %s\n%s", m.Sequence, m.Reason, m.Raw)
 			}
 			t.Log(m.Reason)
 		})
@@ -301,7 +301,7 @@ func TestEscapedAndUnicodeText(t *testing.T) {
 	raw = strings.ReplaceAll(raw, `"NewImage"`, `"New\u0049mage"`)
 	raw = strings.ReplaceAll(raw, `"N":`, `"\u004e":`)
 	c := decode(t, streamtest.PayloadOf(json.RawMessage(raw))).Changes[0]
-	if c.New.Parent != now.Parent || c.New.Entity != now.Entity || len(c.Deltas) != 3 || c.Deltas[0].Tokens != 1 {
+	if c.New.Parent != now.Parent || c.New.Entity != now.Entity || len(c.Deltas) != 3 || c.Deltas[0].Milli != 1000 {
 		t.Errorf("change %+v", c)
 	}
 }
@@ -371,7 +371,7 @@ func TestHostileItemsAreRead(t *testing.T) {
 	}
 	c := got.Changes[0]
 	if len(c.Used) != 3003 || len(c.Deltas) != 4 ||
-		c.Deltas[0] != (stream.Delta{Limit: "day0042", Milli: 2000, Tokens: 2}) {
+		c.Deltas[0] != (stream.Delta{Limit: "day0042", Milli: 2000}) {
 		t.Errorf("%d counters, deltas %+v", len(c.Used), c.Deltas)
 	}
 	if i := c.New.State.Index("rpm"); c.New.State.Slots[i].Tokens != -1<<63 {

@@ -1,21 +1,13 @@
 package stream
 
-type event uint8
-
-const (
-	eventInsert event = iota + 1
-	eventModify
-	eventRemove
-)
-
 // record is what has been read of one stream record.
 type record struct {
-	event    event
-	stream   int64
-	sequence string
-	created  int64
-	key      *shardKey
-	isState  bool // the sort key is that of a bucket
+	operation Operation
+	stream    int64 // when it was enabled
+	sequence  string
+	created   int64
+	key       *shardKey
+	isState   bool // the sort key is that of a bucket
 
 	seen    seen
 	problem string // the first thing wrong with the envelope
@@ -27,7 +19,7 @@ type record struct {
 type seen uint16
 
 const (
-	seenEvent seen = 1 << iota
+	seenOperation seen = 1 << iota
 	seenDynamoDB
 	seenStream
 	seenCreated
@@ -40,7 +32,7 @@ const (
 )
 
 func (r *record) reset() {
-	r.event, r.stream, r.sequence, r.created = 0, 0, "", 0
+	r.operation, r.stream, r.sequence, r.created = 0, 0, "", 0
 	r.key, r.isState, r.seen, r.problem = nil, false, 0, ""
 	r.new.reset()
 	r.old.reset()
@@ -67,7 +59,7 @@ func (r *record) complete() string {
 	switch {
 	case r.problem != "":
 		return r.problem
-	case r.seen&seenEvent == 0:
+	case r.seen&seenOperation == 0:
 		return `no "eventName"`
 	case r.seen&seenDynamoDB == 0:
 		return `no "dynamodb"`
@@ -91,15 +83,15 @@ func (r *record) imagesComplete() string {
 		return "partition key is none of a bucket"
 	case r.seen&seenCreated == 0:
 		return `no "ApproximateCreationDateTime"`
-	case r.event == eventRemove:
+	case r.operation == Remove:
 		return r.oldComplete(`REMOVE without "OldImage"`)
 	case r.seen&seenNew == 0:
 		return `no "NewImage"`
 	case r.new.problem != "":
 		return "NewImage: " + r.new.problem
-	case r.event == eventInsert && r.seen&seenOld != 0:
+	case r.operation == Insert && r.seen&seenOld != 0:
 		return `INSERT with "OldImage"`
-	case r.event == eventModify:
+	case r.operation == Modify:
 		return r.oldComplete(`MODIFY without "OldImage"`)
 	}
 	return ""

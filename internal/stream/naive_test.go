@@ -32,12 +32,12 @@ func naiveDecode(payload []byte) (Batch, error) {
 		return Batch{}, errNoRecords
 	}
 	out := Batch{Tumbling: naiveTumbling(top)}
-	for i, raw := range list {
+	for _, raw := range list {
 		out.Records++
 		c, seq, ignored, err := naiveRecord(raw)
 		switch {
 		case err != nil:
-			out.Malformed = append(out.Malformed, Malformed{Index: i, Sequence: seq, Reason: err.Error(), Raw: raw})
+			out.Malformed = append(out.Malformed, Malformed{Sequence: seq, Reason: err.Error(), Raw: raw})
 		case ignored:
 			out.Ignored++
 		default:
@@ -300,8 +300,7 @@ func naiveChange(event, pk string, body object) (Change, error) {
 		now, counted := im.limits[name]["tc"]
 		before := old.limits[name]["tc"]
 		if counted && now != before {
-			c.Deltas = append(c.Deltas, Delta{name, saturated(now, before),
-				saturated(floored(now), floored(before))})
+			c.Deltas = append(c.Deltas, Delta{name, saturated(now, before)})
 		}
 	}
 	return c, nil
@@ -346,10 +345,6 @@ func naiveTumbling(top object) (w Tumbling) {
 			}
 		case "isFinalInvokeForWindow", "isWindowTerminatedEarly":
 			w.Final = w.Final || string(m.value) == "true"
-		case "shardId":
-			if s, ok := isString(m.value); ok {
-				w.Shard = s
-			}
 		}
 	}
 	return w
@@ -421,9 +416,8 @@ func (im *naiveItem) slot(name string, c *Change) {
 		}
 		c.New.State.Slots = append(c.New.State.Slots, sl)
 	} else if _, ok := l["tk"]; ok {
-		_, used := l["tc"]
 		c.New.Partial = append(c.New.Partial,
-			table.PartialLimit{Name: name, Tokens: l["tk"], Used: l["tc"], HasTokens: true, HasUsed: used})
+			table.PartialLimit{Name: name, Tokens: l["tk"], Used: l["tc"], HasTokens: true})
 	}
 }
 

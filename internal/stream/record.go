@@ -20,7 +20,7 @@ func (d *decoder) record() {
 	for first := true; d.s.more('}', &first); {
 		switch string(d.name(d.s.key())) {
 		case "eventName":
-			d.eventName(r)
+			d.operation(r)
 		case "eventSourceARN":
 			d.source(r)
 		case "dynamodb":
@@ -35,19 +35,19 @@ func (d *decoder) record() {
 	}
 }
 
-func (d *decoder) eventName(r *record) {
-	if !r.once(seenEvent, `"eventName" twice`) || d.s.peek() != '"' {
+func (d *decoder) operation(r *record) {
+	if !r.once(seenOperation, `"eventName" twice`) || d.s.peek() != '"' {
 		r.wrong(`"eventName" is no string`)
 		d.s.skip()
 		return
 	}
 	switch string(d.value(d.s.text())) {
 	case "INSERT":
-		r.event = eventInsert
+		r.operation = Insert
 	case "MODIFY":
-		r.event = eventModify
+		r.operation = Modify
 	case "REMOVE":
-		r.event = eventRemove
+		r.operation = Remove
 	default:
 		r.wrong(`"eventName" is none of INSERT, MODIFY, REMOVE`)
 	}

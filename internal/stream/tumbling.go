@@ -29,12 +29,6 @@ func (d *decoder) windowPart(name []byte) {
 			return
 		}
 		d.s.skip()
-	case "shardId":
-		if d.s.peek() != '"' {
-			d.s.skip()
-			return
-		}
-		w.Shard = string(d.value(d.s.text()))
 	default:
 		d.s.skip()
 	}

@@ -44,7 +44,6 @@ type PartialLimit struct {
 	Tokens    int64
 	Used      int64
 	HasTokens bool
-	HasUsed   bool
 }
 
 // Key returns the key of the bucket's item.
@@ -211,9 +210,7 @@ func (b *Shard) decodeLimits(it item.Item) error {
 			b.Outgrown[name] = it[attrLimit(name, fieldUsed)]
 		}
 		if missing {
-			p := PartialLimit{Name: name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true}
-			_, p.HasUsed = it[attrLimit(name, fieldUsed)]
-			b.Partial = append(b.Partial, p)
+			b.Partial = append(b.Partial, PartialLimit{Name: name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true})
 			continue
 		}
 		// Insertion sort: map order must not reach the state.

@@ -19,7 +19,7 @@ func change(shard int, seq string, created, rpm int64) stream.Change {
 		Operation: stream.Modify, Sequence: seq, Created: created, OldShards: 1,
 		New: table.Shard{Namespace: "n", Entity: "e", Resource: "r", State: bucket.State{Shard: shard, Shards: 1}},
 		Deltas: []stream.Delta{
-			{Limit: "rpm", Milli: rpm * 1000, Tokens: rpm}, {Limit: "wcu", Milli: 1000, Tokens: 1},
+			{Limit: "rpm", Milli: rpm * 1000}, {Limit: "wcu", Milli: 1000},
 		},
 	}
 }
@@ -65,7 +65,7 @@ func show(buckets []Shard) string {
 	for _, b := range buckets {
 		fmt.Fprintf(&out, "%s/%s/%s/%d:", b.Namespace, b.Entity, b.Resource, b.Shard)
 		for _, c := range b.Changes {
-			fmt.Fprintf(&out, " %s %d %d", c.Sequence, c.Created, c.Deltas[0].Tokens)
+			fmt.Fprintf(&out, " %s %d %d", c.Sequence, c.Created, c.Deltas[0].Milli)
 		}
 		out.WriteByte('\n')
 	}
