@@ -32,9 +32,11 @@ func main() {
 	beside := flag.String("beside", "", "the built aggregator of another commit, to be played too, not folded")
 	minutes := flag.Int("minutes", 60, "how long to measure; less than an hour tells too much of what is once an hour")
 	warm := flag.Int("warm", 60, "how many minutes come in an hour before, unmeasured")
+	lead := flag.Int("lead", 0, "how many minutes of the hour go by before it is measured, with what is first in it")
 	flag.Parse()
+	p := plan{warm: 60 * *warm, lead: 60 * *lead, measured: 60 * *minutes, twice: 120 * *minutes, together: 2}
 	debug.SetGCPercent(400) // there is memory, and most of the time goes into the tables here
-	if err := run(ctx, *only, *beside, *warm, *minutes, os.Stdout); err != nil {
+	if err := run(ctx, *only, *beside, p, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "prices:", err)
 		os.Exit(1)
 	}
@@ -55,7 +57,7 @@ func grid() (out [][]load) {
 	return out
 }
 
-func run(ctx context.Context, only, beside string, warm, minutes int, out io.Writer) error {
+func run(ctx context.Context, only, beside string, p plan, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "prices")
 	if err != nil {
 		return err
@@ -66,7 +68,6 @@ func run(ctx context.Context, only, beside string, warm, minutes int, out io.Wri
 		return err
 	}
 	defer f.clock.Close()
-	p := plan{warm: 60 * warm, measured: 60 * minutes, twice: 120 * minutes, together: 2}
 	for _, loads := range grid() {
 		loads = slices.DeleteFunc(loads, func(l load) bool {
 			return only != "" && !slices.Contains(strings.Split(only, ","), l.String())

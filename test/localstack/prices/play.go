@@ -12,6 +12,7 @@ import (
 // plan is how long a load is played.
 type plan struct {
 	warm, measured int // seconds; the first begins with an hour
+	lead           int // seconds of the hour that go by before it is measured
 	twice          int // measured instead, of folds of ten minutes and more, whose longer windows catch up so often
 	together       int // cells that are played at once
 }
@@ -58,6 +59,9 @@ func play(ctx context.Context, f *function, p plan, loads []load, tell func(pric
 		return err
 	}
 	t.now = begin
+	if err := g.seconds(ctx, p.lead, largeBatch); err != nil {
+		return err
+	}
 	for _, c := range g.cells {
 		c.measure()
 	}
