@@ -3,12 +3,14 @@ package main
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // TestPrices plays two minutes: the snapshots hold what was granted (play checks it),
-// nothing is refused, and a pending bucket takes less than 80 bytes.
+// each bucket that is in use in a fold is written once for it, nothing is refused, and
+// a pending bucket takes less than 80 bytes.
 func TestPrices(t *testing.T) {
 	f, err := buildFunction(t.Context(), t.TempDir())
 	if err != nil {
@@ -27,10 +29,42 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%v: %d acquires, %d writes refused, %.0f bytes of state per bucket", p.load, p.acquires, p.refused,
 				p.perBucket())
 		}
+		if got, want := p.snapshots-p.longer, bucketsInUse(t, p.load, short); got != want {
+			t.Errorf("%v: %d snapshots of hours written, %d buckets in use, fold by fold", p.load, got, want)
+		}
 	})
 	if err != nil || told != len(loads) {
 		t.Fatal(told, err)
 	}
+}
+
+// bucketsInUse returns how many buckets are in use in each fold that is measured, all
+// folds together.
+func bucketsInUse(t *testing.T, l load, p plan) (sum int) {
+	t.Helper()
+	traffic, err := newTraffic(t.Context(), l.tenants, warmUp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[item.Key]bool{}
+	for second := range p.warm + p.measured {
+		if second == p.warm {
+			traffic.now = begin
+		}
+		if err := traffic.acquires(t.Context(), l.perSecond); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range traffic.db.Drain() {
+			if second >= p.warm && c.Key.SK == table.SKBucketState {
+				used[c.Key] = true
+			}
+		}
+		if (second+1)%int(l.fold) == 0 {
+			sum += len(used)
+			clear(used)
+		}
+	}
+	return sum
 }
 
 // The records are those that package streamtest makes of the same writes.
