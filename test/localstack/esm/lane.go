@@ -58,7 +58,8 @@ const (
 	recordAgeExceeded = "RecordAgeExceeded"
 )
 
-// maxPayload is the most a batch may weigh as an event.
+// maxPayload is the most a batch may weigh as an event, with the state of its tumbling
+// window.
 const maxPayload = 6 << 20
 
 func (l *lane) add(now int64, records ...Record) {
@@ -137,6 +138,9 @@ func (l *lane) form(now int64) (until int64, ready bool) {
 // further one would fit. A record above 6 MB cannot exist on AWS and goes alone.
 func (l *lane) fit() (n int, full bool) {
 	size := len(payloadOpen) + len(payloadClose)
+	if l.settings.Tumbling > 0 {
+		size += maxEnvelope + len(l.window.state)
+	}
 	for n < len(l.waiting) {
 		size += len(l.waiting[n].record.Body) + 1
 		if n == l.settings.BatchSize || n > 0 && size > maxPayload {

@@ -233,6 +233,22 @@ func TestBatchesStayUnderSixMegabytes(t *testing.T) {
 	}
 }
 
+// The state of a tumbling window is part of the event.
+func TestBatchesStayUnderSixMegabytesWithTheirState(t *testing.T) {
+	s := DefaultSettings()
+	s.Tumbling = time.Minute
+	l := &lane{settings: s, window: window{open: true, state: json.RawMessage(strings.Repeat("s", maxState))}}
+	heavy := numbered(1, 3)
+	for i := range heavy {
+		heavy[i].Body, heavy[i].Created = []byte(strings.Repeat("x", 5<<19)), 0
+	}
+	l.add(0, heavy...)
+	got := l.next(0)
+	if got.invoke == nil || span(got.invoke.records) != "1" || len(l.payload(got.invoke, "arn", "shard")) > maxPayload {
+		t.Fatalf("step %+v", got)
+	}
+}
+
 func TestDuplicates(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

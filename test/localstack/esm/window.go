@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// maxEnvelope is more than a tumbling window adds to an event beside its state.
+const maxEnvelope = 1000
+
 // maxState is the most bytes of state that a tumbling window carries.
 const maxState = 1 << 20
 

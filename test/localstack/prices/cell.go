@@ -95,7 +95,8 @@ func newCell(l load, f *function, now *int64) (*cell, error) {
 	if l.binary != "" {
 		binary = l.binary
 	}
-	c.host, err = runtimeapi.Start(runtimeapi.Config{Binary: binary, Name: "aggregator", Env: env})
+	const patience = 10 * time.Minute // the end of a window has thousands of writes, and a busy machine takes its time
+	c.host, err = runtimeapi.Start(runtimeapi.Config{Binary: binary, Name: "aggregator", Env: env, Timeout: patience})
 	if err != nil {
 		c.close()
 		return nil, err

@@ -43,8 +43,8 @@ func (r records) of(c memdb.Change) esm.Record {
 
 const streamARN = "arn:aws:dynamodb:us-east-1:123456789012:table/limits/stream/2024-01-01T00:00:00.000"
 
-// appendItem appends DynamoDB's JSON of an item that holds numbers, plain texts and
-// truth values, as buckets do.
+// appendItem appends DynamoDB's JSON of an item that holds numbers, plain texts,
+// truth values and maps of them, as buckets do.
 func appendItem(b []byte, it item.Item) []byte {
 	b = append(b, '{')
 	for i, name := range slices.Sorted(maps.Keys(it)) {
@@ -57,6 +57,8 @@ func appendItem(b []byte, it item.Item) []byte {
 			b = append(strconv.AppendQuote(append(b, `{"S":`...), v.Value), '}')
 		case *types.AttributeValueMemberN:
 			b = append(append(append(b, `{"N":"`...), v.Value...), `"}`...)
+		case *types.AttributeValueMemberM:
+			b = append(appendItem(append(b, `{"M":`...), v.Value), '}')
 		case *types.AttributeValueMemberBOOL:
 			b = append(strconv.AppendBool(append(b, `{"BOOL":`...), v.Value), '}')
 		default:
