@@ -250,6 +250,24 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 	atRest(t, l)
 }
 
+// A denial that is repeated is not decided again: it takes no more on 64 shards than
+// on one. Allocations stand for time, which a test does not measure.
+func TestRepeatedDenialDoesNotGrowWithShards(t *testing.T) {
+	var allocs [2]float64
+	for i, count := range []int{1, 64} {
+		w := newWorld(t)
+		l := w.process(Options{MaxShards: count})
+		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 2*int64(count)))
+		must(t, l, req)
+		w.split(l, count)
+		drain(t, l, req)
+		allocs[i] = testing.AllocsPerRun(20, func() { l.Acquire(t.Context(), req) })
+	}
+	if allocs[1] > allocs[0]+2 {
+		t.Errorf("%v allocations on 1 shard, %v on 64", allocs[0], allocs[1])
+	}
+}
+
 // BenchmarkDenial denies at one instant, from what is known of all shards: repeated,
 // as a flood of requests is, and decided anew, as the first after a look is.
 func BenchmarkDenial(b *testing.B) {

@@ -259,13 +259,14 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 	l := w.process(Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 	refused := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	hook := func(op memdb.Op) (bool, error) {
 		if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 { // it depends on the image
 			refused++
 			return false, w.refusedNow(op)
 		}
 		return true, nil
-	})
+	}
+	w.db.SetHook(hook)
 	if err := adjustThenCommit(Costs{"rpm": 3})(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
@@ -274,4 +275,16 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 		t.Errorf("%d charges were refused before it was taken", refused)
 	}
 	w.wantHeld(l, rpm10, 5)
+
+	// A debt that is taken so outlives no bucket either, though the write that took it
+	// could not move the expiry.
+	lease = must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	w.db.SetHook(hook)
+	if err := adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	w.db.SetHook(nil)
+	if b := w.shards(l, acme, gpt)[0]; b.TTL*1000 < b.State.FullAt(w.now.Load()) {
+		t.Errorf("it expires at %d, before it is full at %d", b.TTL*1000, b.State.FullAt(w.now.Load()))
+	}
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -65,4 +66,29 @@ func TestLimitStoredInPartKeepsItsShardWhole(t *testing.T) {
 			t.Errorf("%d shards, shard 1 counts %d; want 3, and 2", len(b), b[1].State.Shards)
 		}
 	})
+}
+
+// Nor are shards merged while shard 0 has a limit in part: what the other holds of it
+// could not be added to anything.
+func TestLimitStoredInPartIsNotMerged(t *testing.T) {
+	rpm, tpm := PerMinute("rpm", 2), PerMinute("tpm", 1000) // of rpm four shards hold less than a token each
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, rpm, tpm))
+	w.split(l, 4)
+	w.edit(l, 0, item.Item{"b_tpm_cp": nil})
+	l = w.process(Options{})
+	for range 20 {
+		l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm))
+		l.background.Wait()
+		w.advance(time.Second)
+	}
+	for _, b := range w.shards(l, acme, gpt) {
+		if len(b.Partial) == 0 && b.State.Index("tpm") < 0 {
+			t.Errorf("shard %d has lost tpm", b.State.Shard)
+		}
+	}
+	if n := len(w.shards(l, acme, gpt)); n != 4 {
+		t.Errorf("%d shards, want all 4", n)
+	}
 }
