@@ -131,8 +131,8 @@ too unless --skew says how unevenly they are used; 1.1 is what was measured.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if m.Rate <= 0 || m.Settled < 0 || m.Settled > 1 || m.Levels < 1 || m.Levels > 4 || m.Processes < 1 ||
 				m.Entities < 1 || m.Skew < 0 || m.Skew > 3 || m.Windows < 0 || m.Windows > 3 || m.FoldSeconds < 1 {
-				return usage(c, "want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, the others "+
-					"at least 1")
+				return usage(c, "want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, "+
+					"the others at least 1")
 			}
 			r := rows{head: []string{"part", "million units", "kind", "$ a month"}}
 			for _, l := range m.costs() {

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,8 +54,38 @@ func TestCostsAreThoseOfThePage(t *testing.T) {
 			t.Errorf("folded for %v s: %.3f million units of usage, want %v", fold, got, want)
 		}
 	}
+	measured(t)
 	few := mix{Rate: 0.001, Levels: 1, Processes: 100, Entities: 1000, Windows: 2, FoldSeconds: 60}
 	if got := few.costs(); got[2].Units != 2.5*got[0].Units || got[3].Units != 6*got[0].Units {
 		t.Errorf("more than one read, or one first snapshot of each window, for a request: %+v", got)
+	}
+}
+
+// measured holds the tool to what was measured, within a twentieth. What was measured
+// begins more days than an hour does in the mean.
+func measured(t *testing.T) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/measured.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([\d,]+), (\d+) \| (\d+) s \| ([\d.]+)[^|]*\| ([\d.]+) \|`).
+		FindAllStringSubmatch(string(page), -1)
+	for _, row := range rows {
+		number := func(i int) float64 {
+			n, err := strconv.ParseFloat(strings.ReplaceAll(row[i], ",", ""), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		m := mix{Entities: int(number(1)), Rate: number(2), FoldSeconds: number(3), Windows: 2, Skew: 1.1, Levels: 1}
+		got, want := m.usage()/(m.Rate*monthHours*3600), number(5)
+		if math.Abs(got-want) > want/20 {
+			t.Errorf("%s tenants, folded for %s s: %.3f units for each acquire, measured were %.3f", row[1], row[3], got, want)
+		}
+	}
+	if len(rows) < 2 {
+		t.Errorf("measured.md has %d rows of usage", len(rows))
 	}
 }
