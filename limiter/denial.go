@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -63,7 +64,7 @@ func (d decider) remember(c choice) *denied {
 // (see raised). All shards are read then: not more often than looks go out, and only if
 // one call can do it.
 func (d decider) outdated() bool {
-	if d.count == 1 || d.count > maxRead || d.attempt.spread || d.now-d.readAt < d.denyFor {
+	if d.count == 1 || d.count > item.MaxReadKeys || d.attempt.spread || d.now-d.readAt < d.denyFor {
 		return false
 	}
 	for _, s := range d.shards {

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -114,7 +115,8 @@ func (o *Options) withDefaults() (Options, error) {
 		out.MaxShards = 32
 	}
 	if n := out.MaxShards; n < 1 || n > bucket.MaxShards || n&(n-1) != 0 {
-		return out, argument.Invalid("Options.MaxShards", n, "a power of two from 1 to 1024, or zero for the default")
+		return out, argument.Invalid("Options.MaxShards", n,
+			fmt.Sprintf("a power of two from 1 to %d, or zero for the default", bucket.MaxShards))
 	}
 	if out.OnUnavailable < PolicyDefault || out.OnUnavailable > PolicyLocal {
 		return out, argument.Invalid("Options.OnUnavailable", int(out.OnUnavailable), policies)

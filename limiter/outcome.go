@@ -17,7 +17,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 	over bool) {
 	last := tries.calls >= maxAttempts
 	if r, ok := errors.AsType[*store.Refused](err); ok {
-		if r.Old == nil {
+		if r.Old == nil { // there is no such shard: decide again without it
 			k.mu.Lock()
 			k.missing(c.shard, l.now())
 			k.mu.Unlock()
@@ -25,10 +25,10 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 			return turn{again: true}, last || c.shard > 0 || tries.apart
 		}
 		b, err := table.DecodeShard(r.Old)
-		if err != nil {
+		if err != nil { // another client has left what cannot be read
 			return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}}, true
 		}
-		displaced := k.refuse(b, l.now(), p)
+		displaced := k.refuse(b, l.now(), p) // else its image says what there is: plan again
 		if p.charges {
 			l.tell(ctx, Event{Kind: EventRefused, Entity: b.Entity, Resource: b.Resource})
 		}
@@ -39,7 +39,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 		smithytime.SleepWithContext(ctx, store.Jitter(tries.calls, 5*contentionPause, 100*contentionPause)) != nil {
 		return turn{err: err}, true
 	}
-	return turn{}, false
+	return turn{}, false // nothing was written, and the pause is over: send it again
 }
 
 // refuse remembers the image that a refused write brought. If the write was

@@ -19,9 +19,11 @@ const settleAttempts = 8
 // to settle, nor has a limit that the bucket no longer has.
 //
 // Giving back is one update that holds whatever the item looks like. Taking more
-// must reckon with what the bucket has gained since, or the next refill would
-// forgive it; so it is a charge by force, from the last image, decided again when
-// that turns out to be old. If others keep winning, it is taken anyway.
+// must reckon with what the bucket has gained since. Example: 8 of 10 are stored as of a
+// minute ago, and it is full by now. An update that takes 5 leaves 3 as of a minute ago,
+// which are 10 again with the next refill: the 5 are lost. So it is a charge by force,
+// from the last image, planned again when that turns out to be old. If others keep
+// changing the item, a plain update takes it anyway.
 func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, costs []table.Cost) error {
 	costs = slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli == 0 })
 	if len(costs) == 0 {

@@ -16,11 +16,8 @@ import (
 // What no single shard covers is taken from several of them, in one transaction.
 
 const (
-	// maxPaying is how many shards pay for one request at most: what one
-	// transaction can write (AWS developer guide, "Amazon DynamoDB Transactions").
-	maxPaying = 100
-	// maxRead is how many items one call can read (AWS API reference, BatchGetItem).
-	maxRead = 100
+	// maxPaying is how many shards pay for one request at most.
+	maxPaying = item.MaxTransactItems
 	// spreadAttempts bounds how often such a transaction is planned anew because
 	// others have taken from the shards meanwhile.
 	spreadAttempts = 4
@@ -66,7 +63,7 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Sha
 		keys[i] = table.BucketKey(w.namespace, w.name.entity, w.name.resource, i)
 	}
 	var items []item.Item
-	for part := range slices.Chunk(keys, maxRead) {
+	for part := range slices.Chunk(keys, item.MaxReadKeys) {
 		some, err := l.store.Read(ctx, true, part...)
 		if err != nil {
 			return nil, err
@@ -99,7 +96,8 @@ type portion struct {
 
 // apportion divides the costs among shards, in whole tokens, the fullest first; it
 // returns nothing if they do not hold enough. Each shard pays of every limit what
-// it has, so few of them are needed.
+// it has, so few of them are needed. Example: of a cost of 7, shards that hold 3.5, 2.2
+// and 4 pay 3, none and 4. A shard that is in debt pays nothing.
 func apportion(images []table.Shard, w want, now int64) []portion {
 	left := slices.Clone(w.costs)
 	order := slices.Clone(images)
@@ -214,8 +212,10 @@ func (l *Limiter) paid(k *known, w want, portions []portion) *Lease {
 }
 
 // together returns from when all shards together hold the costs in whole tokens, as
-// far as they are known, or Never. A shard that is not known counts as full: nobody
-// knows better.
+// far as they are known, or Never. A shard that is not known counts as full, because it
+// may be. Example: a cost of 2, and two shards that hold 0.9 each and get a token in a
+// second: 1.8 are no two whole tokens now, but after 0.1 s each shard has one. What the
+// shards hold only grows until they are full, so the instant is found by bisection.
 func (d decider) together() int64 {
 	at := d.now
 	for _, c := range d.want.costs {
@@ -233,8 +233,8 @@ func (d decider) together() int64 {
 	return at
 }
 
-// lowest returns a level that the bucket is not below, counting every shard as low
-// as the lowest.
+// lowest returns a level that the whole bucket is not below: that of its lowest shard,
+// if it is in debt, times the number of shards.
 func (d decider) lowest(l bucket.Limit) int64 {
 	low := int64(0)
 	for _, s := range d.shards {

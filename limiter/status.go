@@ -47,7 +47,9 @@ func statusOf(entity string, l bucket.Limit, level, rest int64) Status {
 	return s
 }
 
-// status returns the status of the limits in force at now; the lock is held.
+// status returns the status of the limits in force at now; the lock is held. If only
+// some shards were seen, the level is extrapolated: two shards of four that hold 12
+// together make 24.
 func (k *known) status(entity string, costs []table.Cost, now int64) []Status {
 	out := make([]Status, len(costs))
 	for i, c := range costs {

@@ -192,7 +192,8 @@ func (d decider) explain(c choice) *LimitError {
 	return d.remember(c).error(d.now)
 }
 
-// divide divides the costs among shards by their shares, in whole tokens.
+// divide divides the costs among shards by their shares, in whole tokens: a cost of 10
+// among four shards of 15 each is 3, 3, 3 and 1.
 func divide(images []table.Shard, w want) []portion {
 	images = images[:min(len(images), maxPaying)]
 	out := make([]portion, len(images))

@@ -86,7 +86,7 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 		e.wrong(EnvTableName, wantTableName)
 	}
 	if c.MaxShards&(c.MaxShards-1) != 0 {
-		e.wrong(EnvMaxShards, "a power of two from 1 to 1024")
+		e.wrong(EnvMaxShards, fmt.Sprintf("a power of two from 1 to %d", MaxMaxShards))
 	}
 	if b := c.DeadLetterBucketName; b != "" && !isBucketName(b) {
 		e.wrong(EnvDeadLetterBucketName,
