@@ -69,7 +69,7 @@ func measured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^\| ([\d,]+), (\d+) \| (\d+) s \| ([\d.]+)[^|]*\| ([\d.]+) \|`).
+	rows := regexp.MustCompile(`(?m)^\| ([\d,]+), (\d+) \| (\d+) s \| ([\d.]+)[^|]*\| ([\d.]+) \| [\d.]+ \| `).
 		FindAllStringSubmatch(string(page), -1)
 	for _, row := range rows {
 		number := func(i int) float64 {
