@@ -33,6 +33,7 @@ type gapWorld struct {
 
 	drops, losses float64 // chance of a batch to be dropped, of a state to be lost
 	foreign       bool    // items have no generation
+	steady        bool    // no item is removed, no limit vanishes, and nothing is given back
 	trouble       bool    // calls fail, and answers are lost
 	deliver       func([]json.RawMessage) []json.RawMessage
 
@@ -89,7 +90,7 @@ func (w *gapWorld) act() {
 	entity, shard := string(rune('a'+w.rand.IntN(3))), w.rand.IntN(2)
 	key := table.BucketKey("ns", entity, "gpt", shard)
 	it := w.db.Item(key)
-	if it != nil && w.rand.IntN(25) == 0 {
+	if it != nil && w.rand.IntN(25) == 0 && !w.steady {
 		w.db.Delete(key)
 		if w.rand.IntN(2) == 0 {
 			return
@@ -101,6 +102,9 @@ func (w *gapWorld) act() {
 		it = b.Item()
 		w.number(it, "gn", w.now)
 		w.number(it, "bn", w.now/1000)
+		if w.steady {
+			it["shard_count"] = item.N(2)
+		}
 	}
 	changed := false
 	for _, limit := range []string{"rpm", "tpm", "day"} {
@@ -109,12 +113,15 @@ func (w *gapWorld) act() {
 		switch {
 		case limit == "day" && !has && w.rand.IntN(8) > 0:
 			continue
-		case limit == "day" && has && w.rand.IntN(8) == 0:
+		case limit == "day" && has && w.rand.IntN(8) == 0 && !w.steady:
 			delete(it, attr)
 			changed = true
 			continue
 		}
 		n := read(it, attr) + 1000*int64(w.rand.IntN(60)-5)
+		if w.steady {
+			n = max(n, read(it, attr))
+		}
 		it[attr] = item.N(max(0, n))
 		changed = true
 	}

@@ -1,8 +1,10 @@
 package streams
 
 import (
+	"math"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -159,5 +161,51 @@ func settle(w *gapWorld) {
 	for range 2 {
 		w.now += 2 * 3_600_000
 		w.invoke(w.lanes[0], nil, true)
+	}
+}
+
+// A mapping that reads the stream from its beginning after batches and states were lost
+// brings every record that had been lost, after those behind it were counted. In the end
+// all kinds of windows hold just what the counters have grown by.
+func TestAMappingThatBeginsAnewCountsEverythingOnce(t *testing.T) {
+	seeds, lost := uint64(10), 0
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
+		w := newGapWorld(t, seed)
+		w.steady, w.drops, w.losses, w.agg.conf.MergeAfter = true, 0.2, 0.1, math.MaxInt64
+		w.live(200)
+		lost += len(w.lost)
+		w.drops, w.losses, w.lanes = 0, 0, nil
+		for i := range 2 {
+			w.lanes = append(w.lanes, &tumbling{index: i, of: 2})
+			w.drain(w.lanes[i])
+		}
+		settle(w)
+		want, got := map[string]int64{}, map[string]int64{}
+		for _, it := range w.db.Items() {
+			if s, err := table.DecodeSnapshot(it); err == nil && table.WindowOf(it) != "" {
+				for limit, n := range s.Counts {
+					got[s.Entity+" "+limit+" "+table.WindowOf(it)] += n
+				}
+				continue
+			}
+			if _, entity, _, _, ok := table.ParseBucketPK(item.KeyOf(it).PK); ok {
+				for limit, n := range counters(it) {
+					for _, kind := range w.agg.conf.Windows {
+						want[entity+" "+limit+" "+string(kind)] += n
+					}
+				}
+			}
+		}
+		for k, n := range want {
+			if got[k] != n {
+				t.Errorf("seed %d: %s: %d are counted, %d were consumed", seed, k, got[k], n)
+			}
+		}
+	}
+	if t.Logf("%d records had been lost", lost); lost < 20*int(seeds) {
+		t.Error("too few")
 	}
 }
