@@ -96,7 +96,7 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 				if got != done || upkeep.Load() < 2 {
 					t.Errorf("response %s after %d writes on buckets", got, upkeep.Load())
 				}
-				if took := time.Since(begin); took > rounds*callTimeout {
+				if took := time.Since(begin); took > 30*time.Second { // half of what an invocation has
 					t.Errorf("took %v", took)
 				}
 				if diff := r.inexact(); diff != "" {
