@@ -77,7 +77,7 @@ func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 	})
 	for _, o := range k.shards { // a shard that is new here, changed after those that are known
 		for _, own := range o.claims {
-			if o != s && !b.State.Matches(own) && o.bucket.State.Matches(own) && o.bucket.Generation < b.Generation {
+			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) && o.image.Generation < b.Generation {
 				displaced = true
 				k.yieldTo(b, own, now)
 			}

@@ -167,7 +167,7 @@ func (d decider) uncovered(soonest choice) choice {
 // the old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
 // force. Denied for 100 ms, the caller would come back to a bucket that needs hours.
 func (d decider) adopts(s *seen) bool {
-	return s.imaged() && !d.want.stored(s.bucket.State) && !d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor
+	return s.imaged() && !d.want.stored(s.image.State) && !d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor
 }
 
 // need remembers the largest costs seen, which keep the bucket from being split so
@@ -213,7 +213,7 @@ func (d decider) nearest(k int) int {
 		}
 		gone := s != nil && s.absent && !d.outlived(s, absentFor)
 		parent := d.shards[bucket.SplitParent(k)]
-		if !gone && (!parent.imaged() || parent.bucket.State.Shards >= bucket.CountWith(k)) {
+		if !gone && (!parent.imaged() || parent.image.State.Shards >= bucket.CountWith(k)) {
 			return k
 		}
 		k = bucket.SplitParent(k)
@@ -250,13 +250,13 @@ func (d decider) evaluate(k int, s *seen) choice {
 
 // clockless reports whether the image has no refill instant that can be used.
 func (s *seen) clockless(now int64) bool {
-	return s.bucket.State.NoClock || bucket.SubSat(s.bucket.State.RF, now) > bucket.MaxSkew
+	return s.image.State.NoClock || bucket.SubSat(s.image.State.RF, now) > bucket.MaxSkew
 }
 
 // verdict reports whether the image covers the costs at now, beside what this
 // process has under way.
 func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
-	image := s.bucket
+	image := s.image
 	if len(s.under) > 0 {
 		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
 		for i := range image.State.Slots {

@@ -43,7 +43,7 @@ func (d decider) remember(c choice) *denied {
 		}
 		seenShards++
 		out.until = min(out.until, max(s.at, d.lookedAt)+max(d.denyFor, 1))
-		state := s.bucket.State
+		state := s.image.State
 		for i, c := range d.want.costs {
 			r := state.RateOf(c.Limit)
 			out.whole[i] = bucket.AddSat(out.whole[i], r.Capacity)

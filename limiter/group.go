@@ -164,14 +164,14 @@ func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group
 	me := group[0]
 	if len(group) == 1 {
 		defer k.pass(c.shard, f, nil)
-		l.fly(ctx, k, c, group, tries)
+		l.writeGroup(ctx, k, c, group, tries)
 		return <-me.turn
 	}
 	go func() {
 		defer k.pass(c.shard, f, nil)
 		within := l.bounded(context.WithoutCancel(ctx))
 		defer within.release()
-		l.fly(within, k, c, group, &attempt{calls: tries.calls, asked: []int{c.shard}})
+		l.writeGroup(within, k, c, group, &attempt{calls: tries.calls, asked: []int{c.shard}})
 	}()
 	select {
 	case t := <-me.turn:
@@ -181,9 +181,9 @@ func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group
 	}
 }
 
-// fly writes until the group, or as much of it as the image covers, has an answer.
+// writeGroup writes until the group, or as much of it as the image covers, has an answer.
 // Each member gets its turn, whatever happens. What they want is reserved.
-func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*member, tries *attempt) {
+func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*member, tries *attempt) {
 	defer func() {
 		if p := recover(); p != nil { // of a DynamoDB client of the caller's
 			k.end(c.shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
@@ -196,7 +196,7 @@ func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*member, 
 	looked := false
 	for {
 		var p plan
-		group, p = l.prepare(k, c, group)
+		group, p = l.planGroup(k, c, group)
 		if len(group) == 0 {
 			return
 		}
@@ -223,9 +223,9 @@ func (l *Limiter) fly(ctx context.Context, k *known, c choice, group []*member, 
 	}
 }
 
-// prepare plans the write for as much of a group as the image covers. The others
+// planGroup plans the write for as much of a group as the image covers. The others
 // decide again.
-func (l *Limiter) prepare(k *known, c choice, group []*member) ([]*member, plan) {
+func (l *Limiter) planGroup(k *known, c choice, group []*member) ([]*member, plan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s, now := k.at(c.shard), l.now()

@@ -12,9 +12,9 @@ import (
 
 // grow splits a shard where this process is the one that sees the need: shard 0
 // when the write meter of the shard just written is exhausted, or the shard just
-// written when it is behind the count of shard 0. It is best effort: the request it follows is granted
-// already and does not wait for it, every step is conditional, and the aggregator
-// does the same.
+// written when it is behind the count of shard 0. It is best effort: the request it
+// follows is granted already and does not wait for it, every step is conditional, and
+// the aggregator does the same.
 func (l *Limiter) grow(ctx context.Context, k *known, b table.Shard) {
 	if len(b.Partial) > 0 { // what is stored in part cannot be divided
 		return
@@ -89,7 +89,7 @@ func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
 		return plan
 	}
 	if zero := k.shards[0]; b.State.Shards < k.count && b.State.Shards > 0 &&
-		!(zero.imaged() && b.Generation > zero.bucket.Generation) { // it may have merged since shard 0 was seen
+		!(zero.imaged() && b.Generation > zero.image.Generation) { // it may have merged since shard 0 was seen
 		return shard.Follow(b, k.count)
 	}
 	at := b.State.At(l.now()) // an add moves no clock: its meter is as old as the refill instant
@@ -97,11 +97,11 @@ func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
 		return nil
 	}
 	zero := k.shards[0]
-	if !zero.imaged() || len(zero.bucket.Partial) > 0 || zero.bucket.State.Shards != k.count ||
-		!zero.bucket.State.CanSplit(l.opts.MaxShards) || !zero.bucket.State.Holds(2*k.count, k.needs(zero.bucket.State)) {
+	if !zero.imaged() || len(zero.image.Partial) > 0 || zero.image.State.Shards != k.count ||
+		!zero.image.State.CanSplit(l.opts.MaxShards) || !zero.image.State.Holds(2*k.count, k.needs(zero.image.State)) {
 		return nil
 	}
-	return shard.Double(zero.bucket)
+	return shard.Double(zero.image)
 }
 
 // repair returns the plan that merges shard 0 until a share can hold a token again:
@@ -110,41 +110,41 @@ func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
 // count, those beyond it are folded. The lock is held.
 func (k *known) repair() *shard.Plan {
 	zero := k.shards[0]
-	if !zero.imaged() || len(zero.bucket.Partial) > 0 {
+	if !zero.imaged() || len(zero.image.Partial) > 0 {
 		return nil
 	}
-	fit := zero.bucket.State.Fitting()
-	for fit > 1 && !k.granular(zero.bucket.State, fit) {
+	fit := zero.image.State.Fitting()
+	for fit > 1 && !k.granular(zero.image.State, fit) {
 		fit /= 2
 	}
-	count := zero.bucket.State.Count()
+	count := zero.image.State.Count()
 	ahead := false
 	for i, s := range k.shards {
-		if s != zero && s.imaged() && s.at >= bucket.AddSat(zero.bucket.Generation, settled) {
-			ahead = ahead || i >= count || s.bucket.State.Shards > count
+		if s != zero && s.imaged() && s.at >= bucket.AddSat(zero.image.Generation, settled) {
+			ahead = ahead || i >= count || s.image.State.Shards > count
 		}
 	}
 	if fit >= count && !ahead {
 		return nil
 	}
 	if fit < count {
-		return shard.Shrink(zero.bucket, fit, k.others()...)
+		return shard.Shrink(zero.image, fit, k.others()...)
 	}
-	return shard.Propagate(zero.bucket, k.others()...)
+	return shard.Propagate(zero.image, k.others()...)
 }
 
 // complete returns the plan that restores shards that are missing although their parents
 // have split them off. The lock is held.
 func (k *known) complete() *shard.Plan {
 	zero := k.shards[0]
-	if !zero.imaged() || len(zero.bucket.Partial) > 0 {
+	if !zero.imaged() || len(zero.image.Partial) > 0 {
 		return nil
 	}
 	for i, s := range k.shards {
 		parent := k.shards[bucket.SplitParent(i)]
-		if i > 0 && i < zero.bucket.State.Count() && s.absent && parent.imaged() &&
-			parent.bucket.State.Shards >= bucket.CountWith(i) {
-			return shard.Propagate(zero.bucket, k.others()...)
+		if i > 0 && i < zero.image.State.Count() && s.absent && parent.imaged() &&
+			parent.image.State.Shards >= bucket.CountWith(i) {
+			return shard.Propagate(zero.image, k.others()...)
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (k *known) others() []table.Shard {
 	var out []table.Shard
 	for i, s := range k.shards {
 		if i > 0 && s.imaged() {
-			out = append(out, s.bucket)
+			out = append(out, s.image)
 		}
 	}
 	return out
@@ -199,17 +199,17 @@ func (l *Limiter) restore(ctx context.Context, k *known, missing int) {
 	}
 	k.mu.Lock()
 	zero, parent := k.shards[0], k.shards[bucket.SplitParent(missing)]
-	split := zero.imaged() && zero.bucket.State.Shards > missing &&
-		parent.imaged() && parent.bucket.State.Shards >= bucket.CountWith(missing) && k.repair() == nil
+	split := zero.imaged() && zero.image.State.Shards > missing &&
+		parent.imaged() && parent.image.State.Shards >= bucket.CountWith(missing) && k.repair() == nil
 	var writes []item.Write
 	if split {
-		writes = table.Restore(zero.bucket, missing, zero.bucket.State.Shards, l.now())
+		writes = table.Restore(zero.image, missing, zero.image.State.Shards, l.now())
 	}
 	k.mu.Unlock()
 	if !split {
 		return
 	}
-	n := name{zero.bucket.Entity, zero.bucket.Resource}
+	n := name{zero.image.Entity, zero.image.Resource}
 	if _, busy := l.growing.LoadOrStore(n, true); busy {
 		return
 	}
@@ -226,7 +226,7 @@ func (l *Limiter) restore(ctx context.Context, k *known, missing int) {
 	}
 	l.images.see(b, l.now(), unsent)
 	k.mu.Lock()
-	plan := shard.Propagate(zero.bucket, k.others()...)
+	plan := shard.Propagate(zero.image, k.others()...)
 	k.mu.Unlock()
-	l.work(ctx, n, plan, zero.bucket.State.Count())
+	l.work(ctx, n, plan, zero.image.State.Count())
 }

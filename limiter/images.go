@@ -52,7 +52,7 @@ type known struct {
 
 // seen is what this process knows of one shard.
 type seen struct {
-	bucket table.Shard // the last image; without a key if there is none
+	image  table.Shard // the last one seen; without a key if there is none
 	at     int64       // when it was seen, epoch ms
 	serial int         // counts the images seen
 	absent bool        // the item was not there
@@ -64,7 +64,7 @@ type seen struct {
 }
 
 // imaged reports whether there is an image.
-func (s *seen) imaged() bool { return s != nil && s.bucket.Entity != "" }
+func (s *seen) imaged() bool { return s != nil && s.image.Entity != "" }
 
 func (k *known) at(shard int) *seen {
 	s := k.shards[shard]
@@ -84,16 +84,16 @@ func (k *known) at(shard int) *seen {
 // other: then the image that is older is dropped.
 func (k *known) see(b table.Shard, now int64, since int, own []table.Cost) {
 	s := k.at(b.State.Shard)
-	if s.serial != since && s.imaged() && older(b, s.bucket) {
+	if s.serial != since && s.imaged() && older(b, s.image) {
 		return
 	}
-	if s.imaged() && s.bucket.Generation == b.Generation {
-		s.others.learn(s.bucket.State, b.State, own, now-s.at)
+	if s.imaged() && s.image.Generation == b.Generation {
+		s.others.learn(s.image.State, b.State, own, now-s.at)
 	}
-	if s.imaged() && raised(s.bucket.State, b.State, now) {
+	if s.imaged() && raised(s.image.State, b.State, now) {
 		k.raisedAt = now
 	}
-	s.bucket, s.at, s.absent = b, now, false
+	s.image, s.at, s.absent = b, now, false
 	s.serial++
 	if n := b.State.Shards; n <= bucket.MaxShards && (n > k.count || b.State.Shard == 0) {
 		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged
@@ -134,7 +134,7 @@ func older(a, b table.Shard) bool {
 // unsplit bucket, there is no bucket.
 func (k *known) missing(shard int, now int64) {
 	s := k.at(shard)
-	s.bucket, s.at, s.absent = table.Shard{}, now, true
+	s.image, s.at, s.absent = table.Shard{}, now, true
 	s.serial++
 	k.denied = nil
 }

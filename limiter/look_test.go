@@ -99,7 +99,7 @@ func TestOvertakenAnswerIsDropped(t *testing.T) {
 	}{{0, unsent, 1}, {2, unsent, 2}, {1, since, 2}, {0, k.at(0).serial + 1, 0}} {
 		k.see(images[c.image], 1, c.since, nil)
 		want := images[c.want].State
-		if got := k.at(0).bucket.State; got.Slots[got.Index("rpm")].Used != want.Slots[want.Index("rpm")].Used {
+		if got := k.at(0).image.State; got.Slots[got.Index("rpm")].Used != want.Slots[want.Index("rpm")].Used {
 			t.Errorf("after image %d, asked for since %d: %v is known, want image %d", c.image, c.since, got, c.want)
 		}
 	}

@@ -101,7 +101,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 	if s.others.refused == 0 || d.now-s.others.refused > contendedFor || d.outlived(s, d.denyFor) {
 		return 0, ""
 	}
-	state, until := s.bucket.State, s.at+d.denyFor
+	state, until := s.image.State, s.at+d.denyFor
 	for _, c := range d.want.costs {
 		i := state.Index(c.Limit.Name)
 		if i < 0 || c.Milli == 0 {

@@ -49,7 +49,7 @@ func (k *known) refuse(b table.Shard, now int64, p plan) (displaced bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.at(b.State.Shard)
-	if p.charges && s.bucket.Generation == b.Generation {
+	if p.charges && s.image.Generation == b.Generation {
 		s.others.refused = now
 	}
 	k.see(b, now, p.since, nil)

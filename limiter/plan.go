@@ -84,8 +84,8 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 	case !s.imaged(), c.look:
 		return add(coldRoom)
 	}
-	slack = s.others.slack(s.bucket.State, w, slack)
-	charge := table.Charge{Image: s.bucket, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
+	slack = s.others.slack(s.image.State, w, slack)
+	charge := table.Charge{Image: s.image, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
 	switch {
 	case c.owe:
 		charge.Force = true
@@ -127,7 +127,7 @@ func (k *known) createBucket(w want, now int64) plan {
 // capacity of 100, 10 are refilled per second and others take 9. An image of five seconds
 // ago shows 100; the 45 that they have taken since are more than a slack of 30.
 func (s *seen) crowded(w want, now int64, slack int64) bool {
-	state := s.bucket.State
+	state := s.image.State
 	for _, c := range w.costs {
 		i := state.Index(c.Limit.Name)
 		if i < 0 || c.Milli == 0 {
@@ -149,7 +149,7 @@ func (s *seen) crowded(w want, now int64, slack int64) bool {
 // its capacities, in percent, cannot have been refilled since: 12 % of a capacity of 100,
 // at 10 per second, within 1.2 s.
 func (s *seen) recent(w want, now int64, part int64) bool {
-	state := s.bucket.State
+	state := s.image.State
 	for _, c := range w.costs {
 		if i := state.Index(c.Limit.Name); i >= 0 && c.Milli > 0 {
 			r := state.Rate(i)

@@ -149,7 +149,7 @@ func (s *schedule) ready(p *Limiter, l Limit) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(b table.Shard) bool {
 		k, seen := known[b.State.Shard]
 		i := b.State.Index(l.Name)
-		return !seen || k.absent || k.bucket.Generation != b.Generation || i < 0 || b.State.Slots[i].Limit != l.stored()
+		return !seen || k.absent || k.image.Generation != b.Generation || i < 0 || b.State.Slots[i].Limit != l.stored()
 	})
 }
 

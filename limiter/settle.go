@@ -81,7 +81,7 @@ func (s *settling) known() bool {
 	if !seen.imaged() {
 		return false
 	}
-	s.image, s.since = seen.bucket, seen.serial
+	s.image, s.since = seen.image, seen.serial
 	return true
 }
 

@@ -254,7 +254,7 @@ func TestUnopenedShardUsesItsParent(t *testing.T) {
 				t.Logf("stored: %v", b.State)
 			}
 			for k, s := range p.images.view(name{acme, gpt}).shards {
-				t.Logf("known %d: absent %v, %v", k, s.absent, s.bucket.State)
+				t.Logf("known %d: absent %v, %v", k, s.absent, s.image.State)
 			}
 			t.Fatalf("%d granted, want 80", n)
 		}

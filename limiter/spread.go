@@ -204,7 +204,7 @@ func (l *Limiter) paid(k *known, w want, portions []portion) *Lease {
 			leaseItem{name: w.name, key: s.image.Key(), shard: s.image.State.Shard, taken: s.costs})
 	}
 	k.mu.Lock()
-	image := k.at(portions[0].image.State.Shard).bucket
+	image := k.at(portions[0].image.State.Shard).image
 	lease.status = k.status(w.name.entity, w.costs, l.now())
 	k.mu.Unlock()
 	lease.learn(image)
@@ -279,7 +279,7 @@ func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
 // level is what the image holds of a limit at an instant, beside what this process
 // has under way.
 func (s *seen) level(l bucket.Limit, at int64) int64 {
-	state := s.bucket.State
+	state := s.image.State
 	i := state.Index(l.Name)
 	if i < 0 {
 		return state.RateOf(l).Capacity

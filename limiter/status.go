@@ -59,7 +59,7 @@ func (k *known) status(entity string, costs []table.Cost, now int64) []Status {
 			if n >= k.count || !s.imaged() {
 				continue
 			}
-			state := s.bucket.State
+			state := s.image.State
 			part := state.RateOf(l).Capacity
 			seen = bucket.AddSat(seen, part)
 			if j := state.Index(l.Name); j >= 0 {

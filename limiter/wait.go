@@ -93,12 +93,12 @@ func (d decider) behind(c choice) choice {
 	if out.shard < 0 || d.attempt.rounds >= 2*maxAttempts { // nothing is known to owe to, or others keep winning
 		return c
 	}
-	late := crowdedOut(d.shards[out.shard].bucket, d.want, d.now, nil)
+	late := crowdedOut(d.shards[out.shard].image, d.want, d.now, nil)
 	together := out.at == bucket.Never && d.count > 1
 	if together {
 		out.at, late = max(c.at, d.now), false
 		for n, s := range d.shards {
-			late = late || n < d.count && s.imaged() && crowdedOut(s.bucket, d.want, d.now, nil)
+			late = late || n < d.count && s.imaged() && crowdedOut(s.image, d.want, d.now, nil)
 		}
 	}
 	late = late || out.at > d.attempt.waits.until
