@@ -52,7 +52,7 @@ func (a *app) connect(ctx context.Context, cfg aws.Config, stack string) ([]*rep
 	}{{"FailedRecordsBucketName", replay.Aggregator}, {"ArchiveBucketName", replay.Archiver}} {
 		if name := outputs[of.output]; name != "" {
 			all = append(all, &replay.Replayer{
-				Bucket: bucket{objects, name}, Malformed: of.function, Functions: f, Table: table, Windows: windows,
+				Objects: objectBucket{objects, name}, Malformed: of.function, Functions: f, Table: table, Windows: windows,
 			})
 		}
 	}
@@ -166,14 +166,14 @@ func malformed(log string) int {
 	return n
 }
 
-// bucket is a bucket of the stack.
-type bucket struct {
+// objectBucket is an S3 bucket of the stack.
+type objectBucket struct {
 	s3   *s3.Client
 	name string
 }
 
-// Keys implements [replay.Bucket].
-func (b bucket) Keys(ctx context.Context, prefix string) iter.Seq2[string, error] {
+// Keys implements [replay.Objects].
+func (b objectBucket) Keys(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		in := &s3.ListObjectsV2Input{Bucket: aws.String(b.name), Prefix: aws.String(prefix)}
 		pages := s3.NewListObjectsV2Paginator(b.s3, in)
@@ -196,8 +196,8 @@ func (b bucket) Keys(ctx context.Context, prefix string) iter.Seq2[string, error
 // double as text within JSON.
 const maxObject = 32 << 20
 
-// Get implements [replay.Bucket].
-func (b bucket) Get(ctx context.Context, key string) ([]byte, error) {
+// Get implements [replay.Objects].
+func (b objectBucket) Get(ctx context.Context, key string) ([]byte, error) {
 	out, err := b.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String(b.name), Key: aws.String(key)})
 	if err != nil {
 		return nil, err
@@ -206,8 +206,8 @@ func (b bucket) Get(ctx context.Context, key string) ([]byte, error) {
 	return body, errors.Join(err, out.Body.Close())
 }
 
-// Delete implements [replay.Bucket].
-func (b bucket) Delete(ctx context.Context, key string) error {
+// Delete implements [replay.Objects].
+func (b objectBucket) Delete(ctx context.Context, key string) error {
 	_, err := b.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(b.name), Key: aws.String(key)})
 	return err
 }

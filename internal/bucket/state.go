@@ -167,8 +167,8 @@ type Verdict struct {
 	Slot int
 }
 
-// Decide returns whether the state covers needs at now, with what is refilled until
-// then. needs[i] is the cost in millitokens of slot i; a cost of zero requires a level
+// Decide reports whether the state covers needs at now, with what is refilled until
+// then, and if not, when. needs[i] is the cost in millitokens of slot i; a cost of zero requires a level
 // that is not negative, so debt denies. Slots with a negative need are not looked at.
 func (s State) Decide(needs []int64, now int64) Verdict {
 	from, _ := s.clock(now)

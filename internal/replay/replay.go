@@ -12,9 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// Bucket is an S3 bucket that objects are replayed from. Errors are those of S3; each
+// Objects is the S3 bucket that objects are replayed from. Errors are those of S3; each
 // method blocks until it is answered or ctx is done.
-type Bucket interface {
+type Objects interface {
 	// Keys lists the keys with the prefix, in order.
 	Keys(ctx context.Context, prefix string) iter.Seq2[string, error]
 	Get(ctx context.Context, key string) ([]byte, error)
@@ -31,7 +31,7 @@ type Functions interface {
 
 // Replayer replays the objects of one bucket. All fields are required.
 type Replayer struct {
-	Bucket    Bucket
+	Objects   Objects
 	Malformed Function // whose malformed records are in the bucket
 	Functions Functions
 	Table     Reader
@@ -67,7 +67,7 @@ type Result struct {
 func (r *Replayer) Keys(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for _, prefix := range []string{BatchPrefix, archive.PrefixMalformed} {
-			for key, err := range r.Bucket.Keys(ctx, prefix) {
+			for key, err := range r.Objects.Keys(ctx, prefix) {
 				if !yield(key, err) || err != nil {
 					return
 				}
@@ -80,7 +80,7 @@ func (r *Replayer) Keys(ctx context.Context) iter.Seq2[string, error] {
 // nothing.
 func (r *Replayer) Inspect(ctx context.Context, key string) Result {
 	res := Result{Key: key, Outcome: Looked}
-	body, err := r.Bucket.Get(ctx, key)
+	body, err := r.Objects.Get(ctx, key)
 	if err != nil {
 		res.Outcome, res.Err = Left, err
 		return res
@@ -137,7 +137,7 @@ func (r *Replayer) Replay(ctx context.Context, key string) Result {
 	if res.Err = r.deliver(ctx, res.Batch); res.Err != nil {
 		return res
 	}
-	if res.Err = r.Bucket.Delete(ctx, key); res.Err != nil { // only what came through is deleted
+	if res.Err = r.Objects.Delete(ctx, key); res.Err != nil { // only what came through is deleted
 		return res
 	}
 	res.Outcome = Done

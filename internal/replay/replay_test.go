@@ -147,7 +147,7 @@ const key = BatchPrefix + "uuid/shard/2026/01/01/batch"
 func rig(t *testing.T) (*Replayer, bucket, *functions) {
 	f := &functions{t: t, db: memdb.New(func() int64 { return 0 })}
 	b := bucket{key: given(t, "aggregator", event(t, "aggregator-several-entities.json"))}
-	return &Replayer{Bucket: b, Malformed: Aggregator, Functions: f, Table: f.db, Windows: windows}, b, f
+	return &Replayer{Objects: b, Malformed: Aggregator, Functions: f, Table: f.db, Windows: windows}, b, f
 }
 
 // The sample has ten acquires of one request, and old images that show eight more
@@ -169,7 +169,7 @@ func TestBatchIsDeliveredAndDeleted(t *testing.T) {
 }
 
 // A part was counted before the batch was given up: that is known exactly. What
-// lies behind a later watermark is not.
+// lies behind a later mark is not.
 func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 	r, _, f := rig(t)
 	payload := event(t, "aggregator-several-entities.json")
@@ -304,7 +304,7 @@ func TestMalformedRecords(t *testing.T) {
 // The deletion fails: the object stays, and the next replay counts nothing twice.
 func TestDeletionFails(t *testing.T) {
 	r, b, _ := rig(t)
-	r.Bucket = undeletable{b}
+	r.Objects = undeletable{b}
 	for range 2 {
 		if got := r.Replay(t.Context(), key); got.Outcome != Left || got.Err == nil {
 			t.Errorf("%+v", got)

@@ -52,7 +52,7 @@ var plants = []plant{
 			cost := cmp.Or(r.number(r.added()["b_tpm_tc"]), "0")
 			r.spendsOnly("b_tpm_tk", cost)
 		}},
-	{name: "W18 usage is added without a watermark", must: usageIsExact, write: func(operation string, r request) {
+	{name: "W18 usage is added without a mark", must: usageIsExact, write: func(operation string, r request) {
 		if operation == "UpdateItem" && strings.HasPrefix(r.sortKey(), "#USAGE#") {
 			r.dropCondition()
 		}

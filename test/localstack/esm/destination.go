@@ -1,16 +1,12 @@
 package esm
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
@@ -135,20 +131,4 @@ func (c *Collect) Records() []InvocationRecord {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]InvocationRecord(nil), c.docs...)
-}
-
-// Bucket is a Destination that writes objects, as an S3 destination does.
-type Bucket struct {
-	Client *s3.Client
-	Name   string
-}
-
-// Send puts the record as an object.
-func (b Bucket) Send(ctx context.Context, name string, record []byte) error {
-	_, err := b.Client.PutObject(ctx,
-		&s3.PutObjectInput{Bucket: aws.String(b.Name), Key: aws.String(name), Body: bytes.NewReader(record)})
-	if err != nil {
-		return fmt.Errorf("put %q to bucket %q: %w", name, b.Name, err)
-	}
-	return nil
 }

@@ -70,12 +70,12 @@ func (l *lane) add(now int64, records ...Record) {
 	l.added += len(records)
 }
 
-// idle is true when nothing waits and nothing is under way.
+// idle reports whether nothing waits and nothing is under way.
 func (l *lane) idle() bool {
 	return len(l.waiting) == 0 && len(l.work) == 0 && len(l.late) == 0
 }
 
-// copies is true while duplicates are still to be delivered.
+// copies reports whether duplicates are still to be delivered.
 func (l *lane) copies() bool {
 	return len(l.late) > 0 || len(l.work) > 0 && l.work[0].copy
 }
