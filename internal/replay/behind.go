@@ -24,7 +24,9 @@ const readAtOnce = 100
 // Usage is what a batch of the aggregator means for the usage snapshots of the
 // windows that are kept.
 type Usage struct {
-	ToCount map[string]int64 // tokens by limit and window that a replay counts
+	// ToCount is what a replay counts at most, tokens by limit and window: what an
+	// earlier window was completed with already is among it.
+	ToCount map[string]int64
 	Counted map[string]int64 // that the batch itself has counted, before it was given up
 	// Behind lists what lies behind later marks, and a replay does not count: each
 	// is counted already, by an earlier attempt at this batch or with a later

@@ -39,16 +39,16 @@ func (t *tally) add(r Run, known bool) {
 	base, complete := r.From, false // complete: what base lacks has not begun yet
 	within := known && r.First.Compare(t.mark.At) <= 0
 	switch {
-	case within:
+	case within: // from 100 to 110, and the mark is at 104: 6 are left
 		base, complete = t.mark.Used, true
-	case r.Born:
+	case r.Born: // created with 5: 5
 		base, complete = nil, true
-	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // how far is not known
-	case t.mark.Gone: // its creation was not seen
+	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // no mark, or one that says nothing: of 100 to 110 it is 10
+	case t.mark.Gone: // removed at the mark, then from 3 to 5: another life whose creation was not seen, 5
 		base, complete = nil, true
-	case r.sure || sameLife(t.mark, r):
+	case r.sure || sameLife(t.mark, r): // mark at 104, from 107 to 110: 6, of which 3 were not seen
 		base, complete = t.mark.Used, true
-	default: // neither was the end of the life before
+	default: // mark at 104, from 3 to 5 in another generation: neither was the end of the life before, 5
 		base, complete = nil, true
 	}
 	grow := func(c table.Count) {
