@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"iter"
 	"slices"
@@ -108,7 +109,7 @@ func (c calls) query(ctx context.Context, q item.Query) iter.Seq2[item.Item, err
 // transact performs all writes or none, once, however often it has to be sent: the
 // token makes sure of that for ten minutes.
 func (c calls) transact(ctx context.Context, writes ...item.Write) error {
-	token := store.NewToken()
+	token := rand.Text()
 	return c.again(ctx, func(ctx context.Context) error { return c.db.Transact(ctx, token, writes) })
 }
 

@@ -2,11 +2,11 @@ package limiter
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -215,7 +215,7 @@ func (l *Limiter) restore(ctx context.Context, k *known, missing int) {
 	}
 	err := func() error {
 		defer l.growing.Delete(n)
-		return l.store.Transact(ctx, store.NewToken(), writes)
+		return l.store.Transact(ctx, rand.Text(), writes)
 	}()
 	if err != nil {
 		return // somebody else restored it, shard 0 has moved on, or nobody answered

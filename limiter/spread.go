@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"math"
 	"slices"
@@ -177,7 +178,7 @@ func (l *Limiter) pay(ctx context.Context, k *known, w want, portions []portion,
 // transact sends a transaction, again with the same token when its answer is lost,
 // which carries it out once. If it never is answered, nobody knows.
 func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *attempt) error {
-	token := store.NewToken()
+	token := rand.Text()
 	var lost error
 	for {
 		tries.calls++

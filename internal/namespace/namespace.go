@@ -106,7 +106,7 @@ func Register(ctx context.Context, s store.Store, name string, now time.Time) er
 		return err
 	}
 	ns := table.Namespace{ID: newID(), Name: name, CreatedAt: created}
-	err := s.Transact(ctx, store.NewToken(), ns.Register())
+	err := s.Transact(ctx, rand.Text(), ns.Register())
 	if _, taken := errors.AsType[*store.Canceled](err); taken {
 		return nil
 	}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -39,7 +40,7 @@ func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps i
 // that the first has left.
 func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
 	var it item.Item
-	token := store.NewToken()
+	token := rand.Text()
 	lost := 0
 	err := store.Retry(ctx, attempts, pause, func() error {
 		var err error

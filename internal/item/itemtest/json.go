@@ -14,7 +14,8 @@ import (
 )
 
 // JSON renders an item in DynamoDB's JSON, one attribute per line, sorted by
-// name: for goldens, messages and whoever plays the stream.
+// name: for goldens, messages and whoever plays the stream. MarshalMapJSON of the SDK's
+// attributevalue has no order, and would be a module that only tests need.
 func JSON(it item.Item) []byte {
 	var b strings.Builder
 	b.WriteString("{")
