@@ -55,6 +55,8 @@
 // any call what the image cannot cover, until the image is a second old. A write
 // that is refused brings the image back, and the request is decided again from that,
 // without a read.
+// Creating a bucket takes two writes, and between them a read of its shard 1, which may
+// live on where somebody has deleted shard 0.
 //
 // # Guarantees
 //

@@ -60,7 +60,8 @@ type LimitError struct {
 	// shards of the bucket, shards have to merge first, or it has lost many writes
 	// to others and tells the time in which the costs refill.
 	Estimated bool
-	// Statuses has one entry per limit in force, in order of name.
+	// Statuses has one entry per limit in force of Entity, in order of name, each of the
+	// whole bucket.
 	Statuses []Status
 }
 
