@@ -9,8 +9,8 @@
 // a second through an event source mapping (package esm) to the built aggregator
 // behind the Runtime API, which writes into a table in memory that answers as
 // DynamoDB does (package twin). The time is virtual, that of the function too: it is
-// built with another clock. An hour is measured that one came before; for folds of
-// ten minutes and more two, because longer windows catch up so often.
+// built with another clock. An hour is measured of a day in which each tenant was seen
+// once; for folds of ten minutes and more two, because longer windows catch up so often.
 package main
 
 import (
@@ -31,10 +31,9 @@ func main() {
 	only := flag.String("loads", "", "the loads to play, as tenants:fold:windows,…; default: all")
 	beside := flag.String("beside", "", "the built aggregator of another commit, to be played too, not folded")
 	minutes := flag.Int("minutes", 60, "how long to measure; less than an hour tells too much of what is once an hour")
-	warm := flag.Int("warm", 60, "how many minutes come in an hour before, unmeasured")
 	lead := flag.Int("lead", 0, "how many minutes of the hour go by before it is measured, with what is first in it")
 	flag.Parse()
-	p := plan{warm: 60 * *warm, lead: 60 * *lead, measured: 60 * *minutes, twice: 120 * *minutes, together: 2}
+	p := plan{lead: 60 * *lead, measured: 60 * *minutes, twice: 120 * *minutes, together: 2}
 	debug.SetGCPercent(400) // there is memory, and most of the time goes into the tables here
 	if err := run(ctx, *only, *beside, p, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "prices:", err)

@@ -11,10 +11,10 @@ import (
 
 // plan is how long a load is played.
 type plan struct {
-	warm, measured int // seconds; the first begins with an hour
-	lead           int // seconds of the hour that go by before it is measured
-	twice          int // measured instead, of folds of ten minutes and more, whose longer windows catch up so often
-	together       int // cells that are played at once
+	measured int // seconds, from the beginning of an hour
+	lead     int // seconds of the hour that go by before it is measured
+	twice    int // measured instead, of folds of ten minutes and more, whose longer windows catch up so often
+	together int // cells that are played at once
 }
 
 // The day that is played. Traffic comes in its third hour and from the seventh on;
@@ -52,9 +52,11 @@ func play(ctx context.Context, f *function, p plan, loads []load, tell func(pric
 		g.cells = append(g.cells, c)
 	}
 	const largeBatch = 20
-	if err := g.seconds(ctx, p.warm, largeBatch); err != nil {
+	t.inTurn = true // each once
+	if err := g.seconds(ctx, loads[0].tenants/loads[0].perSecond, largeBatch); err != nil {
 		return err
 	}
+	t.inTurn = false
 	if err := g.rest(ctx); err != nil {
 		return err
 	}

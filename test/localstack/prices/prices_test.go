@@ -20,7 +20,7 @@ func TestPrices(t *testing.T) {
 	const tenants, perSecond = 200, 5
 	loads := []load{{tenants: tenants, perSecond: perSecond, fold: 60, windows: 2},
 		{tenants: tenants, perSecond: perSecond, fold: 1, windows: 1}}
-	short := plan{warm: 120, measured: 120, twice: 120, together: 1}
+	short := plan{measured: 120, twice: 120, together: 1}
 	told := 0
 	err = play(t.Context(), f, short, loads, func(p price) {
 		told++
@@ -47,19 +47,20 @@ func bucketsInUse(t *testing.T, l load, p plan) (sum int) {
 		t.Fatal(err)
 	}
 	used := map[item.Key]bool{}
-	for second := range p.warm + p.measured {
-		if second == p.warm {
+	warm := l.tenants / l.perSecond
+	for second := range warm + p.measured {
+		if traffic.inTurn = second < warm; second == warm {
 			traffic.now = begin
 		}
 		if err := traffic.acquires(t.Context(), l.perSecond); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range traffic.db.Drain() {
-			if second >= p.warm && c.Key.SK == table.SKBucketState {
+			if second >= warm && c.Key.SK == table.SKBucketState {
 				used[c.Key] = true
 			}
 		}
-		if (second+1)%int(l.fold) == 0 {
+		if (second-warm+1)%int(l.fold) == 0 {
 			sum += len(used)
 			clear(used)
 		}

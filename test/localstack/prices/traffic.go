@@ -36,6 +36,7 @@ type traffic struct {
 	sums    []float64 // of the tenants' shares
 	now     int64     // epoch ms
 	granted int64
+	inTurn  bool // tenants acquire in turn, not at random
 	records records
 }
 
@@ -81,6 +82,9 @@ func (t *traffic) acquires(ctx context.Context, perSecond int) error {
 	for i := range perSecond {
 		t.now = begin + int64(i)*1000/int64(perSecond)
 		tenant := sort.SearchFloat64s(t.sums, t.rand.Float64()*t.sums[len(t.sums)-1])
+		if t.inTurn {
+			tenant = int(t.granted) % len(t.sums)
+		}
 		_, err := t.limiter.Acquire(ctx, limiter.Request{Entity: fmt.Sprintf("customer-%06d", tenant), Resource: resource,
 			Costs: limiter.Costs{"rpm": requests, "tpm": tokens}, Limits: limits})
 		if err != nil {
