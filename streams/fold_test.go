@@ -1,0 +1,112 @@
+package streams
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// within handles what is new in the stream in an invocation within a tumbling window,
+// and returns the state and the metric line.
+func (r *rig) within(seen *int64, state []byte, final bool) (after []byte, metrics string) {
+	r.t.Helper()
+	changes := r.since(*seen)
+	if len(changes) > 0 {
+		*seen = changes[len(changes)-1].Seq
+	}
+	r.metrics.Reset()
+	var response struct{ State json.RawMessage }
+	if err := json.Unmarshal([]byte(r.handle(windowed(records(changes), state, final))), &response); err != nil {
+		r.t.Fatal(err)
+	}
+	return response.State, r.metrics.String()
+}
+
+func (r *rig) wants(metrics string, want ...string) {
+	r.t.Helper()
+	for _, w := range want {
+		if !strings.Contains(metrics, w+",") && !strings.Contains(metrics, w+"}") {
+			r.t.Errorf("no %s in %s", w, metrics)
+		}
+	}
+}
+
+// snapshots returns how many snapshots there are of a kind, by the length of its part
+// of the key.
+func (r *rig) snapshots(part string) (n int) {
+	for _, it := range r.db.Items() {
+		if k := item.KeyOf(it).SK; strings.HasPrefix(k, "#USAGE#gpt#") && len(k) == len("#USAGE#gpt#"+part) {
+			n++
+		}
+	}
+	return n
+}
+
+const anHour = "2023-11-14T22:00:00Z"
+
+// Usage waits for the end of the fold, and its lag is told; refills and splits do not
+// wait. When an hour is over it is written at once.
+func TestOnlyUsageWaitsForTheFold(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	b := r.bucket("a", 0)
+	for range 900 { // its partition is hot
+		b.State = b.State.Take([]int64{500, 500, 1000})
+		r.db.Store(b.Item())
+	}
+	r.take("b", 0, 400, 1) // does not hold as much once more
+	r.now += 20_000
+	state, metrics := r.within(&seen, nil, false)
+	r.wants(metrics, `"Snapshots":0`, `"Pending":2`, `"Refills":1`, `"ShardSteps":1`, `"UsageLagMs":20000`, `"StateLost":0`)
+	if n := r.snapshots(anHour); n != 0 {
+		t.Errorf("%d snapshots before the end of the fold", n)
+	}
+
+	r.now += 3_600_000
+	r.take("c", 0, 1, 1) // in the next hour
+	state, metrics = r.within(&seen, state, false)
+	if n := r.snapshots(anHour); n < 2 {
+		t.Errorf("%d snapshots of the hour that is over", n)
+	}
+	if it := r.db.Item(item.Key{PK: "ns/ENTITY#c", SK: "#USAGE#gpt#2023-11-14T23:00:00Z"}); it != nil {
+		t.Error("the hour that is not over was written too")
+	}
+	r.wants(metrics, `"Pending":1`, `"UsageLagMs":0`)
+
+	_, metrics = r.within(&seen, state, true)
+	r.wants(metrics, `"Pending":0`, `"UsageLagMs":0`)
+	if diff := r.inexact(); diff != "" {
+		t.Error(diff)
+	}
+	_, metrics = r.within(&seen, []byte(`{"zae":"none of ours"}`), false)
+	r.wants(metrics, `"StateLost":1`)
+}
+
+// A state that would come near Lambda's megabyte is written before the end of the fold.
+func TestAStateThatGrowsTooLargeIsWritten(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	random := rand.New(rand.NewPCG(1, 2))
+	name := func() (out string) {
+		for len(out) < 480 {
+			out += fmt.Sprintf("%016x", random.Uint64())
+		}
+		return out
+	}
+	const first = 800
+	for range first {
+		r.take(name(), 0, 1, 1)
+	}
+	state, metrics := r.within(&seen, nil, false)
+	r.wants(metrics, `"Snapshots":0`, fmt.Sprintf(`"Pending":%d`, first))
+	for range 400 {
+		r.take(name(), 0, 1, 1)
+	}
+	state, metrics = r.within(&seen, state, false)
+	r.wants(metrics, `"Pending":0`)
+	if n := r.snapshots(anHour); n != first+400 || len(state) > 100 {
+		t.Errorf("%d snapshots, a state of %d bytes", n, len(state))
+	}
+}
