@@ -17,8 +17,8 @@ func (p *Plan) Applied(s Step, item item.Item) {
 	case Look, Recount:
 		p.see(s.Shard, item)
 	case Restore:
-		opened, _, _ := s.Writes[0].Apply(nil)
-		p.see(s.Shard, opened)
+		restored, _, _ := s.Writes[0].Apply(nil)
+		p.see(s.Shard, restored)
 		if p.zero.State.Shard == 0 { // it may have handed something over
 			zero, _, _ := s.Writes[1].Apply(p.zero.Item())
 			p.renew(zero)
@@ -62,8 +62,8 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 	}
 	own, item := at(0)
 	switch s.Action {
-	case Restore:
-		if own {
+	case Restore: // writes: the shard, shard 0, and perhaps a check of the parent
+		if own { // others have restored it
 			delete(p.absent, s.Shard)
 			p.see(s.Shard, item)
 			return
@@ -77,8 +77,8 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 		}
 	case Merge, Discount:
 		p.unmerged(s, at)
-	case Split:
-		if own {
+	case Split: // writes: the shard, its sibling, and perhaps a check of shard 0
+		if own { // it is not as its image
 			p.see(s.Shard, item)
 			return
 		}
@@ -86,10 +86,10 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 			p.refusals[s.Shard] = maxRefusals
 			return
 		}
-		if other, _ := at(1); other {
+		if other, _ := at(1); other { // the sibling exists already
 			p.recount[s.Shard] = true
 		}
-	default:
+	default: // Look and Recount are one write
 		p.see(s.Shard, item)
 	}
 }

@@ -24,7 +24,7 @@ type Action string
 const (
 	Look     Action = "look"     // ask a shard for its image, by a condition that fails
 	Split    Action = "split"    // hand half to the sibling, in a transaction of two
-	Merge    Action = "merge"    // fold the sibling back, in a transaction of two
+	Merge    Action = "merge"    // take the sibling back, in a transaction of two
 	Recount  Action = "recount"  // the sibling exists already: only the count changes
 	Discount Action = "discount" // siblings are missing: only the count changes, in a transaction that checks that
 	Restore  Action = "restore"  // put back a missing shard, in a transaction of two
@@ -49,11 +49,14 @@ const maxRefusals = 8
 
 // Plan brings shards of one bucket to a count.
 type Plan struct {
-	zero     table.Shard // image of shard 0, the pattern for missing shards
-	target   int
-	last     int  // the last shard to look at
-	falls    bool // shards may have to be merged, not only split
-	strays   bool // fold shards beyond the target too
+	zero   table.Shard // image of shard 0, the pattern for missing shards
+	target int
+	last   int  // the last shard to look at
+	falls  bool // shards may have to be merged, not only split
+	strays bool // merge shards beyond the target too
+
+	// By shard: its newest image; whether it was found missing; whether its sibling
+	// exists already; how often it was not as its image.
 	known    map[int]table.Shard
 	absent   map[int]bool
 	recount  map[int]bool
@@ -63,8 +66,7 @@ type Plan struct {
 // Double returns the plan that splits shard 0 only, from the count of its image
 // to twice that. The stream then tells the aggregator to go on.
 func Double(zero table.Shard) *Plan {
-	p := newPlan(zero, 2*zero.State.Count())
-	return p
+	return newPlan(zero, 2*zero.State.Count())
 }
 
 // Shrink returns the plan that merges shard 0 only, down to a count. The stream then
@@ -86,7 +88,7 @@ func Follow(b table.Shard, count int) *Plan {
 }
 
 // Propagate returns the plan that brings every shard to the count of the image
-// of shard 0, and folds those that should not be there into the shards whose share
+// of shard 0, and merges those that should not be there into the shards whose share
 // includes theirs. Images of other shards, from the same batch say, save a step
 // each; a shard beyond the count is found only if its image is among them.
 func Propagate(zero table.Shard, others ...table.Shard) *Plan {
@@ -132,7 +134,7 @@ func (p *Plan) Next(now int64) (Step, bool) {
 	return p.stray(now)
 }
 
-// stray returns the step that folds a shard beyond the target into the shard that it
+// stray returns the step that merges a shard beyond the target into the shard that it
 // would be split from: shard 0 was deleted and created anew while it lived on, or a
 // merge was left half-way.
 func (p *Plan) stray(now int64) (Step, bool) {
@@ -168,13 +170,13 @@ func (p *Plan) down(k int, b table.Shard, now int64) (Step, bool) {
 	s := k + half
 	other, known := p.known[s]
 	switch {
-	case p.refusals[s] >= maxRefusals:
+	case p.refusals[s] >= maxRefusals: // others are at work on the sibling
 		return Step{}, false
-	case p.absent[s]:
+	case p.absent[s]: // it hands nothing over: only the count falls
 		return p.discount(k, half, now), true
 	case !known:
 		return p.look(s), true
-	case other.State.Shards > 2*half:
+	case other.State.Shards > 2*half: // it has split since: it comes down first
 		return p.down(s, other, now)
 	}
 	return Step{Merge, k, p.heeding(k, table.Merge(b, other, half, now))}, true
@@ -220,22 +222,22 @@ func (p *Plan) look(k int) Step {
 }
 
 func (p *Plan) step(k int, now int64) (Step, bool) {
-	if p.refusals[k] >= maxRefusals {
+	if p.refusals[k] >= maxRefusals { // others are at work on it
 		return Step{}, false
 	}
 	b, known := p.known[k]
 	switch {
-	case p.absent[k] && !p.splitOff(k):
-		return Step{}, false // its parent still holds its share
-	case p.absent[k]:
+	case p.absent[k] && !p.splitOff(k): // its parent still holds its share
+		return Step{}, false
+	case p.absent[k]: // its share is nobody's
 		return Step{Restore, k, table.Restore(p.zero, k, p.target, now)}, true
 	case !known:
 		return p.look(k), true
-	case p.falls && b.State.Shards > max(p.target, bucket.CountWith(k)):
+	case p.falls && b.State.Shards > max(p.target, bucket.CountWith(k)): // it is ahead
 		return p.down(k, b, now)
-	case b.State.Count() >= p.target:
+	case b.State.Count() >= p.target: // it is there
 		return Step{}, false
-	case p.recount[k]:
+	case p.recount[k]: // it is behind, but its sibling exists: there is nothing to hand over
 		return Step{Recount, k, []item.Write{table.Recount(b, now)}}, true
 	}
 	return Step{Split, k, p.sure(b, table.Split(b, now))}, true
@@ -252,7 +254,7 @@ func (p *Plan) sure(b table.Shard, writes []item.Write) []item.Write {
 }
 
 // splitOff reports whether the parent of shard k is known to have split it off, so
-// that opening it when it is missing hands out no share twice.
+// that restoring it when it is missing hands out no share twice.
 func (p *Plan) splitOff(k int) bool {
 	parent, known := p.known[bucket.SplitParent(k)]
 	return known && parent.State.Shards >= bucket.CountWith(k)
