@@ -43,9 +43,9 @@ func NewDynamo(api API, tableName string) *Dynamo { return &Dynamo{api: api, tab
 // been applied (ADD is not idempotent).
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// whereSomebodyListens keeps the client's own retries for reads, but for errors
+// unlessUnreachable keeps the client's own retries, for reads, but for errors
 // that another attempt at once does not change.
-func whereSomebodyListens(o *dynamodb.Options) {
+func unlessUnreachable(o *dynamodb.Options) {
 	if v2, ok := o.Retryer.(aws.RetryerV2); ok {
 		o.Retryer = fastV2{v2}
 	} else if o.Retryer != nil {
@@ -134,7 +134,7 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([
 	ask := map[string]types.KeysAndAttributes{d.table: {Keys: unique, ConsistentRead: &consistent}}
 	for try := 0; ; try++ {
 		sent := d.reading()
-		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask}, whereSomebodyListens)
+		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask}, unlessUnreachable)
 		if err != nil {
 			return nil, unread("BatchGetItem", err)
 		}
