@@ -31,10 +31,11 @@ type gapWorld struct {
 	rand  *rand.Rand
 	lanes []*tumbling
 
-	drops, losses float64 // chance of a batch to be dropped, of a state to be lost
-	foreign       bool    // items have no generation
-	steady        bool    // no item is removed, no limit vanishes, and nothing is given back
-	trouble       bool    // calls fail, and answers are lost
+	drops, losses float64  // chance of a batch to be dropped, of a state to be lost
+	foreign       bool     // items have no generation
+	steady        bool     // no item is removed, no limit vanishes, and nothing is given back
+	trouble       bool     // calls fail, and answers are lost
+	behind        *laggard // whom the aggregator reads from; nil: the table
 	deliver       func([]json.RawMessage) []json.RawMessage
 
 	lost  map[int64]bool // changes that were never counted
@@ -243,6 +244,9 @@ func (w *gapWorld) invoke(l *tumbling, batch []memdb.Change, final bool) {
 
 // handle lets the aggregator handle a payload, in trouble if there is any.
 func (w *gapWorld) handle(payload []byte) ([]byte, error) {
+	if w.behind != nil && (w.now > w.behind.at+10_000 || w.rand.IntN(2) == 0) {
+		w.behind.remember()
+	}
 	if !w.trouble {
 		return w.agg.Invoke(w.t.Context(), payload)
 	}
@@ -429,10 +433,13 @@ func TestUsageHealsFromWhatIsLost(t *testing.T) {
 		name             string
 		drops, losses    float64
 		foreign, trouble bool
+		behind           bool
 	}{
-		{"nothing", 0, 0, false, false}, {"batches", 0.1, 0, false, false}, {"states", 0, 0.1, false, false},
-		{"both", 0.15, 0.1, false, false}, {"both, no generations", 0.15, 0.1, true, false},
-		{"batches, in trouble", 0.1, 0, false, true},
+		{"nothing", 0, 0, false, false, false}, {"batches", 0.1, 0, false, false, false},
+		{"states", 0, 0.1, false, false, false}, {"both", 0.15, 0.1, false, false, false},
+		{"both, no generations", 0.15, 0.1, true, false, false}, {"batches, in trouble", 0.1, 0, false, true, false},
+		{"nothing, reads are behind", 0, 0, false, false, true},
+		{"both, reads are behind", 0.15, 0.1, false, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -444,6 +451,9 @@ func TestUsageHealsFromWhatIsLost(t *testing.T) {
 			for seed := range worlds {
 				w := newGapWorld(t, seed)
 				w.drops, w.losses, w.foreign, w.trouble = c.drops, c.losses, c.foreign, c.trouble
+				if c.behind {
+					w.behind = w.lag()
+				}
 				w.live(250)
 				if diff := w.compare(); diff != "" {
 					t.Fatalf("seed %d: %+v\n%s", seed, w.stats, diff)
@@ -603,7 +613,9 @@ func TestGapsBehindWhatCountsNothing(t *testing.T) {
 
 // born lets a client create a bucket with a counter of whole tokens.
 func (w *gapWorld) born(key item.Key, used int64) {
-	it := w.bucket("a", 0).Item()
+	_, entity, _, shard, _ := table.ParseBucketPK(key.PK)
+	b := w.bucket(entity, shard)
+	it := b.Item()
 	it["gn"], it["bn"], it["rf"] = item.N(1), item.N(w.now/1000), item.N(w.now)
 	it["b_rpm_tc"], it["b_tpm_tc"] = item.N(used*1000), item.N(0)
 	w.db.Store(it)
@@ -611,7 +623,9 @@ func (w *gapWorld) born(key item.Key, used int64) {
 
 // put lets a client leave a bucket with a counter of whole tokens.
 func (w *gapWorld) put(key item.Key, generation, used int64) {
-	it := w.bucket("a", 0).Item()
+	_, entity, _, shard, _ := table.ParseBucketPK(key.PK)
+	b := w.bucket(entity, shard)
+	it := b.Item()
 	it["gn"], it["rf"], it["b_rpm_tc"], it["b_tpm_tc"] = item.N(generation), item.N(w.now), item.N(used*1000), item.N(0)
 	if old := w.db.Item(key); old["bn"] != nil {
 		it["bn"] = old["bn"]

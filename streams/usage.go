@@ -202,7 +202,7 @@ func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Acti
 		}
 		found.Births = births
 	}
-	earlier, err := a.store.Read(ctx, false, missing...)
+	earlier, err := a.store.Read(ctx, q.Consistent, missing...)
 	if err != nil {
 		return known, err
 	}
@@ -211,7 +211,7 @@ func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Acti
 			found.Previous = append(found.Previous, it)
 		}
 	}
-	if known.Known {
+	if known.Known && !found.Sure {
 		found.Current = known.Current
 	}
 	return found, nil

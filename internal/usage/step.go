@@ -92,6 +92,9 @@ func (t *Total) Next(known Snapshots) Step {
 			break // counted by another client: what was not seen by us, it saw
 		}
 		if u, needed := t.close(m, marks, known.Previous[:at]); needed {
+			if !known.Sure {
+				return Step{Action: ReadSurely}
+			}
 			return Step{Action: Close, Update: u.At(item.KeyOf(previous)), At: at}
 		}
 	}

@@ -41,7 +41,7 @@ func (t *tally) add(r Run, known bool) {
 	switch {
 	case within: // from 100 to 110, and the mark is at 104: 6 are left
 		base, complete = t.mark.Used, true
-	case r.Born: // created with 5: 5
+	case r.Born && !(r.whole && known): // created with 5: 5
 		base, complete = nil, true
 	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // no mark, or one that says nothing: of 100 to 110 it is 10
 	case t.mark.Gone: // removed at the mark, then from 3 to 5: another life whose creation was not seen, 5

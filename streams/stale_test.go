@@ -1,0 +1,85 @@
+package streams
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// laggard is a table that answers every second read that need not be consistent as it
+// was at the last remember.
+type laggard struct {
+	store.Lister
+	db, old *memdb.DB
+	at      int64 // instant of the last remember
+	rand    *rand.Rand
+}
+
+// lag lets the world's aggregator read from a laggard, one call at a time.
+func (w *gapWorld) lag() *laggard {
+	l := &laggard{Lister: w.db, db: w.db, rand: w.rand}
+	w.agg.store, w.agg.concurrency = l, 1
+	l.remember()
+	return l
+}
+
+func (l *laggard) remember() { l.old, l.at = l.db.Snapshot(), l.db.Now() }
+
+func (l *laggard) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	if !consistent && l.rand.IntN(2) == 0 {
+		return l.old.Read(ctx, true, keys...)
+	}
+	return l.Lister.Read(ctx, consistent, keys...)
+}
+
+func (l *laggard) List(ctx context.Context, q item.Query) (item.Page, error) {
+	if !q.Consistent && l.rand.IntN(2) == 0 {
+		return l.old.List(ctx, q)
+	}
+	return l.Lister.List(ctx, q)
+}
+
+// An idle bucket is charged just before and just after the turn of an hour. The second
+// record is counted while reads still show the table as it was before the first. The
+// hour that is over must not be completed by what they show.
+func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
+	const hour = 3_600_000
+	for seed := range uint64(8) {
+		w := newGapWorld(t, seed)
+		w.split(1)
+		lag := w.lag()
+		key := table.BucketKey("ns", "a", "gpt", 0)
+		w.born(key, 100)
+		w.countRecords(w.last())
+		w.now += 10*hour - w.now%hour - 1000
+		w.put(key, 1, 110)
+		lag.remember()
+		w.countRecords(w.last())
+		w.now += 2000
+		w.put(key, 1, 120)
+		w.countRecords(w.last())
+		if diff := w.compare(); diff != "" {
+			t.Errorf("seed %d:\n%s", seed, diff)
+		}
+	}
+}
+
+// last returns the newest record.
+func (w *gapWorld) last() memdb.Change {
+	all := w.since(0)
+	return all[len(all)-1]
+}
+
+// countRecords lets the aggregator count records at once, without folding.
+func (w *gapWorld) countRecords(changes ...memdb.Change) {
+	w.t.Helper()
+	if got := w.rig.handle(streamtest.PayloadOf(records(changes)...)); got != done {
+		w.t.Fatal(got)
+	}
+}
