@@ -50,6 +50,16 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 			w.born(key, 100)
 			w.now += hour
 		}, "2023-11-14T23:00:00Z"},
+		{"the clock of its maker is a little ahead", func(w *gapWorld) {
+			w.now += 2000
+			w.born(key, 100)
+			w.now -= 1500
+		}, "2023-11-14T22:00:00Z"},
+		{"the clock of its maker is a little ahead, and the hour turns", func(w *gapWorld) {
+			w.now += hour - w.now%hour + 1000
+			w.born(key, 100)
+			w.now -= 2000
+		}, ""},
 		{"the clock of its maker is ahead", func(w *gapWorld) {
 			w.now += hour
 			w.born(key, 100)

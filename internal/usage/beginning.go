@@ -27,8 +27,8 @@ const creatorsClock = 10_000
 // begun returns the start of the window in which the shard was created that a change
 // shows, 0 if that is not known.
 func begun(c *stream.Change, finest Window) int64 {
-	if c.OldBorn == 0 || c.OldBorn > c.Created/1000 {
-		return 0
+	if c.OldBorn <= 0 || c.OldBorn-creatorsClock/1000 > c.Created/1000 {
+		return 0 // nobody says, or its clock was far ahead
 	}
 	start := finest.Start(c.OldBorn*1000 - creatorsClock)
 	if start != finest.Start(c.OldBorn*1000+creatorsClock+999) {
