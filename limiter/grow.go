@@ -92,8 +92,12 @@ func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
 		!(zero.imaged() && b.Generation > zero.image.Generation) { // it may have merged since shard 0 was seen
 		return shard.Follow(b, k.count)
 	}
-	at := b.State.At(l.now()) // an add moves no clock: its meter is as old as the refill instant
-	if i := at.Index(bucket.WCU); i < 0 || at.Slots[i].Tokens >= bucket.WCUPerWrite {
+	i := b.State.Index(bucket.WCU)
+	if i < 0 {
+		return nil
+	}
+	// An add moves no clock: the meter is as old as the refill instant.
+	if level, _ := b.State.LevelAt(i, l.now()); level >= bucket.WCUPerWrite {
 		return nil
 	}
 	zero := k.shards[0]
