@@ -143,3 +143,63 @@ func growth(c memdb.Change) map[string]int64 {
 	}
 	return out
 }
+
+// What another aggregator has counted of a shard is not counted as its beginning,
+// though marks of its siblings are in the same snapshot: ours begin in the middle of
+// an hour of the other one, or come back after it had a turn.
+func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
+	const hour = 3_600_000
+	first, second := table.BucketKey("ns", "a", "gpt", 0), table.BucketKey("ns", "a", "gpt", 1)
+	for _, c := range []struct {
+		name    string
+		history func(w *gapWorld, others, ours func(key item.Key, used int64))
+		want    int64
+	}{
+		{"ours begin within an hour", func(w *gapWorld, others, ours func(item.Key, int64)) {
+			w.born(first, 0)
+			w.born(second, 0)
+			others(first, 300)
+			others(second, 300)
+			ours(first, 310)
+			ours(second, 310)
+		}, 620},
+		{"ours come back", func(w *gapWorld, others, ours func(item.Key, int64)) {
+			w.born(first, 10)
+			w.countRecords(w.last())
+			w.born(second, 0)
+			others(second, 50)
+			w.now += hour
+			others(first, 30)
+			others(second, 200)
+			ours(first, 40)
+			ours(second, 210)
+		}, 250},
+		{"ours find what the others counted of one shard, twice", func(w *gapWorld, others, ours func(item.Key, int64)) {
+			w.born(first, 10)
+			w.countRecords(w.last())
+			w.born(second, 0)
+			others(first, 30)
+			others(second, 50)
+			ours(first, 40)
+			ours(first, 45)
+			w.now += hour
+			ours(second, 60)
+		}, 105},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newGapWorld(t, 1)
+			w.agg.conf.Windows = []usage.Window{usage.Hourly}
+			w.split(1)
+			c.history(w, func(key item.Key, used int64) {
+				w.put(key, 1, used)
+				w.countByOthers(w.last())
+			}, func(key item.Key, used int64) {
+				w.put(key, 1, used)
+				w.countRecords(w.last())
+			})
+			if got := w.sum("rpm"); got != c.want {
+				t.Errorf("%d tokens are counted, the counters grew by %d", got, c.want)
+			}
+		})
+	}
+}

@@ -73,9 +73,10 @@ func (t *Total) beginnings(known Snapshots, marks table.Marks) (out []Part) {
 //
 //   - if it is not known when that was: another client or an older release made the
 //     item, and its counters may be years old;
-//   - if the window of the creation ended so long ago that its snapshot is gone;
+//   - if the window of the creation ended so long ago that its snapshot may be gone;
 //   - if not all snapshots since then were looked through;
-//   - if one of them has no marks at all: another aggregator has counted;
+//   - if another aggregator has counted in one of them, which has no marks then, or
+//     remembers it;
 //   - if a longer window has counted the shard, while none of the finest kind has: these
 //     are gone, or are a new option.
 //
@@ -89,7 +90,7 @@ func (t *Total) uncounted(c *Chain, known Snapshots) bool {
 			return true
 		}
 		m := table.MarksOf(it)
-		if _, counted := m.Shard(c.Shard); !m.Any || counted && !t.birth(it, c) {
+		if _, counted := m.Shard(c.Shard); m.Shared() || counted && !t.birth(it, c) {
 			return false
 		}
 	}
@@ -115,7 +116,7 @@ func (t *Total) unborn(c *Chain, known Snapshots) bool {
 	return !slices.ContainsFunc(known.Births, func(it item.Item) bool {
 		m := table.MarksOf(it)
 		mark, counted := m.Shard(c.Shard)
-		return it != nil && t.birth(it, c) && (!m.Any || counted && mark.At != c.Runs[0].First.Before())
+		return it != nil && t.birth(it, c) && (m.Shared() || counted && mark.At != c.Runs[0].First.Before())
 	})
 }
 
