@@ -65,14 +65,31 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 			w.born(key, 100)
 			w.now -= hour
 		}, ""},
-		{"its hour is kept no longer", func(w *gapWorld) {
+		{"its hour was over more than a week ago", func(w *gapWorld) {
 			w.born(key, 100)
-			w.now += 91 * 24 * hour
+			w.now += hour - w.now%hour + 7*24*hour
 		}, ""},
-		{"its hour is just kept", func(w *gapWorld) {
+		{"its hour was over a week ago", func(w *gapWorld) {
 			w.born(key, 100)
-			w.now += 90 * 24 * hour
+			w.now += hour - w.now%hour + 7*24*hour - 1
 		}, "2023-11-14T22:00:00Z"},
+		{"its hour is kept for two days", func(w *gapWorld) {
+			w.agg.conf.SnapshotTTLDays = 2
+			w.born(key, 100)
+			w.now += 3 * 24 * hour
+		}, ""},
+		{"its hour was kept for a week, and would be kept longer now", func(w *gapWorld) {
+			w.agg.conf.SnapshotTTLDays = 7
+			w.born(key, 100)
+			w.countRecords(w.last())
+			w.now += 9 * 24 * hour
+			for _, it := range w.db.Items() {
+				if table.WindowOf(it) != "" && read(it, "ttl")*1000 < w.now {
+					w.db.Delete(item.KeyOf(it))
+				}
+			}
+			w.agg.conf.SnapshotTTLDays = 90
+		}, ""},
 		{"another aggregator has counted since", func(w *gapWorld) {
 			w.born(key, 100)
 			w.now += 2 * hour

@@ -13,6 +13,12 @@ import (
 // clocksApart is how far our clock may be behind the one that dates records.
 const clocksApart = time.Minute
 
+// beginningDays is for how many days after it was over the window in which a bucket was
+// created gets what was lost of it since. Records live for a day, and an outage for a
+// few; an older snapshot may be gone, because it was kept for less then than now, or
+// was deleted by hand.
+const beginningDays = 7
+
 // counting is the usage of one bucket on its way into its snapshots.
 type counting struct {
 	parts []usage.Part
@@ -106,7 +112,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	check func(usage.Step, usage.Snapshots) error) (writes int, step usage.Step, err error) {
 	var known, first usage.Snapshots
 	t.TTL = t.Expiry(a.now(), a.conf.SnapshotTTLDays)
-	t.Kept = a.now() - int64(a.conf.SnapshotTTLDays)*(24*time.Hour).Milliseconds()
+	t.Kept = a.now() - int64(min(a.conf.SnapshotTTLDays, beginningDays))*(24*time.Hour).Milliseconds()
 	t.Over = t.Window.End(t.Start) <= a.now()+clocksApart.Milliseconds()
 	for range 2 * rounds {
 		step = t.Next(known)

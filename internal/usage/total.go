@@ -36,8 +36,8 @@ type Total struct {
 	// have been counted before it. Then a creation too is looked up in earlier
 	// snapshots: it may be what one of them was completed with.
 	Over bool
-	// Kept is up to when windows ended whose snapshots are kept no longer, epoch
-	// milliseconds.
+	// Kept is up to when windows ended of whose snapshots it is not certain that they
+	// are still kept, epoch milliseconds.
 	Kept int64
 	// Begun says that what was consumed before the first records is counted as far as
 	// it can be.
