@@ -18,8 +18,11 @@ type State struct {
 const stateMember = "zae"
 
 // stateVersion is the first byte of the state. A state of another version counts
-// as lost.
-const stateVersion = 2
+// as lost, but for the one before, which says of no part when its shard was created.
+const (
+	stateVersion      = 2
+	olderStateVersion = 1
+)
 
 // owedVersion is the first byte of a list of what is owed.
 const owedVersion = 1

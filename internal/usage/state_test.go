@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"encoding/base64"
 	"math/rand/v2"
 	"reflect"
 	"strconv"
@@ -66,6 +67,31 @@ func TestStateIsCarried(t *testing.T) {
 	for _, text := range []string{"null x", `{"zae":"!"}`, `{"zae":"AA"}`, `{"other":"x"}`, "[]"} {
 		if s, err := ParseState([]byte(text)); err == nil || len(s.Parts) > 0 {
 			t.Errorf("%q: %+v", text, s)
+		}
+	}
+}
+
+// A state that the release before left, whose parts do not say when their shards were
+// created, is no lost state.
+func TestStateOfTheReleaseBeforeIsTakenUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for range 100 {
+		s := State{Parts: randomParts(r)}
+		for i := range s.Parts {
+			s.Parts[i].Begun = 0
+		}
+		packed, err := packedState(s.JSON())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := base64.RawStdEncoding.DecodeString(string(packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[0] = 1
+		got, err := ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(b) + `"}`))
+		if err != nil || len(got.Parts)+len(s.Parts) > 0 && !reflect.DeepEqual(got, s) {
+			t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, s)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (r *unpacker) position() table.Position {
 }
 
 func (r *unpacker) state() (s State) {
-	if r.byte() != stateVersion {
+	if v := r.byte(); v != stateVersion && v != olderStateVersion {
 		r.fail()
 	}
 	r.base = r.millis(0) / 1000
