@@ -269,3 +269,52 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 		}
 	}
 }
+
+// Beginnings are counted though another shard's record in the same fold is the reason
+// why days are counted with it: a creation in the hour before, or in the same hour with
+// more shards than one write carries.
+func TestBeginningsAreCountedBesideSiblings(t *testing.T) {
+	shard := func(i int) item.Key { return table.BucketKey("ns", "a", "gpt", i) }
+	for _, c := range []struct {
+		name    string
+		history func(w *gapWorld) []memdb.Change
+		want    int64 // in hours, and in days
+	}{
+		{"in the hour before", func(w *gapWorld) (fold []memdb.Change) {
+			w.born(shard(1), 50) // lost
+			w.now += 60_000
+			w.born(shard(0), 5)
+			fold = append(fold, w.last())
+			w.now += 3_600_000
+			w.put(shard(1), 1, 60)
+			return append(fold, w.last())
+		}, 65},
+		{"in the same hour", func(w *gapWorld) (fold []memdb.Change) {
+			for i := range 40 {
+				w.born(shard(i), 50) // lost
+			}
+			w.now += 60_000
+			for i := range 40 {
+				if i == 3 {
+					w.db.Delete(shard(i)) // lost
+					w.born(shard(i), 0)
+				} else {
+					w.put(shard(i), 1, 60)
+				}
+				fold = append(fold, w.last())
+			}
+			return fold
+		}, 39 * 60},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newGapWorld(t, 1)
+			w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
+			w.split(1)
+			w.invoke(w.lanes[0], c.history(w), true)
+			settle(w)
+			if got := w.sum("rpm"); got != 2*c.want {
+				t.Errorf("%d tokens are counted in hours and days, the counters grew by %d", got, c.want)
+			}
+		})
+	}
+}

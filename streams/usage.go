@@ -83,10 +83,7 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 			if step.GoesOn(longer) {
 				return nil
 			}
-			for j := range longer {
-				longer[j].GoOnFrom(ahead)
-			}
-			n, err := a.countAll(ctx, c, longer)
+			n, err := a.countLonger(ctx, c, totals[i+1:], longer, ahead)
 			writes += n
 			counted = err == nil
 			return err
@@ -104,6 +101,30 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 	}
 	return writes, nil
 }
+
+// countLonger counts longer windows before the finest ones. The beginnings that later
+// totals of these have come first: once a longer window has counted their shards, they
+// are not known.
+func (a *Aggregator) countLonger(ctx context.Context, c *counting, later, longer []usage.Total,
+	ahead []usage.Ahead) (writes int, err error) {
+	for i := range later {
+		if t := &later[i]; t.MayBegin() {
+			t.Careful = true
+			n, _, err := a.countTotal(ctx, t, func(usage.Step, usage.Snapshots) error { return errBegun })
+			if writes += n; err != nil && !errors.Is(err, errBegun) {
+				return writes, err
+			}
+		}
+	}
+	for i := range longer {
+		longer[i].GoOnFrom(ahead)
+	}
+	n, err := a.countAll(ctx, c, longer)
+	return writes + n, err
+}
+
+// errBegun ends the counting of a total after its beginnings.
+var errBegun = errors.New("beginnings are counted")
 
 // countTotal brings one snapshot up to date, step by step. Before each write it calls
 // check, if there is one, with the step and what was known of the snapshots before

@@ -44,6 +44,12 @@ func (c *Chain) unseen() bool {
 		slices.ContainsFunc(c.Runs[0].From, func(n table.Count) bool { return n.Tokens != 0 })
 }
 
+// MayBegin reports whether something was consumed before the first records of the total
+// that may not be counted yet.
+func (t *Total) MayBegin() bool {
+	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.unseen() && c.Begun != 0 })
+}
+
 // beginnings returns what shards have consumed before their first records, of those
 // that provably no snapshot has counted.
 func (t *Total) beginnings(known Snapshots, marks table.Marks) (out []Part) {
