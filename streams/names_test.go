@@ -56,3 +56,39 @@ func TestStrangeNamesAreCounted(t *testing.T) {
 		t.Errorf("%d snapshots, want %d", len(hourly), len(want))
 	}
 }
+
+// The snapshots of a resource whose name looks like a window of another one are left
+// alone, though their keys lie between those of the other.
+func TestSnapshotsOfAResourceNamedLikeAWindowAreLeftAlone(t *testing.T) {
+	const hour = 3_600_000
+	for _, name := range []string{"gpt#2023", "gpt#2023-11-14T22", "gpt#2023-11-15"} {
+		w := newGapWorld(t, 1)
+		w.split(1)
+		put := func(resource string, used int64) {
+			b := w.bucket("a", 0)
+			b.Resource, b.Generation, b.Born = resource, 1, t0/1000
+			it := b.Item()
+			it["rf"], it["b_rpm_tc"] = item.N(w.now), item.N(used*1000)
+			w.db.Store(it)
+		}
+		put(name, 1000)
+		w.countRecords(w.last())
+		put("gpt", 100) // lost
+		for range 3 {
+			w.now += hour
+			put(name, 1000)
+			put("gpt", read(w.last().New, "b_rpm_tc")/1000)
+		}
+		put("gpt", 110)
+		w.countRecords(w.last())
+		sums := map[string]int64{}
+		for _, it := range w.db.Items() {
+			if table.WindowOf(it) != "" {
+				sums[table.ResourceOf(it)] += read(it, "rpm")
+			}
+		}
+		if sums[name] != 3*1000 || sums["gpt"] != 3*110 {
+			t.Errorf("%s: %v are counted in hours, days and months", name, sums)
+		}
+	}
+}

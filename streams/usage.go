@@ -215,7 +215,7 @@ func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Acti
 		if err != nil {
 			return known, err
 		}
-		items = append(items, page.Items...)
+		items = append(items, t.Own(page.Items)...)
 		if q.After = page.Next; q.After == nil || t.Traced(items) {
 			break
 		}

@@ -99,6 +99,9 @@ func WindowOf(snapshot item.Item) string { return (&reader{it: snapshot}).str(at
 // does not say.
 func WindowStartOf(snapshot item.Item) string { return (&reader{it: snapshot}).str(attrWindowStart) }
 
+// ResourceOf returns the resource of a snapshot, empty if it does not say.
+func ResourceOf(snapshot item.Item) string { return (&reader{it: snapshot}).str(attrResource) }
+
 // limitOfCount returns the limit that a number attribute of a snapshot counts.
 func limitOfCount(attr string) (string, bool) {
 	if rest, ok := strings.CutPrefix(attr, "_"); ok {

@@ -28,14 +28,23 @@ func (t *Total) Traced(items []item.Item) bool {
 }
 
 // PreviousQuery finds the last snapshots of the bucket up to the total's own,
-// latest first, of all kinds of windows.
+// latest first, of all kinds of windows, and others: see [Total.Own].
 func (t *Total) PreviousQuery() item.Query {
 	k := t.Key()
 	prefix := table.UsageKey(t.Namespace, t.Entity, t.Resource, "").SK
 	return item.Query{PK: k.PK, From: prefix, To: k.SK, Descending: true, Limit: remembered}
 }
 
-// Sift returns what the answer to PreviousQuery gives. Of a kind that is
+// Own returns what is of the bucket among the answers to PreviousQuery: the keys of the
+// resource gpt#2023 lie between those of gpt.
+func (t *Total) Own(items []item.Item) []item.Item {
+	return slices.DeleteFunc(items, func(it item.Item) bool {
+		resource := table.ResourceOf(it)
+		return resource != "" && resource != t.Resource
+	})
+}
+
+// Sift returns what the answers to PreviousQuery give. Of a kind that is
 // not the finest most of the earlier snapshots are not in the answer: those of the
 // keys have to be added, in their order.
 func (t *Total) Sift(items []item.Item) (known Snapshots, missing []item.Key) {
