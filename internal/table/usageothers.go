@@ -16,26 +16,24 @@ import (
 // where the counters stood when counting began, all that was given up included; it
 // is stored, and writes that go on plainly leave it alone.
 //
-// Then it is remembered that others have counted, too, because what they counted
-// before the first mark is part of the origin, and does not show.
+// What others counted before the first mark is part of the origin, and does not show
+// later. So it is noted in an attribute of its own once others are seen to have counted,
+// and stays.
 //
-//	origin    1 and the origins of the ledger's limits, as zigzag varints, or 2
-//	          instead of 1 if others have counted; 0 if they are not known
-const attrOrigin = "_="
-
+//	origin    1 and the origins of the ledger's limits, as zigzag varints;
+//	          0 if they are not known
+//	shared    1
 const (
-	ownOrigin    = 1
-	sharedOrigin = 2
+	attrOrigin = "_="
+	attrShared = "_+"
 )
 
 var unknownOrigin = []byte{0}
 
-// Shared reports whether others may have counted in the snapshot, before ours or
-// since. A snapshot that says nothing may be anybody's.
+// Shared reports whether others are known to have counted in the snapshot, before ours
+// or since.
 func (m Marks) Shared() bool {
-	_, known := m.origin()
-	_, complete := m.sums()
-	return !known || !complete || m.rawOrigin()[0] != ownOrigin || len(m.Others()) > 0
+	return !m.Any || m.snapshot[attrShared] != nil || len(m.Others()) > 0
 }
 
 // Others returns how much more the snapshot has counted, by limit, than ours has:
@@ -59,7 +57,7 @@ func (m Marks) Others() (out []Count) {
 // known.
 func (m Marks) origin() (out []int64, ok bool) {
 	b := m.rawOrigin()
-	if len(b) == 0 || b[0] != ownOrigin && b[0] != sharedOrigin {
+	if len(b) == 0 || b[0] != 1 {
 		return nil, false
 	}
 	for b = b[1:]; len(b) > 0; {
@@ -103,8 +101,8 @@ func (m Mark) addTo(sums []int64, l Ledger, sign int64) {
 	}
 }
 
-func packOrigin(kind byte, origin []int64) []byte {
-	b := []byte{kind}
+func packOrigin(origin []int64) []byte {
+	b := []byte{1}
 	for _, n := range origin {
 		b = binary.AppendVarint(b, n)
 	}
@@ -129,12 +127,11 @@ func (u Usage) keepOrigin(up *item.Update, l Ledger) []item.Cond {
 			complete = complete && err == nil
 		}
 		if complete {
-			kind := byte(ownOrigin)
-			if u.Seen.snapshot != nil && u.Seen.Shared() {
-				kind = sharedOrigin
-			}
-			origin = packOrigin(kind, sums)
+			origin = packOrigin(sums)
 		}
+	}
+	if u.Seen.snapshot != nil && u.Seen.Shared() && u.Seen.snapshot[attrShared] == nil {
+		up.Set = append(up.Set, item.Attr{Name: attrShared, Value: item.B([]byte{1})})
 	}
 	stored := u.Seen.rawOrigin()
 	if !slices.Equal(stored, origin) {
@@ -170,7 +167,7 @@ func (u Usage) assumeOrigin(up *item.Update, l Ledger) {
 	case !known:
 		up.Set = append(up.Set, item.Attr{Name: attrOrigin, Value: item.B(unknownOrigin)})
 	case fresh:
-		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrOrigin, Value: item.B(packOrigin(ownOrigin, origin))})
+		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrOrigin, Value: item.B(packOrigin(origin))})
 	}
 }
 
