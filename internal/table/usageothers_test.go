@@ -94,3 +94,39 @@ func TestForeignOriginsAreNone(t *testing.T) {
 		m.Others()
 	}
 }
+
+// A snapshot that another aggregator began is known to be shared for good, though what
+// that one counted is part of the origin, and the origin is given up. One that is ours
+// alone is not, nor is none.
+func TestSharedSnapshotsStayKnown(t *testing.T) {
+	count := func(it item.Item, seen bool, rpm int64, m Move) item.Item {
+		t.Helper()
+		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
+			Start: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", rpm}}, Events: 1, Moves: []Move{m}}
+		if marks := MarksOf(it); seen {
+			u.Seen = &marks
+		}
+		after, held, err := u.Update().Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		return after
+	}
+	mark := func(at int, rpm int64) Mark {
+		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}
+	}
+	foreign := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+		Part: "2023-11-14T22:00:00Z", Counts: map[string]int64{"rpm": 600}, Events: 6}
+	for name, begun := range map[string]item.Item{"shared": foreign.Item(), "ours": nil} {
+		shared := begun != nil
+		it := count(begun, true, 10, Move{From: Expect{Exactly: true}, To: mark(10, 310)})
+		if got := MarksOf(it).Shared(); got != shared {
+			t.Errorf("%s: shared is %v after the first mark", name, got)
+		}
+		from := mark(20, 310) // another life
+		it = count(it, false, 5, Move{From: Expect{Counted: &from}, To: mark(20, 5)})
+		if got := MarksOf(it).Shared(); got != shared {
+			t.Errorf("%s: shared is %v without an origin", name, got)
+		}
+	}
+}
