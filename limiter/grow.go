@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -63,7 +64,7 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 		}
 		now := l.now()
 		l.images.gone(n, plan.Absent(), now)
-		for _, image := range plan.Images() {
+		for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
 			l.images.see(image, now, unsent)
 			if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
 				l.tell(ctx, splitOrMerge(n, before, image.State.Shards))
@@ -138,11 +139,17 @@ func (k *known) repair() *shard.Plan {
 }
 
 // complete returns the plan that restores shards that are missing although their parents
-// have split them off. The lock is held.
+// have split them off. A younger shard of a lower count says that shard 0 has merged since
+// it was seen, and then nothing is known to be missing. The lock is held.
 func (k *known) complete() *shard.Plan {
 	zero := k.shards[0]
 	if !zero.imaged() || len(zero.image.Partial) > 0 {
 		return nil
+	}
+	for _, s := range k.shards {
+		if s.imaged() && s.image.State.Count() < zero.image.State.Count() && s.image.Generation > zero.image.Generation {
+			return nil
+		}
 	}
 	for i, s := range k.shards {
 		parent := k.shards[bucket.SplitParent(i)]
@@ -205,15 +212,16 @@ func (l *Limiter) restore(ctx context.Context, k *known, missing int) {
 	zero, parent := k.shards[0], k.shards[bucket.SplitParent(missing)]
 	split := zero.imaged() && zero.image.State.Shards > missing &&
 		parent.imaged() && parent.image.State.Shards >= bucket.CountWith(missing) && k.repair() == nil
-	var writes []item.Write
+	var like table.Shard
 	if split {
-		writes = table.Restore(zero.image, missing, zero.image.State.Shards, l.now())
+		like = zero.image
 	}
 	k.mu.Unlock()
 	if !split {
 		return
 	}
-	n := name{zero.image.Entity, zero.image.Resource}
+	writes := table.Restore(like, missing, like.State.Shards, l.now())
+	n := name{like.Entity, like.Resource}
 	if _, busy := l.growing.LoadOrStore(n, true); busy {
 		return
 	}
@@ -230,7 +238,10 @@ func (l *Limiter) restore(ctx context.Context, k *known, missing int) {
 	}
 	l.images.see(b, l.now(), unsent)
 	k.mu.Lock()
-	plan := shard.Propagate(zero.image, k.others()...)
+	var plan *shard.Plan
+	if zero := k.shards[0]; zero.imaged() { // else it was found missing meanwhile
+		like, plan = zero.image, shard.Propagate(zero.image, k.others()...)
+	}
 	k.mu.Unlock()
-	l.work(ctx, n, plan, zero.image.State.Count())
+	l.work(ctx, n, plan, like.State.Count())
 }
