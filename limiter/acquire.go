@@ -95,7 +95,10 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 // taken at most 1 since. If they have taken 3, the write is refused and brings the
 // new image: 3 by now. The next round denies without a call, until 2 s later.
 func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Lease, error) {
-	k := l.images.of(asked.name)
+	if tries.known == nil {
+		tries.known = l.images.of(asked.name)
+	}
+	k := tries.known
 	var me *member
 	for {
 		w, c, refusal := l.judge(ctx, k, asked, tries)

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -45,6 +47,31 @@ func TestCascadeFirstUseIsOneTransaction(t *testing.T) {
 		t.Errorf("calls %s where the parent has a bucket", got)
 	}
 	w.wantSpent(l, "second child", map[string]int64{acme: 6, "bob": 2, "org": 8})
+}
+
+// So is the first use after buckets known with several shards have gone as a whole.
+func TestCascadeGoneAsAWholeIsOneTransaction(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	w.configure(l, acme, gpt, PerMinute("rpm", 100))
+	for _, e := range []string{acme, "org"} {
+		must(t, l, Request{Entity: e, Resource: gpt, Costs: Costs{"rpm": 1}})
+		w.splitOf(l, e, 2)
+		w.advance(time.Second)
+	}
+	for range 8 { // it sees all shards
+		must(t, l, stored(Costs{"rpm": 1}))
+	}
+	for _, e := range []string{acme, "org"} {
+		for _, it := range w.shards(l, e, gpt) {
+			w.db.Delete(it.Key())
+		}
+	}
+	w.advance(2 * time.Second)
+	got := w.calls(func() { must(t, l, stored(Costs{"rpm": 1})) })
+	if !strings.Contains(got, "TransactWriteItems") || strings.Contains(got, "PutItem") {
+		t.Errorf("calls %s", got)
+	}
+	w.wantSpent(l, "created", map[string]int64{acme: 1, "org": 1})
 }
 
 // Somebody else creates one or all of the buckets first.

@@ -58,6 +58,7 @@ type attempt struct {
 	adopted bool   // it has brought limits in force
 	waits   *waits // how a request of Wait or Reserve waits; nil: it does not
 	apart   bool   // it is one of several levels and creates no bucket
+	known   *known // of the bucket; held to the end, also if it is evicted meanwhile
 }
 
 // sent counts a write to a shard.

@@ -15,12 +15,12 @@ import (
 // errAbsent: the bucket of a level is not there, and nothing was written.
 var errAbsent = errors.New("no bucket")
 
-// absent reports whether there is no bucket, not even shards of one.
+// absent reports whether shard 0 is not there, so that the bucket has to be created.
 func (k *known) absent() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	z := k.shards[0]
-	return z != nil && z.absent && k.count == 1
+	return z != nil && z.absent
 }
 
 // createAll creates the buckets that levels have found absent, if no other level was
@@ -41,7 +41,7 @@ func (l *Limiter) createAll(ctx context.Context, wants []want, parts []*attempt,
 		return
 	}
 	if len(first) > 1 {
-		created, err := l.create(ctx, wants, first, leases, parts[first[0]])
+		created, err := l.create(ctx, wants, parts, first, leases)
 		for _, i := range first {
 			errs[i] = err
 		}
@@ -57,37 +57,38 @@ func (l *Limiter) createAll(ctx context.Context, wants []want, parts []*attempt,
 
 // create creates buckets in one transaction. Without an error, it reports whether
 // none of them was there.
-func (l *Limiter) create(ctx context.Context, wants []want, first []int, leases []*Lease,
-	tries *attempt) (created bool, err error) {
-	names := make([]want, len(first))
+func (l *Limiter) create(ctx context.Context, wants []want, parts []*attempt, first []int,
+	leases []*Lease) (created bool, err error) {
+	all := make([]creation, len(first))
 	for j, i := range first {
-		names[j] = wants[i]
+		all[j] = creation{wants[i], parts[i].known}
 	}
 	found := false
-	if p := guarded(func() { found, err = l.siblings(ctx, names...) }); p != nil {
+	if p := guarded(func() { found, err = l.siblings(ctx, all...) }); p != nil {
 		return false, p
 	}
 	if found || err != nil {
 		return false, err
 	}
 	writes := make([]item.Write, len(first))
-	for j, i := range first {
-		k := l.images.of(wants[i].name)
-		k.mu.Lock()
-		p := k.createBucket(wants[i], l.now())
-		k.mu.Unlock()
+	for j, c := range all {
+		c.known.mu.Lock()
+		p := c.known.createBucket(c.want, l.now())
+		c.known.mu.Unlock()
 		if !p.takes { // shards of it have been seen meanwhile
 			return false, nil
 		}
 		writes[j] = p.write
 	}
-	if p := guarded(func() { err = l.transact(ctx, writes, tries) }); p != nil {
+	if p := guarded(func() { err = l.transact(ctx, writes, parts[first[0]]) }); p != nil {
 		return false, p
 	}
 	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
-		for _, r := range canceled.Reasons {
+		for j, r := range canceled.Reasons {
 			if b, err := table.DecodeShard(r.Old); r.Old != nil && err == nil {
-				l.images.see(b, l.now(), unsent)
+				all[j].known.mu.Lock()
+				all[j].known.see(b, l.now(), unsent, nil)
+				all[j].known.mu.Unlock()
 			}
 		}
 		return false, nil
@@ -96,18 +97,18 @@ func (l *Limiter) create(ctx context.Context, wants []want, first []int, leases 
 		return false, err
 	}
 	for j, i := range first {
-		leases[i] = l.createdLease(wants[i], writes[j].(item.Put).Item)
+		leases[i] = l.createdLease(all[j], writes[j].(item.Put).Item)
 	}
 	return true, nil
 }
 
 // createdLease makes the lease on a bucket that was created for it.
-func (l *Limiter) createdLease(w want, it item.Item) *Lease {
+func (l *Limiter) createdLease(c creation, it item.Item) *Lease {
 	b, err := table.DecodeShard(it)
 	if err != nil {
 		panic("bug: " + err.Error())
 	}
-	k := l.images.of(w.name)
+	w, k := c.want, c.known
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.see(b, l.now(), unsent, w.costs)

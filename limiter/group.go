@@ -201,7 +201,7 @@ func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*m
 			return
 		}
 		if looked = p.creates && !looked; looked { // plan it again with what lives on
-			if _, err := l.siblings(ctx, group[0].want); err != nil {
+			if _, err := l.siblings(ctx, creation{group[0].want, k}); err != nil {
 				k.end(c.shard, group, turn{err: err})
 				return
 			}

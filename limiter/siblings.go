@@ -14,6 +14,13 @@ import (
 // shard 1 first: that is the first one that shard 0 ever splits off and the last one
 // that it merges, so every bucket of several shards has it.
 
+// creation is a bucket that is about to be created. What it is known by is held from the
+// read to the write: meanwhile it may be evicted from what the Limiter remembers.
+type creation struct {
+	want  want
+	known *known
+}
+
 // siblings reads what lives on of buckets whose shard 0 is missing, before they are
 // created, and remembers it with the count that shard 0 had; found is whether there is
 // anything. It costs a consistent read unit for each bucket, in one call. Where shard 1 is
@@ -22,30 +29,30 @@ import (
 //
 // Nobody can create shard 0 unnoticed after the read: the write that creates it has the
 // condition that it is missing.
-func (l *Limiter) siblings(ctx context.Context, wants ...want) (found bool, err error) {
-	shards := make([]int, len(wants)) // to be read next
+func (l *Limiter) siblings(ctx context.Context, all ...creation) (found bool, err error) {
+	shards := make([]int, len(all)) // to be read next
 	for i := range shards {
 		shards[i] = 1
 	}
-	for len(wants) > 0 {
-		keys := make([]item.Key, len(wants))
-		for i, w := range wants {
-			keys[i] = table.BucketKey(w.namespace, w.name.entity, w.name.resource, shards[i])
+	for len(all) > 0 {
+		keys := make([]item.Key, len(all))
+		for i, c := range all {
+			keys[i] = table.BucketKey(c.want.namespace, c.want.name.entity, c.want.name.resource, shards[i])
 		}
 		items, err := l.store.Read(ctx, true, keys...)
 		if err != nil {
 			return found, err
 		}
-		var more []want
+		var more []creation
 		var next []int
-		for i, w := range wants {
-			count := l.images.of(w.name).survives(shards[i], items[i], l.now())
+		for i, c := range all {
+			count := c.known.survives(shards[i], items[i], l.now())
 			found = found || count > 1
 			if count > shards[i] && count < bucket.MaxShards {
-				more, next = append(more, w), append(next, count)
+				more, next = append(more, c), append(next, count)
 			}
 		}
-		wants, shards = more, next
+		all, shards = more, next
 	}
 	return found, nil
 }

@@ -171,6 +171,26 @@ func TestRestoringShard0Races(t *testing.T) {
 	}
 }
 
+// What is known of the bucket is evicted while its other shards are looked for: the write
+// that follows goes by what was found all the same.
+func TestEvictedWhileRestoringShard0(t *testing.T) {
+	limit := PerHour("rph", 80)
+	w, _ := headless(t, 4, limit)
+	l := w.process(Options{MaxBuckets: 1})
+	held, before := w.held(l, limit), w.used(l, "rph")
+	w.db.SetHook(onCall(looksForShard1, 0, func(memdb.Op) (bool, error) {
+		w.db.SetHook(nil)
+		must(t, l, Request{Entity: "other", Resource: gpt, Costs: Costs{"rph": 1}, Limits: []Limit{limit}})
+		return true, nil
+	}))
+	drain(t, l, asks(Costs{"rph": 1}, limit))
+	drain(t, w.process(Options{}), asks(Costs{"rph": 1}, limit))
+	if granted := w.used(l, "rph") - before; whole(granted).Cmp(held) > 0 || granted == 0 {
+		t.Errorf("%d granted, %s were there", granted, held.FloatString(3))
+	}
+	w.sharesAddUp(l)
+}
+
 // Several processes that know nothing come at once.
 func TestRestoringShard0AtOnce(t *testing.T) {
 	limit := PerHour("rph", 80)
@@ -278,14 +298,21 @@ func TestLeftoverShardDoesNotBrick(t *testing.T) {
 	}
 }
 
-// Of a child and its parent, any of the buckets may be new or have lost its shard 0.
+// Of a child and its parent, any of the buckets may be new or have lost its shard 0, and
+// what is known of one may be evicted for the other.
 func TestCascadeRestoresShard0(t *testing.T) {
+	for _, room := range []int{1, 100} {
+		testCascadeRestoresShard0(t, room)
+	}
+}
+
+func testCascadeRestoresShard0(t *testing.T, room int) {
 	for _, lost := range [][]string{{acme}, {"org"}, {acme, "org"}} {
 		for _, fresh := range []string{"", acme, "org"} {
 			if slices.Contains(lost, fresh) {
 				continue
 			}
-			t.Run(fmt.Sprintf("%v lost, %q new", lost, fresh), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%v lost, %q new, room for %d", lost, fresh, room), func(t *testing.T) {
 				w, l := family(t, 10, Options{})
 				for _, e := range []string{acme, "org"} {
 					if e == fresh {
@@ -299,7 +326,7 @@ func TestCascadeRestoresShard0(t *testing.T) {
 					w.db.Delete(table.BucketKey(l.namespace, e, gpt, 0))
 				}
 				spent := map[string]int64{acme: w.spent(l, acme), "org": w.spent(l, "org")}
-				granted := int64(drain(t, w.process(Options{}), stored(Costs{"rpm": 1})))
+				granted := int64(drain(t, w.process(Options{MaxBuckets: room}), stored(Costs{"rpm": 1})))
 				if granted < 1 || granted > 4 {
 					t.Errorf("%d granted, want at most the 4 that are left", granted)
 				}
