@@ -69,7 +69,7 @@ func measured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^\| ([\d,]+), (\d+) \| (\d+) s \| ([\d.]+)[^|]*\| ([\d.]+) \| [\d.]+ \| `).
+	rows := regexp.MustCompile(`(?m)^\| ([\d,]+), (\d+) \| (\d+) s \| (\d) \| ([\d.]+)[^|]*\| ([\d.]+) \| [\d.]+ \| `).
 		FindAllStringSubmatch(string(page), -1)
 	for _, row := range rows {
 		number := func(i int) float64 {
@@ -79,13 +79,15 @@ func measured(t *testing.T) {
 			}
 			return n
 		}
-		m := mix{Entities: int(number(1)), Rate: number(2), FoldSeconds: number(3), Windows: 2, Skew: 1.1, Levels: 1}
-		got, want := m.usage()/(m.Rate*monthHours*3600), number(5)
+		m := mix{Entities: int(number(1)), Rate: number(2), FoldSeconds: number(3), Windows: int(number(4)),
+			Skew: 1.1, Levels: 1}
+		got, want := m.usage()/(m.Rate*monthHours*3600), number(6)
 		if math.Abs(got-want) > want/20 {
-			t.Errorf("%s tenants, folded for %s s: %.3f units for each acquire, measured were %.3f", row[1], row[3], got, want)
+			t.Errorf("%s tenants, folded for %s s, %s windows: %.3f units for each acquire, measured were %.3f",
+				row[1], row[3], row[4], got, want)
 		}
 	}
-	if len(rows) < 2 {
+	if len(rows) < 8 {
 		t.Errorf("measured.md has %d rows of usage", len(rows))
 	}
 }
