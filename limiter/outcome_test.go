@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,4 +164,21 @@ func TestDenialsWithoutACallAreNoAnswers(t *testing.T) {
 	if n := w.db.Stats().Calls(); n > 2*breaksAfter {
 		t.Errorf("%d calls of 20 went out, want few more than the %d after which the breaker opens", n, breaksAfter)
 	}
+}
+
+// Reads that are slowed down have an answer: they fail for buckets that are new, and the
+// breaker stays closed for those that are known.
+func TestThrottledReadsDoNotOpenTheBreaker(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	w.db.SetHook(onEvery(looksForShard1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }))
+	for i := range 2 * breaksAfter {
+		req := asks(Costs{"rpm": 1}, rpm10)
+		req.Entity = fmt.Sprint("new", i)
+		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("a new bucket: %v, want unavailable", err)
+		}
+	}
+	must(t, l, asks(Costs{"rpm": 1}, rpm10))
 }

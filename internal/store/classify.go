@@ -14,10 +14,11 @@ import (
 
 func unsent(op string, err error) error { return &Failure{Kind: Unavailable, Op: op, Err: err} }
 
-// unread is a read that failed: it has written nothing, whatever became of it.
+// unread is a read that failed: it has written nothing, whatever became of it. One that
+// was rejected or slowed down has an answer, which is not the same as silence.
 func unread(op string, err error) error {
-	if kind(err) == Setup {
-		return &Failure{Kind: Setup, Op: op, Err: err}
+	if k := kind(err); k == Setup || k == Throttled {
+		return &Failure{Kind: k, Op: op, Err: err}
 	}
 	return unsent(op, err)
 }

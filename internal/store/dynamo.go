@@ -151,7 +151,7 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([
 			return items, nil
 		}
 		if try+1 == readAttempts {
-			return nil, &Failure{Kind: Unavailable, Op: "BatchGetItem", Err: errUnprocessed}
+			return nil, &Failure{Kind: Throttled, Op: "BatchGetItem", Err: errUnprocessed}
 		}
 		if err := smithytime.SleepWithContext(ctx, Jitter(try, 20*time.Millisecond, time.Second)); err != nil {
 			return nil, unsent("BatchGetItem", err)

@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -66,6 +69,29 @@ func TestRejectedReadsAreNotSetUp(t *testing.T) {
 			t.Errorf("%s: %d requests, want one for each", code, n)
 		}
 	}
+}
+
+// hungry leaves every key unprocessed.
+type hungry struct{ store.API }
+
+func (hungry) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput,
+	_ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return &dynamodb.BatchGetItemOutput{UnprocessedKeys: in.RequestItems}, nil
+}
+
+// A read that DynamoDB slows down to the end is throttled, as a write is: the table has
+// answered.
+func TestReadsThatAreSlowedDownAreThrottled(t *testing.T) {
+	s := serve(t, fault(400, "ProvisionedThroughputExceededException", ""))
+	once := func(o *dynamodb.Options) { o.RetryMaxAttempts = 1 }
+	if _, err := open(s.URL, once).Read(t.Context(), true, key); store.KindOf(err) != store.Throttled {
+		t.Errorf("rejected: %v, want throttled", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := store.NewDynamo(hungry{}, "table").Read(t.Context(), true, key); store.KindOf(err) != store.Throttled {
+			t.Errorf("unprocessed: %v, want throttled", err)
+		}
+	})
 }
 
 func TestRetryRepeatsWhatWasNotWritten(t *testing.T) {
