@@ -262,7 +262,7 @@ func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
 		for i := range image.State.Slots {
 			sl := &image.State.Slots[i]
-			sl.Tokens = bucket.SubSat(sl.Tokens, s.under[sl.Name])
+			sl.Tokens = bucket.SubSat(sl.Tokens, s.reserved(sl.Name))
 		}
 	}
 	if !w.stored(image.State) || len(image.Partial) > 0 || s.clockless(now) {

@@ -229,7 +229,7 @@ func (l *Limiter) planGroup(k *known, c choice, group []*member) ([]*member, pla
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s, now := k.at(c.shard), l.now()
-	s.release(sum(group))
+	s.releaseAll(group)
 	n := s.covered(group, now, c.look || c.adopt || c.owe)
 	for _, w := range group[n:] {
 		w.turn <- turn{again: true}
@@ -238,7 +238,9 @@ func (l *Limiter) planGroup(k *known, c choice, group []*member) ([]*member, pla
 		return nil, plan{}
 	}
 	group = group[:n]
-	s.reserve(sum(group))
+	for _, m := range group {
+		s.reserve(m.want.costs)
+	}
 	p := k.plan(c, joined(group), now, int64(l.opts.Slack))
 	p.since = s.serial
 	return group, p
@@ -247,7 +249,7 @@ func (l *Limiter) planGroup(k *known, c choice, group []*member) ([]*member, pla
 // end gives all members of a group the same turn.
 func (k *known) end(shard int, group []*member, t turn) {
 	k.mu.Lock()
-	k.at(shard).release(sum(group))
+	k.at(shard).releaseAll(group)
 	k.mu.Unlock()
 	for _, w := range group {
 		w.turn <- t

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -423,6 +424,34 @@ func TestWhatWaitsCountsAsTaken(t *testing.T) {
 	})
 }
 
+// Costs that wait may add up to more than a counter holds: what is reserved for them is
+// given back all the same.
+func TestHugeCostsLeaveNothingReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		c.l = c.w.process(Options{}) // it has no image that could deny
+		u := Unlimited("rph")
+		c.start(MaxTokens, u)
+		first := c.next()
+		for range 40 {
+			c.start(MaxTokens, u)
+		}
+		k := c.l.images.of(name{acme, gpt})
+		k.mu.Lock()
+		got := k.at(0).reserved("rph")
+		k.mu.Unlock()
+		if got != math.MaxInt64 {
+			t.Errorf("%d is reserved, want as much as there is", got)
+		}
+		c.w.db.SetHook(nil)
+		first.by(true, nil)
+		time.Sleep(time.Minute)
+		atRest(t, c.l)
+		c.w.advance(time.Minute)
+		must(t, c.l, asks(Costs{"rph": MaxTokens}, u))
+	})
+}
+
 // A write that hangs is overtaken when patience is over, by everybody who waits at
 // once; only its own request fails.
 func TestHungWriteIsOvertaken(t *testing.T) {
@@ -585,7 +614,7 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	default:
 		t.Error("nobody leads")
 	}
-	if got := k.at(0).under["rph"]; got != 2000+4000 {
+	if got := k.at(0).reserved("rph"); got != 2000+4000 {
 		t.Errorf("%d is reserved, want what the two others want", got)
 	}
 }

@@ -80,7 +80,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 		return
 	}
 	k.mu.Lock()
-	k.at(shard).release(sum(group))
+	k.at(shard).releaseAll(group)
 	k.mu.Unlock()
 	for i, w := range group {
 		if i > 0 {

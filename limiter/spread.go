@@ -286,5 +286,5 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 		return state.RateOf(l).Capacity
 	}
 	level, _ := state.LevelAt(i, at)
-	return bucket.SubSat(level, s.under[l.Name])
+	return bucket.SubSat(level, s.reserved(l.Name))
 }
