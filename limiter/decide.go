@@ -137,6 +137,8 @@ func (d decider) decide() choice {
 		return choice{action: write, shard: stale, look: true} // one for all: at the shard that recovers first
 	case soonest.action == deny && d.adopts(d.shards[soonest.shard]): // bring the limits before they deny
 		return choice{action: write, shard: soonest.shard, adopt: true}
+	case soonest.action == never && d.adopts(d.shards[0]): // shards merge for limits that shard 0 has stored
+		return choice{action: write, shard: 0, adopt: true}
 	}
 	return d.uncovered(soonest)
 }

@@ -86,6 +86,27 @@ func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
 	}
 }
 
+// The same holds for a limit that is new to a split bucket, of which no shard has stored
+// anything yet. Example: a quarter of 10 tokens is 2 whole ones, so four shards never pay 10.
+func TestLimitNewToASplitBucketIsGrantedInTheEnd(t *testing.T) {
+	other := PerMinute("other", 10)
+	for _, stored := range []item.Item{nil, {"b_other_tk": item.N(0)}} { // by others, in part
+		for _, knows := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{DenyFor: -1})
+				must(t, l, asks(Costs{"rpm": 1}, rpm10))
+				w.split(l, 4)
+				w.edit(l, 0, stored)
+				if !knows {
+					l = w.process(Options{})
+				}
+				w.eventually(l, asks(Costs{"other": 10}, other), 100)
+			})
+		}
+	}
+}
+
 func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
 
 // A bucket heals from every broken count within seconds of traffic, and not a token
