@@ -166,14 +166,20 @@ $(CDK_CLI): package-lock.json
 	touch $@
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck and tidy go.mod files, in every module
+lint: ## gofmt, vet, staticcheck, tidy go.mod files and known vulnerabilities, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy ./... && $(STATICCHECK) -tags interop,deploy ./... && go mod tidy -diff) || exit 1; done
 	cd tools && go mod tidy -diff
+	@$(MAKE) --no-print-directory vuln
 
 .PHONY: vuln
-vuln: ## known vulnerabilities in what we call; asks vuln.go.dev, so CI does without
-	@for m in $(MODULES); do echo "vuln $$m"; (cd $$m && $(GOVULNCHECK) ./...) || exit 1; done
+vuln: ## known vulnerabilities in what we call, from vuln.go.dev; where that cannot be reached it says so
+	@for m in $(MODULES); do \
+		echo "vuln $$m"; \
+		found=$$(cd $$m && $(GOVULNCHECK) ./... 2>&1) && continue; \
+		case "$$found" in *"fetching vulnerabilities: "*) echo "vuln: not checked, vuln.go.dev cannot be reached"; exit 0;; esac; \
+		echo "$$found"; exit 1; \
+	done
 
 .PHONY: clean
 clean: ## remove what was built and installed
