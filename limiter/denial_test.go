@@ -250,17 +250,24 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 	atRest(t, l)
 }
 
+// exhausted returns a process that knows all shards of an exhausted bucket, and a
+// request that is denied.
+func exhausted(t testing.TB, count int) (*world, *Limiter, Request) {
+	w := newWorld(t)
+	l := w.process(Options{MaxShards: count})
+	req := asks(Costs{"rpm": 1}, PerMinute("rpm", 2*int64(count)))
+	must(t, l, req)
+	w.split(l, count)
+	drain(t, l, req)
+	return w, l, req
+}
+
 // A denial that is repeated is not decided again: it takes no more on 64 shards than
 // on one. Allocations stand for time, which a test does not measure.
 func TestRepeatedDenialDoesNotGrowWithShards(t *testing.T) {
 	var allocs [2]float64
 	for i, count := range []int{1, 64} {
-		w := newWorld(t)
-		l := w.process(Options{MaxShards: count})
-		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 2*int64(count)))
-		must(t, l, req)
-		w.split(l, count)
-		drain(t, l, req)
+		_, l, req := exhausted(t, count)
 		allocs[i] = testing.AllocsPerRun(20, func() { l.Acquire(t.Context(), req) })
 	}
 	if allocs[1] > allocs[0]+2 {
@@ -272,12 +279,7 @@ func TestRepeatedDenialDoesNotGrowWithShards(t *testing.T) {
 // as a flood of requests is, and decided anew, as the first after a look is.
 func BenchmarkDenial(b *testing.B) {
 	for _, count := range []int{1, 32, 1024} {
-		w := newWorld(b)
-		l := w.process(Options{MaxShards: count})
-		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 2*int64(count)))
-		must(b, l, req)
-		w.split(l, count)
-		drain(b, l, req)
+		w, l, req := exhausted(b, count)
 		calls := w.db.Stats().Calls()
 		deny := func(b *testing.B, before func(k *known)) {
 			k := l.images.of(name{acme, gpt})

@@ -152,13 +152,19 @@ func (k *known) complete() *shard.Plan {
 		}
 	}
 	for i, s := range k.shards {
-		parent := k.shards[bucket.SplitParent(i)]
-		if i > 0 && i < zero.image.State.Count() && s.absent && parent.imaged() &&
-			parent.image.State.Shards >= bucket.CountWith(i) {
+		if i > 0 && s.absent && k.due(i) {
 			return shard.Propagate(zero.image, k.others()...)
 		}
 	}
 	return nil
+}
+
+// due reports whether a shard other than 0 should be there: the count of shard 0 has it,
+// and its parent has split it off, as images show. The lock is held.
+func (k *known) due(i int) bool {
+	zero, parent := k.shards[0], k.shards[bucket.SplitParent(i)]
+	return zero.imaged() && i < zero.image.State.Count() &&
+		parent.imaged() && parent.image.State.Shards >= bucket.CountWith(i)
 }
 
 // others returns the images of all shards but shard 0. The lock is held.
@@ -209,12 +215,10 @@ func (l *Limiter) restore(ctx context.Context, k *known, missing int) {
 		return
 	}
 	k.mu.Lock()
-	zero, parent := k.shards[0], k.shards[bucket.SplitParent(missing)]
-	split := zero.imaged() && zero.image.State.Shards > missing &&
-		parent.imaged() && parent.image.State.Shards >= bucket.CountWith(missing) && k.repair() == nil
+	split := k.due(missing) && k.repair() == nil
 	var like table.Shard
 	if split {
-		like = zero.image
+		like = k.shards[0].image
 	}
 	k.mu.Unlock()
 	if !split {
