@@ -27,6 +27,13 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 		}
 		w.db.Store(it)
 	}
+	siblings := func(w *gapWorld, hours int) {
+		for range hours {
+			w.now += hour
+			w.rig.take("a", 1, 1, 0)
+			w.invoke(w.lanes[0], w.since(0)[len(w.since(0))-1:], true)
+		}
+	}
 	for _, c := range []struct {
 		name string
 		lost func(w *gapWorld) // before the first record that is seen, from 100 to 110 tokens
@@ -124,19 +131,11 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 		}, ""},
 		{"its siblings have too many snapshots", func(w *gapWorld) {
 			w.born(key, 100)
-			for range 70 {
-				w.now += hour
-				w.rig.take("a", 1, 1, 0)
-				w.invoke(w.lanes[0], w.since(0)[len(w.since(0))-1:], true)
-			}
+			siblings(w, 70)
 		}, ""},
 		{"its siblings have some", func(w *gapWorld) {
 			w.born(key, 100)
-			for range 30 {
-				w.now += hour
-				w.rig.take("a", 1, 1, 0)
-				w.invoke(w.lanes[0], w.since(0)[len(w.since(0))-1:], true)
-			}
+			siblings(w, 30)
 		}, "2023-11-14T22:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

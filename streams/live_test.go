@@ -18,6 +18,21 @@ type twin struct {
 	store.Lister
 }
 
+// registered returns a namespace of the rig's table, with the rig's clock.
+func (r *rig) registered(t *testing.T) *admin.Namespace {
+	t.Helper()
+	all, err := admin.Open(t.Context(), twin{Lister: r.db}, "limits",
+		&admin.Options{Now: func() time.Time { return time.UnixMilli(r.now) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := all.Register(t.Context(), "live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
 // Queries of usage with Live are exact however far the aggregator has counted: in
 // every kind of window, over hours and days, for buckets that nothing was counted
 // of yet, that were removed and made again, and that are split.
@@ -26,15 +41,7 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		r := newRig(t)
 		r.db.PageSize, r.agg.conf.MergeAfter = 3, math.MaxInt64 // the test has shards of its own
-		all, err := admin.Open(t.Context(), twin{Lister: r.db}, "limits",
-			&admin.Options{Now: func() time.Time { return time.UnixMilli(r.now) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		made, err := all.Register(t.Context(), "live")
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := r.registered(t)
 		consumed := map[admin.Window]map[time.Time]int64{admin.Hourly: {}, admin.Daily: {}}
 		take := func(entity string, shard int, rpm int64) {
 			key := table.BucketKey(made.ID(), entity, "gpt", shard)
@@ -104,15 +111,7 @@ func TestLiveUsageOfBucketsWithoutMarks(t *testing.T) {
 	}{{"made now", 60, 7}, {"made before", 3600, 0}, {"made by another client", 0, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			all, err := admin.Open(t.Context(), twin{Lister: r.db}, "limits",
-				&admin.Options{Now: func() time.Time { return time.UnixMilli(r.now) }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			made, err := all.Register(t.Context(), "live")
-			if err != nil {
-				t.Fatal(err)
-			}
+			made := r.registered(t)
 			b := table.Shard{Namespace: made.ID(), Entity: "a", Resource: "gpt", Generation: r.now - 30_000,
 				State: bucket.New(limits(), 0, 1, r.now)}
 			if c.born != 0 {

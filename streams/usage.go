@@ -33,12 +33,7 @@ type counting struct {
 // earlier ones first. If later is set, windows of longer kinds that just go on are
 // left to be counted later.
 func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes int, err error) {
-	finest, others := usage.Finest(a.conf.Windows)
-	totals := usage.Totals(c.parts, finest, true)
-	var longer []usage.Total
-	for _, w := range others {
-		longer = append(longer, usage.Totals(c.parts, w, false)...)
-	}
+	totals, longer := a.totals(c.parts)
 	if later && len(longer) > 0 {
 		return a.countAhead(ctx, c, totals, longer)
 	}
@@ -186,12 +181,17 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 // countBeginnings counts what shards had consumed before their first records. Longer
 // windows come first: once the finest snapshot has it, nobody looks for it again.
 func (a *Aggregator) countBeginnings(ctx context.Context, parts []usage.Part) (writes int, err error) {
-	finest, others := usage.Finest(a.conf.Windows)
-	var totals []usage.Total
+	finest, longer := a.totals(parts)
+	return a.countAll(ctx, &counting{}, append(longer, finest...))
+}
+
+// totals returns what the parts add to the finest windows, and to longer ones.
+func (a *Aggregator) totals(parts []usage.Part) (finest, longer []usage.Total) {
+	window, others := usage.Finest(a.conf.Windows)
 	for _, w := range others {
-		totals = append(totals, usage.Totals(parts, w, false)...)
+		longer = append(longer, usage.Totals(parts, w, false)...)
 	}
-	return a.countAll(ctx, &counting{}, append(totals, usage.Totals(parts, finest, true)...))
+	return usage.Totals(parts, window, true), longer
 }
 
 // read learns what a total needs to know of snapshots. What is known of the total's

@@ -130,8 +130,12 @@ func (t *Total) unborn(c *Chain, known Snapshots) bool {
 var longer = map[Window][]Window{Hourly: {Daily, Monthly}, Daily: {Monthly}}
 
 // BirthKeys returns the keys of the snapshots of longer windows in which shards of the
-// total were created, as far as that is known.
+// total were created, as far as that is known: none for a longer window itself, to which
+// beginnings come by the finest.
 func (t *Total) BirthKeys() (out []item.Key) {
+	if !t.Finest {
+		return nil
+	}
 	for _, c := range t.Chains {
 		for _, w := range longer[t.Window] {
 			if k := t.keyOf(w, c.Begun); c.Begun != 0 && !slices.Contains(out, k) {
