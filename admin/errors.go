@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // What may be wrong with the state that a call meets.
@@ -26,19 +25,14 @@ var (
 )
 
 // fail wraps what went wrong with what was tried. Failures of the store become the
-// limiter's sentinels; other errors have theirs already.
+// limiter's errors of outcome; other errors have theirs already.
 func fail(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
 	op := fmt.Sprintf(format, args...)
-	switch store.KindOf(err) {
-	case 0:
+	if store.KindOf(err) == 0 {
 		return fmt.Errorf("%s: %w", op, err)
-	case store.Unknown:
-		return fmt.Errorf("%w: %s: %w", limiter.ErrUnknown, op, err)
-	case store.Setup:
-		return fmt.Errorf("%w: %s: %w", limiter.ErrSetup, op, err)
 	}
-	return fmt.Errorf("%w: %s: %w", limiter.ErrUnavailable, op, err)
+	return fmt.Errorf("%w: %s: %w", store.Outcome(err), op, err)
 }

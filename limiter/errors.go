@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // Every error of this package is, by errors.Is, one of these.
@@ -15,11 +16,11 @@ var (
 	ErrLimited = errors.New("limiter: limit exceeded")
 	// ErrUnavailable: no decision, nothing was written (throttled out of
 	// retries, no connection, or several calls before this one had no answer).
-	ErrUnavailable = errors.New("limiter: unavailable")
+	ErrUnavailable = store.ErrUnavailable
 	// ErrSetup: DynamoDB rejects the calls of this limiter: there is no such
 	// table, no permission, or no valid request can be made. Nothing was written.
 	// No policy turns it into a lease: somebody has to act. Open finds most of it.
-	ErrSetup = errors.New("limiter: not set up")
+	ErrSetup = store.ErrSetup
 	// ErrCanceled: the caller's own context was canceled or expired before there
 	// was a decision; errors.Is also tells the context's error. No policy turns it
 	// into a lease. It is ErrUnknown too if tokens may have been taken, else
@@ -27,7 +28,7 @@ var (
 	ErrCanceled = errors.New("limiter: canceled by the caller")
 	// ErrUnknown: no answer, the write may have been applied (timeout after
 	// sending, server error). Treat as taken; do not retry blindly.
-	ErrUnknown = errors.New("limiter: outcome unknown")
+	ErrUnknown = store.ErrUnknown
 	// ErrInvalid: an argument or a stored configuration is not acceptable; the
 	// message names the field, the value and what is accepted. Nothing was
 	// written.

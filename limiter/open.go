@@ -127,5 +127,5 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 			break
 		}
 	}
-	return "", fmt.Errorf("%w: open namespace %q: %w", sentinel(err), o.Namespace, err)
+	return "", fmt.Errorf("%w: open namespace %q: %w", store.Outcome(err), o.Namespace, err)
 }

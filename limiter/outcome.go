@@ -34,8 +34,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 		}
 		return turn{again: true}, last || c.look || displaced
 	}
-	kind := store.KindOf(err)
-	if kind != store.Conflict && kind != store.Throttled || last ||
+	if !store.Passes(err) || last ||
 		smithytime.SleepWithContext(ctx, store.Jitter(tries.calls, 5*contentionPause, 100*contentionPause)) != nil {
 		return turn{err: err}, true
 	}

@@ -52,20 +52,9 @@ func (l *Limiter) policy(req Request, stored Policy) Policy {
 	return l.opts.OnUnavailable
 }
 
-// sentinel returns the error that says what is known after a call failed.
-func sentinel(err error) error {
-	switch store.KindOf(err) {
-	case store.Unknown:
-		return ErrUnknown
-	case store.Setup:
-		return ErrSetup
-	}
-	return ErrUnavailable
-}
-
 // outcome is what a caller is told of a call that failed.
 func outcome(op string, n name, err error) error {
-	return &opError{op, n, sentinel(err), err}
+	return &opError{op, n, store.Outcome(err), err}
 }
 
 // canceled is the outcome of a call that the caller's context has ended. It tells,

@@ -52,8 +52,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 			}
 			continue
 		}
-		kind := store.KindOf(err)
-		if (kind != store.Throttled && kind != store.Conflict) || try >= 2*settleAttempts ||
+		if !store.Passes(err) || try >= 2*settleAttempts ||
 			smithytime.SleepWithContext(ctx, store.Jitter(try, contentionPause, 32*contentionPause)) != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 func Retry(ctx context.Context, attempts int, base time.Duration, f func() error) error {
 	for try := 0; ; try++ {
 		err := f()
-		if k := KindOf(err); (k != Throttled && k != Conflict) || try+1 >= attempts {
+		if !Passes(err) || try+1 >= attempts {
 			return err
 		}
 		if smithytime.SleepWithContext(ctx, Jitter(try, base, 64*base)) != nil {
