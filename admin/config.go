@@ -77,14 +77,9 @@ type Config struct {
 func configOf(c table.Config) Config {
 	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
 	for _, l := range c.Limits {
-		out.Limits = append(out.Limits, publicLimit(l))
+		out.Limits = append(out.Limits, limiter.Limit(argument.LimitOf(l)))
 	}
-	switch c.OnUnavailable {
-	case table.OnUnavailableAllow:
-		out.OnUnavailable = limiter.PolicyAllow
-	case table.OnUnavailableBlock:
-		out.OnUnavailable = limiter.PolicyBlock
-	}
+	out.OnUnavailable, _ = argument.PolicyOf[limiter.Policy](c.OnUnavailable)
 	return out
 }
 
@@ -96,20 +91,11 @@ func scopeOf(c table.Config) Scope {
 	return s
 }
 
-func publicLimit(l bucket.Limit) limiter.Limit {
-	return limiter.Limit{
-		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli,
-		Period: time.Duration(l.Period) * time.Millisecond,
-	}
-}
-
 // storedLimits validates limits and returns them as they are stored, in order of
 // name.
 func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
 	return argument.Limits("limits", limits, func(_ int, l limiter.Limit) (bucket.Limit, error) {
-		return bucket.Limit{
-			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
-		}, l.Validate()
+		return argument.Limit(l).Stored(), l.Validate()
 	})
 }
 
@@ -160,14 +146,8 @@ func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
 // SetPolicy stores what unavailable means to the callers in the namespace that do
 // not say; limiter.PolicyDefault: not decided. Limits stay.
 func (n *Namespace) SetPolicy(ctx context.Context, p limiter.Policy) error {
-	stored := ""
-	switch p {
-	case limiter.PolicyDefault:
-	case limiter.PolicyAllow:
-		stored = table.OnUnavailableAllow
-	case limiter.PolicyBlock:
-		stored = table.OnUnavailableBlock
-	default:
+	stored, ok := argument.PolicyWord(p)
+	if !ok {
 		return argument.Invalid("policy", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
 	}
 	return n.change(ctx, Scope{}, func(c *table.Config) { c.OnUnavailable = stored })

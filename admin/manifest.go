@@ -98,11 +98,8 @@ func (m Manifest) Hash() string {
 	doc := object{"namespace": quoted(m.Namespace)}
 	if m.System != nil {
 		system := object{"limits": limitsJSON(m.System.Limits)}
-		switch m.System.OnUnavailable {
-		case limiter.PolicyAllow:
-			system[table.AttrOnUnavailable] = quoted(table.OnUnavailableAllow)
-		case limiter.PolicyBlock:
-			system[table.AttrOnUnavailable] = quoted(table.OnUnavailableBlock)
+		if word, _ := argument.PolicyWord(m.System.OnUnavailable); word != "" {
+			system[table.AttrOnUnavailable] = quoted(word)
 		}
 		doc["system"] = system.String()
 	}

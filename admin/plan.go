@@ -164,13 +164,8 @@ func (n *Namespace) step(stored item.Item, to Config, after table.Provisioner) (
 // declared nowhere and stays.
 func (n *Namespace) edited(was table.Config, to Config) (table.Config, error) {
 	limits, err := storedLimits(to.Limits)
-	was.Limits, was.OnUnavailable = limits, ""
-	switch to.OnUnavailable {
-	case limiter.PolicyAllow:
-		was.OnUnavailable = table.OnUnavailableAllow
-	case limiter.PolicyBlock:
-		was.OnUnavailable = table.OnUnavailableBlock
-	}
+	was.Limits = limits
+	was.OnUnavailable, _ = argument.PolicyWord(to.OnUnavailable)
 	return was, err
 }
 

@@ -84,19 +84,10 @@ func (l Limit) validate(field string) error {
 	return nil
 }
 
-func (l Limit) stored() bucket.Limit {
-	return bucket.Limit{
-		Name:     l.Name,
-		Capacity: l.Capacity * bucket.Milli,
-		Amount:   l.Refill * bucket.Milli,
-		Period:   l.Period.Milliseconds(),
-	}
-}
+func (l Limit) stored() bucket.Limit { return argument.Limit(l).Stored() }
 
 // public turns a stored limit back into its public form.
-func public(l bucket.Limit) Limit {
-	return Limit{l.Name, l.Capacity / bucket.Milli, l.Amount / bucket.Milli, time.Duration(l.Period) * time.Millisecond}
-}
+func public(l bucket.Limit) Limit { return Limit(argument.LimitOf(l)) }
 
 // storedLimits validates limits and returns them in order of name.
 func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {

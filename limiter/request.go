@@ -46,14 +46,12 @@ const policies = "PolicyDefault, PolicyBlock, PolicyAllow or PolicyLocal"
 // String returns the policy in one lower-case word, those that can be stored as they
 // are.
 func (p Policy) String() string {
-	switch p {
-	case PolicyDefault:
+	switch word, ok := argument.PolicyWord(p); {
+	case p == PolicyDefault:
 		return "default"
-	case PolicyBlock:
-		return "block"
-	case PolicyAllow:
-		return "allow"
-	case PolicyLocal:
+	case ok:
+		return word
+	case p == PolicyLocal:
 		return "local"
 	}
 	return fmt.Sprintf("Policy(%d)", int(p))

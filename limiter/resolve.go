@@ -3,6 +3,7 @@ package limiter
 import (
 	"fmt"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
@@ -40,13 +41,8 @@ func decodeRecord(it item.Item, now int64) (record, error) {
 }
 
 func (r record) policy() Policy {
-	switch r.config.OnUnavailable {
-	case table.OnUnavailableAllow:
-		return PolicyAllow
-	case table.OnUnavailableBlock:
-		return PolicyBlock
-	}
-	return PolicyDefault
+	p, _ := argument.PolicyOf[Policy](r.config.OnUnavailable)
+	return p
 }
 
 // combine applies the precedence: the first level with any limits wins whole.

@@ -34,6 +34,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -149,13 +150,11 @@ func (d document) manifest() (admin.Manifest, error) {
 }
 
 func policy(s *string) (limiter.Policy, error) {
-	switch {
-	case s == nil:
+	if s == nil {
 		return limiter.PolicyDefault, nil
-	case *s == limiter.PolicyAllow.String():
-		return limiter.PolicyAllow, nil
-	case *s == limiter.PolicyBlock.String():
-		return limiter.PolicyBlock, nil
+	}
+	if p, ok := argument.PolicyOf[limiter.Policy](*s); ok && p != limiter.PolicyDefault {
+		return p, nil
 	}
 	return 0, fmt.Errorf("%w: system: on_unavailable is %q, want allow or block", limiter.ErrInvalid, *s)
 }

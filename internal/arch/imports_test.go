@@ -29,8 +29,10 @@ var mayImport = map[string][]string{
 		"internal/argument", "internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table",
 		"limiter",
 	},
-	"admin/manifest":             {"admin", "internal/table", "limiter"}, // apart, for its YAML parser
-	"limitertable":               {},                                     // apart: who takes tokens creates no tables
+	"admin/manifest": { // apart, for its YAML parser
+		"admin", "internal/argument", "internal/table", "limiter",
+	},
+	"limitertable":               {}, // apart: who takes tokens creates no tables
 	"httplimit":                  {"limiter"},
 	"limitertest":                {"admin", "internal/memdb", "internal/store", "limiter"}, // for tests of users
 	"internal/bucket":            {},

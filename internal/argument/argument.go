@@ -1,5 +1,5 @@
-// Package argument checks what the callers of limiter and admin pass to them, and
-// words what is wrong with it in one way.
+// Package argument checks what the callers of limiter and admin pass to them, words
+// what is wrong with it in one way, and turns it into the form in which it is stored.
 package argument
 
 import (
