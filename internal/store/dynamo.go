@@ -41,11 +41,15 @@ func NewDynamo(api API, tableName string) *Dynamo { return &Dynamo{api: api, tab
 
 // once turns the SDK's retries off: it would send an update again that may have
 // been applied (ADD is not idempotent).
-func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+func once(o *dynamodb.Options) {
+	o.Retryer = aws.NopRetryer{}
+	whole(o)
+}
 
 // unlessUnreachable keeps the client's own retries, for reads, but for errors
 // that another attempt at once does not change.
 func unlessUnreachable(o *dynamodb.Options) {
+	whole(o)
 	if v2, ok := o.Retryer.(aws.RetryerV2); ok {
 		o.Retryer = fastV2{v2}
 	} else if o.Retryer != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-func openListing(endpoint string) *store.Listing {
+func openListing(endpoint string, change ...func(*dynamodb.Options)) *store.Listing {
 	return store.NewListing(dynamodb.NewFromConfig(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &http.Transport{}},
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	}), "table")
+	}, change...), "table")
 }
 
 // What DynamoDB leaves unprocessed of a removal is sent again, and only that.

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/test/localstack/internal/proc"
 )
 
@@ -147,7 +148,7 @@ func clientConfig(endpoint string) aws.Config {
 		Region:       Region,
 		BaseEndpoint: aws.String(endpoint),
 		Credentials:  credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, ""),
-		HTTPClient:   &http.Client{Transport: transport()},
+		HTTPClient:   store.Whole{Client: &http.Client{Transport: transport()}},
 	}
 }
 

@@ -1,0 +1,98 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// lateWriter is an HTTP client whose requests are sent at once, but whose
+// connection says so only when the SDK begins to read the answer, as on a machine
+// that has no time for the goroutine that writes. wrote gets what became of the
+// writing.
+type lateWriter struct {
+	http.Client
+	reading, wrote chan error
+}
+
+func newLateWriter() *lateWriter {
+	c := &lateWriter{reading: make(chan error), wrote: make(chan error, 1)}
+	c.Transport = &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return lateConn{conn, c.reading}, err
+	}}
+	return c
+}
+
+func (c *lateWriter) Do(r *http.Request) (*http.Response, error) {
+	trace := &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { c.wrote <- i.Err }}
+	answer, err := c.Client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	if err == nil {
+		answer.Body = &lateBody{ReadCloser: answer.Body, first: sync.OnceFunc(func() {
+			c.reading <- nil
+			c.wrote <- <-c.wrote
+		})}
+	}
+	return answer, err
+}
+
+type lateConn struct {
+	net.Conn
+	reading <-chan error
+}
+
+func (c lateConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if bytes.HasSuffix(p, []byte("}")) { // the end of the request
+		<-c.reading
+	}
+	return n, err
+}
+
+type lateBody struct {
+	io.ReadCloser
+	first func()
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	b.first()
+	return b.ReadCloser.Read(p)
+}
+
+// An answer that comes before the writing of the request has ended is read whole, and
+// its connection stays.
+func TestAnswersBeforeTheRequestHasEnded(t *testing.T) {
+	query := item.Query{PK: "p"}
+	all := map[string]func(context.Context, *store.Listing) error{
+		"read":   func(ctx context.Context, s *store.Listing) error { _, err := s.Read(ctx, true, key); return err },
+		"remove": func(ctx context.Context, s *store.Listing) error { return s.Remove(ctx, key) },
+		"list":   func(ctx context.Context, s *store.Listing) error { _, err := s.List(ctx, query); return err },
+	}
+	for call, do := range calls {
+		all[call] = func(ctx context.Context, s *store.Listing) error { return do(ctx, s) }
+	}
+	for call, do := range all {
+		t.Run(call, func(t *testing.T) {
+			s := serve(t, reply(200, "{}"))
+			late := newLateWriter()
+			db := openListing(s.URL, func(o *dynamodb.Options) { o.HTTPClient, o.Retryer = late, aws.NopRetryer{} })
+			if err := do(t.Context(), db); err != nil {
+				t.Error(err)
+			}
+			if err := <-late.wrote; err != nil {
+				t.Errorf("the connection was given up, because writing the request ended with %v", err)
+			}
+		})
+	}
+}
