@@ -60,7 +60,8 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	r.take("b", 0, 400, 1) // does not hold as much once more
 	r.now += 20_000
 	state, metrics := r.within(&seen, nil, false)
-	r.wants(metrics, `"Snapshots":0`, `"Pending":2`, `"Refills":1`, `"ShardSteps":1`, `"UsageLagMs":20000`, `"StateLost":0`)
+	r.wants(metrics, `"Snapshots":0`, `"Pending":2`, `"Refills":1`, `"ShardSteps":1`, `"UsageLagMs":20000`, `"StateLost":0`,
+		`"Name":"UsageLagMs","Unit":"Milliseconds"`) // a metric of CloudWatch
 	if n := r.snapshots(anHour); n != 0 {
 		t.Errorf("%d snapshots before the end of the fold", n)
 	}

@@ -37,7 +37,7 @@ func summarize(batch stream.Batch, jobs []*lambdaio.Job, led *ledger) lambdaio.S
 		{Name: "StateBytes", Value: int64(len(led.carried())), Unit: "Bytes"},
 		{Name: "StateLost", Value: led.lost},
 		{Name: "BeginningsUnknown", Value: led.unknown},
-		{Name: "UsageLagMs", Value: led.lag(), Unit: "Milliseconds"},
+		{Name: lambdaio.MetricUsageLagMs, Value: led.lag(), Unit: "Milliseconds"},
 	}
 	return s
 }

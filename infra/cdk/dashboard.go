@@ -72,6 +72,8 @@ func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 	}
 	if l.Aggregator != nil {
 		own := dimensions{lambdaio.DimensionFunction: l.Aggregator.FunctionName()}
+		ages = append(ages, labelled(metric(lambdaio.MetricNamespace, lambdaio.MetricUsageLagMs, "Maximum", 1, own),
+			"Usage not written yet"))
 		for _, name := range []string{lambdaio.MetricChanges, lambdaio.MetricRefills, lambdaio.MetricShardSteps} {
 			work = append(work, metric(lambdaio.MetricNamespace, name, "Sum", 1, own))
 		}

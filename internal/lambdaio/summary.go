@@ -28,6 +28,7 @@ const (
 	// Of the aggregator only.
 	MetricRefills    = "Refills"    // buckets refilled
 	MetricShardSteps = "ShardSteps" // steps of splits and merges
+	MetricUsageLagMs = "UsageLagMs" // age of the oldest record whose usage is not written yet
 )
 
 // Published tells which figures of an invocation become metrics. Each costs
@@ -39,7 +40,7 @@ func Published(name string, value int64) bool {
 	switch name {
 	case MetricChanges:
 		return true
-	case MetricMalformed, MetricWritesFailed, MetricRefills, MetricShardSteps:
+	case MetricMalformed, MetricWritesFailed, MetricRefills, MetricShardSteps, MetricUsageLagMs:
 		return value != 0
 	}
 	return false
