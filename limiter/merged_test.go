@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // TestOldViewSplitsNothing: a bucket of eight shards has merged down to four, which
@@ -69,5 +71,27 @@ func TestWholeBucketExpiresAgain(t *testing.T) {
 	}
 	if w.db.Sweep(all[0].TTL+1) != 1 {
 		t.Fatal("it did not expire")
+	}
+}
+
+// A limit came into force after the bucket was split, and only one of two shards was
+// charged for it before they merge: what is left is what the other would have had.
+func TestLimitNewToASplitBucketMerges(t *testing.T) {
+	added := PerHour("added", 10)
+	for _, charged := range []int{0, 1} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1}, rpm80)).Rollback(t.Context())
+		w.split(l, 2)
+		five := table.Charge{Image: w.shards(l, acme, gpt)[charged], Now: w.now.Load(),
+			Costs: table.Costs([]bucket.Limit{added.stored(), rpm80.stored()}, 5*bucket.Milli)}
+		if _, err := w.db.Bare().Write(t.Context(), five.Plan().Update); err != nil {
+			t.Fatal(err)
+		}
+		w.merge(l, 1)
+		w.wantHeld(l, added, 5)
+		if n := drain(t, w.process(Options{}), asks(Costs{"added": 1}, added, rpm80)); n != 5 {
+			t.Errorf("shard %d had granted 5 of 10, and once merged %d more are granted", charged, n)
+		}
 	}
 }

@@ -237,6 +237,11 @@ func (j *judge) gone(b *judged, shard int, c, next memdb.Change) {
 	if !ok {
 		return
 	}
+	for name := range was.exact { // what the kept shard was not charged for yet, it has in full
+		if i := after.State.Index(name); i >= 0 && keep.exact[name] == nil {
+			keep.exact[name] = newExact(keep.image.State.RateOf(after.State.Slots[i].Limit), c.CreatedAt)
+		}
+	}
 	for name, to := range keep.exact {
 		from := was.exact[name]
 		if from == nil {

@@ -215,14 +215,14 @@ func (p *planned) slot(i int) {
 			p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(p.c.Image.partial(sl.Name).Tokens)))
 		}
 		p.set(tk, item.N(bucket.SubSat(sl.Tokens, cost)))
-		p.parameters(sl)
+		p.u.Set = append(p.u.Set, parameters(sl)...)
 		// A counter may have outlived an earlier life; there must be one, if only zero.
 		p.u.Add = append(p.u.Add, item.Attr{Name: tc, Value: item.N(cost)})
 		return
 	}
 	p.cond = append(p.cond, storedAs(p.image.Slots[j].Limit)...)
 	if p.image.Slots[j].Limit != sl.Limit { // changed
-		p.parameters(sl)
+		p.u.Set = append(p.u.Set, parameters(sl)...)
 	}
 	p.add(tc, cost)
 	p.level(i, tk, tc)

@@ -46,8 +46,11 @@ func (p *planned) add(attr string, milli int64) {
 	}
 }
 
-func (p *planned) parameters(sl bucket.Slot) {
-	p.set(attrLimit(sl.Name, fieldCapacity), item.N(sl.Capacity))
-	p.set(attrLimit(sl.Name, fieldAmount), item.N(sl.Amount))
-	p.set(attrLimit(sl.Name, fieldPeriod), item.N(sl.Period))
+// parameters are the attributes that say what a limit is.
+func parameters(sl bucket.Slot) []item.Attr {
+	return []item.Attr{
+		{Name: attrLimit(sl.Name, fieldCapacity), Value: item.N(sl.Capacity)},
+		{Name: attrLimit(sl.Name, fieldAmount), Value: item.N(sl.Amount)},
+		{Name: attrLimit(sl.Name, fieldPeriod), Value: item.N(sl.Period)},
+	}
 }

@@ -38,10 +38,25 @@ func Split(b Shard, now int64) []item.Write {
 // other is deleted. Nobody may have taken from the other since its image; what was
 // taken from b is charged to b. When count is half of what both have, and other is
 // what b has split off, this is Split backwards.
+//
+// A limit that only one of them has came into force after they had split, or was
+// dropped when it was full: the other has its whole share. Example: of a new limit of
+// 10 tokens one shard has 1 left, the other was not charged for it yet: together 6. A
+// shard that should not be there, as the count stays, has no share: it adds what it has.
 func Merge(b, other Shard, count int, now int64) []item.Write {
 	now = max(now, b.State.RF, other.State.RF)
-	at := b.State.At(now)
-	u := becomes(b, at, at.Merge(other.State.At(now), count))
+	at, from := b.State.At(now), other.State.At(now)
+	for i, sl := range from.Slots {
+		if sl.Tokens < from.Rate(i).Capacity { // else it is full once merged, and need not be stored
+			at = b.with(at, sl.Limit)
+		}
+	}
+	if count < b.State.Count() {
+		for _, sl := range at.Slots {
+			from = other.with(from, sl.Limit)
+		}
+	}
+	u := becomes(b, at, at.Merge(from, count))
 	gone := append(sameLife(other, now), sameLimits(other)...)
 	for _, sl := range other.State.Slots {
 		if sl.Name != bucket.WCU {
@@ -49,6 +64,16 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 		}
 	}
 	return []item.Write{item.Delete{Key: other.Key(), If: item.All(gone...)}, u}
+}
+
+// with returns the state with the whole share of a limit, if the shard stores nothing of
+// it and one write can name it too.
+func (b Shard) with(s bucket.State, l bucket.Limit) bucket.State {
+	if s.Index(l.Name) >= 0 || b.partial(l.Name).HasTokens || l.Name == bucket.WCU || len(s.Slots) >= bucket.MaxSlots {
+		return s
+	}
+	s, _ = s.Adopt(l)
+	return s
 }
 
 // Counts is a check that holds while shard 0 of the bucket has the count.
@@ -110,6 +135,12 @@ func becomes(b Shard, at, after bucket.State) item.Update {
 		tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
 		if sl.Name == bucket.WCU {
 			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
+			continue
+		}
+		if b.State.Index(sl.Name) < 0 { // new to the item; a counter may be there
+			u.Set = append(append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)}), parameters(sl)...)
+			u.Add = append(u.Add, item.Attr{Name: tc, Value: item.N(0)})
+			cond = append(cond, item.Absent(tk))
 			continue
 		}
 		u.SetLess = append(u.SetLess, item.Less{Name: tk, Value: b.counter(sl, sl.Tokens), Minus: tc})

@@ -1,6 +1,7 @@
 package table_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -131,5 +132,68 @@ func TestNewShardsBeginToCountAtZero(t *testing.T) {
 		if b.TTL != 0 || b.Generation == 0 || b.State.RF < now {
 			t.Errorf("%s: ttl %d, generation %d, rf %d", tt.name, b.TTL, b.Generation, b.State.RF)
 		}
+	}
+}
+
+// Shards of which only one has a limit yet, because it came into force after the split:
+// to the other it is new, so that one has its whole share of it. Merged, they hold
+// both, not one of them, and not a full bucket either.
+func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
+	const now = 1_700_000_000_000
+	old := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	added := bucket.Limit{Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 3_600_000}
+	const lacks, full = math.MinInt64, 5_000
+	shard := func(k int, tokens int64) table.Shard {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
+			State: bucket.New([]bucket.Limit{old}, k, 2, now)}
+		if tokens != lacks {
+			b.State, _ = b.State.Adopt(added)
+			sl := &b.State.Slots[b.State.Index("tpm")]
+			sl.Tokens, sl.Used = tokens, 5_000-tokens
+		}
+		return b
+	}
+	for _, tt := range []struct {
+		name        string
+		kept, other int64
+		part        int // a shard that has it in part, with no tokens; -1: none
+		count       int
+		want        int64
+	}{
+		{"the kept one lacks it", lacks, 1_000, -1, 1, 6_000},
+		{"the kept one lacks it, the other owes", lacks, -2_000, -1, 1, 3_000},
+		{"the other lacks it", 1_000, lacks, -1, 1, 6_000},
+		{"the other lacks it, the kept one owes", -7_000, lacks, -1, 1, -2_000},
+		{"the other lacks it and should not be there", 1_000, lacks, -1, 2, 1_000},
+		{"the kept one lacks it, the other should not be there", lacks, 1_000, -1, 2, 5_000},
+		{"both have it", 1_000, 2_000, -1, 1, 3_000},
+		{"the kept one lacks it, the other is full", lacks, full, -1, 1, lacks},
+		{"the kept one has it in part", lacks, 1_000, 0, 1, lacks},
+		{"the other has it in part", 1_000, lacks, 1, 1, 1_000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			images := []table.Shard{shard(0, tt.kept), shard(1, tt.other)}
+			items := []item.Item{images[0].Item(), images[1].Item()}
+			if tt.part >= 0 {
+				items[tt.part]["b_tpm_tk"] = item.N(0)
+				images[tt.part] = decode(t, items[tt.part])
+			}
+			writes := table.Merge(images[0], images[1], tt.count, now)
+			if _, held, err := writes[0].Apply(items[1]); err != nil || !held {
+				t.Fatalf("the other: held %v, %v", held, err)
+			}
+			after, held, err := writes[1].Apply(items[0])
+			if err != nil || !held {
+				t.Fatalf("the kept one: held %v, %v", held, err)
+			}
+			b := decode(t, after)
+			i := b.State.Index("tpm")
+			switch {
+			case i < 0 && tt.want != lacks:
+				t.Errorf("tpm is not stored, want %d", tt.want)
+			case i >= 0 && (b.State.Slots[i].Limit != added || b.State.Slots[i].Tokens != tt.want):
+				t.Errorf("%v, want %d millitokens of tpm", b.State, tt.want)
+			}
+		})
 	}
 }
