@@ -24,7 +24,7 @@ func (a askew) Watch(f func(store.ClockChange)) { *a.watched = f }
 // process opens a limiter with a clock that is off.
 func (a askew) process(w *world, opts Options) *Limiter {
 	w.t.Helper()
-	opts.Register = true
+	opts.Register, opts.Timeout = true, ages
 	a.watched = new(func(store.ClockChange))
 	l, err := open(context.Background(), a, &opts)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestObserverIsToldOfTheClock(t *testing.T) {
 	watched := new(func(store.ClockChange))
 	var got []ClockInfo
 	l, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{
-		Register: true, Observe: func(_ context.Context, e Event) {
+		Register: true, Timeout: ages, Observe: func(_ context.Context, e Event) {
 			if e.Kind != EventClock {
 				t.Errorf("told of %s", e.Kind)
 			}
@@ -104,7 +104,7 @@ func TestObserverIsToldOfTheClock(t *testing.T) {
 	if len(got) != 1 || got[0] != (ClockInfo{Before: 1, After: 2, Told: 3, Set: true}) {
 		t.Errorf("told %+v", got)
 	}
-	if _, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true}); err != nil {
+	if _, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true, Timeout: ages}); err != nil {
 		t.Fatal(err)
 	}
 	(*watched)(store.ClockChange{}) // nobody observes

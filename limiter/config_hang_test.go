@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -15,35 +16,37 @@ import (
 // configuration serves within the call's own time, and only one call in a while
 // waits for a read at all.
 func TestHangingConfigurationReadLeavesTime(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{Timeout: 200 * time.Millisecond, ConfigTTL: time.Second})
-	cfg := table.Config{Namespace: l.NamespaceID(), Resource: "gpt-4",
-		Limits: []bucket.Limit{PerMinute("rpm", 100).stored()}}
-	w.db.Store(cfg.Item())
-	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1}}
-	if _, err := l.Acquire(t.Context(), req); err != nil {
-		t.Fatal(err)
-	}
-	var reads atomic.Int64
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Keys != nil {
-			reads.Add(1)
-			<-op.Done
-			return false, errors.New("no answer")
-		}
-		return true, nil
-	})
-	w.advance(2 * time.Second)
-	for range 5 {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 200 * time.Millisecond, ConfigTTL: time.Second})
+		cfg := table.Config{Namespace: l.NamespaceID(), Resource: "gpt-4",
+			Limits: []bucket.Limit{PerMinute("rpm", 100).stored()}}
+		w.db.Store(cfg.Item())
+		req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1}}
 		if _, err := l.Acquire(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if n := reads.Load(); n != 1 {
-		t.Errorf("%d reads hung, want one", n)
-	}
-	w.advance(2 * time.Second)
-	if _, err := l.Acquire(t.Context(), req); err != nil {
-		t.Fatal(err)
-	}
+		var reads atomic.Int64
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Keys != nil {
+				reads.Add(1)
+				<-op.Done
+				return false, errors.New("no answer")
+			}
+			return true, nil
+		})
+		w.advance(2 * time.Second)
+		for range 5 {
+			if _, err := l.Acquire(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := reads.Load(); n != 1 {
+			t.Errorf("%d reads hung, want one", n)
+		}
+		w.advance(2 * time.Second)
+		if _, err := l.Acquire(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

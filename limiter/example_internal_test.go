@@ -14,7 +14,9 @@ import (
 func sandbox() (l *Limiter, pass func(time.Duration)) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	db := memdb.New(func() int64 { return now.UnixMilli() })
-	l, err := open(context.Background(), db, &Options{Register: true, Now: func() time.Time { return now }})
+	l, err := open(context.Background(), db, &Options{
+		Register: true, Timeout: ages, Now: func() time.Time { return now },
+	})
 	if err != nil {
 		panic(err)
 	}

@@ -140,7 +140,7 @@ func TestAcquireUnderFaults(t *testing.T) {
 func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Policy) {
 	w := newWorld(t)
 	var told []Event
-	l := w.process(Options{LocalShare: 50, Observe: only(EventAcquire, func(e Event) {
+	l := w.process(Options{Timeout: 2 * time.Second, LocalShare: 50, Observe: only(EventAcquire, func(e Event) {
 		if e.Entity == acme {
 			told = append(told, e)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -70,7 +71,7 @@ func TestSettlementsUnderFaults(t *testing.T) {
 			t.Run(s.name+"/"+c.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
-					l := w.process(Options{})
+					l := w.process(Options{Timeout: 2 * time.Second})
 					lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()

@@ -27,11 +27,19 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) advance(d time.Duration) { w.now.Add(d.Milliseconds()) }
 
+// ages is a bound that no call comes near, however slow the machine is: what is
+// bounded by real time in a test gets it.
+const ages = 24 * time.Hour
+
 // process returns a limiter with caches of its own, on a namespace that it
-// registers if need be.
+// registers if need be. Only a test that says so has a bound that matters; it runs in
+// a bubble of testing/synctest then, because bounds are about real time.
 func (w *world) process(opts Options) *Limiter {
 	w.t.Helper()
 	opts.Register = true
+	if opts.Timeout == 0 {
+		opts.Timeout = ages
+	}
 	opts.Now = func() time.Time { return time.UnixMilli(w.now.Load()) }
 	l, err := open(context.Background(), w.db, &opts)
 	if err != nil {

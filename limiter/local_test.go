@@ -239,19 +239,21 @@ func TestLocalLimitsOfOtherCallsStay(t *testing.T) {
 
 // A circle of parents is no reason to charge, or to give back, an entity twice.
 func TestLocalGrantsNothingToACircle(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
-	w.entity(l, acme, "org")
-	w.entity(l, "org", acme)
-	w.configure(l, "", "", rpm10)
-	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrInvalid) {
-		t.Fatalf("got %v, want ErrInvalid", err)
-	}
-	w.down()
-	for range 10 { // until nobody asks the table any more
-		l.Acquire(t.Context(), Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}})
-	}
-	if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err == nil {
-		t.Errorf("granted %v", lease.Status())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+		w.entity(l, acme, "org")
+		w.entity(l, "org", acme)
+		w.configure(l, "", "", rpm10)
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrInvalid) {
+			t.Fatalf("got %v, want ErrInvalid", err)
+		}
+		w.down()
+		for range 10 { // until nobody asks the table any more
+			l.Acquire(t.Context(), Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}})
+		}
+		if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err == nil {
+			t.Errorf("granted %v", lease.Status())
+		}
+	})
 }

@@ -41,7 +41,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	errs["adjust"] = lease.Add(Costs{"tpm": 1})
 	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 	errs["unavailable"] = lease.Rollback(t.Context())
-	_, errs["open"] = open(t.Context(), w.db, &Options{Namespace: "other"})
+	_, errs["open"] = open(t.Context(), w.db, &Options{Timeout: ages, Namespace: "other"})
 	for what, err := range errs {
 		if err == nil {
 			t.Errorf("%s: no error", what)

@@ -16,7 +16,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
+// openWith opens a namespace by the clock of the world, without a bound unless the
+// options have one.
 func openWith(ctx context.Context, w *world, opts Options) (*Limiter, error) {
+	if opts.Timeout == 0 {
+		opts.Timeout = ages
+	}
 	opts.Now = func() time.Time { return time.UnixMilli(w.now.Load()) }
 	return open(ctx, w.db, &opts)
 }
@@ -83,7 +88,7 @@ func TestOpenUnderFaults(t *testing.T) {
 							return true, nil
 						})
 						begin := time.Now()
-						l, err := openWith(t.Context(), w, Options{Namespace: "prod", Register: true})
+						l, err := openWith(t.Context(), w, Options{Namespace: "prod", Register: true, Timeout: 2 * time.Second})
 						if took := time.Since(begin); took > 2*time.Second {
 							t.Fatalf("took %s", took)
 						}
@@ -148,7 +153,8 @@ func TestOpenRaced(t *testing.T) {
 		if op.Name == memdb.TransactWriteItems && !raced {
 			raced = true
 			var err error
-			if rival, err = open(context.Background(), w.db.Bare(), &Options{Namespace: "prod", Register: true}); err != nil {
+			if rival, err = open(context.Background(), w.db.Bare(),
+				&Options{Namespace: "prod", Register: true, Timeout: ages}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -24,7 +24,7 @@ func TestMissingPermissionIsNoPolicy(t *testing.T) {
 			t.Fatalf("got %v, %v; want ErrSetup", lease, err)
 		}
 	}
-	if _, err := open(t.Context(), w.db, &Options{OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
+	if _, err := open(t.Context(), w.db, &Options{Timeout: ages, OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
 		t.Errorf("open: %v, want ErrSetup", err)
 	}
 	w.db.SetHook(nil)
@@ -47,7 +47,7 @@ func TestMissingPermissionToReadIsNoPolicy(t *testing.T) {
 			t.Errorf("policy %s: got %v, %v; want ErrSetup", policy, lease, err)
 		}
 	}
-	if _, err := open(t.Context(), w.db, &Options{OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
+	if _, err := open(t.Context(), w.db, &Options{Timeout: ages, OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
 		t.Errorf("open: %v, want ErrSetup", err)
 	}
 }
@@ -147,38 +147,42 @@ func TestBreakerOpensAndRecovers(t *testing.T) {
 // A denial from what is known asks nobody, so it says nothing of the store: the
 // breaker opens, and stays open, whatever is denied meanwhile.
 func TestDenialsWithoutACallAreNoAnswers(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	empty := asks(Costs{"rpm": 10}, rpm10)
-	must(t, l, empty)
-	if _, err := l.Acquire(t.Context(), empty); !errors.Is(err, ErrLimited) {
-		t.Fatal(err)
-	}
-	w.down()
-	other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
-	w.db.ResetStats()
-	for range 20 {
-		l.Acquire(t.Context(), other)
-		l.Acquire(t.Context(), empty)
-	}
-	if n := w.db.Stats().Calls(); n > 2*breaksAfter {
-		t.Errorf("%d calls of 20 went out, want few more than the %d after which the breaker opens", n, breaksAfter)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		empty := asks(Costs{"rpm": 10}, rpm10)
+		must(t, l, empty)
+		if _, err := l.Acquire(t.Context(), empty); !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+		w.down()
+		other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
+		w.db.ResetStats()
+		for range 20 {
+			l.Acquire(t.Context(), other)
+			l.Acquire(t.Context(), empty)
+		}
+		if n := w.db.Stats().Calls(); n > 2*breaksAfter {
+			t.Errorf("%d calls of 20 went out, want few more than the %d after which the breaker opens", n, breaksAfter)
+		}
+	})
 }
 
 // Reads that are slowed down have an answer: they fail for buckets that are new, and the
 // breaker stays closed for those that are known.
 func TestThrottledReadsDoNotOpenTheBreaker(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	must(t, l, asks(Costs{"rpm": 1}, rpm10))
-	w.db.SetHook(onEvery(looksForShard1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }))
-	for i := range 2 * breaksAfter {
-		req := asks(Costs{"rpm": 1}, rpm10)
-		req.Entity = fmt.Sprint("new", i)
-		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("a new bucket: %v, want unavailable", err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		w.db.SetHook(onEvery(looksForShard1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }))
+		for i := range 2 * breaksAfter {
+			req := asks(Costs{"rpm": 1}, rpm10)
+			req.Entity = fmt.Sprint("new", i)
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("a new bucket: %v, want unavailable", err)
+			}
 		}
-	}
-	must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	})
 }

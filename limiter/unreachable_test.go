@@ -39,14 +39,14 @@ func TestNobodyListens(t *testing.T) {
 			return (&net.Dialer{}).DialContext(ctx, network, addr)
 		}}},
 	})
-	opts, err := (&Options{}).withDefaults()
+	opts, err := (&Options{Timeout: ages}).withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := store.NewDynamo(client, "table")
 	l := newLimiter(s, "ns", opts)
 	for name, call := range map[string]func() error{
-		"open":          func() error { _, err := Open(t.Context(), client, "table", nil); return err },
+		"open":          func() error { _, err := Open(t.Context(), client, "table", &Options{Timeout: ages}); return err },
 		"stored limits": func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1})); return err },
 		"limits given":  func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); return err },
 		"write": func() error {
@@ -79,7 +79,7 @@ func openAt(t *testing.T, endpoint string) error {
 	_, err := Open(t.Context(), dynamodb.NewFromConfig(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint,
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	}), "table", &Options{OnUnavailable: PolicyAllow})
+	}), "table", &Options{Timeout: ages, OnUnavailable: PolicyAllow})
 	return err
 }
 

@@ -50,6 +50,11 @@ type twin struct {
 // start is when the clock of a new table stands.
 var start = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
 
+// timeout is that of clients that have none of their own: a table in memory answers
+// at once, so only a machine that stands still could make a call take as long as the
+// defaults allow, and a test must not fail for that.
+const timeout = 24 * time.Hour
+
 // New returns an empty table whose clock stands at the beginning of 2025, UTC.
 func New(tb testing.TB) *Table { return newTable(tb, start) }
 
@@ -124,7 +129,8 @@ func (t *Table) hook(memdb.Op) (apply bool, err error) {
 }
 
 // Limiter opens a limiter on the table, with its clock, and registers the
-// namespace. Options may be nil. It fails the test if that does.
+// namespace. Options may be nil; without a Timeout, no call fails because the
+// machine is slow. It fails the test if opening does.
 func (t *Table) Limiter(opts *limiter.Options) *limiter.Limiter {
 	t.tb.Helper()
 	o := limiter.Options{}
@@ -132,6 +138,9 @@ func (t *Table) Limiter(opts *limiter.Options) *limiter.Limiter {
 		o = *opts
 	}
 	o.Register, o.Now = true, t.Now
+	if o.Timeout == 0 {
+		o.Timeout = timeout
+	}
 	l, err := limiter.Open(context.Background(), t, "limitertest", &o)
 	if err != nil {
 		t.tb.Fatal(err)
@@ -146,7 +155,7 @@ func (t *Table) Admin(namespace string) *admin.Namespace {
 	if namespace == "" {
 		namespace = "default"
 	}
-	table, err := admin.Open(context.Background(), t, "limitertest", &admin.Options{Now: t.Now})
+	table, err := admin.Open(context.Background(), t, "limitertest", &admin.Options{Now: t.Now, Timeout: timeout})
 	if err != nil {
 		t.tb.Fatal(err)
 	}
