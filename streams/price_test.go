@@ -25,6 +25,8 @@ type load struct {
 	perSecond int
 	fold      int64 // seconds; 0: usage is written with every batch of a second
 	windows   []usage.Window
+	inTurn    bool  // tenants acquire in turn, not at random
+	step      int64 // seconds from batch to batch; 0: one
 
 	sums []float64 // of the tenants' shares
 	rand *rand.Rand
@@ -56,6 +58,9 @@ func newLoad(tenants, perSecond int, fold int64, windows ...usage.Window) *load 
 // record appends the record of one acquire at an instant.
 func (l *load) record(b []byte, now int64) []byte {
 	i := sort.SearchFloat64s(l.sums, l.rand.Float64()*l.sums[len(l.sums)-1])
+	if l.inTurn {
+		i = int(l.seq) % l.tenants
+	}
 	old := l.used[i]
 	l.used[i]++
 	image := func(b []byte, used, rf int64) []byte {
@@ -160,7 +165,8 @@ func (l *load) play(tb testing.TB) (p price) {
 		return n
 	}
 	var batch []byte
-	for second := int64(0); second < (1+l.hours())*3600; second++ {
+	step := max(1, l.step)
+	for second := int64(0); second < (1+l.hours())*3600; second += step {
 		if second == 3600 {
 			if l.fold > 0 { // what is owed for the first hour is not measured
 				r.now += 2 * owedGrace.Milliseconds()
@@ -179,9 +185,9 @@ func (l *load) play(tb testing.TB) (p price) {
 				p.acquires++
 			}
 		}
-		r.now += 1000
+		r.now += step * 1000
 		invoke(batch, false)
-		if l.fold > 0 && (second+1)%l.fold == 0 {
+		if l.fold > 0 && (second+step)%l.fold == 0 {
 			invoke(nil, true)
 		}
 	}
@@ -297,5 +303,22 @@ func TestPriceOfUsage(t *testing.T) {
 	}
 	if p.perPart > 80 {
 		t.Errorf("%.0f bytes of state per bucket, want at most 80", p.perPart)
+	}
+}
+
+// TestPriceOfARequestAnHour measures what usage costs where it costs most: each request
+// of a tenant is the first of its hour, so it is looked whether all before it is counted,
+// and makes a snapshot that is indexed.
+func TestPriceOfARequestAnHour(t *testing.T) {
+	l := newLoad(1800, 1, 60, hourlyDaily...)
+	l.inTurn, l.step = true, 2
+	p := l.play(t)
+	n := float64(p.acquires)
+	units, reads := float64(p.writes+p.indexed+p.listUnits)/n, p.reads/n
+	t.Logf("usage: a request an hour: %.3f writes per acquire; %.3f write units with indexes and lists, %.3f read units: "+
+		"$%.3f per million", float64(p.writes+p.lists)/n, units, reads, units*0.625+reads*0.125)
+	if float64(p.writes) > 2*n || reads > 2 {
+		t.Errorf("%d snapshot writes for %d acquires and %.3f read units for each, want at most two of either", p.writes,
+			p.acquires, reads)
 	}
 }
