@@ -101,7 +101,7 @@ func open(ctx context.Context, db store.Lister, opts *Options) (*Table, error) {
 	}
 	t := &Table{
 		calls: calls{db: db, timeout: o.Timeout}, opts: o,
-		caller: &caller{look: o.Caller, timeout: o.Timeout}, ids: &ulids{},
+		caller: &caller{ask: o.Caller, timeout: o.Timeout}, ids: &ulids{},
 	}
 	items, err := t.calls.read(ctx, table.VersionKey())
 	if err == nil {

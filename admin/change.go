@@ -20,9 +20,9 @@ type stored struct {
 	system table.Config // of the namespace: it says how long events are kept
 }
 
-// look reads a scope. Limits that cannot be read count as none: they are about to
+// readScope reads a scope. Limits that cannot be read count as none: they are about to
 // be replaced.
-func (n *Namespace) look(ctx context.Context, at Scope) (stored, error) {
+func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
 	items, err := n.calls.read(ctx, n.config(at).Key(), table.SystemConfigKey(n.id))
 	if err != nil {
 		return stored{}, err
@@ -73,7 +73,7 @@ func (n *Namespace) store(
 	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*table.Config),
 ) (before, after table.Config, err error) {
 	for range callAttempts {
-		s, err := n.look(ctx, at)
+		s, err := n.readScope(ctx, at)
 		if err != nil {
 			return before, after, err
 		}

@@ -129,7 +129,7 @@ const maxAncestors = 32
 func (n *Namespace) ancestors(
 	ctx context.Context, e table.Entity,
 ) (system table.Config, checks []item.Write, err error) {
-	s, err := n.look(ctx, Scope{})
+	s, err := n.readScope(ctx, Scope{})
 	if err != nil {
 		return s.system, nil, err
 	}

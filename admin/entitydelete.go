@@ -93,7 +93,7 @@ func (n *Namespace) dropConfig(ctx context.Context, c table.Config) error {
 // dropEntity removes the description of an entity last and records the deletion in
 // the same transaction.
 func (n *Namespace) dropEntity(ctx context.Context, id string, removed int) (gone int, err error) {
-	s, err := n.look(ctx, Scope{})
+	s, err := n.readScope(ctx, Scope{})
 	if err != nil {
 		return 0, err
 	}

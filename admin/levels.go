@@ -105,7 +105,7 @@ func (n *Namespace) raise(
 		if err != nil {
 			return nil, fail(err, "raise bucket %s", of)
 		}
-		system, err := n.look(ctx, Scope{})
+		system, err := n.readScope(ctx, Scope{})
 		if err != nil {
 			return nil, fail(err, "raise bucket %s", of)
 		}

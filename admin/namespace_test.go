@@ -248,7 +248,7 @@ func TestPurgeWaitsForIndexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
-		time.AfterFunc(settle/2, func() {
+		time.AfterFunc(indexLag/2, func() {
 			w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
 		})
 		n, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())

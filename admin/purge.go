@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// settle is how long a purge waits before it looks once more: indexes lag behind.
-const settle = time.Second
+// indexLag is how long a purge waits before it looks once more: indexes lag behind.
+const indexLag = time.Second
 
 // PurgeNamespace removes a deleted namespace with everything in it, for good, and
 // returns how many items were removed. It takes as long as there are items; after
@@ -53,7 +53,7 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 			empty = 0
 			continue
 		}
-		if empty < 2 && smithytime.SleepWithContext(ctx, settle) != nil {
+		if empty < 2 && smithytime.SleepWithContext(ctx, indexLag) != nil {
 			return removed, fail(ctx.Err(), "purge namespace %q", ns.Name)
 		}
 	}

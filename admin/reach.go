@@ -39,7 +39,7 @@ func (e *ReachError) Unwrap() error { return e.Err }
 
 const (
 	reachAtOnce   = 8  // buckets
-	reachAttempts = 40 // looks at one bucket
+	reachAttempts = 40 // reads of one bucket
 )
 
 // Reach brings the limits in force to every existing bucket that limits at the
@@ -101,9 +101,9 @@ func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) 
 	return out.Reached, nil
 }
 
-// reachBucket brings the limits in force to one bucket. It ends when a look at the
+// reachBucket brings the limits in force to one bucket. It ends when a read of the
 // configuration and all shards finds nothing to do: whoever changes either at the
-// same time is seen by the next look.
+// same time is seen by the next read.
 func (n *Namespace) reachBucket(
 	ctx context.Context, entity, resource string, before []string,
 ) (changed bool, err error) {
@@ -125,7 +125,7 @@ func (n *Namespace) reachBucket(
 				continue
 			}
 			done = false
-			// Not repeated blindly: the next look finds out.
+			// Not repeated blindly: the next read finds out.
 			err := n.calls.once(ctx, func(ctx context.Context) error {
 				_, err := n.calls.db.Write(ctx, u)
 				return err

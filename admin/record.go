@@ -15,7 +15,7 @@ import (
 
 // caller finds out who the program is, once.
 type caller struct {
-	look    func(context.Context) (string, error)
+	ask     func(context.Context) (string, error)
 	timeout time.Duration
 	once    sync.Once
 	name    string
@@ -23,12 +23,12 @@ type caller struct {
 
 func (c *caller) principal(ctx context.Context) string {
 	c.once.Do(func() {
-		if c.look == nil {
+		if c.ask == nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 		defer cancel()
-		name, err := c.look(ctx)
+		name, err := c.ask(ctx)
 		if err == nil && checkPrincipal("", name) == nil {
 			c.name = name
 		}

@@ -60,7 +60,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
 	}
 	bounded := l.bounded(ctx)
-	defer bounded.release()
+	defer bounded.end()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil { // which limits are in force is not known, so nothing was asked for
 		l.heard(ctx, err)
@@ -99,7 +99,7 @@ func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Leas
 		tries.known = l.images.of(asked.name)
 	}
 	k := tries.known
-	var me *member
+	var me *acquirer
 	for {
 		w, c, refusal := l.judge(ctx, k, asked, tries)
 		if refusal != nil { // no shard covers the costs, and the images are fresh
@@ -109,7 +109,7 @@ func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Leas
 			return nil, errAbsent
 		}
 		if me == nil {
-			me = &member{turn: make(chan turn, 1)}
+			me = &acquirer{turn: make(chan turn, 1)}
 		}
 		me.want = w
 		t := l.send(ctx, k, c, me, tries)
@@ -127,7 +127,7 @@ func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Leas
 
 // send takes the costs from the shard that was chosen, or from several. Without a
 // lease or an error, more is known now.
-func (l *Limiter) send(ctx context.Context, k *known, c choice, me *member, tries *attempt) turn {
+func (l *Limiter) send(ctx context.Context, k *known, c choice, me *acquirer, tries *attempt) turn {
 	if c.action != several {
 		return l.writeTogether(ctx, k, c, me, tries)
 	}

@@ -32,29 +32,29 @@ type debtor struct {
 // givenBack is what a lease has given back on one shard.
 type givenBack struct {
 	name  name
-	taken mark // when it was taken
-	given mark // when it was given back
+	taken moment // when it was taken
+	given moment // when it was given back
 	costs []table.Cost
 }
 
-// mark is a point in the history of a shard.
-type mark struct {
+// moment is a point in the history of a shard.
+type moment struct {
 	shard      int
 	generation int64
 	writes     int64 // that the meter has counted
 	known      bool
 }
 
-func markOf(b table.Shard) mark {
+func momentOf(b table.Shard) moment {
 	i := b.State.Index(bucket.WCU)
 	if i < 0 || b.Entity == "" {
-		return mark{}
+		return moment{}
 	}
-	return mark{b.State.Shard, b.Generation, b.State.Slots[i].Used, true}
+	return moment{b.State.Shard, b.Generation, b.State.Slots[i].Used, true}
 }
 
 // before reports whether a point was certainly before another.
-func (m mark) before(o mark) bool {
+func (m moment) before(o moment) bool {
 	return m.known && o.known && m.shard == o.shard && m.generation == o.generation && m.writes < o.writes
 }
 
@@ -63,7 +63,7 @@ func (m mark) before(o mark) bool {
 // What was given back before the charge, its image shows already; what was taken after
 // it, the debtor does not wait for.
 func (d *debtor) hear(g givenBack) bool {
-	mine := markOf(d.image)
+	mine := momentOf(d.image)
 	if d.name != g.name || !g.taken.before(mine) || !mine.before(g.given) {
 		return false
 	}

@@ -116,7 +116,7 @@ func (le *Lease) due() [][]table.Cost {
 // that a repeated call does not settle it twice.
 func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
 	bounded := le.limiter.bounded(ctx)
-	defer bounded.release()
+	defer bounded.end()
 	var errs []error
 	unknown := false
 	for i := range le.items {

@@ -260,11 +260,11 @@ func (s *seen) clockless(now int64) bool {
 // process has under way.
 func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
 	image := s.image
-	if len(s.under) > 0 {
+	if len(s.underWay) > 0 {
 		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
 		for i := range image.State.Slots {
 			sl := &image.State.Slots[i]
-			sl.Tokens = bucket.SubSat(sl.Tokens, s.reserved(sl.Name))
+			sl.Tokens = bucket.SubSat(sl.Tokens, s.underWay.of(sl.Name))
 		}
 	}
 	if !w.stored(image.State) || len(image.Partial) > 0 || s.clockless(now) {

@@ -52,7 +52,7 @@ func (d decider) remember(c choice) *denied {
 			if j := state.Index(c.Limit.Name); j >= 0 {
 				level, _ = state.LevelAt(j, d.now)
 			}
-			out.level[i] += float64(level) - float64(s.reserved(c.Limit.Name))
+			out.level[i] += float64(level) - float64(s.underWay.of(c.Limit.Name))
 		}
 	}
 	out.unseen = seenShards < d.count

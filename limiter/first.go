@@ -112,7 +112,7 @@ func (l *Limiter) createdLease(c creation, it item.Item) *Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.see(b, l.now(), unsent, w.costs)
-	k.claim(b, w, l.now())
+	k.confirm(b, w, l.now())
 	lease := &Lease{limiter: l, name: w.name, status: k.status(w.name.entity, w.costs, l.now()),
 		items: []leaseItem{{name: w.name, key: b.Key(), taken: w.costs}}}
 	lease.learn(b)

@@ -21,11 +21,11 @@ const patience = 10 * time.Millisecond
 // flight is a write that is under way, and who waits to go out next.
 type flight struct {
 	began time.Time
-	queue []*member
+	queue []*acquirer
 }
 
-// member is one acquire of a group, or of the queue of those who will be the next one.
-type member struct {
+// acquirer is one acquire of a group, or of the queue of those who will be the next one.
+type acquirer struct {
 	want want
 	turn chan turn // gets one turn for every time it is queued
 }
@@ -34,26 +34,26 @@ type member struct {
 type turn struct {
 	lease  *Lease
 	err    error
-	again  bool      // decide again, from a newer image
-	lead   []*member // lead this group, which begins with the member
-	flight *flight   // with lead
+	again  bool        // decide again, from a newer image
+	lead   []*acquirer // lead this group, which begins with oneself
+	flight *flight     // with lead
 }
 
 // writeTogether gets a write on a shard done for an acquire: on its own, or with others
 // if one is under way.
-func (l *Limiter) writeTogether(ctx context.Context, k *known, c choice, me *member, tries *attempt) turn {
+func (l *Limiter) writeTogether(ctx context.Context, k *known, c choice, me *acquirer, tries *attempt) turn {
 	k.mu.Lock()
 	s := k.at(c.shard)
 	alone := c.look || c.adopt || c.owe
 	if f := s.flight; f != nil && !alone && time.Since(f.began) < patience && goesWith(f.queue, me) {
 		f.queue = append(f.queue, me)
-		s.reserve(me.want.costs)
+		s.underWay.add(me.want.costs)
 		k.mu.Unlock()
 		return l.await(ctx, k, c.shard, f, me, tries)
 	}
 	next := &flight{began: time.Now()}
-	group := []*member{me}
-	s.reserve(me.want.costs)
+	group := []*acquirer{me}
+	s.underWay.add(me.want.costs)
 	s.flight = next
 	if c.look {
 		k.lookedAt = l.now()
@@ -65,16 +65,16 @@ func (l *Limiter) writeTogether(ctx context.Context, k *known, c choice, me *mem
 	return l.lead(ctx, k, c, next, group, tries)
 }
 
-// goesWith reports whether a member can go out with those in a queue: what they
+// goesWith reports whether an acquire can go out with those in a queue: what they
 // bring in force must be the same.
-func goesWith(queue []*member, me *member) bool {
+func goesWith(queue []*acquirer, me *acquirer) bool {
 	return len(queue) == 0 || queue[0].want.life == me.want.life &&
 		slices.EqualFunc(queue[0].want.costs, me.want.costs, func(a, b table.Cost) bool { return a.Limit == b.Limit })
 }
 
 // await waits until the write under way is answered and somebody takes the queue
-// along, but not for longer than patience: then the member leads the queue itself.
-func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me *member, tries *attempt) turn {
+// along, but not for longer than patience: then the acquire leads the queue itself.
+func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me *acquirer, tries *attempt) turn {
 	timer := time.NewTimer(patience - time.Since(f.began))
 	defer timer.Stop()
 	late := timer.C
@@ -96,28 +96,28 @@ func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me 
 	}
 }
 
-// overtake takes the queue of a flight that is late, if the member is still in it.
-func (k *known) overtake(shard int, f *flight, me *member) (*flight, []*member) {
+// overtake takes the queue of a flight that is late, if the acquire is still in it.
+func (k *known) overtake(shard int, f *flight, me *acquirer) (*flight, []*acquirer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	i := slices.Index(f.queue, me)
 	if i < 0 {
 		return nil, nil // it is on its way already
 	}
-	group := slices.Concat([]*member{me}, f.queue[:i], f.queue[i+1:])
+	group := slices.Concat([]*acquirer{me}, f.queue[:i], f.queue[i+1:])
 	f.queue = nil
 	next := &flight{began: time.Now()}
 	k.at(shard).flight = next
 	return next, group
 }
 
-// leave takes a member out whose caller has gone. If its costs are on their way,
+// leave takes an acquire out whose caller has gone. If its costs are on their way,
 // nobody knows what becomes of them.
-func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me *member) turn {
+func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me *acquirer) turn {
 	k.mu.Lock()
 	if i := slices.Index(f.queue, me); i >= 0 {
 		f.queue = slices.Delete(f.queue, i, i+1)
-		k.at(shard).release(me.want.costs)
+		k.at(shard).underWay.remove(me.want.costs)
 		k.mu.Unlock()
 		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
 	}
@@ -128,7 +128,7 @@ func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me 
 			return t // it was answered at the same moment
 		}
 		k.mu.Lock()
-		k.at(shard).release(me.want.costs)
+		k.at(shard).underWay.remove(me.want.costs)
 		k.mu.Unlock()
 		k.pass(shard, t.flight, t.lead[1:])
 		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
@@ -139,7 +139,7 @@ func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me 
 
 // pass makes the first of a group lead it, together with who waits behind the
 // flight that has ended.
-func (k *known) pass(shard int, ended *flight, group []*member) {
+func (k *known) pass(shard int, ended *flight, group []*acquirer) {
 	k.mu.Lock()
 	group = append(slices.Clip(group), ended.queue...)
 	ended.queue = nil
@@ -158,9 +158,9 @@ func (k *known) pass(shard int, ended *flight, group []*member) {
 }
 
 // lead sends the write of a group, of which the caller is the first, and gives
-// every member its turn. Alone, it does so within the caller's context; a group
+// every acquire its turn. Alone, it does so within the caller's context; a group
 // does not end because its leader leaves.
-func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group []*member, tries *attempt) turn {
+func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group []*acquirer, tries *attempt) turn {
 	me := group[0]
 	if len(group) == 1 {
 		defer k.pass(c.shard, f, nil)
@@ -170,7 +170,7 @@ func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group
 	go func() {
 		defer k.pass(c.shard, f, nil)
 		within := l.bounded(context.WithoutCancel(ctx))
-		defer within.release()
+		defer within.end()
 		l.writeGroup(within, k, c, group, &attempt{calls: tries.calls, asked: []int{c.shard}})
 	}()
 	select {
@@ -182,8 +182,8 @@ func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group
 }
 
 // writeGroup writes until the group, or as much of it as the image covers, has an answer.
-// Each member gets its turn, whatever happens. What they want is reserved.
-func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*member, tries *attempt) {
+// Each acquire gets its turn, whatever happens. What they want is noted as under way.
+func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*acquirer, tries *attempt) {
 	defer func() {
 		if p := recover(); p != nil { // of a DynamoDB client of the caller's
 			k.end(c.shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
@@ -225,11 +225,11 @@ func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*m
 
 // planGroup plans the write for as much of a group as the image covers. The others
 // decide again.
-func (l *Limiter) planGroup(k *known, c choice, group []*member) ([]*member, plan) {
+func (l *Limiter) planGroup(k *known, c choice, group []*acquirer) ([]*acquirer, plan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s, now := k.at(c.shard), l.now()
-	s.releaseAll(group)
+	s.underWay.removeAll(group)
 	n := s.covered(group, now, c.look || c.adopt || c.owe)
 	for _, w := range group[n:] {
 		w.turn <- turn{again: true}
@@ -239,17 +239,17 @@ func (l *Limiter) planGroup(k *known, c choice, group []*member) ([]*member, pla
 	}
 	group = group[:n]
 	for _, m := range group {
-		s.reserve(m.want.costs)
+		s.underWay.add(m.want.costs)
 	}
 	p := k.plan(c, joined(group), now, int64(l.opts.Slack))
 	p.since = s.serial
 	return group, p
 }
 
-// end gives all members of a group the same turn.
-func (k *known) end(shard int, group []*member, t turn) {
+// end gives all of a group the same turn.
+func (k *known) end(shard int, group []*acquirer, t turn) {
 	k.mu.Lock()
-	k.at(shard).releaseAll(group)
+	k.at(shard).underWay.removeAll(group)
 	k.mu.Unlock()
 	for _, w := range group {
 		w.turn <- t

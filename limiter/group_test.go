@@ -158,8 +158,8 @@ func atRest(t *testing.T, l *Limiter) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, s := range k.shards {
-		if len(s.under) > 0 {
-			t.Errorf("shard %d: %v is still reserved", i, s.under)
+		if len(s.underWay) > 0 {
+			t.Errorf("shard %d: %v is still under way", i, s.underWay)
 		}
 		if s.flight != nil {
 			t.Errorf("shard %d: a write seems to be under way, with %d behind it", i, len(s.flight.queue))
@@ -438,7 +438,7 @@ func TestHugeCostsLeaveNothingReserved(t *testing.T) {
 		}
 		k := c.l.images.of(name{acme, gpt})
 		k.mu.Lock()
-		got := k.at(0).reserved("rph")
+		got := k.at(0).underWay.of("rph")
 		k.mu.Unlock()
 		if got != math.MaxInt64 {
 			t.Errorf("%d is reserved, want as much as there is", got)
@@ -592,11 +592,11 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"rph": 0}, rph100))
 	k := l.images.of(name{acme, gpt})
-	var ws [3]*member
+	var ws [3]*acquirer
 	for i := range ws {
-		ws[i] = &member{turn: make(chan turn, 1),
+		ws[i] = &acquirer{turn: make(chan turn, 1),
 			want: want{costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000 << i}}}}
-		k.at(0).reserve(ws[i].want.costs)
+		k.at(0).underWay.add(ws[i].want.costs)
 	}
 	f := &flight{began: time.Now(), queue: ws[2:]}
 	k.at(0).flight = f
@@ -614,7 +614,7 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	default:
 		t.Error("nobody leads")
 	}
-	if got := k.at(0).reserved("rph"); got != 2000+4000 {
+	if got := k.at(0).underWay.of("rph"); got != 2000+4000 {
 		t.Errorf("%d is reserved, want what the two others want", got)
 	}
 }

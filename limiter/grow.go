@@ -57,7 +57,7 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 	l.background.Go(func() {
 		defer l.growing.Delete(n)
 		ctx := l.bounded(context.WithoutCancel(ctx))
-		defer ctx.release()
+		defer ctx.end()
 		steps, err := shard.Run(ctx, l.store, plan, l.now)
 		if err != nil {
 			l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.entity, Resource: n.resource, Err: outcome("split", n, err)})
@@ -125,7 +125,7 @@ func (k *known) repair() *shard.Plan {
 	count := zero.image.State.Count()
 	ahead := false
 	for i, s := range k.shards {
-		if s != zero && s.imaged() && s.at >= bucket.AddSat(zero.image.Generation, settled) {
+		if s != zero && s.imaged() && s.at >= bucket.AddSat(zero.image.Generation, countLag) {
 			ahead = ahead || i >= count || s.image.State.Shards > count
 		}
 	}
@@ -178,9 +178,9 @@ func (k *known) others() []table.Shard {
 	return out
 }
 
-// settled is how long, in ms, after shard 0 has changed its count others may still
+// countLag is how long, in ms, after shard 0 has changed its count others may still
 // show another one without anything being amiss.
-const settled = 500
+const countLag = 500
 
 // needs returns the largest costs seen, by slot.
 func (k *known) needs(s bucket.State) []int64 {

@@ -1,8 +1,6 @@
 package limiter
 
 import (
-	"math"
-	"math/bits"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -54,15 +52,16 @@ type known struct {
 
 // seen is what this process knows of one shard.
 type seen struct {
-	image  table.Shard // the last one seen; without a key if there is none
-	at     int64       // when it was seen, epoch ms
-	serial int         // counts the images seen
-	absent bool        // the item was not there
-	added  bool        // a plain add has just been refused
-	others others      // what other processes take
-	under  map[string]total
-	flight *flight          // the write that is under way and takes others along
-	claims [][]bucket.Limit // limits of this process that were seen in force
+	image    table.Shard // the last one seen; without a key if there is none
+	at       int64       // when it was seen, epoch ms
+	serial   int         // counts the images seen
+	absent   bool        // the item was not there
+	added    bool        // a plain add has just been refused
+	others   others      // what other processes take
+	underWay underWay
+	flight   *flight // the write that is under way and takes others along
+	// confirmed are limits of this process that were seen in force, of some calls.
+	confirmed [][]bucket.Limit
 }
 
 // imaged reports whether there is an image.
@@ -161,56 +160,3 @@ func (im *images) see(b table.Shard, now int64, since int) {
 
 // unsent is the serial number for an image that answers no write on its shard.
 const unsent = -1
-
-// reserve counts costs as taken while the write that takes them is under way;
-// release takes them back. Each member of a group reserves and releases its own.
-func (s *seen) reserve(costs []table.Cost) {
-	for _, c := range costs {
-		if c.Milli == 0 {
-			continue
-		}
-		if s.under == nil {
-			s.under = make(map[string]total, len(costs))
-		}
-		s.under[c.Limit.Name] = s.under[c.Limit.Name].plus(c.Milli)
-	}
-}
-
-func (s *seen) release(costs []table.Cost) {
-	for _, c := range costs {
-		if c.Milli == 0 {
-			continue
-		}
-		left := s.under[c.Limit.Name].plus(-c.Milli)
-		if s.under[c.Limit.Name] = left; left == (total{}) {
-			delete(s.under, c.Limit.Name)
-		}
-	}
-}
-
-func (s *seen) releaseAll(group []*member) {
-	for _, m := range group {
-		s.release(m.want.costs)
-	}
-}
-
-// reserved returns what is reserved of a limit, in milli-tokens: at most as much as a
-// bucket can hold.
-func (s *seen) reserved(limit string) int64 { return s.under[limit].saturated() }
-
-// total adds up costs exactly: a sum that saturates could not be taken back. It is a
-// number of 128 bits in two's complement.
-type total struct{ high, low uint64 }
-
-func (t total) plus(milli int64) total {
-	low, carry := bits.Add64(t.low, uint64(milli), 0)
-	high, _ := bits.Add64(t.high, uint64(milli>>63), carry)
-	return total{high, low}
-}
-
-func (t total) saturated() int64 {
-	if t.high > 0 {
-		return math.MaxInt64
-	}
-	return int64(min(t.low, math.MaxInt64))
-}

@@ -226,9 +226,9 @@ func (b *bound) context() context.Context {
 	return b.ctx
 }
 
-// release frees what the bound holds. It is called once, when the call is over;
+// end frees what the bound holds. It is called once, when the call is over;
 // what the caller's context holds can still be asked for then.
-func (b *bound) release() {
+func (b *bound) end() {
 	b.once.Do(func() { b.ctx = b.caller })
 	if b.cancel != nil {
 		b.cancel()

@@ -35,14 +35,14 @@ func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*L
 	}
 	l, err := open(ctx, store.NewDynamo(db, tableName), opts)
 	if err != nil && !errors.Is(err, ErrInvalid) {
-		return nil, fmt.Errorf("%w (%s)", err, place(db, tableName))
+		return nil, fmt.Errorf("%w (%s)", err, where(db, tableName))
 	}
 	return l, err
 }
 
-// place says where the table was looked for: a client of another region, or of AWS
+// where says where the table was looked for: a client of another region, or of AWS
 // instead of a stand-in, finds no table, or that of somebody else.
-func place(db DynamoDB, tableName string) string {
+func where(db DynamoDB, tableName string) string {
 	s := fmt.Sprintf("table %q", tableName)
 	client, ok := db.(interface{ Options() dynamodb.Options })
 	if !ok {

@@ -111,7 +111,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 		refill, taken := float64(r.Amount)/float64(r.Period), s.others.rate(c.Limit.Name)
 		gone := taken * float64(d.now-s.at)
 		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, float64(r.Capacity))
-		level -= float64(s.reserved(c.Limit.Name))
+		level -= float64(s.underWay.of(c.Limit.Name))
 		spread := math.Sqrt(gone * float64(c.Milli))
 		if spread > float64(r.Capacity-c.Milli)/4 { // too uncertain to deny by
 			continue

@@ -58,7 +58,7 @@ func (k *known) refuse(b table.Shard, now int64, p plan) (displaced bool) {
 
 // taken makes the leases of a write that held. From here on the tokens are taken,
 // whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*member, it item.Item) {
+func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*acquirer, it item.Item) {
 	b, err := table.DecodeShard(it)
 	legible := err == nil
 	var status []Status
@@ -70,7 +70,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 		k.mu.Lock()
 		k.see(b, l.now(), p.since, own)
 		k.at(shard).added = false
-		k.claim(b, group[0].want, l.now())
+		k.confirm(b, group[0].want, l.now())
 		status = k.status(group[0].want.name.entity, group[0].want.costs, l.now())
 		k.mu.Unlock()
 	}
@@ -79,7 +79,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 		return
 	}
 	k.mu.Lock()
-	k.at(shard).releaseAll(group)
+	k.at(shard).underWay.removeAll(group)
 	k.mu.Unlock()
 	for i, w := range group {
 		if i > 0 {

@@ -8,15 +8,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// joined is what the members of a group want, as one.
-func joined(group []*member) want {
+// joined is what all of a group want, as one.
+func joined(group []*acquirer) want {
 	w := group[0].want
 	w.costs = sum(group)
 	return w
 }
 
 // sum adds up the costs of a group.
-func sum(group []*member) []table.Cost {
+func sum(group []*acquirer) []table.Cost {
 	out := group[0].want.costs
 	for i, m := range group[1:] {
 		if i == 0 {
@@ -33,7 +33,7 @@ func sum(group []*member) []table.Cost {
 // together. A shard without an image is asked for half of each capacity at most: if one
 // write asked for more than there is, it would be refused for all. What is sent to look,
 // or to bring limits in force, is for the first only.
-func (s *seen) covered(group []*member, now int64, first bool) int {
+func (s *seen) covered(group []*acquirer, now int64, first bool) int {
 	if first {
 		return 1
 	}

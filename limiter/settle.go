@@ -43,7 +43,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		write, charges := s.write(try, now)
 		item, err := l.store.Write(ctx, write)
 		if err == nil {
-			l.settled(ctx, item, givenBack{name: it.name, taken: markOf(image), costs: costs})
+			l.settled(ctx, item, givenBack{name: it.name, taken: momentOf(image), costs: costs})
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
@@ -157,7 +157,7 @@ func (l *Limiter) settled(ctx context.Context, item item.Item, g givenBack) {
 	}
 	now := l.now()
 	l.images.see(b, now, unsent)
-	g.given = markOf(b)
+	g.given = momentOf(b)
 	l.sleepers.wake(g)
 	u, ok := table.Prolong(b, now)
 	if !ok {

@@ -35,9 +35,9 @@ func (l *Limiter) spread(ctx context.Context, k *known, w want, owe bool, tries 
 			return nil, err
 		}
 		now := l.now()
-		pay := apportion(images, w, now)
+		pay := byLevels(images, w, now)
 		if owe {
-			pay = divide(images, w)
+			pay = byShares(images, w)
 		}
 		if len(pay) == 0 {
 			return nil, nil
@@ -88,28 +88,28 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Sha
 	return images, nil
 }
 
-// portion is what one shard pays of a request.
-type portion struct {
+// payment is what one shard pays of a request that is taken from several.
+type payment struct {
 	image table.Shard
 	costs []table.Cost // as those of the request
 	owe   bool         // they are taken into debt
 }
 
-// apportion divides the costs among shards, in whole tokens, the fullest first; it
+// byLevels divides the costs among shards, in whole tokens, the fullest first; it
 // returns nothing if they do not hold enough. Each shard pays of every limit what
 // it has, so few of them are needed. Example: of a cost of 7, shards that hold 3.5, 2.2
 // and 4 pay 3, none and 4. A shard that is in debt pays nothing.
-func apportion(images []table.Shard, w want, now int64) []portion {
+func byLevels(images []table.Shard, w want, now int64) []payment {
 	left := slices.Clone(w.costs)
 	order := slices.Clone(images)
 	slices.SortStableFunc(order, func(a, b table.Shard) int { return compareLevels(b, a, w, now) })
-	var out []portion
+	var out []payment
 	for _, image := range order {
 		if len(out) == maxPaying {
 			break
 		}
 		at := table.Charge{Image: image, Costs: w.costs, Now: now, Refill: true}.Plan().Before
-		part := portion{image: image, costs: slices.Clone(left)}
+		part := payment{image: image, costs: slices.Clone(left)}
 		pays, debt := false, false
 		for i, c := range left {
 			j := at.Index(c.Limit.Name)
@@ -148,10 +148,10 @@ func compareLevels(a, b table.Shard, w want, now int64) int {
 }
 
 // pay writes the charges of all shards that pay, as one transaction.
-func (l *Limiter) pay(ctx context.Context, k *known, w want, portions []portion, now int64,
+func (l *Limiter) pay(ctx context.Context, k *known, w want, payments []payment, now int64,
 	tries *attempt) (refused bool, err error) {
-	writes := make([]item.Write, len(portions))
-	for i, s := range portions {
+	writes := make([]item.Write, len(payments))
+	for i, s := range payments {
 		writes[i] = table.Charge{Image: s.image, Costs: s.costs, Now: now, Life: w.life,
 			Force: s.owe}.Plan().Update
 	}
@@ -164,11 +164,11 @@ func (l *Limiter) pay(ctx context.Context, k *known, w want, portions []portion,
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, s := range portions { // a transaction brings no images: they are worked out
+	for i, s := range payments { // a transaction brings no images: they are worked out
 		if it, held, err := writes[i].Apply(s.image.Item()); err == nil && held {
 			if b, err := table.DecodeShard(it); err == nil {
 				k.see(b, l.now(), k.at(b.State.Shard).serial, s.costs)
-				k.claim(b, w, l.now())
+				k.confirm(b, w, l.now())
 			}
 		}
 	}
@@ -198,14 +198,14 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 }
 
 // paid makes the lease on several shards.
-func (l *Limiter) paid(k *known, w want, portions []portion) *Lease {
+func (l *Limiter) paid(k *known, w want, payments []payment) *Lease {
 	lease := &Lease{limiter: l, name: w.name, limits: table.LimitsOf(w.costs)}
-	for _, s := range portions {
+	for _, s := range payments {
 		lease.items = append(lease.items,
 			leaseItem{name: w.name, key: s.image.Key(), shard: s.image.State.Shard, taken: s.costs})
 	}
 	k.mu.Lock()
-	image := k.at(portions[0].image.State.Shard).image
+	image := k.at(payments[0].image.State.Shard).image
 	lease.status = k.status(w.name.entity, w.costs, l.now())
 	k.mu.Unlock()
 	lease.learn(image)
@@ -286,5 +286,5 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 		return state.RateOf(l).Capacity
 	}
 	level, _ := state.LevelAt(i, at)
-	return bucket.SubSat(level, s.reserved(l.Name))
+	return bucket.SubSat(level, s.underWay.of(l.Name))
 }

@@ -192,13 +192,13 @@ func (d decider) explain(c choice) *LimitError {
 	return d.remember(c).error(d.now)
 }
 
-// divide divides the costs among shards by their shares, in whole tokens: a cost of 10
+// byShares divides the costs among shards by their shares, in whole tokens: a cost of 10
 // among four shards of 15 each is 3, 3, 3 and 1.
-func divide(images []table.Shard, w want) []portion {
+func byShares(images []table.Shard, w want) []payment {
 	images = images[:min(len(images), maxPaying)]
-	out := make([]portion, len(images))
+	out := make([]payment, len(images))
 	for i := range images {
-		out[i] = portion{image: images[i], costs: slices.Clone(w.costs), owe: true}
+		out[i] = payment{image: images[i], costs: slices.Clone(w.costs), owe: true}
 	}
 	for j, c := range w.costs {
 		whole, left := int64(0), c.Milli

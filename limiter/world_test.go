@@ -282,7 +282,7 @@ func (im *images) view(n name) view {
 	for i, s := range k.shards {
 		if s.absent || s.imaged() {
 			c := *s
-			c.under = maps.Clone(s.under)
+			c.underWay = maps.Clone(s.underWay)
 			v.shards[i] = c
 		}
 	}

@@ -18,7 +18,7 @@ var errNotCounted = errors.New("usage not counted")
 // or carried on in the state of the tumbling window. What is refused, unanswered
 // or not begun when the deadline nears is reported as not done: the response names
 // the lowest sequence number of it. Refills, reshardings and lifetimes are tried
-// and never reported: nobody is owed them. Delivering a batch again, whole or in
+// and never reported: clients do without. Delivering a batch again, whole or in
 // parts, counts nothing twice.
 //
 // An error means that the payload is no stream payload, or that a tumbling window
@@ -37,9 +37,9 @@ var errNotCounted = errors.New("usage not counted")
 //	         may be carried on, and counted with the next batch's from 110 on
 //	plan     a refill if the level does not cover 10 once more, a resharding if the
 //	         partition is hot or cool, a longer lifetime if the item would expire too early
-//	jobs     what is owed first: malformed records to be kept, the run into its windows
+//	jobs     what is required first: malformed records to be kept, the run into its windows
 //	         under the condition that they have counted up to 100, so never twice; then
-//	         what nobody is owed
+//	         what clients do without
 //	close    what could not be counted is carried on, or fails the invocation
 func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	start := a.now()

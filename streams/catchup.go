@@ -47,7 +47,7 @@ func (l *ledger) catchUp(ctx context.Context) {
 			return err
 		}
 		cursor := table.DecodeOwedCursor(items[0])
-		if cursor.Settled >= until || cursor.Claimed > now {
+		if cursor.Counted >= until || cursor.Claimed > now {
 			return nil
 		}
 		if _, err := l.agg.store.Write(ctx, cursor.Claim(claim)); err != nil {
@@ -56,7 +56,7 @@ func (l *ledger) catchUp(ctx context.Context) {
 			}
 			return err
 		}
-		if err := l.catchUpLists(ctx, table.OwedBetween(cursor.Settled, until), finest, others); err != nil {
+		if err := l.catchUpLists(ctx, table.OwedBetween(cursor.Counted, until), finest, others); err != nil {
 			return err
 		}
 		_, err = l.agg.store.Write(ctx, cursor.Advance(claim, until))

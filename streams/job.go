@@ -21,23 +21,23 @@ const (
 )
 
 // jobs returns everything there is to do, in the order in which it is begun: what is
-// owed before what is not, and each in the order of the records it came from, so that
+// required before what is not, and each in the order of the records it came from, so that
 // an invocation that runs out of time has moved the point to resume from as far as it
 // could.
 //
-// Malformed records and usage are owed. What else there is, is tried only: a bucket
+// Malformed records and usage are required. What else there is, is tried only: a bucket
 // that cannot be refilled, split or given a longer life now is left to its clients
 // and to its next record. Reporting its record as not done would hold up the records
 // of everybody behind it.
 func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan,
 	malformed []stream.Malformed) []*lambdaio.Job {
-	var owed, reshardings, refills, lifetimes []*lambdaio.Job
+	var required, reshardings, refills, lifetimes []*lambdaio.Job
 	for _, k := range kept(malformed) {
-		owed = append(owed, &lambdaio.Job{What: jobMalformed, Resume: k.Sequence, Owed: true,
+		required = append(required, &lambdaio.Job{What: jobMalformed, Resume: k.Sequence, Required: true,
 			Attrs: []slog.Attr{slog.String("object", k.Key)}, Malformed: k.Malformed,
 			Do: func(ctx context.Context) (int, error) { return 0, a.setAside(ctx, k) }})
 	}
-	owed = append(owed, led.jobs(buckets)...)
+	required = append(required, led.jobs(buckets)...)
 	for _, r := range p.Reshardings {
 		reshardings = append(reshardings, newJob(jobResharding, r.Resume(), r.Zero.Entity, r.Zero.Resource,
 			func(ctx context.Context) (int, error) { return a.reshard(ctx, r) }))
@@ -50,7 +50,7 @@ func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan,
 		lifetimes = append(lifetimes, newJob(jobLifetime, l.Resume(), l.Entity, l.Resource,
 			func(ctx context.Context) (int, error) { return a.mend(ctx, l) }))
 	}
-	return slices.Concat(inOrder(owed), inOrder(reshardings), inOrder(refills), inOrder(lifetimes))
+	return slices.Concat(inOrder(required), inOrder(reshardings), inOrder(refills), inOrder(lifetimes))
 }
 
 func newJob(what, resume, entity, resource string, do func(context.Context) (int, error)) *lambdaio.Job {

@@ -109,7 +109,7 @@ func (l *ledger) jobs(buckets []usage.Shard) []*lambdaio.Job {
 			c.done = err == nil
 			return n, err
 		})
-		j.Owed = !l.carries()
+		j.Required = !l.carries()
 		out = append(out, j)
 	}
 	return out

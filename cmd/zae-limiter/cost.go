@@ -19,7 +19,7 @@ const (
 	unitsOfConfig  = 2.5 // read units
 	unitsOfUsage   = 1.0
 	unitsOfFirst   = 2.0 // more, of the first snapshot of a window, in the indexes
-	unitsOfLook    = 2.5 // read units, of each bucket and hour: at the snapshots before, and at what is owed
+	unitsOfReads   = 2.5 // read units, of each bucket and hour: at the snapshots before, and at what is owed
 )
 
 const (
@@ -64,7 +64,7 @@ func (m mix) costs() []costLine {
 	}
 	if m.Windows > 0 {
 		lines = append(lines, costLine{"usage", m.usage() * levels, "write", 0},
-			costLine{"look for usage", m.inUse(3600) * monthHours * unitsOfLook * levels, "read", 0})
+			costLine{"read for usage", m.inUse(3600) * monthHours * unitsOfReads * levels, "read", 0})
 	}
 	sum := costLine{Part: "sum", Kind: "both"}
 	for i := range lines {

@@ -70,7 +70,7 @@ func (h *handler) jobs(objects []archive.Object) []*lambdaio.Job {
 	for i, o := range objects {
 		jobs[i] = &lambdaio.Job{
 			What: "object", Attrs: []slog.Attr{slog.String("object", o.Key)}, Malformed: o.Malformed,
-			Resume: o.Sequence, Owed: true,
+			Resume: o.Sequence, Required: true,
 			Do: func(ctx context.Context) (int, error) { return h.put(ctx, o) },
 		}
 	}

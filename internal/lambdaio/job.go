@@ -18,8 +18,8 @@ type Job struct {
 	What      string      // what is written, in the words of the glossary
 	Attrs     []slog.Attr // who it is about, for the log
 	Malformed string      // why its record is malformed, if it keeps one
-	Resume    string      // sequence number to resume from if it is owed and not done
-	Owed      bool        // if it is not done, its record has to come again
+	Resume    string      // sequence number to resume from if it is required and not done
+	Required  bool        // if it is not done, its record has to come again
 	Do        func(context.Context) (writes int, err error)
 
 	// What became of it.

@@ -35,7 +35,7 @@ func TestPoolBeginsWhatItMay(t *testing.T) {
 				var running, most atomic.Int64
 				var jobs []*Job
 				for i := range c.n {
-					jobs = append(jobs, &Job{Owed: true, Do: func(context.Context) (int, error) {
+					jobs = append(jobs, &Job{Required: true, Do: func(context.Context) (int, error) {
 						most.Store(max(most.Load(), running.Add(1)))
 						defer running.Add(-1)
 						if i > 0 { // the first takes half a second, the others one
@@ -78,10 +78,10 @@ func TestPanicFailsItsJobOnly(t *testing.T) {
 func TestCount(t *testing.T) {
 	s := Summary{Writes: 1}
 	notBegun := s.Count([]*Job{
-		{Resume: "7", Owed: true, Begun: true, Writes: 2},
+		{Resume: "7", Required: true, Begun: true, Writes: 2},
 		{Resume: "8", Begun: true, Writes: 1, Err: errors.New("refused")},
-		{Resume: "10", Owed: true},
-		{Resume: "9", Owed: true, Begun: true, Err: errors.New("lost")},
+		{Resume: "10", Required: true},
+		{Resume: "9", Required: true, Begun: true, Err: errors.New("lost")},
 	})
 	at, _ := s.Resume.At()
 	if s.Writes != 4 || s.WritesFailed != 2 || notBegun != 1 || at != "9" {

@@ -80,7 +80,7 @@ func (s *Summary) Count(jobs []*Job) (notBegun int64) {
 		default:
 			notBegun++
 		}
-		if j.Owed {
+		if j.Required {
 			s.Resume.Fail(j.Resume)
 		}
 	}

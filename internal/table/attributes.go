@@ -35,17 +35,17 @@ const (
 	fieldUsed     = "tc" // counter of what was taken
 )
 
-// fields are the attributes of a limit.
-var fields = [5]string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed}
+// fields are the attributes of a limit, in the order of fieldIndex.
+var fields = [...]string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed}
 
 func attrLimit(limit, field string) string {
 	if known, ok := knownLimits.Load(limit); ok {
-		return known.(*[5]string)[fieldIndex(field)]
+		return known.(*[len(fields)]string)[fieldIndex(field)]
 	}
 	if len(limit) <= 64 && knownLimitCount.Add(1) <= maxKnownLimits {
-		var names [5]string
-		for _, f := range []string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed} {
-			names[fieldIndex(f)] = "b_" + limit + "_" + f
+		var names [len(fields)]string
+		for i, f := range fields {
+			names[i] = "b_" + limit + "_" + f
 		}
 		knownLimits.Store(limit, &names)
 	}
@@ -69,7 +69,7 @@ func fieldIndex(field string) int {
 // The attribute names of the limits met first are kept, because every write
 // needs them; the number is bounded because names come from anywhere.
 var (
-	knownLimits     sync.Map // limit name -> *[5]string by fieldIndex
+	knownLimits     sync.Map // limit name -> its attributes, by fieldIndex
 	knownLimitCount atomic.Int64
 )
 

@@ -239,7 +239,7 @@ func limitOfTokens(attr string) (string, bool) {
 // but its growth matters, and outgrown says so.
 func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bool, err error) {
 	sl.Name = name
-	for i, to := range [5]*int64{&sl.Tokens, &sl.Capacity, &sl.Amount, &sl.Period, &sl.Used} {
+	for i, to := range [len(fields)]*int64{&sl.Tokens, &sl.Capacity, &sl.Amount, &sl.Period, &sl.Used} {
 		attr := attrLimit(name, fields[i])
 		n, ok, err := intAttr(it, attr)
 		if err != nil {

@@ -11,12 +11,12 @@ import (
 
 // Lists of what longer usage windows owe are items of the reserved namespace, all
 // under one partition key and in the order of their creation. They expire; a
-// cursor says how far they are settled and who is at it.
+// cursor says how far they are counted and who is at it.
 const (
 	pkOwed       = TableNamespace + "/OWED#"
 	skOwedCursor = "#CURSOR"
 	attrOwed     = "owed"
-	attrSettled  = "settled"
+	attrCounted  = "settled"
 	attrClaimed  = "claimed"
 )
 
@@ -55,15 +55,15 @@ func owedSK(ms int64) string { return fmt.Sprintf("%015d", max(0, ms)) }
 // OwedCursorKey is the key of the cursor.
 func OwedCursorKey() item.Key { return item.Key{PK: pkOwed, SK: skOwedCursor} }
 
-// OwedCursor says which lists are settled: those created before Settled. Until
+// OwedCursor says which lists are counted: those created before Counted. Until
 // Claimed somebody is at the next ones. Both are epoch milliseconds.
-type OwedCursor struct{ Settled, Claimed int64 }
+type OwedCursor struct{ Counted, Claimed int64 }
 
 // DecodeOwedCursor reads the cursor; nil, or one that is not of this form, has
-// settled nothing.
+// counted nothing.
 func DecodeOwedCursor(it item.Item) OwedCursor {
 	r := reader{it: it}
-	return OwedCursor{r.int(attrSettled), r.int(attrClaimed)}
+	return OwedCursor{r.int(attrCounted), r.int(attrClaimed)}
 }
 
 // Claim returns the write that claims the next lists until then. It is refused if
@@ -72,18 +72,18 @@ func (c OwedCursor) Claim(until int64) item.Update {
 	return item.Update{
 		Key: OwedCursorKey(),
 		Set: []item.Attr{{Name: attrClaimed, Value: item.N(until)}},
-		If:  item.All(isOr0(attrSettled, c.Settled), isOr0(attrClaimed, c.Claimed)),
+		If:  item.All(isOr0(attrCounted, c.Counted), isOr0(attrClaimed, c.Claimed)),
 	}
 }
 
 // Advance returns the write that ends the claim made with until: the lists created
-// before settled are settled.
-func (c OwedCursor) Advance(until, settled int64) item.Update {
+// before the instant counted are counted.
+func (c OwedCursor) Advance(until, counted int64) item.Update {
 	return item.Update{
 		Key:    OwedCursorKey(),
-		Set:    []item.Attr{{Name: attrSettled, Value: item.N(settled)}},
+		Set:    []item.Attr{{Name: attrCounted, Value: item.N(counted)}},
 		Remove: []string{attrClaimed},
-		If:     item.All(isOr0(attrSettled, c.Settled), isOr0(attrClaimed, until)),
+		If:     item.All(isOr0(attrCounted, c.Counted), isOr0(attrClaimed, until)),
 	}
 }
 

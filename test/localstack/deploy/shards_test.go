@@ -81,7 +81,7 @@ func (w *world) catchUpRights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if moved := table.DecodeOwedCursor(items[0]).Settled > 0; moved != (action == "") {
+		if moved := table.DecodeOwedCursor(items[0]).Counted > 0; moved != (action == "") {
 			t.Errorf("Aggregator without %q: longer windows have caught up: %v", action, moved)
 		}
 	}

@@ -114,5 +114,5 @@ func (r *rig) settled() bool {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return table.DecodeOwedCursor(items[0]).Settled > 0
+	return table.DecodeOwedCursor(items[0]).Counted > 0
 }

@@ -10,8 +10,9 @@ import (
 
 // Two releases that give different limits for the same entity and resource, or a
 // process whose cached configuration is old, must not change the limits of a bucket back
-// and forth with every request. So a process claims the limits that it has seen in force,
-// and yields when it sees that others have replaced them: it goes by theirs for a while.
+// and forth with every request. So a process remembers which of its limits it has seen in
+// force, and yields when it sees that others have replaced them: it goes by theirs for a
+// while.
 //
 // Example: in a rollout the old release gives 10 per minute and the new one 20. The
 // bucket has 10 until the first request of the new one brings 20. The old release sees
@@ -21,8 +22,8 @@ import (
 const (
 	// yieldFor is for how long, in ms, the limits of others are gone by.
 	yieldFor = 60_000
-	// mostClaims bounds how many limits of its own a process remembers of a bucket.
-	mostClaims = 4
+	// mostLimits bounds how many limits of its own a process remembers of a bucket.
+	mostLimits = 4
 )
 
 // yield says that others have replaced limits of a bucket.
@@ -40,22 +41,22 @@ func (y yield) lasts(now int64) bool {
 	return now-y.since < yieldFor && (len(y.removed) > 0 || !slices.Equal(y.own, y.inForce))
 }
 
-// claim notes that the limits of a request are in force on a shard. If they were
+// confirm notes that the limits of a request are in force on a shard. If they were
 // stored, those that were stored before are forgotten; what other calls give yields.
 // The lock is held.
-func (k *known) claim(b table.Shard, w want, now int64) {
+func (k *known) confirm(b table.Shard, w want, now int64) {
 	s := k.at(b.State.Shard)
-	if len(s.claims) == 1 && w.under(s.claims[0]) {
+	if len(s.confirmed) == 1 && w.under(s.confirmed[0]) {
 		return
 	}
 	if w.read > 0 {
-		s.claims = nil
+		s.confirmed = nil
 	}
 	k.displace(s, b, now)
-	if slices.ContainsFunc(s.claims, w.under) {
+	if slices.ContainsFunc(s.confirmed, w.under) {
 		return
 	}
-	s.claims = append(s.claims[max(0, len(s.claims)+1-mostClaims):], table.LimitsOf(w.costs))
+	s.confirmed = append(s.confirmed[max(0, len(s.confirmed)+1-mostLimits):], table.LimitsOf(w.costs))
 }
 
 // displace yields where an image shows that limits of this process were replaced, and
@@ -67,7 +68,7 @@ func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 			y.generation = b.Generation
 		}
 	}
-	s.claims = slices.DeleteFunc(s.claims, func(own []bucket.Limit) bool {
+	s.confirmed = slices.DeleteFunc(s.confirmed, func(own []bucket.Limit) bool {
 		if b.State.Matches(own) {
 			return false
 		}
@@ -76,7 +77,7 @@ func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 		return true
 	})
 	for _, o := range k.shards { // a shard that is new here, changed after those that are known
-		for _, own := range o.claims {
+		for _, own := range o.confirmed {
 			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) && o.image.Generation < b.Generation {
 				displaced = true
 				k.yieldTo(b, own, now)
@@ -94,7 +95,7 @@ func (k *known) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
 	}
 	y := yield{own: own, generation: b.Generation, since: now}
 	y.inForce, y.removed = storedLimitsOf(b, own)
-	k.yields = append(k.yields[max(0, len(k.yields)+1-mostClaims):], y)
+	k.yields = append(k.yields[max(0, len(k.yields)+1-mostLimits):], y)
 }
 
 // storedLimitsOf returns limits as the bucket has them; those that it does not have
