@@ -304,6 +304,22 @@ func (w *gapWorld) live(steps int) {
 	}
 }
 
+// outage lets a day go by of which every record is lost.
+func (w *gapWorld) outage() {
+	drops := w.drops
+	w.drops = 1
+	for range 48 {
+		w.now += 1_800_000
+		w.act()
+	}
+	for _, l := range w.lanes {
+		for l.next < len(w.of(l.index, l.of)) {
+			w.step(l)
+		}
+	}
+	w.drops = drops
+}
+
 func (w *gapWorld) drain(l *tumbling) {
 	for l.next < len(w.of(l.index, l.of)) || l.window != 0 {
 		w.step(l)
@@ -433,13 +449,16 @@ func TestUsageHealsFromWhatIsLost(t *testing.T) {
 		name             string
 		drops, losses    float64
 		foreign, trouble bool
-		behind           bool
+		behind, outage   bool
 	}{
-		{"nothing", 0, 0, false, false, false}, {"batches", 0.1, 0, false, false, false},
-		{"states", 0, 0.1, false, false, false}, {"both", 0.15, 0.1, false, false, false},
-		{"both, no generations", 0.15, 0.1, true, false, false}, {"batches, in trouble", 0.1, 0, false, true, false},
-		{"nothing, reads are behind", 0, 0, false, false, true},
-		{"both, reads are behind", 0.15, 0.1, false, false, true},
+		{"nothing", 0, 0, false, false, false, false}, {"batches", 0.1, 0, false, false, false, false},
+		{"states", 0, 0.1, false, false, false, false}, {"both", 0.15, 0.1, false, false, false, false},
+		{"both, no generations", 0.15, 0.1, true, false, false, false},
+		{"batches, in trouble", 0.1, 0, false, true, false, false},
+		{"nothing, reads are behind", 0, 0, false, false, true, false},
+		{"both, reads are behind", 0.15, 0.1, false, false, true, false},
+		{"a day of outage", 0, 0, false, false, false, true},
+		{"a day of outage, batches, in trouble", 0.1, 0, false, true, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -454,7 +473,13 @@ func TestUsageHealsFromWhatIsLost(t *testing.T) {
 				if c.behind {
 					w.behind = w.lag()
 				}
-				w.live(250)
+				if c.outage {
+					w.live(100)
+					w.outage()
+					w.live(100)
+				} else {
+					w.live(250)
+				}
 				if diff := w.compare(); diff != "" {
 					t.Fatalf("seed %d: %+v\n%s", seed, w.stats, diff)
 				}
