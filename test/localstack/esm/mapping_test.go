@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func (f *fixture) start(cfg Config) *Mapping {
 
 func (f *fixture) drain(m *Mapping) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := m.Drain(ctx); err != nil {
 		f.t.Fatal(err)
@@ -153,14 +154,14 @@ func TestPayloadIsWhatLambdaSends(t *testing.T) {
 			payloads := make(chan []byte, 10)
 			settings := quick()
 			settings.Window = time.Second
+			before := time.Now().Add(-time.Second)
+			f.add("a")
+			f.add("a")
 			m := f.start(Config{Settings: settings,
 				Invoker: InvokerFunc(func(_ context.Context, p []byte) (runtimeapi.Result, error) {
 					payloads <- p
 					return runtimeapi.Result{}, nil
 				})})
-			before := time.Now().Add(-time.Second)
-			f.add("a")
-			f.add("a")
 			f.drain(m)
 			payload := string(<-payloads)
 			var event events.DynamoDBEvent
@@ -213,13 +214,17 @@ func TestTroubleOnRealRecords(t *testing.T) {
 	for range 10 {
 		f.add("a")
 	}
+	// The hour until the first batch comes again is over when the second is done.
+	var now atomic.Int64
+	now.Store(time.Now().UnixMilli())
 	m := f.start(Config{Settings: settings, Invoker: InvokerFunc(invoke), Inject: func(b Batch) Trouble {
 		if b.Number == 1 {
-			return Trouble{LoseAnswer: true, Twice: true, AgainAfter: 50 * time.Millisecond,
+			return Trouble{LoseAnswer: true, Twice: true, AgainAfter: time.Hour,
 				Extra: []Record{RawRecord(`"garbage"`, 0)}}
 		}
+		now.Add(2 * time.Hour.Milliseconds())
 		return Trouble{Delay: time.Millisecond}
-	}})
+	}, Now: func() int64 { return now.Add(1) }})
 	f.drain(m)
 	want := "1 2 3 4 5 1 2 3 4 5 1 2 3 4 5 6 7 8 9 10 1 2 3 4 5"
 	if values := strings.Join(got.values["a"], " "); values != want || malformed != 4 {

@@ -22,7 +22,7 @@ type Config struct {
 	Env          []string
 	Environments int           // execution environments, that is, concurrent invocations; 0 is 1
 	Timeout      time.Duration // of one invocation; 0 is 60 s
-	InitTimeout  time.Duration // from exec to the first next; 0 is 10 s
+	InitTimeout  time.Duration // from exec to the first next; 0 is 60 s
 	Name         string        // function name; "" is "function"
 	MemoryMB     int           // told to the function, not enforced; 0 is 256
 	Logs         io.Writer     // gets a copy of what the processes write; nil is none. Writes are serialized.
@@ -94,7 +94,7 @@ func Start(cfg Config) (*Host, error) {
 		cfg.Timeout = time.Minute
 	}
 	if cfg.InitTimeout == 0 {
-		cfg.InitTimeout = 10 * time.Second
+		cfg.InitTimeout = time.Minute
 	}
 	if cfg.Name == "" {
 		cfg.Name = "function"
