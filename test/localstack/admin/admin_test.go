@@ -40,7 +40,7 @@ func onEngines(t *testing.T, scenario func(*world)) {
 			w.direct = store.NewListing(e.DynamoDB(), w.name)
 			var err error
 			w.table, err = admin.Open(t.Context(), e.DynamoDB(), w.name,
-				&admin.Options{Principal: "alice", Timeout: 30 * time.Second})
+				&admin.Options{Principal: "alice", Timeout: time.Minute})
 			w.must(err)
 			w.ns, err = w.table.Register(t.Context(), "prod")
 			w.must(err)
@@ -69,7 +69,7 @@ func collect[T any](w *world, seq iter.Seq2[T, error]) []T {
 func (w *world) limiter() *limiter.Limiter {
 	w.Helper()
 	l, err := limiter.Open(w.Context(), w.engine.DynamoDB(), w.name, &limiter.Options{
-		Namespace: "prod", ConfigTTL: -1, Timeout: 30 * time.Second,
+		Namespace: "prod", ConfigTTL: -1, Timeout: time.Minute,
 	})
 	w.must(err)
 	return l

@@ -111,14 +111,14 @@ func TestFromNothingToALimitedService(t *testing.T) {
 	s.says(3, "peek acme gpt-4", "zae-limiter limits set")
 	s.says(3, "limits resolve acme gpt-4", "no limits configured")
 	s.says(0, "limits set -r gpt-4 rpm=10 tpm=1000/m:2000", "* gpt-4 rpm 10 10 1m0s", "tpm 2000 1000 1m0s")
-	s.says(0, "limits set -e acme -r gpt-4 rpm=20")
+	s.says(0, "limits set -e acme -r gpt-4 rpm=20/h")
 	s.says(0, "limits set images=blocked", "* * images", "blocked")
 	s.says(0, "limits resolve acme gpt-4", "yes acme gpt-4 rpm 20", "no * gpt-4 tpm 2000")
 	s.says(0, "limits list", "acme gpt-4 rpm", "* gpt-4 tpm", "* * images")
 	s.says(0, "limits list acme", "acme gpt-4 rpm")
 	s.says(0, "limits reach", "BUCKETS")
 
-	l, err := limiter.Open(t.Context(), e.DynamoDB(), name, nil)
+	l, err := limiter.Open(t.Context(), e.DynamoDB(), name, &limiter.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestLoad(t *testing.T) {
 		Entities                          []struct{ Admitted, Allowed int64 }
 		PerSecond                         []struct{ Offered int } `json:"per_second"`
 	}
-	got := prints[result](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant --report "+
+	got := prints[result](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant --timeout 1m --report "+
 		file)
 	if got.Offered != 40 || got.Admitted != 10 || got.Denied != 30 || got.Failed != 0 || got.Over != 0 ||
 		got.Writes < 10 ||
@@ -37,7 +37,7 @@ func TestLoad(t *testing.T) {
 	looksRight(t, file)
 	s.says(0, "limits set -r api rps=1000/s")
 	_, errs := s.run(0, strings.Fields(
-		"load -r api --cost rps=1 --duration 3s --rate 20 --processes 2 --progress always")...)
+		"load -r api --cost rps=1 --duration 3s --rate 20 --processes 2 --progress always --timeout 1m")...)
 	if !strings.Contains(errs, "of ") || !strings.Contains(errs, "admitted") {
 		t.Errorf("no progress is told: %q", errs)
 	}

@@ -130,7 +130,7 @@ func (w *world) firstFails(t *testing.T) {
 	if !strings.Contains(err.Error(), "AuditRetentionDays=never") {
 		t.Errorf("the reason is not told: %v", err)
 	}
-	eventually(t, "everything is gone", time.Minute, func() error {
+	eventually(t, "everything is gone", patience, func() error {
 		_, err := w.dynamodb(root).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("broken")})
 		if _, gone := errors.AsType[*types.ResourceNotFoundException](err); !gone {
 			return fmt.Errorf("the table is there, or %w", err)
@@ -167,7 +167,7 @@ func (w *world) deployed(t *testing.T) {
 
 // acquire takes n requests for the entity and counts them as granted.
 func (w *world) acquire(ctx context.Context, id identity, entity string, n int64) error {
-	l, err := limiter.Open(ctx, w.dynamodb(id), w.table, &limiter.Options{Timeout: 20 * time.Second})
+	l, err := limiter.Open(ctx, w.dynamodb(id), w.table, &limiter.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (w *world) acquire(ctx context.Context, id identity, entity string, n int64
 func (w *world) counted(t *testing.T, entity string) {
 	t.Helper()
 	ns := w.namespace(t)
-	eventually(t, "usage of "+entity+" is counted", time.Minute, func() error {
+	eventually(t, "usage of "+entity+" is counted", patience, func() error {
 		out, err := w.dynamodb(root).Query(t.Context(), &dynamodb.QueryInput{
 			TableName: aws.String(w.table), ConsistentRead: aws.Bool(true),
 			KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),

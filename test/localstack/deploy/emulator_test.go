@@ -135,7 +135,7 @@ func (e *emulator) certificate(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	pool.AddCert(parsed)
-	e.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	e.http = &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	return cert, key
 }
 
@@ -152,7 +152,7 @@ func freePort(t *testing.T) int {
 // await waits until the emulator answers.
 func (e *emulator) await(t *testing.T) {
 	t.Helper()
-	eventually(t, "MiniStack answers", time.Minute, func() error {
+	eventually(t, "MiniStack answers", patience, func() error {
 		resp, err := e.http.Get(e.url + "/_ministack/health")
 		if err != nil {
 			return err
@@ -164,6 +164,9 @@ func (e *emulator) await(t *testing.T) {
 		return nil
 	})
 }
+
+// patience is how long at most something may take that a working emulator does.
+const patience = 3 * time.Minute
 
 // eventually repeats a look until it finds no fault.
 func eventually(t *testing.T, what string, within time.Duration, look func() error) {

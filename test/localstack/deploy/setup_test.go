@@ -43,7 +43,7 @@ func (w *world) setup(t *testing.T, function, namespace, declared string) string
 			t.Fatal(err)
 		}
 		return answer.Status
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatalf("%s has not answered", function)
 	}
 	return ""

@@ -40,7 +40,7 @@ func (w *world) tableAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the stack is made", time.Minute, func() error {
+	eventually(t, "the stack is made", patience, func() error {
 		out, err := w.cloudformation().DescribeStacks(t.Context(),
 			&cloudformation.DescribeStacksInput{StackName: aws.String(name)})
 		if err == nil && out.Stacks[0].StackStatus != types.StackStatusCreateComplete {
@@ -56,7 +56,7 @@ func (w *world) tableAlone(t *testing.T) {
 	if !ok || len(diff.Diffs) != 1 || !strings.HasPrefix(diff.Diffs[0], "time to live: ") {
 		t.Errorf("want the table but for the time to live, which the emulator does not set: %v", err)
 	}
-	l, err := limiter.Open(t.Context(), w.dynamodb(root), name, &limiter.Options{Register: true})
+	l, err := limiter.Open(t.Context(), w.dynamodb(root), name, &limiter.Options{Register: true, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

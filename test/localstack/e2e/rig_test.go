@@ -139,7 +139,7 @@ func delivering(ready chan *runtimeapi.Host, change func([]byte) []byte) esm.Inv
 func (r *rig) open() *limiter.Limiter {
 	r.t.Helper()
 	l, err := limiter.Open(r.t.Context(), r.clientEngine.DynamoDB(), r.Table,
-		&limiter.Options{Slack: 1, Register: true, Namespace: namespace, Timeout: 5 * time.Second})
+		&limiter.Options{Slack: 1, Register: true, Namespace: namespace, Timeout: patience})
 	if err != nil {
 		r.t.Fatal(err)
 	}

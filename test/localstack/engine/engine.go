@@ -158,6 +158,6 @@ func transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = nil
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
-	t.DialContext = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+	t.DialContext = (&net.Dialer{Timeout: startLimit}).DialContext
 	return t
 }

@@ -95,7 +95,7 @@ func TestDiesWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatalf("parent printed %q", out)
 	}
-	for range 500 {
+	for range 6000 {
 		if ended(pid) {
 			return
 		}

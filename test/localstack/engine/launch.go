@@ -23,7 +23,8 @@ import (
 // installHint ends every "not installed" error.
 const installHint = "run `make stand-ins` (npm ci --prefix test/localstack)"
 
-// startLimit bounds one attempt to start; a loaded machine may need seconds for Java.
+// startLimit bounds one attempt to start, and what else no working engine needs; a
+// loaded machine may need seconds for Java.
 const startLimit = 60 * time.Second
 
 // Root is the folder test/localstack of this checkout, where npm ci has put
@@ -73,7 +74,7 @@ func localCommand(port int) (*exec.Cmd, error) {
 // process may take it.
 func launch(ctx context.Context, kind Kind, command func(port int) (*exec.Cmd, error)) (*Engine, error) {
 	var failed error
-	for range 3 {
+	for range 10 {
 		port, err := freePort()
 		if err != nil {
 			return nil, fmt.Errorf("stand-in %q: %w", kind, err)

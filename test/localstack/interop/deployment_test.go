@@ -91,7 +91,7 @@ func (d *deployment) aggregator(python bool) {
 // rest waits until nothing happens any more.
 func (d *deployment) rest() {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(d.Context(), 2*time.Minute)
 	defer cancel()
 	if err := d.stack.Idle(ctx); err != nil {
 		d.Fatalf("%v\n%s", err, d.stack.Functions[stack.Aggregator].Host.Logs())

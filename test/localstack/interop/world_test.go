@@ -65,7 +65,7 @@ func newWorld(t *testing.T, e *engine.Engine, release, name string) *world {
 // open returns a client of ours with caches of its own.
 func (w *world) open(change ...func(*limiter.Options)) *limiter.Limiter {
 	w.Helper()
-	o := &limiter.Options{Namespace: namespace, Register: true, Timeout: 10 * time.Second}
+	o := &limiter.Options{Namespace: namespace, Register: true, Timeout: time.Minute}
 	for _, f := range change {
 		f(o)
 	}

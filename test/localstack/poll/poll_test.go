@@ -29,7 +29,7 @@ func TestUsageWithoutLambda(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.RemoveTable(t, name) })
-	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Register: true})
+	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Register: true, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func acquiring(t *testing.T) (id string, asked []Right) {
 	t.Cleanup(proxy.Stop)
 	recorder := Record(proxy)
 	db := proxied.DynamoDB()
-	l, err := limiter.Open(t.Context(), db, name, nil)
+	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
