@@ -100,19 +100,20 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 }
 
 // D12: what does not fit into the time of an invocation is reported as not done,
-// and done by the next ones. No invocation runs into its timeout, unless the machine
-// does not run it for a while; then it is done again. What is counted is exact always.
+// and done by the next ones. No invocation runs into its timeout or gets nowhere, but
+// for a machine that does not run it, or the engine, for a while; then all is done
+// again. What is counted is exact always.
 func TestABatchThatTakesTooLongIsDoneInParts(t *testing.T) {
 	for range 10 {
 		if inParts(t) || t.Failed() {
 			return
 		}
 	}
-	t.Error("an invocation ran into its timeout in every try")
+	t.Error("an invocation ran into its timeout, or got nowhere, in every try")
 }
 
 // inParts delivers a batch that takes longer than an invocation may, until it is done
-// and counted. It reports whether that took several invocations without any error.
+// and counted. It reports whether all invocations did a part.
 func inParts(t *testing.T) bool {
 	r := start(t, setup{aggregate: func(host *runtimeapi.Config, m *esm.Config) {
 		direct("WRITE_CONCURRENCY=1")(host, m)
@@ -132,14 +133,14 @@ func inParts(t *testing.T) bool {
 	}
 	b := &batchOf{r: r, namespace: "slow", records: records}
 	function := r.Functions[stack.Aggregator].Host
-	invocations, at := 0, 0
+	invocations, nowhere, at := 0, 0, 0
 	for at < entities {
-		next, errs := b.deliver(at), function.Stats().Errors
-		if invocations++; next == at && errs == 0 {
-			t.Fatalf("invocation %d got nowhere\n%s", invocations, tail(function.Logs()))
+		next := b.deliver(at)
+		if invocations++; next == at {
+			nowhere++
 		}
-		if errs > 20 {
-			t.Fatalf("%d of %d invocations failed\n%s", errs, invocations, tail(function.Logs()))
+		if nowhere > 20 {
+			t.Fatalf("%d of %d invocations got nowhere\n%s", nowhere, invocations, tail(function.Logs()))
 		}
 		at = next
 	}
@@ -151,11 +152,12 @@ func inParts(t *testing.T) bool {
 		}
 	}
 	s := function.Stats()
-	t.Logf("%d writes of 100 ms each in %d invocations of 3 s, timeouts=%d", 2*entities, invocations, s.Timeouts)
-	if s.Errors > s.Timeouts || s.Errors == 0 && invocations < 2 {
+	t.Logf("%d writes of 100 ms each in %d invocations of 3 s, timeouts=%d, without progress=%d", 2*entities, invocations,
+		s.Timeouts, nowhere)
+	if s.Errors > s.Timeouts || invocations < 2 {
 		t.Errorf("invocations=%d, %+v, want several without an error", invocations, s)
 	}
-	return s.Errors == 0
+	return nowhere == 0 && s.Errors == 0
 }
 
 // A function with an unacceptable environment does not start, and says which

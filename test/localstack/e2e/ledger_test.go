@@ -26,6 +26,7 @@ type ledger struct {
 	balances map[account]balance
 	events   map[account][]witness.Event
 	bounds   map[account]witness.Bound
+	denials  []call  // all of them
 	errs     []error // what nothing explains
 
 	granted, denied, unavailable, unknown, adjusted, rolledBack int
@@ -83,6 +84,13 @@ func (l *ledger) count(n *int) {
 	*n++
 }
 
+func (l *ledger) deny(c call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.denied++
+	l.denials = append(l.denials, c)
+}
+
 func (l *ledger) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +145,7 @@ func (l *ledger) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenan
 	denied, isDenied := errors.AsType[*limiter.LimitError](err)
 	switch {
 	case isDenied:
-		l.count(&l.denied)
+		l.deny(c)
 		time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // as told, or until the next request
 		return
 	case errors.Is(err, limiter.ErrUnavailable):
