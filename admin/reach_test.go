@@ -246,7 +246,7 @@ func TestClientsThatAreBehindBringNothingBack(t *testing.T) {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10, tpm500)
 		behind, err := limiter.Open(t.Context(), twin{DB: w.db}, "t", &limiter.Options{
-			Namespace: w.ns.Name(), ConfigTTL: time.Hour,
+			Namespace: w.ns.Name(), Timeout: ages, ConfigTTL: time.Hour,
 			Now: func() time.Time { return time.UnixMilli(w.now.Load()) },
 		})
 		w.must(err)

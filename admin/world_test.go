@@ -26,12 +26,15 @@ type world struct {
 
 const start = 1_700_000_000_000
 
+// ages is a bound that no call comes near, however slow the machine is.
+const ages = 24 * time.Hour
+
 func newWorld(t *testing.T, change ...func(*Options)) *world {
 	w := &world{T: t}
 	w.now.Store(start)
 	w.db = memdb.New(w.now.Load)
 	w.db.PageSize = 2 // every listing is longer than a page
-	opts := &Options{Now: func() time.Time { return time.UnixMilli(w.now.Load()) }, Principal: "alice"}
+	opts := &Options{Now: func() time.Time { return time.UnixMilli(w.now.Load()) }, Principal: "alice", Timeout: ages}
 	for _, f := range change {
 		f(opts)
 	}
@@ -95,7 +98,7 @@ func firstError[T any](seq iter.Seq2[T, error]) error {
 func (w *world) limiter() *limiter.Limiter {
 	w.Helper()
 	l, err := limiter.Open(context.Background(), twin{DB: w.db}, "t", &limiter.Options{
-		Namespace: w.ns.Name(), ConfigTTL: -1, Now: func() time.Time { return time.UnixMilli(w.now.Load()) },
+		Namespace: w.ns.Name(), Timeout: ages, ConfigTTL: -1, Now: func() time.Time { return time.UnixMilli(w.now.Load()) },
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -27,7 +29,7 @@ func TestBuiltFunction(t *testing.T) {
 	if _, err := limitertable.Create(t.Context(), e.DynamoDB(), name); err != nil {
 		t.Fatal(err)
 	}
-	table, err := admin.Open(t.Context(), e.DynamoDB(), name, nil)
+	table, err := admin.Open(t.Context(), e.DynamoDB(), name, &admin.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +66,21 @@ func TestBuiltFunction(t *testing.T) {
 		}
 		return out
 	}
-	for i, want := range []int{200, 200, 429} {
-		out := call("acme")
-		if out.StatusCode != want || out.Headers["Ratelimit-Policy"] != `"rpm";q=2;w=86400` {
-			t.Errorf("call %d: %d %v %s", i, out.StatusCode, out.Headers, out.Body)
-		}
-		if (out.Headers["Retry-After"] != "") != (want == 429) {
-			t.Errorf("call %d: retry after %q", i, out.Headers["Retry-After"])
+	played := false
+	for caller := 0; !played; caller++ {
+		played = true
+		for i, want := range []int{200, 200, 429} {
+			out := call(fmt.Sprint("acme", caller))
+			if out.StatusCode == 200 && out.Headers["Ratelimit-Policy"] == "" && caller < 20 {
+				played = false // the machine was so slow that nothing was charged: another caller
+				break
+			}
+			if out.StatusCode != want || out.Headers["Ratelimit-Policy"] != `"rpm";q=2;w=86400` {
+				t.Errorf("call %d: %d %v %s", i, out.StatusCode, out.Headers, out.Body)
+			}
+			if (out.Headers["Retry-After"] != "") != (want == 429) {
+				t.Errorf("call %d: retry after %q", i, out.Headers["Retry-After"])
+			}
 		}
 	}
 	if out := call("umbrella"); out.StatusCode != 200 {

@@ -18,6 +18,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -38,10 +39,10 @@ func main() {
 	}
 }
 
-// node is an entity and what it may take in an hour.
+// node is an entity and what it may take in a day.
 type node struct {
 	entity, parent string
-	perHour        int64
+	perDay         int64
 }
 
 var hierarchy = []node{
@@ -56,7 +57,8 @@ func run(ctx context.Context, db admin.DynamoDB, tableName string, out io.Writer
 	if err := setUp(ctx, db, tableName); err != nil {
 		return err
 	}
-	l, err := limiter.Open(ctx, db, tableName, nil)
+	// A program that nobody waits for has time for a table that is slow.
+	l, err := limiter.Open(ctx, db, tableName, &limiter.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func run(ctx context.Context, db admin.DynamoDB, tableName string, out io.Writer
 
 // setUp creates the hierarchy and stores its limits. It may run again.
 func setUp(ctx context.Context, db admin.DynamoDB, tableName string) error {
-	table, err := admin.Open(ctx, db, tableName, nil)
+	table, err := admin.Open(ctx, db, tableName, &admin.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func setUp(ctx context.Context, db admin.DynamoDB, tableName string) error {
 		if err != nil && !errors.Is(err, admin.ErrExists) {
 			return err
 		}
-		err = ns.SetLimits(ctx, admin.Scope{Entity: n.entity, Resource: "queries"}, limiter.PerHour("requests", n.perHour))
+		err = ns.SetLimits(ctx, admin.Scope{Entity: n.entity, Resource: "queries"}, limiter.PerDay("requests", n.perDay))
 		if err != nil {
 			return err
 		}
@@ -108,7 +110,7 @@ func setUp(ctx context.Context, db admin.DynamoDB, tableName string) error {
 
 // left prints what every level has left.
 func left(ctx context.Context, db admin.DynamoDB, tableName string, out io.Writer) error {
-	table, err := admin.Open(ctx, db, tableName, nil)
+	table, err := admin.Open(ctx, db, tableName, &admin.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func left(ctx context.Context, db admin.DynamoDB, tableName string, out io.Write
 			return err
 		}
 		own := buckets[0] // those of its parents follow
-		fmt.Fprintf(out, "%-16s has %d of %d left\n", own.Entity, own.Levels[0].Remaining, n.perHour)
+		fmt.Fprintf(out, "%-16s has %d of %d left\n", own.Entity, own.Levels[0].Remaining, n.perDay)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func run(ctx context.Context, out io.Writer, n int) error {
 		return err
 	}
 	l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), cmp.Or(os.Getenv("ZAEL_STACK"), "zae-limiter"),
-		&limiter.Options{Register: true})
+		&limiter.Options{Register: true, Timeout: time.Minute}) // jobs wait anyway, also for a table that is slow
 	if err != nil {
 		return err
 	}

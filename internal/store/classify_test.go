@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -114,6 +113,23 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
+// tardy is a context whose deadline passes when over is closed, not by any clock.
+type tardy struct {
+	context.Context
+	over chan struct{}
+}
+
+func (l tardy) Done() <-chan struct{} { return l.over }
+
+func (l tardy) Err() error {
+	select {
+	case <-l.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // A context that ends before the call stops it; one that ends during the call
 // leaves it open what happened.
 func TestContextsEnd(t *testing.T) {
@@ -133,9 +149,9 @@ func TestContextsEnd(t *testing.T) {
 			if n := s.requests.Load(); n != 1 {
 				t.Errorf("%d requests, want one", n)
 			}
-			ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			if err := do(ctx, open(s.URL)); store.KindOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) {
+			late := tardy{t.Context(), make(chan struct{})}
+			go func() { <-arrived; close(late.over) }()
+			if err := do(late, open(s.URL)); store.KindOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("time ran out during the call: error is %v, want unknown and deadline exceeded", err)
 			}
 		})
