@@ -44,7 +44,7 @@ func (b Bill) Dollars() float64 {
 	return b.Read*DollarsPerMillionReads + b.Write*DollarsPerMillionWrites
 }
 
-// Equal compares to a millionth, as averages are not exact.
+// Equal reports whether bills differ by less than a millionth: averages are not exact.
 func (b Bill) Equal(o Bill) bool {
 	same := near(b.Read, o.Read) && near(b.Write, o.Write)
 	for op := range b.Calls {

@@ -9,8 +9,8 @@ import (
 
 // Words of this file: a want is what a request needs of one bucket, limits and costs;
 // known is what this process knows of that bucket, the last image of each shard; a
-// choice is what to do next, an attempt what this call has done so far, and a turn
-// what came of a write.
+// choice is what to do next, an attempt what this call has done so far; an acquirer is
+// this call in the group of those that go out as one write, and a turn what came of it.
 
 const (
 	// maxAttempts bounds the writes of one Acquire. Every refused write brings

@@ -112,7 +112,7 @@ func (o *Options) withDefaults() (Options, error) {
 		return out, argument.Invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")
 	}
 	if out.MaxShards == 0 {
-		out.MaxShards = 32
+		out.MaxShards = bucket.DefaultMaxShards
 	}
 	if n := out.MaxShards; n < 1 || n > bucket.MaxShards || n&(n-1) != 0 {
 		return out, argument.Invalid("Options.MaxShards", n,

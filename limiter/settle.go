@@ -71,7 +71,8 @@ type settling struct {
 	plain bool         // the item is written without looking, and the write is not counted
 }
 
-// known takes the image of the item that this process has, if it has one.
+// known takes the image of the item that this process has, and reports whether it has
+// one.
 func (s *settling) known() bool {
 	k := s.l.images.of(s.item.name)
 	k.mu.Lock()

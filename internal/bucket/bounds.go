@@ -6,6 +6,9 @@ const (
 	// MaxSlots is how many limits, the write meter included, one write names at most,
 	// so that it stays within DynamoDB's bounds on expressions.
 	MaxSlots = MaxLimits + 1
+	// DefaultMaxShards is how many shards a bucket is split into at most unless a client
+	// or the aggregator is told otherwise.
+	DefaultMaxShards = 32
 	// MaxShards is the highest count of shards that is believed: the most that any
 	// configuration allows. Looking at shards and catching up with a count cost a write
 	// for every shard, so one wrong attribute could ask for a million of them.

@@ -14,7 +14,7 @@ import (
 const (
 	DefaultSnapshotWindows  = "hourly,daily"
 	DefaultSnapshotTTLDays  = 90
-	DefaultMaxShards        = 32
+	DefaultMaxShards        = bucket.DefaultMaxShards
 	DefaultMergeAfter       = 600 // seconds: long beside a burst, short beside a day
 	DefaultWriteConcurrency = 16
 

@@ -283,7 +283,7 @@ func (db *DB) replayed(id string, writes []item.Write) (bool, error) {
 	return true, nil
 }
 
-// sameWrites compares transactions by what they render to.
+// sameWrites reports whether transactions render to the same.
 func sameWrites(a, b []item.Write) bool {
 	return reflect.DeepEqual(item.TransactInput("t", "t", a), item.TransactInput("t", "t", b))
 }

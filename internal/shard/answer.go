@@ -118,8 +118,8 @@ func (p *Plan) unmerged(s Step, at func(int) (bool, item.Item)) {
 	}
 }
 
-// renew takes in an image of shard 0 as the pattern for missing shards, if it
-// still has the count that the plan is for.
+// renew takes in an image of shard 0 as the pattern for missing shards, and reports
+// whether it still has the count that the plan is for; otherwise nothing is taken in.
 func (p *Plan) renew(item item.Item) bool {
 	if item == nil {
 		return false

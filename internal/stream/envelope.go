@@ -44,7 +44,8 @@ func (r *record) wrong(problem string) {
 	}
 }
 
-// once notes a member and objects to its second appearance.
+// once notes a member, and reports whether it is the first of its name; a second one
+// makes the record malformed.
 func (r *record) once(m seen, duplicate string) bool {
 	if r.seen&m != 0 {
 		r.wrong(duplicate)

@@ -166,7 +166,7 @@ func (s *scanner) skipPlain() {
 	s.pos = p
 }
 
-// escape moves over an escape sequence.
+// escape moves over an escape sequence, and reports whether it is one.
 func (s *scanner) escape() bool {
 	if s.pos+1 >= len(s.data) {
 		s.fail("string without end")
@@ -230,7 +230,7 @@ func (s *scanner) digits() int {
 	return s.pos - start
 }
 
-// literal reads true, false or null.
+// literal reads true, false or null, and reports whether that is there.
 func (s *scanner) literal(word string) bool {
 	if len(s.data)-s.pos < len(word) || string(s.data[s.pos:s.pos+len(word)]) != word {
 		s.fail("value expected")

@@ -110,7 +110,7 @@ func (c Charge) Plan() Charged {
 	for i := range p.before.Slots {
 		p.slot(i)
 	}
-	p.finish()
+	p.finish() // the clock, the lifetime, and that the item is of the image's generation and count
 	out.Update = p.u
 	return out
 }
@@ -248,6 +248,7 @@ func (p *planned) level(i int, tk, tc string) {
 		p.set(tk, item.N(capacity-cost))
 		return
 	}
+	// The image's counter, 100, and what is left, 4 of 6: the counter may get to 104.
 	allowed := p.c.Image.counter(sl, bucket.SubSat(sl.Tokens, cost))
 	p.u.SetLess = append(p.u.SetLess, item.Less{Name: tk, Value: allowed, Minus: tc})
 	if sl.Name == bucket.WCU {

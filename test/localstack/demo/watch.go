@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -77,8 +78,8 @@ func (w *watcher) read(payload []byte) {
 	}
 }
 
-// newer compares sequence numbers of one stream.
-func newer(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
+// newer reports whether a sequence number comes after another of the same stream.
+func newer(a, b string) bool { return sequence.Compare(a, b) > 0 }
 
 // see takes one change in.
 func (w *watcher) see(c *stream.Change) {
