@@ -14,8 +14,9 @@ import (
 )
 
 // JSON renders an item in DynamoDB's JSON, one attribute per line, sorted by
-// name: for goldens, messages and whoever plays the stream. MarshalMapJSON of the SDK's
-// attributevalue has no order, and would be a module that only tests need.
+// name: for goldens, messages and whoever plays the stream. It is not MarshalMapJSON of
+// the SDK's attributevalue, which has no order, and would be required by the root module
+// for tests only; test/localstack, a module of its own, has it.
 func JSON(it item.Item) []byte {
 	var b strings.Builder
 	b.WriteString("{")

@@ -69,7 +69,7 @@ func (p *parser) value() item.Value {
 	if !ok {
 		p.fail("value %q is not defined", alias)
 	}
-	return v.attribute()
+	return v
 }
 
 // condition reads a condition; none is nil.

@@ -3,67 +3,21 @@ package twin
 import (
 	"encoding/json"
 
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/test/localstack/internal/avjson"
 )
 
-// value is an attribute value as it is sent.
-type value struct {
-	S    *string
-	N    *string
-	B    *[]byte
-	BOOL *bool
-	NULL *bool
-	SS   []string
-	NS   []string
-	BS   [][]byte
-	L    *[]value
-	M    *object
-}
+// object is an item, a key or the values of expressions, in DynamoDB's JSON.
+type object item.Item
 
-type object map[string]value
-
-func (v value) attribute() item.Value {
-	switch {
-	case v.S != nil:
-		return &types.AttributeValueMemberS{Value: *v.S}
-	case v.N != nil:
-		return &types.AttributeValueMemberN{Value: *v.N}
-	case v.B != nil:
-		return &types.AttributeValueMemberB{Value: *v.B}
-	case v.BOOL != nil:
-		return &types.AttributeValueMemberBOOL{Value: *v.BOOL}
-	case v.NULL != nil:
-		return &types.AttributeValueMemberNULL{Value: *v.NULL}
-	case v.SS != nil:
-		return &types.AttributeValueMemberSS{Value: v.SS}
-	case v.NS != nil:
-		return &types.AttributeValueMemberNS{Value: v.NS}
-	case v.BS != nil:
-		return &types.AttributeValueMemberBS{Value: v.BS}
-	case v.L != nil:
-		out := []types.AttributeValue{}
-		for _, e := range *v.L {
-			out = append(out, e.attribute())
-		}
-		return &types.AttributeValueMemberL{Value: out}
-	case v.M != nil:
-		return &types.AttributeValueMemberM{Value: v.M.item()}
-	}
-	return nil
-}
-
-func (o object) item() item.Item {
-	if o == nil {
-		return nil
-	}
-	out := make(item.Item, len(o))
-	for name, v := range o {
-		out[name] = v.attribute()
-	}
-	return out
+// UnmarshalJSON implements [json.Unmarshaler].
+func (o *object) UnmarshalJSON(text []byte) error {
+	it, err := attributevalue.UnmarshalMapJSON(text)
+	*o = it
+	return err
 }
 
 // values returns an item as it is answered.
@@ -115,13 +69,13 @@ func (e *expressions) write(operation string) (item.Write, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := item.KeyOf(e.Key.item())
+	key := item.KeyOf(item.Item(e.Key))
 	switch operation {
 	case "UpdateItem":
 		u := item.Update{Key: key, If: cond}
 		return p.update(u, e.UpdateExpression)
 	case "PutItem":
-		return item.Put{Item: e.Item.item(), If: cond}, nil
+		return item.Put{Item: item.Item(e.Item), If: cond}, nil
 	case "DeleteItem":
 		return item.Delete{Key: key, If: cond}, nil
 	}
@@ -160,18 +114,18 @@ func (r *request) removals() (keys []item.Key, err error) {
 			if a.DeleteRequest == nil {
 				return nil, invalid("only deletes are served in a batch")
 			}
-			keys = append(keys, item.KeyOf(a.DeleteRequest.Key.item()))
+			keys = append(keys, item.KeyOf(item.Item(a.DeleteRequest.Key)))
 		}
 	}
 	return keys, nil
 }
 
 func (r *request) query() (item.Query, error) {
-	q := item.Query{Index: r.IndexName, Consistent: r.ConsistentRead, Limit: r.Limit, After: r.ExclusiveStartKey.item(),
+	q := item.Query{Index: r.IndexName, Consistent: r.ConsistentRead, Limit: r.Limit, After: item.Item(r.ExclusiveStartKey),
 		Descending: r.ScanIndexForward != nil && !*r.ScanIndexForward}
 	text := func(alias string) string {
-		if v := r.ExpressionAttributeValues[alias]; v.S != nil {
-			return *v.S
+		if v, ok := r.ExpressionAttributeValues[alias].(*types.AttributeValueMemberS); ok {
+			return v.Value
 		}
 		return ""
 	}

@@ -134,7 +134,7 @@ func (s *Server) batchGet(ctx context.Context, in request) (document, error) {
 		}
 		var keys []item.Key
 		for _, k := range asked.Keys {
-			keys = append(keys, item.KeyOf(k.item()))
+			keys = append(keys, item.KeyOf(item.Item(k)))
 		}
 		items, err := s.DB.Read(ctx, asked.ConsistentRead, keys...)
 		if err != nil {
