@@ -121,8 +121,8 @@ func (r *request) removals() (keys []item.Key, err error) {
 }
 
 func (r *request) query() (item.Query, error) {
-	q := item.Query{Index: r.IndexName, Consistent: r.ConsistentRead, Limit: r.Limit, After: item.Item(r.ExclusiveStartKey),
-		Descending: r.ScanIndexForward != nil && !*r.ScanIndexForward}
+	q := item.Query{Index: r.IndexName, Consistent: r.ConsistentRead, Limit: r.Limit,
+		After: item.Item(r.ExclusiveStartKey), Descending: r.ScanIndexForward != nil && !*r.ScanIndexForward}
 	text := func(alias string) string {
 		if v, ok := r.ExpressionAttributeValues[alias].(*types.AttributeValueMemberS); ok {
 			return v.Value

@@ -19,7 +19,8 @@ func TestItemsOfTableAndStreamAreTheSameJSON(t *testing.T) {
 		"bs": &types.AttributeValueMemberBS{Value: [][]byte{{1}}},
 		"l":  &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberN{Value: "1"}}},
 		"m": &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
-			"z": &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{}}, "a": &types.AttributeValueMemberS{Value: "<"}}},
+			"z": &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{}},
+			"a": &types.AttributeValueMemberS{Value: "<"}}},
 		"n": &types.AttributeValueMemberN{Value: "1.50"}, "ns": &types.AttributeValueMemberNS{Value: []string{"1", "2"}},
 		"null": &types.AttributeValueMemberNULL{Value: true}, "ss": &types.AttributeValueMemberSS{Value: []string{"x"}},
 	}
