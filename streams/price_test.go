@@ -316,8 +316,7 @@ func TestPriceOfARequestAnHour(t *testing.T) {
 	n := float64(p.acquires)
 	units, reads := float64(p.writes+p.indexed+p.listUnits)/n, p.reads/n
 	t.Logf("usage: a request an hour: %.3f writes per acquire; %.3f write units with indexes and lists, %.3f read "+
-		"units: "+
-		"$%.3f per million", float64(p.writes+p.lists)/n, units, reads, units*0.625+reads*0.125)
+		"units: $%.3f per million", float64(p.writes+p.lists)/n, units, reads, units*0.625+reads*0.125)
 	if float64(p.writes) > 2*n || reads > 2 {
 		t.Errorf("%d snapshot writes for %d acquires and %.3f read units for each, want at most two of either", p.writes,
 			p.acquires, reads)
