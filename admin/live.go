@@ -57,7 +57,7 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 	if err != nil {
 		return u, false, err
 	}
-	marks, counted, err := n.marks(ctx, key, items[0], shards, w)
+	marks, counted, err := n.marks(ctx, key, items[0], shards, u)
 	if err != nil {
 		return u, false, err
 	}
@@ -74,11 +74,11 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 	return u, ok || items[0] != nil, nil
 }
 
-// marks returns how far snapshots of one kind of window have counted the shards of a
-// bucket. counted reports whether another client has written the last one, which says
-// nothing of that.
+// marks returns how far the shards of a bucket were counted in the window of u, or else
+// before it. counted reports whether another client has written the last snapshot of the
+// same kind of window, which says nothing of that.
 func (n *Namespace) marks(
-	ctx context.Context, current item.Key, snapshot item.Item, shards []table.Shard, w Window,
+	ctx context.Context, current item.Key, snapshot item.Item, shards []table.Shard, u Usage,
 ) (marks map[int]table.Mark, counted bool, err error) {
 	marks = map[int]table.Mark{}
 	note := func(it item.Item) (done bool) {
@@ -105,11 +105,21 @@ func (n *Namespace) marks(
 		if err != nil {
 			return nil, false, err
 		}
-		if seen++; seen > marksBack || table.WindowOf(it) == string(w) && note(it) {
+		if seen++; seen > marksBack || u.follows(it) && note(it) {
 			break
 		}
 	}
 	return marks, counted, nil
+}
+
+// follows reports whether a snapshot before that of u says how far its bucket was
+// counted: one of the same kind of window, or one of another kind whose window was over.
+// Days are behind the hours that are in them.
+func (u Usage) follows(it item.Item) bool {
+	kind := Window(table.WindowOf(it))
+	over := kind.end(parseTime(table.WindowStartOf(it)))
+	return table.ResourceOf(it) == u.Resource &&
+		(kind == u.Window || table.MarksOf(it).Any && !over.IsZero() && !over.After(u.Start))
 }
 
 // grown returns what a shard has consumed since a mark, tokens by limit; the zero

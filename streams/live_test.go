@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // twin is what admin knows a table in memory by.
@@ -130,5 +131,49 @@ func TestLiveUsageOfBucketsWithoutMarks(t *testing.T) {
 				t.Errorf("%d tokens, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// What was consumed in the last hour of a day is not of the next one, though days catch
+// up later than hours are counted. Snapshots of a resource whose keys lie between say
+// nothing of it.
+func TestLiveUsageOfADayThatHasJustBegun(t *testing.T) {
+	for _, w := range []admin.Window{admin.Daily, admin.Monthly} {
+		r := newRig(t)
+		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Monthly)
+		r.now = time.Date(2023, 11, 30, 23, 10, 0, 0, time.UTC).UnixMilli()
+		made, seen := r.registered(t), int64(0)
+		b := table.Shard{Namespace: made.ID(), Entity: "a", Resource: "gpt", Generation: r.now, Born: r.now / 1000,
+			State: bucket.New(limits(), 0, 1, r.now)}
+		between := b
+		between.Resource, between.State = "gpt#2023-12", b.State.Take([]int64{100_000, 0, 1000})
+		r.db.Store(between.Item())
+		take := func(rpm int64) {
+			b.State = b.State.Take([]int64{rpm * 1000, 0, 1000})
+			r.db.Store(b.Item())
+		}
+		for range 2 {
+			take(5)
+			_, _ = r.within(&seen, nil, true)
+			r.now += 10 * 60_000
+		}
+		r.now = time.Date(2023, 12, 1, 0, 2, 0, 0, time.UTC).UnixMilli()
+		for _, rpm := range []int64{0, 3} {
+			if rpm != 0 {
+				take(rpm)
+			}
+			got := int64(0)
+			q := admin.UsageQuery{Entity: "a", Resource: "gpt", Window: w, Live: true,
+				From: time.UnixMilli(r.now).Add(-time.Hour)}
+			for u, err := range made.Usage(t.Context(), q) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += u.Tokens["rpm"]
+			}
+			if got != rpm {
+				t.Errorf("%s: %d tokens since it began, consumed were %d", w, got, rpm)
+			}
+		}
 	}
 }
