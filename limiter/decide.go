@@ -137,8 +137,12 @@ func (d decider) decide() choice {
 		return choice{action: write, shard: stale, look: true} // one for all: at the shard that recovers first
 	case soonest.action == deny && d.adopts(d.shards[soonest.shard]): // bring the limits before they deny
 		return choice{action: write, shard: soonest.shard, adopt: true}
-	case soonest.action == never && d.adopts(d.shards[0]): // shards merge for limits that shard 0 has stored
-		return choice{action: write, shard: 0, adopt: true}
+	case soonest.action == never: // several are needed, and shards refill and merge by the limits that they have stored
+		for k := range d.count {
+			if d.adopts(d.shards[k]) {
+				return choice{action: write, shard: k, adopt: true}
+			}
+		}
 	}
 	return d.uncovered(soonest)
 }

@@ -218,12 +218,16 @@ func (l *Limiter) paid(k *known, w want, payments []payment) *Lease {
 // second: 1.8 are no two whole tokens now, but after 0.1 s each shard has one. What the
 // shards hold only grows until they are full, so the instant is found by bisection.
 func (d decider) together() int64 {
-	at := d.now
+	at, full := d.now, d.now
+	for _, s := range d.shards {
+		if s.imaged() {
+			full = max(full, s.image.State.FullAt(d.now))
+		}
+	}
 	for _, c := range d.want.costs {
 		if c.Milli == 0 {
 			continue
 		}
-		full := bucket.AddSat(d.now, bucket.Wait(d.lowest(c.Limit), 0, c.Limit.Whole(), c.Limit.Capacity))
 		if d.holds(c.Limit, full) < c.Milli {
 			return bucket.Never
 		}
@@ -234,21 +238,6 @@ func (d decider) together() int64 {
 	return at
 }
 
-// lowest returns a level that the whole bucket is not below: that of its lowest shard,
-// if it is in debt, times the number of shards.
-func (d decider) lowest(l bucket.Limit) int64 {
-	low := int64(0)
-	for _, s := range d.shards {
-		if s.imaged() {
-			low = min(low, s.level(l, d.now))
-		}
-	}
-	if low < math.MinInt64/bucket.MaxShards {
-		return math.MinInt64
-	}
-	return low * int64(d.count)
-}
-
 // holds returns what all shards together hold of a limit at an instant, in whole
 // tokens of each; of more shards than can pay at once, the fullest.
 func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
@@ -256,7 +245,10 @@ func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
 	for k := range d.count {
 		level := bucket.State{Shard: k, Shards: d.count}.RateOf(l).Capacity
 		if s := d.shards[k]; s.imaged() {
-			level = s.level(l, at)
+			level = 0
+			if !s.owes(d.want, at) {
+				level = s.level(l, at)
+			}
 		} else if d.nearest(k) != k {
 			continue // it is part of another
 		}
@@ -277,14 +269,28 @@ func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
 	return milli
 }
 
+// owes reports whether the image is in debt at an instant, of any limit in force: then
+// the shard pays nothing, see apportion.
+func (s *seen) owes(w want, at int64) bool {
+	for i, sl := range s.image.State.Slots {
+		if _, inForce := table.Find(w.costs, sl.Name); inForce && sl.Tokens < 0 {
+			if level, _ := s.image.State.LevelAt(i, at); level < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // level is what the image holds of a limit at an instant, beside what this process
-// has under way.
+// has under way. What a limit that was lowered leaves no room for goes with the charge.
 func (s *seen) level(l bucket.Limit, at int64) int64 {
 	state := s.image.State
+	share := state.RateOf(l).Capacity
 	i := state.Index(l.Name)
 	if i < 0 {
-		return state.RateOf(l).Capacity
+		return share
 	}
 	level, _ := state.LevelAt(i, at)
-	return bucket.SubSat(level, s.underWay.of(l.Name))
+	return bucket.SubSat(min(level, share), s.underWay.of(l.Name))
 }

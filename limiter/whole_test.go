@@ -107,6 +107,20 @@ func TestLimitNewToASplitBucketIsGrantedInTheEnd(t *testing.T) {
 	}
 }
 
+// And of a limit that is raised when nobody asks for less than all shards hold together:
+// a shard refills by the new limit, and up to it, only when a write has brought it there.
+func TestLimitRaisedOnASplitBucketIsGrantedInTheEnd(t *testing.T) {
+	for _, count := range []int{2, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			must(t, l, asks(Costs{"rpm": 1}, rpm80))
+			w.split(l, count)
+			w.eventually(l, asks(Costs{"rpm": 760}, PerMinute("rpm", 800)), 100)
+		})
+	}
+}
+
 func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
 
 // A bucket heals from every broken count within seconds of traffic, and not a token
