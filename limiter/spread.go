@@ -273,10 +273,12 @@ func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
 // the shard pays nothing, see apportion.
 func (s *seen) owes(w want, at int64) bool {
 	for i, sl := range s.image.State.Slots {
-		if _, inForce := table.Find(w.costs, sl.Name); inForce && sl.Tokens < 0 {
-			if level, _ := s.image.State.LevelAt(i, at); level < 0 {
-				return true
-			}
+		if sl.Tokens >= 0 {
+			continue
+		}
+		level, _ := s.image.State.LevelAt(i, at)
+		if _, inForce := table.Find(w.costs, sl.Name); inForce && level < 0 {
+			return true
 		}
 	}
 	return false
