@@ -25,7 +25,7 @@ func (f *feed) folded(ctx context.Context, fl fleet) (Row, error) {
 			Read: 0.5 / acquires, Write: 1./ofABucket + 1./acquires,
 		},
 		Note: fmt.Sprintf("%d of each of %d buckets in a fold: a write for each bucket; for all of them one of what days "+
-			"and months owe, and a look whether that is due. make prices has the whole of it, for up to 100,000 tenants",
+			"and months owe, and a read whether that is due. make prices has the whole of it, for up to 100,000 tenants",
 			ofABucket, entities),
 	}
 	for _, each := range []int{1, ofABucket} { // what is first is not measured

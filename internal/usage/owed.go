@@ -44,7 +44,7 @@ func MergeOwed(owed []Owed) []Owed {
 }
 
 // Owed returns what longer windows owe once the total is counted: nothing that
-// they have not counted, if that is so, costs them a look and no write.
+// they have not counted, if that is so, costs them a read and no write.
 func (t *Total) Owed() Owed {
 	o := Owed{Namespace: t.Namespace, Resource: t.Resource, Entity: t.Entity, Start: t.Start}
 	for _, c := range t.Chains {
