@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds everything that the browser is asked to do.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // Page is a page in a tab of a browser. It is not safe for concurrent use.
 type Page struct {
@@ -51,6 +51,7 @@ func Open(t testing.TB, url string, s Screen) *Page {
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(binary), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(patience),
 		chromedp.Env("LD_LIBRARY_PATH="+filepath.Join(folder, "lib"), "FONTCONFIG_PATH="+folder))
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(stop)

@@ -60,11 +60,24 @@ func startEmulator(t *testing.T) *emulator {
 	}
 	e := &emulator{root: root, dir: t.TempDir()}
 	cert, key := e.certificate(t)
+	// Between choosing a port and the bind another process may take it.
+	for range 3 {
+		if e.launch(t, cert, key) {
+			return e
+		}
+	}
+	t.Fatal("MiniStack ends at once")
+	return nil
+}
+
+// launch starts MiniStack and reports whether it answers; if not, it has ended.
+func (e *emulator) launch(t *testing.T, cert, key string) bool {
+	t.Helper()
 	port := freePort(t)
 	e.url = fmt.Sprintf("https://127.0.0.1:%d", port)
 
 	var said bytes.Buffer
-	cmd := exec.Command(filepath.Join(root, ".cache", "deploy", "bin", "ministack"))
+	cmd := exec.Command(filepath.Join(e.root, ".cache", "deploy", "bin", "ministack"))
 	cmd.Env = append(os.Environ(), "AUTH=true", "USE_SSL=1", "MINISTACK_SSL_CERT="+cert, "MINISTACK_SSL_KEY="+key,
 		fmt.Sprintf("GATEWAY_PORT=%d", port), "MINISTACK_HOST=127.0.0.1", "BIND_HOST=127.0.0.1",
 		// for the functions, which inherit them
@@ -74,9 +87,11 @@ func startEmulator(t *testing.T) *emulator {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("MiniStack: %v (make test-deploy installs it)", err)
 	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-ended
 		if t.Failed() {
 			text := said.String()
 			t.Logf("MiniStack said at last:\n%s", text[max(0, len(text)-4000):])
@@ -86,8 +101,7 @@ func startEmulator(t *testing.T) *emulator {
 		"AWS_ACCESS_KEY_ID="+rootKey, "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION="+region, "AWS_EC2_METADATA_DISABLED=true",
 		"CDK_HOME="+e.folder(t, "cdk-home"), "TMPDIR="+e.folder(t, "tmp"),
 		"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20", "CDK_DISABLE_CLI_TELEMETRY=true")
-	e.await(t)
-	return e
+	return e.answers(t, ended)
 }
 
 func (e *emulator) folder(t *testing.T, name string) string {
@@ -149,10 +163,15 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// await waits until the emulator answers.
-func (e *emulator) await(t *testing.T) {
+// answers waits until the emulator answers, or has ended.
+func (e *emulator) answers(t *testing.T, ended <-chan struct{}) (well bool) {
 	t.Helper()
 	eventually(t, "MiniStack answers", patience, func() error {
+		select {
+		case <-ended:
+			return nil
+		default:
+		}
 		resp, err := e.http.Get(e.url + "/_ministack/health")
 		if err != nil {
 			return err
@@ -161,8 +180,10 @@ func (e *emulator) await(t *testing.T) {
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("status %s", resp.Status)
 		}
+		well = true
 		return nil
 	})
+	return well
 }
 
 // patience is how long at most something may take that a working emulator does.
