@@ -205,7 +205,7 @@ func findMintedOrLost(o *observation) (broken []string, figures string) {
 		}
 		for i, sl := range s.at.new.State.Slots {
 			if sl.Name != bucket.WCU {
-				if b := s.unfaithful(i, exact); b != "" {
+				if b := s.unfaithful(i, exact, o.flight()); b != "" {
 					broken = append(broken, b)
 				}
 			}
@@ -237,7 +237,7 @@ var slack = big.NewRat(6, 100)
 // margin is how much more may be missing elsewhere, as a share of that.
 var margin = big.NewRat(1, 4)
 
-func (s step) unfaithful(i int, exact map[level]*good) string {
+func (s step) unfaithful(i int, exact map[level]*good, flight int64) string {
 	b := s.at.new
 	limit := b.State.Slots[i].Name
 	key := level{b.Entity, b.Resource, b.State.Shard, limit}
@@ -294,8 +294,17 @@ func (s step) unfaithful(i int, exact map[level]*good) string {
 	return ""
 }
 
-// flight is how long a write is on its way at most, in ms.
-const flight = 200
+// flight is how long a write is on its way at most, in ms: a fifth of a second, or as
+// long as a client had to wait, or a function had to work, when the machine did not
+// run them.
+func (o *observation) flight() int64 {
+	const usual, tooLong = 200, 1000
+	out := max(usual, o.ledger.slowest)
+	if o.longest > tooLong {
+		out = max(out, o.longest)
+	}
+	return out
+}
 
 // findUnevenShares adds up the shares of capacity and rate of all shards after
 // every write, also half-way through a doubling, and at the end looks whether

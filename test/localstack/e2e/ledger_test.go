@@ -27,6 +27,7 @@ type ledger struct {
 	events   map[account][]witness.Event
 	bounds   map[account]witness.Bound
 	denials  []call  // all of them
+	slowest  int64   // granted or lost call, in ms
 	errs     []error // what nothing explains
 
 	granted, denied, unavailable, unknown, adjusted, rolledBack int
@@ -57,6 +58,7 @@ func (l *ledger) book(c call, kind witness.Kind, certain bool, count *int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*count++
+	l.slowest = max(l.slowest, c.answered-c.sent)
 	for _, lim := range c.tenant.limits {
 		a, n := account{c.tenant.entity, c.tenant.resource, lim.Name}, c.costs[lim.Name]
 		l.bounds[a] = witness.Bound{Capacity: lim.Capacity, Amount: lim.Refill, Period: lim.Period.Milliseconds(),

@@ -4,7 +4,6 @@ package interop
 
 import (
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -86,7 +85,7 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 // entities, or nothing.
 func (w *world) wantUsageOfResource(p *python, found int) {
 	w.Helper()
-	start := usage.Hourly.Start(time.Now().UnixMilli())
+	start := usage.Hourly.Start(1_767_229_199_000)
 	for _, entity := range []string{"ours", "theirs"} {
 		s := table.Snapshot{Namespace: w.ns, Entity: entity, Resource: "gpt-4", Window: string(usage.Hourly), Events: 1,
 			Start: table.Timestamp(start), Part: usage.Hourly.Part(start), Counts: map[string]int64{"rpm": 7}}
