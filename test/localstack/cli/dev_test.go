@@ -47,7 +47,8 @@ func TestDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := limiter.Open(t.Context(), dynamodb.NewFromConfig(cfg), "mine", &limiter.Options{Namespace: "team", Timeout: time.Minute})
+	l, err := limiter.Open(t.Context(), dynamodb.NewFromConfig(cfg), "mine",
+		&limiter.Options{Namespace: "team", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func TestLoad(t *testing.T) {
 		Entities                          []struct{ Admitted, Allowed int64 }
 		PerSecond                         []struct{ Offered int } `json:"per_second"`
 	}
-	got := prints[result](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant --timeout 1m --report "+
+	got := prints[result](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
+			"--timeout 1m --report "+
 		file)
 	if got.Offered != 40 || got.Admitted != 10 || got.Denied != 30 || got.Failed != 0 || got.Over != 0 ||
 		got.Writes < 10 ||

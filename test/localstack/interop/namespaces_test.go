@@ -87,7 +87,8 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			if _, err := a.Namespace(ctx, namespace); !errors.Is(err, limiter.ErrNamespace) {
 				d.Errorf("deleted by Python %v: administration finds it: %v", byPython, err)
 			}
-			_, err := limiter.Open(ctx, d.engine.DynamoDB(), d.table, &limiter.Options{Namespace: namespace, Timeout: time.Minute})
+			_, err := limiter.Open(ctx, d.engine.DynamoDB(), d.table,
+				&limiter.Options{Namespace: namespace, Timeout: time.Minute})
 			if !errors.Is(err, limiter.ErrNamespace) {
 				d.Errorf("deleted by Python %v: a client opens it: %v", byPython, err)
 			}
