@@ -28,8 +28,7 @@ func TestLoad(t *testing.T) {
 		PerSecond                         []struct{ Offered int } `json:"per_second"`
 	}
 	got := prints[result](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
-			"--timeout 1m --report "+
-		file)
+		"--timeout 1m --report "+file)
 	if got.Offered != 40 || got.Admitted != 10 || got.Denied != 30 || got.Failed != 0 || got.Over != 0 ||
 		got.Writes < 10 ||
 		len(got.Entities) != 2 || got.Entities[0].Allowed != 5 || got.PerSecond[0].Offered < 1 {
