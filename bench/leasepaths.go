@@ -122,7 +122,7 @@ func waitPaths(ctx context.Context, w *world) ([]Row, error) {
 			return lease.Rollback(ctx)
 		}},
 		{drained, func(ctx context.Context, e string) error {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 			defer cancel()
 			_, err := f.a.Wait(ctx, ask(e, 500)) // half a minute
 			if errors.Is(err, limiter.ErrLimited) {

@@ -60,9 +60,9 @@ func outagePaths(ctx context.Context, w *world) ([]Row, error) {
 }
 
 // whileOpen bills ten acquires. A probe of the breaker may fall among them: that is seen
-// once in a few times at most.
+// once in a few times at most, and on a machine that is slow more often.
 func (f fleet) whileOpen(acquire func(int) error) (bill Bill, err error) {
-	for range 5 {
+	for range 100 {
 		if bill, err = f.w.billed(10, acquire); err != nil || len(bill.Calls) == 0 {
 			return bill, err
 		}

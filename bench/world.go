@@ -78,7 +78,7 @@ func (w *world) advance(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 // calls are metered.
 func (w *world) client(ctx context.Context) (*limiter.Limiter, error) {
 	l, err := limiter.Open(ctx, w.proxied.DynamoDB(), w.table,
-		&limiter.Options{Register: true, Now: w.now, Timeout: 10 * time.Second})
+		&limiter.Options{Register: true, Now: w.now, Timeout: time.Minute})
 	if err == nil {
 		w.ns = l.NamespaceID()
 	}

@@ -70,7 +70,7 @@ func realTime(t *testing.T) {
 		name := tablespec.ForTest(t, e)
 		processes := make([]process, c.Processes)
 		for i := range processes {
-			l, err := limiter.Open(t.Context(), w, name, &limiter.Options{Register: true})
+			l, err := limiter.Open(t.Context(), w, name, &limiter.Options{Register: true, Timeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

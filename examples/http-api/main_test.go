@@ -16,12 +16,12 @@ import (
 // The API as a client sees it, on a local DynamoDB: a burst passes, then it is denied,
 // and another tenant is not.
 func TestAPI(t *testing.T) {
-	db := engine.ForTest(t, engine.Dynoxide).DynamoDB()
-	if _, err := limitertable.Create(t.Context(), db, "http-api"); err != nil {
+	db, name := engine.ForTest(t, engine.Dynoxide).DynamoDB(), engine.UniqueName("http-api")
+	if _, err := limitertable.Create(t.Context(), db, name); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	l, err := limiter.Open(t.Context(), db, "http-api", &limiter.Options{
+	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{
 		Register: true, Timeout: time.Hour, Now: func() time.Time { return now }, // however slow the machine is
 	})
 	if err != nil {

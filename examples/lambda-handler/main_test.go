@@ -19,7 +19,7 @@ import (
 
 // The built function, as Lambda runs it, on a local DynamoDB with stored limits.
 func TestBuiltFunction(t *testing.T) {
-	const name = "lambda-handler"
+	name := engine.UniqueName("lambda-handler")
 	binary := filepath.Join(t.TempDir(), "bootstrap")
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -10,12 +10,12 @@ import (
 
 // The whole program, on a local DynamoDB.
 func TestProgram(t *testing.T) {
-	db := engine.ForTest(t, engine.Dynoxide).DynamoDB()
-	if _, err := limitertable.Create(t.Context(), db, "multi-tenant"); err != nil {
+	db, name := engine.ForTest(t, engine.Dynoxide).DynamoDB(), engine.UniqueName("multi-tenant")
+	if _, err := limitertable.Create(t.Context(), db, name); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := run(t.Context(), db, "multi-tenant", &out); err != nil {
+	if err := run(t.Context(), db, name, &out); err != nil {
 		t.Fatal(err)
 	}
 	const want = `acme/search/ci   asks 7 times: 5 granted, denied by acme/search/ci
