@@ -21,14 +21,16 @@ import (
 // and stays.
 //
 //	origin    1 and the origins of the ledger's limits, as zigzag varints;
-//	          0 if they are not known
+//	          0 and the position of who gave them up, if they are not known
 //	shared    1
 const (
 	attrOrigin = "_="
 	attrShared = "_+"
 )
 
-var unknownOrigin = []byte{0}
+// givenUp is an origin that is not known. No two writes give up the same, so that one
+// which was planned from a look before the other is refused.
+func (u Usage) givenUp() []byte { return append([]byte{0}, u.Moves[0].To.At.Pack()...) }
 
 // Shared reports whether others are known to have counted in the snapshot, before ours
 // or since.
@@ -117,7 +119,7 @@ func (u Usage) keepOrigin(up *item.Update, l Ledger) []item.Cond {
 		return nil
 	}
 	// What the snapshot will hold, less what ours counts in it, is the origin.
-	after, origin := u.Seen.after(l, u.Moves), unknownOrigin
+	after, origin := u.Seen.after(l, u.Moves), u.givenUp()
 	if sums, complete := after.sums(); complete {
 		for i, limit := range l.Limits {
 			n, _, err := intAttr(u.Seen.snapshot, attrCount(limit))
@@ -165,7 +167,7 @@ func (u Usage) assumeOrigin(up *item.Update, l Ledger) {
 	}
 	switch {
 	case !known:
-		up.Set = append(up.Set, item.Attr{Name: attrOrigin, Value: item.B(unknownOrigin)})
+		up.Set = append(up.Set, item.Attr{Name: attrOrigin, Value: item.B(u.givenUp())})
 	case fresh:
 		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrOrigin, Value: item.B(packOrigin(origin))})
 	}

@@ -75,6 +75,44 @@ func TestOthersAreToldApart(t *testing.T) {
 	}
 }
 
+// An origin that was given up, and given up again by a write that came between a look
+// and the write that it was for, is not restored from that look: others would seem to
+// have counted what ours has.
+func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
+	var it item.Item
+	try := func(seen *Marks, shard int, counted int64, from Expect, at int, rpm int64) (held bool) {
+		t.Helper()
+		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
+			Start: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", counted}}, Events: 1, Seen: seen, Moves: []Move{{Shard: shard,
+				From: from, To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}}}}
+		after, held, err := u.Update().Apply(it)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held {
+			it = after
+		}
+		return held
+	}
+	counted := func(at int, rpm int64) Expect {
+		return Expect{Counted: &Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}}
+	}
+	ok := try(nil, 0, 100, Expect{}, 10, 100) && try(nil, 1, 200, Expect{}, 11, 200)
+	ok = ok && try(nil, 1, 3, counted(20, 200), 20, 3) // another life
+	old := MarksOf(it)
+	ok = ok && try(nil, 1, 1, counted(30, 3), 30, 1) // and another
+	if !ok {
+		t.Fatal("a write was refused")
+	}
+	exactly := Expect{Exactly: true}
+	if try(&old, 0, 10, exactly, 40, 110) {
+		t.Errorf("written after an old look: others have counted %v", MarksOf(it).Others())
+	}
+	if seen := MarksOf(it); !try(&seen, 0, 10, exactly, 40, 110) || len(MarksOf(it).Others()) > 0 {
+		t.Errorf("after a new look others have counted %v", MarksOf(it).Others())
+	}
+}
+
 // Any bytes read as an origin or as none, and never panic.
 func TestForeignOriginsAreNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
