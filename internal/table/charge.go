@@ -209,9 +209,9 @@ func (p *planned) slot(i int) {
 	j := p.image.Index(sl.Name)
 	stored := p.c.Image.State.Index(sl.Name)
 	if j < 0 || stored < 0 {
-		if j < 0 { // new to the item: two that bring it must not both start it full
+		if j < 0 { // new to the item: of two that bring a limit of 10, only one may start it at 10
 			p.cond = append(p.cond, item.Absent(tk))
-		} else { // stored in part, without a line: only the very level that was seen may be built on
+		} else { // stored in part, without a line: 4 seen is built on only if it still is 4
 			p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(p.c.Image.partial(sl.Name).Tokens)))
 		}
 		p.set(tk, item.N(bucket.SubSat(sl.Tokens, cost)))
