@@ -117,7 +117,8 @@ func TestPrograms(t *testing.T) {
 	b := newBench(t)
 	t.Run("http-api", func(t *testing.T) {
 		url := b.serve(t, "http-api") + "/api/hello"
-		if a, body := ask(t, http.MethodGet, url, "", http.Header{"X-Api-Key": {"demo"}}); a.StatusCode != http.StatusOK || body != "hello acme\n" {
+		a, body := ask(t, http.MethodGet, url, "", http.Header{"X-Api-Key": {"demo"}})
+		if a.StatusCode != http.StatusOK || body != "hello acme\n" {
 			t.Errorf("%s: %s", a.Status, body)
 		}
 	})

@@ -83,7 +83,8 @@ func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
 	try := func(seen *Marks, shard int, counted int64, from Expect, at int, rpm int64) (held bool) {
 		t.Helper()
 		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
-			Start: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", counted}}, Events: 1, Seen: seen, Moves: []Move{{Shard: shard,
+			Start: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", counted}}, Events: 1, Seen: seen,
+			Moves: []Move{{Shard: shard,
 				From: from, To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}}}}
 		after, held, err := u.Update().Apply(it)
 		if err != nil {
