@@ -91,6 +91,10 @@ func (u Usage) Update() item.Update {
 	return up
 }
 
+// maxLedger is how many limits that no mark tells of a ledger takes up at once. Marks
+// say nothing of buckets with more, which only other clients make.
+const maxLedger = 64
+
 // ledger returns the ledger that the marks are written in, and the condition that
 // the snapshot has it.
 func (u Usage) ledger(up *item.Update) (Ledger, []item.Cond) {
@@ -109,6 +113,9 @@ func (u Usage) ledger(up *item.Update) (Ledger, []item.Cond) {
 			l = l.With(m.From.Counted.Used)
 		}
 		l = l.With(m.To.Used)
+	}
+	if len(u.Counts) <= maxLedger { // of a limit that has begun and vanished since, no mark tells
+		l = l.With(u.Counts)
 	}
 	want := item.B(l.bytes())
 	switch {

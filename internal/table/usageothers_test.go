@@ -114,6 +114,43 @@ func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
 	}
 }
 
+// A limit that began and vanished before the mark is counted, and is in no mark. A write
+// that was planned before that does not take it for what others have counted.
+func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
+	var it item.Item
+	try := func(shard int, counts, used []Count, from Expect, seen *Marks) (held bool) {
+		t.Helper()
+		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
+			Start: "2023-11-14T22:00:00Z", Counts: counts, Events: 1, Seen: seen, Moves: []Move{{Shard: shard, From: from,
+				To: Mark{At: PositionOf(1, fmt.Sprint(10+len(it)+shard)), Used: used, Life: 3}}}}
+		after, held, err := u.Update().Apply(it)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held {
+			it = after
+		}
+		return held
+	}
+	exactly := Expect{Exactly: true}
+	begun := []Count{{"rpm", 10}}
+	if !try(0, begun, begun, Expect{}, nil) {
+		t.Fatal("refused")
+	}
+	old := MarksOf(it)
+	if !try(0, []Count{{"day", 88}, {"rpm", 1}}, []Count{{"rpm", 11}}, exactly, &old) {
+		t.Fatal("refused")
+	}
+	later := func(seen Marks) bool {
+		return try(1, []Count{{"day", 38}, {"rpm", 5}}, []Count{{"day", 92}, {"rpm", 5}}, exactly, &seen)
+	}
+	if later(old) {
+		t.Errorf("written after an old look: others have counted %v", MarksOf(it).Others())
+	} else if !later(MarksOf(it)) || len(MarksOf(it).Others()) > 0 {
+		t.Errorf("after a new look others have counted %v", MarksOf(it).Others())
+	}
+}
+
 // Any bytes read as an origin or as none, and never panic.
 func TestForeignOriginsAreNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
