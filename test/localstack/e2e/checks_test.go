@@ -337,8 +337,8 @@ func findUnevenShares(o *observation) (broken []string, figures string) {
 		}
 		for k := range shards[0].State.Shards {
 			if b := shards[k]; b == nil || b.State.Shards != shards[0].State.Shards {
-				broken = append(broken, fmt.Sprintf("%v: shard %d is not at the count %d of shard 0 in the end", n, k,
-					shards[0].State.Shards))
+				broken = append(broken, fmt.Sprintf("%v: shard %d is not at the count %d %s", n, k,
+					shards[0].State.Shards, behind))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -37,8 +38,32 @@ func (s *usageScenario) tenants() []tenant {
 	return append(out, tenant{entity: "a", resource: "mixtral", most: 60, limits: limits})
 }
 
-// play plays the scenario until everything has come to rest.
+// play plays the scenario until everything has come to rest. Trouble may make the
+// aggregator give up a split half-way. Shares add up then, but a shard stays behind until
+// it is seen in one batch with shard 0, or the count changes again. Where that has
+// happened the scenario is played again; all else must hold in every try.
 func (s *usageScenario) play(t *testing.T) *observation {
+	t.Helper()
+	for try := 1; ; try++ {
+		o := s.once(t)
+		if try == 5 || s.plant.must.name != "" || s.rig.whole(hot) {
+			return o
+		}
+		for _, c := range checks {
+			broken, _ := c.find(o)
+			for _, b := range broken {
+				if !strings.HasSuffix(b, behind) {
+					t.Errorf("%s: %s", c.name, b)
+				}
+			}
+		}
+	}
+}
+
+// behind ends what is said of a shard that is not at the count of shard 0.
+const behind = "of shard 0 in the end"
+
+func (s *usageScenario) once(t *testing.T) *observation {
 	t.Helper()
 	tr := newTrouble(11)
 	r := start(t, setup{kind: s.kind, shards: s.shards, plant: s.plant,
