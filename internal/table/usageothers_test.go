@@ -75,6 +75,21 @@ func TestOthersAreToldApart(t *testing.T) {
 	}
 }
 
+// attempt applies a write of usage to a snapshot, and reports whether its condition held.
+func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m Move) (held bool) {
+	t.Helper()
+	u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
+		Start: "2023-11-14T22:00:00Z", Counts: counts, Events: 1, Seen: seen, Moves: []Move{m}}
+	after, held, err := u.Update().Apply(*snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held {
+		*snapshot = after
+	}
+	return held
+}
+
 // An origin that was given up, and given up again by a write that came between a look
 // and the write that it was for, is not restored from that look: others would seem to
 // have counted what ours has.
@@ -82,18 +97,8 @@ func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
 	var it item.Item
 	try := func(seen *Marks, shard int, counted int64, from Expect, at int, rpm int64) (held bool) {
 		t.Helper()
-		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
-			Start: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", counted}}, Events: 1, Seen: seen,
-			Moves: []Move{{Shard: shard,
-				From: from, To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}}}}
-		after, held, err := u.Update().Apply(it)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if held {
-			it = after
-		}
-		return held
+		return attempt(t, &it, seen, []Count{{"rpm", counted}}, Move{Shard: shard, From: from,
+			To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}})
 	}
 	counted := func(at int, rpm int64) Expect {
 		return Expect{Counted: &Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}}
@@ -120,17 +125,8 @@ func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 	var it item.Item
 	try := func(shard int, counts, used []Count, from Expect, seen *Marks) (held bool) {
 		t.Helper()
-		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
-			Start: "2023-11-14T22:00:00Z", Counts: counts, Events: 1, Seen: seen, Moves: []Move{{Shard: shard, From: from,
-				To: Mark{At: PositionOf(1, fmt.Sprint(10+len(it)+shard)), Used: used, Life: 3}}}}
-		after, held, err := u.Update().Apply(it)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if held {
-			it = after
-		}
-		return held
+		return attempt(t, &it, seen, counts, Move{Shard: shard, From: from,
+			To: Mark{At: PositionOf(1, fmt.Sprint(10+len(it)+shard)), Used: used, Life: 3}})
 	}
 	exactly := Expect{Exactly: true}
 	begun := []Count{{"rpm", 10}}
