@@ -270,7 +270,7 @@ func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
 }
 
 // owes reports whether the image is in debt at an instant, of any limit in force: then
-// the shard pays nothing, see apportion.
+// the shard pays nothing, see byLevels.
 func (s *seen) owes(w want, at int64) bool {
 	for i, sl := range s.image.State.Slots {
 		if sl.Tokens >= 0 {
