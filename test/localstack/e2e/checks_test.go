@@ -46,6 +46,17 @@ func (r *rig) hold(o *observation) {
 	}
 }
 
+// broken returns what all checks find.
+func (o *observation) broken() (out []string) {
+	for _, c := range checks {
+		broken, _ := c.find(o)
+		for _, b := range broken {
+			out = append(out, c.name+": "+b)
+		}
+	}
+	return out
+}
+
 func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
 
 // cell is what one snapshot counts for one limit.

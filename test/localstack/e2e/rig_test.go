@@ -168,16 +168,6 @@ func (r *rig) put(items ...item.Item) {
 	}
 }
 
-// whole reports whether all shards of a bucket are stored, at the count of shard 0.
-func (r *rig) whole(tn tenant) bool {
-	zero, ok := r.shard(tn.entity, tn.resource, 0)
-	for k := 0; ok && k < zero.State.Shards; k++ {
-		b, stored := r.shard(tn.entity, tn.resource, k)
-		ok = stored && b.State.Shards == zero.State.Shards
-	}
-	return ok
-}
-
 // shard returns a stored shard; ok is false if there is none.
 func (r *rig) shard(entity, resource string, k int) (b table.Shard, ok bool) {
 	r.t.Helper()
