@@ -5,6 +5,8 @@ package browser
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +42,8 @@ type Screen struct {
 }
 
 // Open shows the page at the address and returns when it has loaded. The browser
-// ends with the test.
+// ends with the test. It draws with the fonts that come with it, and the test fails
+// if it finds none: a page without letters always fits.
 func Open(t testing.TB, url string, s Screen) *Page {
 	t.Helper()
 	folder := filepath.Join(engine.Root(), "..", "..", ".cache", "browser")
@@ -52,7 +55,7 @@ func Open(t testing.TB, url string, s Screen) *Page {
 		chromedp.ExecPath(binary), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()),
 		chromedp.WSURLReadTimeout(patience),
-		chromedp.Env("LD_LIBRARY_PATH="+filepath.Join(folder, "lib"), "FONTCONFIG_PATH="+folder))
+		chromedp.Env("LD_LIBRARY_PATH="+filepath.Join(folder, "lib"), "FONTCONFIG_FILE="+fonts(t, folder)))
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(stop)
 	ctx, stop = chromedp.NewExecAllocator(ctx, options...)
@@ -71,7 +74,24 @@ func Open(t testing.TB, url string, s Screen) *Page {
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	p.must(err)
 	p.must(chromedp.Do(ctx, chromedp.EmulateViewport(s.Width, s.Height), chromedp.Navigate(url)))
+	if !Eval[bool](p, `document.createElement("canvas").getContext("2d").measureText("text").width > 0`) {
+		t.Fatal("the browser finds no font: text has no width")
+	}
 	return p
+}
+
+// fonts writes the configuration by which the browser in the folder finds its fonts, and
+// no others, and returns its path.
+func fonts(t testing.TB, folder string) string {
+	t.Helper()
+	own := t.TempDir()
+	path := filepath.Join(own, "fonts.conf")
+	text := fmt.Sprintf("<fontconfig><dir>%s</dir><cachedir>%s</cachedir></fontconfig>",
+		html.EscapeString(filepath.Join(folder, "fonts")), html.EscapeString(own))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func (p *Page) must(err error) {
@@ -131,6 +151,6 @@ func (p *Page) Picture() []byte {
 }
 
 // DataURL returns the address of a page that is given by its text.
-func DataURL(html string) string {
-	return "data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(html))
+func DataURL(page string) string {
+	return "data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(page))
 }

@@ -1,0 +1,22 @@
+package browser_test
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
+)
+
+// Letters have widths of their own, so what a test says of a layout is about the text
+// in it. The fonts are those that came with the browser, wherever the test runs.
+func TestTextHasAWidth(t *testing.T) {
+	for _, family := range []string{"serif", "sans-serif", "system-ui", "monospace", "no such font"} {
+		t.Run(family, func(t *testing.T) {
+			p := browser.Open(t, browser.DataURL(`<style>span { font: 40px "`+family+`", `+family+` }</style>
+				<span>iiii</span><br><span>WWWW</span>`), browser.Screen{Width: 390, Height: 844})
+			widths := browser.Eval[[]float64](p, `[...document.querySelectorAll("span")].map(s => s.offsetWidth)`)
+			if len(widths) != 2 || widths[0] < 20 || widths[1] < 2*widths[0] {
+				t.Errorf("iiii and WWWW are %v pixels wide", widths)
+			}
+		})
+	}
+}
