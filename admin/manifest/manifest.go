@@ -29,9 +29,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -63,15 +64,16 @@ type limit struct {
 	Burst    *whole `yaml:"burst"`         // older manifests: the capacity
 }
 
-// whole is a number without a fraction. The parser's own integers drop fractions
-// in silence.
+// whole is a number without a fraction, written as decimal digits: the parser's own
+// integers are octal with a zero in front, and accept 1_000.
 type whole int64
 
 // UnmarshalYAML reads decimal digits, with a sign maybe.
-func (w *whole) UnmarshalYAML(text []byte) error {
-	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
-	if err != nil {
-		return fmt.Errorf("%q is no whole number", text)
+func (w *whole) UnmarshalYAML(node *yaml.Node) error {
+	n, err := strconv.ParseInt(node.Value, 10, 64)
+	plain := node.Tag == "!!int" && strings.TrimPrefix(node.Value, "+") == strconv.FormatInt(n, 10)
+	if err != nil || !plain {
+		return fmt.Errorf("line %d: %q is no whole number", node.Line, node.Value)
 	}
 	*w = whole(n)
 	return nil
@@ -81,16 +83,7 @@ func (w *whole) UnmarshalYAML(text []byte) error {
 // or that are there twice, are errors. The error is a limiter.ErrInvalid that names
 // the place.
 func Parse(text []byte) (admin.Manifest, error) {
-	var doc document
-	d := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
-	err := d.Decode(&doc)
-	if errors.Is(err, io.EOF) {
-		err = nil // nothing there, which says no namespace
-	} else if err == nil {
-		if more := d.Decode(new(any)); !errors.Is(more, io.EOF) {
-			err = errors.New("more than one document")
-		}
-	}
+	doc, err := read(text)
 	if err != nil {
 		return admin.Manifest{}, fmt.Errorf("%w: manifest: %w", limiter.ErrInvalid, err)
 	}
@@ -102,6 +95,48 @@ func Parse(text []byte) (admin.Manifest, error) {
 		return admin.Manifest{}, fmt.Errorf("manifest: %w", err)
 	}
 	return m, nil
+}
+
+func read(text []byte) (doc document, err error) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var node yaml.Node
+	if err = d.Decode(&node); errors.Is(err, io.EOF) {
+		return doc, nil // nothing there, which says no namespace
+	}
+	if err == nil {
+		err = unique(&node)
+	}
+	if err == nil {
+		err = node.Load(&doc, yaml.WithKnownFields(), yaml.WithUniqueKeys(false))
+	}
+	if err != nil {
+		return doc, err
+	}
+	if more := d.Decode(&node); !errors.Is(more, io.EOF) {
+		err = errors.New("more than one document")
+	}
+	return doc, err
+}
+
+// unique returns an error if a key is there twice. The parser compares each key with
+// each other, which takes minutes for 50,000.
+func unique(node *yaml.Node) error {
+	if node.Kind == yaml.MappingNode {
+		seen := make(map[string]int, len(node.Content)/2)
+		for i := 0; i < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if line, twice := seen[key.Value]; twice {
+				return fmt.Errorf("line %d: %q is there already, in line %d", key.Line, key.Value, line)
+			}
+			seen[key.Value] = key.Line
+		}
+	}
+	for _, n := range node.Content {
+		if err := unique(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d document) manifest() (admin.Manifest, error) {

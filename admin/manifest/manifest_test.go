@@ -105,6 +105,22 @@ func TestBadManifestsAreRefused(t *testing.T) {
 	}
 }
 
+// Numbers may be said once and meant several times; text is no number.
+func TestNumbers(t *testing.T) {
+	m, err := Parse([]byte("namespace: a\nresources: {x: {limits: " +
+		"{rpm: {capacity: &n 10}, tpm: {capacity: *n, refill_amount: +5}}}}"))
+	want := []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 5).WithCapacity(10)}
+	if err != nil || !reflect.DeepEqual(m.Resources["x"], want) {
+		t.Errorf("%+v, %v", m.Resources, err)
+	}
+	for _, bad := range []string{`"10"`, "0x10", "1e3", "ten", "[1]", "{}", "true", "1_000", "010", "9223372036854775808"} {
+		text := "namespace: a\nresources:\n  x: {limits: {rpm: {capacity: " + bad + "}}}"
+		if _, err := Parse([]byte(text)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "line 3") {
+			t.Errorf("capacity %s: %v", bad, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
 	f.Add([]byte("a: &a [*a]"))

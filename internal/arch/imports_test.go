@@ -84,7 +84,7 @@ type rule struct {
 const (
 	lambdaLibrary = "github.com/aws/aws-lambda-go/"
 	s3Client      = "github.com/aws/aws-sdk-go-v2/service/s3/"
-	yamlParser    = "github.com/goccy/go-yaml/"
+	yamlParser    = "go.yaml.in/yaml/"
 	sdkConfig     = "github.com/aws/aws-sdk-go-v2/config/"
 )
 
