@@ -1,11 +1,10 @@
 package fleet
 
 import (
-	"math/big"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 )
 
 // ideal is an exact bucket: what it holds of each limit, at an instant in epoch
@@ -54,12 +53,12 @@ func (b *ideal) acquire(tokens []int64, now int64) bool {
 type ledger struct {
 	rates   []bucket.Rate
 	left    *ideal
-	history []buckettest.History
+	history [][]play.Event // by limit, in millitokens
 	low     low
 }
 
 func newLedger(rates []bucket.Rate, now int64) *ledger {
-	return &ledger{rates: rates, left: newIdeal(rates, now), history: make([]buckettest.History, len(rates))}
+	return &ledger{rates: rates, left: newIdeal(rates, now), history: make([][]play.Event, len(rates))}
 }
 
 // took records that the counter of limit i has grown by milli. A process takes
@@ -72,11 +71,11 @@ func (l *ledger) took(i int, milli, sent, now int64) {
 	}
 	l.left.to(now)
 	l.left.level[i] -= float64(milli)
-	if milli > 0 {
-		l.history[i].Take(sent, milli)
-	} else {
-		l.history[i].Return(sent, -milli)
+	e := play.Event{Kind: play.Grant, Sent: sent, Answered: sent, Tokens: milli}
+	if milli < 0 {
+		e.Kind, e.Tokens = play.Return, -milli
 	}
+	l.history[i] = append(l.history[i], e)
 }
 
 // sample compares a stored level, refilled to an instant, with the ideal one.
@@ -95,7 +94,11 @@ func (l *ledger) sample(shown []float64, now int64) {
 func (l *ledger) excess() float64 {
 	all := make([]float64, len(l.rates))
 	for i, r := range l.rates {
-		all[i], _ = new(big.Rat).Quo(l.history[i].Worst(r).Milli, big.NewRat(bucket.Milli, 1)).Float64()
+		worst, err := play.Worst(play.Bound{Rules: play.Always(r.Capacity, r.Amount, r.Period)}, l.history[i])
+		if err != nil {
+			panic("bug: " + err.Error())
+		}
+		all[i] = float64(worst.Excess) / (1000 * bucket.Milli) // the events are in millitokens
 	}
 	return slices.Max(all)
 }

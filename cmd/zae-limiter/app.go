@@ -32,6 +32,13 @@ type app struct {
 	timeout           time.Duration
 	when              string // progress is told
 	progress          *progress
+	memory            memory // in place of AWS, in tests; nil: none
+}
+
+// memory is a table in memory with a clock of its own.
+type memory interface {
+	admin.DynamoDB
+	Now() time.Time
 }
 
 // What flags accept.
@@ -173,6 +180,11 @@ func noChecksums(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true
 
 // open opens the table.
 func (a *app) open(ctx context.Context) (*admin.Table, error) {
+	if a.memory != nil {
+		t, err := admin.Open(ctx, a.memory, a.table, &admin.Options{Timeout: a.timeout, Principal: a.principal,
+			Now: a.memory.Now})
+		return t, a.where(err)
+	}
 	cfg, err := a.awsConfig(ctx)
 	if err != nil {
 		return nil, err

@@ -41,8 +41,12 @@ took, and what it cost. It writes to the table: to buckets of the entities load-
 load-2, ... on the resource load, unless told otherwise.
 
 Requests arrive independently of how fast they are answered. Each is made by one of
---processes limiters that share nothing but the table. The exit status is 3 if more was
-admitted than the limits allow.
+--processes limiters that share nothing but the table.
+
+The exit status is 3 if in any window of time more was admitted than the limits allow,
+by one token or by many. A grant counts in a window that its whole call lies in, so
+nothing is reported that did not happen. Limits that change meanwhile are followed.
+Tokens that others give back, reset or credit meanwhile look like too much.
 
 ` + limitSyntax,
 		Example: "  zae-limiter load --rate 200 --duration 30s --limit rpm=600 --report load.html\n" +
@@ -131,7 +135,10 @@ func (a *app) load(ctx context.Context, p loadPlan, file string) error {
 	if err != nil {
 		return a.where(err)
 	}
-	result := summarize(p, fleet.run(ctx, a.progress))
+	result, err := summarize(p, fleet.run(ctx, a.progress))
+	if err != nil {
+		return err
+	}
 	if result.Offered == 0 {
 		return fmt.Errorf("interrupted before the first request")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -35,33 +36,123 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// What is above the allowance is found, for each entity and limit by itself.
-func TestSummaryFindsWhatIsOver(t *testing.T) {
-	plan := loadPlan{Prefix: "e", Entities: 2, Costs: limiter.Costs{"rpm": 2}, Duration: 10 * time.Second}
-	limits := func(entity string) []limiter.Status {
-		return []limiter.Status{{Entity: entity, Limit: "rpm", Capacity: 3, Refill: 60, Period: time.Minute}}
+// granted returns a request that was granted of a limit of e1 and of nothing else.
+func granted(at int64, l inForce) sample {
+	d := time.Duration(at) * time.Millisecond
+	return sample{start: d, end: d + time.Millisecond, calls: true, sent: at, answered: at + 1, limits: []inForce{l}}
+}
+
+// The whole run is within what the limit allows: 788 of 400 + 600. One instant of it
+// is not.
+func TestTooMuchInOneWindowIsFound(t *testing.T) {
+	plan := loadPlan{Prefix: "e", Entities: 1, Costs: limiter.Costs{"rpm": 1}, Duration: 10 * time.Minute}
+	rpm := inForce{"e1", "rpm", 400, 60, 60_000}
+	samples := []sample{granted(0, rpm)}
+	for range 786 {
+		samples = append(samples, granted(500_000, rpm))
 	}
-	at := func(entity int, second float64, err error) sample {
-		d := time.Duration(second * float64(time.Second))
-		return sample{entity: entity, start: d, end: d + 500*time.Millisecond, calls: err == nil, err: err}
+	samples = append(samples, granted(600_000, rpm))
+	r, err := summarize(plan, outcome{samples: samples})
+	if err != nil || r.Over != 386 {
+		t.Errorf("%d tokens over, want 386: %v", r.Over, err)
 	}
-	samples := []sample{at(0, 0, nil), at(0, 0.5, nil), at(1, 0, nil), at(1, 4, nil), at(1, 5, limiter.ErrLimited),
-		at(1, 6, errors.New("lost"))}
-	samples[0].limits, samples[2].limits = limits("e1"), limits("e2")
-	r := summarize(plan, outcome{samples, 5, 7 * time.Second})
-	want := []allowance{{"e1", "rpm", 4, 4}, {"e2", "rpm", 4, 7}}
-	if r.Admitted != 4 || r.Denied != 1 || r.DeniedFree != 1 || r.Failed != 1 || r.WritesPerGrant != 1.25 ||
-		r.Over != 0 ||
-		!slices.Equal(r.Allowances, want) || r.firstError == nil || len(r.PerSecond) != 7 {
-		t.Errorf("%+v", r)
-	}
-	samples = append(samples, at(0, 0.4, nil)) // 6 of 3 and one second's refill
-	r = summarize(plan, outcome{samples, 5, 7 * time.Second})
-	if r.Over != 2 {
-		t.Errorf("%d tokens over, want 2", r.Over)
+	want := []allowance{{"e1", "rpm", 788, 500_000, 500_001, 786, 400, 386}}
+	if !slices.Equal(r.Allowances, want) {
+		t.Errorf("%+v, want %+v", r.Allowances, want)
 	}
 	page, err := r.html()
-	if err != nil || !strings.Contains(string(page), "2 tokens more were admitted") {
+	if err != nil || !strings.Contains(string(page), "386 tokens more were admitted") {
 		t.Errorf("%v\n%s", err, page)
+	}
+}
+
+// Every request is counted once, and each limit is judged by itself.
+func TestSummary(t *testing.T) {
+	plan := loadPlan{Prefix: "e", Entities: 2, Costs: limiter.Costs{"rpm": 2}, Duration: 10 * time.Second}
+	one, two := inForce{"e1", "rpm", 3, 60, 60_000}, inForce{"e2", "rpm", 3, 60, 60_000}
+	samples := []sample{granted(0, one), granted(1500, one), granted(0, two), granted(4000, two), granted(5000, two),
+		granted(6000, two)}
+	for i := range samples[2:] {
+		samples[2+i].entity = 1
+	}
+	samples[4].err, samples[4].calls, samples[4].limits = limiter.ErrLimited, false, nil
+	samples[5].err, samples[5].limits = errors.New("lost"), nil
+	r, err := summarize(plan, outcome{samples: samples, writes: 5, took: 7 * time.Second})
+	if err != nil || r.Admitted != 4 || r.Denied != 1 || r.DeniedFree != 1 || r.Failed != 1 || r.WritesPerGrant != 1.25 ||
+		r.Over != 0 || r.firstError == nil || len(r.PerSecond) != 7 {
+		t.Errorf("%v, %+v", err, r)
+	}
+	want := []allowance{{"e1", "rpm", 4, 0, 1501, 4, 4, 0}, {"e2", "rpm", 4, 0, 1, 2, 3, 0}}
+	if !slices.Equal(r.Allowances, want) {
+		t.Errorf("%+v, want %+v", r.Allowances, want)
+	}
+	samples[1] = granted(100, one) // 4 of 3, and a tenth of a second's refill
+	if r, err = summarize(plan, outcome{samples: samples}); err != nil || r.Over != 1 {
+		t.Errorf("%d tokens over, want 1: %v", r.Over, err)
+	}
+	if r, err = summarize(plan, outcome{samples: samples, apart: 900 * time.Millisecond}); err != nil || r.Over != 0 {
+		t.Errorf("%d tokens over, want none: another clock may have refilled one: %v", r.Over, err)
+	}
+}
+
+// A limit that is raised while requests are made allows more from then on, and one
+// that a parent has denied may have taken and given back.
+func TestChangesAreAllowedFor(t *testing.T) {
+	plan := loadPlan{Prefix: "e", Entities: 1, Costs: limiter.Costs{"rpm": 10}, Duration: 10 * time.Second}
+	low, high := inForce{"e1", "rpm", 10, 1, 60_000}, inForce{"e1", "rpm", 20, 60_000, 60_000}
+	samples := []sample{granted(0, low), granted(1000, high), granted(1000, high)}
+	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.Over != 0 {
+		t.Errorf("raised: %d over, %v", r.Over, err)
+	}
+	samples = []sample{granted(0, high), granted(0, high), granted(1000, low), granted(2000, low),
+		granted(2000, low)}
+	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.Over != 10 {
+		t.Errorf("lowered: %d over, want 10, %v", r.Over, err)
+	}
+	parent := inForce{"org", "rpm", 100, 1, 60_000}
+	child := granted(1000, low)
+	child.limits = append(child.limits, parent)
+	denied := sample{err: limiter.ErrLimited, calls: true, sent: 990, answered: 1010}
+	samples = []sample{child, denied, child}
+	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.Over != 0 || len(r.Allowances) != 2 {
+		t.Errorf("denied by a parent: %d over, %v", r.Over, err)
+	}
+	denied.calls = false
+	samples = []sample{child, denied, child}
+	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.Over != 10 {
+		t.Errorf("denied without a call: %d over, want 10, %v", r.Over, err)
+	}
+}
+
+// The seconds that DynamoDB's answers name narrow down how far its clock is ahead.
+func TestClocksApart(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(1_700_000_000_000 + ms)) }
+	date := func(second int) string { return at(1000 * second).UTC().Format(http.TimeFormat) }
+	c := newClocks(2)
+	if _, ok := c.apart(); ok {
+		t.Error("nothing was heard, and it is known")
+	}
+	c.hear("yesterday", at(0), at(1))
+	c.hear(date(6), at(5200), at(5300))
+	c.hear(date(6), at(5900), at(6010))
+	if most, ok := c.apart(); !ok || most != 1100*time.Millisecond {
+		t.Errorf("%v, %v, want 1.1s", most, ok)
+	}
+	c.corrected(0, 300*time.Millisecond)
+	c.corrected(1, 700*time.Millisecond)
+	c.begin()
+	if most, _ := c.apart(); most != 800*time.Millisecond {
+		t.Errorf("corrected by 300 and 700 ms: %v, want 800ms", most)
+	}
+	c.corrected(0, 900*time.Millisecond)
+	c.here = true
+	if most, ok := c.apart(); !ok || most != 600*time.Millisecond {
+		t.Errorf("on one machine: %v, %v, want 600ms", most, ok)
+	}
+	for endpoint, want := range map[string]bool{"http://127.0.0.1:8000": true, "http://localhost:1": true,
+		"http://[::1]:1": true, "https://dynamodb.eu-west-1.amazonaws.com": false, "": false, ":": false} {
+		if got := local(&endpoint); got != want {
+			t.Errorf("local(%q) = %v", endpoint, got)
+		}
 	}
 }

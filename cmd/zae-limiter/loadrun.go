@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,12 @@ import (
 type fleet struct {
 	plan     loadPlan
 	limiters []*limiter.Limiter
-	writes   atomic.Int64 // of acquires, as the limiters tell
+	now      func() time.Time // as the limiters read it
+	writes   atomic.Int64     // of acquires, as the limiters tell
+	clocks   *clocks
+
+	mu    sync.Mutex
+	known [][]inForce // what was in force for an entity last
 }
 
 // sample is one request and what became of it.
@@ -29,29 +35,53 @@ type sample struct {
 	late       time.Duration // behind its arrival
 	calls      bool          // something was sent
 	err        error
-	limits     []limiter.Status // of the first grant of an entity
+
+	sent, answered int64     // epoch ms by the clock that the limiters have
+	limits         []inForce // what a grant was charged to
 }
 
 // fleet opens one limiter for each process, each with connections of its own.
 func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
-	f := &fleet{plan: p}
-	for range p.Processes {
-		cfg, err := a.awsConfig(ctx)
+	f := &fleet{plan: p, now: time.Now, clocks: newClocks(p.Processes), known: make([][]inForce, p.Entities)}
+	if a.memory != nil {
+		f.now, f.clocks.here = a.memory.Now, true
+	}
+	for i := range p.Processes {
+		db, err := a.loader(ctx, f.clocks)
 		if err != nil {
 			return nil, err
 		}
-		cfg.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-			t.MaxIdleConnsPerHost = 64
-		})
-		l, err := limiter.Open(ctx, a.dynamoDB(cfg), p.Table, &limiter.Options{
-			Namespace: p.Namespace, Timeout: p.Timeout, OnUnavailable: limiter.PolicyBlock, Observe: f.observe,
-		})
+		opts := &limiter.Options{
+			Namespace: p.Namespace, Timeout: p.Timeout, OnUnavailable: limiter.PolicyBlock,
+			Observe: func(ctx context.Context, e limiter.Event) { f.clocks.observe(i, e); f.observe(ctx, e) },
+		}
+		if a.memory != nil {
+			opts.Now = a.memory.Now
+		}
+		l, err := limiter.Open(ctx, db, p.Table, opts)
 		if err != nil {
 			return nil, err
 		}
 		f.limiters = append(f.limiters, l)
 	}
+	f.clocks.begin()
 	return f, nil
+}
+
+// loader returns a client of its own that hears what time it is.
+func (a *app) loader(ctx context.Context, c *clocks) (limiter.DynamoDB, error) {
+	if a.memory != nil {
+		return a.memory, nil
+	}
+	cfg, err := a.awsConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg.HTTPClient = listen{clocks: c, HTTPClient: awshttp.NewBuildableClient().WithTransportOptions(
+		func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })}
+	db := a.dynamoDB(cfg)
+	c.here = local(db.Options().BaseEndpoint)
+	return db, nil
 }
 
 // sentKey finds in a context where to note that something was sent.
@@ -72,6 +102,9 @@ type outcome struct {
 	samples []sample
 	writes  int64
 	took    time.Duration
+
+	apart time.Duration // at most, of the clocks that refill
+	told  bool          // all of them are known
 }
 
 // run makes the requests. When ctx is done no further ones are made.
@@ -86,7 +119,6 @@ func (f *fleet) run(ctx context.Context, told *progress) outcome {
 			admitted.Load()+denied.Load()+failures.Load(),
 			len(at), admitted.Load(), denied.Load(), failures.Load())
 	})
-	seen := make([]sync.Once, f.plan.Entities)
 	begin := time.Now()
 	var all sync.WaitGroup
 	made := 0
@@ -100,7 +132,7 @@ func (f *fleet) run(ctx context.Context, told *progress) outcome {
 		made++
 		all.Go(func() {
 			s.late = time.Since(begin) - due
-			f.ask(ctx, l, s, begin, &seen[s.entity])
+			f.ask(ctx, l, s, begin)
 			switch {
 			case s.err == nil:
 				admitted.Add(1)
@@ -112,7 +144,8 @@ func (f *fleet) run(ctx context.Context, told *progress) outcome {
 		})
 	}
 	all.Wait()
-	return outcome{samples[:made], f.writes.Load(), time.Since(begin)}
+	apart, ok := f.clocks.apart()
+	return outcome{samples[:made], f.writes.Load(), time.Since(begin), apart, ok}
 }
 
 func sleepUntil(ctx context.Context, at time.Time) bool {
@@ -132,18 +165,32 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 }
 
 // ask makes one request.
-func (f *fleet) ask(ctx context.Context, l *limiter.Limiter, s *sample, begin time.Time, first *sync.Once) {
+func (f *fleet) ask(ctx context.Context, l *limiter.Limiter, s *sample, begin time.Time) {
 	var sent atomic.Bool
 	ctx = context.WithValue(context.WithoutCancel(ctx), sentKey{}, &sent) // what was begun is finished
 	s.start = time.Since(begin)
+	before := f.now().UnixMilli()
 	lease, err := l.Acquire(ctx, limiter.Request{
 		Entity: fmt.Sprintf("%s%d", f.plan.Prefix, s.entity+1), Resource: f.plan.Resource, Costs: f.plan.Costs,
 		Limits: f.plan.Limits,
 	})
+	after := f.now().UnixMilli()
+	s.sent, s.answered = min(before, after), max(before, after) // the clock may be set
 	s.end, s.calls, s.err = time.Since(begin), sent.Load(), err
 	if err != nil {
 		return
 	}
-	first.Do(func() { s.limits = lease.Status() })
+	s.limits = f.remember(s.entity, chargedTo(lease.Status(), f.plan.Costs))
 	_ = lease.Commit(ctx) // nothing was settled, so nothing is sent
+}
+
+// remember returns what is in force for an entity, the one that all grants share for
+// as long as it does not change.
+func (f *fleet) remember(entity int, limits []inForce) []inForce {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Equal(f.known[entity], limits) {
+		f.known[entity] = limits
+	}
+	return f.known[entity]
 }

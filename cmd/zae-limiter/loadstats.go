@@ -30,10 +30,12 @@ type loadResult struct {
 
 	Allowances []allowance  `json:"entities"`
 	Over       int64        `json:"tokens_over"`
+	ApartMS    float64      `json:"clocks_apart_ms"` // at most; what this refills is allowed
 	PerSecond  []loadSecond `json:"per_second"`
 
 	plan       loadPlan
 	firstError error
+	told       bool // how far all clocks are apart
 }
 
 type latencies struct {
@@ -41,15 +43,6 @@ type latencies struct {
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
-}
-
-// allowance compares what one entity was admitted with what its limit allows at
-// most: a full bucket at the beginning, and the refill until the end.
-type allowance struct {
-	Entity   string `json:"entity"`
-	Limit    string `json:"limit"`
-	Admitted int64  `json:"admitted"`
-	Allowed  int64  `json:"allowed"`
 }
 
 // loadSecond is one second of the test, by arrival.
@@ -62,11 +55,11 @@ type loadSecond struct {
 	P99      float64 `json:"p99_ms"`
 }
 
-// summarize computes the figures of a run.
-func summarize(p loadPlan, o outcome) loadResult {
+// summarize computes the figures of a run. The error says why it cannot be checked.
+func summarize(p loadPlan, o outcome) (loadResult, error) {
 	r := loadResult{
 		Table: p.Table, Arrivals: p.Arrivals, Processes: p.Processes, Offered: len(o.samples), Seconds: o.took.Seconds(),
-		Writes: o.writes, plan: p,
+		Writes: o.writes, ApartMS: float64(o.apart.Microseconds()) / 1000, plan: p, told: o.told,
 	}
 	seconds := make([]loadSecond, int(p.Duration/time.Second)+1)
 	sent := make([][]time.Duration, len(seconds))
@@ -110,8 +103,9 @@ func summarize(p loadPlan, o outcome) loadResult {
 		r.WritesPerGrant = float64(o.writes) / float64(r.Admitted)
 		r.Dollars = r.WritesPerGrant * dollarsPerMillion
 	}
-	r.Allowances, r.Over = allowances(p, o.samples)
-	return r
+	var err error
+	r.Allowances, r.Over, err = judge(p, o.samples, o.apart)
+	return r, err
 }
 
 // latenciesOf returns percentiles in milliseconds, zero of nothing.
@@ -124,45 +118,6 @@ func latenciesOf(all []time.Duration) latencies {
 		return float64(all[int(q*float64(len(all)-1))].Microseconds()) / 1000
 	}
 	return latencies{at(0.5), at(0.95), at(0.99), at(1)}
-}
-
-// allowances returns what every entity was admitted and allowed of every limit, and
-// the sum of what is over. All grants of an entity lie between the start of its first
-// request and the end of its last.
-func allowances(p loadPlan, samples []sample) (out []allowance, over int64) {
-	type span struct {
-		first, last time.Duration
-		grants      int64
-		limits      []limiter.Status
-	}
-	spans := make([]span, p.Entities)
-	for _, s := range samples {
-		e := &spans[s.entity]
-		if s.err != nil {
-			continue
-		}
-		if e.grants == 0 || s.start < e.first {
-			e.first = s.start
-		}
-		e.last = max(e.last, s.end)
-		e.grants++
-		if len(s.limits) > 0 {
-			e.limits = s.limits
-		}
-	}
-	for i, e := range spans {
-		for _, l := range e.limits {
-			cost := p.Costs[l.Limit]
-			if cost == 0 || l.Entity != fmt.Sprintf("%s%d", p.Prefix, i+1) {
-				continue
-			}
-			refill := float64(l.Refill) * float64(e.last-e.first) / float64(l.Period)
-			one := allowance{l.Entity, l.Limit, e.grants * cost, l.Capacity + int64(refill)}
-			out = append(out, one)
-			over += max(0, one.Admitted-one.Allowed)
-		}
-	}
-	return out, over
 }
 
 // figure is one line of the report.
@@ -178,9 +133,18 @@ func (r loadResult) figures() []figureText {
 		{"denied", fmt.Sprintf("%d, %d of them without a call", r.Denied, r.DeniedFree)},
 		{"no decision", fmt.Sprint(r.Failed)},
 		{"tokens above what is allowed", fmt.Sprint(r.Over)},
+		{"clocks apart at most", r.clocksText()},
 		{"latency p50, p95, p99, max", ms(r.Latency)},
 		{"behind the arrivals", ms(r.Late)},
 		{"writes for each admitted", fmt.Sprintf("%.2f", r.WritesPerGrant)},
 		{"$ for a million admitted", fmt.Sprintf("%.3f, one unit a write, on demand in us-east-1", r.Dollars)},
 	}
+}
+
+// clocksText says what is known of the clocks that refill.
+func (r loadResult) clocksText() string {
+	if !r.told {
+		return "not known; taken to agree"
+	}
+	return fmt.Sprintf("%.0f ms, refill of which is allowed", r.ApartMS)
 }

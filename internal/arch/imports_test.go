@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 		"internal/table"},
 	"internal/arch":       {},
 	"internal/simulation": {}, // tests only, of all together
+	"internal/play":       {}, // used by the tool, the demo and the tests
 	"internal/replay":     {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
 	"events/eventstest":   {},
 	"streams": { // the aggregator, for the function and for those of others

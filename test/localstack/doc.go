@@ -14,7 +14,6 @@
 //	ttl         deletes expired items the way DynamoDB's time-to-live service does
 //	browser     a headless browser that opens pages for tests
 //	rights      what a program asks of DynamoDB, and what the managed policies allow
-//	witness     checks from what clients saw that no limit admitted too much
 //	twin        serves the table in memory as DynamoDB answers
 //	stack       all of them together, from the committed template: what demo and end-to-end tests start
 //

@@ -24,14 +24,15 @@ func TestLoad(t *testing.T) {
 		Offered, Admitted, Denied, Failed int
 		Over                              int64 `json:"tokens_over"`
 		Writes                            int64
-		Entities                          []struct{ Admitted, Allowed int64 }
+		Entities                          []struct{ Granted, Allowed int64 }
 		PerSecond                         []struct{ Offered int } `json:"per_second"`
 	}
 	got := prints[result](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
 		"--timeout 1m --report "+file)
 	if got.Offered != 40 || got.Admitted != 10 || got.Denied != 30 || got.Failed != 0 || got.Over != 0 ||
 		got.Writes < 10 ||
-		len(got.Entities) != 2 || got.Entities[0].Allowed != 5 || got.PerSecond[0].Offered < 1 {
+		len(got.Entities) != 2 ||
+		got.Entities[0].Granted != 5 || got.Entities[0].Allowed < 5 || got.PerSecond[0].Offered < 1 {
 		t.Errorf("load: %+v", got)
 	}
 	looksRight(t, file)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
 )
 
 // account identifies one limit of one entity on one resource.
@@ -36,14 +36,14 @@ type ledger struct {
 	mu       sync.Mutex
 	counts   counts
 	balances map[account]balance
-	events   map[account][]witness.Event
-	bounds   map[account]witness.Bound
+	events   map[account][]play.Event
+	bounds   map[account]play.Bound
 	errs     []error // what must not happen
 }
 
 func newLedger() *ledger {
 	return &ledger{
-		balances: map[account]balance{}, events: map[account][]witness.Event{}, bounds: map[account]witness.Bound{},
+		balances: map[account]balance{}, events: map[account][]play.Event{}, bounds: map[account]play.Bound{},
 	}
 }
 
@@ -62,11 +62,11 @@ func (l *ledger) granted(c call) {
 	l.counts.acquired++
 	for _, lim := range c.tenant.limits {
 		a := account{c.tenant.entity, c.tenant.resource, lim.Name}
-		l.bounds[a] = witness.Bound{Capacity: lim.Capacity, Amount: lim.Refill, Period: lim.Period.Milliseconds()}
+		l.bounds[a] = play.Bound{Rules: play.Always(lim.Capacity, lim.Refill, lim.Period.Milliseconds())}
 	}
 	l.book(c, true, true)
 	for limit, n := range c.costs {
-		l.see(c, limit, witness.Grant, n)
+		l.see(c, limit, play.Grant, n)
 	}
 }
 
@@ -89,7 +89,7 @@ func (l *ledger) settled(c call, count func(*counts), answeredFor bool) {
 	l.book(c, answeredFor, true)
 	for limit, n := range c.costs {
 		if n < 0 {
-			l.see(c, limit, witness.Return, -n)
+			l.see(c, limit, play.Return, -n)
 		}
 	}
 }
@@ -108,9 +108,9 @@ func (l *ledger) book(c call, certain, possible bool) {
 	}
 }
 
-func (l *ledger) see(c call, limit string, kind witness.Kind, tokens int64) {
+func (l *ledger) see(c call, limit string, kind play.Kind, tokens int64) {
 	a := account{c.tenant.entity, c.tenant.resource, limit}
-	l.events[a] = append(l.events[a], witness.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: tokens})
+	l.events[a] = append(l.events[a], play.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: tokens})
 }
 
 // failed books an error that nothing in the demo explains.
@@ -136,10 +136,10 @@ func (l *ledger) seen() counts {
 
 // worst returns the worst window over all limits of all tenants that are of
 // interest, and which limit it is of.
-func (l *ledger) worst(kept bool, of func(account) bool) (witness.Result, account, error) {
+func (l *ledger) worst(kept bool, of func(account) bool) (play.Result, account, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var worst witness.Result
+	var worst play.Result
 	var where account
 	found := false
 	for _, a := range l.accounts() {
@@ -148,7 +148,7 @@ func (l *ledger) worst(kept bool, of func(account) bool) (witness.Result, accoun
 		}
 		b := l.bounds[a]
 		b.Kept = kept
-		r, err := witness.Worst(b, l.events[a])
+		r, err := play.Worst(b, l.events[a])
 		if err != nil {
 			return r, a, fmt.Errorf("%s on %s, %s: %w", a.entity, a.resource, a.limit, err)
 		}
@@ -160,6 +160,14 @@ func (l *ledger) worst(kept bool, of func(account) bool) (witness.Result, accoun
 		return worst, where, fmt.Errorf("no request was granted")
 	}
 	return worst, where, nil
+}
+
+// capacity returns that of a limit, in tokens; zero if nothing was granted of it.
+func (l *ledger) capacity(of account) float64 {
+	for _, r := range l.bounds[of].Rules {
+		return float64(r.Capacity)
+	}
+	return 0
 }
 
 // everyone and theHot choose for worst.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
 )
 
 var someone = &tenant{entity: "e", resource: "r", limits: perMinute(10, 100)}
@@ -36,7 +36,7 @@ func TestLostAnswersLeaveTheBooksOpen(t *testing.T) {
 		}
 	}
 	if n := len(l.events[account{"e", "r", "tpm"}]); n != 3 {
-		t.Errorf("%d events for the witness, want the grant and both returns", n)
+		t.Errorf("%d events for the checker, want the grant and both returns", n)
 	}
 }
 
@@ -55,7 +55,7 @@ func passing() result {
 	u := sums{hourly: 10, daily: 10, counters: 10, low: 10, high: 10}
 	return result{
 		counts: counts{acquired: 10, denied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1}, rpm: u, tpm: u,
-		worst: witness.Result{Excess: -5}, warm: warmCost{writes: 1, calls: 1},
+		worst: play.Result{Excess: -5}, warm: warmCost{writes: 1, calls: 1},
 		hot: life{most: 4, end: 1, splits: 3, merges: 3}, stored: 1,
 		swept: 3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
-	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
 )
 
 // record is what the page shows of a run. Instants are seconds since its begin,
@@ -76,7 +76,7 @@ func (d *demo) record(why []string) record {
 		Tenants: d.ledger.grants(),
 		Worst: worst{
 			Entity: r.worstAt.entity, Resource: r.worstAt.resource, Limit: r.worstAt.limit,
-			Excess: float64(r.worst.Excess) / bucket.Milli, Capacity: float64(d.ledger.bounds[r.worstAt].Capacity),
+			Excess: float64(r.worst.Excess) / bucket.Milli, Capacity: d.ledger.capacity(r.worstAt),
 		},
 		Calls: callsOf(d.rig.clients.Usage(), d.rig.Proxy.Usage()),
 	}
@@ -131,15 +131,15 @@ func (l *ledger) grants() []grants {
 				first = e.Sent
 			}
 			last = max(last, e.Answered)
-			if e.Kind == witness.Return {
+			if e.Kind == play.Return {
 				back += e.Tokens
 			} else {
 				taken += e.Tokens
 			}
 		}
-		b := l.bounds[a]
-		refill := float64(b.Amount) * float64(last-first) / float64(b.Period)
-		allowed := float64(b.Capacity) + refill + float64(back)
+		rule := l.bounds[a].Rules[0] // it does not change
+		refill := float64(rule.Amount) * float64(last-first) / float64(rule.Period)
+		allowed := float64(rule.Capacity) + refill + float64(back)
 		out = append(out, grants{a.entity, a.resource, a.limit, float64(taken), allowed})
 	}
 	return out

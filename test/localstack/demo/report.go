@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 )
 
 // result is everything that was measured. Nothing in it is assumed.
@@ -16,9 +16,9 @@ type result struct {
 	counts      counts
 	errs        []error
 	rpm, tpm    sums
-	worst       witness.Result
-	worstKept   witness.Result
-	worstHot    witness.Result // of the hot bucket
+	worst       play.Result
+	worstKept   play.Result
+	worstHot    play.Result // of the hot bucket
 	worstAt     account
 	warm        warmCost
 	writesPer   float64

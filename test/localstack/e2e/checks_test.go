@@ -9,8 +9,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
 )
 
 // check is a promise of the design. find returns how it was broken, nothing if
@@ -379,11 +379,11 @@ func uneven(shards map[int]*table.Shard, where string) (broken []string) {
 
 // findExcess looks for the worst window of what the clients saw.
 func findExcess(o *observation) (broken []string, figures string) {
-	var worst witness.Result
+	var worst play.Result
 	var at account
 	found := false
 	for a, bound := range o.ledger.bounds {
-		r, err := witness.Worst(bound, o.ledger.events[a])
+		r, err := play.Worst(bound, o.ledger.events[a])
 		if err != nil {
 			broken = append(broken, fmt.Sprintf("%v: %v", a, err))
 			continue

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
 )
 
 // account identifies one limit of one entity on one resource.
@@ -24,8 +24,8 @@ type balance struct{ low, high int64 }
 type ledger struct {
 	mu       sync.Mutex
 	balances map[account]balance
-	events   map[account][]witness.Event
-	bounds   map[account]witness.Bound
+	events   map[account][]play.Event
+	bounds   map[account]play.Bound
 	denials  []call  // all of them
 	slowest  int64   // granted or lost call, in ms
 	errs     []error // what nothing explains
@@ -34,8 +34,8 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{balances: map[account]balance{}, events: map[account][]witness.Event{},
-		bounds: map[account]witness.Bound{}}
+	return &ledger{balances: map[account]balance{}, events: map[account][]play.Event{},
+		bounds: map[account]play.Bound{}}
 }
 
 // tenant is an entity on a resource.
@@ -54,14 +54,14 @@ type call struct {
 }
 
 // book notes a call that was certainly, or only possibly, performed.
-func (l *ledger) book(c call, kind witness.Kind, certain bool, count *int) {
+func (l *ledger) book(c call, kind play.Kind, certain bool, count *int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*count++
 	l.slowest = max(l.slowest, c.answered-c.sent)
 	for _, lim := range c.tenant.limits {
 		a, n := account{c.tenant.entity, c.tenant.resource, lim.Name}, c.costs[lim.Name]
-		l.bounds[a] = witness.Bound{Capacity: lim.Capacity, Amount: lim.Refill, Period: lim.Period.Milliseconds(),
+		l.bounds[a] = play.Bound{Rules: play.Always(lim.Capacity, lim.Refill, lim.Period.Milliseconds()),
 			Kept: true}
 		b := l.balances[a]
 		if certain || n < 0 {
@@ -72,10 +72,10 @@ func (l *ledger) book(c call, kind witness.Kind, certain bool, count *int) {
 		}
 		l.balances[a] = b
 		switch {
-		case kind == witness.Grant && certain && n > 0:
-			l.events[a] = append(l.events[a], witness.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: n})
-		case kind == witness.Return && n < 0:
-			l.events[a] = append(l.events[a], witness.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: -n})
+		case kind == play.Grant && certain && n > 0:
+			l.events[a] = append(l.events[a], play.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: n})
+		case kind == play.Return && n < 0:
+			l.events[a] = append(l.events[a], play.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: -n})
 		}
 	}
 }
@@ -154,13 +154,13 @@ func (l *ledger) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenan
 		l.count(&l.unavailable)
 		return
 	case errors.Is(err, limiter.ErrUnknown):
-		l.book(c, witness.Grant, false, &l.unknown)
+		l.book(c, play.Grant, false, &l.unknown)
 		return
 	case err != nil:
 		l.fail(err)
 		return
 	}
-	l.book(c, witness.Grant, true, &l.granted)
+	l.book(c, play.Grant, true, &l.granted)
 	if w.settle {
 		l.settle(ctx, lease, tn, c.costs, random)
 	}
@@ -191,9 +191,9 @@ func (l *ledger) settle(ctx context.Context, lease *limiter.Lease, tn tenant, co
 	back.answered = now()
 	switch {
 	case err == nil:
-		l.book(back, witness.Return, true, count)
+		l.book(back, play.Return, true, count)
 	case errors.Is(err, limiter.ErrUnknown):
-		l.book(back, witness.Return, false, &l.unknown)
+		l.book(back, play.Return, false, &l.unknown)
 	case !errors.Is(err, limiter.ErrUnavailable):
 		l.fail(err)
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/witness"
 )
 
 // seededEntity is the one whose shards a test stores itself.
@@ -55,7 +55,7 @@ func saturate(t *testing.T, shards, clients int) float64 {
 	a := account{tn.entity, tn.resource, "rpm"}
 	bound, events := l.bounds[a], l.events[a]
 	bound.Kept = false // nothing is given back: the promise is literal
-	worst, err := witness.Worst(bound, events)
+	worst, err := play.Worst(bound, events)
 	if err != nil || worst.Excess > 0 {
 		t.Errorf("%v, %v", worst, err)
 	}
@@ -75,7 +75,7 @@ func saturate(t *testing.T, shards, clients int) float64 {
 // the first request on until end: all the time but while it was full, because nobody
 // had asked. Who is denied shows that nothing was left, unless the answer took so long
 // that there may be again.
-func (l *ledger) due(capacity, rate float64, grants []witness.Event, end int64) float64 {
+func (l *ledger) due(capacity, rate float64, grants []play.Event, end int64) float64 {
 	const soon = 100 // ms
 	type answer struct {
 		at     int64
@@ -130,7 +130,7 @@ func TestBucketsAreKeptWarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.answered = now()
-		l.book(c, witness.Grant, true, &l.granted)
+		l.book(c, play.Grant, true, &l.granted)
 		before, _ := r.shard(tn.entity, tn.resource, 0)
 		r.rest()
 		after, _ := r.shard(tn.entity, tn.resource, 0)

@@ -1,4 +1,4 @@
-package witness
+package play
 
 import (
 	"math/big"
@@ -10,7 +10,12 @@ import (
 
 // naive looks at every window there is, in exact rationals.
 func naive(b Bound, events []Event) *big.Rat {
-	worst := new(big.Rat).SetInt64(-b.Capacity)
+	worst := new(big.Rat).SetInt64(-1 << 40)
+	for at := int64(0); at < 100; at++ {
+		if c, _ := allowed(b, at); new(big.Rat).SetInt64(-c).Cmp(worst) > 0 {
+			worst.SetInt64(-c)
+		}
+	}
 	for _, x := range events {
 		for _, y := range events {
 			if x.Kind != Grant || y.Kind != Grant || x.Sent > y.Answered {
@@ -25,18 +30,43 @@ func naive(b Bound, events []Event) *big.Rat {
 	return worst
 }
 
+// allowed returns the capacity and the refill of a millisecond, of the rules that may
+// be in force at an instant.
+func allowed(b Bound, at int64) (capacity int64, refill *big.Rat) {
+	refill = new(big.Rat)
+	for _, r := range b.Rules {
+		if r.From-b.Skew <= at && at <= r.To+b.Skew {
+			capacity = max(capacity, r.Capacity)
+			if rate := big.NewRat(r.Amount, r.Period); rate.Cmp(refill) > 0 {
+				refill = rate
+			}
+		}
+	}
+	return capacity, refill
+}
+
 func window(b Bound, events []Event, from, to int64) *big.Rat {
-	var admitted, returned int64
+	var admitted, returned, capacity int64
 	for _, e := range events {
 		switch {
 		case e.Kind == Grant && e.Sent >= from && e.Answered <= to:
 			admitted += e.Tokens
 		case e.Kind == Return && e.Sent <= to && e.Answered >= from:
 			returned += e.Tokens
+		case e.Kind == Passing && e.Sent <= from && from <= e.Answered:
+			returned += e.Tokens
 		}
 	}
-	v := new(big.Rat).SetInt64(admitted - returned - b.Capacity - surplus(b, events, from))
-	return v.Sub(v, big.NewRat(b.Amount*(to-from), b.Period))
+	v := new(big.Rat)
+	for at := from; at < to+b.Skew; at++ {
+		_, refill := allowed(b, at)
+		v.Sub(v, refill)
+	}
+	for at := from; at <= to; at++ {
+		c, _ := allowed(b, at)
+		capacity = max(capacity, c)
+	}
+	return v.Add(v, new(big.Rat).SetInt64(admitted-returned-capacity-surplus(b, events, from)))
 }
 
 func surplus(b Bound, events []Event, at int64) int64 {
@@ -48,13 +78,14 @@ func surplus(b Bound, events []Event, at int64) int64 {
 		sum := int64(0)
 		for _, e := range events {
 			switch {
-			case e.Kind == Return && e.Answered >= x.Answered && e.Answered < at:
+			case e.Kind == Return && e.Answered >= x.Answered && e.Answered < at,
+				e.Kind == Passing && e.Sent <= x.Answered && e.Answered >= x.Answered && e.Answered < at:
 				sum += e.Tokens
 			case e.Kind == Grant && e.Sent >= x.Answered && e.Answered < at:
 				sum -= e.Tokens
 			}
 		}
-		if x.Kind == Return && x.Answered < at {
+		if x.Kind != Grant && x.Answered < at {
 			best = max(best, sum)
 		}
 	}
@@ -71,14 +102,26 @@ func ceilMilli(r *big.Rat) int64 {
 	return q.Int64()
 }
 
+// randomBound has up to four rules, of which the first is always in force.
+func randomBound(rng *rand.Rand, round int) Bound {
+	b := Bound{Kept: round%2 == 0, Skew: max(0, rng.Int64N(12)-6)}
+	for range 1 + round%4 {
+		from := rng.Int64N(60)
+		b.Rules = append(b.Rules, Rule{From: from, To: from + rng.Int64N(30),
+			Capacity: rng.Int64N(30), Amount: rng.Int64N(20), Period: 1 + rng.Int64N(40)})
+	}
+	b.Rules[0].From, b.Rules[0].To = 0, maxSpan
+	return b
+}
+
 func TestWorstAgreesWithEveryWindowByHand(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 4000 {
-		b := Bound{Capacity: rng.Int64N(30), Amount: rng.Int64N(20), Period: 1 + rng.Int64N(40), Kept: round%2 == 0}
+		b := randomBound(rng, round)
 		events := make([]Event, rng.IntN(14))
 		for i := range events {
 			sent := rng.Int64N(60)
-			events[i] = Event{Kind: Kind(rng.IntN(2)), Sent: sent, Answered: sent + rng.Int64N(8), Tokens: rng.Int64N(12)}
+			events[i] = Event{Kind: Kind(rng.IntN(3)), Sent: sent, Answered: sent + rng.Int64N(8), Tokens: rng.Int64N(12)}
 		}
 		got, err := Worst(b, events)
 		if err != nil {
@@ -98,7 +141,8 @@ func TestWorstAgreesWithEveryWindowByHand(t *testing.T) {
 // history plays an exact bucket and returns what a client sees of it, each
 // answer up to 5 ms after the fact and each request up to 5 ms before.
 func history(rng *rand.Rand, b Bound, n int) []Event {
-	level, now := b.Capacity*b.Period, int64(1000)
+	r := b.Rules[0]
+	level, now := r.Capacity*r.Period, int64(1000)
 	var out []Event
 	seen := func(k Kind, tokens int64) Event {
 		return Event{Kind: k, Sent: now - rng.Int64N(6), Answered: now + rng.Int64N(6), Tokens: tokens}
@@ -106,16 +150,16 @@ func history(rng *rand.Rand, b Bound, n int) []Event {
 	for len(out) < n {
 		step := rng.Int64N(40)
 		now += step
-		if full := b.Capacity * b.Period; level < full {
-			level = min(full, level+step*b.Amount)
+		if full := r.Capacity * r.Period; level < full {
+			level = min(full, level+step*r.Amount)
 		}
-		want := 1 + rng.Int64N(b.Capacity/4+1)
+		want := 1 + rng.Int64N(r.Capacity/4+1)
 		switch {
 		case rng.IntN(8) == 0 && len(out) > 0:
-			level += want * b.Period
+			level += want * r.Period
 			out = append(out, seen(Return, want))
-		case level >= want*b.Period:
-			level -= want * b.Period
+		case level >= want*r.Period:
+			level -= want * r.Period
 			out = append(out, seen(Grant, want))
 		}
 	}
@@ -125,8 +169,8 @@ func history(rng *rand.Rand, b Bound, n int) []Event {
 func TestAnExactBucketIsNeverAccused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
-		b := Bound{Capacity: 1 + rng.Int64N(1000), Amount: 1 + rng.Int64N(1000), Period: 1 + rng.Int64N(60_000), Kept: true}
-		if b.Amount*600 < b.Period {
+		b := Bound{Rules: Always(1+rng.Int64N(1000), 1+rng.Int64N(1000), 1+rng.Int64N(60_000)), Kept: true}
+		if b.Rules[0].Amount*600 < b.Rules[0].Period {
 			continue // would wait for ever
 		}
 		got, err := Worst(b, history(rng, b, 400))
@@ -138,7 +182,7 @@ func TestAnExactBucketIsNeverAccused(t *testing.T) {
 
 func TestPlantedOverAdmissionIsCaught(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	b := Bound{Capacity: 1000, Amount: 600, Period: 60_000}
+	b := Bound{Rules: Always(1000, 600, 60_000)}
 	// A saturated bucket: everything it refills is taken at once.
 	honest := []Event{{Grant, 0, 1, 1000}}
 	for now := int64(100); now < 60_000; now += 100 {
@@ -174,7 +218,7 @@ func TestTokensReturnedToAFullBucket(t *testing.T) {
 		kept bool
 		want int64
 	}{{false, 9_990}, {true, -10}} {
-		b := Bound{Capacity: 10, Amount: 10, Period: 1000, Kept: c.kept}
+		b := Bound{Rules: Always(10, 10, 1000), Kept: c.kept}
 		got, err := Worst(b, events)
 		if err != nil || got.Excess != c.want {
 			t.Errorf("kept %v: %v, %v, want %d", c.kept, got, err, c.want)
@@ -183,7 +227,7 @@ func TestTokensReturnedToAFullBucket(t *testing.T) {
 }
 
 func TestLargeNumbersDoNotOverflow(t *testing.T) {
-	b := Bound{Capacity: 1e15, Amount: 1e15, Period: 86_400_000}
+	b := Bound{Rules: Always(1e15, 1e15, 86_400_000)}
 	at := int64(1_700_000_000_000)
 	events := []Event{{Grant, at, at, 1e15}, {Grant, at + 86_400_000, at + 86_400_000, 1e15}}
 	if got, err := Worst(b, events); err != nil || got.Excess != 0 {
@@ -196,14 +240,20 @@ func TestLargeNumbersDoNotOverflow(t *testing.T) {
 }
 
 func TestNonsenseIsNamed(t *testing.T) {
-	good := Bound{Capacity: 1, Amount: 1, Period: 1}
+	good := Bound{Rules: Always(1, 1, 1)}
 	for _, c := range []struct {
 		name  string
 		b     Bound
 		e     []Event
 		wants string
 	}{
-		{"no period", Bound{Capacity: 1, Amount: 1}, nil, "period"},
+		{"no period", Bound{Rules: Always(1, 1, 0)}, nil, "period"},
+		{"negative skew", Bound{Skew: -1}, nil, "skew -1"},
+		{"a rule that ends before it begins", Bound{Rules: []Rule{{From: 2, To: 1, Period: 1}}}, nil, "from <= to"},
+		{"periods without a common multiple", Bound{Rules: []Rule{{Period: 1<<40 + 1}, {Period: 1<<40 - 1}}}, nil, "common"},
+		{"no rule", Bound{}, []Event{{Grant, 1, 2, 1}}, "no rule is in force at 1"},
+		{"no rule for a while", Bound{Rules: []Rule{{To: 4, Period: 1}, {From: 6, To: 9, Period: 1}}},
+			[]Event{{Grant, 1, 2, 1}, {Grant, 7, 8, 1}}, "no rule is in force at 5"},
 		{"answered before sent", good, []Event{{Grant, 2, 1, 1}}, "sent at 2"},
 		{"negative tokens", good, []Event{{Grant, 1, 1, -1}}, "-1 tokens"},
 		{"unknown kind", good, []Event{{Kind(7), 1, 1, 1}}, "kind 7"},
@@ -215,9 +265,9 @@ func TestNonsenseIsNamed(t *testing.T) {
 }
 
 func BenchmarkWorst(b *testing.B) {
-	events := history(rand.New(rand.NewPCG(7, 8)), Bound{Capacity: 1000, Amount: 1000, Period: 1000}, 100_000)
+	events := history(rand.New(rand.NewPCG(7, 8)), Bound{Rules: Always(1000, 1000, 1000)}, 100_000)
 	for b.Loop() {
-		if _, err := Worst(Bound{Capacity: 1000, Amount: 1000, Period: 1000, Kept: true}, events); err != nil {
+		if _, err := Worst(Bound{Rules: Always(1000, 1000, 1000), Kept: true}, events); err != nil {
 			b.Fatal(err)
 		}
 	}

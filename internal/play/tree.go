@@ -1,4 +1,4 @@
-package witness
+package play
 
 // tree holds one number per index, all zero at first, and answers in O(log n)
 // to additions over a range and to the maximum of a prefix.

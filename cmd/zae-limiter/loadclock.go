@@ -1,0 +1,113 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// clocks knows how far the clocks may be apart by which a bucket is refilled: those
+// of the limiters here, which differ from this machine's by what they correct it by,
+// and DynamoDB's, for the aggregator's. A Date says its clock's second:
+//
+//	asked at 5.200 by this machine, answered at 5.300 "6 s":  it was ahead by 0.700 to 1.800
+//	asked at 5.900, answered at 6.010 "6 s":                  by -0.010 to 1.100
+//
+// Together 0.700 to 1.100 s. Make one with newClocks. It is safe for concurrent use.
+type clocks struct {
+	mu       sync.Mutex
+	here     bool            // everybody is on this machine, and has its clock
+	own      []time.Duration // by limiter: what it adds to this machine's clock
+	lo, hi   time.Duration   // of own, since the beginning
+	heard    bool
+	min, max time.Duration // DynamoDB's ahead of this machine's
+}
+
+func newClocks(limiters int) *clocks { return &clocks{own: make([]time.Duration, limiters)} }
+
+// corrected notes that a limiter adds something else to this machine's clock.
+func (c *clocks) corrected(limiter int, by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.own[limiter] = by
+	c.lo, c.hi = min(c.lo, by), max(c.hi, by)
+}
+
+// begin forgets the corrections that were replaced before the first request.
+func (c *clocks) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lo, c.hi = c.own[0], c.own[0]
+	for _, by := range c.own {
+		c.lo, c.hi = min(c.lo, by), max(c.hi, by)
+	}
+}
+
+// apart returns by how much a clock that refills may be ahead of one that takes; ok
+// is false if nothing was heard of DynamoDB's.
+func (c *clocks) apart() (most time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.heard && !c.here {
+		return max(c.hi, c.max) - c.lo, true
+	}
+	return c.hi - c.lo, c.here
+}
+
+// hear takes in what DynamoDB's clock showed between two instants of this machine's.
+func (c *clocks) hear(date string, sent, received time.Time) {
+	at, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	lo, hi := at.Sub(received), at.Add(time.Second).Sub(sent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.heard:
+		c.heard, c.min, c.max = true, lo, hi
+	case lo > c.max || hi < c.min: // a clock was set
+		c.min, c.max = min(c.min, lo), max(c.max, hi)
+	default:
+		c.min, c.max = max(c.min, lo), min(c.max, hi)
+	}
+}
+
+// listen hears the answers of a client.
+type listen struct {
+	aws.HTTPClient
+	clocks *clocks
+}
+
+// Do implements [aws.HTTPClient].
+func (l listen) Do(r *http.Request) (*http.Response, error) {
+	sent := time.Now().Round(0) // by the wall clock
+	answer, err := l.HTTPClient.Do(r)
+	if err == nil && answer.Header.Get("X-Amzn-Requestid") != "" && answer.Header.Get("Age") == "" {
+		l.clocks.hear(answer.Header.Get("Date"), sent, time.Now().Round(0))
+	}
+	return answer, err
+}
+
+// local reports whether an endpoint is this machine.
+func local(endpoint *string) bool {
+	u, err := url.Parse(aws.ToString(endpoint))
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// observe notes what a limiter tells of its clock.
+func (c *clocks) observe(number int, e limiter.Event) {
+	if e.Kind == limiter.EventClock {
+		c.corrected(number, e.Clock.After)
+	}
+}
