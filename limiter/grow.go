@@ -90,7 +90,7 @@ func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
 		return plan
 	}
 	if zero := k.shards[0]; b.State.Shards < k.count && b.State.Shards > 0 &&
-		!(zero.imaged() && b.Generation > zero.image.Generation) { // it may have merged since shard 0 was seen
+		!(zero.imaged() && younger(b, zero.image)) { // it may have merged since shard 0 was seen
 		return shard.Follow(b, k.count)
 	}
 	i := b.State.Index(bucket.WCU)
@@ -125,7 +125,7 @@ func (k *known) repair() *shard.Plan {
 	count := zero.image.State.Count()
 	ahead := false
 	for i, s := range k.shards {
-		if s != zero && s.imaged() && s.at >= bucket.AddSat(zero.image.Generation, countLag) {
+		if s != zero && s.imaged() && s.at >= bucket.AddSat(table.Began(zero.image.Generation), countLag) {
 			ahead = ahead || i >= count || s.image.State.Shards > count
 		}
 	}
@@ -147,7 +147,7 @@ func (k *known) complete() *shard.Plan {
 		return nil
 	}
 	for _, s := range k.shards {
-		if s.imaged() && s.image.State.Count() < zero.image.State.Count() && s.image.Generation > zero.image.Generation {
+		if s.imaged() && s.image.State.Count() < zero.image.State.Count() && younger(s.image, zero.image) {
 			return nil
 		}
 	}
@@ -166,6 +166,9 @@ func (k *known) due(i int) bool {
 	return zero.imaged() && i < zero.image.State.Count() &&
 		parent.imaged() && parent.image.State.Shards >= bucket.CountWith(i)
 }
+
+// younger reports whether the generation of a shard began after that of another.
+func younger(a, b table.Shard) bool { return table.Began(a.Generation) > table.Began(b.Generation) }
 
 // others returns the images of all shards but shard 0. The lock is held.
 func (k *known) others() []table.Shard {
@@ -224,7 +227,7 @@ func (l *Limiter) restore(ctx context.Context, k *known, missing int) {
 	if !split {
 		return
 	}
-	writes := table.Restore(like, missing, like.State.Shards, l.now())
+	writes := table.Restore(like, missing, like.State.Shards, l.now(), random())
 	n := name{like.Entity, like.Resource}
 	if _, busy := l.growing.LoadOrStore(n, true); busy {
 		return

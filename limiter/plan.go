@@ -111,7 +111,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 func (k *known) createBucket(w want, now int64) plan {
 	fresh := table.NewBucket{
 		Namespace: w.namespace, Entity: w.name.entity, Resource: w.name.resource, Parent: w.parent, Cascade: w.cascade,
-		Costs: w.costs, Life: w.life, Now: now,
+		Costs: w.costs, Life: w.life, Now: now, Draw: random(),
 	}
 	if k.count > 1 {
 		put, _ := table.CreateEmpty(fresh, k.count)

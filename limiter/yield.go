@@ -28,12 +28,12 @@ const (
 
 // yield says that others have replaced limits of a bucket.
 type yield struct {
-	own        []bucket.Limit // those that this process asks for
-	inForce    []bucket.Limit // the same names as others have set them
-	removed    []string       // those that others have taken out of the bucket
-	generation int64          // of the image that showed that
-	since      int64          // epoch ms
-	told       bool           // who observes knows
+	own     []bucket.Limit // those that this process asks for
+	inForce []bucket.Limit // the same names as others have set them
+	removed []string       // those that others have taken out of the bucket
+	began   int64          // when the generation of the image that showed that began, see table.Began
+	since   int64          // epoch ms
+	told    bool           // who observes knows
 }
 
 // lasts reports whether the limits of others are gone by still.
@@ -63,9 +63,9 @@ func (k *known) confirm(b table.Shard, w want, now int64) {
 // reports whether it does. The lock is held.
 func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 	for i := range k.yields {
-		if y := &k.yields[i]; b.Generation >= y.generation {
+		if y := &k.yields[i]; table.Began(b.Generation) >= y.began {
 			y.inForce, y.removed = storedLimitsOf(b, y.own)
-			y.generation = b.Generation
+			y.began = table.Began(b.Generation)
 		}
 	}
 	s.confirmed = slices.DeleteFunc(s.confirmed, func(own []bucket.Limit) bool {
@@ -78,7 +78,8 @@ func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 	})
 	for _, o := range k.shards { // a shard that is new here, changed after those that are known
 		for _, own := range o.confirmed {
-			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) && o.image.Generation < b.Generation {
+			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) &&
+				table.Began(o.image.Generation) < table.Began(b.Generation) {
 				displaced = true
 				k.yieldTo(b, own, now)
 			}
@@ -93,7 +94,7 @@ func (k *known) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
 	if slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
 		return
 	}
-	y := yield{own: own, generation: b.Generation, since: now}
+	y := yield{own: own, began: table.Began(b.Generation), since: now}
 	y.inForce, y.removed = storedLimitsOf(b, own)
 	k.yields = append(k.yields[max(0, len(k.yields)+1-mostLimits):], y)
 }

@@ -216,6 +216,6 @@ func (l *life) gap(b table.Shard) {
 	l.refused("look of a missing shard", table.Look(sibling(b), 2))
 	l.refused("adjust of a missing shard",
 		table.Adjust(sibling(b), l.costs(1)))
-	l.transact("restore", table.Restore(b, 1, 2, l.now))
+	l.transact("restore", table.Restore(b, 1, 2, l.now, 3))
 	l.do("recount", table.Recount(l.decode("image", read(l.t, l.db, b.Key())), l.now))
 }

@@ -149,7 +149,7 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	if a.absent[0] {
 		put, _ := table.Create(table.NewBucket{
 			Namespace: namespace, Entity: entity, Resource: resource,
-			Costs: costs, Life: table.Expires, Now: a.clock(),
+			Costs: costs, Life: table.Expires, Now: a.clock(), Draw: a.w.draws.Uint64(),
 		})
 		a.send(flight{what: "create", costs: costs, writes: []item.Write{put}, done: a.answer(0, costs)})
 		return true
@@ -276,7 +276,7 @@ func (a *actor) others() []table.Shard {
 // step sends the next step of the plan; it reports whether there was one.
 func (a *actor) step() bool {
 	plan := a.plan
-	s, ok := plan.Next(a.clock())
+	s, ok := plan.Next(a.clock(), a.w.draws.Uint64())
 	if !ok {
 		a.plan = nil
 		return false

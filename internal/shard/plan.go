@@ -119,15 +119,16 @@ func newPlan(b table.Shard, target int) *Plan {
 	}
 }
 
-// Next returns the next step, or false when there is nothing left to do.
+// Next returns the next step, or false when there is nothing left to do. draw is by
+// chance, for a shard that has to be made.
 // Parents come before the shards that are split from them.
-func (p *Plan) Next(now int64) (Step, bool) {
+func (p *Plan) Next(now int64, draw uint64) (Step, bool) {
 	first := 0
 	if p.zero.State.Shard != 0 {
 		first = p.zero.State.Shard
 	}
 	for k := first; k <= p.last; k++ {
-		if step, ok := p.step(k, now); ok {
+		if step, ok := p.step(k, now, draw); ok {
 			return step, true
 		}
 	}
@@ -221,7 +222,7 @@ func (p *Plan) look(k int) Step {
 	return Step{Look, k, []item.Write{table.Look(key, p.target)}}
 }
 
-func (p *Plan) step(k int, now int64) (Step, bool) {
+func (p *Plan) step(k int, now int64, draw uint64) (Step, bool) {
 	if p.refusals[k] >= maxRefusals { // others are at work on it
 		return Step{}, false
 	}
@@ -230,7 +231,7 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 	case p.absent[k] && !p.splitOff(k): // its parent still holds its share
 		return Step{}, false
 	case p.absent[k]: // its share is nobody's
-		return Step{Restore, k, table.Restore(p.zero, k, p.target, now)}, true
+		return Step{Restore, k, table.Restore(p.zero, k, p.target, now, draw)}, true
 	case !known:
 		return p.look(k), true
 	case p.falls && b.State.Shards > max(p.target, bucket.CountWith(k)): // it is ahead
@@ -247,7 +248,7 @@ func (p *Plan) step(k int, now int64) (Step, bool) {
 // count, unless the shard is older than its image: shard 0 may have merged since, and
 // the shard with it.
 func (p *Plan) sure(b table.Shard, writes []item.Write) []item.Write {
-	if b.State.Shard == 0 || p.zero.State.Shard == 0 && b.Generation <= p.zero.Generation {
+	if b.State.Shard == 0 || p.zero.State.Shard == 0 && table.Began(b.Generation) <= table.Began(p.zero.Generation) {
 		return writes
 	}
 	return append(writes, table.Counts(p.zero, p.target))

@@ -93,17 +93,19 @@ func (p *python) slow() {
 }
 
 // anew deletes the bucket and, half of the time, lets the Python client make it
-// anew, without a generation; otherwise the next of ours does that.
+// anew, without a generation; otherwise the next of ours does that, perhaps within the
+// millisecond in which the life that has ended began. Python's refill instant is another
+// then: it stands for a generation.
 func (w *world) anew() {
 	b, ok := w.image(0)
 	if !ok || len(w.shards()) > 1 || b.State.Shards > 1 {
 		return
 	}
-	w.now = max(w.now, b.State.RF, b.Generation) + 1
 	w.db.Delete(bucketKey(0))
 	w.begin()
 	w.late = nil
 	if w.rng.IntN(2) == 0 {
+		w.now = max(w.now, b.State.RF) + 1
 		fresh := table.Shard{Namespace: namespace, Entity: entity, Resource: resource,
 			State: bucket.New(w.limits, 0, 1, w.now)}
 		w.call("python creates", nil, nothing, false, item.Put{Item: fresh.Item(), If: item.Absent(item.AttrPK)})

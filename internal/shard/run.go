@@ -21,7 +21,7 @@ const (
 // before each step.
 func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps int, err error) {
 	for {
-		step, ok := p.Next(now())
+		step, ok := p.Next(now(), store.Random())
 		if !ok {
 			return steps, nil
 		}

@@ -19,7 +19,7 @@ func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
 	}
 	p := Propagate(at(0, 4), at(1, 2))
 	for range 100 {
-		step, ok := p.Next(1_700_000_000_000)
+		step, ok := p.Next(1_700_000_000_000, 3)
 		if !ok {
 			return
 		}

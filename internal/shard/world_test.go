@@ -33,6 +33,7 @@ func bucketKey(shard int) item.Key { return table.BucketKey(namespace, entity, r
 type world struct {
 	t      *testing.T
 	rng    *rand.Rand
+	draws  *rand.Rand // of what is drawn for new items
 	now    int64
 	db     *memdb.DB
 	limits []bucket.Limit
@@ -54,7 +55,9 @@ type world struct {
 	opened  bool                             // a bucket exists or existed
 	serial  int
 	trace   []line
-	decoded []bucket.State // the stored shards, nil when not known
+	decoded []bucket.State   // the stored shards, nil when not known
+	begun   map[[2]int64]int // by shard and generation: the last look at the table that showed it
+	looks   int
 
 	longest                        int64 // that a call was on its way, in ms
 	spread                         int64 // between the clock furthest ahead and the one furthest behind
@@ -70,10 +73,11 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
 	w := &world{
-		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 42)), now: epoch, limits: limits, exact: true,
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 42)),
+		draws: rand.New(rand.NewPCG(seed, 43)), now: epoch, limits: limits, exact: true,
 		history: map[string]*buckettest.History{}, full: map[string]*buckettest.Reference{}, worstSplitLoss: new(big.Rat),
 		back:    map[string]*big.Rat{},
-		exactly: map[int]map[string]*buckettest.Reference{},
+		exactly: map[int]map[string]*buckettest.Reference{}, begun: map[[2]int64]int{},
 	}
 	w.db = memdb.New(func() int64 { return w.now })
 	for _, l := range limits {
@@ -106,15 +110,31 @@ func (w *world) shards() []bucket.State {
 		return w.decoded
 	}
 	out := make([]bucket.State, 0, 8)
+	var stored [][2]int64
 	for _, it := range w.db.Items() {
 		b, err := table.DecodeShard(it)
 		if err != nil {
 			w.t.Fatalf("seed %d: %v", w.seed, err)
 		}
+		if b.Generation != 0 {
+			stored = append(stored, [2]int64{int64(b.State.Shard), b.Generation})
+		}
 		out = append(out, b.State)
 	}
 	w.decoded = out
+	w.live(stored)
 	return out
+}
+
+// live notes the generations that are stored; none that has ended comes back.
+func (w *world) live(stored [][2]int64) {
+	for _, g := range stored {
+		if last, ok := w.begun[g]; ok && last < w.looks {
+			w.violated("shard %d has the generation %d once more", g[0], g[1])
+		}
+		w.begun[g] = w.looks + 1
+	}
+	w.looks++
 }
 
 func (w *world) image(shard int) (table.Shard, bool) {

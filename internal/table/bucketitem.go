@@ -19,7 +19,7 @@ type Shard struct {
 	Cascade                     bool   // copy of the entity's flag, as other clients trust it
 	Parent                      string // copy of the entity's parent, empty: none
 	// Generation is that of the item, 0 if another client made it: one life of the
-	// item under one set of rules.
+	// item under one set of rules, see [Began].
 	Generation int64
 	// Born is when the item was created, epoch seconds, by the clock of its
 	// creator: since then the counters have grown from zero. 0: not known, because

@@ -13,6 +13,7 @@ type NewBucket struct {
 	Costs                       []Cost // of all limits in force
 	Life                        Lifetime
 	Now                         int64
+	Draw                        uint64 // by chance; tells this life from others that began in the same millisecond
 }
 
 // Create stores a full bucket, less the costs, if there is none.
@@ -37,7 +38,7 @@ func CreateEmpty(n NewBucket, shards int) (item.Put, Shard) {
 func (n NewBucket) bucket(s bucket.State) Shard {
 	return Shard{
 		Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent,
-		State: s, Generation: n.Now, Born: n.Now / 1000,
+		State: s, Generation: begin(n.Draw, n.Now), Born: n.Now / 1000,
 	}
 }
 

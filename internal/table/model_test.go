@@ -247,7 +247,7 @@ const epoch = 1_700_000_000_000
 
 // bucket returns the real image of a model item.
 func (it mitem) bucket() table.Shard {
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: int64(it.generation)}
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: int64(it.generation) << 20}
 	b.State = bucket.New(limitsOf(it.variant), 0, it.shards, int64(epoch+it.rf))
 	for i := range it.s {
 		sl := &b.State.Slots[i]
@@ -276,7 +276,8 @@ func agrees(t *testing.T, what string, it mitem, real item.Update, held bool, af
 			t.Fatalf("%s on %+v: leaves %+v, the model says %+v", what, it, b.State.Slots[i], want.State.Slots[i])
 		}
 	}
-	if b.State.RF != want.State.RF || b.State.Shards != want.State.Shards || b.Generation != want.Generation {
+	if b.State.RF != want.State.RF || b.State.Shards != want.State.Shards ||
+		table.Began(b.Generation) != table.Began(want.Generation) {
 		t.Fatalf("%s on %+v: leaves %s generation %d, the model says %s, %d", what, it, b.State, b.Generation, want.State,
 			want.Generation)
 	}

@@ -25,11 +25,12 @@ func Split(b Shard, now int64) []item.Write {
 			cond = append(cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Ge, b.counter(sl, sl.Tokens)))
 		}
 	}
-	u := becomes(b, at, keep)
+	next := nextGeneration(b, keep.RF)
+	u := becomes(b, at, keep, next)
 	u.If = item.All(u.If, item.All(cond...))
 	sibling := b
 	sibling.State, sibling.TTL, sibling.Partial, sibling.Outgrown = moved, 0, nil, nil
-	sibling.Generation, sibling.Born = nextGeneration(b, keep.RF), now/1000
+	sibling.Generation, sibling.Born = Began(next)<<drawBits|int64(scatter(next)), now/1000
 	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
 }
 
@@ -56,7 +57,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 			from = other.with(from, sl.Limit)
 		}
 	}
-	u := becomes(b, at, at.Merge(from, count))
+	u := becomes(b, at, at.Merge(from, count), nextGeneration(b, now, other))
 	gone := append(sameLife(other, now), sameLimits(other)...)
 	for _, sl := range other.State.Slots {
 		if sl.Name != bucket.WCU {
@@ -91,7 +92,7 @@ func Recount(b Shard, now int64) item.Update {
 	at := b.State.At(now)
 	after := at
 	after.Shards = 2 * after.Count()
-	return becomes(b, at, after.At(now))
+	return becomes(b, at, after.At(now), nextGeneration(b, at.RF))
 }
 
 // Discount lowers the count of a shard of which all siblings above the new one are
@@ -110,7 +111,7 @@ func Discount(b Shard, count int, now int64) []item.Write {
 	}
 	after := at
 	after.Shards = count
-	u := becomes(b, at, after)
+	u := becomes(b, at, after, nextGeneration(b, at.RF))
 	u.If = item.All(u.If, item.All(uncut...))
 	writes := []item.Write{u}
 	for ; count < b.State.Shards; count *= 2 {
@@ -124,11 +125,11 @@ func Discount(b Shard, count int, now int64) []item.Write {
 // new count and a new generation, and levels to go with them. Others may have taken
 // since, but not more than at says: the level would show a debt that is none, or
 // what was handed over would be gone.
-func becomes(b Shard, at, after bucket.State) item.Update {
+func becomes(b Shard, at, after bucket.State, generation int64) item.Update {
 	u := item.Update{Key: b.Key(), Set: []item.Attr{
 		{Name: attrShardCount, Value: item.N(int64(after.Shards))},
 		{Name: attrRF, Value: item.N(after.RF)},
-		{Name: attrGeneration, Value: item.N(nextGeneration(b, after.RF))},
+		{Name: attrGeneration, Value: item.N(generation)},
 	}}
 	cond := append(sameLife(b, after.RF), sameLimits(b)...)
 	for i, sl := range after.Slots {
@@ -163,12 +164,13 @@ func becomes(b Shard, at, after bucket.State) item.Update {
 // like is shard 0, or any other shard if that is not known; shards is the count
 // of shard 0, which must still be that when it is written: a shard restored with too
 // small a count would have too large a share. The shard that it is split
-// from must still have split it off, or both would have that share.
-func Restore(like Shard, shard, shards int, now int64) []item.Write {
+// from must still have split it off, or both would have that share. draw is by chance,
+// see [Began]: earlier lives of the shard are not known.
+func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write {
 	b := like
 	b.TTL, b.Partial, b.Outgrown = 0, nil, nil
 	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: now, Slots: like.State.Slots})
-	b.Generation, b.Born = nextGeneration(like, now), now/1000
+	b.Generation, b.Born = begin(draw, now, like), now/1000
 	zero := item.Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
 	cond := []item.Cond{counted(item.Eq, shards)}
 	if like.State.Shard == 0 && like.State.Shards == shards {

@@ -113,7 +113,7 @@ func TestNewShardsBeginToCountAtZero(t *testing.T) {
 	keep, _, _ := split[0].Apply(b.Item())
 	moved, _, _ := split[1].Apply(nil)
 	zero := decode(t, keep)
-	opened, _, _ := table.Restore(zero, 1, 2, now+2)[0].Apply(nil)
+	opened, _, _ := table.Restore(zero, 1, 2, now+2, 3)[0].Apply(nil)
 	empty, _ := table.CreateEmpty(n, 2)
 	for _, tt := range []struct {
 		name string

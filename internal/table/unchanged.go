@@ -35,10 +35,6 @@ func sameLife(b Shard, to int64) []item.Cond {
 // counted compares the count of shards that is stored.
 func counted(is item.Op, n int) item.Cond { return item.Compare(attrShardCount, is, item.N(int64(n))) }
 
-// nextGeneration returns a number that no generation of the item had before: the
-// instant it begins, or one more than the last if that is later.
-func nextGeneration(b Shard, now int64) int64 { return max(b.Generation+1, now) }
-
 // sameLimits holds while every limit of the image is stored as it is there.
 func sameLimits(b Shard) []item.Cond {
 	out := make([]item.Cond, 0, 3*len(b.State.Slots))

@@ -3,6 +3,7 @@ package usage
 import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A partition is hot from four fifths of its ceiling on and cool up to a tenth of
@@ -35,7 +36,8 @@ func cool(shards []Shard, after int64) bool {
 	last := shards[0].last()
 	s := last.New.State
 	i := s.Index(bucket.WCU)
-	if i < 0 || s.NoClock || last.New.Generation == 0 || bucket.SubSat(last.Created, last.New.Generation) < after {
+	if i < 0 || s.NoClock || last.New.Generation == 0 ||
+		bucket.SubSat(last.Created, table.Began(last.New.Generation)) < after {
 		return false
 	}
 	if m := s.Slots[i]; metered(last) < m.Capacity-tenth(m.Capacity) {

@@ -136,7 +136,7 @@ func TestHotShardZeroDoubles(t *testing.T) {
 	if len(p.Reshardings) != 1 || !p.Reshardings[0].double || len(p.Refills) != 0 {
 		t.Fatalf("plan %+v", p)
 	}
-	if step, ok := p.Reshardings[0].Steps.Next(t0); !ok || step.Action != shard.Split || step.Shard != 0 {
+	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Action != shard.Split || step.Shard != 0 {
 		t.Errorf("step %v %v", step, ok)
 	}
 	c.New.State.Shard = 1
@@ -165,11 +165,11 @@ func TestGrowthIsPropagatedWithoutConsumption(t *testing.T) {
 		p.Reshardings[0].Resume() != "5" {
 		t.Fatalf("plan %+v", p)
 	}
-	if step, ok := p.Reshardings[0].Steps.Next(t0); !ok || step.Shard != 1 || step.Action != shard.Look {
+	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Shard != 1 || step.Action != shard.Look {
 		t.Errorf("step %v %v", step, ok)
 	}
 	p = decide(t0, c, other)
-	if step, ok := p.Reshardings[0].Steps.Next(t0); !ok || step.Shard != 1 || step.Action != shard.Split {
+	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Shard != 1 || step.Action != shard.Split {
 		t.Errorf("with the image of shard 1: step %v %v", step, ok)
 	}
 }
@@ -190,7 +190,7 @@ func TestShardThatWasLeftBehindCatchesUp(t *testing.T) {
 	if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 1 || p.Reshardings[0].Count != 4 {
 		t.Fatalf("splits %+v", p.Reshardings)
 	}
-	if step, ok := p.Reshardings[0].Steps.Next(t0); !ok || step.Shard != 1 || step.Action != shard.Split {
+	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Shard != 1 || step.Action != shard.Split {
 		t.Errorf("step %v %v", step, ok)
 	}
 }

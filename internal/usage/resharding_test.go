@@ -86,7 +86,7 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	if len(p.Reshardings) != 1 || p.Reshardings[0].merge || p.Reshardings[0].Count != 2 {
 		t.Fatalf("splits %+v", p.Reshardings)
 	}
-	if s, ok := p.Reshardings[0].Steps.Next(t0); !ok || s.Action != shard.Merge || s.Shard != 1 {
+	if s, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || s.Action != shard.Merge || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
 	}
 	zero.OldShards = 2
@@ -99,7 +99,7 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 0 {
 		t.Fatalf("shard beyond: %+v", p.Reshardings)
 	}
-	if s, ok := p.Reshardings[0].Steps.Next(t0); !ok || s.Action != shard.Look || s.Shard != 1 {
+	if s, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || s.Action != shard.Look || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
 	}
 }

@@ -1,0 +1,78 @@
+package table
+
+import "github.com/zeroae/zae-limiter-go/internal/bucket"
+
+// drawBits are the lowest bits of a generation, see [Began].
+const drawBits = 20
+
+const (
+	// lastInstant is the last that fits above the drawn bits.
+	lastInstant = 1<<(63-drawBits) - 1
+	// instantsOnly ends the numbers that older releases have made: instants, nothing drawn.
+	instantsOnly = 1 << 45
+)
+
+// Began returns when a generation began, epoch milliseconds, by the clock of its
+// writer or a little later. It is 0 for none.
+//
+// A generation is one life of an item under one set of rules. What an image says of
+// an item holds within its generation, so no generation of an item may come back:
+//
+//	No two lives or rules of one item have the same number.
+//
+// A number is an instant, epoch milliseconds, and 20 bits below it that were drawn
+// when the item was made.
+//
+//   - Within a life the instant grows: it is that of the write, or one more than the
+//     last, whichever is later. So steps may share a millisecond, and clocks may differ.
+//   - A life that ends in a merge ends before the instant of the shard that it goes
+//     to, which is later than those of both. A later split begins there, so the next
+//     life of the same shard is later than all that is behind it.
+//   - A life that nobody saw end (deleted by hand, or by TTL) is told from the next
+//     one by what was drawn. Create and Restore draw by chance; Split draws from the
+//     generation of the shard that it splits, which is another for each split; an item
+//     of another client draws from its refill instant, which is a condition of the write.
+//     Only here two lives share a number once in a million times, and only if clocks
+//     that differ make both begin in the same millisecond.
+//
+// Example, all within the millisecond 100: shard 0 splits (shard 0: 101, shard 1: 101),
+// shard 1 is raised twice (102, 103) and merged into shard 0 (104, not 102), which
+// splits again (105, 105). An image of shard 1 from its first life, say 103, is refused.
+// Had the merge gone by shard 0 alone, its numbers would be 102 and 103, and shard 1
+// would be 103 once more.
+func Began(generation int64) int64 {
+	if generation < instantsOnly {
+		return generation
+	}
+	return generation >> drawBits
+}
+
+// nextGeneration returns the number of the item's next generation, which begins now and
+// later than those of the others, whose lives it ends.
+func nextGeneration(b Shard, now int64, others ...Shard) int64 {
+	return begin(b.drawn(), now, append(others, b)...)
+}
+
+// begin returns the number of a generation that begins now, and later than those of the
+// shards.
+func begin(draw uint64, now int64, after ...Shard) int64 {
+	instant := now
+	for _, b := range after {
+		instant = max(instant, bucket.AddSat(Began(b.Generation), 1))
+	}
+	if instant > lastInstant { // foreign hands have left it: nothing of ours is later
+		instant = now
+	}
+	return min(max(instant, 1), lastInstant)<<drawBits | int64(draw&(1<<drawBits-1))
+}
+
+// drawn returns what was drawn for the life of the image.
+func (b Shard) drawn() uint64 {
+	if b.Generation >= instantsOnly {
+		return uint64(b.Generation)
+	}
+	return scatter(b.State.RF)
+}
+
+// scatter draws from a number: others next to it draw something else.
+func scatter(n int64) uint64 { return uint64(n) * 0x9E3779B97F4A7C15 >> (64 - drawBits) }
