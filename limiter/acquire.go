@@ -147,7 +147,7 @@ func (l *Limiter) decide(k *known, w want, now int64, tries *attempt) (choice, e
 	if c.action == write && max(tries.rounds, tries.calls) >= maxAttempts { // others take what there is
 		c = d.giveUp()
 	}
-	if tries.waits != nil && (c.action == deny || c.look || c.adopt) { // it waits: it owes instead
+	if tries.waits != nil && (c.action == deny || c.look || c.adopt || tries.waits.inLine) { // it waits: it owes instead
 		c = d.behind(c)
 	}
 	tries.rounds++

@@ -97,7 +97,7 @@ func (a *attempt) level() *attempt {
 	if a.waits == nil {
 		return &attempt{}
 	}
-	return &attempt{waits: &waits{until: a.waits.until}}
+	return &attempt{waits: &waits{until: a.waits.until, inLine: a.waits.inLine}}
 }
 
 // decided reports whether a request was granted or denied, whatever else happened.

@@ -45,6 +45,7 @@ type choice struct {
 	at     int64
 	short  string // the limit that takes longest, when denied
 	guess  bool   // the instant is an estimate
+	full   bool   // the queue of those who wait is full
 	// repeats is set for a denial as others before it, since nothing new was seen.
 	repeats bool
 }

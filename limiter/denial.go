@@ -79,15 +79,17 @@ func (d decider) outdated() bool {
 func (d *denied) error(now int64) *LimitError {
 	e := &LimitError{
 		Entity: d.want.name.entity, Resource: d.want.name.resource, Limit: d.c.short,
-		RetryAfter: wait(now, max(d.c.at, now+1)), Estimated: d.unseen || d.c.guess,
+		RetryAfter: wait(now, max(d.c.at, now+1)), Estimated: d.unseen || d.c.guess, full: d.c.full,
 		Statuses: make([]Status, len(d.want.costs)),
 	}
 	for i, c := range d.want.costs {
 		level := min(d.level[i]+d.rate[i]*float64(now-d.at), float64(d.whole[i]))
 		s := statusOf(d.want.name.entity, c.Limit, int64(math.Floor(level)), 0)
-		if short := float64(c.Milli) - level; c.Limit.Name == d.c.short {
-			s.RetryAfter = e.RetryAfter
+		if c.Limit.Name == d.c.short {
 			e.Wanted, e.Remaining = c.Milli/bucket.Milli, s.Remaining
+		}
+		if short := float64(c.Milli) - level; c.Limit.Name == d.c.short && !d.c.full {
+			s.RetryAfter = e.RetryAfter
 		} else if short > 0 {
 			s.RetryAfter = time.Duration(math.Ceil(short/d.rate[i])) * time.Millisecond
 		}

@@ -39,6 +39,12 @@ var (
 	// ErrNoLimits: neither the call nor any level of the stored configuration
 	// has limits for the entity and resource.
 	ErrNoLimits = errors.New("limiter: no limits configured")
+	// ErrQueueFull: a *LimitError of [Limiter.Reserve] where those who wait owe more
+	// than the capacity of a limit; RetryAfter is when there is room again. The debt
+	// has this bound because it stays if all of them die: nobody is granted anything
+	// for longer than it takes to refill twice the capacity then. Nothing was taken.
+	// [Limiter.Wait] waits for room instead.
+	ErrQueueFull = errors.New("limiter: queue full")
 	// ErrLeaseClosed: the lease has been committed or rolled back.
 	ErrLeaseClosed = errors.New("limiter: lease closed")
 )
@@ -64,15 +70,23 @@ type LimitError struct {
 	// Statuses has one entry per limit in force of Entity, in order of name, each of the
 	// whole bucket.
 	Statuses []Status
+
+	full bool // the queue of those who wait is full
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("limiter: acquire %q: limit %s: %d wanted, %d left, retry after %s",
-		e.Entity+"/"+e.Resource, e.Limit, e.Wanted, e.Remaining, e.RetryAfter)
+	what := ""
+	if e.full {
+		what = "queue full: "
+	}
+	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%d wanted, %d left, retry after %s",
+		e.Entity+"/"+e.Resource, e.Limit, what, e.Wanted, e.Remaining, e.RetryAfter)
 }
 
-// Is reports that every LimitError is ErrLimited.
-func (e *LimitError) Is(target error) bool { return target == ErrLimited }
+// Is reports that every LimitError is ErrLimited, and some are ErrQueueFull.
+func (e *LimitError) Is(target error) bool {
+	return target == ErrLimited || target == ErrQueueFull && e.full
+}
 
 // opError is an error of one operation on one entity and resource.
 type opError struct {

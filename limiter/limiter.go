@@ -174,6 +174,7 @@ type Limiter struct {
 	configs    *configs
 	locals     *locals
 	sleepers   sleepers
+	lines      lines
 	growing    sync.Map       // name -> true: buckets whose shards this process is doubling
 	background sync.WaitGroup // work that no caller waits for
 }

@@ -88,7 +88,7 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 	charge := table.Charge{Image: s.image, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
 	switch {
 	case c.owe:
-		charge.Force = true
+		charge.Force, charge.Slack = true, 0 // a full image: what is short is under way in this process
 	case s.added && s.recent(w, now, roomOf(slack)): // a crowd: leave room for the adds of others
 		charge.Room = roomOf(slack)
 	case s.added: // nobody has charged for long, so the add was refused; its image is fresh

@@ -160,6 +160,7 @@ func (l *Limiter) settled(ctx context.Context, item item.Item, g givenBack) {
 	l.images.see(b, now, unsent)
 	g.given = momentOf(b)
 	l.sleepers.wake(g)
+	l.lines.wake(g.name)
 	u, ok := table.Prolong(b, now)
 	if !ok {
 		return

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -13,20 +14,31 @@ import (
 
 // A request that waits takes its costs at once, into debt, and may go on when the
 // level is back at zero. So everybody who comes later waits for longer, large and
-// small, in every process; while there is debt, Acquire is denied.
+// small, in every process; while there is debt, Acquire is denied. Those who owe are
+// the queue, and the debt is bounded; who finds it full stands in line (see line).
 
-// Wait acquires, and waits until the tokens are there: first come, first served,
-// whatever the costs. It sends one write, sleeps for exactly as long as that says,
-// and gives the tokens back if ctx ends first. It wakes sooner if this process gives
-// back tokens that were taken before, unless they were taken from several shards; what
-// other processes give back does not wake it. A wait that would exceed the deadline
-// of ctx is denied at once, with a *LimitError, and so is one behind a queue that
-// owes more than the capacity of a limit already. While others wait, requests that
-// do not wait are denied.
+// Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write
+// that takes them into debt, sleeps for exactly as long as that says, and gives them
+// back if ctx ends first. It wakes sooner if this process gives back tokens that were
+// taken before, unless they were taken from several shards; what other processes give
+// back does not wake it. While others wait, requests that do not wait are denied.
 //
-// Costs above the capacity are ErrTooLarge. Other errors are those of
-// [Limiter.Acquire]; when ctx ends while it sleeps, it is ErrCanceled, joined with a
-// *SettleError if the tokens could not be given back.
+// Where the queue is full (see [ErrQueueFull]), it waits until there is room and takes
+// the tokens then. The requests of one process are let in in the order in which they
+// came, as many at once as there is room for; which of several processes is next is
+// chance.
+//
+// The order is that in which DynamoDB has taken the writes, on one shard and while
+// nobody leaves. A bucket of several shards has a queue for each, and a request goes
+// to the one that is paid back first: requests may pass others by as much as those
+// differ. What somebody who leaves gives back, or a lease that has cost less, is there
+// for those who come next, also before sleepers of other processes.
+//
+// A wait that would exceed the deadline of ctx is denied as soon as that is known,
+// with a *LimitError: at once, unless others stand in line before it. Costs above the
+// capacity are ErrTooLarge. Other errors are those of [Limiter.Acquire]; when ctx ends
+// while it waits, it is ErrCanceled, joined with a *SettleError if the tokens could not
+// be given back.
 func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	until := int64(bucket.Never)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -38,9 +50,15 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	return lease, err
 }
 
-// wait takes the costs, and sleeps until they are paid back.
+// wait takes the costs, as soon as the queue has room for them, and sleeps until they
+// are paid back.
 func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
+	n := name{req.Entity, req.Resource}
+	tries.waits.inLine = l.lines.any(n)
 	lease, after, err := l.reserve(ctx, req, tries)
+	if errors.Is(err, ErrQueueFull) {
+		lease, after, err = l.standInLine(ctx, n, req, tries)
+	}
 	if err != nil || after == 0 {
 		return lease, err
 	}
@@ -52,7 +70,8 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
 // on after the time that is returned, zero if at once. Roll the lease back if that
-// is too long. The deadline of ctx bounds the call only.
+// is too long. Where the queue is full, it is denied with [ErrQueueFull]. The deadline
+// of ctx bounds the call only.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
 	begin, tries := l.begin(), &attempt{waits: &waits{until: bucket.Never}}
 	lease, after, err := l.reserve(ctx, req, tries)
@@ -71,8 +90,9 @@ func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Le
 
 // waits is how a request waits.
 type waits struct {
-	until int64 // it does not wait for longer, epoch ms
-	at    int64 // when it may go on, epoch ms; zero: at once
+	until  int64 // it does not wait for longer, epoch ms
+	at     int64 // when it may go on, epoch ms; zero: at once
+	inLine bool  // others of this process stand in line, so it owes nothing yet
 }
 
 // behind turns the denial of a request that waits into a write that takes the costs into
@@ -91,23 +111,24 @@ func (d decider) behind(c choice) choice {
 		}
 	}
 	if out.shard < 0 || d.attempt.rounds >= 2*maxAttempts { // nothing is known to owe to, or others keep winning
+		c.full = c.action == deny
 		return c
 	}
-	late := crowdedOut(d.shards[out.shard].image, d.want, d.now, nil)
 	together := out.at == bucket.Never && d.count > 1
+	room, full, crowded := d.room(out.shard, together)
 	if together {
-		out.at, late = max(c.at, d.now), false
-		for n, s := range d.shards {
-			late = late || n < d.count && s.imaged() && crowdedOut(s.image, d.want, d.now, nil)
-		}
+		out.at = max(c.at, d.now)
 	}
-	late = late || out.at > d.attempt.waits.until
+	late := out.at > d.attempt.waits.until
+	full = full || d.attempt.waits.inLine
 	switch {
-	case late && c.look: // the image is old: ask before denying
+	case (late || full) && c.look && !d.attempt.waits.inLine: // the image is old: ask before denying
 		return c
 	case late: // it would wait for too long
 		out.at = max(out.at, d.now+1)
 		return out
+	case full:
+		return choice{action: deny, full: true, at: max(room, d.now+1), short: cmp.Or(crowded, d.want.costs[0].Limit.Name)}
 	case together: // each shard owes its part
 		out.action = several
 	default: // the shard where the debt is paid back first owes all
@@ -117,22 +138,42 @@ func (d decider) behind(c choice) choice {
 	return out
 }
 
-// crowdedOut reports whether those who came before have run a limit of a shard into
-// a debt of more than its capacity. That bounds the queue: the last one in it waits
-// for two capacities at most. Own is what the request itself has taken already.
-func crowdedOut(b table.Shard, w want, now int64, own []table.Cost) bool {
-	state := b.State.At(now)
+// room returns from when the queue of a shard, or of all, has room by their images, and
+// whether it is full, which it may be for a moment by what this process has under way.
+func (d decider) room(shard int, all bool) (at int64, full bool, limit string) {
+	for n, s := range d.shards {
+		if n >= d.count || !s.imaged() || n != shard && !all {
+			continue
+		}
+		then, by := roomIn(s.image, d.want, func(string) int64 { return 0 })
+		soon, _ := roomIn(s.image, d.want, s.underWay.of)
+		if full = full || soon > d.now; then > at {
+			at, limit = then, by
+		}
+	}
+	return at, full, limit
+}
+
+// roomIn returns from when the queue of a shard has room: when those who came before
+// owe no more than its capacity of any limit. The last one who is let in waits for two
+// capacities at most. Less is what has been taken beside the image. Example: a level of
+// -25 of a capacity of 20 has room when 5 tokens are refilled. It is 0 if there has been
+// room all along, else it names the limit.
+func roomIn(b table.Shard, w want, less func(limit string) int64) (at int64, limit string) {
 	for _, c := range w.costs {
-		i := state.Index(c.Limit.Name)
+		i := b.State.Index(c.Limit.Name)
 		if i < 0 {
 			continue
 		}
-		taken, _ := table.Find(own, c.Limit.Name)
-		if bucket.AddSat(state.Slots[i].Tokens, taken.Milli) < -state.RateOf(c.Limit).Capacity {
-			return true
+		sl, r := b.State.Slots[i], b.State.RateOf(c.Limit)
+		level := bucket.SubSat(sl.Tokens, less(c.Limit.Name))
+		if need := bucket.Wait(level, sl.Rest, r, -r.Capacity); need > 0 {
+			if then := bucket.AddSat(b.State.RF, need); then > at {
+				at, limit = then, c.Limit.Name
+			}
 		}
 	}
-	return false
+	return at, limit
 }
 
 // paidBack returns from when the levels of some limits are back at zero.
@@ -159,29 +200,30 @@ func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tri
 		}
 	}
 	q.at = 0
-	late := false
+	full := false
 	for _, b := range images {
 		for _, it := range lease.items {
 			if it.shard == b.State.Shard {
 				q.at = max(q.at, paidBack(b, limitNames(w.costs)))
-				late = late || len(lease.items) == 1 && crowdedOut(b, w, b.State.RF, it.taken)
+				room, _ := roomIn(b, w, func(limit string) int64 { return -it.held(limit) })
+				full = full || len(lease.items) == 1 && room > b.State.RF
 			}
 		}
 	}
-	if q.at <= q.until && !late {
+	if q.at <= q.until && !full {
 		return nil
 	}
 	q.at = 0
 	err := lease.Rollback(ctx)
-	return errors.Join(k.refusal(w, l.now()), err)
+	return errors.Join(k.refusal(w, l.now(), q.until), err)
 }
 
 // refusal returns the denial of a request that does not wait for as long as it
-// would have to.
-func (k *known) refusal(w want, now int64) *LimitError {
+// would have to, or is not let into the queue.
+func (k *known) refusal(w want, now, until int64) *LimitError {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	d := decider{known: k, want: w, now: now, attempt: &attempt{waits: &waits{}}}
+	d := decider{known: k, want: w, now: now, attempt: &attempt{waits: &waits{until: until, inLine: true}}}
 	return d.explain(d.behind(choice{action: deny, at: now + 1}))
 }
 

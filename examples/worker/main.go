@@ -108,22 +108,10 @@ func (p *pool) do(ctx context.Context, job int) (err error) {
 	return nil
 }
 
-// turn waits until it is this worker's turn. The line has an end: who would have to
-// wait for more than two bursts is denied, and comes back when it has moved on.
+// turn waits until it is this worker's turn, or ctx ends.
 func (p *pool) turn(ctx context.Context) (*limiter.Lease, error) {
-	for {
-		lease, err := p.limiter.Wait(ctx, limiter.Request{
-			Entity: "workers", Resource: "partner-api", Costs: limiter.Costs{"calls": 1},
-			Limits: []limiter.Limit{limiter.PerMinute("calls", 120).WithCapacity(4)},
-		})
-		denied, ok := errors.AsType[*limiter.LimitError](err)
-		if !ok {
-			return lease, err
-		}
-		select {
-		case <-time.After(denied.RetryAfter):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	return p.limiter.Wait(ctx, limiter.Request{
+		Entity: "workers", Resource: "partner-api", Costs: limiter.Costs{"calls": 1},
+		Limits: []limiter.Limit{limiter.PerMinute("calls", 120).WithCapacity(4)},
+	})
 }

@@ -62,13 +62,13 @@ func TestProcessesShareTheRate(t *testing.T) {
 func TestStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := limitertest.NewLive(t)
-		ctx, stop := context.WithTimeout(t.Context(), 1200*time.Millisecond)
-		defer stop()
+		ctx, stop := context.WithCancel(t.Context())
+		defer time.AfterFunc(1200*time.Millisecond, stop).Stop()
 		done := 0
 		p := &pool{limiter: table.Limiter(nil), workers: 1, work: func(context.Context, int) error { done++; return nil }}
 		begin := time.Now()
 		err := p.run(ctx, feed(100))
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 1300*time.Millisecond || done != 6 {
+		if err != nil || time.Since(begin) > 1300*time.Millisecond || done != 6 {
 			t.Errorf("%d jobs in %v: %v", done, time.Since(begin), err)
 		}
 		broken := errors.New("broken")

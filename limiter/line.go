@@ -1,0 +1,146 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// Requests in Wait that find the queue of a bucket full stand in line until it has
+// room. The line is one of this process and in order of arrival; only the first in it
+// asks, and lets as many follow at once as there is room for.
+
+// lines are those of one process, by bucket. The zero value has none. It is safe for
+// concurrent use.
+type lines struct {
+	mu sync.Mutex
+	by map[name][]*standing
+}
+
+// standing is a Wait that stands in line.
+type standing struct {
+	turn chan struct{} // holds one when it is to ask for room
+}
+
+// any reports whether somebody stands in line.
+func (ls *lines) any(n name) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return len(ls.by[n]) > 0
+}
+
+// join adds somebody at the end of a line.
+func (ls *lines) join(n name) *standing {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	me := &standing{turn: make(chan struct{}, 1)}
+	if ls.by == nil {
+		ls.by = make(map[name][]*standing)
+	}
+	if ls.by[n] = append(ls.by[n], me); len(ls.by[n]) == 1 {
+		me.call()
+	}
+	return me
+}
+
+// leave takes somebody out of a line. The next ones have their turn, the first of
+// them in any case.
+func (ls *lines) leave(n name, me *standing, next int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	left := slices.DeleteFunc(ls.by[n], func(o *standing) bool { return o == me })
+	if ls.by[n] = left; len(left) == 0 {
+		delete(ls.by, n)
+		return
+	}
+	for _, s := range left[:min(len(left), max(next, 1))] {
+		s.call()
+	}
+}
+
+// first reports whether somebody is the first of a line.
+func (ls *lines) first(n name, me *standing) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.by[n][0] == me
+}
+
+// wake lets the first of a line ask again, because the bucket has got tokens back.
+func (ls *lines) wake(n name) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if all := ls.by[n]; len(all) > 0 {
+		all[0].call()
+	}
+}
+
+// call gives somebody the turn.
+func (s *standing) call() {
+	select {
+	case s.turn <- struct{}{}:
+	default: // it has the turn already
+	}
+}
+
+// standInLine waits for room in the queue, and takes the costs then.
+func (l *Limiter) standInLine(ctx context.Context, n name, req Request, tries *attempt) (lease *Lease,
+	after time.Duration, err error) {
+	me, follow := l.lines.join(n), 0
+	defer func() { l.lines.leave(n, me, follow) }()
+	asks := time.NewTimer(0)
+	defer asks.Stop()
+	asks.Stop()
+	for {
+		select {
+		case <-me.turn:
+		case <-asks.C:
+		case <-ctx.Done():
+			return nil, 0, canceled("wait", n, context.Cause(ctx), nil)
+		}
+		mine := &attempt{waits: &waits{until: tries.waits.until}}
+		lease, after, err = l.reserve(ctx, req, mine)
+		tries.calls += mine.calls
+		full, ok := errors.AsType[*LimitError](err)
+		if !ok || !full.full {
+			follow = followers(lease, req)
+			return lease, after, err
+		}
+		if l.lines.first(n, me) {
+			asks.Reset(full.RetryAfter + full.patience())
+		}
+	}
+}
+
+// patience is how much longer than until there is room somebody waits before asking for
+// it: at random up to what refills half a capacity. Nobody loses by it, since the last
+// one let in waits for a whole capacity at least. Without it, the first in the line of
+// every process would ask for every token: 16 processes would send 16 writes for it.
+func (e *LimitError) patience() time.Duration {
+	for _, s := range e.Statuses {
+		if s.Limit == e.Limit {
+			half := float64(s.Period) / float64(s.Refill) * float64(s.Capacity) / 2
+			return time.Duration(store.Random() % uint64(min(half, float64(24*time.Hour))+1))
+		}
+	}
+	return 0
+}
+
+// followers is how many more there is room for once somebody has been let in, if they
+// want as much. Example: a level of -13 of a capacity of 20 has room for 7 tokens more.
+func followers(lease *Lease, req Request) int {
+	if lease == nil {
+		return 1
+	}
+	n := int64(1)
+	for i, s := range lease.Status() {
+		cost := max(req.Costs[s.Limit], 1)
+		if room := (s.Remaining+s.Capacity)/cost + 1; i == 0 || room < n {
+			n = room
+		}
+	}
+	return int(max(n, 1))
+}

@@ -1,0 +1,274 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// slots20 is the bucket of these tests: its queue is full at a debt of 20, two seconds.
+var slots20 = PerMinute("rpm", 600).WithCapacity(20)
+
+// TestWaitWaitsForRoom: 200 workers with all the time in the world are served, none of
+// them denied, at the rate of the limit. It prints what that costs.
+func TestWaitWaitsForRoom(t *testing.T) {
+	for _, processes := range []int{1, 4, 16} {
+		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+			var mu sync.Mutex
+			var history buckettest.History
+			var all sync.WaitGroup
+			var order []int
+			all4 := make([]*Limiter, processes)
+			for i := range all4 {
+				all4[i] = process()
+			}
+			w.db.ResetStats()
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			for i := range 200 {
+				all.Go(func() {
+					if _, err := all4[i%processes].Wait(ctx, asks(Costs{"rpm": 1}, slots20)); err != nil {
+						t.Errorf("worker %d: %v", i, err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					history.Take(time.Now().UnixMilli(), bucket.Milli)
+					order = append(order, i)
+				})
+				time.Sleep(5 * time.Millisecond)
+			}
+			all.Wait()
+			took, writes := time.Since(begin), w.db.Stats().Updates
+			late, passed := 0, 0 // who was passed by somebody, and by how far
+			for i := range order {
+				if by := slices.Max(order[:i+1]) - order[i]; by > 0 {
+					late, passed = late+1, max(passed, by)
+				}
+			}
+			s := slots20.stored()
+			worst := history.Worst(bucket.Rate{Capacity: s.Capacity, Amount: s.Amount, Period: s.Period})
+			t.Logf("%2d processes: 200 after %s, %d writes, %d out of order by up to %d, worst excess %v",
+				processes, took, writes, late, passed, worst)
+			if took < 18*time.Second || took > 19*time.Second {
+				t.Errorf("%d processes: served within %s, want the 18s that it takes", processes, took)
+			}
+			if worst.Milli.Cmp(big.NewRat(2*s.Amount, s.Period)) > 0 { // answers take 2 ms
+				t.Errorf("%d processes: worst excess %v", processes, worst)
+			}
+			if processes == 1 && passed > 20 {
+				t.Errorf("out of order by more than a capacity: %v", order)
+			}
+			if most := []int{220, 320, 900}[slices.Index([]int{1, 4, 16}, processes)]; writes > most {
+				t.Errorf("%d processes: %d writes, want at most %d", processes, writes, most)
+			}
+			for _, l := range all4 {
+				if len(l.lines.by) != 0 || len(l.sleepers.by) != 0 {
+					t.Errorf("left behind: %v, %v", l.lines.by, l.sleepers.by)
+				}
+			}
+		})
+	}
+}
+
+// TestLineIsAsFastAsTheLimit: those who stand in line are let in as fast as there is
+// room, not one per round trip.
+func TestLineIsAsFastAsTheLimit(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(20 * time.Millisecond); return true, nil })
+		l, limit := process(), PerSecond("rps", 1000).WithCapacity(100)
+		begin := time.Now()
+		var all sync.WaitGroup
+		for range 2100 {
+			all.Go(func() {
+				if _, err := l.Wait(t.Context(), asks(Costs{"rps": 1}, limit)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(begin); took < 2*time.Second || took > 2200*time.Millisecond {
+			t.Errorf("2100 of a thousand per second within %s, want 2s", took)
+		}
+	})
+}
+
+// TestReserveAtAFullQueue: what Reserve does where the queue is full is an error of its
+// own, with the instant from which there is room, to the millisecond.
+func TestReserveAtAFullQueue(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		l.opts.MaxShards = 4
+		limit := PerSecond("rps", 40)
+		must(t, l, asks(Costs{"rps": 0}, limit))
+		if shards > 1 {
+			w.split(l, shards)
+		}
+		all := int64(40 / shards)
+		for range 3 * shards {
+			l.Reserve(t.Context(), asks(Costs{"rps": all}, limit))
+		}
+		w.wantHeld(l, limit, -80)
+		before := w.db.Snapshot()
+		_, _, err := l.Reserve(t.Context(), asks(Costs{"rps": 1}, limit))
+		full, ok := errors.AsType[*LimitError](err)
+		if !ok || !errors.Is(err, ErrQueueFull) || !errors.Is(err, ErrLimited) || full.RetryAfter != time.Second {
+			t.Fatalf("%d shards: got %v, want a full queue for 1s", shards, err)
+		}
+		w.sameTable(before)
+		w.advance(time.Second - time.Millisecond)
+		if _, _, err := l.Reserve(t.Context(), asks(Costs{"rps": 1}, limit)); !errors.Is(err, ErrQueueFull) {
+			t.Fatalf("%d shards, a millisecond early: %v", shards, err)
+		}
+		w.advance(time.Millisecond)
+		if _, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 1}, limit)); err != nil ||
+			after < time.Second || after > 1100*time.Millisecond {
+			t.Fatalf("%d shards: after %s, %v, want to be let in, for a second and one token's time", shards, after, err)
+		}
+		if _, err := l.Acquire(t.Context(), asks(Costs{"rps": 1}, limit)); !errors.Is(err, ErrLimited) ||
+			errors.Is(err, ErrQueueFull) {
+			t.Fatalf("%d shards: an acquire beside a queue: %v", shards, err)
+		}
+	}
+}
+
+// TestStandingInLine: who stands in line for a place in the queue leaves with its
+// context, is denied when that cannot be met, and fails at once if it can never be.
+func TestStandingInLine(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		w.db.SetHook(nil)
+		l := process()
+		fill := func() {
+			t.Helper()
+			for range 41 {
+				if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, slots20)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		fill()
+		first := make(chan time.Duration)
+		begin := time.Now()
+		stand := func(ctx context.Context, n int64) {
+			if _, err := l.Wait(ctx, asks(Costs{"rpm": n}, slots20)); err != nil {
+				t.Error(err)
+			}
+			first <- time.Since(begin)
+		}
+		go stand(t.Context(), 1)
+		time.Sleep(time.Millisecond)
+		calls := w.db.Stats().Calls()
+		for _, c := range []struct {
+			name  string
+			cost  int64
+			until time.Duration // of its context; negative: none
+			want  error
+			after time.Duration
+		}{
+			{"a deadline that even an empty line would miss", 1, 2 * time.Second, ErrLimited, 0},
+			{"more than the capacity", 21, -1, ErrTooLarge, 0},
+			{"a context that ends", 1, 3 * time.Second, ErrCanceled, 3 * time.Second},
+		} {
+			if c.name == "a context that ends" { // behind more than can be served by then
+				for range 30 {
+					go stand(t.Context(), 1)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			ctx, cancel := t.Context(), context.CancelFunc(func() {})
+			if c.until > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.until)
+			}
+			at := time.Now()
+			lease, err := l.Wait(ctx, asks(Costs{"rpm": c.cost}, slots20))
+			cancel()
+			if lease != nil || !errors.Is(err, c.want) || errors.Is(err, ErrQueueFull) || time.Since(at) != c.after {
+				t.Errorf("%s: %v after %s, want %v after %s", c.name, err, time.Since(at), c.want, c.after)
+			}
+			if c.after == 0 && w.db.Stats().Calls() != calls {
+				t.Errorf("%s: it sent something", c.name)
+			}
+		}
+		last := time.Duration(0)
+		for range 31 {
+			last = max(last, <-first)
+		}
+		if last < 5100*time.Millisecond || last > 5300*time.Millisecond { // 21 owed, and 31 in line
+			t.Errorf("the last in line after %s, want 5.2s", last)
+		}
+		if len(l.lines.by) != 0 {
+			t.Error("somebody is left in line")
+		}
+	})
+}
+
+// TestLineMovesWhenThisProcessGivesBack, not only with time.
+func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		w.db.SetHook(nil)
+		l, limit := process(), PerHour("rph", 10)
+		must(t, l, asks(Costs{"rph": 10}, limit))
+		var held []*Lease
+		for _, n := range []int64{10, 5} {
+			lease, _, err := l.Reserve(t.Context(), asks(Costs{"rph": n}, limit))
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, lease)
+		}
+		begin := time.Now()
+		done := make(chan error)
+		go func() {
+			_, err := l.Wait(t.Context(), asks(Costs{"rph": 1}, limit))
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		for _, lease := range held {
+			if err := lease.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-done; err != nil || time.Since(begin) > 361*time.Second {
+			t.Errorf("%v after %s, want the 6 minutes of one token", err, time.Since(begin))
+		}
+	})
+}
+
+// TestLineWhenTheTableIsDown: who stands in line is told so, and the next one has its
+// turn.
+func TestLineWhenTheTableIsDown(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		w.db.SetHook(nil)
+		for range 41 {
+			if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, slots20)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))
+		got := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := l.Wait(t.Context(), asks(Costs{"rpm": 1}, slots20))
+				got <- err
+			}()
+			time.Sleep(time.Millisecond)
+		}
+		if err := <-got; !errors.Is(err, ErrUnavailable) {
+			t.Errorf("the first: %v, want ErrUnavailable", err)
+		}
+		if err := <-got; err != nil {
+			t.Errorf("the second: %v", err)
+		}
+	})
+}
