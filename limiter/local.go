@@ -16,20 +16,22 @@ import (
 // keeps in memory, each with a share of its limits. They know nothing of the table,
 // and the table nothing of them.
 
-// locals are the buckets of PolicyLocal, least recently used out first. It is safe
-// for concurrent use.
+// locals are the buckets of PolicyLocal. Only those that are full are forgotten, so
+// none is ever fuller than it was. It is safe for concurrent use.
 type locals struct {
 	percent int64
+	size    int // how many there are at most
 	mu      sync.Mutex
 	buckets *simplelru.LRU[name, bucket.State]
 }
 
 func newLocals(percent, size int) *locals {
+	size = max(size, maxLevels)
 	buckets, err := simplelru.NewLRU[name, bucket.State](size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &locals{percent: int64(percent), buckets: buckets}
+	return &locals{percent: int64(percent), size: size, buckets: buckets}
 }
 
 // share returns the part of a limit that this process may grant by itself: at least
@@ -42,18 +44,48 @@ func (l *locals) share(whole bucket.Limit) bucket.Limit {
 	return out
 }
 
+// maxFullSought is how many buckets are looked at for one that can be forgotten.
+const maxFullSought = 8
+
+// makeRoom forgets full buckets until there is room for the new ones among some, and
+// reports whether there is; the lock is held. Those that are not full go to the end of
+// the line, so that others are looked at the next time.
+func (l *locals) makeRoom(now int64, wants ...name) bool {
+	fresh := 0
+	for _, n := range wants {
+		if !l.buckets.Contains(n) {
+			fresh++
+		}
+	}
+	for sought := 0; fresh > 0 && l.buckets.Len()+fresh > l.size; sought++ {
+		oldest, state, _ := l.buckets.GetOldest()
+		switch {
+		case sought == maxFullSought:
+			return false
+		case state.FullAt(now) <= now && !slices.Contains(wants, oldest):
+			l.buckets.RemoveOldest()
+		default:
+			l.buckets.Get(oldest)
+		}
+	}
+	return true
+}
+
 // at returns the bucket at now under the limits in force; the lock is held. A limit
-// that is new begins full.
-func (l *locals) at(w want, now int64) bucket.State {
-	old, _ := l.buckets.Get(w.name)
+// that is new begins full if there is room for it, else empty.
+func (l *locals) at(w want, room bool, now int64) bucket.State {
+	old, known := l.buckets.Get(w.name)
 	old = old.At(now)
 	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.costs))}
 	if len(old.Slots) == 0 {
 		out.RF = now
 	}
+	room = (room || known) && len(old.Slots) < bucket.MaxSlots
 	for i, c := range w.costs {
 		slot := bucket.Slot{Limit: l.share(c.Limit)}
-		slot.Tokens = slot.Capacity
+		if room {
+			slot.Tokens = slot.Capacity
+		}
 		if j := old.Index(slot.Name); j >= 0 {
 			slot.Tokens = min(old.Slots[j].Tokens, slot.Capacity)
 			slot.Rest = bucket.RescaleRest(old.Slots[j].Rest, old.Slots[j].Period, slot.Period)
@@ -72,8 +104,13 @@ func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	leases, after := make([]*Lease, len(wants)), make([]bucket.State, len(wants))
+	names := make([]name, len(wants))
 	for i, w := range wants {
-		state := l.at(w, now)
+		names[i] = w.name
+	}
+	room := l.makeRoom(now, names...)
+	for i, w := range wants {
+		state := l.at(w, room, now)
 		needs := make([]int64, len(w.costs))
 		for j, c := range w.costs {
 			needs[j] = c.Milli
@@ -89,7 +126,10 @@ func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
 			items: []leaseItem{{name: w.name, taken: w.costs, local: true}}}
 	}
 	for i, w := range wants {
-		old, _ := l.buckets.Get(w.name)
+		old, known := l.buckets.Get(w.name)
+		if !room && !known { // it costs nothing, else it would be denied
+			continue
+		}
 		for _, slot := range old.At(after[i].RF).Slots { // limits that other calls name keep their level
 			if after[i].Index(slot.Name) < 0 && len(after[i].Slots) < bucket.MaxSlots {
 				after[i].Slots = append(after[i].Slots, slot)
@@ -100,15 +140,18 @@ func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
 	return leases, nil
 }
 
-// adjust takes so much more from a bucket, into debt if need be, or gives it back.
+// adjust takes so much more from a bucket, into debt if need be, or gives it back. One
+// that has been forgotten was full.
 func (l *locals) adjust(n name, costs []table.Cost, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state, ok := l.buckets.Get(n)
-	if !ok {
+	if !l.makeRoom(now, n) {
 		return
 	}
-	state = state.At(now)
+	state := l.at(want{name: n, costs: costs}, true, now)
+	if old, ok := l.buckets.Get(n); ok {
+		state = old.At(now)
+	}
 	needs := make([]int64, len(state.Slots))
 	for _, c := range costs {
 		if i := state.Index(c.Limit.Name); i >= 0 {

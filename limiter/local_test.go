@@ -257,3 +257,99 @@ func TestLocalGrantsNothingToACircle(t *testing.T) {
 		}
 	})
 }
+
+// However many buckets are in use, none grants more than its share: only those that are
+// full are forgotten, and who finds no room for a new one is denied.
+func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
+	for _, c := range []struct{ tenants, most int }{{99, 100}, {101, 100}, {300, 100}, {3, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10, MaxBuckets: c.most})
+			w.down()
+			granted := make([]int, c.tenants)
+			ask := func(i int) {
+				lease, err := l.Acquire(t.Context(), Request{Entity: fmt.Sprint("tenant ", i), Resource: gpt,
+					Costs: Costs{"rpm": 1}, Limits: []Limit{PerMinute("rpm", 1000)}})
+				if err == nil && !lease.Charged() {
+					granted[i]++
+				} else if denied, ok := errors.AsType[*LimitError](err); !ok || denied.RetryAfter <= 0 {
+					t.Fatalf("%d of %d: %v", i, c.most, err)
+				}
+			}
+			for range 200 {
+				for i := range c.tenants {
+					ask(i)
+				}
+			}
+			served := 0
+			for i, n := range granted {
+				if n != 0 && n != 100 {
+					t.Fatalf("%d tenants, room for %d: tenant %d was granted %d of its share of 100", c.tenants, c.most, i, n)
+				}
+				served += n / 100
+			}
+			if served != min(c.tenants, max(c.most, maxLevels)) {
+				t.Errorf("%d tenants, room for %d: %d of them were served", c.tenants, c.most, served)
+			}
+			w.advance(time.Minute) // all are full again, and may be forgotten
+			before := granted[c.tenants-1]
+			ask(c.tenants - 1)
+			if granted[c.tenants-1] != before+1 {
+				t.Errorf("%d tenants, room for %d: the last is not served a minute later", c.tenants, c.most)
+			}
+		})
+	}
+}
+
+// A lease whose bucket was full and is forgotten owes what it settles.
+func TestLocalLeaseSettlesWhatWasForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10, MaxBuckets: 4})
+		w.down()
+		ask := func(entity string, n int64) (*Lease, error) {
+			return l.Acquire(t.Context(), Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": n},
+				Limits: []Limit{PerMinute("rpm", 1000)}})
+		}
+		lease, err := ask(acme, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		for i := range 4 {
+			if _, err := ask(fmt.Sprint(i), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.advance(time.Minute)
+		if l.locals.buckets.Contains(lease.name) {
+			t.Fatal("it is still there")
+		}
+		lease.Settle(Costs{"rpm": 151})
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ask(acme, 0); !errors.Is(err, ErrLimited) {
+			t.Errorf("150 of 100 taken: %v, want it to owe 50", err)
+		}
+	})
+}
+
+// Limits beyond those that a bucket has room for do not come back full.
+func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10})
+	w.down()
+	granted := 0
+	for range 5 {
+		for i := range 60 {
+			limit := fmt.Sprint("l", i)
+			if _, err := l.Acquire(t.Context(), asks(Costs{limit: 10}, PerMinute(limit, 100))); err == nil {
+				granted++
+			}
+		}
+	}
+	if granted > 60 {
+		t.Errorf("%d granted of 60 shares", granted)
+	}
+}

@@ -32,6 +32,11 @@ const (
 	// reaches the table, all processes together grant at most their number of
 	// shares, and nothing of it is charged to the table later.
 	//
+	// A process keeps up to Options.MaxBuckets of them and forgets only full ones, so
+	// none comes back fuller than it was: while there is no room, other buckets are
+	// denied. A process that starts anew begins with full ones: each start grants up
+	// to a share of every capacity.
+	//
 	// It needs limits: those of the call, or stored ones that this process has read
 	// before, however long ago. Without, and if a cost exceeds the share of a limit,
 	// it is PolicyBlock. It cannot be stored, because other clients do not know it;
