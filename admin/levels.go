@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -17,7 +18,20 @@ import (
 // many tokens that added, by limit, and records it as "bucket_reset". A bucket that
 // does not exist is full already. Usage is not changed by it. The error is
 // ErrNotFound if the bucket has no limit of that name.
+//
+// It also mends a bucket that cannot be read (limiter.ErrUnreadable): with no limit
+// named, the bucket is removed, and the next request finds a full one. What that added
+// is not known, so nil is returned; what its counters had grown by and nobody has
+// counted yet is missing in the usage.
 func (n *Namespace) Reset(ctx context.Context, entity, resource string, limits ...string) (map[string]int64, error) {
+	added, err := n.fill(ctx, entity, resource, limits)
+	if errors.Is(err, limiter.ErrUnreadable) && len(limits) == 0 {
+		return nil, fail(n.removeBucket(ctx, entity, resource), "reset bucket %s", Scope{entity, resource})
+	}
+	return added, err
+}
+
+func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []string) (map[string]int64, error) {
 	return n.raise(ctx, entity, resource, table.ActionBucketReset, func(rooms map[string][]int64) (gifts, error) {
 		out := gifts{}
 		for _, limit := range limits {

@@ -51,21 +51,26 @@ const maxCharged = 4
 // Peek returns the bucket of an entity on a resource, refilled to now, and then
 // those of its parents for as long as each says that it cascades. It takes nothing
 // and writes nothing. The error is limiter.ErrNoLimits if no limits are stored for
-// the entity and it has no bucket.
+// the entity and it has no bucket. One that cannot be read is left out; the others are
+// returned beside a limiter.ErrUnreadable that names it.
 func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket, error) {
 	if err := checkPair(entity, resource); err != nil {
 		return nil, err
 	}
 	var out []Bucket
-	for id := entity; id != "" && len(out) <= maxCharged; {
+	var odd unreadables
+	for id, above := entity, 0; id != "" && above <= maxCharged; above++ {
 		b, err := n.peek(ctx, id, resource)
 		if err == nil && len(b.Levels) == 0 {
 			err = limiter.ErrNoLimits
 		}
-		if err != nil {
-			return out, fail(err, "peek %q", id+"/"+resource)
+		err = fail(err, "peek %q", id+"/"+resource)
+		switch {
+		case err == nil:
+			out = append(out, b)
+		case !odd.skips(err):
+			return out, err
 		}
-		out = append(out, b)
 		e, err := n.entity(ctx, id)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return out, fail(err, "peek %q: parent", id+"/"+resource)
@@ -74,7 +79,7 @@ func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket
 			id = e.Parent
 		}
 	}
-	return out, nil
+	return out, odd.err()
 }
 
 func (n *Namespace) peek(ctx context.Context, entity, resource string) (Bucket, error) {
@@ -136,7 +141,8 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 }
 
 // Buckets lists the buckets that exist in a scope: of an entity, of a resource, of
-// one on the other, or all.
+// one on the other, or all. One that cannot be read comes with a limiter.ErrUnreadable and
+// nothing but its Entity and Resource, and others follow; any other error is the last.
 func (n *Namespace) Buckets(ctx context.Context, at Scope) iter.Seq2[Bucket, error] {
 	return func(yield func(Bucket, error) bool) {
 		if err := at.validate(); err != nil {
@@ -148,8 +154,15 @@ func (n *Namespace) Buckets(ctx context.Context, at Scope) iter.Seq2[Bucket, err
 			if err == nil {
 				b, err = n.peek(ctx, of.Entity, of.Resource)
 			}
+			err = fail(err, "list buckets of %s", at)
+			if errors.Is(err, limiter.ErrUnreadable) {
+				if !yield(Bucket{Entity: of.Entity, Resource: of.Resource}, err) {
+					return
+				}
+				continue
+			}
 			if err != nil {
-				yield(Bucket{}, fail(err, "list buckets of %s", at))
+				yield(Bucket{}, err)
 				return
 			}
 			if b.Exists && !yield(b, nil) {
@@ -177,13 +190,18 @@ func (c Capacity) Used() float64 {
 
 // Capacity adds a limit up over the entities that have a bucket for the resource;
 // with top set, only over those that belong to no parent, so that nothing counts
-// twice where children are charged to their parents.
+// twice where children are charged to their parents. Buckets that cannot be read are left
+// out; the others are returned beside a limiter.ErrUnreadable that names them.
 func (n *Namespace) Capacity(ctx context.Context, resource, limit string, top bool) (Capacity, error) {
 	out := Capacity{Resource: resource, Limit: limit}
 	if err := argument.Resource("Resource", resource); err != nil {
 		return out, err
 	}
+	var odd unreadables
 	for b, err := range n.Buckets(ctx, Scope{Resource: resource}) {
+		if odd.skips(err) {
+			continue
+		}
 		if err != nil {
 			return out, err
 		}
@@ -204,5 +222,5 @@ func (n *Namespace) Capacity(ctx context.Context, resource, limit string, top bo
 		out.Capacity = bucket.AddSat(out.Capacity, b.Levels[i].Capacity)
 		out.Remaining = bucket.AddSat(out.Remaining, min(max(b.Levels[i].Remaining, 0), b.Levels[i].Capacity))
 	}
-	return out, nil
+	return out, odd.err()
 }

@@ -171,9 +171,15 @@ func (in inForce) life() table.Lifetime {
 	return table.Expires
 }
 
+// storedAt is what is stored at a scope, or why that cannot be read.
+type storedAt struct {
+	table.Config
+	err error
+}
+
 // configs returns what is stored at the scopes that can hold the limits for an entity
 // and resource, the most specific first.
-func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]table.Config, error) {
+func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]storedAt, error) {
 	var keys []item.Key
 	for _, s := range []Scope{{entity, resource}, {Entity: entity}, {Resource: resource}, {}} {
 		keys = append(keys, n.config(s).Key())
@@ -182,16 +188,12 @@ func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]tab
 	if err != nil {
 		return nil, err
 	}
-	var out []table.Config
+	var out []storedAt
 	for _, it := range items {
-		if it == nil {
-			continue
+		if it != nil {
+			c, err := table.DecodeConfig(it)
+			out = append(out, storedAt{c, err})
 		}
-		c, err := table.DecodeConfig(it)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
 	}
 	return out, nil
 }
@@ -199,8 +201,8 @@ func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]tab
 func (n *Namespace) inForce(ctx context.Context, entity, resource string) (in inForce, err error) {
 	stored, err := n.configs(ctx, entity, resource)
 	for _, c := range stored {
-		if in.limits == nil && len(c.Limits) > 0 {
-			in.limits, in.at = c.Limits, scopeOf(c)
+		if c.err != nil || len(c.Limits) > 0 { // what is less specific does not matter
+			return inForce{c.Limits, scopeOf(c.Config)}, c.err
 		}
 	}
 	return in, err

@@ -35,7 +35,10 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 	all, err := n.configs(ctx, entity, resource)
 	var out Resolved
 	for _, c := range all {
-		stored := configOf(c)
+		if err == nil {
+			err = c.err
+		}
+		stored := configOf(c.Config)
 		if stored.OnUnavailable != limiter.PolicyDefault {
 			out.OnUnavailable = stored.OnUnavailable
 		}

@@ -35,8 +35,8 @@ const (
 //
 // It blocks for as long as the calls take, bounded by ctx and Options.Timeout, and never
 // waits for tokens. Errors are one of ErrLimited (a *LimitError), ErrUnavailable,
-// ErrUnknown, ErrInvalid, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup and
-// ErrCanceled. Under PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has
+// ErrUnknown, ErrInvalid, ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup
+// and ErrCanceled. Under PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has
 // charged nothing, under PolicyLocal one of this process's own share; the others never do.
 // After a few calls in a row without an answer, further ones are ErrUnavailable at once,
 // but for one that probes four times a second.

@@ -190,8 +190,9 @@ func (l *Limiter) giveBack(ctx context.Context, leases []*Lease) []error {
 }
 
 // gravest returns the index of the error that decides what the caller is told, 0 if
-// there is none: a denial before a call without a decision, of denials the one that
-// holds longest, of such calls the one that may have written.
+// there is none: a denial before a bucket that cannot be read, that before a call without
+// a decision, of denials the one that holds longest, of such calls the one that may have
+// written.
 func gravest(errs []error) int {
 	worst, most := 0, -1
 	var longest time.Duration
@@ -201,9 +202,11 @@ func gravest(errs []error) int {
 		switch kind := store.KindOf(err); {
 		case err == nil:
 		case denied != nil:
-			rank = 4
-		case decided(err):
 			rank = 5
+		case decided(err):
+			rank = 6
+		case kind == 0 && errors.Is(err, ErrUnreadable):
+			rank = 4 // no policy makes a lease of it
 		case kind == store.Unknown:
 			rank = 3
 		case kind == store.Setup:

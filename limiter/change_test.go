@@ -203,39 +203,6 @@ func TestSkeletonIsMended(t *testing.T) {
 	}
 }
 
-// TestUnreadableBucket: an item nobody can make sense of is unavailable, with
-// the attribute named, and untouched.
-func TestUnreadableBucket(t *testing.T) {
-	for name, attrs := range map[string]item.Item{
-		"b_rpm_tk":    {"b_rpm_tk": number("1.5")},
-		"b_rpm_cp":    {"b_rpm_cp": item.S("ten")},
-		"shard_count": {"shard_count": item.N(0)},
-		"rf":          {"rf": item.S("now")},
-		"capacity":    {"b_rpm_cp": item.N(-1)},
-	} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		must(t, l, asks(Costs{"rpm": 1}, rpm10))
-		w.edit(l, 0, attrs)
-		before := w.db.Snapshot()
-		for _, p := range []*Limiter{w.process(Options{}), w.process(Options{OnUnavailable: PolicyAllow})} {
-			lease, err := p.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-			if p.opts.OnUnavailable == PolicyAllow {
-				if err != nil || lease.Charged() {
-					t.Errorf("%s, policy allow: %v, %v", name, lease, err)
-				}
-				continue
-			}
-			if !errors.Is(err, ErrUnavailable) {
-				t.Errorf("%s: %v, want unavailable", name, err)
-			}
-		}
-		if name != "rf" { // the spend of the process that knew it may hold
-			w.sameTable(before)
-		}
-	}
-}
-
 // TestLifetimes (wire format 1.4): a bucket by limits of the entity on the
 // resource never expires; by any other it does, after seven times what it takes
 // to fill, and every refill renews that.

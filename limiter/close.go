@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -80,11 +81,18 @@ func (le *Lease) rollback(ctx context.Context) error {
 func (le *Lease) back() [][]table.Cost {
 	back := make([][]table.Cost, len(le.items))
 	for i, it := range le.items {
-		for _, c := range it.taken {
-			back[i] = append(back[i], table.Cost{Limit: c.Limit, Milli: -c.Milli})
-		}
+		back[i] = negative(it.taken)
 	}
 	return back
+}
+
+// negative returns what gives costs back.
+func negative(costs []table.Cost) []table.Cost {
+	out := slices.Clone(costs)
+	for i := range out {
+		out[i].Milli = -out[i].Milli
+	}
+	return out
 }
 
 // due returns, by item, the difference between what was said and what was taken:

@@ -32,6 +32,7 @@ type record struct {
 	config table.Config
 	entity table.Entity
 	gone   error // why the namespace of a namespace record is not there to be used
+	bad    error // why it cannot be read, an ErrInvalid: it fails the requests that it decides on
 	found  bool
 	at     int64
 }
@@ -70,8 +71,9 @@ const (
 	records
 )
 
-// noLimitsFor is how long, in ms, it is believed that no level has limits. A tenant
-// whose first request came before its limits must not wait for a whole ttl.
+// noLimitsFor is how long, in ms, it is believed that no level has limits, or that a
+// record cannot be read that decides nothing. A tenant whose first request came before
+// its limits must not wait for a whole ttl.
 const noLimitsFor = 3000
 
 // recordKey identifies a record of the namespace; the name has what tells it from
@@ -205,11 +207,16 @@ func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (
 		recs[i], _ = c.cache.Get(k)
 		limited = limited || len(recs[i].config.Limits) > 0
 	}
+	decided := limitsGiven
 	for i, r := range recs {
 		ttl := c.ttl
-		if !limited && i <= recSystem {
+		switch {
+		case r.bad != nil && (!decided || i == recMeta): // what is mended is in force at once
+			ttl = 0
+		case r.bad != nil, !limited && i <= recSystem:
 			ttl = min(ttl, noLimitsFor)
 		}
+		decided = decided || len(r.config.Limits) > 0
 		if limitsGiven && i <= recResource {
 			continue
 		}
@@ -259,11 +266,7 @@ func (c *configs) read(ctx context.Context, keys []recordKey, now int64) (map[re
 	}
 	out := make(map[recordKey]record, len(keys))
 	for i, it := range items {
-		r, err := decodeRecord(it, now)
-		if err != nil {
-			return nil, err
-		}
-		out[keys[i]] = r
+		out[keys[i]] = decodeRecord(it, now)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Every error of this package is, by errors.Is, one of these.
@@ -33,6 +34,13 @@ var (
 	// message names the field, the value and what is accepted. Nothing was
 	// written.
 	ErrInvalid = argument.ErrInvalid
+	// ErrUnreadable: what is stored of the bucket cannot be read: another client or a
+	// hand has left it so. The message names the item, the attribute and its value.
+	// Nothing was taken. No policy turns it into a lease, and no other bucket is
+	// concerned. [admin.Namespace.Reset] makes the bucket anew.
+	//
+	// [admin.Namespace.Reset]: https://pkg.go.dev/github.com/zeroae/zae-limiter-go/admin#Namespace.Reset
+	ErrUnreadable = table.ErrUnreadable
 	// ErrTooLarge: the request can never be granted as it is: a cost exceeds
 	// the capacity of its limit.
 	ErrTooLarge = errors.New("limiter: request too large")

@@ -120,8 +120,8 @@ type ClockInfo struct {
 
 // Outcome returns the outcome of an acquire, a commit or a rollback as one of few
 // words: "ok", "denied", "unavailable", "unknown", "canceled", "setup" for
-// ErrSetup and ErrNamespace, and "invalid" for every other error. For other kinds it
-// is "".
+// ErrSetup and ErrNamespace, "unreadable", and "invalid" for every other error. For
+// other kinds it is "".
 func (e Event) Outcome() string {
 	switch e.Kind {
 	case EventAcquire, EventCommit, EventRollback:
@@ -141,6 +141,8 @@ func (e Event) Outcome() string {
 		return "unknown"
 	case errors.Is(e.Err, ErrUnavailable):
 		return "unavailable"
+	case errors.Is(e.Err, ErrUnreadable):
+		return "unreadable"
 	}
 	return "invalid"
 }

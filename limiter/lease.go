@@ -87,9 +87,8 @@ func (le *Lease) Entity() string { return le.name.entity }
 func (le *Lease) Resource() string { return le.name.resource }
 
 // Status returns the limits in force, in order of name, as they were right after
-// the last charge of this lease; see [Status]. It is nil when nothing was charged,
-// and when another client has left the bucket in a form that cannot be read. Those
-// of the entities that it cascades to follow, nearest first.
+// the last charge of this lease; see [Status]. It is nil when nothing was charged.
+// Those of the entities that it cascades to follow, nearest first.
 func (le *Lease) Status() []Status {
 	le.mu.Lock()
 	defer le.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 )
 
@@ -16,6 +17,8 @@ type world struct {
 	t   testing.TB
 	db  *memdb.DB
 	now atomic.Int64
+
+	mended item.Item // the item that spoil has damaged, as it was
 }
 
 func newWorld(t testing.TB) *world {

@@ -25,8 +25,8 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 			return turn{again: true}, last || c.shard > 0 || tries.apart
 		}
 		b, err := table.DecodeShard(r.Old)
-		if err != nil { // another client has left what cannot be read
-			return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}}, true
+		if err != nil { // an answer, and the trouble of this bucket alone
+			return turn{err: err}, true
 		}
 		displaced := k.refuse(b, l.now(), p) // else its image says what there is: plan again
 		if p.charges {
@@ -36,6 +36,10 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 	}
 	if !store.Passes(err) || last ||
 		smithytime.SleepWithContext(ctx, store.Jitter(tries.calls, 5*contentionPause, 100*contentionPause)) != nil {
+		b, err := l.explain(ctx, err, p.write)
+		if err == nil {
+			return turn{again: true}, last || k.refuse(b, l.now(), p)
+		}
 		return turn{err: err}, true
 	}
 	return turn{}, false // nothing was written, and the pause is over: send it again
@@ -60,20 +64,23 @@ func (k *known) refuse(b table.Shard, now int64, p plan) (displaced bool) {
 // whatever else goes wrong.
 func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*acquirer, it item.Item) {
 	b, err := table.DecodeShard(it)
-	legible := err == nil
-	var status []Status
-	if legible {
-		var own []table.Cost
+	if err != nil {
 		if p.takes {
-			own = sum(group)
+			err = l.unread(ctx, group, shard, err)
 		}
-		k.mu.Lock()
-		k.see(b, l.now(), p.since, own)
-		k.at(shard).added = false
-		k.confirm(b, group[0].want, l.now())
-		status = k.status(group[0].want.name.entity, group[0].want.costs, l.now())
-		k.mu.Unlock()
+		k.end(shard, group, turn{err: err})
+		return
 	}
+	var own []table.Cost
+	if p.takes {
+		own = sum(group)
+	}
+	k.mu.Lock()
+	k.see(b, l.now(), p.since, own)
+	k.at(shard).added = false
+	k.confirm(b, group[0].want, l.now())
+	status := k.status(group[0].want.name.entity, group[0].want.costs, l.now())
+	k.mu.Unlock()
 	if !p.takes {
 		k.end(shard, group, turn{again: true})
 		return
@@ -86,18 +93,43 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 			status = slices.Clone(status) // each has its own
 		}
 		lease := &Lease{limiter: l, name: w.want.name, status: status, items: []leaseItem{{
-			name:  w.want.name,
-			key:   table.BucketKey(w.want.namespace, w.want.name.entity, w.want.name.resource, shard),
-			shard: shard, taken: w.want.costs,
+			name: w.want.name, key: b.Key(), shard: shard, taken: w.want.costs,
 		}}}
-		if legible {
-			lease.learn(b)
-		} else {
-			lease.limits = table.LimitsOf(w.want.costs)
-		}
+		lease.learn(b)
 		w.turn <- turn{lease: lease}
 	}
-	if legible {
-		l.grow(ctx, k, b)
+	l.grow(ctx, k, b)
+}
+
+// explain finds out why DynamoDB has rejected a write to a bucket: it does so if the
+// write does arithmetic with what is no number. Then the error is the ErrUnreadable of
+// that bucket, and not that the table is not set up. If a number is missing altogether
+// the image is returned without an error, to decide again: the next charge mends that.
+func (l *Limiter) explain(ctx context.Context, err error, w item.Write) (table.Shard, error) {
+	if store.KindOf(err) != store.Setup {
+		return table.Shard{}, err
 	}
+	items, failed := l.store.Read(ctx, true, w.Target())
+	if failed != nil || items[0] == nil {
+		return table.Shard{}, err
+	}
+	if b, odd := table.DecodeShard(items[0]); odd != nil || len(b.Partial) > 0 {
+		return b, odd
+	}
+	return table.Shard{}, err
+}
+
+// unread gives back what a group has taken from an item that turned out to be
+// unreadable: a plain add looks only at what it takes from. It returns what the group
+// is told.
+func (l *Limiter) unread(ctx context.Context, group []*acquirer, shard int, cause error) error {
+	bounded := l.bounded(context.WithoutCancel(ctx))
+	defer bounded.end()
+	w := joined(group)
+	key := table.BucketKey(w.namespace, w.name.entity, w.name.resource, shard)
+	err := l.settle(bounded, leaseItem{name: w.name, key: key, shard: shard}, table.Shard{}, negative(w.costs))
+	if err != nil {
+		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
+	}
+	return cause
 }

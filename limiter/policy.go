@@ -27,13 +27,13 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n name, own []buc
 // or applies the policy.
 func (l *Limiter) undecided(ctx context.Context, req Request, n name, own []bucket.Limit, stored Policy,
 	err error) (*Lease, error) {
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrUnreadable) {
 		return nil, canceled("acquire", n, cause, err)
 	}
 	err = outcome("acquire", n, err)
 	policy := l.policy(req, stored)
 	switch {
-	case errors.Is(err, ErrSetup):
+	case errors.Is(err, ErrSetup), errors.Is(err, ErrUnreadable): // no policy: somebody has to act
 	case policy == PolicyAllow:
 		return &Lease{limiter: l, name: n, cause: err}, nil
 	case policy == PolicyLocal:
@@ -54,6 +54,9 @@ func (l *Limiter) policy(req Request, stored Policy) Policy {
 
 // outcome is what a caller is told of a call that failed.
 func outcome(op string, n name, err error) error {
+	if store.KindOf(err) == 0 && errors.Is(err, ErrUnreadable) {
+		return &opError{op, n, ErrUnreadable, err}
+	}
 	return &opError{op, n, store.Outcome(err), err}
 }
 

@@ -11,33 +11,31 @@ import (
 )
 
 // decodeRecord reads one record of the configuration; nil is none.
-func decodeRecord(it item.Item, now int64) (record, error) {
+func decodeRecord(it item.Item, now int64) record {
 	r := record{found: it != nil, at: now}
-	if it == nil {
-		return r, nil
-	}
-	var err error
 	switch {
+	case it == nil:
 	case table.IsEntity(it):
-		r.entity, err = table.DecodeEntity(it)
+		r.entity, r.bad = table.DecodeEntity(it)
 	case table.IsNamespace(it):
 		r.gone = namespace.Active(it)
 	default:
-		r.config, err = table.DecodeConfig(it)
+		r.config, r.bad = table.DecodeConfig(it)
 	}
-	if err != nil {
-		return r, fmt.Errorf("%w: stored configuration: %w", ErrInvalid, err)
+	if r.bad != nil {
+		r.bad = fmt.Errorf("%w: stored configuration: %w", ErrInvalid, r.bad)
+		return r
 	}
 	if n := len(r.config.Limits); n > MaxLimits {
-		return r, fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, item.KeyOf(it).PK, n,
+		r.bad = fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, item.KeyOf(it).PK, n,
 			MaxLimits)
 	}
 	for _, l := range r.config.Limits {
-		if err := public(l).validate("stored configuration " + item.KeyOf(it).PK); err != nil {
-			return r, err
+		if err := public(l).validate("stored configuration " + item.KeyOf(it).PK); err != nil && r.bad == nil {
+			r.bad = err
 		}
 	}
-	return r, nil
+	return r
 }
 
 func (r record) policy() Policy {
@@ -45,7 +43,9 @@ func (r record) policy() Policy {
 	return p
 }
 
-// combine applies the precedence: the first level with any limits wins whole.
+// combine applies the precedence: the first level with any limits wins whole. A record
+// that cannot be read is an error only where it decides: limits of the entity hold
+// whatever the namespace has stored.
 func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 	out := resolved{policy: recs[recSystem].policy(), limits: own}
 	switch ns := recs[recNamespace]; {
@@ -53,6 +53,9 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 		return out, namespace.Active(nil)
 	case ns.gone != nil:
 		return out, ns.gone
+	}
+	if bad := recs[recMeta].bad; bad != nil { // whom else to charge is not known
+		return out, bad
 	}
 	out.cascade = recs[recMeta].entity.Cascade && recs[recMeta].entity.Parent != ""
 	out.exists = recs[recMeta].found
@@ -62,6 +65,9 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 	}
 	for _, i := range [...]int{recEntity, recEntityDefault, recResource, recSystem} {
 		out.read = max(out.read, recs[i].at)
+		if recs[i].bad != nil {
+			return out, recs[i].bad
+		}
 		if len(recs[i].config.Limits) > 0 {
 			out.limits, out.own = recs[i].config.Limits, i == recEntity
 			return out, nil

@@ -54,6 +54,11 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		}
 		if !store.Passes(err) || try >= 2*settleAttempts ||
 			smithytime.SleepWithContext(ctx, store.Jitter(try, contentionPause, 32*contentionPause)) != nil {
+			b, err := l.explain(ctx, err, write)
+			if err == nil && try < 2*settleAttempts {
+				s.image = b
+				continue
+			}
 			return err
 		}
 	}

@@ -46,7 +46,10 @@ func (l *Limiter) siblings(ctx context.Context, all ...creation) (found bool, er
 		var more []creation
 		var next []int
 		for i, c := range all {
-			count := c.known.survives(shards[i], items[i], l.now())
+			count, err := c.known.survives(shards[i], items[i], l.now())
+			if err != nil {
+				return found, err
+			}
 			found = found || count > 1
 			if count > shards[i] && count < bucket.MaxShards {
 				more, next = append(more, c), append(next, count)
@@ -59,18 +62,24 @@ func (l *Limiter) siblings(ctx context.Context, all ...creation) (found bool, er
 
 // survives remembers a shard of a bucket whose shard 0 is missing, and returns the count
 // that shard 0 had: the one at which it splits that shard off, if there is no such shard,
-// else what follows from it. What cannot be read is none, and neither is what a late
-// settlement of another client has left of one.
-func (k *known) survives(shard int, it item.Item, now int64) (count int) {
+// else what follows from it. What a late settlement of another client has left of one is
+// none. Of one that cannot be read nobody knows what it and others hold.
+func (k *known) survives(shard int, it item.Item, now int64) (count int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	count = shard
-	if b, err := table.DecodeShard(it); it != nil && err == nil && !(b.State.NoClock && b.NoShardCount) {
-		k.see(b, now, unsent, nil)
-		count = max(bucket.CountWith(shard), min(b.State.Shards, bucket.MaxShards))
+	if it != nil {
+		b, err := table.DecodeShard(it)
+		if err != nil {
+			return 0, err
+		}
+		if !(b.State.NoClock && b.NoShardCount) {
+			k.see(b, now, unsent, nil)
+			count = max(bucket.CountWith(shard), min(b.State.Shards, bucket.MaxShards))
+		}
 	}
 	if zero := k.shards[0]; zero != nil && zero.absent { // nobody has seen it meanwhile
 		k.count = count
 	}
-	return count
+	return count, nil
 }

@@ -268,7 +268,6 @@ func TestLeftoverShardDoesNotBrick(t *testing.T) {
 		{"with a clock of the future", item.Item{"rf": item.N(1_800_000_000_000)}, 0},
 		{"expired", item.Item{"ttl": item.N(1_600_000_000)}, 0},
 		{"of a settlement after it was deleted", item.Item{"shard_count": nil, "rf": nil, "b_rph_cp": nil}, capacity},
-		{"that cannot be read", item.Item{"entity_id": nil, "rf": item.S("bad"), "shard_count": item.S("bad")}, capacity},
 	} {
 		for _, count := range []int{2, 8} {
 			t.Run(fmt.Sprintf("%s, of %d", c.name, count), func(t *testing.T) {

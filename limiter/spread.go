@@ -80,10 +80,12 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Sha
 			k.missing(i, now)
 			continue
 		}
-		if b, err := table.DecodeShard(it); err == nil {
-			images = append(images, b)
-			k.see(b, now, k.at(i).serial, nil)
+		b, err := table.DecodeShard(it)
+		if err != nil {
+			return nil, err
 		}
+		images = append(images, b)
+		k.see(b, now, k.at(i).serial, nil)
 	}
 	return images, nil
 }

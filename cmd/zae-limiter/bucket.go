@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -36,10 +37,10 @@ func peekCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.opened(c.Context(), func(ns *admin.Namespace) error {
 				buckets, err := ns.Peek(c.Context(), names[0], names[1])
-				if err != nil {
+				if err != nil && len(buckets) == 0 {
 					return err
 				}
-				return a.printBuckets(buckets)
+				return errors.Join(err, a.printBuckets(buckets))
 			})
 		},
 	}
@@ -68,6 +69,8 @@ func (a *app) printBuckets(buckets []admin.Bucket) error {
 func resetCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "fill a bucket up, all limits or those named; forgives debt",
+		Long: "Fills a bucket up, all limits or those named; forgives debt. A bucket that cannot be read is removed, " +
+			"so that the next request finds a full one.",
 		Args: args(2, -1),
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.opened(c.Context(), func(ns *admin.Namespace) error {

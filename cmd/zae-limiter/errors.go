@@ -98,6 +98,7 @@ func advice(err error) string {
 			"--all and peek show what is."},
 		{limiter.ErrVersion, "The table belongs to another version: use the zae-limiter of that version."},
 		{limiter.ErrNoLimits, "zae-limiter limits set stores some."},
+		{limiter.ErrUnreadable, "zae-limiter reset ENTITY RESOURCE makes the bucket anew, full."},
 		{admin.ErrBusy, "Nothing was changed; the same command can be given again."},
 		{admin.ErrParent, "Create the parent first: zae-limiter entity create."},
 		{admin.ErrState, "See zae-limiter namespace list --all."},

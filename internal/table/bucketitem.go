@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -139,17 +140,19 @@ func remainders(s bucket.State) item.Value {
 
 // DecodeShard reads a bucket item. It is strict about what it uses and ignores
 // the rest: numbers must be whole and fit 64 bits, limits must make sense. A
-// limit with attributes missing goes to Partial.
+// limit with attributes missing goes to Partial. The error is an ErrUnreadable that
+// names the item, the attribute and its value, and says what mends it.
 func DecodeShard(it item.Item) (Shard, error) {
 	k := item.KeyOf(it)
 	ns, entity, resource, shard, ok := ParseBucketPK(k.PK)
 	if !ok || k.SK != SKBucketState {
-		return Shard{}, fmt.Errorf("bucket item with key PK %q, SK %q: not a bucket key", k.PK, k.SK)
+		return Shard{}, fmt.Errorf("%w: item with key PK %q, SK %q: not a bucket key", ErrUnreadable, k.PK, k.SK)
 	}
 	b := Shard{Namespace: ns, Entity: entity, Resource: resource}
 	b.State = bucket.State{Shard: shard, Shards: 1, Slots: make([]bucket.Slot, 0, len(it)/5)}
 	if err := b.decodeAttributes(it); err != nil {
-		return Shard{}, fmt.Errorf("bucket item %q: %w", k.PK, err)
+		return Shard{}, fmt.Errorf("%w: item %q: %w; `zae-limiter reset`, or Reset of package admin, makes it anew",
+			ErrUnreadable, k.PK, err)
 	}
 	return b, nil
 }
@@ -259,11 +262,15 @@ func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bo
 		missing = missing || !ok
 		*to = n
 	}
-	if !missing && (sl.Capacity <= 0 || sl.Amount <= 0 || sl.Period <= 0) {
-		return sl, false, false, fmt.Errorf("limit %q has capacity %d, refill amount %d, period %d: all must be positive",
-			name, sl.Capacity, sl.Amount, sl.Period)
+	if missing {
+		return sl, true, outgrown, nil
 	}
-	return sl, missing, outgrown, nil
+	for i, n := range [...]int64{sl.Capacity, sl.Amount, sl.Period} {
+		if n <= 0 {
+			return sl, false, false, notPositive(it, "b_", name, fields[1+i], n, math.MaxInt64)
+		}
+	}
+	return sl, false, outgrown, nil
 }
 
 func (b *Shard) decodeRemainders(v item.Value) error {

@@ -110,9 +110,9 @@ func DecodeConfig(it item.Item) (Config, error) {
 	slices.SortFunc(c.Limits, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
 	for i := range c.Limits {
 		l := &c.Limits[i]
-		l.Capacity = r.scaled(attrConfig(l.Name, fieldCapacity), bucket.Milli)
-		l.Amount = r.scaled(attrConfig(l.Name, fieldAmount), bucket.Milli)
-		l.Period = r.scaled(attrConfig(l.Name, fieldPeriod), milliPerSecond)
+		l.Capacity = r.scaled(l.Name, fieldCapacity, bucket.Milli)
+		l.Amount = r.scaled(l.Name, fieldAmount, bucket.Milli)
+		l.Period = r.scaled(l.Name, fieldPeriod, milliPerSecond)
 	}
 	if err := r.named("config"); err != nil {
 		return Config{}, err
@@ -151,13 +151,18 @@ func limitOfConfig(attr string) (string, bool) {
 	return attr[len(pre) : len(attr)-len(suf)], true
 }
 
-// scaled reads a positive number and multiplies it by unit.
-func (r *reader) scaled(attr string, unit int64) int64 {
-	n, _, err := intAttr(r.it, attr)
+// scaled reads a positive number of a limit and multiplies it by unit.
+func (r *reader) scaled(limit, field string, unit int64) int64 {
+	attr := attrConfig(limit, field)
+	n, ok, err := intAttr(r.it, attr)
 	switch most := math.MaxInt64 / unit; {
 	case err != nil:
 		r.fail("%w", err)
-	case n < 1 || n > most:
+	case !ok:
+		r.fail("attribute %q is absent, want 1 to %d", attr, most)
+	case n < 1:
+		r.fail("%w", notPositive(r.it, "l_", limit, field, n, most))
+	case n > most:
 		r.fail("attribute %q is %d, want 1 to %d", attr, n, most)
 	}
 	if r.err != nil {

@@ -195,7 +195,7 @@ func (r *reader) sk(want string) {
 	}
 }
 
-var errNotInteger = errors.New("not a whole number of 64 bits")
+var errNotInteger = errors.New("want a whole number of 64 bits")
 
 // intAttr reads a whole number; ok is false when the attribute is absent.
 func intAttr(it item.Item, attr string) (n int64, ok bool, err error) {
@@ -203,13 +203,10 @@ func intAttr(it item.Item, attr string) (n int64, ok bool, err error) {
 	if !ok {
 		return 0, false, nil
 	}
-	num, isN := v.(*types.AttributeValueMemberN)
-	if !isN {
-		return 0, false, fmt.Errorf("attribute %q has type %T, want a number", attr, v)
+	if num, isN := v.(*types.AttributeValueMemberN); isN {
+		if n, err = strconv.ParseInt(num.Value, 10, 64); err == nil {
+			return n, true, nil
+		}
 	}
-	n, err = strconv.ParseInt(num.Value, 10, 64)
-	if err != nil {
-		return 0, false, fmt.Errorf("attribute %q is %q: %w", attr, num.Value, errNotInteger)
-	}
-	return n, true, nil
+	return 0, false, fmt.Errorf("attribute %q is %s: %w", attr, shown(v), errNotInteger)
 }

@@ -1,0 +1,165 @@
+package admin
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// odd are changes after which nobody can read a bucket.
+var odd = map[string]item.Item{
+	"a level of text":     {"b_rpm_tk": item.S("many")},
+	"half a millitoken":   {"b_rpm_tk": &types.AttributeValueMemberN{Value: "0.5"}},
+	"a calendar quota":    {"b_rpm_ra": item.N(0), "b_rpm_rsched": item.S("0 0 * * *=cp"), "vu": item.N(start)},
+	"no such count":       {"shard_count": item.S("x")},
+	"a meter of nothing":  {"b_wcu_cp": item.N(0)},
+	"a clock of text":     {"rf": item.S("now")},
+	"a counter of a flag": {"b_rpm_tc": item.Bool(true)},
+}
+
+// spoil changes attributes of a shard of a bucket as a foreign hand would.
+func (w *world) spoil(entity string, shard int, attrs item.Item) {
+	w.Helper()
+	it := w.db.Item(table.BucketKey(w.ns.id, entity, "gpt-4", shard))
+	if it == nil {
+		w.Fatalf("%s has no shard %d", entity, shard)
+	}
+	for attr, v := range attrs {
+		it[attr] = v
+	}
+	w.db.Store(it)
+}
+
+// Reset mends what limiter.ErrUnreadable is about: the bucket is full again, on every
+// shard, and nobody else's is touched.
+func TestResetMendsWhatCannotBeRead(t *testing.T) {
+	for name, attrs := range odd {
+		for _, shards := range []int{1, 4} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t)
+				w.set(Scope{}, rpm10)
+				w.split("beside", "gpt-4", 0)
+				w.split("acme", "gpt-4", shards/2) // into one, or four
+				w.spoil("acme", shards-1, attrs)
+				beside := w.db.Item(table.BucketKey(w.ns.id, "beside", "gpt-4", 0))
+				if _, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm"); !errors.Is(err, limiter.ErrUnreadable) {
+					t.Errorf("one limit of it: %v", err)
+				}
+				if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); added != nil || err != nil {
+					t.Fatalf("%v, %v", added, err)
+				}
+				if !item.EqualItems(beside, w.db.Item(table.BucketKey(w.ns.id, "beside", "gpt-4", 0))) {
+					t.Error("another bucket has changed")
+				}
+				if got := w.drained(w.limiter()); got != 10 {
+					t.Errorf("%d granted afterwards, want 10", got)
+				}
+				if n := len(w.events(Subject{Entity: "acme"})); n != 1 {
+					t.Errorf("the audit trail has %d events of it, want 1", n)
+				}
+			})
+		}
+	}
+}
+
+// Each write of it refused, and applied with its answer lost: it can be given again.
+func TestResetOfWhatCannotBeReadUnderFaults(t *testing.T) {
+	for _, apply := range []bool{false, true} {
+		w := newWorld(t)
+		w.set(Scope{}, rpm10)
+		w.split("acme", "gpt-4", 1)
+		w.spoil("acme", 0, odd["a clock of text"])
+		failed := false
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name != memdb.TransactWriteItems || failed {
+				return true, nil
+			}
+			failed = true
+			return apply, memdb.Fail(store.Unknown)
+		})
+		if _, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); err != nil {
+			t.Errorf("applied %v: %v", apply, err)
+		}
+		if got := w.drained(w.limiter()); got != 10 {
+			t.Errorf("applied %v: %d granted afterwards, want 10", apply, got)
+		}
+	}
+}
+
+// What is about many buckets names the one that cannot be read, and goes on.
+func TestOneOddBucketOfMany(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
+	for _, e := range []string{"a", "acme", "org", "z"} {
+		w.split(e, "gpt-4", 0)
+	}
+	w.spoil("acme", 0, odd["a level of text"])
+	names := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, limiter.ErrUnreadable) || !strings.Contains(err.Error(), "BUCKET#acme#gpt-4#0") ||
+			!strings.Contains(err.Error(), "b_rpm_tk") {
+			t.Errorf("%s: %v, want an ErrUnreadable that names the item and the attribute", what, err)
+		}
+	}
+	above, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+	names("peek", err)
+	if len(above) != 1 || above[0].Entity != "org" {
+		t.Errorf("peek shows %+v, want org", above)
+	}
+	var seen []string
+	for b, err := range w.ns.Buckets(t.Context(), Scope{Resource: "gpt-4"}) {
+		if seen = append(seen, b.Entity); b.Entity == "acme" {
+			names("list", err)
+			continue
+		}
+		w.must(err)
+	}
+	slices.Sort(seen)
+	if !slices.Equal(seen, []string{"a", "acme", "org", "z"}) {
+		t.Errorf("listed %q", seen)
+	}
+	c, err := w.ns.Capacity(t.Context(), "gpt-4", "rpm", false)
+	names("capacity", err)
+	if c.Entities != 3 || c.Capacity != 30 {
+		t.Errorf("capacity %+v, want that of the three others", c)
+	}
+	err = w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("rpm", 20))
+	names("limits", err)
+	if r, ok := errors.AsType[*ReachError](err); !ok || r.Failed != 1 || r.Changed != 3 {
+		t.Errorf("limits: %v, want three of four reached", err)
+	}
+}
+
+// A scope that cannot be read fails what it is in force for, and nothing else.
+func TestOneOddScope(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.set(Scope{Entity: "own", Resource: "gpt-4"}, rpm10)
+	for _, e := range []string{"own", "other"} {
+		w.split(e, "gpt-4", 0)
+	}
+	it := w.db.Item(table.SystemConfigKey(w.ns.id))
+	it["l_rpm_ra"] = item.N(0)
+	w.db.Store(it)
+	if got, err := w.ns.Peek(t.Context(), "own", "gpt-4"); err != nil || len(got) != 1 {
+		t.Errorf("limits of its own: %v, %v", got, err)
+	}
+	if _, err := w.ns.Peek(t.Context(), "other", "gpt-4"); err == nil || !strings.Contains(err.Error(), "l_rpm_ra") {
+		t.Errorf("limits that cannot be read: %v", err)
+	}
+	r, err := w.ns.Reach(t.Context(), Scope{Resource: "gpt-4"})
+	if e, ok := errors.AsType[*ReachError](err); !ok || e.Failed != 1 || r.Buckets != 2 {
+		t.Errorf("reach: %+v, %v", r, err)
+	}
+}
