@@ -11,3 +11,11 @@ import (
 func TestMemdb(t *testing.T) {
 	dbtest.Run(t, nil, func(*testing.T) store.Lister { return memdb.New(nil) })
 }
+
+// TestClient: as the SDK has it, the twin is a table like the engines'.
+func TestClient(t *testing.T) {
+	dbtest.Run(t, nil, func(*testing.T) store.Lister { return store.NewListing(memdb.New(nil).Client(), "limits") })
+	for seed := range uint64(20) {
+		dbtest.Compare(t, nil, seed, 300, memdb.New(nil), store.NewDynamo(memdb.New(nil).Client(), "limits"))
+	}
+}

@@ -3,10 +3,12 @@ package twin
 import (
 	"encoding/json"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/test/localstack/internal/avjson"
 )
 
@@ -63,23 +65,11 @@ type request struct {
 }
 
 // write returns the write that an operation asks for.
-func (e *expressions) write(operation string) (item.Write, error) {
-	p := &parser{names: e.ExpressionAttributeNames, values: e.ExpressionAttributeValues}
-	cond, err := p.condition(e.ConditionExpression)
-	if err != nil {
-		return nil, err
-	}
-	key := item.KeyOf(item.Item(e.Key))
-	switch operation {
-	case "UpdateItem":
-		u := item.Update{Key: key, If: cond}
-		return p.update(u, e.UpdateExpression)
-	case "PutItem":
-		return item.Put{Item: item.Item(e.Item), If: cond}, nil
-	case "DeleteItem":
-		return item.Delete{Key: key, If: cond}, nil
-	}
-	return item.Check{Key: key, If: cond}, nil
+func (e *expressions) write(operation memdb.OpName) (item.Write, error) {
+	return memdb.Expressions{
+		Key: item.Item(e.Key), Item: item.Item(e.Item), Update: e.UpdateExpression, Condition: e.ConditionExpression,
+		Names: e.ExpressionAttributeNames, Values: item.Item(e.ExpressionAttributeValues),
+	}.Write(operation)
 }
 
 func (r *request) transaction() (out []item.Write, err error) {
@@ -87,11 +77,11 @@ func (r *request) transaction() (out []item.Write, err error) {
 		var w item.Write
 		switch {
 		case t.Update != nil:
-			w, err = t.Update.write("UpdateItem")
+			w, err = t.Update.write(memdb.UpdateItem)
 		case t.Put != nil:
-			w, err = t.Put.write("PutItem")
+			w, err = t.Put.write(memdb.PutItem)
 		case t.Delete != nil:
-			w, err = t.Delete.write("DeleteItem")
+			w, err = t.Delete.write(memdb.DeleteItem)
 		case t.ConditionCheck != nil:
 			w, err = t.ConditionCheck.write("ConditionCheck")
 		}
@@ -121,17 +111,14 @@ func (r *request) removals() (keys []item.Key, err error) {
 }
 
 func (r *request) query() (item.Query, error) {
-	q := item.Query{Index: r.IndexName, Consistent: r.ConsistentRead, Limit: r.Limit,
-		After: item.Item(r.ExclusiveStartKey), Descending: r.ScanIndexForward != nil && !*r.ScanIndexForward}
-	text := func(alias string) string {
-		if v, ok := r.ExpressionAttributeValues[alias].(*types.AttributeValueMemberS); ok {
-			return v.Value
-		}
-		return ""
+	in := &dynamodb.QueryInput{ConsistentRead: &r.ConsistentRead, ScanIndexForward: r.ScanIndexForward,
+		ExclusiveStartKey: item.Item(r.ExclusiveStartKey), KeyConditionExpression: &r.KeyConditionExpression,
+		ExpressionAttributeValues: item.Item(r.ExpressionAttributeValues)}
+	if r.IndexName != "" {
+		in.IndexName = &r.IndexName
 	}
-	q.PK, q.Prefix, q.From, q.To = text(":p"), text(":b"), text(":f"), text(":t")
-	if want := q.Input(""); *want.KeyConditionExpression != r.KeyConditionExpression {
-		return q, invalid("key condition %q is none of ours", r.KeyConditionExpression)
+	if r.Limit > 0 {
+		in.Limit = aws.Int32(int32(r.Limit))
 	}
-	return q, nil
+	return memdb.ParseQuery(in)
 }

@@ -81,7 +81,7 @@ func (s *Server) answer(ctx context.Context, operation string, body []byte) (doc
 	}
 	switch operation {
 	case "UpdateItem", "PutItem", "DeleteItem":
-		w, err := in.expressions.write(operation)
+		w, err := in.expressions.write(memdb.OpName(operation))
 		if err != nil {
 			return nil, err
 		}
@@ -151,11 +151,8 @@ func (s *Server) batchGet(ctx context.Context, in request) (document, error) {
 	return document{"Responses": responses, "UnprocessedKeys": document{}}, nil
 }
 
-// errInvalid marks what DynamoDB would not look at.
-var errInvalid = errors.New("not valid")
-
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", memdb.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // failure returns how DynamoDB says it.
@@ -187,7 +184,7 @@ func failure(err error) (status int, answer document) {
 	if store.KindOf(err) == store.Unavailable {
 		return http.StatusBadRequest, said("IdempotentParameterMismatchException")
 	}
-	if store.KindOf(err) == store.Setup || errors.Is(err, errInvalid) {
+	if store.KindOf(err) == store.Setup || errors.Is(err, memdb.ErrInvalid) {
 		return http.StatusBadRequest, said("ValidationException")
 	}
 	return http.StatusInternalServerError, said("InternalServerError")

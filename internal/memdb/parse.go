@@ -1,15 +1,75 @@
-package twin
+package memdb
 
 import (
+	"errors"
+	"fmt"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
+// Expressions are what a request says about one write.
+type Expressions struct {
+	Key, Item         item.Item
+	Update, Condition string
+	Names             map[string]string
+	Values            item.Item
+}
+
+// ErrInvalid marks a request that is not one of internal/item's.
+var ErrInvalid = errors.New("not valid")
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// Write returns the write that an operation asks for: a Check for none of those that
+// write. The error is ErrInvalid.
+func (e Expressions) Write(op OpName) (item.Write, error) {
+	p := &parser{names: e.Names, values: e.Values}
+	cond, err := p.condition(e.Condition)
+	if err != nil {
+		return nil, err
+	}
+	key := item.KeyOf(e.Key)
+	switch op {
+	case UpdateItem:
+		return p.update(item.Update{Key: key, If: cond}, e.Update)
+	case PutItem:
+		return item.Put{Item: e.Item, If: cond}, nil
+	case DeleteItem:
+		return item.Delete{Key: key, If: cond}, nil
+	}
+	return item.Check{Key: key, If: cond}, nil
+}
+
+// ParseQuery returns what a request asks for. The error is ErrInvalid for one that
+// item.Query does not render.
+func ParseQuery(in *dynamodb.QueryInput) (item.Query, error) {
+	q := item.Query{Index: aws.ToString(in.IndexName), Consistent: aws.ToBool(in.ConsistentRead),
+		Limit: int(aws.ToInt32(in.Limit)), After: in.ExclusiveStartKey,
+		Descending: in.ScanIndexForward != nil && !*in.ScanIndexForward}
+	text := func(alias string) string {
+		if v, ok := in.ExpressionAttributeValues[alias].(*types.AttributeValueMemberS); ok {
+			return v.Value
+		}
+		return ""
+	}
+	q.PK, q.Prefix, q.From, q.To = text(":p"), text(":b"), text(":f"), text(":t")
+	if want := q.Input(""); *want.KeyConditionExpression != aws.ToString(in.KeyConditionExpression) {
+		return q, invalid("key condition %q is none of ours", aws.ToString(in.KeyConditionExpression))
+	}
+	return q, nil
+}
+
 // parser reads the expressions that internal/item renders.
 type parser struct {
 	names  map[string]string
-	values object
+	values item.Item
 
 	words []string // what is left to be read
 	err   error
