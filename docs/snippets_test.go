@@ -359,3 +359,25 @@ func TestFirst(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// testing.md: a table in trouble.
+func TestTableInTrouble(t *testing.T) {
+	table := limitertest.New(t)
+	l := table.Limiter(nil)
+	ask := limiter.Request{
+		Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 1},
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)},
+	}
+	table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Err: limitertest.ErrDenied})
+	if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrSetup) {
+		t.Errorf("without the right to write: %v", err)
+	}
+	table.Trouble(
+		limitertest.Trouble{Operations: []string{"BatchGetItem"}, Delay: time.Millisecond},
+		limitertest.Trouble{Err: limitertest.ErrThrottled, Times: 1},
+	)
+	if _, err := l.Acquire(t.Context(), ask); err != nil {
+		t.Errorf("throttled once: %v", err)
+	}
+	table.Trouble() // no more
+}

@@ -2,20 +2,20 @@
 // table in memory where a DynamoDB client is asked for, so that the real limiter
 // runs in a test without a database. Its clock stands still until the test moves
 // it, unless it is that of package time, as in a bubble of testing/synctest; and
-// calls fail on demand.
+// calls fail, hang and are slowed down or refused on demand.
 //
 //	table := limitertest.New(t)
 //	l := table.Limiter(nil)
 //	...
 //	table.Advance(time.Minute)
 //	table.Fail(limiter.ErrUnavailable)
+//	table.Trouble(limitertest.Trouble{Delay: time.Second})
 //
 // What the functions of the stack do (usage, the archive) does not happen.
 package limitertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -23,29 +23,24 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Table is a table in memory. It is a limiter.DynamoDB and an admin.DynamoDB, for
-// limiter.Open and admin.Open and nothing else: called directly, the methods of
-// those interfaces panic. It is safe for concurrent use.
+// Table is a table in memory. It is a limiter.DynamoDB and an admin.DynamoDB: for
+// limiter.Open and admin.Open, or for a client of the test's own that passes calls on
+// to it. It takes the requests of this project and no others, and its name in them
+// does not matter. It is safe for concurrent use.
 type Table struct {
-	twin
+	client
 	tb testing.TB
 
-	mu     sync.Mutex
-	now    time.Time // zero: that of package time
-	failed error
-	lost   bool
+	mu      sync.Mutex
+	now     time.Time // zero: that of package time
+	trouble []Trouble
 }
 
-// twin is what limiter and admin know a table in memory by; they do not call the
-// methods of the client.
-type twin struct {
-	admin.DynamoDB // nil
-	store.Lister
-}
+// client is embedded for its methods.
+type client struct{ admin.DynamoDB }
 
 // start is when the clock of a new table stands.
 var start = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -73,7 +68,7 @@ func newTable(tb testing.TB, now time.Time) *Table {
 	t := &Table{tb: tb, now: now}
 	db := memdb.New(func() int64 { return t.Now().UnixMilli() })
 	db.SetHook(t.hook)
-	t.Lister = db
+	t.DynamoDB = db.Client()
 	return t
 }
 
@@ -96,36 +91,6 @@ func (t *Table) Advance(d time.Duration) {
 		panic(fmt.Sprintf("limitertest: advance by %v: want a positive duration, on a table of New", d))
 	}
 	t.now = t.now.Add(d)
-}
-
-// Fail makes every call to the table fail from now on: with
-// limiter.ErrUnavailable nothing is read or written, with limiter.ErrUnknown it
-// is written and the answer is lost. Nil: calls succeed again. It panics for
-// other errors.
-//
-// A limiter spares a table that has not answered several calls in a row: for a
-// fraction of a second of package time, whatever the clock here says, most
-// requests are limiter.ErrUnavailable without a call, also after Fail(nil). Tests
-// of that are made in a bubble of testing/synctest, with NewLive.
-func (t *Table) Fail(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case err == nil:
-		t.failed, t.lost = nil, false
-	case errors.Is(err, limiter.ErrUnavailable):
-		t.failed, t.lost = memdb.Fail(store.Unavailable), false
-	case errors.Is(err, limiter.ErrUnknown):
-		t.failed, t.lost = memdb.Fail(store.Unknown), true
-	default:
-		panic(fmt.Sprintf("limitertest: fail with %v: want limiter.ErrUnavailable, limiter.ErrUnknown or nil", err))
-	}
-}
-
-func (t *Table) hook(memdb.Op) (apply bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.failed == nil || t.lost, t.failed
 }
 
 // Limiter opens a limiter on the table, with its clock, and registers the

@@ -114,6 +114,9 @@ func TestMisuse(t *testing.T) {
 		"back":      func() { limitertest.New(t).Advance(-1) },
 		"live":      func() { limitertest.NewLive(t).Advance(1) },
 		"any error": func() { limitertest.New(t).Fail(errors.New("x")) },
+		"any call":  func() { limitertest.New(t).Trouble(limitertest.Trouble{Operations: []string{"Scan"}}) },
+		"times":     func() { limitertest.New(t).Trouble(limitertest.Trouble{Times: -1}) },
+		"delay":     func() { limitertest.New(t).Trouble(limitertest.Trouble{Delay: -1}) },
 	} {
 		func() {
 			defer func() {

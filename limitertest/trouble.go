@@ -1,0 +1,144 @@
+package limitertest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// What DynamoDB may say instead of an answer, for Trouble and Table.Fail.
+var (
+	// ErrThrottled: DynamoDB slows the caller down; nothing is read or written.
+	ErrThrottled = errors.New("limitertest: throttled")
+	// ErrDenied: the credentials do not allow the call; nothing is read or written. To
+	// a limiter that is limiter.ErrSetup.
+	ErrDenied = errors.New("limitertest: access denied")
+)
+
+// Trouble is what becomes of calls to the table. The zero Trouble is none. Where the
+// SDK's client tries reads again, this one does not.
+type Trouble struct {
+	// Operations are the calls concerned: UpdateItem, PutItem, DeleteItem,
+	// TransactWriteItems, BatchGetItem, Query or BatchWriteItem. Nil: all.
+	Operations []string
+	// Times is how many calls it happens to; zero: all from now on.
+	Times int
+	// Err is what calls fail with: limiter.ErrUnavailable, ErrThrottled and ErrDenied
+	// read and write nothing, limiter.ErrUnknown writes and loses the answer. Nil: they
+	// succeed.
+	Err error
+	// Delay is how long an answer takes, by the clock of package time, whatever the
+	// table's says. Whoever stops waiting earlier does not learn what became of the call.
+	Delay time.Duration
+	// Hang keeps calls without an answer until the caller stops waiting. Nothing is
+	// written unless Err is limiter.ErrUnknown, but the caller cannot know. A limiter of
+	// Table.Limiter waits for a day unless its options have a Timeout.
+	Hang bool
+}
+
+var operations = []string{string(memdb.UpdateItem), string(memdb.PutItem), string(memdb.DeleteItem),
+	string(memdb.TransactWriteItems), string(memdb.BatchGetItem), string(memdb.Query), string(memdb.BatchWriteItem)}
+
+// Trouble replaces what becomes of calls from now on: to each happens the first trouble
+// that concerns its operation and has not happened as often as it may. Without
+// arguments everything succeeds again. It panics for operations, errors and numbers that
+// Trouble does not name.
+//
+// A limiter spares a table that has not answered several calls in a row: for a
+// fraction of a second of package time, whatever the clock here says, most
+// requests are limiter.ErrUnavailable without a call, also after the trouble is over.
+// Tests of that are made in a bubble of testing/synctest, with NewLive.
+func (t *Table) Trouble(all ...Trouble) {
+	for _, one := range all {
+		one.check()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trouble = slices.Clone(all)
+}
+
+func (one Trouble) check() {
+	for _, o := range one.Operations {
+		if !slices.Contains(operations, o) {
+			panic(fmt.Sprintf("limitertest: trouble with %q: want some of %q", o, operations))
+		}
+	}
+	if one.Times < 0 || one.Delay < 0 {
+		panic(fmt.Sprintf("limitertest: trouble %d times, with a delay of %v: want none that is negative", one.Times,
+			one.Delay))
+	}
+	if one.Err != nil && one.failure() == nil {
+		panic(fmt.Sprintf("limitertest: fail with %v: want limiter.ErrUnavailable, limiter.ErrUnknown, ErrThrottled, "+
+			"ErrDenied or nil", one.Err))
+	}
+}
+
+// failure returns what the twin fails with.
+func (one Trouble) failure() error {
+	switch {
+	case errors.Is(one.Err, limiter.ErrUnavailable):
+		return memdb.Fail(store.Unavailable)
+	case errors.Is(one.Err, limiter.ErrUnknown):
+		return memdb.Fail(store.Unknown)
+	case errors.Is(one.Err, ErrThrottled):
+		return memdb.Fail(store.Throttled)
+	case errors.Is(one.Err, ErrDenied):
+		return &store.Failure{Kind: store.Setup, Err: &smithy.GenericAPIError{
+			Code: "AccessDeniedException", Message: "not authorized to perform this action"}}
+	}
+	return nil
+}
+
+// Fail makes every call to the table fail from now on, with an error that
+// Trouble.Err names; nil: calls succeed again. It is Trouble for the simple case.
+func (t *Table) Fail(err error) {
+	if err == nil {
+		t.Trouble()
+		return
+	}
+	t.Trouble(Trouble{Err: err})
+}
+
+// next returns the trouble that happens to a call.
+func (t *Table) next(operation string) Trouble {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.trouble {
+		one := &t.trouble[i]
+		if one.Operations != nil && !slices.Contains(one.Operations, operation) || one.Times < 0 {
+			continue
+		}
+		if one.Times == 1 {
+			one.Times = -1 // it has happened as often as it may
+			return *one
+		}
+		one.Times = max(0, one.Times-1)
+		return *one
+	}
+	return Trouble{}
+}
+
+func (t *Table) hook(op memdb.Op) (apply bool, err error) {
+	one := t.next(string(op.Name))
+	apply = one.Err == nil || errors.Is(one.Err, limiter.ErrUnknown)
+	if one.Hang {
+		<-op.Done
+		return apply && one.Err != nil, nil
+	}
+	if one.Delay > 0 {
+		timer := time.NewTimer(one.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-op.Done:
+		}
+	}
+	return apply, one.failure()
+}

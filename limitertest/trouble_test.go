@@ -1,0 +1,161 @@
+package limitertest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+// asked returns what an acquire ends with, and how long it took by package time.
+func asked(t *testing.T, l *limiter.Limiter) (time.Duration, error) {
+	t.Helper()
+	begin := time.Now()
+	_, err := l.Acquire(t.Context(), ask)
+	return time.Since(begin), err
+}
+
+func TestTroubles(t *testing.T) {
+	update := []string{"UpdateItem"}
+	for _, c := range []struct {
+		name    string
+		trouble []limitertest.Trouble
+		want    error
+		least   time.Duration
+		most    time.Duration
+		left    int64 // of one token
+	}{
+		{name: "none"},
+		{"throttled", []limitertest.Trouble{{Err: limitertest.ErrThrottled}}, limiter.ErrUnavailable, 0, time.Second, 1},
+		{"throttled once", []limitertest.Trouble{{Operations: update, Err: limitertest.ErrThrottled, Times: 1}},
+			nil, 0, time.Second, 0},
+		{"no right", []limitertest.Trouble{{Err: limitertest.ErrDenied}}, limiter.ErrSetup, 0, 0, 1},
+		{"no right to something else", []limitertest.Trouble{
+			{Operations: []string{"Query"}, Err: limitertest.ErrDenied}}, nil, 0, 0, 0},
+		{"slow", []limitertest.Trouble{{Delay: 300 * time.Millisecond, Times: 1}}, nil,
+			300 * time.Millisecond, 300 * time.Millisecond, 0},
+		{"too slow", []limitertest.Trouble{{Operations: update, Delay: time.Minute, Times: 1}},
+			limiter.ErrUnknown, time.Second, time.Second, 0},
+		{"hung", []limitertest.Trouble{{Operations: update, Hang: true}}, limiter.ErrUnknown, time.Second, time.Second, 1},
+		{"hung, and written", []limitertest.Trouble{{Operations: update, Hang: true, Err: limiter.ErrUnknown, Times: 1}},
+			limiter.ErrUnknown, time.Second, time.Second, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				table := limitertest.NewLive(t)
+				l := table.Limiter(&limiter.Options{Timeout: time.Second})
+				if _, err := l.Acquire(t.Context(), ask); err != nil { // nothing is cold
+					t.Fatal(err)
+				}
+				table.Trouble(c.trouble...)
+				took, err := asked(t, l)
+				if !errors.Is(err, c.want) || took < c.least || took > c.most {
+					t.Errorf("%v after %v, want %v", err, took, c.want)
+				}
+				table.Trouble()
+				time.Sleep(2 * time.Second)
+				buckets, err := table.Admin("").Peek(t.Context(), ask.Entity, ask.Resource)
+				if err != nil || buckets[0].Levels[0].Remaining != c.left {
+					t.Errorf("%+v, %v, want %d left", buckets, err, c.left)
+				}
+			})
+		})
+	}
+}
+
+// The first trouble that concerns a call happens to it.
+func TestTroublesInOrder(t *testing.T) {
+	table := limitertest.New(t)
+	ns := table.Admin("")
+	table.Trouble(
+		limitertest.Trouble{Operations: []string{"BatchGetItem"}}, // reads go well
+		limitertest.Trouble{Err: limitertest.ErrDenied},
+	)
+	if _, err := ns.Config(t.Context(), admin.Scope{Resource: "api"}); !errors.Is(err, admin.ErrNotFound) {
+		t.Errorf("read: %v", err)
+	}
+	err := ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 1))
+	if code, ok := errors.AsType[interface {
+		error
+		ErrorCode() string
+	}](err); !ok || code.ErrorCode() != "AccessDeniedException" {
+		t.Errorf("write: %v, want DynamoDB's own error", err)
+	}
+}
+
+// counting is a client of a test's own in front of the table.
+type counting struct {
+	*limitertest.Table
+	updates int
+}
+
+func (c *counting) UpdateItem(
+	ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options),
+) (*dynamodb.UpdateItemOutput, error) {
+	c.updates++
+	return c.Table.UpdateItem(ctx, in, opts...)
+}
+
+// inFront has nothing of the table but what it passes on.
+type inFront struct{ admin.DynamoDB }
+
+// A table can be wrapped, and the wrapper sees the calls.
+func TestWrapped(t *testing.T) {
+	table := limitertest.New(t)
+	table.Admin("")
+	wrapped := &counting{Table: table}
+	opts := &limiter.Options{Now: table.Now, Timeout: time.Hour}
+	l, err := limiter.Open(t.Context(), inFront{wrapped}, "any", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l2, err := limiter.Open(t.Context(), wrapped, "any", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := wrapped.updates
+	for _, l := range []*limiter.Limiter{l, l2} {
+		if _, err := l.Acquire(t.Context(), ask); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := wrapped.updates - before; n < 2 {
+		t.Errorf("%d updates passed by, want one of each limiter", n)
+	}
+	if _, err := l2.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
+		t.Errorf("third of two: %v", err)
+	}
+}
+
+// Called directly, it answers with the types and errors of the SDK.
+func TestCalledDirectly(t *testing.T) {
+	table := limitertest.New(t)
+	key := map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"},
+		"SK": &types.AttributeValueMemberS{Value: "b"}}
+	absent := "attribute_not_exists(#0)"
+	put := &dynamodb.PutItemInput{Item: key, ConditionExpression: &absent,
+		ExpressionAttributeNames: map[string]string{"#0": "PK"}}
+	if _, err := table.PutItem(t.Context(), put); err != nil {
+		t.Fatal(err)
+	}
+	_, err := table.PutItem(t.Context(), put)
+	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); !ok || failed.Item["PK"] == nil {
+		t.Errorf("%v, want a failed condition with the item", err)
+	}
+	table.Fail(limitertest.ErrThrottled)
+	_, err = table.PutItem(t.Context(), put)
+	if api, ok := errors.AsType[interface {
+		error
+		ErrorCode() string
+	}](err); !ok || api.ErrorCode() != "ProvisionedThroughputExceededException" {
+		t.Errorf("%v, want throttling", err)
+	}
+}
