@@ -12,6 +12,9 @@ LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
+# The cdk tool does not tell its app of --profile, and the app looks at what is deployed.
+PROFILE      = $(shell echo ' $(CDKFLAGS)' | sed -nE 's/.* --profile[ =]+([^ ]+).*/\1/p')
+AS           = $(if $(PROFILE),AWS_PROFILE=$(PROFILE))
 GOTEST      := go test $(GOTESTFLAGS)
 TESTED      := . streams/poll grpclimit otellimit cmd/zae-limiter test/localstack bench examples
 MODULES     := $(TESTED) infra/cdk
@@ -102,7 +105,7 @@ prices: ## what usage costs: writes, state and CPU for each acquire, over hours 
 
 .PHONY: golden
 golden: ## write the golden template anew; read its diff before you commit it
-	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go test -count=1 -run 'TestTemplateIsTheCommittedGolden|TestTableOfOptionsInTheREADME' ./app -update
+	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go test -count=1 -run 'TestTemplatesAreTheCommittedGoldens|TestTableOfOptionsInTheREADME' ./app -update
 	go test -count=1 ./limitertable -update
 	rm -rf .cache/tmp
 
@@ -112,10 +115,14 @@ synth: $(DEPLOYED) $(CDK_CLI) ## synthesize the CloudFormation template into cdk
 	rm -rf .cache/tmp
 
 .PHONY: deploy diff destroy bootstrap replay account
-deploy diff: account $(DEPLOYED) $(CDK_CLI) ## deploy the stack, or show what would change (CDKFLAGS="--profile x -c zae-limiter:maxShards=8")
-	$(CDK) $@ $(CDKFLAGS)
+deploy: account $(DEPLOYED) $(CDK_CLI) ## deploy the stack, and have CloudFormation protect its data (CDKFLAGS="--profile x -c zae-limiter:maxShards=8")
+	$(AS) go run -C infra/cdk ./app/protect -- $(CDKFLAGS)
+	$(AS) $(CDK) deploy $(CDKFLAGS)
+	$(AS) go run -C infra/cdk ./app/protect -after -- $(CDKFLAGS)
+diff: account $(DEPLOYED) $(CDK_CLI) ## show what a deployment would change (CDKFLAGS)
+	$(AS) $(CDK) diff $(CDKFLAGS)
 destroy: account $(DEPLOYED) $(CDK_CLI) ## destroy the stack; the table and the buckets stay (CDKFLAGS)
-	$(CDK) destroy $(CDKFLAGS)
+	$(AS) $(CDK) destroy $(CDKFLAGS)
 bootstrap: account $(CDK_CLI) ## prepare an account and region for deploy, once (CDKFLAGS)
 	$(CDK) bootstrap --app '' $(CDKFLAGS)
 replay: account ## what the functions gave up; REPLAY=--deliver delivers it again (REPLAY="--stack NAME --deliver")

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
 const (
@@ -44,6 +45,7 @@ type handler struct {
 	store store.Store
 	db    admin.DynamoDB // of the same table
 	table string
+	check func(context.Context) error // whether the table has keys, indexes and a stream as it must
 	now   func() time.Time
 	log   *slog.Logger
 }
@@ -65,7 +67,10 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 		defer cancel()
 	}
 	first := e.RequestType == cfn.RequestCreate
-	ids, err := h.setUp(ctx, conf, first)
+	var ids []string
+	if err = h.look(ctx); err == nil {
+		ids, err = h.setUp(ctx, conf, first)
+	}
 	if err == nil {
 		err = h.declare(ctx, conf.Manifests, e.StackID, first)
 	}
@@ -79,6 +84,20 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 		list = ""
 	}
 	return id, map[string]any{config.SetupNamespaceIDs: list}, nil
+}
+
+// look refuses a table that the functions could not work with: above all one whose
+// stream has no images, of which nothing could be counted. The rights to look may be
+// seconds old, also in an update that brings them.
+func (h *handler) look(ctx context.Context) error {
+	return repeat(ctx, true, func() error {
+		err := h.check(ctx)
+		_, differs := errors.AsType[*limitertable.DiffError](err)
+		if err == nil || differs || errors.Is(err, limitertable.ErrNotFound) {
+			return err
+		}
+		return &store.Failure{Kind: store.Unavailable, Op: "DescribeTable", Err: err}
+	})
 }
 
 // setUp brings the table into the state asked for and returns name=id of every

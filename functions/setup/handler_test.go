@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
 const now = 1_767_225_600_000 // 2026-01-01
@@ -23,8 +26,9 @@ const now = 1_767_225_600_000 // 2026-01-01
 func rig(t *testing.T) (*handler, *memdb.DB) {
 	db := memdb.New(func() int64 { return now })
 	return &handler{store: db, db: twin{Lister: db}, table: "limits",
-		now: func() time.Time { return time.UnixMilli(now) },
-		log: slog.New(slog.NewTextHandler(t.Output(), nil))}, db
+		check: func(context.Context) error { return nil },
+		now:   func() time.Time { return time.UnixMilli(now) },
+		log:   slog.New(slog.NewTextHandler(t.Output(), nil))}, db
 }
 
 // twin is what admin knows a table in memory by.
@@ -194,4 +198,42 @@ func TestForeignSchemaAndBadPropertiesFail(t *testing.T) {
 	if read(t, db, table.NamespaceKey("default")) != nil {
 		t.Error("a namespace was registered in a table of another schema")
 	}
+}
+
+// TestATableOfAnotherShapeIsRefused before anything is written, with what is wrong.
+func TestATableOfAnotherShapeIsRefused(t *testing.T) {
+	wrong := &limitertable.DiffError{Table: "limits",
+		Diffs: []string{"stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES"}}
+	for _, answer := range []error{wrong, limitertable.ErrNotFound} {
+		h, db := rig(t)
+		h.check = func(context.Context) error { return answer }
+		db.SetHook(func(op memdb.Op) (bool, error) {
+			t.Errorf("call %v of a table that is not as it must be", op.Name)
+			return true, nil
+		})
+		_, _, err := h.Handle(t.Context(), event(cfn.RequestUpdate, "default"))
+		if !errors.Is(err, answer) {
+			t.Errorf("error %v, want %v", err, answer)
+		}
+	}
+}
+
+// TestRightsToLookMayArriveLate: in an update, too.
+func TestRightsToLookMayArriveLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := rig(t)
+		looks := 0
+		h.check = func(context.Context) error {
+			if looks++; looks < 4 {
+				return errors.New("access denied")
+			}
+			return nil
+		}
+		ask(t, h, event(cfn.RequestUpdate, "default"))
+		h.check = func(context.Context) error { return errors.New("access denied") }
+		if _, _, err := h.Handle(t.Context(), event(cfn.RequestUpdate, "default")); err == nil ||
+			!strings.Contains(err.Error(), "access denied") {
+			t.Errorf("error %v, want what the look said", err)
+		}
+	})
 }

@@ -4,8 +4,9 @@
 // nothing, and the deletion of the resource does nothing.
 //
 // Environment: TABLE_NAME (required). The function needs dynamodb:BatchGetItem,
-// PutItem and UpdateItem on the table, for partition keys that end in /SYSTEM#;
-// with manifests for all keys, and dynamodb:ConditionCheckItem and DeleteItem on
+// PutItem and UpdateItem on the table, for partition keys that end in /SYSTEM#, and
+// DescribeTable and DescribeTimeToLive on the table, which it refuses if its stream
+// or its keys are not as they must be; with manifests for all keys, and dynamodb:ConditionCheckItem and DeleteItem on
 // the table and Query on its indexes.
 package main
 
@@ -20,6 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/functions/internal/start"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
 func main() {
@@ -47,6 +49,7 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 		store: store.NewDynamo(db, name),
 		db:    db,
 		table: name,
+		check: func(ctx context.Context) error { return limitertable.Check(ctx, db, name) },
 		now:   time.Now,
 		log:   log,
 	}, nil

@@ -6,7 +6,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// finding is a finding of the AwsSolutions rule pack that we live with.
+// finding is a finding of a rule pack that we live with.
 type finding struct {
 	rule, reason string
 	applies      []any // what of it, as the rule pack names it; nil: all of it
@@ -15,9 +15,23 @@ type finding struct {
 // matching is an element of a finding's applies that is a regular expression.
 func matching(expression string) any { return map[string]any{"regex": "/" + expression + "/"} }
 
-// accept notes findings where the rule pack (cdk-nag) looks for them, so that
-// any app that checks its stacks with it finds them accepted, with the reason.
+// complying are the rule packs of cdk-nag for NIST 800-53 r5, HIPAA and PCI DSS, which
+// give the same rules names of their own.
+var complying = []string{"NIST.800.53.R5-", "HIPAA.Security-", "PCI.DSS.321-"}
+
+// everywhere is a finding of one rule in all the compliance packs.
+func everywhere(rule, reason string) (out []finding) {
+	for _, pack := range complying {
+		out = append(out, finding{rule: pack + rule, reason: reason})
+	}
+	return out
+}
+
+// accept notes findings where the rule packs (cdk-nag) look for them, so that
+// any app that checks its stacks with them finds them accepted, with the reason. What
+// an option would mend is not accepted: whoever must comply should be told.
 func accept(c constructs.Construct, findings ...finding) {
+	resource := c.Node().DefaultChild().(awscdk.CfnResource)
 	var list []any
 	for _, f := range findings {
 		entry := map[string]any{"id": f.rule, "reason": f.reason}
@@ -26,6 +40,5 @@ func accept(c constructs.Construct, findings ...finding) {
 		}
 		list = append(list, entry)
 	}
-	c.Node().DefaultChild().(awscdk.CfnResource).AddMetadata(jsii.String("cdk_nag"),
-		map[string]any{"rules_to_suppress": list})
+	resource.AddMetadata(jsii.String("cdk_nag"), map[string]any{"rules_to_suppress": list})
 }

@@ -1,6 +1,7 @@
 package cdk
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -27,11 +28,6 @@ type alarm struct {
 // addAlarms declares the alarms of what there is.
 func (l *Limiter) addAlarms() {
 	l.Alarms = map[string]awscloudwatch.Alarm{}
-	var action awscloudwatch.IAlarmAction
-	if arn := l.props.Alarms.TopicARN; arn != "" {
-		topic := awssns.Topic_FromTopicArn(l.Construct, jsii.String("AlarmTopic"), jsii.String(arn))
-		action = awscloudwatchactions.NewSnsAction(topic)
-	}
 	var all []alarm
 	if l.Aggregator != nil {
 		all = append(all, l.functionAlarms(l.Aggregator, l.AggregatorMapping, l.props.Aggregator.TimeoutSeconds)...)
@@ -45,11 +41,24 @@ func (l *Limiter) addAlarms() {
 			objects(l.FailedRecordsBucket), 1, 1, 1})
 	}
 	for _, a := range append(all, l.tableAlarms()...) {
-		l.Alarms[a.name] = l.declare(a, action)
+		l.Alarms[a.name] = l.declare(a)
 	}
 }
 
-func (l *Limiter) declare(a alarm, action awscloudwatch.IAlarmAction) awscloudwatch.Alarm {
+// urgent are the names of alarms that should wake somebody: the table slows down, which
+// may stop clients, or usage is being lost. The others can wait until the morning
+// (docs/operations.md).
+var urgent = regexp.MustCompile(`^(Table(Write|Read)|GSI[1-4]Write)Throttles$|(DroppedRecords|DestinationFailures)$`)
+
+// topic returns who is notified of an alarm, nil: nobody.
+func (l *Limiter) topic(name string) awssns.ITopic {
+	if p := l.props.Alarms; p.UrgentTopic != nil && urgent.MatchString(name) {
+		return p.UrgentTopic
+	}
+	return l.props.Alarms.Topic
+}
+
+func (l *Limiter) declare(a alarm) awscloudwatch.Alarm {
 	declared := awscloudwatch.NewAlarm(l.Construct, jsii.String(a.name+"Alarm"), &awscloudwatch.AlarmProps{
 		AlarmDescription:   jsii.String(a.what),
 		Metric:             a.metric,
@@ -59,7 +68,8 @@ func (l *Limiter) declare(a alarm, action awscloudwatch.IAlarmAction) awscloudwa
 		DatapointsToAlarm:  jsii.Number(a.of),
 		TreatMissingData:   awscloudwatch.TreatMissingData_NOT_BREACHING,
 	})
-	if action != nil {
+	if topic := l.topic(a.name); topic != nil {
+		action := awscloudwatchactions.NewSnsAction(topic)
 		declared.AddAlarmAction(action)
 		declared.AddOkAction(action)
 	}

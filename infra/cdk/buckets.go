@@ -1,9 +1,18 @@
 package cdk
 
 import (
+	"slices"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/jsii-runtime-go"
+)
+
+const (
+	failedRecordsBucket = "FailedRecordsBucket"
+	// versionsKeptDays is how long a deleted archive object can be had back, where
+	// objects expire.
+	versionsKeptDays = 30
 )
 
 // archiveLifecycle is what becomes of archive objects. By default they stay as
@@ -22,18 +31,25 @@ func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 	}
 	if n := l.props.ArchiveExpiryDays; n > 0 {
 		rule.Expiration = awscdk.Duration_Days(jsii.Number(n))
+		if l.props.ArchiveVersioned { // else what has expired would be kept, and billed, as a version
+			rule.NoncurrentVersionExpiration = awscdk.Duration_Days(jsii.Number(versionsKeptDays))
+		}
 	}
 	return rule
 }
 
-// newBucket declares a private, encrypted bucket that refuses plain HTTP. It is
-// not versioned: an object is written once and never replaced.
+// newBucket declares a private, encrypted bucket that refuses plain HTTP. An object is
+// written once and never replaced; versions only keep what somebody deletes.
 //
 // The bucket of failed records is the on-failure destination of both mappings.
 // A bucket, because the other destinations receive only the position of a batch
 // that was given up, and the stream forgets the records after a day. Nothing
 // expires there: each object is usage or an audit event that is to be replayed.
-func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule) awss3.Bucket {
+func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule, versioned bool) awss3.Bucket {
+	var unversioned []finding
+	if id == failedRecordsBucket {
+		unversioned = everywhere("S3BucketVersioningEnabled", "What is in it is deleted once it has been replayed.")
+	}
 	rules := []*awss3.LifecycleRule{{
 		Id:                                  jsii.String("tidy"),
 		AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(7)),
@@ -49,13 +65,19 @@ func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule) awss3.Bucket {
 		LifecycleRules:    &rules,
 		RemovalPolicy:     l.keep(),
 	}
+	if versioned {
+		props.Versioned = jsii.Bool(true)
+	}
 	if l.Key != nil {
 		props.Encryption, props.EncryptionKey = awss3.BucketEncryption_KMS, l.Key
 		props.BucketKeyEnabled = jsii.Bool(true)
 	}
 	b := awss3.NewBucket(l.Construct, jsii.String(id), props)
 	l.fixLogicalID(b, id)
-	accept(b, finding{"AwsSolutions-S1", "Only the functions and Lambda write here; who reads is logged by CloudTrail " +
-		"data events where an account wants them.", nil})
+	const logged = "Only the functions and Lambda write here; who reads is logged by CloudTrail data events where an " +
+		"account wants them."
+	accept(b, slices.Concat([]finding{{"AwsSolutions-S1", logged, nil}}, everywhere("S3BucketLoggingEnabled", logged),
+		everywhere("S3BucketReplicationEnabled", "A second region is for the account to choose; S3 keeps three copies."),
+		unversioned)...)
 	return b
 }

@@ -2,6 +2,8 @@ package cdk
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,7 +49,9 @@ func build(function string) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(cache, "zae-limiter-go", "functions", function)
+	// The folder of the source names the version, so versions do not share a program.
+	version := sha256.Sum256([]byte(source))
+	dir = filepath.Join(cache, "zae-limiter-go", "functions", hex.EncodeToString(version[:8]), function)
 	_, err = goTool(source, "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc",
 		"-ldflags", "-s -w -buildid=", "-o", filepath.Join(dir, "bootstrap"), "./functions/"+function)
 	return dir, err

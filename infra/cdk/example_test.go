@@ -4,6 +4,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
@@ -12,10 +13,10 @@ import (
 // What stands on the pages; it is only compiled, because it needs an app.
 
 func ExampleNew() {
-	_ = func(stack awscdk.Stack, appRole awsiam.IRole, onCall string) {
+	_ = func(stack awscdk.Stack, appRole awsiam.IRole, onCall awssns.ITopic) {
 		limits := cdk.New(stack, "Limits", &cdk.Props{
 			TableName: "prod-limits",
-			Alarms:    cdk.AlarmProps{TopicARN: onCall},
+			Alarms:    cdk.AlarmProps{Topic: onCall},
 		})
 		limits.GrantAcquire(appRole)
 	}

@@ -2,6 +2,7 @@ package cdk
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,13 +34,9 @@ type function struct {
 func (l *Limiter) addAggregator() {
 	p, failed := l.props.Aggregator, l.FailedRecordsBucket
 	logs := l.newLogGroup("AggregatorLogs")
-	l.AggregatorRole = l.newRole("AggregatorRole", "aggregator", p.RoleARN, append(
-		l.streamStatements(logs),
-		allow([]string{
-			"dynamodb:UpdateItem", "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem",
-			"dynamodb:BatchGetItem", "dynamodb:Query", // of what is counted
-		}, l.Table.TableArn()),
-		allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys))),
+	l.AggregatorRole = l.newRole("AggregatorRole", "aggregator", p.Role, slices.Concat(
+		l.streamStatements(logs), l.keyOfTable(true), l.aggregatorStatements(),
+		[]awsiam.PolicyStatement{allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys)))},
 	))
 	l.Aggregator = l.newFunction(function{
 		id:          "Aggregator",
@@ -68,7 +65,7 @@ func (l *Limiter) addAggregator() {
 func (l *Limiter) addArchiver() {
 	p, archive := l.props.Archiver, l.ArchiveBucket
 	logs := l.newLogGroup("ArchiverLogs")
-	l.ArchiverRole = l.newRole("ArchiverRole", "archiver", p.RoleARN, append(
+	l.ArchiverRole = l.newRole("ArchiverRole", "archiver", p.Role, append(
 		l.streamStatements(logs),
 		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(archiveKeys))),
 		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(malformedKeys))),
@@ -104,8 +101,22 @@ func (l *Limiter) newFunction(f function) awslambda.Function {
 		LogGroup:                     f.logs,
 		LoggingFormat:                awslambda.LoggingFormat_JSON, // what makes the functions' logger write JSON
 		ApplicationLogLevelV2:        awslambda.ApplicationLogLevel(l.props.LogLevel),
+		// Else three lines of Lambda's own are billed for each invocation.
+		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
+	}
+	if n := l.props.Network; n.VPC != nil {
+		props.Vpc, props.VpcSubnets = n.VPC, n.Subnets
+		if len(n.SecurityGroups) > 0 {
+			props.SecurityGroups = &n.SecurityGroups
+		}
 	}
 	fn := awslambda.NewFunction(l.Construct, jsii.String(f.id), props)
+	accept(fn, everywhere("LambdaDLQ", "It is not invoked asynchronously: what its mapping gives up is kept in a "+
+		"bucket, and CloudFormation waits for the answer of setup.")...)
+	if key := l.props.EnvironmentKey; key != nil {
+		// Not by the construct, which would give the role a second policy.
+		fn.Node().DefaultChild().(awslambda.CfnFunction).SetKmsKeyArn(key.KeyArn())
+	}
 	if l.props.Tracing {
 		// Not by the construct, which would give the role a second policy.
 		fn.Node().DefaultChild().(awslambda.CfnFunction).SetTracingConfig(
@@ -119,7 +130,32 @@ func (l *Limiter) newFunction(f function) awslambda.Function {
 func (l *Limiter) newLogGroup(id string) awslogs.LogGroup {
 	group := awslogs.NewLogGroup(l.Construct, jsii.String(id), &awslogs.LogGroupProps{
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+		EncryptionKey: l.props.LogKey,
 	})
 	group.Node().DefaultChild().(awslogs.CfnLogGroup).SetRetentionInDays(jsii.Number(l.props.LogRetentionDays))
 	return group
+}
+
+// letLogsUseTheirKey extends the policy of the key of the log groups, if it is one of
+// this app. The groups are not named: they and the key would wait for each other.
+func (l *Limiter) letLogsUseTheirKey() {
+	if l.props.LogKey == nil {
+		return
+	}
+	stack := awscdk.Stack_Of(l.Construct)
+	groups := stack.FormatArn(&awscdk.ArnComponents{
+		Service: jsii.String("logs"), Resource: jsii.String("log-group"), ResourceName: jsii.String("*"),
+		ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME,
+	})
+	l.props.LogKey.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Principals: &[]awsiam.IPrincipal{
+			awsiam.NewServicePrincipal(jsii.String("logs."+*stack.Region()+".amazonaws.com"), nil),
+		},
+		Actions: jsii.Strings("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*",
+			"kms:ReEncrypt*"),
+		Resources: jsii.Strings("*"),
+		Conditions: &map[string]any{
+			"ArnLike": map[string]any{"kms:EncryptionContext:aws:logs:arn": groups},
+		},
+	}), jsii.Bool(true))
 }

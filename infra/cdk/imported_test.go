@@ -15,8 +15,59 @@ import (
 
 const rootModule = "github.com/zeroae/zae-limiter-go"
 
+// platform is an app of somebody else's: two limiters in one stack, beside constructs
+// of which they take attributes that nobody knows before the deployment.
+const platform = `package main
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+func main() {
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String("out")})
+	stack := awscdk.NewStack(app, jsii.String("Platform"), nil)
+	key := awskms.NewKey(stack, jsii.String("Key"), nil)
+	page := awssns.NewTopic(stack, jsii.String("Page"), nil)
+	mail := awssns.NewTopic(stack, jsii.String("Mail"), nil)
+	lambda := awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)
+	role := awsiam.NewRole(stack, jsii.String("Worker"), &awsiam.RoleProps{AssumedBy: lambda})
+	bounds := awsiam.NewManagedPolicy(stack, jsii.String("Bounds"), &awsiam.ManagedPolicyProps{
+		Statements: &[]awsiam.PolicyStatement{awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Actions: jsii.Strings("*"), Resources: jsii.Strings("*"),
+		})},
+	})
+	vpc := awsec2.NewVpc(stack, jsii.String("Network"), nil)
+	stage := awscdk.NewCfnParameter(stack, jsii.String("Stage"), nil).ValueAsString()
+	program := awslambda.Code_FromAsset(jsii.String("program"), nil)
+	for _, id := range []string{"Blue", "Green"} {
+		limits := cdk.New(stack, id, &cdk.Props{
+			TableName:  id + "-" + *stage,
+			Code:       cdk.Code{Aggregator: program, Archiver: program, Setup: program},
+			Namespaces: []string{*stage},
+			Key:        key, LogKey: key, EnvironmentKey: key,
+			Aggregator: cdk.AggregatorProps{Role: role},
+			Alarms:     cdk.AlarmProps{Topic: mail, UrgentTopic: page},
+			IAM:        cdk.IAMProps{PermissionBoundary: bounds, RoleNameFormat: "x-{}"},
+			Network:    cdk.NetworkProps{VPC: vpc},
+			Tags:       map[string]string{"stage": *stage},
+		})
+		limits.GrantAcquire(role)
+	}
+	app.Synth(nil)
+}
+`
+
 // TestAnotherModuleImportsTheConstruct makes a release of both modules as the README
-// tells, and a module elsewhere that requires it and has no replace.
+// tells, and a module elsewhere that requires it and has no replace, and synthesizes
+// what that declares.
 func TestAnotherModuleImportsTheConstruct(t *testing.T) {
 	version := fmt.Sprintf("v0.0.0-%s-000000000000", time.Now().UTC().Format("20060102150405"))
 	proxy, elsewhere := t.TempDir(), t.TempDir()
@@ -34,8 +85,11 @@ func TestAnotherModuleImportsTheConstruct(t *testing.T) {
 	own += "\nrequire " + rootModule + "/infra/cdk " + version + "\n"
 	for name, text := range map[string]string{
 		"go.mod": own, "go.sum": string(sum),
-		"platform.go": "package platform\n\nimport \"" + rootModule + "/infra/cdk\"\n\nvar _ = cdk.New\n",
+		"main.go": platform, "program/bootstrap": "program",
 	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(elsewhere, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(elsewhere, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +98,54 @@ func TestAnotherModuleImportsTheConstruct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-mod=mod", ".")
+	cmd := exec.Command("go", "run", "-mod=mod", ".")
 	cmd.Dir = elsewhere
 	cmd.Env = append(os.Environ(), "GOPROXY=file://"+proxy+","+strings.TrimSpace(string(others)), "GOWORK=off",
-		"GONOSUMDB="+rootModule+","+rootModule+"/*", "GOFLAGS=-modcacherw")
+		"GONOSUMDB="+rootModule+","+rootModule+"/*", "GOFLAGS=-modcacherw", "CDK_HOME="+elsewhere)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+		t.Fatalf("go run: %v\n%s", err, out)
+	}
+	twoLimiters(t, filepath.Join(elsewhere, "out", "Platform.template.json"))
+}
+
+// twoLimiters looks at what the two have made of the other constructs.
+func twoLimiters(t *testing.T, template string) {
+	t.Helper()
+	text, err := os.ReadFile(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Resources map[string]struct{ Type string }
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, r := range doc.Resources {
+		kinds[r.Type]++
+	}
+	for kind, want := range map[string]int{"AWS::DynamoDB::Table": 2, "AWS::S3::Bucket": 4, "AWS::Logs::LogGroup": 6,
+		"AWS::KMS::Key": 1} {
+		if kinds[kind] != want {
+			t.Errorf("%d of %s, want %d", kinds[kind], kind, want)
+		}
+	}
+	var all bytes.Buffer
+	if err := json.Compact(&all, text); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]string{
+		"name of a table":      `"TableName":{"Fn::Join":["",["Green-",{"Ref":"Stage"}]]}`,
+		"key of the logs":      `"kms:EncryptionContext:aws:logs:arn"`,
+		"rights of the worker": `"dynamodb:LeadingKeys":["*/BUCKET#*","*/ENTITY#*","_/OWED#"]`,
+		"network":              `"VpcConfig":{`,
+		"network interfaces":   `"ec2:CreateNetworkInterface"`,
+		"use of the key":       `"kms:ViaService":{"Fn::Join":["",["dynamodb.",{"Ref":"AWS::Region"},".amazonaws.com"]]}`,
+	} {
+		if !bytes.Contains(all.Bytes(), []byte(want)) {
+			t.Errorf("%s: the template does not say %s", what, want)
+		}
 	}
 }
 

@@ -49,21 +49,20 @@ func New(scope constructs.Construct, id string, props *Props) *Limiter {
 		panic(fmt.Errorf("properties of limiter %q:\n%w", id, err))
 	}
 	l := &Limiter{Construct: constructs.NewConstruct(scope, jsii.String(id)), props: props.withDefaults()}
-	if l.props.KeyARN != "" {
-		l.Key = awskms.Key_FromKeyArn(l.Construct, jsii.String("Key"), jsii.String(l.props.KeyARN))
-	}
+	l.Key = l.props.Key
+	l.letLogsUseTheirKey()
 	l.Table = l.props.ExistingTable
 	if l.Table == nil {
 		l.Table = l.newTable()
 	}
 	if !l.props.Aggregator.Off || !l.props.Archiver.Off {
-		l.FailedRecordsBucket = l.newBucket("FailedRecordsBucket", nil)
+		l.FailedRecordsBucket = l.newBucket(failedRecordsBucket, nil, false)
 	}
 	if !l.props.Aggregator.Off {
 		l.addAggregator()
 	}
 	if !l.props.Archiver.Off {
-		l.ArchiveBucket = l.newBucket("ArchiveBucket", l.archiveLifecycle())
+		l.ArchiveBucket = l.newBucket("ArchiveBucket", l.archiveLifecycle(), l.props.ArchiveVersioned)
 		l.addArchiver()
 	}
 	if len(l.props.Namespaces) > 0 {

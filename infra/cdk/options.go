@@ -42,6 +42,9 @@ var forms = map[string]form{
 	"streamArn": {regexp.MustCompile(
 		`\Aarn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+\z`),
 		"the ARN of a table's stream"},
+	"vpcId":           {regexp.MustCompile(`\Avpc-[0-9a-f]{8,17}\z`), "the id of a VPC"},
+	"subnetId":        {regexp.MustCompile(`\Asubnet-[0-9a-f]{8,17}\z`), "ids of subnets, separated by commas"},
+	"securityGroupId": {regexp.MustCompile(`\Asg-[0-9a-f]{8,17}\z`), "ids of security groups, separated by commas"},
 	"boundary": {regexp.MustCompile(
 		`\A([A-Za-z0-9+=,.@_/-]{1,128}|arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]+)\z`),
 		"the name or the ARN of a managed policy"},
@@ -156,7 +159,16 @@ func holds(f reflect.StructField, is reflect.Value) bool {
 	return true
 }
 
+// unresolved reports whether a text holds a token of the construct library, which
+// becomes a value only in the template.
+func unresolved(s string) bool {
+	return strings.Contains(s, "${Token[") || strings.Contains(s, "#{Token[")
+}
+
 func one(f reflect.StructField, s string) bool {
+	if unresolved(s) {
+		return true
+	}
 	if list := f.Tag.Get("oneOf"); list != "" {
 		return slices.Contains(strings.Split(list, "|"), s)
 	}

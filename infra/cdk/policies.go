@@ -41,38 +41,36 @@ var (
 	chargeActions = []string{
 		"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem",
 	}
-	adminActions = []string{"dynamodb:BatchWriteItem"}
+	adminActions = append(slices.Clone(chargeActions), "dynamodb:BatchWriteItem")
 	wholeActions = []string{"dynamodb:DescribeTable"}
 )
 
 // policy is what the policies differ in.
 type policy struct {
 	id, description string
-	item            []string // actions on items
+	read, write     []string // actions on items
 	query           bool     // and queries of the table and its indexes, and its description
+	everything      bool     // it writes more than buckets
 	namespaced      bool
 }
 
 var policies = map[Policy]policy{
-	Acquire: {"AcquirePolicy", "Acquire from every bucket of the limiter.",
-		concat(configActions, chargeActions), false, false},
-	Admin: {"AdminPolicy", "Change limits, entities and namespaces of the limiter, and read everything.",
-		concat(getActions, chargeActions, adminActions), true, false},
-	Read: {"ReadPolicy", "Read limits, buckets, usage and audit events of the limiter.", getActions, true, false},
-	NamespaceAcquire: {"NamespaceAcquirePolicy", "Acquire within the namespace that the principal is tagged with.",
-		concat(configActions, chargeActions), false, true},
-	NamespaceAdmin: {"NamespaceAdminPolicy",
-		"Change and read what is in the namespace that the principal is tagged with.",
-		concat(getActions, chargeActions, adminActions), true, true},
-	NamespaceRead: {"NamespaceReadPolicy", "Read what is in the namespace that the principal is tagged with.",
-		getActions, true, true},
-}
-
-func concat(lists ...[]string) (out []string) {
-	for _, l := range lists {
-		out = append(out, l...)
-	}
-	return out
+	Acquire: {id: "AcquirePolicy", description: "Acquire from every bucket of the limiter.",
+		read: configActions, write: chargeActions},
+	Admin: {id: "AdminPolicy",
+		description: "Change limits, entities and namespaces of the limiter, and read everything.",
+		read:        getActions, write: adminActions, query: true, everything: true},
+	Read: {id: "ReadPolicy", description: "Read limits, buckets, usage and audit events of the limiter.",
+		read: getActions, query: true},
+	NamespaceAcquire: {id: "NamespaceAcquirePolicy",
+		description: "Acquire within the namespace that the principal is tagged with.",
+		read:        configActions, write: chargeActions, namespaced: true},
+	NamespaceAdmin: {id: "NamespaceAdminPolicy",
+		description: "Change and read what is in the namespace that the principal is tagged with.",
+		read:        getActions, write: adminActions, query: true, everything: true, namespaced: true},
+	NamespaceRead: {id: "NamespaceReadPolicy",
+		description: "Read what is in the namespace that the principal is tagged with.",
+		read:        getActions, query: true, namespaced: true},
 }
 
 // namespaceID is what an id may be: in a policy, a star would stand for others
@@ -141,31 +139,50 @@ func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string
 // that no tenant learns of another.
 func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyStatement {
 	var out []awsiam.PolicyStatement
+	on := func(actions []string) awsiam.PolicyStatement { return allow(actions, l.Table.TableArn()) }
+	key := l.keyOfTable(len(p.write) > 0)
 	if !p.namespaced {
-		out = append(out, allow(p.item, l.Table.TableArn()))
+		switch {
+		case p.everything:
+			out = append(out, on(slices.Concat(p.read, p.write)))
+		case len(p.write) > 0:
+			out = append(out, on(p.read), leading(on(p.write), []string{"*" + bucketKeys}))
+		default:
+			out = append(out, on(p.read))
+		}
 		if p.query {
-			out = append(out, allow(wholeActions, l.Table.TableArn()))
+			out = append(out, on(wholeActions))
 			out = append(out, allow(queryActions, append(l.indexArns(), l.Table.TableArn())...))
 		}
-		return append(out, l.keyStatements()...)
+		return append(out, key...)
 	}
-	var items, entries []string
+	var items, buckets, entries []string
 	for _, ns := range namespaces {
 		items = append(items, ns+"/*")
+		buckets = append(buckets, ns+bucketKeys)
 		entries = append(entries, ns) // the partition key of GSI4 is the bare id
 	}
 	shared := configActions
-	if slices.Contains(p.item, adminActions[0]) {
+	switch {
+	case p.everything:
 		shared = append(slices.Clone(shared), "dynamodb:ConditionCheckItem") // changes check that the namespace is active
+		out = append(out, leading(on(slices.Concat(p.read, p.write)), items))
+	case len(p.write) > 0:
+		out = append(out, leading(on(p.read), items), leading(on(p.write), buckets))
+	default:
+		out = append(out, leading(on(p.read), items))
 	}
-	out = append(out, leading(allow(p.item, l.Table.TableArn()), items),
-		leading(allow(shared, l.Table.TableArn()), []string{table.TableNamespace + table.SystemPKSuffix}))
+	out = append(out, leading(on(shared), []string{table.TableNamespace + table.SystemPKSuffix}))
 	if p.query {
 		query := allow(queryActions, append(l.indexArns(), l.Table.TableArn())...)
 		out = append(out, leading(query, append(items, entries...)))
 	}
-	return append(out, l.keyStatements()...)
+	return append(out, key...)
 }
+
+// bucketKeys are the partition keys of buckets, behind a namespace's id. All that
+// acquiring writes is there; limits, entities, usage and audit events are elsewhere.
+const bucketKeys = "/" + table.BucketPKPart + "*"
 
 func (l *Limiter) indexArns() (out []*string) {
 	for _, name := range indexes() {

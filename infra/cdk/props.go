@@ -2,12 +2,18 @@ package cdk
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 )
 
 // Props is what a deployment can choose. The zero value of every field is its
 // default, named by the tag. A field with a tag "key" is also an option of the
 // app, see [Options]; the other tags say what is accepted, see [Props.Validate].
+// Texts may be tokens, such as an attribute of another construct; what they
+// resolve to is not checked.
 type Props struct {
 	// TableName is what clients open the table by.
 	TableName string `key:"tableName" default:"zae-limiter" is:"tableName"`
@@ -51,8 +57,8 @@ type Props struct {
 	// as the Python aggregator during a migration, reads of the stream may be
 	// throttled, so turn one of them off meanwhile.
 	Archiver ArchiverProps
-	// SetupRoleARN is the role of the function that registers namespaces.
-	SetupRoleARN string `key:"setupRoleArn" default:"a role of its own" is:"roleArn"`
+	// Setup registers namespaces when the stack is deployed.
+	Setup SetupProps
 
 	// LogLevel is the least level that the functions log.
 	LogLevel string `key:"logLevel" default:"INFO" oneOf:"TRACE|DEBUG|INFO|WARN|ERROR|FATAL"`
@@ -67,17 +73,27 @@ type Props struct {
 
 	Table TableProps
 	IAM   IAMProps
+	// Network puts the functions into a VPC. By default they are in none.
+	Network NetworkProps
 
 	// ArchiveTransitionDays moves archive objects to Glacier Instant Retrieval
 	// after so many days. It bills at least 128 KB for each object, and ours have
 	// a few hundred bytes, so this costs more than it saves.
 	ArchiveTransitionDays int `key:"archiveTransitionDays" default:"never" range:"1-3650"`
+	// ArchiveVersioned keeps what is deleted from the archive as a version: for good,
+	// or for 30 days where objects expire.
+	ArchiveVersioned bool `key:"archiveVersioned" default:"false" note:"what is deleted can be had back"`
 	// ArchiveExpiryDays deletes archive objects after so many days.
 	ArchiveExpiryDays int `key:"archiveExpiryDays" default:"never" range:"1-36500"`
-	// KeyARN is a customer key for the table and the buckets. Whoever uses them
-	// then needs rights on the key too: the functions' roles, the policies and
-	// the grants have them; an external role must bring them.
-	KeyARN string `key:"keyArn" default:"keys that AWS owns" is:"keyArn"`
+	// Key is a customer key, not an alias of one, for the table and the buckets.
+	// Whoever uses them then needs rights on the key too: the functions' roles, the
+	// policies and the grants have them. Nil: keys that AWS owns.
+	Key awskms.IKey
+	// LogKey encrypts the functions' log groups, and EnvironmentKey their
+	// environments; they may be the same as Key. The policy of LogKey must let
+	// CloudWatch Logs use it: that of a key made in this app is extended. Nil: keys
+	// of AWS.
+	LogKey, EnvironmentKey awskms.IKey
 	// RemovalPolicy says what becomes of table and buckets when the stack is
 	// destroyed. Whatever it is, a first deployment that fails leaves nothing.
 	RemovalPolicy string `key:"removalPolicy" default:"retain" oneOf:"retain|destroy"`
@@ -106,29 +122,55 @@ type AggregatorProps struct {
 	// FoldSeconds is how long usage is folded before it is written, the tumbling
 	// window of the mapping. The longer, the fewer writes, and the later snapshots
 	// are. FoldOff writes with every batch, as more than one batch at once does.
-	FoldSeconds         int    `key:"aggregatorFoldSeconds" default:"60" range:"1-900" note:"the longer, the fewer usage writes"`
-	FoldOff             bool   `key:"aggregatorFoldOff" default:"false" note:"usage is written with every batch"`
-	ReservedConcurrency int    `key:"aggregatorReservedConcurrency" default:"none" range:"1-1000"`
-	RoleARN             string `key:"aggregatorRoleArn" default:"a role of its own" is:"roleArn"`
+	FoldSeconds         int  `key:"aggregatorFoldSeconds" default:"60" range:"1-900" note:"the longer, the fewer usage writes"`
+	FoldOff             bool `key:"aggregatorFoldOff" default:"false" note:"usage is written with every batch"`
+	ReservedConcurrency int  `key:"aggregatorReservedConcurrency" default:"none" range:"1-1000"`
+	// Role is the function's role; see SetupProps.
+	Role awsiam.IRole
 }
 
 // ArchiverProps shape the archiver and its mapping.
 type ArchiverProps struct {
-	Off                 bool   `key:"archiverOff" default:"false"`
-	MemoryMiB           int    `key:"archiverMemoryMiB" default:"256" range:"128-10240"`
-	TimeoutSeconds      int    `key:"archiverTimeoutSeconds" default:"60" range:"10-900"`
-	BatchSize           int    `key:"archiverBatchSize" default:"100" range:"1-10000"`
-	WindowSeconds       int    `key:"archiverWindowSeconds" default:"1" range:"1-300"`
-	Parallelization     int    `key:"archiverParallelization" default:"1" range:"1-10"`
-	ReservedConcurrency int    `key:"archiverReservedConcurrency" default:"none" range:"1-1000"`
-	RoleARN             string `key:"archiverRoleArn" default:"a role of its own" is:"roleArn"`
+	Off                 bool `key:"archiverOff" default:"false"`
+	MemoryMiB           int  `key:"archiverMemoryMiB" default:"256" range:"128-10240"`
+	TimeoutSeconds      int  `key:"archiverTimeoutSeconds" default:"60" range:"10-900"`
+	BatchSize           int  `key:"archiverBatchSize" default:"100" range:"1-10000"`
+	WindowSeconds       int  `key:"archiverWindowSeconds" default:"1" range:"1-300"`
+	Parallelization     int  `key:"archiverParallelization" default:"1" range:"1-10"`
+	ReservedConcurrency int  `key:"archiverReservedConcurrency" default:"none" range:"1-1000"`
+	// Role is the function's role; see SetupProps.
+	Role awsiam.IRole
+}
+
+// SetupProps shape the function that registers namespaces, writes the version
+// record and applies manifests.
+type SetupProps struct {
+	// ReservedConcurrency is how many invocations there may be at once. One is
+	// enough. An account needs 100 more that nobody has reserved.
+	ReservedConcurrency int `key:"setupReservedConcurrency" default:"none" range:"1-1000"`
+	// Role is the function's role. A role made in this app gets the rights that the
+	// function needs; one that was imported must have them. Nil: a role of its own.
+	Role awsiam.IRole
+}
+
+// NetworkProps put the functions into a VPC. From there they must reach DynamoDB and
+// S3 (gateway endpoints do), CloudWatch Logs is reached by Lambda itself; setup
+// also answers CloudFormation through S3.
+type NetworkProps struct {
+	VPC            awsec2.IVpc // nil: no VPC
+	Subnets        *awsec2.SubnetSelection
+	SecurityGroups []awsec2.ISecurityGroup // none: one is made for each function
 }
 
 // AlarmProps shape the alarms.
 type AlarmProps struct {
 	Off bool `key:"alarmsOff" default:"false"`
-	// TopicARN is notified when an alarm goes off and when it is over.
-	TopicARN string `key:"alarmTopicArn" default:"none: alarms only show their state" is:"topicArn"`
+	// Topic is notified when an alarm goes off and when it is over. Nil: alarms only
+	// show their state.
+	Topic awssns.ITopic
+	// UrgentTopic is notified instead of Topic of alarms that should wake somebody: the
+	// table slows down, or usage is being lost. Nil: Topic.
+	UrgentTopic awssns.ITopic
 	// IteratorAgeSeconds is how late a function may be.
 	IteratorAgeSeconds int `key:"alarmIteratorAgeSeconds" default:"300" range:"1-86400"`
 	// DurationPercent is how much of its timeout an invocation may take.
@@ -160,9 +202,8 @@ type TableProps struct {
 
 // IAMProps shape roles and policies.
 type IAMProps struct {
-	// PermissionBoundary is the name or the ARN of a managed policy that bounds
-	// every role made here.
-	PermissionBoundary string `key:"permissionBoundary" default:"none" is:"boundary"`
+	// PermissionBoundary bounds every role made here. Nil: nothing does.
+	PermissionBoundary awsiam.IManagedPolicy
 	// RoleNameFormat and PolicyNameFormat make names: {} stands for the table's
 	// name and what the role or policy is for. The default leaves them to
 	// CloudFormation.

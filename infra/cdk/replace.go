@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,10 +17,11 @@ var golden []byte
 // Golden is the template of the app with its default options, as released.
 func Golden() []byte { return slices.Clone(golden) }
 
-// shape is what CloudFormation cannot change of a table without making another
-// one, or not at all.
+// shape is what CloudFormation cannot change of a table or a bucket without making
+// another one, or not at all.
 type shape struct {
-	TableName              any
+	kind                   string // table, bucket
+	TableName, BucketName  any
 	KeySchema              any
 	AttributeDefinitions   []attribute
 	LocalSecondaryIndexes  any
@@ -37,17 +39,21 @@ type index struct {
 	}
 }
 
-// CheckUpdate compares the tables of a template with those of the template that
-// is deployed. The error names every change that would replace a table, which
-// leaves its data behind in a table that nobody uses, or that CloudFormation
-// refuses half-way through the update. Both templates are JSON.
-func CheckUpdate(deployed, next []byte) error { return compare(deployed, next, true) }
+// CheckUpdate compares what holds data in a template, tables and buckets, with what
+// is in the template that is deployed. The error names every change that would replace
+// or drop one, which leaves its data behind where nobody uses it, or that
+// CloudFormation refuses half-way through the update. What mayLose names, by logical
+// id, is not looked at. Both templates are JSON.
+func CheckUpdate(deployed, next []byte, mayLose ...string) error {
+	return compare(deployed, next, true, mayLose)
+}
 
 // CheckRelease compares the tables of a template with those of another one
-// except for what an option decides: the name, and the projection of GSI2.
-func CheckRelease(released, next []byte) error { return compare(released, next, false) }
+// except for what an option decides: whether it is there, its name, and the projection
+// of GSI2.
+func CheckRelease(released, next []byte) error { return compare(released, next, false, nil) }
 
-func compare(deployed, next []byte, options bool) error {
+func compare(deployed, next []byte, options bool, mayLose []string) error {
 	was, err := shapes(deployed)
 	if err != nil {
 		return fmt.Errorf("deployed template: %w", err)
@@ -57,11 +63,17 @@ func compare(deployed, next []byte, options bool) error {
 		return fmt.Errorf("new template: %w", err)
 	}
 	var problems []error
-	for id, old := range was {
-		if now, ok := will[id]; ok {
+	for _, id := range slices.Sorted(maps.Keys(was)) {
+		old := was[id]
+		now, ok := will[id]
+		switch {
+		case slices.Contains(mayLose, id):
+		case ok:
 			for _, change := range old.changes(now, options) {
-				problems = append(problems, fmt.Errorf("table %s: %s", id, change))
+				problems = append(problems, fmt.Errorf("%s %s: %s", old.kind, id, change))
 			}
+		case options:
+			problems = append(problems, fmt.Errorf("%s %s: it would leave the stack with what is in it", old.kind, id))
 		}
 	}
 	return errors.Join(problems...)
@@ -79,20 +91,27 @@ func shapes(template []byte) (map[string]shape, error) {
 	}
 	out := map[string]shape{}
 	for id, r := range doc.Resources {
-		if r.Type != "AWS::DynamoDB::Table" {
+		s := shape{kind: holding[r.Type]}
+		if s.kind == "" {
 			continue
 		}
-		var s shape
 		if err := json.Unmarshal(r.Properties, &s); err != nil {
-			return nil, fmt.Errorf("table %s: %w", id, err)
+			return nil, fmt.Errorf("%s %s: %w", s.kind, id, err)
 		}
 		out[id] = s
 	}
 	return out, nil
 }
 
+// holding are the types of what holds data.
+var holding = map[string]string{"AWS::DynamoDB::Table": "table", "AWS::S3::Bucket": "bucket"}
+
 // changes says what may not be changed and would be.
 func (s shape) changes(to shape, options bool) (out []string) {
+	if options && !reflect.DeepEqual(s.BucketName, to.BucketName) {
+		out = append(out, fmt.Sprintf("its name would change from %v to %v: CloudFormation would make a new, empty bucket",
+			s.BucketName, to.BucketName))
+	}
 	if options && !reflect.DeepEqual(s.TableName, to.TableName) {
 		out = append(out, fmt.Sprintf("its name would change from %v to %v: CloudFormation would make a new, empty table; "+
 			"keep the name, or deploy another stack", s.TableName, to.TableName))

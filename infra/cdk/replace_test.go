@@ -65,7 +65,7 @@ func TestPropsWithoutAnythingAreValid(t *testing.T) {
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
-	if p.TableName != "zae-limiter" || p.MaxShards != 32 || len(p.SnapshotWindows) != 2 || p.KeyARN != "" ||
+	if p.TableName != "zae-limiter" || p.MaxShards != 32 || len(p.SnapshotWindows) != 2 || p.Key != nil ||
 		p.Namespaces[0] != "default" {
 		t.Errorf("defaults %+v", p)
 	}

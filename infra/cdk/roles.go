@@ -3,6 +3,7 @@ package cdk
 import (
 	"strings"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/jsii-runtime-go"
@@ -20,16 +21,15 @@ const (
 )
 
 // newRole declares an execution role that can do exactly what the statements
-// say, or takes one that was made elsewhere. The policy is part of the role, so
-// it exists before anything that uses the role is created.
-func (l *Limiter) newRole(id, purpose, external string, statements []awsiam.PolicyStatement) awsiam.IRole {
-	if external != "" {
-		return awsiam.Role_FromRoleArn(l.Construct, jsii.String(id), jsii.String(external),
-			&awsiam.FromRoleArnOptions{Mutable: jsii.Bool(false)})
-	}
-	if l.props.Tracing {
-		traces := allow([]string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, jsii.String("*"))
-		statements = append(statements, traces) // X-Ray has no resources
+// say, or gives them to one that was made elsewhere. The policy of a role made here is
+// part of it, so it exists before anything that uses the role is created.
+func (l *Limiter) newRole(id, purpose string, given awsiam.IRole, statements []awsiam.PolicyStatement) awsiam.IRole {
+	statements = append(statements, l.environmentStatements()...)
+	if given != nil {
+		for _, s := range statements {
+			given.AddToPrincipalPolicy(s) // does nothing to a role that was imported as it is
+		}
+		return given
 	}
 	props := &awsiam.RoleProps{
 		AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
@@ -37,14 +37,16 @@ func (l *Limiter) newRole(id, purpose, external string, statements []awsiam.Poli
 			"function": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements}),
 		},
 		RoleName:            l.name(l.props.IAM.RoleNameFormat, purpose),
-		PermissionsBoundary: l.boundary(id),
+		PermissionsBoundary: l.props.IAM.PermissionBoundary,
 	}
 	role := awsiam.NewRole(l.Construct, jsii.String(id), props)
-	accept(role,
+	accept(role, append(everywhere("IAMNoInlinePolicy", "The rights are of this one function: its policy is there "+
+		"before the function is, and goes with it."),
 		finding{"AwsSolutions-IAM5", "The key of an object cannot be known before it is written.",
 			[]any{matching(`^Resource::<.*Bucket\.Arn>\/(audit|malformed|aws\/lambda)\/\*$`)}},
 		finding{"AwsSolutions-IAM5", "AWS documents the rights on a key in these families.", keyFamilies},
-		finding{"AwsSolutions-IAM5", "X-Ray has no resources.", []any{"Resource::*"}})
+		finding{"AwsSolutions-IAM5", "X-Ray and network interfaces have no resources that could be named.",
+			[]any{"Resource::*"}})...)
 	return role
 }
 
@@ -56,22 +58,29 @@ func (l *Limiter) name(format, purpose string) *string {
 	return jsii.String(strings.ReplaceAll(format, "{}", l.props.TableName+"-"+purpose))
 }
 
-func (l *Limiter) boundary(id string) awsiam.IManagedPolicy {
-	switch b := l.props.IAM.PermissionBoundary; {
-	case b == "":
-		return nil
-	case strings.HasPrefix(b, "arn:"):
-		return awsiam.ManagedPolicy_FromManagedPolicyArn(l.Construct, jsii.String(id+"Boundary"), jsii.String(b))
-	default:
-		return awsiam.ManagedPolicy_FromManagedPolicyName(l.Construct, jsii.String(id+"Boundary"), jsii.String(b))
+// environmentStatements returns what any function needs for where it runs: traces, a
+// VPC's network interfaces, its encrypted environment.
+func (l *Limiter) environmentStatements() (out []awsiam.PolicyStatement) {
+	if l.props.Tracing {
+		out = append(out, allow([]string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, jsii.String("*")))
 	}
+	if l.props.Network.VPC != nil { // Lambda makes and removes the interfaces with the function's own role
+		out = append(out, allow([]string{
+			"ec2:AssignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface",
+			"ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses",
+		}, jsii.String("*")))
+	}
+	if key := l.props.EnvironmentKey; key != nil {
+		out = append(out, l.via(allow([]string{"kms:Decrypt"}, key.KeyArn()), "lambda"))
+	}
+	return out
 }
 
 // streamStatements returns what any function fed by the stream needs. Lambda
 // polls the stream and delivers given-up batches with the function's own role.
 func (l *Limiter) streamStatements(logs awslogs.LogGroup) []awsiam.PolicyStatement {
 	failed := l.FailedRecordsBucket
-	return append(l.keyStatements(),
+	return append(append(l.keyOfTable(false), l.keyOfObjects()...),
 		logStatement(logs),
 		allow([]string{
 			"dynamodb:DescribeStream",
@@ -91,15 +100,35 @@ func logStatement(logs awslogs.LogGroup) awsiam.PolicyStatement {
 // keyFamilies are the actions on a customer key that end in a wildcard.
 var keyFamilies = []any{"Action::kms:GenerateDataKey*", "Action::kms:ReEncrypt*"}
 
-// keyStatements returns the rights on the customer key, none without one: what
-// AWS asks of whoever reads and writes an encrypted table or bucket.
-func (l *Limiter) keyStatements() []awsiam.PolicyStatement {
+// keyOfTable returns the rights on the customer key, none without one, that AWS asks
+// of whoever reads an encrypted table or its stream, or also writes the table. They
+// hold only for what DynamoDB does for the caller: nobody can use the key itself.
+func (l *Limiter) keyOfTable(writes bool) []awsiam.PolicyStatement {
+	actions := []string{"kms:Decrypt", "kms:DescribeKey"}
+	if writes {
+		actions = append(actions, "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
+	}
+	return l.onKey("dynamodb", actions)
+}
+
+// keyOfObjects returns the right on the customer key that putting an object needs.
+func (l *Limiter) keyOfObjects() []awsiam.PolicyStatement {
+	return l.onKey("s3", []string{"kms:GenerateDataKey"})
+}
+
+func (l *Limiter) onKey(service string, actions []string) []awsiam.PolicyStatement {
 	if l.Key == nil {
 		return nil
 	}
-	return []awsiam.PolicyStatement{allow([]string{
-		"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*",
-	}, l.Key.KeyArn())}
+	return []awsiam.PolicyStatement{l.via(allow(actions, l.Key.KeyArn()), service)}
+}
+
+// via binds rights on a key to what an AWS service of this region does for the caller.
+func (l *Limiter) via(s awsiam.PolicyStatement, service string) awsiam.PolicyStatement {
+	s.AddCondition(jsii.String("StringEquals"), map[string]string{
+		"kms:ViaService": service + "." + *awscdk.Stack_Of(l.Construct).Region() + ".amazonaws.com",
+	})
+	return s
 }
 
 func allow(actions []string, resources ...*string) awsiam.PolicyStatement {

@@ -26,14 +26,15 @@ const setupTimeoutS = 240
 // nothing, and deleting it does nothing.
 func (l *Limiter) addSetup() {
 	logs := l.newLogGroup("SetupLogs")
-	l.SetupRole = l.newRole("SetupRole", "setup", l.props.SetupRoleARN,
-		append(append(l.keyStatements(), logStatement(logs)), l.setupStatements()...))
+	l.SetupRole = l.newRole("SetupRole", "setup", l.props.Setup.Role,
+		append(append(l.keyOfTable(true), logStatement(logs)), l.setupStatements()...))
 	l.Setup = l.newFunction(function{
 		id:          "Setup",
 		description: "Registers namespaces, writes the version record and applies limits when the stack is deployed.",
 		code:        code("setup", l.props.Code.Setup),
 		memoryMiB:   128,
 		timeoutS:    setupTimeoutS,
+		reserved:    l.props.Setup.ReservedConcurrency,
 		env:         map[string]*string{config.EnvTableName: l.Table.TableName()},
 		role:        l.SetupRole,
 		logs:        logs,
@@ -58,6 +59,21 @@ func (l *Limiter) addSetup() {
 	l.NamespaceIDs = setup.GetAttString(jsii.String(config.SetupNamespaceIDs))
 }
 
+// aggregatorStatements returns what the aggregator may do with the table: read and
+// write buckets, usage and the lists of what usage owes. Usage has the partition key of
+// its entity, whose limits IAM cannot tell from it; nothing else is within reach.
+func (l *Limiter) aggregatorStatements() []awsiam.PolicyStatement {
+	buckets, entities := "*"+bucketKeys, "*/"+table.EntityPKPart+"*"
+	on := func(keys []string, actions ...string) awsiam.PolicyStatement {
+		return leading(allow(actions, l.Table.TableArn()), keys)
+	}
+	return []awsiam.PolicyStatement{
+		on([]string{buckets, entities, table.OwedPK}, "dynamodb:BatchGetItem", "dynamodb:Query",
+			"dynamodb:PutItem", "dynamodb:UpdateItem"),
+		on([]string{buckets}, "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"), // shards split and merge
+	}
+}
+
 // setupStatements returns what the setup function may do with the table. Without
 // manifests it can read and write the table's own namespace and the system
 // configuration of others, no bucket and no limit of any entity. Manifests need the
@@ -65,18 +81,17 @@ func (l *Limiter) addSetup() {
 // their audit events, and brought to the buckets that exist.
 func (l *Limiter) setupStatements() []awsiam.PolicyStatement {
 	actions := []string{"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
+	look := allow([]string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}, l.Table.TableArn())
 	if len(l.props.Manifests) == 0 {
-		records := allow(actions, l.Table.TableArn())
-		records.AddConditions(&map[string]any{
-			"ForAllValues:StringLike": map[string]any{"dynamodb:LeadingKeys": []string{"*" + table.SystemPKSuffix}},
-		})
-		return []awsiam.PolicyStatement{records}
+		records := leading(allow(actions, l.Table.TableArn()), []string{"*" + table.SystemPKSuffix})
+		return []awsiam.PolicyStatement{look, records}
 	}
 	var lists []*string
 	for _, index := range []string{table.IndexGSI2, table.IndexGSI3, table.IndexGSI4} { // which list buckets
 		lists = append(lists, jsii.String(*l.Table.TableArn()+"/index/"+index))
 	}
 	return []awsiam.PolicyStatement{
+		look,
 		allow(append(actions, "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"), l.Table.TableArn()),
 		allow(queryActions, lists...),
 	}

@@ -45,6 +45,8 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 	addIndex(t, table.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, awsdynamodb.ProjectionType_KEYS_ONLY)
 	addIndex(t, table.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, awsdynamodb.ProjectionType_KEYS_ONLY)
 	l.fixLogicalID(t, "Table")
+	accept(t, everywhere("DynamoDBInBackupPlan", "It can be restored to any second of the last days; a backup plan is "+
+		"for the account to choose.")...)
 	return t
 }
 

@@ -68,8 +68,7 @@ var mayImport = map[string][]string{
 	"functions/aggregator":     {"functions/internal/start", "internal/config", "streams"},
 	"functions/archiver":       {"functions/internal/start", "internal/archive", "internal/config", "internal/lambdaio"},
 	"functions/setup": {"admin", "admin/manifest", "functions/internal/start", "internal/config", "internal/namespace",
-		"internal/store",
-		"internal/table"},
+		"internal/store", "internal/table", "limitertable"},
 	"infra/account": {},
 	"docs":          {}, // the code on the pages, in tests
 }

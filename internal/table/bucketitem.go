@@ -71,9 +71,9 @@ func (b Shard) Item() item.Item {
 		it[AttrTTL] = item.N(b.TTL)
 	}
 	it[item.AttrGSI2PK] = item.S(pkResource(b.Namespace, b.Resource))
-	it[item.AttrGSI2SK] = item.S("BUCKET#" + b.Entity + "#" + shard)
+	it[item.AttrGSI2SK] = item.S(BucketPKPart + b.Entity + "#" + shard)
 	it[item.AttrGSI3PK] = item.S(pkEntity(b.Namespace, b.Entity))
-	it[item.AttrGSI3SK] = item.S("BUCKET#" + b.Resource + "#" + shard)
+	it[item.AttrGSI3SK] = item.S(BucketPKPart + b.Resource + "#" + shard)
 	gsi4(it, b.Namespace, "BUCKET#"+b.Entity+"#"+b.Resource+"#"+shard)
 	for _, sl := range b.State.Slots {
 		it[attrLimit(sl.Name, fieldTokens)] = item.N(sl.Tokens)

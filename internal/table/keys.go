@@ -27,13 +27,14 @@ const (
 	skNamespaceID   = "#NSID#"
 )
 
-func pkEntity(ns, entity string) string     { return ns + "/ENTITY#" + entity }
+func pkEntity(ns, entity string) string     { return ns + "/" + EntityPKPart + entity }
 func pkResource(ns, resource string) string { return ns + "/RESOURCE#" + resource }
 func pkSystem(ns string) string             { return ns + SystemPKSuffix }
 
 // BucketKey is the key of one shard of a bucket.
 func BucketKey(ns, entity, resource string, shard int) item.Key {
-	return item.Key{PK: ns + "/BUCKET#" + escaped(entity) + "#" + resource + "#" + strconv.Itoa(shard), SK: SKBucketState}
+	pk := ns + "/" + BucketPKPart + escaped(entity) + "#" + resource + "#" + strconv.Itoa(shard)
+	return item.Key{PK: pk, SK: SKBucketState}
 }
 
 // EntityKey is the key of an entity's metadata.
@@ -98,7 +99,7 @@ func ParseBucketPK(pk string) (ns, entity, resource string, shard int, ok bool) 
 	if !ok || ns == "" {
 		return "", "", "", 0, false
 	}
-	rest, ok = strings.CutPrefix(rest, "BUCKET#")
+	rest, ok = strings.CutPrefix(rest, BucketPKPart)
 	if !ok {
 		return "", "", "", 0, false
 	}

@@ -21,3 +21,10 @@ const (
 // whole: its system configuration, and below [TableNamespace] the registry of
 // namespaces and the version record. Policies name keys by it.
 const SystemPKSuffix = "/SYSTEM#"
+
+// What follows a namespace's id and a slash in the partition keys of buckets, and of
+// entities with their limits and usage. Policies name keys by it.
+const (
+	BucketPKPart = "BUCKET#"
+	EntityPKPart = "ENTITY#"
+)

@@ -13,7 +13,9 @@ import (
 // under one partition key and in the order of their creation. They expire; a
 // cursor says how far they are counted and who is at it.
 const (
-	pkOwed       = TableNamespace + "/OWED#"
+	// OwedPK is their partition key. Policies name it.
+	OwedPK = TableNamespace + "/OWED#"
+
 	skOwedCursor = "#CURSOR"
 	attrOwed     = "owed"
 	attrCounted  = "settled"
@@ -31,7 +33,7 @@ type OwedList struct {
 func (l OwedList) Put() item.Put {
 	h := fnv.New64a()
 	_, _ = h.Write(l.Packed) // never fails
-	it := newItem(item.Key{PK: pkOwed, SK: fmt.Sprintf("%s#%016x", owedSK(l.Created), h.Sum64())})
+	it := newItem(item.Key{PK: OwedPK, SK: fmt.Sprintf("%s#%016x", owedSK(l.Created), h.Sum64())})
 	it[attrOwed], it[AttrTTL] = item.B(l.Packed), item.N(l.TTL)
 	return item.Put{Item: item.Item(it)}
 }
@@ -39,7 +41,7 @@ func (l OwedList) Put() item.Put {
 // OwedBetween finds the lists that were created from one instant on and before
 // another, the oldest first; both are epoch milliseconds.
 func OwedBetween(from, to int64) item.Query {
-	return item.Query{PK: pkOwed, From: owedSK(from), To: owedSK(to)}
+	return item.Query{PK: OwedPK, From: owedSK(from), To: owedSK(to)}
 }
 
 // PackedOwed returns what a list holds, nil if it is none.
@@ -53,7 +55,7 @@ func PackedOwed(it item.Item) []byte {
 func owedSK(ms int64) string { return fmt.Sprintf("%015d", max(0, ms)) }
 
 // OwedCursorKey is the key of the cursor.
-func OwedCursorKey() item.Key { return item.Key{PK: pkOwed, SK: skOwedCursor} }
+func OwedCursorKey() item.Key { return item.Key{PK: OwedPK, SK: skOwedCursor} }
 
 // OwedCursor says which lists are counted: those created before Counted. Until
 // Claimed somebody is at the next ones. Both are epoch milliseconds.

@@ -8,10 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-const (
-	bucketPart = "BUCKET#"
-	usagePart  = "USAGE#"
-)
+const usagePart = "USAGE#"
 
 // Namespaces asks for the records that map names to ids: the active namespaces.
 func Namespaces() item.Query {
@@ -48,17 +45,17 @@ func Children(ns, parent string) item.Query {
 
 // BucketsOfEntity asks for the keys of all bucket shards of an entity.
 func BucketsOfEntity(ns, entity string) item.Query {
-	return item.Query{Index: IndexGSI3, PK: pkEntity(ns, entity), Prefix: bucketPart}
+	return item.Query{Index: IndexGSI3, PK: pkEntity(ns, entity), Prefix: BucketPKPart}
 }
 
 // BucketsOfResource asks for the keys of all bucket shards of a resource.
 func BucketsOfResource(ns, resource string) item.Query {
-	return item.Query{Index: IndexGSI2, PK: pkResource(ns, resource), Prefix: bucketPart}
+	return item.Query{Index: IndexGSI2, PK: pkResource(ns, resource), Prefix: BucketPKPart}
 }
 
 // BucketsOfNamespace asks for the keys of all bucket shards of a namespace.
 func BucketsOfNamespace(ns string) item.Query {
-	return item.Query{Index: IndexGSI4, PK: ns, Prefix: bucketPart}
+	return item.Query{Index: IndexGSI4, PK: ns, Prefix: BucketPKPart}
 }
 
 // EntitiesWithConfig asks for the keys of the entities' limits for a resource.

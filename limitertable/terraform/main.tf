@@ -137,13 +137,27 @@ locals {
       document    = {
         "Statement": [
           {
+            "Action": "dynamodb:BatchGetItem",
+            "Effect": "Allow",
+            "Resource": "${aws_dynamodb_table.limiter.arn}"
+          },
+          {
             "Action": [
-              "dynamodb:BatchGetItem",
               "dynamodb:ConditionCheckItem",
               "dynamodb:DeleteItem",
               "dynamodb:PutItem",
               "dynamodb:UpdateItem"
             ],
+            "Condition": {
+              "ForAllValues:StringLike": {
+                "dynamodb:LeadingKeys": [
+                  "*/BUCKET#*"
+                ]
+              },
+              "Null": {
+                "dynamodb:LeadingKeys": "false"
+              }
+            },
             "Effect": "Allow",
             "Resource": "${aws_dynamodb_table.limiter.arn}"
           }
@@ -217,8 +231,22 @@ locals {
       document    = {
         "Statement": [
           {
+            "Action": "dynamodb:BatchGetItem",
+            "Condition": {
+              "ForAllValues:StringLike": {
+                "dynamodb:LeadingKeys": [
+                  "$${aws:PrincipalTag/zael_namespace_id}/*"
+                ]
+              },
+              "Null": {
+                "dynamodb:LeadingKeys": "false"
+              }
+            },
+            "Effect": "Allow",
+            "Resource": "${aws_dynamodb_table.limiter.arn}"
+          },
+          {
             "Action": [
-              "dynamodb:BatchGetItem",
               "dynamodb:ConditionCheckItem",
               "dynamodb:DeleteItem",
               "dynamodb:PutItem",
@@ -227,7 +255,7 @@ locals {
             "Condition": {
               "ForAllValues:StringLike": {
                 "dynamodb:LeadingKeys": [
-                  "$${aws:PrincipalTag/zael_namespace_id}/*"
+                  "$${aws:PrincipalTag/zael_namespace_id}/BUCKET#*"
                 ]
               },
               "Null": {

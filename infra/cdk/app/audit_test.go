@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +14,8 @@ import (
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
 )
 
-// audit runs the rule pack over a stack, as the app does, and returns what it
-// finds beyond what the construct accepts.
+// audit runs the rule packs AwsSolutions, NIST 800-53 r5, HIPAA and PCI DSS 3.2.1 over
+// a stack, and returns what they find beyond what the construct accepts.
 func audit(dir, dist string, flags, given map[string]any) (found []string) {
 	defer func() {
 		if problem := recover(); problem != nil {
@@ -30,8 +31,14 @@ func audit(dir, dist string, flags, given map[string]any) (found []string) {
 		return []string{err.Error()}
 	}
 	stack := newStack(app, opts, dist)
-	awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(&cdknag.NagPackProps{Reports: jsii.Bool(false)}), nil)
-	anyRule := assertions.Match_StringLikeRegexp(jsii.String("AwsSolutions-.*"))
+	quiet := &cdknag.NagPackProps{Reports: jsii.Bool(false)}
+	for _, pack := range []awscdk.IAspect{
+		cdknag.NewAwsSolutionsChecks(quiet), cdknag.NewNIST80053R5Checks(quiet), cdknag.NewHIPAASecurityChecks(quiet),
+		cdknag.NewPCIDSS321Checks(quiet),
+	} {
+		awscdk.Aspects_Of(app).Add(pack, nil)
+	}
+	anyRule := assertions.Match_StringLikeRegexp(jsii.String("(AwsSolutions|NIST|HIPAA|PCI).*"))
 	annotations := assertions.Annotations_FromStack(stack)
 	errors := *annotations.FindError(jsii.String("*"), anyRule)
 	warnings := *annotations.FindWarning(jsii.String("*"), anyRule)
@@ -42,8 +49,43 @@ func audit(dir, dist string, flags, given map[string]any) (found []string) {
 	return found
 }
 
-func TestRulePackFindsNothingNew(t *testing.T) {
-	if len(findings) > 0 {
-		t.Errorf("AwsSolutions:\n%s", strings.Join(findings, "\n"))
+// mended are the findings that a stack with default options has, and the option that
+// mends each.
+var mended = map[string]string{
+	"CloudWatchAlarmAction":       "alarmTopicArn",
+	"CloudWatchLogGroupEncrypted": "logKeyArn",
+	"LambdaConcurrency":           "aggregatorReservedConcurrency",
+	"LambdaInsideVPC":             "vpcId",
+	"S3BucketVersioningEnabled":   "archiveVersioned",
+	"S3DefaultEncryptionKMS":      "keyArn",
+}
+
+// TestRulePacksFindWhatOptionsMend: nothing is found in a stack that has chosen
+// everything, and in others only what an option mends.
+func TestRulePacksFindWhatOptionsMend(t *testing.T) {
+	if found := findings["every option"]; len(found) > 0 {
+		t.Errorf("with every option %d findings:\n%s", len(found), strings.Join(found, "\n"))
+	}
+	seen := map[string]bool{}
+	for name, found := range findings {
+		for _, f := range found {
+			rule := ruleOf.FindStringSubmatch(f)
+			if rule == nil || mended[rule[1]] == "" {
+				t.Errorf("%s: %s", name, f)
+				continue
+			}
+			seen[rule[1]] = true
+		}
+	}
+	for rule, option := range mended {
+		if !seen[rule] {
+			t.Errorf("%s is found nowhere: %s need not mend it", rule, option)
+		}
+		if _, set := changedContext["zae-limiter:"+option]; !set {
+			t.Errorf("no test sets %s, which mends %s", option, rule)
+		}
 	}
 }
+
+// ruleOf finds the name of a compliance rule without that of its pack.
+var ruleOf = regexp.MustCompile(`: (?:NIST\.800\.53\.R5|HIPAA\.Security|PCI\.DSS\.321)-([A-Za-z0-9]+)`)

@@ -16,17 +16,21 @@ import (
 
 var update = flag.Bool("update", false, "write template.golden.json instead of comparing with it")
 
-const goldenPath = "../template.golden.json"
+const (
+	goldenPath  = "../template.golden.json"
+	changedPath = "testdata/every-option.golden.json"
+	barePath    = "testdata/bare.golden.json"
+)
 
 // The jsii kernel behind the constructs is one process for all tests, is slow
 // to start and takes one call at a time. So every stack is synthesized once,
 // in TestMain, no test is parallel, and nothing closes the kernel: its Close
 // is a data race under -race.
 var (
-	golden   template // default options
-	changed  template // every option that changes the template, changed
-	bare     template // everything off that can be off, on a table made elsewhere
-	findings []string // what the rule pack says about the three
+	golden   template            // default options
+	changed  template            // every option that changes the template, changed
+	bare     template            // everything off that can be off, on a table made elsewhere
+	findings map[string][]string // what the rule packs say about the three
 )
 
 const account = "123456789012"
@@ -79,8 +83,19 @@ var changedContext = map[string]any{
 	"zae-limiter:archiveExpiryDays":             "3650",
 	"zae-limiter:keyArn": "arn:aws:kms:eu-west-1:" + account +
 		":key/11111111-2222-3333-4444-555555555555",
-	"zae-limiter:removalPolicy": "destroy",
-	"zae-limiter:tags":          "team=platform,cost-center=42",
+	"zae-limiter:logKeyArn": "arn:aws:kms:eu-west-1:" + account +
+		":key/22222222-2222-3333-4444-555555555555",
+	"zae-limiter:environmentKeyArn": "arn:aws:kms:eu-west-1:" + account +
+		":key/33333333-2222-3333-4444-555555555555",
+	"zae-limiter:urgentTopicArn":           "arn:aws:sns:eu-west-1:" + account + ":wake-up",
+	"zae-limiter:vpcId":                    "vpc-0a1b2c3d4e5f60718",
+	"zae-limiter:vpcSubnetIds":             "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
+	"zae-limiter:securityGroupIds":         "sg-0a1b2c3d4e5f60718",
+	"zae-limiter:setupReservedConcurrency": "1",
+	"zae-limiter:archiveVersioned":         "true",
+	"zae-limiter:removalPolicy":            "destroy",
+	"zae-limiter:mayLose":                  "Table",
+	"zae-limiter:tags":                     "team=platform,cost-center=42",
 }
 
 var bareContext = map[string]any{
@@ -116,11 +131,15 @@ func runTests(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	for to, given := range map[*template]map[string]any{&golden: nil, &changed: changedContext, &bare: bareContext} {
-		if *to, err = synth(dir, dist, flags, given); err != nil {
+	findings = map[string][]string{}
+	for name, stack := range map[string]struct {
+		to    *template
+		given map[string]any
+	}{"default": {&golden, nil}, "every option": {&changed, changedContext}, "bare": {&bare, bareContext}} {
+		if *stack.to, err = synth(dir, dist, flags, stack.given); err != nil {
 			return fail(err)
 		}
-		findings = append(findings, audit(dir, dist, flags, given)...)
+		findings[name] = audit(dir, dist, flags, stack.given)
 	}
 	return m.Run()
 }
@@ -181,20 +200,25 @@ func newApp(dir string, flags map[string]any) awscdk.App {
 	})
 }
 
-func TestTemplateIsTheCommittedGolden(t *testing.T) {
-	if *update {
-		if err := os.WriteFile(goldenPath, golden.text, 0o644); err != nil {
+// TestTemplatesAreTheCommittedGoldens: with default options, with every option
+// changed, and with everything off. So each option is seen to do what it should,
+// where it should.
+func TestTemplatesAreTheCommittedGoldens(t *testing.T) {
+	for path, fresh := range map[string][]byte{goldenPath: golden.text, changedPath: changed.text, barePath: bare.text} {
+		if *update {
+			if err := os.WriteFile(path, fresh, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	want, err := os.ReadFile(goldenPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(golden.text, want) {
-		t.Errorf("%s differs from a fresh synth at line %d; look at the difference, then run make golden", goldenPath,
-			firstDifference(golden.text, want))
+		if !bytes.Equal(fresh, want) {
+			t.Errorf("%s differs from a fresh synth at line %d; look at the difference, then run make golden", path,
+				firstDifference(fresh, want))
+		}
 	}
 }
 

@@ -26,8 +26,24 @@ type options struct {
 	// ExistingStreamARN is the stream of a table made elsewhere; no table is
 	// made then.
 	ExistingStreamARN string `key:"existingStreamArn" default:"a table of its own" is:"streamArn"`
+	// MayLose are logical ids of what an update may replace or drop.
+	MayLose []string `key:"mayLose" default:"none" oneOf:"Table|ArchiveBucket|FailedRecordsBucket" note:"else an update that would replace or drop it is refused"`
 	// Manifests are the files of cdk.Props.Manifests.
 	Manifests []string `key:"manifests" default:"none" is:"file" note:"limits, applied on deployment"`
+
+	// What exists already, by its ARN, id or name.
+	KeyARN             string   `key:"keyArn" default:"keys that AWS owns" is:"keyArn" note:"of table and buckets"`
+	LogKeyARN          string   `key:"logKeyArn" default:"a key of AWS" is:"keyArn" note:"its policy must let CloudWatch Logs use it"`
+	EnvironmentKeyARN  string   `key:"environmentKeyArn" default:"a key of AWS" is:"keyArn" note:"of the functions' environments"`
+	AggregatorRoleARN  string   `key:"aggregatorRoleArn" default:"a role of its own" is:"roleArn"`
+	ArchiverRoleARN    string   `key:"archiverRoleArn" default:"a role of its own" is:"roleArn"`
+	SetupRoleARN       string   `key:"setupRoleArn" default:"a role of its own" is:"roleArn"`
+	AlarmTopicARN      string   `key:"alarmTopicArn" default:"none: alarms only show their state" is:"topicArn"`
+	UrgentTopicARN     string   `key:"urgentTopicArn" default:"alarmTopicArn" is:"topicArn" note:"alarms that should wake somebody"`
+	PermissionBoundary string   `key:"permissionBoundary" default:"none" is:"boundary"`
+	VPCID              string   `key:"vpcId" default:"no VPC" is:"vpcId" note:"with vpcSubnetIds and securityGroupIds"`
+	SubnetIDs          []string `key:"vpcSubnetIds" default:"none" is:"subnetId"`
+	SecurityGroupIDs   []string `key:"securityGroupIds" default:"none" is:"securityGroupId"`
 
 	Limiter cdk.Props
 }
@@ -71,6 +87,10 @@ func optionsFromContext(context map[string]any) (options, error) {
 	}
 	if len(problems) == 0 {
 		problems = append(problems, opts.Limiter.Validate())
+	}
+	if in := opts.VPCID != ""; in != (len(opts.SubnetIDs) > 0) || in != (len(opts.SecurityGroupIDs) > 0) {
+		problems = append(problems, fmt.Errorf("context %svpcId, %svpcSubnetIds, %ssecurityGroupIds: give all three or none",
+			contextPrefix, contextPrefix, contextPrefix))
 	}
 	if opts.ExistingStreamARN != "" && !strings.HasSuffix(tableOfStream(opts.ExistingStreamARN), "/"+opts.tableName()) {
 		problems = append(problems, fmt.Errorf("context %sexistingStreamArn: it is not the stream of table %q; "+

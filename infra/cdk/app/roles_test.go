@@ -26,6 +26,8 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 	}{
 		{"Setup", nil, []string{
 			"dynamodb:BatchGetItem Table.Arn",
+			"dynamodb:DescribeTable Table.Arn",
+			"dynamodb:DescribeTimeToLive Table.Arn",
 			"dynamodb:PutItem Table.Arn",
 			"dynamodb:UpdateItem Table.Arn",
 			"logs:CreateLogStream SetupLogs.Arn",
@@ -124,10 +126,12 @@ func TestSetupSeesSystemRecordsOnly(t *testing.T) {
 	role := golden.one(t, "AWS::IAM::Role", "Setup").Properties
 	for _, policy := range role["Policies"].([]any) {
 		for _, s := range dig(policy, "PolicyDocument", "Statement").([]any) {
-			if !strings.HasPrefix(list(dig(s, "Action"))[0].(string), "dynamodb:") {
+			first := list(dig(s, "Action"))[0].(string)
+			if !strings.HasPrefix(first, "dynamodb:") || first == "dynamodb:DescribeTable" {
 				continue
 			}
-			const want = `{"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["*/SYSTEM#"]}}`
+			const want = `{"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["*/SYSTEM#"]},` +
+				`"Null":{"dynamodb:LeadingKeys":"false"}}`
 			if got := text(t, dig(s, "Condition")); got != want {
 				t.Errorf("condition %s", got)
 			}
@@ -140,7 +144,8 @@ func TestSetupSeesSystemRecordsOnly(t *testing.T) {
 func TestSetupWithManifestsMayAdminister(t *testing.T) {
 	var want []string
 	const table = "arn:aws:dynamodb:eu-west-1:" + account + ":table/zae-limiter"
-	for _, action := range []string{"BatchGetItem", "ConditionCheckItem", "DeleteItem", "PutItem", "UpdateItem"} {
+	for _, action := range []string{"BatchGetItem", "ConditionCheckItem", "DeleteItem", "DescribeTable",
+		"DescribeTimeToLive", "PutItem", "UpdateItem"} {
 		want = append(want, "dynamodb:"+action+" "+table)
 	}
 	for _, index := range []string{"GSI2", "GSI3", "GSI4"} {

@@ -236,20 +236,27 @@ func TestAlarms(t *testing.T) {
 			want = append(want, fn+what)
 		}
 	}
+	waking := []string{"TableWriteThrottles", "TableReadThrottles", "GSI1WriteThrottles", "GSI2WriteThrottles",
+		"GSI3WriteThrottles", "GSI4WriteThrottles", "AggregatorDroppedRecords", "AggregatorDestinationFailures",
+		"ArchiverDroppedRecords", "ArchiverDestinationFailures"}
 	for _, c := range []struct {
-		in      template
-		actions string
+		in           template
+		calm, urgent string
 	}{
-		{golden, `null`},
-		{changed, `["arn:aws:sns:eu-west-1:123456789012:on-call"]`},
+		{golden, `null`, `null`},
+		{changed, `["arn:aws:sns:eu-west-1:123456789012:on-call"]`, `["arn:aws:sns:eu-west-1:123456789012:wake-up"]`},
 	} {
 		var got []string
 		for id, a := range c.in.ofType("AWS::CloudWatch::Alarm") {
 			name, _, _ := strings.Cut(id, "Alarm")
 			got = append(got, name)
+			want := c.calm
+			if slices.Contains(waking, name) {
+				want = c.urgent
+			}
 			for _, when := range []string{"AlarmActions", "OKActions"} {
-				if actions := text(t, a.Properties[when]); actions != c.actions {
-					t.Errorf("%s of %s are %s, want %s", when, id, actions, c.actions)
+				if actions := text(t, a.Properties[when]); actions != want {
+					t.Errorf("%s of %s are %s, want %s", when, id, actions, want)
 				}
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -22,10 +24,12 @@ import (
 // lookTime bounds the look at what is deployed.
 const lookTime = 10 * time.Second
 
-// checkUpdate refuses a template that would lose a table. It compares with what
-// is deployed if the command line tool has found credentials, and they may read
-// it; otherwise with the template of the release, which shows a change of the
-// code, but not one of the options.
+// checkUpdate refuses a template that would lose a table or a bucket, unless opts.MayLose
+// names it. It compares with what is deployed if the command line tool has found
+// credentials. If what is deployed cannot be read then, the template is refused: nobody
+// can tell what it would do. Without credentials nothing can be deployed, and it
+// compares with the template of the release, which shows a change of the code, but not
+// one of the options.
 func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	if os.Getenv("CDK_DEFAULT_ACCOUNT") == "" {
 		return cdk.CheckRelease(cdk.Golden(), template)
@@ -33,14 +37,26 @@ func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	deployed, err := deployedTemplate(ctx, opts)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "what is deployed could not be read, so the update is not checked against it: %v\n", err)
+	switch {
+	case err != nil && opts.mayLoseAll():
+		return nil
+	case err != nil:
+		return fmt.Errorf("what is deployed could not be read, so nobody can tell what this template would replace: %w; "+
+			"or name all that may be lost: -c %smayLose=%s", err, contextPrefix, strings.Join(dataIDs, ","))
+	case deployed == nil:
 		return cdk.CheckRelease(cdk.Golden(), template)
 	}
-	if deployed == nil {
-		return cdk.CheckRelease(cdk.Golden(), template)
+	if err := cdk.CheckUpdate(deployed, template, opts.MayLose...); err != nil {
+		return fmt.Errorf("%w\nif that is meant, name what may be lost: -c %smayLose=Table", err, contextPrefix)
 	}
-	return cdk.CheckUpdate(deployed, template)
+	return nil
+}
+
+// dataIDs are the logical ids of what holds data.
+var dataIDs = []string{"Table", "ArchiveBucket", "FailedRecordsBucket"}
+
+func (o options) mayLoseAll() bool {
+	return !slices.ContainsFunc(dataIDs, func(id string) bool { return !slices.Contains(o.MayLose, id) })
 }
 
 // configuration returns that which the command line tool works with, as
@@ -88,9 +104,28 @@ func deployedTemplate(ctx context.Context, opts options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if owner := stackOf(ctx, dynamodb.NewFromConfig(cfg), table.Table); owner != "" && owner != opts.StackName {
+		return nil, fmt.Errorf("table %s belongs to stack %s: deploy that one (-c %sstackName=%s), or choose another "+
+			"tableName", opts.tableName(), owner, contextPrefix, owner)
+	}
 	fmt.Fprintf(os.Stderr, "table %s is there already and belongs to no stack %s: cdk import adopts it, "+
 		"cdk deploy would fail (docs/operations.md, Adopting a table)\n", opts.tableName(), opts.StackName)
 	return templateOf(table.Table)
+}
+
+// stackOf returns the name of the stack that a table belongs to, "" if it is none or
+// that cannot be read.
+func stackOf(ctx context.Context, db *dynamodb.Client, table *types.TableDescription) string {
+	out, err := db.ListTagsOfResource(ctx, &dynamodb.ListTagsOfResourceInput{ResourceArn: table.TableArn})
+	if err != nil {
+		return ""
+	}
+	for _, tag := range out.Tags {
+		if aws.ToString(tag.Key) == "aws:cloudformation:stack-name" {
+			return aws.ToString(tag.Value)
+		}
+	}
+	return ""
 }
 
 // templateOf writes a table that exists as the template that would make it, as

@@ -24,6 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/rights"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
@@ -124,7 +125,30 @@ func start(t testing.TB, s setup) *rig {
 		t.Fatal(err)
 	}
 	r.lib = r.open()
+	r.within("AggregatorRole", r.Proxy)
+	r.within("AcquirePolicy", r.clients)
 	return r
+}
+
+// within fails the test if a call through a proxy needs more than a role or policy of
+// the template allows.
+func (r *rig) within(policy string, p *fault.Proxy) {
+	all, err := rights.Load()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	recorder := rights.Record(p)
+	r.t.Cleanup(func() {
+		asked, err := recorder.Rights()
+		if err != nil {
+			r.t.Error(err)
+		}
+		for _, right := range asked {
+			if !all[policy].Allows(right, r.ns()) {
+				r.t.Errorf("%s does not allow %v, which was needed", policy, right)
+			}
+		}
+	})
 }
 
 // delivering is the host that comes, with payloads changed on their way.

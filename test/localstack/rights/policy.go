@@ -1,6 +1,7 @@
 package rights
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -26,9 +27,12 @@ type statement struct {
 	leading   []string // patterns of which one must match; nil: any partition key
 }
 
-// Load reads the managed policies of the committed template, by logical id
-// without the hash at its end. A statement of a form that is not understood is
-// an error.
+// document is a policy as a template has it.
+type document struct{ Statement []json.RawMessage }
+
+// Load reads the managed policies of the committed template, and what its roles may do
+// with the table, by logical id without the hash at its end: AcquirePolicy,
+// AggregatorRole. A statement of a form that is not understood is an error.
 func Load() (map[string]Policy, error) {
 	text, err := os.ReadFile(tablespec.GoldenPath())
 	if err != nil {
@@ -38,7 +42,8 @@ func Load() (map[string]Policy, error) {
 		Resources map[string]struct {
 			Type       string
 			Properties struct {
-				PolicyDocument struct{ Statement []json.RawMessage }
+				PolicyDocument document
+				Policies       []struct{ PolicyDocument document }
 			}
 		}
 	}
@@ -47,18 +52,31 @@ func Load() (map[string]Policy, error) {
 	}
 	out := map[string]Policy{}
 	for id, r := range doc.Resources {
-		if r.Type != "AWS::IAM::ManagedPolicy" {
+		kind, documents := "Policy", []document{r.Properties.PolicyDocument}
+		switch r.Type {
+		case "AWS::IAM::ManagedPolicy":
+		case "AWS::IAM::Role":
+			kind, documents = "Role", nil
+			for _, p := range r.Properties.Policies {
+				documents = append(documents, p.PolicyDocument)
+			}
+		default:
 			continue
 		}
 		var p Policy
-		for _, raw := range r.Properties.PolicyDocument.Statement {
-			s, err := parse(raw)
-			if err != nil {
-				return nil, fmt.Errorf("policy %s: %w", id, err)
+		for _, d := range documents {
+			for _, raw := range d.Statement {
+				if kind == "Role" && !ofTable(raw) {
+					continue
+				}
+				s, err := parse(raw)
+				if err != nil {
+					return nil, fmt.Errorf("policy %s: %w", id, err)
+				}
+				p.statements = append(p.statements, s)
 			}
-			p.statements = append(p.statements, s)
 		}
-		out[id[:strings.LastIndex(id, "Policy")+len("Policy")]] = p
+		out[id[:strings.LastIndex(id, kind)+len(kind)]] = p
 	}
 	return out, nil
 }
@@ -110,17 +128,25 @@ func list(v any) []any {
 	return []any{v}
 }
 
+const tableARN = `{"Fn::GetAtt":["Table","Arn"]}`
+
+// ofTable reports whether a statement is about the table: not its stream, logs or
+// objects.
+func ofTable(raw json.RawMessage) bool {
+	var compact bytes.Buffer
+	return json.Compact(&compact, raw) == nil && bytes.Contains(compact.Bytes(), []byte(tableARN))
+}
+
 // resource reads the ARN of the table or of an index.
 func resource(v any) (name string, ok bool) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "", false
 	}
-	const table = `{"Fn::GetAtt":["Table","Arn"]}`
-	if string(text) == table {
+	if string(text) == tableARN {
 		return "", true
 	}
-	name, ok = strings.CutPrefix(string(text), `{"Fn::Join":["",[`+table+`,"/index/`)
+	name, ok = strings.CutPrefix(string(text), `{"Fn::Join":["",[`+tableARN+`,"/index/`)
 	name, end := strings.CutSuffix(name, `"]]}`)
 	return name, ok && end
 }

@@ -245,8 +245,8 @@ func policies(t *testing.T) map[string]Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 6 {
-		t.Fatalf("%d policies, want 6", len(all))
+	if len(all) != 9 {
+		t.Fatalf("%d policies and roles, want 9", len(all))
 	}
 	return all
 }
@@ -271,6 +271,40 @@ func TestAcquirePoliciesAreSufficientAndNoMore(t *testing.T) {
 		}
 	}
 	t.Logf("rights: %d kinds of calls, %d actions", len(asked), len(needed))
+}
+
+// TestOnlyBucketsAreWritten by who may acquire, and only buckets, usage and what usage
+// owes by the aggregator: no limit, no namespace, no audit event.
+func TestOnlyBucketsAreWritten(t *testing.T) {
+	all := policies(t)
+	for _, c := range []struct {
+		who     string
+		key     string
+		allowed bool
+	}{
+		{"AcquirePolicy", "ns/BUCKET#e#r#0", true},
+		{"AcquirePolicy", "ns/ENTITY#e", false},
+		{"AcquirePolicy", "ns/SYSTEM#", false},
+		{"AcquirePolicy", "_/SYSTEM#", false},
+		{"NamespaceAcquirePolicy", "ns/BUCKET#e#r#0", true},
+		{"NamespaceAcquirePolicy", "other/BUCKET#e#r#0", false},
+		{"NamespaceAcquirePolicy", "ns/RESOURCE#r", false},
+		{"NamespaceAcquirePolicy", "ns/AUDIT#e", false},
+		{"AggregatorRole", "ns/BUCKET#e#r#0", true},
+		{"AggregatorRole", "ns/ENTITY#e", true},
+		{"AggregatorRole", "_/OWED#", true},
+		{"AggregatorRole", "ns/RESOURCE#r", false},
+		{"AggregatorRole", "ns/AUDIT#e", false},
+		{"AggregatorRole", "_/SYSTEM#", false},
+		{"SetupRole", "_/SYSTEM#", true},
+		{"SetupRole", "ns/BUCKET#e#r#0", false},
+	} {
+		for _, action := range []string{"dynamodb:UpdateItem", "dynamodb:PutItem"} {
+			if got := all[c.who].Allows(Right{action, "", c.key}, "ns"); got != c.allowed {
+				t.Errorf("%s: %s on %q: %v", c.who, action, c.key, got)
+			}
+		}
+	}
 }
 
 // TestNamespacePoliciesEndAtTheNamespace: whatever one does in a namespace,

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// cloud answers as STS and CloudFormation do: of one account, with one deployed template.
+func cloud(t *testing.T, account string, deployed []byte) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		switch action := r.Form.Get("Action"); {
+		case action == "GetCallerIdentity":
+			fmt.Fprintf(w, "<R><GetCallerIdentityResult><Account>%s</Account></GetCallerIdentityResult></R>", account)
+		case action == "GetTemplate" && deployed == nil:
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>")
+		case action == "GetTemplate":
+			body := strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(string(deployed))
+			fmt.Fprintf(w, "<R><GetTemplateResult><TemplateBody>%s</TemplateBody></GetTemplateResult></R>", body)
+		default:
+			w.WriteHeader(http.StatusNotImplemented)
+		}
+	}))
+	t.Cleanup(server.Close)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret",
+		"AWS_EC2_METADATA_DISABLED": "true", "CDK_DEFAULT_ACCOUNT": "123456789012", "CDK_DEFAULT_REGION": "eu-west-1",
+		"AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_PROFILE": "",
+	} {
+		t.Setenv(name, value)
+	}
+}
+
+// edited returns the released template with its resources changed.
+func edited(t *testing.T, edit func(resources map[string]any)) []byte {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal(golden.text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	edit(doc["Resources"].(map[string]any))
+	text, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestUpdatesThatLoseDataAreRefused by what is deployed, however little can be read of it.
+func TestUpdatesThatLoseDataAreRefused(t *testing.T) {
+	renamed := edited(t, func(r map[string]any) {
+		r["Table"].(map[string]any)["Properties"].(map[string]any)["TableName"] = "other"
+	})
+	without := func(id string) []byte { return edited(t, func(r map[string]any) { delete(r, id) }) }
+	for _, c := range []struct {
+		what, account  string
+		deployed, next []byte
+		mayLose        []string
+		want           string // in the error; "": accepted
+	}{
+		{"the same", account, golden.text, golden.text, nil, ""},
+		{"another name", account, golden.text, renamed, nil, "its name would change from zae-limiter to other"},
+		{"another name, meant", account, golden.text, renamed, []string{"Table"}, ""},
+		{"another name, another meant", account, golden.text, renamed, dataIDs[1:2], "its name would change"},
+		{"no table", account, golden.text, without("Table"), nil, "table Table: it would leave the stack"},
+		{"no archive", account, golden.text, without("ArchiveBucket"), nil, "ArchiveBucket: it would leave the stack"},
+		{"no archive, meant", account, golden.text, without("ArchiveBucket"), dataIDs[1:2], ""},
+		{"of another account", "210987654321", golden.text, golden.text, nil, "set AWS_PROFILE instead of --profile"},
+		{"not to be read", account, nil, golden.text, nil, "could not be read"},
+		{"not to be read, a part meant", account, nil, golden.text, []string{"Table"}, "could not be read"},
+		{"not to be read, all meant", account, nil, renamed, dataIDs, ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cloud(t, c.account, c.deployed)
+			err := checkUpdate(t.Context(), options{StackName: "zae-limiter-go", MayLose: c.mayLose}, c.next)
+			if (err == nil) != (c.want == "") || c.want != "" && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestWithoutCredentialsTheReleaseIsCompared, since nothing can be deployed.
+func TestWithoutCredentialsTheReleaseIsCompared(t *testing.T) {
+	t.Setenv("CDK_DEFAULT_ACCOUNT", "")
+	if err := checkUpdate(t.Context(), options{}, golden.text); err != nil {
+		t.Error(err)
+	}
+}
