@@ -20,7 +20,8 @@ func (l *Limiter) grow(ctx context.Context, k *known, b table.Shard) {
 	if len(b.Partial) > 0 { // what is stored in part cannot be divided
 		return
 	}
-	l.work(ctx, name{b.Entity, b.Resource}, l.growth(k, b), b.State.Shards)
+	plan, count := l.growth(k, b)
+	l.work(ctx, name{b.Entity, b.Resource}, plan, count)
 }
 
 // judge decides about a request by the limits that are in force, which it returns too.
@@ -82,15 +83,23 @@ func splitOrMerge(n name, before, after int) Event {
 	return e
 }
 
-// growth returns the plan that the image of the shard just written asks for.
-func (l *Limiter) growth(k *known, b table.Shard) *shard.Plan {
+// growth returns the plan that the image of the shard just written asks for, and the
+// count of shards that is known.
+func (l *Limiter) growth(k *known, b table.Shard) (*shard.Plan, int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if plan := k.repair(); plan != nil {
-		return plan
+		return plan, k.count
 	}
-	if zero := k.shards[0]; b.State.Shards < k.count && b.State.Shards > 0 &&
-		!(zero.imaged() && younger(b, zero.image)) { // it may have merged since shard 0 was seen
+	return l.grown(k, b), k.count
+}
+
+// grown is growth where nothing is to be repaired. The lock is held.
+func (l *Limiter) grown(k *known, b table.Shard) *shard.Plan {
+	if zero := k.shards[0]; b.State.Shards < k.count && b.State.Shards > 0 {
+		if zero.imaged() && younger(b, zero.image) { // it may have merged since shard 0 was seen, or be left behind
+			return shard.FollowAsking(b)
+		}
 		return shard.Follow(b, k.count)
 	}
 	i := b.State.Index(bucket.WCU)

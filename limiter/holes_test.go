@@ -55,6 +55,53 @@ func TestOnlyShardsOfTheCountAreMissing(t *testing.T) {
 	}
 }
 
+// A shard that was left behind by a split is taken up by the third request that it serves
+// at the latest, also if it was changed since and so is younger than shard 0. One that
+// only seems to be behind, because shard 0 has merged, is left alone.
+func TestShardLeftBehindIsTakenUp(t *testing.T) {
+	limit := PerMinute("rpm", 800)
+	for _, tt := range []struct {
+		name            string
+		younger, merged bool
+	}{{"older", false, false}, {"younger", true, false}, {"shard 0 has merged", true, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			must(t, l, asks(Costs{"rpm": 1}, limit))
+			at := func(k int) table.Shard { return w.shards(l, acme, gpt)[k] }
+			run := func(p *shard.Plan) {
+				t.Helper()
+				if _, err := shard.Run(t.Context(), w.db.Bare(), p, w.now.Load); err != nil {
+					t.Fatal(err)
+				}
+				w.advance(time.Second)
+			}
+			run(shard.Double(at(0)))
+			run(shard.Double(at(0))) // shard 1 is behind
+			l.images.see(at(0), w.now.Load(), unsent)
+			if tt.merged {
+				run(shard.Shrink(at(0), 2))
+			}
+			if tt.younger {
+				if _, err := w.db.Write(t.Context(), table.Raise(at(1), nil, w.now.Load())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := 4
+			if tt.merged {
+				want = 2
+			}
+			served := func() int64 { return at(1).State.Slots[at(1).State.Index("rpm")].Used / bucket.Milli }
+			for try := 0; served() < 3 && try < 200; try++ {
+				must(t, l, asks(Costs{"rpm": 1}, limit))
+			}
+			if served() != 3 || at(1).State.Shards != want {
+				t.Errorf("after %d requests shard 1 has the count %d, want %d", served(), at(1).State.Shards, want)
+			}
+		})
+	}
+}
+
 // holes is a world whose shards are treated badly.
 type holes struct {
 	*world

@@ -27,8 +27,8 @@ const (
 //
 // Malformed records and usage are required. What else there is, is tried only: a bucket
 // that cannot be refilled, split or given a longer life now is left to its clients
-// and to its next record, a shard that was left behind to the next batch that has a
-// record of shard 0 too. Reporting its record as not done would hold up the records
+// and to its next record, a shard that was left behind to its clients, the next batch that
+// has a record of shard 0 too, or its next minute. Reporting its record as not done would hold up the records
 // of everybody behind it.
 func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan,
 	malformed []stream.Malformed) []*lambdaio.Job {

@@ -251,7 +251,9 @@ func (a *actor) grow() {
 			if !ok {
 				return
 			}
-			a.plan = shard.Follow(b, zero.State.Shards)
+			if a.plan = shard.Follow(b, zero.State.Shards); a.w.draws.IntN(2) == 0 {
+				a.plan = shard.FollowAsking(b)
+			}
 		default:
 			a.plan = shard.Propagate(zero, a.others()...)
 		}

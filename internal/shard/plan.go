@@ -54,6 +54,7 @@ type Plan struct {
 	last   int  // the last shard to look at
 	falls  bool // shards may have to be merged, not only split
 	strays bool // merge shards beyond the target too
+	asks   bool // the target is what shard 0 says when it is asked
 
 	// By shard: its newest image; whether it was found missing; whether its sibling
 	// exists already; how often it was not as its image.
@@ -84,6 +85,14 @@ func Shrink(zero table.Shard, count int, others ...table.Shard) *Plan {
 func Follow(b table.Shard, count int) *Plan {
 	p := newPlan(b, count)
 	p.last, p.falls = b.State.Shard, true
+	return p
+}
+
+// FollowAsking is Follow where the count that shard 0 has is not known: it looks at shard 0
+// first.
+func FollowAsking(b table.Shard) *Plan {
+	p := Follow(b, 0)
+	p.asks = true
 	return p
 }
 
@@ -123,6 +132,16 @@ func newPlan(b table.Shard, target int) *Plan {
 // chance, for a shard that has to be made.
 // Parents come before the shards that are split from them.
 func (p *Plan) Next(now int64, draw uint64) (Step, bool) {
+	if p.asks {
+		zero, known := p.known[0]
+		switch {
+		case p.refusals[0] > 0: // there is none
+			return Step{}, false
+		case !known:
+			return p.look(0), true
+		}
+		p.asks, p.target = false, zero.State.Count()
+	}
 	first := 0
 	if p.zero.State.Shard != 0 {
 		first = p.zero.State.Shard

@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -17,6 +19,7 @@ type Resharding struct {
 	others []table.Shard // images of other shards, if known
 	double bool          // shard 0 splits
 	merge  bool          // shard 0 merges; if it does neither, the others catch up
+	asks   bool          // the count is not known
 	first  string
 }
 
@@ -50,9 +53,16 @@ func straggling(b table.Shard, count int, first string) Resharding {
 	return Resharding{Zero: b, Count: count, Steps: shard.Follow(b, count), first: first}
 }
 
+// asking brings one shard to the count that shard 0 has, which has to be asked for it.
+func asking(b table.Shard, first string) Resharding {
+	return Resharding{Zero: b, Steps: shard.FollowAsking(b), asks: true, first: first}
+}
+
 // changes reports whether the resharding is likely to write the shard.
 func (r Resharding) changes(k int) bool {
 	switch {
+	case r.asks: // it is seldom behind
+		return false
 	case r.merge:
 		return k == 0 || k >= r.Count
 	case r.double || r.Zero.State.Shard != 0:
@@ -75,12 +85,17 @@ func (r Resharding) changes(k int) bool {
 //     a shard is seen that should not be there at all.
 //   - A shard is seen behind or ahead of the count of shard 0: it catches up. That
 //     mends what an earlier invocation left unfinished.
+//   - Shards are seen without shard 0, because nobody has written that one, or its
+//     records are in another shard of the stream: once a minute shard 0 is looked at.
 //   - Shard 0 is hot or at its limit: it doubles, unless a share could not hold the
 //     largest cost of the batch any more.
 //   - The bucket has been cool for a while: shard 0 merges, to half its count.
 func reshardings(shards []Shard, conf Config) []Resharding {
 	zero := shards[0]
-	if zero.Shard != 0 || len(zero.last().New.Partial) > 0 {
+	switch {
+	case zero.Shard != 0:
+		return unaccompanied(shards)
+	case len(zero.last().New.Partial) > 0:
 		return nil
 	}
 	var others []table.Shard
@@ -121,6 +136,25 @@ func stragglers(shards []Shard, others []table.Shard, count int) []Resharding {
 			return []Resharding{following(shards[0].last().New, others, 0, at)}
 		default:
 			out = append(out, straggling(o, count, at))
+		}
+	}
+	return out
+}
+
+// askEvery is how often, in ms, a shard that is seen without shard 0 looks at it. It goes
+// by refill instants, so that it is the same in each batch and whoever folds it.
+const askEvery = 60_000
+
+// unaccompanied returns what brings shards that are seen without shard 0 to its count.
+// Each begins with a look at shard 0, one write unit, and mostly ends with it.
+func unaccompanied(shards []Shard) []Resharding {
+	var out []Resharding
+	for _, b := range shards {
+		image := b.last().New
+		if len(image.Partial) == 0 && slices.ContainsFunc(b.Changes, func(c *stream.Change) bool {
+			return c.OldRF > 0 && c.OldRF/askEvery < c.New.State.RF/askEvery
+		}) {
+			out = append(out, asking(image, b.last().Sequence))
 		}
 	}
 	return out

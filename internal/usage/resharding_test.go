@@ -1,12 +1,15 @@
 package usage
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // quiet is a change of shard 0 of a bucket that last split 600 s before.
@@ -112,5 +115,52 @@ func TestHotShardDoesNotSplitBelowTheLargestCost(t *testing.T) {
 		if p := decide(t0, c); len(p.Reshardings) != want {
 			t.Errorf("%d of 600: splits %+v, want %d", rpm, p.Reshardings, want)
 		}
+	}
+}
+
+// A shard that was left behind, and whose records never come in one batch with those of
+// shard 0, catches up within a minute in which it is used; at the count of shard 0 it
+// costs a look a minute.
+func TestShardWithoutShard0CatchesUp(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		elapsed int64 // between two writes of shard 1
+		count   int   // of shard 1
+		want    int
+		looks   int
+	}{
+		{"within a minute", 1000, 2, 2, 0},
+		{"behind", askEvery, 2, 4, 1},
+		{"long unused", 100 * askEvery, 2, 4, 1},
+		{"not behind", askEvery, 4, 4, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			at := t0 - t0%askEvery
+			c := spends(1, tt.count, 1)
+			c.Refilled, c.OldRF, c.OldShards = true, at, tt.count
+			c.New.State.RF, c.New.Generation = at+tt.elapsed, at+5 // younger than shard 0
+			zero := spends(0, 4, 1).New
+			zero.Generation = at
+			db := memdb.New(func() int64 { return at + tt.elapsed })
+			db.Store(zero.Item())
+			db.Store(c.New.Item())
+			looks := 0
+			db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.UpdateItem {
+					looks++
+				}
+				return true, nil
+			})
+			for _, r := range decide(at+tt.elapsed, c).Reshardings {
+				if _, err := shard.Run(context.Background(), db, r.Steps, func() int64 { return at + tt.elapsed }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b, err := table.DecodeShard(db.Item(c.New.Key()))
+			if err != nil || b.State.Shards != tt.want || looks != tt.looks {
+				t.Errorf("shard 1 has the count %d after %d looks (%v), want %d after %d", b.State.Shards, looks, err, tt.want,
+					tt.looks)
+			}
+		})
 	}
 }
