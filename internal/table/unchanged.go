@@ -22,15 +22,19 @@ func sameLife(b Shard, to int64) []item.Cond {
 			c = append(c, item.Compare(attrRF, item.Le, item.N(bucket.AddSat(to, MaxLag))))
 		}
 	case b.State.NoClock:
-		c = append(c, item.Exists(item.AttrPK), item.Absent(attrGeneration), item.Absent(attrRF))
+		c = append(c, item.Exists(item.AttrPK), noGeneration, item.Absent(attrRF))
 	default:
-		c = append(c, item.Absent(attrGeneration), item.Compare(attrRF, item.Eq, item.N(b.State.RF)))
+		c = append(c, noGeneration, item.Compare(attrRF, item.Eq, item.N(b.State.RF)))
 	}
 	if b.NoShardCount {
 		return append(c, item.Absent(attrShardCount))
 	}
 	return append(c, counted(item.Eq, b.State.Count()))
 }
+
+// noGeneration holds where DecodeShard reads none: a foreign hand may have left a zero,
+// which must not refuse every write.
+var noGeneration = item.Any(item.Absent(attrGeneration), item.Compare(attrGeneration, item.Eq, item.N(0)))
 
 // counted compares the count of shards that is stored.
 func counted(is item.Op, n int) item.Cond { return item.Compare(attrShardCount, is, item.N(int64(n))) }
