@@ -13,10 +13,13 @@ import (
 // this call in the group of those that go out as one write, and a turn what came of it.
 
 const (
-	// maxAttempts bounds the writes of one Acquire. Every refused write brings
-	// the image that explains it, so more than a few mean that others take what
-	// there is.
-	maxAttempts = 24
+	// maxAttempts bounds the round trips of one Acquire that is denied: writes of its own
+	// and those of others that it waits for. Every refused write brings the image that
+	// explains it, so more than two mean that others take what there is.
+	maxAttempts = 3
+	// maxRounds bounds the decisions of one Acquire, whatever it finds: buckets that come
+	// and go, limits that others bring.
+	maxRounds = 24
 	// contentionPause is the base of the jittered pause after DynamoDB slowed us
 	// down or a transaction held the item.
 	contentionPause = 2 * time.Millisecond
@@ -34,9 +37,13 @@ const (
 // denied without any call until that image is older than Options.DenyFor.
 //
 // It blocks for as long as the calls take, bounded by ctx and Options.Timeout, and never
-// waits for tokens. Errors are one of ErrLimited (a *LimitError), ErrUnavailable,
-// ErrUnknown, ErrInvalid, ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup
-// and ErrCanceled. Under PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has
+// waits for tokens. Where others take the tokens faster, it is denied after three round
+// trips at most, or sooner if ctx ends before another one could be answered: what was
+// refused was answered, so that is ErrLimited and never ErrUnknown. Buckets that have to be
+// created, and limits and configuration that are new, take round trips of their own.
+// Errors are one of ErrLimited (a *LimitError), ErrUnavailable, ErrUnknown, ErrInvalid,
+// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup and ErrCanceled. Under
+// PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has
 // charged nothing, under PolicyLocal one of this process's own share; the others never do.
 // After a few calls in a row without an answer, further ones are ErrUnavailable at once,
 // but for one that probes four times a second.
@@ -87,8 +94,8 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 }
 
 // charge decides from what is known of the bucket and writes, until a write holds,
-// the request is denied, or a call fails. It ends: each round writes at most once,
-// and after maxAttempts of them the request is denied by what is known.
+// the request is denied, or a call fails. It ends: after maxAttempts round trips of which
+// one was refused, or in any case after maxRounds rounds, the request is denied.
 //
 // Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by
 // now. A request for 5 is sent as one write under the condition that others have
@@ -110,6 +117,7 @@ func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Leas
 		}
 		if me == nil {
 			me = &acquirer{turn: make(chan turn, 1)}
+			me.until, _ = ctx.Deadline()
 		}
 		me.want = w
 		t := l.send(ctx, k, c, me, tries)
@@ -122,6 +130,7 @@ func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Leas
 		case t.lease != nil:
 			return t.lease, nil
 		} // else the write was refused, and its image explains why: decide again
+		tries.outrun = me.outrun(l.store.lately())
 	}
 }
 
@@ -142,9 +151,9 @@ func (l *Limiter) decide(k *known, w want, now int64, tries *attempt) (choice, e
 	if tries.waits == nil && k.denied.covers(w, now) { // denied a moment ago, for no less
 		return choice{repeats: true}, k.denied.error(now)
 	}
-	d := decider{known: k, want: w, now: now, denyFor: l.opts.DenyFor.Milliseconds(), attempt: tries, pick: random()}
+	d := l.decider(k, w, now, tries)
 	c := d.decide()
-	if c.action == write && max(tries.rounds, tries.calls) >= maxAttempts { // others take what there is
+	if c.action == write && (tries.outrun || max(tries.rounds, tries.calls) >= maxRounds) { // others take what there is
 		c = d.giveUp()
 	}
 	if tries.waits != nil && (c.action == deny || c.look || c.adopt || tries.waits.inLine) { // it waits: it owes instead

@@ -42,6 +42,7 @@ type choice struct {
 	look   bool // the write is sent to learn the image, not because that one covers the costs
 	adopt  bool // the write takes nothing: it brings the limits in force that deny
 	owe    bool // the costs are taken into debt
+	last   bool // somebody of the group is denied if the write is refused
 	at     int64
 	short  string // the limit that takes longest, when denied
 	guess  bool   // the instant is an estimate
@@ -50,37 +51,14 @@ type choice struct {
 	repeats bool
 }
 
-// attempt is what one call of Acquire has done so far.
-type attempt struct {
-	spread  bool   // it has tried to take from several shards
-	rounds  int    // decisions
-	calls   int    // writes sent for it
-	asked   []int  // the first shards that it has written to, for at most maxAsked
-	adopted bool   // it has brought limits in force
-	waits   *waits // how a request of Wait or Reserve waits; nil: it does not
-	apart   bool   // it is one of several levels and creates no bucket
-	known   *known // of the bucket; held to the end, also if it is evicted meanwhile
-}
-
-// sent counts a write to a shard.
-func (a *attempt) sent(shard int) {
-	a.calls++
-	if len(a.asked) < maxAsked && !slices.Contains(a.asked, shard) {
-		a.asked = append(a.asked, shard)
-	}
-}
-
-// maxAsked is how many shards without an image one call asks before it believes
-// those that it knows.
-const maxAsked = 2
-
 // decider decides one attempt from what is known. It performs no I/O; now and the
 // random number that picks the shard are given. The lock is held.
 type decider struct {
 	*known
 	want    want
 	now     int64
-	denyFor int64 // how long, in ms, an image may deny without asking
+	denyFor int64   // how long, in ms, an image may deny without asking
+	trip    float64 // how long, in ms, a write and its answer are under way
 	attempt *attempt
 	pick    uint64
 }

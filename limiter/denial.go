@@ -60,6 +60,12 @@ func (d decider) remember(c choice) *denied {
 	return out
 }
 
+// decider returns what decides about a request at now. The lock is held.
+func (l *Limiter) decider(k *known, w want, now int64, tries *attempt) decider {
+	return decider{known: k, want: w, now: now, denyFor: l.opts.DenyFor.Milliseconds(), trip: l.store.lately().ms(),
+		attempt: tries, pick: random()}
+}
+
 // outdated reports whether some image is from before the bucket was seen to be raised
 // (see raised). All shards are read then: not more often than looks go out, and only if
 // one call can do it.

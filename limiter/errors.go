@@ -72,7 +72,7 @@ type LimitError struct {
 	// earlier, unless it is Estimated.
 	RetryAfter time.Duration
 	// Estimated tells that RetryAfter may be wrong: this process has not seen all
-	// shards of the bucket, shards have to merge first, or it has lost many writes
+	// shards of the bucket, shards have to merge first, or it has lost its writes
 	// to others and tells the time in which the costs refill.
 	Estimated bool
 	// Statuses has one entry per limit in force of Entity, in order of name, each of the

@@ -104,7 +104,7 @@ func ExampleLease_Add() {
 // With PolicyAllow, requests go on when the table cannot be reached.
 func ExampleLease_Charged() {
 	l, _ := sandbox()
-	l.store.(*memdb.DB).SetHook(func(memdb.Op) (bool, error) { return false, errors.New("no route to host") })
+	l.store.Store.(*memdb.DB).SetHook(func(memdb.Op) (bool, error) { return false, errors.New("no route to host") })
 	lease, err := l.Acquire(context.Background(), Request{
 		Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1},
 		Limits: []Limit{PerMinute("rpm", 60)}, OnUnavailable: PolicyAllow,

@@ -7,36 +7,15 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Acquires of this process that meet a write under way on a shard wait for it, a
-// few milliseconds at most, and go out together as one charge of the sum. One
-// alone never waits.
-
-// patience bounds how long an acquire waits for a write of another goroutine. It
-// is about what such a write takes; one that hangs holds nobody up for longer.
-const patience = 10 * time.Millisecond
+// Acquires of this process that meet a write under way on a shard wait for it, until it
+// is late at most, and go out together as one charge of the sum. One alone never waits.
 
 // flight is a write that is under way, and who waits to go out next.
 type flight struct {
 	began time.Time
 	queue []*acquirer
-}
-
-// acquirer is one acquire of a group, or of the queue of those who will be the next one.
-type acquirer struct {
-	want want
-	turn chan turn // gets one turn for every time it is queued
-}
-
-// turn is what comes of waiting: one of its fields is set.
-type turn struct {
-	lease  *Lease
-	err    error
-	again  bool        // decide again, from a newer image
-	lead   []*acquirer // lead this group, which begins with oneself
-	flight *flight     // with lead
 }
 
 // writeTogether gets a write on a shard done for an acquire: on its own, or with others
@@ -45,8 +24,9 @@ func (l *Limiter) writeTogether(ctx context.Context, k *known, c choice, me *acq
 	k.mu.Lock()
 	s := k.at(c.shard)
 	alone := c.look || c.adopt || c.owe
-	if f := s.flight; f != nil && !alone && time.Since(f.began) < patience && goesWith(f.queue, me) {
+	if f := s.flight; f != nil && !alone && l.joins(f, me) {
 		f.queue = append(f.queue, me)
+		me.trips++
 		s.underWay.add(me.want.costs)
 		k.mu.Unlock()
 		return l.await(ctx, k, c.shard, f, me, tries)
@@ -65,17 +45,17 @@ func (l *Limiter) writeTogether(ctx context.Context, k *known, c choice, me *acq
 	return l.lead(ctx, k, c, next, group, tries)
 }
 
-// goesWith reports whether an acquire can go out with those in a queue: what they
-// bring in force must be the same.
-func goesWith(queue []*acquirer, me *acquirer) bool {
-	return len(queue) == 0 || queue[0].want.life == me.want.life &&
-		slices.EqualFunc(queue[0].want.costs, me.want.costs, func(a, b table.Cost) bool { return a.Limit == b.Limit })
+// joins reports whether an acquire waits for a flight: if that is not late, and its
+// caller waits for the answers to that and to the next write.
+func (l *Limiter) joins(f *flight, me *acquirer) bool {
+	pace, under := l.store.lately(), time.Since(f.began)
+	return under < pace.patience() && goesWith(f.queue, me) && !me.hurried(max(0, pace.trip-under)+pace.late)
 }
 
 // await waits until the write under way is answered and somebody takes the queue
 // along, but not for longer than patience: then the acquire leads the queue itself.
 func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me *acquirer, tries *attempt) turn {
-	timer := time.NewTimer(patience - time.Since(f.began))
+	timer := time.NewTimer(l.store.lately().patience() - time.Since(f.began))
 	defer timer.Stop()
 	late := timer.C
 	for {
@@ -216,7 +196,11 @@ func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*a
 			l.taken(ctx, k, c.shard, p, group, it)
 			return
 		}
-		if t, over := l.failed(ctx, k, c, p, tries, err); over {
+		t, over := l.failed(ctx, k, c, p, tries, err)
+		if t.again {
+			k.outbid(c.shard, group, p)
+		}
+		if over {
 			k.end(c.shard, group, t)
 			return
 		}
@@ -228,22 +212,53 @@ func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*a
 func (l *Limiter) planGroup(k *known, c choice, group []*acquirer) ([]*acquirer, plan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s, now := k.at(c.shard), l.now()
+	s, now, pace := k.at(c.shard), l.now(), l.store.lately()
 	s.underWay.removeAll(group)
-	n := s.covered(group, now, c.look || c.adopt || c.owe)
-	for _, w := range group[n:] {
-		w.turn <- turn{again: true}
+	n := 1
+	if !c.look && !c.adopt && !c.owe { // what is sent for these is for the first only
+		group = k.dismiss(group, func(m *acquirer) bool { return m.outrun(pace) })
+		n = l.decider(k, want{}, now, nil).covered(c.shard, group)
 	}
+	k.dismiss(group[n:], func(m *acquirer) bool { m.refused++; return true })
 	if n == 0 {
 		return nil, plan{}
 	}
 	group = group[:n]
 	for _, m := range group {
 		s.underWay.add(m.want.costs)
+		c.last = c.last || m.last(pace)
 	}
 	p := k.plan(c, joined(group), now, int64(l.opts.Slack))
-	p.since = s.serial
+	p.since, p.life = s.serial, s.image.Generation
 	return group, p
+}
+
+// outbid notes that a write for a group was refused. If it was a charge, and the rules of
+// the bucket are still those that it was planned by, others have taken the tokens. That
+// the bucket is missing, or is not any more, says nothing about tokens.
+func (k *known) outbid(shard int, group []*acquirer, p plan) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.at(shard)
+	for _, m := range group {
+		if s.imaged() && !p.creates {
+			m.trips++
+		}
+		if p.charges && p.takes && s.image.Generation == p.life {
+			m.refused++
+		}
+	}
+}
+
+// dismiss lets some of a group decide again, and returns the others.
+func (k *known) dismiss(group []*acquirer, some func(*acquirer) bool) []*acquirer {
+	return slices.DeleteFunc(slices.Clone(group), func(m *acquirer) bool {
+		gone := some(m)
+		if gone {
+			m.turn <- turn{again: true}
+		}
+		return gone
+	})
 }
 
 // end gives all of a group the same turn.

@@ -459,18 +459,18 @@ func TestHungWriteIsOvertaken(t *testing.T) {
 		c := newCrowd(t)
 		hung := c.start(1)
 		c.next() // and never answered
-		time.Sleep(patience / 10)
+		time.Sleep(leastPatience / 10)
 		b := c.start(2)
-		time.Sleep(patience / 2)
+		time.Sleep(leastPatience / 2)
 		d := c.start(3)
 		c.quiet()
-		time.Sleep(patience/2 - patience/10)
+		time.Sleep(leastPatience/2 - leastPatience/10)
 		synctest.Wait()
 		c.next().by(true, nil)
 		c.want(b, "granted")
 		c.want(d, "granted")
-		if b.took != patience*9/10 || d.took != patience*4/10 {
-			t.Errorf("waited %s and %s, want until %s after the write that hangs", b.took, d.took, patience)
+		if b.took != leastPatience*9/10 || d.took != leastPatience*4/10 {
+			t.Errorf("waited %s and %s, want until %s after the write that hangs", b.took, d.took, leastPatience)
 		}
 		e := c.start(4) // it does not wait for the one that hangs
 		c.next().by(true, nil)
@@ -521,7 +521,7 @@ func TestOneHungWriteFailsOneRequest(t *testing.T) {
 							return
 						}
 						granted++
-						if took > patience+2*write {
+						if took > leastPatience+2*write {
 							t.Errorf("a request waited %s", took)
 						}
 					})

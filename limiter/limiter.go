@@ -165,7 +165,7 @@ func (o *Options) durations() error {
 // holds nothing that must be closed. One Limiter per process and namespace is
 // enough, and shares what it learns.
 type Limiter struct {
-	store      store.Store
+	store      *clocked
 	opts       Options
 	namespace  string               // the namespace's id, the prefix of every key
 	offset     func() time.Duration // what to add to the clock; nil: nothing
@@ -182,7 +182,7 @@ type Limiter struct {
 // newLimiter returns a limiter on an opened namespace; opts are complete.
 func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	return &Limiter{
-		store: s, opts: opts, namespace: namespaceID,
+		store: &clocked{Store: s}, opts: opts, namespace: namespaceID,
 		images:  newImages(opts.MaxBuckets),
 		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, int(records)*opts.MaxBuckets),

@@ -79,7 +79,7 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 		l.offset = clock.Offset
 	}
 	l.configs.namespaceFound(l.now())
-	if err := mayWrite(ctx, s, id); err != nil {
+	if err := mayWrite(ctx, l.store, id); err != nil {
 		return nil, err
 	}
 	return l, nil

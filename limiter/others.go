@@ -16,8 +16,14 @@ type others struct {
 	refused int64              // when a write that the image covered was refused, epoch ms
 }
 
-// fade is what an observation weighs when the next one comes.
-const fade = 0.875
+// fade is what an observation weighs when the next one comes, or fadeSpan ms later if
+// that is later. Where a table is slow, processes take by turns: for a while one takes
+// much, then others do. Eight images of one such moment say nothing of what they take
+// in the mean; eight seconds do.
+const (
+	fade     = 0.875
+	fadeSpan = 1000
+)
 
 // learn takes in what the counters have grown by between two images of one
 // generation, less what this process took itself.
@@ -25,8 +31,10 @@ func (o *others) learn(before, after bucket.State, own []table.Cost, elapsed int
 	if o.taken == nil {
 		o.taken = make(map[string]float64, len(after.Slots))
 	}
-	o.elapsed = o.elapsed*fade + float64(max(elapsed, 1))
-	o.images = o.images*fade + 1
+	elapsed = max(elapsed, 1)
+	left := math.Pow(fade, min(1, float64(elapsed)/fadeSpan))
+	o.elapsed = o.elapsed*left + float64(elapsed)
+	o.images = o.images*left + 1
 	for i, sl := range after.Slots {
 		if i >= len(before.Slots) || before.Slots[i].Name != sl.Name {
 			continue
@@ -37,7 +45,7 @@ func (o *others) learn(before, after bucket.State, own []table.Cost, elapsed int
 				grown -= c.Milli
 			}
 		}
-		o.taken[sl.Name] = o.taken[sl.Name]*fade + float64(grown)
+		o.taken[sl.Name] = o.taken[sl.Name]*left + float64(grown)
 	}
 }
 
@@ -92,13 +100,18 @@ const contendedFor = 10_000
 // they have been seen to take. It speaks only for a shard where that has made a
 // write fail, and not beyond the time for which its image may deny.
 //
-// Example: the image showed 5 tokens half a second ago. 10 are refilled per second, and
-// others take 16. By now there are 5 + 5 - 8 = 2 on average, which covers a cost of 1.
+// An image is half a round trip old when it comes, and the next write is carried out half
+// a round trip after it was sent, so what others take in a whole one is missing in it too.
+//
+// Example: the image that came 0.4 s ago showed 5 tokens of half a second ago, and a write
+// takes 0.1 s. 10 are refilled per second, and others take 16. By now there are
+// 5 + 5 - 8 = 2 on average, which covers a cost of 1.
 // But they take a token now and then, not evenly: the 8 may as well be 8 + 2.8 (the
 // square root), and then the write is refused. So it is not sent before the level less
 // that spread covers the cost; here that never happens, so not before the next look.
 func (d decider) expected(s *seen) (at int64, limit string) {
-	if s.others.refused == 0 || d.now-s.others.refused > contendedFor || d.outlived(s, d.denyFor) {
+	if s.others.refused == 0 || d.now-s.others.refused > contendedFor || d.outlived(s, d.denyFor) ||
+		s.clockless(d.now) {
 		return 0, ""
 	}
 	state, until := s.image.State, s.at+d.denyFor
@@ -109,7 +122,10 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 		}
 		r := state.Rate(i)
 		refill, taken := float64(r.Amount)/float64(r.Period), s.others.rate(c.Limit.Name)
-		gone := taken * float64(d.now-s.at)
+		gone := taken * (float64(d.now-s.at) + d.trip)
+		if gone < float64(c.Milli)/4 { // most likely nobody takes anything
+			gone = 0
+		}
 		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, float64(r.Capacity))
 		level -= float64(s.underWay.of(c.Limit.Name))
 		spread := math.Sqrt(gone * float64(c.Milli))

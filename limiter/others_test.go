@@ -82,6 +82,64 @@ func TestOthersLearn(t *testing.T) {
 	}
 }
 
+// What others take in a round trip is missing in an image that has just come. 10 tokens
+// are refilled per second, others take 16, and the image, of which they are told that it is
+// refilled to now, shows 5.
+func TestWhatOthersTakeInARoundTrip(t *testing.T) {
+	for _, c := range []struct {
+		trip  float64 // ms
+		age   int64   // ms since the image came
+		cost  int64
+		deny  bool
+		level string
+	}{
+		{0, 0, 5, false, "5"},
+		{10, 0, 5, false, "5: not even a quarter of a request is expected of others"},
+		{100, 0, 1, false, "5 - 1.6, give or take 1.3"},
+		{100, 0, 2, true, "3.4, give or take 1.8: two are there, but not surely"},
+		{100, 400, 1, true, "5 + 4 - 8, give or take 2.8"},
+		{300, 0, 1, true, "5 - 4.8, give or take 2.2"},
+		{2000, 0, 1, true, "5 - 32, give or take 5.7"},
+	} {
+		const now = int64(1_700_000_000_000)
+		limit := PerSecond("rps", 10).WithCapacity(40).stored()
+		k := &known{count: 1}
+		b := table.Shard{Namespace: "ns", Entity: acme, Resource: gpt, Generation: 1,
+			State: bucket.New([]bucket.Limit{limit}, 0, 1, now-c.age)}
+		b.State.Slots[b.State.Index("rps")].Tokens = 5 * bucket.Milli
+		k.see(b, now-c.age, unsent, nil)
+		k.shards[0].others = others{taken: map[string]float64{"rps": 16_000}, elapsed: 1000, refused: now}
+		d := decider{known: k, now: now, denyFor: 1000, trip: c.trip, attempt: &attempt{},
+			want: want{name: name{acme, gpt}, costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
+		if got := d.decide(); (got.action == deny) != c.deny {
+			t.Errorf("%v ms a trip, %d ms ago, a cost of %d: decided %+v; the level is %s", c.trip, c.age, c.cost, got, c.level)
+		}
+	}
+}
+
+// Others take by turns: 30 tokens within a tenth of a second, seen in ten images, and then
+// nothing for 0.9 s. In the mean they take 30 a second, whenever one looks.
+func TestOthersTakeByTurns(t *testing.T) {
+	state := func(used int64) bucket.State {
+		return bucket.State{Slots: []bucket.Slot{{Limit: PerHour("rph", 20).stored(), Used: used * bucket.Milli}}}
+	}
+	var o others
+	used := int64(0)
+	for turn := range 20 {
+		for range 10 {
+			o.learn(state(used), state(used+3), nil, 10)
+			used += 3
+		}
+		if busy := o.rate("rph"); busy > 35 && turn > 4 {
+			t.Errorf("after a burst others seem to take %.1f a second, want about 30", busy)
+		}
+		o.learn(state(used), state(used), nil, 900)
+		if idle := o.rate("rph"); idle < 25 {
+			t.Errorf("after a pause others seem to take %.1f a second, want about 30", idle)
+		}
+	}
+}
+
 // The slack follows what others take between two images, and what they leave.
 func TestSlackFollowsTheFleet(t *testing.T) {
 	limit := PerMinute("rpm", 600).stored() // 10 per second

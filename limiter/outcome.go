@@ -15,7 +15,7 @@ import (
 // the group's turn; otherwise it is planned again, from the image that came back.
 func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries *attempt, err error) (t turn,
 	over bool) {
-	last := tries.calls >= maxAttempts
+	last := tries.calls >= maxRounds
 	if r, ok := errors.AsType[*store.Refused](err); ok {
 		if r.Old == nil { // there is no such shard: decide again without it
 			k.mu.Lock()

@@ -29,22 +29,19 @@ func sum(group []*acquirer) []table.Cost {
 	return out
 }
 
-// covered returns how many of a group, from its first on, the image covers
-// together. A shard without an image is asked for half of each capacity at most: if one
-// write asked for more than there is, it would be refused for all. What is sent to look,
-// or to bring limits in force, is for the first only.
-func (s *seen) covered(group []*acquirer, now int64, first bool) int {
-	if first {
-		return 1
-	}
-	n := 0
+// covered returns how many of a group, from its first on, a shard covers together, by
+// its image and what others take. One without an image is asked for half of each capacity
+// at most: if one write asked for more than there is, it would be refused for all.
+func (d decider) covered(shard int, group []*acquirer) int {
+	s, n := d.at(shard), 0
 	for n < len(group) {
-		w := joined(group[:n+1])
+		d.want = joined(group[:n+1])
 		if s.imaged() {
-			if v, _ := s.verdict(w, now); !v.Granted && !s.clockless(now) {
+			if d.evaluate(shard, s).action != write {
 				break
 			}
-		} else if n > 0 && slices.ContainsFunc(w.costs, func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 }) {
+		} else if n > 0 && slices.ContainsFunc(d.want.costs,
+			func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 }) {
 			break
 		}
 		n++
@@ -55,11 +52,12 @@ func (s *seen) covered(group []*acquirer, now int64, first bool) int {
 // plan is a planned write on a shard.
 type plan struct {
 	write   item.Write
-	takes   bool // it takes the costs
-	creates bool // it creates the bucket, or restores its shard 0
-	charges bool // it depends on the image
-	adds    bool // it is a plain add in place of a charge
-	since   int  // the serial number of the image when it was planned
+	takes   bool  // it takes the costs
+	creates bool  // it creates the bucket, or restores its shard 0
+	charges bool  // it depends on the image
+	adds    bool  // it is a plain add in place of a charge
+	since   int   // the serial number of the image when it was planned
+	life    int64 // the generation of that image
 }
 
 // coldRoom is the room, in percent of the capacity, that a first write asks for.
@@ -85,10 +83,14 @@ func (k *known) plan(c choice, w want, now, slack int64) plan {
 		return add(coldRoom)
 	}
 	slack = s.others.slack(s.image.State, w, slack)
+	if c.last { // refused only if the tokens are gone, however low that may show a full limit
+		slack = 100
+	}
 	charge := table.Charge{Image: s.image, Costs: w.costs, Now: now, Life: w.life, Slack: slack}
 	switch {
 	case c.owe:
 		charge.Force, charge.Slack = true, 0 // a full image: what is short is under way in this process
+	case c.last:
 	case s.added && s.recent(w, now, roomOf(slack)): // a crowd: leave room for the adds of others
 		charge.Room = roomOf(slack)
 	case s.added: // nobody has charged for long, so the add was refused; its image is fresh

@@ -189,7 +189,7 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 		switch _, canceled := errors.AsType[*store.Canceled](err); {
 		case err == nil, canceled:
 			return err
-		case store.KindOf(err) == store.Unknown && tries.calls < maxAttempts && ctx.Err() == nil:
+		case store.KindOf(err) == store.Unknown && tries.calls < maxRounds && ctx.Err() == nil:
 			lost = err
 			continue
 		case lost != nil:

@@ -110,7 +110,7 @@ func (d decider) behind(c choice) choice {
 			out.shard, out.at, out.short = n, v.At, short
 		}
 	}
-	if out.shard < 0 || d.attempt.rounds >= 2*maxAttempts { // nothing is known to owe to, or others keep winning
+	if out.shard < 0 || d.attempt.rounds >= 2*maxRounds { // nothing is known to owe to, or others keep winning
 		c.full = c.action == deny
 		return c
 	}

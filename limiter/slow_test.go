@@ -1,0 +1,253 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// far returns a world whose calls take a round trip each, carried out half-way, and a
+// process that has seen the bucket of rph100 full. Writes are counted, and end as fail
+// says, if it is not nil.
+func far(t *testing.T, trip time.Duration, opts Options,
+	fail func(n int64, op memdb.Op) (bool, error)) (*world, *Limiter, *atomic.Int64) {
+	w := &world{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
+	writes := &atomic.Int64{}
+	var armed atomic.Bool
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		time.Sleep(trip)
+		if !isWrite(op) || !armed.Load() {
+			return true, nil
+		}
+		if n := writes.Add(1); fail != nil {
+			return fail(n, op)
+		}
+		return true, nil
+	})
+	l := w.started(opts)
+	must(t, l, asks(Costs{"rph": 0}, rph100))
+	armed.Store(true)
+	return w, l, writes
+}
+
+// A request whose every write is refused, by others who are faster, is denied after three
+// writes and three round trips, whatever the policy, and says so.
+func TestDenialTakesThreeWrites(t *testing.T) {
+	const trip = 150 * time.Millisecond
+	for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
+		t.Run(policy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var w *world
+				opens := 0
+				opts := Options{ConfigTTL: time.Hour, Observe: only(EventBreaker, func(Event) { opens++ })}
+				w, l, writes := far(t, trip, opts, func(_ int64, op memdb.Op) (bool, error) { return false, w.refusedNow(op) })
+				req := asks(Costs{"rph": 1}, rph100)
+				req.OnUnavailable = policy
+				for range 20 {
+					begin := time.Now()
+					writes.Store(0)
+					_, err := l.Acquire(t.Context(), req)
+					d, ok := errors.AsType[*LimitError](err)
+					if !ok || !d.Estimated || d.RetryAfter <= 0 || errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnavailable) {
+						t.Fatalf("got %v, want denied, with an estimate", err)
+					}
+					if n, took := writes.Load(), time.Since(begin); n != 3 || took != 3*trip {
+						t.Fatalf("denied after %d writes and %s, want 3 and %s", n, took, 3*trip)
+					}
+					time.Sleep(d.RetryAfter)
+				}
+				if opens > 0 {
+					t.Error("the breaker has opened, though every call was answered")
+				}
+				atRest(t, l)
+			})
+		})
+	}
+}
+
+// A caller that would not wait for the answer to another write is denied by the one that
+// was refused, not told that nothing is known.
+func TestDenialWithinTheDeadline(t *testing.T) {
+	const trip = 150 * time.Millisecond
+	for _, c := range []struct {
+		deadline time.Duration
+		writes   int64
+	}{{200 * time.Millisecond, 1}, {300 * time.Millisecond, 1}, {400 * time.Millisecond, 2}, {time.Second, 3}} {
+		t.Run(c.deadline.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var w *world
+				w, l, writes := far(t, trip, Options{}, func(_ int64, op memdb.Op) (bool, error) {
+					return false, w.refusedNow(op)
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
+				defer cancel()
+				_, err := l.Acquire(ctx, asks(Costs{"rph": 1}, rph100))
+				if !errors.Is(err, ErrLimited) || errors.Is(err, ErrCanceled) || ctx.Err() != nil {
+					t.Errorf("got %v, want denied before the deadline", err)
+				}
+				if n := writes.Load(); n != c.writes {
+					t.Errorf("%d writes, want %d", n, c.writes)
+				}
+				atRest(t, l)
+			})
+		})
+	}
+}
+
+// The last write that there is time for is refused only if the tokens are gone. Of a full
+// bucket of 100, others take 40 between two of this process's requests: a charge that may
+// show the level low by 30 % is refused, and one that has no other after it is not.
+func TestLastWriteIsRefusedForTokensOnly(t *testing.T) {
+	const trip = 150 * time.Millisecond
+	for _, c := range []struct {
+		deadline time.Duration
+		writes   int64
+	}{{300 * time.Millisecond, 1}, {2 * time.Second, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			w, l, writes := far(t, trip, Options{}, nil)
+			must(t, w.started(Options{}), asks(Costs{"rph": 40}, rph100))
+			writes.Store(0)
+			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
+			defer cancel()
+			if _, err := l.Acquire(ctx, asks(Costs{"rph": 1}, rph100)); err != nil {
+				t.Errorf("with %s: %v", c.deadline, err)
+			}
+			if n := writes.Load(); n != c.writes {
+				t.Errorf("with %s: %d writes, want %d", c.deadline, n, c.writes)
+			}
+		})
+	}
+}
+
+// Others that are faster do not deny a request that waits: it owes.
+func TestWaitIsNotOutrun(t *testing.T) {
+	const trip = 60 * time.Millisecond
+	for refused := range int64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			var w *world
+			w, l, writes := far(t, trip, Options{}, func(n int64, op memdb.Op) (bool, error) {
+				if n <= refused {
+					return false, w.refusedNow(op)
+				}
+				return true, nil
+			})
+			begin := time.Now()
+			if _, err := l.Wait(t.Context(), asks(Costs{"rph": 1}, rph100)); err != nil {
+				t.Errorf("refused %d times: %v", refused, err)
+			}
+			if took, n := time.Since(begin), writes.Load(); n != refused+1 || took != time.Duration(n)*trip {
+				t.Errorf("refused %d times: %d writes in %s", refused, n, took)
+			}
+			atRest(t, l)
+		})
+	}
+}
+
+// A second write whose answer is lost is unknown, whether it was applied or not: only
+// what was refused is known.
+func TestRefusedThenLost(t *testing.T) {
+	for _, applied := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var w *world
+			w, l, writes := far(t, 60*time.Millisecond, Options{}, func(n int64, op memdb.Op) (bool, error) {
+				if n == 1 {
+					return false, w.refusedNow(op)
+				}
+				return applied, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("no answer")}
+			})
+			if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100)); !errors.Is(err, ErrUnknown) {
+				t.Errorf("applied %v: got %v", applied, err)
+			}
+			if n := writes.Load(); n != 2 {
+				t.Errorf("applied %v: %d writes", applied, n)
+			}
+			atRest(t, l)
+		})
+	}
+}
+
+// Requests of one process meet more often the longer a write takes, and wait for it: they
+// cost a write for each round trip, not one every ten milliseconds.
+func TestGroupsFollowTheRoundTrip(t *testing.T) {
+	for _, trip := range []time.Duration{4, 15, 60, 150} {
+		trip *= time.Millisecond
+		t.Run(trip.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, l, writes := far(t, trip, Options{}, nil)
+				const requests = 60
+				begin, done := time.Now(), make(chan error, requests)
+				for range requests {
+					go func() {
+						from := time.Now()
+						_, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100))
+						if took := time.Since(from); err == nil && took > 2*trip {
+							err = fmt.Errorf("granted after %s, want two round trips at most", took)
+						}
+						done <- err
+					}()
+					time.Sleep(trip / 20)
+				}
+				for range requests {
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				}
+				most := int64(time.Since(begin)/trip) + 1
+				if n := writes.Load(); n > most {
+					t.Errorf("%d writes for %d requests in %s, want at most %d", n, requests, time.Since(begin), most)
+				}
+				atRest(t, l)
+			})
+		})
+	}
+}
+
+// A write that hangs is overtaken once it is late, which behind a slow table is later.
+func TestHungWriteBehindASlowTable(t *testing.T) {
+	const trip = 150 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		_, l, _ := far(t, trip, Options{}, func(n int64, op memdb.Op) (bool, error) {
+			if n == 1 {
+				<-op.Done
+				return false, nil
+			}
+			return true, nil
+		})
+		go l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100))
+		time.Sleep(time.Millisecond)
+		begin := time.Now()
+		if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100)); err != nil {
+			t.Error(err)
+		}
+		if took, want := time.Since(begin), trip*3/2+trip-time.Millisecond; took != want {
+			t.Errorf("granted after %s, want %s", took, want)
+		}
+		time.Sleep(l.opts.Timeout)
+	})
+}
+
+// A request that could not be answered in time behind a write under way goes by itself.
+func TestHurriedRequestDoesNotQueue(t *testing.T) {
+	const trip = 150 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		_, l, writes := far(t, trip, Options{}, nil)
+		go l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100))
+		time.Sleep(10 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*trip)
+		defer cancel()
+		begin := time.Now()
+		if _, err := l.Acquire(ctx, asks(Costs{"rph": 1}, rph100)); err != nil || time.Since(begin) != trip {
+			t.Errorf("after %s: %v, want granted after %s", time.Since(begin), err, trip)
+		}
+		if n := writes.Load(); n != 2 {
+			t.Errorf("%d writes, want 2", n)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// tripsKept is how many round trips are remembered. Odd, so that one is in the middle.
+const tripsKept = 15
+
+// trips is how long the last writes took that were answered, held or refused. The zero
+// value knows of none. What had no answer took no time that is known.
+type trips struct {
+	last [tripsKept]time.Duration // a ring
+	n    int                      // how many it has had
+}
+
+// answered remembers one more.
+func (t *trips) answered(took time.Duration) {
+	t.last[t.n%tripsKept] = took
+	t.n++
+}
+
+// sorted returns those that are remembered, the fastest first.
+func (t trips) sorted() []time.Duration {
+	known := t.last[:min(t.n, tripsKept)] // of the copy
+	slices.Sort(known)
+	return known
+}
+
+// typical returns the median, of which a few that took long are no part: it moves only
+// when half of the last ones did. Without any it is zero.
+//
+// Example: 4, 5, 4, 900 and 5 ms are typically 5 ms.
+func (t trips) typical() time.Duration {
+	known := t.sorted()
+	if len(known) == 0 {
+		return 0
+	}
+	return known[len(known)/2]
+}
+
+// late returns after how long a write is late: half as much again as four of five took.
+// So three of fifteen that took long change nothing, and of a table that has become slow
+// four are enough. Without any it is zero.
+//
+// Example: of 4, 5, 4, 900 and 5 ms the fourth is 5: a write is late after 7.5 ms.
+func (t trips) late() time.Duration {
+	known := t.sorted()
+	if len(known) == 0 {
+		return 0
+	}
+	return known[(len(known)*4-1)/5] * 3 / 2
+}
+
+// clocked is a store that knows how long its writes take. It is safe for concurrent
+// use.
+type clocked struct {
+	store.Store
+	mu    sync.Mutex
+	trips trips
+	pace  pace
+}
+
+// pace is how long a write typically takes, and after how long it is late. Where
+// nothing is known both are zero.
+type pace struct{ trip, late time.Duration }
+
+// Write implements [store.Store].
+func (c *clocked) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	sent := time.Now()
+	it, err := c.Store.Write(ctx, w)
+	if _, refused := errors.AsType[*store.Refused](err); err == nil || refused {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.trips.answered(time.Since(sent))
+		c.pace = pace{c.trips.typical(), c.trips.late()}
+	}
+	return it, err
+}
+
+// lately returns the pace of the last writes.
+func (c *clocked) lately() pace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pace
+}
+
+// patience bounds how long an acquire waits for a write of another goroutine: until
+// that one is late. One that hangs holds nobody up for longer.
+func (p pace) patience() time.Duration { return max(leastPatience, p.late) }
+
+// leastPatience is what a goroutine may take to be scheduled, beside a table that
+// answers at once or of which nothing is known.
+const leastPatience = 10 * time.Millisecond
+
+// ms returns the round trip in milliseconds.
+func (p pace) ms() float64 { return float64(p.trip) / float64(time.Millisecond) }
