@@ -113,7 +113,7 @@ type Writers struct{ Python, Go int }
 // aggregator, which sees the stream once a second. It has to be called inside a bubble
 // of testing/synctest.
 func (c Case) Beside(ctx context.Context, w Writers, shards int) (r Result, err error) {
-	t := newTable(c.Bucket, c.Seed)
+	t := newTable(c)
 	first, err := t.process(ctx, limiter.Options{MaxShards: shards})
 	if err != nil {
 		return r, err

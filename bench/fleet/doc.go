@@ -1,8 +1,8 @@
 // Package fleet measures what many processes pay that share one bucket: real
 // limiters, each with caches of its own, on one table in memory, in virtual time.
 //
-// A call takes two milliseconds to the table and two back, with jitter, and is
-// carried out in between, so that images are as old as they are in a fleet and
+// A call takes two milliseconds to the table and two back, give or take a quarter, or
+// longer if the case says so, and is carried out in between, so that images are as old as they are in a fleet and
 // writes meet as they meet there. Requests arrive at random times (a Poisson
 // process), each at a random process; a denied one does not come back. Every run
 // happens inside a testing/synctest bubble: hundreds of seconds pass in one, and
@@ -21,7 +21,9 @@
 //	excess          the worst excess over all windows of time (design I1), in
 //	                tokens: never above zero
 //	failed          acquires without a decision or an answer
+//	unknown         of those, how many may have been charged
 //	slow            acquires decided after more than 50 ms
+//	denied within   how long 99 of 100 denials took at most
 //
 // The exact level of "low" is that of an ideal bucket charged with what the
 // table's counter shows to have been taken, at the instant of the write.

@@ -23,6 +23,7 @@ func TestGrid(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) { fleets(t, b) })
 	}
 	t.Run("small bursts", smallBursts)
+	t.Run("round trips", roundTrips)
 	t.Run("lost answers", lostAnswers)
 	t.Run("cold herds", coldHerds)
 	t.Run("crowds", crowds)
@@ -48,6 +49,23 @@ func smallBursts(t *testing.T) {
 	c := Case{Bucket: Burst, Processes: 16, Seed: 1}
 	for _, c.Load = range []float64{.5, .9, 1.5} {
 		say("%-29s %3.0f %%  %3d processes  %v", c.Bucket.Name, 100*c.Load, c.Processes, bubble(t, c.Lasting(1500).Run))
+	}
+}
+
+// roundTrips prints what fleets pay behind slower tables.
+func roundTrips(t *testing.T) {
+	for _, b := range []Bucket{PerMinute, PerSecond, Small} {
+		for _, trip := range trips {
+			for _, c := range []Case{
+				{Processes: 16, Load: .9}, {Processes: 64, Load: .9}, {Processes: 16, Load: 5}, {Processes: 64, Load: 5},
+				{Processes: 16, Load: 5, Spike: 5 * time.Second},
+			} {
+				c.Bucket, c.Trip, c.Seed = b, trip*time.Millisecond, 1
+				c = c.Lasting(1500)
+				r := bubble(t, c.Run)
+				say("%-75v  %v  denied within %.1f round trips  failed %d", c, r, r.Trips(c), r.Failed)
+			}
+		}
 	}
 }
 

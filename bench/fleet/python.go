@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 // see it, at the end of a network: levels and counters per limit, one refill
 // clock. A call is refused when its condition does not hold.
 type pythonTable struct {
-	network network
+	network *network
 	rates   []bucket.Rate
 
 	mu            sync.Mutex
@@ -202,7 +201,7 @@ func (t *pythonTable) result(r *Result) {
 // inside a bubble of testing/synctest.
 func (c Case) Python(ctx context.Context) Result {
 	t := &pythonTable{
-		network: network{rng: rand.New(rand.NewPCG(c.Seed, 2))}, rates: c.Bucket.rates(),
+		network: c.network(), rates: c.Bucket.rates(),
 		ledger: newLedger(c.Bucket.rates(), nowMilli()),
 	}
 	return c.arrive(ctx, []process{t.acquire}, t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,15 +16,18 @@ import (
 type Result struct {
 	Attempts, Granted, Denied, Failed int
 
+	Unknown  int     // of those that failed: tokens may have been taken
 	Slow     int     // decided, but after more than 50 ms
 	Exact    int     // what the exact bucket granted of the same arrivals
 	Writes   int     // write units
 	Reads    float64 // read units
 	Low      float64 // mean, as a share of the capacity
 	LowWorst float64
-	Excess   float64 // tokens
-	Lost     int     // writes without an answer
-	Shards   int     // at the end
+	Excess   float64       // tokens
+	Lost     int           // writes without an answer
+	Denial   time.Duration // how long 99 of 100 denials took at most
+	Longest  time.Duration // and the longest
+	Shards   int           // at the end
 }
 
 // PerGrant returns the write units per granted acquire.
@@ -34,6 +38,15 @@ func (r Result) PerAttempt() float64 { return float64(r.Writes) / float64(max(r.
 
 // Delivered returns the grants as a share of those of the exact bucket.
 func (r Result) Delivered() float64 { return float64(r.Granted) / float64(max(r.Exact, 1)) }
+
+// Trips returns how many of the longest round trips 99 of 100 denials took at most.
+func (r Result) Trips(c Case) float64 {
+	trip := c.network().trip
+	if c.Spike > 0 {
+		trip *= spikeTimes
+	}
+	return float64(r.Denial) / float64(trip)
+}
 
 // String is the line that the table of the package comment explains.
 func (r Result) String() string {
@@ -46,6 +59,7 @@ func (r Result) String() string {
 type outcome struct {
 	mu sync.Mutex
 	Result
+	denials []time.Duration // how long each took
 }
 
 func (o *outcome) add(took time.Duration, err error) {
@@ -58,8 +72,12 @@ func (o *outcome) add(took time.Duration, err error) {
 		o.Granted++
 	case errors.Is(err, limiter.ErrLimited):
 		o.Denied++
+		o.denials = append(o.denials, took)
 	default:
 		o.Failed++
+		if errors.Is(err, limiter.ErrUnknown) {
+			o.Unknown++
+		}
 		return
 	}
 	if took > slow {
@@ -118,13 +136,17 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	}
 	wg.Wait()
 	t.result(&counted.Result)
+	if d := counted.denials; len(d) > 0 {
+		slices.Sort(d)
+		counted.Denial, counted.Longest = d[len(d)*99/100], d[len(d)-1]
+	}
 	return counted.Result
 }
 
 // Run plays the case with limiters. It has to be called inside a bubble of
 // testing/synctest.
 func (c Case) Run(ctx context.Context) (Result, error) {
-	t := newTable(c.Bucket, c.Seed)
+	t := newTable(c)
 	processes := make([]process, c.Processes)
 	for i := range processes {
 		l, err := t.process(ctx, c.Options)
@@ -132,6 +154,11 @@ func (c Case) Run(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 		processes[i] = func(ctx context.Context, tokens []int64) error {
+			if c.Deadline > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.Deadline)
+				defer cancel()
+			}
 			_, err := l.Acquire(ctx, c.Bucket.request(tokens))
 			return err
 		}

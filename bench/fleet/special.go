@@ -17,7 +17,7 @@ import (
 // and up to 20 ms more. The bucket is not allowed to split. It returns the result and
 // the grants per second of virtual time. It has to be called inside a bubble.
 func Crowd(ctx context.Context, b Bucket, goroutines int, length time.Duration) (Result, float64, error) {
-	t := newTable(b, 1)
+	t := newTable(Case{Bucket: b, Seed: 1})
 	l, err := t.process(ctx, limiter.Options{MaxShards: 1, Timeout: 10 * time.Second})
 	if err != nil {
 		return Result{}, 0, err
@@ -52,7 +52,7 @@ func Flood(ctx context.Context, goroutines, shards int, length time.Duration) (r
 	perSecond float64, err error) {
 	const pause = 50 * time.Millisecond
 	b := Bucket{Name: "flood", Limits: []limiter.Limit{limiter.PerDay("rpd", 1<<10)}, Cost: one}
-	t := newTable(b, 1)
+	t := newTable(Case{Bucket: b, Seed: 1})
 	l, err := t.process(ctx, limiter.Options{})
 	if err != nil {
 		return r, 0, err
@@ -114,7 +114,7 @@ func (t *tableStore) exhaust(ctx context.Context, l *limiter.Limiter, b Bucket, 
 // bubble.
 func Herd(ctx context.Context, processes int, there bool) (Result, error) {
 	b := PerMinute
-	t := newTable(b, 1)
+	t := newTable(Case{Bucket: b, Seed: 1})
 	if there {
 		l, err := t.process(ctx, limiter.Options{})
 		if err != nil {

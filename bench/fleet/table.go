@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -19,17 +20,41 @@ import (
 
 // network is how long a call is under way, and which calls get no answer.
 type network struct {
+	trip  time.Duration // to the table and back, on average
+	spike *spike        // nil: none
+	began time.Time
+
 	mu      sync.Mutex
 	rng     *rand.Rand
 	loseOne int // of so many writes; 0: none
 	lost    int // so far
 }
 
-// way returns how long one direction takes: 2 ms, give or take a quarter.
+// spike is a time in which every call takes spikeTimes as long.
+type spike struct {
+	from, to time.Duration // since the network began
+}
+
+const spikeTimes = 4
+
+func (c Case) network() *network {
+	n := &network{trip: cmp.Or(c.Trip, 4*time.Millisecond), began: time.Now(), rng: rand.New(rand.NewPCG(c.Seed, 2))}
+	if c.Spike > 0 {
+		middle := c.Warm + c.For/2
+		n.spike = &spike{from: middle, to: middle + c.Spike}
+	}
+	return n
+}
+
+// way returns how long one direction takes: half of the round trip, give or take a quarter.
 func (n *network) way() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return 1500*time.Microsecond + time.Duration(n.rng.Int64N(int64(time.Millisecond)))
+	way := n.trip*3/8 + time.Duration(n.rng.Int64N(int64(n.trip/4)))
+	if at := time.Since(n.began); n.spike != nil && at >= n.spike.from && at < n.spike.to {
+		way *= spikeTimes
+	}
+	return way
 }
 
 // loses reports whether a write gets no answer, and if so whether it is carried out.
@@ -48,7 +73,7 @@ func (n *network) loses() (lost, applied bool) {
 // of a DynamoDB client in [limiter.Open].
 type tableStore struct {
 	store.API // never called
-	network   network
+	network   *network
 	db        *memdb.DB
 
 	mu     sync.Mutex
@@ -62,11 +87,11 @@ var _ store.Store = (*tableStore)(nil)
 
 func nowMilli() int64 { return time.Now().UnixMilli() }
 
-func newTable(b Bucket, seed uint64) *tableStore {
+func newTable(c Case) *tableStore {
 	return &tableStore{
-		network: network{rng: rand.New(rand.NewPCG(seed, 2))},
-		db:      memdb.New(nowMilli), limits: b.Limits,
-		ledger: newLedger(b.rates(), nowMilli()), shards: map[int]table.Shard{},
+		network: c.network(),
+		db:      memdb.New(nowMilli), limits: c.Bucket.Limits,
+		ledger: newLedger(c.Bucket.rates(), nowMilli()), shards: map[int]table.Shard{},
 	}
 }
 

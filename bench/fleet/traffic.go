@@ -94,13 +94,26 @@ type Case struct {
 	Warm      time.Duration // of traffic before anything is counted
 	For       time.Duration // of traffic that is counted
 	LoseOne   int           // of so many writes gets no answer; 0: none
+	Trip      time.Duration // to the table and back, on average; 0: 4 ms
+	Spike     time.Duration // in the middle of the traffic, in which calls take four times as long; 0: none
+	Deadline  time.Duration // of every acquire; 0: none
 	Seed      uint64
 	Options   limiter.Options // of every limiter
 }
 
 // String names the case in a line.
 func (c Case) String() string {
-	return fmt.Sprintf("%s, %d processes, %.0f %%", c.Bucket.Name, c.Processes, 100*c.Load)
+	s := fmt.Sprintf("%s, %d processes, %.0f %%", c.Bucket.Name, c.Processes, 100*c.Load)
+	if c.Trip > 0 {
+		s += fmt.Sprintf(", %v a call", c.Trip)
+	}
+	if c.Spike > 0 {
+		s += fmt.Sprintf(", %v in a spike of %v", spikeTimes*c.Trip, c.Spike)
+	}
+	if c.Deadline > 0 {
+		s += fmt.Sprintf(", deadlines of %v", c.Deadline)
+	}
+	return s
 }
 
 // perSecond returns how many requests arrive in a second, on average.
