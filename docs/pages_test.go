@@ -131,7 +131,8 @@ var costRow = regexp.MustCompile(`(?m)^\| (.*?) \| .*? \| [0-9.]+ \| ([0-9.]+) \
 // What is said to cost so much a month is what the measured table makes of it.
 func TestCostsAreComputedFromTheMeasuredTable(t *testing.T) {
 	perMillion := map[string]float64{}
-	for _, m := range costRow.FindAllStringSubmatch(pages(t)["../README.md"], -1) {
+	all := pages(t)
+	for _, m := range costRow.FindAllStringSubmatch(all["cost.md"], -1) {
 		dollars, err := strconv.ParseFloat(m[3], 64)
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +142,7 @@ func TestCostsAreComputedFromTheMeasuredTable(t *testing.T) {
 	acquire, settle := perMillion["acquire, warm"], perMillion["commit of adjustments, rollback"]
 	cascade := perMillion["acquire with cascade, warm; settle or rollback of it"]
 	if acquire == 0 || settle == 0 || cascade == 0 {
-		t.Fatalf("the README's table of costs is not understood: %v", perMillion)
+		t.Fatalf("the table of costs is not understood: %v", perMillion)
 	}
 	const secondsPerMonth = 730 * 3600
 	month := func(dollars, rate float64) string {
@@ -154,24 +155,42 @@ func TestCostsAreComputedFromTheMeasuredTable(t *testing.T) {
 	row := func(name string, dollars float64) string {
 		return "| " + name + " | " + month(dollars, 10) + " | " + month(dollars, 100) + " | " + month(dollars, 1000) + " |"
 	}
-	cost := pages(t)["cost.md"]
 	for _, want := range []string{
 		row("acquire", acquire), row("acquire and settle", acquire+settle), row("acquire, charged to a parent too", cascade),
 		row("acquire and settle, charged to a parent too", 2*cascade),
 	} {
-		if !strings.Contains(cost, want) {
+		if !strings.Contains(all["cost.md"], want) {
 			t.Errorf("cost.md does not have the row\n%s", want)
 		}
 	}
-	readme := pages(t)["../README.md"]
-	for _, want := range []string{
-		month(acquire, 10) + ", " + month(acquire, 100) + ", " + month(acquire, 1000),
-		month(2*acquire, 10) + ", " + month(2*acquire, 100) + ", " + month(2*acquire, 1000),
-		"$" + month(acquire, 10) + " at 10 per second, $" + month(acquire, 100) + " at 100",
-		"$" + strconv.FormatFloat(math.Round(acquire*secondsPerMonth/1e4)/100, 'f', 2, 64) + " a month",
+	one := strconv.FormatFloat(math.Round(acquire*secondsPerMonth/1e4)/100, 'f', 2, 64)
+	for page, want := range map[string]string{
+		"compared.md": month(acquire, 10) + ", " + month(acquire, 100) + ", " + month(acquire, 1000),
+		"../README.md": "| " + one + " | " + month(acquire, 10) + " | " + month(acquire, 100) + " | " +
+			month(acquire, 1000) + " |",
 	} {
-		if !strings.Contains(readme, want) {
-			t.Errorf("the README does not say %q", want)
+		if !strings.Contains(all[page], want) {
+			t.Errorf("%s does not say %q", page, want)
 		}
 	}
+	python := month(2*acquire, 10) + ", " + month(2*acquire, 100) + ", " + month(2*acquire, 1000)
+	if !strings.Contains(all["compared.md"], python) {
+		t.Errorf("compared.md does not say %q, two units for each write", python)
+	}
+}
+
+// TestReadmeIsShort enough for a stranger: at most 600 words besides code, tables and the
+// targets of links.
+func TestReadmeIsShort(t *testing.T) {
+	text := codeBlock.ReplaceAllString(pages(t)["../README.md"], "")
+	words := 0
+	for line := range strings.Lines(link.ReplaceAllString(text, "]")) {
+		if !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "    ") {
+			words += len(strings.Fields(line))
+		}
+	}
+	if words > 600 || words < 100 {
+		t.Errorf("the README has %d words, want at most 600", words)
+	}
+	t.Logf("the README has %d words", words)
 }

@@ -222,7 +222,8 @@ func TestSettling(t *testing.T) {
 }
 
 // The README shows a denial; this is what it looks like.
-func TestReadmeShowsThisDenial(t *testing.T) {
+// TestPageShowsThisDenial: the page about HTTP prints a denial as it is.
+func TestPageShowsThisDenial(t *testing.T) {
 	h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
 		Request: func(*http.Request) (limiter.Request, error) {
 			return limiter.Request{
@@ -238,11 +239,11 @@ func TestReadmeShowsThisDenial(t *testing.T) {
 		shown += fmt.Sprintf("%s: %s\n", name, w.Header().Get(name))
 	}
 	shown += "\n" + w.Body.String()
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/http-grpc.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(readme), shown) {
-		t.Errorf("the README shows another denial than this:\n%s", shown)
+	if !strings.Contains(string(page), shown) {
+		t.Errorf("docs/http-grpc.md shows another denial than this:\n%s", shown)
 	}
 }

@@ -18,6 +18,7 @@
 // whose work does not fit in a function.
 //
 //	Do        acquire, work, and commit; give everything back if the work fails
+//	Allow     take one token of each limit, and no more to do
 //	Acquire   take the costs now, or be denied; end the lease yourself:
 //	          Settle says what the work has really cost, Commit writes it,
 //	          Rollback gives everything back, Close (for defer) does either

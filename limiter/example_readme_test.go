@@ -23,17 +23,16 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), "zae-limiter", &limiter.Options{Register: true})
+		l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), "zae-limiter", nil)
 		if err != nil {
 			return err
+		}
+		if err := l.Allow(ctx, "acme", limiter.PerSecond("rps", 10)); err != nil {
+			return err // denied: a *limiter.LimitError says when to try again
 		}
 		request := limiter.Request{
 			Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "tpm": 800}, // 800 tokens expected
 			Limits: []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 40_000)},
-		}
-		_, err = l.Acquire(ctx, request) // all limits are taken from, or none
-		if err != nil {
-			return err
 		}
 		return l.Do(ctx, request, func(ctx context.Context, lease *limiter.Lease) error {
 			used, err := callModel(ctx)
