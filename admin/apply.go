@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -21,13 +20,24 @@ type Result struct {
 // Report is what became of a plan, step by step in its order.
 type Report []Result
 
-// Err returns what went wrong, step by step, or nil.
+// maxTold is how many steps that failed an error tells of.
+const maxTold = 20
+
+// Err returns what went wrong, step by step, or nil. Of many steps it names the first.
 func (r Report) Err() error {
 	var errs []error
+	more := 0
 	for _, x := range r {
-		if x.Err != nil {
+		switch {
+		case x.Err == nil:
+		case len(errs) == maxTold:
+			more++
+		default:
 			errs = append(errs, fmt.Errorf("%s %s: %w", x.Action, x.Scope(), x.Err))
 		}
+	}
+	if more > 0 {
+		errs = append(errs, fmt.Errorf("and %d more steps", more))
 	}
 	return errors.Join(errs...)
 }
@@ -35,74 +45,44 @@ func (r Report) Err() error {
 // Apply carries out a plan: first what is created and updated, from the most
 // specific scope to the widest, then what is deleted in the same order, so that
 // nobody is without limits in between. Every step is a change like SetLimits, with
-// its audit event. A step that fails does not stop the others; plan and apply again
-// to make up for it.
+// its audit event; up to 48 steps are one transaction. A step that is refused does not
+// stop the others; when the table does not answer, or ctx ends, the rest is not tried.
+// Plan and apply again to go on: what is done already is unchanged then.
 //
 // What is managed is recorded as the Python provisioner does, before the first step
 // and after the last, so that nothing is ever created and forgotten: a scope counts
-// as managed until it is deleted.
+// as managed until it is deleted. Where the names of all entities do not fit into
+// one item, they stand in others that the Python provisioner does not read.
 //
 // The error is Report.Err, or why nothing was begun: ErrBusy if another manifest
 // was applied since the plan was made.
 func (n *Namespace) Apply(ctx context.Context, p *Plan) (Report, error) {
-	before := p.after
-	for _, s := range managedScopes(p.state) {
-		before = withScope(before, s)
-	}
+	before := p.after.with(managedScopes(p.state.Provisioner)...).state(n.id)
 	before.Hash, before.LastApplied = p.state.Hash, p.state.LastApplied
-	known, err := n.remember(ctx, p.known, before)
+	known, err := n.remember(ctx, p.state, before)
 	if err != nil {
 		return nil, fail(err, "apply: record what is managed")
 	}
-	report := make(Report, len(p.Steps))
-	after := p.after
-	for _, deleting := range []bool{false, true} {
-		for i, s := range p.Steps {
-			if (s.Action == Delete) != deleting {
-				continue
-			}
-			report[i] = Result{Step: s, Err: n.carryOut(ctx, s)}
-			if _, stored := errors.AsType[*ReachError](report[i].Err); report[i].Err != nil && deleting && !stored {
-				after = withScope(after, s.Scope()) // still there
-			}
+	a := application{n: n, p: p, report: make(Report, len(p.Steps)), changes: p.Changes()}
+	for _, some := range p.groups() {
+		a.carryOut(ctx, some)
+	}
+	var still []Scope
+	for i, s := range p.Steps {
+		a.report[i].Step = s
+		_, stored := errors.AsType[*ReachError](a.report[i].Err)
+		if s.Action == Delete && a.report[i].Err != nil && !stored {
+			still = append(still, s.Scope())
 		}
 	}
+	after := p.after.with(still...).state(n.id)
 	after.Hash, after.LastApplied = p.hash, table.Timestamp(n.table.now())
-	if report.Err() != nil {
+	err = a.report.Err()
+	if err != nil {
 		after.Hash = p.state.Hash
 	}
-	if _, err := n.remember(ctx, known, after); err != nil {
-		return report, errors.Join(report.Err(), fail(err, "apply: record what is managed"))
+	if _, lost := n.remember(ctx, known, after); lost != nil {
+		err = errors.Join(err, fail(lost, "apply: record what is managed"))
 	}
-	return report, report.Err()
-}
-
-// carryOut changes one scope, if it still is what the plan was made from.
-func (n *Namespace) carryOut(ctx context.Context, s Step) error {
-	if s.Action == Unchanged {
-		return nil
-	}
-	planned := func(now item.Item) bool {
-		return (now == nil) == (s.item == nil) && item.EqualItems(now, s.item)
-	}
-	var edit error
-	err := n.changeIf(ctx, s.Scope(), planned, func(c *table.Config) { *c, edit = n.edited(*c, s.To) })
-	return errors.Join(edit, err)
-}
-
-// remember stores the state of the provisioner, if it still is what it was.
-func (n *Namespace) remember(ctx context.Context, known item.Item, p table.Provisioner) (item.Item, error) {
-	it := p.Item()
-	cond := item.Absent(item.AttrPK)
-	if known != nil {
-		if item.EqualItems(known, it) {
-			return it, nil
-		}
-		cond = conditionOn(known)
-	}
-	err := n.transact(ctx, item.Put{Item: it, If: cond})
-	if _, raced := refused(err); raced {
-		err = ErrBusy
-	}
-	return it, err
+	return a.report, err
 }

@@ -27,18 +27,18 @@ func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
 	if err != nil {
 		return stored{}, err
 	}
-	s := stored{item: items[0], config: n.config(at)}
-	if items[0] != nil {
-		if c, err := table.DecodeConfig(items[0]); err == nil {
-			s.config = c
+	return stored{item: items[0], config: n.configIn(items[0], at), system: n.configIn(items[1], Scope{})}, nil
+}
+
+// configIn returns what an item says of the configuration at a scope, nothing if
+// there is none or if it cannot be read.
+func (n *Namespace) configIn(it item.Item, at Scope) table.Config {
+	if it != nil {
+		if c, err := table.DecodeConfig(it); err == nil {
+			return c
 		}
 	}
-	if items[1] != nil {
-		if c, err := table.DecodeConfig(items[1]); err == nil {
-			s.system = c
-		}
-	}
-	return s, nil
+	return n.config(at)
 }
 
 // change stores what edit makes of the configuration at a scope and brings it to
@@ -99,27 +99,29 @@ func (n *Namespace) store(
 // writes returns the transaction that stores a configuration; none if there is
 // nothing to store and nothing to delete.
 func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after table.Config) []item.Write {
-	empty := len(after.Limits) == 0 && after.OnUnavailable == "" && after.AuditRetentionDays == 0
 	was := s.config
+	over := after.Over(s.item, conditionOn(s.item))
 	unchanged := len(was.Limits)+len(after.Limits) == 0 && was.OnUnavailable == after.OnUnavailable &&
 		was.AuditRetentionDays == after.AuditRetentionDays
-	if empty && s.item == nil || !empty && unchanged {
+	if after.Empty() && leaves(over, s.item) || !after.Empty() && unchanged {
 		return nil
 	}
-	cond := conditionOn(s.item)
-	var out []item.Write
-	if empty {
-		out = append(out, item.Delete{Key: after.Key(), If: cond})
-	} else {
-		out = append(out, item.Put{Item: after.Item(), If: cond})
+	out := []item.Write{over}
+	if _, gone := over.(item.Delete); gone || !after.Empty() { // what others keep in it is listed as it was
+		out = append(out, n.registers(s.item != nil, after, !gone)...)
 	}
-	out = append(out, n.registers(s.item != nil, after, !empty)...)
 	subject, resource := at.subject()
 	e := event{subject: subject, action: table.ActionLimitsSet, resource: resource, details: table.LimitsSet(after)}
-	if len(after.Limits) == 0 && len(was.Limits) > 0 || empty {
+	if len(after.Limits) == 0 && len(was.Limits) > 0 || after.Empty() {
 		e.action, e.details = table.ActionLimitsDeleted, table.LimitsDeleted(was)
 	}
 	return append(out, n.record(ctx, s.system, e))
+}
+
+// leaves reports whether a write leaves an item, or that there is none, as it is.
+func leaves(w item.Write, it item.Item) bool {
+	after, held, err := w.Apply(it)
+	return err == nil && held && (after == nil) == (it == nil) && item.EqualItems(after, it)
 }
 
 // registers returns the changes of the registry that lists where limits are

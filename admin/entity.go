@@ -86,8 +86,7 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 		return Entity{}, err
 	}
 	stored.CreatedAt = table.Timestamp(was.CreatedAt.UnixMilli())
-	put := item.Put{Item: stored.Item(), If: item.Exists(item.AttrPK)}
-	if err := n.writeEntity(ctx, stored, table.ActionEntityUpdated, put, ErrNotFound); err != nil {
+	if err := n.writeEntity(ctx, stored, table.ActionEntityUpdated, stored.Update(), ErrNotFound); err != nil {
 		return Entity{}, fail(err, "update entity %q", e.ID)
 	}
 	if was.Parent != stored.Parent || was.Cascade != stored.Cascade {
@@ -98,7 +97,9 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 
 // writeEntity stores an entity on the condition that its ancestors are those that
 // were looked at. taken is the error if the entity itself is in the way.
-func (n *Namespace) writeEntity(ctx context.Context, e table.Entity, action string, put item.Put, taken error) error {
+func (n *Namespace) writeEntity(
+	ctx context.Context, e table.Entity, action string, write item.Write, taken error,
+) error {
 	for range callAttempts {
 		system, checks, err := n.ancestors(ctx, e)
 		if err != nil {
@@ -107,7 +108,7 @@ func (n *Namespace) writeEntity(ctx context.Context, e table.Entity, action stri
 		record := n.record(ctx, system, event{
 			subject: table.EntitySubject(e.ID), action: action, details: table.EntitySet(e),
 		})
-		err = n.transact(ctx, append([]item.Write{put, record}, checks...)...)
+		err = n.transact(ctx, append([]item.Write{write, record}, checks...)...)
 		reasons, raced := refused(err)
 		if !raced {
 			return err

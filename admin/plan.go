@@ -3,8 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -66,11 +64,13 @@ func describe(c Config) string {
 // Plan is what applying a manifest would do, in order.
 type Plan struct {
 	Steps []Step
+	// Progress, if it is not nil, is called by Apply as it goes on, with how many of
+	// the changes have been dealt with.
+	Progress func(done, changes int)
 
 	hash  string
-	state table.Provisioner // when the plan was made
-	known item.Item         // its item; nil: there is none
-	after table.Provisioner // when all is done
+	state managed  // when the plan was made
+	after scopeSet // when all is done
 }
 
 // Changes returns how many steps change something.
@@ -94,31 +94,29 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	if m.Namespace != n.name {
 		return nil, argument.Invalid("namespace", m.Namespace, fmt.Sprintf("%q, which it is applied to", n.name))
 	}
-	p := &Plan{hash: m.Hash(), state: table.Provisioner{Namespace: n.id}}
-	items, err := n.calls.read(ctx, table.ProvisionerKey(n.id))
-	if err == nil && items[0] != nil {
-		p.known = items[0]
-		p.state, err = table.DecodeProvisioner(items[0])
-	}
+	state, err := n.managed(ctx)
 	if err != nil {
 		return nil, fail(err, "plan: what is managed")
 	}
-	declared := m.declared()
-	p.after = managed(n.id, declared)
-	for _, s := range managedScopes(p.state) {
-		if !slices.ContainsFunc(declared, func(c Config) bool { return c.Scope == s }) {
-			declared = append(declared, Config{Scope: s})
+	all := m.declared()
+	declared := len(all)
+	p := &Plan{hash: m.Hash(), state: state, after: newScopes(all)}
+	for _, s := range managedScopes(state.Provisioner) {
+		if !p.after[s] {
+			all = append(all, Config{Scope: s})
 		}
 	}
-	keys := make([]item.Key, len(declared))
-	for i, c := range declared {
+	keys := make([]item.Key, len(all))
+	for i, c := range all {
 		keys[i] = n.config(c.Scope).Key()
 	}
-	if items, err = n.calls.read(ctx, keys...); err != nil {
+	items, err := n.calls.read(ctx, keys...)
+	if err != nil {
 		return nil, fail(err, "plan: what is stored")
 	}
-	for i, to := range declared {
-		step, err := n.step(items[i], to, p.after)
+	p.Steps = make([]Step, 0, len(all))
+	for i, to := range all {
+		step, err := n.step(items[i], to, i < declared)
 		if err != nil {
 			return nil, err
 		}
@@ -128,32 +126,23 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 }
 
 // step compares one scope. What cannot be read is to be replaced.
-func (n *Namespace) step(stored item.Item, to Config, after table.Provisioner) (Step, error) {
+func (n *Namespace) step(stored item.Item, to Config, declared bool) (Step, error) {
 	s := Step{From: Config{Scope: to.Scope}, To: to, item: stored}
-	was := n.config(to.Scope)
-	if stored != nil {
-		if c, err := table.DecodeConfig(stored); err == nil {
-			was = c
-			s.From = configOf(c)
-		}
-	}
+	was := n.configIn(stored, to.Scope)
+	s.From = configOf(was)
 	want, err := n.edited(was, to)
 	if err != nil {
 		return s, err
 	}
 	s.To = configOf(want)
-	gone := !slices.Contains(managedScopes(after), to.Scope)
+	same := leaves(want.Over(stored, nil), stored)
 	switch {
-	case gone && (stored == nil || to.Scope == Scope{} && len(was.Limits) == 0 && was.OnUnavailable == ""):
-		s.Action = Unchanged // deleted by somebody else
-	case gone:
+	case same:
+		s.Action = Unchanged // also what is not declared any more, and was deleted by somebody else
+	case !declared:
 		s.Action = Delete
-	case stored == nil && len(want.Limits) == 0 && want.OnUnavailable == "":
-		s.Action = Unchanged // nothing is declared
 	case stored == nil:
 		s.Action = Create
-	case item.EqualItems(stored, want.Item()):
-		s.Action = Unchanged
 	default:
 		s.Action = Update
 	}
@@ -167,59 +156,4 @@ func (n *Namespace) edited(was table.Config, to Config) (table.Config, error) {
 	was.Limits = limits
 	was.OnUnavailable, _ = argument.PolicyWord(to.OnUnavailable)
 	return was, err
-}
-
-// managed returns the state of the provisioner when everything declared is stored.
-func managed(ns string, declared []Config) table.Provisioner {
-	p := table.Provisioner{Namespace: ns}
-	for _, c := range declared {
-		p = withScope(p, c.Scope)
-	}
-	return p
-}
-
-func withScope(p table.Provisioner, s Scope) table.Provisioner {
-	switch {
-	case slices.Contains(managedScopes(p), s):
-	case s.Entity != "":
-		entities := maps.Clone(p.Entities)
-		if entities == nil {
-			entities = map[string][]string{}
-		}
-		resource := s.Resource
-		if resource == "" {
-			resource = table.DefaultResource
-		}
-		entities[s.Entity] = append(slices.Clip(entities[s.Entity]), resource)
-		slices.Sort(entities[s.Entity])
-		p.Entities = entities
-	case s.Resource != "":
-		p.Resources = append(slices.Clip(p.Resources), s.Resource)
-		slices.Sort(p.Resources)
-	default:
-		p.System = true
-	}
-	return p
-}
-
-// managedScopes returns the scopes of a state, the most specific first.
-func managedScopes(p table.Provisioner) []Scope {
-	var own, out []Scope
-	for _, entity := range slices.Sorted(maps.Keys(p.Entities)) {
-		for _, resource := range p.Entities[entity] {
-			if resource == table.DefaultResource {
-				out = append(out, Scope{Entity: entity})
-			} else {
-				own = append(own, Scope{entity, resource})
-			}
-		}
-	}
-	out = append(own, out...)
-	for _, resource := range p.Resources {
-		out = append(out, Scope{Resource: resource})
-	}
-	if p.System {
-		out = append(out, Scope{})
-	}
-	return out
 }

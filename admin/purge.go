@@ -89,7 +89,7 @@ func (t *Table) sweep(ctx context.Context, id string) (removed int, err error) {
 			var keys []item.Key
 			for _, it := range items {
 				keys = append(keys, item.KeyOf(it))
-				if item.KeyOf(it) == table.ProvisionerKey(id) {
+				if table.IsProvisioner(item.KeyOf(it)) {
 					keys = append(keys, provisioned(it)...)
 				}
 			}

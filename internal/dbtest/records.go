@@ -55,6 +55,11 @@ func testRecords(t *testing.T, db store.Store) {
 	if err != nil || len(got.Limits) != 1 || got.Limits[0] != c.Limits[0] {
 		t.Errorf("config is %+v (%v), want %+v", got, err, c)
 	}
+	was := read(t, db, c.Key())
+	c.Limits = []bucket.Limit{{Name: "rpm", Capacity: 1000, Amount: 2000, Period: 3000}}
+	wantItem(t, "other limits", mustWrite(t, db, c.Over(was, item.Exists(item.AttrPK))), c.Item())
+	e.Name, e.Parent, e.Cascade = "m", "", false
+	wantItem(t, "changed entity", mustWrite(t, db, e.Update()), e.Item())
 	testRegistries(t, db, ns)
 	testUsage(t, db, ns)
 	audit := table.Audit{Namespace: ns, Subject: table.AuditSystem, ID: "01HF7YAT00000000000000AUDI",

@@ -87,6 +87,7 @@ const (
 	attrManagedSystem   = "managed_system"
 	attrManagedRes      = "managed_resources"
 	attrManagedEntities = "managed_entities"
+	attrManagedPages    = "managed_pages"
 	attrLastApplied     = "last_applied"
 	attrAppliedHash     = "applied_hash"
 	attrEventID         = "event_id"

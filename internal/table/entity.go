@@ -1,6 +1,11 @@
 package table
 
-import "github.com/zeroae/zae-limiter-go/internal/item"
+import (
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
 
 // Entity is the metadata of an entity. Python clients write it once and never change
 // it; package admin replaces it as a whole.
@@ -44,6 +49,26 @@ func (e Entity) Item() item.Item {
 
 // Create stores the entity if there is none with its id.
 func (e Entity) Create() item.Put { return item.Put{Item: e.Item(), If: item.Absent(item.AttrPK)} }
+
+// Update stores what Item says of an entity that is there. What other clients keep in
+// the item stays, and so does when it was created.
+func (e Entity) Update() item.Update {
+	u := item.Update{Key: e.Key(), If: item.Exists(item.AttrPK)}
+	it := e.Item()
+	for _, attr := range slices.Sorted(maps.Keys(it)) {
+		switch a := (item.Attr{Name: attr, Value: it[attr]}); attr {
+		case item.AttrPK, item.AttrSK:
+		case attrCreatedAt:
+			u.SetIfAbsent = append(u.SetIfAbsent, a)
+		default:
+			u.Set = append(u.Set, a)
+		}
+	}
+	if e.Parent == "" {
+		u.Remove = []string{item.AttrGSI1PK, item.AttrGSI1SK}
+	}
+	return u
+}
 
 // DecodeEntity reads the metadata of an entity.
 func DecodeEntity(it item.Item) (Entity, error) {

@@ -31,6 +31,17 @@ func sampleBucket() Shard {
 	return b
 }
 
+// pagedSample is the state of a provisioner that does not fit into one item, or would
+// not with more entities.
+var pagedSample = Provisioner{Namespace: "aZ09_-aZ09_", Resources: []string{"search"},
+	Entities: map[string][]string{"key-1": {"openai/gpt-4"}}, LastApplied: Timestamp(sampleNow),
+	Hash: "sha256:00", Paged: true}
+
+// pageOf returns the page with the key.
+func pageOf(p Provisioner, k item.Key) item.Item {
+	return p.Pages()[slices.Index(ProvisionerPageKeys(p.Namespace), k)]
+}
+
 // samples is one item of every kind, by the name of its golden.
 func samples() map[string]item.Item {
 	const ns = "aZ09_-aZ09_"
@@ -59,10 +70,12 @@ func samples() map[string]item.Item {
 		"registry_resources":     Resources{ns, []string{"openai/gpt-4", "search"}}.Item(),
 		"registry_entityconfigs": EntityConfigs{ns, map[string]int64{"openai/gpt-4": 2, "search": 0}}.Item(),
 		"registry_provisioner": Provisioner{ns, true, []string{"search"}, map[string][]string{"key-1": {"openai/gpt-4"}},
-			created, "sha256:00"}.Item(),
-		"usage_hourly":  usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item(),
-		"usage_daily":   usageSample("daily", "2023-11-14T00:00:00Z", "2023-11-14").Item(),
-		"usage_monthly": usageSample("monthly", "2023-11-01T00:00:00Z", "2023-11").Item(),
+			created, "sha256:00", false}.Item(),
+		"registry_provisioner_paged": pagedSample.Item(),
+		"registry_provisioner_page":  pagedSample.Pages()[70],
+		"usage_hourly":               usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item(),
+		"usage_daily":                usageSample("daily", "2023-11-14T00:00:00Z", "2023-11-14").Item(),
+		"usage_monthly":              usageSample("monthly", "2023-11-01T00:00:00Z", "2023-11").Item(),
 		"audit": Audit{ns, "key-1", "01HF7YAT00000000000000AUDI", created, "limits_set", "", "openai/gpt-4",
 			LimitsSet(Config{Entity: "key-1", Resource: "openai/gpt-4", Limits: sampleLimits}),
 			sampleNow/1000 + 90*86400}.Item(),
@@ -160,6 +173,13 @@ func decoded(it item.Item) (item.Item, error) {
 	case k.SK == skProvisioner:
 		x, err := DecodeProvisioner(it)
 		return x.Item(), err
+	case strings.HasPrefix(k.SK, skProvisioner):
+		x, err := DecodeProvisioner(it)
+		if err != nil {
+			return nil, err
+		}
+		x.Paged = true
+		return pageOf(x, k), nil
 	case k.SK == skVersion:
 		x, err := DecodeVersion(it)
 		return x.Item(), err

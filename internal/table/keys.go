@@ -1,6 +1,7 @@
 package table
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -86,6 +87,16 @@ func EntityConfigsKey(ns string) item.Key { return item.Key{PK: pkSystem(ns), SK
 
 // ProvisionerKey is the key of the declarative provisioner's state.
 func ProvisionerKey(ns string) item.Key { return item.Key{PK: pkSystem(ns), SK: skProvisioner} }
+
+// ProvisionerPageKeys are the keys of the pages of a state that does not fit into
+// one item.
+func ProvisionerPageKeys(ns string) []item.Key {
+	keys := make([]item.Key, provisionerPages)
+	for i := range keys {
+		keys[i] = item.Key{PK: pkSystem(ns), SK: fmt.Sprintf("%s#%02x", skProvisioner, i)}
+	}
+	return keys
+}
 
 // CutNamespace divides a partition key into namespace id and the rest, at the first
 // slash.

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -111,55 +110,4 @@ func DecodeEntityConfigs(it item.Item) (EntityConfigs, error) {
 		return EntityConfigs{}, err
 	}
 	return c, nil
-}
-
-// Provisioner is what the declarative provisioner manages in a namespace.
-type Provisioner struct {
-	Namespace   string
-	System      bool
-	Resources   []string
-	Entities    map[string][]string // resources by entity
-	LastApplied string              // see [Timestamp]
-	Hash        string              // of the manifest applied last
-}
-
-// Item returns the state as it is stored. Unlike other clients' it can be found
-// by namespace, so that purging a namespace removes it.
-func (p Provisioner) Item() item.Item {
-	k := ProvisionerKey(p.Namespace)
-	it := newItem(k)
-	it[attrManagedSystem] = item.Bool(p.System)
-	it[attrManagedRes] = list(p.Resources)
-	entities := make(item.Item, len(p.Entities))
-	for entity, resources := range p.Entities {
-		entities[entity] = list(resources)
-	}
-	it[attrManagedEntities] = item.Map(entities)
-	it[attrLastApplied], it[attrAppliedHash] = item.S(p.LastApplied), item.S(p.Hash)
-	return gsi4(item.Item(it), p.Namespace, k.PK)
-}
-
-// DecodeProvisioner reads the provisioner's state.
-func DecodeProvisioner(it item.Item) (Provisioner, error) {
-	r := reader{it: it}
-	var p Provisioner
-	p.Namespace, _ = r.under("SYSTEM#")
-	r.sk(skProvisioner)
-	p.System, p.Resources = r.flag(attrManagedSystem), r.texts(attrManagedRes)
-	entities := r.entries(attrManagedEntities)
-	for _, entity := range slices.Sorted(maps.Keys(entities)) {
-		if p.Entities == nil {
-			p.Entities = make(map[string][]string, len(entities))
-		}
-		list, err := texts(entities[entity])
-		if err != nil {
-			r.fail("attribute %q, entity %q: %w", attrManagedEntities, entity, err)
-		}
-		p.Entities[entity] = list
-	}
-	p.LastApplied, p.Hash = r.str(attrLastApplied), r.str(attrAppliedHash)
-	if err := r.named("provisioner"); err != nil {
-		return Provisioner{}, err
-	}
-	return p, nil
 }

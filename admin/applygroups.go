@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// stepsAtOnce is how many steps one transaction stores: each is a configuration and an
+// event, and all share two registries and the check of the namespace. Transactions
+// go one after another, because they would conflict there.
+const stepsAtOnce = (item.MaxTransactItems - 3) / 2
+
+// groups returns the steps that change something in the order in which they are
+// carried out, as indices: at most stepsAtOnce together, all of them of one level, and all or
+// none of them deletions.
+func (p *Plan) groups() (out [][]int) {
+	level := func(s Step) [3]bool {
+		return [3]bool{s.Action == Delete, s.Scope().Entity != "", s.Scope().Resource != ""}
+	}
+	for _, deleting := range []bool{false, true} {
+		for i, s := range p.Steps {
+			if s.Action == Unchanged || (s.Action == Delete) != deleting {
+				continue
+			}
+			last := len(out) - 1
+			if last < 0 || len(out[last]) == stepsAtOnce || level(p.Steps[out[last][0]]) != level(s) {
+				out, last = append(out, nil), last+1
+			}
+			out[last] = append(out[last], i)
+		}
+	}
+	return out
+}
+
+// application is a plan that is carried out.
+type application struct {
+	n             *Namespace
+	p             *Plan
+	report        Report
+	done, changes int
+	down          error // why the rest is not tried
+}
+
+// carryOut changes some scopes, those that still are what the plan was made from.
+func (a *application) carryOut(ctx context.Context, some []int) {
+	err := a.down
+	if err == nil {
+		err = a.together(ctx, some)
+	}
+	switch _, raced := refused(err); {
+	case err == nil:
+		a.reach(ctx, some)
+	case raced:
+		for _, i := range some {
+			a.report[i].Err = a.alone(ctx, a.p.Steps[i])
+		}
+	default:
+		for _, i := range some {
+			a.report[i].Err = err
+		}
+		if a.down == nil {
+			a.down = fmt.Errorf("not tried: %w", err)
+		}
+	}
+	a.done += len(some)
+	if a.p.Progress != nil {
+		a.p.Progress(a.done, a.changes)
+	}
+}
+
+// alone changes one scope, if it still is what the plan was made from.
+func (a *application) alone(ctx context.Context, s Step) error {
+	planned := func(now item.Item) bool {
+		return (now == nil) == (s.item == nil) && item.EqualItems(now, s.item)
+	}
+	var edit error
+	err := a.n.changeIf(ctx, s.Scope(), planned, func(c *table.Config) { *c, edit = a.n.edited(*c, s.To) })
+	return errors.Join(edit, err)
+}
+
+// together changes scopes in one transaction. A refusal says that one of them is not
+// what the plan was made from, or that others change a registry all the time.
+func (a *application) together(ctx context.Context, some []int) error {
+	n := a.n
+	system, err := n.readScope(ctx, Scope{})
+	if err != nil {
+		return fail(err, "read the configuration of the namespace")
+	}
+	var writes, registry []item.Write
+	var befores, afters []table.Config
+	for _, i := range some {
+		s := a.p.Steps[i]
+		before := n.configIn(s.item, s.Scope())
+		after, err := n.edited(before, s.To)
+		if err != nil {
+			return err
+		}
+		w := n.writes(ctx, s.Scope(), stored{item: s.item, config: before, system: system.system}, after)
+		for _, x := range w {
+			if k := x.Target(); k == table.EntityConfigsKey(n.id) || k == table.ResourcesKey(n.id) {
+				registry = append(registry, x)
+			} else {
+				writes = append(writes, x)
+			}
+		}
+		befores, afters = append(befores, before), append(afters, after)
+	}
+	if len(writes) == 0 {
+		return nil
+	}
+	if err := n.transact(ctx, append(writes, merged(registry)...)...); err != nil {
+		if _, raced := refused(err); raced {
+			return err
+		}
+		return fail(err, "change limits of %d scopes", len(some))
+	}
+	forgotten := map[string]bool{}
+	for k, i := range some {
+		s := a.p.Steps[i]
+		if forgotten[afters[k].Resource] {
+			continue
+		}
+		forgotten[afters[k].Resource] = true
+		if err := n.tidy(ctx, s.Scope(), stored{item: s.item, config: befores[k]}, afters[k]); err != nil {
+			return fail(err, "change limits of %s", s.Scope())
+		}
+	}
+	return nil
+}
+
+// merged returns one update for all of those of the same registry.
+func merged(updates []item.Write) []item.Write {
+	byKey := map[item.Key]item.Update{}
+	for _, w := range updates {
+		u := w.(item.Update)
+		into, ok := byKey[u.Key]
+		if !ok {
+			byKey[u.Key] = u
+			continue
+		}
+		into.Add = sums(into.Add, u.Add)
+		into.Del = sums(into.Del, u.Del)
+		byKey[u.Key] = into
+	}
+	var out []item.Write
+	for _, u := range byKey {
+		out = append(out, u)
+	}
+	return out
+}
+
+// sums adds the attributes of more to those of all: numbers and sets of strings, as an
+// update does.
+func sums(all, more []item.Attr) []item.Attr {
+	at := item.Item{}
+	for _, a := range slices.Concat(all, more) {
+		next, _, err := item.Update{Key: item.Key{PK: "x", SK: "x"}, Add: []item.Attr{a}}.Apply(at)
+		if err != nil {
+			panic("bug: " + err.Error())
+		}
+		at = next
+	}
+	var out []item.Attr
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		if !item.IsKeyAttr(name) {
+			out = append(out, item.Attr{Name: name, Value: at[name]})
+		}
+	}
+	return out
+}
+
+// reach brings limits that are stored to the buckets.
+func (a *application) reach(ctx context.Context, some []int) {
+	buckets, err := a.withBuckets(ctx, some)
+	if err != nil {
+		err = fail(err, "look for buckets")
+		a.down = fmt.Errorf("not tried: %w", err)
+		for _, i := range some {
+			a.report[i].Err = &ReachError{Failed: 1, Err: err}
+		}
+		return
+	}
+	var g errgroup.Group
+	var mu sync.Mutex
+	g.SetLimit(reachAtOnce)
+	for _, i := range buckets {
+		g.Go(func() error {
+			s := a.p.Steps[i]
+			_, err := a.n.reach(ctx, s.Scope(), a.n.configIn(s.item, s.Scope()).Limits)
+			mu.Lock()
+			defer mu.Unlock()
+			a.report[i].Err = err
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
+
+// withBuckets leaves out the steps at scopes of one bucket that there is not.
+func (a *application) withBuckets(ctx context.Context, some []int) (out []int, err error) {
+	keys := make([]item.Key, len(some))
+	for k, i := range some {
+		at := a.p.Steps[i].Scope()
+		if at.Entity == "" || at.Resource == "" {
+			return some, nil
+		}
+		keys[k] = table.BucketKey(a.n.id, at.Entity, at.Resource, 0)
+	}
+	items, err := a.n.calls.read(ctx, keys...)
+	for k, i := range some {
+		if err == nil && items[k] != nil {
+			out = append(out, i)
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,268 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// many declares limits for n entities on one resource, and their defaults.
+func many(n int) Manifest {
+	m := declare()
+	for i := range n {
+		m.Entities[fmt.Sprintf("tenant-%05d", i)] = map[string][]limiter.Limit{"gpt-4": {rpm20, tpm500}}
+	}
+	return m
+}
+
+// calls counts the calls of the table.
+func (w *world) calls(f func()) (n int) {
+	w.db.SetHook(func(memdb.Op) (bool, error) { n++; return true, nil })
+	defer w.db.SetHook(nil)
+	f()
+	return n
+}
+
+// Thousands of scopes are compared a hundred at a time and stored 48 at a time; what
+// is so already costs nothing but that.
+func TestManyScopesAreAppliedInBulk(t *testing.T) {
+	const n = 2400
+	w := newWorld(t)
+	w.take("tenant-00007", "gpt-4", limiter.Costs{"rpm": 1}, rpm10)
+	var p *Plan
+	if calls := w.calls(func() { p = w.plan(many(n)) }); calls > n/100+5 || p.Changes() != n+4 {
+		t.Errorf("%d calls to plan %d changes", calls, p.Changes())
+	}
+	var told []int
+	p.Progress = func(done, changes int) {
+		if changes != n+4 {
+			t.Errorf("%d of %d", done, changes)
+		}
+		told = append(told, done)
+	}
+	apply := func() {
+		report, err := w.ns.Apply(t.Context(), p)
+		if w.must(err); len(report) != n+4 {
+			t.Errorf("report of %d steps", len(report))
+		}
+	}
+	// A transaction with the configuration read before, and a read of the buckets after.
+	if calls := w.calls(apply); calls > 3*n/48+50 {
+		t.Errorf("%d calls to store %d scopes", calls, n)
+	}
+	if !slices.IsSorted(told) || len(told) < n/48 || told[len(told)-1] != n+4 {
+		t.Errorf("told %v", told)
+	}
+	if b := w.bucket("tenant-00007", "gpt-4", 0); len(b.State.Slots) != 3 { // with the write meter
+		t.Errorf("the bucket that was there has %+v", b.State.Slots)
+	}
+	if e := w.events(Subject{Entity: "tenant-01234"}); len(e) != 1 || e[0].Action != "limits_set" {
+		t.Errorf("events %+v", e)
+	}
+	counts, err := w.ns.ResourcesWithEntityLimits(t.Context())
+	if w.must(err); counts["gpt-4"] != n+1 {
+		t.Errorf("counted %v", counts)
+	}
+	if p = w.plan(many(n)); p.Changes() != 0 {
+		t.Errorf("%d changes left", p.Changes())
+	}
+	if calls := w.calls(apply); calls > 1 {
+		t.Errorf("%d calls to change nothing", calls)
+	}
+	w.apply(declare())
+	if counts, err = w.ns.ResourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 1 {
+		t.Errorf("counted %v, %v", counts, err)
+	}
+	w.hasNoOrphans()
+}
+
+// An application that is interrupted says how far it came, tries nothing more, and the
+// next one does only what is left.
+func TestAnInterruptedApplicationGoesOn(t *testing.T) {
+	const n = 480
+	for name, broken := range map[string]func(cancel func()) error{
+		"cancelled": func(cancel func()) error { cancel(); return context.Canceled },
+		"down":      func(func()) error { return memdb.Fail(store.Setup) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.plan(many(n))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			calls := 0
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if calls++; calls > 12 {
+					return false, broken(cancel)
+				}
+				return true, nil
+			})
+			report, err := w.ns.Apply(ctx, p)
+			w.db.SetHook(nil)
+			if err == nil || len(err.Error()) > 10_000 {
+				t.Errorf("error of %d bytes: %.200v", len(fmt.Sprint(err)), err)
+			}
+			done := 0
+			for _, r := range report {
+				if _, stored := errors.AsType[*ReachError](r.Err); r.Err == nil || stored {
+					done++
+				}
+			}
+			if done == 0 || done == len(report) || calls > 40 {
+				t.Fatalf("%d of %d steps done, %d calls", done, len(report), calls)
+			}
+			if p = w.plan(many(n)); p.Changes() != len(report)-done {
+				t.Errorf("%d of %d were done, %d are left", done, len(report), p.Changes())
+			}
+			if calls := w.calls(func() { w.apply(many(n)) }); calls > 50 {
+				t.Errorf("%d calls to go on", calls)
+			}
+			if e := w.events(Subject{Entity: "tenant-00000"}); len(e) != 1 {
+				t.Errorf("%d events: done again", len(e))
+			}
+		})
+	}
+}
+
+// One scope that was changed meanwhile is left alone; the others of its transaction
+// are stored.
+func TestOneOfManyWasChanged(t *testing.T) {
+	w := newWorld(t)
+	p := w.plan(many(100))
+	mine := Scope{"tenant-00050", "gpt-4"}
+	w.set(mine, rpm10)
+	report, err := w.ns.Apply(t.Context(), p)
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("error %v", err)
+	}
+	for _, r := range report {
+		if (r.Err != nil) != (r.Scope() == mine) {
+			t.Errorf("%s: %v", r.Scope(), r.Err)
+		}
+	}
+	if c, err := w.ns.Config(t.Context(), mine); err != nil || !slices.Equal(c.Limits, []limiter.Limit{rpm10}) {
+		t.Errorf("overwritten: %+v, %v", c, err)
+	}
+}
+
+// What is managed has no bound: with more than fits into one item it is in pages, is
+// found there, forgets nothing, and goes when the namespace is purged.
+func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
+	const n = 800
+	w := newWorld(t)
+	w.db.PageSize = 1000
+	m := declare()
+	for i := range n {
+		name := fmt.Sprintf("%s-%05d", strings.Repeat("x", 300), i)
+		m.Entities[name] = map[string][]limiter.Limit{"gpt-4": {rpm20}}
+	}
+	p := w.plan(m)
+	// The first application fails after it has stored some pages.
+	left := 10
+	w.db.SetHook(func(memdb.Op) (bool, error) {
+		if left--; left < 0 {
+			return true, memdb.Fail(store.Setup)
+		}
+		return true, nil
+	})
+	if _, err := w.ns.Apply(t.Context(), p); err == nil {
+		t.Fatal("nothing failed")
+	}
+	w.db.SetHook(nil)
+	w.apply(m)
+	if s := w.state(); !s.Paged || len(s.Entities) != 0 || s.Hash != m.Hash() {
+		t.Errorf("paged %v, %d entities in the item, hash %s", s.Paged, len(s.Entities), s.Hash)
+	}
+	if p := w.plan(m); p.Changes() != 0 || len(p.Steps) != n+4 {
+		t.Errorf("%d changes of %d steps", p.Changes(), len(p.Steps))
+	}
+	stale := w.plan(declare())
+	if stale.Changes() != n {
+		t.Errorf("%d to delete, want %d", stale.Changes(), n)
+	}
+	w.apply(declare())
+	if p := w.plan(declare()); p.Changes() != 0 || len(p.Steps) != 4 {
+		t.Errorf("%d changes of %d steps", p.Changes(), len(p.Steps))
+	}
+	if _, err := w.ns.Apply(t.Context(), stale); !errors.Is(err, ErrBusy) {
+		t.Errorf("a stale plan: %v", err)
+	}
+	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
+	w.must(err)
+	for _, it := range w.db.Items() {
+		if table.IsProvisioner(item.KeyOf(it)) {
+			t.Fatalf("left %v", item.KeyOf(it))
+		}
+	}
+}
+
+// What others keep with a configuration stays there: a resource that is switched off
+// stays off, through changes by hand and manifests.
+func TestChangesKeepWhatOthersStored(t *testing.T) {
+	w := newWorld(t)
+	for _, at := range scopes {
+		w.set(at, rpm10, tpm500)
+		it := w.db.Item(w.ns.config(at).Key())
+		it["disabled"], it["w_rpd_cp"] = item.Bool(true), item.N(5)
+		w.db.Store(it)
+	}
+	keeps := func(after string) {
+		t.Helper()
+		for _, at := range scopes {
+			it := w.db.Item(w.ns.config(at).Key())
+			if !item.EqualItems(item.Item{"d": it["disabled"], "w": it["w_rpd_cp"]},
+				item.Item{"d": item.Bool(true), "w": item.N(5)}) {
+				t.Fatalf("%s: %s holds %v", after, at, it)
+			}
+		}
+	}
+	for _, at := range scopes {
+		w.set(at, rpm20)
+	}
+	keeps("set")
+	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyAllow))
+	w.must(w.ns.SetAuditRetention(t.Context(), 30*day))
+	w.apply(declare())
+	keeps("declared")
+	w.apply(Manifest{Namespace: "prod"})
+	keeps("no longer declared")
+	w.apply(Manifest{Namespace: "prod"})
+	events := len(w.events(Subject{Entity: "acme"}))
+	for _, at := range scopes {
+		w.must(w.ns.DeleteLimits(t.Context(), at))
+		if c, err := w.ns.Config(t.Context(), at); err != nil || c.Limits != nil {
+			t.Errorf("%s: %+v, %v", at, c, err)
+		}
+	}
+	keeps("deleted")
+	if n := len(w.events(Subject{Entity: "acme"})); n != events {
+		t.Errorf("deleting nothing is %d events", n-events)
+	}
+}
+
+// Entities too.
+func TestEntitiesKeepWhatOthersStored(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
+	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	it["pgen"] = item.N(3)
+	w.db.Store(it)
+	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "Acme"})
+	w.must(err)
+	it = w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	want := table.Entity{Namespace: w.ns.ID(), ID: "acme", Name: "Acme", CreatedAt: table.Timestamp(start)}.Item()
+	want["pgen"] = item.N(3)
+	if !item.EqualItems(it, want) {
+		t.Errorf("stored %v", it)
+	}
+}

@@ -1,0 +1,85 @@
+package table
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Over returns the write that stores the configuration over what is there (nil:
+// nothing) under a condition. What other clients keep in the item stays: a
+// resource that one of them has switched off stays off. Only what belongs to a
+// limit that goes, or that ours cannot read, goes with it. An item in which nothing
+// is left is deleted.
+//
+//	stored   l_rpm_cp 10  l_rpm_sched s  l_tpm_cp 500  l_tpm_sched s  disabled true
+//	over it  rpm 20
+//	after    l_rpm_cp 20  l_rpm_sched s                               disabled true
+func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
+	after := c.Item()
+	if stored == nil && !c.Empty() {
+		return item.Put{Item: after, If: cond}
+	}
+	u := item.Update{Key: c.Key(), If: cond}
+	left := false
+	for _, attr := range slices.Sorted(maps.Keys(stored)) {
+		switch _, set := after[attr]; {
+		case set:
+		case c.owns(attr, stored):
+			u.Remove = append(u.Remove, attr)
+		default:
+			left = true
+		}
+	}
+	if c.Empty() && !left {
+		return item.Delete{Key: c.Key(), If: cond}
+	}
+	for _, attr := range slices.Sorted(maps.Keys(after)) {
+		switch a := (item.Attr{Name: attr, Value: after[attr]}); attr {
+		case item.AttrPK, item.AttrSK:
+		case attrConfigVersion:
+			u.SetIfAbsent = append(u.SetIfAbsent, a)
+		default:
+			u.Set = append(u.Set, a)
+		}
+	}
+	return u
+}
+
+// Empty reports whether the configuration decides nothing.
+func (c Config) Empty() bool {
+	return len(c.Limits) == 0 && c.OnUnavailable == "" && c.AuditRetentionDays == 0
+}
+
+// owns reports whether an attribute that the configuration does not set goes when it
+// is stored: what the level stores besides limits, and all of a limit that goes.
+func (c Config) owns(attr string, stored item.Item) bool {
+	if c.Entity == "" && c.Resource == "" && (attr == attrOnUnavailable || attr == attrAuditRetention) {
+		return true
+	}
+	limit, ok := limitOf(attr, stored)
+	if !ok {
+		return false
+	}
+	for _, l := range c.Limits {
+		if l.Name == limit {
+			r := reader{it: stored}
+			r.scaled(limit, fieldAmount, 1)
+			return r.err != nil // of another kind, which is replaced
+		}
+	}
+	return true
+}
+
+// limitOf returns the limit that an attribute of a stored configuration belongs to:
+// the one with the longest name, as names may have underscores.
+func limitOf(attr string, stored item.Item) (limit string, ok bool) {
+	for other := range stored {
+		if name, is := limitOfConfig(other); is && len(name) > len(limit) && strings.HasPrefix(attr, attrConfig(name, "")) {
+			limit, ok = name, true
+		}
+	}
+	return limit, ok
+}

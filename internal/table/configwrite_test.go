@@ -1,0 +1,66 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+)
+
+// What other clients keep in a configuration stays when ours writes over it; what
+// belongs to a limit that goes, or to one of a kind that is replaced, goes with it.
+func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
+	limit := func(name string, n int64) bucket.Limit {
+		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
+	}
+	stored := func(c Config, more item.Item) item.Item {
+		it := c.Item()
+		for attr, v := range more {
+			it[attr] = v
+		}
+		return it
+	}
+	n := item.N(1)
+	rpm, tpm := limit("rpm", 10), limit("tpm", 500)
+	at := Config{Namespace: "ns", Resource: "gpt"}
+	with := func(limits ...bucket.Limit) Config { return Config{Namespace: "ns", Resource: "gpt", Limits: limits} }
+	system := Config{Namespace: "ns", OnUnavailable: OnUnavailableAllow, AuditRetentionDays: 7}
+	for name, c := range map[string]struct {
+		stored item.Item
+		over   Config
+		want   item.Item // nil: deleted
+	}{
+		"nothing there": {nil, with(rpm), with(rpm).Item()},
+		"nothing else":  {with(rpm, tpm).Item(), with(limit("rpm", 20)), with(limit("rpm", 20)).Item()},
+		"emptied":       {with(rpm).Item(), at, nil},
+		"a switch and a policy stay": {stored(with(rpm, tpm), item.Item{"disabled": item.Bool(true), "cascade": n}),
+			with(limit("rpm", 20)), stored(with(limit("rpm", 20)), item.Item{"disabled": item.Bool(true), "cascade": n})},
+		"a switch keeps an empty one": {stored(with(rpm), item.Item{"disabled": item.S("bypass")}), at,
+			stored(at, item.Item{"disabled": item.S("bypass")})},
+		"windows of others stay": {stored(with(rpm), item.Item{"w_rpd_cp": n}), with(tpm),
+			stored(with(tpm), item.Item{"w_rpd_cp": n})},
+		"a schedule stays with its limit and goes with it": {
+			stored(with(rpm, tpm), item.Item{"l_rpm_sched": n, "l_tpm_sched": n}), with(limit("rpm", 20)),
+			stored(with(limit("rpm", 20)), item.Item{"l_rpm_sched": n})},
+		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
+			with(limit("rpm_x", 4)), stored(with(limit("rpm_x", 4)), item.Item{"l_rpm_x_sched": n})},
+		"a limit of another kind is replaced": {stored(with(rpm), item.Item{"l_rpm_ra": item.N(0), "l_rpm_rsched": n}),
+			with(rpm), with(rpm).Item()},
+		"the version of others stays": {stored(with(rpm), item.Item{"config_version": item.N(2)}), with(tpm),
+			stored(with(tpm), item.Item{"config_version": item.N(2)})},
+		"a policy belongs to the system": {stored(with(rpm), item.Item{"on_unavailable": n}), with(tpm),
+			stored(with(tpm), item.Item{"on_unavailable": n})},
+		"undecided": {stored(system, item.Item{"x": n}), Config{Namespace: "ns", Limits: []bucket.Limit{rpm}},
+			stored(Config{Namespace: "ns", Limits: []bucket.Limit{rpm}}, item.Item{"x": n})},
+	} {
+		after, held, err := c.over.Over(c.stored, nil).Apply(c.stored)
+		if err != nil || !held || (after == nil) != (c.want == nil) || !item.EqualItems(after, c.want) {
+			t.Errorf("%s: %v, held %v\n%s\nwant\n%s", name, err, held, itemtest.JSON(after), itemtest.JSON(c.want))
+		}
+		cond := item.Exists("refused")
+		if _, held, _ := c.over.Over(c.stored, cond).Apply(c.stored); held {
+			t.Errorf("%s: the condition is not in the write", name)
+		}
+	}
+}
