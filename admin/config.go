@@ -134,6 +134,23 @@ func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.L
 	return n.change(ctx, at, func(c *table.Config) { c.Limits = stored })
 }
 
+// ChangeLimits is SetLimits, or without limits DeleteLimits, at the scope of was,
+// unless other limits are stored there than was has (none: nothing is stored). Then
+// the error is ErrBusy and nothing is changed: so of two operators who change what both
+// have read, one is told.
+func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limiter.Limit) error {
+	stored, err := storedLimits(limits)
+	if err != nil {
+		return err
+	}
+	before, err := storedLimits(was.Limits)
+	if err != nil {
+		return err
+	}
+	unchanged := func(it item.Item) bool { return slices.Equal(n.configIn(it, was.Scope).Limits, before) }
+	return n.changeIf(ctx, was.Scope, unchanged, func(c *table.Config) { c.Limits = stored })
+}
+
 // DeleteLimits removes the limits stored at a scope, records that, and brings what
 // is in force now to the buckets that exist already. Buckets for which no limits
 // are in force any more stay as they are. At the system scope the rest of the

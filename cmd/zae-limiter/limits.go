@@ -33,29 +33,6 @@ func limitsCommand(a *app) *cobra.Command {
 		limitsReach(a))
 }
 
-func limitsSet(a *app) *cobra.Command {
-	var at admin.Scope
-	return scopeFlags(&cobra.Command{
-		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, in place of those that were there",
-		Long: "Store limits, in place of those that were there, and bring them to all buckets.\n\n" + limitSyntax,
-		Example: "  zae-limiter limits set -r gpt-4 rpm=600 tpm=40000\n" +
-			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000",
-		Args: args(1, -1),
-		RunE: func(c *cobra.Command, texts []string) error {
-			limits, err := parseLimits(c, texts)
-			if err != nil {
-				return err
-			}
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				if err := ns.SetLimits(c.Context(), at, limits...); err != nil {
-					return err
-				}
-				return a.printConfigs(admin.Config{Scope: at, Limits: limits})
-			})
-		},
-	}, &at)
-}
-
 func limitsGet(a *app) *cobra.Command {
 	var at admin.Scope
 	return scopeFlags(&cobra.Command{
@@ -114,28 +91,6 @@ func limitsResolve(a *app) *cobra.Command {
 			})
 		},
 	}
-}
-
-func limitsDelete(a *app) *cobra.Command {
-	var at admin.Scope
-	return scopeFlags(&cobra.Command{
-		Use:   "delete [-e ENTITY] [-r RESOURCE]",
-		Short: "remove the limits of one scope; the next wider one is in force then",
-		Args:  args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if at == (admin.Scope{}) && !c.Flags().Changed("entity") {
-				return usage(c, `neither entity nor resource is named; the limits of everybody are deleted by --entity ""`)
-			}
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				if err := ns.DeleteLimits(c.Context(), at); err != nil {
-					return err
-				}
-				r := rows{head: []string{"limits deleted: entity", "resource"}}
-				r.add(anyone(at.Entity), anyone(at.Resource))
-				return a.print(map[string]any{"deleted": map[string]string{"entity": at.Entity, "resource": at.Resource}}, r)
-			})
-		},
-	}, &at)
 }
 
 func limitsReach(a *app) *cobra.Command {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -62,16 +63,32 @@ func applyCommand(a *app) *cobra.Command {
 					return err
 				}
 			}
-			_, err = ns.Apply(c.Context(), plan) // also without changes: what is managed is recorded
-			if err != nil {
-				return a.where(err)
-			}
-			a.say("%d changes applied", plan.Changes())
-			return nil
+			return a.apply(c.Context(), ns, plan)
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
+}
+
+// apply carries out a plan, also one without changes: what is managed is recorded.
+func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) error {
+	var done atomic.Int64
+	a.progress.say(func() string { return fmt.Sprintf("%d of %d changes", done.Load(), plan.Changes()) })
+	plan.Progress = func(n, _ int) { done.Store(int64(n)) }
+	report, err := ns.Apply(ctx, plan)
+	left := 0
+	for _, r := range report {
+		if r.Err != nil {
+			left++
+		}
+	}
+	switch n := plan.Changes(); {
+	case err == nil:
+		a.say("%d changes applied", n)
+	case report != nil:
+		a.say("%d of %d changes applied; the same command goes on with the rest", n-left, n)
+	}
+	return a.where(err)
 }
 
 // plan reads a manifest and compares it with what is stored.

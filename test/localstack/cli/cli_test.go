@@ -110,9 +110,9 @@ func TestFromNothingToALimitedService(t *testing.T) {
 
 	s.says(3, "peek acme gpt-4", "zae-limiter limits set")
 	s.says(3, "limits resolve acme gpt-4", "no limits configured")
-	s.says(0, "limits set -r gpt-4 rpm=10 tpm=1000/m:2000", "* gpt-4 rpm 10 10 1m0s", "tpm 2000 1000 1m0s")
-	s.says(0, "limits set -e acme -r gpt-4 rpm=20/h")
-	s.says(0, "limits set images=blocked", "* * images", "blocked")
+	s.says(0, "limits set -y -r gpt-4 rpm=10 tpm=1000/m:2000", "* gpt-4 rpm 10 10 1m0s", "tpm 2000 1000 1m0s")
+	s.says(0, "limits set -y -e acme -r gpt-4 rpm=20/h")
+	s.says(0, "limits set -y --everybody images=blocked", "* * images", "blocked")
 	s.says(0, "limits resolve acme gpt-4", "yes acme gpt-4 rpm 20", "no * gpt-4 tpm 2000")
 	s.says(0, "limits list", "acme gpt-4 rpm", "* gpt-4 tpm", "* * images")
 	s.says(0, "limits list acme", "acme gpt-4 rpm")
@@ -146,7 +146,7 @@ func TestFromNothingToALimitedService(t *testing.T) {
 	if got := prints[[]bucket](s, "peek acme gpt-4"); got[0].Levels[0].Remaining != 20 {
 		t.Errorf("after the reset: %+v", got)
 	}
-	s.says(0, "limits delete -e acme -r gpt-4")
+	s.says(0, "limits delete -e acme -r gpt-4 --yes", "acme gpt-4 rpm")
 	s.says(1, "limits get -e acme -r gpt-4", "not found")
 	s.says(0, "audit -e acme --principal ignored", "bucket_reset", "bucket_credited", "limits_deleted", "limits_set")
 }
@@ -224,7 +224,7 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 
 	type namespace struct{ ID, Name, Status string }
 	id := prints[[]namespace](s, "namespace register prod")[0].ID
-	s.says(0, "limits set -n prod rpm=5")
+	s.says(0, "limits set -y --everybody -n prod rpm=5")
 	s.says(1, "namespace purge -y "+id, "namespace list --all")
 	s.says(2, "namespace purge -y prod", `"prod" is the name of a namespace in use`)
 	s.says(0, "namespace delete prod", "recover "+id)
@@ -317,7 +317,9 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "limits sett", "set")
 	s.says(2, "limits set", "want: zae-limiter limits set")
 	s.says(2, "limits set rpm", "like rpm=600")
-	s.says(2, "limits delete", `--entity ""`)
+	s.says(2, "limits delete", "--everybody")
+	s.says(2, "limits set rpm=1", "--everybody")
+	s.says(2, "limits set -e acme --everybody rpm=1", "acme/* is named")
 	s.says(2, "limits list --nonsense", "unknown flag", "--help")
 	s.says(2, "limits list -o xml", "accepted are table, csv and json")
 	s.says(2, "credit acme gpt-4 rpm", "like tpm=5000")
@@ -329,4 +331,35 @@ func TestWrongCommands(t *testing.T) {
 	s.says(0, "completion bash", "zae-limiter")
 	s.env = append(s.env, "AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY=x", "AWS_MAX_ATTEMPTS=1")
 	s.says(1, "limits list --endpoint-url http://127.0.0.1:1", "Is DynamoDB reachable?")
+}
+
+// Changing limits shows what leaves and what comes, and asks; limits that are not
+// named stay unless --replace says otherwise.
+func TestLimitsAreChangedKnowingly(t *testing.T) {
+	s := onTable(t)
+	s.says(1, "limits set -r gpt-4 rpm=10 tpm=500", "+ */gpt-4 rpm: 10 per 1m0s",
+		"nobody answered; nothing was changed (--yes answers)")
+	s.says(1, "limits get -r gpt-4", "not found")
+	s.stdin = "y\n"
+	s.says(0, "limits set -r gpt-4 rpm=10 tpm=500", "Change the limits of */gpt-4?", "* gpt-4 tpm 500")
+	s.stdin = ""
+	s.says(0, "limits set -r gpt-4 tpm=500", "nothing to change", "* gpt-4 rpm 10")
+	s.says(0, "limits set -r gpt-4 rpm=20 --yes", "- */gpt-4 rpm: 10 per 1m0s", "+ */gpt-4 rpm: 20 per 1m0s",
+		"* gpt-4 tpm 500")
+	s.stdin = "no\n"
+	s.says(1, "limits set -r gpt-4 --replace rpm=30", "- */gpt-4 tpm: 500 per 1m0s", "not confirmed; nothing was changed")
+	s.says(1, "limits delete -r gpt-4", "- */gpt-4 rpm: 20", "- */gpt-4 tpm: 500", "Remove the limits of */gpt-4?",
+		"not confirmed")
+	s.stdin = ""
+	s.says(0, "limits get -r gpt-4", "rpm 20", "tpm 500")
+	s.says(0, "limits set -r gpt-4 --replace --yes rpm=30", "- */gpt-4 tpm: 500 per 1m0s")
+	s.says(0, "policy set --on-unavailable allow")
+	s.says(0, "limits set --everybody rpm=1 -y", "+ */* rpm: 1 per 1m0s")
+	s.says(0, "limits delete --everybody -y", "- */* rpm: 1 per 1m0s", "* * rpm")
+	s.says(0, "policy get", "allow")
+	s.says(0, "limits delete -r none", "nothing there")
+	got := prints[map[string]struct{ Limits []struct{ Name string } }](s, "limits delete -r gpt-4 --yes")
+	if l := got["deleted"].Limits; len(l) != 1 || l[0].Name != "rpm" {
+		t.Errorf("deleted %+v", got)
+	}
 }

@@ -36,7 +36,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("load: %+v", got)
 	}
 	looksRight(t, file)
-	s.says(0, "limits set -r api rps=1000/s")
+	s.says(0, "limits set -y -r api rps=1000/s")
 	_, errs := s.run(0, strings.Fields(
 		"load -r api --cost rps=1 --duration 3s --rate 20 --processes 2 --progress always --timeout 1m")...)
 	if !strings.Contains(errs, "of ") || !strings.Contains(errs, "admitted") {

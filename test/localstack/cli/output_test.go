@@ -12,11 +12,11 @@ import (
 func TestEverythingInJSON(t *testing.T) {
 	s := onTable(t)
 	for _, command := range []string{
-		"limits set -r api rpm=10", "limits get -r api", "limits list", "limits resolve acme api", "limits reach",
+		"limits set -y -r api rpm=10", "limits get -r api", "limits list", "limits resolve acme api", "limits reach",
 		"policy set --on-unavailable allow", "policy get", "entity create acme", "entity get acme",
 		"entity children acme", "namespace register other", "namespace list", "namespace delete other", "peek acme api",
 		"usage -e acme", "usage -e acme -w hourly --sum", "audit", "table describe", "table check", "status",
-		"limits delete -r api", "entity delete acme --yes",
+		"limits delete -r api -y", "entity delete acme --yes",
 	} {
 		out, _ := s.run(0, append(strings.Fields(command), "-o", "json")...)
 		if !json.Valid([]byte(out)) {
@@ -39,7 +39,7 @@ func TestEverythingInJSON(t *testing.T) {
 // What programs read keeps its names: the keys of every result, in order, however deep.
 func TestKeysOfJSON(t *testing.T) {
 	s := onTable(t)
-	s.run(0, "limits", "set", "-e", "key", "rpm=10/m:20")
+	s.run(0, "limits", "set", "-y", "-e", "key", "rpm=10/m:20")
 	s.run(0, "entity", "create", "acme", "--name", "Acme")
 	for command, want := range map[string]string{
 		"limits list":            "entity limits capacity name refill_amount refill_period",

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// limitsChange is what set and delete are asked to do.
+type limitsChange struct {
+	at                      admin.Scope
+	everybody, replace, yes bool
+}
+
+func (l *limitsChange) flags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&l.everybody, "everybody", false, "everybody's default on everything, where no scope is named")
+	cmd.Flags().BoolVarP(&l.yes, "yes", "y", false, "do not ask")
+	return scopeFlags(cmd, &l.at)
+}
+
+// check wants either a scope or everybody.
+func (l *limitsChange) check(c *cobra.Command) error {
+	switch named := l.at != (admin.Scope{}); {
+	case !named && !l.everybody:
+		return usage(c, "neither --entity nor --resource is given: --everybody changes everybody's default")
+	case named && l.everybody:
+		return usage(c, "--everybody is for everybody, and %s is named", l.at)
+	}
+	return nil
+}
+
+func limitsSet(a *app) *cobra.Command {
+	var l limitsChange
+	cmd := l.flags(&cobra.Command{
+		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, beside those that are there",
+		Long: "Store limits, beside those of other names that are there, and bring them to all\n" +
+			"buckets. The difference is shown first, and has to be confirmed (or --yes).\n\n" + limitSyntax,
+		Example: "  zae-limiter limits set -r gpt-4 rpm=600 tpm=40000\n" +
+			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000\n" +
+			"  zae-limiter limits set --everybody --replace rpm=100",
+		Args: args(1, -1),
+		RunE: func(c *cobra.Command, texts []string) error {
+			limits, err := parseLimits(c, texts)
+			if err == nil {
+				err = l.check(c)
+			}
+			if err != nil {
+				return err
+			}
+			return a.opened(c.Context(), func(ns *admin.Namespace) error {
+				now, err := l.set(c.Context(), a, ns, limits)
+				if err != nil {
+					return err
+				}
+				return a.printConfigs(now)
+			})
+		},
+	})
+	cmd.Flags().BoolVar(&l.replace, "replace", false, "remove the limits that are not named")
+	return cmd
+}
+
+// set stores limits at the scope and returns what it holds then.
+func (l *limitsChange) set(
+	ctx context.Context, a *app, ns *admin.Namespace, limits []limiter.Limit,
+) (admin.Config, error) {
+	was, err := l.read(ctx, ns)
+	if err != nil && !l.replace {
+		return was, fmt.Errorf("%w (--replace stores others in their place)", err)
+	}
+	now := was
+	now.Limits = limits
+	if !l.replace {
+		now.Limits = beside(was.Limits, limits)
+	}
+	if err != nil { // what cannot be read cannot be compared either
+		if err := a.sure(l.yes, fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", l.at, err)); err != nil {
+			return was, err
+		}
+		return now, ns.SetLimits(ctx, l.at, now.Limits...)
+	}
+	if !a.difference(was, now) {
+		a.say("nothing to change")
+		return now, nil
+	}
+	if err := a.sure(l.yes, fmt.Sprintf("Change the limits of %s?", l.of())); err != nil {
+		return was, err
+	}
+	return now, ns.ChangeLimits(ctx, was, now.Limits...)
+}
+
+// read returns what is stored at the scope, or nothing.
+func (l *limitsChange) read(ctx context.Context, ns *admin.Namespace) (admin.Config, error) {
+	was, err := ns.Config(ctx, l.at)
+	if was.Scope = l.at; isNotFound(err) {
+		err = nil
+	}
+	return was, err
+}
+
+// of names the scope in a question.
+func (l *limitsChange) of() string {
+	if l.everybody {
+		return "everybody, wherever nothing more specific is stored"
+	}
+	return l.at.String()
+}
+
+// beside returns limits, with those of other names that are there already, in order
+// of name.
+func beside(there, limits []limiter.Limit) []limiter.Limit {
+	out := slices.Clone(limits)
+	for _, l := range there {
+		if !slices.ContainsFunc(limits, func(x limiter.Limit) bool { return x.Name == l.Name }) {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(x, y limiter.Limit) int { return strings.Compare(x.Name, y.Name) })
+	return out
+}
+
+// difference tells what leaves and what comes, and whether anything does.
+func (a *app) difference(was, now admin.Config) bool {
+	from, to := lines(was), lines(now)
+	changed := false
+	for _, side := range []struct {
+		mark        string
+		these, less []string
+	}{{"-", from, to}, {"+", to, from}} {
+		for _, l := range side.these {
+			if !slices.Contains(side.less, l) {
+				a.say("%s %s %s", side.mark, harmless(now.Scope.String()), harmless(l))
+				changed = true
+			}
+		}
+	}
+	return changed
+}
+
+func limitsDelete(a *app) *cobra.Command {
+	var l limitsChange
+	return l.flags(&cobra.Command{
+		Use:   "delete [-e ENTITY] [-r RESOURCE]",
+		Short: "remove the limits of one scope; the next wider one is in force then",
+		Long: "Remove all limits of one scope; the next wider one is in force then. They are shown\n" +
+			"first, and it has to be confirmed (or --yes).",
+		Args: args(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := l.check(c); err != nil {
+				return err
+			}
+			return a.opened(c.Context(), func(ns *admin.Namespace) error {
+				removed, err := l.remove(c.Context(), a, ns)
+				if err != nil {
+					return err
+				}
+				r := rows{head: []string{"removed: entity", "resource", "limit"}}
+				for _, limit := range removed.Limits {
+					r.add(anyone(l.at.Entity), anyone(l.at.Resource), limit.Name)
+				}
+				return a.print(map[string]any{"deleted": configOf(removed)}, r)
+			})
+		},
+	})
+}
+
+// remove deletes the limits of the scope and returns which.
+func (l *limitsChange) remove(ctx context.Context, a *app, ns *admin.Namespace) (admin.Config, error) {
+	was, unread := l.read(ctx, ns)
+	switch now := (admin.Config{Scope: l.at, OnUnavailable: was.OnUnavailable}); {
+	case unread != nil && (errors.Is(unread, limiter.ErrUnavailable) || errors.Is(unread, limiter.ErrInvalid)):
+		return was, unread
+	case unread != nil:
+		a.say("- %s what cannot be read: %v", l.at, unread)
+	case !a.difference(was, now):
+		return now, nil
+	}
+	if err := a.sure(l.yes, fmt.Sprintf("Remove the limits of %s?", l.of())); err != nil {
+		return was, err
+	}
+	if unread != nil {
+		return was, ns.DeleteLimits(ctx, l.at)
+	}
+	return admin.Config{Scope: l.at, Limits: was.Limits}, ns.ChangeLimits(ctx, was)
+}
