@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
@@ -33,6 +34,25 @@ func (h *handler) declare(ctx context.Context, texts []string, stack string, fir
 	return nil
 }
 
+// perChange is how long a change may take: with the function's memory a transaction of
+// 48 takes well below a second, and buckets that are there take more.
+const perChange = 20 * time.Millisecond
+
+// fits returns an error if there is no time for so many changes.
+func fits(ctx context.Context, changes int) error {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	left := max(0, time.Until(end))
+	if most := int(left / perChange); changes > most {
+		return fmt.Errorf("%d changes do not fit into the %v that are left, %d would; nothing was begun: "+
+			"store the manifest by zae-limiter apply, then deploy, which finds nothing to change",
+			changes, left.Round(time.Second), most)
+	}
+	return nil
+}
+
 // apply plans and applies a manifest, again after an error, which makes up for it;
 // then it goes on with buckets that were not reached, of which another plan knows
 // nothing.
@@ -46,6 +66,9 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest,
 		}
 		plan, err := ns.Plan(ctx, m)
 		if err != nil {
+			return err
+		}
+		if err := fits(ctx, plan.Changes()); err != nil {
 			return err
 		}
 		report, err := ns.Apply(ctx, plan)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
 
@@ -169,6 +171,40 @@ func TestLimitsThatReachNoBucketsFail(t *testing.T) {
 		_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
 		if _, stored := errors.AsType[*admin.ReachError](err); !stored {
 			t.Errorf("error %v, want one that says that buckets were not reached", err)
+		}
+	})
+}
+
+// A manifest for which there is no time changes nothing and says what to do; one that
+// fits is applied, and so is one that is stored already.
+func TestManifestsForWhichThereIsNoTime(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("namespace: default\nentities:\n")
+	for i := range 200 {
+		fmt.Fprintf(&text, "  t%d: {resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}}\n", i)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h, db := rig(t)
+		ask(t, h, event(cfn.RequestCreate, "default"))
+		handle := func(d time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			_, _, err := h.Handle(ctx, declaring(cfn.RequestUpdate, text.String()))
+			return err
+		}
+		items := db.Len()
+		err := handle(margin + 200*perChange - time.Millisecond)
+		if err == nil || !strings.Contains(err.Error(), "199 would") || !strings.Contains(err.Error(), "zae-limiter apply") {
+			t.Errorf("error %v", err)
+		}
+		if db.Len() != items {
+			t.Error("it began")
+		}
+		if err := handle(margin + 200*perChange); err != nil {
+			t.Errorf("200 changes in time for 200: %v", err)
+		}
+		if err := handle(margin + time.Millisecond); err != nil {
+			t.Errorf("nothing to change: %v", err)
 		}
 	})
 }
