@@ -20,7 +20,8 @@ func TestOfTwoChangesAtOnceOneIsTold(t *testing.T) {
 		w.must(err)
 		w.must(w.ns.ChangeLimits(t.Context(), was, rpm10, tpm500))
 		w.wants(w.ns.ChangeLimits(t.Context(), was, rpm20), ErrBusy)
-		if got, err := w.ns.Config(t.Context(), at); err != nil || !slices.Equal(got.Limits, []limiter.Limit{rpm10, tpm500}) {
+		got, err := w.ns.Config(t.Context(), at)
+		if err != nil || !slices.Equal(got.Limits, []limiter.Limit{rpm10, tpm500}) {
 			t.Errorf("%s: %+v, %v", at, got, err)
 		}
 		// Somebody else comes between the look and the write.
