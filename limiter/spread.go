@@ -30,7 +30,7 @@ const (
 // every shard pays its part, into debt.
 func (l *Limiter) spread(ctx context.Context, k *known, w want, owe bool, tries *attempt) (*Lease, error) {
 	images, err := l.readShards(ctx, k, w)
-	for range spreadAttempts {
+	for _, slack := range [spreadAttempts]int64{1, 1, 1} { // what others may take meanwhile; in the end, any
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func (l *Limiter) spread(ctx context.Context, k *known, w want, owe bool, tries 
 			return nil, nil
 		}
 		var refused bool
-		if refused, err = l.pay(ctx, k, w, pay, now, tries); err == nil && !refused {
+		if refused, err = l.pay(ctx, k, w, pay, now, slack, tries); err == nil && !refused {
 			return l.paid(k, w, pay), nil
 		}
 		if refused {
@@ -150,12 +150,12 @@ func compareLevels(a, b table.Shard, w want, now int64) int {
 }
 
 // pay writes the charges of all shards that pay, as one transaction.
-func (l *Limiter) pay(ctx context.Context, k *known, w want, payments []payment, now int64,
+func (l *Limiter) pay(ctx context.Context, k *known, w want, payments []payment, now, slack int64,
 	tries *attempt) (refused bool, err error) {
 	writes := make([]item.Write, len(payments))
 	for i, s := range payments {
 		writes[i] = table.Charge{Image: s.image, Costs: s.costs, Now: now, Life: w.life,
-			Force: s.owe}.Plan().Update
+			Slack: slack, Force: s.owe}.Plan().Update
 	}
 	err = l.transact(ctx, writes, tries)
 	if _, ok := errors.AsType[*store.Canceled](err); ok {
