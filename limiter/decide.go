@@ -103,7 +103,7 @@ func (d decider) decide() choice {
 			return got
 		}
 		soonest = sooner(soonest, got)
-		if d.outlived(s, d.denyFor) && (stale < 0 || got.at < staleAt) {
+		if d.outlived(s, d.denyFor) && (stale < 0 || got.at < staleAt || got.at == staleAt && s.at < d.shards[stale].at) {
 			stale, staleAt = k, got.at
 		}
 	}
@@ -113,7 +113,7 @@ func (d decider) decide() choice {
 	case d.outdated(): // tokens were put into the bucket since: read all shards
 		return choice{action: several}
 	case stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor:
-		return choice{action: write, shard: stale, look: true} // one for all: at the shard that recovers first
+		return choice{action: write, shard: stale, look: true} // one for all: recovers first, or has the oldest image
 	case soonest.action == deny && d.adopts(d.shards[soonest.shard]): // bring the limits before they deny
 		return choice{action: write, shard: soonest.shard, adopt: true}
 	case soonest.action == never: // several are needed, and shards refill and merge by the limits that they have stored

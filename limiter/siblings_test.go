@@ -289,10 +289,10 @@ func TestLeftoverShardDoesNotBrick(t *testing.T) {
 						w.advance(500 * time.Millisecond)
 					}
 					w.advance(3 * time.Hour)
-					// Which shard a denied process looks at next is left to chance: of two, it
-					// finds the right one in 12 tries 4095 times of 4096 only.
-					w.eventually(w.process(Options{}), asks(Costs{"rph": capacity}, limit), 60)
-					w.eventually(l, asks(Costs{"rph": capacity}, limit), 60)
+					// Whose images are of hours ago looks at one shard after the other, the oldest
+					// image first.
+					w.eventually(w.process(Options{}), asks(Costs{"rph": capacity}, limit), 3)
+					w.eventually(l, asks(Costs{"rph": capacity}, limit), 3)
 				})
 			})
 		}
