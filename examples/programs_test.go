@@ -67,6 +67,7 @@ func (b *bench) serve(t *testing.T, name string) string {
 			if !strings.Contains(line, context.DeadlineExceeded.Error()) || try == 10 {
 				t.Fatalf("%s says %q, %v, and ends with %v", name, line, err, ended)
 			}
+			t.Logf("played again: %s found its table too slow: %s", name, line)
 		}
 	}
 	t.Cleanup(func() {
@@ -108,6 +109,7 @@ func ask(t *testing.T, method, url, body string, header http.Header) (*http.Resp
 		if answer.StatusCode != http.StatusServiceUnavailable || try == 5 {
 			return answer, string(text)
 		}
+		t.Logf("played again: %s found its table too slow", url)
 	}
 }
 

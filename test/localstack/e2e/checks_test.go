@@ -3,12 +3,10 @@ package e2e
 import (
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -195,127 +193,6 @@ func (o *observation) steps() (out []step, alone []string) {
 // seededAsSplit tells a shard that a test has stored from one that was split
 // off: nothing was taken from it, and it is full.
 func seededAsSplit(b table.Shard) bool { return b.Entity == seededEntity }
-
-// findMintedOrLost follows every shard beside an exact bucket that is refilled to
-// the same instants and charged with what the counters say was taken. A shard must
-// never hold more, not a fraction of a millitoken, beyond what was given back; and
-// not much less: near full a charge from an image shows it lower by what others have
-// taken since, up to the slack and the room of the client (limiter.Options.Slack),
-// and so does one from an image of that. A refill that is lost time and again adds up.
-func findMintedOrLost(o *observation) (broken []string, figures string) {
-	steps, alone := o.steps()
-	broken = append(broken, alone...)
-	refills, splits := 0, 0
-	exact := map[level]*good{}
-	for _, s := range steps {
-		if s.sibling != nil {
-			splits++
-		}
-		if s.at.old != nil && s.at.new.State.RF > s.at.old.State.RF {
-			refills++
-		}
-		for i, sl := range s.at.new.State.Slots {
-			if sl.Name != bucket.WCU {
-				if b := s.unfaithful(i, exact, o.flight()); b != "" {
-					broken = append(broken, b)
-				}
-			}
-		}
-	}
-	return broken, fmt.Sprintf("writes=%d refills=%d splits=%d broken=%d", len(steps), refills, splits, len(broken))
-}
-
-// level names one limit of one shard.
-type level struct {
-	entity, resource string
-	shard            int
-	limit            string
-}
-
-// good is what a limit of a shard would hold at an instant without any loss.
-type good struct {
-	tokens *big.Rat
-	at     int64
-	back   *big.Rat // given back in all
-	low    *big.Rat // how much lower a write that may show it lower has shown it, at most
-}
-
-// slack is how much of the capacity may be missing: what the clients of these tests
-// are given, as much for those who add without a clock, and something for what is on
-// its way.
-var slack = big.NewRat(6, 100)
-
-// margin is how much more may be missing elsewhere, as a share of that.
-var margin = big.NewRat(1, 4)
-
-func (s step) unfaithful(i int, exact map[level]*good, flight int64) string {
-	b := s.at.new
-	limit := b.State.Slots[i].Name
-	key := level{b.Entity, b.Resource, b.State.Shard, limit}
-	taken := b.State.Slots[i].Used - used(s.at.old, limit)
-	capacity, rate := buckettest.Milli(b.State.Rate(i).Capacity), b.State.Rate(i) // a new shard is full
-	g := exact[key]
-	switch {
-	case s.at.old == nil || g == nil && s.at.old.State.Index(limit) < 0:
-		g = &good{tokens: new(big.Rat).Set(capacity), at: b.State.RF, back: new(big.Rat), low: new(big.Rat)}
-	default:
-		old := s.at.old.State
-		j := old.Index(limit)
-		at := max(old.RF, b.State.RF)
-		if g == nil {
-			g = &good{tokens: buckettest.LevelAt(old, j, old.RF), at: old.RF, back: new(big.Rat), low: new(big.Rat)}
-		}
-		capacity, rate = buckettest.Milli(old.Rate(j).Capacity), old.Rate(j)
-		g.tokens = buckettest.Exact{Level: g.tokens, Rate: old.Rate(j)}.After(max(at-g.at, 0)).Level
-		g.at = max(g.at, at)
-	}
-	exact[key] = g
-	if taken < 0 {
-		g.back.Add(g.back, buckettest.Milli(-taken))
-	}
-	nearlyFull := g.tokens.Cmp(new(big.Rat).Sub(capacity, new(big.Rat).Mul(capacity, slack))) >= 0
-	g.tokens = new(big.Rat).Sub(g.tokens, buckettest.Milli(taken))
-	if s.sibling != nil {
-		k := s.sibling.State.Index(limit)
-		moved := buckettest.LevelAt(s.sibling.State, k, g.at)
-		exact[level{b.Entity, b.Resource, s.sibling.State.Shard, limit}] = &good{tokens: moved, at: g.at, back: new(big.Rat),
-			low: new(big.Rat)}
-		g.tokens.Sub(g.tokens, moved)
-		g.tokens.Sub(g.tokens, buckettest.Milli(s.sibling.State.Slots[k].Used))
-	}
-	got := buckettest.LevelAt(b.State, i, g.at)
-	diff := new(big.Rat).Sub(got, g.tokens)
-	name := fmt.Sprintf("%s/%s#%d %s at %s", b.Entity, b.Resource, b.State.Shard, limit, s.at.sequence)
-	lack := new(big.Rat).Neg(diff)
-	if nearlyFull && lack.Cmp(g.low) > 0 {
-		g.low.Set(lack)
-	}
-	switch most := new(big.Rat).Mul(capacity, slack); {
-	case diff.Sign() > 0:
-		// Writes that reach the table in another order than they were planned in may be
-		// granted the refill of the time between twice, near full (design I1).
-		allowed := new(big.Rat).Add(g.back, buckettest.Earned(rate, flight))
-		g.tokens = got
-		if diff.Cmp(allowed) > 0 {
-			return fmt.Sprintf("%s: minted %s millitokens", name, diff.FloatString(3))
-		}
-	case g.low.Cmp(most) > 0, lack.Cmp(new(big.Rat).Add(g.low, new(big.Rat).Mul(most, margin))) > 0:
-		return fmt.Sprintf("%s: lost %s millitokens", name, lack.FloatString(3))
-	}
-	return ""
-}
-
-// flight is how long a write is on its way at most, in ms: a fifth of a second, or as
-// long as a client had to wait, or a function had to work, when the machine did not
-// run them.
-func (o *observation) flight() int64 {
-	const usual, tooLong = 200, 1000
-	out := max(usual, o.ledger.slowest)
-	if o.longest > tooLong {
-		out = max(out, o.longest)
-	}
-	return out
-}
 
 // findUnevenShares adds up the shares of capacity and rate of all shards after
 // every write, also half-way through a doubling, and at the end looks whether

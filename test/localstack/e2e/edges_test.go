@@ -100,21 +100,11 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 }
 
 // D12: what does not fit into the time of an invocation is reported as not done,
-// and done by the next ones. No invocation runs into its timeout or gets nowhere, but
-// for a machine that does not run it, or the engine, for a while; then all is done
-// again. What is counted is exact always.
+// and done by the next ones. No invocation runs into its timeout or gets nowhere, unless
+// the machine does not run it, or the engine, for a while. What is counted is exact
+// always.
 func TestABatchThatTakesTooLongIsDoneInParts(t *testing.T) {
-	for range 10 {
-		if inParts(t) || t.Failed() {
-			return
-		}
-	}
-	t.Error("an invocation ran into its timeout, or got nowhere, in every try")
-}
-
-// inParts delivers a batch that takes longer than an invocation may, until it is done
-// and counted. It reports whether all invocations did a part.
-func inParts(t *testing.T) bool {
+	stalled := stalls(t)
 	r := start(t, setup{aggregate: func(host *runtimeapi.Config, m *esm.Config) {
 		direct("WRITE_CONCURRENCY=1")(host, m)
 		host.Timeout = 3 * time.Second // of which one is kept back for the report
@@ -157,7 +147,14 @@ func inParts(t *testing.T) bool {
 	if s.Errors > s.Timeouts || invocations < 2 {
 		t.Errorf("invocations=%d, %+v, want several without an error", invocations, s)
 	}
-	return nowhere == 0 && s.Errors == 0
+	const slow = 200 * time.Millisecond // of the second that is kept back
+	switch stalled := stalled(); {
+	case nowhere == 0 && s.Errors == 0:
+	case stalled > slow:
+		t.Logf("void: timeouts=%d, without progress=%d, but the machine stood still for %v", s.Timeouts, nowhere, stalled)
+	default:
+		t.Errorf("timeouts=%d, without progress=%d", s.Timeouts, nowhere)
+	}
 }
 
 // A function with an unacceptable environment does not start, and says which

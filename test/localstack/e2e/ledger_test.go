@@ -27,7 +27,6 @@ type ledger struct {
 	events   map[account][]play.Event
 	bounds   map[account]play.Bound
 	denials  []call  // all of them
-	slowest  int64   // granted or lost call, in ms
 	errs     []error // what nothing explains
 
 	granted, denied, unavailable, unknown, adjusted, rolledBack int
@@ -58,7 +57,6 @@ func (l *ledger) book(c call, kind play.Kind, certain bool, count *int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*count++
-	l.slowest = max(l.slowest, c.answered-c.sent)
 	for _, lim := range c.tenant.limits {
 		a, n := account{c.tenant.entity, c.tenant.resource, lim.Name}, c.costs[lim.Name]
 		l.bounds[a] = play.Bound{Rules: play.Always(lim.Capacity, lim.Refill, lim.Period.Milliseconds()),
@@ -194,7 +192,7 @@ func (l *ledger) settle(ctx context.Context, lease *limiter.Lease, tn tenant, co
 		l.book(back, play.Return, true, count)
 	case errors.Is(err, limiter.ErrUnknown):
 		l.book(back, play.Return, false, &l.unknown)
-	case !errors.Is(err, limiter.ErrUnavailable):
+	default:
 		l.fail(err)
 	}
 }

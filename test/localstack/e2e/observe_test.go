@@ -11,7 +11,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
 // change is one stream record of a bucket shard. old is nil for an INSERT.
@@ -28,14 +27,12 @@ type observation struct {
 	snapshots []table.Snapshot
 	ledger    *ledger
 	namespace string
-	longest   int64 // invocation of the aggregator, in ms
 }
 
 // observe reads the stream from its beginning, and the table.
 func (r *rig) observe(l *ledger) *observation {
 	r.t.Helper()
-	o := &observation{ledger: l, namespace: r.ns(),
-		longest: r.Functions[stack.Aggregator].Host.Stats().Longest.Milliseconds()}
+	o := &observation{ledger: l, namespace: r.ns()}
 	for _, rec := range r.stream() {
 		if c, ok := r.changed(rec); ok {
 			o.changes = append(o.changes, c)

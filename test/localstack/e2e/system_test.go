@@ -22,17 +22,17 @@ const seededEntity = "seeded"
 // shard and with eight, while the aggregator refills beside them. least is the
 // design's share in percent of capacity + rate * time, less what a full bucket was
 // not refilled by while the machine did not run the clients. Of eight shards some
-// can be full then, so there are ten tries to deliver; what must never happen is
-// asserted in each of them.
+// can be full then, so a run in which a call took long says nothing about least.
 func TestSaturationDeliversTheRateAndNoMore(t *testing.T) {
 	for _, c := range []struct{ shards, clients, least int }{{1, 1, 99}, {1, 32, 99}, {8, 32, 95}} {
 		t.Run(fmt.Sprintf("%d shards, %d clients", c.shards, c.clients), func(t *testing.T) {
-			best := 0.0
-			for try := 0; try < 10 && best < float64(c.least); try++ {
-				best = max(best, saturate(t, c.shards, c.clients))
-			}
-			if best < float64(c.least) {
-				t.Errorf("%.1f %% of the tokens that were due were delivered or are left, want %d %%", best, c.least)
+			const slow = 200 * time.Millisecond
+			switch had, slowest := saturate(t, c.shards, c.clients); {
+			case had >= float64(c.least):
+			case slowest > slow:
+				t.Logf("void: %.1f %% of the tokens that were due were had, but a call took %v", had, slowest)
+			default:
+				t.Errorf("%.1f %% of the tokens that were due were delivered or are left, want %d %%", had, c.least)
 			}
 		})
 	}
@@ -40,8 +40,9 @@ func TestSaturationDeliversTheRateAndNoMore(t *testing.T) {
 
 // saturate plays clients that always want more on a new bucket of 24 tokens and 20
 // per second. It checks what must hold, and returns how many percent of the tokens
-// that were due from the first request on were taken or are still there.
-func saturate(t *testing.T, shards, clients int) float64 {
+// that were due from the first request on were taken or are still there, and how long
+// the slowest call took.
+func saturate(t *testing.T, shards, clients int) (had float64, slowest time.Duration) {
 	r := start(t, setup{shards: 4})
 	tn := tenant{entity: seededEntity, resource: "gpt",
 		limits: []limiter.Limit{limiter.PerSecond("rpm", 20).WithCapacity(24)}}
@@ -63,12 +64,18 @@ func saturate(t *testing.T, shards, clients int) float64 {
 	// on. What is not taken and not there is lost.
 	span := end - events[0].Sent
 	due := l.due(24, 20, events, end)
-	had := 100 * (float64(l.granted) + left) / due
+	had = 100 * (float64(l.granted) + left) / due
+	for _, g := range events {
+		slowest = max(slowest, time.Duration(g.Answered-g.Sent)*time.Millisecond)
+	}
+	for _, d := range l.denials {
+		slowest = max(slowest, time.Duration(d.answered-d.sent)*time.Millisecond)
+	}
 	t.Logf("delivered=%d left=%.2f of %.2f tokens in %d ms (%.1f %%); denied=%d; worst_excess=%d millitokens, bound=0",
 		l.granted, left, due, span, had, l.denied, worst.Excess)
 	r.rest()
 	r.hold(r.observe(l))
-	return had
+	return had, slowest
 }
 
 // due returns how many tokens a full bucket held and was refilled by, a second, from

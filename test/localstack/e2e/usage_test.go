@@ -56,6 +56,7 @@ func (s *usageScenario) play(t *testing.T) *observation {
 				t.Error(b)
 			}
 		}
+		t.Logf("played again: %s", strings.Join(broken, "; "))
 	}
 }
 

@@ -227,7 +227,6 @@ func (e *environment) await(ctx context.Context, r *run, inv *invocation) (Resul
 			return Result{}, ctx.Err()
 		}
 		result.Duration = time.Since(begin)
-		e.host.count(func(s *Stats) { s.Longest = max(s.Longest, result.Duration) })
 		r.setCurrent(nil)
 		return result, nil
 	}

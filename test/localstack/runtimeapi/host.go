@@ -58,7 +58,6 @@ type Stats struct {
 	// processes that ended by themselves or were killed by a fault, during an invocation or in init
 	Crashes  int
 	Timeouts int             // invocations that took too long
-	Longest  time.Duration   // invocation so far, from delivery to its end
 	Init     []time.Duration // of each start that came to its first next: from exec to that call
 }
 

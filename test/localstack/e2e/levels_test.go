@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"fmt"
+	"math/big"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// findMintedOrLost follows every shard beside an exact bucket that is refilled to
+// the same instants and charged with what the counters say was taken. A shard must
+// never hold more, not a fraction of a millitoken, beyond what was given back; and
+// not much less: near full a charge from an image shows it lower by what others have
+// taken since, up to the slack and the room of the client (limiter.Options.Slack),
+// and so does one from an image of that. A refill that is lost time and again adds up.
+func findMintedOrLost(o *observation) (broken []string, figures string) {
+	steps, alone := o.steps()
+	broken = append(broken, alone...)
+	refills, splits := 0, 0
+	exact := map[level]*good{}
+	for _, s := range steps {
+		if s.sibling != nil {
+			splits++
+		}
+		if s.at.old != nil && s.at.new.State.RF > s.at.old.State.RF {
+			refills++
+		}
+		if back := s.lag(); back > table.MaxLag {
+			broken = append(broken, fmt.Sprintf("%s sets the refill instant back by %d ms", s.at.sequence, back))
+		}
+		for i, sl := range s.at.new.State.Slots {
+			if sl.Name != bucket.WCU {
+				if b := s.unfaithful(i, exact); b != "" {
+					broken = append(broken, b)
+				}
+			}
+		}
+	}
+	return broken, fmt.Sprintf("writes=%d refills=%d splits=%d broken=%d", len(steps), refills, splits, len(broken))
+}
+
+// lag is by how much the write sets the refill instant back, in ms.
+func (s step) lag() int64 {
+	if s.at.old == nil {
+		return 0
+	}
+	return max(s.at.old.State.RF-s.at.new.State.RF, 0)
+}
+
+// level names one limit of one shard.
+type level struct {
+	entity, resource string
+	shard            int
+	limit            string
+}
+
+// good is what a limit of a shard would hold at an instant without any loss: at least
+// this, and at most that, with what may have been granted twice.
+type good struct {
+	least, most *big.Rat
+	at          int64
+	back        *big.Rat // given back, and not yet seen on top
+	low         *big.Rat // how much lower a write that may show it lower has shown it, at most
+}
+
+func newGood(tokens *big.Rat, at int64) *good {
+	return &good{least: tokens, most: tokens, at: at, back: new(big.Rat), low: new(big.Rat)}
+}
+
+// slack is how much of the capacity may be missing: what the clients of these tests
+// are given, as much for those who add without a clock, and something for what is on
+// its way.
+var slack = big.NewRat(6, 100)
+
+// margin is how much more may be missing elsewhere, as a share of that.
+var margin = big.NewRat(1, 4)
+
+func (s step) unfaithful(i int, exact map[level]*good) (broken string) {
+	b := s.at.new
+	limit := b.State.Slots[i].Name
+	key := level{b.Entity, b.Resource, b.State.Shard, limit}
+	taken := b.State.Slots[i].Used - used(s.at.old, limit)
+	rate := b.State.Rate(i)
+	g := exact[key]
+	switch {
+	case s.at.old == nil || g == nil && s.at.old.State.Index(limit) < 0: // a new shard is full
+		g = newGood(buckettest.Milli(rate.Capacity), b.State.RF)
+	default:
+		old := s.at.old.State
+		j := old.Index(limit)
+		if g == nil {
+			g = newGood(buckettest.LevelAt(old, j, old.RF), old.RF)
+		}
+		rate = old.Rate(j)
+	}
+	exact[key] = g
+	late := max(g.at-b.State.RF, 0)
+	g.until(max(g.at, b.State.RF), rate)
+	capacity := buckettest.Milli(rate.Capacity)
+	nearlyFull := g.most.Cmp(new(big.Rat).Sub(capacity, new(big.Rat).Mul(capacity, slack))) >= 0
+	g.take(buckettest.Milli(taken))
+	if taken < 0 {
+		g.back.Add(g.back, buckettest.Milli(-taken))
+	}
+	var sibling *good
+	if s.sibling != nil { // from the instant of the split on, what it cannot hold is its own
+		other := s.sibling.State
+		k := other.Index(limit)
+		sibling = newGood(buckettest.LevelAt(other, k, g.at), g.at)
+		exact[level{b.Entity, b.Resource, other.Shard, limit}] = sibling
+		moved := buckettest.NewExact(other.Slots[k].Tokens+other.Slots[k].Used, other.Slots[k].Rest, other.Rate(k)).Level
+		g.take(moved.Add(moved, buckettest.Earned(other.Rate(k), g.at-other.RF)))
+	}
+	g.until(g.at, b.State.Rate(i)) // what was given back beyond the capacity counts on neither side
+	got := buckettest.LevelAt(b.State, i, g.at)
+	if more := new(big.Rat).Sub(got, g.most); more.Sign() > 0 && g.minted(more, buckettest.Earned(rate, late)) {
+		broken = "minted " + more.FloatString(3)
+	}
+	lack := new(big.Rat).Sub(g.least, got)
+	if g.lost(lack, capacity, nearlyFull) {
+		broken = "lost " + lack.FloatString(3)
+	}
+	if sibling != nil && lack.Sign() > 0 { // a split halves what is missing like what is there
+		half := big.NewRat(1, 2)
+		lack.Mul(lack, half)
+		g.least = new(big.Rat).Sub(g.least, lack)
+		sibling.least = new(big.Rat).Add(sibling.least, lack)
+		g.low.Mul(g.low, half)
+		sibling.low.Set(g.low)
+	}
+	if broken == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s#%d %s at %s: %s millitokens", b.Entity, b.Resource, b.State.Shard, limit, s.at.sequence,
+		broken)
+}
+
+// until lets time pass until at.
+func (g *good) until(at int64, rate bucket.Rate) {
+	g.least = buckettest.Exact{Level: g.least, Rate: rate}.After(at - g.at).Level
+	g.most = buckettest.Exact{Level: g.most, Rate: rate}.After(at - g.at).Level
+	g.at = at
+}
+
+func (g *good) take(tokens *big.Rat) {
+	g.least, g.most = new(big.Rat).Sub(g.least, tokens), new(big.Rat).Sub(g.most, tokens)
+}
+
+// minted takes in that a limit holds more than it should, and reports whether nothing
+// explains it. Writes that reach the table in another order than they were planned in
+// may be granted the refill of the time between twice, near full (design I1). What was
+// given back may come on top, once.
+func (g *good) minted(more, twice *big.Rat) bool {
+	g.most = new(big.Rat).Add(g.most, more)
+	if more.Cmp(twice) <= 0 {
+		return false
+	}
+	if g.back.Sub(g.back, new(big.Rat).Sub(more, twice)); g.back.Sign() >= 0 {
+		return false
+	}
+	g.back.SetInt64(0)
+	return true
+}
+
+// lost reports whether more of a capacity is missing than may be.
+func (g *good) lost(lack, capacity *big.Rat, nearlyFull bool) bool {
+	if nearlyFull && lack.Cmp(g.low) > 0 {
+		g.low.Set(lack)
+	}
+	most := new(big.Rat).Mul(capacity, slack)
+	return g.low.Cmp(most) > 0 || lack.Cmp(new(big.Rat).Add(g.low, new(big.Rat).Mul(most, margin))) > 0
+}
