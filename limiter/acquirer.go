@@ -40,6 +40,7 @@ type acquirer struct {
 	until   time.Time // its caller waits no longer; zero: for ever
 	trips   int       // round trips that it has waited for: of writes for it, and of one before
 	refused int       // charges that were refused it, or had no room for it
+	gone    bool      // its caller has left while its costs were on their way; guarded by known
 }
 
 // turn is what comes of waiting: one of its fields is set.

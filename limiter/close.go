@@ -12,9 +12,10 @@ import (
 
 // SettleError is a lease that could not be committed or rolled back, which tells
 // it from an acquire that failed: the request had been granted. It wraps what
-// happened. ErrUnavailable: nothing was written where that was the answer, and the
-// lease may be committed or rolled back again. ErrUnknown: it may have been
-// written, and the lease is closed.
+// happened. ErrUnavailable: nothing was written where that was the answer, though it
+// was sent several times within a fraction of a second, and the lease may be committed
+// or rolled back again. ErrUnknown: it may have been written, so it was not sent
+// again, and the lease is closed.
 type SettleError struct {
 	Op               string // "commit" or "rollback"
 	Entity, Resource string

@@ -25,7 +25,9 @@ var (
 	// ErrCanceled: the caller's own context was canceled or expired before there
 	// was a decision; errors.Is also tells the context's error. No policy turns it
 	// into a lease. It is ErrUnknown too if tokens may have been taken, else
-	// ErrUnavailable.
+	// ErrUnavailable. An acquire that went out together with others is given back if
+	// it turns out to have taken them; one on its own ends with its context, and its
+	// answer is never known.
 	ErrCanceled = errors.New("limiter: canceled by the caller")
 	// ErrUnknown: no answer, the write may have been applied (timeout after
 	// sending, server error). Treat as taken; do not retry blindly.

@@ -27,8 +27,9 @@ const (
 	// Resource, Costs, Err, Writes, Elapsed.
 	EventCommit
 	// EventRollback is EventCommit for a lease that was rolled back; also for what the
-	// limiter gives back itself, because another level of a cascade was denied or the
-	// caller of a Wait has left.
+	// limiter gives back itself, because another level of a cascade was denied or
+	// callers have left: that of a Wait, or those of acquires that had gone out
+	// together, which have one event. With Err, the tokens are lost, or may be.
 	EventRollback
 	// EventLook: a write was sent to learn the image of a bucket that is denied by an
 	// old one. Set: Entity, Resource.

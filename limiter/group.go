@@ -92,7 +92,7 @@ func (k *known) overtake(shard int, f *flight, me *acquirer) (*flight, []*acquir
 }
 
 // leave takes an acquire out whose caller has gone. If its costs are on their way,
-// nobody knows what becomes of them.
+// nobody knows yet what becomes of them; what they turn out to have taken is given back.
 func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me *acquirer) turn {
 	k.mu.Lock()
 	if i := slices.Index(f.queue, me); i >= 0 {
@@ -101,26 +101,28 @@ func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me 
 		k.mu.Unlock()
 		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
 	}
-	k.mu.Unlock()
+	var t turn
 	select {
-	case t := <-me.turn:
-		if t.lead == nil {
-			return t // it was answered at the same moment
-		}
-		k.mu.Lock()
-		k.at(shard).underWay.remove(me.want.costs)
-		k.mu.Unlock()
-		k.pass(shard, t.flight, t.lead[1:])
-		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
+	case t = <-me.turn:
 	default:
-		return turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}}
+		t, me.gone = turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}}, true
 	}
+	k.mu.Unlock()
+	if t.lead == nil {
+		return t // it was answered at the same moment, or will be
+	}
+	k.mu.Lock()
+	k.at(shard).underWay.remove(me.want.costs)
+	k.mu.Unlock()
+	k.pass(shard, t.flight, t.lead[1:])
+	return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
 }
 
 // pass makes the first of a group lead it, together with who waits behind the
 // flight that has ended.
 func (k *known) pass(shard int, ended *flight, group []*acquirer) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	group = append(slices.Clip(group), ended.queue...)
 	ended.queue = nil
 	s := k.at(shard)
@@ -131,7 +133,6 @@ func (k *known) pass(shard int, ended *flight, group []*acquirer) {
 	if s.flight == ended {
 		s.flight = next
 	}
-	k.mu.Unlock()
 	if next != nil {
 		group[0].turn <- turn{lead: group, flight: next}
 	}
@@ -157,7 +158,7 @@ func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group
 	case t := <-me.turn:
 		return t
 	case <-ctx.Done():
-		return turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}}
+		return l.leave(ctx, k, c.shard, f, me)
 	}
 }
 

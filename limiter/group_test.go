@@ -287,7 +287,8 @@ func TestCancelledBeforeTheGroupWentOut(t *testing.T) {
 }
 
 // A caller that goes while its group is on its way does not know what becomes of
-// its costs; the group arrives without it, also when it is the one that leads.
+// its costs; the group arrives without it, also when it is the one that leads, and what
+// it has taken is given back.
 func TestCancelledAfterTheGroupWentOut(t *testing.T) {
 	for _, who := range []int{0, 1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -299,12 +300,68 @@ func TestCancelledAfterTheGroupWentOut(t *testing.T) {
 			synctest.Wait()
 			c.want(group[who], "unknown")
 			second.by(true, nil)
+			c.next().by(true, nil)
 			for i, one := range group {
 				if i != who {
 					c.want(one, "granted")
 				}
 			}
-			c.settled(10)
+			c.settled(10 - group[who].costs)
+		})
+	}
+}
+
+// Those who go are many: one write gives back what they have taken, and is sent again
+// while DynamoDB does not take it. Where that is not known to be needed, or not to
+// have been done, nothing is given back. Who observes is told.
+func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
+	unavailable, lost := memdb.Fail(store.Unavailable), memdb.Fail(store.Unknown)
+	for _, c := range []struct {
+		name   string
+		group  error   // what answers the group's write, which is applied
+		backs  []error // what answers the give-backs
+		left   int64
+		events string
+	}{
+		{"given back", nil, []error{nil}, 1 + 5, "[ok]"},
+		{"taken at the third time", nil, []error{unavailable, memdb.Fail(store.Throttled), nil}, 1 + 5, "[ok]"},
+		{"never taken", nil, []error{unavailable, unavailable, unavailable, unavailable}, 1 + 14, "[unavailable]"},
+		{"its answer is lost", nil, []error{lost}, 1 + 14, "[unknown]"},
+		{"the group's answer is lost", lost, nil, 1 + 14, "[]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			crowd := newCrowd(t)
+			var events []string
+			crowd.l.opts.Observe = func(_ context.Context, e Event) {
+				if e.Kind == EventRollback {
+					events = append(events, e.Outcome())
+				}
+			}
+			first, group := crowd.behind(2, 3, 4, 5)
+			first.by(true, nil)
+			second := crowd.next()
+			for _, one := range group[:3] {
+				one.cancel()
+			}
+			synctest.Wait()
+			second.by(true, c.group)
+			for i, err := range c.backs {
+				if i > 0 {
+					time.Sleep(100 * time.Millisecond)
+					synctest.Wait()
+				}
+				crowd.next().by(err == nil, err)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			crowd.quiet()
+			for _, one := range group[:3] {
+				crowd.want(one, "unknown")
+			}
+			if fmt.Sprint(events) != c.events {
+				t.Errorf("%s: told of rollbacks %v, want %s", c.name, events, c.events)
+			}
+			crowd.settled(c.left)
 		})
 	}
 }
@@ -325,8 +382,8 @@ func TestCancelledWhenItWouldLead(t *testing.T) {
 			outcomes[kindName(group[0].err)]++
 			used := int64(1 + 3 + 4)
 			switch kindName(group[0].err) {
-			case "unavailable":
-			case "unknown", "granted":
+			case "unavailable", "unknown": // what is not known to be taken is given back
+			case "granted":
 				used += 2
 			default:
 				t.Errorf("got %v", group[0].err)

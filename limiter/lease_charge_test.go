@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -88,11 +89,17 @@ func TestSettlingSeveralShardsAgain(t *testing.T) {
 					if err := lease.Settle(s.say); err != nil {
 						t.Fatal(err)
 					}
-					met := false
-					w.db.SetHook(onCall(isWrite, nth, func(memdb.Op) (bool, error) {
-						met = true
+					met, writes := false, 0
+					var away item.Key // fails from then on
+					w.db.SetHook(func(op memdb.Op) (bool, error) {
+						if writes == nth && isWrite(op) {
+							met, away = true, op.Writes[0].Target()
+						}
+						if writes++; !met || op.Writes[0].Target() != away {
+							return true, nil
+						}
 						return kind == store.Unknown, memdb.Fail(kind)
-					}))
+					})
 					err := s.end(lease, t.Context())
 					w.db.SetHook(nil)
 					failed, ok := errors.AsType[*SettleError](err)

@@ -88,15 +88,28 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 	k.mu.Lock()
 	k.at(shard).underWay.removeAll(group)
 	k.mu.Unlock()
-	for i, w := range group {
-		if i > 0 {
-			status = slices.Clone(status) // each has its own
-		}
-		lease := &Lease{limiter: l, name: w.want.name, status: status, items: []leaseItem{{
-			name: w.want.name, key: b.Key(), shard: shard, taken: w.want.costs,
+	leaseOf := func(w *acquirer, costs []table.Cost) *Lease {
+		lease := &Lease{limiter: l, name: w.want.name, status: slices.Clone(status), items: []leaseItem{{
+			name: w.want.name, key: b.Key(), shard: shard, taken: costs,
 		}}}
 		lease.learn(b)
-		w.turn <- turn{lease: lease}
+		return lease
+	}
+	var left []*acquirer // whose callers do not wait for the answer any more
+	for _, w := range group {
+		lease := leaseOf(w, w.want.costs)
+		k.mu.Lock()
+		if w.gone {
+			left = append(left, w)
+		} else {
+			w.turn <- turn{lease: lease}
+		}
+		k.mu.Unlock()
+	}
+	if len(left) > 0 { // one write gives back what all of them have taken
+		lease := leaseOf(left[0], sum(left))
+		ctx := context.WithoutCancel(ctx)
+		l.background.Go(func() { _ = guarded(func() { _ = lease.Rollback(ctx) }) }) // which tells what came of it
 	}
 	l.grow(ctx, k, b)
 }

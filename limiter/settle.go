@@ -13,7 +13,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-const settleAttempts = 8
+const (
+	settleAttempts = 8
+	// unavailableAttempts is how often a settlement is sent that DynamoDB did not take.
+	// Nothing was written then, and nobody else will settle it.
+	unavailableAttempts = 4
+)
 
 // settle settles costs on one item. A bucket that is no longer there has nothing
 // to settle, nor has a limit that the bucket no longer has.
@@ -52,8 +57,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 			}
 			continue
 		}
-		if !store.Passes(err) || try >= 2*settleAttempts ||
-			smithytime.SleepWithContext(ctx, store.Jitter(try, contentionPause, 32*contentionPause)) != nil {
+		if !sentAgain(ctx, try, err) {
 			b, err := l.explain(ctx, err, write)
 			if err == nil && try < 2*settleAttempts {
 				s.image = b
@@ -62,6 +66,19 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 			return err
 		}
 	}
+}
+
+// sentAgain pauses after a settlement that was not written, and reports whether it is
+// to be sent again.
+func sentAgain(ctx context.Context, try int, err error) bool {
+	attempts, pause := 2*settleAttempts, contentionPause
+	switch {
+	case store.KindOf(err) == store.Unavailable:
+		attempts, pause = unavailableAttempts, 5*contentionPause
+	case !store.Passes(err):
+		return false
+	}
+	return try < attempts && smithytime.SleepWithContext(ctx, store.Jitter(try, pause, 32*contentionPause)) == nil
 }
 
 // settling is the settling of costs on one item, which moves on to the parent
