@@ -22,6 +22,8 @@ type denied struct {
 	rate   []float64 // what they gain per ms
 	whole  []int64   // what they can hold
 	unseen bool      // of some shards nothing is known
+	// holds is decider.holds, nil if there is one shard.
+	holds func(l bucket.Limit, at int64) int64
 }
 
 // covers reports whether a denial is one of this request too: it wants as much under
@@ -55,7 +57,9 @@ func (d decider) remember(c choice) *denied {
 			out.level[i] += float64(level) - float64(s.underWay.of(c.Limit.Name))
 		}
 	}
-	out.unseen = seenShards < d.count
+	if out.unseen = seenShards < d.count; d.count > 1 {
+		out.holds = d.holds
+	}
 	d.denied = out
 	return out
 }
@@ -91,6 +95,9 @@ func (d *denied) error(now int64) *LimitError {
 	for i, c := range d.want.costs {
 		level := min(d.level[i]+d.rate[i]*float64(now-d.at), float64(d.whole[i]))
 		s := statusOf(d.want.name.entity, c.Limit, int64(math.Floor(level)), 0)
+		if d.holds != nil {
+			s.Remaining = min(s.Remaining, d.holds(c.Limit, now)/bucket.Milli)
+		}
 		if c.Limit.Name == d.c.short {
 			e.Wanted, e.Remaining = c.Milli/bucket.Milli, s.Remaining
 		}
@@ -118,11 +125,12 @@ func (d decider) giveUp() choice {
 	return out
 }
 
-// wait returns the time from one instant to a later one, at most what a Duration
-// holds: 292 years.
+// longestWait is what a Duration holds, in whole milliseconds: 292 years.
+const longestWait = math.MaxInt64 / time.Millisecond * time.Millisecond
+
+// wait returns the time from one instant to a later one, at most the longest.
 func wait(from, to int64) time.Duration {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(min(bucket.SubSat(to, from), most)) * time.Millisecond
+	return time.Duration(min(bucket.SubSat(to, from), int64(longestWait/time.Millisecond))) * time.Millisecond
 }
 
 // tooLarge explains a request that no shard can ever hold.

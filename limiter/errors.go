@@ -71,7 +71,9 @@ type LimitError struct {
 	Wanted, Remaining int64
 	// RetryAfter is exact to the millisecond: if nobody else takes or gives
 	// back, the same request is granted after it and denied a millisecond
-	// earlier, unless it is Estimated.
+	// earlier, unless it is Estimated. It is 292 years at most, which is what a Duration
+	// holds; the text says that in words. Those who wait owe little (see ErrQueueFull), but
+	// what leases settle is owed in full.
 	RetryAfter time.Duration
 	// Estimated tells that RetryAfter may be wrong: this process has not seen all
 	// shards of the bucket, shards have to merge first, or it has lost its writes
@@ -89,8 +91,12 @@ func (e *LimitError) Error() string {
 	if e.full {
 		what = "queue full: "
 	}
-	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%d wanted, %d left, retry after %s",
-		e.Entity+"/"+e.Resource, e.Limit, what, e.Wanted, e.Remaining, e.RetryAfter)
+	retry := "retry after " + e.RetryAfter.String()
+	if e.RetryAfter >= longestWait {
+		retry = "not within 292 years"
+	}
+	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%d wanted, %d left, %s",
+		e.Entity+"/"+e.Resource, e.Limit, what, e.Wanted, e.Remaining, retry)
 }
 
 // Is reports that every LimitError is ErrLimited, and some are ErrQueueFull.

@@ -3,6 +3,7 @@ package limiter
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -28,6 +29,9 @@ func TestWaitsOfCenturies(t *testing.T) {
 		const longest = math.MaxInt64 / time.Millisecond * time.Millisecond
 		if d.RetryAfter != longest || d.Statuses[0].RetryAfter != longest {
 			t.Errorf("%s: retry after %s, status %s, want %s", limit, d.RetryAfter, d.Statuses[0].RetryAfter, longest)
+		}
+		if text := d.Error(); !strings.HasSuffix(text, " left, not within 292 years") {
+			t.Errorf("%s: says %q", limit, text)
 		}
 	}
 }

@@ -77,17 +77,17 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 	}
 	k.mu.Lock()
 	k.see(b, l.now(), p.since, own)
+	k.at(shard).underWay.removeAll(group) // the image shows it
 	k.at(shard).added = false
 	k.confirm(b, group[0].want, l.now())
 	status := k.status(group[0].want.name.entity, group[0].want.costs, l.now())
 	k.mu.Unlock()
 	if !p.takes {
-		k.end(shard, group, turn{again: true})
+		for _, w := range group {
+			w.turn <- turn{again: true}
+		}
 		return
 	}
-	k.mu.Lock()
-	k.at(shard).underWay.removeAll(group)
-	k.mu.Unlock()
 	leaseOf := func(w *acquirer, costs []table.Cost) *Lease {
 		lease := &Lease{limiter: l, name: w.want.name, status: slices.Clone(status), items: []leaseItem{{
 			name: w.want.name, key: b.Key(), shard: shard, taken: costs,

@@ -36,3 +36,49 @@ func TestRemainingOfALimitThatIsNotInTheBucket(t *testing.T) {
 		}
 	}
 }
+
+// TestRemainingCanBeHad: what a denial and a lease say is left of a bucket of several
+// shards is what one request can have. Fractions of tokens on each are not.
+func TestRemainingCanBeHad(t *testing.T) {
+	for _, shards := range []int{1, 8, 32} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerSecond("rps", 320)
+		must(t, l, asks(Costs{"rps": 0}, limit))
+		if shards > 1 {
+			w.split(l, shards)
+		}
+		for range shards + 2 { // all shards are known, and empty
+			l.Acquire(t.Context(), asks(Costs{"rps": 320}, limit))
+		}
+		drain(t, l, asks(Costs{"rps": 1}, limit))
+		seen := map[int64]bool{}
+		for range 60 {
+			w.advance(3 * time.Millisecond) // 0.96 tokens in all
+			_, err := l.Acquire(t.Context(), asks(Costs{"rps": 200}, limit))
+			denied, ok := errors.AsType[*LimitError](err)
+			if !ok || denied.Remaining >= denied.Wanted || denied.Remaining != denied.Statuses[0].Remaining {
+				t.Fatalf("%d shards: %v, want denied for more than is left", shards, err)
+			}
+			left := denied.Remaining
+			seen[left] = true
+			if lease, err := w.bystander(l).Acquire(t.Context(), asks(Costs{"rps": left + 1}, limit)); err == nil {
+				t.Fatalf("%d shards: %d left, and %d can be had", shards, left, left+1)
+				lease.Rollback(t.Context())
+			}
+			lease, err := l.Acquire(t.Context(), asks(Costs{"rps": left}, limit))
+			if err != nil {
+				t.Fatalf("%d shards: %d left, and they cannot be had: %v", shards, left, err)
+			}
+			if s := lease.Status(); s[0].Remaining != 0 {
+				t.Fatalf("%d shards: %d left after all that can be had", shards, s[0].Remaining)
+			}
+			if err := lease.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(seen) < 2 {
+			t.Errorf("%d shards: %v left, want different levels", shards, seen)
+		}
+	}
+}

@@ -16,14 +16,16 @@ type Status struct {
 	Capacity int64         // tokens
 	Refill   int64         // tokens that come back every Period
 	Period   time.Duration // of the refill
-	// Remaining is how many whole tokens are left, negative when in debt.
+	// Remaining is how many tokens one request can have now, negative when the bucket is
+	// in debt. Shards pay in whole tokens: 32 that hold 0.97 each have 31, and none to
+	// give.
 	Remaining int64
 	// RetryAfter is how long until this limit alone would cover the cost of the
 	// request that was denied: zero if it does now, negative if it never will. It is
 	// zero in the status of a lease.
 	RetryAfter time.Duration
 	// RefillAfter is how long until Remaining is one more, if nobody takes or gives
-	// back; zero when the limit is full.
+	// back, and of a bucket of several shards about that; zero when the limit is full.
 	RefillAfter time.Duration
 	// ResetAfter is how long until the limit is full, if nobody takes or gives back;
 	// zero when it is.
@@ -74,6 +76,10 @@ func (k *known) status(entity string, costs []table.Cost, now int64) []Status {
 			}
 		}
 		out[i] = statusOf(entity, l, level, rest)
+		if k.count > 1 {
+			d := decider{known: k, want: want{costs: costs}, now: now}
+			out[i].Remaining = min(out[i].Remaining, d.holds(l, now)/bucket.Milli)
+		}
 		out[i].Estimated = k.count > 1 && seen < l.Capacity
 	}
 	return out
