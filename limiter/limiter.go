@@ -59,7 +59,8 @@ type Options struct {
 	// negative: read on every call.
 	ConfigTTL time.Duration
 	// MaxBuckets is how many buckets are remembered, least recently used out
-	// first. Default 10,000.
+	// first, about 3 KB each. Default 10,000. With more of them in use, a request for
+	// a bucket that is not remembered costs a second write.
 	MaxBuckets int
 	// MaxShards is the most shards a bucket is split into, a power of two.
 	// Default 32; 1: never split.
