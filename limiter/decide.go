@@ -47,6 +47,7 @@ type choice struct {
 	short  string // the limit that takes longest, when denied
 	guess  bool   // the instant is an estimate
 	full   bool   // the queue of those who wait is full
+	taken  bool   // the image covers the costs, but others will have taken them: it denies until the next look
 	// repeats is set for a denial as others before it, since nothing new was seen.
 	repeats bool
 }
@@ -78,7 +79,7 @@ func (d decider) decide() choice {
 	}
 	d.need()
 	start, soonest := int(d.pick%uint64(d.count)), choice{action: never, at: bucket.Never}
-	stale, staleAt := -1, int64(bucket.Never)
+	stale, staleAt, taken := -1, int64(bucket.Never), false
 	var tried map[int]bool
 	if d.count > 1 {
 		tried = make(map[int]bool, d.count)
@@ -102,7 +103,7 @@ func (d decider) decide() choice {
 		if got.action == write {
 			return got
 		}
-		soonest = sooner(soonest, got)
+		soonest, taken = sooner(soonest, got), taken || got.taken
 		if d.outlived(s, d.denyFor) && (stale < 0 || got.at < staleAt || got.at == staleAt && s.at < d.shards[stale].at) {
 			stale, staleAt = k, got.at
 		}
@@ -122,6 +123,9 @@ func (d decider) decide() choice {
 				return choice{action: write, shard: k, adopt: true}
 			}
 		}
+	}
+	if taken { // if others do leave it, one shard has it: a transaction finds no more
+		return soonest
 	}
 	return d.uncovered(soonest)
 }
@@ -224,7 +228,7 @@ func (d decider) evaluate(k int, s *seen) choice {
 	case v.Granted:
 		out.action = write
 		if at, short := d.expected(s); at > d.now { // but others will have taken it by now
-			out.action, out.at, out.short = deny, at, short
+			out.action, out.at, out.short, out.taken = deny, at, short, true
 		}
 	case s.clockless(d.now):
 		out.action = write // without a clock to refill from, the denial would never end
@@ -232,47 +236,6 @@ func (d decider) evaluate(k int, s *seen) choice {
 		out.action = never
 	}
 	return out
-}
-
-// clockless reports whether the image has no refill instant that can be used.
-func (s *seen) clockless(now int64) bool {
-	return s.image.State.NoClock || bucket.SubSat(s.image.State.RF, now) > bucket.MaxSkew
-}
-
-// verdict reports whether the image covers the costs at now, beside what this
-// process has under way.
-func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
-	image := s.image
-	if len(s.underWay) > 0 {
-		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
-		for i := range image.State.Slots {
-			sl := &image.State.Slots[i]
-			sl.Tokens = bucket.SubSat(sl.Tokens, s.underWay.of(sl.Name))
-		}
-	}
-	if !w.stored(image.State) || len(image.Partial) > 0 || s.clockless(now) {
-		plan := table.Charge{Image: image, Costs: w.costs, Now: now, Life: w.life}.Plan()
-		return plan.Verdict, plan.Short
-	}
-	var few [16]int64
-	needs := few[:0]
-	if len(image.State.Slots) > len(few) {
-		needs = make([]int64, 0, len(image.State.Slots))
-	}
-	i := 0
-	for _, sl := range image.State.Slots { // both are in order of name
-		need := int64(-1) // not asked for
-		if i < len(w.costs) && w.costs[i].Limit.Name == sl.Name {
-			need = w.costs[i].Milli
-			i++
-		}
-		needs = append(needs, need)
-	}
-	v := image.State.Decide(needs, now)
-	if v.Slot < 0 {
-		return v, ""
-	}
-	return v, image.State.Slots[v.Slot].Name
 }
 
 func random() uint64 { return store.Random() }

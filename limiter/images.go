@@ -67,6 +67,47 @@ type seen struct {
 // imaged reports whether there is an image.
 func (s *seen) imaged() bool { return s != nil && s.image.Entity != "" }
 
+// clockless reports whether the image has no refill instant that can be used.
+func (s *seen) clockless(now int64) bool {
+	return s.image.State.NoClock || bucket.SubSat(s.image.State.RF, now) > bucket.MaxSkew
+}
+
+// verdict reports whether the image covers the costs at now, beside what this
+// process has under way.
+func (s *seen) verdict(w want, now int64) (bucket.Verdict, string) {
+	image := s.image
+	if len(s.underWay) > 0 {
+		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
+		for i := range image.State.Slots {
+			sl := &image.State.Slots[i]
+			sl.Tokens = bucket.SubSat(sl.Tokens, s.underWay.of(sl.Name))
+		}
+	}
+	if !w.stored(image.State) || len(image.Partial) > 0 || s.clockless(now) {
+		plan := table.Charge{Image: image, Costs: w.costs, Now: now, Life: w.life}.Plan()
+		return plan.Verdict, plan.Short
+	}
+	var few [16]int64
+	needs := few[:0]
+	if len(image.State.Slots) > len(few) {
+		needs = make([]int64, 0, len(image.State.Slots))
+	}
+	i := 0
+	for _, sl := range image.State.Slots { // both are in order of name
+		need := int64(-1) // not asked for
+		if i < len(w.costs) && w.costs[i].Limit.Name == sl.Name {
+			need = w.costs[i].Milli
+			i++
+		}
+		needs = append(needs, need)
+	}
+	v := image.State.Decide(needs, now)
+	if v.Slot < 0 {
+		return v, ""
+	}
+	return v, image.State.Slots[v.Slot].Name
+}
+
 func (k *known) at(shard int) *seen {
 	s := k.shards[shard]
 	if s == nil {

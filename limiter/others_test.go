@@ -56,6 +56,39 @@ func TestWhatOthersTake(t *testing.T) {
 	}
 }
 
+// What others take does not make a small request a transaction: shards of which one holds
+// enough by its image hold no more together.
+func TestWhatOthersTakeIsNotTakenTogether(t *testing.T) {
+	const now = 1_700_000_000_000
+	limit := PerHour("rph", 20).stored()
+	for _, c := range []struct {
+		name   string
+		tokens [2]int64 // by shard
+		cost   int64
+		want   action
+	}{
+		{"one shard has it by its image", [2]int64{0, 5}, 1, deny},
+		{"each has it", [2]int64{5, 5}, 1, deny},
+		{"no shard has it, both together do", [2]int64{5, 5}, 7, several},
+	} {
+		k := &known{count: 1}
+		for shard, tokens := range c.tokens {
+			b := table.Shard{Namespace: "ns", Entity: acme, Resource: gpt, Generation: 1,
+				State: bucket.New([]bucket.Limit{limit}, shard, 2, now-900)}
+			b.State.Slots[b.State.Index("rph")].Tokens = tokens * bucket.Milli
+			k.see(b, now-900, unsent, nil)
+			k.shards[shard].others = others{taken: map[string]float64{"rph": 5000}, elapsed: 1000, refused: now}
+		}
+		d := decider{known: k, now: now, denyFor: 1000, attempt: &attempt{},
+			want: want{name: name{acme, gpt}, costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
+		for d.pick = range uint64(2) {
+			if got := d.decide(); got.action != c.want {
+				t.Errorf("%s: decided %+v, want %d", c.name, got, c.want)
+			}
+		}
+	}
+}
+
 // The estimate is what the counters have grown by, less what this process took,
 // and fades.
 func TestOthersLearn(t *testing.T) {
