@@ -48,6 +48,7 @@ type choice struct {
 	guess  bool   // the instant is an estimate
 	full   bool   // the queue of those who wait is full
 	taken  bool   // the image covers the costs, but others will have taken them: it denies until the next look
+	asks   bool   // the write is the look at a shard of which the image is too old to tell what others take
 	// repeats is set for a denial as others before it, since nothing new was seen.
 	repeats bool
 }
@@ -64,8 +65,8 @@ type decider struct {
 	pick    uint64
 }
 
-// decide picks a shard to write to, or denies. Shards are tried from a random one on,
-// so that requests spread over them:
+// decide picks a shard to write to, or denies. Shards are tried from one on that this
+// process visits for a while, else from a random one, so that requests spread over them:
 //
 //	its image covers the costs     write to it
 //	it has no image                write to it, which brings one; to two of them at most
@@ -78,7 +79,7 @@ func (d decider) decide() choice {
 		return choice{action: write}
 	}
 	d.need()
-	start, soonest := int(d.pick%uint64(d.count)), choice{action: never, at: bucket.Never}
+	start, soonest := d.first(), choice{action: never, at: bucket.Never}
 	stale, staleAt, taken := -1, int64(bucket.Never), false
 	var tried map[int]bool
 	if d.count > 1 {
@@ -101,6 +102,7 @@ func (d decider) decide() choice {
 		}
 		got := d.evaluate(k, s)
 		if got.action == write {
+			d.visit(k)
 			return got
 		}
 		soonest, taken = sooner(soonest, got), taken || got.taken
@@ -227,8 +229,10 @@ func (d decider) evaluate(k int, s *seen) choice {
 	switch {
 	case v.Granted:
 		out.action = write
-		if at, short := d.expected(s); at > d.now { // but others will have taken it by now
-			out.action, out.at, out.short, out.taken = deny, at, short, true
+		at, short := d.expected(s)
+		out.asks = d.count > 1 && s.contended(d.now) && d.outlived(s, d.denyFor)
+		if at > d.now && !(out.asks && d.now-d.lookedAt >= d.denyFor) { // but others will have taken it by now
+			out.action, out.at, out.short, out.taken, out.asks = deny, at, short, true, false
 		}
 	case s.clockless(d.now):
 		out.action = write // without a clock to refill from, the denial would never end

@@ -35,7 +35,7 @@ func (l *Limiter) writeTogether(ctx context.Context, k *known, c choice, me *acq
 	group := []*acquirer{me}
 	s.underWay.add(me.want.costs)
 	s.flight = next
-	if c.look {
+	if c.look || c.asks {
 		k.lookedAt = l.now()
 	}
 	if c.adopt {

@@ -41,6 +41,7 @@ type known struct {
 	mu        sync.Mutex
 	count     int // largest shard count seen, at least 1
 	shards    map[int]*seen
+	home      home
 	lookedAt  int64            // when the last look went out, epoch ms
 	raisedAt  int64            // when an image last showed more than refill explains, epoch ms
 	readAt    int64            // when all shards were last read because of that, epoch ms

@@ -96,9 +96,16 @@ func (o *others) slack(s bucket.State, w want, most int64) int64 {
 // others take.
 const contendedFor = 10_000
 
+// contended reports whether others have lately made a write fail.
+func (s *seen) contended(now int64) bool {
+	return s.others.refused > 0 && now-s.others.refused <= contendedFor
+}
+
 // expected estimates from when the costs are covered if others go on taking what
 // they have been seen to take. It speaks only for a shard where that has made a
-// write fail, and not beyond the time for which its image may deny.
+// write fail, and not beyond the time for which its image may deny. Of several shards one
+// is looked at for all: else each process would ask each of them once in that time, 64
+// writes a second from 8 processes on 8 shards, whatever there is to be had.
 //
 // An image is half a round trip old when it comes, and the next write is carried out half
 // a round trip after it was sent, so what others take in a whole one is missing in it too.
@@ -110,11 +117,13 @@ const contendedFor = 10_000
 // square root), and then the write is refused. So it is not sent before the level less
 // that spread covers the cost; here that never happens, so not before the next look.
 func (d decider) expected(s *seen) (at int64, limit string) {
-	if s.others.refused == 0 || d.now-s.others.refused > contendedFor || d.outlived(s, d.denyFor) ||
-		s.clockless(d.now) {
+	state, until := s.image.State, s.at+d.denyFor
+	if d.count > 1 {
+		until = max(s.at, d.lookedAt) + d.denyFor
+	}
+	if !s.contended(d.now) || d.count == 1 && d.outlived(s, d.denyFor) || s.clockless(d.now) {
 		return 0, ""
 	}
-	state, until := s.image.State, s.at+d.denyFor
 	for _, c := range d.want.costs {
 		i := state.Index(c.Limit.Name)
 		if i < 0 || c.Milli == 0 {
@@ -122,7 +131,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 		}
 		r := state.Rate(i)
 		refill, taken := float64(r.Amount)/float64(r.Period), s.others.rate(c.Limit.Name)
-		gone := taken * (float64(d.now-s.at) + d.trip)
+		gone := taken * (float64(max(d.now-s.at, 0)) + d.trip)
 		if gone < float64(c.Milli)/4 { // most likely nobody takes anything
 			gone = 0
 		}
