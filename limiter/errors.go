@@ -59,7 +59,9 @@ var (
 	ErrLeaseClosed = errors.New("limiter: lease closed")
 )
 
-// LimitError is a denial. Nothing was taken, unless the error is ErrUnknown or a
+// LimitError is a denial. No place is kept: when the time is over, others may have taken
+// the tokens. A request that is large beside those of others may find them taken every
+// time; [Limiter.Wait] gets them, in its turn. Nothing was taken, unless the error is ErrUnknown or a
 // *SettleError too: then another entity of a cascade may have been charged and not
 // given back.
 type LimitError struct {

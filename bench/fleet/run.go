@@ -19,6 +19,8 @@ type Result struct {
 	Unknown  int     // of those that failed: tokens may have been taken
 	Slow     int     // decided, but after more than 50 ms
 	Exact    int     // what the exact bucket granted of the same arrivals
+	Tokens   int64   // of the first limit, granted
+	Due      int64   // and what the exact bucket granted
 	Writes   int     // write units
 	Reads    float64 // read units
 	Low      float64 // mean, as a share of the capacity
@@ -93,6 +95,15 @@ func (o *outcome) time(f func() error) error {
 	return err
 }
 
+// paid adds the tokens of an acquire that was granted.
+func (o *outcome) paid(tokens int64, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		o.Tokens += tokens
+	}
+}
+
 // process takes tokens, in the order of the case's limits, or says why not.
 type process func(ctx context.Context, tokens []int64) error
 
@@ -130,9 +141,10 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 			t.sample()
 			if granted {
 				counted.Exact++
+				counted.Due += tokens[0]
 			}
 		}
-		wg.Go(func() { _ = into.time(func() error { return p(ctx, tokens) }) })
+		wg.Go(func() { into.paid(tokens[0], into.time(func() error { return p(ctx, tokens) })) })
 	}
 	wg.Wait()
 	t.result(&counted.Result)

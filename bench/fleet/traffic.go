@@ -13,9 +13,9 @@ import (
 type Bucket struct {
 	Name   string
 	Limits []limiter.Limit // the first is the one that loads are measured by
-	// Cost returns what the next request takes, in tokens, one per limit. The
-	// first limit's mean cost is one.
+	// Cost returns what the next request takes, in tokens, one per limit.
 	Cost func(*rand.Rand) []int64
+	Mean float64 // cost of the first limit; zero is one
 }
 
 // one is the cost of a request that takes a single token.
@@ -53,6 +53,25 @@ var (
 		Name:   "a bucket that never runs dry",
 		Limits: []limiter.Limit{limiter.PerSecond("rps", 1_000_000)},
 		Cost:   one,
+	}
+	// Hot is a bucket that many write to for single tokens.
+	Hot = Bucket{
+		Name:   "1800 a minute, capacity 100",
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 1800).WithCapacity(100)},
+		Cost:   one,
+	}
+	// Mixed is asked for single tokens and, by one request in ten, for as much as two of
+	// eight shards hold.
+	Mixed = Bucket{
+		Name:   "100 a second, one in ten takes 25",
+		Limits: []limiter.Limit{limiter.PerSecond("rps", 100)},
+		Mean:   3.4,
+		Cost: func(r *rand.Rand) []int64 {
+			if r.IntN(10) == 0 {
+				return []int64{25}
+			}
+			return []int64{1}
+		},
 	}
 	// Burst is so small that every grant nearly empties it.
 	Burst = Bucket{
@@ -119,7 +138,11 @@ func (c Case) String() string {
 // perSecond returns how many requests arrive in a second, on average.
 func (c Case) perSecond() float64 {
 	l := c.Bucket.Limits[0]
-	return c.Load * float64(l.Refill) / l.Period.Seconds()
+	mean := c.Bucket.Mean
+	if mean == 0 {
+		mean = 1
+	}
+	return c.Load * float64(l.Refill) / l.Period.Seconds() / mean
 }
 
 // Lasting returns the case with the time in which about n requests arrive, 100 s
@@ -130,7 +153,8 @@ func (c Case) Lasting(n int) Case {
 	c.For = max(100*time.Second, seconds(float64(n)/c.perSecond()))
 	c.Warm = c.For / 10
 	if c.Load > 1 {
-		drain := float64(c.Bucket.Limits[0].Capacity) / (c.perSecond() * (1 - 1/c.Load))
+		l := c.Bucket.Limits[0]
+		drain := float64(l.Capacity) / (float64(l.Refill) / l.Period.Seconds() * (c.Load - 1))
 		c.Warm = max(c.Warm, seconds(drain))
 	}
 	return c
