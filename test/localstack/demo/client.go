@@ -36,6 +36,7 @@ type fleet struct {
 	lost     atomic.Int64 // writes that another client was faster than
 	leftOut  atomic.Int64 // requests not sent because the machine is too slow
 	next     atomic.Int64
+	bill     bill
 }
 
 // openFleet opens n clients of the table at the engine.
@@ -47,7 +48,7 @@ func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *le
 		}
 	}
 	for range n {
-		lim, err := limiter.Open(ctx, e.DynamoDB(), table, &limiter.Options{
+		lim, err := limiter.Open(ctx, billed{e.DynamoDB(), &f.bill}, table, &limiter.Options{
 			Namespace: namespace, Register: true, Timeout: 5 * time.Second, Observe: observe,
 		})
 		if err != nil {
@@ -92,13 +93,15 @@ func (f *fleet) play(ctx context.Context, requests []request) {
 // same through Do.
 func (f *fleet) one(ctx context.Context, r request) {
 	n := f.next.Add(1)
+	p := &payer{tenant: r.tenant}
+	ctx = paying(ctx, p)
 	lim := f.limiters[int(n)%len(f.limiters)]
 	req := limiter.Request{
 		Entity: r.tenant.entity, Resource: r.tenant.resource,
 		Costs: limiter.Costs{"rpm": 1, "tpm": r.estimate}, Limits: r.given(),
 	}
 	if n%4 == 0 {
-		f.throughDo(ctx, lim, req, r)
+		f.throughDo(ctx, lim, req, r, p)
 		return
 	}
 	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
@@ -108,8 +111,9 @@ func (f *fleet) one(ctx context.Context, r request) {
 		f.refused(ctx, c, err)
 		return
 	}
-	f.ledger.granted(c)
+	f.granted(ctx, c)
 	time.Sleep(r.hold)
+	f.bill.settle(p)
 	f.settle(ctx, r, c, lease)
 }
 
@@ -138,15 +142,16 @@ func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Le
 
 // throughDo is one with the convenience. What Do returns says how the request
 // ended; when it was granted and settled is seen from within.
-func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter.Request, r request) {
+func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter.Request, r request, p *payer) {
 	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
 	back := call{tenant: r.tenant, costs: limiter.Costs{"tpm": r.settle}}
 	count := func(n *counts) { n.adjusted++ }
 	ran := false
-	err := lim.Do(ctx, req, func(_ context.Context, lease *limiter.Lease) error {
+	err := lim.Do(ctx, req, func(ctx context.Context, lease *limiter.Lease) error {
 		c.answered, ran = now(), true
-		f.ledger.granted(c)
+		f.granted(ctx, c)
 		time.Sleep(r.hold)
+		f.bill.settle(p)
 		defer func() { back.sent = now() }()
 		if r.fails {
 			back.costs, count = negative(c.costs), func(n *counts) { n.rolledBack++ }
@@ -171,6 +176,12 @@ func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter
 }
 
 var errModel = errors.New("the model failed")
+
+// granted books a granted acquire.
+func (f *fleet) granted(ctx context.Context, c call) {
+	f.ledger.granted(c)
+	f.bill.add(ctx, func(p *paid, _ bool) { p.Granted++ })
+}
 
 // refused books an acquire without a grant.
 func (f *fleet) refused(ctx context.Context, c call, err error) {

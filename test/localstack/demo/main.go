@@ -91,6 +91,8 @@ type demo struct {
 	audits *audits
 	swept  int
 	calmed int64   // when the rush was over, epoch ms
+	bills  []paid  // what the rush cost each tenant
+	billed paid    // and all of them
 	result *result // nil until everything is measured
 }
 
@@ -138,6 +140,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 		return err
 	}
 	d.rig.clients.Clear()
+	d.bills, d.billed = d.fleet.bill.total()
 	warm, err := measureWarm(ctx, d.rig, d.ledger)
 	if err != nil {
 		return err
@@ -253,7 +256,7 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 		return err
 	}
 	r := &result{
-		counts: d.ledger.seen(), errs: d.ledger.errs, warm: warm,
+		counts: d.ledger.seen(), errs: d.ledger.errs, warm: warm, bills: d.bills, billed: d.billed,
 		rpm: stored.sums("rpm", d.ledger.balances), tpm: stored.sums("tpm", d.ledger.balances),
 		hot: s.watcher.life(), stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		leftOut: d.fleet.leftOut.Load(), lost: d.fleet.lost.Load(),

@@ -119,7 +119,8 @@ func looksRight(t *testing.T, p *browser.Page, r record) {
 	for _, c := range []struct {
 		selector string
 		want     int
-	}{{"#trouble circle", len(r.Incidents)}, {"#trouble tbody tr", len(r.Incidents)}, {"#costs tbody tr", len(r.Calls)}} {
+	}{{"#trouble circle", len(r.Incidents)}, {"#trouble tbody tr", len(r.Incidents)}, {"#calls tbody tr", len(r.Calls)},
+		{"#bills tbody tr", len(r.Bills)}} {
 		got := browser.Eval[int](p, fmt.Sprintf("document.querySelectorAll(%q).length", c.selector))
 		if got != c.want || got == 0 {
 			t.Errorf("%d of %s, want %d", got, c.selector, c.want)

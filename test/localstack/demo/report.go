@@ -21,6 +21,8 @@ type result struct {
 	worstHot    play.Result // of the hot bucket
 	worstAt     account
 	warm        warmCost
+	bills       []paid // over the rush, by tenant
+	billed      paid   // all of them
 	writesPer   float64
 	writes      int
 	records     int
@@ -81,6 +83,8 @@ func (r result) verdict() []string {
 	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worstAt.entity, r.worstAt.resource, r.worst)
 	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes,
 		r.warm.reads)
+	fail(r.billed.PerGrant() > mostUnits, "an acquire of the rush cost %.2f write units, want at most %.1f",
+		r.billed.PerGrant(), mostUnits)
 	fail(r.hot.most < 2, "the hot bucket did not split")
 	fail(r.hot.end != 1 || r.stored != 1 || r.hot.merges != r.hot.splits,
 		"the hot bucket of %d shards did not become whole again: %d are left", r.hot.most, r.stored)
@@ -135,6 +139,7 @@ func (r result) print(w io.Writer) {
 	}
 	say("\nCost of an acquire that needs no look-up, in capacity units as the engine reports them, indexes included.")
 	say("demo: write_units_per_warm_acquire=%.2f read_units=%.2f", r.warm.writes, r.warm.reads)
+	r.printBill(say)
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
 	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that "+
@@ -154,6 +159,22 @@ func (r result) print(w io.Writer) {
 			say("demo: unexpected error: %v", err)
 		}
 	}
+}
+
+// printBill prints what the rush cost.
+func (r result) printBill(say func(string, ...any)) {
+	say("\nWhat all acquires of the rush cost, in write units by tenant: writes that held and that were refused, " +
+		"transactions")
+	say("that held and that did not; then read units, and the write units of settlements.")
+	say("%-14s %-10s %7s %6s %7s %8s %6s %9s %7s %8s", "tenant", "resource", "granted", "held", "refused", "together",
+		"broken", "per grant", "reads", "settling")
+	for _, p := range append(slices.Clip(r.bills), r.billed) {
+		say("%-14s %-10s %7d %6d %7d %8d %6d %9.2f %7.1f %8d", p.Entity, p.Resource, p.Granted, p.Held, p.Refused,
+			p.Together, p.Broken, p.PerGrant(), p.Reads, p.Settling)
+	}
+	say("demo: write_units_per_grant_of_the_rush=%.2f bound=%.1f read_units=%.2f settling_units=%.2f",
+		r.billed.PerGrant(), mostUnits, r.billed.Reads/float64(max(r.billed.Granted, 1)),
+		float64(r.billed.Settling)/float64(max(r.billed.Granted, 1)))
 }
 
 // decimal renders millitokens as tokens.
