@@ -23,7 +23,7 @@ type home struct {
 
 // first returns the shard to try first: the one that is visited, or any.
 func (d decider) first() int {
-	if d.home.left > 0 && d.home.shard < d.count && d.halfFull(d.shards[d.home.shard]) {
+	if d.count > 1 && d.home.left > 0 && d.home.shard < d.count && d.halfFull(d.shards[d.home.shard]) {
 		return d.home.shard
 	}
 	return int(d.pick % uint64(d.count))
