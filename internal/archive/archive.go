@@ -156,7 +156,8 @@ const (
 )
 
 // Objects are the archive objects of the batch in stream order, each key once.
-// A payload that holds a record twice gives the object of its first occurrence.
+// A payload that holds a record twice gives the object of its first occurrence. Records
+// of a stream with the wrong view hold nothing but keys: one object stands for all.
 func (b Batch) Objects() []Object {
 	type placed struct {
 		Object
@@ -168,7 +169,7 @@ func (b Batch) Objects() []Object {
 		line := e.line()
 		all = append(all, placed{Object{Key: e.key(line), Body: enc.gzip(line), Sequence: e.Sequence}, e.position})
 	}
-	for _, m := range b.Malformed {
+	for _, m := range foldViews(b.Malformed) {
 		o := Object{Key: m.key(), Body: enc.gzip(m.line()), Sequence: m.Sequence, Malformed: m.Reason}
 		all = append(all, placed{o, m.position})
 	}
