@@ -22,19 +22,16 @@ var errNotCounted = errors.New("usage not counted")
 // parts, counts nothing twice.
 //
 // An error means that the payload is no stream payload, or that a tumbling window
-// ends and not all of it is counted. Work begins until a second before the deadline
-// of ctx. It blocks until nothing is in flight any more.
-//
+// ends and not all of it is counted: the next attempt reads what is, and goes on. Work
+// begins until five seconds before the deadline of ctx, and all ends a second before it.
 // The method makes an Aggregator a handler of the Lambda library.
 //
 // The steps, for a batch of three records of one bucket, whose counter went from 100
 // over 103 and 104 to 110 tokens:
 //
 //	decode   three changes: +3, +1, +6; a record that cannot be read is malformed
-//	fold     one shard with three changes in order, each once: a record that came twice
-//	         would count 3 twice
-//	ledger   one run from 100 to 110. Without a tumbling window it is due now; with one it
-//	         may be carried on, and counted with the next batch's from 110 on
+//	fold     one shard with three changes in order, each once, also if its record came twice
+//	ledger   one run from 100 to 110. It is due now, or with a tumbling window carried on
 //	plan     a refill if the level does not cover 10 once more, a resharding if the
 //	         partition is hot or cool, a longer lifetime if the item would expire too early
 //	jobs     what is required first: malformed records to be kept, the run into its windows
@@ -47,20 +44,23 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := lambdaio.WithMargin(ctx, lambdaio.ReportMargin) // what has not begun by then is not begun
+	ctx, report := lambdaio.WithMargin(ctx, lambdaio.ReportMargin) // nothing goes on then
+	defer report()
+	within, cancel := lambdaio.WithMargin(ctx, closeMargin) // what has not begun by then is not begun
 	defer cancel()
 	buckets := usage.Fold(batch.Changes)
+	a, m := a.metered()
 	led := a.newLedger(ctx, batch, buckets)
 	jobs := a.jobs(led, buckets, usage.Decide(buckets, start, a.conf), batch.Malformed)
 	a.run(within, jobs)
-	err = led.close(within)
+	err = led.close(ctx, within)
 
-	s := summarize(batch, jobs, led)
+	s := summarize(batch, jobs, led, m.units.Load())
 	end := a.now()
 	s.Timed(start, end, batch.Oldest)
 	lambdaio.Reporter{Function: a.function, Log: a.log, Metrics: a.metrics}.Report(ctx, end, "batch folded", jobs, s)
-	if err != nil { // Lambda delivers all of it again, with the same state
-		return nil, err
+	if err != nil {
+		return nil, err // Lambda delivers all of it again, with the same state
 	}
 	return s.Resume.Response().With(led.carried()).Bytes(), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -16,6 +17,9 @@ import (
 const (
 	// owedAtOnce is how many snapshots are read at once to count what is owed.
 	owedAtOnce = 100
+
+	// owedAtLeast is how much is read before it is merged.
+	owedAtLeast = 10_000
 
 	// owedAtMost is how many snapshots are kept in mind while lists are read.
 	owedAtMost = 200_000
@@ -93,7 +97,7 @@ func (l *ledger) catchUpLists(ctx context.Context, q item.Query, finest usage.Wi
 			}
 			owed = append(owed, some...)
 		}
-		if q.After = page.Next; q.After != nil && len(owed) < 2*merged+owedPerList {
+		if q.After = page.Next; q.After != nil && len(owed) < 2*merged+owedAtLeast {
 			continue
 		}
 		owed = usage.MergeOwed(owed)
@@ -125,9 +129,11 @@ func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed, finest usag
 	}
 	var jobs []*lambdaio.Job
 	for _, w := range others {
-		for _, t := range usage.OwedTotals(owed, ahead, w) {
+		totals := usage.OwedTotals(owed, ahead, w)
+		seen := l.agg.snapshotsOf(ctx, false, totals)
+		for _, t := range totals {
 			jobs = append(jobs, &lambdaio.Job{Do: func(ctx context.Context) (int, error) {
-				n, _, err := l.agg.countTotal(ctx, &t, nil)
+				n, _, err := l.agg.countTotal(ctx, &t, seen, nil)
 				return n, err
 			}})
 		}
@@ -140,4 +146,27 @@ func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed, finest usag
 		}
 	}
 	return err
+}
+
+// snapshotsOf reads the snapshots of totals, as many as there are, with one call: most
+// of those that an interrupted catching up has left are counted already.
+func (a *Aggregator) snapshotsOf(ctx context.Context, consistent bool, totals []usage.Total) map[item.Key]item.Item {
+	out := make(map[item.Key]item.Item, len(totals))
+	for some := range slices.Chunk(totals, item.MaxReadKeys) {
+		var keys []item.Key
+		for i := range some {
+			if k := some[i].Key(); !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		items, err := a.store.Read(call, consistent, keys...)
+		cancel()
+		for i, it := range items {
+			if err == nil && it != nil {
+				out[keys[i]] = it
+			}
+		}
+	}
+	return out
 }

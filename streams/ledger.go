@@ -11,7 +11,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -28,8 +27,8 @@ const (
 	// owedDays is how long a list is kept that nobody counts.
 	owedDays = 7
 
-	// owedPerList keeps a list well below DynamoDB's 400 KB.
-	owedPerList = 10_000
+	// closeMargin is the time kept to store the last list of what is owed.
+	closeMargin = 4 * time.Second
 )
 
 // ledger is the usage of one invocation: what the state brought, what the batch
@@ -43,6 +42,8 @@ type ledger struct {
 	lost     int64       // 1: there was a state that could not be read
 
 	due      []*counting
+	looked   *lookup
+	owing    owing
 	owed     int64 // snapshots that longer windows have to catch up with
 	caughtUp int64 // writes that longer windows took
 	unknown  int64 // shards of which the consumption before their first records is not known
@@ -80,6 +81,7 @@ func (a *Aggregator) newLedger(ctx context.Context, batch stream.Batch, buckets 
 		l.packed = nil
 		return true
 	})
+	l.looked = newLookup(a, l.due)
 	return l
 }
 
@@ -105,9 +107,7 @@ func (l *ledger) jobs(buckets []usage.Shard) []*lambdaio.Job {
 			}
 		}
 		j := newJob(jobUsage, first, p.Entity, p.Resource, func(ctx context.Context) (int, error) {
-			n, err := l.agg.count(ctx, c, l.tumbling.On)
-			c.done = err == nil
-			return n, err
+			return l.count(ctx, c)
 		})
 		j.Required = !l.carries()
 		out = append(out, j)
@@ -115,48 +115,47 @@ func (l *ledger) jobs(buckets []usage.Shard) []*lambdaio.Job {
 	return out
 }
 
+// count counts the usage of one bucket.
+func (l *ledger) count(ctx context.Context, c *counting) (int, error) {
+	c.seen = l.looked.snapshots(ctx, c)
+	n, err := l.agg.count(ctx, c, l.tumbling.On)
+	if c.done = err == nil; c.done {
+		l.looked.learn(n)
+		l.owing.add(ctx, l.agg, c, n == 0)
+	}
+	return n, err
+}
+
 // close decides what is carried on, and stores and counts what longer windows are
-// owed. An error means that Lambda has to repeat the invocation.
-func (l *ledger) close(ctx context.Context) error {
+// owed. An error means that Lambda has to repeat the invocation. Longer windows catch
+// up only within the time for work.
+func (l *ledger) close(ctx, within context.Context) error {
 	for _, c := range l.due {
 		l.unknown += c.unknown
 	}
 	if !l.tumbling.On {
 		return nil
 	}
-	var owed []usage.Owed
+	// What lists cannot say counts as not done.
+	err := l.owing.storeAll(ctx, l.agg, l.owing.from)
+	all := !slices.ContainsFunc(l.due, func(c *counting) bool { return !c.done })
+	if err == nil && (all || l.carries()) {
+		err = l.owing.storeAll(ctx, l.agg, l.owing.found)
+	}
+	l.owed = l.owing.stored
 	for _, c := range l.due {
 		if !c.done {
 			l.state.Parts, l.packed = append(l.state.Parts, c.parts...), nil
-			continue
 		}
-		owed = append(owed, c.owed...)
 	}
 	usage.SortParts(l.state.Parts)
-	l.owed = int64(len(owed))
-	if err := l.store(ctx, usage.MergeOwed(owed)); err != nil {
-		return fmt.Errorf("%w: %w", errNotCounted, err)
-	}
 	if l.carries() {
 		return nil
 	}
 	if n := len(l.state.Parts); n > 0 {
-		return fmt.Errorf("%w: %d parts", errNotCounted, n)
+		return errors.Join(fmt.Errorf("%w: %d parts", errNotCounted, n), err)
 	}
-	l.catchUp(ctx)
-	return nil
-}
-
-// store keeps what longer windows are owed for later.
-func (l *ledger) store(ctx context.Context, all []usage.Owed) error {
-	for owed := range slices.Chunk(all, owedPerList) {
-		list := table.OwedList{Created: l.agg.now(), Packed: usage.PackOwed(owed), TTL: l.agg.now()/1000 + owedDays*86_400}
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		_, err := l.agg.store.Write(call, list.Put())
-		if cancel(); err != nil {
-			return errors.Join(errOwed, err)
-		}
-	}
+	l.catchUp(within)
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // summarize counts what became of the batch and finds where to resume it.
-func summarize(batch stream.Batch, jobs []*lambdaio.Job, led *ledger) lambdaio.Summary {
+func summarize(batch stream.Batch, jobs []*lambdaio.Job, led *ledger, units int64) lambdaio.Summary {
 	s := lambdaio.Summary{
 		Records: batch.Records, Changes: len(batch.Changes), Malformed: len(batch.Malformed),
 	}
@@ -32,6 +32,7 @@ func summarize(batch stream.Batch, jobs []*lambdaio.Job, led *ledger) lambdaio.S
 		{Name: "Lifetimes", Value: written[jobLifetime]},
 		{Name: "Kept", Value: kept},
 		{Name: "NotBegun", Value: notBegun},
+		{Name: "WriteUnits", Log: "write_units", Value: units},
 		{Name: "Pending", Log: "pending", Value: int64(len(led.state.Parts))},
 		{Name: "Owed", Value: led.owed},
 		{Name: "StateBytes", Value: int64(len(led.carried())), Unit: "Bytes"},

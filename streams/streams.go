@@ -75,6 +75,13 @@ type Options struct {
 	// The client should keep as many idle connections.
 	Concurrency int
 
+	// MaxWriteUnits is how many write units a second it takes of the table, 0 to 40000.
+	// Default 0: as many as it needs. A batch that does not fit into its time is delivered
+	// again and goes on; what one aggregator writes at once counts for all of its
+	// batches, but not for those of other processes. Of items above 1 KB it finds
+	// out afterwards, and waits then.
+	MaxWriteUnits int
+
 	// Keep stores a malformed record. It may be called again with the same
 	// object, and from several goroutines; its context ends after 5 s. With an
 	// error, and without Keep, the record is reported as not done: Lambda delivers it
@@ -93,6 +100,9 @@ type Options struct {
 	Name string
 }
 
+// maxWriteUnits is what DynamoDB gives a table by default.
+const maxWriteUnits = 40_000
+
 // Aggregator folds batches of stream records into the table. It is safe for
 // concurrent use, and keeps nothing from one batch to the next.
 type Aggregator struct {
@@ -100,6 +110,7 @@ type Aggregator struct {
 	keep        func(context.Context, Object) error // nil: malformed records are reported as not done
 	conf        usage.Config
 	concurrency int
+	pace        *pace        // nil: no bound
 	now         func() int64 // epoch milliseconds
 	function    string       // name under which metrics are reported
 	log         *slog.Logger
@@ -124,6 +135,9 @@ func New(o Options) (*Aggregator, error) {
 		function:    o.Name,
 		log:         o.Log,
 		metrics:     o.Metrics,
+	}
+	if o.MaxWriteUnits > 0 {
+		a.pace = &pace{each: time.Second / time.Duration(o.MaxWriteUnits)}
 	}
 	for _, w := range o.Windows {
 		a.conf.Windows = append(a.conf.Windows, usage.Window(w))
@@ -188,5 +202,7 @@ func (o *Options) check() error {
 		o.MergeAfter, "1s to 24h")
 	want(o.Concurrency >= 1 && o.Concurrency <= config.MaxWriteConcurrency, "Concurrency", o.Concurrency,
 		fmt.Sprintf("1 to %d", config.MaxWriteConcurrency))
+	want(o.MaxWriteUnits >= 0 && o.MaxWriteUnits <= maxWriteUnits, "MaxWriteUnits", o.MaxWriteUnits,
+		fmt.Sprintf("0 to %d", maxWriteUnits))
 	return errors.Join(problems...)
 }

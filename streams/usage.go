@@ -22,6 +22,7 @@ const beginningDays = 7
 // counting is the usage of one bucket on its way into its snapshots.
 type counting struct {
 	parts []usage.Part
+	seen  map[item.Key]item.Item // snapshots that were looked up
 	done  bool
 	owed  []usage.Owed
 	// unknown is of how many shards it is not known what they had consumed before
@@ -48,7 +49,7 @@ func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes
 
 func (a *Aggregator) countAll(ctx context.Context, c *counting, totals []usage.Total) (writes int, err error) {
 	for i := range totals {
-		n, last, err := a.countTotal(ctx, &totals[i], nil)
+		n, last, err := a.countTotal(ctx, &totals[i], c.seen, nil)
 		if writes += n; err != nil {
 			return writes, err
 		}
@@ -70,7 +71,7 @@ func (a *Aggregator) countAhead(ctx context.Context, c *counting, totals,
 		t := &totals[i]
 		t.Current, t.Careful = true, !t.GoesOn(longer)
 		before := len(ahead)
-		n, last, err := a.countTotal(ctx, t, func(step usage.Step, known usage.Snapshots) error {
+		n, last, err := a.countTotal(ctx, t, c.seen, func(step usage.Step, known usage.Snapshots) error {
 			if counted {
 				return nil
 			}
@@ -105,7 +106,7 @@ func (a *Aggregator) countLonger(ctx context.Context, c *counting, later, longer
 	for i := range later {
 		if t := &later[i]; t.MayBegin() {
 			t.Careful = true
-			n, _, err := a.countTotal(ctx, t, func(usage.Step, usage.Snapshots) error { return errBegun })
+			n, _, err := a.countTotal(ctx, t, nil, func(usage.Step, usage.Snapshots) error { return errBegun })
 			if writes += n; err != nil && !errors.Is(err, errBegun) {
 				return writes, err
 			}
@@ -123,10 +124,15 @@ var errBegun = errors.New("beginnings are counted")
 
 // countTotal brings one snapshot up to date, step by step. Before each write it calls
 // check, if there is one, with the step and what was known of the snapshots before
-// any of it; an error of check ends it. It returns the last step.
-func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
+// any of it; an error of check ends it. seen are snapshots that were read before. It
+// returns the last step.
+func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total, seen map[item.Key]item.Item,
 	check func(usage.Step, usage.Snapshots) error) (writes int, step usage.Step, err error) {
 	var known, first usage.Snapshots
+	if it := seen[t.Key()]; it != nil {
+		known = usage.Snapshots{Known: true, Current: it}
+		first = known
+	}
 	t.TTL = t.Expiry(a.now(), a.conf.SnapshotTTLDays)
 	t.Kept = a.now() - int64(min(a.conf.SnapshotTTLDays, beginningDays))*(24*time.Hour).Milliseconds()
 	t.Over = t.Window.End(t.Start) <= a.now()+clocksApart.Milliseconds()
@@ -155,7 +161,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 				return writes, step, err
 			}
 		}
-		after, err := a.write(ctx, step.Update) // commit point: counted once this succeeds
+		after, err := a.write(ctx, step.Update, usageAttempts) // commit point: counted once this succeeds
 		if err == nil {
 			if writes++; step.Action == usage.Add {
 				return writes, step, nil
@@ -243,5 +249,3 @@ func (a *Aggregator) read(ctx context.Context, t *usage.Total, action usage.Acti
 	}
 	return found, nil
 }
-
-var errOwed = errors.New("list of what longer windows owe not stored")

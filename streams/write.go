@@ -24,7 +24,11 @@ const (
 	// attempts is how often one write is sent when DynamoDB slows us down or
 	// a transaction holds the item; pauses grow from pause and are jittered.
 	attempts = 6
-	pause    = 10 * time.Millisecond
+
+	// usageAttempts is the same for usage: to give up and be invoked again costs a
+	// throttled table more than to wait, some 4 s.
+	usageAttempts = 16
+	pause         = 10 * time.Millisecond
 
 	// callTimeout bounds one call, so that a dead connection does not use up
 	// the whole invocation.
@@ -35,7 +39,7 @@ var errRounds = errors.New("condition still refused after all rounds")
 
 // write performs one update. Nothing was written if it was refused or if the
 // error says so; it may have been if the answer was lost.
-func (a *Aggregator) write(ctx context.Context, u item.Update) (after item.Item, err error) {
+func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (after item.Item, err error) {
 	err = store.Retry(ctx, attempts, pause, func() error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -68,7 +72,7 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, er
 		if err := checked(r.Update); err != nil {
 			return 0, err
 		}
-		_, err := a.write(ctx, r.Update)
+		_, err := a.write(ctx, r.Update, attempts)
 		if err == nil {
 			return 1, nil
 		}
@@ -97,7 +101,7 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, er
 // mend mends a lifetime. A refusal means that it is mended, or the item gone.
 func (a *Aggregator) mend(ctx context.Context, l usage.Lifetime) (writes int, err error) {
 	for range rounds {
-		if _, err = a.write(ctx, l.Update); err == nil {
+		if _, err = a.write(ctx, l.Update, attempts); err == nil {
 			return 1, nil
 		}
 		_, seen, giveUp := again(ctx, err)

@@ -1,0 +1,82 @@
+package streams
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+const (
+	// lookAfter is how many buckets are found counted already before the snapshots of
+	// the others are read first: an attempt before this one got that far.
+	lookAfter = 8
+
+	// lookAtOnce is how many buckets are looked up with one call.
+	lookAtOnce = item.MaxReadKeys / 2
+)
+
+// lookup finds out what an earlier attempt has counted already. An invocation that is
+// repeated has the same usage to count in the same order, and what is counted would
+// cost a write that is refused. A first attempt pays nothing for it: it looks nothing
+// up until it finds several buckets counted, and more than it has counted itself.
+type lookup struct {
+	agg          *Aggregator
+	due          map[*counting]*looked
+	found, wrote atomic.Int64
+}
+
+// looked are buckets that are looked up together.
+type looked struct {
+	begun atomic.Bool
+	read  chan struct{} // closed when items are there
+	these []*counting
+	items map[item.Key]item.Item
+}
+
+func newLookup(a *Aggregator, due []*counting) *lookup {
+	l := &lookup{agg: a, due: make(map[*counting]*looked, len(due))}
+	var group *looked
+	for i, c := range due {
+		if i%lookAtOnce == 0 {
+			group = &looked{read: make(chan struct{})}
+		}
+		group.these = append(group.these, c)
+		l.due[c] = group
+	}
+	return l
+}
+
+// learn notes how many writes it took to count a bucket.
+func (l *lookup) learn(writes int) {
+	if writes == 0 {
+		l.found.Add(1)
+	} else {
+		l.wrote.Add(1)
+	}
+}
+
+// snapshots returns what is known of the finest snapshots of a bucket. What is missing is
+// not known, or not there.
+func (l *lookup) snapshots(ctx context.Context, c *counting) map[item.Key]item.Item {
+	if found := l.found.Load(); found < lookAfter || found < l.wrote.Load() {
+		return nil
+	}
+	group := l.due[c]
+	if group.begun.CompareAndSwap(false, true) {
+		group.items = l.read(ctx, group.these)
+		close(group.read)
+	}
+	<-group.read // the call has a bound
+	return group.items
+}
+
+func (l *lookup) read(ctx context.Context, these []*counting) map[item.Key]item.Item {
+	var all []usage.Total
+	for _, c := range these {
+		finest, _ := l.agg.totals(c.parts)
+		all = append(all, finest...)
+	}
+	return l.agg.snapshotsOf(ctx, true, all)
+}

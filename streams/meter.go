@@ -1,0 +1,102 @@
+package streams
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	smithytime "github.com/aws/smithy-go/time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// meter counts the write units that one invocation takes of the table: those of the
+// items as they were stored, one at least, of indexes none; a refused write takes one, and
+// a transaction twice as many as its writes. It is safe for concurrent use.
+type meter struct {
+	store.Lister
+	pace  *pace // nil: as fast as it goes
+	units atomic.Int64
+}
+
+// metered returns the aggregator for one invocation, and what counts its write units.
+func (a *Aggregator) metered() (*Aggregator, *meter) {
+	m := &meter{Lister: a.store, pace: a.pace}
+	b := *a
+	b.store = m
+	return &b, m
+}
+
+// Write implements [store.Store].
+func (m *meter) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	if err := m.pace.wait(ctx, 1); err != nil {
+		return nil, err
+	}
+	after, err := m.Lister.Write(ctx, w)
+	put, isPut := w.(item.Put)
+	if isPut {
+		after = put.Item
+	}
+	if !store.Passes(err) { // what is throttled takes nothing
+		m.took(max(1, int64(item.Size(after)+1023)/1024), 1)
+	}
+	return after, err
+}
+
+// Transact implements [store.Store].
+func (m *meter) Transact(ctx context.Context, token string, writes []item.Write) error {
+	n := 2 * int64(len(writes))
+	if err := m.pace.wait(ctx, n); err != nil {
+		return err
+	}
+	err := m.Lister.Transact(ctx, token, writes)
+	if !store.Passes(err) {
+		m.took(n, n)
+	}
+	return err
+}
+
+// took notes what a write took, of which some was waited for.
+func (m *meter) took(units, waited int64) {
+	m.units.Add(units)
+	m.pace.add(units - waited)
+}
+
+// pace lets so many write units through a second. It is safe for concurrent use.
+type pace struct {
+	each time.Duration // between two units
+
+	mu   sync.Mutex
+	next time.Time // when the next unit may be taken
+}
+
+// wait waits for units. The error is that of ctx, and nothing was sent.
+func (p *pace) wait(ctx context.Context, units int64) error {
+	if p == nil {
+		return nil
+	}
+	now := time.Now()
+	p.mu.Lock()
+	at := p.next
+	if at.Before(now) {
+		at = now
+	}
+	p.next = at.Add(time.Duration(units) * p.each)
+	p.mu.Unlock()
+	if err := smithytime.SleepWithContext(ctx, at.Sub(now)); err != nil {
+		return &store.Failure{Kind: store.Unavailable, Op: "pace", Err: err}
+	}
+	return nil
+}
+
+// add takes units that turned out to be needed: the next ones wait for them.
+func (p *pace) add(units int64) {
+	if p == nil || units <= 0 {
+		return
+	}
+	p.mu.Lock()
+	p.next = p.next.Add(time.Duration(units) * p.each)
+	p.mu.Unlock()
+}

@@ -1,0 +1,237 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+)
+
+// slowTable answers calls after a round trip, takes so many write units a second, a
+// second's worth at once, and throttles what is above it.
+type slowTable struct {
+	mu       sync.Mutex
+	rate     float64
+	left     float64
+	at       time.Time
+	taken    float64 // units, also of writes that were refused
+	answered int
+	late     time.Time // no call may begin after it; zero: any
+	tooLate  int
+}
+
+func (s *slowTable) hook(op memdb.Op) (bool, error) {
+	time.Sleep(4 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered++
+	now := time.Now()
+	if !s.late.IsZero() && now.After(s.late) {
+		s.tooLate++
+	}
+	s.left = min(s.rate, s.left+s.rate*now.Sub(s.at).Seconds())
+	s.at = now
+	units := 0.0
+	for _, w := range op.Writes {
+		u := 1.0
+		if put, ok := w.(item.Put); ok {
+			u = float64((item.Size(put.Item) + 1023) / 1024)
+		}
+		units += u
+	}
+	if len(op.Writes) > 0 && s.left < 1 {
+		return false, memdb.Fail(store.Throttled)
+	}
+	s.left -= units
+	s.taken += units
+	return true, nil
+}
+
+// invocation is one attempt of Lambda: the payload, with a minute for it.
+func (r *rig) invocation(s *slowTable, records []json.RawMessage, state []byte, final bool) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	s.late = time.Now().Add(time.Minute)
+	r.metrics.Reset()
+	out, err := r.agg.Invoke(ctx, windowed(records, state, final))
+	if took := time.Now(); took.After(s.late) {
+		r.t.Errorf("an invocation ends %v after its deadline", took.Sub(s.late))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var response struct{ State json.RawMessage }
+	if err := json.Unmarshal(out, &response); err != nil {
+		r.t.Fatal(err)
+	}
+	return response.State, nil
+}
+
+// figure returns a figure of the last metric line.
+func (r *rig) figure(name string) int64 {
+	r.t.Helper()
+	found := regexp.MustCompile(`"` + name + `":(-?\d+)`).FindStringSubmatch(r.metrics.String())
+	if found == nil {
+		r.t.Fatalf("no %s in %s", name, r.metrics.String())
+	}
+	n, err := strconv.ParseInt(found[1], 10, 64)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// played is what it took to count many buckets.
+type played struct {
+	buckets, invocations, failed, state, calls int
+	units, told                                float64
+	took                                       time.Duration
+}
+
+func (p played) String() string {
+	return fmt.Sprintf("%d buckets: %d invocations, of which %d failed, in %v; %d calls, %.0f write units; "+
+		"state up to %d KB", p.buckets, p.invocations, p.failed, p.took.Round(time.Second), p.calls, p.units, p.state/1000)
+}
+
+// playMany lets each of n buckets take once, in batches of 2,000 records within one
+// tumbling window, in front of a table that takes rate units a second, until all are
+// counted.
+func playMany(t *testing.T, n int, rate float64, padding int, change func(*rig)) (p played) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { p = manyBuckets(t, n, rate, padding, change) })
+	return p
+}
+
+func manyBuckets(t *testing.T, n int, rate float64, padding int, change func(*rig)) (p played) {
+	batch := max(200, n/15)
+	r := newRig(t)
+	begin := time.Now()
+	r.agg.now = func() int64 { return t0 + time.Since(begin).Milliseconds() }
+	r.agg.concurrency = 16
+	if change != nil {
+		change(r)
+	}
+	name := func(i int) string { return fmt.Sprintf("tenant-%06d%0*d", i, padding, i*i) }
+	for from := 0; from < n; from += batch { // all have been counted before
+		for i := from; i < min(from+batch, n); i++ {
+			r.take(name(i), 0, 1, 100)
+		}
+		r.handle(streamtest.PayloadOf(records(r.since(0))...))
+		r.db.Drain()
+	}
+	s := &slowTable{rate: rate, at: begin}
+	p.buckets = n
+	var state []byte
+	one := func(records []json.RawMessage, final bool) {
+		for {
+			p.invocations++
+			if p.invocations > 40+n/1000 {
+				t.Fatalf("no progress: %v", p)
+			}
+			after, err := r.invocation(s, records, state, final)
+			p.told += float64(r.figure("WriteUnits"))
+			if err == nil {
+				state, p.state = after, max(p.state, len(after))
+				return
+			}
+			p.failed++
+			time.Sleep(time.Second) // Lambda waits between attempts
+		}
+	}
+	for from := 0; from < n; from += batch {
+		var changed []json.RawMessage
+		for i := from; i < min(from+batch, n); i++ {
+			r.take(name(i), 0, 1, 100)
+		}
+		changed = records(r.since(0))
+		r.db.Drain()
+		r.db.SetHook(s.hook)
+		one(changed, false)
+		r.db.SetHook(nil)
+	}
+	r.db.SetHook(s.hook)
+	one(nil, true)
+	r.db.SetHook(nil)
+	p.took, p.calls, p.units = time.Since(begin), s.answered, s.taken
+	counted := 0
+	for _, it := range r.db.Items() {
+		if strings.HasSuffix(item.KeyOf(it).SK, "#"+anHour) {
+			counted++
+		}
+	}
+	if counted != n || s.tooLate > 0 {
+		t.Errorf("%d of %d buckets are counted, %d calls after the deadline", counted, n, s.tooLate)
+	}
+	return p
+}
+
+// More buckets than one invocation can count end in few of them: each begins with what
+// is not counted, and they write little more than there is to write. It is a tenth of
+// 27,000 buckets with short names behind 300 units a second; a quarter of what is
+// written are lists of the long names. MANY_BUCKETS=27000 plays as many with short ones.
+func TestManyBucketsBehindASlowTable(t *testing.T) {
+	n, rate, padding := 2_700, 30.0, 230
+	if many, err := strconv.Atoi(os.Getenv("MANY_BUCKETS")); err == nil {
+		n, rate, padding = many, 300, 0
+	}
+	p := playMany(t, n, rate, padding, nil)
+	t.Log(p)
+	if p.failed > 3+n/10_000 || p.units > 1.5*float64(p.buckets) || p.state < maxState/2 {
+		t.Errorf("%v", p)
+	}
+}
+
+// An invocation always answers, a second before its time is up, whatever the table does:
+// what it could not count is carried on, or delivered again.
+func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
+	for _, tumbling := range []bool{false, true} {
+		for name, hook := range map[string]func(memdb.Op) (bool, error){
+			"hung":      func(op memdb.Op) (bool, error) { <-op.Done; return false, memdb.Fail(store.Unknown) },
+			"throttled": func(memdb.Op) (bool, error) { time.Sleep(time.Second); return false, memdb.Fail(store.Throttled) },
+			"slow":      func(memdb.Op) (bool, error) { time.Sleep(4900 * time.Millisecond); return true, nil },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				for i := range 300 {
+					r.take(fmt.Sprint("tenant-", i), 0, 1, 1)
+				}
+				payload := streamtest.PayloadOf(records(r.since(0))...)
+				if tumbling {
+					payload = windowed(records(r.since(0)), nil, true)
+				}
+				r.db.SetHook(hook)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				begin := time.Now()
+				out, err := r.agg.Invoke(ctx, payload)
+				if left := time.Minute - time.Since(begin); left < lambdaio.ReportMargin {
+					t.Errorf("%s, tumbling %v: %v left", name, tumbling, left)
+				}
+				if told := strings.Contains(string(out), "itemIdentifier"); told == tumbling || (err != nil) != tumbling {
+					t.Errorf("%s, tumbling %v: %s, %v", name, tumbling, out, err)
+				}
+			})
+		}
+	}
+}
+
+// No more write units are taken than the option says, and all are told.
+func TestWriteUnitsAreBounded(t *testing.T) {
+	p := playMany(t, 300, 10_000, 10, func(r *rig) { r.agg.pace = &pace{each: time.Second / 10} })
+	if p.units > 10*(p.took.Seconds()+1) || p.units < 300 || p.told < p.units || p.told > p.units+40 {
+		t.Errorf("%v, told of %.0f", p, p.told)
+	}
+}
