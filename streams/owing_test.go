@@ -1,0 +1,85 @@
+package streams
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A list of what days owe that is not stored, or of which that is not known, makes what
+// it would say not done: carried on within a window, counted again at its end, and found
+// counted then. The day gets it all the same, once.
+func TestListsThatAreNotStored(t *testing.T) {
+	for _, c := range []struct {
+		applied, final bool
+		kind           store.Kind
+	}{{false, false, store.Unavailable}, {false, true, store.Unavailable}, {true, false, store.Unknown},
+		{true, true, store.Unknown}, {false, false, store.Throttled}, {false, true, store.Throttled}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { listNotStored(t, c.applied, c.final, c.kind) })
+		})
+	}
+}
+
+func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
+	r, seen := newRig(t), int64(0)
+	const n = 20
+	round := func() {
+		for i := range n {
+			r.take(fmt.Sprint("tenant-", i), 0, 1, 100)
+		}
+	}
+	round()
+	r.within(&seen, nil, true) // from here on the day goes on
+	round()
+	state, _ := r.within(&seen, nil, false)
+	if !final {
+		r.now += time.Hour.Milliseconds() // what is carried is due with the next record
+		r.take("another", 0, 1, 1)
+	}
+	lists := 0
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if len(op.Writes) == 1 && op.Writes[0].Target().PK == table.OwedPK &&
+			!strings.HasPrefix(op.Writes[0].Target().SK, "#") {
+			lists++
+			return applied, memdb.Fail(kind)
+		}
+		return true, nil
+	})
+	payload := windowed(records(r.since(seen)), state, final)
+	out, err := r.agg.Invoke(t.Context(), payload)
+	if (err != nil) != final || lists == 0 {
+		t.Fatalf("response %s, %v after %d lists", out, err, lists)
+	}
+	r.db.SetHook(nil)
+	if final {
+		out, err = r.agg.Invoke(t.Context(), payload) // as Lambda does
+	} else {
+		if pending := strings.Count(r.metrics.String(), fmt.Sprintf(`"Pending":%d`, n+1)); pending != 1 {
+			t.Errorf("not carried on: %s", r.metrics.String())
+		}
+		_, after, _ := strings.Cut(string(out), `"state":`)
+		out, err = r.agg.Invoke(t.Context(), windowed(nil, []byte(strings.TrimSuffix(after, "}")), true))
+	}
+	if err != nil {
+		t.Fatalf("the next attempt: %s, %v", out, err)
+	}
+	r.now += 3 * time.Hour.Milliseconds()
+	r.metrics.Reset()
+	if out, err := r.agg.Invoke(t.Context(), windowed(nil, nil, true)); err != nil { // the day catches up
+		t.Fatalf("%s, %v", out, err)
+	}
+	for i := range n {
+		it := r.db.Item(table.UsageKey("ns", fmt.Sprint("tenant-", i), "gpt", "2023-11-14"))
+		if s, err := table.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 2 {
+			t.Fatalf("day of tenant %d: %v, %v", i, item.KeyOf(it), s.Counts)
+		}
+	}
+}
