@@ -45,8 +45,9 @@ const (
 // ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup and ErrCanceled. Under
 // PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has
 // charged nothing, under PolicyLocal one of this process's own share; the others never do.
-// After a few calls in a row without an answer, further ones are ErrUnavailable at once,
-// but for one that probes four times a second.
+// After a few calls in a row that were throttled or had no answer, further ones are
+// ErrUnavailable at once. Four times a second one of them probes first, which takes
+// 100 ms at most; when the table answers, that one and all others are sent again.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	begin, tries := l.begin(), &attempt{}
 	lease, err := l.acquire(ctx, req, tries)
@@ -62,7 +63,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		return nil, err
 	}
 	n := name{req.Entity, req.Resource}
-	if !l.breaker.admits(time.Now()) { // the table has been silent: do not wait for a timeout once more
+	if !l.answers(ctx, n, req.Costs, own) { // the table has been silent: do not wait for a timeout once more
 		cfg, _ := l.configs.last(n, own)
 		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
 	}
@@ -70,7 +71,9 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	defer bounded.end()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil { // which limits are in force is not known, so nothing was asked for
-		l.heard(ctx, err)
+		if store.KindOf(err) != 0 { // else it may come from the cache
+			l.heard(ctx, err)
+		}
 		return l.unresolved(ctx, req, n, own, cfg, err)
 	}
 	wants, at, err := l.levels(bounded, n, req.Costs, cfg)

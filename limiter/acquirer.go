@@ -9,6 +9,7 @@ import (
 
 // attempt is what one call of Acquire has done so far.
 type attempt struct {
+	throttles
 	spread  bool   // it has tried to take from several shards
 	rounds  int    // decisions
 	calls   int    // writes sent for it

@@ -2,19 +2,25 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 const (
 	// breaksAfter is how many calls in a row must go without an answer until
 	// further ones are not sent.
 	breaksAfter = 3
-	// probesEvery is how often one call is sent all the same, to see whether the
+	// probesEvery is how often a caller probes all the same, to see whether the
 	// table answers again.
 	probesEvery = 250 * time.Millisecond
+	// probeWait is how long such a caller waits for that.
+	probeWait = 100 * time.Millisecond
 )
 
 // breaker keeps callers from waiting, one after the other, for a table that does not
@@ -23,42 +29,63 @@ const (
 type breaker struct {
 	mu     sync.Mutex
 	silent int       // calls without an answer in a row
-	probed time.Time // when the last call was sent while it was open, or had no answer
+	probed time.Time // when a call was last sent while it was open, or had no answer
 }
 
 var errOpen = &store.Failure{Kind: store.Unavailable, Op: "Acquire", Err: errSilent}
 
 type silence struct{}
 
-func (silence) Error() string { return "the calls before had no answer" }
+func (silence) Error() string { return "the calls before had no answer, or were throttled" }
 
 var errSilent error = silence{}
 
-// admits reports whether a call may be sent.
-func (b *breaker) admits(now time.Time) bool {
+// state reports whether calls are not sent, and if so whether the caller is to probe.
+func (b *breaker) state(now time.Time) (open, probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.silent < breaksAfter {
-		return true
+	if open = b.silent >= breaksAfter; !open {
+		return false, false
 	}
-	if now.Sub(b.probed) < probesEvery {
-		return false
+	if probe = now.Sub(b.probed) >= probesEvery; probe {
+		b.probed = now
 	}
-	b.probed = now
-	return true
+	return true, probe
 }
 
-// heard takes in what came of a call, and reports whether the breaker is open and
-// whether that is new. An answer of any kind closes it; that the caller has gone says
-// nothing about the table.
-func (b *breaker) heard(ctx context.Context, err error) (open, changed bool) {
+// said is what a call that was sent says of the table.
+type said int
+
+const (
+	nothing  said = iota
+	answered      // also with a refusal, a denial, or what cannot be read
+	silent        // no answer, or throttled up to its last attempt
+)
+
+// says is the one place that decides what opens the breaker and what closes it. ctx is
+// the caller's: when that has ended, silence says nothing about the table. Nor does a
+// read that was throttled: buckets that are known need none.
+func says(ctx context.Context, err error) said {
+	f, _ := errors.AsType[*store.Failure](err)
+	switch kind := store.KindOf(err); {
+	case kind == 0, kind == store.Setup, kind == store.Conflict:
+		return answered
+	case ctx.Err() != nil, kind == store.Throttled && f.Op == "BatchGetItem":
+		return nothing
+	}
+	return silent
+}
+
+// heard takes in what a call says, and reports whether the breaker is open and whether
+// that is new.
+func (b *breaker) heard(s said) (open, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was := b.silent >= breaksAfter
-	switch kind := store.KindOf(err); {
-	case kind != store.Unknown && kind != store.Unavailable:
+	switch s {
+	case answered:
 		b.silent = 0
-	case ctx.Err() == nil && err != errOpen:
+	case silent:
 		b.silent++
 		b.probed = time.Now()
 	}
@@ -69,10 +96,64 @@ func (b *breaker) heard(ctx context.Context, err error) (open, changed bool) {
 // heard tells the breaker what came of a call, and who observes what became of the
 // breaker.
 func (l *Limiter) heard(ctx context.Context, err error) {
-	switch open, changed := l.breaker.heard(ctx, err); {
+	switch open, changed := l.breaker.heard(says(ctx, err)); {
 	case changed && open:
 		l.tell(ctx, Event{Kind: EventBreaker, Open: true, Err: err})
 	case changed:
 		l.tell(ctx, Event{Kind: EventBreaker})
 	}
+}
+
+// answers reports whether a request may be sent. While the breaker is open it may not,
+// and one caller in a while probes: it sends what takes nothing, and waits a moment for
+// the answer. One that comes later closes the breaker too, so a table that has become
+// slow is used again; in a process that is frozen meanwhile, when that goes on.
+func (l *Limiter) answers(ctx context.Context, n name, costs Costs, own []bucket.Limit) bool {
+	open, probe := l.breaker.state(time.Now())
+	if !probe {
+		return !open
+	}
+	done := make(chan struct{})
+	l.background.Go(func() {
+		defer close(done)
+		ctx := context.WithoutCancel(ctx)
+		bounded := l.bounded(ctx)
+		defer bounded.end()
+		var err error
+		if p := guarded(func() { err = l.probe(bounded, n, costs, own) }); p != nil {
+			err = p
+		}
+		l.heard(ctx, err)
+	})
+	timer := time.NewTimer(probeWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	open, _ = l.breaker.state(time.Time{})
+	return !open
+}
+
+// probe asks for all that a request needs: its configuration, as far as that is not
+// known, and a write to its bucket whose condition never holds. Whatever becomes of it,
+// nothing was taken.
+func (l *Limiter) probe(ctx context.Context, n name, costs Costs, own []bucket.Limit) error {
+	cfg, err := l.configs.resolve(ctx, n, own, l.now())
+	if err == nil {
+		_, _, err = l.levels(ctx, n, costs, cfg)
+	}
+	if store.KindOf(err) != 0 {
+		return err
+	}
+	l.tell(ctx, Event{Kind: EventLook, Entity: n.entity, Resource: n.resource})
+	_, err = l.store.Write(ctx, inVain(table.BucketKey(l.namespace, n.entity, n.resource, 0)))
+	return err
+}
+
+// inVain is an update that writes nothing, because its condition never holds. It costs one
+// write unit, and needs the right to write.
+func inVain(key item.Key) item.Update {
+	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Absent(item.AttrPK))}
 }

@@ -162,15 +162,19 @@ func allSeen(recs [records]record, missing []int) bool {
 	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
 }
 
-// refresh is fetch, except that with old records to fall back on it takes at most
-// half of the time that is left, and is not tried again for a while after it
-// took that: a store that hangs must not take the time of every call.
+// refresh is fetch, except that with old records to fall back on nobody waits longer than
+// for a probe, nor again for a while after that: a store that hangs must not take the
+// time of every call. The read goes on, and serves those who come later. Where every
+// call is to read, it waits for half of the time that is left.
 func (c *configs) refresh(ctx context.Context, stale bool, keys [records]recordKey, missing []int,
 	now int64) (map[recordKey]record, error) {
 	if !stale {
 		return c.fetch(ctx, keys, missing, now)
 	}
 	half := c.timeout / 2
+	if c.ttl > 0 {
+		half = min(half, probeWait)
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		half = min(half, time.Until(deadline)/2)
 	}

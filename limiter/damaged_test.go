@@ -101,6 +101,7 @@ func (d damage) told(t *testing.T, what string, lease *Lease, err error) {
 			t.Errorf("%s: let through, because %v", what, lease.Cause())
 		}
 	case errors.Is(err, ErrLimited):
+	case errors.Is(err, ErrCanceled) && strings.HasSuffix(what, "Wait"): // it has waited for its turn
 	case !errors.Is(err, ErrUnreadable), store.KindOf(err) != 0, errors.Is(err, ErrUnavailable), errors.Is(err, ErrSetup):
 		t.Errorf("%s: %v, want ErrUnreadable and nothing else", what, err)
 	default:

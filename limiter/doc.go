@@ -45,7 +45,8 @@
 // ([ErrUnavailable], nothing was written) and unknown ([ErrUnknown], the answer
 // was lost and tokens may have been taken). A [Policy] decides whether the last
 // two block, allow, or are granted from a share of each limit that this process
-// holds itself. Options.Observe is told of every outcome, and of all else that
+// holds itself. A bucket that another client has left in a form that cannot be read is
+// [ErrUnreadable], under every policy, and concerns nobody else. Options.Observe is told of every outcome, and of all else that
 // happens, for logs, metrics and traces.
 //
 // # What an acquire costs

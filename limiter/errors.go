@@ -16,7 +16,8 @@ var (
 	// ErrLimited: denied, nothing was taken. The error is a *LimitError.
 	ErrLimited = errors.New("limiter: limit exceeded")
 	// ErrUnavailable: no decision, nothing was written (throttled out of
-	// retries, no connection, or several calls before this one had no answer).
+	// retries, no connection, or several calls before this one had no answer or
+	// were throttled).
 	ErrUnavailable = store.ErrUnavailable
 	// ErrSetup: DynamoDB rejects the calls of this limiter: there is no such
 	// table, no permission, or no valid request can be made. Nothing was written.

@@ -32,7 +32,8 @@ const (
 	// together, which have one event. With Err, the tokens are lost, or may be.
 	EventRollback
 	// EventLook: a write was sent to learn the image of a bucket that is denied by an
-	// old one. Set: Entity, Resource.
+	// old one, or whether the table answers again (see EventBreaker). It costs a write
+	// unit and takes nothing then. Set: Entity, Resource.
 	EventLook
 	// EventRefused: a write was refused because others had changed the bucket first;
 	// the limiter decides again. Set: Entity, Resource.
@@ -52,18 +53,23 @@ const (
 	// keeping a bucket in debt from expiring. It is tried again when the bucket is
 	// used. Set: Entity, Resource, Err.
 	EventUpkeep
-	// EventBreaker: several calls in a row had no answer, and further ones are not
-	// sent but for a few; or the table answers again. Set: Open, and Err if it is open.
+	// EventBreaker: several calls in a row were throttled or had no answer, and further
+	// ones are not sent but for a few; or the table answers again. Set: Open, and Err if
+	// it is open.
 	EventBreaker
 	// EventClock: what is added to the system's clock has changed (see Options.Now),
 	// or DynamoDB's answers ask for more than a day, which is not believed. Set: Clock.
 	EventClock
+	// EventThrottled: DynamoDB has slowed a call down. It is sent again a few times, after
+	// growing pauses; then the call that it was for fails. Set: Err; Entity and Resource,
+	// unless it reads configuration.
+	EventThrottled
 )
 
 var eventNames = [...]string{
 	EventAcquire: "acquire", EventCommit: "commit", EventRollback: "rollback", EventLook: "look",
 	EventRefused: "refused", EventYield: "yield", EventSplit: "split", EventMerge: "merge", EventUpkeep: "upkeep",
-	EventBreaker: "breaker", EventClock: "clock",
+	EventBreaker: "breaker", EventClock: "clock", EventThrottled: "throttled",
 }
 
 // String returns the kind in one lower-case word, as a metric may be labeled.

@@ -177,7 +177,7 @@ func TestTheBreakerIsTold(t *testing.T) {
 		time.Sleep(probesEvery)
 		must(t, l.Limiter, req)
 		must(t, l.Limiter, req)
-		l.expect("breaker", "acquire ok map[rpm:1] 1 0s", "acquire ok map[rpm:1] 1 0s")
+		l.expect("look", "breaker", "acquire ok map[rpm:1] 1 0s", "acquire ok map[rpm:1] 1 0s")
 	})
 }
 
@@ -208,7 +208,7 @@ func TestEventsAreLogged(t *testing.T) {
 			"limiter.elapsed=1ms limiter.costs=map[rpm:1] limiter.denied_by=parent limiter.limit=rpm limiter.retry_after=6s",
 		"acquire limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=unavailable " +
 			"limiter.writes=0 limiter.elapsed=0s limiter.policy=allow limiter.err=\"limiter: unavailable: acquire " +
-			"\\\"acme/gpt-4\\\": Acquire: unavailable: the calls before had no answer\"",
+			"\\\"acme/gpt-4\\\": Acquire: unavailable: the calls before had no answer, or were throttled\"",
 		"split limiter.entity=acme limiter.resource=gpt-4 limiter.shards=2",
 		"breaker limiter.open=true",
 		"clock limiter.before=0s limiter.after=1s limiter.told=1s limiter.set=false",

@@ -182,6 +182,9 @@ type Limiter struct {
 
 // newLimiter returns a limiter on an opened namespace; opts are complete.
 func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
+	if opts.Observe != nil {
+		s = watched{s, opts.Observe}
+	}
 	return &Limiter{
 		store: &clocked{Store: s}, opts: opts, namespace: namespaceID,
 		images:  newImages(opts.MaxBuckets),

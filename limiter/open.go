@@ -10,7 +10,6 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -89,8 +88,7 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 // condition never holds: it stores nothing and costs one write unit. A table that
 // does not answer is no matter of setup.
 func mayWrite(ctx context.Context, s store.Store, namespaceID string) error {
-	key := table.BucketKey(namespaceID, "-", "-", 0)
-	_, err := s.Write(ctx, item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Absent(item.AttrPK))})
+	_, err := s.Write(ctx, inVain(table.BucketKey(namespaceID, "-", "-", 0)))
 	if store.KindOf(err) == store.Setup {
 		return fmt.Errorf("%w: open: %w", ErrSetup, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	smithytime "github.com/aws/smithy-go/time"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -34,8 +33,7 @@ func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries 
 		}
 		return turn{again: true}, last || c.look || displaced
 	}
-	if !store.Passes(err) || last ||
-		smithytime.SleepWithContext(ctx, store.Jitter(tries.calls, 5*contentionPause, 100*contentionPause)) != nil {
+	if last || !tries.pause(ctx, err, tries.calls) {
 		b, err := l.explain(ctx, err, p.write)
 		if err == nil {
 			return turn{again: true}, last || k.refuse(b, l.now(), p)

@@ -13,7 +13,8 @@ import (
 type Costs map[string]int64
 
 // Policy decides what a caller gets when there is no decision because the
-// store could not be reached or did not answer.
+// store could not be reached, did not answer, or throttled the call to the end. It
+// decides about nothing that the store has answered, such as [ErrUnreadable].
 type Policy int
 
 const (

@@ -71,14 +71,16 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 // sentAgain pauses after a settlement that was not written, and reports whether it is
 // to be sent again.
 func sentAgain(ctx context.Context, try int, err error) bool {
-	attempts, pause := 2*settleAttempts, contentionPause
-	switch {
-	case store.KindOf(err) == store.Unavailable:
+	attempts, pause, most := 2*settleAttempts, contentionPause, 32*contentionPause
+	switch kind := store.KindOf(err); {
+	case kind == store.Unavailable:
 		attempts, pause = unavailableAttempts, 5*contentionPause
+	case kind == store.Throttled:
+		attempts, pause, most = settleAttempts, throttlePause, 4*throttlePause
 	case !store.Passes(err):
 		return false
 	}
-	return try < attempts && smithytime.SleepWithContext(ctx, store.Jitter(try, pause, 32*contentionPause)) == nil
+	return try < attempts && smithytime.SleepWithContext(ctx, store.Jitter(try-1, pause, most)) == nil
 }
 
 // settling is the settling of costs on one item, which moves on to the parent

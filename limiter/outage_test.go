@@ -1,0 +1,242 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// outages are ways in which a table gives no decision.
+var outages = map[string]memdb.Hook{
+	"hung":      func(op memdb.Op) (bool, error) { <-op.Done; return false, nil },
+	"throttled": func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) },
+	"down":      func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) },
+	"lost":      func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) },
+	"hung, and throttled where it writes": func(op memdb.Op) (bool, error) {
+		if isWrite(op) {
+			return false, memdb.Fail(store.Throttled)
+		}
+		<-op.Done
+		return false, nil
+	},
+	"throttled, and hung where it writes": func(op memdb.Op) (bool, error) {
+		if isWrite(op) {
+			<-op.Done
+			return false, nil
+		}
+		return false, memdb.Fail(store.Throttled)
+	},
+}
+
+// A caller that asks once a second, as one instance of a Lambda function does, is
+// answered by its policy within 100 ms from the fourth call on, whatever the table does
+// and whether or not its configuration is known. Nothing is taken, and when the table
+// answers again the next call is charged, or one that comes Options.Timeout later.
+func TestTheSeldomCallerBehindAnOutage(t *testing.T) {
+	for name, outage := range outages {
+		for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
+			for _, warm := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%s/warm %v", name, policy, warm), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { seldom(t, outage, policy, warm) })
+				})
+			}
+		}
+	}
+}
+
+func seldom(t *testing.T, outage memdb.Hook, policy Policy, warm bool) {
+	w := newWorld(t)
+	l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy, LocalShare: 50})
+	w.configure(l, "", "", PerHour("rph", 1000))
+	req := stored(Costs{"rph": 1})
+	if warm {
+		must(t, l, req)
+	}
+	used := w.used(l, "rph")
+	defer time.Sleep(l.opts.Timeout) // what hangs ends
+	w.db.SetHook(outage)
+	for i := range 20 {
+		w.db.ResetStats()
+		begin := time.Now()
+		lease, err := l.Acquire(t.Context(), req)
+		took := time.Since(begin)
+		if granted := policy == PolicyAllow || policy == PolicyLocal && warm; granted != (err == nil) ||
+			granted && lease.Charged() {
+			t.Fatalf("call %d: %v, %v", i, lease, err)
+		}
+		if n := w.db.Stats().Calls(); n > 1+throttleRetries {
+			t.Errorf("call %d: %d calls", i, n)
+		}
+		if i >= breaksAfter && took > probeWait {
+			t.Errorf("call %d took %s", i, took)
+		}
+		time.Sleep(time.Second)
+		w.advance(time.Second)
+	}
+	w.db.SetHook(nil)
+	if got := w.used(l, "rph"); got != used {
+		t.Errorf("%d taken in the outage", got-used)
+	}
+	recovers := 1
+	if !warm {
+		recovers = 3 // a read that hangs is shared until Options.Timeout
+	}
+	for ; ; recovers-- {
+		lease, err := l.Acquire(t.Context(), req)
+		if err == nil && lease.Charged() {
+			break
+		}
+		if recovers == 1 {
+			t.Fatalf("the table answers, and nothing was charged: %v, %v", lease, err)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// While the breaker is open, one of many callers probes every quarter of a second, and
+// the others are not sent.
+func TestOneOfManyProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		w.db.SetHook(outages["lost"])
+		for range breaksAfter {
+			l.Acquire(t.Context(), req)
+		}
+		for range 8 {
+			time.Sleep(probesEvery)
+			w.db.ResetStats()
+			for range 50 {
+				if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) {
+					t.Fatalf("%v, want ErrUnavailable: a probe takes nothing", err)
+				}
+			}
+			if n := w.db.Stats().Calls(); n != 1 {
+				t.Fatalf("%d of 50 calls went out, want one", n)
+			}
+		}
+	})
+}
+
+// A table whose answers take longer than a caller waits for a probe is used again, also by
+// a caller that asks seldom.
+func TestASlowTableIsUsedAgain(t *testing.T) {
+	for _, trip := range []time.Duration{150 * time.Millisecond, time.Second, 1900 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: PolicyAllow})
+			w.configure(l, "", "", PerHour("rph", 1000))
+			req := stored(Costs{"rph": 1})
+			must(t, l, req)
+			w.db.SetHook(outages["hung"])
+			for range breaksAfter + 1 {
+				l.Acquire(t.Context(), req)
+			}
+			w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(trip); return true, nil })
+			calls := 0
+			for {
+				time.Sleep(time.Second)
+				if lease := must(t, l, req); lease.Charged() {
+					break
+				}
+				if calls++; calls > 5 {
+					t.Fatalf("round trips of %s: not used again after %d calls", trip, calls)
+				}
+			}
+			if got := w.used(l, "rph"); got != 2 {
+				t.Errorf("%d taken by two grants", got)
+			}
+		})
+	}
+}
+
+// A write that is throttled is sent again three times, after growing pauses, and who
+// observes is told of each; a throttle that passes costs nothing else.
+func TestThrottledWritesAreSentAgain(t *testing.T) {
+	for throttled := range 6 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			var told atomic.Int64
+			l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventThrottled, func(e Event) {
+				if told.Add(1); e.Entity != acme || e.Resource != gpt || e.Err == nil {
+					t.Errorf("told %+v", e)
+				}
+			})})
+			req := asks(Costs{"rpm": 1}, rpm10)
+			must(t, l, req)
+			left := atomic.Int64{}
+			left.Store(int64(throttled))
+			w.db.SetHook(func(memdb.Op) (bool, error) {
+				if left.Add(-1) >= 0 {
+					return false, memdb.Fail(store.Throttled)
+				}
+				return true, nil
+			})
+			w.db.ResetStats()
+			begin := time.Now()
+			_, err := l.Acquire(t.Context(), req)
+			if passes := throttled <= throttleRetries; passes != (err == nil) || err != nil && !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%d times throttled: %v", throttled, err)
+			}
+			if d := time.Since(begin); d > 7*throttlePause {
+				t.Errorf("%d times throttled: took %s", throttled, d)
+			}
+			if n, want := w.db.Stats().Calls(), min(throttled, throttleRetries)+1; n != want {
+				t.Errorf("%d times throttled: %d calls, want %d", throttled, n, want)
+			}
+			if n, want := int(told.Load()), min(throttled, throttleRetries+1); n != want {
+				t.Errorf("%d times throttled: told %d times, want %d", throttled, n, want)
+			}
+		})
+	}
+}
+
+// What opens the breaker: silence and lasting throttles. Nothing else does, however often.
+func TestWhatOpensTheBreaker(t *testing.T) {
+	for kind, opens := range map[store.Kind]bool{
+		store.Unknown: true, store.Unavailable: true, store.Throttled: true, store.Conflict: false, store.Setup: false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Timeout: 2 * time.Second})
+			must(t, l, asks(Costs{"rpm": 1}, rpm10))
+			w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
+			for range 2 * breaksAfter {
+				l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+			}
+			if open, _ := l.breaker.state(time.Time{}); open != opens {
+				t.Errorf("%s: open %v, want %v", kind, open, opens)
+			}
+		})
+	}
+}
+
+// A lease from before the outage is settled by what its caller sends; the breaker keeps
+// nothing of it back.
+func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		lease := must(t, l, req)
+		w.db.SetHook(outages["down"])
+		for range breaksAfter {
+			l.Acquire(t.Context(), req)
+		}
+		if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("rollback: %v", err)
+		}
+		w.db.SetHook(nil)
+		if err := lease.Rollback(t.Context()); err != nil || w.used(l, "rpm") != 0 {
+			t.Errorf("rollback when the table answers: %v, %d used", err, w.used(l, "rpm"))
+		}
+	})
+}

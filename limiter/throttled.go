@@ -1,0 +1,81 @@
+package limiter
+
+import (
+	"context"
+	"time"
+
+	smithytime "github.com/aws/smithy-go/time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// DynamoDB slows us down where a table or a partition is written to more than it may be.
+// That passes within fractions of a second, or it lasts; then trying on makes it worse.
+
+const (
+	// throttleRetries is how often a write is sent again for an acquire because it was
+	// throttled.
+	throttleRetries = 3
+	// throttlePause is the longest pause before the first of them; it doubles.
+	throttlePause = 25 * time.Millisecond
+)
+
+// throttles counts the writes of an attempt that were throttled.
+type throttles struct{ throttled int }
+
+// pause waits until a write that was throttled, or met a transaction, may be sent again,
+// and reports whether it may: not for any other error, not for ever, and not when ctx
+// ends. Try counts the calls so far.
+func (a *throttles) pause(ctx context.Context, err error, try int) bool {
+	var d time.Duration
+	switch store.KindOf(err) {
+	case store.Conflict:
+		d = store.Jitter(try, 5*contentionPause, 100*contentionPause)
+	case store.Throttled:
+		if a.throttled++; a.throttled > throttleRetries {
+			return false
+		}
+		d = store.Jitter(a.throttled-1, throttlePause, 4*throttlePause)
+	default:
+		return false
+	}
+	return smithytime.SleepWithContext(ctx, d) == nil
+}
+
+// watched is a store whose throttled calls are told to who observes.
+type watched struct {
+	store.Store
+	observe func(context.Context, Event)
+}
+
+func (w watched) tell(ctx context.Context, key item.Key, err error) {
+	if store.KindOf(err) == store.Throttled {
+		_, entity, resource, _, _ := table.ParseBucketPK(key.PK)
+		w.observe(ctx, Event{Kind: EventThrottled, Entity: entity, Resource: resource, Err: err})
+	}
+}
+
+// Write implements [store.Store].
+func (w watched) Write(ctx context.Context, write item.Write) (item.Item, error) {
+	it, err := w.Store.Write(ctx, write)
+	w.tell(ctx, write.Target(), err)
+	return it, err
+}
+
+// Transact implements [store.Store].
+func (w watched) Transact(ctx context.Context, token string, writes []item.Write) error {
+	err := w.Store.Transact(ctx, token, writes)
+	w.tell(ctx, writes[0].Target(), err)
+	return err
+}
+
+// Read implements [store.Store].
+func (w watched) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	items, err := w.Store.Read(ctx, consistent, keys...)
+	if len(keys) > 0 {
+		w.tell(ctx, keys[0], err)
+	}
+	return items, err
+}
