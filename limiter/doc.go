@@ -46,8 +46,8 @@
 // was lost and tokens may have been taken). A [Policy] decides whether the last
 // two block, allow, or are granted from a share of each limit that this process
 // holds itself. A bucket that another client has left in a form that cannot be read is
-// [ErrUnreadable], under every policy, and concerns nobody else. Options.Observe is told of every outcome, and of all else that
-// happens, for logs, metrics and traces.
+// [ErrUnreadable], under every policy, and concerns nobody else. Options.Observe is
+// told of every outcome, and of all else that happens, for logs, metrics and traces.
 //
 // # What an acquire costs
 //
