@@ -46,7 +46,8 @@ type Options struct {
 	// rejected flood pays for a write.
 	DenyFor time.Duration
 	// Slack is how much lower than it is the level of a nearly full bucket may be
-	// shown at most, in percent of its capacity, 1 to 100. Default 30. A process
+	// shown at most, in percent of its capacity, 1 to 100; a request that has no time
+	// for a second write may show it lower, instead of being denied. Default 30. A process
 	// writes a level from the last image it has seen; in a fleet others have taken
 	// since, and near full nobody can tell in one write how much of that has been
 	// refilled. A charge that would show more than what others usually take is

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -104,8 +103,8 @@ func (l *Limiter) standInLine(ctx context.Context, n name, req Request, tries *a
 		mine := &attempt{waits: &waits{until: tries.waits.until}}
 		lease, after, err = l.reserve(ctx, req, mine)
 		tries.calls += mine.calls
-		full, ok := errors.AsType[*LimitError](err)
-		if !ok || !full.full {
+		full := queueFull(err)
+		if full == nil {
 			follow = followers(lease, req)
 			return lease, after, err
 		}

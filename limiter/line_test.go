@@ -272,3 +272,20 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 		}
 	})
 }
+
+// TestQueueFullIsNoReasonToGoOn if tokens that were taken could not be given back: the
+// caller is told of them, and nothing is tried again.
+func TestQueueFullIsNoReasonToGoOn(t *testing.T) {
+	full, kept := &LimitError{full: true}, &SettleError{Op: "rollback", Err: ErrUnknown}
+	for _, c := range []struct {
+		err  error
+		want *LimitError
+	}{
+		{full, full}, {errors.Join(full, nil), full}, {errors.Join(full, kept), nil}, {&LimitError{}, nil},
+		{ErrUnknown, nil}, {nil, nil},
+	} {
+		if got := queueFull(c.err); got != c.want {
+			t.Errorf("%v: %v, want %v", c.err, got, c.want)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease
 	n := name{req.Entity, req.Resource}
 	tries.waits.inLine = l.lines.any(n)
 	lease, after, err := l.reserve(ctx, req, tries)
-	if errors.Is(err, ErrQueueFull) {
+	if queueFull(err) != nil {
 		lease, after, err = l.standInLine(ctx, n, req, tries)
 	}
 	if err != nil || after == 0 {
@@ -66,6 +66,17 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease
 		return lease, nil
 	}
 	return nil, errors.Join(canceled("wait", lease.name, context.Cause(ctx), nil), lease.Rollback(ctx))
+}
+
+// queueFull returns the denial of a request that found the queue full, nil for any other
+// error: also if tokens that it had taken could not be given back, for then trying again
+// would hide them from the caller.
+func queueFull(err error) *LimitError {
+	denied, ok := errors.AsType[*LimitError](err)
+	if _, kept := errors.AsType[*SettleError](err); !ok || !denied.full || kept {
+		return nil
+	}
+	return denied
 }
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go

@@ -355,8 +355,13 @@ func (j *judge) level(b *judged, s *judgedShard, c memdb.Change, before table.Sh
 		return
 	}
 	// Near full a level may be shown lower than it is by what others took since the
-	// writer's image, up to the slack, and by the room that is left for plain adds.
+	// writer's image, up to the slack, and by the room that is left for plain adds. Who has
+	// no time for a second write shows it as low as its image makes it (see Options.Slack).
 	full := e.Capacity * e.Period
+	if n != nil && now <= n.hurried.Load() {
+		e.due = min(e.due, level)
+		return
+	}
 	if least := e.due - full*(j.w.slack+j.w.slack*2/5)/100 - b.allowance(j, sl.Name) - 2*sl.Period; level < least {
 		j.w.violated("I6: %s: a write lost tokens: %s of %s, exactly %s; %v -> %v", c.Key.PK,
 			show(level, sl.Period), sl.Name, show(e.due, sl.Period), before.State, after.State)

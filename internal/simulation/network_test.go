@@ -27,6 +27,7 @@ type network struct {
 	faulty           atomic.Uint64 // per mille of calls that go wrong
 	reading          atomic.Int64  // reads under way
 	gives            bool          // it fills buckets: what it writes may be more than there was
+	hurried          atomic.Int64  // until when writes may arrive for callers with hardly any time, epoch ms
 }
 
 var _ store.Lister = (*network)(nil)

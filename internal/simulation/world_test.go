@@ -367,9 +367,13 @@ func (w *world) finish(c *client) {
 	}
 }
 
+// lateWrite is how long after its caller has gone a write may arrive.
+const lateWrite = 5 * time.Second
+
 func (w *world) acquired(o *op, entity string, within time.Duration) {
 	ctx := o.context(context.Background())
 	if within > 0 {
+		o.client.hurried.Store(time.Now().Add(within + lateWrite).UnixMilli())
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, within)
 		defer cancel()
