@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -20,9 +19,6 @@ const (
 	// maxRounds bounds the decisions of one Acquire, whatever it finds: buckets that come
 	// and go, limits that others bring.
 	maxRounds = 24
-	// contentionPause is the base of the jittered pause after DynamoDB slowed us
-	// down or a transaction held the item.
-	contentionPause = 2 * time.Millisecond
 )
 
 // Acquire takes the costs from all limits of an entity and resource, all or
@@ -43,8 +39,8 @@ const (
 // created, and limits and configuration that are new, take round trips of their own.
 // Errors are one of ErrLimited (a *LimitError), ErrUnavailable, ErrUnknown, ErrInvalid,
 // ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup and ErrCanceled. Under
-// PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has
-// charged nothing, under PolicyLocal one of this process's own share; the others never do.
+// PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has charged nothing,
+// under PolicyLocal one of this process's own share; the others never do.
 // After a few calls in a row that were throttled or had no answer, further ones are
 // ErrUnavailable at once. Four times a second one of them probes first, which takes
 // 100 ms at most; when the table answers, that one and all others are sent again.

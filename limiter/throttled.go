@@ -20,6 +20,8 @@ const (
 	throttleRetries = 3
 	// throttlePause is the longest pause before the first of them; it doubles.
 	throttlePause = 25 * time.Millisecond
+	// contentionPause is the base of the jittered pause after a transaction held the item.
+	contentionPause = 2 * time.Millisecond
 )
 
 // throttles counts the writes of an attempt that were throttled.

@@ -89,25 +89,30 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	limits := []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 100_000)}
-	acquire := func(key int) {
+	acquire := func(key int) error {
 		req := limiter.Request{
 			Entity: "tenant-" + strconv.Itoa(key), Resource: resource, Costs: limiter.Costs{"rpm": 1, "tpm": 800},
 			Limits: limits, OnUnavailable: limiter.PolicyLocal,
 		}
-		if _, err := l.Acquire(t.Context(), req); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Acquire(t.Context(), req)
+		return err
 	}
 	before := heap()
 	var half int64
 	for key := range keys {
-		if acquire(key); key == keys/2 {
+		if err := acquire(key); err != nil {
+			t.Fatal(err)
+		}
+		if key == keys/2 {
 			half = heap() - before
 		}
 	}
 	o.down = true // what then is granted in this process is bounded too
 	for key := range 2 * remembered {
-		acquire(key)
+		// No share is forgotten while it is not full, so there is room for so many.
+		if err := acquire(key); key < remembered && err != nil || key >= remembered && !errors.Is(err, limiter.ErrLimited) {
+			t.Fatalf("key %d of %d remembered: %v", key, remembered, err)
+		}
 	}
 	all := heap() - before
 	t.Logf("%d keys, of which %d are remembered: %.1f MB after half of them, %.1f MB after all: %d bytes a bucket",
