@@ -49,8 +49,20 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 		store: store.NewDynamo(db, name),
 		db:    db,
 		table: name,
-		check: func(ctx context.Context) error { return limitertable.Check(ctx, db, name) },
+		check: func(ctx context.Context) error { return workable(ctx, db, name) },
 		now:   time.Now,
 		log:   log,
 	}, nil
+}
+
+// workable is limitertable.Check but for the time to live: CloudFormation switches it on once
+// the table is there, and what it is late for expires later.
+func workable(ctx context.Context, db limitertable.DynamoDB, name string) error {
+	is, err := limitertable.Describe(ctx, db, name)
+	if err != nil {
+		return err
+	}
+	must := limitertable.Deployed()
+	must.TTLAttribute = is.Spec.TTLAttribute
+	return must.Check(is)
 }

@@ -146,7 +146,7 @@ func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyState
 		case p.everything:
 			out = append(out, on(slices.Concat(p.read, p.write)))
 		case len(p.write) > 0:
-			out = append(out, on(p.read), leading(on(p.write), []string{"*" + bucketKeys}))
+			out = append(out, on(p.read), under(on(p.write), "*"+bucketKeys))
 		default:
 			out = append(out, on(p.read))
 		}
@@ -191,12 +191,17 @@ func (l *Limiter) indexArns() (out []*string) {
 	return out
 }
 
-// leading binds a statement to partition keys. A request without any would
-// satisfy a condition on all of them; the second condition refuses it.
+// under binds a statement on single items to partition keys. Each of its requests has one.
+func under(s awsiam.PolicyStatement, keys ...string) awsiam.PolicyStatement {
+	s.AddCondition(jsii.String("ForAllValues:StringLike"), map[string]any{"dynamodb:LeadingKeys": keys})
+	return s
+}
+
+// leading is under for what one namespace may not learn of another by any request. One
+// without a partition key would satisfy a condition on all of them; the second condition
+// refuses it.
 func leading(s awsiam.PolicyStatement, keys []string) awsiam.PolicyStatement {
-	s.AddConditions(&map[string]any{
-		"ForAllValues:StringLike": map[string]any{"dynamodb:LeadingKeys": keys},
-		"Null":                    map[string]any{"dynamodb:LeadingKeys": "false"},
-	})
+	s = under(s, keys...)
+	s.AddCondition(jsii.String("Null"), map[string]any{"dynamodb:LeadingKeys": "false"})
 	return s
 }

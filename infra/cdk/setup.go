@@ -65,7 +65,7 @@ func (l *Limiter) addSetup() {
 func (l *Limiter) aggregatorStatements() []awsiam.PolicyStatement {
 	buckets, entities := "*"+bucketKeys, "*/"+table.EntityPKPart+"*"
 	on := func(keys []string, actions ...string) awsiam.PolicyStatement {
-		return leading(allow(actions, l.Table.TableArn()), keys)
+		return under(allow(actions, l.Table.TableArn()), keys...)
 	}
 	return []awsiam.PolicyStatement{
 		on([]string{buckets, entities, table.OwedPK}, "dynamodb:BatchGetItem", "dynamodb:Query",
@@ -83,7 +83,7 @@ func (l *Limiter) setupStatements() []awsiam.PolicyStatement {
 	actions := []string{"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 	look := allow([]string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}, l.Table.TableArn())
 	if len(l.props.Manifests) == 0 {
-		records := leading(allow(actions, l.Table.TableArn()), []string{"*" + table.SystemPKSuffix})
+		records := under(allow(actions, l.Table.TableArn()), "*"+table.SystemPKSuffix)
 		return []awsiam.PolicyStatement{look, records}
 	}
 	var lists []*string

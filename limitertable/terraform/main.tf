@@ -153,9 +153,6 @@ locals {
                 "dynamodb:LeadingKeys": [
                   "*/BUCKET#*"
                 ]
-              },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
               }
             },
             "Effect": "Allow",
