@@ -32,7 +32,7 @@ func summarize(batch stream.Batch, jobs []*lambdaio.Job, led *ledger, units int6
 		{Name: "Lifetimes", Value: written[jobLifetime]},
 		{Name: "Kept", Value: kept},
 		{Name: "NotBegun", Value: notBegun},
-		{Name: "WriteUnits", Log: "write_units", Value: units},
+		{Name: lambdaio.MetricWriteUnits, Log: "write_units", Value: units},
 		{Name: "Pending", Log: "pending", Value: int64(len(led.state.Parts))},
 		{Name: "Owed", Value: led.owed},
 		{Name: "StateBytes", Value: int64(len(led.carried())), Unit: "Bytes"},

@@ -5,7 +5,7 @@
 // window usage is folded over that long; without one it is written with every batch.
 //
 // Environment: TABLE_NAME (required), SNAPSHOT_WINDOWS, SNAPSHOT_TTL_DAYS, MAX_SHARDS,
-// MERGE_AFTER_SECONDS, WRITE_CONCURRENCY, DEAD_LETTER_BUCKET_NAME. The function needs
+// MERGE_AFTER_SECONDS, WRITE_CONCURRENCY, MAX_WRITE_UNITS, DEAD_LETTER_BUCKET_NAME. It needs
 // dynamodb:UpdateItem, PutItem, DeleteItem, ConditionCheckItem, BatchGetItem and Query
 // on the table, and s3:PutObject below malformed/ in the dead letter bucket.
 package main
@@ -78,6 +78,7 @@ func options(conf config.Aggregator) streams.Options {
 	o := streams.Options{
 		Table: conf.TableName, SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards,
 		MergeAfter: time.Duration(conf.MergeAfter) * time.Second, Concurrency: conf.WriteConcurrency,
+		MaxWriteUnits: conf.MaxWriteUnits,
 	}
 	for _, name := range conf.Windows {
 		o.Windows = append(o.Windows, streams.Window(name))

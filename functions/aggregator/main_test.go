@@ -30,7 +30,8 @@ func TestEveryConfigurationStarts(t *testing.T) {
 		{config.EnvSnapshotTTLDays: "1", config.EnvMaxShards: "1", config.EnvMergeAfterSeconds: "1",
 			config.EnvWriteConcurrency: "1"},
 		{config.EnvSnapshotTTLDays: "3650", config.EnvMaxShards: "1024", config.EnvMergeAfterSeconds: "86400",
-			config.EnvWriteConcurrency: "256"},
+			config.EnvWriteConcurrency: "256", config.EnvMaxWriteUnits: "40000"},
+		{config.EnvMaxWriteUnits: "1"},
 	} {
 		env[config.EnvTableName] = "limits"
 		if _, err := started(t, env); err != nil {

@@ -45,7 +45,7 @@ func (l *Limiter) addDashboard() {
 	)
 	l.Dashboard.AddWidgets(l.functionGraphs()...)
 	l.Dashboard.AddWidgets(
-		graph("Write units", "a minute", l.capacities("ConsumedWriteCapacityUnits")...),
+		graph("Write units", "a minute", append(l.capacities("ConsumedWriteCapacityUnits"), l.aggregatorUnits()...)...),
 		graph("Read units", "a minute", l.capacities("ConsumedReadCapacityUnits")...),
 		graph("Throttled requests", "a minute",
 			append(l.capacities("WriteThrottleEvents"), l.capacities("ReadThrottleEvents")...)...),
@@ -87,6 +87,16 @@ func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 		out = append(out, graph("Bucket changes seen, refills, shard steps", "a minute", work...))
 	}
 	return out
+}
+
+// aggregatorUnits are the write units that the aggregator takes, which MaxWriteUnits bounds.
+func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
+	if l.Aggregator == nil {
+		return nil
+	}
+	own := dimensions{lambdaio.DimensionFunction: l.Aggregator.FunctionName()}
+	units := metric(lambdaio.MetricNamespace, lambdaio.MetricWriteUnits, "Sum", 1, own)
+	return []awscloudwatch.IMetric{labelled(units, "of these the aggregator's")}
 }
 
 // cost estimates what the last hours would cost in a month of 30 days.

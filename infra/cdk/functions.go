@@ -38,6 +38,18 @@ func (l *Limiter) addAggregator() {
 		l.streamStatements(logs), l.keyOfTable(true), l.aggregatorStatements(),
 		[]awsiam.PolicyStatement{allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys)))},
 	))
+	env := map[string]*string{
+		config.EnvTableName:            l.Table.TableName(),
+		config.EnvSnapshotWindows:      jsii.String(strings.Join(l.props.SnapshotWindows, ",")),
+		config.EnvSnapshotTTLDays:      jsii.String(strconv.Itoa(l.props.SnapshotTTLDays)),
+		config.EnvMaxShards:            jsii.String(strconv.Itoa(l.props.MaxShards)),
+		config.EnvMergeAfterSeconds:    jsii.String(strconv.Itoa(l.props.MergeAfterSeconds)),
+		config.EnvWriteConcurrency:     jsii.String(strconv.Itoa(l.props.WriteConcurrency)),
+		config.EnvDeadLetterBucketName: failed.BucketName(),
+	}
+	if n := l.props.MaxWriteUnits; n > 0 {
+		env[config.EnvMaxWriteUnits] = jsii.String(strconv.Itoa(n))
+	}
 	l.Aggregator = l.newFunction(function{
 		id:          "Aggregator",
 		description: "Folds the table's stream into usage, refills buckets and splits hot ones.",
@@ -45,17 +57,9 @@ func (l *Limiter) addAggregator() {
 		memoryMiB:   p.MemoryMiB,
 		timeoutS:    p.TimeoutSeconds,
 		reserved:    p.ReservedConcurrency,
-		env: map[string]*string{
-			config.EnvTableName:            l.Table.TableName(),
-			config.EnvSnapshotWindows:      jsii.String(strings.Join(l.props.SnapshotWindows, ",")),
-			config.EnvSnapshotTTLDays:      jsii.String(strconv.Itoa(l.props.SnapshotTTLDays)),
-			config.EnvMaxShards:            jsii.String(strconv.Itoa(l.props.MaxShards)),
-			config.EnvMergeAfterSeconds:    jsii.String(strconv.Itoa(l.props.MergeAfterSeconds)),
-			config.EnvWriteConcurrency:     jsii.String(strconv.Itoa(l.props.WriteConcurrency)),
-			config.EnvDeadLetterBucketName: failed.BucketName(),
-		},
-		role: l.AggregatorRole,
-		logs: logs,
+		env:         env,
+		role:        l.AggregatorRole,
+		logs:        logs,
 	})
 	l.AggregatorMapping = l.newAggregatorMapping()
 }

@@ -49,6 +49,10 @@ type Props struct {
 	// WriteConcurrency is how many writes one aggregator invocation has in
 	// flight.
 	WriteConcurrency int `key:"writeConcurrency" default:"16" range:"1-256"`
+	// MaxWriteUnits is how many write units a second the aggregator takes for each
+	// shard of the stream, so that usage leaves a table of bounded capacity to clients.
+	// What waits is written later; too few, and the stream is not kept up with.
+	MaxWriteUnits int `key:"aggregatorMaxWriteUnits" default:"none" range:"1-40000" note:"for each shard of the stream"`
 
 	// Aggregator counts usage, keeps buckets warm and splits hot ones.
 	Aggregator AggregatorProps

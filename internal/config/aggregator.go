@@ -22,6 +22,7 @@ const (
 	MaxMaxShards        = bucket.MaxShards
 	MaxMergeAfter       = 86_400
 	MaxWriteConcurrency = 256
+	MaxMaxWriteUnits    = 40_000 // what DynamoDB gives a table by default
 )
 
 // Aggregator is the configuration of functions/aggregator. Its zero value is
@@ -33,6 +34,7 @@ type Aggregator struct {
 	MaxShards        int // a power of two; 1 means that nothing is split
 	MergeAfter       int // seconds from a split or merge of a bucket until it merges, if it is cool
 	WriteConcurrency int
+	MaxWriteUnits    int // write units a second that one environment takes; 0: as many as there are
 
 	// DeadLetterBucketName is the S3 bucket that malformed records are kept
 	// in. If it is empty they are reported as not done, so that Lambda retries
@@ -79,6 +81,7 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 		MaxShards:        e.number(EnvMaxShards, DefaultMaxShards, 1, MaxMaxShards),
 		MergeAfter:       e.number(EnvMergeAfterSeconds, DefaultMergeAfter, 1, MaxMergeAfter),
 		WriteConcurrency: e.number(EnvWriteConcurrency, DefaultWriteConcurrency, 1, MaxWriteConcurrency),
+		MaxWriteUnits:    e.number(EnvMaxWriteUnits, 0, 1, MaxMaxWriteUnits),
 
 		DeadLetterBucketName: e.text(EnvDeadLetterBucketName),
 	}

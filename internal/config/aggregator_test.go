@@ -17,10 +17,12 @@ func TestAggregatorFromEnv(t *testing.T) {
 	}
 	got, err = AggregatorFromEnv(getenv(map[string]string{
 		EnvTableName: " my.limits_1-x ", EnvSnapshotWindows: " monthly , hourly ", EnvSnapshotTTLDays: "3650",
-		EnvMaxShards: "1", EnvWriteConcurrency: "256", EnvMergeAfterSeconds: "5", EnvDeadLetterBucketName: "dead-letters",
+		EnvMaxShards: "1", EnvWriteConcurrency: "256", EnvMaxWriteUnits: "40000", EnvMergeAfterSeconds: "5",
+		EnvDeadLetterBucketName: "dead-letters",
 	}))
 	want = Aggregator{TableName: "my.limits_1-x", Windows: []string{"monthly", "hourly"},
-		SnapshotTTLDays: 3650, MaxShards: 1, MergeAfter: 5, WriteConcurrency: 256, DeadLetterBucketName: "dead-letters"}
+		SnapshotTTLDays: 3650, MaxShards: 1, MergeAfter: 5, WriteConcurrency: 256, MaxWriteUnits: 40_000,
+		DeadLetterBucketName: "dead-letters"}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("all set: %+v, %v", got, err)
 	}
@@ -34,6 +36,7 @@ func TestAggregatorFromEnvNamesEveryProblem(t *testing.T) {
 		EnvMaxShards:            {"0", "3", "2048", "-2", "x"},
 		EnvMergeAfterSeconds:    {"0", "86401", "10m"},
 		EnvWriteConcurrency:     {"0", "257", "many"},
+		EnvMaxWriteUnits:        {"0", "40001", "many"},
 		EnvDeadLetterBucketName: {"No_Bucket", "a", "-ab", "ab.", "aBc", "a b", strings.Repeat("x", 64)},
 	} {
 		for _, v := range values {

@@ -9,6 +9,7 @@ const (
 	EnvMaxShards            = "MAX_SHARDS"              // most shards of a bucket, a power of two, 1..1024
 	EnvMergeAfterSeconds    = "MERGE_AFTER_SECONDS"     // seconds from a split or merge to the next merge, 1..86400
 	EnvWriteConcurrency     = "WRITE_CONCURRENCY"       // writes in flight per invocation, 1..256
+	EnvMaxWriteUnits        = "MAX_WRITE_UNITS"         // write units a second, 1..40000; default: no bound
 	EnvArchiveBucketName    = "ARCHIVE_BUCKET_NAME"     // archiver's S3 bucket, required
 	EnvDeadLetterBucketName = "DEAD_LETTER_BUCKET_NAME" // S3 bucket that keeps malformed records (aggregator), optional
 )

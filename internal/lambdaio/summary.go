@@ -29,6 +29,7 @@ const (
 	MetricRefills    = "Refills"    // buckets refilled
 	MetricShardSteps = "ShardSteps" // steps of splits and merges
 	MetricUsageLagMs = "UsageLagMs" // age of the oldest record whose usage is not written yet
+	MetricWriteUnits = "WriteUnits" // of the table, as DynamoDB counts them
 )
 
 // Published tells which figures of an invocation become metrics. Each costs
@@ -40,7 +41,7 @@ func Published(name string, value int64) bool {
 	switch name {
 	case MetricChanges:
 		return true
-	case MetricMalformed, MetricWritesFailed, MetricRefills, MetricShardSteps, MetricUsageLagMs:
+	case MetricMalformed, MetricWritesFailed, MetricRefills, MetricShardSteps, MetricUsageLagMs, MetricWriteUnits:
 		return value != 0
 	}
 	return false

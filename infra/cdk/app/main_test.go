@@ -55,6 +55,7 @@ var changedContext = map[string]any{
 	"zae-limiter:aggregatorFoldSeconds":         "300",
 	"zae-limiter:aggregatorFoldOff":             "false",
 	"zae-limiter:aggregatorReservedConcurrency": "20",
+	"zae-limiter:aggregatorMaxWriteUnits":       "500",
 	"zae-limiter:archiverMemoryMiB":             "128",
 	"zae-limiter:archiverTimeoutSeconds":        "30",
 	"zae-limiter:archiverBatchSize":             "50",

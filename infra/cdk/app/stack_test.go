@@ -137,6 +137,7 @@ func TestFunctions(t *testing.T) {
 			config.EnvMaxShards:            "8",
 			config.EnvMergeAfterSeconds:    "1200",
 			config.EnvWriteConcurrency:     "4",
+			config.EnvMaxWriteUnits:        "500",
 			config.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
 			"GOMEMLIMIT":                   "921MiB",
 		}},
