@@ -194,3 +194,21 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 	t.Logf("the README has %d words", words)
 }
+
+// TestProgramsHaveSoManyLines as compared.md says.
+func TestProgramsHaveSoManyLines(t *testing.T) {
+	rows := regexp.MustCompile(`\((\.\./examples/beside/[a-z]+/main\.go)\) \| ([0-9]+) \|`)
+	all := rows.FindAllStringSubmatch(pages(t)["compared.md"], -1)
+	if len(all) != 3 {
+		t.Fatalf("%d programs in compared.md, want 3", len(all))
+	}
+	for _, m := range all {
+		text, err := os.ReadFile(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strconv.Itoa(strings.Count(string(text), "\n")); n != m[2] {
+			t.Errorf("%s has %s lines, compared.md says %s", m[1], n, m[2])
+		}
+	}
+}
