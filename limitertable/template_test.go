@@ -198,9 +198,10 @@ func TestTerraformIsOfTheTemplate(t *testing.T) {
 	for _, name := range Policies() {
 		document := arns(t, policies[name]["PolicyDocument"], tableARN)
 		text := strings.ReplaceAll(string(indented(t, document)), "${", "$${") // IAM's variables are not Terraform's
+		text = strings.ReplaceAll(text, `": `, `" : `)                         // as terraform fmt wants it
 		text = strings.ReplaceAll(text, tableARN, "${aws_dynamodb_table.limiter.arn}")
 		text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n      ")
-		fmt.Fprintf(&b, "    %q = {\n      description = %q\n      document    = %s\n    }\n", name,
+		fmt.Fprintf(&b, "    %q = {\n      description = %q\n      document = %s\n    }\n", name,
 			policies[name]["Description"], text)
 	}
 	b.WriteString("  }\n}\n" + terraformTail)

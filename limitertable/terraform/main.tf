@@ -134,40 +134,40 @@ locals {
   policies = {
     "acquire" = {
       description = "Acquire from every bucket of the limiter."
-      document    = {
-        "Statement": [
+      document = {
+        "Statement" : [
           {
-            "Action": "dynamodb:BatchGetItem",
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Action" : "dynamodb:BatchGetItem",
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": [
+            "Action" : [
               "dynamodb:ConditionCheckItem",
               "dynamodb:DeleteItem",
               "dynamodb:PutItem",
               "dynamodb:UpdateItem"
             ],
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "*/BUCKET#*"
                 ]
               }
             },
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           }
         ],
-        "Version": "2012-10-17"
+        "Version" : "2012-10-17"
       }
     }
     "admin" = {
       description = "Change limits, entities and namespaces of the limiter, and read everything."
-      document    = {
-        "Statement": [
+      document = {
+        "Statement" : [
           {
-            "Action": [
+            "Action" : [
               "dynamodb:BatchGetItem",
               "dynamodb:BatchWriteItem",
               "dynamodb:ConditionCheckItem",
@@ -177,13 +177,13 @@ locals {
               "dynamodb:PutItem",
               "dynamodb:UpdateItem"
             ],
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": "dynamodb:Query",
-            "Effect": "Allow",
-            "Resource": [
+            "Action" : "dynamodb:Query",
+            "Effect" : "Allow",
+            "Resource" : [
               "${aws_dynamodb_table.limiter.arn}",
               "${aws_dynamodb_table.limiter.arn}/index/GSI1",
               "${aws_dynamodb_table.limiter.arn}/index/GSI2",
@@ -192,26 +192,26 @@ locals {
             ]
           }
         ],
-        "Version": "2012-10-17"
+        "Version" : "2012-10-17"
       }
     }
     "read" = {
       description = "Read limits, buckets, usage and audit events of the limiter."
-      document    = {
-        "Statement": [
+      document = {
+        "Statement" : [
           {
-            "Action": [
+            "Action" : [
               "dynamodb:BatchGetItem",
               "dynamodb:DescribeTable",
               "dynamodb:GetItem"
             ],
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": "dynamodb:Query",
-            "Effect": "Allow",
-            "Resource": [
+            "Action" : "dynamodb:Query",
+            "Effect" : "Allow",
+            "Resource" : [
               "${aws_dynamodb_table.limiter.arn}",
               "${aws_dynamodb_table.limiter.arn}/index/GSI1",
               "${aws_dynamodb_table.limiter.arn}/index/GSI2",
@@ -220,73 +220,73 @@ locals {
             ]
           }
         ],
-        "Version": "2012-10-17"
+        "Version" : "2012-10-17"
       }
     }
     "namespace-acquire" = {
       description = "Acquire within the namespace that the principal is tagged with."
-      document    = {
-        "Statement": [
+      document = {
+        "Statement" : [
           {
-            "Action": "dynamodb:BatchGetItem",
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Action" : "dynamodb:BatchGetItem",
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "$${aws:PrincipalTag/zael_namespace_id}/*"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": [
+            "Action" : [
               "dynamodb:ConditionCheckItem",
               "dynamodb:DeleteItem",
               "dynamodb:PutItem",
               "dynamodb:UpdateItem"
             ],
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "$${aws:PrincipalTag/zael_namespace_id}/BUCKET#*"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": "dynamodb:BatchGetItem",
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Action" : "dynamodb:BatchGetItem",
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "_/SYSTEM#"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           }
         ],
-        "Version": "2012-10-17"
+        "Version" : "2012-10-17"
       }
     }
     "namespace-admin" = {
       description = "Change and read what is in the namespace that the principal is tagged with."
-      document    = {
-        "Statement": [
+      document = {
+        "Statement" : [
           {
-            "Action": [
+            "Action" : [
               "dynamodb:BatchGetItem",
               "dynamodb:BatchWriteItem",
               "dynamodb:ConditionCheckItem",
@@ -295,52 +295,52 @@ locals {
               "dynamodb:PutItem",
               "dynamodb:UpdateItem"
             ],
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "$${aws:PrincipalTag/zael_namespace_id}/*"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": [
+            "Action" : [
               "dynamodb:BatchGetItem",
               "dynamodb:ConditionCheckItem"
             ],
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "_/SYSTEM#"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": "dynamodb:Query",
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Action" : "dynamodb:Query",
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "$${aws:PrincipalTag/zael_namespace_id}/*",
                   "$${aws:PrincipalTag/zael_namespace_id}"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": [
+            "Effect" : "Allow",
+            "Resource" : [
               "${aws_dynamodb_table.limiter.arn}",
               "${aws_dynamodb_table.limiter.arn}/index/GSI1",
               "${aws_dynamodb_table.limiter.arn}/index/GSI2",
@@ -349,61 +349,61 @@ locals {
             ]
           }
         ],
-        "Version": "2012-10-17"
+        "Version" : "2012-10-17"
       }
     }
     "namespace-read" = {
       description = "Read what is in the namespace that the principal is tagged with."
-      document    = {
-        "Statement": [
+      document = {
+        "Statement" : [
           {
-            "Action": [
+            "Action" : [
               "dynamodb:BatchGetItem",
               "dynamodb:GetItem"
             ],
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "$${aws:PrincipalTag/zael_namespace_id}/*"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": "dynamodb:BatchGetItem",
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Action" : "dynamodb:BatchGetItem",
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "_/SYSTEM#"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": "${aws_dynamodb_table.limiter.arn}"
+            "Effect" : "Allow",
+            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action": "dynamodb:Query",
-            "Condition": {
-              "ForAllValues:StringLike": {
-                "dynamodb:LeadingKeys": [
+            "Action" : "dynamodb:Query",
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
                   "$${aws:PrincipalTag/zael_namespace_id}/*",
                   "$${aws:PrincipalTag/zael_namespace_id}"
                 ]
               },
-              "Null": {
-                "dynamodb:LeadingKeys": "false"
+              "Null" : {
+                "dynamodb:LeadingKeys" : "false"
               }
             },
-            "Effect": "Allow",
-            "Resource": [
+            "Effect" : "Allow",
+            "Resource" : [
               "${aws_dynamodb_table.limiter.arn}",
               "${aws_dynamodb_table.limiter.arn}/index/GSI1",
               "${aws_dynamodb_table.limiter.arn}/index/GSI2",
@@ -412,7 +412,7 @@ locals {
             ]
           }
         ],
-        "Version": "2012-10-17"
+        "Version" : "2012-10-17"
       }
     }
   }

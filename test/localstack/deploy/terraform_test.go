@@ -1,0 +1,97 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limitertable"
+)
+
+// tfPlugins is a mirror of Terraform's providers, so that init needs no network.
+const tfPlugins = "/opt/tf-plugins"
+
+// userModule is what a user writes around our module, for the emulator.
+const userModule = `
+terraform {
+  required_providers {
+    aws = { source = "hashicorp/aws" }
+  }
+}
+
+provider "aws" {
+  region                      = %[2]q
+  skip_credentials_validation = true
+  skip_metadata_api_check     = true
+  skip_region_validation      = true
+  skip_requesting_account_id  = true
+  endpoints {
+    dynamodb = %[1]q
+    iam      = %[1]q
+    sts      = %[1]q
+  }
+}
+
+module "limits" {
+  source     = %[3]q
+  table_name = "tf-limits"
+}
+`
+
+// TestTerraformModule formats, validates and applies the module of limitertable, and
+// looks at the table that it makes; a second plan changes nothing, and the table cannot be
+// destroyed in passing.
+func TestTerraformModule(t *testing.T) {
+	if _, err := exec.LookPath("terraform"); err != nil {
+		t.Fatalf("the module is not tried: %v", err)
+	}
+	if _, err := os.Stat(tfPlugins); err != nil {
+		t.Fatalf("the module is not tried, for want of a mirror of Terraform's providers: %v", err)
+	}
+	e := startEmulator(t)
+	dir := e.folder(t, "terraform")
+	try := func(args ...string) (string, error) {
+		cmd := exec.Command("terraform", append([]string{"-chdir=" + dir}, args...)...)
+		cmd.Env = append(e.env, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_ARGS=-no-color")
+		said, err := cmd.CombinedOutput()
+		return string(said), err
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		said, err := try(args...)
+		if err != nil {
+			t.Fatalf("terraform %s: %v\n%s", strings.Join(args, " "), err, said)
+		}
+		return said
+	}
+	module := filepath.Join(e.root, "limitertable", "terraform")
+	run("fmt", "-check", "-diff", module)
+	text := fmt.Sprintf(userModule, e.url, region, module)
+	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("init", "-input=false", "-plugin-dir="+tfPlugins)
+	run("validate")
+	run("apply", "-input=false", "-auto-approve")
+	is, err := limitertable.Describe(t.Context(), e.dynamodb(root), "tf-limits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := limitertable.Deployed()
+	must.TTLAttribute = is.Spec.TTLAttribute // the emulator does not tell of it
+	if err := must.Check(is); err != nil {
+		t.Error(err)
+	}
+	if said := run("plan", "-input=false"); !strings.Contains(said, "No changes.") {
+		t.Errorf("a second plan:\n%s", said)
+	}
+	said, err := try("destroy", "-input=false", "-auto-approve")
+	if err == nil || !strings.Contains(said, "prevent_destroy") {
+		t.Errorf("destroy, error %v:\n%s", err, said)
+	}
+}
