@@ -59,6 +59,7 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 		defer l.growing.Delete(n)
 		ctx := l.bounded(context.WithoutCancel(ctx))
 		defer ctx.end()
+		given := plan.Images()
 		steps, err := shard.Run(ctx, l.store, plan, l.now)
 		if err != nil {
 			l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.entity, Resource: n.resource, Err: outcome("split", n, err)})
@@ -66,7 +67,9 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 		now := l.now()
 		l.images.gone(n, plan.Absent(), now)
 		for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
-			l.images.see(image, now, unsent)
+			if !slices.ContainsFunc(given, func(g table.Shard) bool { return same(g, image) }) {
+				l.images.see(image, now, unsent)
+			} // else it is no news, and must not look fresh: who never looks again waits for ever
 			if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
 				l.tell(ctx, splitOrMerge(n, before, image.State.Shards))
 			}

@@ -173,6 +173,11 @@ func older(a, b table.Shard) bool {
 	return a.State.RF < b.State.RF
 }
 
+// same reports whether two images of a shard show the same state of it.
+func same(a, b table.Shard) bool {
+	return a.State.Shard == b.State.Shard && a.State.Shards == b.State.Shards && !older(a, b) && !older(b, a)
+}
+
 // missing remembers that a shard was not there. When it is shard 0 of an
 // unsplit bucket, there is no bucket.
 func (k *known) missing(shard int, now int64) {

@@ -217,11 +217,12 @@ func (w *world) carryOut(n *network, o *op, sent int64, f func()) {
 
 // op is one call of a limiter, as far as the judge has to know.
 type op struct {
-	id     int
-	client *client
-	kind   string
-	costs  map[string]int64 // tokens that are taken at most
-	began  int64            // epoch ms
+	id      int
+	client  *client
+	kind    string
+	costs   map[string]int64 // tokens that are taken at most
+	began   int64            // epoch ms
+	removed int              // see world.removed, when it began
 }
 
 type opKey struct{}

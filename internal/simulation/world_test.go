@@ -48,6 +48,7 @@ type world struct {
 	hand    *rand.Rand    // of whoever deletes shards by hand; nil: nobody does
 	tree    map[string]string
 	deleted map[string]bool // entities that were deleted at some time
+	removed int             // shards 0 that were deleted
 
 	calls sync.WaitGroup // on their way
 	ops   sync.WaitGroup
@@ -259,8 +260,13 @@ func (w *world) record(c memdb.Change) {
 		if w.verbose {
 			w.tracef("  write %s gen %d: %v", c.Key.PK, b.Generation, b.State)
 		}
-	} else if w.verbose {
-		w.tracef("  gone %s", c.Key.PK)
+	} else {
+		if _, _, _, shard, _ := table.ParseBucketPK(c.Key.PK); shard == 0 {
+			w.removed++
+		}
+		if w.verbose {
+			w.tracef("  gone %s", c.Key.PK)
+		}
 	}
 }
 
@@ -356,6 +362,7 @@ func (w *world) acquire(c *client, entity, kind string, cost int64, within time.
 	w.opened++
 	o := &op{
 		id: w.opened, began: time.Now().UnixMilli(), client: c, kind: kind, costs: map[string]int64{"rpm": cost},
+		removed: w.removed,
 	}
 	w.ops.Go(func() { w.acquired(o, entity, within) })
 }
@@ -429,7 +436,8 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 func (w *world) refused(o *op, entity string, err error) {
 	failed, unsettled := errors.AsType[*limiter.SettleError](err)
 	denied, limited := errors.AsType[*limiter.LimitError](err)
-	if errors.Is(err, limiter.ErrUnknown) || unsettled && failed != nil {
+	vanished := w.removed != o.removed // a bucket was deleted meanwhile: nothing could be given back to it
+	if errors.Is(err, limiter.ErrUnknown) || unsettled && failed != nil || vanished {
 		for e := range w.tree {
 			o.client.told(e, o.costs, false)
 		}
@@ -487,7 +495,8 @@ func (w *world) settle() {
 	delete(w.leases, id)
 	h.client.busy++
 	w.opened++
-	o := &op{id: w.opened, began: time.Now().UnixMilli(), client: h.client, kind: "settle", costs: h.costs}
+	o := &op{id: w.opened, began: time.Now().UnixMilli(), client: h.client, kind: "settle", costs: h.costs,
+		removed: w.removed}
 	how, actual := w.rng.IntN(5), map[string]int64{"rpm": int64(w.rng.IntN(7))}
 	if how == 1 {
 		actual["tpm"] = int64(w.rng.IntN(30))
