@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -77,24 +78,37 @@ func (a *application) carryOut(ctx context.Context, some []int) {
 	}
 }
 
+// plannedFrom reports whether an item is what the step was planned from.
+func (s Step) plannedFrom(now item.Item) bool {
+	return (now == nil) == (s.item == nil) && item.EqualItems(now, s.item)
+}
+
 // alone changes one scope, if it still is what the plan was made from.
 func (a *application) alone(ctx context.Context, s Step) error {
-	planned := func(now item.Item) bool {
-		return (now == nil) == (s.item == nil) && item.EqualItems(now, s.item)
-	}
 	var edit error
-	err := a.n.changeIf(ctx, s.Scope(), planned, func(c *table.Config) { *c, edit = a.n.edited(*c, s.To) })
+	err := a.n.changeIf(ctx, s.Scope(), s.plannedFrom, func(c *table.Config) { *c, edit = a.n.edited(*c, s.To) })
 	return errors.Join(edit, err)
 }
 
 // together changes scopes in one transaction. A refusal says that one of them is not
-// what the plan was made from, or that others change a registry all the time.
+// what the plan was made from, or that others change a registry all the time. What was
+// added to them since the plan is seen by reading them: no condition finds it.
 func (a *application) together(ctx context.Context, some []int) error {
 	n := a.n
-	system, err := n.readScope(ctx, Scope{})
-	if err != nil {
-		return fail(err, "read the configuration of the namespace")
+	keys := []item.Key{table.SystemConfigKey(n.id)}
+	for _, i := range some {
+		keys = append(keys, n.config(a.p.Steps[i].Scope()).Key())
 	}
+	now, err := n.calls.read(ctx, keys...)
+	if err != nil {
+		return fail(err, "read %d scopes", len(some))
+	}
+	for k, i := range some {
+		if !a.p.Steps[i].plannedFrom(now[k+1]) {
+			return &store.Canceled{}
+		}
+	}
+	system := n.configIn(now[0], Scope{})
 	var writes, registry []item.Write
 	var befores, afters []table.Config
 	for _, i := range some {
@@ -104,7 +118,7 @@ func (a *application) together(ctx context.Context, some []int) error {
 		if err != nil {
 			return err
 		}
-		w := n.writes(ctx, s.Scope(), stored{item: s.item, config: before, system: system.system}, after)
+		w := n.writes(ctx, s.Scope(), stored{item: s.item, config: before, system: system}, after)
 		for _, x := range w {
 			if k := x.Target(); k == table.EntityConfigsKey(n.id) || k == table.ResourcesKey(n.id) {
 				registry = append(registry, x)

@@ -266,3 +266,33 @@ func TestEntitiesKeepWhatOthersStored(t *testing.T) {
 		t.Errorf("stored %v", it)
 	}
 }
+
+// What others add to a scope after the plan was made, no condition on what the plan knows
+// can find: it is left alone all the same.
+func TestWhatWasAddedSinceThePlanIsLeftAlone(t *testing.T) {
+	at := Scope{"acme", "gpt-4"}
+	for name, add := range map[string]func(w *world){
+		"a limit": func(w *world) { w.must(w.ns.SetLimits(t.Context(), at, rpm10, tpm500)) },
+		"a kill switch of another client": func(w *world) {
+			_, err := w.db.Write(t.Context(), item.Update{Key: w.ns.config(at).Key(),
+				Set: []item.Attr{{Name: "disabled", Value: item.Bool(true)}}})
+			w.must(err)
+		},
+	} {
+		for _, action := range []Action{Update, Delete} {
+			w := newWorld(t)
+			m := Manifest{Namespace: w.ns.name, Entities: map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {rpm10}}}}
+			w.apply(m)
+			if m.Entities["acme"]["gpt-4"] = []limiter.Limit{rpm20}; action == Delete {
+				m.Entities = nil
+			}
+			p := w.plan(m)
+			add(w)
+			is := w.db.Item(w.ns.config(at).Key())
+			_, err := w.ns.Apply(t.Context(), p)
+			if now := w.db.Item(w.ns.config(at).Key()); !errors.Is(err, ErrBusy) || !item.EqualItems(now, is) {
+				t.Errorf("%s, %s: error %v, %v is now %v", name, action, err, is, now)
+			}
+		}
+	}
+}
