@@ -22,8 +22,7 @@ func checked(writes ...item.Write) error {
 	return nil
 }
 
-// bounded is a store whose calls end after callTimeout, and that sends nothing
-// which DynamoDB never takes.
+// bounded is a store that sends nothing which DynamoDB never takes.
 type bounded struct{ store.Store }
 
 // Write implements [store.Store].
@@ -31,8 +30,6 @@ func (b bounded) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if err := checked(w); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	return b.Store.Write(ctx, w)
 }
 
@@ -41,7 +38,5 @@ func (b bounded) Transact(ctx context.Context, token string, writes []item.Write
 	if err := checked(writes...); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	return b.Store.Transact(ctx, token, writes)
 }

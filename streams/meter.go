@@ -14,7 +14,8 @@ import (
 
 // meter counts the write units that one invocation takes of the table: those of the
 // items as they were stored, one at least, of indexes none; a refused write takes one, and
-// a transaction twice as many as its writes. It is safe for concurrent use.
+// a transaction twice as many as its writes. A write ends after callTimeout, of which
+// waiting for its units is no part. It is safe for concurrent use.
 type meter struct {
 	store.Lister
 	pace  *pace // nil: as fast as it goes
@@ -34,6 +35,8 @@ func (m *meter) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if err := m.pace.wait(ctx, 1); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	after, err := m.Lister.Write(ctx, w)
 	put, isPut := w.(item.Put)
 	if isPut {
@@ -51,6 +54,8 @@ func (m *meter) Transact(ctx context.Context, token string, writes []item.Write)
 	if err := m.pace.wait(ctx, n); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	err := m.Lister.Transact(ctx, token, writes)
 	if !store.Passes(err) {
 		m.took(n, n)
@@ -72,7 +77,8 @@ type pace struct {
 	next time.Time // when the next unit may be taken
 }
 
-// wait waits for units. The error is that of ctx, and nothing was sent.
+// wait waits for units. The error says that ctx ends before; nothing was sent then. Units
+// that would come too late are not taken: those who come in time have them.
 func (p *pace) wait(ctx context.Context, units int64) error {
 	if p == nil {
 		return nil
@@ -82,6 +88,10 @@ func (p *pace) wait(ctx context.Context, units int64) error {
 	at := p.next
 	if at.Before(now) {
 		at = now
+	}
+	if end, bound := ctx.Deadline(); bound && at.After(end) {
+		p.mu.Unlock()
+		return &store.Failure{Kind: store.Unavailable, Op: "pace", Err: context.DeadlineExceeded}
 	}
 	p.next = at.Add(time.Duration(units) * p.each)
 	p.mu.Unlock()

@@ -96,9 +96,7 @@ func (o *owing) store(ctx context.Context, a *Aggregator, from []*counting, atte
 	list := table.OwedList{Created: a.now(), Packed: usage.PackOwed(owed), TTL: a.now()/1000 + owedDays*86_400}
 	put := list.Put()
 	err := store.Retry(ctx, attempts, pause, func() error {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		_, err := a.store.Write(call, put)
+		_, err := a.store.Write(ctx, put)
 		return err
 	})
 	if err != nil {

@@ -256,3 +256,15 @@ func TestWriteUnitsAreBounded(t *testing.T) {
 		t.Errorf("%v, told of %.0f", p, p.told)
 	}
 }
+
+// However few units are allowed a second, and however many writers wait for them: all of
+// them are used, and none goes by while a writer gives up waiting.
+func TestFewWriteUnitsAreAllUsed(t *testing.T) {
+	for _, rate := range []int{1, 2, 3} {
+		const n = 100
+		p := playMany(t, n, 10_000, 10, func(r *rig) { r.agg.pace = &pace{each: time.Second / time.Duration(rate)} })
+		if most := (2*n+p.units)/float64(rate) + 60; p.took.Seconds() > most { // two windows of each were counted before
+			t.Errorf("%d a second: %v, want at most %.0f s", rate, p, most)
+		}
+	}
+}

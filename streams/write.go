@@ -41,10 +41,8 @@ var errRounds = errors.New("condition still refused after all rounds")
 // error says so; it may have been if the answer was lost.
 func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (after item.Item, err error) {
 	err = store.Retry(ctx, attempts, pause, func() error {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
 		var err error
-		after, err = a.store.Write(call, u)
+		after, err = a.store.Write(ctx, u)
 		return err
 	})
 	return after, err
