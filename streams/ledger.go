@@ -139,8 +139,13 @@ func (l *ledger) close(ctx, within context.Context) error {
 	// What lists cannot say counts as not done.
 	err := l.owing.storeAll(ctx, l.agg, l.owing.from)
 	all := !slices.ContainsFunc(l.due, func(c *counting) bool { return !c.done })
-	if err == nil && (all || l.carries()) {
+	switch {
+	case err == nil && (all || l.carries()):
 		err = l.owing.storeAll(ctx, l.agg, l.owing.found)
+	case l.carries(): // an attempt before may have failed to say it, too
+		for _, c := range l.owing.found {
+			c.done = false
+		}
 	}
 	l.owed = l.owing.stored
 	for _, c := range l.due {
