@@ -118,15 +118,22 @@ func read(text []byte) (doc document, err error) {
 	return doc, err
 }
 
-// unique returns an error if a key is there twice. The parser compares each key with
+// unique returns an error if a key is there twice, or is null, which the parser passes
+// over with all that is below it. The parser compares each key with
 // each other, which takes minutes for 50,000.
 func unique(node *yaml.Node) error {
 	if node.Kind == yaml.MappingNode {
 		seen := make(map[string]int, len(node.Content)/2)
 		for i := 0; i < len(node.Content); i += 2 {
 			key := node.Content[i]
+			if key.Kind == yaml.AliasNode {
+				key = key.Alias
+			}
+			if key.Kind == yaml.ScalarNode && key.ShortTag() == "!!null" {
+				return fmt.Errorf("line %d: the key is null; in quotes it is a name: %q", node.Content[i].Line, key.Value)
+			}
 			if line, twice := seen[key.Value]; twice {
-				return fmt.Errorf("line %d: %q is there already, in line %d", key.Line, key.Value, line)
+				return fmt.Errorf("line %d: %q is there already, in line %d", node.Content[i].Line, key.Value, line)
 			}
 			seen[key.Value] = key.Line
 		}

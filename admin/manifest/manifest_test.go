@@ -134,3 +134,23 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A key counts as what an alias stands for; one that is null would be passed over with
+// its limits.
+func TestKeysThatAreNoNames(t *testing.T) {
+	const head, limits = "namespace: a\nresources:\n", "{limits: {rpm: {capacity: 1}}}\n"
+	for text, want := range map[string]string{
+		head + "  &x gpt-4: " + limits + "  *x : " + limits: `line 4: "gpt-4" is there already, in line 3`,
+		head + "  null: " + limits:                           `line 3: the key is null; in quotes it is a name: "null"`,
+		head + "  ~: " + limits:                              `line 3: the key is null`,
+		head + "  &x null: " + limits:                        `line 3: the key is null`,
+	} {
+		if _, err := Parse([]byte(text)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v, want %s", text, err, want)
+		}
+	}
+	text := head + "  \"null\": " + limits + "  &x gpt-4: " + limits + "  x: " + limits
+	if m, err := Parse([]byte(text)); err != nil || len(m.Resources) != 3 {
+		t.Errorf("%v, %v", m.Resources, err)
+	}
+}
