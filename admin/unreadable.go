@@ -42,7 +42,7 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 		subject: table.EntitySubject(entity), resource: resource, action: table.ActionBucketReset,
 		details: table.BucketLevels(nil),
 	})}
-	for len(keys) >= item.MaxTransactItems {
+	for len(keys)+2 > item.MaxTransactItems { // with the event, and the check of the namespace
 		some := keys[len(keys)-raiseAtOnce:]
 		if err := n.calls.remove(ctx, some...); err != nil { // the highest first, shard 0 last
 			return err

@@ -163,3 +163,25 @@ func TestOneOddScope(t *testing.T) {
 		t.Errorf("reach: %+v, %v", r, err)
 	}
 }
+
+// However many shards of it there are, no transaction of the removal is too large.
+func TestAnyNumberOfUnreadableShardsIsRemoved(t *testing.T) {
+	for _, n := range []int{1, 97, 98, 99, 100, 101, 197, 198, 199} {
+		w := newWorld(t)
+		for k := range n {
+			it := table.BucketKey(w.ns.id, "acme", "gpt-4", k).Item()
+			it[table.AttrGeneration] = item.S("nonsense")
+			_, err := w.db.Write(t.Context(), item.Put{Item: it})
+			w.must(err)
+		}
+		if _, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); err != nil {
+			t.Errorf("%d shards: %v", n, err)
+		}
+		for k := range n {
+			if it := w.db.Item(table.BucketKey(w.ns.id, "acme", "gpt-4", k)); it != nil {
+				t.Errorf("of %d shards, %d is left", n, k)
+				break
+			}
+		}
+	}
+}
