@@ -141,9 +141,9 @@ func TestKeysThatAreNoNames(t *testing.T) {
 	const head, limits = "namespace: a\nresources:\n", "{limits: {rpm: {capacity: 1}}}\n"
 	for text, want := range map[string]string{
 		head + "  &x gpt-4: " + limits + "  *x : " + limits: `line 4: "gpt-4" is there already, in line 3`,
-		head + "  null: " + limits:                           `line 3: the key is null; in quotes it is a name: "null"`,
-		head + "  ~: " + limits:                              `line 3: the key is null`,
-		head + "  &x null: " + limits:                        `line 3: the key is null`,
+		head + "  null: " + limits:                          `line 3: the key is null; in quotes it is a name: "null"`,
+		head + "  ~: " + limits:                             `line 3: the key is null`,
+		head + "  &x null: " + limits:                       `line 3: the key is null`,
 	} {
 		if _, err := Parse([]byte(text)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v, want %s", text, err, want)
