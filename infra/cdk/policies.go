@@ -38,8 +38,9 @@ var (
 	queryActions  = []string{"dynamodb:Query"}
 	// ConditionCheckItem and DeleteItem are parts of transactions that split and
 	// merge shards, PutItem makes a bucket.
+	checkAction   = "dynamodb:ConditionCheckItem"
 	chargeActions = []string{
-		"dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem",
+		checkAction, "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem",
 	}
 	adminActions = append(slices.Clone(chargeActions), "dynamodb:BatchWriteItem")
 	wholeActions = []string{"dynamodb:DescribeTable"}
@@ -136,7 +137,9 @@ func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string
 // statements returns the rights of a policy. With namespaces they are bound to
 // partition keys that begin with one of them; the table's own records, which
 // name namespaces and the version, can then be read by key but not listed, so
-// that no tenant learns of another.
+// that no tenant learns of another. One statement has the keys of both, because one
+// request asks for both (a limiter whose configuration is due again), and all keys of a
+// request must be in one statement.
 func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyStatement {
 	var out []awsiam.PolicyStatement
 	on := func(actions []string) awsiam.PolicyStatement { return allow(actions, l.Table.TableArn()) }
@@ -162,17 +165,18 @@ func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyState
 		buckets = append(buckets, ns+bucketKeys)
 		entries = append(entries, ns) // the partition key of GSI4 is the bare id
 	}
-	shared := configActions
-	switch {
-	case p.everything:
-		shared = append(slices.Clone(shared), "dynamodb:ConditionCheckItem") // changes check that the namespace is active
-		out = append(out, leading(on(slices.Concat(p.read, p.write)), items))
-	case len(p.write) > 0:
-		out = append(out, leading(on(p.read), items), leading(on(p.write), buckets))
-	default:
-		out = append(out, leading(on(p.read), items))
+	shared := append(slices.Clone(items), table.TableNamespace+table.SystemPKSuffix)
+	onShared, rest := configActions, slices.Concat(p.read, p.write)
+	if p.everything {
+		onShared = append(slices.Clone(onShared), checkAction) // changes check that the namespace is active
 	}
-	out = append(out, leading(on(shared), []string{table.TableNamespace + table.SystemPKSuffix}))
+	rest = slices.DeleteFunc(rest, func(a string) bool { return slices.Contains(onShared, a) })
+	out = append(out, leading(on(onShared), shared))
+	if len(p.write) > 0 && !p.everything {
+		out = append(out, leading(on(rest), buckets))
+	} else {
+		out = append(out, leading(on(rest), items))
+	}
 	if p.query {
 		query := allow(queryActions, append(l.indexArns(), l.Table.TableArn())...)
 		out = append(out, leading(query, append(items, entries...)))

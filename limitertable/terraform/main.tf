@@ -232,7 +232,8 @@ locals {
             "Condition" : {
               "ForAllValues:StringLike" : {
                 "dynamodb:LeadingKeys" : [
-                  "$${aws:PrincipalTag/zael_namespace_id}/*"
+                  "$${aws:PrincipalTag/zael_namespace_id}/*",
+                  "_/SYSTEM#"
                 ]
               },
               "Null" : {
@@ -261,21 +262,6 @@ locals {
             },
             "Effect" : "Allow",
             "Resource" : "${aws_dynamodb_table.limiter.arn}"
-          },
-          {
-            "Action" : "dynamodb:BatchGetItem",
-            "Condition" : {
-              "ForAllValues:StringLike" : {
-                "dynamodb:LeadingKeys" : [
-                  "_/SYSTEM#"
-                ]
-              },
-              "Null" : {
-                "dynamodb:LeadingKeys" : "false"
-              }
-            },
-            "Effect" : "Allow",
-            "Resource" : "${aws_dynamodb_table.limiter.arn}"
           }
         ],
         "Version" : "2012-10-17"
@@ -288,17 +274,13 @@ locals {
           {
             "Action" : [
               "dynamodb:BatchGetItem",
-              "dynamodb:BatchWriteItem",
-              "dynamodb:ConditionCheckItem",
-              "dynamodb:DeleteItem",
-              "dynamodb:GetItem",
-              "dynamodb:PutItem",
-              "dynamodb:UpdateItem"
+              "dynamodb:ConditionCheckItem"
             ],
             "Condition" : {
               "ForAllValues:StringLike" : {
                 "dynamodb:LeadingKeys" : [
-                  "$${aws:PrincipalTag/zael_namespace_id}/*"
+                  "$${aws:PrincipalTag/zael_namespace_id}/*",
+                  "_/SYSTEM#"
                 ]
               },
               "Null" : {
@@ -310,13 +292,16 @@ locals {
           },
           {
             "Action" : [
-              "dynamodb:BatchGetItem",
-              "dynamodb:ConditionCheckItem"
+              "dynamodb:BatchWriteItem",
+              "dynamodb:DeleteItem",
+              "dynamodb:GetItem",
+              "dynamodb:PutItem",
+              "dynamodb:UpdateItem"
             ],
             "Condition" : {
               "ForAllValues:StringLike" : {
                 "dynamodb:LeadingKeys" : [
-                  "_/SYSTEM#"
+                  "$${aws:PrincipalTag/zael_namespace_id}/*"
                 ]
               },
               "Null" : {
@@ -357,14 +342,12 @@ locals {
       document = {
         "Statement" : [
           {
-            "Action" : [
-              "dynamodb:BatchGetItem",
-              "dynamodb:GetItem"
-            ],
+            "Action" : "dynamodb:BatchGetItem",
             "Condition" : {
               "ForAllValues:StringLike" : {
                 "dynamodb:LeadingKeys" : [
-                  "$${aws:PrincipalTag/zael_namespace_id}/*"
+                  "$${aws:PrincipalTag/zael_namespace_id}/*",
+                  "_/SYSTEM#"
                 ]
               },
               "Null" : {
@@ -375,11 +358,11 @@ locals {
             "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
           {
-            "Action" : "dynamodb:BatchGetItem",
+            "Action" : "dynamodb:GetItem",
             "Condition" : {
               "ForAllValues:StringLike" : {
                 "dynamodb:LeadingKeys" : [
-                  "_/SYSTEM#"
+                  "$${aws:PrincipalTag/zael_namespace_id}/*"
                 ]
               },
               "Null" : {

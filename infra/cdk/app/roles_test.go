@@ -179,3 +179,24 @@ func TestManifestsArriveWithTheirNamespaces(t *testing.T) {
 		t.Errorf("manifests %s", got)
 	}
 }
+
+// One request asks for limits of the namespace and for the record that says that it is
+// active, and IAM holds all keys of a request against one statement.
+func TestOneStatementHasAllThatIsReadAtOnce(t *testing.T) {
+	const tag = "${aws:PrincipalTag/zael_namespace_id}"
+	for _, c := range []struct{ policy, action string }{
+		{"NamespaceAcquirePolicy", "dynamodb:BatchGetItem"}, {"NamespaceReadPolicy", "dynamodb:BatchGetItem"},
+		{"NamespaceAdminPolicy", "dynamodb:BatchGetItem"}, {"NamespaceAdminPolicy", "dynamodb:ConditionCheckItem"},
+	} {
+		found := false
+		for _, s := range dig(golden.one(t, "AWS::IAM::ManagedPolicy", c.policy).Properties, "PolicyDocument",
+			"Statement").([]any) {
+			keys := list(dig(s, "Condition", "ForAllValues:StringLike", "dynamodb:LeadingKeys"))
+			found = found || slices.Contains(list(dig(s, "Action")), any(c.action)) &&
+				slices.Contains(keys, any(tag+"/*")) && slices.Contains(keys, any("_/SYSTEM#"))
+		}
+		if !found {
+			t.Errorf("%s: no statement has %s of the namespace and of the table's own records", c.policy, c.action)
+		}
+	}
+}
