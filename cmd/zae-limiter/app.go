@@ -32,7 +32,8 @@ type app struct {
 	timeout           time.Duration
 	when              string // progress is told
 	progress          *progress
-	memory            memory // in place of AWS, in tests; nil: none
+	interrupted       <-chan struct{} // closed when the command is to end; nil: never
+	memory            memory          // in place of AWS, in tests; nil: none
 }
 
 // memory is a table in memory with a clock of its own.
@@ -89,7 +90,7 @@ leaves, more admitted than allowed.`
 		if !slices.Contains(whens, a.when) {
 			return usage(c, "--progress %s: accepted are auto, always and never", a.when)
 		}
-		a.progress = startProgress(a.errs, a.when)
+		a.progress, a.interrupted = startProgress(a.errs, a.when), c.Context().Done()
 		return nil
 	}
 	complete(cmd, "output", formats)
@@ -240,6 +241,19 @@ func (a *app) sure(yes bool, question string) error {
 		return nil
 	}
 	fmt.Fprintf(a.errs, "%s [y/N] ", question)
+	answered := make(chan error, 1)
+	go func() { answered <- a.answer() }() // a read of a terminal cannot be ended
+	select {
+	case err := <-answered:
+		return err
+	case <-a.interrupted:
+		fmt.Fprintln(a.errs)
+		return errors.New("interrupted; nothing was changed")
+	}
+}
+
+// answer reads the answer to a question, and returns nil if it is yes.
+func (a *app) answer() error {
 	line, err := bufio.NewReader(a.in).ReadString('\n')
 	if err != nil && line == "" {
 		fmt.Fprintln(a.errs)
