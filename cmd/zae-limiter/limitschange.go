@@ -72,6 +72,9 @@ func (l *limitsChange) set(
 	ctx context.Context, a *app, ns *admin.Namespace, limits []limiter.Limit,
 ) (admin.Config, error) {
 	was, err := l.read(ctx, ns)
+	if unanswered(err) {
+		return was, err
+	}
 	if err != nil && !l.replace {
 		return was, fmt.Errorf("%w (--replace stores others in their place)", err)
 	}
@@ -103,6 +106,13 @@ func (l *limitsChange) read(ctx context.Context, ns *admin.Namespace) (admin.Con
 		err = nil
 	}
 	return was, err
+}
+
+// unanswered reports whether a read has failed that says nothing about what is stored. What
+// is stored and cannot be read may be replaced; this may not.
+func unanswered(err error) bool {
+	return errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrSetup) ||
+		errors.Is(err, limiter.ErrInvalid) || errors.Is(err, context.Canceled)
 }
 
 // of names the scope in a question.
@@ -175,7 +185,7 @@ func limitsDelete(a *app) *cobra.Command {
 func (l *limitsChange) remove(ctx context.Context, a *app, ns *admin.Namespace) (admin.Config, error) {
 	was, unread := l.read(ctx, ns)
 	switch now := (admin.Config{Scope: l.at, OnUnavailable: was.OnUnavailable}); {
-	case unread != nil && (errors.Is(unread, limiter.ErrUnavailable) || errors.Is(unread, limiter.ErrInvalid)):
+	case unanswered(unread):
 		return was, unread
 	case unread != nil:
 		a.say("- %s what cannot be read: %v", l.at, unread)
