@@ -86,8 +86,11 @@ func (o *owing) storeAll(ctx context.Context, a *Aggregator, from []*counting) e
 	return nil
 }
 
-// store keeps what longer windows are owed for later.
+// store keeps what longer windows are owed for later. A list that is much later than it
+// says may have been missed by those who catch up: it is not sent then.
 func (o *owing) store(ctx context.Context, a *Aggregator, from []*counting, attempts int) error {
+	ctx, cancel := context.WithTimeout(ctx, owedGrace/2)
+	defer cancel()
 	var owed []usage.Owed
 	for _, c := range from {
 		owed = append(owed, c.owed...)

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // A list of what days owe that is not stored, or of which that is not known, makes what
@@ -117,4 +119,22 @@ func TestListsThatAreNotStoredTwice(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A list that has to wait for its write units for longer than those who catch up wait for
+// lists is not stored: it would never be counted.
+func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {
+	for late, stored := range map[time.Duration]bool{owedGrace / 3: true, owedGrace: false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.agg.pace = &pace{each: time.Second, next: time.Now().Add(late)}
+			a, _ := r.agg.metered()
+			var o owing
+			from := []*counting{{owed: []usage.Owed{{Namespace: "ns", Resource: "gpt", Entity: "acme", Events: 1}}}}
+			err := o.store(t.Context(), a, from, closeAttempts)
+			if (err == nil) != stored || errors.Is(err, errOwed) == stored || (o.stored == 1) != stored {
+				t.Errorf("%v late: %v, stored %d", late, err, o.stored)
+			}
+		})
+	}
 }
