@@ -87,10 +87,11 @@ func deployedTemplate(ctx context.Context, opts options) ([]byte, error) {
 	}
 	stack := &cloudformation.GetTemplateInput{StackName: aws.String(opts.StackName)}
 	out, err := cloudformation.NewFromConfig(cfg).GetTemplate(ctx, stack)
-	if err == nil {
-		return []byte(aws.ToString(out.TemplateBody)), nil
+	if err == nil && aws.ToString(out.TemplateBody) != "" {
+		return []byte(*out.TemplateBody), nil
 	}
-	if api, ok := errors.AsType[smithy.APIError](err); !ok || api.ErrorCode() != "ValidationError" {
+	// A stack whose first change set was never carried out has no template either.
+	if api, ok := errors.AsType[smithy.APIError](err); err != nil && (!ok || api.ErrorCode() != "ValidationError") {
 		return nil, err
 	}
 	if opts.ExistingStreamARN != "" {

@@ -23,6 +23,9 @@ func cloud(t *testing.T, account string, deployed []byte) {
 		case action == "GetTemplate":
 			body := strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(string(deployed))
 			fmt.Fprintf(w, "<R><GetTemplateResult><TemplateBody>%s</TemplateBody></GetTemplateResult></R>", body)
+		case r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.DescribeTable":
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"none"}`)
 		default:
 			w.WriteHeader(http.StatusNotImplemented)
 		}
@@ -72,6 +75,7 @@ func TestUpdatesThatLoseDataAreRefused(t *testing.T) {
 		{"no archive", account, golden.text, without("ArchiveBucket"), nil, "ArchiveBucket: it would leave the stack"},
 		{"no archive, meant", account, golden.text, without("ArchiveBucket"), dataIDs[1:2], ""},
 		{"of another account", "210987654321", golden.text, golden.text, nil, "set AWS_PROFILE instead of --profile"},
+		{"a stack that was only reviewed", account, []byte{}, golden.text, nil, ""},
 		{"not to be read", account, nil, golden.text, nil, "could not be read"},
 		{"not to be read, a part meant", account, nil, golden.text, []string{"Table"}, "could not be read"},
 		{"not to be read, all meant", account, nil, renamed, dataIDs, ""},
