@@ -28,8 +28,9 @@ const (
 // own time, because it is about waiting.
 type breaker struct {
 	mu     sync.Mutex
-	silent int       // calls without an answer in a row
-	probed time.Time // when a call was last sent while it was open, or had no answer
+	silent int            // calls without an answer in a row
+	last   *store.Failure // the last of them, which all have that went out together
+	probed time.Time      // when a call was last sent while it was open, or had no answer
 }
 
 var errOpen = &store.Failure{Kind: store.Unavailable, Op: "Acquire", Err: errSilent}
@@ -76,18 +77,19 @@ func says(ctx context.Context, err error) said {
 	return silent
 }
 
-// heard takes in what a call says, and reports whether the breaker is open and whether
-// that is new.
-func (b *breaker) heard(s said) (open, changed bool) {
+// heard takes in what a call says, with its failure if it had one, and reports whether
+// the breaker is open and whether that is new. Eleven acquires that went out as one write
+// are told the same failure, and that is one call.
+func (b *breaker) heard(s said, f *store.Failure) (open, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was := b.silent >= breaksAfter
-	switch s {
-	case answered:
+	switch {
+	case s == answered:
 		b.silent = 0
-	case silent:
+	case s == silent && f != b.last:
 		b.silent++
-		b.probed = time.Now()
+		b.last, b.probed = f, time.Now()
 	}
 	open = b.silent >= breaksAfter
 	return open, open != was
@@ -96,7 +98,8 @@ func (b *breaker) heard(s said) (open, changed bool) {
 // heard tells the breaker what came of a call, and who observes what became of the
 // breaker.
 func (l *Limiter) heard(ctx context.Context, err error) {
-	switch open, changed := l.breaker.heard(says(ctx, err)); {
+	f, _ := errors.AsType[*store.Failure](err)
+	switch open, changed := l.breaker.heard(says(ctx, err), f); {
 	case changed && open:
 		l.tell(ctx, Event{Kind: EventBreaker, Open: true, Err: err})
 	case changed:

@@ -99,6 +99,24 @@ func seldom(t *testing.T, outage memdb.Hook, policy Policy, warm bool) {
 	}
 }
 
+// Ten acquires that went out as one write, of which the answer is lost, are one call
+// without an answer: the next one is sent.
+func TestALostGroupIsOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, group := c.behind(1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+		first.by(true, nil)
+		c.next().by(false, memdb.Fail(store.Unknown))
+		for _, one := range group {
+			c.want(one, "unknown")
+		}
+		next := c.start(1)
+		c.next().by(true, nil)
+		c.want(next, "granted")
+		c.settled(2)
+	})
+}
+
 // While the breaker is open, one of many callers probes every quarter of a second, and
 // the others are not sent.
 func TestOneOfManyProbes(t *testing.T) {
