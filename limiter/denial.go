@@ -104,7 +104,7 @@ func (d *denied) error(now int64) *LimitError {
 		if short := float64(c.Milli) - level; c.Limit.Name == d.c.short && !d.c.full {
 			s.RetryAfter = e.RetryAfter
 		} else if short > 0 {
-			s.RetryAfter = time.Duration(math.Ceil(short/d.rate[i])) * time.Millisecond
+			s.RetryAfter = wait(0, int64(math.Ceil(min(short/d.rate[i], float64(longestWait/time.Millisecond)))))
 		}
 		s.Estimated = d.unseen
 		e.Statuses[i] = s

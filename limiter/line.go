@@ -109,7 +109,8 @@ func (l *Limiter) standInLine(ctx context.Context, n name, req Request, tries *a
 			return lease, after, err
 		}
 		if l.lines.first(n, me) {
-			asks.Reset(full.RetryAfter + full.patience())
+			patience := full.patience()
+			asks.Reset(min(full.RetryAfter, longestWait-patience) + patience)
 		}
 	}
 }
