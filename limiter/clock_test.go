@@ -124,3 +124,33 @@ func TestConfigurationFromTheFutureIsStale(t *testing.T) {
 		t.Errorf("the limit is %v, want the 20 per minute stored since", got.Slots[got.Index("rpm")].Limit)
 	}
 }
+
+// When the clock is set back, what others give back is noticed as soon as ever, not when
+// the clock shows again what it did: a look that went out "later than now" is none.
+func TestLooksGoOnWhenTheClockIsSetBack(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		other, limit := w.bystander(l), PerDay("rpd", 40)
+		req := asks(Costs{"rpd": 1}, limit)
+		must(t, l, req)
+		w.split(l, shards)
+		taken := must(t, other, asks(Costs{"rpd": 8}, limit))
+		drain(t, l, req)
+		w.advance(2 * time.Second)
+		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) { // a look
+			t.Fatal(err)
+		}
+		w.advance(-30 * time.Second)
+		if err := taken.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		waited := 0
+		for ; drain(t, l, req) == 0 && waited < 60; waited++ {
+			w.advance(time.Second)
+		}
+		if waited > 2*shards {
+			t.Errorf("%d shards: tokens were noticed after %d s, want %d at most", shards, waited, 2*shards)
+		}
+	}
+}

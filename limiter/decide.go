@@ -106,7 +106,8 @@ func (d decider) decide() choice {
 			return got
 		}
 		soonest, taken = sooner(soonest, got), taken || got.taken
-		if d.outlived(s, d.denyFor) && (stale < 0 || got.at < staleAt || got.at == staleAt && s.at < d.shards[stale].at) {
+		if d.outlived(s, d.denyFor) && (stale < 0 || got.at < staleAt ||
+			got.at == staleAt && d.seenAt(s) < d.seenAt(d.shards[stale])) {
 			stale, staleAt = k, got.at
 		}
 	}
@@ -115,7 +116,7 @@ func (d decider) decide() choice {
 		return choice{action: several} // larger than a share; all shards are read for it, which is better than a look
 	case d.outdated(): // tokens were put into the bucket since: read all shards
 		return choice{action: several}
-	case stale >= 0 && d.attempt.calls == 0 && d.now-d.lookedAt >= d.denyFor:
+	case stale >= 0 && d.attempt.calls == 0 && d.again(d.lookedAt):
 		return choice{action: write, shard: stale, look: true} // one for all: recovers first, or has the oldest image
 	case soonest.action == deny && d.adopts(d.shards[soonest.shard]): // bring the limits before they deny
 		return choice{action: write, shard: soonest.shard, adopt: true}
@@ -159,7 +160,7 @@ func (d decider) uncovered(soonest choice) choice {
 // the old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
 // force. Denied for 100 ms, the caller would come back to a bucket that needs hours.
 func (d decider) adopts(s *seen) bool {
-	return s.imaged() && !d.want.stored(s.image.State) && !d.attempt.adopted && d.now-d.adoptedAt >= d.denyFor
+	return s.imaged() && !d.want.stored(s.image.State) && !d.attempt.adopted && d.again(d.adoptedAt)
 }
 
 // need remembers the largest costs seen, which keep the bucket from being split so
@@ -222,6 +223,18 @@ func (d decider) outlived(s *seen, ms int64) bool {
 	return d.now-s.at >= ms || d.now < s.at
 }
 
+// again reports whether what was last done at an instant may be done again: when an image
+// may not deny for any longer, or the clock has been set back since.
+func (d decider) again(last int64) bool { return d.now-last >= d.denyFor || d.now < last }
+
+// seenAt returns when an image was seen; one of a later time than now is the oldest.
+func (d decider) seenAt(s *seen) int64 {
+	if s.at > d.now {
+		return 0
+	}
+	return s.at
+}
+
 // evaluate decides on one shard from its image.
 func (d decider) evaluate(k int, s *seen) choice {
 	v, short := s.verdict(d.want, d.now)
@@ -231,7 +244,7 @@ func (d decider) evaluate(k int, s *seen) choice {
 		out.action = write
 		at, short := d.expected(s)
 		out.asks = d.count > 1 && s.contended(d.now) && d.outlived(s, d.denyFor)
-		if at > d.now && !(out.asks && d.now-d.lookedAt >= d.denyFor) { // but others will have taken it by now
+		if at > d.now && !(out.asks && d.again(d.lookedAt)) { // but others will have taken it by now
 			out.action, out.at, out.short, out.taken, out.asks = deny, at, short, true, false
 		}
 	case s.clockless(d.now):

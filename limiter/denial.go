@@ -44,7 +44,7 @@ func (d decider) remember(c choice) *denied {
 			continue
 		}
 		seenShards++
-		out.until = min(out.until, max(s.at, d.lookedAt)+max(d.denyFor, 1))
+		out.until = min(out.until, min(max(s.at, d.lookedAt), d.now)+max(d.denyFor, 1))
 		state := s.image.State
 		for i, c := range d.want.costs {
 			r := state.RateOf(c.Limit)
@@ -74,7 +74,7 @@ func (l *Limiter) decider(k *known, w want, now int64, tries *attempt) decider {
 // (see raised). All shards are read then: not more often than looks go out, and only if
 // one call can do it.
 func (d decider) outdated() bool {
-	if d.count == 1 || d.count > item.MaxReadKeys || d.attempt.spread || d.now-d.readAt < d.denyFor {
+	if d.count == 1 || d.count > item.MaxReadKeys || d.attempt.spread || !d.again(d.readAt) {
 		return false
 	}
 	for _, s := range d.shards {

@@ -119,7 +119,7 @@ func (s *seen) contended(now int64) bool {
 func (d decider) expected(s *seen) (at int64, limit string) {
 	state, until := s.image.State, s.at+d.denyFor
 	if d.count > 1 {
-		until = max(s.at, d.lookedAt) + d.denyFor
+		until = min(max(s.at, d.lookedAt), d.now) + d.denyFor
 	}
 	if !s.contended(d.now) || d.count == 1 && d.outlived(s, d.denyFor) || s.clockless(d.now) {
 		return 0, ""

@@ -56,8 +56,8 @@ func (l *Limiter) spread(ctx context.Context, k *known, w want, owe bool, tries 
 // readShards reads the images of all shards, and remembers them.
 func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Shard, error) {
 	k.mu.Lock()
-	k.readAt = l.now()
-	count := k.count
+	now, count := l.now(), k.count
+	k.readAt, k.raisedAt = now, min(k.raisedAt, now) // the clock may have been set back since
 	k.mu.Unlock()
 	keys := make([]item.Key, count)
 	for i := range keys {
@@ -72,7 +72,7 @@ func (l *Limiter) readShards(ctx context.Context, k *known, w want) ([]table.Sha
 		items = append(items, some...)
 	}
 	var images []table.Shard
-	now := l.now()
+	now = l.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, it := range items {
