@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -207,7 +208,7 @@ func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tri
 	if len(lease.items) > 1 { // a transaction brings no images
 		var err error
 		if images, err = l.readShards(ctx, k, w); err != nil {
-			return errors.Join(err, lease.Rollback(ctx))
+			return keptBy(err, lease.Rollback(ctx))
 		}
 	}
 	q.at = 0
@@ -227,6 +228,16 @@ func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tri
 	q.at = 0
 	err := lease.Rollback(ctx)
 	return errors.Join(k.refusal(w, l.now(), q.until), err)
+}
+
+// keptBy is what is known of a request that a call has ended after it had taken its
+// costs: if these could not be given back, they may be taken. What somebody has to set
+// right stays that.
+func keptBy(err, notGivenBack error) error {
+	if notGivenBack == nil || store.KindOf(err) == store.Setup {
+		return errors.Join(err, notGivenBack)
+	}
+	return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(err, notGivenBack)}
 }
 
 // refusal returns the denial of a request that does not wait for as long as it

@@ -398,3 +398,45 @@ func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
 		})
 	}
 }
+
+// TestReserveThatIsNotGivenBack: the images that tell when a request may go on cannot be
+// read, and what it has taken is not given back either. So tokens may be taken: no outcome
+// says that nothing was written, whoever or whatever ended the call.
+func TestReserveThatIsNotGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, back := range []store.Kind{store.Unknown, store.Unavailable} {
+			for _, leaves := range []bool{true, false} {
+				for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
+					w, l, limit := emptyFour(t)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					paid := false
+					w.db.SetHook(func(op memdb.Op) (bool, error) {
+						switch {
+						case op.Name == memdb.TransactWriteItems:
+							paid = true
+						case paid && op.Name == memdb.BatchGetItem:
+							if leaves {
+								cancel()
+							}
+							return false, memdb.Fail(store.Unavailable)
+						case paid:
+							return false, memdb.Fail(back)
+						}
+						return true, nil
+					})
+					req := asks(Costs{"rpm": 40}, limit)
+					req.OnUnavailable = policy
+					lease, _, err := l.Reserve(ctx, req)
+					if err == nil {
+						err = lease.Cause()
+					}
+					if !errors.Is(err, ErrUnknown) || errors.Is(err, ErrCanceled) != leaves {
+						t.Errorf("give-back %v, caller leaves %v, %v: %v, want ErrUnknown", back, leaves, policy, err)
+					}
+					w.wantHeld(l, limit, -40)
+				}
+			}
+		}
+	})
+}
