@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"slices"
 	"syscall"
 
@@ -48,7 +49,7 @@ func kind(err error) Kind {
 		case code == "InternalServerError", code == "InternalFailure", code == "ServiceUnavailable":
 			return Unknown
 		}
-		if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.HTTPStatusCode() >= 500 {
+		if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && lost(r.HTTPStatusCode()) {
 			return Unknown
 		}
 		if api.ErrorFault() == smithy.FaultServer {
@@ -65,7 +66,7 @@ func kind(err error) Kind {
 		return Unavailable // no connection, so nothing was sent
 	}
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
-		if s := r.HTTPStatusCode(); s >= 400 && s < 500 && s != 408 {
+		if s := r.HTTPStatusCode(); s >= 400 && !lost(s) {
 			return Unavailable // somebody in between refused it
 		}
 		return Unknown // an answer that nobody can read
@@ -81,6 +82,10 @@ func kind(err error) Kind {
 	}
 	return Unknown
 }
+
+// lost reports whether an answer with this status leaves open what became of the request:
+// a fault of the server, or somebody in between who gave up waiting for it.
+func lost(status int) bool { return status >= 500 || status == http.StatusRequestTimeout }
 
 // Unreachable reports whether an error says that nobody listens at the table's
 // address, or that its host does not exist.

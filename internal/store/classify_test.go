@@ -42,6 +42,8 @@ func TestAnswersMeanWhatTheySay(t *testing.T) {
 
 		{"a proxy asks who you are", reply(407, ""), store.Unavailable},
 		{"a proxy gave up waiting", reply(408, "<html>timeout</html>"), store.Unknown},
+		{"a proxy gave up waiting, in JSON", reply(408, `{"message":"timeout"}`), store.Unknown},
+		{"somebody gave up waiting, with a code", fault(408, "RequestTimeout", ""), store.Unknown},
 
 		{"internal error", fault(500, "InternalServerError", ""), store.Unknown},
 		{"service unavailable", fault(503, "ServiceUnavailable", ""), store.Unknown},
