@@ -63,6 +63,7 @@ type decider struct {
 	trip    float64 // how long, in ms, a write and its answer are under way
 	attempt *attempt
 	pick    uint64
+	asking  bool // the write that is planned is the look that choice.asks has chosen
 }
 
 // decide picks a shard to write to, or denies. Shards are tried from one on that this
@@ -244,7 +245,7 @@ func (d decider) evaluate(k int, s *seen) choice {
 		out.action = write
 		at, short := d.expected(s)
 		out.asks = d.count > 1 && s.contended(d.now) && d.outlived(s, d.denyFor)
-		if at > d.now && !(out.asks && d.again(d.lookedAt)) { // but others will have taken it by now
+		if at > d.now && !(out.asks && (d.asking || d.again(d.lookedAt))) { // but others will have taken it by now
 			out.action, out.at, out.short, out.taken, out.asks = deny, at, short, true, false
 		}
 	case s.clockless(d.now):

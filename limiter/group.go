@@ -218,7 +218,9 @@ func (l *Limiter) planGroup(k *known, c choice, group []*acquirer) ([]*acquirer,
 	n := 1
 	if !c.look && !c.adopt && !c.owe { // what is sent for these is for the first only
 		group = k.dismiss(group, func(m *acquirer) bool { return m.outrun(pace) })
-		n = l.decider(k, want{}, now, nil).covered(c.shard, group)
+		d := l.decider(k, want{}, now, nil)
+		d.asking = c.asks
+		n = d.covered(c.shard, group)
 	}
 	k.dismiss(group[n:], func(m *acquirer) bool { m.refused++; return true })
 	if n == 0 {

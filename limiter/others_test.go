@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -200,4 +201,38 @@ func TestSlackFollowsTheFleet(t *testing.T) {
 	if got := (&others{}).slack(state, w, 30); got != 3 {
 		t.Errorf("slack %d %% with nothing known, want 3", got)
 	}
+}
+
+// A process that reckons with what others take asks all the same, once in DenyFor for all
+// shards: when they have stopped, it is granted what there is a second later.
+func TestOthersThatStopAreNoticedOnShards(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerMinute("rpm", 600)
+	req := asks(Costs{"rpm": 1}, limit)
+	must(t, l, req)
+	w.split(l, 2)
+	other := w.bystander(l)
+	for range 2 {
+		must(t, other, asks(Costs{"rpm": 290}, limit))
+	}
+	for range 4 { // it has seen both shards
+		must(t, l, req)
+	}
+	k := l.images.of(name{acme, gpt})
+	for _, s := range k.shards { // others have taken 100 a second of each
+		s.others = others{taken: map[string]float64{"rpm": 800_000}, elapsed: 8000, images: 8, refused: w.now.Load()}
+	}
+	w.db.ResetStats()
+	for range 2 {
+		w.advance(1100 * time.Millisecond)
+		_, err := l.Acquire(t.Context(), req)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+	}
+	t.Errorf("denied for 2.2 s, after %d writes", w.db.Stats().Updates)
 }
