@@ -141,12 +141,16 @@ func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
 }
 
 // adjust takes so much more from a bucket, into debt if need be, or gives it back. One
-// that has been forgotten was full.
+// that has been forgotten was full: it takes nothing back, and what it owes now is kept
+// beyond the size, until it is full again.
 func (l *locals) adjust(n name, costs []table.Cost, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.makeRoom(now, n) {
-		return
+		if !slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 }) {
+			return
+		}
+		l.buckets.Resize(l.buckets.Len() + 1)
 	}
 	state := l.at(want{name: n, costs: costs}, true, now)
 	if old, ok := l.buckets.Get(n); ok {

@@ -353,3 +353,32 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 		t.Errorf("%d granted of 60 shares", granted)
 	}
 }
+
+// What a lease has cost in the end is owed by its bucket also if that was full, and has
+// been forgotten for others, meanwhile. Such buckets are forgotten again when they are full.
+func TestLocalDebtOfAForgottenBucket(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
+	l.locals = newLocals(100, maxLevels)
+	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	req := func(entity string) Request {
+		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
+	}
+	lease := must(t, l, req("forgotten"))
+	w.advance(time.Minute)
+	for i := range maxLevels {
+		must(t, l, req(fmt.Sprint("other-", i)))
+	}
+	if err := errors.Join(lease.Settle(Costs{"rpm": 101}), lease.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(time.Minute)
+	if _, err := l.Acquire(t.Context(), req("forgotten")); !errors.Is(err, ErrLimited) {
+		t.Errorf("it owes 80 tokens: got %v, want denied", err)
+	}
+	w.advance(time.Hour)
+	must(t, l, req("one more"))
+	if n := l.locals.buckets.Len(); n > maxLevels {
+		t.Errorf("%d buckets are kept, want %d at most", n, maxLevels)
+	}
+}
