@@ -166,7 +166,8 @@ func (f *feed) merge(ctx context.Context) (row Row, look Bill, err error) {
 	if b.State.Shards != 2 {
 		return row, look, fmt.Errorf("the hot bucket has %d shards, want 2", b.State.Shards)
 	}
-	time.Sleep(time.Until(time.UnixMilli(b.Generation).Add(2 * time.Second))) // records are dated to the second
+	split := time.UnixMilli(table.Began(b.Generation))
+	time.Sleep(time.Until(split.Add(2 * time.Second))) // records are dated to the second
 	f.w.clock.Store(time.Now().UnixMilli())
 	usage, err := f.w.metered(1, func(int) error {
 		return invoke(ctx, f.host, streamtest.Payload(f.record(it, it)))

@@ -68,20 +68,20 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil { // which limits are in force is not known, so nothing was asked for
 		if store.KindOf(err) != 0 { // else it may come from the cache
-			l.heard(ctx, err)
+			l.heard(ctx, n, n, err)
 		}
 		return l.unresolved(ctx, req, n, own, cfg, err)
 	}
 	wants, at, err := l.levels(bounded, n, req.Costs, cfg)
 	if err != nil {
 		if store.KindOf(err) != 0 { // else no call was made, which says nothing about the table
-			l.heard(ctx, err)
+			l.heard(ctx, n, at, err)
 		}
 		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
 	lease, at, err := l.take(bounded, wants, tries)
 	if err == nil || store.KindOf(err) != 0 || tries.calls > 0 { // else nothing was asked
-		l.heard(ctx, err)
+		l.heard(ctx, n, at, err)
 	}
 	if !decided(err) { // unavailable or unknown
 		return l.undecided(ctx, req, at, own, cfg.policy, err)

@@ -31,6 +31,7 @@ type breaker struct {
 	silent int            // calls without an answer in a row
 	last   *store.Failure // the last of them, which all have that went out together
 	probed time.Time      // when a call was last sent while it was open, or had no answer
+	at     name           // where a call was throttled last
 }
 
 var errOpen = &store.Failure{Kind: store.Unavailable, Op: "Acquire", Err: errSilent}
@@ -95,24 +96,63 @@ func (b *breaker) heard(s said, f *store.Failure) (open, changed bool) {
 	return open, open != was
 }
 
-// heard tells the breaker what came of a call, and who observes what became of the
-// breaker.
-func (l *Limiter) heard(ctx context.Context, err error) {
+// heard tells the breakers what came of a call for a bucket, which failed at another one
+// perhaps, its parent's, and who observes what became of them. What throttles one bucket
+// may be that bucket alone, as hot as a partition can be: it opens the breaker of the
+// bucket, and that of all only if others are throttled too.
+func (l *Limiter) heard(ctx context.Context, n, at name, err error) {
+	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
+	var k *known
+	if throttled {
+		k = l.images.of(n)
+	} else if s == answered {
+		k = l.images.peek(n)
+	}
+	if k != nil {
+		l.opens(ctx, &k.throttled, s, n, err)
+	}
+	if throttled && !l.breaker.elsewhere(at) {
+		return
+	}
+	l.opens(ctx, &l.breaker, s, name{}, err)
+}
+
+// elsewhere notes where a call was throttled, and reports whether that is another bucket
+// than the last time.
+func (b *breaker) elsewhere(at name) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.at
+	b.at = at
+	return was != at
+}
+
+// opens tells a breaker what a call says; n is its bucket, empty for that of all.
+func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n name, err error) {
 	f, _ := errors.AsType[*store.Failure](err)
-	switch open, changed := l.breaker.heard(says(ctx, err), f); {
+	switch open, changed := b.heard(s, f); {
 	case changed && open:
-		l.tell(ctx, Event{Kind: EventBreaker, Open: true, Err: err})
+		l.tell(ctx, Event{Kind: EventBreaker, Entity: n.entity, Resource: n.resource, Open: true, Err: err})
 	case changed:
-		l.tell(ctx, Event{Kind: EventBreaker})
+		l.tell(ctx, Event{Kind: EventBreaker, Entity: n.entity, Resource: n.resource})
 	}
 }
 
-// answers reports whether a request may be sent. While the breaker is open it may not,
+// answers reports whether a request may be sent: not while its bucket is throttled, nor
+// while nothing has an answer.
+func (l *Limiter) answers(ctx context.Context, n name, costs Costs, own []bucket.Limit) bool {
+	if k := l.images.peek(n); k != nil && !l.lets(ctx, &k.throttled, n, costs, own) {
+		return false
+	}
+	return l.lets(ctx, &l.breaker, n, costs, own)
+}
+
+// lets reports whether a breaker lets a request be sent. While it is open it does not,
 // and one caller in a while probes: it sends what takes nothing, and waits a moment for
 // the answer. One that comes later closes the breaker too, so a table that has become
 // slow is used again; in a process that is frozen meanwhile, when that goes on.
-func (l *Limiter) answers(ctx context.Context, n name, costs Costs, own []bucket.Limit) bool {
-	open, probe := l.breaker.state(time.Now())
+func (l *Limiter) lets(ctx context.Context, b *breaker, n name, costs Costs, own []bucket.Limit) bool {
+	open, probe := b.state(time.Now())
 	if !probe {
 		return !open
 	}
@@ -126,7 +166,7 @@ func (l *Limiter) answers(ctx context.Context, n name, costs Costs, own []bucket
 		if p := guarded(func() { err = l.probe(bounded, n, costs, own) }); p != nil {
 			err = p
 		}
-		l.heard(ctx, err)
+		l.heard(ctx, n, n, err)
 	})
 	timer := time.NewTimer(probeWait)
 	defer timer.Stop()
@@ -135,7 +175,7 @@ func (l *Limiter) answers(ctx context.Context, n name, costs Costs, own []bucket
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	open, _ = l.breaker.state(time.Time{})
+	open, _ = b.state(time.Time{})
 	return !open
 }
 

@@ -36,6 +36,12 @@ func (im *images) of(n name) *known {
 	return k
 }
 
+// peek is of, without making room for a bucket of which nothing is known: then nil.
+func (im *images) peek(n name) *known {
+	k, _ := im.cache.Peek(n)
+	return k
+}
+
 // known is what this process knows of one bucket. No lock is held during I/O.
 type known struct {
 	mu        sync.Mutex
@@ -49,6 +55,7 @@ type known struct {
 	largest   map[string]int64 // by limit: the largest cost seen
 	denied    *denied          // the last denial, for as long as nothing new is seen
 	yields    []yield          // limits of this process that others have replaced
+	throttled breaker          // of requests that were throttled: a hot bucket is its own trouble
 }
 
 // seen is what this process knows of one shard.

@@ -3,6 +3,8 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -218,9 +220,12 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 }
 
 // What opens the breaker: silence and lasting throttles. Nothing else does, however often.
+// A throttle opens that of its bucket, and that of all only where several are throttled.
 func TestWhatOpensTheBreaker(t *testing.T) {
-	for kind, opens := range map[store.Kind]bool{
-		store.Unknown: true, store.Unavailable: true, store.Throttled: true, store.Conflict: false, store.Setup: false,
+	type opened struct{ all, bucket bool }
+	for kind, opens := range map[store.Kind]opened{
+		store.Unknown: {all: true}, store.Unavailable: {all: true}, store.Throttled: {bucket: true},
+		store.Conflict: {}, store.Setup: {},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -230,11 +235,81 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 			for range 2 * breaksAfter {
 				l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 			}
-			if open, _ := l.breaker.state(time.Time{}); open != opens {
-				t.Errorf("%s: open %v, want %v", kind, open, opens)
+			all, _ := l.breaker.state(time.Time{})
+			own, _ := l.images.of(name{acme, gpt}).throttled.state(time.Time{})
+			if got := (opened{all, own}); got != opens {
+				t.Errorf("%s: open %+v, want %+v", kind, got, opens)
+			}
+			if kind != store.Throttled {
+				return
+			}
+			w.db.SetHook(func(op memdb.Op) (bool, error) { // reads are served
+				if isWrite(op) {
+					return false, memdb.Fail(kind)
+				}
+				return true, nil
+			})
+			for i := range breaksAfter {
+				l.Acquire(t.Context(), Request{Entity: fmt.Sprint("tenant-", i), Resource: gpt, Costs: Costs{"rpm": 1},
+					Limits: []Limit{rpm10}})
+			}
+			if all, _ := l.breaker.state(time.Time{}); !all {
+				t.Error("several buckets are throttled, and the breaker is closed")
 			}
 		})
 	}
+}
+
+// One bucket that is hotter than its partition can be is throttled for good, asked for by
+// many; nobody else notices, and its own callers are answered at once.
+func TestAHotBucketIsItsOwnTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
+		l := w.started(Options{Timeout: 2 * time.Second})
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "hot") {
+				return false, memdb.Fail(store.Throttled)
+			}
+			return true, nil
+		})
+		limit := PerMinute("rpm", 60_000)
+		ask := func(entity string) error {
+			_, err := l.Acquire(t.Context(), Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1},
+				Limits: []Limit{limit}})
+			return err
+		}
+		if err := ask("calm"); err != nil {
+			t.Fatal(err)
+		}
+		stop, slow := atomic.Bool{}, atomic.Int64{}
+		var callers sync.WaitGroup
+		for i := range 20 {
+			callers.Go(func() {
+				time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+				for n := 0; !stop.Load(); n++ {
+					begin := time.Now()
+					if err := ask("hot"); !errors.Is(err, ErrUnavailable) {
+						t.Errorf("hot: %v", err)
+					}
+					if n > breaksAfter && time.Since(begin) > probeWait {
+						slow.Add(1)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		for i := range 120 {
+			if err := ask("calm"); err != nil {
+				t.Errorf("calm request %d: %v", i, err)
+			}
+			time.Sleep(487 * time.Millisecond)
+		}
+		stop.Store(true)
+		callers.Wait()
+		if n := slow.Load(); n > 0 {
+			t.Errorf("%d requests for the hot bucket waited for more than %s", n, probeWait)
+		}
+	})
 }
 
 // A lease from before the outage is settled by what its caller sends; the breaker keeps

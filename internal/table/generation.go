@@ -2,8 +2,9 @@ package table
 
 import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
-// drawBits are the lowest bits of a generation, see [Began].
-const drawBits = 20
+// drawBits are the lowest bits of a generation, see [Began]. With more of them the number
+// has more than 16 digits, and a bucket of eight limits more than 1 KB.
+const drawBits = 12
 
 const (
 	// lastInstant is the last that fits above the drawn bits.
@@ -20,7 +21,7 @@ const (
 //
 //	No two lives or rules of one item have the same number.
 //
-// A number is an instant, epoch milliseconds, and 20 bits below it that were drawn
+// A number is an instant, epoch milliseconds, and 12 bits below it that were drawn
 // when the item was made.
 //
 //   - Within a life the instant grows: it is that of the write, or one more than the
@@ -32,7 +33,7 @@ const (
 //     one by what was drawn. Create and Restore draw by chance; Split draws from the
 //     generation of the shard that it splits, which is another for each split; an item
 //     of another client draws from its refill instant, which is a condition of the write.
-//     Only here two lives share a number once in a million times, and only if clocks
+//     Only here two lives share a number once in 4096 times, and only if clocks
 //     that differ make both begin in the same millisecond.
 //
 // Example, all within the millisecond 100: shard 0 splits (shard 0: 101, shard 1: 101),

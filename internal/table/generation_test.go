@@ -131,12 +131,12 @@ func (l *lives) step(step string, now int64) bool {
 		}
 		l.items[k] = after
 		b := l.image(k)
-		const drawn = 1<<20 - 1
+		const drawn = 1<<12 - 1
 		switch {
 		case l.defect == keptOnly && step == "merge":
-			b.Generation = max(table.Began(kept.Generation)+1, now)<<20 | b.Generation&drawn
+			b.Generation = max(table.Began(kept.Generation)+1, now)<<12 | b.Generation&drawn
 		case l.defect == clock:
-			b.Generation = now<<20 | b.Generation&drawn
+			b.Generation = now<<12 | b.Generation&drawn
 		case l.defect == undrawn:
 			b.Generation &^= drawn
 		}

@@ -247,7 +247,7 @@ const epoch = 1_700_000_000_000
 
 // bucket returns the real image of a model item.
 func (it mitem) bucket() table.Shard {
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: int64(it.generation) << 20}
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: int64(it.generation) << 12}
 	b.State = bucket.New(limitsOf(it.variant), 0, it.shards, int64(epoch+it.rf))
 	for i := range it.s {
 		sl := &b.State.Slots[i]
