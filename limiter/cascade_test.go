@@ -337,7 +337,7 @@ func TestCascadeGivesBackDespiteTrouble(t *testing.T) {
 			w, l := family(t, 100, Options{})
 			must(t, l, stored(Costs{"rpm": 1}))
 			rival := w.bystander(l)
-			r := rand.New(rand.NewPCG(seed, 9))
+			r, mu := rand.New(rand.NewPCG(seed, 9)), sync.Mutex{}
 			given := 0
 			l.opts.Observe = func(_ context.Context, e Event) {
 				if e.Kind == EventRollback {
@@ -355,6 +355,8 @@ func TestCascadeGivesBackDespiteTrouble(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.db.SetHook(func(memdb.Op) (bool, error) {
+					mu.Lock()
+					defer mu.Unlock()
 					if r.IntN(100) < 3 {
 						return false, memdb.Fail(store.Unavailable)
 					}

@@ -109,7 +109,7 @@ func TestListsThatAreNotStoredTwice(t *testing.T) {
 		r.take("third", 0, 1, 1)
 		state, _ = r.within(&seen, state, false) // finds the first, counts the second
 		r.db.SetHook(nil)
-		state, _ = r.within(&seen, state, true)
+		_, _ = r.within(&seen, state, true)
 		r.now += 3 * time.Hour.Milliseconds()
 		r.within(&seen, nil, true) // the day catches up
 		for _, of := range []string{"first", "second"} {

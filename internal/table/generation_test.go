@@ -226,3 +226,24 @@ func TestNoGenerationComesBack(t *testing.T) {
 		}
 	}
 }
+
+// TestTheNextGenerationLooksAnother to usage, which keeps a byte of it: 1,000 in a row.
+func TestTheNextGenerationLooksAnother(t *testing.T) {
+	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
+		Now: when, Draw: 7})
+	for i := range 1000 {
+		w := table.Raise(b, nil, when)
+		after, held, err := w.Apply(b.Item())
+		if err != nil || !held {
+			t.Fatalf("held %v, %v", held, err)
+		}
+		next, err := table.DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if table.LifeOf(next.Generation) == table.LifeOf(b.Generation) || next.Generation <= b.Generation {
+			t.Fatalf("generation %d after %d, the %dth", next.Generation, b.Generation, i)
+		}
+		b = next
+	}
+}
