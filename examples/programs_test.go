@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -30,8 +32,14 @@ func newBench(t *testing.T) *bench {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	e := engine.ForTest(t, engine.Dynoxide)
-	if _, err := limitertable.Create(t.Context(), e.DynamoDB(), "programs"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"programs", "zae-limiter"} {
+		if _, err := limitertable.Create(t.Context(), e.DynamoDB(), name); err != nil {
+			t.Fatal(err)
+		}
+		opts := &limiter.Options{Register: true, Timeout: time.Minute}
+		if _, err := limiter.Open(t.Context(), e.DynamoDB(), name, opts); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.env = append(append(os.Environ(), e.Env()...), "ZAEL_STACK=programs")
 	return b
@@ -154,8 +162,19 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+	t.Run("ours", func(t *testing.T) {
+		if out, err := b.command("ours").CombinedOutput(); err != nil || string(out) != "<nil>\n" { // allowed
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("golimiter", func(t *testing.T) {
+		out, err := b.command("golimiter").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "allowed true remaining 9 ") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	entries, err := os.ReadDir(b.folder)
-	if err != nil || len(entries) != 5 { // a new one needs a test here
+	if err != nil || len(entries) != 8 { // redisrate needs a Redis, and is only compiled; // a new one needs a test here
 		t.Errorf("programs: %v, %v", entries, err)
 	}
 }
