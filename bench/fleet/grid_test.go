@@ -24,6 +24,7 @@ func TestGrid(t *testing.T) {
 	}
 	t.Run("small bursts", smallBursts)
 	t.Run("round trips", roundTrips)
+	t.Run("hot keys", hotKeys)
 	t.Run("lost answers", lostAnswers)
 	t.Run("cold herds", coldHerds)
 	t.Run("crowds", crowds)

@@ -13,7 +13,7 @@ const (
 	dollarsPerMillionRead = 0.125
 )
 
-// What the paths cost, in units, as make cost measures them (README, What it costs).
+// What the paths cost, in units, as make cost measures them (docs/cost.md).
 const (
 	unitsOfAcquire = 1.0 // of each level of a cascade; a settlement costs as much
 	unitsOfConfig  = 2.5 // read units

@@ -47,7 +47,7 @@ func TestCostsAreThoseOfThePage(t *testing.T) {
 	if got := month(whole); got != 47 || !strings.Contains(string(page), "= $47.") {
 		t.Errorf("the example costs $%d, want 47 as on the page", got)
 	}
-	// 200 tenants, as in docs/operations.md, whose month has 30 days: 9.1 M units folded for a minute, 0.9 M for 15.
+	// 200 tenants, as in docs/cost.md, whose month has 30 days: 9.1 M units folded for a minute, 0.9 M for 15.
 	for fold, want := range map[float64]float64{60: 9.210, 900: 0.961} {
 		m := mix{Rate: 11.6, Levels: 1, Entities: 200, Windows: 2, FoldSeconds: fold}
 		if got := m.usage() / 1e6; math.Abs(got-want) > 0.001 {

@@ -16,7 +16,7 @@ import (
 
 func tableCommand(a *app) *cobra.Command {
 	const about = "The table has no functions on its stream: there is no usage and no archive. The stack has\n" +
-		"them (docs/operations.md). For a local DynamoDB, and where limits are all that is needed."
+		"them (docs/table.md). For a local DynamoDB, and where limits are all that is needed."
 	return group("table", "the table itself",
 		tableDo(a, "create", "create the table, or check the one that is there", about,
 			func(ctx context.Context, db limitertable.DynamoDB) (limitertable.Description, error) {

@@ -110,7 +110,7 @@ func deployedTemplate(ctx context.Context, opts options) ([]byte, error) {
 			"tableName", opts.tableName(), owner, contextPrefix, owner)
 	}
 	fmt.Fprintf(os.Stderr, "table %s is there already and belongs to no stack %s: cdk import adopts it, "+
-		"cdk deploy would fail (docs/operations.md, Adopting a table)\n", opts.tableName(), opts.StackName)
+		"cdk deploy would fail (docs/deploying.md, Adopting a table)\n", opts.tableName(), opts.StackName)
 	return templateOf(table.Table)
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // adopted puts a table that the real Python client has made under a stack of ours,
-// as docs/operations.md tells, while both clients go on. The aggregator is paused
+// as docs/deploying.md tells, while both clients go on. The aggregator is paused
 // at first; then it counts what is in the stream.
 func (w *world) adopted(t *testing.T) {
 	const name, stack = "python-limits", "adopted"

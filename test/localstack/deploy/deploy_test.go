@@ -320,7 +320,7 @@ func (w *world) destroyed(t *testing.T) {
 	}
 }
 
-// imported adopts table and buckets, as docs/operations.md tells, and deploys
+// imported adopts table and buckets, as docs/deploying.md tells, and deploys
 // the rest. What was granted in between is counted too.
 func (w *world) imported(t *testing.T) {
 	mapping, err := json.Marshal(map[string]map[string]string{
