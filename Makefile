@@ -24,8 +24,8 @@ NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 
 .DEFAULT_GOAL := help
 .PHONY: help
-help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help: ## list the targets (ALL=1: also those that others are made of)
+	@awk -F ':.*##$(if $(ALL),?) ' '/^[a-z][a-z -]*:.*##$(if $(ALL),?) /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s, with a report in dist/demo.html (TRACE=file.csv replays a trace)
@@ -33,37 +33,37 @@ demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s, wit
 	dist/local/demo
 
 .PHONY: dev
-dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints the environment that finds it
+dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints the line by which a shell finds it
 	@dist/zae-limiter dev --stand-ins test/localstack
 
 .PHONY: test
 test: test-go test-race test-cdk ## run all tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
-test-go: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## vet and all tests but those of the infrastructure, on both engines
+test-go: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) # vet and all tests but those of the infrastructure, on both engines
 	@for m in $(TESTED); do (cd $$m && go vet ./... && $(GOTEST) -timeout 15m ./...) || exit 1; done
 
 .PHONY: test-race
-test-race: $(STANDINS) $(LOCAL) ## the packages with concurrency under the race detector
+test-race: $(STANDINS) $(LOCAL) # the packages with concurrency under the race detector
 	$(GOTEST) -race -short -timeout 15m ./limiter/... ./httplimit ./limitertest ./streams/... ./internal/... ./functions/...
 	cd streams/poll && $(GOTEST) -race -short ./...
 
 .PHONY: test-cdk
-test-cdk: $(DEPLOYED) $(CDK_CLI) ## the infrastructure module: golden template, named assertions, a synth by the command line tool
+test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool
 	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet ./... && $(CDK_ENV) $(GOTEST) -count=1 ./...
 	rm -rf .cache/tmp
 
 .PHONY: test-interop
-test-interop: $(STANDINS) $(LOCAL) $(PYTHON) ## the real Python client beside ours on one table, on both engines (needs Python 3.10)
+test-interop: $(STANDINS) $(LOCAL) $(PYTHON) # the real Python client beside ours on one table, on both engines (needs Python 3.10)
 	cd test/localstack && go vet -tags interop ./interop
 	cd test/localstack && $(GOTEST) -tags interop -count=1 -timeout 30m ./interop
 
 .PHONY: rehearsal
-rehearsal: $(STANDINS) $(LOCAL) $(PYTHON) ## play docs/migrating.md under load, from Python to Go and back
+rehearsal: $(STANDINS) $(LOCAL) $(PYTHON) # play docs/migrating.md under load, from Python to Go and back
 	cd test/localstack && go test -tags interop -count=1 -v -run TestMigrationRehearsed ./interop
 
 .PHONY: test-deploy
-test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/installed ## deploy the stack into an emulator with IAM enforced, and work with it (needs Python 3.10 or newer; 4 minutes)
+test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/installed # deploy the stack into an emulator with IAM enforced, and work with it (needs Python 3.10 or newer; 4 minutes)
 	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/template.golden.json limitertable/cloudformation.json # W3005: the constructs repeat dependencies
 	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
@@ -76,13 +76,13 @@ test-short: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## the tests with fewer 
 	@for m in $(TESTED); do (cd $$m && $(GOTEST) -short ./...) || exit 1; done
 
 .PHONY: test-local
-test-local: $(STANDINS) $(LOCAL) ## the whole system on stand-ins, with its figures
+test-local: $(STANDINS) $(LOCAL) # the whole system on stand-ins, with its figures
 	cd test/localstack && go test -count=1 -v ./e2e ./invoke
 
 .PHONY: stand-ins browser build-local
-stand-ins: $(STANDINS) ## install the DynamoDB stand-ins
-browser: $(BROWSER) ## install the headless browser of the tests that look at pages
-build-local: $(LOCAL) ## build the functions for this machine
+stand-ins: $(STANDINS) # install the DynamoDB stand-ins
+browser: $(BROWSER) # install the headless browser of the tests that look at pages
+build-local: $(LOCAL) # build the functions for this machine
 
 .PHONY: fuzz
 fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
@@ -100,7 +100,7 @@ cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to it
 	go -C bench run ./cost
 
 .PHONY: prices
-prices: ## what usage costs: writes, state and CPU for each acquire, over hours in virtual time (LOADS=10000:60:2 plays one; all take hours)
+prices: # what usage costs: writes, state and CPU for each acquire, over hours in virtual time (LOADS=10000:60:2 plays one; all take hours)
 	go -C test/localstack run ./prices -loads '$(LOADS)'
 
 .PHONY: golden
@@ -110,7 +110,7 @@ golden: ## write the golden template anew; read its diff before you commit it
 	rm -rf .cache/tmp
 
 .PHONY: synth
-synth: $(DEPLOYED) $(CDK_CLI) ## synthesize the CloudFormation template into cdk.out, offline and without credentials
+synth: $(DEPLOYED) $(CDK_CLI) # synthesize the CloudFormation template into cdk.out, offline and without credentials
 	mkdir -p .cache/tmp && $(CDK_ENV) ./node_modules/.bin/cdk synth --quiet
 	rm -rf .cache/tmp
 
@@ -127,11 +127,11 @@ bootstrap: account $(CDK_CLI) ## prepare an account and region for deploy, once 
 	$(CDK) bootstrap --app '' $(CDKFLAGS)
 replay: account ## what the functions gave up; REPLAY=--deliver delivers it again (REPLAY="--stack NAME --deliver")
 	go run -C cmd/zae-limiter . replay $(REPLAY)
-account: ## which AWS credentials and region a deployment would use
+account: # which AWS credentials and region a deployment would use
 	@go run ./infra/account $(CDKFLAGS)
 
 .PHONY: invoke-aggregator invoke-archiver
-invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap ## run a built function on its sample events (EVENT=file for one)
+invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap # run a built function on its sample events (EVENT=file for one)
 	go -C test/localstack run ./invoke -function $* $(if $(EVENT),-event $(abspath $(EVENT)))
 
 .PHONY: tool
@@ -180,7 +180,7 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod files and known vulnerabilities, i
 	@$(MAKE) --no-print-directory vuln
 
 .PHONY: vuln
-vuln: ## known vulnerabilities in what we call, from vuln.go.dev; where that cannot be reached it says so
+vuln: # known vulnerabilities in what we call, from vuln.go.dev; where that cannot be reached it says so
 	@for m in $(MODULES); do \
 		echo "vuln $$m"; \
 		found=$$(cd $$m && $(GOVULNCHECK) ./... 2>&1) && continue; \

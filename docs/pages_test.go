@@ -212,3 +212,44 @@ func TestProgramsHaveSoManyLines(t *testing.T) {
 		}
 	}
 }
+
+var makeTarget = regexp.MustCompile("(?m)(?:`|^    )make ([a-z][a-z -]*[a-z])")
+
+// TestTargetsExist: what the pages tell the reader to make, the Makefile makes; and it
+// lists so few targets that they are read.
+func TestTargetsExist(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, listed := map[string]bool{}, 0
+	for line := range strings.Lines(string(makefile)) {
+		names, rest, ok := strings.Cut(line, ":")
+		if !ok || strings.ContainsAny(names, "\t$.=") {
+			continue
+		}
+		for _, name := range strings.Fields(names) {
+			there[name] = true
+		}
+		if strings.Contains(rest, " ## ") {
+			listed++
+		}
+	}
+	if listed < 10 || listed > 20 {
+		t.Errorf("make lists %d targets, want at most 20", listed)
+	}
+	found := 0
+	for page, text := range pages(t) {
+		for _, m := range makeTarget.FindAllStringSubmatch(text, -1) {
+			for _, name := range strings.Fields(m[1]) {
+				found++
+				if !there[name] {
+					t.Errorf("%s says make %s: there is no target %q", page, m[1], name)
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d targets found on the pages: the pattern does not match any more", found)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,12 +37,11 @@ func devCommand(a *app) *cobra.Command {
 		cache = os.TempDir()
 	}
 	cmd := &cobra.Command{
-		Use: "dev [-- COMMAND...]", Short: "a local table with its functions, until Ctrl-C; prints the environment that " +
-			"finds it",
+		Use: "dev [-- COMMAND...]", Short: "a local table with its functions, until Ctrl-C; prints the line that finds it",
 		Long: `Start a local DynamoDB with a table and a namespace to develop against, and have its
-stream counted, refilled and split by the aggregator. The environment that finds it is
-printed: AWS_ENDPOINT_URL_DYNAMODB and the like, ZAEL_STACK and ZAEL_NAMESPACE. It runs
-until it is interrupted; what is in it is gone then.
+stream counted, refilled and split by the aggregator. It prints one line for another shell,
+which sets the environment that finds it: AWS_ENDPOINT_URL_DYNAMODB and the like, ZAEL_STACK
+and ZAEL_NAMESPACE. It runs until it is interrupted; what is in it is gone then.
 
 With a command after --, that is run in the environment, and dev ends with it and with
 its exit status.
@@ -99,9 +99,11 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 	if len(command) > 0 {
 		return a.within(ctx, env, command)
 	}
-	if err := a.printEnvironment(env); err != nil {
+	forget, err := a.printEnvironment(env)
+	if err != nil {
 		return err
 	}
+	defer forget()
 	select {
 	case <-ctx.Done():
 		return nil
@@ -148,19 +150,47 @@ func (a *app) tellOnce() func(error) {
 
 type variable struct{ name, value string }
 
-func (a *app) printEnvironment(env []variable) error {
+// printEnvironment prints how another shell gets the environment: one line, which reads a
+// file that forget removes. As JSON it prints the environment itself.
+func (a *app) printEnvironment(env []variable) (forget func(), err error) {
 	if a.format == "json" {
 		values := map[string]string{}
 		for _, v := range env {
 			values[v.name] = v.value
 		}
-		return json.NewEncoder(a.out).Encode(values)
+		return func() {}, json.NewEncoder(a.out).Encode(values)
 	}
-	fmt.Fprintf(a.out, "# Table %s with the namespace %s, until Ctrl-C. In another shell:\n", a.table, a.namespace)
+	file, err := os.CreateTemp("", "zae-limiter-*.env")
+	if err != nil {
+		return nil, err
+	}
+	forget = func() { _ = os.Remove(file.Name()) }
 	for _, v := range env {
-		fmt.Fprintf(a.out, "export %s=%s\n", v.name, v.value)
+		fmt.Fprintf(file, "export %s=%s\n", v.name, quoted(v.value))
 	}
-	return nil
+	if err := file.Close(); err != nil {
+		forget()
+		return nil, err
+	}
+	fmt.Fprintf(a.out, `# Table %s with the namespace %s, until Ctrl-C. In another shell:
+. %s
+
+# Then try:
+%[4]s load --rate 20 --limit rpm=600:20
+%[4]s peek load-1 load
+%[4]s usage -e load-1 --plot
+`, a.table, a.namespace, quoted(file.Name()), os.Args[0])
+	return forget, nil
+}
+
+// quoted is a text as a shell takes it literally.
+func quoted(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-", r)
+	}) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // exitError is the exit status of a command that dev has run.

@@ -46,6 +46,9 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 			if err != nil {
 				return err
 			}
+			if a.local(cfg) {
+				return fmt.Errorf("%w: DynamoDB is local, and AWS_ENDPOINT_URL_CLOUDFORMATION is not set", errNoStack)
+			}
 			all, err := a.connect(c.Context(), cfg, stack)
 			if err != nil {
 				return a.where(err)

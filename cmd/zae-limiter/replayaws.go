@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/netip"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -60,6 +62,21 @@ func (a *app) connect(ctx context.Context, cfg aws.Config, stack string) ([]*rep
 		return nil, fmt.Errorf("stack %q has no bucket that anything is replayed from", stack)
 	}
 	return all, nil
+}
+
+// local reports whether DynamoDB is on this machine and no CloudFormation beside it was
+// named: then that of AWS knows nothing of the table.
+func (a *app) local(cfg aws.Config) bool {
+	at := a.dynamoDB(cfg).Options().BaseEndpoint
+	if at == nil || cloudformation.NewFromConfig(cfg).Options().BaseEndpoint != nil {
+		return false
+	}
+	u, err := url.Parse(*at)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // errNoStack: there is no stack of that name.

@@ -2,7 +2,7 @@
 // more per second, and 20 credits per second of which a request takes as many as it
 // says. The page at / shows the bucket drain and refill.
 //
-//	make dev                                    # in another shell; set what it prints
+//	make dev                                    # in another shell; run here the line that it prints
 //	go -C examples run ./http-api
 //	curl -i -H 'X-Api-Key: demo' localhost:8080/api/hello
 package main

@@ -9,7 +9,7 @@
 //
 // The model is a parrot, so that it needs no account:
 //
-//	make dev                                    # in another shell; set what it prints
+//	make dev                                    # in another shell; run here the line that it prints
 //	go -C examples run ./llm-gateway
 //	curl -N -H 'Authorization: Bearer demo' localhost:8080/v1/chat -d '{"prompt":"say it again","max_tokens":20}'
 package main

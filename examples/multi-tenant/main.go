@@ -4,7 +4,7 @@
 // organization together no more than it has bought; who has used that up is denied by
 // the organization, whatever is left of the key.
 //
-//	make dev                                    # in another shell; set what it prints
+//	make dev                                    # in another shell; run here the line that it prints
 //	go -C examples run ./multi-tenant
 //
 // It prints what becomes of 19 requests of three keys, and what every level has left.

@@ -4,7 +4,7 @@
 // none is given up. A call that is not made gives its token back; Ctrl-C ends the
 // waiting at once.
 //
-//	make dev                                    # in two more shells; set what it prints
+//	make dev                                    # in another shell; run here the line that it prints
 //	go -C examples run ./worker
 package main
 
