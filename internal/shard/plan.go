@@ -55,6 +55,7 @@ type Plan struct {
 	falls  bool // shards may have to be merged, not only split
 	strays bool // merge shards beyond the target too
 	asks   bool // the target is what shard 0 says when it is asked
+	shrink func(zero table.Shard, now int64) (count int)
 
 	// By shard: its newest image; whether it was found missing; whether its sibling
 	// exists already; how often it was not as its image.
@@ -93,6 +94,13 @@ func Follow(b table.Shard, count int) *Plan {
 func FollowAsking(b table.Shard) *Plan {
 	p := Follow(b, 0)
 	p.asks = true
+	return p
+}
+
+// Shrinking lets a plan that asks for shard 0 merge that first, if the count that shrink
+// returns for it is lower than its own. The stream then tells the aggregator to go on.
+func (p *Plan) Shrinking(shrink func(zero table.Shard, now int64) (count int)) *Plan {
+	p.shrink = shrink
 	return p
 }
 
@@ -141,6 +149,11 @@ func (p *Plan) Next(now int64, draw uint64) (Step, bool) {
 			return p.look(0), true
 		}
 		p.asks, p.target = false, zero.State.Count()
+		if p.shrink != nil {
+			if count := p.shrink(zero, now); count < p.target {
+				*p = *Shrink(zero, count, p.Images()...)
+			}
+		}
 	}
 	first := 0
 	if p.zero.State.Shard != 0 {

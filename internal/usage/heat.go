@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -27,28 +29,32 @@ func hot(zero Shard) bool {
 }
 
 // cool reports whether the bucket can do with half its shards: shard 0, the first of
-// them, has neither split nor merged for so many milliseconds, its meter is nearly
-// full, and no shard that the batch shows was written to more often than a tenth of
-// what its partition takes. How long it has been like this is not known when other
-// clients have written shard 0 and the generation is missing: then it is not cool
-// until a refill has begun one.
+// them, is at rest, and no shard that the batch shows was written to more often than a
+// tenth of what its partition takes.
 func cool(shards []Shard, after int64) bool {
 	last := shards[0].last()
-	s := last.New.State
-	i := s.Index(bucket.WCU)
-	if i < 0 || s.NoClock || last.New.Generation == 0 ||
-		bucket.SubSat(last.Created, table.Began(last.New.Generation)) < after {
+	return atRest(last.New, last.Created, after) &&
+		!slices.ContainsFunc(shards, func(b Shard) bool { return lively(b.Changes) })
+}
+
+// atRest reports whether shard 0 has neither split nor merged for so many milliseconds,
+// and its meter is nearly full. How long it has been like this is not known when other
+// clients have written shard 0 and the generation is missing: then it is not at rest
+// until a refill has begun one.
+func atRest(zero table.Shard, at, after int64) bool {
+	i := zero.State.Index(bucket.WCU)
+	if i < 0 || zero.State.NoClock || zero.Generation == 0 || bucket.SubSat(at, table.Began(zero.Generation)) < after {
 		return false
 	}
-	if m := s.Slots[i]; metered(last) < m.Capacity-tenth(m.Capacity) {
-		return false
-	}
-	for _, b := range shards {
-		if lively(b.Changes) {
-			return false
-		}
-	}
-	return true
+	m := zero.State.Slots[i]
+	return metered(zero.State, at) >= m.Capacity-tenth(m.Capacity)
+}
+
+// rested reports whether a shard 0 that was asked for can merge with another: it is at
+// rest, and nobody has written it for a second. One that is written to is in the stream,
+// and judged there.
+func rested(zero table.Shard, now, after int64) bool {
+	return len(zero.Partial) == 0 && bucket.SubSat(now, zero.State.RF) >= 1000 && atRest(zero, now, after)
 }
 
 func tenth(n int64) int64 { return n / 10 * coolTenths }
@@ -134,17 +140,17 @@ func perSecond(c *stream.Change, i int) int64 {
 // exhausted reports whether the meter, refilled to the instant of the change, could
 // not pay one more write.
 func exhausted(c *stream.Change) bool {
-	return !c.New.State.NoClock && c.New.State.Index(bucket.WCU) >= 0 && metered(c) < bucket.WCUPerWrite
+	s := c.New.State
+	return !s.NoClock && s.Index(bucket.WCU) >= 0 && metered(s, c.Created) < bucket.WCUPerWrite
 }
 
-// metered returns the level of the meter, which must be there, at the instant of
-// the change. Instants are known to the second and rounded down, so the refill is
-// not overestimated.
-func metered(c *stream.Change) int64 {
-	s := c.New.State
+// metered returns the level of the meter, which must be there, at an instant. Instants
+// of changes are known to the second and rounded down, so the refill is not
+// overestimated.
+func metered(s bucket.State, at int64) int64 {
 	i := s.Index(bucket.WCU)
 	wcu := s.Slots[i]
-	second := c.Created - mod(c.Created, 1000)
+	second := at - mod(at, 1000)
 	gain := bucket.Refill(wcu.Tokens, wcu.Rest, s.Rate(i), max(0, second-s.RF))
 	return bucket.AddSat(wcu.Tokens, gain.Credit)
 }

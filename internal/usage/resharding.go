@@ -58,6 +58,19 @@ func asking(b table.Shard, first string) Resharding {
 	return Resharding{Zero: b, Steps: shard.FollowAsking(b), asks: true, first: first}
 }
 
+// cooling is asking, but if shard 0 turns out to have been cool for so many milliseconds, it
+// merges instead.
+func cooling(b table.Shard, after int64, first string) Resharding {
+	r := asking(b, first)
+	r.Steps.Shrinking(func(zero table.Shard, now int64) int {
+		if rested(zero, now, after) {
+			return max(1, zero.State.Count()/2)
+		}
+		return zero.State.Count()
+	})
+	return r
+}
+
 // changes reports whether the resharding is likely to write the shard.
 func (r Resharding) changes(k int) bool {
 	switch {
@@ -94,7 +107,7 @@ func reshardings(shards []Shard, conf Config) []Resharding {
 	zero := shards[0]
 	switch {
 	case zero.Shard != 0:
-		return unaccompanied(shards)
+		return unaccompanied(shards, conf.MergeAfter)
 	case len(zero.last().New.Partial) > 0:
 		return nil
 	}
@@ -141,23 +154,37 @@ func stragglers(shards []Shard, others []table.Shard, count int) []Resharding {
 	return out
 }
 
-// askEvery is how often, in ms, a shard that is seen without shard 0 looks at it. It goes
-// by refill instants, so that it is the same in each batch and whoever folds it.
+// askEvery is how often at most, in ms, a shard that is seen without shard 0 looks at it;
+// where buckets merge sooner than that, so often. It goes by refill instants, so that it is
+// the same in each batch and whoever folds it, and counts from the shard's generation:
+// where shards have merged, the next look comes when they may merge again.
 const askEvery = 60_000
 
-// unaccompanied returns what brings shards that are seen without shard 0 to its count.
-// Each begins with a look at shard 0, one write unit, and mostly ends with it.
-func unaccompanied(shards []Shard) []Resharding {
+// unaccompanied returns what brings shards that are seen without shard 0 to its count, or
+// merges shard 0. Each begins with a look at shard 0, one write unit, and mostly ends with
+// it. Without the merge, a bucket would stay divided for as long as nobody writes to shard
+// 0, and the few processes that use a cool bucket each stay with a shard for a while.
+func unaccompanied(shards []Shard, mergeAfter int64) []Resharding {
 	var out []Resharding
+	rushed := slices.ContainsFunc(shards, func(b Shard) bool { return lively(b.Changes) })
 	for _, b := range shards {
-		image := b.last().New
-		if len(image.Partial) == 0 && slices.ContainsFunc(b.Changes, func(c *stream.Change) bool {
-			return c.OldRF > 0 && c.OldRF/askEvery < c.New.State.RF/askEvery
-		}) {
-			out = append(out, asking(image, b.last().Sequence))
+		image, last := b.last().New, b.last().Sequence
+		switch due := slices.ContainsFunc(b.Changes, func(c *stream.Change) bool { return asksAgain(c, mergeAfter) }); {
+		case len(image.Partial) > 0 || !due:
+		case rushed || len(out) > 0:
+			out = append(out, asking(image, last))
+		default:
+			out = append(out, cooling(image, mergeAfter, last))
 		}
 	}
 	return out
+}
+
+// asksAgain reports whether a change is the first after a time for which a shard does not
+// look at shard 0.
+func asksAgain(c *stream.Change, mergeAfter int64) bool {
+	began, every := table.Began(c.New.Generation), min(askEvery, max(mergeAfter, 1000))
+	return c.OldRF > 0 && (c.OldRF-began)/every < (c.New.State.RF-began)/every
 }
 
 // leftBehind returns the count up to which shards may have been left behind: by the

@@ -138,9 +138,9 @@ func TestShardWithoutShard0CatchesUp(t *testing.T) {
 			at := t0 - t0%askEvery
 			c := spends(1, tt.count, 1)
 			c.Refilled, c.OldRF, c.OldShards = true, at, tt.count
-			c.New.State.RF, c.New.Generation = at+tt.elapsed, at+5 // younger than shard 0
+			c.New.State.RF, c.New.Generation = at+tt.elapsed, at // younger than shard 0
 			zero := spends(0, 4, 1).New
-			zero.Generation = at
+			zero.State.RF, zero.Generation = at+tt.elapsed, at-5
 			db := memdb.New(func() int64 { return at + tt.elapsed })
 			db.Store(zero.Item())
 			db.Store(c.New.Item())
@@ -160,6 +160,56 @@ func TestShardWithoutShard0CatchesUp(t *testing.T) {
 			if err != nil || b.State.Shards != tt.want || looks != tt.looks {
 				t.Errorf("shard 1 has the count %d after %d looks (%v), want %d after %d", b.State.Shards, looks, err, tt.want,
 					tt.looks)
+			}
+		})
+	}
+}
+
+// A cool bucket whose shard 0 nobody writes to merges when another shard is written, as
+// soon after the last merge as one that is seen with shard 0.
+func TestCoolBucketMergesWithoutShard0(t *testing.T) {
+	const after = 600_000
+	at := t0 + after
+	for _, tt := range []struct {
+		name   string
+		zero   func(*table.Shard)
+		oldRF  int64 // when shard 1 was written before
+		writes int   // of shard 1 in the batch
+		want   int   // shards that shard 0 counts then
+	}{
+		{"cool", func(*table.Shard) {}, at - 1000, 1, 2},
+		{"since a millisecond less", func(b *table.Shard) { b.Generation++ }, at - 1000, 1, 4},
+		{"nobody knows since when", func(b *table.Shard) { b.Generation = 0 }, at - 1000, 1, 4},
+		{"written within a second", func(b *table.Shard) { b.State.RF++ }, at - 1000, 1, 4},
+		{"looked a moment ago", func(*table.Shard) {}, at, 1, 4},
+		{"shard 1 is rushed", func(*table.Shard) {}, at - 1000, 101, 4},
+		{"whole", func(b *table.Shard) { b.State.Shards = 1 }, at - 1000, 1, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			db := memdb.New(func() int64 { return at })
+			for k := range 4 {
+				b := quiet(4).New
+				b.State.Shard, b.State.RF, b.Generation = k, at-1000, at-after
+				if k == 0 {
+					tt.zero(&b)
+				}
+				db.Store(b.Item())
+			}
+			var changes []stream.Change
+			for i := range tt.writes {
+				c := quiet(4)
+				c.New.State.Shard, c.New.State.RF, c.New.Generation = 1, at, at-after
+				c.OldRF, c.Created, c.Sequence = tt.oldRF, at, fmt.Sprint(1000+i)
+				changes = append(changes, c)
+			}
+			for _, r := range decide(at, changes...).Reshardings {
+				if _, err := shard.Run(t.Context(), db, r.Steps, func() int64 { return at }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b, err := table.DecodeShard(db.Item(table.BucketKey("n", "e", "r", 0)))
+			if err != nil || b.State.Count() != tt.want {
+				t.Errorf("shard 0 counts %d shards, want %d; %v", b.State.Count(), tt.want, err)
 			}
 		})
 	}

@@ -7,10 +7,11 @@ import (
 
 const (
 	// calmTime is how long a few requests go on at most after the rush, calmEvery
-	// how often one comes: a shard that is not written to tells nobody that it is
-	// cool.
+	// how often one comes: a bucket that is not written to tells nobody that it is
+	// cool. Each request is two writes, and no second may see more than two on one
+	// shard: a tenth of its write meter, see hotWCU.
 	calmTime  = 30 * time.Second
-	calmEvery = 300 * time.Millisecond
+	calmEvery = 1200 * time.Millisecond
 )
 
 // calm plays a few requests on the hot bucket until it has merged into one shard,
@@ -30,7 +31,7 @@ func (d *demo) calm(ctx context.Context) {
 		if d.rig.watcher.count() == 1 {
 			return
 		}
-		if i%10 == 0 {
+		if i%2 == 0 {
 			d.progress()
 		}
 	}
