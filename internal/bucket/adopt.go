@@ -22,14 +22,16 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 		return out, true
 	}
 	sl := &out.Slots[i]
-	if want.Capacity < sl.Capacity {
-		sl.Tokens = min(sl.Tokens, s.rate(want).Capacity)
-	}
+	lowered := want.Capacity < sl.Capacity
 	sl.Rest = RescaleRest(sl.Rest, sl.Period, want.Period)
-	if sl.Tokens >= s.rate(want).Capacity {
+	sl.Limit = want
+	sl.Held = min(sl.Held, want.Capacity) // what was taken under the old capacity is no debt under the new one
+	if lowered {
+		sl.Tokens = min(sl.Tokens, out.Top(i))
+	}
+	if sl.Tokens >= out.Top(i) {
 		sl.Rest = 0
 	}
-	sl.Limit = want
 	return out, true
 }
 

@@ -43,22 +43,26 @@ func (s State) Split() (keep, moved State) {
 	n := s.Count()
 	keep, moved = s, s
 	keep.Shards, moved.Shards = 2*n, 2*n
-	moved.Shard = s.Shard + n
+	moved.Shard, moved.HeldUntil = s.Shard+n, 0
 	keep.Slots = append([]Slot(nil), s.Slots...)
 	moved.Slots = append([]Slot(nil), s.Slots...)
 	for i, sl := range s.Slots {
 		k, m := &keep.Slots[i], &moved.Slots[i]
-		m.Used = 0
+		m.Used, m.Held, m.Ended = 0, 0, 0
 		if sl.Name == WCU {
 			k.Tokens, m.Tokens = sl.Capacity, sl.Capacity
 			k.Rest, m.Rest = 0, 0
 			continue
 		}
 		k.Tokens, m.Tokens = Halve(sl.Tokens)
+		if top := keep.Top(i); k.Tokens > top && sl.Held > 0 {
+			k.Tokens = top
+			m.Tokens = min(SubSat(sl.Tokens, max(top, 0)), moved.Rate(i).Capacity)
+		}
 		switch { // a shard that is full has no room for a remainder
 		case m.Tokens >= moved.Rate(i).Capacity:
 			k.Rest, m.Rest = sl.Rest, 0
-		case k.Tokens >= keep.Rate(i).Capacity:
+		case k.Tokens >= keep.Top(i):
 			k.Rest, m.Rest = 0, sl.Rest
 		default:
 			k.Rest, m.Rest = Halve(sl.Rest)
@@ -71,10 +75,12 @@ func (s State) Split() (keep, moved State) {
 // what both hold adds up, debt and remainders included, as far as the new share
 // goes, which is the sum of both when the other is the sibling that was split off.
 // Both states must be good at the same instant. The counters stay each shard's own:
-// that of the other ends with it. wcu is this shard's.
+// that of the other ends with it. What is held of the other is held of this one from then
+// on. wcu is this shard's.
 func (s State) Merge(other State, count int) State {
 	out := s
 	out.Shards = count
+	out.HeldUntil = max(s.heldUntil(s.RF), other.heldUntil(s.RF))
 	out.Slots = append([]Slot(nil), s.Slots...)
 	for i := range out.Slots {
 		sl := &out.Slots[i]
@@ -83,6 +89,9 @@ func (s State) Merge(other State, count int) State {
 			continue
 		}
 		o := other.Slots[j]
+		if other.heldUntil(s.RF) > s.RF {
+			sl.Held = AddSat(sl.Held, o.Held)
+		}
 		sl.Tokens = AddSat(sl.Tokens, o.Tokens)
 		if sl.Rest += RescaleRest(o.Rest, o.Period, sl.Period); sl.Rest >= sl.Period {
 			sl.Tokens, sl.Rest = AddSat(sl.Tokens, 1), sl.Rest-sl.Period

@@ -46,6 +46,11 @@ type Slot struct {
 	Tokens int64 // level in millitokens, negative when in debt
 	Rest   int64 // remainder of the last refill, 0 <= Rest < Period
 	Used   int64 // cumulative consumption counter (tc) in millitokens
+	// Held is how much of Used is unspent at most: taken ahead, and not granted yet. It says
+	// so from the instant of the state until its HeldUntil. Millitokens, not negative.
+	Held int64
+	// Ended is how much of Used was taken ahead and never granted: a counter that only grows.
+	Ended int64
 }
 
 // State is one shard of a bucket: all its limits and the clock they share. The
@@ -54,6 +59,7 @@ type State struct {
 	Shard, Shards int
 	RF            int64 // instant of the last refill
 	NoClock       bool  // the item carries no refill instant: now is taken, nothing is credited
+	HeldUntil     int64 // the instant until which what was taken ahead may be held; not after RF: nothing is
 	Slots         []Slot
 }
 
@@ -129,7 +135,7 @@ func (s State) clock(now int64) (from, to int64) {
 }
 
 // At returns the state as it is at now: every slot refilled, wcu included, cut to
-// its capacity, and the clock moved to now. The clock never moves backwards,
+// its capacity less what may be held of it, and the clock moved to now. The clock never moves backwards,
 // except away from an instant more than MaxSkew in the future, which is dropped
 // without credit.
 func (s State) At(now int64) State {
@@ -143,7 +149,7 @@ func (s State) At(now int64) State {
 		if reset {
 			sl.Rest = 0
 		}
-		g := Refill(sl.Tokens, sl.Rest, s.Rate(i), SubSat(to, from))
+		g := out.refill(i, sl.Rest, from, to)
 		sl.Tokens = AddSat(sl.Tokens, g.Credit)
 		sl.Rest = g.Rest
 	}
@@ -153,7 +159,7 @@ func (s State) At(now int64) State {
 // LevelAt returns the level of slot i at an instant, and the remainder.
 func (s State) LevelAt(i int, at int64) (tokens, rest int64) {
 	sl := s.Slots[i]
-	g := Refill(sl.Tokens, sl.Rest, s.Rate(i), SubSat(at, s.RF))
+	g := s.refill(i, sl.Rest, s.RF, max(at, s.RF))
 	return AddSat(sl.Tokens, g.Credit), g.Rest
 }
 
@@ -182,7 +188,7 @@ func (s State) Decide(needs []int64, now int64) Verdict {
 		if reset {
 			rest = 0
 		}
-		w := Wait(s.Slots[i].Tokens, rest, s.Rate(i), needs[i])
+		w := s.wait(i, rest, from, needs[i])
 		if w == 0 {
 			continue
 		}
@@ -220,7 +226,7 @@ func (s State) FullAt(now int64) int64 {
 			continue
 		}
 		r := s.Rate(i)
-		w := Wait(s.Slots[i].Tokens, 0, r, r.Capacity)
+		w := s.wait(i, 0, from, r.Capacity)
 		if w == Never {
 			return Never
 		}

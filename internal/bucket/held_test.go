@@ -1,0 +1,141 @@
+package bucket_test
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+)
+
+// holding returns a random state of one limit of which something may be held, good at 1000 s,
+// no level of it above what it may be.
+func holding(rng *rand.Rand) bucket.State {
+	l := bucket.Limit{Name: "a", Capacity: 1000 * (2 + rng.Int64N(50)), Amount: 1 + rng.Int64N(60_000), Period: 1 + rng.Int64N(60_000)}
+	s := bucket.New([]bucket.Limit{l}, 0, 1, 1_000_000)
+	sl := &s.Slots[0]
+	sl.Held, s.HeldUntil = rng.Int64N(l.Capacity+1), 1_000_000+rng.Int64N(20_000)-2_000
+	if rng.IntN(5) == 0 {
+		s.HeldUntil = 0
+	}
+	sl.Tokens, sl.Rest = rng.Int64N(s.Top(0)+1)-rng.Int64N(3)*rng.Int64N(l.Capacity), 0
+	if sl.Tokens < s.Top(0) {
+		sl.Rest = rng.Int64N(l.Period)
+	}
+	return s
+}
+
+// exactly is the level at an instant as the formula of ahead.md has it, in rationals:
+// min(line, capacity), and capacity - held + what is refilled from the end of holding on.
+func exactly(s bucket.State, at int64) *big.Rat {
+	sl, r := s.Slots[0], s.Rate(0)
+	level := buckettest.NewExact(sl.Tokens, sl.Rest, r).After(at - s.RF).Level
+	if s.HeldUntil > s.RF {
+		top := new(big.Rat).Add(buckettest.Milli(r.Capacity-sl.Held), buckettest.Earned(r, at-s.HeldUntil))
+		if top.Cmp(level) < 0 {
+			level = top
+		}
+	}
+	return level
+}
+
+// With what may be held a bucket is never more than full, at no instant: a level follows
+// the formula exactly, in one step or in many, and a wait for it is exact.
+func TestLevelsLeaveRoomForWhatIsHeld(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	bounded := 0
+	for range 20_000 {
+		s := holding(rng)
+		at := s.RF + rng.Int64N(30_000)
+		want := exactly(s, at)
+		tokens, rest := s.LevelAt(0, at)
+		if got := buckettest.NewExact(tokens, rest, s.Rate(0)).Level; got.Cmp(want) != 0 {
+			t.Fatalf("%s held=%d until %d: level at %d is %s, want %s", s, s.Slots[0].Held, s.HeldUntil, at, got, want)
+		}
+		if want.Cmp(buckettest.LevelAt(s, 0, at)) < 0 {
+			bounded++
+		}
+		steps := s
+		for steps.RF < at {
+			steps = steps.At(min(at, steps.RF+1+rng.Int64N(8_000)))
+		}
+		if got := s.At(at).Slots[0]; got != steps.Slots[0] || got.Tokens != tokens || got.Rest != rest {
+			t.Fatalf("%s: %+v in one step, %+v in many, LevelAt has %d and %d", s, got, steps.Slots[0], tokens, rest)
+		}
+
+		need := rng.Int64N(s.Rate(0).Capacity + 1)
+		wait := s.Wait(0, need)
+		reaches := func(after int64) bool { return exactly(s, s.RF+after).Cmp(buckettest.Milli(need)) >= 0 }
+		if wait == bucket.Never || !reaches(wait) || wait > 0 && reaches(wait-1) {
+			t.Fatalf("%s held=%d until %d: waits %d for %d", s, s.Slots[0].Held, s.HeldUntil, wait, need)
+		}
+		if v := s.Decide([]int64{need, 0}, at); v.Granted != (at >= s.RF+wait) || !v.Granted && v.At != s.RF+wait {
+			t.Fatalf("%s: decided %+v at %d for %d, the wait is %d", s, v, at, need, wait)
+		}
+		if s.Wait(0, s.Rate(0).Capacity+1) != bucket.Never {
+			t.Fatal("waits for more than the capacity")
+		}
+	}
+	if bounded < 2_000 {
+		t.Errorf("what is held bounded %d levels only", bounded)
+	}
+}
+
+// A full bucket has waited until nothing is held of it any more.
+func TestFullMeansThatNothingIsHeld(t *testing.T) {
+	l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 1_000}
+	s := bucket.New([]bucket.Limit{l}, 0, 1, 15_000)
+	s.Slots[0].Tokens, s.Slots[0].Held, s.HeldUntil = 5_000, 4_000, 20_000
+	for at, want := range map[int64]int64{15_000: 5_000, 16_000: 6_000, 17_000: 6_000, 20_000: 6_000, 22_000: 8_000, 30_000: 10_000} {
+		if got, _ := s.LevelAt(0, at); got != want {
+			t.Errorf("level at %d is %d, want %d", at, got, want)
+		}
+	}
+	if got := s.FullAt(15_000); got != 24_000 {
+		t.Errorf("full at %d, want 24 s", got)
+	}
+	s.HeldUntil = 15_000 + bucket.MaxAhead + bucket.MaxSkew + 1 // no sound clock has written that
+	if got, _ := s.LevelAt(0, 20_000); got != 10_000 || s.SomeHeld(15_000) {
+		t.Errorf("level at 20 s is %d, some held %v", got, s.SomeHeld(15_000))
+	}
+}
+
+// A split keeps what is held on the account of the shard whose counter has counted it, and
+// neither mints a token nor loses one while the first shard's share has room for that.
+func TestSplitsAndMergesKeepWhatIsHeld(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 7))
+	for range 20_000 {
+		s := holding(rng)
+		s.Slots[0].Tokens = max(s.Slots[0].Tokens, 0)
+		s.HeldUntil = s.RF + rng.Int64N(3_000)
+		s = s.At(s.RF)
+		whole, held := s.Slots[0], s.Slots[0].Held
+		if s.HeldUntil == s.RF {
+			held = 0
+		}
+		keep, moved := s.Split()
+		k, m := keep.Slots[0], moved.Slots[0]
+		if k.Held != whole.Held || keep.HeldUntil != s.HeldUntil || m.Held != 0 || moved.HeldUntil != 0 {
+			t.Fatalf("%s held=%d split into %+v and %+v", s, whole.Held, k, m)
+		}
+		most := min(held, keep.Rate(0).Capacity) // what the first can hold beside its level
+		if lost := whole.Tokens - max(k.Tokens, 0) - m.Tokens; lost != 0 {
+			t.Fatalf("%s held=%d split into %s and %s: %d lost", s, held, keep, moved, lost)
+		}
+		if k.Tokens > keep.Rate(0).Capacity-held || m.Tokens > moved.Rate(0).Capacity || most+max(k.Tokens, 0) > keep.Rate(0).Capacity {
+			t.Fatalf("%s held=%d split into %s and %s: more than full", s, held, keep, moved)
+		}
+		back := keep.Merge(moved, 1)
+		if b := back.Slots[0]; b.Held != whole.Held || b.Tokens > whole.Tokens || k.Tokens >= 0 && b.Tokens != whole.Tokens {
+			t.Fatalf("%s split and merged is %s, held %d", s, back, b.Held)
+		}
+	}
+	a, b := holding(rng), holding(rng)
+	b.Slots[0].Limit = a.Slots[0].Limit
+	a.HeldUntil, b.HeldUntil = a.RF+100, a.RF+300
+	a.Slots[0].Held, b.Slots[0].Held = 1_000, 2_000
+	if m := a.Merge(b, 1); m.Slots[0].Held != 3_000 || m.HeldUntil != a.RF+300 {
+		t.Errorf("merged %d held until %d", m.Slots[0].Held, m.HeldUntil)
+	}
+}
