@@ -135,7 +135,7 @@ func grown(m table.Mark, b table.Shard) map[string]int64 {
 		if sl.Name == bucket.WCU {
 			continue
 		}
-		used := bucket.WholeTokens(sl.Used)
+		used := bucket.WholeTokens(sl.Spent())
 		before, _ := table.CountOf(m.Used, sl.Name)
 		out[sl.Name] = used - before
 		anew = anew || used < before && (m.Life == 0 || m.Life != table.LifeOf(b.Generation))
@@ -143,7 +143,7 @@ func grown(m table.Mark, b table.Shard) map[string]int64 {
 	if anew {
 		for _, sl := range b.State.Slots {
 			if _, ok := out[sl.Name]; ok {
-				out[sl.Name] = bucket.WholeTokens(sl.Used)
+				out[sl.Name] = bucket.WholeTokens(sl.Spent())
 			}
 		}
 	}

@@ -3,9 +3,9 @@ package bucket
 // MaxAhead is how long, in milliseconds, tokens that were taken ahead may be held at most.
 const MaxAhead = 600_000
 
-// heldUntil returns the instant until which the slots' Held may be held, if that is after
+// HeldAfter returns the instant until which the slots' Held may be held, if that is after
 // the instant at; else at. A later one than a sound clock writes means nothing.
-func (s State) heldUntil(at int64) int64 {
+func (s State) HeldAfter(at int64) int64 {
 	if s.HeldUntil <= at || SubSat(s.HeldUntil, max(at, s.RF)) > MaxAhead+MaxSkew {
 		return at
 	}
@@ -14,7 +14,7 @@ func (s State) heldUntil(at int64) int64 {
 
 // SomeHeld reports whether tokens of any slot that were taken ahead may be held at the instant.
 func (s State) SomeHeld(at int64) bool {
-	if s.heldUntil(at) > at {
+	if s.HeldAfter(at) > at {
 		for i := range s.Slots {
 			if s.Slots[i].Held > 0 {
 				return true
@@ -29,7 +29,7 @@ func (s State) SomeHeld(at int64) bool {
 // share, as after a split.
 func (s State) Top(i int) int64 {
 	top := s.Rate(i).Capacity
-	if s.heldUntil(s.RF) > s.RF {
+	if s.HeldAfter(s.RF) > s.RF {
 		top = SubSat(top, s.Slots[i].Held)
 	}
 	return top
@@ -45,7 +45,7 @@ func (s State) Top(i int) int64 {
 // the level does not jump to 10 at 20 s.
 func (s State) refill(i int, rest, from, to int64) Gain {
 	tokens, r := s.Slots[i].Tokens, s.Rate(i)
-	until := s.heldUntil(from)
+	until := s.HeldAfter(from)
 	if until == from || s.Slots[i].Held <= 0 {
 		return Refill(tokens, rest, r, SubSat(to, from))
 	}
@@ -63,7 +63,7 @@ func (s State) refill(i int, rest, from, to int64) Gain {
 // need, as [Wait] does.
 func (s State) wait(i int, rest, from, need int64) int64 {
 	tokens, r := s.Slots[i].Tokens, s.Rate(i)
-	until := s.heldUntil(from)
+	until := s.HeldAfter(from)
 	if until == from || s.Slots[i].Held <= 0 {
 		return Wait(tokens, rest, r, need)
 	}

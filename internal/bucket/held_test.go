@@ -12,7 +12,8 @@ import (
 // holding returns a random state of one limit of which something may be held, good at 1000 s,
 // no level of it above what it may be.
 func holding(rng *rand.Rand) bucket.State {
-	l := bucket.Limit{Name: "a", Capacity: 1000 * (2 + rng.Int64N(50)), Amount: 1 + rng.Int64N(60_000), Period: 1 + rng.Int64N(60_000)}
+	l := bucket.Limit{Name: "a", Capacity: 1000 * (2 + rng.Int64N(50)), Amount: 1 + rng.Int64N(60_000)}
+	l.Period = 1 + rng.Int64N(60_000)
 	s := bucket.New([]bucket.Limit{l}, 0, 1, 1_000_000)
 	sl := &s.Slots[0]
 	sl.Held, s.HeldUntil = rng.Int64N(l.Capacity+1), 1_000_000+rng.Int64N(20_000)-2_000
@@ -87,7 +88,8 @@ func TestFullMeansThatNothingIsHeld(t *testing.T) {
 	l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 1_000}
 	s := bucket.New([]bucket.Limit{l}, 0, 1, 15_000)
 	s.Slots[0].Tokens, s.Slots[0].Held, s.HeldUntil = 5_000, 4_000, 20_000
-	for at, want := range map[int64]int64{15_000: 5_000, 16_000: 6_000, 17_000: 6_000, 20_000: 6_000, 22_000: 8_000, 30_000: 10_000} {
+	for at, want := range map[int64]int64{15_000: 5_000, 16_000: 6_000, 17_000: 6_000, 20_000: 6_000, 22_000: 8_000,
+		30_000: 10_000} {
 		if got, _ := s.LevelAt(0, at); got != want {
 			t.Errorf("level at %d is %d, want %d", at, got, want)
 		}
@@ -123,7 +125,8 @@ func TestSplitsAndMergesKeepWhatIsHeld(t *testing.T) {
 		if lost := whole.Tokens - max(k.Tokens, 0) - m.Tokens; lost != 0 {
 			t.Fatalf("%s held=%d split into %s and %s: %d lost", s, held, keep, moved, lost)
 		}
-		if k.Tokens > keep.Rate(0).Capacity-held || m.Tokens > moved.Rate(0).Capacity || most+max(k.Tokens, 0) > keep.Rate(0).Capacity {
+		share := keep.Rate(0).Capacity
+		if k.Tokens > share-held || m.Tokens > moved.Rate(0).Capacity || most+max(k.Tokens, 0) > share {
 			t.Fatalf("%s held=%d split into %s and %s: more than full", s, held, keep, moved)
 		}
 		back := keep.Merge(moved, 1)

@@ -80,7 +80,9 @@ func (s State) Split() (keep, moved State) {
 func (s State) Merge(other State, count int) State {
 	out := s
 	out.Shards = count
-	out.HeldUntil = max(s.heldUntil(s.RF), other.heldUntil(s.RF))
+	if until := other.HeldAfter(s.RF); until > s.RF {
+		out.HeldUntil = max(s.HeldUntil, until)
+	}
 	out.Slots = append([]Slot(nil), s.Slots...)
 	for i := range out.Slots {
 		sl := &out.Slots[i]
@@ -89,7 +91,7 @@ func (s State) Merge(other State, count int) State {
 			continue
 		}
 		o := other.Slots[j]
-		if other.heldUntil(s.RF) > s.RF {
+		if other.HeldAfter(s.RF) > s.RF {
 			sl.Held = AddSat(sl.Held, o.Held)
 		}
 		sl.Tokens = AddSat(sl.Tokens, o.Tokens)

@@ -53,6 +53,10 @@ type Slot struct {
 	Ended int64
 }
 
+// Spent returns what was taken and is not known to have ended unspent: what usage counts,
+// in millitokens. Tokens that are held count, until they are granted or have ended.
+func (sl Slot) Spent() int64 { return sl.Used - sl.Ended }
+
 // State is one shard of a bucket: all its limits and the clock they share. The
 // zero Shards means one shard. Slots are sorted by name and names are unique.
 type State struct {

@@ -62,14 +62,14 @@ type Change struct {
 }
 
 // Delta is the growth of one consumption counter. Growth may be negative:
-// tokens were given back.
+// tokens were given back, or taken ahead and never granted.
 type Delta struct {
 	Limit string
 	Milli int64 // in millitokens
 }
 
 // Used is one consumption counter before and after a change, in whole tokens,
-// rounded down. A counter that an image lacks is 0 there.
+// rounded down, without what was taken ahead and ended unspent. A counter that an image lacks is 0 there.
 type Used struct {
 	Limit         string
 	Before, After int64
@@ -119,6 +119,7 @@ func (d *decoder) change() Change {
 	}
 	c.New.State = bucket.State{
 		Shard: r.key.shard, Shards: r.new.shards(), RF: r.new.rf, NoClock: !r.new.hasRF,
+		HeldUntil: r.new.heldUntil,
 	}
 	c.NewGeneration = r.new.generation
 	old := &r.old
@@ -165,6 +166,7 @@ func (d *decoder) stateSlots(im *image) ([]bucket.Slot, []table.PartialLimit) {
 			d.slots = append(d.slots, bucket.Slot{
 				Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period]},
 				Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l),
+				Held: min(l.held, l.v[capacity]), Ended: l.ended,
 			})
 		} else if l.has&(1<<tokens) != 0 {
 			partial = append(partial, table.PartialLimit{
@@ -205,7 +207,7 @@ func (d *decoder) counters(old, im *image) []Used {
 func (u *Used) read(l *limit, tokens *int64, has *bool) {
 	u.Limit = l.name
 	if l.has&(1<<used) != 0 {
-		*tokens, *has = bucket.WholeTokens(l.v[used]), true
+		*tokens, *has = bucket.WholeTokens(l.spent()), true
 	}
 }
 
@@ -221,7 +223,7 @@ func (d *decoder) growth(im, old *image) []Delta {
 		if l.has&(1<<used) == 0 {
 			continue
 		}
-		if grown := bucket.SubSat(l.v[used], old.usedOf(l.name)); grown != 0 {
+		if grown := bucket.SubSat(l.spent(), old.spentOf(l.name)); grown != 0 {
 			d.deltas = append(d.deltas, Delta{Limit: l.name, Milli: grown})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +130,27 @@ func TestPartialLimitStillCounts(t *testing.T) {
 	}
 }
 
+// What was taken ahead counts, until it is known to have ended unspent.
+func TestWhatEndedUnspentIsNotCounted(t *testing.T) {
+	old := take(sample("e", 0, 1), 50, 0)
+	old.State.HeldUntil, old.State.Slots[0].Held = t0+500, 40_000
+	now := take(old, 1, 0)
+	now.State.Slots = slices.Clone(now.State.Slots)
+	now.State.Slots[0].Held, now.State.Slots[0].Ended = 0, 3_000
+	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: old.Item(),
+		New: now.Item()})).Changes[0]
+	if len(c.Deltas) != 2 || c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: -2_000}) {
+		t.Errorf("deltas %+v", c.Deltas)
+	}
+	if c.Used[0] != (stream.Used{Limit: "rpm", Before: 50, After: 48, Was: true, Is: true}) {
+		t.Errorf("used %+v", c.Used)
+	}
+	gone := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: now.Item()})).Changes[0]
+	if gone.Used[0] != (stream.Used{Limit: "rpm", Before: 48, Was: true}) {
+		t.Errorf("its last word is %+v", gone.Used)
+	}
+}
+
 // The state of a change is what the item codec reads from the same item.
 func TestStateEqualsItemCodec(t *testing.T) {
 	b := sample("e", 5, 8)
@@ -146,6 +168,7 @@ func TestStateEqualsItemCodec(t *testing.T) {
 	if rests == 0 {
 		t.Fatal("sample has no remainders")
 	}
+	b.State.HeldUntil, b.State.Slots[0].Held, b.State.Slots[1].Ended = t0+1_500, 3_000, 7_000
 	want, err := table.DecodeShard(b.Item())
 	if err != nil {
 		t.Fatal(err)

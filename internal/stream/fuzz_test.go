@@ -54,6 +54,7 @@ func seeds() [][]byte {
 	}
 	b.State = b.State.At(t0 + 1_002)
 	b.Parent, b.Cascade = "p", true
+	b.State.HeldUntil, b.State.Slots[0].Held, b.State.Slots[1].Ended = t0+500, 3_000, 7_000
 	now := take(b, 1, -5)
 	return [][]byte{
 		streamtest.Payload(streamtest.Record{Sequence: "12", Created: t0, Old: b.Item(), New: now.Item()}),
@@ -78,6 +79,7 @@ var pieces = []string{
 	"null", "true", "false", `""`, `{}`, `[]`, `"N"`, `"S"`, `"M"`, `"BOOL"`, `{"N":"1"}`, `{"N":"9223372036854775807"}`,
 	`{"N":"-9223372036854775808"}`,
 	`{"N":"1.5"}`, `{"S":"x"}`, `{"NULL":true}`, `{"M":{}}`, `"x":1,`, `"rf":{"N":"5"},`, `"gn":{"N":"7"},`,
+	`"hu":{"N":"7"},`, `"o_x":{"N":"-7"},`, `"x_x":{"N":"7"},`, `"x_rpm":{"S":"7"},`, `"o_wcu":{"N":"-7"},`, `"o_":{"N":"1"},`,
 	`"bn":{"N":"-9"},`, `"bn":{"N":"9"},`,
 	`"gn":{"S":"8"},`, `"window":{},`, `"state":{"v":1},`,
 	`"isFinalInvokeForWindow":true,`, `"shardId":"s",`, `{"N":"99999999999999999999"}`,

@@ -38,6 +38,9 @@ func (d *decoder) image(im *image, full bool) {
 			d.limitPart(im, name[len(table.LimitPrefix):], full)
 			continue
 		}
+		if d.aheadPart(im, name, full) {
+			continue
+		}
 		switch string(name) {
 		case table.AttrRF:
 			d.integer(im, &im.rf, &im.hasRF, `"rf" is no whole number of 64 bits, or there twice`)
@@ -54,6 +57,8 @@ func (d *decoder) image(im *image, full bool) {
 				im.born = 0
 			}
 			im.hasBorn = true
+		case table.AttrHeldUntil:
+			im.heldUntil, _ = d.whole()
 		case table.AttrShardCount:
 			const problem = `"shard_count" is no whole number from 1 to 1048576, or there twice`
 			d.integer(im, &im.count, &im.hasCount, problem)

@@ -3,6 +3,9 @@ package stream
 import (
 	"slices"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // image is what has been read of an item: of the new one everything a bucket
@@ -11,6 +14,7 @@ type image struct {
 	problem string
 
 	rf, count, ttl          int64
+	heldUntil               int64
 	generation              int64 // 0: none, or not of our form
 	hasGeneration           bool
 	born                    int64 // 0: none, or not of our form
@@ -29,6 +33,16 @@ type limit struct {
 	name string
 	has  uint8
 	v    [parts]int64
+
+	held, ended int64 // of what was taken ahead: what may be held, not negative; what ended unspent
+}
+
+// spent returns how far the counter is without what ended unspent, zero if there is none.
+func (l *limit) spent() int64 {
+	if l.has&(1<<used) == 0 {
+		return 0
+	}
+	return bucket.SubSat(l.v[used], l.ended)
 }
 
 // remainders is what the item's remainder map says. One that does not have the
@@ -81,15 +95,15 @@ func (im *image) rest(l *limit) int64 {
 	return 0
 }
 
-// usedOf returns the counter of a limit, zero if it has none. The limits are
+// spentOf returns the counter of a limit without what ended unspent, zero if it has none. The limits are
 // sorted.
-func (im *image) usedOf(name string) int64 {
+func (im *image) spentOf(name string) int64 {
 	i, ok := slices.BinarySearchFunc(im.limits, name,
 		func(l limit, name string) int { return strings.Compare(l.name, name) })
 	if !ok {
 		return 0
 	}
-	return im.limits[i].v[used]
+	return im.limits[i].spent()
 }
 
 // sortLimits orders the limits by name. Nearly always there are few, so that
@@ -143,4 +157,28 @@ func (d *decoder) limitOfMany(im *image, name []byte) *limit {
 		im.at[im.limits[i].name] = i
 	}
 	return &im.limits[i]
+}
+
+// aheadPart reads what may be held of a limit, which is stored as a negative number, or how
+// much ended unspent, if the attribute is one of those. Another client's is none.
+func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
+	const prefix = len(table.HeldPrefix)
+	if len(name) <= prefix || name[1] != '_' || string(name[prefix:]) == bucket.WCU {
+		return false
+	}
+	switch string(name[:prefix]) {
+	case table.HeldPrefix:
+		if !full {
+			return false
+		}
+		l := d.limitOf(im, name[prefix:])
+		n, _ := d.saturated()
+		l.held = max(0, bucket.SubSat(0, n))
+	case table.EndedPrefix:
+		l := d.limitOf(im, name[prefix:])
+		l.ended, _ = d.saturated()
+	default:
+		return false
+	}
+	return true
 }

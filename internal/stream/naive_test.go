@@ -289,7 +289,7 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	if im.ttl != nil {
 		c.New.TTL = *im.ttl
 	}
-	c.New.State = bucket.State{Shard: shard, Shards: im.shards(), NoClock: im.rf == nil}
+	c.New.State = bucket.State{Shard: shard, Shards: im.shards(), NoClock: im.rf == nil, HeldUntil: im.until}
 	if im.rf != nil {
 		c.New.State.RF = *im.rf
 	}
@@ -297,8 +297,8 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	c.Used = naiveUsed(old, im)
 	for _, name := range im.names() {
 		im.slot(name, &c)
-		now, counted := im.limits[name]["tc"]
-		before := old.limits[name]["tc"]
+		_, counted := im.limits[name]["tc"]
+		now, before := im.spent(name), old.spent(name)
 		if counted && now != before {
 			c.Deltas = append(c.Deltas, Delta{name, saturated(now, before)})
 		}
@@ -322,8 +322,9 @@ func naiveUsed(old, im *naiveItem) []Used {
 	names := slices.Compact(slices.Sorted(slices.Values(append(old.names(), im.names()...))))
 	var out []Used
 	for _, n := range names {
-		before, was := old.limits[n]["tc"]
-		after, is := im.limits[n]["tc"]
+		_, was := old.limits[n]["tc"]
+		_, is := im.limits[n]["tc"]
+		before, after := old.spent(n), im.spent(n)
 		if n != "wcu" && (was || is) {
 			out = append(out, Used{Limit: n, Before: floored(before), After: floored(after), Was: was, Is: is})
 		}
@@ -381,6 +382,15 @@ type naiveItem struct {
 	rests          map[string]int64
 	generation     int64
 	born           int64
+	held, ended    map[string]int64
+	until          int64
+}
+
+func (im *naiveItem) spent(name string) int64 {
+	if _, ok := im.limits[name]["tc"]; !ok {
+		return 0
+	}
+	return saturated(im.limits[name]["tc"], im.ended[name])
 }
 
 func (im *naiveItem) instant() int64 {
@@ -410,7 +420,7 @@ func (im *naiveItem) slot(name string, c *Change) {
 	l := im.limits[name]
 	if len(l) == 5 && l["cp"] > 0 && l["ra"] > 0 && l["rp"] > 0 {
 		sl := bucket.Slot{Limit: bucket.Limit{Name: name, Capacity: l["cp"], Amount: l["ra"], Period: l["rp"]},
-			Tokens: l["tk"], Used: l["tc"]}
+			Tokens: l["tk"], Used: l["tc"], Held: min(im.held[name], l["cp"]), Ended: im.ended[name]}
 		if r := im.rests[name]; r >= 0 && r < sl.Period {
 			sl.Rest = r
 		}
@@ -428,8 +438,18 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 	if !ok {
 		return nil, errors.New("image is no object")
 	}
-	im := &naiveItem{limits: map[string]map[string]int64{}}
+	im := &naiveItem{limits: map[string]map[string]int64{}, held: map[string]int64{}, ended: map[string]int64{}}
 	for _, m := range o {
+		n, _ := naiveSaturated(m.value)
+		if name, ok := strings.CutPrefix(m.name, "o_"); ok && name != "" && name != "wcu" {
+			im.held[name] = max(0, saturated(0, n))
+		}
+		if name, ok := strings.CutPrefix(m.name, "x_"); ok && name != "" && name != "wcu" {
+			im.ended[name] = n
+		}
+		if m.name == "hu" {
+			im.until, _ = number(m.value)
+		}
 		if l := limitAttr.FindStringSubmatch(m.name); l != nil {
 			if !full && l[2] != "tc" {
 				continue

@@ -34,6 +34,8 @@ func (a Add) Plan() item.Update {
 		counted(item.Eq, s.Count()),
 		item.Compare(attrRF, item.Ge, item.N(a.Now-age)),
 		item.Exists(attrLimit(bucket.WCU, fieldTokens)),
+		// A level that may be full with what is held of it may have overflowed below its top.
+		heldNotAfter(a.Now - age),
 	}
 	for _, c := range a.Costs {
 		cond = append(cond, storedAs(c.Limit)...)
@@ -65,3 +67,5 @@ func (a Add) age(s bucket.State) int64 {
 	}
 	return age
 }
+
+func percent(n, of int64) int64 { return of/100*n + of%100*n/100 }

@@ -24,7 +24,19 @@ const (
 	attrGeneration = "gn"
 	// attrBorn is when the item was created with counters of zero, epoch seconds.
 	attrBorn = "bn"
+	// attrHeldUntil is the instant until which what was taken ahead may be held.
+	attrHeldUntil = "hu"
 )
+
+// Prefixes of what a limit has in a bucket item only once tokens were taken ahead of it.
+// Other clients find limits by what begins with "b_".
+const (
+	prefixHeld  = "o_" // what may be held of it, as a negative number: see Ahead
+	prefixEnded = "x_" // counter of what was taken ahead and never granted
+)
+
+func attrHeld(limit string) string  { return prefixHeld + limit }
+func attrEnded(limit string) string { return prefixEnded + limit }
 
 // What a limit has in a bucket item: the attribute is "b_", its name, "_" and one of these.
 const (

@@ -81,6 +81,15 @@ func (b Shard) Item() item.Item {
 		it[attrLimit(sl.Name, fieldAmount)] = item.N(sl.Amount)
 		it[attrLimit(sl.Name, fieldPeriod)] = item.N(sl.Period)
 		it[attrLimit(sl.Name, fieldUsed)] = item.N(sl.Used)
+		if sl.Held != 0 {
+			it[attrHeld(sl.Name)] = item.N(-sl.Held)
+		}
+		if sl.Ended != 0 {
+			it[attrEnded(sl.Name)] = item.N(sl.Ended)
+		}
+	}
+	if b.State.HeldUntil != 0 {
+		it[attrHeldUntil] = item.N(b.State.HeldUntil)
 	}
 	if rr := remainders(b.State); rr != nil {
 		it[attrRemainders] = rr
@@ -110,32 +119,6 @@ func (b Shard) counter(sl bucket.Slot, plus int64) item.Value {
 		return item.N(n)
 	}
 	return item.Plus(item.N(sl.Used), plus)
-}
-
-// remember adds the remainders of a state to an update.
-func remember(u *item.Update, after bucket.State) {
-	if rr := remainders(after); rr != nil {
-		u.Set = append(u.Set, item.Attr{Name: attrRemainders, Value: rr})
-	} else {
-		u.Remove = append(u.Remove, attrRemainders)
-	}
-}
-
-// remainders returns the remainder map of a state, nil when all are zero.
-func remainders(s bucket.State) item.Value {
-	var r item.Item
-	for _, sl := range s.Slots {
-		if sl.Rest != 0 {
-			if r == nil {
-				r = item.Item{}
-			}
-			r[sl.Name] = item.N(sl.Rest)
-		}
-	}
-	if r == nil {
-		return nil
-	}
-	return item.Map(item.Item{attrRF: item.N(s.RF), remaindersOf: item.Map(r)})
 }
 
 // DecodeShard reads a bucket item. It is strict about what it uses and ignores
@@ -179,6 +162,9 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 		return err
 	}
 	if b.Generation, _, err = intAttr(it, attrGeneration); err != nil {
+		return err
+	}
+	if b.State.HeldUntil, _, err = intAttr(it, attrHeldUntil); err != nil {
 		return err
 	}
 	if born, _, err := intAttr(it, attrBorn); err == nil {
@@ -270,30 +256,8 @@ func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bo
 			return sl, false, false, notPositive(it, "b_", name, fields[1+i], n, math.MaxInt64)
 		}
 	}
-	return sl, false, outgrown, nil
-}
-
-func (b *Shard) decodeRemainders(v item.Value) error {
-	rr, ok := v.(*types.AttributeValueMemberM)
-	if !ok {
-		return nil
+	if name != bucket.WCU {
+		sl.Held, sl.Ended, err = decodeHeld(it, sl.Limit)
 	}
-	if rf, ok, err := intAttr(rr.Value, attrRF); err != nil || !ok || rf != b.State.RF || b.State.NoClock {
-		return err
-	}
-	rests, ok := rr.Value[remaindersOf].(*types.AttributeValueMemberM)
-	if !ok {
-		return nil
-	}
-	for i := range b.State.Slots {
-		sl := &b.State.Slots[i]
-		n, ok, err := intAttr(rests.Value, sl.Name)
-		if err != nil {
-			return err
-		}
-		if ok && n >= 0 && n < sl.Period {
-			sl.Rest = n
-		}
-	}
-	return nil
+	return sl, false, outgrown, err
 }

@@ -20,7 +20,7 @@ import (
 // never more than full, so it may not be further than its capacity beyond what has
 // been counted either. From an image, for every t >= rf,
 //
-//	allowed(t) = min(line(t), tc + capacity)
+//	allowed(t) = min(line(t), tc + capacity)    less while tokens are held, see [Ahead]
 //
 // bounds the counter at t whatever others have done since the image, because the
 // counter does not fall. The update is
@@ -77,6 +77,9 @@ type Charge struct {
 	Slack, Room int64
 	Force       bool // take the costs whether or not they are covered, into debt
 	Refill      bool // take nothing; then, and without Costs, the write is not metered
+	// Ahead says how much of the costs is taken ahead, and what is held. nil: nothing is
+	// taken, and what is stored of that stays.
+	Ahead *Ahead
 }
 
 // Charged is a planned charge.
@@ -107,6 +110,7 @@ func (c Charge) Plan() Charged {
 			return out
 		}
 	}
+	p.holdUntil()
 	for i := range p.before.Slots {
 		p.slot(i)
 	}
@@ -149,7 +153,7 @@ func (c Charge) prepare() *planned {
 	p := &planned{c: c, image: c.Image.mended(c.Costs)}
 	n := len(p.image.Slots) + 1
 	p.u.Add, p.u.SetLess, p.cond = make([]item.Attr, 0, n), make([]item.Less, 0, n), make([]item.Cond, 0, 4*n)
-	p.begins = c.Image.Generation == 0 || p.brokenClock() || c.Image.NoShardCount
+	p.begins = c.Image.Generation == 0 || p.brokenClock() || c.Image.NoShardCount || c.Ahead != nil && c.Ahead.Mend
 	p.before = p.image.At(c.Now)
 	for _, cost := range c.Costs {
 		p.adopt(cost.Limit)
@@ -164,7 +168,7 @@ func (c Charge) prepare() *planned {
 	p.costs = costsBySlot(p.before, c.taken(), c.taken() != nil)
 	p.full = make([]bool, len(p.before.Slots))
 	for i, sl := range p.before.Slots {
-		p.full[i] = sl.Tokens >= p.before.Rate(i).Capacity
+		p.full[i] = sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)
 	}
 	p.makeRoom()
 	p.after = p.before.Take(p.costs)
@@ -194,14 +198,6 @@ func (p *planned) makeRoom() {
 	}
 }
 
-func percent(n, of int64) int64 { return of/100*n + of%100*n/100 }
-
-// brokenClock reports whether the item has no usable refill instant: then the
-// levels are taken as they are, and the clock starts at now.
-func (p *planned) brokenClock() bool {
-	return p.image.NoClock || bucket.SubSat(p.image.RF, p.c.Now) > bucket.MaxSkew
-}
-
 // slot adds what happens to slot i.
 func (p *planned) slot(i int) {
 	sl, cost := p.before.Slots[i], p.costs[i]
@@ -225,6 +221,7 @@ func (p *planned) slot(i int) {
 		p.u.Set = append(p.u.Set, parameters(sl)...)
 	}
 	p.add(tc, cost)
+	p.hold(i)
 	p.level(i, tk, tc)
 }
 

@@ -36,6 +36,12 @@ func (p *planned) identify() {
 	}
 }
 
+// brokenClock reports whether the item has no usable refill instant: then the
+// levels are taken as they are, and the clock starts at now.
+func (p *planned) brokenClock() bool {
+	return p.image.NoClock || bucket.SubSat(p.image.RF, p.c.Now) > bucket.MaxSkew
+}
+
 func (p *planned) set(attr string, v item.Value) {
 	p.u.Set = append(p.u.Set, item.Attr{Name: attr, Value: v})
 }

@@ -44,10 +44,10 @@ func (n NewBucket) bucket(s bucket.State) Shard {
 
 // emptied returns the state holding nothing but a full write meter.
 func emptied(s bucket.State) bucket.State {
-	s.Slots = append([]bucket.Slot(nil), s.Slots...)
+	s.Slots, s.HeldUntil = append([]bucket.Slot(nil), s.Slots...), 0
 	for i := range s.Slots {
 		sl := &s.Slots[i]
-		sl.Tokens, sl.Rest, sl.Used = 0, 0, 0
+		sl.Tokens, sl.Rest, sl.Used, sl.Held, sl.Ended = 0, 0, 0, 0, 0
 		if sl.Name == bucket.WCU {
 			sl.Tokens = sl.Capacity
 		}

@@ -51,11 +51,15 @@ func samples() map[string]item.Item {
 	split.State = fresh.State.At(sampleNow + 1)
 	split.State, _ = split.State.Split()
 	split.TTL = 0
+	held := fresh
+	held.State.Slots = slices.Clone(fresh.State.Slots)
+	hold(&held, sampleNow+500)
 	n := Namespace{ID: ns, Name: "default", CreatedAt: created}
 	gone := n
 	gone.Status, gone.DeletedAt = NamespaceDeleted, Timestamp(sampleNow+60_000)
 	return map[string]item.Item{
 		"bucket":       fresh.Item(),
+		"bucket_held":  held.Item(),
 		"bucket_split": split.Item(),
 		"entity":       Entity{Namespace: ns, ID: "acme", CreatedAt: created}.Item(),
 		"entity_child": Entity{Namespace: ns, ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true,
@@ -233,6 +237,18 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 	b.State.Shard, b.State.Shards = 7, 8
 	full := item.Size(b.Item())
 	t.Logf("bucket with 8 limits: %d bytes fresh, %d bytes in use with remainders, limit 1024", plain, full)
+	hold(&b, sampleNow+500)
+	for i := range b.State.Slots {
+		b.State.Slots[i].Ended *= 1001
+	}
+	ahead := item.Size(b.Item())
+	few := b
+	few.State.Slots = b.State.Slots[2:]
+	t.Logf("taken ahead of: %d bytes, with 6 limits %d; such a write costs %d and %d units", ahead, item.Size(few.Item()),
+		itemtest.WriteUnits(nil, b.Item()), itemtest.WriteUnits(nil, few.Item()))
+	if n := itemtest.WriteUnits(nil, few.Item()); n != 1 {
+		t.Errorf("a bucket with 6 limits of which is taken ahead costs %d write units", n)
+	}
 	if full > 1024 {
 		t.Errorf("bucket of %d bytes costs %d write units", full, itemtest.WriteUnits(nil, b.Item()))
 	}

@@ -82,9 +82,7 @@ func (p *planned) drop() {
 			continue
 		}
 		p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(sl, 0)))
-		for _, f := range fields {
-			p.u.Remove = append(p.u.Remove, attrLimit(sl.Name, f))
-		}
+		p.u.Remove = append(p.u.Remove, LimitAttrs(sl.Name)...)
 	}
 	p.before = keep
 }

@@ -9,11 +9,11 @@ import (
 
 // LimitAttrs returns the attributes that a limit has in a bucket item.
 func LimitAttrs(limit string) []string {
-	out := make([]string, 0, len(fields))
+	out := make([]string, 0, len(fields)+2)
 	for _, f := range fields {
 		out = append(out, attrLimit(limit, f))
 	}
-	return out
+	return append(out, attrHeld(limit), attrEnded(limit))
 }
 
 // Untouched holds while nobody has taken from a limit, nor given back, since the

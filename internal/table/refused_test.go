@@ -24,7 +24,11 @@ func TestWhatIsPlannedFromAnImageIsRefusedWhenThatHasChanged(t *testing.T) {
 		write item.Write
 		gone  bool
 	}{
-		"acquire":      {used, Charge{Image: used, Costs: n.Costs, Now: now}.Plan().Update, false},
+		"acquire": {used, Charge{Image: used, Costs: n.Costs, Now: now}.Plan().Update, false},
+		"take ahead": {used, Charge{Image: used, Costs: n.Costs, Now: now,
+			Ahead: &Ahead{Life: 500, Take: n.Costs}}.Plan().Update, false},
+		"take ahead, mend": {used, Charge{Image: used, Costs: n.Costs, Now: now,
+			Ahead: &Ahead{Life: 500, Take: n.Costs, Mend: true}}.Plan().Update, false},
 		"settle":       {used, Charge{Image: used, Costs: n.Costs, Now: now, Force: true}.Plan().Update, false},
 		"refill":       {used, Charge{Image: used, Now: now}.Plan().Update, false},
 		"raise":        {used, Raise(used, map[string]int64{sampleLimits[0].Name: 1000}, now), false},

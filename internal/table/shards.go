@@ -141,13 +141,23 @@ func becomes(b Shard, at, after bucket.State, generation int64) item.Update {
 		if b.State.Index(sl.Name) < 0 { // new to the item; a counter may be there
 			u.Set = append(append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)}), parameters(sl)...)
 			u.Add = append(u.Add, item.Attr{Name: tc, Value: item.N(0)})
+			if sl.Held > 0 {
+				u.Set = append(u.Set, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-sl.Held)})
+			}
 			cond = append(cond, item.Absent(tk))
 			continue
 		}
 		u.SetLess = append(u.SetLess, item.Less{Name: tk, Value: b.counter(sl, sl.Tokens), Minus: tc})
+		if more := sl.Held - b.State.Slots[b.State.Index(sl.Name)].Held; more > 0 { // merged
+			u.Add = append(u.Add, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-more)})
+		}
 		if most := at.Slots[i].Tokens; most >= 0 {
 			cond = append(cond, item.Compare(tc, item.Le, b.counter(sl, most)))
 		}
+	}
+	if after.HeldUntil > b.State.HeldUntil {
+		u.Set = append(u.Set, item.Attr{Name: attrHeldUntil, Value: item.N(after.HeldUntil)})
+		cond = append(cond, heldNotAfter(after.HeldUntil))
 	}
 	remember(&u, after)
 	u.Remove = append(u.Remove, AttrTTL)

@@ -22,6 +22,12 @@ const (
 	RemaindersRF = attrRF
 	RemaindersOf = remaindersOf
 
+	// AttrHeldUntil is the instant until which what was taken ahead may be held.
+	// HeldPrefix and EndedPrefix begin what a limit has of that, before its name.
+	AttrHeldUntil = attrHeldUntil
+	HeldPrefix    = prefixHeld
+	EndedPrefix   = prefixEnded
+
 	LimitPrefix   = "b_"
 	FieldTokens   = fieldTokens
 	FieldCapacity = fieldCapacity

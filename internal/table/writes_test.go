@@ -76,7 +76,9 @@ func sampleImages(limits []bucket.Limit) map[string]Shard {
 		b.State.Slots = append(b.State.Slots,
 			bucket.Slot{Limit: bucket.Limit{Name: "zzz", Capacity: 7000, Amount: 7000, Period: 1000}, Tokens: 7000, Used: 9000})
 	})
+	edit("held", func(b *Shard) { hold(b, sampleNow+500) })
 	edit("split", func(b *Shard) { b.State.Shards, b.TTL = 2, 0 })
+	edit("split, held", func(b *Shard) { b.State.Shards, b.TTL = 2, 0; hold(b, sampleNow+5000) })
 	edit("bumped", func(b *Shard) {
 		b.State.Shards, b.TTL = 2, 0
 		for i := range b.State.Slots {
@@ -84,6 +86,16 @@ func sampleImages(limits []bucket.Limit) map[string]Shard {
 		}
 	})
 	return out
+}
+
+// hold lets a twentieth of every limit's capacity be held until an instant.
+func hold(b *Shard, until int64) {
+	b.State.HeldUntil = until
+	for i := range b.State.Slots {
+		if sl := &b.State.Slots[i]; sl.Name != bucket.WCU {
+			sl.Held, sl.Ended = sl.Capacity/20, sl.Capacity/50
+		}
+	}
 }
 
 // allWrites is every write that a bucket of these limits can meet, at its
@@ -139,6 +151,17 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	charge("give back by force", "used", Charge{Costs: adjust, Force: true})
 	charge("refill", "used", Charge{})
 	charge("refill of debt", "debt", Charge{})
+	half := slices.Clone(n.Costs)
+	for i := range half {
+		half[i].Milli /= 2
+	}
+	takes := Charge{Costs: n.Costs, Life: Expires}
+	takes.Ahead = &Ahead{Life: 500, Take: half, Left: half, Told: half[:1], Ended: half}
+	charge("acquire that takes ahead", "used", takes)
+	charge("acquire that takes ahead where others hold", "held", takes)
+	takes.Ahead = &Ahead{Life: 500, Take: half, Mend: true, Spent: &used}
+	charge("acquire that takes ahead and mends", "held", takes)
+	charge("acquire where others hold", "held", acquire)
 	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs,
 		Now: now}
 	return append(calls,
@@ -149,6 +172,8 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 		call{"split of debt", Split(images["debt"], now)},
 		call{"recount", []item.Write{Recount(used, now)}},
 		call{"merge", Merge(images["split"], func() Shard { b := images["split"]; b.State.Shard = 1; return b }(), 1, now)},
+		call{"merge of what is held", Merge(images["split"],
+			func() Shard { b := images["split, held"]; b.State.Shard = 1; return b }(), 1, now)},
 		call{"discount", Discount(images["split"], 1, now)},
 		call{"restore", Restore(images["split"], 1, 2, now, 3)},
 		call{"restore from a count that another client raised", Restore(images["bumped"], 1, 2, now, 3)},

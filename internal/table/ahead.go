@@ -1,0 +1,160 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Ahead is what a [Charge] takes ahead, and what it tells of what its process holds.
+//
+// A process may take more than it needs now, and grant its next requests from that without
+// a write. What is left of it is held: counted, and not spent. It may be held for Life after
+// the write was sent, by the clock of the process. With what is held a bucket must never be
+// more than full, also at instants at which nobody writes. So the item says of each limit
+// how much may be held of it (the attribute "o_", as a negative number), and until when
+// ("hu"). With w, the part of the counter tc that is certainly spent,
+//
+//	w(s) >= tc - held    for every s >= rf
+//	w(s) >= tc           for every s >= hu
+//
+// and because the bucket may not get more than its capacity ahead of w,
+//
+//	allowed(t) = min(line(t), tc + capacity, tc - held + capacity + what is refilled from hu to t)
+//
+// of which the last counts while hu is later than rf. It is what [bucket.State] fills up to.
+//
+// held is only ever told too high. A process counts as told the smaller of what it told
+// before and what it tells, until it has the answer; so what is left of a crash or of a lost
+// answer stays in it. That costs capacity near full, and Mend takes it away again: of the
+// counter, what an image had whose hu has passed is spent, whatever became of it. A mended
+// item is of a new generation, in which nobody has told anything yet; what was held at that
+// moment is told by the one who mended, who may take it back when hu has passed.
+//
+//	SET  o = -(tc - spent + taken ahead)    mended; the server's tc, before this update
+//	ADD  o  told before - what is held now  else
+//	SET  hu = max(the image's, t + Life)    IF there is none, or none that is later
+//
+// Example: capacity 10, 1 per second, full, nothing held, tc=100. At 0 s a process charges 1
+// and takes 4 ahead for 5 s: level 5, tc=105, o=-4, hu=5s. Nobody sees more than 6 until 5 s:
+// at 1 s the level is 6, and 4 may be spent at once, which makes 10. Had it spent them at
+// 4.99 s, then 6 is what a full bucket holds that 4 were just taken from.
+type Ahead struct {
+	Life  int64  // milliseconds that Take may be held, at most bucket.MaxAhead
+	Take  []Cost // how much of the charge's costs is taken ahead
+	Left  []Cost // what the process holds of what was taken in the image's generation
+	Told  []Cost // what the process has told of that, at least
+	Ended []Cost // what ended unspent since that was last told
+	Mend  bool   // say anew what may be held
+	Spent *Shard // with Mend, an earlier image of the generation, whose hu has passed; may be nil
+}
+
+// takes returns how many millitokens of a limit the charge takes ahead.
+func (a *Ahead) takes(limit string) int64 {
+	c, _ := Find(a.Take, limit)
+	return c.Milli
+}
+
+// holdUntil adds until when what is taken ahead may be held, if anything is.
+func (p *planned) holdUntil() {
+	a := p.c.Ahead
+	if a == nil {
+		return
+	}
+	some := false
+	for _, c := range a.Take {
+		some = some || c.Milli > 0
+	}
+	if !some {
+		return
+	}
+	until := max(p.image.HeldAfter(p.after.RF), bucket.AddSat(p.after.RF, min(a.Life, bucket.MaxAhead)))
+	if stored := p.image.HeldUntil; stored > until { // no sound clock has written it
+		p.cond = append(p.cond, item.Compare(attrHeldUntil, item.Eq, item.N(stored)))
+	} else {
+		p.cond = append(p.cond, heldNotAfter(until))
+	}
+	p.set(attrHeldUntil, item.N(until))
+	p.after.HeldUntil = until
+}
+
+// heldNotAfter holds while nothing may be held later than an instant.
+func heldNotAfter(until int64) item.Cond {
+	return item.Any(item.Absent(attrHeldUntil), item.Compare(attrHeldUntil, item.Le, item.N(until)))
+}
+
+// hold adds what may be held of slot i, which is stored.
+func (p *planned) hold(i int) {
+	a, sl := p.c.Ahead, p.before.Slots[i]
+	if a == nil || sl.Name == bucket.WCU {
+		return
+	}
+	if ended, _ := Find(a.Ended, sl.Name); ended.Milli > 0 {
+		p.add(attrEnded(sl.Name), ended.Milli)
+	}
+	take, held := a.takes(sl.Name), &p.after.Slots[i].Held
+	if a.Mend {
+		unspent := p.unspent(sl)
+		*held = bucket.AddSat(unspent, take)
+		p.u.SetLess = append(p.u.SetLess, item.Less{Name: attrHeld(sl.Name), Value: p.c.Image.counter(sl, -*held),
+			Minus: attrLimit(sl.Name, fieldUsed)})
+		return
+	}
+	more := take
+	if !p.begins { // in a new generation nobody has told anything
+		left, _ := Find(a.Left, sl.Name)
+		told, _ := Find(a.Told, sl.Name)
+		more += left.Milli - told.Milli
+	}
+	*held = bucket.AddSat(*held, more)
+	p.add(attrHeld(sl.Name), -more)
+}
+
+// lowered reports whether what may be held of it bounds the level of slot i, not the line.
+func (p *planned) lowered(i int) bool {
+	sl := p.before.Slots[i]
+	j := p.image.Index(sl.Name)
+	if j < 0 || p.image.Slots[j].Held <= 0 || !p.image.SomeHeld(p.image.RF) {
+		return false
+	}
+	was := p.image.Slots[j]
+	since := bucket.SubSat(p.before.RF, p.image.RF)
+	return bucket.AddSat(was.Tokens, bucket.Potential(was.Rest, p.image.Rate(j), since)) > sl.Tokens
+}
+
+// unspent returns how much of the image's counter may not be spent by the instant of the
+// charge.
+func (p *planned) unspent(sl bucket.Slot) int64 {
+	rf, image := p.before.RF, p.c.Image
+	if image.State.HeldUntil <= rf {
+		return 0
+	}
+	spent := p.c.Ahead.Spent
+	if spent == nil || spent.Generation != image.Generation || spent.State.HeldUntil > rf {
+		return sl.Held
+	}
+	j := spent.State.Index(sl.Name)
+	if j < 0 {
+		return sl.Held
+	}
+	since := sl.Used - spent.State.Slots[j].Used // counters wrap around
+	return min(sl.Held, max(0, since))
+}
+
+// decodeHeld reads what may be held of a limit, at most all of its capacity, and the counter
+// of what ended unspent.
+func decodeHeld(it item.Item, l bucket.Limit) (held, ended int64, err error) {
+	if v, ok := it[attrHeld(l.Name)]; ok {
+		if held, ok = item.Saturated(v); !ok {
+			return 0, 0, fmt.Errorf("attribute %q is %s: %w", attrHeld(l.Name), shown(v), errNotInteger)
+		}
+		held = min(max(0, bucket.SubSat(0, held)), l.Capacity)
+	}
+	if v, ok := it[attrEnded(l.Name)]; ok {
+		if ended, ok = item.LowBits(v); !ok {
+			return 0, 0, fmt.Errorf("attribute %q is %s: %w", attrEnded(l.Name), shown(v), errNotInteger)
+		}
+	}
+	return held, ended, nil
+}

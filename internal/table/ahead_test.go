@@ -1,0 +1,227 @@
+package table
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+var tenLimit = bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}
+
+// tenAt is a bucket of 10 tokens, 1 per second, full at now, of which 100 were counted.
+func tenAt(now int64) Shard {
+	_, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: tenCosts(0), Now: now, Draw: 1})
+	b.State.Slots[0].Used = 100_000
+	return b
+}
+
+// tenCosts are costs of the limit of ten.
+func tenCosts(milli int64) []Cost { return Costs([]bucket.Limit{tenLimit}, milli) }
+
+// written applies a charge to what is stored, and returns what is stored then.
+func written(t *testing.T, stored Shard, c Charge) (Shard, bool) {
+	t.Helper()
+	after, held, err := c.Plan().Update.Apply(stored.Item())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := DecodeShard(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, held
+}
+
+// The example of Ahead, in numbers.
+func TestTakingAheadByExample(t *testing.T) {
+	const at = sampleNow
+	full := tenAt(at)
+	c := Charge{Image: full, Costs: tenCosts(5_000), Now: at, Ahead: &Ahead{Life: 5_000, Take: tenCosts(4_000)}}
+	b, held := written(t, full, c)
+	sl := b.State.Slots[0]
+	if !held || sl.Tokens != 5_000 || sl.Used != 105_000 || sl.Held != 4_000 || b.State.HeldUntil != at+5_000 {
+		t.Fatalf("held %v: %+v until %d", held, sl, b.State.HeldUntil-at)
+	}
+	if got := b.Item()["o_rpm"]; !item.Equal(got, item.N(-4_000)) {
+		t.Errorf("o_rpm is %v", got)
+	}
+	for after, want := range map[int64]int64{1_000: 6_000, 5_000: 6_000, 7_000: 8_000, 20_000: 10_000} {
+		if got, _ := b.State.LevelAt(0, at+after); got != want {
+			t.Errorf("level after %d ms is %d, want %d", after, got, want)
+		}
+	}
+	denied := Charge{Image: b, Costs: tenCosts(7_000), Now: at + 4_999}.Plan()
+	if denied.Verdict.Granted || denied.Verdict.At != at+6_000 {
+		t.Errorf("7 of 6, with 4 held: %+v", denied.Verdict)
+	}
+
+	// The process has 1 left and tells so when it takes 3 more: 4 are held again.
+	c = Charge{Image: b, Costs: tenCosts(3_000), Now: at + 1_000,
+		Ahead: &Ahead{Life: 5_000, Take: tenCosts(3_000), Left: tenCosts(1_000), Told: tenCosts(4_000),
+			Ended: tenCosts(500)}}
+	next, held := written(t, b, c)
+	if sl := next.State.Slots[0]; !held || sl.Held != 4_000 || sl.Ended != 500 || next.State.HeldUntil != at+6_000 ||
+		next.Generation != b.Generation {
+		t.Fatalf("held %v: %+v until %d", held, sl, next.State.HeldUntil-at)
+	}
+	// It ends without a word. When that is over, nothing of it is held in a mended item.
+	c = Charge{Image: next, Costs: tenCosts(2_000), Now: at + 6_000,
+		Ahead: &Ahead{Life: 1_000, Take: tenCosts(1_000), Mend: true}}
+	mended, held := written(t, next, c)
+	if sl := mended.State.Slots[0]; !held || sl.Held != 1_000 || mended.Generation == next.Generation ||
+		mended.State.HeldUntil != at+7_000 {
+		t.Fatalf("held %v: %+v until %d", held, sl, mended.State.HeldUntil-at)
+	}
+	// Before that, an image whose hu has passed says what is spent: all but what was taken since.
+	c.Image, c.Now, c.Ahead.Spent = next, at+5_500, &b
+	if mended, held = written(t, next, c); !held || mended.State.Slots[0].Held != 3_000+1_000 {
+		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
+	}
+	c.Now = at + 4_999 // not yet: 4 may be held of what b has counted
+	if mended, held = written(t, next, c); !held || mended.State.Slots[0].Held != 4_000+1_000 {
+		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
+	}
+	// What others take between the image and the write that mends is held.
+	other, _ := written(t, next, Charge{Image: next, Costs: tenCosts(1_000), Now: at + 6_000})
+	c.Now, c.Ahead.Spent = at+6_000, nil
+	if mended, held = written(t, other, c); !held || mended.State.Slots[0].Held != 1_000+1_000 {
+		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
+	}
+}
+
+// A late write does not set hu back, and an add does not hold where tokens may be held.
+func TestWritesAreRefusedWhereTokensAreHeldLonger(t *testing.T) {
+	const at = sampleNow
+	full := tenAt(at)
+	late := Charge{Image: full, Costs: tenCosts(2_000), Now: at, Ahead: &Ahead{Life: 3_000, Take: tenCosts(1_000)}}
+	long := late
+	long.Now, long.Ahead = at+500, &Ahead{Life: 3_000, Take: tenCosts(1_000)}
+	first, held := written(t, full, long)
+	if !held {
+		t.Fatal("refused")
+	}
+	if _, held = written(t, first, late); held {
+		t.Error("hu was set back")
+	}
+	late.Image = first
+	if b, held := written(t, first, late); !held || b.State.HeldUntil != at+3_500 {
+		t.Errorf("held %v: until %d", held, b.State.HeldUntil-at)
+	}
+	none := Charge{Image: full, Costs: tenCosts(1_000), Now: at} // it leaves hu alone
+	if b, held := written(t, first, none); !held || b.State.HeldUntil != at+3_500 || b.State.Slots[0].Held != 1_000 {
+		t.Errorf("held %v: %+v until %d", held, b.State.Slots[0], b.State.HeldUntil-at)
+	}
+
+	add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: tenCosts(1_000), Now: at + 600, Room: 50}
+	for name, b := range map[string]Shard{"held": first, "not held": func() Shard {
+		b, _ := written(t, full, Charge{Image: full, Costs: tenCosts(5_000), Now: at + 500})
+		return b
+	}()} {
+		if _, held, err := add.Plan().Apply(b.Item()); err != nil || held != (name == "not held") {
+			t.Errorf("%s: the add holds %v, %v", name, held, err)
+		}
+	}
+}
+
+// The steps that change shards and limits keep what is held, or end it.
+func TestHeldThroughTheLifeOfABucket(t *testing.T) {
+	const at = sampleNow
+	full := tenAt(at)
+	full.State.Slots[0].Held, full.State.Slots[0].Ended, full.State.HeldUntil = 4_000, 700, at+5_000
+	b, _ := written(t, full, Charge{Image: full, Costs: tenCosts(0), Now: at})
+	apply := func(w item.Write, to item.Item) Shard {
+		t.Helper()
+		after, held, err := w.Apply(to)
+		if err != nil || !held {
+			t.Fatalf("held %v, %v", held, err)
+		}
+		s, err := DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	split := Split(b, at)
+	keep, moved := apply(split[0], b.Item()), apply(split[1], nil)
+	if k, m := keep.State.Slots[0], moved.State.Slots[0]; k.Held != 4_000 || k.Ended != 700 || k.Tokens != 1_000 ||
+		m.Held != 0 || m.Ended != 0 || m.Tokens != 5_000 || moved.State.HeldUntil != 0 {
+		t.Errorf("6 tokens beside 4 held split into %+v and %+v", k, m)
+	}
+	moved.State.Slots[0].Held, moved.State.HeldUntil = 500, at+6_000
+	merge := Merge(keep, moved, 1, at+10)
+	if back := apply(merge[1], keep.Item()); back.State.Slots[0].Held != 4_500 || back.State.HeldUntil != at+6_000 {
+		t.Errorf("merged into %+v until %d", back.State.Slots[0], back.State.HeldUntil-at)
+	}
+	longer := keep
+	longer.State.HeldUntil = at + 7_000
+	if _, held, _ := merge[1].Apply(longer.Item()); held {
+		t.Error("a merge sets hu back")
+	}
+	raised := apply(Raise(b, map[string]int64{"rpm": 10_000}, at), b.Item())
+	if sl := raised.State.Slots[0]; sl.Tokens != 6_000 || sl.Held != 4_000 {
+		t.Errorf("raised beside 4 held: %+v", sl)
+	}
+	low := tenLimit
+	low.Capacity = 3_000
+	lowered := apply(Charge{Image: b, Costs: Costs([]bucket.Limit{low}), Now: at, Refill: true}.Plan().Update, b.Item())
+	if sl := lowered.State.Slots[0]; sl.Tokens != 0 || sl.Held != 3_000 {
+		t.Errorf("lowered to 3 beside 4 held: %+v", sl)
+	}
+	gone := apply(Restore(keep, 1, 2, at, 1)[0], nil)
+	if sl := gone.State.Slots[0]; sl.Held != 0 || sl.Ended != 0 || gone.State.HeldUntil != 0 {
+		t.Errorf("restored %+v", sl)
+	}
+}
+
+// Whatever other hands have left in the attributes of taking ahead, the bucket is decided
+// with at most its capacity, or named as unreadable.
+func TestHostileHeld(t *testing.T) {
+	good := tenAt(sampleNow).Item()
+	for _, tt := range []struct {
+		attr string
+		v    item.Value
+		held int64 // -1: unreadable
+	}{
+		{"o_rpm", num("7000"), 0}, {"o_rpm", num("-7000"), 7_000}, {"o_rpm", num("-1e30"), 10_000},
+		{"o_rpm", num("99999999999999999999"), 0}, {"o_rpm", num("-9223372036854775808"), 10_000},
+		{"o_rpm", num("-0.5"), -1}, {"o_rpm", item.S("7"), -1}, {"o_rpm", item.Null(), -1},
+		{"x_rpm", num("-5"), 0}, {"x_rpm", num("1e30"), 0}, {"x_rpm", item.S("7"), -1}, {"x_rpm", num("0.1"), -1},
+		{"hu", num("1e30"), -1}, {"hu", item.S("7"), -1}, {"hu", num("-5"), 0}, {"hu", num("9223372036854775807"), 0},
+		{"o_wcu", num("-1e30"), 0}, {"o_other", item.S("x"), 0},
+	} {
+		it := maps.Clone(good)
+		it[tt.attr] = tt.v
+		if tt.attr != "hu" {
+			it["hu"] = item.N(sampleNow + 1000)
+		}
+		name := fmt.Sprintf("%s %v", tt.attr, tt.v)
+		b, err := DecodeShard(it)
+		if tt.held < 0 {
+			if err == nil || !strings.Contains(err.Error(), tt.attr) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || b.State.Slots[0].Held != tt.held || b.State.Slots[1].Held != 0 {
+			t.Errorf("%s: %+v, %v", name, b.State.Slots, err)
+			continue
+		}
+		if level, _ := b.State.LevelAt(0, sampleNow+50_000); level != 10_000 {
+			t.Errorf("%s: the level comes to %d", name, level)
+		}
+		c := Charge{Image: b, Costs: tenCosts(0), Now: sampleNow, Ahead: &Ahead{Take: tenCosts(0), Mend: true}}
+		if _, held, err := c.Plan().Update.Apply(it); err != nil || !held {
+			t.Errorf("%s: mended %v, %v", name, held, err)
+		}
+		c = Charge{Image: b, Costs: tenCosts(1_000), Now: sampleNow + 20_000}
+		c.Ahead = &Ahead{Life: 500, Take: tenCosts(1_000)}
+		after, held, err := c.Plan().Update.Apply(it)
+		if err != nil || !held || !item.Equal(after["hu"], item.N(sampleNow+20_500)) {
+			t.Errorf("%s: taken ahead %v, %v, hu %v", name, held, err, after["hu"])
+		}
+	}
+}

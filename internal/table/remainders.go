@@ -1,0 +1,59 @@
+package table
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// remember adds the remainders of a state to an update.
+func remember(u *item.Update, after bucket.State) {
+	if rr := remainders(after); rr != nil {
+		u.Set = append(u.Set, item.Attr{Name: attrRemainders, Value: rr})
+	} else {
+		u.Remove = append(u.Remove, attrRemainders)
+	}
+}
+
+// remainders returns the remainder map of a state, nil when all are zero.
+func remainders(s bucket.State) item.Value {
+	var r item.Item
+	for _, sl := range s.Slots {
+		if sl.Rest != 0 {
+			if r == nil {
+				r = item.Item{}
+			}
+			r[sl.Name] = item.N(sl.Rest)
+		}
+	}
+	if r == nil {
+		return nil
+	}
+	return item.Map(item.Item{attrRF: item.N(s.RF), remaindersOf: item.Map(r)})
+}
+
+func (b *Shard) decodeRemainders(v item.Value) error {
+	rr, ok := v.(*types.AttributeValueMemberM)
+	if !ok {
+		return nil
+	}
+	if rf, ok, err := intAttr(rr.Value, attrRF); err != nil || !ok || rf != b.State.RF || b.State.NoClock {
+		return err
+	}
+	rests, ok := rr.Value[remaindersOf].(*types.AttributeValueMemberM)
+	if !ok {
+		return nil
+	}
+	for i := range b.State.Slots {
+		sl := &b.State.Slots[i]
+		n, ok, err := intAttr(rests.Value, sl.Name)
+		if err != nil {
+			return err
+		}
+		if ok && n >= 0 && n < sl.Period {
+			sl.Rest = n
+		}
+	}
+	return nil
+}
