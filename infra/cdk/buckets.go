@@ -6,14 +6,13 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-const (
-	failedRecordsBucket = "FailedRecordsBucket"
-	// versionsKeptDays is how long a deleted archive object can be had back, where
-	// objects expire.
-	versionsKeptDays = 30
-)
+// versionsKeptDays is how long a deleted archive object can be had back, where
+// objects expire.
+const versionsKeptDays = 30
 
 // archiveLifecycle is what becomes of archive objects. By default they stay as
 // they are, because they are far smaller than the 128 KB that colder classes
@@ -47,7 +46,7 @@ func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 // expires there: each object is usage or an audit event that is to be replayed.
 func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule, versioned bool) awss3.Bucket {
 	var unversioned []finding
-	if id == failedRecordsBucket {
+	if id == holding.FailedRecords {
 		unversioned = everywhere("S3BucketVersioningEnabled", "What is in it is deleted once it has been replayed.")
 	}
 	rules := []*awss3.LifecycleRule{{

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
 // Limiter is everything that [New] has made. What the properties turn off is
@@ -56,13 +58,13 @@ func New(scope constructs.Construct, id string, props *Props) *Limiter {
 		l.Table = l.newTable()
 	}
 	if !l.props.Aggregator.Off || !l.props.Archiver.Off {
-		l.FailedRecordsBucket = l.newBucket(failedRecordsBucket, nil, false)
+		l.FailedRecordsBucket = l.newBucket(holding.FailedRecords, nil, false)
 	}
 	if !l.props.Aggregator.Off {
 		l.addAggregator()
 	}
 	if !l.props.Archiver.Off {
-		l.ArchiveBucket = l.newBucket("ArchiveBucket", l.archiveLifecycle(), l.props.ArchiveVersioned)
+		l.ArchiveBucket = l.newBucket(holding.Archive, l.archiveLifecycle(), l.props.ArchiveVersioned)
 		l.addArchiver()
 	}
 	if len(l.props.Namespaces) > 0 {

@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
 // Option is a field of a properties struct that text can set.
@@ -50,6 +52,8 @@ var forms = map[string]form{
 		"the name or the ARN of a managed policy"},
 	"nameFormat": {regexp.MustCompile(`\A[A-Za-z0-9+=,.@_-]{0,30}\{\}[A-Za-z0-9+=,.@_-]{0,30}\z`),
 		"letters, digits and +=,.@_- with {} once in it"},
+	"dataId": {regexp.MustCompile(`\A(` + strings.Join(holding.IDs(), "|") + `)\z`),
+		strings.Join(holding.IDs(), ", ") + ", separated by commas, each at most once"},
 	"tags": {regexp.MustCompile(`\A[\pL\pN _.:/+@-]{1,127}=[\pL\pN _.:/=+@-]{0,256}\z`),
 		"name=value, separated by commas"},
 }

@@ -91,7 +91,7 @@ func shapes(template []byte) (map[string]shape, error) {
 	}
 	out := map[string]shape{}
 	for id, r := range doc.Resources {
-		s := shape{kind: holding[r.Type]}
+		s := shape{kind: kinds[r.Type]}
 		if s.kind == "" {
 			continue
 		}
@@ -103,8 +103,8 @@ func shapes(template []byte) (map[string]shape, error) {
 	return out, nil
 }
 
-// holding are the types of what holds data.
-var holding = map[string]string{"AWS::DynamoDB::Table": "table", "AWS::S3::Bucket": "bucket"}
+// kinds are the types of what holds data, and what they are called.
+var kinds = map[string]string{"AWS::DynamoDB::Table": "table", "AWS::S3::Bucket": "bucket"}
 
 // changes says what may not be changed and would be.
 func (s shape) changes(to shape, options bool) (out []string) {

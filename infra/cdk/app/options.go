@@ -27,7 +27,7 @@ type options struct {
 	// made then.
 	ExistingStreamARN string `key:"existingStreamArn" default:"a table of its own" is:"streamArn"`
 	// MayLose are logical ids of what an update may replace or drop.
-	MayLose []string `key:"mayLose" default:"none" oneOf:"Table|ArchiveBucket|FailedRecordsBucket" note:"else an update that would replace or drop it is refused"`
+	MayLose []string `key:"mayLose" default:"none" is:"dataId" note:"else an update that would replace or drop it is refused"`
 	// Manifests are the files of cdk.Props.Manifests.
 	Manifests []string `key:"manifests" default:"none" is:"file" note:"limits, applied on deployment"`
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -75,7 +76,14 @@ func index(name, pk, sk, projection string) string {
 // TestDataOutlivesTheStack names every resource that holds data, by the
 // logical id it must keep forever. A first deployment that fails leaves nothing.
 func TestDataOutlivesTheStack(t *testing.T) {
-	for _, id := range []string{"Table", "ArchiveBucket", "FailedRecordsBucket"} {
+	for _, kind := range []string{"AWS::DynamoDB::Table", "AWS::S3::Bucket"} {
+		for id := range golden.ofType(kind) {
+			if !slices.Contains(holding.IDs(), id) {
+				t.Errorf("%s is not named as what holds data", id)
+			}
+		}
+	}
+	for _, id := range holding.IDs() {
 		r, ok := golden.Resources[id]
 		if !ok || r.DeletionPolicy != "RetainExceptOnCreate" || r.UpdateReplacePolicy != "Retain" {
 			t.Errorf("%s: there %v, deletion %q, replacement %q, want RetainExceptOnCreate and Retain", id, ok,

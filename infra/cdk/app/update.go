@@ -19,6 +19,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
 // lookTime bounds the look at what is deployed.
@@ -42,7 +43,7 @@ func checkUpdate(ctx context.Context, opts options, template []byte) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("what is deployed could not be read, so nobody can tell what this template would replace: %w; "+
-			"or name all that may be lost: -c %smayLose=%s", err, contextPrefix, strings.Join(dataIDs, ","))
+			"or name all that may be lost: -c %smayLose=%s", err, contextPrefix, strings.Join(holding.IDs(), ","))
 	case deployed == nil:
 		return cdk.CheckRelease(cdk.Golden(), template)
 	}
@@ -52,11 +53,8 @@ func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	return nil
 }
 
-// dataIDs are the logical ids of what holds data.
-var dataIDs = []string{"Table", "ArchiveBucket", "FailedRecordsBucket"}
-
 func (o options) mayLoseAll() bool {
-	return !slices.ContainsFunc(dataIDs, func(id string) bool { return !slices.Contains(o.MayLose, id) })
+	return !slices.ContainsFunc(holding.IDs(), func(id string) bool { return !slices.Contains(o.MayLose, id) })
 }
 
 // configuration returns that which the command line tool works with, as
@@ -143,6 +141,6 @@ func templateOf(t *types.TableDescription) ([]byte, error) {
 		"GlobalSecondaryIndexes": indexes,
 	}
 	return json.Marshal(map[string]any{"Resources": map[string]any{
-		"Table": map[string]any{"Type": "AWS::DynamoDB::Table", "Properties": properties},
+		holding.Table: map[string]any{"Type": "AWS::DynamoDB::Table", "Properties": properties},
 	}})
 }

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
 // cloud answers as STS and CloudFormation do: of one account, with one deployed template.
@@ -70,15 +72,15 @@ func TestUpdatesThatLoseDataAreRefused(t *testing.T) {
 		{"the same", account, golden.text, golden.text, nil, ""},
 		{"another name", account, golden.text, renamed, nil, "its name would change from zae-limiter to other"},
 		{"another name, meant", account, golden.text, renamed, []string{"Table"}, ""},
-		{"another name, another meant", account, golden.text, renamed, dataIDs[1:2], "its name would change"},
+		{"another name, another meant", account, golden.text, renamed, []string{holding.Archive}, "its name would change"},
 		{"no table", account, golden.text, without("Table"), nil, "table Table: it would leave the stack"},
 		{"no archive", account, golden.text, without("ArchiveBucket"), nil, "ArchiveBucket: it would leave the stack"},
-		{"no archive, meant", account, golden.text, without("ArchiveBucket"), dataIDs[1:2], ""},
+		{"no archive, meant", account, golden.text, without("ArchiveBucket"), []string{holding.Archive}, ""},
 		{"of another account", "210987654321", golden.text, golden.text, nil, "set AWS_PROFILE instead of --profile"},
 		{"a stack that was only reviewed", account, []byte{}, golden.text, nil, ""},
 		{"not to be read", account, nil, golden.text, nil, "could not be read"},
 		{"not to be read, a part meant", account, nil, golden.text, []string{"Table"}, "could not be read"},
-		{"not to be read, all meant", account, nil, renamed, dataIDs, ""},
+		{"not to be read, all meant", account, nil, renamed, holding.IDs(), ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			cloud(t, c.account, c.deployed)

@@ -22,6 +22,8 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
 func main() {
@@ -73,9 +75,6 @@ func chosen(args []string) (stack string, mayLose []string) {
 	return stack, mayLose
 }
 
-// dataIDs are the logical ids of what holds data.
-var dataIDs = []string{"Table", "ArchiveBucket", "FailedRecordsBucket"}
-
 func policy(mayLose []string) string {
 	type statement struct {
 		Effect, Principal string
@@ -93,7 +92,7 @@ func policy(mayLose []string) string {
 }
 
 func kept(mayLose []string, prefix string) (out []string) {
-	for _, id := range dataIDs {
+	for _, id := range holding.IDs() {
 		if !slices.Contains(mayLose, id) {
 			out = append(out, prefix+id)
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
 func TestPolicyDeniesToLoseData(t *testing.T) {
@@ -15,7 +17,7 @@ func TestPolicyDeniesToLoseData(t *testing.T) {
 			`"Resource":["LogicalResourceId/Table","LogicalResourceId/ArchiveBucket","LogicalResourceId/FailedRecordsBucket"]}]}`},
 		{[]string{"Table", "ArchiveBucket"}, `{"Statement":[` + allow + `,{"Effect":"Deny","Principal":"*",` +
 			`"Action":["Update:Replace","Update:Delete"],"Resource":["LogicalResourceId/FailedRecordsBucket"]}]}`},
-		{dataIDs, `{"Statement":[` + allow + `]}`},
+		{holding.IDs(), `{"Statement":[` + allow + `]}`},
 	} {
 		if got := policy(c.mayLose); got != c.want {
 			t.Errorf("may lose %v: %s, want %s", c.mayLose, got, c.want)

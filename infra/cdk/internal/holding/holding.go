@@ -1,0 +1,14 @@
+// Package holding names what holds data in a limiter. It is apart from the constructs, so
+// that who protects a stack needs no Node.
+package holding
+
+// The logical ids of what holds data, in a limiter that is its stack's only one. They must
+// stay what they are forever.
+const (
+	Table         = "Table"
+	Archive       = "ArchiveBucket"
+	FailedRecords = "FailedRecordsBucket"
+)
+
+// IDs returns all of them.
+func IDs() []string { return []string{Table, Archive, FailedRecords} }
