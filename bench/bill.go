@@ -8,14 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
-)
-
-// Prices on demand in us-east-1 since 1 November 2024, in US dollars per million
-// units (AWS, "Amazon DynamoDB pricing for on-demand capacity").
-const (
-	DollarsPerMillionWrites = 0.625
-	DollarsPerMillionReads  = 0.125
 )
 
 // Bill is what one run of a path costs.
@@ -41,7 +35,7 @@ func (b Bill) String() string {
 
 // Dollars returns what a million runs cost.
 func (b Bill) Dollars() float64 {
-	return b.Read*DollarsPerMillionReads + b.Write*DollarsPerMillionWrites
+	return b.Read*bill.DollarsPerMillionReads + b.Write*bill.DollarsPerMillionWrites
 }
 
 // Equal reports whether bills differ by less than a millionth: averages are not exact.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -78,5 +79,5 @@ func (t Table) Print(out io.Writer) {
 	line("a failed condition counts one write unit per started KB of the item, as AWS charges it; no engine reports it")
 	line("$/M: $%g per million write units, $%g per million read units, on demand, us-east-1 since 1 Nov 2024 (AWS, "+
 		"Amazon DynamoDB pricing)",
-		DollarsPerMillionWrites, DollarsPerMillionReads)
+		bill.DollarsPerMillionWrites, bill.DollarsPerMillionReads)
 }

@@ -1,93 +1,78 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 	"os"
-	"regexp"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bill"
 )
 
-// The tool computes what the page about costs says.
-func TestCostsAreThoseOfThePage(t *testing.T) {
+// costs runs the command, and returns its lines by part.
+func costs(t *testing.T, flags string) (map[string]bill.Line, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := root(&app{out: &out, errs: &out})
+	cmd.SetArgs(append([]string{"cost", "-o", "json"}, strings.Fields(flags)...))
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		return nil, err
+	}
+	var lines []bill.Line
+	if err := json.Unmarshal(out.Bytes(), &lines); err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	parts := map[string]bill.Line{}
+	for _, l := range lines {
+		parts[l.Part] = l
+	}
+	return parts, nil
+}
+
+// The tool prints the bill of the default stack, of the table alone, of provisioned
+// capacity and of a template.
+func TestCost(t *testing.T) {
+	const example = "--rate 10 --settle 1 --processes 4 --entities 200"
 	page, err := os.ReadFile("../../docs/cost.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	month := func(m mix) int {
-		all := m.costs()
-		return int(math.Round(all[len(all)-1].Dollars))
-	}
-	row := func(name string, m mix) string {
-		cells := []string{name}
-		for _, rate := range []float64{10, 100, 1000} {
-			m.Rate = rate
-			n := month(m)
-			text := strconv.Itoa(n)
-			if n >= 1000 {
-				text = text[:len(text)-3] + "," + text[len(text)-3:]
-			}
-			cells = append(cells, text)
-		}
-		return "| " + strings.Join(cells, " | ") + " |"
-	}
-	bare := mix{Levels: 1, LimitsInCode: true}
-	settled, parent, both := bare, bare, bare
-	settled.Settled, parent.Levels, both.Settled, both.Levels = 1, 2, 1, 2
-	for _, want := range []string{
-		row("acquire", bare), row("acquire and settle", settled), row("acquire, charged to a parent too", parent),
-		row("acquire and settle, charged to a parent too", both),
+	got := map[string]map[string]bill.Line{}
+	for name, flags := range map[string]string{
+		"default": "", "table": "--table-only", "provisioned": "--provisioned --utilization 0.7",
+		"template": "--template ../../infra/cdk/template.golden.json",
+		"bare":     "--template ../../infra/cdk/app/testdata/bare.golden.json",
 	} {
-		if !strings.Contains(string(page), want) {
-			t.Errorf("cost.md does not have the row %s", want)
+		if got[name], err = costs(t, example+" "+flags); err != nil {
+			t.Fatal(err)
 		}
 	}
-	whole := mix{Rate: 10, Settled: 1, Levels: 1, Processes: 4, Entities: 200, Windows: 2, FoldSeconds: 60}
-	if got := month(whole); got != 47 || !strings.Contains(string(page), "= $47.") {
-		t.Errorf("the example costs $%d, want 47 as on the page", got)
+	if sum := math.Round(got["table"]["sum"].Dollars); sum != 47 || !strings.Contains(string(page), "= $47.") {
+		t.Errorf("the example costs $%v, want 47 as on the page", sum)
 	}
-	// 200 tenants, as in docs/cost.md, whose month has 30 days: 9.1 M units folded for a minute, 0.9 M for 15.
-	for fold, want := range map[float64]float64{60: 9.210, 900: 0.961} {
-		m := mix{Rate: 11.6, Levels: 1, Entities: 200, Windows: 2, FoldSeconds: fold}
-		if got := m.usage() / 1e6; math.Abs(got-want) > 0.001 {
-			t.Errorf("folded for %v s: %.3f million units of usage, want %v", fold, got, want)
-		}
+	if a, b := got["default"]["sum"], got["template"]["sum"]; a != b || a.Dollars < got["table"]["sum"].Dollars+10 {
+		t.Errorf("the default costs %v, its template %v", a, b)
 	}
-	measured(t)
-	few := mix{Rate: 0.001, Levels: 1, Processes: 100, Entities: 1000, Windows: 2, FoldSeconds: 60}
-	if got := few.costs(); got[2].Units != 2.5*got[0].Units || got[3].Units != 6*got[0].Units {
-		t.Errorf("more than one read, or one first snapshot of each window, for a request: %+v", got)
+	if p := got["provisioned"]; p["write capacity not used"].Dollars == 0 || p["acquire"].Dollars > 5 {
+		t.Errorf("provisioned: %v", p)
 	}
-}
-
-// measured holds the tool to what was measured, within a twentieth. What was measured
-// begins more days than an hour does in the mean.
-func measured(t *testing.T) {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/measured.md")
-	if err != nil {
+	if b := got["bare"]; b["alarms"].Units != 0 || b["acquire"].Units != 0 || b["invocations"].Units == 0 {
+		t.Errorf("a stack without table and alarms: %v", b)
+	}
+	other := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(other, []byte(`{"Resources":{"A":{"Type":"AWS::Neptune::DBCluster"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^\| ([\d,]+), (\d+) \| (\d+) s \| (\d) \| ([\d.]+)[^|]*\| ([\d.]+) \| [\d.]+ \| `).
-		FindAllStringSubmatch(string(page), -1)
-	for _, row := range rows {
-		number := func(i int) float64 {
-			n, err := strconv.ParseFloat(strings.ReplaceAll(row[i], ",", ""), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
+	for flags, want := range map[string]string{
+		"--settle 2": "want --rate above 0", "--utilization 0": "want --utilization", "--template missing": "no such file",
+		"--template " + other:              "nothing is known of the price of AWS::Neptune::DBCluster",
+		"--table-only --template " + other: "neither --table-only nor --provisioned",
+	} {
+		if _, err := costs(t, example+" "+flags); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want it to say %q", flags, err, want)
 		}
-		m := mix{Entities: int(number(1)), Rate: number(2), FoldSeconds: number(3), Windows: int(number(4)),
-			Skew: 1.1, Levels: 1}
-		got, want := m.usage()/(m.Rate*monthHours*3600), number(6)
-		if math.Abs(got-want) > want/20 {
-			t.Errorf("%s tenants, folded for %s s, %s windows: %.3f units for each acquire, measured were %.3f",
-				row[1], row[3], row[4], got, want)
-		}
-	}
-	if len(rows) < 8 {
-		t.Errorf("measured.md has %d rows of usage", len(rows))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -101,7 +102,7 @@ func summarize(p loadPlan, o outcome) (loadResult, error) {
 	r.PerSecond, r.Latency, r.Late = seconds, latenciesOf(calls), latenciesOf(late)
 	if r.Admitted > 0 {
 		r.WritesPerGrant = float64(o.writes) / float64(r.Admitted)
-		r.Dollars = r.WritesPerGrant * dollarsPerMillion
+		r.Dollars = r.WritesPerGrant * bill.DollarsPerMillionWrites
 	}
 	var err error
 	r.Allowances, r.Over, err = judge(p, o.samples, o.apart)

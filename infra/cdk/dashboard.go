@@ -10,13 +10,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/interfaces/interfacesawscloudwatch"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
-)
-
-// Dollars per million request units, on demand, us-east-1.
-const (
-	dollarsPerMillionWrites = 0.625
-	dollarsPerMillionReads  = 0.125
 )
 
 // addDashboard declares what an on-call person looks at first: from top to
@@ -101,13 +96,19 @@ func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
 
 // cost estimates what the last hours would cost in a month of 30 days.
 func (l *Limiter) cost() awscloudwatch.IWidget {
-	using := map[string]awscloudwatch.IMetric{
-		"w": metric("AWS/DynamoDB", "ConsumedWriteCapacityUnits", "Sum", 60, dimensions{"TableName": l.Table.TableName()}),
-		"r": metric("AWS/DynamoDB", "ConsumedReadCapacityUnits", "Sum", 60, dimensions{"TableName": l.Table.TableName()}),
-	}
+	kind, statistic, mode := "Consumed", "Sum", "on demand"
 	expression := fmt.Sprintf("(FILL(w, 0) * %g + FILL(r, 0) * %g) / 1000000 * 720",
-		dollarsPerMillionWrites, dollarsPerMillionReads)
-	return graph("Estimated cost of the table, at this rate: requests only, on demand, us-east-1", "dollars a month",
+		bill.DollarsPerMillionWrites, bill.DollarsPerMillionReads)
+	if l.props.Table.provisioned() {
+		kind, statistic, mode = "Provisioned", "Average", "provisioned"
+		expression = fmt.Sprintf("(w * %g + r * %g) * 720", bill.DollarsPerWriteUnitHour, bill.DollarsPerReadUnitHour)
+	}
+	by := dimensions{"TableName": l.Table.TableName()}
+	using := map[string]awscloudwatch.IMetric{
+		"w": metric("AWS/DynamoDB", kind+"WriteCapacityUnits", statistic, 60, by),
+		"r": metric("AWS/DynamoDB", kind+"ReadCapacityUnits", statistic, 60, by),
+	}
+	return graph("Estimated cost of the table, at this rate: requests only, "+mode+", us-east-1", "dollars a month",
 		awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
 			Expression: jsii.String(expression), Label: jsii.String("table without indexes"),
 			Period: awscdk.Duration_Hours(jsii.Number(1)), UsingMetrics: &using,

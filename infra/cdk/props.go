@@ -202,6 +202,16 @@ type TableProps struct {
 	// which requests are throttled.
 	MaxReadUnits  int `key:"maxReadUnits" default:"none" range:"1-1000000"`
 	MaxWriteUnits int `key:"maxWriteUnits" default:"none" range:"1-1000000"`
+	// BillingMode is provisioned for a load that is even: capacity is paid by the hour, and
+	// auto scaling keeps it between the least and MaxReadUnits, MaxWriteUnits, which are
+	// required then. It holds for the table and for each index. A table changes its mode in
+	// place.
+	BillingMode string `key:"billingMode" default:"onDemand" oneOf:"onDemand|provisioned" note:"provisioned needs maxReadUnits, maxWriteUnits"`
+	// Units per second that are provisioned at least, and at first.
+	MinReadUnits  int `key:"minReadUnits" default:"5" range:"1-1000000" note:"provisioned at least"`
+	MinWriteUnits int `key:"minWriteUnits" default:"5" range:"1-1000000" note:"provisioned at least"`
+	// TargetUtilizationPercent is the part of the capacity that auto scaling keeps in use.
+	TargetUtilizationPercent int `key:"targetUtilizationPercent" default:"70" range:"20-90" note:"of provisioned capacity"`
 }
 
 // IAMProps shape roles and policies.

@@ -4,6 +4,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -20,13 +21,17 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 		TableName:                        jsii.String(l.props.TableName),
 		PartitionKey:                     stringKey(item.AttrPK),
 		SortKey:                          stringKey(item.AttrSK),
-		BillingMode:                      awsdynamodb.BillingMode_PAY_PER_REQUEST,
 		Stream:                           awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
 		TimeToLiveAttribute:              jsii.String(table.AttrTTL),
 		PointInTimeRecoverySpecification: recovery,
 		RemovalPolicy:                    l.keep(),
-		MaxReadRequestUnits:              number(p.MaxReadUnits),
-		MaxWriteRequestUnits:             number(p.MaxWriteUnits),
+	}
+	if p.provisioned() {
+		props.BillingMode = awsdynamodb.BillingMode_PROVISIONED
+		props.ReadCapacity, props.WriteCapacity = number(p.MinReadUnits), number(p.MinWriteUnits)
+	} else {
+		props.BillingMode = awsdynamodb.BillingMode_PAY_PER_REQUEST
+		props.MaxReadRequestUnits, props.MaxWriteRequestUnits = number(p.MaxReadUnits), number(p.MaxWriteUnits)
 	}
 	if p.DeletionProtection {
 		props.DeletionProtection = jsii.Bool(true)
@@ -39,12 +44,13 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 	if l.Key != nil {
 		props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, l.Key
 	}
-	t := awsdynamodb.NewTable(l.Construct, jsii.String("Table"), props)
-	addIndex(t, table.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, awsdynamodb.ProjectionType_ALL)
-	addIndex(t, table.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, awsdynamodb.ProjectionType(p.GSI2Projection))
-	addIndex(t, table.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, awsdynamodb.ProjectionType_KEYS_ONLY)
-	addIndex(t, table.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, awsdynamodb.ProjectionType_KEYS_ONLY)
-	l.fixLogicalID(t, "Table")
+	t := awsdynamodb.NewTable(l.Construct, jsii.String(holding.Table), props)
+	p.addIndex(t, table.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, awsdynamodb.ProjectionType_ALL)
+	p.addIndex(t, table.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, awsdynamodb.ProjectionType(p.GSI2Projection))
+	p.addIndex(t, table.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, awsdynamodb.ProjectionType_KEYS_ONLY)
+	p.addIndex(t, table.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, awsdynamodb.ProjectionType_KEYS_ONLY)
+	p.scale(t)
+	l.fixLogicalID(t, holding.Table)
 	accept(t, everywhere("DynamoDBInBackupPlan", "It can be restored to any second of the last days; a backup plan is "+
 		"for the account to choose.")...)
 	return t
@@ -55,13 +61,36 @@ func indexes() []string {
 	return []string{table.IndexGSI1, table.IndexGSI2, table.IndexGSI3, table.IndexGSI4}
 }
 
-func addIndex(t awsdynamodb.Table, name, pk, sk string, projection awsdynamodb.ProjectionType) {
-	t.AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
+func (p TableProps) addIndex(t awsdynamodb.Table, name, pk, sk string, projection awsdynamodb.ProjectionType) {
+	props := &awsdynamodb.GlobalSecondaryIndexProps{
 		IndexName:      jsii.String(name),
 		PartitionKey:   stringKey(pk),
 		SortKey:        stringKey(sk),
 		ProjectionType: projection,
-	})
+	}
+	if p.provisioned() {
+		props.ReadCapacity, props.WriteCapacity = number(p.MinReadUnits), number(p.MinWriteUnits)
+	}
+	t.AddGlobalSecondaryIndex(props)
+}
+
+func (p TableProps) provisioned() bool { return p.BillingMode == "provisioned" }
+
+// scale has auto scaling follow what is used of the table and of each index, within the
+// same bounds. An index that cannot follow throttles writes of the table.
+func (p TableProps) scale(t awsdynamodb.Table) {
+	if !p.provisioned() {
+		return
+	}
+	target := &awsdynamodb.UtilizationScalingProps{TargetUtilizationPercent: number(p.TargetUtilizationPercent)}
+	reads := &awsdynamodb.EnableScalingProps{MinCapacity: number(p.MinReadUnits), MaxCapacity: number(p.MaxReadUnits)}
+	writes := &awsdynamodb.EnableScalingProps{MinCapacity: number(p.MinWriteUnits), MaxCapacity: number(p.MaxWriteUnits)}
+	t.AutoScaleReadCapacity(reads).ScaleOnUtilization(target)
+	t.AutoScaleWriteCapacity(writes).ScaleOnUtilization(target)
+	for _, index := range indexes() {
+		t.AutoScaleGlobalSecondaryIndexReadCapacity(jsii.String(index), reads).ScaleOnUtilization(target)
+		t.AutoScaleGlobalSecondaryIndexWriteCapacity(jsii.String(index), writes).ScaleOnUtilization(target)
+	}
 }
 
 func stringKey(name string) *awsdynamodb.Attribute {

@@ -37,8 +37,37 @@ func (p *Props) Validate() error {
 		problems = append(problems, errors.New(
 			"WarmReadUnits, WarmWriteUnits: want no more than MaxReadUnits, MaxWriteUnits"))
 	}
+	problems = append(problems, p.withDefaults().Table.capacity()...)
 	_, err := p.declared()
 	return errors.Join(append(problems, err)...)
+}
+
+// capacity returns what is wrong with provisioned capacity, of properties that have their
+// defaults.
+func (p TableProps) capacity() (problems []error) {
+	if !p.provisioned() {
+		var none *Props
+		d := none.withDefaults().Table
+		if p.MinReadUnits != d.MinReadUnits || p.MinWriteUnits != d.MinWriteUnits ||
+			p.TargetUtilizationPercent != d.TargetUtilizationPercent {
+			problems = append(problems, errors.New(
+				"MinReadUnits, MinWriteUnits, TargetUtilizationPercent: want BillingMode=provisioned"))
+		}
+		return problems
+	}
+	for _, c := range []struct {
+		name        string
+		least, most int
+	}{{"ReadUnits", p.MinReadUnits, p.MaxReadUnits}, {"WriteUnits", p.MinWriteUnits, p.MaxWriteUnits}} {
+		switch {
+		case c.most == 0:
+			problems = append(problems, fmt.Errorf("BillingMode=provisioned: want Max%s, the most that auto scaling provisions",
+				c.name))
+		case c.least > c.most:
+			problems = append(problems, fmt.Errorf("Min%s=%d: want no more than Max%s=%d", c.name, c.least, c.name, c.most))
+		}
+	}
+	return problems
 }
 
 // maxManifests is how many bytes of manifests a deployment takes: CloudFormation

@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 	"internal/dbtest": {"internal/bucket", "internal/item", "internal/item/itemtest", "internal/store",
 		"internal/table"},
 	"internal/arch":       {},
+	"internal/bill":       {}, // prices, for the tool, the page and the dashboard
 	"internal/simulation": {}, // tests only, of all together
 	"internal/play":       {}, // used by the tool, the demo and the tests
 	"internal/replay":     {"internal/archive", "internal/item", "internal/stream", "internal/usage"},

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
 )
 
 // TestEveryOptionArrives looks for what each option changes.
@@ -62,5 +65,43 @@ func TestBareStackHasOnlyTheAggregator(t *testing.T) {
 	}
 	if mapping["Enabled"] != false {
 		t.Errorf("a paused mapping is enabled: %v", mapping["Enabled"])
+	}
+}
+
+// TestProvisionedCapacity: the table and each index have the least capacity, no bound of
+// on-demand capacity, and a target of auto scaling for reads and for writes; a table that
+// is deployed changes its mode in place, both ways.
+func TestProvisionedCapacity(t *testing.T) {
+	props := provisioned.one(t, "AWS::DynamoDB::Table", "Table").Properties
+	least := `{"ReadCapacityUnits":5,"WriteCapacityUnits":5}`
+	if got := text(t, props["ProvisionedThroughput"]); got != least || props["OnDemandThroughput"] != nil {
+		t.Errorf("the table has %s, and on demand %v", got, props["OnDemandThroughput"])
+	}
+	for _, i := range props["GlobalSecondaryIndexes"].([]any) {
+		if got := text(t, dig(i, "ProvisionedThroughput")); got != least {
+			t.Errorf("index %v has %s", dig(i, "IndexName"), got)
+		}
+	}
+	most := map[string]float64{}
+	for _, r := range provisioned.ofType("AWS::ApplicationAutoScaling::ScalableTarget") {
+		if r.Properties["MinCapacity"] != 5.0 {
+			t.Errorf("least capacity %v", r.Properties["MinCapacity"])
+		}
+		most[r.Properties["ScalableDimension"].(string)] += r.Properties["MaxCapacity"].(float64)
+	}
+	want := map[string]float64{"dynamodb:table:ReadCapacityUnits": 2000, "dynamodb:table:WriteCapacityUnits": 1000,
+		"dynamodb:index:ReadCapacityUnits": 4 * 2000, "dynamodb:index:WriteCapacityUnits": 4 * 1000}
+	if !maps.Equal(most, want) {
+		t.Errorf("auto scaling provisions at most %v, want %v", most, want)
+	}
+	if policies := provisioned.ofType("AWS::ApplicationAutoScaling::ScalingPolicy"); len(policies) != 10 ||
+		strings.Count(string(provisioned.text), `"TargetValue": 60`) != 10 {
+		t.Errorf("%d policies", len(policies))
+	}
+	for _, err := range []error{cdk.CheckUpdate(golden.text, provisioned.text),
+		cdk.CheckUpdate(provisioned.text, golden.text)} {
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }

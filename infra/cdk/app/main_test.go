@@ -20,6 +20,7 @@ const (
 	goldenPath  = "../template.golden.json"
 	changedPath = "testdata/every-option.golden.json"
 	barePath    = "testdata/bare.golden.json"
+	paidPath    = "testdata/provisioned.golden.json"
 )
 
 // The jsii kernel behind the constructs is one process for all tests, is slow
@@ -30,7 +31,9 @@ var (
 	golden   template            // default options
 	changed  template            // every option that changes the template, changed
 	bare     template            // everything off that can be off, on a table made elsewhere
-	findings map[string][]string // what the rule packs say about the three
+	findings map[string][]string // what the rule packs say about them all
+
+	provisioned template // capacity that is provisioned and scaled
 )
 
 const account = "123456789012"
@@ -113,6 +116,15 @@ var bareContext = map[string]any{
 	"zae-limiter:manifests":         "testdata/limits.yaml",
 }
 
+var provisionedContext = map[string]any{
+	"zae-limiter:billingMode":              "provisioned",
+	"zae-limiter:maxReadUnits":             "2000",
+	"zae-limiter:maxWriteUnits":            "1000",
+	"zae-limiter:minReadUnits":             "5",
+	"zae-limiter:minWriteUnits":            "5",
+	"zae-limiter:targetUtilizationPercent": "60",
+}
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(runTests(m))
@@ -136,7 +148,8 @@ func runTests(m *testing.M) int {
 	for name, stack := range map[string]struct {
 		to    *template
 		given map[string]any
-	}{"default": {&golden, nil}, "every option": {&changed, changedContext}, "bare": {&bare, bareContext}} {
+	}{"default": {&golden, nil}, "every option": {&changed, changedContext}, "bare": {&bare, bareContext},
+		"provisioned": {&provisioned, provisionedContext}} {
 		if *stack.to, err = synth(dir, dist, flags, stack.given); err != nil {
 			return fail(err)
 		}
@@ -202,10 +215,11 @@ func newApp(dir string, flags map[string]any) awscdk.App {
 }
 
 // TestTemplatesAreTheCommittedGoldens: with default options, with every option
-// changed, and with everything off. So each option is seen to do what it should,
+// changed, with everything off, and with provisioned capacity. So each option is seen to do what it should,
 // where it should.
 func TestTemplatesAreTheCommittedGoldens(t *testing.T) {
-	for path, fresh := range map[string][]byte{goldenPath: golden.text, changedPath: changed.text, barePath: bare.text} {
+	for path, fresh := range map[string][]byte{goldenPath: golden.text, changedPath: changed.text, barePath: bare.text,
+		paidPath: provisioned.text} {
 		if *update {
 			if err := os.WriteFile(path, fresh, 0o644); err != nil {
 				t.Fatal(err)

@@ -26,15 +26,15 @@ func TestOptionsDefaultWithoutContext(t *testing.T) {
 }
 
 // TestChangedContextChangesEveryOption keeps the second template of the tests
-// complete: what is new must be in one of the two.
+// complete: what is new must be in one of them.
 func TestChangedContextChangesEveryOption(t *testing.T) {
 	for _, o := range cdk.Options(options{}) {
 		key := contextPrefix + o.Key
-		if changedContext[key] == nil && bareContext[key] == nil {
+		if changedContext[key] == nil && bareContext[key] == nil && provisionedContext[key] == nil {
 			t.Errorf("no test sets %s", key)
 		}
 	}
-	for _, given := range []map[string]any{changedContext, bareContext} {
+	for _, given := range []map[string]any{changedContext, bareContext, provisionedContext} {
 		if _, err := optionsFromContext(given); err != nil {
 			t.Error(err)
 		}
@@ -53,6 +53,8 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 		{"tableName", "a,b", "3 to 255"},
 		{"gsi2Projection", "INCLUDE", "context zae-limiter:gsi2Projection=INCLUDE: accepted: one of KEYS_ONLY, ALL"},
 		{"gsi2Projection", "all", "KEYS_ONLY, ALL"},
+		{"billingMode", "PROVISIONED", "billingMode=PROVISIONED: accepted: one of onDemand, provisioned"},
+		{"targetUtilizationPercent", "95", "from 20 to 90"},
 		{"namespaces", "-x", "separated by commas"},
 		{"namespaces", "a b", "separated by commas"},
 		{"snapshotWindows", "",
@@ -116,6 +118,13 @@ func TestOptionsThatContradictEachOther(t *testing.T) {
 		{map[string]any{"archiveTransitionDays": "90", "archiveExpiryDays": "90"}, "want more than"},
 		{map[string]any{"roleNameFormat": "{}", "tableName": strings.Repeat("x", 60)}, "IAM takes 64"},
 		{map[string]any{"warmWriteUnits": "9000", "maxWriteUnits": "8000"}, "no more than"},
+		{map[string]any{"billingMode": "provisioned", "maxWriteUnits": "10"}, "want MaxReadUnits, the most"},
+		{map[string]any{"billingMode": "provisioned", "maxWriteUnits": "10", "maxReadUnits": "3"},
+			"MinReadUnits=5: want no more than MaxReadUnits=3"},
+		{map[string]any{"billingMode": "provisioned", "maxReadUnits": "9", "maxWriteUnits": "10", "minWriteUnits": "11"},
+			"MinWriteUnits=11: want no more than MaxWriteUnits=10"},
+		{map[string]any{"minWriteUnits": "10"}, "want BillingMode=provisioned"},
+		{map[string]any{"billingMode": "onDemand", "targetUtilizationPercent": "50"}, "want BillingMode=provisioned"},
 		{map[string]any{"existingStreamArn": bareContext["zae-limiter:existingStreamArn"], "tableName": "other"},
 			`not the stream of table "other"`},
 	} {

@@ -111,7 +111,7 @@ func TestTemplatesAndPolicies(t *testing.T) {
 		t.Errorf("template: %s", out)
 	}
 	s.says(0, "table template terraform", `resource "aws_dynamodb_table" "limiter"`, `"namespace-read" = {`)
-	s.says(0, "cost --rate 100 --limits-in-code --windows 0", "acquire 262.8 write 164.25", "sum 262.8 both 164.25")
+	s.says(0, "cost --rate 100 --limits-in-code --windows 0 --table-only", "acquire 262.8 M write units 164.25", "sum")
 	s.says(2, "cost", "want --rate above 0")
 	s.says(2, "table template pulumi", "accepted are cloudformation and terraform")
 	s.says(2, "table policy write", "accepted are acquire, admin, read")

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -46,15 +47,9 @@ func (p price) writes() float64 { return p.per(float64(p.snapshots + p.refused +
 // units per acquire: write units with those of indexes.
 func (p price) units() float64 { return p.per(float64(p.tableUnits + p.indexUnits)) }
 
-// What a million units cost on demand in us-east-1.
-const (
-	dollarsPerMillionWrites = 0.625
-	dollarsPerMillionReads  = 0.125
-)
-
 // dollars per million acquires.
 func (p price) dollars() float64 {
-	return p.units()*dollarsPerMillionWrites + p.per(p.readUnits)*dollarsPerMillionReads
+	return p.units()*bill.DollarsPerMillionWrites + p.per(p.readUnits)*bill.DollarsPerMillionReads
 }
 
 // perBucket is how many bytes of state a pending bucket takes.

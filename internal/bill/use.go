@@ -1,0 +1,154 @@
+package bill
+
+import (
+	"errors"
+	"math"
+)
+
+// What the paths take, in units, as make cost measures them (docs/cost.md).
+const (
+	unitsOfAcquire = 1.0 // of each level of a cascade; a settlement takes as much
+	unitsOfConfig  = 2.5 // read units
+	unitsOfUsage   = 1.0
+	unitsOfFirst   = 2.0 // more, of the first snapshot of a window, in the indexes
+	unitsOfReads   = 2.5 // read units, of each bucket and hour: at the snapshots before, and at what is owed
+)
+
+// What is stored, in bytes: with the entries of indexes, and 100 bytes that AWS adds to each
+// item and entry.
+const (
+	bytesOfBucket   = 1300
+	bytesOfSnapshot = 1100
+)
+
+const longFold = 600 // seconds: from here on longer windows catch up every second hour
+
+// Use is what a month has. [Use.Check] says what is accepted.
+type Use struct {
+	Rate         float64 // granted requests per second, on average
+	Settled      float64 // part of them that is settled, 0 to 1
+	Levels       int     // entities that each request charges
+	Processes    int
+	Entities     int     // with their resources
+	Skew         float64 // exponent of Zipf's law by which they are used; 0: all of them all the time
+	Windows      int     // of usage
+	FoldSeconds  float64 // between writes of usage; 0: usage is written with every batch
+	SnapshotDays int     // how long snapshots are kept
+	LimitsInCode bool
+	StreamShards int     // of the table's stream: as many as the table has partitions
+	Audits       float64 // audit events that are archived in the month
+	Utilization  float64 // part of provisioned capacity that is used, on average, above 0 to 1
+}
+
+// Check returns what is not accepted, nil if all is.
+func (u Use) Check() error {
+	if u.Rate <= 0 || u.Settled < 0 || u.Settled > 1 || u.Levels < 1 || u.Levels > 4 || u.Processes < 1 ||
+		u.Entities < 1 || u.Skew < 0 || u.Skew > 3 || u.Windows < 0 || u.Windows > 3 || u.SnapshotDays < 1 ||
+		u.StreamShards < 1 || u.Audits < 0 || u.FoldSeconds < 0 || u.FoldSeconds > 900 {
+		return errors.New("want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, " +
+			"--fold 0 to 900, --audits not below 0, the others at least 1")
+	}
+	if !(u.Utilization > 0 && u.Utilization <= 1) {
+		return errors.New("want --utilization above 0, at most 1")
+	}
+	return nil
+}
+
+// requests returns those of a month.
+func (u Use) requests() float64 { return u.Rate * monthSeconds }
+
+// changes returns how many records of buckets the stream has in a month.
+func (u Use) changes() float64 { return u.requests() * float64(u.Levels) * (1 + u.Settled) }
+
+// usage returns the write units of the usage of a month, for each level, and how many of
+// them are taken in indexes. An hour is written with every fold, a day and a month once an
+// hour is over, or two.
+func (u Use) usage() (all, indexes float64) {
+	if u.Windows == 0 {
+		return 0, 0
+	}
+	const hour = 3600
+	hours, catchUps := u.inUse(hour), u.inUse(hour)*monthHours
+	var writes float64
+	switch {
+	case u.FoldSeconds == 0:
+		writes = u.requests() * (1 + u.Settled)
+		catchUps = writes
+	case u.FoldSeconds >= longFold:
+		catchUps = u.inUse(2*hour) * monthHours / 2
+		fallthrough
+	default:
+		writes = u.inUse(u.FoldSeconds) * monthSeconds / u.FoldSeconds
+	}
+	firsts := hours * monthHours
+	if u.Windows > 1 {
+		writes += catchUps
+		firsts += u.inUse(24*hour) * monthDays
+	}
+	if u.Windows > 2 {
+		writes += catchUps
+		firsts += u.inUse(monthSeconds)
+	}
+	indexes = firsts * unitsOfFirst
+	return writes*unitsOfUsage + indexes, indexes
+}
+
+// readsOfUsage returns read units, for each level.
+func (u Use) readsOfUsage() float64 {
+	if u.Windows == 0 {
+		return 0
+	}
+	return u.inUse(3600) * monthHours * unitsOfReads
+}
+
+// stored returns the GB in the table: a bucket of each entity, and snapshots for as long as
+// they are kept.
+func (u Use) stored() float64 {
+	bytes := u.inUse(24*3600) * bytesOfBucket
+	days := float64(u.SnapshotDays)
+	for i, seconds := range []float64{3600, 24 * 3600, monthSeconds}[:u.Windows] {
+		kept := days * []float64{24, 1, 1 / monthDays}[i]
+		bytes += u.inUse(seconds) * kept * bytesOfSnapshot
+	}
+	return bytes * float64(u.Levels) / gb
+}
+
+// inUse returns how many entities are used within so many seconds: as many as there
+// are, or requests, or by Zipf's law how many of them are to be expected.
+func (u Use) inUse(seconds float64) float64 {
+	requests := u.Rate * seconds
+	if u.Skew == 0 {
+		return min(float64(u.Entities), requests)
+	}
+	all, used := 0.0, 0.0
+	for i := range u.Entities {
+		all += math.Pow(float64(i+1), -u.Skew)
+	}
+	for i := range u.Entities {
+		share := math.Pow(float64(i+1), -u.Skew) / all
+		used -= math.Expm1(requests * math.Log1p(-share)) // 1 - (1 - share)^requests
+	}
+	return used
+}
+
+// What an invocation of the aggregator takes. The time is that of the CPU measured
+// (docs/measured.md), on the 0.29 of a core that 512 MiB have, and calls of some
+// milliseconds.
+const (
+	msOfInvocation    = 40.0
+	msOfRecord        = 1.0
+	bytesLogged       = 800.0 // the line of the batch and that of its metrics
+	recordsOfABatch   = 1000.0
+	bytesOfAnArchived = 1000.0
+)
+
+// invocations returns those of the aggregator in a month: a batch goes a second after its
+// first record, or when it is full.
+func (u Use) invocations() float64 {
+	each := u.changes() / monthSeconds / float64(u.StreamShards) // records a second
+	return monthSeconds * float64(u.StreamShards) * max(each/(1+each), each/recordsOfABatch)
+}
+
+// busy is the part of the hours in which something happens that happens so many times a
+// month.
+func busy(times float64) float64 { return -math.Expm1(-times / monthHours) }
