@@ -32,6 +32,10 @@ demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, under 90 s, wit
 	go -C test/localstack build -o $(CURDIR)/dist/local/demo ./demo
 	dist/local/demo
 
+.PHONY: picture
+picture: demo # the pictures of the README, from a run of the demo that passes
+	dist/local/demo picture
+
 .PHONY: dev
 dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints the line by which a shell finds it
 	@dist/zae-limiter dev --stand-ins test/localstack

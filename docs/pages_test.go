@@ -74,7 +74,7 @@ func TestGoOnThePagesIsCompiled(t *testing.T) {
 var (
 	codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
 
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	link    = regexp.MustCompile(`(?:\]\(|(?:src|srcset)=")([^)"\s]+)[)"]`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	notSlug = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )

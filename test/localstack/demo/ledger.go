@@ -38,12 +38,14 @@ type ledger struct {
 	balances map[account]balance
 	events   map[account][]play.Event
 	bounds   map[account]play.Bound
-	errs     []error // what must not happen
+	asked    map[account][]int64 // when, epoch ms
+	errs     []error             // what must not happen
 }
 
 func newLedger() *ledger {
 	return &ledger{
 		balances: map[account]balance{}, events: map[account][]play.Event{}, bounds: map[account]play.Bound{},
+		asked: map[account][]int64{},
 	}
 }
 
@@ -60,6 +62,7 @@ func (l *ledger) granted(c call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counts.acquired++
+	l.ask(c)
 	for _, lim := range c.tenant.limits {
 		a := account{c.tenant.entity, c.tenant.resource, lim.Name}
 		l.bounds[a] = play.Bound{Rules: play.Always(lim.Capacity, lim.Refill, lim.Period.Milliseconds())}
@@ -76,6 +79,7 @@ func (l *ledger) refused(c call, count func(*counts), lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	count(&l.counts)
+	l.ask(c)
 	if lost {
 		l.book(c, false, true)
 	}
@@ -91,6 +95,14 @@ func (l *ledger) settled(c call, count func(*counts), answeredFor bool) {
 		if n < 0 {
 			l.see(c, limit, play.Return, -n)
 		}
+	}
+}
+
+// ask books that a bucket was asked for tokens.
+func (l *ledger) ask(c call) {
+	for limit := range c.costs {
+		a := account{c.tenant.entity, c.tenant.resource, limit}
+		l.asked[a] = append(l.asked[a], c.sent)
 	}
 }
 

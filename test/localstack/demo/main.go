@@ -10,6 +10,8 @@
 // recorded (chosen, if not given, to make 200 requests a second); without TRACE
 // a workload is generated, the same one in every run.
 // What it measured it also writes as one page with pictures, dist/demo.html.
+// The argument picture runs nothing: of the page of the last run it makes the pictures of
+// the README.
 // The last line is "demo: PASS" or "demo: FAIL" with the reasons, and the exit
 // status is 0 or 1 accordingly, 2 for settings that are not acceptable.
 package main
@@ -22,6 +24,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,12 +35,23 @@ import (
 // allTime is when the demo gives up.
 const allTime = 85 * time.Second
 
+// runPath is where the record is kept that the pictures of the README are made of.
+var runPath = filepath.Join(engine.Root(), "demo", "testdata", "run.json")
+
 // pagePath is where the report goes.
 var pagePath = filepath.Join(engine.Root(), "..", "..", "dist", "demo.html")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if slices.Equal(os.Args[1:], []string{"picture"}) {
+		root := filepath.Join(engine.Root(), "..", "..")
+		if err := savePictures(pagePath, runPath, filepath.Join(root, "docs")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(run(ctx, os.Getenv, os.Stdout))
 }
 

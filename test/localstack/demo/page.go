@@ -53,9 +53,6 @@ type plot struct {
 // RushWidth is how wide the time of the rush is.
 func (p plot) RushWidth() float64 { return p.Rush - p.Left }
 
-// Below is where the instants are written.
-func (p plot) Below() float64 { return p.Bottom() + 16 }
-
 // mark is a point with a text.
 type mark struct {
 	X, Y float64

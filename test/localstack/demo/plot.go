@@ -22,6 +22,9 @@ func newFrame(seconds, low, high float64) frame {
 func (f frame) Right() float64  { return f.Left + f.Width }
 func (f frame) Bottom() float64 { return f.Top + f.Height }
 
+// Below is where the instants are written.
+func (f frame) Below() float64 { return f.Bottom() + 16 }
+
 // X and Y are where an instant and a value are.
 func (f frame) X(at float64) float64 { return f.Left + f.Width*min(max(at/f.seconds, 0), 1) }
 func (f frame) Y(value float64) float64 {

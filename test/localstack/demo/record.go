@@ -21,6 +21,7 @@ type record struct {
 	Counts    []figure
 	Tenants   []grants
 	Worst     worst
+	Hot       []sum // requests for the hot bucket
 	Shards    []step
 	Life      []figure
 	Incidents []incident
@@ -87,6 +88,7 @@ func (d *demo) record(why []string) record {
 	for _, m := range d.rig.watcher.history(hotEntity, hotResource) {
 		out.Shards = append(out.Shards, step{since(m.at), m.shards, m.count})
 	}
+	out.Hot = d.ledger.sums(account{hotEntity, hotResource, hotLimit}, begin, now())
 	for _, i := range d.rig.trouble.seen() {
 		out.Incidents = append(out.Incidents, incident{since(i.at), i.what, i.records})
 	}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// TestPicturesAreOfTheKeptRun: what the README shows is what was measured, and that is
+// what the README says of it.
+func TestPicturesAreOfTheKeptRun(t *testing.T) {
+	r := recorded(t)
+	for theme, c := range themes {
+		var out strings.Builder
+		if err := drawPicture(&out, r, c); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("..", "..", "..", "docs", "demo-"+theme+".svg")
+		if got, err := os.ReadFile(file); err != nil || string(got) != out.String() {
+			t.Errorf("%s is not of testdata/run.json, %v: make picture", file, err)
+		}
+		for d := xml.NewDecoder(strings.NewReader(out.String())); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	most := 0
+	for _, s := range r.Shards {
+		most = max(most, s.Shards)
+	}
+	if first, last := r.Shards[0].Shards, r.Shards[len(r.Shards)-1].Shards; first != 1 || last != 1 || most < 4 {
+		t.Errorf("the bucket has %d shards, then %d, then %d", first, most, last)
+	}
+	for _, s := range r.Hot {
+		if s.Admitted > s.Allowed {
+			t.Errorf("%+v: more was admitted than allowed", s)
+		}
+	}
+}
+
+// A limit of 60 a minute, capacity 10: after ten requests within the first second, two of
+// which give back, twelve and one more per second are allowed.
+func TestSumsOfARun(t *testing.T) {
+	l := newLedger()
+	of := &tenant{entity: hotEntity, resource: hotResource, limits: []limiter.Limit{
+		limiter.PerMinute(hotLimit, 60).WithCapacity(10)}}
+	ask := func(at, tokens int64) call {
+		return call{of, limiter.Costs{hotLimit: tokens}, at, at + 100}
+	}
+	for i := range int64(10) {
+		l.granted(ask(1000+100*i, 1))
+	}
+	l.settled(ask(1950, -1), func(*counts) {}, true)
+	l.settled(ask(1950, -1), func(*counts) {}, true)
+	l.refused(ask(2900, 1), func(*counts) {}, false)
+	got := l.sums(account{hotEntity, hotResource, hotLimit}, 1000, 3000)
+	for i, want := range []sum{{0, 1, 0, 10}, {0.5, 6, 5, 10.5}, {1, 10, 10, 13}, {1.5, 10, 10, 13.5}, {2, 11, 10, 14}} {
+		if i >= len(got) || got[i] != want {
+			t.Fatalf("%+v, want %+v at %d", got, want, i)
+		}
+	}
+	if got := l.sums(account{"nobody", "", ""}, 0, 1); got != nil {
+		t.Errorf("of nobody: %v", got)
+	}
+}
+
+// A page that is none, and the page of a run that failed, have no pictures.
+func TestNoPictureOfAFailure(t *testing.T) {
+	dir := t.TempDir()
+	page, data := filepath.Join(dir, "demo.html"), filepath.Join(dir, "run.json")
+	r := recorded(t)
+	r.Why = []string{"5 < 6 events"}
+	if err := savePage(page, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := savePictures(page, data, dir); err == nil || !strings.Contains(err.Error(), r.Why[0]) {
+		t.Errorf("of a run that failed: %v", err)
+	}
+	if err := os.WriteFile(page, []byte("<p>none</p>"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := savePictures(page, data, dir); err == nil {
+		t.Error("of a page without a record: no error")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v: written nevertheless", left, err)
+	}
+}
