@@ -3,23 +3,19 @@ package limiter
 import (
 	"context"
 
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Words of this file: a want is what a request needs of one bucket, limits and costs;
-// known is what this process knows of that bucket, the last image of each shard; a
-// choice is what to do next, an attempt what this call has done so far; an acquirer is
-// this call in the group of those that go out as one write, and a turn what came of it.
+// Words of this file: a want is what a request needs of one bucket, limits and costs; its
+// desk has what this process knows of that bucket; a decision is what to do next, an attempt
+// what this call has done so far; an acquirer is this call in the group of those that go out
+// as one write, and a turn what came of it.
 
-const (
-	// maxAttempts bounds the round trips of one Acquire that is denied: writes of its own
-	// and those of others that it waits for. Every refused write brings the image that
-	// explains it, so more than two mean that others take what there is.
-	maxAttempts = 3
-	// maxRounds bounds the decisions of one Acquire, whatever it finds: buckets that come
-	// and go, limits that others bring.
-	maxRounds = 24
-)
+// maxAttempts bounds the round trips of one Acquire that is denied: writes of its own
+// and those of others that it waits for. Every refused write brings the image that
+// explains it, so more than two mean that others take what there is.
+const maxAttempts = 3
 
 // Acquire takes the costs from all limits of an entity and resource, all or
 // nothing, and returns a lease on what it took. An entity that cascades is charged
@@ -58,7 +54,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	if err != nil {
 		return nil, err
 	}
-	n := name{req.Entity, req.Resource}
+	n := name{Entity: req.Entity, Resource: req.Resource}
 	if !l.answers(ctx, n, req.Costs, own) { // the table has been silent: do not wait for a timeout once more
 		cfg, _ := l.configs.last(n, own)
 		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
@@ -72,7 +68,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		}
 		return l.unresolved(ctx, req, n, own, cfg, err)
 	}
-	wants, at, err := l.levels(bounded, n, req.Costs, cfg)
+	wants, at, err := l.levels(bounded, n, req.Costs, cfg, tries.room[:0])
 	if err != nil {
 		if store.KindOf(err) != 0 { // else no call was made, which says nothing about the table
 			l.heard(ctx, n, at, err)
@@ -80,7 +76,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
 	lease, at, err := l.take(bounded, wants, tries)
-	if err == nil || store.KindOf(err) != 0 || tries.calls > 0 { // else nothing was asked
+	if err == nil || store.KindOf(err) != 0 || tries.Calls > 0 { // else nothing was asked
 		l.heard(ctx, n, at, err)
 	}
 	if !decided(err) { // unavailable or unknown
@@ -94,34 +90,34 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 
 // charge decides from what is known of the bucket and writes, until a write holds,
 // the request is denied, or a call fails. It ends: after maxAttempts round trips of which
-// one was refused, or in any case after maxRounds rounds, the request is denied.
+// one was refused, or in any case after known.MaxRounds rounds, the request is denied.
 //
 // Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by
 // now. A request for 5 is sent as one write under the condition that others have
 // taken at most 1 since. If they have taken 3, the write is refused and brings the
 // new image: 3 by now. The next round denies without a call, until 2 s later.
-func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Lease, error) {
-	if tries.known == nil {
-		tries.known = l.images.of(asked.name)
+func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) (*Lease, error) {
+	if tries.desk == nil {
+		tries.desk = l.desks.of(asked.Name)
 	}
-	k := tries.known
+	k := tries.desk
 	var me *acquirer
 	for {
-		w, c, refusal := l.judge(ctx, k, asked, tries)
-		if refusal != nil { // no shard covers the costs, and the images are fresh
-			return nil, refusal
+		d := l.decide(ctx, k, asked, tries)
+		if d.Do == known.Deny || d.Do == known.Never { // no shard covers the costs, and the images are fresh
+			return nil, refusal(d)
 		}
-		if tries.apart && k.absent() { // of a cascade: all its buckets are created at once
+		if tries.apart && k.Absent() { // of a cascade: all its buckets are created at once
 			return nil, errAbsent
 		}
 		if me == nil {
 			me = &acquirer{turn: make(chan turn, 1)}
 			me.until, _ = ctx.Deadline()
 		}
-		me.want = w
-		t := l.send(ctx, k, c, me, tries)
-		if t.lease != nil && c.owe { // taken into debt by a request that waits: keep its place
-			t.err = l.place(ctx, k, w, t.lease, tries)
+		me.want = d.Want
+		t := l.send(ctx, k, d.Choice, me, tries)
+		if t.lease != nil && d.Owe { // taken into debt by a request that waits: keep its place
+			t.err = l.place(ctx, k, d.Want, t.lease, tries)
 		}
 		switch {
 		case t.err != nil:
@@ -129,43 +125,27 @@ func (l *Limiter) charge(ctx context.Context, asked want, tries *attempt) (*Leas
 		case t.lease != nil:
 			return t.lease, nil
 		} // else the write was refused, and its image explains why: decide again
-		tries.outrun = me.outrun(l.store.lately())
+		tries.Outrun = me.outrun(l.store.lately())
 	}
+}
+
+// decide decides from what is known of the bucket, and does what else comes to light then.
+func (l *Limiter) decide(ctx context.Context, k *desk, asked known.Want, tries *attempt) known.Decision {
+	d := k.Decide(asked, &tries.Attempt, l.moment)
+	if d.Yielded {
+		l.tellYield(ctx, d.Want)
+	}
+	l.work(ctx, d.Want.Name, d.Mend, d.Count)
+	return d
 }
 
 // send takes the costs from the shard that was chosen, or from several. Without a
 // lease or an error, more is known now.
-func (l *Limiter) send(ctx context.Context, k *known, c choice, me *acquirer, tries *attempt) turn {
-	if c.action != several {
+func (l *Limiter) send(ctx context.Context, k *desk, c known.Choice, me *acquirer, tries *attempt) turn {
+	if c.Do != known.Several {
 		return l.writeTogether(ctx, k, c, me, tries)
 	}
-	tries.spread = true
-	lease, err := l.spread(ctx, k, me.want, c.owe, tries)
+	tries.Spread = true
+	lease, err := l.spread(ctx, k, me.want, c.Owe, tries)
 	return turn{lease: lease, err: err}
-}
-
-// decide picks the shard to write to, or returns the error that denies. The lock is
-// held.
-func (l *Limiter) decide(k *known, w want, now int64, tries *attempt) (choice, error) {
-	if tries.waits == nil && k.denied.covers(w, now) { // denied a moment ago, for no less
-		return choice{repeats: true}, k.denied.error(now)
-	}
-	d := l.decider(k, w, now, tries)
-	c := d.decide()
-	if c.action == write && (tries.outrun || max(tries.rounds, tries.calls) >= maxRounds) { // others take what there is
-		c = d.giveUp()
-	}
-	if tries.waits != nil && (c.action == deny || c.look || c.adopt || tries.waits.inLine) { // it waits: it owes instead
-		c = d.behind(c)
-	}
-	tries.rounds++
-	switch {
-	case c.action == write, c.action == several: // a shard covers the costs, or several together, or one is asked
-		return c, nil
-	case c.action == never: // no shard can ever hold that much
-		return c, d.tooLarge(c)
-	case tries.waits != nil: // denied as one that waits: that says nothing of those that do not
-		return c, d.explain(c)
-	}
-	return c, d.remember(c).error(now) // denied, and so are those that ask for no less until the image is old
 }

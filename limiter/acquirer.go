@@ -1,47 +1,30 @@
 package limiter
 
 import (
-	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 )
 
 // attempt is what one call of Acquire has done so far.
 type attempt struct {
+	known.Attempt
 	throttles
-	spread  bool   // it has tried to take from several shards
-	rounds  int    // decisions
-	calls   int    // writes sent for it
-	asked   []int  // the first shards that it has written to, for at most maxAsked
-	adopted bool   // it has brought limits in force
-	outrun  bool   // see acquirer
-	waits   *waits // how a request of Wait or Reserve waits; nil: it does not
-	apart   bool   // it is one of several levels and creates no bucket
-	known   *known // of the bucket; held to the end, also if it is evicted meanwhile
+	goesOn int64         // when a request that waits may go on, epoch ms; zero: at once
+	apart  bool          // it is one of several levels and creates no bucket
+	desk   *desk         // of the bucket; held to the end, also if it is evicted meanwhile
+	room   [1]known.Want // for what is wanted of one entity, as long as it does not cascade
 }
-
-// sent counts a write to a shard.
-func (a *attempt) sent(shard int) {
-	a.calls++
-	if len(a.asked) < maxAsked && !slices.Contains(a.asked, shard) {
-		a.asked = append(a.asked, shard)
-	}
-}
-
-// maxAsked is how many shards without an image one call asks before it believes
-// those that it knows.
-const maxAsked = 2
 
 // acquirer is one acquire of a group, or of the queue of those who will be the next one.
 // While it is in one, it belongs to whoever leads.
 type acquirer struct {
-	want    want
+	want    known.Want
 	turn    chan turn // gets one turn for every time it is queued
 	until   time.Time // its caller waits no longer; zero: for ever
 	trips   int       // round trips that it has waited for: of writes for it, and of one before
 	refused int       // charges that were refused it, or had no room for it
-	gone    bool      // its caller has left while its costs were on their way; guarded by known
+	gone    bool      // its caller has left while its costs were on their way; guarded by the desk
 }
 
 // turn is what comes of waiting: one of its fields is set.
@@ -53,11 +36,12 @@ type turn struct {
 	flight *flight     // with lead
 }
 
-// goesWith reports whether an acquire can go out with those in a queue: what they
-// bring in force must be the same.
-func goesWith(queue []*acquirer, me *acquirer) bool {
-	return len(queue) == 0 || queue[0].want.life == me.want.life &&
-		slices.EqualFunc(queue[0].want.costs, me.want.costs, func(a, b table.Cost) bool { return a.Limit == b.Limit })
+// wantsOf returns what all of a group want, in the room that it is given.
+func wantsOf(group []*acquirer, room []known.Want) []known.Want {
+	for _, m := range group {
+		room = append(room, m.want)
+	}
+	return room
 }
 
 // hurried reports whether the caller waits for less than a time from now on.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -162,7 +163,7 @@ func (all *sleepers) until(s *sleeper) int64 {
 	defer all.mu.Unlock()
 	at := int64(0)
 	for _, part := range s.parts {
-		at = max(at, paidBack(part.image, part.limits))
+		at = max(at, known.PaidBack(part.image, part.limits))
 	}
 	return at
 }

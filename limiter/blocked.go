@@ -37,11 +37,11 @@ func blocked(n name, costs Costs, limits []bucket.Limit) *LimitError {
 		return nil
 	}
 	e := &LimitError{
-		Entity: n.entity, Resource: n.resource, Limit: limits[i].Name, Wanted: costs[limits[i].Name],
+		Entity: n.Entity, Resource: n.Resource, Limit: limits[i].Name, Wanted: costs[limits[i].Name],
 		RetryAfter: blockedPeriod,
 	}
 	for _, l := range limits {
-		s := statusOf(n.entity, l, l.Capacity, 0)
+		s := statusOf(n.Entity, l, l.Capacity, 0)
 		if public(l).IsBlocked() {
 			s.Remaining, s.RetryAfter, s.RefillAfter, s.ResetAfter = 0, -1, blockedPeriod, blockedPeriod
 		}

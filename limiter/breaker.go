@@ -102,11 +102,11 @@ func (b *breaker) heard(s said, f *store.Failure) (open, changed bool) {
 // bucket, and that of all only if others are throttled too.
 func (l *Limiter) heard(ctx context.Context, n, at name, err error) {
 	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
-	var k *known
+	var k *desk
 	if throttled {
-		k = l.images.of(n)
+		k = l.desks.of(n)
 	} else if s == answered {
-		k = l.images.peek(n)
+		k = l.desks.peek(n)
 	}
 	if k != nil {
 		l.opens(ctx, &k.throttled, s, n, err)
@@ -132,16 +132,16 @@ func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n name, err err
 	f, _ := errors.AsType[*store.Failure](err)
 	switch open, changed := b.heard(s, f); {
 	case changed && open:
-		l.tell(ctx, Event{Kind: EventBreaker, Entity: n.entity, Resource: n.resource, Open: true, Err: err})
+		l.tell(ctx, Event{Kind: EventBreaker, Entity: n.Entity, Resource: n.Resource, Open: true, Err: err})
 	case changed:
-		l.tell(ctx, Event{Kind: EventBreaker, Entity: n.entity, Resource: n.resource})
+		l.tell(ctx, Event{Kind: EventBreaker, Entity: n.Entity, Resource: n.Resource})
 	}
 }
 
 // answers reports whether a request may be sent: not while its bucket is throttled, nor
 // while nothing has an answer.
 func (l *Limiter) answers(ctx context.Context, n name, costs Costs, own []bucket.Limit) bool {
-	if k := l.images.peek(n); k != nil && !l.lets(ctx, &k.throttled, n, costs, own) {
+	if k := l.desks.peek(n); k != nil && !l.lets(ctx, &k.throttled, n, costs, own) {
 		return false
 	}
 	return l.lets(ctx, &l.breaker, n, costs, own)
@@ -185,13 +185,13 @@ func (l *Limiter) lets(ctx context.Context, b *breaker, n name, costs Costs, own
 func (l *Limiter) probe(ctx context.Context, n name, costs Costs, own []bucket.Limit) error {
 	cfg, err := l.configs.resolve(ctx, n, own, l.now())
 	if err == nil {
-		_, _, err = l.levels(ctx, n, costs, cfg)
+		_, _, err = l.levels(ctx, n, costs, cfg, nil)
 	}
 	if store.KindOf(err) != 0 {
 		return err
 	}
-	l.tell(ctx, Event{Kind: EventLook, Entity: n.entity, Resource: n.resource})
-	_, err = l.store.Write(ctx, inVain(table.BucketKey(l.namespace, n.entity, n.resource, 0)))
+	l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
+	_, err = l.store.Write(ctx, inVain(table.BucketKey(l.namespace, n.Entity, n.Resource, 0)))
 	return err
 }
 

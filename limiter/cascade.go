@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -21,44 +22,45 @@ import (
 const maxLevels = 4
 
 // want works out what a request needs of the bucket of one entity.
-func (l *Limiter) want(n name, costs Costs, cfg resolved) (want, error) {
+func (l *Limiter) want(n name, costs Costs, cfg resolved) (known.Want, error) {
 	if denied := blocked(n, costs, cfg.limits); denied != nil {
-		return want{}, denied
+		return known.Want{}, denied
 	}
 	priced, err := price(costs, cfg.limits)
 	if err != nil {
-		return want{}, err
+		return known.Want{}, err
 	}
-	w := want{namespace: l.namespace, name: n, costs: priced, life: table.Expires,
-		parent: cfg.parent, cascade: cfg.cascade, read: cfg.read}
+	w := known.Want{Namespace: l.namespace, Name: n, Costs: priced, Life: table.Expires,
+		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read}
 	if cfg.own {
-		w.life = table.NeverExpires
+		w.Life = table.NeverExpires
 	}
 	return w, nil
 }
 
 // levels works out what a request needs of its entity, whose configuration is
-// given, and of those that it cascades to. Warm, it does no I/O. With an error it
-// returns whom that is about.
-func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved) ([]want, name, error) {
+// given, and of those that it cascades to, in the room it is given. Warm, it does no I/O.
+// With an error it returns whom that is about.
+func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved, room []known.Want) ([]known.Want,
+	name, error) {
 	w, err := l.want(n, costs, cfg)
 	if err != nil {
 		return nil, n, err
 	}
-	wants := []want{w}
+	wants := append(room, w)
 	for cfg.cascade {
-		parent := name{cfg.parent, n.resource}
-		circle := slices.ContainsFunc(wants, func(w want) bool { return w.name == parent })
+		parent := name{Entity: cfg.parent, Resource: n.Resource}
+		circle := slices.ContainsFunc(wants, func(w known.Want) bool { return w.Name == parent })
 		if circle || len(wants) == maxLevels {
 			return nil, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
-				n.entity, path(wants, parent), maxLevels)
+				n.Entity, path(wants, parent), maxLevels)
 		}
 		if cfg, err = l.configs.resolve(ctx, parent, nil, l.now()); err != nil && !errors.Is(err, errNoLimits) {
 			return nil, parent, err
 		}
 		if !cfg.exists {
 			return nil, n, fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid,
-				wants[len(wants)-1].name.entity, parent.entity)
+				wants[len(wants)-1].Name.Entity, parent.Entity)
 		}
 		if err != nil {
 			return nil, parent, err
@@ -72,19 +74,19 @@ func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved)
 }
 
 // path names the entities of levels and the parent after them.
-func path(wants []want, parent name) string {
+func path(wants []known.Want, parent name) string {
 	var b strings.Builder
 	for _, w := range wants {
-		b.WriteString(w.name.entity + " -> ")
+		b.WriteString(w.Name.Entity + " -> ")
 	}
-	return b.String() + parent.entity
+	return b.String() + parent.Entity
 }
 
 // take charges all levels of a request or none. Its error is a denial, or that of a
 // call without a decision, about the entity it names. A request that waits does so
 // for the level that is paid back last.
-func (l *Limiter) take(ctx context.Context, wants []want, tries *attempt) (lease *Lease, at name, err error) {
-	if at = wants[0].name; len(wants) == 1 {
+func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at name, err error) {
+	if at = wants[0].Name; len(wants) == 1 {
 		lease, err = l.charge(ctx, wants[0], tries)
 	} else if at, err = l.foresee(ctx, wants, tries); err == nil {
 		lease, at, err = l.chargeAll(ctx, wants, tries)
@@ -94,10 +96,7 @@ func (l *Limiter) take(ctx context.Context, wants []want, tries *attempt) (lease
 
 // level returns what one level of a request begins with.
 func (a *attempt) level() *attempt {
-	if a.waits == nil {
-		return &attempt{}
-	}
-	return &attempt{waits: &waits{until: a.waits.until, inLine: a.waits.inLine}}
+	return &attempt{Attempt: known.Attempt{Waits: a.Waits, Until: a.Until, InLine: a.InLine}}
 }
 
 // decided reports whether a request was granted or denied, whatever else happened.
@@ -107,18 +106,21 @@ func decided(err error) bool {
 
 // foresee denies what the image of one level cannot cover, before any level is
 // charged.
-func (l *Limiter) foresee(ctx context.Context, wants []want, tries *attempt) (name, error) {
+func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attempt) (name, error) {
 	errs := make([]error, len(wants))
 	for i, w := range wants {
-		_, _, errs[i] = l.judge(ctx, l.images.of(w.name), w, tries.level())
+		d := l.decide(ctx, l.desks.of(w.Name), w, tries.level())
+		if d.Do == known.Deny || d.Do == known.Never {
+			errs[i] = refusal(d)
+		}
 	}
 	i := gravest(errs)
-	return wants[i].name, errs[i]
+	return wants[i].Name, errs[i]
 }
 
 // chargeAll charges all levels at once, those whose buckets are not there in one
 // transaction, and gives back what was charged unless all of them were.
-func (l *Limiter) chargeAll(ctx context.Context, wants []want, tries *attempt) (*Lease, name, error) {
+func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *attempt) (*Lease, name, error) {
 	leases, errs, parts := make([]*Lease, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
 	for i := range parts {
 		parts[i] = tries.level()
@@ -127,22 +129,20 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []want, tries *attempt) (
 	atOnce(len(wants), func(i int) { leases[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i]) })
 	l.createAll(ctx, wants, parts, leases, errs)
 	for _, p := range parts {
-		tries.calls += p.calls
+		tries.Calls += p.Calls
 	}
 	worst := gravest(errs)
 	if errs[worst] == nil {
 		for _, p := range parts {
-			if p.waits != nil {
-				tries.waits.at = max(tries.waits.at, p.waits.at)
-			}
+			tries.goesOn = max(tries.goesOn, p.goesOn)
 		}
 		leases[0].above = leases[1:]
-		return leases[0], wants[0].name, nil
+		return leases[0], wants[0].Name, nil
 	}
 	left := l.giveBack(ctx, leases)
 	for i, err := range errs {
 		if i != worst && store.KindOf(err) == store.Unknown {
-			left = append(left, outcome("acquire", wants[i].name, err))
+			left = append(left, outcome("acquire", wants[i].Name, err))
 		}
 	}
 	err := errs[worst]
@@ -152,11 +152,11 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []want, tries *attempt) (
 			err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
 		}
 	}
-	return nil, wants[worst].name, err
+	return nil, wants[worst].Name, err
 }
 
 // chargeOne is charge for one of several levels.
-func (l *Limiter) chargeOne(ctx context.Context, w want, tries *attempt) (lease *Lease, err error) {
+func (l *Limiter) chargeOne(ctx context.Context, w known.Want, tries *attempt) (lease *Lease, err error) {
 	if p := guarded(func() { lease, err = l.charge(ctx, w, tries) }); p != nil {
 		return nil, p
 	}
@@ -260,7 +260,7 @@ func (le *Lease) settledAll(op string, errs []error) error {
 	case 1:
 		return failed[0]
 	}
-	return &SettleError{op, le.name.entity, le.name.resource, errors.Join(failed...)}
+	return &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(failed...)}
 }
 
 // joinLevels takes over what another lease has taken, on every level.

@@ -369,7 +369,7 @@ func TestCascadeGivesBackDespiteTrouble(t *testing.T) {
 				if err := taken.Rollback(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				l.images = newImages(10)
+				l.desks = newDesks(10, l.desks.settings)
 				must(t, l, stored(Costs{"rpm": 0}))
 			}
 			if given < 50 {

@@ -139,7 +139,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	}
 	le.closed = len(errs) == 0 || unknown
 	if len(errs) > 0 {
-		return &SettleError{op, le.name.entity, le.name.resource, errors.Join(errs...)}
+		return &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(errs...)}
 	}
 	return nil
 }

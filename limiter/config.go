@@ -86,10 +86,10 @@ type recordKey struct {
 func keysOf(n name) [records]recordKey {
 	return [records]recordKey{
 		recEntity:        {recEntity, n},
-		recEntityDefault: {recEntityDefault, name{entity: n.entity}},
-		recResource:      {recResource, name{resource: n.resource}},
+		recEntityDefault: {recEntityDefault, name{Entity: n.Entity}},
+		recResource:      {recResource, name{Resource: n.Resource}},
 		recSystem:        {rec: recSystem},
-		recMeta:          {recMeta, name{entity: n.entity}},
+		recMeta:          {recMeta, name{Entity: n.Entity}},
 		recNamespace:     {rec: recNamespace},
 	}
 }
@@ -98,15 +98,15 @@ func keysOf(n name) [records]recordKey {
 func (k recordKey) item(namespace string) item.Key {
 	switch k.rec {
 	case recEntity:
-		return table.EntityConfigKey(namespace, k.name.entity, k.name.resource)
+		return table.EntityConfigKey(namespace, k.name.Entity, k.name.Resource)
 	case recEntityDefault:
-		return table.EntityConfigKey(namespace, k.name.entity, table.DefaultResource)
+		return table.EntityConfigKey(namespace, k.name.Entity, table.DefaultResource)
 	case recResource:
-		return table.ResourceConfigKey(namespace, k.name.resource)
+		return table.ResourceConfigKey(namespace, k.name.Resource)
 	case recSystem:
 		return table.SystemConfigKey(namespace)
 	case recMeta:
-		return table.EntityKey(namespace, k.name.entity)
+		return table.EntityKey(namespace, k.name.Entity)
 	}
 	return table.NamespaceIDKey(namespace)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 )
 
@@ -108,7 +109,7 @@ func TestDenialSpeaksOfTheWholeBucket(t *testing.T) {
 		}
 		// One more than all hold: each shard has its next token in three seconds.
 		l = w.process(Options{})
-		for len(l.images.view(name{acme, gpt}).shards) < 4 { // one call asks a few at most
+		for len(seen(l)) < 4 { // one call asks a few at most
 			must(t, l, asks(Costs{"rpm": 0}, limit))
 		}
 		req := asks(Costs{"rpm": whole + 1}, limit)
@@ -281,8 +282,8 @@ func BenchmarkDenial(b *testing.B) {
 	for _, count := range []int{1, 32, 1024} {
 		w, l, req := exhausted(b, count)
 		calls := w.db.Stats().Calls()
-		deny := func(b *testing.B, before func(k *known)) {
-			k := l.images.of(name{acme, gpt})
+		deny := func(b *testing.B, before func(k *desk)) {
+			k := l.desks.of(acmeGPT)
 			b.ReportAllocs()
 			for b.Loop() {
 				before(k)
@@ -294,9 +295,9 @@ func BenchmarkDenial(b *testing.B) {
 				b.Fatalf("%d calls, want none", n)
 			}
 		}
-		b.Run(fmt.Sprintf("repeated/%d shards", count), func(b *testing.B) { deny(b, func(*known) {}) })
+		b.Run(fmt.Sprintf("repeated/%d shards", count), func(b *testing.B) { deny(b, func(*desk) {}) })
 		b.Run(fmt.Sprintf("anew/%d shards", count), func(b *testing.B) {
-			deny(b, func(k *known) { k.denied = nil })
+			deny(b, func(k *desk) { k.See(k.Seen(0).Image, w.now.Load(), known.Unsent) })
 		})
 	}
 }

@@ -116,7 +116,7 @@ type opError struct {
 }
 
 func (e *opError) Error() string {
-	s := fmt.Sprintf("%v: %s %q", e.kind, e.op, e.name.entity+"/"+e.name.resource)
+	s := fmt.Sprintf("%v: %s %q", e.kind, e.op, e.name.Entity+"/"+e.name.Resource)
 	if e.cause != nil {
 		s += ": " + strings.TrimPrefix(e.cause.Error(), e.kind.Error()+": ") // the kind is said once
 	}

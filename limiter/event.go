@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -212,7 +213,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 		return
 	}
 	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
-		Writes: tries.calls, Elapsed: time.Since(begin)}
+		Writes: tries.Calls, Elapsed: time.Since(begin)}
 	if lease != nil && lease.cause != nil {
 		e.Err, e.Policy = lease.cause, PolicyAllow
 		if len(lease.items) > 0 {
@@ -228,7 +229,7 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 	if le.limiter.opts.Observe == nil || len(le.items) == 0 {
 		return
 	}
-	e := Event{Kind: EventCommit, Entity: le.name.entity, Resource: le.name.resource, Err: err,
+	e := Event{Kind: EventCommit, Entity: le.name.Entity, Resource: le.name.Resource, Err: err,
 		Elapsed: time.Since(begin)}
 	if op == "rollback" {
 		e.Kind = EventRollback
@@ -266,4 +267,13 @@ func (o *Options) tellClock() func(store.ClockChange) {
 	return func(c store.ClockChange) {
 		o.Observe(context.Background(), Event{Kind: EventClock, Clock: ClockInfo{c.Before, c.After, c.Told, c.Set}})
 	}
+}
+
+// tellYield tells by which limits a bucket is gone by from now on.
+func (l *Limiter) tellYield(ctx context.Context, w known.Want) {
+	e := Event{Kind: EventYield, Entity: w.Name.Entity, Resource: w.Name.Resource}
+	for _, c := range w.Costs {
+		e.Limits = append(e.Limits, public(c.Limit))
+	}
+	l.tell(ctx, e)
 }

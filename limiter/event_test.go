@@ -193,7 +193,7 @@ func TestEventsAreLogged(t *testing.T) {
 	denial := &LimitError{Entity: "parent", Resource: gpt, Limit: "rpm", RetryAfter: 6 * time.Second}
 	for _, e := range []Event{
 		{Kind: EventAcquire, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Err: denial, Elapsed: time.Millisecond},
-		{Kind: EventAcquire, Entity: acme, Resource: gpt, Err: outcome("acquire", name{acme, gpt}, errOpen),
+		{Kind: EventAcquire, Entity: acme, Resource: gpt, Err: outcome("acquire", acmeGPT, errOpen),
 			Policy: PolicyAllow},
 		{Kind: EventSplit, Entity: acme, Resource: gpt, Shards: 2},
 		{Kind: EventBreaker, Open: true},

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -15,18 +16,10 @@ import (
 // errAbsent: the bucket of a level is not there, and nothing was written.
 var errAbsent = errors.New("no bucket")
 
-// absent reports whether shard 0 is not there, so that the bucket has to be created.
-func (k *known) absent() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	z := k.shards[0]
-	return z != nil && z.absent
-}
-
 // createAll creates the buckets that levels have found absent, if no other level was
 // denied or failed. If somebody else has been faster, they are charged each by
 // itself.
-func (l *Limiter) createAll(ctx context.Context, wants []want, parts []*attempt, leases []*Lease, errs []error) {
+func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*attempt, leases []*Lease, errs []error) {
 	var first []int
 	failed := false
 	for i, err := range errs {
@@ -57,11 +50,11 @@ func (l *Limiter) createAll(ctx context.Context, wants []want, parts []*attempt,
 
 // create creates buckets in one transaction. Without an error, it reports whether
 // none of them was there.
-func (l *Limiter) create(ctx context.Context, wants []want, parts []*attempt, first []int,
+func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attempt, first []int,
 	leases []*Lease) (created bool, err error) {
 	all := make([]creation, len(first))
 	for j, i := range first {
-		all[j] = creation{wants[i], parts[i].known}
+		all[j] = creation{wants[i], parts[i].desk}
 	}
 	found := false
 	if p := guarded(func() { found, err = l.siblings(ctx, all...) }); p != nil {
@@ -70,15 +63,13 @@ func (l *Limiter) create(ctx context.Context, wants []want, parts []*attempt, fi
 	if found || err != nil {
 		return false, err
 	}
-	writes := make([]item.Write, len(first))
+	plans, writes := make([]known.Plan, len(first)), make([]item.Write, len(first))
 	for j, c := range all {
-		c.known.mu.Lock()
-		p := c.known.createBucket(c.want, l.now())
-		c.known.mu.Unlock()
-		if !p.takes { // shards of it have been seen meanwhile
+		plans[j] = c.desk.Create(c.want, l.moment())
+		if !plans[j].Takes { // shards of it have been seen meanwhile
 			return false, nil
 		}
-		writes[j] = p.write
+		writes[j] = plans[j].Write
 	}
 	if p := guarded(func() { err = l.transact(ctx, writes, parts[first[0]]) }); p != nil {
 		return false, p
@@ -86,9 +77,7 @@ func (l *Limiter) create(ctx context.Context, wants []want, parts []*attempt, fi
 	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
 		for j, r := range canceled.Reasons {
 			if b, err := table.DecodeShard(r.Old); r.Old != nil && err == nil {
-				all[j].known.mu.Lock()
-				all[j].known.see(b, l.now(), unsent, nil)
-				all[j].known.mu.Unlock()
+				all[j].desk.See(b, l.now(), known.Unsent)
 			}
 		}
 		return false, nil
@@ -97,24 +86,20 @@ func (l *Limiter) create(ctx context.Context, wants []want, parts []*attempt, fi
 		return false, err
 	}
 	for j, i := range first {
-		leases[i] = l.createdLease(all[j], writes[j].(item.Put).Item)
+		leases[i] = l.createdLease(all[j], plans[j])
 	}
 	return true, nil
 }
 
 // createdLease makes the lease on a bucket that was created for it.
-func (l *Limiter) createdLease(c creation, it item.Item) *Lease {
-	b, err := table.DecodeShard(it)
+func (l *Limiter) createdLease(c creation, p known.Plan) *Lease {
+	b, err := table.DecodeShard(p.Write.(item.Put).Item)
 	if err != nil {
 		panic("bug: " + err.Error())
 	}
-	w, k := c.want, c.known
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.see(b, l.now(), unsent, w.costs)
-	k.confirm(b, w, l.now())
-	lease := &Lease{limiter: l, name: w.name, status: k.status(w.name.entity, w.costs, l.now()),
-		items: []leaseItem{{name: w.name, key: b.Key(), taken: w.costs}}}
+	levels := c.desk.Took(b, p, c.want, nil, l.now())
+	lease := &Lease{limiter: l, name: c.want.Name, status: statuses(c.want.Name.Entity, levels),
+		items: []leaseItem{{name: c.want.Name, key: b.Key(), taken: c.want.Costs}}}
 	lease.learn(b)
 	return lease
 }

@@ -39,13 +39,13 @@ func (w *world) exhausted(limit Limit, shards int) {
 	must(w.t, l, asks(Costs{limit.Name: 1}, limit)).Rollback(w.t.Context())
 	w.now.Store(time.Now().UnixMilli())
 	w.split(l, shards)
-	for seen := 0; seen < shards; {
+	for known := 0; known < shards; {
 		drain(w.t, l, asks(Costs{limit.Name: 1}, limit))
 		time.Sleep(2 * time.Second)
-		seen = 0
-		for _, s := range l.images.view(name{acme, gpt}).shards {
-			if s.imaged() {
-				seen++
+		known = 0
+		for _, s := range seen(l) {
+			if !s.Absent {
+				known++
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func TestColdDenial(t *testing.T) {
 			w.exhausted(limit, shards)
 			for range 20 {
 				l := w.started(Options{})
-				l.configs.resolve(t.Context(), name{acme, gpt}, []bucket.Limit{limit.stored()}, l.now())
+				l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{limit.stored()}, l.now())
 				w.db.ResetStats()
 				_, err := l.Acquire(t.Context(), asks(Costs{"rpd": 1}, limit))
 				d, ok := errors.AsType[*LimitError](err)
@@ -121,7 +121,7 @@ func TestColdAboveAShare(t *testing.T) {
 		limit := PerDay("rpd", 320)
 		w.exhausted(limit, 32)
 		l := w.started(Options{})
-		l.configs.resolve(t.Context(), name{acme, gpt}, []bucket.Limit{limit.stored()}, l.now())
+		l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{limit.stored()}, l.now())
 		w.db.ResetStats()
 		_, err := l.Acquire(t.Context(), asks(Costs{"rpd": 11}, limit))
 		if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter <= 0 || d.RetryAfter > 3*time.Hour {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -20,41 +21,47 @@ type flight struct {
 
 // writeTogether gets a write on a shard done for an acquire: on its own, or with others
 // if one is under way.
-func (l *Limiter) writeTogether(ctx context.Context, k *known, c choice, me *acquirer, tries *attempt) turn {
+func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me *acquirer, tries *attempt) turn {
 	k.mu.Lock()
-	s := k.at(c.shard)
-	alone := c.look || c.adopt || c.owe
-	if f := s.flight; f != nil && !alone && l.joins(f, me) {
+	if f := k.flights[c.Shard]; f != nil && !c.Alone() && l.joins(f, me) {
 		f.queue = append(f.queue, me)
 		me.trips++
-		s.underWay.add(me.want.costs)
+		k.Begin(known.Choice{Do: known.Take, Shard: c.Shard}, me.want, 0)
 		k.mu.Unlock()
-		return l.await(ctx, k, c.shard, f, me, tries)
+		return l.await(ctx, k, c.Shard, f, me, tries)
 	}
 	next := &flight{began: time.Now()}
 	group := []*acquirer{me}
-	s.underWay.add(me.want.costs)
-	s.flight = next
-	if c.look || c.asks {
-		k.lookedAt = l.now()
-	}
-	if c.adopt {
-		k.adoptedAt, tries.adopted = l.now(), true
-	}
+	k.Begin(c, me.want, l.now())
+	k.fly(c.Shard, next)
 	k.mu.Unlock()
+	tries.Adopted = tries.Adopted || c.Do == known.Adopt
 	return l.lead(ctx, k, c, next, group, tries)
+}
+
+// fly notes the write that is under way on a shard, nil if none is. The lock is held.
+func (k *desk) fly(shard int, f *flight) {
+	if f == nil {
+		delete(k.flights, shard)
+		return
+	}
+	if k.flights == nil {
+		k.flights = make(map[int]*flight, 1)
+	}
+	k.flights[shard] = f
 }
 
 // joins reports whether an acquire waits for a flight: if that is not late, and its
 // caller waits for the answers to that and to the next write.
 func (l *Limiter) joins(f *flight, me *acquirer) bool {
 	pace, under := l.store.lately(), time.Since(f.began)
-	return under < pace.patience() && goesWith(f.queue, me) && !me.hurried(max(0, pace.trip-under)+pace.late)
+	return under < pace.patience() && (len(f.queue) == 0 || f.queue[0].want.GoesWith(me.want)) &&
+		!me.hurried(max(0, pace.trip-under)+pace.late)
 }
 
 // await waits until the write under way is answered and somebody takes the queue
 // along, but not for longer than patience: then the acquire leads the queue itself.
-func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me *acquirer, tries *attempt) turn {
+func (l *Limiter) await(ctx context.Context, k *desk, shard int, f *flight, me *acquirer, tries *attempt) turn {
 	timer := time.NewTimer(l.store.lately().patience() - time.Since(f.began))
 	defer timer.Stop()
 	late := timer.C
@@ -62,13 +69,13 @@ func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me 
 		select {
 		case t := <-me.turn:
 			if t.lead != nil {
-				return l.lead(ctx, k, choice{shard: shard}, t.flight, t.lead, tries)
+				return l.lead(ctx, k, known.Choice{Do: known.Take, Shard: shard}, t.flight, t.lead, tries)
 			}
 			return t
 		case <-late:
 			late = nil
 			if next, group := k.overtake(shard, f, me); group != nil {
-				return l.lead(ctx, k, choice{shard: shard}, next, group, tries)
+				return l.lead(ctx, k, known.Choice{Do: known.Take, Shard: shard}, next, group, tries)
 			}
 		case <-ctx.Done():
 			return l.leave(ctx, k, shard, f, me)
@@ -77,7 +84,7 @@ func (l *Limiter) await(ctx context.Context, k *known, shard int, f *flight, me 
 }
 
 // overtake takes the queue of a flight that is late, if the acquire is still in it.
-func (k *known) overtake(shard int, f *flight, me *acquirer) (*flight, []*acquirer) {
+func (k *desk) overtake(shard int, f *flight, me *acquirer) (*flight, []*acquirer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	i := slices.Index(f.queue, me)
@@ -87,17 +94,17 @@ func (k *known) overtake(shard int, f *flight, me *acquirer) (*flight, []*acquir
 	group := slices.Concat([]*acquirer{me}, f.queue[:i], f.queue[i+1:])
 	f.queue = nil
 	next := &flight{began: time.Now()}
-	k.at(shard).flight = next
+	k.fly(shard, next)
 	return next, group
 }
 
 // leave takes an acquire out whose caller has gone. If its costs are on their way,
 // nobody knows yet what becomes of them; what they turn out to have taken is given back.
-func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me *acquirer) turn {
+func (l *Limiter) leave(ctx context.Context, k *desk, shard int, f *flight, me *acquirer) turn {
 	k.mu.Lock()
 	if i := slices.Index(f.queue, me); i >= 0 {
 		f.queue = slices.Delete(f.queue, i, i+1)
-		k.at(shard).underWay.remove(me.want.costs)
+		k.End(shard, me.want)
 		k.mu.Unlock()
 		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
 	}
@@ -111,27 +118,24 @@ func (l *Limiter) leave(ctx context.Context, k *known, shard int, f *flight, me 
 	if t.lead == nil {
 		return t // it was answered at the same moment, or will be
 	}
-	k.mu.Lock()
-	k.at(shard).underWay.remove(me.want.costs)
-	k.mu.Unlock()
+	k.End(shard, me.want)
 	k.pass(shard, t.flight, t.lead[1:])
 	return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
 }
 
 // pass makes the first of a group lead it, together with who waits behind the
 // flight that has ended.
-func (k *known) pass(shard int, ended *flight, group []*acquirer) {
+func (k *desk) pass(shard int, ended *flight, group []*acquirer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	group = append(slices.Clip(group), ended.queue...)
 	ended.queue = nil
-	s := k.at(shard)
 	var next *flight
 	if len(group) > 0 {
 		next = &flight{began: time.Now()}
 	}
-	if s.flight == ended {
-		s.flight = next
+	if k.flights[shard] == ended {
+		k.fly(shard, next)
 	}
 	if next != nil {
 		group[0].turn <- turn{lead: group, flight: next}
@@ -141,33 +145,34 @@ func (k *known) pass(shard int, ended *flight, group []*acquirer) {
 // lead sends the write of a group, of which the caller is the first, and gives
 // every acquire its turn. Alone, it does so within the caller's context; a group
 // does not end because its leader leaves.
-func (l *Limiter) lead(ctx context.Context, k *known, c choice, f *flight, group []*acquirer, tries *attempt) turn {
+func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, group []*acquirer,
+	tries *attempt) turn {
 	me := group[0]
 	if len(group) == 1 {
-		defer k.pass(c.shard, f, nil)
+		defer k.pass(c.Shard, f, nil)
 		l.writeGroup(ctx, k, c, group, tries)
 		return <-me.turn
 	}
 	go func() {
-		defer k.pass(c.shard, f, nil)
+		defer k.pass(c.Shard, f, nil)
 		within := l.bounded(context.WithoutCancel(ctx))
 		defer within.end()
-		l.writeGroup(within, k, c, group, &attempt{calls: tries.calls, asked: []int{c.shard}})
+		l.writeGroup(within, k, c, group, &attempt{Attempt: known.Attempt{Calls: tries.Calls, Asked: []int{c.Shard}}})
 	}()
 	select {
 	case t := <-me.turn:
 		return t
 	case <-ctx.Done():
-		return l.leave(ctx, k, c.shard, f, me)
+		return l.leave(ctx, k, c.Shard, f, me)
 	}
 }
 
 // writeGroup writes until the group, or as much of it as the image covers, has an answer.
 // Each acquire gets its turn, whatever happens. What they want is noted as under way.
-func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*acquirer, tries *attempt) {
+func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group []*acquirer, tries *attempt) {
 	defer func() {
 		if p := recover(); p != nil { // of a DynamoDB client of the caller's
-			k.end(c.shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
+			k.end(c.Shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
 				Err: fmt.Errorf("panic: %v", p)}})
 			if len(group) == 1 {
 				panic(p)
@@ -176,33 +181,33 @@ func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*a
 	}()
 	looked := false
 	for {
-		var p plan
+		var p known.Plan
 		group, p = l.planGroup(k, c, group)
 		if len(group) == 0 {
 			return
 		}
-		if looked = p.creates && !looked; looked { // plan it again with what lives on
+		if looked = p.Creates && !looked; looked { // plan it again with what lives on
 			if _, err := l.siblings(ctx, creation{group[0].want, k}); err != nil {
-				k.end(c.shard, group, turn{err: err})
+				k.end(c.Shard, group, turn{err: err})
 				return
 			}
 			continue
 		}
-		tries.sent(c.shard)
-		if n := group[0].want.name; c.look {
-			l.tell(ctx, Event{Kind: EventLook, Entity: n.entity, Resource: n.resource})
+		tries.Sent(c.Shard)
+		if n := group[0].want.Name; c.Do == known.Look {
+			l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
 		}
-		it, err := l.store.Write(ctx, p.write)
+		it, err := l.store.Write(ctx, p.Write)
 		if err == nil {
-			l.taken(ctx, k, c.shard, p, group, it)
+			l.taken(ctx, k, p, group, it)
 			return
 		}
 		t, over := l.failed(ctx, k, c, p, tries, err)
 		if t.again {
-			k.outbid(c.shard, group, p)
+			k.outbid(group, p)
 		}
 		if over {
-			k.end(c.shard, group, t)
+			k.end(c.Shard, group, t)
 			return
 		}
 	}
@@ -210,54 +215,50 @@ func (l *Limiter) writeGroup(ctx context.Context, k *known, c choice, group []*a
 
 // planGroup plans the write for as much of a group as the image covers. The others
 // decide again.
-func (l *Limiter) planGroup(k *known, c choice, group []*acquirer) ([]*acquirer, plan) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s, now, pace := k.at(c.shard), l.now(), l.store.lately()
-	s.underWay.removeAll(group)
-	n := 1
-	if !c.look && !c.adopt && !c.owe { // what is sent for these is for the first only
-		group = k.dismiss(group, func(m *acquirer) bool { return m.outrun(pace) })
-		d := l.decider(k, want{}, now, nil)
-		d.asking = c.asks
-		n = d.covered(c.shard, group)
+func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acquirer, known.Plan) {
+	pace := l.store.lately()
+	if !c.Alone() {
+		group = k.dismiss(c.Shard, group, pace)
 	}
-	k.dismiss(group[n:], func(m *acquirer) bool { m.refused++; return true })
-	if n == 0 {
-		return nil, plan{}
+	if len(group) == 0 {
+		return nil, known.Plan{}
 	}
-	group = group[:n]
-	for _, m := range group {
-		s.underWay.add(m.want.costs)
-		c.last = c.last || m.last(pace)
+	var few [4]known.Want
+	hurried := slices.IndexFunc(group, func(m *acquirer) bool { return m.last(pace) })
+	if hurried < 0 {
+		hurried = len(group)
 	}
-	p := k.plan(c, joined(group), now, int64(l.opts.Slack))
-	p.since, p.life = s.serial, s.image.Generation
-	return group, p
+	n, p := k.Plan(c, wantsOf(group, few[:0]), hurried, l.moment)
+	for _, m := range group[n:] {
+		m.refused++
+		m.turn <- turn{again: true}
+	}
+	return group[:n], p
 }
 
-// outbid notes that a write for a group was refused. If it was a charge, and the rules of
-// the bucket are still those that it was planned by, others have taken the tokens. That
-// the bucket is missing, or is not any more, says nothing about tokens.
-func (k *known) outbid(shard int, group []*acquirer, p plan) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.at(shard)
+// outbid notes that a write for a group was refused. If that was because others have taken
+// the tokens, each of them counts how often it has lost.
+func (k *desk) outbid(group []*acquirer, p known.Plan) {
+	answered, lost := k.Outbid(p)
 	for _, m := range group {
-		if s.imaged() && !p.creates {
+		if answered {
 			m.trips++
 		}
-		if p.charges && p.takes && s.image.Generation == p.life {
+		if lost {
 			m.refused++
 		}
 	}
 }
 
-// dismiss lets some of a group decide again, and returns the others.
-func (k *known) dismiss(group []*acquirer, some func(*acquirer) bool) []*acquirer {
+// dismiss lets those of a group decide again who were outrun, and returns the others.
+func (k *desk) dismiss(shard int, group []*acquirer, pace pace) []*acquirer {
+	if !slices.ContainsFunc(group, func(m *acquirer) bool { return m.outrun(pace) }) {
+		return group
+	}
 	return slices.DeleteFunc(slices.Clone(group), func(m *acquirer) bool {
-		gone := some(m)
+		gone := m.outrun(pace)
 		if gone {
+			k.End(shard, m.want)
 			m.turn <- turn{again: true}
 		}
 		return gone
@@ -265,10 +266,9 @@ func (k *known) dismiss(group []*acquirer, some func(*acquirer) bool) []*acquire
 }
 
 // end gives all of a group the same turn.
-func (k *known) end(shard int, group []*acquirer, t turn) {
-	k.mu.Lock()
-	k.at(shard).underWay.removeAll(group)
-	k.mu.Unlock()
+func (k *desk) end(shard int, group []*acquirer, t turn) {
+	var few [4]known.Want
+	k.End(shard, wantsOf(group, few[:0])...)
 	for _, w := range group {
 		w.turn <- t
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -154,16 +154,16 @@ func (c *crowd) settled(used int64) {
 // atRest checks that a process that does nothing reserves nothing.
 func atRest(t *testing.T, l *Limiter) {
 	t.Helper()
-	k := l.images.of(name{acme, gpt})
+	for i, s := range seen(l) {
+		if !s.Idle {
+			t.Errorf("shard %d: something is still under way", i)
+		}
+	}
+	k := l.desks.of(acmeGPT)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, s := range k.shards {
-		if len(s.underWay) > 0 {
-			t.Errorf("shard %d: %v is still under way", i, s.underWay)
-		}
-		if s.flight != nil {
-			t.Errorf("shard %d: a write seems to be under way, with %d behind it", i, len(s.flight.queue))
-		}
+	for i, f := range k.flights {
+		t.Errorf("shard %d: a write seems to be under way, with %d behind it", i, len(f.queue))
 	}
 }
 
@@ -493,12 +493,8 @@ func TestHugeCostsLeaveNothingReserved(t *testing.T) {
 		for range 40 {
 			c.start(MaxTokens, u)
 		}
-		k := c.l.images.of(name{acme, gpt})
-		k.mu.Lock()
-		got := k.at(0).underWay.of("rph")
-		k.mu.Unlock()
-		if got != math.MaxInt64 {
-			t.Errorf("%d is reserved, want as much as there is", got)
+		if c.l.desks.of(acmeGPT).Seen(0).Idle {
+			t.Error("nothing is reserved")
 		}
 		c.w.db.SetHook(nil)
 		first.by(true, nil)
@@ -648,15 +644,15 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"rph": 0}, rph100))
-	k := l.images.of(name{acme, gpt})
+	k := l.desks.of(acmeGPT)
 	var ws [3]*acquirer
 	for i := range ws {
 		ws[i] = &acquirer{turn: make(chan turn, 1),
-			want: want{costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000 << i}}}}
-		k.at(0).underWay.add(ws[i].want.costs)
+			want: known.Want{Costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000 << i}}}}
+		k.Begin(known.Choice{Do: known.Take}, ws[i].want, w.now.Load())
 	}
 	f := &flight{began: time.Now(), queue: ws[2:]}
-	k.at(0).flight = f
+	k.fly(0, f)
 	ws[0].turn <- turn{lead: ws[:2], flight: f}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -665,13 +661,13 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	}
 	select {
 	case got := <-ws[1].turn:
-		if len(got.lead) != 2 || got.lead[0] != ws[1] || got.lead[1] != ws[2] || k.at(0).flight != got.flight {
+		if len(got.lead) != 2 || got.lead[0] != ws[1] || got.lead[1] != ws[2] || k.flights[0] != got.flight {
 			t.Errorf("the next one is told %+v", got)
 		}
 	default:
 		t.Error("nobody leads")
 	}
-	if got := k.at(0).underWay.of("rph"); got != 2000+4000 {
-		t.Errorf("%d is reserved, want what the two others want", got)
+	if k.End(0, ws[1].want, ws[2].want); !k.Seen(0).Idle {
+		t.Error("something else is reserved than what the two others want")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -27,31 +28,6 @@ func TestShardsWithHolesHeal(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newHoles(t, seed).play(t) })
 		})
-	}
-}
-
-// Shard 2 is not there, although shard 0 has split it off. If another shard has a lower
-// count, it is younger than the image of shard 0 where shard 0 has merged since, and
-// then nothing is missing: restoring it was refused, for 20 units on every denial.
-func TestOnlyShardsOfTheCountAreMissing(t *testing.T) {
-	image := func(shard, count int, generation int64) *seen {
-		return &seen{image: table.Shard{Entity: acme, Resource: gpt, Generation: generation,
-			State: bucket.State{Shard: shard, Shards: count}}}
-	}
-	for _, c := range []struct {
-		other   *seen
-		missing bool
-	}{
-		{image(1, 8, 90), true},
-		{image(1, 8, 110), true},
-		{image(1, 4, 90), true}, // it has not split yet
-		{image(1, 4, 110), false},
-	} {
-		k := &known{count: 8, shards: map[int]*seen{0: image(0, 8, 100), 1: c.other, 2: {absent: true}}}
-		if plan := k.complete(); (plan != nil) != c.missing {
-			t.Errorf("shard 1 has count %d and generation %d: missing %v, want %v",
-				c.other.image.State.Shards, c.other.image.Generation, plan != nil, c.missing)
-		}
 	}
 }
 
@@ -78,7 +54,7 @@ func TestShardLeftBehindIsTakenUp(t *testing.T) {
 			}
 			run(shard.Double(at(0)))
 			run(shard.Double(at(0))) // shard 1 is behind
-			l.images.see(at(0), w.now.Load(), unsent)
+			l.desks.see(at(0), w.now.Load(), known.Unsent)
 			if tt.merged {
 				run(shard.Shrink(at(0), 2))
 			}

@@ -30,7 +30,7 @@ func (it leaseItem) parent() (leaseItem, bool) {
 		return it, false
 	}
 	it.shard = bucket.SplitParent(it.shard)
-	it.key = table.BucketKey(ns, it.name.entity, it.name.resource, it.shard)
+	it.key = table.BucketKey(ns, it.name.Entity, it.name.Resource, it.shard)
 	return it, true
 }
 
@@ -81,10 +81,10 @@ func (le *Lease) Charged() bool { return le.cause == nil }
 func (le *Lease) Cause() error { return le.cause }
 
 // Entity returns who was charged.
-func (le *Lease) Entity() string { return le.name.entity }
+func (le *Lease) Entity() string { return le.name.Entity }
 
 // Resource returns what for.
-func (le *Lease) Resource() string { return le.name.resource }
+func (le *Lease) Resource() string { return le.name.Resource }
 
 // Status returns the limits in force, in order of name, as they were right after
 // the last charge of this lease; see [Status]. It is nil when nothing was charged.
@@ -154,7 +154,7 @@ func (le *Lease) sayOne(op string, costs Costs, total func(cost, n int64) int64)
 	for limit, n := range costs {
 		if !hasLimit(le.limits, limit) {
 			return nil, argument.Invalid(op+" limit", limit,
-				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.limits)), le.name.entity))
+				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.limits)), le.name.Entity))
 		}
 		cost := le.cost(limit)
 		if n < -MaxTokens || n > MaxTokens || total(cost, n) < 0 || total(cost, n) > mostCost {

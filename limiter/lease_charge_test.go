@@ -237,7 +237,7 @@ func TestStatusOfSeveralShards(t *testing.T) {
 			level, _ := b.State.LevelAt(b.State.Index("rpm"), w.now.Load())
 			can += level / bucket.Milli
 		}
-		if all := len(l.images.view(name{acme, gpt}).shards) == 4; all && s[0].Remaining != can || s[0].Capacity != 80 ||
+		if all := len(seen(l)) == 4; all && s[0].Remaining != can || s[0].Capacity != 80 ||
 			can > want || can < want-3 {
 			t.Fatalf("status %v, want %d of 80 left, of %d", s, can, want)
 		}

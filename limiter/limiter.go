@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -172,7 +173,7 @@ type Limiter struct {
 	namespace  string               // the namespace's id, the prefix of every key
 	offset     func() time.Duration // what to add to the clock; nil: nothing
 	breaker    breaker
-	images     *images
+	desks      *desks
 	configs    *configs
 	locals     *locals
 	sleepers   sleepers
@@ -188,7 +189,9 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	}
 	return &Limiter{
 		store: &clocked{Store: s}, opts: opts, namespace: namespaceID,
-		images:  newImages(opts.MaxBuckets),
+		desks: newDesks(opts.MaxBuckets, known.Settings{
+			DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
+		}),
 		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, int(records)*opts.MaxBuckets),
 	}

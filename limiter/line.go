@@ -100,9 +100,9 @@ func (l *Limiter) standInLine(ctx context.Context, n name, req Request, tries *a
 		case <-ctx.Done():
 			return nil, 0, canceled("wait", n, context.Cause(ctx), nil)
 		}
-		mine := &attempt{waits: &waits{until: tries.waits.until}}
+		mine := waiting(tries.Until)
 		lease, after, err = l.reserve(ctx, req, mine)
-		tries.calls += mine.calls
+		tries.Calls += mine.Calls
 		full := queueFull(err)
 		if full == nil {
 			follow = followers(lease, req)

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -73,15 +74,15 @@ func (l *locals) makeRoom(now int64, wants ...name) bool {
 
 // at returns the bucket at now under the limits in force; the lock is held. A limit
 // that is new begins full if there is room for it, else empty.
-func (l *locals) at(w want, room bool, now int64) bucket.State {
-	old, known := l.buckets.Get(w.name)
+func (l *locals) at(w known.Want, room bool, now int64) bucket.State {
+	old, known := l.buckets.Get(w.Name)
 	old = old.At(now)
-	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.costs))}
+	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.Costs))}
 	if len(old.Slots) == 0 {
 		out.RF = now
 	}
 	room = (room || known) && len(old.Slots) < bucket.MaxSlots
-	for i, c := range w.costs {
+	for i, c := range w.Costs {
 		slot := bucket.Slot{Limit: l.share(c.Limit)}
 		if room {
 			slot.Tokens = slot.Capacity
@@ -100,33 +101,33 @@ var errShare = errors.New("more than this process's share of a limit")
 
 // take takes the costs of all levels or of none. The error is a *LimitError or
 // errShare.
-func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
+func (l *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	leases, after := make([]*Lease, len(wants)), make([]bucket.State, len(wants))
 	names := make([]name, len(wants))
 	for i, w := range wants {
-		names[i] = w.name
+		names[i] = w.Name
 	}
 	room := l.makeRoom(now, names...)
 	for i, w := range wants {
 		state := l.at(w, room, now)
-		needs := make([]int64, len(w.costs))
-		for j, c := range w.costs {
+		needs := make([]int64, len(w.Costs))
+		for j, c := range w.Costs {
 			needs[j] = c.Milli
 		}
 		switch v := state.Decide(needs, now); {
 		case v.At == bucket.Never:
-			return nil, fmt.Errorf("%w: %d percent of %s", errShare, l.percent, public(w.costs[v.Slot].Limit))
+			return nil, fmt.Errorf("%w: %d percent of %s", errShare, l.percent, public(w.Costs[v.Slot].Limit))
 		case !v.Granted:
 			return nil, localDenial(w, state, v, now)
 		}
 		after[i] = state.Take(needs)
-		leases[i] = &Lease{name: w.name, status: localStatus(w, after[i]), limits: table.LimitsOf(w.costs),
-			items: []leaseItem{{name: w.name, taken: w.costs, local: true}}}
+		leases[i] = &Lease{name: w.Name, status: localStatus(w, after[i]), limits: table.LimitsOf(w.Costs),
+			items: []leaseItem{{name: w.Name, taken: w.Costs, local: true}}}
 	}
 	for i, w := range wants {
-		old, known := l.buckets.Get(w.name)
+		old, known := l.buckets.Get(w.Name)
 		if !room && !known { // it costs nothing, else it would be denied
 			continue
 		}
@@ -135,7 +136,7 @@ func (l *locals) take(wants []want, now int64) ([]*Lease, error) {
 				after[i].Slots = append(after[i].Slots, slot)
 			}
 		}
-		l.buckets.Add(w.name, after[i])
+		l.buckets.Add(w.Name, after[i])
 	}
 	return leases, nil
 }
@@ -152,7 +153,7 @@ func (l *locals) adjust(n name, costs []table.Cost, now int64) {
 		}
 		l.buckets.Resize(l.buckets.Len() + 1)
 	}
-	state := l.at(want{name: n, costs: costs}, true, now)
+	state := l.at(known.Want{Name: n, Costs: costs}, true, now)
 	if old, ok := l.buckets.Get(n); ok {
 		state = old.At(now)
 	}
@@ -165,22 +166,22 @@ func (l *locals) adjust(n name, costs []table.Cost, now int64) {
 	l.buckets.Add(n, state.Take(needs))
 }
 
-func localStatus(w want, state bucket.State) []Status {
+func localStatus(w known.Want, state bucket.State) []Status {
 	out := make([]Status, len(state.Slots))
 	for i, sl := range state.Slots {
-		out[i] = statusOf(w.name.entity, sl.Limit, sl.Tokens, sl.Rest)
+		out[i] = statusOf(w.Name.Entity, sl.Limit, sl.Tokens, sl.Rest)
 	}
 	return out
 }
 
-func localDenial(w want, state bucket.State, v bucket.Verdict, now int64) *LimitError {
-	short := w.costs[v.Slot]
+func localDenial(w known.Want, state bucket.State, v bucket.Verdict, now int64) *LimitError {
+	short := w.Costs[v.Slot]
 	e := &LimitError{
-		Entity: w.name.entity, Resource: w.name.resource, Limit: short.Limit.Name,
+		Entity: w.Name.Entity, Resource: w.Name.Resource, Limit: short.Limit.Name,
 		Wanted: short.Milli / bucket.Milli, RetryAfter: wait(now, v.At), Statuses: localStatus(w, state),
 	}
 	for i, sl := range state.Slots {
-		e.Statuses[i].RetryAfter = wait(0, bucket.Wait(sl.Tokens, sl.Rest, state.Rate(i), w.costs[i].Milli))
+		e.Statuses[i].RetryAfter = wait(0, bucket.Wait(sl.Tokens, sl.Rest, state.Rate(i), w.Costs[i].Milli))
 	}
 	e.Remaining = e.Statuses[v.Slot].Remaining
 	return e
@@ -190,8 +191,8 @@ func localDenial(w want, state bucket.State, v bucket.Verdict, now int64) *Limit
 // from the call and from the configuration that was read last, however old; if that
 // is not known, or the share can never hold the costs, the cause is returned.
 func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, error) {
-	var wants []want
-	for n := (name{req.Entity, req.Resource}); len(wants) < maxLevels; own = nil {
+	var wants []known.Want
+	for n := (name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {
 		cfg, ok := l.configs.last(n, own)
 		if !ok {
 			break
@@ -207,8 +208,8 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 		if !cfg.cascade {
 			break
 		}
-		n.entity = cfg.parent
-		if len(wants) == maxLevels || slices.ContainsFunc(wants, func(w want) bool { return w.name == n }) {
+		n.Entity = cfg.parent
+		if len(wants) == maxLevels || slices.ContainsFunc(wants, func(w known.Want) bool { return w.Name == n }) {
 			return nil, cause // no such entity is charged while the table answers
 		}
 	}

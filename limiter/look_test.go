@@ -80,27 +80,3 @@ func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 	}
 	t.Errorf("never granted, after %d writes", w.db.Stats().Updates)
 }
-
-// Answers of concurrent calls overtake each other. One that is certainly older than
-// what is known is dropped; one to a write that was sent since is believed.
-func TestOvertakenAnswerIsDropped(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	images := make([]table.Shard, 3)
-	for i := range images {
-		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 10)))
-		images[i] = w.shards(l, acme, gpt)[0]
-	}
-	k := &known{count: 1}
-	k.see(images[1], 0, unsent, nil)
-	since := k.at(0).serial
-	for _, c := range []struct {
-		image, since, want int
-	}{{0, unsent, 1}, {2, unsent, 2}, {1, since, 2}, {0, k.at(0).serial + 1, 0}} {
-		k.see(images[c.image], 1, c.since, nil)
-		want := images[c.want].State
-		if got := k.at(0).image.State; got.Slots[got.Index("rpm")].Used != want.Slots[want.Index("rpm")].Used {
-			t.Errorf("after image %d, asked for since %d: %v is known, want image %d", c.image, c.since, got, c.want)
-		}
-	}
-}

@@ -236,7 +236,7 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 				l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 			}
 			all, _ := l.breaker.state(time.Time{})
-			own, _ := l.images.of(name{acme, gpt}).throttled.state(time.Time{})
+			own, _ := l.desks.of(acmeGPT).throttled.state(time.Time{})
 			if got := (opened{all, own}); got != opens {
 				t.Errorf("%s: open %+v, want %+v", kind, got, opens)
 			}

@@ -3,99 +3,74 @@ package limiter
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // failed takes in why a write did not hold and pauses where that helps. Over ends
 // the group's turn; otherwise it is planned again, from the image that came back.
-func (l *Limiter) failed(ctx context.Context, k *known, c choice, p plan, tries *attempt, err error) (t turn,
-	over bool) {
-	last := tries.calls >= maxRounds
+func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.Plan, tries *attempt,
+	err error) (t turn, over bool) {
+	last := tries.Calls >= known.MaxRounds
 	if r, ok := errors.AsType[*store.Refused](err); ok {
 		if r.Old == nil { // there is no such shard: decide again without it
-			k.mu.Lock()
-			k.missing(c.shard, l.now())
-			k.mu.Unlock()
-			l.restore(ctx, k, c.shard)
-			return turn{again: true}, last || c.shard > 0 || tries.apart
+			k.Missing(l.now(), c.Shard)
+			l.restore(ctx, k, c.Shard)
+			return turn{again: true}, last || c.Shard > 0 || tries.apart
 		}
 		b, err := table.DecodeShard(r.Old)
 		if err != nil { // an answer, and the trouble of this bucket alone
 			return turn{err: err}, true
 		}
-		displaced := k.refuse(b, l.now(), p) // else its image says what there is: plan again
-		if p.charges {
+		displaced := k.Refused(b, p, l.now()) // else its image says what there is: plan again
+		if p.Charges {
 			l.tell(ctx, Event{Kind: EventRefused, Entity: b.Entity, Resource: b.Resource})
 		}
-		return turn{again: true}, last || c.look || displaced
+		return turn{again: true}, last || c.Do == known.Look || displaced
 	}
-	if last || !tries.pause(ctx, err, tries.calls) {
-		b, err := l.explain(ctx, err, p.write)
+	if last || !tries.pause(ctx, err, tries.Calls) {
+		b, err := l.explain(ctx, err, p.Write)
 		if err == nil {
-			return turn{again: true}, last || k.refuse(b, l.now(), p)
+			return turn{again: true}, last || k.Refused(b, p, l.now())
 		}
 		return turn{err: err}, true
 	}
 	return turn{}, false // nothing was written, and the pause is over: send it again
 }
 
-// refuse remembers the image that a refused write brought. If the write was
-// planned from one that covered its costs, others have taken them. It reports whether
-// others have replaced limits of this process.
-func (k *known) refuse(b table.Shard, now int64, p plan) (displaced bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.at(b.State.Shard)
-	if p.charges && s.image.Generation == b.Generation {
-		s.others.refused = now
-	}
-	k.see(b, now, p.since, nil)
-	s.added = p.adds
-	return k.displace(s, b, now)
-}
-
 // taken makes the leases of a write that held. From here on the tokens are taken,
 // whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group []*acquirer, it item.Item) {
+func (l *Limiter) taken(ctx context.Context, k *desk, p known.Plan, group []*acquirer, it item.Item) {
 	b, err := table.DecodeShard(it)
 	if err != nil {
-		if p.takes {
-			err = l.unread(ctx, group, shard, err)
+		if p.Takes {
+			err = l.unread(ctx, group, p.Shard, err)
 		}
-		k.end(shard, group, turn{err: err})
+		k.end(p.Shard, group, turn{err: err})
 		return
 	}
-	var own []table.Cost
-	if p.takes {
-		own = sum(group)
-	}
-	k.mu.Lock()
-	k.see(b, l.now(), p.since, own)
-	k.at(shard).underWay.removeAll(group) // the image shows it
-	k.at(shard).added = false
-	k.confirm(b, group[0].want, l.now())
-	status := k.status(group[0].want.name.entity, group[0].want.costs, l.now())
-	k.mu.Unlock()
-	if !p.takes {
+	var few [4]known.Want
+	wants := wantsOf(group, few[:0])
+	levels := k.Took(b, p, known.Joined(wants), wants, l.now())
+	if !p.Takes {
 		for _, w := range group {
 			w.turn <- turn{again: true}
 		}
 		return
 	}
 	leaseOf := func(w *acquirer, costs []table.Cost) *Lease {
-		lease := &Lease{limiter: l, name: w.want.name, status: slices.Clone(status), items: []leaseItem{{
-			name: w.want.name, key: b.Key(), shard: shard, taken: costs,
+		lease := &Lease{limiter: l, name: w.want.Name, status: statuses(w.want.Name.Entity, levels), items: []leaseItem{{
+			name: w.want.Name, key: b.Key(), shard: p.Shard, taken: costs,
 		}}}
 		lease.learn(b)
 		return lease
 	}
 	var left []*acquirer // whose callers do not wait for the answer any more
 	for _, w := range group {
-		lease := leaseOf(w, w.want.costs)
+		lease := leaseOf(w, w.want.Costs)
 		k.mu.Lock()
 		if w.gone {
 			left = append(left, w)
@@ -105,7 +80,7 @@ func (l *Limiter) taken(ctx context.Context, k *known, shard int, p plan, group 
 		k.mu.Unlock()
 	}
 	if len(left) > 0 { // one write gives back what all of them have taken
-		lease := leaseOf(left[0], sum(left))
+		lease := leaseOf(left[0], known.Joined(wantsOf(left, nil)).Costs)
 		ctx := context.WithoutCancel(ctx)
 		l.background.Go(func() { _ = guarded(func() { _ = lease.Rollback(ctx) }) }) // which tells what came of it
 	}
@@ -136,9 +111,9 @@ func (l *Limiter) explain(ctx context.Context, err error, w item.Write) (table.S
 func (l *Limiter) unread(ctx context.Context, group []*acquirer, shard int, cause error) error {
 	bounded := l.bounded(context.WithoutCancel(ctx))
 	defer bounded.end()
-	w := joined(group)
-	key := table.BucketKey(w.namespace, w.name.entity, w.name.resource, shard)
-	err := l.settle(bounded, leaseItem{name: w.name, key: key, shard: shard}, table.Shard{}, negative(w.costs))
+	w := known.Joined(wantsOf(group, nil))
+	key := table.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, shard)
+	err := l.settle(bounded, leaseItem{name: w.Name, key: key, shard: shard}, table.Shard{}, negative(w.Costs))
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}

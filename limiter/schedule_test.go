@@ -144,12 +144,12 @@ func (s *schedule) refilled() {
 // ready reports whether a process has seen every shard and a limit is in force
 // there.
 func (s *schedule) ready(p *Limiter, l Limit) bool {
-	known := p.images.view(name{acme, gpt}).shards
+	known := seen(p)
 	all := s.w.shards(p, acme, gpt)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(b table.Shard) bool {
-		k, seen := known[b.State.Shard]
+		k, ok := known[b.State.Shard]
 		i := b.State.Index(l.Name)
-		return !seen || k.absent || k.image.Generation != b.Generation || i < 0 || b.State.Slots[i].Limit != l.stored()
+		return !ok || k.Absent || k.Image.Generation != b.Generation || i < 0 || b.State.Slots[i].Limit != l.stored()
 	})
 }
 

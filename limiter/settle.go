@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -38,7 +39,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		l.locals.adjust(it.name, costs, l.now())
 		return nil
 	}
-	s := &settling{l: l, item: it, image: image, since: unsent, costs: costs}
+	s := &settling{l: l, item: it, image: image, since: known.Unsent, costs: costs}
 	s.more = slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
 	if !s.known() && image.State.Shard != it.shard {
 		s.image = table.Shard{} // of another shard that paid
@@ -98,14 +99,11 @@ type settling struct {
 // known takes the image of the item that this process has, and reports whether it has
 // one.
 func (s *settling) known() bool {
-	k := s.l.images.of(s.item.name)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	seen := k.shards[s.item.shard]
-	if !seen.imaged() {
+	seen := s.l.desks.of(s.item.name).Seen(s.item.shard)
+	if seen.Image.Entity == "" {
 		return false
 	}
-	s.image, s.since = seen.image, seen.serial
+	s.image, s.since = seen.Image, seen.Serial
 	return true
 }
 
@@ -129,7 +127,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		if !ok {
 			return true // the bucket is gone
 		}
-		s.item, s.image, s.since = parent, table.Shard{}, unsent // the shard has merged: its parent has what it held
+		s.item, s.image, s.since = parent, table.Shard{}, known.Unsent // the shard has merged: its parent has what it held
 		s.known()
 		return false
 	}
@@ -146,7 +144,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		s.costs = left
 		return false
 	}
-	s.l.images.see(b, now, s.since)
+	s.l.desks.see(b, now, s.since)
 	s.image = b
 	return false
 }
@@ -181,7 +179,7 @@ func (l *Limiter) settled(ctx context.Context, item item.Item, g givenBack) {
 		return // the next acquire will say what is wrong with the item
 	}
 	now := l.now()
-	l.images.see(b, now, unsent)
+	l.desks.see(b, now, known.Unsent)
 	g.given = momentOf(b)
 	l.sleepers.wake(g)
 	l.lines.wake(g.name)
@@ -193,7 +191,7 @@ func (l *Limiter) settled(ctx context.Context, item item.Item, g givenBack) {
 		_, err := l.store.Write(ctx, u)
 		return err
 	})
-	if n := (name{b.Entity, b.Resource}); store.KindOf(err) != 0 {
-		l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.entity, Resource: n.resource, Err: outcome("prolong", n, err)})
+	if n := (name{Entity: b.Entity, Resource: b.Resource}); store.KindOf(err) != 0 {
+		l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.Entity, Resource: n.Resource, Err: outcome("prolong", n, err)})
 	}
 }

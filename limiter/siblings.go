@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -17,8 +18,8 @@ import (
 // creation is a bucket that is about to be created. What it is known by is held from the
 // read to the write: meanwhile it may be evicted from what the Limiter remembers.
 type creation struct {
-	want  want
-	known *known
+	want known.Want
+	desk *desk
 }
 
 // siblings reads what lives on of buckets whose shard 0 is missing, before they are
@@ -37,7 +38,7 @@ func (l *Limiter) siblings(ctx context.Context, all ...creation) (found bool, er
 	for len(all) > 0 {
 		keys := make([]item.Key, len(all))
 		for i, c := range all {
-			keys[i] = table.BucketKey(c.want.namespace, c.want.name.entity, c.want.name.resource, shards[i])
+			keys[i] = table.BucketKey(c.want.Namespace, c.want.Name.Entity, c.want.Name.Resource, shards[i])
 		}
 		items, err := l.store.Read(ctx, true, keys...)
 		if err != nil {
@@ -46,7 +47,7 @@ func (l *Limiter) siblings(ctx context.Context, all ...creation) (found bool, er
 		var more []creation
 		var next []int
 		for i, c := range all {
-			count, err := c.known.survives(shards[i], items[i], l.now())
+			count, err := c.desk.Survives(shards[i], items[i], l.now())
 			if err != nil {
 				return found, err
 			}
@@ -58,28 +59,4 @@ func (l *Limiter) siblings(ctx context.Context, all ...creation) (found bool, er
 		all, shards = more, next
 	}
 	return found, nil
-}
-
-// survives remembers a shard of a bucket whose shard 0 is missing, and returns the count
-// that shard 0 had: the one at which it splits that shard off, if there is no such shard,
-// else what follows from it. What a late settlement of another client has left of one is
-// none. Of one that cannot be read nobody knows what it and others hold.
-func (k *known) survives(shard int, it item.Item, now int64) (count int, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	count = shard
-	if it != nil {
-		b, err := table.DecodeShard(it)
-		if err != nil {
-			return 0, err
-		}
-		if !(b.State.NoClock && b.NoShardCount) {
-			k.see(b, now, unsent, nil)
-			count = max(bucket.CountWith(shard), min(b.State.Shards, bucket.MaxShards))
-		}
-	}
-	if zero := k.shards[0]; zero != nil && zero.absent { // nobody has seen it meanwhile
-		k.count = count
-	}
-	return count, nil
 }

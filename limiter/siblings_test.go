@@ -46,7 +46,7 @@ func headless(t testing.TB, shards int, limit Limit) (*world, *Limiter) {
 func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
-	l.configs.resolve(t.Context(), name{acme, gpt}, []bucket.Limit{}, l.now())
+	l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{}, l.now())
 	var calls []memdb.OpName
 	fails := true
 	w.db.SetHook(func(op memdb.Op) (bool, error) {

@@ -253,8 +253,8 @@ func TestUnopenedShardUsesItsParent(t *testing.T) {
 			for _, b := range w.shards(l, acme, gpt) {
 				t.Logf("stored: %v", b.State)
 			}
-			for k, s := range p.images.view(name{acme, gpt}).shards {
-				t.Logf("known %d: absent %v, %v", k, s.absent, s.image.State)
+			for k, s := range seen(p) {
+				t.Logf("known %d: absent %v, %v", k, s.Absent, s.Image.State)
 			}
 			t.Fatalf("%d granted, want 80", n)
 		}
@@ -384,8 +384,8 @@ func TestCountIsLearnedFromAnyWrite(t *testing.T) {
 	w.split(l, 8)
 	must(t, l, req)
 	must(t, l, req)
-	if v := l.images.view(name{acme, gpt}); v.count != 8 {
-		t.Fatalf("knows of %d shards", v.count)
+	if _, count := l.desks.of(acmeGPT).Growth(table.Shard{}, w.now.Load()); count != 8 {
+		t.Fatalf("knows of %d shards", count)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 )
 
 // Status is one limit in force of a bucket, as far as the caller's process knows
@@ -49,38 +49,12 @@ func statusOf(entity string, l bucket.Limit, level, rest int64) Status {
 	return s
 }
 
-// status returns the status of the limits in force at now; the lock is held. If only
-// some shards were seen, the level is extrapolated: two shards of four that hold 12
-// together make 24.
-func (k *known) status(entity string, costs []table.Cost, now int64) []Status {
-	out := make([]Status, len(costs))
-	for i, c := range costs {
-		l := c.Limit
-		level, rest, seen := int64(0), int64(0), int64(0)
-		for n, s := range k.shards {
-			if n >= k.count || !s.imaged() {
-				continue
-			}
-			state := s.image.State
-			part := state.RateOf(l).Capacity
-			seen = bucket.AddSat(seen, part)
-			if j := state.Index(l.Name); j >= 0 {
-				part, rest = state.LevelAt(j, now)
-			}
-			level = bucket.AddSat(level, part)
-		}
-		if k.count > 1 {
-			rest = 0
-			if seen > 0 && seen < l.Capacity {
-				level = int64(float64(level) * (float64(l.Capacity) / float64(seen)))
-			}
-		}
-		out[i] = statusOf(entity, l, level, rest)
-		if k.count > 1 {
-			d := decider{known: k, want: want{costs: costs}, now: now}
-			out[i].Remaining = min(out[i].Remaining, d.holds(l, now)/bucket.Milli)
-		}
-		out[i].Estimated = k.count > 1 && seen < l.Capacity
+// statuses are those of levels of one entity.
+func statuses(entity string, levels []known.Level) []Status {
+	out := make([]Status, len(levels))
+	for i, l := range levels {
+		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest)
+		out[i].Remaining, out[i].RetryAfter, out[i].Estimated = l.Remaining, wait(0, l.After), l.Estimated
 	}
 	return out
 }

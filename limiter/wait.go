@@ -1,14 +1,12 @@
 package limiter
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -45,7 +43,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		until = bucket.AddSat(l.now(), time.Until(deadline).Milliseconds())
 	}
-	begin, tries := l.begin(), &attempt{waits: &waits{until: until}}
+	begin, tries := l.begin(), waiting(until)
 	lease, err := l.wait(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
@@ -54,8 +52,8 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 // wait takes the costs, as soon as the queue has room for them, and sleeps until they
 // are paid back.
 func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
-	n := name{req.Entity, req.Resource}
-	tries.waits.inLine = l.lines.any(n)
+	n := name{Entity: req.Entity, Resource: req.Resource}
+	tries.InLine = l.lines.any(n)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {
 		lease, after, err = l.standInLine(ctx, n, req, tries)
@@ -85,7 +83,7 @@ func queueFull(err error) *LimitError {
 // is too long. Where the queue is full, it is denied with [ErrQueueFull]. The deadline
 // of ctx bounds the call only.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
-	begin, tries := l.begin(), &attempt{waits: &waits{until: bucket.Never}}
+	begin, tries := l.begin(), waiting(bucket.Never)
 	lease, after, err := l.reserve(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, after, err
@@ -94,140 +92,45 @@ func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Durati
 // reserve takes the costs, into debt if that is paid back in time.
 func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Lease, time.Duration, error) {
 	lease, err := l.acquire(ctx, req, tries)
-	if err != nil || tries.waits.at == 0 {
+	if err != nil || tries.goesOn == 0 {
 		return lease, 0, err
 	}
-	return lease, wait(l.now(), max(tries.waits.at, l.now())), nil
+	return lease, wait(l.now(), max(tries.goesOn, l.now())), nil
 }
 
-// waits is how a request waits.
-type waits struct {
-	until  int64 // it does not wait for longer, epoch ms
-	at     int64 // when it may go on, epoch ms; zero: at once
-	inLine bool  // others of this process stand in line, so it owes nothing yet
-}
-
-// behind turns the denial of a request that waits into a write that takes the costs into
-// debt: on the shard where that is paid back first, or on all of them if no single one
-// can hold the costs. Example: 3 tokens are there, 10 are refilled per second. A cost of 8
-// leaves a level of -5, which is back at zero in half a second. It stays a denial if that
-// is later than the request waits for, or if more is owed already than a capacity.
-func (d decider) behind(c choice) choice {
-	out := choice{action: deny, shard: -1, at: bucket.Never}
-	for n, s := range d.shards {
-		if n >= d.count || !s.imaged() {
-			continue
-		}
-		if v, short := s.verdict(d.want, d.now); out.shard < 0 || v.At < out.at {
-			out.shard, out.at, out.short = n, v.At, short
-		}
-	}
-	if out.shard < 0 || d.attempt.rounds >= 2*maxRounds { // nothing is known to owe to, or others keep winning
-		c.full = c.action == deny
-		return c
-	}
-	together := out.at == bucket.Never && d.count > 1
-	room, full, crowded := d.room(out.shard, together)
-	if together {
-		out.at = max(c.at, d.now)
-	}
-	late := out.at > d.attempt.waits.until
-	full = full || d.attempt.waits.inLine
-	switch {
-	case (late || full) && c.look && !d.attempt.waits.inLine: // the image is old: ask before denying
-		return c
-	case late: // it would wait for too long
-		out.at = max(out.at, d.now+1)
-		return out
-	case full:
-		return choice{action: deny, full: true, at: max(room, d.now+1), short: cmp.Or(crowded, d.want.costs[0].Limit.Name)}
-	case together: // each shard owes its part
-		out.action = several
-	default: // the shard where the debt is paid back first owes all
-		out.action = write
-	}
-	out.owe = true
-	return out
-}
-
-// room returns from when the queue of a shard, or of all, has room by their images, and
-// whether it is full, which it may be for a moment by what this process has under way.
-func (d decider) room(shard int, all bool) (at int64, full bool, limit string) {
-	for n, s := range d.shards {
-		if n >= d.count || !s.imaged() || n != shard && !all {
-			continue
-		}
-		then, by := roomIn(s.image, d.want, func(string) int64 { return 0 })
-		soon, _ := roomIn(s.image, d.want, s.underWay.of)
-		if full = full || soon > d.now; then > at {
-			at, limit = then, by
-		}
-	}
-	return at, full, limit
-}
-
-// roomIn returns from when the queue of a shard has room: when those who came before
-// owe no more than its capacity of any limit. The last one who is let in waits for two
-// capacities at most. Less is what has been taken beside the image. Example: a level of
-// -25 of a capacity of 20 has room when 5 tokens are refilled. It is 0 if there has been
-// room all along, else it names the limit.
-func roomIn(b table.Shard, w want, less func(limit string) int64) (at int64, limit string) {
-	for _, c := range w.costs {
-		i := b.State.Index(c.Limit.Name)
-		if i < 0 {
-			continue
-		}
-		sl, r := b.State.Slots[i], b.State.RateOf(c.Limit)
-		level := bucket.SubSat(sl.Tokens, less(c.Limit.Name))
-		if need := bucket.Wait(level, sl.Rest, r, -r.Capacity); need > 0 {
-			if then := bucket.AddSat(b.State.RF, need); then > at {
-				at, limit = then, c.Limit.Name
-			}
-		}
-	}
-	return at, limit
-}
-
-// paidBack returns from when the levels of some limits are back at zero.
-func paidBack(b table.Shard, limits []string) int64 {
-	at := int64(0)
-	for _, l := range limits {
-		if i := b.State.Index(l); i >= 0 && b.State.Slots[i].Tokens < 0 {
-			sl := b.State.Slots[i]
-			at = max(at, bucket.AddSat(b.State.RF, bucket.Wait(sl.Tokens, sl.Rest, b.State.Rate(i), 0)))
-		}
-	}
-	return at
+// waiting is what a request begins with that waits until an instant at most.
+func waiting(until int64) *attempt {
+	return &attempt{Attempt: known.Attempt{Waits: true, Until: until}}
 }
 
 // place tells a request that waits from when it may go on, by the images of what it
 // has been charged to. If that is too late, because others had come before whom the
 // limiter did not know of, everything is given back and the request denied.
-func (l *Limiter) place(ctx context.Context, k *known, w want, lease *Lease, tries *attempt) error {
-	q, images := tries.waits, []table.Shard{lease.image}
+func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease, tries *attempt) error {
+	images := []table.Shard{lease.image}
 	if len(lease.items) > 1 { // a transaction brings no images
 		var err error
 		if images, err = l.readShards(ctx, k, w); err != nil {
 			return keptBy(err, lease.Rollback(ctx))
 		}
 	}
-	q.at = 0
+	tries.goesOn = 0
 	full := false
 	for _, b := range images {
 		for _, it := range lease.items {
 			if it.shard == b.State.Shard {
-				q.at = max(q.at, paidBack(b, limitNames(w.costs)))
-				room, _ := roomIn(b, w, func(limit string) int64 { return -it.held(limit) })
+				tries.goesOn = max(tries.goesOn, known.PaidBack(b, limitNames(w.Costs)))
+				room, _ := known.RoomIn(b, w, func(limit string) int64 { return -it.held(limit) })
 				full = full || len(lease.items) == 1 && room > b.State.RF
 			}
 		}
 	}
-	if q.at <= q.until && !full {
+	if tries.goesOn <= tries.Until && !full {
 		return nil
 	}
-	q.at = 0
+	tries.goesOn = 0
 	err := lease.Rollback(ctx)
-	return errors.Join(k.refusal(w, l.now(), q.until), err)
+	return errors.Join(limitError(w, k.Refusal(w, tries.Until, l.now())), err)
 }
 
 // keptBy is what is known of a request that a call has ended after it had taken its
@@ -238,43 +141,4 @@ func keptBy(err, notGivenBack error) error {
 		return errors.Join(err, notGivenBack)
 	}
 	return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(err, notGivenBack)}
-}
-
-// refusal returns the denial of a request that does not wait for as long as it
-// would have to, or is not let into the queue.
-func (k *known) refusal(w want, now, until int64) *LimitError {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	d := decider{known: k, want: w, now: now, attempt: &attempt{waits: &waits{until: until, inLine: true}}}
-	return d.explain(d.behind(choice{action: deny, at: now + 1}))
-}
-
-// explain is the error of a denial that holds for requests that wait only.
-func (d decider) explain(c choice) *LimitError {
-	kept := d.denied
-	defer func() { d.known.denied = kept }()
-	return d.remember(c).error(d.now)
-}
-
-// byShares divides the costs among shards by their shares, in whole tokens: a cost of 10
-// among four shards of 15 each is 3, 3, 3 and 1.
-func byShares(images []table.Shard, w want) []payment {
-	images = images[:min(len(images), maxPaying)]
-	out := make([]payment, len(images))
-	for i := range images {
-		out[i] = payment{image: images[i], costs: slices.Clone(w.costs), owe: true}
-	}
-	for j, c := range w.costs {
-		whole, left := int64(0), c.Milli
-		for _, b := range images {
-			whole = bucket.AddSat(whole, b.State.RateOf(c.Limit).Capacity)
-		}
-		for i, b := range images {
-			part := float64(c.Milli) * float64(b.State.RateOf(c.Limit).Capacity) / float64(max(whole, 1))
-			out[i].costs[j].Milli = min(left, int64(math.Ceil(part/bucket.Milli))*bucket.Milli)
-			left -= out[i].costs[j].Milli
-		}
-		out[0].costs[j].Milli += left
-	}
-	return out
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -22,6 +23,8 @@ const (
 	acme = "acme"
 	gpt  = "gpt-4"
 )
+
+var acmeGPT = name{Entity: acme, Resource: gpt}
 
 // asks is a request on that bucket.
 func asks(costs Costs, limits ...Limit) Request {
@@ -268,25 +271,15 @@ func (w *world) refusedNow(op memdb.Op) error {
 	return &store.Refused{Old: w.db.Item(op.Writes[0].Target())}
 }
 
-// view is a copy of what is known.
-type view struct {
-	count  int
-	shards map[int]seen
-}
-
-func (im *images) view(n name) view {
-	k := im.of(n)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	v := view{count: k.count, shards: make(map[int]seen, len(k.shards))}
-	for i, s := range k.shards {
-		if s.absent || s.imaged() {
-			c := *s
-			c.underWay = maps.Clone(s.underWay)
-			v.shards[i] = c
+// seen returns what a process knows of the shards of the bucket.
+func seen(l *Limiter) map[int]known.Seen {
+	out, k := make(map[int]known.Seen), l.desks.of(acmeGPT)
+	for i := range bucket.MaxShards {
+		if s := k.Seen(i); s.Absent || s.Image.Entity != "" {
+			out[i] = s
 		}
 	}
-	return v
+	return out
 }
 
 // kindName names the sentinel of an error, for tables of expected outcomes.

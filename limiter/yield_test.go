@@ -110,7 +110,7 @@ func TestStaleConfigurationYields(t *testing.T) {
 			w.advance(time.Second)
 		}
 	}
-	w.advance(yieldFor * time.Millisecond)
+	w.advance(time.Minute) // for as long it yields
 	must(t, stale, stored(Costs{"rpm": 1}))
 	if got := w.capacity(stale); got != 100 {
 		t.Errorf("a minute later the capacity is %d, want the 100 of the one that insists", got)

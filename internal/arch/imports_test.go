@@ -23,8 +23,8 @@ const module = "github.com/zeroae/zae-limiter-go"
 // adds one adds it here and says why in the commit. Modules of their own may import
 // what they like.
 var mayImport = map[string][]string{
-	"limiter": {"internal/argument", "internal/bucket", "internal/item", "internal/namespace", "internal/shard",
-		"internal/store", "internal/table"},
+	"limiter": {"internal/argument", "internal/bucket", "internal/item", "internal/known", "internal/namespace",
+		"internal/shard", "internal/store", "internal/table"},
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
 		"internal/argument", "internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table",
 		"limiter",
@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"internal/table":             {"internal/bucket", "internal/item", "internal/sequence"},
 	"internal/store":             {"internal/item"},
 	"internal/shard":             {"internal/bucket", "internal/item", "internal/store", "internal/table"},
+	"internal/known":             {"internal/bucket", "internal/item", "internal/shard", "internal/table"},
 	"internal/stream":            {"internal/bucket", "internal/item", "internal/sequence", "internal/table"},
 	"internal/stream/streamtest": {"internal/item", "internal/item/itemtest"},
 	"internal/usage": {"internal/bucket", "internal/item", "internal/sequence", "internal/shard", "internal/stream",

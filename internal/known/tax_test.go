@@ -1,4 +1,4 @@
-package limiter
+package known
 
 import (
 	"math/rand/v2"
@@ -21,23 +21,23 @@ func TestShardingTax(t *testing.T) {
 		var single, several, there [3]int
 		sizes := [3]int64{1, 20, 200}
 		for n := range 3 * tries {
-			k := &known{count: count, largest: map[string]int64{}}
+			k := factsOf(count)
 			total, cost := int64(0), sizes[n%3]*bucket.Milli
 			for i := range count {
-				b := table.Shard{Namespace: "n", Entity: acme, Resource: gpt, State: bucket.New(limits, i, count, 1)}
+				b := table.Shard{Namespace: "n", Entity: "acme", Resource: "gpt-4", State: bucket.New(limits, i, count, 1)}
 				sl := &b.State.Slots[b.State.Index("rpm")]
 				sl.Tokens = rng.Int64N(sl.Tokens + 1)
 				total += sl.Tokens / bucket.Milli * bucket.Milli
-				k.see(b, 1, unsent, nil)
+				k.see(b, 1, Unsent, nil)
 			}
 			if total < cost {
 				continue
 			}
 			there[n%3]++
 			for _, spread := range []bool{false, true} {
-				d := decider{known: k, now: 1, denyFor: 1000, attempt: &attempt{spread: !spread}, pick: rng.Uint64(),
-					want: want{costs: table.Costs(limits, cost)}}
-				if c := d.decide(); c.action == deny || c.action == never {
+				d := decider{facts: k, now: 1, attempt: &Attempt{Spread: !spread}, pick: rng.Uint64(),
+					want: Want{Costs: table.Costs(limits, cost)}}
+				if c := d.decide(); c.Do == Deny || c.Do == Never {
 					if spread {
 						several[n%3]++
 					} else {

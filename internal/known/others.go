@@ -1,4 +1,4 @@
-package limiter
+package known
 
 import (
 	"math"
@@ -79,9 +79,9 @@ const (
 // are refused. Of a bucket seen once nothing is known, and little is let pass: after
 // an idle time it grants exactly its capacity. The constants were found by simulating
 // fleets (bench/fleet); docs/measured.md has what they reach.
-func (o *others) slack(s bucket.State, w want, most int64) int64 {
+func (o *others) slack(s bucket.State, w Want, most int64) int64 {
 	passing := 0.0
-	for _, c := range w.costs {
+	for _, c := range w.Costs {
 		if i := s.Index(c.Limit.Name); i >= 0 && c.Milli > 0 {
 			r := s.Rate(i)
 			mean := o.taken[c.Limit.Name] / max(o.images, 1) / float64(r.Capacity)
@@ -117,14 +117,14 @@ func (s *seen) contended(now int64) bool {
 // square root), and then the write is refused. So it is not sent before the level less
 // that spread covers the cost; here that never happens, so not before the next look.
 func (d decider) expected(s *seen) (at int64, limit string) {
-	state, until := s.image.State, s.at+d.denyFor
+	state, until := s.image.State, s.at+d.DenyFor
 	if d.count > 1 {
-		until = min(max(s.at, d.lookedAt), d.now) + d.denyFor
+		until = min(max(s.at, d.lookedAt), d.now) + d.DenyFor
 	}
-	if !s.contended(d.now) || d.count == 1 && d.outlived(s, d.denyFor) || s.clockless(d.now) {
+	if !s.contended(d.now) || d.count == 1 && d.outlived(s, d.DenyFor) || s.clockless(d.now) {
 		return 0, ""
 	}
-	for _, c := range d.want.costs {
+	for _, c := range d.want.Costs {
 		i := state.Index(c.Limit.Name)
 		if i < 0 || c.Milli == 0 {
 			continue

@@ -1,7 +1,6 @@
-package limiter
+package known
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -9,48 +8,58 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
+// perHour20 is a limit that hardly refills while a test lasts.
+var perHour20 = bucket.Limit{Name: "rph", Capacity: 20_000, Amount: 20_000, Period: 3_600_000}
+
+// factsOf are those of a bucket of so many shards, of which nothing has been seen.
+func factsOf(count int) *facts {
+	return &facts{Settings: &Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32}, count: count}
+}
+
+// denyFor is how long, in ms, an image denies in these tests.
+const denyFor = 1000
+
 // What others take denies only after it has made a write fail, and only until the
 // image is due for a look; it never grants what the image does not cover.
 func TestWhatOthersTake(t *testing.T) {
-	const denyFor = 1000
 	for _, c := range []struct {
 		name    string
 		tokens  int64         // in the image, of 20
 		age     time.Duration // of the image
 		taken   float64       // by others, tokens per second
 		refused time.Duration // ago; negative: never
-		want    action
+		want    Action
 	}{
-		{"nobody else", 10, 500 * time.Millisecond, 0, 0, write},
-		{"others take, none refused", 5, 900 * time.Millisecond, 10, -1, write},
-		{"others took it", 5, 900 * time.Millisecond, 10, 0, deny},
-		{"others leave enough", 19, 100 * time.Millisecond, 1, 0, write},
-		{"refused long ago", 5, 900 * time.Millisecond, 10, contendedFor*time.Millisecond + 1000000, write},
-		{"due for a look", 5, denyFor * time.Millisecond, 10, 0, write},
-		{"image from the future", 5, -time.Second, 10, 0, write},
-		{"others give back", 0, 900 * time.Millisecond, -100, 0, deny},
-		{"others give back, none refused", 0, 900 * time.Millisecond, -100, -1, deny},
+		{"nobody else", 10, 500 * time.Millisecond, 0, 0, Take},
+		{"others take, none refused", 5, 900 * time.Millisecond, 10, -1, Take},
+		{"others took it", 5, 900 * time.Millisecond, 10, 0, Deny},
+		{"others leave enough", 19, 100 * time.Millisecond, 1, 0, Take},
+		{"refused long ago", 5, 900 * time.Millisecond, 10, contendedFor*time.Millisecond + 1000000, Take},
+		{"due for a look", 5, denyFor * time.Millisecond, 10, 0, Take},
+		{"image from the future", 5, -time.Second, 10, 0, Take},
+		{"others give back", 0, 900 * time.Millisecond, -100, 0, Deny},
+		{"others give back, none refused", 0, 900 * time.Millisecond, -100, -1, Deny},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := int64(1_700_000_000_000)
-			limit := PerHour("rph", 20).stored()
-			k := &known{count: 1}
-			b := table.Shard{Namespace: "ns", Entity: acme, Resource: gpt, Generation: 1,
+			limit := perHour20
+			k := factsOf(1)
+			b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
 				State: bucket.New([]bucket.Limit{limit}, 0, 1, now-c.age.Milliseconds())}
 			b.State.Slots[b.State.Index("rph")].Tokens = c.tokens * bucket.Milli
-			k.see(b, now-c.age.Milliseconds(), unsent, nil)
+			k.see(b, now-c.age.Milliseconds(), Unsent, nil)
 			s := k.shards[0]
 			s.others = others{taken: map[string]float64{"rph": c.taken * 1000}, elapsed: 1000}
 			if c.refused >= 0 {
 				s.others.refused = now - c.refused.Milliseconds()
 			}
-			d := decider{known: k, now: now, denyFor: denyFor, attempt: &attempt{},
-				want: want{name: name{acme, gpt}, costs: []table.Cost{{Limit: limit, Milli: 1000}}}}
+			d := decider{facts: k, now: now, attempt: &Attempt{},
+				want: Want{Costs: []table.Cost{{Limit: limit, Milli: 1000}}}}
 			got := d.decide()
-			if got.action != c.want || got.look {
+			if got.Do != c.want || got.Do == Look {
 				t.Fatalf("decided %+v, want %d", got, c.want)
 			}
-			if estimated := c.tokens > 0; got.action == deny && estimated && (got.at <= now || got.at > s.at+denyFor) {
+			if estimated := c.tokens > 0; got.Do == Deny && estimated && (got.at <= now || got.at > s.at+denyFor) {
 				t.Errorf("denied until %d ms from now, want no longer than until the look in %d ms", got.at-now, s.at+denyFor-now)
 			}
 		})
@@ -61,29 +70,29 @@ func TestWhatOthersTake(t *testing.T) {
 // enough by its image hold no more together.
 func TestWhatOthersTakeIsNotTakenTogether(t *testing.T) {
 	const now = 1_700_000_000_000
-	limit := PerHour("rph", 20).stored()
+	limit := perHour20
 	for _, c := range []struct {
 		name   string
 		tokens [2]int64 // by shard
 		cost   int64
-		want   action
+		want   Action
 	}{
-		{"one shard has it by its image", [2]int64{0, 5}, 1, deny},
-		{"each has it", [2]int64{5, 5}, 1, deny},
-		{"no shard has it, both together do", [2]int64{5, 5}, 7, several},
+		{"one shard has it by its image", [2]int64{0, 5}, 1, Deny},
+		{"each has it", [2]int64{5, 5}, 1, Deny},
+		{"no shard has it, both together do", [2]int64{5, 5}, 7, Several},
 	} {
-		k := &known{count: 1}
+		k := factsOf(1)
 		for shard, tokens := range c.tokens {
-			b := table.Shard{Namespace: "ns", Entity: acme, Resource: gpt, Generation: 1,
+			b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
 				State: bucket.New([]bucket.Limit{limit}, shard, 2, now-900)}
 			b.State.Slots[b.State.Index("rph")].Tokens = tokens * bucket.Milli
-			k.see(b, now-900, unsent, nil)
+			k.see(b, now-900, Unsent, nil)
 			k.shards[shard].others = others{taken: map[string]float64{"rph": 5000}, elapsed: 1000, refused: now}
 		}
-		d := decider{known: k, now: now, denyFor: 1000, attempt: &attempt{},
-			want: want{name: name{acme, gpt}, costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
+		d := decider{facts: k, now: now, attempt: &Attempt{},
+			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
 		for d.pick = range uint64(2) {
-			if got := d.decide(); got.action != c.want {
+			if got := d.decide(); got.Do != c.want {
 				t.Errorf("%s: decided %+v, want %d", c.name, got, c.want)
 			}
 		}
@@ -94,13 +103,13 @@ func TestWhatOthersTakeIsNotTakenTogether(t *testing.T) {
 // and fades.
 func TestOthersLearn(t *testing.T) {
 	state := func(used int64) bucket.State {
-		return bucket.State{Slots: []bucket.Slot{{Limit: PerHour("rph", 20).stored(), Used: used}}}
+		return bucket.State{Slots: []bucket.Slot{{Limit: perHour20, Used: used}}}
 	}
 	var o others
 	if o.rate("rph") != 0 {
 		t.Error("a rate of nothing seen")
 	}
-	o.learn(state(1000), state(6000), []table.Cost{{Limit: PerHour("rph", 20).stored(), Milli: 2000}}, 1000)
+	o.learn(state(1000), state(6000), []table.Cost{{Limit: perHour20, Milli: 2000}}, 1000)
 	if got := o.rate("rph"); got != 3 {
 		t.Errorf("others take %v millitokens a millisecond, want 3", got)
 	}
@@ -136,16 +145,16 @@ func TestWhatOthersTakeInARoundTrip(t *testing.T) {
 		{2000, 0, 1, true, "5 - 32, give or take 5.7"},
 	} {
 		const now = int64(1_700_000_000_000)
-		limit := PerSecond("rps", 10).WithCapacity(40).stored()
-		k := &known{count: 1}
-		b := table.Shard{Namespace: "ns", Entity: acme, Resource: gpt, Generation: 1,
+		limit := bucket.Limit{Name: "rps", Capacity: 40_000, Amount: 10_000, Period: 1000}
+		k := factsOf(1)
+		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
 			State: bucket.New([]bucket.Limit{limit}, 0, 1, now-c.age)}
 		b.State.Slots[b.State.Index("rps")].Tokens = 5 * bucket.Milli
-		k.see(b, now-c.age, unsent, nil)
+		k.see(b, now-c.age, Unsent, nil)
 		k.shards[0].others = others{taken: map[string]float64{"rps": 16_000}, elapsed: 1000, refused: now}
-		d := decider{known: k, now: now, denyFor: 1000, trip: c.trip, attempt: &attempt{},
-			want: want{name: name{acme, gpt}, costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
-		if got := d.decide(); (got.action == deny) != c.deny {
+		d := decider{facts: k, now: now, trip: c.trip, attempt: &Attempt{},
+			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
+		if got := d.decide(); (got.Do == Deny) != c.deny {
 			t.Errorf("%v ms a trip, %d ms ago, a cost of %d: decided %+v; the level is %s", c.trip, c.age, c.cost, got, c.level)
 		}
 	}
@@ -155,7 +164,7 @@ func TestWhatOthersTakeInARoundTrip(t *testing.T) {
 // nothing for 0.9 s. In the mean they take 30 a second, whenever one looks.
 func TestOthersTakeByTurns(t *testing.T) {
 	state := func(used int64) bucket.State {
-		return bucket.State{Slots: []bucket.Slot{{Limit: PerHour("rph", 20).stored(), Used: used * bucket.Milli}}}
+		return bucket.State{Slots: []bucket.Slot{{Limit: perHour20, Used: used * bucket.Milli}}}
 	}
 	var o others
 	used := int64(0)
@@ -176,9 +185,9 @@ func TestOthersTakeByTurns(t *testing.T) {
 
 // The slack follows what others take between two images, and what they leave.
 func TestSlackFollowsTheFleet(t *testing.T) {
-	limit := PerMinute("rpm", 600).stored() // 10 per second
+	limit := bucket.Limit{Name: "rpm", Capacity: 600_000, Amount: 600_000, Period: 60_000} // 10 per second
 	state := bucket.State{Shards: 1, Slots: []bucket.Slot{{Limit: limit}}}
-	w := want{costs: []table.Cost{{Limit: limit, Milli: 1000}}}
+	w := Want{Costs: []table.Cost{{Limit: limit, Milli: 1000}}}
 	for _, c := range []struct {
 		name    string
 		taken   float64 // tokens between two images
@@ -201,38 +210,4 @@ func TestSlackFollowsTheFleet(t *testing.T) {
 	if got := (&others{}).slack(state, w, 30); got != 3 {
 		t.Errorf("slack %d %% with nothing known, want 3", got)
 	}
-}
-
-// A process that reckons with what others take asks all the same, once in DenyFor for all
-// shards: when they have stopped, it is granted what there is a second later.
-func TestOthersThatStopAreNoticedOnShards(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	limit := PerMinute("rpm", 600)
-	req := asks(Costs{"rpm": 1}, limit)
-	must(t, l, req)
-	w.split(l, 2)
-	other := w.bystander(l)
-	for range 2 {
-		must(t, other, asks(Costs{"rpm": 290}, limit))
-	}
-	for range 4 { // it has seen both shards
-		must(t, l, req)
-	}
-	k := l.images.of(name{acme, gpt})
-	for _, s := range k.shards { // others have taken 100 a second of each
-		s.others = others{taken: map[string]float64{"rpm": 800_000}, elapsed: 8000, images: 8, refused: w.now.Load()}
-	}
-	w.db.ResetStats()
-	for range 2 {
-		w.advance(1100 * time.Millisecond)
-		_, err := l.Acquire(t.Context(), req)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, ErrLimited) {
-			t.Fatal(err)
-		}
-	}
-	t.Errorf("denied for 2.2 s, after %d writes", w.db.Stats().Updates)
 }

@@ -1,4 +1,4 @@
-package limiter
+package known
 
 import (
 	"math"
@@ -38,9 +38,9 @@ func (u underWay) remove(costs []table.Cost) {
 	}
 }
 
-func (u underWay) removeAll(group []*acquirer) {
-	for _, m := range group {
-		u.remove(m.want.costs)
+func (u underWay) removeAll(group []Want) {
+	for _, w := range group {
+		u.remove(w.Costs)
 	}
 }
 

@@ -1,7 +1,6 @@
-package limiter
+package known
 
 import (
-	"context"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -43,25 +42,24 @@ func (y yield) lasts(now int64) bool {
 
 // confirm notes that the limits of a request are in force on a shard. If they were
 // stored, those that were stored before are forgotten; what other calls give yields.
-// The lock is held.
-func (k *known) confirm(b table.Shard, w want, now int64) {
+func (k *facts) confirm(b table.Shard, w Want, now int64) {
 	s := k.at(b.State.Shard)
 	if len(s.confirmed) == 1 && w.under(s.confirmed[0]) {
 		return
 	}
-	if w.read > 0 {
+	if w.Read > 0 {
 		s.confirmed = nil
 	}
 	k.displace(s, b, now)
 	if slices.ContainsFunc(s.confirmed, w.under) {
 		return
 	}
-	s.confirmed = append(s.confirmed[max(0, len(s.confirmed)+1-mostLimits):], table.LimitsOf(w.costs))
+	s.confirmed = append(s.confirmed[max(0, len(s.confirmed)+1-mostLimits):], table.LimitsOf(w.Costs))
 }
 
 // displace yields where an image shows that limits of this process were replaced, and
-// reports whether it does. The lock is held.
-func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
+// reports whether it does.
+func (k *facts) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 	for i := range k.yields {
 		if y := &k.yields[i]; table.Began(b.Generation) >= y.began {
 			y.inForce, y.removed = storedLimitsOf(b, y.own)
@@ -90,7 +88,7 @@ func (k *known) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 
 // yieldTo goes by the limits of an image in place of its own, from now on unless it
 // does already.
-func (k *known) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
+func (k *facts) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
 	if slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
 		return
 	}
@@ -113,18 +111,13 @@ func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, r
 	return out, removed
 }
 
-// under reports whether a request is to be decided by these limits.
-func (w want) under(limits []bucket.Limit) bool {
-	return slices.EqualFunc(w.costs, limits, func(c table.Cost, l bucket.Limit) bool { return c.Limit == l })
-}
-
 // inForce returns what a request needs of a bucket under the limits that it is to be
 // decided by: its own, unless others have replaced them a short while ago, and the
 // costs can be had under theirs. Stored limits that were read since are in force. It
-// reports whether this is the first request since they were replaced. The lock is held.
-func (k *known) inForce(w want, now int64) (_ want, yielded bool) {
+// reports whether this is the first request since they were replaced.
+func (k *facts) inForce(w Want, now int64) (_ Want, yielded bool) {
 	k.yields = slices.DeleteFunc(k.yields, func(y yield) bool {
-		return !y.lasts(now) || w.under(y.own) && w.read > y.since // they were read again since
+		return !y.lasts(now) || w.under(y.own) && w.Read > y.since // they were read again since
 	})
 	i := slices.IndexFunc(k.yields, func(y yield) bool { return w.under(y.own) })
 	if i < 0 {
@@ -132,24 +125,15 @@ func (k *known) inForce(w want, now int64) (_ want, yielded bool) {
 	}
 	y := &k.yields[i]
 	costs := table.Costs(y.inForce)
-	for i, c := range w.costs {
+	for i, c := range w.Costs {
 		if costs[i].Milli = c.Milli; c.Milli > costs[i].Limit.Capacity {
 			return w, false
 		}
 	}
-	if w.read > 0 && len(y.removed) < len(costs) { // else the call itself asks for what was taken out
+	if w.Read > 0 && len(y.removed) < len(costs) { // else the call itself asks for what was taken out
 		costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return slices.Contains(y.removed, c.Limit.Name) })
 	}
-	w.costs = costs
+	w.Costs = costs
 	yielded, y.told = !y.told, true
 	return w, yielded
-}
-
-// tellYield tells by which limits a bucket is gone by from now on.
-func (l *Limiter) tellYield(ctx context.Context, w want) {
-	e := Event{Kind: EventYield, Entity: w.name.entity, Resource: w.name.resource}
-	for _, c := range w.costs {
-		e.Limits = append(e.Limits, public(c.Limit))
-	}
-	l.tell(ctx, e)
 }

@@ -1,4 +1,4 @@
-package limiter
+package known
 
 import (
 	"slices"
@@ -32,13 +32,13 @@ func (d decider) first() int {
 // halfFull reports whether a shard holds the costs, and half of its share or more, of each
 // limit that is asked for. Below that what there is decides, and all shards are tried alike.
 func (d decider) halfFull(s *seen) bool {
-	return s.imaged() && !slices.ContainsFunc(d.want.costs, func(c table.Cost) bool {
+	return s.imaged() && !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
 		return c.Milli > 0 && s.level(c.Limit, d.now) < max(c.Milli, s.image.State.RateOf(c.Limit).Capacity/2)
 	})
 }
 
 // visit notes that a write goes to a shard.
-func (k *known) visit(shard int) {
+func (k *facts) visit(shard int) {
 	if k.home.shard != shard || k.home.left == 0 {
 		k.home = home{shard: shard, left: stay}
 	}

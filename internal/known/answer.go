@@ -1,0 +1,67 @@
+package known
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Took remembers the image that a write brought which held, for a group of requests that
+// were under way and are not any more; nil is one of which nothing was. It returns what
+// there is of the limits in force then.
+func (b *Bucket) Took(image table.Shard, p Plan, w Want, group []Want, now int64) []Level {
+	k := b.lock()
+	defer b.mu.Unlock()
+	var own []table.Cost
+	if p.Takes {
+		own = w.Costs
+	}
+	k.see(image, now, p.since, own)
+	s := k.at(p.Shard)
+	s.underWay.removeAll(group) // the image shows it
+	s.added = false
+	k.confirm(image, w, now)
+	return k.levels(w.Costs, now)
+}
+
+// Refused remembers the image that a refused write brought. If the write was
+// planned from one that covered its costs, others have taken them. It reports whether
+// others have replaced limits of this process.
+func (b *Bucket) Refused(image table.Shard, p Plan, now int64) (displaced bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.at(image.State.Shard)
+	if p.Charges && s.image.Generation == image.Generation {
+		s.others.refused = now
+	}
+	k.see(image, now, p.since, nil)
+	s.added = p.adds
+	return k.displace(s, image, now)
+}
+
+// Outbid tells what the refusal of a write means, once the image that it brought is known:
+// whether it was answered by a bucket that is there, and whether others have taken the
+// tokens. That is so of a charge, if the rules of the bucket are still those that it was
+// planned by. That the bucket is missing, or is not any more, says nothing about tokens.
+func (b *Bucket) Outbid(p Plan) (answered, lost bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.at(p.Shard)
+	return s.imaged() && !p.Creates, p.Charges && p.Takes && s.image.Generation == p.life
+}
+
+// Paid remembers the images of shards that have paid for a request together. A transaction
+// brings none: they are worked out from its writes.
+func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, now int64) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	for i, s := range payments {
+		it, held, err := writes[i].Apply(s.Image.Item())
+		if err != nil || !held {
+			continue
+		}
+		if image, err := table.DecodeShard(it); err == nil {
+			k.see(image, now, k.at(image.State.Shard).serial, s.Costs)
+			k.confirm(image, w, now)
+		}
+	}
+}

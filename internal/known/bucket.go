@@ -1,0 +1,194 @@
+package known
+
+import (
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Settings are the same for all buckets of a process.
+type Settings struct {
+	DenyFor   int64 // how long, in ms, an image may deny without asking
+	Slack     int64 // how much lower than it is a full limit may be shown, in percent of its capacity
+	MaxShards int   // the most shards that a bucket is split into
+}
+
+// Now is what a decision depends on beside the bucket and the request. Decisions ask for it
+// under the lock of their bucket: one that went by an instant before that of the decision
+// made before it would take the clock for set back.
+type Now struct {
+	Ms     int64   // the instant, epoch ms
+	Trip   float64 // how long, in ms, a write and its answer are under way
+	Random uint64
+}
+
+// Bucket is what this process knows of one bucket. It is safe for concurrent use.
+type Bucket struct {
+	mu    sync.Mutex
+	facts facts // reached by lock only
+}
+
+// NewBucket returns a bucket of which nothing is known.
+func NewBucket(s *Settings) *Bucket { return &Bucket{facts: facts{Settings: s, count: 1}} }
+
+// lock locks the bucket, until the caller unlocks mu.
+func (b *Bucket) lock() *facts {
+	b.mu.Lock()
+	return &b.facts
+}
+
+// facts are what is known of a bucket. Whoever has them holds its lock.
+type facts struct {
+	*Settings
+	count     int // largest shard count seen, at least 1
+	shards    map[int]*seen
+	home      home
+	lookedAt  int64            // when the last look went out, epoch ms
+	raisedAt  int64            // when an image last showed more than refill explains, epoch ms
+	readAt    int64            // when all shards were last read because of that, epoch ms
+	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
+	largest   map[string]int64 // by limit: the largest cost seen
+	denied    *denied          // the last denial, for as long as nothing new is seen
+	yields    []yield          // limits of this process that others have replaced
+}
+
+func (k *facts) at(shard int) *seen {
+	s := k.shards[shard]
+	if s == nil {
+		s = &seen{}
+		if k.shards == nil {
+			k.shards = make(map[int]*seen, 1)
+		}
+		k.shards[shard] = s
+	}
+	return s
+}
+
+// see remembers an image, of which own was taken by the write that brought it. An
+// answer to a write that was sent after the image known was seen, when that had
+// the serial number since, replaces it. Answers of concurrent calls overtake each
+// other: then the image that is older is dropped.
+func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
+	s := k.at(b.State.Shard)
+	if s.serial != since && s.imaged() && older(b, s.image) {
+		return
+	}
+	if s.imaged() && s.image.Generation == b.Generation {
+		s.others.learn(s.image.State, b.State, own, now-s.at)
+	}
+	if s.imaged() && raised(s.image.State, b.State, now) {
+		k.raisedAt = now
+	}
+	s.image, s.at, s.absent = b, now, false
+	s.serial++
+	if n := b.State.Shards; n <= bucket.MaxShards && (n > k.count || b.State.Shard == 0) {
+		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged
+	}
+	k.denied = nil
+}
+
+// missing remembers that a shard was not there. When it is shard 0 of an
+// unsplit bucket, there is no bucket.
+func (k *facts) missing(shard int, now int64) {
+	s := k.at(shard)
+	s.image, s.at, s.absent = table.Shard{}, now, true
+	s.serial++
+	k.denied = nil
+}
+
+// Unsent is the serial number for an image that answers no write on its shard.
+const Unsent = -1
+
+// See remembers an image that came with the answer to a call that took nothing. Since is
+// the serial number of the image that was known when the call was sent, or Unsent.
+func (b *Bucket) See(image table.Shard, now int64, since int) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.see(image, now, since, nil)
+}
+
+// Missing remembers that shards were not there.
+func (b *Bucket) Missing(now int64, shards ...int) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	for _, shard := range shards {
+		k.missing(shard, now)
+	}
+}
+
+// Seen is a copy of what is known of one shard.
+type Seen struct {
+	Image  table.Shard // the last one; without a key if there is none
+	Serial int         // counts the images seen
+	Absent bool        // the item was not there
+	Idle   bool        // nothing of this process is under way
+}
+
+// Seen returns what is known of a shard.
+func (b *Bucket) Seen(shard int) Seen {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.shards[shard]
+	if s == nil {
+		return Seen{Idle: true}
+	}
+	return Seen{Image: s.image, Serial: s.serial, Absent: s.absent, Idle: len(s.underWay) == 0}
+}
+
+// Absent reports whether shard 0 is not there, so that the bucket has to be created.
+func (b *Bucket) Absent() bool { return b.Seen(0).Absent }
+
+// Survives remembers a shard of a bucket whose shard 0 is missing, and returns the count
+// that shard 0 had: the one at which it splits that shard off, if there is no such shard,
+// else what follows from it. What a late settlement of another client has left of one is
+// none. Of one that cannot be read nobody knows what it and others hold.
+func (b *Bucket) Survives(shard int, it item.Item, now int64) (count int, err error) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	count = shard
+	if it != nil {
+		image, err := table.DecodeShard(it)
+		if err != nil {
+			return 0, err
+		}
+		if !(image.State.NoClock && image.NoShardCount) {
+			k.see(image, now, Unsent, nil)
+			count = max(bucket.CountWith(shard), min(image.State.Shards, bucket.MaxShards))
+		}
+	}
+	if zero := k.shards[0]; zero != nil && zero.absent { // nobody has seen it meanwhile
+		k.count = count
+	}
+	return count, nil
+}
+
+// ReadAll notes that all shards are about to be read, and returns how many there are.
+func (b *Bucket) ReadAll(now int64) (count int) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.readAt, k.raisedAt = now, min(k.raisedAt, now) // the clock may have been set back since
+	return k.count
+}
+
+// SeeAll remembers the items of all shards that were read, and returns the images of
+// those that are there.
+func (b *Bucket) SeeAll(items []item.Item, now int64) ([]table.Shard, error) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	var images []table.Shard
+	for i, it := range items {
+		if it == nil {
+			k.missing(i, now)
+			continue
+		}
+		image, err := table.DecodeShard(it)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, image)
+		k.see(image, now, k.at(i).serial, nil)
+	}
+	return images, nil
+}

@@ -1,0 +1,159 @@
+package known
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Decide decides what to do next about a request. It answers why something was denied:
+//
+//	others replaced the limits   it goes by theirs for a while (yield.go)
+//	denied a moment ago          and nothing new was seen since: denied again
+//	one shard covers the costs   a write to that one
+//	no shard does                look, bring limits, take from several, or deny (see decide)
+//	outrun by others             denied for the time in which the costs refill
+//	it waits                     into debt instead, if the queue has room (queue.go)
+//
+// A denial caused by a wrong count of shards, or by missing ones, comes with the plan that
+// mends that.
+func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
+	k := b.lock()
+	defer b.mu.Unlock()
+	now := clock()
+	w, yielded := k.inForce(w, now.Ms)
+	out := Decision{Want: w, Yielded: yielded, Count: k.count}
+	if !a.Waits && k.denied.covers(w, now.Ms) {
+		out.Denial = k.denied.explain(k, now.Ms)
+		return out
+	}
+	d := decider{facts: k, want: w, now: now.Ms, trip: now.Trip, attempt: a, pick: now.Random}
+	c := d.decide()
+	if tries := max(a.Rounds, a.Calls); c.writes() && (a.Outrun || tries >= MaxRounds) { // others take what there is
+		c = d.giveUp()
+	}
+	if a.Waits && (c.Do == Deny || c.Do == Look || c.Do == Adopt || a.InLine) {
+		c = d.behind(c)
+	}
+	a.Rounds++
+	out.Choice = c
+	if c.Do == Deny {
+		denied := d.deny(c)
+		out.Denial = denied.explain(k, now.Ms)
+		if !a.Waits { // else it says nothing about those that do not
+			k.denied = denied
+		}
+	}
+	if c.Do == Deny || c.Do == Never {
+		if out.Mend = k.repair(); out.Mend == nil {
+			out.Mend = k.complete()
+		}
+	}
+	return out
+}
+
+// decide picks a shard to write to, or denies. Shards are tried from one on that this
+// process visits for a while, else from a random one, so that requests spread over them:
+//
+//	its image covers the costs     write to it
+//	it has no image                write to it, which brings one; to two of them at most
+//	its image does not cover them  try the next shard
+//
+// When all were tried in vain, the request is denied without a call (D4), unless the
+// shards cover the costs together, or the images are too old to deny.
+func (d decider) decide() Choice {
+	if z := d.shards[0]; z != nil && z.absent { // there is no bucket: the write creates it
+		return Choice{Do: Take}
+	}
+	d.need()
+	start, soonest := d.first(), Choice{Do: Never, at: bucket.Never}
+	stale, staleAt, taken := -1, int64(bucket.Never), false
+	var tried map[int]bool
+	if d.count > 1 {
+		tried = make(map[int]bool, d.count)
+	}
+	for i := range d.count {
+		k := d.nearest((start + i) % d.count)
+		if tried[k] {
+			continue
+		}
+		if tried != nil {
+			tried[k] = true
+		}
+		s := d.shards[k]
+		if !s.imaged() {
+			if len(d.attempt.Asked) < maxAsked && !slices.Contains(d.attempt.Asked, k) {
+				return Choice{Do: Take, Shard: k}
+			}
+			continue
+		}
+		got := d.evaluate(k, s)
+		if got.Do == Take {
+			d.visit(k)
+			return got
+		}
+		soonest, taken = sooner(soonest, got), taken || got.taken
+		if d.outlived(s, d.DenyFor) && (stale < 0 || got.at < staleAt ||
+			got.at == staleAt && d.seenAt(s) < d.seenAt(d.shards[stale])) {
+			stale, staleAt = k, got.at
+		}
+	}
+	return d.uncovered(soonest, stale, taken)
+}
+
+// evaluate decides on one shard from its image.
+func (d decider) evaluate(k int, s *seen) Choice {
+	v, short := s.verdict(d.want, d.now)
+	out := Choice{Shard: k, at: v.At, Limit: short}
+	switch {
+	case v.Granted:
+		out.Do = Take
+		at, short := d.expected(s)
+		out.Asks = d.count > 1 && s.contended(d.now) && d.outlived(s, d.DenyFor)
+		if at > d.now && !(out.Asks && (d.asking || d.again(d.lookedAt))) { // but others will have taken it by now
+			out.Do, out.at, out.Limit, out.taken, out.Asks = Deny, at, short, true, false
+		}
+	case s.clockless(d.now):
+		out.Do = Take // without a clock to refill from, the denial would never end
+	case v.At == bucket.Never: // a cost exceeds the share
+		out.Do = Never
+	}
+	return out
+}
+
+// uncovered decides when no single shard covers the costs: soonest is the denial that ends
+// first, and stale the shard to look at, or -1. Of a shard that would cover them, but for
+// what others take, taken is set.
+func (d decider) uncovered(soonest Choice, stale int, taken bool) Choice {
+	switch {
+	case d.count > 1 && soonest.Do == Never && !d.attempt.Spread && d.together() <= d.now:
+		return Choice{Do: Several} // larger than a share; all shards are read for it, which is better than a look
+	case d.outdated(): // tokens were put into the bucket since: read all shards
+		return Choice{Do: Several}
+	case stale >= 0 && d.attempt.Calls == 0 && d.again(d.lookedAt):
+		return Choice{Do: Look, Shard: stale} // one for all: recovers first, or has the oldest image
+	}
+	if k, ok := d.unadopted(soonest); ok { // bring the limits before they deny
+		return Choice{Do: Adopt, Shard: k}
+	}
+	if taken { // if others do leave it, one shard has it: a transaction finds no more
+		return soonest
+	}
+	if d.count == 1 {
+		if soonest.Do == Never && d.repair() != nil { // shard 0 has a count that is not believed
+			soonest = d.mending(soonest)
+		}
+		return soonest
+	}
+	switch at := d.together(); {
+	case at <= d.now && !d.attempt.Spread: // two shards that hold 3 each cover 5
+		return Choice{Do: Several}
+	case at < soonest.at: // they will, before any of them does alone
+		soonest.Do, soonest.at = Deny, max(at, d.now+1)
+	case soonest.Do == Never:
+		// The shares are fractions of tokens that do not add up to so many whole ones:
+		// shards merge now (see repair), and then it can be had.
+		soonest = d.mending(soonest)
+	}
+	return soonest
+}

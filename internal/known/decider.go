@@ -1,0 +1,108 @@
+package known
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// decider decides one attempt from what is known. It performs no I/O; now and the
+// random number that picks the shard are given.
+type decider struct {
+	*facts
+	want    Want
+	now     int64
+	trip    float64 // how long, in ms, a write and its answer are under way
+	attempt *Attempt
+	pick    uint64
+	asking  bool // the write that is planned is the look that Choice.Asks has chosen
+}
+
+// nearest returns the shard to use for pick k: k itself, or the shard that it is split
+// from when it is not there. Example: of four shards, shard 3 was never seen. As long as
+// shard 1, of which it is split off, counts two shards itself, that one still has the
+// share of both and is used; once it counts four, shard 3 exists and is asked.
+func (d decider) nearest(k int) int {
+	for k > 0 {
+		s := d.shards[k]
+		if s.imaged() {
+			return k
+		}
+		gone := s != nil && s.absent && !d.outlived(s, absentFor)
+		parent := d.shards[bucket.SplitParent(k)]
+		if !gone && (!parent.imaged() || parent.image.State.Shards >= bucket.CountWith(k)) {
+			return k
+		}
+		k = bucket.SplitParent(k)
+	}
+	return 0
+}
+
+// absentFor is how long, in ms, a missing shard is not asked for again.
+const absentFor = 10_000
+
+// outlived reports whether an image is older than ms, or was seen when the clock
+// showed a later time than now.
+func (d decider) outlived(s *seen, ms int64) bool {
+	return d.now-s.at >= ms || d.now < s.at
+}
+
+// again reports whether what was last done at an instant may be done again: when an image
+// may not deny for any longer, or the clock has been set back since.
+func (d decider) again(last int64) bool { return d.now-last >= d.DenyFor || d.now < last }
+
+// seenAt returns when an image was seen; one of a later time than now is the oldest.
+func (d decider) seenAt(s *seen) int64 {
+	if s.at > d.now {
+		return 0
+	}
+	return s.at
+}
+
+// outdated reports whether some image is from before the bucket was seen to be raised
+// (see raised). All shards are read then: not more often than looks go out, and only if
+// one call can do it.
+func (d decider) outdated() bool {
+	if d.count == 1 || d.count > item.MaxReadKeys || d.attempt.Spread || !d.again(d.readAt) {
+		return false
+	}
+	for _, s := range d.shards {
+		if s.imaged() && s.at < d.raisedAt {
+			return true
+		}
+	}
+	return false
+}
+
+// unadopted returns the shard on which the limits that deny have to be brought in force
+// first. A denial by limits that are not stored might never end: what is stored refills by
+// the old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
+// force. Denied for 100 ms, the caller would come back to a bucket that needs hours. What no
+// shard can ever hold needs several, which refill and merge by the limits that they have.
+func (d decider) unadopted(denial Choice) (shard int, ok bool) {
+	if denial.Do == Deny {
+		return denial.Shard, d.adopts(d.shards[denial.Shard])
+	}
+	for k := range d.count {
+		if d.adopts(d.shards[k]) {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+func (d decider) adopts(s *seen) bool {
+	return s.imaged() && !d.want.stored(s.image.State) && !d.attempt.Adopted && d.again(d.adoptedAt)
+}
+
+// need remembers the largest costs seen, which keep the bucket from being split so
+// far that they could not be had.
+func (d decider) need() {
+	for _, c := range d.want.Costs {
+		if c.Milli > d.largest[c.Limit.Name] {
+			if d.facts.largest == nil {
+				d.facts.largest = make(map[string]int64, len(d.want.Costs))
+			}
+			d.facts.largest[c.Limit.Name] = c.Milli
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package known
+
+import (
+	"math"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Denial says why a request is denied, and for how long.
+type Denial struct {
+	Limit     string  // the one that takes longest to recover
+	After     int64   // how long until the request is covered, in ms, at least 1
+	Estimated bool    // After may be wrong
+	Full      bool    // the queue of those who wait is full
+	Levels    []Level // of the limits that it was decided by
+}
+
+// denied is a denial as it is remembered for as long as nothing new is seen of the bucket,
+// so that a flood does not look at every shard for every request.
+type denied struct {
+	want   Want
+	c      Choice
+	until  int64 // the choice holds before it, epoch ms
+	at     int64
+	limits []supply // in the order of the costs
+	unseen bool     // of some shards nothing is known
+}
+
+// supply is what there was of a limit when it denied, on the shards that were known.
+type supply struct {
+	level float64 // less what was under way
+	rate  float64 // what it gains per ms
+	whole int64   // what it can hold
+}
+
+// covers reports whether a denial is one of this request too: it wants as much under
+// the same limits.
+func (d *denied) covers(w Want, now int64) bool {
+	return d != nil && now < d.until && now >= d.at && slices.Equal(d.want.Costs, w.Costs)
+}
+
+// deny makes a denial of a choice, with what is needed to say later how much is there by
+// then. It holds until the first shard covers the costs, or the oldest image is due for a
+// look.
+func (d decider) deny(c Choice) *denied {
+	out := &denied{want: d.want, c: c, at: d.now, until: c.at, limits: make([]supply, len(d.want.Costs))}
+	seenShards := 0
+	for _, s := range d.shards {
+		if !s.imaged() {
+			continue
+		}
+		seenShards++
+		out.until = min(out.until, min(max(s.at, d.lookedAt), d.now)+max(d.DenyFor, 1))
+		state := s.image.State
+		for i, c := range d.want.Costs {
+			r, sum := state.RateOf(c.Limit), &out.limits[i]
+			sum.whole = bucket.AddSat(sum.whole, r.Capacity)
+			sum.rate += float64(r.Amount) / float64(r.Period)
+			level := r.Capacity // a limit that the shard does not have yet starts full
+			if j := state.Index(c.Limit.Name); j >= 0 {
+				level, _ = state.LevelAt(j, d.now)
+			}
+			sum.level += float64(level) - float64(s.underWay.of(c.Limit.Name))
+		}
+	}
+	out.unseen = seenShards < d.count
+	return out
+}
+
+// explain returns the denial as it is at now.
+func (d *denied) explain(k *facts, now int64) Denial {
+	out := Denial{
+		Limit: d.c.Limit, After: bucket.SubSat(max(d.c.at, now+1), now), Estimated: d.unseen || d.c.guess, Full: d.c.full,
+		Levels: make([]Level, len(d.want.Costs)),
+	}
+	then := decider{facts: k, want: d.want, now: d.at}
+	for i, c := range d.want.Costs {
+		sum := d.limits[i]
+		level := min(sum.level+sum.rate*float64(now-d.at), float64(sum.whole))
+		l := Level{Limit: c.Limit, Milli: int64(math.Floor(level)), Estimated: d.unseen}
+		l.Remaining = bucket.WholeTokens(l.Milli)
+		if k.count > 1 {
+			l.Remaining = min(l.Remaining, then.holds(c.Limit, now)/bucket.Milli)
+		}
+		if short := float64(c.Milli) - level; c.Limit.Name == d.c.Limit && !d.c.full {
+			l.After = out.After
+		} else if short > 0 {
+			l.After = int64(math.Ceil(min(short/sum.rate, longest)))
+		}
+		out.Levels[i] = l
+	}
+	return out
+}
+
+// longest bounds how long, in ms, a limit is said to need: 31,000 years.
+const longest = 1e15
+
+// Refusal returns the denial of a request that has been charged and does not wait for as
+// long as it would have to, or is not let into the queue.
+func (b *Bucket) Refusal(w Want, until, now int64) Denial {
+	k := b.lock()
+	defer b.mu.Unlock()
+	d := decider{facts: k, want: w, now: now, attempt: &Attempt{Waits: true, Until: until, InLine: true}}
+	return d.deny(d.behind(Choice{Do: Deny, at: now + 1})).explain(k, now)
+}
+
+// giveUp returns the denial for a request that has written as often as it may and
+// was refused each time, because others took what there was: for the time in which
+// its costs refill.
+func (d decider) giveUp() Choice {
+	out := Choice{Do: Deny, at: d.now, guess: true}
+	for _, c := range d.want.Costs {
+		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, c.Limit.Whole(), c.Milli)); at >= out.at {
+			out.at, out.Limit = at, c.Limit.Name
+		}
+	}
+	return out
+}
+
+// mending returns the denial of what can be had once shards have merged.
+func (d decider) mending(c Choice) Choice {
+	c.Do, c.at, c.guess = Deny, bucket.AddSat(d.now, mergeTime), true
+	return c
+}
+
+// mergeTime is about how long, in ms, it takes until shards have merged.
+const mergeTime = 1000

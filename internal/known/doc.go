@@ -1,0 +1,14 @@
+// Package known is what one process knows of a bucket, and what it decides from that.
+//
+// A [Bucket] remembers the last image of every shard, what this process has under way,
+// and what others seem to take. [Bucket.Decide] is where a request is granted a write, sent
+// to look, or denied: whoever asks why something was denied begins there. The package calls
+// nobody and waits for nobody; instants and random numbers are arguments.
+//
+// Words: a [Want] is what a request needs of one bucket, limits and costs; an [Attempt] is
+// what that request has done so far; a [Choice] is what to do next about it; a [Plan] is the
+// write that a choice leads to.
+//
+// Every exported method of a Bucket locks it. What is behind the lock are its facts: whoever
+// has a value of type *facts holds the lock.
+package known

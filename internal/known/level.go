@@ -1,0 +1,58 @@
+package known
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Level is what a bucket holds of one limit in force, as far as it is known. It speaks of
+// the whole bucket: shards that were not seen are taken to be as full as those that were.
+type Level struct {
+	Limit       bucket.Limit
+	Milli, Rest int64 // in millitokens, with the remainder of its refill
+	Remaining   int64 // how many tokens one request can have: shards pay in whole ones
+	After       int64 // of a denial: how long until this limit alone covers its cost, in ms
+	Estimated   bool  // some shards were not seen
+}
+
+// Levels returns what there is of the limits in force.
+func (b *Bucket) Levels(w Want, now int64) []Level {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.levels(w.Costs, now)
+}
+
+// levels returns what there is of some limits. If only some shards were seen, the level is
+// extrapolated: two shards of four that hold 12 together make 24.
+func (k *facts) levels(costs []table.Cost, now int64) []Level {
+	out := make([]Level, len(costs))
+	for i, c := range costs {
+		l := c.Limit
+		level, rest, seen := int64(0), int64(0), int64(0)
+		for n, s := range k.shards {
+			if n >= k.count || !s.imaged() {
+				continue
+			}
+			state := s.image.State
+			part := state.RateOf(l).Capacity
+			seen = bucket.AddSat(seen, part)
+			if j := state.Index(l.Name); j >= 0 {
+				part, rest = state.LevelAt(j, now)
+			}
+			level = bucket.AddSat(level, part)
+		}
+		if k.count > 1 {
+			rest = 0
+			if seen > 0 && seen < l.Capacity {
+				level = int64(float64(level) * (float64(l.Capacity) / float64(seen)))
+			}
+		}
+		out[i] = Level{Limit: l, Milli: level, Rest: rest, Remaining: bucket.WholeTokens(level)}
+		if k.count > 1 {
+			d := decider{facts: k, want: Want{Costs: costs}, now: now}
+			out[i].Remaining = min(out[i].Remaining, d.holds(l, now)/bucket.Milli)
+			out[i].Estimated = seen < l.Capacity
+		}
+	}
+	return out
+}

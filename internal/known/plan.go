@@ -1,0 +1,203 @@
+package known
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Plan is a planned write on a shard, for a group of requests or one.
+type Plan struct {
+	Write   item.Write
+	Shard   int
+	Takes   bool  // it takes the costs
+	Creates bool  // it creates the bucket, or restores its shard 0
+	Charges bool  // it depends on the image
+	adds    bool  // it is a plain add in place of a charge
+	since   int   // the serial number of the image when it was planned
+	life    int64 // the generation of that image
+}
+
+// Begin notes that a write that a request has chosen goes out, or waits behind another:
+// its costs count as taken from then on.
+func (b *Bucket) Begin(c Choice, w Want, now int64) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.at(c.Shard).underWay.add(w.Costs)
+	if c.Do == Look || c.Asks {
+		k.lookedAt = now
+	}
+	if c.Do == Adopt {
+		k.adoptedAt = now
+	}
+}
+
+// End notes that what a group wanted of a shard is not under way any more.
+func (b *Bucket) End(shard int, group ...Want) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.at(shard).underWay.removeAll(group)
+}
+
+// Plan plans the write of a choice for as much of a group as the shard covers, from its
+// first on, and returns for how many that is. All of the group were under way; the others
+// are not any more. From the member hurried on, somebody is denied if the write is refused.
+func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n int, p Plan) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	now := clock()
+	s := k.at(c.Shard)
+	s.underWay.removeAll(group)
+	n = 1
+	if c.Alone() {
+		group = group[:1]
+	} else {
+		d := decider{facts: k, now: now.Ms, trip: now.Trip, asking: c.Asks}
+		n = d.covered(c.Shard, group)
+	}
+	if n == 0 {
+		return 0, Plan{}
+	}
+	for _, w := range group[:n] {
+		s.underWay.add(w.Costs)
+	}
+	c.last = hurried < n
+	p = k.plan(c, Joined(group[:n]), now)
+	p.Shard, p.since, p.life = c.Shard, s.serial, s.image.Generation
+	return n, p
+}
+
+// covered returns how many of a group, from its first on, a shard covers together, by
+// its image and what others take. One without an image is asked for half of each capacity
+// at most: if one write asked for more than there is, it would be refused for all.
+func (d decider) covered(shard int, group []Want) int {
+	s, n := d.at(shard), 0
+	for n < len(group) {
+		d.want = Joined(group[:n+1])
+		if s.imaged() {
+			if d.evaluate(shard, s).Do != Take {
+				break
+			}
+		} else if n > 0 && slices.ContainsFunc(d.want.Costs,
+			func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 }) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// coldRoom is the room, in percent of the capacity, that a first write asks for.
+const coldRoom = 50
+
+// roomOf is the room, in percent of the capacity, that is left for plain adds in a
+// crowd, where full limits may be shown lower by the slack.
+func roomOf(slack int64) int64 { return max(slack*2/5, 1) }
+
+// plan returns the write for a shard.
+func (k *facts) plan(c Choice, w Want, now Now) Plan {
+	s := k.at(c.Shard)
+	add := func(room int64) Plan {
+		return Plan{Takes: true, Write: table.Add{
+			Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Shard: c.Shard, Shards: k.count,
+			Costs: w.Costs, Now: now.Ms, Room: room,
+		}.Plan()}
+	}
+	switch {
+	case c.Shard == 0 && s.absent:
+		return k.create(w, now)
+	case !s.imaged(), c.Do == Look:
+		return add(coldRoom)
+	}
+	slack := s.others.slack(s.image.State, w, k.Slack)
+	if c.last { // refused only if the tokens are gone, however low that may show a full limit
+		slack = 100
+	}
+	charge := table.Charge{Image: s.image, Costs: w.Costs, Now: now.Ms, Life: w.Life, Slack: slack}
+	switch {
+	case c.Owe:
+		charge.Force, charge.Slack = true, 0 // a full image: what is short is under way in this process
+	case c.last:
+	case s.added && s.recent(w, now.Ms, roomOf(slack)): // a crowd: leave room for the adds of others
+		charge.Room = roomOf(slack)
+	case s.added: // nobody has charged for long, so the add was refused; its image is fresh
+	case s.crowded(w, now.Ms, slack): // the charge would be refused: try an add, which needs no fresh image
+		p := add(roomOf(slack))
+		p.adds = true
+		return p
+	}
+	planned := charge.Plan()
+	if !planned.Verdict.Granted && !c.Owe { // only the clock is missing, or the limits: mend that, take nothing
+		charge.Refill = true
+		return Plan{Write: charge.Plan().Update, Charges: true}
+	}
+	return Plan{Write: planned.Update, Charges: true, Takes: true}
+}
+
+// Create returns the write that creates a bucket whose shard 0 is not there, for a request
+// of which nothing is under way. It takes nothing if shards live on.
+func (b *Bucket) Create(w Want, now Now) Plan {
+	k := b.lock()
+	defer b.mu.Unlock()
+	p := k.create(w, now)
+	p.since = Unsent
+	return p
+}
+
+// create returns the write for a bucket whose shard 0 is not there: a full
+// bucket, unless shards live on (see Survives), whose tokens would be minted a second
+// time; then shard 0 comes back empty with the count that it had.
+func (k *facts) create(w Want, now Now) Plan {
+	fresh := table.NewBucket{
+		Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Parent: w.Parent, Cascade: w.Cascade,
+		Costs: w.Costs, Life: w.Life, Now: now.Ms, Draw: now.Random,
+	}
+	if k.count > 1 {
+		put, _ := table.CreateEmpty(fresh, k.count)
+		return Plan{Write: put, Creates: true}
+	}
+	put, _ := table.Create(fresh)
+	return Plan{Write: put, Takes: true, Creates: true}
+}
+
+// crowded reports whether a charge would show a full limit lower than it is by more
+// than the slack, as far as what others take can be told: then it would most
+// likely be refused, and a plain add that leaves room is tried first. Example: of a
+// capacity of 100, 10 are refilled per second and others take 9. An image of five seconds
+// ago shows 100; the 45 that they have taken since are more than a slack of 30.
+func (s *seen) crowded(w Want, now int64, slack int64) bool {
+	state := s.image.State
+	for _, c := range w.Costs {
+		i := state.Index(c.Limit.Name)
+		if i < 0 || c.Milli == 0 {
+			continue
+		}
+		r := state.Rate(i)
+		gone := s.others.rate(c.Limit.Name) * min(float64(now-s.at), s.others.elapsed)
+		if gone <= float64(r.Capacity)*float64(slack)/100 {
+			continue
+		}
+		if w := bucket.Wait(state.Slots[i].Tokens, state.Slots[i].Rest, r, r.Capacity); bucket.AddSat(state.RF, w) <= now {
+			return true
+		}
+	}
+	return false
+}
+
+// recent reports whether somebody has refilled the shard so recently that a part of
+// its capacities, in percent, cannot have been refilled since: 12 % of a capacity of 100,
+// at 10 per second, within 1.2 s.
+func (s *seen) recent(w Want, now int64, part int64) bool {
+	state := s.image.State
+	for _, c := range w.Costs {
+		if i := state.Index(c.Limit.Name); i >= 0 && c.Milli > 0 {
+			r := state.Rate(i)
+			if now-state.RF > bucket.Wait(0, 0, r, r.Capacity*part/100) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,161 @@
+package known
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What no single shard covers is taken from several of them, in one transaction.
+
+// MaxPaying is how many shards pay for one request at most.
+const MaxPaying = item.MaxTransactItems
+
+// Payment is what one shard pays of a request that is taken from several.
+type Payment struct {
+	Image table.Shard
+	Costs []table.Cost // as those of the request
+	Owe   bool         // they are taken into debt
+}
+
+// Write returns the write with which the shard pays. Slack is how much lower than it is a
+// full limit may be shown, in percent of its capacity.
+func (p Payment) Write(w Want, now, slack int64) item.Write {
+	return table.Charge{Image: p.Image, Costs: p.Costs, Now: now, Life: w.Life, Slack: slack, Force: p.Owe}.Plan().Update
+}
+
+// ByLevels divides the costs among shards, in whole tokens, the fullest first; it
+// returns nothing if they do not hold enough. Each shard pays of every limit what
+// it has, so few of them are needed. Example: of a cost of 7, shards that hold 3.5, 2.2
+// and 4 pay 3, none and 4. A shard that is in debt pays nothing.
+func ByLevels(images []table.Shard, w Want, now int64) []Payment {
+	left := slices.Clone(w.Costs)
+	order := slices.Clone(images)
+	slices.SortStableFunc(order, func(a, b table.Shard) int { return compareLevels(b, a, w, now) })
+	var out []Payment
+	for _, image := range order {
+		if len(out) == MaxPaying {
+			break
+		}
+		at := table.Charge{Image: image, Costs: w.Costs, Now: now, Refill: true}.Plan().Before
+		part := Payment{Image: image, Costs: slices.Clone(left)}
+		pays, debt := false, false
+		for i, c := range left {
+			j := at.Index(c.Limit.Name)
+			if j < 0 || at.Slots[j].Tokens < 0 {
+				debt = true
+				break
+			}
+			part.Costs[i].Milli = min(c.Milli, at.Slots[j].Tokens/bucket.Milli*bucket.Milli)
+			pays = pays || part.Costs[i].Milli > 0
+		}
+		if debt || !pays {
+			continue
+		}
+		for i := range left {
+			left[i].Milli -= part.Costs[i].Milli
+		}
+		out = append(out, part)
+	}
+	if slices.ContainsFunc(left, func(c table.Cost) bool { return c.Milli > 0 }) {
+		return nil
+	}
+	return out
+}
+
+// compareLevels orders images by what they hold of the first limit with a cost.
+func compareLevels(a, b table.Shard, w Want, now int64) int {
+	for _, c := range w.Costs {
+		if i, j := a.State.Index(c.Limit.Name), b.State.Index(c.Limit.Name); c.Milli > 0 && i >= 0 && j >= 0 {
+			x, y := a.State.At(now).Slots[i].Tokens, b.State.At(now).Slots[j].Tokens
+			if x != y {
+				return int(max(min(bucket.SubSat(x, y), 1), -1))
+			}
+		}
+	}
+	return a.State.Shard - b.State.Shard
+}
+
+// ByShares divides the costs among shards by their shares, in whole tokens: a cost of 10
+// among four shards of 15 each is 3, 3, 3 and 1.
+func ByShares(images []table.Shard, w Want) []Payment {
+	images = images[:min(len(images), MaxPaying)]
+	out := make([]Payment, len(images))
+	for i := range images {
+		out[i] = Payment{Image: images[i], Costs: slices.Clone(w.Costs), Owe: true}
+	}
+	for j, c := range w.Costs {
+		whole, left := int64(0), c.Milli
+		for _, b := range images {
+			whole = bucket.AddSat(whole, b.State.RateOf(c.Limit).Capacity)
+		}
+		for i, b := range images {
+			part := float64(c.Milli) * float64(b.State.RateOf(c.Limit).Capacity) / float64(max(whole, 1))
+			out[i].Costs[j].Milli = min(left, int64(math.Ceil(part/bucket.Milli))*bucket.Milli)
+			left -= out[i].Costs[j].Milli
+		}
+		out[0].Costs[j].Milli += left
+	}
+	return out
+}
+
+// together returns from when all shards together hold the costs in whole tokens, as
+// far as they are known, or Never. A shard that is not known counts as full, because it
+// may be. Example: a cost of 2, and two shards that hold 0.9 each and get a token in a
+// second: 1.8 are no two whole tokens now, but after 0.1 s each shard has one. What the
+// shards hold only grows until they are full, so the instant is found by bisection.
+func (d decider) together() int64 {
+	at, full := d.now, d.now
+	for _, s := range d.shards {
+		if s.imaged() {
+			full = max(full, s.image.State.FullAt(d.now))
+		}
+	}
+	for _, c := range d.want.Costs {
+		if c.Milli == 0 {
+			continue
+		}
+		if d.holds(c.Limit, full) < c.Milli {
+			return bucket.Never
+		}
+		at = bucket.AddSat(at, int64(sort.Search(int(min(bucket.SubSat(full, at), math.MaxInt)), func(ms int) bool {
+			return d.holds(c.Limit, bucket.AddSat(at, int64(ms))) >= c.Milli
+		})))
+	}
+	return at
+}
+
+// holds returns what all shards together hold of a limit at an instant, in whole
+// tokens of each; of more shards than can pay at once, the fullest.
+func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
+	var all []int64
+	for k := range d.count {
+		level := bucket.State{Shard: k, Shards: d.count}.RateOf(l).Capacity
+		if s := d.shards[k]; s.imaged() {
+			level = 0
+			if !s.owes(d.want, at) {
+				level = s.level(l, at)
+			}
+		} else if d.nearest(k) != k {
+			continue // it is part of another
+		}
+		level = max(level, 0) / bucket.Milli * bucket.Milli
+		milli = bucket.AddSat(milli, level)
+		if d.count > MaxPaying {
+			all = append(all, level)
+		}
+	}
+	if len(all) <= MaxPaying {
+		return milli
+	}
+	slices.Sort(all)
+	milli = 0
+	for _, level := range all[len(all)-MaxPaying:] {
+		milli = bucket.AddSat(milli, level)
+	}
+	return milli
+}

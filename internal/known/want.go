@@ -1,0 +1,84 @@
+package known
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Name identifies a bucket within a namespace.
+type Name struct{ Entity, Resource string }
+
+// Want is what a request needs of one bucket, worked out from the request and the
+// configuration.
+type Want struct {
+	Namespace string
+	Name      Name
+	Costs     []table.Cost // of all limits in force
+	Life      table.Lifetime
+	Read      int64  // when the limits were read, epoch ms; zero if the call gave them
+	Parent    string // with Cascade, what the bucket tells other clients
+	Cascade   bool
+}
+
+// stored reports whether the limits in force are stored exactly like this.
+func (w Want) stored(s bucket.State) bool {
+	return !slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !s.Has(c.Limit) })
+}
+
+// under reports whether a request is to be decided by these limits.
+func (w Want) under(limits []bucket.Limit) bool {
+	return slices.EqualFunc(w.Costs, limits, func(c table.Cost, l bucket.Limit) bool { return c.Limit == l })
+}
+
+// GoesWith reports whether two requests can go out in one write: what they bring in force
+// must be the same.
+func (w Want) GoesWith(other Want) bool {
+	return w.Life == other.Life &&
+		slices.EqualFunc(w.Costs, other.Costs, func(a, b table.Cost) bool { return a.Limit == b.Limit })
+}
+
+// Joined is what all of a group want, as one.
+func Joined(group []Want) Want {
+	w := group[0]
+	for i, m := range group[1:] {
+		if i == 0 {
+			w.Costs = slices.Clone(w.Costs)
+		}
+		for j, c := range m.Costs {
+			w.Costs[j].Milli = bucket.AddSat(w.Costs[j].Milli, c.Milli)
+		}
+	}
+	return w
+}
+
+// Attempt is what a request has done so far, as far as the next decision depends on it.
+type Attempt struct {
+	Spread  bool  // it has tried to take from several shards
+	Rounds  int   // decisions
+	Calls   int   // writes sent for it
+	Asked   []int // the first shards that it has written to, for at most maxAsked
+	Adopted bool  // it has brought limits in force
+	Outrun  bool  // others have been faster as often as it tries
+	Waits   bool  // it takes its costs into debt instead of being denied
+	Until   int64 // with Waits: it does not wait for longer, epoch ms
+	InLine  bool  // with Waits: others stand in line before it, so it owes nothing yet
+}
+
+// Sent counts a write to a shard.
+func (a *Attempt) Sent(shard int) {
+	a.Calls++
+	if len(a.Asked) < maxAsked && !slices.Contains(a.Asked, shard) {
+		a.Asked = append(a.Asked, shard)
+	}
+}
+
+const (
+	// maxAsked is how many shards without an image one request asks before it believes
+	// those that it knows.
+	maxAsked = 2
+	// MaxRounds bounds the decisions of one request, whatever it finds: buckets that come
+	// and go, limits that others bring.
+	MaxRounds = 24
+)

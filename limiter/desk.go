@@ -1,0 +1,65 @@
+package limiter
+
+import (
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// name identifies a bucket within a namespace.
+type name = known.Name
+
+// desk is where the requests of this process for one bucket meet: what is known of it, the
+// writes that are under way with those who wait behind them, and its breaker.
+type desk struct {
+	*known.Bucket
+	mu        sync.Mutex      // of flights, and of who has gone; taken before the lock of the Bucket
+	flights   map[int]*flight // by shard: the write that is under way and takes others along
+	throttled breaker         // of requests that were throttled: a hot bucket is its own trouble
+}
+
+// desks are those of a bounded number of buckets, least recently used out first. They are
+// safe for concurrent use.
+type desks struct {
+	cache    *lru.Cache[name, *desk]
+	settings known.Settings
+}
+
+func newDesks(size int, settings known.Settings) *desks {
+	cache, err := lru.New[name, *desk](size)
+	if err != nil {
+		panic("bug: " + err.Error()) // the size is validated
+	}
+	return &desks{cache: cache, settings: settings}
+}
+
+// of returns the desk of a bucket.
+func (ds *desks) of(n name) *desk {
+	if k, ok := ds.cache.Get(n); ok {
+		return k
+	}
+	k := &desk{Bucket: known.NewBucket(&ds.settings)}
+	if old, ok, _ := ds.cache.PeekOrAdd(n, k); ok {
+		return old
+	}
+	return k
+}
+
+// peek is of, without making room for a bucket that has no desk: then nil.
+func (ds *desks) peek(n name) *desk {
+	k, _ := ds.cache.Peek(n)
+	return k
+}
+
+// see remembers an image that came with the answer to a call that took nothing.
+func (ds *desks) see(b table.Shard, now int64, since int) {
+	ds.of(name{Entity: b.Entity, Resource: b.Resource}).See(b, now, since)
+}
+
+// moment is what a decision depends on beside the bucket and the request.
+func (l *Limiter) moment() known.Now {
+	return known.Now{Ms: l.now(), Trip: l.store.lately().ms(), Random: random()}
+}
