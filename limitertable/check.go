@@ -62,6 +62,9 @@ func described(t *types.TableDescription, ttl *types.TimeToLiveDescription) Desc
 	if t.BillingModeSummary != nil {
 		d.Spec.BillingMode = t.BillingModeSummary.BillingMode
 	}
+	if p := t.ProvisionedThroughput; p != nil && d.Spec.BillingMode == types.BillingModeProvisioned {
+		d.Spec.Capacity = Capacity{aws.ToInt64(p.ReadCapacityUnits), aws.ToInt64(p.WriteCapacityUnits)}
+	}
 	for _, i := range t.GlobalSecondaryIndexes {
 		index := types.GlobalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection}
 		d.Spec.GlobalIndexes = append(d.Spec.GlobalIndexes, index)

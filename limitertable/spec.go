@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -14,13 +15,49 @@ import (
 // Spec is what a table must be like. Names, tags, encryption, backups and
 // deletion protection are not part of it.
 type Spec struct {
-	BillingMode    types.BillingMode // always PAY_PER_REQUEST
+	BillingMode    types.BillingMode // PAY_PER_REQUEST unless [Spec.Provisioned] made it
 	KeySchema      []types.KeySchemaElement
 	Attributes     []types.AttributeDefinition
 	GlobalIndexes  []types.GlobalSecondaryIndex
 	LocalIndexes   []types.LocalSecondaryIndex
 	StreamViewType types.StreamViewType // empty: no stream
 	TTLAttribute   string               // empty: nothing expires
+	Capacity       Capacity             // provisioned; zero: on demand
+}
+
+// Capacity is provisioned capacity, in units per second, of a table and the same of each of
+// its indexes. An index that is throttled throttles the writes of the table.
+type Capacity struct{ ReadUnits, WriteUnits int64 }
+
+// maxCapacity is more than DynamoDB gives any account without asking.
+const maxCapacity = 1_000_000
+
+// Provisioned returns the specification with capacity that is provisioned instead of paid on
+// demand; see docs/cost.md for when that is cheaper. The error names what is not accepted:
+// units from 1 to a million. Nothing scales the capacity: that is Application Auto Scaling's,
+// which [CloudFormation] sets up and [Spec.Create] does not.
+func (s Spec) Provisioned(c Capacity) (Spec, error) {
+	for _, u := range []struct {
+		name  string
+		units int64
+	}{{"ReadUnits", c.ReadUnits}, {"WriteUnits", c.WriteUnits}} {
+		if u.units < 1 || u.units > maxCapacity {
+			return Spec{}, fmt.Errorf("limitertable: %s=%d: accepted: a whole number from 1 to %d", u.name, u.units,
+				maxCapacity)
+		}
+	}
+	s.BillingMode, s.Capacity = types.BillingModeProvisioned, c
+	return s, nil
+}
+
+// throughput is nil on demand.
+func (c Capacity) throughput() *types.ProvisionedThroughput {
+	if c == (Capacity{}) {
+		return nil
+	}
+	return &types.ProvisionedThroughput{
+		ReadCapacityUnits: aws.Int64(c.ReadUnits), WriteCapacityUnits: aws.Int64(c.WriteUnits),
+	}
 }
 
 // table.json is the resource of the table in the synthesized template of the
@@ -50,6 +87,7 @@ type properties struct {
 	GlobalSecondaryIndexes  []types.GlobalSecondaryIndex
 	KeySchema               []types.KeySchemaElement
 	LocalSecondaryIndexes   []types.LocalSecondaryIndex
+	ProvisionedThroughput   *types.ProvisionedThroughput
 	StreamSpecification     *struct{ StreamViewType types.StreamViewType }
 	TimeToLiveSpecification *struct {
 		AttributeName string
@@ -70,7 +108,7 @@ type properties struct {
 
 // Parse reads the properties of an AWS::DynamoDB::Table in JSON. A property
 // that is not understood is an error, so that no change of a template passes
-// unnoticed; so is any billing mode but PAY_PER_REQUEST.
+// unnoticed; so is provisioned capacity that is not given, or another one of an index.
 func Parse(text []byte) (Spec, error) {
 	var p properties
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -80,10 +118,6 @@ func Parse(text []byte) (Spec, error) {
 	}
 	if p.BillingMode == "" {
 		p.BillingMode = types.BillingModeProvisioned // what CloudFormation takes it for
-	}
-	if p.BillingMode != types.BillingModePayPerRequest {
-		return Spec{}, fmt.Errorf("BillingMode %q is not supported, accepted is %q", p.BillingMode,
-			types.BillingModePayPerRequest)
 	}
 	s := Spec{
 		BillingMode: p.BillingMode, KeySchema: p.KeySchema, Attributes: p.AttributeDefinitions,
@@ -95,19 +129,46 @@ func Parse(text []byte) (Spec, error) {
 	if ttl := p.TimeToLiveSpecification; ttl != nil && ttl.Enabled {
 		s.TTLAttribute = ttl.AttributeName
 	}
-	return s, nil
+	if p.BillingMode == types.BillingModePayPerRequest {
+		return s, nil
+	}
+	return s.withCapacityOf(p)
+}
+
+// withCapacityOf takes over what is provisioned, which is the same of all.
+func (s Spec) withCapacityOf(p properties) (Spec, error) {
+	if p.ProvisionedThroughput == nil {
+		return Spec{}, fmt.Errorf("BillingMode %q without ProvisionedThroughput", p.BillingMode)
+	}
+	c := capacityOf(p.ProvisionedThroughput)
+	s.GlobalIndexes = slices.Clone(s.GlobalIndexes)
+	for i, index := range s.GlobalIndexes {
+		if index.ProvisionedThroughput == nil || capacityOf(index.ProvisionedThroughput) != c {
+			return Spec{}, fmt.Errorf("index %s: its capacity is not that of the table", aws.ToString(index.IndexName))
+		}
+		s.GlobalIndexes[i].ProvisionedThroughput = nil // it is in Capacity
+	}
+	return s.Provisioned(c)
+}
+
+func capacityOf(t *types.ProvisionedThroughput) Capacity {
+	return Capacity{aws.ToInt64(t.ReadCapacityUnits), aws.ToInt64(t.WriteCapacityUnits)}
 }
 
 // CreateInput returns the CreateTable call for a table of that name. Its time to
 // live is switched on by another call; see [Spec.Create].
 func (s Spec) CreateInput(name string) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
-		TableName:              aws.String(name),
-		BillingMode:            s.BillingMode,
-		KeySchema:              s.KeySchema,
-		AttributeDefinitions:   s.Attributes,
-		GlobalSecondaryIndexes: s.GlobalIndexes,
-		LocalSecondaryIndexes:  s.LocalIndexes,
+		TableName:             aws.String(name),
+		BillingMode:           s.BillingMode,
+		KeySchema:             s.KeySchema,
+		AttributeDefinitions:  s.Attributes,
+		LocalSecondaryIndexes: s.LocalIndexes,
+		ProvisionedThroughput: s.Capacity.throughput(),
+	}
+	in.GlobalSecondaryIndexes = slices.Clone(s.GlobalIndexes)
+	for i := range in.GlobalSecondaryIndexes {
+		in.GlobalSecondaryIndexes[i].ProvisionedThroughput = s.Capacity.throughput()
 	}
 	if s.StreamViewType != "" {
 		in.StreamSpecification = &types.StreamSpecification{

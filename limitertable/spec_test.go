@@ -101,10 +101,55 @@ func TestCheck(t *testing.T) {
 
 func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 	for _, text := range []string{
-		`{"BillingMode": "PROVISIONED"}`, `{}`, `{"BillingMode": "PAY_PER_REQUEST", "Novelty": 1}`, `[]`,
+		`{"BillingMode": "PROVISIONED"}`,
+		`{"ProvisionedThroughput": {"ReadCapacityUnits": 0, "WriteCapacityUnits": 5}}`,
+		`{"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5}, "GlobalSecondaryIndexes": [{}]}`,
+		`{}`, `{"BillingMode": "PAY_PER_REQUEST", "Novelty": 1}`, `[]`,
 	} {
 		if s, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%s is accepted: %+v", text, s)
+		}
+	}
+}
+
+// The capacity is that of the table and of each index, in the template and in the call.
+func TestProvisioned(t *testing.T) {
+	want := Capacity{ReadUnits: 5, WriteUnits: 5}
+	text, err := os.ReadFile("../infra/cdk/app/testdata/provisioned.golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var template struct {
+		Resources map[string]struct{ Properties json.RawMessage }
+	}
+	if err := json.Unmarshal(text, &template); err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := Parse(template.Resources["Table"].Properties)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := Deployed().Provisioned(want)
+	if err != nil || !reflect.DeepEqual(parsed, made) || parsed.Capacity != want {
+		t.Errorf("made %+v, %v\nof the template %+v", made, err, parsed)
+	}
+	in := made.CreateInput("x")
+	if in.BillingMode != types.BillingModeProvisioned || capacityOf(in.ProvisionedThroughput) != want {
+		t.Errorf("the call has %v, %v", in.BillingMode, in.ProvisionedThroughput)
+	}
+	for _, i := range in.GlobalSecondaryIndexes {
+		if i.ProvisionedThroughput == nil || capacityOf(i.ProvisionedThroughput) != want {
+			t.Errorf("index %s has %v", *i.IndexName, i.ProvisionedThroughput)
+		}
+	}
+	if in := Deployed().CreateInput("x"); in.ProvisionedThroughput != nil ||
+		in.GlobalSecondaryIndexes[0].ProvisionedThroughput != nil {
+		t.Errorf("on demand: %+v", in)
+	}
+	for c, name := range map[Capacity]string{{}: "ReadUnits=0", {5, 0}: "WriteUnits=0", {-1, 5}: "ReadUnits=-1",
+		{5, 1_000_001}: "WriteUnits=1000001"} {
+		if _, err := Deployed().Provisioned(c); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%+v: error %v, want it to say %s", c, err, name)
 		}
 	}
 }

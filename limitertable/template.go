@@ -22,12 +22,15 @@ var (
 
 // CloudFormation returns a template, in JSON, of the table that the stack deploys,
 // with point-in-time recovery, and of the managed policies for applications. Its
-// parameter is TableName; its outputs are the name, ARN and stream ARN of the
+// parameters are TableName, and for capacity that is provisioned and scaled BillingMode,
+// MinReadUnits, MaxReadUnits, MinWriteUnits, MaxWriteUnits and TargetUtilizationPercent; its
+// outputs are the name, ARN and stream ARN of the
 // table and the ARN of each policy. It has no functions: see [Spec.Create] for what
 // that means.
 func CloudFormation() string { return cloudFormation }
 
-// Terraform returns the main.tf of a module with the same in it. Its variables are
+// Terraform returns the main.tf of a module with the same in it, on demand: Terraform would
+// set the capacity of indexes back that auto scaling has changed. Its variables are
 // table_name, policy_name_prefix and deletion_protection; its outputs are
 // table_name, table_arn, stream_arn and policy_arns, a map by the names of
 // [Policy].

@@ -18,7 +18,13 @@ type object = map[string]any
 // golden is the template that the stack is deployed from.
 func golden(t *testing.T) map[string]object {
 	t.Helper()
-	text, err := os.ReadFile("../infra/cdk/template.golden.json")
+	return template(t, "../infra/cdk/template.golden.json")
+}
+
+// template returns the resources of a template.
+func template(t *testing.T, file string) map[string]object {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +99,44 @@ func ref(name string) object            { return object{"Ref": name} }
 func attribute(of, name string) object  { return object{"Fn::GetAtt": []any{of, name}} }
 func output(about string, v any) object { return object{"Description": about, "Value": v} }
 
+// units is a parameter for units of capacity.
+func units(otherwise int, about string) object {
+	return object{"Type": "Number", "Default": otherwise, "MinValue": 1, "MaxValue": maxCapacity, "Description": about}
+}
+
+const provisionedCondition = "Provisioned"
+
+// scaled gives the table and its indexes provisioned capacity, if the parameters want it,
+// and adds what scales it: that of the stack, with parameters in place of numbers.
+func scaled(t *testing.T, table, resources object) {
+	t.Helper()
+	capacity := object{"Fn::If": []any{provisionedCondition,
+		object{"ReadCapacityUnits": ref("MinReadUnits"), "WriteCapacityUnits": ref("MinWriteUnits")}, ref("AWS::NoValue")}}
+	table["BillingMode"], table["ProvisionedThroughput"] = ref("BillingMode"), capacity
+	for _, i := range table["GlobalSecondaryIndexes"].([]any) {
+		i.(object)["ProvisionedThroughput"] = capacity
+	}
+	for id, r := range template(t, "../infra/cdk/app/testdata/provisioned.golden.json") {
+		m := regexp.MustCompile(`^Table(.*)(Read|Write)ScalingTarget(Tracking)?[0-9A-F]{8}$`).FindStringSubmatch(id)
+		if m == nil {
+			continue
+		}
+		of := m[1]
+		if of == "" {
+			of = "Table"
+		}
+		properties, name := r["Properties"].(object), of+m[2]+"Capacity"
+		if m[3] == "" {
+			properties["MinCapacity"], properties["MaxCapacity"] = ref("Min"+m[2]+"Units"), ref("Max"+m[2]+"Units")
+		} else {
+			properties["ScalingTargetId"], properties["PolicyName"] = ref(name), of+m[2]+"Utilization"
+			properties["TargetTrackingScalingPolicyConfiguration"].(object)["TargetValue"] = ref("TargetUtilizationPercent")
+			name = of + m[2] + "Scaling"
+		}
+		resources[name] = object{"Type": r["Type"], "Condition": provisionedCondition, "Properties": properties}
+	}
+}
+
 // The CloudFormation template has the table and the policies of the stack, as
 // they are, and nothing else of it.
 func TestCloudFormationIsOfTheTemplate(t *testing.T) {
@@ -100,6 +144,7 @@ func TestCloudFormationIsOfTheTemplate(t *testing.T) {
 	delete(table, "Metadata") // for rule packs over the stack
 	table["Properties"].(object)["TableName"] = ref("TableName")
 	resources := object{"Table": table}
+	scaled(t, table["Properties"].(object), resources)
 	outputs := object{
 		"TableName": output("Name of the table.", ref("Table")),
 		"TableArn":  output("ARN of the table.", attribute("Table", "Arn")),
@@ -117,11 +162,24 @@ func TestCloudFormationIsOfTheTemplate(t *testing.T) {
 	held(t, "cloudformation.json", indented(t, object{
 		"AWSTemplateFormatVersion": "2010-09-09",
 		"Description":              "The table of zae-limiter-go, and policies for applications.",
-		"Parameters": object{"TableName": object{
-			"Type": "String", "Default": "zae-limiter", "AllowedPattern": "[a-zA-Z0-9_.-]{3,255}",
-			"Description": "Name of the table.",
-		}},
-		"Resources": resources, "Outputs": outputs,
+		"Parameters": object{
+			"TableName": object{
+				"Type": "String", "Default": "zae-limiter", "AllowedPattern": "[a-zA-Z0-9_.-]{3,255}",
+				"Description": "Name of the table.",
+			},
+			"BillingMode": object{
+				"Type": "String", "Default": "PAY_PER_REQUEST", "AllowedValues": []string{"PAY_PER_REQUEST", "PROVISIONED"},
+				"Description": "PROVISIONED capacity is scaled between the least and the most units.",
+			},
+			"MinReadUnits":  units(5, "Read units provisioned at least, and at first."),
+			"MaxReadUnits":  units(1000, "Read units provisioned at most."),
+			"MinWriteUnits": units(5, "Write units provisioned at least, and at first."),
+			"MaxWriteUnits": units(1000, "Write units provisioned at most."),
+			"TargetUtilizationPercent": object{"Type": "Number", "Default": 70, "MinValue": 20, "MaxValue": 90,
+				"Description": "Part of the provisioned capacity that auto scaling keeps in use."},
+		},
+		"Conditions": object{provisionedCondition: object{"Fn::Equals": []any{ref("BillingMode"), "PROVISIONED"}}},
+		"Resources":  resources, "Outputs": outputs,
 	}))
 }
 

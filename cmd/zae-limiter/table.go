@@ -18,10 +18,7 @@ func tableCommand(a *app) *cobra.Command {
 	const about = "The table has no functions on its stream: there is no usage and no archive. The stack has\n" +
 		"them (docs/table.md). For a local DynamoDB, and where limits are all that is needed."
 	return group("table", "the table itself",
-		tableDo(a, "create", "create the table, or check the one that is there", about,
-			func(ctx context.Context, db limitertable.DynamoDB) (limitertable.Description, error) {
-				return limitertable.Create(ctx, db, a.table)
-			}),
+		tableCreate(a, about),
 		tableDo(a, "describe", "show the table", "",
 			func(ctx context.Context, db limitertable.DynamoDB) (limitertable.Description, error) {
 				return limitertable.Describe(ctx, db, a.table)
@@ -35,6 +32,24 @@ func tableCommand(a *app) *cobra.Command {
 				return d, limitertable.Deployed().Check(d)
 			}),
 		tableTemplate(a), tablePolicy(a))
+}
+
+func tableCreate(a *app, about string) *cobra.Command {
+	var c limitertable.Capacity
+	cmd := tableDo(a, "create", "create the table, or check the one that is there", about,
+		func(ctx context.Context, db limitertable.DynamoDB) (limitertable.Description, error) {
+			spec, err := limitertable.Deployed(), error(nil)
+			if c != (limitertable.Capacity{}) {
+				spec, err = spec.Provisioned(c)
+			}
+			if err != nil {
+				return limitertable.Description{}, err
+			}
+			return spec.Create(ctx, db, a.table)
+		})
+	cmd.Flags().Int64Var(&c.ReadUnits, "read-units", 0, "provision so many, of the table and of each index; 0: on demand")
+	cmd.Flags().Int64Var(&c.WriteUnits, "write-units", 0, "provision so many; nothing scales them (docs/cost.md)")
+	return cmd
 }
 
 func tableTemplate(a *app) *cobra.Command {

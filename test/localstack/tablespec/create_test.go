@@ -104,3 +104,26 @@ func TestCreateLeavesOtherTablesAlone(t *testing.T) {
 		t.Errorf("time to live was switched on: %+v, %v", d, err)
 	}
 }
+
+// A table with provisioned capacity is made, and is as it must be.
+func TestCreateProvisioned(t *testing.T) {
+	for _, kind := range engine.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			e := engine.ForTest(t, kind)
+			table := engine.UniqueName("provisioned")
+			t.Cleanup(func() { e.RemoveTable(t, table) })
+			want := limitertable.Capacity{ReadUnits: 6, WriteUnits: 7}
+			spec, err := limitertable.Deployed().Provisioned(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := spec.Create(t.Context(), e.DynamoDB(), table)
+			if err != nil || d.Spec.BillingMode != types.BillingModeProvisioned || d.Spec.Capacity != want {
+				t.Errorf("%s %+v, %v", d.Spec.BillingMode, d.Spec.Capacity, err)
+			}
+			if err := limitertable.Check(t.Context(), e.DynamoDB(), table); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

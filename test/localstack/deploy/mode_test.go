@@ -1,0 +1,160 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertable"
+)
+
+// unscaled is the template without Application Auto Scaling, which the emulator does not
+// have, and with its numbers in place, which it would take for texts.
+func unscaled(t *testing.T) string {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(limitertable.CloudFormation()), &doc); err != nil {
+		t.Fatal(err)
+	}
+	all := doc["Resources"].(map[string]any)
+	for id, r := range all {
+		if kind := r.(map[string]any)["Type"].(string); strings.HasPrefix(kind, "AWS::ApplicationAutoScaling::") {
+			delete(all, id)
+		}
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer(`{"Ref":"MinReadUnits"}`, "5", `{"Ref":"MinWriteUnits"}`, "7").Replace(string(text))
+}
+
+// protect runs the command that make deploy runs before and after it deploys.
+func (e *emulator) protect(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"run", "./app/protect"}, args...)...)
+	cmd.Dir, cmd.Env = filepath.Join(e.root, "infra", "cdk"), e.env
+	said, err := cmd.CombinedOutput()
+	return string(said), err
+}
+
+// policy is the stack policy, as the API tells it.
+func (e *emulator) policy(t *testing.T, stack string) string {
+	t.Helper()
+	out, err := e.cloudformation().GetStackPolicy(t.Context(),
+		&cloudformation.GetStackPolicyInput{StackName: aws.String(stack)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return aws.ToString(out.StackPolicyBody)
+}
+
+// protected: the stack policy is set on the stack that is named, lets go of what may be lost
+// for one deployment, and is whole again after it. A stack that is not there yet is left
+// alone before a deployment, and is an error after it.
+func (e *emulator) protected(t *testing.T, stack string) {
+	t.Helper()
+	chosen := []string{"-c", "zae-limiter:stackName=" + stack, "-c", "zae-limiter:mayLose=Table"}
+	for _, c := range []struct {
+		first string
+		lost  bool
+	}{{"--", true}, {"-after", false}} {
+		if said, err := e.protect(t, append([]string{c.first}, chosen...)...); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		policy := e.policy(t, stack)
+		if lost := !strings.Contains(policy, `"LogicalResourceId/Table"`); lost != c.lost ||
+			!strings.Contains(policy, `"Deny"`) || !strings.Contains(policy, `"LogicalResourceId/ArchiveBucket"`) {
+			t.Errorf("%s: the stack policy is %s", c.first, policy)
+		}
+	}
+	if said, err := e.protect(t, "--", "-c", "zae-limiter:stackName=none"); err != nil {
+		t.Errorf("no stack yet: %v: %s", err, said)
+	}
+	if said, err := e.protect(t, "-after", "--", "-c", "zae-limiter:stackName=none"); err == nil {
+		t.Errorf("no stack after a deployment: %s", said)
+	}
+}
+
+// TestTableChangesItsMode: a table of the template becomes provisioned and on demand again in
+// place, with what is in it; and a stack policy protects it.
+func TestTableChangesItsMode(t *testing.T) {
+	e := startEmulator(t)
+	w := &world{emulator: e}
+	const name = "modes"
+	parameters := func(mode string) []cfn.Parameter {
+		return []cfn.Parameter{
+			{ParameterKey: aws.String("TableName"), ParameterValue: aws.String(name)},
+			{ParameterKey: aws.String("BillingMode"), ParameterValue: aws.String(mode)},
+		}
+	}
+	settled := func(want cfn.StackStatus) {
+		t.Helper()
+		eventually(t, string(want), patience, func() error {
+			out, err := e.cloudformation().DescribeStacks(t.Context(),
+				&cloudformation.DescribeStacksInput{StackName: aws.String(name)})
+			if err == nil && out.Stacks[0].StackStatus != want {
+				err = fmt.Errorf("%s: %s", out.Stacks[0].StackStatus, aws.ToString(out.Stacks[0].StackStatusReason))
+			}
+			return err
+		})
+	}
+	capabilities := []cfn.Capability{cfn.CapabilityCapabilityIam}
+	_, err := e.cloudformation().CreateStack(t.Context(), &cloudformation.CreateStackInput{
+		StackName: aws.String(name), TemplateBody: aws.String(unscaled(t)), Capabilities: capabilities,
+		Parameters: parameters("PAY_PER_REQUEST"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled(cfn.StackStatusCreateComplete)
+	e.protected(t, name)
+	made := w.describe(t, name)
+	request := limiter.Request{Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpd": 1},
+		Limits: []limiter.Limit{limiter.PerDay("rpd", 3)}}
+	for i, mode := range []types.BillingMode{types.BillingModePayPerRequest, types.BillingModeProvisioned,
+		types.BillingModePayPerRequest} {
+		if i > 0 {
+			if _, err := e.cloudformation().UpdateStack(t.Context(), &cloudformation.UpdateStackInput{
+				StackName: aws.String(name), UsePreviousTemplate: aws.Bool(true), Capabilities: capabilities,
+				Parameters: parameters(string(mode)),
+			}); err != nil {
+				t.Fatal(err)
+			}
+			settled(cfn.StackStatusUpdateComplete)
+		}
+		is, err := limitertable.Describe(t.Context(), e.dynamodb(root), name)
+		if err != nil || is.Spec.BillingMode != mode || is.ARN != aws.ToString(made.TableArn) {
+			t.Fatalf("want %s: %+v, %v", mode, is, err)
+		}
+		if provisioned := is.Spec.Capacity.WriteUnits == 7; provisioned != (mode == types.BillingModeProvisioned) {
+			t.Errorf("%s: capacity %+v", mode, is.Spec.Capacity)
+		}
+		// Another process each time: three are granted of what is stored, then none.
+		l, err := limiter.Open(t.Context(), e.dynamodb(root), name, &limiter.Options{Register: i == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Acquire(t.Context(), request); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if i < 2 {
+			continue
+		}
+		if _, err := l.Acquire(t.Context(), request); !errors.Is(err, limiter.ErrLimited) {
+			t.Errorf("a fourth of three is not denied: %v", err)
+		}
+	}
+}
