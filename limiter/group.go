@@ -30,9 +30,12 @@ func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me
 		k.mu.Unlock()
 		return l.await(ctx, k, c.Shard, f, me, tries)
 	}
+	if !k.Begin(c, me.want, l.now()) {
+		k.mu.Unlock()
+		return turn{again: true}
+	}
 	next := &flight{began: time.Now()}
 	group := []*acquirer{me}
-	k.Begin(c, me.want, l.now())
 	k.fly(c.Shard, next)
 	k.mu.Unlock()
 	tries.Adopted = tries.Adopted || c.Do == known.Adopt

@@ -21,10 +21,19 @@ type Plan struct {
 }
 
 // Begin notes that a write that a request has chosen goes out, or waits behind another:
-// its costs count as taken from then on.
-func (b *Bucket) Begin(c Choice, w Want, now int64) {
+// its costs count as taken from then on. A request that owes does not begin if others of this
+// process have filled the queue since it has chosen: of a hundred that choose at once most
+// would have to give their tokens back, and whoever asks meanwhile would be told to wait for
+// all of them.
+func (b *Bucket) Begin(c Choice, w Want, now int64) bool {
 	k := b.lock()
 	defer b.mu.Unlock()
+	if c.Owe {
+		d := decider{facts: k, want: w, now: now}
+		if _, full, _ := d.room(c.Shard, false); full {
+			return false
+		}
+	}
 	k.at(c.Shard).underWay.add(w.Costs)
 	if c.Do == Look || c.Asks {
 		k.lookedAt = now
@@ -32,6 +41,7 @@ func (b *Bucket) Begin(c Choice, w Want, now int64) {
 	if c.Do == Adopt {
 		k.adoptedAt = now
 	}
+	return true
 }
 
 // End notes that what a group wanted of a shard is not under way any more.
