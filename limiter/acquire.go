@@ -54,7 +54,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	if err != nil {
 		return nil, err
 	}
-	n := name{Entity: req.Entity, Resource: req.Resource}
+	n := known.Name{Entity: req.Entity, Resource: req.Resource}
 	if !l.answers(ctx, n, req.Costs, own) { // the table has been silent: do not wait for a timeout once more
 		cfg, _ := l.configs.last(n, own)
 		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)

@@ -25,14 +25,14 @@ type sleeper struct {
 
 // debtor is what a sleeper owes on one shard.
 type debtor struct {
-	name   name
+	name   known.Name
 	image  table.Shard // as its charge left it, and what was given back since
 	limits []string    // in force
 }
 
 // givenBack is what a lease has given back on one shard.
 type givenBack struct {
-	name  name
+	name  known.Name
 	taken moment // when it was taken
 	given moment // when it was given back
 	costs []table.Cost
@@ -81,7 +81,7 @@ func (d *debtor) hear(g givenBack) bool {
 // for concurrent use, and guards what is in the sleepers.
 type sleepers struct {
 	mu     sync.Mutex
-	by     map[name][]*sleeper
+	by     map[known.Name][]*sleeper
 	recent [64]givenBack // the last ones, for requests that are charged but do not sleep yet
 	given  int           // how many recent has had
 }
@@ -105,7 +105,7 @@ func (all *sleepers) add(lease *Lease) *sleeper {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.by == nil {
-		all.by = make(map[name][]*sleeper)
+		all.by = make(map[known.Name][]*sleeper)
 	}
 	for _, part := range s.parts {
 		all.by[part.name] = append(all.by[part.name], s)

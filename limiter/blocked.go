@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 )
 
 // Unlimited returns a limit that is counted and, for all that matters, denies
@@ -31,7 +32,7 @@ func (l Limit) IsBlocked() bool { return l == Blocked(l.Name) }
 // blocked returns the denial of a request that takes from a blocked limit, nil if
 // it takes from none. Nothing is looked up for it: the statuses of the other limits
 // are those of a bucket that nobody uses.
-func blocked(n name, costs Costs, limits []bucket.Limit) *LimitError {
+func blocked(n known.Name, costs Costs, limits []bucket.Limit) *LimitError {
 	i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return costs[l.Name] > 0 && public(l).IsBlocked() })
 	if i < 0 {
 		return nil

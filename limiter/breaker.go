@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -31,7 +32,7 @@ type breaker struct {
 	silent int            // calls without an answer in a row
 	last   *store.Failure // the last of them, which all have that went out together
 	probed time.Time      // when a call was last sent while it was open, or had no answer
-	at     name           // where a call was throttled last
+	at     known.Name     // where a call was throttled last
 }
 
 var errOpen = &store.Failure{Kind: store.Unavailable, Op: "Acquire", Err: errSilent}
@@ -100,7 +101,7 @@ func (b *breaker) heard(s said, f *store.Failure) (open, changed bool) {
 // perhaps, its parent's, and who observes what became of them. What throttles one bucket
 // may be that bucket alone, as hot as a partition can be: it opens the breaker of the
 // bucket, and that of all only if others are throttled too.
-func (l *Limiter) heard(ctx context.Context, n, at name, err error) {
+func (l *Limiter) heard(ctx context.Context, n, at known.Name, err error) {
 	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
 	var k *desk
 	if throttled {
@@ -114,12 +115,12 @@ func (l *Limiter) heard(ctx context.Context, n, at name, err error) {
 	if throttled && !l.breaker.elsewhere(at) {
 		return
 	}
-	l.opens(ctx, &l.breaker, s, name{}, err)
+	l.opens(ctx, &l.breaker, s, known.Name{}, err)
 }
 
 // elsewhere notes where a call was throttled, and reports whether that is another bucket
 // than the last time.
-func (b *breaker) elsewhere(at name) bool {
+func (b *breaker) elsewhere(at known.Name) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was := b.at
@@ -128,7 +129,7 @@ func (b *breaker) elsewhere(at name) bool {
 }
 
 // opens tells a breaker what a call says; n is its bucket, empty for that of all.
-func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n name, err error) {
+func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n known.Name, err error) {
 	f, _ := errors.AsType[*store.Failure](err)
 	switch open, changed := b.heard(s, f); {
 	case changed && open:
@@ -140,7 +141,7 @@ func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n name, err err
 
 // answers reports whether a request may be sent: not while its bucket is throttled, nor
 // while nothing has an answer.
-func (l *Limiter) answers(ctx context.Context, n name, costs Costs, own []bucket.Limit) bool {
+func (l *Limiter) answers(ctx context.Context, n known.Name, costs Costs, own []bucket.Limit) bool {
 	if k := l.desks.peek(n); k != nil && !l.lets(ctx, &k.throttled, n, costs, own) {
 		return false
 	}
@@ -151,7 +152,7 @@ func (l *Limiter) answers(ctx context.Context, n name, costs Costs, own []bucket
 // and one caller in a while probes: it sends what takes nothing, and waits a moment for
 // the answer. One that comes later closes the breaker too, so a table that has become
 // slow is used again; in a process that is frozen meanwhile, when that goes on.
-func (l *Limiter) lets(ctx context.Context, b *breaker, n name, costs Costs, own []bucket.Limit) bool {
+func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, costs Costs, own []bucket.Limit) bool {
 	open, probe := b.state(time.Now())
 	if !probe {
 		return !open
@@ -182,7 +183,7 @@ func (l *Limiter) lets(ctx context.Context, b *breaker, n name, costs Costs, own
 // probe asks for all that a request needs: its configuration, as far as that is not
 // known, and a write to its bucket whose condition never holds. Whatever becomes of it,
 // nothing was taken.
-func (l *Limiter) probe(ctx context.Context, n name, costs Costs, own []bucket.Limit) error {
+func (l *Limiter) probe(ctx context.Context, n known.Name, costs Costs, own []bucket.Limit) error {
 	cfg, err := l.configs.resolve(ctx, n, own, l.now())
 	if err == nil {
 		_, _, err = l.levels(ctx, n, costs, cfg, nil)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -22,7 +21,7 @@ import (
 const maxLevels = 4
 
 // want works out what a request needs of the bucket of one entity.
-func (l *Limiter) want(n name, costs Costs, cfg resolved) (known.Want, error) {
+func (l *Limiter) want(n known.Name, costs Costs, cfg resolved) (known.Want, error) {
 	if denied := blocked(n, costs, cfg.limits); denied != nil {
 		return known.Want{}, denied
 	}
@@ -41,15 +40,15 @@ func (l *Limiter) want(n name, costs Costs, cfg resolved) (known.Want, error) {
 // levels works out what a request needs of its entity, whose configuration is
 // given, and of those that it cascades to, in the room it is given. Warm, it does no I/O.
 // With an error it returns whom that is about.
-func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved, room []known.Want) ([]known.Want,
-	name, error) {
+func (l *Limiter) levels(ctx context.Context, n known.Name, costs Costs, cfg resolved, room []known.Want) ([]known.Want,
+	known.Name, error) {
 	w, err := l.want(n, costs, cfg)
 	if err != nil {
 		return nil, n, err
 	}
 	wants := append(room, w)
 	for cfg.cascade {
-		parent := name{Entity: cfg.parent, Resource: n.Resource}
+		parent := known.Name{Entity: cfg.parent, Resource: n.Resource}
 		circle := slices.ContainsFunc(wants, func(w known.Want) bool { return w.Name == parent })
 		if circle || len(wants) == maxLevels {
 			return nil, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
@@ -74,7 +73,7 @@ func (l *Limiter) levels(ctx context.Context, n name, costs Costs, cfg resolved,
 }
 
 // path names the entities of levels and the parent after them.
-func path(wants []known.Want, parent name) string {
+func path(wants []known.Want, parent known.Name) string {
 	var b strings.Builder
 	for _, w := range wants {
 		b.WriteString(w.Name.Entity + " -> ")
@@ -85,7 +84,7 @@ func path(wants []known.Want, parent name) string {
 // take charges all levels of a request or none. Its error is a denial, or that of a
 // call without a decision, about the entity it names. A request that waits does so
 // for the level that is paid back last.
-func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at name, err error) {
+func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name, err error) {
 	if at = wants[0].Name; len(wants) == 1 {
 		lease, err = l.charge(ctx, wants[0], tries)
 	} else if at, err = l.foresee(ctx, wants, tries); err == nil {
@@ -99,14 +98,9 @@ func (a *attempt) level() *attempt {
 	return &attempt{Attempt: known.Attempt{Waits: a.Waits, Until: a.Until, InLine: a.InLine}}
 }
 
-// decided reports whether a request was granted or denied, whatever else happened.
-func decided(err error) bool {
-	return err == nil || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge)
-}
-
 // foresee denies what the image of one level cannot cover, before any level is
 // charged.
-func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attempt) (name, error) {
+func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attempt) (known.Name, error) {
 	errs := make([]error, len(wants))
 	for i, w := range wants {
 		d := l.decide(ctx, l.desks.of(w.Name), w, tries.level())
@@ -120,7 +114,7 @@ func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attemp
 
 // chargeAll charges all levels at once, those whose buckets are not there in one
 // transaction, and gives back what was charged unless all of them were.
-func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *attempt) (*Lease, name, error) {
+func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *attempt) (*Lease, known.Name, error) {
 	leases, errs, parts := make([]*Lease, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
 	for i := range parts {
 		parts[i] = tries.level()
@@ -161,18 +155,6 @@ func (l *Limiter) chargeOne(ctx context.Context, w known.Want, tries *attempt) (
 		return nil, p
 	}
 	return lease, err
-}
-
-// guarded calls f and turns a panic of the caller's DynamoDB client into an error:
-// what happens to one level must not keep the others from being given back.
-func guarded(f func()) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
-		}
-	}()
-	f()
-	return nil
 }
 
 // giveBack gives back what leases have taken; some are nil. It returns what failed.
@@ -222,56 +204,4 @@ func gravest(errs []error) int {
 		}
 	}
 	return worst
-}
-
-// atOnce calls f for 0 to n-1 concurrently and waits for all.
-func atOnce(n int, f func(i int)) {
-	var all sync.WaitGroup
-	for i := 1; i < n; i++ {
-		all.Go(func() { f(i) })
-	}
-	f(0)
-	all.Wait()
-}
-
-// levels returns the lease on the entity itself and those on its parents.
-func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
-
-// settleAll settles the lease on every level. It stays open if that can be repeated.
-func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
-	begin, all := le.limiter.begin(), le.levels()
-	errs, dues := make([]error, len(all)), make([][][]table.Cost, len(all))
-	for i, a := range all {
-		dues[i] = due(a)
-	}
-	atOnce(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
-	err := le.settledAll(op, errs)
-	le.tellSettled(ctx, op, begin, dues, err)
-	return err
-}
-
-// settledAll closes the lease unless settling can be repeated, and joins what failed.
-func (le *Lease) settledAll(op string, errs []error) error {
-	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	le.closed = len(failed) == 0 || errors.Is(errors.Join(failed...), ErrUnknown)
-	switch len(failed) {
-	case 0:
-		return nil
-	case 1:
-		return failed[0]
-	}
-	return &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(failed...)}
-}
-
-// joinLevels takes over what another lease has taken, on every level.
-func (le *Lease) joinLevels(extra *Lease, costs Costs) {
-	le.join(extra, costs)
-	for _, more := range extra.above {
-		i := slices.IndexFunc(le.above, func(a *Lease) bool { return a.name == more.name })
-		if i < 0 {
-			le.above = append(le.above, more) // it cascades since
-			continue
-		}
-		le.above[i].join(more, costs)
-	}
 }

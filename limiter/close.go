@@ -143,3 +143,32 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	}
 	return nil
 }
+
+// levels returns the lease on the entity itself and those on its parents.
+func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
+
+// settleAll settles the lease on every level. It stays open if that can be repeated.
+func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
+	begin, all := le.limiter.begin(), le.levels()
+	errs, dues := make([]error, len(all)), make([][][]table.Cost, len(all))
+	for i, a := range all {
+		dues[i] = due(a)
+	}
+	atOnce(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
+	err := le.settledAll(op, errs)
+	le.tellSettled(ctx, op, begin, dues, err)
+	return err
+}
+
+// settledAll closes the lease unless settling can be repeated, and joins what failed.
+func (le *Lease) settledAll(op string, errs []error) error {
+	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	le.closed = len(failed) == 0 || errors.Is(errors.Join(failed...), ErrUnknown)
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return failed[0]
+	}
+	return &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(failed...)}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -80,16 +81,16 @@ const noLimitsFor = 3000
 // others of its kind.
 type recordKey struct {
 	rec  int
-	name name
+	name known.Name
 }
 
-func keysOf(n name) [records]recordKey {
+func keysOf(n known.Name) [records]recordKey {
 	return [records]recordKey{
 		recEntity:        {recEntity, n},
-		recEntityDefault: {recEntityDefault, name{Entity: n.Entity}},
-		recResource:      {recResource, name{Resource: n.Resource}},
+		recEntityDefault: {recEntityDefault, known.Name{Entity: n.Entity}},
+		recResource:      {recResource, known.Name{Resource: n.Resource}},
 		recSystem:        {rec: recSystem},
-		recMeta:          {recMeta, name{Entity: n.Entity}},
+		recMeta:          {recMeta, known.Name{Entity: n.Entity}},
 		recNamespace:     {rec: recNamespace},
 	}
 }
@@ -124,7 +125,7 @@ func (c *configs) namespaceFound(now int64) {
 // they are not read. If reading fails, configuration that has outlived its time
 // in the cache still serves; without it the error is a *store.Failure or names
 // the stored value that is not acceptable.
-func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now int64) (resolved, error) {
+func (c *configs) resolve(ctx context.Context, n known.Name, own []bucket.Limit, now int64) (resolved, error) {
 	keys := keysOf(n)
 	recs, missing := c.cached(keys, own != nil, now)
 	if stale := allSeen(recs, missing); len(missing) > 0 && !(stale && c.quiet(now)) {
@@ -143,7 +144,7 @@ func (c *configs) resolve(ctx context.Context, n name, own []bucket.Limit, now i
 
 // last returns the configuration that was read last, however old, without I/O. It is
 // not ok if that does not tell which limits are in force.
-func (c *configs) last(n name, own []bucket.Limit) (out resolved, ok bool) {
+func (c *configs) last(n known.Name, own []bucket.Limit) (out resolved, ok bool) {
 	recs, _ := c.cached(keysOf(n), own != nil, 0)
 	for i := range recMeta {
 		if own == nil && recs[i].at == 0 {

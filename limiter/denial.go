@@ -2,8 +2,6 @@ package limiter
 
 import (
 	"fmt"
-	"math"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -41,12 +39,4 @@ func tooLarge(d known.Decision) error {
 			d.Limit, cost.Milli/bucket.Milli, bucket.Tokens(share), d.Count)
 	}
 	return &opError{"acquire", d.Want.Name, ErrTooLarge, cause}
-}
-
-// longestWait is what a Duration holds, in whole milliseconds: 292 years.
-const longestWait = math.MaxInt64 / time.Millisecond * time.Millisecond
-
-// wait returns the time from one instant to a later one, at most the longest.
-func wait(from, to int64) time.Duration {
-	return time.Duration(min(bucket.SubSat(to, from), int64(longestWait/time.Millisecond))) * time.Millisecond
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// name identifies a bucket within a namespace.
-type name = known.Name
-
 // desk is where the requests of this process for one bucket meet: what is known of it, the
 // writes that are under way with those who wait behind them, and its breaker.
 type desk struct {
@@ -24,12 +21,12 @@ type desk struct {
 // desks are those of a bounded number of buckets, least recently used out first. They are
 // safe for concurrent use.
 type desks struct {
-	cache    *lru.Cache[name, *desk]
+	cache    *lru.Cache[known.Name, *desk]
 	settings known.Settings
 }
 
 func newDesks(size int, settings known.Settings) *desks {
-	cache, err := lru.New[name, *desk](size)
+	cache, err := lru.New[known.Name, *desk](size)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
@@ -37,7 +34,7 @@ func newDesks(size int, settings known.Settings) *desks {
 }
 
 // of returns the desk of a bucket.
-func (ds *desks) of(n name) *desk {
+func (ds *desks) of(n known.Name) *desk {
 	if k, ok := ds.cache.Get(n); ok {
 		return k
 	}
@@ -49,17 +46,12 @@ func (ds *desks) of(n name) *desk {
 }
 
 // peek is of, without making room for a bucket that has no desk: then nil.
-func (ds *desks) peek(n name) *desk {
+func (ds *desks) peek(n known.Name) *desk {
 	k, _ := ds.cache.Peek(n)
 	return k
 }
 
 // see remembers an image that came with the answer to a call that took nothing.
 func (ds *desks) see(b table.Shard, now int64, since int) {
-	ds.of(name{Entity: b.Entity, Resource: b.Resource}).See(b, now, since)
-}
-
-// moment is what a decision depends on beside the bucket and the request.
-func (l *Limiter) moment() known.Now {
-	return known.Now{Ms: l.now(), Trip: l.store.lately().ms(), Random: random()}
+	ds.of(known.Name{Entity: b.Entity, Resource: b.Resource}).See(b, now, since)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -110,7 +111,7 @@ func (e *LimitError) Is(target error) bool {
 // opError is an error of one operation on one entity and resource.
 type opError struct {
 	op    string
-	name  name
+	name  known.Name
 	kind  error // the sentinel
 	cause error // may be nil
 }
@@ -125,3 +126,26 @@ func (e *opError) Error() string {
 
 func (e *opError) Is(target error) bool { return target == e.kind }
 func (e *opError) Unwrap() error        { return e.cause }
+
+// outcome is what a caller is told of a call that failed.
+func outcome(op string, n known.Name, err error) error {
+	if store.KindOf(err) == 0 && errors.Is(err, ErrUnreadable) {
+		return &opError{op, n, ErrUnreadable, err}
+	}
+	return &opError{op, n, store.Outcome(err), err}
+}
+
+// canceled is the outcome of a call that the caller's context has ended. It tells,
+// as outcome does, whether anything may have been taken.
+func canceled(op string, n known.Name, cause, err error) error {
+	known := ErrUnavailable
+	if store.KindOf(err) == store.Unknown {
+		known = ErrUnknown
+	}
+	return &opError{op, n, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
+}
+
+// decided reports whether a request was granted or denied, whatever else happened.
+func decided(err error) bool {
+	return err == nil || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge)
+}

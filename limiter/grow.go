@@ -8,7 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -17,11 +16,11 @@ import (
 // does not wait for it, every step is conditional, and the aggregator does the same.
 func (l *Limiter) grow(ctx context.Context, k *desk, b table.Shard) {
 	plan, count := k.Growth(b, l.now())
-	l.work(ctx, name{Entity: b.Entity, Resource: b.Resource}, plan, count)
+	l.work(ctx, known.Name{Entity: b.Entity, Resource: b.Resource}, plan, count)
 }
 
 // work carries a plan out in the background, one at a time for each bucket.
-func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int) {
+func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, before int) {
 	if plan == nil {
 		return
 	}
@@ -51,7 +50,7 @@ func (l *Limiter) work(ctx context.Context, n name, plan *shard.Plan, before int
 }
 
 // splitOrMerge is the event of a bucket that has more shards than before, or fewer.
-func splitOrMerge(n name, before, after int) Event {
+func splitOrMerge(n known.Name, before, after int) Event {
 	e := Event{Kind: EventSplit, Entity: n.Entity, Resource: n.Resource, Shards: after}
 	if after < before {
 		e.Kind = EventMerge
@@ -71,7 +70,7 @@ func (l *Limiter) restore(ctx context.Context, k *desk, missing int) {
 		return
 	}
 	writes := table.Restore(like, missing, like.State.Shards, l.now(), random())
-	n := name{Entity: like.Entity, Resource: like.Resource}
+	n := known.Name{Entity: like.Entity, Resource: like.Resource}
 	if _, busy := l.growing.LoadOrStore(n, true); busy {
 		return
 	}
@@ -89,5 +88,3 @@ func (l *Limiter) restore(ctx context.Context, k *desk, missing int) {
 	plan, count := k.Restored(b, like, l.now())
 	l.work(ctx, n, plan, count)
 }
-
-func random() uint64 { return store.Random() }

@@ -11,12 +11,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // leaseItem is one stored item that a lease has taken from.
 type leaseItem struct {
-	name  name
+	name  known.Name
 	key   item.Key
 	shard int
 	taken []table.Cost
@@ -49,7 +50,7 @@ func (it leaseItem) held(limit string) int64 {
 type Lease struct {
 	limiter *Limiter
 	request Request // what was acquired, for Charge
-	name    name
+	name    known.Name
 	cause   error    // why nothing was charged, nil when something was
 	above   []*Lease // on the entities that it cascades to, guarded by mu like all of theirs
 
@@ -265,4 +266,17 @@ func plus(a, b []table.Cost) []table.Cost {
 
 func (le *Lease) errClosed(op string) error {
 	return &opError{op, le.name, ErrLeaseClosed, nil}
+}
+
+// joinLevels takes over what another lease has taken, on every level.
+func (le *Lease) joinLevels(extra *Lease, costs Costs) {
+	le.join(extra, costs)
+	for _, more := range extra.above {
+		i := slices.IndexFunc(le.above, func(a *Lease) bool { return a.name == more.name })
+		if i < 0 {
+			le.above = append(le.above, more) // it cascades since
+			continue
+		}
+		le.above[i].join(more, costs)
+	}
 }

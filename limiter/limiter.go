@@ -205,6 +205,13 @@ func (l *Limiter) now() int64 {
 	return now.UnixMilli()
 }
 
+// moment is what a decision depends on beside the bucket and the request.
+func (l *Limiter) moment() known.Now {
+	return known.Now{Ms: l.now(), Trip: l.store.lately().ms(), Random: random()}
+}
+
+func random() uint64 { return store.Random() }
+
 // NamespaceID returns the id that prefixes the keys of this limiter's
 // namespace.
 func (l *Limiter) NamespaceID() string { return l.namespace }

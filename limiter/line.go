@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -17,7 +18,7 @@ import (
 // concurrent use.
 type lines struct {
 	mu sync.Mutex
-	by map[name][]*standing
+	by map[known.Name][]*standing
 }
 
 // standing is a Wait that stands in line.
@@ -26,19 +27,19 @@ type standing struct {
 }
 
 // any reports whether somebody stands in line.
-func (ls *lines) any(n name) bool {
+func (ls *lines) any(n known.Name) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return len(ls.by[n]) > 0
 }
 
 // join adds somebody at the end of a line.
-func (ls *lines) join(n name) *standing {
+func (ls *lines) join(n known.Name) *standing {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	me := &standing{turn: make(chan struct{}, 1)}
 	if ls.by == nil {
-		ls.by = make(map[name][]*standing)
+		ls.by = make(map[known.Name][]*standing)
 	}
 	if ls.by[n] = append(ls.by[n], me); len(ls.by[n]) == 1 {
 		me.call()
@@ -48,7 +49,7 @@ func (ls *lines) join(n name) *standing {
 
 // leave takes somebody out of a line. The next ones have their turn, the first of
 // them in any case.
-func (ls *lines) leave(n name, me *standing, next int) {
+func (ls *lines) leave(n known.Name, me *standing, next int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	left := slices.DeleteFunc(ls.by[n], func(o *standing) bool { return o == me })
@@ -62,14 +63,14 @@ func (ls *lines) leave(n name, me *standing, next int) {
 }
 
 // first reports whether somebody is the first of a line.
-func (ls *lines) first(n name, me *standing) bool {
+func (ls *lines) first(n known.Name, me *standing) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.by[n][0] == me
 }
 
 // wake lets the first of a line ask again, because the bucket has got tokens back.
-func (ls *lines) wake(n name) {
+func (ls *lines) wake(n known.Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if all := ls.by[n]; len(all) > 0 {
@@ -86,7 +87,7 @@ func (s *standing) call() {
 }
 
 // standInLine waits for room in the queue, and takes the costs then.
-func (l *Limiter) standInLine(ctx context.Context, n name, req Request, tries *attempt) (lease *Lease,
+func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tries *attempt) (lease *Lease,
 	after time.Duration, err error) {
 	me, follow := l.lines.join(n), 0
 	defer func() { l.lines.leave(n, me, follow) }()

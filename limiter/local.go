@@ -23,12 +23,12 @@ type locals struct {
 	percent int64
 	size    int // how many there are at most
 	mu      sync.Mutex
-	buckets *simplelru.LRU[name, bucket.State]
+	buckets *simplelru.LRU[known.Name, bucket.State]
 }
 
 func newLocals(percent, size int) *locals {
 	size = max(size, maxLevels)
-	buckets, err := simplelru.NewLRU[name, bucket.State](size, nil)
+	buckets, err := simplelru.NewLRU[known.Name, bucket.State](size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
@@ -51,7 +51,7 @@ const maxFullSought = 8
 // makeRoom forgets full buckets until there is room for the new ones among some, and
 // reports whether there is; the lock is held. Those that are not full go to the end of
 // the line, so that others are looked at the next time.
-func (l *locals) makeRoom(now int64, wants ...name) bool {
+func (l *locals) makeRoom(now int64, wants ...known.Name) bool {
 	fresh := 0
 	for _, n := range wants {
 		if !l.buckets.Contains(n) {
@@ -105,7 +105,7 @@ func (l *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	leases, after := make([]*Lease, len(wants)), make([]bucket.State, len(wants))
-	names := make([]name, len(wants))
+	names := make([]known.Name, len(wants))
 	for i, w := range wants {
 		names[i] = w.Name
 	}
@@ -144,7 +144,7 @@ func (l *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 // adjust takes so much more from a bucket, into debt if need be, or gives it back. One
 // that has been forgotten was full: it takes nothing back, and what it owes now is kept
 // beyond the size, until it is full again.
-func (l *locals) adjust(n name, costs []table.Cost, now int64) {
+func (l *locals) adjust(n known.Name, costs []table.Cost, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.makeRoom(now, n) {
@@ -192,7 +192,7 @@ func localDenial(w known.Want, state bucket.State, v bucket.Verdict, now int64) 
 // is not known, or the share can never hold the costs, the cause is returned.
 func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, error) {
 	var wants []known.Want
-	for n := (name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {
+	for n := (known.Name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {
 		cfg, ok := l.configs.last(n, own)
 		if !ok {
 			break

@@ -87,24 +87,6 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Plan, group []*acq
 	l.grow(ctx, k, b)
 }
 
-// explain finds out why DynamoDB has rejected a write to a bucket: it does so if the
-// write does arithmetic with what is no number. Then the error is the ErrUnreadable of
-// that bucket, and not that the table is not set up. If a number is missing altogether
-// the image is returned without an error, to decide again: the next charge mends that.
-func (l *Limiter) explain(ctx context.Context, err error, w item.Write) (table.Shard, error) {
-	if store.KindOf(err) != store.Setup {
-		return table.Shard{}, err
-	}
-	items, failed := l.store.Read(ctx, true, w.Target())
-	if failed != nil || items[0] == nil {
-		return table.Shard{}, err
-	}
-	if b, odd := table.DecodeShard(items[0]); odd != nil || len(b.Partial) > 0 {
-		return b, odd
-	}
-	return table.Shard{}, err
-}
-
 // unread gives back what a group has taken from an item that turned out to be
 // unreadable: a plain add looks only at what it takes from. It returns what the group
 // is told.

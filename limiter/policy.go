@@ -3,14 +3,13 @@ package limiter
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 )
 
 // unresolved turns a failed resolution into the caller's error or policy.
-func (l *Limiter) unresolved(ctx context.Context, req Request, n name, own []bucket.Limit, cfg resolved,
+func (l *Limiter) unresolved(ctx context.Context, req Request, n known.Name, own []bucket.Limit, cfg resolved,
 	err error) (*Lease, error) {
 	if errors.Is(err, ErrLimited) {
 		return nil, err
@@ -25,7 +24,7 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n name, own []buc
 
 // undecided turns a call that got no decision or no answer into the caller's error,
 // or applies the policy.
-func (l *Limiter) undecided(ctx context.Context, req Request, n name, own []bucket.Limit, stored Policy,
+func (l *Limiter) undecided(ctx context.Context, req Request, n known.Name, own []bucket.Limit, stored Policy,
 	err error) (*Lease, error) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrUnreadable) {
 		return nil, canceled("acquire", n, cause, err)
@@ -50,22 +49,4 @@ func (l *Limiter) policy(req Request, stored Policy) Policy {
 		}
 	}
 	return l.opts.OnUnavailable
-}
-
-// outcome is what a caller is told of a call that failed.
-func outcome(op string, n name, err error) error {
-	if store.KindOf(err) == 0 && errors.Is(err, ErrUnreadable) {
-		return &opError{op, n, ErrUnreadable, err}
-	}
-	return &opError{op, n, store.Outcome(err), err}
-}
-
-// canceled is the outcome of a call that the caller's context has ended. It tells,
-// as outcome does, whether anything may have been taken.
-func canceled(op string, n name, cause, err error) error {
-	known := ErrUnavailable
-	if store.KindOf(err) == store.Unknown {
-		known = ErrUnknown
-	}
-	return &opError{op, n, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
 }

@@ -191,7 +191,25 @@ func (l *Limiter) settled(ctx context.Context, item item.Item, g givenBack) {
 		_, err := l.store.Write(ctx, u)
 		return err
 	})
-	if n := (name{Entity: b.Entity, Resource: b.Resource}); store.KindOf(err) != 0 {
+	if n := (known.Name{Entity: b.Entity, Resource: b.Resource}); store.KindOf(err) != 0 {
 		l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.Entity, Resource: n.Resource, Err: outcome("prolong", n, err)})
 	}
+}
+
+// explain finds out why DynamoDB has rejected a write to a bucket: it does so if the
+// write does arithmetic with what is no number. Then the error is the ErrUnreadable of
+// that bucket, and not that the table is not set up. If a number is missing altogether
+// the image is returned without an error, to decide again: the next charge mends that.
+func (l *Limiter) explain(ctx context.Context, err error, w item.Write) (table.Shard, error) {
+	if store.KindOf(err) != store.Setup {
+		return table.Shard{}, err
+	}
+	items, failed := l.store.Read(ctx, true, w.Target())
+	if failed != nil || items[0] == nil {
+		return table.Shard{}, err
+	}
+	if b, odd := table.DecodeShard(items[0]); odd != nil || len(b.Partial) > 0 {
+		return b, odd
+	}
+	return table.Shard{}, err
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -57,4 +58,12 @@ func statuses(entity string, levels []known.Level) []Status {
 		out[i].Remaining, out[i].RetryAfter, out[i].Estimated = l.Remaining, wait(0, l.After), l.Estimated
 	}
 	return out
+}
+
+// longestWait is what a Duration holds, in whole milliseconds: 292 years.
+const longestWait = math.MaxInt64 / time.Millisecond * time.Millisecond
+
+// wait returns the time from one instant to a later one, at most the longest.
+func wait(from, to int64) time.Duration {
+	return time.Duration(min(bucket.SubSat(to, from), int64(longestWait/time.Millisecond))) * time.Millisecond
 }

@@ -52,7 +52,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 // wait takes the costs, as soon as the queue has room for them, and sleeps until they
 // are paid back.
 func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
-	n := name{Entity: req.Entity, Resource: req.Resource}
+	n := known.Name{Entity: req.Entity, Resource: req.Resource}
 	tries.InLine = l.lines.any(n)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {

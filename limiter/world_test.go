@@ -24,7 +24,7 @@ const (
 	gpt  = "gpt-4"
 )
 
-var acmeGPT = name{Entity: acme, Resource: gpt}
+var acmeGPT = known.Name{Entity: acme, Resource: gpt}
 
 // asks is a request on that bucket.
 func asks(costs Costs, limits ...Limit) Request {

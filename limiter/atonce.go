@@ -1,0 +1,30 @@
+package limiter
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// guarded calls f and turns a panic of the caller's DynamoDB client into an error:
+// what happens to one level must not keep the others from being given back.
+func guarded(f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	f()
+	return nil
+}
+
+// atOnce calls f for 0 to n-1 concurrently and waits for all.
+func atOnce(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := 1; i < n; i++ {
+		all.Go(func() { f(i) })
+	}
+	f(0)
+	all.Wait()
+}
