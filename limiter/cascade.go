@@ -40,8 +40,8 @@ func (l *Limiter) want(n known.Name, costs Costs, cfg resolved) (known.Want, err
 // levels works out what a request needs of its entity, whose configuration is
 // given, and of those that it cascades to, in the room it is given. Warm, it does no I/O.
 // With an error it returns whom that is about.
-func (l *Limiter) levels(ctx context.Context, n known.Name, costs Costs, cfg resolved, room []known.Want) ([]known.Want,
-	known.Name, error) {
+func (l *Limiter) levels(ctx context.Context, n known.Name, costs Costs, cfg resolved,
+	room []known.Want) ([]known.Want, known.Name, error) {
 	w, err := l.want(n, costs, cfg)
 	if err != nil {
 		return nil, n, err
@@ -84,7 +84,8 @@ func path(wants []known.Want, parent known.Name) string {
 // take charges all levels of a request or none. Its error is a denial, or that of a
 // call without a decision, about the entity it names. A request that waits does so
 // for the level that is paid back last.
-func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name, err error) {
+func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name,
+	err error) {
 	if at = wants[0].Name; len(wants) == 1 {
 		lease, err = l.charge(ctx, wants[0], tries)
 	} else if at, err = l.foresee(ctx, wants, tries); err == nil {

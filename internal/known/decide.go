@@ -87,7 +87,7 @@ func (d decider) decide() Choice {
 			}
 			continue
 		}
-		got := d.evaluate(k, s)
+		got := d.decideOn(k, s)
 		if got.Do == Take {
 			d.visit(k)
 			return got
@@ -98,12 +98,12 @@ func (d decider) decide() Choice {
 			stale, staleAt = k, got.at
 		}
 	}
-	return d.uncovered(soonest, stale, taken)
+	return d.decideTogether(soonest, stale, taken)
 }
 
-// evaluate decides on one shard from its image.
-func (d decider) evaluate(k int, s *seen) Choice {
-	v, short := s.verdict(d.want, d.now)
+// decideOn decides on one shard from its image.
+func (d decider) decideOn(k int, s *seen) Choice {
+	v, short := s.covers(d.want, d.now)
 	out := Choice{Shard: k, at: v.At, Limit: short}
 	switch {
 	case v.Granted:
@@ -121,10 +121,10 @@ func (d decider) evaluate(k int, s *seen) Choice {
 	return out
 }
 
-// uncovered decides when no single shard covers the costs: soonest is the denial that ends
+// decideTogether decides when no single shard covers the costs: soonest is the denial that ends
 // first, and stale the shard to look at, or -1. Of a shard that would cover them, but for
 // what others take, taken is set.
-func (d decider) uncovered(soonest Choice, stale int, taken bool) Choice {
+func (d decider) decideTogether(soonest Choice, stale int, taken bool) Choice {
 	switch {
 	case d.count > 1 && soonest.Do == Never && !d.attempt.Spread && d.together() <= d.now:
 		return Choice{Do: Several} // larger than a share; all shards are read for it, which is better than a look

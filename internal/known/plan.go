@@ -87,7 +87,7 @@ func (d decider) covered(shard int, group []Want) int {
 	for n < len(group) {
 		d.want = Joined(group[:n+1])
 		if s.imaged() {
-			if d.evaluate(shard, s).Do != Take {
+			if d.decideOn(shard, s).Do != Take {
 				break
 			}
 		} else if n > 0 && slices.ContainsFunc(d.want.Costs,

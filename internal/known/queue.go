@@ -21,7 +21,7 @@ func (d decider) behind(c Choice) Choice {
 		if n >= d.count || !s.imaged() {
 			continue
 		}
-		if v, short := s.verdict(d.want, d.now); out.Shard < 0 || v.At < out.at {
+		if v, short := s.covers(d.want, d.now); out.Shard < 0 || v.At < out.at {
 			out.Shard, out.at, out.Limit = n, v.At, short
 		}
 	}

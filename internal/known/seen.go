@@ -26,9 +26,9 @@ func (s *seen) clockless(now int64) bool {
 	return s.image.State.NoClock || bucket.SubSat(s.image.State.RF, now) > bucket.MaxSkew
 }
 
-// verdict reports whether the image covers the costs at now, beside what this
+// covers reports whether the image covers the costs at now, beside what this
 // process has under way.
-func (s *seen) verdict(w Want, now int64) (bucket.Verdict, string) {
+func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 	image := s.image
 	if len(s.underWay) > 0 {
 		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
