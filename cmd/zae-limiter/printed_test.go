@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// printed are commands whose output programs and people read, in all three formats.
+// Those that change something are given once, in the format of their turn.
+var printed = []struct {
+	command string
+	formats string
+}{
+	{"namespace list", "table csv json"},
+	{"limits list", "table csv json"},
+	{"limits set -y -r gpt-4 rpm=10 tpm=1000/m:2000", "table"},
+	{"limits set -y -e acme -r gpt-4 rpm=20/h tpm=unlimited", "csv"},
+	{"limits set -y --everybody images=blocked", "json"},
+	{"policy set --on-unavailable allow --audit-retention 30d", "json"},
+	{"policy get", "table csv json"},
+	{"limits get --everybody", "table"},
+	{"limits get", "table csv json"},
+	{"limits get -r none", "table json"},
+	{"limits list", "table csv json"},
+	{"limits list acme", "table csv json"},
+	{"limits resolve acme gpt-4", "table csv json"},
+	{"limits reach", "table csv json"},
+	{"entity create org --name Org", "table"},
+	{`entity create acme --parent org --charge-parent --metadata {"tier":"gold"}`, "json"},
+	{"entity create beta", "csv"},
+	{"entity get acme", "table csv json"},
+	{"entity get nobody", "table json"},
+	{"entity children org", "table csv json"},
+	{"entity children acme", "table csv json"},
+	{"acquire", ""},
+	{"peek acme gpt-4", "table csv json"},
+	{"peek other gpt-4", "table json"},
+	{"credit acme gpt-4 rpm=2", "json"},
+	{"credit acme gpt-4 rpm=1", "table"},
+	{"reset acme gpt-4", "csv"},
+	{"reset acme gpt-4", "json"},
+	{"usage -e acme", "table csv json"},
+	{"usage -e acme -w hourly --sum", "table csv json"},
+	{"usage -e nobody -w hourly --sum", "table csv json"},
+	{"usage -e acme --plot", "table"},
+	{"usage -e nobody --plot", "table"},
+	{"audit", "table csv json"},
+	{"audit -e acme", "table csv json"},
+	{"audit -r gpt-4 --max 1", "table csv json"},
+	{"plan testdata/limits.yaml", "table csv json"},
+	{"apply -y testdata/limits.yaml", "table"},
+	{"plan testdata/limits.yaml", "table csv json"},
+	{"limits delete -e acme -r gpt-4 -y", "table"},
+	{"limits delete -r images -y", "json"},
+	{"limits delete -r none -y", "table csv json"},
+	{"entity delete beta -y", "table"},
+	{"entity delete acme -y", "json"},
+	{"namespace register prod", "table"},
+	{"namespace register prod", "csv json"},
+	{"namespace delete prod", "json"},
+	{"namespace list --all", "table csv json"},
+	{"namespace purge -y prod", "table json"},
+}
+
+// What programs parse and people read is what it was: the output of every command, to
+// the letter.
+func TestWhatIsPrinted(t *testing.T) {
+	s := newShell(t)
+	var got strings.Builder
+	for _, p := range printed {
+		if p.command == "acquire" {
+			s.acquire()
+			continue
+		}
+		for _, format := range strings.Fields(p.formats) {
+			out, errs, code := s.end(append(strings.Fields(p.command), "-o", format)...)
+			fmt.Fprintf(&got, "$ zae-limiter %s -o %s\n%s", p.command, format, out)
+			if errs != "" {
+				fmt.Fprintf(&got, "--\n%s", errs)
+			}
+			fmt.Fprintf(&got, "== %d\n\n", code)
+		}
+		s.table.Advance(time.Second)
+	}
+	golden(t, "testdata/printed.txt", withoutChance(got.String()))
+}
+
+// acquire has what acme takes in the books, and usage of two hours and a day.
+func (s *shell) acquire() {
+	s.Helper()
+	ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 9}}
+	l := s.table.Limiter(nil)
+	lease, err := l.Acquire(s.Context(), ask)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := lease.Commit(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := l.Acquire(s.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
+		s.Fatalf("9 and 9 of 10: %v", err)
+	}
+	s.usage("hourly", time.Date(2024, 2, 1, 22, 0, 0, 0, time.UTC), 11)
+	s.usage("hourly", time.Date(2024, 2, 1, 23, 0, 0, 0, time.UTC), 22)
+	s.usage("daily", time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 33)
+}
+
+// usage stores what acme has used in one window, as the aggregator does.
+func (s *shell) usage(window string, start time.Time, tokens int64) {
+	s.Helper()
+	at := start.Format(time.RFC3339)
+	snapshot := table.Snapshot{
+		Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Window: window, Start: at, Part: window + at,
+		Counts: map[string]int64{"rpm": 1, "tpm": tokens}, Events: 2,
+	}
+	in := &dynamodb.PutItemInput{TableName: aws.String("zae-limiter"), Item: snapshot.Item()}
+	if _, err := s.table.PutItem(s.Context(), in); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// withoutChance replaces the ids, which differ from run to run: of audit events and of
+// namespaces.
+func withoutChance(text string) string {
+	text = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`).ReplaceAllString(text, "ID-OF-EVENT")
+	for i, id := range regexp.MustCompile(`"id": "([0-9A-Za-z_-]{11})"`).FindAllStringSubmatch(text, -1) {
+		if id[1] != "ID-OF-EVENT" {
+			text = strings.ReplaceAll(text, id[1], fmt.Sprintf("id-of-ns-%02d", i))
+		}
+	}
+	return text
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range a {
+		if i >= len(b) || a[i] != b[i] {
+			t.Fatalf("%s differs from line %d on:\n%s\nwant\n%s", file, i+1, strings.Join(a[i:min(i+8, len(a))], "\n"),
+				strings.Join(b[min(i, len(b)):min(i+8, len(b))], "\n"))
+		}
+	}
+	if len(a) != len(b) {
+		t.Fatalf("%s has %d lines, want %d", file, len(a), len(b))
+	}
+}

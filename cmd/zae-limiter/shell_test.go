@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+// shell runs commands as main does, on a table in memory whose clock stands still.
+type shell struct {
+	*testing.T
+	table *limitertest.Table // nil: AWS is asked
+	stdin string
+}
+
+func newShell(t *testing.T) *shell {
+	s := &shell{T: t, table: limitertest.New(t)}
+	s.table.Admin("") // registers the namespace
+	return s
+}
+
+// end runs a command and returns what it wrote and its exit status.
+func (s *shell) end(args ...string) (out, errs string, code int) {
+	var stdout, stderr strings.Builder
+	a := &app{in: strings.NewReader(s.stdin), out: &stdout, errs: &stderr}
+	if s.table != nil {
+		a.memory = s.table
+	}
+	cmd := root(a)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(s.Context())
+	a.progress.end()
+	if err != nil {
+		a.complain(err)
+	}
+	return stdout.String(), stderr.String(), status(err)
+}
+
+// run runs a command, which must end in the status.
+func (s *shell) run(code int, args ...string) (out, errs string) {
+	s.Helper()
+	out, errs, got := s.end(args...)
+	if got != code {
+		s.Fatalf("zae-limiter %v ended in %d, want %d\n%s%s", args, got, code, out, errs)
+	}
+	return out, errs
+}
+
+// says runs a command and wants each text in what it wrote.
+func (s *shell) says(code int, command string, texts ...string) {
+	s.Helper()
+	out, errs := s.run(code, strings.Fields(command)...)
+	for _, text := range texts {
+		if !strings.Contains(strings.Join(strings.Fields(out+errs), " "), text) {
+			s.Errorf("zae-limiter %s does not say %q:\n%s%s", command, text, out, errs)
+		}
+	}
+}
