@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -12,28 +13,23 @@ import (
 
 // Event is one entry of the audit trail.
 type Event struct {
-	ID string // sorts by time
-	// About is what changed: the entity, or the resource or namespace whose limits
-	// did.
-	About     Subject
+	ID        string    // sorts by time
 	At        time.Time // in whole seconds
 	Action    string    // "limits_set", "limits_deleted", "entity_created", "entity_deleted", ...
 	Principal string    // who did it; empty: not known
-	Resource  string    // whose limits, for limits of an entity; empty: none
-	Details   map[string]any
-	Expires   time.Time // when it moves from the table to the archive; zero: never
+	// Scope is what changed: an entity, its limits or bucket on one resource ("_default_":
+	// its limits on all others), the limits of a resource, or the namespace.
+	Scope
+	Details map[string]any
+	Expires time.Time // when it moves from the table to the archive; zero: never
 }
 
-// Subject is what audit events are about: an entity, a resource, or with neither
-// the namespace itself.
-type Subject struct {
-	Entity, Resource string
-}
-
-func (s Subject) stored() (string, error) {
+// trail returns under what subject the events about an entity, a resource or the
+// namespace are stored.
+func (s Scope) trail() (string, error) {
 	switch {
 	case s.Entity != "" && s.Resource != "":
-		return "", argument.Invalid("Subject", s.Entity+"/"+s.Resource, "an entity or a resource or neither")
+		return "", argument.Invalid("about", s.String(), "an entity or a resource or neither")
 	case s.Entity != "":
 		return table.EntitySubject(s.Entity), argument.Entity("Entity", s.Entity)
 	case s.Resource != "":
@@ -42,13 +38,14 @@ func (s Subject) stored() (string, error) {
 	return table.AuditSystem, nil
 }
 
-// Events lists the audit events about a subject, the newest first. With the ID of
-// an event in before it goes on after that one, so the ID of the last event seen is
-// a cursor; empty: from the newest. Events about an entity that was deleted are
-// still there.
-func (n *Namespace) Events(ctx context.Context, about Subject, before string) iter.Seq2[Event, error] {
+// Events lists the audit events about an entity, about a resource, or with neither
+// about the namespace, the newest first. With the ID of an event in before it goes on
+// after that one, so the ID of the last event seen is a cursor; empty: from the newest.
+// Events about an entity that was deleted are still there. The error is ErrInvalid for an
+// entity and a resource: events about the entity name the resource.
+func (n *Namespace) Events(ctx context.Context, about Scope, before string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		subject, err := about.stored()
+		subject, err := about.trail()
 		if err == nil && strings.Trim(before, crockford) != "" {
 			err = argument.Invalid("before", before, "the ID of an event")
 		}
@@ -71,10 +68,10 @@ func (n *Namespace) Events(ctx context.Context, about Subject, before string) it
 	}
 }
 
-func eventOf(a table.Audit, about Subject) Event {
+func eventOf(a table.Audit, about Scope) Event {
 	e := Event{
-		ID: a.ID, About: about, At: parseTime(a.At), Action: a.Action, Principal: a.Principal,
-		Resource: a.Resource, Details: publicMap(a.Details),
+		ID: a.ID, At: parseTime(a.At), Action: a.Action, Principal: a.Principal,
+		Scope: Scope{about.Entity, cmp.Or(a.Resource, about.Resource)}, Details: publicMap(a.Details),
 	}
 	if a.TTL > 0 {
 		e.Expires = time.Unix(a.TTL, 0).UTC()

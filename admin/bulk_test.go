@@ -65,7 +65,7 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 	if b := w.bucket("tenant-00007", "gpt-4", 0); len(b.State.Slots) != 3 { // with the write meter
 		t.Errorf("the bucket that was there has %+v", b.State.Slots)
 	}
-	if e := w.events(Subject{Entity: "tenant-01234"}); len(e) != 1 || e[0].Action != "limits_set" {
+	if e := w.events(Scope{Entity: "tenant-01234"}); len(e) != 1 || e[0].Action != "limits_set" {
 		t.Errorf("events %+v", e)
 	}
 	counts, err := w.ns.ResourcesWithEntityLimits(t.Context())
@@ -125,7 +125,7 @@ func TestAnInterruptedApplicationGoesOn(t *testing.T) {
 			if calls := w.calls(func() { w.apply(many(n)) }); calls > 50 {
 				t.Errorf("%d calls to go on", calls)
 			}
-			if e := w.events(Subject{Entity: "tenant-00000"}); len(e) != 1 {
+			if e := w.events(Scope{Entity: "tenant-00000"}); len(e) != 1 {
 				t.Errorf("%d events: done again", len(e))
 			}
 		})
@@ -236,7 +236,7 @@ func TestChangesKeepWhatOthersStored(t *testing.T) {
 	w.apply(Manifest{Namespace: "prod"})
 	keeps("no longer declared")
 	w.apply(Manifest{Namespace: "prod"})
-	events := len(w.events(Subject{Entity: "acme"}))
+	events := len(w.events(Scope{Entity: "acme"}))
 	for _, at := range scopes {
 		w.must(w.ns.DeleteLimits(t.Context(), at))
 		if c, err := w.ns.Config(t.Context(), at); err != nil || c.Limits != nil {
@@ -244,7 +244,7 @@ func TestChangesKeepWhatOthersStored(t *testing.T) {
 		}
 	}
 	keeps("deleted")
-	if n := len(w.events(Subject{Entity: "acme"})); n != events {
+	if n := len(w.events(Scope{Entity: "acme"})); n != events {
 		t.Errorf("deleting nothing is %d events", n-events)
 	}
 }

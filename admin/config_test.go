@@ -56,7 +56,7 @@ func TestLimitsAtEveryScope(t *testing.T) {
 			w.wants(err, ErrNotFound)
 
 			subject, _ := at.subject()
-			about := Subject{Entity: at.Entity}
+			about := Scope{Entity: at.Entity}
 			if at.Entity == "" {
 				about.Resource = at.Resource
 			}
@@ -110,12 +110,12 @@ func TestWhatEventsSay(t *testing.T) {
 		{Action: "limits_set", Details: map[string]any{"limits": []any{limit}, "on_unavailable": "allow"}},
 		{Action: "limits_set", Details: map[string]any{"limits": []any{}, "on_unavailable": "allow"}},
 	} {
-		got := w.events(Subject{})[i]
+		got := w.events(Scope{})[i]
 		if got.Action != want.Action || !reflect.DeepEqual(got.Details, want.Details) {
 			t.Errorf("event %d: %s %#v", i, got.Action, got.Details)
 		}
 	}
-	got := w.events(Subject{Entity: "acme"})[0]
+	got := w.events(Scope{Entity: "acme"})[0]
 	if got.Resource != "_default_" || !reflect.DeepEqual(got.Details, map[string]any{"limits": []any{limit}}) {
 		t.Errorf("event %+v", got)
 	}
@@ -132,7 +132,7 @@ func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
 		t.Fatalf("stored %+v, %v", got, err)
 	}
 	w.set(Scope{Resource: "gpt-4"}, rpm10)
-	if e := w.events(Subject{Resource: "gpt-4"})[0]; e.Expires.Sub(e.At) != 30*day {
+	if e := w.events(Scope{Resource: "gpt-4"})[0]; e.Expires.Sub(e.At) != 30*day {
 		t.Errorf("kept from %v to %v", e.At, e.Expires)
 	}
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{}))
@@ -148,7 +148,7 @@ func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
 
 func TestResolveSaysWhichScopeDecides(t *testing.T) {
 	w := newWorld(t)
-	if got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err != nil || len(got.Limits) != 0 {
+	if got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err != nil || len(got.From.Limits) != 0 {
 		t.Fatalf("nothing stored: %+v, %v", got, err)
 	}
 	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyBlock))
@@ -157,8 +157,8 @@ func TestResolveSaysWhichScopeDecides(t *testing.T) {
 		w.set(at, limiter.PerMinute("rpm", int64(10+i)))
 		got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4")
 		w.must(err)
-		if got.From != at || len(got.Limits) != 1 || got.Limits[0].Capacity != int64(10+i) || len(got.Shadowed) != i ||
-			got.OnUnavailable != limiter.PolicyBlock {
+		if got.From.Scope != at || len(got.From.Limits) != 1 || got.From.Limits[0].Capacity != int64(10+i) ||
+			len(got.Shadowed) != i || got.OnUnavailable != limiter.PolicyBlock {
 			t.Errorf("with limits at %s: %+v", at, got)
 		}
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -35,7 +36,7 @@ func entityOf(e table.Entity) Entity {
 }
 
 func (n *Namespace) storedEntity(e Entity) (table.Entity, error) {
-	out := table.Entity{Namespace: n.id, ID: e.ID, Name: e.Name, Parent: e.Parent, Cascade: e.Cascade}
+	out := table.Entity{Namespace: n.id, ID: e.ID, Name: cmp.Or(e.Name, e.ID), Parent: e.Parent, Cascade: e.Cascade}
 	if err := argument.Entity("ID", e.ID); err != nil {
 		return out, err
 	}

@@ -41,11 +41,14 @@ func TestEntities(t *testing.T) {
 	}
 	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "acme"})
 	w.wants(err, ErrExists)
+	if e, err := w.ns.CreateEntity(t.Context(), Entity{ID: "beta"}); err != nil || e.Name != "beta" {
+		t.Errorf("without a name: %+v, %v", e, err)
+	}
 	_, err = w.ns.Entity(t.Context(), "nobody")
 	w.wants(err, ErrNotFound)
 	_, err = w.ns.UpdateEntity(t.Context(), Entity{ID: "nobody"})
 	w.wants(err, ErrNotFound)
-	if e := w.events(Subject{Entity: "acme"}); len(e) != 1 || e[0].Action != "entity_created" ||
+	if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Action != "entity_created" ||
 		e[0].Details["name"] != "Acme" || e[0].Details["parent_id"] != "org" || e[0].Details["cascade"] != true {
 		t.Errorf("events %+v", e)
 	}
@@ -179,7 +182,7 @@ func TestDeleteEntity(t *testing.T) {
 		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 0 || err != nil {
 			t.Fatalf("nothing left: %d, %v", n, err)
 		}
-		events := w.events(Subject{Entity: "acme"})
+		events := w.events(Scope{Entity: "acme"})
 		if events[0].Action != "entity_deleted" || events[1].Action == "entity_deleted" {
 			t.Fatalf("call %d: events %+v", nth, events)
 		}

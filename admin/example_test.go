@@ -48,7 +48,7 @@ func Example() {
 	for _, b := range buckets {
 		fmt.Printf("%s has %d rpm left, limits of %s\n", b.Entity, b.Levels[0].Remaining, b.From)
 	}
-	for e, err := range ns.Events(ctx, admin.Subject{Entity: "key-1"}, "") {
+	for e, err := range ns.Events(ctx, admin.Scope{Entity: "key-1"}, "") {
 		if err != nil {
 			panic(err)
 		}

@@ -34,7 +34,7 @@ type change struct {
 
 // countEvents returns an error unless there are as many events of the action about
 // a subject.
-func countEvents(w *world, about Subject, action string, want int) error {
+func countEvents(w *world, about Scope, action string, want int) error {
 	n := 0
 	for _, e := range w.events(about) {
 		if e.Action == action {
@@ -48,7 +48,7 @@ func countEvents(w *world, about Subject, action string, want int) error {
 }
 
 func changes() []change {
-	acme := Subject{Entity: "acme"}
+	acme := Scope{Entity: "acme"}
 	at := Scope{"acme", "gpt-4"}
 	return []change{
 		{
@@ -75,7 +75,7 @@ func changes() []change {
 			},
 			func(w *world) error {
 				w.registered(Scope{Resource: "gpt-4"}, true)
-				return countEvents(w, Subject{Resource: "gpt-4"}, "limits_set", 1)
+				return countEvents(w, Scope{Resource: "gpt-4"}, "limits_set", 1)
 			},
 		},
 		{
@@ -86,7 +86,7 @@ func changes() []change {
 				if c.OnUnavailable != limiter.PolicyAllow || len(c.Limits) != 1 {
 					err = fmt.Errorf("stored %+v", c)
 				}
-				return errors.Join(err, countEvents(w, Subject{}, "limits_set", 2))
+				return errors.Join(err, countEvents(w, Scope{}, "limits_set", 2))
 			},
 		},
 		{

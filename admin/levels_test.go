@@ -82,7 +82,7 @@ func TestResetAndCredit(t *testing.T) {
 		if err != nil || int(added["rpm"]) != 79-before && int(added["rpm"]) != 80-before || w.left() != 80 {
 			t.Errorf("credit above capacity: %v, %v, %d left", added, err, w.left())
 		}
-		e := w.events(Subject{Entity: "acme"})
+		e := w.events(Scope{Entity: "acme"})
 		if len(e) != 3 || e[2].Action != "bucket_reset" || e[1].Action != "bucket_credited" || e[1].Resource != "gpt-4" ||
 			e[1].Details["tokens"].(map[string]any)["tpm"] != int64(0) {
 			t.Errorf("events %+v", e)
@@ -148,7 +148,7 @@ func TestResetAndCreditUnderFaults(t *testing.T) {
 			if n := w.left() - before; n != want {
 				t.Errorf("%+v: %d more, want %d", f, n, want)
 			}
-			if n := len(w.events(Subject{Entity: "acme"})); n != want/8 {
+			if n := len(w.events(Scope{Entity: "acme"})); n != want/8 {
 				t.Errorf("%+v: %d events", f, n)
 			}
 		})
@@ -189,7 +189,7 @@ func TestCreditUnderTraffic(t *testing.T) {
 func TestBadRaises(t *testing.T) {
 	w := newWorld(t)
 	if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); len(added) != 0 || err != nil ||
-		len(w.events(Subject{Entity: "acme"})) != 0 {
+		len(w.events(Scope{Entity: "acme"})) != 0 {
 		t.Errorf("no bucket: %v, %v", added, err)
 	}
 	w.set(Scope{}, rpm10)

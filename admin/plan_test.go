@@ -81,7 +81,7 @@ func TestManifest(t *testing.T) {
 		got.LastApplied == "" {
 		t.Errorf("state %+v", got)
 	}
-	if e := w.events(Subject{Entity: "acme"}); len(e) != 2 || e[0].Action != "limits_set" {
+	if e := w.events(Scope{Entity: "acme"}); len(e) != 2 || e[0].Action != "limits_set" {
 		t.Errorf("events %+v", e)
 	}
 	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.OnUnavailable != limiter.PolicyAllow ||
@@ -91,9 +91,9 @@ func TestManifest(t *testing.T) {
 	if p := w.plan(declare()); p.Changes() != 0 {
 		t.Errorf("applied, and then %s", actions(p))
 	}
-	events := len(w.events(Subject{Entity: "acme"}))
+	events := len(w.events(Scope{Entity: "acme"}))
 	w.apply(declare())
-	if len(w.events(Subject{Entity: "acme"})) != events {
+	if len(w.events(Scope{Entity: "acme"})) != events {
 		t.Error("what is unchanged is changed")
 	}
 

@@ -182,7 +182,7 @@ func TestEvents(t *testing.T) {
 			w.advance(-time.Millisecond) // also while the clock stands back
 		}
 	}
-	about := Subject{Entity: "acme"}
+	about := Scope{Entity: "acme"}
 	all := w.events(about)
 	var capacities []any
 	for _, e := range all {
@@ -210,7 +210,7 @@ func TestEvents(t *testing.T) {
 	if !slices.Equal(ids, want) {
 		t.Errorf("by cursor %q, want %q", ids, want)
 	}
-	for _, s := range []Subject{{"a", "b"}, {Entity: "\n"}} {
+	for _, s := range []Scope{{"a", "b"}, {Entity: "\n"}} {
 		if err := firstError(w.ns.Events(t.Context(), s, "")); !errors.Is(err, limiter.ErrInvalid) {
 			t.Error(err)
 		}
@@ -248,7 +248,7 @@ func TestWhoDidIt(t *testing.T) {
 		for range 3 {
 			w.must(ns.SetLimits(t.Context(), Scope{}, rpm10))
 		}
-		if got := w.events(Subject{})[0].Principal; got != tt.want || asked > 1 {
+		if got := w.events(Scope{})[0].Principal; got != tt.want || asked > 1 {
 			t.Errorf("case %d: by %q, want %q; asked %d times", i, got, tt.want, asked)
 		}
 	}

@@ -15,10 +15,9 @@ import (
 // Resolved is what is in force for an entity and resource, and where it comes
 // from.
 type Resolved struct {
-	// Limits are in order of name, empty if none are stored at any scope. The
-	// scope that has them has all of them.
-	Limits []limiter.Limit
-	From   Scope
+	// From is what is stored at the scope that is in force, which has all of the limits. It
+	// has none if no scope has any.
+	From Config
 	// Shadowed are the other scopes with limits, the most specific first.
 	Shadowed []Config
 	// OnUnavailable is what unavailable means, as stored for the namespace.
@@ -44,8 +43,8 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 		}
 		switch {
 		case len(stored.Limits) == 0:
-		case out.Limits == nil:
-			out.Limits, out.From = stored.Limits, stored.Scope
+		case out.From.Limits == nil:
+			out.From = stored
 		default:
 			out.Shadowed = append(out.Shadowed, stored)
 		}

@@ -63,7 +63,7 @@ func TestResetMendsWhatCannotBeRead(t *testing.T) {
 				if got := w.drained(w.limiter()); got != 10 {
 					t.Errorf("%d granted afterwards, want 10", got)
 				}
-				if n := len(w.events(Subject{Entity: "acme"})); n != 1 {
+				if n := len(w.events(Scope{Entity: "acme"})); n != 1 {
 					t.Errorf("the audit trail has %d events of it, want 1", n)
 				}
 			})

@@ -207,19 +207,20 @@ func (w Window) end(start time.Time) time.Time {
 
 // UsageSummary is usage added up over windows.
 type UsageSummary struct {
-	Windows int // added up
-	Tokens  map[string]int64
+	Window  Window // kind of those that were added up
+	Windows int    // how many
+	// From and To span them; zero if there are none.
+	From, To time.Time
+	Tokens   map[string]int64
 	// Mean is tokens per window in which there was any usage.
 	Mean   map[string]float64
 	Events int64
-	// From and To span the windows that were added up; zero if there are none.
-	From, To time.Time
 }
 
 // UsageSummary adds usage up. The query must name one kind of window, because
 // windows of different kinds count the same tokens.
 func (n *Namespace) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
-	out := UsageSummary{Tokens: map[string]int64{}, Mean: map[string]float64{}}
+	out := UsageSummary{Window: q.Window, Tokens: map[string]int64{}, Mean: map[string]float64{}}
 	if q.Window == "" {
 		return out, argument.Invalid("Window", "", "hourly, daily or monthly")
 	}

@@ -133,7 +133,7 @@ func (w *world) bucket(entity, resource string, k int) table.Shard {
 }
 
 // events returns the audit events about a subject, the newest first.
-func (w *world) events(about Subject) []Event {
+func (w *world) events(about Scope) []Event {
 	w.Helper()
 	return collect(w.T, w.ns.Events(w.Context(), about, ""))
 }

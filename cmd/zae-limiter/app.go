@@ -175,6 +175,15 @@ func (a *app) dynamoDB(cfg aws.Config) *dynamodb.Client {
 	})
 }
 
+// database returns a client for where the table is.
+func (a *app) database(ctx context.Context) (*dynamodb.Client, error) {
+	cfg, err := a.awsConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.dynamoDB(cfg), nil
+}
+
 // noChecksums is for stand-ins that send none, about which the SDK would complain
 // with every answer.
 func noChecksums(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
@@ -182,9 +191,8 @@ func noChecksums(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true
 // open opens the table.
 func (a *app) open(ctx context.Context) (*admin.Table, error) {
 	if a.memory != nil {
-		t, err := admin.Open(ctx, a.memory, a.table, &admin.Options{Timeout: a.timeout, Principal: a.principal,
+		return admin.Open(ctx, a.memory, a.table, &admin.Options{Timeout: a.timeout, Principal: a.principal,
 			Now: a.memory.Now})
-		return t, a.where(err)
 	}
 	cfg, err := a.awsConfig(ctx)
 	if err != nil {
@@ -203,27 +211,49 @@ func (a *app) open(ctx context.Context) (*admin.Table, error) {
 			return aws.ToString(out.Arn), nil
 		}
 	}
-	t, err := admin.Open(ctx, db, a.table, opts)
-	return t, a.where(err)
+	return admin.Open(ctx, db, a.table, opts)
 }
 
-// onTable runs f on the table.
-func (a *app) onTable(ctx context.Context, f func(*admin.Table) error) error {
-	t, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	return a.where(f(t))
+// call is one run of a command.
+type call struct {
+	*app
+	ctx  context.Context
+	cmd  *cobra.Command
+	args []string
+	all  *admin.Table     // of commands on the table and in a namespace
+	ns   *admin.Namespace // of commands in a namespace
 }
 
-// opened runs f on the namespace.
-func (a *app) opened(ctx context.Context, f func(*admin.Namespace) error) error {
-	return a.onTable(ctx, func(t *admin.Table) error {
-		ns, err := t.Namespace(ctx, a.namespace)
-		if err != nil {
-			return err
+// does has a command print what f answers. What is wrong with its flags is told by
+// PreRunE, before AWS is asked anything.
+func (a *app) does(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		said, err := f(&call{app: a, ctx: cmd.Context(), cmd: cmd, args: args})
+		if err == nil && said.value != nil {
+			err = a.print(said)
 		}
-		return f(ns)
+		return a.where(cmp.Or(err, said.but))
+	}
+	return cmd
+}
+
+// onTable is does for commands on the table.
+func (a *app) onTable(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
+	return a.does(cmd, func(c *call) (said answer, err error) {
+		if c.all, err = a.open(c.ctx); err != nil {
+			return said, err
+		}
+		return f(c)
+	})
+}
+
+// inNamespace is does for commands in a namespace.
+func (a *app) inNamespace(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
+	return a.onTable(cmd, func(c *call) (said answer, err error) {
+		if c.ns, err = c.all.Namespace(c.ctx, a.namespace); err != nil {
+			return said, err
+		}
+		return f(c)
 	})
 }
 

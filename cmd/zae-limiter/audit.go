@@ -8,41 +8,31 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-type eventJSON struct {
-	ID        string         `json:"id"`
-	At        string         `json:"at"`
-	Action    string         `json:"action"`
-	Principal string         `json:"principal,omitempty"`
-	Entity    string         `json:"entity,omitempty"`
-	Resource  string         `json:"resource,omitempty"`
-	Details   map[string]any `json:"details,omitempty"`
-}
-
 func auditCommand(a *app) *cobra.Command {
-	var about admin.Subject
+	var about admin.Scope
 	var before string
 	var most int
-	cmd := &cobra.Command{
+	cmd := a.inNamespace(&cobra.Command{
 		Use: "audit [-e ENTITY | -r RESOURCE]", Short: "list who changed what, the newest first",
 		Long: "List who changed what about an entity, the limits of a resource for everybody, or\n" +
 			"the namespace, the newest first.",
 		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			if about.Entity != "" && about.Resource != "" {
 				return usage(c, "either --entity or --resource: events about an entity name their resource")
 			}
 			if most < 0 {
 				return usage(c, "--max %d: want a number of events, 0 for all", most)
 			}
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				events, err := collect(ns.Events(c.Context(), about, before), most, same)
-				if err != nil {
-					return err
-				}
-				return a.printEvents(events)
-			})
+			return nil
 		},
-	}
+	}, func(c *call) (answer, error) {
+		events, err := collect(c.ns.Events(c.ctx, about, before), most)
+		if err != nil {
+			return answer{}, err
+		}
+		return eventsAnswer(events)
+	})
 	cmd.Flags().StringVarP(&about.Entity, "entity", "e", "", "about an entity")
 	cmd.Flags().StringVarP(&about.Resource, "resource", "r", "", "about the limits of a resource")
 	cmd.Flags().StringVar(&before, "before", "", "go on after the event of this ID")
@@ -50,20 +40,14 @@ func auditCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) printEvents(events []admin.Event) error {
+func eventsAnswer(events []admin.Event) (answer, error) {
 	r := rows{head: []string{"at", "action", "principal", "entity", "resource", "details", "id"}}
-	values := []eventJSON{}
 	for _, e := range events {
-		resource := e.Resource
-		if resource == "" {
-			resource = e.About.Resource
-		}
-		values = append(values, eventJSON{e.ID, stamp(e.At), e.Action, e.Principal, e.About.Entity, resource, e.Details})
 		details, err := json.Marshal(e.Details)
 		if err != nil {
-			return err
+			return answer{}, err
 		}
-		r.add(e.At, e.Action, e.Principal, e.About.Entity, resource, string(details), e.ID)
+		r.add(e.At, e.Action, e.Principal, e.Entity, e.Resource, string(details), e.ID)
 	}
-	return a.print(values, r)
+	return answer{value: events, rows: r}, nil
 }

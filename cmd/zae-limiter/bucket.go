@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -12,85 +11,68 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-type levelJSON struct {
-	limitJSON
-	Remaining int64   `json:"remaining"`
-	Used      int64   `json:"used"`
-	FullIn    float64 `json:"full_in_seconds"`
-}
-
-type bucketJSON struct {
-	Entity   string      `json:"entity"`
-	Resource string      `json:"resource"`
-	Exists   bool        `json:"exists"`
-	Shards   int         `json:"shards"`
-	From     string      `json:"limits_from"`
-	Levels   []levelJSON `json:"levels"`
-	Parent   string      `json:"parent,omitempty"`
-	Cascade  bool        `json:"cascade"`
+// shownBucket is a bucket as JSON has it.
+type shownBucket struct {
+	Entity, Resource string
+	Exists           bool
+	Shards           int
+	LimitsFrom       string
+	Levels           []admin.Level
+	Parent           string
+	Cascade          bool
 }
 
 func peekCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.inNamespace(&cobra.Command{
 		Use: "peek ENTITY RESOURCE", Short: "show what an entity has left, and its parents; takes nothing",
 		Args: args(2, 2),
-		RunE: func(c *cobra.Command, names []string) error {
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				buckets, err := ns.Peek(c.Context(), names[0], names[1])
-				if err != nil && len(buckets) == 0 {
-					return err
-				}
-				return errors.Join(err, a.printBuckets(buckets))
-			})
-		},
-	}
+	}, func(c *call) (answer, error) {
+		buckets, err := c.ns.Peek(c.ctx, c.args[0], c.args[1])
+		if err != nil && len(buckets) == 0 {
+			return answer{}, err
+		}
+		said := bucketsAnswer(buckets)
+		said.but = err // some cannot be read
+		return said, nil
+	})
 }
 
-func (a *app) printBuckets(buckets []admin.Bucket) error {
+func bucketsAnswer(buckets []admin.Bucket) answer {
 	r := rows{head: []string{"entity", "resource", "limit", "left", "capacity", "used", "full in", "shards", "limits of"}}
-	all := []bucketJSON{}
+	all := []shownBucket{}
 	for _, b := range buckets {
 		from := "bucket" // as callers brought them, or as they were when they were deleted
 		if b.Stored {
 			from = b.From.String()
 		}
-		v := bucketJSON{b.Entity, b.Resource, b.Exists, b.Shards, from, []levelJSON{}, b.Parent, b.Cascade}
+		all = append(all, shownBucket{b.Entity, b.Resource, b.Exists, b.Shards, from, b.Levels, b.Parent, b.Cascade})
 		for _, l := range b.Levels {
-			v.Levels = append(v.Levels, levelJSON{limitsOf([]limiter.Limit{l.Limit})[0], l.Remaining, l.Used,
-				l.FullIn.Seconds()})
 			r.add(b.Entity, b.Resource, l.Name, l.Remaining, l.Capacity, l.Used, l.FullIn.Round(time.Millisecond), b.Shards,
 				from)
 		}
-		all = append(all, v)
 	}
-	return a.print(all, r)
+	return answer{value: all, rows: r}
 }
 
 func resetCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.inNamespace(&cobra.Command{
 		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "fill a bucket up, all limits or those named; forgives debt",
 		Long: "Fills a bucket up, all limits or those named; forgives debt. A bucket that cannot be read is removed, " +
 			"so that the next request finds a full one.",
 		Args: args(2, -1),
-		RunE: func(c *cobra.Command, names []string) error {
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				added, err := ns.Reset(c.Context(), names[0], names[1], names[2:]...)
-				if err != nil {
-					return err
-				}
-				return a.printAdded(added)
-			})
-		},
-	}
+	}, func(c *call) (answer, error) {
+		added, err := c.ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
+		return addedAnswer(added), err
+	})
 }
 
 func creditCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	tokens := limiter.Costs{}
+	return a.inNamespace(&cobra.Command{
 		Use: "credit ENTITY RESOURCE LIMIT=TOKENS...", Short: "add tokens to a bucket, never above its capacity",
 		Example: "  zae-limiter credit acme gpt-4 tpm=5000",
 		Args:    args(3, -1),
-		RunE: func(c *cobra.Command, names []string) error {
-			tokens := limiter.Costs{}
+		PreRunE: func(c *cobra.Command, names []string) error {
 			for _, text := range names[2:] {
 				name, number, _ := strings.Cut(text, "=")
 				n, err := strconv.ParseInt(number, 10, 64)
@@ -99,24 +81,18 @@ func creditCommand(a *app) *cobra.Command {
 				}
 				tokens[name] = n
 			}
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				added, err := ns.Credit(c.Context(), names[0], names[1], tokens)
-				if err != nil {
-					return err
-				}
-				return a.printAdded(added)
-			})
+			return nil
 		},
-	}
+	}, func(c *call) (answer, error) {
+		added, err := c.ns.Credit(c.ctx, c.args[0], c.args[1], tokens)
+		return addedAnswer(added), err
+	})
 }
 
-func (a *app) printAdded(added map[string]int64) error {
-	if added == nil {
-		added = map[string]int64{}
-	}
+func addedAnswer(added map[string]int64) answer {
 	r := rows{head: []string{"limit", "tokens added"}}
 	for _, name := range sortedKeys(added) {
 		r.add(name, added[name])
 	}
-	return a.print(map[string]any{"added": added}, r)
+	return answer{value: map[string]any{"added": added}, rows: r}
 }

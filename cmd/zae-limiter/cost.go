@@ -42,7 +42,7 @@ func (d billed) stack(u *bill.Use) (bill.Stack, error) {
 func costCommand(a *app) *cobra.Command {
 	var u bill.Use
 	var d billed
-	cmd := &cobra.Command{
+	cmd := a.does(&cobra.Command{
 		Use: "cost --rate R", Short: "compute what a month costs",
 		Long: `Compute the bill of a month of 730 hours, in us-east-1, from the units that the paths
 were measured to take and from what the stack has: requests, storage, functions, logs,
@@ -52,26 +52,28 @@ most it can be, and of usage too unless --skew says how unevenly they are used; 
 what was measured. docs/cost.md says what the lines are.`,
 		Example: "  zae-limiter cost --rate 10 --settle 1 --processes 4 --entities 200",
 		Args:    args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			if err := u.Check(); err != nil {
 				return usage(c, "%v", err)
 			}
 			if d.template != "" && (d.tableOnly || d.provisioned) {
 				return usage(c, "--template says what is deployed: want neither --table-only nor --provisioned with it")
 			}
-			s, err := d.stack(&u)
-			if err != nil {
-				return err
-			}
-			lines := bill.Month(u, s)
-			lines = append(lines, bill.Line{Part: "sum", Dollars: bill.Sum(lines)})
-			r := rows{head: []string{"part", "units", "$ a month"}}
-			for _, l := range lines {
-				r.add(l.Part, l.Amount(), fmt.Sprintf("%.2f", l.Dollars))
-			}
-			return a.print(lines, r)
+			return nil
 		},
-	}
+	}, func(*call) (answer, error) {
+		s, err := d.stack(&u)
+		if err != nil {
+			return answer{}, err
+		}
+		lines := bill.Month(u, s)
+		lines = append(lines, bill.Line{Part: "sum", Dollars: bill.Sum(lines)})
+		r := rows{head: []string{"part", "units", "$ a month"}}
+		for _, l := range lines {
+			r.add(l.Part, l.Amount(), fmt.Sprintf("%.2f", l.Dollars))
+		}
+		return answer{value: lines, rows: r}, nil
+	})
 	f := cmd.Flags()
 	f.Float64Var(&u.Rate, "rate", 0, "granted requests per second, on average")
 	f.Float64Var(&u.Settled, "settle", 0, "part of them that is settled, 0 to 1")

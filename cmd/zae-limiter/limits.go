@@ -35,81 +35,53 @@ func limitsCommand(a *app) *cobra.Command {
 
 func limitsGet(a *app) *cobra.Command {
 	var at admin.Scope
-	return scopeFlags(&cobra.Command{
+	return scopeFlags(a.inNamespace(&cobra.Command{
 		Use: "get [-e ENTITY] [-r RESOURCE]", Short: "show what is stored at one scope",
 		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				config, err := ns.Config(c.Context(), at)
-				if err != nil {
-					return err
-				}
-				return a.printConfigs(config)
-			})
-		},
-	}, &at)
+	}, func(c *call) (answer, error) {
+		config, err := c.ns.Config(c.ctx, at)
+		return configsAnswer(config), err
+	}), &at)
 }
 
 func limitsList(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.inNamespace(&cobra.Command{
 		Use: "list [ENTITY]", Short: "list what is stored: at all scopes, or for one entity",
 		Args: args(0, 1),
-		RunE: func(c *cobra.Command, names []string) error {
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				var configs []admin.Config
-				var err error
-				if len(names) == 1 {
-					configs, err = collect(ns.Configs(c.Context(), names[0]), 0, same)
-				} else {
-					configs, err = allConfigs(c.Context(), ns)
-				}
-				if err != nil {
-					return err
-				}
-				return a.printConfigs(configs...)
-			})
-		},
-	}
+	}, func(c *call) (answer, error) {
+		if len(c.args) == 0 {
+			configs, err := allConfigs(c.ctx, c.ns)
+			return configsAnswer(configs...), err
+		}
+		configs, err := collect(c.ns.Configs(c.ctx, c.args[0]), 0)
+		return configsAnswer(configs...), err
+	})
 }
 
-func same[T any](v T) T { return v }
-
 func limitsResolve(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.inNamespace(&cobra.Command{
 		Use: "resolve ENTITY RESOURCE", Short: "show the limits in force, and which scope they come from",
 		Args: args(2, 2),
-		RunE: func(c *cobra.Command, names []string) error {
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				found, err := ns.Resolve(c.Context(), names[0], names[1])
-				if err != nil {
-					return err
-				}
-				if len(found.Limits) == 0 {
-					return fmt.Errorf("%w: no scope has limits for %q on %q", limiter.ErrNoLimits, names[0], names[1])
-				}
-				return a.printResolved(found)
-			})
-		},
-	}
+	}, func(c *call) (answer, error) {
+		found, err := c.ns.Resolve(c.ctx, c.args[0], c.args[1])
+		if err == nil && len(found.From.Limits) == 0 {
+			err = fmt.Errorf("%w: no scope has limits for %q on %q", limiter.ErrNoLimits, c.args[0], c.args[1])
+		}
+		return resolvedAnswer(found), err
+	})
 }
 
 func limitsReach(a *app) *cobra.Command {
 	var at admin.Scope
-	return scopeFlags(&cobra.Command{
+	return scopeFlags(a.inNamespace(&cobra.Command{
 		Use: "reach [-e ENTITY] [-r RESOURCE]", Short: "bring the stored limits to buckets that do not have them yet",
 		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				n, err := ns.Reach(c.Context(), at)
-				if err != nil {
-					return err
-				}
-				r := rows{head: []string{"buckets", "changed"}}
-				r.add(n.Buckets, n.Changed)
-				return a.print(map[string]int{"buckets": n.Buckets, "changed": n.Changed}, r)
-			})
-		},
-	}, &at)
+	}, func(c *call) (answer, error) {
+		n, err := c.ns.Reach(c.ctx, at)
+		r := rows{head: []string{"buckets", "changed"}}
+		r.add(n.Buckets, n.Changed)
+		return answer{value: n, rows: r}, err
+	}), &at)
 }
 
 // allConfigs returns what is stored at every scope of a namespace.
@@ -127,7 +99,7 @@ func allConfigs(ctx context.Context, ns *admin.Namespace) ([]admin.Config, error
 		return nil, err
 	}
 	for _, r := range sortedKeys(counts) {
-		entities, err := collect(ns.EntitiesWithLimits(ctx, r), 0, same)
+		entities, err := collect(ns.EntitiesWithLimits(ctx, r), 0)
 		if err != nil {
 			return nil, err
 		}

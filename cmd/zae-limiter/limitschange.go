@@ -38,7 +38,8 @@ func (l *limitsChange) check(c *cobra.Command) error {
 
 func limitsSet(a *app) *cobra.Command {
 	var l limitsChange
-	cmd := l.flags(&cobra.Command{
+	var limits []limiter.Limit
+	cmd := l.flags(a.inNamespace(&cobra.Command{
 		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, beside those that are there",
 		Long: "Store limits, beside those of other names that are there, and bring them to all\n" +
 			"buckets. The difference is shown first, and has to be confirmed (or --yes).\n\n" + limitSyntax,
@@ -46,23 +47,16 @@ func limitsSet(a *app) *cobra.Command {
 			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000\n" +
 			"  zae-limiter limits set --everybody --replace rpm=100",
 		Args: args(1, -1),
-		RunE: func(c *cobra.Command, texts []string) error {
-			limits, err := parseLimits(c, texts)
-			if err == nil {
-				err = l.check(c)
-			}
-			if err != nil {
+		PreRunE: func(c *cobra.Command, texts []string) (err error) {
+			if limits, err = parseLimits(c, texts); err != nil {
 				return err
 			}
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				now, err := l.set(c.Context(), a, ns, limits)
-				if err != nil {
-					return err
-				}
-				return a.printConfigs(now)
-			})
+			return l.check(c)
 		},
-	})
+	}, func(c *call) (answer, error) {
+		now, err := l.set(c.ctx, a, c.ns, limits)
+		return configsAnswer(now), err
+	}))
 	cmd.Flags().BoolVar(&l.replace, "replace", false, "remove the limits that are not named")
 	return cmd
 }
@@ -156,29 +150,21 @@ func (a *app) difference(was, now admin.Config) bool {
 
 func limitsDelete(a *app) *cobra.Command {
 	var l limitsChange
-	return l.flags(&cobra.Command{
+	return l.flags(a.inNamespace(&cobra.Command{
 		Use:   "delete [-e ENTITY] [-r RESOURCE]",
 		Short: "remove the limits of one scope; the next wider one is in force then",
 		Long: "Remove all limits of one scope; the next wider one is in force then. They are shown\n" +
 			"first, and it has to be confirmed (or --yes).",
-		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := l.check(c); err != nil {
-				return err
-			}
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				removed, err := l.remove(c.Context(), a, ns)
-				if err != nil {
-					return err
-				}
-				r := rows{head: []string{"removed: entity", "resource", "limit"}}
-				for _, limit := range removed.Limits {
-					r.add(anyone(l.at.Entity), anyone(l.at.Resource), limit.Name)
-				}
-				return a.print(map[string]any{"deleted": configOf(removed)}, r)
-			})
-		},
-	})
+		Args:    args(0, 0),
+		PreRunE: func(c *cobra.Command, _ []string) error { return l.check(c) },
+	}, func(c *call) (answer, error) {
+		removed, err := l.remove(c.ctx, a, c.ns)
+		r := rows{head: []string{"removed: entity", "resource", "limit"}}
+		for _, limit := range removed.Limits {
+			r.add(anyone(l.at.Entity), anyone(l.at.Resource), limit.Name)
+		}
+		return answer{value: map[string]any{"deleted": removed}, rows: r}, err
+	}))
 }
 
 // remove deletes the limits of the scope and returns which.

@@ -34,7 +34,7 @@ func loadCommand(a *app) *cobra.Command {
 	p := loadPlan{}
 	var limits, costs []string
 	var report string
-	cmd := &cobra.Command{
+	cmd := a.does(&cobra.Command{
 		Use: "load", Short: "load a table with requests and report what became of them",
 		Long: `Send requests to a table as a fleet would, and report what was admitted, how long it
 took, and what it cost. It writes to the table: to buckets of the entities load-1,
@@ -52,7 +52,7 @@ Tokens that others give back, reset or credit meanwhile look like too much.
 		Example: "  zae-limiter load --rate 200 --duration 30s --limit rpm=600 --report load.html\n" +
 			"  zae-limiter load --resource gpt-4 --cost tpm=800 --entities 50 --skew 1 --processes 8",
 		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			p.Table, p.Namespace = a.table, a.namespace
 			if c.Flags().Changed("timeout") { // otherwise requests are as those of any program
@@ -64,12 +64,11 @@ Tokens that others give back, reset or credit meanwhile look like too much.
 			if p.Costs, err = parseCosts(c, costs, p.Limits); err != nil {
 				return err
 			}
-			if err := p.check(c); err != nil {
-				return err
-			}
-			return a.load(c.Context(), p, report)
+			return p.check(c)
 		},
-	}
+	}, func(c *call) (answer, error) {
+		return a.load(c.ctx, p, report)
+	})
 	f := cmd.Flags()
 	f.Float64Var(&p.Rate, "rate", 50, "requests per second, all together")
 	f.DurationVar(&p.Duration, "duration", 10*time.Second, "for how long requests arrive")
@@ -130,45 +129,43 @@ func (p loadPlan) check(c *cobra.Command) error {
 }
 
 // load runs the plan and reports.
-func (a *app) load(ctx context.Context, p loadPlan, file string) error {
+func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, err error) {
 	fleet, err := a.fleet(ctx, p)
 	if err != nil {
-		return a.where(err)
+		return said, err
 	}
 	result, err := summarize(p, fleet.run(ctx, a.progress))
 	if err != nil {
-		return err
+		return said, err
 	}
 	if result.Offered == 0 {
-		return fmt.Errorf("interrupted before the first request")
+		return said, fmt.Errorf("interrupted before the first request")
 	}
 	if file != "" {
 		html, err := result.html()
 		if err != nil {
-			return err
+			return said, err
 		}
 		if err := os.WriteFile(file, html, 0o644); err != nil {
-			return err
+			return said, err
 		}
 		a.say("the report is in %s", file)
 	}
-	if err := a.printLoad(result); err != nil {
-		return err
+	said = result.answer()
+	switch {
+	case result.TokensOver > 0:
+		said.but = fmt.Errorf("%w: %d tokens more were admitted than the limits allow", errNo, result.TokensOver)
+	case result.Failed > 0:
+		said.but = fmt.Errorf("%d of %d requests had no decision, the first: %w", result.Failed, result.Offered,
+			result.firstError)
 	}
-	if result.Over > 0 {
-		return fmt.Errorf("%w: %d tokens more were admitted than the limits allow", errNo, result.Over)
-	}
-	if result.Failed > 0 {
-		return a.where(fmt.Errorf("%d of %d requests had no decision, the first: %w", result.Failed, result.Offered,
-			result.firstError))
-	}
-	return nil
+	return said, nil
 }
 
-func (a *app) printLoad(r loadResult) error {
+func (r loadResult) answer() answer {
 	out := rows{head: []string{"figure", "value"}}
 	for _, f := range r.figures() {
 		out.add(f.Name, f.Value)
 	}
-	return a.print(r, out)
+	return answer{value: r, rows: out}
 }

@@ -5,12 +5,17 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
 func TestArrivals(t *testing.T) {
@@ -53,12 +58,12 @@ func TestTooMuchInOneWindowIsFound(t *testing.T) {
 	}
 	samples = append(samples, granted(600_000, rpm))
 	r, err := summarize(plan, outcome{samples: samples})
-	if err != nil || r.Over != 386 {
-		t.Errorf("%d tokens over, want 386: %v", r.Over, err)
+	if err != nil || r.TokensOver != 386 {
+		t.Errorf("%d tokens over, want 386: %v", r.TokensOver, err)
 	}
 	want := []allowance{{"e1", "rpm", 788, 500_000, 500_001, 786, 400, 386}}
-	if !slices.Equal(r.Allowances, want) {
-		t.Errorf("%+v, want %+v", r.Allowances, want)
+	if !slices.Equal(r.Entities, want) {
+		t.Errorf("%+v, want %+v", r.Entities, want)
 	}
 	page, err := r.html()
 	if err != nil || !strings.Contains(string(page), "386 tokens more were admitted") {
@@ -78,20 +83,22 @@ func TestSummary(t *testing.T) {
 	samples[4].err, samples[4].calls, samples[4].limits = limiter.ErrLimited, false, nil
 	samples[5].err, samples[5].limits = errors.New("lost"), nil
 	r, err := summarize(plan, outcome{samples: samples, writes: 5, took: 7 * time.Second})
-	if err != nil || r.Admitted != 4 || r.Denied != 1 || r.DeniedFree != 1 || r.Failed != 1 || r.WritesPerGrant != 1.25 ||
-		r.Over != 0 || r.firstError == nil || len(r.PerSecond) != 7 {
+	if err != nil || r.Admitted != 4 || r.Denied != 1 || r.DeniedWithoutACall != 1 ||
+		r.Failed != 1 || r.WritesPerGrant != 1.25 ||
+		r.TokensOver != 0 || r.firstError == nil || len(r.PerSecond) != 7 {
 		t.Errorf("%v, %+v", err, r)
 	}
 	want := []allowance{{"e1", "rpm", 4, 0, 1501, 4, 4, 0}, {"e2", "rpm", 4, 0, 1, 2, 3, 0}}
-	if !slices.Equal(r.Allowances, want) {
-		t.Errorf("%+v, want %+v", r.Allowances, want)
+	if !slices.Equal(r.Entities, want) {
+		t.Errorf("%+v, want %+v", r.Entities, want)
 	}
 	samples[1] = granted(100, one) // 4 of 3, and a tenth of a second's refill
-	if r, err = summarize(plan, outcome{samples: samples}); err != nil || r.Over != 1 {
-		t.Errorf("%d tokens over, want 1: %v", r.Over, err)
+	if r, err = summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 1 {
+		t.Errorf("%d tokens over, want 1: %v", r.TokensOver, err)
 	}
-	if r, err = summarize(plan, outcome{samples: samples, apart: 900 * time.Millisecond}); err != nil || r.Over != 0 {
-		t.Errorf("%d tokens over, want none: another clock may have refilled one: %v", r.Over, err)
+	r, err = summarize(plan, outcome{samples: samples, apart: 900 * time.Millisecond})
+	if err != nil || r.TokensOver != 0 {
+		t.Errorf("%d tokens over, want none: another clock may have refilled one: %v", r.TokensOver, err)
 	}
 }
 
@@ -101,26 +108,26 @@ func TestChangesAreAllowedFor(t *testing.T) {
 	plan := loadPlan{Prefix: "e", Entities: 1, Costs: limiter.Costs{"rpm": 10}, Duration: 10 * time.Second}
 	low, high := inForce{"e1", "rpm", 10, 1, 60_000}, inForce{"e1", "rpm", 20, 60_000, 60_000}
 	samples := []sample{granted(0, low), granted(1000, high), granted(1000, high)}
-	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.Over != 0 {
-		t.Errorf("raised: %d over, %v", r.Over, err)
+	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 0 {
+		t.Errorf("raised: %d over, %v", r.TokensOver, err)
 	}
 	samples = []sample{granted(0, high), granted(0, high), granted(1000, low), granted(2000, low),
 		granted(2000, low)}
-	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.Over != 10 {
-		t.Errorf("lowered: %d over, want 10, %v", r.Over, err)
+	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 10 {
+		t.Errorf("lowered: %d over, want 10, %v", r.TokensOver, err)
 	}
 	parent := inForce{"org", "rpm", 100, 1, 60_000}
 	child := granted(1000, low)
 	child.limits = append(child.limits, parent)
 	denied := sample{err: limiter.ErrLimited, calls: true, sent: 990, answered: 1010}
 	samples = []sample{child, denied, child}
-	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.Over != 0 || len(r.Allowances) != 2 {
-		t.Errorf("denied by a parent: %d over, %v", r.Over, err)
+	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 0 || len(r.Entities) != 2 {
+		t.Errorf("denied by a parent: %d over, %v", r.TokensOver, err)
 	}
 	denied.calls = false
 	samples = []sample{child, denied, child}
-	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.Over != 10 {
-		t.Errorf("denied without a call: %d over, want 10, %v", r.Over, err)
+	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 10 {
+		t.Errorf("denied without a call: %d over, want 10, %v", r.TokensOver, err)
 	}
 }
 
@@ -155,4 +162,41 @@ func TestClocksApart(t *testing.T) {
 			t.Errorf("local(%q) = %v", endpoint, got)
 		}
 	}
+}
+
+// A load test admits what the limits allow, on a table in memory and in virtual time.
+func TestLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shell{T: t, table: limitertest.NewLive(t)}
+		s.table.Admin("")
+		s.says(2, "load", "what does a request cost?")
+		s.says(2, "load --limit rpm=1 --arrivals never", "accepted are poisson, constant, bursts")
+		s.says(2, "load --limit rpm=1 --duration 1ms", "want 1s to 24h")
+		s.says(2, "load --cost rpm", "like tpm=800")
+		s.says(3, "load --duration 1s --rate 5 --cost rpm=1", "no decision", "limits set stores some")
+		file := filepath.Join(t.TempDir(), "load.html")
+		got := prints[map[string]any](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
+			"--report "+file)
+		for name, want := range map[string]any{
+			"offered": 40.0, "admitted": 10.0, "denied": 30.0, "failed": 0.0, "tokens_over": 0.0,
+			"clocks_apart_ms": 0.0, "latency_ms": map[string]any{"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0},
+		} {
+			if !reflect.DeepEqual(got[name], want) {
+				t.Errorf("%s: %v, want %v", name, got[name], want)
+			}
+		}
+		for i, name := range []string{"load-1", "load-2"} {
+			e := got["entities"].([]any)[i].(map[string]any)
+			if e["entity"] != name || e["granted"] != 5.0 || e["over"] != 0.0 ||
+				e["admitted"].(float64) > e["allowed"].(float64) {
+				t.Errorf("%s: %v", name, e)
+			}
+		}
+		if page, err := os.ReadFile(file); err != nil || !strings.Contains(string(page), "Nothing was admitted above") {
+			t.Errorf("%v\n%s", err, page)
+		}
+		s.says(0, "limits set -y -r api rps=1000/s")
+		s.says(0, "load -r api --cost rps=1 --duration 3s --rate 20 --processes 2", "62 in 3.0 s", "admitted 62")
+		s.says(0, "peek load-1 api", "rps")
+	})
 }

@@ -32,14 +32,10 @@ func chargedTo(all []limiter.Status, costs limiter.Costs) (out []inForce) {
 // allowance is the worst window of one limit: from FromMS to ToMS after the first
 // request Admitted tokens were granted, and at most Allowed may be.
 type allowance struct {
-	Entity   string `json:"entity"`
-	Limit    string `json:"limit"`
-	Granted  int64  `json:"granted"` // in the whole run
-	FromMS   int64  `json:"from_ms"`
-	ToMS     int64  `json:"to_ms"`
-	Admitted int64  `json:"admitted"`
-	Allowed  int64  `json:"allowed"`
-	Over     int64  `json:"over"`
+	Entity, Limit           string
+	Granted                 int64 // in the whole run
+	FromMS, ToMS            int64
+	Admitted, Allowed, Over int64
 }
 
 // account identifies a limit of an entity.

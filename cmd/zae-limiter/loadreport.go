@@ -22,12 +22,13 @@ func (r loadResult) html() ([]byte, error) {
 	for _, s := range r.PerSecond {
 		offered, admitted = append(offered, float64(s.Offered)), append(admitted, float64(s.Admitted))
 		denied, failures = append(denied, float64(s.Denied)), append(failures, float64(s.Failed))
-		p50, p99 = append(p50, s.P50), append(p99, s.P99)
+		p50, p99 = append(p50, s.P50MS), append(p99, s.P99MS)
 	}
-	listed := r.Allowances[:min(len(r.Allowances), mostEntities)]
+	listed := r.Entities[:min(len(r.Entities), mostEntities)]
 	var out bytes.Buffer
 	err := loadTemplate.Execute(&out, map[string]any{
-		"Plan": r.plan, "Figures": r.figures(), "Over": r.Over, "Entities": listed, "More": len(r.Allowances) - len(listed),
+		"Plan": r.plan, "Figures": r.figures(), "Over": r.TokensOver,
+		"Entities": listed, "More": len(r.Entities) - len(listed),
 		"Requests": chart("requests per second", []line{
 			{"offered", "#888", offered}, {"admitted", "#2a7", admitted}, {"denied", "#d80", denied},
 			{"failed", "#c22", failures},

@@ -12,27 +12,25 @@ import (
 
 // loadResult is what a load test has seen.
 type loadResult struct {
-	Table      string `json:"table"`
-	Arrivals   string `json:"arrivals"`
-	Processes  int    `json:"processes"`
-	Offered    int    `json:"offered"`
-	Admitted   int    `json:"admitted"`
-	Denied     int    `json:"denied"`
-	DeniedFree int    `json:"denied_without_a_call"`
-	Failed     int    `json:"failed"`
+	Table, Arrivals    string
+	Processes          int
+	Offered, Admitted  int
+	Denied             int
+	DeniedWithoutACall int
+	Failed             int
 
-	Seconds        float64 `json:"seconds"`
-	Writes         int64   `json:"writes"`
-	WritesPerGrant float64 `json:"writes_per_grant"`
-	Dollars        float64 `json:"dollars_per_million_admitted"`
+	Seconds                   float64
+	Writes                    int64
+	WritesPerGrant            float64
+	DollarsPerMillionAdmitted float64
 
-	Latency latencies `json:"latency_ms"`        // of requests that were sent to the table
-	Late    latencies `json:"behind_arrival_ms"` // how far this machine was behind
+	LatencyMS       latencies // of requests that were sent to the table
+	BehindArrivalMS latencies // how far this machine was behind
 
-	Allowances []allowance  `json:"entities"`
-	Over       int64        `json:"tokens_over"`
-	ApartMS    float64      `json:"clocks_apart_ms"` // at most; what this refills is allowed
-	PerSecond  []loadSecond `json:"per_second"`
+	Entities      []allowance
+	TokensOver    int64
+	ClocksApartMS float64 // at most; what this refills is allowed
+	PerSecond     []loadSecond
 
 	plan       loadPlan
 	firstError error
@@ -40,27 +38,20 @@ type loadResult struct {
 }
 
 type latencies struct {
-	P50 float64 `json:"p50"`
-	P95 float64 `json:"p95"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	P50, P95, P99, Max float64
 }
 
 // loadSecond is one second of the test, by arrival.
 type loadSecond struct {
-	Offered  int     `json:"offered"`
-	Admitted int     `json:"admitted"`
-	Denied   int     `json:"denied"`
-	Failed   int     `json:"failed"`
-	P50      float64 `json:"p50_ms"`
-	P99      float64 `json:"p99_ms"`
+	Offered, Admitted, Denied, Failed int
+	P50MS, P99MS                      float64
 }
 
 // summarize computes the figures of a run. The error says why it cannot be checked.
 func summarize(p loadPlan, o outcome) (loadResult, error) {
 	r := loadResult{
 		Table: p.Table, Arrivals: p.Arrivals, Processes: p.Processes, Offered: len(o.samples), Seconds: o.took.Seconds(),
-		Writes: o.writes, ApartMS: float64(o.apart.Microseconds()) / 1000, plan: p, told: o.told,
+		Writes: o.writes, ClocksApartMS: float64(o.apart.Microseconds()) / 1000, plan: p, told: o.told,
 	}
 	seconds := make([]loadSecond, int(p.Duration/time.Second)+1)
 	sent := make([][]time.Duration, len(seconds))
@@ -78,7 +69,7 @@ func summarize(p loadPlan, o outcome) (loadResult, error) {
 			r.Denied++
 			second.Denied++
 			if !s.calls {
-				r.DeniedFree++
+				r.DeniedWithoutACall++
 			}
 		default:
 			r.Failed++
@@ -94,18 +85,18 @@ func summarize(p loadPlan, o outcome) (loadResult, error) {
 	}
 	for i := range seconds {
 		l := latenciesOf(sent[i])
-		seconds[i].P50, seconds[i].P99 = l.P50, l.P99
+		seconds[i].P50MS, seconds[i].P99MS = l.P50, l.P99
 	}
 	for len(seconds) > 1 && seconds[len(seconds)-1].Offered == 0 {
 		seconds = seconds[:len(seconds)-1]
 	}
-	r.PerSecond, r.Latency, r.Late = seconds, latenciesOf(calls), latenciesOf(late)
+	r.PerSecond, r.LatencyMS, r.BehindArrivalMS = seconds, latenciesOf(calls), latenciesOf(late)
 	if r.Admitted > 0 {
 		r.WritesPerGrant = float64(o.writes) / float64(r.Admitted)
-		r.Dollars = r.WritesPerGrant * bill.DollarsPerMillionWrites
+		r.DollarsPerMillionAdmitted = r.WritesPerGrant * bill.DollarsPerMillionWrites
 	}
 	var err error
-	r.Allowances, r.Over, err = judge(p, o.samples, o.apart)
+	r.Entities, r.TokensOver, err = judge(p, o.samples, o.apart)
 	return r, err
 }
 
@@ -131,14 +122,15 @@ func (r loadResult) figures() []figureText {
 	return []figureText{
 		{"offered", fmt.Sprintf("%d in %.1f s, %s", r.Offered, r.Seconds, r.Arrivals)},
 		{"admitted", fmt.Sprint(r.Admitted)},
-		{"denied", fmt.Sprintf("%d, %d of them without a call", r.Denied, r.DeniedFree)},
+		{"denied", fmt.Sprintf("%d, %d of them without a call", r.Denied, r.DeniedWithoutACall)},
 		{"no decision", fmt.Sprint(r.Failed)},
-		{"tokens above what is allowed", fmt.Sprint(r.Over)},
+		{"tokens above what is allowed", fmt.Sprint(r.TokensOver)},
 		{"clocks apart at most", r.clocksText()},
-		{"latency p50, p95, p99, max", ms(r.Latency)},
-		{"behind the arrivals", ms(r.Late)},
+		{"latency p50, p95, p99, max", ms(r.LatencyMS)},
+		{"behind the arrivals", ms(r.BehindArrivalMS)},
 		{"writes for each admitted", fmt.Sprintf("%.2f", r.WritesPerGrant)},
-		{"$ for a million admitted", fmt.Sprintf("%.3f, one unit a write, on demand in us-east-1", r.Dollars)},
+		{"$ for a million admitted",
+			fmt.Sprintf("%.3f, one unit a write, on demand in us-east-1", r.DollarsPerMillionAdmitted)},
 	}
 }
 
@@ -147,5 +139,5 @@ func (r loadResult) clocksText() string {
 	if !r.told {
 		return "not known; taken to agree"
 	}
-	return fmt.Sprintf("%.0f ms, refill of which is allowed", r.ApartMS)
+	return fmt.Sprintf("%.0f ms, refill of which is allowed", r.ClocksApartMS)
 }

@@ -18,54 +18,51 @@ import (
 )
 
 func planCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.does(&cobra.Command{
 		Use: "plan FILE", Short: "show what applying a manifest would change; exit status 3 if anything",
 		Long: "Show what applying a manifest (YAML or JSON, - for standard input) would change,\n" +
 			"and change nothing. The exit status is 3 if there are changes, 0 if there are none.\n" +
 			"The manifest names its namespace.",
 		Args: args(1, 1),
-		RunE: func(c *cobra.Command, files []string) error {
-			_, plan, err := a.plan(c.Context(), c, files[0])
-			if err != nil {
-				return err
-			}
-			if err := a.printPlan(plan); err != nil {
-				return err
-			}
-			if plan.Changes() > 0 {
-				return fmt.Errorf("%w: %d changes to apply", errNo, plan.Changes())
-			}
-			return nil
-		},
-	}
+	}, func(c *call) (answer, error) {
+		_, plan, err := a.plan(c)
+		if err != nil {
+			return answer{}, err
+		}
+		said := a.planAnswer(plan)
+		if plan.Changes() > 0 {
+			said.but = fmt.Errorf("%w: %d changes to apply", errNo, plan.Changes())
+		}
+		return said, nil
+	})
 }
 
 func applyCommand(a *app) *cobra.Command {
 	var yes bool
-	cmd := &cobra.Command{
+	cmd := a.does(&cobra.Command{
 		Use: "apply FILE", Short: "store the limits that a manifest declares",
 		Long: "Store the limits that a manifest (YAML or JSON, - for standard input) declares,\n" +
 			"and delete those that an earlier one declared. What nobody declared stays.",
 		Args: args(1, 1),
-		RunE: func(c *cobra.Command, files []string) error {
+		PreRunE: func(c *cobra.Command, files []string) error {
 			if files[0] == "-" && !yes {
 				return usage(c, "the manifest comes from where the answer would: --yes is needed")
 			}
-			ns, plan, err := a.plan(c.Context(), c, files[0])
-			if err != nil {
-				return err
-			}
-			if err := a.printPlan(plan); err != nil {
-				return err
-			}
-			if plan.Changes() > 0 {
-				if err := a.sure(yes, fmt.Sprintf("Apply %d changes?", plan.Changes())); err != nil {
-					return err
-				}
-			}
-			return a.apply(c.Context(), ns, plan)
+			return nil
 		},
-	}
+	}, func(c *call) (answer, error) {
+		ns, plan, err := a.plan(c)
+		if err == nil {
+			err = a.print(a.planAnswer(plan))
+		}
+		if err == nil && plan.Changes() > 0 {
+			err = a.sure(yes, fmt.Sprintf("Apply %d changes?", plan.Changes()))
+		}
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{}, a.apply(c.ctx, ns, plan)
+	})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
@@ -88,11 +85,12 @@ func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) 
 	case report != nil:
 		a.say("%d of %d changes applied; the same command goes on with the rest", n-left, n)
 	}
-	return a.where(err)
+	return err
 }
 
 // plan reads a manifest and compares it with what is stored.
-func (a *app) plan(ctx context.Context, c *cobra.Command, file string) (*admin.Namespace, *admin.Plan, error) {
+func (a *app) plan(c *call) (*admin.Namespace, *admin.Plan, error) {
+	file := c.args[0]
 	text, err := a.read(file)
 	if err != nil {
 		return nil, nil, err
@@ -101,20 +99,20 @@ func (a *app) plan(ctx context.Context, c *cobra.Command, file string) (*admin.N
 	if err != nil {
 		return nil, nil, fmt.Errorf("manifest %s: %w", file, err)
 	}
-	if c.Flags().Changed("namespace") && a.namespace != m.Namespace {
-		return nil, nil, usage(c, "the manifest is for namespace %q, --namespace says %q", m.Namespace, a.namespace)
+	if c.cmd.Flags().Changed("namespace") && a.namespace != m.Namespace {
+		return nil, nil, usage(c.cmd, "the manifest is for namespace %q, --namespace says %q", m.Namespace, a.namespace)
 	}
 	a.namespace = m.Namespace
-	t, err := a.open(ctx)
+	t, err := a.open(c.ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	ns, err := t.Namespace(ctx, m.Namespace)
+	ns, err := t.Namespace(c.ctx, m.Namespace)
 	if err != nil {
-		return nil, nil, a.where(err)
+		return nil, nil, err
 	}
-	plan, err := ns.Plan(ctx, m)
-	return ns, plan, a.where(err)
+	plan, err := ns.Plan(c.ctx, m)
+	return ns, plan, err
 }
 
 func (a *app) read(file string) ([]byte, error) {
@@ -128,60 +126,56 @@ func (a *app) read(file string) ([]byte, error) {
 	return text, err
 }
 
-type stepJSON struct {
-	Action string      `json:"action"`
-	From   *configJSON `json:"from,omitempty"`
-	To     *configJSON `json:"to,omitempty"`
+// shownStep is a step as JSON has it.
+type shownStep struct {
+	Action   admin.Action
+	From, To *admin.Config // nil: nothing there
 }
 
-func (a *app) printPlan(plan *admin.Plan) error {
-	if a.format == "table" {
-		a.printDiff(plan)
-		return nil
-	}
-	steps := []stepJSON{}
+func (a *app) planAnswer(plan *admin.Plan) answer {
+	steps := make([]shownStep, len(plan.Steps))
 	r := rows{head: []string{"action", "entity", "resource", "from", "to"}}
-	for _, s := range plan.Steps {
-		from, to := configOf(s.From), configOf(s.To)
-		step := stepJSON{Action: string(s.Action)}
-		if s.Action != admin.Create {
-			step.From = &from
+	for i, s := range plan.Steps {
+		steps[i] = shownStep{s.Action, &s.From, &s.To}
+		switch s.Action {
+		case admin.Create:
+			steps[i].From = nil
+		case admin.Delete:
+			steps[i].To = nil
 		}
-		if s.Action != admin.Delete {
-			step.To = &to
-		}
-		steps = append(steps, step)
 		before, after := strings.Join(lines(s.From), "; "), strings.Join(lines(s.To), "; ")
 		r.add(s.Action, s.Scope().Entity, s.Scope().Resource, before, after)
 	}
-	return a.print(map[string]any{"changes": plan.Changes(), "steps": steps}, r)
+	return answer{value: map[string]any{"changes": plan.Changes(), "steps": steps}, rows: r, text: a.diff(plan)}
 }
 
-// printDiff writes a plan for people: what leaves, and what comes.
-func (a *app) printDiff(plan *admin.Plan) {
+// diff returns a plan for people: what leaves, and what comes.
+func (a *app) diff(plan *admin.Plan) string {
 	marks := map[admin.Action]string{admin.Create: "+", admin.Update: "~", admin.Delete: "-"}
 	colours := map[admin.Action]string{admin.Create: green, admin.Update: yellow, admin.Delete: red}
+	var out strings.Builder
 	for _, s := range plan.Steps {
 		if s.Action == admin.Unchanged {
 			continue
 		}
 		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Scope())
-		fmt.Fprintln(a.out, a.paint(colours[s.Action], harmless(head)))
+		fmt.Fprintln(&out, a.paint(colours[s.Action], harmless(head)))
 		from, to := lines(s.From), lines(s.To)
 		for _, l := range from {
 			if !slices.Contains(to, l) {
-				fmt.Fprintln(a.out, a.paint(red, "    - "+l))
+				fmt.Fprintln(&out, a.paint(red, "    - "+l))
 			}
 		}
 		for _, l := range to {
 			if !slices.Contains(from, l) {
-				fmt.Fprintln(a.out, a.paint(green, "    + "+l))
+				fmt.Fprintln(&out, a.paint(green, "    + "+l))
 			}
 		}
 	}
 	if plan.Changes() == 0 {
-		fmt.Fprintln(a.out, "nothing to change")
+		fmt.Fprintln(&out, "nothing to change")
 	}
+	return out.String()
 }
 
 // lines are what a scope holds.

@@ -2,14 +2,22 @@ package main
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
+
+// answer is what a command has to say.
+type answer struct {
+	value any    // as JSON; nil: nothing
+	rows  rows   // as CSV, and for people as a table
+	text  string // for people, in place of the table; empty: the table
+	but   error  // ends the command, once that is told; nil: all is well
+}
 
 // rows is a result in the form of a table.
 type rows struct {
@@ -30,21 +38,22 @@ func (r *rows) add(cells ...any) {
 	r.body = append(r.body, row)
 }
 
-// print writes a result in the format that was asked for: the value as JSON, the
-// rows otherwise.
-func (a *app) print(value any, r rows) error {
+// print writes an answer in the format that was asked for.
+func (a *app) print(said answer) error {
+	r := said.rows
 	switch a.format {
 	case "json":
-		e := json.NewEncoder(a.out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(value)
+		return encode(a.out, said.value, "  ")
 	case "csv":
 		w := csv.NewWriter(a.out)
 		if err := w.Write(r.head); err != nil {
 			return err
 		}
 		return w.WriteAll(r.body)
+	}
+	if said.text != "" {
+		_, err := io.WriteString(a.out, said.text)
+		return err
 	}
 	if len(r.body) == 0 {
 		fmt.Fprintln(a.errs, "nothing there")
@@ -75,13 +84,13 @@ func (a *app) say(format string, values ...any) {
 
 // collect returns what a listing yields, at most n of it unless n is zero. It is
 // never nil, because JSON would say null.
-func collect[T, V any](seq iter.Seq2[T, error], n int, f func(T) V) ([]V, error) {
-	out := []V{}
+func collect[T any](seq iter.Seq2[T, error], n int) ([]T, error) {
+	out := []T{}
 	for v, err := range seq {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, f(v))
+		out = append(out, v)
 		if n > 0 && len(out) == n {
 			break
 		}

@@ -42,8 +42,8 @@ func bars(all []bar, width int) []string {
 	return out
 }
 
-// plotUsage draws a plot for each entity, resource, kind of window and limit.
-func (a *app) plotUsage(all []admin.Usage) error {
+// plotUsage returns a plot for each entity, resource, kind of window and limit.
+func plotUsage(all []admin.Usage) string {
 	type series struct {
 		entity, resource, limit string
 		window                  admin.Window
@@ -59,22 +59,20 @@ func (a *app) plotUsage(all []admin.Usage) error {
 			plots[key] = append(plots[key], bar{u.Start.UTC().Format(formOf(u.Window)), u.Tokens[name]})
 		}
 	}
-	if len(order) == 0 {
-		a.say("nothing there")
-	}
+	var out strings.Builder
 	for i, key := range order {
 		if i > 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(&out)
 		}
 		head := fmt.Sprintf("%s of %s on %s, %s, tokens", key.limit, key.entity, key.resource, key.window)
-		fmt.Fprintln(a.out, harmless(head))
+		fmt.Fprintln(&out, harmless(head))
 		points := plots[key]
 		slices.SortStableFunc(points, func(x, y bar) int { return strings.Compare(x.label, y.label) })
 		for _, line := range bars(points, plotWidth) {
-			fmt.Fprintln(a.out, line)
+			fmt.Fprintln(&out, line)
 		}
 	}
-	return nil
+	return out.String()
 }
 
 // formOf returns how the start of a window is written.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -13,22 +14,23 @@ import (
 // stackName is what the stack is called unless it is told otherwise.
 const stackName = "zae-limiter-go"
 
-type replayJSON struct {
-	Key      string           `json:"key"`
-	Outcome  string           `json:"outcome"`
-	Function string           `json:"function,omitempty"`
-	Records  int              `json:"records"`
-	Reason   string           `json:"reason,omitempty"`
-	ToCount  map[string]int64 `json:"to_count,omitempty"`
-	Counted  map[string]int64 `json:"counted_before,omitempty"`
-	Behind   []string         `json:"behind,omitempty"`
-	Error    string           `json:"error,omitempty"`
+// shownReplay is what became of an object, as JSON has it.
+type shownReplay struct {
+	Key           string
+	Outcome       replay.Outcome
+	Function      replay.Function
+	Records       int
+	Reason        string
+	ToCount       map[string]int64
+	CountedBefore map[string]int64
+	Behind        []string
+	Error         string
 }
 
 func replayCommand(a *app) *cobra.Command {
 	var stack string
 	var deliver bool
-	cmd := &cobra.Command{
+	cmd := a.does(&cobra.Command{
 		Use: "replay [--deliver]", Short: "list what the functions gave up; --deliver delivers it again",
 		Long: `List what the functions of a deployed stack gave up or set aside: batches in the
 failed records bucket, and malformed records there and in the archive bucket.
@@ -41,21 +43,21 @@ exit status is 3 while anything is left.
 It needs cloudformation:DescribeStacks, lambda:GetFunctionConfiguration and
 InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem.`,
 		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.awsConfig(c.Context())
-			if err != nil {
-				return err
-			}
-			if a.local(cfg) {
-				return fmt.Errorf("%w: DynamoDB is local, and AWS_ENDPOINT_URL_CLOUDFORMATION is not set", errNoStack)
-			}
-			all, err := a.connect(c.Context(), cfg, stack)
-			if err != nil {
-				return a.where(err)
-			}
-			return a.replay(c, all, deliver)
-		},
-	}
+	}, func(c *call) (answer, error) {
+		cfg, err := a.awsConfig(c.ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		if a.local(cfg) {
+			err := fmt.Errorf("%w: DynamoDB is local, and AWS_ENDPOINT_URL_CLOUDFORMATION is not set", errNoStack)
+			return answer{}, err
+		}
+		all, err := a.connect(c.ctx, cfg, stack)
+		if err != nil {
+			return answer{}, err
+		}
+		return a.replay(c.ctx, all, deliver)
+	})
 	cmd.Flags().StringVar(&stack, "stack", stackName, "name of the stack")
 	cmd.Flags().BoolVar(&deliver, "deliver", false, "deliver, and delete what came through")
 	return cmd
@@ -63,49 +65,47 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 
 // replay goes through the objects of all buckets. As a table it prints each as
 // soon as it is known.
-func (a *app) replay(c *cobra.Command, all []*replay.Replayer, deliver bool) error {
-	values, left := []replayJSON{}, 0
+func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) (said answer, err error) {
+	values, left := []shownReplay{}, 0
 	var seen atomic.Int64
 	a.progress.say(func() string { return fmt.Sprintf("%d objects", seen.Load()) })
 	r := rows{head: []string{"key", "outcome", "function", "records", "reason", "to count", "counted before", "error"}}
 	for _, one := range all {
-		for key, err := range one.Keys(c.Context()) {
+		for key, err := range one.Keys(ctx) {
 			if err != nil {
-				return a.where(err)
+				return said, err
 			}
 			look := one.Inspect
 			if deliver {
 				look = one.Replay
 			}
-			result := look(c.Context(), key)
+			result := look(ctx, key)
 			seen.Add(1)
 			if result.Outcome != replay.Done {
 				left++
 			}
 			v := replayOf(result)
 			values = append(values, v)
-			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, amounts(v.ToCount), amounts(v.Counted), v.Error)
+			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, amounts(v.ToCount), amounts(v.CountedBefore), v.Error)
 			if a.format == "table" {
 				a.printReplay(v)
 			}
 		}
 	}
 	if a.format != "table" {
-		if err := a.print(map[string]any{"objects": values, "left": left}, r); err != nil {
-			return err
-		}
+		said = answer{value: map[string]any{"objects": values, "left": left}, rows: r}
 	}
 	a.say("%d objects, %d left", len(values), left)
 	if left > 0 {
-		return fmt.Errorf("%w: %d objects are left", errNo, left)
+		said.but = fmt.Errorf("%w: %d objects are left", errNo, left)
 	}
-	return nil
+	return said, nil
 }
 
-func replayOf(r replay.Result) replayJSON {
-	v := replayJSON{
-		Key: r.Key, Outcome: string(r.Outcome), Function: string(r.Batch.Function), Records: r.Batch.Records,
-		Reason: r.Batch.Condition, ToCount: r.Usage.ToCount, Counted: r.Usage.Counted,
+func replayOf(r replay.Result) shownReplay {
+	v := shownReplay{
+		Key: r.Key, Outcome: r.Outcome, Function: r.Batch.Function, Records: r.Batch.Records,
+		Reason: r.Batch.Condition, ToCount: r.Usage.ToCount, CountedBefore: r.Usage.Counted,
 	}
 	for _, b := range r.Usage.Behind {
 		v.Behind = append(v.Behind, fmt.Sprint(b))
@@ -118,16 +118,16 @@ func replayOf(r replay.Result) replayJSON {
 
 // printReplay writes what is known about an object, in one line and one more for
 // each thing that nobody else will tell.
-func (a *app) printReplay(v replayJSON) {
-	line := v.Key + ": " + v.Outcome
+func (a *app) printReplay(v shownReplay) {
+	line := v.Key + ": " + string(v.Outcome)
 	if v.Function != "" {
 		line += fmt.Sprintf(", %d records for the %s, %s", v.Records, v.Function, v.Reason)
 	}
 	if len(v.ToCount) > 0 {
 		line += ", to count: " + amounts(v.ToCount)
 	}
-	if len(v.Counted) > 0 {
-		line += ", counted before: " + amounts(v.Counted)
+	if len(v.CountedBefore) > 0 {
+		line += ", counted before: " + amounts(v.CountedBefore)
 	}
 	if v.Error != "" {
 		line += ": " + v.Error

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -56,4 +58,27 @@ func (s *shell) says(code int, command string, texts ...string) {
 			s.Errorf("zae-limiter %s does not say %q:\n%s%s", command, text, out, errs)
 		}
 	}
+}
+
+// prints runs a command with -o json into a value.
+func prints[T any](s *shell, command string) (v T) {
+	s.Helper()
+	out, _ := s.run(0, append(strings.Fields(command), "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		s.Fatalf("zae-limiter %s: %v\n%s", command, err, out)
+	}
+	return v
+}
+
+// noAWS takes away what says where AWS is and who asks.
+func noAWS(t *testing.T) {
+	t.Helper()
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "AWS_") {
+			t.Setenv(name, "") // has the cleanup set it again
+			os.Unsetenv(name)
+		}
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 }

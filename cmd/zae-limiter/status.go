@@ -8,22 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
 // part is one thing that has to work.
 type part struct {
-	Part    string         `json:"part"`
-	Name    string         `json:"name"`
-	State   string         `json:"state"`
-	OK      bool           `json:"ok"`
-	Detail  string         `json:"detail,omitempty"`
-	Figures map[string]any `json:"figures,omitempty"`
+	Part, Name, State string
+	OK                bool
+	Detail            string
+	Figures           map[string]any
 }
 
 func statusCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.does(&cobra.Command{
 		Use: "status", Short: "show table, stream, functions and their lag; exit status 3 if something is not right",
 		Long: `Show what the limiter consists of and whether it works: the table, its version
 and namespaces, its stream, and on AWS every function that the stream feeds, with
@@ -34,28 +31,26 @@ and counts no usage; that is no fault.
 It needs the read policy of the stack, and for the functions
 lambda:ListEventSourceMappings and cloudwatch:GetMetricStatistics.`,
 		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			parts, err := a.status(c.Context())
-			if err != nil {
-				return err
-			}
-			r := rows{head: []string{"part", "name", "state", "detail"}}
-			var bad []string
-			for _, p := range parts {
-				r.add(p.Part, p.Name, p.State, p.Detail)
-				if !p.OK {
-					bad = append(bad, p.Part+" "+p.Name)
-				}
-			}
-			if err := a.print(map[string]any{"ok": len(bad) == 0, "parts": parts}, r); err != nil {
-				return err
-			}
-			if len(bad) > 0 {
-				return fmt.Errorf("%w: not right: %s", errNo, strings.Join(bad, ", "))
-			}
-			return nil
-		},
+	}, func(c *call) (answer, error) {
+		parts, err := a.status(c.ctx)
+		return partsAnswer(parts), err
+	})
+}
+
+func partsAnswer(parts []part) answer {
+	r := rows{head: []string{"part", "name", "state", "detail"}}
+	var bad []string
+	for _, p := range parts {
+		r.add(p.Part, p.Name, p.State, p.Detail)
+		if !p.OK {
+			bad = append(bad, p.Part+" "+p.Name)
+		}
 	}
+	said := answer{value: map[string]any{"ok": len(bad) == 0, "parts": parts}, rows: r}
+	if len(bad) > 0 {
+		said.but = fmt.Errorf("%w: not right: %s", errNo, strings.Join(bad, ", "))
+	}
+	return said
 }
 
 // status looks at all parts. Only a table that cannot be looked at is an error.
@@ -66,7 +61,7 @@ func (a *app) status(ctx context.Context) ([]part, error) {
 	}
 	d, err := limitertable.Describe(ctx, a.dynamoDB(cfg), a.table)
 	if err != nil {
-		return nil, a.where(err)
+		return nil, err
 	}
 	parts := []part{tablePart(d)}
 	parts = append(parts, a.contentParts(ctx)...)
@@ -109,7 +104,11 @@ func (a *app) contentParts(ctx context.Context) []part {
 		version.State, version.Detail = v.Schema, "clients from "+v.ClientMin
 		version.Figures = map[string]any{"schema": v.Schema, "client_min": v.ClientMin}
 	}
-	names, err := collect(t.Namespaces(ctx), 0, func(n admin.NamespaceInfo) string { return n.Name })
+	var names []string
+	all, err := collect(t.Namespaces(ctx), 0)
+	for _, n := range all {
+		names = append(names, n.Name)
+	}
 	spaces := part{Part: "namespaces", Name: fmt.Sprint(len(names)), State: "active", OK: true,
 		Detail: strings.Join(names, ", "), Figures: map[string]any{"names": names}}
 	switch {

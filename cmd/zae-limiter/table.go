@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,56 +18,60 @@ func tableCommand(a *app) *cobra.Command {
 		"them (docs/table.md). For a local DynamoDB, and where limits are all that is needed."
 	return group("table", "the table itself",
 		tableCreate(a, about),
-		tableDo(a, "describe", "show the table", "",
-			func(ctx context.Context, db limitertable.DynamoDB) (limitertable.Description, error) {
-				return limitertable.Describe(ctx, db, a.table)
-			}),
-		tableDo(a, "check", "check that the table is as it must be; exit status 3 if not", "",
-			func(ctx context.Context, db limitertable.DynamoDB) (limitertable.Description, error) {
-				d, err := limitertable.Describe(ctx, db, a.table)
-				if err != nil {
-					return d, err
-				}
-				return d, limitertable.Deployed().Check(d)
-			}),
+		a.does(&cobra.Command{Use: "describe", Short: "show the table", Args: args(0, 0)}, tableAnswer(a.describe)),
+		a.does(&cobra.Command{
+			Use: "check", Short: "check that the table is as it must be; exit status 3 if not", Args: args(0, 0),
+		}, tableAnswer(func(c *call) (limitertable.Description, error) {
+			d, err := a.describe(c)
+			if err != nil {
+				return d, err
+			}
+			return d, limitertable.Deployed().Check(d)
+		})),
 		tableTemplate(a), tablePolicy(a))
 }
 
 func tableCreate(a *app, about string) *cobra.Command {
-	var c limitertable.Capacity
-	cmd := tableDo(a, "create", "create the table, or check the one that is there", about,
-		func(ctx context.Context, db limitertable.DynamoDB) (limitertable.Description, error) {
-			spec, err := limitertable.Deployed(), error(nil)
-			if c != (limitertable.Capacity{}) {
-				spec, err = spec.Provisioned(c)
-			}
-			if err != nil {
-				return limitertable.Description{}, err
-			}
-			return spec.Create(ctx, db, a.table)
-		})
-	cmd.Flags().Int64Var(&c.ReadUnits, "read-units", 0, "provision so many, of the table and of each index; 0: on demand")
-	cmd.Flags().Int64Var(&c.WriteUnits, "write-units", 0, "provision so many; nothing scales them (docs/cost.md)")
+	var units limitertable.Capacity
+	cmd := a.does(&cobra.Command{
+		Use: "create", Short: "create the table, or check the one that is there", Long: about, Args: args(0, 0),
+	}, tableAnswer(func(c *call) (d limitertable.Description, err error) {
+		spec := limitertable.Deployed()
+		if units != (limitertable.Capacity{}) {
+			spec, err = spec.Provisioned(units)
+		}
+		if err != nil {
+			return d, err
+		}
+		db, err := a.database(c.ctx)
+		if err != nil {
+			return d, err
+		}
+		return spec.Create(c.ctx, db, a.table)
+	}))
+	f := cmd.Flags()
+	f.Int64Var(&units.ReadUnits, "read-units", 0, "provision so many, of the table and of each index; 0: on demand")
+	f.Int64Var(&units.WriteUnits, "write-units", 0, "provision so many; nothing scales them (docs/cost.md)")
 	return cmd
 }
 
 func tableTemplate(a *app) *cobra.Command {
-	return &cobra.Command{
+	templates := map[string]string{
+		"cloudformation": limitertable.CloudFormation(), "terraform": limitertable.Terraform(),
+	}
+	return a.does(&cobra.Command{
 		Use: "template cloudformation|terraform", Short: "print what deploys the table and the policies of applications",
 		Args: args(1, 1), ValidArgs: []string{"cloudformation", "terraform"},
 		Example: "  zae-limiter table template cloudformation > limiter.json\n" +
 			"  zae-limiter table template terraform > limiter/main.tf",
-		RunE: func(c *cobra.Command, kinds []string) error {
-			text, ok := map[string]string{
-				"cloudformation": limitertable.CloudFormation(), "terraform": limitertable.Terraform(),
-			}[kinds[0]]
-			if !ok {
-				return usage(c, "template %q: accepted are cloudformation and terraform", kinds[0])
-			}
-			_, err := io.WriteString(a.out, text)
-			return err
-		},
-	}
+	}, func(c *call) (answer, error) {
+		text, ok := templates[c.args[0]]
+		if !ok {
+			return answer{}, usage(c.cmd, "template %q: accepted are cloudformation and terraform", c.args[0])
+		}
+		_, err := io.WriteString(a.out, text)
+		return answer{}, err
+	})
 }
 
 func tablePolicy(a *app) *cobra.Command {
@@ -77,68 +80,55 @@ func tablePolicy(a *app) *cobra.Command {
 	for _, p := range limitertable.Policies() {
 		names = append(names, string(p))
 	}
-	cmd := &cobra.Command{
+	cmd := a.does(&cobra.Command{
 		Use: "policy " + strings.Join(names, "|"), Short: "print the IAM policy of an application",
 		Args: args(1, 1), ValidArgs: names,
-		RunE: func(c *cobra.Command, which []string) error {
-			if !slices.Contains(names, which[0]) {
-				return usage(c, "policy %q: accepted are %s", which[0], strings.Join(names, ", "))
-			}
-			if arn == "" {
-				cfg, err := a.awsConfig(c.Context())
-				if err != nil {
-					return err
-				}
-				d, err := limitertable.Describe(c.Context(), a.dynamoDB(cfg), a.table)
-				if err != nil {
-					return a.where(err)
-				}
-				arn = d.ARN
-			}
-			text, err := limitertable.PolicyDocument(limitertable.Policy(which[0]), arn)
+	}, func(c *call) (answer, error) {
+		if !slices.Contains(names, c.args[0]) {
+			return answer{}, usage(c.cmd, "policy %q: accepted are %s", c.args[0], strings.Join(names, ", "))
+		}
+		if arn == "" {
+			d, err := a.describe(c)
 			if err != nil {
-				return err
+				return answer{}, err
 			}
-			var indented bytes.Buffer
-			if err := json.Indent(&indented, []byte(text), "", "  "); err != nil {
-				return err
-			}
-			fmt.Fprintln(a.out, indented.String())
-			return nil
-		},
-	}
+			arn = d.ARN
+		}
+		text, err := limitertable.PolicyDocument(limitertable.Policy(c.args[0]), arn)
+		if err != nil {
+			return answer{}, err
+		}
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, []byte(text), "", "  "); err != nil {
+			return answer{}, err
+		}
+		fmt.Fprintln(a.out, indented.String())
+		return answer{}, nil
+	})
 	cmd.Flags().StringVar(&arn, "arn", "", "ARN of the table (default: that of the table, which must be there)")
 	return cmd
 }
 
-func tableDo(
-	a *app, name, short, long string,
-	f func(context.Context, limitertable.DynamoDB) (limitertable.Description, error),
-) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Short: short, Long: long,
-		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.awsConfig(c.Context())
-			if err != nil {
-				return err
-			}
-			d, err := f(c.Context(), a.dynamoDB(cfg))
-			if err != nil {
-				return a.where(err)
-			}
-			return a.printTable(d)
-		},
+// describe looks at the table.
+func (a *app) describe(c *call) (limitertable.Description, error) {
+	db, err := a.database(c.ctx)
+	if err != nil {
+		return limitertable.Description{}, err
 	}
+	return limitertable.Describe(c.ctx, db, a.table)
 }
 
-func (a *app) printTable(d limitertable.Description) error {
-	r := rows{head: []string{"table", "status", "billing", "indexes", "stream", "expires by", "items", "bytes"}}
-	r.add(d.Name, d.Status, d.Spec.BillingMode, len(d.Spec.GlobalIndexes), d.Spec.StreamViewType, d.Spec.TTLAttribute,
-		d.Items, d.Bytes)
-	return a.print(map[string]any{
-		"table": d.Name, "arn": d.ARN, "status": d.Status, "billing": d.Spec.BillingMode,
-		"indexes": len(d.Spec.GlobalIndexes), "stream": d.Spec.StreamViewType, "stream_arn": d.StreamARN,
-		"ttl_attribute": d.Spec.TTLAttribute, "items": d.Items, "bytes": d.Bytes,
-	}, r)
+// tableAnswer answers with the table that f returns.
+func tableAnswer(f func(c *call) (limitertable.Description, error)) func(c *call) (answer, error) {
+	return func(c *call) (answer, error) {
+		d, err := f(c)
+		r := rows{head: []string{"table", "status", "billing", "indexes", "stream", "expires by", "items", "bytes"}}
+		r.add(d.Name, d.Status, d.Spec.BillingMode, len(d.Spec.GlobalIndexes), d.Spec.StreamViewType, d.Spec.TTLAttribute,
+			d.Items, d.Bytes)
+		return answer{rows: r, value: map[string]any{
+			"table": d.Name, "arn": d.ARN, "status": d.Status, "billing": d.Spec.BillingMode,
+			"indexes": len(d.Spec.GlobalIndexes), "stream": d.Spec.StreamViewType, "stream_arn": d.StreamARN,
+			"ttl_attribute": d.Spec.TTLAttribute, "items": d.Items, "bytes": d.Bytes,
+		}}, err
+	}
 }

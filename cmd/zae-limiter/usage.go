@@ -10,37 +10,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-type usageJSON struct {
-	Entity   string           `json:"entity"`
-	Resource string           `json:"resource"`
-	Window   string           `json:"window"`
-	Start    string           `json:"start"`
-	End      string           `json:"end"`
-	Tokens   map[string]int64 `json:"tokens"`
-	Events   int64            `json:"events"`
-}
-
-type summaryJSON struct {
-	Window  string             `json:"window"`
-	Windows int                `json:"windows"`
-	From    string             `json:"from,omitempty"`
-	To      string             `json:"to,omitempty"`
-	Tokens  map[string]int64   `json:"tokens"`
-	Mean    map[string]float64 `json:"mean"`
-	Events  int64              `json:"events"`
-}
-
 func usageCommand(a *app) *cobra.Command {
 	var q admin.UsageQuery
 	var window, from, to string
 	var sum, plot bool
-	cmd := &cobra.Command{
+	cmd := a.inNamespace(&cobra.Command{
 		Use: "usage [-e ENTITY] [-r RESOURCE]", Short: "show what was consumed, by hour, day or month",
 		Example: "  zae-limiter usage -e acme --window daily --from 2026-11-01\n" +
 			"  zae-limiter usage -r gpt-4 --window monthly -o csv\n" +
 			"  zae-limiter usage -e acme -r gpt-4 --window hourly --plot",
 		Args: args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			if q.Entity == "" && q.Resource == "" {
 				return usage(c, "whose usage? --entity, --resource or both")
 			}
@@ -58,25 +38,20 @@ func usageCommand(a *app) *cobra.Command {
 			if err1 != nil || err2 != nil {
 				return usage(c, "--from %q --to %q: want dates like 2026-11-21, or 2026-11-21T12:00:00Z", from, to)
 			}
-			return a.opened(c.Context(), func(ns *admin.Namespace) error {
-				if sum {
-					s, err := ns.UsageSummary(c.Context(), q)
-					if err != nil {
-						return err
-					}
-					return a.printSummary(q.Window, s)
-				}
-				all, err := collect(ns.Usage(c.Context(), q), 0, same)
-				if err != nil {
-					return err
-				}
-				if plot {
-					return a.plotUsage(all)
-				}
-				return a.printUsage(all)
-			})
+			return nil
 		},
-	}
+	}, func(c *call) (answer, error) {
+		if sum {
+			s, err := c.ns.UsageSummary(c.ctx, q)
+			return summaryAnswer(s), err
+		}
+		all, err := collect(c.ns.Usage(c.ctx, q), 0)
+		said := usageAnswer(all)
+		if plot {
+			said.text = plotUsage(all)
+		}
+		return said, err
+	})
 	cmd.Flags().StringVarP(&q.Entity, "entity", "e", "", "of an entity")
 	cmd.Flags().StringVarP(&q.Resource, "resource", "r", "", "of a resource")
 	cmd.Flags().StringVarP(&window, "window", "w", "", "hourly, daily or monthly (default: all)")
@@ -98,24 +73,21 @@ func parseTime(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// printUsage prints one row per window and limit.
-func (a *app) printUsage(all []admin.Usage) error {
+// usageAnswer has one row per window and limit.
+func usageAnswer(all []admin.Usage) answer {
 	r := rows{head: []string{"entity", "resource", "window", "start", "limit", "tokens", "events"}}
-	values := []usageJSON{}
 	for _, u := range all {
-		values = append(values, usageJSON{u.Entity, u.Resource, string(u.Window), stamp(u.Start), stamp(u.End), u.Tokens,
-			u.Events})
 		for _, name := range sortedKeys(u.Tokens) {
 			r.add(u.Entity, u.Resource, u.Window, u.Start, name, u.Tokens[name], u.Events)
 		}
 	}
-	return a.print(values, r)
+	return answer{value: all, rows: r}
 }
 
-func (a *app) printSummary(window admin.Window, s admin.UsageSummary) error {
+func summaryAnswer(s admin.UsageSummary) answer {
 	r := rows{head: []string{"window", "windows", "from", "to", "limit", "tokens", "mean", "events"}}
 	for _, name := range sortedKeys(s.Tokens) {
-		r.add(window, s.Windows, s.From, s.To, name, s.Tokens[name], fmt.Sprintf("%.1f", s.Mean[name]), s.Events)
+		r.add(s.Window, s.Windows, s.From, s.To, name, s.Tokens[name], fmt.Sprintf("%.1f", s.Mean[name]), s.Events)
 	}
-	return a.print(summaryJSON{string(window), s.Windows, stamp(s.From), stamp(s.To), s.Tokens, s.Mean, s.Events}, r)
+	return answer{value: s, rows: r}
 }

@@ -108,7 +108,7 @@ func TestLimits(t *testing.T) {
 		}
 		r, err := w.ns.Resolve(w.Context(), at.Entity, at.Resource)
 		w.must(err)
-		if r.From != at || len(r.Shadowed) != 3 || r.OnUnavailable != limiter.PolicyAllow {
+		if r.From.Scope != at || len(r.Shadowed) != 3 || r.OnUnavailable != limiter.PolicyAllow {
 			w.Errorf("resolved %+v", r)
 		}
 		if e := collect(w, w.ns.EntitiesWithLimits(w.Context(), at.Resource)); !reflect.DeepEqual(e, []string{at.Entity}) {
@@ -128,11 +128,11 @@ func TestLimits(t *testing.T) {
 		if counts, err := w.ns.ResourcesWithEntityLimits(w.Context()); err != nil || len(counts) != 0 {
 			w.Errorf("counts %v, %v", counts, err)
 		}
-		events := collect(w, w.ns.Events(w.Context(), admin.Subject{Entity: at.Entity}, ""))
+		events := collect(w, w.ns.Events(w.Context(), admin.Scope{Entity: at.Entity}, ""))
 		if len(events) != 5 || events[0].Action != "limits_deleted" || events[0].Principal != "alice" {
 			w.Errorf("events %+v", events)
 		}
-		after := collect(w, w.ns.Events(w.Context(), admin.Subject{Entity: at.Entity}, events[2].ID))
+		after := collect(w, w.ns.Events(w.Context(), admin.Scope{Entity: at.Entity}, events[2].ID))
 		if !reflect.DeepEqual(after, events[3:]) {
 			w.Errorf("after the third %+v", after)
 		}

@@ -142,7 +142,7 @@ func TestAuditTrailIsShared(t *testing.T) {
 
 		var theirs []auditEvent
 		p.call(&theirs, "get_audit_events", kv{"entity_id": "acme"})
-		ours := collect(w, n.Events(ctx, admin.Subject{Entity: "acme"}, ""))
+		ours := collect(w, n.Events(ctx, admin.Scope{Entity: "acme"}, ""))
 		want := []struct{ action, principal string }{ // newest first
 			{"entity_deleted", "ops"}, {"limits_deleted", callerARN}, {"limits_set", "ops"},
 			{"limits_set", callerARN}, {"entity_created", "ops"},

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// encode writes a value as JSON, on one line if there is no indent.
+func encode(w io.Writer, value any, indent string) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	return e.Encode(plainly(reflect.ValueOf(value)))
+}
+
+// object is a JSON object whose members stand in the order of the fields.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (o object) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	for i, m := range o {
+		out.WriteString([]string{"{", ","}[min(i, 1)])
+		if err := e.Encode(m.name); err != nil {
+			return nil, err
+		}
+		out.WriteByte(':')
+		if err := e.Encode(m.value); err != nil {
+			return nil, err
+		}
+	}
+	if len(o) == 0 {
+		out.WriteByte('{')
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// spelled are the fields that JSON has other names for than their own with underscores:
+// manifests have these, and units belong to names.
+var spelled = map[string]string{
+	"Refill": "refill_amount", "Period": "refill_period", "FullIn": "full_in_seconds",
+}
+
+// plainly returns a value as JSON has it: structs as objects, embedded ones among their
+// members; instants as text, durations in seconds; lists never null. Of the fields those
+// are left out that are empty text, zero instants, maps and pointers that are nil, and
+// days that nobody has decided. Numbers, lists and truth values always stand there.
+//
+//	Usage{Entity: "acme", Start: midnight, Events: 2}
+//	{"entity": "acme", "start": "2024-02-01T00:00:00Z", "tokens": {}, "events": 2}
+func plainly(v reflect.Value) any {
+	if !v.IsValid() {
+		return nil
+	}
+	switch x := v.Interface().(type) {
+	case time.Time:
+		return stamp(x)
+	case time.Duration:
+		return x.Seconds()
+	case limiter.Policy:
+		return policyOf(x)
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return plainly(v.Elem())
+	case reflect.Struct:
+		return members(v)
+	case reflect.Slice:
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = plainly(v.Index(i))
+		}
+		return out
+	case reflect.Map:
+		out := make(map[string]any, v.Len())
+		for name, value := range v.Seq2() {
+			out[name.String()] = plainly(value)
+		}
+		return out
+	}
+	return v.Interface()
+}
+
+func members(v reflect.Value) (out object) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		switch value := v.Field(i); {
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			out = append(out, members(value)...)
+		case !f.IsExported() || value.IsZero() && optional(f):
+		case f.Name == "AuditRetention":
+			out = append(out, member{underscored(f.Name) + "_days", days(value.Interface().(time.Duration))})
+		default:
+			name, ok := spelled[f.Name]
+			if !ok {
+				name = underscored(f.Name)
+			}
+			out = append(out, member{name, plainly(value)})
+		}
+	}
+	return out
+}
+
+// optional reports whether a field that is zero says nothing.
+func optional(f reflect.StructField) bool {
+	switch f.Type {
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[limiter.Policy]():
+		return true
+	}
+	switch f.Type.Kind() {
+	case reflect.String, reflect.Pointer, reflect.Map:
+		return true
+	}
+	return f.Name == "AuditRetention"
+}
+
+// underscored returns "DeletedAt" as "deleted_at", "P50MS" as "p50_ms", "ID" as "id".
+func underscored(name string) string {
+	var out strings.Builder
+	letters := []rune(name)
+	for i, c := range letters {
+		ends := i > 0 && !unicode.IsUpper(letters[i-1]) // a word does
+		begins := i > 0 && i+1 < len(letters) && unicode.IsLower(letters[i+1])
+		if unicode.IsUpper(c) && (ends || begins) {
+			out.WriteByte('_')
+		}
+		out.WriteRune(unicode.ToLower(c))
+	}
+	return out.String()
+}

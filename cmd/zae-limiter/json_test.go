@@ -1,0 +1,42 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func TestUnderscored(t *testing.T) {
+	for name, want := range map[string]string{
+		"ID": "id", "OK": "ok", "CreatedAt": "created_at", "P50MS": "p50_ms", "ToMS": "to_ms",
+		"DeniedWithoutACall": "denied_without_a_call", "ClocksApartMS": "clocks_apart_ms", "Name": "name",
+	} {
+		if got := underscored(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// What is empty and says nothing is left out, what counts is not.
+func TestEmptyValuesInJSON(t *testing.T) {
+	for want, value := range map[string]any{
+		`{"limits":[]}`: admin.Config{},
+		`{"resource":"<a>","limits":[{"name":"rpm","capacity":0,"refill_amount":0,"refill_period":1.5}],` +
+			`"on_unavailable":"block","audit_retention_days":2}`: admin.Config{
+			Scope: admin.Scope{Resource: "<a>"}, Limits: []limiter.Limit{{Name: "rpm", Period: 1500 * time.Millisecond}},
+			OnUnavailable: limiter.PolicyBlock, AuditRetention: 49 * time.Hour,
+		},
+		`{}`:                             struct{}{},
+		`null`:                           nil,
+		`{"cascade":false}`:              admin.Entity{},
+		`{"a":{"windows":0,"events":0}}`: map[string]any{"a": admin.UsageSummary{}},
+	} {
+		var out strings.Builder
+		if err := encode(&out, value, ""); err != nil || out.String() != want+"\n" {
+			t.Errorf("%+v, %v: %s\nwant %s", value, err, out.String(), want)
+		}
+	}
+}
