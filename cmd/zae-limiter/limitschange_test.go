@@ -47,3 +47,34 @@ func TestLimitsAreNotReplacedUnseen(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// Changing limits shows what leaves and what comes, and asks; limits that are not
+// named stay unless --replace says otherwise.
+func TestLimitsAreChangedKnowingly(t *testing.T) {
+	s := newShell(t)
+	s.says(1, "limits set -r gpt-4 rpm=10 tpm=500", "+ */gpt-4 rpm: 10 per 1m0s",
+		"nobody answered; nothing was changed (--yes answers)")
+	s.says(1, "limits get -r gpt-4", "not found")
+	s.stdin = "y\n"
+	s.says(0, "limits set -r gpt-4 rpm=10 tpm=500", "Change the limits of */gpt-4?", "* gpt-4 tpm 500")
+	s.stdin = ""
+	s.says(0, "limits set -r gpt-4 tpm=500", "nothing to change", "* gpt-4 rpm 10")
+	s.says(0, "limits set -r gpt-4 rpm=20 --yes", "- */gpt-4 rpm: 10 per 1m0s", "+ */gpt-4 rpm: 20 per 1m0s",
+		"* gpt-4 tpm 500")
+	s.stdin = "no\n"
+	s.says(1, "limits set -r gpt-4 --replace rpm=30", "- */gpt-4 tpm: 500 per 1m0s", "not confirmed; nothing was changed")
+	s.says(1, "limits delete -r gpt-4", "- */gpt-4 rpm: 20", "- */gpt-4 tpm: 500", "Remove the limits of */gpt-4?",
+		"not confirmed")
+	s.stdin = ""
+	s.says(0, "limits get -r gpt-4", "rpm 20", "tpm 500")
+	s.says(0, "limits set -r gpt-4 --replace --yes rpm=30", "- */gpt-4 tpm: 500 per 1m0s")
+	s.says(0, "policy set --on-unavailable allow")
+	s.says(0, "limits set --everybody rpm=1 -y", "+ */* rpm: 1 per 1m0s")
+	s.says(0, "limits delete --everybody -y", "- */* rpm: 1 per 1m0s", "* * rpm")
+	s.says(0, "policy get", "allow")
+	s.says(0, "limits delete -r none", "nothing there")
+	got := prints[map[string]struct{ Limits []struct{ Name string } }](s, "limits delete -r gpt-4 --yes")
+	if l := got["deleted"].Limits; len(l) != 1 || l[0].Name != "rpm" {
+		t.Errorf("deleted %+v", got)
+	}
+}

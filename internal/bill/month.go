@@ -8,11 +8,11 @@ import (
 
 // Line is a line of the bill.
 type Line struct {
-	Part    string  `json:"part"`
-	Units   float64 `json:"units"`
-	Kind    string  `json:"kind"` // what the units are
-	Dollars float64 `json:"dollars"`
-	Of      string  `json:"of"` // the type of the resource that is billed
+	Part    string
+	Units   float64
+	Kind    string // what the units are
+	Dollars float64
+	Of      string // the type of the resource that is billed
 }
 
 // The types of resources that are billed.

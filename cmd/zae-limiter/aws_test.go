@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/smithy-go/encoding/cbor"
+
+	"github.com/zeroae/zae-limiter-go/limitertable"
+)
+
+const (
+	tableARN  = "arn:aws:dynamodb:us-east-1:123456789012:table/zae-limiter"
+	streamARN = tableARN + "/stream/2026-01-01"
+)
+
+// anAWS answers as AWS documents it what the commands ask about the table itself and its
+// functions. What is in the table is asked of the table in memory.
+type anAWS struct {
+	*testing.T
+	there, bare, expires bool   // the table: it exists; without indexes and stream; its items expire
+	mapping              string // state of the aggregator's mapping; empty: there is none
+	denied               bool   // nothing is allowed
+}
+
+// onAWS has the SDK ask an AWS.
+func onAWS(t *testing.T, a *anAWS) *shell {
+	noAWS(t)
+	a.T = t
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	for name, value := range map[string]string{
+		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_MAX_ATTEMPTS": "1",
+		"AWS_ENDPOINT_URL": server.URL, "AWS_ENDPOINT_URL_DYNAMODB": server.URL,
+	} {
+		t.Setenv(name, value)
+	}
+	return newShell(t)
+}
+
+func (a *anAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	switch {
+	case a.denied:
+		a.refuse(w, "AccessDeniedException")
+	case operation != "":
+		a.dynamoDB(w, operation)
+	case strings.HasPrefix(r.URL.Path, "/2015-03-31/event-source-mappings"):
+		a.lambda(w, r)
+	case strings.HasSuffix(r.URL.Path, "/operation/GetMetricStatistics"):
+		w.Header().Set("Content-Type", "application/cbor")
+		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
+		_, _ = w.Write(cbor.Encode(cbor.Map{"Datapoints": cbor.List{
+			cbor.Map{"Maximum": cbor.Float64(1500), "Sum": cbor.Float64(2)},
+		}}))
+	default:
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "Action=DescribeStacks") {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, "<ErrorResponse><Error><Code>ValidationError</Code></Error></ErrorResponse>")
+			return
+		}
+		a.Errorf("AWS is asked %s %s", r.Method, r.URL)
+		w.WriteHeader(http.StatusNotImplemented)
+	}
+}
+
+func (a *anAWS) refuse(w http.ResponseWriter, code string) {
+	w.Header().Set("X-Amzn-Errortype", code)
+	w.WriteHeader(http.StatusBadRequest)
+	fmt.Fprintf(w, `{"__type": %q}`, code)
+}
+
+func (a *anAWS) dynamoDB(w http.ResponseWriter, operation string) {
+	var answer any
+	switch operation {
+	case "CreateTable":
+		if a.there {
+			a.refuse(w, "ResourceInUseException")
+			return
+		}
+		a.there = true
+		answer = map[string]any{"TableDescription": a.table()}
+	case "DescribeTable":
+		if !a.there {
+			a.refuse(w, "ResourceNotFoundException")
+			return
+		}
+		answer = map[string]any{"Table": a.table()}
+	case "UpdateTimeToLive":
+		a.expires = true
+		answer = map[string]any{}
+	case "DescribeTimeToLive":
+		ttl := map[string]any{"TimeToLiveStatus": "DISABLED"}
+		if a.expires {
+			ttl = map[string]any{"TimeToLiveStatus": "ENABLED", "AttributeName": limitertable.Deployed().TTLAttribute}
+		}
+		answer = map[string]any{"TimeToLiveDescription": ttl}
+	case "DescribeStream":
+		answer = map[string]any{"StreamDescription": map[string]any{"StreamStatus": "ENABLED", "Shards": []any{
+			map[string]any{"ShardId": "1", "SequenceNumberRange": map[string]any{"EndingSequenceNumber": "9"}},
+			map[string]any{"ShardId": "2", "SequenceNumberRange": map[string]any{}},
+		}}}
+	default:
+		a.Errorf("DynamoDB is asked %s", operation)
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		a.Error(err)
+	}
+}
+
+// table is the table as DescribeTable has it.
+func (a *anAWS) table() map[string]any {
+	spec := limitertable.Deployed()
+	out := map[string]any{
+		"TableName": "zae-limiter", "TableArn": tableARN, "TableStatus": "ACTIVE", "ItemCount": 3, "TableSizeBytes": 1000,
+		"BillingModeSummary": map[string]any{"BillingMode": spec.BillingMode}, "KeySchema": spec.KeySchema,
+		"AttributeDefinitions": spec.Attributes,
+	}
+	if !a.bare {
+		out["GlobalSecondaryIndexes"] = spec.GlobalIndexes
+		out["StreamSpecification"] = map[string]any{"StreamEnabled": true, "StreamViewType": spec.StreamViewType}
+		out["LatestStreamArn"] = streamARN
+	}
+	return out
+}
+
+func (a *anAWS) lambda(w http.ResponseWriter, r *http.Request) {
+	if got := r.URL.Query().Get("EventSourceArn"); got != streamARN {
+		a.Errorf("Lambda is asked for the mappings of %q", got)
+	}
+	all := []map[string]any{}
+	if a.mapping != "" {
+		all = append(all, map[string]any{"UUID": "u", "State": a.mapping, "LastProcessingResult": "OK",
+			"FunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:aggregator:live"})
+	}
+	if err := json.NewEncoder(w).Encode(map[string]any{"EventSourceMappings": all}); err != nil {
+		a.Error(err)
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+func TestEntitiesAndNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+		s := newShell(t)
+		s.says(1, "entity create key-1 --parent acme", "Create the parent first")
+		s.says(0, "entity create acme --name Acme", "acme Acme")
+		s.run(0, "entity", "create", "key-1", "--parent", "acme", "--charge-parent", "--metadata", `{"tier": "gold"}`)
+		s.says(1, "entity create key-1", "exists already")
+		s.says(0, "entity children acme", "key-1 key-1 acme true")
+		type entity struct {
+			ID       string
+			Metadata map[string]any
+		}
+		if got := prints[[]entity](s, "entity get key-1"); len(got) != 1 || got[0].Metadata["tier"] != "gold" {
+			t.Errorf("entity: %+v", got)
+		}
+		s.says(1, "entity delete key-1", "nothing was changed")
+		s.says(0, "entity delete key-1 --yes", "ITEMS REMOVED")
+		s.says(1, "entity get key-1", "not found")
+		out, errs := s.run(0, "entity", "children", "acme")
+		if out != "" || !strings.Contains(errs, "nothing there") {
+			t.Errorf("no children: %q %q", out, errs)
+		}
+		if got := prints[[]entity](s, "entity children acme"); got == nil || len(got) != 0 {
+			t.Errorf("no children in JSON: %v", got)
+		}
+
+		type namespace struct{ ID, Name, Status string }
+		id := prints[[]namespace](s, "namespace register prod")[0].ID
+		s.says(0, "limits set -y --everybody -n prod rpm=5")
+		s.says(1, "namespace purge -y "+id, "namespace list --all")
+		s.says(2, "namespace purge -y prod", `"prod" is the name of a namespace in use`)
+		s.says(0, "namespace delete prod", "recover "+id)
+		s.says(1, "limits list -n prod", "zae-limiter namespace register prod")
+		s.says(0, "namespace list --all", "prod "+id+" deleted")
+		s.says(0, "namespace recover "+id, "prod", "active")
+		s.says(0, "limits list -n prod", "rpm 5")
+		s.says(0, "namespace delete prod")
+		s.says(0, "namespace purge -y "+id, "ITEMS REMOVED")
+		s.says(0, "namespace purge -y "+id, "nothing was there", "ITEMS REMOVED 0")
+		if got := prints[[]namespace](s, "namespace list --all"); len(got) != 1 || got[0].Name != "default" {
+			t.Errorf("after the purge: %+v", got)
+		}
+	})
+}

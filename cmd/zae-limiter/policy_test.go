@@ -1,0 +1,30 @@
+package main
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+)
+
+func TestPolicyAndNoUsage(t *testing.T) {
+	s := newShell(t)
+	s.says(0, "policy set --on-unavailable block --audit-retention 30d")
+	type policy struct {
+		OnUnavailable string `json:"on_unavailable"`
+		Days          int    `json:"audit_retention_days"`
+	}
+	if got := prints[policy](s, "policy get"); got != (policy{"block", 30}) {
+		t.Errorf("policy: %+v", got)
+	}
+	s.says(2, "policy set --on-unavailable maybe", "accepted are")
+	s.says(2, "policy set", "nothing to set")
+	s.says(2, "usage", "whose usage")
+	s.says(2, "usage -e acme --sum", "--sum wants one")
+	s.says(2, "usage -e acme --from yesterday", "want dates")
+	s.says(0, "usage -e acme", "nothing there")
+	s.says(0, "usage -e acme --sum -w daily", "nothing there")
+	out, _ := s.run(0, "usage", "-e", "acme", "-o", "csv")
+	if all, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(all) != 1 || len(all[0]) != 7 {
+		t.Errorf("csv: %v, %v", all, err)
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// Templates and policies are printed without a table, or for the one that is there.
+func TestTemplatesAndPolicies(t *testing.T) {
+	s := &shell{T: t}
+	out, _ := s.run(0, "table", "template", "cloudformation")
+	if !json.Valid([]byte(out)) || !strings.Contains(out, "AWS::DynamoDB::Table") {
+		t.Errorf("template: %s", out)
+	}
+	s.says(0, "table template terraform", `resource "aws_dynamodb_table" "limiter"`, `"namespace-read" = {`)
+	s.says(0, "cost --rate 100 --limits-in-code --windows 0 --table-only", "acquire 262.8 M write units 164.25", "sum")
+	s.says(2, "cost", "want --rate above 0")
+	s.says(2, "table template pulumi", "accepted are cloudformation and terraform")
+	s.says(2, "table policy write", "accepted are acquire, admin, read")
+	s.says(0, "table policy acquire --arn arn:aws:dynamodb:eu-west-1:123456789012:table/x", "dynamodb:UpdateItem",
+		`"Resource": "arn:aws:dynamodb:eu-west-1:123456789012:table/x"`)
+	s.says(1, "table policy read --arn table/x", "want one like arn:aws:dynamodb")
+}
+
+// A table is created once, described, and told from one that lacks something.
+func TestTable(t *testing.T) {
+	aws := &anAWS{}
+	s := onAWS(t, aws)
+	s.says(1, "table describe", "There is no table", "zae-limiter table create")
+	s.says(0, "table create", "ACTIVE", "NEW_AND_OLD_IMAGES", "ttl")
+	if !aws.there || !aws.expires {
+		t.Errorf("created: %+v", aws)
+	}
+	s.says(0, "table create", "ACTIVE")
+	s.says(0, "table check", "ACTIVE")
+	out, _ := s.run(0, "table", "describe", "-o", "json")
+	golden(t, "testdata/table.json", out)
+	s.says(0, "table policy read", tableARN)
+	aws.bare = true
+	s.says(3, "table check", "index GSI1: is missing", "stream: is off")
+}
