@@ -1,10 +1,8 @@
 package limiter
 
 import (
-	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -166,26 +164,4 @@ func (all *sleepers) until(s *sleeper) int64 {
 		at = max(at, known.PaidBack(part.image, part.limits))
 	}
 	return at
-}
-
-// sleep waits for as long as a lease has to, and reports whether ctx let it.
-func (l *Limiter) sleep(ctx context.Context, lease *Lease, after time.Duration) bool {
-	s := l.sleepers.add(lease)
-	defer l.sleepers.remove(s)
-	var sooner chan struct{}
-	if s != nil {
-		sooner = s.sooner
-	}
-	timer := time.NewTimer(after)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			return true
-		case <-sooner:
-			timer.Reset(wait(l.now(), max(l.sleepers.until(s), l.now())))
-		case <-ctx.Done():
-			return false
-		}
-	}
 }

@@ -6,11 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 const (
@@ -97,27 +94,6 @@ func (b *breaker) heard(s said, f *store.Failure) (open, changed bool) {
 	return open, open != was
 }
 
-// heard tells the breakers what came of a call for a bucket, which failed at another one
-// perhaps, its parent's, and who observes what became of them. What throttles one bucket
-// may be that bucket alone, as hot as a partition can be: it opens the breaker of the
-// bucket, and that of all only if others are throttled too.
-func (l *Limiter) heard(ctx context.Context, n, at known.Name, err error) {
-	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
-	var k *desk
-	if throttled {
-		k = l.desks.of(n)
-	} else if s == answered {
-		k = l.desks.peek(n)
-	}
-	if k != nil {
-		l.opens(ctx, &k.throttled, s, n, err)
-	}
-	if throttled && !l.breaker.elsewhere(at) {
-		return
-	}
-	l.opens(ctx, &l.breaker, s, known.Name{}, err)
-}
-
 // elsewhere notes where a call was throttled, and reports whether that is another bucket
 // than the last time.
 func (b *breaker) elsewhere(at known.Name) bool {
@@ -126,78 +102,4 @@ func (b *breaker) elsewhere(at known.Name) bool {
 	was := b.at
 	b.at = at
 	return was != at
-}
-
-// opens tells a breaker what a call says; n is its bucket, empty for that of all.
-func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n known.Name, err error) {
-	f, _ := errors.AsType[*store.Failure](err)
-	switch open, changed := b.heard(s, f); {
-	case changed && open:
-		l.tell(ctx, Event{Kind: EventBreaker, Entity: n.Entity, Resource: n.Resource, Open: true, Err: err})
-	case changed:
-		l.tell(ctx, Event{Kind: EventBreaker, Entity: n.Entity, Resource: n.Resource})
-	}
-}
-
-// answers reports whether a request may be sent: not while its bucket is throttled, nor
-// while nothing has an answer.
-func (l *Limiter) answers(ctx context.Context, n known.Name, costs Costs, own []bucket.Limit) bool {
-	if k := l.desks.peek(n); k != nil && !l.lets(ctx, &k.throttled, n, costs, own) {
-		return false
-	}
-	return l.lets(ctx, &l.breaker, n, costs, own)
-}
-
-// lets reports whether a breaker lets a request be sent. While it is open it does not,
-// and one caller in a while probes: it sends what takes nothing, and waits a moment for
-// the answer. One that comes later closes the breaker too, so a table that has become
-// slow is used again; in a process that is frozen meanwhile, when that goes on.
-func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, costs Costs, own []bucket.Limit) bool {
-	open, probe := b.state(time.Now())
-	if !probe {
-		return !open
-	}
-	done := make(chan struct{})
-	l.background.Go(func() {
-		defer close(done)
-		ctx := context.WithoutCancel(ctx)
-		bounded := l.bounded(ctx)
-		defer bounded.end()
-		var err error
-		if p := guarded(func() { err = l.probe(bounded, n, costs, own) }); p != nil {
-			err = p
-		}
-		l.heard(ctx, n, n, err)
-	})
-	timer := time.NewTimer(probeWait)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	open, _ = b.state(time.Time{})
-	return !open
-}
-
-// probe asks for all that a request needs: its configuration, as far as that is not
-// known, and a write to its bucket whose condition never holds. Whatever becomes of it,
-// nothing was taken.
-func (l *Limiter) probe(ctx context.Context, n known.Name, costs Costs, own []bucket.Limit) error {
-	cfg, err := l.configs.resolve(ctx, n, own, l.now())
-	if err == nil {
-		_, _, err = l.levels(ctx, n, costs, cfg, nil)
-	}
-	if store.KindOf(err) != 0 {
-		return err
-	}
-	l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
-	_, err = l.store.Write(ctx, inVain(table.BucketKey(l.namespace, n.Entity, n.Resource, 0)))
-	return err
-}
-
-// inVain is an update that writes nothing, because its condition never holds. It costs one
-// write unit, and needs the right to write.
-func inVain(key item.Key) item.Update {
-	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Absent(item.AttrPK))}
 }

@@ -3,83 +3,16 @@ package limiter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // An entity whose metadata says so cascades: what it takes is charged to its parent
 // too, and to that one's parent if it cascades itself. Each is charged on a shard
 // of its own, all at once, and those that paid are given back unless all did.
-
-// maxLevels is how many entities one request is charged to at most.
-const maxLevels = 4
-
-// want works out what a request needs of the bucket of one entity.
-func (l *Limiter) want(n known.Name, costs Costs, cfg resolved) (known.Want, error) {
-	if denied := blocked(n, costs, cfg.limits); denied != nil {
-		return known.Want{}, denied
-	}
-	priced, err := price(costs, cfg.limits)
-	if err != nil {
-		return known.Want{}, err
-	}
-	w := known.Want{Namespace: l.namespace, Name: n, Costs: priced, Life: table.Expires,
-		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read}
-	if cfg.own {
-		w.Life = table.NeverExpires
-	}
-	return w, nil
-}
-
-// levels works out what a request needs of its entity, whose configuration is
-// given, and of those that it cascades to, in the room it is given. Warm, it does no I/O.
-// With an error it returns whom that is about.
-func (l *Limiter) levels(ctx context.Context, n known.Name, costs Costs, cfg resolved,
-	room []known.Want) ([]known.Want, known.Name, error) {
-	w, err := l.want(n, costs, cfg)
-	if err != nil {
-		return nil, n, err
-	}
-	wants := append(room, w)
-	for cfg.cascade {
-		parent := known.Name{Entity: cfg.parent, Resource: n.Resource}
-		circle := slices.ContainsFunc(wants, func(w known.Want) bool { return w.Name == parent })
-		if circle || len(wants) == maxLevels {
-			return nil, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
-				n.Entity, path(wants, parent), maxLevels)
-		}
-		if cfg, err = l.configs.resolve(ctx, parent, nil, l.now()); err != nil && !errors.Is(err, errNoLimits) {
-			return nil, parent, err
-		}
-		if !cfg.exists {
-			return nil, n, fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid,
-				wants[len(wants)-1].Name.Entity, parent.Entity)
-		}
-		if err != nil {
-			return nil, parent, err
-		}
-		if w, err = l.want(parent, costs, cfg); err != nil {
-			return nil, parent, err
-		}
-		wants = append(wants, w)
-	}
-	return wants, n, nil
-}
-
-// path names the entities of levels and the parent after them.
-func path(wants []known.Want, parent known.Name) string {
-	var b strings.Builder
-	for _, w := range wants {
-		b.WriteString(w.Name.Entity + " -> ")
-	}
-	return b.String() + parent.Entity
-}
 
 // take charges all levels of a request or none. Its error is a denial, or that of a
 // call without a decision, about the entity it names. A request that waits does so

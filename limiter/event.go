@@ -1,16 +1,12 @@
 package limiter
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -191,63 +187,6 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// tell tells who observes, if anybody does.
-func (l *Limiter) tell(ctx context.Context, e Event) {
-	if l.opts.Observe != nil {
-		l.opts.Observe(ctx, e)
-	}
-}
-
-// begin returns when a call began, for who observes.
-func (l *Limiter) begin() (at time.Time) {
-	if l.opts.Observe != nil {
-		at = time.Now()
-	}
-	return at
-}
-
-// tellAcquire tells what came of an acquire.
-func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time, tries *attempt, lease *Lease,
-	err error) {
-	if l.opts.Observe == nil {
-		return
-	}
-	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
-		Writes: tries.Calls, Elapsed: time.Since(begin)}
-	if lease != nil && lease.cause != nil {
-		e.Err, e.Policy = lease.cause, PolicyAllow
-		if len(lease.items) > 0 {
-			e.Policy = PolicyLocal
-		}
-	}
-	l.opts.Observe(ctx, e)
-}
-
-// tellSettled tells what came of a commit or a rollback, from what was due of every
-// item of every level.
-func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, dues [][][]table.Cost, err error) {
-	if le.limiter.opts.Observe == nil || len(le.items) == 0 {
-		return
-	}
-	e := Event{Kind: EventCommit, Entity: le.name.Entity, Resource: le.name.Resource, Err: err,
-		Elapsed: time.Since(begin)}
-	if op == "rollback" {
-		e.Kind = EventRollback
-	}
-	for level, items := range dues {
-		for i, costs := range items {
-			if !le.levels()[level].items[i].local &&
-				slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
-				e.Writes++
-			}
-			if level == 0 {
-				e.Costs = e.Costs.plus(costs)
-			}
-		}
-	}
-	le.limiter.opts.Observe(ctx, e)
-}
-
 // plus returns costs with others added, nil while there are none.
 func (c Costs) plus(more []table.Cost) Costs {
 	for _, m := range more {
@@ -260,20 +199,4 @@ func (c Costs) plus(more []table.Cost) Costs {
 		c[m.Limit.Name] += m.Milli / bucket.Milli
 	}
 	return c
-}
-
-// tellClock returns what tells of changes of the clock's correction.
-func (o *Options) tellClock() func(store.ClockChange) {
-	return func(c store.ClockChange) {
-		o.Observe(context.Background(), Event{Kind: EventClock, Clock: ClockInfo{c.Before, c.After, c.Told, c.Set}})
-	}
-}
-
-// tellYield tells by which limits a bucket is gone by from now on.
-func (l *Limiter) tellYield(ctx context.Context, w known.Want) {
-	e := Event{Kind: EventYield, Entity: w.Name.Entity, Resource: w.Name.Resource}
-	for _, c := range w.Costs {
-		e.Limits = append(e.Limits, public(c.Limit))
-	}
-	l.tell(ctx, e)
 }

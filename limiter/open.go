@@ -10,6 +10,7 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -126,4 +127,17 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 		}
 	}
 	return "", fmt.Errorf("%w: open namespace %q: %w", store.Outcome(err), o.Namespace, err)
+}
+
+// inVain is an update that writes nothing, because its condition never holds. It costs one
+// write unit, and needs the right to write.
+func inVain(key item.Key) item.Update {
+	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Absent(item.AttrPK))}
+}
+
+// tellClock returns what tells of changes of the clock's correction.
+func (o *Options) tellClock() func(store.ClockChange) {
+	return func(c store.ClockChange) {
+		o.Observe(context.Background(), Event{Kind: EventClock, Clock: ClockInfo{c.Before, c.After, c.Told, c.Set}})
+	}
 }

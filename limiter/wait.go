@@ -142,3 +142,25 @@ func keptBy(err, notGivenBack error) error {
 	}
 	return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(err, notGivenBack)}
 }
+
+// sleep waits for as long as a lease has to, and reports whether ctx let it.
+func (l *Limiter) sleep(ctx context.Context, lease *Lease, after time.Duration) bool {
+	s := l.sleepers.add(lease)
+	defer l.sleepers.remove(s)
+	var sooner chan struct{}
+	if s != nil {
+		sooner = s.sooner
+	}
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-sooner:
+			timer.Reset(wait(l.now(), max(l.sleepers.until(s), l.now())))
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package limiter
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// bounded returns ctx with the limiter's own bound.
+func (l *Limiter) bounded(ctx context.Context) *bound {
+	return &bound{caller: ctx, until: time.Now().Add(l.opts.Timeout)}
+}
+
+// bound is the context of one call, which ends with the caller's or at an instant.
+// Nothing waits for that until somebody asks for it: a denial without a call to
+// DynamoDB needs no timer.
+type bound struct {
+	caller context.Context
+	until  time.Time
+	once   sync.Once
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (b *bound) started() context.Context {
+	b.once.Do(func() { b.ctx, b.cancel = context.WithDeadline(b.caller, b.until) })
+	return b.ctx
+}
+
+// end frees what the bound holds. It is called once, when the call is over;
+// what the caller's context holds can still be asked for then.
+func (b *bound) end() {
+	b.once.Do(func() { b.ctx = b.caller })
+	if b.cancel != nil {
+		b.cancel()
+	}
+}
+
+// Deadline implements [context.Context].
+func (b *bound) Deadline() (time.Time, bool) { return b.started().Deadline() }
+
+// Done implements [context.Context].
+func (b *bound) Done() <-chan struct{} { return b.started().Done() }
+
+// Err implements [context.Context].
+func (b *bound) Err() error { return b.started().Err() }
+
+// Value implements [context.Context].
+func (b *bound) Value(key any) any { return b.started().Value(key) }

@@ -1,0 +1,76 @@
+package limiter
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// tell tells who observes, if anybody does.
+func (l *Limiter) tell(ctx context.Context, e Event) {
+	if l.opts.Observe != nil {
+		l.opts.Observe(ctx, e)
+	}
+}
+
+// begin returns when a call began, for who observes.
+func (l *Limiter) begin() (at time.Time) {
+	if l.opts.Observe != nil {
+		at = time.Now()
+	}
+	return at
+}
+
+// tellAcquire tells what came of an acquire.
+func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time, tries *attempt, lease *Lease,
+	err error) {
+	if l.opts.Observe == nil {
+		return
+	}
+	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
+		Writes: tries.Calls, Elapsed: time.Since(begin)}
+	if lease != nil && lease.cause != nil {
+		e.Err, e.Policy = lease.cause, PolicyAllow
+		if len(lease.items) > 0 {
+			e.Policy = PolicyLocal
+		}
+	}
+	l.opts.Observe(ctx, e)
+}
+
+// tellSettled tells what came of a commit or a rollback, from what was due of every
+// item of every level.
+func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, dues [][][]table.Cost, err error) {
+	if le.limiter.opts.Observe == nil || len(le.items) == 0 {
+		return
+	}
+	e := Event{Kind: EventCommit, Entity: le.name.Entity, Resource: le.name.Resource, Err: err,
+		Elapsed: time.Since(begin)}
+	if op == "rollback" {
+		e.Kind = EventRollback
+	}
+	for level, items := range dues {
+		for i, costs := range items {
+			if !le.levels()[level].items[i].local &&
+				slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
+				e.Writes++
+			}
+			if level == 0 {
+				e.Costs = e.Costs.plus(costs)
+			}
+		}
+	}
+	le.limiter.opts.Observe(ctx, e)
+}
+
+// tellYield tells by which limits a bucket is gone by from now on.
+func (l *Limiter) tellYield(ctx context.Context, w known.Want) {
+	e := Event{Kind: EventYield, Entity: w.Name.Entity, Resource: w.Name.Resource}
+	for _, c := range w.Costs {
+		e.Limits = append(e.Limits, public(c.Limit))
+	}
+	l.tell(ctx, e)
+}
