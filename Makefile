@@ -192,6 +192,10 @@ vuln: # known vulnerabilities in what we call, from vuln.go.dev; where that cann
 		echo "$$found"; exit 1; \
 	done
 
+.PHONY: release
+release: ## tag a version, and build its programs into dist/release (VERSION=v0.1.0); nothing is pushed
+	go run ./infra/release -version $(VERSION)
+
 .PHONY: clean
 clean: ## remove what was built and installed
 	rm -rf dist cdk.out .cache node_modules test/localstack/node_modules test/localstack/browser/node_modules

@@ -61,7 +61,7 @@ func root(a *app) *cobra.Command {
 	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
 		limitsCommand(a), policyCommand(a), planCommand(a), applyCommand(a), entityCommand(a), namespaceCommand(a),
 		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), auditCommand(a), tableCommand(a),
-		statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a), costCommand(a))
+		statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a), costCommand(a), versionCommand(a))
 	cmd.Long = cmd.Short + `.
 
 The exit status is 0 when it is done, 1 when it failed, 2 when the command was

@@ -1,7 +1,6 @@
 package cdk_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -11,9 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-const rootModule = "github.com/zeroae/zae-limiter-go"
+	"github.com/zeroae/zae-limiter-go/internal/release"
+)
 
 // platform is an app of somebody else's: two limiters in one stack, beside constructs
 // of which they take attributes that nobody knows before the deployment.
@@ -71,8 +70,14 @@ func main() {
 func TestAnotherModuleImportsTheConstruct(t *testing.T) {
 	version := fmt.Sprintf("v0.0.0-%s-000000000000", time.Now().UTC().Format("20060102150405"))
 	proxy, elsewhere := t.TempDir(), t.TempDir()
-	release(t, proxy, rootModule, version, filepath.Join("..", ".."))
-	release(t, proxy, rootModule+"/infra/cdk", version, ".")
+	if err := release.Publish(proxy, filepath.Join("..", ".."), version, "", "infra/cdk"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := release.Forget(version); err != nil {
+			t.Error(err)
+		}
+	})
 	mod, err := os.ReadFile("go.mod")
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +86,8 @@ func TestAnotherModuleImportsTheConstruct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := released(string(mod), "example.com/platform", version)
-	own += "\nrequire " + rootModule + "/infra/cdk " + version + "\n"
+	own := strings.Replace(release.Mod(string(mod), version), release.Module("infra/cdk"), "example.com/platform", 1)
+	own += "\nrequire " + release.Module("infra/cdk") + " " + version + "\n"
 	for name, text := range map[string]string{
 		"go.mod": own, "go.sum": string(sum),
 		"main.go": platform, "program/bootstrap": "program",
@@ -94,14 +99,13 @@ func TestAnotherModuleImportsTheConstruct(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	others, err := exec.Command("go", "env", "GOPROXY").Output()
+	env, err := release.Environ(proxy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("go", "run", "-mod=mod", ".")
 	cmd.Dir = elsewhere
-	cmd.Env = append(os.Environ(), "GOPROXY=file://"+proxy+","+strings.TrimSpace(string(others)), "GOWORK=off",
-		"GONOSUMDB="+rootModule+","+rootModule+"/*", "GOFLAGS=-modcacherw", "CDK_HOME="+elsewhere)
+	cmd.Env = append(env, "CDK_HOME="+elsewhere)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go run: %v\n%s", err, out)
 	}
@@ -147,91 +151,4 @@ func twoLimiters(t *testing.T, template string) {
 			t.Errorf("%s: the template does not say %s", what, want)
 		}
 	}
-}
-
-// released returns a go.mod as it is tagged: of that module, and with the root in
-// that version in place of a replace.
-func released(mod, module, version string) string {
-	var out []string
-	for line := range strings.Lines(mod) {
-		switch {
-		case strings.HasPrefix(line, "module "):
-			line = "module " + module + "\n"
-		case strings.HasPrefix(line, "replace "):
-			continue
-		case strings.HasPrefix(line, "\t"+rootModule+" "):
-			line = "\t" + rootModule + " " + version + "\n"
-		}
-		out = append(out, line)
-	}
-	return strings.Join(out, "")
-}
-
-// release puts a version of a module into a folder that serves as module proxy.
-func release(t *testing.T, proxy, module, version, folder string) {
-	t.Helper()
-	mod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := released(string(mod), module, version)
-	info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Now().UTC()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := filepath.Join(proxy, filepath.FromSlash(module), "@v")
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{
-		version + ".mod": []byte(text), version + ".info": info, "list": []byte(version + "\n"),
-		version + ".zip": archive(t, folder, module+"@"+version, text),
-	} {
-		if err := os.WriteFile(filepath.Join(at, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// archive returns the files of a module that are in the repository.
-func archive(t *testing.T, folder, prefix, mod string) []byte {
-	t.Helper()
-	cmd := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard")
-	cmd.Dir = folder
-	list, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	for _, name := range strings.Fields(string(list)) {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil || nested(folder, name) {
-			continue // deleted, or of another module
-		}
-		if name == "go.mod" {
-			text = []byte(mod)
-		}
-		w, err := z.Create(prefix + "/" + name)
-		if err == nil {
-			_, err = w.Write(text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// nested reports whether a file belongs to a module further down.
-func nested(folder, name string) bool {
-	for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(folder, dir, "go.mod")); err == nil {
-			return true
-		}
-	}
-	return false
 }

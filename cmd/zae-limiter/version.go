@@ -1,0 +1,49 @@
+package main
+
+import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// release is the version that programs of a release are built with; go install knows it
+// without.
+var release string
+
+type shownVersion struct {
+	Version string
+	Commit  string `json:",omitempty"`
+	Go      string
+}
+
+func versionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "which release this is", Args: args(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			v := versionOf(debug.ReadBuildInfo())
+			r := rows{head: []string{"version", "commit", "go"}}
+			r.add(v.Version, v.Commit, v.Go)
+			return a.print(answer{value: v, rows: r})
+		},
+	}
+}
+
+// versionOf is what a build says of itself. What was built outside of a release has the
+// version "devel", or what the go command makes of the commit.
+func versionOf(info *debug.BuildInfo, ok bool) shownVersion {
+	v := shownVersion{Version: release, Go: runtime.Version()}
+	if ok {
+		v.Version = cmp.Or(v.Version, info.Main.Version)
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v.Commit = s.Value
+			}
+		}
+	}
+	if v.Version == "" || v.Version == "(devel)" {
+		v.Version = "devel"
+	}
+	return v
+}

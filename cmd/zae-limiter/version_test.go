@@ -1,0 +1,25 @@
+package main
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+// What was built in a release says its version, what go install has built that of its
+// module, and anything else that it is none.
+func TestVersionOf(t *testing.T) {
+	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}}
+	for _, tt := range []struct{ release, module, want string }{
+		{"v0.1.0", "", "v0.1.0"}, {"v0.1.0", "(devel)", "v0.1.0"}, {"", "v0.1.0", "v0.1.0"}, {"", "(devel)", "devel"},
+		{"", "", "devel"},
+	} {
+		release, info.Main.Version = tt.release, tt.module
+		if got := versionOf(info, true); got.Version != tt.want || got.Commit != "abc" {
+			t.Errorf("%+v: %+v", tt, got)
+		}
+	}
+	release = ""
+	if got := versionOf(nil, false); got.Version != "devel" {
+		t.Errorf("without knowledge: %+v", got)
+	}
+}
