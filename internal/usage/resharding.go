@@ -169,9 +169,9 @@ func unaccompanied(shards []Shard, mergeAfter int64) []Resharding {
 	rushed := slices.ContainsFunc(shards, func(b Shard) bool { return lively(b.Changes) })
 	for _, b := range shards {
 		image, last := b.last().New, b.last().Sequence
-		switch due := slices.ContainsFunc(b.Changes, func(c *stream.Change) bool { return asksAgain(c, mergeAfter) }); {
+		switch due, late := asksAgain(b.Changes, mergeAfter); {
 		case len(image.Partial) > 0 || !due:
-		case rushed || len(out) > 0:
+		case rushed || !late || len(out) > 0:
 			out = append(out, asking(image, last))
 		default:
 			out = append(out, cooling(image, mergeAfter, last))
@@ -180,11 +180,17 @@ func unaccompanied(shards []Shard, mergeAfter int64) []Resharding {
 	return out
 }
 
-// asksAgain reports whether a change is the first after a time for which a shard does not
-// look at shard 0.
-func asksAgain(c *stream.Change, mergeAfter int64) bool {
-	began, every := table.Began(c.New.Generation), min(askEvery, max(mergeAfter, 1000))
-	return c.OldRF > 0 && (c.OldRF-began)/every < (c.New.State.RF-began)/every
+// asksAgain reports whether some change is the first after a time for which a shard does
+// not look at shard 0, and whether the shard had not been written to for a second before it.
+func asksAgain(changes []*stream.Change, mergeAfter int64) (due, late bool) {
+	every := min(askEvery, max(mergeAfter, 1000))
+	for _, c := range changes {
+		began := table.Began(c.New.Generation)
+		if c.OldRF > 0 && (c.OldRF-began)/every < (c.New.State.RF-began)/every {
+			due, late = true, late || bucket.SubSat(c.New.State.RF, c.OldRF) >= 1000
+		}
+	}
+	return due, late
 }
 
 // leftBehind returns the count up to which shards may have been left behind: by the

@@ -182,6 +182,7 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 		{"nobody knows since when", func(b *table.Shard) { b.Generation = 0 }, at - 1000, 1, 4},
 		{"written within a second", func(b *table.Shard) { b.State.RF++ }, at - 1000, 1, 4},
 		{"looked a moment ago", func(*table.Shard) {}, at, 1, 4},
+		{"shard 1 written within a second", func(*table.Shard) {}, at - 999, 1, 4},
 		{"shard 1 is rushed", func(*table.Shard) {}, at - 1000, 101, 4},
 		{"whole", func(b *table.Shard) { b.State.Shards = 1 }, at - 1000, 1, 1},
 	} {
