@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -99,6 +103,10 @@ func handler(l *limiter.Limiter, mux http.Handler, tenantOf func(*http.Request) 
 			return limiter.Request{Entity: tenant, Resource: "api", Costs: limiter.Costs{"rpm": 1}}, nil
 		},
 		Skip: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
+		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
+			slog.ErrorContext(r.Context(), "not limited", "err", err) // the answer does not say why
+			httplimit.WriteFailed(w, r, err)
+		},
 	})
 	return limit(mux)
 }
@@ -217,6 +225,48 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// metrics.md: what a log is told.
+
+// logging tells a log of what went wrong, and of the rest where that is asked for.
+func logging(log *slog.Logger) func(context.Context, limiter.Event) {
+	return func(ctx context.Context, e limiter.Event) {
+		level := slog.LevelDebug
+		if e.Err != nil && !errors.Is(e.Err, limiter.ErrLimited) {
+			level = slog.LevelWarn
+		}
+		log.Log(ctx, level, "limiter", "event", e)
+	}
+}
+
+func TestLogging(t *testing.T) {
+	var out strings.Builder
+	table := limitertest.New(t)
+	l := table.Limiter(&limiter.Options{Observe: logging(slog.New(slog.NewTextHandler(&out, nil)))})
+	for range 2 { // granted, denied
+		_ = l.Allow(t.Context(), "acme", limiter.PerMinute("rpm", 1))
+	}
+	if out.Len() > 0 {
+		t.Errorf("of a good day: %s", &out)
+	}
+	table.Fail(limiter.ErrUnavailable)
+	_ = l.Allow(t.Context(), "globex", limiter.PerMinute("rpm", 1))
+	if !strings.Contains(out.String(), "globex") {
+		t.Errorf("of a bad one: %q", &out)
+	}
+}
+
+func serveLambda(ctx context.Context, work handlerFunc) {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), os.Getenv("TABLE"), &limiter.Options{Timeout: time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	lambda.Start(lambdaHandler(l, work))
+}
+
 type request struct{ Tenant string }
 
 type handlerFunc func(context.Context, request) error
@@ -331,7 +381,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("request %d: %v", i, got)
 		}
 	}
-	_, _, _ = openLimiter, makeTable, callModel
+	_, _, _, _ = openLimiter, makeTable, callModel, serveLambda
 }
 
 // callModel and first are what the README begins with.
