@@ -1,0 +1,311 @@
+package known
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// noon is when these stories begin, epoch ms.
+const noon = int64(1_700_000_000_000)
+
+// perSecond refills a token a second and holds ten.
+var perSecond = bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1000, Period: 1000}
+
+// clock is one that stands.
+func clock(ms int64) func() Now { return func() Now { return Now{Ms: ms} } }
+
+// asks is a request for so many tokens under some limits.
+func asks(tokens int64, limits ...bucket.Limit) Want {
+	return Want{Namespace: "ns", Name: Name{Entity: "acme", Resource: "gpt-4"}, Life: table.Expires,
+		Costs: table.Costs(limits, tokens*bucket.Milli)}
+}
+
+// seenAs is a bucket whose shards were seen at noon with so many tokens of a limit each.
+func seenAs(limit bucket.Limit, tokens ...int64) *Bucket {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	for shard, n := range tokens {
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{limit}, shard, len(tokens), noon)}
+		image.State.Slots[image.State.Index(limit.Name)].Tokens = n * bucket.Milli
+		b.See(image, noon, Unsent)
+	}
+	return b
+}
+
+// Each row is a reason why a request is granted a write, sent to look, or denied.
+func TestWhyDenied(t *testing.T) {
+	faster := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 5000, Period: 1000}
+	waits := &Attempt{Waits: true, Until: noon + 60_000}
+	for _, c := range []struct {
+		name   string
+		bucket *Bucket
+		asks   Want
+		has    *Attempt // done so far; nil: nothing
+		ms     int64    // since noon
+		want   Action
+		shard  int
+		after  int64 // of a denial, ms
+		guess  bool
+	}{
+		{name: "nothing is known: the first write brings the image", bucket: seenAs(perSecond), asks: asks(1, perSecond),
+			want: Take},
+		{name: "the image covers it", bucket: seenAs(perSecond, 4), asks: asks(4, perSecond), want: Take},
+		{name: "it does not: 7 - 4 tokens take 3 s", bucket: seenAs(perSecond, 4), asks: asks(7, perSecond),
+			want: Deny, after: 3000},
+		{name: "a second later, 2 s", bucket: seenAs(perSecond, 4), asks: asks(7, perSecond), ms: 1000,
+			want: Deny, after: 2000},
+		{name: "the image is too old to deny", bucket: seenAs(perSecond, -70), asks: asks(7, perSecond), ms: 60_000,
+			want: Look},
+		{name: "it has looked", bucket: seenAs(perSecond, -70), asks: asks(7, perSecond), has: &Attempt{Calls: 1},
+			ms: 60_000, want: Deny, after: 17_000},
+		{name: "more than the capacity", bucket: seenAs(perSecond, 10), asks: asks(11, perSecond), want: Never},
+		{name: "the second of two shards has it", bucket: seenAs(perSecond, 0, 5), asks: asks(4, perSecond),
+			want: Take, shard: 1},
+		{name: "two shards have it together", bucket: seenAs(perSecond, 3, 3), asks: asks(5, perSecond), want: Several},
+		{name: "they did not hold what they seemed to", bucket: seenAs(perSecond, 3, 3), asks: asks(5, perSecond),
+			has: &Attempt{Spread: true}, want: Deny, after: 1},
+		{name: "they will: each gets a token in 2 s", bucket: seenAs(perSecond, 3, 3), asks: asks(8, perSecond), want: Deny,
+			after: 2000},
+		{name: "limits that deny are brought first", bucket: seenAs(perSecond, 4), asks: asks(7, faster), want: Adopt},
+		{name: "they are brought", bucket: seenAs(perSecond, 4), asks: asks(7, faster), has: &Attempt{Adopted: true},
+			want: Deny, after: 600},
+		{name: "others have been faster each time: 5 tokens take 5 s", bucket: seenAs(perSecond, 9),
+			asks: asks(5, perSecond), has: &Attempt{Outrun: true}, want: Deny, after: 5000, guess: true},
+		{name: "decided too often", bucket: seenAs(perSecond, 9), asks: asks(5, perSecond),
+			has: &Attempt{Rounds: MaxRounds}, want: Deny, after: 5000, guess: true},
+		{name: "it waits: into debt", bucket: seenAs(perSecond, 4), asks: asks(7, perSecond), has: waits, want: Take},
+		{name: "it does not wait for so long", bucket: seenAs(perSecond, 4), asks: asks(7, perSecond),
+			has: &Attempt{Waits: true, Until: noon + 2999}, want: Deny, after: 3000},
+		{name: "the queue owes more than a capacity", bucket: seenAs(perSecond, -14), asks: asks(1, perSecond), has: waits,
+			want: Deny, after: 4000},
+	} {
+		a := &Attempt{}
+		if c.has != nil {
+			*a = *c.has
+		}
+		got := c.bucket.Decide(c.asks, a, clock(noon+c.ms))
+		if got.Do != c.want || got.Shard != c.shard && c.want != Deny {
+			t.Errorf("%s: decided %+v, want %d on shard %d", c.name, got.Choice, c.want, c.shard)
+			continue
+		}
+		if got.Owe != (got.Do == Take && a.Waits) {
+			t.Errorf("%s: owes %v", c.name, got.Owe)
+		}
+		if d := got.Denial; d.After != c.after || d.Estimated != c.guess || c.want == Deny && d.Limit != "rps" {
+			t.Errorf("%s: denied with %+v, want %d ms", c.name, d, c.after)
+		}
+	}
+}
+
+// A denial is exact: the request is granted after what it says, and not a millisecond
+// before, whether that is remembered or decided again.
+func TestDenialIsExact(t *testing.T) {
+	for cost, tokens := range map[int64][]int64{7: {4}, 8: {-3}, 9: {0, 3}, 6: {1, 1, 0, 2}} {
+		for _, again := range []bool{false, true} {
+			b := seenAs(perSecond, tokens...)
+			d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon))
+			if d.Do != Deny || d.Denial.Estimated {
+				t.Fatalf("%v: decided %+v, %+v", tokens, d.Choice, d.Denial)
+			}
+			if again { // what was seen anew is decided anew
+				b.See(b.Seen(0).Image, noon, b.Seen(0).Serial)
+			}
+			at := noon + d.Denial.After
+			if d := b.Decide(d.Want, &Attempt{}, clock(at-1)); d.Do != Deny || d.Denial.After != 1 {
+				t.Errorf("%v: a millisecond early %+v, %+v", tokens, d.Choice, d.Denial)
+			}
+			if d := b.Decide(d.Want, &Attempt{}, clock(at)); d.Do != Take && d.Do != Several {
+				t.Errorf("%v: in time %+v, %+v", tokens, d.Choice, d.Denial)
+			}
+		}
+	}
+}
+
+// One look goes out for all requests, and the next one when DenyFor is over.
+func TestOneLookForAll(t *testing.T) {
+	b, want := seenAs(perSecond, -1000), asks(1, perSecond)
+	for _, c := range []struct {
+		ms   int64
+		want Action
+	}{{59_999, Deny}, {60_000, Look}, {60_001, Deny}, {119_999, Deny}, {120_000, Look}} {
+		d := b.Decide(want, &Attempt{}, clock(noon+c.ms))
+		if d.Do != c.want {
+			t.Fatalf("after %d ms: %+v, want %d", c.ms, d.Choice, c.want)
+		}
+		if d.Do == Look {
+			b.Begin(d.Choice, want, noon+c.ms)
+			b.End(0, want)
+		}
+	}
+}
+
+// What is under way counts as taken, until its write is answered.
+func TestUnderWayCountsAsTaken(t *testing.T) {
+	b, six, five := seenAs(perSecond, 10), asks(6, perSecond), asks(5, perSecond)
+	decide := func() Action { return b.Decide(five, &Attempt{}, clock(noon)).Do }
+	b.Begin(Choice{Do: Take}, six, noon)
+	if got := decide(); got != Deny {
+		t.Errorf("5 of 10 while 6 are under way: %d", got)
+	}
+	b.End(0, six)
+	b.See(b.Seen(0).Image, noon, b.Seen(0).Serial) // nobody has taken them
+	if got := decide(); got != Take {
+		t.Errorf("5 of 10 when nothing is under way: %d", got)
+	}
+}
+
+// A write takes along those that the shard covers, in order, and counts what they want as
+// under way until it is answered.
+func TestPlanTakesAlongWhatIsCovered(t *testing.T) {
+	b := seenAs(perSecond, 10)
+	group := []Want{asks(4, perSecond), asks(5, perSecond), asks(2, perSecond), asks(1, perSecond)}
+	for _, w := range group {
+		b.Begin(Choice{Do: Take}, w, noon)
+	}
+	n, p := b.Plan(Choice{Do: Take}, group, len(group), clock(noon))
+	if n != 2 || !p.Takes || !p.Charges || p.Creates {
+		t.Fatalf("%d of the group in %+v, want the first two in a charge", n, p)
+	}
+	if d := b.Decide(asks(2, perSecond), &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.After != 1000 {
+		t.Errorf("beside 9 of 10: %+v, %+v", d.Choice, d.Denial)
+	}
+	it, held, err := p.Write.Apply(b.Seen(0).Image.Item())
+	if err != nil || !held {
+		t.Fatalf("the write does not hold: %v", err)
+	}
+	image, err := table.DecodeShard(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	levels := b.Took(image, p, Joined(group[:n]), group[:n], noon)
+	if len(levels) != 1 || levels[0].Remaining != 1 || !b.Seen(0).Idle {
+		t.Errorf("left are %+v, idle %v; want 1 token, and nothing under way", levels, b.Seen(0).Idle)
+	}
+}
+
+// A bucket without shard 0 is created full, or empty where shards of it live on.
+func TestPlanCreates(t *testing.T) {
+	for _, lives := range []bool{false, true} {
+		b, want := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+		b.Missing(noon, 0)
+		if lives {
+			image := seenAs(perSecond, 3, 4).Seen(1).Image
+			if count, err := b.Survives(1, image.Item(), noon); err != nil || count != 2 {
+				t.Fatalf("count %d, %v", count, err)
+			}
+		}
+		d := b.Decide(want, &Attempt{}, clock(noon))
+		b.Begin(d.Choice, want, noon)
+		_, p := b.Plan(d.Choice, []Want{want}, 1, clock(noon))
+		if d.Do != Take || d.Shard != 0 || !b.Absent() || !p.Creates || p.Takes == lives {
+			t.Errorf("shards live on %v: %+v, %+v", lives, d.Choice, p)
+		}
+	}
+}
+
+// Limits that others have replaced yield to theirs, which is told once.
+func TestDecidesByTheLimitsOfOthers(t *testing.T) {
+	b, want := seenAs(perSecond, 10), asks(1, perSecond)
+	b.Took(b.Seen(0).Image, Plan{Takes: true, since: Unsent}, want, nil, noon)
+	theirs := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}
+	image := seenAs(theirs, 20).Seen(0).Image
+	image.Generation = 2
+	if !b.Refused(image, Plan{Charges: true, since: Unsent}, noon) {
+		t.Error("nothing was replaced")
+	}
+	for i := range 2 {
+		d := b.Decide(want, &Attempt{}, clock(noon))
+		if d.Yielded != (i == 0) || d.Want.Costs[0].Limit != theirs || d.Do != Take {
+			t.Errorf("request %d: yields %v to %v: %+v", i, d.Yielded, d.Want.Costs[0].Limit, d.Choice)
+		}
+	}
+	if d := b.Decide(want, &Attempt{}, clock(noon+yieldFor)); d.Yielded || d.Want.Costs[0].Limit != perSecond {
+		t.Errorf("a minute later: %+v", d.Want)
+	}
+}
+
+// imageOf is what a shard shows at noon, of a bucket of so many.
+func imageOf(shard, shards int, tokens int64) table.Shard {
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{perSecond}, shard, shards, noon)}
+	image.State.Slots[image.State.Index("rps")].Tokens = tokens * bucket.Milli
+	return image
+}
+
+// What else than levels decides: images that are missing, old, or not to be believed.
+func TestWhyDeniedWithoutAllImages(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		see   func(b *Bucket)
+		cost  int64
+		has   Attempt
+		want  Action
+		after int64 // of a denial that is a guess, ms
+		mends bool
+	}{
+		{"a shard that was never seen is asked", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
+			Attempt{}, Take, 0, false},
+		{"two of them at most", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
+			Attempt{Asked: []int{1, 2}, Spread: true}, Deny, 1, false},
+		{"tokens were put into one shard: the others may have some too", func(b *Bucket) {
+			b.See(imageOf(0, 2, 0), noon-10, Unsent)
+			b.See(imageOf(1, 2, 0), noon-10, Unsent)
+			image := imageOf(0, 2, 2)
+			image.State.Slots[image.State.Index(bucket.WCU)].Used++
+			b.See(image, noon, Unsent)
+		}, 4, Attempt{}, Several, 0, false},
+		{"without a clock the denial would never end", func(b *Bucket) {
+			image := imageOf(0, 1, 0)
+			image.State.NoClock, image.State.RF = true, 0
+			b.See(image, noon, Unsent)
+		}, 2, Attempt{}, Take, 0, false},
+		{"a count that is not believed is mended", func(b *Bucket) {
+			b.See(imageOf(0, 2*bucket.MaxShards, 0), noon, Unsent)
+		}, 2, Attempt{}, Deny, mergeTime, true},
+		{"four shares of 2.5 are no 9 whole tokens, two of 5 are", func(b *Bucket) {
+			for i := range 4 {
+				b.See(imageOf(i, 4, 2), noon, Unsent)
+			}
+		}, 9, Attempt{}, Deny, mergeTime, true},
+		{"a shard is missing", func(b *Bucket) {
+			b.See(imageOf(0, 2, 0), noon, Unsent)
+			b.Missing(noon, 1)
+		}, 2, Attempt{Spread: true}, Deny, 4000, true},
+	} {
+		b, a := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), c.has
+		c.see(b)
+		got := b.Decide(asks(c.cost, perSecond), &a, clock(noon))
+		if got.Do != c.want || (got.Mend != nil) != c.mends {
+			t.Errorf("%s: decided %+v, mends %v; want %d", c.name, got.Choice, got.Mend != nil, c.want)
+		}
+		if d := got.Denial; d.After != c.after || d.Estimated != (c.want == Deny) {
+			t.Errorf("%s: denied with %+v, want %d ms", c.name, d, c.after)
+		}
+	}
+}
+
+// Requests that wait and those that do not are denied for reasons of their own: what is
+// remembered of one says nothing of the other.
+func TestDenialsOfThoseThatWaitAreTheirOwn(t *testing.T) {
+	waits := func() *Attempt { return &Attempt{Waits: true, Until: noon + 60_000} }
+	b, one := seenAs(perSecond, -14), asks(1, perSecond)
+	for i := range 2 {
+		if d := b.Decide(one, waits(), clock(noon)); d.Do != Deny || !d.Denial.Full || d.Denial.After != 4000 {
+			t.Errorf("%d: it waits: %+v, %+v", i, d.Choice, d.Denial)
+		}
+		if d := b.Decide(one, &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.Full || d.Denial.After != 15_000 {
+			t.Errorf("%d: it does not wait: %+v, %+v", i, d.Choice, d.Denial)
+		}
+	}
+	faster := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 5000, Period: 1000}
+	if d := seenAs(perSecond, 4).Decide(asks(7, faster), waits(), clock(noon)); d.Do != Take || !d.Owe {
+		t.Errorf("by limits that are not stored yet: %+v", d.Choice) // the write brings them
+	}
+	inLine := waits()
+	inLine.InLine = true
+	if d := seenAs(perSecond, 9).Decide(one, inLine, clock(noon)); d.Do != Deny || !d.Denial.Full {
+		t.Errorf("others stand in line before it: %+v", d.Choice)
+	}
+}

@@ -1,0 +1,41 @@
+package known
+
+import "testing"
+
+// A process stays with a shard that is half full for a few writes, whatever it draws, and
+// with one that is not for none.
+func TestStaysWithAShard(t *testing.T) {
+	for _, c := range []struct {
+		tokens int64
+		stays  bool
+	}{{4, true}, {2, false}} { // of 5
+		b, want := seenAs(perSecond, c.tokens, c.tokens), asks(1, perSecond)
+		moved := 0
+		for i := range 2 * stay {
+			now := Now{Ms: noon, Random: uint64(i/stay+i%2) + 1} // another one each time
+			if i%stay == 0 {
+				now.Random = uint64(i / stay)
+			}
+			d := b.Decide(want, &Attempt{}, func() Now { return now })
+			if d.Do != Take {
+				t.Fatalf("decided %+v", d.Choice)
+			}
+			if d.Shard != i/stay {
+				moved++
+			}
+		}
+		if (moved == 0) != c.stays {
+			t.Errorf("%d tokens: went elsewhere %d times", c.tokens, moved)
+		}
+	}
+}
+
+// The look goes to the shard that has the costs first.
+func TestLooksWhereTokensComeFirst(t *testing.T) {
+	for shard, tokens := range [][]int64{{-70, -90}, {-90, -70}} {
+		d := seenAs(perSecond, tokens...).Decide(asks(1, perSecond), &Attempt{}, clock(noon+60_000))
+		if d.Do != Look || d.Shard != shard {
+			t.Errorf("%v: decided %+v, want a look at shard %d", tokens, d.Choice, shard)
+		}
+	}
+}
