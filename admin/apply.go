@@ -8,32 +8,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Result is what became of one step.
-type Result struct {
-	Step
-	// Err is nil if the step is done. ErrBusy: the scope was changed since the
-	// plan, and left alone. A *ReachError: it is stored, but not all buckets have
-	// it yet; [Namespace.Reach] goes on with that.
-	Err error
-}
-
-// Report is what became of a plan, step by step in its order.
-type Report []Result
-
 // maxTold is how many steps that failed an error tells of.
 const maxTold = 20
 
-// Err returns what went wrong, step by step, or nil. Of many steps it names the first.
-func (r Report) Err() error {
+// failures returns what went wrong, step by step, or nil. Of many steps it names the first.
+func (p *Plan) failures() error {
 	var errs []error
 	more := 0
-	for _, x := range r {
+	for _, s := range p.Steps {
 		switch {
-		case x.Err == nil:
+		case s.Err == nil:
 		case len(errs) == maxTold:
 			more++
 		default:
-			errs = append(errs, fmt.Errorf("%s %s: %w", x.Action, x.Scope(), x.Err))
+			errs = append(errs, fmt.Errorf("%s %s: %w", s.Action, s.Scope, s.Err))
 		}
 	}
 	if more > 0 {
@@ -54,35 +42,40 @@ func (r Report) Err() error {
 // as managed until it is deleted. Where the names of all entities do not fit into
 // one item, they stand in others that the Python provisioner does not read.
 //
-// The error is Report.Err, or why nothing was begun: ErrBusy if another manifest
-// was applied since the plan was made.
-func (n *Namespace) Apply(ctx context.Context, p *Plan) (Report, error) {
+// Err of each step says what became of it, and the error joins them. It is ErrBusy, of all
+// steps, if another manifest was applied since the plan was made.
+func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	before := p.after.with(managedScopes(p.state.Provisioner)...).state(n.id)
 	before.Hash, before.LastApplied = p.state.Hash, p.state.LastApplied
 	known, err := n.remember(ctx, p.state, before)
-	if err != nil {
-		return nil, fail(err, "apply: record what is managed")
+	err = fail(err, "apply: record what is managed")
+	for i := range p.Steps { // none is begun
+		if p.Steps[i].Err = nil; p.Steps[i].Action != Unchanged {
+			p.Steps[i].Err = err
+		}
 	}
-	a := application{n: n, p: p, report: make(Report, len(p.Steps)), changes: p.Changes()}
+	if err != nil {
+		return err
+	}
+	a := application{n: n, p: p, changes: p.Changes()}
 	for _, some := range p.groups() {
 		a.carryOut(ctx, some)
 	}
 	var still []Scope
-	for i, s := range p.Steps {
-		a.report[i].Step = s
-		_, stored := errors.AsType[*ReachError](a.report[i].Err)
-		if s.Action == Delete && a.report[i].Err != nil && !stored {
-			still = append(still, s.Scope())
+	for _, s := range p.Steps {
+		_, stored := errors.AsType[*ReachError](s.Err)
+		if s.Action == Delete && s.Err != nil && !stored {
+			still = append(still, s.Scope)
 		}
 	}
 	after := p.after.with(still...).state(n.id)
 	after.Hash, after.LastApplied = p.hash, table.Timestamp(n.table.now())
-	err = a.report.Err()
+	err = p.failures()
 	if err != nil {
 		after.Hash = p.state.Hash
 	}
 	if _, lost := n.remember(ctx, known, after); lost != nil {
 		err = errors.Join(err, fail(lost, "apply: record what is managed"))
 	}
-	return a.report, err
+	return err
 }

@@ -25,7 +25,7 @@ const stepsAtOnce = (item.MaxTransactItems - 3) / 2
 // none of them deletions.
 func (p *Plan) groups() (out [][]int) {
 	level := func(s Step) [3]bool {
-		return [3]bool{s.Action == Delete, s.Scope().Entity != "", s.Scope().Resource != ""}
+		return [3]bool{s.Action == Delete, s.Scope.Entity != "", s.Scope.Resource != ""}
 	}
 	for _, deleting := range []bool{false, true} {
 		for i, s := range p.Steps {
@@ -46,7 +46,6 @@ func (p *Plan) groups() (out [][]int) {
 type application struct {
 	n             *Namespace
 	p             *Plan
-	report        Report
 	done, changes int
 	down          error // why the rest is not tried
 }
@@ -62,11 +61,11 @@ func (a *application) carryOut(ctx context.Context, some []int) {
 		a.reach(ctx, some)
 	case raced:
 		for _, i := range some {
-			a.report[i].Err = a.alone(ctx, a.p.Steps[i])
+			a.p.Steps[i].Err = a.alone(ctx, a.p.Steps[i])
 		}
 	default:
 		for _, i := range some {
-			a.report[i].Err = err
+			a.p.Steps[i].Err = err
 		}
 		if a.down == nil {
 			a.down = fmt.Errorf("not tried: %w", err)
@@ -86,7 +85,7 @@ func (s Step) plannedFrom(now item.Item) bool {
 // alone changes one scope, if it still is what the plan was made from.
 func (a *application) alone(ctx context.Context, s Step) error {
 	var edit error
-	err := a.n.changeIf(ctx, s.Scope(), s.plannedFrom, func(c *table.Config) { *c, edit = a.n.edited(*c, s.To) })
+	err := a.n.changeIf(ctx, s.Scope, s.plannedFrom, func(c *table.Config) { *c, edit = a.n.edited(*c, s.To) })
 	return errors.Join(edit, err)
 }
 
@@ -97,7 +96,7 @@ func (a *application) together(ctx context.Context, some []int) error {
 	n := a.n
 	keys := []item.Key{table.SystemConfigKey(n.id)}
 	for _, i := range some {
-		keys = append(keys, n.config(a.p.Steps[i].Scope()).Key())
+		keys = append(keys, n.config(a.p.Steps[i].Scope).Key())
 	}
 	now, err := n.calls.read(ctx, keys...)
 	if err != nil {
@@ -113,12 +112,12 @@ func (a *application) together(ctx context.Context, some []int) error {
 	var befores, afters []table.Config
 	for _, i := range some {
 		s := a.p.Steps[i]
-		before := n.configIn(s.item, s.Scope())
+		before := n.configIn(s.item, s.Scope)
 		after, err := n.edited(before, s.To)
 		if err != nil {
 			return err
 		}
-		w := n.writes(ctx, s.Scope(), stored{item: s.item, config: before, system: system}, after)
+		w := n.writes(ctx, s.Scope, stored{item: s.item, config: before, system: system}, after)
 		for _, x := range w {
 			if k := x.Target(); k == table.EntityConfigsKey(n.id) || k == table.ResourcesKey(n.id) {
 				registry = append(registry, x)
@@ -144,8 +143,8 @@ func (a *application) together(ctx context.Context, some []int) error {
 			continue
 		}
 		forgotten[afters[k].Resource] = true
-		if err := n.tidy(ctx, s.Scope(), stored{item: s.item, config: befores[k]}, afters[k]); err != nil {
-			return fail(err, "change limits of %s", s.Scope())
+		if err := n.tidy(ctx, s.Scope, stored{item: s.item, config: befores[k]}, afters[k]); err != nil {
+			return fail(err, "change limits of %s", s.Scope)
 		}
 	}
 	return nil
@@ -199,7 +198,7 @@ func (a *application) reach(ctx context.Context, some []int) {
 		err = fail(err, "look for buckets")
 		a.down = fmt.Errorf("not tried: %w", err)
 		for _, i := range some {
-			a.report[i].Err = &ReachError{Failed: 1, Err: err}
+			a.p.Steps[i].Err = &ReachError{Failed: 1, Err: err}
 		}
 		return
 	}
@@ -209,10 +208,10 @@ func (a *application) reach(ctx context.Context, some []int) {
 	for _, i := range buckets {
 		g.Go(func() error {
 			s := a.p.Steps[i]
-			_, err := a.n.reach(ctx, s.Scope(), a.n.configIn(s.item, s.Scope()).Limits)
+			_, err := a.n.reach(ctx, s.Scope, a.n.configIn(s.item, s.Scope).Limits)
 			mu.Lock()
 			defer mu.Unlock()
-			a.report[i].Err = err
+			a.p.Steps[i].Err = err
 			return nil
 		})
 	}
@@ -223,7 +222,7 @@ func (a *application) reach(ctx context.Context, some []int) {
 func (a *application) withBuckets(ctx context.Context, some []int) (out []int, err error) {
 	keys := make([]item.Key, len(some))
 	for k, i := range some {
-		at := a.p.Steps[i].Scope()
+		at := a.p.Steps[i].Scope
 		if at.Entity == "" || at.Resource == "" {
 			return some, nil
 		}

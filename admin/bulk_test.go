@@ -50,9 +50,9 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 		told = append(told, done)
 	}
 	apply := func() {
-		report, err := w.ns.Apply(t.Context(), p)
-		if w.must(err); len(report) != n+4 {
-			t.Errorf("report of %d steps", len(report))
+		err := w.ns.Apply(t.Context(), p)
+		if w.must(err); len(p.Steps) != n+4 {
+			t.Errorf("plan of %d steps", len(p.Steps))
 		}
 	}
 	// A transaction with the configuration read before, and a read of the buckets after.
@@ -68,7 +68,7 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 	if e := w.events(Scope{Entity: "tenant-01234"}); len(e) != 1 || e[0].Action != "limits_set" {
 		t.Errorf("events %+v", e)
 	}
-	counts, err := w.ns.ResourcesWithEntityLimits(t.Context())
+	counts, err := w.ns.resourcesWithEntityLimits(t.Context())
 	if w.must(err); counts["gpt-4"] != n+1 {
 		t.Errorf("counted %v", counts)
 	}
@@ -79,7 +79,7 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 		t.Errorf("%d calls to change nothing", calls)
 	}
 	w.apply(declare())
-	if counts, err = w.ns.ResourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 1 {
+	if counts, err = w.ns.resourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 1 {
 		t.Errorf("counted %v, %v", counts, err)
 	}
 	w.hasNoOrphans()
@@ -105,22 +105,23 @@ func TestAnInterruptedApplicationGoesOn(t *testing.T) {
 				}
 				return true, nil
 			})
-			report, err := w.ns.Apply(ctx, p)
+			err := w.ns.Apply(ctx, p)
 			w.db.SetHook(nil)
 			if err == nil || len(err.Error()) > 10_000 {
 				t.Errorf("error of %d bytes: %.200v", len(fmt.Sprint(err)), err)
 			}
 			done := 0
-			for _, r := range report {
+			steps := p.Steps
+			for _, r := range steps {
 				if _, stored := errors.AsType[*ReachError](r.Err); r.Err == nil || stored {
 					done++
 				}
 			}
-			if done == 0 || done == len(report) || calls > 40 {
-				t.Fatalf("%d of %d steps done, %d calls", done, len(report), calls)
+			if done == 0 || done == len(steps) || calls > 40 {
+				t.Fatalf("%d of %d steps done, %d calls", done, len(steps), calls)
 			}
-			if p = w.plan(many(n)); p.Changes() != len(report)-done {
-				t.Errorf("%d of %d were done, %d are left", done, len(report), p.Changes())
+			if p = w.plan(many(n)); p.Changes() != len(steps)-done {
+				t.Errorf("%d of %d were done, %d are left", done, len(steps), p.Changes())
 			}
 			if calls := w.calls(func() { w.apply(many(n)) }); calls > 50 {
 				t.Errorf("%d calls to go on", calls)
@@ -139,13 +140,13 @@ func TestOneOfManyWasChanged(t *testing.T) {
 	p := w.plan(many(100))
 	mine := Scope{"tenant-00050", "gpt-4"}
 	w.set(mine, rpm10)
-	report, err := w.ns.Apply(t.Context(), p)
+	err := w.ns.Apply(t.Context(), p)
 	if !errors.Is(err, ErrBusy) {
 		t.Errorf("error %v", err)
 	}
-	for _, r := range report {
-		if (r.Err != nil) != (r.Scope() == mine) {
-			t.Errorf("%s: %v", r.Scope(), r.Err)
+	for _, r := range p.Steps {
+		if (r.Err != nil) != (r.Scope == mine) {
+			t.Errorf("%s: %v", r.Scope, r.Err)
 		}
 	}
 	if c, err := w.ns.Config(t.Context(), mine); err != nil || !slices.Equal(c.Limits, []limiter.Limit{rpm10}) {
@@ -173,7 +174,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 		}
 		return true, nil
 	})
-	if _, err := w.ns.Apply(t.Context(), p); err == nil {
+	if err := w.ns.Apply(t.Context(), p); err == nil {
 		t.Fatal("nothing failed")
 	}
 	w.db.SetHook(nil)
@@ -192,7 +193,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	if p := w.plan(declare()); p.Changes() != 0 || len(p.Steps) != 4 {
 		t.Errorf("%d changes of %d steps", p.Changes(), len(p.Steps))
 	}
-	if _, err := w.ns.Apply(t.Context(), stale); !errors.Is(err, ErrBusy) {
+	if err := w.ns.Apply(t.Context(), stale); !errors.Is(err, ErrBusy) {
 		t.Errorf("a stale plan: %v", err)
 	}
 	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
@@ -289,7 +290,7 @@ func TestWhatWasAddedSinceThePlanIsLeftAlone(t *testing.T) {
 			p := w.plan(m)
 			add(w)
 			is := w.db.Item(w.ns.config(at).Key())
-			_, err := w.ns.Apply(t.Context(), p)
+			err := w.ns.Apply(t.Context(), p)
 			if now := w.db.Item(w.ns.config(at).Key()); !errors.Is(err, ErrBusy) || !item.EqualItems(now, is) {
 				t.Errorf("%s, %s: error %v, %v is now %v", name, action, err, is, now)
 			}

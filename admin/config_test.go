@@ -77,11 +77,11 @@ func TestLimitsAtEveryScope(t *testing.T) {
 // registered checks that the registries list a scope, once, or do not.
 func (w *world) registered(at Scope, is bool) {
 	w.Helper()
-	resources, err := w.ns.ResourcesWithLimits(w.Context())
+	resources, err := w.ns.resourcesWithLimits(w.Context())
 	w.must(err)
-	counts, err := w.ns.ResourcesWithEntityLimits(w.Context())
+	counts, err := w.ns.resourcesWithEntityLimits(w.Context())
 	w.must(err)
-	entities := collect(w.T, w.ns.EntitiesWithLimits(w.Context(), at.Resource))
+	entities := collect(w.T, w.ns.entitiesWithLimits(w.Context(), at.Resource))
 	wantResources, wantCounts, wantEntities := []string(nil), map[string]int{}, []string(nil)
 	switch {
 	case !is:
@@ -162,7 +162,7 @@ func TestResolveSaysWhichScopeDecides(t *testing.T) {
 			t.Errorf("with limits at %s: %+v", at, got)
 		}
 	}
-	if got := collect(t, w.ns.Configs(t.Context(), "acme")); len(got) != 2 || got[0].Scope != scopes[1] ||
+	if got := collect(t, w.ns.Configs(t.Context(), Scope{Entity: "acme"})); len(got) != 2 || got[0].Scope != scopes[1] ||
 		got[1].Scope != scopes[0] {
 		t.Errorf("limits of the entity: %+v", got)
 	}
@@ -176,17 +176,33 @@ func TestListingsGoOverPages(t *testing.T) {
 		w.set(Scope{Resource: "r" + e}, rpm10)
 		want = append(want, e)
 	}
-	if got := collect(t, w.ns.EntitiesWithLimits(t.Context(), "gpt-4")); !slices.Equal(got, want) {
+	if got := collect(t, w.ns.entitiesWithLimits(t.Context(), "gpt-4")); !slices.Equal(got, want) {
 		t.Errorf("entities %q", got)
 	}
-	if counts, err := w.ns.ResourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 5 {
+	if counts, err := w.ns.resourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 5 {
 		t.Errorf("counts %v, %v", counts, err)
 	}
-	if got, err := w.ns.ResourcesWithLimits(t.Context()); err != nil || len(got) != 5 || got[0] != "ra" {
+	if got, err := w.ns.resourcesWithLimits(t.Context()); err != nil || len(got) != 5 || got[0] != "ra" {
 		t.Errorf("resources %q, %v", got, err)
 	}
+	all := collect(t, w.ns.Configs(t.Context(), Scope{}))
+	if len(all) != 10 || all[0].Scope != (Scope{Resource: "ra"}) || all[9].Scope != (Scope{want[4], "gpt-4"}) {
+		t.Errorf("all %+v", all)
+	}
+	if got := collect(t, w.ns.Configs(t.Context(), Scope{Resource: "gpt-4"})); !reflect.DeepEqual(got, all[5:]) {
+		t.Errorf("of the resource %+v", got)
+	}
+	if got := collect(t, w.ns.Configs(t.Context(), all[7].Scope)); !reflect.DeepEqual(got, all[7:8]) {
+		t.Errorf("of one scope %+v", got)
+	}
+	for nth := 1; nth < 6; nth++ {
+		w.db.SetHook(fails(nth))
+		if err := firstError(w.ns.Configs(t.Context(), Scope{})); !errors.Is(err, limiter.ErrUnavailable) {
+			t.Errorf("call %d fails: %v", nth, err)
+		}
+	}
 	w.db.SetHook(fails(2))
-	if err := firstError(w.ns.EntitiesWithLimits(t.Context(), "gpt-4")); !errors.Is(err, limiter.ErrUnavailable) {
+	if err := firstError(w.ns.entitiesWithLimits(t.Context(), "gpt-4")); !errors.Is(err, limiter.ErrUnavailable) {
 		t.Errorf("a page that fails: %v", err)
 	}
 }

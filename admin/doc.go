@@ -6,6 +6,14 @@
 // gives a [Namespace], where everything else is. Both are safe for concurrent use
 // and hold nothing that must be closed.
 //
+//	namespaces  Register, Lookup, Namespaces; DeleteNamespace, Orphans, RecoverNamespace, PurgeNamespace
+//	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Config, Configs, Resolve; Reach
+//	manifests   Plan, Apply of a Manifest, which package admin/manifest reads
+//	entities    CreateEntity, UpdateEntity, DeleteEntity; Entity, Children
+//	buckets     Peek, Buckets, Capacity; Reset, Credit
+//	records     Usage, UsageSummary, Events; As says who makes the changes
+//	settings    SetPolicy, SetAuditRetention, which Config shows
+//
 // # What every call has in common
 //
 // Calls block until they are done, bounded by ctx; Options.Timeout bounds each

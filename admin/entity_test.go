@@ -189,7 +189,7 @@ func TestDeleteEntity(t *testing.T) {
 		if n := w.db.Len() - len(events); n != kept {
 			t.Fatalf("call %d: %d items besides the trail, want %d (%d at first)", nth, n, kept, empty)
 		}
-		counts, err := w.ns.ResourcesWithEntityLimits(t.Context())
+		counts, err := w.ns.resourcesWithEntityLimits(t.Context())
 		if err != nil || len(counts) != 1 || counts["gpt-4"] != 1 {
 			t.Fatalf("call %d: counts %v, %v", nth, counts, err)
 		}

@@ -93,7 +93,7 @@ resources:
 		for _, step := range plan.Steps {
 			fmt.Println(step)
 		}
-		if _, err := ns.Apply(ctx, plan); err != nil {
+		if err := ns.Apply(ctx, plan); err != nil {
 			panic(err)
 		}
 	}

@@ -19,8 +19,10 @@ import (
 // Manifest declares the stored limits of a namespace. Package admin/manifest reads
 // it from YAML or JSON; [Namespace.Plan] compares it with what is stored.
 type Manifest struct {
-	Namespace string          // its name
-	System    *SystemManifest // nil: not declared
+	Namespace string // its name
+	// System is what holds for everybody else: Limits, which may be empty, and OnUnavailable.
+	// Nil: not declared.
+	System *Config
 	// Resources are the limits of all entities, by resource.
 	Resources map[string][]limiter.Limit
 	// Entities are the limits of single entities, by entity and resource; those
@@ -28,16 +30,13 @@ type Manifest struct {
 	Entities map[string]map[string][]limiter.Limit
 }
 
-// SystemManifest declares what holds for everybody else.
-type SystemManifest struct {
-	Limits        []limiter.Limit // may be empty
-	OnUnavailable limiter.Policy  // PolicyDefault: not decided
-}
-
 // Validate returns nil, or an ErrInvalid that names what is not accepted.
 func (m Manifest) Validate() error {
 	if err := checkNamespace(m.Namespace); err != nil {
 		return err
+	}
+	if s := m.System; s != nil && (s.Scope != Scope{} || s.AuditRetention != 0) {
+		return argument.Invalid("System", s.Scope.String(), "only Limits and OnUnavailable")
 	}
 	for _, d := range m.declared() {
 		if err := d.Scope.validate(); err != nil {

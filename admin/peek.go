@@ -180,14 +180,6 @@ type Capacity struct {
 	Remaining       int64 // tokens; debt of an entity counts as nothing left
 }
 
-// Used returns the part of the capacity that is not left, from 0 to 1.
-func (c Capacity) Used() float64 {
-	if c.Capacity == 0 {
-		return 0
-	}
-	return max(0, 1-float64(c.Remaining)/float64(c.Capacity))
-}
-
 // Capacity adds a limit up over the entities that have a bucket for the resource;
 // with top set, only over those that belong to no parent, so that nothing counts
 // twice where children are charged to their parents. Buckets that cannot be read are left

@@ -25,17 +25,19 @@ const (
 // Step is what is to be done at one scope.
 type Step struct {
 	Action
+	Scope    Scope
 	From, To Config // zero limits: nothing there
+	// Err is what [Namespace.Apply] met; nil: the step is done. ErrBusy: the scope was
+	// changed since the plan, and left alone. A *ReachError: it is stored, but not
+	// all buckets have it yet; [Namespace.Reach] goes on with that.
+	Err error
 
 	item item.Item // what was there, exactly
 }
 
-// Scope returns where.
-func (s Step) Scope() Scope { return s.To.Scope }
-
 // String returns the step as "update acme/gpt-4: rpm 100 per 1m0s -> ...".
 func (s Step) String() string {
-	text := string(s.Action) + " " + s.Scope().String()
+	text := string(s.Action) + " " + s.Scope.String()
 	switch s.Action {
 	case Create:
 		return text + ": " + describe(s.To)
@@ -127,7 +129,7 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 
 // step compares one scope. What cannot be read is to be replaced.
 func (n *Namespace) step(stored item.Item, to Config, declared bool) (Step, error) {
-	s := Step{From: Config{Scope: to.Scope}, To: to, item: stored}
+	s := Step{Scope: to.Scope, From: Config{Scope: to.Scope}, To: to, item: stored}
 	was := n.configIn(stored, to.Scope)
 	s.From = configOf(was)
 	want, err := n.edited(was, to)

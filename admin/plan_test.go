@@ -18,7 +18,7 @@ import (
 func declare(change ...func(*Manifest)) Manifest {
 	m := Manifest{
 		Namespace: "prod",
-		System:    &SystemManifest{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.PolicyAllow},
+		System:    &Config{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.PolicyAllow},
 		Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}},
 		Entities:  map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {tpm500, rpm20}, "": {rpm10}}},
 	}
@@ -35,18 +35,18 @@ func (w *world) plan(m Manifest) *Plan {
 	return p
 }
 
-func (w *world) apply(m Manifest) Report {
+func (w *world) apply(m Manifest) *Plan {
 	w.Helper()
-	r, err := w.ns.Apply(w.Context(), w.plan(m))
-	w.must(err)
-	return r
+	p := w.plan(m)
+	w.must(w.ns.Apply(w.Context(), p))
+	return p
 }
 
 // actions returns what the steps do, in order.
 func actions(p *Plan) string {
 	var out []string
 	for _, s := range p.Steps {
-		out = append(out, string(s.Action)+" "+s.Scope().String())
+		out = append(out, string(s.Action)+" "+s.Scope.String())
 	}
 	return strings.Join(out, ", ")
 }
@@ -72,9 +72,8 @@ func TestManifest(t *testing.T) {
 	if w.db.Item(table.ProvisionerKey(w.ns.ID())) != nil {
 		t.Error("a plan writes")
 	}
-	report := w.apply(declare())
-	if len(report) != 4 || report.Err() != nil {
-		t.Errorf("report %+v", report)
+	if p := w.apply(declare()); len(p.Steps) != 4 || p.failures() != nil {
+		t.Errorf("applied %+v", p)
 	}
 	if got := w.state(); !got.System || !slices.Equal(got.Resources, []string{"gpt-4"}) || len(got.Entities) != 1 ||
 		!slices.Equal(got.Entities["acme"], []string{"_default_", "gpt-4"}) || got.Hash != declare().Hash() ||
@@ -157,8 +156,9 @@ func TestStalePlans(t *testing.T) {
 	w := newWorld(t)
 	stale := w.plan(declare())
 	w.set(Scope{Resource: "gpt-4"}, tpm500)
-	report, err := w.ns.Apply(t.Context(), stale)
-	if !errors.Is(err, ErrBusy) || !errors.Is(report.Err(), ErrBusy) || !strings.Contains(err.Error(), "create */gpt-4") {
+	err := w.ns.Apply(t.Context(), stale)
+	if !errors.Is(err, ErrBusy) || !errors.Is(stale.failures(), ErrBusy) ||
+		!strings.Contains(err.Error(), "create */gpt-4") {
 		t.Fatalf("error %v", err)
 	}
 	if c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"}); err != nil ||
@@ -168,7 +168,7 @@ func TestStalePlans(t *testing.T) {
 	if w.state().Hash != "" {
 		t.Error("half an application counts as applied")
 	}
-	_, err = w.ns.Apply(t.Context(), stale)
+	err = w.ns.Apply(t.Context(), stale)
 	w.wants(err, ErrBusy)
 	w.apply(declare())
 	if p := w.plan(declare()); p.Changes() != 0 {
@@ -200,7 +200,7 @@ func TestApplyUnderFaults(t *testing.T) {
 					}
 					return true, nil
 				})
-				_, err := w.ns.Apply(t.Context(), p)
+				err := w.ns.Apply(t.Context(), p)
 				w.db.SetHook(nil)
 				if f.kind != store.Unavailable && !f.forever && err != nil {
 					t.Fatalf("call %d, %v: %v", nth, f, err)

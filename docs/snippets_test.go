@@ -72,7 +72,7 @@ func applyManifest(ctx context.Context, ns *admin.Namespace, text []byte) error 
 	if err != nil {
 		return err
 	}
-	_, err = ns.Apply(ctx, plan)
+	err = ns.Apply(ctx, plan)
 	return err
 }
 

@@ -153,7 +153,7 @@ func (d document) manifest() (admin.Manifest, error) {
 		if err != nil {
 			return m, err
 		}
-		m.System = &admin.SystemManifest{Limits: limits}
+		m.System = &admin.Config{Limits: limits}
 		if m.System.OnUnavailable, err = policy(d.System.OnUnavailable); err != nil {
 			return m, err
 		}

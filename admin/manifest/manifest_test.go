@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	one := []limiter.Limit{limiter.PerMinute("rpm", 1)}
 	want := admin.Manifest{
 		Namespace: "default",
-		System: &admin.SystemManifest{Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)},
+		System: &admin.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)},
 			OnUnavailable: limiter.PolicyAllow},
 		Resources: map[string][]limiter.Limit{"gpt-4": {{Name: "tpm", Capacity: 5, Refill: 2, Period: time.Second}}},
 		Entities:  map[string]map[string][]limiter.Limit{"kéy": {"gpt-4": one, "": one}},

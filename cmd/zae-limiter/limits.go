@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,11 +48,11 @@ func limitsList(a *app) *cobra.Command {
 		Use: "list [ENTITY]", Short: "list what is stored: at all scopes, or for one entity",
 		Args: args(0, 1),
 	}, func(c *call) (answer, error) {
-		if len(c.args) == 0 {
-			configs, err := allConfigs(c.ctx, c.ns)
-			return configsAnswer(configs...), err
+		var of admin.Scope
+		if len(c.args) > 0 {
+			of.Entity = c.args[0]
 		}
-		configs, err := collect(c.ns.Configs(c.ctx, c.args[0]), 0)
+		configs, err := collect(c.ns.Configs(c.ctx, of), 0)
 		return configsAnswer(configs...), err
 	})
 }
@@ -82,42 +81,6 @@ func limitsReach(a *app) *cobra.Command {
 		r.add(n.Buckets, n.Changed)
 		return answer{value: n, rows: r}, err
 	}), &at)
-}
-
-// allConfigs returns what is stored at every scope of a namespace.
-func allConfigs(ctx context.Context, ns *admin.Namespace) ([]admin.Config, error) {
-	scopes := []admin.Scope{{}}
-	resources, err := ns.ResourcesWithLimits(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range resources {
-		scopes = append(scopes, admin.Scope{Resource: r})
-	}
-	counts, err := ns.ResourcesWithEntityLimits(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range sortedKeys(counts) {
-		entities, err := collect(ns.EntitiesWithLimits(ctx, r), 0)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entities {
-			scopes = append(scopes, admin.Scope{Entity: e, Resource: r})
-		}
-	}
-	var out []admin.Config
-	for _, at := range scopes {
-		switch config, err := ns.Config(ctx, at); {
-		case isNotFound(err): // removed meanwhile, or the index lags behind
-		case err != nil:
-			return nil, err
-		default:
-			out = append(out, config)
-		}
-	}
-	return out, nil
 }
 
 // parseLimits reads limits as limitSyntax describes them.

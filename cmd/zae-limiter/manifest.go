@@ -72,17 +72,17 @@ func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) 
 	var done atomic.Int64
 	a.progress.say(func() string { return fmt.Sprintf("%d of %d changes", done.Load(), plan.Changes()) })
 	plan.Progress = func(n, _ int) { done.Store(int64(n)) }
-	report, err := ns.Apply(ctx, plan)
+	err := ns.Apply(ctx, plan)
 	left := 0
-	for _, r := range report {
-		if r.Err != nil {
+	for _, s := range plan.Steps {
+		if s.Err != nil {
 			left++
 		}
 	}
 	switch n := plan.Changes(); {
 	case err == nil:
 		a.say("%d changes applied", n)
-	case report != nil:
+	case left < n:
 		a.say("%d of %d changes applied; the same command goes on with the rest", n-left, n)
 	}
 	return err
@@ -144,7 +144,7 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 			steps[i].To = nil
 		}
 		before, after := strings.Join(lines(s.From), "; "), strings.Join(lines(s.To), "; ")
-		r.add(s.Action, s.Scope().Entity, s.Scope().Resource, before, after)
+		r.add(s.Action, s.Scope.Entity, s.Scope.Resource, before, after)
 	}
 	return answer{value: map[string]any{"changes": plan.Changes(), "steps": steps}, rows: r, text: a.diff(plan)}
 }
@@ -158,7 +158,7 @@ func (a *app) diff(plan *admin.Plan) string {
 		if s.Action == admin.Unchanged {
 			continue
 		}
-		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Scope())
+		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Scope)
 		fmt.Fprintln(&out, a.paint(colours[s.Action], harmless(head)))
 		from, to := lines(s.From), lines(s.To)
 		for _, l := range from {

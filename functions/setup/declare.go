@@ -71,14 +71,14 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest,
 		if err := fits(ctx, plan.Changes()); err != nil {
 			return err
 		}
-		report, err := ns.Apply(ctx, plan)
-		for _, r := range report {
-			_, stored := errors.AsType[*admin.ReachError](r.Err)
+		err = ns.Apply(ctx, plan)
+		for _, s := range plan.Steps {
+			_, stored := errors.AsType[*admin.ReachError](s.Err)
 			if stored {
-				unreached = append(unreached, r.Scope())
+				unreached = append(unreached, s.Scope)
 			}
-			if (r.Err == nil || stored) && r.Action != admin.Unchanged {
-				did = append(did, r.String())
+			if (s.Err == nil || stored) && s.Action != admin.Unchanged {
+				did = append(did, s.String())
 			}
 		}
 		return err

@@ -111,22 +111,25 @@ func TestLimits(t *testing.T) {
 		if r.From.Scope != at || len(r.Shadowed) != 3 || r.OnUnavailable != limiter.PolicyAllow {
 			w.Errorf("resolved %+v", r)
 		}
-		if e := collect(w, w.ns.EntitiesWithLimits(w.Context(), at.Resource)); !reflect.DeepEqual(e, []string{at.Entity}) {
-			w.Errorf("entities %q", e)
+		scopes := func(in admin.Scope) (out []admin.Scope) {
+			for _, c := range collect(w, w.ns.Configs(w.Context(), in)) {
+				out = append(out, c.Scope)
+			}
+			return out
 		}
-		resources, err := w.ns.ResourcesWithLimits(w.Context())
-		w.must(err)
-		counts, err := w.ns.ResourcesWithEntityLimits(w.Context())
-		w.must(err)
-		if !reflect.DeepEqual(resources, []string{at.Resource}) ||
-			!reflect.DeepEqual(counts, map[string]int{at.Resource: 1, "": 1}) {
-			w.Errorf("resources %q, counts %v", resources, counts)
+		all := []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at}
+		if got := scopes(admin.Scope{}); !reflect.DeepEqual(got, all) {
+			w.Errorf("limits at %v, want %v", got, all)
 		}
-		for _, s := range []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at} {
+		if got := scopes(admin.Scope{Resource: at.Resource}); !reflect.DeepEqual(got, []admin.Scope{all[1], at}) {
+			w.Errorf("limits of the resource at %v", got)
+		}
+		for _, s := range all {
 			w.must(w.ns.DeleteLimits(w.Context(), s))
 		}
-		if counts, err := w.ns.ResourcesWithEntityLimits(w.Context()); err != nil || len(counts) != 0 {
-			w.Errorf("counts %v, %v", counts, err)
+		if left := collect(w, w.ns.Configs(w.Context(), admin.Scope{})); len(left) != 1 || left[0].Limits != nil ||
+			left[0].OnUnavailable != limiter.PolicyAllow {
+			w.Errorf("left is %+v, want the policy", left)
 		}
 		events := collect(w, w.ns.Events(w.Context(), admin.Scope{Entity: at.Entity}, ""))
 		if len(events) != 5 || events[0].Action != "limits_deleted" || events[0].Principal != "alice" {
@@ -269,7 +272,7 @@ func TestManifestsAndLevels(t *testing.T) {
 			if p.Changes() != changes {
 				w.Errorf("%v, want %d changes", p.Steps, changes)
 			}
-			_, err = w.ns.Apply(w.Context(), p)
+			err = w.ns.Apply(w.Context(), p)
 			w.must(err)
 		}
 		apply(m, 3)

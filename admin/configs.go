@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// readAtOnce is how many configurations of entities a listing reads together.
+const readAtOnce = 100
+
+// Configs lists what is stored for an entity, for a resource (for everybody, then for single
+// entities), for one on the other, or for all: first for everybody, then for each resource,
+// then for entities. Resources named like a key of the table are left out where neither an
+// entity nor the resource is named.
+func (n *Namespace) Configs(ctx context.Context, at Scope) iter.Seq2[Config, error] {
+	return func(yield func(Config, error) bool) {
+		err := at.validate()
+		if err == nil && at.Entity != "" {
+			n.configsOf(ctx, at, yield)
+			return
+		}
+		var resources, withEntities []string
+		scopes := []Scope{{Resource: at.Resource}}
+		if at.Resource != "" {
+			withEntities = []string{at.Resource}
+		} else if err == nil {
+			var counts map[string]int
+			if resources, err = n.resourcesWithLimits(ctx); err == nil {
+				counts, err = n.resourcesWithEntityLimits(ctx)
+			}
+			withEntities = slices.Sorted(maps.Keys(counts))
+		}
+		if err != nil {
+			yield(Config{}, err)
+			return
+		}
+		for _, r := range resources {
+			scopes = append(scopes, Scope{Resource: r})
+		}
+		for _, r := range withEntities {
+			for e, err := range n.entitiesWithLimits(ctx, r) {
+				if err != nil {
+					yield(Config{}, err)
+					return
+				}
+				scopes = append(scopes, Scope{Entity: e, Resource: r})
+				if len(scopes) >= readAtOnce {
+					if !n.stored(ctx, scopes, yield) {
+						return
+					}
+					scopes = nil
+				}
+			}
+		}
+		n.stored(ctx, scopes, yield)
+	}
+}
+
+// stored yields what is stored at scopes, and reports whether to go on. What an index still
+// lists and is gone is left out.
+func (n *Namespace) stored(ctx context.Context, scopes []Scope, yield func(Config, error) bool) bool {
+	keys := make([]item.Key, len(scopes))
+	for i, s := range scopes {
+		keys[i] = n.config(s).Key()
+	}
+	items, err := n.calls.read(ctx, keys...)
+	if err != nil {
+		yield(Config{}, fail(err, "list limits"))
+		return false
+	}
+	for i, it := range items {
+		if it == nil {
+			continue
+		}
+		c, err := table.DecodeConfig(it)
+		if !yield(configOf(c), fail(err, "list limits of %s", scopes[i])) || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// configsOf yields what is stored for an entity, on one resource if it is named.
+func (n *Namespace) configsOf(ctx context.Context, at Scope, yield func(Config, error) bool) {
+	if at.Resource != "" {
+		n.stored(ctx, []Scope{at}, yield)
+		return
+	}
+	for it, err := range n.calls.query(ctx, table.ConfigsOfEntity(n.id, at.Entity)) {
+		var c table.Config
+		if err == nil {
+			c, err = table.DecodeConfig(it)
+		}
+		if !yield(configOf(c), fail(err, "list limits of %q", at.Entity)) || err != nil {
+			return
+		}
+	}
+}
+
+// entitiesWithLimits lists the entities with limits of their own for a resource;
+// for an empty resource those with limits for all other resources.
+func (n *Namespace) entitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if resource == "" {
+			resource = table.DefaultResource
+		}
+		for it, err := range n.calls.query(ctx, table.EntitiesWithConfig(n.id, resource)) {
+			if err != nil {
+				yield("", fail(err, "list entities with limits for %q", resource))
+				return
+			}
+			entity, ok := table.EntityOfConfig(item.KeyOf(it))
+			if ok && !yield(entity, nil) {
+				return
+			}
+		}
+	}
+}
+
+// resourcesWithLimits returns the resources with limits for all entities, sorted.
+func (n *Namespace) resourcesWithLimits(ctx context.Context) ([]string, error) {
+	items, err := n.calls.read(ctx, table.ResourcesKey(n.id))
+	if err != nil || items[0] == nil {
+		return nil, fail(err, "list resources with limits")
+	}
+	r, err := table.DecodeResources(items[0])
+	return r.Names, fail(err, "list resources with limits")
+}
+
+// resourcesWithEntityLimits returns how many entities have limits of their own, by
+// resource; under the empty name those with limits for all other resources.
+// Resources named like a key of the table are not counted.
+func (n *Namespace) resourcesWithEntityLimits(ctx context.Context) (map[string]int, error) {
+	items, err := n.calls.read(ctx, table.EntityConfigsKey(n.id))
+	if err != nil || items[0] == nil {
+		return nil, fail(err, "count entities with limits")
+	}
+	c, err := table.DecodeEntityConfigs(items[0])
+	if err != nil {
+		return nil, fail(err, "count entities with limits")
+	}
+	out := map[string]int{}
+	for _, resource := range slices.Sorted(maps.Keys(c.Counts)) {
+		if count := c.Counts[resource]; count > 0 {
+			if resource == table.DefaultResource {
+				resource = ""
+			}
+			out[resource] = int(count)
+		}
+	}
+	return out, nil
+}
