@@ -9,16 +9,20 @@ import (
 // text a quote is escaped, and attributes are objects: it is no part of an item.
 var wrongView = regexp.MustCompile(`"StreamViewType"\s*:\s*"(KEYS_ONLY|NEW_IMAGE|OLD_IMAGE)"`)
 
-// foldViews returns malformed records with only the first of those that come from a stream
-// with the wrong view. Each record would be an object that says the same, as long as
-// the view stays as it is.
+// noImage finds the reason of a record that has no image.
+var noImage = regexp.MustCompile(`\b(no|without) "?(New|Old)Image\b`)
+
+// foldViews returns malformed records with only the first of those that lack an image because
+// their stream has the wrong view. Each record would be an object that says the same, as
+// long as the view stays as it is. What is malformed for another reason is kept: it may be all
+// that there is of an event.
 func foldViews(all []Malformed) []Malformed {
 	var out []Malformed
 	first, n := -1, 0
 	view := ""
 	for _, m := range all {
 		found := wrongView.FindSubmatch(m.Record)
-		if found == nil {
+		if found == nil || !noImage.MatchString(m.Reason) {
 			out = append(out, m)
 			continue
 		}

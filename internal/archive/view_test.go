@@ -13,7 +13,7 @@ func TestAWrongViewIsOneObject(t *testing.T) {
 	record := func(i int, view string) Malformed {
 		text := fmt.Sprintf(`{"dynamodb":{"SequenceNumber":"%d","Keys":{"PK":{"S":"\"StreamViewType\":\"KEYS_ONLY\""},`+
 			`"StreamViewType":{"S":"KEYS_ONLY"}},"StreamViewType":%q}}`, i, view)
-		return Malformed{Reason: "no image", Record: json.RawMessage(text), Sequence: fmt.Sprint(i)}
+		return Malformed{Reason: `MODIFY without "OldImage"`, Record: json.RawMessage(text), Sequence: fmt.Sprint(i)}
 	}
 	for view, want := range map[string]int{"KEYS_ONLY": 3, "NEW_IMAGE": 3, "OLD_IMAGE": 3, "NEW_AND_OLD_IMAGES": 102} {
 		b := Batch{Malformed: []Malformed{record(1, "NEW_AND_OLD_IMAGES")}}
@@ -32,7 +32,33 @@ func TestAWrongViewIsOneObject(t *testing.T) {
 			t.Errorf("%s: %s", view, got[1].Malformed)
 		}
 	}
-	if got := (Batch{Malformed: []Malformed{record(1, "KEYS_ONLY")}}).Objects(); got[0].Malformed != "no image" {
+	if got := (Batch{Malformed: []Malformed{record(1, "KEYS_ONLY")}}).Objects(); got[0].Malformed != `MODIFY without "OldImage"` {
 		t.Errorf("a single one: %s", got[0].Malformed)
+	}
+}
+
+// What is malformed for another reason is kept by itself whatever the view of its stream: it
+// may be all that there is of an event, as of one that expires where the view is OLD_IMAGE.
+func TestAWrongViewHidesNothingElse(t *testing.T) {
+	record := func(i int, rest string) string {
+		return fmt.Sprintf(`{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},`+
+			`"dynamodb":{"SequenceNumber":"%d","StreamViewType":"OLD_IMAGE","Keys":{"PK":{"S":"a/AUDIT#b"},"SK":{"S":"#AUDIT#c"}}%s}}`,
+			i, rest)
+	}
+	var records []string
+	for i := range 3 {
+		records = append(records, record(i, ""), record(10+i, `,"OldImage":{"PK":{"S":"a/AUDIT#b"},"SK":{"S":"#AUDIT#c"},`+
+			`"action":{"N":"1"}}`))
+	}
+	batch, err := Decode([]byte(`{"Records":[` + strings.Join(records, ",") + `]}`))
+	if err != nil || len(batch.Malformed) != 6 {
+		t.Fatalf("%v, %v", batch.Malformed, err)
+	}
+	var kept []string
+	for _, o := range batch.Objects() {
+		kept = append(kept, o.Sequence)
+	}
+	if got := strings.Join(kept, " "); got != "0 10 11 12" {
+		t.Errorf("kept are %s, want the first without an image and all that have one", got)
 	}
 }
