@@ -153,7 +153,7 @@ func (l *Limiter) letLogsUseTheirKey() {
 	})
 	l.props.LogKey.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Principals: &[]awsiam.IPrincipal{
-			awsiam.NewServicePrincipal(jsii.String("logs."+*stack.Region()+".amazonaws.com"), nil),
+			awsiam.NewServicePrincipal(jsii.String("logs."+*stack.Region()+"."+*stack.UrlSuffix()), nil),
 		},
 		Actions: jsii.Strings("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*",
 			"kms:ReEncrypt*"),

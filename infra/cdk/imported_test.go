@@ -142,10 +142,11 @@ func twoLimiters(t *testing.T, template string) {
 	for what, want := range map[string]string{
 		"name of a table":      `"TableName":{"Fn::Join":["",["Green-",{"Ref":"Stage"}]]}`,
 		"key of the logs":      `"kms:EncryptionContext:aws:logs:arn"`,
+		"who logs":             `"Service":{"Fn::Join":["",["logs.",{"Ref":"AWS::Region"},".",{"Ref":"AWS::URLSuffix"}]]}`,
 		"rights of the worker": `"dynamodb:LeadingKeys":["*/BUCKET#*","*/ENTITY#*","_/OWED#"]`,
 		"network":              `"VpcConfig":{`,
 		"network interfaces":   `"ec2:CreateNetworkInterface"`,
-		"use of the key":       `"kms:ViaService":{"Fn::Join":["",["dynamodb.",{"Ref":"AWS::Region"},".amazonaws.com"]]}`,
+		"use of the key":       `"kms:ViaService":{"Fn::Join":["",["dynamodb.",{"Ref":"AWS::Region"},".",{"Ref":"AWS::URLSuffix"}]]}`,
 	} {
 		if !bytes.Contains(all.Bytes(), []byte(want)) {
 			t.Errorf("%s: the template does not say %s", what, want)

@@ -123,10 +123,12 @@ func (l *Limiter) onKey(service string, actions []string) []awsiam.PolicyStateme
 	return []awsiam.PolicyStatement{l.via(allow(actions, l.Key.KeyArn()), service)}
 }
 
-// via binds rights on a key to what an AWS service of this region does for the caller.
+// via binds rights on a key to what an AWS service of this region does for the caller. Its
+// name ends in amazonaws.com, in China in amazonaws.com.cn.
 func (l *Limiter) via(s awsiam.PolicyStatement, service string) awsiam.PolicyStatement {
+	stack := awscdk.Stack_Of(l.Construct)
 	s.AddCondition(jsii.String("StringEquals"), map[string]string{
-		"kms:ViaService": service + "." + *awscdk.Stack_Of(l.Construct).Region() + ".amazonaws.com",
+		"kms:ViaService": service + "." + *stack.Region() + "." + *stack.UrlSuffix(),
 	})
 	return s
 }
