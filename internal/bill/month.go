@@ -156,7 +156,7 @@ func (b *bill) functions() {
 	own += busy(archived)
 	b.add(ofFunction, "metrics of functions", own, "metric", priceMetric)
 	if s.LogDays > 0 {
-		logged := (n + archived) * bytesLogged / gb
+		logged := (n + archived) * BytesLogged / gb
 		b.add(ofLogs, "logs", logged, "GB", priceLogged)
 		b.add(ofLogs, "logs kept", logged*s.LogDays/monthDays, "GB", priceLogsKept)
 	}

@@ -137,10 +137,12 @@ func (u Use) inUse(seconds float64) float64 {
 const (
 	msOfInvocation    = 40.0
 	msOfRecord        = 1.0
-	bytesLogged       = 800.0 // the line of the batch and that of its metrics
 	recordsOfABatch   = 1000.0
 	bytesOfAnArchived = 1000.0
 )
+
+// BytesLogged is what an invocation logs: the line of the batch and that of its metrics.
+const BytesLogged = 850
 
 // invocations returns those of the aggregator in a month: a batch goes a second after its
 // first record, or when it is full.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,7 +25,8 @@ type load struct {
 	fold               int64 // seconds of a tumbling window; 1: usage is written with every batch of a second
 	windows            int   // kinds of them: hourly, daily, monthly
 
-	binary string // another aggregator, as it was built; empty: this one
+	binary  string        // another aggregator, as it was built; empty: this one
+	timeout time.Duration // of an invocation; 0: as long as a busy machine takes
 }
 
 // price is what usage of the measured hours took.
@@ -85,13 +87,15 @@ func newCell(l load, f *function, now *int64) (*cell, error) {
 	}
 	windows := strings.Join(config.WindowNames()[:l.windows], ",")
 	env := append(append(c.server.Env(), f.env()...), config.EnvTableName+"=limits",
-		config.EnvSnapshotWindows+"="+windows)
+		config.EnvSnapshotWindows+"="+windows,
+		"AWS_LAMBDA_LOG_FORMAT=JSON")
 	binary := f.binary
 	if l.binary != "" {
 		binary = l.binary
 	}
 	const patience = 10 * time.Minute // the end of a window has thousands of writes, and a busy machine takes its time
-	c.host, err = runtimeapi.Start(runtimeapi.Config{Binary: binary, Name: "aggregator", Env: env, Timeout: patience})
+	c.host, err = runtimeapi.Start(runtimeapi.Config{Binary: binary, Name: "aggregator", Env: env,
+		Timeout: cmp.Or(l.timeout, patience)})
 	if err != nil {
 		c.close()
 		return nil, err

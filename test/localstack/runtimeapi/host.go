@@ -188,6 +188,17 @@ func (h *Host) CPU() (total time.Duration) {
 	return total
 }
 
+// PeakMemory is the most memory that a process that lives has had resident, in bytes; 0
+// where the system does not tell (Linux does).
+func (h *Host) PeakMemory() (most int64) {
+	for _, env := range h.all {
+		if r := env.live(); r != nil {
+			most = max(most, r.proc.PeakMemory())
+		}
+	}
+	return most
+}
+
 // Stats returns a copy of the counters.
 func (h *Host) Stats() Stats {
 	h.mu.Lock()

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -66,6 +68,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		panic("bug: " + err.Error())
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(out)), 10)) // the SDK warns without it
 	w.WriteHeader(status)
 	_, _ = w.Write(out) // nobody to tell
 }
@@ -180,6 +183,12 @@ func failure(err error) (status int, answer document) {
 		}
 		out["CancellationReasons"] = reasons
 		return http.StatusBadRequest, out
+	}
+	switch store.KindOf(err) {
+	case store.Throttled:
+		return http.StatusBadRequest, said("ProvisionedThroughputExceededException")
+	case store.Conflict:
+		return http.StatusBadRequest, said("TransactionConflictException")
 	}
 	if store.KindOf(err) == store.Unavailable {
 		return http.StatusBadRequest, said("IdempotentParameterMismatchException")

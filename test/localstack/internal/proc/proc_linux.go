@@ -42,3 +42,22 @@ func (p *Proc) CPU() (total time.Duration) {
 	}
 	return total
 }
+
+// PeakMemory is the most memory that the child has had resident, in bytes; 0 if that
+// cannot be read.
+func (p *Proc) PeakMemory() int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := bytes.Cut(status, []byte("VmHWM:"))
+	fields := bytes.Fields(after)
+	if len(fields) == 0 {
+		return 0
+	}
+	kilobytes, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kilobytes << 10
+}

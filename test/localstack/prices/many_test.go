@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bill"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
+)
+
+// narrow is a table that takes so many write units in each invocation, or a second of real
+// time, a second's worth at once, and throttles what is above it.
+type narrow struct {
+	mu        sync.Mutex
+	each      float64 // in an invocation; 0: as many as come
+	rate      float64 // 0: all that come
+	left      float64
+	at        time.Time
+	taken     float64 // units, also of writes that were refused
+	throttled int
+}
+
+func (n *narrow) hook(op memdb.Op) (bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.rate+n.each == 0 || len(op.Writes) == 0 {
+		return true, nil
+	}
+	if n.rate > 0 {
+		now := time.Now()
+		n.left = min(n.rate, n.left+n.rate*now.Sub(n.at).Seconds())
+		n.at = now
+	}
+	if n.left < 1 {
+		n.throttled++
+		return false, memdb.Fail(store.Throttled)
+	}
+	for _, w := range op.Writes {
+		units := 1.0
+		if put, ok := w.(item.Put); ok {
+			units = float64((item.Size(put.Item) + 1023) / 1024)
+		}
+		n.left, n.taken = n.left-units, n.taken+units
+	}
+	return true, nil
+}
+
+func (n *narrow) set(rate, each float64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rate, n.each, n.left, n.at = rate, each, rate+each, time.Now()
+}
+
+// begin is told of each invocation.
+func (n *narrow) begin() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.each > 0 {
+		n.left = n.each
+	}
+}
+
+// attempts invokes as Lambda does: what fails is delivered again, with the same state.
+type attempts struct {
+	cell          *cell
+	table         *narrow
+	most          int // of one batch
+	begun, failed int
+	state         int           // bytes, at its largest
+	longest       time.Duration // of an invocation
+}
+
+func (a *attempts) invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+	for try := 1; ; try++ {
+		a.begun++
+		a.table.begin()
+		r, err := a.cell.host.Invoke(ctx, payload)
+		a.cell.db.Drain()
+		a.longest = max(a.longest, r.Duration)
+		if err != nil || r.FunctionError == "" || try == a.most {
+			a.state = max(a.state, len(r.Payload))
+			return r, err
+		}
+		a.failed++
+		if r.ErrorType == "Sandbox.Timedout" || r.ErrorType == "Runtime.ExitError" {
+			return r, fmt.Errorf("attempt %d ends without an answer: %s", try, r.Payload)
+		}
+	}
+}
+
+// crowd is what is played: buckets that are all in use within a tumbling window, the first
+// of their hour, in front of a table that takes so many units a second, or in an invocation.
+type crowd struct {
+	buckets    int
+	rate, each float64
+	timeout    time.Duration // of an invocation
+}
+
+// Each of many buckets is counted, once, by the aggregator as it is built and run by Lambda,
+// behind a table that is too slow for one invocation: in few attempts, with little more
+// units than there is to write, within the memory that the stack gives it. MANY_BUCKETS=27000
+// plays so many behind 300 units a second, with the timeout of the stack.
+func TestManyBucketsThroughTheBuiltFunction(t *testing.T) {
+	c := crowd{buckets: 3000, each: 1200, timeout: 7 * time.Second}
+	if many, err := strconv.Atoi(os.Getenv("MANY_BUCKETS")); err == nil {
+		c = crowd{buckets: many, rate: 300, timeout: time.Minute}
+	}
+	f, err := buildFunction(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.clock.Close()
+	traffic, err := newTraffic(t.Context(), c.buckets, warmUp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traffic.inTurn = true
+	cell, err := newCell(load{tenants: c.buckets, fold: 60, windows: 2, timeout: c.timeout}, f, &traffic.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cell.close()
+	table := &narrow{}
+	a := &attempts{cell: cell, table: table, most: 20 + c.buckets/1000}
+	cell.db.SetHook(table.hook)
+	cell.mapping.Invoker = esm.InvokerFunc(a.invoke)
+	if err := cell.window(t.Context(), f, traffic, warmUp); err != nil { // all have been counted before
+		t.Fatal(err)
+	}
+	each := len(cell.host.Logs()) / a.begun
+	if a.failed == 0 && (each < bill.BytesLogged*3/4 || each > bill.BytesLogged*5/4) {
+		t.Errorf("an invocation logs %d bytes, the bill has %d", each, bill.BytesLogged)
+	}
+	*a = attempts{cell: cell, table: table, most: a.most}
+	logged := len(cell.host.Logs())
+	table.set(c.rate, c.each)
+	began := time.Now()
+	if err := cell.window(t.Context(), f, traffic, warmUp+hour); err != nil {
+		t.Fatalf("%v; %d attempts, %d failed", err, a.begun, a.failed)
+	}
+	took, memory := time.Since(began), cell.host.PeakMemory()
+	got, gotTokens, err := counted(cell.db.Items(), "hourly")
+	if err != nil || got != traffic.granted*requests || gotTokens != traffic.granted*tokens {
+		t.Errorf("counted are %d requests and %d tokens of %d acquires: %v", got, gotTokens, traffic.granted, err)
+	}
+	logs := cell.host.Logs()
+	written := len(logs[min(logged, len(logs)):]) / a.begun
+	t.Logf("%d buckets behind %.0f units a second, or %.0f an invocation: %d invocations, of which %d failed, in %v, "+
+		"the longest %v; %.0f write units, %d throttled; state up to %d KB, memory up to %d MB, "+
+		"%d bytes logged an invocation",
+		c.buckets, c.rate, c.each, a.begun, a.failed, took.Round(time.Second), a.longest.Round(time.Second), table.taken,
+		table.throttled, a.state/1000, memory>>20, written)
+	if table.throttled == 0 || c.each > 0 && a.failed == 0 {
+		t.Errorf("%d writes were throttled, %d invocations failed: the table was not too slow", table.throttled, a.failed)
+	}
+	if most := 1.5 * float64(c.buckets); table.taken > most {
+		t.Errorf("%.0f write units, want at most %.0f", table.taken, most)
+	}
+	if limit := int64(bill.Default().Aggregator) << 20; memory > limit {
+		t.Errorf("%d bytes of memory, the stack gives it %d", memory, limit)
+	}
+}
+
+// window plays one tumbling window of an hour: each tenant once, in 15 seconds, and its end.
+func (c *cell) window(ctx context.Context, f *function, t *traffic, begin int64) error {
+	const seconds = 15
+	t.now = begin
+	for range seconds {
+		records, err := t.second(ctx, (c.tenants+seconds-1)/seconds)
+		if err == nil {
+			err = f.set(t.now)
+		}
+		if err == nil {
+			err = c.mapping.Play(ctx, t.now, records...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.now = begin + 62_000
+	if err := f.set(t.now); err != nil {
+		return err
+	}
+	return c.mapping.Play(ctx, t.now)
+}
