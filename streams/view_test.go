@@ -1,0 +1,43 @@
+package streams
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+)
+
+// A batch from a stream without the images that are needed is kept as one object, whatever
+// its view leaves out, and not as one for each record; everything is acknowledged.
+func TestAWrongViewIsKeptOnce(t *testing.T) {
+	for view, left := range map[string][]string{
+		"KEYS_ONLY": {"NewImage", "OldImage"}, "NEW_IMAGE": {"OldImage"}, "OLD_IMAGE": {"NewImage"},
+	} {
+		r := newRig(t)
+		for i := range 20 {
+			r.take(fmt.Sprint("tenant-", i%10), 0, 1, 10)
+		}
+		var seen []json.RawMessage
+		for _, raw := range records(r.since(0))[10:] { // the second of each: MODIFY
+			var record map[string]any
+			if err := json.Unmarshal(raw, &record); err != nil {
+				t.Fatal(err)
+			}
+			change := record["dynamodb"].(map[string]any)
+			change["StreamViewType"] = view
+			for _, image := range left {
+				delete(change, image)
+			}
+			raw, err := json.Marshal(record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = append(seen, raw)
+		}
+		r.handle(streamtest.PayloadOf(seen...))
+		if len(seen) != 10 || len(r.kept.keys) != 1 {
+			t.Errorf("%s: of %d records %d objects are kept", view, len(seen), len(r.kept.keys))
+		}
+	}
+}
