@@ -253,3 +253,65 @@ func TestTargetsExist(t *testing.T) {
 		t.Errorf("%d targets found on the pages: the pattern does not match any more", found)
 	}
 }
+
+var (
+	testCommand = regexp.MustCompile("`[^`]*?go test[^`]*? -run '?([A-Za-z]+)[^`]*`")
+	changeTo    = regexp.MustCompile(`cd ([a-z/]+)`)
+	ofPackage   = regexp.MustCompile(`\./[a-z/]+`)
+	testName    = regexp.MustCompile("`(Test[A-Za-z]+)`")
+)
+
+// TestTestsExist: a claim names the test behind it, and that test is where the page says.
+func TestTestsExist(t *testing.T) {
+	names := map[string][]string{} // by folder
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			text, err := os.ReadFile(path)
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+				folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../"))
+				names[folder] = append(names[folder], m[1])
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(folder, name string) bool {
+		for at, all := range names {
+			for _, n := range all {
+				if strings.Contains(n, name) && (folder == "" || folder == at) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	found := 0
+	for page, text := range pages(t) {
+		for _, m := range testName.FindAllStringSubmatch(text, -1) {
+			if found++; !has("", m[1]) {
+				t.Errorf("%s: there is no test %s", page, m[1])
+			}
+		}
+		for _, m := range testCommand.FindAllStringSubmatch(strings.ReplaceAll(text, "\n", " "), -1) {
+			folder := ofPackage.FindString(m[0])
+			if base := changeTo.FindStringSubmatch(m[0]); base != nil {
+				folder = base[1] + "/" + folder
+			}
+			folder = filepath.ToSlash(filepath.Clean(folder))
+			if found++; !strings.HasSuffix(m[1], "Name") && !has(folder, m[1]) {
+				t.Errorf("%s: %s: there is no such test in %q", page, m[0], folder)
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("%d tests found on the pages: the patterns do not match any more", found)
+	}
+}
