@@ -1,0 +1,128 @@
+package calendar
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	_ "time/tzdata" // the same zones on machines that have none
+)
+
+// Never is the edge of what has none.
+const Never = math.MaxInt64
+
+// maxAfter is the longest period after a first use, in seconds: ten years.
+const maxAfter = 10 * 366 * 24 * 3600
+
+// Calendar tells where periods end. It is safe for concurrent use.
+type Calendar struct {
+	entries []entry
+	zone    *time.Location
+	after   int64                // ms after the first use; 0: by the calendar
+	last    atomic.Pointer[span] // the period asked for last
+}
+
+// span has no edge after from and before to, which is one.
+type span struct{ from, to int64 }
+
+var known sync.Map // canonical form -> *Calendar or error
+
+// Parse reads a canonical form. The error says what is wrong with it and what is
+// accepted; a calendar that has no edge within nine years is one.
+func Parse(canonical string) (*Calendar, error) {
+	if found, ok := known.Load(canonical); ok {
+		return found.(*Calendar), nil
+	}
+	c, err := parse(canonical)
+	if err != nil {
+		return nil, fmt.Errorf("calendar %q: %w", canonical, err)
+	}
+	if knownCount.Add(1) <= maxKnown {
+		known.Store(canonical, c)
+	}
+	return c, nil
+}
+
+// maxKnown bounds how many calendars are kept.
+const maxKnown = 1024
+
+var knownCount atomic.Int64
+
+func parse(canonical string) (*Calendar, error) {
+	if seconds, ok := strings.CutPrefix(canonical, "+"); ok {
+		n, err := strconv.ParseInt(seconds, 10, 64)
+		if err != nil || n < 1 || n > maxAfter || seconds != strconv.FormatInt(n, 10) {
+			return nil, fmt.Errorf("want a whole number of seconds from 1 to %d", int64(maxAfter))
+		}
+		return &Calendar{after: n * 1000}, nil
+	}
+	body, name, _ := strings.Cut(canonical, "@")
+	zone, err := location(name)
+	if err != nil {
+		return nil, err
+	}
+	c := &Calendar{zone: zone}
+	for _, one := range strings.Split(body, ";") {
+		text, err := parseCompact(one)
+		if err != nil {
+			return nil, err
+		}
+		e, err := parseFields(text)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := e.next(0, zone); !ok {
+			return nil, fmt.Errorf("%q never begins", strings.Join(text[:], " "))
+		}
+		c.entries = append(c.entries, e)
+	}
+	return c, nil
+}
+
+// location returns the zone of a name of the IANA database.
+func location(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "" || name == "Local" {
+		return nil, fmt.Errorf("time zone %q: want a name of the IANA database, as Europe/Berlin or UTC", name)
+	}
+	return zone, nil
+}
+
+// Next returns the first edge after an instant, or Never. Of a calendar that counts from
+// the first use it returns Never: see [Calendar.After].
+func (c *Calendar) Next(ms int64) int64 {
+	if s := c.last.Load(); s != nil && ms >= s.from && ms < s.to {
+		return s.to
+	}
+	next := int64(Never)
+	if ms > farthest || ms < -farthest {
+		return next
+	}
+	minute := floor(ms, 60_000)
+	for _, e := range c.entries {
+		if m, ok := e.next(minute, c.zone); ok {
+			next = min(next, m*60_000)
+		}
+	}
+	if next < Never {
+		c.last.Store(&span{ms, next})
+	}
+	return next
+}
+
+// farthest is the last instant that has a date: the year 9999.
+const farthest = 253_402_300_799_000
+
+// After returns the length of the period that begins with the first use, in
+// milliseconds; 0 for a calendar.
+func (c *Calendar) After() int64 { return c.after }
+
+func floor(n, by int64) int64 {
+	if q := n / by; n%by >= 0 {
+		return q
+	}
+	return n/by - 1
+}

@@ -1,0 +1,170 @@
+package calendar
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// edges plays minutes one by one, with the standard library's own arithmetic of dates: a
+// second, naive version. It reports every minute of [from, to) that matches when the one
+// before does not.
+func edges(t *testing.T, cron string, zone *time.Location, from, to time.Time) (out []int64) {
+	t.Helper()
+	parts := strings.Fields(cron)
+	matches := func(at time.Time) bool {
+		at = at.In(zone)
+		day, weekday := naive(parts[2], at.Day()), naive(parts[4], int(at.Weekday()))
+		if at.Weekday() == time.Sunday {
+			weekday = weekday || naive(parts[4], 7)
+		}
+		on := day || weekday
+		if parts[2] == "*" || parts[4] == "*" {
+			on = day && weekday
+		}
+		return on && naive(parts[0], at.Minute()) && naive(parts[1], at.Hour()) && naive(parts[3], int(at.Month()))
+	}
+	before := matches(from.Add(-time.Minute))
+	for at := from; at.Before(to); at = at.Add(time.Minute) {
+		is := matches(at)
+		if is && !before {
+			out = append(out, at.UnixMilli())
+		}
+		before = is
+	}
+	return out
+}
+
+// naive matches lists of numbers, stars and steps of stars.
+func naive(text string, n int) bool {
+	for _, term := range strings.Split(text, ",") {
+		if step, ok := strings.CutPrefix(term, "*/"); ok {
+			if by, _ := digits(step); n%by == 0 {
+				return true
+			}
+		}
+		if is, ok := digits(term); term == "*" || ok && is == n {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEdgesAreThoseOfANaiveWalk(t *testing.T) {
+	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "America/Havana", "Africa/Cairo", "Asia/Beirut",
+		"Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo", "Pacific/Apia", "Asia/Tokyo"}
+	crons := []string{"0 0 * * *", "30 2 * * *", "0 0 1 * *", "15 */6 * * *", "0 9 * * 1", "0 0 13 * 5", "59 23 31 * *",
+		"* 9 * * *", "0 1 * * 0", "0 0 1 1,4,7,10 *", "0 * * * *", "*/20 1,2,3 * * *"}
+	random := rand.New(rand.NewPCG(18, 1))
+	for range 40 {
+		zone, _ := time.LoadLocation(zones[random.IntN(len(zones))])
+		cron := crons[random.IntN(len(crons))]
+		from := time.Unix(random.Int64N(130*365*86400)/60*60, 0)
+		to := from.AddDate(0, 3, 0)
+		canonical, err := Cron(cron, zone.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := Parse(canonical)
+		want, at := edges(t, cron, zone, from, to), from.UnixMilli()-1
+		for _, edge := range want {
+			if at = c.Next(at); at != edge {
+				t.Fatalf("%q in %s: edge %s, want %s", cron, zone, time.UnixMilli(at).UTC(), time.UnixMilli(edge).UTC())
+			}
+		}
+		if at = c.Next(at); at < to.UnixMilli() {
+			t.Fatalf("%q in %s: edge %s, want none before %s", cron, zone, time.UnixMilli(at).UTC(), to.UTC())
+		}
+	}
+}
+
+func TestLastDaysOfMonths(t *testing.T) {
+	for canonical, want := range map[string][]string{
+		"m0h0DL@UTC":          {"2027-01-31", "2027-02-28", "2027-03-31", "2027-04-30"},
+		"m0h0D30L@UTC":        {"2027-01-30", "2027-02-28", "2027-03-30", "2027-04-30"},
+		"m0h0D29L@UTC":        {"2027-01-29", "2027-02-28", "2027-03-29", "2027-04-29"},
+		"m0h0D31@UTC":         {"2027-01-31", "2027-03-31", "2027-05-31"}, // as Python's: no clamp
+		"m0h0D29M2@UTC":       {"2028-02-29", "2032-02-29"},
+		"m0h0D1;m0h0D15@UTC":  {"2027-01-01", "2027-01-15", "2027-02-01"},
+		"m0h0D1M1,4,7,10@UTC": {"2027-01-01", "2027-04-01", "2027-07-01", "2027-10-01", "2028-01-01"},
+	} {
+		c, err := Parse(canonical)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC).UnixMilli()
+		for _, day := range want {
+			if at = c.Next(at); time.UnixMilli(at).UTC().Format("2006-01-02") != day {
+				t.Errorf("%s: %s, want %s", canonical, time.UnixMilli(at).UTC(), day)
+			}
+		}
+	}
+}
+
+func TestDaysOf23And25Hours(t *testing.T) {
+	c, err := Parse("m0h0@Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for day, hours := range map[string]int64{"2027-03-28": 23, "2027-10-31": 25, "2027-06-01": 24} {
+		noon, _ := time.ParseInLocation("2006-01-02 15:04", day+" 12:00", c.zone)
+		to := c.Next(noon.UnixMilli())
+		if from := c.Next(to - (hours+1)*3600_000); to-from != hours*3600_000 {
+			t.Errorf("%s has %v, want %d hours", day, time.Duration(to-from)*time.Millisecond, hours)
+		}
+	}
+}
+
+func TestWhatIsStoredComesBack(t *testing.T) {
+	for _, c := range []struct{ cron, zone, item, stored string }{
+		{"0 0 1 * *", "UTC", "UTC", "1m0h0D1"},
+		{"0 0 * * MON-FRI", "Asia/Tokyo", "Asia/Tokyo", "1m0h0w1-5"},
+		{"0 9 * JAN,jul SUN", "UTC", "UTC", "1m0h9M1,7w7"},
+		{"0 0 * * SUN-THU", "UTC", "UTC", "1m0h0w0-4"},
+		{"0 0 1 * *", "Asia/Tokyo", "UTC", "2m0h0D1@Asia/Tokyo"},
+		{"0 0 L * *", "UTC", "UTC", "2m0h0DL@UTC"},
+	} {
+		canonical, err := Cron(c.cron, c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Stored(canonical, c.item); got != c.stored {
+			t.Errorf("%q in %s is stored as %q, want %q", c.cron, c.zone, got, c.stored)
+		}
+		if got, err := Read(c.stored, c.item); got != canonical || err != nil {
+			t.Errorf("%q is read as %q, %v, want %q", c.stored, got, err, canonical)
+		}
+	}
+}
+
+func TestWhatIsNoCalendar(t *testing.T) {
+	for _, canonical := range []string{"", "m0h0", "m0h0@", "m0h0@Local", "m0h0@Mars/Olympus", "m60@UTC", "h0m0@UTC",
+		"m0m1@UTC", "D30M2@UTC", "@UTC", "D28L@UTC", "DW@UTC", "w1#2@UTC", "m*/0@UTC", "m5-1@UTC", "+0", "+-5", "+1.5",
+		"+01", "+99999999999"} {
+		if c, err := Parse(canonical); err == nil {
+			t.Errorf("%q is a calendar with the edge %s", canonical, time.UnixMilli(c.Next(0)).UTC())
+		} else if !strings.Contains(err.Error(), "want") && !strings.Contains(err.Error(), "never begins") {
+			t.Errorf("%q: %v, want what is accepted", canonical, err)
+		}
+	}
+	for _, cron := range []string{"0 0 * *", "0 0 0 * * *", "@monthly", "0 0 30 2 *", "* * * * *"} {
+		if got, err := Cron(cron, "UTC"); err == nil {
+			t.Errorf("cron %q is %q", cron, got)
+		}
+	}
+}
+
+func TestFirstUse(t *testing.T) {
+	c, err := Parse("+18000")
+	if err != nil || c.After() != 18_000_000 || c.Next(0) != Never {
+		t.Errorf("a period of five hours is %+v, %v", c, err)
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	c, _ := Parse("m0h0D1@Europe/Berlin")
+	for b.Loop() {
+		c.Next(1_800_000_000_000)
+	}
+}

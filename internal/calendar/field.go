@@ -1,0 +1,143 @@
+package calendar
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// field is one of the five fields of a cron expression.
+type field struct {
+	tag         byte
+	name        string
+	first, last int
+	names       []string // of the values from first on
+}
+
+var fields = [...]field{
+	{tag: 'm', name: "minute", first: 0, last: 59},
+	{tag: 'h', name: "hour", first: 0, last: 23},
+	{tag: 'D', name: "day of month", first: 1, last: 31},
+	{tag: 'M', name: "month", first: 1, last: 12,
+		names: strings.Fields("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC")},
+	{tag: 'w', name: "weekday", first: 0, last: 7, names: strings.Fields("SUN MON TUE WED THU FRI SAT")},
+}
+
+const (
+	minute = iota
+	hour
+	day
+	month
+	weekday
+)
+
+// set is a set of the values of a field, by bit.
+type set uint64
+
+func (s set) has(n int) bool { return s>>n&1 == 1 }
+
+// all returns every value of the field.
+func (f field) all() (out set) {
+	for n := f.first; n <= f.last; n++ {
+		out |= 1 << n
+	}
+	return out
+}
+
+// parse returns the values that a field stands for: "*", a number, a name, a range, any
+// of them with a step, and lists of these.
+func (f field) parse(text string) (out set, err error) {
+	for _, term := range strings.Split(text, ",") {
+		s, err := f.term(term)
+		if err != nil {
+			return 0, err
+		}
+		out |= s
+	}
+	return out, nil
+}
+
+func (f field) term(text string) (set, error) {
+	base, steps, stepped := strings.Cut(text, "/")
+	values, err := f.span(base)
+	if err != nil || !stepped {
+		return values, err
+	}
+	step, ok := digits(steps)
+	if !ok || step == 0 {
+		return 0, f.wrong(text)
+	}
+	if values&(values-1) == 0 { // 5/10 goes on from 5 to the end
+		values = f.all() &^ (values - 1)
+	}
+	out, at := set(0), 0
+	for n := f.first; n <= f.last; n++ {
+		if values.has(n) {
+			if at%step == 0 {
+				out |= 1 << n
+			}
+			at++
+		}
+	}
+	return out, nil
+}
+
+func (f field) span(text string) (out set, err error) {
+	if text == "*" {
+		return f.all(), nil
+	}
+	from, to, isRange := strings.Cut(text, "-")
+	first, ok := f.value(from)
+	last := first
+	if ok && isRange {
+		last, ok = f.value(to)
+	}
+	if !ok || last < first {
+		return 0, f.wrong(text)
+	}
+	for n := first; n <= last; n++ {
+		out |= 1 << n
+	}
+	return out, nil
+}
+
+func (f field) value(text string) (n int, ok bool) {
+	for i, name := range f.names {
+		if strings.EqualFold(name, text) {
+			return f.first + i, true
+		}
+	}
+	n, ok = digits(text)
+	return n, ok && n >= f.first && n <= f.last
+}
+
+func (f field) wrong(text string) error {
+	return fmt.Errorf("the %s %q: want numbers from %d to %d, ranges, steps and lists of them",
+		f.name, text, f.first, f.last)
+}
+
+// digits reads a number of at most four decimal digits.
+func digits(s string) (int, bool) {
+	if len(s) == 0 || len(s) > 4 || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil
+}
+
+// numbers returns a field with numbers for names, in the one spelling that is stored. A
+// Sunday is 7, but 0 where a range or a step begins with it.
+func (f field) numbers(text string) string {
+	terms := strings.Split(text, ",")
+	for i, term := range terms {
+		if f.tag == 'w' && (term == "0" || strings.EqualFold(term, "SUN")) {
+			terms[i] = "7"
+			continue
+		}
+		for j, name := range f.names {
+			term = strings.ReplaceAll(strings.ToUpper(term), name, strconv.Itoa(f.first+j))
+		}
+		terms[i] = term
+	}
+	return strings.Join(terms, ",")
+}

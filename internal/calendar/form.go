@@ -1,0 +1,74 @@
+package calendar
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The versions of the stored form. The first is Python's. What it cannot say, a last day
+// of the month or a zone of its own, is the second, which Python clients refuse by name.
+const (
+	pythons = "1"
+	ours    = "2"
+)
+
+// Cron returns the canonical form of a cron expression of five fields in a zone.
+func Cron(expression, zone string) (canonical string, err error) {
+	text, err := parseExpression(expression)
+	if err != nil {
+		return "", fmt.Errorf("cron %q: %w", expression, err)
+	}
+	canonical = compact(text) + "@" + zone
+	if _, err = Parse(canonical); err != nil {
+		return "", fmt.Errorf("cron %q: %w", expression, err)
+	}
+	return canonical, nil
+}
+
+// Stored returns what an item stores for a canonical form if its zone is the one given:
+// Python's form where it can say it.
+func Stored(canonical, zone string) string {
+	body, own, _ := strings.Cut(canonical, "@")
+	if own != zone || strings.Contains(body, "L") {
+		return ours + canonical
+	}
+	return pythons + body
+}
+
+// Zone returns the zone of a canonical form, empty if it has none.
+func Zone(canonical string) string {
+	_, zone, _ := strings.Cut(canonical, "@")
+	return zone
+}
+
+// Read returns the canonical form of what an item stores; zone is that of the item.
+func Read(stored, zone string) (canonical string, err error) {
+	switch {
+	case strings.HasPrefix(stored, ours):
+		canonical = stored[len(ours):]
+	case strings.HasPrefix(stored, pythons) && !strings.Contains(stored, "L"):
+		if zone == "" {
+			zone = "UTC"
+		}
+		canonical = stored[len(pythons):] + "@" + zone
+	default:
+		return "", fmt.Errorf("calendar %q: want version 1 or 2", stored)
+	}
+	_, err = Parse(canonical)
+	return canonical, err
+}
+
+// Text returns a canonical form for people: its cron expressions and its zone.
+func Text(canonical string) string {
+	body, zone, ok := strings.Cut(canonical, "@")
+	if !ok {
+		return canonical + "s after first use"
+	}
+	parts := strings.Split(body, ";")
+	for i, p := range parts {
+		if text, err := parseCompact(p); err == nil {
+			parts[i] = strings.Join(text[:], " ")
+		}
+	}
+	return strings.Join(parts, "; ") + " " + zone
+}
