@@ -39,7 +39,7 @@ func (b bringing) onto(image table.Shard, now int64) (u item.Update, due bool) {
 		return u, false
 	}
 	for _, limit := range drop {
-		u.Remove = append(u.Remove, table.LimitAttrs(limit)...)
+		u.Remove = append(u.Remove, table.LimitAttrs(limitNamed(image, limit))...)
 		if !slices.Contains(b.before, limit) {
 			u.If = item.All(u.If, image.Untouched(limit))
 		}
@@ -77,4 +77,12 @@ func (b bringing) dropped(image table.Shard, now int64) []string {
 		}
 	}
 	return drop[:min(len(drop), maxDropped)]
+}
+
+// limitNamed returns the limit of that name as the shard stores it.
+func limitNamed(b table.Shard, name string) bucket.Limit {
+	if i := b.State.Index(name); i >= 0 {
+		return b.State.Slots[i].Limit
+	}
+	return bucket.Limit{Name: name}
 }

@@ -213,14 +213,14 @@ func TestChangesKeepWhatOthersStored(t *testing.T) {
 	for _, at := range scopes {
 		w.set(at, rpm10, tpm500)
 		it := w.db.Item(w.ns.config(at).Key())
-		it["disabled"], it["w_rpd_cp"] = item.Bool(true), item.N(5)
+		it["disabled"], it["x_rpd_cp"] = item.Bool(true), item.N(5)
 		w.db.Store(it)
 	}
 	keeps := func(after string) {
 		t.Helper()
 		for _, at := range scopes {
 			it := w.db.Item(w.ns.config(at).Key())
-			if !item.EqualItems(item.Item{"d": it["disabled"], "w": it["w_rpd_cp"]},
+			if !item.EqualItems(item.Item{"d": it["disabled"], "w": it["x_rpd_cp"]},
 				item.Item{"d": item.Bool(true), "w": item.N(5)}) {
 				t.Fatalf("%s: %s holds %v", after, at, it)
 			}

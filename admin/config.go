@@ -77,10 +77,18 @@ type Config struct {
 func configOf(c table.Config) Config {
 	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
 	for _, l := range c.Limits {
-		out.Limits = append(out.Limits, limiter.Limit(argument.LimitOf(l)))
+		out.Limits = append(out.Limits, publicLimit(l))
 	}
 	out.OnUnavailable, _ = argument.PolicyOf[limiter.Policy](c.OnUnavailable)
 	return out
+}
+
+// publicLimit returns a stored limit as callers have it.
+func publicLimit(l bucket.Limit) limiter.Limit {
+	a := argument.LimitOf(l)
+	return limiter.Limit{
+		Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: limiter.Calendar(a.Reset),
+	}
 }
 
 func scopeOf(c table.Config) Scope {
@@ -95,7 +103,9 @@ func scopeOf(c table.Config) Scope {
 // name.
 func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
 	return argument.Limits("limits", limits, func(_ int, l limiter.Limit) (bucket.Limit, error) {
-		return argument.Limit(l).Stored(), l.Validate()
+		return argument.Limit{
+			Name: l.Name, Capacity: l.Capacity, Refill: l.Refill, Period: l.Period, Reset: string(l.Reset),
+		}.Stored(), l.Validate()
 	})
 }
 

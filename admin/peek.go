@@ -117,7 +117,7 @@ func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 
 // level adds one limit up over the shards.
 func level(l bucket.Limit, shards []table.Shard, now int64) Level {
-	out := Level{Limit: limiter.Limit(argument.LimitOf(l)), Remaining: l.Capacity / bucket.Milli}
+	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
 	if out.IsBlocked() {
 		out.Remaining = 0 // nobody gets the token that it is stored with
 		return out

@@ -7,8 +7,8 @@ import (
 // Adopt returns the state with a limit in force. Call it on a state refilled to now,
 // so that the time before the change is credited at the old rate. A limit that is new
 // to the bucket starts with its full share; a raised capacity adds no tokens; a
-// lowered one takes away what no longer fits. changed reports whether anything
-// differs.
+// lowered one takes away what no longer fits. Of a quota what is spent stays spent: 900 of
+// 1,000 become 1,900 of 2,000, and 400 of 500. changed reports whether anything differs.
 func (s State) Adopt(want Limit) (out State, changed bool) {
 	if s.Has(want) {
 		return s, false
@@ -17,11 +17,16 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 	out.Slots = append([]Slot(nil), s.Slots...)
 	i := out.Index(want.Name)
 	if i < 0 {
-		out.Slots = append(out.Slots, Slot{Limit: want, Tokens: s.rate(want).Capacity})
+		out.Slots = append(out.Slots, Slot{Limit: want, Tokens: s.share(want).Capacity, End: want.begin(s.RF)})
 		out.sort()
 		return out, true
 	}
 	sl := &out.Slots[i]
+	if want.Quota() {
+		sl.become(want, s.share(sl.Limit).Capacity, s.share(want).Capacity, s.RF)
+		return out, true
+	}
+	sl.End, sl.Extra = 0, 0
 	lowered := want.Capacity < sl.Capacity
 	sl.Rest = RescaleRest(sl.Rest, sl.Period, want.Period)
 	sl.Limit = want
@@ -63,6 +68,9 @@ func TTLSeconds(limits []Limit, multiplier int) int64 {
 	}
 	longest := 0.0
 	for _, l := range limits {
+		if l.Quota() { // it is full at its edge, which its bucket outlives anyway
+			continue
+		}
 		if l.Amount <= 0 {
 			return 0
 		}

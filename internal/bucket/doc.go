@@ -5,7 +5,8 @@
 // Everything here is pure. Instants are epoch milliseconds, levels and
 // capacities are millitokens, periods are milliseconds, all int64; products are
 // formed in 128 bits and results saturate instead of overflowing. The package
-// imports only the standard library, reads no clock and performs no I/O.
+// imports only the standard library and package calendar, reads no clock and performs
+// no I/O.
 //
 // A level and its remainder stand for the exact rational
 //

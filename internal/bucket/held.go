@@ -44,9 +44,9 @@ func (s State) Top(i int) int64 {
 // What is spent of those 4 shortly before 20 s was no room to refill before. That is why
 // the level does not jump to 10 at 20 s.
 func (s State) refill(i int, rest, from, to int64) Gain {
-	tokens, r := s.Slots[i].Tokens, s.Rate(i)
+	tokens, r := s.Slots[i].Tokens, s.rate(i, from)
 	until := s.HeldAfter(from)
-	if until == from || s.Slots[i].Held <= 0 {
+	if until == from || s.Slots[i].Held <= 0 || r.Edge > 0 {
 		return Refill(tokens, rest, r, SubSat(to, from))
 	}
 	low := r
@@ -62,9 +62,9 @@ func (s State) refill(i int, rest, from, to int64) Gain {
 // wait returns how long after the instant from slot i, with rest as its remainder, holds
 // need, as [Wait] does.
 func (s State) wait(i int, rest, from, need int64) int64 {
-	tokens, r := s.Slots[i].Tokens, s.Rate(i)
+	tokens, r := s.Slots[i].Tokens, s.rate(i, from)
 	until := s.HeldAfter(from)
-	if until == from || s.Slots[i].Held <= 0 {
+	if until == from || s.Slots[i].Held <= 0 || r.Edge > 0 {
 		return Wait(tokens, rest, r, need)
 	}
 	low := r

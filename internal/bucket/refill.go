@@ -8,13 +8,6 @@ import (
 // Milli is the number of millitokens in a token.
 const Milli = 1000
 
-// Rate is what one shard of a limit refills by: Amount millitokens every Period
-// milliseconds up to Capacity millitokens. Period must be positive; Capacity
-// and Amount must not be negative. With Amount zero nothing is ever credited.
-type Rate struct {
-	Capacity, Amount, Period int64
-}
-
 // Gain is what a level gains by waiting.
 type Gain struct {
 	Credit int64 // millitokens to add; negative only for a level above capacity
@@ -40,6 +33,9 @@ type Gain struct {
 // which is 2 + 20_000/60_000, what one step of 14 ms credits. Without it each step
 // would lose a third of a millitoken.
 func Refill(tokens, rest int64, r Rate, elapsed int64) Gain {
+	if r.Edge > 0 {
+		return r.atEdge(tokens, elapsed)
+	}
 	room := SubSat(r.Capacity, tokens)
 	if room <= 0 { // full, or above it: a level of 12 of 10 is cut by 2
 		return Gain{Credit: room}
@@ -84,8 +80,11 @@ const Never = math.MaxInt64
 //	e = ceil((deficit*Period - rest) / Amount), the least e with e*Amount + rest >= deficit*Period
 //
 // A level of 4 that needs 5 at 10 tokens a minute, with nothing remaining, waits
-// ceil(1_000*60_000 / 10_000) = 6_000 ms.
+// ceil(1_000*60_000 / 10_000) = 6_000 ms. A quota waits for its edge.
 func Wait(tokens, rest int64, r Rate, need int64) int64 {
+	if r.Edge > 0 {
+		return r.untilEdge(tokens, need)
+	}
 	deficit := SubSat(need, min(tokens, r.Capacity))
 	if deficit <= 0 { // it is there; a level above a capacity that was lowered counts as full
 		return 0

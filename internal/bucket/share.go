@@ -49,6 +49,7 @@ func (s State) Split() (keep, moved State) {
 	for i, sl := range s.Slots {
 		k, m := &keep.Slots[i], &moved.Slots[i]
 		m.Used, m.Held, m.Ended = 0, 0, 0
+		k.Extra, m.Extra = Halve(sl.Extra)
 		if sl.Name == WCU {
 			k.Tokens, m.Tokens = sl.Capacity, sl.Capacity
 			k.Rest, m.Rest = 0, 0
@@ -91,6 +92,10 @@ func (s State) Merge(other State, count int) State {
 			continue
 		}
 		o := other.Slots[j]
+		if sl.Quota() {
+			sl.merge(o, out.share(sl.Limit).Capacity)
+			continue
+		}
 		if other.HeldAfter(s.RF) > s.RF {
 			sl.Held = AddSat(sl.Held, o.Held)
 		}
@@ -114,7 +119,7 @@ func (s State) Holds(count int, largest []int64) bool {
 		if largest != nil {
 			least = max(least, largest[i])
 		}
-		if sl.Capacity/int64(count) < least || sl.Amount/int64(count) < 1 {
+		if sl.Capacity/int64(count) < least || !sl.divides(count) {
 			return false
 		}
 	}

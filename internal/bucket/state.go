@@ -25,20 +25,24 @@ func WCULimit() Limit {
 // future before it is taken for the mark of a broken clock.
 const MaxSkew = 60_000
 
-// Limit is one rule, undivided: up to Capacity millitokens, refilled by Amount
-// millitokens every Period milliseconds.
+// Limit is one rule, undivided. Without Reset it is a rate: up to Capacity millitokens,
+// refilled by Amount millitokens every Period milliseconds. With one it is a quota:
+// Capacity millitokens in each period of that calendar.
 type Limit struct {
 	Name                     string
 	Capacity, Amount, Period int64
+	// Reset is the canonical form of a calendar (see package calendar); then Amount is 0
+	// and Period is QuotaPeriod.
+	Reset string
 }
 
 // String returns the limit in tokens, for scripts and messages.
 func (l Limit) String() string {
+	if l.Quota() {
+		return fmt.Sprintf("%s %s each %s", l.Name, Tokens(l.Capacity), l.Reset)
+	}
 	return fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
 }
-
-// Whole returns what the limit refills by where it is not divided among shards.
-func (l Limit) Whole() Rate { return Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period} }
 
 // Slot is the stored state of one limit in one shard.
 type Slot struct {
@@ -51,6 +55,12 @@ type Slot struct {
 	Held int64
 	// Ended is how much of Used was taken ahead and never granted: a counter that only grows.
 	Ended int64
+	// End is the instant at which the period of a quota ends. 0: for a rate; for a
+	// calendar, the first edge after RF; for a period from the first use, that there was
+	// none yet, and the level is whole.
+	End int64
+	// Extra is what a quota was topped up by in its period, in millitokens.
+	Extra int64
 }
 
 // Spent returns what was taken and is not known to have ended unspent: what usage counts,
@@ -74,7 +84,10 @@ func (s State) Count() int { return max(s.Shards, 1) }
 func New(limits []Limit, shard, shards int, now int64) State {
 	s := State{Shard: shard, Shards: shards, RF: now, Slots: make([]Slot, 0, len(limits)+1)}
 	for _, l := range limits {
-		s.Slots = append(s.Slots, Slot{Limit: l, Tokens: s.rate(l).Capacity})
+		s.RF = min(s.RF, l.margin(now))
+	}
+	for _, l := range limits {
+		s.Slots = append(s.Slots, Slot{Limit: l, Tokens: s.share(l).Capacity, End: l.begin(s.RF)})
 	}
 	w := WCULimit()
 	s.Slots = append(s.Slots, Slot{Limit: w, Tokens: w.Capacity})
@@ -107,23 +120,6 @@ func (s State) Limits() []Limit {
 	return out
 }
 
-// Rate returns what slot i of this shard refills by: its share of the limit.
-func (s State) Rate(i int) Rate { return s.rate(s.Slots[i].Limit) }
-
-// RateOf returns this shard's share of a limit, stored or not.
-func (s State) RateOf(l Limit) Rate { return s.rate(l) }
-
-func (s State) rate(l Limit) Rate {
-	if l.Name == WCU {
-		return l.Whole()
-	}
-	return Rate{
-		Capacity: Share(l.Capacity, s.Shard, s.Shards),
-		Amount:   Share(l.Amount, s.Shard, s.Shards),
-		Period:   l.Period,
-	}
-}
-
 // clock returns the instant to refill from and the instant refilled to. A
 // stored instant slightly ahead of now stays (nothing is credited until now
 // passes it); one further ahead than MaxSkew, or a missing one, is replaced by
@@ -141,10 +137,13 @@ func (s State) clock(now int64) (from, to int64) {
 // At returns the state as it is at now: every slot refilled, wcu included, cut to
 // its capacity less what may be held of it, and the clock moved to now. The clock never moves backwards,
 // except away from an instant more than MaxSkew in the future, which is dropped
-// without credit.
+// without credit. At the edge of a quota it stands still for [EdgeMargin].
 func (s State) At(now int64) State {
 	from, to := s.clock(now)
 	reset := s.NoClock || to < s.RF
+	if !reset {
+		to = s.hold(to)
+	}
 	out := s
 	out.RF, out.NoClock = to, false
 	out.Slots = append([]Slot(nil), s.Slots...)
@@ -153,9 +152,13 @@ func (s State) At(now int64) State {
 		if reset {
 			sl.Rest = 0
 		}
+		sl.End = s.end(i)
 		g := out.refill(i, sl.Rest, from, to)
 		sl.Tokens = AddSat(sl.Tokens, g.Credit)
 		sl.Rest = g.Rest
+		if sl.Quota() && (reset || to >= AddSat(sl.End, EdgeMargin)) {
+			sl.enter(to)
+		}
 	}
 	return out
 }

@@ -133,7 +133,7 @@ func (d *decoder) change() Change {
 	}
 	r.new.sortLimits()
 	old.sortLimits()
-	c.New.State.Slots, c.New.Partial = d.stateSlots(&r.new)
+	c.New.State.Slots, c.New.Partial = d.stateSlots(&r.new, &c.New.Calendars)
 	c.Used = d.counters(old, &r.new)
 	c.Deltas = d.growth(&r.new, old)
 	return c
@@ -153,7 +153,10 @@ func (d *decoder) removal(c Change) Change {
 }
 
 // stateSlots returns the limits of an image, those that are whole as slots.
-func (d *decoder) stateSlots(im *image) ([]bucket.Slot, []table.PartialLimit) {
+func (d *decoder) stateSlots(im *image, calendars *table.Calendars) ([]bucket.Slot, []table.PartialLimit) {
+	if im.quota != nil {
+		*calendars = table.CalendarsOf(im.quota)
+	}
 	var partial []table.PartialLimit
 	n := len(im.limits)
 	if cap(d.slots)-len(d.slots) < n {
@@ -162,12 +165,8 @@ func (d *decoder) stateSlots(im *image) ([]bucket.Slot, []table.PartialLimit) {
 	start := len(d.slots)
 	for i := range im.limits {
 		l := &im.limits[i]
-		if l.whole() {
-			d.slots = append(d.slots, bucket.Slot{
-				Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period]},
-				Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l),
-				Held: min(l.held, l.v[capacity]), Ended: l.ended,
-			})
+		if sl, ok := im.slot(l, *calendars); ok {
+			d.slots = append(d.slots, sl)
 		} else if l.has&(1<<tokens) != 0 {
 			partial = append(partial, table.PartialLimit{
 				Name: l.name, Tokens: l.v[tokens], Used: l.v[used], HasTokens: true,
@@ -175,6 +174,26 @@ func (d *decoder) stateSlots(im *image) ([]bucket.Slot, []table.PartialLimit) {
 		}
 	}
 	return d.slots[start:len(d.slots):len(d.slots)], partial
+}
+
+// slot returns a limit as a slot, if it is whole.
+func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok bool) {
+	if !l.whole() || l.v[amount] == 0 && im.quota == nil {
+		return sl, false
+	}
+	sl = bucket.Slot{
+		Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period]},
+		Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l), Held: min(l.held, l.v[capacity]), Ended: l.ended,
+	}
+	if im.quota != nil && l.name != bucket.WCU {
+		ends := im.quota[table.AttrRemainders]
+		if im.rr.bad || !im.rr.hasRF || im.rr.rf != im.rf {
+			ends = nil
+		}
+		ok = calendars.Complete(&sl, im.quota, im.rf, ends) == nil
+		return sl, ok
+	}
+	return sl, true
 }
 
 // counters returns the counters of two images whose limits are sorted.

@@ -78,6 +78,10 @@ func (d *decoder) image(im *image, full bool) {
 		case table.AttrRemainders:
 			d.remainders(im, full)
 		default:
+			if full && table.OfQuotas(name) {
+				d.quota(im, name)
+				continue
+			}
 			d.s.skip()
 		}
 	}
@@ -89,6 +93,10 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 	part, cut := parts, len(rest)-3
 	if cut > 0 && rest[cut] == '_' {
 		part = partOf(rest[cut+1:])
+	}
+	if part == parts && full && table.OfQuotas(rest) {
+		d.quota(im, append([]byte(table.LimitPrefix), rest...))
+		return
 	}
 	if part == parts || (!full && part != used) {
 		d.s.skip()
@@ -243,6 +251,8 @@ func (d *decoder) remainders(im *image, full bool) {
 			rr.bad = rr.bad || hasR
 			hasR = true
 			d.rests(rr)
+		case table.EndsOf:
+			d.ends(im)
 		default:
 			d.s.skip()
 		}

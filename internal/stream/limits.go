@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -27,6 +28,7 @@ type image struct {
 	last                    int            // where the limit before was found
 	at                      map[string]int // where each is, if there are many
 	rr                      remainders
+	quota                   item.Item // what quotas have besides, nil: the item has none
 }
 
 type limit struct {
@@ -79,7 +81,7 @@ func (im *image) shards() int {
 
 // whole reports whether nothing is missing for the limit to be refilled.
 func (l *limit) whole() bool {
-	return l.has == 1<<parts-1 && l.v[capacity] > 0 && l.v[amount] > 0 && l.v[period] > 0
+	return l.has == 1<<parts-1 && l.v[capacity] > 0 && l.v[amount] >= 0 && l.v[period] > 0
 }
 
 // rest returns the remainder of a limit's last refill.

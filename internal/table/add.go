@@ -37,11 +37,17 @@ func (a Add) Plan() item.Update {
 		// A level that may be full with what is held of it may have overflowed below its top.
 		heldNotAfter(a.Now - age),
 	}
+	cond = append(cond, a.calendars()...)
 	for _, c := range a.Costs {
 		cond = append(cond, storedAs(c.Limit)...)
 		tk := attrLimit(c.Limit.Name, fieldTokens)
 		if c.Milli == 0 { // debt denies; a level that nothing is taken from may overflow
 			cond = append(cond, item.Compare(tk, item.Ge, item.N(0)))
+			continue
+		}
+		if c.Limit.Quota() { // it does not overflow
+			cond = append(cond, item.Compare(tk, item.Ge, item.N(c.Milli)))
+			u.Add = append(u.Add, spend(tk, c)...)
 			continue
 		}
 		r := s.RateOf(c.Limit)
@@ -57,10 +63,35 @@ func (a Add) Plan() item.Update {
 	return u
 }
 
+// calendars holds while the period of no quota is over, and all of them have their
+// calendars of their own, as every item of ours has.
+func (a Add) calendars() (cond []item.Cond) {
+	s := bucket.State{}
+	for _, c := range a.Costs {
+		s.Slots = append(s.Slots, bucket.Slot{Limit: c.Limit})
+	}
+	zone := Shard{}.zone(s)
+	for _, sl := range s.Slots {
+		for _, p := range quotaParameters(sl, zone) {
+			cond = append(cond, item.Compare(p.Name, item.Eq, p.Value))
+		}
+	}
+	if cond == nil {
+		return nil
+	}
+	if zone != "" {
+		cond = append(cond, item.Compare(attrZone, item.Eq, item.S(zone)))
+	}
+	return append(cond, item.Compare(attrValidUntil, item.Gt, item.N(a.Now)))
+}
+
 // age is how old, in milliseconds, the refill instant may be.
 func (a Add) age(s bucket.State) int64 {
 	age := int64(maxAddAge)
 	for _, c := range a.Costs {
+		if c.Limit.Quota() {
+			continue
+		}
 		r := s.RateOf(c.Limit)
 		room := min(percent(a.Room, r.Capacity), r.Capacity-c.Milli)
 		age = min(age, max(bucket.Wait(0, 0, r, room)-2, 0))

@@ -30,11 +30,23 @@ func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
 			continue
 		}
 		tk := attrLimit(c.Limit.Name, fieldTokens)
-		cond = append(cond, item.Exists(tk))
+		cond = append(append(cond, item.Exists(tk)), c.within()...)
 		u.Add = append(u.Add, spend(tk, c)...)
 	}
 	u.If = item.All(cond...)
 	return u
+}
+
+// within holds while the item is in the period in which the tokens of a quota were taken
+// that are given back.
+func (c Cost) within() []item.Cond {
+	switch n := c.Limit.FirstUse(); {
+	case c.Milli > 0 || c.End == 0:
+		return nil
+	case n > 0:
+		return []item.Cond{item.Compare(quotaAttr(c.Limit.Name, fieldApplied), item.Eq, item.N(c.End-n))}
+	}
+	return []item.Cond{item.Compare(attrRF, item.Lt, item.N(c.End))}
 }
 
 // spend moves a cost from the level to the counter.
@@ -45,6 +57,6 @@ func spend(tk string, c Cost) []item.Attr {
 	}
 }
 
-var chargeWCU = spend(attrLimit(bucket.WCU, fieldTokens), Cost{bucket.WCULimit(), bucket.WCUPerWrite})
+var chargeWCU = spend(attrLimit(bucket.WCU, fieldTokens), Cost{Limit: bucket.WCULimit(), Milli: bucket.WCUPerWrite})
 
 func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }

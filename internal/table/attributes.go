@@ -47,7 +47,8 @@ const (
 	fieldUsed     = "tc" // counter of what was taken
 )
 
-// fields are the attributes of a limit, in the order of fieldIndex.
+// fields are the attributes of a limit, in the order of fieldIndex. Quotas have more, see
+// quota.go.
 var fields = [...]string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed}
 
 func attrLimit(limit, field string) string {

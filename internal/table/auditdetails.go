@@ -4,6 +4,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -24,6 +25,7 @@ const (
 	detailCapacity = "capacity"
 	detailAmount   = "refill_amount"
 	detailPeriod   = "refill_period_seconds"
+	detailReset    = "reset"
 	detailRecords  = "records_deleted"
 	detailTokens   = "tokens"
 )
@@ -32,12 +34,16 @@ const (
 func LimitsSet(c Config) item.Item {
 	limits := make([]item.Value, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = item.Map(item.Item{
+		detail := item.Item{
 			attrName:       item.S(l.Name),
 			detailCapacity: item.N(l.Capacity / bucket.Milli),
 			detailAmount:   item.N(l.Amount / bucket.Milli),
 			detailPeriod:   item.N(l.Period / milliPerSecond),
-		})
+		}
+		if l.Quota() {
+			detail[detailReset] = item.S(calendar.Text(l.Reset))
+		}
+		limits[i] = item.Map(detail)
 	}
 	d := item.Item{detailLimits: &types.AttributeValueMemberL{Value: limits}}
 	return c.withPolicy(d)

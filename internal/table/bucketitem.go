@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -29,6 +28,8 @@ type Shard struct {
 	// Outgrown holds the counters of limits that no longer fit 64 bits, of which
 	// State has the low ones.
 	Outgrown map[string]item.Value
+	// Calendars is what the item stores beside the limits of the calendars of its quotas.
+	Calendars Calendars
 	// NoShardCount is set when the item lacks the attribute and so counts as
 	// one shard.
 	NoShardCount bool
@@ -91,6 +92,7 @@ func (b Shard) Item() item.Item {
 	if b.State.HeldUntil != 0 {
 		it[attrHeldUntil] = item.N(b.State.HeldUntil)
 	}
+	b.putQuotas(it)
 	if rr := remainders(b.State); rr != nil {
 		it[attrRemainders] = rr
 	}
@@ -176,6 +178,9 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 	if p, ok := it[attrParentID].(*types.AttributeValueMemberS); ok {
 		b.Parent = p.Value
 	}
+	if err := b.Calendars.decode(it); err != nil {
+		return err
+	}
 	if err := b.decodeLimits(it); err != nil {
 		return err
 	}
@@ -189,6 +194,9 @@ func (b *Shard) decodeLimits(it item.Item) error {
 			continue
 		}
 		sl, missing, outgrown, err := decodeSlot(it, name)
+		if err == nil && !missing {
+			err = b.Calendars.quota(it, &sl, b.State.RF)
+		}
 		if err != nil {
 			return err
 		}
@@ -252,8 +260,8 @@ func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bo
 		return sl, true, outgrown, nil
 	}
 	for i, n := range [...]int64{sl.Capacity, sl.Amount, sl.Period} {
-		if n <= 0 {
-			return sl, false, false, notPositive(it, "b_", name, fields[1+i], n, math.MaxInt64)
+		if n < 0 || n == 0 && i != 1 { // of the amounts 0 is that of a quota
+			return sl, false, false, notPositive(name, fields[1+i], n)
 		}
 	}
 	if name != bucket.WCU {

@@ -76,6 +76,7 @@ type Charge struct {
 	// limit gives up for those who add without a clock (see [Add]).
 	Slack, Room int64
 	Force       bool // take the costs whether or not they are covered, into debt
+	Owe         bool // beside Force: but not those of quotas, which forgive debts at their edge
 	Refill      bool // take nothing; then, and without Costs, the write is not metered
 	// Ahead says how much of the costs is taken ahead, and what is held. nil: nothing is
 	// taken, and what is stored of that stays.
@@ -166,19 +167,15 @@ func (c Charge) prepare() *planned {
 		p.drop()
 	}
 	p.costs = costsBySlot(p.before, c.taken(), c.taken() != nil)
+	p.before = p.before.Begin(p.costs)
 	p.full = make([]bool, len(p.before.Slots))
 	for i, sl := range p.before.Slots {
-		p.full[i] = sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)
+		p.full[i] = (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && !sl.Quota()
+		p.begins = p.begins || p.c.Image.entered(p.before, i)
 	}
 	p.makeRoom()
 	p.after = p.before.Take(p.costs)
 	return p
-}
-
-// adopt brings a limit in force; if it was not, that begins a generation.
-func (p *planned) adopt(l bucket.Limit) {
-	before, changed := p.before.Adopt(l)
-	p.before, p.begins = before, p.begins || changed
 }
 
 // makeRoom lowers levels that are nearly full, so that Room percent of the capacity is
@@ -192,7 +189,7 @@ func (p *planned) makeRoom() {
 	for i := range p.before.Slots {
 		sl, r := &p.before.Slots[i], p.before.Rate(i)
 		top := bucket.AddSat(r.Capacity-percent(p.c.Room, r.Capacity), p.costs[i])
-		if sl.Name != bucket.WCU && sl.Tokens > top {
+		if sl.Name != bucket.WCU && sl.Tokens > top && !sl.Quota() {
 			sl.Tokens, sl.Rest = top, 0
 		}
 	}
@@ -222,6 +219,10 @@ func (p *planned) slot(i int) {
 	}
 	p.add(tc, cost)
 	p.hold(i)
+	if p.c.Image.entered(p.before, i) {
+		p.set(tk, item.N(bucket.SubSat(sl.Tokens, cost)))
+		return
+	}
 	p.level(i, tk, tc)
 }
 
@@ -251,12 +252,13 @@ func (p *planned) level(i int, tk, tc string) {
 	if sl.Name == bucket.WCU {
 		return
 	}
-	if p.c.Force && !p.full[i] {
+	force := p.c.Force && !(p.c.Owe && sl.Quota())
+	if force && !p.full[i] {
 		return
 	}
 	most := sl.Tokens // how much others may have taken since the image
 	_, costs := Find(p.c.taken(), sl.Name)
-	covered := costs && !p.c.Force
+	covered := costs && !force
 	if covered {
 		most = bucket.SubSat(most, cost)
 	}

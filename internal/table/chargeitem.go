@@ -11,6 +11,7 @@ func (p *planned) finish() {
 	p.u.Key = image.Key()
 	p.set(attrRF, item.N(p.after.RF))
 	p.cond = append(p.cond, sameLife(image, p.after.RF)...)
+	p.cond = append(p.cond, image.calendars(&p.u, p.after)...)
 	if p.begins {
 		p.set(attrGeneration, item.N(nextGeneration(image, p.after.RF)))
 	}
@@ -21,6 +22,18 @@ func (p *planned) finish() {
 	remember(&p.u, p.after)
 	live(&p.u, p.c.Life, image, p.after, p.c.Now)
 	p.u.If = item.All(p.cond...)
+}
+
+// brokenClock reports whether the item has no usable refill instant: then the
+// levels are taken as they are, and the clock starts at now.
+func (p *planned) brokenClock() bool {
+	return p.image.NoClock || bucket.SubSat(p.image.RF, p.c.Now) > bucket.MaxSkew
+}
+
+// adopt brings a limit in force; if it was not, that begins a generation.
+func (p *planned) adopt(l bucket.Limit) {
+	before, changed := p.before.Adopt(l)
+	p.before, p.begins = before, p.begins || changed
 }
 
 // identify adds what says whose item it is, by which other clients and the indexes
@@ -34,12 +47,6 @@ func (p *planned) identify() {
 			p.u.SetIfAbsent = append(p.u.SetIfAbsent, item.Attr{Name: attr, Value: v})
 		}
 	}
-}
-
-// brokenClock reports whether the item has no usable refill instant: then the
-// levels are taken as they are, and the clock starts at now.
-func (p *planned) brokenClock() bool {
-	return p.image.NoClock || bucket.SubSat(p.image.RF, p.c.Now) > bucket.MaxSkew
 }
 
 func (p *planned) set(attr string, v item.Value) {

@@ -1,8 +1,6 @@
 package table
 
 import (
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -42,8 +40,6 @@ const (
 	configVersion  = 1
 )
 
-func attrConfig(limit, field string) string { return "l_" + limit + "_" + field }
-
 // Key returns the key of the configuration's item.
 func (c Config) Key() item.Key {
 	switch {
@@ -72,14 +68,7 @@ func (c Config) Item() item.Item {
 			it[attrAuditRetention] = item.N(c.AuditRetentionDays)
 		}
 	}
-	for _, l := range c.Limits {
-		if l.Capacity%bucket.Milli != 0 || l.Amount%bucket.Milli != 0 || l.Period%milliPerSecond != 0 {
-			panic("bug: limit " + l.String() + " is stored in whole tokens and seconds")
-		}
-		it[attrConfig(l.Name, fieldCapacity)] = item.N(l.Capacity / bucket.Milli)
-		it[attrConfig(l.Name, fieldAmount)] = item.N(l.Amount / bucket.Milli)
-		it[attrConfig(l.Name, fieldPeriod)] = item.N(l.Period / milliPerSecond)
-	}
+	c.putLimits(item.Item(it))
 	return gsi4(item.Item(it), c.Namespace, k.PK)
 }
 
@@ -102,18 +91,7 @@ func DecodeConfig(it item.Item) (Config, error) {
 				attrOnUnavailable, c.OnUnavailable, OnUnavailableAllow, OnUnavailableBlock)
 		}
 	}
-	for attr := range it {
-		if name, ok := limitOfConfig(attr); ok {
-			c.Limits = append(c.Limits, bucket.Limit{Name: name})
-		}
-	}
-	slices.SortFunc(c.Limits, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
-	for i := range c.Limits {
-		l := &c.Limits[i]
-		l.Capacity = r.scaled(l.Name, fieldCapacity, bucket.Milli)
-		l.Amount = r.scaled(l.Name, fieldAmount, bucket.Milli)
-		l.Period = r.scaled(l.Name, fieldPeriod, milliPerSecond)
-	}
+	r.limits(&c)
 	if err := r.named("config"); err != nil {
 		return Config{}, err
 	}
@@ -140,35 +118,6 @@ func configKey(r *reader) Config {
 		r.fail("%w", errKey)
 	}
 	return c
-}
-
-// limitOfConfig returns the limit whose capacity the attribute holds.
-func limitOfConfig(attr string) (string, bool) {
-	const pre, suf = "l_", "_" + fieldCapacity
-	if len(attr) <= len(pre)+len(suf) || !strings.HasPrefix(attr, pre) || !strings.HasSuffix(attr, suf) {
-		return "", false
-	}
-	return attr[len(pre) : len(attr)-len(suf)], true
-}
-
-// scaled reads a positive number of a limit and multiplies it by unit.
-func (r *reader) scaled(limit, field string, unit int64) int64 {
-	attr := attrConfig(limit, field)
-	n, ok, err := intAttr(r.it, attr)
-	switch most := math.MaxInt64 / unit; {
-	case err != nil:
-		r.fail("%w", err)
-	case !ok:
-		r.fail("attribute %q is absent, want 1 to %d", attr, most)
-	case n < 1:
-		r.fail("%w", notPositive(r.it, "l_", limit, field, n, most))
-	case n > most:
-		r.fail("attribute %q is %d, want 1 to %d", attr, n, most)
-	}
-	if r.err != nil {
-		return 0
-	}
-	return n * unit
 }
 
 // KeepAudit sets how long the audit events of a namespace are kept and leaves the

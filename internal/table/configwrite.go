@@ -59,27 +59,28 @@ func (c Config) owns(attr string, stored item.Item) bool {
 	if c.Entity == "" && c.Resource == "" && (attr == attrOnUnavailable || attr == attrAuditRetention) {
 		return true
 	}
-	limit, ok := limitOf(attr, stored)
+	at, limit, ok := limitOf(attr, stored)
 	if !ok {
-		return false
+		return attr == attrZone
 	}
 	for _, l := range c.Limits {
 		if l.Name == limit {
-			r := reader{it: stored}
-			r.scaled(limit, fieldAmount, 1)
-			return r.err != nil // of another kind, which is replaced
+			n, _, err := intAttr(stored, at+fieldAmount)
+			return err != nil || (n == 0) != l.Quota() || at != prefixOf(l)+limit+"_" // of another kind, which is replaced
 		}
 	}
 	return true
 }
 
 // limitOf returns the limit that an attribute of a stored configuration belongs to:
-// the one with the longest name, as names may have underscores.
-func limitOf(attr string, stored item.Item) (limit string, ok bool) {
+// the one with the longest name, as names may have underscores. The names of its
+// attributes begin with at.
+func limitOf(attr string, stored item.Item) (at, limit string, ok bool) {
 	for other := range stored {
-		if name, is := limitOfConfig(other); is && len(name) > len(limit) && strings.HasPrefix(attr, attrConfig(name, "")) {
-			limit, ok = name, true
+		prefix, name, is := limitOfConfig(other)
+		if begin := prefix + name + "_"; is && len(name) > len(limit) && strings.HasPrefix(attr, begin) {
+			at, limit, ok = begin, name, true
 		}
 	}
-	return limit, ok
+	return at, limit, ok
 }

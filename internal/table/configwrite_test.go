@@ -38,8 +38,8 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 			with(limit("rpm", 20)), stored(with(limit("rpm", 20)), item.Item{"disabled": item.Bool(true), "cascade": n})},
 		"a switch keeps an empty one": {stored(with(rpm), item.Item{"disabled": item.S("bypass")}), at,
 			stored(at, item.Item{"disabled": item.S("bypass")})},
-		"windows of others stay": {stored(with(rpm), item.Item{"w_rpd_cp": n}), with(tpm),
-			stored(with(tpm), item.Item{"w_rpd_cp": n})},
+		"a quota from the first use goes as others": {stored(with(rpm), item.Item{"w_rpd_cp": n, "w_rpd_rsa": n}), with(tpm),
+			with(tpm).Item()},
 		"a schedule stays with its limit and goes with it": {
 			stored(with(rpm, tpm), item.Item{"l_rpm_sched": n, "l_tpm_sched": n}), with(limit("rpm", 20)),
 			stored(with(limit("rpm", 20)), item.Item{"l_rpm_sched": n})},

@@ -9,6 +9,9 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 type Cost struct {
 	Limit bucket.Limit
 	Milli int64
+	// End is when the period of a quota ends in which the tokens were taken that a negative
+	// cost gives back. In a later period nothing is given back. 0: in any.
+	End int64
 }
 
 // Costs returns the costs of limits, in their order; those for which no millitokens
@@ -63,9 +66,14 @@ func bySlot(s bucket.State, costs []Cost, others int64) []int64 {
 		out[i] = others
 	}
 	for _, c := range costs {
-		if i := s.Index(c.Limit.Name); i >= 0 {
+		if i := s.Index(c.Limit.Name); i >= 0 && !c.late(s.Slots[i]) {
 			out[i] = c.Milli
 		}
 	}
 	return out
+}
+
+// late reports whether the cost gives back to another period than it was taken in.
+func (c Cost) late(sl bucket.Slot) bool {
+	return c.Milli < 0 && c.End != 0 && sl.Quota() && sl.End != c.End
 }

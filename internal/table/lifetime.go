@@ -37,7 +37,7 @@ const (
 func safeTTL(costs []Cost, now int64) int64 {
 	longest := int64(0)
 	for _, c := range costs {
-		longest = max(longest, bucket.Wait(0, 0, c.Limit.Whole(), c.Limit.Capacity))
+		longest = max(longest, bucket.Wait(0, 0, c.Limit.WholeAt(now, 0), c.Limit.Capacity))
 	}
 	return ceilSeconds(bucket.AddSat(now, longest)) + ttlMargin
 }

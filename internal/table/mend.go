@@ -82,7 +82,7 @@ func (p *planned) drop() {
 			continue
 		}
 		p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(sl, 0)))
-		p.u.Remove = append(p.u.Remove, LimitAttrs(sl.Name)...)
+		p.u.Remove = append(p.u.Remove, LimitAttrs(sl.Limit)...)
 	}
 	p.before = keep
 }

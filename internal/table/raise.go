@@ -8,12 +8,17 @@ import (
 )
 
 // LimitAttrs returns the attributes that a limit has in a bucket item.
-func LimitAttrs(limit string) []string {
+func LimitAttrs(limit bucket.Limit) []string {
 	out := make([]string, 0, len(fields)+2)
 	for _, f := range fields {
-		out = append(out, attrLimit(limit, f))
+		out = append(out, attrLimit(limit.Name, f))
 	}
-	return append(out, attrHeld(limit), attrEnded(limit))
+	if limit.Quota() {
+		for _, f := range quotaFields {
+			out = append(out, quotaAttr(limit.Name, f))
+		}
+	}
+	return append(out, attrHeld(limit.Name), attrEnded(limit.Name))
 }
 
 // Untouched holds while nobody has taken from a limit, nor given back, since the

@@ -27,10 +27,18 @@ func remainders(s bucket.State) item.Value {
 			r[sl.Name] = item.N(sl.Rest)
 		}
 	}
-	if r == nil {
+	e := ends(s)
+	if r == nil && e == nil {
 		return nil
 	}
-	return item.Map(item.Item{attrRF: item.N(s.RF), remaindersOf: item.Map(r)})
+	rr := item.Item{attrRF: item.N(s.RF)}
+	if r != nil {
+		rr[remaindersOf] = item.Map(r)
+	}
+	if e != nil {
+		rr[endsOf] = item.Map(e)
+	}
+	return item.Map(rr)
 }
 
 func (b *Shard) decodeRemainders(v item.Value) error {
@@ -39,6 +47,9 @@ func (b *Shard) decodeRemainders(v item.Value) error {
 		return nil
 	}
 	if rf, ok, err := intAttr(rr.Value, attrRF); err != nil || !ok || rf != b.State.RF || b.State.NoClock {
+		return err
+	}
+	if err := b.decodeEnds(rr.Value[endsOf]); err != nil {
 		return err
 	}
 	rests, ok := rr.Value[remaindersOf].(*types.AttributeValueMemberM)

@@ -132,9 +132,14 @@ func becomes(b Shard, at, after bucket.State, generation int64) item.Update {
 		{Name: attrGeneration, Value: item.N(generation)},
 	}}
 	cond := append(sameLife(b, after.RF), sameLimits(b)...)
+	cond = append(cond, b.calendars(&u, after)...)
 	for i, sl := range after.Slots {
 		tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
 		if sl.Name == bucket.WCU {
+			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
+			continue
+		}
+		if b.entered(after, i) {
 			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
 			continue
 		}

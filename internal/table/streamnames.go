@@ -21,6 +21,8 @@ const (
 	// RemaindersRF and RemaindersOf are the entries of the remainder map.
 	RemaindersRF = attrRF
 	RemaindersOf = remaindersOf
+	// EndsOf is its entry for the ends of the periods of quotas.
+	EndsOf = endsOf
 
 	// AttrHeldUntil is the instant until which what was taken ahead may be held.
 	// HeldPrefix and EndedPrefix begin what a limit has of that, before its name.

@@ -3,6 +3,7 @@ package table
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -13,14 +14,9 @@ import (
 // ErrUnreadable: an item with the key of a bucket holds what this module cannot read.
 var ErrUnreadable = errors.New("limiter: unreadable bucket")
 
-// notPositive is what is wrong with a number of a limit that is 0 or less. A refill
-// amount of 0 is what calendar quotas of Python clients have.
-func notPositive(it item.Item, prefix, limit, field string, n, most int64) error {
-	if reset := prefix + limit + "_rsched"; it[reset] != nil {
-		return fmt.Errorf("attribute %q is %d beside %q: a quota that Python clients reset by a calendar, which this "+
-			"module does not serve", prefix+limit+"_"+field, n, reset)
-	}
-	return fmt.Errorf("attribute %q is %d, want 1 to %d", prefix+limit+"_"+field, n, most)
+// notPositive is what is wrong with a number of a limit that is 0 or less.
+func notPositive(limit, field string, n int64) error {
+	return fmt.Errorf("attribute %q is %d, want 1 to %d", attrLimit(limit, field), n, int64(math.MaxInt64))
 }
 
 // shown renders a value for the message of an error.

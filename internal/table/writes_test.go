@@ -27,7 +27,7 @@ func sampleNew(limits []bucket.Limit) NewBucket {
 	n := NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme",
 		Life: Expires, Now: sampleNow}
 	for i, l := range limits {
-		n.Costs = append(n.Costs, Cost{l, 1000 * int64(i+1)})
+		n.Costs = append(n.Costs, Cost{Limit: l, Milli: 1000 * int64(i+1)})
 	}
 	return n
 }
@@ -334,7 +334,7 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 			want = want[len(want)/2:]
 		}
 		for _, l := range want {
-			costs = append(costs, Cost{l, 1000 * g.Int64N(1+l.Capacity/1000) * g.Int64N(2)})
+			costs = append(costs, Cost{Limit: l, Milli: 1000 * g.Int64N(1+l.Capacity/1000) * g.Int64N(2)})
 		}
 		c := Charge{Image: b, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000,
 			Life:  Lifetime(g.IntN(3)),

@@ -1,0 +1,241 @@
+package bucket
+
+import "github.com/zeroae/zae-limiter-go/internal/calendar"
+
+// This file knows what kinds of limit there are. All others go by a Rate: what the share
+// of a limit refills by, seen from an instant.
+
+// Rate is what one shard of a limit refills by: Amount millitokens every Period
+// milliseconds up to Capacity millitokens. Period must be positive; Capacity
+// and Amount must not be negative. With Amount zero nothing is credited bit by bit.
+type Rate struct {
+	Capacity, Amount, Period int64
+	// Edge is after how many milliseconds a quota is whole again, all at once: Never if
+	// that is not known. It is 0 for a rate, and more for every quota.
+	Edge int64
+}
+
+// QuotaPeriod is the Period of every quota, in milliseconds. It decides nothing: Python
+// clients store it, and none may be zero.
+const QuotaPeriod = 1000
+
+// EdgeMargin is how much later than its edge, in milliseconds, the period of a quota ends.
+// It is what clocks that are corrected may still be ahead. So a period is never opened
+// early: in the second after the edge requests take what the old one has left, and their
+// writes bear the instant before the edge.
+const EdgeMargin = 1000
+
+// Quota reports whether the limit is one.
+func (l Limit) Quota() bool { return l.Reset != "" }
+
+// calendar returns the calendar of a quota, nil if it has none that can be read: then its
+// period never ends.
+func (l Limit) calendar() *calendar.Calendar {
+	if !l.Quota() {
+		return nil
+	}
+	c, err := calendar.Parse(l.Reset)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// FirstUse returns the length of the periods of a quota whose periods begin with the first
+// use, in milliseconds; 0 for all others.
+func (l Limit) FirstUse() int64 {
+	if c := l.calendar(); c != nil {
+		return c.After()
+	}
+	return 0
+}
+
+// begin returns the end of the period that holds an instant, for a new bucket.
+func (l Limit) begin(at int64) int64 {
+	c := l.calendar()
+	if c == nil || c.After() > 0 {
+		return 0
+	}
+	return c.Next(at)
+}
+
+// margin returns the instant itself, or that before an edge that is too close behind it.
+func (l Limit) margin(at int64) int64 {
+	if c := l.calendar(); c != nil {
+		if edge := c.Next(at - EdgeMargin); edge <= at {
+			return edge - 1
+		}
+	}
+	return at
+}
+
+// WholeAt returns what the limit refills by where it is not divided among shards, seen from
+// an instant; its period ends at end, or if that is 0, as the calendar says, or if it
+// begins there.
+func (l Limit) WholeAt(at, end int64) Rate {
+	r := Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+	if l.Quota() {
+		if end == 0 {
+			end = l.begin(at)
+		}
+		if n := l.FirstUse(); end == 0 && n > 0 {
+			end = AddSat(at, n)
+		}
+		r.Edge = edge(at, end)
+	}
+	return r
+}
+
+// Whole returns what the limit refills by where it is not divided among shards. When a
+// quota's period ends is left open.
+func (l Limit) Whole() Rate { return l.WholeAt(0, Never) }
+
+// edge returns how long after an instant a period is over that ends at end, 0: no one
+// knows when.
+func edge(at, end int64) int64 {
+	if end == 0 || end == Never {
+		return Never
+	}
+	return max(SubSat(AddSat(end, EdgeMargin), at), 1)
+}
+
+// Rate returns what slot i of this shard refills by, seen from RF: its share of the limit.
+func (s State) Rate(i int) Rate { return s.rate(i, s.RF) }
+
+// rate is Rate seen from an instant.
+func (s State) rate(i int, from int64) Rate {
+	r := s.share(s.Slots[i].Limit)
+	if s.Slots[i].Quota() {
+		r.Edge = edge(from, s.end(i))
+	}
+	return r
+}
+
+// RateOf returns this shard's share of a limit, stored or not, seen from RF.
+func (s State) RateOf(l Limit) Rate {
+	r := s.share(l)
+	if i := s.Index(l.Name); i >= 0 && s.Slots[i].Reset == l.Reset {
+		r.Edge = s.Rate(i).Edge
+	} else if l.Quota() {
+		r.Edge = edge(s.RF, l.begin(s.RF))
+	}
+	return r
+}
+
+// share returns this shard's share of a limit.
+func (s State) share(l Limit) Rate {
+	if l.Name == WCU {
+		return Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+	}
+	return Rate{
+		Capacity: Share(l.Capacity, s.Shard, s.Shards),
+		Amount:   Share(l.Amount, s.Shard, s.Shards),
+		Period:   l.Period,
+	}
+}
+
+// atEdge is Refill for a quota. It gains nothing before its edge. From there on it is
+// whole: 3 of 100 gain 97, and 120 of 100, which somebody had topped up, lose 20.
+func (r Rate) atEdge(tokens, elapsed int64) Gain {
+	if elapsed < r.Edge {
+		return Gain{}
+	}
+	return Gain{Credit: SubSat(r.Capacity, tokens)}
+}
+
+// untilEdge is Wait for a quota. One that was topped up may cover more than its capacity.
+func (r Rate) untilEdge(tokens, need int64) int64 {
+	switch {
+	case need <= tokens:
+		return 0
+	case need > r.Capacity:
+		return Never
+	}
+	return r.Edge
+}
+
+// divides reports whether the limit can be divided among that many shards: a rate while
+// each has some refill, a quota by the calendar always, one from the first use never,
+// because its shards would begin at different times.
+func (l Limit) divides(count int) bool {
+	if l.Quota() {
+		return count == 1 || l.FirstUse() == 0
+	}
+	return l.Amount/int64(count) >= 1
+}
+
+// end returns when the period of slot i ends, 0 for a rate and for a period that did not
+// begin.
+func (s State) end(i int) int64 {
+	if sl := s.Slots[i]; sl.End != 0 || !sl.Quota() {
+		return sl.End
+	}
+	return s.Slots[i].begin(s.RF)
+}
+
+// hold returns the instant to which a charge may move the clock: to itself, or in the
+// margin behind an edge that nobody has passed yet, the instant before that edge.
+func (s State) hold(to int64) int64 {
+	out := to
+	for i := range s.Slots {
+		c := s.Slots[i].calendar()
+		if c == nil || c.After() > 0 {
+			continue
+		}
+		end := s.end(i)
+		if end <= to-EdgeMargin { // that period is over, but the next one may be too
+			end = c.Next(to - EdgeMargin)
+		}
+		if end <= to {
+			out = min(out, end-1)
+		}
+	}
+	return max(out, s.RF)
+}
+
+// enter brings a quota into the period that holds an instant.
+func (sl *Slot) enter(to int64) { sl.End, sl.Extra = sl.begin(to), 0 }
+
+// become changes what the slot is into a quota; from and to are the share's capacities
+// before and after. What is spent stays spent.
+func (sl *Slot) become(want Limit, from, to, at int64) {
+	if sl.Tokens = AddSat(sl.Tokens, SubSat(to, from)); sl.Reset == "" || sl.Extra == 0 {
+		sl.Tokens = min(sl.Tokens, to)
+	}
+	if sl.Reset != want.Reset {
+		sl.End = want.begin(at)
+	}
+	sl.Limit, sl.Rest = want, 0
+}
+
+// merge adds what another shard holds, as far as the share goes. Both are of the same
+// period, or the other's is over: then it adds no more than it has left.
+func (sl *Slot) merge(o Slot, share int64) {
+	sl.Extra = AddSat(sl.Extra, o.Extra)
+	sl.Tokens = min(AddSat(sl.Tokens, o.Tokens), max(AddSat(share, sl.Extra), sl.Tokens))
+	sl.End = max(sl.End, o.End)
+}
+
+// PeriodEnd returns when the period ends that the first edge of any quota of the state
+// ends: until then no level is made whole. It is 0 if there is none.
+func (s State) PeriodEnd() int64 {
+	first := int64(0)
+	for i := range s.Slots {
+		if end := s.end(i); end != 0 && end != Never && (first == 0 || end < first) {
+			first = end
+		}
+	}
+	return first
+}
+
+// Begin starts the periods of the quotas that begin with their first use, if one of the
+// costs (millitokens by slot) is the first. The state must be good at its RF.
+func (s State) Begin(costs []int64) State {
+	for i, sl := range s.Slots {
+		if n := sl.FirstUse(); n > 0 && sl.End == 0 && costs[i] > 0 {
+			s.Slots = append([]Slot(nil), s.Slots...)
+			s.Slots[i].End = s.RF + n
+		}
+	}
+	return s
+}

@@ -1,0 +1,54 @@
+package stream
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// quota keeps an attribute that quotas have, a number or a string.
+func (d *decoder) quota(im *image, name []byte) {
+	attr := d.intern(name)
+	if !d.s.open('{') {
+		d.s.skip()
+		return
+	}
+	var v item.Value
+	for first := true; d.s.more('}', &first); {
+		kind := string(d.name(d.s.key()))
+		switch {
+		case d.s.peek() != '"' || v != nil:
+			d.s.skip()
+		case kind == "S":
+			v = item.S(string(d.value(d.s.text())))
+		case kind == "N":
+			v = &types.AttributeValueMemberN{Value: string(d.value(d.s.text()))}
+		default:
+			d.s.skip()
+		}
+	}
+	im.keep(attr, v)
+}
+
+// keep remembers an attribute of quotas.
+func (im *image) keep(attr string, v item.Value) {
+	if im.quota == nil {
+		im.quota = item.Item{}
+	}
+	if im.quota[attr] == nil && v != nil {
+		im.quota[attr] = v
+	}
+}
+
+// ends reads when the periods of quotas end, a map of limits to numbers.
+func (d *decoder) ends(im *image) {
+	m := item.Item{}
+	d.members(&im.rr, func(name []byte) {
+		limit := d.intern(name)
+		if n, ok := d.whole(); ok {
+			m[limit] = item.N(n)
+		}
+	})
+	im.keep(table.AttrRemainders, item.Map(m))
+}

@@ -1,0 +1,188 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// How quotas are stored. A quota is a limit whose refill amount is 0, with a calendar, and
+// an item with one says until when nobody need look at a calendar:
+//
+//	b_q_ra 0  b_q_rsched "1m0h0D1"  sched_tz "UTC"  vu 1798761600000
+//
+// The period of an item is the one that holds its refill instant. Whoever writes after its
+// end makes the level whole and moves the instant into the next period, in one write. What
+// must not happen twice goes by vu ("valid until"), the first edge ahead: every such write
+// changes it, and is refused where it is not that of its image.
+const (
+	attrValidUntil = "vu"
+	attrZone       = "sched_tz" // of all calendars of version 1
+	attrCalendars  = "rsched"   // of the limits that have no calendar of their own
+	endsOf         = "e"        // in attrRemainders: periods that do not end at vu
+)
+
+// What a quota has besides, as fieldTokens.
+const (
+	fieldCalendar = "rsched"
+	fieldSchedule = "sched" // other parameters at some times: not served
+	fieldExtra    = "tu"    // topped up in this period
+	fieldGranted  = "gc"    // how many shards a grant was for: the count, where it is absent
+	fieldLength   = "rsa"   // seconds after the first use
+	fieldStart    = "ws"    // of the period that the first use began
+	fieldApplied  = "wa"    // the start of the period that the level is of
+	fieldBefore   = "wtc"   // the counter when a period began that is not applied
+)
+
+// noCalendar is what a limit has that does not share the calendar of the item.
+const noCalendar = "-"
+
+// Calendars is what an item stores of the calendars of its quotas, beside their limits.
+type Calendars struct {
+	Zone  string // of calendars of version 1
+	Until int64  // vu; 0: whoever comes next must look
+	Has   bool   // there is a vu
+}
+
+// Quota fields of an item, in the order in which they are removed.
+var quotaFields = [...]string{
+	fieldCalendar, fieldExtra, fieldGranted, fieldLength, fieldStart, fieldApplied, fieldBefore,
+}
+
+func quotaAttr(limit, field string) string { return "b_" + limit + "_" + field }
+
+func (c *Calendars) decode(it item.Item) (err error) {
+	c.Zone = (&reader{it: it}).str(attrZone)
+	c.Until, c.Has, err = intAttr(it, attrValidUntil)
+	return err
+}
+
+// CalendarsOf returns what an item stores of calendars, from its attributes that OfQuotas
+// names. One that cannot be read counts as changed by somebody else.
+func CalendarsOf(it item.Item) (c Calendars) {
+	if c.decode(it) != nil {
+		c.Until, c.Has = 0, true
+	}
+	return c
+}
+
+// OfQuotas reports whether an attribute, or one of a limit without its prefix, is one that
+// quotas have and other limits have not.
+func OfQuotas(attr []byte) bool {
+	name := attr[bytes.LastIndexByte(attr, '_')+1:]
+	switch string(name) {
+	case fieldCalendar, fieldSchedule, fieldExtra, fieldLength, fieldStart, fieldApplied, fieldBefore, attrValidUntil:
+		return true
+	}
+	return string(attr) == attrZone
+}
+
+// Complete reads what makes a limit of an item a quota, from the attributes that OfQuotas
+// names; ends is the entry EndsOf of a remainder map that is of the item's refill instant.
+func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.Value) error {
+	err := c.quota(it, sl, rf)
+	b := Shard{Calendars: c, State: bucket.State{RF: rf, Slots: []bucket.Slot{*sl}}}
+	if err == nil {
+		err = b.decodeEnds(ends)
+	}
+	*sl = b.State.Slots[0]
+	return err
+}
+
+// quota reads what makes a limit of an item a quota. Other parameters at some times, and a
+// refill amount of 0 without a calendar, are errors.
+func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
+	if stored := calendarOf(it, sl.Name, fieldSchedule); stored != "" {
+		return fmt.Errorf("limit %q has the schedule %q of a Python client, which this module does not serve",
+			sl.Name, stored)
+	}
+	if sl.Amount != 0 {
+		return nil
+	}
+	r := reader{it: it}
+	if n := r.int(quotaAttr(sl.Name, fieldLength)); n > 0 {
+		sl.Reset = fmt.Sprintf("+%d", n)
+		sl.End = c.begun(&r, sl, rf)
+	} else if stored := calendarOf(it, sl.Name, fieldCalendar); stored == "" {
+		return notPositive(sl.Name, fieldAmount, 0)
+	} else if sl.Reset, err = calendar.Read(stored, c.Zone); err != nil {
+		return fmt.Errorf("attribute %q: %w", quotaAttr(sl.Name, fieldCalendar), err)
+	}
+	sl.Period = bucket.QuotaPeriod
+	sl.Extra = max(0, r.int(quotaAttr(sl.Name, fieldExtra)))
+	if s := (bucket.State{RF: rf, Slots: []bucket.Slot{*sl}}); sl.End == 0 && sl.FirstUse() == 0 {
+		sl.End = max(s.PeriodEnd(), c.Until)
+	}
+	return r.err
+}
+
+// begun returns when the period of a quota ends that its first use began, 0 if there was
+// none. One that another shard began is applied: it is whole, less what was taken since.
+func (c Calendars) begun(r *reader, sl *bucket.Slot, rf int64) int64 {
+	start, applied := r.int(quotaAttr(sl.Name, fieldStart)), rf
+	if start == 0 {
+		return 0
+	}
+	if _, ok := r.value(quotaAttr(sl.Name, fieldApplied)); ok {
+		applied = r.int(quotaAttr(sl.Name, fieldApplied))
+	}
+	if start > applied {
+		sl.Tokens = sl.Capacity
+		if _, ok := r.value(quotaAttr(sl.Name, fieldBefore)); ok {
+			sl.Tokens = bucket.SubSat(sl.Capacity, max(0, sl.Used-r.int(quotaAttr(sl.Name, fieldBefore))))
+		}
+	}
+	return bucket.AddSat(start, sl.FirstUse())
+}
+
+// calendarOf returns the calendar or schedule of a limit, its own or that of the item.
+func calendarOf(it item.Item, limit, field string) string {
+	for _, attr := range []string{quotaAttr(limit, field), field} {
+		if s, ok := it[attr].(*types.AttributeValueMemberS); ok {
+			if s.Value == noCalendar {
+				return ""
+			}
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// ends returns when those periods end that do not end with the first one, nil for none.
+// Where they are not stored, every process reckons by its own zones.
+func ends(s bucket.State) (e item.Item) {
+	first := s.PeriodEnd()
+	for _, sl := range s.Slots {
+		if sl.Quota() && sl.FirstUse() == 0 && sl.End > first && sl.End != calendar.Never {
+			if e == nil {
+				e = item.Item{}
+			}
+			e[sl.Name] = item.N(sl.End)
+		}
+	}
+	return e
+}
+
+// decodeEnds reads what ends returned, for the refill instant of the item.
+func (b *Shard) decodeEnds(v item.Value) error {
+	m, ok := v.(*types.AttributeValueMemberM)
+	if !ok || b.Calendars.Until == 0 {
+		return nil // another client has changed a calendar since
+	}
+	for i := range b.State.Slots {
+		sl := &b.State.Slots[i]
+		n, ok, err := intAttr(m.Value, sl.Name)
+		if err != nil {
+			return err
+		}
+		if ok && sl.Quota() && sl.FirstUse() == 0 {
+			sl.End = n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// putQuotas adds to a new item what its quotas have.
+func (b Shard) putQuotas(it item.Item) {
+	zone := b.zone(b.State)
+	for _, sl := range b.State.Slots {
+		for _, a := range quotaParameters(sl, zone) {
+			it[a.Name] = a.Value
+		}
+		for _, a := range started(sl) {
+			it[a.Name] = a.Value
+		}
+	}
+	if zone != "" {
+		it[attrZone] = item.S(zone)
+	}
+	if until, ok := validUntil(b.State); ok {
+		it[attrValidUntil] = item.N(until)
+	}
+}
+
+// zone returns the zone of the calendars of version 1 that an item has in a state: that of
+// the image while a quota of it goes by that, else that of the first quota.
+func (b Shard) zone(s bucket.State) string {
+	first := ""
+	for _, sl := range s.Slots {
+		zone := calendar.Zone(sl.Reset)
+		if zone != "" && zone == b.Calendars.Zone {
+			return zone
+		}
+		if first == "" {
+			first = zone
+		}
+	}
+	return first
+}
+
+// validUntil returns the vu of a state: the end of the first period, or 0, at which nobody
+// takes without looking, while a quota waits for its first use. ok is false without quotas.
+func validUntil(s bucket.State) (until int64, ok bool) {
+	until = s.PeriodEnd()
+	for _, sl := range s.Slots {
+		ok = ok || sl.Quota()
+		if sl.FirstUse() > 0 && sl.End == 0 {
+			return 0, true
+		}
+	}
+	return until, ok
+}
+
+// quotaParameters are the attributes that say what a quota is, beside those of every
+// limit.
+func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
+	switch n := sl.FirstUse(); {
+	case !sl.Quota():
+		return nil
+	case n > 0:
+		return []item.Attr{{Name: quotaAttr(sl.Name, fieldLength), Value: item.N(n / 1000)}}
+	}
+	return []item.Attr{{Name: quotaAttr(sl.Name, fieldCalendar), Value: item.S(calendar.Stored(sl.Reset, zone))}}
+}
+
+// started are the attributes that say which period a level is of, and what it was topped
+// up by.
+func started(sl bucket.Slot) (out []item.Attr) {
+	if n := sl.FirstUse(); n > 0 && sl.End > 0 {
+		start := item.N(sl.End - n)
+		out = append(out, item.Attr{Name: quotaAttr(sl.Name, fieldStart), Value: start},
+			item.Attr{Name: quotaAttr(sl.Name, fieldApplied), Value: start})
+	}
+	if sl.Quota() && sl.Extra > 0 {
+		out = append(out, item.Attr{Name: quotaAttr(sl.Name, fieldExtra), Value: item.N(sl.Extra)})
+	}
+	return out
+}
+
+// calendars adds to an update what it does to the calendars of the item: limits that
+// become quotas or cease to be, periods that begin, and the end of the first one. The
+// condition makes sure that nobody has begun one meanwhile, nor changed a calendar.
+func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
+	zone := b.zone(after)
+	for _, sl := range after.Slots {
+		was := bucket.Slot{}
+		if j := b.State.Index(sl.Name); j >= 0 {
+			was = b.State.Slots[j]
+		}
+		if was.Reset != sl.Reset || sl.Quota() && zone != b.Calendars.Zone {
+			change(u, quotaParameters(sl, zone), quotaAttr(sl.Name, fieldCalendar), quotaAttr(sl.Name, fieldLength))
+		}
+		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra {
+			change(u, started(sl), quotaAttr(sl.Name, fieldStart), quotaAttr(sl.Name, fieldApplied),
+				quotaAttr(sl.Name, fieldExtra), quotaAttr(sl.Name, fieldGranted), quotaAttr(sl.Name, fieldBefore))
+		}
+	}
+	if zone != b.Calendars.Zone && zone != "" {
+		u.Set = append(u.Set, item.Attr{Name: attrZone, Value: item.S(zone)})
+	}
+	until, has := validUntil(after)
+	switch {
+	case has && (!b.Calendars.Has || until != b.Calendars.Until):
+		u.Set = append(u.Set, item.Attr{Name: attrValidUntil, Value: item.N(until)})
+	case !has && b.Calendars.Has:
+		u.Remove = append(u.Remove, attrValidUntil)
+	}
+	if b.Calendars.Has {
+		return []item.Cond{item.Compare(attrValidUntil, item.Eq, item.N(b.Calendars.Until))}
+	}
+	if has {
+		return []item.Cond{item.Absent(attrValidUntil)}
+	}
+	return nil
+}
+
+// entered reports whether a write that finds the state is the first of the period of quota
+// i, as far as the image knows: the level is whole, whatever was left of the period before.
+// Everybody else who would begin it is refused, because the write changes what they go by.
+func (b Shard) entered(at bucket.State, i int) bool {
+	sl, j := at.Slots[i], b.State.Index(at.Slots[i].Name)
+	if b.State.NoClock || at.RF < b.State.RF { // the clock is mended, and levels are taken as they are
+		return false
+	}
+	return sl.Quota() && sl.End != 0 && j >= 0 && b.State.Slots[j].End != sl.End
+}
+
+// change sets attributes and removes those of the others that are not among them.
+func change(u *item.Update, set []item.Attr, others ...string) {
+	u.Set = append(u.Set, set...)
+	for _, attr := range others {
+		if !has(set, attr) {
+			u.Remove = append(u.Remove, attr)
+		}
+	}
+}
+
+func has(list []item.Attr, name string) bool {
+	for _, a := range list {
+		if a.Name == name {
+			return true
+		}
+	}
+	return false
+}
