@@ -27,7 +27,7 @@ func TestChangedLimits(t *testing.T) {
 		{"raised capacity adds nothing", 4, []Limit{PerMinute("rpm", 1000)}, map[string]int64{"rpm": 6}},
 		{"lowered below the level", 4, []Limit{PerMinute("rpm", 2)}, map[string]int64{"rpm": 2}},
 		{"lowered above the level", 8, []Limit{PerMinute("rpm", 5)}, map[string]int64{"rpm": 2}},
-		{"other rate only", 4, []Limit{{"rpm", 10, 1, time.Hour}}, map[string]int64{"rpm": 6}},
+		{"other rate only", 4, []Limit{lim("rpm", 10, 1, time.Hour)}, map[string]int64{"rpm": 6}},
 		{"another limit added", 4, []Limit{rpm10, PerMinute("tpm", 50)}, map[string]int64{"rpm": 6, "tpm": 50}},
 		{"added one sorts first", 4, []Limit{PerMinute("a", 3), rpm10}, map[string]int64{"rpm": 6, "a": 3}},
 		{"replaced by another", 4, []Limit{PerMinute("tpm", 50)}, map[string]int64{"tpm": 50}},
@@ -104,7 +104,7 @@ func TestFlappingOverridesMintNothing(t *testing.T) {
 	pairs := [][2]Limit{
 		{PerMinute("rpm", 10), PerMinute("rpm", 1000)},
 		{PerSecond("rpm", 10), PerHour("rpm", 10)},
-		{Limit{"rpm", 10, 7, 3 * time.Second}, Limit{"rpm", 10, 3, 7 * time.Second}},
+		{lim("rpm", 10, 7, 3*time.Second), lim("rpm", 10, 3, 7*time.Second)},
 	}
 	for i, p := range pairs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestExpiredButPresent(t *testing.T) {
 // however it was used; removing it at any other time would be seen here.
 func TestSweepMintsNothing(t *testing.T) {
 	limits := []Limit{
-		rpm10, PerSecond("fast", 1000), PerDay("rpd", 3), {"slow", 7, 1, time.Hour}, {"burst", 1000, 1, time.Second},
+		rpm10, PerSecond("fast", 1000), PerDay("rpd", 3), lim("slow", 7, 1, time.Hour), lim("burst", 1000, 1, time.Second),
 	}
 	for _, lim := range limits {
 		t.Run(lim.String(), func(t *testing.T) {

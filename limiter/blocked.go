@@ -11,14 +11,18 @@ import (
 // Unlimited returns a limit that is counted and, for all that matters, denies
 // nothing: MaxTokens can be taken at once and come back every second. It is stored
 // like any other limit, and Python clients serve it.
-func Unlimited(name string) Limit { return Limit{name, MaxTokens, MaxTokens, time.Second} }
+func Unlimited(name string) Limit {
+	return Limit{Name: name, Capacity: MaxTokens, Refill: MaxTokens, Period: time.Second}
+}
 
 // Blocked returns a limit that denies every request that takes anything from it,
 // without a call to the table; a cost of zero passes. LimitError.RetryAfter is ten
 // years. It is stored as one token every ten years, because every client needs a
 // capacity above zero: Python clients, which know nothing of it, grant that one
 // token once per bucket.
-func Blocked(name string) Limit { return Limit{name, 1, 1, blockedPeriod} }
+func Blocked(name string) Limit {
+	return Limit{Name: name, Capacity: 1, Refill: 1, Period: blockedPeriod}
+}
 
 // blockedPeriod tells a blocked limit from the slowest that somebody may mean.
 const blockedPeriod = maxPeriod - time.Second
@@ -42,7 +46,7 @@ func blocked(n known.Name, costs Costs, limits []bucket.Limit) *LimitError {
 		RetryAfter: blockedPeriod,
 	}
 	for _, l := range limits {
-		s := statusOf(n.Entity, l, l.Capacity, 0)
+		s := statusOf(n.Entity, l, l.Capacity, 0, 0)
 		if public(l).IsBlocked() {
 			s.Remaining, s.RetryAfter, s.RefillAfter, s.ResetAfter = 0, -1, blockedPeriod, blockedPeriod
 		}

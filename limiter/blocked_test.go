@@ -63,7 +63,7 @@ func TestSpecialLimitsAreLimits(t *testing.T) {
 		}
 	}
 	if !Blocked("a").IsBlocked() || !Unlimited("a").IsUnlimited() || PerMinute("a", 1).IsBlocked() ||
-		(Limit{"a", 1, 1, maxPeriod}).IsBlocked() || PerMinute("a", 1).IsUnlimited() {
+		(Limit{Name: "a", Capacity: 1, Refill: 1, Period: maxPeriod}).IsBlocked() || PerMinute("a", 1).IsUnlimited() {
 		t.Error("special limits are not told from others")
 	}
 }

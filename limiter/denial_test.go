@@ -46,7 +46,7 @@ func TestDenialText(t *testing.T) {
 // nobody interferes: by the process that was denied, while others only ask, and if
 // nobody ever remembers anything.
 func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
-	limits := []Limit{{"a", 10, 7, 3 * time.Second}, {"b", 23, 977, time.Minute}, {"c", 5, 1, time.Second}}
+	limits := []Limit{lim("a", 10, 7, 3*time.Second), lim("b", 23, 977, time.Minute), lim("c", 5, 1, time.Second)}
 	for _, remembers := range []bool{true, false} {
 		w := newWorld(t)
 		l := w.process(Options{})

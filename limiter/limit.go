@@ -19,10 +19,11 @@ const MaxLimits = 32
 // maxPeriod bounds a refill period: ten years.
 const maxPeriod = 10 * 366 * 24 * time.Hour
 
-// Limit is a rule for one entity and resource: up to Capacity tokens can be
+// Limit is a rule for one entity and resource. A rate: up to Capacity tokens can be
 // taken at once, and Refill tokens come back every Period, continuously and
-// never above Capacity. Limits are plain values and comparable. The zero Limit
-// is invalid.
+// never above Capacity. Or, with a Reset, a quota: Capacity tokens can be taken in each
+// period of that calendar, see [Quota]. Limits are plain values and comparable. The zero
+// Limit is invalid.
 type Limit struct {
 	// Name begins with a letter and has up to 64 letters, digits, '_', '.'
 	// and '-'. "wcu" is reserved.
@@ -30,27 +31,38 @@ type Limit struct {
 	// Capacity is the most tokens the bucket holds, 1 to MaxTokens. A new
 	// bucket starts full.
 	Capacity int64
-	// Refill is how many tokens are added per Period, 1 to MaxTokens.
+	// Refill is how many tokens are added per Period, 1 to MaxTokens; 0 for a quota.
 	Refill int64
-	// Period is a whole number of seconds, at least one.
+	// Period is a whole number of seconds, at least one; 0 for a quota.
 	Period time.Duration
+	// Reset is the calendar of a quota; the empty one makes the limit a rate.
+	Reset Calendar
 }
 
 // PerSecond returns a limit of n tokens per second with a capacity of n.
-func PerSecond(name string, n int64) Limit { return Limit{name, n, n, time.Second} }
+func PerSecond(name string, n int64) Limit {
+	return Limit{Name: name, Capacity: n, Refill: n, Period: time.Second}
+}
 
 // PerMinute returns a limit of n tokens per minute with a capacity of n.
-func PerMinute(name string, n int64) Limit { return Limit{name, n, n, time.Minute} }
+func PerMinute(name string, n int64) Limit {
+	return Limit{Name: name, Capacity: n, Refill: n, Period: time.Minute}
+}
 
 // PerHour returns a limit of n tokens per hour with a capacity of n.
-func PerHour(name string, n int64) Limit { return Limit{name, n, n, time.Hour} }
+func PerHour(name string, n int64) Limit {
+	return Limit{Name: name, Capacity: n, Refill: n, Period: time.Hour}
+}
 
-// PerDay returns a limit of n tokens per 24 hours with a capacity of n. Tokens
+// PerDay returns a rate of n tokens per 24 hours with a capacity of n. Tokens
 // come back continuously, not at midnight: somebody who takes all n at once and
-// then what comes back has taken 2n within 24 hours. PerDay(name, n/2) grants at
-// most n in any 24 hours, and n/2 a day in the long run. The same holds for the
-// other periods.
-func PerDay(name string, n int64) Limit { return Limit{name, n, n, 24 * time.Hour} }
+// then what comes back has taken 2n within 24 hours. What may not be more than n from one
+// midnight to the next is a quota: [Quota](name, n, [Daily](zone)). PerDay(name, n/2) grants
+// at most n in any 24 hours, and n/2 a day in the long run. The same holds for the other
+// periods.
+func PerDay(name string, n int64) Limit {
+	return Limit{Name: name, Capacity: n, Refill: n, Period: 24 * time.Hour}
+}
 
 // WithCapacity returns the limit with another capacity, to allow bursts larger
 // or smaller than what one period refills.
@@ -61,6 +73,9 @@ func (l Limit) WithCapacity(n int64) Limit {
 
 // String returns the limit as "rpm: 100 per 1m0s, capacity 100".
 func (l Limit) String() string {
+	if l.IsQuota() {
+		return fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Reset)
+	}
 	return fmt.Sprintf("%s: %d per %s, capacity %d", l.Name, l.Refill, l.Period, l.Capacity)
 }
 
@@ -76,6 +91,8 @@ func (l Limit) validate(field string) error {
 	switch {
 	case l.Capacity < 1 || l.Capacity > MaxTokens:
 		return argument.Invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+	case l.IsQuota():
+		return l.validateQuota(label)
 	case l.Refill < 1 || l.Refill > MaxTokens:
 		return argument.Invalid(label("Refill"), l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case l.Period < time.Second || l.Period > maxPeriod || l.Period%time.Second != 0:
@@ -84,10 +101,18 @@ func (l Limit) validate(field string) error {
 	return nil
 }
 
-func (l Limit) stored() bucket.Limit { return argument.Limit(l).Stored() }
+// stored returns the limit in its stored form.
+func (l Limit) stored() bucket.Limit {
+	return argument.Limit{
+		Name: l.Name, Capacity: l.Capacity, Refill: l.Refill, Period: l.Period, Reset: string(l.Reset),
+	}.Stored()
+}
 
 // public turns a stored limit back into its public form.
-func public(l bucket.Limit) Limit { return Limit(argument.LimitOf(l)) }
+func public(l bucket.Limit) Limit {
+	a := argument.LimitOf(l)
+	return Limit{Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: Calendar(a.Reset)}
+}
 
 // storedLimits validates limits and returns them in order of name.
 func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {

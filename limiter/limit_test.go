@@ -13,11 +13,11 @@ func TestLimitConstructors(t *testing.T) {
 		want Limit
 		text string
 	}{
-		{PerSecond("a", 5), Limit{"a", 5, 5, time.Second}, "a: 5 per 1s, capacity 5"},
-		{PerMinute("b", 5), Limit{"b", 5, 5, time.Minute}, "b: 5 per 1m0s, capacity 5"},
-		{PerHour("c", 5), Limit{"c", 5, 5, time.Hour}, "c: 5 per 1h0m0s, capacity 5"},
-		{PerDay("d", 5), Limit{"d", 5, 5, 24 * time.Hour}, "d: 5 per 24h0m0s, capacity 5"},
-		{PerDay("e", 5).WithCapacity(50), Limit{"e", 50, 5, 24 * time.Hour}, "e: 5 per 24h0m0s, capacity 50"},
+		{PerSecond("a", 5), Limit{Name: "a", Capacity: 5, Refill: 5, Period: time.Second}, "a: 5 per 1s, capacity 5"},
+		{PerMinute("b", 5), Limit{Name: "b", Capacity: 5, Refill: 5, Period: time.Minute}, "b: 5 per 1m0s, capacity 5"},
+		{PerHour("c", 5), Limit{Name: "c", Capacity: 5, Refill: 5, Period: time.Hour}, "c: 5 per 1h0m0s, capacity 5"},
+		{PerDay("d", 5), Limit{Name: "d", Capacity: 5, Refill: 5, Period: 24 * time.Hour}, "d: 5 per 24h0m0s, capacity 5"},
+		{PerDay("e", 5).WithCapacity(50), lim("e", 50, 5, 24*time.Hour), "e: 5 per 24h0m0s, capacity 50"},
 	} {
 		if c.got != c.want || c.got.String() != c.text {
 			t.Errorf("%v, want %v", c.got, c.want)
@@ -42,4 +42,9 @@ func TestMaxLimitsIsThatOfABucket(t *testing.T) {
 	if MaxLimits != bucket.MaxLimits {
 		t.Errorf("MaxLimits is %d, a bucket has %d", MaxLimits, bucket.MaxLimits)
 	}
+}
+
+// lim is a rate.
+func lim(name string, capacity, refill int64, period time.Duration) Limit {
+	return Limit{Name: name, Capacity: capacity, Refill: refill, Period: period}
 }

@@ -123,6 +123,9 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 func (e *LimitError) patience() time.Duration {
 	for _, s := range e.Statuses {
 		if s.Limit == e.Limit {
+			if s.Refill == 0 { // a quota: at its edge all ask
+				return time.Duration(store.Random() % uint64(2*time.Second))
+			}
 			half := float64(s.Period) / float64(s.Refill) * float64(s.Capacity) / 2
 			return time.Duration(store.Random() % uint64(min(half, float64(24*time.Hour))+1))
 		}

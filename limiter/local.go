@@ -41,7 +41,9 @@ func (l *locals) share(whole bucket.Limit) bucket.Limit {
 	part := func(n int64) int64 { return n/100*l.percent + n%100*l.percent/100 }
 	out := whole
 	out.Capacity = max(part(whole.Capacity), bucket.Milli)
-	out.Amount = max(part(whole.Amount), 1)
+	if !whole.Quota() {
+		out.Amount = max(part(whole.Amount), 1)
+	}
 	return out
 }
 
@@ -90,6 +92,9 @@ func (l *locals) at(w known.Want, room bool, now int64) bucket.State {
 		if j := old.Index(slot.Name); j >= 0 {
 			slot.Tokens = min(old.Slots[j].Tokens, slot.Capacity)
 			slot.Rest = bucket.RescaleRest(old.Slots[j].Rest, old.Slots[j].Period, slot.Period)
+			if old.Slots[j].Reset == slot.Reset {
+				slot.End = old.Slots[j].End
+			}
 		}
 		out.Slots[i] = slot
 	}
@@ -169,7 +174,7 @@ func (l *locals) adjust(n known.Name, costs []table.Cost, now int64) {
 func localStatus(w known.Want, state bucket.State) []Status {
 	out := make([]Status, len(state.Slots))
 	for i, sl := range state.Slots {
-		out[i] = statusOf(w.Name.Entity, sl.Limit, sl.Tokens, sl.Rest)
+		out[i] = statusOf(w.Name.Entity, sl.Limit, sl.Tokens, sl.Rest, state.Rate(i).Edge)
 	}
 	return out
 }

@@ -244,7 +244,7 @@ func TestAQuotaByCalendarIsRefusedByName(t *testing.T) {
 				if lease != nil || !errors.Is(err, kind) {
 					t.Fatalf("%v, %v; want %v", lease, err, kind)
 				}
-				for _, want := range []string{prefix + "rpd_ra", prefix + "rpd_rsched", "calendar", key.PK} {
+				for _, want := range []string{prefix + "rpd_rsched", "calendar", key.PK} {
 					if !strings.Contains(err.Error(), want) {
 						t.Errorf("%v\ndoes not say %s", err, want)
 					}

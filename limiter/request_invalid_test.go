@@ -77,17 +77,17 @@ func TestRequestsAreValidated(t *testing.T) {
 		limit Limit
 		value string
 	}{
-		{"Capacity", Limit{"rpm", 0, 1, time.Second}, "0"},
-		{"Capacity", Limit{"rpm", -1, 1, time.Second}, "-1"},
-		{"Capacity", Limit{"rpm", MaxTokens + 1, 1, time.Second}, "1000000000000001"},
-		{"Refill", Limit{"rpm", 1, 0, time.Second}, "0"},
-		{"Refill", Limit{"rpm", 1, -5, time.Second}, "-5"},
-		{"Refill", Limit{"rpm", 1, math.MaxInt64, time.Second}, "9223372036854775807"},
-		{"Period", Limit{"rpm", 1, 1, 0}, "0s"},
-		{"Period", Limit{"rpm", 1, 1, -time.Second}, "-1s"},
-		{"Period", Limit{"rpm", 1, 1, time.Millisecond}, "1ms"},
-		{"Period", Limit{"rpm", 1, 1, 1500 * time.Millisecond}, "1.5s"},
-		{"Period", Limit{"rpm", 1, 1, math.MaxInt64}, "2562047h"},
+		{"Capacity", Limit{Name: "rpm", Capacity: 0, Refill: 1, Period: time.Second}, "0"},
+		{"Capacity", Limit{Name: "rpm", Capacity: -1, Refill: 1, Period: time.Second}, "-1"},
+		{"Capacity", Limit{Name: "rpm", Capacity: MaxTokens + 1, Refill: 1, Period: time.Second}, "1000000000000001"},
+		{"Refill", Limit{Name: "rpm", Capacity: 1, Refill: 0, Period: time.Second}, "0"},
+		{"Refill", Limit{Name: "rpm", Capacity: 1, Refill: -5, Period: time.Second}, "-5"},
+		{"Refill", Limit{Name: "rpm", Capacity: 1, Refill: math.MaxInt64, Period: time.Second}, "9223372036854775807"},
+		{"Period", Limit{Name: "rpm", Capacity: 1, Refill: 1, Period: 0}, "0s"},
+		{"Period", Limit{Name: "rpm", Capacity: 1, Refill: 1, Period: -time.Second}, "-1s"},
+		{"Period", Limit{Name: "rpm", Capacity: 1, Refill: 1, Period: time.Millisecond}, "1ms"},
+		{"Period", Limit{Name: "rpm", Capacity: 1, Refill: 1, Period: 1500 * time.Millisecond}, "1.5s"},
+		{"Period", Limit{Name: "rpm", Capacity: 1, Refill: 1, Period: math.MaxInt64}, "2562047h"},
 	} {
 		cases = append(cases, bad{fmt.Sprintf("%s %s", c.field, c.value),
 			good(func(r *Request) { r.Limits = []Limit{PerMinute("a", 1), c.limit} }),
@@ -257,7 +257,7 @@ func TestNamesAtTheirLimits(t *testing.T) {
 func TestLargestNumbers(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
-	limit := Limit{"rpm", MaxTokens, MaxTokens, time.Second}
+	limit := Limit{Name: "rpm", Capacity: MaxTokens, Refill: MaxTokens, Period: time.Second}
 	req := asks(Costs{"rpm": MaxTokens}, limit)
 	lease := must(t, l, req)
 	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
@@ -276,7 +276,7 @@ func TestLargestNumbers(t *testing.T) {
 	if n := drain(t, l, req); n != 1 {
 		t.Fatalf("%d granted after a century, want 1", n)
 	}
-	slow := Limit{"rpm", 1, 1, maxPeriod}
+	slow := Limit{Name: "rpm", Capacity: 1, Refill: 1, Period: maxPeriod}
 	req = Request{Entity: "slow", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{slow}}
 	must(t, l, req)
 	_, err = l.Acquire(t.Context(), req)

@@ -47,8 +47,8 @@ func TestRandomSchedules(t *testing.T) {
 	}{
 		{"one limit", [][]Limit{{PerMinute("rpm", 60)}}, 0},
 		{"one limit, lost answers", [][]Limit{{PerMinute("rpm", 60)}}, 30},
-		{"fast limit", [][]Limit{{{"rpm", 40, 977, time.Second}}}, 10},
-		{"odd limit", [][]Limit{{{"rpm", 37, 7, 3 * time.Second}}}, 10},
+		{"fast limit", [][]Limit{{{Name: "rpm", Capacity: 40, Refill: 977, Period: time.Second}}}, 10},
+		{"odd limit", [][]Limit{{{Name: "rpm", Capacity: 37, Refill: 7, Period: 3 * time.Second}}}, 10},
 		{"two limits", [][]Limit{{PerMinute("rpm", 60), PerSecond("tpm", 100)}}, 10},
 		{"limits that change", [][]Limit{{PerMinute("rpm", 60)}, {PerMinute("rpm", 30)},
 			{PerMinute("rpm", 60), PerMinute("tpm", 90)}}, 10},

@@ -32,6 +32,7 @@ const (
 // changing the item, a plain update takes it anyway.
 func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, costs []table.Cost) error {
 	costs = slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli == 0 })
+	l.pin(costs, image.State)
 	if len(costs) == 0 {
 		return nil
 	}
@@ -136,6 +137,10 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		s.image, s.plain = table.Shard{}, true
 		return false
 	}
+	if left := current(b, s.costs); len(left) < len(s.costs) {
+		s.costs, s.image = left, b
+		return len(left) == 0
+	}
 	if !charged {
 		left := still(b, s.costs)
 		if len(left) == 0 || len(left) == len(s.costs) {
@@ -147,6 +152,31 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	s.l.desks.see(b, now, s.since)
 	s.image = b
 	return false
+}
+
+// pin notes of what is given back to quotas which period it was taken in: that of the image
+// after it was, or if there is none, just now.
+func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
+	for i, c := range costs {
+		if !c.Limit.Quota() || c.Milli > 0 {
+			continue
+		}
+		if j := image.Index(c.Limit.Name); j >= 0 {
+			costs[i].End = image.Slots[j].End
+		} else { // of the period before rather than of the next one
+			at := l.now() - 2*bucket.EdgeMargin
+			costs[i].End = bucket.AddSat(at, c.Limit.WholeAt(at, 0).Edge) - bucket.EdgeMargin
+		}
+	}
+}
+
+// current returns the costs without those that give back to a period of a quota that is
+// over.
+func current(b table.Shard, costs []table.Cost) []table.Cost {
+	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
+		i := b.State.Index(c.Limit.Name)
+		return c.End != 0 && i >= 0 && b.State.Slots[i].End != c.End
+	})
 }
 
 // still returns the costs of limits that the bucket still has.

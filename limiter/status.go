@@ -15,8 +15,8 @@ type Status struct {
 	Entity   string // whose limit it is: of a cascade, parents have theirs
 	Limit    string
 	Capacity int64         // tokens
-	Refill   int64         // tokens that come back every Period
-	Period   time.Duration // of the refill
+	Refill   int64         // tokens that come back every Period; 0: it is a quota
+	Period   time.Duration // of the refill; 0: it is a quota
 	// Remaining is how many tokens one request can have now, negative when the bucket is
 	// in debt. Shards pay in whole tokens: 32 that hold 0.97 each have 31, and none to
 	// give.
@@ -29,20 +29,28 @@ type Status struct {
 	// back, and of a bucket of several shards about that; zero when the limit is full.
 	RefillAfter time.Duration
 	// ResetAfter is how long until the limit is full, if nobody takes or gives back;
-	// zero when it is.
+	// zero when it is. Of a quota it is how long until its period ends, also if nothing
+	// was taken; longer than a century if nobody knows.
 	ResetAfter time.Duration
 	// Estimated tells that this process has not seen all shards of the bucket.
 	Estimated bool
 }
 
 // statusOf returns the status of a limit whose level is known, in millitokens with
-// the remainder of its refill.
-func statusOf(entity string, l bucket.Limit, level, rest int64) Status {
+// the remainder of its refill. Edge is how long until a quota is whole again, in ms.
+func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
 	r := l.Whole()
 	s := Status{
 		Entity: entity, Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: bucket.WholeTokens(level),
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
 		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)),
+	}
+	if l.Quota() {
+		s.Period, s.ResetAfter = 0, wait(0, edge)
+		if s.Remaining < s.Capacity {
+			s.RefillAfter = s.ResetAfter
+		}
+		return s
 	}
 	if next := (s.Remaining + 1) * bucket.Milli; next <= l.Capacity {
 		s.RefillAfter = wait(0, bucket.Wait(level, rest, r, next))
@@ -54,7 +62,7 @@ func statusOf(entity string, l bucket.Limit, level, rest int64) Status {
 func statuses(entity string, levels []known.Level) []Status {
 	out := make([]Status, len(levels))
 	for i, l := range levels {
-		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest)
+		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest, l.Edge)
 		out[i].Remaining, out[i].RetryAfter, out[i].Estimated = l.Remaining, wait(0, l.After), l.Estimated
 	}
 	return out

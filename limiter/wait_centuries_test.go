@@ -16,7 +16,7 @@ import (
 func TestWaitsOfCenturies(t *testing.T) {
 	for _, limit := range []Limit{
 		PerDay("rpm", 1).WithCapacity(1_000_000),
-		{"rpm", MaxTokens, 1, maxPeriod},
+		{Name: "rpm", Capacity: MaxTokens, Refill: 1, Period: maxPeriod},
 	} {
 		w := newWorld(t)
 		l := w.process(Options{})

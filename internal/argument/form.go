@@ -14,10 +14,16 @@ type Limit struct {
 	Name             string
 	Capacity, Refill int64
 	Period           time.Duration
+	Reset            string // the canonical form of a calendar, empty for a rate
 }
 
 // Stored returns the limit as it is stored, in millitokens and milliseconds.
 func (l Limit) Stored() bucket.Limit {
+	if l.Reset != "" {
+		return bucket.Limit{
+			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Period: bucket.QuotaPeriod, Reset: l.Reset,
+		}
+	}
 	return bucket.Limit{
 		Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
 	}
@@ -25,7 +31,11 @@ func (l Limit) Stored() bucket.Limit {
 
 // LimitOf returns a stored limit as callers have it.
 func LimitOf(l bucket.Limit) Limit {
-	return Limit{l.Name, l.Capacity / bucket.Milli, l.Amount / bucket.Milli, time.Duration(l.Period) * time.Millisecond}
+	out := Limit{Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: l.Reset}
+	if !l.Quota() {
+		out.Period = time.Duration(l.Period) * time.Millisecond
+	}
+	return out
 }
 
 // policies are the words for the policies that can be stored, by their value in

@@ -32,6 +32,7 @@ type supply struct {
 	level float64 // less what was under way
 	rate  float64 // what it gains per ms
 	whole int64   // what it can hold
+	edge  int64   // of a quota: when it is whole again, epoch ms
 }
 
 // covers reports whether a denial is one of this request too: it wants as much under
@@ -57,6 +58,7 @@ func (d decider) deny(c Choice) *denied {
 			r, sum := state.RateOf(c.Limit), &out.limits[i]
 			sum.whole = bucket.AddSat(sum.whole, r.Capacity)
 			sum.rate += float64(r.Amount) / float64(r.Period)
+			sum.edge = max(sum.edge, edgeOf(r, state.RF))
 			level := r.Capacity // a limit that the shard does not have yet starts full
 			if j := state.Index(c.Limit.Name); j >= 0 {
 				level, _ = state.LevelAt(j, d.now)
@@ -86,11 +88,29 @@ func (d *denied) explain(k *facts, now int64) Denial {
 		if short := float64(c.Milli) - level; c.Limit.Name == d.c.Limit && !d.c.full {
 			l.After = out.After
 		} else if short > 0 {
-			l.After = int64(math.Ceil(min(short/sum.rate, longest)))
+			l.After = sum.after(short, now)
 		}
+		l.Edge = max(0, bucket.SubSat(sum.edge, now))
 		out.Levels[i] = l
 	}
 	return out
+}
+
+// after returns how long until there is so much more than there was.
+func (s supply) after(short float64, now int64) int64 {
+	if s.edge > 0 {
+		return min(max(1, bucket.SubSat(s.edge, now)), longest)
+	}
+	return int64(math.Ceil(min(short/s.rate, longest)))
+}
+
+// edgeOf returns the instant at which a quota is whole again that refills by a rate seen
+// from another, 0 for a rate.
+func edgeOf(r bucket.Rate, from int64) int64 {
+	if r.Edge == 0 {
+		return 0
+	}
+	return bucket.AddSat(from, r.Edge)
 }
 
 // longest bounds how long, in ms, a limit is said to need: 31,000 years.
@@ -111,9 +131,15 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 func (d decider) giveUp() Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {
+		if c.Limit.Quota() { // what others keep taking may be there all the same
+			continue
+		}
 		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, c.Limit.Whole(), c.Milli)); at >= out.at {
 			out.at, out.Limit = at, c.Limit.Name
 		}
+	}
+	if out.Limit == "" && len(d.want.Costs) > 0 {
+		out.at, out.Limit = bucket.AddSat(d.now, max(d.DenyFor, 1)), d.want.Costs[0].Limit.Name
 	}
 	return out
 }

@@ -12,6 +12,7 @@ type Level struct {
 	Milli, Rest int64 // in millitokens, with the remainder of its refill
 	Remaining   int64 // how many tokens one request can have: shards pay in whole ones
 	After       int64 // of a denial: how long until this limit alone covers its cost, in ms
+	Edge        int64 // of a quota: how long until it is whole again at once, in ms
 	Estimated   bool  // some shards were not seen
 }
 
@@ -28,14 +29,15 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 	out := make([]Level, len(costs))
 	for i, c := range costs {
 		l := c.Limit
-		level, rest, seen := int64(0), int64(0), int64(0)
+		level, rest, seen, edge := int64(0), int64(0), int64(0), int64(0)
 		for n, s := range k.shards {
 			if n >= k.count || !s.imaged() {
 				continue
 			}
 			state := s.image.State
-			part := state.RateOf(l).Capacity
-			seen = bucket.AddSat(seen, part)
+			r := state.RateOf(l)
+			part := r.Capacity
+			seen, edge = bucket.AddSat(seen, part), max(edge, edgeOf(r, state.RF))
 			if j := state.Index(l.Name); j >= 0 {
 				part, rest = state.LevelAt(j, now)
 			}
@@ -48,6 +50,12 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 			}
 		}
 		out[i] = Level{Limit: l, Milli: level, Rest: rest, Remaining: bucket.WholeTokens(level)}
+		if l.Quota() {
+			out[i].Edge = max(1, bucket.SubSat(edge, now))
+			if edge <= now { // nothing was seen, or the period is over
+				out[i].Edge = l.WholeAt(now, 0).Edge
+			}
+		}
 		if k.count > 1 {
 			d := decider{facts: k, want: Want{Costs: costs}, now: now}
 			out[i].Remaining = min(out[i].Remaining, d.holds(l, now)/bucket.Milli)

@@ -128,7 +128,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Plan {
 	charge := table.Charge{Image: s.image, Costs: w.Costs, Now: now.Ms, Life: w.Life, Slack: slack}
 	switch {
 	case c.Owe:
-		charge.Force, charge.Slack = true, 0 // a full image: what is short is under way in this process
+		charge.Force, charge.Owe, charge.Slack = true, true, 0 // a full image: what is short is under way in this process
 	case c.last:
 	case s.added && s.recent(w, now.Ms, roomOf(slack)): // a crowd: leave room for the adds of others
 		charge.Room = roomOf(slack)
@@ -185,6 +185,9 @@ func (s *seen) crowded(w Want, now int64, slack int64) bool {
 			continue
 		}
 		r := state.Rate(i)
+		if c.Limit.Quota() { // it never overflows
+			continue
+		}
 		gone := s.others.rate(c.Limit.Name) * min(float64(now-s.at), s.others.elapsed)
 		if gone <= float64(r.Capacity)*float64(slack)/100 {
 			continue
@@ -202,7 +205,7 @@ func (s *seen) crowded(w Want, now int64, slack int64) bool {
 func (s *seen) recent(w Want, now int64, part int64) bool {
 	state := s.image.State
 	for _, c := range w.Costs {
-		if i := state.Index(c.Limit.Name); i >= 0 && c.Milli > 0 {
+		if i := state.Index(c.Limit.Name); i >= 0 && c.Milli > 0 && !c.Limit.Quota() {
 			r := state.Rate(i)
 			if now-state.RF > bucket.Wait(0, 0, r, r.Capacity*part/100) {
 				return false

@@ -25,7 +25,9 @@ type Payment struct {
 // Write returns the write with which the shard pays. Slack is how much lower than it is a
 // full limit may be shown, in percent of its capacity.
 func (p Payment) Write(w Want, now, slack int64) item.Write {
-	return table.Charge{Image: p.Image, Costs: p.Costs, Now: now, Life: w.Life, Slack: slack, Force: p.Owe}.Plan().Update
+	return table.Charge{
+		Image: p.Image, Costs: p.Costs, Now: now, Life: w.Life, Slack: slack, Force: p.Owe, Owe: p.Owe,
+	}.Plan().Update
 }
 
 // ByLevels divides the costs among shards, in whole tokens, the fullest first; it

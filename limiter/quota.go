@@ -1,0 +1,120 @@
+package limiter
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
+)
+
+// Calendar says when the periods of a quota end, in a compact form that Daily, Monthly,
+// Cron and the others make. The empty Calendar is none: a limit with it is a rate. It is
+// checked where the limit is, see [Limit.Validate].
+//
+// Zones are names of the IANA database, as "Europe/Berlin"; an empty one is UTC. Periods
+// begin and end at local times, so days have 23, 24 or 25 hours. A period whose local time
+// is left out when clocks are set forward is not begun that day, as with the Python
+// client: midnight in Cairo or Havana on one day of the year.
+type Calendar string
+
+// Daily returns the calendar of days.
+func Daily(zone string) Calendar { return at("m0h0", zone) }
+
+// Weekly returns the calendar of weeks that begin on a day.
+func Weekly(first time.Weekday, zone string) Calendar {
+	if first == time.Sunday {
+		first = 7
+	}
+	return at(fmt.Sprintf("m0h0w%d", first), zone)
+}
+
+// Monthly returns the calendar of months that begin on a day, 1 to 31. In a month that has
+// no such day they begin on its last one: of 31, on January 31 and February 28.
+func Monthly(day int, zone string) Calendar { return at("m0h0"+dayOfMonth(day), zone) }
+
+// Quarterly returns the calendar of quarters, the first of which begins with the year.
+func Quarterly(zone string) Calendar { return at("m0h0D1M1,4,7,10", zone) }
+
+// Yearly returns the calendar of years that begin on a day of a month.
+func Yearly(month time.Month, day int, zone string) Calendar {
+	return at(fmt.Sprintf("m0h0%sM%d", dayOfMonth(day), month), zone)
+}
+
+// Cron returns the calendar of periods that begin when a cron expression of five fields
+// (minute, hour, day of month, month, weekday) begins to match: "0 6 * * 1-5" at six in
+// the morning from Monday to Friday.
+func Cron(expression, zone string) Calendar {
+	form, err := calendar.Cron(expression, orUTC(zone))
+	if err != nil {
+		return Calendar(expression + "@" + orUTC(zone)) // says what is wrong when it is validated
+	}
+	return Calendar(form)
+}
+
+// FromFirstUse returns periods that begin with a first use: five hours from the first
+// request, and the next five with the first one after those. A whole number of seconds.
+func FromFirstUse(d time.Duration) Calendar {
+	if d%time.Second != 0 {
+		return Calendar("+" + d.String())
+	}
+	return Calendar(fmt.Sprintf("+%d", d/time.Second))
+}
+
+func at(fields, zone string) Calendar { return Calendar(fields + "@" + orUTC(zone)) }
+
+func orUTC(zone string) string {
+	if zone == "" {
+		return "UTC"
+	}
+	return zone
+}
+
+func dayOfMonth(day int) string {
+	if day > 28 {
+		return fmt.Sprintf("D%dL", day)
+	}
+	return fmt.Sprintf("D%d", day)
+}
+
+// String returns the calendar as a cron expression with its zone, "0 0 1 * * Asia/Tokyo".
+func (c Calendar) String() string { return calendar.Text(string(c)) }
+
+// Quota returns a limit of n tokens in each period of a calendar. At the end of a period
+// it is whole again at once, whatever was left; tokens of a period that is over are never
+// given back to a later one, and a debt is forgiven. Within a period nothing comes back.
+//
+//	limiter.Quota("budget", limiter.USD(500), limiter.Monthly(1, "Asia/Tokyo"))
+//
+// Periods are those of the bucket: exactly one request opens each, at most a second after
+// its beginning, whatever the number of processes; what is taken before that is of the
+// old one. Where all clocks are within a second of the true time no period is opened early.
+func Quota(name string, n int64, c Calendar) Limit { return Limit{Name: name, Capacity: n, Reset: c} }
+
+// PerMonth returns a quota of n tokens in each calendar month of UTC.
+func PerMonth(name string, n int64) Limit { return Quota(name, n, Monthly(1, "")) }
+
+// USD returns an amount of dollars in millionths, the tokens in which money is counted:
+// all arithmetic is of whole numbers. Other currencies do the same with their unit.
+func USD(dollars int64) int64 { return dollars * 1_000_000 }
+
+// IsQuota reports whether the limit is a quota, not a rate.
+func (l Limit) IsQuota() bool { return l.Reset != "" }
+
+// validateQuota is validate for what only quotas have.
+func (l Limit) validateQuota(label func(part string) string) error {
+	switch {
+	case l.Refill != 0 || l.Period != 0:
+		return argument.Invalid(label("Refill and Period"), argument.Plain(fmt.Sprintf("%d per %s", l.Refill, l.Period)),
+			"none beside a Reset: a limit refills or resets")
+	}
+	_, err := calendar.Parse(string(l.Reset))
+	if cron, zone, _ := strings.Cut(string(l.Reset), "@"); strings.Contains(cron, " ") { // it did not become a calendar
+		_, err = calendar.Cron(cron, zone)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", argument.ErrInvalid, label("Reset"), err)
+	}
+	return nil
+}

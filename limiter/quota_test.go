@@ -1,0 +1,191 @@
+package limiter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// midnight is when the day of a world ends, in UTC.
+func midnight(w *world) time.Time { return w.time().Truncate(24 * time.Hour).Add(24 * time.Hour) }
+
+func (w *world) time() time.Time { return time.UnixMilli(w.now.Load()).UTC() }
+
+func TestAQuotaIsWholeAgainAtItsEdge(t *testing.T) {
+	w := newWorld(t)
+	l, other := w.process(Options{}), w.process(Options{})
+	w.configure(l, "", gpt, Quota("rpd", 3, Daily("")), PerMinute("rpm", 600))
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpd": 1, "rpm": 1}}
+	for range 3 {
+		must(t, l, req)
+	}
+	edge := midnight(w)
+	for _, who := range []*Limiter{l, other} {
+		_, err := who.Acquire(t.Context(), req)
+		denied, ok := errors.AsType[*LimitError](err)
+		if !ok || denied.Limit != "rpd" {
+			t.Fatalf("%v, want a denial by rpd", err)
+		}
+		if at := w.time().Add(denied.RetryAfter); at.Before(edge) || at.After(edge.Add(2*time.Second)) {
+			t.Errorf("retry at %s, the edge is at %s", at.UTC(), edge)
+		}
+		for _, s := range denied.Statuses {
+			if s.Limit == "rpd" && (s.Remaining != 0 || s.Refill != 0 || s.Period != 0 || s.ResetAfter < time.Hour) {
+				t.Errorf("status %+v", s)
+			}
+		}
+	}
+	w.advance(edge.Sub(w.time()) - time.Millisecond)
+	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+		t.Errorf("before the edge: %v", err)
+	}
+	w.advance(1500 * time.Millisecond)
+	granted := 0
+	for range 3 {
+		for _, who := range []*Limiter{l, other} {
+			if _, err := who.Acquire(t.Context(), req); err == nil {
+				granted++
+			} else if !errors.Is(err, ErrLimited) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if granted != 3 {
+		t.Errorf("%d granted in the second period, want 3", granted)
+	}
+}
+
+func TestADenialByAQuotaIsObeyed(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", gpt, Quota("rpd", 1, Daily("Asia/Tokyo")))
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpd": 1}}
+	must(t, l, req)
+	_, err := l.Acquire(t.Context(), req)
+	denied, ok := errors.AsType[*LimitError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	w.advance(denied.RetryAfter)
+	must(t, l, req)
+}
+
+func TestWhatAQuotaGaveIsNotGivenBackLater(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", gpt, Quota("usd", USD(5), Daily("")), PerMinute("tpm", 1000))
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": USD(2), "tpm": 100}}
+	early, late := must(t, l, req), must(t, l, req)
+	if err := early.Settle(Costs{"usd": USD(1), "tpm": 50}); err != nil || early.Commit(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
+	third := must(t, l, req)
+	if err := late.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := third.Settle(Costs{"usd": 1_333_333, "tpm": 10}); err != nil || third.Commit(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	lease := must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": 0}})
+	for _, s := range lease.Status() {
+		if want := USD(5) - 1_333_333; s.Limit == "usd" && s.Remaining != want {
+			t.Errorf("%d left, want %d: what the day before has given back is not this day's", s.Remaining, want)
+		}
+	}
+}
+
+// Nobody waits in debt for a quota, which its edge would forgive.
+func TestWaitingForAQuota(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		time.Sleep(time.Hour)
+		l := process()
+		w.configure(l, "", gpt, Quota("rpd", 2, Daily("")), PerSecond("rps", 100))
+		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpd": 1, "rps": 1}}
+		edge := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		granted := make(chan time.Time, 6)
+		for range 6 {
+			go func() {
+				if _, err := l.Wait(t.Context(), req); err != nil {
+					t.Error(err)
+				}
+				granted <- time.Now()
+			}()
+		}
+		perDay := map[int]int{}
+		for range 6 {
+			perDay[int((<-granted).Add(-time.Second).Sub(edge.Add(-24*time.Hour))/(24*time.Hour))]++
+		}
+		for day := range 3 {
+			if perDay[day] != 2 {
+				t.Errorf("granted by days: %v, want 2 each", perDay)
+			}
+		}
+	})
+}
+
+func TestPeriodsFromTheFirstUse(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", gpt, Quota("session", 2, FromFirstUse(5*time.Hour)))
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"session": 1}}
+	take := func(want int) {
+		t.Helper()
+		n := 0
+		for range 4 {
+			if _, err := l.Acquire(t.Context(), req); err == nil {
+				n++
+			} else if !errors.Is(err, ErrLimited) {
+				t.Fatal(err)
+			}
+		}
+		if n != want {
+			t.Errorf("%d granted, want %d", n, want)
+		}
+	}
+	take(2)
+	w.advance(5*time.Hour - time.Minute)
+	take(0)
+	w.advance(2 * time.Minute)
+	take(2) // begins the second period, not earlier
+	w.advance(5*time.Hour - time.Minute)
+	take(0)
+	w.advance(20 * time.Hour)
+	take(2)
+}
+
+func TestQuotasThatCannotBe(t *testing.T) {
+	for _, c := range []struct {
+		limit Limit
+		want  []string
+	}{
+		{Quota("m", 0, Daily("")), []string{"Capacity", "0"}},
+		{Quota("m", 1, Daily("Mars/Olympus")), []string{"Reset", "Mars/Olympus", "IANA"}},
+		{Quota("m", 1, Cron("0 0 30 2 *", "")), []string{"Reset", "0 0 30 2 *", "never begins"}},
+		{Quota("m", 1, Cron("0 0 * *", "")), []string{"Reset", "0 0 * *"}},
+		{Quota("m", 1, Monthly(32, "")), []string{"Reset", "32", "31"}},
+		{Quota("m", 1, FromFirstUse(1500*time.Millisecond)), []string{"Reset", "1.5", "seconds"}},
+		{Limit{Name: "m", Capacity: 1, Refill: 1, Period: time.Hour, Reset: Daily("")},
+			[]string{"Refill", "Period", "Reset"}},
+	} {
+		err := c.limit.Validate()
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%v: %v, want ErrInvalid", c.limit, err)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v\ndoes not say %q", err, want)
+			}
+		}
+	}
+	for _, l := range []Limit{PerMonth("a", 5), Quota("b", USD(500), Monthly(31, "Asia/Tokyo")),
+		Quota("c", 1, Weekly(0, "")), Quota("d", 1, Quarterly("Europe/Berlin")),
+		Quota("e", 1, Yearly(time.February, 29, "")),
+		Quota("f", 1, Cron("0 6 * * MON-FRI", "")), Quota("g", 1, FromFirstUse(5*time.Hour))} {
+		if err := l.Validate(); err != nil || !l.IsQuota() || public(l.stored()) != l {
+			t.Errorf("%v: %v", l, err)
+		}
+	}
+}
