@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -29,14 +30,20 @@ func (w Window) start(now time.Time) (start time.Time, part string) {
 	return start, start.Format(time.RFC3339)
 }
 
+// contains reports whether the window of this kind that begins at start contains that of
+// some usage.
+func (w Window) contains(start time.Time, u Usage) bool {
+	return !u.Start.Before(start) && u.Start.Before(w.end(start))
+}
+
 // covers reports whether the query asks for windows that begin at an instant.
 func (q UsageQuery) covers(start time.Time) bool {
 	return (q.From.IsZero() || !start.Before(q.From)) && (q.To.IsZero() || start.Before(q.To))
 }
 
-// live returns the usage of a bucket in the current window: what its snapshot says,
-// and what the counters of its shards have grown by since. The snapshot is read
-// first, so that nothing is counted twice. ok is false if there is none of it.
+// live returns the usage of a bucket in the current window: what its snapshot says, or
+// those of its hours, and what the counters of its shards have grown by since. Snapshots
+// are read first, so that nothing is counted twice. ok is false if there is none of it.
 func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok bool, err error) {
 	start, part := w.start(n.table.opts.Now())
 	key := table.UsageKey(n.id, of.Entity, of.Resource, part)
@@ -46,7 +53,13 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 	}
 	u = Usage{Entity: of.Entity, Resource: of.Resource, Window: w, Start: start, Tokens: map[string]int64{}}
 	u.End = w.end(start)
-	if items[0] != nil {
+	counted := items // that say how far the window is counted, the latest first
+	switch {
+	case w != Hourly && (items[0] == nil || table.IsSum(items[0])):
+		if counted, err = n.hours(ctx, of, part, &u); err != nil {
+			return u, false, err
+		}
+	case items[0] != nil:
 		s, err := table.DecodeSnapshot(items[0])
 		if err != nil {
 			return u, false, err
@@ -57,13 +70,14 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 	if err != nil {
 		return u, false, err
 	}
-	marks, counted, err := n.marks(ctx, key, items[0], shards, u)
+	counted = slices.DeleteFunc(counted, func(it item.Item) bool { return it == nil })
+	marks, others, err := n.marks(ctx, key, counted, shards, u)
 	if err != nil {
 		return u, false, err
 	}
 	for _, b := range shards {
 		m, known := marks[b.State.Shard]
-		if !known && (counted || b.Born < start.Unix()) {
+		if !known && (others || b.Born < start.Unix()) {
 			continue // what was counted of it is not known, or it is of earlier windows
 		}
 		for limit, tokens := range grown(m, b) {
@@ -71,14 +85,51 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 			ok = ok || tokens != 0
 		}
 	}
-	return u, ok || items[0] != nil, nil
+	return u, ok || len(counted) > 0, nil
 }
 
-// marks returns how far the shards of a bucket were counted in the window of u, or else
-// before it. counted reports whether another client has written the last snapshot of the
-// same kind of window, which says nothing of that.
+// hours adds up the current day or month from its hours, of which it may be behind, and
+// returns their snapshots, the latest first. Of a month, days count instead that were
+// over before yesterday: they are behind no more.
+func (n *Namespace) hours(ctx context.Context, of Scope, part string, u *Usage) (hours []item.Item, err error) {
+	today, _ := Daily.start(n.table.opts.Now())
+	var sum table.Sum
+	days := map[string]bool{} // that count
+	for it, err := range n.calls.query(ctx, table.UsageOfEntity(n.id, of.Entity, of.Resource, part, part)) {
+		if err != nil {
+			return nil, err
+		}
+		start := parseTime(table.WindowStartOf(it))
+		day := start.Format(time.DateOnly)
+		switch kind := Window(table.WindowOf(it)); {
+		case table.ResourceOf(it) != of.Resource || start.Before(u.Start) || !start.Before(u.End):
+		case kind == u.Window:
+			sum.Base = table.BaseOf(it)
+		case kind == Daily && start.Before(today.AddDate(0, 0, -1)):
+			days[day] = true
+			sum.Add(it, 0)
+		case table.IsHourOfDay(it):
+			if hours = append(hours, it); !days[day] {
+				sum.Add(it, 0)
+			}
+		}
+	}
+	slices.Reverse(hours)
+	for _, a := range []table.Amount{sum.Amount, sum.Base} {
+		u.Events += a.Events
+		for _, c := range a.Counts {
+			u.Tokens[c.Limit] += c.Tokens
+		}
+	}
+	delete(u.Tokens, bucket.WCU)
+	return hours, nil
+}
+
+// marks returns how far the shards of a bucket were counted in the window of u, by its
+// snapshots, the latest first, or else before it. counted reports whether another client
+// has written the last snapshot, which says nothing of that.
 func (n *Namespace) marks(
-	ctx context.Context, current item.Key, snapshot item.Item, shards []table.Shard, u Usage,
+	ctx context.Context, current item.Key, snapshots []item.Item, shards []table.Shard, u Usage,
 ) (marks map[int]table.Mark, counted bool, err error) {
 	marks = map[int]table.Mark{}
 	note := func(it item.Item) (done bool) {
@@ -97,7 +148,7 @@ func (n *Namespace) marks(
 		counted = !m.Any
 		return done || counted
 	}
-	if len(shards) == 0 || snapshot != nil && note(snapshot) {
+	if len(shards) == 0 || slices.ContainsFunc(snapshots, note) {
 		return marks, counted, nil
 	}
 	seen := 0
@@ -118,7 +169,7 @@ func (n *Namespace) marks(
 func (u Usage) follows(it item.Item) bool {
 	kind := Window(table.WindowOf(it))
 	over := kind.end(parseTime(table.WindowStartOf(it)))
-	return table.ResourceOf(it) == u.Resource &&
+	return table.ResourceOf(it) == u.Resource && !table.IsSum(it) &&
 		(kind == u.Window || table.MarksOf(it).Any && !over.IsZero() && !over.After(u.Start))
 }
 

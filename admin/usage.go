@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -104,11 +107,17 @@ func (n *Namespace) Usage(ctx context.Context, q UsageQuery) iter.Seq2[Usage, er
 			yield(Usage{}, err)
 			return
 		}
-		shown := map[Scope]bool{} // whose current window was yielded
+		shown := map[Scope]bool{} // whether the current window was yielded of those that have some
 		current, _ := q.Window.start(n.table.opts.Now())
 		for u, err := range n.snapshots(ctx, q) {
+			of := Scope{u.Entity, u.Resource}
+			if err == nil && !q.wants(u) {
+				if q.Live && q.Window.contains(current, u) && !shown[of] {
+					shown[of] = false
+				}
+				continue
+			}
 			if err == nil && q.Live && u.Start.Equal(current) {
-				of := Scope{u.Entity, u.Resource}
 				shown[of] = true
 				u, _, err = n.live(ctx, of, q.Window)
 			}
@@ -139,7 +148,7 @@ func (n *Namespace) snapshots(ctx context.Context, q UsageQuery) iter.Seq2[Usage
 					yield(Usage{}, err)
 					return
 				}
-				if u := usageOf(s); q.wants(u) && !yield(u, nil) {
+				if !yield(usageOf(s), nil) {
 					return
 				}
 			}
@@ -147,18 +156,32 @@ func (n *Namespace) snapshots(ctx context.Context, q UsageQuery) iter.Seq2[Usage
 	}
 }
 
-// rest yields the current windows of buckets that no snapshot shows yet.
+// rest yields the current windows that no snapshot of their kind shows yet: of those that
+// have hours in it, and of buckets.
 func (n *Namespace) rest(ctx context.Context, q UsageQuery, shown map[Scope]bool, yield func(Usage, error) bool) {
-	for of, err := range n.bucketsAt(ctx, Scope{q.Entity, q.Resource}) {
+	next := func(of Scope, err error) bool {
 		var u Usage
 		found := err != nil
 		if err == nil && !shown[of] {
+			shown[of] = true
 			u, found, err = n.live(ctx, of, q.Window)
 		}
-		if (found || err != nil) && (!yield(u, fail(err, "list usage")) || err != nil) {
+		return !found && err == nil || yield(u, fail(err, "list usage")) && err == nil
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(shown), compareScopes) {
+		if (q.Entity == "" || of.Entity == q.Entity) && (q.Resource == "" || of.Resource == q.Resource) && !next(of, nil) {
 			return
 		}
 	}
+	for of, err := range n.bucketsAt(ctx, Scope{q.Entity, q.Resource}) {
+		if !next(of, err) {
+			return
+		}
+	}
+}
+
+func compareScopes(a, b Scope) int {
+	return cmp.Or(strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource))
 }
 
 // whole returns items that an index brought with all their attributes, reading

@@ -33,8 +33,8 @@ func TestWholeBatchDone(t *testing.T) {
 	if s, err := table.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 5 {
 		t.Errorf("daily counts %v, %v", s.Counts, err)
 	}
-	if s := r.db.Stats(); s.Calls() != 4 {
-		t.Errorf("%d calls for two entities and two windows, want 4", s.Calls())
+	if s := r.db.Stats(); s.Calls() != 8 || s.Updates != 4 {
+		t.Errorf("%+v for two entities and two windows, want 4 updates, and for each day a read and a query", s)
 	}
 }
 
@@ -67,7 +67,8 @@ func TestUsageIsExactAcrossStreams(t *testing.T) {
 	}
 }
 
-// The floor is one write per touched snapshot: 20 buckets x 2 windows.
+// The floor is one write per touched snapshot: 20 buckets x 2 windows. A day is read
+// before, and its hours.
 func TestWritesPerBatch(t *testing.T) {
 	r := newRig(t)
 	for i := range 100 {
@@ -79,8 +80,8 @@ func TestWritesPerBatch(t *testing.T) {
 		t.Errorf("response %s", got)
 	}
 	s := r.db.Stats()
-	t.Logf("100 records over 20 buckets, 2 limits, 2 windows: %d writes", s.Calls())
-	if s.Calls() != 40 || s.Updates != 40 {
+	t.Logf("100 records over 20 buckets, 2 limits, 2 windows: %d writes, %d reads", s.Updates, s.Reads+s.Queries)
+	if s.Updates != 40 || s.Reads != 20 || s.Queries != 20 || s.Calls() != 80 {
 		t.Errorf("calls %+v, want 40 updates", s)
 	}
 }

@@ -114,7 +114,7 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 		}, "2023-11-14T22:00:00Z"},
 		{"a day has counted it, and its hours are gone", func(w *gapWorld) {
 			w.born(key, 100)
-			w.invoke(w.lanes[0], w.since(0), true)
+			w.countRecords(w.last())
 			w.now += hour
 			w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11-14T22:00:00Z"})
 		}, ""},
@@ -122,7 +122,7 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 			w.born(key, 0)
 			w.now += 30 * hour
 			w.put(key, 1, 100)
-			w.invoke(w.lanes[0], w.since(0), true)
+			w.countRecords(w.since(0)...)
 			w.now += hour
 			for _, part := range []string{"14T22:00:00Z", "14", "16T04:00:00Z"} {
 				w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11-" + part})

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// owedAtOnce is how many snapshots are read at once to count what is owed.
-	owedAtOnce = 100
+	// owedAtOnce is how many windows are read at once before they are summed.
+	owedAtOnce = item.MaxReadKeys
 
 	// owedAtLeast is how much is read before it is merged.
 	owedAtLeast = 10_000
@@ -38,12 +38,11 @@ const (
 // it; if it fails, or dies, the next one that closes a tumbling window begins
 // again. What is counted already costs it reads only.
 func (l *ledger) catchUp(ctx context.Context) {
-	finest, others := usage.Finest(l.agg.conf.Windows)
-	if len(others) == 0 {
+	if len(l.agg.kinds()) == 1 {
 		return
 	}
 	now := l.agg.now()
-	until := l.catchUpUntil(finest, now)
+	until := l.catchUpUntil(l.agg.kinds()[0], now)
 	claim := now + owedClaim.Milliseconds()
 	err := func() error {
 		items, err := l.agg.store.Read(ctx, false, table.OwedCursorKey())
@@ -60,7 +59,7 @@ func (l *ledger) catchUp(ctx context.Context) {
 			}
 			return err
 		}
-		if err := l.catchUpLists(ctx, table.OwedBetween(cursor.Counted, until), finest, others); err != nil {
+		if err := l.catchUpLists(ctx, table.OwedBetween(cursor.Counted, until)); err != nil {
 			return err
 		}
 		_, err = l.agg.store.Write(ctx, cursor.Advance(claim, until))
@@ -81,9 +80,9 @@ func (l *ledger) catchUpUntil(finest usage.Window, now int64) int64 {
 	return finest.Start(over) + owedGrace.Milliseconds()
 }
 
-// catchUpLists counts what the lists say that a query finds, all of them together: a
-// snapshot that several lists owe something is written once.
-func (l *ledger) catchUpLists(ctx context.Context, q item.Query, finest usage.Window, others []usage.Window) error {
+// catchUpLists sums what the lists say that a query finds, all of them together: a
+// window that is on several lists is summed once.
+func (l *ledger) catchUpLists(ctx context.Context, q item.Query) error {
 	var owed []usage.Owed
 	for merged := 0; ; {
 		page, err := l.agg.store.List(ctx, q)
@@ -91,7 +90,7 @@ func (l *ledger) catchUpLists(ctx context.Context, q item.Query, finest usage.Wi
 			return err
 		}
 		for _, it := range page.Items {
-			some, err := usage.UnpackOwed(table.PackedOwed(it))
+			some, err := usage.UnpackOwed(table.PackedOwed(it), l.agg.kinds()[1])
 			if err != nil {
 				l.agg.log.LogAttrs(ctx, slog.LevelWarn, "list of owed usage ignored", slog.Any("err", err))
 			}
@@ -105,8 +104,8 @@ func (l *ledger) catchUpLists(ctx context.Context, q item.Query, finest usage.Wi
 		if q.After != nil && merged < owedAtMost {
 			continue
 		}
-		for some := range usage.OwedChunks(owed, owedAtOnce) {
-			if err := l.catchUpSome(ctx, some, finest, others); err != nil {
+		for some := range slices.Chunk(owed, owedAtOnce) {
+			if err := l.catchUpSome(ctx, some); err != nil {
 				return err
 			}
 		}
@@ -116,27 +115,18 @@ func (l *ledger) catchUpLists(ctx context.Context, q item.Query, finest usage.Wi
 	}
 }
 
-// catchUpSome counts what is owed to whole buckets.
-func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed, finest usage.Window,
-	others []usage.Window) error {
-	var keys []item.Key
-	for _, o := range owed {
-		keys = append(keys, o.Key(finest))
-	}
-	ahead, err := l.agg.store.Read(ctx, true, keys...)
+// catchUpSome sums what is owed.
+func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed) error {
+	read, err := l.agg.readSums(ctx, owed)
 	if err != nil {
 		return err
 	}
 	var jobs []*lambdaio.Job
-	for _, w := range others {
-		totals := usage.OwedTotals(owed, ahead, w)
-		seen := l.agg.snapshotsOf(ctx, false, totals)
-		for _, t := range totals {
-			jobs = append(jobs, &lambdaio.Job{Do: func(ctx context.Context) (int, error) {
-				n, _, err := l.agg.countTotal(ctx, &t, seen, nil)
-				return n, err
-			}})
-		}
+	for len(owed) > 0 {
+		n := siblings(owed)
+		these := owed[:n]
+		jobs = append(jobs, &lambdaio.Job{Do: func(ctx context.Context) (int, error) { return l.agg.sum(ctx, these, read) }})
+		owed = owed[n:]
 	}
 	l.agg.run(ctx, jobs)
 	for _, j := range jobs {
@@ -146,27 +136,4 @@ func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed, finest usag
 		}
 	}
 	return err
-}
-
-// snapshotsOf reads the snapshots of totals, as many as there are, with one call: most
-// of those that an interrupted catching up has left are counted already.
-func (a *Aggregator) snapshotsOf(ctx context.Context, consistent bool, totals []usage.Total) map[item.Key]item.Item {
-	out := make(map[item.Key]item.Item, len(totals))
-	for some := range slices.Chunk(totals, item.MaxReadKeys) {
-		var keys []item.Key
-		for i := range some {
-			if k := some[i].Key(); !slices.Contains(keys, k) {
-				keys = append(keys, k)
-			}
-		}
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		items, err := a.store.Read(call, consistent, keys...)
-		cancel()
-		for i, it := range items {
-			if err == nil && it != nil {
-				out[keys[i]] = it
-			}
-		}
-	}
-	return out
 }

@@ -79,6 +79,11 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 
 	_, metrics = r.within(&seen, state, true)
 	r.wants(metrics, `"Pending":0`, `"UsageLagMs":0`)
+	if n := r.snapshots("2023-11-14"); n != 0 {
+		t.Errorf("%d days before the hour is over", n)
+	}
+	r.now += 2 * 3_600_000
+	r.within(&seen, nil, true)
 	if diff := r.inexact(); diff != "" {
 		t.Error(diff)
 	}

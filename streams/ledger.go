@@ -62,7 +62,7 @@ func (a *Aggregator) newLedger(ctx context.Context, batch stream.Batch, buckets 
 	for i := range batch.Changes {
 		l.newest = max(l.newest, batch.Changes[i].Created)
 	}
-	finest, _ := usage.Finest(a.conf.Windows)
+	finest := a.kinds()[0]
 	l.state.Parts = usage.Extend(l.state.Parts, buckets, finest)
 	all := !l.carries()
 	if !all {

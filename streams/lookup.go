@@ -75,8 +75,15 @@ func (l *lookup) snapshots(ctx context.Context, c *counting) map[item.Key]item.I
 func (l *lookup) read(ctx context.Context, these []*counting) map[item.Key]item.Item {
 	var all []usage.Total
 	for _, c := range these {
-		finest, _ := l.agg.totals(c.parts)
-		all = append(all, finest...)
+		all = append(all, usage.Totals(c.parts, l.agg.kinds()[0])...)
 	}
-	return l.agg.snapshotsOf(ctx, true, all)
+	keys := make([]item.Key, len(all))
+	for i := range all {
+		keys[i] = all[i].Key()
+	}
+	items, err := l.agg.readAll(ctx, true, keys)
+	if err != nil {
+		return nil // counting reads what it needs
+	}
+	return items
 }

@@ -26,6 +26,10 @@ type sink struct{ store.Lister }
 
 func (sink) Write(context.Context, item.Write) (item.Item, error) { return nil, nil }
 func (sink) Transact(context.Context, string, []item.Write) error { return nil }
+func (sink) Read(_ context.Context, _ bool, keys ...item.Key) ([]item.Item, error) {
+	return make([]item.Item, len(keys)), nil
+}
+func (sink) List(context.Context, item.Query) (item.Page, error) { return item.Page{}, nil }
 
 const memoryPayload = "AGGREGATOR_MEMORY_TEST_PAYLOAD"
 

@@ -130,7 +130,7 @@ func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {
 			r.agg.pace = &pace{each: time.Second, next: time.Now().Add(late)}
 			a, _ := r.agg.metered()
 			var o owing
-			from := []*counting{{owed: []usage.Owed{{Namespace: "ns", Resource: "gpt", Entity: "acme", Events: 1}}}}
+			from := []*counting{{owed: []usage.Owed{{Namespace: "ns", Resource: "gpt", Entity: "acme"}}}}
 			err := o.store(t.Context(), a, from, closeAttempts)
 			if (err == nil) != stored || errors.Is(err, errOwed) == stored || (o.stored == 1) != stored {
 				t.Errorf("%v late: %v, stored %d", late, err, o.stored)

@@ -23,7 +23,7 @@ type laggard struct {
 
 // lag lets the world's aggregator read from a laggard, one call at a time.
 func (w *gapWorld) lag() *laggard {
-	l := &laggard{Lister: w.db, db: w.db, rand: w.rand}
+	l := &laggard{Lister: w.db, db: w.db, rand: rand.New(rand.NewPCG(1, 3))}
 	w.agg.store, w.agg.concurrency = l, 1
 	l.remember()
 	return l

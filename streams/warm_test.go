@@ -59,7 +59,7 @@ func TestRefillPlannedAgainFromWhatOthersLeft(t *testing.T) {
 	raced := false
 	r.agg.concurrency = 1
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
-		if strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
+		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
 			raced = true // somebody refills and spends first
 			b := r.bucket("e", 0)
 			b.State = b.State.At(r.now - 300).Take([]int64{100_000, 0, 1000})
@@ -82,7 +82,7 @@ func TestRefillWithALostAnswerCreditsOnce(t *testing.T) {
 	lost := 0
 	r.agg.concurrency = 1
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
-		if strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
+		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
 			lost++
 			return true, memdb.Fail(store.Unknown)
 		}

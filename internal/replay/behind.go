@@ -58,7 +58,7 @@ func inspect(ctx context.Context, r Reader, payload []byte, windows []usage.Wind
 	if err != nil {
 		return Usage{}, err
 	}
-	totals := usage.AllTotals(usage.Fold(batch.Changes), windows)
+	totals := usage.AllTotals(usage.Fold(batch.Changes), usage.Kinds(windows)[0])
 	u := Usage{ToCount: map[string]int64{}, Counted: map[string]int64{}}
 	for some := range slices.Chunk(totals, readAtOnce) {
 		keys := make([]item.Key, len(some))

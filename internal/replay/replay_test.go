@@ -88,7 +88,7 @@ func (f *functions) count(ctx context.Context, payload []byte) {
 	if err != nil {
 		f.t.Error(err)
 	}
-	for _, total := range usage.AllTotals(usage.Fold(batch.Changes), windows) {
+	for _, total := range usage.AllTotals(usage.Fold(batch.Changes), usage.Kinds(windows)[0]) {
 		items, err := f.db.Read(ctx, true, total.Key())
 		if err != nil {
 			f.t.Error(err)
@@ -183,14 +183,14 @@ func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 	b[key] = given(t, "aggregator", records(t, payload, 0, 4))
 	f.count(t.Context(), records(t, payload, 8, 9)) // tenant 0, later
 	seen = r.Inspect(t.Context(), key)
-	if seen.Usage.ToCount["rpm hourly"] != 3 || len(seen.Usage.Behind) != 2 {
+	if seen.Usage.ToCount["rpm hourly"] != 3 || len(seen.Usage.Behind) != 1 {
 		t.Fatalf("behind: %+v", seen.Usage)
 	}
 	want := "kQ3xZp9LmNa/tenant-00 on openai/gpt-4, hourly from "
 	if got := seen.Usage.Behind[0]; !strings.HasPrefix(got.String(), want) || got.Tokens["rpm"] != 1 || got.Records != 1 {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(got.Usage.Behind) != 2 {
+	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(got.Usage.Behind) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

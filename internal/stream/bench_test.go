@@ -48,8 +48,7 @@ func BenchmarkDecodeFold(b *testing.B) {
 			b.Fatal(len(parts))
 		}
 		for i := range parts {
-			usage.Totals(parts[i:i+1], usage.Hourly, true)
-			usage.Totals(parts[i:i+1], usage.Daily, false)
+			usage.Totals(parts[i:i+1], usage.Hourly)
 		}
 		return len(got.Changes)
 	})

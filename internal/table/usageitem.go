@@ -64,17 +64,7 @@ func (u Usage) Key() item.Key { return UsageKey(u.Namespace, u.Entity, u.Resourc
 // counted. So the same usage arriving twice, in whole or in part, is counted once.
 func (u Usage) Update() item.Update {
 	up := item.Update{Key: u.Key()}
-	up.SetIfAbsent = []item.Attr{
-		{Name: attrEntityID, Value: item.S(u.Entity)},
-		{Name: attrResource, Value: item.S(u.Resource)},
-		{Name: attrWindow, Value: item.S(u.Window)},
-		{Name: attrWindowStart, Value: item.S(u.Start)},
-		{Name: item.AttrGSI2PK, Value: item.S(pkResource(u.Namespace, u.Resource))},
-		{Name: item.AttrGSI2SK, Value: item.S("USAGE#" + u.Part + "#" + u.Entity)},
-		{Name: item.AttrGSI4PK, Value: item.S(u.Namespace)},
-		{Name: item.AttrGSI4SK, Value: item.S(up.Key.PK)},
-		{Name: AttrTTL, Value: item.N(u.TTL)},
-	}
+	up.SetIfAbsent = newSnapshot(up.Key, u.Namespace, u.Entity, u.Resource, u.Window, u.Start, u.Part, u.TTL)
 	for _, c := range u.Counts {
 		if c.Tokens != 0 {
 			up.Add = append(up.Add, item.Attr{Name: attrCount(c.Limit), Value: item.N(c.Tokens)})
@@ -89,6 +79,21 @@ func (u Usage) Update() item.Update {
 	}
 	up.If = item.All(append(cond, u.keepOrigin(&up, ledger)...)...)
 	return up
+}
+
+// newSnapshot is what a snapshot has from its creation.
+func newSnapshot(k item.Key, ns, entity, resource, window, start, part string, ttl int64) []item.Attr {
+	return []item.Attr{
+		{Name: attrEntityID, Value: item.S(entity)},
+		{Name: attrResource, Value: item.S(resource)},
+		{Name: attrWindow, Value: item.S(window)},
+		{Name: attrWindowStart, Value: item.S(start)},
+		{Name: item.AttrGSI2PK, Value: item.S(pkResource(ns, resource))},
+		{Name: item.AttrGSI2SK, Value: item.S("USAGE#" + part + "#" + entity)},
+		{Name: item.AttrGSI4PK, Value: item.S(ns)},
+		{Name: item.AttrGSI4SK, Value: item.S(k.PK)},
+		{Name: AttrTTL, Value: item.N(ttl)},
+	}
 }
 
 // maxLedger is how many limits that no mark tells of a ledger takes up at once. Marks

@@ -12,7 +12,6 @@ import (
 func (t *Total) close(m, marks table.Marks, later []item.Item) (u closingUsage, needed bool) {
 	u.Usage.Seen = &m
 	var own []Run
-	start := startOf(m.Snapshot())
 	for _, c := range t.Chains {
 		mark, known := m.Shard(c.Shard)
 		counted := slices.ContainsFunc(later, func(it item.Item) bool {
@@ -22,7 +21,7 @@ func (t *Total) close(m, marks table.Marks, later []item.Item) (u closingUsage, 
 		if !known || counted || !c.begins(marks, t) {
 			continue
 		}
-		runs := c.ending(start)
+		runs := c.ending()
 		sum := tallyOf(mark, true, runs)
 		if !sum.moved {
 			continue

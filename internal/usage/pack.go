@@ -60,7 +60,7 @@ const (
 	partClosed
 	partManyRuns
 	partSharded
-	partBegun
+	partBirth
 )
 
 const (
@@ -87,8 +87,8 @@ func (w *packer) part(p *Part) {
 	if p.Shard != 0 {
 		flags |= partSharded
 	}
-	if p.Begun != 0 {
-		flags |= partBegun
+	if p.Birth != 0 {
+		flags |= partBirth
 	}
 	w.b = append(w.b, flags)
 	if p.Shard != 0 {
@@ -99,8 +99,8 @@ func (w *packer) part(p *Part) {
 	if p.Closed != 0 {
 		w.int(p.Closed/1000 - w.base)
 	}
-	if p.Begun != 0 {
-		w.int((p.Start - p.Begun) / 1000)
+	if p.Birth != 0 {
+		w.int((p.Start - p.Birth) / 1000)
 	}
 	if len(p.Runs) != 1 {
 		w.uint(uint64(len(p.Runs)))

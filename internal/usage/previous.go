@@ -44,25 +44,18 @@ func (t *Total) Own(items []item.Item) []item.Item {
 	})
 }
 
-// Sift returns what the answers to PreviousQuery give. Of a kind that is
-// not the finest most of the earlier snapshots are not in the answer: those of the
-// keys have to be added, in their order.
-func (t *Total) Sift(items []item.Item) (known Snapshots, missing []item.Key) {
-	known.Known, known.PreviousKnown = true, true
+// Sift returns what the answers to PreviousQuery give.
+func (t *Total) Sift(items []item.Item) Snapshots {
+	known := Snapshots{Known: true, PreviousKnown: true, Seen: items}
 	for _, it := range items {
 		switch {
 		case item.KeyOf(it) == t.Key():
 			known.Current = it
-		case t.Finest && table.WindowOf(it) == string(t.Window):
+		case table.WindowOf(it) == string(t.Window):
 			known.Previous = append(known.Previous, it)
-		case !t.Finest && startOf(it) > 0 && t.Window.Start(startOf(it)) < t.Start:
-			k := table.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Window.Start(startOf(it))))
-			if !slices.Contains(missing, k) {
-				missing = append(missing, k)
-			}
 		}
 	}
-	return known, missing
+	return known
 }
 
 // startOf returns the start of a snapshot's window, epoch milliseconds, 0 if it

@@ -5,19 +5,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// AllTotals returns the totals of the buckets of a batch, for all kinds of windows.
-func AllTotals(buckets []Shard, windows []Window) []Total {
-	finest, others := Finest(windows)
+// AllTotals returns the totals of the buckets of a batch.
+func AllTotals(buckets []Shard, finest Window) []Total {
 	var out []Total
 	for parts := Extend(nil, buckets, finest); len(parts) > 0; {
 		n := 1
 		for n < len(parts) && parts[n].Sibling(&parts[0]) {
 			n++
 		}
-		out = append(out, Totals(parts[:n], finest, true)...)
-		for _, w := range others {
-			out = append(out, Totals(parts[:n], w, false)...)
-		}
+		out = append(out, Totals(parts[:n], finest)...)
 		parts = parts[n:]
 	}
 	return out

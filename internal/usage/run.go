@@ -22,7 +22,6 @@ type Run struct {
 	Wide             bool          // one record of a shard with too many limits: From and To are what changed
 	Events           int64         // records that changed consumption
 
-	sure  bool // it goes on with the life of any mark before it
 	whole bool // Born, but of all that happened since only the last counters are known: From are To
 }
 
@@ -45,9 +44,9 @@ type Part struct {
 	// Closed is the start of the part before this one, which holds everything
 	// up to here and is written first; 0: there was none.
 	Closed int64
-	// Begun is the start of the window in which the shard was created, of the kind
-	// that parts are cut by; 0: not known. See [Total.Next].
-	Begun int64
+	// Birth is the start of the window in which the shard was created, of the kind
+	// that parts are cut by; 0: not known.
+	Birth int64
 	Runs  []Run // in order, not empty
 }
 
@@ -144,7 +143,7 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 func newPart(c *stream.Change, at table.Position, finest Window) Part {
 	return Part{
 		Namespace: c.New.Namespace, Entity: c.New.Entity, Resource: c.New.Resource, Shard: c.New.State.Shard,
-		Start: finest.Start(c.Created), Oldest: c.Created, Clock: c.OldRF, Begun: begun(c, finest),
+		Start: finest.Start(c.Created), Oldest: c.Created, Clock: c.OldRF, Birth: birth(c, finest),
 		Runs: []Run{newRun(c, at)},
 	}
 }

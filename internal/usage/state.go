@@ -24,8 +24,12 @@ const (
 	olderStateVersion = 1
 )
 
-// owedVersion is the first byte of a list of what is owed.
-const owedVersion = 1
+// owedVersion is the first byte of a list of what is owed. The one before names windows
+// of the finest kind, each with its number of records.
+const (
+	owedVersion      = 2
+	olderOwedVersion = 1
+)
 
 var errState = errors.New("state is none of ours")
 
@@ -106,17 +110,17 @@ func PackOwed(owed []Owed) []byte {
 	for _, o := range owed {
 		w.key(o.Namespace, o.Resource, o.Entity)
 		w.int(o.Start/1000 - w.base)
-		w.uint(uint64(o.Events))
 		w.base = o.Start / 1000
 	}
 	return w.b
 }
 
-// UnpackOwed reads what PackOwed returned. Anything else is an error and an empty
-// list.
-func UnpackOwed(b []byte) ([]Owed, error) {
+// UnpackOwed reads what PackOwed returned; next is the kind of window next to the
+// finest. Anything else is an error and an empty list.
+func UnpackOwed(b []byte, next Window) ([]Owed, error) {
 	r := unpacker{b: b}
-	if r.byte() != owedVersion {
+	version := r.byte()
+	if version != owedVersion && version != olderOwedVersion {
 		return nil, errState
 	}
 	var out []Owed
@@ -124,8 +128,11 @@ func UnpackOwed(b []byte) ([]Owed, error) {
 		var o Owed
 		o.Namespace, o.Resource, o.Entity = r.key()
 		o.Start = r.millis(r.base)
-		o.Events = int64(r.uint())
 		r.base = o.Start / 1000
+		if version == olderOwedVersion {
+			r.uint()
+		}
+		o.Start = next.Start(o.Start)
 		out = append(out, o)
 	}
 	if r.bad || len(r.b) > 0 {

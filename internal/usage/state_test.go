@@ -22,7 +22,7 @@ func randomParts(r *rand.Rand) (out []Part) {
 		p.Start = hourMillis * (400_000 + r.Int64N(3))
 		p.Oldest = p.Start + 1000*r.Int64N(3600)
 		if r.IntN(2) == 0 {
-			p.Clock, p.Closed, p.Begun = p.Start, p.Start-hourMillis, p.Start-hourMillis*r.Int64N(9999)
+			p.Clock, p.Closed, p.Birth = p.Start, p.Start-hourMillis, p.Start-hourMillis*r.Int64N(9999)
 		}
 		at := table.PositionOf(1_700_000_000, "44215845000000000"+strconv.Itoa(r.IntN(1e9)))
 		for range 1 + r.IntN(3) {
@@ -52,10 +52,10 @@ func TestStateIsCarried(t *testing.T) {
 		}
 		text[r.IntN(len(text))] = byte(r.IntN(256))
 		_, _ = ParseState(text)
-		owed := MergeOwed([]Owed{{"n", "gpt", "b", hourMillis * 7, 2}, {"n", "gpt", "a", hourMillis * 9, 1},
-			{"n", "gpt", "b", hourMillis * 7, 3}})
-		back, err := UnpackOwed(PackOwed(owed))
-		if err != nil || len(back) != 2 || back[1].Events != 5 || !reflect.DeepEqual(back, owed) {
+		owed := MergeOwed([]Owed{{"n", "gpt", "b", dayMillis * 7}, {"n", "gpt", "a", dayMillis * 9},
+			{"n", "gpt", "b", dayMillis * 7}})
+		back, err := UnpackOwed(PackOwed(owed), Daily)
+		if err != nil || len(back) != 2 || !reflect.DeepEqual(back, owed) {
 			t.Fatalf("owed %+v, %v", back, err)
 		}
 	}
@@ -71,6 +71,19 @@ func TestStateIsCarried(t *testing.T) {
 	}
 }
 
+// A list that the release before left names hours. Their day is owed.
+func TestListOfTheReleaseBeforeIsTakenUp(t *testing.T) {
+	w := packer{b: []byte{1}}
+	w.uint(1)
+	w.key("n", "gpt", "a")
+	w.int((9*dayMillis + 7*hourMillis) / 1000)
+	w.uint(12)
+	got, err := UnpackOwed(w.b, Daily)
+	if want := (Owed{"n", "gpt", "a", 9 * dayMillis}); err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // A state that the release before left, whose parts do not say when their shards were
 // created, is no lost state.
 func TestStateOfTheReleaseBeforeIsTakenUp(t *testing.T) {
@@ -78,7 +91,7 @@ func TestStateOfTheReleaseBeforeIsTakenUp(t *testing.T) {
 	for range 100 {
 		s := State{Parts: randomParts(r)}
 		for i := range s.Parts {
-			s.Parts[i].Begun = 0
+			s.Parts[i].Birth = 0
 		}
 		packed, err := packedState(s.JSON())
 		if err != nil {

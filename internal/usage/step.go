@@ -13,19 +13,16 @@ type Snapshots struct {
 	Known   bool
 	Current item.Item // the total's own, nil: there is none
 
-	// Previous are earlier snapshots of the same kind of window, latest first.
+	// Previous are earlier snapshots of the finest kind, latest first.
 	PreviousKnown bool
 	Previous      []item.Item
 
-	// Seen are, for a total of the finest kind of window, its own and the earlier
-	// snapshots of the bucket, of all kinds, latest first, as far as they were looked
-	// through; Whole: there are no others.
+	// Seen are the total's own and the earlier snapshots of the bucket, of all kinds,
+	// latest first, as far as they were looked through. Whole: there are no others.
+	// Sure: they were read consistently.
 	Seen  []item.Item
 	Whole bool
-	// Sure says that they were read consistently, and that Births are the snapshots
-	// at [Total.BirthKeys], nil where there is none.
-	Sure   bool
-	Births []item.Item
+	Sure  bool
 }
 
 // Action is what to do next about a total.
@@ -33,33 +30,30 @@ type Action int
 
 // The actions.
 const (
-	Done         Action = iota // nothing is left
-	ReadCurrent                // learn Snapshots.Current
-	ReadPrevious               // learn Snapshots.Previous
-	ReadSurely                 // the same, consistently, and Snapshots.Births
-	Begin                      // count Beginnings, longer windows first; then begin anew, with Total.Begun set
-	Close                      // write Update, which completes an earlier snapshot
-	Add                        // write Update, after which nothing is left
+	Done            Action = iota // nothing is left
+	ReadCurrent                   // learn Snapshots.Current
+	ReadPrevious                  // learn Snapshots.Previous
+	ReadSurely                    // the same, consistently
+	CountBeginnings               // count Beginnings, set Total.BeginningsCounted, and forget what is known
+	Close                         // write Update, which completes an earlier snapshot
+	Add                           // write Update, after which nothing is left
 )
 
 // Step is what to do next about a total.
 type Step struct {
 	Action Action
 	Update item.Update
-	// Of a Close: which of Snapshots.Previous it writes.
-	At int
-	// Of an Add: Plain says that all runs went on from marks, in one life and
-	// generation, of this snapshot or of earlier ones whose windows begin at
-	// Since or later.
-	Plain bool
-	Since int64
-	Start int64 // of the total
+	At     int // of a Close: which of Snapshots.Previous it writes
 
+	// Of an Add, and when it is done: starts of earlier windows that may have been
+	// completed for it. Days that are summed from them come first: nobody looks for them
+	// again.
+	Completed []int64
 	// Behind are the shards of which everything was counted before, here or in an
 	// earlier window, with a later record: the total brings what had been lost.
 	Behind []int
 
-	Beginnings []Part // of a Begin: what shards had consumed before their first records
+	Beginnings []Part // of CountBeginnings: what shards had consumed before their first records
 	// Of an Add: shards of which that is not known, and not counted.
 	Unknown int
 }
@@ -68,9 +62,13 @@ type Step struct {
 // where the runs begin takes the difference, under the condition that it has. A
 // shard that it has not counted yet begins here; but first the earlier snapshot
 // that counted it is completed, if something between was not seen.
+//
+// A bucket used 100 tokens until 14:50, and the record of 10 more at 14:55 is lost. The
+// next record says 110 to 115, at 15:05: the hour of 14:00 is completed with 10, then
+// that of 15:00 gets 5.
 func (t *Total) Next(known Snapshots) Step {
 	if !known.Known {
-		if t.Careful || !t.Current && !t.born() || !t.expected() || t.Over && t.creates() {
+		if !t.expected() || t.Over && t.creates() {
 			return Step{Action: ReadCurrent}
 		}
 		return t.blind()
@@ -79,11 +77,11 @@ func (t *Total) Next(known Snapshots) Step {
 	if !known.PreviousKnown && t.begins(marks) {
 		return Step{Action: ReadPrevious}
 	}
-	if begun := t.beginnings(known, marks); len(begun) > 0 {
+	if parts := t.beginnings(known, marks); len(parts) > 0 {
 		if !known.Sure {
 			return Step{Action: ReadSurely}
 		}
-		return Step{Action: Begin, Beginnings: begun}
+		return Step{Action: CountBeginnings, Beginnings: parts}
 	}
 	others := known.Current != nil && !marks.Any
 	for at, previous := range known.Previous {
@@ -99,33 +97,6 @@ func (t *Total) Next(known Snapshots) Step {
 		}
 	}
 	return t.exact(known, marks)
-}
-
-// GoesOn reports whether, as far as the total itself tells, longer windows can be
-// left to count it by the difference alone: every chain is one life in one
-// generation that no limit vanishes from, and begins in no window of theirs that
-// the one before it is not in.
-func (t *Total) GoesOn(longer []Total) bool {
-	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
-		return !plainAfter(c.Runs) || c.Closed != 0 && !sameWindows(longer, c.Closed, t.Start)
-	})
-}
-
-// sameWindows reports whether two instants lie in the same window of each kind.
-func sameWindows(kinds []Total, a, b int64) bool {
-	return !slices.ContainsFunc(kinds, func(t Total) bool { return t.Window.Start(a) != t.Window.Start(b) })
-}
-
-// GoesOn reports whether longer windows can be left to count what the step writes by
-// the difference alone: each of them has counted up to where it begins, or owes
-// just that.
-func (s Step) GoesOn(longer []Total) bool {
-	return s.Action == Add && s.Plain && sameWindows(longer, s.Since, s.Start)
-}
-
-// born reports whether every chain begins with the creation of its shard.
-func (t *Total) born() bool {
-	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born })
 }
 
 // creates reports whether some chain begins with the creation of its shard.
@@ -145,16 +116,12 @@ func (t *Total) begins(marks table.Marks) bool {
 
 func (c *Chain) begins(marks table.Marks, t *Total) bool {
 	_, known := marks.Shard(c.Shard)
-	if known || c.Closed != 0 || c.ahead != nil && c.aheadStart == t.Start {
-		return false
-	}
-	return !c.Runs[0].Born || c.ahead != nil || t.Over
+	return !known && c.Closed == 0 && (!c.Runs[0].Born || t.Over)
 }
 
 // blind is the write for a snapshot that was not looked at.
 func (t *Total) blind() Step {
 	u := t.usage()
-	plain := true
 	moved := false
 	for _, c := range t.Chains {
 		first := c.Runs[0]
@@ -169,26 +136,12 @@ func (t *Total) blind() Step {
 		sum := tallyOf(before, known, c.Runs)
 		addTally(&u, sum)
 		moved = moved || sum.moved
-		plain = plain && (sum.plain || c.Closed != 0 && plainAfter(c.Runs))
 		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: from, To: sum.mark})
 	}
-	if !moved {
-		return Step{Action: Done}
+	if !moved { // a limit has vanished; only the snapshot tells what of it is not counted
+		return Step{Action: ReadCurrent}
 	}
-	since := t.Start
-	for _, c := range t.Chains {
-		if c.Closed != 0 {
-			since = min(since, c.Closed)
-		}
-	}
-	return Step{Action: Add, Update: u.Update(), Plain: plain, Since: since, Start: t.Start}
-}
-
-// plainAfter reports whether runs that begin in a window go on plainly from what
-// came before.
-func plainAfter(runs []Run) bool {
-	m := table.Mark{At: runs[0].First.Before(), Used: runs[0].From, Life: runs[0].FromLife}
-	return !runs[0].Born && tallyOf(m, true, runs).plain
+	return Step{Action: Add, Update: u.Update()}
 }
 
 // exact is the write for a snapshot as it was seen.
@@ -196,52 +149,40 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 	u := t.usage()
 	u.Seen = &marks
 	var own []Run
-	step := Step{Action: Add, Plain: true, Since: t.Start, Start: t.Start}
+	step := Step{Action: Add}
 	for _, c := range t.Chains {
 		mark, known := marks.Shard(c.Shard)
-		runs := c.runs(t.Start)
 		counted := known
 		if !known {
-			if mark, counted = c.earlier(stored); !counted && t.Finest && c.unseen() {
+			var start int64
+			mark, start, counted = lastMark(stored.Previous, c.Shard)
+			switch {
+			case !counted && c.unseen():
 				step.Unknown++
+			case counted && c.begins(marks, t) && c.completed(mark):
+				step.Completed = append(step.Completed, start)
 			}
 		}
-		counted = counted && runs[0].First.Compare(mark.At) <= 0
-		if counted && runs[len(runs)-1].Last.Compare(mark.At) <= 0 {
+		// Mostly a chain begins after the mark of an earlier window. It does not where
+		// what that was completed with comes after all: of counters 100, 110 and 120, left
+		// in three hours, the second record was lost, and the first hour was completed with
+		// 10 when the third came; brought by a replay, the second counts nothing.
+		counted = counted && c.Runs[0].First.Compare(mark.At) <= 0
+		if counted && c.Runs[len(c.Runs)-1].Last.Compare(mark.At) <= 0 {
 			step.Behind = append(step.Behind, c.Shard)
 		}
-		sum := tallyOf(mark, known || counted, runs)
-		if !known && !c.Runs[0].Born {
-			since, linked := c.linked(stored)
-			sum.plain = (linked || c.Closed != 0) && plainAfter(c.Runs)
-			if c.Closed != 0 {
-				since = c.Closed
-			}
-			step.Since = min(step.Since, since)
-		}
-		step.Plain = step.Plain && sum.plain
+		sum := tallyOf(mark, known || counted, c.Runs)
 		if !sum.moved {
 			continue
 		}
 		addTally(&u, sum)
-		own = append(own, runs...)
+		own = append(own, c.Runs...)
 		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
 	}
 	if len(u.Moves) == 0 {
-		return Step{Action: Done, Behind: step.Behind}
+		return Step{Action: Done, Completed: step.Completed, Behind: step.Behind}
 	}
 	sparing(&u, own)
 	step.Update = u.Update()
 	return step
-}
-
-// linked reports whether the chain begins with the counters of the last earlier
-// snapshot that counted its shard, and when the window of that one began.
-func (c *Chain) linked(stored Snapshots) (since int64, ok bool) {
-	for _, previous := range stored.Previous {
-		if mark, known := table.MarksOf(previous).Shard(c.Shard); known {
-			return startOf(previous), contiguous(mark, c.Runs[0])
-		}
-	}
-	return 0, false
 }

@@ -8,7 +8,6 @@ type tally struct {
 	events int64
 	mark   table.Mark // afterwards
 	moved  bool       // there is something to write
-	plain  bool       // the runs begin where the mark is, in one life and generation
 }
 
 // tallyOf works out what the runs add; known is false if the shard has no mark in
@@ -16,15 +15,13 @@ type tally struct {
 // past add nothing, and what is between the mark and the first record is counted
 // though its records were never seen.
 func tallyOf(m table.Mark, known bool, runs []Run) tally {
-	t := tally{mark: m, plain: known}
+	t := tally{mark: m}
 	for _, r := range runs {
 		if known && r.Last.Compare(t.mark.At) <= 0 {
-			t.plain = false
 			continue
 		}
 		before := t.mark
 		t.add(r, known)
-		t.plain = t.plain && !r.Born && !r.Gone && !r.Wide && r.covered() && r.FromLife == r.ToLife && contiguous(before, r)
 		t.moved = t.moved || r.Events > 0 || known && (r.FromLife != r.ToLife || r.Gone && !before.Gone)
 		known = true
 	}
@@ -46,7 +43,7 @@ func (t *tally) add(r Run, known bool) {
 	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // no mark, or one that says nothing: of 100 to 110 it is 10
 	case t.mark.Gone: // removed at the mark, then from 3 to 5: another life whose creation was not seen, 5
 		base, complete = nil, true
-	case r.sure || sameLife(t.mark, r): // mark at 104, from 107 to 110: 6, of which 3 were not seen
+	case sameLife(t.mark, r): // mark at 104, from 107 to 110: 6, of which 3 were not seen
 		base, complete = t.mark.Used, true
 	default: // mark at 104, from 3 to 5 in another generation: neither was the end of the life before, 5
 		base, complete = nil, true
@@ -85,19 +82,6 @@ func (t *tally) count(limit string, tokens int64) {
 		}
 	}
 	t.counts = append(t.counts, table.Count{Limit: limit, Tokens: tokens})
-}
-
-// contiguous reports whether the run begins with the counters of the mark.
-func contiguous(m table.Mark, r Run) bool {
-	if m.Gone || m.Life != r.FromLife || len(m.Used) != len(r.From) {
-		return false
-	}
-	for i, c := range r.From {
-		if m.Used[i] != c {
-			return false
-		}
-	}
-	return true
 }
 
 // sameLife reports whether the run goes on with the life that the mark was made in.

@@ -24,24 +24,16 @@ type Total struct {
 	Chains                      []Chain
 	TTL                         int64 // lifetime of the snapshot in case it is new, epoch seconds
 
-	// Finest says that no kind of window is shorter.
-	Finest bool
-	// Current says that the snapshot is written whenever there is something to
-	// count, so that it has most likely counted as far as the runs begin. Then
-	// it is written without being looked at first.
-	Current bool
-	// Careful says that it is looked at all the same.
-	Careful bool
 	// Over says that its window is over, so that later records of its shards may
 	// have been counted before it. Then a creation too is looked up in earlier
 	// snapshots: it may be what one of them was completed with.
 	Over bool
-	// Kept is up to when windows ended of whose snapshots it is not certain that they
-	// are still kept, epoch milliseconds.
+	// Kept is an instant, epoch milliseconds: windows that ended before it may have
+	// lost their snapshot to TTL.
 	Kept int64
-	// Begun says that what was consumed before the first records is counted as far as
-	// it can be.
-	Begun bool
+	// BeginningsCounted says that what was consumed before the first records is counted,
+	// as far as it can be.
+	BeginningsCounted bool
 }
 
 // Chain is the runs of one bucket shard in one window.
@@ -49,27 +41,21 @@ type Chain struct {
 	Shard  int
 	Fresh  bool  // the shard was charged in the window before
 	Closed int64 // start of the window before, which is written first and holds everything up to here; 0: it may not
-	Begun  int64 // start of the window in which the shard was created; 0: not known
+	Birth  int64 // start of the window in which the shard was created; 0: not known
 	Runs   []Run
-
-	// Of a longer kind of window: what finest snapshots had counted before, and
-	// the start of the window of this kind that it lies in.
-	ahead      *Run
-	aheadStart int64
 }
 
-// Totals returns the totals of parts of one bucket for one kind of window, by
-// start. finest reports whether it is the kind that the parts were cut by.
-func Totals(parts []Part, w Window, finest bool) []Total {
+// Totals returns the totals of parts of one bucket, which were cut by the kind of
+// window, by start.
+func Totals(parts []Part, w Window) []Total {
 	var out []Total
 	for i := range parts {
 		p := &parts[i]
-		start := w.Start(p.Start)
-		at := slices.IndexFunc(out, func(t Total) bool { return t.Start == start && t.takes(p.Shard) })
+		at := slices.IndexFunc(out, func(t Total) bool { return t.Start == p.Start && t.takes(p.Shard) })
 		if at < 0 {
 			at = len(out)
 			out = append(out, Total{
-				Namespace: p.Namespace, Entity: p.Entity, Resource: p.Resource, Window: w, Start: start, Finest: finest,
+				Namespace: p.Namespace, Entity: p.Entity, Resource: p.Resource, Window: w, Start: p.Start,
 			})
 		}
 		out[at].add(p)
@@ -98,8 +84,8 @@ func (t *Total) add(p *Part) {
 		t.Chains[n-1].Runs = append(slices.Clip(t.Chains[n-1].Runs), p.Runs...)
 		return
 	}
-	c := Chain{Shard: p.Shard, Fresh: p.Clock >= t.Start, Begun: p.Begun, Runs: p.Runs}
-	if p.Closed != 0 && t.Window.Start(p.Closed) < t.Start {
+	c := Chain{Shard: p.Shard, Fresh: p.Clock >= t.Start, Birth: p.Birth, Runs: p.Runs}
+	if p.Closed < t.Start {
 		c.Closed = p.Closed
 	}
 	t.Chains = append(t.Chains, c)
@@ -111,14 +97,6 @@ func (t *Total) From() string { return table.Timestamp(t.Start) }
 // Key returns the key of the snapshot.
 func (t *Total) Key() item.Key {
 	return table.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Start))
-}
-
-// Expiry returns when the snapshot may go, epoch seconds: so many days after its
-// window is over, or after now if that is later. Counted from its creation, a
-// month's snapshot that is kept for a week would be gone, with its marks, before
-// the month is.
-func (t *Total) Expiry(now int64, days int) int64 {
-	return max(now, t.Window.End(t.Start))/1000 + int64(days)*dayMillis/1000
 }
 
 // usage returns the fields of the total that do not depend on what is counted.

@@ -162,8 +162,8 @@ func (r *unpacker) part() (p Part) {
 	if flags&partClosed != 0 {
 		p.Closed = r.millis(r.base)
 	}
-	if flags&partBegun != 0 {
-		p.Begun = p.Start - r.millis(0)
+	if flags&partBirth != 0 {
+		p.Birth = p.Start - r.millis(0)
 	}
 	runs := 1
 	if flags&partManyRuns != 0 {

@@ -25,18 +25,15 @@ func ParseWindow(name string) (Window, error) {
 	return "", fmt.Errorf("window %q: want hourly, daily or monthly", name)
 }
 
-// Finest returns the shortest of some kinds of windows, and the others.
-func Finest(windows []Window) (finest Window, others []Window) {
+// Kinds returns some kinds of windows, shortest first. The first one, the finest, is
+// counted; each of the others is the sum of the one before.
+func Kinds(windows []Window) (kinds []Window) {
 	for _, w := range []Window{Hourly, Daily, Monthly} {
-		switch {
-		case !slices.Contains(windows, w):
-		case finest == "":
-			finest = w
-		default:
-			others = append(others, w)
+		if slices.Contains(windows, w) {
+			kinds = append(kinds, w)
 		}
 	}
-	return finest, others
+	return kinds
 }
 
 const (
@@ -71,6 +68,15 @@ func (w Window) End(start int64) int64 {
 		return time.UnixMilli(start).UTC().AddDate(0, 1, 0).UnixMilli()
 	}
 	panic("usage: bug: unknown window " + string(w))
+}
+
+// Expiry returns when a snapshot of a window that begins at start may go, epoch
+// seconds: so many days after the window of kind until around it is over, or after now
+// if that is later. until is the next longer kind that is counted, or the kind itself:
+// an hour is kept for as long as its day may be summed anew. With a day for each, the
+// hour of 10:00 on the 14th goes at the end of the 15th, as that of 23:00 does.
+func Expiry(now, start int64, until Window, days int) int64 {
+	return max(now, until.End(until.Start(start)))/1000 + int64(days)*dayMillis/1000
 }
 
 // Part returns the start of a window in the form that stands in keys. The forms

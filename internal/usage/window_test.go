@@ -76,23 +76,26 @@ func TestWindowEnd(t *testing.T) {
 	}
 }
 
-// A snapshot outlives its window by the days that are configured. Were it gone
+// A snapshot outlives its window, and that of which it is a part, by the days that are
+// configured. Were it gone
 // earlier, what its window still brings would be counted from zero.
 func TestSnapshotOutlivesItsWindow(t *testing.T) {
 	const day = 86_400
 	for _, c := range []struct {
-		w               Window
+		w, until        Window
 		created, now    string
 		days, wantAfter int64  // seconds
 		after           string // what it is counted from
 	}{
-		{Hourly, "2024-01-15T10:00:00.000Z", "2024-01-15T10:00:01.000Z", 1, day, "2024-01-15T11:00:00.000Z"},
-		{Daily, "2024-01-15T00:00:00.000Z", "2024-01-15T00:00:01.000Z", 1, day, "2024-01-16T00:00:00.000Z"},
-		{Monthly, "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:01.000Z", 7, 7 * day, "2024-02-01T00:00:00.000Z"},
-		{Hourly, "2024-01-15T10:00:00.000Z", "2024-01-16T09:00:00.000Z", 1, day, "2024-01-16T09:00:00.000Z"},
+		{Hourly, Hourly, "2024-01-15T10:00:00.000Z", "2024-01-15T10:00:01.000Z", 1, day, "2024-01-15T11:00:00.000Z"},
+		{Hourly, Daily, "2024-01-15T10:00:00.000Z", "2024-01-15T10:00:01.000Z", 1, day, "2024-01-16T00:00:00.000Z"},
+		{Daily, Monthly, "2024-01-15T00:00:00.000Z", "2024-01-15T10:00:01.000Z", 1, day, "2024-02-01T00:00:00.000Z"},
+		{Daily, Daily, "2024-01-15T00:00:00.000Z", "2024-01-15T00:00:01.000Z", 1, day, "2024-01-16T00:00:00.000Z"},
+		{Monthly, Monthly, "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:01.000Z", 7, 7 * day, "2024-02-01T00:00:00.000Z"},
+		{Hourly, Hourly, "2024-01-15T10:00:00.000Z", "2024-01-16T09:00:00.000Z", 1, day, "2024-01-16T09:00:00.000Z"},
 	} {
-		total := Total{Window: c.w, Start: c.w.Start(at(c.created))}
-		if got, want := total.Expiry(at(c.now), int(c.days)), at(c.after)/1000+c.wantAfter; got != want {
+		start := c.w.Start(at(c.created))
+		if got, want := Expiry(at(c.now), start, c.until, int(c.days)), at(c.after)/1000+c.wantAfter; got != want {
 			t.Errorf("%s at %s: expires at %d, want %d", c.w, c.now, got, want)
 		}
 	}

@@ -1,0 +1,61 @@
+package usage
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// lastMark returns how far a shard was counted by the first of some snapshots that has
+// counted it, and the start of the window of that one.
+func lastMark(snapshots []item.Item, shard int) (m table.Mark, start int64, ok bool) {
+	for _, it := range snapshots {
+		if m, ok := table.MarksOf(it).Shard(shard); ok {
+			return m, startOf(it), true
+		}
+	}
+	return table.Mark{}, 0, false
+}
+
+// ending returns the runs that complete an earlier window, where the chain begins:
+// those that count nothing themselves, a removal or another generation, and where
+// the first that counts begins.
+func (c *Chain) ending() []Run {
+	var out []Run
+	for _, r := range c.Runs {
+		switch {
+		case r.Born:
+			return out
+		case !r.quiet():
+			return append(out, closing(r))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// quiet reports whether the run counts nothing: it is a removal of which nothing was
+// seen before, or a change of the generation.
+func (r *Run) quiet() bool { return !r.Born && r.Events == 0 && slices.Equal(r.From, r.To) }
+
+// completed reports whether an earlier snapshot, with this mark, ends right where the
+// chain begins. It may have been completed for the chain, now or by an attempt that got
+// no further.
+func (c *Chain) completed(m table.Mark) bool {
+	runs := c.ending()
+	return len(runs) > 0 && runs[len(runs)-1].Last.Compare(m.At) <= 0
+}
+
+// Reopen forgets, for the shards in behind, that the total counted everything before
+// the later ones begin.
+func (t *Total) Reopen(later []Total, behind []int) {
+	for i := range later {
+		for j := range later[i].Chains {
+			c := &later[i].Chains[j]
+			if c.Closed == t.Start && slices.Contains(behind, c.Shard) {
+				c.Closed = 0
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package usage
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A day is the sum of its hours, and a month of its days. It is summed anew from all of
+// them whenever one has changed, so that it may be summed any number of times: hours of
+// 5, 0 and 7 tokens make a day of 12, however often and by whomever.
+//
+// Who sums reads the day first, then its hours, consistently, and writes under the
+// condition that the day is still what was read. So a sum is never written over one that
+// was read later; who is refused reads the hours again. Whoever changes an hour sums
+// its day, or owes it, after that. So the last sum has seen all hours.
+//
+// Releases before have counted days by marks of their own, which they have no more once
+// they are summed. What such a day has counted and its parts do not show is its base.
+// There is none where all parts are there: a day that is upgraded at noon is the sum of
+// its hours since midnight. But of a month with 100 tokens whose first days, of 60, are
+// gone already, the base is 60.
+//
+// Part of another aggregator: the hours that it has counted are hours of the day. Only
+// that of midnight is not, if ours has counted nothing in it: the Python aggregator
+// counts its day and its month under the same key.
+
+// maxDays is how many days a month has.
+const maxDays = 31
+
+// SumKey returns the key of the window that begins at start, of what is owed.
+func (o Owed) SumKey(w Window, start int64) item.Key {
+	return table.UsageKey(o.Namespace, o.Entity, o.Resource, w.Part(start))
+}
+
+// PartsQuery finds the hours of a window of kind w that begins at start, and others:
+// [Owed.Sum] leaves them out.
+func (o Owed) PartsQuery(w Window, start int64) item.Query {
+	first, last := o.SumKey(Hourly, start), o.SumKey(Hourly, w.End(start)-hourMillis)
+	return item.Query{PK: first.PK, From: first.SK, To: last.SK, Consistent: true}
+}
+
+// PartKeys returns the keys of the days of a month that begins at start.
+func (o Owed) PartKeys(w Window, start int64) []item.Key {
+	out := make([]item.Key, 0, maxDays)
+	for at := start; at < w.End(start); at = Daily.End(at) {
+		out = append(out, o.SumKey(Daily, at))
+	}
+	return out
+}
+
+// Counted reports whether a snapshot was counted by marks.
+func Counted(snapshot item.Item) bool { return table.MarksOf(snapshot).Any }
+
+// Summing is what is known when a window is summed.
+type Summing struct {
+	Owed
+	Window, Of Window // a day of hours
+	Start      int64  // of the window, epoch milliseconds
+	Until      Window // see [Expiry]
+	Days       int    // that a snapshot outlives its window
+
+	Stored item.Item   // the snapshot as it was before the parts were read; nil: there was none
+	Parts  []item.Item // as the table has them, others among them; nil ones are none
+}
+
+// Sum returns the write that stores the sum; due is false if it is stored already.
+func (s Summing) Sum(now int64) (u item.Update, due bool) {
+	sum := s.sum(s.Window, s.Start)
+	sum.TTL, sum.Version = Expiry(now, s.Start, s.Until, s.Days), now
+	var left table.Sum // of what is stored
+	were, summed := table.PartsOf(s.Stored), table.IsSum(s.Stored)
+	for _, it := range s.Parts {
+		if !s.isPart(it) {
+			continue
+		}
+		at := int((startOf(it) - s.Start) / s.Of.End(0))
+		if sum.Add(it, at); !summed || slices.Contains(were, at) {
+			left.Add(it, at)
+		}
+	}
+	kept := s.Window // for how long all parts are
+	if !summed {
+		kept = s.Of // as releases before had it
+	}
+	gone := sum.Lacks(s.Stored) || now >= kept.End(s.Start)+int64(s.Days)*dayMillis
+	switch {
+	case gone && (summed || Counted(s.Stored)):
+		sum.Base = left.Missing(s.Stored)
+	case summed:
+		sum.Base = table.BaseOf(s.Stored)
+	}
+	return sum.Update(s.Stored)
+}
+
+// isPart reports whether a snapshot is one of the parts.
+func (s Summing) isPart(it item.Item) bool {
+	at, resource := startOf(it), table.ResourceOf(it)
+	return (s.Of != Hourly || table.IsHourOfDay(it)) && at >= s.Start && at < s.Window.End(s.Start) &&
+		(resource == "" || resource == s.Resource)
+}
+
+// hasParts reports whether all parts of a sum are among the snapshots of its bucket up
+// to that of an hour.
+func hasParts(sum item.Item, snapshots []item.Item, hour int64) bool {
+	if len(table.BaseOf(sum).Counts) > 0 {
+		return false
+	}
+	isDay := func(it item.Item) bool { return table.WindowOf(it) == string(Daily) }
+	of := Hourly
+	if !isDay(sum) && slices.ContainsFunc(snapshots, isDay) {
+		of = Daily
+	}
+	for _, at := range table.PartsOf(sum) {
+		start := startOf(sum) + int64(at)*of.End(0)
+		if start <= hour && !slices.ContainsFunc(snapshots, func(it item.Item) bool {
+			return table.WindowOf(it) == string(of) && startOf(it) == start
+		}) {
+			return false
+		}
+	}
+	return true
+}

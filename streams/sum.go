@@ -1,0 +1,188 @@
+package streams
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// kinds returns the kinds of windows that are kept, shortest first: the first is counted,
+// the others are summed.
+func (a *Aggregator) kinds() []usage.Window { return usage.Kinds(a.conf.Windows) }
+
+// summed is a window that is to be summed.
+type summed struct {
+	kind  int // of the aggregator's
+	start int64
+	key   item.Key
+}
+
+// longer returns the windows that are owed to one bucket, days before months.
+func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
+	for kind, w := range a.kinds()[1:] {
+		for i, o := range owed {
+			if start := w.Start(o.Start); i == 0 || start != w.Start(owed[i-1].Start) {
+				out = append(out, summed{kind + 1, start, o.SumKey(w, start)})
+			}
+		}
+	}
+	return out
+}
+
+// sum sums the longer windows of one bucket that are owed, each from the snapshot of it
+// that was read before.
+func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed, read map[item.Key]item.Item) (writes int, err error) {
+	all := a.longer(owed)
+	stored := make(map[item.Key]item.Item, len(all))
+	var counted []summed
+	for _, w := range all {
+		stored[w.key] = read[w.key]
+		if w.kind > 1 && usage.Counted(read[w.key]) {
+			// A month that was counted by marks is as far as its days are, until these are summed.
+			counted = append(counted, w)
+		}
+	}
+	for _, w := range append(counted, all...) {
+		n, err := a.sumWindow(ctx, owed[0], w, stored)
+		if writes += n; err != nil {
+			return writes, err
+		}
+		delete(stored, w.key)
+	}
+	return writes, nil
+}
+
+// sumNow reads and sums the longer windows of one bucket that are owed.
+func (a *Aggregator) sumNow(ctx context.Context, owed []usage.Owed) (writes int, err error) {
+	if len(owed) == 0 {
+		return 0, nil
+	}
+	read, err := a.readSums(ctx, owed)
+	if err != nil {
+		return 0, err
+	}
+	return a.sum(ctx, owed, read)
+}
+
+// readSums reads the longer windows that are owed, sorted by bucket, as they are stored.
+func (a *Aggregator) readSums(ctx context.Context, owed []usage.Owed) (map[item.Key]item.Item, error) {
+	var keys []item.Key
+	for len(owed) > 0 {
+		n := siblings(owed)
+		for _, w := range a.longer(owed[:n]) {
+			keys = append(keys, w.key)
+		}
+		owed = owed[n:]
+	}
+	return a.readAll(ctx, false, keys)
+}
+
+// siblings returns how many at the beginning are of one bucket.
+func siblings(owed []usage.Owed) (n int) {
+	for n < len(owed) && owed[n].Sibling(owed[0]) {
+		n++
+	}
+	return n
+}
+
+// sumCompleted sums what holds earlier windows that a total may have completed. Those
+// around its own are summed, or owed, once it is counted.
+func (a *Aggregator) sumCompleted(ctx context.Context, t *usage.Total, starts []int64) (int, error) {
+	kinds := a.kinds()
+	if len(kinds) == 1 {
+		return 0, nil
+	}
+	own := t.Owed(t.Start, kinds[1])
+	var owed []usage.Owed
+	for _, start := range starts {
+		if o := t.Owed(start, kinds[1]); o != own {
+			owed = append(owed, o)
+		}
+	}
+	return a.sumNow(ctx, usage.MergeOwed(owed))
+}
+
+// sumWindow brings one longer window up to date.
+func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
+	stored map[item.Key]item.Item) (writes int, err error) {
+	kinds := a.kinds()
+	s := usage.Summing{
+		Owed: o, Window: kinds[w.kind], Of: kinds[w.kind-1], Until: kinds[min(w.kind+1, len(kinds)-1)],
+		Start: w.start, Days: a.conf.SnapshotTTLDays,
+	}
+	var known, sure bool // sure: it was read consistently
+	s.Stored, known = stored[w.key]
+	for range 2 * rounds {
+		if !known {
+			items, err := a.readAll(ctx, sure, []item.Key{w.key})
+			if err != nil {
+				return 0, err
+			}
+			s.Stored = items[w.key]
+		}
+		if s.Parts, err = a.partsOf(ctx, s); err != nil {
+			return 0, err
+		}
+		u, due := s.Sum(a.now())
+		if known = false; !due {
+			if sure {
+				return 0, nil
+			}
+			sure = true // it may be another sum by now
+			continue
+		}
+		_, err := a.write(ctx, u, usageAttempts) // commit point: all that was counted before the parts were read
+		if err == nil {
+			return 1, nil
+		}
+		old, seen, giveUp := again(ctx, err)
+		if giveUp != nil {
+			return 0, giveUp
+		}
+		if seen {
+			s.Stored, known, sure = old, true, true
+		}
+	}
+	return 0, errRounds
+}
+
+// partsOf reads the parts of a window as they are now.
+func (a *Aggregator) partsOf(ctx context.Context, s usage.Summing) (parts []item.Item, err error) {
+	if s.Of == usage.Daily {
+		days, err := a.readAll(ctx, true, s.PartKeys(s.Window, s.Start))
+		return slices.Collect(maps.Values(days)), err
+	}
+	q := s.PartsQuery(s.Window, s.Start)
+	for {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		page, err := a.store.List(call, q)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, page.Items...)
+		if q.After = page.Next; q.After == nil {
+			return parts, nil
+		}
+	}
+}
+
+// readAll reads items, as many as there are, nil for none.
+func (a *Aggregator) readAll(ctx context.Context, consistent bool, keys []item.Key) (map[item.Key]item.Item, error) {
+	out := make(map[item.Key]item.Item, len(keys))
+	for some := range slices.Chunk(keys, item.MaxReadKeys) {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		items, err := a.store.Read(call, consistent, some...)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		for i, it := range items {
+			out[some[i]] = it
+		}
+	}
+	return out, nil
+}
