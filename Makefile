@@ -16,7 +16,7 @@ DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 PROFILE      = $(shell echo ' $(CDKFLAGS)' | sed -nE 's/.* --profile[ =]+([^ ]+).*/\1/p')
 AS           = $(if $(PROFILE),AWS_PROFILE=$(PROFILE))
 GOTEST      := go test $(GOTESTFLAGS)
-TESTED      := . streams/poll grpclimit otellimit cmd/zae-limiter test/localstack bench examples
+TESTED      := . grpclimit otellimit cmd/zae-limiter test/localstack bench examples
 MODULES     := $(TESTED) infra/cdk
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
@@ -50,7 +50,6 @@ test-go: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) # vet and all tests but tho
 .PHONY: test-race
 test-race: $(STANDINS) $(LOCAL) # the packages with concurrency under the race detector
 	$(GOTEST) -race -short -timeout 15m ./limiter/... ./httplimit ./limitertest ./streams/... ./internal/... ./functions/...
-	cd streams/poll && $(GOTEST) -race -short ./...
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool

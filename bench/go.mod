@@ -35,5 +35,3 @@ require (
 replace github.com/zeroae/zae-limiter-go => ..
 
 replace github.com/zeroae/zae-limiter-go/test/localstack => ../test/localstack
-
-replace github.com/zeroae/zae-limiter-go/streams/poll => ../streams/poll

@@ -42,5 +42,3 @@ replace (
 	github.com/zeroae/zae-limiter-go => ../
 	github.com/zeroae/zae-limiter-go/test/localstack => ../test/localstack
 )
-
-replace github.com/zeroae/zae-limiter-go/streams/poll => ../streams/poll

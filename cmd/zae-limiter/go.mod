@@ -37,10 +37,7 @@ require (
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
-	github.com/zeroae/zae-limiter-go/streams/poll v0.0.0-00010101000000-000000000000
 	golang.org/x/sync v0.18.0 // indirect
 )
 
 replace github.com/zeroae/zae-limiter-go => ../..
-
-replace github.com/zeroae/zae-limiter-go/streams/poll => ../../streams/poll

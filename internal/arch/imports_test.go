@@ -67,6 +67,7 @@ var mayImport = map[string][]string{
 		"internal/archive", "internal/config", "internal/item", "internal/lambdaio", "internal/sequence", "internal/shard",
 		"internal/store", "internal/stream", "internal/table", "internal/usage",
 	},
+	"streams/poll":             {}, // brings batches of the stream to whoever takes them
 	"functions/internal/start": {}, // what the functions have in common before their first event
 	"functions/aggregator":     {"functions/internal/start", "internal/config", "streams"},
 	"functions/archiver":       {"functions/internal/start", "internal/archive", "internal/config", "internal/lambdaio"},
@@ -89,6 +90,7 @@ type rule struct {
 const (
 	lambdaLibrary = "github.com/aws/aws-lambda-go/"
 	s3Client      = "github.com/aws/aws-sdk-go-v2/service/s3/"
+	streamsClient = "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/"
 	yamlParser    = "go.yaml.in/yaml/"
 	sdkConfig     = "github.com/aws/aws-sdk-go-v2/config/"
 )
@@ -113,13 +115,14 @@ var rules = []rule{
 	{who: "internal/calendar", not: []string{"."}, reason: "as internal/bucket, which is built on it"},
 	{who: "limiter", not: []string{lambdaLibrary}, reason: "a client in any program must not pull in Lambda (D15)"},
 	{who: "limiter", not: []string{s3Client}, reason: "a client in any program must not pull in S3 (D15)"},
+	{who: "limiter", not: []string{streamsClient}, reason: "a client that takes tokens reads no stream (D15)"},
 	{who: "limiter", not: []string{yamlParser}, reason: "a client that takes tokens reads no manifests"},
 	{who: "admin", not: []string{yamlParser}, reason: "only who reads manifests needs their parser: admin/manifest"},
 	{who: "limiter", not: []string{sdkConfig},
 		reason: "the caller brings the DynamoDB client, with its own configuration"},
 	{who: "limiter", not: []string{module + "/internal/usage/", module + "/internal/stream/",
 		module + "/internal/archive/", module + "/internal/lambdaio/"}, reason: "the slow work belongs to the functions"},
-	{who: "streams", not: []string{lambdaLibrary, s3Client, sdkConfig},
+	{who: "streams", not: []string{lambdaLibrary, s3Client, streamsClient, sdkConfig},
 		reason: "the aggregator runs anywhere; functions/aggregator wires it up"},
 	{who: "streams", not: []string{module + "/limiter/"},
 		reason: "the aggregator acts on what is stored; the client's caches and policies are not its own"},

@@ -20,9 +20,9 @@ import (
 // Root is the path of the root module; the others are below it.
 const Root = "github.com/zeroae/zae-limiter-go"
 
-// Nested are the folders of the modules that are tagged beside the root, in the order in
-// which they need one another.
-var Nested = []string{"streams/poll", "grpclimit", "otellimit", "infra/cdk", "cmd/zae-limiter"}
+// Nested are the folders of the modules that are tagged beside the root. Each needs the
+// root and none of the others.
+var Nested = []string{"grpclimit", "otellimit", "infra/cdk", "cmd/zae-limiter"}
 
 // Module is the path of the module in a folder, seen from the root.
 func Module(folder string) string { return path.Join(Root, folder) }

@@ -21,7 +21,6 @@ require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/johannesboyne/gofakes3 v1.2.0
 	github.com/zeroae/zae-limiter-go v0.0.0-00010101000000-000000000000
-	github.com/zeroae/zae-limiter-go/streams/poll v0.0.0-00010101000000-000000000000
 )
 
 require (
@@ -52,5 +51,3 @@ require (
 )
 
 replace github.com/zeroae/zae-limiter-go => ../..
-
-replace github.com/zeroae/zae-limiter-go/streams/poll => ../../streams/poll
