@@ -18,7 +18,13 @@ import (
 // concurrent use.
 type lines struct {
 	mu sync.Mutex
-	by map[known.Name][]*standing
+	by map[known.Name]*oneLine
+}
+
+// oneLine is those who stand in line for one bucket.
+type oneLine struct {
+	all    []*standing
+	missed int // how much more often than not others had taken the room, of late
 }
 
 // standing is a Wait that stands in line.
@@ -30,7 +36,7 @@ type standing struct {
 func (ls *lines) any(n known.Name) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return len(ls.by[n]) > 0
+	return ls.by[n] != nil
 }
 
 // join adds somebody at the end of a line.
@@ -39,11 +45,13 @@ func (ls *lines) join(n known.Name) *standing {
 	defer ls.mu.Unlock()
 	me := &standing{turn: make(chan struct{}, 1)}
 	if ls.by == nil {
-		ls.by = make(map[known.Name][]*standing)
+		ls.by = make(map[known.Name]*oneLine)
 	}
-	if ls.by[n] = append(ls.by[n], me); len(ls.by[n]) == 1 {
+	if ls.by[n] == nil {
+		ls.by[n] = &oneLine{}
 		me.call()
 	}
+	ls.by[n].all = append(ls.by[n].all, me)
 	return me
 }
 
@@ -52,29 +60,37 @@ func (ls *lines) join(n known.Name) *standing {
 func (ls *lines) leave(n known.Name, me *standing, next int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	left := slices.DeleteFunc(ls.by[n], func(o *standing) bool { return o == me })
-	if ls.by[n] = left; len(left) == 0 {
+	l := ls.by[n]
+	if l.all = slices.DeleteFunc(l.all, func(o *standing) bool { return o == me }); len(l.all) == 0 {
 		delete(ls.by, n)
 		return
 	}
-	for _, s := range left[:min(len(left), max(next, 1))] {
+	for _, s := range l.all[:min(len(l.all), max(next, 1))] {
 		s.call()
 	}
 }
 
-// first reports whether somebody is the first of a line.
-func (ls *lines) first(n known.Name, me *standing) bool {
+// asked notes whether somebody who sent a write found that others had taken the room. It
+// returns by how much that has been so of late, if it is the first of a line.
+func (ls *lines) asked(n known.Name, me *standing, sent, full bool) (missed int, first bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.by[n][0] == me
+	l := ls.by[n]
+	switch {
+	case sent && full:
+		l.missed = min(l.missed+1, mostMissed)
+	case sent:
+		l.missed = max(l.missed-1, 0)
+	}
+	return l.missed, l.all[0] == me
 }
 
 // wake lets the first of a line ask again, because the bucket has got tokens back.
 func (ls *lines) wake(n known.Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if all := ls.by[n]; len(all) > 0 {
-		all[0].call()
+	if l := ls.by[n]; l != nil {
+		l.all[0].call()
 	}
 }
 
@@ -105,28 +121,39 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 		lease, after, err = l.reserve(ctx, req, mine)
 		tries.Calls += mine.Calls
 		full := queueFull(err)
+		missed, first := l.lines.asked(n, me, mine.Calls > 0, full != nil)
 		if full == nil {
 			follow = followers(lease, req)
 			return lease, after, err
 		}
-		if l.lines.first(n, me) {
-			patience := full.patience()
-			asks.Reset(min(full.RetryAfter, longestWait-patience) + patience)
+		if first {
+			asks.Reset(min(longestPause, min(full.RetryAfter, longestPause)+full.patience(missed)))
 		}
 	}
 }
 
+const (
+	// mostMissed bounds how long a process leaves a queue to others, see patience.
+	mostMissed = 2
+	// longestPause is how long the first in a line waits at most before it looks again: for
+	// as long may it miss that an operator, or another process, has put tokens back.
+	longestPause = 15 * time.Second
+)
+
 // patience is how much longer than until there is room somebody waits before asking for
-// it: at random up to what refills half a capacity. Nobody loses by it, since the last
-// one let in waits for a whole capacity at least. Without it, the first in the line of
-// every process would ask for every token: 16 processes would send 16 writes for it.
-func (e *LimitError) patience() time.Duration {
+// it: at random up to what refills half a capacity. Without it, the first in the line of
+// every process would ask for every token: 16 processes would send 16 writes for it. Each
+// time that others had taken the room it doubles, up to two capacities. Nobody loses by it:
+// the last one let in waits for a whole capacity, and what is refilled while the bucket goes
+// from a capacity owed to a capacity held is all there.
+func (e *LimitError) patience(missed int) time.Duration {
 	for _, s := range e.Statuses {
 		if s.Limit == e.Limit {
 			if s.Refill == 0 { // a quota: at its edge all ask
 				return time.Duration(store.Random() % uint64(2*time.Second))
 			}
 			half := float64(s.Period) / float64(s.Refill) * float64(s.Capacity) / 2
+			half *= float64(int(1) << missed)
 			return time.Duration(store.Random() % uint64(min(half, float64(24*time.Hour))+1))
 		}
 	}

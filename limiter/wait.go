@@ -25,7 +25,7 @@ import (
 // Where the queue is full (see [ErrQueueFull]), it waits until there is room and takes
 // the tokens then. The requests of one process are let in in the order in which they
 // came, as many at once as there is room for; which of several processes is next is
-// chance.
+// chance. What other processes or an operator put back lets them in within 15 seconds.
 //
 // The order is that in which DynamoDB has taken the writes, on one shard and while
 // nobody leaves. A bucket of several shards has a queue for each, and a request goes
