@@ -98,7 +98,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 // new image: 3 by now. The next round denies without a call, until 2 s later.
 func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) (*Lease, error) {
 	if tries.desk == nil {
-		tries.desk = l.desks.of(asked.Name)
+		tries.desk, tries.Asked = l.desks.of(asked.Name), tries.asked[:0]
 	}
 	k := tries.desk
 	var me *acquirer

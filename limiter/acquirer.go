@@ -10,21 +10,23 @@ import (
 type attempt struct {
 	known.Attempt
 	throttles
-	goesOn int64         // when a request that waits may go on, epoch ms; zero: at once
-	apart  bool          // it is one of several levels and creates no bucket
-	desk   *desk         // of the bucket; held to the end, also if it is evicted meanwhile
-	room   [1]known.Want // for what is wanted of one entity, as long as it does not cascade
+	goesOn int64               // when a request that waits may go on, epoch ms; zero: at once
+	apart  bool                // it is one of several levels and creates no bucket
+	desk   *desk               // of the bucket; held to the end, also if it is evicted meanwhile
+	room   [1]known.Want       // for what is wanted of one entity, as long as it does not cascade
+	asked  [known.MaxAsked]int // room for Attempt.Asked
 }
 
 // acquirer is one acquire of a group, or of the queue of those who will be the next one.
 // While it is in one, it belongs to whoever leads.
 type acquirer struct {
 	want    known.Want
-	turn    chan turn // gets one turn for every time it is queued
-	until   time.Time // its caller waits no longer; zero: for ever
-	trips   int       // round trips that it has waited for: of writes for it, and of one before
-	refused int       // charges that were refused it, or had no room for it
-	gone    bool      // its caller has left while its costs were on their way; guarded by the desk
+	turn    chan turn    // gets one turn for every time it is queued
+	until   time.Time    // its caller waits no longer; zero: for ever
+	trips   int          // round trips that it has waited for: of writes for it, and of one before
+	refused int          // charges that were refused it, or had no room for it
+	alone   [1]*acquirer // room for a group of one
+	gone    bool         // its caller has left while its costs were on their way; guarded by the desk
 }
 
 // turn is what comes of waiting: one of its fields is set.

@@ -35,7 +35,7 @@ func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me
 		return turn{again: true}
 	}
 	next := &flight{began: time.Now()}
-	group := []*acquirer{me}
+	group := append(me.alone[:0], me)
 	k.fly(c.Shard, next)
 	k.mu.Unlock()
 	tries.Adopted = tries.Adopted || c.Do == known.Adopt

@@ -27,9 +27,10 @@ func (t *trips) answered(took time.Duration) {
 	t.n++
 }
 
-// sorted returns those that are remembered, the fastest first.
-func (t trips) sorted() []time.Duration {
-	known := t.last[:min(t.n, tripsKept)] // of the copy
+// sorted returns those that are remembered, the fastest first, in the room that it is given.
+func (t *trips) sorted(room *[tripsKept]time.Duration) []time.Duration {
+	*room = t.last
+	known := room[:min(t.n, tripsKept)]
 	slices.Sort(known)
 	return known
 }
@@ -38,8 +39,9 @@ func (t trips) sorted() []time.Duration {
 // when half of the last ones did. Without any it is zero.
 //
 // Example: 4, 5, 4, 900 and 5 ms are typically 5 ms.
-func (t trips) typical() time.Duration {
-	known := t.sorted()
+func (t *trips) typical() time.Duration {
+	var room [tripsKept]time.Duration
+	known := t.sorted(&room)
 	if len(known) == 0 {
 		return 0
 	}
@@ -51,8 +53,9 @@ func (t trips) typical() time.Duration {
 // four are enough. Without any it is zero.
 //
 // Example: of 4, 5, 4, 900 and 5 ms the fourth is 5: a write is late after 7.5 ms.
-func (t trips) late() time.Duration {
-	known := t.sorted()
+func (t *trips) late() time.Duration {
+	var room [tripsKept]time.Duration
+	known := t.sorted(&room)
 	if len(known) == 0 {
 		return 0
 	}

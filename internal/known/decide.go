@@ -82,7 +82,7 @@ func (d decider) decide() Choice {
 		}
 		s := d.shards[k]
 		if !s.imaged() {
-			if len(d.attempt.Asked) < maxAsked && !slices.Contains(d.attempt.Asked, k) {
+			if len(d.attempt.Asked) < MaxAsked && !slices.Contains(d.attempt.Asked, k) {
 				return Choice{Do: Take, Shard: k}
 			}
 			continue

@@ -58,7 +58,7 @@ type Attempt struct {
 	Spread  bool  // it has tried to take from several shards
 	Rounds  int   // decisions
 	Calls   int   // writes sent for it
-	Asked   []int // the first shards that it has written to, for at most maxAsked
+	Asked   []int // the first shards that it has written to, for at most MaxAsked
 	Adopted bool  // it has brought limits in force
 	Outrun  bool  // others have been faster as often as it tries
 	Waits   bool  // it takes its costs into debt instead of being denied
@@ -69,15 +69,15 @@ type Attempt struct {
 // Sent counts a write to a shard.
 func (a *Attempt) Sent(shard int) {
 	a.Calls++
-	if len(a.Asked) < maxAsked && !slices.Contains(a.Asked, shard) {
+	if len(a.Asked) < MaxAsked && !slices.Contains(a.Asked, shard) {
 		a.Asked = append(a.Asked, shard)
 	}
 }
 
 const (
-	// maxAsked is how many shards without an image one request asks before it believes
+	// MaxAsked is how many shards without an image one request asks before it believes
 	// those that it knows.
-	maxAsked = 2
+	MaxAsked = 2
 	// MaxRounds bounds the decisions of one request, whatever it finds: buckets that come
 	// and go, limits that others bring.
 	MaxRounds = 24
