@@ -16,7 +16,7 @@ DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 PROFILE      = $(shell echo ' $(CDKFLAGS)' | sed -nE 's/.* --profile[ =]+([^ ]+).*/\1/p')
 AS           = $(if $(PROFILE),AWS_PROFILE=$(PROFILE))
 GOTEST      := go test $(GOTESTFLAGS)
-TESTED      := . grpclimit otellimit cmd/zae-limiter test/localstack bench examples
+TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
 MODULES     := $(TESTED) infra/cdk
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
@@ -94,13 +94,13 @@ fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
 
 .PHONY: bench
 bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
-	cd bench && go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -benchtime 2s -timeout 10m .
+	cd test/bench && go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -benchtime 2s -timeout 10m .
 	go test -run '^$$' -bench Decode -benchmem ./internal/stream
-	cd bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
+	cd test/bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
 
 .PHONY: cost
 cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget (ENGINE=dynamodb-local: the other engine)
-	go -C bench run ./cost
+	go -C test/bench run ./cost
 
 .PHONY: prices
 prices: # what usage costs: writes, state and CPU for each acquire, over hours in virtual time (LOADS=10000:60:2 plays one; all take hours)

@@ -10,7 +10,7 @@ require (
 	github.com/redis/go-redis/v9 v9.0.2
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/zeroae/zae-limiter-go v0.0.0-00010101000000-000000000000
-	github.com/zeroae/zae-limiter-go/test/localstack v0.0.0-00010101000000-000000000000
+	github.com/zeroae/zae-limiter-go/test v0.0.0-00010101000000-000000000000
 )
 
 require (
@@ -40,5 +40,5 @@ require (
 
 replace (
 	github.com/zeroae/zae-limiter-go => ../
-	github.com/zeroae/zae-limiter-go/test/localstack => ../test/localstack
+	github.com/zeroae/zae-limiter-go/test => ../test
 )

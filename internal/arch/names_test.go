@@ -50,7 +50,7 @@ func names(all []file) []string {
 
 // free are the folders where names may be spelled out: the table itself, and
 // tests and what they are made of.
-var free = []string{"internal/item", "internal/table", "internal/dbtest", "test/", "bench"}
+var free = []string{"internal/item", "internal/table", "internal/dbtest", "test/"}
 
 // Only internal/table knows attribute names and keys; internal/item names the
 // keys of the table and its indexes. Tests may spell them out:

@@ -13,8 +13,7 @@ func TestTheCoreHasNothingForTestsOnly(t *testing.T) {
 	declared := map[string]string{} // path by name
 	used := map[string]bool{}
 	for _, f := range files(t) {
-		if f.test() || slices.Contains(kit, f.folder) || strings.HasPrefix(f.folder, "test/") ||
-			strings.HasPrefix(f.folder, "bench") {
+		if f.test() || slices.Contains(kit, f.folder) || strings.HasPrefix(f.folder, "test/") {
 			continue
 		}
 		names := map[*ast.Ident]bool{}

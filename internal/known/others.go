@@ -78,7 +78,7 @@ const (
 // 2.5 %, between two images of each: S = 3.5 + 2*2.5 = 8.5 %, and 3 % of the charges
 // are refused. Of a bucket seen once nothing is known, and little is let pass: after
 // an idle time it grants exactly its capacity. The constants were found by simulating
-// fleets (bench/fleet); docs/measured.md has what they reach.
+// fleets (test/bench/fleet); docs/measured.md has what they reach.
 func (o *others) slack(s bucket.State, w Want, most int64) int64 {
 	passing := 0.0
 	for _, c := range w.Costs {

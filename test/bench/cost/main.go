@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/zeroae/zae-limiter-go/bench"
+	"github.com/zeroae/zae-limiter-go/test/bench"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 

@@ -1,4 +1,4 @@
-module github.com/zeroae/zae-limiter-go/test/localstack
+module github.com/zeroae/zae-limiter-go/test
 
 go 1.26.0
 
@@ -50,4 +50,4 @@ require (
 	golang.org/x/tools v0.8.0 // indirect
 )
 
-replace github.com/zeroae/zae-limiter-go => ../..
+replace github.com/zeroae/zae-limiter-go => ..

@@ -31,7 +31,7 @@
 //	                  writes per batch of 100 records, and the peak resident
 //	                  memory of a batch of 10,000 (target: under 96 MB).
 //
-// What fleets of processes pay on one bucket is measured in package bench/fleet, in
+// What fleets of processes pay on one bucket is measured in package test/bench/fleet, in
 // virtual time and, a little of it, on a stand-in; `make bench` prints it with the
 // rest.
 //
