@@ -17,29 +17,30 @@ import (
 // explains it, so more than two mean that others take what there is.
 const maxAttempts = 3
 
-// Acquire takes the costs from all limits of an entity and resource, all or
-// nothing, and returns a lease on what it took. An entity that cascades is charged
-// together with its parent, and with up to two more above it as far as their own
-// flags say so: one UpdateItem each, at once, and those that paid are given back if
-// one is denied; buckets that are not there yet are created in one transaction. Every
-// one of them has its own stored limits for the resource, and must have all that
-// costs are named for; Request.Limits are the entity's own. A parent that does not
-// exist, a circle and a fifth level are ErrInvalid. Warm, it sends one UpdateItem
-// and reads nothing; a request that the last image of the bucket cannot cover is
-// denied without any call until that image is older than Options.DenyFor.
+// Acquire takes the costs from all limits of an entity and resource, all or nothing, and
+// returns a lease on what it took. It never waits for tokens.
 //
-// It blocks for as long as the calls take, bounded by ctx and Options.Timeout, and never
-// waits for tokens. Where others take the tokens faster, it is denied after three round
-// trips at most, or sooner if ctx ends before another one could be answered: what was
-// refused was answered, so that is ErrLimited and never ErrUnknown. Buckets that have to be
-// created, and limits and configuration that are new, take round trips of their own.
-// Errors are one of ErrLimited (a *LimitError), ErrUnavailable, ErrUnknown, ErrInvalid,
-// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup and ErrCanceled. Under
-// PolicyAllow, ErrUnavailable and ErrUnknown become a lease that has charged nothing,
-// under PolicyLocal one of this process's own share; the others never do.
-// After a few calls in a row that were throttled or had no answer, further ones are
-// ErrUnavailable at once. Four times a second one of them probes first, which takes
-// 100 ms at most; when the table answers, that one and all others are sent again.
+// Warm, it sends one UpdateItem and reads nothing. A request that the last image of the
+// bucket cannot cover is denied without a call, until that image is older than
+// Options.DenyFor. It blocks for as long as its calls take, bounded by ctx and
+// Options.Timeout. If others take the tokens faster, it is denied after three round trips
+// at most, or sooner if ctx leaves no time for another one. That is ErrLimited, never
+// ErrUnknown: each write was answered. New buckets and limits that are not cached take round
+// trips of their own.
+//
+// An entity that cascades is charged together with its parent, and with up to two more
+// above, as their own flags say: one UpdateItem each, at once. If one denies, the others are
+// given back. Buckets that are not there yet are created in one transaction. Each entity has
+// limits of its own stored for the resource, with all the names that costs are given for;
+// Request.Limits are those of the first entity. A parent that does not exist, a circle and a
+// fifth level are ErrInvalid.
+//
+// The error is one of ErrLimited (a *LimitError), ErrUnavailable, ErrUnknown, ErrInvalid,
+// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup and ErrCanceled. Policies
+// concern two of them: ErrUnavailable and ErrUnknown become a lease that has charged nothing
+// (PolicyAllow), or one of this process's own share (PolicyLocal). After a few calls in a row
+// that were throttled or had no answer, calls are ErrUnavailable at once. Four times a second
+// one of them probes first, for at most 100 ms. Once the table answers, all are sent again.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	begin, tries := l.begin(), &attempt{}
 	lease, err := l.acquire(ctx, req, tries)

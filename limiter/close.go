@@ -27,13 +27,12 @@ func (e *SettleError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SettleError) Unwrap() error { return e.Err }
 
-// Commit writes what Settle and Add have said: the difference to what was taken, in
-// one write per item charged. Without a difference it does no I/O. It blocks until
-// that is answered, bounded by ctx and Options.Timeout; Close and Do settle also
-// when ctx is done. After success the lease is closed. A failure is a *SettleError
-// that says whether it may be called again; what was settled then is not settled
-// twice. A bucket that has been deleted meanwhile needs no settling. On a closed
-// lease it returns ErrLeaseClosed.
+// Commit writes what Settle and Add have said: the difference to what was taken, in one
+// write for each item charged. Without a difference it makes no call. It blocks until it is
+// answered, bounded by ctx and Options.Timeout; Close and Do settle also when ctx is done.
+// After success the lease is closed. A failure is a *SettleError, which says whether Commit may
+// be called again; nothing is settled twice. A bucket that was deleted meanwhile needs no
+// settling. On a closed lease it returns ErrLeaseClosed.
 func (le *Lease) Commit(ctx context.Context) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -43,9 +42,9 @@ func (le *Lease) Commit(ctx context.Context) error {
 	return le.commit(ctx)
 }
 
-// Rollback gives back everything the lease has taken, to the items it was taken
-// from, whatever was settled. It is meant for the time after the caller has given
-// up, so it ignores that ctx is done and is bounded by Options.Timeout only.
+// Rollback gives back everything the lease has taken, to the items it was taken from,
+// whatever was settled. Callers that have given up call it too, so it goes on when ctx is done;
+// Options.Timeout bounds it.
 // Failures are those of Commit.
 func (le *Lease) Rollback(ctx context.Context) error {
 	le.mu.Lock()
@@ -56,9 +55,9 @@ func (le *Lease) Rollback(ctx context.Context) error {
 	return le.rollback(ctx)
 }
 
-// Close ends the lease, for defer: it commits if Keep, Settle or Add was called,
-// and rolls back otherwise. Of a lease that is closed already it does nothing and
-// returns nil. It ignores that ctx is done and is bounded by Options.Timeout only.
+// Close ends the lease, for defer: it commits if Keep, Settle or Add was called, and rolls
+// back otherwise. If the lease is closed already it does nothing, and returns nil. It goes on
+// when ctx is done; Options.Timeout bounds it.
 // Failures are those of Commit.
 func (le *Lease) Close(ctx context.Context) error {
 	le.mu.Lock()

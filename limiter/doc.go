@@ -40,41 +40,39 @@
 //
 // # Outcomes
 //
-// There are three besides success, and they are three errors: denied
-// ([ErrLimited], a [*LimitError] with the exact wait), unavailable
-// ([ErrUnavailable], nothing was written) and unknown ([ErrUnknown], the answer
-// was lost and tokens may have been taken). A [Policy] decides whether the last
-// two block, allow, or are granted from a share of each limit that this process
-// holds itself. A bucket that another client has left in a form that cannot be read is
-// [ErrUnreadable], under every policy, and concerns nobody else. Options.Observe is
-// told of every outcome, and of all else that happens, for logs, metrics and traces.
+// There are three besides success, and they are three errors:
+//
+//	denied       [ErrLimited], a [*LimitError] with the exact wait
+//	unavailable  [ErrUnavailable]: no decision, nothing was written
+//	unknown      [ErrUnknown]: the answer was lost, tokens may have been taken
+//
+// A [Policy] decides about the last two: block, allow, or grant from a share of each limit
+// that this process holds itself. A bucket that cannot be read is [ErrUnreadable], under every
+// policy, and concerns nobody else. Options.Observe is told of every outcome, and of all else
+// that happens, for logs, metrics and traces.
 //
 // # What an acquire costs
 //
-// The limiter remembers the last image of each bucket it has seen. From that it
-// picks the write that is right for what the bucket holds by now, so a warm
-// acquire is one UpdateItem, one write unit and no read; and it denies without
-// any call what the image cannot cover, until the image is a second old. A write
-// that is refused brings the image back, and the request is decided again from that,
-// without a read.
-// Creating a bucket takes two writes, and between them a read of its shard 1, which may
-// live on where somebody has deleted shard 0.
+// The limiter remembers the last image of each bucket. From that it picks the write that
+// is right for what the bucket holds by now. So a warm acquire is one UpdateItem, one write
+// unit, and no read. What the image cannot cover is denied without a call, until the image is
+// a second old. A write that is refused brings a new image back, and the request is decided
+// again from that, without a read. Creating a bucket takes two writes, and between them a read
+// of its shard 1, which may live on where somebody has deleted shard 0.
 //
 // # Guarantees
 //
-// For every limit and every pair of instants, what is granted between them is at
-// most the capacity, plus what is refilled in that time, plus what was given
-// back; whatever the number of processes, goroutines and shards, and also across
-// splits, expiry, changed limits, crashes and lost answers. Clocks that disagree
-// add at most the refill of the difference; a clock that is off DynamoDB's by more
-// than a second or so is corrected by it. No refill is lost while a bucket fills; of
-// one that is nearly full, a busy fleet may for a while show less than there is (see
-// Options.Slack).
+// Take any limit and any two instants. What is granted between them is at most the capacity,
+// plus what is refilled in that time, plus what was given back. This holds for any number of
+// processes, goroutines and shards, and across splits, expiry, changed limits, crashes and lost
+// answers. Clocks that disagree add at most the refill of the difference; a clock that is off
+// DynamoDB's by more than a second or so is corrected by it. No refill is lost while a bucket
+// fills. Near full, a busy fleet may for a while show less than there is (see Options.Slack).
 //
-// A bucket that is written to more than a thousand times per second is split into
-// shards, each with its share of every limit. What no single shard covers is taken
-// from several. A cost above the capacity is [ErrTooLarge].
+// A bucket that is written to more than a thousand times a second is split into shards, each
+// with its share of every limit. What no single shard covers is taken from several. A cost
+// above the capacity is [ErrTooLarge].
 //
-// An entity may have a parent, and cascade to it: then what it takes is charged to
-// both, or to neither. Parents and flags are stored by package admin.
+// An entity may have a parent, and cascade to it: then what it takes is charged to both, or to
+// neither. Package admin stores parents and flags.
 package limiter

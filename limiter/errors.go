@@ -16,20 +16,18 @@ import (
 var (
 	// ErrLimited: denied, nothing was taken. The error is a *LimitError.
 	ErrLimited = errors.New("limiter: limit exceeded")
-	// ErrUnavailable: no decision, nothing was written (throttled out of
-	// retries, no connection, or several calls before this one had no answer or
-	// were throttled).
+	// ErrUnavailable: no decision, nothing was written. The call was throttled to the
+	// end, found no connection, or was not sent because several before it had no answer.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrSetup: DynamoDB rejects the calls of this limiter: there is no such
-	// table, no permission, or no valid request can be made. Nothing was written.
-	// No policy turns it into a lease: somebody has to act. Open finds most of it.
+	// ErrSetup: DynamoDB rejects the calls of this limiter: no such table, no
+	// permission, or no valid request can be made. Nothing was written. No policy turns it
+	// into a lease: somebody has to act. Open finds most of it.
 	ErrSetup = store.ErrSetup
-	// ErrCanceled: the caller's own context was canceled or expired before there
-	// was a decision; errors.Is also tells the context's error. No policy turns it
-	// into a lease. It is ErrUnknown too if tokens may have been taken, else
-	// ErrUnavailable. An acquire that went out together with others is given back if
-	// it turns out to have taken them; one on its own ends with its context, and its
-	// answer is never known.
+	// ErrCanceled: the caller's context ended before there was a decision; errors.Is
+	// also tells the context's error. No policy turns it into a lease. It is ErrUnknown
+	// too if tokens may have been taken, else ErrUnavailable. If the acquire had gone out
+	// together with others, what it has taken is given back. If it was alone, its answer
+	// is never known.
 	ErrCanceled = errors.New("limiter: canceled by the caller")
 	// ErrUnknown: no answer, the write may have been applied (timeout after
 	// sending, server error). Treat as taken; do not retry blindly.
@@ -38,9 +36,9 @@ var (
 	// message names the field, the value and what is accepted. Nothing was
 	// written.
 	ErrInvalid = argument.ErrInvalid
-	// ErrUnreadable: what is stored of the bucket cannot be read: another client or a
-	// hand has left it so. The message names the item, the attribute and its value.
-	// Nothing was taken. No policy turns it into a lease, and no other bucket is
+	// ErrUnreadable: the stored bucket cannot be read, because of what another client or
+	// a hand has written. The message names the item, the attribute and its value.
+	// Nothing was taken. No policy turns it into a lease. Other buckets are not
 	// concerned. [admin.Namespace.Reset] makes the bucket anew.
 	//
 	// [admin.Namespace.Reset]: https://pkg.go.dev/github.com/zeroae/zae-limiter-go/admin#Namespace.Reset
@@ -51,40 +49,37 @@ var (
 	// ErrNoLimits: neither the call nor any level of the stored configuration
 	// has limits for the entity and resource.
 	ErrNoLimits = errors.New("limiter: no limits configured")
-	// ErrQueueFull: a *LimitError of [Limiter.Reserve] where those who wait owe more
-	// than the capacity of a limit; RetryAfter is when there is room again. The debt
-	// has this bound because it stays if all of them die: nobody is granted anything
-	// for longer than it takes to refill twice the capacity then. Nothing was taken.
-	// [Limiter.Wait] waits for room instead.
+	// ErrQueueFull: a *LimitError of [Limiter.Reserve]: those who wait owe more than the
+	// capacity of a limit. RetryAfter is when there is room again. Nothing was taken.
+	// The debt has this bound because it stays if all of them die: then nobody is granted
+	// anything until twice the capacity is refilled, at worst. [Limiter.Wait] waits for
+	// room instead.
 	ErrQueueFull = errors.New("limiter: queue full")
 	// ErrLeaseClosed: the lease has been committed or rolled back.
 	ErrLeaseClosed = errors.New("limiter: lease closed")
 )
 
-// LimitError is a denial. No place is kept: when the time is over, others may have taken
-// the tokens. A request that is large beside those of others may find them taken every
-// time; [Limiter.Wait] gets them, in its turn. Nothing was taken, unless the error is ErrUnknown or a
-// *SettleError too: then another entity of a cascade may have been charged and not
-// given back.
+// LimitError is a denial. No place is kept: after the wait, others may have taken the
+// tokens. A large request among small ones may lose every time; [Limiter.Wait] gets its
+// turn. Nothing was taken, unless the error is ErrUnknown or a *SettleError too: then another
+// entity of a cascade may have been charged and not given back.
 type LimitError struct {
-	// Entity is whose limit denied: of a cascade it may be a parent.
+	// Entity is whose limit denied: in a cascade it may be a parent.
 	Entity, Resource string
 	// Limit is the limit that takes longest to recover.
 	Limit string
 	// Wanted and Remaining are in tokens and about Limit.
 	Wanted, Remaining int64
-	// RetryAfter is exact to the millisecond: if nobody else takes or gives
-	// back, the same request is granted after it and denied a millisecond
-	// earlier, unless it is Estimated. It is 292 years at most, which is what a Duration
-	// holds; the text says that in words. Those who wait owe little (see ErrQueueFull), but
-	// what leases settle is owed in full.
+	// RetryAfter is exact to the millisecond, unless Estimated: if nobody else takes or
+	// gives back, the same request is granted after it, and denied a millisecond earlier.
+	// It is 292 years at most, all that a Duration holds; the text says that in words.
 	RetryAfter time.Duration
-	// Estimated tells that RetryAfter may be wrong: this process has not seen all
-	// shards of the bucket, shards have to merge first, or it has lost its writes
-	// to others and tells the time in which the costs refill.
+	// Estimated tells that RetryAfter may be wrong: this process has not seen all shards
+	// of the bucket, or shards have to merge first, or it has lost its writes to others
+	// and tells how long the costs take to refill.
 	Estimated bool
-	// Statuses has one entry per limit in force of Entity, in order of name, each of the
-	// whole bucket.
+	// Statuses has one entry for each limit in force of Entity, in order of name, about
+	// the whole bucket.
 	Statuses []Status
 
 	full bool // the queue of those who wait is full

@@ -23,22 +23,21 @@ const (
 	// has charged nothing, and Writes is zero for one of PolicyLocal. Set: Entity,
 	// Resource, Costs, Err, Writes, Elapsed.
 	EventCommit
-	// EventRollback is EventCommit for a lease that was rolled back; also for what the
-	// limiter gives back itself, because another level of a cascade was denied or
-	// callers have left: that of a Wait, or those of acquires that had gone out
-	// together, which have one event. With Err, the tokens are lost, or may be.
+	// EventRollback is EventCommit for a lease that was rolled back. It is also told of
+	// what the limiter gives back itself: if another level of a cascade was denied, or if
+	// callers have left (acquires that had gone out together have one event). With Err,
+	// the tokens are lost, or may be.
 	EventRollback
-	// EventLook: a write was sent to learn the image of a bucket that is denied by an
-	// old one, or whether the table answers again (see EventBreaker). It costs a write
-	// unit and takes nothing then. Set: Entity, Resource.
+	// EventLook: a write that takes nothing was sent, to learn what a bucket holds that is
+	// denied by an old image, or whether the table answers again (see EventBreaker). It
+	// costs a write unit. Set: Entity, Resource.
 	EventLook
 	// EventRefused: a write was refused because others had changed the bucket first;
 	// the limiter decides again. Set: Entity, Resource.
 	EventRefused
-	// EventYield: other processes have set other limits for a bucket than this one
-	// goes by, and had gone by before: another release, or configuration that this
-	// process has not read yet. It goes by theirs now, for a minute at most. Set:
-	// Entity, Resource, Limits.
+	// EventYield: other processes have written other limits into a bucket: another
+	// release, or configuration that this process has not read yet. It goes by theirs now,
+	// for a minute at most. Set: Entity, Resource, Limits.
 	EventYield
 	// EventSplit: this process has raised the number of a bucket's shards. Set:
 	// Entity, Resource, Shards.
@@ -50,16 +49,16 @@ const (
 	// keeping a bucket in debt from expiring. It is tried again when the bucket is
 	// used. Set: Entity, Resource, Err.
 	EventUpkeep
-	// EventBreaker: several calls in a row were throttled or had no answer, and further
-	// ones are not sent but for a few; or the table answers again. Set: Open, and Err if
-	// it is open.
+	// EventBreaker: several calls in a row were throttled or had no answer, so calls are
+	// not sent any more, except for a few probes; or the table answers again. Set: Open, and
+	// Err if it is open.
 	EventBreaker
 	// EventClock: what is added to the system's clock has changed (see Options.Now),
 	// or DynamoDB's answers ask for more than a day, which is not believed. Set: Clock.
 	EventClock
-	// EventThrottled: DynamoDB has slowed a call down. It is sent again a few times, after
-	// growing pauses; then the call that it was for fails. Set: Err; Entity and Resource,
-	// unless it reads configuration.
+	// EventThrottled: DynamoDB has throttled a call. It is sent again a few times, after
+	// growing pauses, before it fails. Set: Err; Entity and Resource, unless it reads
+	// configuration.
 	EventThrottled
 )
 

@@ -41,12 +41,11 @@ func (it leaseItem) held(limit string) int64 {
 	return c.Milli
 }
 
-// Lease is what a granted request holds. The tokens are taken already; a lease
-// that is dropped keeps them taken. It ends in one of two ways: Commit writes what
-// the request really cost, as far as Settle and Add have said it, and Rollback
-// gives everything back. Close does the right one of the two and is made for
-// defer; [Limiter.Do] calls it. A lease never gives back more than it has taken.
-// It is safe for concurrent use.
+// Lease is what a granted request holds. The tokens are taken already; if a lease is
+// dropped, they stay taken. It ends in one of two ways: Commit writes what the request has
+// really cost, as Settle and Add have said it; Rollback gives everything back. Close does the
+// right one of the two, and is made for defer; [Limiter.Do] calls it. A lease never gives back
+// more than it has taken. It is safe for concurrent use.
 type Lease struct {
 	limiter *Limiter
 	request Request // what was acquired, for Charge
@@ -167,21 +166,20 @@ func (le *Lease) sayOne(op string, costs Costs, total func(cost, n int64) int64)
 	return next, nil
 }
 
-// Keep says that the lease is to be committed even if the work fails, because the
-// costs have arisen: from then on Close commits instead of rolling back, and so
-// does [Limiter.Do] when its function fails. Settle and Add keep the lease too.
+// Keep says that the costs have arisen, even if the work fails: from then on Close
+// commits instead of rolling back, and so does [Limiter.Do] when its function fails. Settle
+// and Add keep the lease too.
 func (le *Lease) Keep() {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	le.kept = true
 }
 
-// Charge takes more for the same request now, or is denied, like an Acquire with
-// these costs; use it while work goes on whose end is not known, such as a stream.
-// What it has taken belongs to the lease: Rollback gives it back too, and it counts
-// on top of what was settled so far. It blocks and fails like [Limiter.Acquire];
-// when it fails, the lease stays as it was. Should the lease be closed meanwhile,
-// the tokens are given back and the error is ErrLeaseClosed.
+// Charge takes more for the same request now, or is denied, like an Acquire with these
+// costs. It is for work whose end is not known, such as a stream. What it takes belongs to the
+// lease: Rollback gives it back too, and it counts on top of what was settled so far. It blocks
+// and fails like [Limiter.Acquire]. If it fails, the lease stays as it was. If the lease is
+// closed meanwhile, the tokens are given back, and the error is ErrLeaseClosed.
 func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
 	req, closed, charged := le.request, le.closed, len(le.items) > 0

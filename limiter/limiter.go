@@ -46,23 +46,21 @@ type Options struct {
 	// tokens given back by other processes are noticed, and how often a
 	// rejected flood pays for a write.
 	DenyFor time.Duration
-	// Slack is how much lower than it is the level of a nearly full bucket may be
-	// shown at most, in percent of its capacity, 1 to 100; a request that has no time
-	// for a second write may show it lower, instead of being denied. Default 30. A process
-	// writes a level from the last image it has seen; in a fleet others have taken
-	// since, and near full nobody can tell in one write how much of that has been
-	// refilled. A charge that would show more than what others usually take is
-	// written again from a fresh image; this bounds what counts as usual. Less slack
-	// makes such levels exacter in large fleets and costs second writes. Levels that
-	// are shown low fill up again by themselves, and matter only to a burst that
-	// comes in that moment.
+	// Slack bounds by how much the level of a nearly full bucket may be shown too low,
+	// in percent of its capacity, 1 to 100. Default 30. It never shows too much.
+	// A process writes a level from the last image it has seen. In a fleet others have
+	// taken since, and near full one write cannot tell how much of that was refilled.
+	// Less slack makes such levels exacter in large fleets, and costs second writes. A
+	// request without time for a second write may show the level lower still, instead of
+	// being denied. Levels that are too low fill up by themselves; they matter only to a
+	// burst in that moment.
 	Slack int
 	// ConfigTTL is how long stored configuration is cached. Default 60s;
 	// negative: read on every call.
 	ConfigTTL time.Duration
-	// MaxBuckets is how many buckets are remembered, least recently used out
-	// first, about 3 KB each. Default 10,000. With more of them in use, a request for
-	// a bucket that is not remembered costs a second write.
+	// MaxBuckets is how many buckets are remembered, about 3 KB each. Default 10,000.
+	// The least recently used is forgotten first; when it is used again, that costs a
+	// second write.
 	MaxBuckets int
 	// MaxShards is the most shards a bucket is split into, a power of two.
 	// Default 32; 1: never split.
@@ -73,17 +71,16 @@ type Options struct {
 	// LocalShare is the part of each limit, in percent, 1 to 100, that this process
 	// grants by itself under [PolicyLocal]. Default 10, which suits ten processes.
 	LocalShare int
-	// Now is the clock, read once per attempt. Default: the system's, corrected
-	// by the time that DynamoDB's own answers carry when the two differ by more
-	// than such answers, in whole seconds, leave open. One answer corrects a
-	// clock of which nothing is known; after that it takes three in a row. No
-	// correction is larger than a day, and none outlives that the system's clock
-	// is set. Observe is told. A clock given here is taken as it is.
+	// Now is the clock, read once per attempt. A clock given here is not corrected.
+	// Default: the system's clock. If it differs from the time of DynamoDB's own answers
+	// by more than their whole seconds leave open, it is corrected, by a day at most. The
+	// first answer is believed; after that three in a row have to agree. If the system's
+	// clock is set, the correction ends. Observe is told.
 	Now func() time.Time
-	// Observe is told of everything that happens (see [Event]), with the context of
-	// the call in which it happens; of the clock, with the background context. It is
-	// called synchronously, from any goroutine and several at once, so it must be
-	// quick and must not call the limiter. Nil: nobody is told.
+	// Observe is told of everything that happens (see [Event]), with the context of the
+	// call; of the clock, with the background context. It is called synchronously, by
+	// several goroutines at once: it must be quick, and must not call the limiter. Nil:
+	// nobody is told.
 	Observe func(context.Context, Event)
 }
 

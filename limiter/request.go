@@ -26,23 +26,21 @@ const (
 	// PolicyAllow returns a lease that has taken nothing (fail open); see
 	// Lease.Charged.
 	PolicyAllow
-	// PolicyLocal grants from buckets in this process, which begin full and hold
-	// Options.LocalShare percent of each limit, but at least one token. What they do
-	// not cover is denied with a *LimitError, which is the error that there was
-	// instead of a decision too. Parents are charged as well. So while nobody
-	// reaches the table, all processes together grant at most their number of
-	// shares, and nothing of it is charged to the table later.
+	// PolicyLocal grants from buckets in this process. They begin full and hold
+	// Options.LocalShare percent of each limit, but at least one token; parents have them
+	// too. What they do not cover is denied, with a *LimitError that is also the error
+	// that there was instead of a decision. So while nobody reaches the table, ten
+	// processes with shares of 10 percent grant the limit together. None of that is
+	// charged to the table later.
 	//
-	// A process keeps up to Options.MaxBuckets of them and forgets only full ones, so
-	// none comes back fuller than it was: while there is no room, other buckets are
-	// denied. A process that starts anew begins with full ones: each start grants up
-	// to a share of every capacity.
+	// A process keeps up to Options.MaxBuckets of them, and forgets only full ones, so
+	// none comes back fuller than it was. While there is no room, other buckets are
+	// denied. Each start of a process begins with full ones.
 	//
-	// It needs limits: those of the call, or stored ones that this process has read
-	// before, however long ago. Without, and if a cost exceeds the share of a limit,
-	// it is PolicyBlock. It cannot be stored, because other clients do not know it;
-	// and what is stored goes before Options, so a Request says it where a policy is
-	// stored.
+	// It needs limits: those of the call, or stored ones that this process has ever read.
+	// Without limits, and if a cost exceeds its share, it is PolicyBlock. It cannot be
+	// stored, because other clients do not know it. A stored policy goes before Options,
+	// so where there is one, ask for PolicyLocal in the Request.
 	PolicyLocal
 )
 
@@ -74,9 +72,9 @@ type Request struct {
 	// but still denies while it is in debt.
 	Costs Costs
 	// Limits, when not nil, are in force for this call instead of the stored
-	// configuration, and are brought to the stored bucket. If another process then
-	// brings others, as two releases do in a rollout, those are in force here too
-	// for a minute, as long as the costs can be had under them.
+	// configuration, and are written into the bucket. If another process then brings
+	// others, as two releases do in a rollout, this process goes by those for a minute,
+	// as long as they have room for the costs.
 	Limits []Limit
 	// OnUnavailable overrides the stored policy.
 	OnUnavailable Policy

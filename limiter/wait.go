@@ -16,28 +16,27 @@ import (
 // small, in every process; while there is debt, Acquire is denied. Those who owe are
 // the queue, and the debt is bounded; who finds it full stands in line (see line).
 
-// Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write
-// that takes them into debt, sleeps for exactly as long as that says, and gives them
-// back if ctx ends first. It wakes sooner if this process gives back tokens that were
-// taken before, unless they were taken from several shards; what other processes give
-// back does not wake it. While others wait, requests that do not wait are denied.
+// Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write,
+// which takes the tokens into debt, and sleeps for exactly as long as that debt takes to
+// refill. If ctx ends first, it gives them back. It wakes sooner if this process gives back
+// tokens that were taken from one shard before; it does not notice what other processes give
+// back. While others wait, requests that do not wait are denied.
 //
-// Where the queue is full (see [ErrQueueFull]), it waits until there is room and takes
-// the tokens then. The requests of one process are let in in the order in which they
-// came, as many at once as there is room for; which of several processes is next is
-// chance. What other processes or an operator put back lets them in within 15 seconds.
+// The queue is bounded (see [ErrQueueFull]). While it is full, Wait waits for room, and takes
+// the tokens then. Requests of one process enter in the order in which they came, as many at
+// once as there is room for. Which of several processes is next is chance. What other processes
+// or an operator put back lets them in within 15 seconds.
 //
-// The order is that in which DynamoDB has taken the writes, on one shard and while
-// nobody leaves. A bucket of several shards has a queue for each, and a request goes
-// to the one that is paid back first: requests may pass others by as much as those
-// differ. What somebody who leaves gives back, or a lease that has cost less, is there
-// for those who come next, also before sleepers of other processes.
+// On one shard, and while nobody leaves, the order is that in which DynamoDB has taken the
+// writes. A bucket of several shards has a queue for each, and a request goes to the one that
+// is paid back first: requests may pass others by as much as the queues differ. Tokens that are
+// given back, by somebody who leaves or by a lease that has cost less, go to those who come
+// next, also before sleepers of other processes.
 //
-// A wait that would exceed the deadline of ctx is denied as soon as that is known,
-// with a *LimitError: at once, unless others stand in line before it. Costs above the
-// capacity are ErrTooLarge. Other errors are those of [Limiter.Acquire]; when ctx ends
-// while it waits, it is ErrCanceled, joined with a *SettleError if the tokens could not
-// be given back.
+// A wait that would exceed the deadline of ctx is denied with a *LimitError as soon as that is
+// known: at once, unless others stand in line before it. Costs above the capacity are
+// ErrTooLarge. Other errors are those of [Limiter.Acquire]. If ctx ends during the wait, the
+// error is ErrCanceled, joined with a *SettleError if the tokens could not be given back.
 func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	until := int64(bucket.Never)
 	if deadline, ok := ctx.Deadline(); ok {
