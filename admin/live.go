@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -93,7 +94,7 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 // over before yesterday: they are behind no more.
 func (n *Namespace) hours(ctx context.Context, of Scope, part string, u *Usage) (hours []item.Item, err error) {
 	today, _ := Daily.start(n.table.opts.Now())
-	var sum table.Sum
+	var sum table.Amount
 	days := map[string]bool{} // that count
 	for it, err := range n.calls.query(ctx, table.UsageOfEntity(n.id, of.Entity, of.Resource, part, part)) {
 		if err != nil {
@@ -104,24 +105,22 @@ func (n *Namespace) hours(ctx context.Context, of Scope, part string, u *Usage) 
 		switch kind := Window(table.WindowOf(it)); {
 		case table.ResourceOf(it) != of.Resource || start.Before(u.Start) || !start.Before(u.End):
 		case kind == u.Window:
-			sum.Base = table.BaseOf(it)
+			if base := table.SummedOf(it).Base; base != nil {
+				sum.Add(*base, 1)
+			}
 		case kind == Daily && start.Before(today.AddDate(0, 0, -1)):
 			days[day] = true
-			sum.Add(it, 0)
+			sum.Add(table.AmountOf(it), 1)
 		case table.IsHourOfDay(it):
 			if hours = append(hours, it); !days[day] {
-				sum.Add(it, 0)
+				sum.Add(table.AmountOf(it), 1)
 			}
 		}
 	}
 	slices.Reverse(hours)
-	for _, a := range []table.Amount{sum.Amount, sum.Base} {
-		u.Events += a.Events
-		for _, c := range a.Counts {
-			u.Tokens[c.Limit] += c.Tokens
-		}
-	}
-	delete(u.Tokens, bucket.WCU)
+	delete(sum.Tokens, bucket.WCU)
+	maps.Copy(u.Tokens, sum.Tokens)
+	u.Events = sum.Events
 	return hours, nil
 }
 

@@ -1,8 +1,9 @@
 package table
 
 import (
-	"bytes"
-	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -11,16 +12,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A snapshot that is the sum of shorter ones says so in an attribute of its own, and
-// which sum it is: the one after has another version. It says of which parts it is, and
-// what was counted before it was summed and they do not show, its base.
-//
-//	sum     version; length and bytes of parts; events, limits and tokens of the base
-//	parts   bits, the lowest of the first byte for the part that comes first
-//	limit   length and bytes of the name
+// attrSum holds what a snapshot that is the sum of others says of itself, [Summed] as
+// JSON. It is binary, because other clients take every number for a limit.
 const attrSum = "_*"
 
-// Sum is the sum of usage snapshots.
+// Sum is a snapshot that is the sum of shorter ones.
 type Sum struct {
 	Namespace, Entity, Resource string
 
@@ -29,109 +25,112 @@ type Sum struct {
 	Part   string // the start in the form that is unique to the kind of window
 	TTL    int64  // epoch seconds, set when the snapshot is created
 
-	Amount        // of the parts
-	Parts  []byte // a bit for each
-	Base   Amount // see [BaseOf]
-	// Version is greater than 0, and tells this sum from others if it is not the one of
-	// the stored snapshot or before: epoch milliseconds.
-	Version int64
+	Amount // of the parts
+	Summed
 }
 
-// Amount is how much was counted.
+// Summed is what a sum says of itself.
+type Summed struct {
+	Version int64   // greater than that of the sum before it; 0: it is none
+	Parts   []int   // places of its parts, in order: 0 for the first hour of a day
+	Base    *Amount `json:",omitempty"` // what is counted beside the parts; nil: nothing
+}
+
+// Amount is how much was counted. The zero Amount is nothing.
 type Amount struct {
-	Counts []Count // by limit, in the order of their names, each once
-	Events int64   // records that changed consumption
+	Tokens map[string]int64 // by limit
+	Events int64            // records that changed consumption
 }
 
-// Key returns the key of the snapshot.
-func (s *Sum) Key() item.Key { return UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
-
-// Add adds what a part has counted, whoever has; at is its place among the parts.
-func (s *Sum) Add(snapshot item.Item, at int) {
-	s.add(amountOf(snapshot), 1)
-	for len(s.Parts) <= at/8 {
-		s.Parts = append(s.Parts, 0)
-	}
-	s.Parts[at/8] |= 1 << (at % 8)
-}
-
-func (a *Amount) add(o Amount, sign int64) {
-	a.Events += sign * o.Events
-	for _, c := range o.Counts {
-		i, found := slices.BinarySearchFunc(a.Counts, c.Limit,
-			func(c Count, limit string) int { return strings.Compare(c.Limit, limit) })
-		if !found {
-			a.Counts = slices.Insert(a.Counts, i, Count{Limit: c.Limit})
-		}
-		a.Counts[i].Tokens += sign * c.Tokens
-	}
-}
-
-// amountOf returns what a snapshot has counted.
-func amountOf(snapshot item.Item) (a Amount) {
+// AmountOf returns what a snapshot has counted, whoever has. Nil has counted nothing.
+func AmountOf(snapshot item.Item) (a Amount) {
 	r := reader{it: snapshot}
 	a.Events = r.int(attrTotalEvents)
 	for attr, v := range snapshot {
 		limit, counted := limitOfCount(attr)
 		if _, number := v.(*types.AttributeValueMemberN); number && counted {
-			a.add(Amount{Counts: []Count{{limit, r.int(attr)}}}, 1)
+			a.Add(Amount{Tokens: map[string]int64{limit: r.int(attr)}}, 1)
 		}
 	}
 	return a
 }
 
-// Lacks reports whether a part is missing of what a snapshot has counted: it was a part
-// of that, or that has counted more records.
-func (s *Sum) Lacks(stored item.Item) bool {
-	is := sumOf(stored)
-	for i, b := range is.Parts {
-		if i >= len(s.Parts) && b != 0 || i < len(s.Parts) && b&^s.Parts[i] != 0 {
-			return true
+// Add adds another amount so many times; -1 takes it off.
+func (a *Amount) Add(o Amount, times int64) {
+	a.Events += times * o.Events
+	for limit, n := range o.Tokens {
+		if a.Tokens == nil {
+			a.Tokens = map[string]int64{}
+		}
+		a.Tokens[limit] += times * n
+	}
+}
+
+// SummedOf returns what a snapshot says of itself if it is a sum.
+func SummedOf(snapshot item.Item) (s Summed) {
+	if v, ok := snapshot[attrSum].(*types.AttributeValueMemberB); ok {
+		if err := json.Unmarshal(v.Value, &s); err != nil {
+			return Summed{}
 		}
 	}
-	return s.Events+is.Base.Events < amountOf(stored).Events
+	return s
 }
 
-// Missing returns what a snapshot has counted and the sum, of parts that are left of it,
-// does not show.
-func (s *Sum) Missing(stored item.Item) Amount {
-	a := amountOf(stored)
-	a.add(s.Amount, -1)
-	return a
+// IsSum reports whether a snapshot is a sum of others.
+func IsSum(snapshot item.Item) bool { return SummedOf(snapshot).Version != 0 }
+
+// midnight is what the key of the first hour of a day ends in.
+const midnight = "T00:00:00Z"
+
+// IsHourOfDay reports whether a snapshot is of an hour, and counts for its day. That of
+// midnight does only if ours has counted in it: the Python aggregator counts its days
+// and months under the same key.
+func IsHourOfDay(snapshot item.Item) bool {
+	sk := item.KeyOf(snapshot).SK
+	return strings.HasSuffix(sk, "Z") && (!strings.HasSuffix(sk, midnight) || MarksOf(snapshot).Any)
 }
 
-// Update returns the write that stores the sum in the place of a snapshot as it was
-// seen before the parts were, nil for none. It is refused if the snapshot has changed.
-// due is false if the snapshot is this sum.
+// Key returns the key of the snapshot.
+func (s *Sum) Key() item.Key { return UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
+
+// Update returns the write that stores the sum in the place of a snapshot as it was seen
+// before the parts were, nil for none. It is refused if the snapshot has changed. due is
+// false if the snapshot is this sum.
 func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
-	up.Key = s.Key()
-	sum, is := s.Base, amountOf(stored)
-	sum.Counts = slices.Clone(sum.Counts)
-	sum.add(s.Amount, 1)
-	for _, c := range is.Counts { // of which there is none any more
-		sum.add(Amount{Counts: []Count{{c.Limit, 0}}}, 1)
-	}
-	for _, c := range sum.Counts {
-		if n, ok := CountOf(is.Counts, c.Limit); !ok && c.Tokens != 0 || n != c.Tokens {
-			up.Set = append(up.Set, item.Attr{Name: attrCount(c.Limit), Value: item.N(c.Tokens)})
+	is, was := AmountOf(stored), SummedOf(stored)
+	all := Amount{}
+	for _, a := range []*Amount{&s.Amount, s.Base} {
+		if a != nil {
+			all.Add(*a, 1)
 		}
 	}
-	before := sumOf(stored)
-	summed := before.Version != 0
-	if s.Version = max(s.Version, before.Version+1); len(up.Set) == 0 && sum.Events == is.Events {
-		before.Version = s.Version
-		if stored == nil || summed && bytes.Equal(before.bytes(), s.bytes()) {
+	all.Add(Amount{Tokens: is.Tokens}, 0) // a limit of which there is nothing any more
+	for _, limit := range slices.Sorted(maps.Keys(all.Tokens)) {
+		if n := all.Tokens[limit]; n != is.Tokens[limit] {
+			up.Set = append(up.Set, item.Attr{Name: attrCount(limit), Value: item.N(n)})
+		}
+	}
+	next := s.Summed
+	next.Version = max(s.Version, was.Version+1)
+	if len(up.Set) == 0 && all.Events == is.Events {
+		was.Version = next.Version
+		if stored == nil || IsSum(stored) && reflect.DeepEqual(was, next) {
 			return up, false
 		}
 	}
-	up.Set = append(up.Set, item.Attr{Name: attrTotalEvents, Value: item.N(sum.Events)},
-		item.Attr{Name: attrSum, Value: item.B(s.bytes())})
+	b, err := json.Marshal(next)
+	if err != nil {
+		panic("table: bug: " + err.Error())
+	}
+	up.Key = s.Key()
+	up.Set = append(up.Set, item.Attr{Name: attrTotalEvents, Value: item.N(all.Events)},
+		item.Attr{Name: attrSum, Value: item.B(b)})
 	switch {
-	case summed:
-		up.If = item.Compare(attrSum, item.Eq, stored[attrSum])
 	case stored == nil:
 		up.SetIfAbsent = newSnapshot(up.Key, s.Namespace, s.Entity, s.Resource, s.Window, s.Start, s.Part, s.TTL)
 		up.If = item.Absent(item.AttrPK)
+	case IsSum(stored):
+		up.If = item.Compare(attrSum, item.Eq, stored[attrSum])
 	default:
 		up.Remove = marksIn(stored)
 		up.If = item.All(item.Absent(attrSum), item.Compare(attrTotalEvents, item.Eq, item.N(is.Events)))
@@ -151,91 +150,3 @@ func marksIn(stored item.Item) (out []string) {
 	}
 	return out
 }
-
-func (s *Sum) bytes() []byte {
-	b := binary.AppendUvarint(nil, uint64(s.Version))
-	b = binary.AppendUvarint(b, uint64(len(s.Parts)))
-	b = append(b, s.Parts...)
-	if len(s.Base.Counts) == 0 {
-		return b
-	}
-	b = binary.AppendVarint(b, s.Base.Events)
-	for _, c := range s.Base.Counts {
-		b = binary.AppendUvarint(b, uint64(len(c.Limit)))
-		b = binary.AppendVarint(append(b, c.Limit...), c.Tokens)
-	}
-	return b
-}
-
-// sumOf reads what a sum says of itself. A snapshot that is none has version 0; what is
-// not of our form says nothing.
-func sumOf(snapshot item.Item) (s Sum) {
-	v, ok := snapshot[attrSum].(*types.AttributeValueMemberB)
-	if !ok {
-		return s
-	}
-	r := reading{b: v.Value}
-	s.Version = int64(r.uint())
-	s.Parts = r.bytes()
-	if len(r.b) > 0 {
-		s.Base.Events = r.int()
-	}
-	for len(r.b) > 0 {
-		name := string(r.bytes())
-		s.Base.add(Amount{Counts: []Count{{name, r.int()}}}, 1)
-	}
-	return s
-}
-
-// reading takes numbers and bytes off; where there are none, nothing is left.
-type reading struct{ b []byte }
-
-func (r *reading) uint() uint64 {
-	n, size := binary.Uvarint(r.b)
-	r.b = r.b[max(0, size):]
-	if size <= 0 {
-		r.b = nil
-	}
-	return n
-}
-
-func (r *reading) int() int64 {
-	n := r.uint()
-	return int64(n>>1) ^ -int64(n&1)
-}
-
-func (r *reading) bytes() []byte {
-	n := min(r.uint(), uint64(len(r.b)))
-	out := r.b[:n]
-	r.b = r.b[n:]
-	return out
-}
-
-// midnight is what the key of the first hour of a day ends in.
-const midnight = "T00:00:00Z"
-
-// IsHourOfDay reports whether a snapshot is of an hour, and counts for its day. That of
-// midnight does only if ours has counted in it: the Python aggregator counts its days
-// and months under the same key.
-func IsHourOfDay(snapshot item.Item) bool {
-	sk := item.KeyOf(snapshot).SK
-	return strings.HasSuffix(sk, "Z") && (!strings.HasSuffix(sk, midnight) || MarksOf(snapshot).Any)
-}
-
-// IsSum reports whether a snapshot is a sum of others.
-func IsSum(snapshot item.Item) bool { return sumOf(snapshot).Version != 0 }
-
-// PartsOf returns the places of the parts of a sum.
-func PartsOf(snapshot item.Item) (out []int) {
-	for i, b := range sumOf(snapshot).Parts {
-		for at := range 8 {
-			if b&(1<<at) != 0 {
-				out = append(out, 8*i+at)
-			}
-		}
-	}
-	return out
-}
-
-// BaseOf returns what a sum has counted beside its parts, before it was summed.
-func BaseOf(snapshot item.Item) Amount { return sumOf(snapshot).Base }

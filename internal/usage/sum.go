@@ -69,29 +69,42 @@ type Summing struct {
 func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	sum := s.sum(s.Window, s.Start)
 	sum.TTL, sum.Version = Expiry(now, s.Start, s.Until, s.Days), now
-	var left table.Sum // of what is stored
-	were, summed := table.PartsOf(s.Stored), table.IsSum(s.Stored)
+	was := table.SummedOf(s.Stored)
+	counted := Counted(s.Stored)
+	var left table.Amount // of what is stored
 	for _, it := range s.Parts {
 		if !s.isPart(it) {
 			continue
 		}
-		at := int((startOf(it) - s.Start) / s.Of.End(0))
-		if sum.Add(it, at); !summed || slices.Contains(were, at) {
-			left.Add(it, at)
+		at, amount := int((startOf(it)-s.Start)/s.Of.End(0)), table.AmountOf(it)
+		sum.Add(amount, 1)
+		sum.Parts = append(sum.Parts, at)
+		if counted || slices.Contains(was.Parts, at) {
+			left.Add(amount, 1)
 		}
 	}
-	kept := s.Window // for how long all parts are
-	if !summed {
-		kept = s.Of // as releases before had it
-	}
-	gone := sum.Lacks(s.Stored) || now >= kept.End(s.Start)+int64(s.Days)*dayMillis
-	switch {
-	case gone && (summed || Counted(s.Stored)):
-		sum.Base = left.Missing(s.Stored)
-	case summed:
-		sum.Base = table.BaseOf(s.Stored)
+	slices.Sort(sum.Parts)
+	sum.Base = was.Base
+	if (counted || was.Version != 0) && s.gone(sum, was, now) {
+		base := table.AmountOf(s.Stored)
+		base.Add(left, -1)
+		sum.Base = &base
 	}
 	return sum.Update(s.Stored)
+}
+
+// gone reports whether parts of what is stored have gone: it has such, or more records,
+// or is too old. Releases before kept a part no longer than its own window.
+func (s Summing) gone(sum table.Sum, was table.Summed, now int64) bool {
+	kept, events := s.Window, sum.Events
+	if was.Version == 0 {
+		kept = s.Of
+	}
+	if was.Base != nil {
+		events += was.Base.Events
+	}
+	return events < table.AmountOf(s.Stored).Events || now >= kept.End(s.Start)+int64(s.Days)*dayMillis ||
+		slices.ContainsFunc(was.Parts, func(at int) bool { return !slices.Contains(sum.Parts, at) })
 }
 
 // isPart reports whether a snapshot is one of the parts.
@@ -104,21 +117,16 @@ func (s Summing) isPart(it item.Item) bool {
 // hasParts reports whether all parts of a sum are among the snapshots of its bucket up
 // to that of an hour.
 func hasParts(sum item.Item, snapshots []item.Item, hour int64) bool {
-	if len(table.BaseOf(sum).Counts) > 0 {
-		return false
-	}
 	isDay := func(it item.Item) bool { return table.WindowOf(it) == string(Daily) }
 	of := Hourly
 	if !isDay(sum) && slices.ContainsFunc(snapshots, isDay) {
 		of = Daily
 	}
-	for _, at := range table.PartsOf(sum) {
+	is := table.SummedOf(sum)
+	return is.Base == nil && !slices.ContainsFunc(is.Parts, func(at int) bool {
 		start := startOf(sum) + int64(at)*of.End(0)
-		if start <= hour && !slices.ContainsFunc(snapshots, func(it item.Item) bool {
+		return start <= hour && !slices.ContainsFunc(snapshots, func(it item.Item) bool {
 			return table.WindowOf(it) == string(of) && startOf(it) == start
-		}) {
-			return false
-		}
-	}
-	return true
+		})
+	})
 }
