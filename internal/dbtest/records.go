@@ -3,6 +3,7 @@ package dbtest
 import (
 	"crypto/rand"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -145,4 +146,37 @@ func testUsage(t *testing.T, db store.Store, ns string) {
 		s.Marks[7].At != table.PositionOf(1_700_000_000, "6") {
 		t.Errorf("marks are %+v", s.Marks)
 	}
+	testSum(t, db, items[0])
+}
+
+// testSum sums the day that was counted by marks, and once more. A sum that was planned
+// from the day as it was before is refused.
+func testSum(t *testing.T, db store.Store, counted item.Item) {
+	k := item.KeyOf(counted)
+	sum := table.Sum{Entity: "key-1", Resource: "gpt", Window: "daily", Start: "2023-11-14T00:00:00Z", Part: "2023-11-14",
+		Summed: table.Summed{Version: 1_700_000_000_000, Parts: []int{0, 23}, Base: &table.Amount{Events: 4}}}
+	sum.Namespace, _, _ = strings.Cut(k.PK, "/")
+	sum.Amount = table.Amount{Events: 5, Tokens: map[string]int64{"rpm": 11, "tpm": 7}}
+	first, _ := sum.Update(counted)
+	summed := mustWrite(t, db, first)
+	if got := table.AmountOf(summed); got.Events != 9 || got.Tokens["rpm"] != 11 || got.Tokens["ttl"] != 0 ||
+		table.MarksOf(summed).Any || table.SummedOf(summed).Version == 0 || item.KeyOf(summed) != k {
+		t.Errorf("summed: %v", summed)
+	}
+	_, err := db.Write(t.Context(), first)
+	wantRefused(t, err, summed)
+	if u, due := sum.Update(summed); due {
+		t.Errorf("summed already, but due: %v", u)
+	}
+	sum.Amount.Add(table.Amount{Events: 1, Tokens: map[string]int64{"ttl": 2}}, 1)
+	second, _ := sum.Update(summed)
+	again := mustWrite(t, db, second)
+	if table.SummedOf(again).Version <= table.SummedOf(summed).Version || table.AmountOf(again).Tokens["ttl"] != 2 {
+		t.Errorf("summed again: %v", again)
+	}
+	_, err = db.Write(t.Context(), second)
+	wantRefused(t, err, again)
+	fresh, _ := sum.Update(nil)
+	_, err = db.Write(t.Context(), fresh)
+	wantRefused(t, err, again)
 }
