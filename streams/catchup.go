@@ -33,11 +33,11 @@ const (
 	owedClaim = time.Minute
 )
 
-// catchUp brings the longer windows up to date with what the lists of windows that
-// are over say. Whatever shard of the stream they come from, one invocation is at
-// it; if it fails, or dies, the next one that closes a tumbling window begins
-// again. What is counted already costs it reads only.
-func (l *ledger) catchUp(ctx context.Context) {
+// catchUp sums what the lists of windows that are over say. Whatever shard of the stream
+// they come from, one invocation is at it; if it dies, the next one that closes a tumbling
+// window begins again. Nothing begins once within is over: what is left then, or could not
+// be summed, is owed anew, by a list that is stored before the cursor goes on.
+func (l *ledger) catchUp(ctx, within context.Context) {
 	if len(l.agg.kinds()) == 1 {
 		return
 	}
@@ -45,7 +45,7 @@ func (l *ledger) catchUp(ctx context.Context) {
 	until := l.catchUpUntil(l.agg.kinds()[0], now)
 	claim := now + owedClaim.Milliseconds()
 	err := func() error {
-		items, err := l.agg.store.Read(ctx, false, table.OwedCursorKey())
+		items, err := l.agg.store.Read(within, false, table.OwedCursorKey())
 		if err != nil {
 			return err
 		}
@@ -53,13 +53,13 @@ func (l *ledger) catchUp(ctx context.Context) {
 		if cursor.Counted >= until || cursor.Claimed > now {
 			return nil
 		}
-		if _, err := l.agg.store.Write(ctx, cursor.Claim(claim)); err != nil {
+		if _, err := l.agg.store.Write(within, cursor.Claim(claim)); err != nil {
 			if _, refused := errors.AsType[*store.Refused](err); refused {
 				return nil
 			}
 			return err
 		}
-		if err := l.catchUpLists(ctx, table.OwedBetween(cursor.Counted, until)); err != nil {
+		if err := l.catchUpLists(ctx, within, table.OwedBetween(cursor.Counted, until)); err != nil {
 			return err
 		}
 		_, err = l.agg.store.Write(ctx, cursor.Advance(claim, until))
@@ -82,7 +82,7 @@ func (l *ledger) catchUpUntil(finest usage.Window, now int64) int64 {
 
 // catchUpLists sums what the lists say that a query finds, all of them together: a
 // window that is on several lists is summed once.
-func (l *ledger) catchUpLists(ctx context.Context, q item.Query) error {
+func (l *ledger) catchUpLists(ctx, within context.Context, q item.Query) error {
 	var owed []usage.Owed
 	for merged := 0; ; {
 		page, err := l.agg.store.List(ctx, q)
@@ -104,10 +104,15 @@ func (l *ledger) catchUpLists(ctx context.Context, q item.Query) error {
 		if q.After != nil && merged < owedAtMost {
 			continue
 		}
+		var left []*counting
 		for some := range slices.Chunk(owed, owedAtOnce) {
-			if err := l.catchUpSome(ctx, some); err != nil {
-				return err
+			if rest, err := l.catchUpSome(within, some); err != nil {
+				l.agg.log.LogAttrs(ctx, slog.LevelWarn, "owed anew", slog.Int("windows", len(rest)), slog.Any("err", err))
+				left = append(left, &counting{owed: rest})
 			}
+		}
+		if err := l.owing.storeAll(ctx, l.agg, left); err != nil {
+			return err
 		}
 		if owed, merged = nil, 0; q.After == nil {
 			return nil
@@ -115,25 +120,33 @@ func (l *ledger) catchUpLists(ctx context.Context, q item.Query) error {
 	}
 }
 
-// catchUpSome sums what is owed.
-func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed) error {
+// catchUpSome sums what is owed, and returns what is left with an error.
+func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usage.Owed, err error) {
+	if ctx.Err() != nil {
+		return owed, ctx.Err()
+	}
 	read, err := l.agg.readSums(ctx, owed)
 	if err != nil {
-		return err
+		return owed, err
 	}
 	var jobs []*lambdaio.Job
+	of := map[*lambdaio.Job][]usage.Owed{}
 	for len(owed) > 0 {
 		n := siblings(owed)
 		these := owed[:n]
-		jobs = append(jobs, &lambdaio.Job{Do: func(ctx context.Context) (int, error) { return l.agg.sum(ctx, these, read) }})
+		j := &lambdaio.Job{Do: func(ctx context.Context) (int, error) { return l.agg.sum(ctx, these, read) }}
+		jobs, of[j] = append(jobs, j), these
 		owed = owed[n:]
 	}
 	l.agg.run(ctx, jobs)
 	for _, j := range jobs {
-		l.caughtUp += int64(j.Writes)
-		if err = errors.Join(err, j.Err); !j.Begun {
-			err = errors.Join(err, ctx.Err())
+		if l.caughtUp += int64(j.Writes); j.Done() {
+			continue
 		}
+		if left = append(left, of[j]...); j.Err == nil {
+			err = errors.Join(err, ctx.Err()) // not begun
+		}
+		err = errors.Join(err, j.Err)
 	}
-	return err
+	return left, err
 }

@@ -160,7 +160,8 @@ func (l *ledger) close(ctx, within context.Context) error {
 	if n := len(l.state.Parts); n > 0 {
 		return errors.Join(fmt.Errorf("%w: %d parts", errNotCounted, n), err)
 	}
-	l.catchUp(within)
+	l.catchUp(ctx, within)
+	l.owed = l.owing.stored
 	return nil
 }
 

@@ -268,3 +268,34 @@ func TestFewWriteUnitsAreAllUsed(t *testing.T) {
 		}
 	}
 }
+
+// More days than one invocation can sum are summed in a few: what is left is owed anew.
+func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 3000
+		r, seen, begin := newRig(t), int64(0), time.Now()
+		r.agg.concurrency = 1
+		for i := range n {
+			r.take(fmt.Sprint("tenant-", i), 0, 1, 1)
+		}
+		r.within(&seen, nil, true)
+		later := 2 * time.Hour.Milliseconds()
+		r.agg.now = func() int64 { return t0 + later + time.Since(begin).Milliseconds() }
+		r.db.SetHook(func(op memdb.Op) (bool, error) { return takes(op, 15*time.Millisecond) })
+		invocations := 0
+		for ; r.snapshots("2023-11-14") < n; invocations++ {
+			if invocations > 5 {
+				t.Fatalf("%d of %d days after %d invocations", r.snapshots("2023-11-14"), n, invocations)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if _, err := r.agg.Invoke(ctx, windowed(nil, nil, true)); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			later += time.Hour.Milliseconds()
+		}
+		if r.db.SetHook(nil); invocations < 2 {
+			t.Error("it fits into one invocation")
+		}
+	})
+}
