@@ -66,10 +66,10 @@ func (k *facts) at(shard int) *seen {
 	return s
 }
 
-// see remembers an image, of which own was taken by the write that brought it. An
-// answer to a write that was sent after the image known was seen, when that had
-// the serial number since, replaces it. Answers of concurrent calls overtake each
-// other: then the image that is older is dropped.
+// see remembers an image. Own is what the write that brought it took. Since is the serial
+// number of the image that was known when that write was sent: if it is known still, the
+// new one replaces it. Else answers of concurrent calls have overtaken each other, and an
+// older image is dropped.
 func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
 	s := k.at(b.State.Shard)
 	if s.serial != since && s.imaged() && older(b, s.image) {
@@ -141,9 +141,9 @@ func (b *Bucket) Seen(shard int) Seen {
 func (b *Bucket) Absent() bool { return b.Seen(0).Absent }
 
 // Survives remembers a shard of a bucket whose shard 0 is missing, and returns the count
-// that shard 0 had: the one at which it splits that shard off, if there is no such shard,
-// else what follows from it. What a late settlement of another client has left of one is
-// none. Of one that cannot be read nobody knows what it and others hold.
+// that shard 0 had. If there is no such shard, it had not been split off yet; else the count
+// follows from the shard. An item that a late settlement of another client has left behind
+// is no shard. If the item cannot be read, nobody knows what it and others hold.
 func (b *Bucket) Survives(shard int, it item.Item, now int64) (count int, err error) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -50,7 +50,8 @@ func (d decider) outlived(s *seen, ms int64) bool {
 // may not deny for any longer, or the clock has been set back since.
 func (d decider) again(last int64) bool { return d.now-last >= d.DenyFor || d.now < last }
 
-// seenAt returns when an image was seen; one of a later time than now is the oldest.
+// seenAt returns when an image was seen. An image from a later time than now counts as the
+// oldest: the clock has been set back.
 func (d decider) seenAt(s *seen) int64 {
 	if s.at > d.now {
 		return 0
@@ -58,9 +59,9 @@ func (d decider) seenAt(s *seen) int64 {
 	return s.at
 }
 
-// outdated reports whether some image is from before the bucket was seen to be raised
-// (see raised). All shards are read then: not more often than looks go out, and only if
-// one call can do it.
+// outdated reports whether some image was seen before tokens were put into the bucket (see
+// raised), so that all shards are to be read. That happens no more often than looks go out,
+// and only if one call can read them all.
 func (d decider) outdated() bool {
 	if d.count == 1 || d.count > item.MaxReadKeys || d.attempt.Spread || !d.again(d.readAt) {
 		return false
@@ -76,8 +77,8 @@ func (d decider) outdated() bool {
 // unadopted returns the shard on which the limits that deny have to be brought in force
 // first. A denial by limits that are not stored might never end: what is stored refills by
 // the old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
-// force. Denied for 100 ms, the caller would come back to a bucket that needs hours. What no
-// shard can ever hold needs several, which refill and merge by the limits that they have.
+// force. Denied for 100 ms, the caller would come back to a bucket that needs hours. A cost
+// that no shard can hold is taken from several, and they refill by the limits they store.
 func (d decider) unadopted(denial Choice) (shard int, ok bool) {
 	if denial.Do == Deny {
 		return denial.Shard, d.adopts(d.shards[denial.Shard])

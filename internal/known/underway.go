@@ -44,12 +44,11 @@ func (u underWay) removeAll(group []Want) {
 	}
 }
 
-// of returns what is under way of a limit, in millitokens: at most as much as a bucket
-// can hold.
+// of returns what is under way of a limit, in millitokens, at most what a bucket can hold.
 func (u underWay) of(limit string) int64 { return u[limit].saturated() }
 
-// exact is a sum of costs, a number of 128 bits in two's complement: from one that
-// saturates nothing could be taken out again.
+// exact is a sum of costs, a number of 128 bits in two's complement. A sum that saturates
+// would not do: what was added to it could not be taken out again.
 type exact struct{ high, low uint64 }
 
 func (e exact) plus(milli int64) exact {

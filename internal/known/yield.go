@@ -35,7 +35,7 @@ type yield struct {
 	told    bool           // who observes knows
 }
 
-// lasts reports whether the limits of others are gone by still.
+// lasts reports whether the limits of others are still in force here.
 func (y yield) lasts(now int64) bool {
 	return now-y.since < yieldFor && (len(y.removed) > 0 || !slices.Equal(y.own, y.inForce))
 }
@@ -86,8 +86,7 @@ func (k *facts) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 	return displaced
 }
 
-// yieldTo goes by the limits of an image in place of its own, from now on unless it
-// does already.
+// yieldTo starts to go by the limits of an image in place of this process's own.
 func (k *facts) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
 	if slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
 		return
@@ -97,8 +96,8 @@ func (k *facts) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
 	k.yields = append(k.yields[max(0, len(k.yields)+1-mostLimits):], y)
 }
 
-// storedLimitsOf returns limits as the bucket has them; those that it does not have
-// stay as they are, and are named.
+// storedLimitsOf returns limits as the bucket has them. A limit that it does not have
+// stays as it is, and is named in removed.
 func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, removed []string) {
 	out = slices.Clone(limits)
 	for i, l := range out {
