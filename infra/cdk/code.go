@@ -49,12 +49,17 @@ func build(function string) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// The folder of the source names the version, so versions do not share a program.
-	version := sha256.Sum256([]byte(source))
-	dir = filepath.Join(cache, "zae-limiter-go", "functions", hex.EncodeToString(version[:8]), function)
+	dir = programFolder(cache, source, function)
 	_, err = goTool(source, "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc",
 		"-ldflags", "-s -w -buildid=", "-o", filepath.Join(dir, "bootstrap"), "./functions/"+function)
 	return dir, err
+}
+
+// programFolder is where a program is built to. The folder of the source names its version,
+// so versions do not share a program.
+func programFolder(cache, source, function string) string {
+	version := sha256.Sum256([]byte(source))
+	return filepath.Join(cache, "zae-limiter-go", "functions", hex.EncodeToString(version[:8]), function)
 }
 
 // goTool runs the go command for Lambda and returns what it printed.

@@ -61,7 +61,7 @@ func (p TableProps) capacity() (problems []error) {
 	}{{"ReadUnits", p.MinReadUnits, p.MaxReadUnits}, {"WriteUnits", p.MinWriteUnits, p.MaxWriteUnits}} {
 		switch {
 		case c.most == 0:
-			problems = append(problems, fmt.Errorf("BillingMode=provisioned: want Max%s, the most that auto scaling provisions",
+			problems = append(problems, fmt.Errorf("Max%s: want it with BillingMode=provisioned, the most that is provisioned",
 				c.name))
 		case c.least > c.most:
 			problems = append(problems, fmt.Errorf("Min%s=%d: want no more than Max%s=%d", c.name, c.least, c.name, c.most))

@@ -169,6 +169,9 @@ func TestFunctions(t *testing.T) {
 		if dig(props, "LoggingConfig", "LogFormat") != "JSON" {
 			t.Errorf("%s does not log JSON: %v", c.name, props["LoggingConfig"])
 		}
+		if dig(props, "LoggingConfig", "SystemLogLevel") != "WARN" {
+			t.Errorf("%s pays for lines of Lambda's own: %v", c.name, props["LoggingConfig"])
+		}
 		if props["FunctionName"] != nil {
 			t.Errorf("%s has the fixed name %v; Python clients overwrite <stack>-aggregator", c.name, props["FunctionName"])
 		}

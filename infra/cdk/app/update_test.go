@@ -3,17 +3,31 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-// cloud answers as STS and CloudFormation do: of one account, with one deployed template.
+// cloud answers as STS and CloudFormation do: of one account, with one deployed template,
+// and as DynamoDB without a table.
 func cloud(t *testing.T, account string, deployed []byte) {
 	t.Helper()
+	cloudWithTable(t, account, deployed, "", "")
+}
+
+// cloudWithTable has a table too, as DynamoDB describes it, with its tags, in JSON.
+func cloudWithTable(t *testing.T, account string, deployed []byte, table, tags string) {
+	t.Helper()
+	dynamodb := func(w http.ResponseWriter, status int, body string) {
+		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		switch action := r.Form.Get("Action"); {
@@ -25,9 +39,13 @@ func cloud(t *testing.T, account string, deployed []byte) {
 		case action == "GetTemplate":
 			body := strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(string(deployed))
 			fmt.Fprintf(w, "<R><GetTemplateResult><TemplateBody>%s</TemplateBody></GetTemplateResult></R>", body)
+		case r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.DescribeTable" && table == "":
+			dynamodb(w, http.StatusBadRequest,
+				`{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"none"}`)
 		case r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.DescribeTable":
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprint(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"none"}`)
+			dynamodb(w, http.StatusOK, `{"Table":`+table+`}`)
+		case r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.ListTagsOfResource" && tags != "":
+			dynamodb(w, http.StatusOK, `{"Tags":`+tags+`}`)
 		default:
 			w.WriteHeader(http.StatusNotImplemented)
 		}
@@ -85,6 +103,35 @@ func TestUpdatesThatLoseDataAreRefused(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			cloud(t, c.account, c.deployed)
 			err := checkUpdate(t.Context(), options{StackName: "zae-limiter-go", MayLose: c.mayLose}, c.next)
+			if (err == nil) != (c.want == "") || c.want != "" && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestTablesThatAreThereAlready: a table of another stack, such as the one before the default
+// name changed, is refused with the name of its stack. One that belongs to none may be adopted
+// if it fits, also by who may not read its tags.
+func TestTablesThatAreThereAlready(t *testing.T) {
+	properties := golden.one(t, "AWS::DynamoDB::Table", "Table").Properties
+	properties["TableArn"] = "arn:aws:dynamodb:eu-west-1:" + account + ":table/zae-limiter"
+	fits := text(t, properties)
+	delete(properties, "TableArn")
+	other := strings.ReplaceAll(fits, `"ProjectionType":"KEYS_ONLY"`, `"ProjectionType":"ALL"`)
+	const ours, theirs = `[{"Key":"aws:cloudformation:stack-name","Value":"zae-limiter-go"}]`,
+		`[{"Key":"aws:cloudformation:stack-name","Value":"zae-limiter"}]`
+	for _, c := range []struct{ what, table, tags, want string }{
+		{"of another stack", fits, theirs,
+			"belongs to stack zae-limiter: deploy that one (-c zae-limiter:stackName=zae-limiter)"},
+		{"of this stack, as it was left", fits, ours, ""},
+		{"of none", fits, `[]`, ""},
+		{"of nobody knows whom", fits, "", ""},
+		{"of none, with whole items in an index", other, `[]`, "the projection of index GSI2 would change from ALL"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cloudWithTable(t, account, []byte{}, c.table, c.tags)
+			err := checkUpdate(t.Context(), options{StackName: "zae-limiter-go"}, golden.text)
 			if (err == nil) != (c.want == "") || c.want != "" && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
