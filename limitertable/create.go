@@ -47,7 +47,7 @@ func Create(ctx context.Context, db DynamoDB, name string) (Description, error) 
 // are only refilled by who takes from them, and audit events are not archived.
 func (s Spec) Create(ctx context.Context, db DynamoDB, name string) (Description, error) {
 	var exists *types.ResourceInUseException
-	if _, err := db.CreateTable(ctx, s.CreateInput(name)); err != nil && !errors.As(err, &exists) {
+	if _, err := db.CreateTable(ctx, s.createInput(name)); err != nil && !errors.As(err, &exists) {
 		return Description{}, fmt.Errorf("create table %q: %w", name, err)
 	}
 	waiter := dynamodb.NewTableExistsWaiter(db, func(o *dynamodb.TableExistsWaiterOptions) {

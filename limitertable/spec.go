@@ -155,9 +155,9 @@ func capacityOf(t *types.ProvisionedThroughput) Capacity {
 	return Capacity{aws.ToInt64(t.ReadCapacityUnits), aws.ToInt64(t.WriteCapacityUnits)}
 }
 
-// CreateInput returns the CreateTable call for a table of that name. Its time to
+// createInput returns the CreateTable call for a table of that name. Its time to
 // live is switched on by another call; see [Spec.Create].
-func (s Spec) CreateInput(name string) *dynamodb.CreateTableInput {
+func (s Spec) createInput(name string) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:             aws.String(name),
 		BillingMode:           s.BillingMode,

@@ -133,7 +133,7 @@ func TestProvisioned(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(parsed, made) || parsed.Capacity != want {
 		t.Errorf("made %+v, %v\nof the template %+v", made, err, parsed)
 	}
-	in := made.CreateInput("x")
+	in := made.createInput("x")
 	if in.BillingMode != types.BillingModeProvisioned || capacityOf(in.ProvisionedThroughput) != want {
 		t.Errorf("the call has %v, %v", in.BillingMode, in.ProvisionedThroughput)
 	}
@@ -142,7 +142,7 @@ func TestProvisioned(t *testing.T) {
 			t.Errorf("index %s has %v", *i.IndexName, i.ProvisionedThroughput)
 		}
 	}
-	if in := Deployed().CreateInput("x"); in.ProvisionedThroughput != nil ||
+	if in := Deployed().createInput("x"); in.ProvisionedThroughput != nil ||
 		in.GlobalSecondaryIndexes[0].ProvisionedThroughput != nil {
 		t.Errorf("on demand: %+v", in)
 	}
