@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"internal/sequence":          {},
 	"internal/table":             {"internal/bucket", "internal/calendar", "internal/item", "internal/sequence"},
 	"internal/store":             {"internal/item"},
+	"internal/ahead":             {"internal/bucket", "internal/table"},
 	"internal/shard":             {"internal/bucket", "internal/item", "internal/store", "internal/table"},
 	"internal/known":             {"internal/bucket", "internal/item", "internal/shard", "internal/table"},
 	"internal/stream":            {"internal/bucket", "internal/item", "internal/sequence", "internal/table"},
