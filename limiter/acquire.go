@@ -77,7 +77,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
 	lease, at, err := l.take(bounded, wants, tries)
-	if err == nil || store.KindOf(err) != 0 || tries.Calls > 0 { // else nothing was asked
+	if err == nil && !tries.held || store.KindOf(err) != 0 || tries.Calls > 0 { // else nothing was asked
 		l.heard(ctx, n, at, err)
 	}
 	if !decided(err) { // unavailable or unknown
@@ -104,6 +104,9 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 	k := tries.desk
 	var me *acquirer
 	for {
+		if lease := l.fromHeld(ctx, k, asked, tries); lease != nil {
+			return lease, nil
+		}
 		d := l.decide(ctx, k, asked, tries)
 		if d.Do == known.Deny || d.Do == known.Never { // no shard covers the costs, and the images are fresh
 			return nil, refusal(d)
@@ -115,7 +118,7 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 			me = &acquirer{turn: make(chan turn, 1)}
 			me.until, _ = ctx.Deadline()
 		}
-		me.want = d.Want
+		me.want, me.owes = d.Want, d.Owe
 		t := l.send(ctx, k, d.Choice, me, tries)
 		if t.lease != nil && d.Owe { // taken into debt by a request that waits: keep its place
 			t.err = l.place(ctx, k, d.Want, t.lease, tries)

@@ -12,6 +12,7 @@ type attempt struct {
 	throttles
 	goesOn int64               // when a request that waits may go on, epoch ms; zero: at once
 	apart  bool                // it is one of several levels and creates no bucket
+	held   bool                // it was granted from what was taken ahead, without a call
 	desk   *desk               // of the bucket; held to the end, also if it is evicted meanwhile
 	room   [1]known.Want       // for what is wanted of one entity, as long as it does not cascade
 	asked  [known.MaxAsked]int // room for Attempt.Asked
@@ -26,6 +27,8 @@ type acquirer struct {
 	trips   int          // round trips that it has waited for: of writes for it, and of one before
 	refused int          // charges that were refused it, or had no room for it
 	alone   [1]*acquirer // room for a group of one
+	renews  bool         // it asks for nothing but what is taken ahead
+	owes    bool         // it takes its costs into debt
 	gone    bool         // its caller has left while its costs were on their way; guarded by the desk
 }
 

@@ -173,8 +173,11 @@ func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, 
 // writeGroup writes until the group, or as much of it as the image covers, has an answer.
 // Each acquire gets its turn, whatever happens. What they want is noted as under way.
 func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group []*acquirer, tries *attempt) {
+	var p known.Plan
 	defer func() {
+		plan := p
 		if p := recover(); p != nil { // of a DynamoDB client of the caller's
+			k.Unanswered(plan, true)
 			k.end(c.Shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
 				Err: fmt.Errorf("panic: %v", p)}})
 			if len(group) == 1 {
@@ -184,7 +187,7 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 	}()
 	looked := false
 	for {
-		var p known.Plan
+		group = l.serve(k, c.Shard, group)
 		group, p = l.planGroup(k, c, group)
 		if len(group) == 0 {
 			return
@@ -205,6 +208,7 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 			l.taken(ctx, k, p, group, it)
 			return
 		}
+		k.Unanswered(p, store.KindOf(err) == store.Unknown)
 		t, over := l.failed(ctx, k, c, p, tries, err)
 		if t.again {
 			k.outbid(group, p)

@@ -46,6 +46,7 @@ func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.P
 func (l *Limiter) taken(ctx context.Context, k *desk, p known.Plan, group []*acquirer, it item.Item) {
 	b, err := table.DecodeShard(it)
 	if err != nil {
+		k.Unanswered(p, true)
 		if p.Takes {
 			err = l.unread(ctx, group, p.Shard, err)
 		}

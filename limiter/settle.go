@@ -40,6 +40,9 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		l.locals.adjust(it.name, costs, l.now())
 		return nil
 	}
+	if l.absorb(it, costs) {
+		return nil
+	}
 	s := &settling{l: l, item: it, image: image, since: known.Unsent, costs: costs}
 	s.more = slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
 	if !s.known() && image.State.Shard != it.shard {

@@ -111,59 +111,39 @@ func (h *Holding) Left(limit string, now Instant) (milli int64) {
 	return milli
 }
 
-// Return puts tokens back that were granted, if what is held with them is no more than what
-// was told; else it reports false, and they belong back into the table. Costs are what goes
-// back, in positive numbers.
-func (h *Holding) Return(costs []table.Cost, now Instant) bool {
+// Settle puts tokens back that were granted, in positive numbers, or takes more, in negative
+// ones, and reports whether it does. What is held then is no more than what was told, and
+// nothing is owed; else it is the table's.
+func (h *Holding) Settle(back []table.Cost, now Instant) bool {
 	h.end(now)
 	held := h.held(h.generation, now)
-	for _, c := range costs {
-		if held.of(c.Limit.Name)+c.Milli > h.told.of(c.Limit.Name) {
+	var a *allotment
+	for i := range h.allotments {
+		if o := &h.allotments[i]; !o.covers && !o.over(now) && o.generation == h.generation {
+			a = o
+		}
+	}
+	if a == nil {
+		return false
+	}
+	for _, c := range back {
+		if held.of(c.Limit.Name)+c.Milli > h.told.of(c.Limit.Name) || a.left.of(c.Limit.Name)+c.Milli < 0 {
 			return false
 		}
 	}
-	for i := range h.allotments {
-		a := &h.allotments[i]
-		if a.covers || a.over(now) || a.generation != h.generation || !sameLimits(a.limits, costs) {
-			continue
-		}
-		for _, c := range costs {
-			a.left.add(c.Limit.Name, c.Milli)
-		}
-		return true
+	for _, c := range back {
+		a.left.add(c.Limit.Name, c.Milli)
 	}
-	return false
+	return true
 }
 
-// See takes note of an image of the shard.
-func (h *Holding) See(image table.Shard, life int64) {
-	if n := len(h.marks); n > 0 {
-		last := h.marks[n-1]
-		switch {
-		case last.Generation != image.Generation:
-			h.marks = h.marks[:0]
-		case image.State.RF-last.State.RF < life/16:
-			return
-		case n == maxMarks:
-			h.marks = slices.Delete(h.marks, 1, 2)
-		}
-	}
-	h.marks = append(h.marks, image)
-}
+// Asking reports whether a charge that Ask was for has no outcome yet.
+func (h *Holding) Asking() bool { return h.asked != nil }
 
-// maxMarks bounds how many images are kept: one that is as old as an allotment, and those
-// that will be.
-const maxMarks = 20
-
-// spent returns the latest image of the generation of which all is spent at an instant.
-func (h *Holding) spent(generation, at int64) *table.Shard {
-	for len(h.marks) > 1 && h.marks[1].State.HeldUntil <= at {
-		h.marks = slices.Delete(h.marks, 0, 1)
-	}
-	if len(h.marks) == 0 || h.marks[0].Generation != generation || h.marks[0].State.HeldUntil > at {
-		return nil
-	}
-	return &h.marks[0]
+// Tells reports whether there is something to tell: what ended unspent, or that less is held.
+func (h *Holding) Tells(now Instant) bool {
+	h.end(now)
+	return h.asked == nil && (h.ended.some() || h.told.some())
 }
 
 // end forgets what is over, and takes down what of it was not granted.
@@ -209,7 +189,7 @@ func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Inst
 	out := &table.Ahead{Life: life, Take: take, Left: left.costs(), Told: h.told.costs(), Ended: h.ended.costs()}
 	at := max(now.Wall, image.State.RF)
 	out.Spent = h.spent(image.Generation, at)
-	out.Mend = h.mends(image, out.Spent, left, at)
+	out.Mend = h.mends(image, left, life)
 	h.asked = &asked{
 		generation: image.Generation, limits: take, ended: h.ended, mends: out.Mend,
 		until: Instant{Wall: now.Wall + life, Mono: now.Mono + life},
@@ -222,27 +202,6 @@ func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Inst
 		h.told.add(c.Limit.Name, min(0, delta))
 	}
 	return out
-}
-
-// mendFrom is how much of a capacity, in percent, must be wrongly told before it is mended.
-const mendFrom = 5
-
-// mends reports whether the item says of some limit that much more may be held than can be.
-func (h *Holding) mends(image table.Shard, spent *table.Shard, left amounts, at int64) bool {
-	for i, sl := range image.State.Slots {
-		unspent := sl.Held
-		switch {
-		case image.State.HeldUntil <= at:
-			unspent = 0
-		case spent != nil && spent.State.Index(sl.Name) >= 0:
-			unspent = min(unspent, max(0, sl.Used-spent.State.Slots[spent.State.Index(sl.Name)].Used))
-		}
-		wrong := sl.Held + left.of(sl.Name) - h.told.of(sl.Name) - unspent
-		if wrong > image.State.Rate(i).Capacity/100*mendFrom {
-			return true
-		}
-	}
-	return false
 }
 
 // Outcome is what became of a charge.

@@ -326,7 +326,7 @@ func (w *world) giveBack(p *process, k int) {
 	for i := range back {
 		back[i].Milli = -costs[i].Milli
 	}
-	if w.rng.IntN(2) == 0 && p.hold(k).Return(costs, w.clock(p)) {
+	if w.rng.IntN(2) == 0 && p.hold(k).Settle(costs, w.clock(p)) {
 		w.grant(w.now, back)
 		return
 	}

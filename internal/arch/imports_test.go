@@ -43,9 +43,11 @@ var mayImport = map[string][]string{
 	"internal/sequence":          {},
 	"internal/table":             {"internal/bucket", "internal/calendar", "internal/item", "internal/sequence"},
 	"internal/store":             {"internal/item"},
-	"internal/ahead":             {"internal/bucket", "internal/table"},
+	"internal/ahead":             {"internal/bucket", "internal/table"}, // pure, for internal/known
 	"internal/shard":             {"internal/bucket", "internal/item", "internal/store", "internal/table"},
-	"internal/known":             {"internal/bucket", "internal/item", "internal/shard", "internal/table"},
+	"internal/known": { // what a process knows of a bucket, and decides
+		"internal/ahead", "internal/bucket", "internal/item", "internal/shard", "internal/table",
+	},
 	"internal/stream":            {"internal/bucket", "internal/item", "internal/sequence", "internal/table"},
 	"internal/stream/streamtest": {"internal/item", "internal/item/itemtest"},
 	"internal/usage": {"internal/bucket", "internal/item", "internal/sequence", "internal/shard", "internal/stream",

@@ -13,12 +13,15 @@ func (b *Bucket) Took(image table.Shard, p Plan, w Want, group []Want, now int64
 	defer b.mu.Unlock()
 	var own []table.Cost
 	if p.Takes {
-		own = w.Costs
+		if own = w.Costs; p.ahead != nil {
+			own = p.took
+		}
 	}
 	k.see(image, now, p.since, own)
 	s := k.at(p.Shard)
 	s.underWay.removeAll(group) // the image shows it
 	s.added = false
+	k.granted(s, p, group, now)
 	k.confirm(image, w, now)
 	return k.levels(w.Costs, now)
 }
@@ -34,6 +37,7 @@ func (b *Bucket) Refused(image table.Shard, p Plan, now int64) (displaced bool) 
 		s.others.refused = now
 	}
 	k.see(image, now, p.since, nil)
+	k.short(s, p, now)
 	s.added = p.adds
 	return k.displace(s, image, now)
 }

@@ -13,6 +13,7 @@ type Settings struct {
 	DenyFor   int64 // how long, in ms, an image may deny without asking
 	Slack     int64 // how much lower than it is a full limit may be shown, in percent of its capacity
 	MaxShards int   // the most shards that a bucket is split into
+	Ahead     int64 // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
 }
 
 // Now is what a decision depends on beside the bucket and the request. Decisions ask for it
@@ -20,6 +21,7 @@ type Settings struct {
 // made before it would take the clock for set back.
 type Now struct {
 	Ms     int64   // the instant, epoch ms
+	Mono   int64   // by a clock that is never set, ms since any instant
 	Trip   float64 // how long, in ms, a write and its answer are under way
 	Random uint64
 }
@@ -83,6 +85,12 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
 	}
 	s.image, s.at, s.absent = b, now, false
 	s.serial++
+	if k.Ahead > 0 {
+		if s.holding == nil {
+			s.holding = &holding{}
+		}
+		s.holding.See(b, k.Ahead)
+	}
 	if n := b.State.Shards; n <= bucket.MaxShards && (n > k.count || b.State.Shard == 0) {
 		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged
 	}

@@ -24,11 +24,12 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	w, yielded := k.inForce(w, now.Ms)
 	out := Decision{Want: w, Yielded: yielded, Count: k.count}
 	if !a.Waits && k.denied.covers(w, now.Ms) {
+		k.asked(k.denied.c.Shard, w, now.Ms)
 		out.Denial = k.denied.explain(k, now.Ms)
 		return out
 	}
 	d := decider{facts: k, want: w, now: now.Ms, trip: now.Trip, attempt: a, pick: now.Random}
-	c := d.decide()
+	c := d.paced(d.decide())
 	if tries := max(a.Rounds, a.Calls); c.writes() && (a.Outrun || tries >= MaxRounds) { // others take what there is
 		c = d.giveUp()
 	}
@@ -38,6 +39,7 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	a.Rounds++
 	out.Choice = c
 	if c.Do == Deny {
+		k.asked(c.Shard, w, now.Ms)
 		denied := d.deny(c)
 		out.Denial = denied.explain(k, now.Ms)
 		if !a.Waits { // else it says nothing about those that do not
@@ -109,6 +111,9 @@ func (d decider) decideOn(k int, s *seen) Choice {
 	case v.Granted:
 		out.Do = Take
 		at, short := d.expected(s)
+		if d.busy(s) {
+			at = 0 // it has a pace of its own, see paced
+		}
 		out.Asks = d.count > 1 && s.contended(d.now) && d.outlived(s, d.DenyFor)
 		if at > d.now && !(out.Asks && (d.asking || d.again(d.lookedAt))) { // but others will have taken it by now
 			out.Do, out.at, out.Limit, out.taken, out.Asks = Deny, at, short, true, false

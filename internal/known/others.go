@@ -135,7 +135,11 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 		if gone < float64(c.Milli)/4 { // most likely nobody takes anything
 			gone = 0
 		}
-		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, float64(r.Capacity))
+		top := float64(r.Capacity)
+		if state.HeldAfter(d.now) > d.now {
+			top -= float64(state.Slots[i].Held)
+		}
+		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, top)
 		level -= float64(s.underWay.of(c.Limit.Name))
 		spread := math.Sqrt(gone * float64(c.Milli))
 		if spread > float64(r.Capacity-c.Milli)/4 { // too uncertain to deny by

@@ -3,6 +3,7 @@ package known
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/ahead"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -18,6 +19,8 @@ type Plan struct {
 	adds    bool  // it is a plain add in place of a charge
 	since   int   // the serial number of the image when it was planned
 	life    int64 // the generation of that image
+	ahead   *table.Ahead
+	took    []table.Cost // with ahead: the costs with what is taken ahead
 }
 
 // Begin notes that a write that a request has chosen goes out, or waits behind another:
@@ -65,7 +68,9 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 		group = group[:1]
 	} else {
 		d := decider{facts: k, now: now.Ms, trip: now.Trip, asking: c.Asks}
-		n = d.covered(c.Shard, group)
+		if n = d.covered(c.Shard, group); d.waits(c, s, group[0]) {
+			n = 0
+		}
 	}
 	if n == 0 {
 		return 0, Plan{}
@@ -133,10 +138,19 @@ func (k *facts) plan(c Choice, w Want, now Now) Plan {
 	case s.added && s.recent(w, now.Ms, roomOf(slack)): // a crowd: leave room for the adds of others
 		charge.Room = roomOf(slack)
 	case s.added: // nobody has charged for long, so the add was refused; its image is fresh
+	case s.image.State.HeldAfter(now.Ms) > now.Ms: // adds do not hold there
 	case s.crowded(w, now.Ms, slack): // the charge would be refused: try an add, which needs no fresh image
 		p := add(roomOf(slack))
 		p.adds = true
 		return p
+	}
+	if c.Do == Take && !c.Owe {
+		if more := k.takeAhead(s, w, charge, now); more != nil {
+			if planned := more.Plan(); planned.Verdict.Granted {
+				return Plan{Write: planned.Update, Charges: true, Takes: true, ahead: more.Ahead, took: more.Costs}
+			}
+			s.holding.Done(ahead.Refused, table.Shard{})
+		}
 	}
 	planned := charge.Plan()
 	if !planned.Verdict.Granted && !c.Owe { // only the clock is missing, or the limits: mend that, take nothing

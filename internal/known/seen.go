@@ -14,6 +14,7 @@ type seen struct {
 	added    bool        // a plain add has just been refused
 	others   others      // what other processes take
 	underWay underWay
+	holding  *holding // with Settings.Ahead
 	// confirmed are limits of this process that were seen in force, of some calls.
 	confirmed [][]bucket.Limit
 }
@@ -99,6 +100,9 @@ func raised(old, newer bucket.State, now int64) bool {
 	old, newer = old.At(now), newer.At(now)
 	for i, sl := range newer.Slots {
 		j := old.Index(sl.Name)
+		if j >= 0 && (sl.Held > 0 || old.Slots[j].Held > 0) {
+			continue // it shows more when that is over
+		}
 		if sl.Name != bucket.WCU && j >= 0 && old.Shards == newer.Shards && old.Slots[j].Limit == sl.Limit &&
 			bucket.SubSat(sl.Tokens, old.Slots[j].Tokens) > max(newer.Rate(i).Capacity/10, bucket.Milli) {
 			return true

@@ -34,7 +34,7 @@ import (
 //
 //	SET  o = -(tc - spent + taken ahead)    mended; the server's tc, before this update
 //	ADD  o  told before - what is held now  else
-//	SET  hu = max(the image's, t + Life)    IF there is none, or none that is later
+//	SET  hu = max(the image's, t + Life)    IF there is none, or none that is later; rounded up
 //
 // Example: capacity 10, 1 per second, full, nothing held, tc=100. At 0 s a process charges 1
 // and takes 4 ahead for 5 s: level 5, tc=105, o=-4, hu=5s. Nobody sees more than 6 until 5 s:
@@ -56,6 +56,10 @@ func (a *Ahead) takes(limit string) int64 {
 	return c.Milli
 }
 
+// untilSteps is how many instants there are in a life to which hu is rounded up, one a second
+// at least.
+const untilSteps = 8
+
 // holdUntil adds until when what is taken ahead may be held, if anything is.
 func (p *planned) holdUntil() {
 	a := p.c.Ahead
@@ -69,7 +73,13 @@ func (p *planned) holdUntil() {
 	if !some {
 		return
 	}
-	until := max(p.image.HeldAfter(p.after.RF), bucket.AddSat(p.after.RF, min(a.Life, bucket.MaxAhead)))
+	until := bucket.AddSat(p.after.RF, min(a.Life, bucket.MaxAhead))
+	// Of writes that overtake each other, the one that was sent first must not be refused for
+	// that: most of them have the same instant.
+	if step := min(a.Life/untilSteps, 1000); step > 1 {
+		until += step - 1 - (until-1)%step
+	}
+	until = max(until, p.image.HeldAfter(p.after.RF))
 	if stored := p.image.HeldUntil; stored > until { // no sound clock has written it
 		p.cond = append(p.cond, item.Compare(attrHeldUntil, item.Eq, item.N(stored)))
 	} else {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -30,6 +33,8 @@ type Result struct {
 	Denial   time.Duration // how long 99 of 100 denials took at most
 	Longest  time.Duration // and the longest
 	Shards   int           // at the end
+	Waited   float64       // part of the grants that took any time
+	Jain     float64       // how evenly processes got what they wanted
 }
 
 // PerGrant returns the write units per granted acquire.
@@ -62,6 +67,62 @@ type outcome struct {
 	mu sync.Mutex
 	Result
 	denials []time.Duration // how long each took
+	grants  []granted
+	waited  int       // grants that took longer than none
+	wanted  []float64 // by process
+	got     []float64
+}
+
+// granted is an acquire that was granted: some time between its call and its return.
+type granted struct {
+	sent, answered int64
+	tokens         []int64
+}
+
+// grant takes down a grant, or what was wanted in vain.
+func (o *outcome) grant(process int, begin time.Time, tokens []int64, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.wanted[process]++
+	if err != nil {
+		return
+	}
+	o.got[process]++
+	if time.Since(begin) > 0 {
+		o.waited++
+	}
+	o.grants = append(o.grants, granted{begin.UnixMilli(), time.Now().UnixMilli(), tokens})
+}
+
+// excess returns the worst excess over all windows and limits, in tokens, each grant
+// counted when it was made.
+func excess(rates []bucket.Rate, grants []granted) float64 {
+	worst := math.Inf(-1)
+	for i, r := range rates {
+		events := make([]play.Event, len(grants))
+		for j, g := range grants {
+			n := g.tokens[i] * bucket.Milli
+			events[j] = play.Event{Kind: play.Grant, Sent: g.sent, Answered: g.answered, Tokens: n}
+		}
+		w, err := play.Worst(play.Bound{Rules: play.Always(r.Capacity, r.Amount, r.Period)}, events)
+		if err != nil {
+			panic("bug: " + err.Error())
+		}
+		worst = max(worst, float64(w.Excess)/(1000*bucket.Milli))
+	}
+	return worst
+}
+
+// jain returns how evenly processes get what they want: 1 if each gets the same part of it.
+func jain(wanted, got []float64) float64 {
+	sum, squares, n := 0., 0., 0.
+	for i := range wanted {
+		if wanted[i] > 0 {
+			x := got[i] / wanted[i]
+			sum, squares, n = sum+x, squares+x*x, n+1
+		}
+	}
+	return sum * sum / max(n*squares, 1e-9)
 }
 
 func (o *outcome) add(took time.Duration, err error) {
@@ -123,7 +184,9 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	var wg sync.WaitGroup
 	begin := time.Now()
 	exact := newIdeal(c.Bucket.rates(), begin.UnixMilli())
-	into := &warm
+	into, pick := &warm, c.picker(rng, len(processes))
+	warm.wanted, warm.got = make([]float64, len(processes)), make([]float64, len(processes))
+	counted.wanted, counted.got = make([]float64, len(processes)), make([]float64, len(processes))
 	for at := begin; ; {
 		at = at.Add(time.Duration(rng.ExpFloat64() / c.perSecond() * float64(time.Second)))
 		if into == &warm && at.Sub(begin) > c.Warm {
@@ -135,7 +198,11 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 			break
 		}
 		time.Sleep(time.Until(at))
-		tokens, p, into := c.Bucket.Cost(rng), processes[rng.IntN(len(processes))], into
+		tokens, who := c.Bucket.Cost(rng), pick(at)
+		if who < 0 {
+			continue
+		}
+		p, into := processes[who], into
 		granted := exact.acquire(tokens, at.UnixMilli())
 		if into == &counted {
 			t.sample()
@@ -144,10 +211,21 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 				counted.Due += tokens[0]
 			}
 		}
-		wg.Go(func() { into.paid(tokens[0], into.time(func() error { return p(ctx, tokens) })) })
+		wg.Go(func() {
+			begin := time.Now()
+			err := into.time(func() error { return p(ctx, tokens) })
+			into.paid(tokens[0], err)
+			into.grant(who, begin, tokens, err)
+		})
 	}
 	wg.Wait()
 	t.result(&counted.Result)
+	time.Sleep(10 * time.Second) // for what no caller waits for
+	if c.Options.Ahead > 0 {     // the counters of the table are ahead of the grants
+		counted.Excess = excess(c.Bucket.rates(), append(warm.grants, counted.grants...))
+	}
+	counted.Waited = float64(counted.waited) / float64(max(counted.Granted, 1))
+	counted.Jain = jain(counted.wanted, counted.got)
 	if d := counted.denials; len(d) > 0 {
 		slices.Sort(d)
 		counted.Denial, counted.Longest = d[len(d)*99/100], d[len(d)-1]

@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"sort"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -116,6 +118,8 @@ type Case struct {
 	Trip      time.Duration // to the table and back, on average; 0: 4 ms
 	Spike     time.Duration // in the middle of the traffic, in which calls take four times as long; 0: none
 	Deadline  time.Duration // of every acquire; 0: none
+	Zipf      float64       // how unevenly the processes ask: process k as often as 1/k to the power of this
+	Bursty    bool          // a process asks a quarter of the time, for seconds at a time, four times as often then
 	Seed      uint64
 	Options   limiter.Options // of every limiter
 }
@@ -135,12 +139,42 @@ func (c Case) String() string {
 	return s
 }
 
+// picker returns which of so many processes is next to ask at an instant, -1 for none.
+func (c Case) picker(rng *rand.Rand, processes int) func(at time.Time) int {
+	if c.Bursty {
+		on, until := make([]bool, processes), make([]time.Time, processes)
+		return func(at time.Time) int {
+			k := rng.IntN(processes)
+			for until[k].Before(at) {
+				on[k] = rng.IntN(4) == 0
+				until[k] = at.Add(time.Duration(2 * rng.ExpFloat64() * float64(time.Second)))
+			}
+			if !on[k] {
+				return -1
+			}
+			return k
+		}
+	}
+	if c.Zipf == 0 {
+		return func(time.Time) int { return rng.IntN(processes) }
+	}
+	sums, total := make([]float64, processes), 0.
+	for k := range sums {
+		total += math.Pow(float64(k+1), -c.Zipf)
+		sums[k] = total
+	}
+	return func(time.Time) int { return min(sort.SearchFloat64s(sums, rng.Float64()*total), processes-1) }
+}
+
 // perSecond returns how many requests arrive in a second, on average.
 func (c Case) perSecond() float64 {
 	l := c.Bucket.Limits[0]
 	mean := c.Bucket.Mean
 	if mean == 0 {
 		mean = 1
+	}
+	if c.Bursty {
+		mean /= 4
 	}
 	return c.Load * float64(l.Refill) / l.Period.Seconds() / mean
 }

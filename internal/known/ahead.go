@@ -1,0 +1,250 @@
+package known
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/ahead"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A busy process takes tokens ahead with a charge, and grants its next requests from them.
+// What it holds of a shard, what that says for the image, and how much it takes is decided
+// in package ahead; here it is joined to what is known of the bucket.
+
+// holding is what this process has taken ahead of one shard.
+type holding struct {
+	ahead.Holding
+	demand ahead.Demand
+	pace   ahead.Pace
+	taken  []table.Cost // by the last charge that took ahead
+	renews bool         // a charge that takes ahead before it is needed is on its way
+}
+
+// instant is now by both clocks.
+func (n Now) instant() ahead.Instant { return ahead.Instant{Wall: n.Ms, Mono: n.Mono} }
+
+// Held is a request that was granted from what was taken ahead.
+type Held struct {
+	Image table.Shard // the last one of the shard that it was taken from
+	Renew bool        // little is left: more is to be taken ahead, by a request for nothing
+}
+
+// Grant grants a request from what was taken ahead; ok is false if that does not cover it.
+func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if k.Ahead == 0 {
+		return Held{}, false
+	}
+	now := clock()
+	for _, s := range k.shards {
+		if s.holding == nil || !s.holding.Take(w.Costs, now.instant()) {
+			continue
+		}
+		s.holding.demand.Asked(w.Costs, now.Ms)
+		h = Held{Image: s.image, Renew: k.low(s, w, now)}
+		s.holding.renews = s.holding.renews || h.Renew
+		return h, true
+	}
+	return Held{}, false
+}
+
+// renewAt is how much of what was taken last, in percent, is left when more is taken.
+const renewAt = 25
+
+// low reports whether more is to be taken ahead now.
+func (k *facts) low(s *seen, w Want, now Now) bool {
+	h := s.holding
+	if h.renews || h.Asking() {
+		return false
+	}
+	low := false
+	for _, c := range h.taken {
+		low = low || c.Milli > 0 && h.Left(c.Limit.Name, now.instant()) <= c.Milli/100*renewAt
+	}
+	life := ahead.Life(w.Costs, k.Ahead)
+	return low && h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
+}
+
+// Renewed notes that what Grant has asked for is over, whatever came of it.
+func (b *Bucket) Renewed(shard int) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if h := k.at(shard).holding; h != nil {
+		h.renews = false
+	}
+}
+
+// GiveBack puts tokens back that a lease on a shard has and does not need, in positive
+// numbers, or takes more for it, in negative ones, and reports whether what is held has room
+// for all of that. Else it is the table's.
+func (b *Bucket) GiveBack(shard int, costs []table.Cost, clock func() Now) bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.shards[shard]
+	if s == nil || s.holding == nil {
+		return false
+	}
+	return s.holding.Settle(costs, clock().instant())
+}
+
+// pays reports whether anything is taken ahead with a charge now.
+func (k *facts) pays(s *seen, w Want, life int64, now Now) bool {
+	take, _ := k.size(s, w, life, now)
+	return take != nil
+}
+
+// size is how much is taken ahead with a charge, nil for nothing: by the level that others
+// have most likely left, so that the charge is not refused for what nobody asked for.
+func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, short bool) {
+	levels := make([]int64, len(w.Costs))
+	for i, c := range w.Costs {
+		others := s.others.rate(c.Limit.Name) * (float64(max(now.Ms-s.at, 0)) + now.Trip)
+		levels[i] = s.level(c.Limit, now.Ms) - int64(others)
+	}
+	left := func(limit string) int64 { return s.holding.Left(limit, now.instant()) }
+	return s.holding.demand.Size(w.Costs, levels, left, life, now.Ms)
+}
+
+// takeAhead lets a charge take ahead, if that pays, and tell what is held. It returns nil
+// for a charge that does neither. The costs are under way already.
+func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.Charge {
+	h := s.holding
+	if k.Ahead == 0 || h == nil || len(s.image.Partial) > 0 || s.clockless(now.Ms) || !w.stored(s.image.State) {
+		return nil
+	}
+	life := ahead.Life(w.Costs, k.Ahead)
+	h.pace.Wrote(life, now.Ms, now.Random)
+	take, short := k.size(s, w, life, now)
+	if short {
+		h.pace.Short(now.Ms)
+	}
+	if take == nil {
+		if !h.Tells(now.instant()) {
+			return nil
+		}
+		take = table.Costs(table.LimitsOf(w.Costs))
+	}
+	charge.Ahead = h.Ask(s.image, take, life, now.instant())
+	if charge.Ahead == nil {
+		return nil
+	}
+	charge.Costs = make([]table.Cost, len(w.Costs))
+	for i, c := range w.Costs {
+		charge.Costs[i] = table.Cost{Limit: c.Limit, Milli: bucket.AddSat(c.Milli, take[i].Milli)}
+	}
+	charge.Slack = 0 // near full a level is shown lower by what is held anyway
+	return &charge
+}
+
+// granted takes in an answer to a plan: what it took ahead is held from now on.
+func (k *facts) granted(s *seen, p Plan, group []Want, now int64) {
+	if k.Ahead == 0 {
+		return
+	}
+	if s.holding == nil {
+		s.holding = &holding{}
+	}
+	h := s.holding
+	for _, w := range group {
+		h.demand.Asked(w.Costs, now)
+	}
+	if p.ahead != nil {
+		h.taken = p.ahead.Take
+		h.Done(ahead.Written, s.image)
+	}
+	h.pace.Answered()
+	if len(group) == 0 {
+		return
+	}
+	life := float64(ahead.Life(group[0].Costs, k.Ahead))
+	for _, c := range group[0].Costs {
+		need := (2*h.demand.Of(c.Limit.Name) + s.others.rate(c.Limit.Name)) * life
+		if c.Milli > 0 && float64(s.level(c.Limit, now)) <= need {
+			return
+		}
+	}
+	h.pace.Calm()
+}
+
+// asked takes in a request that is denied.
+func (k *facts) asked(shard int, w Want, now int64) {
+	if s := k.shards[shard]; k.Ahead > 0 && s != nil && s.holding != nil {
+		s.holding.demand.Asked(w.Costs, now)
+	}
+}
+
+// short takes in that a charge was refused: if there is less than it would have taken, the
+// bucket has too little for this process.
+func (k *facts) short(s *seen, p Plan, now int64) {
+	if s.holding == nil || p.ahead == nil {
+		return
+	}
+	for _, c := range p.took {
+		if i := s.image.State.Index(c.Limit.Name); i >= 0 {
+			if level, _ := s.image.State.LevelAt(i, now); level < c.Milli {
+				s.holding.pace.Short(now)
+			}
+		}
+	}
+}
+
+// Unanswered takes in that a plan did not hold: it was not written, or nobody knows.
+func (b *Bucket) Unanswered(p Plan, written bool) {
+	if p.ahead == nil {
+		return
+	}
+	k := b.lock()
+	defer b.mu.Unlock()
+	outcome := ahead.Refused
+	if written {
+		outcome = ahead.Unknown
+	}
+	k.at(p.Shard).holding.Done(outcome, table.Shard{})
+}
+
+// busy reports whether this process takes ahead of a shard.
+func (d decider) busy(s *seen) bool {
+	return d.Ahead > 0 && s.imaged() && s.holding != nil &&
+		s.holding.demand.Busy(ahead.Life(d.want.Costs, d.Ahead), d.now)
+}
+
+// waits reports whether a busy process has had its turn on a saturated bucket.
+func (d decider) waits(c Choice, s *seen, w Want) bool {
+	d.want = w
+	return c.Do == Take && !c.Owe && d.busy(s) && s.holding.pace.Free(ahead.Life(w.Costs, d.Ahead), d.now) > d.now
+}
+
+// paced denies a request that a busy process would chase tokens for: of a saturated bucket it
+// asks for more than one request needs, and not more often than pays. A request joins a
+// charge that is on its way.
+func (d decider) paced(c Choice) Choice {
+	s := d.shards[c.Shard]
+	if c.Do != Deny && c.Do != Take || d.attempt.Waits || !d.busy(s) {
+		return c
+	}
+	if c.Do == Deny {
+		s.holding.pace.Short(d.now)
+	}
+	free := s.holding.pace.Free(ahead.Life(d.want.Costs, d.Ahead), d.now)
+	if c.Do == Deny || free <= d.now || s.holding.Asking() {
+		return c
+	}
+	out := Choice{Do: Deny, Shard: c.Shard, at: free, guess: true, taken: true}
+	for _, cost := range d.want.Costs {
+		if out.Limit == "" || cost.Milli > 0 {
+			out.Limit = cost.Limit.Name
+			break
+		}
+	}
+	return out
+}
+
+// Left returns how much of a limit this process holds of a shard, in millitokens.
+func (b *Bucket) Left(shard int, limit string, clock func() Now) (milli int64) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if s := k.shards[shard]; s != nil && s.holding != nil {
+		return s.holding.Left(limit, clock().instant())
+	}
+	return 0
+}

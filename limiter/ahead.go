@@ -1,0 +1,136 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// With Options.Ahead a process takes more than a request needs with a charge, and grants its
+// next requests from that, without a call. See docs/hot-keys.md.
+
+// started is an instant of the clock that is never set.
+var started = time.Now()
+
+// fromHeld grants a request from what this process has taken ahead, nil if that does not
+// cover it.
+func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want, tries *attempt) *Lease {
+	if l.opts.Ahead == 0 || tries.Waits {
+		return nil
+	}
+	h, ok := k.Grant(w, l.moment)
+	if !ok {
+		return nil
+	}
+	tries.held = true
+	if h.Renew {
+		l.renew(ctx, k, w, h.Image.State.Shard)
+	}
+	return l.heldLease(k, w, h.Image)
+}
+
+// takeLevels takes from all levels of a cascade, from what is held of them as far as that
+// goes: a parent is busier than each of its children, so often only one level is written.
+func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name,
+	err error) {
+	leases, rest := make([]*Lease, len(wants)), make([]known.Want, 0, len(wants))
+	for i, w := range wants {
+		if leases[i] = l.fromHeld(ctx, l.desks.of(w.Name), w, tries); leases[i] == nil {
+			rest = append(rest, w)
+		}
+	}
+	tries.held = len(rest) == 0
+	if at = wants[0].Name; len(rest) == 1 {
+		at = rest[0].Name
+		lease, err = l.charge(ctx, rest[0], tries)
+	} else if len(rest) > 1 {
+		if at, err = l.foresee(ctx, rest, tries); err == nil {
+			lease, at, err = l.chargeAll(ctx, rest, tries)
+		}
+	}
+	if err != nil {
+		return nil, at, errors.Join(append([]error{err}, l.giveBack(ctx, leases)...)...)
+	}
+	var charged []*Lease
+	if lease != nil {
+		charged = lease.levels()
+		lease.above = nil
+	}
+	for i := range leases {
+		if leases[i] == nil {
+			leases[i], charged = charged[0], charged[1:]
+		}
+	}
+	leases[0].above = leases[1:]
+	return leases[0], at, nil
+}
+
+// heldLease is the lease on what was taken ahead.
+func (l *Limiter) heldLease(k *desk, w known.Want, image table.Shard) *Lease {
+	lease := &Lease{limiter: l, name: w.Name, status: statuses(w.Name.Entity, k.Levels(w, l.now())), items: []leaseItem{{
+		name: w.Name, key: image.Key(), shard: image.State.Shard, taken: w.Costs,
+	}}}
+	lease.learn(image)
+	return lease
+}
+
+// renew takes more ahead in the background, by a request for nothing.
+func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, shard int) {
+	ctx = context.WithoutCancel(ctx)
+	w.Costs = table.Costs(table.LimitsOf(w.Costs))
+	l.background.Go(func() {
+		defer k.Renewed(shard)
+		within := l.bounded(ctx)
+		defer within.end()
+		me := &acquirer{want: w, turn: make(chan turn, 1), renews: true}
+		me.until, _ = within.Deadline()
+		_ = guarded(func() {
+			t := l.writeTogether(within, k, known.Choice{Do: known.Take, Shard: shard}, me, &attempt{desk: k})
+			if t.err != nil {
+				l.heard(within, w.Name, w.Name, t.err)
+			}
+		})
+	})
+}
+
+// serve grants what it can of a group from what was taken ahead meanwhile, and returns the
+// others.
+func (l *Limiter) serve(k *desk, shard int, group []*acquirer) []*acquirer {
+	if l.opts.Ahead == 0 {
+		return group
+	}
+	left := group[:0:0]
+	for _, m := range group {
+		h, ok := known.Held{}, false
+		if !m.renews && !m.owes {
+			h, ok = k.Grant(m.want, l.moment)
+		}
+		if !ok {
+			left = append(left, m)
+			continue
+		}
+		lease := l.heldLease(k, m.want, h.Image)
+		k.mu.Lock()
+		gone := m.gone
+		k.mu.Unlock()
+		k.End(shard, m.want)
+		if gone {
+			l.background.Go(func() { _ = guarded(func() { _ = lease.Rollback(context.Background()) }) })
+			continue
+		}
+		m.turn <- turn{lease: lease}
+	}
+	return left
+}
+
+// absorb settles costs with what is held of a shard, and reports whether that has room.
+func (l *Limiter) absorb(it leaseItem, costs []table.Cost) bool {
+	if l.opts.Ahead == 0 {
+		return false
+	}
+	k := l.desks.peek(it.name)
+	return k != nil && k.GiveBack(it.shard, negative(costs), l.moment)
+}

@@ -1,0 +1,232 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+var rps1000 = PerSecond("rps", 1000)
+
+// pass lets time pass, for the clock of the world and for that of the bubble.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	w.advance(d)
+}
+
+// busy lets a process ask for single tokens, one every 10 ms, and returns how many of them
+// were granted, and the last lease.
+func (w *world) busy(l *Limiter, req Request, n int) (granted int, last *Lease) {
+	w.t.Helper()
+	for range n {
+		w.pass(10 * time.Millisecond)
+		lease, err := l.Acquire(context.Background(), req)
+		l.background.Wait()
+		if err == nil {
+			granted, last = granted+1, lease
+		} else if !errors.Is(err, ErrLimited) {
+			w.t.Fatal(err)
+		}
+	}
+	return granted, last
+}
+
+// countedOf is what the table has counted of the first limit, and what of that ended unspent.
+func (w *world) countedOf(l *Limiter, entity string) (used, ended int64) {
+	for _, b := range w.shards(l, entity, gpt) {
+		sl := b.State.Slots[0]
+		used, ended = used+sl.Used/1000, ended+sl.Ended/1000
+	}
+	return used, ended
+}
+
+// A busy process writes once for many requests; what it does not use is not counted as used.
+func TestOneWriteTakesForManyRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.busy(l, req, 200)
+		w.db.ResetStats()
+		granted, _ := w.busy(l, req, 500)
+		if n := w.db.Stats().WriteUnits; granted != 500 || n > 25 || n < 5 {
+			t.Errorf("%d granted with %d writes", granted, n)
+		}
+		w.pass(2 * time.Second) // what is left has ended
+		w.busy(l, req, 1)
+		held := l.desks.of(acmeGPT).Left(0, "rps", l.moment) / 1000
+		if used, ended := w.countedOf(l, acme); used-ended-held != 701 || ended == 0 {
+			t.Errorf("%d used, %d of it ended unspent, %d is held, 701 were granted", used, ended, held)
+		}
+	})
+}
+
+// Whoever asks seldom takes nothing ahead, and nobody does by default.
+func TestSeldomOrByDefaultNothingIsTakenAhead(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"seldom": 10 * time.Millisecond, "off": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{Ahead: ahead})
+				req := asks(Costs{"rps": 1}, rps1000)
+				w.busy(l, req, 100)
+				w.db.ResetStats()
+				w.busy(l, req, 100)
+				if n := w.db.Stats().WriteUnits; n != 100 {
+					t.Errorf("100 requests are %d writes", n)
+				}
+				if b := w.shards(l, acme, gpt)[0]; b.State.HeldUntil != 0 || b.State.Slots[0].Held != 0 {
+					t.Errorf("held: %+v", b.State)
+				}
+			})
+		})
+	}
+}
+
+// A lease on what was taken ahead is settled and rolled back in it: no write, and all of it
+// is there for the next requests. What it has no room for goes to the table.
+func TestLeasesAreSettledIntoWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		ctx, req := context.Background(), asks(Costs{"rps": 2}, rps1000)
+		_, lease := w.busy(l, req, 200)
+		k := l.desks.of(acmeGPT)
+		held := func() int64 { return k.Left(0, "rps", l.moment) / 1000 }
+		for held() < 10 {
+			_, lease = w.busy(l, req, 1)
+		}
+		before := held()
+		w.db.ResetStats()
+		if err := lease.Rollback(ctx); err != nil || held() != before+2 {
+			t.Errorf("rolled back: %v, %d held before and %d after", err, before, held())
+		}
+		_, lease = w.busy(l, req, 1)
+		if err := errors.Join(lease.Settle(Costs{"rps": 5}), lease.Commit(ctx)); err != nil || held() != before-3 {
+			t.Errorf("settled: %v, %d held before and %d after", err, before, held())
+		}
+		if n := w.db.Stats().WriteUnits; n != 0 {
+			t.Errorf("%d writes", n)
+		}
+		_, lease = w.busy(l, req, 1)
+		used, ended := w.countedOf(l, acme)
+		left := held()
+		if err := errors.Join(lease.Settle(Costs{"rps": 500}), lease.Commit(ctx)); err != nil || held() != left {
+			t.Errorf("settled much: %v, %d held before and %d after", err, left, held())
+		}
+		if more, _ := w.countedOf(l, acme); more != used+498 || ended < 0 {
+			t.Errorf("used %d before, %d after 498 more", used, more)
+		}
+	})
+}
+
+// All levels of a cascade are granted from what is held of them, or none.
+func TestCascadesTakeAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := family(t, 6000, Options{Ahead: 5 * time.Second, ConfigTTL: ages})
+		w.configure(l, acme, gpt, PerMinute("rpm", 6000))
+		l.ForgetConfig()
+		req := stored(Costs{"rpm": 1})
+		granted, _ := w.busy(l, req, 300)
+		w.db.ResetStats()
+		more, lease := w.busy(l, req, 30)
+		granted += more
+		if n := w.db.Stats().WriteUnits; more > 0 && n > 2*more {
+			t.Errorf("%d granted with %d writes", more, n)
+		}
+		if lease == nil || len(lease.above) != 1 || len(lease.Status()) != 2 {
+			t.Fatalf("lease %+v", lease)
+		}
+		w.pass(20 * time.Second)
+		w.busy(l, req, 1)
+		for _, entity := range []string{acme, "org"} {
+			held := l.desks.of(known.Name{Entity: entity, Resource: gpt}).Left(0, "rpm", l.moment) / 1000
+			if used, ended := w.countedOf(l, entity); used-ended-held != int64(granted)+1 {
+				t.Errorf("%s: %d used, %d of it ended unspent, %d held, %d were granted", entity, used, ended, held, granted+1)
+			}
+		}
+	})
+}
+
+// Whatever becomes of each write, processes that take ahead never grant more than there is:
+// refused, applied without an answer, not applied without one.
+func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			rng := rand.New(rand.NewPCG(seed, 1))
+			req := asks(Costs{"rps": 1}, PerSecond("rps", 100))
+			var ps []*Limiter
+			for range 3 {
+				ps = append(ps, w.process(Options{Ahead: 400 * time.Millisecond, MaxShards: 1}))
+			}
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.BatchGetItem || rng.IntN(10) > 0 {
+					return true, nil
+				}
+				kind := []store.Kind{store.Unknown, store.Unavailable}[rng.IntN(2)]
+				err := &store.Failure{Kind: kind, Op: "UpdateItem", Err: fmt.Errorf("planned")}
+				return kind == store.Unknown && rng.IntN(2) == 0, err
+			})
+			exact, at, granted := 100., w.now.Load(), 0
+			for range 1500 {
+				w.pass(time.Duration(rng.IntN(8)) * time.Millisecond)
+				if rng.IntN(100) == 0 {
+					w.pass(time.Second)
+				}
+				_, err := ps[rng.IntN(3)].Acquire(context.Background(), req)
+				for _, l := range ps {
+					l.background.Wait()
+				}
+				exact = min(100, exact+float64(w.now.Load()-at)/10)
+				if at = w.now.Load(); err == nil {
+					granted++
+					if exact--; exact < -1e-6 {
+						t.Fatalf("seed %d: %.3f tokens too many after %d", seed, -exact, granted)
+					}
+				}
+			}
+			if granted < 100 {
+				t.Errorf("%d granted only", granted)
+			}
+		})
+	}
+}
+
+func TestAheadIsChecked(t *testing.T) {
+	for _, d := range []time.Duration{-time.Second, time.Millisecond, 11 * time.Minute} {
+		if _, err := (&Options{Ahead: d}).withDefaults(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+	if _, err := (&Options{Ahead: bucket.MaxAhead * time.Millisecond}).withDefaults(); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkHeld is a request that is granted from what was taken ahead.
+func BenchmarkHeld(b *testing.B) {
+	w := newWorld(b)
+	l := w.process(Options{Ahead: 10 * time.Minute, ConfigTTL: ages})
+	req := asks(Costs{"rpd": 1}, PerDay("rpd", MaxTokens/1000))
+	for range 100 {
+		must(b, l, req)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.Acquire(context.Background(), req); err != nil {
+			b.Fatal(err)
+		}
+	}
+	l.background.Wait()
+	b.ReportMetric(float64(w.db.Stats().WriteUnits)/float64(b.N), "writes/op")
+}

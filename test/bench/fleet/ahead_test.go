@@ -1,0 +1,71 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// The buckets of processes that take ahead.
+var (
+	// busier gives ten times what Busy does.
+	busier = Bucket{Name: "10,000 per second", Limits: []limiter.Limit{limiter.PerSecond("rps", 10_000)}, Cost: one}
+	// minutes is the common pair, a hundred times as large.
+	minutes = Bucket{
+		Name:   "60,000 and 96 M per minute",
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 60_000), limiter.PerMinute("tpm", 96_000_000)},
+		Cost:   PerMinute.Cost,
+	}
+)
+
+// taken is what is held of a fleet whose processes take ahead. Zero demands nothing.
+type taken struct {
+	Case
+	perGrant  float64 // write units per granted acquire, at most
+	delivered float64 // of what an exact bucket grants, at least
+	jain      float64 // how evenly, at least
+}
+
+func takenAhead() []taken {
+	const half, quarter = 500 * time.Millisecond, 250 * time.Millisecond
+	at := func(b Bucket, processes int, load float64, life time.Duration, perGrant, delivered float64) taken {
+		c := Case{Bucket: b, Processes: processes, Load: load, Seed: 1, Warm: 4 * time.Second, For: 20 * time.Second}
+		c.Options = limiter.Options{Ahead: life, MaxShards: 1}
+		return taken{Case: c, perGrant: perGrant, delivered: delivered}
+	}
+	bursty := at(Busy, 16, .5, quarter, .10, .995)
+	bursty.Bursty = true
+	uneven := at(Busy, 16, 1.5, half, .10, .97)
+	uneven.Zipf, uneven.jain = 1.2, .95
+	all := []taken{
+		at(Busy, 16, .5, half, .11, .999), at(Busy, 16, .9, half, .065, .999),
+		at(Busy, 16, 1.5, half, .075, .98), at(Busy, 16, 5, half, .095, .99),
+		bursty, uneven, at(minutes, 16, .9, time.Second, .035, .999), at(busier, 64, .9, half, .03, .999),
+		at(Busy, 1, .9, half, .005, .999), at(PerMinute, 16, .9, half, 1.0812, .999), // as without
+	}
+	for _, trip := range []time.Duration{15, 60} {
+		for _, load := range []float64{.5, .9, 5} {
+			c := at(Busy, 16, load, half, 0, 0)
+			c.Trip = trip * time.Millisecond
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// TestTakenAhead: one write takes for many requests, exactly, and nobody gets less for it.
+func TestTakenAhead(t *testing.T) {
+	for _, c := range takenAhead() {
+		r := bubble(t, c.Run)
+		t.Logf("%v, %v ahead: %.4f writes per grant, delivered %.2f %%, low %.0f %%, waited %.2f %%, Jain %.3f, "+
+			"excess %+.3f", c, c.Options.Ahead, r.PerGrant(), 100*r.Delivered(), 100*r.Low, 100*r.Waited, r.Jain, r.Excess)
+		if r.Excess > 0 || r.Failed > 0 {
+			t.Errorf("%v: excess %+f, %d failed", c, r.Excess, r.Failed)
+		}
+		if c.perGrant > 0 && r.PerGrant() > c.perGrant || r.Delivered() < c.delivered || r.Jain < c.jain {
+			t.Errorf("%v: %.4f writes per grant, want at most %.3f; delivered %.2f %%, want %.1f %%; Jain %.3f, want %.2f", c,
+				r.PerGrant(), c.perGrant, 100*r.Delivered(), 100*c.delivered, r.Jain, c.jain)
+		}
+	}
+}
