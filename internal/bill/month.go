@@ -202,7 +202,7 @@ func (l Line) Amount() string {
 	switch {
 	case n >= 1e5:
 		return fmt.Sprintf("%.1f M %s", n/1e6, kind)
-	case n == math.Trunc(n):
+	case n == math.Trunc(n), n >= 1000:
 		return fmt.Sprintf("%.0f %s", n, kind)
 	}
 	return fmt.Sprintf("%.3g %s", n, kind)
