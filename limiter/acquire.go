@@ -135,6 +135,7 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 
 // decide decides from what is known of the bucket, and does what else comes to light then.
 func (l *Limiter) decide(ctx context.Context, k *desk, asked known.Want, tries *attempt) known.Decision {
+	tries.Until = l.instant(tries.end)
 	d := k.Decide(asked, &tries.Attempt, l.moment)
 	if d.Yielded {
 		l.tellYield(ctx, d.Want)

@@ -10,6 +10,7 @@ import (
 type attempt struct {
 	known.Attempt
 	throttles
+	end    time.Time           // of a request that waits: when its context ends; zero: never
 	goesOn int64               // when a request that waits may go on, epoch ms; zero: at once
 	apart  bool                // it is one of several levels and creates no bucket
 	held   bool                // it was granted from what was taken ahead, without a call

@@ -31,7 +31,7 @@ func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) 
 
 // level returns what one level of a request begins with.
 func (a *attempt) level() *attempt {
-	return &attempt{Attempt: known.Attempt{Waits: a.Waits, Until: a.Until, InLine: a.InLine}}
+	return &attempt{Attempt: known.Attempt{Waits: a.Waits, InLine: a.InLine}, end: a.end}
 }
 
 // foresee denies what the image of one level cannot cover, before any level is

@@ -154,3 +154,47 @@ func TestLooksGoOnWhenTheClockIsSetBack(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is corrected while a request waits, as that of a process is by the first
+// answers, is no reason to deny it: its deadline is as far away as before.
+func TestWaitWhenTheClockIsCorrected(t *testing.T) {
+	for _, off := range []time.Duration{-time.Minute, time.Minute} {
+		for _, line := range []int64{1, 21} { // owed by others: there is room in the queue, and none
+			inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+				other, l := process(), process()
+				for range 20 + line {
+					if _, _, err := other.Reserve(t.Context(), asks(Costs{"rpm": 1}, slots20)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				by := off
+				l.offset = func() time.Duration { return by }
+				w.db.SetHook(onCall(isWrite, 0, func(op memdb.Op) (bool, error) { by = 0; return true, nil }))
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				begin := time.Now()
+				_, err := l.Wait(ctx, asks(Costs{"rpm": 1}, slots20))
+				if took := time.Since(begin); err != nil || took > 5*time.Second {
+					t.Errorf("off by %s, %d owed: %v after %s", off, line, err, took)
+				}
+			})
+		}
+	}
+}
+
+// Nor does a clock that is set back make a process go by the limits of others for longer.
+func TestYieldWhenTheClockIsSetBack(t *testing.T) {
+	w := newWorld(t)
+	old, fresh := w.process(Options{}), w.process(Options{})
+	must(t, old, asks(Costs{"rpm": 1}, PerMinute("rpm", 10)))
+	must(t, fresh, asks(Costs{"rpm": 1}, PerMinute("rpm", 20)))
+	must(t, old, asks(Costs{"rpm": 1}, PerMinute("rpm", 10)))
+	if got := must(t, old, asks(Costs{"rpm": 1}, PerMinute("rpm", 10))).Status()[0].Capacity; got != 20 {
+		t.Fatalf("capacity %d, want the 20 that it yields to", got)
+	}
+	w.advance(-time.Hour)
+	w.advance(61 * time.Second)
+	if got := must(t, old, asks(Costs{"rpm": 1}, PerMinute("rpm", 10))).Status()[0].Capacity; got != 10 {
+		t.Errorf("capacity %d a minute after the clock was set back, want its own 10 again", got)
+	}
+}

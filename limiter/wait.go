@@ -38,11 +38,8 @@ import (
 // ErrTooLarge. Other errors are those of [Limiter.Acquire]. If ctx ends during the wait, the
 // error is ErrCanceled, joined with a *SettleError if the tokens could not be given back.
 func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
-	until := int64(bucket.Never)
-	if deadline, ok := ctx.Deadline(); ok {
-		until = bucket.AddSat(l.now(), time.Until(deadline).Milliseconds())
-	}
-	begin, tries := l.begin(), waiting(until)
+	end, _ := ctx.Deadline()
+	begin, tries := l.begin(), waiting(end)
 	lease, err := l.wait(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
@@ -82,7 +79,7 @@ func queueFull(err error) *LimitError {
 // is too long. Where the queue is full, it is denied with [ErrQueueFull]. The deadline
 // of ctx bounds the call only.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
-	begin, tries := l.begin(), waiting(bucket.Never)
+	begin, tries := l.begin(), waiting(time.Time{})
 	lease, after, err := l.reserve(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, after, err
@@ -97,9 +94,18 @@ func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Le
 	return lease, wait(l.now(), max(tries.goesOn, l.now())), nil
 }
 
-// waiting is what a request begins with that waits until an instant at most.
-func waiting(until int64) *attempt {
-	return &attempt{Attempt: known.Attempt{Waits: true, Until: until}}
+// waiting is what a request begins with that waits until an instant at most; zero: for ever.
+func waiting(end time.Time) *attempt {
+	return &attempt{Attempt: known.Attempt{Waits: true}, end: end}
+}
+
+// instant returns an instant of the system's clock by the one that decisions go by. That may
+// be corrected at any time, so it holds for one decision. Zero is never.
+func (l *Limiter) instant(t time.Time) int64 {
+	if t.IsZero() {
+		return bucket.Never
+	}
+	return bucket.AddSat(l.now(), time.Until(t).Milliseconds())
 }
 
 // place tells a request that waits from when it may go on, by the images of what it
@@ -124,12 +130,13 @@ func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease
 			}
 		}
 	}
-	if tries.goesOn <= tries.Until && !full {
+	until := l.instant(tries.end)
+	if tries.goesOn <= until && !full {
 		return nil
 	}
 	tries.goesOn = 0
 	err := lease.Rollback(ctx)
-	return errors.Join(limitError(w, k.Refusal(w, tries.Until, l.now())), err)
+	return errors.Join(limitError(w, k.Refusal(w, until, l.now())), err)
 }
 
 // keptBy is what is known of a request that a call has ended after it had taken its

@@ -35,9 +35,10 @@ type yield struct {
 	told    bool           // who observes knows
 }
 
-// lasts reports whether the limits of others are still in force here.
+// lasts reports whether the limits of others are still in force here. Where the clock was
+// set back by more than yieldFor since, they are not.
 func (y yield) lasts(now int64) bool {
-	return now-y.since < yieldFor && (len(y.removed) > 0 || !slices.Equal(y.own, y.inForce))
+	return now-y.since < yieldFor && y.since-now < yieldFor && (len(y.removed) > 0 || !slices.Equal(y.own, y.inForce))
 }
 
 // confirm notes that the limits of a request are in force on a shard. If they were
