@@ -97,6 +97,14 @@ class Driver:
         await asyncio.gather(*(work() for _ in range(workers)))
         return {"grants": grants, "errors": errors, **counts}
 
+    async def edges(self, questions):
+        """The next reset edge of cron expressions, of the newer release."""
+        from zae_limiter import schedule
+
+        return [
+            schedule.next_reset_edge((schedule.ScheduleEntry.reset(cron, tz),), now_ms=at) for cron, tz, at in questions
+        ]
+
     async def aggregate(self, table, windows, records):
         """One invocation of the Python aggregator."""
         from zae_limiter_aggregator.processor import process_stream_records
@@ -117,6 +125,10 @@ def argument(name, value):
         from zae_limiter import ScheduleEntry  # of the newer release
 
         return tuple(ScheduleEntry(**entry) for entry in value)
+    if name == "reset_schedule":
+        from zae_limiter import ScheduleEntry
+
+        return tuple(ScheduleEntry.reset(**entry) for entry in value)
     if name == "on_unavailable":
         return OnUnavailable(value)
     if name in ("start_time", "end_time"):

@@ -1,0 +1,177 @@
+//go:build interop
+
+package interop
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// calendars are played in many zones, also those in which midnight does not come on some
+// days, or comes twice.
+var (
+	crons = []string{"0 0 * * *", "0 0 1 * *", "0 9 * * 1-5", "30 2 * * *", "0 0 1 1,4,7,10 *", "0 0 1 1 *", "15 */6 * * *",
+		"0 0 13 * 5", "0 0 31 * *", "* 9 * * *", "0 * * * *", "*/20 1-3 * * *", "0 0 * * 7", "5,50 23 L * *"}
+	zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "America/Havana", "Africa/Cairo",
+		"Asia/Beirut", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo", "Pacific/Apia", "Europe/Dublin"}
+)
+
+// The edges of calendars are those of Python, to the second, over 130 years.
+func TestEdgesAreThoseOfPython(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		if w.release == older {
+			return // it has no calendars
+		}
+		p := w.python()
+		random := rand.New(rand.NewPCG(18, 70))
+		var questions [][3]any
+		var want []int64
+		for range 3000 {
+			cron, zone := crons[random.IntN(len(crons)-1)], zones[random.IntN(len(zones))]
+			at := random.Int64N(130 * 365 * 86_400_000)
+			canonical, err := calendar.Cron(cron, zone)
+			w.must(err)
+			c, err := calendar.Parse(canonical)
+			w.must(err)
+			questions, want = append(questions, [3]any{cron, zone, at}), append(want, c.Next(at))
+		}
+		var got []*int64
+		if err := p.driver.do(w, &got, "edges", kv{"questions": questions}); err != nil {
+			w.Fatal(err)
+		}
+		wrong := 0
+		for i, q := range questions {
+			if got[i] == nil && want[i]-q[2].(int64) > 31*24*time.Hour.Milliseconds() {
+				continue // it does not look as far
+			}
+			if got[i] == nil || *got[i] != want[i] {
+				if wrong++; wrong < 5 {
+					w.Errorf("%v: Python's edge is %v, ours %d", q, got[i], want[i])
+				}
+			}
+		}
+		w.Logf("%d edges compared, %d differ", len(questions), wrong)
+	})
+}
+
+// period makes a bucket look as if it had last been written so long ago, in another period.
+func (w *world) earlier(entity string, by time.Duration) {
+	w.Helper()
+	b := w.bucket(entity, "api")
+	w.write(item.Update{Key: b.Key(), Set: []item.Attr{
+		{Name: table.AttrRF, Value: item.N(b.State.RF - by.Milliseconds())},
+		{Name: "vu", Value: item.N(time.Now().UnixMilli() - 60_000)},
+	}})
+}
+
+// A quota by a calendar, stored by either client, is one: both take from the same level,
+// each begins the period once, and both say when it is whole again.
+func TestQuotasByCalendarAreShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		if w.release == older {
+			return
+		}
+		again := func() { l, p = w.open(), w.python() } // that remember no denial
+		monthly := limiter.Quota("budget", 6, limiter.Monthly(1, "Asia/Tokyo"))
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": []kv{
+			{"name": "budget", "capacity": 6, "refill_amount": 0, "refill_period_seconds": 1,
+				"reset_schedule": []kv{{"cron": "0 0 1 * *", "tz": "Asia/Tokyo"}}},
+			{"name": "rpm", "capacity": 1000, "refill_amount": 1000, "refill_period_seconds": 60},
+		}})
+		w.set("ours", "api", monthly, limiter.PerMinute("rpm", 1000))
+		one := limiter.Costs{"budget": 1, "rpm": 1}
+		ours := func(entity string) bool {
+			lease, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "api", Costs: one})
+			if err != nil {
+				w.denied(l, entity, "api", one)
+			}
+			return lease != nil
+		}
+		theirs := func(entity string) bool {
+			lease, err := p.tryAcquire(entity, "api", one, nil)
+			if err != nil && !err.denied() {
+				w.Fatal(err)
+			}
+			if lease != nil {
+				lease.commit()
+			}
+			return lease != nil
+		}
+		for _, c := range []struct {
+			entity string
+			order  []func(string) bool
+		}{{"acme", []func(string) bool{theirs, ours}}, {"bob", []func(string) bool{ours, theirs}},
+			{"ours", []func(string) bool{ours, theirs}}, {"alone", []func(string) bool{theirs, theirs}}} {
+			for period := range 3 {
+				granted := 0
+				for i := range 10 {
+					if c.order[i%2](c.entity) {
+						granted++
+					}
+				}
+				if granted != 6 {
+					w.Errorf("%s: %d granted in period %d, want 6", c.entity, granted, period)
+				}
+				if c.entity != "alone" {
+					w.sameEdge(l, p, c.entity, one)
+				}
+				w.earlier(c.entity, 40*24*time.Hour)
+				again()
+			}
+		}
+	})
+}
+
+// sameEdge checks that both deny until the same instant.
+func (w *world) sameEdge(l *limiter.Limiter, p *python, entity string, costs limiter.Costs) {
+	w.Helper()
+	c, err := calendar.Parse("m0h0D1@Asia/Tokyo")
+	w.must(err)
+	edge := time.UnixMilli(c.Next(time.Now().UnixMilli()))
+	denied := w.denied(l, entity, "api", costs)
+	if off := time.Until(edge) - denied.RetryAfter; off < -2*time.Second || off > time.Second {
+		w.Errorf("%s: ours says %v, the edge is in %v", entity, denied.RetryAfter, time.Until(edge))
+	}
+	_, raised := p.tryAcquire(entity, "api", costs, nil)
+	if !raised.denied() {
+		w.Fatal(raised)
+	}
+	theirs := time.Duration(raised.RetryAfter * float64(time.Second))
+	if off := denied.RetryAfter - theirs; off < 0 || off > 2*time.Second {
+		w.Errorf("%s: ours says %v, Python %v", entity, denied.RetryAfter, theirs)
+	}
+}
+
+// What is given back of an earlier period is nobody's, whoever began the next one.
+func TestRefundsOfAnEarlierPeriod(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		if w.release == older {
+			return
+		}
+		w.set("", "api", limiter.Quota("budget", 6, limiter.Daily("")))
+		two := limiter.Costs{"budget": 2}
+		late := w.open(func(o *limiter.Options) { o.Now = func() time.Time { return time.Now().Add(-48 * time.Hour) } })
+		for _, entity := range []string{"acme", "bob"} {
+			lease := w.acquire(late, limiter.Request{Entity: entity, Resource: "api", Costs: two})
+			if entity == "acme" {
+				w.take(l, entity, "api", limiter.Costs{"budget": 1})
+			} else {
+				p.take(entity, "api", limiter.Costs{"budget": 1})
+			}
+			w.must(lease.Rollback(w.Context()))
+			b := w.bucket(entity, "api").State
+			if level := b.Slots[b.Index("budget")].Tokens; level != 5*bucket.Milli {
+				w.Errorf("%s: %d left of 6 after 1 was taken, want 5", entity, level/bucket.Milli)
+			}
+		}
+	})
+}
