@@ -130,6 +130,12 @@ func (m Manifest) Hash() string {
 func limitsJSON(limits []limiter.Limit) string {
 	out := object{}
 	for _, l := range limits {
+		if l.IsQuota() {
+			out[l.Name] = object{
+				"capacity": strconv.FormatInt(l.Capacity, 10), "reset": quoted(string(l.Reset)),
+			}.String()
+			continue
+		}
 		out[l.Name] = object{
 			"capacity":      strconv.FormatInt(l.Capacity, 10),
 			"refill_amount": strconv.FormatInt(l.Refill, 10),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -29,15 +30,17 @@ type Body struct {
 
 // BodyLimit is one limit in force.
 type BodyLimit struct {
-	Entity            string  `json:"entity_id"`
-	Resource          string  `json:"resource"`
-	Limit             string  `json:"limit_name"`
-	Kind              string  `json:"kind"` // "rate": tokens come back all the time
-	Capacity          int64   `json:"capacity"`
-	RefillAmount      int64   `json:"refill_amount"`
-	RefillPeriod      float64 `json:"refill_period_seconds"`
-	Available         int64   `json:"available"`
-	Requested         int64   `json:"requested"`
+	Entity       string  `json:"entity_id"`
+	Resource     string  `json:"resource"`
+	Limit        string  `json:"limit_name"`
+	Kind         string  `json:"kind"` // "rate": tokens come back all the time
+	Capacity     int64   `json:"capacity"`
+	RefillAmount int64   `json:"refill_amount"`
+	RefillPeriod float64 `json:"refill_period_seconds"`
+	Available    int64   `json:"available"`
+	Requested    int64   `json:"requested"`
+	// ResetsAtMS is when a quota is whole again, in milliseconds since 1970.
+	ResetsAtMS        int64   `json:"resets_at_ms,omitempty"`
 	Exceeded          bool    `json:"exceeded"`
 	RetryAfterSeconds float64 `json:"retry_after_seconds"` // 0: it would cover its cost now
 	Soft              bool    `json:"soft"`                // always false: every limit may deny
@@ -52,9 +55,17 @@ func (d Denial) Body() Body {
 	b.Contended = len(d.Statuses) > 0
 	for _, s := range d.Statuses {
 		b.Contended = b.Contended && s.RetryAfter == 0
+		kind := "rate"
+		if s.Refill == 0 && s.Capacity > 0 {
+			kind = "quota"
+		}
+		resetsAt := int64(0)
+		if kind == "quota" {
+			resetsAt = time.Now().Add(s.ResetAfter).UnixMilli()
+		}
 		b.Limits = append(b.Limits, BodyLimit{
-			Entity: s.Entity, Resource: d.Resource, Limit: s.Limit, Kind: "rate", Capacity: s.Capacity, RefillAmount: s.Refill,
-			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: d.Request.Costs[s.Limit],
+			Entity: s.Entity, Resource: d.Resource, Limit: s.Limit, Kind: kind, Capacity: s.Capacity, RefillAmount: s.Refill,
+			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: d.Request.Costs[s.Limit], ResetsAtMS: resetsAt,
 			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: max(0, s.RetryAfter.Seconds()),
 		})
 	}

@@ -72,6 +72,9 @@ func orUTC(zone string) string {
 }
 
 func dayOfMonth(day int) string {
+	if day == 31 {
+		return "DL"
+	}
 	if day > 28 {
 		return fmt.Sprintf("D%dL", day)
 	}

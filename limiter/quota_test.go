@@ -189,3 +189,34 @@ func TestQuotasThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
+	for text, want := range map[string]Calendar{
+		"daily": Daily(""), "weekly Asia/Tokyo": Weekly(time.Monday, "Asia/Tokyo"), "monthly": Monthly(1, ""),
+		"quarterly Europe/Berlin": Quarterly("Europe/Berlin"), "yearly": Yearly(time.January, 1, ""),
+		"0 0 L * *": Monthly(31, ""), "0 6 * * MON-FRI Asia/Tokyo": Cron("0 6 * * 1-5", "Asia/Tokyo"),
+		"5h after first use": FromFirstUse(5 * time.Hour),
+	} {
+		if got, err := ParseCalendar(text); got != want || err != nil {
+			t.Errorf("%q is %q, %v, want %q", text, got, err, want)
+		}
+		if got, err := ParseCalendar(want.String()); want[0] != '+' && (got != want || err != nil) {
+			t.Errorf("%q is %q, %v, want %q", want.String(), got, err, want)
+		}
+	}
+	for _, text := range []string{"", "hourlyish", "daily Mars/Olympus", "0 0 30 2 *", "-5h after first use",
+		"1ms after first use", "monthly UTC UTC"} {
+		if got, err := ParseCalendar(text); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q is %q, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]int64{
+		"600": 600, "$500": USD(500), "$12.50": 12_500_000, "$0.000001": 1, "$.5": -1,
+		"$1.0000001": -1, "$": -1, "$-1": -1, "1.5": -1, "$1.": -1, "$1,000": -1, "$9223372036854775807": -1, "": -1,
+	} {
+		got, err := ParseAmount(text)
+		if want >= 0 && (got != want || err != nil) || want < 0 && !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q is %d, %v, want %d", text, got, err, want)
+		}
+	}
+}

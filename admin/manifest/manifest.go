@@ -17,7 +17,14 @@
 //	      _default_: {limits: {rpm: {capacity: 50}}}   # all other resources
 //
 // A limit has a capacity, and unless it says otherwise that is refilled every 60
-// seconds. It is a package of its own so that only those who read manifests depend
+// seconds. A quota says when it resets instead, in one of three ways, and may have an
+// amount of dollars:
+//
+//	budget: {amount: $500, reset: monthly Asia/Tokyo}        # see limiter.ParseCalendar
+//	rpd: {capacity: 1000, reset_schedule: [{cron: 0 0 * * *, tz: UTC}]}
+//	session: {capacity: 100, reset_after_seconds: 18000}     # after the first use
+//
+// It is a package of its own so that only those who read manifests depend
 // on a YAML parser.
 package manifest
 
@@ -62,6 +69,7 @@ type limit struct {
 	Amount   *whole `yaml:"refill_amount"`
 	Period   *whole `yaml:"refill_period"` // seconds
 	Burst    *whole `yaml:"burst"`         // older manifests: the capacity
+	quota    `yaml:",inline"`
 }
 
 // whole is a number without a fraction, written as decimal digits: the parser's own
@@ -223,6 +231,9 @@ func (s *section) limits(where string, system bool) ([]limiter.Limit, error) {
 }
 
 func (l *limit) limit(name string) (limiter.Limit, error) {
+	if l != nil && l.resets() {
+		return l.quotaOf(name)
+	}
 	if l == nil || l.Capacity == nil && l.Burst == nil {
 		return limiter.Limit{}, fmt.Errorf("%w: limit %q has no capacity", limiter.ErrInvalid, name)
 	}

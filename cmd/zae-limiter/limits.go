@@ -21,11 +21,15 @@ func scopeFlags(cmd *cobra.Command, at *admin.Scope) *cobra.Command {
 
 const limitSyntax = `A limit is NAME=AMOUNT[/PERIOD][:CAPACITY]. AMOUNT tokens come back every PERIOD (s,
 m, h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). NAME=blocked
-denies everything, NAME=unlimited only counts.
+denies everything, NAME=unlimited only counts. NAME=AMOUNT@CALENDAR is a quota: AMOUNT
+tokens, or dollars, in each period of the calendar (daily, weekly, monthly, quarterly,
+yearly or a cron expression, and a time zone; or like 5h after first use).
 
   rpm=600            600 per minute
   tpm=40000/m:80000  40000 per minute, bursts of up to 80000
-  images=50/d        50 per day`
+  images=50/d        50 per day, a little at a time
+  rpd=1000@daily                       1000 from midnight to midnight, UTC
+  "budget=$500@monthly Asia/Tokyo"     500 dollars a month`
 
 func limitsCommand(a *app) *cobra.Command {
 	return group("limits", "stored limits", limitsSet(a), limitsGet(a), limitsList(a), limitsResolve(a), limitsDelete(a),
@@ -99,13 +103,17 @@ func parseLimits(c *cobra.Command, texts []string) ([]limiter.Limit, error) {
 func parseLimit(text string) (limiter.Limit, error) {
 	name, rule, ok := strings.Cut(text, "=")
 	if !ok {
-		return limiter.Limit{}, fmt.Errorf("want NAME=AMOUNT[/PERIOD][:CAPACITY], like rpm=600")
+		return limiter.Limit{}, fmt.Errorf("want NAME=AMOUNT[/PERIOD][:CAPACITY], like rpm=600, or NAME=AMOUNT@CALENDAR, " +
+			"like budget=$500@monthly")
 	}
 	switch rule {
 	case "blocked":
 		return limiter.Blocked(name), nil
 	case "unlimited":
 		return limiter.Unlimited(name), nil
+	}
+	if amount, when, quota := strings.Cut(rule, "@"); quota {
+		return parseQuota(name, amount, when)
 	}
 	rule, capacity, burst := strings.Cut(rule, ":")
 	amount, period, every := strings.Cut(rule, "/")
@@ -125,6 +133,20 @@ func parseLimit(text string) (limiter.Limit, error) {
 			return l, err
 		}
 	}
+	return l, l.Validate()
+}
+
+// parseQuota reads "1000" and "daily Europe/Berlin", or "$500" and "monthly".
+func parseQuota(name, amount, when string) (limiter.Limit, error) {
+	n, err := limiter.ParseAmount(amount)
+	if err != nil {
+		return limiter.Limit{}, err
+	}
+	at, err := limiter.ParseCalendar(when)
+	if err != nil {
+		return limiter.Limit{}, err
+	}
+	l := limiter.Quota(name, n, at)
 	return l, l.Validate()
 }
 

@@ -22,7 +22,7 @@ type inForce struct {
 // chargedTo returns what a lease was charged to, its own limits and those of parents.
 func chargedTo(all []limiter.Status, costs limiter.Costs) (out []inForce) {
 	for _, s := range all {
-		if costs[s.Limit] > 0 {
+		if costs[s.Limit] > 0 && s.Refill > 0 { // a quota has no windows but its periods
 			out = append(out, inForce{s.Entity, s.Limit, s.Capacity, s.Refill, s.Period.Milliseconds()})
 		}
 	}

@@ -9,15 +9,18 @@ import (
 
 func TestParseLimit(t *testing.T) {
 	for text, want := range map[string]limiter.Limit{
-		"rpm=600":           limiter.PerMinute("rpm", 600),
-		"rpm=600/m":         limiter.PerMinute("rpm", 600),
-		"tpm=40000/m:80000": limiter.PerMinute("tpm", 40000).WithCapacity(80000),
-		"tpm=5:10":          limiter.PerMinute("tpm", 5).WithCapacity(10),
-		"images=50/d":       limiter.PerDay("images", 50),
-		"x=1/90s":           {Name: "x", Capacity: 1, Refill: 1, Period: 90 * time.Second},
-		"x=1/30d":           {Name: "x", Capacity: 1, Refill: 1, Period: 720 * time.Hour},
-		"x=blocked":         limiter.Blocked("x"),
-		"x=unlimited":       limiter.Unlimited("x"),
+		"rpm=600":                          limiter.PerMinute("rpm", 600),
+		"rpd=1000@daily":                   limiter.Quota("rpd", 1000, limiter.Daily("")),
+		"budget=$12.50@monthly Asia/Tokyo": limiter.Quota("budget", 12_500_000, limiter.Monthly(1, "Asia/Tokyo")),
+		"s=5@5h after first use":           limiter.Quota("s", 5, limiter.FromFirstUse(5*time.Hour)),
+		"rpm=600/m":                        limiter.PerMinute("rpm", 600),
+		"tpm=40000/m:80000":                limiter.PerMinute("tpm", 40000).WithCapacity(80000),
+		"tpm=5:10":                         limiter.PerMinute("tpm", 5).WithCapacity(10),
+		"images=50/d":                      limiter.PerDay("images", 50),
+		"x=1/90s":                          {Name: "x", Capacity: 1, Refill: 1, Period: 90 * time.Second},
+		"x=1/30d":                          {Name: "x", Capacity: 1, Refill: 1, Period: 720 * time.Hour},
+		"x=blocked":                        limiter.Blocked("x"),
+		"x=unlimited":                      limiter.Unlimited("x"),
 	} {
 		if got, err := parseLimit(text); err != nil || got != want {
 			t.Errorf("%s is %v, %v, want %v", text, got, err, want)

@@ -29,6 +29,8 @@ func limitText(l limiter.Limit) string {
 		return "blocked"
 	case l.IsUnlimited():
 		return "unlimited"
+	case l.IsQuota():
+		return "a quota: " + l.Reset.String()
 	}
 	return ""
 }

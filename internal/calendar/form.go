@@ -12,13 +12,18 @@ const (
 	ours    = "2"
 )
 
-// Cron returns the canonical form of a cron expression of five fields in a zone.
+// Cron returns the canonical form of a cron expression of five fields in a zone, or of
+// several with semicolons between them.
 func Cron(expression, zone string) (canonical string, err error) {
-	text, err := parseExpression(expression)
-	if err != nil {
-		return "", fmt.Errorf("cron %q: %w", expression, err)
+	var entries []string
+	for _, one := range strings.Split(expression, ";") {
+		text, err := parseExpression(one)
+		if err != nil {
+			return "", fmt.Errorf("cron %q: %w", expression, err)
+		}
+		entries = append(entries, compact(text))
 	}
-	canonical = compact(text) + "@" + zone
+	canonical = strings.Join(entries, ";") + "@" + zone
 	if _, err = Parse(canonical); err != nil {
 		return "", fmt.Errorf("cron %q: %w", expression, err)
 	}

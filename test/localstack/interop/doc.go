@@ -36,6 +36,8 @@
 //	GSI2 ALL and KEYS_ONLY                           TestQueriesOverAResourceNeedTheWholeIndex
 //	version record, all orders, both releases        TestVersionRecordKeepsPythonFromOurFunctions
 //	what one side refuses or does not know           TestWhatOursRefuses, TestWhatOnlyTheNewerPythonKnows
+//	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
+//	                                                 TestEdgesAreThoseOfPython
 //	the body of a denial                             TestBodyOfADenial
 //	migration, there and back                        TestMigrationRehearsed
 package interop

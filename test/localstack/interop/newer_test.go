@@ -3,15 +3,17 @@
 package interop
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// What only Python 0.17.0 knows. It refuses to store soft limits, resets and a bypass
-// on a table whose version record names no function of its own, so ours never meets
-// them. Schedules and disabled resources it stores, and ours goes by the limits
-// themselves: who mixes both clients must not use them.
+// What only Python 0.17.0 knows. It refuses to store soft limits, quotas from the first
+// use and a bypass on a table whose version record names no function of its own, so ours
+// never meets them. Schedules it stores, and ours refuses them by name; disabled resources
+// it stores, and ours goes by the limits themselves.
 func TestWhatOnlyTheNewerPythonKnows(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
@@ -38,8 +40,10 @@ func TestWhatOnlyTheNewerPythonKnows(t *testing.T) {
 
 		window := limit(kv{"schedule": []kv{{"cron": "* * * * *", "capacity": 1}}})
 		p.call(nil, "set_limits", kv{"entity_id": "scheduled", "resource": "api", "limits": window})
-		for range 3 { // Python would grant one
-			w.take(l, "scheduled", "api", limiter.Costs{"rpm": 1})
+		one := limiter.Costs{"rpm": 1}
+		_, odd := l.Acquire(w.Context(), limiter.Request{Entity: "scheduled", Resource: "api", Costs: one})
+		if !errors.Is(odd, limiter.ErrInvalid) || !strings.Contains(odd.Error(), "l_rpm_sched") {
+			w.Errorf("a limit with a schedule: %v, want it refused by name", odd)
 		}
 		if err := on("disable_resource"); err != nil {
 			w.Fatal(err)

@@ -17,8 +17,8 @@ import (
 // calendars are played in many zones, also those in which midnight does not come on some
 // days, or comes twice.
 var (
-	crons = []string{"0 0 * * *", "0 0 1 * *", "0 9 * * 1-5", "30 2 * * *", "0 0 1 1,4,7,10 *", "0 0 1 1 *", "15 */6 * * *",
-		"0 0 13 * 5", "0 0 31 * *", "* 9 * * *", "0 * * * *", "*/20 1-3 * * *", "0 0 * * 7", "5,50 23 L * *"}
+	crons = []string{"0 0 * * *", "0 0 1 * *", "0 9 * * 1-5", "30 2 * * *", "0 0 1 1,4,7,10 *", "0 0 1 1 *",
+		"15 */6 * * *", "0 0 13 * 5", "0 0 31 * *", "* 9 * * *", "0 * * * *", "*/20 1-3 * * *", "0 0 * * 7", "5,50 23 L * *"}
 	zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "America/Havana", "Africa/Cairo",
 		"Asia/Beirut", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo", "Pacific/Apia", "Europe/Dublin"}
 )

@@ -1,0 +1,46 @@
+package manifest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func TestQuotasInManifests(t *testing.T) {
+	for text, want := range map[string]limiter.Limit{
+		"{amount: $500, reset: monthly Asia/Tokyo}":  limiter.Quota("q", limiter.USD(500), limiter.Monthly(1, "Asia/Tokyo")),
+		"{capacity: 10, reset: '0 0 L * *'}":         limiter.Quota("q", 10, limiter.Monthly(31, "")),
+		"{capacity: 10, reset_after_seconds: 18000}": limiter.Quota("q", 10, limiter.FromFirstUse(5*time.Hour)),
+		"{capacity: 10, refill_amount: 0, reset_schedule: [{cron: 0 0 * * *, tz: Europe/Berlin}]}": limiter.Quota("q", 10,
+			limiter.Daily("Europe/Berlin")),
+		"{capacity: 9, reset_schedule: [{cron: 0 6 * * 1-5}, {cron: 0 8 * * 6}]}": limiter.Quota("q", 9,
+			limiter.Cron("0 6 * * 1-5;0 8 * * 6", "")),
+	} {
+		m, err := Parse([]byte("namespace: n\nsystem:\n  limits:\n    q: " + text + "\n"))
+		if err != nil || m.System == nil || len(m.System.Limits) != 1 || m.System.Limits[0] != want {
+			t.Errorf("%s: %v, %v, want %v", text, m.System, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"{amount: $5.1234567, reset: daily}":                                  "$5.1234567",
+		"{amount: 5}":                                                         "one of reset",
+		"{capacity: 5, amount: 5, reset: daily}":                              "either",
+		"{capacity: 5, reset: daily, reset_after_seconds: 5}":                 "one of reset",
+		"{capacity: 5, reset: daily, refill_amount: 5}":                       "refill_amount",
+		"{capacity: 5, reset: sometimes}":                                     "sometimes",
+		"{capacity: 5, reset: daily Mars/Olympus}":                            "Mars/Olympus",
+		"{capacity: 5, reset_schedule: [{cron: 0 0 30 2 *}]}":                 "never begins",
+		"{capacity: 5, reset_schedule: []}":                                   "one of reset",
+		"{capacity: 5, reset_after_seconds: 0}":                               "+0",
+		"{capacity: 0, reset: daily}":                                         "Capacity",
+		"{capacity: 5, reset_schedule: [{cron: x, tz: A}, {cron: y, tz: B}]}": "want one",
+	} {
+		_, err := Parse([]byte("namespace: n\nsystem:\n  limits:\n    q: " + text + "\n"))
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"q"`) {
+			t.Errorf("%s: %v\ndoes not say %s", text, err, want)
+		}
+	}
+}
