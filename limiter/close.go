@@ -120,15 +120,22 @@ func (le *Lease) due() [][]table.Cost {
 	return out
 }
 
-// settle writes one adjustment per item. What is written is noted as taken, so
-// that a repeated call does not settle it twice.
+// settle writes one adjustment per item, all at once: one after the other, those of a lease
+// on many shards would not be written within the time of one call. What is written is noted
+// as taken, so that a repeated call does not settle it twice.
 func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
 	bounded := le.limiter.bounded(ctx)
 	defer bounded.end()
 	var errs []error
-	unknown := false
-	for i := range le.items {
-		err := le.limiter.settle(bounded, le.items[i], le.image, due[i])
+	unknown, came := false, make([]error, len(le.items))
+	atOnce(len(le.items), func(i int) {
+		if len(le.items) == 1 {
+			came[i] = le.limiter.settle(bounded, le.items[i], le.image, due[i])
+		} else if p := guarded(func() { came[i] = le.limiter.settle(bounded, le.items[i], le.image, due[i]) }); p != nil {
+			came[i] = p
+		}
+	})
+	for i, err := range came {
 		if err == nil {
 			le.items[i].taken = plus(le.items[i].taken, due[i])
 			continue

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -55,4 +57,27 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantHeld(l, limit, 85)
+}
+
+// What a lease has taken from many shards of a slow table is given back within the time of
+// one call: all of it at once.
+func TestSettlingManyShards(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l, limit := process(), PerDay("rpd", 80)
+		must(t, l, asks(Costs{"rpd": 0}, limit))
+		w.split(l, 8)
+		lease := must(t, l, asks(Costs{"rpd": 80}, limit))
+		if len(lease.items) != 8 {
+			t.Fatalf("taken from %d shards, want 8", len(lease.items))
+		}
+		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(2 * time.Second); return true, nil })
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, b := range w.shards(l, acme, gpt) {
+			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != 10*bucket.Milli {
+				t.Errorf("shard %d holds %s tokens, want its 10", b.State.Shard, bucket.Tokens(sl.Tokens))
+			}
+		}
+	})
 }
