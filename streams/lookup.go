@@ -29,10 +29,10 @@ type lookup struct {
 
 // looked are buckets that are looked up together.
 type looked struct {
-	begun atomic.Bool
-	read  chan struct{} // closed when items are there
-	these []*counting
-	items map[item.Key]item.Item
+	claimed atomic.Bool
+	read    chan struct{} // closed when items are there
+	these   []*counting
+	items   map[item.Key]item.Item
 }
 
 func newLookup(a *Aggregator, due []*counting) *lookup {
@@ -64,7 +64,7 @@ func (l *lookup) snapshots(ctx context.Context, c *counting) map[item.Key]item.I
 		return nil
 	}
 	group := l.due[c]
-	if group.begun.CompareAndSwap(false, true) {
+	if group.claimed.CompareAndSwap(false, true) {
 		group.items = l.read(ctx, group.these)
 		close(group.read)
 	}

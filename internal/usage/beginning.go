@@ -8,24 +8,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A counter begins at zero when its shard is created. Counts and marks are written
-// together, and expire together: where no snapshot has a mark of a shard, none has
-// counted anything of it. Then what the old image of its first record shows was
-// consumed since the creation by records that were lost. It is counted in the window
-// of the creation, which the item tells. There its mark is found by a lost record that
-// comes after all.
+// A counter begins at zero when its shard is created. A snapshot gets counts and mark in
+// one write, and both expire together: where no snapshot has a mark of a shard, none has
+// counted it. Then the old image of its first record shows what lost records had consumed
+// since the creation. That is counted in the window of the creation, which the item tells.
+// A lost record that comes after all finds the mark there.
 //
 // A bucket is created at 14:10 and takes 5 tokens, then 2 at 14:20; both records are
 // lost. At 16:05 another 3 are taken, from 7 to 10: the hour of 14:00 gets 7, that of
 // 16:00 gets 3.
 
-// creatorsClock is how far the clock of who created an item may be from the one that
-// dates records, milliseconds. Nearer to the turn of a window it is not known in which
-// of the two the item was created.
+// creatorsClock is how far the clock of a client that creates an item may be from the one
+// that dates records, milliseconds. Nearer to the turn of an hour either of the two may be
+// the one in which the item was created: at 14:59:55 nobody knows.
 const creatorsClock = 10_000
 
-// birth returns the start of the window in which the shard was created that a change
-// shows, 0 if that is not known.
+// birth returns the start of the window in which the shard of a change was created, 0 if
+// that is not known.
 func birth(c *stream.Change, finest Window) int64 {
 	if c.OldBorn <= 0 || c.OldBorn-creatorsClock/1000 > c.Created/1000 {
 		return 0 // nobody says, or its clock was far ahead
@@ -37,8 +36,8 @@ func birth(c *stream.Change, finest Window) int64 {
 	return start
 }
 
-// unseen reports whether something was consumed before the first record of the chain
-// that no part before it has counted.
+// unseen reports whether something was consumed before the first record of the chain,
+// and no part before it has counted that.
 func (c *Chain) unseen() bool {
 	return !c.Runs[0].Born && c.Closed == 0 &&
 		slices.ContainsFunc(c.Runs[0].From, func(n table.Count) bool { return n.Tokens != 0 })

@@ -1,19 +1,24 @@
-// Package usage decides what a batch of changes means for the table: what to
-// add to which usage snapshot, which buckets to refill, which to split, which
-// lifetimes to mend.
+// Package usage decides what a batch of changes means for the table: which usage
+// snapshots to write, which buckets to refill or to split, which lifetimes to mend.
+// Everything is pure: now is an argument, the output is sorted, and the same changes give
+// the same output in whatever order different buckets come.
 //
-// Fold orders the changes by bucket. Extend turns them into runs, which say where
-// the counters of a shard stood before and after consecutive records; Totals sorts
-// these by snapshot, and Total.Next decides, from what is known of the snapshots,
-// what to write or to learn next. Decide plans everything else. Runs are what a
-// tumbling window carries (State), and what longer windows owe is a list of
-// snapshots that are ahead of them (Owed). Everything is pure: now is an argument,
-// the output is sorted, and the same changes give the same output in whatever order
-// different buckets come.
+// Three records of a bucket, whose counter goes from 100 to 103, 104 and 110 at 14:10,
+// take this way:
 //
-// What records that were lost had shown is made up for in three places: behind a mark
-// in the same snapshot by the difference to it (tally.go), behind a mark in an earlier
-// one by completing that (close.go), and where there is no mark by what the counters
-// have grown by since the shard was created (beginning.go). When such records come
-// after all, they are behind a mark (ahead.go).
+//	Fold            orders the changes by bucket shard, each once            fold.go
+//	Extend, Part    one [Run] from 100 to 110; a tumbling window carries it  run.go, state.go
+//	Totals          the hour of 14:00 is to get that run                     total.go
+//	Total.Next      adds 10 to the hour, if its mark is at 100               step.go
+//	Owed            the day of the 14th is no longer the sum of its hours    owed.go
+//	Summing.Sum     sets the day to the sum of its hours                     sum.go
+//
+// A snapshot keeps a mark of each shard: up to which record, and which counters, it has
+// counted. What lost records had shown is counted with the next one, by the difference to
+// the mark: in the same hour (tally.go), in an earlier one, which is completed first
+// (close.go), or from the creation of the shard on, where there is no mark (beginning.go).
+// When such a record comes after all, a mark is past it, and it counts nothing.
+//
+// Decide plans everything else: refills, lifetimes (plan.go) and reshardings
+// (resharding.go, heat.go).
 package usage

@@ -8,12 +8,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// remembered is how many snapshots are looked through at once for the last one that
-// counted a shard: as many as are read for the price of one, nearly always. They
-// are enough unless the other shards of the bucket were active without it for long.
+// remembered is how many snapshots one query looks through for the last one that counted
+// a shard. Ten cost half a read unit, and are enough unless other shards of the bucket were
+// active for ten hours without it.
 const remembered = 10
 
-// Remembered is how many times that is done; a gap before all of them stays.
+// Remembered is how many such queries are made. What was lost before all of them stays
+// lost.
 const Remembered = 6
 
 // Traced reports whether the answers to PreviousQuery have the last snapshot that

@@ -24,8 +24,8 @@ func AllTotals(buckets []Shard, finest Window) []Total {
 type Progress struct {
 	Left    []table.Count // would be counted, with what was missed before it
 	Counted []table.Count // is counted, because the mark is within it
-	// Behind is what the mark is past: counted, with a record before or after it,
-	// unless nothing of the shard had been counted before that.
+	// Behind lies behind the mark: it is counted, with an earlier or a later record, unless
+	// that was the first that was counted of the shard.
 	Behind  []table.Count
 	Records int // that are behind
 }

@@ -41,8 +41,8 @@ type Part struct {
 	// milliseconds. If it lies in a window, the shard was charged in that
 	// before, so that the snapshot has counted it.
 	Clock int64
-	// Closed is the start of the part before this one, which holds everything
-	// up to here and is written first; 0: there was none.
+	// Closed is the start of the part before this one, which is written first and counts
+	// everything up to here; 0: there was none.
 	Closed int64
 	// Birth is the start of the window in which the shard was created, of the kind
 	// that parts are cut by; 0: not known.

@@ -24,15 +24,15 @@ type Total struct {
 	Chains                      []Chain
 	TTL                         int64 // lifetime of the snapshot in case it is new, epoch seconds
 
-	// Over says that its window is over, so that later records of its shards may
-	// have been counted before it. Then a creation too is looked up in earlier
-	// snapshots: it may be what one of them was completed with.
+	// Over says that its window is over. Then a later window may have been counted before
+	// it, and has completed an earlier one with what this one brings: even a creation is
+	// looked up in earlier snapshots.
 	Over bool
 	// Kept is an instant, epoch milliseconds: windows that ended before it may have
 	// lost their snapshot to TTL.
 	Kept int64
-	// BeginningsCounted says that what was consumed before the first records is counted,
-	// as far as it can be.
+	// BeginningsCounted says that what its shards had consumed before their first records
+	// is counted, or cannot be. Else [Total.Next] asks for it.
 	BeginningsCounted bool
 }
 
