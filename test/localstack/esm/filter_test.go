@@ -6,37 +6,26 @@ func TestFilter(t *testing.T) {
 	const record = `{"eventName":"MODIFY","n":5,"nothing":null,"tags":["a","b"],"empty":"",
 		"dynamodb":{"Keys":{"SK":{"S":"#AUDIT#01"}},"NewImage":{"ttl":{"N":"5"},"SK":{"S":"#AUDIT#01"}}}}`
 	for pattern, want := range map[string]bool{
-		`{"eventName":["MODIFY"]}`:                                      true,
-		`{"eventName":["INSERT","MODIFY"]}`:                             true,
-		`{"eventName":["INSERT"]}`:                                      false,
-		`{"eventName":["modify"]}`:                                      false,
-		`{"eventName":[{"equals-ignore-case":"modify"}]}`:               true,
-		`{"eventName":[{"prefix":"MOD"}]}`:                              true,
-		`{"eventName":[{"prefix":"OD"}]}`:                               false,
-		`{"eventName":[{"suffix":"IFY"}]}`:                              true,
-		`{"eventName":[{"anything-but":["INSERT","REMOVE"]}]}`:          true,
-		`{"eventName":[{"anything-but":"MODIFY"}]}`:                     false,
-		`{"absent":[{"anything-but":"MODIFY"}]}`:                        false,
-		`{"eventName":[{"exists":true}]}`:                               true,
-		`{"eventName":[{"exists":false}]}`:                              false,
-		`{"userIdentity":{"type":[{"exists":false}]}}`:                  true,
-		`{"userIdentity":{"type":["Service"]}}`:                         false,
-		`{"dynamodb":[{"exists":true}]}`:                                false,
-		`{"nothing":[null]}`:                                            true,
-		`{"absent":[null]}`:                                             false,
-		`{"empty":[""]}`:                                                true,
-		`{"n":[5]}`:                                                     true,
-		`{"n":["5"]}`:                                                   false,
-		`{"n":[{"numeric":[">",1,"<=",5]}]}`:                            true,
-		`{"n":[{"numeric":["<",5]}]}`:                                   false,
-		`{"dynamodb":{"NewImage":{"ttl":{"N":[{"numeric":["=",5]}]}}}}`: false, // numbers are strings there
-		`{"dynamodb":{"NewImage":{"ttl":{"N":["5"]}}}}`:                 true,
-		`{"tags":["b"]}`:                                                true,
-		`{"tags":["c"]}`:                                                false,
+		`{"eventName":["MODIFY"]}`:                      true,
+		`{"eventName":["INSERT","MODIFY"]}`:             true,
+		`{"eventName":["INSERT"]}`:                      false,
+		`{"eventName":["MOD"]}`:                         false,
+		`{"eventName":["modify"]}`:                      false,
+		`{"eventName":[{"prefix":"MOD"}]}`:              true,
+		`{"eventName":[{"prefix":"MODIFY"}]}`:           true,
+		`{"eventName":[{"prefix":"OD"}]}`:               false,
+		`{"eventName":["INSERT",{"prefix":"MOD"}]}`:     true,
+		`{"userIdentity":{"type":["Service"]}}`:         false,
+		`{"eventName":{"type":["Service"]}}`:            false,
+		`{"dynamodb":["MODIFY"]}`:                       false,
+		`{"absent":[""]}`:                               false,
+		`{"nothing":[""]}`:                              false,
+		`{"empty":[""]}`:                                true,
+		`{"n":["5"]}`:                                   false,
+		`{"dynamodb":{"NewImage":{"ttl":{"N":["5"]}}}}`: true,
 		`{"eventName":["MODIFY"],"dynamodb":{"Keys":{"SK":{"S":[{"prefix":"#AUDIT#"}]}}}}`: true,
 		`{"eventName":["REMOVE"],"dynamodb":{"Keys":{"SK":{"S":[{"prefix":"#AUDIT#"}]}}}}`: false,
-		`{"$or":[{"eventName":["REMOVE"]},{"n":[5]}]}`:                                     true,
-		`{"$or":[{"eventName":["REMOVE"]},{"n":[6]}]}`:                                     false,
+		`{"eventName":["MODIFY"],"dynamodb":{"Keys":{"SK":{"S":[{"prefix":"#STATE"}]}}}}`:  false,
 	} {
 		f, err := ParseFilter([]string{pattern})
 		if err != nil {
@@ -47,7 +36,7 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", pattern, got, want)
 		}
 	}
-	either, err := ParseFilter([]string{`{"eventName":["REMOVE"]}`, `{"n":[5]}`})
+	either, err := ParseFilter([]string{`{"eventName":["REMOVE"]}`, `{"empty":[""]}`})
 	if err != nil || !either.Pass([]byte(record)) {
 		t.Errorf("one of two patterns matches: %v", err)
 	}
@@ -63,8 +52,10 @@ func TestParseFilterRefuses(t *testing.T) {
 	for _, pattern := range []string{
 		``, `[]`, `{}`, `{"eventName":"MODIFY"}`, `{"eventName":[]}`, `{"eventName":{}}`, `{"eventName":[["a"]]}`,
 		`{"eventName":[{"wildcard":"M*"}]}`, `{"eventName":[{"prefix":5}]}`, `{"eventName":[{"prefix":"a","suffix":"b"}]}`,
-		`{"n":[{"numeric":["~",5]}]}`, `{"n":[{"numeric":[">"]}]}`, `{"n":[{"exists":"yes"}]}`,
-		`{"n":[{"anything-but":[]}]}`, `{"n":[{"anything-but":[null]}]}`, `{"$or":[{"n":[5]}]}`, `{"$or":["n","m"]}`,
+		`{"eventName":[{}]}`, `{"n":[5]}`, `{"n":[null]}`, `{"$or":[{"n":["5"]},{"m":["5"]}]}`,
+		// what Lambda knows, and no pattern of the stack has
+		`{"eventName":[{"suffix":"IFY"}]}`, `{"eventName":[{"anything-but":"MODIFY"}]}`,
+		`{"eventName":[{"exists":true}]}`, `{"n":[{"numeric":[">",1]}]}`, `{"eventName":[{"equals-ignore-case":"modify"}]}`,
 	} {
 		if _, err := ParseFilter([]string{pattern}); err == nil {
 			t.Errorf("%s: accepted", pattern)
