@@ -152,7 +152,7 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 // partsOf reads the parts of a window as they are now.
 func (a *Aggregator) partsOf(ctx context.Context, s usage.Summing) (parts []item.Item, err error) {
 	if s.Of == usage.Daily {
-		days, err := a.readAll(ctx, true, s.PartKeys(s.Window, s.Start))
+		days, err := a.readAll(ctx, true, s.PartKeys(s.Window, s.Start, a.now()))
 		return slices.Collect(maps.Values(days)), err
 	}
 	q := s.PartsQuery(s.Window, s.Start)

@@ -41,10 +41,11 @@ func (o Owed) PartsQuery(w Window, start int64) item.Query {
 	return item.Query{PK: first.PK, From: first.SK, To: last.SK, Consistent: true}
 }
 
-// PartKeys returns the keys of the days of a month that begins at start.
-func (o Owed) PartKeys(w Window, start int64) []item.Key {
+// PartKeys returns the keys of the days of a month that begins at start, up to tomorrow:
+// what is not there has to be paid for, too.
+func (o Owed) PartKeys(w Window, start, now int64) []item.Key {
 	out := make([]item.Key, 0, maxDays)
-	for at := start; at < w.End(start); at = Daily.End(at) {
+	for at := start; at < min(w.End(start), now+dayMillis); at = Daily.End(at) {
 		out = append(out, o.SumKey(Daily, at))
 	}
 	return out

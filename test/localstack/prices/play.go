@@ -129,7 +129,7 @@ func (g *game) each(do func(*cell) error) error {
 // rest lets the time pass, in which windows end, and until what is owed is settled.
 // The traffic's own clock stands still.
 func (g *game) rest(ctx context.Context) error {
-	const afterAWindow = 2000
+	const afterAWindow = 15*60_000 + 2000 // the longest that is played
 	until := (g.traffic.now+2*hour-1)/(2*hour)*2*hour + settled
 	for _, now := range []int64{g.traffic.now + afterAWindow, until} {
 		if err := g.function.set(now); err != nil {
