@@ -18,6 +18,8 @@ type summed struct {
 	kind  int // of the aggregator's
 	start int64
 	key   item.Key
+
+	changed int64 // start of the one window in it that is owed; 0: there are several
 }
 
 // longer returns the windows that are owed to one bucket, days before months.
@@ -25,7 +27,9 @@ func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 	for kind, w := range a.kinds()[1:] {
 		for i, o := range owed {
 			if start := w.Start(o.Start); i == 0 || start != w.Start(owed[i-1].Start) {
-				out = append(out, summed{kind + 1, start, o.SumKey(w, start)})
+				out = append(out, summed{kind + 1, start, o.SumKey(w, start), o.Start})
+			} else {
+				out[len(out)-1].changed = 0
 			}
 		}
 	}
@@ -111,7 +115,7 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 	kinds := a.kinds()
 	s := usage.Summing{
 		Owed: o, Window: kinds[w.kind], Of: kinds[w.kind-1], Until: kinds[min(w.kind+1, len(kinds)-1)],
-		Start: w.start, Days: a.conf.SnapshotTTLDays,
+		Start: w.start, Changed: w.changed, Days: a.conf.SnapshotTTLDays,
 	}
 	var known, sure bool // sure: it was read consistently
 	s.Stored, known = stored[w.key]
@@ -123,7 +127,7 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 			}
 			s.Stored = items[w.key]
 		}
-		if s.Parts, err = a.partsOf(ctx, s); err != nil {
+		if s.Parts, err = a.partsOf(ctx, &s); err != nil {
 			return 0, err
 		}
 		u, due := s.Sum(a.now())
@@ -150,7 +154,15 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 }
 
 // partsOf reads the parts of a window as they are now.
-func (a *Aggregator) partsOf(ctx context.Context, s usage.Summing) (parts []item.Item, err error) {
+func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) (parts []item.Item, err error) {
+	if s.Last() {
+		key := s.SumKey(s.Of, s.Changed)
+		day, err := a.readAll(ctx, true, []item.Key{key})
+		if err != nil || day[key] != nil {
+			return []item.Item{day[key]}, err
+		}
+		s.Changed = 0 // it is gone
+	}
 	if s.Of == usage.Daily {
 		days, err := a.readAll(ctx, true, s.PartKeys(s.Window, s.Start, a.now()))
 		return slices.Collect(maps.Values(days)), err

@@ -34,6 +34,7 @@ type Summed struct {
 	Version int64   // greater than that of the sum before it; 0: it is none
 	Parts   []int   // places of its parts, in order: 0 for the first hour of a day
 	Base    *Amount `json:",omitempty"` // what is counted beside the parts; nil: nothing
+	Rest    *Amount `json:",omitempty"` // of the parts but the last; nil: not known
 }
 
 // Amount is how much was counted. The zero Amount is nothing.

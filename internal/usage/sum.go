@@ -59,6 +59,7 @@ type Summing struct {
 	Owed
 	Window, Of Window // a day of hours
 	Start      int64  // of the window, epoch milliseconds
+	Changed    int64  // start of the only day of a month that has changed; 0: any may have
 	Until      Window // see [Expiry]
 	Days       int    // that a snapshot outlives its window
 
@@ -66,18 +67,33 @@ type Summing struct {
 	Parts  []item.Item // as the table has them, others among them; nil ones are none
 }
 
+// Last reports whether only the last day of a stored month has changed: the sum needs
+// only that one. Whoever changes another day has the month summed for it.
+func (s Summing) Last() bool {
+	was := table.SummedOf(s.Stored)
+	return s.Of == Daily && s.Changed != 0 && was.Rest != nil && s.place(s.Changed) == was.Parts[len(was.Parts)-1]
+}
+
+func (s Summing) place(start int64) int { return int((start - s.Start) / s.Of.End(0)) }
+
 // Sum returns the write that stores the sum; due is false if it is stored already.
 func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	sum := s.sum(s.Window, s.Start)
 	sum.TTL, sum.Version = Expiry(now, s.Start, s.Until, s.Days), now
 	was := table.SummedOf(s.Stored)
+	if s.Last() {
+		sum.Parts, sum.Base, sum.Rest = was.Parts, was.Base, was.Rest
+		sum.Add(*was.Rest, 1)
+		sum.Add(table.AmountOf(s.Parts[0]), 1)
+		return sum.Update(s.Stored)
+	}
 	counted := Counted(s.Stored)
 	var left table.Amount // of what is stored
 	for _, it := range s.Parts {
 		if !s.isPart(it) {
 			continue
 		}
-		at, amount := int((startOf(it)-s.Start)/s.Of.End(0)), table.AmountOf(it)
+		at, amount := s.place(startOf(it)), table.AmountOf(it)
 		sum.Add(amount, 1)
 		sum.Parts = append(sum.Parts, at)
 		if counted || slices.Contains(was.Parts, at) {
@@ -85,6 +101,14 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 		}
 	}
 	slices.Sort(sum.Parts)
+	if s.Of == Daily {
+		sum.Rest = &table.Amount{}
+		for _, it := range s.Parts {
+			if s.isPart(it) && s.place(startOf(it)) != sum.Parts[len(sum.Parts)-1] {
+				sum.Rest.Add(table.AmountOf(it), 1)
+			}
+		}
+	}
 	sum.Base = was.Base
 	if (counted || was.Version != 0) && s.gone(sum, was, now) {
 		base := table.AmountOf(s.Stored)
