@@ -13,21 +13,17 @@ import (
 var release string
 
 type shownVersion struct {
-	Version string
-	Commit  string `json:",omitempty"`
-	Go      string
+	Version, Commit, Go string
 }
 
 func versionCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "which release this is", Args: args(0, 0),
-		RunE: func(*cobra.Command, []string) error {
+	return a.does(&cobra.Command{Use: "version", Short: "which release this is", Args: args(0, 0)},
+		func(*call) (answer, error) {
 			v := versionOf(debug.ReadBuildInfo())
 			r := rows{head: []string{"version", "commit", "go"}}
 			r.add(v.Version, v.Commit, v.Go)
-			return a.print(answer{value: v, rows: r})
-		},
-	}
+			return answer{value: v, rows: r}, nil
+		})
 }
 
 // versionOf is what a build says of itself. What was built outside of a release has the
