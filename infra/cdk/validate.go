@@ -56,15 +56,19 @@ func (p TableProps) capacity() (problems []error) {
 		return problems
 	}
 	for _, c := range []struct {
-		name        string
+		min, max    string
 		least, most int
-	}{{"ReadUnits", p.MinReadUnits, p.MaxReadUnits}, {"WriteUnits", p.MinWriteUnits, p.MaxWriteUnits}} {
+	}{
+		{"MinReadUnits", "MaxReadUnits", p.MinReadUnits, p.MaxReadUnits},
+		{"MinWriteUnits", "MaxWriteUnits", p.MinWriteUnits, p.MaxWriteUnits},
+	} {
 		switch {
 		case c.most == 0:
-			problems = append(problems, fmt.Errorf("Max%s: want it with BillingMode=provisioned, the most that is provisioned",
-				c.name))
+			problems = append(problems, fmt.Errorf("%s: want it with BillingMode=provisioned, the most that is provisioned",
+				c.max))
 		case c.least > c.most:
-			problems = append(problems, fmt.Errorf("Min%s=%d: want no more than Max%s=%d", c.name, c.least, c.name, c.most))
+			problems = append(problems,
+				fmt.Errorf("%s=%d: want no more than %s=%d", c.min, c.least, c.max, c.most))
 		}
 	}
 	return problems
