@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -29,7 +30,7 @@ func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want, tries *at
 	if h.Renew {
 		l.renew(ctx, k, w, h.Image.State.Shard)
 	}
-	return l.heldLease(k, w, h.Image)
+	return l.heldLease(w, h)
 }
 
 // takeLevels takes from all levels of a cascade, from what is held of them as far as that
@@ -68,13 +69,19 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 	return leases[0], at, nil
 }
 
-// heldLease is the lease on what was taken ahead.
-func (l *Limiter) heldLease(k *desk, w known.Want, image table.Shard) *Lease {
-	lease := &Lease{limiter: l, name: w.Name, status: statuses(w.Name.Entity, k.Levels(w, l.now())), items: []leaseItem{{
-		name: w.Name, key: image.Key(), shard: image.State.Shard, taken: w.Costs,
-	}}}
-	lease.learn(image)
+// heldLease is the lease on what was taken ahead. It is made for each request, so what is
+// seldom asked for is worked out then.
+func (l *Limiter) heldLease(w known.Want, h known.Held) *Lease {
+	lease := &Lease{limiter: l, name: w.Name, ahead: true, image: h.Image, limits: slices.Clip(h.Limits)}
+	lease.one[0] = leaseItem{name: w.Name, key: h.Key, shard: h.Image.State.Shard, taken: w.Costs}
+	lease.items = lease.one[:1:1]
 	return lease
+}
+
+// nowHeld is the status of a lease on what was taken ahead.
+func (le *Lease) nowHeld() []Status {
+	k, w := le.limiter.desks.of(le.name), known.Want{Name: le.name, Costs: le.items[0].taken}
+	return statuses(le.name.Entity, k.Levels(w, le.limiter.now()))
 }
 
 // renew takes more ahead in the background, by a request for nothing.
@@ -112,7 +119,7 @@ func (l *Limiter) serve(k *desk, shard int, group []*acquirer) []*acquirer {
 			left = append(left, m)
 			continue
 		}
-		lease := l.heldLease(k, m.want, h.Image)
+		lease := l.heldLease(m.want, h)
 		k.mu.Lock()
 		gone := m.gone
 		k.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,11 +54,22 @@ func (w *world) countedOf(l *Limiter, entity string) (used, ended int64) {
 func TestOneWriteTakesForManyRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		var told atomic.Int64
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
+			if e.Ahead {
+				told.Add(1)
+			}
+		}})
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
 		w.db.ResetStats()
-		granted, _ := w.busy(l, req, 500)
+		granted, lease := w.busy(l, req, 500)
+		if s := lease.Status()[0]; s.Held == 0 || s.Remaining+s.Held > 1000 {
+			t.Errorf("status %+v", s)
+		}
+		if ahead := told.Load(); ahead < 600 {
+			t.Errorf("%d of 700 were told to be granted from what was taken ahead", ahead)
+		}
 		if n := w.db.Stats().WriteUnits; granted != 500 || n > 25 || n < 5 {
 			t.Errorf("%d granted with %d writes", granted, n)
 		}

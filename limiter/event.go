@@ -17,7 +17,7 @@ type EventKind int
 const (
 	// EventAcquire: a call of Acquire, Wait, Reserve, Do or Lease.Charge has its
 	// outcome. There is exactly one for every such call, whatever came of it. Set:
-	// Entity, Resource, Costs, Err, Policy, Writes, Elapsed.
+	// Entity, Resource, Costs, Err, Policy, Writes, Ahead, Elapsed.
 	EventAcquire EventKind = iota + 1
 	// EventCommit: a lease was committed, or could not be. There is none for a lease that
 	// has charged nothing, and Writes is zero for one of PolicyLocal. Set: Entity,
@@ -97,6 +97,9 @@ type Event struct {
 	// were to be written. Zero means that it cost nothing. Acquires of one process
 	// that went out together have one write, which counts for the first of them.
 	Writes int
+	// Ahead tells of an acquire that it was granted from what this process had taken ahead,
+	// without a call (see Options.Ahead).
+	Ahead bool
 	// Elapsed is how long the call took; for Wait with the waiting.
 	Elapsed time.Duration
 	// Limits are those that are in force, of those that were asked for.

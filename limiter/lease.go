@@ -57,6 +57,8 @@ type Lease struct {
 	items  []leaseItem
 	limits []bucket.Limit // those that can be settled
 	status []Status
+	ahead  bool             // it is of what was taken ahead: without a status until that is asked for
+	one    [1]leaseItem     // room for items
 	image  table.Shard      // as it was right after the charge; zero if that is not known
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool
@@ -94,6 +96,9 @@ func (le *Lease) Status() []Status {
 	defer le.mu.Unlock()
 	var out []Status
 	for _, a := range le.levels() {
+		if a.ahead && a.status == nil {
+			a.status = a.nowHeld()
+		}
 		out = append(out, a.status...)
 	}
 	return out
@@ -224,7 +229,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 			le.actual[limit] = min(said+n, mostCost)
 		}
 	}
-	if le.status = extra.status; extra.Charged() {
+	if le.status, le.ahead = extra.status, extra.ahead; extra.Charged() {
 		le.image = extra.image
 	}
 }

@@ -32,6 +32,9 @@ type Status struct {
 	// zero when it is. Of a quota it is how long until its period ends, also if nothing
 	// was taken; longer than a century if nobody knows.
 	ResetAfter time.Duration
+	// Held is how many tokens processes may hold at most beside Remaining: taken ahead of
+	// their next requests (see Options.Ahead), from the shards that this process has seen.
+	Held int64
 	// Estimated tells that this process has not seen all shards of the bucket.
 	Estimated bool
 }
@@ -63,6 +66,7 @@ func statuses(entity string, levels []known.Level) []Status {
 	out := make([]Status, len(levels))
 	for i, l := range levels {
 		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest, l.Edge)
+		out[i].Held = l.Held / bucket.Milli
 		out[i].Remaining, out[i].RetryAfter, out[i].Estimated = l.Remaining, wait(0, l.After), l.Estimated
 	}
 	return out

@@ -3,6 +3,7 @@ package known
 import (
 	"github.com/zeroae/zae-limiter-go/internal/ahead"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -16,7 +17,10 @@ type holding struct {
 	demand ahead.Demand
 	pace   ahead.Pace
 	taken  []table.Cost // by the last charge that took ahead
-	renews bool         // a charge that takes ahead before it is needed is on its way
+	key    item.Key     // of the shard
+	limits []bucket.Limit
+	serial int  // of the image that the limits are of
+	renews bool // a charge that takes ahead before it is needed is on its way
 }
 
 // instant is now by both clocks.
@@ -24,8 +28,10 @@ func (n Now) instant() ahead.Instant { return ahead.Instant{Wall: n.Ms, Mono: n.
 
 // Held is a request that was granted from what was taken ahead.
 type Held struct {
-	Image table.Shard // the last one of the shard that it was taken from
-	Renew bool        // little is left: more is to be taken ahead, by a request for nothing
+	Image  table.Shard    // the last one of the shard that it was taken from
+	Key    item.Key       // of that shard
+	Limits []bucket.Limit // those of the image; not to be changed
+	Renew  bool           // little is left: more is to be taken ahead, by a request for nothing
 }
 
 // Grant grants a request from what was taken ahead; ok is false if that does not cover it.
@@ -41,11 +47,22 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 			continue
 		}
 		s.holding.demand.Asked(w.Costs, now.Ms)
-		h = Held{Image: s.image, Renew: k.low(s, w, now)}
+		h = s.held()
+		h.Renew = k.low(s, w, now)
 		s.holding.renews = s.holding.renews || h.Renew
 		return h, true
 	}
 	return Held{}, false
+}
+
+// held is what a request is told that was granted from a shard. It is worked out once for
+// each image.
+func (s *seen) held() Held {
+	h := s.holding
+	if h.serial != s.serial {
+		h.key, h.limits, h.serial = s.image.Key(), s.image.State.Limits(), s.serial
+	}
+	return Held{Image: s.image, Key: h.key, Limits: h.limits}
 }
 
 // renewAt is how much of what was taken last, in percent, is left when more is taken.
@@ -137,7 +154,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.
 }
 
 // granted takes in an answer to a plan: what it took ahead is held from now on.
-func (k *facts) granted(s *seen, p Plan, group []Want, now int64) {
+func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now int64) {
 	if k.Ahead == 0 {
 		return
 	}
@@ -150,7 +167,7 @@ func (k *facts) granted(s *seen, p Plan, group []Want, now int64) {
 	}
 	if p.ahead != nil {
 		h.taken = p.ahead.Take
-		h.Done(ahead.Written, s.image)
+		h.Done(ahead.Written, image) // which may not be the last one
 	}
 	h.pace.Answered()
 	if len(group) == 0 {
@@ -237,6 +254,19 @@ func (d decider) paced(c Choice) Choice {
 		}
 	}
 	return out
+}
+
+// held is what processes may hold at most of a limit, on the shards that were seen.
+func (k *facts) held(limit string, now int64) (milli int64) {
+	for n, s := range k.shards {
+		if n >= k.count || !s.imaged() || s.image.State.HeldAfter(now) == now {
+			continue
+		}
+		if i := s.image.State.Index(limit); i >= 0 {
+			milli = bucket.AddSat(milli, s.image.State.Slots[i].Held)
+		}
+	}
+	return milli
 }
 
 // Left returns how much of a limit this process holds of a shard, in millitokens.

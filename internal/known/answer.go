@@ -21,7 +21,7 @@ func (b *Bucket) Took(image table.Shard, p Plan, w Want, group []Want, now int64
 	s := k.at(p.Shard)
 	s.underWay.removeAll(group) // the image shows it
 	s.added = false
-	k.granted(s, p, group, now)
+	k.granted(s, image, p, group, now)
 	k.confirm(image, w, now)
 	return k.levels(w.Costs, now)
 }

@@ -14,6 +14,7 @@ type Level struct {
 	After       int64 // of a denial: how long until this limit alone covers its cost, in ms
 	Edge        int64 // of a quota: how long until it is whole again at once, in ms
 	Estimated   bool  // some shards were not seen
+	Held        int64 // what processes may hold at most, taken ahead, in millitokens
 }
 
 // Levels returns what there is of the limits in force.
@@ -49,7 +50,7 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 				level = int64(float64(level) * (float64(l.Capacity) / float64(seen)))
 			}
 		}
-		out[i] = Level{Limit: l, Milli: level, Rest: rest, Remaining: bucket.WholeTokens(level)}
+		out[i] = Level{Limit: l, Milli: level, Rest: rest, Remaining: bucket.WholeTokens(level), Held: k.held(l.Name, now)}
 		if l.Quota() {
 			out[i].Edge = max(1, bucket.SubSat(edge, now))
 			if edge <= now { // nothing was seen, or the period is over
