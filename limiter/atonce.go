@@ -25,6 +25,8 @@ func atOnce(n int, f func(i int)) {
 	for i := 1; i < n; i++ {
 		all.Go(func() { f(i) })
 	}
-	f(0)
+	if n > 0 {
+		f(0)
+	}
 	all.Wait()
 }
