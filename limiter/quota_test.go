@@ -220,3 +220,23 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 		}
 	}
 }
+
+// What is given back together with more of another limit goes by its period too.
+func TestWhatIsSettledBothWaysGivesNothingBackLater(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", gpt, Quota("usd", USD(5), Daily("")), PerMinute("tpm", 1000))
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": USD(2), "tpm": 100}}
+	late := must(t, l, req)
+	w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
+	must(t, l, req)
+	if err := late.Settle(Costs{"usd": USD(1), "tpm": 150}); err != nil || late.Commit(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	lease := must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": 0}})
+	for _, s := range lease.Status() {
+		if want := USD(3); s.Limit == "usd" && s.Remaining != want {
+			t.Errorf("%d left, want %d: what the day before has given back is not this day's", s.Remaining, want)
+		}
+	}
+}

@@ -196,7 +196,7 @@ func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
 	out := table.Costs(s.Limits())
 	for i, c := range out {
 		given, _ := table.Find(costs, c.Limit.Name)
-		out[i].Milli = given.Milli
+		out[i].Milli, out[i].End = given.Milli, given.End
 	}
 	if len(s.Slots) > bucket.MaxSlots {
 		out = slices.DeleteFunc(out, func(c table.Cost) bool { return c.Milli == 0 })
