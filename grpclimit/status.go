@@ -42,8 +42,8 @@ func Denied(e *limiter.LimitError) error {
 
 // Failed returns what a call ends in that nothing was decided about: CANCELED or
 // DEADLINE_EXCEEDED if its own context has ended, UNAVAILABLE with RetryInfo of one
-// second where trying again may help, INVALID_ARGUMENT for what no bucket can hold,
-// else INTERNAL. It tells no more, so that clients learn nothing of the cause.
+// second where trying again may help, PERMISSION_DENIED where a resource is switched
+// off, INVALID_ARGUMENT for what no bucket can hold, else INTERNAL. It tells no more, so that clients learn nothing of the cause.
 func Failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -51,6 +51,8 @@ func Failed(ctx context.Context, err error) error {
 	case errors.Is(err, limiter.ErrUnavailable), errors.Is(err, limiter.ErrUnknown):
 		return detailed(status.New(codes.Unavailable, "rate limiter unavailable"),
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	case errors.Is(err, limiter.ErrDisabled):
+		return status.Error(codes.PermissionDenied, "resource disabled")
 	case errors.Is(err, limiter.ErrTooLarge):
 		return status.Error(codes.InvalidArgument, "request too large")
 	}

@@ -78,8 +78,8 @@ func WriteDenied(w http.ResponseWriter, _ *http.Request, d Denial) {
 }
 
 // WriteFailed answers with the status of an [*Error], else with 503 where trying
-// again may help, else with 413 for what no bucket can hold, else with 500. The
-// body tells no more than the status, so that clients learn nothing of the cause.
+// again may help, else with 403 where a resource is switched off, else with 413 for
+// what no bucket can hold, else with 500. The body tells no more than the status, so that clients learn nothing of the cause.
 func WriteFailed(w http.ResponseWriter, _ *http.Request, err error) {
 	status := http.StatusInternalServerError
 	word := "internal_error"
@@ -90,6 +90,8 @@ func WriteFailed(w http.ResponseWriter, _ *http.Request, err error) {
 	case errors.Is(err, limiter.ErrUnavailable), errors.Is(err, limiter.ErrUnknown):
 		status, word = http.StatusServiceUnavailable, "rate_limiter_unavailable"
 		w.Header().Set("Retry-After", "1")
+	case errors.Is(err, limiter.ErrDisabled):
+		status, word = http.StatusForbidden, "resource_disabled"
 	case errors.Is(err, limiter.ErrTooLarge):
 		status, word = http.StatusRequestEntityTooLarge, "request_too_large"
 	}

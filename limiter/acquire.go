@@ -36,7 +36,7 @@ const maxAttempts = 3
 // fifth level are ErrInvalid.
 //
 // The error is one of ErrLimited (a *LimitError), ErrUnavailable, ErrUnknown, ErrInvalid,
-// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrNamespace, ErrSetup and ErrCanceled. Policies
+// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrDisabled, ErrNamespace, ErrSetup and ErrCanceled. Policies
 // concern two of them: ErrUnavailable and ErrUnknown become a lease that has charged nothing
 // (PolicyAllow), or one of this process's own share (PolicyLocal). After a few calls in a row
 // that were throttled or had no answer, calls are ErrUnavailable at once. Four times a second

@@ -46,6 +46,10 @@ var (
 	// ErrTooLarge: the request can never be granted as it is: a cost exceeds
 	// the capacity of its limit.
 	ErrTooLarge = errors.New("limiter: request too large")
+	// ErrDisabled: the resource is switched off for the entity, by the kill switch that
+	// Python clients store. Nothing was taken, and trying again does not help. A request
+	// that brings its own limits reads no configuration, and is not stopped.
+	ErrDisabled = errors.New("limiter: disabled")
 	// ErrNoLimits: neither the call nor any level of the stored configuration
 	// has limits for the entity and resource.
 	ErrNoLimits = errors.New("limiter: no limits configured")

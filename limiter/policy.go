@@ -14,7 +14,7 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n known.Name, own
 	if errors.Is(err, ErrLimited) {
 		return nil, err
 	}
-	for _, kind := range [...]error{ErrNoLimits, ErrInvalid, ErrTooLarge, ErrNamespace} {
+	for _, kind := range [...]error{ErrNoLimits, ErrInvalid, ErrTooLarge, ErrNamespace, ErrDisabled} {
 		if errors.Is(err, kind) {
 			return nil, &opError{"acquire", n, kind, err}
 		}

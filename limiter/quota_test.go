@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // midnight is when the day of a world ends, in UTC.
@@ -237,6 +240,37 @@ func TestWhatIsSettledBothWaysGivesNothingBackLater(t *testing.T) {
 	for _, s := range lease.Status() {
 		if want := USD(3); s.Limit == "usd" && s.Remaining != want {
 			t.Errorf("%d left, want %d: what the day before has given back is not this day's", s.Remaining, want)
+		}
+	}
+}
+
+// The kill switch of Python clients is obeyed: the first level that says anything decides.
+func TestTheKillSwitchIsObeyed(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{ConfigTTL: time.Second, OnUnavailable: PolicyAllow})
+	w.configure(l, "", gpt, PerMinute("rpm", 100))
+	w.configure(l, acme, gpt, PerMinute("rpm", 100))
+	flip := func(key item.Key, v item.Value) {
+		it := w.db.Item(key)
+		if it["disabled"] = v; v == nil {
+			delete(it, "disabled")
+		}
+		w.db.Store(it)
+		w.advance(2 * time.Second)
+	}
+	resource, entity := table.ResourceConfigKey(l.namespace, gpt), table.EntityConfigKey(l.namespace, acme, gpt)
+	for _, c := range []struct {
+		resource, entity item.Value
+		off              bool
+	}{
+		{nil, nil, false}, {item.Bool(true), nil, true}, {item.Bool(true), item.Bool(false), false},
+		{item.Bool(false), item.Bool(true), true}, {item.S("bypass"), nil, false}, {item.Bool(true), item.S("bypass"), false},
+	} {
+		flip(resource, c.resource)
+		flip(entity, c.entity)
+		lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}})
+		if off := errors.Is(err, ErrDisabled); off != c.off || !off && err != nil || off && lease != nil {
+			t.Errorf("resource %v, entity %v: %v, %v", c.resource, c.entity, lease, err)
 		}
 	}
 }

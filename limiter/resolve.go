@@ -63,6 +63,13 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 	if own != nil {
 		return out, nil
 	}
+	for _, i := range [...]int{recEntity, recEntityDefault, recResource} {
+		if s := recs[i].config.Switch; s == table.SwitchedOff {
+			return out, ErrDisabled
+		} else if s == table.SwitchedOn {
+			break
+		}
+	}
 	for _, i := range [...]int{recEntity, recEntityDefault, recResource, recSystem} {
 		out.read = max(out.read, recs[i].at)
 		if recs[i].bad != nil {

@@ -30,6 +30,8 @@ type Config struct {
 	Limits []bucket.Limit
 	// OnUnavailable is allow, block or empty (not decided); system level only.
 	OnUnavailable string
+	// Switch is the kill switch of Python clients at this level, which ours obeys and keeps.
+	Switch Switch
 	// AuditRetentionDays is how long audit events are kept; 0: not decided.
 	// System level only.
 	AuditRetentionDays int64
@@ -92,6 +94,7 @@ func DecodeConfig(it item.Item) (Config, error) {
 		}
 	}
 	r.limits(&c)
+	c.Switch = r.killSwitch()
 	if err := r.named("config"); err != nil {
 		return Config{}, err
 	}

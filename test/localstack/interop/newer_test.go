@@ -13,7 +13,7 @@ import (
 // What only Python 0.17.0 knows. It refuses to store soft limits, quotas from the first
 // use and a bypass on a table whose version record names no function of its own, so ours
 // never meets them. Schedules it stores, and ours refuses them by name; disabled resources
-// it stores, and ours goes by the limits themselves.
+// it stores, and ours obeys.
 func TestWhatOnlyTheNewerPythonKnows(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
@@ -52,8 +52,10 @@ func TestWhatOnlyTheNewerPythonKnows(t *testing.T) {
 		if err == nil || err.Type != "ResourceDisabled" {
 			w.Errorf("Python acquires from a disabled resource: %v", err)
 		}
-		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
-		p.take("acme", "api", limiter.Costs{"rpm": 1}) // by the bucket that ours has made
+		_, off := w.open().Acquire(w.Context(), limiter.Request{Entity: "acme", Resource: "api", Costs: one})
+		if !errors.Is(off, limiter.ErrDisabled) {
+			w.Errorf("ours acquires from a disabled resource: %v", off)
+		}
 	})
 }
 
