@@ -1,0 +1,184 @@
+package table_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Every interleaving of two processes, one a second ahead and one a second behind, on a
+// quota of two tokens across an edge: time passing by half seconds, looks, charges of one
+// token, one of them late, answers lost, and give-backs.
+type edgeMoment struct {
+	now     int64 // true time, relative to the edge
+	it      item.Item
+	images  [2]table.Shard
+	late    *edgeWrite
+	leases  [2][2]int8 // by process: of the period before the edge, and of that after it
+	granted [2]int64
+	steps   string
+}
+
+type edgeWrite struct {
+	p    int
+	w    item.Update
+	back int // -1: a charge; else the period that is given back of
+}
+
+const theEdge = int64(15_000_000) * periodMs
+
+var edgeQuota = []bucket.Limit{{Name: "q", Capacity: 2 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}}
+
+func (m edgeMoment) shard() table.Shard {
+	b, err := table.DecodeShard(m.it)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func periodOf(b table.Shard) int {
+	if b.State.RF >= theEdge {
+		return 1
+	}
+	return 0
+}
+
+// key tells moments apart: generations only by whether they are that of the item.
+func (m edgeMoment) key() string {
+	b := m.shard()
+	of := func(s table.Shard) string {
+		q := s.State.Slots[s.State.Index("q")]
+		return fmt.Sprint(s.Generation == b.Generation, s.State.RF-theEdge, q.Tokens, b.State.Slots[0].Used-q.Used,
+			s.Calendars.Until)
+	}
+	late := ""
+	if m.late != nil {
+		late = fmt.Sprint(m.late.p, m.late.back, m.late.w)
+	}
+	return fmt.Sprint(m.now, of(b), of(m.images[0]), of(m.images[1]), m.leases, m.granted, late)
+}
+
+// deliver carries a write out, and checks what holds then.
+func (m edgeMoment) deliver(q edgeWrite, lost bool) (edgeMoment, error) {
+	after, held, err := q.w.Apply(m.it)
+	if err != nil {
+		return m, err
+	}
+	before := periodOf(m.shard())
+	if held {
+		m.it = after
+		period := periodOf(m.shard())
+		if period != before && (period < before || m.now < 0) {
+			return m, fmt.Errorf("period %d follows %d at %d ms", period, before, m.now)
+		}
+		if q.back < 0 {
+			m.granted[period] += bucket.Milli
+			m.leases[q.p][period]++
+		} else {
+			if q.back != period {
+				return m, fmt.Errorf("what period %d gave was given back to period %d", q.back, period)
+			}
+			m.granted[period] -= bucket.Milli
+		}
+	}
+	if !lost {
+		m.images[q.p] = m.shard()
+	}
+	b := m.shard()
+	level := b.State.Slots[b.State.Index("q")].Tokens
+	if g := m.granted[periodOf(b)]; g+level != 2*bucket.Milli || level < 0 {
+		return m, fmt.Errorf("%d granted and %d left of 2000", g, level)
+	}
+	return m, nil
+}
+
+// next returns every moment that can follow.
+func (m edgeMoment) next() (out []edgeMoment, err error) {
+	add := func(n edgeMoment, e error, step string) {
+		n.steps += step
+		if e != nil && err == nil {
+			err = fmt.Errorf("%s: %w", n.steps, e)
+		}
+		out = append(out, n)
+	}
+	if m.now < 3000 {
+		n := m
+		n.now += 500
+		add(n, nil, " tick")
+	}
+	if m.late != nil {
+		n, q := m, *m.late
+		n.late = nil
+		n, e := n.deliver(q, false)
+		add(n, e, " arrives")
+	}
+	for p := range m.images {
+		now := theEdge + m.now + int64(1000-2000*p)
+		look := m
+		look.images[p] = m.shard()
+		add(look, nil, fmt.Sprint(" look", p))
+		plan := table.Charge{Image: m.images[p], Costs: table.Costs(edgeQuota, bucket.Milli), Now: now}.Plan()
+		if q := (edgeWrite{p, plan.Update, -1}); plan.Verdict.Granted {
+			n, e := m.deliver(q, false)
+			add(n, e, fmt.Sprint(" charge", p))
+			n, e = m.deliver(q, true)
+			add(n, e, fmt.Sprint(" lost", p))
+			if m.late == nil {
+				n := m
+				n.late = &q
+				add(n, nil, fmt.Sprint(" late", p))
+			}
+		}
+		for period, n := range m.leases[p] {
+			if n == 0 {
+				continue
+			}
+			back := table.Cost{Limit: edgeQuota[0], Milli: -bucket.Milli, End: theEdge + int64(period)*periodMs}
+			n := m
+			n.leases[p][period]--
+			n, e := n.deliver(edgeWrite{p, table.Adjust(table.BucketKey("ns", "e", "r", 0), []table.Cost{back}), period}, false)
+			add(n, e, fmt.Sprint(" back", p))
+		}
+	}
+	return out, err
+}
+
+func TestEveryInterleavingAtAnEdge(t *testing.T) {
+	depth := 8
+	if testing.Short() {
+		depth = 6
+	}
+	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+		Costs: table.Costs(edgeQuota, 0), Now: theEdge - 60_000, Draw: 3})
+	first := edgeMoment{now: -500, it: put.Item, images: [2]table.Shard{b, b}}
+	seen, level, plays := map[string]bool{first.key(): true}, []edgeMoment{first}, 0
+	crossed := 0
+	for range depth {
+		var following []edgeMoment
+		for _, m := range level {
+			all, err := m.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range all {
+				plays++
+				if k := n.key(); !seen[k] {
+					seen[k] = true
+					following = append(following, n)
+					if n.granted[0] > 0 && n.granted[1] > 0 {
+						crossed++
+					}
+				}
+			}
+		}
+		level = following
+	}
+	if crossed == 0 {
+		t.Error("no interleaving grants before and after the edge")
+	}
+	t.Logf("%d steps, %d states, %d of them with grants on both sides of the edge", plays, len(seen), crossed)
+}
