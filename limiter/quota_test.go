@@ -264,7 +264,8 @@ func TestTheKillSwitchIsObeyed(t *testing.T) {
 		off              bool
 	}{
 		{nil, nil, false}, {item.Bool(true), nil, true}, {item.Bool(true), item.Bool(false), false},
-		{item.Bool(false), item.Bool(true), true}, {item.S("bypass"), nil, false}, {item.Bool(true), item.S("bypass"), false},
+		{item.Bool(false), item.Bool(true), true}, {item.S("bypass"), nil, false},
+		{item.Bool(true), item.S("bypass"), false},
 	} {
 		flip(resource, c.resource)
 		flip(entity, c.entity)
