@@ -237,3 +237,20 @@ func TestTheLongestLifeIsBelieved(t *testing.T) {
 		t.Errorf("held until %d", until-sampleNow)
 	}
 }
+
+// A split hands over only what is there, also where the shard that it splits holds more ahead
+// than its share, and is left with a negative level.
+func TestSplitOfWhatIsHeldHandsOverWhatIsThere(t *testing.T) {
+	full := tenAt(sampleNow)
+	image, _ := written(t, full, Charge{Image: full, Costs: tenCosts(8_000), Now: sampleNow,
+		Ahead: &Ahead{Life: 5_000, Take: tenCosts(8_000)}})
+	split := Split(image, sampleNow)[0]
+	after, held, err := split.Apply(image.Item())
+	if err != nil || !held || !item.Equal(after["b_rpm_tk"], item.N(-3_000)) {
+		t.Fatalf("held %v, %v: %v", held, err, after["b_rpm_tk"])
+	}
+	other, _ := written(t, image, Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow})
+	if _, held, err := split.Apply(other.Item()); err != nil || held {
+		t.Errorf("2 were there, 1 was taken, and 2 are handed over: %v", err)
+	}
+}

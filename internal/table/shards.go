@@ -20,7 +20,7 @@ func Split(b Shard, now int64) []item.Write {
 	for i, sl := range keep.Slots {
 		switch {
 		case moved.Slots[i].Tokens > 0:
-			at.Slots[i].Tokens = sl.Tokens // it must have what it hands over
+			at.Slots[i].Tokens -= moved.Slots[i].Tokens // it must have what it hands over
 		case moved.Slots[i].Tokens < 0: // nor may it be out of debt
 			cond = append(cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Ge, b.counter(sl, sl.Tokens)))
 		}
