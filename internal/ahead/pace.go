@@ -1,13 +1,13 @@
 package ahead
 
 // Pace keeps a process that shares a saturated bucket from chasing single tokens: it asks
-// for an allotment once in half of a life, with two writes at most, and denies in between.
+// for an allotment once in half of a life or more, with two writes at most, and denies in between.
 // The zero Pace hurries nobody.
 type Pace struct {
 	saturated int64   // when the bucket last had too little for this process, epoch ms; 0: not lately
 	asked     int64   // when the last turn began, epoch ms
 	writes    int     // in that turn
-	wait      float64 // how long the turn lasts, in lives
+	wait      float64 // how long the turn lasts, in lives: about two thirds of one
 }
 
 const (
@@ -43,7 +43,7 @@ func (p *Pace) Free(life, now int64) int64 {
 // Wrote notes that a write goes out. random is any number, for the length of the turn.
 func (p *Pace) Wrote(life, now int64, random uint64) {
 	if now >= p.asked+int64(p.wait*float64(life)) || now < p.asked {
-		p.asked, p.writes, p.wait = now, 0, 0.5+0.25*float64(random%1024)/1024
+		p.asked, p.writes, p.wait = now, 0, 0.55+0.25*float64(random%1024)/1024
 	}
 	p.writes++
 }
