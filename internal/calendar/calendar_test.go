@@ -168,3 +168,17 @@ func BenchmarkNext(b *testing.B) {
 		c.Next(1_800_000_000_000)
 	}
 }
+
+// Looking for an edge minute by minute takes a second or more, and whoever reads an item
+// parses what it stores.
+func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
+	for _, form := range []string{"@UTC", "m0-59@Europe/Berlin", "m*/1h0-23@UTC", "w0-6@UTC", "D1-31w1@UTC", "m0;@UTC"} {
+		if n := testing.AllocsPerRun(1, func() {
+			if _, err := Parse(form); err == nil {
+				t.Errorf("%q has an edge", form)
+			}
+		}); n > 200 {
+			t.Errorf("%q: %v allocations", form, n)
+		}
+	}
+}

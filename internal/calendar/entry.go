@@ -124,8 +124,24 @@ const (
 	shift = 3 * 60
 )
 
+// always reports whether every minute matches. Then none is an edge, and it would take
+// seconds to find none.
+func (e entry) always() bool {
+	all := func(i int, s set) bool { return s|1 == fields[i].all()|1 } // a Sunday is 7 too
+	if !all(minute, e.minutes) || e.minutes&1 == 0 || !all(hour, e.hours) || e.hours&1 == 0 || !all(month, e.months) {
+		return false
+	}
+	if e.both {
+		return all(day, e.days) && all(weekday, e.weekdays)
+	}
+	return all(day, e.days) || all(weekday, e.weekdays)
+}
+
 // next returns the first edge after a minute of the epoch.
 func (e entry) next(after int64, zone *time.Location) (int64, bool) {
+	if e.always() {
+		return 0, false
+	}
 	at := func(minute int64) time.Time { return time.Unix(minute*60, 0).In(zone) }
 	for m := after + 1; m <= after+horizon; m++ {
 		switch t := at(m); {
