@@ -61,6 +61,9 @@ type Slot struct {
 	End int64
 	// Extra is what a quota was topped up by in its period, in millitokens.
 	Extra int64
+	// Told tells of a quota from the first use that another shard began its period, and that
+	// the item does not say yet that its level is of that one.
+	Told bool
 }
 
 // Spent returns what was taken and is not known to have ended unspent: what usage counts,

@@ -44,7 +44,11 @@ func (c Cost) within() []item.Cond {
 	case c.Milli > 0 || c.End == 0:
 		return nil
 	case n > 0:
-		return []item.Cond{item.Compare(quotaAttr(c.Limit.Name, fieldApplied), item.Eq, item.N(c.End-n))}
+		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
+		return []item.Cond{
+			item.Compare(quotaAttr(c.Limit.Name, fieldApplied), item.Eq, start),
+			item.Compare(quotaAttr(c.Limit.Name, fieldStart), item.Eq, start),
+		}
 	}
 	return []item.Cond{item.Compare(attrRF, item.Lt, item.N(c.End))}
 }

@@ -116,9 +116,22 @@ func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	sl.Period = bucket.QuotaPeriod
 	sl.Extra = max(0, r.int(quotaAttr(sl.Name, fieldExtra)))
 	if s := (bucket.State{RF: rf, Slots: []bucket.Slot{*sl}}); sl.End == 0 && sl.FirstUse() == 0 {
-		sl.End = max(s.PeriodEnd(), c.Until)
+		sl.End = c.until(s)
 	}
 	return r.err
+}
+
+// until returns when the period of a quota by the calendar ends, the only slot of a state:
+// by other zone data later than by ours, but not later than the next one by ours.
+func (c Calendars) until(s bucket.State) int64 {
+	own := s.PeriodEnd()
+	if c.Until <= own {
+		return own
+	}
+	if s.RF = own; c.Until > s.PeriodEnd() {
+		return own
+	}
+	return c.Until
 }
 
 // begun returns when the period of a quota ends that its first use began, 0 if there was
@@ -132,7 +145,7 @@ func (c Calendars) begun(r *reader, sl *bucket.Slot, rf int64) int64 {
 		applied = r.int(quotaAttr(sl.Name, fieldApplied))
 	}
 	if start > applied {
-		sl.Tokens = sl.Capacity
+		sl.Told, sl.Tokens = true, sl.Capacity
 		if _, ok := r.value(quotaAttr(sl.Name, fieldBefore)); ok {
 			sl.Tokens = bucket.SubSat(sl.Capacity, max(0, sl.Used-r.int(quotaAttr(sl.Name, fieldBefore))))
 		}

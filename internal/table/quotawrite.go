@@ -93,7 +93,7 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 		if was.Reset != sl.Reset || sl.Quota() && zone != b.Calendars.Zone {
 			change(u, quotaParameters(sl, zone), quotaAttr(sl.Name, fieldCalendar), quotaAttr(sl.Name, fieldLength))
 		}
-		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra {
+		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra || was.Told {
 			change(u, started(sl), quotaAttr(sl.Name, fieldStart), quotaAttr(sl.Name, fieldApplied),
 				quotaAttr(sl.Name, fieldExtra), quotaAttr(sl.Name, fieldGranted), quotaAttr(sl.Name, fieldBefore))
 		}
