@@ -58,7 +58,10 @@ func (s State) Split() (keep, moved State) {
 		k.Tokens, m.Tokens = Halve(sl.Tokens)
 		if top := keep.Top(i); k.Tokens > top && sl.Held > 0 {
 			k.Tokens = top
-			m.Tokens = min(SubSat(sl.Tokens, max(top, 0)), moved.Rate(i).Capacity)
+			if top < 0 { // the new shard leaves room for the rest of what is held
+				m.Held, moved.HeldUntil = -top, s.HeldUntil
+			}
+			m.Tokens = min(SubSat(sl.Tokens, max(top, 0)), SubSat(moved.Rate(i).Capacity, m.Held))
 		}
 		switch { // a shard that is full has no room for a remainder
 		case m.Tokens >= moved.Rate(i).Capacity:
