@@ -47,17 +47,18 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		writes, flips, granted := 0, 0, 0
 		w.db.SetHook(onEvery(isWrite, func(op memdb.Op) (bool, error) { writes++; return true, nil }))
 		last := w.capacity(releases[0])
-		seen := map[int64]int{}
+		seen := map[int64]int{}  // by the capacity that a grant went by
 		for step := range 1200 { // 5 minutes, four requests a second
 			i := step % 4
-			if _, err := releases[i].Acquire(t.Context(), asks(Costs{"rpm": 1}, limits[i]...)); err != nil {
+			lease, err := releases[i].Acquire(t.Context(), asks(Costs{"rpm": 1}, limits[i]...))
+			if err != nil {
 				t.Fatalf("%s: step %d: %v", c.name, step, err)
 			}
 			granted++
 			if now := w.capacity(releases[0]); now != last {
 				flips, last = flips+1, now
 			}
-			seen[last]++
+			seen[lease.Status()[0].Capacity]++
 			w.advance(250 * time.Millisecond)
 		}
 		t.Logf("%s: %d writes for %d grants, %d flips, capacity %v, told %d times", c.name, writes, granted, flips, seen,

@@ -28,11 +28,7 @@ func chargeOf(t *testing.T, it item.Item, milli, now int64) (after item.Item, gr
 	if err != nil {
 		t.Fatal(err)
 	}
-	var limits []bucket.Limit
-	for _, l := range b.State.Limits() {
-		limits = append(limits, l)
-	}
-	plan := table.Charge{Image: b, Costs: table.Costs(limits, milli), Now: now}.Plan()
+	plan := table.Charge{Image: b, Costs: table.Costs(b.State.Limits(), milli), Now: now}.Plan()
 	if !plan.Verdict.Granted {
 		return it, false
 	}
