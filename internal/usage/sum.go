@@ -41,11 +41,15 @@ func (o Owed) PartsQuery(w Window, start int64) item.Query {
 	return item.Query{PK: first.PK, From: first.SK, To: last.SK, Consistent: true}
 }
 
-// PartKeys returns the keys of the days of a month that begins at start, up to tomorrow:
-// what is not there has to be paid for, too.
+// PartKeys returns the keys of the days of a month that begins at start. Of one that has
+// begun they are those up to tomorrow: what is not there has to be paid for, too.
 func (o Owed) PartKeys(w Window, start, now int64) []item.Key {
+	end := w.End(start)
+	if start <= now {
+		end = min(end, now+dayMillis)
+	}
 	out := make([]item.Key, 0, maxDays)
-	for at := start; at < min(w.End(start), now+dayMillis); at = Daily.End(at) {
+	for at := start; at < end; at = Daily.End(at) {
 		out = append(out, o.SumKey(Daily, at))
 	}
 	return out

@@ -100,7 +100,8 @@ func TestRecordsLandInTheWindowOfTheirOwnSecond(t *testing.T) {
 }
 
 // outlived is the instant from which a snapshot is to be kept for so many days,
-// in epoch seconds: when it was written, or when its window ends if that is later.
+// in epoch seconds: when it was written, or when what is summed from it ends if that is
+// later, an hour's day or a day's month.
 func outlived(t testing.TB, s table.Snapshot) int64 {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, s.Start)
@@ -109,10 +110,9 @@ func outlived(t testing.TB, s table.Snapshot) int64 {
 	}
 	switch s.Window {
 	case "hourly":
-		at = at.Add(time.Hour)
-	case "daily":
-		at = at.AddDate(0, 0, 1)
-	case "monthly":
+		at = at.Truncate(24*time.Hour).AddDate(0, 0, 1)
+	case "daily", "monthly":
+		at = at.AddDate(0, 0, 1-at.Day())
 		at = at.AddDate(0, 1, 0)
 	}
 	return max(at.Unix(), now()/1000)
