@@ -182,8 +182,8 @@ func TestStandingInLine(t *testing.T) {
 			{"more than the capacity", 21, -1, ErrTooLarge, 0},
 			{"a context that ends", 1, 3 * time.Second, ErrCanceled, 3 * time.Second},
 		} {
-			if c.name == "a context that ends" { // behind more than can be served by then
-				for range 30 {
+			if c.name == "a context that ends" { // behind more than can have had their turn by then
+				for range 60 {
 					go stand(t.Context(), 1)
 				}
 				time.Sleep(time.Millisecond)
@@ -203,11 +203,11 @@ func TestStandingInLine(t *testing.T) {
 			}
 		}
 		last := time.Duration(0)
-		for range 31 {
+		for range 61 {
 			last = max(last, <-first)
 		}
-		if last < 5100*time.Millisecond || last > 5300*time.Millisecond { // 21 owed, and 31 in line
-			t.Errorf("the last in line after %s, want 5.2s", last)
+		if last < 8100*time.Millisecond || last > 8300*time.Millisecond { // 21 owed, and 61 in line
+			t.Errorf("the last in line after %s, want 8.2s", last)
 		}
 		if len(l.lines.by) != 0 {
 			t.Error("somebody is left in line")
