@@ -45,7 +45,7 @@ func (w *world) replayed(t *testing.T) {
 
 	looked, err := w.replay()
 	if err == nil || !strings.Contains(looked, "4 objects, 4 left") ||
-		!strings.Contains(looked, "for the aggregator, RecordAgeExceeded, to count: rpm daily ") {
+		!strings.Contains(looked, "for the aggregator, RecordAgeExceeded, to count: rpm hourly ") {
 		t.Errorf("listed: %v\n%s", err, looked)
 	}
 	// It may be repeated, and has to be where the emulator answers before it has read
