@@ -28,7 +28,7 @@ type Calendar struct {
 // span has no edge after from and before to, which is one.
 type span struct{ from, to int64 }
 
-var known sync.Map // canonical form -> *Calendar or error
+var known sync.Map // canonical form -> *Calendar
 
 // Parse reads a canonical form. The error says what is wrong with it and what is
 // accepted; a calendar that has no edge within nine years is one.

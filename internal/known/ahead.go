@@ -111,14 +111,10 @@ func (k *facts) pays(s *seen, w Want, life int64, now Now) bool {
 }
 
 // size is how much is taken ahead with a charge, nil for nothing: by the level that others
-// have most likely left, so that the charge is not refused for what nobody asked for. Of a
-// quota nothing is: what was taken in one period would be granted in the next one.
+// have most likely left, so that the charge is not refused for what nobody asked for.
 func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, short bool) {
 	levels := make([]int64, len(w.Costs))
 	for i, c := range w.Costs {
-		if c.Limit.Quota() {
-			return nil, false
-		}
 		others := s.others.rate(c.Limit.Name) * (float64(max(now.Ms-s.at, 0)) + now.Trip)
 		levels[i] = s.level(c.Limit, now.Ms) - int64(others)
 	}

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -132,17 +134,8 @@ func (b Shard) entered(at bucket.State, i int) bool {
 func change(u *item.Update, set []item.Attr, others ...string) {
 	u.Set = append(u.Set, set...)
 	for _, attr := range others {
-		if !has(set, attr) {
+		if !slices.ContainsFunc(set, func(a item.Attr) bool { return a.Name == attr }) {
 			u.Remove = append(u.Remove, attr)
 		}
 	}
-}
-
-func has(list []item.Attr, name string) bool {
-	for _, a := range list {
-		if a.Name == name {
-			return true
-		}
-	}
-	return false
 }
