@@ -55,11 +55,17 @@ func takenAhead() []taken {
 }
 
 // TestTakenAhead: one write takes for many requests, exactly, and nobody gets less for it.
+// With -grid it plays the same without it, too.
 func TestTakenAhead(t *testing.T) {
 	for _, c := range takenAhead() {
 		r := bubble(t, c.Run)
 		t.Logf("%v, %v ahead: %.4f writes per grant, delivered %.2f %%, low %.0f %%, waited %.2f %%, Jain %.3f, "+
 			"excess %+.3f", c, c.Options.Ahead, r.PerGrant(), 100*r.Delivered(), 100*r.Low, 100*r.Waited, r.Jain, r.Excess)
+		if *grid && c.perGrant > 0 {
+			beside := c.Case
+			beside.Options.Ahead = 0
+			t.Logf("%v, nothing ahead: %.4f writes per grant", c, bubble(t, beside.Run).PerGrant())
+		}
 		if r.Excess > 0 || r.Failed > 0 {
 			t.Errorf("%v: excess %+f, %d failed", c, r.Excess, r.Failed)
 		}
