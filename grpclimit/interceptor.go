@@ -45,7 +45,7 @@ type Options struct {
 
 // Unary returns an interceptor that takes tokens before it hands a call on. After
 // the handler has returned, with or without an error, it commits the lease with what
-// the handler settled ([Lease]); if the handler panics before it has settled or kept
+// the handler settled ([Lease]); if the handler panics before it has settled
 // anything, all is given back. Both go on when the client has gone away. A limiter
 // under limiter.PolicyAllow hands calls on that nothing was decided about, with a
 // lease that has charged nothing.
@@ -119,13 +119,15 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 		o.Granted(ctx, c, lease)
 	}
 	ctx = context.WithValue(ctx, leaseKey{}, lease)
+	end := lease.Rollback // after a panic
 	defer func() {
-		if err := lease.Close(ctx); err != nil && o.Settled != nil { // also when the client has gone away
+		err := end(context.WithoutCancel(ctx)) // also when the client has gone away
+		if err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
 			o.Settled(ctx, c, err)
 		}
 	}()
 	err = handle(ctx)
-	lease.Keep() // not after a panic
+	end = lease.Commit
 	return err
 }
 

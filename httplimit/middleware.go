@@ -52,7 +52,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // New returns a middleware that takes tokens before it hands a request on. After
 // the handler has returned it commits the lease, with what the handler settled
-// ([Lease]); if the handler panics before it has settled or kept anything, all is
+// ([Lease]); if the handler panics before it has settled anything, all is
 // given back. Both go on when the client has gone away. A limiter under
 // limiter.PolicyAllow hands requests on that nothing was decided about, with a lease
 // that has charged nothing.
@@ -111,20 +111,22 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 // handle runs the handler and settles the lease, whatever becomes of the client.
 func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Request, lease *limiter.Lease) {
 	ctx := context.WithValue(r.Context(), leaseKey{}, lease)
+	end := lease.Rollback // after a panic
 	defer func() {
-		if err := lease.Close(ctx); err != nil && o.Settled != nil { // also when the client has gone away
+		err := end(context.WithoutCancel(ctx)) // also when the client has gone away
+		if err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
 			o.Settled(r, err)
 		}
 	}()
 	next.ServeHTTP(w, r.WithContext(ctx))
-	lease.Keep() // not after a panic
+	end = lease.Commit
 }
 
 type leaseKey struct{}
 
 // Lease returns the lease of a request that is being handled, nil if it is not
-// limited. The handler may settle, add and charge; it may also roll back or commit
-// itself, when that must have happened before the answer is sent.
+// limited. The handler may settle and charge; it may also roll back or commit itself,
+// when that must have happened before the answer is sent.
 func Lease(r *http.Request) *limiter.Lease {
 	lease, _ := r.Context().Value(leaseKey{}).(*limiter.Lease)
 	return lease

@@ -184,7 +184,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 		if s := lease.Status(); policy == PolicyLocal && (len(s) != 1 || s[0].Capacity != 5 || s[0].Remaining != 3) {
 			t.Fatalf("status %+v, want 3 left of the share of 5", s)
 		}
-		for _, err := range []error{lease.Add(Costs{"rpm": 5}), lease.Rollback(t.Context())} {
+		for _, err := range []error{more(lease, Costs{"rpm": 5}), lease.Rollback(t.Context())} {
 			if err != nil {
 				t.Fatalf("a lease that has charged nothing: %v", err)
 			}

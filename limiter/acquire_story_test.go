@@ -58,7 +58,7 @@ func TestLifeOfAnAcquire(t *testing.T) {
 	acquire(Costs{"rpm": 1, "tpm": 400})
 	lease := acquire(Costs{"rpm": 1, "tpm": 400})
 	w.advance(2 * time.Second)
-	if err := lease.Add(Costs{"tpm": 300}); err != nil {
+	if err := more(lease, Costs{"tpm": 300}); err != nil {
 		t.Fatal(err)
 	}
 	if err := lease.Commit(t.Context()); err != nil {

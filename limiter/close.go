@@ -27,12 +27,12 @@ func (e *SettleError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SettleError) Unwrap() error { return e.Err }
 
-// Commit writes what Settle and Add have said: the difference to what was taken, in one
-// write for each item charged. Without a difference it makes no call. It blocks until it is
-// answered, bounded by ctx and Options.Timeout; Close and Do settle also when ctx is done.
-// After success the lease is closed. A failure is a *SettleError, which says whether Commit may
-// be called again; nothing is settled twice. A bucket that was deleted meanwhile needs no
-// settling. On a closed lease it returns ErrLeaseClosed.
+// Commit ends the lease of work that is done. It writes what Settle has said: the difference
+// to what was taken, in one write for each item charged. Without a difference it makes no call.
+// It blocks until it is answered, bounded by ctx and Options.Timeout; Rollback and Do settle also
+// when ctx is done. A failure is a *SettleError, which says whether Commit may be called again;
+// nothing is settled twice. A bucket that was deleted meanwhile needs no settling. On a lease
+// that has ended it returns ErrLeaseClosed.
 func (le *Lease) Commit(ctx context.Context) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -42,24 +42,12 @@ func (le *Lease) Commit(ctx context.Context) error {
 	return le.commit(ctx)
 }
 
-// Rollback gives back everything the lease has taken, to the items it was taken from,
-// whatever was settled. Callers that have given up call it too, so it goes on when ctx is done;
-// Options.Timeout bounds it.
-// Failures are those of Commit.
+// Rollback ends the lease of work that failed. It gives back everything that the lease has
+// taken, to the items that have paid it. But costs that Settle has spoken of have arisen: it
+// writes those instead, as Commit does. On a lease that has ended it does nothing and returns
+// nil, so it can be deferred before the work begins. Callers that have given up call it too, so
+// it goes on when ctx is done; Options.Timeout bounds it. Failures are those of Commit.
 func (le *Lease) Rollback(ctx context.Context) error {
-	le.mu.Lock()
-	defer le.mu.Unlock()
-	if le.closed {
-		return le.errClosed("rollback")
-	}
-	return le.rollback(ctx)
-}
-
-// Close ends the lease, for defer: it commits if Keep, Settle or Add was called, and rolls
-// back otherwise. If the lease is closed already it does nothing, and returns nil. It goes on
-// when ctx is done; Options.Timeout bounds it.
-// Failures are those of Commit.
-func (le *Lease) Close(ctx context.Context) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	switch {

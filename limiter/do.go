@@ -5,14 +5,14 @@ import (
 	"errors"
 )
 
-// Do acquires, runs fn with the lease, and commits what fn settled. When fn fails
-// or panics, everything taken is given back instead, unless fn has kept or settled
-// the lease (see [Lease.Keep]). Neither is cut short when ctx is done, so a request
-// whose caller has gone is still settled; both are bounded by Options.Timeout.
+// Do acquires, runs fn with the lease, and commits the lease. When fn fails or panics, it
+// rolls back: everything taken is given back, unless fn has settled (see [Lease.Settle]).
+// Neither is cut short when ctx is done, so a request whose caller has gone is still settled;
+// both are bounded by Options.Timeout.
 //
 // The error is that of Acquire if fn did not run, else fn's own, joined with a
-// *SettleError if the lease could not be committed or given back. fn may commit or
-// roll back the lease itself. It must not use the lease after it has returned.
+// *SettleError if the lease could not be committed or given back. fn may end the lease
+// itself. It must not use the lease after it has returned.
 func (l *Limiter) Do(ctx context.Context, req Request, fn func(context.Context, *Lease) error) error {
 	lease, err := l.Acquire(ctx, req)
 	if err != nil {
@@ -21,16 +21,18 @@ func (l *Limiter) Do(ctx context.Context, req Request, fn func(context.Context, 
 	returned := false
 	defer func() {
 		if !returned { // fn panicked or called runtime.Goexit, which passes on
-			_ = lease.Close(ctx)
+			_ = lease.Rollback(ctx)
 		}
 	}()
 	err = fn(ctx, lease)
 	returned = true
+	end := lease.Rollback
 	if err == nil {
-		lease.Keep()
+		end = lease.Commit
 	}
-	if failed := lease.Close(ctx); failed != nil {
-		return errors.Join(err, failed)
+	failed := end(context.WithoutCancel(ctx))
+	if failed == nil || errors.Is(failed, ErrLeaseClosed) { // fn has ended it
+		return err
 	}
-	return err
+	return errors.Join(err, failed)
 }

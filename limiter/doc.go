@@ -21,7 +21,7 @@
 //	Allow     take one token of each limit, and no more to do
 //	Acquire   take the costs now, or be denied; end the lease yourself:
 //	          Settle says what the work has really cost, Commit writes it,
-//	          Rollback gives everything back, Close (for defer) does either
+//	          Rollback, for defer, gives everything back if nothing was settled
 //	Wait      as Acquire, but wait until the tokens are there, first come, first served
 //	Reserve   as Wait, but be told how long to wait, and wait yourself
 //

@@ -38,7 +38,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 		errs["limited"] = acquire(asks(Costs{"rpm": 6}, rpm10))
 	}
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
-	errs["adjust"] = lease.Add(Costs{"tpm": 1})
+	errs["adjust"] = more(lease, Costs{"tpm": 1})
 	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 	errs["unavailable"] = lease.Rollback(t.Context())
 	_, errs["open"] = open(t.Context(), w.db, &Options{Timeout: ages, Namespace: "other"})

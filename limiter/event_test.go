@@ -122,12 +122,11 @@ func TestLeasesAreTold(t *testing.T) {
 		lease = must(t, l.Limiter, req)
 		l.told = nil
 		lease.Rollback(t.Context())
-		lease.Rollback(t.Context()) // closed
-		lease.Close(t.Context())
+		lease.Rollback(t.Context()) // it has ended
 		l.expect("rollback ok map[rpm:-1 tpm:-500] 1 0s")
 		lease = must(t, l.Limiter, req)
 		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }))
-		lease.Close(t.Context())
+		lease.Rollback(t.Context())
 		l.expect("acquire ok map[rpm:1 tpm:500] 1 0s", "rollback unknown map[rpm:-1 tpm:-500] 1 0s")
 	})
 }

@@ -66,7 +66,7 @@ func ExampleLimiter_Do() {
 			if failure != nil {
 				return failure
 			}
-			return lease.Add(Costs{"tpm": used - 500})
+			return lease.Settle(Costs{"tpm": used})
 		})
 	}
 	fmt.Println(call(120, nil))
@@ -81,7 +81,7 @@ func ExampleLimiter_Do() {
 
 // Costs that turn out higher than what is left are taken all the same: the
 // bucket goes into debt and denies until that is paid.
-func ExampleLease_Add() {
+func ExampleLease_Settle() {
 	l, _ := sandbox()
 	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"tpm": 100}, Limits: []Limit{PerMinute("tpm", 1000)}}
 	lease, err := l.Acquire(context.Background(), req)
@@ -89,7 +89,7 @@ func ExampleLease_Add() {
 		fmt.Println(err)
 		return
 	}
-	if err := lease.Add(Costs{"tpm": 1400}); err != nil {
+	if err := lease.Settle(Costs{"tpm": 1500}); err != nil {
 		fmt.Println(err)
 	}
 	if err := lease.Commit(context.Background()); err != nil {
@@ -114,9 +114,9 @@ func ExampleLease_Charged() {
 	// <nil> false true
 }
 
-// A stream costs nobody knows how much. Charge takes for what comes next while it
-// runs; Keep makes what was taken stand if the stream breaks, and Settle replaces it
-// by the total once the provider has said it.
+// Nobody knows what a stream will cost. Charge takes for what comes next while it
+// runs. Settle(nil) makes what was taken stand if the stream breaks, and the last Settle
+// replaces it by the total once the provider has said it.
 func ExampleLease_Charge() {
 	l, _ := sandbox()
 	req := Request{
@@ -127,7 +127,7 @@ func ExampleLease_Charge() {
 	stream := func(parts int, total int64, failure error) error {
 		return l.Do(context.Background(), req, func(ctx context.Context, lease *Lease) error {
 			for range parts {
-				lease.Keep() // the provider bills what it has sent
+				lease.Settle(nil) // the provider bills what it has sent
 				if err := lease.Charge(ctx, Costs{"tpm": 100}); err != nil {
 					return err
 				}

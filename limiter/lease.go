@@ -41,11 +41,16 @@ func (it leaseItem) held(limit string) int64 {
 	return c.Milli
 }
 
-// Lease is what a granted request holds. The tokens are taken already; if a lease is
-// dropped, they stay taken. It ends in one of two ways: Commit writes what the request has
-// really cost, as Settle and Add have said it; Rollback gives everything back. Close does the
-// right one of the two, and is made for defer; [Limiter.Do] calls it. A lease never gives back
-// more than it has taken. It is safe for concurrent use.
+// Lease is what a granted request holds. The tokens are taken already. A lease that is
+// dropped keeps them: work that costs what was taken needs nothing else.
+//
+//   - Settle says what the request has really cost.
+//   - Charge takes more while the work goes on.
+//   - Commit ends the lease of work that is done, and writes what Settle has said.
+//   - Rollback ends the lease of work that failed. It is made for defer.
+//
+// [Limiter.Do] ends a lease by itself. A lease never gives back more than it has taken. It is
+// safe for concurrent use.
 type Lease struct {
 	limiter *Limiter
 	request Request // what was acquired, for Charge
@@ -61,7 +66,7 @@ type Lease struct {
 	one    [1]leaseItem     // room for items
 	image  table.Shard      // as it was right after the charge; zero if that is not known
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
-	kept   bool
+	kept   bool             // Settle was called: what was taken or said has arisen
 	closed bool
 }
 
@@ -106,31 +111,17 @@ func (le *Lease) Status() []Status {
 
 // Settle says what the request has really cost, in tokens, 0 to MaxTokens. It may
 // be called as often as more is known: of each limit the last word counts. Limits
-// that are not named stay as they were taken; limits that the request named no
-// cost for can be settled as well. It performs no I/O: Commit or Close writes the
-// difference to what was taken, into debt if need be. What was settled counts even
-// if the work fails later (see Keep). It fails for unknown limits, amounts out of
-// range (ErrInvalid) and a closed lease (ErrLeaseClosed); then nothing is changed.
+// that are not named stay as they were taken, so Settle(nil) says that all of them
+// cost what was taken; limits that the request named no cost for can be settled as
+// well. It performs no I/O: Commit or Rollback writes the difference to what was
+// taken, into debt if need be. What was settled counts even if the work fails later.
+// It fails for unknown limits, amounts out of range (ErrInvalid) and a lease that has
+// ended (ErrLeaseClosed); then nothing is changed.
 func (le *Lease) Settle(actual Costs) error {
-	return le.say("settle", actual, func(_, n int64) int64 { return n })
-}
-
-// Add is Settle with the difference: it has cost so many tokens more than was taken
-// or said before, or fewer if they are negative, but not less than nothing.
-func (le *Lease) Add(more Costs) error {
-	return le.say("add", more, func(cost, n int64) int64 { return cost + n })
-}
-
-// mostCost bounds what a lease settles of a limit: what a request can cost, and as
-// much again.
-const mostCost = 2 * MaxTokens
-
-// say notes what limits have cost, and keeps the lease.
-func (le *Lease) say(op string, costs Costs, total func(cost, n int64) int64) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	if le.closed {
-		return le.errClosed(op)
+		return le.errClosed("settle")
 	}
 	if len(le.items) == 0 { // it has charged nothing
 		return nil
@@ -139,7 +130,7 @@ func (le *Lease) say(op string, costs Costs, total func(cost, n int64) int64) er
 	next := make([]map[string]int64, len(all))
 	for i, a := range all {
 		var err error
-		if next[i], err = a.sayOne(op, costs, total); err != nil {
+		if next[i], err = a.settledTo(actual); err != nil {
 			return err
 		}
 	}
@@ -150,41 +141,30 @@ func (le *Lease) say(op string, costs Costs, total func(cost, n int64) int64) er
 	return nil
 }
 
-// sayOne returns what limits of one entity have cost then.
-func (le *Lease) sayOne(op string, costs Costs, total func(cost, n int64) int64) (map[string]int64, error) {
+// settledTo returns what limits of one entity have cost then.
+func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 	next := maps.Clone(le.actual)
 	if next == nil {
-		next = make(map[string]int64, len(costs))
+		next = make(map[string]int64, len(actual))
 	}
-	for limit, n := range costs {
+	for limit, n := range actual {
 		if !hasLimit(le.limits, limit) {
-			return nil, argument.Invalid(op+" limit", limit,
+			return nil, argument.Invalid("settle limit", limit,
 				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.limits)), le.name.Entity))
 		}
-		cost := le.cost(limit)
-		if n < -MaxTokens || n > MaxTokens || total(cost, n) < 0 || total(cost, n) > mostCost {
-			return nil, argument.Invalid(fmt.Sprintf("%s %q", op, limit), n,
-				fmt.Sprintf("up to %d tokens and a cost of 0 or more in all, which is %d so far", int64(MaxTokens), cost))
+		if n < 0 || n > MaxTokens {
+			return nil, argument.Invalid(fmt.Sprintf("settle %q", limit), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
 		}
-		next[limit] = total(cost, n)
+		next[limit] = n
 	}
 	return next, nil
-}
-
-// Keep says that the costs have arisen, even if the work fails: from then on Close
-// commits instead of rolling back, and so does [Limiter.Do] when its function fails. Settle
-// and Add keep the lease too.
-func (le *Lease) Keep() {
-	le.mu.Lock()
-	defer le.mu.Unlock()
-	le.kept = true
 }
 
 // Charge takes more for the same request now, or is denied, like an Acquire with these
 // costs. It is for work whose end is not known, such as a stream. What it takes belongs to the
 // lease: Rollback gives it back too, and it counts on top of what was settled so far. It blocks
-// and fails like [Limiter.Acquire]. If it fails, the lease stays as it was. If the lease is
-// closed meanwhile, the tokens are given back, and the error is ErrLeaseClosed.
+// and fails like [Limiter.Acquire]. If it fails, the lease stays as it was. If the lease has
+// ended meanwhile, the tokens are given back, and the error is ErrLeaseClosed.
 func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
 	req, closed, charged := le.request, le.closed, len(le.items) > 0
@@ -209,6 +189,10 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	return nil
 }
 
+// mostCost bounds what a lease settles of a limit: what a request can cost, and as
+// much again that was charged.
+const mostCost = 2 * MaxTokens
+
 // join takes over what another lease of the same entity and resource has taken.
 func (le *Lease) join(extra *Lease, costs Costs) {
 	for _, it := range extra.items {
@@ -232,14 +216,6 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 	if le.status, le.ahead = extra.status, extra.ahead; extra.Charged() {
 		le.image = extra.image
 	}
-}
-
-// cost returns what a limit has cost as far as that is known, in tokens.
-func (le *Lease) cost(limit string) int64 {
-	if n, ok := le.actual[limit]; ok {
-		return n
-	}
-	return le.held(limit) / bucket.Milli
 }
 
 // held returns what has been taken of a limit, in millitokens.

@@ -161,8 +161,11 @@ func TestADamagedBucketIsItsOwnTrouble(t *testing.T) {
 // else says why not.
 func TestALeaseOnADamagedBucket(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, d damage) error{
-		"more":     func(t *testing.T, d damage) error { d.lease.Add(Costs{"tpm": 5}); return d.lease.Commit(t.Context()) },
-		"less":     func(t *testing.T, d damage) error { d.lease.Add(Costs{"tpm": -2}); return d.lease.Commit(t.Context()) },
+		"more": func(t *testing.T, d damage) error { more(d.lease, Costs{"tpm": 5}); return d.lease.Commit(t.Context()) },
+		"less": func(t *testing.T, d damage) error {
+			more(d.lease, Costs{"tpm": -2})
+			return d.lease.Commit(t.Context())
+		},
 		"rollback": func(t *testing.T, d damage) error { return d.lease.Rollback(t.Context()) },
 		"charge":   func(t *testing.T, d damage) error { return d.lease.Charge(t.Context(), Costs{"rpm": 1}) },
 	} {

@@ -259,7 +259,8 @@ func TestLargestNumbers(t *testing.T) {
 	l := w.process(Options{})
 	limit := Limit{Name: "rpm", Capacity: MaxTokens, Refill: MaxTokens, Period: time.Second}
 	req := asks(Costs{"rpm": MaxTokens}, limit)
-	lease := must(t, l, req)
+	lease := must(t, l, asks(Costs{"rpm": 0}, limit))
+	must(t, l, req)
 	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
 		t.Fatalf("got %v, want denied", err)
 	}

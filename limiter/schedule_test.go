@@ -262,7 +262,7 @@ func (s *schedule) settle() {
 		for _, limit := range lease.limits { // no more is given back than was taken
 			took[limit.Name] = max(took[limit.Name], -paid[limit.Name])
 		}
-		if err = lease.Add(took); err == nil {
+		if err = more(lease, took); err == nil {
 			err = lease.Commit(context.Background())
 		}
 	} else {

@@ -15,7 +15,7 @@ func TestDebtSurvivesACrash(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
 		lease := must(t, l, asks(Costs{"tpm": taken}, PerMinute("tpm", 1000)))
-		if err := lease.Add(Costs{"tpm": 100_000}); err != nil {
+		if err := more(lease, Costs{"tpm": 100_000}); err != nil {
 			t.Fatal(err)
 		}
 		w.db.SetHook(onCall(isWrite, 1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))

@@ -50,7 +50,7 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 		must(t, w.bystander(l), asks(Costs{"rpm": 10}, limit))
 	}
 	w.advance(30 * time.Second) // to 90 of 100
-	if err := lease.Add(Costs{"rpm": 5}); err != nil {
+	if err := more(lease, Costs{"rpm": 5}); err != nil {
 		t.Fatal(err)
 	}
 	if err := lease.Commit(t.Context()); err != nil {

@@ -100,12 +100,11 @@ func (p *pool) do(ctx context.Context, job int) (err error) {
 	if err != nil {
 		return fmt.Errorf("job %d: %w", job, err)
 	}
-	defer func() { err = errors.Join(err, lease.Close(ctx)) }() // also after ctx is done
+	defer func() { err = errors.Join(err, lease.Rollback(ctx)) }() // nothing, if the work is done
 	if err := p.work(ctx, job); err != nil {
 		return fmt.Errorf("job %d: %w", job, err) // the token is given back
 	}
-	lease.Keep()
-	return nil
+	return lease.Commit(ctx) // it has cost what was taken: no call
 }
 
 // turn waits until it is this worker's turn, or ctx ends.

@@ -90,15 +90,13 @@ func leases() []site {
 	return []site{
 		{name: "settle more", again: true, takes: map[string]int64{"key": 3}, prepare: four("key"), call: settle(7)},
 		{name: "settle less", again: true, takes: map[string]int64{"key": -1}, prepare: four("key"), call: settle(3)},
-		{name: "add, close", again: true, takes: map[string]int64{"key": 2}, prepare: func(r *rig) {
+		{name: "settled, rollback", again: true, takes: map[string]int64{"key": 2}, prepare: func(r *rig) {
 			four("key")(r)
-			r.must(r.lease.Add(limiter.Costs{"rpm": 2}))
-		}, call: func(r *rig, ctx context.Context) error { return r.lease.Close(ctx) }},
+			r.must(r.lease.Settle(limiter.Costs{"rpm": 6}))
+		}, call: rollback},
 		{name: "charge", lease: true, takes: map[string]int64{"key": 2}, prepare: four("key"),
 			call: func(r *rig, ctx context.Context) error { return r.lease.Charge(ctx, limiter.Costs{"rpm": 2}) }},
 		{name: "rollback", again: true, takes: map[string]int64{"key": -4}, prepare: four("key"), call: rollback},
-		{name: "close", again: true, takes: map[string]int64{"key": -4}, prepare: four("key"),
-			call: func(r *rig, ctx context.Context) error { return r.lease.Close(ctx) }},
 		{name: "rollback, several shards", again: true, half: true, takes: map[string]int64{"key": -6}, call: rollback,
 			prepare: func(r *rig) {
 				r.take(r.l, "key", 1)

@@ -254,7 +254,7 @@ func settlePaths(ctx context.Context, w *world) ([]Row, error) {
 	}
 	settle := []func(*limiter.Lease) error{
 		func(le *limiter.Lease) error {
-			return errors.Join(le.Add(limiter.Costs{"tpm": 250}), le.Add(limiter.Costs{"tpm": -100}), le.Commit(ctx))
+			return errors.Join(le.Settle(limiter.Costs{"tpm": 250}), le.Settle(limiter.Costs{"tpm": 150}), le.Commit(ctx))
 		},
 		func(le *limiter.Lease) error { return le.Commit(ctx) },
 		func(le *limiter.Lease) error { return le.Rollback(ctx) },

@@ -126,7 +126,7 @@ func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Le
 		count = func(n *counts) { n.rolledBack++ }
 	} else {
 		back.costs = limiter.Costs{"tpm": r.settle}
-		if err := lease.Add(back.costs); err != nil {
+		if err := lease.Settle(limiter.Costs{"tpm": r.estimate + r.settle}); err != nil {
 			f.ledger.failed(err)
 			return
 		}
@@ -157,7 +157,7 @@ func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter
 			back.costs, count = negative(c.costs), func(n *counts) { n.rolledBack++ }
 			return errModel
 		}
-		return lease.Add(back.costs)
+		return lease.Settle(limiter.Costs{"tpm": r.estimate + r.settle})
 	})
 	if !ran {
 		c.answered = now()

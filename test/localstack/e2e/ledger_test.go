@@ -175,7 +175,7 @@ func (l *ledger) settle(ctx context.Context, lease *limiter.Lease, tn tenant, co
 		act, count = lease.Rollback, &l.rolledBack
 	case 1, 2, 3:
 		back.costs["tpm"] = random.Int64N(costs["tpm"]+20) - costs["tpm"]
-		if err := lease.Add(back.costs); err != nil {
+		if err := lease.Settle(limiter.Costs{"tpm": costs["tpm"] + back.costs["tpm"]}); err != nil {
 			l.fail(err)
 			return
 		}

@@ -46,7 +46,7 @@ func TestCascadeIsShared(t *testing.T) {
 				ours := w.acquire(l, limiter.Request{Entity: child, Resource: "api", Costs: limiter.Costs{"rpm": 1, "tpm": 10}})
 				theirs.adjust(limiter.Costs{"tpm": 7})
 				theirs.commit()
-				w.must(ours.Add(limiter.Costs{"tpm": -3}))
+				w.must(ours.Settle(limiter.Costs{"tpm": 7}))
 				w.must(ours.Commit(ctx))
 				rpm, tpm = rpm-2000, tpm-24_000
 				check("both settle")

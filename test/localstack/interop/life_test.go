@@ -64,7 +64,7 @@ func TestDeletedBucketsStartAnew(t *testing.T) {
 		if _, ok := w.shard("acme", "api", 0); ok {
 			w.Fatal("Python has not deleted the bucket that both have used")
 		}
-		w.must(lease.Add(limiter.Costs{"rpm": 5}))
+		w.must(lease.Settle(limiter.Costs{"rpm": 15}))
 		w.must(lease.Commit(w.Context()))
 		if _, ok := w.shard("acme", "api", 0); ok {
 			w.Fatal("a settlement of ours has brought a deleted bucket back")

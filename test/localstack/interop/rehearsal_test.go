@@ -74,7 +74,7 @@ func (f *fleet) work(ctx context.Context, i int, entity string, costs limiter.Co
 		if err != nil {
 			return err
 		}
-		if err := lease.Add(limiter.Costs{"tpm": settled}); err != nil {
+		if err := lease.Settle(limiter.Costs{"tpm": costs["tpm"] + settled}); err != nil {
 			return err
 		}
 		return lease.Commit(context.WithoutCancel(ctx))

@@ -55,7 +55,7 @@ func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
 			tpm += 7
 			check("round %d, Python settles more", round)
 
-			w.must(ours.Add(limiter.Costs{"tpm": -30}))
+			w.must(ours.Settle(limiter.Costs{"tpm": costs["tpm"] - 30}))
 			w.must(ours.Commit(w.Context()))
 			tpm -= 30
 			check("round %d, Go settles less", round)
@@ -96,7 +96,7 @@ func TestDebtIsShared(t *testing.T) {
 		lease := w.acquire(l, limiter.Request{Entity: "other", Resource: "gpt-4",
 			Costs: limiter.Costs{"rpm": 1, "tpm": 900}})
 		theirs = p.acquire("other", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})
-		w.must(lease.Add(limiter.Costs{"tpm": 300}))
+		w.must(lease.Settle(limiter.Costs{"tpm": 1200}))
 		w.must(lease.Commit(w.Context()))
 		w.wantLevels("Go is in debt", "other", "gpt-4", levels{"rpm": 98_000, "tpm": -300_000})
 		p.denied("other", "gpt-4", one)

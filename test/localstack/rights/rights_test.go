@@ -192,7 +192,7 @@ func takeAndSettle(t *testing.T, l *limiter.Limiter) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(lease.Add(limiter.Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
+		if err := errors.Join(lease.Settle(limiter.Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 	}
