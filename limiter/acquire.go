@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -57,7 +58,10 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	}
 	n := known.Name{Entity: req.Entity, Resource: req.Resource}
 	if !l.answers(ctx, n, req.Costs, own) { // the table has been silent: do not wait for a timeout once more
-		cfg, _ := l.configs.last(n, own)
+		cfg, err := l.configs.last(n, own)
+		if errors.Is(err, ErrDisabled) { // that is known all the same
+			return l.unresolved(ctx, req, n, own, cfg, err)
+		}
 		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
 	}
 	bounded := l.bounded(ctx)

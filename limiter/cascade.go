@@ -19,7 +19,9 @@ import (
 // for the level that is paid back last.
 func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name,
 	err error) {
-	if at = wants[0].Name; len(wants) > 1 && l.opts.Ahead > 0 && !tries.Waits {
+	if at = wants[0].Name; slices.ContainsFunc(wants, isBypassed) {
+		return l.takeBesides(ctx, wants, tries)
+	} else if len(wants) > 1 && l.opts.Ahead > 0 && !tries.Waits {
 		return l.takeLevels(ctx, wants, tries)
 	} else if len(wants) == 1 {
 		lease, err = l.charge(ctx, wants[0], tries)

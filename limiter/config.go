@@ -22,6 +22,7 @@ type resolved struct {
 	limits  []bucket.Limit // in order of name; nil: none configured
 	own     bool           // configured for this entity and resource: the bucket never expires
 	policy  Policy         // as stored for the namespace
+	bypass  bool           // it is granted everything, and charged nothing
 	exists  bool           // there is metadata of the entity
 	cascade bool           // what it takes is charged to parent too
 	parent  string
@@ -121,8 +122,8 @@ func (c *configs) namespaceFound(now int64) {
 }
 
 // resolve returns the configuration in force for n. Warm, it does no I/O; cold,
-// one BatchGetItem. With limits of its own the call needs no stored ones, and
-// they are not read. If reading fails, configuration that has outlived its time
+// one BatchGetItem. With limits of its own the call needs no stored ones, only what else
+// is stored with them. If reading fails, configuration that has outlived its time
 // in the cache still serves; without it the error is a *store.Failure or names
 // the stored value that is not acceptable.
 func (c *configs) resolve(ctx context.Context, n known.Name, own []bucket.Limit, now int64) (resolved, error) {
@@ -142,20 +143,20 @@ func (c *configs) resolve(ctx context.Context, n known.Name, own []bucket.Limit,
 	return combine(recs, own)
 }
 
-// last returns the configuration that was read last, however old, without I/O. It is
-// not ok if that does not tell which limits are in force.
-func (c *configs) last(n known.Name, own []bucket.Limit) (out resolved, ok bool) {
+// last returns the configuration that was read last, however old, without I/O. It fails
+// if that does not tell which limits are in force, and with ErrDisabled if it tells that
+// nothing is granted.
+func (c *configs) last(n known.Name, own []bucket.Limit) (resolved, error) {
 	recs, _ := c.cached(keysOf(n), own != nil, 0)
 	for i := range recMeta {
 		if own == nil && recs[i].at == 0 {
-			return resolved{policy: recs[recSystem].policy()}, false
+			return resolved{policy: recs[recSystem].policy()}, errNoLimits
 		}
 	}
 	if recs[recNamespace].at == 0 {
 		recs[recNamespace].found = true // or it would not have been opened
 	}
-	out, err := combine(recs, own)
-	return out, err == nil
+	return combine(recs, own)
 }
 
 // allSeen reports whether there is an old record for everything that is missing.
@@ -206,9 +207,6 @@ func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (
 	defer c.mu.Unlock()
 	limited := limitsGiven
 	for i, k := range keys {
-		if limitsGiven && i <= recResource {
-			continue
-		}
 		recs[i], _ = c.cache.Get(k)
 		limited = limited || len(recs[i].config.Limits) > 0
 	}
@@ -222,9 +220,6 @@ func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (
 			ttl = min(ttl, noLimitsFor)
 		}
 		decided = decided || len(r.config.Limits) > 0
-		if limitsGiven && i <= recResource {
-			continue
-		}
 		if r.at == 0 || ttl <= 0 || now-r.at >= ttl || now < r.at {
 			missing = append(missing, i)
 		}

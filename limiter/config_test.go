@@ -519,7 +519,7 @@ func TestBadStoredConfig(t *testing.T) {
 func number(s string) item.Value { return &types.AttributeValueMemberN{Value: s} }
 
 // TestOwnLimitsSkipStoredOnes: a call with limits of its own needs none stored,
-// reads no limit level, and is not disturbed by bad ones.
+// and is not disturbed by bad ones; it reads the levels for what else they say.
 func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
@@ -530,8 +530,13 @@ func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	var keys []item.Key
 	w.db.SetHook(func(op memdb.Op) (bool, error) { keys = append(keys, op.Keys...); return true, nil })
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))
-	if len(keys) != 2 || keys[0] != table.SystemConfigKey(l.namespace) || keys[1] != table.EntityKey(l.namespace, acme) {
-		t.Fatalf("read %v, want policy and metadata only", keys)
+	if len(keys) != 5 || keys[3] != table.SystemConfigKey(l.namespace) || keys[4] != table.EntityKey(l.namespace, acme) {
+		t.Fatalf("read %v, want the levels, the policy and the metadata in one call", keys)
+	}
+	keys = nil
+	must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	if len(keys) != 0 {
+		t.Fatalf("read %v, want nothing while that is known", keys)
 	}
 }
 

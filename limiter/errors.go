@@ -46,10 +46,13 @@ var (
 	// ErrTooLarge: the request can never be granted as it is: a cost exceeds
 	// the capacity of its limit.
 	ErrTooLarge = errors.New("limiter: request too large")
-	// ErrDisabled: the resource is switched off for the entity, by the kill switch that
-	// Python clients store. Nothing was taken, and trying again does not help. A request
-	// that brings its own limits reads no configuration, and is not stopped.
+	// ErrDisabled: the resource is switched off for the entity, in the stored configuration.
+	// Nothing was taken, and trying again does not help. It stops requests that bring their
+	// own limits too, and those that a policy would let pass, once this process has read it.
 	ErrDisabled = errors.New("limiter: disabled")
+	// ErrBypassed is no failure but the [Lease.Cause] of a lease that has charged nothing,
+	// because the stored configuration grants the entity everything there.
+	ErrBypassed = errors.New("limiter: bypassed")
 	// ErrNoLimits: neither the call nor any level of the stored configuration
 	// has limits for the entity and resource.
 	ErrNoLimits = errors.New("limiter: no limits configured")

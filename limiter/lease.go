@@ -77,14 +77,14 @@ func (le *Lease) learn(b table.Shard) {
 }
 
 // Charged reports whether the lease was charged to the table. It is false for a lease
-// granted without a decision, and Cause says why there was none. Whatever is done
+// granted without a decision, and Cause says why there was none. It is false too where the
+// entity is bypassed; the entities that it cascades to may be charged then. Whatever is done
 // with a lease of PolicyAllow then does nothing and returns nil; one of PolicyLocal
 // is settled like any other, but in this process.
 func (le *Lease) Charged() bool { return le.cause == nil }
 
-// Cause returns why a lease has charged nothing: an ErrUnavailable, or an
-// ErrUnknown when the tokens may have been taken after all. It is nil for a
-// lease that has.
+// Cause returns why a lease has charged nothing: an ErrUnavailable, an ErrUnknown when
+// the tokens may have been taken after all, or ErrBypassed. It is nil for a lease that has.
 func (le *Lease) Cause() error { return le.cause }
 
 // Entity returns who was charged.
@@ -123,7 +123,7 @@ func (le *Lease) Settle(actual Costs) error {
 	if le.closed {
 		return le.errClosed("settle")
 	}
-	if len(le.items) == 0 { // it has charged nothing
+	if le.nothing() {
 		return nil
 	}
 	all := le.levels()
@@ -143,6 +143,9 @@ func (le *Lease) Settle(actual Costs) error {
 
 // settledTo returns what limits of one entity have cost then.
 func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
+	if len(le.items) == 0 { // beside others that were charged
+		return nil, nil
+	}
 	next := maps.Clone(le.actual)
 	if next == nil {
 		next = make(map[string]int64, len(actual))
@@ -167,7 +170,7 @@ func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 // ended meanwhile, the tokens are given back, and the error is ErrLeaseClosed.
 func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
-	req, closed, charged := le.request, le.closed, len(le.items) > 0
+	req, closed, charged := le.request, le.closed, !le.nothing()
 	le.mu.Unlock()
 	if closed {
 		return le.errClosed("charge")
@@ -177,7 +180,7 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	}
 	req.Costs = more
 	extra, err := le.limiter.Acquire(ctx, req)
-	if err != nil || len(extra.items) == 0 {
+	if err != nil || extra.nothing() {
 		return err
 	}
 	le.mu.Lock()

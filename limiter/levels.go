@@ -16,6 +16,9 @@ const maxLevels = 4
 
 // want works out what a request needs of the bucket of one entity.
 func (l *Limiter) want(n known.Name, costs Costs, cfg resolved) (known.Want, error) {
+	if cfg.bypass {
+		return known.Want{Namespace: l.namespace, Name: n, Bypass: true}, nil
+	}
 	if denied := blocked(n, costs, cfg.limits); denied != nil {
 		return known.Want{}, denied
 	}

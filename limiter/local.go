@@ -198,8 +198,11 @@ func localDenial(w known.Want, state bucket.State, v bucket.Verdict, now int64) 
 func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, error) {
 	var wants []known.Want
 	for n := (known.Name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {
-		cfg, ok := l.configs.last(n, own)
-		if !ok {
+		cfg, err := l.configs.last(n, own)
+		if errors.Is(err, ErrDisabled) {
+			return nil, &opError{"acquire", n, ErrDisabled, err}
+		}
+		if err != nil {
 			break
 		}
 		w, err := l.want(n, req.Costs, cfg)
@@ -221,7 +224,7 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 	if len(wants) == 0 {
 		return nil, cause
 	}
-	leases, err := l.locals.take(wants, l.now())
+	leases, err := l.locals.take(slices.DeleteFunc(slices.Clone(wants), isBypassed), l.now())
 	switch {
 	case errors.Is(err, errShare):
 		return nil, errors.Join(cause, err)
@@ -231,6 +234,7 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 	for _, lease := range leases {
 		lease.limiter, lease.cause = l, cause
 	}
-	leases[0].request, leases[0].above = req, leases[1:]
-	return leases[0], nil
+	lease := l.besides(wants, leases, cause)
+	lease.request = req
+	return lease, nil
 }

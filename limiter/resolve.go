@@ -21,6 +21,7 @@ func decodeRecord(it item.Item, now int64) record {
 		r.gone = namespace.Active(it)
 	default:
 		r.config, r.bad = table.DecodeConfig(it)
+		r.config.Access = table.AccessOf(it) // also of one that cannot be read
 	}
 	if r.bad != nil {
 		r.bad = fmt.Errorf("%w: stored configuration: %w", ErrInvalid, r.bad)
@@ -57,18 +58,15 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 	if bad := recs[recMeta].bad; bad != nil { // whom else to charge is not known
 		return out, bad
 	}
-	out.cascade = recs[recMeta].entity.Cascade && recs[recMeta].entity.Parent != ""
+	access := accessOf(recs)
 	out.exists = recs[recMeta].found
 	out.parent = recs[recMeta].entity.Parent
-	if own != nil {
-		return out, nil
+	out.cascade = *access.Cascade && out.parent != ""
+	if out.bypass = access.Switch == table.Bypassed; access.Switch == table.SwitchedOff {
+		return out, ErrDisabled
 	}
-	for _, i := range [...]int{recEntity, recEntityDefault, recResource} {
-		if s := recs[i].config.Switch; s == table.SwitchedOff {
-			return out, ErrDisabled
-		} else if s == table.SwitchedOn {
-			break
-		}
+	if own != nil || out.bypass {
+		return out, nil
 	}
 	for _, i := range [...]int{recEntity, recEntityDefault, recResource, recSystem} {
 		out.read = max(out.read, recs[i].at)
@@ -81,6 +79,24 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 		}
 	}
 	return out, errNoLimits
+}
+
+// accessOf returns what holds besides limits: whether nothing is granted, or everything,
+// and whether the parent is charged too. The metadata of the entity come last.
+func accessOf(recs [records]record) (a table.Access) {
+	for _, i := range [...]int{recEntity, recEntityDefault, recResource} {
+		level := recs[i].config.Access
+		if a.Switch == table.Undecided {
+			a.Switch = level.Switch
+		}
+		if a.Cascade == nil {
+			a.Cascade = level.Cascade
+		}
+	}
+	if a.Cascade == nil {
+		a.Cascade = &recs[recMeta].entity.Cascade
+	}
+	return a
 }
 
 var errNoLimits = fmt.Errorf("%w: want Request.Limits, or limits stored for the entity, the resource or the namespace",

@@ -32,7 +32,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 	}
 	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
 		Writes: tries.Calls, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
-	if lease != nil && lease.cause != nil {
+	if lease != nil && lease.cause != nil && lease.cause != ErrBypassed {
 		e.Err, e.Policy = lease.cause, PolicyAllow
 		if len(lease.items) > 0 {
 			e.Policy = PolicyLocal
@@ -44,7 +44,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 // tellSettled tells what came of a commit or a rollback, from what was due of every
 // item of every level.
 func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, dues [][][]table.Cost, err error) {
-	if le.limiter.opts.Observe == nil || len(le.items) == 0 {
+	if le.limiter.opts.Observe == nil || le.nothing() {
 		return
 	}
 	e := Event{Kind: EventCommit, Entity: le.name.Entity, Resource: le.name.Resource, Err: err,

@@ -30,8 +30,8 @@ type Config struct {
 	Limits []bucket.Limit
 	// OnUnavailable is allow, block or empty (not decided); system level only.
 	OnUnavailable string
-	// Switch is the kill switch of Python clients at this level, which ours obeys and keeps.
-	Switch Switch
+	// Access is what the level says besides; only read here, see [Config.Over].
+	Access Access
 	// AuditRetentionDays is how long audit events are kept; 0: not decided.
 	// System level only.
 	AuditRetentionDays int64
@@ -94,7 +94,7 @@ func DecodeConfig(it item.Item) (Config, error) {
 		}
 	}
 	r.limits(&c)
-	c.Switch = r.killSwitch()
+	c.Access = AccessOf(it)
 	if err := r.named("config"); err != nil {
 		return Config{}, err
 	}

@@ -1,0 +1,147 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// says sets what a level says besides limits, under limits of its own or none; nil says
+// nothing.
+func (w *world) says(l *Limiter, entity, resource, attr string, v item.Value) {
+	key := table.ResourceConfigKey(l.namespace, resource)
+	if entity != "" {
+		key = table.EntityConfigKey(l.namespace, entity, resource)
+	}
+	it := w.db.Item(key)
+	if it == nil {
+		it = table.Config{Namespace: l.namespace, Entity: entity, Resource: resource}.Item()
+	}
+	if it[attr] = v; v == nil {
+		delete(it, attr)
+	}
+	w.db.Store(it)
+	l.ForgetConfig()
+}
+
+// Whether the parent is charged is what the first level says that says anything, the
+// metadata of the entity last; what buckets tell other clients is the same.
+func TestCascadePoliciesAreObeyed(t *testing.T) {
+	yes, no := item.Bool(true), item.Bool(false)
+	for i, c := range []struct {
+		resource, entityDefault, entity item.Value
+		meta, want                      bool
+	}{
+		{nil, nil, nil, true, true}, {nil, nil, nil, false, false},
+		{no, nil, nil, true, false}, {yes, nil, nil, false, true},
+		{no, yes, nil, false, true}, {yes, no, nil, true, false},
+		{no, no, yes, false, true}, {yes, yes, no, true, false},
+	} {
+		for _, own := range [][]Limit{nil, {rpm10}} {
+			w, l := family(t, 100, Options{})
+			w.db.Store(table.Entity{Namespace: l.namespace, ID: acme, Parent: "org", Cascade: c.meta}.Item())
+			w.says(l, "", gpt, "cascade", c.resource)
+			w.says(l, acme, table.DefaultResource, "cascade", c.entityDefault)
+			w.says(l, acme, gpt, "cascade", c.entity)
+			must(t, l, asks(Costs{"rpm": 1}, own...))
+			want := map[string]int64{acme: 1, "org": 0}
+			if c.want {
+				want["org"] = 1
+			}
+			w.wantSpent(l, fmt.Sprint(i, own), want)
+			if b := w.shards(l, acme, gpt)[0]; b.Cascade != c.want || b.Parent != "org" {
+				t.Errorf("%d: bucket says cascade %v, parent %q", i, b.Cascade, b.Parent)
+			}
+		}
+	}
+}
+
+// A policy without a parent charges nobody else.
+func TestACascadePolicyNeedsAParent(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", gpt, rpm10)
+	w.says(l, "", gpt, "cascade", item.Bool(true))
+	if lease := must(t, l, stored(Costs{"rpm": 1})); len(lease.Status()) != 1 {
+		t.Errorf("status %v", lease.Status())
+	}
+}
+
+// What is switched off is so for requests that bring their own limits, where the limits
+// cannot be read, and when no policy may let anything pass that is known to be off.
+func TestTheKillSwitchStopsAllRequests(t *testing.T) {
+	for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
+		w, l := family(t, 100, Options{OnUnavailable: policy})
+		w.says(l, "", gpt, "disabled", item.Bool(true))
+		w.says(l, "", gpt, "l_rpm_cp", item.S("bad"))
+		w.says(l, "", gpt, "l_rpm_ra", item.S("bad"))
+		refused := func(step string, req Request) {
+			t.Helper()
+			before := w.db.Snapshot()
+			if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrDisabled) {
+				t.Errorf("%s, %s: %v, %v; want ErrDisabled", policy, step, lease, err)
+			}
+			w.sameTable(before)
+		}
+		own := asks(Costs{"rpm": 1}, rpm10)
+		refused("own limits", own)
+		refused("stored", stored(Costs{"rpm": 1}))
+		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+		for range 5 { // opens the breaker
+			_, _ = l.Acquire(t.Context(), Request{Entity: "other", Resource: "other", Costs: Costs{"rpm": 1}})
+		}
+		refused("own limits, the table down", own)
+		refused("stored, the table down", stored(Costs{"rpm": 1}))
+		w.db.SetHook(nil)
+		w.says(l, acme, gpt, "disabled", item.Bool(false))
+		w.advance(time.Minute)
+	}
+}
+
+// A bypassed entity is granted everything and charged nothing, but those that it cascades
+// to are, and settled.
+func TestABypassedEntityIsGranted(t *testing.T) {
+	w, l := family(t, 5, Options{})
+	w.says(l, acme, gpt, "disabled", item.S("bypass"))
+	var events []Event
+	l.opts.Observe = only(EventAcquire, func(e Event) { events = append(events, e) })
+	for range 2 {
+		lease := must(t, l, stored(Costs{"rpm": 1}))
+		if lease.Charged() || !errors.Is(lease.Cause(), ErrBypassed) || lease.Entity() != acme {
+			t.Fatalf("charged %v, cause %v, entity %q", lease.Charged(), lease.Cause(), lease.Entity())
+		}
+		if s := lease.Status(); len(s) != 1 || s[0].Entity != "org" {
+			t.Errorf("status %v, want that of the parent alone", s)
+		}
+		if err := lease.Settle(Costs{"rpm": 2}); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wantSpent(l, "settled", map[string]int64{acme: 0, "org": 4})
+	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2})); !errors.Is(err, ErrLimited) {
+		t.Errorf("%v, want the parent to deny", err)
+	}
+	if e := events[1]; e.Err != nil || e.Policy != PolicyDefault || e.Writes != 1 {
+		t.Errorf("event %v", e)
+	}
+
+	w.says(l, "org", gpt, "disabled", item.S("bypass"))
+	before := w.db.Snapshot()
+	for range 20 {
+		lease := must(t, l, stored(Costs{"rpm": 100}))
+		if err := errors.Join(lease.Settle(Costs{"rpm": 3, "other": 9}), lease.Charge(t.Context(), Costs{"rpm": 7}),
+			lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.sameTable(before)
+}
