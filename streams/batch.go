@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -44,9 +44,9 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	ctx, report := lambdaio.WithMargin(ctx, lambdaio.ReportMargin) // nothing goes on then
+	ctx, report := function.WithMargin(ctx, function.ReportMargin) // nothing goes on then
 	defer report()
-	within, cancel := lambdaio.WithMargin(ctx, closeMargin) // what has not begun by then is not begun
+	within, cancel := function.WithMargin(ctx, closeMargin) // what has not begun by then is not begun
 	defer cancel()
 	buckets := usage.Fold(batch.Changes)
 	a, m := a.metered()
@@ -58,7 +58,7 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	s := summarize(batch, jobs, led, m.units.Load())
 	end := a.now()
 	s.Timed(start, end, batch.Oldest)
-	lambdaio.Reporter{Function: a.function, Log: a.log, Metrics: a.metrics}.Report(ctx, end, "batch folded", jobs, s)
+	function.Reporter{Function: a.function, Log: a.log, Metrics: a.metrics}.Report(ctx, end, "batch folded", jobs, s)
 	if err != nil {
 		return nil, err // Lambda delivers all of it again, with the same state
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -129,12 +129,12 @@ func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usa
 	if err != nil {
 		return owed, err
 	}
-	var jobs []*lambdaio.Job
-	of := map[*lambdaio.Job][]usage.Owed{}
+	var jobs []*function.Job
+	of := map[*function.Job][]usage.Owed{}
 	for len(owed) > 0 {
 		n := siblings(owed)
 		these := owed[:n]
-		j := &lambdaio.Job{Do: func(ctx context.Context) (int, error) { return l.agg.sum(ctx, these, read) }}
+		j := &function.Job{Do: func(ctx context.Context) (int, error) { return l.agg.sum(ctx, these, read) }}
 		jobs, of[j] = append(jobs, j), these
 		owed = owed[n:]
 	}

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -31,10 +31,10 @@ const (
 // has a record of shard 0 too, or its next minute. Reporting its record as not done would hold up the records
 // of everybody behind it.
 func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan,
-	malformed []stream.Malformed) []*lambdaio.Job {
-	var required, reshardings, refills, lifetimes []*lambdaio.Job
+	malformed []stream.Malformed) []*function.Job {
+	var required, reshardings, refills, lifetimes []*function.Job
 	for _, k := range kept(malformed) {
-		required = append(required, &lambdaio.Job{What: jobMalformed, Resume: k.Sequence, Required: true,
+		required = append(required, &function.Job{What: jobMalformed, Resume: k.Sequence, Required: true,
 			Attrs: []slog.Attr{slog.String("object", k.Key)}, Malformed: k.Malformed,
 			Do: func(ctx context.Context) (int, error) { return 0, a.setAside(ctx, k) }})
 	}
@@ -54,20 +54,20 @@ func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan,
 	return slices.Concat(inOrder(required), inOrder(reshardings), inOrder(refills), inOrder(lifetimes))
 }
 
-func newJob(what, resume, entity, resource string, do func(context.Context) (int, error)) *lambdaio.Job {
-	return &lambdaio.Job{What: what, Resume: resume, Do: do,
+func newJob(what, resume, entity, resource string, do func(context.Context) (int, error)) *function.Job {
+	return &function.Job{What: what, Resume: resume, Do: do,
 		Attrs: []slog.Attr{slog.String("entity", entity), slog.String("resource", resource)}}
 }
 
 // inOrder sorts jobs by the records they came from.
-func inOrder(jobs []*lambdaio.Job) []*lambdaio.Job {
-	slices.SortStableFunc(jobs, func(a, b *lambdaio.Job) int { return sequence.Compare(a.Resume, b.Resume) })
+func inOrder(jobs []*function.Job) []*function.Job {
+	slices.SortStableFunc(jobs, func(a, b *function.Job) int { return sequence.Compare(a.Resume, b.Resume) })
 	return jobs
 }
 
 // run does the jobs, several at once. One job's failure does not keep the others from
 // being done: what they write stays true when Lambda delivers the batch again, and
 // might be lost if it does not.
-func (a *Aggregator) run(ctx context.Context, jobs []*lambdaio.Job) {
-	lambdaio.Pool{AtOnce: a.concurrency}.Run(ctx, jobs)
+func (a *Aggregator) run(ctx context.Context, jobs []*function.Job) {
+	function.Pool{AtOnce: a.concurrency}.Run(ctx, jobs)
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -90,8 +90,8 @@ func (l *ledger) carries() bool { return l.tumbling.On && !l.tumbling.Final }
 
 // jobs returns the counting of what is due. A job resumes at the first record of
 // its bucket in the batch, unless what is not counted is carried on.
-func (l *ledger) jobs(buckets []usage.Shard) []*lambdaio.Job {
-	var out []*lambdaio.Job
+func (l *ledger) jobs(buckets []usage.Shard) []*function.Job {
+	var out []*function.Job
 	for _, c := range l.due {
 		p := &c.parts[0]
 		first := ""

@@ -1,13 +1,13 @@
 package streams
 
 import (
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
 // summarize counts what became of the batch and finds where to resume it.
-func summarize(batch stream.Batch, jobs []*lambdaio.Job, led *ledger, units int64) lambdaio.Summary {
-	s := lambdaio.Summary{
+func summarize(batch stream.Batch, jobs []*function.Job, led *ledger, units int64) function.Summary {
+	s := function.Summary{
 		Records: batch.Records, Changes: len(batch.Changes), Malformed: len(batch.Malformed),
 	}
 	notBegun := s.Count(jobs)
@@ -23,22 +23,22 @@ func summarize(batch stream.Batch, jobs []*lambdaio.Job, led *ledger, units int6
 			kept++
 		}
 	}
-	s.More = []lambdaio.Metric{
+	s.More = []function.Metric{
 		{Name: "Totals", Log: "totals", Value: totals},
 		{Name: "Ignored", Value: int64(batch.Ignored)},
 		{Name: "Snapshots", Value: written[jobUsage] + led.caughtUp},
-		{Name: lambdaio.MetricRefills, Value: written[jobRefill]},
-		{Name: lambdaio.MetricShardSteps, Value: written[jobResharding]},
+		{Name: function.MetricRefills, Value: written[jobRefill]},
+		{Name: function.MetricShardSteps, Value: written[jobResharding]},
 		{Name: "Lifetimes", Value: written[jobLifetime]},
 		{Name: "Kept", Value: kept},
 		{Name: "NotBegun", Value: notBegun},
-		{Name: lambdaio.MetricWriteUnits, Log: "write_units", Value: units},
+		{Name: function.MetricWriteUnits, Log: "write_units", Value: units},
 		{Name: "Pending", Log: "pending", Value: int64(len(led.state.Parts))},
 		{Name: "Owed", Value: led.owed},
 		{Name: "StateBytes", Value: int64(len(led.carried())), Unit: "Bytes"},
 		{Name: "StateLost", Value: led.lost},
 		{Name: "BeginningsUnknown", Value: led.unknown},
-		{Name: lambdaio.MetricUsageLagMs, Value: led.lag(), Unit: "Milliseconds"},
+		{Name: function.MetricUsageLagMs, Value: led.lag(), Unit: "Milliseconds"},
 	}
 	return s
 }

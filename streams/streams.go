@@ -11,7 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -157,10 +157,10 @@ func (o *Options) setDefaults() {
 	if len(o.Windows) == 0 {
 		o.Windows = []Window{Hourly, Daily}
 	}
-	byDefault(&o.SnapshotTTLDays, config.DefaultSnapshotTTLDays)
-	byDefault(&o.MaxShards, config.DefaultMaxShards)
-	byDefault(&o.MergeAfter, config.DefaultMergeAfter*time.Second)
-	byDefault(&o.Concurrency, config.DefaultWriteConcurrency)
+	byDefault(&o.SnapshotTTLDays, function.DefaultSnapshotTTLDays)
+	byDefault(&o.MaxShards, function.DefaultMaxShards)
+	byDefault(&o.MergeAfter, function.DefaultMergeAfter*time.Second)
+	byDefault(&o.Concurrency, function.DefaultWriteConcurrency)
 	byDefault(&o.Name, "aggregator")
 	if o.Now == nil {
 		o.Now = time.Now
@@ -194,14 +194,14 @@ func (o *Options) check() error {
 		want(err == nil && !slices.Contains(o.Windows[:i], w), "Windows", o.Windows,
 			"hourly, daily and monthly, each at most once")
 	}
-	want(o.SnapshotTTLDays >= 1 && o.SnapshotTTLDays <= config.MaxSnapshotTTLDays, "SnapshotTTLDays",
-		o.SnapshotTTLDays, fmt.Sprintf("1 to %d", config.MaxSnapshotTTLDays))
-	want(o.MaxShards >= 1 && o.MaxShards <= config.MaxMaxShards && o.MaxShards&(o.MaxShards-1) == 0, "MaxShards",
-		o.MaxShards, fmt.Sprintf("a power of two from 1 to %d", config.MaxMaxShards))
-	want(o.MergeAfter >= time.Second && o.MergeAfter <= config.MaxMergeAfter*time.Second, "MergeAfter",
+	want(o.SnapshotTTLDays >= 1 && o.SnapshotTTLDays <= function.MaxSnapshotTTLDays, "SnapshotTTLDays",
+		o.SnapshotTTLDays, fmt.Sprintf("1 to %d", function.MaxSnapshotTTLDays))
+	want(o.MaxShards >= 1 && o.MaxShards <= function.MaxMaxShards && o.MaxShards&(o.MaxShards-1) == 0, "MaxShards",
+		o.MaxShards, fmt.Sprintf("a power of two from 1 to %d", function.MaxMaxShards))
+	want(o.MergeAfter >= time.Second && o.MergeAfter <= function.MaxMergeAfter*time.Second, "MergeAfter",
 		o.MergeAfter, "1s to 24h")
-	want(o.Concurrency >= 1 && o.Concurrency <= config.MaxWriteConcurrency, "Concurrency", o.Concurrency,
-		fmt.Sprintf("1 to %d", config.MaxWriteConcurrency))
+	want(o.Concurrency >= 1 && o.Concurrency <= function.MaxWriteConcurrency, "Concurrency", o.Concurrency,
+		fmt.Sprintf("1 to %d", function.MaxWriteConcurrency))
 	want(o.MaxWriteUnits >= 0 && o.MaxWriteUnits <= maxWriteUnits, "MaxWriteUnits", o.MaxWriteUnits,
 		fmt.Sprintf("0 to %d", maxWriteUnits))
 	return errors.Join(problems...)

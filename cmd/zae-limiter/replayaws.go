@@ -20,8 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/replay"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	snapshot "github.com/zeroae/zae-limiter-go/internal/usage"
@@ -132,7 +131,7 @@ func (f functions) windows(ctx context.Context) ([]snapshot.Window, error) {
 	if out.Environment != nil {
 		env = out.Environment.Variables
 	}
-	conf, err := config.AggregatorFromEnv(func(variable string) string { return env[variable] })
+	conf, err := function.AggregatorFromEnv(func(variable string) string { return env[variable] })
 	if err != nil {
 		return nil, fmt.Errorf("environment of function %q: %w", name, err)
 	}
@@ -149,7 +148,7 @@ func (f functions) windows(ctx context.Context) ([]snapshot.Window, error) {
 
 // malformedFigure finds the figure in the line of metrics that ends a
 // function's log.
-var malformedFigure = regexp.MustCompile(`"` + lambdaio.MetricMalformed + `":([0-9]+)`)
+var malformedFigure = regexp.MustCompile(`"` + function.MetricMalformed + `":([0-9]+)`)
 
 // Invoke implements [replay.Functions]. It waits for the answer as long as the
 // function may take.

@@ -24,7 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/functions/internal/start"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
@@ -50,7 +50,7 @@ func limitMemory() {
 // newAggregator validates the environment and builds what lives as long as the
 // process. It talks to nobody.
 func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Logger) (*streams.Aggregator, error) {
-	conf, err := config.AggregatorFromEnv(getenv)
+	conf, err := function.AggregatorFromEnv(getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Lo
 }
 
 // options are the settings that the configuration holds.
-func options(conf config.Aggregator) streams.Options {
+func options(conf function.Aggregator) streams.Options {
 	o := streams.Options{
 		Table: conf.TableName, SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards,
 		MergeAfter: time.Duration(conf.MergeAfter) * time.Second, Concurrency: conf.WriteConcurrency,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
@@ -21,19 +21,19 @@ func started(t *testing.T, env map[string]string) (*streams.Aggregator, error) {
 	return newAggregator(t.Context(), func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
 }
 
-// What internal/config accepts, the aggregator accepts: at both ends of every range.
+// What internal/function accepts, the aggregator accepts: at both ends of every range.
 func TestEveryConfigurationStarts(t *testing.T) {
 	for _, env := range []map[string]string{
 		{},
-		{config.EnvDeadLetterBucketName: "dead-letters"},
-		{config.EnvSnapshotWindows: strings.Join(config.WindowNames(), ",")},
-		{config.EnvSnapshotTTLDays: "1", config.EnvMaxShards: "1", config.EnvMergeAfterSeconds: "1",
-			config.EnvWriteConcurrency: "1"},
-		{config.EnvSnapshotTTLDays: "3650", config.EnvMaxShards: "1024", config.EnvMergeAfterSeconds: "86400",
-			config.EnvWriteConcurrency: "256", config.EnvMaxWriteUnits: "40000"},
-		{config.EnvMaxWriteUnits: "1"},
+		{function.EnvDeadLetterBucketName: "dead-letters"},
+		{function.EnvSnapshotWindows: strings.Join(function.WindowNames(), ",")},
+		{function.EnvSnapshotTTLDays: "1", function.EnvMaxShards: "1", function.EnvMergeAfterSeconds: "1",
+			function.EnvWriteConcurrency: "1"},
+		{function.EnvSnapshotTTLDays: "3650", function.EnvMaxShards: "1024", function.EnvMergeAfterSeconds: "86400",
+			function.EnvWriteConcurrency: "256", function.EnvMaxWriteUnits: "40000"},
+		{function.EnvMaxWriteUnits: "1"},
 	} {
-		env[config.EnvTableName] = "limits"
+		env[function.EnvTableName] = "limits"
 		if _, err := started(t, env); err != nil {
 			t.Errorf("%v: %v", env, err)
 		}
@@ -41,7 +41,7 @@ func TestEveryConfigurationStarts(t *testing.T) {
 }
 
 func TestStartNamesWhatIsWrong(t *testing.T) {
-	_, err := started(t, map[string]string{config.EnvMaxShards: "3"})
+	_, err := started(t, map[string]string{function.EnvMaxShards: "3"})
 	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
 		t.Errorf("error %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // putsInFlight is how many objects are being written at once.
@@ -52,23 +52,23 @@ func (h *handler) Handle(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	objects := batch.Objects()
 	jobs := h.jobs(objects)
-	within, cancel := lambdaio.WithMargin(ctx, lambdaio.ReportMargin)
+	within, cancel := function.WithMargin(ctx, function.ReportMargin)
 	defer cancel()
 	// After a failure none is begun, because Lambda delivers all that follows again anyway.
-	lambdaio.Pool{AtOnce: putsInFlight, StopAtAFailure: true}.Run(within, jobs)
+	function.Pool{AtOnce: putsInFlight, StopAtAFailure: true}.Run(within, jobs)
 
 	s := summarize(batch, objects, jobs)
 	end := time.Now().UnixMilli()
 	s.Timed(start.UnixMilli(), end, batch.OldestMs)
-	lambdaio.Reporter{Function: h.function, Log: h.log, Metrics: h.metrics}.Report(ctx, end, "batch handled", jobs, s)
+	function.Reporter{Function: h.function, Log: h.log, Metrics: h.metrics}.Report(ctx, end, "batch handled", jobs, s)
 	return s.Resume.Response().Bytes(), nil
 }
 
 // jobs returns the puts of the objects, in stream order.
-func (h *handler) jobs(objects []archive.Object) []*lambdaio.Job {
-	jobs := make([]*lambdaio.Job, len(objects))
+func (h *handler) jobs(objects []archive.Object) []*function.Job {
+	jobs := make([]*function.Job, len(objects))
 	for i, o := range objects {
-		jobs[i] = &lambdaio.Job{
+		jobs[i] = &function.Job{
 			What: "object", Attrs: []slog.Attr{slog.String("object", o.Key)}, Malformed: o.Malformed,
 			Resume: o.Sequence, Required: true,
 			Do: func(ctx context.Context) (int, error) { return h.put(ctx, o) },
@@ -98,8 +98,8 @@ func (h *handler) put(ctx context.Context, o archive.Object) (writes int, err er
 }
 
 // summarize counts what became of the batch and finds where to resume it.
-func summarize(batch archive.Batch, objects []archive.Object, jobs []*lambdaio.Job) lambdaio.Summary {
-	s := lambdaio.Summary{Records: batch.Records, Changes: len(batch.Events), Malformed: len(batch.Malformed)}
+func summarize(batch archive.Batch, objects []archive.Object, jobs []*function.Job) function.Summary {
+	s := function.Summary{Records: batch.Records, Changes: len(batch.Events), Malformed: len(batch.Malformed)}
 	notBegun := s.Count(jobs)
 	var existing, size int64
 	for i, j := range jobs {
@@ -110,7 +110,7 @@ func summarize(batch archive.Batch, objects []archive.Object, jobs []*lambdaio.J
 			existing++
 		}
 	}
-	s.More = []lambdaio.Metric{
+	s.More = []function.Metric{
 		{Name: "Skipped", Log: "skipped", Value: int64(batch.Skipped)},
 		{Name: "Existing", Log: "existing", Value: existing},
 		{Name: "NotBegun", Log: "not_begun", Value: notBegun},

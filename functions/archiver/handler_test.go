@@ -16,7 +16,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // batch is a payload of expired audit events with sequence numbers from..to-1.
@@ -241,8 +241,8 @@ func TestDeadline(t *testing.T) {
 		if got := handle(t, h, ctx, batch(100, 104)); got != resumeAt(102) {
 			t.Errorf("response %s, want %s", got, resumeAt(102))
 		}
-		if took := time.Since(start); took != time.Minute-lambdaio.ReportMargin {
-			t.Errorf("reported after %v, want %v before the deadline", took, lambdaio.ReportMargin)
+		if took := time.Since(start); took != time.Minute-function.ReportMargin {
+			t.Errorf("reported after %v, want %v before the deadline", took, function.ReportMargin)
 		}
 		if !strings.Contains(metrics.String(), `"Writes":3,"WritesFailed":1,"ElapsedMs":59000,`) {
 			t.Errorf("metrics %s", metrics.String())

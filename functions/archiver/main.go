@@ -17,8 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/functions/internal/start"
-	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 func main() {
@@ -27,14 +26,14 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return lambdaio.HandlerFunc(h.Handle), nil
+		return function.HandlerFunc(h.Handle), nil
 	})
 }
 
 // newHandler validates the environment and builds what lives as long as the
 // process. It does not talk to S3.
 func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logger) (*handler, error) {
-	conf, err := config.ArchiverFromEnv(getenv)
+	conf, err := function.ArchiverFromEnv(getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -34,7 +34,7 @@ resources: {gpt-4: {limits: {tpm: {capacity: 40000}}}}
 func declaring(kind cfn.RequestType, manifests ...any) cfn.Event {
 	e := event(kind, "default")
 	e.StackID = "arn:aws:cloudformation:eu-west-1:123456789012:stack/limits/guid"
-	e.ResourceProperties[config.SetupManifests] = manifests
+	e.ResourceProperties[function.SetupManifests] = manifests
 	return e
 }
 

@@ -12,7 +12,7 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -57,7 +57,7 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 	if e.RequestType == cfn.RequestDelete {
 		return id, nil, nil
 	}
-	conf, err := config.SetupFromProperties(e.ResourceProperties)
+	conf, err := function.SetupFromProperties(e.ResourceProperties)
 	if err != nil {
 		return id, nil, err
 	}
@@ -83,7 +83,7 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 	if len(list) > maxIDs {
 		list = ""
 	}
-	return id, map[string]any{config.SetupNamespaceIDs: list}, nil
+	return id, map[string]any{function.SetupNamespaceIDs: list}, nil
 }
 
 // look refuses a table that the functions could not work with: above all one whose
@@ -102,7 +102,7 @@ func (h *handler) look(ctx context.Context) error {
 
 // setUp brings the table into the state asked for and returns name=id of every
 // namespace. What was done before an error stays done.
-func (h *handler) setUp(ctx context.Context, conf config.Setup, first bool) (ids []string, err error) {
+func (h *handler) setUp(ctx context.Context, conf function.Setup, first bool) (ids []string, err error) {
 	for _, name := range conf.Namespaces {
 		var ns table.Namespace
 		err := repeat(ctx, first, func() (err error) { ns, err = h.register(ctx, name); return err })

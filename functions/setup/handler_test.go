@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
@@ -39,7 +39,7 @@ type twin struct {
 
 func event(kind cfn.RequestType, namespaces ...any) cfn.Event {
 	return cfn.Event{RequestType: kind, ResourceProperties: map[string]any{
-		config.SetupNamespaces: namespaces, config.SetupAuditRetention: "90",
+		function.SetupNamespaces: namespaces, function.SetupAuditRetention: "90",
 	}}
 }
 
@@ -50,7 +50,7 @@ func ask(t *testing.T, h *handler, e cfn.Event) map[string]string {
 		t.Fatalf("id %q, error %v", id, err)
 	}
 	ids := map[string]string{}
-	list, _ := data[config.SetupNamespaceIDs].(string)
+	list, _ := data[function.SetupNamespaceIDs].(string)
 	for pair := range strings.SplitSeq(list, ",") {
 		name, ns, _ := strings.Cut(pair, "=")
 		ids[name] = ns

@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/functions/internal/start"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
@@ -36,7 +36,7 @@ func main() {
 
 // newHandler validates the environment. It talks to nobody.
 func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logger) (*handler, error) {
-	name, err := config.TableFromEnv(getenv)
+	name, err := function.TableFromEnv(getenv)
 	if err != nil {
 		return nil, err
 	}

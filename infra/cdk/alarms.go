@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // alarm is an alarm on one metric: it goes off when the metric is at or above
@@ -83,7 +83,7 @@ func (l *Limiter) functionAlarms(
 	id, p := *fn.Node().Id(), l.props.Alarms
 	byFunction := dimensions{"FunctionName": fn.FunctionName()}
 	byMapping := dimensions{"EventSourceMappingUUID": mapping.AttrId()}
-	own := dimensions{lambdaio.DimensionFunction: fn.FunctionName()}
+	own := dimensions{function.DimensionFunction: fn.FunctionName()}
 	who := "The " + strings.ToLower(id)
 	return []alarm{
 		{id + "IteratorAge", who + " is too far behind the stream.",
@@ -101,9 +101,9 @@ func (l *Limiter) functionAlarms(
 		{id + "DestinationFailures", who + " could not write to the failed records bucket.",
 			metric("AWS/Lambda", "DestinationDeliveryFailures", "Sum", 1, byFunction), 1, 1, 1},
 		{id + "Malformed", who + " met records that can never be decoded, kept them and went on; its log names each.",
-			metric(lambdaio.MetricNamespace, lambdaio.MetricMalformed, "Sum", 1, own), 1, 1, 1},
+			metric(function.MetricNamespace, function.MetricMalformed, "Sum", 1, own), 1, 1, 1},
 		{id + "WritesFailed", who + " has had failing writes for ten minutes; their records are delivered again.",
-			metric(lambdaio.MetricNamespace, lambdaio.MetricWritesFailed, "Sum", 1, own), 1, 10, 10},
+			metric(function.MetricNamespace, function.MetricWritesFailed, "Sum", 1, own), 1, 10, 10},
 	}
 }
 

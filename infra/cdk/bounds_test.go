@@ -6,17 +6,17 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // TestOptionsAreWhatTheAggregatorAccepts holds the bounds and defaults of the options
 // to those that the function itself checks its environment by.
 func TestOptionsAreWhatTheAggregatorAccepts(t *testing.T) {
-	var parsed config.Aggregator
+	var parsed function.Aggregator
 	accepts := func(variable, value string) bool {
 		var err error
-		parsed, err = config.AggregatorFromEnv(func(name string) string {
-			return map[string]string{config.EnvTableName: "table", variable: value}[name]
+		parsed, err = function.AggregatorFromEnv(func(name string) string {
+			return map[string]string{function.EnvTableName: "table", variable: value}[name]
 		})
 		return err == nil
 	}
@@ -24,15 +24,15 @@ func TestOptionsAreWhatTheAggregatorAccepts(t *testing.T) {
 		key, variable string
 		parsed        *int
 	}{
-		{"snapshotTtlDays", config.EnvSnapshotTTLDays, &parsed.SnapshotTTLDays},
-		{"maxShards", config.EnvMaxShards, &parsed.MaxShards},
-		{"mergeAfterSeconds", config.EnvMergeAfterSeconds, &parsed.MergeAfter},
-		{"writeConcurrency", config.EnvWriteConcurrency, &parsed.WriteConcurrency},
+		{"snapshotTtlDays", function.EnvSnapshotTTLDays, &parsed.SnapshotTTLDays},
+		{"maxShards", function.EnvMaxShards, &parsed.MaxShards},
+		{"mergeAfterSeconds", function.EnvMergeAfterSeconds, &parsed.MergeAfter},
+		{"writeConcurrency", function.EnvWriteConcurrency, &parsed.WriteConcurrency},
 	} {
 		for _, n := range []int{-1, 1, 2, 3, 256, 257, 1024, 2048, 3650, 3651, 86_400, 86_401} {
 			_, err := cdk.Set(&cdk.Props{}, o.key, fmt.Sprint(n))
-			if function := accepts(o.variable, strconv.Itoa(n)); function != (err == nil) {
-				t.Errorf("%s %d: the function accepts it: %v, the option: %v", o.key, n, function, err)
+			if takes := accepts(o.variable, strconv.Itoa(n)); takes != (err == nil) {
+				t.Errorf("%s %d: the function accepts it: %v, the option: %v", o.key, n, takes, err)
 			}
 		}
 		if !accepts(o.variable, "") {

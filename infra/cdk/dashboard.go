@@ -11,7 +11,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/bill"
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // addDashboard declares what an on-call person looks at first: from top to
@@ -54,23 +54,23 @@ func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 	var batches, ages, work []awscloudwatch.IMetric
 	for _, fn := range l.functions() {
 		by := dimensions{"FunctionName": fn.FunctionName()}
-		own := dimensions{lambdaio.DimensionFunction: fn.FunctionName()}
+		own := dimensions{function.DimensionFunction: fn.FunctionName()}
 		who := *fn.Node().Id()
 		batches = append(batches,
 			labelled(metric("AWS/Lambda", "Invocations", "Sum", 1, by), who+" batches"),
 			labelled(metric("AWS/Lambda", "Errors", "Sum", 1, by), who+" failed"),
-			labelled(metric(lambdaio.MetricNamespace, lambdaio.MetricMalformed, "Sum", 1, own), who+" malformed records"),
-			labelled(metric(lambdaio.MetricNamespace, lambdaio.MetricWritesFailed, "Sum", 1, own), who+" failed writes"))
+			labelled(metric(function.MetricNamespace, function.MetricMalformed, "Sum", 1, own), who+" malformed records"),
+			labelled(metric(function.MetricNamespace, function.MetricWritesFailed, "Sum", 1, own), who+" failed writes"))
 		ages = append(ages,
 			labelled(metric("AWS/Lambda", "IteratorAge", "Maximum", 1, by), who+" age"),
 			labelled(metric("AWS/Lambda", "Duration", "Maximum", 1, by), who+" duration"))
 	}
 	if l.Aggregator != nil {
-		own := dimensions{lambdaio.DimensionFunction: l.Aggregator.FunctionName()}
-		ages = append(ages, labelled(metric(lambdaio.MetricNamespace, lambdaio.MetricUsageLagMs, "Maximum", 1, own),
+		own := dimensions{function.DimensionFunction: l.Aggregator.FunctionName()}
+		ages = append(ages, labelled(metric(function.MetricNamespace, function.MetricUsageLagMs, "Maximum", 1, own),
 			"Usage not written yet"))
-		for _, name := range []string{lambdaio.MetricChanges, lambdaio.MetricRefills, lambdaio.MetricShardSteps} {
-			work = append(work, metric(lambdaio.MetricNamespace, name, "Sum", 1, own))
+		for _, name := range []string{function.MetricChanges, function.MetricRefills, function.MetricShardSteps} {
+			work = append(work, metric(function.MetricNamespace, name, "Sum", 1, own))
 		}
 	}
 	var out []awscloudwatch.IWidget
@@ -89,8 +89,8 @@ func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
 	if l.Aggregator == nil {
 		return nil
 	}
-	own := dimensions{lambdaio.DimensionFunction: l.Aggregator.FunctionName()}
-	units := metric(lambdaio.MetricNamespace, lambdaio.MetricWriteUnits, "Sum", 1, own)
+	own := dimensions{function.DimensionFunction: l.Aggregator.FunctionName()}
+	units := metric(function.MetricNamespace, function.MetricWriteUnits, "Sum", 1, own)
 	return []awscloudwatch.IMetric{labelled(units, "of these the aggregator's")}
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// function is what the functions differ in.
-type function struct {
+// program is what the functions differ in.
+type program struct {
 	id          string
 	description string
 	code        awslambda.Code
@@ -39,18 +39,18 @@ func (l *Limiter) addAggregator() {
 		[]awsiam.PolicyStatement{allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys)))},
 	))
 	env := map[string]*string{
-		config.EnvTableName:            l.Table.TableName(),
-		config.EnvSnapshotWindows:      jsii.String(strings.Join(l.props.SnapshotWindows, ",")),
-		config.EnvSnapshotTTLDays:      jsii.String(strconv.Itoa(l.props.SnapshotTTLDays)),
-		config.EnvMaxShards:            jsii.String(strconv.Itoa(l.props.MaxShards)),
-		config.EnvMergeAfterSeconds:    jsii.String(strconv.Itoa(l.props.MergeAfterSeconds)),
-		config.EnvWriteConcurrency:     jsii.String(strconv.Itoa(l.props.WriteConcurrency)),
-		config.EnvDeadLetterBucketName: failed.BucketName(),
+		function.EnvTableName:            l.Table.TableName(),
+		function.EnvSnapshotWindows:      jsii.String(strings.Join(l.props.SnapshotWindows, ",")),
+		function.EnvSnapshotTTLDays:      jsii.String(strconv.Itoa(l.props.SnapshotTTLDays)),
+		function.EnvMaxShards:            jsii.String(strconv.Itoa(l.props.MaxShards)),
+		function.EnvMergeAfterSeconds:    jsii.String(strconv.Itoa(l.props.MergeAfterSeconds)),
+		function.EnvWriteConcurrency:     jsii.String(strconv.Itoa(l.props.WriteConcurrency)),
+		function.EnvDeadLetterBucketName: failed.BucketName(),
 	}
 	if n := l.props.MaxWriteUnits; n > 0 {
-		env[config.EnvMaxWriteUnits] = jsii.String(strconv.Itoa(n))
+		env[function.EnvMaxWriteUnits] = jsii.String(strconv.Itoa(n))
 	}
-	l.Aggregator = l.newFunction(function{
+	l.Aggregator = l.newFunction(program{
 		id:          "Aggregator",
 		description: "Folds the table's stream into usage, refills buckets and splits hot ones.",
 		code:        code("aggregator", l.props.Code.Aggregator),
@@ -74,21 +74,21 @@ func (l *Limiter) addArchiver() {
 		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(archiveKeys))),
 		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(malformedKeys))),
 	))
-	l.Archiver = l.newFunction(function{
+	l.Archiver = l.newFunction(program{
 		id:          "Archiver",
 		description: "Writes audit events that expired by TTL to the archive bucket.",
 		code:        code("archiver", l.props.Code.Archiver),
 		memoryMiB:   p.MemoryMiB,
 		timeoutS:    p.TimeoutSeconds,
 		reserved:    p.ReservedConcurrency,
-		env:         map[string]*string{config.EnvArchiveBucketName: archive.BucketName()},
+		env:         map[string]*string{function.EnvArchiveBucketName: archive.BucketName()},
 		role:        l.ArchiverRole,
 		logs:        logs,
 	})
 	l.ArchiverMapping = l.newArchiverMapping()
 }
 
-func (l *Limiter) newFunction(f function) awslambda.Function {
+func (l *Limiter) newFunction(f program) awslambda.Function {
 	// The Go runtime collects garbage harder before Lambda would kill it.
 	f.env["GOMEMLIMIT"] = jsii.String(fmt.Sprintf("%dMiB", f.memoryMiB*9/10))
 	props := &awslambda.FunctionProps{

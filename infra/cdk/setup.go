@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -28,25 +28,25 @@ func (l *Limiter) addSetup() {
 	logs := l.newLogGroup("SetupLogs")
 	l.SetupRole = l.newRole("SetupRole", "setup", l.props.Setup.Role,
 		append(append(l.keyOfTable(true), logStatement(logs)), l.setupStatements()...))
-	l.Setup = l.newFunction(function{
+	l.Setup = l.newFunction(program{
 		id:          "Setup",
 		description: "Registers namespaces, writes the version record and applies limits when the stack is deployed.",
 		code:        code("setup", l.props.Code.Setup),
 		memoryMiB:   128,
 		timeoutS:    setupTimeoutS,
 		reserved:    l.props.Setup.ReservedConcurrency,
-		env:         map[string]*string{config.EnvTableName: l.Table.TableName()},
+		env:         map[string]*string{function.EnvTableName: l.Table.TableName()},
 		role:        l.SetupRole,
 		logs:        logs,
 	})
 	properties := map[string]any{
-		config.SetupNamespaces:       l.props.Namespaces,
-		config.SetupAuditRetention:   strconv.Itoa(l.props.AuditRetentionDays),
-		config.SetupSchemaVersion:    namespace.Schema,
-		config.SetupResourceRevision: "1", // raise it to have the function run again everywhere
+		function.SetupNamespaces:       l.props.Namespaces,
+		function.SetupAuditRetention:   strconv.Itoa(l.props.AuditRetentionDays),
+		function.SetupSchemaVersion:    namespace.Schema,
+		function.SetupResourceRevision: "1", // raise it to have the function run again everywhere
 	}
 	if len(l.props.Manifests) > 0 {
-		properties[config.SetupManifests] = l.props.Manifests
+		properties[function.SetupManifests] = l.props.Manifests
 	}
 	setup := awscdk.NewCustomResource(l.Construct, jsii.String("Namespaces"), &awscdk.CustomResourceProps{
 		ResourceType: jsii.String(setupType),
@@ -56,7 +56,7 @@ func (l *Limiter) addSetup() {
 		ServiceToken:   l.Setup.FunctionArn(),
 		Properties:     &properties,
 	})
-	l.NamespaceIDs = setup.GetAttString(jsii.String(config.SetupNamespaceIDs))
+	l.NamespaceIDs = setup.GetAttString(jsii.String(function.SetupNamespaceIDs))
 }
 
 // aggregatorStatements returns what the aggregator may do with the table: read and

@@ -53,10 +53,9 @@ var mayImport = map[string][]string{
 	"internal/usage": {"internal/bucket", "internal/item", "internal/sequence", "internal/shard", "internal/stream",
 		"internal/table"},
 	"internal/archive":   {"internal/item", "internal/table"},
-	"internal/config":    {"internal/bucket"},
 	"internal/argument":  {"internal/bucket", "internal/table"},                 // shared by limiter and admin
 	"internal/namespace": {"internal/item", "internal/store", "internal/table"}, // shared by limiter and admin
-	"internal/lambdaio":  {"internal/sequence"},
+	"internal/function":  {"internal/bucket", "internal/sequence"},
 	"internal/memdb":     {"internal/item", "internal/item/itemtest", "internal/store", "internal/table"},
 	"internal/dbtest": {"internal/bucket", "internal/item", "internal/item/itemtest", "internal/store",
 		"internal/table"},
@@ -67,14 +66,14 @@ var mayImport = map[string][]string{
 	"internal/replay":     {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
 	"events/eventstest":   {},
 	"streams": { // the aggregator, for the function and for those of others
-		"internal/archive", "internal/config", "internal/item", "internal/lambdaio", "internal/sequence", "internal/shard",
+		"internal/archive", "internal/function", "internal/item", "internal/sequence", "internal/shard",
 		"internal/store", "internal/stream", "internal/table", "internal/usage",
 	},
 	"streams/poll":             {}, // brings batches of the stream to whoever takes them
 	"functions/internal/start": {}, // what the functions have in common before their first event
-	"functions/aggregator":     {"functions/internal/start", "internal/config", "streams"},
-	"functions/archiver":       {"functions/internal/start", "internal/archive", "internal/config", "internal/lambdaio"},
-	"functions/setup": {"admin", "admin/manifest", "functions/internal/start", "internal/config", "internal/namespace",
+	"functions/aggregator":     {"functions/internal/start", "internal/function", "streams"},
+	"functions/archiver":       {"functions/internal/start", "internal/archive", "internal/function"},
+	"functions/setup": {"admin", "admin/manifest", "functions/internal/start", "internal/function", "internal/namespace",
 		"internal/store", "internal/table", "limitertable"},
 	"infra/account":    {},
 	"infra/release":    {"internal/release"},
@@ -124,7 +123,7 @@ var rules = []rule{
 	{who: "limiter", not: []string{sdkConfig},
 		reason: "the caller brings the DynamoDB client, with its own configuration"},
 	{who: "limiter", not: []string{module + "/internal/usage/", module + "/internal/stream/",
-		module + "/internal/archive/", module + "/internal/lambdaio/"}, reason: "the slow work belongs to the functions"},
+		module + "/internal/archive/", module + "/internal/function/"}, reason: "the slow work belongs to the functions"},
 	{who: "streams", not: []string{lambdaLibrary, s3Client, streamsClient, sdkConfig},
 		reason: "the aggregator runs anywhere; functions/aggregator wires it up"},
 	{who: "streams", not: []string{module + "/limiter/"},

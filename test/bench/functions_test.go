@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -54,7 +54,7 @@ func BenchmarkStart(b *testing.B) {
 			var times []time.Duration
 			for b.Loop() {
 				h, err := runtimeapi.Start(runtimeapi.Config{Binary: LocalBinary(name), Name: name,
-					Env: append(e.Env(), config.EnvTableName+"=bench", config.EnvArchiveBucketName+"=bench")})
+					Env: append(e.Env(), function.EnvTableName+"=bench", function.EnvArchiveBucketName+"=bench")})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -149,7 +149,7 @@ func TestMemoryOfALargeBatch(t *testing.T) {
 	}))
 	defer db.Close()
 	peak, answer, took, err := runOnce(t, payload,
-		"AWS_ENDPOINT_URL_DYNAMODB="+db.URL, config.EnvTableName+"=bench")
+		"AWS_ENDPOINT_URL_DYNAMODB="+db.URL, function.EnvTableName+"=bench")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -113,7 +113,7 @@ func (w *world) item(ctx context.Context, entity string) (item.Item, error) {
 func (w *world) aggregator(ctx context.Context) (*runtimeapi.Host, error) {
 	h, err := runtimeapi.Start(runtimeapi.Config{
 		Binary: LocalBinary("aggregator"), Name: "aggregator",
-		Env: append(w.proxied.Env(), config.EnvTableName+"="+w.table, config.EnvMergeAfterSeconds+"=1"),
+		Env: append(w.proxied.Env(), function.EnvTableName+"="+w.table, function.EnvMergeAfterSeconds+"=1"),
 	})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bill"
-	"github.com/zeroae/zae-limiter-go/internal/lambdaio"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // use has something of everything that is billed by use.
@@ -124,12 +124,12 @@ func TestBillOfTheDefault(t *testing.T) {
 // TestMetricsOfTheBill: what is counted as reported with nearly every batch is published,
 // and what is published else is not.
 func TestMetricsOfTheBill(t *testing.T) {
-	seldom := []string{lambdaio.MetricMalformed, lambdaio.MetricWritesFailed, lambdaio.MetricShardSteps}
+	seldom := []string{function.MetricMalformed, function.MetricWritesFailed, function.MetricShardSteps}
 	var published []string
-	for _, name := range []string{lambdaio.MetricRecords, lambdaio.MetricChanges, lambdaio.MetricMalformed,
-		lambdaio.MetricWrites, lambdaio.MetricWritesFailed, lambdaio.MetricElapsedMs, lambdaio.MetricIteratorAgeMs,
-		lambdaio.MetricRefills, lambdaio.MetricShardSteps, lambdaio.MetricUsageLagMs, lambdaio.MetricWriteUnits} {
-		if lambdaio.Published(name, 1) && !slices.Contains(seldom, name) {
+	for _, name := range []string{function.MetricRecords, function.MetricChanges, function.MetricMalformed,
+		function.MetricWrites, function.MetricWritesFailed, function.MetricElapsedMs, function.MetricIteratorAgeMs,
+		function.MetricRefills, function.MetricShardSteps, function.MetricUsageLagMs, function.MetricWriteUnits} {
+		if function.Published(name, 1) && !slices.Contains(seldom, name) {
 			published = append(published, name)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -129,33 +129,33 @@ func TestFunctions(t *testing.T) {
 		env  map[string]any
 	}{
 		{"Aggregator", golden, map[string]any{
-			config.EnvTableName:            map[string]any{"Ref": "Table"},
-			config.EnvSnapshotWindows:      "hourly,daily",
-			config.EnvSnapshotTTLDays:      "90",
-			config.EnvMaxShards:            "32",
-			config.EnvMergeAfterSeconds:    "600",
-			config.EnvWriteConcurrency:     "16",
-			config.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
-			"GOMEMLIMIT":                   "460MiB",
+			function.EnvTableName:            map[string]any{"Ref": "Table"},
+			function.EnvSnapshotWindows:      "hourly,daily",
+			function.EnvSnapshotTTLDays:      "90",
+			function.EnvMaxShards:            "32",
+			function.EnvMergeAfterSeconds:    "600",
+			function.EnvWriteConcurrency:     "16",
+			function.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
+			"GOMEMLIMIT":                     "460MiB",
 		}},
 		{"Aggregator", changed, map[string]any{
-			config.EnvTableName:            map[string]any{"Ref": "Table"},
-			config.EnvSnapshotWindows:      "hourly,monthly",
-			config.EnvSnapshotTTLDays:      "400",
-			config.EnvMaxShards:            "8",
-			config.EnvMergeAfterSeconds:    "1200",
-			config.EnvWriteConcurrency:     "4",
-			config.EnvMaxWriteUnits:        "500",
-			config.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
-			"GOMEMLIMIT":                   "921MiB",
+			function.EnvTableName:            map[string]any{"Ref": "Table"},
+			function.EnvSnapshotWindows:      "hourly,monthly",
+			function.EnvSnapshotTTLDays:      "400",
+			function.EnvMaxShards:            "8",
+			function.EnvMergeAfterSeconds:    "1200",
+			function.EnvWriteConcurrency:     "4",
+			function.EnvMaxWriteUnits:        "500",
+			function.EnvDeadLetterBucketName: map[string]any{"Ref": "FailedRecordsBucket"},
+			"GOMEMLIMIT":                     "921MiB",
 		}},
 		{"Archiver", golden, map[string]any{
-			config.EnvArchiveBucketName: map[string]any{"Ref": "ArchiveBucket"},
-			"GOMEMLIMIT":                "230MiB",
+			function.EnvArchiveBucketName: map[string]any{"Ref": "ArchiveBucket"},
+			"GOMEMLIMIT":                  "230MiB",
 		}},
 		{"Setup", golden, map[string]any{
-			config.EnvTableName: map[string]any{"Ref": "Table"},
-			"GOMEMLIMIT":        "115MiB",
+			function.EnvTableName: map[string]any{"Ref": "Table"},
+			"GOMEMLIMIT":          "115MiB",
 		}},
 	} {
 		props := c.in.one(t, "AWS::Lambda::Function", c.name).Properties

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/play"
 )
 
@@ -144,7 +144,7 @@ func (r result) print(w io.Writer) {
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
 	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that "+
 		"a laptop can exhaust it,", hotWCU)
-	say("and shards that have been cool for %v merge instead of for %d s.", mergeAfter, config.DefaultMergeAfter)
+	say("and shards that have been cool for %v merge instead of for %d s.", mergeAfter, function.DefaultMergeAfter)
 	say("lost_races: writes refused because another client had changed the bucket; decided anew from the image that " +
 		"came back.")
 	say("demo: shards most=%d splits=%d merges=%d end=%d lost_races=%d",

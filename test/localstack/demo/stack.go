@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -49,10 +49,10 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 	}
 	s, err := stack.Start(ctx, stack.Options{
 		Binaries: binaries, Shards: streamShards, Seed: seed,
-		Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
+		Configure: func(name string, host *runtimeapi.Config, mapping *esm.Config) {
 			host.Environments = environments
-			if function == stack.Aggregator {
-				host.Env = append(host.Env, fmt.Sprintf("%s=%d", config.EnvMergeAfterSeconds, mergeAfter/time.Second))
+			if name == stack.Aggregator {
+				host.Env = append(host.Env, fmt.Sprintf("%s=%d", function.EnvMergeAfterSeconds, mergeAfter/time.Second))
 				host.Inject, mapping.Inject = t.invocation, t.batch
 			} else {
 				mapping.Inject = t.archiveBatch

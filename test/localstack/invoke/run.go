@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -103,8 +103,8 @@ func (r *runner) one(ctx context.Context, e event) (ok bool, err error) {
 func (r *runner) invoke(ctx context.Context, name string, objects *s3.Server, payload []byte) (runtimeapi.Result,
 	string, error) {
 	env := append(r.engine.Env(), objects.Env()...)
-	env = append(env, config.EnvTableName+"="+name,
-		config.EnvArchiveBucketName+"="+objects.Bucket, config.EnvDeadLetterBucketName+"="+objects.Bucket)
+	env = append(env, function.EnvTableName+"="+name,
+		function.EnvArchiveBucketName+"="+objects.Bucket, function.EnvDeadLetterBucketName+"="+objects.Bucket)
 	host, err := runtimeapi.Start(runtimeapi.Config{Binary: r.binary, Env: env, Name: r.function})
 	if err != nil {
 		return runtimeapi.Result{}, "", err

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bill"
-	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -65,7 +65,7 @@ func (p price) perBucket() float64 {
 // cell is one aggregator with a table and a mapping of its own.
 type cell struct {
 	load
-	function *function
+	function *built
 	db       *memdb.DB
 	server   *twin.Server
 	host     *runtimeapi.Host
@@ -78,16 +78,16 @@ type cell struct {
 	price price // while it is measured
 }
 
-func newCell(l load, f *function, now *int64) (*cell, error) {
+func newCell(l load, f *built, now *int64) (*cell, error) {
 	c := &cell{load: l, function: f, db: memdb.New(func() int64 { return *now })}
 	c.db.SetHook(c.count)
 	var err error
 	if c.server, err = twin.Start(c.db); err != nil {
 		return nil, err
 	}
-	windows := strings.Join(config.WindowNames()[:l.windows], ",")
-	env := append(append(c.server.Env(), f.env()...), config.EnvTableName+"=limits",
-		config.EnvSnapshotWindows+"="+windows,
+	windows := strings.Join(function.WindowNames()[:l.windows], ",")
+	env := append(append(c.server.Env(), f.env()...), function.EnvTableName+"=limits",
+		function.EnvSnapshotWindows+"="+windows,
 		"AWS_LAMBDA_LOG_FORMAT=JSON")
 	binary := f.binary
 	if l.binary != "" {
@@ -198,7 +198,7 @@ func (c *cell) end(ctx context.Context, now int64) error {
 // exact returns an error if the snapshots of any kind do not hold what was granted.
 func (c *cell) exact(granted int64) error {
 	items := c.db.Items()
-	for _, window := range config.WindowNames()[:c.windows] {
+	for _, window := range function.WindowNames()[:c.windows] {
 		gotRequests, gotTokens, err := counted(items, window)
 		if err != nil {
 			return err

@@ -12,14 +12,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// function is the aggregator as it is built for Lambda, but for the file of its clock.
-type function struct {
+// built is the aggregator as it is built for Lambda, but for the file of its clock.
+type built struct {
 	binary string
 	clock  *os.File // eight bytes that the processes share
 }
 
 // buildFunction builds into a folder.
-func buildFunction(ctx context.Context, dir string) (*function, error) {
+func buildFunction(ctx context.Context, dir string) (*built, error) {
 	root, err := filepath.Abs(filepath.Join(engine.Root(), "..", ".."))
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func buildFunction(ctx context.Context, dir string) (*function, error) {
 	if err := os.WriteFile(replaced, overlay, 0o600); err != nil {
 		return nil, err
 	}
-	f := &function{binary: filepath.Join(dir, "bootstrap")}
+	f := &built{binary: filepath.Join(dir, "bootstrap")}
 	build := exec.CommandContext(ctx, "go", "build", "-overlay", replaced, "-trimpath", "-buildvcs=false",
 		"-tags", "lambda.norpc", "-ldflags", "-s -w -buildid=", "-o", f.binary, "./functions/aggregator")
 	build.Dir, build.Stderr = root, os.Stderr
@@ -48,9 +48,9 @@ func buildFunction(ctx context.Context, dir string) (*function, error) {
 }
 
 // set sets the clock of all processes, epoch milliseconds.
-func (f *function) set(now int64) error {
+func (f *built) set(now int64) error {
 	_, err := f.clock.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(now)), 0)
 	return err
 }
 
-func (f *function) env() []string { return []string{"VIRTUAL_CLOCK=" + f.clock.Name()} }
+func (f *built) env() []string { return []string{"VIRTUAL_CLOCK=" + f.clock.Name()} }

@@ -171,7 +171,7 @@ func TestManyBucketsThroughTheBuiltFunction(t *testing.T) {
 }
 
 // window plays one tumbling window of an hour: each tenant once, in 15 seconds, and its end.
-func (c *cell) window(ctx context.Context, f *function, t *traffic, begin int64) error {
+func (c *cell) window(ctx context.Context, f *built, t *traffic, begin int64) error {
 	const seconds = 15
 	t.now = begin
 	for range seconds {

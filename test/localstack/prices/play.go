@@ -30,7 +30,7 @@ const (
 
 // play plays one traffic to all loads of it and tells every price as soon as it is
 // known.
-func play(ctx context.Context, f *function, p plan, loads []load, tell func(price)) error {
+func play(ctx context.Context, f *built, p plan, loads []load, tell func(price)) error {
 	t, err := newTraffic(ctx, loads[0].tenants, warmUp)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func play(ctx context.Context, f *function, p plan, loads []load, tell func(pric
 // game is cells that hear of the same traffic.
 type game struct {
 	traffic   *traffic
-	function  *function
+	function  *built
 	plan      plan
 	perSecond int
 	cells     []*cell

@@ -1,9 +1,4 @@
-// Package lambdaio is what the functions share at their edge with Lambda: the
-// partial batch response, the embedded-metric line, the summary both are made
-// from, the log, the jobs of a batch and their running at once, and the time kept
-// back for reporting. It performs no I/O but that of the log and the one write of the
-// metric line.
-package lambdaio
+package function
 
 import (
 	"context"
@@ -72,7 +67,7 @@ func (r Response) MarshalJSON() ([]byte, error) {
 func (r Response) Bytes() []byte {
 	b, err := r.MarshalJSON()
 	if err != nil {
-		panic("lambdaio: bug: response does not marshal: " + err.Error())
+		panic("function: bug: response does not marshal: " + err.Error())
 	}
 	return b
 }

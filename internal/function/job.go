@@ -1,4 +1,4 @@
-package lambdaio
+package function
 
 import (
 	"context"

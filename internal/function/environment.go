@@ -1,4 +1,4 @@
-package config
+package function
 
 // Environment variables of the functions. The infrastructure module sets
 // exactly these, by the same constants.

@@ -1,0 +1,9 @@
+// Package function is what the Lambda functions have in common while they run: the
+// configuration that they read from their environment, the jobs of a batch, the partial
+// batch response, and the summary that the log line and the metric line are made from.
+// How a process starts is in functions/internal/start, which needs the Lambda library.
+//
+// The infrastructure sets the variables and names the metrics by the constants here. All
+// problems with an environment are reported together, each with the variable, its value
+// and what is accepted. Only Reporter performs I/O: it logs, and writes the metric line.
+package function
