@@ -167,7 +167,7 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 		if j := image.Index(c.Limit.Name); j >= 0 {
 			costs[i].End = image.Slots[j].End
 		} else { // of the period before rather than of the next one
-			at := l.now() - 2*bucket.EdgeMargin
+			at := l.now() - bucket.EdgeMargin
 			costs[i].End = bucket.AddSat(at, c.Limit.WholeAt(at, 0).Edge) - bucket.EdgeMargin
 		}
 	}

@@ -21,8 +21,7 @@ const QuotaPeriod = 1000
 
 // EdgeMargin is how much later than its edge, in milliseconds, the period of a quota ends.
 // It is what clocks that are corrected may still be ahead. So a period is never opened
-// early: in the second after the edge requests take what the old one has left, and their
-// writes bear the instant before the edge.
+// early: in the second after the edge requests take what the old one has left.
 const EdgeMargin = 1000
 
 // Quota reports whether the limit is one.
@@ -50,8 +49,8 @@ func (l Limit) FirstUse() int64 {
 	return 0
 }
 
-// begin returns the end of the period that holds an instant, for a new bucket.
-func (l Limit) begin(at int64) int64 {
+// Next returns the first edge after an instant; 0 for a limit that has none by a calendar.
+func (l Limit) Next(at int64) int64 {
 	c := l.calendar()
 	if c == nil || c.After() > 0 {
 		return 0
@@ -59,15 +58,9 @@ func (l Limit) begin(at int64) int64 {
 	return c.Next(at)
 }
 
-// margin returns the instant itself, or that before an edge that is too close behind it.
-func (l Limit) margin(at int64) int64 {
-	if c := l.calendar(); c != nil {
-		if edge := c.Next(at - EdgeMargin); edge <= at {
-			return edge - 1
-		}
-	}
-	return at
-}
+// begin returns the end of the period that an instant belongs to: one behind an edge by less
+// than the margin belongs to the period before it.
+func (l Limit) begin(at int64) int64 { return l.Next(SubSat(at, EdgeMargin)) }
 
 // WholeAt returns what the limit refills by where it is not divided among shards, seen from
 // an instant; its period ends at end, or if that is 0, as the calendar says, or if it
@@ -173,28 +166,50 @@ func (s State) end(i int) int64 {
 	return s.Slots[i].begin(s.RF)
 }
 
-// hold returns the instant to which a charge may move the clock: to itself, or in the
-// margin behind an edge that nobody has passed yet, the instant before that edge.
-func (s State) hold(to int64) int64 {
-	out := to
-	for i := range s.Slots {
-		c := s.Slots[i].calendar()
-		if c == nil || c.After() > 0 {
-			continue
-		}
-		end := s.end(i)
-		if end <= to-EdgeMargin { // that period is over, but the next one may be too
-			end = c.Next(to - EdgeMargin)
-		}
-		if end <= to {
-			out = min(out, end-1)
-		}
+// enter brings a quota into the period that an instant belongs to.
+func (sl *Slot) enter(to int64) { sl.End, sl.Extra = sl.begin(to), 0 }
+
+// sound bounds the period of a quota from the first use: where a broken clock has begun it in
+// the future, or the clock of the state was mended, it ends one period after the instant at
+// the latest. What is left of it stays.
+func (sl *Slot) sound(to int64, mended bool) {
+	if n := sl.FirstUse(); mended || SubSat(sl.End, n) > AddSat(to, MaxSkew) {
+		sl.End = min(sl.End, AddSat(to, n))
 	}
-	return max(out, s.RF)
 }
 
-// enter brings a quota into the period that holds an instant.
-func (sl *Slot) enter(to int64) { sl.End, sl.Extra = sl.begin(to), 0 }
+// Stored returns the state as an item stores it. The period of an item is the one that holds
+// its refill instant, so behind an edge, while the period before it goes on, the state is
+// stored for the instant before the edge. The line of a rate is the same from there:
+//
+//	10 per second, 4 left half a second behind the edge: -1 at the edge, and 4 half a second later
+//
+// The write meter keeps its level, which others look at without the time.
+func (s State) Stored() State {
+	at := s.RF
+	for i := range s.Slots {
+		if end := s.end(i); end != 0 && end <= at && s.Slots[i].FirstUse() == 0 {
+			at = end - 1
+		}
+	}
+	if at == s.RF {
+		return s
+	}
+	since := SubSat(s.RF, at)
+	s.RF, s.Slots = at, append([]Slot(nil), s.Slots...)
+	for i := range s.Slots {
+		sl := &s.Slots[i]
+		sl.End = s.end(i)
+		if sl.Quota() || sl.Name == WCU {
+			continue
+		}
+		credit, rest := accrue(0, s.share(sl.Limit), since)
+		if sl.Tokens, sl.Rest = SubSat(sl.Tokens, credit), sl.Rest-rest; sl.Rest < 0 {
+			sl.Tokens, sl.Rest = SubSat(sl.Tokens, 1), sl.Rest+sl.Period
+		}
+	}
+	return s
+}
 
 // become changes what the slot is into a quota; from and to are the share's capacities
 // before and after. What is spent stays spent.

@@ -87,10 +87,7 @@ func (s State) Count() int { return max(s.Shards, 1) }
 func New(limits []Limit, shard, shards int, now int64) State {
 	s := State{Shard: shard, Shards: shards, RF: now, Slots: make([]Slot, 0, len(limits)+1)}
 	for _, l := range limits {
-		s.RF = min(s.RF, l.margin(now))
-	}
-	for _, l := range limits {
-		s.Slots = append(s.Slots, Slot{Limit: l, Tokens: s.share(l).Capacity, End: l.begin(s.RF)})
+		s.Slots = append(s.Slots, Slot{Limit: l, Tokens: s.share(l).Capacity, End: l.begin(now)})
 	}
 	w := WCULimit()
 	s.Slots = append(s.Slots, Slot{Limit: w, Tokens: w.Capacity})
@@ -140,13 +137,10 @@ func (s State) clock(now int64) (from, to int64) {
 // At returns the state as it is at now: every slot refilled, wcu included, cut to
 // its capacity less what may be held of it, and the clock moved to now. The clock never moves backwards,
 // except away from an instant more than MaxSkew in the future, which is dropped
-// without credit. At the edge of a quota it stands still for [EdgeMargin].
+// without credit.
 func (s State) At(now int64) State {
 	from, to := s.clock(now)
 	reset := s.NoClock || to < s.RF
-	if !reset {
-		to = s.hold(to)
-	}
 	out := s
 	out.RF, out.NoClock = to, false
 	out.Slots = append([]Slot(nil), s.Slots...)
@@ -159,8 +153,12 @@ func (s State) At(now int64) State {
 		g := out.refill(i, sl.Rest, from, to)
 		sl.Tokens = AddSat(sl.Tokens, g.Credit)
 		sl.Rest = g.Rest
-		if sl.Quota() && (reset || to >= AddSat(sl.End, EdgeMargin)) {
+		switch {
+		case !sl.Quota() || sl.End == 0:
+		case !reset && to >= AddSat(sl.End, EdgeMargin), reset && sl.FirstUse() == 0:
 			sl.enter(to)
+		case sl.FirstUse() > 0:
+			sl.sound(to, reset)
 		}
 	}
 	return out

@@ -21,8 +21,8 @@ const maxAfter = 10 * 366 * 24 * 3600
 type Calendar struct {
 	entries []entry
 	zone    *time.Location
-	after   int64                // ms after the first use; 0: by the calendar
-	last    atomic.Pointer[span] // the period asked for last
+	after   int64                   // ms after the first use; 0: by the calendar
+	last    atomic.Pointer[[2]span] // the periods asked for last: those of some buckets are long over
 }
 
 // span has no edge after from and before to, which is one.
@@ -94,8 +94,14 @@ func location(name string) (*time.Location, error) {
 // Next returns the first edge after an instant, or Never. Of a calendar that counts from
 // the first use it returns Never: see [Calendar.After].
 func (c *Calendar) Next(ms int64) int64 {
-	if s := c.last.Load(); s != nil && ms >= s.from && ms < s.to {
-		return s.to
+	last := c.last.Load()
+	if last == nil {
+		last = &[2]span{}
+	}
+	for _, s := range last {
+		if ms >= s.from && ms < s.to {
+			return s.to
+		}
 	}
 	next := int64(Never)
 	if ms > farthest || ms < -farthest {
@@ -108,7 +114,11 @@ func (c *Calendar) Next(ms int64) int64 {
 		}
 	}
 	if next < Never {
-		c.last.Store(&span{ms, next})
+		known := [2]span{{ms, next}, last[0]}
+		if last[0].to == next { // the same period, known from an earlier instant on now
+			known[1] = last[1]
+		}
+		c.last.Store(&known)
 	}
 	return next
 }

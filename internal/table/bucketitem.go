@@ -56,6 +56,7 @@ func (b Shard) Key() item.Key {
 // Item returns the bucket as it is stored.
 func (b Shard) Item() item.Item {
 	shard := strconv.Itoa(b.State.Shard)
+	b.State = b.State.Stored()
 	it := make(item.Item, 16+5*len(b.State.Slots))
 	k := b.Key()
 	it[item.AttrPK], it[item.AttrSK] = item.S(k.PK), item.S(k.SK)

@@ -134,6 +134,7 @@ type planned struct {
 	image  bucket.State // as stored, with what is stored in part filled in
 	before bucket.State // at the instant of the charge, nothing taken
 	after  bucket.State // less the costs
+	stored bucket.State // the same as the item stores it
 	costs  []int64      // by slot
 	full   []bool       // by slot: the capacity bounds the level, not the line
 	begins bool         // the write begins a new generation
@@ -171,10 +172,12 @@ func (c Charge) prepare() *planned {
 	p.full = make([]bool, len(p.before.Slots))
 	for i, sl := range p.before.Slots {
 		p.full[i] = (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && !sl.Quota()
-		p.begins = p.begins || p.c.Image.entered(p.before, i)
+		_, moved := p.c.Image.moved(sl)
+		p.begins = p.begins || moved
 	}
 	p.makeRoom()
 	p.after = p.before.Take(p.costs)
+	p.stored = p.after.Stored()
 	return p
 }
 
@@ -207,7 +210,7 @@ func (p *planned) slot(i int) {
 		} else { // stored in part, without a line: 4 seen is built on only if it still is 4
 			p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(p.c.Image.partial(sl.Name).Tokens)))
 		}
-		p.set(tk, item.N(bucket.SubSat(sl.Tokens, cost)))
+		p.set(tk, item.N(p.stored.Slots[i].Tokens))
 		p.u.Set = append(p.u.Set, parameters(sl)...)
 		// A counter may have outlived an earlier life; there must be one, if only zero.
 		p.u.Add = append(p.u.Add, item.Attr{Name: tc, Value: item.N(cost)})
@@ -220,7 +223,7 @@ func (p *planned) slot(i int) {
 	p.add(tc, cost)
 	p.hold(i)
 	if p.c.Image.entered(p.before, i) {
-		p.set(tk, item.N(bucket.SubSat(sl.Tokens, cost)))
+		p.set(tk, item.N(p.stored.Slots[i].Tokens))
 		return
 	}
 	p.level(i, tk, tc)
@@ -247,7 +250,7 @@ func (p *planned) level(i int, tk, tc string) {
 		return
 	}
 	// The image's counter, 100, and what is left, 4 of 6: the counter may get to 104.
-	allowed := p.c.Image.counter(sl, bucket.SubSat(sl.Tokens, cost))
+	allowed := p.c.Image.counter(sl, p.stored.Slots[i].Tokens)
 	p.u.SetLess = append(p.u.SetLess, item.Less{Name: tk, Value: allowed, Minus: tc})
 	if sl.Name == bucket.WCU {
 		return

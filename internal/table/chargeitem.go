@@ -9,8 +9,8 @@ import (
 func (p *planned) finish() {
 	image := p.c.Image
 	p.u.Key = image.Key()
-	p.set(attrRF, item.N(p.after.RF))
-	p.cond = append(p.cond, sameLife(image, p.after.RF)...)
+	p.set(attrRF, item.N(p.stored.RF))
+	p.cond = append(p.cond, sameLife(image, p.stored.RF)...)
 	p.cond = append(p.cond, image.calendars(&p.u, p.after)...)
 	if p.begins {
 		p.set(attrGeneration, item.N(nextGeneration(image, p.after.RF)))
@@ -19,7 +19,7 @@ func (p *planned) finish() {
 		p.set(attrShardCount, item.N(1))
 		p.identify()
 	}
-	remember(&p.u, p.after)
+	remember(&p.u, p.stored)
 	live(&p.u, p.c.Life, image, p.after, p.c.Now)
 	p.u.If = item.All(p.cond...)
 }

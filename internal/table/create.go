@@ -18,8 +18,9 @@ type NewBucket struct {
 
 // Create stores a full bucket, less the costs, if there is none.
 func Create(n NewBucket) (item.Put, Shard) {
-	b := n.bucket(bucket.New(LimitsOf(n.Costs), 0, 1, n.Now))
-	b.State = b.State.Take(costsBySlot(b.State, n.Costs, true))
+	s := bucket.New(LimitsOf(n.Costs), 0, 1, n.Now)
+	costs := costsBySlot(s, n.Costs, true)
+	b := n.bucket(s.Begin(costs).Take(costs))
 	if n.Life == Expires {
 		b.TTL = freshTTL(b.State, n.Now)
 	}
@@ -34,12 +35,15 @@ func CreateEmpty(n NewBucket, shards int) (item.Put, Shard) {
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 
-// bucket returns the first generation of a bucket in a state.
+// bucket returns the first generation of a bucket in a state, as it is stored.
 func (n NewBucket) bucket(s bucket.State) Shard {
-	return Shard{
+	b := Shard{
 		Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent,
-		State: s, Generation: begin(n.Draw, n.Now), Born: n.Now / 1000,
+		State: s.Stored(), Generation: begin(n.Draw, n.Now), Born: n.Now / 1000,
 	}
+	b.Calendars.Zone = b.zone(s)
+	b.Calendars.Until, b.Calendars.Has = validUntil(s)
+	return b
 }
 
 // emptied returns the state holding nothing but a full write meter.

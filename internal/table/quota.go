@@ -16,10 +16,11 @@ import (
 //
 //	b_q_ra 0  b_q_rsched "1m0h0D1"  sched_tz "UTC"  vu 1798761600000
 //
-// The period of an item is the one that holds its refill instant. Whoever writes after its
-// end makes the level whole and moves the instant into the next period, in one write. What
-// must not happen twice goes by vu ("valid until"), the first edge ahead: every such write
-// changes it, and is refused where it is not that of its image.
+// The period of an item is the one that holds its refill instant (see bucket.State.Stored for
+// the second behind an edge). Whoever writes after its end makes the level whole and moves the
+// instant into the next period, in one write. What must not happen twice goes by vu ("valid
+// until"), the first edge ahead: every such write changes it, and is refused where it is not
+// that of its image.
 const (
 	attrValidUntil = "vu"
 	attrZone       = "sched_tz" // of all calendars of version 1
@@ -115,20 +116,17 @@ func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	}
 	sl.Period = bucket.QuotaPeriod
 	sl.Extra = max(0, r.int(quotaAttr(sl.Name, fieldExtra)))
-	if s := (bucket.State{RF: rf, Slots: []bucket.Slot{*sl}}); sl.End == 0 && sl.FirstUse() == 0 {
-		sl.End = c.until(s)
+	if sl.End == 0 && sl.FirstUse() == 0 {
+		sl.End = c.until(sl.Limit, rf)
 	}
 	return r.err
 }
 
-// until returns when the period of a quota by the calendar ends, the only slot of a state:
-// by other zone data later than by ours, but not later than the next one by ours.
-func (c Calendars) until(s bucket.State) int64 {
-	own := s.PeriodEnd()
-	if c.Until <= own {
-		return own
-	}
-	if s.RF = own; c.Until > s.PeriodEnd() {
+// until returns when the period of a quota by the calendar ends that holds the refill
+// instant: by other zone data later than by ours, but not later than the next one by ours.
+func (c Calendars) until(l bucket.Limit, rf int64) int64 {
+	own := l.Next(rf)
+	if c.Until <= own || c.Until > l.Next(own) {
 		return own
 	}
 	return c.Until
@@ -193,7 +191,7 @@ func (b *Shard) decodeEnds(v item.Value) error {
 		if err != nil {
 			return err
 		}
-		if ok && sl.Quota() && sl.FirstUse() == 0 {
+		if ok && n > b.State.RF && sl.Quota() && sl.FirstUse() == 0 {
 			sl.End = n
 		}
 	}

@@ -123,11 +123,24 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 // i, as far as the image knows: the level is whole, whatever was left of the period before.
 // Everybody else who would begin it is refused, because the write changes what they go by.
 func (b Shard) entered(at bucket.State, i int) bool {
-	sl, j := at.Slots[i], b.State.Index(at.Slots[i].Name)
 	if b.State.NoClock || at.RF < b.State.RF { // the clock is mended, and levels are taken as they are
 		return false
 	}
-	return sl.Quota() && sl.End != 0 && j >= 0 && b.State.Slots[j].End != sl.End
+	was, moved := b.moved(at.Slots[i])
+	if was.End == 0 { // its first use
+		return moved && was.Reset == at.Slots[i].Reset
+	}
+	return moved && at.RF >= bucket.AddSat(was.End, bucket.EdgeMargin)
+}
+
+// moved reports whether a quota is in another period than what the image has of it.
+func (b Shard) moved(sl bucket.Slot) (was bucket.Slot, moved bool) {
+	j := b.State.Index(sl.Name)
+	if !sl.Quota() || sl.End == 0 || j < 0 {
+		return was, false
+	}
+	was = b.State.Slots[j]
+	return was, was.End != sl.End
 }
 
 // change sets attributes and removes those of the others that are not among them.

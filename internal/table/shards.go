@@ -126,14 +126,15 @@ func Discount(b Shard, count int, now int64) []item.Write {
 // since, but not more than at says: the level would show a debt that is none, or
 // what was handed over would be gone.
 func becomes(b Shard, at, after bucket.State, generation int64) item.Update {
+	stored := after.Stored()
 	u := item.Update{Key: b.Key(), Set: []item.Attr{
 		{Name: attrShardCount, Value: item.N(int64(after.Shards))},
-		{Name: attrRF, Value: item.N(after.RF)},
+		{Name: attrRF, Value: item.N(stored.RF)},
 		{Name: attrGeneration, Value: item.N(generation)},
 	}}
-	cond := append(sameLife(b, after.RF), sameLimits(b)...)
+	cond := append(sameLife(b, stored.RF), sameLimits(b)...)
 	cond = append(cond, b.calendars(&u, after)...)
-	for i, sl := range after.Slots {
+	for i, sl := range stored.Slots {
 		tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
 		if sl.Name == bucket.WCU {
 			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
@@ -164,7 +165,7 @@ func becomes(b Shard, at, after bucket.State, generation int64) item.Update {
 		u.Set = append(u.Set, item.Attr{Name: attrHeldUntil, Value: item.N(after.HeldUntil)})
 		cond = append(cond, heldNotAfter(after.HeldUntil))
 	}
-	remember(&u, after)
+	remember(&u, stored)
 	u.Remove = append(u.Remove, AttrTTL)
 	u.If = item.All(cond...)
 	return u
@@ -184,7 +185,8 @@ func becomes(b Shard, at, after bucket.State, generation int64) item.Update {
 func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write {
 	b := like
 	b.TTL, b.Partial, b.Outgrown = 0, nil, nil
-	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: now, Slots: like.State.Slots})
+	at := like.State.At(now) // quotas are in the present period
+	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: at.RF, Slots: at.Slots})
 	b.Generation, b.Born = begin(draw, now, like), now/1000
 	zero := item.Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
 	cond := []item.Cond{counted(item.Eq, shards)}

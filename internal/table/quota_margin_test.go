@@ -1,0 +1,217 @@
+package table_test
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// marginLimits are a quota and two rates beside it, one of which fills up in less than a
+// second.
+var marginLimits = []bucket.Limit{
+	{Name: "fast", Capacity: 3 * bucket.Milli, Amount: 7 * bucket.Milli, Period: 1300},
+	{Name: "q", Capacity: 500 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
+	{Name: "slow", Capacity: 40 * bucket.Milli, Amount: 3 * bucket.Milli, Period: 7001},
+}
+
+// around returns an instant near an edge, later than another.
+func around(r *rand.Rand, now int64) int64 {
+	switch edge := (now/periodMs + 1) * periodMs; {
+	case r.IntN(12) == 0:
+		return now + r.Int64N(3*periodMs)
+	case edge-now > 3000 && now%periodMs > 3000:
+		return edge - r.Int64N(2000)
+	default:
+		return now + r.Int64N(400)
+	}
+}
+
+// One process charges, refills, gives back and adds at random around edges. Its rates are
+// those of a naive version that knows nothing of edges: a rational level that refills by the
+// true time. Denials come true to the millisecond.
+func TestRatesGoOnBehindAnEdge(t *testing.T) {
+	granted, inMargin, told := 0, 0, 0
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 20))
+		now := theEdge + r.Int64N(periodMs)
+		put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+			Costs: table.Costs(marginLimits), Now: now, Draw: 7})
+		it, at := item.Item(put.Item), now
+		naive := map[string]*big.Rat{"fast": buckettest.Milli(3000), "slow": buckettest.Milli(40_000)}
+		refill := func(to int64) {
+			for name, l := range naive {
+				i := b.State.Index(name)
+				naive[name] = buckettest.Exact{Level: l, Rate: b.State.Rate(i)}.After(to - at).Level
+			}
+			at = to
+		}
+		for range 300 {
+			now = around(r, now)
+			refill(now)
+			costs := table.Costs(marginLimits, r.Int64N(3)*bucket.Milli, r.Int64N(2)*bucket.Milli, r.Int64N(4)*bucket.Milli)
+			c := table.Charge{Image: b, Costs: costs, Now: now, Refill: r.IntN(6) == 0, Force: r.IntN(9) == 0}
+			plan := c.Plan()
+			if v := plan.Verdict; !v.Granted {
+				told++
+				for _, off := range []int64{-1, 0} { // of the limit that takes longest
+					if is := (table.Charge{Image: b, Costs: costs, Now: v.At + off}).Plan().Verdict.Granted; is != (off == 0) {
+						t.Fatalf("seed %d at %d: told to come at %d by %s, %d ms from then: granted is %t",
+							seed, now, v.At, plan.Short, off, is)
+					}
+				}
+				if !c.Force {
+					continue
+				}
+			}
+			after, held, err := plan.Update.Apply(it)
+			if err != nil || !held {
+				t.Fatalf("seed %d at %d: refused, %v", seed, now, err)
+			}
+			if it = after; !c.Refill {
+				for _, cost := range costs {
+					if l := naive[cost.Limit.Name]; l != nil {
+						naive[cost.Limit.Name] = new(big.Rat).Sub(l, buckettest.Milli(cost.Milli))
+					}
+				}
+				granted++
+			}
+			if b, err = table.DecodeShard(it); err != nil {
+				t.Fatal(err)
+			}
+			if b.State.RF%periodMs == periodMs-1 && now > b.State.RF {
+				inMargin++
+			}
+			for name, want := range naive {
+				i := b.State.Index(name)
+				tokens, rest := b.State.LevelAt(i, now)
+				if got := buckettest.NewExact(tokens, rest, b.State.Rate(i)).Level; got.Cmp(want) != 0 {
+					t.Fatalf("seed %d at %d: %s holds %s, want %s: %s", seed, now, name, got.FloatString(6),
+						want.FloatString(6), b.State)
+				}
+			}
+			if r.IntN(20) == 0 {
+				it, b = splitAndMerge(t, it, b, now)
+			}
+		}
+	}
+	if granted < 3000 || inMargin < 1000 || told < 500 {
+		t.Errorf("%d granted, %d writes behind an edge, %d denials, want more", granted, inMargin, told)
+	}
+}
+
+// splitAndMerge doubles the bucket and makes it whole again. That loses nothing.
+func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.Item, table.Shard) {
+	t.Helper()
+	whole := b.State.At(now)
+	writes := table.Split(b, now)
+	it, held, err := writes[0].(item.Update).Apply(it)
+	if err != nil || !held {
+		t.Fatalf("split at %d: refused, %v", now, err)
+	}
+	keep, err := table.DecodeShard(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, err := table.DecodeShard(writes[1].(item.Put).Item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := table.Merge(keep, moved, 1, now)
+	it, held, err = merged[1].(item.Update).Apply(it)
+	if err != nil || !held {
+		t.Fatalf("merge at %d: refused, %v", now, err)
+	}
+	if b, err = table.DecodeShard(it); err != nil {
+		t.Fatal(err)
+	}
+	for i, sl := range b.State.At(now).Slots {
+		want := whole.Slots[i]
+		if sl.Name != bucket.WCU && (sl.Tokens != want.Tokens || sl.Rest != want.Rest || sl.End != want.End) {
+			t.Fatalf("split and merged at %d: %+v, want %+v", now, sl, want)
+		}
+	}
+	return it, b
+}
+
+// What Create returns is an image like any other: nobody need be refused once to learn what
+// is stored.
+func TestACreatedBucketIsChargedAtOnce(t *testing.T) {
+	for _, reset := range []string{"m*/2@UTC", "m0h0@Asia/Tokyo", "+3600", ""} {
+		limit := bucket.Limit{Name: "q", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: reset}
+		if reset == "" {
+			limit.Amount = limit.Capacity
+		}
+		for _, now := range []int64{theEdge - 1, theEdge, theEdge + 999, theEdge + 1000} {
+			costs := table.Costs([]bucket.Limit{limit}, bucket.Milli)
+			put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs, Now: now})
+			stored, err := table.DecodeShard(put.Item)
+			if err != nil || fmt.Sprint(stored) != fmt.Sprint(b) {
+				t.Errorf("%q at %d: created %+v, stored %+v, %v", reset, now, b, stored, err)
+			}
+			plan := table.Charge{Image: b, Costs: costs, Now: now + 1}.Plan()
+			if _, held, err := plan.Update.Apply(put.Item); !held || err != nil {
+				t.Errorf("%q at %d: the second request is refused, %v", reset, now, err)
+			}
+		}
+	}
+}
+
+// A bucket's first request is the first use, not its second one: that may come when the
+// period of the first is over.
+func TestThePeriodFromTheFirstUseBeginsWithTheBucket(t *testing.T) {
+	limit := bucket.Limit{Name: "q", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
+	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+		Costs: table.Costs([]bucket.Limit{limit}, bucket.Milli), Now: theEdge})
+	if end := b.State.Slots[0].End; end != theEdge+60_000 {
+		t.Errorf("the period ends at %d, want %d", end, theEdge+60_000)
+	}
+	later := theEdge + 60_000 + bucket.EdgeMargin
+	plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{limit}, 5*bucket.Milli), Now: later}.Plan()
+	if _, held, err := plan.Update.Apply(put.Item); !plan.Verdict.Granted || !held || err != nil {
+		t.Errorf("5 of 5 in the next period: %+v, %t, %v", plan.Verdict, held, err)
+	}
+}
+
+// A start in the future was written by a broken clock. It keeps the quota closed for one
+// period from now on at most, whichever clock is mended.
+func TestAPeriodBegunInTheFuture(t *testing.T) {
+	limit := bucket.Limit{Name: "q", Capacity: 2 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
+	rate := bucket.Limit{Name: "r", Capacity: 9 * bucket.Milli, Amount: bucket.Milli, Period: 1000}
+	limits := []bucket.Limit{limit, rate}
+	const year = 365 * 86400_000
+	for name, rf := range map[string]int64{"with its clock": theEdge + year, "alone": theEdge} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7 << 12,
+			State: bucket.New(limits, 0, 1, rf)}
+		b.State.Slots[0].Tokens, b.State.Slots[0].End = bucket.Milli, theEdge+year+60_000
+		it := b.Item()
+		var granted []int64
+		for now := theEdge; now < theEdge+200_000; now += 500 {
+			b, err := table.DecodeShard(it)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := table.Charge{Image: b, Costs: table.Costs(limits, bucket.Milli), Now: now}.Plan()
+			if !plan.Verdict.Granted {
+				if at := plan.Verdict.At; at > now+61_000 {
+					t.Fatalf("%s: at %d told to come %d ms later", name, now, at-now)
+				}
+				continue
+			}
+			after, held, err := plan.Update.Apply(it)
+			if err != nil || !held {
+				t.Fatalf("%s: refused, %v", name, err)
+			}
+			it, granted = after, append(granted, now-theEdge)
+		}
+		if want := []int64{0, 61_000, 61_500, 122_000, 122_500, 183_000, 183_500}; !slices.Equal(granted, want) {
+			t.Errorf("%s: granted at %v, want %v", name, granted, want)
+		}
+	}
+}
