@@ -39,7 +39,11 @@ func (a Add) Plan() item.Update {
 	}
 	cond = append(cond, a.calendars()...)
 	for _, c := range a.Costs {
-		cond = append(cond, storedAs(c.Limit)...)
+		stored := storedAs(c.Limit)
+		if c.Limit.Quota() { // its amount is 0 over any period; one write has to name 32 of them
+			stored = stored[:2]
+		}
+		cond = append(cond, stored...)
 		tk := attrLimit(c.Limit.Name, fieldTokens)
 		if c.Milli == 0 { // debt denies; a level that nothing is taken from may overflow
 			cond = append(cond, item.Compare(tk, item.Ge, item.N(0)))

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
@@ -102,18 +104,16 @@ func Recount(b Shard, now int64) item.Update {
 // not take away what the siblings were to have.
 func Discount(b Shard, count int, now int64) []item.Write {
 	at := b.State.At(now)
-	var uncut []item.Cond
+	var uncut []string
 	for i, sl := range b.State.Slots {
 		if sl.Tokens > at.Slots[i].Tokens {
 			at.Slots[i].Tokens = sl.Tokens
-			uncut = append(uncut, item.Compare(attrLimit(sl.Name, fieldTokens), item.Eq, item.N(sl.Tokens)))
+			uncut = append(uncut, sl.Name)
 		}
 	}
 	after := at
 	after.Shards = count
-	u := becomes(b, at, after, nextGeneration(b, at.RF))
-	u.If = item.All(u.If, item.All(uncut...))
-	writes := []item.Write{u}
+	writes := []item.Write{becomes(b, at, after, nextGeneration(b, at.RF), uncut...)}
 	for ; count < b.State.Shards; count *= 2 {
 		sibling := BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard+count)
 		writes = append(writes, item.Check{Key: sibling, If: item.Absent(item.AttrPK)})
@@ -124,8 +124,9 @@ func Discount(b Shard, count int, now int64) []item.Write {
 // becomes renders a shard that becomes what after says, counted from its image: a
 // new count and a new generation, and levels to go with them. Others may have taken
 // since, but not more than at says: the level would show a debt that is none, or
-// what was handed over would be gone.
-func becomes(b Shard, at, after bucket.State, generation int64) item.Update {
+// what was handed over would be gone. The levels of uncut limits must still
+// be what the image says.
+func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string) item.Update {
 	stored := after.Stored()
 	u := item.Update{Key: b.Key(), Set: []item.Attr{
 		{Name: attrShardCount, Value: item.N(int64(after.Shards))},
@@ -138,6 +139,12 @@ func becomes(b Shard, at, after bucket.State, generation int64) item.Update {
 		tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
 		if sl.Name == bucket.WCU {
 			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
+			continue
+		}
+		if slices.Contains(uncut, sl.Name) {
+			is := b.State.Slots[b.State.Index(sl.Name)].Tokens
+			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
+			cond = append(cond, item.Compare(tk, item.Eq, item.N(is)))
 			continue
 		}
 		if b.entered(after, i) {

@@ -20,6 +20,12 @@ import (
 type call struct {
 	name   string
 	writes []item.Write
+	on     []item.Item // what each is planned for, nil for no item
+}
+
+// one is a call of one write.
+func one(name string, w item.Write, on item.Item) call {
+	return call{name, []item.Write{w}, []item.Item{on}}
 }
 
 // sampleNew describes the bucket that the sample writes are planned for.
@@ -118,7 +124,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	if !ok {
 		t.Error("the sample bucket needs no longer ttl")
 	}
-	calls := []call{{"create", []item.Write{create}}, {"create empty", []item.Write{createEmpty}}}
+	calls := []call{one("create", create, nil), one("create empty", createEmpty, nil)}
 	charge := func(name, image string, c Charge) {
 		t.Helper()
 		c.Image, c.Now = images[image], cmp.Or(c.Now, now)
@@ -126,7 +132,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 		if !plan.Verdict.Granted && !c.Force {
 			t.Errorf("%s: denied, %+v", name, plan.Verdict)
 		}
-		calls = append(calls, call{name, []item.Write{plan.Update}})
+		calls = append(calls, one(name, plan.Update, asStored(c.Image)))
 	}
 	acquire := Charge{Costs: n.Costs, Life: Expires}
 	young := acquire
@@ -162,25 +168,53 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	takes.Ahead = &Ahead{Life: 500, Take: half, Mend: true, Spent: &used}
 	charge("acquire that takes ahead and mends", "held", takes)
 	charge("acquire where others hold", "held", acquire)
+	split, held, bumped, debt := images["split"], images["split, held"], images["bumped"], images["debt"]
+	first, firstHeld, four, dated := split, held, split, split
+	first.State.Shard, firstHeld.State.Shard, four.State.Shards, dated.TTL = 1, 1, 4, 1
+	third := four
+	third.State.Shard = 1
 	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs,
 		Now: now}
 	return append(calls,
-		call{"cold", []item.Write{cold.Plan()}},
-		call{"adjust", []item.Write{Adjust(used.Key(), adjust)}},
-		call{"adjust unmetered", []item.Write{AdjustUnmetered(used.Key(), adjust)}},
-		call{"split", Split(used, now)},
-		call{"split of debt", Split(images["debt"], now)},
-		call{"recount", []item.Write{Recount(used, now)}},
-		call{"merge", Merge(images["split"], func() Shard { b := images["split"]; b.State.Shard = 1; return b }(), 1, now)},
-		call{"merge of what is held", Merge(images["split"],
-			func() Shard { b := images["split, held"]; b.State.Shard = 1; return b }(), 1, now)},
-		call{"discount", Discount(images["split"], 1, now)},
-		call{"restore", Restore(images["split"], 1, 2, now, 3)},
-		call{"restore from a count that another client raised", Restore(images["bumped"], 1, 2, now, 3)},
-		call{"look", []item.Write{Look(used.Key(), 4)}},
-		call{"keep forever", []item.Write{KeepForever(used.Key())}},
-		call{"prolong", []item.Write{prolong}},
+		one("cold", cold.Plan(), used.Item()),
+		one("adjust", Adjust(used.Key(), adjust), used.Item()),
+		one("adjust unmetered", AdjustUnmetered(used.Key(), adjust), used.Item()),
+		call{"split", Split(used, now), []item.Item{used.Item(), nil}},
+		call{"split of debt", Split(debt, now), []item.Item{debt.Item(), nil}},
+		one("recount", Recount(used, now), used.Item()),
+		call{"merge", Merge(split, first, 1, now), []item.Item{first.Item(), split.Item()}},
+		call{"merge of what is held", Merge(split, firstHeld, 1, now), []item.Item{firstHeld.Item(), split.Item()}},
+		call{"discount", Discount(split, 1, now), []item.Item{split.Item(), nil}},
+		call{"discount of an uncut shard", Discount(bumped, 1, now), []item.Item{bumped.Item(), nil}},
+		call{"restore", Restore(split, 1, 2, now, 3), []item.Item{nil, split.Item()}},
+		call{"restore a shard that shard 1 split off", Restore(four, 3, 4, now, 3),
+			[]item.Item{nil, four.Item(), third.Item()}},
+		call{"restore from a count that another client raised", Restore(bumped, 1, 2, now, 3),
+			[]item.Item{nil, bumped.Item()}},
+		one("counts", Counts(split, 2), split.Item()),
+		one("look", Look(used.Key(), 4), four.Item()),
+		one("keep forever", KeepForever(used.Key()), dated.Item()),
+		one("prolong", prolong, needy.Item()),
+		one("raise", Raise(used, map[string]int64{limits[0].Name: 1000}, now), used.Item()),
 	)
+}
+
+// asStored is the item that an image is of, with what is missing or half there.
+func asStored(b Shard) item.Item {
+	it := b.Item()
+	if b.State.NoClock {
+		delete(it, attrRF)
+	}
+	if b.NoShardCount {
+		delete(it, attrShardCount)
+	}
+	if b.Generation == 0 {
+		delete(it, attrGeneration)
+	}
+	for _, p := range b.Partial {
+		it[attrLimit(p.Name, fieldTokens)] = item.N(p.Tokens)
+	}
+	return it
 }
 
 // rendered is a write as DynamoDB gets it.
@@ -271,7 +305,12 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 	expression := regexp.MustCompile(
 		`^([#:][0-9]+|SET|ADD|DELETE|REMOVE|AND|OR|BETWEEN|if_not_exists|attribute_exists|attribute_not_exists|[=<>(), ]+| - )*$`)
 	longest := rendered{}
-	for _, s := range allWrites(t, hostileLimits(bucket.MaxLimits)) {
+	rates := hostileLimits(bucket.MaxLimits)
+	quotas := slices.Clone(rates)
+	for i := range quotas {
+		quotas[i].Amount, quotas[i].Period, quotas[i].Reset = 0, bucket.QuotaPeriod, []string{"m0h0@Europe/Berlin", "+3600"}[i%2]
+	}
+	for _, s := range slices.Concat(allWrites(t, rates), allWrites(t, quotas)) {
 		for _, w := range s.writes {
 			if err := itemtest.ValidateInTransaction(w); err != nil && s.name != "look" {
 				t.Errorf("%s: %v", s.name, err)

@@ -1,0 +1,175 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// quotaLimits are a rate and quotas of both kinds.
+var quotaLimits = []bucket.Limit{
+	sampleLimits[0],
+	{Name: "tpd", Capacity: 20_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"},
+	{Name: "tph", Capacity: 20_000_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+}
+
+// quotaWrites are writes of a bucket with quotas that others do not have.
+func quotaWrites(t *testing.T) []call {
+	t.Helper()
+	n := sampleNew(quotaLimits)
+	image := begun(t, n)
+	image, _ = written(t, image, Charge{Image: image, Costs: n.Costs, Now: sampleNow}) // the first use of tph
+	back := Costs(quotaLimits, -1000, -1000, -1000)
+	for i, l := range quotaLimits {
+		back[i].End = image.State.Slots[image.State.Index(l.Name)].End
+	}
+	next := Charge{Image: image, Costs: n.Costs, Now: back[1].End + 60_000}
+	rate := sampleImages(quotaLimits[:1])["used"]
+	return []call{
+		one("give back to quotas", Adjust(image.Key(), back), image.Item()),
+		one("acquire in the next period", next.Plan().Update, image.Item()),
+		one("acquire with quotas that are new", Charge{Image: rate, Costs: n.Costs, Now: sampleNow + 1}.Plan().Update,
+			rate.Item()),
+	}
+}
+
+// otherWrites is every write that is not of a bucket.
+func otherWrites(t *testing.T) []call {
+	t.Helper()
+	const ns = "ns"
+	n := Namespace{ID: "id", Name: "default", CreatedAt: Timestamp(sampleNow)}
+	gone := n
+	gone.Status, gone.DeletedAt = NamespaceDeleted, Timestamp(sampleNow)
+	purging := gone
+	purging.Status = NamespacePurging
+	v := Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.0.0", UpdatedAt: Timestamp(sampleNow)}
+	e := Entity{Namespace: ns, ID: "key-1", Parent: "acme", CreatedAt: Timestamp(sampleNow)}
+	orphan := Entity{Namespace: ns, ID: "key-2", CreatedAt: Timestamp(sampleNow)}
+	bucketItem := sampleImages(sampleLimits)["used"].Item()
+	c := Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}
+	counted, ok := CountEntityConfigs(ns, "gpt", -1)
+	if !ok {
+		t.Error("a resource is not counted")
+	}
+	zero := EntityConfigs{ns, map[string]int64{"gpt": 0}}.Item()
+	pages := pagedSample.Pages()
+	foreign := item.Item{item.AttrPK: pages[0][item.AttrPK], item.AttrSK: pages[0][item.AttrSK]}
+	list := OwedList{Created: sampleNow, Packed: []byte{1}, TTL: sampleNow / 1000}
+	fresh, claimed, later := OwedCursor{}, OwedCursor{0, 7}, OwedCursor{5, 9}
+	cursor := func(c OwedCursor) item.Item {
+		it := OwedCursorKey().Item()
+		for attr, n := range map[string]int64{attrCounted: c.Counted, attrClaimed: c.Claimed} {
+			if n != 0 {
+				it[attr] = item.N(n)
+			}
+		}
+		return it
+	}
+	calls := []call{
+		{"register", n.Register(), []item.Item{nil, nil}},
+		one("in use", n.InUse(), n.Reverse()),
+		{"retire", n.Retire(Timestamp(sampleNow)), []item.Item{n.Forward(), n.Reverse()}},
+		{"recover", gone.Recover(), []item.Item{nil, gone.Reverse()}},
+		{"recover what lost its name", n.Recover(), []item.Item{nil, n.Reverse()}},
+		one("purge", gone.Purge(), gone.Reverse()),
+		one("purge again", gone.Purge(), purging.Reverse()),
+		one("purged", gone.Purged(), purging.Reverse()),
+		one("purged again", gone.Purged(), nil),
+		one("version", v.Create(), nil),
+		one("disown", v.Disown(Timestamp(sampleNow)), v.Item()),
+		one("entity", e.Create(), nil),
+		one("entity changes", e.Update(), e.Item()),
+		one("entity is unchanged", e.Unchanged(), e.Item()),
+		one("entity has no parent", orphan.Unchanged(), orphan.Item()),
+		one("adopt", e.Adopt(item.KeyOf(bucketItem)), bucketItem),
+		one("replace limits", c.Replace(), nil),
+		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
+		one("keep audit", KeepAudit(ns, 30), nil),
+		one("add resource", AddResource(ns, "gpt"), nil),
+		one("remove resource", RemoveResource(ns, "gpt"), Resources{ns, []string{"gpt", "x"}}.Item()),
+		one("count configs", counted, zero),
+		one("forget configs", ForgetEntityConfigs(ns, "gpt"), zero),
+		one("new page", ReplacePage(pages[0], nil), nil),
+		one("page over a foreign one", ReplacePage(pages[0], foreign), foreign),
+		one("page over another", ReplacePage(pages[0], pages[0]), pages[0]),
+		one("owed", list.Put(), nil),
+		one("claim at first", fresh.Claim(7), nil),
+		one("claim", later.Claim(7), cursor(later)),
+		one("advance at first", fresh.Advance(7, 5), cursor(claimed)),
+		one("advance", later.Advance(9, 8), cursor(later)),
+		one("audit", Audit{ns, "e", "1", Timestamp(sampleNow), "x", "", "", nil, 1}.Create(), nil),
+	}
+	return append(calls, usageWrites(t)...)
+}
+
+// usageWrites are the writes of usage: of one shard, from a snapshot that was not seen, that
+// was seen empty and that was seen, and of sums.
+func usageWrites(t *testing.T) []call {
+	t.Helper()
+	at := func(n string, used int64) Mark {
+		return Mark{At: PositionOf(sampleNow/1000, n), Used: []Count{{"rpm", used}}, Life: 9}
+	}
+	u := Usage{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+		Part: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", 3}}, Events: 2, TTL: sampleNow,
+		Moves: []Move{{Shard: 0, To: at("10", 3_000)}}}
+	apply := func(u Usage, on item.Item) item.Item {
+		t.Helper()
+		after, held, err := u.Update().Apply(on)
+		if !held || err != nil {
+			t.Fatalf("usage: held %v, %v", held, err)
+		}
+		return after
+	}
+	first, other := apply(u, nil), u
+	other.Moves = []Move{{Shard: 1, To: at("10", 3_000)}}
+	beside := apply(other, nil)
+	known, last := u, at("10", 3_000)
+	last.At = PositionOf(sampleNow/1000, "20")
+	known.Moves = []Move{{Shard: 0, From: Expect{Counted: &last}, To: at("20", 6_000)}}
+	seen, marks := u, MarksOf(first)
+	seen.Seen, seen.Moves = &marks, []Move{{Shard: 0, From: Expect{Exactly: true}, To: at("30", 9_000)},
+		{Shard: 1, To: at("31", 2_000)}}
+	foreign := u
+	none := item.Item{item.AttrPK: first[item.AttrPK], item.AttrSK: first[item.AttrSK], "rpm": item.N(5)}
+	noMarks := MarksOf(none)
+	foreign.Seen = &noMarks
+
+	sum := Sum{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "daily", Start: "2023-11-14T00:00:00Z",
+		Part: "2023-11-14", TTL: sampleNow, Amount: AmountOf(first), Summed: Summed{Parts: []int{22}}}
+	sumOver := func(on item.Item) item.Update {
+		up, due := sum.Update(on)
+		if !due {
+			t.Error("a sum has nothing to write")
+		}
+		return up
+	}
+	daily := item.Item{item.AttrPK: sum.Key().Item()[item.AttrPK], item.AttrSK: sum.Key().Item()[item.AttrSK],
+		attrTotalEvents: item.N(2), "rpm": item.N(3)}
+	stored, _, err := sumOver(nil).Apply(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := sumOver(daily)
+	sum.Events++
+	return []call{
+		one("usage, not seen", u.Update(), beside),
+		one("usage, not seen, and expected", known.Update(), first),
+		one("usage, seen", seen.Update(), first),
+		one("usage, seen by others only", foreign.Update(), none),
+		one("first sum", func() item.Update { up, _ := sum.Update(nil); return up }(), nil),
+		one("sum in place of what was counted", write, daily),
+		one("sum over a sum", sumOver(stored), stored),
+	}
+}
+
+// begun is a bucket as it is read after its creation.
+func begun(t *testing.T, n NewBucket) Shard {
+	t.Helper()
+	created, _ := Create(n)
+	b, err := DecodeShard(created.Item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
