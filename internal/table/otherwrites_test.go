@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -26,7 +27,12 @@ func quotaWrites(t *testing.T) []call {
 	}
 	next := Charge{Image: image, Costs: n.Costs, Now: back[1].End + 60_000}
 	rate := sampleImages(quotaLimits[:1])["used"]
+	half := image
+	half.State.Slots = slices.Clone(image.State.Slots)
+	half.State.Slots[0].Tokens /= 2
+	add := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs, Now: sampleNow}
 	return []call{
+		one("add to quotas", add.Plan(), half.Item()),
 		one("give back to quotas", Adjust(image.Key(), back), image.Item()),
 		one("acquire in the next period", next.Plan().Update, image.Item()),
 		one("acquire with quotas that are new", Charge{Image: rate, Costs: n.Costs, Now: sampleNow + 1}.Plan().Update,

@@ -84,6 +84,9 @@ var guards = map[string]string{
 	"keep forever": "attribute_exists(ttl); shard_count > ",
 	"prolong":      "ttl < ",
 
+	"add to quotas": count + "; rf >= ; " + meter + "; " + held + "; b_tpd_rsched = ; b_tph_rsa = ; sched_tz = ; " +
+		"vu > ; b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > ); " +
+		"b_tpd_cp = ; b_tpd_ra = ; b_tpd_tk >= ; b_tph_cp = ; b_tph_ra = ; b_tph_tk >= ",
 	"give back to quotas":        levels + "; " + meter + "; rf < ; b_tph_wa = ; b_tph_ws = ",
 	"acquire in the next period": image + "; vu = ; b_rpm_tc <= ",
 	"acquire with quotas that are new": life + "; b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tc <= ; " +

@@ -308,7 +308,8 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 	rates := hostileLimits(bucket.MaxLimits)
 	quotas := slices.Clone(rates)
 	for i := range quotas {
-		quotas[i].Amount, quotas[i].Period, quotas[i].Reset = 0, bucket.QuotaPeriod, []string{"m0h0@Europe/Berlin", "+3600"}[i%2]
+		quotas[i].Amount, quotas[i].Period = 0, bucket.QuotaPeriod
+		quotas[i].Reset = []string{"m0h0@Europe/Berlin", "+3600"}[i%2]
 	}
 	for _, s := range slices.Concat(allWrites(t, rates), allWrites(t, quotas)) {
 		for _, w := range s.writes {
