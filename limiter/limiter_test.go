@@ -23,6 +23,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	w := &world{t: t}
+	chance.begin(t.Name())
 	w.now.Store(1_700_000_000_000)
 	w.db = memdb.New(w.now.Load)
 	return w
