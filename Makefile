@@ -2,6 +2,7 @@
 SHELL       := bash
 FUNCTIONS   := aggregator archiver setup
 GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -buildid="
+LOCALBUILD  := go build -buildvcs=false -tags lambda.norpc # what tests have compiled already is not compiled again
 CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 PYTHONS     := 0.10.3 0.17.0
 STANDINS    := test/localstack/node_modules/.package-lock.json
@@ -15,9 +16,10 @@ DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 # The cdk tool does not tell its app of --profile, and the app looks at what is deployed.
 PROFILE      = $(shell echo ' $(CDKFLAGS)' | sed -nE 's/.* --profile[ =]+([^ ]+).*/\1/p')
 AS           = $(if $(PROFILE),AWS_PROFILE=$(PROFILE))
-GOTEST      := go test $(GOTESTFLAGS)
+GOTEST      := go test -vet=off $(GOTESTFLAGS) # go vet looks for more, and goes before
 TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
 MODULES     := $(TESTED) infra/cdk
+RACED       := ./admin/... ./functions/... ./httplimit ./internal/function ./internal/memdb ./internal/simulation ./internal/store ./limiter ./limitertest ./streams/...
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
@@ -41,15 +43,20 @@ dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints 
 	@dist/zae-limiter dev --stand-ins test/localstack
 
 .PHONY: test
-test: test-go test-race test-cdk ## run all tests: pure, failure injection, conformance, end to end, template
+test: test-go test-race test-cdk ## run the tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
 test-go: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) # vet and all tests but those of the infrastructure, on both engines
 	@for m in $(TESTED); do (cd $$m && go vet ./... && $(GOTEST) -timeout 15m ./...) || exit 1; done
 
 .PHONY: test-race
-test-race: $(STANDINS) $(LOCAL) # the packages with concurrency under the race detector
-	$(GOTEST) -race -short -timeout 15m ./limiter/... ./httplimit ./limitertest ./streams/... ./internal/... ./functions/...
+test-race: # the packages that start goroutines, and who has them started, under the race detector
+	$(GOTEST) -race -short -timeout 15m $(RACED)
+
+.PHONY: test-long
+test-long: # what takes minutes: a release as its user gets it, and more random worlds
+	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 ./infra/release
+	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool
@@ -76,7 +83,7 @@ simulate: ## play random worlds of clients, aggregator and faults (SEEDS=100000)
 
 .PHONY: test-short
 test-short: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
-	@for m in $(TESTED); do (cd $$m && $(GOTEST) -short ./...) || exit 1; done
+	@for m in $(TESTED); do (cd $$m && go test $(GOTESTFLAGS) -short ./...) || exit 1; done
 
 .PHONY: test-local
 test-local: $(STANDINS) $(LOCAL) # the whole system on stand-ins, with its figures
@@ -146,7 +153,7 @@ build: $(DEPLOYED) ## build the functions for Lambda (arm64)
 
 .PHONY: FORCE
 dist/local/%/bootstrap: FORCE
-	$(GOBUILD) -o $@ ./functions/$*
+	$(LOCALBUILD) -o $@ ./functions/$*
 
 dist/%/bootstrap: FORCE
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o $@ ./functions/$*
@@ -178,7 +185,7 @@ $(CDK_CLI): package-lock.json
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck, tidy go.mod files and known vulnerabilities, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy ./... && $(STATICCHECK) -tags interop,deploy ./... && go mod tidy -diff) || exit 1; done
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy,release ./... && $(STATICCHECK) -tags interop,deploy,release ./... && go mod tidy -diff) || exit 1; done
 	cd tools && go mod tidy -diff
 	@$(MAKE) --no-print-directory vuln
 

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"go/ast"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -42,20 +43,10 @@ func goList(t *testing.T, args ...string) []string {
 // repository, and `make test` to all that have tests outside of infra/cdk, which has
 // a target of its own.
 func TestEveryModuleIsChecked(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	variable := func(name string) []string {
-		found := regexp.MustCompile(`(?m)^` + name + ` *:= (.*)$`).FindSubmatch(makefile)
-		if found == nil {
-			t.Fatalf("the Makefile has no %s", name)
-		}
-		return strings.Fields(string(found[1]))
-	}
-	checked := slices.Concat(variable("MODULES"), variable("TESTED"), []string{"tools"}) // which has no code
+	all := variable(t, "MODULES")
+	checked := slices.Concat(all, variable(t, "TESTED"), []string{"tools"}) // which has no code
 	modules := 0
-	err = filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -77,7 +68,58 @@ func TestEveryModuleIsChecked(t *testing.T) {
 	if modules < 8 {
 		t.Errorf("only %d modules found", modules)
 	}
-	if !slices.Contains(variable("MODULES"), "$(TESTED)") {
+	if !slices.Contains(all, "$(TESTED)") {
 		t.Error("MODULES does not begin with all that is tested")
 	}
+}
+
+// variable returns the words of a variable of the Makefile.
+func variable(t *testing.T, name string) []string {
+	t.Helper()
+	makefile, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^` + name + ` *:= (.*)$`).FindSubmatch(makefile)
+	if found == nil {
+		t.Fatalf("the Makefile has no %s", name)
+	}
+	return strings.Fields(string(found[1]))
+}
+
+// TestWhatStartsGoroutinesIsRaced: `make test-race` runs every package of the root module
+// that starts a goroutine, itself or in its tests. In the others the race detector has
+// nothing to look at.
+func TestWhatStartsGoroutinesIsRaced(t *testing.T) {
+	raced := goList(t, append([]string{"-f", "{{.ImportPath}}"}, variable(t, "RACED")...)...)
+	root := goList(t, "-f", "{{.ImportPath}}", "./...")
+	starting := 0
+	for _, f := range files(t) {
+		name := module + "/" + f.folder
+		if !slices.Contains(root, name) || !starts(f.syntax) {
+			continue
+		}
+		starting++
+		if !slices.Contains(raced, name) {
+			t.Errorf("%s starts a goroutine, and RACED in the Makefile does not have its package", f.path)
+		}
+	}
+	if starting < 20 {
+		t.Errorf("only %d files start goroutines: they are not found any more", starting)
+	}
+}
+
+// starts reports whether a file has a go statement, or calls a method Go.
+func starts(file *ast.File) (found bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.CallExpr:
+			method, ok := n.Fun.(*ast.SelectorExpr)
+			found = found || ok && method.Sel.Name == "Go"
+		}
+		return !found
+	})
+	return found
 }
