@@ -42,6 +42,9 @@ func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 			w.seed++
 			r.playOn(l, w)
 			r.rest()
+			tr.pause(true)
+			r.calm(l)
+			tr.pause(false)
 			r.anHourLater()
 			r.hold(r.observe(l))
 			host := r.Functions[stack.Aggregator].Host.Stats()

@@ -3,8 +3,10 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -28,6 +30,8 @@ type ledger struct {
 	bounds   map[account]play.Bound
 	denials  []call  // all of them
 	errs     []error // what nothing explains
+
+	settled atomic.Int64 // leases that settle was given
 
 	granted, denied, unavailable, unknown, adjusted, rolledBack int
 }
@@ -133,55 +137,117 @@ func (r *rig) playOn(l *ledger, w load) {
 	wg.Wait()
 }
 
+// calm ends what disturbs functions and clients, and uses the hot bucket until none of its
+// shards is behind the count of shard 0. Trouble may make whoever splits give up half-way:
+// a client takes up what was left once it serves requests there. Nobody writes any more
+// when it returns.
+func (r *rig) calm(l *ledger) {
+	r.t.Helper()
+	r.Proxy.Clear()
+	r.clients.Clear()
+	for begin := time.Now(); ; {
+		if err := r.clients.Up(); err != nil {
+			r.t.Fatal(err)
+		}
+		lim := r.open()
+		for n := 0; n < 400 && r.behind(hot) != ""; n++ {
+			l.touch(r.t.Context(), lim, hot)
+		}
+		r.clients.Down() // a split that it cuts off leaves a shard behind once more
+		r.rest()
+		behind := r.behind(hot)
+		switch {
+		case behind == "":
+			return
+		case time.Since(begin) > patience:
+			r.t.Errorf("%s, whoever uses it", behind)
+			return
+		}
+	}
+}
+
+// behind names a shard that is not at the count of shard 0, "" for none.
+func (r *rig) behind(tn tenant) string {
+	r.t.Helper()
+	zero, ok := r.shard(tn.entity, tn.resource, 0)
+	for k := 1; ok && k < zero.State.Shards; k++ {
+		if b, _ := r.shard(tn.entity, tn.resource, k); b.State.Shards != zero.State.Shards {
+			return fmt.Sprintf("%s/%s: shard %d is at the count %d, shard 0 at %d", tn.entity, tn.resource, k,
+				b.State.Shards, zero.State.Shards)
+		}
+	}
+	return ""
+}
+
+// touch takes a token of each limit and gives them back.
+func (l *ledger) touch(ctx context.Context, lim *limiter.Limiter, tn tenant) {
+	c := call{tenant: tn, costs: limiter.Costs{"rpm": 1, "tpm": 1}}
+	lease := l.take(ctx, lim, &c)
+	if lease == nil {
+		return
+	}
+	l.giveBack(ctx, lease, tn, limiter.Costs{"rpm": -1, "tpm": -1}, lease.Rollback, &l.rolledBack)
+}
+
 // one plays one request: acquire and, in some cases, settle.
 func (l *ledger) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenant, random *rand.Rand) {
-	c := call{tenant: tn, costs: limiter.Costs{"rpm": 1}, sent: now()}
+	c := call{tenant: tn, costs: limiter.Costs{"rpm": 1}}
 	if tn.most > 0 {
 		c.costs["tpm"] = 1 + random.Int64N(tn.most)
 	}
-	lease, err := lim.Acquire(ctx,
-		limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: c.costs, Limits: tn.limits})
-	c.answered = now()
-	denied, isDenied := errors.AsType[*limiter.LimitError](err)
-	switch {
-	case isDenied:
-		l.deny(c)
-		time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // as told, or until the next request
-		return
-	case errors.Is(err, limiter.ErrUnavailable):
-		l.count(&l.unavailable)
-		return
-	case errors.Is(err, limiter.ErrUnknown):
-		l.book(c, play.Grant, false, &l.unknown)
-		return
-	case err != nil:
-		l.fail(err)
-		return
-	}
-	l.book(c, play.Grant, true, &l.granted)
-	if w.settle {
+	if lease := l.take(ctx, lim, &c); lease != nil && w.settle {
 		l.settle(ctx, lease, tn, c.costs, random)
 	}
 }
 
+// take acquires the costs of a call and books what came of it. It returns nil if they were
+// not granted for certain.
+func (l *ledger) take(ctx context.Context, lim *limiter.Limiter, c *call) *limiter.Lease {
+	c.sent = now()
+	lease, err := lim.Acquire(ctx,
+		limiter.Request{Entity: c.tenant.entity, Resource: c.tenant.resource, Costs: c.costs, Limits: c.tenant.limits})
+	c.answered = now()
+	denied, isDenied := errors.AsType[*limiter.LimitError](err)
+	switch {
+	case isDenied:
+		l.deny(*c)
+		time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // as told, or until the next request
+	case errors.Is(err, limiter.ErrUnavailable):
+		l.count(&l.unavailable)
+	case errors.Is(err, limiter.ErrUnknown):
+		l.book(*c, play.Grant, false, &l.unknown)
+	case err != nil:
+		l.fail(err)
+	default:
+		l.book(*c, play.Grant, true, &l.granted)
+		return lease
+	}
+	return nil
+}
+
+// settle ends a lease: of eight in a row one is rolled back, three are adjusted.
 func (l *ledger) settle(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs, random *rand.Rand) {
-	back := call{tenant: tn, costs: limiter.Costs{}, sent: now()}
-	act, count := lease.Commit, &l.adjusted
-	switch random.IntN(8) {
-	case 0:
+	back := limiter.Costs{}
+	switch l.settled.Add(1) % 8 {
+	case 1:
 		for limit, n := range costs {
-			back.costs[limit] = -n
+			back[limit] = -n
 		}
-		act, count = lease.Rollback, &l.rolledBack
-	case 1, 2, 3:
-		back.costs["tpm"] = random.Int64N(costs["tpm"]+20) - costs["tpm"]
-		if err := lease.Settle(limiter.Costs{"tpm": costs["tpm"] + back.costs["tpm"]}); err != nil {
+		l.giveBack(ctx, lease, tn, back, lease.Rollback, &l.rolledBack)
+	case 2, 4, 6:
+		back["tpm"] = random.Int64N(costs["tpm"]+20) - costs["tpm"]
+		if err := lease.Settle(limiter.Costs{"tpm": costs["tpm"] + back["tpm"]}); err != nil {
 			l.fail(err)
 			return
 		}
-	default:
-		return
+		l.giveBack(ctx, lease, tn, back, lease.Commit, &l.adjusted)
 	}
+}
+
+// giveBack ends a lease by act, which changes what was taken by costs, and books that.
+func (l *ledger) giveBack(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs,
+	act func(context.Context) error, count *int) {
+	back := call{tenant: tn, costs: costs, sent: now()}
 	err := act(ctx)
 	for try := 0; errors.Is(err, limiter.ErrUnavailable) && try < 10; try++ {
 		err = act(ctx)

@@ -24,9 +24,17 @@ const halfFailing, lossy = "half-failing", "lossy"
 type trouble struct {
 	mu     sync.Mutex
 	random *rand.Rand
+	paused bool
 }
 
 func newTrouble(seed uint64) *trouble { return &trouble{random: rand.New(rand.NewPCG(seed, 7))} }
+
+// pause lets nothing happen until it is called with false.
+func (tr *trouble) pause(on bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.paused = on
+}
 
 func (tr *trouble) oneIn(n int) bool { return tr.random.IntN(n) == 0 }
 
@@ -36,6 +44,9 @@ func (tr *trouble) batch(b esm.Batch) esm.Trouble {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	var out esm.Trouble
+	if tr.paused {
+		return out
+	}
 	switch { // of everything at least once
 	case b.Number == 1:
 		out.Twice = true
@@ -56,6 +67,8 @@ func (tr *trouble) invocation(n int, _ []byte) runtimeapi.Fault {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	switch {
+	case tr.paused:
+		return runtimeapi.Fault{}
 	case tr.oneIn(8):
 		return runtimeapi.Fault{KillAfter: time.Duration(1+tr.random.IntN(12)) * time.Millisecond}
 	case n == 3 || tr.oneIn(10):
