@@ -106,8 +106,11 @@ func (l *ledger) catchUpLists(ctx, within context.Context, q item.Query) error {
 		}
 		var left []*counting
 		for some := range slices.Chunk(owed, owedAtOnce) {
-			if rest, err := l.catchUpSome(within, some); err != nil {
+			rest, err := l.catchUpSome(within, some)
+			if err != nil {
 				l.agg.log.LogAttrs(ctx, slog.LevelWarn, "owed anew", slog.Int("windows", len(rest)), slog.Any("err", err))
+			}
+			if len(rest) > 0 {
 				left = append(left, &counting{owed: rest})
 			}
 		}
@@ -120,7 +123,8 @@ func (l *ledger) catchUpLists(ctx, within context.Context, q item.Query) error {
 	}
 }
 
-// catchUpSome sums what is owed, and returns what is left with an error.
+// catchUpSome sums what is owed, and returns what is to be owed anew: what is left, with an
+// error, and what should be summed once more.
 func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usage.Owed, err error) {
 	if ctx.Err() != nil {
 		return owed, ctx.Err()
@@ -129,22 +133,31 @@ func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usa
 	if err != nil {
 		return owed, err
 	}
+	type bucket struct {
+		owed  []usage.Owed
+		again bool
+	}
 	var jobs []*function.Job
-	of := map[*function.Job][]usage.Owed{}
+	of := map[*function.Job]*bucket{}
 	for len(owed) > 0 {
 		n := siblings(owed)
-		these := owed[:n]
-		j := &function.Job{Do: func(ctx context.Context) (int, error) { return l.agg.sum(ctx, these, read) }}
-		jobs, of[j] = append(jobs, j), these
+		b := &bucket{owed: owed[:n]}
+		j := &function.Job{Do: func(ctx context.Context) (writes int, err error) {
+			writes, b.again, err = l.agg.sum(ctx, b.owed, read)
+			return writes, err
+		}}
+		jobs, of[j] = append(jobs, j), b
 		owed = owed[n:]
 	}
 	l.agg.run(ctx, jobs)
 	for _, j := range jobs {
-		if l.caughtUp += int64(j.Writes); j.Done() {
-			continue
+		b := of[j]
+		l.caughtUp += int64(j.Writes)
+		if !j.Done() || b.again {
+			left = append(left, b.owed...)
 		}
-		if left = append(left, of[j]...); j.Err == nil {
-			err = errors.Join(err, ctx.Err()) // not begun
+		if !j.Begun {
+			err = errors.Join(err, ctx.Err())
 		}
 		err = errors.Join(err, j.Err)
 	}

@@ -37,8 +37,10 @@ func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 }
 
 // sum sums the longer windows of one bucket that are owed, each from the snapshot of it
-// that was read before.
-func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed, read map[item.Key]item.Item) (writes int, err error) {
+// that was read before. again says that they should be summed once more, later: they had
+// been counted by a release before, which may still be at it, and would add to them.
+func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed,
+	read map[item.Key]item.Item) (writes int, again bool, err error) {
 	all := a.longer(owed)
 	stored := make(map[item.Key]item.Item, len(all))
 	var counted []summed
@@ -50,13 +52,14 @@ func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed, read map[item.K
 		}
 	}
 	for _, w := range append(counted, all...) {
-		n, err := a.sumWindow(ctx, owed[0], w, stored)
+		n, marked, err := a.sumWindow(ctx, owed[0], w, stored)
+		again = again || marked
 		if writes += n; err != nil {
-			return writes, err
+			return writes, again, err
 		}
 		delete(stored, w.key)
 	}
-	return writes, nil
+	return writes, again, nil
 }
 
 // sumNow reads and sums the longer windows of one bucket that are owed.
@@ -68,7 +71,8 @@ func (a *Aggregator) sumNow(ctx context.Context, owed []usage.Owed) (writes int,
 	if err != nil {
 		return 0, err
 	}
-	return a.sum(ctx, owed, read)
+	writes, _, err = a.sum(ctx, owed, read)
+	return writes, err
 }
 
 // readSums reads the longer windows that are owed, sorted by bucket, as they are stored.
@@ -109,9 +113,10 @@ func (a *Aggregator) sumCompleted(ctx context.Context, t *usage.Total, starts []
 	return a.sumNow(ctx, usage.MergeOwed(owed))
 }
 
-// sumWindow brings one longer window up to date.
+// sumWindow brings one longer window up to date. marked says that it had marks of a release
+// before.
 func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
-	stored map[item.Key]item.Item) (writes int, err error) {
+	stored map[item.Key]item.Item) (writes int, marked bool, err error) {
 	kinds := a.kinds()
 	s := usage.Summing{
 		Owed: o, Window: kinds[w.kind], Of: kinds[w.kind-1], Until: kinds[min(w.kind+1, len(kinds)-1)],
@@ -123,34 +128,35 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 		if !known {
 			items, err := a.readAll(ctx, sure, []item.Key{w.key})
 			if err != nil {
-				return 0, err
+				return 0, marked, err
 			}
 			s.Stored = items[w.key]
 		}
 		if s.Parts, err = a.partsOf(ctx, &s); err != nil {
-			return 0, err
+			return 0, marked, err
 		}
 		u, due := s.Sum(a.now())
+		marked = marked || usage.Marked(s.Stored)
 		if known = false; !due {
 			if sure {
-				return 0, nil
+				return 0, marked, nil
 			}
 			sure = true // it may be another sum by now
 			continue
 		}
 		_, err := a.write(ctx, u, usageAttempts) // commit point: all that was counted before the parts were read
 		if err == nil {
-			return 1, nil
+			return 1, marked, nil
 		}
 		old, seen, giveUp := again(ctx, err)
 		if giveUp != nil {
-			return 0, giveUp
+			return 0, marked, giveUp
 		}
 		if seen {
 			s.Stored, known, sure = old, true, true
 		}
 	}
-	return 0, errRounds
+	return 0, marked, errRounds
 }
 
 // partsOf reads the parts of a window as they are now.

@@ -114,6 +114,7 @@ func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 				for i, a := range u.Set {
 					if old := w.db.Item(u.Key); a.Name == "_*" && old != nil {
 						u.Set[i].Value = old["_*"]
+						u.If = item.Compare("_*", item.Eq, old["_*"]) // the count of records may be the same, too
 					}
 				}
 				return u
@@ -221,12 +222,11 @@ func TestWindowsThatWereCountedByMarks(t *testing.T) {
 			w.marked(usage.Daily, noon, 30, 3, 30)
 			w.marked(usage.Monthly, noon, 88, 5, 30)
 		}, 47, 105},
-		// Usage was counted by days alone until 11:00: what comes with the first hour is
-		// not in the day.
+		// Usage was counted by days alone until 11:00.
 		{"hours are a new option", 90, func(w *gapWorld) {
 			w.marked(usage.Daily, noon, 42, 5, 42)
 			w.marked(usage.Monthly, noon, 42, 5, 42)
-		}, 42, 42},
+		}, 47, 47},
 	} {
 		for _, fold := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, folded %v", c.name, fold), func(t *testing.T) {
@@ -264,8 +264,10 @@ func TestWindowsThatWereCountedByMarks(t *testing.T) {
 // put0 stores a bucket with a counter of whole tokens, of which it is not known when it
 // was created.
 func (w *gapWorld) put0(key item.Key, used int64) {
-	b := w.bucket("a", 0)
+	_, entity, _, shard, _ := table.ParseBucketPK(key.PK)
+	b := w.bucket(entity, shard)
 	it := b.Item()
+	it["shard_count"] = item.N(2)
 	it["gn"], it["rf"], it["b_rpm_tc"], it["b_tpm_tc"] = item.N(1), item.N(w.now), item.N(used*1000), item.N(0)
 	w.db.Store(it)
 }

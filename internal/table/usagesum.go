@@ -95,8 +95,9 @@ func IsHourOfDay(snapshot item.Item) bool {
 func (s *Sum) Key() item.Key { return UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
 
 // Update returns the write that stores the sum in the place of a snapshot as it was seen
-// before the parts were, nil for none. It is refused if the snapshot has changed. due is
-// false if the snapshot is this sum.
+// before the parts were, nil for none. It is refused if the snapshot has changed, by
+// another sum or by a release before, which adds to it and leaves marks. due is false if
+// the snapshot is this sum and has no marks.
 func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	is, was := AmountOf(stored), SummedOf(stored)
 	all := Amount{}
@@ -115,7 +116,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	next.Version = max(s.Version, was.Version+1)
 	if len(up.Set) == 0 && all.Events == is.Events {
 		was.Version = next.Version
-		if stored == nil || IsSum(stored) && reflect.DeepEqual(was, next) {
+		if stored == nil || IsSum(stored) && reflect.DeepEqual(was, next) && !MarksOf(stored).Any {
 			return up, false
 		}
 	}
@@ -126,16 +127,21 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	up.Key = s.Key()
 	up.Set = append(up.Set, item.Attr{Name: attrTotalEvents, Value: item.N(all.Events)},
 		item.Attr{Name: attrSum, Value: item.B(b)})
-	switch {
-	case stored == nil:
+	if stored == nil {
 		up.SetIfAbsent = newSnapshot(up.Key, s.Namespace, s.Entity, s.Resource, s.Window, s.Start, s.Part, s.TTL)
 		up.If = item.Absent(item.AttrPK)
-	case IsSum(stored):
-		up.If = item.Compare(attrSum, item.Eq, stored[attrSum])
-	default:
-		up.Remove = marksIn(stored)
-		up.If = item.All(item.Absent(attrSum), item.Compare(attrTotalEvents, item.Eq, item.N(is.Events)))
+		return up, true
 	}
+	up.Remove = marksIn(stored)
+	var same []item.Cond
+	for _, attr := range []string{attrSum, attrLedger, attrTotalEvents} {
+		if v := stored[attr]; v != nil {
+			same = append(same, item.Compare(attr, item.Eq, v))
+		} else {
+			same = append(same, item.Absent(attr))
+		}
+	}
+	up.If = item.All(same...)
 	return up, true
 }
 

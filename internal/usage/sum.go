@@ -55,8 +55,12 @@ func (o Owed) PartKeys(w Window, start, now int64) []item.Key {
 	return out
 }
 
-// Counted reports whether a snapshot was counted by marks.
-func Counted(snapshot item.Item) bool { return table.MarksOf(snapshot).Any }
+// Counted reports whether a snapshot was counted by marks, and is no sum.
+func Counted(snapshot item.Item) bool { return table.MarksOf(snapshot).Any && !table.IsSum(snapshot) }
+
+// Marked reports whether a snapshot has marks: releases before have counted it, or have
+// added to a sum.
+func Marked(snapshot item.Item) bool { return table.MarksOf(snapshot).Any }
 
 // Summing is what is known when a window is summed.
 type Summing struct {
@@ -72,10 +76,13 @@ type Summing struct {
 }
 
 // Last reports whether only the last day of a stored month has changed: the sum needs
-// only that one. Whoever changes another day has the month summed for it.
+// only that one. Whoever changes another day has the month summed for it; releases before
+// do not, but leave marks.
 func (s Summing) Last() bool {
 	was := table.SummedOf(s.Stored)
-	return s.Of == Daily && s.Changed != 0 && was.Rest != nil && s.place(s.Changed) == was.Parts[len(was.Parts)-1]
+	last := len(was.Parts) - 1
+	return s.Of == Daily && s.Changed != 0 && was.Rest != nil && last >= 0 && s.place(s.Changed) == was.Parts[last] &&
+		!Marked(s.Stored)
 }
 
 func (s Summing) place(start int64) int { return int((start - s.Start) / s.Of.End(0)) }
@@ -117,13 +124,45 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	if (counted || was.Version != 0) && s.gone(sum, was, now) {
 		base := table.AmountOf(s.Stored)
 		base.Add(left, -1)
+		base.Add(s.behind(), -1)
 		sum.Base = &base
 	}
 	return sum.Update(s.Stored)
 }
 
+// behind returns how much less the parts have counted than what is stored, of shards that
+// both have marks of. A release before counts them one after the other. Of a day that has
+// counted a shard up to 47 tokens, and its hours up to 42, it is 5: the hours will have
+// them.
+func (s Summing) behind() (out table.Amount) {
+	if !Counted(s.Stored) {
+		return out
+	}
+	marks := table.MarksOf(s.Stored)
+	for _, shard := range marks.Shards() {
+		ours, ok := marks.Shard(shard)
+		var last table.Mark
+		for _, it := range s.Parts {
+			if m, has := table.MarksOf(it).Shard(shard); has && s.isPart(it) && m.At.Compare(last.At) > 0 {
+				last = m
+			}
+		}
+		if !ok || ours.Life != last.Life || ours.Gone || last.Gone {
+			continue
+		}
+		for _, c := range ours.Used {
+			if n, has := table.CountOf(last.Used, c.Limit); has {
+				out.Add(table.Amount{Tokens: map[string]int64{c.Limit: c.Tokens - n}}, 1)
+			}
+		}
+	}
+	return out
+}
+
 // gone reports whether parts of what is stored have gone: it has such, or more records,
-// or is too old. Releases before kept a part no longer than its own window.
+// or is too old. Releases before kept a part no longer than its own window. Where they
+// have added to a sum, it may have more records than there are: they have added to its
+// parts, too, before or after these were summed.
 func (s Summing) gone(sum table.Sum, was table.Summed, now int64) bool {
 	kept, events := s.Window, sum.Events
 	if was.Version == 0 {
@@ -132,7 +171,8 @@ func (s Summing) gone(sum table.Sum, was table.Summed, now int64) bool {
 	if was.Base != nil {
 		events += was.Base.Events
 	}
-	return events < table.AmountOf(s.Stored).Events || now >= kept.End(s.Start)+int64(s.Days)*dayMillis ||
+	more := events < table.AmountOf(s.Stored).Events && (was.Version == 0 || !Marked(s.Stored))
+	return more || now >= kept.End(s.Start)+int64(s.Days)*dayMillis ||
 		slices.ContainsFunc(was.Parts, func(at int) bool { return !slices.Contains(sum.Parts, at) })
 }
 

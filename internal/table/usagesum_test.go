@@ -1,0 +1,74 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A sum is stored only in the place of what was read, whatever has changed since: another
+// sum, what a release before has added to it, the snapshot being gone or there. The marks
+// that it finds go.
+func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
+	sum := func(rpm, version int64) *Sum {
+		return &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+			Part: "2023-11-14", Amount: Amount{Tokens: map[string]int64{"rpm": rpm}, Events: 7},
+			Summed: Summed{Version: version}}
+	}
+	apply := func(u item.Update, it item.Item) item.Item {
+		t.Helper()
+		after, held, err := u.Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		return after
+	}
+	by := func(events int64, it item.Item) item.Item { // as a release before does
+		marks := MarksOf(it)
+		mark := Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 9}}, Life: 3}
+		if old, ok := marks.Shard(0); ok {
+			mark.At, mark.Used = PositionOf(1, "8"), []Count{{"rpm", old.Used[0].Tokens + 3}}
+		}
+		return apply(Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+			Part: "2023-11-14", Counts: []Count{{"rpm", 3}}, Events: events, Seen: &marks,
+			Moves: []Move{{From: Expect{Exactly: true}, To: mark}}}.Update(), it)
+	}
+	added := func(it item.Item) item.Item { return by(1, it) }
+	next := func(it item.Item) item.Item {
+		u, due := sum(100, 1).Update(it)
+		if !due {
+			t.Fatal("not due")
+		}
+		return apply(u, it)
+	}
+	first := next(nil)
+	u, _ := sum(101, 2).Update(first)
+	other := apply(u, first)
+	counted := added(nil)
+	for name, c := range map[string]struct{ read, now item.Item }{
+		"there is one":              {nil, first},
+		"it is gone":                {first, nil},
+		"another sum":               {first, other},
+		"added to a sum":            {first, added(first)},
+		"added without a record":    {first, by(0, first)},
+		"added to a sum once more":  {added(first), added(added(first))},
+		"added to what was counted": {counted, added(counted)},
+		"counted was summed":        {counted, next(counted)},
+		"added was summed":          {added(first), next(added(first))},
+	} {
+		u, due := sum(103, 3).Update(c.read)
+		if !due {
+			t.Errorf("%s: not due", name)
+		}
+		if _, held, err := u.Apply(c.now); held || err != nil {
+			t.Errorf("%s: stored, %v", name, err)
+		}
+		if after := apply(u, c.read); MarksOf(after).Any || len(marksIn(after)) > 0 || AmountOf(after).Tokens["rpm"] != 103 {
+			t.Errorf("%s: %v", name, after)
+		}
+	}
+	same := added(first)
+	if _, due := sum(103, 3).Update(same); !due {
+		t.Error("marks stay where they have added up to the sum")
+	}
+}
