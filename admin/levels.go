@@ -166,7 +166,8 @@ func (n *Namespace) raiseAll(
 	return done, nil
 }
 
-// rooms returns how much each limit has room for on each shard, in millitokens.
+// rooms returns how much each limit has room for on each shard, in millitokens, beside what
+// processes hold of it (limiter.Options.Ahead).
 func rooms(shards []table.Shard, now int64) map[string][]int64 {
 	out := map[string][]int64{}
 	for k, b := range shards {
@@ -178,7 +179,7 @@ func rooms(shards []table.Shard, now int64) map[string][]int64 {
 			if out[sl.Name] == nil {
 				out[sl.Name] = make([]int64, len(shards))
 			}
-			out[sl.Name][k] = max(bucket.SubSat(at.Rate(i).Capacity, sl.Tokens), 0)
+			out[sl.Name][k] = max(bucket.SubSat(at.Top(i), sl.Tokens), 0)
 		}
 	}
 	return out

@@ -254,3 +254,27 @@ func TestSplitOfWhatIsHeldHandsOverWhatIsThere(t *testing.T) {
 		t.Errorf("2 were there, 1 was taken, and 2 are handed over: %v", err)
 	}
 }
+
+// Who fills a bucket up leaves room for what is held: 4 of 10 may be spent at any moment.
+func TestRaisingLeavesRoomForWhatIsHeld(t *testing.T) {
+	const at = sampleNow
+	full := tenAt(at)
+	held, ok := written(t, full, Charge{Image: full, Costs: tenCosts(7_000), Now: at,
+		Ahead: &Ahead{Life: 5_000, Take: tenCosts(4_000)}})
+	if !ok || held.State.Slots[0].Tokens != 3_000 {
+		t.Fatalf("%v: %+v", ok, held.State)
+	}
+	for after, want := range map[int64]int64{0: 6_000, 2_000: 6_000, 5_000: 10_000} {
+		it, ok, err := Raise(held, map[string]int64{"rpm": 10_000}, at+after).Apply(held.Item())
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		raised, err := DecodeShard(it)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := raised.State.Slots[0].Tokens; got != want {
+			t.Errorf("after %d ms it is raised to %d, want %d", after, got, want)
+		}
+	}
+}

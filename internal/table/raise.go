@@ -32,17 +32,23 @@ func (b Shard) Untouched(limit string) item.Cond {
 }
 
 // Raise puts tokens into a bucket shard that nobody has given back: gifts are
-// millitokens by limit. No level rises above its capacity. It is a charge of
-// nothing that starts from higher levels; because those who know the bucket from
-// before would work on with the lower ones, it begins a new generation.
+// millitokens by limit. No level rises above its capacity, less what is held of it then. It
+// is a charge of nothing that starts from higher levels; because those who know the bucket
+// from before would work on with the lower ones, it begins a new generation.
 func Raise(image Shard, gifts map[string]int64, now int64) item.Update {
 	raised := image
 	at := image.State.At(now)
 	raised.State.Slots = slices.Clone(image.State.Slots)
 	for i := range raised.State.Slots {
 		sl := &raised.State.Slots[i]
-		room := bucket.SubSat(at.Rate(i).Capacity, at.Slots[i].Tokens)
-		if gift := min(gifts[sl.Name], room); gift > 0 {
+		room := bucket.SubSat(at.Top(i), at.Slots[i].Tokens)
+		switch gift := min(gifts[sl.Name], room); {
+		case gift > 0 && sl.Held > 0 && image.State.SomeHeld(image.State.RF) && !at.SomeHeld(at.RF):
+			// What was held is over, so it bounds what has been refilled, but no gift.
+			since := bucket.SubSat(at.RF, image.State.RF)
+			level := bucket.AddSat(at.Slots[i].Tokens, gift)
+			sl.Tokens, sl.Held = bucket.SubSat(level, bucket.Potential(sl.Rest, at.Rate(i), since)), 0
+		case gift > 0:
 			sl.Tokens = bucket.AddSat(sl.Tokens, gift)
 		}
 	}
