@@ -27,7 +27,7 @@ func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want, tries *at
 		return nil
 	}
 	tries.held = true
-	if h.Renew {
+	if w.Costs = h.Costs; h.Renew {
 		l.renew(ctx, k, w, h.Image.State.Shard)
 	}
 	return l.heldLease(w, h)
@@ -73,7 +73,7 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 // seldom asked for is worked out then.
 func (l *Limiter) heldLease(w known.Want, h known.Held) *Lease {
 	lease := &Lease{limiter: l, name: w.Name, ahead: true, image: h.Image, limits: slices.Clip(h.Limits)}
-	lease.one[0] = leaseItem{name: w.Name, key: h.Key, shard: h.Image.State.Shard, taken: w.Costs}
+	lease.one[0] = leaseItem{name: w.Name, key: h.Key, shard: h.Image.State.Shard, taken: h.Costs}
 	lease.items = lease.one[:1:1]
 	return lease
 }

@@ -37,6 +37,7 @@ type world struct {
 	d       defect
 	now     int64
 	limits  []bucket.Limit
+	began   []bucket.Limit // the first limits
 	items   map[item.Key]item.Item
 	ps      []*process
 	queue   []event
@@ -45,11 +46,12 @@ type world struct {
 	back    int64 // when something was last given back
 	steps   bool  // shards are split and merged
 	returns bool  // tokens are given back
+	changes bool  // an operator fills the bucket up, and changes its limits
 	tidy    bool  // no answer is lost and no process ends: usage must be exact
 	grants  []grant
 	used    []int64 // by limit: granted, less what was given back, and forced; of shards that are gone, negative
 
-	charges, local, ahead, mends, refused, reshards int
+	charges, local, ahead, mends, refused, reshards, raises, rules int
 }
 
 type event struct {
@@ -57,10 +59,13 @@ type event struct {
 	do func()
 }
 
-// grant is what was granted at an instant, or given back: negative costs.
+// grant is what was granted at an instant, or given back: negative costs. Or it is what an
+// operator put into the bucket, then negative too, or the limits that are in force from then on.
 type grant struct {
-	at    int64
-	costs []table.Cost
+	at     int64
+	costs  []table.Cost
+	gift   bool
+	limits []bucket.Limit
 }
 
 // process is one process: for each shard the last image, and what it holds.
@@ -101,7 +106,8 @@ func newWorld(seed uint64, d defect, skew int64) *world {
 	}
 	w.life = min(20_000, max(4, int64((.1+rng.Float64())*min(10_000, fill))))
 	w.steps, w.returns, w.tidy = rng.IntN(3) == 0, rng.IntN(3) == 0, rng.IntN(4) == 0 && skew == 0
-	w.used = make([]int64, len(w.limits))
+	w.changes = d == sound && !w.steps && skew == 0 && rng.IntN(3) == 0
+	w.began, w.used = w.limits, make([]int64, len(w.limits))
 	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
 		Now: w.now, Draw: seed})
 	w.items[b.Key()] = put.Item
@@ -123,7 +129,7 @@ func (w *world) late() int64 {
 
 // grant notes what was granted at an instant, or given back.
 func (w *world) grant(at int64, costs []table.Cost) {
-	w.grants = append(w.grants, grant{at, costs})
+	w.grants = append(w.grants, grant{at: at, costs: costs})
 	for i, c := range costs {
 		w.used[i] += c.Milli
 	}
@@ -218,6 +224,10 @@ func (w *world) move(p *process) {
 		w.giveBack(p, k)
 	case x < .92 && w.steps:
 		w.reshard(p, image)
+	case x < .93 && w.changes:
+		w.raise(p, image)
+	case x < .94 && w.changes:
+		w.change()
 	case x < .94 && !w.tidy:
 		w.ps[slices.Index(w.ps, p)] = w.process()
 	}
@@ -375,6 +385,46 @@ func (w *world) reshard(p *process, image table.Shard) {
 			w.reshards++
 		}
 	})
+}
+
+// raise lets an operator, who has just looked, put tokens in.
+func (w *world) raise(p *process, image table.Shard) {
+	gifts, given, now := map[string]int64{}, table.Costs(w.limits), w.now+p.skew
+	at := image.State.At(now)
+	for i, c := range w.small() {
+		if w.rng.IntN(2) == 0 { // a reset
+			c.Milli = c.Limit.Capacity
+		}
+		if j := at.Index(c.Limit.Name); j >= 0 {
+			gifts[c.Limit.Name] = c.Milli
+			given[i].Milli = -c.Milli
+		}
+	}
+	u, sent := table.Raise(image, gifts, now), w.now
+	w.after(w.late(), func() {
+		if _, held := w.write(u); held {
+			w.grants = append(w.grants, grant{at: sent, costs: given, gift: true})
+			w.raises++
+		}
+	})
+}
+
+// change brings other limits in force, with the next charge of anybody.
+func (w *world) change() {
+	w.limits = slices.Clone(w.limits)
+	l := &w.limits[w.rng.IntN(len(w.limits))]
+	l.Capacity = 1000 * (2 + w.rng.Int64N(40))
+	l.Amount = max(1, int64(float64(l.Amount)*(.5+w.rng.Float64())))
+}
+
+// changed notes that a charge, sent at an instant, has brought other limits in force.
+func (w *world) changed(before, after item.Item, sent int64) {
+	was, _ := table.DecodeShard(before)
+	is, _ := table.DecodeShard(after)
+	if !slices.Equal(was.State.Limits(), is.State.Limits()) {
+		w.grants = append(w.grants, grant{at: sent, limits: is.State.Limits()})
+		w.rules++
+	}
 }
 
 // gone notes the last word of a shard that ends.

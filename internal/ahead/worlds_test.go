@@ -54,8 +54,10 @@ func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force 
 	w.after(w.late(), func() {
 		var after item.Item
 		var held bool
-		if w.items[key(k)] != nil {
-			after, held = w.write(plan.Update)
+		if before := w.items[key(k)]; before != nil {
+			if after, held = w.write(plan.Update); held {
+				w.changed(before, after, realSent)
+			}
 		}
 		switch {
 		case held && force:
@@ -144,12 +146,20 @@ func (w *world) spoil(h *Holding, u *item.Update, take []table.Cost) {
 // excess returns by how much more was granted than an exact bucket of the limit has, in
 // millitokens: what was given back may be granted again.
 func (w *world) excess(i int) int64 {
-	l := w.limits[i]
+	l := w.began[i]
 	level, pool, at, worst := l.Capacity*l.Period, int64(0), w.grants[0].at, int64(0)
 	for _, g := range w.grants {
 		level = min(l.Capacity*l.Period, level+(g.at-at)*l.Amount)
-		at = g.at
+		if at = g.at; g.limits != nil { // of the same period
+			l = g.limits[i]
+			level = min(l.Capacity*l.Period, level)
+			continue
+		}
 		c := g.costs[i].Milli
+		if g.gift {
+			level = min(l.Capacity*l.Period, level-c*l.Period)
+			continue
+		}
 		if c < 0 {
 			pool -= c * l.Period
 			continue
@@ -167,7 +177,9 @@ func (w *world) excess(i int) int64 {
 // counted for spent, also if it was given back since.
 func (w *world) returned(i int) (milli int64) {
 	for _, g := range w.grants {
-		milli += max(0, -g.costs[i].Milli)
+		if g.limits == nil && !g.gift {
+			milli += max(0, -g.costs[i].Milli)
+		}
 	}
 	return milli
 }
@@ -195,10 +207,10 @@ func (w *world) uncounted(i int) int64 {
 }
 
 type sums struct {
-	worlds, wrong, miscounted                               int
-	worst                                                   int64
-	charges, local, ahead, mends, refused, reshards, grants int
-	first                                                   uint64
+	worlds, wrong, miscounted                                              int
+	worst                                                                  int64
+	charges, local, ahead, mends, refused, reshards, grants, raises, rules int
+	first                                                                  uint64
 }
 
 func play(worlds, moves int, d defect, skew int64) sums {
@@ -236,7 +248,7 @@ func playFrom(first uint64, worlds, moves int, d defect, skew int64) (s sums) {
 		s.worlds++
 		s.charges, s.local, s.ahead = s.charges+w.charges, s.local+w.local, s.ahead+w.ahead
 		s.mends, s.refused, s.reshards = s.mends+w.mends, s.refused+w.refused, s.reshards+w.reshards
-		s.grants += len(w.grants)
+		s.grants, s.raises, s.rules = s.grants+len(w.grants), s.raises+w.raises, s.rules+w.rules
 	}
 	return s
 }
@@ -265,7 +277,8 @@ func TestNoWorldGrantsMoreThanThereIs(t *testing.T) {
 				t.Errorf("%d worlds grant up to %d millitokens too many, %d miscount; one has seed %d", s.wrong, s.worst,
 					s.miscounted, s.first)
 			}
-			if s.local < 10*s.worlds || s.mends < s.worlds || s.refused < s.worlds || s.reshards == 0 {
+			if s.local < 10*s.worlds || s.mends < s.worlds || s.refused < s.worlds || s.reshards == 0 ||
+				skew == 0 && (s.raises == 0 || s.rules == 0) {
 				t.Error("too little was played to prove anything")
 			}
 		})

@@ -31,6 +31,7 @@ type Held struct {
 	Image  table.Shard    // the last one of the shard that it was taken from
 	Key    item.Key       // of that shard
 	Limits []bucket.Limit // those of the image; not to be changed
+	Costs  []table.Cost   // what was granted, by the limits in force
 	Renew  bool           // little is left: more is to be taken ahead, by a request for nothing
 }
 
@@ -42,12 +43,14 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 		return Held{}, false
 	}
 	now := clock()
+	w, _ = k.inForce(w, now.Ms)
 	for _, s := range k.shards {
 		if s.holding == nil || !s.holding.Take(w.Costs, now.instant()) {
 			continue
 		}
 		s.holding.demand.Asked(w.Costs, now.Ms)
 		h = s.held()
+		h.Costs = w.Costs
 		h.Renew = k.low(s, w, now)
 		s.holding.renews = s.holding.renews || h.Renew
 		return h, true

@@ -21,8 +21,11 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	k := b.lock()
 	defer b.mu.Unlock()
 	now := clock()
-	w, yielded := k.inForce(w, now.Ms)
-	out := Decision{Want: w, Yielded: yielded, Count: k.count}
+	w, y := k.inForce(w, now.Ms)
+	out := Decision{Want: w, Yielded: y != nil && !y.told, Count: k.count}
+	if y != nil {
+		y.told = true
+	}
 	if !a.Waits && k.denied.covers(w, now.Ms) {
 		k.asked(k.denied.c.Shard, w, now.Ms)
 		out.Denial = k.denied.explain(k, now.Ms)

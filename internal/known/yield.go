@@ -114,26 +114,28 @@ func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, r
 // inForce returns what a request needs of a bucket under the limits that it is to be
 // decided by: its own, unless others have replaced them a short while ago, and the
 // costs can be had under theirs. Stored limits that were read since are in force. It
-// reports whether this is the first request since they were replaced.
-func (k *facts) inForce(w Want, now int64) (_ Want, yielded bool) {
+// returns to what it yields, nil for nothing.
+func (k *facts) inForce(w Want, now int64) (Want, *yield) {
+	if len(k.yields) == 0 {
+		return w, nil
+	}
 	k.yields = slices.DeleteFunc(k.yields, func(y yield) bool {
 		return !y.lasts(now) || w.under(y.own) && w.Read > y.since // they were read again since
 	})
 	i := slices.IndexFunc(k.yields, func(y yield) bool { return w.under(y.own) })
 	if i < 0 {
-		return w, false
+		return w, nil
 	}
 	y := &k.yields[i]
 	costs := table.Costs(y.inForce)
 	for i, c := range w.Costs {
 		if costs[i].Milli = c.Milli; c.Milli > costs[i].Limit.Capacity {
-			return w, false
+			return w, nil
 		}
 	}
 	if w.Read > 0 && len(y.removed) < len(costs) { // else the call itself asks for what was taken out
 		costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return slices.Contains(y.removed, c.Limit.Name) })
 	}
 	w.Costs = costs
-	yielded, y.told = !y.told, true
-	return w, yielded
+	return w, y
 }
