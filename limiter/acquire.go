@@ -43,6 +43,9 @@ const maxAttempts = 3
 // that were throttled or had no answer, calls are ErrUnavailable at once. Four times a second
 // one of them probes first, for at most 100 ms. Once the table answers, all are sent again.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
+	if lease := l.atHand(ctx, req); lease != nil {
+		return lease, nil
+	}
 	begin, tries := l.begin(), &attempt{}
 	lease, err := l.acquire(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
@@ -52,7 +55,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 // acquire resolves a request and takes its costs. Three outcomes are errors: denied,
 // unavailable and unknown; the policy of the call decides about the last two.
 func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
-	own, err := req.validate()
+	own, err := req.validate(nil)
 	if err != nil {
 		return nil, err
 	}

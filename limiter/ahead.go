@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -15,6 +16,49 @@ import (
 
 // started is an instant of the clock that is never set.
 var started = time.Now()
+
+// atHand grants a request from what this process has taken ahead. It is nil if that does not
+// cover it, if the request cascades or is granted anyway, or if what is in force has to be
+// looked up. It makes no call, and does not ask whether one would be answered.
+func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
+	if l.opts.Ahead == 0 {
+		return nil
+	}
+	begin, n := l.begin(), known.Name{Entity: req.Entity, Resource: req.Resource}
+	k := l.desks.get(n)
+	if k == nil || !k.Holds() {
+		return nil
+	}
+	var few [4]bucket.Limit
+	own, err := req.validate(few[:0])
+	if err != nil {
+		return nil
+	}
+	cfg, ok := l.configs.ready(n, own != nil, l.now())
+	if !ok || cfg.cascade || cfg.bypass {
+		return nil
+	}
+	if own == nil {
+		own = cfg.limits
+	}
+	lease := &Lease{limiter: l, name: n, request: req, ahead: true}
+	costs, err := price(lease.few[:0], req.Costs, own)
+	if err != nil {
+		return nil
+	}
+	w := l.wants(n, costs, cfg)
+	h, ok := k.Grant(w, l.moment)
+	if !ok {
+		return nil
+	}
+	if h.Renew {
+		w.Costs = h.Costs
+		l.renew(ctx, k, w, h.Image.State.Shard)
+	}
+	lease.from(n, h)
+	l.tellAcquire(ctx, req, begin, &attempt{held: true}, lease, nil)
+	return lease
+}
 
 // fromHeld grants a request from what this process has taken ahead, nil if that does not
 // cover it.
@@ -72,10 +116,16 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 // heldLease is the lease on what was taken ahead. It is made for each request, so what is
 // seldom asked for is worked out then.
 func (l *Limiter) heldLease(w known.Want, h known.Held) *Lease {
-	lease := &Lease{limiter: l, name: w.Name, ahead: true, image: h.Image, limits: slices.Clip(h.Limits)}
-	lease.one[0] = leaseItem{name: w.Name, key: h.Key, shard: h.Image.State.Shard, taken: h.Costs}
-	lease.items = lease.one[:1:1]
+	lease := &Lease{limiter: l, name: w.Name, ahead: true}
+	lease.from(w.Name, h)
 	return lease
+}
+
+// from notes what a lease was granted from.
+func (le *Lease) from(n known.Name, h known.Held) {
+	le.image, le.limits = h.Image, slices.Clip(h.Limits)
+	le.one[0] = leaseItem{name: n, key: h.Key, shard: h.Image.State.Shard, taken: h.Costs}
+	le.items = le.one[:1:1]
 }
 
 // nowHeld is the status of a lease on what was taken ahead.

@@ -225,14 +225,30 @@ func TestAheadIsChecked(t *testing.T) {
 	}
 }
 
-// BenchmarkHeld is a request that is granted from what was taken ahead.
-func BenchmarkHeld(b *testing.B) {
-	w := newWorld(b)
+// holds is a process that holds so much that it hardly ever writes, and what it is asked for.
+func holds(t testing.TB) (*world, *Limiter, Request) {
+	w := newWorld(t)
 	l := w.process(Options{Ahead: 10 * time.Minute, ConfigTTL: ages})
 	req := asks(Costs{"rpd": 1}, PerDay("rpd", MaxTokens/1000))
 	for range 100 {
-		must(b, l, req)
+		must(t, l, req)
 	}
+	return w, l, req
+}
+
+// A request that is granted from what was taken ahead makes a lease, and nothing else.
+func TestGrantsFromWhatIsHeldAllocateLittle(t *testing.T) {
+	_, l, req := holds(t)
+	n := testing.AllocsPerRun(1000, func() { must(t, l, req) })
+	l.background.Wait()
+	if n > 2 {
+		t.Errorf("%v allocations, want at most 2", n)
+	}
+}
+
+// BenchmarkHeld is a request that is granted from what was taken ahead.
+func BenchmarkHeld(b *testing.B) {
+	w, l, req := holds(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := l.Acquire(context.Background(), req); err != nil {

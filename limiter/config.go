@@ -51,6 +51,8 @@ type configs struct {
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *simplelru.LRU[recordKey, record]
+	warm      *simplelru.LRU[warmKey, warm]
+	forgotten int   // how often the cache was dropped
 	hungAt    int64 // when a read last took the time it was given, epoch ms
 }
 
@@ -59,7 +61,8 @@ func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.D
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, cache: cache}
+	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, cache: cache,
+		warm: newWarm(max(1, size/int(records)))}
 }
 
 // The records that decide, most specific limits first.
@@ -127,8 +130,14 @@ func (c *configs) namespaceFound(now int64) {
 // in the cache still serves; without it the error is a *store.Failure or names
 // the stored value that is not acceptable.
 func (c *configs) resolve(ctx context.Context, n known.Name, own []bucket.Limit, now int64) (resolved, error) {
+	if out, ok := c.ready(n, own != nil, now); ok {
+		if own != nil {
+			out.limits = own
+		}
+		return out, nil
+	}
 	keys := keysOf(n)
-	recs, missing := c.cached(keys, own != nil, now)
+	recs, missing, until, forgotten := c.cached(keys, own != nil, now)
 	if stale := allSeen(recs, missing); len(missing) > 0 && !(stale && c.quiet(now)) {
 		fetched, err := c.refresh(ctx, stale, keys, missing, now)
 		for _, i := range missing {
@@ -140,14 +149,18 @@ func (c *configs) resolve(ctx context.Context, n known.Name, own []bucket.Limit,
 			}
 		}
 	}
-	return combine(recs, own)
+	out, err := combine(recs, own)
+	if err == nil && len(missing) == 0 {
+		c.keep(n, own != nil, warm{cfg: out, from: now, until: until}, forgotten)
+	}
+	return out, err
 }
 
 // last returns the configuration that was read last, however old, without I/O. It fails
 // if that does not tell which limits are in force, and with ErrDisabled if it tells that
 // nothing is granted.
 func (c *configs) last(n known.Name, own []bucket.Limit) (resolved, error) {
-	recs, _ := c.cached(keysOf(n), own != nil, 0)
+	recs, _, _, _ := c.cached(keysOf(n), own != nil, 0)
 	for i := range recMeta {
 		if own == nil && recs[i].at == 0 {
 			return resolved{policy: recs[recSystem].policy()}, errNoLimits
@@ -200,11 +213,14 @@ func (c *configs) quiet(now int64) bool {
 	return c.hungAt != 0 && now >= c.hungAt && now-c.hungAt < quietFor
 }
 
-// cached returns the records in the cache and the indexes of those that have to
-// be read: never seen, or too old (these are returned as well).
-func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (recs [records]record, missing []int) {
+// cached returns the records in the cache, and the indexes of those that have to be read:
+// never seen, or too old (these are returned as well). If there are none, that holds until an
+// instant, and unless the cache is forgotten.
+func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (recs [records]record, missing []int,
+	until int64, forgotten int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	until = bucket.Never
 	limited := limitsGiven
 	for i, k := range keys {
 		recs[i], _ = c.cache.Get(k)
@@ -223,8 +239,9 @@ func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (
 		if r.at == 0 || ttl <= 0 || now-r.at >= ttl || now < r.at {
 			missing = append(missing, i)
 		}
+		until = min(until, bucket.AddSat(r.at, ttl))
 	}
-	return recs, missing
+	return recs, missing, until, c.forgotten
 }
 
 // fetch reads the missing records. Callers that miss the same records at the
@@ -274,11 +291,4 @@ func (c *configs) read(ctx context.Context, keys []recordKey, now int64) (map[re
 		c.cache.Add(k, r)
 	}
 	return out, nil
-}
-
-// forget drops all cached configuration.
-func (c *configs) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cache.Purge()
 }

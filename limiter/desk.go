@@ -45,7 +45,13 @@ func (ds *desks) of(n known.Name) *desk {
 	return k
 }
 
-// peek is of, without making room for a bucket that has no desk: then nil.
+// get is of, without making a desk: then nil.
+func (ds *desks) get(n known.Name) *desk {
+	k, _ := ds.cache.Get(n)
+	return k
+}
+
+// peek is get, by which the bucket does not count as used.
 func (ds *desks) peek(n known.Name) *desk {
 	k, _ := ds.cache.Peek(n)
 	return k

@@ -64,6 +64,7 @@ type Lease struct {
 	status []Status
 	ahead  bool             // it is of what was taken ahead: without a status until that is asked for
 	one    [1]leaseItem     // room for items
+	few    [2]table.Cost    // room for what they have taken
 	image  table.Shard      // as it was right after the charge; zero if that is not known
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen

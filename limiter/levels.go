@@ -22,16 +22,21 @@ func (l *Limiter) want(n known.Name, costs Costs, cfg resolved) (known.Want, err
 	if denied := blocked(n, costs, cfg.limits); denied != nil {
 		return known.Want{}, denied
 	}
-	priced, err := price(costs, cfg.limits)
+	priced, err := price(make([]table.Cost, 0, len(cfg.limits)), costs, cfg.limits)
 	if err != nil {
 		return known.Want{}, err
 	}
-	w := known.Want{Namespace: l.namespace, Name: n, Costs: priced, Life: table.Expires,
+	return l.wants(n, priced, cfg), nil
+}
+
+// wants is what costs are wanted of the bucket of one entity.
+func (l *Limiter) wants(n known.Name, costs []table.Cost, cfg resolved) known.Want {
+	w := known.Want{Namespace: l.namespace, Name: n, Costs: costs, Life: table.Expires,
 		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read}
 	if cfg.own {
 		w.Life = table.NeverExpires
 	}
-	return w, nil
+	return w
 }
 
 // levels works out what a request needs of its entity, whose configuration is

@@ -114,9 +114,10 @@ func public(l bucket.Limit) Limit {
 	return Limit{Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: Calendar(a.Reset)}
 }
 
-// storedLimits validates limits and returns them in order of name.
-func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
-	return argument.Limits(field, limits, func(i int, l Limit) (bucket.Limit, error) {
+// storedLimits validates limits and returns them in order of name, in the room it is given if
+// that is enough.
+func storedLimits(room []bucket.Limit, field string, limits []Limit) ([]bucket.Limit, error) {
+	return argument.LimitsIn(room, field, limits, func(i int, l Limit) (bucket.Limit, error) {
 		return l.stored(), l.validateAt(field, i)
 	})
 }

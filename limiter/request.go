@@ -81,8 +81,8 @@ type Request struct {
 }
 
 // validate checks everything that can be checked without configuration. It
-// returns the call's own limits, nil if it has none.
-func (r Request) validate() ([]bucket.Limit, error) {
+// returns the call's own limits, in the room it is given, or nil if it has none.
+func (r Request) validate(room []bucket.Limit) ([]bucket.Limit, error) {
 	if err := argument.Entity("Entity", r.Entity); err != nil {
 		return nil, err
 	}
@@ -110,14 +110,15 @@ func (r Request) validate() ([]bucket.Limit, error) {
 		return nil, argument.Invalid("Limits", argument.Plain("empty"),
 			"nil for the stored configuration, or at least one limit")
 	}
-	return storedLimits("Limits", r.Limits)
+	return storedLimits(room, "Limits", r.Limits)
 }
 
 // price turns costs into what the write needs: one per limit in force, zero where the
-// request names none.
-func price(costs Costs, limits []bucket.Limit) ([]table.Cost, error) {
-	out := table.Costs(limits)
+// request names none. They are in the room it is given, if that is enough.
+func price(room []table.Cost, costs Costs, limits []bucket.Limit) ([]table.Cost, error) {
+	out := room
 	for i, l := range limits {
+		out = append(out, table.Cost{Limit: l})
 		if out[i].Milli = costs[l.Name] * bucket.Milli; out[i].Milli > l.Capacity {
 			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most the capacity of %d tokens",
 				ErrTooLarge, l.Name, costs[l.Name], l.Capacity/bucket.Milli)

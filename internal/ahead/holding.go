@@ -137,6 +137,9 @@ func (h *Holding) Settle(back []table.Cost, now Instant) bool {
 	return true
 }
 
+// Some reports whether there is an allotment, which may be over.
+func (h *Holding) Some() bool { return len(h.allotments) > 0 }
+
 // Asking reports whether a charge that Ask was for has no outcome yet.
 func (h *Holding) Asking() bool { return h.asked != nil }
 

@@ -59,15 +59,22 @@ func Resource(field, s string) error {
 // Limits returns limits as they are stored, in order of name, or what is wrong with
 // them; stored does so for one, given its place in the list.
 func Limits[L any](field string, limits []L, stored func(i int, l L) (bucket.Limit, error)) ([]bucket.Limit, error) {
+	return LimitsIn(make([]bucket.Limit, 0, min(len(limits), bucket.MaxLimits)), field, limits, stored)
+}
+
+// LimitsIn is Limits in the room that it is given, if that is enough.
+func LimitsIn[L any](room []bucket.Limit, field string, limits []L,
+	stored func(i int, l L) (bucket.Limit, error)) ([]bucket.Limit, error) {
 	if n := len(limits); n > bucket.MaxLimits {
 		return nil, Invalid(field, Plain(fmt.Sprintf("%d limits", n)), fmt.Sprintf("at most %d", bucket.MaxLimits))
 	}
-	out := make([]bucket.Limit, len(limits))
+	out := room
 	for i, l := range limits {
-		var err error
-		if out[i], err = stored(i, l); err != nil {
+		one, err := stored(i, l)
+		if err != nil {
 			return nil, err
 		}
+		out = append(out, one)
 	}
 	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(out); i++ {

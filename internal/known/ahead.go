@@ -35,6 +35,18 @@ type Held struct {
 	Renew  bool           // little is left: more is to be taken ahead, by a request for nothing
 }
 
+// Holds reports whether anything may be granted from what was taken ahead.
+func (b *Bucket) Holds() bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	for _, s := range k.shards {
+		if s.holding != nil && s.holding.Some() {
+			return true
+		}
+	}
+	return false
+}
+
 // Grant grants a request from what was taken ahead; ok is false if that does not cover it.
 func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 	k := b.lock()

@@ -1,0 +1,109 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// A release whose limits another one has replaced goes by those, and grants by those from
+// what it takes ahead.
+func TestWhoYieldsTakesAheadByTheLimitsInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var yields atomic.Int64
+		old := w.process(Options{Ahead: 500 * time.Millisecond, MaxShards: 1,
+			Observe: only(EventYield, func(Event) { yields.Add(1) })})
+		newer := w.process(Options{MaxShards: 1})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.busy(old, req, 200)
+		must(t, newer, asks(Costs{"rps": 1}, PerSecond("rps", 2000)))
+		w.busy(old, req, 200) // it has learned of that, and is busy under those limits
+		w.db.ResetStats()
+		if granted, _ := w.busy(old, req, 500); granted != 500 || w.db.Stats().WriteUnits > 30 {
+			t.Errorf("%d granted with %d writes", granted, w.db.Stats().WriteUnits)
+		}
+		if yields.Load() != 1 {
+			t.Errorf("told %d times of the limits of others", yields.Load())
+		}
+	})
+}
+
+// While nothing has an answer, what was taken ahead is granted for as long as it may be held.
+func TestWhatIsHeldIsGrantedWithoutATable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 5 * time.Second, ConfigTTL: ages})
+		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 60_000))
+		w.busy(l, req, 200)
+		k := l.desks.of(acmeGPT)
+		for k.Left(0, "rpm", l.moment) < 100_000 {
+			w.busy(l, req, 1)
+		}
+		held := int(k.Left(0, "rpm", l.moment) / 1000)
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			return false, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("planned")}
+		})
+		large := asks(Costs{"rpm": int64(held) + 1}, PerMinute("rpm", 60_000))
+		for range breaksAfter { // more than what is held: they have to ask
+			if _, err := l.Acquire(context.Background(), large); !errors.Is(err, ErrUnknown) {
+				t.Fatal(err)
+			}
+		}
+		granted := 0
+		for range held {
+			if _, err := l.Acquire(context.Background(), req); err == nil {
+				granted++
+			}
+		}
+		l.background.Wait()
+		if granted != held {
+			t.Errorf("%d of %d that are held were granted", granted, held)
+		}
+		if _, err := l.Acquire(context.Background(), req); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("one more: %v", err)
+		}
+		l.background.Wait()
+	})
+}
+
+// Nothing is taken ahead of those of this process who wait.
+func TestNothingIsTakenAheadOfThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond, MaxShards: 1})
+		req := asks(Costs{"rps": 1}, PerSecond("rps", 1000))
+		w.busy(l, req, 200)
+		w.pass(2 * time.Second)
+		ctx, cancel := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		for range 5 { // of a capacity of 1,000: some owe, the last stand in line
+			all.Go(func() { _, _ = l.Wait(ctx, asks(Costs{"rps": 1000}, PerSecond("rps", 1000))) })
+			synctest.Wait()
+		}
+		lined := 0
+		for range 300 { // 3 s: what refills is theirs
+			w.pass(10 * time.Millisecond)
+			_, _ = l.Acquire(ctx, req)
+			if !l.lines.any(acmeGPT) {
+				continue
+			}
+			if lined++; l.desks.of(acmeGPT).Left(0, "rps", l.moment) > 0 {
+				t.Fatal("something is held while somebody stands in line")
+			}
+		}
+		if lined == 0 {
+			t.Error("nobody stood in line")
+		}
+		cancel()
+		all.Wait()
+		l.background.Wait()
+	})
+}
