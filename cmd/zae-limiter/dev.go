@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/internal/standin"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/streams"
@@ -50,8 +51,8 @@ DynamoDB Local elsewhere, which needs Java 17 too. Both are installed into --sta
 There is no archiver: local stand-ins expire nothing that it could archive.`,
 		Example: "  zae-limiter dev\n  zae-limiter dev -- go test ./...",
 		PreRunE: func(c *cobra.Command, command []string) error {
-			if npmPackages[f.engine].name == "" {
-				return usage(c, "--engine %q: accepted are %s and %s", f.engine, dynoxide, dynamodbLocal)
+			if standin.Kind(f.engine).Package().Name == "" {
+				return usage(c, "--engine %q: accepted are %s and %s", f.engine, standin.Dynoxide, standin.DynamoDBLocal)
 			}
 			if len(command) > 0 && c.ArgsLenAtDash() != 0 {
 				return usage(c, "a command follows after --: zae-limiter dev -- %s", command[0])
@@ -61,22 +62,22 @@ There is no archiver: local stand-ins expire nothing that it could archive.`,
 	}, func(c *call) (answer, error) {
 		return answer{}, a.dev(c.ctx, f, c.args)
 	})
-	cmd.Flags().StringVar(&f.engine, "engine", defaultEngine(), "dynoxide or dynamodb-local")
+	cmd.Flags().StringVar(&f.engine, "engine", string(defaultEngine()), "dynoxide or dynamodb-local")
 	cmd.Flags().StringVar(&f.folder, "stand-ins", filepath.Join(cache, "zae-limiter"),
 		"folder in whose node_modules they are")
 	cmd.Flags().IntVar(&f.port, "port", 0, "of the local DynamoDB (default: a free one)")
 	cmd.Flags().BoolVar(&f.noFunctions, "no-functions", false, "leave the stream alone")
-	complete(cmd, "engine", []string{dynoxide, dynamodbLocal})
+	complete(cmd, "engine", []string{string(standin.Dynoxide), string(standin.DynamoDBLocal)})
 	return cmd
 }
 
 func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
-	s, err := a.startStandIn(ctx, f.engine, f.folder, f.port)
+	s, err := a.startStandIn(ctx, standin.Kind(f.engine), f.folder, f.port)
 	if err != nil {
 		return err
 	}
-	defer s.stop()
-	db := dynamodb.NewFromConfig(s.config(), noChecksums)
+	defer s.Stop()
+	db := dynamodb.NewFromConfig(s.Config(), noChecksums)
 	d, err := limitertable.Create(ctx, db, a.table)
 	if err != nil {
 		return err
@@ -93,8 +94,8 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 		defer stop()
 	}
 	env := []variable{
-		{"AWS_ENDPOINT_URL_DYNAMODB", s.endpoint}, {"AWS_ENDPOINT_URL_DYNAMODB_STREAMS", s.endpoint},
-		{"AWS_REGION", localRegion}, {"AWS_ACCESS_KEY_ID", localKey}, {"AWS_SECRET_ACCESS_KEY", localKey},
+		{"AWS_ENDPOINT_URL_DYNAMODB", s.Endpoint}, {"AWS_ENDPOINT_URL_DYNAMODB_STREAMS", s.Endpoint},
+		{"AWS_REGION", standin.Region}, {"AWS_ACCESS_KEY_ID", standin.Key}, {"AWS_SECRET_ACCESS_KEY", standin.Key},
 		{"AWS_EC2_METADATA_DISABLED", "true"}, {"ZAEL_STACK", a.table}, {"ZAEL_NAMESPACE", a.namespace},
 	}
 	if len(command) > 0 {
@@ -108,22 +109,22 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-s.done:
-		return fmt.Errorf("%s ended: %s", f.engine, s.output)
+	case <-s.Done():
+		return fmt.Errorf("%s ended: %s", f.engine, s.Output())
 	}
 }
 
 // aggregate has the stream of the table counted until stop is called.
-func (a *app) aggregate(ctx context.Context, s *standIn, d limitertable.Description) (stop func(), err error) {
+func (a *app) aggregate(ctx context.Context, s *standin.Server, d limitertable.Description) (stop func(), err error) {
 	aggregator, err := streams.New(streams.Options{
-		DynamoDB: dynamodb.NewFromConfig(s.config(), noChecksums), Table: d.Name,
+		DynamoDB: dynamodb.NewFromConfig(s.Config(), noChecksums), Table: d.Name,
 		Windows: []streams.Window{streams.Hourly, streams.Daily, streams.Monthly},
 	})
 	if err != nil {
 		return nil, err
 	}
 	o := poll.Options{
-		Client: dynamodbstreams.NewFromConfig(s.config()), Stream: d.StreamARN, Invoke: aggregator.Invoke,
+		Client: dynamodbstreams.NewFromConfig(s.Config(), s.Kind.Typed), Stream: d.StreamARN, Invoke: aggregator.Invoke,
 		Every: 200 * time.Millisecond, Failed: a.tellOnce(),
 	}
 	ctx, cancel := context.WithCancel(ctx)

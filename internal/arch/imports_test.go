@@ -60,9 +60,11 @@ var mayImport = map[string][]string{
 	"internal/dbtest": {"internal/bucket", "internal/item", "internal/item/itemtest", "internal/store",
 		"internal/table"},
 	"internal/arch":       {},
-	"internal/bill":       {}, // prices, for the tool, the page and the dashboard
-	"internal/simulation": {}, // tests only, of all together
-	"internal/play":       {}, // used by the tool, the demo and the tests
+	"internal/bill":       {},                                  // prices, for the tool, the page and the dashboard
+	"internal/simulation": {},                                  // tests only, of all together
+	"internal/proc":       {},                                  // child processes, for internal/standin and the tests
+	"internal/standin":    {"internal/proc", "internal/store"}, // used by the tool and the tests
+	"internal/play":       {},                                  // used by the tool, the demo and the tests
 	"internal/replay":     {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
 	"events/eventstest":   {},
 	"streams": { // the aggregator, for the function and for those of others

@@ -2,12 +2,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
+	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,25 +17,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
-	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/test/localstack/internal/proc"
+	"github.com/zeroae/zae-limiter-go/internal/standin"
 )
 
 // Kind names a stand-in.
-type Kind string
+type Kind = standin.Kind
 
 // The stand-ins this package knows.
 const (
-	Dynoxide      Kind = "dynoxide"       // static binary on SQLite; the default
-	DynamoDBLocal Kind = "dynamodb-local" // the jar by AWS; needs Java 17
-	External      Kind = "external"       // whatever answers at AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL
+	Dynoxide           = standin.Dynoxide // the default
+	DynamoDBLocal      = standin.DynamoDBLocal
+	External      Kind = "external" // whatever answers at AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL
 )
 
 // Credentials and region that every started engine and every child accepts.
 const (
-	Region          = "us-east-1"
-	AccessKeyID     = "standin"
-	SecretAccessKey = "standin"
+	Region          = standin.Region
+	AccessKeyID     = standin.Key
+	SecretAccessKey = standin.Key
 )
 
 // Engine is a running DynamoDB. It is safe for concurrent use.
@@ -44,7 +44,7 @@ type Engine struct {
 
 	cfg        aws.Config
 	streamsURL string
-	proc       *proc.Proc // nil for External
+	server     *standin.Server // nil for External
 	StartedIn  time.Duration
 }
 
@@ -53,22 +53,41 @@ type Engine struct {
 // everything in memory and dies with this process. The error names the make
 // target to run when the stand-in is not installed.
 func Start(ctx context.Context, kind Kind) (*Engine, error) {
-	switch kind {
-	case External:
+	if kind == External {
 		return external(ctx)
-	case "", Dynoxide:
-		return launch(ctx, Dynoxide, dynoxideCommand)
-	case DynamoDBLocal:
-		return launch(ctx, DynamoDBLocal, localCommand)
 	}
-	return nil, fmt.Errorf("stand-in %q: accepted are %q, %q and %q", kind, Dynoxide, DynamoDBLocal, External)
+	s, err := standin.Start(ctx, cmp.Or(kind, Dynoxide), Root(), 0)
+	if errors.Is(err, standin.ErrNotInstalled) {
+		err = fmt.Errorf("%w: run `make stand-ins` (npm ci --prefix test/localstack)", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{Kind: s.Kind, Endpoint: s.Endpoint, cfg: s.Config(), server: s, StartedIn: s.StartedIn}, nil
+}
+
+// Root is the folder test/localstack of this checkout, where npm ci has put
+// the stand-ins. Tests use it to find files of the kit.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	if filepath.IsAbs(file) {
+		return filepath.Dir(filepath.Dir(file))
+	}
+	// Built with -trimpath: look upwards from the working directory.
+	dir, _ := os.Getwd()
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "test", "localstack", "package.json")); err == nil {
+			break
+		}
+	}
+	return filepath.Join(dir, "test", "localstack")
 }
 
 // Stop ends a started engine and drops its data. It does nothing for External
 // and may be called again.
 func (e *Engine) Stop() {
-	if e.proc != nil {
-		e.proc.Kill()
+	if e.server != nil {
+		e.server.Stop()
 	}
 }
 
@@ -94,9 +113,7 @@ func (e *Engine) Streams() *dynamodbstreams.Client {
 		if e.streamsURL != "" {
 			o.BaseEndpoint = aws.String(e.streamsURL)
 		}
-		if e.Kind == DynamoDBLocal {
-			o.HTTPClient = typing{o.HTTPClient}
-		}
+		e.Kind.Typed(o)
 	})
 }
 
@@ -141,23 +158,4 @@ func external(ctx context.Context) (*Engine, error) {
 		return nil, fmt.Errorf("stand-in \"external\" at %s: %w", endpoint, err)
 	}
 	return e, nil
-}
-
-func clientConfig(endpoint string) aws.Config {
-	return aws.Config{
-		Region:       Region,
-		BaseEndpoint: aws.String(endpoint),
-		Credentials:  credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, ""),
-		HTTPClient:   store.Whole{Client: &http.Client{Transport: transport()}},
-	}
-}
-
-// transport keeps enough idle connections for the concurrency tests, which the
-// default of two per host would turn into a reconnection test.
-func transport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.Proxy = nil
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
-	t.DialContext = (&net.Dialer{Timeout: startLimit}).DialContext
-	return t
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/standin"
 )
 
 var shared = struct {
@@ -72,7 +74,7 @@ func UniqueName(prefix string) string {
 // no error.
 func (e *Engine) RemoveTable(t testing.TB, table string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), standin.Limit)
 	defer cancel()
 	_, err := e.DynamoDB().DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: aws.String(table)})
 	if err != nil && !strings.Contains(err.Error(), "ResourceNotFound") {

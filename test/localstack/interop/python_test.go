@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/proc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/internal/proc"
 )
 
 // The releases of the Python client that are installed. Every scenario is played

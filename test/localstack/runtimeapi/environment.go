@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/test/localstack/internal/proc"
+	"github.com/zeroae/zae-limiter-go/internal/proc"
 )
 
 // environment is one execution environment: an API server and at most one

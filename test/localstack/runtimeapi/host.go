@@ -182,7 +182,7 @@ func (h *Host) KillBusy() int {
 func (h *Host) CPU() (total time.Duration) {
 	for _, env := range h.all {
 		if r := env.live(); r != nil {
-			total += r.proc.CPU()
+			total += cpu(r.proc.Pid())
 		}
 	}
 	return total
@@ -193,7 +193,7 @@ func (h *Host) CPU() (total time.Duration) {
 func (h *Host) PeakMemory() (most int64) {
 	for _, env := range h.all {
 		if r := env.live(); r != nil {
-			most = max(most, r.proc.PeakMemory())
+			most = max(most, peakMemory(r.proc.Pid()))
 		}
 	}
 	return most

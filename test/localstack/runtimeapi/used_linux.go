@@ -1,30 +1,18 @@
-package proc
+package runtimeapi
 
 import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
-	"syscall"
 	"time"
 )
 
-func harden(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
-
-func kill(p *os.Process) {
-	if syscall.Kill(-p.Pid, syscall.SIGKILL) != nil {
-		_ = p.Kill()
-	}
-}
-
-// CPU is how long the child has computed, user and system time, in ticks of 10 ms; 0
+// cpu is how long a process has computed, user and system time, in ticks of 10 ms; 0
 // if that cannot be read.
-func (p *Proc) CPU() (total time.Duration) {
+func cpu(pid int) (total time.Duration) {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid()))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
@@ -43,10 +31,10 @@ func (p *Proc) CPU() (total time.Duration) {
 	return total
 }
 
-// PeakMemory is the most memory that the child has had resident, in bytes; 0 if that
+// peakMemory is the most memory that a process has had resident, in bytes; 0 if that
 // cannot be read.
-func (p *Proc) PeakMemory() int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+func peakMemory(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}

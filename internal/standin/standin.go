@@ -1,0 +1,188 @@
+// Package standin starts the local servers that stand in for DynamoDB: for the tests, the
+// benchmarks and the demo, and for the command dev of the tool.
+package standin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/zeroae/zae-limiter-go/internal/proc"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// Region and Key are what a stand-in is asked with: as region, as access key and as
+// secret. It takes any.
+const (
+	Region = "us-east-1"
+	Key    = "standin"
+)
+
+// Limit bounds one attempt to start, and what else no working stand-in needs. A loaded
+// machine may need seconds for Java.
+const Limit = 60 * time.Second
+
+// Server is a running stand-in. It is safe for concurrent use.
+type Server struct {
+	Kind      Kind
+	Endpoint  string // http://127.0.0.1:port
+	StartedIn time.Duration
+
+	proc   *proc.Proc
+	output *tail
+}
+
+// Start starts the stand-in of a kind that is installed in a folder, and returns when it
+// answers. It keeps everything in memory and ends with this process. A port of zero is a
+// free one. The error is [ErrNotInstalled] if the stand-in, or the Java that it needs, is
+// not there.
+func Start(ctx context.Context, kind Kind, folder string, port int) (*Server, error) {
+	file, err := Find(kind, folder)
+	if err != nil {
+		return nil, err
+	}
+	if port != 0 {
+		return startAt(ctx, kind, file, port)
+	}
+	// Another process may take a free port before the stand-in does.
+	for try := 1; ; try++ {
+		if port, err = freePort(); err != nil {
+			return nil, fmt.Errorf("stand-in %q: %w", kind, err)
+		}
+		s, err := startAt(ctx, kind, file, port)
+		taken := !errors.Is(err, ErrNotInstalled) && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		if err == nil || !taken || try == 10 {
+			return s, err
+		}
+	}
+}
+
+func startAt(ctx context.Context, kind Kind, file string, port int) (*Server, error) {
+	cmd, err := command(kind, file, port)
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	s := &Server{Kind: kind, Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), output: new(tail)}
+	cmd.Stdout, cmd.Stderr, cmd.Env = s.output, s.output, proc.Env()
+	if s.proc, err = proc.Start(cmd); err != nil {
+		return nil, fmt.Errorf("stand-in %q: %w", kind, err)
+	}
+	if err := s.await(ctx); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("stand-in %q at %s: %w; its output ends: %s", kind, s.Endpoint, err, s.output)
+	}
+	s.StartedIn = time.Since(begin)
+	return s, nil
+}
+
+// await returns when the stand-in lists its tables, and lists none: tables would mean
+// that another server answers at this port.
+func (s *Server) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Limit)
+	defer cancel()
+	db := dynamodb.NewFromConfig(s.Config(), func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	for {
+		out, err := db.ListTables(ctx, &dynamodb.ListTablesInput{})
+		select {
+		case <-s.proc.Done():
+			return fmt.Errorf("ended at once: %w", errors.Join(s.proc.Err(), err))
+		default:
+		}
+		if err == nil && len(out.TableNames) > 0 {
+			return errors.New("another server answers there")
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no answer: %w", errors.Join(ctx.Err(), err))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Stop ends the stand-in and drops what it holds. It may be called again.
+func (s *Server) Stop() { s.proc.Kill() }
+
+// Done is closed when the stand-in has ended.
+func (s *Server) Done() <-chan struct{} { return s.proc.Done() }
+
+// Pid is its process id.
+func (s *Server) Pid() int { return s.proc.Pid() }
+
+// Output is the end of what it has printed.
+func (s *Server) Output() string { return s.output.String() }
+
+// Config returns the configuration of clients, which share their connections.
+func (s *Server) Config() aws.Config {
+	return aws.Config{
+		Region:       Region,
+		BaseEndpoint: aws.String(s.Endpoint),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: Key, SecretAccessKey: Key}, nil
+		}),
+		HTTPClient: store.Whole{Client: &http.Client{Transport: transport()}},
+	}
+}
+
+// Typed is an option of clients for the streams of a stand-in. It mends what DynamoDB Local
+// answers, see typing.
+func (k Kind) Typed(o *dynamodbstreams.Options) {
+	if k == DynamoDBLocal {
+		o.HTTPClient = typing{o.HTTPClient}
+	}
+}
+
+// transport keeps enough idle connections for the concurrency tests, which the
+// default of two per host would turn into a test of connecting again.
+func transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = nil
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
+	t.DialContext = (&net.Dialer{Timeout: Limit}).DialContext
+	return t
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// tail keeps the last part of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const tailSize = 4096
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - tailSize; over > 0 {
+		t.buf = t.buf[over:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.buf))
+}
