@@ -1,0 +1,229 @@
+package known
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What lives on of a bucket whose shard 0 is gone: a shard says what the count was, an item
+// that is none says nothing, and one that cannot be read is an error.
+func TestWhatSurvives(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		stored func() item.Item
+		count  int
+		fails  bool
+	}{
+		{"nothing", func() item.Item { return nil }, 1, false},
+		{"a shard of four", func() item.Item { return imageOf(1, 4, 3).Item() }, 4, false},
+		{"a shard with a count that cannot be its own", func() item.Item { return imageOf(1, 1, 3).Item() }, 2, false},
+		{"what a settlement left behind", func() item.Item {
+			it := item.KeyOf(imageOf(1, 4, 3).Item()).Item()
+			it["b_rps_tk"], it["b_rps_tc"] = item.N(-5), item.N(5)
+			return it
+		}, 1, false},
+		{"what cannot be read", func() item.Item {
+			it := imageOf(1, 4, 3).Item()
+			it["rf"] = item.S("x")
+			return it
+		}, 0, true},
+	} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.Missing(noon, 0)
+		count, err := b.Survives(1, c.stored(), noon)
+		if count != c.count || (err != nil) != c.fails {
+			t.Errorf("%s: count %d, %v, want %d", c.name, count, err, c.count)
+		}
+	}
+}
+
+// A process that takes nothing ahead grants nothing without a write.
+func TestNothingIsHeld(t *testing.T) {
+	if h, ok := seenAs(perSecond, 10).Grant(asks(0, perSecond), clock(noon)); ok {
+		t.Errorf("granted %+v", h)
+	}
+}
+
+// What processes hold at most is told of all shards, for as long as it may be held.
+func TestDenialsTellWhatIsHeld(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	for shard, held := range []int64{1000, 2000} {
+		image := imageOf(shard, 2, 0)
+		image.State.HeldUntil = noon + 5000
+		image.State.Slots[image.State.Index("rps")].Held = held
+		b.See(image, noon, Unsent)
+	}
+	for ms, want := range map[int64]int64{0: 3000, 4999: 3000, 5000: 0} {
+		d := b.Decide(asks(10, perSecond), &Attempt{Spread: true}, clock(noon+ms))
+		if d.Do != Deny || d.Denial.Levels[0].Held != want {
+			t.Errorf("after %d ms: %+v, %+v, want %d held", ms, d.Choice, d.Denial.Levels, want)
+		}
+	}
+}
+
+// A limit that covers its cost takes no time, whatever another one takes.
+func TestOnlyWhatIsShortTakesTime(t *testing.T) {
+	perDay := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 100_000, Period: 86_400_000}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{perDay, perSecond}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rpd")].Tokens = 3000
+	image.State.Slots[image.State.Index("rps")].Tokens = 1000
+	b.See(image, noon, Unsent)
+	for day, after := range map[int64]int64{3: 0, 4: 864_000} { // a token in 864 s
+		want := asks(0)
+		want.Costs = table.Costs([]bucket.Limit{perDay, perSecond}, day*bucket.Milli, 3000)
+		d := b.Decide(want, &Attempt{}, clock(noon))
+		if l := d.Denial.Levels; d.Do != Deny || l[0].After != after || l[1].After != 2000 {
+			t.Errorf("%d of the day: %+v, %+v", day, d.Choice, d.Denial)
+		}
+	}
+}
+
+// A limit that the image does not have starts full; those that it has deny all the same.
+func TestALimitThatIsNewDoesNotHideOthers(t *testing.T) {
+	first := bucket.Limit{Name: "aaa", Capacity: 10_000, Amount: 1000, Period: 1000}
+	b, want := seenAs(perSecond, 0), asks(0)
+	want.Costs = table.Costs([]bucket.Limit{first, perSecond}, 1000, 1000)
+	if d := b.Decide(want, &Attempt{Adopted: true}, clock(noon)); d.Do != Deny || d.Denial.After != 1000 {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}
+
+// A request that waits for two shards together is denied if both have enough too late.
+func TestWaitsForTwoShardsUntilItsEnd(t *testing.T) {
+	for until, want := range map[int64]Action{1999: Deny, 2000: Several} {
+		d := seenAs(perSecond, 3, 3).Decide(asks(8, perSecond), &Attempt{Waits: true, Until: noon + until}, clock(noon))
+		if d.Do != want || d.Owe != (want == Several) {
+			t.Errorf("until %d ms: %+v, owes %v", until, d.Choice, d.Owe)
+		}
+	}
+}
+
+// A refused write that brings the limits of this process has displaced none.
+func TestOnlyOtherLimitsDisplace(t *testing.T) {
+	faster := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 5000, Period: 1000}
+	for _, c := range []struct {
+		now       bucket.Limit
+		displaced bool
+	}{{perSecond, false}, {faster, true}} {
+		b := seenAs(perSecond, 5)
+		b.Took(imageOf(0, 1, 4), Plan{Takes: true, since: Unsent}, asks(1, perSecond), nil, noon)
+		image := imageOf(0, 1, 0)
+		image.State.Slots[image.State.Index("rps")].Limit = c.now
+		image.Generation = table.Began(1)<<20 + 2<<40
+		if got := b.Refused(image, Plan{since: Unsent}, noon+1); got != c.displaced {
+			t.Errorf("amount %d: displaced %v, want %v", c.now.Amount, got, c.displaced)
+		}
+	}
+}
+
+// Which of two images was taken before the other: the generation says it, then the meter,
+// which counts every write, then the clock.
+func TestOlder(t *testing.T) {
+	image := func(generation, writes, rf int64) table.Shard {
+		b := imageOf(0, 1, 5)
+		b.Generation, b.State.RF = generation, rf
+		b.State.Slots[b.State.Index(bucket.WCU)].Used = writes
+		return b
+	}
+	for _, c := range []struct {
+		a, b  table.Shard
+		older bool
+	}{
+		{image(1, 9, 9), image(2, 3, 3), true},
+		{image(2, 3, 3), image(1, 9, 9), false},
+		{image(1, 3, 9), image(1, 9, 3), true},
+		{image(0, 3, 9), image(7, 9, 3), true}, // another client has no generation
+		{image(7, 9, 3), image(0, 3, 9), false},
+		{image(1, 3, 3), image(1, 3, 9), true},
+		{image(1, 3, 3), image(1, 3, 3), false},
+	} {
+		if got := older(c.a, c.b); got != c.older {
+			t.Errorf("generation %d, %v is older than %d, %v: %v", c.a.Generation, c.a.State, c.b.Generation, c.b.State, got)
+		}
+	}
+}
+
+// An image is recent while what has been refilled since is less than a part of every
+// capacity that is asked for: 20 % of 10 tokens, 1 per second, is 2 s.
+func TestRecent(t *testing.T) {
+	for ms, want := range map[int64]bool{0: true, 2000: true, 2001: false} {
+		s := &seen{image: imageOf(0, 1, 5)}
+		if got := s.recent(asks(1, perSecond), noon+ms, 20); got != want {
+			t.Errorf("after %d ms: %v", ms, got)
+		}
+		if !s.recent(asks(0, perSecond), noon+ms, 20) {
+			t.Errorf("after %d ms: what nothing is taken from counts", ms)
+		}
+	}
+}
+
+// A full shard is crowded if others have taken more than the slack since its image, as far
+// as they have been watched.
+func TestCrowded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		elapsed float64 // for how long others were watched, ms
+		ms      int64
+		slack   int64 // percent
+		want    bool
+	}{
+		{"1 token a second took 2 of 10 in 2 s", 5000, 2000, 19, true},
+		{"which a slack of 20 % lets pass", 5000, 2000, 20, false},
+		{"after 9 s, what was seen in 5 s", 5000, 9000, 49, true},
+		{"and no more", 5000, 9000, 51, false},
+	} {
+		s := &seen{image: imageOf(0, 1, 10), at: noon}
+		s.others.taken, s.others.elapsed = map[string]float64{"rps": c.elapsed}, c.elapsed
+		if got := s.crowded(asks(1, perSecond), noon+c.ms, c.slack); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// A shard of which nothing is known is no home.
+func TestAShardThatWasNotSeenIsNoHome(t *testing.T) {
+	d := decider{facts: factsOf(2), want: asks(1, perSecond), now: noon}
+	if d.halfFull(nil) || d.halfFull(&seen{absent: true}) || !d.halfFull(&seen{image: imageOf(0, 2, 5)}) {
+		t.Error("half full: what was not seen, or not what was")
+	}
+}
+
+// An image without a clock that can be used is good at now.
+func TestWithoutAClockLevelsAreOfNow(t *testing.T) {
+	for name, change := range map[string]func(*bucket.State){
+		"none":       func(s *bucket.State) { s.NoClock, s.RF = true, 0 },
+		"far ahead":  func(s *bucket.State) { s.RF += 10 * bucket.MaxSkew },
+		"one of now": func(*bucket.State) {},
+	} {
+		image := imageOf(0, 1, 1)
+		change(&image.State)
+		s := &seen{image: image}
+		if v, short := s.covers(asks(3, perSecond), noon); v.Granted || v.At != noon+2000 || short != "rps" {
+			t.Errorf("%s: %+v, %q", name, v, short)
+		}
+	}
+}
+
+// A write that was planned from an image and refused means that others take, if the rules
+// are still those of the image.
+func TestARefusedChargeTellsOfOthers(t *testing.T) {
+	for generation, refused := range map[int64]int64{1: noon + 5, 2: 0} {
+		for _, charges := range []bool{true, false} {
+			b, image := seenAs(perSecond, 5), imageOf(0, 1, 0)
+			image.Generation = generation
+			b.Refused(image, Plan{Charges: charges, since: Unsent}, noon+5)
+			want := refused
+			if !charges {
+				want = 0
+			}
+			if got := b.facts.shards[0].others.refused; got != want {
+				t.Errorf("generation %d, charges %v: refused at %d, want %d", generation, charges, got, want)
+			}
+		}
+	}
+}
