@@ -22,6 +22,10 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 		return out, true
 	}
 	sl := &out.Slots[i]
+	if want.AtOnce || sl.AtOnce {
+		sl.changeAtOnce(want, s.share(want).Capacity, s.RF)
+		return out, true
+	}
 	if want.Quota() {
 		sl.become(want, s.share(sl.Limit).Capacity, s.share(want).Capacity, s.RF)
 		return out, true
@@ -68,7 +72,7 @@ func TTLSeconds(limits []Limit, multiplier int) int64 {
 	}
 	longest := 0.0
 	for _, l := range limits {
-		if l.Quota() { // it is full at its edge, which its bucket outlives anyway
+		if l.Quota() || l.AtOnce { // it is full at an instant that its bucket outlives anyway
 			continue
 		}
 		if l.Amount <= 0 {

@@ -6,6 +6,8 @@ const (
 	// MaxSlots is how many limits, the write meter included, one write names at most,
 	// so that it stays within DynamoDB's bounds on expressions.
 	MaxSlots = MaxLimits + 1
+	// MaxAtOnce is how many limits of slots one bucket has at most, for the same reason.
+	MaxAtOnce = 3
 	// DefaultMaxShards is how many shards a bucket is split into at most unless a client
 	// or the aggregator is told otherwise.
 	DefaultMaxShards = 32

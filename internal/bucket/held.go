@@ -44,6 +44,9 @@ func (s State) Top(i int) int64 {
 // What is spent of those 4 shortly before 20 s was no room to refill before. That is why
 // the level does not jump to 10 at 20 s.
 func (s State) refill(i int, rest, from, to int64) Gain {
+	if s.Slots[i].AtOnce {
+		return Gain{Credit: s.freed(i, to)}
+	}
 	tokens, r := s.Slots[i].Tokens, s.rate(i, from)
 	until := s.HeldAfter(from)
 	if until == from || s.Slots[i].Held <= 0 || r.Edge > 0 {
@@ -62,6 +65,9 @@ func (s State) refill(i int, rest, from, to int64) Gain {
 // wait returns how long after the instant from slot i, with rest as its remainder, holds
 // need, as [Wait] does.
 func (s State) wait(i int, rest, from, need int64) int64 {
+	if s.Slots[i].AtOnce {
+		return s.untilFreed(i, from, need)
+	}
 	tokens, r := s.Slots[i].Tokens, s.rate(i, from)
 	until := s.HeldAfter(from)
 	if until == from || s.Slots[i].Held <= 0 || r.Edge > 0 {

@@ -60,7 +60,12 @@ func (l Limit) Next(at int64) int64 {
 
 // begin returns the end of the period that an instant belongs to: one behind an edge by less
 // than the margin belongs to the period before it.
-func (l Limit) begin(at int64) int64 { return l.Next(SubSat(at, EdgeMargin)) }
+func (l Limit) begin(at int64) int64 {
+	if l.AtOnce {
+		return l.EndOf(l.EpochAt(at))
+	}
+	return l.Next(SubSat(at, EdgeMargin))
+}
 
 // WholeAt returns what the limit refills by where it is not divided among shards, seen from
 // an instant; its period ends at end, or if that is 0, as the calendar says, or if it
@@ -75,6 +80,9 @@ func (l Limit) WholeAt(at, end int64) Rate {
 			end = AddSat(at, n)
 		}
 		r.Edge = edge(at, end)
+	}
+	if l.AtOnce { // all of it at the latest then
+		r.Edge = 2 * l.Period
 	}
 	return r
 }
@@ -101,6 +109,9 @@ func (s State) rate(i int, from int64) Rate {
 	if s.Slots[i].Quota() {
 		r.Edge = edge(from, s.end(i))
 	}
+	if s.Slots[i].AtOnce {
+		r.Edge = 2 * s.Slots[i].Period
+	}
 	return r
 }
 
@@ -111,6 +122,8 @@ func (s State) RateOf(l Limit) Rate {
 		r.Edge = s.Rate(i).Edge
 	} else if l.Quota() {
 		r.Edge = edge(s.RF, l.begin(s.RF))
+	} else if l.AtOnce {
+		r.Edge = 2 * l.Period
 	}
 	return r
 }
@@ -119,6 +132,13 @@ func (s State) RateOf(l Limit) Rate {
 func (s State) share(l Limit) Rate {
 	if l.Name == WCU {
 		return Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
+	}
+	if l.AtOnce { // all slots are on shard 0
+		r := Rate{Period: l.Period}
+		if s.Shard == 0 {
+			r.Capacity = l.Capacity
+		}
+		return r
 	}
 	return Rate{
 		Capacity: Share(l.Capacity, s.Shard, s.Shards),
@@ -149,10 +169,10 @@ func (r Rate) untilEdge(tokens, need int64) int64 {
 
 // divides reports whether the limit can be divided among that many shards: a rate while
 // each has some refill, a quota by the calendar always, one from the first use never,
-// because its shards would begin at different times.
+// because its shards would begin at different times, and slots never.
 func (l Limit) divides(count int) bool {
-	if l.Quota() {
-		return count == 1 || l.FirstUse() == 0
+	if l.Quota() || l.AtOnce {
+		return count == 1 || l.Quota() && l.FirstUse() == 0
 	}
 	return l.Amount/int64(count) >= 1
 }
@@ -188,7 +208,7 @@ func (sl *Slot) sound(to int64, mended bool) {
 func (s State) Stored() State {
 	at := s.RF
 	for i := range s.Slots {
-		if end := s.end(i); end != 0 && end <= at && s.Slots[i].FirstUse() == 0 {
+		if end := s.end(i); end != 0 && end <= at && s.Slots[i].Quota() && s.Slots[i].FirstUse() == 0 {
 			at = end - 1
 		}
 	}
@@ -200,7 +220,7 @@ func (s State) Stored() State {
 	for i := range s.Slots {
 		sl := &s.Slots[i]
 		sl.End = s.end(i)
-		if sl.Quota() || sl.Name == WCU {
+		if sl.Quota() || sl.AtOnce || sl.Name == WCU {
 			continue
 		}
 		credit, rest := accrue(0, s.share(sl.Limit), since)
@@ -236,7 +256,7 @@ func (sl *Slot) merge(o Slot, share int64) {
 func (s State) PeriodEnd() int64 {
 	first := int64(0)
 	for i := range s.Slots {
-		if end := s.end(i); end != 0 && end != Never && (first == 0 || end < first) {
+		if end := s.end(i); s.Slots[i].Quota() && end != 0 && end != Never && (first == 0 || end < first) {
 			first = end
 		}
 	}

@@ -49,6 +49,10 @@ func (s State) Split() (keep, moved State) {
 	for i, sl := range s.Slots {
 		k, m := &keep.Slots[i], &moved.Slots[i]
 		m.Used, m.Held, m.Ended = 0, 0, 0
+		if sl.AtOnce { // shard 0 keeps all slots
+			m.Taken, m.Tokens = Taken{}, 0
+			continue
+		}
 		k.Extra, m.Extra = Halve(sl.Extra)
 		if sl.Name == WCU {
 			k.Tokens, m.Tokens = sl.Capacity, sl.Capacity
@@ -91,7 +95,7 @@ func (s State) Merge(other State, count int) State {
 	for i := range out.Slots {
 		sl := &out.Slots[i]
 		j := other.Index(sl.Name)
-		if j < 0 || sl.Name == WCU {
+		if j < 0 || sl.Name == WCU || sl.AtOnce {
 			continue
 		}
 		o := other.Slots[j]
@@ -114,6 +118,9 @@ func (s State) Merge(other State, count int) State {
 // is at least one token of capacity and some refill, and large enough for the
 // largest request (millitokens by slot, nil: none).
 func (s State) Holds(count int, largest []int64) bool {
+	if s.Undivided && count > 1 {
+		return false
+	}
 	for i, sl := range s.Slots {
 		if sl.Name == WCU {
 			continue

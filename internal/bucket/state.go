@@ -27,19 +27,25 @@ const MaxSkew = 60_000
 
 // Limit is one rule, undivided. Without Reset it is a rate: up to Capacity millitokens,
 // refilled by Amount millitokens every Period milliseconds. With one it is a quota:
-// Capacity millitokens in each period of that calendar.
+// Capacity millitokens in each period of that calendar. With AtOnce it is slots: Capacity
+// millitokens at work at once.
 type Limit struct {
 	Name                     string
 	Capacity, Amount, Period int64
 	// Reset is the canonical form of a calendar (see package calendar); then Amount is 0
 	// and Period is QuotaPeriod.
 	Reset string
+	// AtOnce makes it slots; then Amount is 0, and Period is the length of the epochs.
+	AtOnce bool
 }
 
 // String returns the limit in tokens, for scripts and messages.
 func (l Limit) String() string {
 	if l.Quota() {
 		return fmt.Sprintf("%s %s each %s", l.Name, Tokens(l.Capacity), l.Reset)
+	}
+	if l.AtOnce {
+		return fmt.Sprintf("%s %s at once, epochs of %dms", l.Name, Tokens(l.Capacity), l.Period)
 	}
 	return fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
 }
@@ -57,8 +63,10 @@ type Slot struct {
 	Ended int64
 	// End is the instant at which the period of a quota ends. 0: for a rate; for a
 	// calendar, the first edge after RF; for a period from the first use, that there was
-	// none yet, and the level is whole.
+	// none yet, and the level is whole. For slots, the instant at which the present epoch ends.
 	End int64
+	// Taken is what was taken of slots; their level follows from it.
+	Taken Taken
 	// Extra is what a quota was topped up by in its period, in millitokens.
 	Extra int64
 	// Told tells of a quota from the first use that another shard began its period, and that
@@ -77,6 +85,7 @@ type State struct {
 	RF            int64 // instant of the last refill
 	NoClock       bool  // the item carries no refill instant: now is taken, nothing is credited
 	HeldUntil     int64 // the instant until which what was taken ahead may be held; not after RF: nothing is
+	Undivided     bool  // it has slots that the state does not tell of, so it is not split
 	Slots         []Slot
 }
 
@@ -146,6 +155,10 @@ func (s State) At(now int64) State {
 	out.Slots = append([]Slot(nil), s.Slots...)
 	for i := range out.Slots {
 		sl := &out.Slots[i]
+		if sl.AtOnce { // by the clock itself: the instant of the state may be ahead of it
+			sl.pass(s.share(sl.Limit).Capacity, now)
+			continue
+		}
 		if reset {
 			sl.Rest = 0
 		}
@@ -218,6 +231,10 @@ func (s State) Take(costs []int64) State {
 	out := s
 	out.Slots = append([]Slot(nil), s.Slots...)
 	for i := range out.Slots {
+		if out.Slots[i].AtOnce {
+			out.Slots[i].take(costs[i])
+			continue
+		}
 		out.Slots[i].Tokens = SubSat(out.Slots[i].Tokens, costs[i])
 		out.Slots[i].Used += costs[i]
 	}

@@ -33,6 +33,7 @@ func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Lister) {
 		{"InvalidTransactions", narrow(known.testInvalidTransactions)},
 		{"Reads", narrow(testReads)},
 		{"Life", narrow(testLife)},
+		{"Slots", narrow(testSlots)},
 		{"Records", narrow(testRecords)},
 		{"Contexts", narrow(testContexts)},
 		{"Queries", testQueries},

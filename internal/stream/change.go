@@ -119,7 +119,7 @@ func (d *decoder) change() Change {
 	}
 	c.New.State = bucket.State{
 		Shard: r.key.shard, Shards: r.new.shards(), RF: r.new.rf, NoClock: !r.new.hasRF,
-		HeldUntil: r.new.heldUntil,
+		HeldUntil: r.new.heldUntil, Undivided: r.new.undivided,
 	}
 	c.NewGeneration = r.new.generation
 	old := &r.old

@@ -16,6 +16,7 @@ type image struct {
 
 	rf, count, ttl          int64
 	heldUntil               int64
+	undivided               bool  // it has slots, which the stream does not read
 	generation              int64 // 0: none, or not of our form
 	hasGeneration           bool
 	born                    int64 // 0: none, or not of our form
@@ -162,7 +163,8 @@ func (d *decoder) limitOfMany(im *image, name []byte) *limit {
 }
 
 // aheadPart reads what may be held of a limit, which is stored as a negative number, or how
-// much ended unspent, if the attribute is one of those. Another client's is none.
+// much ended unspent, if the attribute is one of those. Another client's is none. That the item
+// has slots is noted.
 func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 	const prefix = len(table.HeldPrefix)
 	if len(name) <= prefix || name[1] != '_' || string(name[prefix:]) == bucket.WCU {
@@ -180,6 +182,7 @@ func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 		l := d.limitOf(im, name[prefix:])
 		l.ended, _ = d.saturated()
 	default:
+		im.undivided = im.undivided || table.HasSlots(name)
 		return false
 	}
 	return true

@@ -289,7 +289,8 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	if im.ttl != nil {
 		c.New.TTL = *im.ttl
 	}
-	c.New.State = bucket.State{Shard: shard, Shards: im.shards(), NoClock: im.rf == nil, HeldUntil: im.until}
+	c.New.State = bucket.State{Shard: shard, Shards: im.shards(), NoClock: im.rf == nil, HeldUntil: im.until,
+		Undivided: im.undivided}
 	if im.rf != nil {
 		c.New.State.RF = *im.rf
 	}
@@ -384,6 +385,7 @@ type naiveItem struct {
 	born           int64
 	held, ended    map[string]int64
 	until          int64
+	undivided      bool
 }
 
 func (im *naiveItem) spent(name string) int64 {
@@ -446,6 +448,9 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 		}
 		if name, ok := strings.CutPrefix(m.name, "x_"); ok && name != "" && name != "wcu" {
 			im.ended[name] = n
+		}
+		if len(m.name) > 5 && strings.HasPrefix(m.name, "s_") && strings.HasSuffix(m.name, "_ep") {
+			im.undivided = true
 		}
 		if m.name == "hu" {
 			im.until, _ = number(m.value)

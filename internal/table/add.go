@@ -44,6 +44,15 @@ func (a Add) Plan() item.Update {
 			stored = stored[:2]
 		}
 		cond = append(cond, stored...)
+		if c.Limit.AtOnce {
+			if c.Milli > 0 {
+				k := c.Limit.EpochAt(a.Now)
+				cond = append(cond, room2(c.Limit, k, bucket.SubSat(s.RateOf(c.Limit).Capacity, c.Milli), 0)...)
+				u.Set = append(u.Set, begins(c.Limit, k)...)
+				u.Add = append(u.Add, item.Attr{Name: takenAttr(c.Limit.Name, k), Value: item.N(c.Milli)})
+			}
+			continue
+		}
 		tk := attrLimit(c.Limit.Name, fieldTokens)
 		if c.Milli == 0 { // debt denies; a level that nothing is taken from may overflow
 			cond = append(cond, item.Compare(tk, item.Ge, item.N(0)))
@@ -93,7 +102,7 @@ func (a Add) calendars() (cond []item.Cond) {
 func (a Add) age(s bucket.State) int64 {
 	age := int64(maxAddAge)
 	for _, c := range a.Costs {
-		if c.Limit.Quota() {
+		if c.Limit.Quota() || c.Limit.AtOnce {
 			continue
 		}
 		r := s.RateOf(c.Limit)

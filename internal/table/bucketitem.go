@@ -78,6 +78,12 @@ func (b Shard) Item() item.Item {
 	it[item.AttrGSI3SK] = item.S(BucketPKPart + b.Resource + "#" + shard)
 	gsi4(it, b.Namespace, "BUCKET#"+b.Entity+"#"+b.Resource+"#"+shard)
 	for _, sl := range b.State.Slots {
+		if sl.AtOnce {
+			for _, a := range slotsAttrs(sl) {
+				it[a.Name] = a.Value
+			}
+			continue
+		}
 		it[attrLimit(sl.Name, fieldTokens)] = item.N(sl.Tokens)
 		it[attrLimit(sl.Name, fieldCapacity)] = item.N(sl.Capacity)
 		it[attrLimit(sl.Name, fieldAmount)] = item.N(sl.Amount)
@@ -190,13 +196,20 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 
 func (b *Shard) decodeLimits(it item.Item) error {
 	for attr := range it {
+		var sl bucket.Slot
+		var missing, outgrown bool
 		name, ok := limitOfTokens(attr)
-		if !ok {
+		slots, atOnce := limitOfEpoch(attr)
+		var err error
+		switch {
+		case atOnce:
+			sl, err = b.decodeSlots(it, slots)
+		case !ok || it[slotsAttr(name, fieldEpoch)] != nil: // of that name are slots
 			continue
-		}
-		sl, missing, outgrown, err := decodeSlot(it, name)
-		if err == nil && !missing {
-			err = b.Calendars.quota(it, &sl, b.State.RF)
+		default:
+			if sl, missing, outgrown, err = decodeSlot(it, name); err == nil && !missing {
+				err = b.Calendars.quota(it, &sl, b.State.RF)
+			}
 		}
 		if err != nil {
 			return err

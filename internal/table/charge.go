@@ -171,7 +171,7 @@ func (c Charge) prepare() *planned {
 	p.before = p.before.Begin(p.costs)
 	p.full = make([]bool, len(p.before.Slots))
 	for i, sl := range p.before.Slots {
-		p.full[i] = (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && !sl.Quota()
+		p.full[i] = (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && !sl.Quota() && !sl.AtOnce
 		_, moved := p.c.Image.moved(sl)
 		p.begins = p.begins || moved
 	}
@@ -192,7 +192,7 @@ func (p *planned) makeRoom() {
 	for i := range p.before.Slots {
 		sl, r := &p.before.Slots[i], p.before.Rate(i)
 		top := bucket.AddSat(r.Capacity-percent(p.c.Room, r.Capacity), p.costs[i])
-		if sl.Name != bucket.WCU && sl.Tokens > top && !sl.Quota() {
+		if sl.Name != bucket.WCU && sl.Tokens > top && !sl.Quota() && !sl.AtOnce {
 			sl.Tokens, sl.Rest = top, 0
 		}
 	}
@@ -201,9 +201,12 @@ func (p *planned) makeRoom() {
 // slot adds what happens to slot i.
 func (p *planned) slot(i int) {
 	sl, cost := p.before.Slots[i], p.costs[i]
+	if sl.AtOnce {
+		p.slots(i)
+		return
+	}
 	tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
-	j := p.image.Index(sl.Name)
-	stored := p.c.Image.State.Index(sl.Name)
+	j, stored := p.indexes(sl.Name)
 	if j < 0 || stored < 0 {
 		if j < 0 { // new to the item: of two that bring a limit of 10, only one may start it at 10
 			p.cond = append(p.cond, item.Absent(tk))

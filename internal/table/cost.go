@@ -10,7 +10,8 @@ type Cost struct {
 	Limit bucket.Limit
 	Milli int64
 	// End is when the period of a quota ends in which the tokens were taken that a negative
-	// cost gives back. In a later period nothing is given back. 0: in any.
+	// cost gives back. In a later period nothing is given back. 0: in any. Of slots, when the
+	// epoch ends in which they were taken; they are given back until one epoch after that.
 	End int64
 }
 
@@ -75,5 +76,8 @@ func bySlot(s bucket.State, costs []Cost, others int64) []int64 {
 
 // late reports whether the cost gives back to another period than it was taken in.
 func (c Cost) late(sl bucket.Slot) bool {
+	if sl.AtOnce && c.Milli < 0 {
+		return sl.Epoch()-sl.Limit.Epoch(c.End) > 1
+	}
 	return c.Milli < 0 && c.End != 0 && sl.Quota() && sl.End != c.End
 }

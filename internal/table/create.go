@@ -51,6 +51,10 @@ func emptied(s bucket.State) bucket.State {
 	s.Slots, s.HeldUntil = append([]bucket.Slot(nil), s.Slots...), 0
 	for i := range s.Slots {
 		sl := &s.Slots[i]
+		if sl.AtOnce {
+			*sl = sl.Exhausted(s)
+			continue
+		}
 		sl.Tokens, sl.Rest, sl.Used, sl.Held, sl.Ended = 0, 0, 0, 0, 0
 		if sl.Name == bucket.WCU {
 			sl.Tokens = sl.Capacity

@@ -22,7 +22,7 @@ func (b Shard) mended(costs []Cost) bucket.State {
 		if p.Name == bucket.WCU {
 			want.Limit, ok = bucket.WCULimit(), true
 		}
-		if ok {
+		if ok && !want.Limit.AtOnce {
 			s, _ = s.Adopt(want.Limit)
 			sl := &s.Slots[s.Index(p.Name)]
 			level := p.Tokens
@@ -81,7 +81,11 @@ func (p *planned) drop() {
 			keep.Slots = append(keep.Slots, sl)
 			continue
 		}
-		p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(sl, 0)))
+		if sl.AtOnce {
+			p.cond = append(p.cond, p.c.Image.Untouched(sl.Name))
+		} else {
+			p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(sl, 0)))
+		}
 		p.u.Remove = append(p.u.Remove, LimitAttrs(sl.Limit)...)
 	}
 	p.before = keep

@@ -36,6 +36,13 @@ func TestBucketsOfMixedKindsCostOneWriteUnit(t *testing.T) {
 		quota("usd", 500_000_000, "m0h0D1"+tokyo), quota("ses", 500, "+18000")}
 	eight := append(six[:6:6], rate("tph", 4_000_000), quota("tpw", 900_000_000, "m0h0w1"+tokyo))
 	size, more := item.Size(b(six...).Item()), item.Size(b(eight...).Item())
+	fly := slotsLimit("fly", 250)
+	four := item.Size(b(rate("rpm", 600), rate("tpm", 90_000), six[4], fly).Item())
+	withSlots := item.Size(b(append(six[:5:5], fly)...).Item())
+	t.Logf("4 limits, a budget and slots among them: %d bytes, 6 limits with slots: %d", four, withSlots)
+	if withSlots > 1024 {
+		t.Errorf("6 limits with slots are %d bytes, more than one write unit", withSlots)
+	}
 	t.Logf("6 limits of mixed kinds: %d bytes, 8: %d", size, more)
 	if size > 1024 {
 		t.Errorf("6 limits of mixed kinds are %d bytes, more than one write unit", size)

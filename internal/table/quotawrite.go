@@ -88,6 +88,9 @@ func started(sl bucket.Slot) (out []item.Attr) {
 func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
+		if sl.AtOnce {
+			continue
+		}
 		was := bucket.Slot{}
 		if j := b.State.Index(sl.Name); j >= 0 {
 			was = b.State.Slots[j]

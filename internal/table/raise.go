@@ -9,6 +9,13 @@ import (
 
 // LimitAttrs returns the attributes that a limit has in a bucket item.
 func LimitAttrs(limit bucket.Limit) []string {
+	if limit.AtOnce {
+		var out []string
+		for _, a := range slotsAttrs(bucket.Slot{Limit: limit}) {
+			out = append(out, a.Name)
+		}
+		return out
+	}
 	out := make([]string, 0, len(fields)+2)
 	for _, f := range fields {
 		out = append(out, attrLimit(limit.Name, f))
@@ -27,6 +34,9 @@ func (b Shard) Untouched(limit string) item.Cond {
 	i := b.State.Index(limit)
 	if i < 0 {
 		return item.All()
+	}
+	if b.State.Slots[i].AtOnce {
+		return item.All(asTaken(slotsTaken(b.State.Slots[i]))...)
 	}
 	return item.Compare(attrLimit(limit, fieldUsed), item.Eq, b.counter(b.State.Slots[i], 0))
 }

@@ -30,9 +30,13 @@ const (
 	spent   = "b_?_tc <= "                                           // others took what was there
 	charge  = image + "; " + spent
 	held    = "(attribute_not_exists(hu) OR hu <= )" // others hold for longer
-	isNew   = "attribute_not_exists(PK)"             // nobody came first
-	isThere = "attribute_exists(PK)"                 // nothing is made of nothing
-	levels  = isThere + "; attribute_exists(b_?_tk)" // nor half a limit
+	slotted = charge + "; s_fly_cp = ; s_fly_rp = "
+	asTold  = "s_fly_ep = ; s_fly_0 = ; s_fly_1 = ; s_fly_2 = " // somebody took some meanwhile
+	counts  = "s_fly_ep BETWEEN ; s_fly_2 >= "                  // the slots are lost
+	idle    = "(s_fly_ep BETWEEN  OR s_fly_ep <  AND "          // another epoch
+	isNew   = "attribute_not_exists(PK)"                        // nobody came first
+	isThere = "attribute_exists(PK)"                            // nothing is made of nothing
+	levels  = isThere + "; attribute_exists(b_?_tk)"            // nor half a limit
 	meter   = "attribute_exists(b_wcu_tk)"
 	status  = "status = "
 	mine    = "(" + status + " OR " + status + ")" // of two that a write goes on from
@@ -93,6 +97,28 @@ var guards = map[string]string{
 		"b_wcu_cp = ; b_wcu_ra = ; b_wcu_rp = ; attribute_not_exists(vu); " +
 		"attribute_not_exists(b_tpd_tk); attribute_not_exists(b_tph_tk)",
 
+	"slots: in the epoch of the image":    slotted + "; s_fly_ep = ; s_fly_2 <= ",
+	"slots: in the next epoch":            slotted + "; s_fly_0 <= ; s_fly_2 <= ; " + idle + "s_fly_0 =  AND s_fly_2 = )",
+	"slots: when the dead are in the way": slotted + "; s_fly_ep <",
+	"slots: without a slot":               slotted,
+	"slots: new to the item":              charge + "; attribute_not_exists(s_fly_ep)",
+	"slots: more slots":                   slotted + "; s_fly_ep = ; s_fly_2 <= ",
+	"slots: shorter epochs":               slotted + "; " + asTold,
+	"slots: of another kind": image + "; s_fly_cp = ; s_fly_rp = ; " + asTold +
+		"; attribute_not_exists(b_fly_tk); attribute_not_exists(s_rpm_ep)",
+	"slots: in an epoch that no sound clock has begun": slotted + "; " + asTold,
+	"slots: dropped":             charge + "; " + asTold,
+	"slots: given back by force": slotted + "; " + counts,
+	"slots: cold": count + "; rf >= ; " + meter + "; " + held + "; s_fly_cp = ; s_fly_rp = ; s_fly_1 <= ; s_fly_2 <= ; " +
+		idle + "s_fly_2 =  AND s_fly_1 = ); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; " +
+		"b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > )",
+	"slots: given back": isThere + "; " + meter + "; " + counts,
+	"slots: moved":      isThere + "; " + meter + "; " + counts,
+	"slots: moved, and its expiry too": isThere + "; " + meter + "; " + counts +
+		"; (attribute_not_exists(ttl) OR ttl <= )",
+	"slots: split": slotted + " | " + isNew,
+	"slots: merge": image + "; s_fly_cp = ; s_fly_rp = ; b_?_tc = | " + slotted,
+
 	"register": isNew + " | " + isNew, "in use": status,
 	"retire":                     "namespace_id = | " + status,
 	"recover":                    isNew + " | " + mine,
@@ -131,10 +157,14 @@ var guards = map[string]string{
 func TestEveryConditionIsSeenRefusing(t *testing.T) {
 	played := 0
 	rates, quotas := allWrites(t, sampleLimits), quotaWrites(t)
-	for _, c := range slices.Concat(rates, quotas, otherWrites(t)) {
+	slots := slotsWrites(t, []bucket.Limit{slotsLimit("fly", 10), sampleLimits[0]})
+	for _, c := range slices.Concat(rates, quotas, slots, otherWrites(t)) {
 		limits := sampleLimits
 		if slices.ContainsFunc(quotas, func(q call) bool { return q.name == c.name }) {
 			limits = quotaLimits
+		}
+		if strings.HasPrefix(c.name, "slots: ") {
+			limits = sampleLimits[:1]
 		}
 		text, said := guards[c.name]
 		want := strings.Split(text, "|")
@@ -289,7 +319,7 @@ func TestEveryWriteIsPlayed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if path == "writes_test.go" || path == "otherwrites_test.go" {
+		if path == "writes_test.go" || path == "otherwrites_test.go" || path == "atonce_test.go" {
 			callsIn(f, called)
 		}
 		if !strings.HasSuffix(path, "_test.go") {

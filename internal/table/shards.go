@@ -62,7 +62,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 	u := becomes(b, at, at.Merge(from, count), nextGeneration(b, now, other))
 	gone := append(sameLife(other, now), sameLimits(other)...)
 	for _, sl := range other.State.Slots {
-		if sl.Name != bucket.WCU {
+		if sl.Name != bucket.WCU && !sl.AtOnce {
 			gone = append(gone, item.Compare(attrLimit(sl.Name, fieldUsed), item.Eq, other.counter(sl, 0)))
 		}
 	}
@@ -136,6 +136,13 @@ func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string)
 	cond := append(sameLife(b, stored.RF), sameLimits(b)...)
 	cond = append(cond, b.calendars(&u, after)...)
 	for i, sl := range stored.Slots {
+		if sl.AtOnce { // they stay where they are, on shard 0
+			if b.State.Index(sl.Name) < 0 {
+				u.Set = append(u.Set, slotsAttrs(sl)...)
+				cond = append(cond, item.Absent(slotsAttr(sl.Name, fieldEpoch)))
+			}
+			continue
+		}
 		tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
 		if sl.Name == bucket.WCU {
 			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})

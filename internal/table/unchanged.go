@@ -54,6 +54,9 @@ func storedAs(l bucket.Limit) []item.Cond {
 	if known, ok := storedConds.Load(l); ok {
 		return known.([]item.Cond)
 	}
+	if l.AtOnce {
+		return asTaken(slotsParameters(l))
+	}
 	cond := []item.Cond{
 		item.Compare(attrLimit(l.Name, fieldCapacity), item.Eq, item.N(l.Capacity)),
 		item.Compare(attrLimit(l.Name, fieldAmount), item.Eq, item.N(l.Amount)),

@@ -1,0 +1,164 @@
+package bucket
+
+// A limit of slots says how many millitokens may be at work at once. Nothing refills it: who
+// takes a slot gives it back, and a slot whose holder died comes back by itself. Time is
+// divided into epochs of the limit's Period. A state counts what was taken in the present
+// epoch and in the one before, and was not given back:
+//
+//	level = capacity - taken in the present epoch - taken in the one before
+//
+// What was taken in an older epoch is dropped: a holder that still works has moved its slots
+// into the present epoch (see table.Renew), and knows that it has lost them if it has not. So
+// a slot of a holder that died counts for one epoch at least, and for two at most.
+//
+// Example: 10 slots, epochs of 30 s. At 40 s, in epoch 1, a process takes 4 and dies. From
+// 90 s on, the beginning of epoch 3, they are free. A process that works until 100 s moves
+// its slots into epoch 2, at 60 s or soon after it.
+
+const (
+	// MinEpoch and MaxEpoch bound how long the epochs of a limit are, in milliseconds.
+	MinEpoch = 5_000
+	MaxEpoch = 600_000 // see MinEpoch
+	// epochs is how many epochs are counted: the present one, the one before, and the next
+	// one, whose count is always zero, so that a write may be the first of it without knowing.
+	epochs = 3
+)
+
+// Taken is what was taken of a limit of slots and not given back, in millitokens, by the
+// number of the epoch modulo 3. That of the next epoch is zero.
+type Taken [epochs]int64
+
+// EpochSlot returns the index of an epoch in [Taken].
+func EpochSlot(epoch int64) int { return int((epoch%epochs + epochs) % epochs) }
+
+// Of returns what was taken in an epoch; it must be the present one, the one before or the
+// next one.
+func (t Taken) Of(epoch int64) int64 { return t[EpochSlot(epoch)] }
+
+// EpochAt returns the epoch of a limit of slots that holds an instant. Clocks may differ by
+// [EdgeMargin]: no one is in a later epoch than it truly is.
+func (l Limit) EpochAt(at int64) int64 {
+	at -= EdgeMargin
+	e := at / l.Period
+	if at < 0 && at%l.Period != 0 {
+		e--
+	}
+	return e
+}
+
+// EndOf returns when an epoch of a limit of slots ends.
+func (l Limit) EndOf(epoch int64) int64 { return (epoch + 1) * l.Period }
+
+// Epoch returns the epoch of a limit of slots that ends at an instant.
+func (l Limit) Epoch(end int64) int64 { return end/l.Period - 1 }
+
+// Epoch returns the present epoch of a limit of slots, as far as the state knows.
+func (sl Slot) Epoch() int64 { return sl.Limit.Epoch(sl.End) }
+
+// busy returns what is at work of a limit of slots in an epoch, if nothing is taken any more.
+func (sl Slot) busy(epoch int64) int64 {
+	switch n := epoch - sl.Epoch(); {
+	case n <= 0:
+		return AddSat(sl.Taken.Of(sl.Epoch()), sl.Taken.Of(sl.Epoch()-1))
+	case n == 1:
+		return sl.Taken.Of(sl.Epoch())
+	}
+	return 0
+}
+
+// Astray reports whether a limit of slots is in an epoch at an instant that no sound clock has
+// begun: then everything that it counts is at work in the present one.
+func (sl Slot) Astray(now int64) bool {
+	return sl.AtOnce && SubSat(sl.End, now) > 3*MaxEpoch+MaxSkew
+}
+
+// pass brings a limit of slots of a capacity into the epoch that holds an instant, or leaves it
+// where it is if that is later already.
+func (sl *Slot) pass(capacity, now int64) {
+	if sl.Astray(now) {
+		sl.gather(sl.EpochAt(now))
+	}
+	for e, now := sl.Epoch(), sl.EpochAt(now); e < now; e++ {
+		if now-e > epochs {
+			sl.Taken, sl.End = Taken{}, sl.EndOf(now)
+			break
+		}
+		sl.Taken[EpochSlot(e+2)] = 0 // it was that of e-1
+		sl.End = sl.EndOf(e + 1)
+	}
+	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
+}
+
+// gather counts everything that is at work in one epoch.
+func (sl *Slot) gather(epoch int64) {
+	busy := sl.busy(sl.Epoch())
+	sl.Taken, sl.End = Taken{}, sl.EndOf(epoch)
+	sl.Taken[EpochSlot(epoch)] = busy
+}
+
+// take counts a cost in the present epoch. What is given back comes from there too, and then
+// from the epoch before.
+func (sl *Slot) take(cost int64) {
+	sl.Tokens = SubSat(sl.Tokens, cost)
+	now, before := &sl.Taken[EpochSlot(sl.Epoch())], &sl.Taken[EpochSlot(sl.Epoch()-1)]
+	if *now = AddSat(*now, cost); *now < 0 {
+		*before, *now = max(0, AddSat(*before, *now)), 0
+	}
+}
+
+// Levelled returns a limit of slots with the level that follows from what was taken, on the
+// shard of a state.
+func (sl Slot) Levelled(s State) Slot {
+	sl.Tokens = SubSat(s.share(sl.Limit).Capacity, sl.busy(sl.Epoch()))
+	return sl
+}
+
+// Exhausted returns a limit of slots of which all that the shard of a state has are at work
+// in the present epoch.
+func (sl Slot) Exhausted(s State) Slot {
+	sl.Taken = Taken{}
+	sl.Taken[EpochSlot(sl.Epoch())] = s.share(sl.Limit).Capacity
+	return sl.Levelled(s)
+}
+
+// changeAtOnce changes what the slot is into or from a limit of slots of a capacity. What is
+// at work stays at work: until its epochs would have ended, if they get shorter.
+func (sl *Slot) changeAtOnce(want Limit, capacity, at int64) {
+	if !want.AtOnce || !sl.AtOnce {
+		*sl = Slot{Limit: want, Tokens: capacity, End: want.begin(at)}
+		return
+	}
+	was := sl.Limit
+	dead := sl.End + was.Period
+	if sl.Limit = want; was.Period != want.Period {
+		epoch := max(want.EpochAt(at), (dead-1)/want.Period+1-2)
+		from := Slot{Limit: was, Taken: sl.Taken, End: sl.End}
+		sl.Taken, sl.End = Taken{}, want.EndOf(epoch)
+		sl.Taken[EpochSlot(epoch)] = from.busy(from.Epoch())
+	}
+	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
+}
+
+// freed is what a limit of slots has at an instant more than its level, if nothing is given
+// back: what was taken in epochs that are over then.
+func (s State) freed(i int, at int64) int64 {
+	sl := s.Slots[i]
+	return SubSat(SubSat(s.share(sl.Limit).Capacity, sl.busy(sl.EpochAt(at))), sl.Tokens)
+}
+
+// untilFreed returns how long after an instant a limit of slots has a need at the latest, if
+// nothing is given back: zero if it has, Never if it has not so many. Who needs none has it.
+func (s State) untilFreed(i int, from, need int64) int64 {
+	sl, capacity := s.Slots[i], s.share(s.Slots[i].Limit).Capacity
+	switch {
+	case need <= max(sl.Tokens, 0):
+		return 0
+	case need > capacity:
+		return Never
+	}
+	for e := sl.Epoch() + 1; ; e++ {
+		if need <= SubSat(capacity, sl.busy(e)) {
+			return max(SubSat(e*sl.Period+EdgeMargin, from), 0)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package bucket
+
+import "testing"
+
+// The example of the doc comment: 10 slots, epochs of 30 s; 4 are taken at 40 s by somebody
+// who dies, in epoch 1, and are free from epoch 3 on.
+func TestSlotsOfTheDeadComeBack(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	s := New([]Limit{fly}, 0, 1, 40_000)
+	s = s.Take([]int64{4 * Milli, 0})
+	for _, tt := range []struct{ at, level, wait int64 }{
+		{40_000, 6, 51_000}, {90_999, 6, 1}, {91_000, 10, 0}, {1_000_000, 10, 0},
+	} {
+		at := s.At(tt.at)
+		if got := at.Slots[0].Tokens; got != tt.level*Milli {
+			t.Errorf("at %d ms: %d millislots are free, want %d", tt.at, got, tt.level*Milli)
+		}
+		if got := at.Wait(0, 7*Milli); got != tt.wait {
+			t.Errorf("at %d ms: 7 are free after %d ms, want %d", tt.at, got, tt.wait)
+		}
+		if level, _ := s.LevelAt(0, tt.at); level != tt.level*Milli {
+			t.Errorf("at %d ms: the level is told as %d, want %d", tt.at, level, tt.level*Milli)
+		}
+	}
+	if v := s.Decide([]int64{11 * Milli, 0}, 40_000); v.Granted || v.At != Never {
+		t.Errorf("11 of 10 slots: %+v", v)
+	}
+	moved := s.At(70_000)
+	if moved = moved.Take([]int64{3 * Milli, 0}); moved.Slots[0].Tokens != 3*Milli {
+		t.Errorf("%d are free after 4 in epoch 1 and 3 in epoch 2", moved.Slots[0].Tokens)
+	}
+	if w := moved.Wait(0, 7*Milli); w != 21_000 {
+		t.Errorf("7 are free after %d ms, want 21000: when the 4 are forgotten", w)
+	}
+	if w := moved.Wait(0, 8*Milli); w != 51_000 {
+		t.Errorf("8 are free after %d ms, want 51000: when the 3 are, too", w)
+	}
+}
+
+// What is at work stays at work when the limit changes, for as long as it would have.
+func TestSlotsAtWorkOutliveAChange(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	for _, tt := range []struct{ capacity, period int64 }{
+		{10, 30_000}, {4, 30_000}, {10, 5_000}, {12, 300_000}, {3, 7_000},
+	} {
+		s := New([]Limit{fly}, 0, 1, 601_000).Take([]int64{4 * Milli, 0}).At(631_000)
+		s = s.Take([]int64{Milli, 0})
+		want := Limit{Name: "fly", Capacity: tt.capacity * Milli, Period: tt.period, AtOnce: true}
+		got, changed := s.Adopt(want)
+		if sl := got.Slots[0]; changed != (want != fly) || sl.Tokens != (tt.capacity-5)*Milli {
+			t.Errorf("%v: %d are free after a change with 5 at work", want, sl.Tokens)
+		}
+		dead := fly.EndOf(fly.EpochAt(631_000)) + fly.Period // of the one that was taken last
+		if sl := got.At(dead).Slots[0]; sl.Tokens > (tt.capacity-1)*Milli {
+			t.Errorf("%v: %d are free at %d ms, when 1 may still be at work", want, sl.Tokens, dead)
+		}
+		if sl := got.At(dead + 4*MaxEpoch).Slots[0]; sl.Tokens != want.Capacity {
+			t.Errorf("%v: %d are free in the end", want, sl.Tokens)
+		}
+	}
+	rate := Limit{Name: "fly", Capacity: 7 * Milli, Amount: Milli, Period: 1000}
+	s, _ := New([]Limit{fly}, 0, 1, 601_000).Take([]int64{4 * Milli, 0}).Adopt(rate)
+	if sl := s.Slots[0]; sl.Tokens != 7*Milli || sl.Taken != (Taken{}) || sl.End != 0 {
+		t.Errorf("as a rate it is %+v", sl)
+	}
+	if s, _ = s.Adopt(fly); s.Slots[0].Tokens != 10*Milli || s.Slots[0].End != 630_000 {
+		t.Errorf("as slots again it is %+v", s.Slots[0])
+	}
+}
+
+// An epoch that no sound clock has begun is left; what is at work counts from now on.
+func TestSlotsComeBackFromAnAstrayEpoch(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	s := New([]Limit{fly}, 0, 1, 1e12).Take([]int64{4 * Milli, 0})
+	if at := s.At(40_000).Slots[0]; at.Tokens != 6*Milli || at.Epoch() != 1 || at.Taken.Of(1) != 4*Milli {
+		t.Errorf("it is %+v", at)
+	}
+	if at := s.At(1e12 - 60_000).Slots[0]; at.Epoch() != fly.EpochAt(1e12) {
+		t.Errorf("a clock that is a minute ahead is taken for broken: %+v", at)
+	}
+}
