@@ -34,6 +34,7 @@ const (
 	asTold  = "s_fly_ep = ; s_fly_0 = ; s_fly_1 = ; s_fly_2 = " // somebody took some meanwhile
 	counts  = "s_fly_ep BETWEEN ; s_fly_2 >= "                  // the slots are lost
 	idle    = "(s_fly_ep BETWEEN  OR s_fly_ep <  AND "          // another epoch
+	added   = "attribute_not_exists(_#); total_events = "       // an older release has added to it
 	isNew   = "attribute_not_exists(PK)"                        // nobody came first
 	isThere = "attribute_exists(PK)"                            // nothing is made of nothing
 	levels  = isThere + "; attribute_exists(b_?_tk)"            // nor half a limit
@@ -148,8 +149,8 @@ var guards = map[string]string{
 	"usage, seen":                      "_# = ; _0 = ; attribute_not_exists(_1); _= = ",
 	"usage, seen by others only":       "attribute_not_exists(_#); attribute_not_exists(_0); attribute_not_exists(_=)",
 	"first sum":                        isNew,
-	"sum in place of what was counted": "attribute_not_exists(_*); total_events = ",
-	"sum over a sum":                   "_* = ",
+	"sum in place of what was counted": "attribute_not_exists(_*); " + added,
+	"sum over a sum":                   "_* = ; " + added,
 }
 
 // The conditions of every write are those that are said here, and none is there for nothing:
