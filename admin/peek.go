@@ -41,7 +41,11 @@ type Level struct {
 	// Used is how many whole tokens were taken, less what was given back, in the
 	// life of the bucket.
 	Used int64
-	// FullIn is how long it takes to fill up; zero if it is full.
+	// Held is how many tokens processes may hold at most beside Remaining (see
+	// limiter.Options.Ahead).
+	Held int64
+	// FullIn is how long it takes to fill up; zero if it is full. What is Held has no room
+	// to refill before that is over.
 	FullIn time.Duration
 }
 
@@ -125,18 +129,21 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	if len(shards) == 0 {
 		return out
 	}
-	tokens, used := int64(0), int64(0)
+	tokens, used, held := int64(0), int64(0), int64(0)
 	for _, b := range shards {
 		s, _ := b.State.At(now).Adopt(l)
 		i := s.Index(l.Name)
 		tokens = bucket.AddSat(tokens, s.Slots[i].Tokens)
 		used = bucket.AddSat(used, s.Slots[i].Used)
-		r := s.Rate(i)
-		wait := bucket.Wait(s.Slots[i].Tokens, s.Slots[i].Rest, r, r.Capacity)
+		if s.HeldAfter(s.RF) > s.RF {
+			held = bucket.AddSat(held, s.Slots[i].Held)
+		}
+		wait := s.Wait(i, s.Rate(i).Capacity)
 		full := time.Duration(min(wait, int64(1<<63-1)/int64(time.Millisecond))) * time.Millisecond
 		out.FullIn = max(out.FullIn, full)
 	}
 	out.Remaining, out.Used = bucket.WholeTokens(tokens), bucket.WholeTokens(used)
+	out.Held = held / bucket.Milli
 	return out
 }
 

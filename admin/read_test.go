@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -276,5 +277,22 @@ func TestULIDs(t *testing.T) {
 	}
 	if id := (&ulids{}).next(1469918176385); id[:10] != "01ARYZ6S41" {
 		t.Errorf("the time of the specification's example is %q", id[:10])
+	}
+}
+
+// Of 10 tokens 4 are held for two seconds more: until then no more than 6 are left, and the
+// rest refills from then on.
+func TestPeekShowsWhatIsHeld(t *testing.T) {
+	const now = 1_700_000_000_000
+	l := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1_000, Period: 1_000}
+	b := table.Shard{State: bucket.State{RF: now, HeldUntil: now + 2_000,
+		Slots: []bucket.Slot{{Limit: l, Tokens: 6_000, Held: 4_000}}}}
+	for _, c := range []struct{ after, left, held, full int64 }{
+		{0, 6, 4, 6}, {1_000, 6, 4, 5}, {2_000, 6, 0, 4}, {6_000, 10, 0, 0},
+	} {
+		got := level(l, []table.Shard{b}, now+c.after)
+		if got.Remaining != c.left || got.Held != c.held || got.FullIn != time.Duration(c.full)*time.Second {
+			t.Errorf("after %d ms: %d left, %d held, full in %v", c.after, got.Remaining, got.Held, got.FullIn)
+		}
 	}
 }

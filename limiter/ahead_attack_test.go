@@ -107,3 +107,27 @@ func TestNothingIsTakenAheadOfThoseWhoWait(t *testing.T) {
 		l.background.Wait()
 	})
 }
+
+// How long a limit takes to be full reckons with what is held of it: that has no room to
+// refill until it is over.
+func TestWhatIsHeldIsToldAndRefillsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})
+		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 600))
+		_, lease := w.busy(l, req, 200)
+		w.pass(2 * time.Second)
+		for lease = nil; lease == nil || lease.Status()[0].Held < 20; {
+			_, lease = w.busy(l, req, 1)
+		}
+		s := lease.Status()[0]
+		if s.Remaining+s.Held > s.Capacity || s.Held < 20 {
+			t.Fatalf("%+v", s)
+		}
+		image := l.desks.of(acmeGPT).Seen(0).Image.State
+		want := image.Wait(0, 600_000) - (w.now.Load() - image.RF)
+		if got := s.ResetAfter.Milliseconds(); got != want {
+			t.Errorf("full after %d ms, want %d: %+v", got, want, s)
+		}
+	})
+}

@@ -26,7 +26,8 @@ type Status struct {
 	// zero in the status of a lease.
 	RetryAfter time.Duration
 	// RefillAfter is how long until Remaining is one more, if nobody takes or gives
-	// back, and of a bucket of several shards about that; zero when the limit is full.
+	// back, and of a bucket of several shards about that; zero when the limit is full. What
+	// is Held has no room to refill before that is over.
 	RefillAfter time.Duration
 	// ResetAfter is how long until the limit is full, if nobody takes or gives back;
 	// zero when it is. Of a quota it is how long until its period ends, also if nothing
@@ -66,10 +67,24 @@ func statuses(entity string, levels []known.Level) []Status {
 	out := make([]Status, len(levels))
 	for i, l := range levels {
 		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest, l.Edge)
-		out[i].Held = l.Held / bucket.Milli
+		out[i].leaveRoom(l)
 		out[i].Remaining, out[i].RetryAfter, out[i].Estimated = l.Remaining, wait(0, l.After), l.Estimated
 	}
 	return out
+}
+
+// leaveRoom says what is held of a level, and how long that lets the limit take to be full.
+func (s *Status) leaveRoom(l known.Level) {
+	if l.Held <= 0 || l.Limit.Quota() {
+		return
+	}
+	s.Held = l.Held / bucket.Milli
+	b := bucket.State{RF: 1, HeldUntil: bucket.AddSat(1, l.Over),
+		Slots: []bucket.Slot{{Limit: l.Limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}}}
+	s.ResetAfter = wait(0, b.Wait(0, l.Limit.Capacity))
+	if next := (s.Remaining + 1) * bucket.Milli; next <= l.Limit.Capacity {
+		s.RefillAfter = wait(0, b.Wait(0, next))
+	}
 }
 
 // longestWait is what a Duration holds, in whole milliseconds: 292 years.

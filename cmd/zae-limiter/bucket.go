@@ -38,7 +38,7 @@ func peekCommand(a *app) *cobra.Command {
 }
 
 func bucketsAnswer(buckets []admin.Bucket) answer {
-	r := rows{head: []string{"entity", "resource", "limit", "left", "capacity", "used", "full in", "shards", "limits of"}}
+	r := rows{head: []string{"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of"}}
 	all := []shownBucket{}
 	for _, b := range buckets {
 		from := "bucket" // as callers brought them, or as they were when they were deleted
@@ -47,8 +47,8 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 		}
 		all = append(all, shownBucket{b.Entity, b.Resource, b.Exists, b.Shards, from, b.Levels, b.Parent, b.Cascade})
 		for _, l := range b.Levels {
-			r.add(b.Entity, b.Resource, l.Name, l.Remaining, l.Capacity, l.Used, l.FullIn.Round(time.Millisecond), b.Shards,
-				from)
+			r.add(b.Entity, b.Resource, l.Name, l.Remaining, l.Held, l.Capacity, l.Used, l.FullIn.Round(time.Millisecond),
+				b.Shards, from)
 		}
 	}
 	return answer{value: all, rows: r}

@@ -271,17 +271,19 @@ func (d decider) paced(c Choice) Choice {
 	return out
 }
 
-// held is what processes may hold at most of a limit, on the shards that were seen.
-func (k *facts) held(limit string, now int64) (milli int64) {
+// held is what processes may hold at most of a limit, on the shards that were seen, and for
+// how long, in ms.
+func (k *facts) held(limit string, now int64) (milli, over int64) {
 	for n, s := range k.shards {
-		if n >= k.count || !s.imaged() || s.image.State.HeldAfter(now) == now {
-			continue
+		until := int64(0)
+		if n < k.count && s.imaged() {
+			until = s.image.State.HeldAfter(now) - now
 		}
-		if i := s.image.State.Index(limit); i >= 0 {
-			milli = bucket.AddSat(milli, s.image.State.Slots[i].Held)
+		if i := s.image.State.Index(limit); until > 0 && i >= 0 && s.image.State.Slots[i].Held > 0 {
+			milli, over = bucket.AddSat(milli, s.image.State.Slots[i].Held), max(over, until)
 		}
 	}
-	return milli
+	return milli, over
 }
 
 // Left returns how much of a limit this process holds of a shard, in millitokens.

@@ -80,7 +80,8 @@ func (d *denied) explain(k *facts, now int64) Denial {
 	for i, c := range d.want.Costs {
 		sum := d.limits[i]
 		level := min(sum.level+sum.rate*float64(now-d.at), float64(sum.whole))
-		l := Level{Limit: c.Limit, Milli: int64(math.Floor(level)), Estimated: d.unseen, Held: k.held(c.Limit.Name, now)}
+		l := Level{Limit: c.Limit, Milli: int64(math.Floor(level)), Estimated: d.unseen}
+		l.Held, l.Over = k.held(c.Limit.Name, now)
 		l.Remaining = bucket.WholeTokens(l.Milli)
 		if k.count > 1 {
 			l.Remaining = min(l.Remaining, then.holds(c.Limit, now)/bucket.Milli)

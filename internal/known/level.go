@@ -15,6 +15,7 @@ type Level struct {
 	Edge        int64 // of a quota: how long until it is whole again at once, in ms
 	Estimated   bool  // some shards were not seen
 	Held        int64 // what processes may hold at most, taken ahead, in millitokens
+	Over        int64 // how long until nothing of that is held, in ms
 }
 
 // Levels returns what there is of the limits in force.
@@ -50,7 +51,8 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 				level = int64(float64(level) * (float64(l.Capacity) / float64(seen)))
 			}
 		}
-		out[i] = Level{Limit: l, Milli: level, Rest: rest, Remaining: bucket.WholeTokens(level), Held: k.held(l.Name, now)}
+		out[i] = Level{Limit: l, Milli: level, Rest: rest, Remaining: bucket.WholeTokens(level)}
+		out[i].Held, out[i].Over = k.held(l.Name, now)
 		if l.Quota() {
 			out[i].Edge = max(1, bucket.SubSat(edge, now))
 			if edge <= now { // nothing was seen, or the period is over
