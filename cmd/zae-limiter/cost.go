@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +43,7 @@ func (d billed) stack(u *bill.Use) (bill.Stack, error) {
 func costCommand(a *app) *cobra.Command {
 	var u bill.Use
 	var d billed
+	var ahead time.Duration
 	cmd := a.does(&cobra.Command{
 		Use: "cost --rate R", Short: "compute what a month costs",
 		Long: `Compute the bill of a month of 730 hours, in us-east-1, from the units that the paths
@@ -53,6 +55,7 @@ what was measured. docs/cost.md says what the lines are.`,
 		Example: "  zae-limiter cost --rate 10 --settle 1 --processes 4 --entities 200",
 		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
+			u.Ahead = ahead.Seconds()
 			if err := u.Check(); err != nil {
 				return usage(c, "%v", err)
 			}
@@ -79,6 +82,7 @@ what was measured. docs/cost.md says what the lines are.`,
 	f.Float64Var(&u.Settled, "settle", 0, "part of them that is settled, 0 to 1")
 	f.IntVar(&u.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
 	f.IntVar(&u.Processes, "processes", 1, "processes that take from every entity")
+	f.DurationVar(&ahead, "ahead", 0, "how long they take ahead (Options.Ahead), half of the fill time at most")
 	f.IntVar(&u.Entities, "entities", 1, "entities and resources that are in use all the time")
 	f.Float64Var(&u.Skew, "skew", 0, "exponent of Zipf's law by which entities are used; 0: all of them all the time")
 	f.IntVar(&u.Windows, "windows", 2, "windows of usage: 1 hours, 2 days too, 3 months too; 0: none")

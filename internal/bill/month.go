@@ -77,7 +77,7 @@ func (b *bill) requests() {
 	if b.stack.Provisioned {
 		write, read = priceWriteHour/3600, priceReadHour/3600
 	}
-	b.add(ofTable, "acquire", u.requests()*levels*unitsOfAcquire, kindWrite, write)
+	b.add(ofTable, "acquire", u.requests()*levels*u.perAcquire()*unitsOfAcquire, kindWrite, write)
 	b.add(ofTable, "settle", u.requests()*u.Settled*levels*unitsOfAcquire, kindWrite, write)
 	copies := 0.0
 	if b.stack.Copied {

@@ -16,7 +16,8 @@ func TestTablesOfThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := string(text)
-	for name, table := range map[string]string{"requests": requestsTable(), "bill": billTable()} {
+	for name, table := range map[string]string{"requests": requestsTable(), "ahead": aheadTable(),
+		"bill": billTable()} {
 		begin, end := "<!-- "+name+": written by go test ./internal/bill -update -->\n", "<!-- end of "+name+" -->"
 		before, rest, ok := strings.Cut(got, begin)
 		_, after, ended := strings.Cut(rest, end)
@@ -65,6 +66,53 @@ func requestsTable() string {
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// aheadTable is what requests for one key cost.
+func aheadTable() string {
+	var b strings.Builder
+	b.WriteString("| one key, granted requests a second | R = 10 | 100 | 1000 | 10,000 | $ per million, at each |\n" +
+		"|---|---|---|---|---|---|\n")
+	for _, row := range []struct {
+		name      string
+		processes int
+		ahead     float64
+	}{{"nothing is taken ahead", 1, 0}, {"`Ahead` 500 ms, 1 process", 1, .5}, {"4 processes", 4, .5},
+		{"16 processes", 16, .5}, {"64 processes", 64, .5}, {"`Ahead` 10 s, 16 processes", 16, 10},
+		{"64 processes", 64, 10}} {
+		fmt.Fprintf(&b, "| %s |", row.name)
+		var millions []string
+		for _, rate := range []float64{10, 100, 1000, 10_000} {
+			u := Use{Rate: rate, Levels: 1, LimitsInCode: true, Processes: row.processes, Entities: 1, Ahead: row.ahead}
+			sum := Sum(Month(u, Stack{Table: true}))
+			fmt.Fprintf(&b, " %s |", dollars(sum))
+			millions = append(millions, fmt.Sprintf("%.3f", sum/u.requests()*1e6))
+		}
+		fmt.Fprintf(&b, " %s |\n", strings.Join(millions, ", "))
+	}
+	return b.String()
+}
+
+// What a write serves that takes ahead is what fleets measure (docs/hot-keys.md), within a
+// tenth.
+func TestTakenAheadIsWhatIsMeasured(t *testing.T) {
+	for _, c := range []struct {
+		processes             int
+		rate, ahead, measured float64
+	}{{16, 500, .5, .09}, {16, 900, .5, .05}, {1, 900, .5, .0032}, {64, 9000, .5, .02}, {16, 900, 1, .025}} {
+		u := Use{Rate: c.rate, Processes: c.processes, Entities: 1, Ahead: c.ahead}
+		if got := u.perAcquire(); math.Abs(got-c.measured) > c.measured/10 {
+			t.Errorf("%+v: %.4f writes for each request", c, got)
+		}
+	}
+	u := Use{Rate: 50, Processes: 16, Entities: 1, Ahead: .5}
+	if got := u.perAcquire(); got != 1 { // 1.6 requests in that time
+		t.Errorf("asked seldom: %.4f writes for each request", got)
+	}
+	u = Use{Rate: 1000, Processes: 1, Entities: 1000, Ahead: .5, Skew: 1.1}
+	if got := u.perAcquire(); got < .3 || got > .9 { // the busiest of them only
+		t.Errorf("unevenly: %.4f writes for each request", got)
+	}
 }
 
 // aDay is a million requests a day, each settled, of 200 tenants and 10 processes.

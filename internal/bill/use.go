@@ -29,6 +29,7 @@ type Use struct {
 	Settled      float64 // part of them that is settled, 0 to 1
 	Levels       int     // entities that each request charges
 	Processes    int
+	Ahead        float64 // seconds for which they take ahead (limiter.Options.Ahead); 0: they do not
 	Entities     int     // with their resources
 	Skew         float64 // exponent of Zipf's law by which they are used; 0: all of them all the time
 	Windows      int     // of usage
@@ -44,9 +45,9 @@ type Use struct {
 func (u Use) Check() error {
 	if u.Rate <= 0 || u.Settled < 0 || u.Settled > 1 || u.Levels < 1 || u.Levels > 4 || u.Processes < 1 ||
 		u.Entities < 1 || u.Skew < 0 || u.Skew > 3 || u.Windows < 0 || u.Windows > 3 || u.SnapshotDays < 1 ||
-		u.StreamShards < 1 || u.Audits < 0 || u.FoldSeconds < 0 || u.FoldSeconds > 900 {
+		u.StreamShards < 1 || u.Audits < 0 || u.FoldSeconds < 0 || u.FoldSeconds > 900 || u.Ahead < 0 || u.Ahead > 600 {
 		return errors.New("want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, " +
-			"--fold 0 to 900, --audits not below 0, the others at least 1")
+			"--fold 0 to 900, --audits not below 0, --ahead 0 to 10m, the others at least 1")
 	}
 	if !(u.Utilization > 0 && u.Utilization <= 1) {
 		return errors.New("want --utilization above 0, at most 1")
@@ -58,7 +59,37 @@ func (u Use) Check() error {
 func (u Use) requests() float64 { return u.Rate * monthSeconds }
 
 // changes returns how many records of buckets the stream has in a month.
-func (u Use) changes() float64 { return u.requests() * float64(u.Levels) * (1 + u.Settled) }
+func (u Use) changes() float64 {
+	return u.requests() * float64(u.Levels) * (u.perAcquire() + u.Settled)
+}
+
+// perAcquire returns the writes for each request of a level. Without taking ahead it is one.
+// Else one write serves a process for a part of the time for which it takes ahead, if it is
+// asked that often. Example: 16 processes, 900 a second on one key, half a second ahead. Each is
+// asked 28 times in that time, so a write serves 20 requests.
+func (u Use) perAcquire() (writes float64) {
+	if u.Ahead == 0 {
+		return 1
+	}
+	all := 0.0
+	for i := range u.Entities {
+		all += math.Pow(float64(i+1), -u.Skew)
+	}
+	for i := range u.Entities {
+		share := math.Pow(float64(i+1), -u.Skew) / all
+		each := 1.0
+		if asked := u.Rate * share / float64(u.Processes) * u.Ahead; asked >= leastAhead {
+			each = min(1, 1/(asked*servedAhead))
+		}
+		writes += share * each
+	}
+	return writes
+}
+
+const (
+	leastAhead  = 2   // requests in the time, below which nothing is taken ahead
+	servedAhead = 0.7 // part of the time that a write serves, as measured (docs/hot-keys.md)
+)
 
 // usage returns the write units of the usage of a month, for each level, and how many of
 // them are taken in indexes. An hour is written with every fold, a day and a month once an
@@ -72,7 +103,7 @@ func (u Use) usage() (all, indexes float64) {
 	var writes float64
 	switch {
 	case u.FoldSeconds == 0:
-		writes = u.requests() * (1 + u.Settled)
+		writes = u.requests() * (u.perAcquire() + u.Settled)
 		catchUps = writes
 	case u.FoldSeconds >= longFold:
 		catchUps = u.inUse(2*hour) * monthHours / 2
