@@ -38,7 +38,8 @@ func peekCommand(a *app) *cobra.Command {
 }
 
 func bucketsAnswer(buckets []admin.Bucket) answer {
-	r := rows{head: []string{"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of"}}
+	r := rows{head: []string{
+		"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of"}}
 	all := []shownBucket{}
 	for _, b := range buckets {
 		from := "bucket" // as callers brought them, or as they were when they were deleted
