@@ -57,6 +57,7 @@ test-race: # the packages that start goroutines, and who has them started, under
 test-long: # what takes minutes: a release as its user gets it, and more random worlds
 	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 ./infra/release
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
+	SEEDS=10000 $(GOTEST) -run 'TestSimulation$$' ./internal/simulation
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool

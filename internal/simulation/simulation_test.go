@@ -48,14 +48,14 @@ func play(t *testing.T, seed uint64, bad defect, verbose bool) (out played) {
 	return out
 }
 
-// TestSimulation plays worlds: SEEDS of them, 10,000 if that is not set, fewer with
-// -short; or the one of -seed.
+// TestSimulation plays worlds: SEEDS of them, 2,500 if that is not set, fewer with
+// -short; or the one of -seed. `make test-long` plays 10,000.
 func TestSimulation(t *testing.T) {
 	if *seedFlag >= 0 {
 		report(t, uint64(*seedFlag), "")
 		return
 	}
-	seeds := uint64(10_000)
+	seeds := uint64(2_500)
 	if testing.Short() {
 		seeds = 150
 	}
