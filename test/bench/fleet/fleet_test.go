@@ -3,15 +3,27 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // TestMain prints what the benchmarks have said, after the lines of the testing
-// package.
+// package. The processes draw shards and pauses from one seed: what is left to chance is
+// in which order goroutines of one instant run.
 func TestMain(m *testing.M) {
+	var mu sync.Mutex
+	chance := rand.New(rand.NewPCG(1, 1))
+	store.Random = func() uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return chance.Uint64()
+	}
 	status := m.Run()
 	for _, line := range lines {
 		fmt.Println("bench: fleet  " + line)
