@@ -61,8 +61,9 @@ type level struct {
 type good struct {
 	least, most *big.Rat
 	at          int64
-	back        *big.Rat // given back, and not yet seen on top
-	low         *big.Rat // how much lower a write that may show it lower has shown it, at most
+	back        *big.Rat       // given back, and not yet seen on top
+	low         *big.Rat       // how much lower a write that may show it lower has shown it, at most
+	past        []bucket.State // what a client may still write from, the latest last
 }
 
 func newGood(tokens *big.Rat, at int64) *good {
@@ -105,11 +106,13 @@ func (s step) unfaithful(i int, exact map[level]*good) (broken string) {
 		g.back.Add(g.back, buckettest.Milli(-taken))
 	}
 	var sibling *good
+	handed := int64(0)
 	if s.sibling != nil { // from the instant of the split on, what it cannot hold is its own
 		other := s.sibling.State
 		k := other.Index(limit)
 		sibling = newGood(buckettest.LevelAt(other, k, g.at), g.at)
 		exact[level{b.Entity, b.Resource, other.Shard, limit}] = sibling
+		handed = other.Slots[k].Tokens + other.Slots[k].Used
 		moved := buckettest.NewExact(other.Slots[k].Tokens+other.Slots[k].Used, other.Slots[k].Rest, other.Rate(k)).Level
 		g.take(moved.Add(moved, buckettest.Earned(other.Rate(k), g.at-other.RF)))
 	}
@@ -120,8 +123,14 @@ func (s step) unfaithful(i int, exact map[level]*good) (broken string) {
 	}
 	lack := new(big.Rat).Sub(g.least, got)
 	if g.lost(lack, capacity, nearlyFull) {
-		broken = "lost " + lack.FloatString(3)
+		if g.outdated(b.State, i, handed) {
+			g.least, lack = got, new(big.Rat)
+			g.low.SetInt64(0)
+		} else {
+			broken = "lost " + lack.FloatString(3)
+		}
 	}
+	g.past = append(g.past[max(0, len(g.past)-recent+1):], b.State)
 	if sibling != nil && lack.Sign() > 0 { // a split halves what is missing like what is there
 		half := big.NewRat(1, 2)
 		lack.Mul(lack, half)
@@ -162,6 +171,31 @@ func (g *good) minted(more, twice *big.Rat) bool {
 	}
 	g.back.SetInt64(0)
 	return true
+}
+
+// recent is how many states of a shard may follow the one that somebody writes from.
+const recent = 32
+
+// outdated reports whether a state is what a charge or a split writes from a recent image of
+// a limit that is full by then: it shows the limit lower by what others took since. A client
+// that has time for another write does that within its slack; one that has none, and who
+// splits, however much it is (limiter.Options.Slack). A split has handed some of it over.
+func (g *good) outdated(now bucket.State, i int, handed int64) bool {
+	for _, image := range g.past {
+		j, count := image.Index(now.Slots[i].Name), image.Count()
+		if handed != 0 {
+			count *= 2
+		}
+		if j < 0 || count != now.Count() || image.RF > now.RF {
+			continue
+		}
+		capacity := image.Rate(j).Capacity
+		full := buckettest.LevelAt(image, j, now.RF).Cmp(buckettest.Milli(capacity)) >= 0
+		if full && image.Slots[j].Used+capacity == now.Slots[i].Used+now.Slots[i].Tokens+handed {
+			return true
+		}
+	}
+	return false
 }
 
 // lost reports whether more of a capacity is missing than may be.
