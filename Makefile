@@ -2,7 +2,8 @@
 SHELL       := bash
 FUNCTIONS   := aggregator archiver setup
 GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -buildid="
-LOCALBUILD  := go build -buildvcs=false -tags lambda.norpc # what tests have compiled already is not compiled again
+# Built like the tests: what is compiled for them is not compiled again.
+LOCALBUILD   = go build -buildvcs=false -tags lambda.norpc
 CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 PYTHONS     := 0.10.3 0.17.0
 STANDINS    := test/localstack/node_modules/.package-lock.json
@@ -16,7 +17,8 @@ DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 # The cdk tool does not tell its app of --profile, and the app looks at what is deployed.
 PROFILE      = $(shell echo ' $(CDKFLAGS)' | sed -nE 's/.* --profile[ =]+([^ ]+).*/\1/p')
 AS           = $(if $(PROFILE),AWS_PROFILE=$(PROFILE))
-GOTEST      := go test -vet=off $(GOTESTFLAGS) # go vet looks for more, and goes before
+# go vet looks for more than go test does, and goes before.
+GOTEST      := go test -vet=off $(GOTESTFLAGS)
 TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
 MODULES     := $(TESTED) infra/cdk
 RACED       := ./admin/... ./functions/... ./httplimit ./internal/function ./internal/memdb ./internal/proc ./internal/simulation ./internal/standin ./internal/store ./limiter ./limitertest ./streams/...
@@ -54,10 +56,11 @@ test-race: # the packages that start goroutines, and who has them started, under
 	$(GOTEST) -race -short -timeout 15m $(RACED)
 
 .PHONY: test-long
-test-long: # what takes minutes: a release as its user gets it, and more random worlds
+test-long: $(STANDINS) $(LOCAL) # what takes minutes: a release as its user gets it, and more random worlds, crashes and calls
 	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 ./infra/release
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
 	SEEDS=10000 $(GOTEST) -run 'TestSimulation$$' ./internal/simulation
+	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool
@@ -88,7 +91,7 @@ test-short: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## the tests with fewer 
 
 .PHONY: test-local
 test-local: $(STANDINS) $(LOCAL) # the whole system on stand-ins, with its figures
-	cd test/localstack && go test -count=1 -v ./e2e ./invoke
+	cd test/localstack && LONG=1 go test -count=1 -v ./e2e ./invoke
 
 .PHONY: stand-ins browser build-local
 stand-ins: $(STANDINS) # install the DynamoDB stand-ins
@@ -101,6 +104,7 @@ fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
 	echo "$$dir $$name"; go -C "$$dir" test -run '^$$' -fuzz "^$$name\$$" -fuzztime 20s -fuzzminimizetime 10x . || exit 1; done
 
 .PHONY: bench
+bench: LOCALBUILD = $(GOBUILD)
 bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
 	cd test/bench && go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -benchtime 2s -timeout 10m .
 	go test -run '^$$' -bench Decode -benchmem ./internal/stream

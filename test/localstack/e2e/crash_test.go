@@ -227,7 +227,7 @@ func TestABatchIsExactWhateverHappensAtEveryWrite(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			writes, resumed := 0, 0
 			for n := 1; ; n++ {
-				if testing.Short() && n > 4 {
+				if !long() && n > 4 {
 					break
 				}
 				b := r.batch(fmt.Sprintf("%.6s%d%d", mode.name, len(mode.name), n))

@@ -31,7 +31,7 @@ func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 			half := disturb(r.Proxy)
 			disturbClients(r.clients)
 			s := usageScenario{}
-			w := load{clients: 6, tenants: s.tenants(), calls: rounds(30, 15), seed: 5, settle: true}
+			w := load{clients: 6, tenants: s.tenants(), calls: 30, seed: 5, settle: true}
 			l := r.play(w)
 			open := r.replace(mapping, kept)
 			for try := 0; open == 0 && try < 20; try++ { // the second was over before

@@ -115,7 +115,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 	}
 	for _, p := range plants {
 		t.Run(p.name, func(t *testing.T) {
-			s := &usageScenario{calls: rounds(30, 25), shards: 2, plant: p}
+			s := &usageScenario{calls: 30, shards: 2, plant: p}
 			o := s.play(t)
 			if p.must.name == "" {
 				s.rig.hold(o)

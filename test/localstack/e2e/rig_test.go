@@ -241,10 +241,14 @@ func stalls(t testing.TB) (longest func() time.Duration) {
 	return func() time.Duration { stop(); return <-most }
 }
 
-// rounds is n, or less with -short.
-func rounds(n, short int) int {
-	if testing.Short() {
-		return short
+// long reports whether everything is to be played, which takes minutes: `make test-long`
+// sets LONG.
+func long() bool { return os.Getenv("LONG") != "" }
+
+// rounds is n where everything is played, and else some.
+func rounds(n, some int) int {
+	if long() {
+		return n
 	}
-	return n
+	return some
 }

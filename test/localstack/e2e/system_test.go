@@ -49,7 +49,7 @@ func saturate(t *testing.T, shards, clients int) (had float64, slowest time.Dura
 	for k := range shards {
 		r.put(r.seeded(tn, k, shards, 0).Item())
 	}
-	length := time.Duration(rounds(3000, 1500)) * time.Millisecond
+	const length = 3 * time.Second
 	l := r.play(load{clients: clients, tenants: []tenant{tn}, length: length, seed: 3})
 	end := now()
 	left := r.left(tn, end)
@@ -130,7 +130,7 @@ func TestBucketsAreKeptWarm(t *testing.T) {
 		limiter.PerSecond("rpm", 2000).WithCapacity(100), limiter.PerSecond("tpm", 100_000).WithCapacity(10_000)}}
 	refills := 0
 	l := newLedger()
-	for range rounds(8, 4) {
+	for range 8 {
 		c := call{tenant: tn, costs: limiter.Costs{"rpm": 70, "tpm": 6000}, sent: now()}
 		if _, err := r.lib.Acquire(t.Context(),
 			limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: c.costs, Limits: tn.limits}); err != nil {
@@ -182,7 +182,7 @@ func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
 				steps = at
 			}
 		}
-		if crashed < 2*at || testing.Short() && at == 2 {
+		if crashed < 2*at || !long() && at == 2 {
 			break // there is no such step any more
 		}
 	}

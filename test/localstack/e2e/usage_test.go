@@ -62,9 +62,9 @@ func (s *usageScenario) play(t *testing.T) *observation {
 func TestUsageIsExactUnderTrouble(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			s := &usageScenario{kind: kind, shards: 2, calls: rounds(25, 15)}
+			s := &usageScenario{kind: kind, shards: 2, calls: 25}
 			if kind == engine.Dynoxide { // the fastest
-				s.shards, s.calls = 4, rounds(150, 40)
+				s.shards, s.calls = 4, rounds(150, 50)
 			}
 			o := s.play(t)
 			s.rig.hold(o)
