@@ -173,8 +173,9 @@ func (g *good) minted(more, twice *big.Rat) bool {
 	return true
 }
 
-// recent is how many states of a shard may follow the one that somebody writes from.
-const recent = 32
+// recent is how many states of a shard there are at most from the one that somebody writes
+// from: a refusal told him what was there, and the others write once or twice meanwhile.
+const recent = 12
 
 // outdated reports whether a state is what a charge or a split writes from a recent image of
 // a limit that is full by then: it shows the limit lower by what others took since. A client
