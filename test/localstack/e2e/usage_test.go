@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
@@ -52,10 +54,37 @@ func (s *usageScenario) play(t *testing.T) *observation {
 	r.put(r.seeded(hot, 0, 1, 2).Item())
 	l := r.play(load{clients: 6, tenants: s.tenants(), calls: s.calls, seed: 5, settle: true})
 	r.rest()
-	if tr.pause(true); s.plant.must.name == "" { // else nobody may get a token any more
+	tr.pause(true)
+	s.halve(l)
+	if s.plant.must.name == "" { // else nobody may get a token any more
 		r.calm(l)
 	}
 	return r.observe(l)
+}
+
+// halved is a bucket that is split when half of it is taken, and then emptied. What it is
+// refilled by meanwhile is nothing, so however slow the machine is, a token that the split
+// has minted is one too many.
+var halved = tenant{entity: "halved", resource: "gpt", limits: []limiter.Limit{limiter.PerHour("rpm", 10)}}
+
+func (s *usageScenario) halve(l *ledger) {
+	r := s.rig
+	r.t.Helper()
+	r.clients.Clear()
+	r.put(r.seeded(halved, 0, 1, 0).Item())
+	take := func(n int) {
+		lim := r.open()
+		for range n {
+			l.take(r.t.Context(), lim, &call{tenant: halved, costs: limiter.Costs{"rpm": 1}})
+		}
+	}
+	take(6)
+	zero, _ := r.shard(halved.entity, halved.resource, 0)
+	if err := r.direct.Transact(r.t.Context(), rand.Text(), table.Split(zero, now())); err != nil {
+		r.t.Fatal(err)
+	}
+	take(40)
+	r.rest()
 }
 
 // I5, I1, I2, I3: snapshots are exact whatever happens on the way.
