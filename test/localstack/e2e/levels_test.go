@@ -93,6 +93,7 @@ func (s step) unfaithful(i int, exact map[level]*good) (broken string) {
 		j := old.Index(limit)
 		if g == nil {
 			g = newGood(buckettest.LevelAt(old, j, old.RF), old.RF)
+			g.past = []bucket.State{old}
 		}
 		rate = old.Rate(j)
 	}
@@ -111,6 +112,7 @@ func (s step) unfaithful(i int, exact map[level]*good) (broken string) {
 		other := s.sibling.State
 		k := other.Index(limit)
 		sibling = newGood(buckettest.LevelAt(other, k, g.at), g.at)
+		sibling.past = []bucket.State{other}
 		exact[level{b.Entity, b.Resource, other.Shard, limit}] = sibling
 		handed = other.Slots[k].Tokens + other.Slots[k].Used
 		moved := buckettest.NewExact(other.Slots[k].Tokens+other.Slots[k].Used, other.Slots[k].Rest, other.Rate(k)).Level
