@@ -72,7 +72,7 @@ func TTLSeconds(limits []Limit, multiplier int) int64 {
 	}
 	longest := 0.0
 	for _, l := range limits {
-		if l.Quota() || l.AtOnce { // it is full at an instant that its bucket outlives anyway
+		if !l.IsRate() { // it is full at an instant that its bucket outlives anyway
 			continue
 		}
 		if l.Amount <= 0 {

@@ -27,6 +27,10 @@ const EdgeMargin = 1000
 // Quota reports whether the limit is one.
 func (l Limit) Quota() bool { return l.Reset != "" }
 
+// IsRate reports whether the limit refills all the time: neither a quota nor slots do, so they
+// do not overflow, and what others have taken says nothing of what there will be.
+func (l Limit) IsRate() bool { return !l.Quota() && !l.AtOnce }
+
 // calendar returns the calendar of a quota, nil if it has none that can be read: then its
 // period never ends.
 func (l Limit) calendar() *calendar.Calendar {

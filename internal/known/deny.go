@@ -132,7 +132,7 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 func (d decider) giveUp() Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {
-		if c.Limit.Quota() { // what others keep taking may be there all the same
+		if !c.Limit.IsRate() { // what others keep taking may be there all the same
 			continue
 		}
 		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, c.Limit.Whole(), c.Milli)); at >= out.at {

@@ -102,7 +102,7 @@ func (a Add) calendars() (cond []item.Cond) {
 func (a Add) age(s bucket.State) int64 {
 	age := int64(maxAddAge)
 	for _, c := range a.Costs {
-		if c.Limit.Quota() || c.Limit.AtOnce {
+		if !c.Limit.IsRate() {
 			continue
 		}
 		r := s.RateOf(c.Limit)

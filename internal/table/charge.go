@@ -171,7 +171,7 @@ func (c Charge) prepare() *planned {
 	p.before = p.before.Begin(p.costs)
 	p.full = make([]bool, len(p.before.Slots))
 	for i, sl := range p.before.Slots {
-		p.full[i] = (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && !sl.Quota() && !sl.AtOnce
+		p.full[i] = (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.IsRate()
 		_, moved := p.c.Image.moved(sl)
 		p.begins = p.begins || moved
 	}
@@ -192,7 +192,7 @@ func (p *planned) makeRoom() {
 	for i := range p.before.Slots {
 		sl, r := &p.before.Slots[i], p.before.Rate(i)
 		top := bucket.AddSat(r.Capacity-percent(p.c.Room, r.Capacity), p.costs[i])
-		if sl.Name != bucket.WCU && sl.Tokens > top && !sl.Quota() && !sl.AtOnce {
+		if sl.Name != bucket.WCU && sl.Tokens > top && sl.IsRate() {
 			sl.Tokens, sl.Rest = top, 0
 		}
 	}
