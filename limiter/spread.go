@@ -22,7 +22,9 @@ const spreadAttempts = 4
 // must be of one moment, and a read of all is cheaper than a refused transaction.
 // The lease is nil if they do not hold enough; what they hold is known then. Owing,
 // every shard pays its part, into debt.
-func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool, tries *attempt) (*Lease, error) {
+func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
+	tries *attempt) (lease *Lease, err error) {
+	defer func() { k.Gathered(w, lease != nil, lease == nil && err == nil) }()
 	images, err := l.readShards(ctx, k, w)
 	for _, slack := range [spreadAttempts]int64{1, 1, 1} { // what others may take meanwhile; in the end, any
 		if err != nil {

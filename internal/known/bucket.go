@@ -52,6 +52,7 @@ type facts struct {
 	readAt    int64            // when all shards were last read because of that, epoch ms
 	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
 	largest   map[string]int64 // by limit: the largest cost seen
+	several   several          // requests that take from several shards at once
 	denied    *denied          // the last denial, for as long as nothing new is seen
 	yields    []yield          // limits of this process that others have replaced
 }

@@ -40,7 +40,9 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 		c = d.behind(c)
 	}
 	a.Rounds++
-	out.Choice = c
+	if out.Choice = c; c.Do == Several {
+		k.several.underWay.add(w.Costs)
+	}
 	if c.Do == Deny {
 		k.asked(c.Shard, w, now.Ms)
 		denied := d.deny(c)
@@ -135,7 +137,7 @@ func (d decider) decideOn(k int, s *seen) Choice {
 func (d decider) decideTogether(soonest Choice, stale int, taken bool) Choice {
 	switch {
 	case d.count > 1 && soonest.Do == Never && !d.attempt.Spread && d.together() <= d.now:
-		return Choice{Do: Several} // larger than a share; all shards are read for it, which is better than a look
+		return d.gathers(soonest) // larger than a share; all shards are read for it, which is better than a look
 	case d.outdated(): // tokens were put into the bucket since: read all shards
 		return Choice{Do: Several}
 	case stale >= 0 && d.attempt.Calls == 0 && d.again(d.lookedAt):
@@ -155,9 +157,9 @@ func (d decider) decideTogether(soonest Choice, stale int, taken bool) Choice {
 	}
 	switch at := d.together(); {
 	case at <= d.now && !d.attempt.Spread: // two shards that hold 3 each cover 5
-		return Choice{Do: Several}
+		return d.gathers(soonest)
 	case at < soonest.at: // they will, before any of them does alone
-		soonest.Do, soonest.at = Deny, max(at, d.now+1)
+		soonest = d.until(soonest, at)
 	case soonest.Do == Never:
 		// The shares are fractions of tokens that do not add up to so many whole ones:
 		// shards merge now (see repair), and then it can be had.

@@ -3,7 +3,10 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // TestSplitBucketsPayWhatTheTableSays: 8 processes on 8 shards, where requests are small
@@ -41,6 +44,38 @@ func TestSplitBucketsPayWhatTheTableSays(t *testing.T) {
 		}
 		if r.Excess > 0 || r.Failed > 0 || r.Shards != shards {
 			t.Errorf("%v: excess %+f, %d failed, %d shards", c, r.Excess, r.Failed, r.Shards)
+		}
+	}
+}
+
+// TestLargeAcquiresReadAllShardsSeldom: of a bucket of 8 shards all ask, twenty and a hundred
+// times as often as it refills, for more than a shard holds. To read all shards is 8 units. A
+// process does it for what it is granted, and beside that about once a second. A transaction
+// on all shards is 16 units.
+func TestLargeAcquiresReadAllShardsSeldom(t *testing.T) {
+	const shards, rate, cost = 8, 100, 25
+	large := Bucket{
+		Name: "100 a second, all take 25", Limits: []limiter.Limit{limiter.PerSecond("rps", rate)}, Mean: cost,
+		Cost: func(*rand.Rand) []int64 { return []int64{cost} },
+	}
+	for _, processes := range []int{1, 16} {
+		for _, load := range []float64{20} {
+			c := Case{Bucket: large, Processes: processes, Load: load, Seed: 1}.Lasting(1)
+			r := bubble(t, func(ctx context.Context) (Result, error) { return c.Split(ctx, shards) })
+			granted, attempts := float64(r.Granted), r.Attempts
+			reads, most := r.Reads/shards, granted+1.2*float64(processes)*c.For.Seconds()
+			if processes == 1 {
+				most = granted * 1.1 // nobody else takes anything
+			}
+			t.Logf("%v: %d granted of %d, writes/grant %.1f, all shards read %.0f times, %.0f allowed",
+				c, r.Granted, attempts, r.PerGrant(), reads, most)
+			if reads > most || r.PerGrant() > 18 {
+				t.Errorf("%v: all shards read %.0f times, want at most %.0f; %.1f writes per grant, want at most 18",
+					c, reads, most, r.PerGrant())
+			}
+			if delivered := float64(r.Tokens) / float64(max(r.Due, 1)); delivered < .95 || r.Excess > 0 || r.Failed > 0 {
+				t.Errorf("%v: %.1f %% delivered, excess %+f, %d failed", c, 100*delivered, r.Excess, r.Failed)
+			}
 		}
 	}
 }

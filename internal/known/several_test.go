@@ -1,0 +1,69 @@
+package known
+
+import "testing"
+
+// Who finds that shards do not hold what they seemed to, twice in a row, reads them once in
+// DenyFor until it is granted. The first time, and after a failure, the next request goes
+// on at once; and the denial says how long the pause is.
+func TestReadingAllShardsInVainPauses(t *testing.T) {
+	b := seenAs(perSecond, 3, 3)
+	b.facts.DenyFor = 1000
+	w := asks(5, perSecond)
+	read := func(ms int64, granted, short bool) {
+		t.Helper()
+		d := b.Decide(w, &Attempt{Calls: 1}, clock(noon+ms)) // it has looked, if it had to
+		if d.Do != Several {
+			t.Fatalf("after %d ms: decided %+v, want %d", ms, d.Choice, Several)
+		}
+		b.ReadAll(noon + ms)
+		for shard := range 2 {
+			b.See(seenAs(perSecond, 3, 3).Seen(shard).Image, noon+ms, Unsent)
+		}
+		b.Gathered(d.Want, granted, short)
+	}
+	denied := func(ms, after int64) {
+		t.Helper()
+		d := b.Decide(w, &Attempt{}, clock(noon+ms))
+		if d.Do != Deny || d.Denial.After != after || !d.Denial.Estimated || d.Denial.Limit != "rps" {
+			t.Fatalf("after %d ms: decided %+v, %+v, want a denial for %d ms", ms, d.Choice, d.Denial, after)
+		}
+	}
+	read(0, false, true)
+	read(10, false, false) // no answer
+	read(20, false, true)
+	denied(30, 1000-10)
+	denied(999+20, 1)
+	read(1020, false, true)
+	denied(1030, 1000-10)
+	waits := b.Decide(w, &Attempt{Waits: true, Until: noon + 1e9}, clock(noon+1030))
+	if waits.Do != Several {
+		t.Errorf("one that waits: %+v", waits.Choice)
+	}
+	b.Gathered(waits.Want, true, false)
+	read(1040, false, true)
+	read(1050, true, false)
+	read(1060, false, true)
+	read(1070, false, true)
+	denied(1080, 1000-10)
+}
+
+// What a request is about to take from several shards counts as taken for the next one,
+// until it is answered: of 6 tokens one gets 5, and another one 5 in 4 s.
+func TestUnderWayOnSeveralShards(t *testing.T) {
+	b := seenAs(perSecond, 3, 3)
+	first := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon))
+	if first.Do != Several {
+		t.Fatalf("%+v", first.Choice)
+	}
+	d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon))
+	if d.Do != Deny || d.Denial.After != 4000 || !d.Denial.Estimated || d.Denial.Limit != "rps" {
+		t.Errorf("decided %+v, %+v, want a denial for 4 s", d.Choice, d.Denial)
+	}
+	if d := b.Decide(asks(1, perSecond), &Attempt{}, clock(noon)); d.Do != Take {
+		t.Errorf("one token: %+v", d.Choice)
+	}
+	b.Gathered(first.Want, false, true)
+	if d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon)); d.Do != Several {
+		t.Errorf("decided %+v once that is answered", d.Choice)
+	}
+}
