@@ -155,7 +155,7 @@ func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, shard int) {
 
 // serve grants what it can of a group from what was taken ahead meanwhile, and returns the
 // others.
-func (l *Limiter) serve(k *desk, shard int, group []*acquirer) []*acquirer {
+func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquirer) []*acquirer {
 	if l.opts.Ahead == 0 {
 		return group
 	}
@@ -168,6 +168,11 @@ func (l *Limiter) serve(k *desk, shard int, group []*acquirer) []*acquirer {
 		if !ok {
 			left = append(left, m)
 			continue
+		}
+		if h.Renew {
+			w := m.want
+			w.Costs = h.Costs
+			l.renew(ctx, k, w, h.Image.State.Shard)
 		}
 		lease := l.heldLease(m.want, h)
 		k.mu.Lock()

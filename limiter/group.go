@@ -187,7 +187,7 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 	}()
 	looked := false
 	for {
-		group = l.serve(k, c.Shard, group)
+		group = l.serve(ctx, k, c.Shard, group)
 		group, p = l.planGroup(k, c, group)
 		if len(group) == 0 {
 			return

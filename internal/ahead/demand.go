@@ -71,7 +71,7 @@ const (
 	// worthwhile is how many requests an allotment must serve to be taken.
 	worthwhile = 2
 	// part is how much of the demand of its life an allotment is for. More of it ends unspent.
-	part = 0.75
+	part = 0.8
 	// most is how much of it may be held, with what is left of the last one.
 	most = 0.95
 )

@@ -81,12 +81,12 @@ func (s *seen) held() Held {
 }
 
 // renewAt is how much of what was taken last, in percent, is left when more is taken.
-const renewAt = 25
+const renewAt = 20
 
 // low reports whether more is to be taken ahead now.
 func (k *facts) low(s *seen, w Want, now Now) bool {
 	h := s.holding
-	if h.renews || h.Asking() {
+	if h.renews || h.Asking() || h.pace.Saturated(now.Ms) {
 		return false
 	}
 	low := false

@@ -25,6 +25,13 @@ type taken struct {
 	perGrant  float64 // write units per granted acquire, at most
 	delivered float64 // of what an exact bucket grants, at least
 	jain      float64 // how evenly, at least
+	waited    float64 // part of the grants that took any time, at most; 0: any
+}
+
+// hardlyWaits demands that more is taken before what is held is used up.
+func (c taken) hardlyWaits() taken {
+	c.waited = .005
+	return c
 }
 
 func takenAhead() []taken {
@@ -41,8 +48,9 @@ func takenAhead() []taken {
 	all := []taken{
 		at(Busy, 16, .5, half, .11, .999), at(Busy, 16, .9, half, .065, .999),
 		at(Busy, 16, 1.5, half, .075, .98), at(Busy, 16, 5, half, .095, .99),
-		bursty, uneven, at(minutes, 16, .9, time.Second, .035, .999), at(busier, 64, .9, half, .03, .999),
-		at(Busy, 1, .9, half, .005, .999), at(PerMinute, 16, .9, half, 1.0812, .999), // as without
+		bursty, uneven, at(minutes, 16, .9, time.Second, .035, .999).hardlyWaits(),
+		at(busier, 64, .9, half, .03, .999).hardlyWaits(),
+		at(Busy, 1, .9, half, .005, .999).hardlyWaits(), at(PerMinute, 16, .9, half, 1.0812, .999), // as without
 	}
 	for _, trip := range []time.Duration{15, 60} {
 		for _, load := range []float64{.5, .9, 5} {
@@ -68,6 +76,9 @@ func TestTakenAhead(t *testing.T) {
 		}
 		if r.Excess > 0 || r.Failed > 0 {
 			t.Errorf("%v: excess %+f, %d failed", c, r.Excess, r.Failed)
+		}
+		if c.waited > 0 && r.Waited > c.waited {
+			t.Errorf("%v: %.2f %% of the grants waited for a write, want at most %.1f %%", c, 100*r.Waited, 100*c.waited)
 		}
 		if c.perGrant > 0 && r.PerGrant() > c.perGrant || r.Delivered() < c.delivered || r.Jain < c.jain {
 			t.Errorf("%v: %.4f writes per grant, want at most %.3f; delivered %.2f %%, want %.1f %%; Jain %.3f, want %.2f", c,
