@@ -133,7 +133,7 @@ func lenient(t *testing.T) *limiter.Limiter {
 
 func TestHooksAndSkip(t *testing.T) {
 	l := limitertest.New(t).Limiter(nil)
-	granted, denied := 0, 0
+	granted, denied, ran := 0, 0, 0
 	h := httplimit.New(l, httplimit.Options{
 		Request: request,
 		Skip:    func(r *http.Request) bool { return r.Header.Get("X-Api-Key") == "health" },
@@ -143,6 +143,7 @@ func TestHooksAndSkip(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 		},
 	})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ran++
 		if skipped := r.Header.Get("X-Api-Key") == "health"; skipped != (httplimit.Lease(r) == nil) {
 			t.Error("a lease if and only if it was taken")
 		}
@@ -153,8 +154,8 @@ func TestHooksAndSkip(t *testing.T) {
 	get(h, "a")
 	get(h, "a")
 	wants(t, get(h, "a"), http.StatusTeapot, map[string]string{"Retry-After": "30"})
-	if granted != 2 || denied != 1 {
-		t.Errorf("%d granted, %d denied", granted, denied)
+	if granted != 2 || denied != 1 || ran != 7 {
+		t.Errorf("%d granted, %d denied, %d handled", granted, denied, ran)
 	}
 }
 

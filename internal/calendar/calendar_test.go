@@ -140,6 +140,7 @@ func TestWhatIsStoredComesBack(t *testing.T) {
 
 func TestWhatIsNoCalendar(t *testing.T) {
 	for _, canonical := range []string{"", "m0h0", "m0h0@", "m0h0@Local", "m0h0@Mars/Olympus", "m60@UTC", "h0m0@UTC",
+		"m00005@UTC",
 		"m0m1@UTC", "D30M2@UTC", "@UTC", "D28L@UTC", "DW@UTC", "w1#2@UTC", "m*/0@UTC", "m5-1@UTC", "+0", "+-5", "+1.5",
 		"+01", "+99999999999"} {
 		if c, err := Parse(canonical); err == nil {

@@ -1,0 +1,64 @@
+package usage
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// ran is a run of records from one sequence number to another, by which the counter of rpm
+// went from so much to so much.
+func ran(first, last string, from, to int64) Run {
+	return Run{First: table.PositionOf(1, first), Last: table.PositionOf(1, last), Events: 2,
+		From: []table.Count{{Limit: "rpm", Tokens: from}}, To: []table.Count{{Limit: "rpm", Tokens: to}}}
+}
+
+// The parts of a bucket become a total for each window, in order, with a chain for each shard.
+func TestTotalsByWindow(t *testing.T) {
+	const hour = 3_600_000
+	part := func(shard int, start int64, runs ...Run) Part {
+		return Part{Namespace: "n", Entity: "e", Resource: "r", Shard: shard, Start: start, Runs: runs}
+	}
+	got := Totals([]Part{part(0, hour, ran("3", "4", 3, 5)), part(0, 0, ran("1", "2", 0, 3)),
+		part(1, 0, ran("1", "2", 0, 9))}, Hourly)
+	if len(got) != 2 || got[0].Start != 0 || len(got[0].Chains) != 2 || got[1].Start != hour || len(got[1].Chains) != 1 ||
+		got[1].Window != Hourly || got[1].Entity != "e" {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// Progress tells apart what a snapshot has counted of a total, what lies behind its marks, and
+// what is left. Here the counter goes from 10 to 17 with the records 20 to 30.
+func TestProgress(t *testing.T) {
+	runs := []Run{ran("20", "30", 10, 17)}
+	total := Totals([]Part{{Namespace: "n", Entity: "e", Resource: "r", Runs: runs}}, Hourly)[0]
+	marked := func(seq string, used int64) item.Item {
+		return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "p",
+			Ledger: table.Ledger{Stream: 1, Limits: []string{"rpm"}},
+			Marks: map[int]table.Mark{0: {At: table.PositionOf(1, seq),
+				Used: []table.Count{{Limit: "rpm", Tokens: used}}}},
+		}.Item()
+	}
+	for _, c := range []struct {
+		name                  string
+		stored                item.Item
+		left, counted, behind int64
+		records               int
+	}{
+		{"no snapshot", nil, 7, 0, 0, 0},
+		{"a mark before", marked("19", 10), 7, 0, 0, 0},
+		{"a mark before, and 2 that no record told of", marked("10", 8), 9, 0, 0, 0},
+		{"a mark within", marked("25", 14), 3, 4, 0, 0},
+		{"a mark at the end", marked("30", 17), 0, 0, 7, 2},
+		{"a mark behind", marked("40", 99), 0, 0, 7, 2},
+	} {
+		p := total.Progress(c.stored)
+		left, _ := table.CountOf(p.Left, "rpm")
+		counted, _ := table.CountOf(p.Counted, "rpm")
+		behind, _ := table.CountOf(p.Behind, "rpm")
+		if left != c.left || counted != c.counted || behind != c.behind || p.Records != c.records {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+	}
+}
