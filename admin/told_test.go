@@ -3,6 +3,7 @@ package admin
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -69,5 +70,41 @@ func TestWhatIsDropped(t *testing.T) {
 	got := b.dropped(image, start)
 	if len(got) != 3 || got[0] != "full" || got[1] != "stored" || got[2] != "half" {
 		t.Errorf("dropped %v", got)
+	}
+}
+
+// An update keeps when the entity was created, and tells it.
+func TestUpdatesKeepTheCreation(t *testing.T) {
+	w := newWorld(t)
+	created := w.create(Entity{ID: "acme"}).CreatedAt
+	w.advance(time.Hour)
+	e, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "Acme"})
+	w.must(err)
+	again, err := w.ns.Entity(t.Context(), "acme")
+	w.must(err)
+	if created.IsZero() || !e.CreatedAt.Equal(created) || !again.CreatedAt.Equal(created) || again.Name != "Acme" {
+		t.Errorf("created at %v; the update tells %+v, stored is %+v", created, e, again)
+	}
+}
+
+// The counters of a bucket that was removed begin anew: all that its next life has consumed is
+// live, whatever the last snapshot has counted.
+func TestLiveUsageOfAnotherLife(t *testing.T) {
+	limit := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 1000, Period: 1000}
+	b := table.Shard{State: bucket.New([]bucket.Limit{limit}, 0, 1, start)}
+	b.State.Slots[b.State.Index("rpm")].Used = 9000
+	at := table.PositionOf(1, "5")
+	for _, c := range []struct {
+		name string
+		mark table.Mark
+		want int64
+	}{
+		{"not counted yet", table.Mark{}, 9},
+		{"counted up to 4", table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 5},
+		{"of a life that ended at 4", table.Mark{At: at, Gone: true, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 9},
+	} {
+		if got := grown(c.mark, b)["rpm"]; got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
 	}
 }
