@@ -115,9 +115,10 @@ func TestWhatIsHeldIsToldAndRefillsLate(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})
 		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 600))
-		_, lease := w.busy(l, req, 200)
+		w.busy(l, req, 200)
 		w.pass(2 * time.Second)
-		for lease = nil; lease == nil || lease.Status()[0].Held < 20; {
+		var lease *Lease
+		for lease == nil || lease.Status()[0].Held < 20 {
 			_, lease = w.busy(l, req, 1)
 		}
 		s := lease.Status()[0]
