@@ -67,7 +67,7 @@ func (b bringing) dropped(image table.Shard, now int64) []string {
 		return name == bucket.WCU || slices.ContainsFunc(b.want, func(l bucket.Limit) bool { return l.Name == name })
 	}
 	for i, sl := range full.Slots {
-		if !wanted(sl.Name) && (sl.Tokens >= full.Rate(i).Capacity || slices.Contains(b.before, sl.Name)) {
+		if !wanted(sl.Name) && (full.Full(i) || slices.Contains(b.before, sl.Name)) {
 			drop = append(drop, sl.Name)
 		}
 	}

@@ -14,10 +14,12 @@ import (
 )
 
 // Reset fills the named limits of a bucket, all of them if none is named, on every
-// shard: debt is forgiven, and the capacity can be taken at once. It returns how
+// shard: debt is forgiven, and the capacity can be taken at once; of a quota with what it was
+// topped up by. A quota that counts from its first use begins another period. It returns how
 // many tokens that added, by limit, and records it as "bucket_reset". A bucket that
-// does not exist is full already. Usage is not changed by it. The error is
-// ErrNotFound if the bucket has no limit of that name.
+// does not exist is full already. Usage is not changed by it. What leases took of a quota
+// before is not given back after. The error is ErrNotFound if the bucket has no limit of that
+// name. See [Namespace.Once] for calls whose answer is lost.
 //
 // It also mends a bucket that cannot be read (limiter.ErrUnreadable): with no limit
 // named, the bucket is removed, and the next request finds a full one. What that added
@@ -32,26 +34,33 @@ func (n *Namespace) Reset(ctx context.Context, entity, resource string, limits .
 }
 
 func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []string) (map[string]int64, error) {
-	return n.raise(ctx, entity, resource, table.ActionBucketReset, func(rooms map[string][]int64) (gifts, error) {
-		out := gifts{}
-		for _, limit := range limits {
-			if rooms[limit] == nil {
-				return nil, fail(ErrNotFound, "limit %q", limit)
+	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationReset, action: table.ActionBucketReset,
+		decide: func(found map[string]room) (gifts, error) {
+			names := limits
+			if len(limits) == 0 {
+				names = slices.Collect(maps.Keys(found))
 			}
-			out[limit] = rooms[limit]
-		}
-		if len(limits) == 0 {
-			out = rooms
-		}
-		return out, nil
-	})
+			out := gifts{}
+			for _, limit := range names {
+				if found[limit].by == nil {
+					return nil, fail(ErrNotFound, "limit %q", limit)
+				}
+				for _, milli := range found[limit].by {
+					out[limit] = append(out[limit], bucket.Gift{Milli: milli, Whole: true})
+				}
+			}
+			return out, nil
+		}})
 }
 
-// Credit adds whole tokens to limits of a bucket, to all shards together, but never
-// above the capacity. It returns how many were added, by limit, and records it as
-// "bucket_credited". A bucket that does not exist is full, so nothing is added.
+// Credit adds whole tokens to limits of a bucket, to all shards together. A rate takes them
+// up to its capacity. On a quota all of them come on top of it, until its period ends; one
+// that counts from its first use begins a period with them. It returns how many were added,
+// by limit, and records it as "bucket_credited". Of a bucket that does not exist rates are
+// full; one with quotas to credit is created under the stored limits.
 // Usage is not changed by it. Tokens of a lease are given back by the lease. The
-// error is ErrNotFound if the bucket has no limit of that name.
+// error is ErrNotFound if the bucket has no limit of that name. See [Namespace.Once] for
+// calls whose answer is lost.
 func (n *Namespace) Credit(
 	ctx context.Context, entity, resource string, tokens limiter.Costs,
 ) (map[string]int64, error) {
@@ -63,20 +72,48 @@ func (n *Namespace) Credit(
 	if len(tokens) == 0 {
 		return nil, argument.Invalid("tokens", argument.Plain("empty"), "at least one limit")
 	}
-	return n.raise(ctx, entity, resource, table.ActionBucketCredited, func(rooms map[string][]int64) (gifts, error) {
-		out := gifts{}
-		for _, limit := range slices.Sorted(maps.Keys(tokens)) {
-			if rooms[limit] == nil {
-				return nil, fail(ErrNotFound, "limit %q", limit)
+	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationTopUp,
+		action: table.ActionBucketCredited, creates: true, decide: func(found map[string]room) (gifts, error) {
+			out := gifts{}
+			for _, limit := range slices.Sorted(maps.Keys(tokens)) {
+				milli, r := tokens[limit]*bucket.Milli, found[limit]
+				if r.by == nil {
+					return nil, fail(ErrNotFound, "limit %q", limit)
+				}
+				if r.quota {
+					r.by = slices.Repeat([]int64{milli}, len(r.by))
+				}
+				for _, part := range spread(milli, r.by) {
+					out[limit] = append(out[limit], bucket.Gift{Milli: part})
+				}
 			}
-			out[limit] = spread(tokens[limit]*bucket.Milli, rooms[limit])
-		}
-		return out, nil
-	})
+			return out, nil
+		}})
 }
 
-// gifts is what each shard gets of each limit, in millitokens.
-type gifts map[string][]int64
+// gifts is what each shard gets of each limit.
+type gifts map[string][]bucket.Gift
+
+// of returns what shard k gets.
+func (g gifts) of(k int) map[string]bucket.Gift {
+	out := map[string]bucket.Gift{}
+	for limit, by := range g {
+		out[limit] = by[k]
+	}
+	return out
+}
+
+// tokens returns how many whole tokens that is, by limit.
+func (g gifts) tokens() map[string]int64 {
+	out := map[string]int64{}
+	for limit, by := range g {
+		for _, gift := range by {
+			out[limit] += max(gift.Milli, 0)
+		}
+		out[limit] /= bucket.Milli
+	}
+	return out
+}
 
 // spread divides an amount over shards by their shares, and what does not fit into
 // one over the others. The rooms are a power of two of them as a rule, but some
@@ -96,90 +133,108 @@ func spread(milli int64, rooms []int64) []int64 {
 	return out
 }
 
-// raiseAtOnce is how many shards one transaction raises, with its audit event.
+// raiseAtOnce is how many writes one transaction has, beside its checks.
 const raiseAtOnce = 50
 
-// raise adds tokens to the shards of a bucket: decide says how many, from the room
-// that every limit has on every shard now. All shards are one transaction, unless
+// raising is tokens on their way to the shards of a bucket.
+type raising struct {
+	of           Scope
+	kind, action string
+	creates      bool // a bucket that is not there, to put something on top of its quotas
+	// decide says how many, from the room that every limit has on every shard now.
+	decide func(map[string]room) (gifts, error)
+}
+
+// raise adds tokens to the shards of a bucket. All shards are one transaction, unless
 // there are very many.
-func (n *Namespace) raise(
-	ctx context.Context, entity, resource, action string, decide func(map[string][]int64) (gifts, error),
-) (map[string]int64, error) {
-	if err := checkPair(entity, resource); err != nil {
+func (n *Namespace) raise(ctx context.Context, r raising) (map[string]int64, error) {
+	if err := checkPair(r.of.Entity, r.of.Resource); err != nil {
 		return nil, err
 	}
-	of := Scope{entity, resource}
 	for range callAttempts {
-		shards, err := n.shards(ctx, entity, resource)
-		if err != nil || len(shards) == 0 {
-			return nil, fail(err, "raise bucket %s", of)
+		done, err := n.operation(ctx, r)
+		if done != nil || err != nil {
+			return done, fail(err, "raise bucket %s", r.of)
 		}
-		now := n.table.now()
-		g, err := decide(rooms(shards, now))
-		if err != nil {
-			return nil, fail(err, "raise bucket %s", of)
+		added, raced, err := n.raiseOnce(ctx, r)
+		if !raced {
+			return added, fail(err, "raise bucket %s", r.of)
 		}
-		system, err := n.readScope(ctx, Scope{})
-		if err != nil {
-			return nil, fail(err, "raise bucket %s", of)
-		}
-		added := map[string]int64{}
-		for limit, by := range g {
-			for _, milli := range by {
-				added[limit] += max(milli, 0)
-			}
-			added[limit] /= bucket.Milli
-		}
-		record := n.record(ctx, system.system, event{
-			subject: table.EntitySubject(entity), resource: resource, action: action, details: table.BucketLevels(added),
-		})
-		done, err := n.raiseAll(ctx, shards, g, now, record)
-		if _, raced := refused(err); raced && !done {
-			continue
-		}
-		if _, raced := refused(err); raced {
-			err = ErrBusy
-		}
-		return added, fail(err, "raise bucket %s", of)
 	}
-	return nil, fail(ErrBusy, "raise bucket %s", of)
+	return nil, fail(ErrBusy, "raise bucket %s", r.of)
 }
 
-// raiseAll sends the transactions; done reports whether any was carried out.
-func (n *Namespace) raiseAll(
-	ctx context.Context, shards []table.Shard, g gifts, now int64, record item.Write,
-) (done bool, err error) {
-	writes := []item.Write{record}
+// raiseOnce tries to; raced: others were faster, and nothing was written.
+func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]int64, raced bool, err error) {
+	shards, err := n.shards(ctx, r.of.Entity, r.of.Resource)
+	if err != nil {
+		return nil, false, err
+	}
+	now := n.table.now()
+	var fresh *table.NewBucket
+	if len(shards) == 0 && r.creates {
+		if fresh, shards, err = n.fresh(ctx, r, now); err != nil {
+			return nil, false, err
+		}
+	}
+	g := gifts{}
+	if len(shards) > 0 {
+		if g, err = r.decide(rooms(shards, now)); err != nil {
+			return nil, false, err
+		}
+	}
+	added = g.tokens()
+	var writes []item.Write
+	switch {
+	case fresh != nil:
+		fresh.Gifts = g.of(0)
+		put, _ := table.Create(*fresh)
+		writes = append(writes, put)
+	case len(shards) == 0 && n.once == "":
+		return nil, false, nil
+	}
 	for k, b := range shards {
-		of := map[string]int64{}
-		for limit, by := range g {
-			of[limit] = by[k]
+		if fresh == nil {
+			writes = append(writes, table.Raise(b, g.of(k), now))
 		}
-		writes = append(writes, table.Raise(b, of, now))
 	}
+	if writes, err = n.recorded(ctx, r, added, len(shards), writes); err != nil {
+		return nil, false, err
+	}
+	wrote := false
 	for some := range slices.Chunk(writes, raiseAtOnce) {
-		if err := n.transact(ctx, some...); err != nil {
-			return done, err
+		if err = n.transact(ctx, some...); err != nil {
+			break
 		}
-		done = true
+		wrote = true
 	}
-	return done, nil
+	if _, refused := refused(err); refused {
+		return added, !wrote, ErrBusy
+	}
+	return added, false, err
 }
 
-// rooms returns how much each limit has room for on each shard, in millitokens, beside what
-// processes hold of it (limiter.Options.Ahead).
-func rooms(shards []table.Shard, now int64) map[string][]int64 {
-	out := map[string][]int64{}
+// room is how much a limit has room for on each shard, in millitokens, beside what processes
+// hold of it (limiter.Options.Ahead).
+type room struct {
+	by    []int64
+	quota bool
+}
+
+func rooms(shards []table.Shard, now int64) map[string]room {
+	out := map[string]room{}
 	for k, b := range shards {
 		at := b.State.At(now)
 		for i, sl := range at.Slots {
-			if sl.Name == bucket.WCU {
+			if sl.Name == bucket.WCU || sl.AtOnce {
 				continue
 			}
-			if out[sl.Name] == nil {
-				out[sl.Name] = make([]int64, len(shards))
+			r := out[sl.Name]
+			if r.by == nil {
+				r = room{make([]int64, len(shards)), sl.Quota()}
 			}
-			out[sl.Name][k] = max(bucket.SubSat(at.Top(i), sl.Tokens), 0)
+			r.by[k] = max(bucket.SubSat(bucket.AddSat(at.Top(i), sl.Extra), sl.Tokens), 0)
+			out[sl.Name] = r
 		}
 	}
 	return out

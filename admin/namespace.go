@@ -22,6 +22,7 @@ type Namespace struct {
 	calls     calls
 	id, name  string
 	principal string // empty: as the options of the table say
+	once      string // what Reset and Credit are carried out once for; empty: each call
 }
 
 // ID returns the id that the keys of the namespace begin with.

@@ -40,7 +40,7 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 	}
 	writes := []item.Write{n.record(ctx, system.system, event{
 		subject: table.EntitySubject(entity), resource: resource, action: table.ActionBucketReset,
-		details: table.BucketLevels(nil),
+		details: table.BucketLevels(nil, n.once),
 	})}
 	for len(keys)+2 > item.MaxTransactItems { // with the event, and the check of the namespace
 		some := keys[len(keys)-raiseAtOnce:]

@@ -165,7 +165,7 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 			continue
 		}
 		if j := image.Index(c.Limit.Name); j >= 0 {
-			costs[i].End = image.Slots[j].End
+			costs[i].End, costs[i].Resets = image.Slots[j].End, image.Slots[j].Resets
 		} else { // of the period before rather than of the next one
 			at := l.now() - bucket.EdgeMargin
 			costs[i].End = bucket.AddSat(at, c.Limit.WholeAt(at, 0).Edge) - bucket.EdgeMargin
@@ -178,7 +178,7 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 func current(b table.Shard, costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
 		i := b.State.Index(c.Limit.Name)
-		return c.End != 0 && i >= 0 && b.State.Slots[i].End != c.End
+		return i >= 0 && c.Late(b.State.Slots[i])
 	})
 }
 
@@ -196,7 +196,7 @@ func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
 	out := table.Costs(s.Limits())
 	for i, c := range out {
 		given, _ := table.Find(costs, c.Limit.Name)
-		out[i].Milli, out[i].End = given.Milli, given.End
+		out[i].Milli, out[i].End, out[i].Resets = given.Milli, given.End, given.Resets
 	}
 	if len(s.Slots) > bucket.MaxSlots {
 		out = slices.DeleteFunc(out, func(c table.Cost) bool { return c.Milli == 0 })

@@ -55,24 +55,43 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 	return answer{value: all, rows: r}
 }
 
+// once returns the namespace where operations are carried out once for an id, if there is one.
+func once(ns *admin.Namespace, id string) (*admin.Namespace, error) {
+	if id == "" {
+		return ns, nil
+	}
+	return ns.Once(id)
+}
+
+const idFlag = "carried out once for this id within three days, whatever became of the answer"
+
 func resetCommand(a *app) *cobra.Command {
-	return a.inNamespace(&cobra.Command{
+	id := ""
+	cmd := a.inNamespace(&cobra.Command{
 		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "fill a bucket up, all limits or those named; forgives debt",
 		Long: "Fills a bucket up, all limits or those named; forgives debt. A bucket that cannot be read is removed, " +
 			"so that the next request finds a full one.",
 		Args: args(2, -1),
 	}, func(c *call) (answer, error) {
-		added, err := c.ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
+		ns, err := once(c.ns, id)
+		if err != nil {
+			return answer{}, err
+		}
+		added, err := ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
 		return addedAnswer(added), err
 	})
+	cmd.Flags().StringVar(&id, "id", "", idFlag)
+	return cmd
 }
 
 func creditCommand(a *app) *cobra.Command {
-	tokens := limiter.Costs{}
-	return a.inNamespace(&cobra.Command{
-		Use: "credit ENTITY RESOURCE LIMIT=TOKENS...", Short: "add tokens to a bucket, never above its capacity",
-		Example: "  zae-limiter credit acme gpt-4 tpm=5000",
-		Args:    args(3, -1),
+	tokens, id := limiter.Costs{}, ""
+	cmd := a.inNamespace(&cobra.Command{
+		Use:   "credit ENTITY RESOURCE LIMIT=TOKENS...",
+		Short: "add tokens to a bucket: to a rate up to its capacity, to a quota on top",
+		Example: `  zae-limiter credit acme gpt-4 tpm=5000
+  zae-limiter credit acme gpt-4 budget=50000000 --id invoice-4711`,
+		Args: args(3, -1),
 		PreRunE: func(c *cobra.Command, names []string) error {
 			for _, text := range names[2:] {
 				name, number, _ := strings.Cut(text, "=")
@@ -85,9 +104,15 @@ func creditCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}, func(c *call) (answer, error) {
-		added, err := c.ns.Credit(c.ctx, c.args[0], c.args[1], tokens)
+		ns, err := once(c.ns, id)
+		if err != nil {
+			return answer{}, err
+		}
+		added, err := ns.Credit(c.ctx, c.args[0], c.args[1], tokens)
 		return addedAnswer(added), err
 	})
+	cmd.Flags().StringVar(&id, "id", "", idFlag)
+	return cmd
 }
 
 func addedAnswer(added map[string]int64) answer {

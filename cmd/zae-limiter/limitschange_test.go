@@ -78,3 +78,16 @@ func TestLimitsAreChangedKnowingly(t *testing.T) {
 		t.Errorf("deleted %+v", got)
 	}
 }
+
+// What is credited by an id twice is credited once.
+func TestACreditWithAnID(t *testing.T) {
+	s := newShell(t)
+	s.says(0, "limits set --yes -r gpt-4 budget=100@daily", "budget")
+	for range 2 {
+		s.says(0, "credit acme gpt-4 budget=50 --id n-1", "50")
+	}
+	s.says(0, "peek acme gpt-4", "150")
+	s.says(0, "reset acme gpt-4 --id n-2", "budget")
+	s.says(2, "credit acme gpt-4 budget=1 --id a/b", "1 to 64 letters")
+	s.says(2, "reset acme gpt-4 --id n-1", "top_up")
+}

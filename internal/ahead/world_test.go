@@ -389,14 +389,14 @@ func (w *world) reshard(p *process, image table.Shard) {
 
 // raise lets an operator, who has just looked, put tokens in.
 func (w *world) raise(p *process, image table.Shard) {
-	gifts, given, now := map[string]int64{}, table.Costs(w.limits), w.now+p.skew
+	gifts, given, now := map[string]bucket.Gift{}, table.Costs(w.limits), w.now+p.skew
 	at := image.State.At(now)
 	for i, c := range w.small() {
 		if w.rng.IntN(2) == 0 { // a reset
 			c.Milli = c.Limit.Capacity
 		}
 		if j := at.Index(c.Limit.Name); j >= 0 {
-			gifts[c.Limit.Name] = c.Milli
+			gifts[c.Limit.Name] = bucket.Gift{Milli: c.Milli}
 			given[i].Milli = -c.Milli
 		}
 	}

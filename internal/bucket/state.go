@@ -69,6 +69,9 @@ type Slot struct {
 	Taken Taken
 	// Extra is what a quota was topped up by in its period, in millitokens.
 	Extra int64
+	// Resets counts how often an operator has made a quota by the calendar whole. What was
+	// taken before is not given back after.
+	Resets int64
 	// Told tells of a quota from the first use that another shard began its period, and that
 	// the item does not say yet that its level is of that one.
 	Told bool
@@ -252,6 +255,9 @@ func (s State) FullAt(now int64) int64 {
 		}
 		r := s.Rate(i)
 		w := s.wait(i, 0, from, r.Capacity)
+		if s.Slots[i].Extra > 0 { // it ends with the period
+			w = r.Edge
+		}
 		if w == Never {
 			return Never
 		}

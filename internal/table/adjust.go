@@ -57,7 +57,12 @@ func (c Cost) within() []item.Cond {
 			item.Compare(quotaAttr(c.Limit.Name, fieldStart), item.Eq, start),
 		}
 	}
-	return []item.Cond{item.Compare(attrRF, item.Lt, item.N(c.End))}
+	rn := quotaAttr(c.Limit.Name, fieldResets)
+	whole := item.Absent(rn)
+	if c.Resets > 0 {
+		whole = item.Compare(rn, item.Eq, item.N(c.Resets))
+	}
+	return []item.Cond{item.Compare(attrRF, item.Lt, item.N(c.End)), whole}
 }
 
 // spend moves a cost from the level to the counter.

@@ -161,7 +161,7 @@ func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	if _, held, _ := merge[1].Apply(longer.Item()); held {
 		t.Error("a merge sets hu back")
 	}
-	raised := apply(Raise(b, map[string]int64{"rpm": 10_000}, at), b.Item())
+	raised := apply(Raise(b, map[string]bucket.Gift{"rpm": {Milli: 10_000}}, at), b.Item())
 	if sl := raised.State.Slots[0]; sl.Tokens != 6_000 || sl.Held != 4_000 {
 		t.Errorf("raised beside 4 held: %+v", sl)
 	}
@@ -265,7 +265,7 @@ func TestRaisingLeavesRoomForWhatIsHeld(t *testing.T) {
 		t.Fatalf("%v: %+v", ok, held.State)
 	}
 	for after, want := range map[int64]int64{0: 6_000, 2_000: 6_000, 5_000: 10_000} {
-		it, ok, err := Raise(held, map[string]int64{"rpm": 10_000}, at+after).Apply(held.Item())
+		it, ok, err := Raise(held, map[string]bucket.Gift{"rpm": {Milli: 10_000}}, at+after).Apply(held.Item())
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}

@@ -28,6 +28,7 @@ const (
 	detailReset    = "reset"
 	detailRecords  = "records_deleted"
 	detailTokens   = "tokens"
+	detailID       = "id"
 )
 
 // LimitsSet are the details of stored limits at any level.
@@ -83,11 +84,15 @@ func EntitySet(e Entity) item.Item {
 func EntityDeleted(records int) item.Item { return item.Item{detailRecords: item.N(int64(records))} }
 
 // BucketLevels are the details of levels that were raised, in whole tokens by
-// limit.
-func BucketLevels(tokens map[string]int64) item.Item {
+// limit, and the id of the operation, if it has one.
+func BucketLevels(tokens map[string]int64, id string) item.Item {
 	m := make(item.Item, len(tokens))
 	for limit, n := range tokens {
 		m[limit] = item.N(n)
 	}
-	return item.Item{detailTokens: item.Map(m)}
+	d := item.Item{detailTokens: item.Map(m)}
+	if id != "" {
+		d[detailID] = item.S(id)
+	}
+	return d
 }

@@ -75,9 +75,10 @@ type Charge struct {
 	// write is refused. Zero: any. Room, in percent of the capacity, is what a full
 	// limit gives up for those who add without a clock (see [Add]).
 	Slack, Room int64
-	Force       bool // take the costs whether or not they are covered, into debt
-	Owe         bool // beside Force: but not those of quotas, which forgive debts at their edge
-	Refill      bool // take nothing; then, and without Costs, the write is not metered
+	Force       bool                   // take the costs whether or not they are covered, into debt
+	Owe         bool                   // beside Force: but not those of quotas, which forgive debts at their edge
+	Refill      bool                   // take nothing; then, and without Costs, the write is not metered
+	Gifts       map[string]bucket.Gift // what an operator puts in, by limit; not nil: it begins a generation
 	// Ahead says how much of the costs is taken ahead, and what is held. nil: nothing is
 	// taken, and what is stored of that stays.
 	Ahead *Ahead
@@ -163,7 +164,7 @@ func (c Charge) prepare() *planned {
 	if p.image.Index(bucket.WCU) < 0 {
 		p.adopt(bucket.WCULimit())
 	}
-	p.begins = p.begins || len(p.image.Slots) != len(c.Image.State.Slots)
+	p.begins = p.give() || p.begins || len(p.image.Slots) != len(c.Image.State.Slots)
 	if p.begins || len(p.image.Slots) > bucket.MaxSlots {
 		p.drop()
 	}
@@ -172,8 +173,7 @@ func (c Charge) prepare() *planned {
 	p.full = make([]bool, len(p.before.Slots))
 	for i, sl := range p.before.Slots {
 		p.full[i] = (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.IsRate()
-		_, moved := p.c.Image.moved(sl)
-		p.begins = p.begins || moved
+		p.begins = p.begins || p.moved(sl)
 	}
 	p.makeRoom()
 	p.after = p.before.Take(p.costs)

@@ -67,3 +67,17 @@ func parameters(sl bucket.Slot) []item.Attr {
 		{Name: attrLimit(sl.Name, fieldPeriod), Value: item.N(sl.Period)},
 	}
 }
+
+// give puts in what an operator gives, if anything.
+func (p *planned) give() (given bool) {
+	if given = p.c.Gifts != nil; given {
+		p.before = p.before.Give(p.c.Gifts)
+	}
+	return given
+}
+
+// moved reports whether a quota is in another period than what the image has of it.
+func (p *planned) moved(sl bucket.Slot) bool {
+	_, moved := p.c.Image.moved(sl)
+	return moved
+}

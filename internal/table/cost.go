@@ -13,6 +13,9 @@ type Cost struct {
 	// cost gives back. In a later period nothing is given back. 0: in any. Of slots, when the
 	// epoch ends in which they were taken; they are given back until one epoch after that.
 	End int64
+	// Resets is how often an operator had made the quota whole by then. After another time
+	// nothing is given back.
+	Resets int64
 }
 
 // Costs returns the costs of limits, in their order; those for which no millitokens
@@ -74,10 +77,17 @@ func bySlot(s bucket.State, costs []Cost, others int64) []int64 {
 	return out
 }
 
-// late reports whether the cost gives back to another period than it was taken in.
+// late reports whether the cost gives back to another period than it was taken in, or to one
+// that was made whole since.
 func (c Cost) late(sl bucket.Slot) bool {
 	if sl.AtOnce && c.Milli < 0 {
 		return sl.Epoch()-sl.Limit.Epoch(c.End) > 1
 	}
-	return c.Milli < 0 && c.End != 0 && sl.Quota() && sl.End != c.End
+	return c.Milli < 0 && c.Late(sl)
+}
+
+// Late reports whether the cost was taken in another period than that of the slot, or before
+// it was made whole.
+func (c Cost) Late(sl bucket.Slot) bool {
+	return c.End != 0 && sl.Quota() && (sl.End != c.End || sl.Resets != c.Resets)
 }

@@ -10,7 +10,8 @@ type NewBucket struct {
 	Namespace, Entity, Resource string
 	Cascade                     bool
 	Parent                      string
-	Costs                       []Cost // of all limits in force
+	Costs                       []Cost                 // of all limits in force
+	Gifts                       map[string]bucket.Gift // what an operator puts in from the beginning, by limit
 	Life                        Lifetime
 	Now                         int64
 	Draw                        uint64 // by chance; tells this life from others that began in the same millisecond
@@ -18,7 +19,7 @@ type NewBucket struct {
 
 // Create stores a full bucket, less the costs, if there is none.
 func Create(n NewBucket) (item.Put, Shard) {
-	s := bucket.New(LimitsOf(n.Costs), 0, 1, n.Now)
+	s := bucket.New(LimitsOf(n.Costs), 0, 1, n.Now).Give(n.Gifts)
 	costs := costsBySlot(s, n.Costs, true)
 	b := n.bucket(s.Begin(costs).Take(costs))
 	if n.Life == Expires {

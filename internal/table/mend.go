@@ -77,7 +77,7 @@ func (p *planned) drop() {
 	keep := p.before
 	keep.Slots = nil
 	for i, sl := range p.before.Slots {
-		if isWanted(p.c.Costs, sl.Name) || p.c.Image.State.Index(sl.Name) < 0 || sl.Tokens < p.before.Rate(i).Capacity {
+		if isWanted(p.c.Costs, sl.Name) || p.c.Image.State.Index(sl.Name) < 0 || !p.before.Full(i) {
 			keep.Slots = append(keep.Slots, sl)
 			continue
 		}

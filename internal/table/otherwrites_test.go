@@ -25,6 +25,11 @@ func quotaWrites(t *testing.T) []call {
 	for i, l := range quotaLimits {
 		back[i].End = image.State.Slots[image.State.Index(l.Name)].End
 	}
+	again := image
+	again.State.Slots = slices.Clone(image.State.Slots)
+	again.State.Slots[image.State.Index("tpd")].Resets = 2
+	reset := slices.Clone(back[1:2])
+	reset[0].Resets = 2
 	next := Charge{Image: image, Costs: n.Costs, Now: back[1].End + 60_000}
 	rate := sampleImages(quotaLimits[:1])["used"]
 	half := image
@@ -34,6 +39,9 @@ func quotaWrites(t *testing.T) []call {
 	return []call{
 		one("add to quotas", add.Plan(), half.Item()),
 		one("give back to quotas", Adjust(image.Key(), back), image.Item()),
+		one("give back to a quota that was reset", Adjust(image.Key(), reset), again.Item()),
+		one("credit and reset quotas", Raise(image, map[string]bucket.Gift{"tpd": {Milli: 9000}, "tph": {Whole: true}},
+			sampleNow+1), image.Item()),
 		one("acquire in the next period", next.Plan().Update, image.Item()),
 		one("acquire with quotas that are new", Charge{Image: rate, Costs: n.Costs, Now: sampleNow + 1}.Plan().Update,
 			rate.Item()),
@@ -104,6 +112,8 @@ func otherWrites(t *testing.T) []call {
 		one("claim", later.Claim(7), cursor(later)),
 		one("advance at first", fresh.Advance(7, 5), cursor(claimed)),
 		one("advance", later.Advance(9, 8), cursor(later)),
+		one("operation", Operation{Namespace: ns, Entity: "e", Resource: "r", ID: "x", Kind: OperationReset,
+			Tokens: map[string]int64{"rpm": 1}, At: sampleNow}.Create(), nil),
 		one("audit", Audit{ns, "e", "1", Timestamp(sampleNow), "x", "", "", nil, 1}.Create(), nil),
 	}
 	return append(calls, usageWrites(t)...)

@@ -38,6 +38,7 @@ const (
 	fieldStart    = "ws"    // of the period that the first use began
 	fieldApplied  = "wa"    // the start of the period that the level is of
 	fieldBefore   = "wtc"   // the counter when a period began that is not applied
+	fieldResets   = "rn"    // how often an operator has made it whole
 )
 
 // noCalendar is what a limit has that does not share the calendar of the item.
@@ -52,7 +53,7 @@ type Calendars struct {
 
 // Quota fields of an item, in the order in which they are removed.
 var quotaFields = [...]string{
-	fieldCalendar, fieldExtra, fieldGranted, fieldLength, fieldStart, fieldApplied, fieldBefore,
+	fieldCalendar, fieldExtra, fieldGranted, fieldLength, fieldStart, fieldApplied, fieldBefore, fieldResets,
 }
 
 func quotaAttr(limit, field string) string { return "b_" + limit + "_" + field }
@@ -116,6 +117,7 @@ func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	}
 	sl.Period = bucket.QuotaPeriod
 	sl.Extra = max(0, r.int(quotaAttr(sl.Name, fieldExtra)))
+	sl.Resets = max(0, r.int(quotaAttr(sl.Name, fieldResets)))
 	if sl.End == 0 && sl.FirstUse() == 0 {
 		sl.End = c.until(sl.Limit, rf)
 	}

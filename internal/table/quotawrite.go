@@ -18,6 +18,9 @@ func (b Shard) putQuotas(it item.Item) {
 		for _, a := range started(sl) {
 			it[a.Name] = a.Value
 		}
+		if sl.Resets > 0 {
+			it[quotaAttr(sl.Name, fieldResets)] = item.N(sl.Resets)
+		}
 	}
 	if zone != "" {
 		it[attrZone] = item.S(zone)
@@ -101,6 +104,9 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra || was.Told {
 			change(u, started(sl), quotaAttr(sl.Name, fieldStart), quotaAttr(sl.Name, fieldApplied),
 				quotaAttr(sl.Name, fieldExtra), quotaAttr(sl.Name, fieldGranted), quotaAttr(sl.Name, fieldBefore))
+		}
+		if sl.Resets > was.Resets {
+			u.Add = append(u.Add, item.Attr{Name: quotaAttr(sl.Name, fieldResets), Value: item.N(sl.Resets - was.Resets)})
 		}
 	}
 	if zone != b.Calendars.Zone && zone != "" {

@@ -92,8 +92,11 @@ var guards = map[string]string{
 	"add to quotas": count + "; rf >= ; " + meter + "; " + held + "; b_tpd_rsched = ; b_tph_rsa = ; sched_tz = ; " +
 		"vu > ; b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > ); " +
 		"b_tpd_cp = ; b_tpd_ra = ; b_tpd_tk >= ; b_tph_cp = ; b_tph_ra = ; b_tph_tk >= ",
-	"give back to quotas":        levels + "; " + meter + "; rf < ; b_tph_wa = ; b_tph_ws = ",
-	"acquire in the next period": image + "; vu = ; b_rpm_tc <= ",
+	"give back to quotas": levels + "; " + meter +
+		"; rf < ; attribute_not_exists(b_tpd_rn); b_tph_wa = ; b_tph_ws = ",
+	"give back to a quota that was reset": isThere + "; " + meter + "; attribute_exists(b_tpd_tk); rf < ; b_tpd_rn = ",
+	"credit and reset quotas":             image + "; vu = ; b_?_tc <= ",
+	"acquire in the next period":          image + "; vu = ; b_rpm_tc <= ",
 	"acquire with quotas that are new": life + "; b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tc <= ; " +
 		"b_wcu_cp = ; b_wcu_ra = ; b_wcu_rp = ; attribute_not_exists(vu); " +
 		"attribute_not_exists(b_tpd_tk); attribute_not_exists(b_tph_tk)",
@@ -138,6 +141,7 @@ var guards = map[string]string{
 	"new page":                isNew,
 	"page over a foreign one": isThere + "; attribute_not_exists(applied_hash)",
 	"page over another":       "applied_hash = ",
+	"operation":               isNew,
 	"owed":                    "", "audit": "", // named by what they hold, and by chance
 	"claim at first":   "attribute_not_exists(settled); attribute_not_exists(claimed)",
 	"claim":            "settled = ; claimed = ",

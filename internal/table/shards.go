@@ -50,7 +50,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 	now = max(now, b.State.RF, other.State.RF)
 	at, from := b.State.At(now), other.State.At(now)
 	for i, sl := range from.Slots {
-		if sl.Tokens < from.Rate(i).Capacity { // else it is full once merged, and need not be stored
+		if !from.Full(i) { // else it is full once merged, and need not be stored
 			at = b.with(at, sl.Limit)
 		}
 	}

@@ -195,7 +195,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 		one("look", Look(used.Key(), 4), four.Item()),
 		one("keep forever", KeepForever(used.Key()), dated.Item()),
 		one("prolong", prolong, needy.Item()),
-		one("raise", Raise(used, map[string]int64{limits[0].Name: 1000}, now), used.Item()),
+		one("raise", Raise(used, map[string]bucket.Gift{limits[0].Name: {Milli: 1000}}, now), used.Item()),
 	)
 }
 

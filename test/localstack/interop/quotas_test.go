@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -172,6 +173,69 @@ func TestRefundsOfAnEarlierPeriod(t *testing.T) {
 			if level := b.Slots[b.Index("budget")].Tokens; level != 5*bucket.Milli {
 				w.Errorf("%s: %d left of 6 after 1 was taken, want 5", entity, level/bucket.Milli)
 			}
+		}
+	})
+}
+
+// An operation with a key is one for both clients, and what either puts into a quota the other
+// one takes. What Python took before our reset is not given back after it.
+func TestOperationsOnQuotasAreShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		p := w.python()
+		if w.release == older {
+			return
+		}
+		w.set("acme", "api", limiter.Quota("budget", 6, limiter.Monthly(1, "Asia/Tokyo")))
+		type result struct{ Amounts map[string]int64 }
+		reset := func(key string) int64 {
+			var r result
+			p.repository(&r, "reset_bucket", kv{"entity_id": "acme", "resource": "api", "idempotency_key": key})
+			return r.Amounts["budget"]
+		}
+		once := func(id string) *admin.Namespace {
+			ns, err := w.manage().Once(id)
+			w.must(err)
+			return ns
+		}
+		one := limiter.Costs{"budget": 1}
+		lease := p.acquire("acme", "api", limiter.Costs{"budget": 5})
+		added, err := once("a").Reset(w.Context(), "acme", "api")
+		if err != nil || added["budget"] != 5 {
+			w.Errorf("our reset: %v, %v", added, err)
+		}
+		if got := reset("a"); got != 5 {
+			w.Errorf("Python repeats our reset: %d, want what we answered", got)
+		}
+		lease.adjust(limiter.Costs{"budget": -4})
+		lease.commit()
+		ours, err := w.open().Acquire(w.Context(), limiter.Request{Entity: "acme", Resource: "api", Costs: one})
+		w.must(err)
+		if got := reset("b"); got != 1 {
+			w.Errorf("Python's reset: %d, want 1", got)
+		}
+		if added, err = once("b").Reset(w.Context(), "acme", "api"); err != nil || added["budget"] != 1 {
+			w.Errorf("we repeat Python's reset: %v, %v", added, err)
+		}
+		w.must(ours.Rollback(w.Context()))
+		added, err = once("c").Credit(w.Context(), "acme", "api", limiter.Costs{"budget": 3})
+		if err != nil || added["budget"] != 3 {
+			w.Errorf("our credit: %v, %v", added, err)
+		}
+		l, granted := w.open(), 0
+		for range 8 {
+			if lease, err := p.tryAcquire("acme", "api", one, nil); err == nil {
+				lease.commit()
+				granted++
+			} else if !err.denied() {
+				w.Fatal(err)
+			}
+			if _, err := l.Acquire(w.Context(), limiter.Request{Entity: "acme", Resource: "api", Costs: one}); err == nil {
+				granted++
+			}
+		}
+		if granted != 9 {
+			w.Errorf("%d granted of 6 and 3", granted)
 		}
 	})
 }

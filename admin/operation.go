@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Once returns the same namespace, where Reset and Credit are carried out once for an id and
+// bucket: a purchase, a ticket. Called again with it within three days, because the answer was
+// lost or somebody pressed twice, they change nothing and return what the first call did. So
+// does a Python client with the same idempotency key. Up to 64 letters, digits and ._:- The
+// error is ErrInvalid, also of a Credit with the id of a Reset.
+func (n *Namespace) Once(id string) (*Namespace, error) {
+	valid := id != "" && len(id) <= 64
+	for _, c := range []byte(id) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		valid = valid && (letter || c >= '0' && c <= '9' || c == '.' || c == '_' || c == ':' || c == '-')
+	}
+	if !valid {
+		return nil, argument.Invalid("id", id, "1 to 64 letters, digits and ._:-")
+	}
+	once := *n
+	once.once = id
+	return &once, nil
+}
+
+func (n *Namespace) operationOf(r raising) table.Operation {
+	return table.Operation{Namespace: n.id, Entity: r.of.Entity, Resource: r.of.Resource, ID: n.once, Kind: r.kind}
+}
+
+// operation returns what the operation of the id has added, nil if there was none yet.
+func (n *Namespace) operation(ctx context.Context, r raising) (map[string]int64, error) {
+	if n.once == "" {
+		return nil, nil
+	}
+	items, err := n.calls.read(ctx, n.operationOf(r).Key())
+	if err != nil || items[0] == nil {
+		return nil, err
+	}
+	done, err := table.DecodeOperation(items[0])
+	if err == nil && done.Kind != r.kind {
+		err = argument.Invalid("id", n.once, "one that was not used for a "+done.Kind+" of this bucket")
+	}
+	return done.Tokens, err
+}
+
+// recorded returns the writes with those that record them: the audit event, and the operation
+// if there is an id.
+func (n *Namespace) recorded(
+	ctx context.Context, r raising, added map[string]int64, shards int, writes []item.Write,
+) ([]item.Write, error) {
+	system, err := n.readScope(ctx, Scope{})
+	if err != nil {
+		return nil, err
+	}
+	out := []item.Write{n.record(ctx, system.system, event{
+		subject: table.EntitySubject(r.of.Entity), resource: r.of.Resource, action: r.action,
+		details: table.BucketLevels(added, n.once),
+	})}
+	if n.once != "" {
+		op := n.operationOf(r)
+		op.Writer, op.Shards, op.Tokens, op.At = n.table.ids.next(n.table.now()), shards, added, n.table.now()
+		out = append(out, op.Create())
+	}
+	return append(out, writes...), nil
+}
+
+// fresh describes a bucket to be created, if one of the limits in force is a quota, and the
+// shard that it would be.
+func (n *Namespace) fresh(ctx context.Context, r raising, now int64) (*table.NewBucket, []table.Shard, error) {
+	in, err := n.inForce(ctx, r.of.Entity, r.of.Resource)
+	if err != nil {
+		return nil, nil, err
+	}
+	quotas := false
+	for _, l := range in.limits {
+		quotas = quotas || l.Quota()
+	}
+	if !quotas {
+		return nil, nil, nil
+	}
+	e, err := n.entity(ctx, r.of.Entity)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, nil, err
+	}
+	b := &table.NewBucket{Namespace: n.id, Entity: r.of.Entity, Resource: r.of.Resource, Cascade: e.Cascade,
+		Parent: e.Parent, Costs: table.Costs(in.limits), Life: in.life(), Now: now, Draw: rand.Uint64()}
+	_, shard := table.Create(*b)
+	return b, []table.Shard{shard}, nil
+}

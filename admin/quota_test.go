@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+var someCalendars = map[string]limiter.Calendar{"daily": limiter.Daily(""), "first": limiter.FromFirstUse(time.Hour)}
+
+// A quota that is topped up grants its amount and the credit, on any number of shards, and
+// only the amount in the next period. What is credited twice by one id is credited once.
+func TestAQuotaIsToppedUpOnce(t *testing.T) {
+	for name, c := range someCalendars {
+		for _, splits := range []int{0, 2} {
+			if name == "first" && splits > 0 {
+				continue // it is not split
+			}
+			w := newWorld(t)
+			w.set(Scope{}, limiter.Quota("rpm", 40, c), limiter.PerHour("rph", 9))
+			granted := 0
+			if splits > 0 {
+				w.split("acme", "gpt-4", splits)
+				granted++
+			}
+			ns, err := w.ns.Once("invoice-1")
+			w.must(err)
+			var ls []*limiter.Limiter
+			for range 2 {
+				ls = append(ls, w.limiter())
+				added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 25})
+				if err != nil || added["rpm"] != 25 {
+					t.Errorf("%s: credit: %v, %v", name, added, err)
+				}
+			}
+			for range 5 {
+				granted += w.drained(ls[0]) + w.drained(ls[1])
+				w.advance(1100 * time.Millisecond) // longer than a denial is remembered
+			}
+			if granted != 65 {
+				t.Errorf("%s, %d splits: %d granted of 40 and 25", name, splits, granted)
+			}
+			w.advance(25 * time.Hour)
+			granted = 0
+			for range 5 {
+				granted += w.drained(ls[0]) + w.drained(ls[1])
+				w.advance(1100 * time.Millisecond)
+			}
+			if granted != 40 {
+				t.Errorf("%s, %d splits: %d granted in the next period, want 40", name, splits, granted)
+			}
+			if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Details["id"] != "invoice-1" {
+				t.Errorf("events %+v", e)
+			}
+			if _, err := ns.Reset(t.Context(), "acme", "gpt-4"); !errors.Is(err, argument.ErrInvalid) {
+				t.Errorf("a reset by the id of a credit: %v", err)
+			}
+		}
+	}
+}
+
+// A reset makes a quota whole, with what it was topped up by. What a lease took before is not
+// given back after it: it was forgiven.
+func TestAResetQuotaTakesNothingBack(t *testing.T) {
+	for name, c := range someCalendars {
+		w := newWorld(t)
+		w.set(Scope{}, limiter.Quota("rpm", 40, c))
+		l := w.limiter()
+		lease, err := l.Acquire(t.Context(),
+			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 30}})
+		w.must(err)
+		_, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5})
+		w.must(err)
+		added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
+		if err != nil || added["rpm"] != 30 {
+			t.Errorf("%s: reset: %v, %v", name, added, err)
+		}
+		w.must(lease.Rollback(t.Context()))
+		w.advance(1100 * time.Millisecond)
+		later, err := l.Acquire(t.Context(),
+			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 20}})
+		w.must(err)
+		w.must(later.Rollback(t.Context()))
+		if n := w.drained(l); n != 45 {
+			t.Errorf("%s: %d granted after the reset, want 45", name, n)
+		}
+	}
+}
+
+// Whatever becomes of the transaction, and however often it is tried again, an operation with
+// an id is carried out once, also on a bucket that is not there yet.
+func TestAnOperationIsCarriedOutOnce(t *testing.T) {
+	for _, exists := range []bool{true, false} {
+		for _, f := range []struct {
+			apply   bool
+			kind    store.Kind
+			forever bool
+		}{
+			{false, store.Throttled, false}, {false, store.Conflict, false}, {true, store.Unknown, false},
+			{false, store.Unavailable, false}, {true, store.Unknown, true}, {false, store.Unknown, true},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.set(Scope{}, limiter.Quota("rpm", 40, limiter.Daily("")))
+				if exists {
+					w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+				}
+				ns, err := w.ns.Once("n-1")
+				w.must(err)
+				failed := false
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					if op.Name == memdb.TransactWriteItems && (!failed || f.forever) {
+						failed = true
+						return f.apply, memdb.Fail(f.kind)
+					}
+					return true, nil
+				})
+				_, _ = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
+				w.db.SetHook(nil)
+				for range 2 {
+					added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
+					if err != nil || added["rpm"] != 8 {
+						t.Errorf("%+v: %v, %v", f, added, err)
+					}
+				}
+				b := w.bucket("acme", "gpt-4", 0)
+				if sl := b.State.Slots[b.State.Index("rpm")]; sl.Tokens+sl.Used != 48_000 || sl.Extra != 8000 {
+					t.Errorf("%+v: %+v", f, sl)
+				}
+				if n := len(w.events(Scope{Entity: "acme"})); n != 1 {
+					t.Errorf("%+v: %d events", f, n)
+				}
+			})
+		}
+	}
+	if _, err := newWorld(t).ns.Once("a/b"); !errors.Is(err, argument.ErrInvalid) {
+		t.Errorf("an id with a slash: %v", err)
+	}
+}

@@ -1,0 +1,66 @@
+package table
+
+import "github.com/zeroae/zae-limiter-go/internal/item"
+
+// What operators do to buckets, as Python clients name it.
+const (
+	OperationReset = "reset"
+	OperationTopUp = "top_up"
+)
+
+const (
+	skOperation    = "#OP#"
+	attrOperation  = "operation"
+	attrWriter     = "writer"
+	attrEntityLife = "ent"
+	attrAmounts    = "amounts"
+	anyLife        = "-"
+	// operationTTL is how long an operation is remembered, in seconds.
+	operationTTL = 3 * 86_400
+)
+
+// Operation says that an operator's reset or top-up was carried out, and what came of it. It
+// is written in the transaction that carries it out, if there is none of its id, so one of an
+// id is carried out once, by clients of either kind. It is kept for three days.
+type Operation struct {
+	Namespace, Entity, Resource string
+	ID                          string
+	Kind                        string // OperationReset or OperationTopUp
+	Writer                      string // who wrote it, by chance
+	Shards                      int
+	Tokens                      map[string]int64 // whole ones, by limit
+	At                          int64
+}
+
+// Key returns the key of the record, beside shard 0 of the bucket.
+func (o Operation) Key() item.Key {
+	return item.Key{PK: BucketKey(o.Namespace, o.Entity, o.Resource, 0).PK, SK: skOperation + o.ID}
+}
+
+// Create stores the record if there is none of its id.
+func (o Operation) Create() item.Put {
+	it := newItem(o.Key())
+	it[attrEntityID], it[attrResource] = item.S(o.Entity), item.S(o.Resource)
+	it[attrOperation], it[attrWriter], it[attrEntityLife] = item.S(o.Kind), item.S(o.Writer), item.S(anyLife)
+	it["shards"] = item.N(int64(o.Shards))
+	amounts := item.Item{}
+	for limit, n := range o.Tokens {
+		amounts[limit] = item.N(n)
+	}
+	it[attrAmounts] = item.Map(amounts)
+	it[AttrTTL] = item.N(o.At/1000 + operationTTL)
+	return item.Put{Item: gsi4(item.Item(it), o.Namespace, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID),
+		If: item.Absent(item.AttrPK)}
+}
+
+// DecodeOperation reads what came of an operation.
+func DecodeOperation(it item.Item) (o Operation, err error) {
+	r := reader{it: it}
+	o.Kind, o.Writer, o.Shards = r.need(attrOperation), r.str(attrWriter), int(r.int("shards"))
+	o.Tokens = map[string]int64{}
+	amounts := r.entries(attrAmounts)
+	for limit := range amounts {
+		o.Tokens[limit] = (&reader{it: amounts}).int(limit)
+	}
+	return o, r.named("operation")
+}
