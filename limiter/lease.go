@@ -66,6 +66,7 @@ type Lease struct {
 	one    [1]leaseItem     // room for items
 	few    [2]table.Cost    // room for what they have taken
 	image  table.Shard      // as it was right after the charge; zero if that is not known
+	gone   []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen
 	closed bool
@@ -199,6 +200,9 @@ const mostCost = 2 * MaxTokens
 
 // join takes over what another lease of the same entity and resource has taken.
 func (le *Lease) join(extra *Lease, costs Costs) {
+	if extra.Charged() {
+		le.part(extra.image.State)
+	}
 	for _, it := range extra.items {
 		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.key == it.key }) // local ones have none
 		if i < 0 {
@@ -222,8 +226,29 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 	}
 }
 
+// part sets apart what was taken of quotas whose period is another one now. A lease took 2 on
+// Monday and takes 1 on Tuesday: it has cost 3, and 1 can be given back.
+func (le *Lease) part(now bucket.State) {
+	for _, sl := range now.Slots {
+		j := le.image.State.Index(sl.Name)
+		if !sl.Quota() || j < 0 {
+			continue
+		}
+		if was := le.image.State.Slots[j]; was.End == sl.End && was.Resets == sl.Resets {
+			continue
+		}
+		for i, it := range le.items {
+			if c, ok := table.Find(it.taken, sl.Name); ok {
+				le.gone = plus(le.gone, []table.Cost{c})
+				le.items[i].taken = plus(it.taken, negative([]table.Cost{c}))
+			}
+		}
+	}
+}
+
 // held returns what has been taken of a limit, in millitokens.
-func (le *Lease) held(limit string) (milli int64) {
+func (le *Lease) held(limit string) int64 {
+	milli := leaseItem{taken: le.gone}.held(limit)
 	for _, it := range le.items {
 		milli = bucket.AddSat(milli, it.held(limit))
 	}

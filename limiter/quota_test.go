@@ -244,6 +244,52 @@ func TestWhatIsSettledBothWaysGivesNothingBackLater(t *testing.T) {
 	}
 }
 
+// A lease that takes more behind an edge gives back what it took there, and nothing of before.
+func TestWhatWasTakenOnBothSidesOfAnEdge(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		remains int64 // of the new day's 5
+		settled int64 // negative: rolled back
+		another bool  // Charge names another limit only
+	}{
+		{name: "rolled back", remains: USD(5), settled: -1},
+		{name: "settled to less than before the edge", remains: USD(5), settled: USD(1)},
+		{name: "settled to less than both", remains: USD(5) - 200_000, settled: USD(2) + 200_000},
+		{name: "settled to what was taken", remains: USD(5) - 500_000, settled: USD(2) + 500_000},
+		{name: "settled to more", remains: USD(4), settled: USD(3)},
+		{name: "more of another limit, rolled back", remains: USD(5), settled: -1, another: true},
+		{name: "more of another limit, settled to more", remains: USD(4), settled: USD(3), another: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			w.configure(l, "", gpt, Quota("usd", USD(5), Daily("")), PerMinute("tpm", 1000))
+			lease := must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": USD(2), "tpm": 100}})
+			w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
+			more := Costs{"usd": 500_000}
+			if tt.another {
+				more = Costs{"tpm": 1}
+			}
+			if err := lease.Charge(t.Context(), more); err != nil {
+				t.Fatal(err)
+			}
+			if tt.settled >= 0 {
+				if err := lease.Settle(Costs{"usd": tt.settled}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := lease.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": 0}}).Status() {
+				if s.Limit == "usd" && s.Remaining != tt.remains {
+					t.Errorf("%d left, want %d", s.Remaining, tt.remains)
+				}
+			}
+		})
+	}
+}
+
 // The kill switch of Python clients is obeyed: the first level that says anything decides.
 func TestTheKillSwitchIsObeyed(t *testing.T) {
 	w := newWorld(t)
