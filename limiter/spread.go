@@ -24,6 +24,7 @@ const spreadAttempts = 4
 // every shard pays its part, into debt.
 func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
 	tries *attempt) (lease *Lease, err error) {
+	k.Gather(w)
 	defer func() { k.Gathered(w, lease != nil, lease == nil && err == nil) }()
 	images, err := l.readShards(ctx, k, w)
 	for _, slack := range [spreadAttempts]int64{1, 1, 1} { // what others may take meanwhile; in the end, any

@@ -40,9 +40,7 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 		c = d.behind(c)
 	}
 	a.Rounds++
-	if out.Choice = c; c.Do == Several {
-		k.several.underWay.add(w.Costs)
-	}
+	out.Choice = c
 	if c.Do == Deny {
 		k.asked(c.Shard, w, now.Ms)
 		denied := d.deny(c)

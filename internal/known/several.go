@@ -70,8 +70,16 @@ func (d decider) short(c Choice) Choice {
 	return c
 }
 
-// Gathered notes what became of a request for which [Several] was decided: whether it was
-// granted, or found that the shards do not hold enough. Of one that failed it is not known.
+// Gather notes that a request for which [Several] was decided goes on to read all shards.
+// [Bucket.Gathered] is to follow, whatever comes of it: a decision alone may come to nothing.
+func (b *Bucket) Gather(w Want) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.several.underWay.add(w.Costs)
+}
+
+// Gathered notes what became of it: whether it was granted, or found that the shards do not
+// hold enough. Of one that failed it is not known.
 func (b *Bucket) Gathered(w Want, granted, short bool) {
 	k := b.lock()
 	defer b.mu.Unlock()

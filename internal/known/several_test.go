@@ -15,6 +15,7 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 		if d.Do != Several {
 			t.Fatalf("after %d ms: decided %+v, want %d", ms, d.Choice, Several)
 		}
+		b.Gather(d.Want)
 		b.ReadAll(noon + ms)
 		for shard := range 2 {
 			b.See(seenAs(perSecond, 3, 3).Seen(shard).Image, noon+ms, Unsent)
@@ -39,6 +40,7 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 	if waits.Do != Several {
 		t.Errorf("one that waits: %+v", waits.Choice)
 	}
+	b.Gather(waits.Want)
 	b.Gathered(waits.Want, true, false)
 	read(1040, false, true)
 	read(1050, true, false)
@@ -48,13 +50,18 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 }
 
 // What a request is about to take from several shards counts as taken for the next one,
-// until it is answered: of 6 tokens one gets 5, and another one 5 in 4 s.
+// until it is answered: of 6 tokens one gets 5, and another one 5 in 4 s. A decision that
+// nobody acts on counts for nothing.
 func TestUnderWayOnSeveralShards(t *testing.T) {
 	b := seenAs(perSecond, 3, 3)
 	first := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon))
 	if first.Do != Several {
 		t.Fatalf("%+v", first.Choice)
 	}
+	if d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon)); d.Do != Several {
+		t.Errorf("decided %+v before the first goes on", d.Choice)
+	}
+	b.Gather(first.Want)
 	d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon))
 	if d.Do != Deny || d.Denial.After != 4000 || !d.Denial.Estimated || d.Denial.Limit != "rps" {
 		t.Errorf("decided %+v, %+v, want a denial for 4 s", d.Choice, d.Denial)
