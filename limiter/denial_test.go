@@ -248,7 +248,7 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 	if calls != 3 {
 		t.Errorf("denied after %d writes, want 3", calls)
 	}
-	atRest(t, l)
+	reservesNothing(t, l)
 }
 
 // exhausted returns a process that knows all shards of an exhausted bucket, and a
