@@ -94,7 +94,7 @@ func TestSettlingSeveralShardsAgain(t *testing.T) {
 					}
 					met, writes := false, 0
 					var away item.Key // fails from then on
-					w.db.SetHook(func(op memdb.Op) (bool, error) {
+					w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
 						if writes == nth && isWrite(op) {
 							met, away = true, op.Writes[0].Target()
 						}
@@ -102,7 +102,7 @@ func TestSettlingSeveralShardsAgain(t *testing.T) {
 							return true, nil
 						}
 						return kind == store.Unknown, memdb.Fail(kind)
-					})
+					}))
 					err := s.end(lease, t.Context())
 					w.db.SetHook(nil)
 					failed, ok := errors.AsType[*SettleError](err)

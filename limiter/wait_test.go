@@ -388,7 +388,7 @@ func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
 					return true, nil
 				}
 			}
-			w.db.SetHook(hook)
+			w.db.SetHook(oneByOne(hook))
 			_, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
 			w.db.SetHook(nil)
 			if kindName(err) != c.want || err == nil && after != 40*time.Second {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -306,5 +307,16 @@ func (w *world) sameTable(before *memdb.DB) {
 		return maps.EqualFunc(x, y, func(p, q item.Value) bool { return item.Equal(p, q) })
 	}) {
 		w.t.Fatalf("the table has changed:\n%v\nbefore:\n%v", b, a)
+	}
+}
+
+// oneByOne lets calls into a hook that counts one by one: the shards of a lease are settled at
+// once. The hook must not sleep.
+func oneByOne(hook memdb.Hook) memdb.Hook {
+	var mu sync.Mutex
+	return func(op memdb.Op) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return hook(op)
 	}
 }
