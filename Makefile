@@ -45,7 +45,7 @@ dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints 
 	@dist/zae-limiter dev --stand-ins test/localstack
 
 .PHONY: test
-test: test-go test-race test-cdk ## run the tests: pure, failure injection, conformance, end to end, template
+test: test-go test-cdk ## run the tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
 test-go: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) # vet and all tests but those of the infrastructure, on both engines
@@ -56,7 +56,7 @@ test-race: # the packages that start goroutines, and who has them started, under
 	$(GOTEST) -race -short -timeout 15m $(RACED)
 
 .PHONY: test-long
-test-long: $(STANDINS) $(LOCAL) # what takes minutes: a release as its user gets it, and more random worlds, crashes and calls
+test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detector, a release as its user gets it, and more random worlds, crashes and calls
 	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 ./infra/release
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
 	SEEDS=10000 $(GOTEST) -run 'TestSimulation$$' ./internal/simulation
