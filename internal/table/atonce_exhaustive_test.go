@@ -192,30 +192,14 @@ func TestEveryInterleavingOfSlots(t *testing.T) {
 	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
 		Costs: table.Costs(twoSlots, 0), Now: firstEpoch*smallEpoch + 2000, Draw: 3})
 	first := slotsMoment{now: 2000, it: put.Item, b: b, images: [2]table.Shard{b, b}}
-	seen, level, plays := map[string]bool{first.key(): true}, []slotsMoment{first}, 0
 	freed := 0
-	for range depth {
-		var following []slotsMoment
-		for _, m := range level {
-			all, err := m.next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, n := range all {
-				plays++
-				if k := n.key(); !seen[k] {
-					seen[k] = true
-					following = append(following, n)
-					if n.taken[0] == 2 && n.taken[2] > 0 {
-						freed++
-					}
-				}
-			}
+	steps, states := interleavings(t, first, depth, func(m slotsMoment) {
+		if m.taken[0] == 2 && m.taken[2] > 0 {
+			freed++
 		}
-		level = following
-	}
+	})
 	if freed == 0 {
 		t.Error("no interleaving takes the slots of the dead")
 	}
-	t.Logf("%d steps, %d states, %d of them with slots of the dead taken anew", plays, len(seen), freed)
+	t.Logf("%d steps, %d states, %d of them with slots of the dead taken anew", steps, states, freed)
 }

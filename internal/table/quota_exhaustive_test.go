@@ -147,6 +147,38 @@ func (m edgeMoment) next() (out []edgeMoment, err error) {
 	return out, err
 }
 
+// smallModel is one state of a small model, and knows which others follow.
+type smallModel[M any] interface {
+	key() string
+	next() ([]M, error)
+}
+
+// interleavings plays whatever can follow a state, so many steps deep, and each state once.
+// It calls visit with every state that is new.
+func interleavings[M smallModel[M]](t *testing.T, first M, depth int, visit func(M)) (steps, states int) {
+	t.Helper()
+	seen, level := map[string]bool{first.key(): true}, []M{first}
+	for range depth {
+		var following []M
+		for _, m := range level {
+			all, err := m.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range all {
+				steps++
+				if k := n.key(); !seen[k] {
+					seen[k] = true
+					following = append(following, n)
+					visit(n)
+				}
+			}
+		}
+		level = following
+	}
+	return steps, len(seen)
+}
+
 func TestEveryInterleavingAtAnEdge(t *testing.T) {
 	depth := 8
 	if testing.Short() {
@@ -155,30 +187,14 @@ func TestEveryInterleavingAtAnEdge(t *testing.T) {
 	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
 		Costs: table.Costs(edgeQuota, 0), Now: theEdge - 60_000, Draw: 3})
 	first := edgeMoment{now: -500, it: put.Item, images: [2]table.Shard{b, b}}
-	seen, level, plays := map[string]bool{first.key(): true}, []edgeMoment{first}, 0
 	crossed := 0
-	for range depth {
-		var following []edgeMoment
-		for _, m := range level {
-			all, err := m.next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, n := range all {
-				plays++
-				if k := n.key(); !seen[k] {
-					seen[k] = true
-					following = append(following, n)
-					if n.granted[0] > 0 && n.granted[1] > 0 {
-						crossed++
-					}
-				}
-			}
+	steps, states := interleavings(t, first, depth, func(m edgeMoment) {
+		if m.granted[0] > 0 && m.granted[1] > 0 {
+			crossed++
 		}
-		level = following
-	}
+	})
 	if crossed == 0 {
 		t.Error("no interleaving grants before and after the edge")
 	}
-	t.Logf("%d steps, %d states, %d of them with grants on both sides of the edge", plays, len(seen), crossed)
+	t.Logf("%d steps, %d states, %d of them with grants on both sides of the edge", steps, states, crossed)
 }
