@@ -13,16 +13,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// mostUnits is what a granted acquire may cost in write units over the rush, with all
-// that was refused and all transactions; what settlements write comes on top.
-const mostUnits = 1.5
+const (
+	// wantUnits is what a granted acquire should cost in write units over the rush, with
+	// all that was refused and all transactions; what settlements write comes on top. It is
+	// held in virtual time. What it is on this machine is said, and depends on how fast
+	// that is.
+	wantUnits = 1.5
+	// mostWrites is how many writes an acquire sends at most, granted or denied: each one
+	// that is refused brings the image that explains why. Transactions apart.
+	mostWrites = 3
+)
 
 // paid is what one tenant's clients have sent, in capacity units: items are small, so a
 // write is one unit, two in a transaction, and a consistent read one. What is refused or
 // gets no answer counts as well.
 type paid struct {
 	Entity, Resource string
-	Granted          int
+	Asked, Granted   int
 	Held, Refused    int // writes of acquires
 	Together, Broken int // write units of transactions that held, and that did not
 	Reads            float64
@@ -34,6 +41,9 @@ func (p paid) Units() int { return p.Held + p.Refused + p.Together + p.Broken }
 
 // PerGrant returns those for each granted acquire.
 func (p paid) PerGrant() float64 { return float64(p.Units()) / float64(max(p.Granted, 1)) }
+
+// tooMany reports whether acquires sent more writes than they ever should.
+func (p paid) tooMany() bool { return p.Held+p.Refused > mostWrites*p.Asked }
 
 // bill adds up what everybody pays. It is safe for concurrent use; the zero value is
 // empty.
@@ -88,7 +98,7 @@ func (b *bill) total() (each []paid, all paid) {
 	all.Entity = "all"
 	for _, p := range b.all {
 		each = append(each, *p)
-		all.Granted += p.Granted
+		all.Asked, all.Granted = all.Asked+p.Asked, all.Granted+p.Granted
 		all.Held, all.Refused = all.Held+p.Held, all.Refused+p.Refused
 		all.Together, all.Broken = all.Together+p.Together, all.Broken+p.Broken
 		all.Reads, all.Settling = all.Reads+p.Reads, all.Settling+p.Settling
@@ -97,6 +107,15 @@ func (b *bill) total() (each []paid, all paid) {
 		return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource))
 	})
 	return each, all
+}
+
+// hotWrites returns how many writes the hot bucket has taken, transactions apart.
+func hotWrites(bills []paid) float64 {
+	i := slices.IndexFunc(bills, func(p paid) bool { return p.Entity == hotEntity })
+	if i < 0 {
+		return 0
+	}
+	return float64(bills[i].Held + bills[i].Refused + bills[i].Settling)
 }
 
 // billed is a client whose calls are counted.

@@ -5,27 +5,30 @@ import (
 	"time"
 )
 
-const (
-	// calmTime is how long a few requests go on at most after the rush, calmEvery
-	// how often one comes: a bucket that is not written to tells nobody that it is
-	// cool. Each request is two writes, and no second may see more than two on one
-	// shard: a tenth of its write meter, see hotWCU.
-	calmTime  = 30 * time.Second
-	calmEvery = 1200 * time.Millisecond
-)
+// calmEvery is how long after a request of the time after the rush the next one comes: a
+// bucket that is not written to tells nobody that it is cool. Each request is two writes,
+// and no second may see more than two on one shard: a tenth of its write meter, see
+// hotWCU.
+const calmEvery = 1200 * time.Millisecond
 
-// calm plays a few requests on the hot bucket until it has merged into one shard,
-// or calmTime is over.
+// exhaust asks a greedy tenant's bucket for all that it can hold until a request is
+// denied, if none has been: on a machine that is too slow nobody asks for too much.
+func (d *demo) exhaust(ctx context.Context) {
+	greedy := request{tenant: &tenants[len(tenants)-1], calls: greedyLimits[0].Capacity, estimate: 1}
+	for d.ledger.seen().denied == 0 && ctx.Err() == nil {
+		d.fleet.one(ctx, greedy)
+	}
+}
+
+// calm plays a few requests on the hot bucket until it has merged into one shard, or
+// ctx is done.
 func (d *demo) calm(ctx context.Context) {
-	begin := time.Now()
-	d.calmed = begin.UnixMilli()
-	tick := time.NewTicker(calmEvery)
-	defer tick.Stop()
-	for i := 1; time.Since(begin) < calmTime; i++ {
+	d.calmed = time.Now().UnixMilli()
+	for i := 1; ; i++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(calmEvery):
 		}
 		d.fleet.one(ctx, request{tenant: &tenants[0], estimate: reserve})
 		if d.rig.watcher.count() == 1 {

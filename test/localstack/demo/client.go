@@ -25,7 +25,7 @@ const (
 	maxLag   = time.Second
 	// settleTries bounds how often a settlement without a decision is repeated,
 	// settlePause is the time between.
-	settleTries = 20
+	settleTries = 100
 	settlePause = 100 * time.Millisecond
 )
 
@@ -39,6 +39,11 @@ type fleet struct {
 	bill     bill
 }
 
+// clientOptions are those of each client.
+func clientOptions() limiter.Options {
+	return limiter.Options{Namespace: namespace, Register: true, Timeout: 5 * time.Second, MaxShards: maxShards}
+}
+
 // openFleet opens n clients of the table at the engine.
 func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *ledger) (*fleet, error) {
 	f := &fleet{ledger: l}
@@ -48,9 +53,9 @@ func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *le
 		}
 	}
 	for range n {
-		lim, err := limiter.Open(ctx, billed{e.DynamoDB(), &f.bill}, table, &limiter.Options{
-			Namespace: namespace, Register: true, Timeout: 5 * time.Second, Observe: observe,
-		})
+		opts := clientOptions()
+		opts.Observe = observe
+		lim, err := limiter.Open(ctx, billed{e.DynamoDB(), &f.bill}, table, &opts)
 		if err != nil {
 			return nil, fmt.Errorf("open limiter: %w", err)
 		}
@@ -95,10 +100,11 @@ func (f *fleet) one(ctx context.Context, r request) {
 	n := f.next.Add(1)
 	p := &payer{tenant: r.tenant}
 	ctx = paying(ctx, p)
+	f.bill.add(ctx, func(p *paid, _ bool) { p.Asked++ })
 	lim := f.limiters[int(n)%len(f.limiters)]
 	req := limiter.Request{
 		Entity: r.tenant.entity, Resource: r.tenant.resource,
-		Costs: limiter.Costs{"rpm": 1, "tpm": r.estimate}, Limits: r.given(),
+		Costs: limiter.Costs{"rpm": max(r.calls, 1), "tpm": r.estimate}, Limits: r.given(),
 	}
 	if n%4 == 0 {
 		f.throughDo(ctx, lim, req, r, p)

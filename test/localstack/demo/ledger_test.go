@@ -56,14 +56,19 @@ func passing() result {
 	return result{
 		counts: counts{acquired: 10, denied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1}, rpm: u, tpm: u,
 		worst: play.Result{Excess: -5}, warm: warmCost{writes: 1, calls: 1},
-		hot: life{most: 4, end: 1, splits: 3, merges: 3}, stored: 1,
-		swept: 3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
+		hot: life{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
+		billed: paid{Asked: 11, Granted: 10, Held: 10, Refused: 23},
+		swept:  3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
 	}
 }
 
 func TestVerdictFindsEveryFault(t *testing.T) {
 	if why := passing().verdict(); len(why) != 0 {
 		t.Fatalf("nothing is wrong, but: %q", why)
+	}
+	slow := passing()
+	if slow.hot, slow.hotWrites = (life{most: 1, end: 1}), 2*hotWCU; len(slow.verdict()) != 0 {
+		t.Errorf("a machine that is too slow to split the hot bucket: %q", slow.verdict())
 	}
 	for _, c := range []struct {
 		name, want string
@@ -75,6 +80,7 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		{"over-admission", "admitted too much", func(r *result) { r.worst.Excess, r.worstKept.Excess = 1, 1 }},
 		{"dear acquire", "costs 2.00 write", func(r *result) { r.warm.writes = 2 }},
 		{"a read", "1.00 read", func(r *result) { r.warm.reads = 1 }},
+		{"a write too many", "sent 34 writes, want at most 3 each", func(r *result) { r.billed.Held++ }},
 		{"no split", "did not split", func(r *result) { r.hot = life{most: 1, end: 1} }},
 		{"no merge", "of 4 shards did not become whole again: 4 are left", func(r *result) {
 			r.hot, r.stored = life{most: 4, end: 4, splits: 3}, 4

@@ -24,6 +24,9 @@ const (
 	// mergeAfter is how long the hot bucket has to be cool before it merges. The
 	// deployed default is minutes, which the demo does not have.
 	mergeAfter = 4 * time.Second
+	// maxShards is the most shards of a bucket. The hot one needs four; how much further
+	// it splits depends on the machine, and each step takes as long to merge again.
+	maxShards = 8
 )
 
 // rig is everything that AWS would run, and proxies of their own for the
@@ -52,7 +55,8 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 		Configure: func(name string, host *runtimeapi.Config, mapping *esm.Config) {
 			host.Environments = environments
 			if name == stack.Aggregator {
-				host.Env = append(host.Env, fmt.Sprintf("%s=%d", function.EnvMergeAfterSeconds, mergeAfter/time.Second))
+				host.Env = append(host.Env, fmt.Sprintf("%s=%d", function.EnvMergeAfterSeconds, mergeAfter/time.Second),
+					fmt.Sprintf("%s=%d", function.EnvMaxShards, maxShards))
 				host.Inject, mapping.Inject = t.invocation, t.batch
 			} else {
 				mapping.Inject = t.archiveBatch

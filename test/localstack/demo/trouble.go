@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -28,7 +29,8 @@ const (
 	twiceBatch = 10
 	// againAfter is how much later a batch comes again.
 	againAfter = 3 * time.Second
-	// outage is how long the clients cannot reach the table.
+	// outage is how long the clients cannot reach the table, or longer, until one of
+	// them has noticed.
 	outage = 400 * time.Millisecond
 )
 
@@ -171,14 +173,19 @@ func (t *trouble) disturb(p *fault.Proxy) {
 	p.Add(t.storm, t.throttles, t.lostAcquires, t.lostSettlements)
 }
 
-// interrupt cuts the clients off the table for a moment: calls under way get no
-// answer, new ones no connection.
-func (t *trouble) interrupt(p *fault.Proxy) error {
+// interrupt cuts the clients off the table until a request has had no decision, or ctx
+// ends: calls under way get no answer, new ones no connection.
+func (t *trouble) interrupt(ctx context.Context, p *fault.Proxy, undecided func() int) error {
 	t.mu.Lock()
 	t.note(fmt.Sprintf("the clients are cut off for %v", outage), 0)
 	t.mu.Unlock()
+	before := undecided()
 	p.Down()
-	time.Sleep(outage)
+	for ctx.Err() == nil {
+		if time.Sleep(outage); undecided() > before {
+			break
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.outages++

@@ -85,6 +85,7 @@ var tenants = []tenant{
 type request struct {
 	at       time.Duration // after the start
 	tenant   *tenant
+	calls    int64         // requests acquired; zero: one
 	estimate int64         // tokens acquired before the call
 	settle   int64         // tokens on top of it (or, negative, given back) after it
 	fails    bool          // the call fails: everything is given back
