@@ -35,7 +35,7 @@ type work struct {
 	final     bool  // ends the tumbling window, without records
 
 	trouble Trouble
-	whole   []Record // the batch as first delivered, for duplicates; nil in cut parts
+	whole   []Record // the batch as first delivered, for duplicates; nil in parts but the last
 }
 
 // step says what to do now.
@@ -193,10 +193,10 @@ func (l *lane) done(o outcome, now int64) reaction {
 	switch {
 	case l.settings.Bisect && o.whole && len(rest) > 1:
 		half := (len(rest) + 1) / 2
-		l.replace(l.part(w, rest[:half]), l.part(w, rest[half:]))
+		l.replace(part(w, rest[:half]), last(w, rest[half:]))
 		return reaction{cut: true}
 	case l.settings.Bisect && !o.whole && o.done > 0:
-		l.replace(l.part(w, rest))
+		l.replace(last(w, rest))
 		return reaction{cut: true}
 	}
 	w.records = rest
@@ -207,6 +207,9 @@ func (l *lane) done(o outcome, now int64) reaction {
 func (l *lane) retry(w *work, now int64) reaction {
 	// Processing of a shard pauses until the end of its window is processed.
 	if l.settings.MaxRetries >= 0 && w.retries >= l.settings.MaxRetries && !w.final {
+		for _, rest := range l.work { // what is given up does not come again
+			rest.trouble = Trouble{}
+		}
 		l.settle(w, w.records)
 		l.pop()
 		return reaction{drops: []drop{{records: w.records, condition: retriesExhausted, invokes: w.invokes}}}
@@ -216,8 +219,16 @@ func (l *lane) retry(w *work, now int64) reaction {
 	return reaction{retried: true}
 }
 
-func (l *lane) part(w *work, records []Record) *work {
+// part is a part of a batch that is cut.
+func part(w *work, records []Record) *work {
 	return &work{records: records, retries: w.retries, invokes: w.invokes, copy: w.copy, started: true}
+}
+
+// last is the last part of a batch that is cut: when it is processed, all of the batch is.
+func last(w *work, records []Record) *work {
+	out := part(w, records)
+	out.trouble, out.whole = w.trouble, w.whole
+	return out
 }
 
 func (l *lane) replace(parts ...*work) {
@@ -238,7 +249,7 @@ func (l *lane) settle(w *work, records []Record) {
 	}
 }
 
-// duplicate plans the copies that the trouble of a delivered batch asks for.
+// duplicate plans the copies that the trouble of a batch asks for, once all of it is processed.
 func (l *lane) duplicate(w *work, now int64) {
 	if w.trouble.Twice {
 		l.work = append([]*work{{records: w.whole, copy: true, started: true}}, l.work...)

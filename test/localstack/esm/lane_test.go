@@ -290,6 +290,57 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+// A batch that is cut comes again all the same, whole, when its last part is processed.
+func TestDuplicatesOfABatchThatIsCut(t *testing.T) {
+	reported := func(done int) outcome { return outcome{done: done, failed: true} }
+	for _, tt := range []struct {
+		name    string
+		retries int
+		answers []outcome // of the first invocations; the others are successful
+		want    string
+	}{
+		{"in halves", -1, []outcome{wholeBatchFailed}, "1-4 1,2 3,4 1-4 5-8 1-4"},
+		{"the second half again", -1, []outcome{wholeBatchFailed, success(numbered(1, 2)), wholeBatchFailed},
+			"1-4 1,2 3,4 3 4 1-4 5-8 1-4"},
+		{"the first half again", -1, []outcome{wholeBatchFailed, wholeBatchFailed}, "1-4 1,2 1 2 3,4 1-4 5-8 1-4"},
+		{"at a checkpoint", -1, []outcome{reported(1)}, "1-4 2-4 1-4 5-8 1-4"},
+		{"the copy, too", -1, []outcome{success(numbered(1, 4)), wholeBatchFailed}, "1-4 1-4 1,2 3,4 5-8 1-4"},
+		{"and a part is given up", 0, []outcome{wholeBatchFailed, wholeBatchFailed, wholeBatchFailed},
+			"1-4 1,2 1 2 3,4 5-8"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := DefaultSettings()
+			s.BatchSize, s.Bisect, s.MaxRetries = 4, true, tt.retries
+			l := &lane{settings: s}
+			l.add(0, numbered(1, 8)...)
+			var got []string
+			var now int64
+			trouble := Trouble{Twice: true, AgainAfter: time.Minute}
+			for i := 0; !l.idle(); {
+				step := l.next(now)
+				if step.invoke == nil {
+					now = step.until
+					continue
+				}
+				if !step.invoke.started {
+					step.invoke.start(trouble)
+					trouble = Trouble{}
+				}
+				got = append(got, span(step.invoke.records))
+				o := success(step.invoke.records)
+				if i < len(tt.answers) {
+					o = tt.answers[i]
+				}
+				i++
+				l.done(o, now)
+			}
+			if strings.Join(got, " ") != tt.want || l.settled != 8 {
+				t.Errorf("got %s, want %s; settled %d", got, tt.want, l.settled)
+			}
+		})
+	}
+}
+
 func TestJudge(t *testing.T) {
 	batch := numbered(1, 3)
 	for answer, want := range map[string]outcome{

@@ -15,8 +15,8 @@ type Batch struct {
 type Trouble struct {
 	Delay      time.Duration // the first delivery waits that long
 	LoseAnswer bool          // the first invocation runs, and its answer counts as a function error
-	Twice      bool          // once processed uncut, the batch as first delivered comes again at once
-	AgainAfter time.Duration // once processed uncut, it comes again that much later, other batches in between
+	Twice      bool          // once processed, cut or not, the batch as first delivered comes again at once
+	AgainAfter time.Duration // once processed, it comes again that much later, other batches in between
 	Extra      []Record      // injected records (RawRecord), delivered with every attempt of the batch
 	ExtraAt    int           // position of the extra records in the batch; past its end is at the end
 }
