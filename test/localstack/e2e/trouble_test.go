@@ -69,9 +69,11 @@ func (tr *trouble) invocation(n int, _ []byte) runtimeapi.Fault {
 	switch {
 	case tr.paused:
 		return runtimeapi.Fault{}
+	case n == 3: // once for certain
+		return runtimeapi.Fault{KillAtResponse: true}
 	case tr.oneIn(8):
 		return runtimeapi.Fault{KillAfter: time.Duration(1+tr.random.IntN(12)) * time.Millisecond}
-	case n == 3 || tr.oneIn(10):
+	case tr.oneIn(10):
 		return runtimeapi.Fault{KillAtResponse: true}
 	}
 	return runtimeapi.Fault{}
