@@ -21,7 +21,7 @@ AS           = $(if $(PROFILE),AWS_PROFILE=$(PROFILE))
 GOTEST      := go test -vet=off $(GOTESTFLAGS)
 TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
 MODULES     := $(TESTED) infra/cdk
-RACED       := ./admin/... ./functions/... ./httplimit ./internal/function ./internal/memdb ./internal/proc ./internal/simulation ./internal/standin ./internal/store ./limiter ./limitertest ./streams/...
+RACED       := ./admin/... ./functions/... ./httplimit ./internal/function ./internal/memdb ./internal/play ./internal/proc ./internal/simulation ./internal/standin ./internal/store ./limiter ./limitertest ./streams/...
 STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error

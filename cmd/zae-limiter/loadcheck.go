@@ -1,12 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/play"
@@ -38,34 +34,23 @@ type allowance struct {
 	Admitted, Allowed, Over int64
 }
 
-// account identifies a limit of an entity.
-type account struct{ entity, limit string }
-
-// book is what was seen of one account.
-type book struct {
-	events  []play.Event
-	seen    []play.Rule
-	granted int64
-}
-
 // judge returns the worst window of every limit, in order, and how many tokens are
-// over in them together. Apart is by how many milliseconds the clocks of those who
-// refill the buckets may differ.
+// over in them together. Apart is by how much the clocks of those who refill the buckets
+// may differ.
 func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, over int64, err error) {
-	books := booksOf(p, samples)
-	order := func(a, b account) int { return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.limit, b.limit)) }
+	book := bookOf(p, samples)
+	all, err := book.Judge(apart, true)
+	if err != nil {
+		return nil, 0, err
+	}
 	begin := int64(math.MaxInt64)
 	for _, s := range samples {
 		begin = min(begin, s.sent)
 	}
-	for _, a := range slices.SortedFunc(maps.Keys(books), order) {
-		b := books[a]
-		bound := play.Bound{Rules: play.InForce(b.seen), Skew: (apart + time.Millisecond - 1).Milliseconds(), Kept: true}
-		worst, err := play.Worst(bound, b.events)
-		if err != nil {
-			return nil, 0, fmt.Errorf("%s of %s cannot be checked: %w", a.limit, a.entity, err)
-		}
-		one := allowance{Entity: a.entity, Limit: a.limit, Granted: b.granted, Admitted: worst.Admitted, Over: worst.Over()}
+	for _, worst := range all {
+		page := book.Page(worst.Account)
+		one := allowance{Entity: worst.Entity, Limit: worst.Limit, Granted: page.Granted(), Admitted: worst.Admitted,
+			Over: worst.Over()}
 		if worst.Admitted > 0 {
 			one.FromMS, one.ToMS = worst.From-begin, worst.To-begin
 		}
@@ -79,28 +64,21 @@ func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, 
 	return out, over, nil
 }
 
-// booksOf enters every request into the books of the limits that it may have been
-// charged to.
-func booksOf(p loadPlan, samples []sample) map[account]*book {
-	books := map[account]*book{}
-	charged := make([]map[account]bool, p.Entities) // by entity, where it was granted
+// bookOf books every request on the limits that it may have been charged to.
+func bookOf(p loadPlan, samples []sample) *play.Book {
+	book := new(play.Book)
+	charged := make([]map[play.Account]bool, p.Entities) // by entity, where it was granted
 	last := int64(0)
 	for _, s := range samples {
 		last = max(last, s.answered)
 		for _, l := range s.limits {
-			a := account{l.entity, l.limit}
-			if books[a] == nil {
-				books[a] = &book{}
-			}
+			a := play.Account{Entity: l.entity, Resource: p.Resource, Limit: l.limit}
 			if charged[s.entity] == nil {
-				charged[s.entity] = map[account]bool{}
+				charged[s.entity] = map[play.Account]bool{}
 			}
 			charged[s.entity][a] = true
-			b := books[a]
-			b.granted += p.Costs[l.limit]
-			b.events = append(b.events, play.Event{Sent: s.sent, Answered: s.answered, Tokens: p.Costs[l.limit]})
-			b.seen = append(b.seen, play.Rule{From: s.sent, To: s.answered, Capacity: l.capacity, Amount: l.amount,
-				Period: l.period})
+			book.Granted(a, play.Rule{From: s.sent, To: s.answered, Capacity: l.capacity, Amount: l.amount,
+				Period: l.period}, p.Costs[l.limit])
 		}
 	}
 	for _, s := range samples {
@@ -109,24 +87,23 @@ func booksOf(p loadPlan, samples []sample) map[account]*book {
 		}
 		// Denied by a parent, it gives back before it returns what the entity has paid;
 		// without an answer, at some time.
-		e := play.Event{Kind: play.Passing, Sent: s.sent, Answered: s.answered}
+		answered := s.answered
 		if !errors.Is(s.err, limiter.ErrLimited) {
-			e.Answered = last
+			answered = last
 		} else if !s.calls || len(entitiesOf(charged[s.entity])) < 2 {
 			continue
 		}
 		for a := range charged[s.entity] {
-			e.Tokens = p.Costs[a.limit]
-			books[a].events = append(books[a].events, e)
+			book.Passing(a, s.sent, answered, p.Costs[a.Limit])
 		}
 	}
-	return books
+	return book
 }
 
-func entitiesOf(all map[account]bool) map[string]bool {
+func entitiesOf(all map[play.Account]bool) map[string]bool {
 	out := map[string]bool{}
 	for a := range all {
-		out[a.entity] = true
+		out[a.Entity] = true
 	}
 	return out
 }

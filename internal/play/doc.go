@@ -1,7 +1,8 @@
-// Package play is what those who load the system have in common. Worst checks from
-// the outside whether a limit has ever admitted more than it promises (design I1).
-// It knows nothing of buckets, shards or writes: it is given what clients saw, and
-// looks at every window of time.
+// Package play is what those who load the system have in common: the command load of the
+// tool, the demo, the end-to-end tests and the benchmarks. Clients book what they saw in a
+// [Book]. [Worst] checks from the outside whether a limit has ever admitted more than it
+// promises (design I1). It knows nothing of buckets, shards or writes: it is given what
+// clients saw, and looks at every window of time.
 //
 // The promise: for every pair of instants a <= b,
 //
@@ -42,6 +43,5 @@
 //   - A request whose answer was lost is no event, if nobody gives its tokens back:
 //     nothing was admitted to anybody.
 //
-// Everything here is pure and exact: integers of 128 bits, no rounding but for
-// display.
+// Everything here is exact: integers of 128 bits, rounded for display only.
 package play

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,28 +16,23 @@ func at(costs limiter.Costs, sent int64) call {
 	return call{tenant: someone, costs: costs, sent: sent, answered: sent + 1}
 }
 
-func TestLostAnswersLeaveTheBooksOpen(t *testing.T) {
+// A request that was asked for is booked on each of its limits, and its outcome counted.
+func TestWhatClientsSawIsBooked(t *testing.T) {
 	l := newLedger()
-	none := func(*counts) {}
-	for _, step := range []struct {
-		name string
-		do   func()
-		want balance
-	}{
-		{"granted", func() { l.granted(at(limiter.Costs{"tpm": 50}, 1)) }, balance{50, 50}},
-		{"adjusted", func() { l.settled(at(limiter.Costs{"tpm": -20}, 2), none, true) }, balance{30, 30}},
-		{"denied", func() { l.refused(at(limiter.Costs{"tpm": 99}, 3), none, false) }, balance{30, 30}},
-		{"unknown acquire", func() { l.refused(at(limiter.Costs{"tpm": 7}, 4), none, true) }, balance{30, 37}},
-		{"unknown rollback", func() { l.settled(at(limiter.Costs{"tpm": -5}, 5), none, false) }, balance{25, 37}},
-		{"unknown commit of more", func() { l.settled(at(limiter.Costs{"tpm": 3}, 6), none, false) }, balance{25, 40}},
-	} {
-		step.do()
-		if got := l.balances[account{"e", "r", "tpm"}]; got != step.want {
-			t.Errorf("%s: %+v, want %+v", step.name, got, step.want)
-		}
+	denied := func(n *counts) { n.denied++ }
+	l.granted(at(limiter.Costs{"tpm": 50}, 1))
+	l.settled(at(limiter.Costs{"tpm": -20}, 2), func(n *counts) { n.adjusted++ }, true)
+	l.refused(at(limiter.Costs{"tpm": 99}, 3), denied, false)
+	l.refused(at(limiter.Costs{"tpm": 7}, 4), func(n *counts) { n.unknown++ }, true)
+	a := play.Account{Entity: "e", Resource: "r", Limit: "tpm"}
+	if p := l.Page(a); p.Low != 30 || p.High != 37 || len(p.Events) != 2 {
+		t.Errorf("%d to %d by %v, want 30 to 37", p.Low, p.High, p.Events)
 	}
-	if n := len(l.events[account{"e", "r", "tpm"}]); n != 3 {
-		t.Errorf("%d events for the checker, want the grant and both returns", n)
+	if got, want := l.seen(), (counts{acquired: 1, adjusted: 1, denied: 1, unknown: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if !slices.Equal(l.asked[a], []int64{1, 3, 4}) {
+		t.Errorf("asked at %d", l.asked[a])
 	}
 }
 
@@ -44,9 +40,9 @@ func TestTheWorstAccountIsFound(t *testing.T) {
 	l := newLedger()
 	l.granted(at(limiter.Costs{"rpm": 1, "tpm": 100}, 1))
 	l.granted(at(limiter.Costs{"rpm": 1, "tpm": 30}, 2))
-	got, where, err := l.worst(false, everyone)
-	if err != nil || where.limit != "tpm" || got.Excess <= 29_000 || got.Excess >= 30_000 {
-		t.Errorf("%v at %+v, %v, want almost 30 tokens of tpm", got, where, err)
+	got, err := l.worst(false, everyone)
+	if err != nil || got.Limit != "tpm" || got.Excess <= 29_000 || got.Excess >= 30_000 {
+		t.Errorf("%+v, %v, want almost 30 tokens of tpm", got, err)
 	}
 }
 
@@ -55,7 +51,7 @@ func passing() result {
 	u := sums{hourly: 10, daily: 10, counters: 10, low: 10, high: 10}
 	return result{
 		counts: counts{acquired: 10, denied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1}, rpm: u, tpm: u,
-		worst: play.Result{Excess: -5}, warm: warmCost{writes: 1, calls: 1},
+		worst: play.Judged{Result: play.Result{Excess: -5}}, warm: warmCost{writes: 1, calls: 1},
 		hot: life{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
 		billed: paid{Asked: 11, Granted: 10, Held: 10, Refused: 23},
 		swept:  3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,

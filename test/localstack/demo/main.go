@@ -273,22 +273,23 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	if err != nil {
 		return err
 	}
+	pages := d.ledger.Pages()
 	r := &result{
 		counts: d.ledger.seen(), errs: d.ledger.errs, warm: warm, bills: d.bills, billed: d.billed,
-		rpm: stored.sums("rpm", d.ledger.balances), tpm: stored.sums("tpm", d.ledger.balances),
+		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
 		hot: s.watcher.life(), hotWrites: hotWrites(d.bills) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		leftOut: d.fleet.leftOut.Load(), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
 	}
-	if r.worst, r.worstAt, err = d.ledger.worst(false, everyone); err != nil {
+	if r.worst, err = d.ledger.worst(false, everyone); err != nil {
 		return err
 	}
-	if r.worstKept, _, err = d.ledger.worst(true, everyone); err != nil {
+	if r.worstKept, err = d.ledger.worst(true, everyone); err != nil {
 		return err
 	}
-	if r.worstHot, _, err = d.ledger.worst(false, theHot); err != nil {
+	if r.worstHot, err = d.ledger.worst(false, theHot); err != nil {
 		return err
 	}
 	r.writesPer, r.writes, r.records = writesPerThousand(s)

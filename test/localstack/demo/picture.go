@@ -28,13 +28,14 @@ const sumEvery = 500
 // sums returns what became of the requests for a limit, from the begin of the run on.
 // What was admitted counts from its answer on; what was allowed is the capacity, what was
 // refilled since the first request, and what was given back.
-func (l *ledger) sums(a account, begin, end int64) (out []sum) {
+func (l *ledger) sums(a play.Account, begin, end int64) (out []sum) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.asked[a]) == 0 || len(l.bounds[a].Rules) == 0 {
+	rule, ok := l.rule(a)
+	if !ok || len(l.asked[a]) == 0 {
 		return nil
 	}
-	rule := l.bounds[a].Rules[0] // it does not change
+	events := l.Page(a).Events
 	first := l.asked[a][0]
 	for _, at := range l.asked[a] {
 		first = min(first, at)
@@ -47,7 +48,7 @@ func (l *ledger) sums(a account, begin, end int64) (out []sum) {
 			}
 		}
 		s.Allowed = float64(rule.Capacity) + float64(rule.Amount)*float64(max(0, at-first))/float64(rule.Period)
-		for _, e := range l.events[a] {
+		for _, e := range events {
 			switch {
 			case e.Kind == play.Grant && e.Answered <= at:
 				s.Admitted += float64(e.Tokens)

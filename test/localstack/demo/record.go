@@ -72,23 +72,24 @@ type calls struct {
 func (d *demo) record(why []string) record {
 	r, begin := d.result, d.begin.UnixMilli()
 	since := func(ms int64) float64 { return max(0, float64(ms-begin)/1000) }
+	rule, _ := d.ledger.rule(r.worst.Account)
 	out := record{
 		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
 		Rush: since(d.calmed), Seconds: since(now()),
 		Tenants: d.ledger.grants(),
 		Worst: worst{
-			Entity: r.worstAt.entity, Resource: r.worstAt.resource, Limit: r.worstAt.limit,
-			Excess: float64(r.worst.Excess) / bucket.Milli, Capacity: d.ledger.capacity(r.worstAt),
+			Entity: r.worst.Entity, Resource: r.worst.Resource, Limit: r.worst.Limit,
+			Excess: float64(r.worst.Excess) / bucket.Milli, Capacity: float64(rule.Capacity),
 		},
 		Calls: callsOf(d.rig.clients.Usage(), d.rig.Proxy.Usage()),
 	}
-	for _, m := range d.rig.watcher.history(r.worstAt.entity, r.worstAt.resource) {
-		out.Worst.Levels = append(out.Worst.Levels, point{since(m.at), float64(m.levels[r.worstAt.limit]) / bucket.Milli})
+	for _, m := range d.rig.watcher.history(r.worst.Entity, r.worst.Resource) {
+		out.Worst.Levels = append(out.Worst.Levels, point{since(m.at), float64(m.levels[r.worst.Limit]) / bucket.Milli})
 	}
 	for _, m := range d.rig.watcher.history(hotEntity, hotResource) {
 		out.Shards = append(out.Shards, step{since(m.at), m.shards, m.count})
 	}
-	out.Hot = d.ledger.sums(account{hotEntity, hotResource, hotLimit}, begin, now())
+	out.Hot = d.ledger.sums(play.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, begin, now())
 	for _, i := range d.rig.trouble.seen() {
 		out.Incidents = append(out.Incidents, incident{since(i.at), i.what, i.records})
 	}
@@ -126,12 +127,14 @@ func callsOf(clients, functions map[string]fault.Usage) []calls {
 // allowed to from the first request to the last: its capacity, what was refilled
 // meanwhile, and what was given back.
 func (l *ledger) grants() []grants {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var out []grants
-	for _, a := range l.accounts() {
+	for _, a := range l.Accounts() {
+		rule, ok := l.rule(a)
+		if !ok {
+			continue
+		}
 		var taken, back, first, last int64
-		for i, e := range l.events[a] {
+		for i, e := range l.Page(a).Events {
 			if first = min(first, e.Sent); i == 0 {
 				first = e.Sent
 			}
@@ -142,10 +145,9 @@ func (l *ledger) grants() []grants {
 				taken += e.Tokens
 			}
 		}
-		rule := l.bounds[a].Rules[0] // it does not change
 		refill := float64(rule.Amount) * float64(last-first) / float64(rule.Period)
 		allowed := float64(rule.Capacity) + refill + float64(back)
-		out = append(out, grants{a.entity, a.resource, a.limit, float64(taken), allowed})
+		out = append(out, grants{a.Entity, a.Resource, a.Limit, float64(taken), allowed})
 	}
 	return out
 }

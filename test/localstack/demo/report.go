@@ -16,10 +16,9 @@ type result struct {
 	counts      counts
 	errs        []error
 	rpm, tpm    sums
-	worst       play.Result
-	worstKept   play.Result
-	worstHot    play.Result // of the hot bucket
-	worstAt     account
+	worst       play.Judged
+	worstKept   play.Judged
+	worstHot    play.Judged // of the hot bucket
 	warm        warmCost
 	bills       []paid // over the rush, by tenant
 	billed      paid   // all of them
@@ -81,7 +80,7 @@ func (r result) verdict() []string {
 		"the outage and the lost answers went unnoticed")
 	fail(r.counts.acquired == 0 || r.counts.denied == 0, "want both granted and denied requests")
 	fail(r.counts.adjusted == 0 || r.counts.rolledBack == 0, "want both adjusted and rolled back leases")
-	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worstAt.entity, r.worstAt.resource, r.worst)
+	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worst.Entity, r.worst.Resource, r.worst.Result)
 	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes,
 		r.warm.reads)
 	fail(r.billed.tooMany(), "%d acquires of the rush sent %d writes, want at most %d each", r.billed.Asked,
@@ -133,7 +132,7 @@ func (r result) print(w io.Writer) {
 	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time, for the worst " +
 		"limit")
 	say("(%s on %s, %s; of the hot bucket with up to %d shards it is %s).",
-		r.worstAt.entity, r.worstAt.resource, r.worstAt.limit, r.hot.most, decimal(r.worstHot.Excess))
+		r.worst.Entity, r.worst.Resource, r.worst.Limit, r.hot.most, decimal(r.worstHot.Excess))
 	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))
 	if r.worst.Excess > 0 {
 		say("Not counting tokens that had been given back to a full bucket earlier, which are kept:")

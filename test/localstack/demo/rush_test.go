@@ -145,7 +145,7 @@ func playRush(t *testing.T, trip time.Duration) {
 	if c := f.ledger.seen(); c.unavailable+c.unknown+c.unsettled+c.lostSettlements > 0 || len(f.ledger.errs) > 0 {
 		t.Errorf("every call was answered, and %+v, %v", c, f.ledger.errs)
 	}
-	if worst, at, err := f.ledger.worst(false, everyone); worst.Excess > 0 || err != nil {
-		t.Errorf("%v admitted too much: %v, %v", at, worst, err)
+	if worst, err := f.ledger.worst(false, everyone); worst.Excess > 0 || err != nil {
+		t.Errorf("%v admitted too much: %v, %v", worst.Account, worst.Result, err)
 	}
 }

@@ -19,22 +19,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // stored is what the table says at the end, in whole tokens.
 type stored struct {
-	hourly, daily map[account]int64 // sums of the snapshots
-	counters      map[account]int64 // sums of the consumption counters over all shards that ever were
-	shards        map[[2]string]int // shards of each entity's resource
-	uneven        []string          // buckets whose shards disagree about their number
+	hourly, daily map[play.Account]int64 // sums of the snapshots
+	counters      map[play.Account]int64 // sums of the consumption counters over all shards that ever were
+	shards        map[[2]string]int      // shards of each entity's resource
+	uneven        []string               // buckets whose shards disagree about their number
 }
 
 // readTable reads the whole table.
 func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, error) {
 	s := stored{
-		hourly: map[account]int64{}, daily: map[account]int64{}, counters: map[account]int64{}, shards: map[[2]string]int{},
+		hourly: map[play.Account]int64{}, daily: map[play.Account]int64{}, counters: map[play.Account]int64{},
+		shards: map[[2]string]int{},
 	}
 	counts := map[[2]string][]int{}
 	pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: aws.String(name),
@@ -62,7 +64,7 @@ func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, e
 
 // retire adds the counters of shards that are no longer there: what was consumed
 // through them has been counted as well.
-func (s *stored) retire(gone map[account]int64) {
+func (s *stored) retire(gone map[play.Account]int64) {
 	for a, n := range gone {
 		s.counters[a] += n
 	}
@@ -79,7 +81,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 			sums = s.daily
 		}
 		for limit, n := range snapshot.Counts {
-			sums[account{snapshot.Entity, snapshot.Resource, limit}] += n
+			sums[play.Account{Entity: snapshot.Entity, Resource: snapshot.Resource, Limit: limit}] += n
 		}
 		return nil
 	}
@@ -99,7 +101,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 		if sl.Used%bucket.Milli != 0 {
 			return fmt.Errorf("bucket %q: %d millitokens of %s used, want whole tokens", b.Key().PK, sl.Used, sl.Name)
 		}
-		s.counters[account{b.Entity, b.Resource, sl.Name}] += sl.Used / bucket.Milli
+		s.counters[play.Account{Entity: b.Entity, Resource: b.Resource, Limit: sl.Name}] += sl.Used / bucket.Milli
 	}
 	return nil
 }
@@ -113,12 +115,12 @@ type sums struct {
 	unexplained             int64 // by how much the counters are outside of that
 }
 
-func (s stored) sums(limit string, clients map[account]balance) sums {
+func (s stored) sums(limit string, clients map[play.Account]play.Page) sums {
 	var out sums
-	all := map[account]bool{}
+	all := map[play.Account]bool{}
 	for _, a := range slices.Concat(slices.Collect(maps.Keys(s.hourly)), slices.Collect(maps.Keys(s.daily)),
 		slices.Collect(maps.Keys(s.counters)), slices.Collect(maps.Keys(clients))) {
-		all[a] = a.limit == limit
+		all[a] = a.Limit == limit
 	}
 	for a, is := range all {
 		if !is {
@@ -126,9 +128,9 @@ func (s stored) sums(limit string, clients map[account]balance) sums {
 		}
 		hourly, daily, counter, b := s.hourly[a], s.daily[a], s.counters[a], clients[a]
 		out.hourly, out.daily, out.counters = out.hourly+hourly, out.daily+daily, out.counters+counter
-		out.low, out.high = out.low+b.low, out.high+b.high
+		out.low, out.high = out.low+b.Low, out.high+b.High
 		out.diff += max(distance(hourly, counter), distance(daily, counter))
-		out.unexplained += max(0, b.low-counter, counter-b.high)
+		out.unexplained += max(0, b.Low-counter, counter-b.High)
 	}
 	return out
 }

@@ -48,12 +48,12 @@ func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
 
 // cell is what one snapshot counts for one limit.
 type cell struct {
-	account
+	play.Account
 	window, start string
 }
 
 func (c cell) String() string {
-	return fmt.Sprintf("%s/%s %s, %s from %s", c.entity, c.resource, c.limit, c.window, c.start)
+	return fmt.Sprintf("%s/%s %s, %s from %s", c.Entity, c.Resource, c.Limit, c.window, c.start)
 }
 
 // windows are those of the template, the obvious way.
@@ -63,7 +63,7 @@ var windows = map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.H
 // growth of the consumption counters in the stream.
 func findInexactUsage(o *observation) (broken []string, figures string) {
 	want, got := map[cell]int64{}, map[cell]int64{}
-	o.grown(func(c change, a account, tokens int64) {
+	o.grown(func(c change, a play.Account, tokens int64) {
 		for name, length := range windows {
 			start := time.UnixMilli(c.created).UTC().Truncate(length)
 			want[cell{a, name, table.Timestamp(start.UnixMilli())}] += tokens
@@ -71,7 +71,7 @@ func findInexactUsage(o *observation) (broken []string, figures string) {
 	})
 	for _, s := range o.snapshots {
 		for limit, n := range s.Counts {
-			got[cell{account{s.Entity, s.Resource, limit}, s.Window, s.Start}] += n
+			got[cell{play.Account{Entity: s.Entity, Resource: s.Resource, Limit: limit}, s.Window, s.Start}] += n
 		}
 	}
 	all := maps.Clone(want)
@@ -89,11 +89,11 @@ func findInexactUsage(o *observation) (broken []string, figures string) {
 }
 
 // grown calls f for every growth of a limit's counter, in whole tokens.
-func (o *observation) grown(f func(c change, a account, tokens int64)) {
+func (o *observation) grown(f func(c change, a play.Account, tokens int64)) {
 	for _, c := range o.changes {
 		for _, sl := range c.new.State.Slots {
 			if growth := sl.Used - used(c.old, sl.Name); growth != 0 && sl.Name != bucket.WCU {
-				f(c, account{c.new.Entity, c.new.Resource, sl.Name}, growth/bucket.Milli)
+				f(c, play.Account{Entity: c.new.Entity, Resource: c.new.Resource, Limit: sl.Name}, growth/bucket.Milli)
 			}
 		}
 	}
@@ -112,17 +112,18 @@ func used(b *table.Shard, limit string) int64 {
 // findDisagreement compares the growth of the counters with what the clients
 // know they have consumed.
 func findDisagreement(o *observation) (broken []string, figures string) {
-	grown := map[account]int64{}
-	o.grown(func(_ change, a account, tokens int64) { grown[a] += tokens })
+	grown := map[play.Account]int64{}
+	o.grown(func(_ change, a play.Account, tokens int64) { grown[a] += tokens })
 	var counters, low, high int64
-	for a, b := range o.ledger.balances {
-		if n := grown[a]; n < b.low || n > b.high {
-			broken = append(broken, fmt.Sprintf("%v: counters %d, clients %d to %d", a, n, b.low, b.high))
+	clients := o.ledger.Pages()
+	for a, b := range clients {
+		if n := grown[a]; n < b.Low || n > b.High {
+			broken = append(broken, fmt.Sprintf("%v: counters %d, clients %d to %d", a, n, b.Low, b.High))
 		}
-		counters, low, high = counters+grown[a], low+b.low, high+b.high
+		counters, low, high = counters+grown[a], low+b.Low, high+b.High
 	}
 	for a, n := range grown {
-		if _, known := o.ledger.balances[a]; !known {
+		if _, known := clients[a]; !known {
 			broken = append(broken, fmt.Sprintf("%v: counters %d, no client knows of it", a, n))
 		}
 	}
@@ -245,23 +246,17 @@ func uneven(shards map[int]*table.Shard, where string) (broken []string) {
 
 // findExcess looks for the worst window of what the clients saw.
 func findExcess(o *observation) (broken []string, figures string) {
-	var worst play.Result
-	var at account
-	found := false
-	for a, bound := range o.ledger.bounds {
-		r, err := play.Worst(bound, o.ledger.events[a])
-		if err != nil {
-			broken = append(broken, fmt.Sprintf("%v: %v", a, err))
-			continue
-		}
-		if r.Excess > 0 {
-			broken = append(broken, fmt.Sprintf("%v: %v", a, r))
-		}
-		if !found || r.Excess > worst.Excess {
-			worst, at, found = r, a, true
+	all, err := o.ledger.Judge(0, true)
+	if err != nil {
+		broken = append(broken, err.Error())
+	}
+	for _, j := range all {
+		if j.Excess > 0 {
+			broken = append(broken, fmt.Sprintf("%v: %v", j.Account, j.Result))
 		}
 	}
+	worst, _ := all.Worst()
 	slices.Sort(broken)
 	return broken, fmt.Sprintf("worst_excess=%s tokens bound=0, of %d limits, at %s/%s %s", bucket.Tokens(worst.Excess),
-		len(o.ledger.bounds), at.entity, at.resource, at.limit)
+		len(all), worst.Entity, worst.Resource, worst.Limit)
 }

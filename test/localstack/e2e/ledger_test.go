@@ -15,30 +15,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// account identifies one limit of one entity on one resource.
-type account struct{ entity, resource, limit string }
-
-// balance is what clients know they have consumed: at least low, at most high
-// tokens. The two differ by what lost answers leave open.
-type balance struct{ low, high int64 }
-
 // ledger is the clients' own bookkeeping. It is safe for concurrent use.
 type ledger struct {
-	mu       sync.Mutex
-	balances map[account]balance
-	events   map[account][]play.Event
-	bounds   map[account]play.Bound
-	denials  []call  // all of them
-	errs     []error // what nothing explains
+	play.Book
+	mu      sync.Mutex
+	denials []call  // all of them
+	errs    []error // what nothing explains
 
 	settled atomic.Int64 // leases that settle was given
 
 	granted, denied, unavailable, unknown, adjusted, rolledBack int
-}
-
-func newLedger() *ledger {
-	return &ledger{balances: map[account]balance{}, events: map[account][]play.Event{},
-		bounds: map[account]play.Bound{}}
 }
 
 // tenant is an entity on a resource.
@@ -56,29 +42,17 @@ type call struct {
 	sent, answered int64
 }
 
-// book notes a call that was certainly, or only possibly, performed.
-func (l *ledger) book(c call, kind play.Kind, certain bool, count *int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	*count++
+// account is what the tenant has of a limit.
+func (tn tenant) account(limit string) play.Account {
+	return play.Account{Entity: tn.entity, Resource: tn.resource, Limit: limit}
+}
+
+// grant books what was granted.
+func (l *ledger) grant(c call) {
+	l.count(&l.granted)
 	for _, lim := range c.tenant.limits {
-		a, n := account{c.tenant.entity, c.tenant.resource, lim.Name}, c.costs[lim.Name]
-		l.bounds[a] = play.Bound{Rules: play.Always(lim.Capacity, lim.Refill, lim.Period.Milliseconds()),
-			Kept: true}
-		b := l.balances[a]
-		if certain || n < 0 {
-			b.low += n
-		}
-		if certain || n > 0 {
-			b.high += n
-		}
-		l.balances[a] = b
-		switch {
-		case kind == play.Grant && certain && n > 0:
-			l.events[a] = append(l.events[a], play.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: n})
-		case kind == play.Return && n < 0:
-			l.events[a] = append(l.events[a], play.Event{Kind: kind, Sent: c.sent, Answered: c.answered, Tokens: -n})
-		}
+		l.Granted(c.tenant.account(lim.Name), play.Rule{From: c.sent, To: c.answered, Capacity: lim.Capacity,
+			Amount: lim.Refill, Period: lim.Period.Milliseconds()}, c.costs[lim.Name])
 	}
 }
 
@@ -115,7 +89,7 @@ type load struct {
 // they know.
 func (r *rig) play(w load) *ledger {
 	r.t.Helper()
-	l := newLedger()
+	l := new(ledger)
 	r.playOn(l, w)
 	return l
 }
@@ -215,11 +189,14 @@ func (l *ledger) take(ctx context.Context, lim *limiter.Limiter, c *call) *limit
 	case errors.Is(err, limiter.ErrUnavailable):
 		l.count(&l.unavailable)
 	case errors.Is(err, limiter.ErrUnknown):
-		l.book(*c, play.Grant, false, &l.unknown)
+		l.count(&l.unknown)
+		for limit, n := range c.costs {
+			l.Settled(c.tenant.account(limit), c.sent, c.answered, n, false)
+		}
 	case err != nil:
 		l.fail(err)
 	default:
-		l.book(*c, play.Grant, true, &l.granted)
+		l.grant(*c)
 		return lease
 	}
 	return nil
@@ -254,12 +231,15 @@ func (l *ledger) giveBack(ctx context.Context, lease *limiter.Lease, tn tenant, 
 	}
 	back.answered = now()
 	switch {
-	case err == nil:
-		l.book(back, play.Return, true, count)
 	case errors.Is(err, limiter.ErrUnknown):
-		l.book(back, play.Return, false, &l.unknown)
-	default:
+		count = &l.unknown
+	case err != nil:
 		l.fail(err)
+		return
+	}
+	l.count(count)
+	for limit, n := range back.costs {
+		l.Settled(tn.account(limit), back.sent, back.answered, n, err == nil)
 	}
 }
 

@@ -53,12 +53,11 @@ func saturate(t *testing.T, shards, clients int) (had float64, slowest time.Dura
 	l := r.play(load{clients: clients, tenants: []tenant{tn}, length: length, seed: 3})
 	end := now()
 	left := r.left(tn, end)
-	a := account{tn.entity, tn.resource, "rpm"}
-	bound, events := l.bounds[a], l.events[a]
-	bound.Kept = false // nothing is given back: the promise is literal
-	worst, err := play.Worst(bound, events)
-	if err != nil || worst.Excess > 0 {
-		t.Errorf("%v, %v", worst, err)
+	events := l.Page(tn.account("rpm")).Events
+	all, err := l.Judge(0, false) // nothing is given back: the promise is literal
+	worst, ok := all.Worst()
+	if err != nil || !ok || worst.Excess > 0 {
+		t.Errorf("%v, %v", worst.Result, err)
 	}
 	// There was a full bucket, and what it was refilled by from the first request
 	// on. What is not taken and not there is lost.
@@ -129,7 +128,7 @@ func TestBucketsAreKeptWarm(t *testing.T) {
 	tn := tenant{entity: "warm", resource: "gpt", most: 1, limits: []limiter.Limit{
 		limiter.PerSecond("rpm", 2000).WithCapacity(100), limiter.PerSecond("tpm", 100_000).WithCapacity(10_000)}}
 	refills := 0
-	l := newLedger()
+	l := new(ledger)
 	for range 8 {
 		c := call{tenant: tn, costs: limiter.Costs{"rpm": 70, "tpm": 6000}, sent: now()}
 		if _, err := r.lib.Acquire(t.Context(),
@@ -137,7 +136,7 @@ func TestBucketsAreKeptWarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.answered = now()
-		l.book(c, play.Grant, true, &l.granted)
+		l.grant(c)
 		before, _ := r.shard(tn.entity, tn.resource, 0)
 		r.rest()
 		after, _ := r.shard(tn.entity, tn.resource, 0)
@@ -163,7 +162,7 @@ func TestBucketsAreKeptWarm(t *testing.T) {
 func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
 	crashed, steps := 0, 0
 	r := start(t, setup{shards: 2})
-	l := newLedger()
+	l := new(ledger)
 	for at := 1; ; at++ {
 		for _, applied := range []bool{false, true} {
 			tn := tenant{entity: fmt.Sprintf("grow-%d-%v", at, applied), resource: "gpt", limits: hot.limits}

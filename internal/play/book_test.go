@@ -1,0 +1,82 @@
+package play
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+var rpm = Account{"acme", "gpt-4", "rpm"}
+
+// under is a rule that was seen in force for a millisecond.
+func under(at, capacity int64) Rule {
+	return Rule{From: at, To: at + 1, Capacity: capacity, Amount: 60, Period: 60_000}
+}
+
+func TestLostAnswersLeaveTheBookOpen(t *testing.T) {
+	var b Book
+	for _, step := range []struct {
+		name      string
+		do        func()
+		low, high int64
+	}{
+		{"granted", func() { b.Granted(rpm, under(1, 100), 50) }, 50, 50},
+		{"given back", func() { b.Settled(rpm, 2, 3, -20, true) }, 30, 30},
+		{"taken and given back", func() { b.Passing(rpm, 3, 4, 9) }, 30, 30},
+		{"an acquire without an answer", func() { b.Settled(rpm, 4, 5, 7, false) }, 30, 37},
+		{"a rollback without an answer", func() { b.Settled(rpm, 5, 6, -5, false) }, 25, 37},
+		{"a commit of more without an answer", func() { b.Settled(rpm, 6, 7, 3, false) }, 25, 40},
+	} {
+		step.do()
+		if p := b.Page(rpm); p.Low != step.low || p.High != step.high {
+			t.Errorf("%s: %d to %d, want %d to %d", step.name, p.Low, p.High, step.low, step.high)
+		}
+	}
+	if p := b.Page(rpm); len(p.Events) != 4 || p.Granted() != 50 {
+		t.Errorf("%v, %d granted; want the grant of 50, both returns and what passed", p.Events, p.Granted())
+	}
+}
+
+// Every account is judged by itself, under the rules that were seen on it.
+func TestEveryAccountIsJudged(t *testing.T) {
+	var b Book
+	tpm, other := Account{"acme", "gpt-4", "tpm"}, Account{"acme", "other", "rpm"}
+	for _, at := range []int64{1, 2} {
+		b.Granted(rpm, under(at, 10), 1)
+		b.Granted(tpm, under(at, 100), 65)
+	}
+	b.Settled(other, 1, 2, 3, false) // nothing was granted
+	all, err := b.Judge(0, false)
+	if err != nil || len(all) != 2 || all[0].Account != rpm || all[1].Account != tpm || all[0].Over() != 0 {
+		t.Fatalf("%v, %v; want rpm within its limit, and tpm", all, err)
+	}
+	worst, ok := all.Worst()
+	if !ok || worst.Account != tpm || worst.Excess <= 29_000 || worst.Excess >= 30_000 {
+		t.Errorf("%v, want almost 30 tokens of tpm", worst)
+	}
+	if _, ok := Judgement(nil).Worst(); ok {
+		t.Error("there is a worst of nothing")
+	}
+	b.Granted(rpm, Rule{From: 3, To: 4, Capacity: 1, Amount: 1}, 1)
+	if _, err := b.Judge(0, false); err == nil || !strings.Contains(err.Error(), "rpm of acme on gpt-4") {
+		t.Errorf("a rule without a period: %v", err)
+	}
+}
+
+func TestBookOfManyClients(t *testing.T) {
+	var b Book
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range int64(100) {
+				b.Granted(rpm, under(i, 1000), 2)
+				b.Settled(rpm, i, i, -1, true)
+				b.Page(rpm)
+			}
+		})
+	}
+	all.Wait()
+	if p := b.Page(rpm); p.Low != 800 || p.High != 800 || p.Granted() != 1600 {
+		t.Errorf("%d to %d, %d granted; want 800 of 1600", p.Low, p.High, p.Granted())
+	}
+}
