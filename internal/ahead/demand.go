@@ -93,7 +93,7 @@ func Life(costs []table.Cost, most int64) int64 {
 // Busy reports whether the demand is several requests in so many milliseconds.
 func (d *Demand) Busy(life, now int64) bool {
 	d.fade(now)
-	return life > 0 && d.requests*float64(life) >= worthwhile
+	return d.requests*float64(life) >= worthwhile
 }
 
 // Size returns how much to take ahead, in whole tokens, of all limits of costs, or nil if it
@@ -117,7 +117,7 @@ func (d *Demand) Size(costs []table.Cost, levels []int64, left func(limit string
 		}
 	}
 	if d.requests*float64(life)*part*share < 1 {
-		return nil, share < 1
+		return nil, true
 	}
 	out, some := make([]table.Cost, len(costs)), false
 	for i, c := range costs {

@@ -34,7 +34,7 @@ func (p *Pace) Saturated(now int64) bool {
 // process has had its turn.
 func (p *Pace) Free(life, now int64) int64 {
 	next := p.asked + int64(p.wait*float64(life))
-	if !p.Saturated(now) || p.writes < writesPerTurn && p.writes > 0 || now >= next || now < p.asked {
+	if !p.Saturated(now) || p.writes < writesPerTurn || now >= next || now < p.asked {
 		return now
 	}
 	return next

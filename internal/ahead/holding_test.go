@@ -1,0 +1,196 @@
+package ahead
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// shardOf is the image of a full bucket of three tokens, in a generation that began some time
+// after the worlds did.
+func shardOf(generation, after int64) table.Shard {
+	return table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: began + generation,
+		State: bucket.New([]bucket.Limit{three}, 0, 1, began+after)}
+}
+
+func at(ms int64) Instant { return Instant{Wall: began + ms, Mono: ms} }
+
+func threes(milli int64) []table.Cost { return table.Costs([]bucket.Limit{three}, milli) }
+
+// holds is a process that has taken two tokens ahead, for two seconds.
+func holds(t *testing.T) *Holding {
+	h := &Holding{}
+	image := shardOf(0, 0)
+	if a := h.Ask(image, threes(2000), 2000, at(0)); a == nil || a.Left != nil || a.Told != nil || a.Mend {
+		t.Fatalf("asked %+v", a)
+	}
+	h.Done(Written, image)
+	return h
+}
+
+// What is held is granted to requests by the limits that it was taken under, whole or not at
+// all, until it is over by either clock.
+func TestTake(t *testing.T) {
+	wider := three
+	wider.Capacity *= 2
+	for name, c := range map[string]struct {
+		costs []table.Cost
+		now   Instant
+		want  bool
+		left  int64
+	}{
+		"all of it":                 {threes(2000), at(0), true, 0},
+		"a part":                    {threes(500), at(1999), true, 1500},
+		"more than there is":        {threes(2001), at(0), false, 2000},
+		"over":                      {threes(1), at(2000), false, 0},
+		"over by the steady clock":  {threes(1), Instant{Wall: began, Mono: 2000}, false, 0},
+		"over by the clock on wall": {threes(1), Instant{Wall: began + 2000}, false, 0},
+		"other limits":              {table.Costs([]bucket.Limit{wider}, 1), at(0), false, 2000},
+		"one limit more":            {table.Costs([]bucket.Limit{three, requests}, 1), at(0), false, 2000},
+		"for nothing":               {threes(0), at(0), true, 2000},
+		"for nothing when it is over, there is no allotment": {threes(0), at(2000), false, 0},
+	} {
+		h := holds(t)
+		if got := h.Take(c.costs, c.now); got != c.want || h.Left("a", c.now) != c.left {
+			t.Errorf("%s: %v, %d left, want %v, %d", name, got, h.Left("a", c.now), c.want, c.left)
+		}
+	}
+	h := holds(t) // and three tokens more, a second later
+	h.Ask(shardOf(0, 0), threes(3000), 2000, at(1000))
+	h.Done(Written, shardOf(0, 0))
+	if !h.Take(threes(4000), at(1500)) || h.Left("a", at(1500)) != 1000 {
+		t.Errorf("4 of 2 + 3 tokens: %d left", h.Left("a", at(1500)))
+	}
+	if h.Left("a", at(2000)) != 1000 {
+		t.Error("the older ones are not granted first")
+	}
+}
+
+// Tokens are put back among what is held as far as that was told, and taken as far as it
+// goes. It counts for the last allotment.
+func TestSettle(t *testing.T) {
+	for name, c := range map[string]struct {
+		back int64
+		now  Instant
+		want bool
+		left int64
+	}{
+		"what was granted":        {1500, at(0), true, 2000},
+		"more than was told":      {1501, at(0), false, 500},
+		"takes more":              {-500, at(0), true, 0},
+		"takes more than is held": {-501, at(0), false, 500},
+		"when it is over":         {1, at(2000), false, 0},
+	} {
+		h := holds(t)
+		if !h.Take(threes(1500), at(0)) {
+			t.Fatal("not granted")
+		}
+		if got := h.Settle(threes(c.back), c.now); got != c.want || h.Left("a", c.now) != c.left {
+			t.Errorf("%s: %v, %d left, want %v, %d", name, got, h.Left("a", c.now), c.want, c.left)
+		}
+	}
+	h := holds(t)
+	h.Take(threes(1500), at(0))
+	h.Ask(shardOf(1, 0), threes(0), 2000, at(0)) // the shard has begun anew, and knows nothing of this
+	if h.Settle(threes(1000), at(0)) {
+		t.Error("tokens of an earlier generation came back")
+	}
+}
+
+// What ends unspent is told with the next charge, and once: again if that is refused, and
+// never if its answer is lost, because it may have been written.
+func TestWhatEndsIsTold(t *testing.T) {
+	for o, again := range map[Outcome]int64{Refused: 500, Unknown: 0, Written: 0} {
+		h := holds(t)
+		h.Take(threes(1500), at(0))
+		if !h.Some() || h.Asking() {
+			t.Errorf("some %v, asking %v", h.Some(), h.Asking())
+		}
+		for range 2 { // the second time it has ended before
+			if !h.Tells(at(2000)) {
+				t.Error("nothing to tell of what has ended")
+			}
+		}
+		if h.Some() {
+			t.Error("what is over is held")
+		}
+		a := h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
+		if ended, _ := table.Find(a.Ended, "a"); ended.Milli != 500 || a.Left != nil {
+			t.Errorf("%+v, want that 500 ended", a)
+		}
+		if told, _ := table.Find(a.Told, "a"); told.Milli != 2000 {
+			t.Errorf("%+v, want that 2000 were told", a)
+		}
+		if h.Tells(at(2000)) || h.Ask(shardOf(0, 0), threes(0), 2000, at(2000)) != nil || !h.Asking() {
+			t.Error("something is told twice at once")
+		}
+		h.Done(o, shardOf(0, 0))
+		h.Done(Refused, shardOf(0, 0)) // of no charge
+		if got := h.Tells(at(2000)); got != (o == Refused) {
+			t.Errorf("outcome %d: tells %v", o, got)
+		}
+		a = h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
+		told, _ := table.Find(a.Told, "a")
+		if ended, _ := table.Find(a.Ended, "a"); ended.Milli != again || told.Milli != 4*again {
+			t.Errorf("outcome %d: %+v, want that %d ended and %d were told", o, a, again, 4*again)
+		}
+	}
+}
+
+// Images are kept an eighth of a life apart, twenty of one generation.
+func TestMarks(t *testing.T) {
+	h := &Holding{}
+	for after := int64(0); after < 30*125; after++ {
+		h.See(shardOf(0, after), 1000)
+	}
+	if n := len(h.marks); n != 20 || h.marks[0].State.RF != began+10*125 || h.marks[19].State.RF != began+29*125 {
+		t.Errorf("%d images, of %d to %d", n, h.marks[0].State.RF-began, h.marks[n-1].State.RF-began)
+	}
+	held := h.marks[5]
+	for i := range h.marks {
+		h.marks[i].State.HeldUntil = began + int64(i)
+	}
+	if m := h.spent(began, began+5); m == nil || m.State.RF != held.State.RF {
+		t.Errorf("%+v is the last one of which all is spent, want %+v", m, held)
+	}
+	if h.spent(began, began-1) != nil || h.spent(began+1, began+5) != nil {
+		t.Error("spent before it may be, or in another generation")
+	}
+	h.See(shardOf(1, 0), 1000)
+	if len(h.marks) != 1 {
+		t.Errorf("%d images of two generations", len(h.marks))
+	}
+}
+
+// An item is mended that says of a limit that 5 % of its capacity, 150 of 3000, is held more
+// than can be, once its generation is three lives old.
+func TestWhatIsMended(t *testing.T) {
+	for name, c := range map[string]struct {
+		held, told, left int64
+		since            int64 // what was used since an image of which all is spent; -1: there is none
+		after            int64 // the instant of the image
+		want             bool
+	}{
+		"nobody holds it":                {1151, 0, 0, 1000, 3000, true},
+		"it can be held":                 {1150, 0, 0, 1000, 3000, false},
+		"the generation is young":        {1151, 0, 0, 1000, 2999, false},
+		"without an image all may be":    {3000, 0, 0, -1, 3000, false},
+		"this process told it":           {1300, 150, 0, 1000, 3000, false},
+		"it told that, and holds a part": {1300, 150, 1, 1000, 3000, true},
+		"less was counted than before":   {150, 0, 0, -100, 3000, false},
+	} {
+		h := &Holding{told: amounts{{"a", c.told}}}
+		if c.since != -1 {
+			earlier := shardOf(0, 100)
+			earlier.State.Slots[earlier.State.Index("a")].Used = 5000
+			h.See(earlier, 1000)
+		}
+		image := shardOf(0, c.after)
+		sl := &image.State.Slots[image.State.Index("a")]
+		sl.Held, sl.Used = c.held, 5000+c.since
+		if got := h.mends(image, amounts{{"a", c.left}}, 1000); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
