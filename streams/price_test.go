@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"sort"
 	"strconv"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -28,7 +28,7 @@ type load struct {
 	inTurn    bool  // tenants acquire in turn, not at random
 	step      int64 // seconds from batch to batch; 0: one
 
-	sums []float64 // of the tenants' shares
+	each play.Chance // by tenant
 	rand *rand.Rand
 	used []int64
 	rf   []int64
@@ -45,19 +45,13 @@ type price struct {
 }
 
 func newLoad(tenants, perSecond int, fold int64, windows ...usage.Window) *load {
-	l := &load{tenants: tenants, perSecond: perSecond, fold: fold, windows: windows,
+	return &load{tenants: tenants, perSecond: perSecond, fold: fold, windows: windows, each: play.Zipf(tenants, 1.1),
 		rand: rand.New(rand.NewPCG(1, uint64(tenants))), used: make([]int64, tenants), rf: make([]int64, tenants)}
-	sum := 0.0
-	for i := range tenants {
-		sum += math.Pow(float64(i+1), -1.1)
-		l.sums = append(l.sums, sum)
-	}
-	return l
 }
 
 // record appends the record of one acquire at an instant.
 func (l *load) record(b []byte, now int64) []byte {
-	i := sort.SearchFloat64s(l.sums, l.rand.Float64()*l.sums[len(l.sums)-1])
+	i := l.each.Draw(l.rand)
 	if l.inTurn {
 		i = int(l.seq) % l.tenants
 	}
@@ -212,7 +206,7 @@ func (l *load) computed() (writes, longer, indexed float64) {
 		times, buckets := 1+30_000/n, 0.0
 		for time := range times {
 			for range n {
-				i := sort.SearchFloat64s(l.sums, l.rand.Float64()*l.sums[len(l.sums)-1])
+				i := l.each.Draw(l.rand)
 				if seen[i] <= time {
 					seen[i] = time + 1
 					buckets++

@@ -36,27 +36,3 @@ func arrivals(kind string, rate float64, over time.Duration, random *rand.Rand) 
 		out = append(out, d)
 	}
 }
-
-// chooser picks one of n, evenly for a skew of zero; the larger the skew, the more
-// often the first ones: number k with a weight of 1/k^skew.
-type chooser struct{ sums []float64 }
-
-func newChooser(n int, skew float64) chooser {
-	c := chooser{make([]float64, n)}
-	sum := 0.0
-	for k := range n {
-		sum += math.Pow(float64(k+1), -skew)
-		c.sums[k] = sum
-	}
-	return c
-}
-
-func (c chooser) pick(random *rand.Rand) int {
-	x := random.Float64() * c.sums[len(c.sums)-1]
-	for k, sum := range c.sums {
-		if x < sum {
-			return k
-		}
-	}
-	return len(c.sums) - 1
-}

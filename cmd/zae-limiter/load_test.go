@@ -29,16 +29,6 @@ func TestArrivals(t *testing.T) {
 	if at := arrivals(bursts, 3, 2*time.Second, random); !slices.Equal(at, []time.Duration{0, 0, 0, 1e9, 1e9, 1e9}) {
 		t.Errorf("bursts: %v", at)
 	}
-	counts := make([]int, 3)
-	skewed := newChooser(3, 1)
-	for range 11_000 {
-		counts[skewed.pick(random)]++
-	}
-	for k, want := range []int{6000, 3000, 2000} {
-		if got := counts[k]; math.Abs(float64(got-want)) > 300 {
-			t.Errorf("number %d was chosen %d times, want about %d", k+1, got, want)
-		}
-	}
 }
 
 // granted returns a request that was granted of a limit of e1 and of nothing else.

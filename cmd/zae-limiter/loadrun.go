@@ -13,6 +13,7 @@ import (
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -111,7 +112,7 @@ type outcome struct {
 func (f *fleet) run(ctx context.Context, told *progress) outcome {
 	random := rand.New(rand.NewPCG(f.plan.Seed, 0))
 	at := arrivals(f.plan.Arrivals, f.plan.Rate, f.plan.Duration, random)
-	entities := newChooser(f.plan.Entities, f.plan.Skew)
+	entities := play.Zipf(f.plan.Entities, f.plan.Skew)
 	samples := make([]sample, len(at))
 	var admitted, denied, failures atomic.Int64
 	told.say(func() string {
@@ -124,7 +125,7 @@ func (f *fleet) run(ctx context.Context, told *progress) outcome {
 	made := 0
 	for i, due := range at {
 		s := &samples[i]
-		s.entity = entities.pick(random)
+		s.entity = entities.Draw(random)
 		l := f.limiters[random.IntN(len(f.limiters))]
 		if !sleepUntil(ctx, begin.Add(due)) {
 			break

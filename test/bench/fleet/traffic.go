@@ -2,12 +2,11 @@ package fleet
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"sort"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -158,12 +157,8 @@ func (c Case) picker(rng *rand.Rand, processes int) func(at time.Time) int {
 	if c.Zipf == 0 {
 		return func(time.Time) int { return rng.IntN(processes) }
 	}
-	sums, total := make([]float64, processes), 0.
-	for k := range sums {
-		total += math.Pow(float64(k+1), -c.Zipf)
-		sums[k] = total
-	}
-	return func(time.Time) int { return min(sort.SearchFloat64s(sums, rng.Float64()*total), processes-1) }
+	who := play.Zipf(processes, c.Zipf)
+	return func(time.Time) int { return who.Draw(rng) }
 }
 
 // perSecond returns how many requests arrive in a second, on average.

@@ -129,7 +129,7 @@ func replay(rows []traceRow, speedup float64) (replayed, error) {
 	}
 	out := replayed{speedup: speedup}
 	rng := rand.New(rand.NewPCG(seed, 1))
-	pick := newPicker()
+	who := byWeight()
 	for i := 0; ; i++ {
 		row := rows[i%len(rows)]
 		at := time.Duration(float64(row.at+span*time.Duration(i/len(rows))) / speedup)
@@ -137,7 +137,7 @@ func replay(rows []traceRow, speedup float64) (replayed, error) {
 			out.rows = min(i, len(rows))
 			return out, nil
 		}
-		r := pick.request(rng)
+		r := anyRequest(who, rng)
 		r.at, r.estimate, r.settle = at, max(row.context, 1), row.generated
 		out.requests = append(out.requests, r)
 	}

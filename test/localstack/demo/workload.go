@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -100,28 +101,19 @@ func (r request) given() []limiter.Limit {
 	return nil
 }
 
-// picker draws tenants by weight.
-type picker struct{ upTo []float64 }
-
-func newPicker() picker {
-	var p picker
-	sum := 0.0
+// byWeight draws tenants.
+func byWeight() play.Chance {
+	var weights []float64
 	for _, t := range tenants {
-		sum += t.weight
-		p.upTo = append(p.upTo, sum)
+		weights = append(weights, t.weight)
 	}
-	return p
+	return play.Weighted(weights...)
 }
 
-// request draws everything about a request but its time and size.
-func (p picker) request(rng *rand.Rand) request {
-	x := rng.Float64() * p.upTo[len(p.upTo)-1]
-	i := 0
-	for p.upTo[i] <= x {
-		i++
-	}
+// anyRequest draws everything about a request but its time and size.
+func anyRequest(who play.Chance, rng *rand.Rand) request {
 	return request{
-		tenant: &tenants[i],
+		tenant: &tenants[who.Draw(rng)],
 		fails:  rng.Float64() < failing,
 		hold:   time.Duration(5+rng.IntN(35)) * time.Millisecond,
 	}
@@ -133,10 +125,10 @@ func (p picker) request(rng *rand.Rand) request {
 // 1250), answers of about 130 (half of them between 70 and 240).
 func generate() []request {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	pick := newPicker()
+	who := byWeight()
 	var out []request
 	for at := time.Duration(0); at < playTime; at += time.Duration(rng.ExpFloat64() / playRate * float64(time.Second)) {
-		r := pick.request(rng)
+		r := anyRequest(who, rng)
 		prompt, answer := size(rng, 600, 1.1), size(rng, 130, 0.9)
 		r.at, r.estimate, r.settle = at, prompt, answer
 		if r.tenant.cautious {

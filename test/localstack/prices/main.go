@@ -79,7 +79,7 @@ func run(ctx context.Context, only, beside string, p plan, out io.Writer) error 
 			other.fold, other.windows, other.binary = 1, 2, beside
 			loads = append(loads, other)
 		}
-		if err := play(ctx, f, p, loads, func(p price) { fmt.Fprintln(out, p) }); err != nil {
+		if err := playAll(ctx, f, p, loads, func(p price) { fmt.Fprintln(out, p) }); err != nil {
 			return err
 		}
 	}

@@ -28,9 +28,9 @@ const (
 	hour = int64(3_600_000)
 )
 
-// play plays one traffic to all loads of it and tells every price as soon as it is
+// playAll plays one traffic to all loads of it and tells every price as soon as it is
 // known.
-func play(ctx context.Context, f *built, p plan, loads []load, tell func(price)) error {
+func playAll(ctx context.Context, f *built, p plan, loads []load, tell func(price)) error {
 	t, err := newTraffic(ctx, loads[0].tenants, warmUp)
 	if err != nil {
 		return err

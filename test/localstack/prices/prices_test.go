@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestPrices plays two minutes: the snapshots hold what was granted (play checks it),
+// TestPrices plays two minutes: the snapshots hold what was granted (playAll checks it),
 // each bucket that is in use in a fold is written once for it, nothing is refused, and
 // a pending bucket takes less than 80 bytes.
 func TestPrices(t *testing.T) {
@@ -22,7 +22,7 @@ func TestPrices(t *testing.T) {
 		{tenants: tenants, perSecond: perSecond, fold: 1, windows: 1}}
 	short := plan{measured: 120, twice: 120, together: 1}
 	told := 0
-	err = play(t.Context(), f, short, loads, func(p price) {
+	err = playAll(t.Context(), f, short, loads, func(p price) {
 		told++
 		t.Log(p)
 		if p.acquires != 120*perSecond || p.refused != 0 || p.perBucket() > 80 {

@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"sort"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -33,8 +32,8 @@ type traffic struct {
 	limiter *limiter.Limiter
 	db      *memdb.DB
 	rand    *rand.Rand
-	sums    []float64 // of the tenants' shares
-	now     int64     // epoch ms
+	tenants play.Chance
+	now     int64 // epoch ms
 	granted int64
 	inTurn  bool // tenants acquire in turn, not at random
 	records records
@@ -47,12 +46,8 @@ type memory struct {
 }
 
 func newTraffic(ctx context.Context, tenants int, now int64) (*traffic, error) {
-	t := &traffic{rand: rand.New(rand.NewPCG(1, uint64(tenants))), now: now, records: records{}}
-	sum := 0.0
-	for i := range tenants {
-		sum += math.Pow(float64(i+1), -1.1)
-		t.sums = append(t.sums, sum)
-	}
+	t := &traffic{rand: rand.New(rand.NewPCG(1, uint64(tenants))), tenants: play.Zipf(tenants, 1.1), now: now,
+		records: records{}}
 	t.db = memdb.New(func() int64 { return t.now })
 	var err error
 	t.limiter, err = limiter.Open(ctx, memory{Lister: t.db}, "limits", &limiter.Options{Register: true,
@@ -81,9 +76,9 @@ func (t *traffic) acquires(ctx context.Context, perSecond int) error {
 	begin := t.now
 	for i := range perSecond {
 		t.now = begin + int64(i)*1000/int64(perSecond)
-		tenant := sort.SearchFloat64s(t.sums, t.rand.Float64()*t.sums[len(t.sums)-1])
+		tenant := t.tenants.Draw(t.rand)
 		if t.inTurn {
-			tenant = int(t.granted) % len(t.sums)
+			tenant = int(t.granted) % len(t.tenants)
 		}
 		_, err := t.limiter.Acquire(ctx, limiter.Request{Entity: fmt.Sprintf("customer-%06d", tenant), Resource: resource,
 			Costs: limiter.Costs{"rpm": requests, "tpm": tokens}, Limits: limits})
