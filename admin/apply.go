@@ -63,7 +63,7 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	}
 	var still []Scope
 	for _, s := range p.Steps {
-		_, stored := errors.AsType[*ReachError](s.Err)
+		stored := errors.Is(s.Err, ErrReach)
 		if s.Action == Delete && s.Err != nil && !stored {
 			still = append(still, s.Scope)
 		}

@@ -113,7 +113,7 @@ func TestAnInterruptedApplicationGoesOn(t *testing.T) {
 			done := 0
 			steps := p.Steps
 			for _, r := range steps {
-				if _, stored := errors.AsType[*ReachError](r.Err); r.Err == nil || stored {
+				if stored := errors.Is(r.Err, ErrReach); r.Err == nil || stored {
 					done++
 				}
 			}
@@ -179,7 +179,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	}
 	w.db.SetHook(nil)
 	w.apply(m)
-	if s := w.state(); !s.Paged || len(s.Entities) != 0 || s.Hash != m.Hash() {
+	if s := w.state(); !s.Paged || len(s.Entities) != 0 || s.Hash != m.hash() {
 		t.Errorf("paged %v, %d entities in the item, hash %s", s.Paged, len(s.Entities), s.Hash)
 	}
 	if p := w.plan(m); p.Changes() != 0 || len(p.Steps) != n+4 {
@@ -230,8 +230,8 @@ func TestChangesKeepWhatOthersStored(t *testing.T) {
 		w.set(at, rpm20)
 	}
 	keeps("set")
-	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyAllow))
-	w.must(w.ns.SetAuditRetention(t.Context(), 30*day))
+	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
+	w.must(w.ns.Configure(t.Context(), Settings{AuditRetention: new(30 * day)}))
 	w.apply(declare())
 	keeps("declared")
 	w.apply(Manifest{Namespace: "prod"})

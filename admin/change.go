@@ -44,8 +44,11 @@ func (n *Namespace) configIn(it item.Item, at Scope) table.Config {
 // change stores what edit makes of the configuration at a scope and brings it to
 // the buckets.
 func (n *Namespace) change(ctx context.Context, at Scope, edit func(*table.Config)) error {
-	return n.changeIf(ctx, at, func(item.Item) bool { return true }, edit)
+	return n.changeIf(ctx, at, anything, edit)
 }
+
+// anything may be stored.
+func anything(item.Item) bool { return true }
 
 // changeIf is change, unless what is stored is not as expected: then the error is
 // ErrBusy.

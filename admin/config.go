@@ -132,7 +132,7 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 // too, work with the new ones. At the system scope the rest of the configuration
 // stays. There must be at least one limit.
 //
-// If only the last part fails the error is a *ReachError: the limits are stored.
+// If only the last part fails the error is ErrReach: the limits are stored.
 func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.Limit) error {
 	stored, err := storedLimits(limits)
 	if err == nil && len(stored) == 0 {
@@ -170,23 +170,45 @@ func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
 	return n.change(ctx, at, func(c *table.Config) { c.Limits = nil })
 }
 
-// SetPolicy stores what unavailable means to the callers in the namespace that do
-// not say; limiter.PolicyDefault: not decided. Limits stay.
-func (n *Namespace) SetPolicy(ctx context.Context, p limiter.Policy) error {
-	stored, ok := argument.PolicyWord(p)
-	if !ok {
-		return argument.Invalid("policy", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
-	}
-	return n.change(ctx, Scope{}, func(c *table.Config) { c.OnUnavailable = stored })
+// Settings are what [Namespace.Configure] changes for a whole namespace. A nil field
+// stays as it is.
+type Settings struct {
+	// OnUnavailable is what unavailable means to callers that do not say; PolicyDefault:
+	// not decided.
+	OnUnavailable *limiter.Policy
+	// AuditRetention is how long audit events are kept from now on: whole days, at most
+	// ten years; zero: not decided.
+	AuditRetention *time.Duration
 }
 
-// SetAuditRetention stores how long the audit events of the namespace are kept
-// from now on: whole days, at most ten years; zero: not decided. Limits stay.
-func (n *Namespace) SetAuditRetention(ctx context.Context, keep time.Duration) error {
-	if keep < 0 || keep > 3660*day || keep%day != 0 {
-		return argument.Invalid("retention", keep, "whole days, at most 3660")
+// Configure changes settings of the namespace, all in one change with one audit event;
+// [Namespace.Config] of the system scope shows them. Limits stay. For example
+//
+//	err := ns.Configure(ctx, admin.Settings{AuditRetention: new(30 * 24 * time.Hour)})
+func (n *Namespace) Configure(ctx context.Context, s Settings) error {
+	var word string
+	var days int64
+	if p := s.OnUnavailable; p != nil {
+		var ok bool
+		if word, ok = argument.PolicyWord(*p); !ok {
+			return argument.Invalid("OnUnavailable", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
+		}
 	}
-	return n.change(ctx, Scope{}, func(c *table.Config) { c.AuditRetentionDays = int64(keep / day) })
+	if keep := s.AuditRetention; keep != nil {
+		if *keep < 0 || *keep > 3660*day || *keep%day != 0 {
+			return argument.Invalid("AuditRetention", *keep, "whole days, at most 3660")
+		}
+		days = int64(*keep / day)
+	}
+	_, _, err := n.store(ctx, Scope{}, anything, func(c *table.Config) {
+		if s.OnUnavailable != nil {
+			c.OnUnavailable = word
+		}
+		if s.AuditRetention != nil {
+			c.AuditRetentionDays = days
+		}
+	})
+	return fail(err, "change settings")
 }
 
 // maxCompared is how many attributes one condition compares, so that it stays

@@ -11,6 +11,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -99,7 +101,7 @@ func (w *world) registered(at Scope, is bool) {
 // The details of events are those of other clients.
 func TestWhatEventsSay(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyAllow))
+	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 	w.set(Scope{}, rpm10)
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{}))
 	w.set(Scope{Entity: "acme"}, rpm10)
@@ -124,8 +126,11 @@ func TestWhatEventsSay(t *testing.T) {
 // Limits, policy and retention of the system scope do not erase each other (W33).
 func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.ns.SetAuditRetention(t.Context(), 30*day))
-	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyAllow))
+	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyBlock), AuditRetention: new(30 * day)}))
+	if all := w.events(Scope{}); len(all) != 1 || all[0].Details["on_unavailable"] != "block" {
+		t.Errorf("both settings are one change: %+v", all)
+	}
+	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 	w.set(Scope{}, rpm10)
 	want := Config{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.PolicyAllow, AuditRetention: 30 * day}
 	if got, err := w.ns.Config(t.Context(), Scope{}); err != nil || !reflect.DeepEqual(got, want) {
@@ -140,8 +145,8 @@ func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
 	if got, err := w.ns.Config(t.Context(), Scope{}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("after deletion of the limits %+v, %v", got, err)
 	}
-	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyDefault))
-	w.must(w.ns.SetAuditRetention(t.Context(), 0))
+	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyDefault)}))
+	w.must(w.ns.Configure(t.Context(), Settings{AuditRetention: new(time.Duration(0))}))
 	_, err := w.ns.Config(t.Context(), Scope{})
 	w.wants(err, ErrNotFound)
 }
@@ -151,7 +156,7 @@ func TestResolveSaysWhichScopeDecides(t *testing.T) {
 	if got, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err != nil || len(got.From.Limits) != 0 {
 		t.Fatalf("nothing stored: %+v, %v", got, err)
 	}
-	w.must(w.ns.SetPolicy(t.Context(), limiter.PolicyBlock))
+	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyBlock)}))
 	for i := range scopes {
 		at := scopes[len(scopes)-1-i]
 		w.set(at, limiter.PerMinute("rpm", int64(10+i)))
@@ -218,8 +223,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"Capacity":        w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("rpm", 0)),
 		`"wcu"`:           w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("wcu", 1)),
 		"at most 32":      w.ns.SetLimits(t.Context(), Scope{}, make([]limiter.Limit, 33)...),
-		"whole days":      w.ns.SetAuditRetention(t.Context(), time.Hour),
-		"PolicyDefault":   w.ns.SetPolicy(t.Context(), 9),
+		"whole days":      w.ns.Configure(t.Context(), Settings{AuditRetention: new(time.Hour)}),
+		"PolicyDefault":   w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.Policy(9))}),
 		"Entity is \"\\n": w.ns.DeleteLimits(t.Context(), Scope{Entity: "\n"}),
 	} {
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), what) {
@@ -258,4 +263,19 @@ func TestForeignConfigurationIsManaged(t *testing.T) {
 	w.hasNoOrphans()
 	w.must(w.ns.DeleteLimits(t.Context(), at))
 	w.registered(at, false)
+}
+
+// Settings change no limits: no bucket is looked for.
+func TestSettingsLookAtNoBucket(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.split("acme", "gpt-4", 0)
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.Query {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
+	w.wants(w.ns.SetLimits(t.Context(), Scope{}, rpm10), ErrReach) // which looks for them
 }

@@ -12,7 +12,7 @@
 //	entities    CreateEntity, UpdateEntity, DeleteEntity; Entity, Children
 //	buckets     Peek, Buckets, Capacity; Reset, Credit
 //	records     Usage, UsageSummary, Events; As says who makes the changes
-//	settings    SetPolicy, SetAuditRetention, which Config shows
+//	settings    Configure, which Config shows
 //
 // # What every call has in common
 //

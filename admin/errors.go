@@ -22,6 +22,9 @@ var (
 	// ErrBusy: others kept changing what the call changes. Nothing was changed;
 	// it can be tried again.
 	ErrBusy = errors.New("admin: changed by others at the same time")
+	// ErrReach: limits are stored, but some buckets that exist do not have them yet.
+	// [Namespace.Reach] goes on with them.
+	ErrReach = errors.New("admin: limits are stored, but not in all buckets")
 )
 
 // fail wraps what went wrong with what was tried. Failures of the store become the

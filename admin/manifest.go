@@ -91,9 +91,9 @@ func (m Manifest) declared() []Config {
 	return out
 }
 
-// Hash returns "sha256:" and a hash of what is declared, the same as the Python
+// hash returns "sha256:" and a hash of what is declared, the same as the Python
 // provisioner's for the same manifest.
-func (m Manifest) Hash() string {
+func (m Manifest) hash() string {
 	doc := object{"namespace": quoted(m.Namespace)}
 	if m.System != nil {
 		system := object{"limits": limitsJSON(m.System.Limits)}

@@ -28,7 +28,7 @@ type Step struct {
 	Scope    Scope
 	From, To Config // zero limits: nothing there
 	// Err is what [Namespace.Apply] met; nil: the step is done. ErrBusy: the scope was
-	// changed since the plan, and left alone. A *ReachError: it is stored, but not
+	// changed since the plan, and left alone. ErrReach: it is stored, but not
 	// all buckets have it yet; [Namespace.Reach] goes on with that.
 	Err error
 
@@ -102,7 +102,7 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	}
 	all := m.declared()
 	declared := len(all)
-	p := &Plan{hash: m.Hash(), state: state, after: newScopes(all)}
+	p := &Plan{hash: m.hash(), state: state, after: newScopes(all)}
 	for _, s := range managedScopes(state.Provisioner) {
 		if !p.after[s] {
 			all = append(all, Config{Scope: s})

@@ -76,7 +76,7 @@ func TestManifest(t *testing.T) {
 		t.Errorf("applied %+v", p)
 	}
 	if got := w.state(); !got.System || !slices.Equal(got.Resources, []string{"gpt-4"}) || len(got.Entities) != 1 ||
-		!slices.Equal(got.Entities["acme"], []string{"_default_", "gpt-4"}) || got.Hash != declare().Hash() ||
+		!slices.Equal(got.Entities["acme"], []string{"_default_", "gpt-4"}) || got.Hash != declare().hash() ||
 		got.LastApplied == "" {
 		t.Errorf("state %+v", got)
 	}
@@ -126,7 +126,7 @@ func TestManifest(t *testing.T) {
 // declared again after somebody else has changed it is an update.
 func TestManifestsAndChangesByHand(t *testing.T) {
 	w := newWorld(t)
-	w.must(w.ns.SetAuditRetention(t.Context(), 30*day))
+	w.must(w.ns.Configure(t.Context(), Settings{AuditRetention: new(30 * day)}))
 	w.apply(declare())
 	w.set(Scope{Resource: "gpt-4"}, tpm500)
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{Entity: "acme"}))

@@ -20,22 +20,14 @@ import (
 type Reached struct {
 	Buckets int // looked at
 	Changed int // that had other limits than those in force
+	Failed  int // that were tried in vain
 }
 
-// ReachError says that limits are stored, but not brought to all buckets that
-// exist. [Namespace.Reach] goes on with it.
-type ReachError struct {
-	Reached
-	Failed int   // buckets that were tried in vain
-	Err    error // what happened to the first of them, or ended the search for more
+// but returns the ErrReach of a cause: what happened to the first bucket that failed, or
+// ended the search for more.
+func (r Reached) but(cause error) error {
+	return fmt.Errorf("%w: %d looked at, %d changed, %d not reached: %w", ErrReach, r.Buckets, r.Changed, r.Failed, cause)
 }
-
-func (e *ReachError) Error() string {
-	return fmt.Sprintf("limits are stored; of %d buckets looked at, %d were not reached: %v", e.Buckets, e.Failed, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *ReachError) Unwrap() error { return e.Err }
 
 const (
 	reachAtOnce   = 8  // buckets
@@ -51,7 +43,7 @@ const (
 // starts full; one that is not in force leaves with all its attributes, at the
 // latest when it is full. Limits that callers bring along (limiter.Request.Limits)
 // count as not in force: a bucket should have either. Buckets for which no limits
-// are stored at any scope stay as they are. The error is a *ReachError.
+// are stored at any scope stay as they are. The error is ErrReach.
 func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
 	if err := at.validate(); err != nil {
 		return Reached{}, err
@@ -62,14 +54,15 @@ func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
 // reach is Reach with the limits that were stored at the scope before.
 func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) (Reached, error) {
 	var mu sync.Mutex
-	var out ReachError
+	var out Reached
+	var first error
 	names := make([]string, len(before))
 	for i, l := range before {
 		names[i] = l.Name
 	}
 	failed := func(err error) {
-		if out.Failed++; out.Err == nil {
-			out.Err = err
+		if out.Failed++; first == nil {
+			first = err
 		}
 	}
 	var g errgroup.Group
@@ -77,7 +70,7 @@ func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) 
 	for at, err := range n.bucketsAt(ctx, at) {
 		if err != nil {
 			mu.Lock()
-			out.Err = err
+			first = err
 			mu.Unlock()
 			break
 		}
@@ -95,10 +88,10 @@ func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) 
 		})
 	}
 	_ = g.Wait()
-	if out.Err != nil {
-		return out.Reached, &out
+	if first != nil {
+		return out, out.but(first)
 	}
-	return out.Reached, nil
+	return out, nil
 }
 
 // reachBucket brings the limits in force to one bucket. It ends when a read of the

@@ -81,14 +81,11 @@ func advice(err error) string {
 	if text := fromAWS(err, at.table); text != "" {
 		return text
 	}
-	if e, ok := errors.AsType[*admin.ReachError](err); ok {
-		return fmt.Sprintf("The limits are stored, but %d buckets do not have them yet: zae-limiter limits reach "+
-			"goes on.", e.Failed)
-	}
 	for _, a := range []struct {
 		is   error
 		text string
 	}{
+		{admin.ErrReach, "zae-limiter limits reach goes on with the buckets that do not have them yet."},
 		{limiter.ErrNamespace, fmt.Sprintf("See zae-limiter namespace list for those in table %q; zae-limiter namespace "+
 			"register %s makes one; --namespace and ZAEL_NAMESPACE choose.", at.table, at.namespace)},
 		{admin.ErrNotFound, "Nothing of that name is stored: zae-limiter limits list, entity children, namespace list " +

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,14 +60,14 @@ func policySet(a *app) *cobra.Command {
 			return nil
 		},
 	}, func(c *call) (answer, error) {
-		var errs []error
+		var s admin.Settings
 		if unavailable != "" {
-			errs = append(errs, c.ns.SetPolicy(c.ctx, policies[unavailable]))
+			s.OnUnavailable = new(policies[unavailable])
 		}
 		if keep != "" {
-			errs = append(errs, c.ns.SetAuditRetention(c.ctx, retention))
+			s.AuditRetention = new(retention)
 		}
-		if err := errors.Join(errs...); err != nil {
+		if err := c.ns.Configure(c.ctx, s); err != nil {
 			return answer{}, err
 		}
 		return policyAnswer(c)

@@ -73,7 +73,7 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest,
 		}
 		err = ns.Apply(ctx, plan)
 		for _, s := range plan.Steps {
-			_, stored := errors.AsType[*admin.ReachError](s.Err)
+			stored := errors.Is(s.Err, admin.ErrReach)
 			if stored {
 				unreached = append(unreached, s.Scope)
 			}

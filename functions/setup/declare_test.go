@@ -169,7 +169,7 @@ func TestLimitsThatReachNoBucketsFail(t *testing.T) {
 			return true, nil
 		})
 		_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
-		if _, stored := errors.AsType[*admin.ReachError](err); !stored {
+		if stored := errors.Is(err, admin.ErrReach); !stored {
 			t.Errorf("error %v, want one that says that buckets were not reached", err)
 		}
 	})

@@ -145,7 +145,7 @@ func repeat(ctx context.Context, first bool, do func() error) (err error) {
 			return nil
 		}
 		kind := store.KindOf(err)
-		_, stored := errors.AsType[*admin.ReachError](err)
+		stored := errors.Is(err, admin.ErrReach)
 		lasting := kind == 0 && !errors.Is(err, admin.ErrBusy) ||
 			(kind == store.Unavailable || kind == store.Setup) && !first
 		if lasting && !stored {

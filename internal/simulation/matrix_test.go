@@ -426,7 +426,7 @@ func (r *rig) bounded(s site, name string, there map[string]int64, told string, 
 
 func toldOf(err error) string {
 	_, unsettled := errors.AsType[*limiter.SettleError](err)
-	_, unreached := errors.AsType[*admin.ReachError](err)
+	unreached := errors.Is(err, admin.ErrReach)
 	switch {
 	case err == nil:
 		return "ok"

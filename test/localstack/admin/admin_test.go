@@ -96,7 +96,7 @@ func TestLimits(t *testing.T) {
 		for _, s := range []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at} {
 			w.must(w.ns.SetLimits(w.Context(), s, rpm, limiter.PerHour("tpm", 50)))
 		}
-		w.must(w.ns.SetPolicy(w.Context(), limiter.PolicyAllow))
+		w.must(w.ns.Configure(w.Context(), admin.Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 		w.take(at.Entity, at.Resource, limiter.Costs{"rpm": 10})
 		w.must(w.ns.SetLimits(w.Context(), at, limiter.PerHour("rpm", 500)))
 		got, err := w.ns.Peek(w.Context(), at.Entity, at.Resource)

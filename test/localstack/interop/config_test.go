@@ -108,7 +108,7 @@ func TestStoredPolicyIsShared(t *testing.T) {
 			w.Errorf("what Python has stored is %+v to us (%v), want one limit and allow", c, err)
 		}
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
-		w.must(n.SetPolicy(w.Context(), limiter.PolicyBlock))
+		w.must(n.Configure(w.Context(), admin.Settings{OnUnavailable: new(limiter.PolicyBlock)}))
 		var got []any
 		w.python().call(&got, "get_system_defaults", kv{})
 		if len(got) != 2 || got[1] != "block" {

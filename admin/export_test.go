@@ -1,0 +1,4 @@
+package admin
+
+// Hash is what a manifest is recorded by.
+var Hash = Manifest.hash
