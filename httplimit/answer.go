@@ -43,7 +43,7 @@ type BodyLimit struct {
 	ResetsAtMS        int64   `json:"resets_at_ms,omitempty"`
 	Exceeded          bool    `json:"exceeded"`
 	RetryAfterSeconds float64 `json:"retry_after_seconds"` // 0: it would cover its cost now
-	Soft              bool    `json:"soft"`                // always false: every limit may deny
+	Soft              bool    `json:"soft"`                // it counts, and denies nothing
 }
 
 // Body returns what answers the denial.
@@ -66,7 +66,7 @@ func (d Denial) Body() Body {
 		b.Limits = append(b.Limits, BodyLimit{
 			Entity: s.Entity, Resource: d.Resource, Limit: s.Limit, Kind: kind, Capacity: s.Capacity, RefillAmount: s.Refill,
 			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: d.Request.Costs[s.Limit], ResetsAtMS: resetsAt,
-			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: max(0, s.RetryAfter.Seconds()),
+			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: max(0, s.RetryAfter.Seconds()), Soft: s.Soft,
 		})
 	}
 	return b

@@ -17,7 +17,7 @@ type EventKind int
 const (
 	// EventAcquire: a call of Acquire, Wait, Reserve, Do or Lease.Charge has its
 	// outcome. There is exactly one for every such call, whatever came of it. Set:
-	// Entity, Resource, Costs, Err, Policy, Writes, Ahead, Elapsed.
+	// Entity, Resource, Costs, Err, Policy, Writes, Ahead, Overdrawn, Elapsed.
 	EventAcquire EventKind = iota + 1
 	// EventCommit: a lease was committed, or could not be. There is none for a lease that
 	// has charged nothing, and Writes is zero for one of PolicyLocal. Set: Entity,
@@ -100,6 +100,8 @@ type Event struct {
 	// Ahead tells of an acquire that it was granted from what this process had taken ahead,
 	// without a call (see Options.Ahead).
 	Ahead bool
+	// Overdrawn are the soft limits that are in debt after an acquire (see Lease.Overdrawn).
+	Overdrawn []Status
 	// Elapsed is how long the call took; for Wait with the waiting.
 	Elapsed time.Duration
 	// Limits are those that are in force, of those that were asked for.
@@ -166,6 +168,9 @@ func (e Event) LogValue() slog.Value {
 			slog.Duration("elapsed", e.Elapsed))
 		if len(e.Costs) > 0 {
 			attrs = append(attrs, slog.Any("costs", e.Costs))
+		}
+		for _, s := range e.Overdrawn {
+			attrs = append(attrs, slog.Group("overdrawn", "by", s.Entity, "limit", s.Limit, "remaining", s.Remaining))
 		}
 	case EventYield:
 		attrs = append(attrs, slog.Any("limits", e.Limits))

@@ -37,6 +37,8 @@ type Limit struct {
 	Period time.Duration
 	// Reset is the calendar of a quota; the empty one makes the limit a rate.
 	Reset Calendar
+	// Soft limits count what is taken, and deny nothing: see [Limit.AsSoft].
+	Soft bool
 }
 
 // PerSecond returns a limit of n tokens per second with a capacity of n.
@@ -71,12 +73,26 @@ func (l Limit) WithCapacity(n int64) Limit {
 	return l
 }
 
+// AsSoft returns the limit as a soft one, to be tried on real traffic: it is charged like
+// any other, into debt if need be, and denies nothing, however large the cost. Statuses
+// show what it holds, and [Lease.Overdrawn] and [Event] which requests a limit that is not
+// soft would have denied. Parents have soft limits of their own. Tokens are not taken ahead
+// for requests with soft limits.
+func (l Limit) AsSoft() Limit {
+	l.Soft = true
+	return l
+}
+
 // String returns the limit as "rpm: 100 per 1m0s, capacity 100".
 func (l Limit) String() string {
+	s := fmt.Sprintf("%s: %d per %s, capacity %d", l.Name, l.Refill, l.Period, l.Capacity)
 	if l.IsQuota() {
-		return fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Reset)
+		s = fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Reset)
 	}
-	return fmt.Sprintf("%s: %d per %s, capacity %d", l.Name, l.Refill, l.Period, l.Capacity)
+	if l.Soft {
+		s += ", soft"
+	}
+	return s
 }
 
 // Validate returns nil, or an ErrInvalid that names the field, its value and what
@@ -105,13 +121,16 @@ func (l Limit) validate(field string) error {
 func (l Limit) stored() bucket.Limit {
 	return argument.Limit{
 		Name: l.Name, Capacity: l.Capacity, Refill: l.Refill, Period: l.Period, Reset: string(l.Reset),
+		Soft: l.Soft,
 	}.Stored()
 }
 
 // public turns a stored limit back into its public form.
 func public(l bucket.Limit) Limit {
 	a := argument.LimitOf(l)
-	return Limit{Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: Calendar(a.Reset)}
+	return Limit{
+		Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: Calendar(a.Reset), Soft: a.Soft,
+	}
 }
 
 // storedLimits validates limits and returns them in order of name, in the room it is given if

@@ -186,6 +186,9 @@ func localDenial(w known.Want, state bucket.State, v bucket.Verdict, now int64) 
 		Wanted: short.Milli / bucket.Milli, RetryAfter: wait(now, v.At), Statuses: localStatus(w, state),
 	}
 	for i, sl := range state.Slots {
+		if sl.Soft {
+			continue
+		}
 		e.Statuses[i].RetryAfter = wait(0, bucket.Wait(sl.Tokens, sl.Rest, state.Rate(i), w.Costs[i].Milli))
 	}
 	e.Remaining = e.Statuses[v.Slot].Remaining

@@ -119,7 +119,7 @@ func price(room []table.Cost, costs Costs, limits []bucket.Limit) ([]table.Cost,
 	out := room
 	for i, l := range limits {
 		out = append(out, table.Cost{Limit: l})
-		if out[i].Milli = costs[l.Name] * bucket.Milli; out[i].Milli > l.Capacity {
+		if out[i].Milli = costs[l.Name] * bucket.Milli; out[i].Milli > l.Capacity && !l.Soft {
 			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most the capacity of %d tokens",
 				ErrTooLarge, l.Name, costs[l.Name], l.Capacity/bucket.Milli)
 		}

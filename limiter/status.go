@@ -38,6 +38,8 @@ type Status struct {
 	Held int64
 	// Estimated tells that this process has not seen all shards of the bucket.
 	Estimated bool
+	// Soft tells that the limit denies nothing.
+	Soft bool
 }
 
 // statusOf returns the status of a limit whose level is known, in millitokens with
@@ -47,7 +49,7 @@ func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
 	s := Status{
 		Entity: entity, Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: bucket.WholeTokens(level),
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
-		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)),
+		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)), Soft: l.Soft,
 	}
 	if l.Quota() {
 		s.Period, s.ResetAfter = 0, wait(0, edge)

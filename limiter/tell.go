@@ -32,6 +32,9 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 	}
 	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
 		Writes: tries.Calls, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
+	if lease != nil {
+		e.Overdrawn = lease.Overdrawn()
+	}
 	if lease != nil && lease.cause != nil && lease.cause != ErrBypassed {
 		e.Err, e.Policy = lease.cause, PolicyAllow
 		if len(lease.items) > 0 {

@@ -12,6 +12,7 @@
 //	zae_limiter.writes             {write}   writes sent, by event
 //	zae_limiter.tokens             {token}   tokens taken less those given back, by limit
 //	zae_limiter.denials            {denial}  denied acquires, by the limit that denies
+//	zae_limiter.overdrawn          {acquire} acquires granted by a soft limit in debt, by that limit
 //	zae_limiter.events             {event}   everything else that is told, by event
 //	zae_limiter.breaker.open       1         1 while calls are not sent
 //	zae_limiter.clock.correction   s         what is added to the system's clock

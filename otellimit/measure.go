@@ -29,6 +29,9 @@ func (o *Observer) measure(ctx context.Context, e limiter.Event) {
 		if denied, ok := errors.AsType[*limiter.LimitError](e.Err); ok {
 			o.denials.Add(ctx, 1, with(keyLimit.String(denied.Limit)))
 		}
+		for _, s := range e.Overdrawn {
+			o.overdrawn.Add(ctx, 1, with(keyLimit.String(s.Limit)))
+		}
 	case limiter.EventCommit, limiter.EventRollback:
 		o.settle.Record(ctx, e.Elapsed.Seconds(), with(event, outcome))
 	case limiter.EventBreaker:

@@ -49,6 +49,7 @@ type Observer struct {
 
 	acquire, settle         metric.Float64Histogram
 	writes, denials, events metric.Int64Counter
+	overdrawn               metric.Int64Counter
 	tokens                  metric.Int64UpDownCounter
 	open                    metric.Int64Gauge
 	correction              metric.Float64Gauge
@@ -91,6 +92,7 @@ func (o *Observer) instruments(m metric.Meter) error {
 	o.settle = histogram("settle.duration", "How long commits and rollbacks took.")
 	o.writes = counter("writes", "{write}", "Writes that were sent to the table.")
 	o.denials = counter("denials", "{denial}", "Acquires that a limit denied.")
+	o.overdrawn = counter("overdrawn", "{acquire}", "Acquires that a soft limit in debt let pass.")
 	o.events = counter("events", "{event}", "What else happened: looks, refused writes, splits, merges and the like.")
 	var err error
 	o.tokens, err = m.Int64UpDownCounter("zae_limiter.tokens", metric.WithUnit("{token}"),

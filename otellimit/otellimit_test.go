@@ -157,6 +157,28 @@ func TestMetricsOfALimiter(t *testing.T) {
 	})
 }
 
+// Each request that a soft limit lets pass in debt is counted.
+func TestMetricsOfSoftLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, otellimit.Options{})
+		l := limitertest.NewLive(t).Limiter(&limiter.Options{Observe: r.Observe})
+		soft := ask
+		soft.Limits = []limiter.Limit{limiter.PerMinute("rpm", 2).AsSoft(), limiter.PerMinute("tpm", 200)}
+		for range 5 {
+			if _, err := l.Acquire(t.Context(), soft); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.wants(map[string]string{
+			"acquire.duration{outcome=ok}": "5 in 0s",
+			"writes{event=acquire}":        "6", // one more finds that there is no bucket
+			"tokens{limit=rpm}":            "5",
+			"tokens{limit=tpm}":            "200",
+			"overdrawn{limit=rpm}":         "3",
+		})
+	})
+}
+
 // Every kind of event leaves a trace in the metrics.
 func TestMetricsOfEveryEvent(t *testing.T) {
 	r := newRig(t, otellimit.Options{Attributes: func(e limiter.Event) []attribute.KeyValue {

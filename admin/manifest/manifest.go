@@ -24,6 +24,8 @@
 //	rpd: {capacity: 1000, reset_schedule: [{cron: 0 0 * * *, tz: UTC}]}
 //	session: {capacity: 100, reset_after_seconds: 18000}     # after the first use
 //
+// Each may be soft: true, which counts and denies nothing.
+//
 // It is a package of its own so that only those who read manifests depend
 // on a YAML parser.
 package manifest
@@ -69,6 +71,7 @@ type limit struct {
 	Amount   *whole `yaml:"refill_amount"`
 	Period   *whole `yaml:"refill_period"` // seconds
 	Burst    *whole `yaml:"burst"`         // older manifests: the capacity
+	Soft     bool   `yaml:"soft"`          // counts, and denies nothing
 	quota    `yaml:",inline"`
 }
 
@@ -241,7 +244,8 @@ func (l *limit) limit(name string) (limiter.Limit, error) {
 	if l.Burst != nil {
 		capacity = l.Burst
 	}
-	out := limiter.Limit{Name: name, Capacity: int64(*capacity), Refill: int64(*capacity), Period: time.Minute}
+	out := limiter.Limit{Name: name, Capacity: int64(*capacity), Refill: int64(*capacity), Period: time.Minute,
+		Soft: l.Soft}
 	if l.Amount != nil {
 		out.Refill = int64(*l.Amount)
 	}

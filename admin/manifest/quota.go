@@ -71,5 +71,6 @@ func (l *limit) quotaOf(name string) (limiter.Limit, error) {
 		return wrong("wants one of reset, reset_schedule and reset_after_seconds")
 	}
 	out := limiter.Quota(name, n, at)
+	out.Soft = l.Soft
 	return out, out.Validate()
 }

@@ -13,6 +13,8 @@ func TestQuotasInManifests(t *testing.T) {
 	for text, want := range map[string]limiter.Limit{
 		"{amount: $500, reset: monthly Asia/Tokyo}":  limiter.Quota("q", limiter.USD(500), limiter.Monthly(1, "Asia/Tokyo")),
 		"{capacity: 10, reset: '0 0 L * *'}":         limiter.Quota("q", 10, limiter.Monthly(31, "")),
+		"{capacity: 10, soft: true}":                 limiter.PerMinute("q", 10).AsSoft(),
+		"{capacity: 10, soft: true, reset: daily}":   limiter.Quota("q", 10, limiter.Daily("")).AsSoft(),
 		"{capacity: 10, reset_after_seconds: 18000}": limiter.Quota("q", 10, limiter.FromFirstUse(5*time.Hour)),
 		"{capacity: 10, refill_amount: 0, reset_schedule: [{cron: 0 0 * * *, tz: Europe/Berlin}]}": limiter.Quota("q", 10,
 			limiter.Daily("Europe/Berlin")),

@@ -23,13 +23,15 @@ const limitSyntax = `A limit is NAME=AMOUNT[/PERIOD][:CAPACITY]. AMOUNT tokens c
 m, h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). NAME=blocked
 denies everything, NAME=unlimited only counts. NAME=AMOUNT@CALENDAR is a quota: AMOUNT
 tokens, or dollars, in each period of the calendar (daily, weekly, monthly, quarterly,
-yearly or a cron expression, and a time zone; or like 5h after first use).
+yearly or a cron expression, and a time zone; or like 5h after first use). With +soft at
+the end it counts and denies nothing.
 
   rpm=600            600 per minute
   tpm=40000/m:80000  40000 per minute, bursts of up to 80000
   images=50/d        50 per day, a little at a time
   rpd=1000@daily                       1000 from midnight to midnight, UTC
-  "budget=$500@monthly Asia/Tokyo"     500 dollars a month`
+  "budget=$500@monthly Asia/Tokyo"     500 dollars a month
+  rpm=600+soft       600 per minute, to be tried on real traffic`
 
 func limitsCommand(a *app) *cobra.Command {
 	return group("limits", "stored limits", limitsSet(a), limitsGet(a), limitsList(a), limitsResolve(a), limitsDelete(a),
@@ -105,6 +107,10 @@ func parseLimit(text string) (limiter.Limit, error) {
 	if !ok {
 		return limiter.Limit{}, fmt.Errorf("want NAME=AMOUNT[/PERIOD][:CAPACITY], like rpm=600, or NAME=AMOUNT@CALENDAR, " +
 			"like budget=$500@monthly")
+	}
+	if hard, soft := strings.CutSuffix(rule, "+soft"); soft {
+		l, err := parseLimit(name + "=" + hard)
+		return l.AsSoft(), err
 	}
 	switch rule {
 	case "blocked":

@@ -19,6 +19,8 @@ func TestParseLimit(t *testing.T) {
 		"images=50/d":                      limiter.PerDay("images", 50),
 		"x=1/90s":                          {Name: "x", Capacity: 1, Refill: 1, Period: 90 * time.Second},
 		"x=1/30d":                          {Name: "x", Capacity: 1, Refill: 1, Period: 720 * time.Hour},
+		"rpm=600/m:900+soft":               limiter.PerMinute("rpm", 600).WithCapacity(900).AsSoft(),
+		"rpd=1000@daily+soft":              limiter.Quota("rpd", 1000, limiter.Daily("")).AsSoft(),
 		"x=blocked":                        limiter.Blocked("x"),
 		"x=unlimited":                      limiter.Unlimited("x"),
 	} {

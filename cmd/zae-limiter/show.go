@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
@@ -24,6 +25,10 @@ func days(d time.Duration) int64 { return int64(d / (24 * time.Hour)) }
 func anyone(s string) string { return cmp.Or(s, "*") }
 
 func limitText(l limiter.Limit) string {
+	if l.Soft {
+		l.Soft = false
+		return strings.TrimPrefix(limitText(l)+", soft", ", ")
+	}
 	switch {
 	case l.IsBlocked():
 		return "blocked"

@@ -79,10 +79,11 @@ const (
 // Life returns for how long, in milliseconds, tokens of the limits may be held, at most what
 // is asked for: half of the time in which the fastest of them fills, because near full a
 // level is shown lower by what is held. It is zero where one of them is a quota, because what
-// is held at its edge would be granted in the next period, or slots, which nobody holds.
+// is held at its edge would be granted in the next period, or slots, which nobody holds,
+// or soft, because that tells of each request whether it was there.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
-		if !c.Limit.IsRate() {
+		if !c.Limit.IsRate() || c.Limit.Soft {
 			return 0
 		}
 		most = min(most, bucket.Wait(0, 0, c.Limit.Whole(), c.Limit.Capacity)/2)

@@ -15,6 +15,7 @@ type Limit struct {
 	Capacity, Refill int64
 	Period           time.Duration
 	Reset            string // the canonical form of a calendar, empty for a rate
+	Soft             bool
 }
 
 // Stored returns the limit as it is stored, in millitokens and milliseconds.
@@ -22,16 +23,20 @@ func (l Limit) Stored() bucket.Limit {
 	if l.Reset != "" {
 		return bucket.Limit{
 			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Period: bucket.QuotaPeriod, Reset: l.Reset,
+			Soft: l.Soft,
 		}
 	}
 	return bucket.Limit{
 		Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
+		Soft: l.Soft,
 	}
 }
 
 // LimitOf returns a stored limit as callers have it.
 func LimitOf(l bucket.Limit) Limit {
-	out := Limit{Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: l.Reset}
+	out := Limit{
+		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: l.Reset, Soft: l.Soft,
+	}
 	if !l.Quota() {
 		out.Period = time.Duration(l.Period) * time.Millisecond
 	}

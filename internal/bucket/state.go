@@ -37,17 +37,23 @@ type Limit struct {
 	Reset string
 	// AtOnce makes it slots; then Amount is 0, and Period is the length of the epochs.
 	AtOnce bool
+	// Soft limits count what is taken, into debt, and deny nothing.
+	Soft bool
 }
 
 // String returns the limit in tokens, for scripts and messages.
 func (l Limit) String() string {
+	s := fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
 	if l.Quota() {
-		return fmt.Sprintf("%s %s each %s", l.Name, Tokens(l.Capacity), l.Reset)
+		s = fmt.Sprintf("%s %s each %s", l.Name, Tokens(l.Capacity), l.Reset)
 	}
 	if l.AtOnce {
-		return fmt.Sprintf("%s %s at once, epochs of %dms", l.Name, Tokens(l.Capacity), l.Period)
+		s = fmt.Sprintf("%s %s at once, epochs of %dms", l.Name, Tokens(l.Capacity), l.Period)
 	}
-	return fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
+	if l.Soft {
+		s += " soft"
+	}
+	return s
 }
 
 // Slot is the stored state of one limit in one shard.
@@ -199,13 +205,14 @@ type Verdict struct {
 
 // Decide reports whether the state covers needs at now, with what is refilled until
 // then, and if not, when. needs[i] is the cost in millitokens of slot i; a cost of zero requires a level
-// that is not negative, so debt denies. Slots with a negative need are not looked at.
+// that is not negative, so debt denies. Slots with a negative need are not looked at, nor
+// are soft limits.
 func (s State) Decide(needs []int64, now int64) Verdict {
 	from, _ := s.clock(now)
 	v := Verdict{Granted: true, At: now, Slot: -1}
 	reset := s.NoClock || from < s.RF
 	for i := range s.Slots {
-		if needs[i] < 0 {
+		if needs[i] < 0 || s.Slots[i].Soft {
 			continue
 		}
 		rest := s.Slots[i].Rest

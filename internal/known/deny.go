@@ -88,7 +88,7 @@ func (d *denied) explain(k *facts, now int64) Denial {
 		}
 		if short := float64(c.Milli) - level; c.Limit.Name == d.c.Limit && !d.c.full {
 			l.After = out.After
-		} else if short > 0 {
+		} else if short > 0 && !c.Limit.Soft {
 			l.After = sum.after(short, now)
 		}
 		l.Edge = max(0, bucket.SubSat(sum.edge, now))
@@ -132,7 +132,7 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 func (d decider) giveUp() Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {
-		if !c.Limit.IsRate() { // what others keep taking may be there all the same
+		if !c.Limit.IsRate() || c.Limit.Soft { // what others keep taking may be there all the same
 			continue
 		}
 		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, c.Limit.Whole(), c.Milli)); at >= out.at {

@@ -33,7 +33,8 @@ func (d decider) first() int {
 // limit that is asked for. Below that what there is decides, and all shards are tried alike.
 func (d decider) halfFull(s *seen) bool {
 	return s.imaged() && !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
-		return c.Milli > 0 && s.level(c.Limit, d.now) < max(c.Milli, s.image.State.RateOf(c.Limit).Capacity/2)
+		return c.Milli > 0 && !c.Limit.Soft &&
+			s.level(c.Limit, d.now) < max(c.Milli, s.image.State.RateOf(c.Limit).Capacity/2)
 	})
 }
 

@@ -126,7 +126,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 	}
 	for _, c := range d.want.Costs {
 		i := state.Index(c.Limit.Name)
-		if i < 0 || c.Milli == 0 || !c.Limit.IsRate() {
+		if i < 0 || c.Milli == 0 || !c.Limit.IsRate() || c.Limit.Soft {
 			continue
 		}
 		r := state.Rate(i)

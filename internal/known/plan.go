@@ -96,7 +96,7 @@ func (d decider) covered(shard int, group []Want) int {
 				break
 			}
 		} else if n > 0 && slices.ContainsFunc(d.want.Costs,
-			func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 }) {
+			func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 && !c.Limit.Soft }) {
 			break
 		}
 		n++

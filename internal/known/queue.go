@@ -78,7 +78,7 @@ func (d decider) room(shard int, all bool) (at int64, full bool, limit string) {
 func RoomIn(b table.Shard, w Want, less func(limit string) int64) (at int64, limit string) {
 	for _, c := range w.Costs {
 		i := b.State.Index(c.Limit.Name)
-		if i < 0 {
+		if i < 0 || c.Limit.Soft {
 			continue
 		}
 		sl, r := b.State.Slots[i], b.State.RateOf(c.Limit)
@@ -99,7 +99,7 @@ func RoomIn(b table.Shard, w Want, less func(limit string) int64) (at int64, lim
 func PaidBack(b table.Shard, limits []string) int64 {
 	at := int64(0)
 	for _, l := range limits {
-		if i := b.State.Index(l); i >= 0 && b.State.Slots[i].Tokens < 0 {
+		if i := b.State.Index(l); i >= 0 && b.State.Slots[i].Tokens < 0 && !b.State.Slots[i].Soft {
 			sl := b.State.Slots[i]
 			at = max(at, bucket.AddSat(b.State.RF, bucket.Wait(sl.Tokens, sl.Rest, b.State.Rate(i), 0)))
 		}

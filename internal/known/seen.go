@@ -80,7 +80,7 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 // the shard pays nothing, see ByLevels.
 func (s *seen) owes(w Want, at int64) bool {
 	for i, sl := range s.image.State.Slots {
-		if sl.Tokens >= 0 {
+		if sl.Tokens >= 0 || sl.Soft {
 			continue
 		}
 		level, _ := s.image.State.LevelAt(i, at)

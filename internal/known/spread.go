@@ -48,11 +48,11 @@ func ByLevels(images []table.Shard, w Want, now int64) []Payment {
 		pays, debt := false, false
 		for i, c := range left {
 			j := at.Index(c.Limit.Name)
-			if j < 0 || at.Slots[j].Tokens < 0 {
+			if j < 0 || at.Slots[j].Tokens < 0 && !c.Limit.Soft {
 				debt = true
 				break
 			}
-			part.Costs[i].Milli = min(c.Milli, at.Slots[j].Tokens/bucket.Milli*bucket.Milli)
+			part.Costs[i].Milli = min(c.Milli, max(at.Slots[j].Tokens, 0)/bucket.Milli*bucket.Milli)
 			pays = pays || part.Costs[i].Milli > 0
 		}
 		if debt || !pays {
@@ -63,8 +63,14 @@ func ByLevels(images []table.Shard, w Want, now int64) []Payment {
 		}
 		out = append(out, part)
 	}
-	if slices.ContainsFunc(left, func(c table.Cost) bool { return c.Milli > 0 }) {
-		return nil
+	for i, c := range left {
+		switch {
+		case c.Milli == 0:
+		case !c.Limit.Soft || len(out) == 0:
+			return nil
+		default:
+			out[0].Costs[i].Milli += c.Milli
+		}
 	}
 	return out
 }
@@ -72,7 +78,8 @@ func ByLevels(images []table.Shard, w Want, now int64) []Payment {
 // compareLevels orders images by what they hold of the first limit with a cost.
 func compareLevels(a, b table.Shard, w Want, now int64) int {
 	for _, c := range w.Costs {
-		if i, j := a.State.Index(c.Limit.Name), b.State.Index(c.Limit.Name); c.Milli > 0 && i >= 0 && j >= 0 {
+		i, j := a.State.Index(c.Limit.Name), b.State.Index(c.Limit.Name)
+		if c.Milli > 0 && !c.Limit.Soft && i >= 0 && j >= 0 {
 			x, y := a.State.At(now).Slots[i].Tokens, b.State.At(now).Slots[j].Tokens
 			if x != y {
 				return int(max(min(bucket.SubSat(x, y), 1), -1))
@@ -118,7 +125,7 @@ func (d decider) together() int64 {
 		}
 	}
 	for _, c := range d.want.Costs {
-		if c.Milli == 0 {
+		if c.Milli == 0 || c.Limit.Soft {
 			continue
 		}
 		if d.holds(c.Limit, full) < c.Milli {

@@ -182,7 +182,7 @@ func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok b
 		return sl, false
 	}
 	sl = bucket.Slot{
-		Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period]},
+		Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period], Soft: l.soft},
 		Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l), Held: min(l.held, l.v[capacity]), Ended: l.ended,
 	}
 	if im.quota != nil && l.name != bucket.WCU {

@@ -98,6 +98,7 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 		d.quota(im, append([]byte(table.LimitPrefix), rest...))
 		return
 	}
+	d.softPart(im, rest, full)
 	if part == parts || (!full && part != used) {
 		d.s.skip()
 		return

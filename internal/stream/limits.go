@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -34,6 +35,7 @@ type image struct {
 
 type limit struct {
 	name string
+	soft bool
 	has  uint8
 	v    [parts]int64
 
@@ -187,3 +189,13 @@ func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 	}
 	return true
 }
+
+// softPart notes that a limit is soft, if that is what an attribute says; rest is without
+// the prefix.
+func (d *decoder) softPart(im *image, rest []byte, full bool) {
+	if name, ok := bytes.CutSuffix(rest, softSuffix); ok && full && len(name) > 0 {
+		d.limitOf(im, name).soft = true
+	}
+}
+
+var softSuffix = []byte("_" + table.FieldSoft)

@@ -54,6 +54,11 @@ func (a Add) Plan() item.Update {
 			continue
 		}
 		tk := attrLimit(c.Limit.Name, fieldTokens)
+		if c.Limit.Soft && (c.Milli == 0 || c.Limit.Quota()) {
+			cond = append(cond, item.Exists(tk))
+			u.Add = append(u.Add, spend(tk, c)...)
+			continue
+		}
 		if c.Milli == 0 { // debt denies; a level that nothing is taken from may overflow
 			cond = append(cond, item.Compare(tk, item.Ge, item.N(0)))
 			continue
@@ -67,7 +72,11 @@ func (a Add) Plan() item.Update {
 		// The stored remainder is not known: it is less than one period, and what it
 		// and the time yield together may leave a fraction more.
 		top := bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, age), 1))
-		cond = append(cond, item.Between(tk, item.N(c.Milli), item.N(max(c.Milli, top))))
+		if c.Limit.Soft {
+			cond = append(cond, item.Compare(tk, item.Le, item.N(top)))
+		} else {
+			cond = append(cond, item.Between(tk, item.N(c.Milli), item.N(max(c.Milli, top))))
+		}
 		u.Add = append(u.Add, spend(tk, c)...)
 	}
 	u.Add = appendWCU(u.Add)

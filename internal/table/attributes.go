@@ -45,7 +45,12 @@ const (
 	fieldAmount   = "ra" // refill amount
 	fieldPeriod   = "rp" // refill period
 	fieldUsed     = "tc" // counter of what was taken
+	// fieldSoft is there for a soft limit. Python clients keep an instant in it up to which
+	// they need not ask their configuration; ours is over, so they do.
+	fieldSoft = "soft"
 )
+
+func attrSoft(limit string) string { return "b_" + limit + "_" + fieldSoft }
 
 // fields are the attributes of a limit, in the order of fieldIndex. Quotas have more, see
 // quota.go.

@@ -44,6 +44,9 @@ func LimitsSet(c Config) item.Item {
 		if l.Quota() {
 			detail[detailReset] = item.S(calendar.Text(l.Reset))
 		}
+		if l.Soft {
+			detail[fieldSoft] = item.Bool(true)
+		}
 		limits[i] = item.Map(detail)
 	}
 	d := item.Item{detailLimits: &types.AttributeValueMemberL{Value: limits}}

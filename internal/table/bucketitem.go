@@ -95,6 +95,9 @@ func (b Shard) Item() item.Item {
 		if sl.Ended != 0 {
 			it[attrEnded(sl.Name)] = item.N(sl.Ended)
 		}
+		if sl.Soft {
+			it[attrSoft(sl.Name)] = item.N(0)
+		}
 	}
 	if b.State.HeldUntil != 0 {
 		it[attrHeldUntil] = item.N(b.State.HeldUntil)
@@ -279,6 +282,7 @@ func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bo
 		}
 	}
 	if name != bucket.WCU {
+		_, sl.Soft = it[attrSoft(name)]
 		sl.Held, sl.Ended, err = decodeHeld(it, sl.Limit)
 	}
 	return sl, false, outgrown, err

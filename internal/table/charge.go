@@ -214,14 +214,14 @@ func (p *planned) slot(i int) {
 			p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(p.c.Image.partial(sl.Name).Tokens)))
 		}
 		p.set(tk, item.N(p.stored.Slots[i].Tokens))
-		p.u.Set = append(p.u.Set, parameters(sl)...)
+		p.become(sl, bucket.Limit{})
 		// A counter may have outlived an earlier life; there must be one, if only zero.
 		p.u.Add = append(p.u.Add, item.Attr{Name: tc, Value: item.N(cost)})
 		return
 	}
 	p.cond = append(p.cond, storedAs(p.image.Slots[j].Limit)...)
 	if p.image.Slots[j].Limit != sl.Limit { // changed
-		p.u.Set = append(p.u.Set, parameters(sl)...)
+		p.become(sl, p.image.Slots[j].Limit)
 	}
 	p.add(tc, cost)
 	p.hold(i)
@@ -243,6 +243,7 @@ func (p *planned) slot(i int) {
 //	                                                      same for everybody
 //	full, slack of 20 % tk = 110 - c - tc  if tc <= 102   n <= 2: tc + capacity is less than
 //	                                                      the line, so n would be lost
+//	cost 9, soft limit  as by force
 func (p *planned) level(i int, tk, tc string) {
 	sl, cost := p.before.Slots[i], p.costs[i]
 	capacity := p.before.Rate(i).Capacity
@@ -259,12 +260,12 @@ func (p *planned) level(i int, tk, tc string) {
 		return
 	}
 	force := p.c.Force && !(p.c.Owe && sl.Quota())
-	if force && !p.full[i] {
-		return
+	if force && !p.full[i] || sl.Soft && (!p.full[i] || p.c.Slack == 0 || p.c.Slack == 100) {
+		return // a soft limit may refuse where it shows less than it is, but not for good
 	}
 	most := sl.Tokens // how much others may have taken since the image
 	_, costs := Find(p.c.taken(), sl.Name)
-	covered := costs && !force
+	covered := costs && !force && !sl.Soft
 	if covered {
 		most = bucket.SubSat(most, cost)
 	}

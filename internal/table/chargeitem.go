@@ -59,13 +59,25 @@ func (p *planned) add(attr string, milli int64) {
 	}
 }
 
+// become adds the attributes that say what a limit is; was is what is stored.
+func (p *planned) become(sl bucket.Slot, was bucket.Limit) {
+	p.u.Set = append(p.u.Set, parameters(sl)...)
+	if was.Soft && !sl.Soft {
+		p.u.Remove = append(p.u.Remove, attrSoft(sl.Name))
+	}
+}
+
 // parameters are the attributes that say what a limit is.
 func parameters(sl bucket.Slot) []item.Attr {
-	return []item.Attr{
+	out := []item.Attr{
 		{Name: attrLimit(sl.Name, fieldCapacity), Value: item.N(sl.Capacity)},
 		{Name: attrLimit(sl.Name, fieldAmount), Value: item.N(sl.Amount)},
 		{Name: attrLimit(sl.Name, fieldPeriod), Value: item.N(sl.Period)},
 	}
+	if sl.Soft {
+		out = append(out, item.Attr{Name: attrSoft(sl.Name), Value: item.N(0)})
+	}
+	return out
 }
 
 // give puts in what an operator gives, if anything.

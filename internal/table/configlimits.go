@@ -56,6 +56,9 @@ func (c Config) putLimits(it item.Item) {
 		it[at+fieldCapacity] = item.N(l.Capacity / bucket.Milli)
 		it[at+fieldAmount] = item.N(l.Amount / bucket.Milli)
 		it[at+fieldPeriod] = item.N(l.Period / milliPerSecond)
+		if l.Soft {
+			it[at+fieldSoft] = item.Bool(true)
+		}
 		switch n := l.FirstUse(); {
 		case n > 0:
 			it[at+fieldLength] = item.N(n / milliPerSecond)
@@ -79,7 +82,7 @@ func (r *reader) limits(c *Config) {
 			r.fail("limit %q is stored twice, with the prefixes %q and %q", l.Name, prefixLimit, prefixFirstUse)
 		}
 		at := l.Reset + l.Name + "_"
-		l.Capacity = r.scaled(at, fieldCapacity, bucket.Milli)
+		l.Capacity, l.Soft = r.scaled(at, fieldCapacity, bucket.Milli), r.flag(at+fieldSoft)
 		l.Period = r.scaled(at, fieldPeriod, milliPerSecond)
 		if l.Reset = r.calendar(at); l.Quota() {
 			l.Period = bucket.QuotaPeriod

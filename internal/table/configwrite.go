@@ -66,7 +66,8 @@ func (c Config) owns(attr string, stored item.Item) bool {
 	for _, l := range c.Limits {
 		if l.Name == limit {
 			n, _, err := intAttr(stored, at+fieldAmount)
-			return err != nil || (n == 0) != l.Quota() || at != prefixOf(l)+limit+"_" // of another kind, which is replaced
+			another := (n == 0) != l.Quota() || at != prefixOf(l)+limit+"_" // of another kind, which is replaced
+			return err != nil || another || attr == at+fieldSoft
 		}
 	}
 	return true

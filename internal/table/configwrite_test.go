@@ -14,6 +14,7 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 	limit := func(name string, n int64) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
 	}
+	soft := func(l bucket.Limit) bucket.Limit { l.Soft = true; return l }
 	stored := func(c Config, more item.Item) item.Item {
 		it := c.Item()
 		for attr, v := range more {
@@ -43,6 +44,9 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		"a schedule stays with its limit and goes with it": {
 			stored(with(rpm, tpm), item.Item{"l_rpm_sched": n, "l_tpm_sched": n}), with(limit("rpm", 20)),
 			stored(with(limit("rpm", 20)), item.Item{"l_rpm_sched": n})},
+		"a soft limit made hard": {
+			stored(with(rpm, tpm), item.Item{"l_rpm_soft": item.Bool(true), "l_tpm_soft": item.Bool(true)}),
+			with(limit("rpm", 20), soft(tpm)), stored(with(limit("rpm", 20), tpm), item.Item{"l_tpm_soft": item.Bool(true)})},
 		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
 			with(limit("rpm_x", 4)), stored(with(limit("rpm_x", 4)), item.Item{"l_rpm_x_sched": n})},
 		"a limit of another kind is replaced": {stored(with(rpm), item.Item{"l_rpm_ra": item.N(0), "l_rpm_rsched": n}),

@@ -23,6 +23,9 @@ func LimitAttrs(limit bucket.Limit) []string {
 			out = append(out, quotaAttr(limit.Name, f))
 		}
 	}
+	if limit.Soft {
+		out = append(out, attrSoft(limit.Name))
+	}
 	return append(out, attrHeld(limit.Name), attrEnded(limit.Name))
 }
 

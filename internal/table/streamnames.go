@@ -36,4 +36,5 @@ const (
 	FieldAmount   = fieldAmount
 	FieldPeriod   = fieldPeriod
 	FieldUsed     = fieldUsed
+	FieldSoft     = fieldSoft
 )

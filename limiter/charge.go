@@ -1,0 +1,104 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Charge takes more for the same request now, or is denied, like an Acquire with these
+// costs. It is for work whose end is not known, such as a stream. What it takes belongs to the
+// lease: Rollback gives it back too, and it counts on top of what was settled so far. It blocks
+// and fails like [Limiter.Acquire]. If it fails, the lease stays as it was. If the lease has
+// ended meanwhile, the tokens are given back, and the error is ErrLeaseClosed.
+func (le *Lease) Charge(ctx context.Context, more Costs) error {
+	le.mu.Lock()
+	req, closed, charged := le.request, le.closed, !le.nothing()
+	le.mu.Unlock()
+	if closed {
+		return le.errClosed("charge")
+	}
+	if !charged {
+		return nil
+	}
+	req.Costs = more
+	extra, err := le.limiter.Acquire(ctx, req)
+	if err != nil || extra.nothing() {
+		return err
+	}
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.closed {
+		return errors.Join(le.errClosed("charge"), extra.Rollback(ctx))
+	}
+	le.joinLevels(extra, more)
+	return nil
+}
+
+// mostCost bounds what a lease settles of a limit: what a request can cost, and as
+// much again that was charged.
+const mostCost = 2 * MaxTokens
+
+// join takes over what another lease of the same entity and resource has taken.
+func (le *Lease) join(extra *Lease, costs Costs) {
+	if extra.Charged() {
+		le.part(extra.image.State)
+	}
+	for _, it := range extra.items {
+		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.key == it.key }) // local ones have none
+		if i < 0 {
+			le.items = append(le.items, it)
+			continue
+		}
+		le.items[i].taken = plus(le.items[i].taken, it.taken)
+	}
+	for _, limit := range extra.limits {
+		if !hasLimit(le.limits, limit.Name) {
+			le.limits = append(le.limits, limit)
+		}
+	}
+	for limit, n := range costs {
+		if said, ok := le.actual[limit]; ok {
+			le.actual[limit] = min(said+n, mostCost)
+		}
+	}
+	if le.status, le.ahead = extra.status, extra.ahead; extra.Charged() {
+		le.image = extra.image
+	}
+}
+
+// part sets apart what was taken of quotas whose period is another one now. A lease took 2 on
+// Monday and takes 1 on Tuesday: it has cost 3, and 1 can be given back.
+func (le *Lease) part(now bucket.State) {
+	for _, sl := range now.Slots {
+		j := le.image.State.Index(sl.Name)
+		if !sl.Quota() || j < 0 {
+			continue
+		}
+		if was := le.image.State.Slots[j]; was.End == sl.End && was.Resets == sl.Resets {
+			continue
+		}
+		for i, it := range le.items {
+			if c, ok := table.Find(it.taken, sl.Name); ok {
+				le.gone = plus(le.gone, []table.Cost{c})
+				le.items[i].taken = plus(it.taken, negative([]table.Cost{c}))
+			}
+		}
+	}
+}
+
+// joinLevels takes over what another lease has taken, on every level.
+func (le *Lease) joinLevels(extra *Lease, costs Costs) {
+	le.join(extra, costs)
+	for _, more := range extra.above {
+		i := slices.IndexFunc(le.above, func(a *Lease) bool { return a.name == more.name })
+		if i < 0 {
+			le.above = append(le.above, more) // it cascades since
+			continue
+		}
+		le.above[i].join(more, costs)
+	}
+}
