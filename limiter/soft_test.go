@@ -122,15 +122,15 @@ func TestSoftLimitsInAFleet(t *testing.T) {
 	}
 }
 
-// Made hard, the limit denies, debt included; made soft again it does not. What Python
-// clients read of it follows: a stamp that is over, so that they ask.
+// Made hard, the limit denies, but nobody pays for what it had not denied; made soft again it
+// does not. What Python clients read of it follows: a stamp that is over, so that they ask.
 func TestSoftAndHardAgain(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{ConfigTTL: time.Millisecond})
 	limit := PerHour("rph", 3600)
 	soft := func() item.Value { return w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))["b_rph_soft"] }
 	w.configure(l, "", gpt, limit.AsSoft())
-	must(t, l, stored(Costs{"rph": 3601}))
+	must(t, l, stored(Costs{"rph": 36_000}))
 	if !item.Equal(soft(), item.N(0)) {
 		t.Errorf("created with the stamp %v, want 0", soft())
 	}

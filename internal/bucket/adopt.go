@@ -8,7 +8,9 @@ import (
 // so that the time before the change is credited at the old rate. A limit that is new
 // to the bucket starts with its full share; a raised capacity adds no tokens; a
 // lowered one takes away what no longer fits. Of a quota what is spent stays spent: 900 of
-// 1,000 become 1,900 of 2,000, and 400 of 500. changed reports whether anything differs.
+// 1,000 become 1,900 of 2,000, and 400 of 500. The debt of a soft limit ends with it: the next
+// one may deny from what there is, but not for what was never denied. changed reports whether
+// anything differs.
 func (s State) Adopt(want Limit) (out State, changed bool) {
 	if s.Has(want) {
 		return s, false
@@ -22,6 +24,9 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 		return out, true
 	}
 	sl := &out.Slots[i]
+	if sl.Soft && !want.Soft {
+		sl.Tokens = max(sl.Tokens, 0)
+	}
 	if want.AtOnce || sl.AtOnce {
 		sl.changeAtOnce(want, s.share(want).Capacity, s.RF)
 		return out, true
