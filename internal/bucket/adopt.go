@@ -24,7 +24,8 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 		return out, true
 	}
 	sl := &out.Slots[i]
-	if sl.Soft && !want.Soft {
+	forgive := sl.Soft && !want.Soft
+	if forgive && !want.Quota() {
 		sl.Tokens = max(sl.Tokens, 0)
 	}
 	if want.AtOnce || sl.AtOnce {
@@ -33,6 +34,9 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 	}
 	if want.Quota() {
 		sl.become(want, s.share(sl.Limit).Capacity, s.share(want).Capacity, s.RF)
+		if forgive { // what it did not deny is spent all the same: 15 of 10 leave nothing of 12
+			sl.Tokens = max(sl.Tokens, 0)
+		}
 		return out, true
 	}
 	sl.End, sl.Extra = 0, 0

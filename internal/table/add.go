@@ -55,7 +55,7 @@ func (a Add) Plan() item.Update {
 		}
 		tk := attrLimit(c.Limit.Name, fieldTokens)
 		if c.Limit.Soft && (c.Milli == 0 || c.Limit.Quota()) {
-			cond = append(cond, item.Exists(tk))
+			cond = append(append(cond, a.isSoft(c.Limit)...), item.Exists(tk))
 			u.Add = append(u.Add, spend(tk, c)...)
 			continue
 		}
@@ -73,7 +73,7 @@ func (a Add) Plan() item.Update {
 		// and the time yield together may leave a fraction more.
 		top := bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, age), 1))
 		if c.Limit.Soft {
-			cond = append(cond, item.Compare(tk, item.Le, item.N(top)))
+			cond = append(append(cond, a.isSoft(c.Limit)...), item.Compare(tk, item.Le, item.N(top)))
 		} else {
 			cond = append(cond, item.Between(tk, item.N(c.Milli), item.N(max(c.Milli, top))))
 		}
@@ -84,6 +84,19 @@ func (a Add) Plan() item.Update {
 	u.If = item.All(cond...)
 	return u
 }
+
+// isSoft holds while a limit is stored as a soft one. The debt of one that is not would stay
+// when it is made to deny. Of more limits than usual it is left out, for the room that there
+// is in a condition.
+func (a Add) isSoft(l bucket.Limit) []item.Cond {
+	if len(a.Costs) > maxLimitsNamed {
+		return nil
+	}
+	return []item.Cond{item.Exists(attrSoft(l.Name))}
+}
+
+// maxLimitsNamed is how many limits may have one condition more each.
+const maxLimitsNamed = 16
 
 // calendars holds while the period of no quota is over, and all of them have their
 // calendars of their own, as every item of ours has.
@@ -115,7 +128,10 @@ func (a Add) age(s bucket.State) int64 {
 			continue
 		}
 		r := s.RateOf(c.Limit)
-		room := min(percent(a.Room, r.Capacity), r.Capacity-c.Milli)
+		room := percent(a.Room, r.Capacity)
+		if !c.Limit.Soft {
+			room = min(room, r.Capacity-c.Milli)
+		}
 		age = min(age, max(bucket.Wait(0, 0, r, room)-2, 0))
 	}
 	return age
