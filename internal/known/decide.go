@@ -33,7 +33,8 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	}
 	d := decider{facts: k, want: w, now: now.Ms, trip: now.Trip, attempt: a, pick: now.Random}
 	c := d.paced(d.decide())
-	if tries := max(a.Rounds, a.Calls); c.writes() && (a.Outrun || tries >= MaxRounds) { // others take what there is
+	tries := max(a.Rounds, a.Calls)
+	if c.writes() && (a.Outrun && w.hard() || tries >= MaxRounds) { // others take what there is
 		c = d.giveUp()
 	}
 	if a.Waits && (c.Do == Deny || c.Do == Look || c.Do == Adopt || a.InLine) {

@@ -96,10 +96,10 @@ func (d decider) adopts(s *seen) bool {
 }
 
 // need remembers the largest costs seen, which keep the bucket from being split so
-// far that they could not be had.
+// far that they could not be had. Those of soft limits can be had of any shard.
 func (d decider) need() {
 	for _, c := range d.want.Costs {
-		if c.Milli > d.largest[c.Limit.Name] {
+		if c.Milli > d.largest[c.Limit.Name] && !c.Limit.Soft {
 			if d.facts.largest == nil {
 				d.facts.largest = make(map[string]int64, len(d.want.Costs))
 			}

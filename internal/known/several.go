@@ -34,7 +34,7 @@ func (d decider) gathers(denial Choice) Choice {
 	}
 	for _, c := range d.want.Costs {
 		own := d.several.underWay.of(c.Limit.Name)
-		if c.Milli == 0 || own == 0 {
+		if c.Milli == 0 || own == 0 || c.Limit.Soft {
 			continue
 		}
 		if short := bucket.SubSat(bucket.AddSat(c.Milli, own), d.holds(c.Limit, d.now)); short > 0 {

@@ -33,7 +33,8 @@ func (p Payment) Write(w Want, now, slack int64) item.Write {
 // ByLevels divides the costs among shards, in whole tokens, the fullest first; it
 // returns nothing if they do not hold enough. Each shard pays of every limit what
 // it has, so few of them are needed. Example: of a cost of 7, shards that hold 3.5, 2.2
-// and 4 pay 3, none and 4. A shard that is in debt pays nothing.
+// and 4 pay 3, none and 4. A shard that is in debt pays nothing. Of soft limits those shards
+// pay what they have that pay of others, and the first of them owes the rest.
 func ByLevels(images []table.Shard, w Want, now int64) []Payment {
 	left := slices.Clone(w.Costs)
 	order := slices.Clone(images)
@@ -53,7 +54,7 @@ func ByLevels(images []table.Shard, w Want, now int64) []Payment {
 				break
 			}
 			part.Costs[i].Milli = min(c.Milli, max(at.Slots[j].Tokens, 0)/bucket.Milli*bucket.Milli)
-			pays = pays || part.Costs[i].Milli > 0
+			pays = pays || part.Costs[i].Milli > 0 && !c.Limit.Soft
 		}
 		if debt || !pays {
 			continue

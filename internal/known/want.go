@@ -33,6 +33,11 @@ func (w Want) under(limits []bucket.Limit) bool {
 	return slices.EqualFunc(w.Costs, limits, func(c table.Cost, l bucket.Limit) bool { return c.Limit == l })
 }
 
+// hard reports whether any limit in force may deny.
+func (w Want) hard() bool {
+	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !c.Limit.Soft })
+}
+
 // GoesWith reports whether two requests can go out in one write: what they bring in force
 // must be the same.
 func (w Want) GoesWith(other Want) bool {

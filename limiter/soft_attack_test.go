@@ -1,0 +1,258 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Processes that send one request each, and so never see an image, make the limit soft in the
+// bucket too: what they owe is forgotten when it is made to deny.
+func TestDebtOfShortProcesses(t *testing.T) {
+	w := newWorld(t)
+	limit := PerHour("rph", 3600)
+	l := w.process(Options{})
+	w.configure(l, "", gpt, limit)
+	must(t, l, stored(Costs{"rph": 3600}))
+	w.configure(l, "", gpt, limit.AsSoft())
+	for range 10 {
+		w.advance(time.Minute)
+		must(t, w.process(Options{}), stored(Costs{"rph": 1500}))
+	}
+	w.configure(l, "", gpt, limit)
+	w.advance(time.Minute)
+	if got := deniedBy(t, w.process(Options{}), stored(Costs{"rph": 1})); got.RetryAfter > time.Second {
+		t.Errorf("denied for %v, want 1s", got.RetryAfter)
+	}
+}
+
+// A soft quota that is made hard and raised denies from what there is: what is spent stays spent.
+func TestSoftQuotaMadeHard(t *testing.T) {
+	for raised, left := range map[int64]int64{5: 0, 10: 0, 12: 0, 40: 25} {
+		w := newWorld(t)
+		l := w.process(Options{ConfigTTL: time.Millisecond})
+		w.configure(l, "", gpt, Quota("rpd", 10, Daily("")).AsSoft())
+		must(t, l, stored(Costs{"rpd": 15}))
+		w.configure(l, "", gpt, Quota("rpd", raised, Daily("")))
+		w.advance(time.Second)
+		if got := drain(t, l, stored(Costs{"rpd": 1})); int64(got) != left {
+			t.Errorf("made hard with %d: %d granted, want %d", raised, got, left)
+		}
+	}
+}
+
+// At the ends of what a level can be a soft limit denies nothing still.
+func TestSoftLimitsAtTheEndsOfLevels(t *testing.T) {
+	for _, level := range []int64{math.MinInt64, math.MinInt64 + 5, -math.MaxInt64, math.MaxInt64} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configure(l, "", gpt, PerMinute("rpm", 100), PerMinute("tpm", 10).AsSoft())
+		must(t, l, stored(Costs{"rpm": 1, "tpm": 1}))
+		w.edit(l, 0, item.Item{"b_tpm_tk": item.N(level)})
+		for i := range 8 {
+			for _, p := range []*Limiter{l, w.process(Options{})} {
+				lease, err := p.Acquire(t.Context(), stored(Costs{"rpm": 1, "tpm": MaxTokens}))
+				if err != nil {
+					t.Fatalf("%d: request %d: %v", level, i, err)
+				}
+				if err := errors.Join(lease.Settle(Costs{"tpm": 3}), lease.Commit(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.advance(time.Second)
+		}
+		if got := w.used(l, "tpm"); got != 1+16*3 {
+			t.Errorf("%d: %d counted", level, got)
+		}
+	}
+}
+
+// Beside a soft limit in any debt the hard one grants to the token what it would grant alone,
+// on shards, from many processes at once, with settlements and answers that are lost.
+func TestHardBesideSoft(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 7))
+			w := newWorld(t)
+			var fleet []*Limiter
+			for range 4 {
+				o := Options{Slack: []int{0, 20, 100}[r.IntN(3)]}
+				if r.IntN(2) == 0 {
+					o.Ahead = time.Second
+				}
+				fleet = append(fleet, w.process(o))
+			}
+			l := fleet[0]
+			w.configure(l, "", gpt, PerSecond("rps", 40).WithCapacity(400), PerSecond("tps", 20).AsSoft())
+			begin, granted, soft := w.now.Load(), int64(0), int64(0)
+			var mu sync.Mutex
+			for step := range 60 {
+				if step == 10 {
+					w.split(l, 4)
+				}
+				var wg sync.WaitGroup
+				for range 1 + r.IntN(6) {
+					p, n, m := fleet[r.IntN(len(fleet))], r.Int64N(150), r.Int64N(900)
+					wg.Go(func() {
+						_, err := p.Acquire(context.Background(), stored(Costs{"rps": n, "tps": m}))
+						limited := (*LimitError)(nil)
+						switch {
+						case errors.As(err, &limited):
+							if limited.Limit != "rps" {
+								t.Errorf("denied by %s", limited.Limit)
+							}
+						case err != nil:
+							t.Error(err)
+						default:
+							mu.Lock()
+							granted, soft = granted+n, soft+m
+							mu.Unlock()
+						}
+					})
+				}
+				wg.Wait()
+				for _, p := range fleet {
+					p.background.Wait()
+				}
+				most := 400 + 40*(w.now.Load()-begin)/1000
+				if granted > most {
+					t.Fatalf("step %d: %d granted, at most %d", step, granted, most)
+				}
+				w.advance(time.Duration(r.IntN(3000)) * time.Millisecond)
+			}
+			if got := w.used(l, "tps"); got != soft {
+				t.Errorf("%d counted of the soft limit, want %d", got, soft)
+			}
+			if got := w.used(l, "rps"); got != granted {
+				t.Errorf("%d counted of the hard limit, want %d", got, granted)
+			}
+			if most := 400 + 40*(w.now.Load()-begin)/1000; granted < most/2 {
+				t.Errorf("%d granted of %d: refill is lost", granted, most)
+			}
+		})
+	}
+}
+
+// A limit that changes to and fro while its tokens, or those of another limit, are held: usage
+// counts each request once, and the hard one lets no more pass than it has.
+func TestSoftAndTokensTakenAhead(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		w := newWorld(t)
+		hard, tried := PerSecond("rps", 50), PerSecond("tps", 30)
+		var fleet []*Limiter
+		for range 3 {
+			fleet = append(fleet, w.process(Options{Ahead: time.Second, ConfigTTL: time.Millisecond}))
+		}
+		l := fleet[0]
+		w.configure(l, "", gpt, hard, tried)
+		begin, granted := w.now.Load(), Costs{}
+		for step := range 3000 {
+			if r.IntN(150) == 0 {
+				tried.Soft = !tried.Soft
+				w.configure(l, "", gpt, hard, tried)
+			}
+			costs := Costs{"rps": 1, "tps": r.Int64N(3)}
+			_, err := fleet[r.IntN(len(fleet))].Acquire(t.Context(), stored(costs))
+			for _, p := range fleet {
+				p.background.Wait()
+			}
+			if limited, ok := errors.AsType[*LimitError](err); ok && limited.Limit == "tps" && tried.Soft && step > 0 {
+				for _, s := range limited.Statuses {
+					if s.Limit == "tps" && s.Soft {
+						t.Fatalf("seed %d: denied by a soft limit", seed)
+					}
+				}
+			}
+			if err == nil {
+				granted["rps"] += costs["rps"]
+				granted["tps"] += costs["tps"]
+			} else if !errors.Is(err, ErrLimited) {
+				t.Fatal(err)
+			}
+			if most := 50 + 50*(w.now.Load()-begin)/1000; granted["rps"] > most {
+				t.Fatalf("seed %d: %d granted, at most %d", seed, granted["rps"], most)
+			}
+			w.advance(time.Duration(r.IntN(20)) * time.Millisecond)
+		}
+		w.advance(time.Hour) // what is held has ended
+		for _, p := range fleet {
+			must(t, p, stored(Costs{"rps": 1, "tps": 1}))
+			granted["rps"]++
+			granted["tps"]++
+		}
+		for limit, want := range granted {
+			spent := int64(0)
+			for _, b := range w.shards(l, acme, gpt) {
+				spent += b.State.Slots[b.State.Index(limit)].Spent() / 1000
+			}
+			for _, p := range fleet {
+				spent -= p.desks.of(acmeGPT).Left(0, limit, p.moment) / 1000
+			}
+			if spent != want {
+				t.Errorf("seed %d: %d of %s counted, want %d", seed, spent, limit, want)
+			}
+		}
+	}
+}
+
+// What an operator gives to a soft limit: a reset forgives its debt, a credit pays it.
+func TestGiftsToSoftLimits(t *testing.T) {
+	for want, gift := range map[int64]bucket.Gift{10_000: {Whole: true}, -15_000: {Milli: 5000}} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		req := asks(Costs{"rph": 30}, PerDay("rph", 10).AsSoft())
+		must(t, l, req)
+		raise := table.Raise(w.shards(l, acme, gpt)[0], map[string]bucket.Gift{"rph": gift}, w.now.Load())
+		if _, err := w.db.Bare().Write(t.Context(), raise); err != nil {
+			t.Fatal(err)
+		}
+		b := w.shards(l, acme, gpt)[0].State
+		if sl := b.Slots[b.Index("rph")]; sl.Tokens != want || !sl.Soft {
+			t.Errorf("%+v, want a level of %d", sl, want)
+		}
+		must(t, l, req)
+		if got := w.used(l, "rph"); got != 60 {
+			t.Errorf("%d counted", got)
+		}
+	}
+}
+
+// As many soft limits as a request can have are one write, of a process that knows the
+// bucket and of one that does not.
+func TestManySoftLimits(t *testing.T) {
+	for _, n := range []int{1, 16, 17, MaxLimits} {
+		for quotas := range 3 { // none, every second, all
+			w := newWorld(t)
+			var limits []Limit
+			costs := Costs{}
+			for i := range n {
+				name := fmt.Sprintf("limit-with-a-long-name-%02d", i)
+				limits = append(limits, PerMinute(name, 10+int64(i)).AsSoft())
+				if i%2 < quotas {
+					limits[i] = Quota(name, 10, Daily("")).AsSoft()
+				}
+				costs[name] = 100
+			}
+			l := w.process(Options{})
+			for range 3 {
+				must(t, l, asks(costs, limits...))
+				must(t, w.process(Options{}), asks(costs, limits...))
+				w.advance(time.Second)
+			}
+			for i := range limits {
+				limits[i].Soft, costs[limits[i].Name] = false, 0
+			}
+			must(t, l, asks(costs, limits...))
+		}
+	}
+}
