@@ -106,7 +106,7 @@ func tightest(statuses []limiter.Status) []limiter.Status {
 }
 
 // tighter compares limits: those that deny come first, longest wait first, and of
-// others the one of which less is left.
+// others the one of which less is left; soft ones, which deny nothing, last.
 func tighter(a, b limiter.Status) int {
 	wait := func(s limiter.Status) time.Duration {
 		if s.RetryAfter < 0 {
@@ -115,7 +115,13 @@ func tighter(a, b limiter.Status) int {
 		return s.RetryAfter
 	}
 	left := func(s limiter.Status) float64 { return float64(s.Remaining) / float64(max(1, s.Capacity)) }
-	return cmp.Or(cmp.Compare(wait(b), wait(a)), cmp.Compare(left(a), left(b)))
+	soft := func(s limiter.Status) int {
+		if s.Soft {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(wait(b), wait(a)), cmp.Compare(soft(a), soft(b)), cmp.Compare(left(a), left(b)))
 }
 
 // integer returns the nearest integer that a structured field can hold and that is

@@ -58,6 +58,11 @@ func TestFieldsOfTheTightestLimit(t *testing.T) {
 	if limit, left := h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"); limit != "7" || left != "0" {
 		t.Errorf("of the limit with %s, %s left", limit, left)
 	}
+	httplimit.XRateLimit(h, []limiter.Status{{Limit: "a", Capacity: 10, Remaining: 9},
+		{Limit: "b", Capacity: 7, Remaining: -3, Soft: true}})
+	if limit := h.Get("X-RateLimit-Limit"); limit != "10" {
+		t.Errorf("of the limit with %s, which is soft", limit)
+	}
 	h = http.Header{}
 	httplimit.OpenAI("rpm", "tpm")(h, []limiter.Status{{Limit: "tpm", Capacity: 7}, {Limit: "other"}})
 	if len(h) != 3 || h.Get("x-ratelimit-limit-tokens") != "7" {

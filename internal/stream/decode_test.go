@@ -168,6 +168,7 @@ func TestStateEqualsItemCodec(t *testing.T) {
 	if rests == 0 {
 		t.Fatal("sample has no remainders")
 	}
+	b.State.Slots[1].Soft = true
 	b.State.HeldUntil, b.State.Slots[0].Held, b.State.Slots[1].Ended = t0+1_500, 3_000, 7_000
 	want, err := table.DecodeShard(b.Item())
 	if err != nil {
