@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -115,6 +116,55 @@ func TestStaleConfigurationYields(t *testing.T) {
 	must(t, stale, stored(Costs{"rpm": 1}))
 	if got := w.capacity(stale); got != 100 {
 		t.Errorf("a minute later the capacity is %d, want the 100 of the one that insists", got)
+	}
+}
+
+// Where some have a limit as a soft one, it denies all the same to those that have it as a hard
+// one, whoever came last; the others yield to that, and bring theirs about once a minute.
+func TestHardLimitsDoNotYieldToSoftOnes(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		w := newWorld(t)
+		hard := PerMinute("rpm", 60)
+		limits := []Limit{hard, hard.AsSoft(), hard, hard.AsSoft()}
+		var fleet []*Limiter
+		for range limits {
+			fleet = append(fleet, w.process(Options{}))
+		}
+		must(t, fleet[0], asks(Costs{"rpm": 1}, hard))
+		w.split(fleet[0], shards)
+		stored := func() (soft int) {
+			for _, b := range w.shards(fleet[0], acme, gpt) {
+				if b.State.Slots[b.State.Index("rpm")].Soft {
+					soft++
+				}
+			}
+			return soft
+		}
+		begin, granted, flips, last := w.now.Load(), int64(1), 0, 0
+		for step := range 2400 { // 10 minutes, four requests a second
+			i := step % 4
+			lease, err := fleet[i].Acquire(t.Context(), asks(Costs{"rpm": 1}, limits[i]))
+			if err != nil && !errors.Is(err, ErrLimited) {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			if err == nil && !limits[i].Soft {
+				granted++
+				if lease.Status()[0].Soft {
+					t.Fatalf("step %d: granted by the soft limit of others", step)
+				}
+			}
+			if now := stored(); now != last {
+				flips, last = flips+1, now
+			}
+			if most := 60 + (w.now.Load()-begin)/1000; granted > most {
+				t.Fatalf("step %d: %d granted, at most %d", step, granted, most)
+			}
+			w.advance(250 * time.Millisecond)
+		}
+		// Two processes, each about once a minute, there and back, on every shard.
+		if flips == 0 || flips > 2*2*12*shards {
+			t.Errorf("%d shards: %d flips", shards, flips)
+		}
 	}
 }
 

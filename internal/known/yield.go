@@ -16,7 +16,9 @@ import (
 // Example: in a rollout the old release gives 10 per minute and the new one 20. The
 // bucket has 10 until the first request of the new one brings 20. The old release sees
 // that in the next image, and goes by 20 for a minute; then it brings 10 again, if it
-// still runs, and the new one yields to that. The last to come prevails for a minute.
+// still runs, and the new one yields to that. The last to come prevails for a minute. But a
+// limit that denies here does not yield to a soft one: it is to hold for every request of
+// this process, so it is brought again at once, and those that have it as a soft one yield.
 
 const (
 	// yieldFor is for how long, in ms, the limits of others are gone by.
@@ -98,14 +100,15 @@ func (k *facts) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
 }
 
 // storedLimitsOf returns limits as the bucket has them. A limit that it does not have
-// stays as it is, and is named in removed.
+// stays as it is, and is named in removed; one that it has as a soft one stays hard.
 func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, removed []string) {
 	out = slices.Clone(limits)
 	for i, l := range out {
-		if j := b.State.Index(l.Name); j >= 0 {
-			out[i] = b.State.Slots[j].Limit
-		} else {
+		j := b.State.Index(l.Name)
+		if j < 0 {
 			removed = append(removed, l.Name)
+		} else if stored := b.State.Slots[j].Limit; l.Soft || !stored.Soft {
+			out[i] = stored
 		}
 	}
 	return out, removed
