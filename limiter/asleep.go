@@ -3,8 +3,10 @@ package limiter
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -12,8 +14,9 @@ import (
 // A request in Wait has taken its costs into debt, on top of what others had taken
 // before it, and sleeps until the level is back at zero. If a lease of this process
 // gives tokens back that were taken earlier, because its caller leaves or the work has
-// cost less, the level gets there sooner, and the sleeper is told. It is not told of
-// what other processes give back; those tokens are there for the requests that follow.
+// cost less, the level gets there sooner, and the sleeper is told. What other processes
+// give back is there for the requests that follow; what is left of it is found by a look
+// (see lookFor).
 
 // sleeper is a Wait that sleeps.
 type sleeper struct {
@@ -24,8 +27,11 @@ type sleeper struct {
 // debtor is what a sleeper owes on one shard.
 type debtor struct {
 	name   known.Name
+	key    item.Key
 	image  table.Shard // as its charge left it, and what was given back since
 	limits []string    // in force
+	paid   int64       // from when nothing is owed any more, as looks have shown; bucket.Never without one
+	looked time.Time   // when the shard was last read, or charged
 }
 
 // givenBack is what a lease has given back on one shard.
@@ -94,7 +100,7 @@ func (all *sleepers) add(lease *Lease) *sleeper {
 		}
 		image := level.image
 		image.State.Slots = slices.Clone(image.State.Slots)
-		part := debtor{name: level.name, image: image}
+		part := debtor{name: level.name, key: level.items[0].key, image: image, paid: bucket.Never, looked: time.Now()}
 		for _, status := range level.status {
 			part.limits = append(part.limits, status.Limit)
 		}
@@ -147,11 +153,16 @@ func (all *sleepers) wake(g givenBack) {
 func (s *sleeper) hear(g givenBack) {
 	for i := range s.parts {
 		if s.parts[i].hear(g) {
-			select {
-			case s.sooner <- struct{}{}:
-			default: // it was told before, and has not looked yet
-			}
+			s.wake()
 		}
+	}
+}
+
+// wake lets a sleeper ask from when it may go on.
+func (s *sleeper) wake() {
+	select {
+	case s.sooner <- struct{}{}:
+	default: // it was told before, and has not asked yet
 	}
 }
 
@@ -161,7 +172,7 @@ func (all *sleepers) until(s *sleeper) int64 {
 	defer all.mu.Unlock()
 	at := int64(0)
 	for _, part := range s.parts {
-		at = max(at, known.PaidBack(part.image, part.limits))
+		at = max(at, min(part.paid, known.PaidBack(part.image, part.limits)))
 	}
 	return at
 }

@@ -19,8 +19,11 @@ import (
 // Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write,
 // which takes the tokens into debt, and sleeps for exactly as long as that debt takes to
 // refill. If ctx ends first, it gives them back. It wakes sooner if this process gives back
-// tokens that were taken from one shard before; it does not notice what other processes give
-// back. While others wait, requests that do not wait are denied.
+// tokens that were taken from one shard before. What other processes or an operator put back
+// so that nothing is owed any more, it notices within 15 seconds: every 15 seconds one of those that
+// sleep for a shard reads it, for all of this process. It does not if several shards have paid,
+// or the bucket has split or merged since. While others wait, requests that do not wait are
+// denied.
 //
 // The queue is bounded (see [ErrQueueFull]). While it is full, Wait waits for room, and takes
 // the tokens then. Requests of one process enter in the order in which they came, as many at
@@ -77,7 +80,7 @@ func queueFull(err error) *LimitError {
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
 // on after the time that is returned, zero if at once. Roll the lease back if that
 // is too long. Where the queue is full, it is denied with [ErrQueueFull]. The deadline
-// of ctx bounds the call only.
+// of ctx bounds the call only. Nobody tells the caller if tokens are put back sooner.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
 	begin, tries := l.begin(), waiting(time.Time{})
 	lease, after, err := l.reserve(ctx, req, tries)
@@ -154,17 +157,22 @@ func (l *Limiter) sleep(ctx context.Context, lease *Lease, after time.Duration) 
 	s := l.sleepers.add(lease)
 	defer l.sleepers.remove(s)
 	var sooner chan struct{}
+	timer, looks := time.NewTimer(after), time.NewTimer(longestPause)
+	defer timer.Stop()
+	defer looks.Stop()
 	if s != nil {
 		sooner = s.sooner
+	} else {
+		looks.Stop()
 	}
-	timer := time.NewTimer(after)
-	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
 			return true
 		case <-sooner:
 			timer.Reset(wait(l.now(), max(l.sleepers.until(s), l.now())))
+		case <-looks.C:
+			looks.Reset(l.lookFor(ctx, s))
 		case <-ctx.Done():
 			return false
 		}
