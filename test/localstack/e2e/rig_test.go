@@ -182,6 +182,16 @@ func (r *rig) rest() {
 	}
 }
 
+// await waits until a condition holds.
+func (r *rig) await(what string, holds func() bool) {
+	r.t.Helper()
+	for begin := time.Now(); !holds(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > patience {
+			r.t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
 // put stores an item, past all proxies.
 func (r *rig) put(items ...item.Item) {
 	r.t.Helper()

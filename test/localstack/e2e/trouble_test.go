@@ -19,12 +19,16 @@ import (
 // answers.
 const halfFailing, lossy = "half-failing", "lossy"
 
-// trouble is what happens to the deliveries of one function, at random. It is
-// safe for concurrent use. The zero value is none.
+// trouble is what happens to the deliveries of one function: of each kind some for
+// certain, and more at random. It is safe for concurrent use.
 type trouble struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	paused bool
+	held   bool // tumbling windows do not end
+
+	beside []esm.Record // what the second batch gets, so that there is something to cut
+	hard   string       // the sequence number of a record whose batch fails until it has failed alone
 }
 
 func newTrouble(seed uint64) *trouble { return &trouble{random: rand.New(rand.NewPCG(seed, 7))} }
@@ -36,10 +40,18 @@ func (tr *trouble) pause(on bool) {
 	tr.paused = on
 }
 
+// hold lets no tumbling window end until it is called with false, or the mapping stops.
+func (tr *trouble) hold(on bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.held = on
+}
+
 func (tr *trouble) oneIn(n int) bool { return tr.random.IntN(n) == 0 }
 
 // batch lets batches come twice, at once or later with others in between, and
-// lets their answers get lost.
+// lets their answers get lost. The first comes twice, the second fails until it is cut to
+// single records.
 func (tr *trouble) batch(b esm.Batch) esm.Trouble {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -47,11 +59,12 @@ func (tr *trouble) batch(b esm.Batch) esm.Trouble {
 	if tr.paused {
 		return out
 	}
-	switch { // of everything at least once
+	switch {
 	case b.Number == 1:
 		out.Twice = true
 	case b.Number == 2:
-		out.LoseAnswer = true
+		out.LoseAnswer, out.Extra, out.ExtraAt = true, tr.beside, len(b.Records)
+		tr.hard = b.Records[0].Sequence
 	case tr.oneIn(6):
 		out.Twice = true
 	case tr.oneIn(6):
@@ -62,14 +75,19 @@ func (tr *trouble) batch(b esm.Batch) esm.Trouble {
 }
 
 // invocation kills processes in the middle of a batch, or when all is done and
-// nobody knows.
-func (tr *trouble) invocation(n int, _ []byte) runtimeapi.Fault {
+// nobody knows; those of the hard record each time until it has come alone.
+func (tr *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	switch {
+	case tr.held && bytes.Contains(payload, []byte(`"isFinalInvokeForWindow":true`)):
+		return runtimeapi.Fault{Delay: patience} // it ends with the mapping
 	case tr.paused:
 		return runtimeapi.Fault{}
-	case n == 3: // once for certain
+	case tr.hard != "" && bytes.Contains(payload, []byte(`"`+tr.hard+`"`)):
+		if bytes.Count(payload, []byte(`"eventName"`)) == 1 {
+			tr.hard = ""
+		}
 		return runtimeapi.Fault{KillAtResponse: true}
 	case tr.oneIn(8):
 		return runtimeapi.Fault{KillAfter: time.Duration(1+tr.random.IntN(12)) * time.Millisecond}

@@ -43,6 +43,7 @@ func (s *usageScenario) tenants() []tenant {
 func (s *usageScenario) play(t *testing.T) *observation {
 	t.Helper()
 	tr := newTrouble(11)
+	tr.beside = []esm.Record{malformedBucket()}
 	r := start(t, setup{kind: s.kind, shards: s.shards, plant: s.plant,
 		aggregate: func(host *runtimeapi.Config, mapping *esm.Config) {
 			tr.configure(host, mapping)
