@@ -77,6 +77,10 @@ func TestCheck(t *testing.T) {
 		{"keys only", func(s *Spec) {
 			s.GlobalIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}
 		}, "projection of index GSI1: is KEYS_ONLY, must be ALL"},
+		{"some attributes", func(s *Spec) {
+			s.GlobalIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeInclude,
+				NonKeyAttributes: []string{"b", "a"}}
+		}, "projection of index GSI1: is INCLUDE a,b, must be ALL"},
 		{"no stream", func(s *Spec) { s.StreamViewType = "" }, "stream: is off, must be NEW_AND_OLD_IMAGES"},
 		{"nothing expires", func(s *Spec) { s.TTLAttribute = "" }, "time to live: is off, must be ttl"},
 		{"expires by another", func(s *Spec) { s.TTLAttribute = "expires" }, "time to live: is expires, must be ttl"},

@@ -340,7 +340,9 @@ func TestPolicyDocument(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"", "limits", "arn:aws:s3:::limits", arn + "/index/*", arn + "*", "*", arn + `"`} {
+	for _, bad := range []string{"", "limits", "arn:aws:s3:::limits", arn + "/index/*", arn + "*", "*", arn + `"`, arn + ":x",
+		arn + "/x", strings.Replace(arn, "arn", "urn", 1), strings.Replace(arn, "dynamodb", "s3", 1),
+		strings.Replace(arn, "table/", "global-table/", 1)} {
 		if text, err := PolicyDocument(PolicyAcquire, bad); err == nil {
 			t.Errorf("%q is accepted: %s", bad, text)
 		}

@@ -1,0 +1,243 @@
+package limitertable
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// fake is a DynamoDB with one table at most.
+type fake struct {
+	table  *types.TableDescription
+	ttl    types.TimeToLiveDescription
+	active int              // it is active at this look and later; before it is being created
+	takes  time.Duration    // a look
+	fails  map[string]error // by call
+	lost   bool             // a call that fails has its effect
+	calls  []string
+}
+
+func (f *fake) called(name string) (applies bool, err error) {
+	f.calls = append(f.calls, name)
+	err = f.fails[name]
+	return err == nil || f.lost, err
+}
+
+func (f *fake) CreateTable(
+	_ context.Context, in *dynamodb.CreateTableInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.CreateTableOutput, error) {
+	applies, err := f.called("create")
+	switch {
+	case err == nil && f.table != nil:
+		return nil, &types.ResourceInUseException{}
+	case applies && f.table == nil:
+		f.table = tableOf(in)
+	}
+	return &dynamodb.CreateTableOutput{TableDescription: f.table}, err
+}
+
+// tableOf is what DynamoDB tells of a table.
+func tableOf(in *dynamodb.CreateTableInput) *types.TableDescription {
+	t := &types.TableDescription{
+		TableName: in.TableName, TableArn: aws.String("arn:table"), LatestStreamArn: aws.String("arn:stream"),
+		ItemCount: aws.Int64(7), TableSizeBytes: aws.Int64(700), TableStatus: types.TableStatusCreating,
+		KeySchema: in.KeySchema, AttributeDefinitions: in.AttributeDefinitions, StreamSpecification: in.StreamSpecification,
+		ProvisionedThroughput: &types.ProvisionedThroughputDescription{
+			ReadCapacityUnits: aws.Int64(0), WriteCapacityUnits: aws.Int64(0)},
+	}
+	if in.BillingMode == types.BillingModePayPerRequest { // tables that were always provisioned have none
+		t.BillingModeSummary = &types.BillingModeSummary{BillingMode: in.BillingMode}
+	} else {
+		t.ProvisionedThroughput.ReadCapacityUnits = in.ProvisionedThroughput.ReadCapacityUnits
+		t.ProvisionedThroughput.WriteCapacityUnits = in.ProvisionedThroughput.WriteCapacityUnits
+	}
+	for _, g := range in.GlobalSecondaryIndexes {
+		t.GlobalSecondaryIndexes = append(t.GlobalSecondaryIndexes, types.GlobalSecondaryIndexDescription{
+			IndexName: g.IndexName, KeySchema: g.KeySchema, Projection: g.Projection})
+	}
+	for _, l := range in.LocalSecondaryIndexes {
+		t.LocalSecondaryIndexes = append(t.LocalSecondaryIndexes, types.LocalSecondaryIndexDescription{
+			IndexName: l.IndexName, KeySchema: l.KeySchema, Projection: l.Projection})
+	}
+	return t
+}
+
+func (f *fake) DescribeTable(
+	context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options),
+) (*dynamodb.DescribeTableOutput, error) {
+	_, err := f.called("describe")
+	if err == nil && f.table == nil {
+		err = &types.ResourceNotFoundException{}
+	}
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(f.takes)
+	if f.active--; f.active <= 0 {
+		f.table.TableStatus = types.TableStatusActive
+	}
+	return &dynamodb.DescribeTableOutput{Table: f.table}, nil
+}
+
+func (f *fake) DescribeTimeToLive(
+	context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options),
+) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	_, err := f.called("look at ttl")
+	return &dynamodb.DescribeTimeToLiveOutput{TimeToLiveDescription: &f.ttl}, err
+}
+
+func (f *fake) UpdateTimeToLive(
+	_ context.Context, in *dynamodb.UpdateTimeToLiveInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.UpdateTimeToLiveOutput, error) {
+	applies, err := f.called("switch on ttl")
+	if set := in.TimeToLiveSpecification; applies && aws.ToBool(set.Enabled) {
+		f.ttl.AttributeName, f.ttl.TimeToLiveStatus = set.AttributeName, types.TimeToLiveStatusEnabling
+	}
+	return nil, err
+}
+
+// existing is a DynamoDB that has a table.
+func existing(s Spec, ttl types.TimeToLiveStatus) *fake {
+	f := &fake{table: tableOf(s.createInput("limits"))}
+	if f.ttl.TimeToLiveStatus = ttl; ttl != types.TimeToLiveStatusDisabled {
+		f.ttl.AttributeName = aws.String("ttl")
+	}
+	return f
+}
+
+// Create makes what is missing, waits, and may be repeated; a table that is not as specified is
+// left alone.
+func TestCreate(t *testing.T) {
+	streamless, local := Deployed(), Deployed()
+	streamless.StreamViewType = ""
+	local.LocalIndexes = []types.LocalSecondaryIndex{{IndexName: aws.String("mine")}}
+	provisioned, err := Deployed().Provisioned(Capacity{5, 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const on, off = types.TimeToLiveStatusEnabled, types.TimeToLiveStatusDisabled
+	for _, c := range []struct {
+		name  string
+		db    *fake
+		spec  Spec
+		diff  string // what is not as specified; empty: nothing
+		calls []string
+	}{
+		{"a new table", &fake{active: 2}, Deployed(), "",
+			[]string{"create", "describe", "describe", "describe", "look at ttl", "switch on ttl"}},
+		{"provisioned", &fake{}, provisioned, "",
+			[]string{"create", "describe", "describe", "look at ttl", "switch on ttl"}},
+		{"with an index", &fake{}, local, "", []string{"create", "describe", "describe", "look at ttl", "switch on ttl"}},
+		{"again", existing(Deployed(), on), Deployed(), "", []string{"create", "describe", "describe", "look at ttl"}},
+		{"again, at once", existing(Deployed(), types.TimeToLiveStatusEnabling), Deployed(), "",
+			[]string{"create", "describe", "describe", "look at ttl"}},
+		{"again, where it stopped", existing(Deployed(), off), Deployed(), "",
+			[]string{"create", "describe", "describe", "look at ttl", "switch on ttl"}},
+		{"another table", existing(streamless, off), Deployed(), "stream: is off",
+			[]string{"create", "describe", "describe", "look at ttl"}},
+		{"without time to live", &fake{}, Spec{BillingMode: types.BillingModePayPerRequest}, "",
+			[]string{"create", "describe", "describe", "look at ttl"}},
+	} {
+		synctest.Test(t, func(t *testing.T) { // it pauses between looks
+			d, err := c.spec.Create(t.Context(), c.db, "limits")
+			if diff, ok := errors.AsType[*DiffError](err); ok != (c.diff != "") || ok &&
+				(len(diff.Diffs) == 0 || diff.Table != "limits" || !strings.Contains(err.Error(), c.diff)) || !ok && err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if !slices.Equal(c.db.calls, c.calls) {
+				t.Errorf("%s: calls %q, want %q", c.name, c.db.calls, c.calls)
+			}
+			if c.diff != "" {
+				return
+			}
+			c.spec.GlobalIndexes = slices.Clone(c.spec.GlobalIndexes)
+			if want := (Description{Name: "limits", ARN: "arn:table", Status: types.TableStatusActive, Items: 7, Bytes: 700,
+				StreamARN: map[bool]string{true: "arn:stream"}[c.spec.StreamViewType != ""], Spec: c.spec,
+			}); !reflect.DeepEqual(d, want) {
+				t.Errorf("%s: %+v\nwant %+v", c.name, d, want)
+			}
+		})
+	}
+}
+
+// Each call of Create fails, and its error says with what; if only the answer to the last one is
+// lost, the table is as it must be.
+func TestCreateFails(t *testing.T) {
+	cause := errors.New("not today")
+	for _, call := range []string{"create", "describe", "look at ttl", "switch on ttl"} {
+		for _, lost := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				db := &fake{fails: map[string]error{call: cause}, lost: lost}
+				d, err := Create(t.Context(), db, "limits")
+				if call == "switch on ttl" && lost {
+					if err != nil || d.Spec.TTLAttribute != "ttl" {
+						t.Errorf("%s, lost: %v, %+v", call, err, d)
+					}
+				} else if !errors.Is(err, cause) || !strings.Contains(err.Error(), `"limits"`) {
+					t.Errorf("%s, lost %v: %v", call, lost, err)
+				}
+			})
+		}
+	}
+}
+
+// Create waits for five minutes at most, or until the context ends.
+func TestCreateEnds(t *testing.T) {
+	for _, most := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, want := t.Context(), createWait
+			if most > 0 {
+				want = most
+				within, cancel := context.WithTimeout(ctx, most)
+				defer cancel()
+				ctx = within
+			}
+			begin := time.Now()
+			_, err := Create(ctx, &fake{active: 1 << 30, takes: time.Millisecond}, "limits")
+			if took := time.Since(begin); err == nil || took > want || took < want/2 {
+				t.Errorf("at most %v: %v after %v", want, err, took)
+			}
+		})
+	}
+}
+
+// Describe tells what there is. Of a stream that was switched off DynamoDB still knows the last one.
+func TestDescribe(t *testing.T) {
+	if _, err := Describe(t.Context(), &fake{}, "limits"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("no table: %v", err)
+	}
+	db := existing(Deployed(), types.TimeToLiveStatusDisabling)
+	db.table.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(false),
+		StreamViewType: types.StreamViewTypeNewAndOldImages}
+	d, err := Describe(t.Context(), db, "limits")
+	if err != nil || d.StreamARN != "" || d.Spec.StreamViewType != "" || d.Spec.TTLAttribute != "" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// Check looks at the table and changes nothing.
+func TestCheckOfATable(t *testing.T) {
+	if err := Check(t.Context(), &fake{}, "limits"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("no table: %v", err)
+	}
+	if err := Check(t.Context(), existing(Deployed(), types.TimeToLiveStatusEnabled), "limits"); err != nil {
+		t.Error(err)
+	}
+	db := existing(Deployed(), types.TimeToLiveStatusDisabled)
+	diff, ok := errors.AsType[*DiffError](Check(t.Context(), db, "limits"))
+	if !ok || diff.Table != "limits" || !slices.Equal(diff.Diffs, []string{"time to live: is off, must be ttl"}) {
+		t.Errorf("without time to live: %v", diff)
+	}
+	if want := []string{"describe", "look at ttl"}; !slices.Equal(db.calls, want) {
+		t.Errorf("calls %q, want %q", db.calls, want)
+	}
+}
