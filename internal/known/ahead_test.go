@@ -1,0 +1,260 @@
+package known
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// plenty refills a hundred tokens a second: what is taken ahead of it may be held for half a
+// second, in which it fills halfway.
+var plenty = bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 100_000, Period: 1000}
+
+// costing is a request for so many millitokens.
+func costing(milli int64, l bucket.Limit) Want {
+	w := asks(0, l)
+	w.Costs = table.Costs([]bucket.Limit{l}, milli)
+	return w
+}
+
+// ten requests for a token each.
+func ten() []Want { return slices.Repeat([]Want{costing(1000, plenty)}, 10) }
+
+// process knows of a bucket, and takes ahead.
+type process struct {
+	*Bucket
+	t     *testing.T
+	image table.Shard // as it is stored
+}
+
+func newProcess(t *testing.T) *process {
+	p := &process{Bucket: NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32, Ahead: 2000}), t: t}
+	p.image = table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
+		State: bucket.New([]bucket.Limit{plenty}, 0, 1, noon)}
+	p.See(p.image, noon, Unsent)
+	return p
+}
+
+// sends plans a charge for requests that were not under way before.
+func (p *process) sends(group []Want, ms int64) Plan {
+	p.t.Helper()
+	for _, w := range group {
+		p.Begin(Choice{Do: Take}, w, noon+ms)
+	}
+	n, plan := p.Plan(Choice{Do: Take}, group, len(group), clock(noon+ms))
+	if n != len(group) || !plan.Takes {
+		p.t.Fatalf("%d of %d, %+v", n, len(group), plan)
+	}
+	return plan
+}
+
+// charges sends a charge, which holds, and returns how much it has taken ahead.
+func (p *process) charges(group []Want, ms int64) (ahead int64) {
+	p.t.Helper()
+	plan := p.sends(group, ms)
+	after, held, err := plan.Write.Apply(p.image.Item())
+	if err != nil || !held {
+		p.t.Fatalf("not held: %v", err)
+	}
+	if p.image, err = table.DecodeShard(after); err != nil {
+		p.t.Fatal(err)
+	}
+	p.Took(p.image, plan, Joined(group), group, noon+ms)
+	return took(plan)
+}
+
+func took(p Plan) int64 {
+	if p.ahead == nil {
+		return 0
+	}
+	c, _ := table.Find(p.ahead.Take, "rps")
+	return c.Milli
+}
+
+// grants grants requests without a write, and returns the numbers of those that ask for more
+// to be taken ahead. All of them are granted.
+func (p *process) grants(n int, milli, ms int64) (renew []int) {
+	p.t.Helper()
+	for i := range n {
+		h, ok := p.Grant(costing(milli, plenty), clock(noon+ms))
+		if !ok || h.Costs[0].Milli != milli {
+			p.t.Fatalf("request %d: granted %v, %+v", i, ok, h)
+		}
+		if h.Renew {
+			renew = append(renew, i)
+		}
+	}
+	return renew
+}
+
+func (p *process) left(ms, want int64) {
+	p.t.Helper()
+	if got := p.Left(0, "rps", clock(noon+ms)); got != want {
+		p.t.Errorf("after %d ms %d are left, want %d", ms, got, want)
+	}
+}
+
+// A process that was asked for ten tokens takes four more with the next charge: 80 % of what
+// half a second asks for. It grants them without a write, and asks for more when 20 % is left.
+func TestBusyProcessTakesAhead(t *testing.T) {
+	p := newProcess(t)
+	if n := p.charges(ten(), 0); n != 0 || p.Holds() {
+		t.Errorf("%d taken ahead by a process that nobody had asked", n)
+	}
+	if n := p.charges(ten(), 0); n != 4000 || !p.Holds() {
+		t.Fatalf("%d taken ahead, want 4000", n)
+	}
+	level, _ := p.image.State.LevelAt(p.image.State.Index("rps"), noon)
+	if p.left(0, 4000); level != 76_000 {
+		t.Errorf("%d of 100 tokens are left, want 76", level)
+	}
+	if h, ok := p.Grant(costing(4001, plenty), clock(noon)); ok {
+		t.Errorf("more was granted than is held: %+v", h)
+	}
+	other := plenty
+	other.Amount /= 2
+	if h, ok := p.Grant(costing(1000, other), clock(noon)); ok {
+		t.Errorf("granted under another limit: %+v", h)
+	}
+	if renew := p.grants(17, 200, 0); !slices.Equal(renew, []int{15}) {
+		t.Errorf("requests %v ask for more, want the one after which 800 of 4000 are left, once", renew)
+	}
+	p.Renewed(0)
+	p.Renewed(1) // of which nothing is known
+	if renew := p.grants(1, 200, 0); len(renew) != 1 {
+		t.Error("once that is over, nobody asks again")
+	}
+	p.Renewed(0)
+	plan := p.sends(ten(), 0)
+	if renew := p.grants(1, 200, 0); len(renew) != 0 {
+		t.Error("more is asked for than what is under way")
+	}
+	p.Unanswered(plan, false)
+	p.left(499, 200)
+	p.left(500, 0) // over
+	if h, ok := p.Grant(costing(200, plenty), clock(noon+500)); ok {
+		t.Errorf("granted when it was over: %+v", h)
+	}
+}
+
+// Nothing more is asked for while the bucket has too little.
+func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
+	for name, play := range map[string]func(p *process){
+		"empty": func(p *process) {
+			p.image.State.Slots[p.image.State.Index("rps")].Tokens = 0
+			p.See(p.image, noon, Unsent)
+		},
+		"saturated": func(p *process) { p.lock().shards[0].holding.pace.Short(noon); p.mu.Unlock() },
+	} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.charges(ten(), 0)
+		if play(p); len(p.grants(20, 200, 0)) != 0 {
+			t.Errorf("%s: more is asked for", name)
+		}
+	}
+}
+
+// What a request is told that was granted from what is held is of the last image.
+func TestHeldIsToldOfTheLastImage(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	h, _ := p.Grant(costing(1000, plenty), clock(noon))
+	if h.Key != p.image.Key() || !slices.Equal(h.Limits, p.image.State.Limits()) {
+		t.Errorf("%+v, want key %v and limits %v", h, p.image.Key(), p.image.State.Limits())
+	}
+	wider := plenty
+	wider.Capacity *= 2
+	p.image.State.Slots[p.image.State.Index("rps")].Limit = wider
+	p.See(p.image, noon, Unsent)
+	if h, _ = p.Grant(costing(1000, plenty), clock(noon)); !slices.Equal(h.Limits, p.image.State.Limits()) {
+		t.Errorf("limits %v, want %v", h.Limits, p.image.State.Limits())
+	}
+}
+
+// When others have replaced the limits, nothing is granted from what was held under the old ones.
+func TestNothingIsGrantedUnderReplacedLimits(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	faster := plenty
+	faster.Amount *= 2
+	p.image.State.Slots[p.image.State.Index("rps")].Limit = faster
+	p.image.Generation++
+	if !p.Refused(p.image, Plan{since: Unsent}, noon) {
+		t.Fatal("not replaced")
+	}
+	if h, ok := p.Grant(costing(1000, plenty), clock(noon)); ok {
+		t.Errorf("granted %+v", h)
+	}
+}
+
+// A lease gives back into what is held, as far as that was told.
+func TestGiveBackIntoWhatIsHeld(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.grants(1, 3000, 0)
+	for _, c := range []struct {
+		shard    int
+		milli    int64
+		want     bool
+		leftThen int64
+	}{{0, 2000, true, 3000}, {0, 1001, false, 3000}, {0, -500, true, 2500}, {1, 1, false, 2500}} {
+		got := p.GiveBack(c.shard, table.Costs([]bucket.Limit{plenty}, c.milli), clock(noon))
+		if p.left(0, c.leftThen); got != c.want {
+			t.Errorf("%d to shard %d: %v", c.milli, c.shard, got)
+		}
+	}
+	if seenAs(plenty, 10).GiveBack(0, table.Costs([]bucket.Limit{plenty}, 0), clock(noon)) {
+		t.Error("a process that holds nothing takes something back")
+	}
+}
+
+// What ended unspent is told again if the charge was refused, and not if its answer was lost.
+func TestUnansweredChargesTellAgain(t *testing.T) {
+	for written, want := range map[bool]int{false: 1, true: 0} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.charges(ten(), 0)
+		p.Unanswered(p.sends(ten(), 500), written)
+		p.End(0, ten()...)
+		p.Unanswered(Plan{}, true) // of a charge that tells nothing
+		if plan := p.sends(ten(), 500); plan.ahead == nil || len(plan.ahead.Ended) != want {
+			t.Errorf("written %v: tells %+v, want that %d limits ended", written, plan.ahead, want)
+		}
+	}
+}
+
+// Of a saturated bucket a busy process asks in turns. Between them requests are denied until
+// the next one, but for those that wait.
+func TestTurnsOnASaturatedBucket(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	plan := p.sends(ten(), 0)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 13_999 // it would have taken 14
+	p.Refused(p.image, plan, noon)
+	p.Unanswered(plan, false)
+	p.End(0, ten()...)
+	d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon))
+	if d.Do != Deny || !d.guess || d.Limit != "rps" || d.at != noon+275 { // 0.55 of 500 ms
+		t.Errorf("after its turn: %+v", d.Choice)
+	}
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+275)); d.Do != Take {
+		t.Errorf("in the next turn: %+v", d.Choice)
+	}
+	waits := &Attempt{Waits: true, Until: bucket.Never}
+	if d := p.Decide(costing(1000, plenty), waits, clock(noon)); d.Do != Take {
+		t.Errorf("a request that waits: %+v", d.Choice)
+	}
+	for i, ms := range []int64{0, 275} { // chosen before, and planned only now
+		p.Begin(Choice{Do: Take}, costing(1000, plenty), noon)
+		n, _ := p.Plan(Choice{Do: Take}, []Want{costing(1000, plenty)}, 1, clock(noon+ms))
+		if n != i {
+			t.Errorf("after %d ms %d go out, want %d", ms, n, i)
+		}
+	}
+}
