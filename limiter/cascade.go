@@ -110,9 +110,9 @@ func (l *Limiter) giveBack(ctx context.Context, leases []*Lease) []error {
 }
 
 // gravest returns the index of the error that decides what the caller is told, 0 if
-// there is none: a denial before a bucket that cannot be read, that before a call without
-// a decision, of denials the one that holds longest, of such calls the one that may have
-// written.
+// there is none: what can never be granted before a denial, that before a bucket that cannot
+// be read, that before a call without a decision. Of denials it is the one that holds longest,
+// of such calls the one that may have written.
 func gravest(errs []error) int {
 	worst, most := 0, -1
 	var longest time.Duration

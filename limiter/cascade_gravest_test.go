@@ -1,0 +1,48 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// Of what the levels of a cascade end with, the caller is told the gravest, whatever their order,
+// and of denials the one that holds longest.
+func TestGravest(t *testing.T) {
+	failure := func(kind store.Kind) error {
+		return fmt.Errorf("wrapped: %w", &store.Failure{Kind: kind, Op: "UpdateItem", Err: errors.New("x")})
+	}
+	rising := []error{
+		nil,
+		failure(store.Throttled),
+		failure(store.Setup),
+		failure(store.Unknown),
+		fmt.Errorf("wrapped: %w", ErrUnreadable),
+		&LimitError{RetryAfter: time.Second},
+		&LimitError{RetryAfter: time.Minute},
+		fmt.Errorf("wrapped: %w", ErrTooLarge),
+	}
+	for i, less := range rising {
+		for _, more := range rising[i+1:] {
+			if got := gravest([]error{less, more}); got != 1 {
+				t.Errorf("%v is graver than %v", less, more)
+			}
+			if got := gravest([]error{more, less}); got != 0 {
+				t.Errorf("%v, told second, is graver than %v", less, more)
+			}
+			if got := gravest([]error{less, more, less}); got != 1 {
+				t.Errorf("%v between two of %v is not the gravest", more, less)
+			}
+		}
+	}
+	if got := gravest([]error{nil, nil}); got != 0 {
+		t.Errorf("of no errors: %d", got)
+	}
+	lost := fmt.Errorf("%w: %w", ErrUnreadable, failure(store.Unknown)) // it may have been written
+	if got := gravest([]error{fmt.Errorf("wrapped: %w", ErrUnreadable), lost}); got != 0 {
+		t.Error("an answer that was lost is graver than a bucket that cannot be read")
+	}
+}
