@@ -48,10 +48,10 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	defer report()
 	within, cancel := function.WithMargin(ctx, closeMargin) // what has not begun by then is not begun
 	defer cancel()
-	buckets := usage.Fold(batch.Changes)
+	histories := usage.Fold(batch.Changes)
 	a, m := a.metered()
-	led := a.newLedger(ctx, batch, buckets)
-	jobs := a.jobs(led, buckets, usage.Decide(buckets, start, a.conf), batch.Malformed)
+	led := a.newLedger(ctx, batch, histories)
+	jobs := a.jobs(led, histories, usage.Decide(histories, start, a.conf), batch.Malformed)
 	a.run(within, jobs)
 	err = led.close(ctx, within)
 

@@ -24,19 +24,18 @@ const (
 	// owedAtMost is how many snapshots are kept in mind while lists are read.
 	owedAtMost = 200_000
 
-	// longFold is from what length of a tumbling window on longer windows catch
-	// up every second hour only: who waits for hours wants it cheap, and with many
-	// tenants they would be a quarter of the writes.
+	// longFold is the length of a tumbling window from which on longer windows catch up
+	// every second hour only: with many tenants they would be a quarter of the writes.
 	longFold = 10 * time.Minute
 
-	// owedClaim is how long others wait for an invocation that is at it.
+	// owedClaim is how long others leave it to an invocation to catch up.
 	owedClaim = time.Minute
 )
 
-// catchUp sums what the lists of windows that are over say. Whatever shard of the stream
-// they come from, one invocation is at it; if it dies, the next one that closes a tumbling
-// window begins again. Nothing begins once within is over: what is left then, or could not
-// be summed, is owed anew, by a list that is stored before the cursor goes on.
+// catchUp sums the windows on the lists that are due, from all shards of the stream. One
+// invocation claims that; if it dies, the next one that ends a tumbling window begins
+// again. Nothing begins once within is over: what is left then, or could not be summed, is
+// owed anew, by a list that is stored before the cursor goes on.
 func (l *ledger) catchUp(ctx, within context.Context) {
 	if len(l.agg.kinds()) == 1 {
 		return
@@ -70,8 +69,8 @@ func (l *ledger) catchUp(ctx, within context.Context) {
 	}
 }
 
-// catchUpUntil returns up to when lists are due at an instant: all of a whole hour,
-// or of two if usage is folded for long. Days and months end with either.
+// catchUpUntil returns the instant up to which lists are due: those of whole hours, or
+// of every two if usage is folded for long. Days and months end with either.
 func (l *ledger) catchUpUntil(finest usage.Window, now int64) int64 {
 	over := now - 2*owedGrace.Milliseconds() // what began to be written before then has been by now
 	if l.tumbling.Length >= longFold.Milliseconds() {
@@ -80,8 +79,8 @@ func (l *ledger) catchUpUntil(finest usage.Window, now int64) int64 {
 	return finest.Start(over) + owedGrace.Milliseconds()
 }
 
-// catchUpLists sums what the lists say that a query finds, all of them together: a
-// window that is on several lists is summed once.
+// catchUpLists sums the windows on the lists that a query finds. One that is on several
+// lists is summed once.
 func (l *ledger) catchUpLists(ctx, within context.Context, q item.Query) error {
 	var owed []usage.Owed
 	for merged := 0; ; {

@@ -25,12 +25,12 @@ const (
 // an invocation that runs out of time has moved the point to resume from as far as it
 // could.
 //
-// Malformed records and usage are required. What else there is, is tried only: a bucket
-// that cannot be refilled, split or given a longer life now is left to its clients
-// and to its next record, a shard that was left behind to its clients, the next batch that
-// has a record of shard 0 too, or its next minute. Reporting its record as not done would hold up the records
-// of everybody behind it.
-func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan,
+// Malformed records and usage are required. The rest is only tried. A bucket that cannot
+// be refilled, split or given a longer life now is left to its clients and to its next
+// record. A shard that was left behind is left to its clients, to the next batch with a
+// record of shard 0, or to its next minute. To report such a record as not done would hold
+// up the records of everybody behind it.
+func (a *Aggregator) jobs(led *ledger, histories []usage.History, p usage.Plan,
 	malformed []stream.Malformed) []*function.Job {
 	var required, reshardings, refills, lifetimes []*function.Job
 	for _, k := range kept(malformed) {
@@ -38,7 +38,7 @@ func (a *Aggregator) jobs(led *ledger, buckets []usage.Shard, p usage.Plan,
 			Attrs: []slog.Attr{slog.String("object", k.Key)}, Malformed: k.Malformed,
 			Do: func(ctx context.Context) (int, error) { return 0, a.setAside(ctx, k) }})
 	}
-	required = append(required, led.jobs(buckets)...)
+	required = append(required, led.jobs(histories)...)
 	for _, r := range p.Reshardings {
 		reshardings = append(reshardings, newJob(jobResharding, r.Resume(), r.Zero.Entity, r.Zero.Resource,
 			func(ctx context.Context) (int, error) { return a.reshard(ctx, r) }))

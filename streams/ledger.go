@@ -19,9 +19,9 @@ const (
 	// of it is written. Lambda ends a window whose state is above 1 MB.
 	maxState = 700_000
 
-	// owedGrace is how long after the end of a window lists of what longer ones
-	// owe still come in. They are counted that long after: so much may the clocks
-	// of two invocations differ, and a list be on its way.
+	// owedGrace is how long after the end of a window lists of what longer ones are owed
+	// may still come in: the clocks of two invocations differ, and a list takes its time.
+	// They are read when that is over.
 	owedGrace = 3 * time.Minute
 
 	// owedDays is how long a list is kept that nobody counts.
@@ -44,13 +44,13 @@ type ledger struct {
 	due      []*counting
 	looked   *lookup
 	owing    owing
-	owed     int64 // snapshots that longer windows have to catch up with
+	owed     int64 // windows on the lists that were stored
 	caughtUp int64 // writes that longer windows took
-	unknown  int64 // shards of which the consumption before their first records is not known
+	unknown  int64 // see counting
 }
 
 // newLedger takes up the state and adds the batch to it.
-func (a *Aggregator) newLedger(ctx context.Context, batch stream.Batch, buckets []usage.Shard) *ledger {
+func (a *Aggregator) newLedger(ctx context.Context, batch stream.Batch, histories []usage.History) *ledger {
 	l := &ledger{agg: a, tumbling: batch.Tumbling}
 	if l.tumbling.On {
 		var err error
@@ -63,7 +63,7 @@ func (a *Aggregator) newLedger(ctx context.Context, batch stream.Batch, buckets 
 		l.newest = max(l.newest, batch.Changes[i].Created)
 	}
 	finest := a.kinds()[0]
-	l.state.Parts = usage.Extend(l.state.Parts, buckets, finest)
+	l.state.Parts = usage.Extend(l.state.Parts, histories, finest)
 	all := !l.carries()
 	if !all {
 		l.packed = l.state.JSON()
@@ -90,15 +90,15 @@ func (l *ledger) carries() bool { return l.tumbling.On && !l.tumbling.Final }
 
 // jobs returns the counting of what is due. A job resumes at the first record of
 // its bucket in the batch, unless what is not counted is carried on.
-func (l *ledger) jobs(buckets []usage.Shard) []*function.Job {
+func (l *ledger) jobs(histories []usage.History) []*function.Job {
 	var out []*function.Job
 	for _, c := range l.due {
 		p := &c.parts[0]
 		first := ""
-		for len(buckets) > 0 && buckets[0].Before(p) {
-			buckets = buckets[1:]
+		for len(histories) > 0 && histories[0].Before(p) {
+			histories = histories[1:]
 		}
-		for _, b := range buckets {
+		for _, b := range histories {
 			if !b.Of(p) {
 				break
 			}

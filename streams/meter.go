@@ -14,8 +14,8 @@ import (
 
 // meter counts the write units that one invocation takes of the table: those of the
 // items as they were stored, one at least, of indexes none; a refused write takes one, and
-// a transaction twice as many as its writes. A write ends after callTimeout, of which
-// waiting for its units is no part. It is safe for concurrent use.
+// a transaction twice as many as its writes. A write ends after callTimeout; the time
+// for which it waits for its units does not count. It is safe for concurrent use.
 type meter struct {
 	store.Lister
 	pace  *pace // nil: as fast as it goes
@@ -63,7 +63,7 @@ func (m *meter) Transact(ctx context.Context, token string, writes []item.Write)
 	return err
 }
 
-// took notes what a write took, of which some was waited for.
+// took notes the units of a write, some of which it has waited for.
 func (m *meter) took(units, waited int64) {
 	m.units.Add(units)
 	m.pace.add(units - waited)
@@ -78,7 +78,7 @@ type pace struct {
 }
 
 // wait waits for units. The error says that ctx ends before; nothing was sent then. Units
-// that would come too late are not taken: those who come in time have them.
+// that would come too late are not taken, and left to other writes.
 func (p *pace) wait(ctx context.Context, units int64) error {
 	if p == nil {
 		return nil

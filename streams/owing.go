@@ -11,7 +11,7 @@ import (
 )
 
 // errOwed is what is wrong with an invocation that counted more than it could say.
-var errOwed = errors.New("list of what longer windows owe not stored")
+var errOwed = errors.New("list of what longer windows are owed not stored")
 
 // closeAttempts is how often a list is sent that is throttled: until time is up.
 const closeAttempts = 64
@@ -30,7 +30,7 @@ type owing struct {
 	stored int64       // in lists
 }
 
-// add notes what longer windows owe now, and stores a list when there is enough for one.
+// add notes what longer windows are owed now, and stores a list when there is enough for one.
 // A list that cannot be stored is kept for the end. What was found counted waits until all
 // is: storing it with every attempt would take the units that the rest needs.
 func (o *owing) add(ctx context.Context, a *Aggregator, c *counting, found bool) {
@@ -86,8 +86,8 @@ func (o *owing) storeAll(ctx context.Context, a *Aggregator, from []*counting) e
 	return nil
 }
 
-// store keeps what longer windows are owed for later. A list that is much later than it
-// says may have been missed by those who catch up: it is not sent then.
+// store keeps what longer windows are owed for later. A list that is stored long after the
+// time that it says could be missed by the next catching up. So it is not sent then.
 func (o *owing) store(ctx context.Context, a *Aggregator, from []*counting, attempts int) error {
 	ctx, cancel := context.WithTimeout(ctx, owedGrace/2)
 	defer cancel()

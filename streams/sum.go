@@ -37,8 +37,8 @@ func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 }
 
 // sum sums the longer windows of one bucket that are owed, each from the snapshot of it
-// that was read before. again says that they should be summed once more, later: they had
-// been counted by a release before, which may still be at it, and would add to them.
+// that was read before. again says that they should be summed once more, later: an
+// earlier release had counted them, may still be at work, and would add to them.
 func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed,
 	read map[item.Key]item.Item) (writes int, again bool, err error) {
 	all := a.longer(owed)
@@ -47,7 +47,7 @@ func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed,
 	for _, w := range all {
 		stored[w.key] = read[w.key]
 		if w.kind > 1 && usage.Counted(read[w.key]) {
-			// A month that was counted by marks is as far as its days are, until these are summed.
+			// It agrees with its days until these are summed: it comes first.
 			counted = append(counted, w)
 		}
 	}
@@ -96,8 +96,8 @@ func siblings(owed []usage.Owed) (n int) {
 	return n
 }
 
-// sumCompleted sums what holds earlier windows that a total may have completed. Those
-// around its own are summed, or owed, once it is counted.
+// sumCompleted sums the longer windows around earlier ones that a total may have completed.
+// Those around its own window are summed, or owed, once it is counted.
 func (a *Aggregator) sumCompleted(ctx context.Context, t *usage.Total, starts []int64) (int, error) {
 	kinds := a.kinds()
 	if len(kinds) == 1 {
@@ -113,8 +113,8 @@ func (a *Aggregator) sumCompleted(ctx context.Context, t *usage.Total, starts []
 	return a.sumNow(ctx, usage.MergeOwed(owed))
 }
 
-// sumWindow brings one longer window up to date. marked says that it had marks of a release
-// before.
+// sumWindow brings one longer window up to date. marked says that it had marks of an
+// earlier release.
 func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 	stored map[item.Key]item.Item) (writes int, marked bool, err error) {
 	kinds := a.kinds()

@@ -12,10 +12,9 @@ import (
 // clocksApart is how far our clock may be behind the one that dates records.
 const clocksApart = time.Minute
 
-// beginningDays is for how many days after it was over the window in which a bucket was
-// created gets what was lost of it since. Records live for a day, and an outage for a
-// few; an older snapshot may be gone, because it was kept for less then than now, or
-// was deleted by hand.
+// beginningDays is for how many days after its end a window still gets what was lost of a
+// bucket that was created in it. Records live for a day, and an outage lasts a few. An older
+// snapshot may be gone: it was kept for fewer days then, or deleted by hand.
 const beginningDays = 7
 
 // counting is the usage of one bucket on its way into its snapshots.
@@ -24,13 +23,13 @@ type counting struct {
 	seen  map[item.Key]item.Item // snapshots that were looked up
 	done  bool
 	owed  []usage.Owed
-	// unknown is of how many shards it is not known what they had consumed before
-	// their first records.
+	// unknown is how many shards had consumed before their first records what may have been
+	// counted or not.
 	unknown int64
 }
 
 // count counts the parts of one bucket in the finest windows, earlier ones first. If
-// later is set, longer windows owe the rest; if not, they are summed.
+// later is set, longer windows are owed the rest; if not, they are summed.
 func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes int, err error) {
 	kinds := a.kinds()
 	totals := usage.Totals(c.parts, kinds[0])
@@ -113,7 +112,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 		case giveUp != nil:
 			return writes, step, giveUp
 		case !seen:
-		case step.Action == usage.Close:
+		case step.Action == usage.Complete:
 			known.Previous[step.At] = old
 		default:
 			known.Known, known.Current = true, old

@@ -72,8 +72,8 @@ func Double(zero table.Shard) *Plan {
 }
 
 // Shrink returns the plan that merges shard 0 only, down to a count. The stream then
-// tells the aggregator to go on. Images of other shards save a step each. Where it
-// finds that others have raised the count and split nothing, it takes that back whole.
+// tells the aggregator to go on. Images of other shards save a step each. Where others
+// have raised the count and split nothing, it lowers it to that of the shards that exist.
 func Shrink(zero table.Shard, count int, others ...table.Shard) *Plan {
 	p := newPlan(zero, count)
 	p.falls = true
@@ -136,9 +136,9 @@ func newPlan(b table.Shard, target int) *Plan {
 	}
 }
 
-// Next returns the next step, or false when there is nothing left to do. draw is by
-// chance, for a shard that has to be made.
-// Parents come before the shards that are split from them.
+// Next returns the next step, or false when there is nothing left to do. Parents come
+// before the shards that are split from them. draw is random, for the generation of a shard
+// that has to be created.
 func (p *Plan) Next(now int64, draw uint64) (Step, bool) {
 	if p.asks {
 		zero, known := p.known[0]
@@ -236,8 +236,8 @@ func (p *Plan) discount(k, count int, now int64) Step {
 	return Step{Discount, k, p.heeding(k, table.Discount(b, count, now))}
 }
 
-// heeding adds to the writes that merge into a shard other than 0 that the count on
-// shard 0 is still the one that the plan goes by.
+// heeding adds a check to the writes that merge into a shard other than 0: that shard 0
+// still has the count that the plan goes by.
 func (p *Plan) heeding(k int, writes []item.Write) []item.Write {
 	if k == 0 {
 		return writes
@@ -276,9 +276,9 @@ func (p *Plan) step(k int, now int64, draw uint64) (Step, bool) {
 	return Step{Split, k, p.sure(b, table.Split(b, now))}, true
 }
 
-// sure adds to the writes that split a shard other than 0 that shard 0 still has the
-// count, unless the shard is older than its image: shard 0 may have merged since, and
-// the shard with it.
+// sure adds a check to the writes that split a shard other than 0: that shard 0 still has
+// the count. Else shard 0 may have merged since, and the shard with it. A shard that began no
+// later than the image of shard 0 needs no check.
 func (p *Plan) sure(b table.Shard, writes []item.Write) []item.Write {
 	if b.State.Shard == 0 || p.zero.State.Shard == 0 && table.Began(b.Generation) <= table.Began(p.zero.Generation) {
 		return writes

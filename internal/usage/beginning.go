@@ -19,8 +19,8 @@ import (
 // 16:00 gets 3.
 
 // creatorsClock is how far the clock of a client that creates an item may be from the one
-// that dates records, milliseconds. Nearer to the turn of an hour either of the two may be
-// the one in which the item was created: at 14:59:55 nobody knows.
+// that dates records, milliseconds. An item that was created
+// nearer to the turn of an hour may belong to either hour: at 14:59:55 nobody knows.
 const creatorsClock = 10_000
 
 // birth returns the start of the window in which the shard of a change was created, 0 if
@@ -39,7 +39,7 @@ func birth(c *stream.Change, finest Window) int64 {
 // unseen reports whether something was consumed before the first record of the chain,
 // and no part before it has counted that.
 func (c *Chain) unseen() bool {
-	return !c.Runs[0].Born && c.Closed == 0 &&
+	return !c.Runs[0].Born && c.Follows == 0 &&
 		slices.ContainsFunc(c.Runs[0].From, func(n table.Count) bool { return n.Tokens != 0 })
 }
 
@@ -57,7 +57,7 @@ func (t *Total) beginnings(known Snapshots, marks table.Marks) (out []Part) {
 		if _, _, lived := lastMark(known.Previous, c.Shard); lived || !t.uncounted(c, known) {
 			continue
 		}
-		at := closing(c.Runs[0])
+		at := justBefore(c.Runs[0])
 		at.Born, at.whole = true, true
 		out = append(out, Part{
 			Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, Shard: c.Shard, Start: c.Birth,
@@ -74,10 +74,10 @@ func (t *Total) beginnings(known Snapshots, marks table.Marks) (out []Part) {
 //     item, and its counters may be years old;
 //   - if the window of the creation ended so long ago that its snapshot may be gone;
 //   - if not all snapshots since then were looked through;
-//   - if another aggregator has counted in one of them, which has no marks then, or
-//     remembers it;
-//   - if a day or month has counted more than what is left of its parts: these are gone,
-//     or are a new option.
+//   - if another aggregator has counted in one of them: that one has no marks, or its marks
+//     say so;
+//   - if a day or month has parts that are no longer there: they have expired, or only days
+//     were counted then.
 //
 // Where an earlier life has left a mark, what was lost behind that is counted there.
 func (t *Total) uncounted(c *Chain, known Snapshots) bool {

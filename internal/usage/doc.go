@@ -16,7 +16,7 @@
 // A snapshot keeps a mark of each shard: up to which record, and which counters, it has
 // counted. What lost records had shown is counted with the next one, by the difference to
 // the mark: in the same hour (tally.go), in an earlier one, which is completed first
-// (close.go), or from the creation of the shard on, where there is no mark (beginning.go).
+// (complete.go), or from the creation of the shard on, where there is no mark (beginning.go).
 // When such a record comes after all, a mark is past it, and it counts nothing.
 //
 // Decide plans everything else: refills, lifetimes (plan.go) and reshardings

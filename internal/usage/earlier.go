@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// lastMark returns how far a shard was counted by the first of some snapshots that has
-// counted it, and the start of the window of that one.
+// lastMark returns the mark of a shard in the first of some snapshots that has one, and the
+// start of that snapshot's window.
 func lastMark(snapshots []item.Item, shard int) (m table.Mark, start int64, ok bool) {
 	for _, it := range snapshots {
 		if m, ok := table.MarksOf(it).Shard(shard); ok {
@@ -18,9 +18,9 @@ func lastMark(snapshots []item.Item, shard int) (m table.Mark, start int64, ok b
 	return table.Mark{}, 0, false
 }
 
-// ending returns the runs that complete an earlier window, where the chain begins:
-// those that count nothing themselves, a removal or another generation, and where
-// the first that counts begins.
+// ending returns the runs that complete the earlier window from which the chain goes on:
+// the first runs, as long as they count nothing (a removal, another generation), and then
+// where the first one begins that counts.
 func (c *Chain) ending() []Run {
 	var out []Run
 	for _, r := range c.Runs {
@@ -28,7 +28,7 @@ func (c *Chain) ending() []Run {
 		case r.Born:
 			return out
 		case !r.quiet():
-			return append(out, closing(r))
+			return append(out, justBefore(r))
 		}
 		out = append(out, r)
 	}
@@ -53,8 +53,8 @@ func (t *Total) Reopen(later []Total, behind []int) {
 	for i := range later {
 		for j := range later[i].Chains {
 			c := &later[i].Chains[j]
-			if c.Closed == t.Start && slices.Contains(behind, c.Shard) {
-				c.Closed = 0
+			if c.Follows == t.Start && slices.Contains(behind, c.Shard) {
+				c.Follows = 0
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Shard is all that a batch says about one shard of a bucket.
-type Shard struct {
+// History is all that a batch says about one shard of a bucket.
+type History struct {
 	Namespace, Entity, Resource string
 	Shard                       int
 
@@ -24,13 +24,13 @@ type Shard struct {
 
 // Fold sorts changes by bucket shard and, within it, by stream and sequence
 // number, and drops those that are there twice. The result points into changes.
-func Fold(changes []stream.Change) []Shard {
+func Fold(changes []stream.Change) []History {
 	type key struct {
 		ns, entity, resource string
 		shard                int
 	}
 	at := make(map[key]int)
-	var out []Shard
+	var out []History
 	for i := range changes {
 		c := &changes[i]
 		k := key{c.New.Namespace, c.New.Entity, c.New.Resource, c.New.State.Shard}
@@ -38,16 +38,16 @@ func Fold(changes []stream.Change) []Shard {
 		if !ok {
 			j = len(out)
 			at[k] = j
-			out = append(out, Shard{Namespace: k.ns, Entity: k.entity, Resource: k.resource, Shard: k.shard})
+			out = append(out, History{Namespace: k.ns, Entity: k.entity, Resource: k.resource, Shard: k.shard})
 		}
 		out[j].add(c)
 	}
-	slices.SortFunc(out, Shard.compare)
+	slices.SortFunc(out, History.compare)
 	return out
 }
 
 // add puts a change in its place, which nearly always is the end.
-func (b *Shard) add(c *stream.Change) {
+func (b *History) add(c *stream.Change) {
 	i := len(b.Changes)
 	for i > 0 {
 		order := comparePositions(c, b.Changes[i-1])
@@ -62,21 +62,21 @@ func (b *Shard) add(c *stream.Change) {
 	b.Changes = slices.Insert(b.Changes, i, c)
 }
 
-func (b Shard) compare(o Shard) int {
+func (b History) compare(o History) int {
 	return cmp.Or(strings.Compare(b.Namespace, o.Namespace), strings.Compare(b.Resource, o.Resource),
 		strings.Compare(b.Entity, o.Entity), cmp.Compare(b.Shard, o.Shard))
 }
 
 // sibling reports whether both are shards of the same bucket.
-func (b Shard) sibling(o Shard) bool {
+func (b History) sibling(o History) bool {
 	return b.Entity == o.Entity && b.Resource == o.Resource && b.Namespace == o.Namespace
 }
 
 // last returns the last change: its image is the newest known.
-func (b Shard) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
+func (b History) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
 
 // First returns the lowest sequence number of the shard's changes.
-func (b *Shard) First() string {
+func (b *History) First() string {
 	first := b.Changes[0].Sequence
 	for _, c := range b.Changes[1:] {
 		if sequence.Compare(c.Sequence, first) < 0 {
@@ -87,24 +87,24 @@ func (b *Shard) First() string {
 }
 
 // Before reports whether the shard's bucket comes before that of a part.
-func (b *Shard) Before(p *Part) bool {
+func (b *History) Before(p *Part) bool {
 	q := b.part()
 	q.Shard = p.Shard
 	return q.compareShard(p) < 0
 }
 
 // Of reports whether the shard is of the bucket of a part.
-func (b *Shard) Of(p *Part) bool {
+func (b *History) Of(p *Part) bool {
 	q := b.part()
 	return q.Sibling(p)
 }
 
 // alive reports whether the shard exists, as far as is known.
-func (b Shard) alive() bool { return b.last().Operation != stream.Remove }
+func (b History) alive() bool { return b.last().Operation != stream.Remove }
 
 // spent returns what the batch took from each slot of a state, in millitokens,
 // in the order of the slots.
-func (b Shard) spent(s bucket.State) []int64 {
+func (b History) spent(s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	for _, c := range b.Changes {
 		for _, d := range c.Deltas {
@@ -122,4 +122,4 @@ func comparePositions(a, b *stream.Change) int {
 }
 
 // key returns the key of the bucket shard's item.
-func (b Shard) key() item.Key { return table.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }
+func (b History) key() item.Key { return table.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }

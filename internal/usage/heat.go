@@ -18,7 +18,7 @@ const (
 // hot reports whether the partition of shard 0 is written to, at the newest count,
 // nearly as often as it can be: either its write meter was exhausted, or it was
 // busy for a second.
-func hot(zero Shard) bool {
+func hot(zero History) bool {
 	newest := zero.last().New.State.Shards
 	for _, c := range zero.Changes {
 		if c.New.State.Shards == newest && exhausted(c) {
@@ -31,10 +31,10 @@ func hot(zero Shard) bool {
 // cool reports whether the bucket can do with half its shards: shard 0, the first of
 // them, is at rest, and no shard that the batch shows was written to more often than a
 // tenth of what its partition takes.
-func cool(shards []Shard, after int64) bool {
+func cool(shards []History, after int64) bool {
 	last := shards[0].last()
 	return atRest(last.New, last.Created, after) &&
-		!slices.ContainsFunc(shards, func(b Shard) bool { return lively(b.Changes) })
+		!slices.ContainsFunc(shards, func(b History) bool { return lively(b.Changes) })
 }
 
 // atRest reports whether shard 0 has neither split nor merged for so many milliseconds,
@@ -94,9 +94,9 @@ func lively(changes []*stream.Change) bool {
 // busy reports whether the changes created within one second took four fifths of
 // what the meter refills in a second. The meter of a key that is written to at
 // its very limit is never exhausted: DynamoDB refuses what would exhaust it, and
-// a refused write is not in the stream. A stand-in that rounds the time of
-// creation more coarsely is seen through by the refill instants: those of one
-// second lie within one.
+// a refused write is not in the stream. A stand-in may round the time of
+// creation more coarsely, so that changes of many seconds seem to lie in one. So their
+// refill instants have to lie within a second too.
 func busy(changes []*stream.Change, shards int) bool {
 	var second, taken, first, last int64
 	for _, c := range changes {

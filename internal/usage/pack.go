@@ -57,7 +57,7 @@ func (w *packer) key(ns, resource, entity string) {
 // The bits of a part's and of a run's first byte.
 const (
 	partFresh = 1 << iota
-	partClosed
+	partFollows
 	partManyRuns
 	partSharded
 	partBirth
@@ -78,8 +78,8 @@ func (w *packer) part(p *Part) {
 	if p.Clock >= p.Start {
 		flags |= partFresh
 	}
-	if p.Closed != 0 {
-		flags |= partClosed
+	if p.Follows != 0 {
+		flags |= partFollows
 	}
 	if len(p.Runs) != 1 {
 		flags |= partManyRuns
@@ -96,8 +96,8 @@ func (w *packer) part(p *Part) {
 	}
 	w.int(p.Start/1000 - w.base)
 	w.int((p.Oldest - p.Start) / 1000)
-	if p.Closed != 0 {
-		w.int(p.Closed/1000 - w.base)
+	if p.Follows != 0 {
+		w.int(p.Follows/1000 - w.base)
 	}
 	if p.Birth != 0 {
 		w.int((p.Start - p.Birth) / 1000)

@@ -28,21 +28,21 @@ type Plan struct {
 // Decide returns the plan for a folded batch, usage apart. If the batch arrives
 // again, everything is refused by the image it was planned from. Shards that were
 // removed need nothing.
-func Decide(buckets []Shard, now int64, conf Config) Plan {
+func Decide(histories []History, now int64, conf Config) Plan {
 	var p Plan
-	buckets = slices.DeleteFunc(slices.Clone(buckets), func(b Shard) bool { return !b.alive() })
-	for len(buckets) > 0 {
+	histories = slices.DeleteFunc(slices.Clone(histories), func(b History) bool { return !b.alive() })
+	for len(histories) > 0 {
 		n := 1
-		for n < len(buckets) && buckets[n].sibling(buckets[0]) {
+		for n < len(histories) && histories[n].sibling(histories[0]) {
 			n++
 		}
-		shards := buckets[:n]
+		shards := histories[:n]
 		changes := reshardings(shards, conf)
 		p.Reshardings = append(p.Reshardings, changes...)
 		for _, b := range shards {
 			p.keepWarm(b, now, changes)
 		}
-		buckets = buckets[n:]
+		histories = histories[n:]
 	}
 	return p
 }
@@ -50,7 +50,7 @@ func Decide(buckets []Shard, now int64, conf Config) Plan {
 // keepWarm plans the refill of a shard, or else what its lifetime needs. A
 // shard that is about to be split or merged is left alone: that is planned from the
 // same image.
-func (p *Plan) keepWarm(b Shard, now int64, changes []Resharding) {
+func (p *Plan) keepWarm(b History, now int64, changes []Resharding) {
 	for _, r := range changes {
 		if r.changes(b.Shard) {
 			return
@@ -63,13 +63,13 @@ func (p *Plan) keepWarm(b Shard, now int64, changes []Resharding) {
 	}
 }
 
-// refillSlack is how much lower than it is, in percent of its capacity, a refill may
-// show a level that is nearly full: its image is as old as the stream is late.
+// refillSlack is by how many percent of its capacity a refill may show a nearly full level
+// too low: its image is as old as the stream is late.
 const refillSlack = 2
 
 // Refill is the refill of one shard.
 type Refill struct {
-	Shard
+	History
 	Update item.Update
 }
 
@@ -77,18 +77,18 @@ type Refill struct {
 func (r Refill) Resume() string { return r.last().Sequence }
 
 // Again returns the refill of the shard as it is in image, because it was not as the
-// batch showed it; due is false if none is called for any more.
+// batch showed it; due is false if it needs none any more.
 func (r Refill) Again(image table.Shard, now int64) (again Refill, due bool) {
 	return r.refill(image, now)
 }
 
-// refill returns the refill of the shard as it is in image; due is false if none
-// is called for. One is called for when the stored level of some limit does not
-// cover what this batch took from it once more, or the stored write meter is below
-// half, and that limit gains a token or more by it: less is not worth a write. All
-// limits are credited. An image with limits that cannot be refilled is left to the
+// refill returns the refill of the shard as it is in image; due is false if it needs none.
+// It needs one when a stored level is low, and a refill gives that limit a token or more:
+// less is not worth a write. A level is low if it could not pay this batch once more: 6
+// tokens left after a batch that took 10. The write meter is low below half. All limits are
+// credited. An image with limits that cannot be refilled is left to the
 // clients, who know what the limits should be.
-func (b Shard) refill(image table.Shard, now int64) (r Refill, due bool) {
+func (b History) refill(image table.Shard, now int64) (r Refill, due bool) {
 	if len(image.Partial) > 0 {
 		return Refill{}, false
 	}
@@ -106,7 +106,7 @@ func (b Shard) refill(image table.Shard, now int64) (r Refill, due bool) {
 	plan := table.Charge{Image: image, Now: now, Slack: refillSlack}.Plan()
 	for _, sl := range low {
 		if j := plan.Before.Index(sl.Name); j >= 0 && plan.Before.Slots[j].Tokens-sl.Tokens >= bucket.Milli {
-			return Refill{Shard: b, Update: plan.Update}, true
+			return Refill{History: b, Update: plan.Update}, true
 		}
 	}
 	return Refill{}, false
@@ -115,7 +115,7 @@ func (b Shard) refill(image table.Shard, now int64) (r Refill, due bool) {
 // Lifetime mends the ttl of one shard: a split bucket must not expire at all,
 // an unsplit one not before it is full.
 type Lifetime struct {
-	Shard
+	History
 	Update item.Update
 }
 
@@ -123,9 +123,9 @@ type Lifetime struct {
 func (l Lifetime) Resume() string { return l.last().Sequence }
 
 // lifetime returns what mends the ttl; due is false if the ttl is as it should be.
-func (b Shard) lifetime(now int64) (l Lifetime, due bool) {
+func (b History) lifetime(now int64) (l Lifetime, due bool) {
 	image := b.last().New
-	l.Shard = b
+	l.History = b
 	switch {
 	case image.TTL != 0 && image.State.Shards > 1:
 		l.Update, due = table.KeepForever(b.key()), true

@@ -21,22 +21,22 @@ const Remembered = 6
 // counted each shard.
 func (t *Total) Traced(items []item.Item) bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
-		return (!c.Runs[0].Born || t.Over) && c.Closed == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
+		return (!c.Runs[0].Born || t.Over) && c.Follows == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
 			_, ok := table.MarksOf(it).Shard(c.Shard)
 			return ok && startOf(it) < t.Start
 		})
 	})
 }
 
-// PreviousQuery finds the last snapshots of the bucket up to the total's own,
-// latest first, of all kinds of windows, and others: see [Total.Own].
+// PreviousQuery finds the snapshots of the bucket up to the total's own, of all kinds of
+// windows, latest first. It may find some of other resources too: see [Total.Own].
 func (t *Total) PreviousQuery() item.Query {
 	k := t.Key()
 	prefix := table.UsageKey(t.Namespace, t.Entity, t.Resource, "").SK
 	return item.Query{PK: k.PK, From: prefix, To: k.SK, Descending: true, Limit: remembered}
 }
 
-// Own returns what is of the bucket among the answers to PreviousQuery: the keys of the
+// Own drops snapshots of other resources from the answers to PreviousQuery: the keys of the
 // resource gpt#2023 lie between those of gpt.
 func (t *Total) Own(items []item.Item) []item.Item {
 	return slices.DeleteFunc(items, func(it item.Item) bool {
@@ -45,7 +45,8 @@ func (t *Total) Own(items []item.Item) []item.Item {
 	})
 }
 
-// Sift returns what the answers to PreviousQuery give.
+// Sift finds the total's own snapshot, and the earlier ones of its kind, among the answers
+// to PreviousQuery.
 func (t *Total) Sift(items []item.Item) Snapshots {
 	known := Snapshots{Known: true, PreviousKnown: true, Seen: items}
 	for _, it := range items {

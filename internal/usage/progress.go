@@ -6,9 +6,9 @@ import (
 )
 
 // AllTotals returns the totals of the buckets of a batch.
-func AllTotals(buckets []Shard, finest Window) []Total {
+func AllTotals(histories []History, finest Window) []Total {
 	var out []Total
-	for parts := Extend(nil, buckets, finest); len(parts) > 0; {
+	for parts := Extend(nil, histories, finest); len(parts) > 0; {
 		n := 1
 		for n < len(parts) && parts[n].Sibling(&parts[0]) {
 			n++
@@ -24,8 +24,8 @@ func AllTotals(buckets []Shard, finest Window) []Total {
 type Progress struct {
 	Left    []table.Count // would be counted, with what was missed before it
 	Counted []table.Count // is counted, because the mark is within it
-	// Behind lies behind the mark: it is counted, with an earlier or a later record, unless
-	// that was the first that was counted of the shard.
+	// Behind is what the mark is past: it is counted, with an earlier or a later record, unless
+	// the mark was the first of the shard.
 	Behind  []table.Count
 	Records int // that are behind
 }

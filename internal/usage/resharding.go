@@ -103,7 +103,7 @@ func (r Resharding) changes(k int) bool {
 //   - Shard 0 is hot or at its limit: it doubles, unless a share could not hold the
 //     largest cost of the batch any more.
 //   - The bucket has been cool for a while: shard 0 merges, to half its count.
-func reshardings(shards []Shard, conf Config) []Resharding {
+func reshardings(shards []History, conf Config) []Resharding {
 	zero := shards[0]
 	switch {
 	case zero.Shard != 0:
@@ -139,7 +139,7 @@ func reshardings(shards []Shard, conf Config) []Resharding {
 
 // stragglers returns what brings the shards that the batch shows to the count of
 // shard 0, which has not changed in this batch.
-func stragglers(shards []Shard, others []table.Shard, count int) []Resharding {
+func stragglers(shards []History, others []table.Shard, count int) []Resharding {
 	var out []Resharding
 	for i, o := range others {
 		at := shards[i+1].last().Sequence
@@ -154,19 +154,19 @@ func stragglers(shards []Shard, others []table.Shard, count int) []Resharding {
 	return out
 }
 
-// askEvery is how often at most, in ms, a shard that is seen without shard 0 looks at it;
-// where buckets merge sooner than that, so often. It goes by refill instants, so that it is
-// the same in each batch and whoever folds it, and counts from the shard's generation:
-// where shards have merged, the next look comes when they may merge again.
+// askEvery is the time, in ms, between two looks at shard 0, of a shard that is seen without
+// it; where buckets merge sooner than that, it is that time. Refill instants decide, so a
+// batch that is delivered again comes to the same. The time counts from the generation of
+// the shard: after a merge, the next look comes when the shards may merge again.
 const askEvery = 60_000
 
 // unaccompanied returns what brings shards that are seen without shard 0 to its count, or
 // merges shard 0. Each begins with a look at shard 0, one write unit, and mostly ends with
 // it. Without the merge, a bucket would stay divided for as long as nobody writes to shard
 // 0, and the few processes that use a cool bucket each stay with a shard for a while.
-func unaccompanied(shards []Shard, mergeAfter int64) []Resharding {
+func unaccompanied(shards []History, mergeAfter int64) []Resharding {
 	var out []Resharding
-	rushed := slices.ContainsFunc(shards, func(b Shard) bool { return lively(b.Changes) })
+	rushed := slices.ContainsFunc(shards, func(b History) bool { return lively(b.Changes) })
 	for _, b := range shards {
 		image, last := b.last().New, b.last().Sequence
 		switch due, late := asksAgain(b.Changes, mergeAfter); {
@@ -193,10 +193,10 @@ func asksAgain(changes []*stream.Change, mergeAfter int64) (due, late bool) {
 	return due, late
 }
 
-// leftBehind returns the count up to which shards may have been left behind: by the
-// removal of shard 0, which then was created anew, or by other clients that have
-// lowered its count without a merge, 0 if there was none of it.
-func leftBehind(zero Shard) int {
+// leftBehind returns the count below which shards may have been left behind, 0 if none may.
+// Two things leave shards behind: shard 0 is removed and created anew, or another client
+// lowers its count without a merge.
+func leftBehind(zero History) int {
 	most := 0
 	for _, c := range zero.Changes {
 		byOthers := c.OldGeneration == c.NewGeneration && c.New.State.Shards < c.OldShards
@@ -210,7 +210,7 @@ func leftBehind(zero Shard) int {
 // recounted returns the sequence number of the first change of the count, empty if
 // there was none. A shard 0 that appears with more than one shard has siblings
 // somewhere, and so has one that had more when it was removed.
-func recounted(zero Shard) string {
+func recounted(zero History) string {
 	for _, c := range zero.Changes {
 		if c.Operation == stream.Remove && c.OldShards > 1 {
 			return c.Sequence
@@ -224,7 +224,7 @@ func recounted(zero Shard) string {
 
 // largest returns the largest cost of the batch by slot of the state. Costs that
 // one write has taken together are not told apart.
-func largest(shards []Shard, s bucket.State) []int64 {
+func largest(shards []History, s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	for _, b := range shards {
 		for _, c := range b.Changes {

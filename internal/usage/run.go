@@ -41,9 +41,9 @@ type Part struct {
 	// milliseconds. If it lies in a window, the shard was charged in that
 	// before, so that the snapshot has counted it.
 	Clock int64
-	// Closed is the start of the part before this one, which is written first and counts
-	// everything up to here; 0: there was none.
-	Closed int64
+	// Follows is the start of the part that this one follows: that is written first, and
+	// counts everything up to here. 0: there was none.
+	Follows int64
 	// Birth is the start of the window in which the shard was created, of the kind
 	// that parts are cut by; 0: not known.
 	Birth int64
@@ -70,17 +70,17 @@ func SortParts(parts []Part) {
 	slices.SortStableFunc(parts, func(a, b Part) int { return a.compare(&b) })
 }
 
-// Extend returns the parts with what the buckets of a batch say; both are sorted,
+// Extend returns the parts with the histories of a batch; both are sorted,
 // as [Fold] and Extend return them. Records that the parts hold already change
 // nothing, wherever and however often they come again.
-func Extend(parts []Part, buckets []Shard, finest Window) []Part {
-	out := make([]Part, 0, len(parts)+len(buckets))
-	for len(parts) > 0 || len(buckets) > 0 {
+func Extend(parts []Part, histories []History, finest Window) []Part {
+	out := make([]Part, 0, len(parts)+len(histories))
+	for len(parts) > 0 || len(histories) > 0 {
 		order := 1
 		if len(parts) > 0 {
 			order = -1
-			if len(buckets) > 0 {
-				p := buckets[0].part()
+			if len(histories) > 0 {
+				p := histories[0].part()
 				order = parts[0].compareShard(&p)
 			}
 		}
@@ -91,17 +91,17 @@ func Extend(parts []Part, buckets []Shard, finest Window) []Part {
 		shard := slices.Clip(parts[:n])
 		parts = parts[n:]
 		if order >= 0 {
-			for _, c := range buckets[0].Changes {
+			for _, c := range histories[0].Changes {
 				shard = extend(shard, c, finest)
 			}
-			buckets = buckets[1:]
+			histories = histories[1:]
 		}
 		out = append(out, shard...)
 	}
 	return out
 }
 
-func (b *Shard) part() Part {
+func (b *History) part() Part {
 	return Part{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Shard: b.Shard}
 }
 
@@ -129,11 +129,11 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 		p.Runs = append(p.Runs, newRun(c, at))
 	default:
 		if c.Operation != stream.Insert && !run.links(c) {
-			p.Runs = append(p.Runs, closing(newRun(c, at)))
+			p.Runs = append(p.Runs, justBefore(newRun(c, at)))
 		}
 		next := newPart(c, at, finest)
 		if tallyOf(table.Mark{}, false, p.Runs).moved { // else no snapshot is written for it
-			next.Closed = p.Start
+			next.Follows = p.Start
 		}
 		return append(parts, next)
 	}
@@ -172,8 +172,8 @@ func newRun(c *stream.Change, at table.Position) Run {
 	return r
 }
 
-// closing returns the run that says only where the shard stood just before r.
-func closing(r Run) Run {
+// justBefore returns the run that says only where the shard stood before r.
+func justBefore(r Run) Run {
 	at := r.First.Before()
 	return Run{First: at, Last: at, From: r.From, To: r.From, FromLife: r.FromLife, ToLife: r.FromLife}
 }

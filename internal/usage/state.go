@@ -18,7 +18,7 @@ type State struct {
 const stateMember = "zae"
 
 // stateVersion is the first byte of the state. A state of another version counts
-// as lost, but for the one before, which says of no part when its shard was created.
+// as lost, except of the one before: its parts do not say when their shards were created.
 const (
 	stateVersion      = 2
 	olderStateVersion = 1
@@ -80,8 +80,8 @@ func ParseState(text []byte) (State, error) {
 }
 
 // packedState returns what the member of the state holds, nothing in the first batch
-// of a window. A state just as JSON returned it, of up to 700 KB with every batch, is
-// not read as JSON.
+// of a window. A state in the form that JSON returns is not parsed as
+// JSON: it has up to 700 KB, with every batch.
 func packedState(text []byte) ([]byte, error) {
 	const begin, end = `{"` + stateMember + `":"`, `"}`
 	if inner, ok := bytes.CutPrefix(text, []byte(begin)); ok {

@@ -22,7 +22,7 @@ func randomParts(r *rand.Rand) (out []Part) {
 		p.Start = hourMillis * (400_000 + r.Int64N(3))
 		p.Oldest = p.Start + 1000*r.Int64N(3600)
 		if r.IntN(2) == 0 {
-			p.Clock, p.Closed, p.Birth = p.Start, p.Start-hourMillis, p.Start-hourMillis*r.Int64N(9999)
+			p.Clock, p.Follows, p.Birth = p.Start, p.Start-hourMillis, p.Start-hourMillis*r.Int64N(9999)
 		}
 		at := table.PositionOf(1_700_000_000, "44215845000000000"+strconv.Itoa(r.IntN(1e9)))
 		for range 1 + r.IntN(3) {

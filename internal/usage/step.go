@@ -17,12 +17,11 @@ type Snapshots struct {
 	PreviousKnown bool
 	Previous      []item.Item
 
-	// Seen are the total's own and the earlier snapshots of the bucket, of all kinds,
-	// latest first, as far as they were looked through. Whole: there are no others.
-	// Sure: they were read consistently.
+	// Seen are the total's own and the earlier snapshots of the bucket that were read, of
+	// all kinds, latest first.
 	Seen  []item.Item
-	Whole bool
-	Sure  bool
+	Whole bool // Seen are all that there are
+	Sure  bool // they were read consistently
 }
 
 // Action is what to do next about a total.
@@ -35,7 +34,7 @@ const (
 	ReadPrevious                  // learn Snapshots.Previous
 	ReadSurely                    // the same, consistently
 	CountBeginnings               // count Beginnings, set Total.BeginningsCounted, and forget what is known
-	Close                         // write Update, which completes an earlier snapshot
+	Complete                      // write Update, which completes an earlier snapshot
 	Add                           // write Update, after which nothing is left
 )
 
@@ -43,18 +42,18 @@ const (
 type Step struct {
 	Action Action
 	Update item.Update
-	At     int // of a Close: which of Snapshots.Previous it writes
+	At     int // of a Complete: which of Snapshots.Previous it writes
 
-	// Of an Add, and when it is done: starts of earlier windows that may have been
-	// completed for it. Days that are summed from them come first: nobody looks for them
-	// again.
+	// Completed is of an Add, or Done: the starts of earlier windows that may have been
+	// completed for it. Their days are summed before the Add: nobody looks for them again.
 	Completed []int64
-	// Behind are the shards of which everything was counted before, here or in an
-	// earlier window, with a later record: the total brings what had been lost.
+	// Behind are the shards that bring nothing new: their records were lost, were counted
+	// with a later one, here or in an earlier window, and have come after all.
 	Behind []int
 
 	Beginnings []Part // of CountBeginnings: what shards had consumed before their first records
-	// Of an Add: shards of which that is not known, and not counted.
+	// Unknown is of an Add: how many shards had consumed before their first records what may
+	// have been counted or not. It is not counted.
 	Unknown int
 }
 
@@ -89,11 +88,11 @@ func (t *Total) Next(known Snapshots) Step {
 		if others || !m.Any {
 			break // counted by another client: what was not seen by us, it saw
 		}
-		if u, needed := t.close(m, marks, known.Previous[:at]); needed {
+		if u, needed := t.complete(m, marks, known.Previous[:at]); needed {
 			if !known.Sure {
 				return Step{Action: ReadSurely}
 			}
-			return Step{Action: Close, Update: u.At(item.KeyOf(previous)), At: at}
+			return Step{Action: Complete, Update: u.At(item.KeyOf(previous)), At: at}
 		}
 	}
 	return t.exact(known, marks)
@@ -104,9 +103,9 @@ func (t *Total) creates() bool {
 	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.Runs[0].Born })
 }
 
-// expected reports whether it is known of every chain whether it has a mark.
+// expected reports whether each chain tells by itself whether the snapshot has a mark of it.
 func (t *Total) expected() bool {
-	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born && c.Closed == 0 && !c.Fresh })
+	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born && c.Follows == 0 && !c.Fresh })
 }
 
 // begins reports whether a chain without a mark may go on from an earlier window.
@@ -116,7 +115,7 @@ func (t *Total) begins(marks table.Marks) bool {
 
 func (c *Chain) begins(marks table.Marks, t *Total) bool {
 	_, known := marks.Shard(c.Shard)
-	return !known && c.Closed == 0 && (!c.Runs[0].Born || t.Over)
+	return !known && c.Follows == 0 && (!c.Runs[0].Born || t.Over)
 }
 
 // blind is the write for a snapshot that was not looked at.
@@ -126,7 +125,7 @@ func (t *Total) blind() Step {
 	for _, c := range t.Chains {
 		first := c.Runs[0]
 		var from table.Expect
-		known := !first.Born && c.Closed == 0
+		known := !first.Born && c.Follows == 0
 		mark := table.Mark{At: first.First, Used: first.From, Life: first.FromLife}
 		if known {
 			from.Counted = &mark
@@ -163,10 +162,10 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 				step.Completed = append(step.Completed, start)
 			}
 		}
-		// Mostly a chain begins after the mark of an earlier window. It does not where
-		// what that was completed with comes after all: of counters 100, 110 and 120, left
-		// in three hours, the second record was lost, and the first hour was completed with
-		// 10 when the third came; brought by a replay, the second counts nothing.
+		// Mostly a chain begins after the mark of an earlier window. It does not if that
+		// window was completed with what the chain brings. A counter ends three hours at 100,
+		// 110 and 120, and the record of the second is lost. When the third comes, the first
+		// hour is completed with 10. A replay brings the second after all: it counts nothing.
 		counted = counted && c.Runs[0].First.Compare(mark.At) <= 0
 		if counted && c.Runs[len(c.Runs)-1].Last.Compare(mark.At) <= 0 {
 			step.Behind = append(step.Behind, c.Shard)

@@ -11,20 +11,19 @@ import (
 // them whenever one has changed, so that it may be summed any number of times: hours of
 // 5, 0 and 7 tokens make a day of 12, however often and by whomever.
 //
-// Who sums reads the day first, then its hours, consistently, and writes under the
-// condition that the day is still what was read. So a sum is never written over one that
-// was read later; who is refused reads the hours again. Whoever changes an hour sums
-// its day, or owes it, after that. So the last sum has seen all hours.
+// To sum, the aggregator reads the day, then its hours, consistently, and writes the day on
+// condition that it is still what was read. So no sum replaces one that has read later, and
+// one that is refused reads the hours again. A day is summed, or owed, after each change of
+// an hour. So the last sum has seen all hours.
 //
-// Releases before have counted days by marks of their own, which they have no more once
-// they are summed. What such a day has counted and its parts do not show is its base.
-// There is none where all parts are there: a day that is upgraded at noon is the sum of
-// its hours since midnight. But of a month with 100 tokens whose first days, of 60, are
-// gone already, the base is 60.
+// Earlier releases counted days by marks of their own, which the first sum removes. What
+// such a day has counted and its parts do not show is its base. A day that is upgraded at
+// noon has all its hours since midnight, and no base. A month with 100 tokens whose first
+// days, of 60, are gone already has a base of 60.
 //
-// Part of another aggregator: the hours that it has counted are hours of the day. Only
-// that of midnight is not, if ours has counted nothing in it: the Python aggregator
-// counts its day and its month under the same key.
+// Hours that another aggregator has counted are hours of the day. The one of midnight is
+// so only if ours has counted in it too: the Python aggregator counts its day and its
+// month under that key.
 
 // maxDays is how many days a month has.
 const maxDays = 31
@@ -42,7 +41,7 @@ func (o Owed) PartsQuery(w Window, start int64) item.Query {
 }
 
 // PartKeys returns the keys of the days of a month that begins at start. Of one that has
-// begun they are those up to tomorrow: what is not there has to be paid for, too.
+// begun they end with tomorrow: to read a day that is not there costs as much.
 func (o Owed) PartKeys(w Window, start, now int64) []item.Key {
 	end := w.End(start)
 	if start <= now {
@@ -55,11 +54,11 @@ func (o Owed) PartKeys(w Window, start, now int64) []item.Key {
 	return out
 }
 
-// Counted reports whether a snapshot was counted by marks, and is no sum.
+// Counted reports whether a snapshot was counted by marks and is no sum.
 func Counted(snapshot item.Item) bool { return table.MarksOf(snapshot).Any && !table.IsSum(snapshot) }
 
-// Marked reports whether a snapshot has marks: releases before have counted it, or have
-// added to a sum.
+// Marked reports whether a snapshot of a day or month has marks: an earlier release has
+// counted it, or has added to a sum.
 func Marked(snapshot item.Item) bool { return table.MarksOf(snapshot).Any }
 
 // Summing is what is known when a window is summed.
@@ -75,9 +74,9 @@ type Summing struct {
 	Parts  []item.Item // as the table has them, others among them; nil ones are none
 }
 
-// Last reports whether only the last day of a stored month has changed: the sum needs
-// only that one. Whoever changes another day has the month summed for it; releases before
-// do not, but leave marks.
+// Last reports whether only the last day of a stored month has changed: then the sum needs
+// only that one. Of the days before it holds the sum in Rest. An earlier release changes
+// days without a sum, but leaves marks.
 func (s Summing) Last() bool {
 	was := table.SummedOf(s.Stored)
 	last := len(was.Parts) - 1
@@ -131,8 +130,8 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 }
 
 // behind returns how much less the parts have counted than what is stored, of shards that
-// both have marks of. A release before counts them one after the other. Of a day that has
-// counted a shard up to 47 tokens, and its hours up to 42, it is 5: the hours will have
+// both have marks of. An earlier release counts them one after the other. If its day has
+// counted a shard up to 47 tokens, and its hours up to 42, it is 5: the hours will get
 // them.
 func (s Summing) behind() (out table.Amount) {
 	if !Counted(s.Stored) {
@@ -159,10 +158,10 @@ func (s Summing) behind() (out table.Amount) {
 	return out
 }
 
-// gone reports whether parts of what is stored have gone: it has such, or more records,
-// or is too old. Releases before kept a part no longer than its own window. Where they
-// have added to a sum, it may have more records than there are: they have added to its
-// parts, too, before or after these were summed.
+// gone reports whether parts of what is stored are no longer there: it names one that is
+// missing, or has more records than its parts, or is so old that parts have expired. Earlier
+// releases kept a part no longer than its own window. Where one has added to a sum, more
+// records prove nothing: it has added to the parts too, before or after these were summed.
 func (s Summing) gone(sum table.Sum, was table.Summed, now int64) bool {
 	kept, events := s.Window, sum.Events
 	if was.Version == 0 {

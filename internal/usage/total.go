@@ -24,25 +24,25 @@ type Total struct {
 	Chains                      []Chain
 	TTL                         int64 // lifetime of the snapshot in case it is new, epoch seconds
 
-	// Over says that its window is over. Then a later window may have been counted before
-	// it, and has completed an earlier one with what this one brings: even a creation is
+	// Over says that the window has ended. A later one may have been counted first, and may
+	// have completed an earlier one with what this total brings. So even a creation is
 	// looked up in earlier snapshots.
 	Over bool
 	// Kept is an instant, epoch milliseconds: windows that ended before it may have
 	// lost their snapshot to TTL.
 	Kept int64
 	// BeginningsCounted says that what its shards had consumed before their first records
-	// is counted, or cannot be. Else [Total.Next] asks for it.
+	// is counted, or cannot be. Until then [Total.Next] asks for it.
 	BeginningsCounted bool
 }
 
 // Chain is the runs of one bucket shard in one window.
 type Chain struct {
-	Shard  int
-	Fresh  bool  // the shard was charged in the window before
-	Closed int64 // start of the window before, which is written first and holds everything up to here; 0: it may not
-	Birth  int64 // start of the window in which the shard was created; 0: not known
-	Runs   []Run
+	Shard   int
+	Fresh   bool  // the shard was charged in the window before
+	Follows int64 // see [Part]
+	Birth   int64 // start of the window in which the shard was created; 0: not known
+	Runs    []Run
 }
 
 // Totals returns the totals of parts of one bucket, which were cut by the kind of
@@ -85,8 +85,8 @@ func (t *Total) add(p *Part) {
 		return
 	}
 	c := Chain{Shard: p.Shard, Fresh: p.Clock >= t.Start, Birth: p.Birth, Runs: p.Runs}
-	if p.Closed < t.Start {
-		c.Closed = p.Closed
+	if p.Follows < t.Start {
+		c.Follows = p.Follows
 	}
 	t.Chains = append(t.Chains, c)
 }

@@ -60,9 +60,9 @@ func randomChanges(r *rand.Rand, n int) []stream.Change {
 	return out
 }
 
-func show(buckets []Shard) string {
+func show(histories []History) string {
 	var out strings.Builder
-	for _, b := range buckets {
+	for _, b := range histories {
 		fmt.Fprintf(&out, "%s/%s/%s/%d:", b.Namespace, b.Entity, b.Resource, b.Shard)
 		for _, c := range b.Changes {
 			fmt.Fprintf(&out, " %s %d %d", c.Sequence, c.Created, c.Deltas[0].Milli)

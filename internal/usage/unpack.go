@@ -159,8 +159,8 @@ func (r *unpacker) part() (p Part) {
 	if flags&partFresh != 0 {
 		p.Clock = p.Start
 	}
-	if flags&partClosed != 0 {
-		p.Closed = r.millis(r.base)
+	if flags&partFollows != 0 {
+		p.Follows = r.millis(r.base)
 	}
 	if flags&partBirth != 0 {
 		p.Birth = p.Start - r.millis(0)

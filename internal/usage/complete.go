@@ -7,9 +7,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// close completes an earlier snapshot, whose marks are m, where it was the last to
-// count a shard that begins in this one.
-func (t *Total) close(m, marks table.Marks, later []item.Item) (u closingUsage, needed bool) {
+// complete returns the write that completes an earlier snapshot, whose marks are m: for the
+// shards that begin in this total, and that none of the later snapshots has counted. needed
+// is false if there are none.
+func (t *Total) complete(m, marks table.Marks, later []item.Item) (u completion, needed bool) {
 	u.Usage.Seen = &m
 	var own []Run
 	for _, c := range t.Chains {
@@ -34,19 +35,20 @@ func (t *Total) close(m, marks table.Marks, later []item.Item) (u closingUsage, 
 	return u, len(u.Usage.Moves) > 0
 }
 
-// closingUsage is usage for a snapshot that exists.
-type closingUsage struct{ table.Usage }
+// completion is usage for a snapshot that exists.
+type completion struct{ table.Usage }
 
 // At returns the write on the snapshot with that key: what is there already, from
 // its entity to its lifetime, stays.
-func (u closingUsage) At(k item.Key) item.Update {
+func (u completion) At(k item.Key) item.Update {
 	up := u.Usage.Update()
 	up.Key, up.SetIfAbsent = k, nil
 	return up
 }
 
-// sparing takes off the usage what others have counted in the snapshot already, at
-// most all that the runs do not say themselves.
+// sparing takes off the usage what other aggregators have counted in the snapshot already.
+// What the runs show stays; others can only have counted what was not seen here. The runs
+// show 5 tokens, the difference to the mark is 12, and another has counted 4: 8 are left.
 func sparing(u *table.Usage, runs []Run) {
 	u.Others = u.Seen.Others()
 	if len(u.Others) == 0 {
