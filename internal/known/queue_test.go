@@ -33,3 +33,87 @@ func TestQueueIsFilledOnce(t *testing.T) {
 		t.Errorf("%d begin, want 21", begun)
 	}
 }
+
+// indebted is a shard with so much of three limits of ten tokens, seen at noon. The second
+// refills ten tokens per second, the others one.
+func indebted(first, second, third int64) table.Shard {
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}, 0, 1, noon)}
+	for name, milli := range map[string]int64{"a": first, "b": second, "c": third} {
+		image.State.Slots[image.State.Index(name)].Tokens = milli
+	}
+	return image
+}
+
+func each(name string, perSecond int64) bucket.Limit {
+	return bucket.Limit{Name: name, Capacity: 10_000, Amount: perSecond * 1000, Period: 1000}
+}
+
+// A queue has room when no limit owes more than its capacity.
+func TestRoomIn(t *testing.T) {
+	all := []bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}
+	soft := each("c", 1)
+	soft.Soft = true
+	for _, c := range []struct {
+		name  string
+		image table.Shard
+		asks  []bucket.Limit
+		less  int64 // what was taken of b beside the image
+		at    int64 // ms; 0: all along
+		limit string
+	}{
+		{"a capacity is owed", indebted(-10_000, -10_000, -10_000), all, 0, 0, ""},
+		{"a millitoken more", indebted(-10_001, 0, 0), all, 0, 1, "a"},
+		{"15 tokens more", indebted(-25_000, -10_000, 0), all, 0, 15_000, "a"},
+		{"at ten times the rate", indebted(0, -25_000, 0), all, 0, 1500, "b"},
+		{"with 10 that are not in the image yet", indebted(0, -25_000, 0), all, 10_000, 2500, "b"},
+		{"the one that takes longest", indebted(-11_000, -60_000, -13_000), all, 0, 5000, "b"},
+		{"of two, the first", indebted(-13_000, 0, -13_000), all, 0, 3000, "a"},
+		{"one that is not asked for", indebted(0, 0, -25_000), all[:2], 0, 0, ""},
+		{"a soft one", indebted(0, 0, -25_000), append(all[:2:2], soft), 0, 0, ""},
+		{"one that is not stored", indebted(-13_000, 0, 0), append([]bucket.Limit{each("_", 1)}, all...), 0, 3000, "a"},
+	} {
+		if c.at > 0 {
+			c.at += noon
+		}
+		less := func(limit string) int64 { return map[string]int64{"b": c.less}[limit] }
+		if at, limit := RoomIn(c.image, asks(1, c.asks...), less); at != c.at || limit != c.limit {
+			t.Errorf("%s: room at %d for %q, want %d for %q", c.name, at-noon, limit, c.at-noon, c.limit)
+		}
+	}
+}
+
+// Debts are paid back when the last of them is at zero.
+func TestPaidBack(t *testing.T) {
+	for _, c := range []struct {
+		limits []string
+		want   int64
+	}{{nil, 0}, {[]string{"c"}, 0}, {[]string{"a"}, noon + 3000}, {[]string{"a", "b"}, noon + 5000},
+		{[]string{"b", "a", "c", "other"}, noon + 5000}} {
+		if got := PaidBack(indebted(-3000, -50_000, 0), c.limits); got != c.want {
+			t.Errorf("%q: %d, want %d", c.limits, got, c.want)
+		}
+	}
+}
+
+// A shard owes while a limit in force is below zero.
+func TestOwes(t *testing.T) {
+	for _, c := range []struct {
+		image  table.Shard
+		limits []bucket.Limit
+		ms     int64
+		want   bool
+	}{
+		{indebted(0, 0, 0), []bucket.Limit{each("a", 1)}, 0, false},
+		{indebted(-3000, 0, 0), []bucket.Limit{each("a", 1)}, 2999, true},
+		{indebted(-3000, 0, 0), []bucket.Limit{each("a", 1)}, 3000, false},
+		{indebted(-3000, 0, 0), []bucket.Limit{each("b", 10)}, 0, false},
+		{indebted(-3000, 0, -1), []bucket.Limit{each("c", 1)}, 0, true},
+		{indebted(1, 0, -1), []bucket.Limit{each("c", 1)}, 0, true},
+	} {
+		s := &seen{image: c.image}
+		if got := s.owes(asks(1, c.limits...), noon+c.ms); got != c.want {
+			t.Errorf("%v, %v after %d ms: %v", c.image.State, c.limits, c.ms, got)
+		}
+	}
+}
