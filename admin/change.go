@@ -70,33 +70,47 @@ func (n *Namespace) changeIf(
 }
 
 // store replaces the configuration at a scope by what edit makes of it, with its
-// registries and its audit event, in one transaction. If somebody else changes it
-// meanwhile it starts anew.
+// registries and its audit event.
 func (n *Namespace) store(
 	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*table.Config),
 ) (before, after table.Config, err error) {
+	s, err := n.commit(ctx, at, func(s stored) ([]item.Write, error) {
+		before, after = s.config, s.config
+		if !expected(s.item) {
+			return nil, ErrBusy
+		}
+		edit(&after)
+		return n.writes(ctx, at, s, after), nil
+	})
+	if err == nil {
+		err = n.tidy(ctx, at, s, after)
+	}
+	return before, after, err
+}
+
+// commit carries out what plan makes of what is stored at a scope, in one transaction. If
+// somebody else changes that meanwhile it starts anew. It returns what was stored there, or
+// nothing if there was nothing to do.
+func (n *Namespace) commit(
+	ctx context.Context, at Scope, plan func(stored) ([]item.Write, error),
+) (stored, error) {
 	for range callAttempts {
 		s, err := n.readScope(ctx, at)
 		if err != nil {
-			return before, after, err
+			return stored{}, err
 		}
-		if !expected(s.item) {
-			return before, after, ErrBusy
-		}
-		before, after = s.config, s.config
-		edit(&after)
-		writes := n.writes(ctx, at, s, after)
-		if len(writes) == 0 {
-			return before, after, nil
+		writes, err := plan(s)
+		if err != nil || len(writes) == 0 {
+			return stored{}, err
 		}
 		if err = n.transact(ctx, writes...); err == nil {
-			return before, after, n.tidy(ctx, at, s, after)
+			return s, nil
 		}
 		if _, raced := refused(err); !raced {
-			return before, after, err
+			return stored{}, err
 		}
 	}
-	return before, after, ErrBusy
+	return stored{}, ErrBusy
 }
 
 // writes returns the transaction that stores a configuration; none if there is

@@ -79,6 +79,35 @@ func changes() []change {
 			},
 		},
 		{
+			"disable", func(w *world) { w.set(Scope{}, rpm10); w.take("acme", "gpt-4", limiter.Costs{"rpm": 1}) },
+			func(w *world, ctx context.Context) error {
+				_, err := w.ns.SetAccess(ctx, at, AccessDisabled)
+				return err
+			},
+			func(w *world) error {
+				w.registered(at, true)
+				_, err := w.ns.SetAccess(w.Context(), at, AccessDisabled) // tells buckets that were not reached
+				return errors.Join(err, w.access(at, AccessDisabled), w.stamped(true), countEvents(w, acme, "limits_set", 1))
+			},
+		},
+		{
+			"enable again", func(w *world) {
+				w.set(Scope{}, rpm10)
+				w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+				_, err := w.ns.SetAccess(w.Context(), at, AccessDisabled)
+				w.must(err)
+			},
+			func(w *world, ctx context.Context) error {
+				_, err := w.ns.SetAccess(ctx, at, AccessInherited)
+				return err
+			},
+			func(w *world) error {
+				w.registered(at, false)
+				_, err := w.ns.SetAccess(w.Context(), at, AccessInherited)
+				return errors.Join(err, w.access(at, AccessInherited), w.stamped(false), countEvents(w, acme, "limits_set", 2))
+			},
+		},
+		{
 			"set policy", func(w *world) { w.set(Scope{}, rpm10) },
 			func(w *world, ctx context.Context) error {
 				return w.ns.Configure(ctx, Settings{OnUnavailable: new(limiter.PolicyAllow)})

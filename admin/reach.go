@@ -53,13 +53,22 @@ func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
 
 // reach is Reach with the limits that were stored at the scope before.
 func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) (Reached, error) {
-	var mu sync.Mutex
-	var out Reached
-	var first error
 	names := make([]string, len(before))
 	for i, l := range before {
 		names[i] = l.Name
 	}
+	return n.eachBucket(ctx, at, "bring limits to", func(ctx context.Context, of Scope) (bool, error) {
+		return n.reachBucket(ctx, of.Entity, of.Resource, names)
+	})
+}
+
+// eachBucket does something to every bucket of a scope, several at once.
+func (n *Namespace) eachBucket(
+	ctx context.Context, at Scope, what string, do func(context.Context, Scope) (changed bool, err error),
+) (Reached, error) {
+	var mu sync.Mutex
+	var out Reached
+	var first error
 	failed := func(err error) {
 		if out.Failed++; first == nil {
 			first = err
@@ -67,7 +76,7 @@ func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) 
 	}
 	var g errgroup.Group
 	g.SetLimit(reachAtOnce)
-	for at, err := range n.bucketsAt(ctx, at) {
+	for of, err := range n.bucketsAt(ctx, at) {
 		if err != nil {
 			mu.Lock()
 			first = err
@@ -75,14 +84,14 @@ func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) 
 			break
 		}
 		g.Go(func() error {
-			changed, err := n.reachBucket(ctx, at.Entity, at.Resource, names)
+			changed, err := do(ctx, of)
 			mu.Lock()
 			defer mu.Unlock()
 			if out.Buckets++; changed {
 				out.Changed++
 			}
 			if err != nil {
-				failed(fail(err, "bring limits to bucket %q", at.String()))
+				failed(fail(err, "%s bucket %q", what, of.String()))
 			}
 			return nil
 		})

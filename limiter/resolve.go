@@ -83,16 +83,9 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 
 // accessOf returns what holds besides limits: whether nothing is granted, or everything,
 // and whether the parent is charged too. The metadata of the entity come last.
-func accessOf(recs [records]record) (a table.Access) {
-	for _, i := range [...]int{recEntity, recEntityDefault, recResource} {
-		level := recs[i].config.Access
-		if a.Switch == table.Undecided {
-			a.Switch = level.Switch
-		}
-		if a.Cascade == nil {
-			a.Cascade = level.Cascade
-		}
-	}
+func accessOf(recs [records]record) table.Access {
+	a := table.Combined(
+		recs[recEntity].config.Access, recs[recEntityDefault].config.Access, recs[recResource].config.Access)
 	if a.Cascade == nil {
 		a.Cascade = &recs[recMeta].entity.Cascade
 	}

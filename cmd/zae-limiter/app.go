@@ -59,7 +59,8 @@ func complete(c *cobra.Command, flag string, values []string) {
 // root returns the command line.
 func root(a *app) *cobra.Command {
 	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
-		limitsCommand(a), policyCommand(a), planCommand(a), applyCommand(a), entityCommand(a), namespaceCommand(a),
+		limitsCommand(a), disableCommand(a), enableCommand(a), policyCommand(a), planCommand(a), applyCommand(a),
+		entityCommand(a), namespaceCommand(a),
 		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), auditCommand(a), tableCommand(a),
 		statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a), costCommand(a), versionCommand(a))
 	cmd.Long = cmd.Short + `.

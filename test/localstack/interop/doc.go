@@ -36,6 +36,7 @@
 //	GSI2 ALL and KEYS_ONLY                           TestQueriesOverAResourceNeedTheWholeIndex
 //	version record, all orders, both releases        TestVersionRecordKeepsPythonFromOurFunctions
 //	what one side refuses or does not know           TestWhatOursRefuses, TestWhatOnlyTheNewerPythonKnows
+//	what either disables and enables                 TestDisabledByEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
 //	                                                 TestEdgesAreThoseOfPython
 //	the body of a denial                             TestBodyOfADenial

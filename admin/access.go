@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	smithytime "github.com/aws/smithy-go/time"
+
+	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Access says whether requests are served at all, whatever their limits.
+type Access int
+
+// What a scope can say of its requests. Of the scopes of an entity on a resource, of the
+// entity and of the resource the first one decides that says anything, each by itself: an
+// enabled entity is served on a resource that is disabled for all others.
+const (
+	// AccessInherited: the next scope decides. In the end requests are served.
+	AccessInherited Access = iota
+	// AccessDisabled: every request fails with limiter.ErrDisabled.
+	AccessDisabled
+	// AccessEnabled: requests go by their limits.
+	AccessEnabled
+	// AccessBypassed: everything is granted, and nothing is taken for it. Python clients
+	// store that; SetAccess does not.
+	AccessBypassed
+)
+
+// String returns "inherited", "disabled", "enabled" or "bypassed".
+func (a Access) String() string {
+	if a < 0 || int(a) >= len(accesses) {
+		return fmt.Sprintf("Access(%d)", int(a))
+	}
+	return accesses[a].word
+}
+
+// accesses are the words for Access, and how it is stored.
+var accesses = [...]struct {
+	word   string
+	stored table.Switch
+}{
+	AccessInherited: {"inherited", table.Undecided}, AccessDisabled: {table.AttrDisabled, table.SwitchedOff},
+	AccessEnabled: {"enabled", table.SwitchedOn}, AccessBypassed: {"bypassed", table.Bypassed},
+}
+
+// Access returns what is stored at a scope: AccessInherited if nothing is, and for the
+// namespace, which cannot be disabled. Limits that cannot be read do not matter.
+func (n *Namespace) Access(ctx context.Context, at Scope) (Access, error) {
+	if err := at.validate(); err != nil || at == (Scope{}) {
+		return AccessInherited, err
+	}
+	items, err := n.calls.read(ctx, n.config(at).Key())
+	if err != nil {
+		return AccessInherited, fail(err, "read access of %s", at)
+	}
+	for a, is := range accesses {
+		if is.stored == table.AccessOf(items[0]).Switch {
+			return Access(a), nil
+		}
+	}
+	panic("bug: access without a word")
+}
+
+// SetAccess disables or enables a scope, which is not the namespace, records that, and tells
+// the buckets that exist, for Python clients, which do not ask the configuration each time.
+// Limits stay. Clients of ours go by it within limiter.Options.ConfigTTL; a bucket that one of
+// them creates until then is told when SetAccess is called again. What is stored already is
+// recorded once, but told again. If only the buckets could not be told, the error is ErrReach.
+func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached, error) {
+	err := at.validate()
+	switch {
+	case err != nil:
+	case at == (Scope{}):
+		err = argument.Invalid("scope", at.String(), "an entity, a resource or both")
+	case a != AccessInherited && a != AccessDisabled && a != AccessEnabled:
+		err = argument.Invalid("access", a.String(), "AccessInherited, AccessDisabled or AccessEnabled")
+	}
+	if err != nil {
+		return Reached{}, err
+	}
+	s, err := n.commit(ctx, at, func(s stored) ([]item.Write, error) {
+		c := n.config(at)
+		w := c.SwitchTo(accesses[a].stored, s.item, conditionOn(s.item))
+		if w == nil {
+			return nil, nil
+		}
+		_, gone := w.(item.Delete)
+		subject, resource := at.subject()
+		e := event{subject, table.ActionLimitsSet, resource, table.SwitchSet(accesses[a].stored)}
+		return append(append([]item.Write{w}, n.registers(s.item != nil, c, !gone)...), n.record(ctx, s.system, e)), nil
+	})
+	if err == nil && a == AccessInherited {
+		err = n.tidy(ctx, at, s, n.config(at))
+	}
+	if err != nil {
+		return Reached{}, fail(err, "change access of %s", at)
+	}
+	return n.eachBucket(ctx, at, "tell", n.tellAccess)
+}
+
+// tellAccess stamps the shards of a bucket. It ends when all that there are have taken it and
+// the configuration is what it was before: whoever changes either at the same time is seen by
+// the next read.
+func (n *Namespace) tellAccess(ctx context.Context, of Scope) (told bool, err error) {
+	for try := range reachAttempts {
+		was, err := n.accessOf(ctx, of)
+		if err != nil {
+			return told, err
+		}
+		shards, err := n.shards(ctx, of.Entity, of.Resource)
+		if err != nil {
+			return told, err
+		}
+		done := true
+		for _, b := range shards {
+			_, err := n.calls.write(ctx, table.Stamp(n.id, of.Entity, of.Resource, b.State.Shard, was))
+			if err != nil && !isRefused(err) {
+				return told, err
+			}
+			done = done && err == nil // else the shard is gone, as the next read finds
+			told = true
+		}
+		if now, err := n.accessOf(ctx, of); err != nil || done && now == was {
+			return told, err
+		}
+		if smithytime.SleepWithContext(ctx, store.Jitter(min(try, 6), callPause/5, callPause)) != nil {
+			return told, ctx.Err()
+		}
+	}
+	return told, ErrBusy
+}
+
+// accessOf returns what is in force for an entity and resource.
+func (n *Namespace) accessOf(ctx context.Context, of Scope) (table.Switch, error) {
+	var keys []item.Key
+	for _, s := range []Scope{of, {Entity: of.Entity}, {Resource: of.Resource}} {
+		keys = append(keys, n.config(s).Key())
+	}
+	items, err := n.calls.read(ctx, slices.Compact(keys)...)
+	if err != nil {
+		return table.Undecided, err
+	}
+	var levels []table.Access
+	for _, it := range items {
+		levels = append(levels, table.AccessOf(it))
+	}
+	return table.Combined(levels...).Switch, nil
+}

@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// access returns an error unless that is stored at a scope.
+func (w *world) access(at Scope, want Access) error {
+	got, err := w.ns.Access(w.Context(), at)
+	if err == nil && got != want {
+		err = fmt.Errorf("access of %s is %s, want %s", at, got, want)
+	}
+	return err
+}
+
+// stamped returns an error unless the buckets of acme on gpt-4 tell that it is disabled, or
+// that it is not.
+func (w *world) stamped(want bool) error {
+	shards, err := w.ns.shards(w.Context(), "acme", "gpt-4")
+	if err == nil && len(shards) == 0 {
+		err = errors.New("no bucket")
+	}
+	for _, b := range shards {
+		if got := w.db.Item(b.Key())["disabled"]; (got != nil) != want || want && !item.Equal(got, item.Bool(true)) {
+			err = errors.Join(err, fmt.Errorf("shard %d has the stamp %v, want one: %v", b.State.Shard, got, want))
+		}
+	}
+	return err
+}
+
+// served reports whether a request is, which else is denied because it is disabled.
+func (w *world) served(entity, resource string) bool {
+	w.Helper()
+	_, err := w.limiter().Acquire(context.Background(),
+		limiter.Request{Entity: entity, Resource: resource, Costs: limiter.Costs{"rpm": 1}})
+	if err != nil && !errors.Is(err, limiter.ErrDisabled) {
+		w.Fatal(err)
+	}
+	return err == nil
+}
+
+// A resource is disabled for all but those who are enabled; each bucket is told what holds
+// for it. Limits stay, what is stored already is recorded once, and nothing is left in the end.
+func TestDisableAndEnable(t *testing.T) {
+	w := newWorld(t)
+	ctx, gpt, acme := t.Context(), Scope{Resource: "gpt-4"}, Scope{Entity: "acme"}
+	w.set(Scope{}, limiter.PerMinute("rpm", 1000))
+	w.split("acme", "gpt-4", 2)
+	w.take("beta", "gpt-4", limiter.Costs{"rpm": 1})
+	switchTo := func(at Scope, a Access, buckets int) {
+		t.Helper()
+		for range 2 {
+			got, err := w.ns.SetAccess(ctx, at, a)
+			if err != nil || got != (Reached{Buckets: buckets, Changed: buckets}) {
+				t.Fatalf("%s of %s: %+v, %v", a, at, got, err)
+			}
+		}
+		w.must(w.access(at, a))
+	}
+	serves := func(acme, beta bool) {
+		t.Helper()
+		w.must(w.stamped(!acme))
+		if a, b := w.served("acme", "gpt-4"), w.served("beta", "gpt-4"); a != acme || b != beta {
+			t.Errorf("acme is served: %v, beta: %v", a, b)
+		}
+	}
+	switchTo(gpt, AccessDisabled, 2)
+	serves(false, false)
+	w.set(gpt, limiter.PerMinute("rpm", 500)) // does not enable it
+	serves(false, false)
+	switchTo(acme, AccessEnabled, 1)
+	serves(true, false)
+	switchTo(Scope{"acme", "gpt-4"}, AccessDisabled, 1)
+	serves(false, false)
+	switchTo(gpt, AccessInherited, 2)
+	serves(false, true)
+	switchTo(acme, AccessInherited, 1)
+	switchTo(Scope{"acme", "gpt-4"}, AccessInherited, 1)
+	serves(true, true)
+	if c := collect(t, w.ns.Configs(ctx, acme)); len(c) != 0 {
+		t.Errorf("left: %+v", c)
+	}
+	if c, err := w.ns.Config(ctx, gpt); err != nil || len(c.Limits) != 1 || c.Limits[0].Capacity != 500 {
+		t.Errorf("limits: %+v, %v", c, err)
+	}
+	w.must(countEvents(w, gpt, "limits_set", 3))
+	w.must(countEvents(w, acme, "limits_set", 4))
+	for i, want := range []any{nil, true} {
+		if e := w.events(gpt)[2*i]; e.Details["disabled"] != want {
+			t.Errorf("event %+v, want disabled %v", e, want)
+		}
+	}
+	w.hasNoOrphans()
+}
+
+// What Python clients have stored besides is kept: limits that cannot be read, and a bypass,
+// which is shown, and ends when something else is stored.
+func TestDisableBesideWhatOthersStore(t *testing.T) {
+	w := newWorld(t)
+	gpt := Scope{Resource: "gpt-4"}
+	key := table.ResourceConfigKey(w.ns.id, "gpt-4")
+	w.set(gpt, rpm10)
+	it := w.db.Item(key)
+	it["disabled"], it["l_rpm_cp"], it["more"] = item.S("bypass"), item.S("many"), item.N(7)
+	_, err := w.db.Write(t.Context(), item.Put{Item: it})
+	w.must(err)
+	w.must(w.access(gpt, AccessBypassed))
+	for _, a := range []Access{AccessDisabled, AccessEnabled, AccessInherited} {
+		_, err := w.ns.SetAccess(t.Context(), gpt, a)
+		w.must(errors.Join(err, w.access(gpt, a)))
+	}
+	delete(it, "disabled")
+	if got := w.db.Item(key); !item.EqualItems(got, it) {
+		t.Errorf("left %v, want %v", got, it)
+	}
+}
+
+func TestDisableRefuses(t *testing.T) {
+	w := newWorld(t)
+	for at, a := range map[Scope]Access{
+		{}: AccessDisabled, {Resource: "a"}: AccessBypassed, {Entity: "a"}: 7, {Entity: "\n"}: AccessDisabled,
+	} {
+		_, err := w.ns.SetAccess(t.Context(), at, a)
+		w.wants(err, limiter.ErrInvalid)
+	}
+}

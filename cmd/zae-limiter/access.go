@@ -1,0 +1,62 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+)
+
+// shownAccess is what a scope says of its requests as JSON has it.
+type shownAccess struct {
+	Entity, Resource, Access string
+	Buckets                  int
+}
+
+const accessLong = `Of ENTITY on RESOURCE, ENTITY and RESOURCE the first one decides that is enabled or
+disabled; in the end requests are served. Limits stay as they are.`
+
+func disableCommand(a *app) *cobra.Command {
+	return accessCommand(a, &cobra.Command{
+		Use: "disable {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE}", Short: "serve no requests, whatever the limits",
+		Long: "Serve no requests, whatever the limits.\n\n" + accessLong,
+		Example: "  zae-limiter disable -r gpt-4\n" +
+			"  zae-limiter enable -e acme -r gpt-4\n" +
+			"  zae-limiter enable -r gpt-4 --inherit",
+	}, func() admin.Access { return admin.AccessDisabled })
+}
+
+func enableCommand(a *app) *cobra.Command {
+	inherit := false
+	cmd := accessCommand(a, &cobra.Command{
+		Use:   "enable {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE} [--inherit]",
+		Short: "serve requests by their limits, also where others are disabled",
+		Long:  "Serve requests by their limits, also where others are disabled.\n\n" + accessLong,
+	}, func() admin.Access {
+		if inherit {
+			return admin.AccessInherited
+		}
+		return admin.AccessEnabled
+	})
+	cmd.Flags().BoolVar(&inherit, "inherit", false, "decide nothing here: neither enabled nor disabled")
+	return cmd
+}
+
+func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Command {
+	var at admin.Scope
+	cmd.Args = args(0, 0)
+	cmd.PreRunE = func(c *cobra.Command, _ []string) error {
+		if at == (admin.Scope{}) {
+			return usage(c, "neither --entity nor --resource is given")
+		}
+		return nil
+	}
+	return scopeFlags(a.inNamespace(cmd, func(c *call) (answer, error) {
+		n, err := c.ns.SetAccess(c.ctx, at, to())
+		if err != nil {
+			return answer{}, err
+		}
+		r := rows{head: []string{"entity", "resource", "access", "buckets"}}
+		r.add(anyone(at.Entity), anyone(at.Resource), to(), n.Buckets)
+		return answer{value: shownAccess{at.Entity, at.Resource, to().String(), n.Buckets}, rows: r}, nil
+	}), &at)
+}
