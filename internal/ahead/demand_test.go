@@ -1,113 +1,99 @@
 package ahead
 
 import (
+	"math"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-var (
-	requests = bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 100_000, Period: 1000}
-	tokens   = bucket.Limit{Name: "tps", Capacity: 100_000, Amount: 25_000, Period: 1000}
-)
+var rpm = bucket.Limit{Name: "rpm", Capacity: 600_000, Amount: 600_000, Period: 60_000}
 
-// tenOf is what ten requests at one instant leave of demand, each of so many millitokens.
-func tenOf(costs ...int64) *Demand {
-	d := &Demand{}
-	for range 10 {
-		d.Asked(table.Costs([]bucket.Limit{requests, tokens}, costs...), 1000)
+func single(n int64) []table.Cost { return []table.Cost{{Limit: rpm, Milli: n * bucket.Milli}} }
+
+// demandOf is the demand of single tokens, so many, one every so many milliseconds, and the
+// instant of the last of them.
+func demandOf(n int, every, life int64) (*Demand, int64) {
+	d, at := &Demand{}, int64(began)
+	for i := range n {
+		at = began + int64(i)*every
+		d.Asked(single(1), life, at)
 	}
-	return d
+	return d, at
 }
 
-// Ten requests at once, that count for 850 ms, are 11.7 a second: for a second 80 % of them
-// are taken ahead, nine, and less where much is held or little is there.
-func TestSizeOfAnAllotment(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		demand    *Demand
-		levels    [2]int64
-		left      int64 // of requests
-		life, now int64
-		want      [2]int64 // zero: nothing is taken
-		short     bool
-	}{
-		{"80 % of the demand", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 1000, [2]int64{9000, 0}, false},
-		{"of a life half as long, half", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 500, 1000, [2]int64{4000, 0}, false},
-		{"2 of 11 may be held beside it", tenOf(1000, 0), [2]int64{90_000, 0}, 2000, 1000, 1000, [2]int64{9000, 0}, false},
-		{"with 5, only 6 more", tenOf(1000, 0), [2]int64{90_000, 0}, 5000, 1000, 1000, [2]int64{6000, 0}, false},
-		{"with 20, nothing", tenOf(1000, 0), [2]int64{90_000, 0}, 20_000, 1000, 1000, [2]int64{}, false},
-		{"half of what the level leaves", tenOf(1000, 0), [2]int64{11_000, 0}, 0, 1000, 1000, [2]int64{5000, 0}, false},
-		{"of two limits, what the shorter one has", tenOf(1000, 3000), [2]int64{90_000, 29_000}, 0, 1000, 1000,
-			[2]int64{4000, 14_000}, false},
-		{"of a limit in debt nothing is asked", tenOf(1000, 0), [2]int64{90_000, -5000}, 0, 1000, 1000,
-			[2]int64{9000, 0}, false},
-		{"too little for anything", tenOf(1000, 0), [2]int64{1000, 0}, 0, 1000, 1000, [2]int64{}, true},
-		{"nearly enough for a request", tenOf(1000, 0), [2]int64{1800, 0}, 0, 1000, 1000, [2]int64{}, true},
-		{"in debt", tenOf(1000, 0), [2]int64{-5000, 0}, 0, 1000, 1000, [2]int64{}, true},
-		{"requests for less than a token each", tenOf(10, 0), [2]int64{90_000, 0}, 0, 1000, 1000, [2]int64{}, false},
-		{"a life of one request", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 100, 1000, [2]int64{}, false},
-		{"a quota", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 0, 1000, [2]int64{}, false},
-		{"850 ms later there is a third of the demand", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 1850,
-			[2]int64{3000, 0}, false},
-		{"by a clock that was set back it is all there", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 500,
-			[2]int64{9000, 0}, false},
-	} {
-		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
-		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
-		take, short := c.demand.Size(costs, c.levels[:], left, c.life, c.now)
-		if short != c.short || (take != nil) != (c.want != [2]int64{}) {
-			t.Errorf("%s: %v, short %v", c.name, take, short)
+// However long a life is: who is asked once in it takes nothing ahead, most of which would end
+// unspent; who is asked ten times does.
+func TestWhoIsAskedSeldomInALifeIsNotBusy(t *testing.T) {
+	for _, life := range []int64{500, 2_000, 10_000, 60_000} {
+		for n := range 100 {
+			if d, at := demandOf(n+1, life+1, life); d.Busy(life, at) {
+				t.Fatalf("life %d ms: busy with one request in a life, after %d of them", life, n+1)
+			}
 		}
-		for i := range take {
-			if take[i].Limit != costs[i].Limit || take[i].Milli != c.want[i] {
-				t.Errorf("%s: %v, want %v", c.name, take, c.want)
+		if d, at := demandOf(100, life/10, life); !d.Busy(life, at) {
+			t.Errorf("life %d ms: not busy with ten requests in a life", life)
+		}
+	}
+}
+
+// What comes regularly is measured within a tenth once it has come for 2.6 lives, also
+// after a silence, and never taken for more.
+func TestDemandIsKnownSoon(t *testing.T) {
+	for _, life := range []int64{500, 10_000} {
+		d, at := demandOf(50, life/50, life)
+		for _, silence := range []int64{0, 100 * life} {
+			for i := range 200 {
+				at += life / 50
+				if i == 0 {
+					at += silence
+				}
+				d.Asked(single(1), life, at)
+				in := d.Requests(at) * float64(life)
+				if in > 53 || i >= 130 && in < 45 {
+					t.Fatalf("life %d ms, silence %d ms: %.1f requests in a life after %d of them, of 50", life, silence, in, i)
+				}
+				if of := d.Of("rpm") * float64(life) / bucket.Milli; math.Abs(of-in) > 1e-6 {
+					t.Fatalf("%.3f tokens in a life, of %.3f requests", of, in)
+				}
 			}
 		}
 	}
 }
 
-// Two requests in a life are busy: by what counts for 850 ms that is so after two, of a life
-// of 850 ms and a bit.
-func TestBusy(t *testing.T) {
-	d := &Demand{}
-	for n, want := range []bool{false, false, true} {
-		if got := d.Busy(900, 1000); got != want {
-			t.Errorf("after %d requests: busy %v", n, got)
-		}
-		d.Asked(table.Costs([]bucket.Limit{requests}, 1000), 1000)
-	}
-	if d.Busy(0, 1000) || d.Busy(900, 2000) {
-		t.Error("busy without a life, or a second later")
-	}
-	if d.Of("other") != 0 {
-		t.Error("what nobody asked for is in demand")
-	}
-}
-
-// Tokens are held for half of the time in which the fastest limit fills, never longer than
-// is asked for or is bounded, and of a quota and of slots not at all.
-func TestLife(t *testing.T) {
-	slow := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 1000, Period: 86_400_000}
-	quota := bucket.Limit{Name: "day", Capacity: 9000, Period: bucket.QuotaPeriod, Reset: "daily"}
-	slots := bucket.Limit{Name: "calls", Capacity: 9000, AtOnce: true, Period: 1000}
-	for _, c := range []struct {
-		limits     []bucket.Limit
-		most, want int64
+// Who is asked every 20 ms takes more ahead while two calls are still covered, and while three
+// requests are still to come before what is held ends.
+func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
+	const life, trip = 500, 30
+	for name, c := range map[string]struct {
+		left  int64 // tokens, of 20
+		after int64 // ms since they were taken
+		low   bool
 	}{
-		{[]bucket.Limit{requests}, 10_000, 500},
-		{[]bucket.Limit{tokens, requests}, 10_000, 500},
-		{[]bucket.Limit{requests, tokens}, 10_000, 500},
-		{[]bucket.Limit{tokens}, 10_000, 2000},
-		{[]bucket.Limit{tokens}, 1500, 1500},
-		{[]bucket.Limit{slow}, 10_000, 10_000},
-		{[]bucket.Limit{slow}, 2 * bucket.MaxAhead, bucket.MaxAhead},
-		{[]bucket.Limit{requests, quota}, 10_000, 0},
-		{[]bucket.Limit{slots}, 10_000, 0},
+		"plenty":                       {left: 10, after: 100},
+		"a fifth is left":              {left: 4, after: 100, low: true},
+		"a little more":                {left: 5, after: 100},
+		"four requests before it ends": {left: 10, after: life - trip - 4*20 - 5},
+		"two before it ends":           {left: 10, after: life - trip - 2*20, low: true},
 	} {
-		if got := Life(table.Costs(c.limits), c.most); got != c.want {
-			t.Errorf("%v, at most %d: %d, want %d", c.limits, c.most, got, c.want)
+		d, at := demandOf(200, 20, life)
+		h := &Holding{}
+		now := Instant{Wall: at, Mono: at - began}
+		h.Ask(table.Shard{}, single(20), life, now)
+		h.Done(Written, table.Shard{})
+		now = Instant{Wall: at + c.after, Mono: at + c.after - began}
+		if !h.Take(single(20-c.left), now) {
+			t.Fatalf("%s: nothing is held", name)
+		}
+		for i := at + 20; i <= now.Wall; i += 20 {
+			d.Asked(single(1), life, i)
+		}
+		if low := h.Low(d, single(20), trip, now); low != c.low {
+			t.Errorf("%s: low %v, want %v", name, low, c.low)
+		}
+		if !h.Low(d, single(20), 10*trip, now) {
+			t.Errorf("%s: what is left is used up while a call of 300 ms is under way", name)
 		}
 	}
 }

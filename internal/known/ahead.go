@@ -60,7 +60,7 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 		if s.holding == nil || !s.holding.Take(w.Costs, now.instant()) {
 			continue
 		}
-		s.holding.demand.Asked(w.Costs, now.Ms)
+		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.Ahead), now.Ms)
 		h = s.held()
 		h.Costs = w.Costs
 		h.Renew = k.low(s, w, now)
@@ -80,21 +80,15 @@ func (s *seen) held() Held {
 	return Held{Image: s.image, Key: h.key, Limits: h.limits}
 }
 
-// renewAt is how much of what was taken last, in percent, is left when more is taken.
-const renewAt = 20
-
 // low reports whether more is to be taken ahead now.
 func (k *facts) low(s *seen, w Want, now Now) bool {
 	h := s.holding
 	if h.renews || h.Asking() || h.pace.Saturated(now.Ms) {
 		return false
 	}
-	low := false
-	for _, c := range h.taken {
-		low = low || c.Milli > 0 && h.Left(c.Limit.Name, now.instant()) <= c.Milli/100*renewAt
-	}
 	life := ahead.Life(w.Costs, k.Ahead)
-	return low && h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
+	return h.Low(&h.demand, h.taken, now.Trip, now.instant()) &&
+		h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
 }
 
 // Renewed notes that what Grant has asked for is over, whatever came of it.
@@ -178,7 +172,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now in
 	}
 	h := s.holding
 	for _, w := range group {
-		h.demand.Asked(w.Costs, now)
+		h.demand.Asked(w.Costs, ahead.Life(w.Costs, k.Ahead), now)
 	}
 	if p.ahead != nil {
 		h.taken = p.ahead.Take
@@ -201,7 +195,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now in
 // asked takes in a request that is denied.
 func (k *facts) asked(shard int, w Want, now int64) {
 	if s := k.shards[shard]; k.Ahead > 0 && s != nil && s.holding != nil {
-		s.holding.demand.Asked(w.Costs, now)
+		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.Ahead), now)
 	}
 }
 

@@ -45,16 +45,20 @@ func takenAhead() []taken {
 	bursty.Bursty = true
 	uneven := at(Busy, 16, 1.5, half, .10, .97)
 	uneven.Zipf, uneven.jain = 1.2, .95
+	seldom := at(PerMinute, 16, .9, 10*time.Second, .33, .999) // nine requests in a life
+	seldom.Warm, seldom.For = time.Minute, 5*time.Minute
 	all := []taken{
-		at(Busy, 16, .5, half, .11, .999), at(Busy, 16, .9, half, .065, .999),
+		at(Busy, 16, .5, half, .11, .999).hardlyWaits(), at(Busy, 16, .9, half, .065, .999).hardlyWaits(),
 		at(Busy, 16, 1.5, half, .075, .98), at(Busy, 16, 5, half, .095, .99),
 		bursty, uneven, at(minutes, 16, .9, time.Second, .035, .999).hardlyWaits(),
 		at(busier, 64, .9, half, .03, .999).hardlyWaits(),
 		at(Busy, 1, .9, half, .005, .999).hardlyWaits(), at(PerMinute, 16, .9, half, 1.0812, .999), // as without
+		seldom,
 	}
 	for _, trip := range []time.Duration{15, 60} {
-		for _, load := range []float64{.5, .9, 5} {
-			c := at(Busy, 16, load, half, 0, 0)
+		slow := []taken{at(Busy, 16, .5, half, .12, .99), at(Busy, 16, .9, half, .065, .99),
+			at(Busy, 16, 5, half, .095, .99)}
+		for _, c := range slow {
 			c.Trip = trip * time.Millisecond
 			all = append(all, c)
 		}
@@ -69,7 +73,7 @@ func TestTakenAhead(t *testing.T) {
 		r := bubble(t, c.Run)
 		t.Logf("%v, %v ahead: %.4f writes per grant, delivered %.2f %%, low %.0f %%, waited %.2f %%, Jain %.3f, "+
 			"excess %+.3f", c, c.Options.Ahead, r.PerGrant(), 100*r.Delivered(), 100*r.Low, 100*r.Waited, r.Jain, r.Excess)
-		if *grid && c.perGrant > 0 {
+		if *grid && c.Trip == 0 {
 			beside := c.Case
 			beside.Options.Ahead = 0
 			t.Logf("%v, nothing ahead: %.4f writes per grant", c, bubble(t, beside.Run).PerGrant())
@@ -83,6 +87,21 @@ func TestTakenAhead(t *testing.T) {
 		if c.perGrant > 0 && r.PerGrant() > c.perGrant || r.Delivered() < c.delivered || r.Jain < c.jain {
 			t.Errorf("%v: %.4f writes per grant, want at most %.3f; delivered %.2f %%, want %.1f %%; Jain %.3f, want %.2f", c,
 				r.PerGrant(), c.perGrant, 100*r.Delivered(), 100*c.delivered, r.Jain, c.jain)
+		}
+	}
+}
+
+// TestCrashesAreGotOver: two lives after every tenth process has crashed, all is delivered again.
+func TestCrashesAreGotOver(t *testing.T) {
+	for _, load := range []float64{.9, 1.5} {
+		c := Case{Bucket: Busy, Processes: 20, Load: load, Seed: 1, Warm: 14 * time.Second, For: 10 * time.Second,
+			Crash: 3 * time.Second, Options: limiter.Options{Ahead: 500 * time.Millisecond, MaxShards: 1}}
+		r := bubble(t, c.Run)
+		again := float64(r.After.granted) / float64(r.After.exact)
+		t.Logf("%v: delivered %.2f %%, %.2f %% of it since two lives after; excess %+.3f", c, 100*r.Delivered(), 100*again,
+			r.Excess)
+		if r.Excess > 0 || r.Failed > 0 || again < .98 || load < 1 && again < .995 {
+			t.Errorf("%v: %.2f %% delivered again, excess %+f, %d failed", c, 100*again, r.Excess, r.Failed)
 		}
 	}
 }

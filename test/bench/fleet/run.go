@@ -35,7 +35,11 @@ type Result struct {
 	Shards   int           // at the end
 	Waited   float64       // part of the grants that took any time
 	Jain     float64       // how evenly processes got what they wanted
+	After    delivered     // since two lives after a crash
 }
+
+// delivered is what was granted of what an exact bucket grants.
+type delivered struct{ granted, exact int }
 
 // PerGrant returns the write units per granted acquire.
 func (r Result) PerGrant() float64 { return float64(r.Writes) / float64(max(r.Granted, 1)) }
@@ -79,8 +83,8 @@ type granted struct {
 	tokens         []int64
 }
 
-// grant takes down a grant, or what was wanted in vain.
-func (o *outcome) grant(process int, begin time.Time, tokens []int64, err error) {
+// grant takes down a grant, after a crash or before it, or what was wanted in vain.
+func (o *outcome) grant(process int, begin time.Time, tokens []int64, after bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.wanted[process]++
@@ -88,6 +92,9 @@ func (o *outcome) grant(process int, begin time.Time, tokens []int64, err error)
 		return
 	}
 	o.got[process]++
+	if after {
+		o.After.granted++
+	}
 	if time.Since(begin) > 0 {
 		o.waited++
 	}
@@ -211,11 +218,15 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 				counted.Due += tokens[0]
 			}
 		}
+		after := c.Crash > 0 && at.Sub(begin) > c.Warm+c.Crash+2*c.Options.Ahead
+		if after && granted {
+			counted.After.exact++
+		}
 		wg.Go(func() {
 			begin := time.Now()
 			err := into.time(func() error { return p(ctx, tokens) })
 			into.paid(tokens[0], err)
-			into.grant(who, begin, tokens, err)
+			into.grant(who, begin, tokens, after, err)
 		})
 	}
 	wg.Wait()
@@ -239,18 +250,9 @@ func (c Case) Run(ctx context.Context) (Result, error) {
 	t := newTable(c)
 	processes := make([]process, c.Processes)
 	for i := range processes {
-		l, err := t.process(ctx, c.Options)
-		if err != nil {
+		var err error
+		if processes[i], err = c.process(ctx, t, i); err != nil {
 			return Result{}, err
-		}
-		processes[i] = func(ctx context.Context, tokens []int64) error {
-			if c.Deadline > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, c.Deadline)
-				defer cancel()
-			}
-			_, err := l.Acquire(ctx, c.Bucket.request(tokens))
-			return err
 		}
 	}
 	t.network.loseOne = c.LoseOne

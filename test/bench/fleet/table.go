@@ -193,3 +193,32 @@ func (t *tableStore) process(ctx context.Context, opts limiter.Options) (*limite
 	opts.Register = true
 	return limiter.Open(ctx, t, "table", &opts)
 }
+
+// process begins a process. Every tenth ends at a crash, if the case has one, with all that it
+// holds, and another takes its place.
+func (c Case) process(ctx context.Context, t *tableStore, i int) (process, error) {
+	l, err := t.process(ctx, c.Options)
+	if err != nil {
+		return nil, err
+	}
+	next := l
+	if c.Crash > 0 && i%10 == 0 {
+		if next, err = t.process(ctx, c.Options); err != nil {
+			return nil, err
+		}
+	}
+	crash := time.Now().Add(c.Warm + c.Crash)
+	return func(ctx context.Context, tokens []int64) error {
+		if c.Deadline > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, c.Deadline)
+			defer cancel()
+		}
+		l := l
+		if time.Now().After(crash) {
+			l = next
+		}
+		_, err := l.Acquire(ctx, c.Bucket.request(tokens))
+		return err
+	}, nil
+}

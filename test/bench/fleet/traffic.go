@@ -119,6 +119,7 @@ type Case struct {
 	Deadline  time.Duration // of every acquire; 0: none
 	Zipf      float64       // how unevenly the processes ask: process k as often as 1/k to the power of this
 	Bursty    bool          // a process asks a quarter of the time, for seconds at a time, four times as often then
+	Crash     time.Duration // after so long of what is counted, every tenth process ends and another begins; 0: none
 	Seed      uint64
 	Options   limiter.Options // of every limiter
 }
@@ -131,6 +132,9 @@ func (c Case) String() string {
 	}
 	if c.Spike > 0 {
 		s += fmt.Sprintf(", %v in a spike of %v", spikeTimes*c.Trip, c.Spike)
+	}
+	if c.Crash > 0 {
+		s += ", a crash"
 	}
 	if c.Deadline > 0 {
 		s += fmt.Sprintf(", deadlines of %v", c.Deadline)

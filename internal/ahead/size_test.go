@@ -1,0 +1,112 @@
+package ahead
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+var (
+	requests = bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 100_000, Period: 1000}
+	tokens   = bucket.Limit{Name: "tps", Capacity: 100_000, Amount: 25_000, Period: 1000}
+)
+
+// tenOf is what ten requests at one instant leave of demand, each of so many millitokens.
+func tenOf(costs ...int64) *Demand {
+	d := &Demand{}
+	for range 10 {
+		d.Asked(table.Costs([]bucket.Limit{requests, tokens}, costs...), 500, 1000)
+	}
+	return d
+}
+
+// Ten requests at once, after a silence, stand for 85 % of 850 ms and are 13.8 a second: for a
+// second 80 % of them are taken ahead, eleven, and less where much is held or little is there.
+func TestSizeOfAnAllotment(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		demand    *Demand
+		levels    [2]int64
+		left      int64 // of requests
+		life, now int64
+		want      [2]int64 // zero: nothing is taken
+		short     bool
+	}{
+		{"80 % of the demand", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 1000, [2]int64{11_000, 0}, false},
+		{"of a life half as long, half", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 500, 1000, [2]int64{5000, 0}, false},
+		{"2 of 13 may be held beside it", tenOf(1000, 0), [2]int64{90_000, 0}, 2000, 1000, 1000, [2]int64{11_000, 0}, false},
+		{"with 5, only 8 more", tenOf(1000, 0), [2]int64{90_000, 0}, 5000, 1000, 1000, [2]int64{8000, 0}, false},
+		{"with 20, nothing", tenOf(1000, 0), [2]int64{90_000, 0}, 20_000, 1000, 1000, [2]int64{}, false},
+		{"half of what the level leaves", tenOf(1000, 0), [2]int64{11_000, 0}, 0, 1000, 1000, [2]int64{5000, 0}, false},
+		{"of two limits, what the shorter one has", tenOf(1000, 3000), [2]int64{90_000, 29_000}, 0, 1000, 1000,
+			[2]int64{4000, 14_000}, false},
+		{"of a limit in debt nothing is asked", tenOf(1000, 0), [2]int64{90_000, -5000}, 0, 1000, 1000,
+			[2]int64{11_000, 0}, false},
+		{"too little for anything", tenOf(1000, 0), [2]int64{1000, 0}, 0, 1000, 1000, [2]int64{}, true},
+		{"nearly enough for a request", tenOf(1000, 0), [2]int64{1800, 0}, 0, 1000, 1000, [2]int64{}, true},
+		{"in debt", tenOf(1000, 0), [2]int64{-5000, 0}, 0, 1000, 1000, [2]int64{}, true},
+		{"requests for less than a token each", tenOf(10, 0), [2]int64{90_000, 0}, 0, 1000, 1000, [2]int64{}, false},
+		{"a life of one request", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 100, 1000, [2]int64{}, false},
+		{"a quota", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 0, 1000, [2]int64{}, false},
+		{"850 ms later there is a third of the demand", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 1850,
+			[2]int64{4000, 0}, false},
+		{"by a clock that was set back it is all there", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 500,
+			[2]int64{11_000, 0}, false},
+	} {
+		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
+		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
+		take, short := c.demand.Size(costs, c.levels[:], left, c.life, c.now)
+		if short != c.short || (take != nil) != (c.want != [2]int64{}) {
+			t.Errorf("%s: %v, short %v", c.name, take, short)
+		}
+		for i := range take {
+			if take[i].Limit != costs[i].Limit || take[i].Milli != c.want[i] {
+				t.Errorf("%s: %v, want %v", c.name, take, c.want)
+			}
+		}
+	}
+}
+
+// Two requests in a life are busy: of a life of 900 ms, after a silence, three at once.
+func TestBusy(t *testing.T) {
+	d := &Demand{}
+	for n, want := range []bool{false, false, false, true} {
+		if got := d.Busy(900, 1000); got != want {
+			t.Errorf("after %d requests: busy %v", n, got)
+		}
+		d.Asked(table.Costs([]bucket.Limit{requests}, 1000), 900, 1000)
+	}
+	if d.Busy(0, 1000) || d.Busy(900, 2000) {
+		t.Error("busy without a life, or a second later")
+	}
+	if d.Of("other") != 0 {
+		t.Error("what nobody asked for is in demand")
+	}
+}
+
+// Tokens are held for half of the time in which the fastest limit fills, never longer than
+// is asked for or is bounded, and of a quota and of slots not at all.
+func TestLife(t *testing.T) {
+	slow := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 1000, Period: 86_400_000}
+	quota := bucket.Limit{Name: "day", Capacity: 9000, Period: bucket.QuotaPeriod, Reset: "daily"}
+	slots := bucket.Limit{Name: "calls", Capacity: 9000, AtOnce: true, Period: 1000}
+	for _, c := range []struct {
+		limits     []bucket.Limit
+		most, want int64
+	}{
+		{[]bucket.Limit{requests}, 10_000, 500},
+		{[]bucket.Limit{tokens, requests}, 10_000, 500},
+		{[]bucket.Limit{requests, tokens}, 10_000, 500},
+		{[]bucket.Limit{tokens}, 10_000, 2000},
+		{[]bucket.Limit{tokens}, 1500, 1500},
+		{[]bucket.Limit{slow}, 10_000, 10_000},
+		{[]bucket.Limit{slow}, 2 * bucket.MaxAhead, bucket.MaxAhead},
+		{[]bucket.Limit{requests, quota}, 10_000, 0},
+		{[]bucket.Limit{slots}, 10_000, 0},
+	} {
+		if got := Life(table.Costs(c.limits), c.most); got != c.want {
+			t.Errorf("%v, at most %d: %d, want %d", c.limits, c.most, got, c.want)
+		}
+	}
+}
