@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -10,13 +11,16 @@ import (
 type attempt struct {
 	known.Attempt
 	throttles
-	end    time.Time           // of a request that waits: when its context ends; zero: never
-	goesOn int64               // when a request that waits may go on, epoch ms; zero: at once
-	apart  bool                // it is one of several levels and creates no bucket
-	held   bool                // it was granted from what was taken ahead, without a call
-	desk   *desk               // of the bucket; held to the end, also if it is evicted meanwhile
-	room   [1]known.Want       // for what is wanted of one entity, as long as it does not cascade
-	asked  [known.MaxAsked]int // room for Attempt.Asked
+	end    time.Time // of a request that waits: when its context ends; zero: never
+	goesOn int64     // when a request that waits may go on, epoch ms; zero: at once
+	apart  bool      // it is one of several levels and creates no bucket
+	// together: its writes are those of a group, and are noted with one of its acquires.
+	together bool
+	shared   int                 // writes of groups that count for it
+	held     bool                // it was granted from what was taken ahead, without a call
+	desk     *desk               // of the bucket; held to the end, also if it is evicted meanwhile
+	room     [1]known.Want       // for what is wanted of one entity, as long as it does not cascade
+	asked    [known.MaxAsked]int // room for Attempt.Asked
 }
 
 // acquirer is one acquire of a group, or of the queue of those who will be the next one.
@@ -26,6 +30,7 @@ type acquirer struct {
 	turn    chan turn    // gets one turn for every time it is queued
 	until   time.Time    // its caller waits no longer; zero: for ever
 	trips   int          // round trips that it has waited for: of writes for it, and of one before
+	sent    int          // writes of groups that count for it, and that its attempt does not know of
 	refused int          // charges that were refused it, or had no room for it
 	alone   [1]*acquirer // room for a group of one
 	renews  bool         // it asks for nothing but what is taken ahead
@@ -65,3 +70,21 @@ func (a *acquirer) outrun(p pace) bool {
 // last reports whether it will be outrun if its next write is refused, so that this one
 // must not be refused for less than that its tokens are gone.
 func (a *acquirer) last(p pace) bool { return a.trips >= maxAttempts-1 || a.hurried(p.trip+p.late) }
+
+// sentFor notes a write of a group with the first whose caller still waits.
+func (k *desk) sentFor(group []*acquirer, tries *attempt) {
+	if !tries.together {
+		return // it is in the attempt
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if i := slices.IndexFunc(group, func(m *acquirer) bool { return !m.gone }); i >= 0 {
+		group[i].sent++
+	}
+}
+
+// count adds the writes that were sent for a group with this acquire as the first of it.
+func (a *attempt) count(me *acquirer) {
+	a.shared += me.sent
+	me.sent = 0
+}

@@ -74,6 +74,7 @@ func (l *Limiter) await(ctx context.Context, k *desk, shard int, f *flight, me *
 			if t.lead != nil {
 				return l.lead(ctx, k, known.Choice{Do: known.Take, Shard: shard}, t.flight, t.lead, tries)
 			}
+			tries.count(me)
 			return t
 		case <-late:
 			late = nil
@@ -81,7 +82,7 @@ func (l *Limiter) await(ctx context.Context, k *desk, shard int, f *flight, me *
 				return l.lead(ctx, k, known.Choice{Do: known.Take, Shard: shard}, next, group, tries)
 			}
 		case <-ctx.Done():
-			return l.leave(ctx, k, shard, f, me)
+			return l.leave(ctx, k, shard, f, me, tries)
 		}
 	}
 }
@@ -103,8 +104,9 @@ func (k *desk) overtake(shard int, f *flight, me *acquirer) (*flight, []*acquire
 
 // leave takes an acquire out whose caller has gone. If its costs are on their way,
 // nobody knows yet what becomes of them; what they turn out to have taken is given back.
-func (l *Limiter) leave(ctx context.Context, k *desk, shard int, f *flight, me *acquirer) turn {
+func (l *Limiter) leave(ctx context.Context, k *desk, shard int, f *flight, me *acquirer, tries *attempt) turn {
 	k.mu.Lock()
+	tries.count(me)
 	if i := slices.Index(f.queue, me); i >= 0 {
 		f.queue = slices.Delete(f.queue, i, i+1)
 		k.End(shard, me.want)
@@ -160,13 +162,15 @@ func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, 
 		defer k.pass(c.Shard, f, nil)
 		within := l.bounded(context.WithoutCancel(ctx))
 		defer within.end()
-		l.writeGroup(within, k, c, group, &attempt{Attempt: known.Attempt{Calls: tries.Calls, Asked: []int{c.Shard}}})
+		l.writeGroup(within, k, c, group, &attempt{together: true,
+			Attempt: known.Attempt{Calls: tries.Calls, Asked: []int{c.Shard}}})
 	}()
 	select {
 	case t := <-me.turn:
+		tries.count(me)
 		return t
 	case <-ctx.Done():
-		return l.leave(ctx, k, c.Shard, f, me)
+		return l.leave(ctx, k, c.Shard, f, me, tries)
 	}
 }
 
@@ -200,6 +204,7 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 			continue
 		}
 		tries.Sent(c.Shard)
+		k.sentFor(group, tries)
 		if n := group[0].want.Name; c.Do == known.Look {
 			l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
 		}

@@ -664,7 +664,7 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	ws[0].turn <- turn{lead: ws[:2], flight: f}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := l.leave(ctx, k, 0, &flight{}, ws[0]); store.KindOf(got.err) != store.Unavailable {
+	if got := l.leave(ctx, k, 0, &flight{}, ws[0], &attempt{}); store.KindOf(got.err) != store.Unavailable {
 		t.Errorf("whoever goes is told %+v", got)
 	}
 	select {

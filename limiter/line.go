@@ -120,6 +120,7 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 		mine := waiting(tries.end)
 		lease, after, err = l.reserve(ctx, req, mine)
 		tries.Calls += mine.Calls
+		tries.shared += mine.shared
 		full := queueFull(err)
 		missed, first := l.lines.asked(n, me, mine.Calls > 0, full != nil)
 		if full == nil {

@@ -31,7 +31,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 		return
 	}
 	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
-		Writes: tries.Calls, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
+		Writes: tries.Calls + tries.shared, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
 	if lease != nil {
 		e.Overdrawn = lease.Overdrawn()
 	}
