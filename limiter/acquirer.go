@@ -71,14 +71,14 @@ func (a *acquirer) outrun(p pace) bool {
 // must not be refused for less than that its tokens are gone.
 func (a *acquirer) last(p pace) bool { return a.trips >= maxAttempts-1 || a.hurried(p.trip+p.late) }
 
-// sentFor notes a write of a group with the first whose caller still waits.
+// sentFor notes a write of a group with the first whose caller still waits for it.
 func (k *desk) sentFor(group []*acquirer, tries *attempt) {
 	if !tries.together {
 		return // it is in the attempt
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if i := slices.IndexFunc(group, func(m *acquirer) bool { return !m.gone }); i >= 0 {
+	if i := slices.IndexFunc(group, func(m *acquirer) bool { return !m.gone && !m.renews }); i >= 0 {
 		group[i].sent++
 	}
 }

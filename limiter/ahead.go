@@ -145,9 +145,17 @@ func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, shard int) {
 		me := &acquirer{want: w, turn: make(chan turn, 1), renews: true}
 		me.until, _ = within.Deadline()
 		_ = guarded(func() {
-			t := l.writeTogether(within, k, known.Choice{Do: known.Take, Shard: shard}, me, &attempt{desk: k})
+			tries := &attempt{desk: k}
+			t := l.writeTogether(within, k, known.Choice{Do: known.Take, Shard: shard}, me, tries)
 			if t.err != nil {
 				l.heard(within, w.Name, w.Name, t.err)
+			}
+			if sent := tries.Calls; t.lease == nil && sent > 0 {
+				e := Event{Kind: EventAhead, Entity: w.Name.Entity, Resource: w.Name.Resource, Writes: sent}
+				if t.err != nil {
+					e.Err = outcome("take ahead", w.Name, t.err)
+				}
+				l.tell(within, e)
 			}
 		})
 	})

@@ -60,12 +60,17 @@ const (
 	// growing pauses, before it fails. Set: Err; Entity and Resource, unless it reads
 	// configuration.
 	EventThrottled
+	// EventAhead: this process has taken tokens ahead with a charge, has written down what of
+	// earlier ones ended unspent, or could not take more (see Options.Ahead). What is granted
+	// from them is in EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
+	EventAhead
 )
 
 var eventNames = [...]string{
 	EventAcquire: "acquire", EventCommit: "commit", EventRollback: "rollback", EventLook: "look",
 	EventRefused: "refused", EventYield: "yield", EventSplit: "split", EventMerge: "merge", EventUpkeep: "upkeep",
 	EventBreaker: "breaker", EventClock: "clock", EventThrottled: "throttled",
+	EventAhead: "ahead",
 }
 
 // String returns the kind in one lower-case word, as a metric may be labeled.
@@ -95,13 +100,17 @@ type Event struct {
 	Policy Policy
 	// Writes is how many writes were sent, of a commit or a rollback how many items
 	// were to be written. Zero means that it cost nothing. Acquires of one process
-	// that went out together have one write, which counts for the first of them.
+	// that went out together have one write, which counts for the first of them. What was
+	// taken ahead with an acquire is in that one's write, too.
 	Writes int
 	// Ahead tells of an acquire that it was granted from what this process had taken ahead,
 	// without a call (see Options.Ahead).
 	Ahead bool
 	// Overdrawn are the soft limits that are in debt after an acquire (see Lease.Overdrawn).
 	Overdrawn []Status
+	// Taken is what was taken ahead. Ended is what was taken ahead before and has ended
+	// unspent: usage does not count it. A crash loses what has not been written down.
+	Taken, Ended Costs
 	// Elapsed is how long the call took; for Wait with the waiting.
 	Elapsed time.Duration
 	// Limits are those that are in force, of those that were asked for.
@@ -172,6 +181,8 @@ func (e Event) LogValue() slog.Value {
 		for _, s := range e.Overdrawn {
 			attrs = append(attrs, slog.Group("overdrawn", "by", s.Entity, "limit", s.Limit, "remaining", s.Remaining))
 		}
+	case EventAhead:
+		attrs = append(attrs, slog.Any("taken", e.Taken), slog.Any("ended", e.Ended), slog.Int("writes", e.Writes))
 	case EventYield:
 		attrs = append(attrs, slog.Any("limits", e.Limits))
 	case EventSplit, EventMerge:

@@ -210,7 +210,7 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 		}
 		it, err := l.store.Write(ctx, p.Write)
 		if err == nil {
-			l.taken(ctx, k, p, group, it)
+			l.taken(ctx, k, p, group, tries, it)
 			return
 		}
 		k.Unanswered(p, store.KindOf(err) == store.Unknown)

@@ -43,7 +43,8 @@ func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.P
 
 // taken makes the leases of a write that held. From here on the tokens are taken,
 // whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, k *desk, p known.Plan, group []*acquirer, it item.Item) {
+func (l *Limiter) taken(ctx context.Context, k *desk, p known.Plan, group []*acquirer, tries *attempt,
+	it item.Item) {
 	b, err := table.DecodeShard(it)
 	if err != nil {
 		k.Unanswered(p, true)
@@ -56,6 +57,7 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Plan, group []*acq
 	var few [4]known.Want
 	wants := wantsOf(group, few[:0])
 	levels := k.Took(b, p, known.Joined(wants), wants, l.now())
+	l.tellAhead(ctx, p, group, tries)
 	if !p.Takes {
 		for _, w := range group {
 			w.turn <- turn{again: true}

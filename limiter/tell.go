@@ -69,6 +69,22 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 	le.limiter.opts.Observe(ctx, e)
 }
 
+// tellAhead tells what a charge has taken ahead, and what of earlier ones has ended.
+func (l *Limiter) tellAhead(ctx context.Context, p known.Plan, group []*acquirer, tries *attempt) {
+	if l.opts.Observe == nil {
+		return
+	}
+	taken, ended := p.Ahead()
+	e := Event{Kind: EventAhead, Entity: group[0].want.Name.Entity, Resource: group[0].want.Name.Resource,
+		Taken: Costs(nil).plus(taken), Ended: Costs(nil).plus(ended)}
+	if len(group) == 1 && group[0].renews {
+		e.Writes = tries.Calls
+	} else if e.Taken == nil && e.Ended == nil {
+		return
+	}
+	l.opts.Observe(ctx, e)
+}
+
 // tellYield tells by which limits a bucket is gone by from now on.
 func (l *Limiter) tellYield(ctx context.Context, w known.Want) {
 	e := Event{Kind: EventYield, Entity: w.Name.Entity, Resource: w.Name.Resource}

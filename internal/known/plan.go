@@ -23,6 +23,15 @@ type Plan struct {
 	took    []table.Cost // with ahead: the costs with what is taken ahead
 }
 
+// Ahead returns what the write takes ahead, and what of earlier charges it tells to have ended
+// unspent.
+func (p Plan) Ahead() (taken, ended []table.Cost) {
+	if p.ahead == nil {
+		return nil, nil
+	}
+	return p.ahead.Take, p.ahead.Ended
+}
+
 // Begin notes that a write that a request has chosen goes out, or waits behind another:
 // its costs count as taken from then on. A request that owes does not begin if others of this
 // process have filled the queue since it has chosen: of a hundred that choose at once most

@@ -1,0 +1,80 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// told is what events have told.
+type told struct {
+	mu           sync.Mutex
+	writes       int
+	asked        int64 // tokens that were granted with a write
+	taken, ended int64
+	failed       []error // renewals that failed
+}
+
+func (s *told) observe(_ context.Context, e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes += e.Writes
+	s.taken += e.Taken["rps"]
+	s.ended += e.Ended["rps"]
+	switch {
+	case e.Kind == EventAhead && e.Err != nil:
+		s.failed = append(s.failed, e.Err)
+	case e.Kind == EventAcquire && e.Err == nil && !e.Ahead:
+		s.asked += e.Costs["rps"]
+	}
+}
+
+// Events tell of every write, also of those that no caller waits for, of every token that is
+// taken ahead, and of every one that ended unspent.
+func TestEventsTellWhatIsTakenAheadAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newWorld(t), &told{}
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: s.observe})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.db.ResetStats()
+		for range 3 {
+			w.busy(l, req, 300)
+			w.pass(2 * time.Second) // what is left has ended
+		}
+		w.busy(l, req, 1)
+		used, ended := w.countedOf(l, acme)
+		if s.asked+s.taken != used || s.ended != ended || ended == 0 {
+			t.Errorf("told of %d tokens taken with requests, %d ahead and %d that ended; %d are counted, of which %d ended",
+				s.asked, s.taken, s.ended, used, ended)
+		}
+		if n := w.db.Stats().WriteUnits; s.writes != n || len(s.failed) > 0 {
+			t.Errorf("told of %d writes, %d were sent; %d failed", s.writes, n, len(s.failed))
+		}
+	})
+}
+
+// A renewal that has no answer is told of, and what it has cost.
+func TestEventsTellOfRenewalsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newWorld(t), &told{}
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: s.observe})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.busy(l, req, 200)
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			return false, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("planned")}
+		})
+		before := s.writes
+		for len(s.failed) == 0 { // of what is held, until it is renewed
+			w.busy(l, req, 1)
+		}
+		if s.writes != before+1 || !errors.Is(s.failed[0], ErrUnknown) {
+			t.Errorf("told of %d writes, and of %v", s.writes-before, s.failed)
+		}
+	})
+}
