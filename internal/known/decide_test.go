@@ -141,6 +141,38 @@ func TestOneLookForAll(t *testing.T) {
 	}
 }
 
+// Of requests that choose a look at the same time one begins it, and the others decide again:
+// one write is enough for all. So it is with limits that are to be brought in force.
+func TestOneOfManyBeginsTheLook(t *testing.T) {
+	other := perSecond
+	other.Capacity *= 2
+	for _, c := range []struct {
+		want Action
+		in   Want
+		ms   int64
+	}{{Look, asks(1, perSecond), 60_000}, {Adopt, asks(1, other), 1}} {
+		b, begun := seenAs(perSecond, -1000), 0
+		var chosen []Decision
+		for range 16 {
+			d := b.Decide(c.in, &Attempt{}, clock(noon+c.ms))
+			if d.Do != c.want {
+				t.Fatalf("%+v, want %d", d.Choice, c.want)
+			}
+			chosen = append(chosen, d)
+		}
+		for _, d := range chosen {
+			if b.Begin(d.Choice, d.Want, noon+c.ms) {
+				begun++
+			} else if d := b.Decide(c.in, &Attempt{Rounds: 1}, clock(noon+c.ms)); d.Do != Deny {
+				t.Errorf("behind the one that began: %+v", d.Choice)
+			}
+		}
+		if begun != 1 {
+			t.Errorf("%d of 16 began %d, want 1", begun, c.want)
+		}
+	}
+}
+
 // What is under way counts as taken, until its write is answered.
 func TestUnderWayCountsAsTaken(t *testing.T) {
 	b, six, five := seenAs(perSecond, 10), asks(6, perSecond), asks(5, perSecond)

@@ -33,24 +33,30 @@ func (p Plan) Ahead() (taken, ended []table.Cost) {
 }
 
 // Begin notes that a write that a request has chosen goes out, or waits behind another:
-// its costs count as taken from then on. A request that owes does not begin if others of this
-// process have filled the queue since it has chosen: of a hundred that choose at once most
-// would have to give their tokens back, and whoever asks meanwhile would be told to wait for
-// all of them.
+// its costs count as taken from then on. A request does not begin, and decides again, if what
+// others of this process have begun since it has chosen changes the choice:
+//
+//   - It owes, and the queue is full now: of a hundred that choose at once most would have to
+//     give their tokens back, and whoever asks meanwhile would be told to wait for all of them.
+//   - It looks, or brings limits, and somebody does already: one write tells all of them.
 func (b *Bucket) Begin(c Choice, w Want, now int64) bool {
 	k := b.lock()
 	defer b.mu.Unlock()
+	d := decider{facts: k, want: w, now: now}
+	looks, adopts := c.Do == Look || c.Asks, c.Do == Adopt
+	if looks && !d.again(k.lookedAt) || adopts && !d.again(k.adoptedAt) {
+		return false
+	}
 	if c.Owe {
-		d := decider{facts: k, want: w, now: now}
 		if _, full, _ := d.room(c.Shard, false); full {
 			return false
 		}
 	}
 	k.at(c.Shard).underWay.add(w.Costs)
-	if c.Do == Look || c.Asks {
+	if looks {
 		k.lookedAt = now
 	}
-	if c.Do == Adopt {
+	if adopts {
 		k.adoptedAt = now
 	}
 	return true
