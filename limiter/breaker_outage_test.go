@@ -219,6 +219,48 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 	}
 }
 
+// A process that begins behind a table that throttles reads has nothing to decide by, of its
+// limits or of a bucket that may be new. Who observes is told of every read; each call sends
+// one, which the store repeats a few times, and writes nothing. Who has an answer at the next
+// call goes by it.
+func TestThrottledReadsOfAColdProcess(t *testing.T) {
+	for name, req := range map[string]Request{
+		"configuration": stored(Costs{"rpm": 1}), "buckets": asks(Costs{"rpm": 1}, rpm10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var told atomic.Int64
+				l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventThrottled, func(e Event) {
+					if told.Add(1); e.Err == nil || e.Entity != "" && e.Entity != acme {
+						t.Errorf("told %+v", e)
+					}
+				})})
+				w.configure(l, "", "", rpm10)
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					if isWrite(op) {
+						return true, nil
+					}
+					return false, memdb.Fail(store.Throttled)
+				})
+				for i := range 2 * breaksAfter {
+					w.db.ResetStats()
+					told.Store(0)
+					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+						t.Errorf("call %d: %v, want unavailable", i, err)
+					}
+					if n := w.db.Stats().Reads; n != 1 || told.Load() != 1 || w.shards(l, acme, gpt) != nil {
+						t.Errorf("call %d: %d reads, told of %d, shards %v; want one, one and none", i, n, told.Load(),
+							w.shards(l, acme, gpt))
+					}
+				}
+				w.db.SetHook(nil)
+				must(t, l, req)
+			})
+		})
+	}
+}
+
 // What opens the breaker: silence and lasting throttles. Nothing else does, however often.
 // A throttle opens that of its bucket, and that of all only where several are throttled.
 func TestWhatOpensTheBreaker(t *testing.T) {

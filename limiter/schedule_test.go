@@ -170,13 +170,13 @@ func (s *schedule) largest(name string) bucket.Rate {
 // fault makes some writes go wrong: not carried out, or carried out with the
 // answer lost.
 func (s *schedule) fault() {
-	s.w.db.SetHook(func(op memdb.Op) (bool, error) {
+	s.w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
 		if op.Name == memdb.BatchGetItem || s.r.IntN(100) >= s.faulty {
 			return true, nil
 		}
 		kind := []store.Kind{store.Unknown, store.Unknown, store.Throttled, store.Conflict, store.Unavailable}[s.r.IntN(5)]
 		return kind == store.Unknown && s.r.IntN(2) == 0, memdb.Fail(kind)
-	})
+	}))
 }
 
 func (s *schedule) step() {
