@@ -96,21 +96,22 @@ func (p *process) left(ms, want int64) {
 	}
 }
 
-// A process that was asked for ten tokens takes four more with the next charge: 80 % of what
-// half a second asks for. It grants them without a write, and asks for more when 20 % is left.
+// A process that was asked for ten tokens takes five more with the next charge: 80 % of what
+// half a second asks for by the first requests, which stand for 723 ms. It grants them without a
+// write, and asks for more when 20 % is left.
 func TestBusyProcessTakesAhead(t *testing.T) {
 	p := newProcess(t)
 	if n := p.charges(ten(), 0); n != 0 || p.Holds() {
 		t.Errorf("%d taken ahead by a process that nobody had asked", n)
 	}
-	if n := p.charges(ten(), 0); n != 4000 || !p.Holds() {
-		t.Fatalf("%d taken ahead, want 4000", n)
+	if n := p.charges(ten(), 0); n != 5000 || !p.Holds() {
+		t.Fatalf("%d taken ahead, want 5000", n)
 	}
 	level, _ := p.image.State.LevelAt(p.image.State.Index("rps"), noon)
-	if p.left(0, 4000); level != 76_000 {
-		t.Errorf("%d of 100 tokens are left, want 76", level)
+	if p.left(0, 5000); level != 75_000 {
+		t.Errorf("%d of 100 tokens are left, want 75", level)
 	}
-	if h, ok := p.Grant(costing(4001, plenty), clock(noon)); ok {
+	if h, ok := p.Grant(costing(5001, plenty), clock(noon)); ok {
 		t.Errorf("more was granted than is held: %+v", h)
 	}
 	other := plenty
@@ -118,8 +119,8 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	if h, ok := p.Grant(costing(1000, other), clock(noon)); ok {
 		t.Errorf("granted under another limit: %+v", h)
 	}
-	if renew := p.grants(17, 200, 0); !slices.Equal(renew, []int{15}) {
-		t.Errorf("requests %v ask for more, want the one after which 800 of 4000 are left, once", renew)
+	if renew := p.grants(22, 200, 0); !slices.Equal(renew, []int{19}) {
+		t.Errorf("requests %v ask for more, want the one after which 1000 of 5000 are left, once", renew)
 	}
 	p.Renewed(0)
 	p.Renewed(1) // of which nothing is known
@@ -203,7 +204,7 @@ func TestGiveBackIntoWhatIsHeld(t *testing.T) {
 		milli    int64
 		want     bool
 		leftThen int64
-	}{{0, 2000, true, 3000}, {0, 1001, false, 3000}, {0, -500, true, 2500}, {1, 1, false, 2500}} {
+	}{{0, 2000, true, 4000}, {0, 1001, false, 4000}, {0, -500, true, 3500}, {1, 1, false, 3500}} {
 		got := p.GiveBack(c.shard, table.Costs([]bucket.Limit{plenty}, c.milli), clock(noon))
 		if p.left(0, c.leftThen); got != c.want {
 			t.Errorf("%d to shard %d: %v", c.milli, c.shard, got)
