@@ -1,0 +1,127 @@
+package shard_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// stored are the shards of one bucket, by number.
+type stored map[item.Key]item.Item
+
+// shardsOf is a bucket whose shards have these counts.
+func shardsOf(counts map[int]int) stored {
+	out := stored{}
+	for k, n := range counts {
+		out[bucketKey(k)] = table.Shard{Namespace: namespace, Entity: entity, Resource: resource, Generation: 1,
+			State: bucket.New([]bucket.Limit{{Name: "rpm", Capacity: 64_000, Amount: 64_000, Period: 60_000}}, k, n, 1)}.Item()
+	}
+	return out
+}
+
+func (s stored) image(t *testing.T, k int) table.Shard {
+	t.Helper()
+	b, err := table.DecodeShard(s[bucketKey(k)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// counts are "0:2 1:2" of two shards of two.
+func (s stored) counts(t *testing.T) string {
+	var out []string
+	for k := range 16 {
+		if s[bucketKey(k)] != nil {
+			out = append(out, fmt.Sprintf("%d:%d", k, s.image(t, k).State.Shards))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// walk carries out a plan and returns its steps; those that are refused in parentheses.
+func (s stored) walk(t *testing.T, p *shard.Plan) (steps []string) {
+	t.Helper()
+	for range 30 {
+		step, ok := p.Next(2, 7)
+		if !ok {
+			return steps
+		}
+		after, refused, images := stored{}, make([]bool, len(step.Writes)), make([]item.Item, len(step.Writes))
+		for i, w := range step.Writes {
+			it, held, err := w.Apply(s[w.Target()])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if refused[i] = !held; !held {
+				images[i] = s[w.Target()]
+			}
+			after[w.Target()] = it
+		}
+		if slices.Contains(refused, true) {
+			if steps = append(steps, step.String()); step.Action != shard.Look {
+				steps[len(steps)-1] = "(" + step.String() + ")"
+			}
+			p.Refused(step, refused, images)
+			continue
+		}
+		for k, it := range after {
+			s[k] = it
+		}
+		steps = append(steps, step.String())
+		p.Applied(step, after[step.Writes[0].Target()])
+	}
+	t.Fatalf("the plan does not end: %v", steps)
+	return nil
+}
+
+// A count falls by merges. Shards that are not known are looked at; those that are missing hand
+// nothing over, so the count falls at once as far as none is there.
+func TestStepsOfAFallingCount(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		counts  map[int]int
+		known   []int
+		count   int
+		steps   string
+		becomes string
+	}{
+		{"two become one", map[int]int{0: 2, 1: 2}, []int{1}, 1, "merge 0", "0:1"},
+		{"what is not known is asked", map[int]int{0: 2, 1: 2}, nil, 1, "look 1, merge 0", "0:1"},
+		{"nobody has split: the count falls at once, further than planned", map[int]int{0: 8}, nil, 4,
+			"look 4, look 2, look 1, discount 0", "0:1"},
+		{"as far as siblings are there", map[int]int{0: 8, 1: 2}, nil, 4, "look 4, look 2, look 1, discount 0", "0:2 1:2"},
+		{"the first one that is there ends the search", map[int]int{0: 8, 2: 4}, nil, 4, "look 4, look 2, discount 0",
+			"0:4 2:4"},
+		{"a sibling that has split since comes down first", map[int]int{0: 2, 1: 4, 3: 4}, []int{1}, 1,
+			"look 3, merge 1, merge 0", "0:1"},
+		{"also if its own sibling is missing", map[int]int{0: 2, 1: 4}, []int{1}, 1, "look 3, discount 1, merge 0", "0:1"},
+	} {
+		s := shardsOf(c.counts)
+		var known []table.Shard
+		for _, k := range c.known {
+			known = append(known, s.image(t, k))
+		}
+		steps := s.walk(t, shard.Shrink(s.image(t, 0), c.count, known...))
+		if got := strings.Join(steps, ", "); got != c.steps || s.counts(t) != c.becomes {
+			t.Errorf("%s: %s: %s\nwant %s: %s", c.name, got, s.counts(t), c.steps, c.becomes)
+		}
+	}
+}
+
+// A plan whose images are old learns what is stored, and goes on with that.
+func TestStepsOfAnOldImage(t *testing.T) {
+	s := shardsOf(map[int]int{0: 2, 1: 2})
+	p := shard.Shrink(s.image(t, 0), 1, s.image(t, 1))
+	s[bucketKey(1)] = shardsOf(map[int]int{1: 4})[bucketKey(1)] // it has split, and lost its sibling
+	steps := strings.Join(s.walk(t, p), ", ")
+	if want := "(merge 0), look 3, discount 1, merge 0"; steps != want || s.counts(t) != "0:1" {
+		t.Errorf("%s: %s, want %s", steps, s.counts(t), want)
+	}
+}
