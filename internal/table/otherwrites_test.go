@@ -99,6 +99,8 @@ func otherWrites(t *testing.T) []call {
 		one("adopt", e.Adopt(item.KeyOf(bucketItem)), bucketItem),
 		one("replace limits", c.Replace(), nil),
 		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
+		one("disable", c.SwitchTo(SwitchedOff, c.Item(), item.Exists(item.AttrPK)), c.Item()),
+		one("tell a bucket", Stamp(ns, "key-1", "gpt", 0, SwitchedOff), bucketItem),
 		one("keep audit", KeepAudit(ns, 30), nil),
 		one("add resource", AddResource(ns, "gpt"), nil),
 		one("remove resource", RemoveResource(ns, "gpt"), Resources{ns, []string{"gpt", "x"}}.Item()),

@@ -136,6 +136,7 @@ var guards = map[string]string{
 	"entity is unchanged":  isThere + "; parent_id = ",
 	"entity has no parent": isThere + "; (parent_id =  OR attribute_not_exists(parent_id))",
 	"replace limits":       "", "store limits over others": isThere, // as it is told
+	"disable": isThere, "tell a bucket": isThere,
 	"keep audit": "", "add resource": "", "remove resource": "", "count configs": "",
 	"forget configs":          "gpt <= ",
 	"new page":                isNew,
