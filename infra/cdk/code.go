@@ -50,7 +50,7 @@ func build(function string) (dir string, err error) {
 		return "", err
 	}
 	dir = programFolder(cache, source, function)
-	_, err = goTool(source, "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc",
+	_, err = goTool(source, "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,nethttpomithttp2",
 		"-ldflags", "-s -w -buildid=", "-o", filepath.Join(dir, "bootstrap"), "./functions/"+function)
 	return dir, err
 }

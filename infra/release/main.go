@@ -181,7 +181,7 @@ func (r *run) programs(ctx context.Context) error {
 	}
 	for _, function := range []string{"aggregator", "archiver", "setup"} {
 		name := function + "-" + r.version + "-linux-arm64"
-		if err := build("linux/arm64", "functions/"+function, name, "-tags", "lambda.norpc"); err != nil {
+		if err := build("linux/arm64", "functions/"+function, name, "-tags", "lambda.norpc,nethttpomithttp2"); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func buildFunction(ctx context.Context, dir string) (*built, error) {
 	}
 	f := &built{binary: filepath.Join(dir, "bootstrap")}
 	build := exec.CommandContext(ctx, "go", "build", "-overlay", replaced, "-trimpath", "-buildvcs=false",
-		"-tags", "lambda.norpc", "-ldflags", "-s -w -buildid=", "-o", f.binary, "./functions/aggregator")
+		"-tags", "lambda.norpc,nethttpomithttp2", "-ldflags", "-s -w -buildid=", "-o", f.binary, "./functions/aggregator")
 	build.Dir, build.Stderr = root, os.Stderr
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := build.Run(); err != nil {
