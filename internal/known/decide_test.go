@@ -173,6 +173,36 @@ func TestOneOfManyBeginsTheLook(t *testing.T) {
 	}
 }
 
+// A charge that is also the look at a contended shard is begun by one of many, too. The others send
+// theirs without looking, if what others take leaves enough: none is denied for it.
+func TestOneOfManyChargesIsTheLook(t *testing.T) {
+	const now = noon + 60_000
+	b, in := seenAs(perSecond, 9, 9), asks(1, perSecond)
+	k := b.lock()
+	for _, s := range k.shards {
+		s.others.refused = now - 1000
+	}
+	b.mu.Unlock()
+	var chosen [3]Decision
+	for i := range chosen {
+		if chosen[i] = b.Decide(in, &Attempt{}, clock(now)); chosen[i].Do != Take || !chosen[i].Asks {
+			t.Fatalf("%d: %+v", i, chosen[i].Choice)
+		}
+	}
+	for i, d := range chosen {
+		if b.Begin(d.Choice, d.Want, now) != (i == 0) {
+			t.Errorf("%d: one of them looks", i)
+		}
+		if i == 0 {
+			continue
+		}
+		d = b.Decide(in, &Attempt{Rounds: 1}, clock(now))
+		if d.Do != Take || !b.Begin(d.Choice, d.Want, now) {
+			t.Errorf("%d: %+v, want a charge that begins", i, d.Choice)
+		}
+	}
+}
+
 // What is under way counts as taken, until its write is answered.
 func TestUnderWayCountsAsTaken(t *testing.T) {
 	b, six, five := seenAs(perSecond, 10), asks(6, perSecond), asks(5, perSecond)
