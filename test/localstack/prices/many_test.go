@@ -75,6 +75,7 @@ type attempts struct {
 	table         *narrow
 	most          int // of one batch
 	begun, failed int
+	timeouts      int           // of those that failed: they ended without an answer
 	state         int           // bytes, at its largest
 	longest       time.Duration // of an invocation
 }
@@ -91,7 +92,10 @@ func (a *attempts) invoke(ctx context.Context, payload []byte) (runtimeapi.Resul
 			return r, err
 		}
 		a.failed++
-		if r.ErrorType == "Sandbox.Timedout" || r.ErrorType == "Runtime.ExitError" {
+		if r.ErrorType == "Sandbox.Timedout" {
+			a.timeouts++
+		}
+		if r.ErrorType == "Runtime.ExitError" {
 			return r, fmt.Errorf("attempt %d ends without an answer: %s", try, r.Payload)
 		}
 	}
@@ -107,9 +111,12 @@ type crowd struct {
 
 // Each of many buckets is counted, once, by the aggregator as it is built and run by Lambda,
 // behind a table that is too slow for one invocation: in few attempts, with little more
-// units than there is to write, within the memory that the stack gives it. MANY_BUCKETS=27000
-// plays so many behind 300 units a second, with the timeout of the stack.
+// units than there is to write, within the memory that the stack gives it. No invocation runs
+// into its timeout, unless the machine does not run this process for a while; then the counts
+// are exact all the same. MANY_BUCKETS=27000 plays so many behind 300 units a second, with the
+// timeout of the stack.
 func TestManyBucketsThroughTheBuiltFunction(t *testing.T) {
+	stalled := stalls(t)
 	c := crowd{buckets: 3000, each: 1200, timeout: 7 * time.Second}
 	if many, err := strconv.Atoi(os.Getenv("MANY_BUCKETS")); err == nil {
 		c = crowd{buckets: many, rate: 300, timeout: time.Minute}
@@ -140,7 +147,7 @@ func TestManyBucketsThroughTheBuiltFunction(t *testing.T) {
 	if a.failed == 0 && (each < bill.BytesLogged*3/4 || each > bill.BytesLogged*5/4) {
 		t.Errorf("an invocation logs %d bytes, the bill has %d", each, bill.BytesLogged)
 	}
-	*a = attempts{cell: cell, table: table, most: a.most}
+	*a = attempts{cell: cell, table: table, most: a.most, timeouts: a.timeouts}
 	logged := len(cell.host.Logs())
 	table.set(c.rate, c.each)
 	began := time.Now()
@@ -162,12 +169,39 @@ func TestManyBucketsThroughTheBuiltFunction(t *testing.T) {
 	if table.throttled == 0 || c.each > 0 && a.failed == 0 {
 		t.Errorf("%d writes were throttled, %d invocations failed: the table was not too slow", table.throttled, a.failed)
 	}
-	if most := 1.5 * float64(c.buckets); table.taken > most {
-		t.Errorf("%.0f write units, want at most %.0f", table.taken, most)
+	const slow = 200 * time.Millisecond // of the second that is kept back for the report
+	most := 1.5 * float64(c.buckets)
+	switch stalled := stalled(); {
+	case a.timeouts > 0 && stalled > slow: // what such an invocation wrote is tried again, for units
+		t.Logf("void: %d timeouts, %.0f write units, but the machine stood still for %v", a.timeouts, table.taken, stalled)
+	case a.timeouts > 0 || table.taken > most:
+		t.Errorf("%d timeouts, %.0f write units, want none, and at most %.0f", a.timeouts, table.taken, most)
 	}
 	if limit := int64(bill.Default().Aggregator) << 20; memory > limit {
 		t.Errorf("%d bytes of memory, the stack gives it %d", memory, limit)
 	}
+}
+
+// stalls watches the machine until longest is called, which tells for how long it did
+// not run this process, at the longest.
+func stalls(t testing.TB) (longest func() time.Duration) {
+	done, most := make(chan struct{}), make(chan time.Duration, 1)
+	go func() {
+		var out time.Duration
+		for {
+			at := time.Now()
+			select {
+			case <-done:
+				most <- out
+				return
+			case <-time.After(10 * time.Millisecond):
+				out = max(out, time.Since(at)-10*time.Millisecond)
+			}
+		}
+	}()
+	stop := sync.OnceFunc(func() { close(done) })
+	t.Cleanup(stop)
+	return func() time.Duration { stop(); return <-most }
 }
 
 // window plays one tumbling window of an hour: each tenant once, in 15 seconds, and its end.
