@@ -84,7 +84,8 @@ func (all *sleepers) due(s *sleeper) (looks []look, next time.Duration) {
 }
 
 // tell tells those who sleep for a shard what it is now. Of a bucket that has split or merged
-// since, part of what they owe is elsewhere, so they sleep on.
+// since, part of what they owe is elsewhere, so they sleep on. Who learns nothing is not woken:
+// a clock that was set ahead meanwhile would end the wait.
 func (all *sleepers) tell(who []debtOf, b table.Shard) {
 	if b.State.NoClock || len(b.Partial) > 0 {
 		return
@@ -93,7 +94,8 @@ func (all *sleepers) tell(who []debtOf, b table.Shard) {
 	defer all.mu.Unlock()
 	for _, o := range who {
 		paid := known.PaidBack(b, o.part.limits)
-		if b.State.Count() == o.part.image.State.Count() && paid < o.part.paid {
+		knew := min(o.part.paid, known.PaidBack(o.part.image, o.part.limits))
+		if b.State.Count() == o.part.image.State.Count() && paid < knew {
 			o.part.paid = paid
 			o.by.wake()
 		}

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -168,5 +170,38 @@ func TestLooksAdmitNoMoreInAll(t *testing.T) {
 			}
 			all.Wait()
 		})
+	}
+}
+
+// A look wakes those who may go on sooner than they knew, and nobody else: who asks again goes by
+// the clock, and if that was set ahead meanwhile, goes on before the tokens are there.
+func TestALookWakesOnlyWhoMayGoOnSooner(t *testing.T) {
+	const begun = int64(1_700_000_000_000)
+	limit := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1000, Period: 1000}
+	at := func(tokens int64) table.Shard {
+		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt",
+			State: bucket.New([]bucket.Limit{limit}, 0, 1, begun)}
+		b.State.Slots[b.State.Index("rps")].Tokens = tokens * bucket.Milli
+		return b
+	}
+	for _, c := range []struct {
+		name  string
+		seen  table.Shard
+		wakes bool
+		until int64
+	}{
+		{"as it left it", at(-50), false, begun + 50_000},
+		{"others owe more", at(-80), false, begun + 50_000},
+		{"some was put back", at(-20), true, begun + 20_000},
+		{"all was put back", at(3), true, 0},
+	} {
+		n := known.Name{Entity: "acme", Resource: "gpt"}
+		s := &sleeper{sooner: make(chan struct{}, 1),
+			parts: []debtor{{name: n, image: at(-50), limits: []string{"rps"}, paid: bucket.Never}}}
+		var all sleepers
+		all.tell([]debtOf{{s, &s.parts[0]}}, c.seen)
+		if woken := len(s.sooner) > 0; woken != c.wakes || all.until(s) != c.until {
+			t.Errorf("%s: woken %t, goes on after %d ms", c.name, woken, all.until(s)-begun)
+		}
 	}
 }
