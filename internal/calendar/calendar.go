@@ -31,7 +31,7 @@ type span struct{ from, to int64 }
 var known sync.Map // canonical form -> *Calendar
 
 // Parse reads a canonical form. The error says what is wrong with it and what is
-// accepted; a calendar that has no edge within nine years is one.
+// accepted; a calendar that has no edge within sixteen years is one.
 func Parse(canonical string) (*Calendar, error) {
 	if found, ok := known.Load(canonical); ok {
 		return found.(*Calendar), nil

@@ -57,7 +57,7 @@ func TestEdgesAreThoseOfANaiveWalk(t *testing.T) {
 	crons := []string{"0 0 * * *", "30 2 * * *", "0 0 1 * *", "15 */6 * * *", "0 9 * * 1", "0 0 13 * 5", "59 23 31 * *",
 		"* 9 * * *", "0 1 * * 0", "0 0 1 1,4,7,10 *", "0 * * * *", "*/20 1,2,3 * * *"}
 	random := rand.New(rand.NewPCG(18, 1))
-	for range 40 {
+	for range 12 {
 		zone, _ := time.LoadLocation(zones[random.IntN(len(zones))])
 		cron := crons[random.IntN(len(crons))]
 		from := time.Unix(random.Int64N(130*365*86400)/60*60, 0)
@@ -112,6 +112,40 @@ func TestDaysOf23And25Hours(t *testing.T) {
 		to := c.Next(noon.UnixMilli())
 		if from := c.Next(to - (hours+1)*3600_000); to-from != hours*3600_000 {
 			t.Errorf("%s has %v, want %d hours", day, time.Duration(to-from)*time.Millisecond, hours)
+		}
+	}
+}
+
+// Clocks were set forward at this midnight in every year from 1975 to 1988.
+func TestAnEdgeThatIsLeftOutForYears(t *testing.T) {
+	c, err := Parse("m0h0D1M10@America/Asuncion")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(1975, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	if edge := time.UnixMilli(c.Next(at)).UTC().Format("2006-01-02 15:04"); edge != "1989-10-01 04:00" {
+		t.Errorf("the edge after 1975 is %s, want that of 1989", edge)
+	}
+}
+
+// Clocks are set back to midnight, or beyond it: in Casey by three hours, which is most.
+func TestMidnightsThatComeTwice(t *testing.T) {
+	for canonical, want := range map[string][]string{
+		"m0h0@Antarctica/Casey":   {"2023-03-07 13:00", "2023-03-08 13:00", "2023-03-08 16:00", "2023-03-09 16:00"},
+		"m0h0w4@Antarctica/Casey": {"2023-03-01 13:00", "2023-03-08 13:00", "2023-03-08 16:00", "2023-03-15 16:00"},
+		"m0h0@America/Havana":     {"2027-11-06 04:00", "2027-11-07 04:00", "2027-11-07 05:00", "2027-11-08 05:00"},
+		"m0h0@America/St_Johns":   {"2010-11-06 02:30", "2010-11-07 02:30", "2010-11-07 03:30", "2010-11-08 03:30"},
+	} {
+		c, err := Parse(canonical)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin, _ := time.Parse("2006-01-02 15:04", want[0])
+		at := begin.UnixMilli() - 1
+		for _, edge := range want {
+			if at = c.Next(at); time.UnixMilli(at).UTC().Format("2006-01-02 15:04") != edge {
+				t.Fatalf("%s: edge at %s, want %s", canonical, time.UnixMilli(at).UTC(), edge)
+			}
 		}
 	}
 }

@@ -117,11 +117,11 @@ func (e entry) matches(t time.Time) bool {
 
 const (
 	// horizon is how far ahead an edge is looked for, in minutes: a leap day may be eight
-	// years away.
-	horizon = 9 * 366 * 24 * 60
-	// shift is longer, in minutes, than clocks are ever set back: so long before the
-	// midnight that is computed a day is looked for that begins twice.
-	shift = 3 * 60
+	// years away, and the first of October in Asuncion had no midnight for fourteen.
+	horizon = 16 * 366 * 24 * 60
+	// shift is longer, in minutes, than clocks are ever set back, which is three hours: so
+	// long before the midnight that is computed a day is looked for that begins twice.
+	shift = 4 * 60
 )
 
 // always reports whether every minute matches. Then none is an edge, and it would take
@@ -146,14 +146,26 @@ func (e entry) next(after int64, zone *time.Location) (int64, bool) {
 	for m := after + 1; m <= after+horizon; m++ {
 		switch t := at(m); {
 		case !e.months.has(int(t.Month())):
-			m = max(m, midnight(t.Year(), t.Month()+1, 1, zone)-shift)
+			m = before(m, midnight(t.Year(), t.Month()+1, 1, zone), zone)
 		case !e.date(t):
-			m = max(m, midnight(t.Year(), t.Month(), t.Day()+1, zone)-shift)
+			m = before(m, midnight(t.Year(), t.Month(), t.Day()+1, zone), zone)
+		case !e.hours.has(t.Hour()):
+			m = before(m, m+60-int64(t.Minute()), zone)
 		case e.matches(t) && !e.matches(at(m-1)):
 			return m, true
 		}
 	}
 	return 0, false
+}
+
+// before returns the minute before another one, or an earlier one if clocks change shortly
+// before that; m at least.
+func before(m, to int64, zone *time.Location) int64 {
+	offset := func(minute int64) int { _, o := time.Unix(minute*60, 0).In(zone).Zone(); return o }
+	if from := max(m, to-shift); from >= to || offset(from) != offset(to) {
+		return max(m, to-shift-1)
+	}
+	return to - 1
 }
 
 // midnight returns about when a date begins, in minutes of the epoch.
