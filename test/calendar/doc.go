@@ -1,0 +1,3 @@
+// Package calendar holds no code: its tests hold the edges of calendars against
+// independent libraries, rrule-go for dates and robfig/cron for cron expressions.
+package calendar
