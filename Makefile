@@ -64,6 +64,10 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 	SEEDS=10000 $(GOTEST) -run 'TestSimulation$$' ./internal/simulation
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
 
+.PHONY: test-ahead
+test-ahead: # 200,000 worlds in which tokens are taken ahead: 40 minutes
+	AHEAD_WORLDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
+
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool
 	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet ./... && $(CDK_ENV) $(GOTEST) -count=1 ./...

@@ -28,6 +28,7 @@ const (
 	mendToZero  defect = "mended to zero"
 	youngMark   defect = "a mark half as old"
 	endedUntold defect = "what ended is not told"
+	nothing     defect = "nothing at all" // the worlds in which defects are planted, without one
 )
 
 // world is one bucket of random limits, written to by processes with stale images, whose
@@ -43,15 +44,18 @@ type world struct {
 	queue   []event
 	life    int64
 	skew    int64
-	back    int64 // when something was last given back
-	steps   bool  // shards are split and merged
-	returns bool  // tokens are given back
-	changes bool  // an operator fills the bucket up, and changes its limits
-	tidy    bool  // no answer is lost and no process ends: usage must be exact
+	back    int64   // when something was last given back
+	steps   bool    // shards are split and merged
+	returns bool    // tokens are given back
+	changes bool    // an operator fills the bucket up, and changes its limits
+	deletes bool    // the bucket is deleted under those who hold of it, and made anew
+	foreign bool    // a Python client writes, too, and fills the bucket up whatever is held
+	held    []int64 // by limit: the most that the item said was held when that client wrote
+	tidy    bool    // no answer is lost and no process ends: usage must be exact
 	grants  []grant
 	used    []int64 // by limit: granted, less what was given back, and forced; of shards that are gone, negative
 
-	charges, local, ahead, mends, refused, reshards, raises, rules int
+	sums
 }
 
 type event struct {
@@ -98,7 +102,7 @@ func newWorld(seed uint64, d defect, skew int64) *world {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	w := &world{rng: rng, d: d, now: began, items: map[item.Key]item.Item{}, skew: skew}
 	fill := math.Inf(1)
-	for i := range 1 + rng.IntN(2) {
+	for i := range 1 + rng.IntN(3) {
 		l := bucket.Limit{Name: string(rune('a' + i)), Capacity: 1000 * (2 + rng.Int64N(40)), Period: 1 + rng.Int64N(3000)}
 		l.Amount = max(1, int64(math.Exp(rng.Float64()*6-2)*float64(l.Period)))
 		w.limits = append(w.limits, l)
@@ -107,7 +111,10 @@ func newWorld(seed uint64, d defect, skew int64) *world {
 	w.life = min(20_000, max(4, int64((.1+rng.Float64())*min(10_000, fill))))
 	w.steps, w.returns, w.tidy = rng.IntN(3) == 0, rng.IntN(3) == 0, rng.IntN(4) == 0 && skew == 0
 	w.changes = d == sound && !w.steps && skew == 0 && rng.IntN(3) == 0
-	w.began, w.used = w.limits, make([]int64, len(w.limits))
+	if kind := rng.IntN(6); d == sound && !w.steps && !w.changes {
+		w.deletes, w.foreign = kind == 0, kind == 1
+	}
+	w.began, w.used, w.held = w.limits, make([]int64, len(w.limits)), make([]int64, len(w.limits))
 	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
 		Now: w.now, Draw: seed})
 	w.items[b.Key()] = put.Item
@@ -224,6 +231,12 @@ func (w *world) move(p *process) {
 		w.giveBack(p, k)
 	case x < .92 && w.steps:
 		w.reshard(p, image)
+	case x < .90 && w.deletes:
+		w.anew()
+	case x < .90 && w.foreign:
+		w.python(k)
+	case x < .92:
+		w.settles(p, k)
 	case x < .93 && w.changes:
 		w.raise(p, image)
 	case x < .94 && w.changes:

@@ -1,0 +1,86 @@
+package ahead
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What else happens to a bucket of which tokens are held.
+
+// settles takes more for a request than it was granted, from what is held.
+func (w *world) settles(p *process, k int) {
+	more := w.small()
+	back := slices.Clone(more)
+	for i := range back {
+		back[i].Milli = -more[i].Milli
+	}
+	if p.hold(k).Settle(back, w.clock(p)) {
+		w.settled++
+		w.grant(w.now, more)
+	}
+}
+
+// anew deletes the bucket and makes it anew, full. Who holds of the one that was deleted
+// does not know, and may grant that on top.
+func (w *world) anew() {
+	w.gone(w.items[key(0)])
+	full := table.Costs(w.limits)
+	for i, l := range w.limits {
+		full[i].Milli = -l.Capacity
+	}
+	w.grants = append(w.grants, grant{at: w.now, costs: full, gift: true})
+	for _, p := range w.ps {
+		for i, l := range w.limits {
+			full := table.Costs(w.limits)
+			full[i].Milli = -p.hold(0).Left(l.Name, w.clock(p))
+			if a := p.hold(0).asked; a != nil { // it may be written, and the answer on its way
+				full[i].Milli -= a.take.of(l.Name)
+			}
+			w.grants = append(w.grants, grant{at: w.now, costs: full})
+		}
+	}
+	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
+		Now: w.now, Draw: w.rng.Uint64()})
+	w.items[b.Key()] = put.Item
+	w.remade++
+}
+
+// python charges as the Python client does: it reads the item, fills the bucket up to its
+// capacity whatever is held of it, and writes the levels and the instant of that, if nobody
+// has refilled the bucket meanwhile.
+func (w *world) python(k int) {
+	it, costs := w.items[key(k)], w.small()
+	w.after(w.late(), func() {
+		b, err := table.DecodeShard(it)
+		if err != nil {
+			panic(err)
+		}
+		bare := b.State
+		bare.HeldUntil = 0
+		at := bare.At(w.now)
+		u := item.Update{Key: key(k), Set: []item.Attr{{Name: "rf", Value: item.N(at.RF)}},
+			If: item.Compare("rf", item.Eq, item.N(b.State.RF))}
+		for _, c := range costs {
+			i, j := at.Index(c.Limit.Name), b.State.Index(c.Limit.Name)
+			if at.Slots[i].Tokens < c.Milli {
+				return
+			}
+			gain := at.Slots[i].Tokens - b.State.Slots[j].Tokens
+			u.Add = append(u.Add,
+				item.Attr{Name: "b_" + c.Limit.Name + "_tk", Value: item.N(gain - c.Milli)},
+				item.Attr{Name: "b_" + c.Limit.Name + "_tc", Value: item.N(c.Milli)})
+		}
+		sent := w.items[key(k)]
+		if _, held := w.write(u); !held {
+			return
+		}
+		w.filled++
+		w.grant(max(w.now, w.back), costs)
+		now, _ := table.DecodeShard(sent)
+		for i, l := range w.limits {
+			w.held[i] = max(w.held[i], now.State.Slots[now.State.Index(l.Name)].Held)
+		}
+	})
+}
