@@ -2,7 +2,7 @@
 //
 //	o := grpclimit.Options{Request: func(ctx context.Context, c grpclimit.Call) (limiter.Request, error) {
 //		return limiter.Request{
-//			Entity: tenantOf(ctx), Resource: c.Method, Costs: limiter.Costs{"rpm": 1},
+//			Entity: tenantOf(ctx), Resource: "api", Costs: limiter.Costs{"rpm": 1},
 //		}, nil
 //	}}
 //	srv := grpc.NewServer(

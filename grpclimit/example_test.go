@@ -13,7 +13,7 @@ import (
 func ExampleUnary() {
 	_ = func(l *limiter.Limiter, tenantOf func(context.Context) string) *grpc.Server {
 		o := grpclimit.Options{Request: func(ctx context.Context, c grpclimit.Call) (limiter.Request, error) {
-			return limiter.Request{Entity: tenantOf(ctx), Resource: c.Method, Costs: limiter.Costs{"rpm": 1}}, nil
+			return limiter.Request{Entity: tenantOf(ctx), Resource: "api", Costs: limiter.Costs{"rpm": 1}}, nil
 		}}
 		srv := grpc.NewServer(
 			grpc.UnaryInterceptor(grpclimit.Unary(l, o)),
