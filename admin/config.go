@@ -88,7 +88,7 @@ func publicLimit(l bucket.Limit) limiter.Limit {
 	a := argument.LimitOf(l)
 	return limiter.Limit{
 		Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: limiter.Calendar(a.Reset),
-		Soft: a.Soft,
+		Soft: a.Soft, InFlight: a.InFlight,
 	}
 }
 
@@ -106,7 +106,7 @@ func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
 	return argument.Limits("limits", limits, func(_ int, l limiter.Limit) (bucket.Limit, error) {
 		return argument.Limit{
 			Name: l.Name, Capacity: l.Capacity, Refill: l.Refill, Period: l.Period, Reset: string(l.Reset),
-			Soft: l.Soft,
+			Soft: l.Soft, InFlight: l.InFlight,
 		}.Stored(), l.Validate()
 	})
 }

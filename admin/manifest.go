@@ -136,6 +136,13 @@ func limitsJSON(limits []limiter.Limit) string {
 			}.String()
 			continue
 		}
+		if l.InFlight {
+			out[l.Name] = object{
+				"in_flight":     strconv.FormatInt(l.Capacity, 10),
+				"epoch_seconds": strconv.FormatInt(int64(l.Period/time.Second), 10),
+			}.String()
+			continue
+		}
 		out[l.Name] = object{
 			"capacity":      strconv.FormatInt(l.Capacity, 10),
 			"refill_amount": strconv.FormatInt(l.Refill, 10),

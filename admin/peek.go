@@ -39,7 +39,7 @@ type Level struct {
 	limiter.Limit
 	Remaining int64 // whole tokens, rounded down; negative when in debt
 	// Used is how many whole tokens were taken, less what was given back, in the
-	// life of the bucket.
+	// life of the bucket. Of an in-flight limit it is how many slots are taken.
 	Used int64
 	// Held is how many tokens processes may hold at most beside Remaining (see
 	// limiter.Options.Ahead).
@@ -144,6 +144,9 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	}
 	out.Remaining, out.Used = bucket.WholeTokens(tokens), bucket.WholeTokens(used)
 	out.Held = held / bucket.Milli
+	if l.AtOnce {
+		out.Used = out.Capacity - out.Remaining
+	}
 	return out
 }
 

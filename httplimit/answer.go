@@ -33,7 +33,7 @@ type BodyLimit struct {
 	Entity       string  `json:"entity_id"`
 	Resource     string  `json:"resource"`
 	Limit        string  `json:"limit_name"`
-	Kind         string  `json:"kind"` // "rate": tokens come back all the time
+	Kind         string  `json:"kind"` // "rate", "quota" or "in_flight"
 	Capacity     int64   `json:"capacity"`
 	RefillAmount int64   `json:"refill_amount"`
 	RefillPeriod float64 `json:"refill_period_seconds"`
@@ -56,7 +56,9 @@ func (d Denial) Body() Body {
 	for _, s := range d.Statuses {
 		b.Contended = b.Contended && s.RetryAfter == 0
 		kind := "rate"
-		if s.Refill == 0 && s.Capacity > 0 {
+		if s.InFlight {
+			kind = "in_flight"
+		} else if s.Refill == 0 && s.Capacity > 0 {
 			kind = "quota"
 		}
 		resetsAt := int64(0)

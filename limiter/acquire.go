@@ -92,6 +92,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	}
 	if lease != nil {
 		lease.request = req
+		l.hold(lease)
 	}
 	return lease, err
 }

@@ -198,7 +198,7 @@ func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquir
 
 // absorb settles costs with what is held of a shard, and reports whether that has room.
 func (l *Limiter) absorb(it leaseItem, costs []table.Cost) bool {
-	if l.opts.Ahead == 0 {
+	if l.opts.Ahead == 0 || slices.ContainsFunc(costs, isSlots) {
 		return false
 	}
 	k := l.desks.peek(it.name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -24,6 +25,9 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	if !charged {
 		return nil
 	}
+	if limit := le.slotsIn(more); limit != "" {
+		return argument.Invalid("charge limit", limit, "no in-flight limit: slots are taken by Acquire")
+	}
 	req.Costs = more
 	extra, err := le.limiter.Acquire(ctx, req)
 	if err != nil || extra.nothing() {
@@ -31,11 +35,28 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	}
 	le.mu.Lock()
 	defer le.mu.Unlock()
+	if extra.slots != nil { // the limits have just changed
+		return errors.Join(argument.Invalid("charge limits", argument.Plain("in flight"), "others"), extra.Rollback(ctx))
+	}
 	if le.closed {
 		return errors.Join(le.errClosed("charge"), extra.Rollback(ctx))
 	}
 	le.joinLevels(extra, more)
 	return nil
+}
+
+// slotsIn returns an in-flight limit of the lease that costs are given for, if there is one.
+func (le *Lease) slotsIn(costs Costs) string {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	for _, a := range le.levels() {
+		for _, l := range a.limits {
+			if l.AtOnce && costs[l.Name] > 0 {
+				return l.Name
+			}
+		}
+	}
+	return ""
 }
 
 // mostCost bounds what a lease settles of a limit: what a request can cost, and as

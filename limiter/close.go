@@ -125,7 +125,8 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	})
 	for i, err := range came {
 		if err == nil {
-			le.items[i].taken = plus(le.items[i].taken, due[i])
+			le.items[i].taken = plus(le.items[i].taken, slices.DeleteFunc(slices.Clone(due[i]), isSlots))
+			le.items[i].slots = nil
 			continue
 		}
 		unknown = unknown || store.KindOf(err) == store.Unknown
@@ -145,8 +146,13 @@ func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
 func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
 	begin, all := le.limiter.begin(), le.levels()
 	errs, dues := make([]error, len(all)), make([][][]table.Cost, len(all))
+	released := le.limiter.keeper.release(le.slots, le.limiter.now())
 	for i, a := range all {
 		dues[i] = due(a)
+		for j := range a.items {
+			a.items[j].slots = append(a.items[j].slots, released[a.items[j].key]...)
+			dues[i][j] = append(dues[i][j], a.items[j].slots...)
+		}
 	}
 	atOnce(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
 	err := le.settledAll(op, errs)

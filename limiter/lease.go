@@ -19,7 +19,8 @@ type leaseItem struct {
 	key   item.Key
 	shard int
 	taken []table.Cost
-	local bool // it is a bucket of this process, which has no key
+	local bool         // it is a bucket of this process, which has no key
+	slots []table.Cost // what the next settling gives back beside
 }
 
 // parent returns the item of the shard that this one merges into.
@@ -68,6 +69,7 @@ type Lease struct {
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen
 	closed bool
+	slots  *slots // of in-flight limits, on all levels; nil for none
 }
 
 // learn takes over what the image of the written item says: every limit of the
@@ -170,6 +172,9 @@ func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 		if !hasLimit(le.limits, limit) {
 			return nil, argument.Invalid("settle limit", limit,
 				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.limits)), le.name.Entity))
+		}
+		if slices.ContainsFunc(le.limits, func(l bucket.Limit) bool { return l.Name == limit && l.AtOnce }) {
+			return nil, argument.Invalid("settle limit", limit, "no in-flight limit: the end of the lease gives all slots back")
 		}
 		if n < 0 || n > MaxTokens {
 			return nil, argument.Invalid(fmt.Sprintf("settle %q", limit), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))

@@ -22,8 +22,8 @@ const maxPeriod = 10 * 366 * 24 * time.Hour
 // Limit is a rule for one entity and resource. A rate: up to Capacity tokens can be
 // taken at once, and Refill tokens come back every Period, continuously and
 // never above Capacity. Or, with a Reset, a quota: Capacity tokens can be taken in each
-// period of that calendar, see [Quota]. Limits are plain values and comparable. The zero
-// Limit is invalid.
+// period of that calendar, see [Quota]. Or, with InFlight, how many requests are at work at
+// once: see [InFlight]. Limits are plain values and comparable. The zero Limit is invalid.
 type Limit struct {
 	// Name begins with a letter and has up to 64 letters, digits, '_', '.'
 	// and '-'. "wcu" is reserved.
@@ -31,14 +31,18 @@ type Limit struct {
 	// Capacity is the most tokens the bucket holds, 1 to MaxTokens. A new
 	// bucket starts full.
 	Capacity int64
-	// Refill is how many tokens are added per Period, 1 to MaxTokens; 0 for a quota.
+	// Refill is how many tokens are added per Period, 1 to MaxTokens; 0 for a quota and an
+	// in-flight limit.
 	Refill int64
-	// Period is a whole number of seconds, at least one; 0 for a quota.
+	// Period is a whole number of seconds, at least one; 0 for a quota. For an in-flight
+	// limit it is the length of its epochs, 5s to 10m.
 	Period time.Duration
 	// Reset is the calendar of a quota; the empty one makes the limit a rate.
 	Reset Calendar
 	// Soft limits count what is taken, and deny nothing: see [Limit.AsSoft].
 	Soft bool
+	// InFlight makes it an in-flight limit: Capacity is the number of slots.
+	InFlight bool
 }
 
 // PerSecond returns a limit of n tokens per second with a capacity of n.
@@ -89,6 +93,9 @@ func (l Limit) String() string {
 	if l.IsQuota() {
 		s = fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Reset)
 	}
+	if l.InFlight {
+		s = fmt.Sprintf("%s: %d in flight, epochs of %s", l.Name, l.Capacity, l.Period)
+	}
 	if l.Soft {
 		s += ", soft"
 	}
@@ -107,6 +114,8 @@ func (l Limit) validate(field string) error {
 	switch {
 	case l.Capacity < 1 || l.Capacity > MaxTokens:
 		return argument.Invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+	case l.InFlight:
+		return l.validateInFlight(label)
 	case l.IsQuota():
 		return l.validateQuota(label)
 	case l.Refill < 1 || l.Refill > MaxTokens:
@@ -121,7 +130,7 @@ func (l Limit) validate(field string) error {
 func (l Limit) stored() bucket.Limit {
 	return argument.Limit{
 		Name: l.Name, Capacity: l.Capacity, Refill: l.Refill, Period: l.Period, Reset: string(l.Reset),
-		Soft: l.Soft,
+		Soft: l.Soft, InFlight: l.InFlight,
 	}.Stored()
 }
 
@@ -130,6 +139,7 @@ func public(l bucket.Limit) Limit {
 	a := argument.LimitOf(l)
 	return Limit{
 		Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: Calendar(a.Reset), Soft: a.Soft,
+		InFlight: a.InFlight,
 	}
 }
 

@@ -190,6 +190,7 @@ type Limiter struct {
 	locals     *locals
 	sleepers   sleepers
 	lines      lines
+	keeper     keeper
 	growing    sync.Map       // name -> true: buckets whose shards this process is doubling
 	background sync.WaitGroup // work that no caller waits for
 }

@@ -170,7 +170,11 @@ func followers(lease *Lease, req Request) int {
 	n := int64(1)
 	for i, s := range lease.Status() {
 		cost := max(req.Costs[s.Limit], 1)
-		if room := (s.Remaining+s.Capacity)/cost + 1; i == 0 || room < n {
+		room := (s.Remaining+s.Capacity)/cost + 1
+		if s.InFlight { // nobody owes slots
+			room = s.Remaining / cost
+		}
+		if i == 0 || room < n {
 			n = room
 		}
 	}

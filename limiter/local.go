@@ -215,6 +215,10 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 		if err != nil {
 			return nil, cause
 		}
+		if slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return isSlots(c) && c.Milli > 0 }) {
+			return nil, cause // nobody can tell what other processes have in flight
+		}
+		w.Costs = slices.DeleteFunc(w.Costs, isSlots)
 		wants = append(wants, w)
 		if !cfg.cascade {
 			break

@@ -38,7 +38,7 @@ const (
 	// denied. Each start of a process begins with full ones.
 	//
 	// It needs limits: those of the call, or stored ones that this process has ever read.
-	// Without limits, and if a cost exceeds its share, it is PolicyBlock. It cannot be
+	// Without limits, if a cost exceeds its share, and for slots, it is PolicyBlock. It cannot be
 	// stored, because other clients do not know it. A stored policy goes before Options,
 	// so where there is one, ask for PolicyLocal in the Request.
 	PolicyLocal

@@ -31,8 +31,9 @@ const (
 // from the last image, planned again when that turns out to be old. If others keep
 // changing the item, a plain update takes it anyway.
 func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, costs []table.Cost) error {
-	costs = slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli == 0 })
+	costs = slices.Clone(costs)
 	l.pin(costs, image.State)
+	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
 	if len(costs) == 0 {
 		return nil
 	}
@@ -158,9 +159,18 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 }
 
 // pin notes of what is given back to quotas which period it was taken in: that of the image
-// after it was, or if there is none, just now.
+// after it was, or if there is none, just now. Slots are given back to the epoch that they
+// count in. If that is not known, they are not given back: they are free when it is over.
 func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 	for i, c := range costs {
+		if c.Limit.AtOnce && c.End == 0 {
+			if j := image.Index(c.Limit.Name); j >= 0 && image.Slots[j].Limit == c.Limit && image.Shard == 0 {
+				costs[i].End = image.Slots[j].End
+			} else {
+				costs[i].Milli = 0
+			}
+			continue
+		}
 		if !c.Limit.Quota() || c.Milli > 0 {
 			continue
 		}
@@ -174,9 +184,12 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 }
 
 // current returns the costs without those that give back to a period of a quota that is
-// over.
+// over, and slots that do not count any more.
 func current(b table.Shard, costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
+		if c.Limit.AtOnce {
+			return !c.Counts(b.State)
+		}
 		i := b.State.Index(c.Limit.Name)
 		return i >= 0 && c.Late(b.State.Slots[i])
 	})

@@ -41,7 +41,7 @@ func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
 		}
 		var refused bool
 		if refused, err = l.pay(ctx, k, w, pay, now, slack, tries); err == nil && !refused {
-			return l.paid(k, w, pay), nil
+			return l.paid(k, w, pay, now), nil
 		}
 		if refused {
 			images, err = l.readShards(ctx, k, w)
@@ -88,7 +88,11 @@ func (l *Limiter) pay(ctx context.Context, k *desk, w known.Want, payments []kno
 // transact sends a transaction, again with the same token when its answer is lost,
 // which carries it out once. If it never is answered, nobody knows.
 func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *attempt) error {
-	token := rand.Text()
+	return l.transactAs(ctx, rand.Text(), writes, tries)
+}
+
+// transactAs is transact with a token.
+func (l *Limiter) transactAs(ctx context.Context, token string, writes []item.Write, tries *attempt) error {
 	var lost error
 	for {
 		tries.Calls++
@@ -108,12 +112,12 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 }
 
 // paid makes the lease on several shards.
-func (l *Limiter) paid(k *desk, w known.Want, payments []known.Payment) *Lease {
+func (l *Limiter) paid(k *desk, w known.Want, payments []known.Payment, now int64) *Lease {
 	lease := &Lease{limiter: l, name: w.Name, limits: table.LimitsOf(w.Costs),
 		status: statuses(w.Name.Entity, k.Levels(w, l.now()))}
 	for _, s := range payments {
 		lease.items = append(lease.items,
-			leaseItem{name: w.Name, key: s.Image.Key(), shard: s.Image.State.Shard, taken: s.Costs})
+			leaseItem{name: w.Name, key: s.Image.Key(), shard: s.Image.State.Shard, taken: s.Taken(now)})
 	}
 	lease.learn(k.Seen(payments[0].Image.State.Shard).Image)
 	return lease

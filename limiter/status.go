@@ -33,6 +33,9 @@ type Status struct {
 	// zero when it is. Of a quota it is how long until its period ends, also if nothing
 	// was taken; longer than a century if nobody knows.
 	ResetAfter time.Duration
+	// InFlight tells that it is an in-flight limit: Remaining is how many slots are free.
+	// Nobody knows when others will be, so RefillAfter and ResetAfter are zero.
+	InFlight bool
 	// Held is how many tokens processes may hold at most beside Remaining: taken ahead of
 	// their next requests (see Options.Ahead), from the shards that this process has seen.
 	Held int64
@@ -50,6 +53,10 @@ func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
 		Entity: entity, Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: bucket.WholeTokens(level),
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
 		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)), Soft: l.Soft,
+	}
+	if s.InFlight = l.AtOnce; s.InFlight {
+		s.Period, s.ResetAfter = 0, 0
+		return s
 	}
 	if l.Quota() {
 		s.Period, s.ResetAfter = 0, wait(0, edge)

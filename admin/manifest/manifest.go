@@ -24,7 +24,9 @@
 //	rpd: {capacity: 1000, reset_schedule: [{cron: 0 0 * * *, tz: UTC}]}
 //	session: {capacity: 100, reset_after_seconds: 18000}     # after the first use
 //
-// Each may be soft: true, which counts and denies nothing.
+//	jobs: {in_flight: 20, epoch_seconds: 120}                # see limiter.InFlight
+//
+// Each of the others may be soft: true, which counts and denies nothing.
 //
 // It is a package of its own so that only those who read manifests depend
 // on a YAML parser.
@@ -72,6 +74,8 @@ type limit struct {
 	Period   *whole `yaml:"refill_period"` // seconds
 	Burst    *whole `yaml:"burst"`         // older manifests: the capacity
 	Soft     bool   `yaml:"soft"`          // counts, and denies nothing
+	Slots    *whole `yaml:"in_flight"`
+	Epoch    *whole `yaml:"epoch_seconds"`
 	quota    `yaml:",inline"`
 }
 
@@ -234,6 +238,9 @@ func (s *section) limits(where string, system bool) ([]limiter.Limit, error) {
 }
 
 func (l *limit) limit(name string) (limiter.Limit, error) {
+	if l != nil && (l.Slots != nil || l.Epoch != nil) {
+		return l.inFlight(name)
+	}
 	if l != nil && l.resets() {
 		return l.quotaOf(name)
 	}
@@ -256,5 +263,17 @@ func (l *limit) limit(name string) (limiter.Limit, error) {
 		}
 		out.Period = time.Duration(*l.Period) * time.Second
 	}
+	return out, out.Validate()
+}
+
+// inFlight returns the in-flight limit that a limit declares.
+func (l *limit) inFlight(name string) (limiter.Limit, error) {
+	if l.Slots == nil || l.Epoch == nil || l.Capacity != nil || l.Amount != nil || l.Period != nil || l.Burst != nil ||
+		l.Soft || l.resets() {
+		return limiter.Limit{}, fmt.Errorf("%w: limit %q wants in_flight and epoch_seconds, and nothing else",
+			limiter.ErrInvalid, name)
+	}
+	epoch := min(max(*l.Epoch, 0), 1<<32)
+	out := limiter.InFlight(name, int64(*l.Slots), time.Duration(epoch)*time.Second)
 	return out, out.Validate()
 }

@@ -24,7 +24,7 @@ func TestUnderscored(t *testing.T) {
 func TestEmptyValuesInJSON(t *testing.T) {
 	for want, value := range map[string]any{
 		`{"limits":[]}`: admin.Config{},
-		`{"resource":"<a>","limits":[{"name":"rpm","capacity":0,"refill_amount":0,"refill_period":1.5,"soft":false}],` +
+		`{"resource":"<a>","limits":[{"name":"rpm","capacity":0,"refill_amount":0,"refill_period":1.5,"soft":false,"in_flight":false}],` +
 			`"on_unavailable":"block","audit_retention_days":2}`: admin.Config{
 			Scope: admin.Scope{Resource: "<a>"}, Limits: []limiter.Limit{{Name: "rpm", Period: 1500 * time.Millisecond}},
 			OnUnavailable: limiter.PolicyBlock, AuditRetention: 49 * time.Hour,

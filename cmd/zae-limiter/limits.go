@@ -23,14 +23,16 @@ const limitSyntax = `A limit is NAME=AMOUNT[/PERIOD][:CAPACITY]. AMOUNT tokens c
 m, h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). NAME=blocked
 denies everything, NAME=unlimited only counts. NAME=AMOUNT@CALENDAR is a quota: AMOUNT
 tokens, or dollars, in each period of the calendar (daily, weekly, monthly, quarterly,
-yearly or a cron expression, and a time zone; or like 5h after first use). With +soft at
-the end it counts and denies nothing.
+yearly or a cron expression, and a time zone; or like 5h after first use). NAME=AMOUNT@in-flight/EPOCH
+is how many are at work at once; slots of the dead are free an epoch or two later. With
++soft at the end a limit counts and denies nothing.
 
   rpm=600            600 per minute
   tpm=40000/m:80000  40000 per minute, bursts of up to 80000
   images=50/d        50 per day, a little at a time
   rpd=1000@daily                       1000 from midnight to midnight, UTC
   "budget=$500@monthly Asia/Tokyo"     500 dollars a month
+  jobs=20@in-flight/2m                 20 at work at once, epochs of two minutes
   rpm=600+soft       600 per minute, to be tried on real traffic`
 
 func limitsCommand(a *app) *cobra.Command {
@@ -142,11 +144,20 @@ func parseLimit(text string) (limiter.Limit, error) {
 	return l, l.Validate()
 }
 
-// parseQuota reads "1000" and "daily Europe/Berlin", or "$500" and "monthly".
+// parseQuota reads "1000" and "daily Europe/Berlin", or "$500" and "monthly"; and "20" and
+// "in-flight/2m", which is no quota.
 func parseQuota(name, amount, when string) (limiter.Limit, error) {
 	n, err := limiter.ParseAmount(amount)
 	if err != nil {
 		return limiter.Limit{}, err
+	}
+	if epoch, ok := strings.CutPrefix(when, "in-flight/"); ok {
+		d, err := parsePeriod(epoch)
+		if err != nil {
+			return limiter.Limit{}, err
+		}
+		l := limiter.InFlight(name, n, d)
+		return l, l.Validate()
 	}
 	at, err := limiter.ParseCalendar(when)
 	if err != nil {

@@ -20,6 +20,8 @@ func TestParseLimit(t *testing.T) {
 		"x=1/90s":                          {Name: "x", Capacity: 1, Refill: 1, Period: 90 * time.Second},
 		"x=1/30d":                          {Name: "x", Capacity: 1, Refill: 1, Period: 720 * time.Hour},
 		"rpm=600/m:900+soft":               limiter.PerMinute("rpm", 600).WithCapacity(900).AsSoft(),
+		"jobs=20@in-flight/2m":             limiter.InFlight("jobs", 20, 2*time.Minute),
+		"jobs=20@in-flight/m":              limiter.InFlight("jobs", 20, time.Minute),
 		"rpd=1000@daily+soft":              limiter.Quota("rpd", 1000, limiter.Daily("")).AsSoft(),
 		"x=blocked":                        limiter.Blocked("x"),
 		"x=unlimited":                      limiter.Unlimited("x"),

@@ -34,6 +34,8 @@ func limitText(l limiter.Limit) string {
 		return "blocked"
 	case l.IsUnlimited():
 		return "unlimited"
+	case l.InFlight:
+		return "in flight"
 	case l.IsQuota():
 		return "a quota: " + l.Reset.String()
 	}

@@ -76,6 +76,9 @@ func LimitsIn[L any](room []bucket.Limit, field string, limits []L,
 		}
 		out = append(out, one)
 	}
+	if n := inFlight(out); n > bucket.MaxAtOnce {
+		return nil, Invalid(field, Plain(fmt.Sprintf("%d in-flight limits", n)), fmt.Sprintf("at most %d", bucket.MaxAtOnce))
+	}
 	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(out); i++ {
 		if out[i].Name == out[i-1].Name {
@@ -83,4 +86,14 @@ func LimitsIn[L any](room []bucket.Limit, field string, limits []L,
 		}
 	}
 	return out, nil
+}
+
+// inFlight returns how many limits are of slots.
+func inFlight(limits []bucket.Limit) (n int) {
+	for _, l := range limits {
+		if l.AtOnce {
+			n++
+		}
+	}
+	return n
 }

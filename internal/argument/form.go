@@ -16,6 +16,7 @@ type Limit struct {
 	Period           time.Duration
 	Reset            string // the canonical form of a calendar, empty for a rate
 	Soft             bool
+	InFlight         bool // Capacity is how many at once, Period the length of the epochs
 }
 
 // Stored returns the limit as it is stored, in millitokens and milliseconds.
@@ -28,7 +29,7 @@ func (l Limit) Stored() bucket.Limit {
 	}
 	return bucket.Limit{
 		Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
-		Soft: l.Soft,
+		Soft: l.Soft, AtOnce: l.InFlight,
 	}
 }
 
@@ -36,6 +37,7 @@ func (l Limit) Stored() bucket.Limit {
 func LimitOf(l bucket.Limit) Limit {
 	out := Limit{
 		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: l.Reset, Soft: l.Soft,
+		InFlight: l.AtOnce,
 	}
 	if !l.Quota() {
 		out.Period = time.Duration(l.Period) * time.Millisecond

@@ -49,6 +49,15 @@ func (l Limit) EpochAt(at int64) int64 {
 // EndOf returns when an epoch of a limit of slots ends.
 func (l Limit) EndOf(epoch int64) int64 { return (epoch + 1) * l.Period }
 
+// LostAt returns from when slots are lost that count in the epoch with an end and were not
+// moved: by the clock of their holder, which may be late by [EdgeMargin], before anybody
+// forgets that epoch.
+func (l Limit) LostAt(end int64) int64 { return end + l.Period - EdgeMargin }
+
+// MovesAt returns from when slots that count in the epoch with an end may be moved into the
+// next one.
+func (l Limit) MovesAt(end int64) int64 { return end + EdgeMargin }
+
 // Epoch returns the epoch of a limit of slots that ends at an instant.
 func (l Limit) Epoch(end int64) int64 { return end/l.Period - 1 }
 

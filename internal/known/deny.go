@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Denial says why a request is denied, and for how long.
@@ -91,10 +92,33 @@ func (d *denied) explain(k *facts, now int64) Denial {
 		} else if short > 0 && !c.Limit.Soft {
 			l.After = sum.after(short, now)
 		}
+		if c.Limit.AtOnce {
+			l.After = min(l.After, slotsAfter)
+		}
 		l.Edge = max(0, bucket.SubSat(sum.edge, now))
 		out.Levels[i] = l
 	}
+	out.slots(d.want)
 	return out
+}
+
+// slotsAfter is what is told, in ms, of slots that are not free: holders give them back when
+// they are done, which nobody knows. A second later one look tells more.
+const slotsAfter = 1000
+
+// slots makes a denial by slots an estimate: for as long as the other limits need, and for
+// slotsAfter at most otherwise.
+func (out *Denial) slots(w Want) {
+	i := slices.IndexFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Name == out.Limit && c.Limit.AtOnce })
+	if i < 0 {
+		return
+	}
+	out.After, out.Estimated = min(out.After, slotsAfter), true
+	for _, l := range out.Levels {
+		if l.After > out.After {
+			out.Limit, out.After = l.Limit.Name, l.After
+		}
+	}
 }
 
 // after returns how long until there is so much more than there was.

@@ -34,7 +34,8 @@ func (d decider) behind(c Choice) Choice {
 	if together {
 		out.at = max(c.at, d.now)
 	}
-	late := out.at > d.attempt.Until
+	// Slots may be given back at any time: who waits for them stands in line.
+	late := out.at > d.attempt.Until && !d.bySlots(out.Limit)
 	full = full || d.attempt.InLine
 	switch {
 	case (late || full) && c.Do == Look && !d.attempt.InLine: // the image is old: ask before denying
@@ -51,6 +52,12 @@ func (d decider) behind(c Choice) Choice {
 	}
 	out.Owe = true
 	return out
+}
+
+// bySlots reports whether a limit is one of slots.
+func (d decider) bySlots(limit string) bool {
+	c, ok := table.Find(d.want.Costs, limit)
+	return ok && c.Limit.AtOnce
 }
 
 // room returns from when the queue of a shard, or of all, has room by their images, and

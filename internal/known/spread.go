@@ -30,6 +30,18 @@ func (p Payment) Write(w Want, now, slack int64) item.Write {
 	}.Plan().Update
 }
 
+// Taken returns what the shard has paid by that write, and of slots in which epoch.
+func (p Payment) Taken(now int64) []table.Cost {
+	out := slices.Clone(p.Costs)
+	for i, c := range out {
+		if c.Limit.AtOnce && c.Milli > 0 {
+			before := table.Charge{Image: p.Image, Costs: p.Costs, Now: now}.Plan().Before
+			out[i].End = before.Slots[before.Index(c.Limit.Name)].End
+		}
+	}
+	return out
+}
+
 // ByLevels divides the costs among shards, in whole tokens, the fullest first; it
 // returns nothing if they do not hold enough. Each shard pays of every limit what
 // it has, so few of them are needed. Example: of a cost of 7, shards that hold 3.5, 2.2

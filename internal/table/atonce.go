@@ -232,9 +232,10 @@ func (c Cost) countsYet() []item.Cond {
 // Renew moves slots into the epoch that holds an instant: costs are what was taken of limits
 // of slots in the epoch before, positive, with the End of that. It takes and creates nothing,
 // and is refused if their holders were too late, or if somebody has begun a later epoch. The
-// slots of an item that expires count until it would, so the item does not before that.
-func Renew(image Shard, costs []Cost) item.Update {
-	u := item.Update{Key: image.Key()}
+// slots of an item that expires count until it would, so the item does not before that: ttl
+// is when it does, 0 for never.
+func Renew(key item.Key, ttl int64, costs []Cost) item.Update {
+	u := item.Update{Key: key}
 	cond := []item.Cond{item.Exists(item.AttrPK)}
 	expires := int64(0)
 	for _, c := range costs {
@@ -246,7 +247,7 @@ func Renew(image Shard, costs []Cost) item.Update {
 		u.Set = append(u.Set, begins(c.Limit, e+1)...)
 		expires = max(expires, ceilSeconds(c.Limit.EndOf(e+2)+bucket.EdgeMargin)+ttlFloor)
 	}
-	if image.TTL > 0 && image.TTL < expires {
+	if ttl > 0 && ttl < expires {
 		u.Set = append(u.Set, item.Attr{Name: AttrTTL, Value: item.N(expires)})
 		cond = append(cond, item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Le, item.N(expires))))
 	}

@@ -174,7 +174,8 @@ func (m slotsMoment) next() (out []slotsMoment, err error) {
 			add(n, nil, fmt.Sprint(" dies", p))
 			c := table.Cost{Limit: twoSlots[0], Milli: bucket.Milli, End: (firstEpoch + e + 1) * smallEpoch}
 			if m.clock(p) >= (e+1)*smallEpoch+1000 && !m.lost(p, e) {
-				ways(n, slotsWrite{p, table.Renew(m.images[p], []table.Cost{c}), 'm', e}, fmt.Sprint(" move", p))
+				moves := table.Renew(m.images[p].Key(), m.images[p].TTL, []table.Cost{c})
+				ways(n, slotsWrite{p, moves, 'm', e}, fmt.Sprint(" move", p))
 			}
 			c.Milli = -c.Milli
 			u := table.Adjust(table.BucketKey("ns", "e", "r", 0), []table.Cost{c})

@@ -98,8 +98,8 @@ func slotsWrites(t *testing.T, limits []bucket.Limit) []call {
 	return append(calls,
 		one("slots: cold", cold.Plan(), half.Item()),
 		one("slots: given back", Adjust(b.Key(), back), b.Item()),
-		one("slots: moved", Renew(b, taken), b.Item()),
-		one("slots: moved, and its expiry too", Renew(short, taken), short.Item()),
+		one("slots: moved", Renew(b.Key(), b.TTL, taken), b.Item()),
+		one("slots: moved, and its expiry too", Renew(short.Key(), short.TTL, taken), short.Item()),
 		call{"slots: split", Split(b, sampleNow+7), []item.Item{b.Item(), nil}},
 		call{"slots: merge", Merge(b, other, 1, sampleNow+7), []item.Item{other.Item(), b.Item()}})
 }

@@ -266,7 +266,8 @@ func givesBack(u item.Update, limit string) bool {
 func (w *slotsWorld) move(p int, h *holding) {
 	me := &w.procs[p]
 	h.busy = true
-	u := table.Renew(w.b, []table.Cost{{Limit: w.limits[0], Milli: h.n * bucket.Milli, End: (h.known + 1) * epochMs}})
+	u := table.Renew(w.b.Key(), w.b.TTL,
+		[]table.Cost{{Limit: w.limits[0], Milli: h.n * bucket.Milli, End: (h.known + 1) * epochMs}})
 	to := h.known + 1
 	held := func() { h.epoch = to }
 	again := func() {} // nobody knows, so nobody sends it again: the slots are lost soon

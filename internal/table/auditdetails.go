@@ -26,6 +26,7 @@ const (
 	detailAmount   = "refill_amount"
 	detailPeriod   = "refill_period_seconds"
 	detailReset    = "reset"
+	detailInFlight = "in_flight"
 	detailRecords  = "records_deleted"
 	detailTokens   = "tokens"
 	detailID       = "id"
@@ -43,6 +44,9 @@ func LimitsSet(c Config) item.Item {
 		}
 		if l.Quota() {
 			detail[detailReset] = item.S(calendar.Text(l.Reset))
+		}
+		if l.AtOnce {
+			detail[detailInFlight] = item.Bool(true)
 		}
 		if l.Soft {
 			detail[fieldSoft] = item.Bool(true)

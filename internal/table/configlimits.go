@@ -12,16 +12,22 @@ import (
 )
 
 // How a configuration stores limits: in attributes of the prefix, the name and a field.
-// Quotas from the first use have a prefix of their own, so that clients which do not know
-// them pass over them.
+// Quotas from the first use, and slots, have prefixes of their own, so that clients which do
+// not know them pass over them. Slots have a capacity, and the length of their epochs as the
+// period.
 const (
 	prefixLimit    = "l_"
 	prefixFirstUse = "w_"
 )
 
+var configPrefixes = []string{prefixLimit, prefixSlots, prefixFirstUse}
+
 // prefixOf returns the prefix of a limit's attributes.
 func prefixOf(l bucket.Limit) string {
-	if l.FirstUse() > 0 {
+	switch {
+	case l.AtOnce:
+		return prefixSlots
+	case l.FirstUse() > 0:
 		return prefixFirstUse
 	}
 	return prefixLimit
@@ -30,7 +36,7 @@ func prefixOf(l bucket.Limit) string {
 // limitOfConfig returns the limit whose capacity the attribute holds, and its prefix.
 func limitOfConfig(attr string) (prefix, name string, ok bool) {
 	name, ok = strings.CutSuffix(attr, "_"+fieldCapacity)
-	for _, prefix := range []string{prefixLimit, prefixFirstUse} {
+	for _, prefix := range configPrefixes {
 		if rest, has := strings.CutPrefix(name, prefix); ok && has && rest != "" {
 			return prefix, rest, true
 		}
@@ -54,8 +60,11 @@ func (c Config) putLimits(it item.Item) {
 		}
 		at := prefixOf(l) + l.Name + "_"
 		it[at+fieldCapacity] = item.N(l.Capacity / bucket.Milli)
-		it[at+fieldAmount] = item.N(l.Amount / bucket.Milli)
 		it[at+fieldPeriod] = item.N(l.Period / milliPerSecond)
+		if l.AtOnce {
+			continue
+		}
+		it[at+fieldAmount] = item.N(l.Amount / bucket.Milli)
 		if l.Soft {
 			it[at+fieldSoft] = item.Bool(true)
 		}
@@ -79,9 +88,13 @@ func (r *reader) limits(c *Config) {
 	for i := range c.Limits {
 		l := &c.Limits[i]
 		if i > 0 && c.Limits[i-1].Name == l.Name {
-			r.fail("limit %q is stored twice, with the prefixes %q and %q", l.Name, prefixLimit, prefixFirstUse)
+			r.fail("limit %q is stored twice, with two of the prefixes %q", l.Name, configPrefixes)
 		}
 		at := l.Reset + l.Name + "_"
+		if l.AtOnce = l.Reset == prefixSlots; l.AtOnce {
+			r.slots(l, at)
+			continue
+		}
 		l.Capacity, l.Soft = r.scaled(at, fieldCapacity, bucket.Milli), r.flag(at+fieldSoft)
 		l.Period = r.scaled(at, fieldPeriod, milliPerSecond)
 		if l.Reset = r.calendar(at); l.Quota() {
@@ -89,6 +102,16 @@ func (r *reader) limits(c *Config) {
 			continue
 		}
 		l.Amount = r.scaled(at, fieldAmount, bucket.Milli)
+	}
+}
+
+// slots reads a limit of slots.
+func (r *reader) slots(l *bucket.Limit, at string) {
+	l.Reset = ""
+	l.Capacity, l.Period = r.scaled(at, fieldCapacity, bucket.Milli), r.scaled(at, fieldPeriod, milliPerSecond)
+	if r.err == nil && (l.Period < bucket.MinEpoch || l.Period > bucket.MaxEpoch) {
+		r.fail("attribute %q is %d, want %d to %d", at+fieldPeriod, l.Period/milliPerSecond,
+			bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
 	}
 }
 

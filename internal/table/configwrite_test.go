@@ -15,6 +15,9 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
 	}
 	soft := func(l bucket.Limit) bucket.Limit { l.Soft = true; return l }
+	slots := func(name string) bucket.Limit {
+		return bucket.Limit{Name: name, Capacity: 10 * bucket.Milli, Period: 120_000, AtOnce: true}
+	}
 	stored := func(c Config, more item.Item) item.Item {
 		it := c.Item()
 		for attr, v := range more {
@@ -47,6 +50,10 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		"a soft limit made hard": {
 			stored(with(rpm, tpm), item.Item{"l_rpm_soft": item.Bool(true), "l_tpm_soft": item.Bool(true)}),
 			with(limit("rpm", 20), soft(tpm)), stored(with(limit("rpm", 20), tpm), item.Item{"l_tpm_soft": item.Bool(true)})},
+		"slots that become a rate": {with(slots("rpm"), tpm).Item(), with(rpm, tpm), with(rpm, tpm).Item()},
+		"a rate that becomes slots": {stored(with(rpm), item.Item{"l_rpm_soft": item.Bool(true)}), with(slots("rpm")),
+			with(slots("rpm")).Item()},
+		"slots that go": {stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n}), with(tpm), with(tpm).Item()},
 		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
 			with(limit("rpm_x", 4)), stored(with(limit("rpm_x", 4)), item.Item{"l_rpm_x_sched": n})},
 		"a limit of another kind is replaced": {stored(with(rpm), item.Item{"l_rpm_ra": item.N(0), "l_rpm_rsched": n}),
@@ -65,6 +72,32 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		cond := item.Exists("refused")
 		if _, held, _ := c.over.Over(c.stored, cond).Apply(c.stored); held {
 			t.Errorf("%s: the condition is not in the write", name)
+		}
+	}
+}
+
+// Slots are stored beside other limits, and read as they were; what cannot be is refused.
+func TestSlotsInConfigurations(t *testing.T) {
+	jobs := bucket.Limit{Name: "jobs_l", Capacity: 20 * bucket.Milli, Period: 120_000, AtOnce: true}
+	rpm := bucket.Limit{Name: "rpm", Capacity: bucket.Milli, Amount: bucket.Milli, Period: 60_000}
+	c := Config{Namespace: "ns", Entity: "e", Resource: "r", Limits: []bucket.Limit{jobs, rpm}}
+	it := c.Item()
+	got, err := DecodeConfig(it)
+	if err != nil || len(got.Limits) != 2 || got.Limits[0] != jobs || got.Limits[1] != rpm {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if it["s_jobs_l_cp"] == nil || it["l_jobs_l_cp"] != nil {
+		t.Errorf("others read it as one of theirs: %v", it)
+	}
+	for attr, v := range map[string]int64{"s_jobs_l_rp": 4, "s_jobs_l_cp": 0, "l_jobs_l_cp": 7, "s_rpm_cp": 7} {
+		bad := item.Item{attr: item.N(v)}
+		for a, v := range it {
+			if bad[a] == nil {
+				bad[a] = v
+			}
+		}
+		if _, err := DecodeConfig(bad); err == nil {
+			t.Errorf("%s of %d is read", attr, v)
 		}
 	}
 }

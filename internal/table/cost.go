@@ -86,6 +86,16 @@ func (c Cost) late(sl bucket.Slot) bool {
 	return c.Milli < 0 && c.Late(sl)
 }
 
+// Counts reports whether a state still counts the slots that the cost gives back or moves.
+func (c Cost) Counts(s bucket.State) bool {
+	i := s.Index(c.Limit.Name)
+	if i < 0 || !s.Slots[i].AtOnce || s.Slots[i].Period != c.Limit.Period {
+		return false
+	}
+	sl, e := s.Slots[i], c.Limit.Epoch(c.End)
+	return (sl.Epoch() == e || sl.Epoch() == e+1) && sl.Taken.Of(e) >= max(c.Milli, -c.Milli)
+}
+
 // Late reports whether the cost was taken in another period than that of the slot, or before
 // it was made whole.
 func (c Cost) Late(sl bucket.Slot) bool {

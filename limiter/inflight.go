@@ -1,0 +1,75 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// ErrSlotsLost: a lease has lost its slots of an in-flight limit, because this process could
+// not renew them in time. Others may take them. It is the cause with which the context ends
+// that [Limiter.Do] gives to its function.
+var ErrSlotsLost = errors.New("limiter: slots lost")
+
+// InFlight returns a limit of n slots: requests with costs of n together are at work at once.
+//
+//	limiter.InFlight("jobs", 20, 2*time.Minute)
+//
+// A request takes slots like tokens, in the same write. Commit and Rollback give all of them
+// back. Every lease with slots must be ended by one of them, or be one of [Limiter.Do].
+// While a lease is open, this process renews its slots: one write for all leases of a bucket
+// in each epoch, of which nobody hears. [Lease.Lost] tells if that was not possible in time.
+//
+// Slots of a process that has died are free when the epoch after the one that they were last
+// renewed in is over: between one and two epochs later. So are those of answers that were
+// lost. The epoch is 5s to 10m, a whole number of seconds. Short ones free the slots of the
+// dead sooner, long ones cost fewer writes and outlast longer trouble with the table.
+//
+// A bucket has at most 3 in-flight limits. They cannot be soft, and nothing is taken ahead of
+// a bucket that has one. All slots are on one shard, so such a bucket is not split. Slots
+// are no usage. Python clients do not know them.
+//
+// Never more than n are held at once, where clocks are within a second of the true time. A
+// process that was frozen, or whose clock stood still, learns that it has lost its slots when
+// it goes on: see [Lease.Lost].
+func InFlight(name string, n int64, epoch time.Duration) Limit {
+	return Limit{Name: name, Capacity: n, Period: epoch, InFlight: true}
+}
+
+// validateInFlight is validate for what only in-flight limits have.
+func (l Limit) validateInFlight(label func(part string) string) error {
+	const least, most = bucket.MinEpoch * time.Millisecond, bucket.MaxEpoch * time.Millisecond
+	switch {
+	case l.Refill != 0 || l.IsQuota():
+		beside := argument.Plain(fmt.Sprintf("%d and %q", l.Refill, string(l.Reset)))
+		return argument.Invalid(label("Refill and Reset"), beside,
+			"none beside InFlight: slots come back when their holders are done")
+	case l.Soft:
+		return argument.Invalid(label("Soft"), true, "false beside InFlight")
+	case l.Period < least || l.Period > most || l.Period%time.Second != 0:
+		return argument.Invalid(label("Period"), l.Period,
+			fmt.Sprintf("an epoch of a whole number of seconds from %s to %s", least, most))
+	}
+	return nil
+}
+
+func isSlots(c table.Cost) bool { return c.Limit.AtOnce }
+
+// Lost returns a channel that is closed once the lease has lost its slots of an in-flight
+// limit: they could not be renewed before somebody else may take them. Work that must not go
+// on then waits for it. The lease stays open; Commit and Rollback settle everything else. It
+// is nil, which blocks for ever, for a lease without slots.
+//
+// It looks at the clock too. So after a process was frozen, a call of Lost tells at once;
+// who waits on the channel is told within a sixth of an epoch.
+func (le *Lease) Lost() <-chan struct{} {
+	if le.slots == nil {
+		return nil
+	}
+	le.limiter.keeper.look(le.slots, le.limiter.now())
+	return le.slots.lost
+}

@@ -1,0 +1,670 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+const epoch = 30 * time.Second
+
+var jobs2 = InFlight("jobs", 2, epoch)
+
+// office is a table within a bubble, with processes whose calls a test can disturb.
+type office struct {
+	t  *testing.T
+	db *memdb.DB
+	ns string
+}
+
+func inOffice(t *testing.T, f func(t *testing.T, o *office)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f(t, &office{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })})
+	})
+}
+
+// worker is one process. Its store asks before each call what is to become of it.
+type worker struct {
+	*Limiter
+	skew   atomic.Int64 // of its clock, in nanoseconds
+	mu     sync.Mutex
+	calls  map[string]int
+	before func(op string, writes []item.Write) fate
+}
+
+// fate is what becomes of a call: it is carried out or not, and late; err is what its caller
+// is told in place of the answer.
+type fate struct {
+	apply bool
+	delay time.Duration
+	err   error
+}
+
+type workersStore struct {
+	store.Store
+	w *worker
+}
+
+// asked sends a call as its process is told to: late by delay, whether or not anybody waits
+// for it still.
+func asked[T any](ctx context.Context, w *worker, op string, writes []item.Write,
+	f func(context.Context) (T, error)) (out T, err error) {
+	w.mu.Lock()
+	w.calls[op]++
+	before := w.before
+	w.mu.Unlock()
+	what := fate{apply: true}
+	if before != nil {
+		what = before(op, writes)
+	}
+	if !what.apply {
+		return out, what.err
+	}
+	if what.delay == 0 {
+		if out, err = f(ctx); what.err != nil {
+			return *new(T), what.err
+		}
+		return out, err
+	}
+	type answer struct {
+		out T
+		err error
+	}
+	came := make(chan answer, 1)
+	go func() {
+		time.Sleep(what.delay)
+		out, err := f(context.WithoutCancel(ctx))
+		came <- answer{out, err}
+	}()
+	select {
+	case a := <-came:
+		return a.out, a.err
+	case <-ctx.Done():
+		return out, memdb.Fail(store.Unknown)
+	}
+}
+
+func (s workersStore) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	return asked(ctx, s.w, "write", []item.Write{w}, func(ctx context.Context) (item.Item, error) {
+		return s.Store.Write(ctx, w)
+	})
+}
+
+func (s workersStore) Transact(ctx context.Context, token string, writes []item.Write) error {
+	_, err := asked(ctx, s.w, "transact", writes, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.Transact(ctx, token, writes)
+	})
+	return err
+}
+
+func (s workersStore) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	return asked(ctx, s.w, "read", nil, func(ctx context.Context) ([]item.Item, error) {
+		return s.Store.Read(ctx, consistent, keys...)
+	})
+}
+
+func (o *office) worker(skew time.Duration, opts Options) *worker {
+	w := &worker{calls: map[string]int{}}
+	w.skew.Store(int64(skew))
+	opts.Register = true
+	opts.Now = func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
+	l, err := open(context.Background(), workersStore{o.db, w}, &opts)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	w.Limiter, o.ns = l, l.namespace
+	return w
+}
+
+// on sets what becomes of calls.
+func (w *worker) on(before func(op string, writes []item.Write) fate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = before
+}
+
+// crash lets no call through any more: nothing is carried out.
+func (w *worker) crash() {
+	w.on(func(string, []item.Write) fate { return fate{err: memdb.Fail(store.Unavailable)} })
+}
+
+// kept is how many buckets the process holds slots of.
+func (w *worker) kept() int {
+	w.keeper.mu.Lock()
+	defer w.keeper.mu.Unlock()
+	return len(w.keeper.by)
+}
+
+// renewsAt sets what was drawn: which part of its time has passed when it renews.
+func (w *worker) renewsAt(part int64) {
+	w.keeper.mu.Lock()
+	defer w.keeper.mu.Unlock()
+	b := w.keeper.by[acmeGPT]
+	b.part = part
+	b.wakeIn(w.now())
+}
+
+func (w *worker) count(op string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls[op]
+}
+
+func takesJob(n int64, limits ...Limit) Request {
+	if limits == nil {
+		limits = []Limit{jobs2}
+	}
+	return asks(Costs{"jobs": n, "rpm": 1}, append(limits, PerMinute("rpm", 1_000_000))...)
+}
+
+func (o *office) must(w *worker, req Request) *Lease {
+	o.t.Helper()
+	lease, err := w.Acquire(context.Background(), req)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return lease
+}
+
+func (o *office) denied(w *worker, req Request) *LimitError {
+	o.t.Helper()
+	_, err := w.Acquire(context.Background(), req)
+	denied, ok := errors.AsType[*LimitError](err)
+	if !ok {
+		o.t.Fatalf("not denied: %v", err)
+	}
+	return denied
+}
+
+func (o *office) slot() bucket.Slot {
+	o.t.Helper()
+	b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	s := b.State.At(time.Now().UnixMilli())
+	return s.Slots[s.Index("jobs")]
+}
+
+// free checks how many slots the item has free.
+func (o *office) free(step string, want int64) {
+	o.t.Helper()
+	if got := o.slot().Tokens / bucket.Milli; got != want {
+		o.t.Fatalf("%s: %d slots are free, want %d", step, got, want)
+	}
+}
+
+func isLost(le *Lease) bool {
+	select {
+	case <-le.slots.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// A slot is taken in the same write as tokens, and given back in the same write as what was
+// settled, by Commit and by Rollback.
+func TestSlotsCostNoWriteMore(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		if err := o.must(w, takesJob(1)).Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, end := range []func(*Lease) error{
+			func(le *Lease) error { return errors.Join(le.Settle(Costs{"rpm": 5}), le.Commit(t.Context())) },
+			func(le *Lease) error { return errors.Join(le.Settle(Costs{"rpm": 0}), le.Commit(t.Context())) },
+			func(le *Lease) error { return le.Commit(t.Context()) },
+			func(le *Lease) error { return le.Rollback(t.Context()) },
+			func(le *Lease) error { return errors.Join(le.Settle(Costs{"rpm": 7}), le.Rollback(t.Context())) },
+		} {
+			before := w.count("write") + w.count("transact") + w.count("read")
+			lease := o.must(w, takesJob(2))
+			o.free("taken", 0)
+			d := o.denied(w, takesJob(1))
+			if d.Limit != "jobs" || !d.Estimated || d.RetryAfter > time.Second || d.Remaining != 0 {
+				t.Errorf("denied: %+v", d)
+			}
+			if err := end(lease); err != nil {
+				t.Fatal(err)
+			}
+			o.free("given back", 2)
+			if n := w.count("write") + w.count("transact") + w.count("read") - before; n != 2 {
+				t.Errorf("it took %d calls, want 2", n)
+			}
+			if isLost(lease) || lease.Rollback(t.Context()) != nil {
+				t.Error("an ended lease is lost, or gives back once more")
+			}
+			o.free("rolled back after the end", 2)
+		}
+	})
+}
+
+// What this process holds for many epochs is renewed by one transaction in each of them, and
+// all others are denied meanwhile.
+func TestSlotsAreRenewed(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(700*time.Millisecond, Options{}), o.worker(-900*time.Millisecond, Options{})
+		limit := InFlight("jobs", 6, epoch)
+		var leases []*Lease
+		for range 5 {
+			leases = append(leases, o.must(w, takesJob(1, limit)))
+			time.Sleep(time.Second)
+		}
+		for range 100 {
+			time.Sleep(epoch / 10)
+			o.denied(other, takesJob(2, limit))
+			o.free("held", 1)
+		}
+		for _, le := range leases {
+			if isLost(le) {
+				t.Fatal("a lease that was renewed is lost")
+			}
+			if err := le.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.free("given back", 6)
+		if n := w.count("transact"); n < 9 || n > 11 {
+			t.Errorf("10 epochs took %d renewals", n)
+		}
+		time.Sleep(5 * epoch)
+		if n := w.count("transact"); n > 11 || w.kept() > 0 {
+			t.Errorf("%d renewals, %d buckets are kept: it goes on renewing what was given back", n, w.kept())
+		}
+	})
+}
+
+// A process that dies, or that the table does not answer, is told before anybody else has its
+// slots; they are free at the end of the epoch after theirs.
+func TestSlotsOfTheDeadAreFree(t *testing.T) {
+	for name, fault := range map[string]func(string, []item.Write) fate{
+		"unavailable":  func(string, []item.Write) fate { return fate{err: memdb.Fail(store.Unavailable)} },
+		"throttled":    func(string, []item.Write) fate { return fate{err: memdb.Fail(store.Throttled)} },
+		"no answer":    func(string, []item.Write) fate { return fate{err: memdb.Fail(store.Unknown)} },
+		"answer lost":  func(string, []item.Write) fate { return fate{apply: true, err: memdb.Fail(store.Unknown)} },
+		"client panic": func(string, []item.Write) fate { panic("client") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inOffice(t, func(t *testing.T, o *office) {
+				w, other := o.worker(900*time.Millisecond, Options{}), o.worker(-900*time.Millisecond, Options{})
+				lease := o.must(w, takesJob(2))
+				taken := time.Now()
+				w.on(fault)
+				for {
+					time.Sleep(100 * time.Millisecond)
+					if _, err := other.Acquire(t.Context(), takesJob(1)); err == nil {
+						break
+					}
+					if time.Since(taken) > 3*epoch+5*time.Second {
+						t.Fatal("the slots of the dead are never free")
+					}
+				}
+				if !isLost(lease) {
+					t.Error("it was not told before others had its slots")
+				}
+				if after := time.Since(taken); after < epoch {
+					t.Errorf("free after %s", after)
+				}
+				w.on(nil)
+				if err := lease.Rollback(t.Context()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+				o.free("one is taken, and nothing was given back for the other", 1)
+			})
+		})
+	}
+}
+
+// Lost answers of a renewal are asked for again, with the token of the first: the slots move
+// once. A lease that ends meanwhile is given back when the answer is there, and not before: it
+// would be taken from what another process counts in the old epoch.
+func TestLostAnswersOfRenewals(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		inOffice(t, func(t *testing.T, o *office) {
+			w, other := o.worker(0, Options{}), o.worker(0, Options{})
+			limit := InFlight("jobs", 3, epoch)
+			first, second := o.must(w, takesJob(1, limit)), o.must(w, takesJob(1, limit))
+			third := o.must(other, takesJob(1, limit))
+			other.renewsAt(1 << 16) // after the first
+			var until atomic.Int64  // when the answers come
+			w.on(func(op string, _ []item.Write) fate {
+				if op != "transact" {
+					return fate{apply: true}
+				}
+				until.CompareAndSwap(0, time.Now().Add(3*time.Second).UnixNano())
+				if time.Now().UnixNano() < until.Load() {
+					return fate{apply: true, err: memdb.Fail(store.Unknown)}
+				}
+				return fate{apply: true}
+			})
+			w.renewsAt(0)
+			for until.Load() == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if ends {
+				if err := second.Commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				o.free("on its way", 0)
+			}
+			time.Sleep(4 * time.Second)
+			if ends {
+				o.free("given back when the answer was there", 1)
+			} else {
+				o.free("held", 0)
+			}
+			time.Sleep(10 * epoch)
+			if isLost(first) || isLost(second) || isLost(third) {
+				t.Error("lost for answers that came in the end")
+			}
+			for _, le := range []*Lease{first, second, third} {
+				if err := le.Rollback(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o.free("given back", 3)
+		})
+	}
+}
+
+// Slots of a cascade are taken on all levels or on none, renewed on all of them, and given
+// back once on each, also if a commit has to be repeated for one of them.
+func TestSlotsOfACascade(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		const created = "2026-01-01T00:00:00Z"
+		o.db.Store(table.Entity{Namespace: o.ns, ID: acme, Parent: "org", Cascade: true, CreatedAt: created}.Item())
+		o.db.Store(table.Entity{Namespace: o.ns, ID: "org", CreatedAt: created}.Item())
+		for entity, n := range map[string]int64{acme: 3, "org": 2} {
+			limits, err := storedLimits(nil, "limits", []Limit{InFlight("jobs", n, epoch), PerMinute("rpm", 1000)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.db.Store(table.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
+		}
+		req := asks(Costs{"jobs": 1, "rpm": 1})
+		first, second := o.must(w, req), o.must(w, req)
+		if d := o.denied(w, req); d.Entity != "org" || d.Limit != "jobs" {
+			t.Errorf("denied by %s of %s", d.Limit, d.Entity)
+		}
+		o.free("what a level had taken is given back", 1)
+		time.Sleep(5 * epoch)
+		if isLost(first) || isLost(second) {
+			t.Fatal("lost")
+		}
+		o.free("held", 1)
+		w.on(func(op string, writes []item.Write) fate {
+			if _, entity, _, _, _ := table.ParseBucketPK(writes[0].Target().PK); entity == "org" {
+				return fate{err: memdb.Fail(store.Unavailable)}
+			}
+			return fate{apply: true}
+		})
+		if err := first.Commit(t.Context()); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("committed: %v", err)
+		}
+		o.free("given back on one level", 2)
+		w.on(nil)
+		if err := first.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.free("not given back twice", 2)
+		third := o.must(w, req)
+		o.denied(w, req)
+		for _, le := range []*Lease{second, third} {
+			if err := le.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.free("given back", 3)
+	})
+}
+
+// All slots are on shard 0. A bucket that had several before it got an in-flight limit is
+// merged while they are held. They stay held then, and when the limit changes.
+func TestSlotsOfShards(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{}), o.worker(0, Options{})
+		rate := PerMinute("rpm", 1_000_000)
+		o.must(w, asks(Costs{"rpm": 1}, rate))
+		b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.db.Bare().Transact(t.Context(), "split", table.Split(b, time.Now().UnixMilli())); err != nil {
+			t.Fatal(err)
+		}
+		leases := []*Lease{o.must(w, takesJob(1)), o.must(other, takesJob(1))}
+		for range 20 {
+			o.denied(w, takesJob(1))
+			o.denied(other, takesJob(1))
+			time.Sleep(epoch / 3)
+		}
+		o.free("held", 0)
+		w.background.Wait()
+		other.background.Wait()
+		if o.db.Item(table.BucketKey(o.ns, acme, gpt, 1)) != nil {
+			t.Error("a bucket with slots is still divided")
+		}
+		time.Sleep(3 * epoch)
+		three := InFlight("jobs", 3, epoch)
+		leases = append(leases, o.must(w, takesJob(1, three)))
+		o.denied(w, takesJob(1, three))
+		time.Sleep(3 * epoch)
+		for _, le := range leases {
+			if isLost(le) {
+				t.Error("lost")
+			}
+			if err := le.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.free("given back", 3)
+	})
+}
+
+// Where the table does not answer, nobody can tell what is in flight: a policy of this process
+// alone grants no slots.
+func TestNoSlotsByPolicyLocal(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{OnUnavailable: PolicyLocal})
+		w.crash()
+		if _, err := w.Acquire(t.Context(), takesJob(1)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("with slots: %v", err)
+		}
+		for range 3 {
+			lease, err := w.Acquire(t.Context(), takesJob(0))
+			if err != nil || lease.Charged() || lease.Lost() != nil {
+				t.Fatalf("without slots: %v", err)
+			}
+			if err := lease.Commit(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Nothing is taken ahead of a bucket with an in-flight limit.
+func TestSlotsAreNotTakenAhead(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{Ahead: time.Second})
+		for range 200 {
+			lease := o.must(w, takesJob(1))
+			o.free("taken", 1)
+			if err := lease.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			o.free("given back", 2)
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+}
+
+// The slots of a lease that nobody has any more are not renewed: they are free when the
+// epochs are over.
+func TestSlotsOfADroppedLease(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		lease := o.must(w, takesJob(2))
+		before := w.count("transact")
+		w.keeper.drop(lease.slots) // as the collector of garbage does
+		time.Sleep(2*epoch + 2*time.Second)
+		o.free("dropped", 2)
+		if n := w.count("transact") - before; n > 0 || w.kept() > 0 {
+			t.Errorf("%d renewals, %d buckets are kept", n, w.kept())
+		}
+	})
+	w := newWorld(t)
+	l := w.process(Options{})
+	s := must(t, l, takesJob(1)).slots
+	for dropped := false; !dropped; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		l.keeper.mu.Lock()
+		dropped = s.all[0].over
+		l.keeper.mu.Unlock()
+	}
+}
+
+// A process that stood still while time went on learns of it at once when it asks.
+func TestFrozenProcessIsTold(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		lease := o.must(w, takesJob(1))
+		w.skew.Store(int64(2 * epoch)) // it was frozen: its timers did not go on
+		if isLost(lease) {
+			t.Fatal("it knows before it has looked")
+		}
+		select {
+		case <-lease.Lost():
+		default:
+			t.Error("it is not told when it asks")
+		}
+		other := o.must(w, takesJob(1))
+		w.skew.Store(int64(5 * epoch))
+		time.Sleep(epoch/6 + time.Millisecond)
+		if !isLost(other) {
+			t.Error("it is not told a sixth of an epoch later")
+		}
+	})
+}
+
+// The context of a function in Do ends when its slots are lost; its slots are given back
+// however it ends.
+func TestDoWithSlots(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		bad := errors.New("bad")
+		for _, want := range []error{nil, bad} {
+			if err := w.Do(t.Context(), takesJob(2), func(context.Context, *Lease) error { return want }); err != want {
+				t.Error(err)
+			}
+			o.free("done", 2)
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = w.Do(t.Context(), takesJob(2), func(context.Context, *Lease) error { panic("bad") })
+		}()
+		o.free("panicked", 2)
+		err := w.Do(t.Context(), takesJob(2), func(ctx context.Context, _ *Lease) error {
+			w.crash()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, ErrSlotsLost) {
+			t.Errorf("the function ended with %v", err)
+		}
+	})
+}
+
+// Wait gets a slot as soon as this process gives one back, and soon after another does.
+func TestWaitForSlots(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{}), o.worker(0, Options{})
+		mine, theirs := o.must(w, takesJob(1)), o.must(other, takesJob(1))
+		for _, tt := range []struct {
+			end  *Lease
+			most time.Duration
+		}{{mine, 0}, {theirs, 4 * time.Second}} {
+			time.AfterFunc(20*time.Second, func() { _ = tt.end.Commit(context.Background()) })
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 29*time.Second)
+			defer cancel()
+			lease, err := w.Wait(ctx, takesJob(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after := time.Since(began) - 20*time.Second; after < 0 || after > tt.most {
+				t.Errorf("it waited for %s after there was a slot", after)
+			}
+			o.free("taken again", 0)
+			defer func() { _ = lease.Rollback(context.Background()) }()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := w.Wait(ctx, takesJob(1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waited in vain: %v", err)
+		}
+		if _, _, err := w.Reserve(t.Context(), takesJob(1)); !errors.Is(err, ErrQueueFull) {
+			t.Errorf("reserved: %v", err)
+		}
+	})
+}
+
+// Bad in-flight limits are refused by name, and so is what a lease cannot do with slots.
+func TestInvalidInFlight(t *testing.T) {
+	for want, l := range map[string]Limit{
+		`Period is 4s`:              InFlight("jobs", 1, 4*time.Second),
+		`Period is 10m1s`:           InFlight("jobs", 1, 601*time.Second),
+		`Period is 5.5s`:            InFlight("jobs", 1, 5500*time.Millisecond),
+		`Capacity is 0`:             InFlight("jobs", 0, epoch),
+		`Soft is true`:              jobs2.AsSoft(),
+		`Refill and Reset is 3 and`: {Name: "jobs", Capacity: 1, Refill: 3, Period: epoch, InFlight: true},
+		`Reset is 0 and "m0h0@UTC"`: {Name: "jobs", Capacity: 1, Period: epoch, Reset: Daily(""), InFlight: true},
+	} {
+		if err := l.Validate(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", l, err, want)
+		}
+	}
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		four := []Limit{InFlight("a", 1, epoch), InFlight("b", 1, epoch), InFlight("c", 1, epoch), InFlight("d", 1, epoch)}
+		if _, err := w.Acquire(t.Context(), asks(Costs{"a": 1}, four...)); !errors.Is(err, ErrInvalid) ||
+			!strings.Contains(err.Error(), "4 in-flight limits") {
+			t.Error(err)
+		}
+		if _, err := w.Acquire(t.Context(), takesJob(3)); !errors.Is(err, ErrTooLarge) {
+			t.Error(err)
+		}
+		lease := o.must(w, takesJob(1))
+		if err := lease.Settle(Costs{"jobs": 2}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("settled slots: %v", err)
+		}
+		if err := lease.Charge(t.Context(), Costs{"jobs": 1}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("charged slots: %v", err)
+		}
+		if err := lease.Charge(t.Context(), Costs{"rpm": 4}); err != nil {
+			t.Error(err)
+		}
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+		o.free("given back", 2)
+		if got := jobs2.String(); got != "jobs: 2 in flight, epochs of 30s" {
+			t.Error(got)
+		}
+	})
+}

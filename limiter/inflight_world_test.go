@@ -1,0 +1,147 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// judge counts who is at work, by what its process knows: from when a lease is there until
+// its work ends or it is told that its slots are lost.
+type slotsJudge struct {
+	mu   sync.Mutex
+	open map[*Lease]int64
+	most int64
+}
+
+func (j *slotsJudge) begin(le *Lease, n int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.open[le] = n
+	sum := int64(0)
+	for le, n := range j.open {
+		if !isLost(le) {
+			sum += n
+		}
+	}
+	j.most = max(j.most, sum)
+}
+
+func (j *slotsJudge) end(le *Lease) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.open, le)
+}
+
+// trouble draws what becomes of the calls of a process: most are carried out, late or not;
+// of others the answer is lost, or they are not carried out. Some processes die.
+type slotsTrouble struct {
+	mu   sync.Mutex
+	r    *rand.Rand
+	dies time.Time // zero: never
+}
+
+func (s *slotsTrouble) n(most int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.r.Int64N(most)
+}
+
+func (s *slotsTrouble) before(string, []item.Write) fate {
+	if !s.dies.IsZero() && time.Now().After(s.dies) {
+		return fate{err: memdb.Fail(store.Unavailable)}
+	}
+	switch s.n(20) {
+	case 0:
+		return fate{apply: true, err: memdb.Fail(store.Unknown)}
+	case 1:
+		return fate{err: memdb.Fail(store.Unknown)}
+	case 2:
+		return fate{err: memdb.Fail(store.Throttled)}
+	case 3:
+		return fate{err: memdb.Fail(store.Conflict)}
+	case 4:
+		return fate{apply: true, delay: time.Duration(s.n(int64(2 * epoch)))}
+	case 5, 6, 7:
+		return fate{apply: true, delay: time.Duration(s.n(int64(time.Second)))}
+	}
+	return fate{apply: true}
+}
+
+// workers is a world of processes with clocks up to a second apart that take slots and hold
+// them for up to four epochs, end their leases or drop them, with the troubles above. It
+// returns how many slots were at work at once, at most.
+func workers(t *testing.T, o *office, seed uint64, n int64, skew time.Duration) int64 {
+	r := rand.New(rand.NewPCG(18, seed))
+	judge := &slotsJudge{open: map[*Lease]int64{}}
+	var all sync.WaitGroup
+	for range 2 + r.IntN(3) {
+		trouble := &slotsTrouble{r: rand.New(rand.NewPCG(r.Uint64(), 1))}
+		if r.IntN(3) == 0 {
+			trouble.dies = time.Now().Add(time.Duration(r.Int64N(int64(12 * epoch))))
+		}
+		w := o.worker(time.Duration(r.Int64N(int64(2*time.Second)+1))-time.Second+skew, Options{Timeout: 2 * time.Second})
+		w.on(trouble.before)
+		for range 3 {
+			all.Go(func() {
+				for until := time.Now().Add(20 * epoch); time.Now().Before(until); {
+					time.Sleep(time.Duration(trouble.n(int64(epoch / 4))))
+					weight := 1 + trouble.n(min(n, 2))
+					lease, err := w.Acquire(context.Background(), takesJob(weight, InFlight("jobs", n, epoch)))
+					if err != nil {
+						continue
+					}
+					judge.begin(lease, weight)
+					time.Sleep(time.Duration(trouble.n(int64(4*epoch)) >> trouble.n(8)))
+					judge.end(lease)
+					switch trouble.n(8) {
+					case 0: // never ended
+						w.keeper.drop(lease.slots)
+					case 1:
+						_ = lease.Rollback(context.Background())
+					case 2: // what DynamoDB did not take is sent again
+						_ = lease.Settle(Costs{"rpm": trouble.n(9)})
+						_ = lease.Commit(context.Background())
+						_ = lease.Commit(context.Background())
+					default:
+						_ = lease.Commit(context.Background())
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	time.Sleep(2*epoch + 2*time.Second + 2*epoch) // what was two epochs late may have begun two more
+	last := o.worker(0, Options{})
+	lease, err := last.Acquire(t.Context(), takesJob(n, InFlight("jobs", n, epoch)))
+	if err != nil {
+		t.Errorf("seed %d: slots leak: %v", seed, err)
+	} else if err := lease.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return judge.most
+}
+
+func TestNeverMoreAtWorkThanSlots(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inOffice(t, func(t *testing.T, o *office) {
+				n := int64(1 + seed%5)
+				if most := workers(t, o, seed, n, 0); most > n {
+					t.Errorf("%d of %d slots were at work at once", most, n)
+				}
+			})
+		})
+	}
+}

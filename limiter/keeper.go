@@ -1,0 +1,217 @@
+package limiter
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A keeper has all slots that leases of this process hold, by bucket. It renews them
+// (renewal.go) and tells leases that have lost theirs. A slot goes one of these ways:
+//
+//	held -> given back    the lease has ended, and its settling gives them back
+//	held -> moving -> held, an epoch later
+//	        moving -> given back by the renewal, as the lease has ended meanwhile
+//	held -> lost          by the clock, or because a renewal was refused
+//	held -> dropped       nobody has the lease any more: not renewed
+//
+// What was moved without an answer is not given back: nobody knows from which epoch.
+
+// slots is what one lease holds, on all its levels.
+type slots struct {
+	lost  chan struct{} // closed once one of them is lost
+	all   []*held
+	ended bool // guarded by the keeper, as all of this
+	told  bool // lost is closed
+}
+
+// held is what one lease holds of one limit.
+type held struct {
+	of     *slots
+	item   leaseItem
+	ttl    int64      // of the item when it was taken
+	cost   table.Cost // what was taken, and when the epoch ends that it counts in
+	moving bool       // a renewal of it is under way
+	over   bool       // it is given back, lost or dropped, or nobody knows
+}
+
+// keeper is that of one limiter. The zero value holds nothing. It is safe for concurrent use.
+type keeper struct {
+	mu sync.Mutex
+	by map[known.Name]*kept
+}
+
+// kept is what is held of one bucket.
+type kept struct {
+	all     []*held
+	renews  bool // a renewal is under way
+	retryAt int64
+	part    int64 // when in an epoch it renews, at random: a share of 1 << 16
+	timer   *time.Timer
+}
+
+// hold notes the slots that a new lease has taken, and begins to renew them. It goes on for
+// as long as anybody has the lease, or until that ends.
+func (l *Limiter) hold(le *Lease) {
+	s := l.slotsOf(le, nil)
+	for _, a := range le.above {
+		s = l.slotsOf(a, s)
+	}
+	if s == nil {
+		return
+	}
+	le.slots = s
+	runtime.AddCleanup(le, l.keeper.drop, s)
+	l.keeper.add(l, s)
+}
+
+// slotsOf sets apart the slots that a lease has taken on one level, and adds them to s; nil
+// is none.
+func (l *Limiter) slotsOf(a *Lease, s *slots) *slots {
+	for i, it := range a.items {
+		if !slices.ContainsFunc(it.taken, isSlots) {
+			continue
+		}
+		taken := slices.Clone(it.taken)
+		a.items[i].taken = slices.DeleteFunc(slices.Clone(taken), isSlots)
+		l.pin(taken, a.image.State)
+		it.taken = nil // it may be part of the lease
+		for _, c := range taken {
+			if !isSlots(c) || c.Milli <= 0 {
+				continue
+			}
+			if s == nil {
+				s = &slots{lost: make(chan struct{})}
+			}
+			s.all = append(s.all, &held{of: s, item: it, ttl: a.image.TTL, cost: c})
+		}
+	}
+	return s
+}
+
+// add keeps the slots of a lease.
+func (k *keeper) add(l *Limiter, s *slots) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.by == nil {
+		k.by = make(map[known.Name]*kept)
+	}
+	now := l.now()
+	for _, h := range s.all {
+		b := k.by[h.item.name]
+		if b == nil {
+			n := h.item.name
+			b = &kept{part: int64(store.Random() & 0xffff)}
+			b.timer = time.AfterFunc(time.Hour, func() { l.keepUp(n) })
+			k.by[n] = b
+		}
+		b.all = append(b.all, h)
+		b.wakeIn(now)
+	}
+}
+
+// wakeIn sets when the bucket is looked at next; the lock is held.
+func (b *kept) wakeIn(now int64) {
+	at := int64(bucket.Never)
+	for _, h := range b.all {
+		at = min(at, now+h.cost.Limit.Period/6)
+		if !h.over {
+			at = min(at, h.cost.Limit.LostAt(h.cost.End))
+		}
+		if !h.moving {
+			at = min(at, max(b.due(h), b.retryAt))
+		}
+	}
+	b.timer.Reset(time.Duration(max(at-now, 1)) * time.Millisecond)
+}
+
+// due is when slots are renewed: between a sixth and a third into the epoch after theirs.
+func (b *kept) due(h *held) int64 {
+	p := h.cost.Limit.Period
+	return h.cost.Limit.MovesAt(h.cost.End) + p/6 + p/6*b.part>>16
+}
+
+// forget drops what is over. It reports whether the bucket holds nothing any more, and
+// forgets it then; the lock is held.
+func (k *keeper) forget(n known.Name, b *kept) (none bool) {
+	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
+	if len(b.all) > 0 || b.renews {
+		return false
+	}
+	b.timer.Stop()
+	delete(k.by, n)
+	return true
+}
+
+// lose tells a lease that it has lost its slots; the lock is held.
+func (h *held) lose() {
+	h.over = true
+	if !h.of.told && !h.of.ended {
+		h.of.told = true
+		close(h.of.lost)
+	}
+}
+
+// look tells a lease at an instant whether it has lost its slots.
+func (k *keeper) look(s *slots, now int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range s.all {
+		h.look(now)
+	}
+}
+
+// look loses slots that may be taken by others from an instant on; the lock is held.
+func (h *held) look(now int64) {
+	if !h.over && now >= h.cost.Limit.LostAt(h.cost.End) {
+		h.lose()
+	}
+}
+
+// release ends what a lease holds, and returns by item what gives it back. What a renewal
+// moves just now, that gives back when it has its answer. Another call returns nothing.
+func (k *keeper) release(s *slots, now int64) map[item.Key][]table.Cost {
+	if s == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.ended = true
+	var out map[item.Key][]table.Cost
+	for _, h := range s.all {
+		h.look(now)
+		if h.over {
+			continue
+		}
+		if h.over = true; h.moving {
+			continue
+		}
+		if out == nil {
+			out = make(map[item.Key][]table.Cost)
+		}
+		out[h.item.key] = append(out[h.item.key], negative([]table.Cost{h.cost})...)
+	}
+	for _, h := range s.all {
+		if b := k.by[h.item.name]; b != nil && !k.forget(h.item.name, b) {
+			b.wakeIn(now)
+		}
+	}
+	return out
+}
+
+// drop ends the renewing of slots that nobody can give back any more. They are free when the
+// epochs are over.
+func (k *keeper) drop(s *slots) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range s.all {
+		h.over = true // the next look at the bucket forgets it
+	}
+}
