@@ -131,19 +131,27 @@ func (sl Slot) Exhausted(s State) Slot {
 }
 
 // changeAtOnce changes what the slot is into or from a limit of slots of a capacity. What is
-// at work stays at work: until its epochs would have ended, if they get shorter.
+// at work stays at work until its epochs would have ended, in the first epoch that lasts as
+// long. So limits that take turns do not keep it for ever.
 func (sl *Slot) changeAtOnce(want Limit, capacity, at int64) {
 	if !want.AtOnce || !sl.AtOnce {
 		*sl = Slot{Limit: want, Tokens: capacity, End: want.begin(at)}
 		return
 	}
-	was := sl.Limit
-	dead := sl.End + was.Period
+	was := *sl
 	if sl.Limit = want; was.Period != want.Period {
-		epoch := max(want.EpochAt(at), (dead-1)/want.Period+1-2)
-		from := Slot{Limit: was, Taken: sl.Taken, End: sl.End}
+		lasts := func(end int64) int64 { return (end-1)/want.Period + 1 - 2 } // the epoch of what counts until an end
+		old, now := lasts(was.End), lasts(was.End+was.Period)
+		epoch := want.EpochAt(at)
+		if was.Taken.Of(was.Epoch()-1) > 0 {
+			epoch = max(epoch, old)
+		}
+		if was.Taken.Of(was.Epoch()) > 0 {
+			epoch = max(epoch, now)
+		}
 		sl.Taken, sl.End = Taken{}, want.EndOf(epoch)
-		sl.Taken[EpochSlot(epoch)] = from.busy(from.Epoch())
+		sl.Taken[EpochSlot(max(old, epoch-1))] = was.Taken.Of(was.Epoch() - 1)
+		sl.Taken[EpochSlot(max(now, epoch-1))] += was.Taken.Of(was.Epoch())
 	}
 	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
 }

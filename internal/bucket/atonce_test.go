@@ -51,6 +51,9 @@ func TestSlotsAtWorkOutliveAChange(t *testing.T) {
 			t.Errorf("%v: %d are free after a change with 5 at work", want, sl.Tokens)
 		}
 		dead := fly.EndOf(fly.EpochAt(631_000)) + fly.Period // of the one that was taken last
+		if sl := got.At(dead - fly.Period).Slots[0]; sl.Tokens > (tt.capacity-5)*Milli {
+			t.Errorf("%v: %d are free when all 5 may still be at work", want, sl.Tokens)
+		}
 		if sl := got.At(dead).Slots[0]; sl.Tokens > (tt.capacity-1)*Milli {
 			t.Errorf("%v: %d are free at %d ms, when 1 may still be at work", want, sl.Tokens, dead)
 		}
@@ -65,6 +68,24 @@ func TestSlotsAtWorkOutliveAChange(t *testing.T) {
 	}
 	if s, _ = s.Adopt(fly); s.Slots[0].Tokens != 10*Milli || s.Slots[0].End != 630_000 {
 		t.Errorf("as slots again it is %+v", s.Slots[0])
+	}
+}
+
+// Requests that name epochs of 30 and of 60 s in turn do not keep the slots of the dead for
+// ever: 4 that were taken at 605 s, and 1 at 635 s, are free at 720 s at the latest.
+func TestChangesInTurnFreeSlots(t *testing.T) {
+	half := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	whole := half
+	whole.Period *= 2
+	s := New([]Limit{half}, 0, 1, 605_000).Take([]int64{4 * Milli, 0}).At(635_000).Take([]int64{Milli, 0})
+	for now := int64(635_000); now <= 730_000; now += 5000 {
+		for _, l := range []Limit{whole, half} {
+			s, _ = s.At(now).Adopt(l)
+			free := s.Slots[0].Tokens / Milli
+			if now <= 660_000 && free != 5 || now <= 690_000 && free > 9 || now > 721_000 && free != 10 {
+				t.Errorf("%d are free at %d ms", free, now)
+			}
+		}
 	}
 }
 
