@@ -26,10 +26,11 @@ import (
 
 // slots is what one lease holds, on all its levels.
 type slots struct {
-	lost  chan struct{} // closed once one of them is lost
-	all   []*held
-	ended bool // guarded by the keeper, as all of this
-	told  bool // lost is closed
+	lost    chan struct{} // closed once one of them is lost
+	all     []*held
+	ended   bool // guarded by the keeper, as all of this
+	told    bool // lost is closed
+	dropped bool // nobody has the lease any more
 }
 
 // held is what one lease holds of one limit.
@@ -168,9 +169,10 @@ func (k *keeper) look(s *slots, now int64) {
 	}
 }
 
-// look loses slots that may be taken by others from an instant on; the lock is held.
+// look loses slots that may be taken by others from an instant on, or that nobody gives back;
+// the lock is held.
 func (h *held) look(now int64) {
-	if !h.over && now >= h.cost.Limit.LostAt(h.cost.End) {
+	if !h.over && (h.of.dropped || now >= h.cost.Limit.LostAt(h.cost.End)) {
 		h.lose()
 	}
 }
@@ -206,12 +208,11 @@ func (k *keeper) release(s *slots, now int64) map[item.Key][]table.Cost {
 	return out
 }
 
-// drop ends the renewing of slots that nobody can give back any more. They are free when the
-// epochs are over.
+// drop ends the renewing of slots that nobody can give back any more: they are free when the
+// epochs are over. It runs on a goroutine of the collector, so who still waits for [Lease.Lost]
+// is told by the next look at the bucket.
 func (k *keeper) drop(s *slots) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, h := range s.all {
-		h.over = true // the next look at the bucket forgets it
-	}
+	s.dropped = true
 }

@@ -96,8 +96,9 @@ func (r *renewal) lostAt() int64 {
 	return at
 }
 
-// move writes the renewal. It asks again for an answer that is lost, until the slots are.
-func (l *Limiter) move(r *renewal) error {
+// move writes the renewal. It asks again for an answer that is lost, until the slots are: once
+// one is, a later failure tells as little.
+func (l *Limiter) move(r *renewal) (lost error) {
 	ttl := r.held[0].ttl
 	if image := l.desks.of(r.name).Seen(0).Image; image.Entity != "" {
 		ttl = image.TTL
@@ -108,13 +109,20 @@ func (l *Limiter) move(r *renewal) error {
 		err := l.transactAs(bounded, token, []item.Write{write}, &attempt{})
 		bounded.end()
 		now := l.now()
-		if canceled, ok := errors.AsType[*store.Canceled](err); ok {
+		canceled, refused := errors.AsType[*store.Canceled](err)
+		if refused {
 			if b, odd := table.DecodeShard(canceled.Reasons[0].Old); odd == nil {
 				l.desks.see(b, now, known.Unsent)
 			}
 		}
-		if store.KindOf(err) != store.Unknown || now >= r.lostAt() {
+		if store.KindOf(err) == store.Unknown {
+			lost = err
+		}
+		switch {
+		case err == nil, refused, lost == nil:
 			return err
+		case now >= r.lostAt():
+			return lost
 		}
 		time.Sleep(time.Duration(max(min(r.lostAt()-now, r.costs[0].Limit.Period/20), 1)) * time.Millisecond)
 	}

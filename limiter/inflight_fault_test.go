@@ -1,0 +1,219 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Once the answer of a renewal is lost, that a later call of it was not carried out tells
+// nothing: it is asked for again with the same token. Else the slots that another process
+// still has in the old epoch would be moved in place of its own.
+func TestRenewalsFailAfterALostAnswer(t *testing.T) {
+	for _, kind := range []store.Kind{store.Throttled, store.Unavailable, store.Conflict} {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			inOffice(t, func(t *testing.T, o *office) {
+				w, other := o.worker(0, Options{}), o.worker(0, Options{})
+				limit := InFlight("jobs", 3, epoch)
+				first, second := o.must(w, takesJob(1, limit)), o.must(other, takesJob(1, limit))
+				other.renewsAt(1 << 16) // after the first
+				var began atomic.Int64
+				var failed atomic.Bool
+				w.on(func(op string, _ []item.Write) fate {
+					if op != "transact" {
+						return fate{apply: true}
+					}
+					began.CompareAndSwap(0, time.Now().UnixNano())
+					switch after := time.Duration(time.Now().UnixNano() - began.Load()); {
+					case after < time.Second:
+						return fate{apply: true, err: memdb.Fail(store.Unknown)}
+					case after < 3*time.Second:
+						failed.Store(true)
+						return fate{err: memdb.Fail(kind)}
+					}
+					return fate{apply: true}
+				})
+				w.renewsAt(0)
+				time.Sleep(6 * epoch)
+				if isLost(first) || isLost(second) || !failed.Load() {
+					t.Errorf("lost: %v and %v; a call failed: %v", isLost(first), isLost(second), failed.Load())
+				}
+				if err := errors.Join(first.Commit(t.Context()), second.Commit(t.Context())); err != nil {
+					t.Error(err)
+				}
+				o.free("given back", 3)
+			})
+		})
+	}
+}
+
+// Whoever holds slots of a bucket that was deleted, by its expiry or by a reset, is told when it
+// renews them, not only when its epochs are over. It takes nothing from those who came after.
+func TestRefusedRenewalsAreTold(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{}), o.worker(0, Options{})
+		old := o.must(w, takesJob(2))
+		end := old.slots.all[0].cost.End
+		o.db.Delete(table.BucketKey(o.ns, acme, gpt, 0))
+		later := o.must(other, takesJob(1))
+		time.Sleep(time.UnixMilli(end).Sub(time.Now()) + bucket.EdgeMargin*time.Millisecond)
+		if isLost(old) {
+			t.Fatal("lost before it is renewed")
+		}
+		w.renewsAt(0)
+		time.Sleep(epoch/6 + 10*time.Millisecond)
+		select {
+		case <-old.Lost():
+		default:
+			t.Error("not told when its renewal was refused")
+		}
+		if err := old.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+		o.free("given back by who has lost them", 1)
+		time.Sleep(3 * epoch)
+		if isLost(later) {
+			t.Error("who came after has lost its slot")
+		}
+		if err := later.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+		o.free("given back", 2)
+	})
+}
+
+// A bucket that is split while slots are held, as by an aggregator that does not know them,
+// keeps them: nobody has more, nobody loses any, all are given back once.
+func TestSlotsHeldThroughSplits(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{}), o.worker(0, Options{})
+		leases := []*Lease{o.must(w, takesJob(1)), o.must(other, takesJob(1))}
+		for i := range 40 {
+			if i%8 == 0 {
+				w.background.Wait()
+				other.background.Wait()
+				b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = o.db.Bare().Transact(t.Context(), fmt.Sprint("split", i), table.Split(b, time.Now().UnixMilli()))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			o.denied(other, takesJob(1))
+			o.free("held", 0)
+			time.Sleep(epoch / 5)
+		}
+		for _, le := range leases {
+			if isLost(le) {
+				t.Error("lost")
+			}
+			if err := le.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		o.free("given back", 2)
+	})
+}
+
+// However many leases a process holds of a bucket, an epoch takes one renewal.
+func TestManyLeasesAreRenewedAtOnce(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		limit := InFlight("jobs", 1000, epoch)
+		var leases []*Lease
+		for range 1000 {
+			leases = append(leases, o.must(w, takesJob(1, limit)))
+		}
+		o.denied(w, takesJob(1, limit))
+		w.renewsAt(0)
+		start := w.count("transact")
+		time.Sleep(4 * epoch)
+		if n := w.count("transact") - start; n != 4 {
+			t.Errorf("%d renewals in 4 epochs", n)
+		}
+		o.free("held", 0)
+		for _, le := range leases {
+			if isLost(le) {
+				t.Fatal("lost")
+			}
+			if err := le.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.free("given back", 1000)
+	})
+}
+
+// Requests of the same bucket that name no in-flight limit leave what is held, and so does a
+// smaller limit.
+func TestSlotsHeldBesideOtherLimits(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{}), o.worker(0, Options{})
+		held := o.must(w, takesJob(2))
+		for _, x := range []*worker{w, other, w, other} {
+			rest := o.must(x, asks(Costs{"rpm": 1}, PerMinute("rpm", 1_000_000)))
+			o.denied(other, takesJob(1))
+			if err := rest.Commit(t.Context()); err != nil {
+				t.Error(err)
+			}
+			o.denied(w, takesJob(1))
+			time.Sleep(epoch)
+		}
+		one := InFlight("jobs", 1, epoch)
+		for range 5 {
+			o.denied(other, takesJob(1, one))
+			time.Sleep(epoch / 2)
+		}
+		if isLost(held) {
+			t.Error("lost")
+		}
+		if err := held.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+		o.must(other, takesJob(1, one))
+		o.denied(other, takesJob(1, one))
+	})
+}
+
+// A lease whose slots were given back, or not, by a write whose answer is lost is not settled
+// again: the slot of another would be given back.
+func TestSlotsAreGivenBackOnce(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		for _, applied := range []bool{true, false} {
+			w, other := o.worker(0, Options{}), o.worker(0, Options{})
+			mine, theirs := o.must(w, takesJob(1)), o.must(other, takesJob(1))
+			w.on(func(string, []item.Write) fate { return fate{apply: applied, err: memdb.Fail(store.Unknown)} })
+			if err := mine.Commit(t.Context()); !errors.Is(err, ErrUnknown) {
+				t.Errorf("committed: %v", err)
+			}
+			w.on(nil)
+			if err := mine.Commit(t.Context()); !errors.Is(err, ErrLeaseClosed) {
+				t.Errorf("committed again: %v", err)
+			}
+			if err := mine.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+			want := int64(0)
+			if applied {
+				want = 1
+			}
+			o.free("given back once", want)
+			time.Sleep(2*epoch + 2*time.Second)
+			o.free("free by the epochs", 1)
+			if isLost(theirs) || theirs.Commit(t.Context()) != nil {
+				t.Error("the slot of another is lost")
+			}
+			o.free("given back", 2)
+		}
+	})
+}
