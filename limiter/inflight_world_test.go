@@ -75,10 +75,13 @@ func (s *slotsTrouble) before(string, []item.Write) fate {
 	return fate{apply: true}
 }
 
+// allEnd is how often epochs of 60, 45, 30 and 7 s end at once.
+const allEnd = 1260 * time.Second
+
 // workers is a world of processes with clocks up to a second apart that take slots and hold
-// them for up to four epochs, end their leases or drop them, with the troubles above. It
+// them for up to four epochs, each of one of the lengths, end their leases or drop them, with the troubles above. It
 // returns how many slots were at work at once, at most.
-func workers(t *testing.T, o *office, seed uint64, n int64, skew time.Duration) int64 {
+func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Duration) int64 {
 	r := rand.New(rand.NewPCG(18, seed))
 	judge := &slotsJudge{open: map[*Lease]int64{}}
 	var all sync.WaitGroup
@@ -87,14 +90,15 @@ func workers(t *testing.T, o *office, seed uint64, n int64, skew time.Duration) 
 		if r.IntN(3) == 0 {
 			trouble.dies = time.Now().Add(time.Duration(r.Int64N(int64(12 * epoch))))
 		}
-		w := o.worker(time.Duration(r.Int64N(int64(2*time.Second)+1))-time.Second+skew, Options{Timeout: 2 * time.Second})
+		w := o.worker(time.Duration(r.Int64N(int64(2*time.Second)+1))-time.Second, Options{Timeout: 2 * time.Second})
 		w.on(trouble.before)
 		for range 3 {
 			all.Go(func() {
 				for until := time.Now().Add(20 * epoch); time.Now().Before(until); {
 					time.Sleep(time.Duration(trouble.n(int64(epoch / 4))))
 					weight := 1 + trouble.n(min(n, 2))
-					lease, err := w.Acquire(context.Background(), takesJob(weight, InFlight("jobs", n, epoch)))
+					limit := InFlight("jobs", n, epochs[trouble.n(int64(len(epochs)))])
+					lease, err := w.Acquire(context.Background(), takesJob(weight, limit))
 					if err != nil {
 						continue
 					}
@@ -118,9 +122,13 @@ func workers(t *testing.T, o *office, seed uint64, n int64, skew time.Duration) 
 		}
 	}
 	all.Wait()
-	time.Sleep(2*epoch + 2*time.Second + 2*epoch) // what was two epochs late may have begun two more
+	// What was two epochs late may have begun two more; then those of all lengths end at once.
+	time.Sleep(2*epochs[0] + 2*time.Second + 2*epoch)
+	if len(epochs) > 1 {
+		time.Sleep(2 * allEnd)
+	}
 	last := o.worker(0, Options{})
-	lease, err := last.Acquire(t.Context(), takesJob(n, InFlight("jobs", n, epoch)))
+	lease, err := last.Acquire(t.Context(), takesJob(n, InFlight("jobs", n, epochs[0])))
 	if err != nil {
 		t.Errorf("seed %d: slots leak: %v", seed, err)
 	} else if err := lease.Rollback(t.Context()); err != nil {
@@ -130,18 +138,23 @@ func workers(t *testing.T, o *office, seed uint64, n int64, skew time.Duration) 
 }
 
 func TestNeverMoreAtWorkThanSlots(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inOffice(t, func(t *testing.T, o *office) {
-				n := int64(1 + seed%5)
-				if most := workers(t, o, seed, n, 0); most > n {
-					t.Errorf("%d of %d slots were at work at once", most, n)
-				}
+	for name, epochs := range map[string][]time.Duration{
+		"one epoch":     {epoch},
+		"others beside": {2 * epoch, 45 * time.Second, epoch, 7 * time.Second},
+	} {
+		seeds := uint64(40)
+		if testing.Short() {
+			seeds = 6
+		}
+		for seed := range seeds {
+			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
+				inOffice(t, func(t *testing.T, o *office) {
+					n := int64(1 + seed%5)
+					if most := workers(t, o, seed, n, epochs...); most > n {
+						t.Errorf("%d of %d slots were at work at once", most, n)
+					}
+				})
 			})
-		})
+		}
 	}
 }
