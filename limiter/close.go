@@ -147,6 +147,7 @@ func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]
 	begin, all := le.limiter.begin(), le.levels()
 	errs, dues := make([]error, len(all)), make([][][]table.Cost, len(all))
 	released := le.limiter.keeper.release(le.slots, le.limiter.now())
+	le.limiter.tellLost()
 	for i, a := range all {
 		dues[i] = due(a)
 		for j := range a.items {

@@ -64,13 +64,17 @@ const (
 	// earlier ones ended unspent, or could not take more (see Options.Ahead). What is granted
 	// from them is in EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
 	EventAhead
+	// EventLost: a lease has lost its slots of an in-flight limit: they could not be renewed in
+	// time (see Lease.Lost), or nobody has the lease any more and it was not ended. There is one
+	// for each such lease. Set: Entity, Resource.
+	EventLost
 )
 
 var eventNames = [...]string{
 	EventAcquire: "acquire", EventCommit: "commit", EventRollback: "rollback", EventLook: "look",
 	EventRefused: "refused", EventYield: "yield", EventSplit: "split", EventMerge: "merge", EventUpkeep: "upkeep",
 	EventBreaker: "breaker", EventClock: "clock", EventThrottled: "throttled",
-	EventAhead: "ahead",
+	EventAhead: "ahead", EventLost: "lost",
 }
 
 // String returns the kind in one lower-case word, as a metric may be labeled.

@@ -70,6 +70,6 @@ func (le *Lease) Lost() <-chan struct{} {
 	if le.slots == nil {
 		return nil
 	}
-	le.limiter.keeper.look(le.slots, le.limiter.now())
+	le.limiter.lookAt(le.slots)
 	return le.slots.lost
 }

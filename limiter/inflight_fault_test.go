@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -214,6 +215,51 @@ func TestSlotsAreGivenBackOnce(t *testing.T) {
 				t.Error("the slot of another is lost")
 			}
 			o.free("given back", 2)
+		}
+	})
+}
+
+// Observers are told once of each lease that has lost its slots, whoever finds out: the clock,
+// Lost, Commit, or that nobody has it any more. Those that are ended in time lose nothing.
+func TestLostSlotsAreObserved(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		var told atomic.Int64
+		var w *worker
+		var asks atomic.Pointer[Lease] // an observer may look, too
+		w = o.worker(0, Options{Observe: func(_ context.Context, e Event) {
+			if e.Kind != EventLost {
+				return
+			}
+			if told.Add(1); e.Entity != acme || e.Resource != gpt || e.Err != nil {
+				t.Errorf("told of %+v", e)
+			}
+			if le := asks.Load(); le != nil {
+				le.Lost()
+			}
+		}})
+		frozen := func(*Lease) { w.skew.Add(int64(2 * epoch)) }
+		for name, tt := range map[string]struct {
+			lose func(*Lease)
+			want int64
+		}{
+			"the clock":  {func(*Lease) { w.crash(); time.Sleep(3 * epoch); w.on(nil) }, 1},
+			"Lost":       {func(le *Lease) { frozen(le); le.Lost() }, 1},
+			"Commit":     {frozen, 1},
+			"dropped":    {func(le *Lease) { w.keeper.drop(le.slots); time.Sleep(epoch) }, 1},
+			"held":       {func(*Lease) { time.Sleep(5 * epoch) }, 0},
+			"ended soon": {func(*Lease) {}, 0},
+		} {
+			told.Store(0)
+			lease := o.must(w, takesJob(2))
+			asks.Store(lease)
+			tt.lose(lease)
+			if err := lease.Commit(t.Context()); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(4 * epoch)
+			if n := told.Load(); n != tt.want {
+				t.Errorf("%s: told %d times, want %d", name, n, tt.want)
+			}
 		}
 	})
 }

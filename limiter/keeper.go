@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"sync"
@@ -26,10 +27,10 @@ import (
 
 // slots is what one lease holds, on all its levels.
 type slots struct {
+	name    known.Name    // the bucket that its caller has named
 	lost    chan struct{} // closed once one of them is lost
 	all     []*held
-	ended   bool // guarded by the keeper, as all of this
-	told    bool // lost is closed
+	told    bool // lost is closed; guarded by the keeper, as all of this
 	dropped bool // nobody has the lease any more
 }
 
@@ -45,8 +46,9 @@ type held struct {
 
 // keeper is that of one limiter. The zero value holds nothing. It is safe for concurrent use.
 type keeper struct {
-	mu sync.Mutex
-	by map[known.Name]*kept
+	mu   sync.Mutex
+	by   map[known.Name]*kept
+	news []known.Name // the buckets of leases that have lost slots, for observers
 }
 
 // kept is what is held of one bucket.
@@ -68,7 +70,7 @@ func (l *Limiter) hold(le *Lease) {
 	if s == nil {
 		return
 	}
-	le.slots = s
+	s.name, le.slots = le.name, s
 	runtime.AddCleanup(le, l.keeper.drop, s)
 	l.keeper.add(l, s)
 }
@@ -152,28 +154,41 @@ func (k *keeper) forget(n known.Name, b *kept) (none bool) {
 }
 
 // lose tells a lease that it has lost its slots; the lock is held.
-func (h *held) lose() {
+func (k *keeper) lose(h *held) {
 	h.over = true
-	if !h.of.told && !h.of.ended {
+	if !h.of.told {
 		h.of.told = true
 		close(h.of.lost)
+		k.news = append(k.news, h.of.name)
 	}
 }
 
-// look tells a lease at an instant whether it has lost its slots.
-func (k *keeper) look(s *slots, now int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, h := range s.all {
-		h.look(now)
+// look tells leases at an instant if they have lost slots: those that may be taken by others
+// from then on, or that nobody gives back; the lock is held.
+func (k *keeper) look(all []*held, now int64) {
+	for _, h := range all {
+		if !h.over && (h.of.dropped || now >= h.cost.Limit.LostAt(h.cost.End)) {
+			k.lose(h)
+		}
 	}
 }
 
-// look loses slots that may be taken by others from an instant on, or that nobody gives back;
-// the lock is held.
-func (h *held) look(now int64) {
-	if !h.over && (h.of.dropped || now >= h.cost.Limit.LostAt(h.cost.End)) {
-		h.lose()
+// lookAt is look for one lease.
+func (l *Limiter) lookAt(s *slots) {
+	l.keeper.mu.Lock()
+	l.keeper.look(s.all, l.now())
+	l.keeper.mu.Unlock()
+	l.tellLost()
+}
+
+// tellLost tells observers of the slots that were lost.
+func (l *Limiter) tellLost() {
+	l.keeper.mu.Lock()
+	news := l.keeper.news
+	l.keeper.news = nil
+	l.keeper.mu.Unlock()
+	for _, n := range news {
+		l.tell(context.Background(), Event{Kind: EventLost, Entity: n.Entity, Resource: n.Resource})
 	}
 }
 
@@ -185,10 +200,9 @@ func (k *keeper) release(s *slots, now int64) map[item.Key][]table.Cost {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s.ended = true
+	k.look(s.all, now)
 	var out map[item.Key][]table.Cost
 	for _, h := range s.all {
-		h.look(now)
 		if h.over {
 			continue
 		}

@@ -26,10 +26,12 @@ type renewal struct {
 
 // keepUp looks at what is held of a bucket: tells who has lost slots, and renews what is due.
 func (l *Limiter) keepUp(n known.Name) {
+	defer l.tellLost()
 	r := l.keeper.next(n, l.now())
 	if r == nil {
 		return
 	}
+	l.tellLost() // the renewal may take long
 	err := error(&store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: errors.New("panic")})
 	_ = guarded(func() { err = l.move(r) })
 	l.gaveUp(r, l.keeper.moved(r, err, l.now()))
@@ -47,9 +49,7 @@ func (k *keeper) next(n known.Name, now int64) *renewal {
 	if b == nil {
 		return nil
 	}
-	for _, h := range b.all {
-		h.look(now)
-	}
+	k.look(b.all, now)
 	if k.forget(n, b) {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (k *keeper) moved(r *renewal, err error, now int64) (ended []*held) {
 			ended = append(ended, h)
 		case h.over:
 		case refused && !stillCounts(canceled, r, h), !sure:
-			h.lose()
+			k.lose(h)
 		}
 	}
 	b.renews, b.retryAt = false, now
