@@ -65,7 +65,7 @@ func TestRefusedRenewalsAreTold(t *testing.T) {
 		end := old.slots.all[0].cost.End
 		o.db.Delete(table.BucketKey(o.ns, acme, gpt, 0))
 		later := o.must(other, takesJob(1))
-		time.Sleep(time.UnixMilli(end).Sub(time.Now()) + bucket.EdgeMargin*time.Millisecond)
+		time.Sleep(time.Until(time.UnixMilli(end)) + bucket.EdgeMargin*time.Millisecond)
 		if isLost(old) {
 			t.Fatal("lost before it is renewed")
 		}
