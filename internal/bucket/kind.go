@@ -190,8 +190,21 @@ func (s State) end(i int) int64 {
 	return s.Slots[i].begin(s.RF)
 }
 
-// enter brings a quota into the period that an instant belongs to.
-func (sl *Slot) enter(to int64) { sl.End, sl.Extra = sl.begin(to), 0 }
+// enter brings a quota into the period that an instant belongs to. Where the period before it
+// ended at no edge of ours, somebody with other data of the zone has said so; an edge of ours
+// that follows sooner than after half a period is the same one, and begins nothing again:
+//
+//	ended at 10:00, where ours are at 11:00 each day: the next ends at 11:00 tomorrow
+func (sl *Slot) enter(to int64) {
+	was := sl.End
+	sl.End, sl.Extra = sl.begin(to), 0
+	if !sl.Quota() || sl.FirstUse() > 0 || sl.Next(was) != sl.End || sl.Next(was-1) == was {
+		return
+	}
+	if next := sl.Next(sl.End); next != calendar.Never && sl.End-was < (next-sl.End)/2 {
+		sl.End = next
+	}
+}
 
 // sound bounds the period of a quota from the first use: where a broken clock has begun it in
 // the future, or the clock of the state was mended, it ends one period after the instant at
