@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"cmp"
+	"crypto/rand"
 	"fmt"
 	"math/big"
 	"slices"
@@ -208,7 +209,7 @@ func (r *rig) grow(tn tenant, times int) {
 	r.put(r.seeded(tn, 0, 1, 0).Item())
 	for range times {
 		zero, _ := r.shard(tn.entity, tn.resource, 0)
-		if err := r.direct.Transact(r.t.Context(), fmt.Sprintf("%s-%d", tn.entity, zero.State.Shards),
+		if err := r.direct.Transact(r.t.Context(), rand.Text(),
 			table.Split(zero, time.Now().UnixMilli())); err != nil {
 			r.t.Fatal(err)
 		}
