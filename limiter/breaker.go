@@ -63,17 +63,21 @@ const (
 )
 
 // says is the one place that decides what opens the breaker and what closes it. ctx is
-// the caller's: when that has ended, silence says nothing about the table. Nor does a
-// read that was throttled: buckets that are known need none.
+// the caller's: when that has ended, silence says nothing about the table.
 func says(ctx context.Context, err error) said {
-	f, _ := errors.AsType[*store.Failure](err)
 	switch kind := store.KindOf(err); {
 	case kind == 0, kind == store.Setup, kind == store.Conflict:
 		return answered
-	case ctx.Err() != nil, kind == store.Throttled && f.Op == "BatchGetItem":
+	case ctx.Err() != nil:
 		return nothing
 	}
 	return silent
+}
+
+// slowRead reports whether a call failed because a read was throttled.
+func slowRead(err error) bool {
+	f, ok := errors.AsType[*store.Failure](err)
+	return ok && f.Kind == store.Throttled && f.Op == "BatchGetItem"
 }
 
 // heard takes in what a call says, with its failure if it had one, and reports whether

@@ -220,9 +220,10 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 }
 
 // A process that begins behind a table that throttles reads has nothing to decide by, of its
-// limits or of a bucket that may be new. Who observes is told of every read; each call sends
-// one, which the store repeats a few times, and writes nothing. Who has an answer at the next
-// call goes by it.
+// limits or of a bucket that may be new. Who observes is told of every read; each of the first
+// calls sends one, which the store repeats a few times, and writes nothing. Then the breaker of
+// the bucket opens: a caller a second waits for a probe at most. When the table answers again,
+// the next call is charged.
 func TestThrottledReadsOfAColdProcess(t *testing.T) {
 	for name, req := range map[string]Request{
 		"configuration": stored(Costs{"rpm": 1}), "buckets": asks(Costs{"rpm": 1}, rpm10),
@@ -241,14 +242,21 @@ func TestThrottledReadsOfAColdProcess(t *testing.T) {
 					if isWrite(op) {
 						return true, nil
 					}
+					time.Sleep(time.Second) // while the store repeats it
 					return false, memdb.Fail(store.Throttled)
 				})
 				for i := range 2 * breaksAfter {
 					w.db.ResetStats()
 					told.Store(0)
+					begin := time.Now()
 					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
 						t.Errorf("call %d: %v, want unavailable", i, err)
 					}
+					if took := time.Since(begin); i >= breaksAfter && took > probeWait {
+						t.Errorf("call %d took %s", i, took)
+					}
+					time.Sleep(2 * time.Second) // a probe ends
+					w.advance(2 * time.Second)
 					if n := w.db.Stats().Reads; n != 1 || told.Load() != 1 || w.shards(l, acme, gpt) != nil {
 						t.Errorf("call %d: %d reads, told of %d, shards %v; want one, one and none", i, n, told.Load(),
 							w.shards(l, acme, gpt))

@@ -14,10 +14,18 @@ import (
 // heard tells the breakers what came of a call for a bucket, which failed at another one
 // perhaps, its parent's, and who observes what became of them. What throttles one bucket
 // may be that bucket alone, as hot as a partition can be: it opens the breaker of the
-// bucket, and that of all only if others are throttled too.
+// bucket, and that of all only if others are throttled too. A read that is throttled opens
+// that of its bucket alone, and only while nothing is known of it: a bucket that is known
+// needs no read.
 func (l *Limiter) heard(ctx context.Context, n, at known.Name, err error) {
 	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
 	var k *desk
+	if slowRead(err) {
+		if k = l.desks.of(n); k.Seen(0).Image.Entity == "" {
+			l.opens(ctx, &k.throttled, s, n, err)
+		}
+		return
+	}
 	if throttled {
 		k = l.desks.of(n)
 	} else if s == answered {
@@ -85,8 +93,9 @@ func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, costs Cost
 }
 
 // probe asks for all that a request needs: its configuration, as far as that is not
-// known, and a write to its bucket whose condition never holds. Whatever becomes of it,
-// nothing was taken.
+// known, and a write to its bucket whose condition never holds. A bucket that is not there
+// is read before it is created, so that is asked for too. Whatever becomes of it, nothing was
+// taken.
 func (l *Limiter) probe(ctx context.Context, n known.Name, costs Costs, own []bucket.Limit) error {
 	cfg, err := l.configs.resolve(ctx, n, own, l.now())
 	if err == nil {
@@ -97,5 +106,8 @@ func (l *Limiter) probe(ctx context.Context, n known.Name, costs Costs, own []bu
 	}
 	l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
 	_, err = l.store.Write(ctx, inVain(table.BucketKey(l.namespace, n.Entity, n.Resource, 0)))
+	if r, ok := errors.AsType[*store.Refused](err); ok && r.Old == nil {
+		_, err = l.store.Read(ctx, true, table.BucketKey(l.namespace, n.Entity, n.Resource, 1))
+	}
 	return err
 }
