@@ -85,11 +85,7 @@ func configOf(c table.Config) Config {
 
 // publicLimit returns a stored limit as callers have it.
 func publicLimit(l bucket.Limit) limiter.Limit {
-	a := argument.LimitOf(l)
-	return limiter.Limit{
-		Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: limiter.Calendar(a.Reset),
-		Soft: a.Soft, InFlight: a.InFlight,
-	}
+	return limiter.Limit(argument.LimitOf[limiter.Calendar](l))
 }
 
 func scopeOf(c table.Config) Scope {
@@ -104,10 +100,7 @@ func scopeOf(c table.Config) Scope {
 // name.
 func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
 	return argument.Limits("limits", limits, func(_ int, l limiter.Limit) (bucket.Limit, error) {
-		return argument.Limit{
-			Name: l.Name, Capacity: l.Capacity, Refill: l.Refill, Period: l.Period, Reset: string(l.Reset),
-			Soft: l.Soft, InFlight: l.InFlight,
-		}.Stored(), l.Validate()
+		return argument.Limit[limiter.Calendar](l).Stored(), l.Validate()
 	})
 }
 

@@ -127,21 +127,10 @@ func (l Limit) validate(field string) error {
 }
 
 // stored returns the limit in its stored form.
-func (l Limit) stored() bucket.Limit {
-	return argument.Limit{
-		Name: l.Name, Capacity: l.Capacity, Refill: l.Refill, Period: l.Period, Reset: string(l.Reset),
-		Soft: l.Soft, InFlight: l.InFlight,
-	}.Stored()
-}
+func (l Limit) stored() bucket.Limit { return argument.Limit[Calendar](l).Stored() }
 
 // public turns a stored limit back into its public form.
-func public(l bucket.Limit) Limit {
-	a := argument.LimitOf(l)
-	return Limit{
-		Name: a.Name, Capacity: a.Capacity, Refill: a.Refill, Period: a.Period, Reset: Calendar(a.Reset), Soft: a.Soft,
-		InFlight: a.InFlight,
-	}
-}
+func public(l bucket.Limit) Limit { return Limit(argument.LimitOf[Calendar](l)) }
 
 // storedLimits validates limits and returns them in order of name, in the room it is given if
 // that is enough.

@@ -8,22 +8,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Limit is a limit as callers have it, in whole tokens: limiter.Limit converts to it
-// and back.
-type Limit struct {
+// Limit is a limit as callers have it, in whole tokens. It has the fields of limiter.Limit,
+// whose Calendar is C, so that either converts to the other: a field that only one of them
+// has does not compile.
+type Limit[C ~string] struct {
 	Name             string
 	Capacity, Refill int64
 	Period           time.Duration
-	Reset            string // the canonical form of a calendar, empty for a rate
+	Reset            C // the canonical form of a calendar, empty for a rate
 	Soft             bool
 	InFlight         bool // Capacity is how many at once, Period the length of the epochs
 }
 
 // Stored returns the limit as it is stored, in millitokens and milliseconds.
-func (l Limit) Stored() bucket.Limit {
+func (l Limit[C]) Stored() bucket.Limit {
 	if l.Reset != "" {
 		return bucket.Limit{
-			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Period: bucket.QuotaPeriod, Reset: l.Reset,
+			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Period: bucket.QuotaPeriod, Reset: string(l.Reset),
 			Soft: l.Soft,
 		}
 	}
@@ -34,9 +35,9 @@ func (l Limit) Stored() bucket.Limit {
 }
 
 // LimitOf returns a stored limit as callers have it.
-func LimitOf(l bucket.Limit) Limit {
-	out := Limit{
-		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: l.Reset, Soft: l.Soft,
+func LimitOf[C ~string](l bucket.Limit) Limit[C] {
+	out := Limit[C]{
+		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: C(l.Reset), Soft: l.Soft,
 		InFlight: l.AtOnce,
 	}
 	if !l.Quota() {

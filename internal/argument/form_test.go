@@ -8,12 +8,12 @@ import (
 )
 
 func TestLimitsComeBackAsTheyWereStored(t *testing.T) {
-	l := Limit{Name: "tpm", Capacity: 100, Refill: 50, Period: time.Minute}
+	l := Limit[string]{Name: "tpm", Capacity: 100, Refill: 50, Period: time.Minute}
 	want := bucket.Limit{Name: "tpm", Capacity: 100_000, Amount: 50_000, Period: 60_000}
 	if got := l.Stored(); got != want {
 		t.Errorf("stored as %+v, want %+v", got, want)
 	}
-	if got := LimitOf(want); got != l {
+	if got := LimitOf[string](want); got != l {
 		t.Errorf("read as %+v, want %+v", got, l)
 	}
 }
