@@ -127,27 +127,35 @@ func (m Manifest) hash() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// withFloors adds the floors of a limit, if it has any: Python knows none.
+func (o object) withFloors(l limiter.Limit) object {
+	if l.Floors != "" {
+		o["floors"] = quoted(l.Floors)
+	}
+	return o
+}
+
 func limitsJSON(limits []limiter.Limit) string {
 	out := object{}
 	for _, l := range limits {
 		if l.IsQuota() {
 			out[l.Name] = object{
 				"capacity": strconv.FormatInt(l.Capacity, 10), "reset": quoted(string(l.Reset)),
-			}.String()
+			}.withFloors(l).String()
 			continue
 		}
 		if l.InFlight {
 			out[l.Name] = object{
 				"in_flight":     strconv.FormatInt(l.Capacity, 10),
 				"epoch_seconds": strconv.FormatInt(int64(l.Period/time.Second), 10),
-			}.String()
+			}.withFloors(l).String()
 			continue
 		}
 		out[l.Name] = object{
 			"capacity":      strconv.FormatInt(l.Capacity, 10),
 			"refill_amount": strconv.FormatInt(l.Refill, 10),
 			"refill_period": strconv.FormatInt(int64(l.Period/time.Second), 10),
-		}.String()
+		}.withFloors(l).String()
 	}
 	return out.String()
 }

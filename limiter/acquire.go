@@ -60,7 +60,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		return nil, err
 	}
 	n := known.Name{Entity: req.Entity, Resource: req.Resource}
-	if !l.answers(ctx, n, req.Costs, own) { // the table has been silent: do not wait for a timeout once more
+	if !l.answers(ctx, n, req, own) { // the table has been silent: do not wait for a timeout once more
 		cfg, err := l.configs.last(n, own)
 		if errors.Is(err, ErrDisabled) { // that is known all the same
 			return l.unresolved(ctx, req, n, own, cfg, err)
@@ -76,7 +76,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		}
 		return l.unresolved(ctx, req, n, own, cfg, err)
 	}
-	wants, at, err := l.levels(bounded, n, req.Costs, cfg, tries.room[:0])
+	wants, at, err := l.levels(bounded, n, req, cfg, tries.room[:0])
 	if err != nil {
 		if store.KindOf(err) != 0 { // else no call was made, which says nothing about the table
 			l.heard(ctx, n, at, err)

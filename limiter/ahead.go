@@ -42,7 +42,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 		own = cfg.limits
 	}
 	lease := &Lease{limiter: l, name: n, request: req, ahead: true}
-	costs, err := price(lease.few[:0], req.Costs, own)
+	costs, err := price(lease.few[:0], req, own)
 	if err != nil {
 		return nil
 	}

@@ -15,14 +15,14 @@ import (
 const maxLevels = 4
 
 // want works out what a request needs of the bucket of one entity.
-func (l *Limiter) want(n known.Name, costs Costs, cfg resolved) (known.Want, error) {
+func (l *Limiter) want(n known.Name, req Request, cfg resolved) (known.Want, error) {
 	if cfg.bypass {
 		return known.Want{Namespace: l.namespace, Name: n, Bypass: true}, nil
 	}
-	if denied := blocked(n, costs, cfg.limits); denied != nil {
+	if denied := blocked(n, req.Costs, cfg.limits); denied != nil {
 		return known.Want{}, denied
 	}
-	priced, err := price(make([]table.Cost, 0, len(cfg.limits)), costs, cfg.limits)
+	priced, err := price(make([]table.Cost, 0, len(cfg.limits)), req, cfg.limits)
 	if err != nil {
 		return known.Want{}, err
 	}
@@ -42,9 +42,9 @@ func (l *Limiter) wants(n known.Name, costs []table.Cost, cfg resolved) known.Wa
 // levels works out what a request needs of its entity, whose configuration is
 // given, and of those that it cascades to, in the room it is given. Warm, it does no I/O.
 // With an error it returns whom that is about.
-func (l *Limiter) levels(ctx context.Context, n known.Name, costs Costs, cfg resolved,
+func (l *Limiter) levels(ctx context.Context, n known.Name, req Request, cfg resolved,
 	room []known.Want) ([]known.Want, known.Name, error) {
-	w, err := l.want(n, costs, cfg)
+	w, err := l.want(n, req, cfg)
 	if err != nil {
 		return nil, n, err
 	}
@@ -66,7 +66,7 @@ func (l *Limiter) levels(ctx context.Context, n known.Name, costs Costs, cfg res
 		if err != nil {
 			return nil, parent, err
 		}
-		if w, err = l.want(parent, costs, cfg); err != nil {
+		if w, err = l.want(parent, req, cfg); err != nil {
 			return nil, parent, err
 		}
 		wants = append(wants, w)

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,9 @@ type Limit struct {
 	Soft bool
 	// InFlight makes it an in-flight limit: Capacity is the number of slots.
 	InFlight bool
+	// Floors are the percents of the capacity that classes of requests leave to others, as
+	// "batch=40,free=60": see [Limit.WithFloor].
+	Floors string
 }
 
 // PerSecond returns a limit of n tokens per second with a capacity of n.
@@ -87,6 +91,31 @@ func (l Limit) AsSoft() Limit {
 	return l
 }
 
+// WithFloor returns the limit with a floor for a class of requests: those that name it in
+// [Request].Class take only what leaves that many percent of Capacity, 0 to 99, to others. A
+// class that is not named here has the highest floor of those that are, and a request that
+// names no class has none. At most 8 classes, of 1 to 32 letters, digits, '_', '.' and '-'.
+//
+//	PerMinute("rpm", 600).WithFloor("batch", 40)
+//
+// Batch is denied while fewer than 240 tokens would be left, so others have 240 at once, and
+// all that comes back, however much batch asks for. Alone, batch has the whole rate. A cost of
+// zero needs no floor, soft limits have none, and what is settled or given back goes by none.
+func (l Limit) WithFloor(class string, percent int) Limit {
+	parts := slices.DeleteFunc(strings.Split(l.Floors, ","), func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		return part == "" || name == class
+	})
+	parts = append(parts, fmt.Sprintf("%s=%d", class, percent))
+	slices.SortFunc(parts, func(a, b string) int {
+		x, _, _ := strings.Cut(a, "=")
+		y, _, _ := strings.Cut(b, "=")
+		return strings.Compare(x, y)
+	})
+	l.Floors = strings.Join(parts, ",")
+	return l
+}
+
 // String returns the limit as "rpm: 100 per 1m0s, capacity 100".
 func (l Limit) String() string {
 	s := fmt.Sprintf("%s: %d per %s, capacity %d", l.Name, l.Refill, l.Period, l.Capacity)
@@ -98,6 +127,9 @@ func (l Limit) String() string {
 	}
 	if l.Soft {
 		s += ", soft"
+	}
+	if l.Floors != "" {
+		s += ", floors " + l.Floors
 	}
 	return s
 }
@@ -114,6 +146,9 @@ func (l Limit) validate(field string) error {
 	switch {
 	case l.Capacity < 1 || l.Capacity > MaxTokens:
 		return argument.Invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+	case !bucket.AreFloors(l.Floors):
+		return argument.Invalid(label("Floors"), l.Floors,
+			fmt.Sprintf("%d classes at most, by name, with 0 to 99 percent, like \"batch=40,free=60\"", bucket.MaxFloors))
 	case l.InFlight:
 		return l.validateInFlight(label)
 	case l.IsQuota():

@@ -18,7 +18,7 @@ import (
 // concurrent use.
 type lines struct {
 	mu sync.Mutex
-	by map[known.Name]*oneLine
+	by map[known.Name]map[string]*oneLine // and by class: who leaves more does not stand before others
 }
 
 // oneLine is those who stand in line for one bucket.
@@ -33,36 +33,41 @@ type standing struct {
 }
 
 // any reports whether somebody stands in line.
-func (ls *lines) any(n known.Name) bool {
+func (ls *lines) any(n known.Name, class string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.by[n] != nil
+	return ls.by[n][class] != nil
 }
 
 // join adds somebody at the end of a line.
-func (ls *lines) join(n known.Name) *standing {
+func (ls *lines) join(n known.Name, class string) *standing {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	me := &standing{turn: make(chan struct{}, 1)}
 	if ls.by == nil {
-		ls.by = make(map[known.Name]*oneLine)
+		ls.by = make(map[known.Name]map[string]*oneLine)
 	}
 	if ls.by[n] == nil {
-		ls.by[n] = &oneLine{}
+		ls.by[n] = make(map[string]*oneLine, 1)
+	}
+	if ls.by[n][class] == nil {
+		ls.by[n][class] = &oneLine{}
 		me.call()
 	}
-	ls.by[n].all = append(ls.by[n].all, me)
+	ls.by[n][class].all = append(ls.by[n][class].all, me)
 	return me
 }
 
 // leave takes somebody out of a line. The next ones have their turn, the first of
 // them in any case.
-func (ls *lines) leave(n known.Name, me *standing, next int) {
+func (ls *lines) leave(n known.Name, class string, me *standing, next int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.by[n]
+	l := ls.by[n][class]
 	if l.all = slices.DeleteFunc(l.all, func(o *standing) bool { return o == me }); len(l.all) == 0 {
-		delete(ls.by, n)
+		if delete(ls.by[n], class); len(ls.by[n]) == 0 {
+			delete(ls.by, n)
+		}
 		return
 	}
 	for _, s := range l.all[:min(len(l.all), max(next, 1))] {
@@ -72,10 +77,10 @@ func (ls *lines) leave(n known.Name, me *standing, next int) {
 
 // asked notes whether somebody who sent a write found that others had taken the room. It
 // returns by how much that has been so of late, if it is the first of a line.
-func (ls *lines) asked(n known.Name, me *standing, sent, full bool) (missed int, first bool) {
+func (ls *lines) asked(n known.Name, class string, me *standing, sent, full bool) (missed int, first bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.by[n]
+	l := ls.by[n][class]
 	switch {
 	case sent && full:
 		l.missed = min(l.missed+1, mostMissed)
@@ -85,11 +90,11 @@ func (ls *lines) asked(n known.Name, me *standing, sent, full bool) (missed int,
 	return l.missed, l.all[0] == me
 }
 
-// wake lets the first of a line ask again, because the bucket has got tokens back.
+// wake lets the first of each line of a bucket ask again, because the bucket has got tokens back.
 func (ls *lines) wake(n known.Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.by[n]; l != nil {
+	for _, l := range ls.by[n] {
 		l.all[0].call()
 	}
 }
@@ -105,8 +110,8 @@ func (s *standing) call() {
 // standInLine waits for room in the queue, and takes the costs then.
 func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tries *attempt) (lease *Lease,
 	after time.Duration, err error) {
-	me, follow := l.lines.join(n), 0
-	defer func() { l.lines.leave(n, me, follow) }()
+	me, follow := l.lines.join(n, req.Class), 0
+	defer func() { l.lines.leave(n, req.Class, me, follow) }()
 	asks := time.NewTimer(0)
 	defer asks.Stop()
 	asks.Stop()
@@ -122,7 +127,7 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 		tries.Calls += mine.Calls
 		tries.shared += mine.shared
 		full := queueFull(err)
-		missed, first := l.lines.asked(n, me, mine.Calls > 0, full != nil)
+		missed, first := l.lines.asked(n, req.Class, me, mine.Calls > 0, full != nil)
 		if full == nil {
 			follow = followers(lease, req)
 			return lease, after, err
@@ -153,7 +158,10 @@ func (e *LimitError) patience(missed int) time.Duration {
 			if s.Refill == 0 { // a quota: at its edge all ask
 				return time.Duration(store.Random() % uint64(2*time.Second))
 			}
-			half := float64(s.Period) / float64(s.Refill) * float64(s.Capacity) / 2
+			half := float64(s.Period) / float64(s.Refill) * float64(s.Capacity-s.Floor) / 2
+			if s.Floor > 0 { // nobody owes there: it fills up meanwhile
+				missed = min(missed, 1)
+			}
 			half *= float64(int(1) << missed)
 			return time.Duration(store.Random() % uint64(min(half, float64(24*time.Hour))+1))
 		}
@@ -171,7 +179,7 @@ func followers(lease *Lease, req Request) int {
 	for i, s := range lease.Status() {
 		cost := max(req.Costs[s.Limit], 1)
 		room := (s.Remaining+s.Capacity)/cost + 1
-		if s.InFlight { // nobody owes slots
+		if s.InFlight || s.Floor > 0 { // nobody owes slots, nor what is for others
 			room = s.Remaining / cost
 		}
 		if i == 0 || room < n {

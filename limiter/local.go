@@ -117,9 +117,9 @@ func (l *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 	room := l.makeRoom(now, names...)
 	for i, w := range wants {
 		state := l.at(w, room, now)
-		needs := make([]int64, len(w.Costs))
+		costs, needs := make([]int64, len(w.Costs)), make([]int64, len(w.Costs))
 		for j, c := range w.Costs {
-			needs[j] = c.Milli
+			costs[j], needs[j] = c.Milli, localCost(c, state).Need(state)
 		}
 		switch v := state.Decide(needs, now); {
 		case v.At == bucket.Never:
@@ -127,7 +127,7 @@ func (l *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 		case !v.Granted:
 			return nil, localDenial(w, state, v, now)
 		}
-		after[i] = state.Take(needs)
+		after[i] = state.Take(costs)
 		leases[i] = &Lease{name: w.Name, status: localStatus(w, after[i]), limits: table.LimitsOf(w.Costs),
 			items: []leaseItem{{name: w.Name, taken: w.Costs, local: true}}}
 	}
@@ -171,10 +171,17 @@ func (l *locals) adjust(n known.Name, costs []table.Cost, now int64) {
 	l.buckets.Add(n, state.Take(needs))
 }
 
+// localCost is a cost of the share of its limit that a local bucket has.
+func localCost(c table.Cost, state bucket.State) table.Cost {
+	c.Limit = state.Slots[state.Index(c.Limit.Name)].Limit
+	return c
+}
+
 func localStatus(w known.Want, state bucket.State) []Status {
 	out := make([]Status, len(state.Slots))
 	for i, sl := range state.Slots {
 		out[i] = statusOf(w.Name.Entity, sl.Limit, sl.Tokens, sl.Rest, state.Rate(i).Edge)
+		out[i].leave(localCost(w.Costs[i], state).FloorIn(state), sl, 0)
 	}
 	return out
 }
@@ -189,7 +196,8 @@ func localDenial(w known.Want, state bucket.State, v bucket.Verdict, now int64) 
 		if sl.Soft {
 			continue
 		}
-		e.Statuses[i].RetryAfter = wait(0, bucket.Wait(sl.Tokens, sl.Rest, state.Rate(i), w.Costs[i].Milli))
+		need := localCost(w.Costs[i], state).Need(state)
+		e.Statuses[i].RetryAfter = wait(0, bucket.Wait(sl.Tokens, sl.Rest, state.Rate(i), need))
 	}
 	e.Remaining = e.Statuses[v.Slot].Remaining
 	return e
@@ -208,7 +216,7 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 		if err != nil {
 			break
 		}
-		w, err := l.want(n, req.Costs, cfg)
+		w, err := l.want(n, req, cfg)
 		if denied, ok := errors.AsType[*LimitError](err); ok {
 			return nil, denied // by a limit that blocks
 		}

@@ -53,18 +53,18 @@ func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n known.Name, e
 
 // answers reports whether a request may be sent: not while its bucket is throttled, nor
 // while nothing has an answer.
-func (l *Limiter) answers(ctx context.Context, n known.Name, costs Costs, own []bucket.Limit) bool {
-	if k := l.desks.peek(n); k != nil && !l.lets(ctx, &k.throttled, n, costs, own) {
+func (l *Limiter) answers(ctx context.Context, n known.Name, req Request, own []bucket.Limit) bool {
+	if k := l.desks.peek(n); k != nil && !l.lets(ctx, &k.throttled, n, req, own) {
 		return false
 	}
-	return l.lets(ctx, &l.breaker, n, costs, own)
+	return l.lets(ctx, &l.breaker, n, req, own)
 }
 
 // lets reports whether a breaker lets a request be sent. While it is open it does not,
 // and one caller in a while probes: it sends what takes nothing, and waits a moment for
 // the answer. One that comes later closes the breaker too, so a table that has become
 // slow is used again; in a process that is frozen meanwhile, when that goes on.
-func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, costs Costs, own []bucket.Limit) bool {
+func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, req Request, own []bucket.Limit) bool {
 	open, probe := b.state(time.Now())
 	if !probe {
 		return !open
@@ -76,7 +76,7 @@ func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, costs Cost
 		bounded := l.bounded(ctx)
 		defer bounded.end()
 		var err error
-		if p := guarded(func() { err = l.probe(bounded, n, costs, own) }); p != nil {
+		if p := guarded(func() { err = l.probe(bounded, n, req, own) }); p != nil {
 			err = p
 		}
 		l.heard(ctx, n, n, err)
@@ -96,10 +96,10 @@ func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, costs Cost
 // known, and a write to its bucket whose condition never holds. A bucket that is not there
 // is read before it is created, so that is asked for too. Whatever becomes of it, nothing was
 // taken.
-func (l *Limiter) probe(ctx context.Context, n known.Name, costs Costs, own []bucket.Limit) error {
+func (l *Limiter) probe(ctx context.Context, n known.Name, req Request, own []bucket.Limit) error {
 	cfg, err := l.configs.resolve(ctx, n, own, l.now())
 	if err == nil {
-		_, _, err = l.levels(ctx, n, costs, cfg, nil)
+		_, _, err = l.levels(ctx, n, req, cfg, nil)
 	}
 	if store.KindOf(err) != 0 {
 		return err

@@ -71,6 +71,10 @@ type Request struct {
 	// of the limits in force. A limit in force that is not named costs zero,
 	// but still denies while it is in debt.
 	Costs Costs
+	// Class is the priority of the request: the name of a class for which limits have floors,
+	// see [Limit.WithFloor]. Empty: it leaves nothing to others. Your code says which class a
+	// request is of; do not take it from what clients send.
+	Class string
 	// Limits, when not nil, are in force for this call instead of the stored
 	// configuration, and are written into the bucket. If another process then brings
 	// others, as two releases do in a rollout, this process goes by those for a minute,
@@ -103,6 +107,9 @@ func (r Request) validate(room []bucket.Limit) ([]bucket.Limit, error) {
 	if r.OnUnavailable < PolicyDefault || r.OnUnavailable > PolicyLocal {
 		return nil, argument.Invalid("OnUnavailable", int(r.OnUnavailable), policies)
 	}
+	if r.Class != "" && !bucket.IsClass(r.Class) {
+		return nil, argument.Invalid("Class", r.Class, "empty, or 1 to 32 letters, digits, '_', '.' or '-'")
+	}
 	if r.Limits == nil {
 		return nil, nil
 	}
@@ -115,13 +122,19 @@ func (r Request) validate(room []bucket.Limit) ([]bucket.Limit, error) {
 
 // price turns costs into what the write needs: one per limit in force, zero where the
 // request names none. They are in the room it is given, if that is enough.
-func price(room []table.Cost, costs Costs, limits []bucket.Limit) ([]table.Cost, error) {
-	out := room
+func price(room []table.Cost, req Request, limits []bucket.Limit) ([]table.Cost, error) {
+	out, costs := room, req.Costs
 	for i, l := range limits {
-		out = append(out, table.Cost{Limit: l})
-		if out[i].Milli = costs[l.Name] * bucket.Milli; out[i].Milli > l.Capacity && !l.Soft {
+		out = append(out, table.Cost{Limit: l.Bare(), Milli: costs[l.Name] * bucket.Milli, Floor: l.Floor(req.Class)})
+		if l.Soft {
+			out[i].Floor = 0
+		} else if out[i].Milli > l.Capacity {
 			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most the capacity of %d tokens",
 				ErrTooLarge, l.Name, costs[l.Name], l.Capacity/bucket.Milli)
+		} else if whole := (bucket.State{}); out[i].Need(whole) > l.Capacity {
+			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most %s: class %q leaves %d percent of %d tokens",
+				ErrTooLarge, l.Name, costs[l.Name], bucket.Tokens(l.Capacity-out[i].FloorIn(whole)), req.Class,
+				out[i].Floor, l.Capacity/bucket.Milli)
 		}
 	}
 	for name, n := range costs {

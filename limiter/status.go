@@ -43,6 +43,9 @@ type Status struct {
 	Estimated bool
 	// Soft tells that the limit denies nothing.
 	Soft bool
+	// Floor is how many tokens the class of the request leaves to others, beside Remaining:
+	// see [Limit.WithFloor].
+	Floor int64
 }
 
 // statusOf returns the status of a limit whose level is known, in millitokens with
@@ -77,6 +80,7 @@ func statuses(entity string, levels []known.Level) []Status {
 	for i, l := range levels {
 		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest, l.Edge)
 		out[i].leaveRoom(l)
+		out[i].leave(l.Floor, bucket.Slot{Limit: l.Limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}, l.Over)
 		out[i].Remaining, out[i].RetryAfter, out[i].Estimated = l.Remaining, wait(0, l.After), l.Estimated
 	}
 	return out
@@ -92,6 +96,23 @@ func (s *Status) leaveRoom(l known.Level) {
 		Slots: []bucket.Slot{{Limit: l.Limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}}}
 	s.ResetAfter = wait(0, b.Wait(0, l.Limit.Capacity))
 	if next := (s.Remaining + 1) * bucket.Milli; next <= l.Limit.Capacity {
+		s.RefillAfter = wait(0, b.Wait(0, next))
+	}
+}
+
+// leave says what the class of the request leaves of a level, and how long until there is more
+// above that; over is how long until nothing is held.
+func (s *Status) leave(floor int64, sl bucket.Slot, over int64) {
+	if floor == 0 || s.Soft {
+		return
+	}
+	s.Floor, s.Remaining = floor/bucket.Milli, bucket.WholeAbove(sl.Tokens, floor)
+	if s.Refill == 0 {
+		return
+	}
+	s.RefillAfter = 0
+	b := bucket.State{RF: 1, HeldUntil: bucket.AddSat(1, over), Slots: []bucket.Slot{sl}}
+	if next := bucket.AddSat((s.Remaining+1)*bucket.Milli, floor); next <= sl.Capacity {
 		s.RefillAfter = wait(0, b.Wait(0, next))
 	}
 }

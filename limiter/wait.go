@@ -52,7 +52,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 // are paid back.
 func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
 	n := known.Name{Entity: req.Entity, Resource: req.Resource}
-	tries.InLine = l.lines.any(n)
+	tries.InLine = l.lines.any(n, req.Class)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {
 		lease, after, err = l.standInLine(ctx, n, req, tries)

@@ -76,7 +76,9 @@ type limit struct {
 	Soft     bool   `yaml:"soft"`          // counts, and denies nothing
 	Slots    *whole `yaml:"in_flight"`
 	Epoch    *whole `yaml:"epoch_seconds"`
-	quota    `yaml:",inline"`
+	// Floors are the percents that classes of requests leave to others.
+	Floors map[string]whole `yaml:"floors"`
+	quota  `yaml:",inline"`
 }
 
 // whole is a number without a fraction, written as decimal digits: the parser's own
@@ -237,7 +239,19 @@ func (s *section) limits(where string, system bool) ([]limiter.Limit, error) {
 	return out, errors.Join(errs...)
 }
 
+// limit returns the limit that is declared: a kind, and what all kinds may have.
 func (l *limit) limit(name string) (limiter.Limit, error) {
+	out, err := l.kind(name)
+	if err != nil || l.Floors == nil {
+		return out, err
+	}
+	for class, percent := range l.Floors {
+		out = out.WithFloor(class, int(min(max(percent, -1), 100)))
+	}
+	return out, out.Validate()
+}
+
+func (l *limit) kind(name string) (limiter.Limit, error) {
 	if l != nil && (l.Slots != nil || l.Epoch != nil) {
 		return l.inFlight(name)
 	}

@@ -25,7 +25,8 @@ denies everything, NAME=unlimited only counts. NAME=AMOUNT@CALENDAR is a quota: 
 tokens, or dollars, in each period of the calendar (daily, weekly, monthly, quarterly,
 yearly or a cron expression, and a time zone; or like 5h after first use). NAME=AMOUNT@in-flight/EPOCH
 is how many are at work at once; slots of the dead are free an epoch or two later. With
-+soft at the end a limit counts and denies nothing.
++soft at the end a limit counts and denies nothing; +floors:CLASS=PERCENT,... is what
+requests of a class leave of it to others.
 
   rpm=600            600 per minute
   tpm=40000/m:80000  40000 per minute, bursts of up to 80000
@@ -33,6 +34,7 @@ is how many are at work at once; slots of the dead are free an epoch or two late
   rpd=1000@daily                       1000 from midnight to midnight, UTC
   "budget=$500@monthly Asia/Tokyo"     500 dollars a month
   jobs=20@in-flight/2m                 20 at work at once, epochs of two minutes
+  rpm=600+floors:batch=40              600 per minute, of which batch leaves 40 percent to others
   rpm=600+soft       600 per minute, to be tried on real traffic`
 
 func limitsCommand(a *app) *cobra.Command {
@@ -113,6 +115,21 @@ func parseLimit(text string) (limiter.Limit, error) {
 	if hard, soft := strings.CutSuffix(rule, "+soft"); soft {
 		l, err := parseLimit(name + "=" + hard)
 		return l.AsSoft(), err
+	}
+	if rest, floors, has := strings.Cut(rule, "+floors:"); has {
+		l, err := parseLimit(name + "=" + rest)
+		for part := range strings.SplitSeq(floors, ",") {
+			class, percent, _ := strings.Cut(part, "=")
+			n, bad := strconv.Atoi(percent)
+			if err == nil && bad != nil {
+				err = fmt.Errorf("floor %q: want a class and a whole number of percent, like batch=40", part)
+			}
+			l = l.WithFloor(class, n)
+		}
+		if err == nil {
+			err = l.Validate()
+		}
+		return l, err
 	}
 	switch rule {
 	case "blocked":

@@ -23,6 +23,9 @@ func TestParseLimit(t *testing.T) {
 		"jobs=20@in-flight/2m":             limiter.InFlight("jobs", 20, 2*time.Minute),
 		"jobs=20@in-flight/m":              limiter.InFlight("jobs", 20, time.Minute),
 		"rpd=1000@daily+soft":              limiter.Quota("rpd", 1000, limiter.Daily("")).AsSoft(),
+		"rpm=60+floors:free=60,batch=40":   limiter.PerMinute("rpm", 60).WithFloor("batch", 40).WithFloor("free", 60),
+		"rpm=60+floors:batch=40+soft":      limiter.PerMinute("rpm", 60).WithFloor("batch", 40).AsSoft(),
+		"jobs=20@in-flight/m+floors:a=5":   limiter.InFlight("jobs", 20, time.Minute).WithFloor("a", 5),
 		"x=blocked":                        limiter.Blocked("x"),
 		"x=unlimited":                      limiter.Unlimited("x"),
 	} {
@@ -33,6 +36,7 @@ func TestParseLimit(t *testing.T) {
 	for _, text := range []string{
 		"", "rpm", "rpm=", "rpm=x", "rpm=1.5", "=5", "rpm=0", "rpm=-1", "rpm=5/", "rpm=5/x", "rpm=5/0s", "rpm=5/500ms",
 		"rpm=5:", "rpm=5:0", "rpm=5/m:x", "rpm=5/99999999999d", "rpm=9223372036854775808", "rpm=5/m/m", "wcu=5",
+		"rpm=5+floors:", "rpm=5+floors:batch", "rpm=5+floors:batch=4%", "rpm=5+floors:batch=100", "rpm=x+floors:batch=4",
 	} {
 		if got, err := parseLimit(text); err == nil {
 			t.Errorf("%q is accepted: %v", text, got)

@@ -29,6 +29,11 @@ func limitText(l limiter.Limit) string {
 		l.Soft = false
 		return strings.TrimPrefix(limitText(l)+", soft", ", ")
 	}
+	if l.Floors != "" {
+		floors := "floors " + l.Floors
+		l.Floors = ""
+		return strings.TrimPrefix(limitText(l)+", "+floors, ", ")
+	}
 	switch {
 	case l.IsBlocked():
 		return "blocked"

@@ -88,13 +88,13 @@ func (h *Holding) serves(costs []table.Cost, now Instant) bool {
 	return slices.ContainsFunc(h.allotments, func(a allotment) bool { return a.serves(costs, now) })
 }
 
-// sameLimits reports whether two lists of costs are of the same limits.
+// sameLimits reports whether two lists of costs are of the same limits and leave as much.
 func sameLimits(a, b []table.Cost) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
-		if a[i].Limit != b[i].Limit {
+		if a[i].Limit != b[i].Limit || a[i].Floor != b[i].Floor {
 			return false
 		}
 	}

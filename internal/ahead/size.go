@@ -18,10 +18,11 @@ const (
 // is asked for: half of the time in which the fastest of them fills, because near full a
 // level is shown lower by what is held. It is zero where one of them is a quota, because what
 // is held at its edge would be granted in the next period, or slots, which nobody holds,
-// or soft, because that tells of each request whether it was there.
+// or soft, because that tells of each request whether it was there, or has a floor, because what
+// is held is for those that leave nothing.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
-		if !c.Limit.IsRate() || c.Limit.Soft {
+		if !c.Limit.IsRate() || c.Limit.Soft || c.Floor > 0 {
 			return 0
 		}
 		most = min(most, bucket.Wait(0, 0, c.Limit.Whole(), c.Limit.Capacity)/2)

@@ -18,6 +18,7 @@ type Limit[C ~string] struct {
 	Reset            C // the canonical form of a calendar, empty for a rate
 	Soft             bool
 	InFlight         bool // Capacity is how many at once, Period the length of the epochs
+	Floors           string
 }
 
 // Stored returns the limit as it is stored, in millitokens and milliseconds.
@@ -25,12 +26,12 @@ func (l Limit[C]) Stored() bucket.Limit {
 	if l.Reset != "" {
 		return bucket.Limit{
 			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Period: bucket.QuotaPeriod, Reset: string(l.Reset),
-			Soft: l.Soft,
+			Soft: l.Soft, Floors: l.Floors,
 		}
 	}
 	return bucket.Limit{
 		Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
-		Soft: l.Soft, AtOnce: l.InFlight,
+		Soft: l.Soft, AtOnce: l.InFlight, Floors: l.Floors,
 	}
 }
 
@@ -38,7 +39,7 @@ func (l Limit[C]) Stored() bucket.Limit {
 func LimitOf[C ~string](l bucket.Limit) Limit[C] {
 	out := Limit[C]{
 		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: C(l.Reset), Soft: l.Soft,
-		InFlight: l.AtOnce,
+		InFlight: l.AtOnce, Floors: l.Floors,
 	}
 	if !l.Quota() {
 		out.Period = time.Duration(l.Period) * time.Millisecond

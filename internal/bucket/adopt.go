@@ -12,7 +12,7 @@ import (
 // one may deny from what there is, but not for what was never denied. changed reports whether
 // anything differs.
 func (s State) Adopt(want Limit) (out State, changed bool) {
-	if s.Has(want) {
+	if want = want.Bare(); s.Has(want) {
 		return s, false
 	}
 	out = s
@@ -56,7 +56,7 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 // Has reports whether the limit is stored exactly like this.
 func (s State) Has(want Limit) bool {
 	i := s.Index(want.Name)
-	return i >= 0 && s.Slots[i].Limit == want
+	return i >= 0 && s.Slots[i].Limit == want.Bare()
 }
 
 // Matches reports whether every wanted limit is stored exactly like this.

@@ -132,6 +132,9 @@ func (s State) RateOf(l Limit) Rate {
 	return r
 }
 
+// CapacityOf returns the capacity of this shard's share of a limit.
+func (s State) CapacityOf(l Limit) int64 { return s.share(l).Capacity }
+
 // share returns this shard's share of a limit.
 func (s State) share(l Limit) Rate {
 	if l.Name == WCU {

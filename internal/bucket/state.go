@@ -7,8 +7,7 @@ import (
 )
 
 // WCU is the name of the infrastructure limit that every bucket shard carries.
-// It counts the writes of the shard's partition and is therefore never divided
-// among shards. Users cannot name a limit like this.
+// It counts the writes of the shard's partition and is never divided. Users cannot name a limit like this.
 const WCU = "wcu"
 
 // WCUPerWrite is what one write takes from WCU, in millitokens.
@@ -38,7 +37,8 @@ type Limit struct {
 	// AtOnce makes it slots; then Amount is 0, and Period is the length of the epochs.
 	AtOnce bool
 	// Soft limits count what is taken, into debt, and deny nothing.
-	Soft bool
+	Soft   bool
+	Floors string // of classes, see [Limit.Floor]; only configurations have them
 }
 
 // String returns the limit in tokens, for scripts and messages.

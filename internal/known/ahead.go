@@ -135,7 +135,8 @@ func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, s
 // for a charge that does neither. The costs are under way already.
 func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.Charge {
 	h := s.holding
-	if k.Ahead == 0 || h == nil || len(s.image.Partial) > 0 || s.clockless(now.Ms) || !w.stored(s.image.State) {
+	if k.Ahead == 0 || h == nil || w.floored() || len(s.image.Partial) > 0 || s.clockless(now.Ms) ||
+		!w.stored(s.image.State) {
 		return nil
 	}
 	life := ahead.Life(w.Costs, k.Ahead)
@@ -164,7 +165,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.
 
 // granted takes in an answer to a plan: what it took ahead is held from now on.
 func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now int64) {
-	if k.Ahead == 0 {
+	if k.Ahead == 0 || len(group) > 0 && group[0].floored() {
 		return
 	}
 	if s.holding == nil {
@@ -194,7 +195,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now in
 
 // asked takes in a request that is denied.
 func (k *facts) asked(shard int, w Want, now int64) {
-	if s := k.shards[shard]; k.Ahead > 0 && s != nil && s.holding != nil {
+	if s := k.shards[shard]; k.Ahead > 0 && s != nil && s.holding != nil && !w.floored() {
 		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.Ahead), now)
 	}
 }

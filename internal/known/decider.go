@@ -95,15 +95,15 @@ func (d decider) adopts(s *seen) bool {
 	return s.imaged() && !d.want.stored(s.image.State) && !d.attempt.Adopted && d.again(d.adoptedAt)
 }
 
-// need remembers the largest costs seen, which keep the bucket from being split so
+// need remembers the largest shares needed, which keep the bucket from being split so
 // far that they could not be had. Those of soft limits can be had of any shard.
 func (d decider) need() {
 	for _, c := range d.want.Costs {
-		if c.Milli > d.largest[c.Limit.Name] && !c.Limit.Soft {
+		if share := c.Share(); share > d.largest[c.Limit.Name] && !c.Limit.Soft {
 			if d.facts.largest == nil {
 				d.facts.largest = make(map[string]int64, len(d.want.Costs))
 			}
-			d.facts.largest[c.Limit.Name] = c.Milli
+			d.facts.largest[c.Limit.Name] = share
 		}
 	}
 }

@@ -33,6 +33,7 @@ type supply struct {
 	level float64 // less what was under way
 	rate  float64 // what it gains per ms
 	whole int64   // what it can hold
+	floor int64   // what of it has to be left
 	edge  int64   // of a quota: when it is whole again, epoch ms
 }
 
@@ -58,6 +59,7 @@ func (d decider) deny(c Choice) *denied {
 		for i, c := range d.want.Costs {
 			r, sum := state.RateOf(c.Limit), &out.limits[i]
 			sum.whole = bucket.AddSat(sum.whole, r.Capacity)
+			sum.floor = bucket.AddSat(sum.floor, c.FloorIn(state))
 			sum.rate += float64(r.Amount) / float64(r.Period)
 			sum.edge = max(sum.edge, edgeOf(r, state.RF))
 			level := r.Capacity // a limit that the shard does not have yet starts full
@@ -81,13 +83,17 @@ func (d *denied) explain(k *facts, now int64) Denial {
 	for i, c := range d.want.Costs {
 		sum := d.limits[i]
 		level := min(sum.level+sum.rate*float64(now-d.at), float64(sum.whole))
-		l := Level{Limit: c.Limit, Milli: int64(math.Floor(level)), Estimated: d.unseen}
+		l := Level{Limit: c.Limit, Milli: int64(math.Floor(level)), Floor: c.FloorIn(bucket.State{}), Estimated: d.unseen}
 		l.Held, l.Over = k.held(c.Limit.Name, now)
-		l.Remaining = bucket.WholeTokens(l.Milli)
+		l.Remaining = bucket.WholeAbove(l.Milli, sum.floor)
 		if k.count > 1 {
-			l.Remaining = min(l.Remaining, then.holds(c.Limit, now)/bucket.Milli)
+			l.Remaining = min(l.Remaining, then.holds(c, now)/bucket.Milli)
 		}
-		if short := float64(c.Milli) - level; c.Limit.Name == d.c.Limit && !d.c.full {
+		need := c.Milli
+		if need > 0 {
+			need = bucket.AddSat(need, sum.floor)
+		}
+		if short := float64(need) - level; c.Limit.Name == d.c.Limit && !d.c.full {
 			l.After = out.After
 		} else if short > 0 && !c.Limit.Soft {
 			l.After = sum.after(short, now)

@@ -34,7 +34,7 @@ func (d decider) first() int {
 func (d decider) halfFull(s *seen) bool {
 	return s.imaged() && !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
 		return c.Milli > 0 && !c.Limit.Soft &&
-			s.level(c.Limit, d.now) < max(c.Milli, s.image.State.RateOf(c.Limit).Capacity/2)
+			s.level(c.Limit, d.now) < max(c.Need(s.image.State), s.image.State.RateOf(c.Limit).Capacity/2)
 	})
 }
 

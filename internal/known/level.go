@@ -10,6 +10,7 @@ import (
 type Level struct {
 	Limit       bucket.Limit
 	Milli, Rest int64 // in millitokens, with the remainder of its refill
+	Floor       int64 // what of it the request leaves, in millitokens
 	Remaining   int64 // how many tokens one request can have: shards pay in whole ones
 	After       int64 // of a denial: how long until this limit alone covers its cost, in ms
 	Edge        int64 // of a quota: how long until it is whole again at once, in ms
@@ -51,7 +52,8 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 				level = int64(float64(level) * (float64(l.Capacity) / float64(seen)))
 			}
 		}
-		out[i] = Level{Limit: l, Milli: level, Rest: rest, Remaining: bucket.WholeTokens(level)}
+		out[i] = Level{Limit: l, Milli: level, Rest: rest, Floor: c.FloorIn(bucket.State{})}
+		out[i].Remaining = bucket.WholeAbove(level, out[i].Floor)
 		out[i].Held, out[i].Over = k.held(l.Name, now)
 		if l.Quota() {
 			out[i].Edge = max(1, bucket.SubSat(edge, now))
@@ -61,7 +63,7 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 		}
 		if k.count > 1 {
 			d := decider{facts: k, want: Want{Costs: costs}, now: now}
-			out[i].Remaining = min(out[i].Remaining, d.holds(l, now)/bucket.Milli)
+			out[i].Remaining = min(out[i].Remaining, d.holds(c, now)/bucket.Milli)
 			out[i].Estimated = seen < l.Capacity
 		}
 	}

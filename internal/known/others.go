@@ -145,7 +145,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 		if spread > float64(r.Capacity-c.Milli)/4 { // too uncertain to deny by
 			continue
 		}
-		short, then := float64(c.Milli)+spread-level, until
+		short, then := float64(c.Need(state))+spread-level, until
 		if short <= 0 {
 			continue
 		}

@@ -78,10 +78,10 @@ func (d decider) room(shard int, all bool) (at int64, full bool, limit string) {
 
 // RoomIn returns from when the queue of a shard has room: when those who came before
 // owe no more than its capacity of any limit. The last one who is let in waits for two
-// capacities at most. Nobody owes to a quota, which forgives debts at its edge, nor slots: they
-// have room when they cover the costs. Less is what has been taken beside the image. Example: a level of
-// -25 of a capacity of 20 has room when 5 tokens are refilled. It is 0 if there has been
-// room all along, else it names the limit.
+// capacities at most. What may not be owed, see [table.Cost.Owed], has room when it covers the
+// costs. Less is what has been taken beside the image. Example: a level of -25 of a capacity of
+// 20 has room when 5 tokens are refilled. It is 0 if there has been room all along, else it
+// names the limit.
 func RoomIn(b table.Shard, w Want, less func(limit string) int64) (at int64, limit string) {
 	for _, c := range w.Costs {
 		i := b.State.Index(c.Limit.Name)
@@ -90,8 +90,8 @@ func RoomIn(b table.Shard, w Want, less func(limit string) int64) (at int64, lim
 		}
 		sl, r := b.State.Slots[i], b.State.RateOf(c.Limit)
 		level, least := bucket.SubSat(sl.Tokens, less(c.Limit.Name)), -r.Capacity
-		if !c.Limit.IsRate() {
-			least = c.Milli
+		if !c.Owed() {
+			least = c.Need(b.State)
 		}
 		if need := bucket.Wait(level, sl.Rest, r, least); need > 0 {
 			if then := bucket.AddSat(b.State.RF, need); then > at {

@@ -51,7 +51,7 @@ func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 	for _, sl := range image.State.Slots { // both are in order of name
 		need := int64(-1) // not asked for
 		if i < len(w.Costs) && w.Costs[i].Limit.Name == sl.Name {
-			need = w.Costs[i].Milli
+			need = w.Costs[i].Need(image.State)
 			i++
 		}
 		needs = append(needs, need)

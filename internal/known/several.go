@@ -37,7 +37,7 @@ func (d decider) gathers(denial Choice) Choice {
 		if c.Milli == 0 || own == 0 || c.Limit.Soft {
 			continue
 		}
-		if short := bucket.SubSat(bucket.AddSat(c.Milli, own), d.holds(c.Limit, d.now)); short > 0 {
+		if short := bucket.SubSat(bucket.AddSat(c.Milli, own), d.holds(c, d.now)); short > 0 {
 			at := bucket.AddSat(d.now, max(1, min(bucket.Wait(0, 0, c.Limit.Whole(), short), d.DenyFor)))
 			denial.at, denial.Limit = at, c.Limit.Name
 			return denial

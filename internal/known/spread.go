@@ -65,7 +65,8 @@ func ByLevels(images []table.Shard, w Want, now int64) []Payment {
 				debt = true
 				break
 			}
-			part.Costs[i].Milli = min(c.Milli, max(at.Slots[j].Tokens, 0)/bucket.Milli*bucket.Milli)
+			part.Costs[i].Milli = min(c.Milli,
+				max(bucket.SubSat(at.Slots[j].Tokens, c.FloorIn(at)), 0)/bucket.Milli*bucket.Milli)
 			pays = pays || part.Costs[i].Milli > 0 && !c.Limit.Soft
 		}
 		if debt || !pays {
@@ -141,31 +142,32 @@ func (d decider) together() int64 {
 		if c.Milli == 0 || c.Limit.Soft {
 			continue
 		}
-		if d.holds(c.Limit, full) < c.Milli {
+		if d.holds(c, full) < c.Milli {
 			return bucket.Never
 		}
 		at = bucket.AddSat(at, int64(sort.Search(int(min(bucket.SubSat(full, at), math.MaxInt)), func(ms int) bool {
-			return d.holds(c.Limit, bucket.AddSat(at, int64(ms))) >= c.Milli
+			return d.holds(c, bucket.AddSat(at, int64(ms))) >= c.Milli
 		})))
 	}
 	return at
 }
 
-// holds returns what all shards together hold of a limit at an instant, in whole
-// tokens of each; of more shards than can pay at once, the fullest.
-func (d decider) holds(l bucket.Limit, at int64) (milli int64) {
+// holds returns what all shards together hold of a limit for a request at an instant, in whole
+// tokens of each above its floor; of more shards than can pay at once, the fullest.
+func (d decider) holds(c table.Cost, at int64) (milli int64) {
 	var all []int64
 	for k := range d.count {
-		level := bucket.State{Shard: k, Shards: d.count}.RateOf(l).Capacity
+		share := bucket.State{Shard: k, Shards: d.count}
+		level := share.CapacityOf(c.Limit)
 		if s := d.shards[k]; s.imaged() {
 			level = 0
 			if !s.owes(d.want, at) {
-				level = s.level(l, at)
+				level, share = s.level(c.Limit, at), s.image.State
 			}
 		} else if d.nearest(k) != k {
 			continue // it is part of another
 		}
-		level = max(level, 0) / bucket.Milli * bucket.Milli
+		level = max(bucket.SubSat(level, c.FloorIn(share)), 0) / bucket.Milli * bucket.Milli
 		milli = bucket.AddSat(milli, level)
 		if d.count > MaxPaying {
 			all = append(all, level)

@@ -38,11 +38,19 @@ func (w Want) hard() bool {
 	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !c.Limit.Soft })
 }
 
+// floored reports whether the request leaves a part of some limit to others. It has no part in
+// what is taken ahead: that is taken by those that leave nothing, and held for them.
+func (w Want) floored() bool {
+	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return c.Floor > 0 })
+}
+
 // GoesWith reports whether two requests can go out in one write: what they bring in force
-// must be the same.
+// must be the same, and what they leave: else one that leaves more would be denied with others.
 func (w Want) GoesWith(other Want) bool {
 	return w.Life == other.Life &&
-		slices.EqualFunc(w.Costs, other.Costs, func(a, b table.Cost) bool { return a.Limit == b.Limit })
+		slices.EqualFunc(w.Costs, other.Costs, func(a, b table.Cost) bool {
+			return a.Limit == b.Limit && a.Floor == b.Floor
+		})
 }
 
 // Joined is what all of a group want, as one.

@@ -132,7 +132,8 @@ func (k *facts) inForce(w Want, now int64) (Want, *yield) {
 	y := &k.yields[i]
 	costs := table.Costs(y.inForce)
 	for i, c := range w.Costs {
-		if costs[i].Milli = c.Milli; c.Milli > costs[i].Limit.Capacity {
+		costs[i].Milli, costs[i].Floor = c.Milli, c.Floor
+		if costs[i].Need(bucket.State{}) > costs[i].Limit.Capacity {
 			return w, nil
 		}
 	}

@@ -47,7 +47,7 @@ func (a Add) Plan() item.Update {
 		if c.Limit.AtOnce {
 			if c.Milli > 0 {
 				k := c.Limit.EpochAt(a.Now)
-				cond = append(cond, room2(c.Limit, k, bucket.SubSat(s.RateOf(c.Limit).Capacity, c.Milli), 0)...)
+				cond = append(cond, room2(c.Limit, k, bucket.SubSat(s.RateOf(c.Limit).Capacity, c.Need(s)), 0)...)
 				u.Set = append(u.Set, begins(c.Limit, k)...)
 				u.Add = append(u.Add, item.Attr{Name: takenAttr(c.Limit.Name, k), Value: item.N(c.Milli)})
 			}
@@ -64,7 +64,7 @@ func (a Add) Plan() item.Update {
 			continue
 		}
 		if c.Limit.Quota() { // it does not overflow
-			cond = append(cond, item.Compare(tk, item.Ge, item.N(c.Milli)))
+			cond = append(cond, item.Compare(tk, item.Ge, item.N(c.Need(s))))
 			u.Add = append(u.Add, spend(tk, c)...)
 			continue
 		}
@@ -75,7 +75,7 @@ func (a Add) Plan() item.Update {
 		if c.Limit.Soft {
 			cond = append(append(cond, a.isSoft(c.Limit)...), item.Compare(tk, item.Le, item.N(top)))
 		} else {
-			cond = append(cond, item.Between(tk, item.N(c.Milli), item.N(max(c.Milli, top))))
+			cond = append(cond, item.Between(tk, item.N(c.Need(s)), item.N(max(c.Need(s), top))))
 		}
 		u.Add = append(u.Add, spend(tk, c)...)
 	}
@@ -130,7 +130,7 @@ func (a Add) age(s bucket.State) int64 {
 		r := s.RateOf(c.Limit)
 		room := percent(a.Room, r.Capacity)
 		if !c.Limit.Soft {
-			room = min(room, r.Capacity-c.Milli)
+			room = min(room, r.Capacity-c.Need(s))
 		}
 		age = min(age, max(bucket.Wait(0, 0, r, room)-2, 0))
 	}

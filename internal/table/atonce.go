@@ -180,7 +180,8 @@ func (p *planned) replace(j int) {
 // takeSlots adds the taking of slots in the epoch of sl, from what the image says in was.
 func (p *planned) takeSlots(sl, was bucket.Slot, cost int64) {
 	k := sl.Epoch()
-	room := bucket.SubSat(p.before.Rate(p.before.Index(sl.Name)).Capacity, cost)
+	c, _ := Find(p.c.Costs, sl.Name)
+	room := bucket.SubSat(p.before.Rate(p.before.Index(sl.Name)).Capacity, c.Need(p.before))
 	ep := slotsAttr(sl.Name, fieldEpoch)
 	switch n := k - was.Epoch(); {
 	case n == 0:

@@ -48,6 +48,8 @@ const (
 	// fieldSoft is there for a soft limit. Python clients keep an instant in it up to which
 	// they need not ask their configuration; ours is over, so they do.
 	fieldSoft = "soft"
+	// fieldFloors are the floors of a limit, in its configuration.
+	fieldFloors = "fl"
 )
 
 func attrSoft(limit string) string { return "b_" + limit + "_" + fieldSoft }

@@ -27,6 +27,7 @@ const (
 	detailPeriod   = "refill_period_seconds"
 	detailReset    = "reset"
 	detailInFlight = "in_flight"
+	detailFloors   = "floors"
 	detailRecords  = "records_deleted"
 	detailTokens   = "tokens"
 	detailID       = "id"
@@ -50,6 +51,9 @@ func LimitsSet(c Config) item.Item {
 		}
 		if l.Soft {
 			detail[fieldSoft] = item.Bool(true)
+		}
+		if l.Floors != "" {
+			detail[detailFloors] = item.S(l.Floors)
 		}
 		limits[i] = item.Map(detail)
 	}

@@ -76,7 +76,7 @@ type Charge struct {
 	// limit gives up for those who add without a clock (see [Add]).
 	Slack, Room int64
 	Force       bool                   // take the costs whether or not they are covered, into debt
-	Owe         bool                   // beside Force: but not those of quotas, which forgive debts at their edge
+	Owe         bool                   // beside Force: but not those that may not be owed, see [Cost.Owed]
 	Refill      bool                   // take nothing; then, and without Costs, the write is not metered
 	Gifts       map[string]bucket.Gift // what an operator puts in, by limit; not nil: it begins a generation
 	// Ahead says how much of the costs is taken ahead, and what is held. nil: nothing is
@@ -103,7 +103,7 @@ const MaxLag = 1000
 // Plan works the charge out. It is pure.
 func (c Charge) Plan() Charged {
 	p := c.prepare()
-	out := Charged{Before: p.before, Verdict: p.before.Decide(bySlot(p.before, c.taken(), -1), p.before.RF)}
+	out := Charged{Before: p.before, Verdict: p.before.Decide(needsBySlot(p.before, c.taken()), p.before.RF)}
 	if out.Verdict.Granted {
 		out.Verdict.At = c.Now
 	} else {
@@ -259,15 +259,15 @@ func (p *planned) level(i int, tk, tc string) {
 	if sl.Name == bucket.WCU {
 		return
 	}
-	force := p.c.Force && !(p.c.Owe && sl.Quota())
+	c, costs := Find(p.c.taken(), sl.Name)
+	force := p.c.Force && !(p.c.Owe && !c.Owed())
 	if force && !p.full[i] || sl.Soft && (!p.full[i] || p.c.Slack == 0 || p.c.Slack == 100) {
 		return // a soft limit may refuse where it shows less than it is, but not for good
 	}
 	most := sl.Tokens // how much others may have taken since the image
-	_, costs := Find(p.c.taken(), sl.Name)
 	covered := costs && !force && !sl.Soft
 	if covered {
-		most = bucket.SubSat(most, cost)
+		most = bucket.SubSat(most, c.Need(p.before))
 	}
 	if p.c.Slack > 0 && p.full[i] {
 		most = min(most, percent(p.c.Slack, capacity))

@@ -61,6 +61,9 @@ func (c Config) putLimits(it item.Item) {
 		at := prefixOf(l) + l.Name + "_"
 		it[at+fieldCapacity] = item.N(l.Capacity / bucket.Milli)
 		it[at+fieldPeriod] = item.N(l.Period / milliPerSecond)
+		if l.Floors != "" {
+			it[at+fieldFloors] = item.S(l.Floors)
+		}
 		if l.AtOnce {
 			continue
 		}
@@ -91,6 +94,9 @@ func (r *reader) limits(c *Config) {
 			r.fail("limit %q is stored twice, with two of the prefixes %q", l.Name, configPrefixes)
 		}
 		at := l.Reset + l.Name + "_"
+		if l.Floors = r.str(at + fieldFloors); !bucket.AreFloors(l.Floors) {
+			r.fail("attribute %q is %q, want percents of classes like \"batch=40,free=60\"", at+fieldFloors, l.Floors)
+		}
 		if l.AtOnce = l.Reset == prefixSlots; l.AtOnce {
 			r.slots(l, at)
 			continue

@@ -15,6 +15,7 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
 	}
 	soft := func(l bucket.Limit) bucket.Limit { l.Soft = true; return l }
+	floors := func(l bucket.Limit) bucket.Limit { l.Floors = "batch=40,free=60"; return l }
 	slots := func(name string) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: 10 * bucket.Milli, Period: 120_000, AtOnce: true}
 	}
@@ -53,6 +54,9 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		"slots that become a rate": {with(slots("rpm"), tpm).Item(), with(rpm, tpm), with(rpm, tpm).Item()},
 		"a rate that becomes slots": {stored(with(rpm), item.Item{"l_rpm_soft": item.Bool(true)}), with(slots("rpm")),
 			with(slots("rpm")).Item()},
+		"floors that come": {with(rpm, tpm).Item(), with(floors(rpm), floors(tpm)), with(floors(rpm), floors(tpm)).Item()},
+		"floors that go": {with(floors(rpm), floors(slots("tpm"))).Item(), with(rpm, slots("tpm")),
+			with(rpm, slots("tpm")).Item()},
 		"slots that go": {stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n}), with(tpm), with(tpm).Item()},
 		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
 			with(limit("rpm_x", 4)), stored(with(limit("rpm_x", 4)), item.Item{"l_rpm_x_sched": n})},

@@ -9,6 +9,8 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 type Cost struct {
 	Limit bucket.Limit
 	Milli int64
+	// Floor is the part of the capacity, in percent, that has to be left: see bucket.Limit.Floor.
+	Floor int64
 	// End is when the period of a quota ends in which the tokens were taken that a negative
 	// cost gives back. In a later period nothing is given back. 0: in any. Of slots, when the
 	// epoch ends in which they were taken; they are given back until one epoch after that.
@@ -18,6 +20,39 @@ type Cost struct {
 	Resets int64
 }
 
+// FloorIn returns what has to be left of a shard's share of the limit, in millitokens.
+func (c Cost) FloorIn(s bucket.State) int64 {
+	if c.Floor == 0 {
+		return 0
+	}
+	capacity := s.CapacityOf(c.Limit)
+	return capacity - percent(100-c.Floor, capacity)
+}
+
+// Need returns what a shard has to hold for the cost to be covered: of a capacity of 100 with a
+// floor of 40 %, 45 for a cost of 5. What takes nothing leaves everything, and needs no more
+// than that nothing is owed.
+func (c Cost) Need(s bucket.State) int64 {
+	if c.Milli <= 0 {
+		return c.Milli
+	}
+	return bucket.AddSat(c.Milli, c.FloorIn(s))
+}
+
+// Share returns the least share of the limit that can hold the cost: 10 for a cost of 6 that
+// leaves 40 %.
+func (c Cost) Share() int64 {
+	if c.Floor == 0 {
+		return c.Milli
+	}
+	part := 100 - c.Floor
+	return bucket.AddSat(c.Milli/part*100, (c.Milli%part*100+part-1)/part)
+}
+
+// Owed reports whether a request that waits takes the cost into debt. It does not from a quota,
+// which forgives debts at its edge, nor slots, nor below a floor, which is for others.
+func (c Cost) Owed() bool { return c.Limit.IsRate() && (c.Floor == 0 || c.Milli <= 0) }
+
 // Costs returns the costs of limits, in their order; those for which no millitokens
 // are given cost nothing. It is nil for nil limits.
 func Costs(limits []bucket.Limit, milli ...int64) []Cost {
@@ -26,7 +61,7 @@ func Costs(limits []bucket.Limit, milli ...int64) []Cost {
 	}
 	out := make([]Cost, len(limits))
 	for i, l := range limits {
-		out[i].Limit = l
+		out[i].Limit = l.Bare()
 		if i < len(milli) {
 			out[i].Milli = milli[i]
 		}
@@ -72,6 +107,17 @@ func bySlot(s bucket.State, costs []Cost, others int64) []int64 {
 	for _, c := range costs {
 		if i := s.Index(c.Limit.Name); i >= 0 && !c.late(s.Slots[i]) {
 			out[i] = c.Milli
+		}
+	}
+	return out
+}
+
+// needsBySlot spreads what costs need over the slots of a state; others need nothing.
+func needsBySlot(s bucket.State, costs []Cost) []int64 {
+	out := bySlot(s, costs, -1)
+	for _, c := range costs {
+		if i := s.Index(c.Limit.Name); i >= 0 && c.Floor > 0 && out[i] > 0 {
+			out[i] = c.Need(s)
 		}
 	}
 	return out
