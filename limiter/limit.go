@@ -116,14 +116,21 @@ func (l Limit) WithFloor(class string, percent int) Limit {
 	return l
 }
 
-// String returns the limit as "rpm: 100 per 1m0s, capacity 100".
+// String returns the limit as "rpm: 100 per 1m0s, capacity 100", and what has a name of its
+// own by that: "images: blocked".
 func (l Limit) String() string {
-	s := fmt.Sprintf("%s: %d per %s, capacity %d", l.Name, l.Refill, l.Period, l.Capacity)
-	if l.IsQuota() {
-		s = fmt.Sprintf("%s: %d each %s", l.Name, l.Capacity, l.Reset)
-	}
-	if l.InFlight {
-		s = fmt.Sprintf("%s: %d in flight, epochs of %s", l.Name, l.Capacity, l.Period)
+	s := l.Name + ": "
+	switch {
+	case l.IsBlocked():
+		s += "blocked"
+	case l.IsUnlimited():
+		s += "unlimited"
+	case l.InFlight:
+		s += fmt.Sprintf("%d in flight, epochs of %s", l.Capacity, l.Period)
+	case l.IsQuota():
+		s += fmt.Sprintf("%d each %s", l.Capacity, l.Reset)
+	default:
+		s += fmt.Sprintf("%d per %s, capacity %d", l.Refill, l.Period, l.Capacity)
 	}
 	if l.Soft {
 		s += ", soft"

@@ -18,6 +18,8 @@ func TestLimitConstructors(t *testing.T) {
 		{PerHour("c", 5), Limit{Name: "c", Capacity: 5, Refill: 5, Period: time.Hour}, "c: 5 per 1h0m0s, capacity 5"},
 		{PerDay("d", 5), Limit{Name: "d", Capacity: 5, Refill: 5, Period: 24 * time.Hour}, "d: 5 per 24h0m0s, capacity 5"},
 		{PerDay("e", 5).WithCapacity(50), lim("e", 50, 5, 24*time.Hour), "e: 5 per 24h0m0s, capacity 50"},
+		{Blocked("f"), lim("f", 1, 1, blockedPeriod), "f: blocked"},
+		{Unlimited("g"), PerSecond("g", MaxTokens), "g: unlimited"},
 	} {
 		if c.got != c.want || c.got.String() != c.text {
 			t.Errorf("%v, want %v", c.got, c.want)
