@@ -36,6 +36,9 @@ import (
 // given back, by somebody who leaves or by a lease that has cost less, go to those who come
 // next, also before sleepers of other processes.
 //
+// All limits are taken from at once, before the wait. A limit that the request did not wait for
+// may have refilled when it begins: its tokens are those of the instant at which it asked.
+//
 // A wait that would exceed the deadline of ctx is denied with a *LimitError as soon as that is
 // known: at once, unless others stand in line before it. Costs above the capacity are
 // ErrTooLarge. Other errors are those of [Limiter.Acquire]. If ctx ends during the wait, the

@@ -103,3 +103,25 @@ func TestADenialHoldsForDenyFor(t *testing.T) {
 		}
 	}
 }
+
+// A request that waits for one limit has taken from the other when it asked: that is full
+// again when the request begins.
+func TestOneWhoWaitsTakesFromAllLimitsWhenItAsks(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		w.db.SetHook(nil)
+		tps := PerSecond("tps", 10)
+		must(t, l, asks(Costs{"rpm": 10}, rpm10, tps))
+		lease, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1, "tps": 10}, rpm10, tps))
+		if err != nil || after != 6*time.Second {
+			t.Fatalf("%v, after %s", err, after)
+		}
+		for _, s := range lease.Status() {
+			if s.Limit == "tps" && s.Remaining != 0 {
+				t.Errorf("%+v, want none left when it asks", s)
+			}
+		}
+		time.Sleep(after)
+		must(t, l, asks(Costs{"tps": 10}, rpm10, tps))
+	})
+}
