@@ -193,19 +193,21 @@ func (s State) end(i int) int64 {
 	return s.Slots[i].begin(s.RF)
 }
 
+// zonesApart bounds how far apart two processes know an edge to be that have different data of
+// its zone, in milliseconds: no zone moves by more.
+const zonesApart = 26 * 3600_000
+
 // enter brings a quota into the period that an instant belongs to. Where the period before it
-// ended at no edge of ours, somebody with other data of the zone has said so; an edge of ours
-// that follows sooner than after half a period is the same one, and begins nothing again:
+// ended at no edge of ours, somebody with other data of the zone has said so. If the edge of
+// ours ahead is as near to that as the one behind, it is the same one, and begins nothing again:
 //
 //	ended at 10:00, where ours are at 11:00 each day: the next ends at 11:00 tomorrow
+//	ended at 10:00, where ours are at 9:00 each day: it ends at 9:00 tomorrow
 func (sl *Slot) enter(to int64) {
 	was := sl.End
 	sl.End, sl.Extra = sl.begin(to), 0
-	if !sl.Quota() || sl.FirstUse() > 0 || sl.Next(was) != sl.End || sl.Next(was-1) == was {
-		return
-	}
-	if next := sl.Next(sl.End); next != calendar.Never && sl.End-was < (next-sl.End)/2 {
-		sl.End = next
+	if d := SubSat(sl.End, was); d > 0 && d <= zonesApart && sl.Next(was-d) == sl.End {
+		sl.End = sl.Next(sl.End)
 	}
 }
 

@@ -11,18 +11,28 @@ import (
 
 // Two processes have different data of one zone, by up to three hours: to each the item looks
 // as if it had a zone of another offset. In every pattern of who comes before, between and
-// behind their midnights, three nights long, each night begins the quota once.
+// behind their edges, three edges long, each edge begins the quota once: no earlier edge takes
+// the place of a later one, however unlike the gaps between them are.
 func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 	const hour, day = 3600_000, 86_400_000
-	for _, zones := range [][2]string{{"UTC", "Etc/GMT+1"}, {"Etc/GMT-1", "Etc/GMT+2"}} {
+	const year = 20_819 * day // 2027, of UTC
+	for _, tt := range []struct {
+		reset string
+		edges [3]int64
+		zones [2]string
+	}{
+		{"m0h0@UTC", [3]int64{year, year + day, year + 2*day}, [2]string{"UTC", "Etc/GMT+1"}},
+		{"m0h0@UTC", [3]int64{year, year + day, year + 2*day}, [2]string{"Etc/GMT-1", "Etc/GMT+2"}},
+		{"m0h0D1,2@UTC", [3]int64{year, year + day, year + 31*day}, [2]string{"UTC", "Etc/GMT+1"}},
+		{"m0h0D1M1,2@UTC", [3]int64{year, year + 31*day, year + 365*day}, [2]string{"UTC", "Etc/GMT-1"}},
+	} {
 		for pattern := range 1 << 9 {
-			start := int64(1_800_000_000_000)/day*day + day // midnight of UTC
-			it := shardWith(t, "m0h0@UTC", start-12*hour, nil)
+			it := shardWith(t, tt.reset, year-6*hour, nil)
 			granted := 0
 			for slot := range 9 {
-				// Behind all edges of the last night, between them, and before: whoever comes, uses what there is.
-				at := start + int64(slot/3)*day + []int64{-90 * 60_000, 30 * 60_000, 5 * hour}[slot%3]
-				zone := zones[pattern>>slot&1]
+				// Behind all edges of the last time, between them, and before: whoever comes, uses what there is.
+				at := tt.edges[slot/3] + []int64{-90 * 60_000, 30 * 60_000, 5 * hour}[slot%3]
+				zone := tt.zones[pattern>>slot&1]
 				for {
 					after, ok := chargeAs(t, it, zone, at)
 					if !ok {
@@ -32,9 +42,30 @@ func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 					granted += 2
 				}
 			}
-			if want := 6 + 3*10; granted != want { // what is left of the day before, and of each night
-				t.Fatalf("%v, pattern %09b: %d granted in three nights, want %d", zones, pattern, granted, want)
+			if want := 6 + 3*10; granted != want { // what is left of the period before, and of each behind an edge
+				t.Fatalf("%s, %v, pattern %09b: %d granted behind three edges, want %d", tt.reset, tt.zones, pattern, granted, want)
 			}
+		}
+	}
+}
+
+// No zone moves by more than a day or so. Where an item says that its period ended in the middle
+// of a month, by a calendar that it had before perhaps, the next month begins the quota again.
+func TestPeriodThatEndedAtNoEdge(t *testing.T) {
+	const day = 86_400_000
+	const march = (20_819 + 59) * day
+	it := shardWith(t, "m0h0D1@UTC", march-40*day, item.Item{"vu": item.N(march - 10*day)})
+	for i, tt := range []struct {
+		at   int64
+		want int
+	}{{march - 9*day, 10}, {march + day, 10}, {march + 30*day, 0}, {march + 32*day, 10}} {
+		granted := 0
+		for after, ok := chargeAs(t, it, "UTC", tt.at); ok; after, ok = chargeAs(t, it, "UTC", tt.at) {
+			it = after
+			granted += 2
+		}
+		if granted != tt.want {
+			t.Fatalf("look %d: %d granted, want %d", i, granted, tt.want)
 		}
 	}
 }
