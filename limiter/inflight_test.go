@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -528,11 +529,23 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 			t.Errorf("%d renewals, %d buckets are kept, told: %v", n, w.kept(), isLost(lease))
 		}
 	})
-	w := newWorld(t)
-	l := w.process(Options{})
-	s := must(t, l, takesJob(1)).slots
-	for dropped := false; !dropped; time.Sleep(time.Millisecond) {
+	l := newWorld(t).process(Options{})
+	var s *slots
+	var lease weak.Pointer[Lease]
+	var taken sync.WaitGroup
+	taken.Go(func() { // on a stack of its own, which is gone
+		le := must(t, l, takesJob(1))
+		s, lease = le.slots, weak.Make(le)
+	})
+	taken.Wait()
+	l.background.Wait()
+	for range 3 { // a pool keeps what it has for two
 		runtime.GC()
+	}
+	if lease.Value() != nil {
+		t.Fatal("a lease that nobody has is kept by its limiter")
+	}
+	for dropped := false; !dropped; runtime.Gosched() { // the collector has it, and the cleanup is on its way
 		l.keeper.mu.Lock()
 		dropped = s.dropped
 		l.keeper.mu.Unlock()
