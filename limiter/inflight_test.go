@@ -515,6 +515,44 @@ func TestSlotsAreNotTakenAhead(t *testing.T) {
 	})
 }
 
+// Slots of a short epoch are renewed in time beside those of a long one, which came before. Leases
+// that have ended are forgotten while others go on.
+func TestSlotsOfManyLeases(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		limits := []Limit{InFlight("jobs", 2000, 10*time.Minute), InFlight("calls", 1, 5*time.Second)}
+		leases := []*Lease{o.must(w, takesJob(1, limits...))}
+		leases = append(leases, o.must(w, asks(Costs{"calls": 1}, append(limits, PerMinute("rpm", 1_000_000))...)))
+		for range 1000 {
+			leases = append(leases, o.must(w, takesJob(1, limits...)))
+		}
+		time.Sleep(20 * time.Second)
+		if n := w.count("transact"); isLost(leases[1]) || n < 3 || n > 6 {
+			t.Errorf("four epochs took %d renewals, lost: %v", n, isLost(leases[1]))
+		}
+		for i, le := range leases[2:] {
+			if err := le.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.keeper.mu.Lock()
+			kept := len(w.keeper.by[acmeGPT].all)
+			w.keeper.mu.Unlock()
+			if held := len(leases) - 1 - i; kept > 2*held {
+				t.Fatalf("%d are kept of %d", kept, held)
+			}
+		}
+		for _, le := range leases[:2] {
+			if err := le.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.free("given back", 2000)
+		if w.kept() > 0 {
+			t.Error("a bucket is kept of which nothing is held")
+		}
+	})
+}
+
 // The slots of a lease that nobody has any more are not renewed: they are free when the
 // epochs are over.
 func TestSlotsOfADroppedLease(t *testing.T) {

@@ -58,6 +58,8 @@ type kept struct {
 	retryAt int64
 	part    int64 // when in an epoch it renews, at random: a share of 1 << 16
 	timer   *time.Timer
+	wakes   time.Time // when the timer goes off, or earlier
+	over    int       // how many leases have ended since all was cleaned; at least
 }
 
 // hold notes the slots that a new lease has taken, and begins to renew them. It goes on for
@@ -116,23 +118,36 @@ func (k *keeper) add(l *Limiter, s *slots) {
 			k.by[n] = b
 		}
 		b.all = append(b.all, h)
-		b.wakeIn(now)
+		if len(b.all) == 1 || time.Now().Add(b.within(h, now)).Before(b.wakes) {
+			b.wake(b.within(h, now))
+		}
 	}
 }
 
 // wakeIn sets when the bucket is looked at next; the lock is held.
 func (b *kept) wakeIn(now int64) {
-	at := int64(bucket.Never)
+	in := time.Duration(bucket.Never)
 	for _, h := range b.all {
-		at = min(at, now+h.cost.Limit.Period/6)
-		if !h.over {
-			at = min(at, h.cost.Limit.LostAt(h.cost.End))
-		}
-		if !h.moving {
-			at = min(at, max(b.due(h), b.retryAt))
-		}
+		in = min(in, b.within(h, now))
 	}
-	b.timer.Reset(time.Duration(max(at-now, 1)) * time.Millisecond)
+	b.wake(in)
+}
+
+func (b *kept) wake(in time.Duration) {
+	b.wakes = time.Now().Add(in)
+	b.timer.Reset(in)
+}
+
+// within is how long after an instant slots are looked at next.
+func (b *kept) within(h *held, now int64) time.Duration {
+	at := now + h.cost.Limit.Period/6
+	if !h.over {
+		at = min(at, h.cost.Limit.LostAt(h.cost.End))
+	}
+	if !h.moving {
+		at = min(at, max(b.due(h), b.retryAt))
+	}
+	return time.Duration(max(at-now, 1)) * time.Millisecond
 }
 
 // due is when slots are renewed: between a sixth and a third into the epoch after theirs.
@@ -145,6 +160,7 @@ func (b *kept) due(h *held) int64 {
 // forgets it then; the lock is held.
 func (k *keeper) forget(n known.Name, b *kept) (none bool) {
 	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
+	b.over = 0
 	if len(b.all) > 0 || b.renews {
 		return false
 	}
@@ -215,8 +231,12 @@ func (k *keeper) release(s *slots, now int64) map[item.Key][]table.Cost {
 		out[h.item.key] = append(out[h.item.key], negative([]table.Cost{h.cost})...)
 	}
 	for _, h := range s.all {
-		if b := k.by[h.item.name]; b != nil && !k.forget(h.item.name, b) {
-			b.wakeIn(now)
+		b := k.by[h.item.name]
+		if b == nil {
+			continue
+		}
+		if b.over++; 2*b.over >= len(b.all) { // so all that ends costs no more than what began
+			k.forget(h.item.name, b)
 		}
 	}
 	return out
