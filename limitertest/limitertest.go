@@ -83,7 +83,9 @@ func (t *Table) Now() time.Time {
 }
 
 // Advance moves the clock. It panics for a negative duration, and for a clock
-// that is that of package time.
+// that is that of package time. Limiters do not work meanwhile, as if their process had stood
+// still: leases lose the slots of in-flight limits that are due to be renewed. A table of
+// [NewLive] in a bubble lets them be renewed.
 func (t *Table) Advance(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

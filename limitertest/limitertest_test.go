@@ -144,3 +144,49 @@ func TestWaitingInABubble(t *testing.T) {
 		}
 	})
 }
+
+// Leases keep their slots in a bubble. Advance moves the clock past their renewal, so they lose
+// them; what they had taken is free, and is not given back once more.
+func TestSlotsAndTheClock(t *testing.T) {
+	jobs := limiter.Request{Entity: "acme", Resource: "api", Costs: limiter.Costs{"jobs": 1},
+		Limits: []limiter.Limit{limiter.InFlight("jobs", 1, 30*time.Second)}}
+	lost := func(lease *limiter.Lease) bool {
+		select {
+		case <-lease.Lost():
+			return true
+		default:
+			return false
+		}
+	}
+	table := limitertest.New(t)
+	l := table.Limiter(nil)
+	old, err := l.Acquire(t.Context(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Advance(time.Minute + time.Second)
+	next, err := l.Acquire(t.Context(), jobs)
+	if err != nil || !lost(old) || lost(next) {
+		t.Fatalf("%v; lost: %v, %v", err, lost(old), err == nil && lost(next))
+	}
+	if err := old.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Acquire(t.Context(), jobs); !errors.Is(err, limiter.ErrLimited) {
+		t.Errorf("the slot of another lease was given back: %v", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := limitertest.NewLive(t).Limiter(nil)
+		lease, err := l.Acquire(t.Context(), jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if _, err := l.Acquire(t.Context(), jobs); !errors.Is(err, limiter.ErrLimited) || lost(lease) {
+			t.Errorf("in a bubble: %v, lost: %v", err, lost(lease))
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
