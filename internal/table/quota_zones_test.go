@@ -43,7 +43,7 @@ func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 				}
 			}
 			if want := 6 + 3*10; granted != want { // what is left of the period before, and of each behind an edge
-				t.Fatalf("%s, %v, pattern %09b: %d granted behind three edges, want %d", tt.reset, tt.zones, pattern, granted, want)
+				t.Fatalf("%s, %v, pattern %09b: %d granted at three edges, want %d", tt.reset, tt.zones, pattern, granted, want)
 			}
 		}
 	}
