@@ -125,8 +125,9 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	})
 	for i, err := range came {
 		if err == nil {
-			le.items[i].taken = plus(le.items[i].taken, slices.DeleteFunc(slices.Clone(due[i]), isSlots))
-			le.items[i].slots = nil
+			it := &le.items[i]
+			it.taken = plus(it.taken, due[i][:len(due[i])-len(it.slots)])
+			it.slots = nil
 			continue
 		}
 		unknown = unknown || store.KindOf(err) == store.Unknown
@@ -146,8 +147,7 @@ func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
 func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
 	begin, all := le.limiter.begin(), le.levels()
 	errs, dues := make([]error, len(all)), make([][][]table.Cost, len(all))
-	released := le.limiter.keeper.release(le.slots, le.limiter.now())
-	le.limiter.tellLost()
+	released := le.limiter.release(le.slots)
 	for i, a := range all {
 		dues[i] = due(a)
 		for j := range a.items {

@@ -209,11 +209,17 @@ func (l *Limiter) tellLost() {
 }
 
 // release ends what a lease holds, and returns by item what gives it back. What a renewal
-// moves just now, that gives back when it has its answer. Another call returns nothing.
-func (k *keeper) release(s *slots, now int64) map[item.Key][]table.Cost {
+// moves just now, that gives back when it has its answer. Another call returns nothing, as
+// one for no slots does.
+func (l *Limiter) release(s *slots) map[item.Key][]table.Cost {
 	if s == nil {
 		return nil
 	}
+	defer l.tellLost()
+	return l.keeper.release(s, l.now())
+}
+
+func (k *keeper) release(s *slots, now int64) map[item.Key][]table.Cost {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.look(s.all, now)
