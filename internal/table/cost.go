@@ -116,7 +116,10 @@ func bySlot(s bucket.State, costs []Cost, others int64) []int64 {
 func needsBySlot(s bucket.State, costs []Cost) []int64 {
 	out := bySlot(s, costs, -1)
 	for _, c := range costs {
-		if i := s.Index(c.Limit.Name); i >= 0 && c.Floor > 0 && out[i] > 0 {
+		if c.Floor == 0 {
+			continue
+		}
+		if i := s.Index(c.Limit.Name); i >= 0 && out[i] > 0 {
 			out[i] = c.Need(s)
 		}
 	}
