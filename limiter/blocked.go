@@ -28,16 +28,10 @@ func Blocked(name string) Limit {
 const blockedPeriod = maxPeriod - time.Second
 
 // IsUnlimited reports whether the limit is that of [Unlimited], whatever its name.
-func (l Limit) IsUnlimited() bool { return l.without() == Unlimited(l.Name) }
+func (l Limit) IsUnlimited() bool { l.Floors = ""; return l == Unlimited(l.Name) }
 
 // IsBlocked reports whether the limit is that of [Blocked], whatever its name.
-func (l Limit) IsBlocked() bool { return l.without() == Blocked(l.Name) }
-
-// without returns the limit without its floors.
-func (l Limit) without() Limit {
-	l.Floors = ""
-	return l
-}
+func (l Limit) IsBlocked() bool { l.Floors = ""; return l == Blocked(l.Name) }
 
 // blocked returns the denial of a request that takes from a blocked limit, nil if
 // it takes from none. Nothing is looked up for it: the statuses of the other limits
