@@ -127,35 +127,23 @@ func (m Manifest) hash() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// withFloors adds the floors of a limit, if it has any: Python knows none.
-func (o object) withFloors(l limiter.Limit) object {
-	if l.Floors != "" {
-		o["floors"] = quoted(l.Floors)
-	}
-	return o
-}
-
 func limitsJSON(limits []limiter.Limit) string {
 	out := object{}
 	for _, l := range limits {
-		if l.IsQuota() {
-			out[l.Name] = object{
-				"capacity": strconv.FormatInt(l.Capacity, 10), "reset": quoted(string(l.Reset)),
-			}.withFloors(l).String()
-			continue
+		capacity, seconds := strconv.FormatInt(l.Capacity, 10), strconv.FormatInt(int64(l.Period/time.Second), 10)
+		var o object
+		switch {
+		case l.IsQuota():
+			o = object{"capacity": capacity, "reset": quoted(string(l.Reset))}
+		case l.InFlight:
+			o = object{"in_flight": capacity, "epoch_seconds": seconds}
+		default:
+			o = object{"capacity": capacity, "refill_amount": strconv.FormatInt(l.Refill, 10), "refill_period": seconds}
 		}
-		if l.InFlight {
-			out[l.Name] = object{
-				"in_flight":     strconv.FormatInt(l.Capacity, 10),
-				"epoch_seconds": strconv.FormatInt(int64(l.Period/time.Second), 10),
-			}.withFloors(l).String()
-			continue
+		if l.Floors != "" { // Python knows none
+			o["floors"] = quoted(l.Floors)
 		}
-		out[l.Name] = object{
-			"capacity":      strconv.FormatInt(l.Capacity, 10),
-			"refill_amount": strconv.FormatInt(l.Refill, 10),
-			"refill_period": strconv.FormatInt(int64(l.Period/time.Second), 10),
-		}.withFloors(l).String()
+		out[l.Name] = o.String()
 	}
 	return out.String()
 }
