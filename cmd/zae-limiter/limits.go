@@ -137,8 +137,8 @@ func parseLimit(text string) (limiter.Limit, error) {
 	case "unlimited":
 		return limiter.Unlimited(name), nil
 	}
-	if amount, when, quota := strings.Cut(rule, "@"); quota {
-		return parseQuota(name, amount, when)
+	if amount, when, at := strings.Cut(rule, "@"); at {
+		return parseAt(name, amount, when)
 	}
 	rule, capacity, burst := strings.Cut(rule, ":")
 	amount, period, every := strings.Cut(rule, "/")
@@ -161,9 +161,9 @@ func parseLimit(text string) (limiter.Limit, error) {
 	return l, l.Validate()
 }
 
-// parseQuota reads "1000" and "daily Europe/Berlin", or "$500" and "monthly"; and "20" and
-// "in-flight/2m", which is no quota.
-func parseQuota(name, amount, when string) (limiter.Limit, error) {
+// parseAt reads a limit with an @: "1000" and "daily Europe/Berlin", or "$500" and "monthly", and
+// "20" and "in-flight/2m".
+func parseAt(name, amount, when string) (limiter.Limit, error) {
 	n, err := limiter.ParseAmount(amount)
 	if err != nil {
 		return limiter.Limit{}, err
