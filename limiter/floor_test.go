@@ -19,17 +19,6 @@ func (r Request) of(class string) Request {
 	return r
 }
 
-// denial acquires and fails the test unless that is denied.
-func denial(t *testing.T, l *Limiter, req Request) *LimitError {
-	t.Helper()
-	_, err := l.Acquire(t.Context(), req)
-	denied, ok := errors.AsType[*LimitError](err)
-	if !ok {
-		t.Fatalf("%v, want a denial", err)
-	}
-	return denied
-}
-
 func TestAClassLeavesItsFloor(t *testing.T) {
 	limits := map[string]Limit{
 		"rate": PerMinute("x", 100), "quota": Quota("x", 100, Daily("")), "in flight": InFlight("x", 100, time.Minute),
@@ -72,12 +61,12 @@ func TestRetryAfterOfAClass(t *testing.T) {
 		t.Fatalf("%d granted", n)
 	}
 	must(t, l, asks(Costs{"rpm": 10}, limit)) // a known denial of a class denies no other
-	e := denial(t, l, req.of("batch"))
+	e := deniedBy(t, l, req.of("batch"))
 	if s := e.Statuses[0]; e.RetryAfter != 11*time.Second || e.Remaining != 0 || s.Floor != 30 || s.Remaining != 0 ||
 		s.RefillAfter != 11*time.Second || s.ResetAfter != 40*time.Second {
 		t.Fatalf("retry after %s, %+v", e.RetryAfter, s)
 	}
-	if e := denial(t, l, asks(Costs{"rpm": 21}, limit)); e.RetryAfter != time.Second || e.Remaining != 20 {
+	if e := deniedBy(t, l, asks(Costs{"rpm": 21}, limit)); e.RetryAfter != time.Second || e.Remaining != 20 {
 		t.Errorf("without a class: %v", e)
 	}
 	w.advance(e.RetryAfter - time.Millisecond)
@@ -207,7 +196,8 @@ func TestFloorsOfLocalShares(t *testing.T) {
 	if n := drain(t, l, req.of("batch")); n != 5 {
 		t.Errorf("%d granted, want 5 of 10", n)
 	}
-	if e := denial(t, l, req.of("batch")); e.Statuses[0].Floor != 5 || e.Remaining != 0 || e.RetryAfter != 6*time.Second {
+	e := deniedBy(t, l, req.of("batch"))
+	if e.Statuses[0].Floor != 5 || e.Remaining != 0 || e.RetryAfter != 6*time.Second {
 		t.Errorf("%+v", e)
 	}
 	if n := drain(t, l, req); n != 5 {
