@@ -11,7 +11,8 @@
 // before a shard that follows it, so that the records of an item come in their order.
 // It keeps no position. After a start it reads again what an earlier process has read;
 // the aggregator counts nothing twice, and that costs a refused write for each
-// snapshot of every batch. One process at a time should read a stream: a second one
+// snapshot of every batch. What another aggregator has counted it would count again: name
+// the instant of the switch in [Options].From. One process at a time should read a stream: a second one
 // does no harm, but pays for everything again.
 //
 // A record that the aggregator reports as not done is delivered again until it is, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,10 @@ type Options struct {
 	// Invoke takes a batch and answers as Lambda asks of a function: Invoke of a
 	// streams.Aggregator. It is called for several shards at once.
 	Invoke func(ctx context.Context, payload []byte) ([]byte, error)
+	// From passes over the records that were written before the second of that instant: those
+	// that another aggregator has counted, a Python client's say. Give the same one after each
+	// start of the process. Zero: nothing is passed over.
+	From time.Time
 	// Every is the pause after a round in which there was nothing to read, or
 	// something went wrong. Default 1s. DynamoDB allows five reads of a shard per
 	// second.
@@ -165,14 +170,24 @@ func (r *reader) read(ctx context.Context, s *shard) (records int, err error) {
 		s.iterator = nil // it may have expired
 		return 0, fmt.Errorf("read: %w", err)
 	}
-	if n := len(out.Records); n > 0 {
-		if err := r.deliver(ctx, s, out.Records); err != nil {
+	n := len(out.Records)
+	if due := r.due(out.Records); len(due) > 0 {
+		if err := r.deliver(ctx, s, due); err != nil {
 			s.iterator = nil
-			return n, err
+			return len(due), err
 		}
 	}
 	s.iterator, s.ended = out.NextShardIterator, out.NextShardIterator == nil
-	return len(out.Records), nil
+	return n, nil
+}
+
+// due leaves out the records from before From. Streams tell the second of a record.
+func (r *reader) due(records []types.Record) []types.Record {
+	from := r.From.Truncate(time.Second)
+	return slices.DeleteFunc(records, func(rec types.Record) bool {
+		return rec.Dynamodb != nil && rec.Dynamodb.ApproximateCreationDateTime != nil &&
+			rec.Dynamodb.ApproximateCreationDateTime.Before(from)
+	})
 }
 
 func (r *reader) open(ctx context.Context, s *shard) (*string, error) {

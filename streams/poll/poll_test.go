@@ -24,6 +24,7 @@ type source struct {
 	shards  []*part
 	trimmed string // sequence number that is gone
 	expired int    // reads that find their iterator expired
+	created map[string]*time.Time
 }
 
 type part struct {
@@ -85,7 +86,10 @@ func (s *source) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInp
 	for ; i < len(p.sequences) && len(out.Records) < 2; i++ {
 		out.Records = append(out.Records, types.Record{
 			EventName: types.OperationTypeModify,
-			Dynamodb:  &types.StreamRecord{SequenceNumber: aws.String(p.sequences[i])},
+			Dynamodb: &types.StreamRecord{
+				SequenceNumber:              aws.String(p.sequences[i]),
+				ApproximateCreationDateTime: s.created[p.sequences[i]],
+			},
 		})
 	}
 	if p.open || i < len(p.sequences) {
@@ -99,6 +103,7 @@ type function struct {
 	mu     sync.Mutex
 	got    []string
 	answer func(batch int, first string) ([]byte, error)
+	from   time.Time // see Options
 }
 
 func (f *function) invoke(_ context.Context, payload []byte) ([]byte, error) {
@@ -118,6 +123,22 @@ func (f *function) invoke(_ context.Context, payload []byte) ([]byte, error) {
 	return []byte(`{"batchItemFailures":[]}`), nil
 }
 
+// What is older than From is passed over, whoever reads it again; the rest of the same read is not.
+func TestBeginsFromAnInstant(t *testing.T) {
+	from := time.Unix(1_700_000_000, 500_000_000)
+	at := func(s int) *time.Time { t := from.Truncate(time.Second).Add(time.Duration(s) * time.Second); return &t }
+	s := &source{
+		shards:  []*part{{id: "s", sequences: []string{"1", "2", "3", "4", "5", "6"}, open: true}},
+		created: map[string]*time.Time{"1": at(-9), "2": at(-1), "3": at(-1), "4": at(0), "5": at(1)}, // "6" does not say
+	}
+	f := &function{}
+	f.from = from
+	got, failed := play(t, s, f, func() { s.expired = 1; s.shard("s").sequences = append(s.shard("s").sequences, "7") })
+	if want := []string{"4", "5 6", "7"}; !slices.Equal(got, want) || len(failed) != 1 {
+		t.Errorf("given %q, want %q; failed %q", got, want, failed)
+	}
+}
+
 // play runs for a minute of a bubble and returns what the function was given and what
 // went wrong.
 func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed []string) {
@@ -128,7 +149,7 @@ func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed [
 			go func() { time.Sleep(20 * time.Second); s.mu.Lock(); defer s.mu.Unlock(); meanwhile() }()
 		}
 		var mu sync.Mutex
-		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke, Failed: func(err error) {
+		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke, From: f.from, Failed: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			failed = append(failed, err.Error())
