@@ -54,6 +54,7 @@ type ledger struct {
 	rates   []bucket.Rate
 	left    *ideal
 	history [][]play.Event // by limit, in millitokens
+	back    int64          // when a write was sent, the last of those that gave something back
 	low     low
 }
 
@@ -64,17 +65,21 @@ func newLedger(rates []bucket.Rate, now int64) *ledger {
 // took records that the counter of limit i has grown by milli. A process takes
 // tokens at the instant by its clock when it sends the write, which the table
 // carries out a little later: windows of time are counted by the former, what is
-// left by the latter.
+// left by the latter. What comes back may be taken at once, also by a write that was sent
+// before: that counts from then on, which is before it is answered, too.
 func (l *ledger) took(i int, milli, sent, now int64) {
 	if milli == 0 {
 		return
 	}
 	l.left.to(now)
 	l.left.level[i] -= float64(milli)
-	e := play.Event{Kind: play.Grant, Sent: sent, Answered: sent, Tokens: milli}
+	e := play.Event{Kind: play.Grant, Tokens: milli}
 	if milli < 0 {
-		e.Kind, e.Tokens = play.Return, -milli
+		e.Kind, e.Tokens, l.back = play.Return, -milli, max(l.back, sent)
+	} else {
+		sent = max(sent, l.back)
 	}
+	e.Sent, e.Answered = sent, sent
 	l.history[i] = append(l.history[i], e)
 }
 
@@ -90,11 +95,14 @@ func (l *ledger) sample(shown []float64, now int64) {
 	l.low.worst = max(l.low.worst, worst)
 }
 
-// excess returns the worst excess over all windows and limits, in tokens.
+// excess returns the worst excess over all windows and limits, in tokens. What was given back
+// to a full bucket, and is not spent, may be admitted later (design I1): it may be above the
+// capacity until the next refill.
 func (l *ledger) excess() float64 {
 	all := make([]float64, len(l.rates))
 	for i, r := range l.rates {
-		worst, err := play.Worst(play.Bound{Rules: play.Always(r.Capacity, r.Amount, r.Period)}, l.history[i])
+		rule := play.Bound{Rules: play.Always(r.Capacity, r.Amount, r.Period), Kept: true}
+		worst, err := play.Worst(rule, l.history[i])
 		if err != nil {
 			panic("bug: " + err.Error())
 		}
