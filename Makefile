@@ -62,6 +62,7 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 	cd test && EDGES=all $(GOTEST) -count=1 ./calendar
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
 	SEEDS=10000 $(GOTEST) -run 'TestSimulation$$' ./internal/simulation
+	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
 
 .PHONY: test-ahead

@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -180,9 +181,12 @@ func interleavings[M smallModel[M]](t *testing.T, first M, depth int, visit func
 }
 
 func TestEveryInterleavingAtAnEdge(t *testing.T) {
-	depth := 8
-	if testing.Short() {
+	depth := 7
+	switch {
+	case testing.Short():
 		depth = 6
+	case os.Getenv("LONG") != "":
+		depth = 8
 	}
 	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
 		Costs: table.Costs(edgeQuota, 0), Now: theEdge - 60_000, Draw: 3})

@@ -32,7 +32,7 @@ func findMintedOrLost(o *observation) (broken []string, figures string) {
 		}
 		for i, sl := range s.at.new.State.Slots {
 			if sl.Name != bucket.WCU {
-				if b := s.unfaithful(i, exact); b != "" {
+				if b := s.unfaithful(i, exact, o.tolerance); b != "" {
 					broken = append(broken, b)
 				}
 			}
@@ -70,15 +70,17 @@ func newGood(tokens *big.Rat, at int64) *good {
 	return &good{least: tokens, most: tokens, at: at, back: new(big.Rat), low: new(big.Rat)}
 }
 
-// slack is how much of the capacity may be missing: what the clients of these tests
-// are given, as much for those who add without a clock, and something for what is on
-// its way.
-var slack = big.NewRat(6, 100)
+// tolerance is for levels that are shown lower than they are.
+type tolerance struct {
+	slack  *big.Rat // how much of the capacity may be missing
+	margin *big.Rat // how much more may be missing elsewhere, as a share of that
+}
 
-// margin is how much more may be missing elsewhere, as a share of that.
-var margin = big.NewRat(1, 4)
+// usual is what the clients of these tests are given, as much for those who add without a
+// clock, and something for what is on its way.
+var usual = tolerance{slack: big.NewRat(6, 100), margin: big.NewRat(1, 4)}
 
-func (s step) unfaithful(i int, exact map[level]*good) (broken string) {
+func (s step) unfaithful(i int, exact map[level]*good, may tolerance) (broken string) {
 	b := s.at.new
 	limit := b.State.Slots[i].Name
 	key := level{b.Entity, b.Resource, b.State.Shard, limit}
@@ -101,7 +103,7 @@ func (s step) unfaithful(i int, exact map[level]*good) (broken string) {
 	late := max(g.at-b.State.RF, 0)
 	g.until(max(g.at, b.State.RF), rate)
 	capacity := buckettest.Milli(rate.Capacity)
-	nearlyFull := g.most.Cmp(new(big.Rat).Sub(capacity, new(big.Rat).Mul(capacity, slack))) >= 0
+	nearlyFull := g.most.Cmp(new(big.Rat).Sub(capacity, new(big.Rat).Mul(capacity, may.slack))) >= 0
 	g.take(buckettest.Milli(taken))
 	if taken < 0 {
 		g.back.Add(g.back, buckettest.Milli(-taken))
@@ -124,7 +126,7 @@ func (s step) unfaithful(i int, exact map[level]*good) (broken string) {
 		broken = "minted " + more.FloatString(3)
 	}
 	lack := new(big.Rat).Sub(g.least, got)
-	if g.lost(lack, capacity, nearlyFull) {
+	if g.lost(lack, capacity, nearlyFull, may) {
 		if g.outdated(b.State, i, handed) {
 			g.least, lack = got, new(big.Rat)
 			g.low.SetInt64(0)
@@ -202,10 +204,10 @@ func (g *good) outdated(now bucket.State, i int, handed int64) bool {
 }
 
 // lost reports whether more of a capacity is missing than may be.
-func (g *good) lost(lack, capacity *big.Rat, nearlyFull bool) bool {
+func (g *good) lost(lack, capacity *big.Rat, nearlyFull bool, may tolerance) bool {
 	if nearlyFull && lack.Cmp(g.low) > 0 {
 		g.low.Set(lack)
 	}
-	most := new(big.Rat).Mul(capacity, slack)
-	return g.low.Cmp(most) > 0 || lack.Cmp(new(big.Rat).Add(g.low, new(big.Rat).Mul(most, margin))) > 0
+	most := new(big.Rat).Mul(capacity, may.slack)
+	return g.low.Cmp(most) > 0 || lack.Cmp(new(big.Rat).Add(g.low, new(big.Rat).Mul(most, may.margin))) > 0
 }

@@ -27,12 +27,13 @@ type observation struct {
 	snapshots []table.Snapshot
 	ledger    *ledger
 	namespace string
+	tolerance tolerance
 }
 
 // observe reads the stream from its beginning, and the table.
 func (r *rig) observe(l *ledger) *observation {
 	r.t.Helper()
-	o := &observation{ledger: l, namespace: r.ns()}
+	o := &observation{ledger: l, namespace: r.ns(), tolerance: usual}
 	for _, rec := range r.stream() {
 		if c, ok := r.changed(rec); ok {
 			o.changes = append(o.changes, c)

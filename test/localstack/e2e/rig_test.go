@@ -10,6 +10,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,8 +36,12 @@ const namespace = "e2e"
 // patience bounds every wait for the system to come to rest.
 const patience = 2 * time.Minute
 
-// TestMain stops the engines where they do not end with the process.
+// TestMain stops the engines where they do not end with the process. Plays that run beside
+// others wait for most of their time, so there are more of them at once than cores.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic("bug: " + err.Error())
+	}
 	code := m.Run()
 	engine.StopShared()
 	os.Exit(code)

@@ -90,8 +90,10 @@ func (s *usageScenario) halve(l *ledger) {
 
 // I5, I1, I2, I3: snapshots are exact whatever happens on the way.
 func TestUsageIsExactUnderTrouble(t *testing.T) {
+	t.Parallel() // a play waits for most of its time
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			s := &usageScenario{kind: kind, shards: 2, calls: 25}
 			if kind == engine.Dynoxide { // the fastest
 				s.shards, s.calls = 4, rounds(150, 50)

@@ -117,7 +117,7 @@ type crowd struct {
 // timeout of the stack.
 func TestManyBucketsThroughTheBuiltFunction(t *testing.T) {
 	stalled := stalls(t)
-	c := crowd{buckets: 3000, each: 1200, timeout: 7 * time.Second}
+	c := crowd{buckets: 1500, each: 600, timeout: 7 * time.Second}
 	if many, err := strconv.Atoi(os.Getenv("MANY_BUCKETS")); err == nil {
 		c = crowd{buckets: many, rate: 300, timeout: time.Minute}
 	}
