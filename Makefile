@@ -61,7 +61,7 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 ./infra/release
 	cd test && EDGES=all $(GOTEST) -count=1 ./calendar
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
-	SEEDS=10000 $(GOTEST) -run 'TestSimulation$$' ./internal/simulation
+	SEEDS=10000 KINDS=500 $(GOTEST) -run 'TestSimulation$$|TestKindsTogether$$' ./internal/simulation
 	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
 

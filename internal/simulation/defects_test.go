@@ -30,6 +30,17 @@ type defect struct {
 	outcome func(entity string, err error) error             // in place of an outcome
 	narrow  bool                                             // what the request did not name is not settled
 	blind   bool                                             // nobody sees what lives on when shard 0 is missing
+	kinds   bool                                             // the world has limits of all kinds; no defect
+	class   func(class string) string                        // in place of the class of a request
+	reset   limiter.Calendar                                 // in place of that of the quotas
+}
+
+// classOf returns the class that a request names.
+func (d defect) classOf(class string) string {
+	if d.class == nil {
+		return class
+	}
+	return d.class(class)
 }
 
 // settles returns what is really settled.

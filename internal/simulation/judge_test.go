@@ -209,7 +209,7 @@ func (j *judge) split(b *judged, c memdb.Change, keep, moved table.Shard) {
 	refs := map[string]*exact{}
 	from := b.shards[keep.State.Shard]
 	for i, sl := range moved.State.Slots {
-		if sl.Name == bucket.WCU {
+		if !judges(sl.Limit) {
 			continue
 		}
 		level := levelAt(moved.State, i, c.CreatedAt)
@@ -293,7 +293,7 @@ func (j *judge) change(b *judged, c memdb.Change, after table.Shard, n *network,
 	before := s.image
 	s.image = after
 	for i, sl := range after.State.Slots {
-		if sl.Name == bucket.WCU {
+		if !judges(sl.Limit) {
 			continue
 		}
 		e := s.exact[sl.Name]
@@ -305,6 +305,9 @@ func (j *judge) change(b *judged, c memdb.Change, after table.Shard, n *network,
 		e.Rate = after.State.Rate(i)
 	}
 	j.count(c, after, before, n, o)
+	if j.w.kinds != nil {
+		j.w.kinds.changed(b, c, before, after, o)
+	}
 	for _, sl := range before.State.Slots {
 		if e := s.exact[sl.Name]; e != nil && after.State.Index(sl.Name) < 0 {
 			r := before.State.RateOf(sl.Limit)
@@ -318,7 +321,7 @@ func (j *judge) change(b *judged, c memdb.Change, after table.Shard, n *network,
 		}
 	}
 	for i, sl := range after.State.Slots {
-		if sl.Name != bucket.WCU {
+		if judges(sl.Limit) {
 			j.level(b, s, c, before, i, n, o)
 		}
 	}
@@ -372,12 +375,16 @@ func (j *judge) level(b *judged, s *judgedShard, c memdb.Change, before table.Sh
 func (j *judge) count(c memdb.Change, after, before table.Shard, n *network, o *op) {
 	b := j.bucket(after.Entity)
 	for _, sl := range after.State.Slots {
-		if sl.Name == bucket.WCU {
+		if sl.Name == bucket.WCU || sl.AtOnce {
 			continue
 		}
 		grown := sl.Used
 		if k := before.State.Index(sl.Name); k >= 0 {
 			grown -= before.State.Slots[k].Used
+		}
+		if sl.Quota() {
+			j.window(c.CreatedAt, after.Entity, sl.Name, grown)
+			continue
 		}
 		l := b.limit(sl.Limit, c.CreatedAt)
 		if grown == 0 {
@@ -393,14 +400,22 @@ func (j *judge) count(c memdb.Change, after, before table.Shard, n *network, o *
 		if grown < 0 {
 			j.back(l, -grown*sl.Period)
 		}
-		for _, window := range usageWindows {
-			j.counted[usageName(after.Entity, sl.Name, window.Part(window.Start(c.CreatedAt)))] += grown
-		}
+		j.window(c.CreatedAt, after.Entity, sl.Name, grown)
 		if o != nil {
 			o.client.grew(j, c.Key.PK, after.Entity, sl.Name, grown)
 		} else if n != nil {
 			j.w.violated("I4: %s: %s grew by %d outside of any call", c.Key.PK, sl.Name, grown)
 		}
+	}
+}
+
+// judges reports whether a limit is one of the rates that the judge follows.
+func judges(l bucket.Limit) bool { return l.Name != bucket.WCU && l.IsRate() }
+
+// window takes the growth of a counter into what is counted for usage.
+func (j *judge) window(now int64, entity, limit string, grown int64) {
+	for _, window := range usageWindows {
+		j.counted[usageName(entity, limit, window.Part(window.Start(now)))] += grown
 	}
 }
 
@@ -534,6 +549,9 @@ func (c *client) account(entity, limit string) *account {
 // for certain or perhaps. Amounts are in tokens.
 func (c *client) told(entity string, costs map[string]int64, certain bool) {
 	for limit, n := range costs {
+		if limit == quotaName || limit == slotsName {
+			continue // whose periods and epochs end: see kindsJudge
+		}
 		a, milli := c.account(entity, limit), n*bucket.Milli
 		if certain {
 			a.least, a.most = a.least+milli, a.most+milli

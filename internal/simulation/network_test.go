@@ -223,6 +223,7 @@ type op struct {
 	costs   map[string]int64 // tokens that are taken at most
 	began   int64            // epoch ms
 	removed int              // see world.removed, when it began
+	class   string
 }
 
 type opKey struct{}

@@ -34,7 +34,9 @@ type played struct {
 	trace   []string
 	log     uint64
 	stats   stats
-	crowded bool // it may be played differently the next time
+	crowded bool  // it may be played differently the next time
+	periods int   // of worlds of kinds: of their quotas
+	atWork  int64 // and how many slots were at work at once
 }
 
 // play plays the world of a seed.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -49,6 +50,7 @@ type world struct {
 	tree    map[string]string
 	deleted map[string]bool // entities that were deleted at some time
 	removed int             // shards 0 that were deleted
+	kinds   *kindsJudge     // nil: all limits are rates
 
 	calls sync.WaitGroup // on their way
 	ops   sync.WaitGroup
@@ -104,6 +106,7 @@ type held struct {
 	lease  *limiter.Lease
 	costs  map[string]int64
 	who    []string // the entities that were charged
+	period int64    // of what it has of a quota: when it ends; 0 if that is not known
 }
 
 // variants are the limits that are in force at times. The periods of a limit never
@@ -138,6 +141,10 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 	w.changes = w.rng.IntN(3) == 0
 	if hand := rand.New(rand.NewPCG(seed, 5)); hand.IntN(3) == 0 {
 		w.hand = hand
+	}
+	if bad.kinds {
+		w.crowd, w.changes, w.hand = quiet, false, nil
+		w.kinds = newKindsJudge(w)
 	}
 	w.furnish()
 	ahead, behind := time.Duration(0), time.Duration(0)
@@ -183,6 +190,10 @@ func (w *world) furnish() {
 		e := table.Entity{Namespace: namespaceID, ID: id, Parent: parent, Cascade: cascade, CreatedAt: created}
 		w.db.Store(e.Item())
 	}
+	if w.kinds != nil {
+		w.kinds.furnish()
+		return
+	}
 	w.store("", resource, variants[w.rng.IntN(len(variants))])
 	if w.rng.IntN(2) == 0 {
 		w.store("org", resource, variants[w.rng.IntN(len(variants))])
@@ -195,10 +206,7 @@ func (w *world) furnish() {
 func (w *world) store(entity, resource string, limits []limiter.Limit) {
 	c := table.Config{Namespace: namespaceID, Entity: entity, Resource: resource}
 	for _, l := range limits {
-		c.Limits = append(c.Limits, bucket.Limit{
-			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli,
-			Period: l.Period.Milliseconds(),
-		})
+		c.Limits = append(c.Limits, argument.Limit[limiter.Calendar](l).Stored())
 	}
 	w.db.Store(c.Item())
 }
@@ -274,6 +282,9 @@ func (w *world) record(c memdb.Change) {
 func (w *world) play(steps int) string {
 	for range steps {
 		time.Sleep(w.pause())
+		if w.kinds != nil {
+			w.kinds.linger()
+		}
 		w.step()
 		if w.isBroken() {
 			break
@@ -364,6 +375,9 @@ func (w *world) acquire(c *client, entity, kind string, cost int64, within time.
 		id: w.opened, began: time.Now().UnixMilli(), client: c, kind: kind, costs: map[string]int64{"rpm": cost},
 		removed: w.removed,
 	}
+	if w.kinds != nil {
+		w.kinds.ask(o)
+	}
 	w.ops.Go(func() { w.acquired(o, entity, within) })
 }
 
@@ -385,7 +399,7 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 		ctx, cancel = context.WithTimeout(ctx, within)
 		defer cancel()
 	}
-	req := limiter.Request{Entity: entity, Resource: resource, Costs: o.costs}
+	req := limiter.Request{Entity: entity, Resource: resource, Costs: o.costs, Class: w.defect.classOf(o.class)}
 	var lease *limiter.Lease
 	var err error
 	begin := time.Now()
@@ -426,7 +440,10 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 				w.judge.granted(e, limit, o.began, now.UnixMilli(), n*bucket.Milli, slow)
 			}
 		}
-		w.leases[o.id] = &held{client: o.client, lease: lease, costs: maps.Clone(o.costs), who: who}
+		h := &held{client: o.client, lease: lease, costs: maps.Clone(o.costs), who: who}
+		if w.leases[o.id] = h; w.kinds != nil {
+			w.kinds.holds(o, h)
+		}
 	default:
 		w.refused(o, entity, err)
 	}
@@ -498,7 +515,9 @@ func (w *world) settle() {
 	o := &op{id: w.opened, began: time.Now().UnixMilli(), client: h.client, kind: "settle", costs: h.costs,
 		removed: w.removed}
 	how, actual := w.rng.IntN(5), map[string]int64{"rpm": int64(w.rng.IntN(7))}
-	if how == 1 {
+	if w.kinds != nil {
+		w.kinds.ends(h, how, actual)
+	} else if how == 1 {
 		actual["tpm"] = int64(w.rng.IntN(30))
 	}
 	if how == 4 {
@@ -549,6 +568,9 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 			h.client.told(e, h.costs, false)
 			h.client.told(e, actual, false)
 		}
+	}
+	if w.kinds != nil {
+		w.kinds.ended(h, how, actual, err)
 	}
 	if _, failed := errors.AsType[*limiter.SettleError](err); err != nil && (!failed || w.faulty == 0) && !w.changes {
 		w.violated("I4: op %d: a settlement ended in %v", o.id, err)
@@ -681,6 +703,9 @@ func (w *world) rest() {
 		c.settled(w)
 	}
 	w.mu.Unlock()
+	if w.kinds != nil {
+		w.kinds.inTheEnd()
+	}
 	if !w.isBroken() && w.defect.name == "" {
 		w.grantedInTheEnd()
 	}
