@@ -31,7 +31,7 @@ func (w *world) anew() {
 		full[i].Milli = -l.Capacity
 	}
 	w.grants = append(w.grants, grant{at: w.now, costs: full, gift: true})
-	for _, p := range w.ps {
+	for _, p := range slices.Concat(w.ps, w.ended) {
 		for i, l := range w.limits {
 			full := table.Costs(w.limits)
 			full[i].Milli = -p.hold(0).Left(l.Name, w.clock(p))
@@ -45,6 +45,13 @@ func (w *world) anew() {
 		Now: w.now, Draw: w.rng.Uint64()})
 	w.items[b.Key()] = put.Item
 	w.remade++
+}
+
+// turn changes for how long a process holds what it takes ahead from now on, or that it does.
+func (w *world) turn(p *process) {
+	p.ahead = w.rng.IntN(3) > 0
+	p.life = max(1, int64(float64(w.life)*[]float64{1, .5, .2, .05}[w.rng.IntN(4)]))
+	w.turned++
 }
 
 // python charges as the Python client does: it reads the item, fills the bucket up to its

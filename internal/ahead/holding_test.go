@@ -163,8 +163,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// An item is mended that says of a limit that 5 % of its capacity, 150 of 3000, is held more
-// than can be, once its generation is three lives old.
+// An item is mended that says of a limit that 5 % of its capacity, 150 of 3000, and a quarter
+// of what can be held, is held more than can be, once its generation is three lives old.
 func TestWhatIsMended(t *testing.T) {
 	for name, c := range map[string]struct {
 		held, told, left int64
@@ -172,12 +172,14 @@ func TestWhatIsMended(t *testing.T) {
 		after            int64 // the instant of the image
 		want             bool
 	}{
-		"nobody holds it":                {1151, 0, 0, 1000, 3000, true},
-		"it can be held":                 {1150, 0, 0, 1000, 3000, false},
-		"the generation is young":        {1151, 0, 0, 1000, 2999, false},
+		"nobody holds it":                {751, 0, 0, 600, 3000, true},
+		"5 % of what there is":           {750, 0, 0, 600, 3000, false},
+		"more than a quarter":            {1251, 0, 0, 1000, 3000, true},
+		"a quarter of what can be held":  {1250, 0, 0, 1000, 3000, false},
+		"the generation is young":        {1251, 0, 0, 1000, 2999, false},
 		"without an image all may be":    {3000, 0, 0, -1, 3000, false},
-		"this process told it":           {1300, 150, 0, 1000, 3000, false},
-		"it told that, and holds a part": {1300, 150, 1, 1000, 3000, true},
+		"this process told it":           {1400, 150, 0, 1000, 3000, false},
+		"it told that, and holds a part": {1400, 150, 1, 1000, 3000, true},
 		"less was counted than before":   {150, 0, 0, -100, 3000, false},
 	} {
 		h := &Holding{told: amounts{{"a", c.told}}}

@@ -40,7 +40,8 @@ func (h *Holding) spent(generation, at int64) (latest *table.Shard) {
 	return latest
 }
 
-// mendFrom is how much of a capacity, in percent, must be wrongly told before it is mended.
+// mendFrom is how much of a capacity, in percent, must be wrongly told before it is mended. It
+// must be a quarter of what may be held, too: for a life, a mend tells all of that twice.
 const mendFrom = 5
 
 // mendAgain is how many lives a generation lasts before it is mended.
@@ -62,7 +63,7 @@ func (h *Holding) mends(image table.Shard, left amounts, life int64) bool {
 			unspent = min(unspent, max(0, sl.Used-spent.State.Slots[spent.State.Index(sl.Name)].Used))
 		}
 		wrong := sl.Held + left.of(sl.Name) - h.told.of(sl.Name) - unspent
-		if wrong > image.State.Rate(i).Capacity/100*mendFrom {
+		if wrong > max(image.State.Rate(i).Capacity/100*mendFrom, unspent/4) {
 			return true
 		}
 	}

@@ -69,6 +69,17 @@ func (d *Demand) Size(costs []table.Cost, levels []int64, left func(limit string
 	return out, false
 }
 
+// Plenty reports whether a quarter of the levels covers what is granted in a life for the most
+// part, of all limits: then others that take as much leave enough for this process.
+func (d *Demand) Plenty(costs []table.Cost, levels []int64, life int64) bool {
+	for i, c := range costs {
+		if want := d.Of(c.Limit.Name) * float64(life) * part; want > 0 && float64(levels[i])/4 < want {
+			return false
+		}
+	}
+	return true
+}
+
 const (
 	// renewAt is how much of what was taken last, in percent, is left when more is taken.
 	renewAt = 20

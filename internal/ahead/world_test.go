@@ -41,6 +41,7 @@ type world struct {
 	began   []bucket.Limit // the first limits
 	items   map[item.Key]item.Item
 	ps      []*process
+	ended   []*process // whose last answers may still come
 	queue   []event
 	life    int64
 	skew    int64
@@ -49,6 +50,7 @@ type world struct {
 	returns bool    // tokens are given back
 	changes bool    // an operator fills the bucket up, and changes its limits
 	deletes bool    // the bucket is deleted under those who hold of it, and made anew
+	turns   bool    // an operator changes for how long processes hold, or that they do
 	foreign bool    // a Python client writes, too, and fills the bucket up whatever is held
 	held    []int64 // by limit: the most that the item said was held when that client wrote
 	tidy    bool    // no answer is lost and no process ends: usage must be exact
@@ -112,7 +114,7 @@ func newWorld(seed uint64, d defect, skew int64) *world {
 	w.steps, w.returns, w.tidy = rng.IntN(3) == 0, rng.IntN(3) == 0, rng.IntN(4) == 0 && skew == 0
 	w.changes = d == sound && !w.steps && skew == 0 && rng.IntN(3) == 0
 	if kind := rng.IntN(6); d == sound && !w.steps && !w.changes {
-		w.deletes, w.foreign = kind == 0, kind == 1
+		w.deletes, w.foreign, w.turns = kind == 0, kind == 1, kind == 2
 	}
 	w.began, w.used, w.held = w.limits, make([]int64, len(w.limits)), make([]int64, len(w.limits))
 	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
@@ -241,7 +243,10 @@ func (w *world) move(p *process) {
 		w.raise(p, image)
 	case x < .94 && w.changes:
 		w.change()
+	case x > .96 && w.turns:
+		w.turn(p)
 	case x < .94 && !w.tidy:
+		w.ended = append(w.ended, p)
 		w.ps[slices.Index(w.ps, p)] = w.process()
 	}
 }

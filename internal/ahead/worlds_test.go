@@ -27,8 +27,12 @@ func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force 
 	}
 	c := table.Charge{Image: image, Costs: costs, Now: sent.Wall, Force: force}
 	h := p.hold(k)
-	if p.ahead && !force && w.rng.IntN(4) > 0 {
+	switch {
+	case p.ahead && !force && w.rng.IntN(4) > 0:
 		c.Ahead = h.Ask(image, take, p.life, sent)
+	case w.turns && !p.ahead && !force && h.Tells(sent): // it was turned off
+		sum, take = slices.Clone(costs), table.Costs(w.limits)
+		c.Ahead = h.Ask(image, take, 0, sent)
 	}
 	if c.Ahead != nil {
 		c.Costs = sum
@@ -211,7 +215,7 @@ type sums struct {
 	worlds, wrong, miscounted                                      int
 	worst                                                          int64
 	charges, local, ahead, mends, refused, reshards, raises, rules int
-	settled, remade, filled                                        int
+	settled, remade, filled, turned                                int
 	first                                                          uint64
 }
 
@@ -222,7 +226,7 @@ func (s *sums) add(o sums) {
 	}{
 		{&s.charges, o.charges}, {&s.local, o.local}, {&s.ahead, o.ahead}, {&s.mends, o.mends},
 		{&s.refused, o.refused}, {&s.reshards, o.reshards}, {&s.raises, o.raises}, {&s.rules, o.rules},
-		{&s.settled, o.settled}, {&s.remade, o.remade}, {&s.filled, o.filled},
+		{&s.settled, o.settled}, {&s.remade, o.remade}, {&s.filled, o.filled}, {&s.turned, o.turned},
 	} {
 		*n.to += n.more
 	}
@@ -291,7 +295,7 @@ func TestNoWorldGrantsMoreThanThereIs(t *testing.T) {
 					s.miscounted, s.first)
 			}
 			if s.local < 10*s.worlds || s.mends < s.worlds || s.refused < s.worlds || s.reshards == 0 ||
-				s.settled == 0 || s.remade == 0 || s.filled == 0 ||
+				s.settled == 0 || s.remade == 0 || s.filled == 0 || s.turned == 0 ||
 				skew == 0 && (s.raises == 0 || s.rules == 0) {
 				t.Error("too little was played to prove anything")
 			}
