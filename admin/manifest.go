@@ -143,6 +143,9 @@ func limitsJSON(limits []limiter.Limit) string {
 		if l.Floors != "" { // Python knows none
 			o["floors"] = quoted(l.Floors)
 		}
+		if l.Ahead != 0 {
+			o["ahead_milliseconds"] = strconv.FormatInt(l.Ahead.Milliseconds(), 10)
+		}
 		out[l.Name] = o.String()
 	}
 	return out.String()

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,24 +12,38 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// With Options.Ahead a process takes more than a request needs with a charge, and grants its
+// With Options.Ahead, or Limit.Ahead, a process takes more than a request needs with a charge, and grants its
 // next requests from that, without a call. See docs/hot-keys.md.
 
 // started is an instant of the clock that is never set.
 var started = time.Now()
 
+// aheadFor reports whether tokens that are taken ahead may be held for so long.
+func aheadFor(d time.Duration) bool {
+	return d >= 10*time.Millisecond && d <= time.Duration(bucket.MaxAhead)*time.Millisecond
+}
+
+// aheadOf returns for how long, in milliseconds, tokens that are taken ahead of a bucket with
+// these limits may be held: the shortest that a limit says, or else what the options say.
+func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
+	for _, lim := range limits {
+		if lim.Ahead > 0 && (ms == 0 || lim.Ahead < ms) {
+			ms = lim.Ahead
+		}
+	}
+	return cmp.Or(ms, l.opts.Ahead.Milliseconds())
+}
+
 // atHand grants a request from what this process has taken ahead. It is nil if that does not
 // cover it, if the request cascades or is granted anyway, or if what is in force has to be
 // looked up. It makes no call, and does not ask whether one would be answered.
 func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
-	if l.opts.Ahead == 0 {
-		return nil
-	}
-	begin, n := l.begin(), known.Name{Entity: req.Entity, Resource: req.Resource}
+	n := known.Name{Entity: req.Entity, Resource: req.Resource}
 	k := l.desks.get(n)
 	if k == nil || !k.Holds() {
 		return nil
 	}
+	begin := l.begin()
 	var few [4]bucket.Limit
 	own, err := req.validate(few[:0])
 	if err != nil {
@@ -46,7 +61,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if err != nil {
 		return nil
 	}
-	w := l.wants(n, costs, cfg)
+	w := l.wants(n, costs, cfg, own)
 	h, ok := k.Grant(w, l.moment)
 	if !ok {
 		return nil
@@ -63,7 +78,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 // fromHeld grants a request from what this process has taken ahead, nil if that does not
 // cover it.
 func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want, tries *attempt) *Lease {
-	if l.opts.Ahead == 0 || tries.Waits {
+	if tries.Waits {
 		return nil
 	}
 	h, ok := k.Grant(w, l.moment)
@@ -112,6 +127,9 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 	leases[0].above = leases[1:]
 	return leases[0], at, nil
 }
+
+// takesAhead reports whether tokens of a level may be taken ahead.
+func takesAhead(w known.Want) bool { return w.Ahead > 0 }
 
 // heldLease is the lease on what was taken ahead. It is made for each request, so what is
 // seldom asked for is worked out then.
@@ -164,7 +182,7 @@ func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, shard int) {
 // serve grants what it can of a group from what was taken ahead meanwhile, and returns the
 // others.
 func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquirer) []*acquirer {
-	if l.opts.Ahead == 0 {
+	if len(group) == 0 || group[0].want.Ahead == 0 {
 		return group
 	}
 	left := group[:0:0]
@@ -198,7 +216,7 @@ func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquir
 
 // absorb settles costs with what is held of a shard, and reports whether that has room.
 func (l *Limiter) absorb(it leaseItem, costs []table.Cost) bool {
-	if l.opts.Ahead == 0 || slices.ContainsFunc(costs, isSlots) {
+	if slices.ContainsFunc(costs, isSlots) {
 		return false
 	}
 	k := l.desks.peek(it.name)

@@ -28,10 +28,10 @@ func Blocked(name string) Limit {
 const blockedPeriod = maxPeriod - time.Second
 
 // IsUnlimited reports whether the limit is that of [Unlimited], whatever its name.
-func (l Limit) IsUnlimited() bool { l.Floors = ""; return l == Unlimited(l.Name) }
+func (l Limit) IsUnlimited() bool { l.Floors, l.Ahead = "", 0; return l == Unlimited(l.Name) }
 
 // IsBlocked reports whether the limit is that of [Blocked], whatever its name.
-func (l Limit) IsBlocked() bool { l.Floors = ""; return l == Blocked(l.Name) }
+func (l Limit) IsBlocked() bool { l.Floors, l.Ahead = "", 0; return l == Blocked(l.Name) }
 
 // blocked returns the denial of a request that takes from a blocked limit, nil if
 // it takes from none. Nothing is looked up for it: the statuses of the other limits

@@ -21,7 +21,7 @@ func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) 
 	err error) {
 	if at = wants[0].Name; slices.ContainsFunc(wants, isBypassed) {
 		return l.takeBesides(ctx, wants, tries)
-	} else if len(wants) > 1 && l.opts.Ahead > 0 && !tries.Waits {
+	} else if len(wants) > 1 && !tries.Waits && slices.ContainsFunc(wants, takesAhead) {
 		return l.takeLevels(ctx, wants, tries)
 	} else if len(wants) == 1 {
 		lease, err = l.charge(ctx, wants[0], tries)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -26,13 +27,14 @@ func (l *Limiter) want(n known.Name, req Request, cfg resolved) (known.Want, err
 	if err != nil {
 		return known.Want{}, err
 	}
-	return l.wants(n, priced, cfg), nil
+	return l.wants(n, priced, cfg, cfg.limits), nil
 }
 
-// wants is what costs are wanted of the bucket of one entity.
-func (l *Limiter) wants(n known.Name, costs []table.Cost, cfg resolved) known.Want {
+// wants is what costs are wanted of the bucket of one entity, by these limits.
+func (l *Limiter) wants(n known.Name, costs []table.Cost, cfg resolved, limits []bucket.Limit) known.Want {
 	w := known.Want{Namespace: l.namespace, Name: n, Costs: costs, Life: table.Expires,
-		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read}
+		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read,
+		Ahead: l.aheadOf(limits)}
 	if cfg.own {
 		w.Life = table.NeverExpires
 	}

@@ -47,6 +47,10 @@ type Limit struct {
 	// Floors are the percents of the capacity that classes of requests leave to others, as
 	// "batch=40,free=60": see [Limit.WithFloor].
 	Floors string
+	// Ahead is for how long a busy process may hold tokens that it has taken ahead, whatever
+	// Options.Ahead says: 10ms to 10m in whole milliseconds, for a rate that is not soft. Zero:
+	// the limit does not say. Of several limits of a bucket that say it, the shortest holds.
+	Ahead time.Duration
 }
 
 // PerSecond returns a limit of n tokens per second with a capacity of n.
@@ -116,6 +120,14 @@ func (l Limit) WithFloor(class string, percent int) Limit {
 	return l
 }
 
+// WithAhead returns the limit with a time for which busy processes may hold tokens that they
+// have taken ahead, whatever their [Options].Ahead says. Stored, it is in force once they have
+// read it: for a hot key, without a new release.
+func (l Limit) WithAhead(d time.Duration) Limit {
+	l.Ahead = d
+	return l
+}
+
 // String returns the limit as "rpm: 100 per 1m0s, capacity 100", and what has a name of its
 // own by that: "images: blocked".
 func (l Limit) String() string {
@@ -138,6 +150,9 @@ func (l Limit) String() string {
 	if l.Floors != "" {
 		s += ", floors " + l.Floors
 	}
+	if l.Ahead != 0 {
+		s += ", ahead " + l.Ahead.String()
+	}
 	return s
 }
 
@@ -156,6 +171,8 @@ func (l Limit) validate(field string) error {
 	case !bucket.AreFloors(l.Floors):
 		return argument.Invalid(label("Floors"), l.Floors,
 			fmt.Sprintf("%d classes at most, by name, with 0 to 99 percent, like \"batch=40,free=60\"", bucket.MaxFloors))
+	case l.Ahead != 0 && (!aheadFor(l.Ahead) || l.Ahead%time.Millisecond != 0 || l.Soft || l.InFlight || l.IsQuota()):
+		return argument.Invalid(label("Ahead"), l.Ahead, "10ms to 10m, for a rate that is not soft; or zero")
 	case l.InFlight:
 		return l.validateInFlight(label)
 	case l.IsQuota():

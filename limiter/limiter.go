@@ -116,8 +116,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.MaxBuckets < 1 {
 		return out, argument.Invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
 	}
-	if most := time.Duration(bucket.MaxAhead) * time.Millisecond; out.Ahead != 0 &&
-		(out.Ahead < 10*time.Millisecond || out.Ahead > most) {
+	if out.Ahead != 0 && !aheadFor(out.Ahead) {
 		return out, argument.Invalid("Options.Ahead", out.Ahead, "10ms to 10m, or zero to take nothing ahead")
 	}
 	if out.Slack == 0 {
@@ -204,7 +203,6 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 		store: &clocked{Store: s}, opts: opts, namespace: namespaceID,
 		desks: newDesks(opts.MaxBuckets, known.Settings{
 			DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
-			Ahead: opts.Ahead.Milliseconds(),
 		}),
 		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, int(records)*opts.MaxBuckets),

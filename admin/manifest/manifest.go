@@ -26,7 +26,8 @@
 //
 //	jobs: {in_flight: 20, epoch_seconds: 120}                # see limiter.InFlight
 //
-// Each of the others may be soft: true, which counts and denies nothing.
+// Each of the others may be soft: true, which counts and denies nothing. A rate may have
+// ahead_milliseconds: 500, see limiter.Limit.Ahead.
 //
 // It is a package of its own so that only those who read manifests depend
 // on a YAML parser.
@@ -78,7 +79,9 @@ type limit struct {
 	Epoch    *whole `yaml:"epoch_seconds"`
 	// Floors are the percents that classes of requests leave to others.
 	Floors map[string]whole `yaml:"floors"`
-	quota  `yaml:",inline"`
+	// Ahead is for how long tokens may be held that are taken ahead.
+	Ahead *whole `yaml:"ahead_milliseconds"`
+	quota `yaml:",inline"`
 }
 
 // whole is a number without a fraction, written as decimal digits: the parser's own
@@ -242,8 +245,11 @@ func (s *section) limits(where string, system bool) ([]limiter.Limit, error) {
 // limit returns the limit that is declared: a kind, and what all kinds may have.
 func (l *limit) limit(name string) (limiter.Limit, error) {
 	out, err := l.kind(name)
-	if err != nil || l.Floors == nil {
+	if err != nil || l.Floors == nil && l.Ahead == nil {
 		return out, err
+	}
+	if l.Ahead != nil {
+		out.Ahead = time.Duration(min(max(*l.Ahead, -1), 1<<32)) * time.Millisecond
 	}
 	for class, percent := range l.Floors {
 		out = out.WithFloor(class, int(min(max(percent, -1), 100)))

@@ -54,12 +54,13 @@ func (o object) MarshalJSON() ([]byte, error) {
 // manifests have these, and units belong to names.
 var spelled = map[string]string{
 	"Refill": "refill_amount", "Period": "refill_period", "FullIn": "full_in_seconds",
+	"Ahead": "ahead_seconds",
 }
 
 // plainly returns a value as JSON has it: structs as objects, embedded ones among their
 // members; instants as text, durations in seconds; lists never null. Of the fields those
 // are left out that are empty text, zero instants, maps and pointers that are nil, and
-// days that nobody has decided. Numbers, lists and truth values always stand there.
+// times that nobody has decided. Numbers, lists and truth values always stand there.
 //
 //	Usage{Entity: "acme", Start: midnight, Events: 2}
 //	{"entity": "acme", "start": "2024-02-01T00:00:00Z", "tokens": {}, "events": 2}
@@ -126,7 +127,8 @@ func optional(f reflect.StructField) bool {
 	case reflect.String, reflect.Pointer, reflect.Map:
 		return true
 	}
-	return f.Name == "AuditRetention"
+	return f.Name == "AuditRetention" ||
+		f.Name == "Ahead" && f.Type == reflect.TypeFor[time.Duration]()
 }
 
 // underscored returns "DeletedAt" as "deleted_at", "P50MS" as "p50_ms", "ID" as "id".

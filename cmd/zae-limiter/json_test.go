@@ -29,6 +29,10 @@ func TestEmptyValuesInJSON(t *testing.T) {
 			Scope: admin.Scope{Resource: "<a>"}, Limits: []limiter.Limit{{Name: "rpm", Period: 1500 * time.Millisecond}},
 			OnUnavailable: limiter.PolicyBlock, AuditRetention: 49 * time.Hour,
 		},
+		`{"limits":[{"name":"rpm","capacity":0,"refill_amount":0,"refill_period":0,"soft":false,` +
+			`"in_flight":false,"ahead_seconds":0.5}]}`: admin.Config{
+			Limits: []limiter.Limit{{Name: "rpm", Ahead: 500 * time.Millisecond}},
+		},
 		`{}`:                             struct{}{},
 		`null`:                           nil,
 		`{"cascade":false}`:              admin.Entity{},

@@ -26,7 +26,8 @@ tokens, or dollars, in each period of the calendar (daily, weekly, monthly, quar
 yearly or a cron expression, and a time zone; or like 5h after first use). NAME=AMOUNT@in-flight/EPOCH
 is how many are at work at once; slots of the dead are free an epoch or two later. With
 +soft at the end a limit counts and denies nothing; +floors:CLASS=PERCENT,... is what
-requests of a class leave of it to others.
+requests of a class leave of it to others; +ahead:TIME lets busy processes take tokens ahead,
+and hold them for so long.
 
   rpm=600            600 per minute
   tpm=40000/m:80000  40000 per minute, bursts of up to 80000
@@ -35,6 +36,7 @@ requests of a class leave of it to others.
   "budget=$500@monthly Asia/Tokyo"     500 dollars a month
   jobs=20@in-flight/2m                 20 at work at once, epochs of two minutes
   rpm=600+floors:batch=40              600 per minute, of which batch leaves 40 percent to others
+  rps=1000/s+ahead:500ms               1000 per second, taken ahead for half a second at most
   rpm=600+soft       600 per minute, to be tried on real traffic`
 
 func limitsCommand(a *app) *cobra.Command {
@@ -112,22 +114,10 @@ func parseLimit(text string) (limiter.Limit, error) {
 		return limiter.Limit{}, fmt.Errorf("want NAME=AMOUNT[/PERIOD][:CAPACITY], like rpm=600, or NAME=AMOUNT@CALENDAR, " +
 			"like budget=$500@monthly")
 	}
-	if hard, soft := strings.CutSuffix(rule, "+soft"); soft {
-		l, err := parseLimit(name + "=" + hard)
-		return l.AsSoft(), err
-	}
-	if rest, floors, has := strings.Cut(rule, "+floors:"); has {
-		l, err := parseLimit(name + "=" + rest)
-		for part := range strings.SplitSeq(floors, ",") {
-			class, percent, _ := strings.Cut(part, "=")
-			n, bad := strconv.Atoi(percent)
-			if err == nil && bad != nil {
-				err = fmt.Errorf("floor %q: want a class and a whole number of percent, like batch=40", part)
-			}
-			l = l.WithFloor(class, n)
-		}
+	if bare, with, more := cutLast(rule, "+soft", "+ahead:", "+floors:"); more != "" {
+		l, err := parseLimit(name + "=" + bare)
 		if err == nil {
-			err = l.Validate()
+			l, err = parseMore(l, more, with)
 		}
 		return l, err
 	}
@@ -156,6 +146,45 @@ func parseLimit(text string) (limiter.Limit, error) {
 	if every {
 		if l.Period, err = parsePeriod(period); err != nil {
 			return l, err
+		}
+	}
+	return l, l.Validate()
+}
+
+// cutLast cuts a rule at the last of the marks, and returns which one that is.
+func cutLast(rule string, marks ...string) (before, after, mark string) {
+	last := -1
+	for _, m := range marks {
+		if at := strings.LastIndex(rule, m); at > last {
+			last, mark = at, m
+		}
+	}
+	if mark == "" {
+		return rule, "", ""
+	}
+	return rule[:last], rule[last+len(mark):], mark
+}
+
+// parseMore reads what stands behind a mark, and adds it to a limit.
+func parseMore(l limiter.Limit, mark, text string) (limiter.Limit, error) {
+	var err error
+	switch {
+	case mark == "+soft" && text != "":
+		return l, fmt.Errorf("%q after +soft: want nothing, or another +", text)
+	case mark == "+soft":
+		l = l.AsSoft()
+	case mark == "+ahead:":
+		if l.Ahead, err = time.ParseDuration(text); err != nil {
+			return l, fmt.Errorf("ahead %q: want a time like 500ms", text)
+		}
+	default:
+		for part := range strings.SplitSeq(text, ",") {
+			class, percent, _ := strings.Cut(part, "=")
+			n, err := strconv.Atoi(percent)
+			if err != nil {
+				return l, fmt.Errorf("floor %q: want a class and a whole number of percent, like batch=40", part)
+			}
+			l = l.WithFloor(class, n)
 		}
 	}
 	return l, l.Validate()

@@ -188,5 +188,10 @@ func TestLoad(t *testing.T) {
 		s.says(0, "limits set -y -r api rps=1000/s")
 		s.says(0, "load -r api --cost rps=1 --duration 3s --rate 20 --processes 2", "62 in 3.0 s", "admitted 62")
 		s.says(0, "peek load-1 api", "rps")
+		s.says(0, "limits set -y -r hot rps=1000/s+ahead:500ms", "ahead 500ms")
+		got = prints[map[string]any](s, "load -r hot --cost rps=1 --duration 5s --rate 200 --processes 2")
+		if n := got["writes_per_grant"].(float64); n > .2 || n == 0 || got["tokens_over"] != 0. || got["denied"] != 0. {
+			t.Errorf("of what is taken ahead: %v", got)
+		}
 	})
 }

@@ -26,6 +26,9 @@ func TestParseLimit(t *testing.T) {
 		"rpm=60+floors:free=60,batch=40":   limiter.PerMinute("rpm", 60).WithFloor("batch", 40).WithFloor("free", 60),
 		"rpm=60+floors:batch=40+soft":      limiter.PerMinute("rpm", 60).WithFloor("batch", 40).AsSoft(),
 		"jobs=20@in-flight/m+floors:a=5":   limiter.InFlight("jobs", 20, time.Minute).WithFloor("a", 5),
+		"rps=5/s+ahead:500ms":              limiter.PerSecond("rps", 5).WithAhead(500 * time.Millisecond),
+		"rpm=60+ahead:1s+floors:a=5":       limiter.PerMinute("rpm", 60).WithAhead(time.Second).WithFloor("a", 5),
+		"rpm=60+floors:a=5+ahead:1s":       limiter.PerMinute("rpm", 60).WithAhead(time.Second).WithFloor("a", 5),
 		"x=blocked":                        limiter.Blocked("x"),
 		"x=unlimited":                      limiter.Unlimited("x"),
 	} {
@@ -37,6 +40,8 @@ func TestParseLimit(t *testing.T) {
 		"", "rpm", "rpm=", "rpm=x", "rpm=1.5", "=5", "rpm=0", "rpm=-1", "rpm=5/", "rpm=5/x", "rpm=5/0s", "rpm=5/500ms",
 		"rpm=5:", "rpm=5:0", "rpm=5/m:x", "rpm=5/99999999999d", "rpm=9223372036854775808", "rpm=5/m/m", "wcu=5",
 		"rpm=5+floors:", "rpm=5+floors:batch", "rpm=5+floors:batch=4%", "rpm=5+floors:batch=100", "rpm=x+floors:batch=4",
+		"rpm=5+ahead:", "rpm=5+ahead:5", "rpm=5+ahead:1ms", "rpm=5+ahead:1h", "rpm=5+ahead:1s+soft", "rpd=5@daily+ahead:1s",
+		"rpm=x+ahead:1s",
 	} {
 		if got, err := parseLimit(text); err == nil {
 			t.Errorf("%q is accepted: %v", text, got)

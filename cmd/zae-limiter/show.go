@@ -29,6 +29,11 @@ func limitText(l limiter.Limit) string {
 		l.Soft = false
 		return strings.TrimPrefix(limitText(l)+", soft", ", ")
 	}
+	if l.Ahead != 0 {
+		ahead := "ahead " + l.Ahead.String()
+		l.Ahead = 0
+		return strings.TrimPrefix(limitText(l)+", "+ahead, ", ")
+	}
 	if l.Floors != "" {
 		floors := "floors " + l.Floors
 		l.Floors = ""

@@ -19,6 +19,7 @@ type Limit[C ~string] struct {
 	Soft             bool
 	InFlight         bool // Capacity is how many at once, Period the length of the epochs
 	Floors           string
+	Ahead            time.Duration
 }
 
 // Stored returns the limit as it is stored, in millitokens and milliseconds.
@@ -26,12 +27,12 @@ func (l Limit[C]) Stored() bucket.Limit {
 	if l.Reset != "" {
 		return bucket.Limit{
 			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Period: bucket.QuotaPeriod, Reset: string(l.Reset),
-			Soft: l.Soft, Floors: l.Floors,
+			Soft: l.Soft, Floors: l.Floors, Ahead: l.Ahead.Milliseconds(),
 		}
 	}
 	return bucket.Limit{
 		Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
-		Soft: l.Soft, AtOnce: l.InFlight, Floors: l.Floors,
+		Soft: l.Soft, AtOnce: l.InFlight, Floors: l.Floors, Ahead: l.Ahead.Milliseconds(),
 	}
 }
 
@@ -39,7 +40,7 @@ func (l Limit[C]) Stored() bucket.Limit {
 func LimitOf[C ~string](l bucket.Limit) Limit[C] {
 	out := Limit[C]{
 		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: C(l.Reset), Soft: l.Soft,
-		InFlight: l.AtOnce, Floors: l.Floors,
+		InFlight: l.AtOnce, Floors: l.Floors, Ahead: time.Duration(l.Ahead) * time.Millisecond,
 	}
 	if !l.Quota() {
 		out.Period = time.Duration(l.Period) * time.Millisecond

@@ -57,9 +57,9 @@ func (l Limit) Floor(class string) (percent int64) {
 	return percent
 }
 
-// Bare returns the limit without its floors: as buckets have it.
+// Bare returns the limit without what only configurations have: as buckets have it.
 func (l Limit) Bare() Limit {
-	l.Floors = ""
+	l.Floors, l.Ahead = "", 0
 	return l
 }
 

@@ -36,9 +36,9 @@ type Limit struct {
 	Reset string
 	// AtOnce makes it slots; then Amount is 0, and Period is the length of the epochs.
 	AtOnce bool
-	// Soft limits count what is taken, into debt, and deny nothing.
-	Soft   bool
+	Soft   bool   // counts what is taken, into debt, and denies nothing
 	Floors string // of classes, see [Limit.Floor]; only configurations have them
+	Ahead  int64  // how long, in ms, tokens that are taken ahead may be held; only configurations have it
 }
 
 // String returns the limit in tokens, for scripts and messages.

@@ -35,6 +35,16 @@ type Held struct {
 	Renew  bool           // little is left: more is to be taken ahead, by a request for nothing
 }
 
+// hold lets a process hold of a shard, if requests say for how long.
+func (k *facts) hold(s *seen) {
+	if k.ahead == 0 || s.holding != nil {
+		return
+	}
+	if s.holding = (&holding{}); s.imaged() {
+		s.holding.See(s.image, k.ahead)
+	}
+}
+
 // Holds reports whether anything may be granted from what was taken ahead.
 func (b *Bucket) Holds() bool {
 	k := b.lock()
@@ -51,16 +61,13 @@ func (b *Bucket) Holds() bool {
 func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	if k.Ahead == 0 {
-		return Held{}, false
-	}
 	now := clock()
 	w, _ = k.inForce(w, now.Ms)
 	for _, s := range k.shards {
 		if s.holding == nil || !s.holding.Take(w.Costs, now.instant()) {
 			continue
 		}
-		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.Ahead), now.Ms)
+		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now.Ms)
 		h = s.held()
 		h.Costs = w.Costs
 		h.Renew = k.low(s, w, now)
@@ -86,7 +93,7 @@ func (k *facts) low(s *seen, w Want, now Now) bool {
 	if h.renews || h.Asking() || h.pace.Saturated(now.Ms) {
 		return false
 	}
-	life := ahead.Life(w.Costs, k.Ahead)
+	life := ahead.Life(w.Costs, k.ahead)
 	return h.Low(&h.demand, h.taken, now.Trip, now.instant()) &&
 		h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
 }
@@ -119,14 +126,21 @@ func (k *facts) pays(s *seen, w Want, life int64, now Now) bool {
 	return take != nil
 }
 
+// leaves is what others have most likely left of the limits of costs when a write arrives
+// that is trip milliseconds under way.
+func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
+	levels := make([]int64, len(costs))
+	for i, c := range costs {
+		others := s.others.rate(c.Limit.Name) * (float64(max(now-s.at, 0)) + trip)
+		levels[i] = s.level(c.Limit, now) - int64(others)
+	}
+	return levels
+}
+
 // size is how much is taken ahead with a charge, nil for nothing: by the level that others
 // have most likely left, so that the charge is not refused for what nobody asked for.
 func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, short bool) {
-	levels := make([]int64, len(w.Costs))
-	for i, c := range w.Costs {
-		others := s.others.rate(c.Limit.Name) * (float64(max(now.Ms-s.at, 0)) + now.Trip)
-		levels[i] = s.level(c.Limit, now.Ms) - int64(others)
-	}
+	levels := s.leaves(w.Costs, now.Trip, now.Ms)
 	left := func(limit string) int64 { return s.holding.Left(limit, now.instant()) }
 	return s.holding.demand.Size(w.Costs, levels, left, life, now.Ms)
 }
@@ -135,11 +149,11 @@ func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, s
 // for a charge that does neither. The costs are under way already.
 func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.Charge {
 	h := s.holding
-	if k.Ahead == 0 || h == nil || w.floored() || len(s.image.Partial) > 0 || s.clockless(now.Ms) ||
+	if h == nil || w.floored() || len(s.image.Partial) > 0 || s.clockless(now.Ms) ||
 		!w.stored(s.image.State) {
 		return nil
 	}
-	life := ahead.Life(w.Costs, k.Ahead)
+	life := ahead.Life(w.Costs, k.ahead)
 	h.pace.Wrote(life, now.Ms, now.Random)
 	take, short := k.size(s, w, life, now)
 	if short {
@@ -165,15 +179,13 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.
 
 // granted takes in an answer to a plan: what it took ahead is held from now on.
 func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now int64) {
-	if k.Ahead == 0 || len(group) > 0 && group[0].floored() {
+	if k.ahead == 0 && p.ahead == nil || len(group) > 0 && group[0].floored() {
 		return
 	}
-	if s.holding == nil {
-		s.holding = &holding{}
-	}
+	k.hold(s)
 	h := s.holding
 	for _, w := range group {
-		h.demand.Asked(w.Costs, ahead.Life(w.Costs, k.Ahead), now)
+		h.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
 	}
 	if p.ahead != nil {
 		h.taken = p.ahead.Take
@@ -183,7 +195,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now in
 	if len(group) == 0 {
 		return
 	}
-	life := float64(ahead.Life(group[0].Costs, k.Ahead))
+	life := float64(ahead.Life(group[0].Costs, k.ahead))
 	for _, c := range group[0].Costs {
 		need := (2*h.demand.Of(c.Limit.Name) + s.others.rate(c.Limit.Name)) * life
 		if c.Milli > 0 && float64(s.level(c.Limit, now)) <= need {
@@ -195,8 +207,8 @@ func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now in
 
 // asked takes in a request that is denied.
 func (k *facts) asked(shard int, w Want, now int64) {
-	if s := k.shards[shard]; k.Ahead > 0 && s != nil && s.holding != nil && !w.floored() {
-		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.Ahead), now)
+	if s := k.shards[shard]; k.ahead > 0 && s != nil && s.holding != nil && !w.floored() {
+		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
 	}
 }
 
@@ -227,43 +239,6 @@ func (b *Bucket) Unanswered(p Plan, written bool) {
 		outcome = ahead.Unknown
 	}
 	k.at(p.Shard).holding.Done(outcome, table.Shard{})
-}
-
-// busy reports whether this process takes ahead of a shard.
-func (d decider) busy(s *seen) bool {
-	return d.Ahead > 0 && s.imaged() && s.holding != nil &&
-		s.holding.demand.Busy(ahead.Life(d.want.Costs, d.Ahead), d.now)
-}
-
-// waits reports whether a busy process has had its turn on a saturated bucket.
-func (d decider) waits(c Choice, s *seen, w Want) bool {
-	d.want = w
-	return c.Do == Take && !c.Owe && d.busy(s) && s.holding.pace.Free(ahead.Life(w.Costs, d.Ahead), d.now) > d.now
-}
-
-// paced denies a request that a busy process would chase tokens for: of a saturated bucket it
-// asks for more than one request needs, and not more often than pays. A request joins a
-// charge that is on its way.
-func (d decider) paced(c Choice) Choice {
-	s := d.shards[c.Shard]
-	if c.Do != Deny && c.Do != Take || d.attempt.Waits || !d.busy(s) {
-		return c
-	}
-	if c.Do == Deny {
-		s.holding.pace.Short(d.now)
-	}
-	free := s.holding.pace.Free(ahead.Life(d.want.Costs, d.Ahead), d.now)
-	if c.Do == Deny || free <= d.now || s.holding.Asking() {
-		return c
-	}
-	out := Choice{Do: Deny, Shard: c.Shard, at: free, guess: true, taken: true}
-	for _, cost := range d.want.Costs {
-		if out.Limit == "" || cost.Milli > 0 {
-			out.Limit = cost.Limit.Name
-			break
-		}
-	}
-	return out
 }
 
 // held is what processes may hold at most of a limit, on the shards that were seen, and for

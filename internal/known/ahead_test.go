@@ -15,7 +15,7 @@ var plenty = bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 100_000, Perio
 // costing is a request for so many millitokens.
 func costing(milli int64, l bucket.Limit) Want {
 	w := asks(0, l)
-	w.Costs = table.Costs([]bucket.Limit{l}, milli)
+	w.Costs, w.Ahead = table.Costs([]bucket.Limit{l}, milli), 2000
 	return w
 }
 
@@ -30,7 +30,7 @@ type process struct {
 }
 
 func newProcess(t *testing.T) *process {
-	p := &process{Bucket: NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32, Ahead: 2000}), t: t}
+	p := &process{Bucket: NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), t: t}
 	p.image = table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
 		State: bucket.New([]bucket.Limit{plenty}, 0, 1, noon)}
 	p.See(p.image, noon, Unsent)
@@ -231,7 +231,7 @@ func TestUnansweredChargesTellAgain(t *testing.T) {
 }
 
 // Of a saturated bucket a busy process asks in turns. Between them requests are denied until
-// the next one, but for those that wait.
+// the next one, but for those that wait, and unless there is plenty again.
 func TestTurnsOnASaturatedBucket(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -257,5 +257,13 @@ func TestTurnsOnASaturatedBucket(t *testing.T) {
 		if n != i {
 			t.Errorf("after %d ms %d go out, want %d", ms, n, i)
 		}
+	}
+
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 90_000 // somebody gave them back
+	p.image.State.RF++
+	p.See(p.image, noon+1, Unsent)
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+1)); d.Do != Take {
+		t.Errorf("in the same turn, with plenty: %+v", d.Choice)
 	}
 }

@@ -13,7 +13,6 @@ type Settings struct {
 	DenyFor   int64 // how long, in ms, an image may deny without asking
 	Slack     int64 // how much lower than it is a full limit may be shown, in percent of its capacity
 	MaxShards int   // the most shards that a bucket is split into
-	Ahead     int64 // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
 }
 
 // Now is what a decision depends on beside the bucket and the request. Decisions ask for it
@@ -44,7 +43,8 @@ func (b *Bucket) lock() *facts {
 // facts are what is known of a bucket. Whoever has them holds its lock.
 type facts struct {
 	*Settings
-	count     int // largest shard count seen, at least 1
+	ahead     int64 // the last request's Want.Ahead
+	count     int   // largest shard count seen, at least 1
 	shards    map[int]*seen
 	home      home
 	lookedAt  int64            // when the last look went out, epoch ms
@@ -86,11 +86,8 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
 	}
 	s.image, s.at, s.absent = b, now, false
 	s.serial++
-	if k.Ahead > 0 {
-		if s.holding == nil {
-			s.holding = &holding{}
-		}
-		s.holding.See(b, k.Ahead)
+	if k.ahead > 0 && s.holding != nil {
+		s.holding.See(b, k.ahead)
 	}
 	if n := b.State.Shards; n <= bucket.MaxShards && (n > k.count || b.State.Shard == 0) {
 		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged

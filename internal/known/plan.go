@@ -77,6 +77,8 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	defer b.mu.Unlock()
 	now := clock()
 	s := k.at(c.Shard)
+	k.ahead = group[0].Ahead
+	k.hold(s)
 	s.underWay.removeAll(group)
 	n = 1
 	if c.Alone() {

@@ -15,7 +15,7 @@ func TestSlotsAreNoRate(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, AtOnce: true}
 	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
 		Costs: table.Costs([]bucket.Limit{fly}, 8*bucket.Milli)})
-	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32, Ahead: 500})
+	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32})
 	b.See(image, now, Unsent)
 	clock := func() Now { return Now{Ms: now + 100, Mono: 100, Trip: 4} }
 	want := func(n int64) Want {

@@ -20,7 +20,8 @@ type Want struct {
 	Read      int64  // when the limits were read, epoch ms; zero if the call gave them
 	Parent    string // with Cascade, what the bucket tells other clients
 	Cascade   bool
-	Bypass    bool // nothing is taken; it has no costs
+	Ahead     int64 // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
+	Bypass    bool  // nothing is taken; it has no costs
 }
 
 // stored reports whether the limits in force are stored exactly like this.

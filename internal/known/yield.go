@@ -119,6 +119,7 @@ func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, r
 // costs can be had under theirs. Stored limits that were read since are in force. It
 // returns to what it yields, nil for nothing.
 func (k *facts) inForce(w Want, now int64) (Want, *yield) {
+	k.ahead = w.Ahead
 	if len(k.yields) == 0 {
 		return w, nil
 	}

@@ -50,6 +50,9 @@ const (
 	fieldSoft = "soft"
 	// fieldFloors are the floors of a limit, in its configuration.
 	fieldFloors = "fl"
+	// fieldAhead is for how long, in milliseconds, tokens of a limit may be held that are taken
+	// ahead, in its configuration.
+	fieldAhead = "ah"
 )
 
 func attrSoft(limit string) string { return "b_" + limit + "_" + fieldSoft }

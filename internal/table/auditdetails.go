@@ -28,6 +28,7 @@ const (
 	detailReset    = "reset"
 	detailInFlight = "in_flight"
 	detailFloors   = "floors"
+	detailAhead    = "ahead_milliseconds"
 	detailRecords  = "records_deleted"
 	detailTokens   = "tokens"
 	detailID       = "id"
@@ -54,6 +55,9 @@ func LimitsSet(c Config) item.Item {
 		}
 		if l.Floors != "" {
 			detail[detailFloors] = item.S(l.Floors)
+		}
+		if l.Ahead != 0 {
+			detail[detailAhead] = item.N(l.Ahead)
 		}
 		limits[i] = item.Map(detail)
 	}

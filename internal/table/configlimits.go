@@ -64,6 +64,9 @@ func (c Config) putLimits(it item.Item) {
 		if l.Floors != "" {
 			it[at+fieldFloors] = item.S(l.Floors)
 		}
+		if l.Ahead != 0 {
+			it[at+fieldAhead] = item.N(l.Ahead)
+		}
 		if l.AtOnce {
 			continue
 		}
@@ -97,6 +100,7 @@ func (r *reader) limits(c *Config) {
 		if l.Floors = r.str(at + fieldFloors); !bucket.AreFloors(l.Floors) {
 			r.fail("attribute %q is %q, want percents of classes like \"batch=40,free=60\"", at+fieldFloors, l.Floors)
 		}
+		l.Ahead = r.int(at + fieldAhead)
 		if l.AtOnce = l.Reset == prefixSlots; l.AtOnce {
 			r.slots(l, at)
 			continue

@@ -67,7 +67,8 @@ func (c Config) owns(attr string, stored item.Item) bool {
 		if l.Name == limit {
 			n, _, err := intAttr(stored, at+fieldAmount)
 			another := !l.AtOnce && (n == 0) != l.Quota() || at != prefixOf(l)+limit+"_" // of another kind, which is replaced
-			return err != nil || another || attr == at+fieldSoft || attr == at+fieldFloors
+			return err != nil || another || attr == at+fieldSoft || attr == at+fieldFloors ||
+				attr == at+fieldAhead
 		}
 	}
 	return true

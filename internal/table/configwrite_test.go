@@ -16,6 +16,7 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 	}
 	soft := func(l bucket.Limit) bucket.Limit { l.Soft = true; return l }
 	floors := func(l bucket.Limit) bucket.Limit { l.Floors = "batch=40,free=60"; return l }
+	ahead := func(l bucket.Limit) bucket.Limit { l.Ahead = 500; return l }
 	slots := func(name string) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: 10 * bucket.Milli, Period: 120_000, AtOnce: true}
 	}
@@ -54,6 +55,9 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		"slots that become a rate": {with(slots("rpm"), tpm).Item(), with(rpm, tpm), with(rpm, tpm).Item()},
 		"a rate that becomes slots": {stored(with(rpm), item.Item{"l_rpm_soft": item.Bool(true)}), with(slots("rpm")),
 			with(slots("rpm")).Item()},
+		"ahead that comes": {with(rpm, tpm).Item(), with(ahead(rpm), tpm),
+			stored(with(rpm, tpm), item.Item{"l_rpm_ah": item.N(500)})},
+		"ahead that goes":  {with(ahead(rpm), ahead(tpm)).Item(), with(ahead(rpm), tpm), with(ahead(rpm), tpm).Item()},
 		"floors that come": {with(rpm, tpm).Item(), with(floors(rpm), floors(tpm)), with(floors(rpm), floors(tpm)).Item()},
 		"floors that go": {with(floors(rpm), floors(slots("tpm"))).Item(), with(rpm, slots("tpm")),
 			with(rpm, slots("tpm")).Item()},

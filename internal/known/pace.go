@@ -1,0 +1,52 @@
+package known
+
+import "github.com/zeroae/zae-limiter-go/internal/ahead"
+
+// busy reports whether this process takes ahead of a shard.
+func (d decider) busy(s *seen) bool {
+	return d.ahead > 0 && s.imaged() && s.holding != nil &&
+		s.holding.demand.Busy(ahead.Life(d.want.Costs, d.ahead), d.now)
+}
+
+// waits reports whether a busy process has had its turn on a saturated bucket.
+func (d decider) waits(c Choice, s *seen, w Want) bool {
+	d.want = w
+	return c.Do == Take && !c.Owe && d.busy(s) && d.free(s) > d.now
+}
+
+// free is from when a busy process may write: of a saturated bucket in its next turn, but now
+// if there is plenty again.
+func (d decider) free(s *seen) int64 {
+	costs := d.want.Costs
+	life := ahead.Life(costs, d.ahead)
+	free := s.holding.pace.Free(life, d.now)
+	if free > d.now && s.holding.demand.Plenty(costs, s.leaves(costs, d.trip, d.now), life) {
+		return d.now
+	}
+	return free
+}
+
+// paced denies a request that a busy process would chase tokens for: of a saturated bucket it
+// asks for more than one request needs, and not more often than pays. A request joins a
+// charge that is on its way.
+func (d decider) paced(c Choice) Choice {
+	s := d.shards[c.Shard]
+	if c.Do != Deny && c.Do != Take || d.attempt.Waits || !d.busy(s) {
+		return c
+	}
+	if c.Do == Deny {
+		s.holding.pace.Short(d.now)
+	}
+	free := d.free(s)
+	if c.Do == Deny || free <= d.now || s.holding.Asking() {
+		return c
+	}
+	out := Choice{Do: Deny, Shard: c.Shard, at: free, guess: true, taken: true}
+	for _, cost := range d.want.Costs {
+		if out.Limit == "" || cost.Milli > 0 {
+			out.Limit = cost.Limit.Name
+			break
+		}
+	}
+	return out
+}
