@@ -257,3 +257,28 @@ func TestAHighClassIsNotDeniedUnderOverload(t *testing.T) {
 		})
 	}
 }
+
+// A class takes nearly all that it may at once, in another process, so a request of that class
+// finds too little. It says nothing of the 410 of 1000 that are left to those who leave nothing.
+func TestABurstOfALowClassDeniesNoHighOne(t *testing.T) {
+	limit := PerMinute("rpm", 1000).WithFloor("batch", 40).WithFloor("free", 50)
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l, other := process(), process()
+		must(t, l, asks(Costs{"rpm": 1}, limit))
+		must(t, other, asks(Costs{"rpm": 490}, limit).of("free"))
+		time.Sleep(50 * time.Millisecond)
+		must(t, other, asks(Costs{"rpm": 98}, limit).of("batch"))
+		for _, c := range []struct {
+			class string
+			cost  int64
+		}{{"free", 10}, {"batch", 100}} {
+			if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": c.cost}, limit).of(c.class)); !errors.Is(err, ErrLimited) {
+				t.Errorf("class %q: %v, want ErrLimited", c.class, err)
+			}
+		}
+		for range 5 {
+			time.Sleep(60 * time.Millisecond)
+			must(t, l, asks(Costs{"rpm": 1}, limit))
+		}
+	})
+}

@@ -34,7 +34,7 @@ func (b *Bucket) Refused(image table.Shard, p Plan, now int64) (displaced bool) 
 	defer b.mu.Unlock()
 	s := k.at(image.State.Shard)
 	if p.Charges && s.image.Generation == image.Generation {
-		s.others.refused = now
+		s.others.refuse(p.floor, now)
 	}
 	k.see(image, now, p.since, nil)
 	k.short(s, p, now)

@@ -118,7 +118,7 @@ func (d decider) decideOn(k int, s *seen) Choice {
 		if d.busy(s) {
 			at = 0 // it has a pace of its own, see paced
 		}
-		out.Asks = d.count > 1 && s.contended(d.now) && d.outlived(s, d.DenyFor) && (d.asking || d.again(d.lookedAt))
+		out.Asks = d.count > 1 && s.contended(d.want, d.now) && d.outlived(s, d.DenyFor) && (d.asking || d.again(d.lookedAt))
 		if at > d.now && !out.Asks { // but others will have taken it by now
 			out.Do, out.at, out.Limit, out.taken = Deny, at, short, true
 		}

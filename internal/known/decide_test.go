@@ -180,7 +180,7 @@ func TestOneOfManyChargesIsTheLook(t *testing.T) {
 	b, in := seenAs(perSecond, 9, 9), asks(1, perSecond)
 	k := b.lock()
 	for _, s := range k.shards {
-		s.others.refused = now - 1000
+		s.others.refuse(0, now-1000)
 	}
 	b.mu.Unlock()
 	var chosen [3]Decision

@@ -221,7 +221,7 @@ func TestARefusedChargeTellsOfOthers(t *testing.T) {
 			if !charges {
 				want = 0
 			}
-			if got := b.facts.shards[0].others.refused; got != want {
+			if got := b.facts.shards[0].others.refused[0]; got != want {
 				t.Errorf("generation %d, charges %v: refused at %d, want %d", generation, charges, got, want)
 			}
 		}

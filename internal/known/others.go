@@ -1,6 +1,7 @@
 package known
 
 import (
+	"maps"
 	"math"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -13,7 +14,7 @@ type others struct {
 	taken   map[string]float64 // millitokens by limit, fading
 	elapsed float64            // ms, fading
 	images  float64            // observations, fading
-	refused int64              // when a write that the image covered was refused, epoch ms
+	refused map[int64]int64    // when writes that the image covered were refused, epoch ms, by their Want.floor
 }
 
 // fade is what an observation weighs when the next one comes, or fadeSpan ms later if
@@ -96,9 +97,27 @@ func (o *others) slack(s bucket.State, w Want, most int64) int64 {
 // others take.
 const contendedFor = 10_000
 
-// contended reports whether others have lately made a write fail.
-func (s *seen) contended(now int64) bool {
-	return s.others.refused > 0 && now-s.others.refused <= contendedFor
+// refuse notes that a write was refused whose image covered it, and forgets those of long ago.
+func (o *others) refuse(floor, now int64) {
+	if o.refused == nil {
+		o.refused = make(map[int64]int64, 1)
+	}
+	maps.DeleteFunc(o.refused, func(_, at int64) bool { return now-at > contendedFor })
+	o.refused[floor] = now
+}
+
+// contended reports whether others have lately made a write fail, of those that leave no more
+// than this request does. One that leaves more was refused for its floor perhaps: if 410 of
+// 1000 are left, and a class that leaves 400 finds too little, a request that leaves nothing
+// finds hundreds.
+func (s *seen) contended(w Want, now int64) bool {
+	floor := w.floor()
+	for left, at := range s.others.refused {
+		if left <= floor && now-at <= contendedFor {
+			return true
+		}
+	}
+	return false
 }
 
 // expected estimates from when the costs are covered if others go on taking what
@@ -121,7 +140,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 	if d.count > 1 {
 		until = min(max(s.at, d.lookedAt), d.now) + d.DenyFor
 	}
-	if !s.contended(d.now) || d.count == 1 && d.outlived(s, d.DenyFor) || s.clockless(d.now) {
+	if !s.contended(d.want, d.now) || d.count == 1 && d.outlived(s, d.DenyFor) || s.clockless(d.now) {
 		return 0, ""
 	}
 	for _, c := range d.want.Costs {

@@ -51,7 +51,7 @@ func TestWhatOthersTake(t *testing.T) {
 			s := k.shards[0]
 			s.others = others{taken: map[string]float64{"rph": c.taken * 1000}, elapsed: 1000}
 			if c.refused >= 0 {
-				s.others.refused = now - c.refused.Milliseconds()
+				s.others.refuse(0, now-c.refused.Milliseconds())
 			}
 			d := decider{facts: k, now: now, attempt: &Attempt{},
 				want: Want{Costs: []table.Cost{{Limit: limit, Milli: 1000}}}}
@@ -63,6 +63,28 @@ func TestWhatOthersTake(t *testing.T) {
 				t.Errorf("denied until %d ms from now, want no longer than until the look in %d ms", got.at-now, s.at+denyFor-now)
 			}
 		})
+	}
+}
+
+// A refusal speaks for requests that leave as much or more, and for ten seconds.
+func TestWhomARefusalSpeaksFor(t *testing.T) {
+	s := &seen{}
+	leaves := func(percent int64) Want { return Want{Costs: []table.Cost{{Floor: percent}, {}}} }
+	s.others.refuse(40, 1000)
+	s.others.refuse(60, 8000)
+	for _, c := range []struct {
+		floor, now int64
+		want       bool
+	}{
+		{0, 1000, false}, {39, 1000, false}, {40, 1000, true}, {60, 1000, true},
+		{40, 11_000, true}, {40, 11_001, false}, {59, 18_000, false}, {60, 18_000, true}, {60, 18_001, false},
+	} {
+		if got := s.contended(leaves(c.floor), c.now); got != c.want {
+			t.Errorf("%d %% left at %d ms: %v, want %v", c.floor, c.now, got, c.want)
+		}
+	}
+	if s.others.refuse(0, 18_001); len(s.others.refused) != 1 {
+		t.Errorf("%v are kept", s.others.refused)
 	}
 }
 
@@ -87,7 +109,7 @@ func TestWhatOthersTakeIsNotTakenTogether(t *testing.T) {
 				State: bucket.New([]bucket.Limit{limit}, shard, 2, now-900)}
 			b.State.Slots[b.State.Index("rph")].Tokens = tokens * bucket.Milli
 			k.see(b, now-900, Unsent, nil)
-			k.shards[shard].others = others{taken: map[string]float64{"rph": 5000}, elapsed: 1000, refused: now}
+			k.shards[shard].others = others{taken: map[string]float64{"rph": 5000}, elapsed: 1000, refused: map[int64]int64{0: now}}
 		}
 		d := decider{facts: k, now: now, attempt: &Attempt{},
 			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
@@ -151,7 +173,7 @@ func TestWhatOthersTakeInARoundTrip(t *testing.T) {
 			State: bucket.New([]bucket.Limit{limit}, 0, 1, now-c.age)}
 		b.State.Slots[b.State.Index("rps")].Tokens = 5 * bucket.Milli
 		k.see(b, now-c.age, Unsent, nil)
-		k.shards[0].others = others{taken: map[string]float64{"rps": 16_000}, elapsed: 1000, refused: now}
+		k.shards[0].others = others{taken: map[string]float64{"rps": 16_000}, elapsed: 1000, refused: map[int64]int64{0: now}}
 		d := decider{facts: k, now: now, trip: c.trip, attempt: &Attempt{},
 			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
 		if got := d.decide(); (got.Do == Deny) != c.deny {

@@ -19,6 +19,7 @@ type Plan struct {
 	adds    bool  // it is a plain add in place of a charge
 	since   int   // the serial number of the image when it was planned
 	life    int64 // the generation of that image
+	floor   int64 // what it leaves, see Want.floor
 	ahead   *table.Ahead
 	took    []table.Cost // with ahead: the costs with what is taken ahead
 }
@@ -97,6 +98,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	}
 	c.last = hurried < n
 	p = k.plan(c, Joined(group[:n]), now)
+	p.floor = group[0].floor()
 	p.Shard, p.since, p.life = c.Shard, s.serial, s.image.Generation
 	return n, p
 }

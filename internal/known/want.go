@@ -41,8 +41,14 @@ func (w Want) hard() bool {
 
 // floored reports whether the request leaves a part of some limit to others. It has no part in
 // what is taken ahead: that is taken by those that leave nothing, and held for them.
-func (w Want) floored() bool {
-	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return c.Floor > 0 })
+func (w Want) floored() bool { return w.floor() > 0 }
+
+// floor is how much the request leaves of its limits, in percent of each, together.
+func (w Want) floor() (percents int64) {
+	for _, c := range w.Costs {
+		percents += c.Floor
+	}
+	return percents
 }
 
 // GoesWith reports whether two requests can go out in one write: what they bring in force
