@@ -48,6 +48,7 @@ type configs struct {
 	namespace string
 	ttl       int64 // ms; zero or less: every resolution reads
 	timeout   time.Duration
+	patience  time.Duration // how long a caller with old records waits for a read
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *simplelru.LRU[recordKey, record]
@@ -61,7 +62,7 @@ func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.D
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, cache: cache,
+	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: probeWait, cache: cache,
 		warm: newWarm(max(1, size/int(records)))}
 }
 
@@ -188,7 +189,7 @@ func (c *configs) refresh(ctx context.Context, stale bool, keys [records]recordK
 	}
 	half := c.timeout / 2
 	if c.ttl > 0 {
-		half = min(half, probeWait)
+		half = min(half, c.patience)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		half = min(half, time.Until(deadline)/2)
