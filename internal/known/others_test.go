@@ -109,7 +109,8 @@ func TestWhatOthersTakeIsNotTakenTogether(t *testing.T) {
 				State: bucket.New([]bucket.Limit{limit}, shard, 2, now-900)}
 			b.State.Slots[b.State.Index("rph")].Tokens = tokens * bucket.Milli
 			k.see(b, now-900, Unsent, nil)
-			k.shards[shard].others = others{taken: map[string]float64{"rph": 5000}, elapsed: 1000, refused: map[int64]int64{0: now}}
+			k.shards[shard].others = others{taken: map[string]float64{"rph": 5000}, elapsed: 1000}
+			k.shards[shard].others.refuse(0, now)
 		}
 		d := decider{facts: k, now: now, attempt: &Attempt{},
 			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
@@ -173,7 +174,8 @@ func TestWhatOthersTakeInARoundTrip(t *testing.T) {
 			State: bucket.New([]bucket.Limit{limit}, 0, 1, now-c.age)}
 		b.State.Slots[b.State.Index("rps")].Tokens = 5 * bucket.Milli
 		k.see(b, now-c.age, Unsent, nil)
-		k.shards[0].others = others{taken: map[string]float64{"rps": 16_000}, elapsed: 1000, refused: map[int64]int64{0: now}}
+		k.shards[0].others = others{taken: map[string]float64{"rps": 16_000}, elapsed: 1000}
+		k.shards[0].others.refuse(0, now)
 		d := decider{facts: k, now: now, trip: c.trip, attempt: &Attempt{},
 			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
 		if got := d.decide(); (got.Do == Deny) != c.deny {
