@@ -23,8 +23,9 @@ GOTEST      := go test -vet=off $(GOTESTFLAGS)
 TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
 MODULES     := $(TESTED) infra/cdk
 RACED       := ./admin/... ./functions/... ./httplimit ./internal/function ./internal/memdb ./internal/play ./internal/proc ./internal/simulation ./internal/standin ./internal/store ./limiter ./limitertest ./streams/...
-STATICCHECK := go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
-GOVULNCHECK := go tool -modfile=$(CURDIR)/tools/go.mod govulncheck
+# Tools that the module of the tests pins, apart from what users of the library get to see.
+STATICCHECK  = $$(go -C $(CURDIR)/test tool -n staticcheck)
+GOVULNCHECK  = $$(go -C $(CURDIR)/test tool -n govulncheck)
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 
 .DEFAULT_GOAL := help
@@ -198,7 +199,6 @@ $(CDK_CLI): package-lock.json
 lint: ## gofmt, vet, staticcheck, tidy go.mod files and known vulnerabilities, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy,release ./... && $(STATICCHECK) -tags interop,deploy,release ./... && go mod tidy -diff) || exit 1; done
-	cd tools && go mod tidy -diff
 	@$(MAKE) --no-print-directory vuln
 
 .PHONY: vuln
