@@ -71,6 +71,28 @@ func TestGoOnThePagesIsCompiled(t *testing.T) {
 	}
 }
 
+// TestProgramsStandOnPages whole, so that a reader can copy them.
+func TestProgramsStandOnPages(t *testing.T) {
+	files, err := filepath.Glob("../examples/pages/*/*.go")
+	if err != nil || len(files) < 7 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, program, _ := strings.Cut("\n"+string(text), "\npackage ")
+		found := strings.HasSuffix(name, "main_test.go")
+		for _, page := range pages(t) {
+			found = found || strings.Contains(page, "```go\npackage "+program+"```\n")
+		}
+		if !found {
+			t.Errorf("%s is on no page", name)
+		}
+	}
+}
+
 var (
 	codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
 

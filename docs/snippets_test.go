@@ -4,24 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
-	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/limitertest"
@@ -93,138 +85,6 @@ func TestStoredLimits(t *testing.T) {
 	}
 }
 
-func handler(l *limiter.Limiter, mux http.Handler, tenantOf func(*http.Request) (string, error)) http.Handler {
-	limit := httplimit.New(l, httplimit.Options{
-		Request: func(r *http.Request) (limiter.Request, error) {
-			tenant, err := tenantOf(r) // checks the key
-			if err != nil {
-				return limiter.Request{}, &httplimit.Error{Status: http.StatusUnauthorized, Err: err}
-			}
-			return limiter.Request{Entity: tenant, Resource: "api", Costs: limiter.Costs{"rpm": 1}}, nil
-		},
-		Skip: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
-		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
-			slog.ErrorContext(r.Context(), "not limited", "err", err) // the answer does not say why
-			httplimit.WriteFailed(w, r, err)
-		},
-	})
-	return limit(mux)
-}
-
-func TestHandler(t *testing.T) {
-	table := limitertest.New(t)
-	if err := table.Admin("").SetLimits(t.Context(), admin.Scope{}, limiter.PerMinute("rpm", 1)); err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(handler(table.Limiter(nil), http.NotFoundHandler(), func(r *http.Request) (string, error) {
-		if r.Header.Get("X-Api-Key") == "" {
-			return "", errors.New("no key")
-		}
-		return "acme", nil
-	}))
-	defer srv.Close()
-	for i, want := range []int{http.StatusNotFound, http.StatusTooManyRequests, http.StatusUnauthorized} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want != http.StatusUnauthorized {
-			r.Header.Set("X-Api-Key", "secret")
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("request %d: %s, want %d", i, answer.Status, want)
-		}
-	}
-}
-
-type chunks interface {
-	Next(context.Context) (text string, tokens int64, err error) // io.EOF at the end
-}
-
-func stream(ctx context.Context, l *limiter.Limiter, tenant string, expected int64, model chunks, w io.Writer) error {
-	return l.Do(ctx, limiter.Request{
-		Entity: tenant, Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "tpm": expected},
-	}, func(ctx context.Context, lease *limiter.Lease) error {
-		var used int64
-		for {
-			text, tokens, err := model.Next(ctx)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err // nothing used yet: all is given back; else what was used stays settled
-			}
-			used += tokens
-			if err := lease.Settle(limiter.Costs{"tpm": used}); err != nil { // no call: Do writes it once, at the end
-				return err
-			}
-			if _, err := io.WriteString(w, text); err != nil {
-				return err // the client has gone away
-			}
-		}
-	})
-}
-
-type script struct {
-	left int
-	err  error
-}
-
-func (s *script) Next(context.Context) (string, int64, error) {
-	if s.left == 0 {
-		return "", 0, s.err
-	}
-	s.left--
-	return "word ", 10, nil
-}
-
-type gone struct{ after int }
-
-func (g *gone) Write(p []byte) (int, error) {
-	if g.after--; g.after < 0 {
-		return 0, errors.New("broken pipe")
-	}
-	return len(p), nil
-}
-
-func TestStream(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		model script
-		reads int
-		left  int64
-	}{
-		{"to its end", script{5, io.EOF}, 9, 950},
-		{"the client goes away", script{5, io.EOF}, 2, 970},
-		{"the model fails at once", script{0, errors.New("overloaded")}, 9, 1000},
-		{"the model fails later", script{3, errors.New("overloaded")}, 9, 970},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			table := limitertest.New(t)
-			ns := table.Admin("")
-			limits := []limiter.Limit{limiter.PerHour("rpm", 10), limiter.PerHour("tpm", 1000)}
-			if err := ns.SetLimits(t.Context(), admin.Scope{}, limits...); err != nil {
-				t.Fatal(err)
-			}
-			_ = stream(t.Context(), table.Limiter(nil), "acme", 200, &tt.model, &gone{tt.reads})
-			got, err := ns.Peek(t.Context(), "acme", "gpt-4")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, l := range got[0].Levels {
-				if l.Name == "tpm" && l.Remaining != tt.left {
-					t.Errorf("%d tokens are left, want %d", l.Remaining, tt.left)
-				}
-			}
-		})
-	}
-}
-
 // metrics.md: what a log is told.
 
 // logging tells a log of what went wrong, and of the rest where that is asked for.
@@ -255,72 +115,6 @@ func TestLogging(t *testing.T) {
 	}
 }
 
-func serveLambda(ctx context.Context, work handlerFunc) {
-	cfg, err := config.LoadDefaultConfig(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), os.Getenv("TABLE"), &limiter.Options{Timeout: time.Second})
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(lambdaHandler(l, work))
-}
-
-type request struct{ Tenant string }
-
-type handlerFunc func(context.Context, request) error
-
-func lambdaHandler(l *limiter.Limiter, work handlerFunc) handlerFunc {
-	return func(ctx context.Context, r request) error {
-		return l.Do(ctx, limiter.Request{
-			Entity: r.Tenant, Resource: "jobs", Costs: limiter.Costs{"rpm": 1},
-		}, func(ctx context.Context, _ *limiter.Lease) error {
-			return work(ctx, r)
-		})
-	}
-}
-
-func worker(ctx context.Context, l *limiter.Limiter, jobs <-chan request, work handlerFunc) error {
-	for job := range jobs {
-		_, err := l.Wait(ctx, limiter.Request{Entity: job.Tenant, Resource: "jobs", Costs: limiter.Costs{"rpm": 1}})
-		if err != nil {
-			return err
-		}
-		if err := work(ctx, job); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func TestWorkerWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		table := limitertest.NewLive(t)
-		limit := limiter.PerMinute("rpm", 60).WithCapacity(1)
-		if err := table.Admin("").SetLimits(t.Context(), admin.Scope{}, limit); err != nil {
-			t.Fatal(err)
-		}
-		l := table.Limiter(nil)
-		begin, done := time.Now(), 0
-		work := func(context.Context, request) error { done++; return nil }
-		jobs := make(chan request, 3)
-		jobs <- request{"acme"}
-		jobs <- request{"acme"}
-		jobs <- request{"acme"}
-		close(jobs)
-		if err := worker(t.Context(), l, jobs, work); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begin); done != 3 || took < 2*time.Second {
-			t.Errorf("%d jobs within %v, want 3 within two seconds and more", done, took)
-		}
-		if err := lambdaHandler(l, work)(t.Context(), request{"globex"}); err != nil || done != 4 {
-			t.Errorf("%v, %d done", err, done)
-		}
-	})
-}
-
 func outcomes(ctx context.Context, l *limiter.Limiter, r limiter.Request, log *slog.Logger) (proceed bool) {
 	lease, err := l.Acquire(ctx, r)
 	denied, isDenied := errors.AsType[*limiter.LimitError](err)
@@ -342,34 +136,6 @@ func outcomes(ctx context.Context, l *limiter.Limiter, r limiter.Request, log *s
 	return false
 }
 
-// TestQuotaIsEnforced is the test on the page about testing.
-func TestQuotaIsEnforced(t *testing.T) {
-	table := limitertest.New(t)
-	l := table.Limiter(nil)
-	ask := limiter.Request{
-		Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 1},
-		Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)},
-	}
-	if _, err := l.Acquire(t.Context(), ask); err != nil {
-		t.Fatal(err)
-	}
-	_, err := l.Acquire(t.Context(), ask)
-	denied, ok := errors.AsType[*limiter.LimitError](err)
-	if !ok {
-		t.Fatalf("the second request of one per minute: %v", err)
-	}
-	table.Advance(denied.RetryAfter)
-	if _, err := l.Acquire(t.Context(), ask); err != nil {
-		t.Fatal(err)
-	}
-	table.Fail(limiter.ErrUnavailable)
-	ask.OnUnavailable = limiter.PolicyAllow
-	table.Advance(time.Minute)
-	if lease, err := l.Acquire(t.Context(), ask); err != nil || lease.Charged() {
-		t.Errorf("with the table down: charged %v, %v", lease.Charged(), err)
-	}
-}
-
 func TestOutcomes(t *testing.T) {
 	table := limitertest.New(t)
 	l := table.Limiter(nil)
@@ -381,7 +147,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("request %d: %v", i, got)
 		}
 	}
-	_, _, _, _ = openLimiter, makeTable, callModel, serveLambda
+	_, _, _ = openLimiter, makeTable, callModel
 }
 
 // callModel and first are what the README begins with.

@@ -167,6 +167,13 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+	t.Run("otel", func(t *testing.T) {
+		out, err := b.command("otel").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "<nil>\n") ||
+			!strings.Contains(string(out), `"Name":"zae_limiter.acquire.duration"`) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	t.Run("golimiter", func(t *testing.T) {
 		out, err := b.command("golimiter").CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "allowed true remaining 9 ") {
@@ -174,7 +181,8 @@ func TestPrograms(t *testing.T) {
 		}
 	})
 	entries, err := os.ReadDir(b.folder)
-	if err != nil || len(entries) != 8 { // redisrate needs a Redis, and is only compiled; // a new one needs a test here
+	// Redisrate needs a Redis, and is only compiled. Five are of pages, with a test beside each. A new one needs a test.
+	if err != nil || len(entries) != 14 {
 		t.Errorf("programs: %v, %v", entries, err)
 	}
 }
