@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -66,6 +68,57 @@ func (n *Namespace) Events(ctx context.Context, about Scope, before string) iter
 			}
 		}
 	}
+}
+
+// AllEvents lists the audit events about everything in the namespace that happened at an
+// instant or later and before another one, the newest first; a zero instant is no bound.
+// It reads the keys of all events that the table keeps before the first one comes. An event
+// of the last second may be missing: the index that has the keys lags behind.
+func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		failed := func(err error) bool {
+			if err != nil {
+				yield(Event{}, fail(err, "list events of namespace %q", n.name))
+			}
+			return err != nil
+		}
+		var keys []item.Key
+		for it, err := range n.calls.query(ctx, table.AllAudits(n.id)) {
+			if failed(err) {
+				return
+			}
+			k := item.KeyOf(it)
+			if id := table.AuditID(k); (from.IsZero() || id >= idAt(from)) && (to.IsZero() || id < idAt(to)) {
+				keys = append(keys, k)
+			}
+		}
+		slices.SortFunc(keys, func(a, b item.Key) int { return strings.Compare(table.AuditID(b), table.AuditID(a)) })
+		for some := range slices.Chunk(keys, item.MaxReadKeys) {
+			items, err := n.calls.read(ctx, some...)
+			if failed(err) {
+				return
+			}
+			for _, it := range items {
+				if it == nil { // it has expired
+					continue
+				}
+				a, err := table.DecodeAudit(it)
+				if failed(err) || !yield(eventOf(a, trailOf(a.Subject)), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// trailOf is what the events under a subject are about.
+func trailOf(subject string) Scope {
+	if subject == table.AuditSystem {
+		return Scope{}
+	} else if entity, ok := table.SubjectEntity(subject); ok {
+		return Scope{Entity: entity}
+	}
+	return Scope{Resource: strings.TrimPrefix(subject, table.AuditResourcePrefix)}
 }
 
 func eventOf(a table.Audit, about Scope) Event {

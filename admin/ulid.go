@@ -3,6 +3,7 @@ package admin
 import (
 	"crypto/rand"
 	"sync"
+	"time"
 )
 
 // ulids makes identifiers of audit events: 48 bits of milliseconds and 80 random
@@ -35,6 +36,15 @@ func (u *ulids) next(ms int64) string {
 		}
 	}
 	u.last = id
+	return encode(id)
+}
+
+// idAt is the least identifier of an instant.
+func idAt(t time.Time) string {
+	var id [16]byte
+	for i, ms := 0, max(0, t.UnixMilli()); i < 6; i++ {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
 	return encode(id)
 }
 

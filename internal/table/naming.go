@@ -106,6 +106,18 @@ func EntitySubject(entity string) string {
 	return entity
 }
 
+// SubjectEntity returns the entity that a subject of audit events is about; ok is false for
+// subjects that are no entity.
+func SubjectEntity(subject string) (entity string, ok bool) {
+	if rest, escaped := strings.CutPrefix(subject, "%24"); escaped {
+		return "$" + rest, true
+	}
+	if rest, escaped := strings.CutPrefix(subject, "%25"); escaped {
+		return "%" + rest, true
+	}
+	return subject, subject != AuditSystem && !strings.HasPrefix(subject, AuditResourcePrefix)
+}
+
 // cut returns s, or as much of its beginning as fits a sort key of an index.
 // Readers take nothing from such keys but their first part.
 func cut(s string) string {

@@ -89,6 +89,14 @@ func TestSubjectsOfEntitiesAreTheirs(t *testing.T) {
 			t.Errorf("entities %q and %q share subject %q", entity, other, s)
 		}
 		seen[s] = entity
+		if got, ok := SubjectEntity(s); got != entity || !ok {
+			t.Errorf("subject %q is that of entity %q, %v; want %q", s, got, ok, entity)
+		}
+	}
+	for _, s := range []string{AuditSystem, AuditResourcePrefix + "gpt-4", AuditResourcePrefix + "$SYSTEM"} {
+		if got, ok := SubjectEntity(s); ok {
+			t.Errorf("subject %q is taken for entity %q", s, got)
+		}
 	}
 }
 

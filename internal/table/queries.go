@@ -73,6 +73,14 @@ func Audits(ns, subject, last string) item.Query {
 	return q
 }
 
+// AllAudits asks for the keys of the events about all subjects of a namespace.
+func AllAudits(ns string) item.Query {
+	return item.Query{Index: IndexGSI4, PK: ns, Prefix: ns + "/" + AuditPKPart}
+}
+
+// AuditID returns the ID of the event at a key.
+func AuditID(k item.Key) string { return strings.TrimPrefix(k.SK, SKAuditPrefix) }
+
 // UsageOfEntity asks for the snapshots of an entity on a resource, empty for all.
 // With a resource, from and to bound the windows' starts, as prefixes of their
 // RFC 3339 form; empty ones do not.
