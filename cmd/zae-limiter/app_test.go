@@ -21,6 +21,8 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "limits list -o xml", "accepted are table, csv and json")
 	s.says(2, "credit acme gpt-4 rpm", "like tpm=5000")
 	s.says(2, "audit -e a -r b", "either")
+	s.says(2, "audit --all -e a", "--all lists everything")
+	s.says(2, "audit --from yesterday", "yesterday", "want dates like")
 	s.says(1, "limits list", "Set AWS_REGION")
 	t.Setenv("AWS_REGION", "us-east-1")
 	s.says(1, "limits list", "No AWS credentials were found")

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"iter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,34 +12,62 @@ import (
 
 func auditCommand(a *app) *cobra.Command {
 	var about admin.Scope
-	var before string
+	var all bool
+	var before, from, to string
 	var most int
+	var since, until time.Time
 	cmd := a.inNamespace(&cobra.Command{
-		Use: "audit [-e ENTITY | -r RESOURCE]", Short: "list who changed what, the newest first",
-		Long: "List who changed what about an entity, the limits of a resource for everybody, or\n" +
-			"the namespace, the newest first.",
-		Args: args(0, 0),
-		PreRunE: func(c *cobra.Command, _ []string) error {
-			if about.Entity != "" && about.Resource != "" {
+		Use: "audit [-e ENTITY | -r RESOURCE | --all]", Short: "list who changed what, the newest first",
+		Long: "List who changed what about an entity, the limits of a resource for everybody,\n" +
+			"the namespace, or with --all about any of them, the newest first.",
+		Example: "  zae-limiter audit -e acme\n  zae-limiter audit --all --from 2026-11-01 --to 2026-11-02",
+		Args:    args(0, 0),
+		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+			switch {
+			case about.Entity != "" && about.Resource != "":
 				return usage(c, "either --entity or --resource: events about an entity name their resource")
-			}
-			if most < 0 {
+			case all && (about != admin.Scope{} || before != ""):
+				return usage(c, "--all lists everything: no --entity, --resource or --before goes with it")
+			case most < 0:
 				return usage(c, "--max %d: want a number of events, 0 for all", most)
 			}
-			return nil
+			since, until, err = between(c, from, to)
+			return err
 		},
 	}, func(c *call) (answer, error) {
-		events, err := collect(c.ns.Events(c.ctx, about, before), most)
+		events := c.ns.AllEvents(c.ctx, since, until)
+		if !all {
+			events = during(c.ns.Events(c.ctx, about, before), since, until)
+		}
+		found, err := collect(events, most)
 		if err != nil {
 			return answer{}, err
 		}
-		return eventsAnswer(events)
+		return eventsAnswer(found)
 	})
 	cmd.Flags().StringVarP(&about.Entity, "entity", "e", "", "about an entity")
 	cmd.Flags().StringVarP(&about.Resource, "resource", "r", "", "about the limits of a resource")
+	cmd.Flags().BoolVar(&all, "all", false, "about everything in the namespace")
+	cmd.Flags().StringVar(&from, "from", "", "that happened then or later, UTC")
+	cmd.Flags().StringVar(&to, "to", "", "that happened before then, UTC")
 	cmd.Flags().StringVar(&before, "before", "", "go on after the event of this ID")
 	cmd.Flags().IntVar(&most, "max", 100, "events; 0: all")
 	return cmd
+}
+
+// during yields the events, the newest first, that happened at an instant or later and before
+// another; a zero instant is no bound.
+func during(events iter.Seq2[admin.Event, error], from, to time.Time) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
+		for e, err := range events {
+			if err == nil && e.At.Before(from) {
+				return
+			}
+			if early := err != nil || to.IsZero() || e.At.Before(to); early && !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 func eventsAnswer(events []admin.Event) (answer, error) {

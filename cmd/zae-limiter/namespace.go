@@ -51,7 +51,8 @@ func namespaceList(a *app) *cobra.Command {
 }
 
 func namespaceDelete(a *app) *cobra.Command {
-	return a.onTable(&cobra.Command{
+	var yes bool
+	cmd := a.onTable(&cobra.Command{
 		Use: "delete NAME", Short: "take the name away; recover undoes it, purge removes what is in it",
 		Args: args(1, 1),
 		PreRun: func(_ *cobra.Command, names []string) {
@@ -59,6 +60,9 @@ func namespaceDelete(a *app) *cobra.Command {
 		},
 	}, func(c *call) (answer, error) {
 		info, err := c.all.Lookup(c.ctx, c.args[0])
+		if err == nil {
+			err = a.sure(yes, fmt.Sprintf("Delete namespace %q? Its clients are refused within a minute.", info.Name))
+		}
 		if err == nil {
 			err = c.all.DeleteNamespace(c.ctx, c.args[0])
 		}
@@ -69,6 +73,8 @@ func namespaceDelete(a *app) *cobra.Command {
 		info.Status = admin.Deleted
 		return namespacesAnswer(info), nil
 	})
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
 }
 
 func namespaceRecover(a *app) *cobra.Command {

@@ -67,6 +67,9 @@ var printed = []struct {
 	{"audit", "table csv json"},
 	{"audit -e acme", "table csv json"},
 	{"audit -r gpt-4 --max 1", "table csv json"},
+	{"audit --all --max 3", "table csv json"},
+	{"audit --all --from 2000-01-01 --to 2000-01-02", "table json"},
+	{"audit -e acme --to 2000-01-01", "csv"},
 	{"plan testdata/limits.yaml", "table csv json"},
 	{"apply -y testdata/limits.yaml", "table"},
 	{"plan testdata/limits.yaml", "table csv json"},
@@ -77,7 +80,7 @@ var printed = []struct {
 	{"entity delete acme -y", "json"},
 	{"namespace register prod", "table"},
 	{"namespace register prod", "csv json"},
-	{"namespace delete prod", "json"},
+	{"namespace delete -y prod", "json"},
 	{"namespace list --all", "table csv json"},
 	{"namespace purge -y prod", "table json"},
 }

@@ -20,7 +20,7 @@ func usageCommand(a *app) *cobra.Command {
 			"  zae-limiter usage -r gpt-4 --window monthly -o csv\n" +
 			"  zae-limiter usage -e acme -r gpt-4 --window hourly --plot",
 		Args: args(0, 0),
-		PreRunE: func(c *cobra.Command, _ []string) error {
+		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if q.Entity == "" && q.Resource == "" {
 				return usage(c, "whose usage? --entity, --resource or both")
 			}
@@ -32,13 +32,8 @@ func usageCommand(a *app) *cobra.Command {
 			if !slices.Contains(kinds, q.Window) || sum && q.Window == "" {
 				return usage(c, "--window %q: accepted are hourly, daily and monthly; --sum wants one", window)
 			}
-			var err1, err2 error
-			q.From, err1 = parseTime(from)
-			q.To, err2 = parseTime(to)
-			if err1 != nil || err2 != nil {
-				return usage(c, "--from %q --to %q: want dates like 2026-11-21, or 2026-11-21T12:00:00Z", from, to)
-			}
-			return nil
+			q.From, q.To, err = between(c, from, to)
+			return err
 		},
 	}, func(c *call) (answer, error) {
 		if sum {
@@ -61,6 +56,16 @@ func usageCommand(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw bars")
 	complete(cmd, "window", []string{"hourly", "daily", "monthly"})
 	return cmd
+}
+
+// between parses --from and --to; an empty one is the zero instant.
+func between(c *cobra.Command, from, to string) (since, until time.Time, err error) {
+	since, err1 := parseTime(from)
+	until, err2 := parseTime(to)
+	if err1 != nil || err2 != nil {
+		err = usage(c, "--from %q --to %q: want dates like 2026-11-21, or 2026-11-21T12:00:00Z", from, to)
+	}
+	return since, until, err
 }
 
 func parseTime(text string) (time.Time, error) {

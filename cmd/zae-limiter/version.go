@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
 )
 
 // release is the version that programs of a release are built with; go install knows it
@@ -14,14 +16,17 @@ var release string
 
 type shownVersion struct {
 	Version, Commit, Go string
+	Schema              string // of the items that it writes
 }
 
 func versionCommand(a *app) *cobra.Command {
-	return a.does(&cobra.Command{Use: "version", Short: "which release this is", Args: args(0, 0)},
+	return a.does(&cobra.Command{
+		Use: "version", Short: "which release this is, and the schema of the table that it writes", Args: args(0, 0),
+	},
 		func(*call) (answer, error) {
 			v := versionOf(debug.ReadBuildInfo())
-			r := rows{head: []string{"version", "commit", "go"}}
-			r.add(v.Version, v.Commit, v.Go)
+			r := rows{head: []string{"version", "commit", "schema", "go"}}
+			r.add(v.Version, v.Commit, v.Schema, v.Go)
 			return answer{value: v, rows: r}, nil
 		})
 }
@@ -29,7 +34,7 @@ func versionCommand(a *app) *cobra.Command {
 // versionOf is what a build says of itself. What was built outside of a release has the
 // version "devel", or what the go command makes of the commit.
 func versionOf(info *debug.BuildInfo, ok bool) shownVersion {
-	v := shownVersion{Version: release, Go: runtime.Version()}
+	v := shownVersion{Version: release, Schema: namespace.Schema, Go: runtime.Version()}
 	if ok {
 		v.Version = cmp.Or(v.Version, info.Main.Version)
 		for _, s := range info.Settings {

@@ -14,7 +14,8 @@ func TestVersionOf(t *testing.T) {
 		{"", "", "devel"},
 	} {
 		release, info.Main.Version = tt.release, tt.module
-		if got := versionOf(info, true); got.Version != tt.want || got.Commit != "abc" {
+		if got := versionOf(info, true); got.Version != tt.want || got.Commit != "abc" ||
+			got.Schema != "0.9.0" {
 			t.Errorf("%+v: %+v", tt, got)
 		}
 	}
