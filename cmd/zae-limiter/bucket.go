@@ -69,8 +69,8 @@ func resetCommand(a *app) *cobra.Command {
 	id := ""
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "fill a bucket up, all limits or those named; forgives debt",
-		Long: "Fills a bucket up, all limits or those named; forgives debt. A bucket that cannot be read is removed, " +
-			"so that the next request finds a full one.",
+		Long: "Fill a bucket up, all limits or those named. Debt is forgiven. A bucket that cannot be\n" +
+			"read is removed, so the next request finds a full one.",
 		Args: args(2, -1),
 	}, func(c *call) (answer, error) {
 		ns, err := once(c.ns, id)

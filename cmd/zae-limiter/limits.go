@@ -19,25 +19,29 @@ func scopeFlags(cmd *cobra.Command, at *admin.Scope) *cobra.Command {
 	return cmd
 }
 
-const limitSyntax = `A limit is NAME=AMOUNT[/PERIOD][:CAPACITY]. AMOUNT tokens come back every PERIOD (s,
-m, h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). NAME=blocked
-denies everything, NAME=unlimited only counts. NAME=AMOUNT@CALENDAR is a quota: AMOUNT
-tokens, or dollars, in each period of the calendar (daily, weekly, monthly, quarterly,
-yearly or a cron expression, and a time zone; or like 5h after first use). NAME=AMOUNT@in-flight/EPOCH
-is how many are at work at once; slots of the dead are free an epoch or two later. With
-+soft at the end a limit counts and denies nothing; +floors:CLASS=PERCENT,... is what
-requests of a class leave of it to others; +ahead:TIME lets busy processes take tokens ahead,
+const limitSyntax = `A limit is NAME=AMOUNT[/PERIOD][:CAPACITY]: AMOUNT tokens come back every PERIOD (s, m,
+h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). Or one of these:
+
+NAME=AMOUNT@CALENDAR is a quota: AMOUNT tokens, or dollars, in each period of the
+calendar: daily, weekly, monthly, quarterly, yearly or a cron expression, and a time
+zone; or like 5h, which begin with the first use.
+NAME=AMOUNT@in-flight/EPOCH is how many are at work at once. Slots of processes that
+died are free again one or two epochs later.
+NAME=blocked denies everything. NAME=unlimited only counts.
+
+What may follow: +soft, to count and deny nothing. +floors:CLASS=PERCENT,... is what
+requests of a class leave to others. +ahead:TIME lets busy processes take tokens ahead,
 and hold them for so long.
 
-  rpm=600            600 per minute
-  tpm=40000/m:80000  40000 per minute, bursts of up to 80000
-  images=50/d        50 per day, a little at a time
-  rpd=1000@daily                       1000 from midnight to midnight, UTC
-  "budget=$500@monthly Asia/Tokyo"     500 dollars a month
-  jobs=20@in-flight/2m                 20 at work at once, epochs of two minutes
-  rpm=600+floors:batch=40              600 per minute, of which batch leaves 40 percent to others
-  rps=1000/s+ahead:500ms               1000 per second, taken ahead for half a second at most
-  rpm=600+soft       600 per minute, to be tried on real traffic`
+  rpm=600                            600 per minute
+  tpm=40000/m:80000                  40000 per minute, bursts of up to 80000
+  images=50/d                        50 per day, a little at a time
+  rpd=1000@daily                     1000 from midnight to midnight, UTC
+  "budget=$500@monthly Asia/Tokyo"   500 dollars a month
+  jobs=20@in-flight/2m               20 at work at once, epochs of two minutes
+  rpm=600+floors:batch=40            600 per minute; batch leaves 40 percent to others
+  rps=1000/s+ahead:500ms             1000 per second, taken ahead for at most half a second
+  rpm=600+soft                       600 per minute, to be tried on real traffic`
 
 func limitsCommand(a *app) *cobra.Command {
 	return group("limits", "stored limits", limitsSet(a), limitsGet(a), limitsList(a), limitsResolve(a), limitsDelete(a),
@@ -56,17 +60,14 @@ func limitsGet(a *app) *cobra.Command {
 }
 
 func limitsList(a *app) *cobra.Command {
-	return a.inNamespace(&cobra.Command{
-		Use: "list [ENTITY]", Short: "list what is stored: at all scopes, or for one entity",
-		Args: args(0, 1),
+	var of admin.Scope
+	return scopeFlags(a.inNamespace(&cobra.Command{
+		Use: "list [-e ENTITY] [-r RESOURCE]", Short: "list what is stored: at all scopes, or for an entity or a resource",
+		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
-		var of admin.Scope
-		if len(c.args) > 0 {
-			of.Entity = c.args[0]
-		}
 		configs, err := collect(c.ns.Configs(c.ctx, of), 0)
 		return configsAnswer(configs...), err
-	})
+	}), &of)
 }
 
 func limitsResolve(a *app) *cobra.Command {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/spf13/cobra"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -37,7 +40,8 @@ var printed = []struct {
 	{"limits get", "table csv json"},
 	{"limits get -r none", "table json"},
 	{"limits list", "table csv json"},
-	{"limits list acme", "table csv json"},
+	{"limits list -e acme", "table csv json"},
+	{"limits list -r gpt-4", "table"},
 	{"limits resolve acme gpt-4", "table csv json"},
 	{"limits reach", "table csv json"},
 	{"entity create org --name Org", "table"},
@@ -83,6 +87,10 @@ var printed = []struct {
 	{"namespace delete -y prod", "json"},
 	{"namespace list --all", "table csv json"},
 	{"namespace purge -y prod", "table json"},
+	{"cost --rate 10 --settle 1 --processes 4 --entities 200", "table csv json"},
+	{"cost --rate 1000 --processes 16 --ahead 500ms --table-only --provisioned", "table"},
+	{"version", "table csv json"},
+	{"table policy read --arn arn:aws:dynamodb:us-east-1:123456789012:table/zae-limiter", "table"},
 }
 
 // What programs parse and people read is what it was: the output of every command, to
@@ -157,7 +165,34 @@ func withoutChance(text string) string {
 			text = strings.ReplaceAll(text, id[1], fmt.Sprintf("id-of-ns-%02d", i))
 		}
 	}
-	return text
+	return strings.ReplaceAll(text, runtime.Version(), "GO")
+}
+
+// The help of every command is what it was, and what removes something can be told not to ask.
+func TestHelp(t *testing.T) {
+	var got strings.Builder
+	var walk func(c *cobra.Command, path []string)
+	walk = func(c *cobra.Command, path []string) {
+		s := shell{T: t}
+		command := append(slices.Clone(path), "--help")
+		out, _ := s.run(0, command...)
+		own, _, _ := strings.Cut(out, "\nGlobal Flags:")
+		fmt.Fprintf(&got, "$ zae-limiter %s\n%s\n\n", strings.Join(command, " "), strings.TrimSpace(own))
+		if slices.Contains([]string{"delete", "purge", "apply"}, c.Name()) && c.Flags().Lookup("yes") == nil {
+			t.Errorf("%v asks nothing", path)
+		}
+		for _, sub := range c.Commands() {
+			if sub.Name() != "completion" && sub.Name() != "help" {
+				walk(sub, append(slices.Clone(path), sub.Name()))
+			}
+		}
+	}
+	walk(root(&app{}), nil)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/help.txt", strings.ReplaceAll(got.String(), cache, "CACHE"))
 }
 
 func golden(t *testing.T, file, got string) {

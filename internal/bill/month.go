@@ -193,9 +193,12 @@ func (b *bill) archive() {
 	}
 }
 
-// Amount says how many units there are, and of what: "30.4 M write units".
+// Amount says how many units there are, and of what: "30.4 M write units"; of a sum nothing.
 func (l Line) Amount() string {
 	kind, n := l.Kind, l.Units
+	if kind == "" {
+		return ""
+	}
 	if n != 1 && !strings.HasPrefix(kind, "GB") {
 		kind += "s"
 	}

@@ -111,7 +111,7 @@ func TestFromNothingToALimitedService(t *testing.T) {
 	s.says(0, "limits set -y --everybody images=blocked", "* * images", "blocked")
 	s.says(0, "limits resolve acme gpt-4", "yes acme gpt-4 rpm 20", "no * gpt-4 tpm 2000")
 	s.says(0, "limits list", "acme gpt-4 rpm", "* gpt-4 tpm", "* * images")
-	s.says(0, "limits list acme", "acme gpt-4 rpm")
+	s.says(0, "limits list -e acme", "acme gpt-4 rpm")
 	s.says(0, "limits reach", "BUCKETS")
 
 	l, err := limiter.Open(t.Context(), e.DynamoDB(), name, &limiter.Options{Timeout: time.Minute})
