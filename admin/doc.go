@@ -9,7 +9,7 @@
 //	namespaces  Register, Lookup, Namespaces; DeleteNamespace, Orphans, RecoverNamespace, PurgeNamespace
 //	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Config, Configs, Resolve; Reach
 //	manifests   Plan, Apply of a Manifest, which package admin/manifest reads
-//	entities    CreateEntity, UpdateEntity, DeleteEntity; Entity, Children
+//	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
 //	buckets     Peek, Buckets, Capacity; Reset, Credit
 //	records     Usage, UsageSummary, Events; As says who makes the changes
 //	settings    Configure, which Config shows

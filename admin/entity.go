@@ -90,10 +90,33 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 	if err := n.writeEntity(ctx, stored, table.ActionEntityUpdated, stored.Update(), ErrNotFound); err != nil {
 		return Entity{}, fail(err, "update entity %q", e.ID)
 	}
-	if was.Parent != stored.Parent || was.Cascade != stored.Cascade {
-		err = n.adopt(ctx, stored)
-	}
+	err = n.adopt(ctx, stored)
 	return entityOf(stored), fail(err, "update entity %q: its buckets", e.ID)
+}
+
+// MoveEntity gives an entity another parent, or none if that is empty, records that, and tells
+// the buckets that exist, whatever an earlier call has told them. Whether the entity is charged
+// to its parent stays as it is; without a parent it is not. Name and metadata are not touched.
+// What its leases take is given back to the parent that was charged. Clients charge the new one
+// within the time for which they cache configuration. The error is ErrNotFound, ErrParent or
+// one that all calls have; after any but these two, call again.
+func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, error) {
+	e, err := n.Entity(ctx, id)
+	if err == nil && parent != "" {
+		err = argument.Entity("Parent", parent)
+	}
+	if err != nil {
+		return Entity{}, err
+	}
+	e.Parent, e.Cascade = parent, e.Cascade && parent != ""
+	stored, err := n.storedEntity(e)
+	if err != nil {
+		return Entity{}, fail(err, "move entity %q", id)
+	}
+	if err := n.writeEntity(ctx, stored, table.ActionEntityUpdated, stored.Move(), ErrNotFound); err != nil {
+		return Entity{}, fail(err, "move entity %q", id)
+	}
+	return e, fail(n.adopt(ctx, stored), "move entity %q: its buckets", id)
 }
 
 // writeEntity stores an entity on the condition that its ancestors are those that
@@ -201,7 +224,8 @@ func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entit
 	}
 }
 
-// adopt tells the buckets of an entity who its parent is and whether it pays.
+// adopt tells the buckets of an entity who its parent is and whether it pays. It tells all of
+// them, whatever the entity was before: an earlier call may have ended before it did.
 func (n *Namespace) adopt(ctx context.Context, e table.Entity) error {
 	for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, e.ID)) {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -145,6 +146,81 @@ func TestBucketsLearnOfTheirParent(t *testing.T) {
 	w.must(err)
 	if b := w.bucket("acme", "gpt-4", 1); b.Cascade || b.Parent != "" {
 		t.Errorf("bucket %+v", b)
+	}
+}
+
+// A change that ended before all buckets were told tells them when it is made again.
+func TestBucketsLearnWhenAChangeIsMadeAgain(t *testing.T) {
+	moved := Entity{ID: "acme", Parent: "org", Cascade: true}
+	for name, change := range map[string]func(w *world) error{
+		"update": func(w *world) error { _, err := w.ns.UpdateEntity(t.Context(), moved); return err },
+		"move":   func(w *world) error { _, err := w.ns.MoveEntity(t.Context(), "acme", "org"); return err },
+	} {
+		w := newWorld(t)
+		w.set(Scope{}, rpm10)
+		w.create(Entity{ID: "old"})
+		w.create(Entity{ID: "org"})
+		w.create(Entity{ID: "acme", Parent: "old", Cascade: true})
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.UpdateItem {
+				return false, errors.New("no rights")
+			}
+			return true, nil
+		})
+		if change(w) == nil {
+			t.Fatalf("%s: no error where the bucket cannot be told", name)
+		}
+		w.db.SetHook(nil)
+		w.must(change(w))
+		if b := w.bucket("acme", "gpt-4", 0); b.Parent != "org" || !b.Cascade {
+			t.Errorf("%s: the bucket has %+v", name, b)
+		}
+	}
+}
+
+// A move changes the parent only, and whether that pays if there is none.
+func TestMoveEntity(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "team"})
+	was := w.create(Entity{ID: "acme", Name: "Acme", Parent: "org", Cascade: true, Metadata: metadata})
+	w.advance(time.Hour)
+	for _, c := range []struct {
+		parent string
+		pays   bool
+	}{{"team", true}, {"team", true}, {"", false}, {"org", false}} {
+		want := was
+		want.Parent, want.Cascade = c.parent, c.pays
+		told, err := w.ns.MoveEntity(t.Context(), "acme", c.parent)
+		w.must(err)
+		stored, err := w.ns.Entity(t.Context(), "acme")
+		w.must(err)
+		if !reflect.DeepEqual(told, want) || !reflect.DeepEqual(stored, want) {
+			t.Errorf("to %q: told %+v, stored %+v, want %+v", c.parent, told, stored, want)
+		}
+		for _, parent := range []string{"org", "team"} {
+			if got := len(collect(t, w.ns.Children(t.Context(), parent))); (got == 1) != (parent == c.parent) {
+				t.Errorf("to %q: %d children of %q", c.parent, got, parent)
+			}
+		}
+	}
+	before := w.db.Snapshot()
+	for _, c := range []struct {
+		id, parent string
+		want       error
+	}{
+		{"nobody", "org", ErrNotFound},
+		{"org", "acme", ErrParent}, {"acme", "acme", ErrParent}, {"acme", "nobody", ErrParent},
+		{"", "org", limiter.ErrInvalid}, {"acme", "\n", limiter.ErrInvalid},
+	} {
+		_, err := w.ns.MoveEntity(t.Context(), c.id, c.parent)
+		w.wants(err, c.want)
+	}
+	for _, it := range w.db.Items() {
+		if !item.EqualItems(it, before.Item(item.KeyOf(it))) {
+			t.Errorf("%q was written", item.KeyOf(it))
+		}
 	}
 }
 

@@ -146,6 +146,32 @@ func changes() []change {
 			},
 		},
 		{
+			"move entity", func(w *world) {
+				w.set(Scope{}, rpm10)
+				w.create(Entity{ID: "org"})
+				w.create(Entity{ID: "acme", Parent: "org", Cascade: true, Name: "Acme"})
+				w.create(Entity{ID: "other"})
+				w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+				w.split("acme", "gpt-4", 1)
+			},
+			func(w *world, ctx context.Context) error {
+				_, err := w.ns.MoveEntity(ctx, "acme", "other")
+				return err
+			},
+			func(w *world) error {
+				e, err := w.ns.Entity(w.Context(), "acme")
+				if e.Name != "Acme" || e.Parent != "other" || !e.Cascade {
+					err = fmt.Errorf("stored %+v", e)
+				}
+				for shard := range 2 {
+					if b := w.bucket("acme", "gpt-4", shard); b.Parent != "other" || !b.Cascade {
+						err = fmt.Errorf("shard %d: %+v", shard, b)
+					}
+				}
+				return errors.Join(err, countEvents(w, acme, "entity_updated", 1))
+			},
+		},
+		{
 			"register namespace", func(*world) {},
 			func(w *world, ctx context.Context) error { _, err := w.table.Register(ctx, "new"); return err },
 			func(w *world) error {

@@ -22,6 +22,8 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "credit acme gpt-4 rpm", "like tpm=5000")
 	s.says(2, "audit -e a -r b", "either")
 	s.says(2, "audit --all -e a", "--all lists everything")
+	s.says(2, "entity move a", "--parent or --no-parent?")
+	s.says(2, "entity move a --parent b --no-parent", "--parent or --no-parent?")
 	s.says(2, "audit --from yesterday", "yesterday", "want dates like")
 	s.says(1, "limits list", "Set AWS_REGION")
 	t.Setenv("AWS_REGION", "us-east-1")

@@ -10,7 +10,8 @@ import (
 )
 
 func entityCommand(a *app) *cobra.Command {
-	return group("entity", "who is limited, described", entityCreate(a), entityGet(a), entityDelete(a), entityChildren(a))
+	return group("entity", "who is limited, described", entityCreate(a), entityGet(a), entityMove(a), entityDelete(a),
+		entityChildren(a))
 }
 
 func entitiesAnswer(all ...admin.Entity) answer {
@@ -53,6 +54,29 @@ func entityGet(a *app) *cobra.Command {
 			e, err := c.ns.Entity(c.ctx, c.args[0])
 			return entitiesAnswer(e), err
 		})
+}
+
+func entityMove(a *app) *cobra.Command {
+	var parent string
+	var alone bool
+	cmd := a.inNamespace(&cobra.Command{
+		Use: "move ID {--parent ID | --no-parent}", Short: "give an entity another parent, or none",
+		Long: "Give an entity another parent, or none. Whether it is charged to its parent stays as it\n" +
+			"is; clients charge the new one within a minute. If it fails, give it again.",
+		Args: args(1, 1),
+		PreRunE: func(c *cobra.Command, _ []string) error {
+			if (parent != "") == alone {
+				return usage(c, "--parent or --no-parent?")
+			}
+			return nil
+		},
+	}, func(c *call) (answer, error) {
+		e, err := c.ns.MoveEntity(c.ctx, c.args[0], parent)
+		return entitiesAnswer(e), err
+	})
+	cmd.Flags().StringVar(&parent, "parent", "", "entity that this one belongs to from now on")
+	cmd.Flags().BoolVar(&alone, "no-parent", false, "it belongs to none")
+	return cmd
 }
 
 func entityChildren(a *app) *cobra.Command {

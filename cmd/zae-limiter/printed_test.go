@@ -80,6 +80,8 @@ var printed = []struct {
 	{"limits delete -e acme -r gpt-4 -y", "table"},
 	{"limits delete -r images -y", "json"},
 	{"limits delete -r none -y", "table csv json"},
+	{"entity move acme --no-parent", "table"},
+	{"entity move acme --parent org", "json"},
 	{"entity delete beta -y", "table"},
 	{"entity delete acme -y", "json"},
 	{"namespace register prod", "table"},

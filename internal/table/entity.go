@@ -70,6 +70,16 @@ func (e Entity) Update() item.Update {
 	return u
 }
 
+// Move stores the parent and the cascade flag of an entity that is there, and nothing else.
+func (e Entity) Move() item.Update {
+	u := e.Update()
+	u.SetIfAbsent = nil
+	u.Set = slices.DeleteFunc(u.Set, func(a item.Attr) bool {
+		return !slices.Contains([]string{attrParentID, attrCascade, item.AttrGSI1PK, item.AttrGSI1SK}, a.Name)
+	})
+	return u
+}
+
 // DecodeEntity reads the metadata of an entity.
 func DecodeEntity(it item.Item) (Entity, error) {
 	r := reader{it: it}

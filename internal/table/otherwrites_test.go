@@ -94,6 +94,7 @@ func otherWrites(t *testing.T) []call {
 		one("disown", v.Disown(Timestamp(sampleNow)), v.Item()),
 		one("entity", e.Create(), nil),
 		one("entity changes", e.Update(), e.Item()),
+		one("entity moves", e.Move(), e.Item()),
 		one("entity is unchanged", e.Unchanged(), e.Item()),
 		one("entity has no parent", orphan.Unchanged(), orphan.Item()),
 		one("adopt", e.Adopt(item.KeyOf(bucketItem)), bucketItem),
