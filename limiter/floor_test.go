@@ -118,6 +118,13 @@ func TestBadClassesAndFloors(t *testing.T) {
 	}
 	must(t, l, asks(Costs{"rpm": 60}, limit.WithFloor("batch", 40)).of("batch"))
 	must(t, l, asks(Costs{"rpm": 60}, limit.WithFloor("batch", 40).AsSoft()).of("batch"))
+	for _, class := range []string{"a=1,batch", "batch=40,free", ",", "=", "a,", "a=1"} {
+		for _, l := range []Limit{limit.WithFloor(class, 60), limit.WithFloor(class, 60).WithFloor("zero", 0)} {
+			if err := l.Validate(); err == nil || !strings.Contains(err.Error(), "Floors") {
+				t.Errorf("class %q makes the floors %q: %v", class, l.Floors, err)
+			}
+		}
+	}
 	got := limit.WithFloor("b", 1).WithFloor("a", 2).WithFloor("b", 3)
 	if got.Floors != "a=2,b=3" || got.Validate() != nil {
 		t.Errorf("%v: %v", got, got.Validate())
@@ -281,4 +288,14 @@ func TestABurstOfALowClassDeniesNoHighOne(t *testing.T) {
 			must(t, l, asks(Costs{"rpm": 1}, limit))
 		}
 	})
+}
+
+// Of a capacity of 5 a floor of 45 percent is 2.25 tokens: three of what is left are for others.
+func TestAFloorIsShownInWholeTokens(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 5).WithFloor("batch", 45)).of("batch"))
+	if s := lease.Status()[0]; s.Floor != 3 || s.Remaining != 1 {
+		t.Errorf("%+v, want a floor of 3 beside 1 of the 4 that are left", s)
+	}
 }

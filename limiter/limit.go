@@ -3,6 +3,7 @@ package limiter
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -106,6 +107,9 @@ func (l Limit) AsSoft() Limit {
 // all that comes back, however much batch asks for. Alone, batch has the whole rate. A cost of
 // zero needs no floor, soft limits have none, and what is settled or given back goes by none.
 func (l Limit) WithFloor(class string, percent int) Limit {
+	if strings.ContainsAny(class, ",=") { // it must not pass for other classes
+		class = strconv.Quote(class)
+	}
 	parts := slices.DeleteFunc(strings.Split(l.Floors, ","), func(part string) bool {
 		name, _, _ := strings.Cut(part, "=")
 		return part == "" || name == class

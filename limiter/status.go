@@ -44,7 +44,7 @@ type Status struct {
 	// Soft tells that the limit denies nothing.
 	Soft bool
 	// Floor is how many tokens the class of the request leaves to others, beside Remaining:
-	// see [Limit.WithFloor].
+	// see [Limit.WithFloor]. A part of a token counts as one.
 	Floor int64
 }
 
@@ -106,7 +106,7 @@ func (s *Status) leave(floor int64, sl bucket.Slot, over int64) {
 	if floor == 0 || s.Soft {
 		return
 	}
-	s.Floor, s.Remaining = floor/bucket.Milli, bucket.WholeAbove(sl.Tokens, floor)
+	s.Floor, s.Remaining = -bucket.WholeTokens(-floor), bucket.WholeAbove(sl.Tokens, floor)
 	if s.Refill == 0 {
 		return
 	}

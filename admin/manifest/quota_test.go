@@ -41,6 +41,7 @@ func TestQuotasInManifests(t *testing.T) {
 		"{capacity: 5, reset_schedule: [{cron: 0 0 30 2 *}]}":                 "never begins",
 		"{capacity: 5, reset_schedule: []}":                                   "one of reset",
 		"{capacity: 5, reset_after_seconds: 0}":                               "+0",
+		`{capacity: 5, floors: {"b=1,c": 10}}`:                                "b=1,c",
 		"{capacity: 5, floors: {batch: 100}}":                                 "batch=100",
 		"{capacity: 5, floors: {a b: 10}}":                                    "a b=10",
 		"{capacity: 5, floors: {batch: 99999999999}}":                         "batch=100",
