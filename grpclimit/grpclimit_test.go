@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -342,4 +343,27 @@ func TestHooksAndSkip(t *testing.T) {
 		}
 	}()
 	grpclimit.Unary(nil, grpclimit.Options{})
+}
+
+// The context of a call ends when its slot is lost; the lease is settled all the same.
+func TestCallsThatLoseTheirSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := limitertest.NewLive(t)
+		limit := grpclimit.Unary(table.Limiter(nil), grpclimit.Options{
+			Request: func(context.Context, grpclimit.Call) (limiter.Request, error) {
+				return limiter.Request{Entity: "a", Resource: "jobs", Costs: limiter.Costs{"jobs": 1},
+					Limits: []limiter.Limit{limiter.InFlight("jobs", 1, 5*time.Second)}}, nil
+			},
+			Settled: func(_ context.Context, _ grpclimit.Call, err error) { t.Error(err) },
+		})
+		_, err := limit(t.Context(), nil, &grpc.UnaryServerInfo{}, func(ctx context.Context, _ any) (any, error) {
+			table.Fail(limiter.ErrUnavailable)
+			<-ctx.Done()
+			table.Fail(nil)
+			return nil, context.Cause(ctx)
+		})
+		if !errors.Is(err, limiter.ErrSlotsLost) {
+			t.Errorf("the call ended with %v", err)
+		}
+	})
 }

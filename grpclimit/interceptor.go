@@ -46,9 +46,10 @@ type Options struct {
 // Unary returns an interceptor that takes tokens before it hands a call on. After
 // the handler has returned, with or without an error, it commits the lease with what
 // the handler settled ([Lease]); if the handler panics before it has settled
-// anything, all is given back. Both go on when the client has gone away. A limiter
-// under limiter.PolicyAllow hands calls on that nothing was decided about, with a
-// lease that has charged nothing.
+// anything, all is given back. Both go on when the client has gone away. With an
+// in-flight limit the context of the call ends when its slot is lost, with the cause
+// limiter.ErrSlotsLost. A limiter under limiter.PolicyAllow hands calls on that nothing
+// was decided about, with a lease that has charged nothing.
 //
 // Unary panics if there is no limiter or no Options.Request.
 func Unary(l Acquirer, o Options) grpc.UnaryServerInterceptor {
@@ -118,7 +119,8 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 	if o.Granted != nil {
 		o.Granted(ctx, c, lease)
 	}
-	ctx = context.WithValue(ctx, leaseKey{}, lease)
+	ctx, cancel := lease.Within(context.WithValue(ctx, leaseKey{}, lease))
+	defer cancel()
 	end := lease.Rollback // after a panic
 	defer func() {
 		err := end(context.WithoutCancel(ctx)) // also when the client has gone away

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
@@ -247,4 +248,26 @@ func TestPageShowsThisDenial(t *testing.T) {
 	if !strings.Contains(string(page), shown) {
 		t.Errorf("docs/http-grpc.md shows another denial than this:\n%s", shown)
 	}
+}
+
+// The context of a request ends when its slot is lost; the lease is settled all the same.
+func TestRequestsThatLoseTheirSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := limitertest.NewLive(t)
+		h := httplimit.New(table.Limiter(nil), httplimit.Options{
+			Request: func(*http.Request) (limiter.Request, error) {
+				return limiter.Request{Entity: "a", Resource: "jobs", Costs: limiter.Costs{"jobs": 1},
+					Limits: []limiter.Limit{limiter.InFlight("jobs", 1, 5*time.Second)}}, nil
+			},
+			Settled: func(_ *http.Request, err error) { t.Error(err) },
+		})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			table.Fail(limiter.ErrUnavailable)
+			<-r.Context().Done()
+			if err := context.Cause(r.Context()); !errors.Is(err, limiter.ErrSlotsLost) {
+				t.Errorf("the request ended with %v", err)
+			}
+			table.Fail(nil)
+		}))
+		wants(t, get(h, "a"), http.StatusOK, nil)
+	})
 }

@@ -110,7 +110,8 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 
 // handle runs the handler and settles the lease, whatever becomes of the client.
 func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Request, lease *limiter.Lease) {
-	ctx := context.WithValue(r.Context(), leaseKey{}, lease)
+	ctx, cancel := lease.Within(context.WithValue(r.Context(), leaseKey{}, lease))
+	defer cancel()
 	end := lease.Rollback // after a panic
 	defer func() {
 		err := end(context.WithoutCancel(ctx)) // also when the client has gone away

@@ -24,19 +24,8 @@ func (l *Limiter) Do(ctx context.Context, req Request, fn func(context.Context, 
 			_ = lease.Rollback(ctx)
 		}
 	}()
-	within := ctx
-	if lost := lease.Lost(); lost != nil {
-		var cancel context.CancelCauseFunc
-		within, cancel = context.WithCancelCause(ctx)
-		defer cancel(nil)
-		go func() {
-			select {
-			case <-lost:
-				cancel(ErrSlotsLost)
-			case <-within.Done():
-			}
-		}()
-	}
+	within, cancel := lease.Within(ctx)
+	defer cancel()
 	err = fn(within, lease)
 	returned = true
 	end := lease.Rollback

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -72,4 +73,25 @@ func (le *Lease) Lost() <-chan struct{} {
 	}
 	le.limiter.lookAt(le.slots)
 	return le.slots.lost
+}
+
+// Within returns a context for work that must not go on without its slots: it ends with the
+// cause [ErrSlotsLost] once the lease has lost slots of an in-flight limit (see [Lease.Lost]),
+// and else as ctx does. Call cancel when the work is done, as that of [context.WithCancel]; it
+// does not end the lease. [Limiter.Do], httplimit and grpclimit give it to what they call. For a
+// lease without slots it costs next to nothing.
+func (le *Lease) Within(ctx context.Context) (within context.Context, cancel context.CancelFunc) {
+	lost := le.Lost()
+	if lost == nil {
+		return context.WithCancel(ctx)
+	}
+	within, end := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lost:
+			end(ErrSlotsLost)
+		case <-within.Done():
+		}
+	}()
+	return within, func() { end(nil) }
 }

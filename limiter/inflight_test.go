@@ -641,6 +641,43 @@ func TestDoWithSlots(t *testing.T) {
 	})
 }
 
+// A context within a lease ends when its slots are lost, when the one that it is made from does,
+// and when it is cancelled, which does not end the lease.
+func TestWithin(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		type key struct{}
+		outside, leave := context.WithCancelCause(context.WithValue(t.Context(), key{}, "kept"))
+		lease, without := o.must(w, takesJob(1)), must(t, w.Limiter, asks(Costs{"rpm": 1}, rpm10))
+		over, cancelled := lease.Within(outside)
+		going, cancel := lease.Within(outside)
+		defer cancel()
+		alone, cancelAlone := without.Within(outside)
+		defer cancelAlone()
+		cancelled()
+		synctest.Wait()
+		if context.Cause(over) != context.Canceled || going.Err() != nil || alone.Err() != nil || isLost(lease) {
+			t.Errorf("cancelled: %v; others %v and %v, lost %v", context.Cause(over), going.Err(), alone.Err(), isLost(lease))
+		}
+		if going.Value(key{}) != "kept" {
+			t.Error("what the context outside holds is not there")
+		}
+		w.crash()
+		time.Sleep(3 * epoch)
+		late, cancelLate := lease.Within(outside)
+		defer cancelLate()
+		synctest.Wait()
+		if context.Cause(going) != ErrSlotsLost || context.Cause(late) != ErrSlotsLost || alone.Err() != nil {
+			t.Errorf("lost: %v and %v; without slots %v", context.Cause(going), context.Cause(late), alone.Err())
+		}
+		bye := errors.New("bye")
+		leave(bye)
+		if context.Cause(alone) != bye {
+			t.Errorf("left: %v", context.Cause(alone))
+		}
+	})
+}
+
 // Wait gets a slot as soon as this process gives one back, and soon after another does.
 func TestWaitForSlots(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
