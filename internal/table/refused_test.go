@@ -133,7 +133,7 @@ var guards = map[string]string{
 	"purged again":               "(" + isNew + " OR " + status + ")",
 	"version":                    isNew, "disown": "lambda_version = ",
 	"entity": isNew, "entity changes": isThere, "entity moves": isThere,
-	"adopt": isThere,
+	"adopt":                isThere,
 	"entity is unchanged":  isThere + "; parent_id = ",
 	"entity has no parent": isThere + "; (parent_id =  OR attribute_not_exists(parent_id))",
 	"replace limits":       "", "store limits over others": isThere, // as it is told
