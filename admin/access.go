@@ -58,9 +58,14 @@ func (n *Namespace) Access(ctx context.Context, at Scope) (Access, error) {
 	if err != nil {
 		return AccessInherited, fail(err, "read access of %s", at)
 	}
+	return accessIn(items[0]), nil
+}
+
+// accessIn returns what the item of a configuration says.
+func accessIn(it item.Item) Access {
 	for a, is := range accesses {
-		if is.stored == table.AccessOf(items[0]).Switch {
-			return Access(a), nil
+		if is.stored == table.AccessOf(it).Switch {
+			return Access(a)
 		}
 	}
 	panic("bug: access without a word")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -129,5 +130,43 @@ func TestDisableRefuses(t *testing.T) {
 	} {
 		_, err := w.ns.SetAccess(t.Context(), at, a)
 		w.wants(err, limiter.ErrInvalid)
+	}
+}
+
+// What a scope says of access is part of what is stored there, also where it has no limits; what
+// the scopes say together is in force. A manifest that is applied leaves it alone.
+func TestAccessIsListed(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{Resource: "gpt-4"}, rpm10)
+	for at, a := range map[Scope]Access{
+		{Resource: "gpt-4"}: AccessDisabled, {Entity: "acme"}: AccessEnabled,
+		{Entity: "beta", Resource: "gpt-4"}: AccessDisabled,
+	} {
+		_, err := w.ns.SetAccess(t.Context(), at, a)
+		w.must(err)
+		if c, err := w.ns.Config(t.Context(), at); err != nil || c.Access != a {
+			t.Errorf("%s: %+v, %v; want %s", at, c, err, a)
+		}
+	}
+	var got []string
+	for c, err := range w.ns.Configs(t.Context(), Scope{}) {
+		w.must(err)
+		got = append(got, fmt.Sprintf("%s %s %d", c.Scope, c.Access, len(c.Limits)))
+	}
+	if want := []string{"*/gpt-4 disabled 1", "acme/* enabled 0", "beta/gpt-4 disabled 0"}; !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
+	}
+	for entity, want := range map[string]Access{"acme": AccessEnabled, "beta": AccessDisabled, "other": AccessDisabled} {
+		if r, err := w.ns.Resolve(t.Context(), entity, "gpt-4"); err != nil || r.Access != want {
+			t.Errorf("%s on gpt-4: %s, %v; want %s", entity, r.Access, err, want)
+		}
+	}
+	if r, err := w.ns.Resolve(t.Context(), "other", "free"); err != nil || r.Access != AccessInherited {
+		t.Errorf("on another resource: %s, %v", r.Access, err)
+	}
+	w.apply(Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {tpm500}}})
+	c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"})
+	if err != nil || c.Access != AccessDisabled || c.Limits[0] != tpm500 {
+		t.Errorf("after a manifest: %+v, %v", c, err)
 	}
 }

@@ -66,6 +66,7 @@ func (s Scope) subject() (subject, resource string) {
 type Config struct {
 	Scope
 	Limits []limiter.Limit // in order of name; nil: none
+	Access Access          // see [Namespace.SetAccess]; manifests leave it alone
 	// OnUnavailable is what unavailable means to callers that do not say; at the
 	// system scope only. PolicyDefault: not decided.
 	OnUnavailable limiter.Policy
@@ -74,8 +75,12 @@ type Config struct {
 	AuditRetention time.Duration
 }
 
-func configOf(c table.Config) Config {
+// configOf returns what the item of a configuration says.
+func configOf(c table.Config, it item.Item) Config {
 	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
+	if out.Scope != (Scope{}) { // the namespace says nothing
+		out.Access = accessIn(it)
+	}
 	for _, l := range c.Limits {
 		out.Limits = append(out.Limits, publicLimit(l))
 	}
@@ -114,11 +119,11 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 	if err == nil && items[0] == nil {
 		err = ErrNotFound
 	}
-	var c table.Config
-	if err == nil {
-		c, err = table.DecodeConfig(items[0])
+	if err != nil {
+		return Config{}, fail(err, "read limits of %s", at)
 	}
-	return configOf(c), fail(err, "read limits of %s", at)
+	c, err := table.DecodeConfig(items[0])
+	return configOf(c, items[0]), fail(err, "read limits of %s", at)
 }
 
 // SetLimits stores limits at a scope, in place of those that were there, records

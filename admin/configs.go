@@ -78,7 +78,7 @@ func (n *Namespace) stored(ctx context.Context, scopes []Scope, yield func(Confi
 			continue
 		}
 		c, err := table.DecodeConfig(it)
-		if !yield(configOf(c), fail(err, "list limits of %s", scopes[i])) || err != nil {
+		if !yield(configOf(c, it), fail(err, "list limits of %s", scopes[i])) || err != nil {
 			return false
 		}
 	}
@@ -96,7 +96,7 @@ func (n *Namespace) configsOf(ctx context.Context, at Scope, yield func(Config, 
 		if err == nil {
 			c, err = table.DecodeConfig(it)
 		}
-		if !yield(configOf(c), fail(err, "list limits of %q", at.Entity)) || err != nil {
+		if !yield(configOf(c, it), fail(err, "list limits of %q", at.Entity)) || err != nil {
 			return
 		}
 	}

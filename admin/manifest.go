@@ -35,7 +35,7 @@ func (m Manifest) Validate() error {
 	if err := checkNamespace(m.Namespace); err != nil {
 		return err
 	}
-	if s := m.System; s != nil && (s.Scope != Scope{} || s.AuditRetention != 0) {
+	if s := m.System; s != nil && (s.Scope != Scope{} || s.AuditRetention != 0 || s.Access != AccessInherited) {
 		return argument.Invalid("System", s.Scope.String(), "only Limits and OnUnavailable")
 	}
 	for _, d := range m.declared() {

@@ -131,12 +131,12 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 func (n *Namespace) step(stored item.Item, to Config, declared bool) (Step, error) {
 	s := Step{Scope: to.Scope, From: Config{Scope: to.Scope}, To: to, item: stored}
 	was := n.configIn(stored, to.Scope)
-	s.From = configOf(was)
+	s.From = configOf(was, stored)
 	want, err := n.edited(was, to)
 	if err != nil {
 		return s, err
 	}
-	s.To = configOf(want)
+	s.To = configOf(want, stored)
 	same := leaves(want.Over(stored, nil), stored)
 	switch {
 	case same:

@@ -176,7 +176,8 @@ func (in inForce) life() table.Lifetime {
 // storedAt is what is stored at a scope, or why that cannot be read.
 type storedAt struct {
 	table.Config
-	err error
+	stored item.Item
+	err    error
 }
 
 // configs returns what is stored at the scopes that can hold the limits for an entity
@@ -194,7 +195,7 @@ func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]sto
 	for _, it := range items {
 		if it != nil {
 			c, err := table.DecodeConfig(it)
-			out = append(out, storedAt{c, err})
+			out = append(out, storedAt{c, it, err})
 		}
 	}
 	return out, nil

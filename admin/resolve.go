@@ -15,6 +15,9 @@ type Resolved struct {
 	From Config
 	// Shadowed are the other scopes with limits, the most specific first.
 	Shadowed []Config
+	// Access is what the scopes say together: AccessInherited if none says anything, and
+	// requests are served.
+	Access Access
 	// OnUnavailable is what unavailable means, as stored for the namespace.
 	OnUnavailable limiter.Policy
 }
@@ -32,9 +35,12 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 		if err == nil {
 			err = c.err
 		}
-		stored := configOf(c.Config)
+		stored := configOf(c.Config, c.stored)
 		if stored.OnUnavailable != limiter.PolicyDefault {
 			out.OnUnavailable = stored.OnUnavailable
+		}
+		if out.Access == AccessInherited {
+			out.Access = stored.Access
 		}
 		switch {
 		case len(stored.Limits) == 0:

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -75,6 +76,8 @@ func plainly(v reflect.Value) any {
 		return x.Seconds()
 	case limiter.Policy:
 		return policyOf(x)
+	case admin.Access:
+		return accessText(x)
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -120,7 +123,7 @@ func members(v reflect.Value) (out object) {
 // optional reports whether a field that is zero says nothing.
 func optional(f reflect.StructField) bool {
 	switch f.Type {
-	case reflect.TypeFor[time.Time](), reflect.TypeFor[limiter.Policy]():
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[limiter.Policy](), reflect.TypeFor[admin.Access]():
 		return true
 	}
 	switch f.Type.Kind() {

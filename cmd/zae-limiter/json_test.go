@@ -23,7 +23,8 @@ func TestUnderscored(t *testing.T) {
 // What is empty and says nothing is left out, what counts is not.
 func TestEmptyValuesInJSON(t *testing.T) {
 	for want, value := range map[string]any{
-		`{"limits":[]}`: admin.Config{},
+		`{"limits":[]}`:                     admin.Config{},
+		`{"limits":[],"access":"disabled"}`: admin.Config{Access: admin.AccessDisabled},
 		`{"resource":"<a>","limits":[{"name":"rpm","capacity":0,"refill_amount":0,"refill_period":1.5,"soft":false,"in_flight":false}],` +
 			`"on_unavailable":"block","audit_retention_days":2}`: admin.Config{
 			Scope: admin.Scope{Resource: "<a>"}, Limits: []limiter.Limit{{Name: "rpm", Period: 1500 * time.Millisecond}},

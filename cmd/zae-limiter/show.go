@@ -19,6 +19,14 @@ func policyOf(p limiter.Policy) string {
 	return p.String()
 }
 
+// accessText is what a scope says of access, empty if it says nothing.
+func accessText(a admin.Access) string {
+	if a == admin.AccessInherited {
+		return ""
+	}
+	return a.String()
+}
+
 func days(d time.Duration) int64 { return int64(d / (24 * time.Hour)) }
 
 // anyone writes a star for a part of a scope that is not set.
@@ -52,8 +60,12 @@ func limitText(l limiter.Limit) string {
 	return ""
 }
 
-// addConfig adds a row for each limit, after those cells that come first.
+// addConfig adds a row for what is said of access, and one for each limit, after those cells
+// that come first.
 func (r *rows) addConfig(c admin.Config, first ...any) {
+	if c.Access != admin.AccessInherited {
+		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", accessText(c.Access))...)
+	}
 	for _, l := range c.Limits {
 		r.add(append(first, anyone(c.Entity), anyone(c.Resource), l.Name, l.Capacity, l.Refill, l.Period, limitText(l))...)
 	}
@@ -72,9 +84,16 @@ func configsAnswer(configs ...admin.Config) answer {
 
 func resolvedAnswer(found admin.Resolved) answer {
 	r := rows{head: append([]string{"in force"}, configsHead...)}
-	r.addConfig(found.From, "yes")
+	if found.Access != admin.AccessInherited {
+		r.add("yes", "", "", "", "", "", "", accessText(found.Access))
+	}
+	show := func(c admin.Config, inForce string) {
+		c.Access = admin.AccessInherited // each scope says it by itself, and together it is said above
+		r.addConfig(c, inForce)
+	}
+	show(found.From, "yes")
 	for _, c := range found.Shadowed {
-		r.addConfig(c, "no")
+		show(c, "no")
 	}
 	return answer{value: found, rows: r}
 }
