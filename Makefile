@@ -114,7 +114,7 @@ fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
 .PHONY: bench
 bench: LOCALBUILD = $(GOBUILD)
 bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
-	cd test/bench && go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -benchtime 2s -timeout 10m .
+	cd test/bench && go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -skip ManyKeys -benchtime 2s -timeout 10m .
 	go test -run '^$$' -bench Decode -benchmem ./internal/stream
 	cd test/bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
 

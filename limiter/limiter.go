@@ -69,7 +69,8 @@ type Options struct {
 	// ConfigTTL is how long stored configuration is cached. Default 60s;
 	// negative: read on every call.
 	ConfigTTL time.Duration
-	// MaxBuckets is how many buckets are remembered, about 3 KB each. Default 10,000.
+	// MaxBuckets is how many buckets are remembered, 3 to 7 KB each, the more where
+	// limits are stored. Default 10,000.
 	// The least recently used is forgotten first; when it is used again, that costs a
 	// second write.
 	MaxBuckets int

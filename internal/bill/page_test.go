@@ -5,24 +5,31 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// The tables of docs/cost.md are what Month computes: go test ./internal/bill -update.
-func TestTablesOfThePage(t *testing.T) {
+// The tables of docs/cost.md and docs/at-scale.md are what Month computes:
+// go test ./internal/bill -update.
+func TestTablesOfThePages(t *testing.T) {
+	holds(t, page, map[string]string{"requests": requestsTable(), "ahead": aheadTable(), "bill": billTable()})
+	holds(t, "../../docs/at-scale.md", map[string]string{"load": loadTable(), "dollars": scaleTable()})
+}
+
+func holds(t *testing.T, page string, tables map[string]string) {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := string(text)
-	for name, table := range map[string]string{"requests": requestsTable(), "ahead": aheadTable(),
-		"bill": billTable()} {
+	for name, table := range tables {
 		begin, end := "<!-- "+name+": written by go test ./internal/bill -update -->\n", "<!-- end of "+name+" -->"
 		before, rest, ok := strings.Cut(got, begin)
 		_, after, ended := strings.Cut(rest, end)
 		if !ok || !ended {
-			t.Fatalf("cost.md has no place for %s", name)
+			t.Fatalf("%s has no place for %s", page, name)
 		}
 		got = before + begin + table + end + after
 	}
@@ -33,17 +40,17 @@ func TestTablesOfThePage(t *testing.T) {
 		return
 	}
 	if got != string(text) {
-		t.Error("the tables of cost.md are not what is computed: go test ./internal/bill -update")
+		t.Errorf("the tables of %s are not what is computed: go test ./internal/bill -update", page)
 	}
 }
 
-// dollars writes whole dollars with a comma for thousands.
+// dollars writes a whole number with commas for thousands.
 func dollars(d float64) string {
-	n := int(math.Round(d))
-	if n >= 1000 {
-		return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+	out := strconv.Itoa(int(math.Round(d)))
+	for i := len(out) - 3; i > 0; i -= 3 {
+		out = out[:i] + "," + out[i:]
 	}
-	return fmt.Sprint(n)
+	return out
 }
 
 func requestsTable() string {

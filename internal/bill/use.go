@@ -2,6 +2,7 @@ package bill
 
 import (
 	"errors"
+	"iter"
 	"math"
 )
 
@@ -71,17 +72,12 @@ func (u Use) perAcquire() (writes float64) {
 	if u.Ahead == 0 {
 		return 1
 	}
-	all := 0.0
-	for i := range u.Entities {
-		all += math.Pow(float64(i+1), -u.Skew)
-	}
-	for i := range u.Entities {
-		share := math.Pow(float64(i+1), -u.Skew) / all
+	for share, n := range u.shares() {
 		each := 1.0
 		if asked := u.Rate * share / float64(u.Processes) * u.Ahead; asked >= leastAhead {
 			each = min(1, 1/(asked*servedAhead))
 		}
-		writes += share * each
+		writes += n * share * each
 	}
 	return writes
 }
@@ -151,15 +147,35 @@ func (u Use) inUse(seconds float64) float64 {
 	if u.Skew == 0 {
 		return min(float64(u.Entities), requests)
 	}
-	all, used := 0.0, 0.0
-	for i := range u.Entities {
-		all += math.Pow(float64(i+1), -u.Skew)
-	}
-	for i := range u.Entities {
-		share := math.Pow(float64(i+1), -u.Skew) / all
-		used -= math.Expm1(requests * math.Log1p(-share)) // 1 - (1 - share)^requests
+	used := 0.0
+	for share, n := range u.shares() {
+		used -= n * math.Expm1(requests*math.Log1p(-share)) // 1 - (1 - share)^requests
 	}
 	return used
+}
+
+// shares yields parts of the requests, by Zipf's law, and how many entities have each, the
+// busiest first. Entities whose ranks differ by a thousandth are taken together.
+func (u Use) shares() iter.Seq2[float64, float64] {
+	ranks := func(yield func(weight, entities float64) bool) {
+		for first, n := 1, 0; first <= u.Entities; first += n {
+			n = min(1+first/1000, u.Entities+1-first)
+			if !yield(math.Pow(float64(first)+float64(n-1)/2, -u.Skew), float64(n)) {
+				return
+			}
+		}
+	}
+	all := 0.0
+	for weight, n := range ranks {
+		all += weight * n
+	}
+	return func(yield func(share, entities float64) bool) {
+		for weight, n := range ranks {
+			if !yield(weight/all, n) {
+				return
+			}
+		}
+	}
 }
 
 // What an invocation of the aggregator takes. The time is that of the CPU measured

@@ -31,6 +31,9 @@
 //	                  writes per batch of 100 records, and the peak resident
 //	                  memory of a batch of 10,000 (target: under 96 MB).
 //
+// BenchmarkManyKeys, which make bench leaves out, puts a million keys through one process
+// in virtual time and reports memory and units (docs/at-scale.md); it takes minutes.
+//
 // What fleets of processes pay on one bucket is measured in package test/bench/fleet, in
 // virtual time and, a little of it, on a stand-in; `make bench` prints it with the
 // rest.
