@@ -21,7 +21,7 @@ type pythonTable struct {
 	there         bool
 	item          pythonItem
 	writes, reads int
-	ledger        *ledger
+	witness       *witness
 }
 
 type pythonItem struct {
@@ -53,7 +53,7 @@ func (t *pythonTable) write(tokens []int64, f func(*pythonItem) bool) (after pyt
 			return false
 		}
 		for i, n := range tokens {
-			t.ledger.took(i, n*bucket.Milli, sent, nowMilli())
+			t.witness.took(i, n*bucket.Milli, sent, nowMilli())
 		}
 		return true
 	})
@@ -180,7 +180,7 @@ func (t *pythonTable) sample() {
 	for i, n := range t.refilled(t.item, now) {
 		shown[i] = float64(n)
 	}
-	t.ledger.sample(shown, now)
+	t.witness.sample(shown, now)
 }
 
 func (t *pythonTable) reset() {
@@ -193,7 +193,7 @@ func (t *pythonTable) result(r *Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.Writes, r.Reads = t.writes, float64(t.reads)
-	r.Low, r.LowWorst, r.Excess, r.Shards = t.ledger.low.mean(), t.ledger.low.worst, t.ledger.excess(), 1
+	r.Low, r.LowWorst, r.Excess, r.Shards = t.witness.low.mean(), t.witness.low.worst, t.witness.excess(), 1
 }
 
 // Python plays the case with the model of the Python client, which keeps no image
@@ -202,7 +202,7 @@ func (t *pythonTable) result(r *Result) {
 func (c Case) Python(ctx context.Context) Result {
 	t := &pythonTable{
 		network: c.network(), rates: c.Bucket.rates(),
-		ledger: newLedger(c.Bucket.rates(), nowMilli()),
+		witness: newWitness(c.Bucket.rates(), nowMilli()),
 	}
 	return c.arrive(ctx, []process{t.acquire}, t)
 }

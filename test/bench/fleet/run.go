@@ -271,7 +271,7 @@ func (t *tableStore) result(r *Result) {
 	defer t.mu.Unlock()
 	st := t.db.Stats()
 	r.Writes, r.Reads = st.WriteUnits, st.ReadUnits
-	r.Low, r.LowWorst = t.ledger.low.mean(), t.ledger.low.worst
-	r.Excess, r.Shards = t.ledger.excess(), len(t.shards)
+	r.Low, r.LowWorst = t.witness.low.mean(), t.witness.low.worst
+	r.Excess, r.Shards = t.witness.excess(), len(t.shards)
 	r.Lost = t.network.lost
 }

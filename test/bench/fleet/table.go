@@ -68,7 +68,7 @@ func (n *network) loses() (lost, applied bool) {
 	return true, n.rng.IntN(2) == 0
 }
 
-// tableStore is the twin of a table at the end of a network. It keeps a ledger of
+// tableStore is the twin of a table at the end of a network. It keeps a witness of
 // what is taken from the bucket of the case. As a [store.Store] it takes the place
 // of a DynamoDB client in [limiter.Open].
 type tableStore struct {
@@ -76,11 +76,11 @@ type tableStore struct {
 	network   *network
 	db        *memdb.DB
 
-	mu     sync.Mutex
-	ledger *ledger
-	limits []limiter.Limit
-	seen   int64 // the last change in the ledger
-	shards map[int]table.Shard
+	mu      sync.Mutex
+	witness *witness
+	limits  []limiter.Limit
+	seen    int64 // the last change in the witness
+	shards  map[int]table.Shard
 }
 
 var _ store.Store = (*tableStore)(nil)
@@ -91,7 +91,7 @@ func newTable(c Case) *tableStore {
 	return &tableStore{
 		network: c.network(),
 		db:      memdb.New(nowMilli), limits: c.Bucket.Limits,
-		ledger: newLedger(c.Bucket.rates(), nowMilli()), shards: map[int]table.Shard{},
+		witness: newWitness(c.Bucket.rates(), nowMilli()), shards: map[int]table.Shard{},
 	}
 }
 
@@ -145,7 +145,7 @@ func (t *tableStore) Read(ctx context.Context, consistent bool, keys ...item.Key
 	return out, err
 }
 
-// follow enters what a call has changed into the ledger: the growth of the
+// follow enters what a call has changed into the witness: the growth of the
 // counters.
 func (t *tableStore) follow(sent int64) {
 	for _, c := range t.db.Changes(t.seen) {
@@ -156,7 +156,7 @@ func (t *tableStore) follow(sent int64) {
 		}
 		old := t.shards[b.State.Shard].State
 		for i, l := range t.limits {
-			t.ledger.took(i, used(b.State, l.Name)-used(old, l.Name), sent, c.CreatedAt)
+			t.witness.took(i, used(b.State, l.Name)-used(old, l.Name), sent, c.CreatedAt)
 		}
 		t.shards[b.State.Shard] = b
 	}
@@ -185,7 +185,7 @@ func (t *tableStore) sample() {
 	for i, l := range t.limits {
 		shown[i], _ = buckettest.HeldAt(states, l.Name, now).Float64()
 	}
-	t.ledger.sample(shown, now)
+	t.witness.sample(shown, now)
 }
 
 // process opens a limiter of its own on the table.

@@ -15,7 +15,7 @@ const calmEvery = 1200 * time.Millisecond
 // denied, if none has been: on a machine that is too slow nobody asks for too much.
 func (d *demo) exhaust(ctx context.Context) {
 	greedy := request{tenant: &tenants[len(tenants)-1], calls: greedyLimits[0].Capacity, estimate: 1}
-	for d.ledger.seen().denied == 0 && ctx.Err() == nil {
+	for d.book.seen().denied == 0 && ctx.Err() == nil {
 		d.fleet.one(ctx, greedy)
 	}
 }

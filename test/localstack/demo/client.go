@@ -32,7 +32,7 @@ const (
 // fleet is the clients. It is safe for concurrent use.
 type fleet struct {
 	limiters []*limiter.Limiter
-	ledger   *ledger
+	book     *book
 	lost     atomic.Int64 // writes that another client was faster than
 	leftOut  atomic.Int64 // requests not sent because the machine is too slow
 	next     atomic.Int64
@@ -45,8 +45,8 @@ func clientOptions() limiter.Options {
 }
 
 // openFleet opens n clients of the table at the engine.
-func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *ledger) (*fleet, error) {
-	f := &fleet{ledger: l}
+func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *book) (*fleet, error) {
+	f := &fleet{book: l}
 	observe := func(_ context.Context, e limiter.Event) {
 		if e.Kind == limiter.EventRefused {
 			f.lost.Add(1)
@@ -133,7 +133,7 @@ func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Le
 	} else {
 		back.costs = limiter.Costs{"tpm": r.settle}
 		if err := lease.Settle(limiter.Costs{"tpm": r.estimate + r.settle}); err != nil {
-			f.ledger.failed(err)
+			f.book.failed(err)
 			return
 		}
 	}
@@ -185,7 +185,7 @@ var errModel = errors.New("the model failed")
 
 // granted books a granted acquire.
 func (f *fleet) granted(ctx context.Context, c call) {
-	f.ledger.granted(c)
+	f.book.granted(c)
 	f.bill.add(ctx, func(p *paid, _ bool) { p.Granted++ })
 }
 
@@ -193,13 +193,13 @@ func (f *fleet) granted(ctx context.Context, c call) {
 func (f *fleet) refused(ctx context.Context, c call, err error) {
 	switch {
 	case errors.Is(err, limiter.ErrLimited):
-		f.ledger.refused(c, func(n *counts) { n.denied++ }, false)
+		f.book.refused(c, func(n *counts) { n.denied++ }, false)
 	case errors.Is(err, limiter.ErrUnavailable):
-		f.ledger.refused(c, func(n *counts) { n.unavailable++ }, false)
+		f.book.refused(c, func(n *counts) { n.unavailable++ }, false)
 	case errors.Is(err, limiter.ErrUnknown):
-		f.ledger.refused(c, func(n *counts) { n.unknown++ }, true)
+		f.book.refused(c, func(n *counts) { n.unknown++ }, true)
 	case ctx.Err() == nil:
-		f.ledger.failed(err)
+		f.book.failed(err)
 	}
 }
 
@@ -207,11 +207,11 @@ func (f *fleet) refused(ctx context.Context, c call, err error) {
 func (f *fleet) booked(back call, count func(*counts), err error) {
 	switch {
 	case err == nil:
-		f.ledger.settled(back, count, true)
+		f.book.settled(back, count, true)
 	case errors.Is(err, limiter.ErrUnknown):
-		f.ledger.settled(back, func(n *counts) { n.lostSettlements++ }, false)
+		f.book.settled(back, func(n *counts) { n.lostSettlements++ }, false)
 	default:
-		f.ledger.failed(err)
+		f.book.failed(err)
 	}
 }
 

@@ -21,7 +21,7 @@ type warmCost struct{ writes, reads, calls float64 }
 // measureWarm measures acquires of a client that knows the bucket and its
 // limits already, through a proxy that asks the engine for the capacity of
 // every call. Refused conditions, for which AWS charges too, count.
-func measureWarm(ctx context.Context, s *rig, l *ledger) (warmCost, error) {
+func measureWarm(ctx context.Context, s *rig, l *book) (warmCost, error) {
 	f, err := openFleet(ctx, s.probeEngine, s.Table, 1, l)
 	if err != nil {
 		return warmCost{}, err

@@ -100,7 +100,7 @@ type demo struct {
 	about    string
 
 	rig    *rig
-	ledger *ledger
+	book   *book
 	fleet  *fleet
 	audits *audits
 	swept  int
@@ -156,7 +156,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 	}
 	d.rig.clients.Clear()
 	d.bills, d.billed = d.fleet.bill.total()
-	warm, err := measureWarm(ctx, d.rig, d.ledger)
+	warm, err := measureWarm(ctx, d.rig, d.book)
 	if err != nil {
 		return err
 	}
@@ -173,8 +173,8 @@ func (d *demo) play(ctx context.Context) (err error) {
 
 // seed opens the clients and stores the configuration.
 func (d *demo) seed(ctx context.Context) (err error) {
-	d.ledger = newLedger()
-	if d.fleet, err = openFleet(ctx, d.rig.clientEngine, d.rig.Table, processes, d.ledger); err != nil {
+	d.book = newBook()
+	if d.fleet, err = openFleet(ctx, d.rig.clientEngine, d.rig.Table, processes, d.book); err != nil {
 		return err
 	}
 	ns := d.fleet.limiters[0].NamespaceID()
@@ -213,7 +213,7 @@ func (d *demo) interrupt(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-time.After(playTime * 2 / 3):
-		return d.rig.trouble.interrupt(ctx, d.rig.clients, func() int { return d.ledger.seen().unavailable })
+		return d.rig.trouble.interrupt(ctx, d.rig.clients, func() int { return d.book.seen().unavailable })
 	}
 }
 
@@ -240,7 +240,7 @@ func (d *demo) background(ctx context.Context) error {
 }
 
 func (d *demo) progress() {
-	c, s := d.ledger.seen(), d.rig.aggregating.Stats()
+	c, s := d.book.seen(), d.rig.aggregating.Stats()
 	d.say("acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d; hot bucket: %d shards; stream: "+
 		"%d records, %d batches, %d crashes",
 		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack, d.rig.watcher.count(),
@@ -273,9 +273,9 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	if err != nil {
 		return err
 	}
-	pages := d.ledger.Pages()
+	pages := d.book.Pages()
 	r := &result{
-		counts: d.ledger.seen(), errs: d.ledger.errs, warm: warm, bills: d.bills, billed: d.billed,
+		counts: d.book.seen(), errs: d.book.errs, warm: warm, bills: d.bills, billed: d.billed,
 		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
 		hot: s.watcher.life(), hotWrites: hotWrites(d.bills) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
@@ -283,13 +283,13 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
 	}
-	if r.worst, err = d.ledger.worst(false, everyone); err != nil {
+	if r.worst, err = d.book.worst(false, everyone); err != nil {
 		return err
 	}
-	if r.worstKept, err = d.ledger.worst(true, everyone); err != nil {
+	if r.worstKept, err = d.book.worst(true, everyone); err != nil {
 		return err
 	}
-	if r.worstHot, err = d.ledger.worst(false, theHot); err != nil {
+	if r.worstHot, err = d.book.worst(false, theHot); err != nil {
 		return err
 	}
 	r.writesPer, r.writes, r.records = writesPerThousand(s)

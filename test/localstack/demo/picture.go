@@ -28,7 +28,7 @@ const sumEvery = 500
 // sums returns what became of the requests for a limit, from the begin of the run on.
 // What was admitted counts from its answer on; what was allowed is the capacity, what was
 // refilled since the first request, and what was given back.
-func (l *ledger) sums(a play.Account, begin, end int64) (out []sum) {
+func (l *book) sums(a play.Account, begin, end int64) (out []sum) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rule, ok := l.rule(a)

@@ -51,7 +51,7 @@ func TestPicturesAreOfTheKeptRun(t *testing.T) {
 // A limit of 60 a minute, capacity 10: after ten requests within the first second, two of
 // which give back, twelve and one more per second are allowed.
 func TestSumsOfARun(t *testing.T) {
-	l := newLedger()
+	l := newBook()
 	of := &tenant{entity: hotEntity, resource: hotResource, limits: []limiter.Limit{
 		limiter.PerMinute(hotLimit, 60).WithCapacity(10)}}
 	ask := func(at, tokens int64) call {

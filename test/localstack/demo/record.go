@@ -72,11 +72,11 @@ type calls struct {
 func (d *demo) record(why []string) record {
 	r, begin := d.result, d.begin.UnixMilli()
 	since := func(ms int64) float64 { return max(0, float64(ms-begin)/1000) }
-	rule, _ := d.ledger.rule(r.worst.Account)
+	rule, _ := d.book.rule(r.worst.Account)
 	out := record{
 		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
 		Rush: since(d.calmed), Seconds: since(now()),
-		Tenants: d.ledger.grants(),
+		Tenants: d.book.grants(),
 		Worst: worst{
 			Entity: r.worst.Entity, Resource: r.worst.Resource, Limit: r.worst.Limit,
 			Excess: float64(r.worst.Excess) / bucket.Milli, Capacity: float64(rule.Capacity),
@@ -89,7 +89,7 @@ func (d *demo) record(why []string) record {
 	for _, m := range d.rig.watcher.history(hotEntity, hotResource) {
 		out.Shards = append(out.Shards, step{since(m.at), m.shards, m.count})
 	}
-	out.Hot = d.ledger.sums(play.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, begin, now())
+	out.Hot = d.book.sums(play.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, begin, now())
 	for _, i := range d.rig.trouble.seen() {
 		out.Incidents = append(out.Incidents, incident{since(i.at), i.what, i.records})
 	}
@@ -126,7 +126,7 @@ func callsOf(clients, functions map[string]fault.Usage) []calls {
 // grants returns what every limit let pass, tenant by tenant, and how much it was
 // allowed to from the first request to the last: its capacity, what was refilled
 // meanwhile, and what was given back.
-func (l *ledger) grants() []grants {
+func (l *book) grants() []grants {
 	var out []grants
 	for _, a := range l.Accounts() {
 		rule, ok := l.rule(a)

@@ -120,7 +120,7 @@ func TestTheRushCostsLittle(t *testing.T) {
 }
 
 func playRush(t *testing.T, trip time.Duration) {
-	f := &fleet{ledger: newLedger()}
+	f := &fleet{book: newBook()}
 	d := &distant{db: memdb.New(now), bill: &f.bill, trip: trip, rng: rand.New(rand.NewPCG(seed, 1))}
 	for range processes {
 		opts := clientOptions()
@@ -142,10 +142,10 @@ func playRush(t *testing.T, trip time.Duration) {
 		t.Errorf("%d requests, %d granted, cost %.2f write units per grant, want at most %.1f; %d writes", p.Asked,
 			p.Granted, p.PerGrant(), wantUnits, p.Held+p.Refused)
 	}
-	if c := f.ledger.seen(); c.unavailable+c.unknown+c.unsettled+c.lostSettlements > 0 || len(f.ledger.errs) > 0 {
-		t.Errorf("every call was answered, and %+v, %v", c, f.ledger.errs)
+	if c := f.book.seen(); c.unavailable+c.unknown+c.unsettled+c.lostSettlements > 0 || len(f.book.errs) > 0 {
+		t.Errorf("every call was answered, and %+v, %v", c, f.book.errs)
 	}
-	if worst, err := f.ledger.worst(false, everyone); worst.Excess > 0 || err != nil {
+	if worst, err := f.book.worst(false, everyone); worst.Excess > 0 || err != nil {
 		t.Errorf("%v admitted too much: %v, %v", worst.Account, worst.Result, err)
 	}
 }

@@ -19,7 +19,7 @@ func TestTakenAheadIsExact(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			r := start(t, setup{kind: kind})
 			tn := tenant{entity: "ahead", resource: "gpt", limits: []limiter.Limit{limiter.PerHour("rph", 400)}}
-			var book ledger
+			var b book
 			var ahead, granted atomic.Int64
 			var all sync.WaitGroup
 			for range 4 {
@@ -33,7 +33,7 @@ func TestTakenAheadIsExact(t *testing.T) {
 						switch {
 						case err == nil:
 							granted.Add(1)
-							book.grant(c)
+							b.grant(c)
 						case !errors.Is(err, limiter.ErrLimited):
 							t.Error(err)
 							return
@@ -47,7 +47,7 @@ func TestTakenAheadIsExact(t *testing.T) {
 			if ahead.Load() == 0 {
 				t.Error("nothing was taken ahead")
 			}
-			judged, err := book.Judge(0, true)
+			judged, err := b.Judge(0, true)
 			if err != nil {
 				t.Fatal(err)
 			}

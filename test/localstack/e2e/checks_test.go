@@ -39,7 +39,7 @@ func (r *rig) hold(o *observation) {
 			r.t.Errorf("%s: %s", c.name, b)
 		}
 	}
-	for _, err := range first(o.ledger.errs, 3) {
+	for _, err := range first(o.book.errs, 3) {
 		r.t.Errorf("a client got %v", err)
 	}
 }
@@ -115,7 +115,7 @@ func findDisagreement(o *observation) (broken []string, figures string) {
 	grown := map[play.Account]int64{}
 	o.grown(func(_ change, a play.Account, tokens int64) { grown[a] += tokens })
 	var counters, low, high int64
-	clients := o.ledger.Pages()
+	clients := o.book.Pages()
 	for a, b := range clients {
 		if n := grown[a]; n < b.Low || n > b.High {
 			broken = append(broken, fmt.Sprintf("%v: counters %d, clients %d to %d", a, n, b.Low, b.High))
@@ -128,7 +128,7 @@ func findDisagreement(o *observation) (broken []string, figures string) {
 		}
 	}
 	slices.Sort(broken)
-	l := o.ledger
+	l := o.book
 	return broken, fmt.Sprintf("counters=%d clients=%d..%d; granted=%d denied=%d unavailable=%d unknown=%d adjusted=%d "+
 		"rolled_back=%d",
 		counters, low, high, l.granted, l.denied, l.unavailable, l.unknown, l.adjusted, l.rolledBack)
@@ -246,7 +246,7 @@ func uneven(shards map[int]*table.Shard, where string) (broken []string) {
 
 // findExcess looks for the worst window of what the clients saw.
 func findExcess(o *observation) (broken []string, figures string) {
-	all, err := o.ledger.Judge(0, true)
+	all, err := o.book.Judge(0, true)
 	if err != nil {
 		broken = append(broken, err.Error())
 	}

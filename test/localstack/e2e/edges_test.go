@@ -82,7 +82,7 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 	for i := range 3 {
 		entity := fmt.Sprint("e", i)
 		var sum int64
-		for _, s := range r.observe(new(ledger)).snapshots {
+		for _, s := range r.observe(new(book)).snapshots {
 			if s.Entity == entity && s.Window == "daily" {
 				sum += s.Counts["rpm"]
 			}

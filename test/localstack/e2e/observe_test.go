@@ -25,15 +25,15 @@ type change struct {
 type observation struct {
 	changes   []change
 	snapshots []table.Snapshot
-	ledger    *ledger
+	book      *book
 	namespace string
 	tolerance tolerance
 }
 
 // observe reads the stream from its beginning, and the table.
-func (r *rig) observe(l *ledger) *observation {
+func (r *rig) observe(l *book) *observation {
 	r.t.Helper()
-	o := &observation{ledger: l, namespace: r.ns(), tolerance: usual}
+	o := &observation{book: l, namespace: r.ns(), tolerance: usual}
 	for _, rec := range r.stream() {
 		if c, ok := r.changed(rec); ok {
 			o.changes = append(o.changes, c)

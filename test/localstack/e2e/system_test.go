@@ -82,7 +82,7 @@ func saturate(t *testing.T, shards, clients int) (had float64, slowest time.Dura
 // the first request on until end: all the time but while it was full, because nobody
 // had asked. Who is denied shows that nothing was left, unless the answer took so long
 // that there may be again.
-func (l *ledger) due(capacity, rate float64, grants []play.Event, end int64) float64 {
+func (l *book) due(capacity, rate float64, grants []play.Event, end int64) float64 {
 	const soon = 100 // ms
 	type answer struct {
 		at     int64
@@ -129,7 +129,7 @@ func TestBucketsAreKeptWarm(t *testing.T) {
 	r := start(t, setup{})
 	tn := tenant{entity: "warm", resource: "gpt", most: 1, limits: []limiter.Limit{
 		limiter.PerSecond("rpm", 20_000).WithCapacity(100), limiter.PerSecond("tpm", 1_000_000).WithCapacity(10_000)}}
-	l := new(ledger)
+	l := new(book)
 	for range 8 {
 		c := call{tenant: tn, costs: limiter.Costs{"rpm": 70, "tpm": 6000}, sent: now()}
 		if _, err := r.lib.Acquire(t.Context(),
@@ -165,7 +165,7 @@ func TestBucketsAreKeptWarm(t *testing.T) {
 func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
 	crashed, steps := 0, 0
 	r := start(t, setup{shards: 2})
-	l := new(ledger)
+	l := new(book)
 	for at := 1; ; at++ {
 		for _, applied := range []bool{false, true} {
 			tn := tenant{entity: fmt.Sprintf("grow-%d-%v", at, applied), resource: "gpt", limits: hot.limits}

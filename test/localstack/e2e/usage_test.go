@@ -68,7 +68,7 @@ func (s *usageScenario) play(t *testing.T) *observation {
 // has minted is one too many.
 var halved = tenant{entity: "halved", resource: "gpt", limits: []limiter.Limit{limiter.PerHour("rpm", 10)}}
 
-func (s *usageScenario) halve(l *ledger) {
+func (s *usageScenario) halve(l *book) {
 	r := s.rig
 	r.t.Helper()
 	r.clients.Clear()
@@ -107,7 +107,7 @@ func TestUsageIsExactUnderTrouble(t *testing.T) {
 				host.Crashes, host.Invocations, s.half.Hits())
 			for what, n := range map[string]int{
 				"duplicates": stats.Duplicates, "bisections": stats.Bisections, "retries": stats.Retries, "crashes": host.Crashes,
-				"partial failures": s.half.Hits(), "clients' lost answers": o.ledger.unknown, "rollbacks": o.ledger.rolledBack,
+				"partial failures": s.half.Hits(), "clients' lost answers": o.book.unknown, "rollbacks": o.book.rolledBack,
 			} {
 				if n == 0 {
 					t.Errorf("there were no %s", what)

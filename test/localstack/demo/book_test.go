@@ -18,7 +18,7 @@ func at(costs limiter.Costs, sent int64) call {
 
 // A request that was asked for is booked on each of its limits, and its outcome counted.
 func TestWhatClientsSawIsBooked(t *testing.T) {
-	l := newLedger()
+	l := newBook()
 	denied := func(n *counts) { n.denied++ }
 	l.granted(at(limiter.Costs{"tpm": 50}, 1))
 	l.settled(at(limiter.Costs{"tpm": -20}, 2), func(n *counts) { n.adjusted++ }, true)
@@ -37,7 +37,7 @@ func TestWhatClientsSawIsBooked(t *testing.T) {
 }
 
 func TestTheWorstAccountIsFound(t *testing.T) {
-	l := newLedger()
+	l := newBook()
 	l.granted(at(limiter.Costs{"rpm": 1, "tpm": 100}, 1))
 	l.granted(at(limiter.Costs{"rpm": 1, "tpm": 30}, 2))
 	got, err := l.worst(false, everyone)

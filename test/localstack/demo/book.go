@@ -18,9 +18,9 @@ type counts struct {
 	probes                                 int // of the acquired, those that measure the cost
 }
 
-// ledger is the clients' own bookkeeping, independent of everything stored. It
-// is safe for concurrent use. Make one with newLedger.
-type ledger struct {
+// book is the clients' own bookkeeping, independent of everything stored. It
+// is safe for concurrent use. Make one with newBook.
+type book struct {
 	play.Book
 	mu     sync.Mutex
 	counts counts
@@ -28,7 +28,7 @@ type ledger struct {
 	errs   []error                  // what must not happen
 }
 
-func newLedger() *ledger { return &ledger{asked: map[play.Account][]int64{}} }
+func newBook() *book { return &book{asked: map[play.Account][]int64{}} }
 
 // call is one thing a client asked of a bucket: costs are tokens by limit,
 // positive ones are taken, negative ones given back.
@@ -44,7 +44,7 @@ func (c call) account(limit string) play.Account {
 }
 
 // granted books a granted acquire.
-func (l *ledger) granted(c call) {
+func (l *book) granted(c call) {
 	l.ask(c, func(n *counts) { n.acquired++ })
 	for _, lim := range c.tenant.limits {
 		l.Granted(c.account(lim.Name), play.Rule{From: c.sent, To: c.answered, Capacity: lim.Capacity, Amount: lim.Refill,
@@ -54,7 +54,7 @@ func (l *ledger) granted(c call) {
 
 // refused books an acquire that got no grant; lost says that its tokens may be
 // gone all the same.
-func (l *ledger) refused(c call, count func(*counts), lost bool) {
+func (l *book) refused(c call, count func(*counts), lost bool) {
 	l.ask(c, count)
 	for limit, n := range c.costs {
 		if lost {
@@ -64,7 +64,7 @@ func (l *ledger) refused(c call, count func(*counts), lost bool) {
 }
 
 // settled books a commit or a rollback; answeredFor says that its answer came.
-func (l *ledger) settled(c call, count func(*counts), answeredFor bool) {
+func (l *book) settled(c call, count func(*counts), answeredFor bool) {
 	l.count(count)
 	for limit, n := range c.costs {
 		l.Settled(c.account(limit), c.sent, c.answered, n, answeredFor)
@@ -72,7 +72,7 @@ func (l *ledger) settled(c call, count func(*counts), answeredFor bool) {
 }
 
 // ask books that a bucket was asked for tokens, and what became of that.
-func (l *ledger) ask(c call, count func(*counts)) {
+func (l *book) ask(c call, count func(*counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	count(&l.counts)
@@ -82,21 +82,21 @@ func (l *ledger) ask(c call, count func(*counts)) {
 }
 
 // failed books an error that nothing in the demo explains.
-func (l *ledger) failed(err error) {
+func (l *book) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.errs = append(l.errs, err)
 }
 
 // count books an outcome that moves no tokens.
-func (l *ledger) count(count func(*counts)) {
+func (l *book) count(count func(*counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	count(&l.counts)
 }
 
 // seen returns the outcomes so far.
-func (l *ledger) seen() counts {
+func (l *book) seen() counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counts
@@ -104,7 +104,7 @@ func (l *ledger) seen() counts {
 
 // worst returns the worst window over all limits of all tenants that are of
 // interest, and which limit it is of.
-func (l *ledger) worst(kept bool, of func(play.Account) bool) (play.Judged, error) {
+func (l *book) worst(kept bool, of func(play.Account) bool) (play.Judged, error) {
 	all, err := l.Judge(0, kept)
 	worst, ok := slices.DeleteFunc(all, func(j play.Judged) bool { return !of(j.Account) }).Worst()
 	if err == nil && !ok {
@@ -115,7 +115,7 @@ func (l *ledger) worst(kept bool, of func(play.Account) bool) (play.Judged, erro
 
 // rule returns that of a limit, which does not change; ok is false if nothing was granted
 // of it.
-func (l *ledger) rule(of play.Account) (r play.Rule, ok bool) {
+func (l *book) rule(of play.Account) (r play.Rule, ok bool) {
 	if seen := l.Page(of).Seen; len(seen) > 0 {
 		return seen[0], true
 	}

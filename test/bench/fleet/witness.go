@@ -48,9 +48,9 @@ func (b *ideal) acquire(tokens []int64, now int64) bool {
 	return true
 }
 
-// ledger is what has been taken from a table's bucket, and what that leaves in an
+// witness is what has been taken from a table's bucket, and what that leaves in an
 // ideal one.
-type ledger struct {
+type witness struct {
 	rates   []bucket.Rate
 	left    *ideal
 	history [][]play.Event // by limit, in millitokens
@@ -58,8 +58,8 @@ type ledger struct {
 	low     low
 }
 
-func newLedger(rates []bucket.Rate, now int64) *ledger {
-	return &ledger{rates: rates, left: newIdeal(rates, now), history: make([][]play.Event, len(rates))}
+func newWitness(rates []bucket.Rate, now int64) *witness {
+	return &witness{rates: rates, left: newIdeal(rates, now), history: make([][]play.Event, len(rates))}
 }
 
 // took records that the counter of limit i has grown by milli. A process takes
@@ -67,7 +67,7 @@ func newLedger(rates []bucket.Rate, now int64) *ledger {
 // carries out a little later: windows of time are counted by the former, what is
 // left by the latter. What comes back may be taken at once, also by a write that was sent
 // before: that counts from then on, which is before it is answered, too.
-func (l *ledger) took(i int, milli, sent, now int64) {
+func (l *witness) took(i int, milli, sent, now int64) {
 	if milli == 0 {
 		return
 	}
@@ -84,7 +84,7 @@ func (l *ledger) took(i int, milli, sent, now int64) {
 }
 
 // sample compares a stored level, refilled to an instant, with the ideal one.
-func (l *ledger) sample(shown []float64, now int64) {
+func (l *witness) sample(shown []float64, now int64) {
 	l.left.to(now)
 	worst := 0.0
 	for i, r := range l.rates {
@@ -98,7 +98,7 @@ func (l *ledger) sample(shown []float64, now int64) {
 // excess returns the worst excess over all windows and limits, in tokens. What was given back
 // to a full bucket, and is not spent, may be admitted later (design I1): it may be above the
 // capacity until the next refill.
-func (l *ledger) excess() float64 {
+func (l *witness) excess() float64 {
 	all := make([]float64, len(l.rates))
 	for i, r := range l.rates {
 		rule := play.Bound{Rules: play.Always(r.Capacity, r.Amount, r.Period), Kept: true}

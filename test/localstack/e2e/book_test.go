@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// ledger is the clients' own bookkeeping. It is safe for concurrent use.
-type ledger struct {
+// book is the clients' own bookkeeping. It is safe for concurrent use.
+type book struct {
 	play.Book
 	mu      sync.Mutex
 	denials []call  // all of them
@@ -48,7 +48,7 @@ func (tn tenant) account(limit string) play.Account {
 }
 
 // grant books what was granted.
-func (l *ledger) grant(c call) {
+func (l *book) grant(c call) {
 	l.count(&l.granted)
 	for _, lim := range c.tenant.limits {
 		l.Granted(c.tenant.account(lim.Name), play.Rule{From: c.sent, To: c.answered, Capacity: lim.Capacity,
@@ -56,20 +56,20 @@ func (l *ledger) grant(c call) {
 	}
 }
 
-func (l *ledger) count(n *int) {
+func (l *book) count(n *int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*n++
 }
 
-func (l *ledger) deny(c call) {
+func (l *book) deny(c call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.denied++
 	l.denials = append(l.denials, c)
 }
 
-func (l *ledger) fail(err error) {
+func (l *book) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.errs = append(l.errs, err)
@@ -87,15 +87,15 @@ type load struct {
 
 // play lets clients with caches of their own make requests, and returns what
 // they know.
-func (r *rig) play(w load) *ledger {
+func (r *rig) play(w load) *book {
 	r.t.Helper()
-	l := new(ledger)
+	l := new(book)
 	r.playOn(l, w)
 	return l
 }
 
 // playOn is play, with the same bookkeeping.
-func (r *rig) playOn(l *ledger, w load) {
+func (r *rig) playOn(l *book, w load) {
 	r.t.Helper()
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -115,7 +115,7 @@ func (r *rig) playOn(l *ledger, w load) {
 // shards is behind the count of shard 0. Trouble may make whoever splits give up half-way:
 // a client takes up what was left once it serves requests there. Nobody writes any more
 // when it returns.
-func (r *rig) calm(l *ledger) {
+func (r *rig) calm(l *book) {
 	r.t.Helper()
 	r.Proxy.Clear()
 	r.clients.Clear()
@@ -154,7 +154,7 @@ func (r *rig) behind(tn tenant) string {
 }
 
 // touch takes a token of each limit and gives them back.
-func (l *ledger) touch(ctx context.Context, lim *limiter.Limiter, tn tenant) {
+func (l *book) touch(ctx context.Context, lim *limiter.Limiter, tn tenant) {
 	c := call{tenant: tn, costs: limiter.Costs{"rpm": 1, "tpm": 1}}
 	lease := l.take(ctx, lim, &c)
 	if lease == nil {
@@ -164,7 +164,7 @@ func (l *ledger) touch(ctx context.Context, lim *limiter.Limiter, tn tenant) {
 }
 
 // one plays one request: acquire and, in some cases, settle.
-func (l *ledger) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenant, random *rand.Rand) {
+func (l *book) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenant, random *rand.Rand) {
 	c := call{tenant: tn, costs: limiter.Costs{"rpm": 1}}
 	if tn.most > 0 {
 		c.costs["tpm"] = 1 + random.Int64N(tn.most)
@@ -176,7 +176,7 @@ func (l *ledger) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenan
 
 // take acquires the costs of a call and books what came of it. It returns nil if they were
 // not granted for certain.
-func (l *ledger) take(ctx context.Context, lim *limiter.Limiter, c *call) *limiter.Lease {
+func (l *book) take(ctx context.Context, lim *limiter.Limiter, c *call) *limiter.Lease {
 	c.sent = now()
 	lease, err := lim.Acquire(ctx,
 		limiter.Request{Entity: c.tenant.entity, Resource: c.tenant.resource, Costs: c.costs, Limits: c.tenant.limits})
@@ -203,7 +203,7 @@ func (l *ledger) take(ctx context.Context, lim *limiter.Limiter, c *call) *limit
 }
 
 // settle ends a lease: of eight in a row one is rolled back, three are adjusted.
-func (l *ledger) settle(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs, random *rand.Rand) {
+func (l *book) settle(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs, random *rand.Rand) {
 	back := limiter.Costs{}
 	switch l.settled.Add(1) % 8 {
 	case 1:
@@ -222,7 +222,7 @@ func (l *ledger) settle(ctx context.Context, lease *limiter.Lease, tn tenant, co
 }
 
 // giveBack ends a lease by act, which changes what was taken by costs, and books that.
-func (l *ledger) giveBack(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs,
+func (l *book) giveBack(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs,
 	act func(context.Context) error, count *int) {
 	back := call{tenant: tn, costs: costs, sent: now()}
 	err := act(ctx)

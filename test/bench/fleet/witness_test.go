@@ -8,7 +8,7 @@ import (
 
 // What comes back may be taken at once, also by a write that was sent before, or later, from a
 // level above the capacity of 10. What does not come back may not.
-func TestLedgerCountsWhatCameBack(t *testing.T) {
+func TestWitnessCountsWhatCameBack(t *testing.T) {
 	type took struct{ milli, sent, now int64 }
 	for name, c := range map[string]struct {
 		all  []took
@@ -21,7 +21,7 @@ func TestLedgerCountsWhatCameBack(t *testing.T) {
 		"nothing":                {[]took{{10_000, 1, 2}, {3000, 8, 9}}, 3},
 	} {
 		// A token in a million seconds.
-		l := newLedger([]bucket.Rate{{Capacity: 10_000, Amount: 1000, Period: 1_000_000_000}}, 0)
+		l := newWitness([]bucket.Rate{{Capacity: 10_000, Amount: 1000, Period: 1_000_000_000}}, 0)
 		for _, x := range c.all {
 			l.took(0, x.milli, x.sent, x.now)
 		}
