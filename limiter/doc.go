@@ -18,11 +18,11 @@
 // whose work does not fit in a function.
 //
 //	Do        acquire, work, and commit; give everything back if the work fails
-//	Allow     take one token of each limit, and no more to do
+//	Allow     take one token of each limit; there is no lease to end
 //	Acquire   take the costs now, or be denied; end the lease yourself:
 //	          Settle says what the work has really cost, Commit writes it,
 //	          Rollback, for defer, gives everything back if nothing was settled
-//	Wait      as Acquire, but wait until the tokens are there, first come, first served
+//	Wait      as Acquire, but wait until the tokens are there; first come, first served
 //	Reserve   as Wait, but be told how long to wait, and wait yourself
 //
 // # Words

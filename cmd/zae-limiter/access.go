@@ -12,8 +12,9 @@ type shownAccess struct {
 	Buckets                  int
 }
 
-const accessLong = `Of ENTITY on RESOURCE, ENTITY and RESOURCE the first one decides that is enabled or
-disabled; in the end requests are served. Limits stay as they are.`
+const accessLong = `There is a switch for an entity on a resource, one for the entity, and one for the
+resource. The first of them that is set decides; if none is, requests are served. Limits
+stay as they are.`
 
 func disableCommand(a *app) *cobra.Command {
 	return accessCommand(a, &cobra.Command{
@@ -29,8 +30,8 @@ func enableCommand(a *app) *cobra.Command {
 	inherit := false
 	cmd := accessCommand(a, &cobra.Command{
 		Use:   "enable {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE} [--inherit]",
-		Short: "serve requests by their limits, also where others are disabled",
-		Long:  "Serve requests by their limits, also where others are disabled.\n\n" + accessLong,
+		Short: "serve requests by their limits, even where a wider switch says disabled",
+		Long:  "Serve requests by their limits, even where a wider switch says disabled.\n\n" + accessLong,
 	}, func() admin.Access {
 		if inherit {
 			return admin.AccessInherited

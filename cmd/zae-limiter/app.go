@@ -65,10 +65,10 @@ func root(a *app) *cobra.Command {
 		statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a), costCommand(a), versionCommand(a))
 	cmd.Long = cmd.Short + `.
 
-The exit status is 0 when it is done, 1 when it failed, 2 when the command was
-wrong, and 3 when the answer is no: a plan that has changes, a table or a part of
-the system that is not as it must be, a bucket without limits, something that replay
-leaves, more admitted than allowed.`
+The exit status is 0 when the command has done its work, 1 when it failed, and 2 when
+it was wrong. It is 3 when the work is done and the answer is no: plan found changes,
+status or a check found something wrong, a bucket has no limits, replay left something,
+or load saw more admitted than allowed.`
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetIn(a.in)
 	cmd.SetOut(a.out)

@@ -88,7 +88,7 @@ func creditCommand(a *app) *cobra.Command {
 	tokens, id := limiter.Costs{}, ""
 	cmd := a.inNamespace(&cobra.Command{
 		Use:   "credit ENTITY RESOURCE LIMIT=TOKENS...",
-		Short: "add tokens to a bucket: to a rate up to its capacity, to a quota on top",
+		Short: "add tokens to a bucket: a rate is filled to its capacity at most, a quota gets more",
 		Example: `  zae-limiter credit acme gpt-4 tpm=5000
   zae-limiter credit acme gpt-4 budget=50000000 --id invoice-4711`,
 		Args: args(3, -1),

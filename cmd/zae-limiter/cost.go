@@ -46,12 +46,13 @@ func costCommand(a *app) *cobra.Command {
 	var ahead time.Duration
 	cmd := a.does(&cobra.Command{
 		Use: "cost --rate R", Short: "compute what a month costs",
-		Long: `Compute the bill of a month of 730 hours, in us-east-1, from the units that the paths
-were measured to take and from what the stack has: requests, storage, functions, logs,
-metrics and alarms. Denials come on top: at most one write for each process, bucket and
-second. Where entities are not in use all the time, what is said of stored limits is the
-most it can be, and of usage too unless --skew says how unevenly they are used; 1.1 is
-what was measured. docs/cost.md says what the lines are.`,
+		Long: `Compute what a month of 730 hours costs in us-east-1: requests, storage, functions, logs,
+metrics and alarms. Each path takes the units that were measured. Denials come on top: at
+most one write a second for each process and bucket.
+
+Entities may be idle at times. Then stored limits cost less than the line says, and so does
+usage, unless --skew says how unevenly entities are used (1.1 was measured). docs/cost.md
+explains the lines.`,
 		Example: "  zae-limiter cost --rate 10 --settle 1 --processes 4 --entities 200",
 		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
@@ -82,7 +83,7 @@ what was measured. docs/cost.md says what the lines are.`,
 	f.Float64Var(&u.Settled, "settle", 0, "part of them that is settled, 0 to 1")
 	f.IntVar(&u.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
 	f.IntVar(&u.Processes, "processes", 1, "processes that take from every entity")
-	f.DurationVar(&ahead, "ahead", 0, "how long they take ahead (Options.Ahead), half of the fill time at most")
+	f.DurationVar(&ahead, "ahead", 0, "how long processes take tokens ahead (Options.Ahead); half of the fill time at most")
 	f.IntVar(&u.Entities, "entities", 1, "entities and resources that are in use all the time")
 	f.Float64Var(&u.Skew, "skew", 0, "exponent of Zipf's law by which entities are used; 0: all of them all the time")
 	f.IntVar(&u.Windows, "windows", 2, "windows of usage: 1 hours, 2 days too, 3 months too; 0: none")

@@ -38,13 +38,13 @@ func devCommand(a *app) *cobra.Command {
 	}
 	cmd := a.does(&cobra.Command{
 		Use: "dev [-- COMMAND...]", Short: "a local table with its functions, until Ctrl-C; prints the line that finds it",
-		Long: `Start a local DynamoDB with a table and a namespace to develop against, and have its
-stream counted, refilled and split by the aggregator. It prints one line for another shell,
-which sets the environment that finds it: AWS_ENDPOINT_URL_DYNAMODB and the like, ZAEL_STACK
-and ZAEL_NAMESPACE. It runs until it is interrupted; what is in it is gone then.
+		Long: `Start a local DynamoDB with a table and a namespace to develop against. The aggregator
+runs too: it counts usage, and refills and splits buckets. One line is printed. Run it in
+another shell, and programs there find the table: it sets AWS_ENDPOINT_URL_DYNAMODB and the
+like, ZAEL_STACK and ZAEL_NAMESPACE. Ctrl-C ends it, and the data is gone then.
 
-With a command after --, that is run in the environment, and dev ends with it and with
-its exit status.
+With a command after --, dev runs that in the same environment, and ends with it and its
+exit status.
 
 The stand-in is dynoxide on Linux with x86-64, which needs npm the first time, and
 DynamoDB Local elsewhere, which needs Java 17 too. Both are installed into --stand-ins.

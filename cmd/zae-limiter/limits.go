@@ -24,18 +24,18 @@ h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). Or one of these
 
 NAME=AMOUNT@CALENDAR is a quota: AMOUNT tokens, or dollars, in each period of the
 calendar: daily, weekly, monthly, quarterly, yearly or a cron expression, and a time
-zone; or like 5h, which begin with the first use.
+zone; or a length like 5h, which begins with the first use.
 NAME=AMOUNT@in-flight/EPOCH is how many are at work at once. Slots of processes that
 died are free again one or two epochs later.
 NAME=blocked denies everything. NAME=unlimited only counts.
 
-What may follow: +soft, to count and deny nothing. +floors:CLASS=PERCENT,... is what
-requests of a class leave to others. +ahead:TIME lets busy processes take tokens ahead,
-and hold them for so long.
+A limit may end in +soft: it counts and denies nothing. +floors:CLASS=PERCENT,... is how
+much of the capacity requests of a class leave to others. +ahead:TIME lets busy processes
+take tokens ahead, and hold them for so long.
 
   rpm=600                            600 per minute
   tpm=40000/m:80000                  40000 per minute, bursts of up to 80000
-  images=50/d                        50 per day, a little at a time
+  images=50/d                        50 per day, coming back one by one
   rpd=1000@daily                     1000 from midnight to midnight, UTC
   "budget=$500@monthly Asia/Tokyo"   500 dollars a month
   jobs=20@in-flight/2m               20 at work at once, epochs of two minutes

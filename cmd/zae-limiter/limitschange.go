@@ -41,8 +41,8 @@ func limitsSet(a *app) *cobra.Command {
 	var limits []limiter.Limit
 	cmd := l.flags(a.inNamespace(&cobra.Command{
 		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, beside those that are there",
-		Long: "Store limits, beside those of other names that are there, and bring them to all\n" +
-			"buckets. The difference is shown first, and has to be confirmed (or --yes).\n\n" + limitSyntax,
+		Long: "Store limits, and bring them to all buckets. Limits of other names stay. The difference\n" +
+			"is shown first, and has to be confirmed (or --yes).\n\n" + limitSyntax,
 		Example: "  zae-limiter limits set -r gpt-4 rpm=600 tpm=40000\n" +
 			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000\n" +
 			"  zae-limiter limits set --everybody --replace rpm=100",

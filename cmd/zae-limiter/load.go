@@ -43,10 +43,10 @@ load-2, ... on the resource load, unless told otherwise.
 Requests arrive independently of how fast they are answered. Each is made by one of
 --processes limiters that share nothing but the table.
 
-The exit status is 3 if in any window of time more was admitted than the limits allow,
-by one token or by many. A grant counts in a window that its whole call lies in, so
-nothing is reported that did not happen. Limits that change meanwhile are followed.
-Tokens that others give back, reset or credit meanwhile look like too much.
+The exit status is 3 if more was admitted in any window of time than the limits allow,
+be it one token. A grant counts in a window only if its whole call lies in it, so what is
+reported did happen. Limits may change meanwhile. But if others give back, reset or credit
+tokens of these buckets meanwhile, that looks like too much.
 
 ` + limitSyntax,
 		Example: "  zae-limiter load --rate 200 --duration 30s --limit rpm=600 --report load.html\n" +
@@ -77,7 +77,7 @@ Tokens that others give back, reset or credit meanwhile look like too much.
 	f.IntVar(&p.Processes, "processes", 4, "limiters that share nothing but the table")
 	f.IntVar(&p.Entities, "entities", 1, "number of entities")
 	f.StringVar(&p.Prefix, "prefix", "load-", "of the names of entities; a number follows")
-	f.Float64Var(&p.Skew, "skew", 0, "number k of the entities asks with a weight of 1/k^skew")
+	f.Float64Var(&p.Skew, "skew", 0, "how unevenly entities ask: number k in proportion to 1/k^skew; 0: all the same")
 	f.StringVarP(&p.Resource, "resource", "r", "load", "resource")
 	f.StringArrayVar(&limits, "limit", nil, "limit to bring along, may be repeated (default: stored ones)")
 	f.StringArrayVar(&costs, "cost", nil, "NAME=TOKENS, may be repeated (default: one of each --limit)")

@@ -35,9 +35,9 @@ func replayCommand(a *app) *cobra.Command {
 		Long: `List what the functions of a deployed stack gave up or set aside: batches in the
 failed records bucket, and malformed records there and in the archive bucket.
 
-Without --deliver nothing is changed, and it says what a replay would count. With
-it, every object is given to its function, and deleted when all of it came through.
-Nothing is counted or archived twice, and it may be given again at any time. The
+Without --deliver nothing is changed, and the list says what a replay would count.
+With it, every object is given to its function, and deleted when all of it came through.
+Nothing is counted or archived twice, so a replay may be repeated at any time. The
 exit status is 3 while anything is left.
 
 It needs cloudformation:DescribeStacks, lambda:GetFunctionConfiguration and

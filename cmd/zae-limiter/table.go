@@ -14,8 +14,8 @@ import (
 )
 
 func tableCommand(a *app) *cobra.Command {
-	const about = "The table has no functions on its stream: there is no usage and no archive. The stack has\n" +
-		"them (docs/table.md). For a local DynamoDB, and where limits are all that is needed."
+	const about = "The table is made without functions: limits work, but there is no usage and no archive.\n" +
+		"That suits a local DynamoDB, and those who need no more. The stack has both (docs/table.md)."
 	return group("table", "the table itself",
 		tableCreate(a, about),
 		a.does(&cobra.Command{Use: "describe", Short: "show the table", Args: args(0, 0)}, tableAnswer(a.describe)),
