@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/known"
 )
 
-// Unlimited returns a limit that is counted and, for all that matters, denies
-// nothing: MaxTokens can be taken at once and come back every second. It is stored
-// like any other limit, and Python clients serve it.
+// Unlimited returns a limit that counts and, in practice, denies nothing: MaxTokens can be
+// taken at once and come back every second. It is stored like any other limit, and Python
+// clients serve it.
 func Unlimited(name string) Limit {
 	return Limit{Name: name, Capacity: MaxTokens, Refill: MaxTokens, Period: time.Second}
 }

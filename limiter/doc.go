@@ -47,27 +47,27 @@
 //	unknown      [ErrUnknown]: the answer was lost, tokens may have been taken
 //
 // A [Policy] decides about the last two: block, allow, or grant from a share of each limit
-// that this process holds itself. A bucket that cannot be read is [ErrUnreadable], under every
-// policy, and concerns nobody else. Options.Observe is told of every outcome, and of all else
-// that happens, for logs, metrics and traces.
+// that this process holds itself. A bucket that cannot be read is [ErrUnreadable] under every
+// policy; other buckets are not concerned. Options.Observe is told of every outcome, and of
+// all else that happens, for logs, metrics and traces.
 //
 // # What an acquire costs
 //
-// The limiter remembers the last image of each bucket. From that it picks the write that
-// is right for what the bucket holds by now. So a warm acquire is one UpdateItem, one write
+// The limiter remembers the last image of each bucket. From that it picks the write that is
+// right for what the bucket holds by now. So a warm acquire is one UpdateItem, one write
 // unit, and no read. What the image cannot cover is denied without a call, until the image is
 // a second old. A write that is refused brings a new image back, and the request is decided
-// again from that, without a read. Creating a bucket takes two writes, and between them a read
-// of its shard 1, which may live on where somebody has deleted shard 0.
+// again from that, without a read. Creating a bucket takes two writes. Between them its shard
+// 1 is read, which may still exist where somebody has deleted shard 0.
 //
 // # Guarantees
 //
 // Take any limit and any two instants. What is granted between them is at most the capacity,
 // plus what is refilled in that time, plus what was given back. This holds for any number of
-// processes, goroutines and shards, and across splits, expiry, changed limits, crashes and lost
-// answers. Clocks that disagree add at most the refill of the difference; a clock that is off
-// DynamoDB's by more than a second or so is corrected by it. No refill is lost while a bucket
-// fills. Near full, a busy fleet may for a while show less than there is (see Options.Slack).
+// processes, goroutines and shards, and across splits, expiry, changed limits, crashes and
+// lost answers. Clocks that disagree add at most what is refilled in the difference. A clock
+// that is off DynamoDB's by more than about a second is corrected. No refill is lost while a
+// bucket fills. Near full, a busy fleet may for a while show too little (see Options.Slack).
 //
 // A bucket that is written to more than a thousand times a second is split into shards, each
 // with its share of every limit. What no single shard covers is taken from several. A cost

@@ -21,14 +21,14 @@ var ErrSlotsLost = errors.New("limiter: slots lost")
 //	limiter.InFlight("jobs", 20, 2*time.Minute)
 //
 // A request takes slots like tokens, in the same write. Commit and Rollback give all of them
-// back. Every lease with slots must be ended by one of them, or be one of [Limiter.Do].
-// While a lease is open, this process renews its slots: one write for all leases of a bucket
-// in each epoch, of which nobody hears. [Lease.Lost] tells if that was not possible in time.
+// back. Every lease with slots must be ended by one of them, or be one of [Limiter.Do]. While
+// a lease is open, this process renews its slots, by one write in each epoch for all leases
+// of a bucket. No event tells of it. [Lease.Lost] tells if it was not possible in time.
 //
-// Slots of a process that has died are free when the epoch after the one that they were last
-// renewed in is over: between one and two epochs later. So are those of answers that were
-// lost. The epoch is 5s to 10m, a whole number of seconds. Short ones free the slots of the
-// dead sooner, long ones cost fewer writes and outlast longer trouble with the table.
+// Slots of a process that has died are free at the end of the epoch after their last renewal:
+// between one and two epochs later. So are slots whose answer was lost. The epoch is 5s to
+// 10m, a whole number of seconds. Short ones free the slots of the dead sooner, long ones
+// cost fewer writes and outlast longer trouble with the table.
 //
 // A bucket has at most 3 in-flight limits. They cannot be soft, and nothing is taken ahead of
 // a bucket that has one. All slots are on one shard, so such a bucket is not split. Slots

@@ -78,11 +78,11 @@ func (le *Lease) learn(b table.Shard) {
 	le.image, le.limits = b, b.State.Limits()
 }
 
-// Charged reports whether the lease was charged to the table. It is false for a lease
-// granted without a decision, and Cause says why there was none. It is false too where the
-// entity is bypassed; the entities that it cascades to may be charged then. Whatever is done
-// with a lease of PolicyAllow then does nothing and returns nil; one of PolicyLocal
-// is settled like any other, but in this process.
+// Charged reports whether the lease was charged to the table. It is false for a lease granted
+// without a decision, and Cause says why there was none. It is false too where the entity is
+// bypassed; the entities that it cascades to may be charged then. On a lease of PolicyAllow
+// every method then does nothing and returns nil. A lease of PolicyLocal is settled like any
+// other, but in this process.
 func (le *Lease) Charged() bool { return le.cause == nil }
 
 // Cause returns why a lease has charged nothing: an ErrUnavailable, an ErrUnknown when

@@ -39,15 +39,15 @@ type Options struct {
 	// a fresh namespace with nothing in it.
 	Register bool
 	// Ahead is for how long a busy process may hold tokens that it has taken ahead: one write
-	// takes more than a request needs, and the next requests are granted from that, without
-	// a call. Zero, the default: nothing is taken ahead; else 10ms to 10m. It never grants
-	// more than the bucket allows. Near full a level is shown lower by what processes hold, a
-	// process that crashes loses what it holds, and a lease that it drops then stays taken;
-	// docs/hot-keys.md says which time suits which bucket. It is cut to half of the time in
-	// which the fastest limit of a bucket fills, and a process that asks for a bucket a few
-	// times in that time only takes nothing ahead of it, nor of one with a quota. Wait and
-	// Reserve are not served from it. Not for buckets that Python clients or older releases take from: they do not
-	// know what is held, and grant it once more.
+	// takes more than a request needs, and the next requests are granted from that, without a
+	// call. Zero, the default: nothing is taken ahead; else 10ms to 10m. It never grants more
+	// than the bucket allows. Near full, a level is shown lower by what processes hold. A
+	// process that crashes loses what it holds, and what its leases took stays taken.
+	// docs/hot-keys.md says which time suits which bucket. The time is cut to half of that in
+	// which the fastest limit of a bucket fills. Nothing is taken ahead by a process that asks
+	// for the bucket only a few times in it, nor of a bucket with a quota. Wait and Reserve
+	// are not served from it. Not for buckets that Python clients or older releases take from:
+	// they do not know what is held, and grant it once more.
 	Ahead time.Duration
 	// Timeout bounds every call of the limiter, on top of the caller's
 	// context. Default 2s, at least 1ms.
@@ -83,11 +83,11 @@ type Options struct {
 	// LocalShare is the part of each limit, in percent, 1 to 100, that this process
 	// grants by itself under [PolicyLocal]. Default 10, which suits ten processes.
 	LocalShare int
-	// Now is the clock, read once per attempt. A clock given here is not corrected.
-	// Default: the system's clock. If it differs from the time of DynamoDB's own answers
-	// by more than their whole seconds leave open, it is corrected, by a day at most. The
-	// first answer is believed; after that three in a row have to agree. If the system's
-	// clock is set, the correction ends. Observe is told.
+	// Now is the clock, read once per attempt. A clock given here is not corrected. Default:
+	// the system's clock. DynamoDB's answers tell the time in whole seconds. If the system's
+	// clock differs from that by more than the seconds leave open, it is corrected, by a day
+	// at most. The first answer is believed; after that three in a row have to agree. If the
+	// system's clock is set, the correction ends. Observe is told.
 	Now func() time.Time
 	// Observe is told of everything that happens (see [Event]), with the context of the
 	// call; of the clock, with the background context. It is called synchronously, by

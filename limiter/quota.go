@@ -90,9 +90,9 @@ func (c Calendar) String() string { return calendar.Text(string(c)) }
 //
 //	limiter.Quota("budget", limiter.USD(500), limiter.Monthly(1, "Asia/Tokyo"))
 //
-// Periods are those of the bucket: exactly one request opens each, at most a second after
-// its beginning, whatever the number of processes; what is taken before that is of the
-// old one. Where all clocks are within a second of the true time no period is opened early.
+// Exactly one request opens each period of a bucket, however many processes there are. In the
+// first second of a period requests may still count in the old one. No period is opened early
+// where all clocks are within a second of the true time.
 func Quota(name string, n int64, c Calendar) Limit { return Limit{Name: name, Capacity: n, Reset: c} }
 
 // PerMonth returns a quota of n tokens in each calendar month of UTC.

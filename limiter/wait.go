@@ -16,19 +16,19 @@ import (
 // small, in every process; while there is debt, Acquire is denied. Those who owe are
 // the queue, and the debt is bounded; who finds it full stands in line (see line).
 
-// Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write,
-// which takes the tokens into debt, and sleeps for exactly as long as that debt takes to
-// refill. If ctx ends first, it gives them back. It wakes sooner if this process gives back
-// tokens that were taken from one shard before. What other processes or an operator put back
-// so that nothing is owed any more, it notices within 15 seconds: every 15 seconds one of those that
-// sleep for a shard reads it, for all of this process. It does not if several shards have paid,
-// or the bucket has split or merged since. While others wait, requests that do not wait are
-// denied.
+// Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write, which
+// takes the tokens into debt, and sleeps for exactly as long as that debt takes to refill. If
+// ctx ends first, it gives them back. It wakes sooner if this process gives back tokens that
+// were taken from one shard before. If other processes or an operator put so much back that
+// nothing is owed any more, it notices within 15 seconds: one of those that sleep for a shard
+// reads it that often, for all of this process. It does not notice if several shards have
+// paid, or the bucket has split or merged since. While others wait, requests that do not wait
+// are denied.
 //
 // The queue is bounded (see [ErrQueueFull]). While it is full, Wait waits for room, and takes
 // the tokens then. Requests of one process enter in the order in which they came, as many at
-// once as there is room for. Which of several processes is next is chance. What other processes
-// or an operator put back lets them in within 15 seconds.
+// once as there is room for. Between processes chance decides who is next. When other
+// processes or an operator put tokens back, that lets requests in within 15 seconds.
 //
 // On one shard, and while nobody leaves, the order is that in which DynamoDB has taken the
 // writes. A bucket of several shards has a queue for each, and a request goes to the one that
