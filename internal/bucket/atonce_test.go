@@ -100,3 +100,33 @@ func TestSlotsComeBackFromAnAstrayEpoch(t *testing.T) {
 		t.Errorf("a clock that is a minute ahead is taken for broken: %+v", at)
 	}
 }
+
+// What is in flight in two epochs is free when both are over, so slots are all there after two
+// epochs at the latest, and only their edge says so: nothing comes back bit by bit.
+func TestSlotsAreFreeAfterTwoEpochs(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	if r := fly.WholeAt(1_000_000, 0); r.Edge != 60_000 || r.Amount != 0 {
+		t.Errorf("%+v, want an edge after 60 s and no refill", r)
+	}
+}
+
+// The first period that ends decides; slots and quotas without an edge have none.
+func TestPeriodEnd(t *testing.T) {
+	quota := func(end int64) Slot { return Slot{Limit: Limit{Name: "q", Reset: "0 0 * * *"}, End: end} }
+	slots := Slot{Limit: Limit{Name: "fly", Period: 30_000, AtOnce: true}, End: 5}
+	rate := Slot{Limit: Limit{Name: "rpm", Amount: 1, Period: 60_000}}
+	for _, c := range []struct {
+		slots []Slot
+		want  int64
+	}{
+		{nil, 0},
+		{[]Slot{rate, slots}, 0},
+		{[]Slot{quota(Never)}, 0},
+		{[]Slot{quota(30)}, 30},
+		{[]Slot{slots, quota(40), rate, quota(30), quota(Never), quota(50)}, 30},
+	} {
+		if got := (State{Slots: c.slots}).PeriodEnd(); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.slots, got, c.want)
+		}
+	}
+}

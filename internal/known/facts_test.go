@@ -227,3 +227,25 @@ func TestARefusedChargeTellsOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// A refusal was answered by a bucket that is there, unless the write was to create it, and tells
+// that others have taken the tokens if it was a charge under the rules that are in force still.
+func TestWhatARefusalMeans(t *testing.T) {
+	b := seenAs(perSecond, 5) // of generation 1
+	for name, c := range map[string]struct {
+		plan           Plan
+		answered, lost bool
+	}{
+		"a charge":            {Plan{Charges: true, Takes: true, life: 1}, true, true},
+		"a refill":            {Plan{Charges: true, life: 1}, true, false},
+		"an add":              {Plan{Takes: true, life: 1}, true, false},
+		"other rules":         {Plan{Charges: true, Takes: true, life: 2}, true, false},
+		"a creation":          {Plan{Creates: true, Takes: true}, false, false},
+		"a shard not seen":    {Plan{Shard: 3, Takes: true}, false, false},
+		"a creation over one": {Plan{Shard: 3, Creates: true, Takes: true}, false, false},
+	} {
+		if answered, lost := b.Outbid(c.plan); answered != c.answered || lost != c.lost {
+			t.Errorf("%s: answered %v, lost %v; want %v, %v", name, answered, lost, c.answered, c.lost)
+		}
+	}
+}

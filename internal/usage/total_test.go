@@ -83,3 +83,30 @@ func TestFoldDoesNotDependOnTheOrderOfBuckets(t *testing.T) {
 		}
 	}
 }
+
+// A record is counted if it moves a counter, begins or ends a life, or changes the generation;
+// one that only refills is not.
+func TestSignificant(t *testing.T) {
+	used := func(u ...stream.Used) stream.Change {
+		return stream.Change{Operation: stream.Modify, OldGeneration: 1, NewGeneration: 1, Used: u}
+	}
+	same := stream.Used{Limit: "rpm", Before: 5, After: 5, Was: true, Is: true}
+	for name, c := range map[string]struct {
+		change stream.Change
+		want   bool
+	}{
+		"nothing":              {used(), false},
+		"a refill":             {used(same), false},
+		"a counter moves":      {used(same, stream.Used{Limit: "tpm", Before: 5, After: 6, Was: true, Is: true}), true},
+		"a counter falls":      {used(stream.Used{Limit: "tpm", Before: 5, After: 4, Was: true, Is: true}), true},
+		"a limit goes":         {used(stream.Used{Limit: "tpm", Was: true}), true},
+		"a limit comes":        {used(stream.Used{Limit: "tpm", Is: true}), false},
+		"another generation":   {stream.Change{Operation: stream.Modify, OldGeneration: 1, NewGeneration: 2}, true},
+		"the shard is created": {stream.Change{Operation: stream.Insert}, true},
+		"the shard is removed": {stream.Change{Operation: stream.Remove}, true},
+	} {
+		if got := significant(&c.change); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
