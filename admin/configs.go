@@ -14,9 +14,9 @@ import (
 const readAtOnce = 100
 
 // Configs lists what is stored for an entity, for a resource (for everybody, then for single
-// entities), for one on the other, or for all: first for everybody, then for each resource,
-// then for entities. Resources named like a key of the table are left out where neither an
-// entity nor the resource is named.
+// entities), for an entity on a resource, or at all scopes: first for everybody, then for
+// each resource, then for entities. Resources named like a key of the table are left out
+// where neither an entity nor the resource is named.
 func (n *Namespace) Configs(ctx context.Context, at Scope) iter.Seq2[Config, error] {
 	return func(yield func(Config, error) bool) {
 		err := at.validate()

@@ -32,8 +32,7 @@ type Options struct {
 	Skip func(context.Context, Call) bool
 	// Denied returns the error that a denied call ends in. Nil: [Denied].
 	Denied func(context.Context, Call, *limiter.LimitError) error
-	// Failed returns the error that a call ends in which nothing was decided about.
-	// Nil: [Failed].
+	// Failed returns the error of a call for which there was no decision. Nil: [Failed].
 	Failed func(context.Context, Call, error) error
 	// Granted is told of every granted call before it is handled, for logs and
 	// metrics. It must be quick. Nil: nobody.
@@ -43,13 +42,12 @@ type Options struct {
 	Settled func(context.Context, Call, error)
 }
 
-// Unary returns an interceptor that takes tokens before it hands a call on. After
-// the handler has returned, with or without an error, it commits the lease with what
-// the handler settled ([Lease]); if the handler panics before it has settled
-// anything, all is given back. Both go on when the client has gone away. With an
-// in-flight limit the context of the call ends when its slot is lost, with the cause
-// limiter.ErrSlotsLost. A limiter under limiter.PolicyAllow hands calls on that nothing
-// was decided about, with a lease that has charged nothing.
+// Unary returns an interceptor that takes tokens before it hands a call on. After the handler
+// has returned, with or without an error, it commits the lease with what the handler settled
+// ([Lease]); if the handler panics before it has settled anything, all is given back. Both go
+// on when the client has gone away. With an in-flight limit the context of the call ends when
+// its slot is lost, with the cause limiter.ErrSlotsLost. Under limiter.PolicyAllow a call
+// without a decision is handed on too; its lease has charged nothing.
 //
 // Unary panics if there is no limiter or no Options.Request.
 func Unary(l Acquirer, o Options) grpc.UnaryServerInterceptor {

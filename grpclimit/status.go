@@ -40,11 +40,11 @@ func Denied(e *limiter.LimitError) error {
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)}, &quota)
 }
 
-// Failed returns what a call ends in that nothing was decided about: CANCELED or
-// DEADLINE_EXCEEDED if its own context has ended, UNAVAILABLE with RetryInfo of one
-// second where trying again may help, PERMISSION_DENIED where a resource is switched
-// off, INVALID_ARGUMENT for what no bucket can hold, else INTERNAL. It tells no more, so
-// that clients learn nothing of the cause.
+// Failed returns the error of a call for which there was no decision: CANCELED or
+// DEADLINE_EXCEEDED if its own context has ended, UNAVAILABLE with RetryInfo of one second
+// where trying again may help, PERMISSION_DENIED where a resource is switched off,
+// INVALID_ARGUMENT for what no bucket can hold, else INTERNAL. It tells no more, so that
+// clients learn nothing of the cause.
 func Failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

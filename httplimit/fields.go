@@ -13,16 +13,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Fields sets header fields that tell a client where it stands: of a granted request
-// the limits as they are after it, of a denied one with how long it has to wait. Of a
-// name that several entities of a cascade have, only the tightest limit is among
-// them. There is one at least.
+// Fields sets header fields that tell a client where it stands. It is given the limits as
+// they are after a granted request, or with how long a denied one has to wait. Where several
+// entities of a cascade have a limit of one name, only the tightest is given. There is one at
+// least.
 type Fields func(http.Header, []limiter.Status)
 
 // RateLimit sets the fields RateLimit and RateLimit-Policy of
-// draft-ietf-httpapi-ratelimit-headers. The quota of a limit is what its bucket holds,
-// its window the time in which that refills; t is how long until the request is
-// covered, or one token more.
+// draft-ietf-httpapi-ratelimit-headers. In the policy, q is what the bucket of a limit can
+// hold, and w the time in which that refills; t is how long until the request is covered, or
+// until there is one token more.
 func RateLimit(h http.Header, statuses []limiter.Status) {
 	var levels, rules []string
 	for _, s := range statuses {

@@ -29,7 +29,7 @@ type Options struct {
 	// Denied answers a denied request. The header fields are set already, the
 	// status is not. Nil: [WriteDenied].
 	Denied func(http.ResponseWriter, *http.Request, Denial)
-	// Failed answers a request that nothing was decided about. Nil: [WriteFailed].
+	// Failed answers a request for which there was no decision. Nil: [WriteFailed].
 	Failed func(http.ResponseWriter, *http.Request, error)
 	// Granted is told of every granted request before it is handled, for logs and
 	// metrics. It must be quick. Nil: nobody.
@@ -50,12 +50,11 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New returns a middleware that takes tokens before it hands a request on. After
-// the handler has returned it commits the lease, with what the handler settled
-// ([Lease]); if the handler panics before it has settled anything, all is
-// given back. Both go on when the client has gone away. A limiter under
-// limiter.PolicyAllow hands requests on that nothing was decided about, with a lease
-// that has charged nothing.
+// New returns a middleware that takes tokens before it hands a request on. After the handler
+// has returned it commits the lease, with what the handler settled ([Lease]); if the handler
+// panics before it has settled anything, all is given back. Both go on when the client has
+// gone away. Under limiter.PolicyAllow a request without a decision is handed on too; its
+// lease has charged nothing.
 //
 // New panics if there is no limiter or no Options.Request.
 func New(l Acquirer, o Options) func(http.Handler) http.Handler {

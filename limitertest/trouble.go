@@ -46,10 +46,10 @@ type Trouble struct {
 var operations = []string{string(memdb.UpdateItem), string(memdb.PutItem), string(memdb.DeleteItem),
 	string(memdb.TransactWriteItems), string(memdb.BatchGetItem), string(memdb.Query), string(memdb.BatchWriteItem)}
 
-// Trouble replaces what becomes of calls from now on: to each happens the first trouble
-// that concerns its operation and has not happened as often as it may. Without
-// arguments everything succeeds again. It panics for operations, errors and numbers that
-// Trouble does not name.
+// Trouble decides what becomes of calls from now on, in place of what was decided before.
+// Each call meets the first trouble that concerns its operation and has not yet happened
+// Times times. Without arguments all calls succeed. It panics for operations, errors and
+// numbers that Trouble does not name.
 //
 // A limiter spares a table that has not answered several calls in a row: for a
 // fraction of a second of package time, whatever the clock here says, most

@@ -17,11 +17,10 @@
 //	zae_limiter.breaker.open       1         1 while calls are not sent
 //	zae_limiter.clock.correction   s         what is added to the system's clock
 //
-// The histograms count as well: what they have counted is how often it happened.
-// Outcomes are those of [limiter.Event.Outcome]; the policy is there only where it has
-// let an acquire through. Neither entities nor resources are attributes, because a
-// series per value is expensive; see [Options.Attributes]. Tokens of an acquire whose
-// answer was lost are not counted.
+// The count of a histogram is how often it happened. Outcomes are those of
+// [limiter.Event.Outcome]; the policy is there only where it has let an acquire through.
+// Neither entities nor resources are attributes, because a series per value is expensive;
+// see [Options.Attributes]. Tokens of an acquire whose answer was lost are not counted.
 //
 // # Traces
 //
