@@ -73,9 +73,8 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 		return nil, err
 	}
 	var rows []Row
-	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.cascade, f.foreseen, f.unforeseen,
-		f.denial, f.flood,
-		f.several, f.cold, f.create} {
+	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.mixed, f.cascade, f.foreseen,
+		f.unforeseen, f.denial, f.flood, f.several, f.cold, f.create} {
 		row, err := path(ctx)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", row.Path, err)
@@ -122,13 +121,35 @@ func (f fleet) warm(ctx context.Context) (r Row, err error) {
 // wide is warm with an item as large as the design says fits into a write unit:
 // eight limits with names of three letters, an entity id of 40 characters, and
 // the remainders of a refill.
-func (f fleet) wide(ctx context.Context) (r Row, err error) {
-	r = Row{Path: "acquire, warm, 8 limits, id of 40 characters", Budget: updates(1)}
-	req := limiter.Request{Entity: strings.Repeat("e", 40), Resource: resource, Costs: limiter.Costs{}}
+func (f fleet) wide(ctx context.Context) (Row, error) {
+	var limits []limiter.Limit
 	for _, name := range []string{"rpm", "rph", "rpd", "tpm", "tph", "tpd", "ipm", "opm"} {
-		req.Limits = append(req.Limits,
-			limiter.Limit{Name: name, Capacity: 100_000, Refill: 99_991, Period: 599 * time.Second})
-		req.Costs[name] = 1000
+		limits = append(limits, limiter.Limit{Name: name, Capacity: 100_000, Refill: 99_991, Period: 599 * time.Second})
+	}
+	r := Row{Path: "acquire, warm, 8 limits, id of 40 characters", Budget: updates(1)}
+	return f.large(ctx, r, strings.Repeat("e", 40), limits)
+}
+
+// mixed is wide with rates and quotas, whose calendars need room too.
+func (f fleet) mixed(ctx context.Context) (Row, error) {
+	var limits []limiter.Limit
+	for _, name := range []string{"rpm", "rph", "tpm", "tph"} {
+		limits = append(limits, limiter.Limit{Name: name, Capacity: 4_000_000, Refill: 3_999_991, Period: 599 * time.Second})
+	}
+	for name, calendar := range map[string]limiter.Calendar{"rpd": limiter.Daily("Asia/Tokyo"), "tpw": limiter.Weekly(
+		time.Monday, "Asia/Tokyo"), "usd": limiter.Monthly(1, "Asia/Tokyo"), "ses": limiter.FromFirstUse(5 * time.Hour)} {
+		limits = append(limits, limiter.Quota(name, 900_000_000, calendar))
+	}
+	r := Row{Path: "acquire, warm, 8 limits of mixed kinds", Budget: updates(1)}
+	r.Budget.Write = 2
+	return f.large(ctx, r, strings.Repeat("m", 40), limits)
+}
+
+// large measures warm acquires of a hundredth of each limit.
+func (f fleet) large(ctx context.Context, r Row, entity string, limits []limiter.Limit) (_ Row, err error) {
+	req := limiter.Request{Entity: entity, Resource: resource, Limits: limits, Costs: limiter.Costs{}}
+	for _, l := range limits {
+		req.Costs[l.Name] = l.Capacity / 100
 	}
 	acquire := func(int) error {
 		_, err := f.a.Acquire(ctx, req)
