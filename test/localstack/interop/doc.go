@@ -39,6 +39,8 @@
 //	what either disables and enables                 TestDisabledByEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
 //	                                                 TestEdgesAreThoseOfPython
+//	slots and floors, which Python passes over       TestPythonPassesOverSlotsAndFloors,
+//	and drops when it stores limits                  TestSetLimitsOfPythonDropsWhatOnlyOursHas
 //	the body of a denial                             TestBodyOfADenial
 //	migration, there and back                        TestMigrationRehearsed
 package interop

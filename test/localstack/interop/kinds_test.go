@@ -1,0 +1,87 @@
+//go:build interop
+
+package interop
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Python passes over slots and floors, on buckets that either has made: its requests take no
+// slot and leave nothing, and its writes keep what ours has counted.
+func TestPythonPassesOverSlotsAndFloors(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		w.set("", "api", still("rpm", 10).WithFloor("batch", 40), limiter.InFlight("jobs", 2, 10*time.Minute))
+		both, rpm := limiter.Costs{"rpm": 1, "jobs": 1}, limiter.Costs{"rpm": 1}
+		batch := func(entity string) error {
+			_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "api", Costs: rpm, Class: "batch"})
+			return err
+		}
+		for _, first := range []string{"python", "go"} { // makes the bucket
+			if first == "python" {
+				p.take(first, "api", rpm)
+			} else {
+				w.take(l, first, "api", rpm)
+			}
+			one := w.acquire(l, limiter.Request{Entity: first, Resource: "api", Costs: both})
+			two := w.acquire(l, limiter.Request{Entity: first, Resource: "api", Costs: both})
+			p.take(first, "api", rpm) // leaves both slots taken
+			if denied := w.denied(l, first, "api", both); denied.Limit != "jobs" {
+				w.Errorf("%s: denied by %s, want jobs", first, denied.Limit)
+			}
+			lease := p.acquire(first, "api", limiter.Costs{"rpm": 2})
+			lease.adjust(limiter.Costs{"rpm": -1})
+			lease.commit()
+			w.must(one.Commit(w.Context()))
+			w.take(l, first, "api", both)
+			w.denied(l, first, "api", both)
+			w.must(two.Rollback(w.Context()))
+
+			p.take(first, "api", rpm)
+			if err := batch(first); !errors.Is(err, limiter.ErrLimited) {
+				w.Errorf("%s: batch does not leave 4 of 10 to others: %v", first, err)
+			}
+			p.take(first, "api", limiter.Costs{"rpm": 4})                            // what batch leaves to others
+			w.wantLevels("by "+first, first, "api", levels{"rpm": 0, "jobs": 1_000}) // one of 2 slots is taken
+		}
+	})
+}
+
+// What Python's set_limits stores is all that is in force: floors, slots and the time to be
+// taken ahead that ours had stored are gone.
+func TestSetLimitsOfPythonDropsWhatOnlyOursHas(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		p := w.python()
+		at := admin.Scope{Entity: "acme", Resource: "api"}
+		w.must(w.manage().SetLimits(w.Context(), at, still("rpm", 10).WithFloor("batch", 40),
+			still("tpm", 10).WithAhead(time.Second), limiter.InFlight("jobs", 2, time.Minute)))
+		key := table.EntityConfigKey(w.ns, "acme", "api")
+		attrs := []string{"l_rpm_fl", "l_tpm_ah", "s_jobs_cp", "s_jobs_rp"}
+		has := func(when string, want bool) {
+			w.Helper()
+			it := w.item(key)
+			for _, attr := range attrs {
+				if _, ok := it[attr]; ok != want {
+					w.Errorf("%s: %s is stored: %v, want %v", when, attr, ok, want)
+				}
+			}
+		}
+		has("stored by ours", true)
+		var got []pyLimit
+		p.call(&got, "get_limits", kv{"entity_id": "acme", "resource": "api"})
+		if len(got) != 2 {
+			w.Errorf("Python reads %+v, want rpm and tpm", got)
+		}
+		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
+			"limits": pyLimits(still("rpm", 10), still("tpm", 10))})
+		has("stored by Python", false)
+		w.take(w.open(), "acme", "api", limiter.Costs{"rpm": 9})
+	})
+}
