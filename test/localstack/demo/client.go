@@ -45,7 +45,8 @@ func clientOptions() limiter.Options {
 }
 
 // openFleet opens n clients of the table at the engine.
-func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *book) (*fleet, error) {
+func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *book,
+	change ...func(*limiter.Options)) (*fleet, error) {
 	f := &fleet{book: l}
 	observe := func(_ context.Context, e limiter.Event) {
 		if e.Kind == limiter.EventRefused {
@@ -55,6 +56,9 @@ func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *bo
 	for range n {
 		opts := clientOptions()
 		opts.Observe = observe
+		for _, c := range change {
+			c(&opts)
+		}
 		lim, err := limiter.Open(ctx, billed{e.DynamoDB(), &f.bill}, table, &opts)
 		if err != nil {
 			return nil, fmt.Errorf("open limiter: %w", err)

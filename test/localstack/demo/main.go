@@ -76,22 +76,6 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) int {
 	return 2
 }
 
-// workload is the requests to play and a sentence about them.
-func workload(set settings) ([]request, string, error) {
-	if set.trace == "" {
-		r := generate()
-		return r, fmt.Sprintf("%d generated requests in %v, seed %d", len(r), playTime, seed), nil
-	}
-	rows, err := readTrace(set.trace)
-	if err != nil {
-		return nil, "", err
-	}
-	r, err := replay(rows, set.speedup)
-	return r.requests, fmt.Sprintf(
-		"%d requests in %v, from %d of the %d rows of the trace %s, %.3g times as fast as recorded",
-		len(r.requests), playTime, r.rows, len(rows), set.trace, r.speedup), err
-}
-
 // demo is one run.
 type demo struct {
 	out      io.Writer
@@ -108,6 +92,7 @@ type demo struct {
 	rushed float64 // how long it took, in seconds
 	bills  []paid  // what the rush cost each tenant
 	billed paid    // and all of them
+	busy   *busyFleet
 	result *result // nil until everything is measured
 }
 
@@ -154,13 +139,19 @@ func (d *demo) play(ctx context.Context) (err error) {
 	if err := d.load(ctx); err != nil {
 		return err
 	}
+	d.calmed = now()
 	d.rig.clients.Clear()
 	d.bills, d.billed = d.fleet.bill.total()
 	warm, err := measureWarm(ctx, d.rig, d.book)
 	if err != nil {
 		return err
 	}
-	d.say("the rush is over; a few requests go on until the hot bucket is whole again")
+	d.say("the rush is over; a busy tenant takes tokens ahead for %v", busyTime)
+	if d.busy, err = openBusy(ctx, d.rig, d.book); err != nil {
+		return err
+	}
+	d.busy.play(ctx, d.rig)
+	d.say("a few requests go on until the hot bucket is whole again")
 	d.exhaust(ctx)
 	d.calm(ctx)
 	d.say("requests are over; waiting until the stream is")
@@ -282,6 +273,9 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 		leftOut: d.fleet.leftOut.Load(), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
+	}
+	if r.busy, err = d.busy.became(); err != nil {
+		return err
 	}
 	if r.worst, err = d.book.worst(false, everyone); err != nil {
 		return err

@@ -28,6 +28,7 @@ type page struct {
 	Level   plot
 	Growth  plot
 	Mishaps plot
+	Busy    plot
 }
 
 // bars are the limits of one tenant.
@@ -63,7 +64,7 @@ type mark struct {
 func writePage(w io.Writer, r record) error {
 	return pageTemplate.Execute(w, &page{
 		Record: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Level: levelPlot(r),
-		Growth: growthPlot(r), Mishaps: mishapPlot(r),
+		Growth: growthPlot(r), Mishaps: mishapPlot(r), Busy: busyPlot(r),
 	})
 }
 

@@ -68,7 +68,7 @@ func TestPageInABrowser(t *testing.T) {
 					t.Errorf("section %+v", s)
 				}
 			}
-			if want := []string{"admitted", "worst", "shards", "trouble", "costs"}; !slices.Equal(ids, want) {
+			if want := []string{"admitted", "worst", "shards", "ahead", "trouble", "costs"}; !slices.Equal(ids, want) {
 				t.Errorf("sections %q, want %q", ids, want)
 			}
 			for _, problem := range p.Problems() {

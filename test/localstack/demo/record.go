@@ -27,6 +27,7 @@ type record struct {
 	Incidents []incident
 	Costs     []figure
 	Bills     []paid // of the rush, by tenant and at last of all
+	Busy      busy
 	Calls     []calls
 }
 
@@ -81,6 +82,7 @@ func (d *demo) record(why []string) record {
 			Entity: r.worst.Entity, Resource: r.worst.Resource, Limit: r.worst.Limit,
 			Excess: float64(r.worst.Excess) / bucket.Milli, Capacity: float64(rule.Capacity),
 		},
+		Busy:  r.busy,
 		Calls: callsOf(d.rig.clients.Usage(), d.rig.Proxy.Usage()),
 	}
 	for _, m := range d.rig.watcher.history(r.worst.Entity, r.worst.Resource) {

@@ -22,6 +22,7 @@ type result struct {
 	warm        warmCost
 	bills       []paid // over the rush, by tenant
 	billed      paid   // all of them
+	busy        busy
 	writesPer   float64
 	writes      int
 	records     int
@@ -85,6 +86,9 @@ func (r result) verdict() []string {
 		r.warm.reads)
 	fail(r.billed.tooMany(), "%d acquires of the rush sent %d writes, want at most %d each", r.billed.Asked,
 		r.billed.Held+r.billed.Refused, mostWrites)
+	if err := r.busy.verdict(); err != nil {
+		fail(true, "%v", err)
+	}
 	// A machine that is too slow does not exhaust the meter.
 	fail(r.hot.most < 2 && r.hotWrites > 2*hotWCU, "the hot bucket did not split under %.0f writes a second", r.hotWrites)
 	fail(r.hot.end != 1 || r.stored != 1 || r.hot.merges != r.hot.splits,
@@ -141,6 +145,7 @@ func (r result) print(w io.Writer) {
 	say("\nCost of an acquire that needs no look-up, in capacity units as the engine reports them, indexes included.")
 	say("demo: write_units_per_warm_acquire=%.2f read_units=%.2f", r.warm.writes, r.warm.reads)
 	r.printBill(say)
+	r.busy.print(say)
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
 	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that "+

@@ -48,3 +48,19 @@ func settingsFrom(getenv func(string) string) (settings, error) {
 	}
 	return s, errors.Join(problems...)
 }
+
+// workload is the requests to play and a sentence about them.
+func workload(set settings) ([]request, string, error) {
+	if set.trace == "" {
+		r := generate()
+		return r, fmt.Sprintf("%d generated requests in %v, seed %d", len(r), playTime, seed), nil
+	}
+	rows, err := readTrace(set.trace)
+	if err != nil {
+		return nil, "", err
+	}
+	r, err := replay(rows, set.speedup)
+	return r.requests, fmt.Sprintf(
+		"%d requests in %v, from %d of the %d rows of the trace %s, %.3g times as fast as recorded",
+		len(r.requests), playTime, r.rows, len(rows), set.trace, r.speedup), err
+}

@@ -98,10 +98,10 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 		if sl.Name == bucket.WCU {
 			continue
 		}
-		if sl.Used%bucket.Milli != 0 {
-			return fmt.Errorf("bucket %q: %d millitokens of %s used, want whole tokens", b.Key().PK, sl.Used, sl.Name)
+		if sl.Spent()%bucket.Milli != 0 {
+			return fmt.Errorf("bucket %q: %d millitokens of %s spent, want whole tokens", b.Key().PK, sl.Spent(), sl.Name)
 		}
-		s.counters[play.Account{Entity: b.Entity, Resource: b.Resource, Limit: sl.Name}] += sl.Used / bucket.Milli
+		s.counters[play.Account{Entity: b.Entity, Resource: b.Resource, Limit: sl.Name}] += sl.Spent() / bucket.Milli
 	}
 	return nil
 }
