@@ -35,6 +35,10 @@
 // and to the bucket's next record. A malformed record is kept with [Options.Keep]
 // and skipped; it holds nothing up.
 //
+// An entity that has spent 50, 80 or 100 percent of a quota is told of once in its
+// period, by a record in the table and the line "quota threshold" of the log. The line may
+// come again after a crash; the record does not.
+//
 // # Rights
 //
 // dynamodb:UpdateItem, PutItem, DeleteItem, ConditionCheckItem, BatchGetItem and

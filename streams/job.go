@@ -15,6 +15,7 @@ import (
 const (
 	jobMalformed  = "malformed record"
 	jobUsage      = "usage"
+	jobThreshold  = "threshold"
 	jobResharding = "resharding"
 	jobRefill     = "refill"
 	jobLifetime   = "lifetime"
@@ -25,7 +26,7 @@ const (
 // an invocation that runs out of time has moved the point to resume from as far as it
 // could.
 //
-// Malformed records and usage are required. The rest is only tried. A bucket that cannot
+// Malformed records, usage and thresholds of quotas are required. The rest is only tried. A bucket that cannot
 // be refilled, split or given a longer life now is left to its clients and to its next
 // record. A shard that was left behind is left to its clients, to the next batch with a
 // record of shard 0, or to its next minute. To report such a record as not done would hold
@@ -39,6 +40,12 @@ func (a *Aggregator) jobs(led *ledger, histories []usage.History, p usage.Plan,
 			Do: func(ctx context.Context) (int, error) { return 0, a.setAside(ctx, k) }})
 	}
 	required = append(required, led.jobs(histories)...)
+	for _, s := range p.Spendings {
+		j := newJob(jobThreshold, s.Resume(), s.Entity, s.Resource,
+			func(ctx context.Context) (int, error) { return a.tell(ctx, s) })
+		j.Required = true
+		required = append(required, j)
+	}
 	for _, r := range p.Reshardings {
 		reshardings = append(reshardings, newJob(jobResharding, r.Resume(), r.Zero.Entity, r.Zero.Resource,
 			func(ctx context.Context) (int, error) { return a.reshard(ctx, r) }))
@@ -49,7 +56,7 @@ func (a *Aggregator) jobs(led *ledger, histories []usage.History, p usage.Plan,
 	}
 	for _, l := range p.Lifetimes {
 		lifetimes = append(lifetimes, newJob(jobLifetime, l.Resume(), l.Entity, l.Resource,
-			func(ctx context.Context) (int, error) { return a.mend(ctx, l) }))
+			func(ctx context.Context) (int, error) { return a.once(ctx, l.Update) }))
 	}
 	return slices.Concat(inOrder(required), inOrder(reshardings), inOrder(refills), inOrder(lifetimes))
 }

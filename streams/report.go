@@ -30,6 +30,7 @@ func summarize(batch stream.Batch, jobs []*function.Job, led *ledger, units int6
 		{Name: function.MetricRefills, Value: written[jobRefill]},
 		{Name: function.MetricShardSteps, Value: written[jobResharding]},
 		{Name: "Lifetimes", Value: written[jobLifetime]},
+		{Name: "Thresholds", Value: written[jobThreshold]},
 		{Name: "Kept", Value: kept},
 		{Name: "NotBegun", Value: notBegun},
 		{Name: function.MetricWriteUnits, Log: "write_units", Value: units},

@@ -96,10 +96,10 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, er
 	return 0, nil
 }
 
-// mend mends a lifetime. A refusal means that it is mended, or the item gone.
-func (a *Aggregator) mend(ctx context.Context, l usage.Lifetime) (writes int, err error) {
+// once does a write that is refused if it was done before, or is not needed any more.
+func (a *Aggregator) once(ctx context.Context, u item.Update) (writes int, err error) {
 	for range rounds {
-		if _, err = a.write(ctx, l.Update, attempts); err == nil {
+		if _, err = a.write(ctx, u, attempts); err == nil {
 			return 1, nil
 		}
 		_, seen, giveUp := again(ctx, err)

@@ -13,12 +13,12 @@ import (
 // everydayWords are attribute names that are too common as words to tell an
 // attribute name from.
 var everydayWords = []string{"name", "status", "action", "window", "resource", "resources", "details", "timestamp",
-	"metadata", "principal", "ttl", "rr", "r"}
+	"metadata", "principal", "ttl", "rr", "r", "limit", "percent", "spent", "quota"}
 
 // keyParts are the beginnings of keys that only internal/table may spell out.
 var keyParts = regexp.MustCompile(
-	`(ENTITY|BUCKET|RESOURCE|SYSTEM|AUDIT|USAGE|NAMESPACE|NSID|CONFIG|STATE|META|VERSION)#` +
-		`|#(STATE|META|CONFIG|USAGE|AUDIT|VERSION|NSID|NAMESPACE|RESOURCES|PROVISIONER)` +
+	`(ENTITY|BUCKET|RESOURCE|SYSTEM|AUDIT|USAGE|QUOTA|NAMESPACE|NSID|CONFIG|STATE|META|VERSION)#` +
+		`|#(STATE|META|CONFIG|USAGE|QUOTA|AUDIT|VERSION|NSID|NAMESPACE|RESOURCES|PROVISIONER)` +
 		`|^(b|l)_|_(tk|cp|ra|rp|tc)$`)
 
 // names returns the attribute names that internal/item and internal/table declare.

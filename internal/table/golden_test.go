@@ -80,6 +80,8 @@ func samples() map[string]item.Item {
 		"usage_hourly":               usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item(),
 		"usage_daily":                usageSample("daily", "2023-11-14T00:00:00Z", "2023-11-14").Item(),
 		"usage_monthly":              usageSample("monthly", "2023-11-01T00:00:00Z", "2023-11").Item(),
+		"threshold": Threshold{ns, "key-1", "openai/gpt-4", "budget", sampleNow + 3_600_000, 80, 412, 500, created,
+			sampleNow/1000 + 90*86400}.Item(),
 		"audit": Audit{ns, "key-1", "01HF7YAT00000000000000AUDI", created, "limits_set", "", "openai/gpt-4",
 			LimitsSet(Config{Entity: "key-1", Resource: "openai/gpt-4", Limits: sampleLimits}),
 			sampleNow/1000 + 90*86400}.Item(),
@@ -161,6 +163,9 @@ func decoded(it item.Item) (item.Item, error) {
 		return x.Item(), err
 	case strings.HasPrefix(k.SK, skUsagePrefix):
 		x, err := DecodeSnapshot(it)
+		return x.Item(), err
+	case strings.HasPrefix(k.SK, skThresholdPrefix):
+		x, err := DecodeThreshold(it)
 		return x.Item(), err
 	case strings.HasPrefix(k.SK, skConfig):
 		x, err := DecodeConfig(it)

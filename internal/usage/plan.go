@@ -23,6 +23,7 @@ type Plan struct {
 	Refills     []Refill     // shards that would run dry
 	Reshardings []Resharding // buckets whose count of shards changes
 	Lifetimes   []Lifetime   // ttls that would end too early
+	Spendings   []Spending   // buckets whose quotas may have reached a threshold
 }
 
 // Decide returns the plan for a folded batch, usage apart. If the batch arrives
@@ -37,6 +38,9 @@ func Decide(histories []History, now int64, conf Config) Plan {
 			n++
 		}
 		shards := histories[:n]
+		if s, due := spending(shards); due {
+			p.Spendings = append(p.Spendings, s)
+		}
 		changes := reshardings(shards, conf)
 		p.Reshardings = append(p.Reshardings, changes...)
 		for _, b := range shards {

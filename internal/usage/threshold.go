@@ -1,0 +1,217 @@
+package usage
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// percents are the parts of a quota that are told of when they are spent.
+var percents = [...]int64{50, 80, 100}
+
+// shortest is the shortest period, in milliseconds, of which thresholds are told: they
+// would cost a quota of one token a minute more than its requests do.
+const shortest = hourMillis
+
+// Spent is what was spent of one quota in one period, in millitokens.
+type Spent struct {
+	Limit bucket.Limit
+	End   int64 // of the period
+	Spent int64 // negative when more was given back than taken
+	Of    int64 // the quota and what was credited in the period
+}
+
+// reached returns the percents that are spent, ascending: of 10 tokens 8 are 50 and 80.
+func (s Spent) reached() (out []int) {
+	for _, p := range percents {
+		if s.Spent >= s.Of/100*p+(s.Of%100*p+99)/100 {
+			out = append(out, int(p))
+		}
+	}
+	return out
+}
+
+// told reports whether thresholds of the quota are told of: whether the period that follows is
+// not too short.
+func (s Spent) told() bool {
+	if n := s.Limit.FirstUse(); n > 0 {
+		return n >= shortest
+	}
+	return bucket.SubSat(s.Limit.Next(s.End), s.End) >= shortest
+}
+
+// spentOf returns what an image shows to be spent of its share of the quota in slot i.
+func spentOf(s bucket.State, i int) int64 {
+	sl := s.Slots[i]
+	return bucket.SubSat(bucket.AddSat(s.CapacityOf(sl.Limit), sl.Extra), sl.Tokens)
+}
+
+// Spending is what a batch says of the quotas of one bucket.
+type Spending struct {
+	Namespace, Entity, Resource string
+	// Shards is how many have a share of the quotas. If they are several, no batch says what
+	// was spent of the whole: they must be read, see [Spending.Sum].
+	Shards int
+	Spent  []Spent // as images of the undivided bucket show it
+	first  string
+}
+
+// Resume is the sequence number to resume from if a threshold is not told.
+func (s Spending) Resume() string { return s.first }
+
+// spending returns what the batch says of the quotas of a bucket; due is false if no threshold
+// can be reached by that.
+func spending(shards []History) (s Spending, due bool) {
+	b := shards[0]
+	s = Spending{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource}
+	for _, h := range shards {
+		last := h.last().New.State
+		if slices.ContainsFunc(last.Slots, quota) && last.Count() <= bucket.MaxShards {
+			s.Shards = max(s.Shards, last.Count())
+		}
+		for _, c := range h.Changes {
+			if c.Operation != stream.Remove && h.Shard == 0 && c.New.State.Count() == 1 {
+				s.Spent = append(s.Spent, whole(c.New.State)...)
+			}
+		}
+	}
+	if s.Shards < 2 && len(s.Spent) == 0 {
+		return s, false // as nearly always
+	}
+	s.first = b.First()
+	for _, h := range shards[1:] {
+		if f := h.First(); sequence.Compare(f, s.first) < 0 {
+			s.first = f
+		}
+	}
+	return s, true
+}
+
+func quota(sl bucket.Slot) bool { return sl.Quota() }
+
+// whole returns the quotas of an undivided bucket that have reached a threshold.
+func whole(state bucket.State) (out []Spent) {
+	for i, sl := range state.Slots {
+		if !sl.Quota() || sl.End == 0 {
+			continue
+		}
+		s := Spent{Limit: sl.Limit, End: sl.End, Spent: spentOf(state, i), Of: bucket.AddSat(sl.Capacity, sl.Extra)}
+		if len(s.reached()) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Keys returns the keys of all shards.
+func (s Spending) Keys() []item.Key {
+	keys := make([]item.Key, s.Shards)
+	for i := range keys {
+		keys[i] = table.BucketKey(s.Namespace, s.Entity, s.Resource, i)
+	}
+	return keys
+}
+
+// Wider returns the spending with as many shards as those that were read say there are; ok is
+// false if that is no more than were looked for, or than a bucket of ours has.
+func (s Spending) Wider(shards []table.Shard) (wider Spending, ok bool) {
+	most := mostShards(shards)
+	ok = most > s.Shards && most <= bucket.MaxShards
+	s.Shards = max(s.Shards, most)
+	return s, ok
+}
+
+func mostShards(shards []table.Shard) (most int) {
+	for _, b := range shards {
+		most = max(most, b.State.Count())
+	}
+	return most
+}
+
+// Sum returns the spending with what was spent of the quotas of a divided bucket, from all of
+// its shards, which were read one after the other. Each has its share of the quota and of what
+// was credited, so spent is
+//
+//	600 and 400 of shares of 1,000: 1,000 of 2,000, which are 50 %
+//
+// A share that is in an earlier period than others has spent nothing of theirs. If the bucket
+// was divided anew between two reads, the shards do not fit together: then nothing is said, and
+// what divided it comes in the stream.
+func (s Spending) Sum(shards []table.Shard) Spending {
+	if !fit(shards) {
+		return s
+	}
+	for _, sl := range shards[0].State.Slots {
+		if !sl.Quota() {
+			continue
+		}
+		sum := Spent{Limit: sl.Limit}
+		for _, b := range shards {
+			if i := b.State.Index(sl.Name); i >= 0 {
+				sum.End = max(sum.End, b.State.Slots[i].End)
+				sum.Of = max(sum.Of, b.State.Slots[i].Capacity) // those to be raised will be
+			}
+		}
+		for _, b := range shards {
+			if i := b.State.Index(sl.Name); i >= 0 && b.State.Slots[i].Quota() && b.State.Slots[i].End == sum.End {
+				sum.Spent = bucket.AddSat(sum.Spent, spentOf(b.State, i))
+				sum.Of = bucket.AddSat(sum.Of, b.State.Slots[i].Extra)
+			}
+		}
+		s.Spent = append(slices.Clip(s.Spent), sum)
+	}
+	return s
+}
+
+// fit reports whether shards are those of one bucket at one instant: each is there if, and only
+// if, the shard that it is split from says so by its count.
+func fit(shards []table.Shard) bool {
+	most := mostShards(shards)
+	if most > bucket.MaxShards {
+		return false
+	}
+	count := map[int]int{}
+	for _, b := range shards {
+		count[b.State.Shard] = b.State.Count()
+	}
+	for k := 1; k < most; k++ {
+		if n := count[bucket.SplitParent(k)]; (count[k] > 0) != (n >= bucket.CountWith(k)) {
+			return false
+		}
+	}
+	return count[0] > 0
+}
+
+// Thresholds returns the records of what the spending has reached at now, those of one quota
+// in one period together, ascending. They outlive the period as snapshots do their window.
+func (s Spending) Thresholds(now int64, conf Config) (out [][]table.Threshold) {
+	spent := slices.Clone(s.Spent)
+	slices.SortStableFunc(spent, func(a, b Spent) int {
+		return cmp.Or(cmp.Compare(a.Limit.Name, b.Limit.Name), cmp.Compare(a.End, b.End), len(b.reached())-len(a.reached()))
+	})
+	for i, q := range spent {
+		if i > 0 && spent[i-1].Limit.Name == q.Limit.Name && spent[i-1].End == q.End || !q.told() {
+			continue
+		}
+		var these []table.Threshold
+		for _, p := range q.reached() {
+			t := table.Threshold{
+				Namespace: s.Namespace, Entity: s.Entity, Resource: s.Resource, Limit: q.Limit.Name,
+				End: q.End, Percent: p, Spent: bucket.WholeTokens(q.Spent), Quota: bucket.WholeTokens(q.Of),
+				At: table.Timestamp(now), TTL: q.End/1000 + int64(conf.SnapshotTTLDays)*dayMillis/1000,
+			}
+			if item.Validate(t.Update()) == nil { // a stranger's names may be too long for a key
+				these = append(these, t)
+			}
+		}
+		if len(these) > 0 {
+			out = append(out, these)
+		}
+	}
+	return out
+}

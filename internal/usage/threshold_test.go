@@ -1,0 +1,222 @@
+package usage
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// budget is a quota by the calendar that is whole again every two hours.
+var budget = bucket.Limit{Name: "budget", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h*/2@UTC"}
+
+// left is an image of shard k of n with so much left of a quota.
+func left(l bucket.Limit, k, n int, milli int64) table.Shard {
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New([]bucket.Limit{l}, k, n, t0)}
+	b.State.Slots[b.State.Index(l.Name)].Tokens = milli
+	return b
+}
+
+func shows(b table.Shard, sequence int) stream.Change {
+	return stream.Change{Operation: stream.Modify, Sequence: fmt.Sprint(sequence), Created: t0, New: b}
+}
+
+// told returns what a batch tells of, as "limit percent spent/quota".
+func told(changes ...stream.Change) (out []string) {
+	for _, s := range Decide(Fold(changes), t0, conf).Spendings {
+		for _, these := range s.Thresholds(t0, conf) {
+			for _, t := range these {
+				out = append(out, fmt.Sprintf("%s %d %d/%d", t.Limit, t.Percent, t.Spent, t.Quota))
+			}
+		}
+	}
+	return out
+}
+
+func TestThresholdsThatABatchReaches(t *testing.T) {
+	soft, first, short, minute, rate := budget, budget, budget, budget, limits()[0]
+	soft.Soft = true
+	first.Reset, short.Reset, minute.Reset = "+3600", "+3599", "m*/1@UTC"
+	credited := left(budget, 0, 1, 5_000)
+	credited.State.Slots[0].Extra = 10_000
+	begun := left(first, 0, 1, 2_000)
+	begun.State.Slots[0].End = t0 + 1000
+	brief := left(short, 0, 1, 2_000)
+	brief.State.Slots[0].End = t0 + 1000
+	next := left(budget, 0, 1, 9_000)
+	next.State.Slots[0].End += 2 * hourMillis
+	long := budget
+	long.Name = strings.Repeat("b", 1100)
+	removed := shows(left(budget, 0, 1, 0), 1)
+	removed.Operation = stream.Remove
+	for _, c := range []struct {
+		name    string
+		changes []stream.Change
+		want    []string
+	}{
+		{"none", []stream.Change{shows(left(budget, 0, 1, 5_001), 1)}, nil},
+		{"half", []stream.Change{shows(left(budget, 0, 1, 5_000), 1)}, []string{"budget 50 5/10"}},
+		{"just below 80", []stream.Change{shows(left(budget, 0, 1, 2_001), 1)}, []string{"budget 50 7/10"}},
+		{"both", []stream.Change{shows(left(budget, 0, 1, 2_000), 1)}, []string{"budget 50 8/10", "budget 80 8/10"}},
+		{"all", []stream.Change{shows(left(budget, 0, 1, 0), 1)},
+			[]string{"budget 50 10/10", "budget 80 10/10", "budget 100 10/10"}},
+		{"debt of a soft one", []stream.Change{shows(left(soft, 0, 1, -90_000), 1)},
+			[]string{"budget 50 100/10", "budget 80 100/10", "budget 100 100/10"}},
+		{"given back since", []stream.Change{shows(left(budget, 0, 1, 2_500), 1), shows(left(budget, 0, 1, 9_000), 2)},
+			[]string{"budget 50 7/10"}},
+		{"credited", []stream.Change{shows(credited, 1)}, []string{"budget 50 15/20"}},
+		{"at the end of a period, and the next one", []stream.Change{shows(left(budget, 0, 1, 2_500), 1), shows(next, 2)},
+			[]string{"budget 50 7/10"}},
+		{"from the first use", []stream.Change{shows(begun, 1)}, []string{"budget 50 8/10", "budget 80 8/10"}},
+		{"not used yet", []stream.Change{shows(left(first, 0, 1, 2_000), 1)}, nil},
+		{"less than an hour", []stream.Change{shows(brief, 1)}, nil},
+		{"each minute", []stream.Change{shows(left(minute, 0, 1, 0), 1)}, nil},
+		{"a name too long for a key", []stream.Change{shows(left(long, 0, 1, 0), 1)}, nil},
+		{"a rate", []stream.Change{shows(left(rate, 0, 1, 0), 1)}, nil},
+		{"gone", []stream.Change{removed}, nil},
+		{"a shard without a count", []stream.Change{shows(left(budget, 3, 1, 0), 1)}, nil},
+		{"a share says nothing", []stream.Change{shows(left(budget, 0, 2, 0), 1)}, nil},
+	} {
+		if got := told(c.changes...); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// The record outlives the period by as long as snapshots outlive their window, and has a key
+// of its own for each percent of each period.
+func TestThresholdOutlivesItsPeriod(t *testing.T) {
+	b := left(budget, 0, 1, 2_000)
+	p := Decide(Fold([]stream.Change{shows(b, 7)}), t0, conf)
+	if len(p.Spendings) != 1 || p.Spendings[0].Resume() != "7" {
+		t.Fatalf("%+v", p.Spendings)
+	}
+	of := p.Spendings[0].Thresholds(t0, conf)[0]
+	end := b.State.Slots[0].End
+	if got := of[1]; got.TTL != end/1000+90*86_400 || got.End != end || got.At != table.Timestamp(t0) ||
+		got.Key().SK != fmt.Sprintf("#QUOTA#r#%d#budget#080", end) || got.Key() == of[0].Key() {
+		t.Errorf("%+v %v", got, got.Key())
+	}
+}
+
+// A divided bucket is added up: of two shares of 5 that 4 and 1 were taken of, half of the
+// whole is spent, which neither image says.
+func TestSharesAreAddedUp(t *testing.T) {
+	of := func(a, b table.Shard) (out []string) {
+		s := Decide(Fold([]stream.Change{shows(a, 9), shows(b, 8)}), t0, conf).Spendings
+		if len(s) != 1 || s[0].Shards != 2 || len(s[0].Keys()) != 2 || s[0].Keys()[1] != b.Key() || s[0].Resume() != "8" {
+			t.Fatalf("%+v", s)
+		}
+		for _, these := range s[0].Sum([]table.Shard{a, b}).Thresholds(t0, conf) {
+			for _, t := range these {
+				out = append(out, fmt.Sprintf("%d %d/%d", t.Percent, t.Spent, t.Quota))
+			}
+		}
+		return out
+	}
+	late := left(budget, 1, 2, 0)
+	late.State.Slots[0].End -= 2 * hourMillis
+	raised := budget
+	raised.Capacity = 20_000
+	topped := left(budget, 1, 2, 9_000)
+	topped.State.Slots[0].Extra = 5_000
+	bare := left(limits()[0], 1, 2, 0)
+	for _, c := range []struct {
+		name string
+		a, b table.Shard
+		want []string
+	}{
+		{"half", left(budget, 0, 2, 1_000), left(budget, 1, 2, 4_000), []string{"50 5/10"}},
+		{"less", left(budget, 0, 2, 1_000), left(budget, 1, 2, 4_001), nil},
+		{"debt", left(budget, 0, 2, -3_000), left(budget, 1, 2, 5_000), []string{"50 8/10", "80 8/10"}},
+		{"above its share", left(budget, 0, 2, 0), left(budget, 1, 2, 7_000), nil},
+		{"in the period before", left(budget, 0, 2, 1_000), late, nil},
+		{"credited", left(budget, 0, 2, 1_000), topped, nil}, // 5 of 15
+		{"being raised", left(budget, 0, 2, 0), left(raised, 1, 2, 7_000), nil},
+		{"raised", left(raised, 0, 2, 1_000), left(raised, 1, 2, 9_000), []string{"50 10/20"}},
+		{"without the limit", left(budget, 0, 2, 0), bare, []string{"50 5/10"}},
+	} {
+		if got := of(c.a, c.b); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// What was read of a bucket while it was divided anew says nothing; shards of different counts
+// do, once nothing is on its way.
+func TestShardsMustFit(t *testing.T) {
+	for _, c := range []struct {
+		shards string // shard/count, and so on
+		fit    bool
+	}{
+		{"0/1", true},
+		{"0/2 1/2", true},
+		{"0/2", false},     // 1 was read before it was there, or is lost
+		{"0/1 1/2", false}, // 0 was read before it was divided
+		{"1/2", false},
+		{"0/4 1/2 2/4", true},
+		{"0/2 1/4 3/4", true},
+		{"0/4 1/4 2/4 3/4", true},
+		{"0/2 1/4 2/4", false}, // 0 and 3 before, 1 and 2 after
+		{"0/4 1/2 2/8 6/8", true},
+		{"0/4 1/2 2/8", false},
+		{"0/2 1/1048576", false},
+		{"", false},
+	} {
+		var shards []table.Shard
+		for _, f := range strings.Fields(c.shards) {
+			var k, n int
+			if _, err := fmt.Sscanf(f, "%d/%d", &k, &n); err != nil {
+				t.Fatal(err)
+			}
+			shards = append(shards, left(budget, k, n, 0))
+		}
+		s := Spending{}.Sum(shards)
+		if fit := len(s.Spent) == 1; fit != c.fit || fit && s.Spent[0].Spent != budget.Capacity {
+			t.Errorf("%q: %+v", c.shards, s.Spent)
+		}
+	}
+}
+
+// A count that no bucket of ours has is not read: it would be a million keys.
+func TestForeignCountsAreNotRead(t *testing.T) {
+	b := left(budget, 0, 1, 0)
+	b.State.Shards = 1 << 20
+	if p := Decide(Fold([]stream.Change{shows(b, 1)}), t0, conf); len(p.Spendings) != 0 {
+		t.Errorf("%+v", p.Spendings[0].Shards)
+	}
+	for count, ok := range map[int]bool{2: false, 4: true, 1024: true, 2048: false} {
+		if wider, got := (Spending{Shards: 2}).Wider([]table.Shard{left(budget, 1, count, 0)}); got != ok ||
+			ok && wider.Shards != count {
+			t.Errorf("%d shards: %v %v", count, got, wider.Shards)
+		}
+	}
+}
+
+// Percents are exact at every size, by rational numbers.
+func TestPercentsAreExact(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		of := r.Int64N(math.MaxInt64)>>r.IntN(63) + 1
+		spent := r.Int64N(math.MaxInt64) >> r.IntN(63)
+		if r.IntN(2) == 0 { // near a threshold
+			spent = max(0, bucket.AddSat(of/100*percents[r.IntN(3)], r.Int64N(201)-100))
+		}
+		var want []int
+		for _, p := range percents {
+			if new(big.Rat).SetFrac(big.NewInt(spent), big.NewInt(of)).Cmp(big.NewRat(p, 100)) >= 0 {
+				want = append(want, int(p))
+			}
+		}
+		if got := (Spent{Spent: spent, Of: of}).reached(); !slices.Equal(got, want) {
+			t.Fatalf("%d of %d: %v, want %v", spent, of, got, want)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package streams
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// tell tells what thresholds the quotas of a bucket have reached, each once in a period: a
+// line of the log, and a record that is written only if it is not there. The line comes
+// first, so that it is not lost; where the function dies between the two, it comes again.
+func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, err error) {
+	if s.Shards > 1 {
+		if s, err = a.sumShards(ctx, s); err != nil {
+			return 0, err
+		}
+	}
+	var highest, lower []table.Threshold
+	for _, these := range s.Thresholds(a.now(), a.conf) {
+		highest = append(highest, these[len(these)-1])
+		lower = append(lower, these[:len(these)-1]...)
+	}
+	due, err := a.untold(ctx, highest)
+	if err != nil || len(due) == 0 {
+		return 0, err // those below were told before
+	}
+	below, err := a.untold(ctx, lower)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range append(below, due...) {
+		a.log.LogAttrs(ctx, slog.LevelInfo, "quota threshold", slog.String("entity", t.Entity),
+			slog.String("resource", t.Resource), slog.String("limit", t.Limit), slog.Int("percent", t.Percent),
+			slog.Int64("spent", t.Spent), slog.Int64("quota", t.Quota), slog.Int64("resets_at_ms", t.End))
+		n, err := a.once(ctx, t.Update())
+		if writes += n; err != nil {
+			return writes, err
+		}
+	}
+	return writes, nil
+}
+
+// untold returns those that no record tells of yet.
+func (a *Aggregator) untold(ctx context.Context, of []table.Threshold) (out []table.Threshold, err error) {
+	keys := make([]item.Key, len(of))
+	for i, t := range of {
+		keys[i] = t.Key()
+	}
+	told, err := a.readAll(ctx, true, keys)
+	for i, k := range keys {
+		if told[k] == nil {
+			out = append(out, of[i])
+		}
+	}
+	return out, err
+}
+
+// sumShards reads the shards of a divided bucket. While one cannot be read, nothing is known of
+// the whole: its own record is set aside when it comes.
+func (a *Aggregator) sumShards(ctx context.Context, s usage.Spending) (usage.Spending, error) {
+	for {
+		keys := s.Keys()
+		items, err := a.readAll(ctx, true, keys)
+		if err != nil {
+			return s, err
+		}
+		var shards []table.Shard
+		for _, k := range keys {
+			if items[k] == nil {
+				continue
+			}
+			b, err := table.DecodeShard(items[k])
+			if err != nil {
+				return s, nil
+			}
+			shards = append(shards, b)
+		}
+		wider, ok := s.Wider(shards)
+		if !ok {
+			return s.Sum(shards), nil
+		}
+		s = wider
+	}
+}

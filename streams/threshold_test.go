@@ -1,0 +1,427 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// budget is whole again every two hours.
+var budget = bucket.Limit{Name: "budget", Capacity: 40_000, Period: bucket.QuotaPeriod, Reset: "m0h*/2@UTC"}
+
+const budgetPeriod = 2 * 3_600_000
+
+// budgetShard returns a shard of a bucket with the budget, at t0, of which nothing is spent.
+func budgetShard(k, n int) table.Shard {
+	s := bucket.New([]bucket.Limit{budget}, k, n, t0)
+	return table.Shard{Namespace: "ns", Entity: "e", Resource: "gpt", State: s}
+}
+
+// quotaWorld is a bucket with a quota that is charged, given back to, divided and merged while
+// its stream is read in pieces, by calls that fail and lose their answers.
+type quotaWorld struct {
+	*rig
+	rand *rand.Rand
+	seed uint64
+	next int // record to be delivered
+
+	spent   map[int64]int64        // of the period that ends then
+	reached map[int64]map[int]bool // percents that were reached at some time
+	must    map[int64]map[int]bool // those that must be told of
+	lines   *lines
+}
+
+// lines are the thresholds that the log told of.
+type lines struct {
+	slog.Handler
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+func (l *lines) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "quota threshold" {
+		var percent, end int64
+		r.Attrs(func(a slog.Attr) bool {
+			switch a.Key {
+			case "percent":
+				percent = a.Value.Int64()
+			case "resets_at_ms":
+				end = a.Value.Int64()
+			}
+			return true
+		})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.seen[fmt.Sprint(end, " ", percent)]++
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+func newQuotaWorld(t *testing.T, seed uint64) *quotaWorld {
+	w := &quotaWorld{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 18)), seed: seed,
+		spent: map[int64]int64{}, reached: map[int64]map[int]bool{}, must: map[int64]map[int]bool{}}
+	w.lines = &lines{Handler: w.agg.log.Handler(), seen: map[string]int{}}
+	w.agg.log = slog.New(w.lines)
+	w.agg.conf.MergeAfter = 1000
+	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "gpt",
+		Costs: table.Costs([]bucket.Limit{budget}, 0), Now: w.now, Draw: seed})
+	w.write(put)
+	return w
+}
+
+func (w *quotaWorld) write(writes ...item.Write) bool {
+	var err error
+	if len(writes) == 1 {
+		_, err = w.db.Write(w.t.Context(), writes[0])
+	} else {
+		err = w.db.Transact(w.t.Context(), fmt.Sprint(w.rand.Uint64()), writes)
+	}
+	return err == nil
+}
+
+// shard returns a shard that exists, by chance.
+func (w *quotaWorld) shard() table.Shard {
+	for {
+		it := w.db.Item(table.BucketKey("ns", "e", "gpt", w.rand.IntN(8)))
+		if b, err := table.DecodeShard(it); err == nil {
+			return b
+		}
+	}
+}
+
+// charge takes from a shard, or gives back to it.
+func (w *quotaWorld) charge() {
+	b := w.shard()
+	cost := w.rand.Int64N(6) * bucket.Milli
+	force := w.rand.IntN(5) == 0
+	if force && w.rand.IntN(2) == 0 {
+		cost = -cost
+	}
+	plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{budget}, cost), Now: w.now, Force: force}.Plan()
+	i := plan.Before.Index("budget")
+	if !plan.Verdict.Granted && !force || plan.Before.Slots[i].Tokens-cost > plan.Before.CapacityOf(budget) {
+		return // what is given back was taken
+	}
+	if !w.write(plan.Update) {
+		return
+	}
+	after, err := table.DecodeShard(w.db.Item(b.Key()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	q := after.State.Slots[after.State.Index("budget")]
+	w.spent[q.End] += cost
+	for _, p := range w.percents(q.End) {
+		note(w.reached, q.End, p)
+		if b.State.Count() == 1 {
+			note(w.must, q.End, p)
+		}
+	}
+}
+
+func note(m map[int64]map[int]bool, end int64, percent int) {
+	if m[end] == nil {
+		m[end] = map[int]bool{}
+	}
+	m[end][percent] = true
+}
+
+// percents are those that are spent of a period at present.
+func (w *quotaWorld) percents(end int64) (out []int) {
+	for _, p := range []int{50, 80, 100} {
+		if w.spent[end]*100 >= budget.Capacity*int64(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// reshard divides a shard, or merges it with its sibling.
+func (w *quotaWorld) reshard() {
+	b := w.shard()
+	n := b.State.Count()
+	if w.rand.IntN(2) == 0 && n < 8 {
+		w.write(table.Split(b, w.now)...)
+		return
+	}
+	if k := b.State.Shard; n > 1 && k >= n/2 {
+		keep, err := table.DecodeShard(w.db.Item(table.BucketKey("ns", "e", "gpt", k-n/2)))
+		if err == nil && keep.State.Count() == n {
+			w.write(table.Merge(keep, b, n/2, w.now)...)
+		}
+	}
+}
+
+// deliver hands the aggregator a batch, some of it for the second time.
+func (w *quotaWorld) deliver(trouble func(memdb.Op) (bool, error)) {
+	all := w.since(0)
+	from := max(0, w.next-w.rand.IntN(3))
+	batch := all[from:min(len(all), w.next+1+w.rand.IntN(10))]
+	if len(batch) == 0 {
+		return
+	}
+	w.db.SetHook(trouble)
+	out, err := w.agg.Invoke(w.t.Context(), streamtest.PayloadOf(records(batch)...))
+	w.db.SetHook(nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var resp struct {
+		BatchItemFailures []struct{ ItemIdentifier string }
+	}
+	if err := json.Unmarshal(out, &resp); err != nil {
+		w.t.Fatal(err)
+	}
+	w.next = max(w.next, from+len(batch))
+	if len(resp.BatchItemFailures) > 0 {
+		w.next = from + slices.IndexFunc(batch, func(c memdb.Change) bool {
+			return sequence.Compare(c.SequenceNumber(), resp.BatchItemFailures[0].ItemIdentifier) >= 0
+		})
+	}
+}
+
+// drain delivers what there is; what is spent of the present period then must be told of.
+func (w *quotaWorld) drain() {
+	for w.next < len(w.since(0)) {
+		w.deliver(nil)
+	}
+	end := int64(0)
+	for k := range 8 {
+		if b, err := table.DecodeShard(w.db.Item(table.BucketKey("ns", "e", "gpt", k))); err == nil {
+			end = max(end, b.State.Slots[b.State.Index("budget")].End)
+		}
+	}
+	for _, p := range w.percents(end) {
+		note(w.must, end, p)
+	}
+}
+
+func (w *quotaWorld) play(steps int) {
+	for range steps {
+		switch n := w.rand.IntN(20); {
+		case n < 8:
+			w.charge()
+		case n < 10:
+			w.reshard()
+		case n < 11:
+			w.now += w.rand.Int64N(600_000)
+		case n < 12:
+			if w.rand.IntN(2) == 0 {
+				w.drain()
+			}
+			w.now = (w.now/budgetPeriod+1)*budgetPeriod - 1500 + w.rand.Int64N(4000)
+		case n < 13:
+			w.drain()
+		default:
+			w.now += w.rand.Int64N(50)
+			w.deliver(trouble(w.rand.Uint64(), 12, store.Throttled, func() {}))
+		}
+	}
+	w.drain()
+}
+
+// check returns what is wrong with what was told.
+func (w *quotaWorld) check() (wrong []string) {
+	told := map[int64]map[int]bool{}
+	stored := 0
+	for _, c := range w.db.Changes(0) {
+		if !strings.HasPrefix(c.Key.SK, "#QUOTA#") {
+			continue
+		}
+		stored++
+		th, err := table.DecodeThreshold(c.New)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		if told[th.End][th.Percent] {
+			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d was told twice", th.Percent, th.End))
+		}
+		note(told, th.End, th.Percent)
+		if !w.reached[th.End][th.Percent] {
+			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d was not spent", th.Percent, th.End))
+		}
+		if w.lines.seen[fmt.Sprint(th.End, " ", th.Percent)] == 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d: no line", th.Percent, th.End))
+		}
+	}
+	for end, percents := range w.must {
+		for p := range percents {
+			if !told[end][p] {
+				wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d was not told", p, end))
+			}
+		}
+	}
+	return slices.Sorted(slices.Values(wrong))
+}
+
+// What is told is what was reached, once in each period, whatever is delivered twice, fails,
+// or loses its answer, while the bucket is divided and merged.
+func TestThresholdsAreToldOnce(t *testing.T) {
+	worlds := uint64(80)
+	if testing.Short() {
+		worlds = 40
+	}
+	told, divided := 0, 0
+	for seed := range worlds {
+		synctest.Test(t, func(t *testing.T) {
+			w := newQuotaWorld(t, seed)
+			w.play(250)
+			for _, wrong := range w.check() {
+				t.Errorf("world %d: %s", seed, wrong)
+			}
+			told += len(slices.Collect(maps.Keys(w.lines.seen)))
+			if w.db.Item(table.BucketKey("ns", "e", "gpt", 1)) != nil {
+				divided++
+			}
+		})
+	}
+	t.Logf("%d thresholds told in %d worlds, %d divided at the end", told, worlds, divided)
+	if told < int(worlds) || divided < int(worlds)/10 {
+		t.Errorf("%d thresholds told, %d divided: too few to mean anything", told, divided)
+	}
+}
+
+// A batch that reaches no threshold costs no call, one that is told already one read, and one
+// of a divided bucket the read of its shares.
+func TestWhatThresholdsCost(t *testing.T) {
+	r := newRig(t)
+	r.agg.conf.Windows = []usage.Window{usage.Hourly}
+	b := budgetShard(0, 1)
+	spend := func(milli int64) (reads float64, told int) {
+		old := b.Item()
+		b.State = b.State.Take([]int64{milli, 1000})
+		r.db.Store(b.Item())
+		r.db.ResetStats()
+		before := len(r.thresholds())
+		c := memdb.Change{Seq: int64(milli), CreatedAt: r.now, Key: b.Key(), Old: old, New: b.Item()}
+		if got := r.handle(streamtest.PayloadOf(records([]memdb.Change{c})...)); got != done {
+			t.Fatal(got)
+		}
+		return r.db.Stats().ReadUnits, len(r.thresholds()) - before
+	}
+	spend(1_000) // usage reads once what was counted before
+	for _, c := range []struct {
+		milli int64
+		reads float64
+		told  int
+	}{{18_000, 0, 0}, {1_000, 1, 1}, {2_000, 1, 0}, {17_500, 2, 1}, {500, 3, 1}, {500, 1, 0}} {
+		if reads, told := spend(c.milli); reads != c.reads || told != c.told {
+			t.Errorf("after %d more: %v read units and %d told, want %v and %d", c.milli, reads, told, c.reads, c.told)
+		}
+	}
+}
+
+// What was spent of a divided bucket is read of all of its shards, consistently, although the
+// batch shows one of them, and fewer than there are.
+func TestAllSharesAreRead(t *testing.T) {
+	r := newRig(t)
+	share := func(k, n int, left int64) table.Shard {
+		b := budgetShard(k, n)
+		b.State.Slots[b.State.Index("budget")].Tokens = left
+		return b
+	}
+	for _, b := range []table.Shard{share(0, 2, 20_000), share(1, 4, 0), share(3, 4, 0)} {
+		r.db.Store(b.Item())
+	}
+	r.db.ResetStats()
+	before := share(1, 2, 10_000)
+	change := memdb.Change{Seq: 9, CreatedAt: r.now, Key: before.Key(), New: before.Item()}
+	payload := streamtest.PayloadOf(records([]memdb.Change{change})...)
+	var read int
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		for _, k := range op.Keys {
+			if k.SK == table.SKBucketState && op.Consistent {
+				read++
+			}
+		}
+		return true, nil
+	})
+	if got := r.handle(payload); got != done {
+		t.Fatal(got)
+	}
+	told := r.thresholds()
+	if len(told) != 1 || told[0].Percent != 50 || told[0].Spent != 20 || read != 2+4 {
+		t.Errorf("told %+v after %d keys", told, read)
+	}
+}
+
+// Two aggregators that see the same at once tell once, and what was written first stays. One
+// that cannot say is delivered again.
+func TestThresholdOfTwoAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before bool
+		hook   func(memdb.Op) (bool, error)
+		want   string
+	}{
+		{"another was first", true, func(memdb.Op) (bool, error) { return true, nil }, done},
+		{"answer lost", false, func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) }, done},
+		{"refused for good", false, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }, "again"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			b := budgetShard(0, 1)
+			b.State = b.State.Take([]int64{20_000, 1000})
+			r.db.Store(b.Item())
+			payload, calls := streamtest.PayloadOf(records(r.since(0))...), 0
+			r.db.SetHook(func(op memdb.Op) (bool, error) {
+				if len(op.Writes) == 0 || !strings.HasPrefix(op.Writes[0].Target().SK, "#QUOTA#") {
+					return true, nil
+				}
+				if calls++; calls > 1 {
+					return true, nil
+				}
+				if c.before {
+					earlier := op.Writes[0].(item.Update)
+					earlier.Set = slices.Clone(earlier.Set)
+					for i, a := range earlier.Set {
+						if a.Name == "spent" {
+							earlier.Set[i].Value = item.N(21)
+						}
+					}
+					if _, err := r.db.Bare().Write(t.Context(), earlier); err != nil {
+						t.Error(err)
+					}
+				}
+				return c.hook(op)
+			})
+			want := map[string]string{done: done, "again": resumeAt(r.since(0)[0].SequenceNumber())}[c.want]
+			if got := r.handle(payload); got != want {
+				t.Errorf("response %s, want %s", got, want)
+			}
+			if got := r.handle(payload); got != done {
+				t.Errorf("second response %s", got)
+			}
+			told := r.thresholds()
+			if len(told) != 1 || told[0].Spent != map[bool]int64{true: 21, false: 20}[c.before] {
+				t.Errorf("told %+v", told)
+			}
+		})
+	}
+}
+
+func (r *rig) thresholds() (out []table.Threshold) {
+	for _, it := range r.db.Items() {
+		if th, err := table.DecodeThreshold(it); err == nil {
+			out = append(out, th)
+		}
+	}
+	return out
+}
