@@ -61,8 +61,9 @@ func root(a *app) *cobra.Command {
 	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
 		limitsCommand(a), disableCommand(a), enableCommand(a), policyCommand(a), planCommand(a), applyCommand(a),
 		entityCommand(a), namespaceCommand(a),
-		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), auditCommand(a), tableCommand(a),
-		statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a), costCommand(a), versionCommand(a))
+		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), thresholdsCommand(a),
+		auditCommand(a), tableCommand(a), statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a),
+		costCommand(a), versionCommand(a))
 	cmd.Long = cmd.Short + `.
 
 The exit status is 0 when the command has done its work, 1 when it failed, and 2 when

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 
@@ -67,6 +68,8 @@ var printed = []struct {
 	{"credit acme gpt-4 rpm=1", "table"},
 	{"reset acme gpt-4", "csv"},
 	{"reset acme gpt-4", "json"},
+	{"thresholds acme", "table csv json"},
+	{"thresholds acme images", "table json"},
 	{"usage -e acme", "table csv json"},
 	{"usage -e acme -w hourly --sum", "table csv json"},
 	{"usage -e nobody -w hourly --sum", "table csv json"},
@@ -124,7 +127,7 @@ func TestWhatIsPrinted(t *testing.T) {
 	})
 }
 
-// acquire has what acme takes in the books, and usage of two hours and a day.
+// acquire has what acme takes in the books, usage of two hours and a day, and a threshold.
 func (s *shell) acquire() {
 	s.Helper()
 	ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 9}}
@@ -142,6 +145,20 @@ func (s *shell) acquire() {
 	s.usage("hourly", time.Date(2024, 2, 1, 22, 0, 0, 0, time.UTC), 11)
 	s.usage("hourly", time.Date(2024, 2, 1, 23, 0, 0, 0, time.UTC), 22)
 	s.usage("daily", time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 33)
+	s.stores(table.Threshold{
+		Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Limit: "budget",
+		End: time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), Percent: 80, Spent: 412, Quota: 500,
+		At: "2024-02-01T22:10:00Z",
+	}.Item())
+}
+
+// stores stores an item as the aggregator does.
+func (s *shell) stores(it item.Item) {
+	s.Helper()
+	in := &dynamodb.PutItemInput{TableName: aws.String("zae-limiter"), Item: it}
+	if _, err := s.table.PutItem(s.Context(), in); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // usage stores what acme has used in one window, as the aggregator does.
@@ -156,10 +173,7 @@ func (s *shell) usage(window string, start time.Time, tokens int64) {
 		Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Window: window, Start: at, Part: part,
 		Counts: map[string]int64{"rpm": 1, "tpm": tokens}, Events: 2,
 	}
-	in := &dynamodb.PutItemInput{TableName: aws.String("zae-limiter"), Item: snapshot.Item()}
-	if _, err := s.table.PutItem(s.Context(), in); err != nil {
-		s.Fatal(err)
-	}
+	s.stores(snapshot.Item())
 }
 
 // withoutChance replaces the ids, which differ from run to run: of audit events and of

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Threshold says that an entity has spent 50, 80 or 100 percent of a quota in a period.
+type Threshold struct {
+	Scope     // an entity and a resource
+	Limit     string
+	Percent   int       // 50, 80 or 100
+	PeriodEnd time.Time // of the quota, to the millisecond
+	At        time.Time // when the aggregator saw it, in whole seconds
+	// Spent and Quota are in tokens, as they were when the aggregator saw it: Spent may be more
+	// than the percent by then, and Quota includes what was credited.
+	Spent, Quota int64
+}
+
+// Thresholds lists which thresholds the quotas of an entity have reached, on one resource or, if
+// that is empty, on all; by resource, then by period, the earliest first. The aggregator records
+// each once in a period, however often it is crossed, for periods of an hour and longer, within
+// as long as the stream takes, seconds as a rule. Records are kept as long as usage
+// (snapshotTtlDays) after the end of their period.
+func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshold, error] {
+	return func(yield func(Threshold, error) bool) {
+		if err := argument.Entity("Entity", of.Entity); err != nil {
+			yield(Threshold{}, err)
+			return
+		}
+		if err := of.validate(); err != nil {
+			yield(Threshold{}, err)
+			return
+		}
+		for it, err := range n.calls.query(ctx, table.ThresholdsOfEntity(n.id, of.Entity, of.Resource)) {
+			var t table.Threshold
+			if err == nil {
+				t, err = table.DecodeThreshold(it)
+			}
+			if err == nil && of.Resource != "" && t.Resource != of.Resource {
+				continue // its name begins like that of the resource
+			}
+			if !yield(thresholdOf(t), fail(err, "list thresholds of %q", of.Entity)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func thresholdOf(t table.Threshold) Threshold {
+	return Threshold{
+		Scope: Scope{t.Entity, t.Resource}, Limit: t.Limit, Percent: t.Percent, PeriodEnd: time.UnixMilli(t.End).UTC(),
+		At: parseTime(t.At), Spent: t.Spent, Quota: t.Quota,
+	}
+}
