@@ -66,8 +66,10 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
 
-.PHONY: test-ahead
-test-ahead: # 200,000 worlds in which tokens are taken ahead: 40 minutes
+.PHONY: test-worlds
+test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which tokens are taken ahead: an hour
+	KINDS=10000 $(GOTEST) -count=1 -timeout 3h -run TestQuotaIsExactPerPeriod ./internal/table
+	KINDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNeverMoreSlotsThanThereAre ./internal/table
 	AHEAD_WORLDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
 
 .PHONY: test-cdk

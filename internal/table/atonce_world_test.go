@@ -327,11 +327,10 @@ func (w *slotsWorld) step() {
 
 const slotsSteps = 500
 
+// TestNeverMoreSlotsThanThereAre plays KINDS worlds, 150 if that is not set. `make
+// test-worlds` plays 100,000.
 func TestNeverMoreSlotsThanThereAre(t *testing.T) {
-	worlds := 150
-	if testing.Short() {
-		worlds = 40
-	}
+	worlds := worldsOf(150, 40)
 	taken, moved := 0, 0
 	for seed := range uint64(worlds) {
 		w := newSlotsWorld(seed, soundSlots)

@@ -3,6 +3,8 @@ package table_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -40,7 +42,7 @@ type quotaWorld struct {
 	defect  quotaDefect
 	now     int64 // true time
 	it      item.Item
-	procs   [3]quotaProcess
+	procs   []quotaProcess // 1 to 256, mostly few
 	late    []quotaWrite
 	granted map[int64]int64 // by period, less what was given back
 	grants  int
@@ -66,6 +68,9 @@ type quotaWrite struct {
 
 func newQuotaWorld(seed uint64, d quotaDefect) *quotaWorld {
 	w := &quotaWorld{r: rand.New(rand.NewPCG(18, seed)), defect: d, now: 1_800_000_000_000, granted: map[int64]int64{}}
+	if w.procs = make([]quotaProcess, 3); d == soundQuota {
+		w.procs = make([]quotaProcess, 1<<w.r.IntN(9))
+	}
 	for p := range w.procs {
 		w.procs[p].skew = w.r.Int64N(2001) - 1000
 	}
@@ -246,11 +251,10 @@ func (w *quotaWorld) plan(p int) (q quotaWrite, ok bool) {
 	return q, plan.Verdict.Granted
 }
 
+// TestQuotaIsExactPerPeriod plays KINDS worlds, 100 if that is not set. `make test-worlds`
+// plays 10,000.
 func TestQuotaIsExactPerPeriod(t *testing.T) {
-	worlds := 100
-	if testing.Short() {
-		worlds = 40
-	}
+	worlds := worldsOf(100, 40)
 	grants, opened := 0, 0
 	for seed := range uint64(worlds) {
 		w := newQuotaWorld(seed, soundQuota)
@@ -265,6 +269,16 @@ func TestQuotaIsExactPerPeriod(t *testing.T) {
 		t.Errorf("%d grants and %d periods in %d worlds, want more", grants, opened, worlds)
 	}
 	t.Logf("%d worlds, %d grants, %d periods: none over, none early, nothing lost", worlds, grants, opened)
+}
+
+// worldsOf returns how many worlds are to be played.
+func worldsOf(usual, short int) int {
+	if n, err := strconv.Atoi(os.Getenv("KINDS")); err == nil {
+		return n
+	} else if testing.Short() {
+		return short
+	}
+	return usual
 }
 
 func TestQuotaWorldSeesPlantedDefects(t *testing.T) {
