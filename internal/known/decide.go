@@ -74,18 +74,8 @@ func (d decider) decide() Choice {
 	d.need()
 	start, soonest := d.first(), Choice{Do: Never, at: bucket.Never}
 	stale, staleAt, taken := -1, int64(bucket.Never), false
-	var tried map[int]bool
-	if d.count > 1 {
-		tried = make(map[int]bool, d.count)
-	}
 	for i := range d.count {
 		k := d.nearest((start + i) % d.count)
-		if tried[k] {
-			continue
-		}
-		if tried != nil {
-			tried[k] = true
-		}
 		s := d.shards[k]
 		if !s.imaged() {
 			if len(d.attempt.Asked) < MaxAsked && !slices.Contains(d.attempt.Asked, k) {

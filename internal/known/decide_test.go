@@ -247,6 +247,35 @@ func TestPlanTakesAlongWhatIsCovered(t *testing.T) {
 	}
 }
 
+// A write to a shard that was not seen asks for half of each capacity at most, but for the
+// first request, so that it is not refused for all: of 4, 5 and 2 the first is sent, of 1, 3
+// and 2 two are. A soft limit refuses nothing.
+func TestPlanWithoutAnImageAsksForHalf(t *testing.T) {
+	soft := perSecond
+	soft.Soft = true
+	for _, c := range []struct {
+		limit  bucket.Limit
+		tokens []int64
+		n      int
+	}{
+		{perSecond, []int64{4, 5, 2}, 1},
+		{perSecond, []int64{1, 3, 2}, 2},
+		{perSecond, []int64{2, 3, 1}, 2},
+		{perSecond, []int64{9, 1}, 1},
+		{soft, []int64{4, 5, 2}, 3},
+	} {
+		b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+		var group []Want
+		for _, tokens := range c.tokens {
+			group = append(group, asks(tokens, c.limit))
+			b.Begin(Choice{Do: Take}, group[len(group)-1], noon)
+		}
+		if n, p := b.Plan(Choice{Do: Take}, group, len(group), clock(noon)); n != c.n || p.Charges {
+			t.Errorf("%v: %d of the group in %+v, want %d", c.tokens, n, p, c.n)
+		}
+	}
+}
+
 // A bucket without shard 0 is created full, or empty where shards of it live on.
 func TestPlanCreates(t *testing.T) {
 	for _, lives := range []bool{false, true} {

@@ -155,3 +155,18 @@ func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 		}
 	}
 }
+
+// Marks without the ledger that says what they count are no marks.
+func TestMarksNeedTheirLedger(t *testing.T) {
+	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
+	if m, ok := MarksOf(it).Shard(0); !ok || len(m.Used) != 3 {
+		t.Fatalf("%+v %v", m, ok)
+	}
+	delete(it, attrLedger)
+	if m, ok := MarksOf(it).Shard(0); ok {
+		t.Errorf("without a ledger: %+v", m)
+	}
+	if m, ok := MarksOf(it).Shard(1); ok {
+		t.Errorf("of a shard without a mark: %+v", m)
+	}
+}

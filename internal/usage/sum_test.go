@@ -1,0 +1,79 @@
+package usage
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// The parts of a month are its days and no other; of one that has begun, until tomorrow.
+func TestPartsOfAMonthAreItsDays(t *testing.T) {
+	o := Owed{Namespace: "ns", Entity: "e", Resource: "r"}
+	feb, next := at("2024-02-01T00:00:00.000Z"), at("2024-03-01T00:00:00.000Z")
+	for _, c := range []struct {
+		name string
+		now  int64
+		last string
+		n    int
+	}{
+		{"long ago", next + 90*dayMillis, "#USAGE#r#2024-02-29", 29},
+		{"at its first instant", feb, "#USAGE#r#2024-02-01", 1},
+		{"in its third day", feb + 2*dayMillis + 1, "#USAGE#r#2024-02-04", 4},
+		{"in its last hour", next - hourMillis, "#USAGE#r#2024-02-29", 29},
+		{"by a clock that is behind", feb - 1, "#USAGE#r#2024-02-29", 29},
+	} {
+		keys := o.PartKeys(Monthly, feb, c.now)
+		if len(keys) != c.n || keys[0].SK != "#USAGE#r#2024-02-01" || keys[len(keys)-1].SK != c.last {
+			t.Errorf("%s: %d keys from %v to %v, want %d to %s", c.name, len(keys), keys[0], keys[len(keys)-1], c.n, c.last)
+		}
+	}
+}
+
+// A day that an earlier release has counted to 47 tokens of a shard, and its hours to 42, is
+// ahead of them by 5, which the hours will get. Of another life of the shard, or one that is
+// gone, nothing is known; and a day that is a sum has no marks.
+func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
+	day := at("2024-02-01T00:00:00.000Z")
+	mark := func(tokens int64, life byte, gone bool, sequence string) table.Mark {
+		m := table.Mark{At: table.PositionOf(t0/1000, sequence), Life: life, Gone: gone}
+		if !gone {
+			m.Used = []table.Count{{Limit: "rpm", Tokens: tokens}}
+		}
+		return m
+	}
+	snapshot := func(w Window, start int64, marks map[int]table.Mark) table.Snapshot {
+		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
+			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": 1},
+			Ledger: table.Ledger{Stream: t0 / 1000, Limits: []string{"rpm"}}, Marks: marks}
+	}
+	type marks map[int]table.Mark
+	for _, c := range []struct {
+		name      string
+		day       marks
+		one, next marks // two hours
+		want      int64
+	}{
+		{"behind", marks{0: mark(47, 9, false, "500")}, marks{0: mark(42, 9, false, "400")}, nil, 5},
+		{"the later hour says", marks{0: mark(47, 9, false, "500")}, marks{0: mark(20, 9, false, "300")},
+			marks{0: mark(42, 9, false, "400")}, 5},
+		{"two shards", marks{0: mark(47, 9, false, "500"), 3: mark(8, 1, false, "510")},
+			marks{0: mark(42, 9, false, "400"), 3: mark(7, 1, false, "410")}, nil, 6},
+		{"not behind", marks{0: mark(47, 9, false, "500")}, marks{0: mark(47, 9, false, "500")}, nil, 0},
+		{"another life", marks{0: mark(47, 9, false, "500")}, marks{0: mark(42, 8, false, "400")}, nil, 0},
+		{"gone by the day", marks{0: mark(0, 9, true, "500")}, marks{0: mark(42, 9, false, "400")}, nil, 0},
+		{"gone by the hour", marks{0: mark(47, 9, false, "500")}, marks{0: mark(0, 9, true, "400")}, nil, 0},
+		{"no mark in an hour", marks{0: mark(47, 9, false, "500")}, marks{1: mark(42, 9, false, "400")}, nil, 0},
+		{"a sum", nil, marks{0: mark(42, 9, false, "400")}, nil, 0},
+	} {
+		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
+			Stored: snapshot(Daily, day, c.day).Item()}
+		for i, m := range []marks{c.one, c.next} {
+			if m != nil {
+				s.Parts = append(s.Parts, snapshot(Hourly, day+int64(i)*hourMillis, m).Item())
+			}
+		}
+		if got := s.behind().Tokens["rpm"]; got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
