@@ -298,8 +298,8 @@ func TestThresholdsAreToldOnce(t *testing.T) {
 	}
 }
 
-// A batch that reaches no threshold costs no call, one that is told already one read, and one
-// of a divided bucket the read of its shares.
+// A batch that reaches no threshold costs no read. One that does reads whether that is told,
+// and whether those below are.
 func TestWhatThresholdsCost(t *testing.T) {
 	r := newRig(t)
 	r.agg.conf.Windows = []usage.Window{usage.Hourly}
@@ -321,9 +321,29 @@ func TestWhatThresholdsCost(t *testing.T) {
 		milli int64
 		reads float64
 		told  int
-	}{{18_000, 0, 0}, {1_000, 1, 1}, {2_000, 1, 0}, {17_500, 2, 1}, {500, 3, 1}, {500, 1, 0}} {
+	}{{18_000, 0, 0}, {1_000, 1, 1}, {2_000, 0, 0}, {17_500, 2, 1}, {500, 3, 1}, {500, 0, 0}} {
 		if reads, told := spend(c.milli); reads != c.reads || told != c.told {
 			t.Errorf("after %d more: %v read units and %d told, want %v and %d", c.milli, reads, told, c.reads, c.told)
+		}
+	}
+}
+
+// What a lost batch took to a threshold is told by the first change of another hour.
+func TestLostThresholdIsToldWithinTheHour(t *testing.T) {
+	r := newRig(t)
+	b := budgetShard(0, 1)
+	b.State = b.State.Take([]int64{25_000, 1000})
+	r.db.Store(b.Item()) // nobody sees it
+	lost := len(r.since(0))
+	for i, want := range []int{0, 1, 1} {
+		r.now += 25 * 60_000 // 22:38, 23:03, 23:28
+		b.State = b.State.At(r.now).Take([]int64{1_000, 1000})
+		r.db.Store(b.Item())
+		if got := r.handle(streamtest.PayloadOf(records(r.since(0)[lost+i:][:1])...)); got != done {
+			t.Fatal(got)
+		}
+		if told := r.thresholds(); len(told) != want || want > 0 && told[0].Percent != 50 {
+			t.Errorf("%d changes later: %+v", i+1, told)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func spending(shards []History) (s Spending, due bool) {
 		}
 		for _, c := range h.Changes {
 			if c.Operation != stream.Remove && h.Shard == 0 && c.New.State.Count() == 1 {
-				s.Spent = append(s.Spent, whole(c.New.State)...)
+				s.Spent = append(s.Spent, whole(c)...)
 			}
 		}
 	}
@@ -94,14 +94,25 @@ func spending(shards []History) (s Spending, due bool) {
 
 func quota(sl bucket.Slot) bool { return sl.Quota() }
 
-// whole returns the quotas of an undivided bucket that have reached a threshold.
-func whole(state bucket.State) (out []Spent) {
+// whole returns the quotas of an undivided bucket that may have reached a threshold by a change:
+// it took the quota there, as from 7 of 10 tokens to 9, or one of an hour is the first. The
+// second is for all that no change shows: a record that was lost, a limit that was lowered. It
+// costs a read an hour.
+func whole(c *stream.Change) (out []Spent) {
+	state := c.New.State
+	look := c.OldShards != 1 || Hourly.Start(c.OldRF) != Hourly.Start(state.RF)
 	for i, sl := range state.Slots {
 		if !sl.Quota() || sl.End == 0 {
 			continue
 		}
 		s := Spent{Limit: sl.Limit, End: sl.End, Spent: spentOf(state, i), Of: bucket.AddSat(sl.Capacity, sl.Extra)}
-		if len(s.reached()) > 0 {
+		before := s
+		for _, d := range c.Deltas {
+			if d.Limit == sl.Name {
+				before.Spent = bucket.SubSat(s.Spent, d.Milli)
+			}
+		}
+		if n := len(s.reached()); n > 0 && (look || n > len(before.reached())) {
 			out = append(out, s)
 		}
 	}

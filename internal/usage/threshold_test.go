@@ -90,6 +90,40 @@ func TestThresholdsThatABatchReaches(t *testing.T) {
 	}
 }
 
+// A bucket above a threshold is looked at again only when it reaches the next one, when an
+// hour begins, and when it was divided.
+func TestWhenThresholdsAreLookedFor(t *testing.T) {
+	grows := func(left0, milli int64, edit func(*stream.Change)) stream.Change {
+		c := shows(left(budget, 0, 1, left0), 1)
+		c.OldShards, c.OldRF = 1, t0
+		c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: 1000}, {Limit: "budget", Milli: milli}}
+		edit(&c)
+		return c
+	}
+	same := func(*stream.Change) {}
+	for _, c := range []struct {
+		name   string
+		change stream.Change
+		told   int
+	}{
+		{"from 40 to 60 %", grows(4_000, 2_000, same), 1},
+		{"from 60 to 70 %", grows(3_000, 1_000, same), 0},
+		{"from 70 to 80 %", grows(2_000, 1_000, same), 2},
+		{"from 79.99 to 80 %", grows(2_000, 1, same), 2},
+		{"given back, from 90 to 85 %", grows(1_500, -500, same), 0},
+		{"from nothing to 100 %", grows(0, 10_000, same), 3},
+		{"the first of a period takes half of it", grows(5_000, 5_000, func(c *stream.Change) { c.OldRF = t0 }), 1},
+		{"nothing taken, in the next hour", grows(4_000, 0, func(c *stream.Change) { c.OldRF -= hourMillis }), 1},
+		{"nothing taken, the second before", grows(4_000, 0, func(c *stream.Change) { c.OldRF -= 1000 }), 0},
+		{"just merged", grows(4_000, 0, func(c *stream.Change) { c.OldShards = 2 }), 1},
+		{"just created", grows(4_000, 6_000, func(c *stream.Change) { c.OldShards, c.Operation = 0, stream.Insert }), 1},
+	} {
+		if got := told(c.change); len(got) != c.told {
+			t.Errorf("%s: %q, want %d", c.name, got, c.told)
+		}
+	}
+}
+
 // The record outlives the period by as long as snapshots outlive their window, and has a key
 // of its own for each percent of each period.
 func TestThresholdOutlivesItsPeriod(t *testing.T) {
