@@ -274,9 +274,9 @@ func (w *quotaWorld) check() (wrong []string) {
 // What is told is what was reached, once in each period, whatever is delivered twice, fails,
 // or loses its answer, while the bucket is divided and merged.
 func TestThresholdsAreToldOnce(t *testing.T) {
-	worlds := uint64(80)
+	worlds := uint64(40)
 	if testing.Short() {
-		worlds = 40
+		worlds = 12
 	}
 	told, divided := 0, 0
 	for seed := range worlds {
