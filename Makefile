@@ -39,8 +39,9 @@ demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, in about a minu
 	dist/local/demo
 
 .PHONY: picture
-picture: demo # the pictures of the README, from a run of the demo that passes
+picture: demo $(BROWSER) # the pictures of the README and of docs, from a run of the demo that passes and one of load
 	dist/local/demo picture
+	cd test/localstack && $(GOTEST) -count=1 -tags pictures -run TestPictureOfAReport ./cli
 
 .PHONY: dev
 dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints the line by which a shell finds it
@@ -200,7 +201,7 @@ $(CDK_CLI): package-lock.json
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck, tidy go.mod files and known vulnerabilities, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy,release ./... && $(STATICCHECK) -tags interop,deploy,release ./... && go mod tidy -diff) || exit 1; done
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy,release,pictures ./... && $(STATICCHECK) -tags interop,deploy,release,pictures ./... && go mod tidy -diff) || exit 1; done
 	@$(MAKE) --no-print-directory vuln
 
 .PHONY: vuln

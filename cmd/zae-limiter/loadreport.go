@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"math"
 	"strings"
 )
 
@@ -31,7 +32,7 @@ func (r loadResult) html() ([]byte, error) {
 		"Entities": listed, "More": len(r.Entities) - len(listed),
 		"Requests": chart("requests per second", []line{
 			{"offered", "#888", offered}, {"admitted", "#2a7", admitted}, {"denied", "#d80", denied},
-			{"failed", "#c22", failures},
+			{"no decision", "#c22", failures},
 		}),
 		"Latency": chart("milliseconds", []line{{"p50", "#27c", p50}, {"p99", "#a3c", p99}}),
 	})
@@ -49,6 +50,21 @@ const (
 	chartLeft, chartBottom  = 60, 30
 )
 
+// roundUp returns a number that is not smaller and has one digit, and half of which is as easy
+// to read: 15 becomes 20, 12.7 too, 0.41 becomes 0.6. Zero becomes 1.
+func roundUp(n float64) float64 {
+	if n <= 0 {
+		return 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(n)))
+	for _, digit := range []float64{1, 2, 4, 6, 8} {
+		if n <= digit*unit {
+			return digit * unit
+		}
+	}
+	return 10 * unit
+}
+
 // chart draws lines over time as an SVG.
 func chart(unit string, lines []line) template.HTML {
 	most, count := 0.0, 2
@@ -58,9 +74,7 @@ func chart(unit string, lines []line) template.HTML {
 			most = max(most, v)
 		}
 	}
-	if most == 0 {
-		most = 1
-	}
+	most = roundUp(most)
 	x := func(i int) float64 {
 		return chartLeft + float64(i)/float64(count-1)*(chartWidth-chartLeft-10)
 	}

@@ -139,5 +139,5 @@ func (r loadResult) clocksText() string {
 	if !r.told {
 		return "not known; taken to agree"
 	}
-	return fmt.Sprintf("%.0f ms, refill of which is allowed", r.ClocksApartMS)
+	return fmt.Sprintf("%.0f ms; what is refilled in that time is allowed", r.ClocksApartMS)
 }
