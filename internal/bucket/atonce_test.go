@@ -37,6 +37,22 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 	}
 }
 
+// What is given back comes from the present epoch, and what is more than was taken in it from
+// the one before: of 4 in epoch 1 and 3 in epoch 2, giving back 5 leaves 2 in epoch 1.
+func TestGivenBackSlotsAreOfTheLatestEpochs(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0}).At(70_000).Take([]int64{3 * Milli, 0})
+	for _, c := range []struct{ back, now, before, free int64 }{
+		{2, 1, 4, 5}, {3, 0, 4, 6}, {5, 0, 2, 8}, {7, 0, 0, 10}, {9, 0, 0, 10},
+	} {
+		got := s.Take([]int64{-c.back * Milli, 0}).At(70_000).Slots[0]
+		if now, before := got.Taken.Of(2), got.Taken.Of(1); now != c.now*Milli || before != c.before*Milli ||
+			got.Tokens != c.free*Milli {
+			t.Errorf("%d given back: %d and %d are left, %d free", c.back, now, before, got.Tokens)
+		}
+	}
+}
+
 // What is at work stays at work when the limit changes, for as long as it would have.
 func TestSlotsAtWorkOutliveAChange(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}

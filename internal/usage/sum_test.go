@@ -3,6 +3,7 @@ package usage
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -75,5 +76,40 @@ func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
 		if got := s.behind().Tokens["rpm"]; got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// A stored month knows the sum of all days but the last: when only that one has changed, it
+// is all that is read.
+func TestMonthIsSummedFromItsLastDay(t *testing.T) {
+	month := at("2024-02-01T00:00:00.000Z")
+	day := func(n int, tokens int64) item.Item {
+		start := month + int64(n-1)*dayMillis
+		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(Daily), Part: Daily.Part(start),
+			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": tokens}, Events: 1}.Item()
+	}
+	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Monthly, Of: Daily, Start: month,
+		Days: 90, Until: Monthly, Parts: []item.Item{day(2, 20), day(3, 5), day(1, 10)}}
+	sum := func(now int64) item.Item {
+		u, due := s.Sum(now)
+		after, held, err := u.Apply(s.Stored)
+		if !due || !held || err != nil {
+			t.Fatalf("due %v, held %v, %v", due, held, err)
+		}
+		return after
+	}
+	s.Stored = sum(month + 3*dayMillis)
+	if got := table.AmountOf(s.Stored).Tokens["rpm"]; got != 35 || table.SummedOf(s.Stored).Rest.Tokens["rpm"] != 30 {
+		t.Fatalf("%d of 35: %+v", got, table.SummedOf(s.Stored))
+	}
+	if s.Changed = month + dayMillis; s.Last() {
+		t.Error("the second of three days is taken for the last")
+	}
+	if s.Changed = month + 2*dayMillis; !s.Last() {
+		t.Error("the third of three days is not taken for the last")
+	}
+	s.Parts = []item.Item{day(3, 7)}
+	if s.Stored = sum(month + 3*dayMillis + 1); table.AmountOf(s.Stored).Tokens["rpm"] != 37 {
+		t.Errorf("%v, want 10, 20 and 7", table.AmountOf(s.Stored))
 	}
 }
