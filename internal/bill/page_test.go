@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -13,7 +14,8 @@ import (
 // The tables of docs/cost.md and docs/at-scale.md are what Month computes:
 // go test ./internal/bill -update.
 func TestTablesOfThePages(t *testing.T) {
-	holds(t, page, map[string]string{"requests": requestsTable(), "ahead": aheadTable(), "bill": billTable()})
+	holds(t, page, map[string]string{
+		"requests": requestsTable(), "ahead": aheadTable(), "cache": cacheTable(), "bill": billTable()})
 	holds(t, "../../docs/at-scale.md", map[string]string{"load": loadTable(), "dollars": scaleTable()})
 }
 
@@ -96,6 +98,74 @@ func aheadTable() string {
 			millions = append(millions, fmt.Sprintf("%.3f", sum/u.requests()*1e6))
 		}
 		fmt.Fprintf(&b, " %s |\n", strings.Join(millions, ", "))
+	}
+	return b.String()
+}
+
+// What caches cost in us-east-1 (aws.amazon.com/elasticache/pricing): serverless Valkey by data,
+// of which 100 MB is the least that is metered, and by ECPUs; nodes by the hour.
+const (
+	dollarsOfECPU  = 0.0023e-6
+	dollarsOfLeast = 0.084 * 0.1 * monthHours
+	dollarsOfMicro = 0.0128 * monthHours // cache.t4g.micro, Valkey
+	dollarsOfLarge = 0.1264 * monthHours // cache.m7g.large, Valkey
+	nodesOfCache   = 2
+)
+
+// cacheTable is what decisions cost here and in a cache of AWS, and from where on the cache is
+// cheaper.
+func cacheTable() string {
+	ours := func(ahead float64) func(float64) float64 {
+		return func(rate float64) float64 {
+			u := Use{Rate: rate, Levels: 1, LimitsInCode: true, Processes: 16, Entities: 1, Ahead: ahead}
+			return Sum(Month(u, Stack{Table: true}))
+		}
+	}
+	serverless := func(ecpus float64) func(float64) float64 {
+		return func(rate float64) float64 { return dollarsOfLeast + rate*monthSeconds*ecpus*dollarsOfECPU }
+	}
+	nodes := func(each float64) func(float64) float64 {
+		return func(float64) float64 { return nodesOfCache * each }
+	}
+	// less returns for how many requests a second, within a hundredth, b costs less than a.
+	less := func(b, a func(float64) float64) string {
+		first, last := 0.0, 0.0
+		for rate := 0.1; rate < 1e6; rate *= 1.01 {
+			if b(rate) < a(rate) {
+				first, last = cmp.Or(first, rate), rate
+			}
+		}
+		switch {
+		case first == 0:
+			return "never"
+		case last > 9e5:
+			return "from " + dollars(first)
+		}
+		return dollars(first) + " to " + dollars(last)
+	}
+	var b strings.Builder
+	b.WriteString("| one key, 16 processes | R = 10 | 100 | 1000 | 10,000 | less than a write each at R | than `Ahead` at R |\n" +
+		"|---|---|---|---|---|---|---|\n")
+	for _, row := range []struct {
+		name string
+		cost func(float64) float64
+		ours bool
+	}{
+		{"one write each", ours(0), true}, {"`Ahead` 500 ms", ours(.5), true},
+		{"serverless Valkey, 1 ECPU a decision", serverless(1), false},
+		{"serverless Valkey, 10 ECPUs a decision", serverless(10), false},
+		{"two `cache.t4g.micro` nodes", nodes(dollarsOfMicro), false},
+		{"two `cache.m7g.large` nodes", nodes(dollarsOfLarge), false},
+	} {
+		fmt.Fprintf(&b, "| %s |", row.name)
+		for _, rate := range []float64{10, 100, 1000, 10_000} {
+			fmt.Fprintf(&b, " %s |", dollars(row.cost(rate)))
+		}
+		if row.ours {
+			b.WriteString(" | |\n")
+			continue
+		}
+		fmt.Fprintf(&b, " %s | %s |\n", less(row.cost, ours(0)), less(row.cost, ours(.5)))
 	}
 	return b.String()
 }
