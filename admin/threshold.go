@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -28,11 +29,7 @@ type Threshold struct {
 // (snapshotTtlDays) after the end of their period.
 func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshold, error] {
 	return func(yield func(Threshold, error) bool) {
-		if err := argument.Entity("Entity", of.Entity); err != nil {
-			yield(Threshold{}, err)
-			return
-		}
-		if err := of.validate(); err != nil {
+		if err := cmp.Or(argument.Entity("Entity", of.Entity), of.validate()); err != nil {
 			yield(Threshold{}, err)
 			return
 		}

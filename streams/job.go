@@ -26,9 +26,9 @@ const (
 // an invocation that runs out of time has moved the point to resume from as far as it
 // could.
 //
-// Malformed records, usage and thresholds of quotas are required. The rest is only tried. A bucket that cannot
-// be refilled, split or given a longer life now is left to its clients and to its next
-// record. A shard that was left behind is left to its clients, to the next batch with a
+// Malformed records, usage and thresholds of quotas are required. The rest is only tried. A
+// bucket that cannot be refilled, split or given a longer life now is left to its clients and
+// to its next record. A shard that was left behind is left to its clients, to the next batch with a
 // record of shard 0, or to its next minute. To report such a record as not done would hold
 // up the records of everybody behind it.
 func (a *Aggregator) jobs(led *ledger, histories []usage.History, p usage.Plan,

@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
@@ -73,7 +72,7 @@ func DecodeThreshold(it item.Item) (Threshold, error) {
 	t.Resource, t.Limit, t.At = r.need(attrResource), r.need(attrLimitName), r.need(attrTimestamp)
 	t.End, t.Percent = r.int(attrPeriodEnd), int(r.int(attrPercent))
 	t.Spent, t.Quota, t.TTL = r.int(attrSpent), r.int(attrQuota), r.int(AttrTTL)
-	if !strings.HasPrefix(item.KeyOf(it).SK, skThresholdPrefix) || t.Key() != item.KeyOf(it) {
+	if t.Key() != item.KeyOf(it) {
 		r.fail("%w", errKey)
 	}
 	if err := r.named("threshold"); err != nil {

@@ -106,13 +106,16 @@ func whole(c *stream.Change) (out []Spent) {
 			continue
 		}
 		s := Spent{Limit: sl.Limit, End: sl.End, Spent: spentOf(state, i), Of: bucket.AddSat(sl.Capacity, sl.Extra)}
-		before := s
+		n, before := len(s.reached()), s
+		if n == 0 {
+			continue // as nearly always
+		}
 		for _, d := range c.Deltas {
 			if d.Limit == sl.Name {
 				before.Spent = bucket.SubSat(s.Spent, d.Milli)
 			}
 		}
-		if n := len(s.reached()); n > 0 && (look || n > len(before.reached())) {
+		if look || n > len(before.reached()) {
 			out = append(out, s)
 		}
 	}
