@@ -12,7 +12,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -75,26 +74,11 @@ func (w *world) step(l *lane) {
 		w.stats.crashed++
 		return
 	}
-	var resp struct {
-		BatchItemFailures []struct {
-			ItemIdentifier string `json:"itemIdentifier"`
-		} `json:"batchItemFailures"`
+	n := w.acknowledged(out, batch)
+	l.next += n
+	if n < len(batch) {
+		w.stats.resumed++
 	}
-	if err := json.Unmarshal(out, &resp); err != nil {
-		w.t.Fatal(err)
-	}
-	if len(resp.BatchItemFailures) == 0 {
-		l.next += len(batch)
-		return
-	}
-	w.stats.resumed++
-	for _, c := range batch {
-		if sequence.Compare(c.SequenceNumber(), resp.BatchItemFailures[0].ItemIdentifier) >= 0 {
-			return
-		}
-		l.next++
-	}
-	w.t.Fatalf("resume at %q, which is not in the batch", resp.BatchItemFailures[0].ItemIdentifier)
 }
 
 // invoke handles records; ok is false if the process died and nobody learned of

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -115,6 +116,28 @@ func (r *rig) since(seq int64) []memdb.Change {
 	return slices.DeleteFunc(r.db.Changes(seq), func(c memdb.Change) bool {
 		return c.Key.SK != table.SKBucketState
 	})
+}
+
+// acknowledged returns how many changes of a batch the response says are done.
+func (r *rig) acknowledged(out []byte, batch []memdb.Change) int {
+	r.t.Helper()
+	var resp struct {
+		BatchItemFailures []struct {
+			ItemIdentifier string `json:"itemIdentifier"`
+		} `json:"batchItemFailures"`
+	}
+	if err := json.Unmarshal(out, &resp); err != nil {
+		r.t.Fatal(err)
+	}
+	if len(resp.BatchItemFailures) == 0 {
+		return len(batch)
+	}
+	from := resp.BatchItemFailures[0].ItemIdentifier
+	n := slices.IndexFunc(batch, func(c memdb.Change) bool { return sequence.Compare(c.SequenceNumber(), from) >= 0 })
+	if n < 0 {
+		r.t.Fatalf("resume at %q, which is not in the batch", from)
+	}
+	return n
 }
 
 func (r *rig) handle(payload []byte) string {

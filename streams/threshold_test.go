@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,7 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -39,7 +37,6 @@ func budgetShard(k, n int) table.Shard {
 type quotaWorld struct {
 	*rig
 	rand *rand.Rand
-	seed uint64
 	next int // record to be delivered
 
 	spent   map[int64]int64        // of the period that ends then
@@ -75,7 +72,7 @@ func (l *lines) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func newQuotaWorld(t *testing.T, seed uint64) *quotaWorld {
-	w := &quotaWorld{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 18)), seed: seed,
+	w := &quotaWorld{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 18)),
 		spent: map[int64]int64{}, reached: map[int64]map[int]bool{}, must: map[int64]map[int]bool{}}
 	w.lines = &lines{Handler: w.agg.log.Handler(), seen: map[string]int{}}
 	w.agg.log = slog.New(w.lines)
@@ -183,18 +180,7 @@ func (w *quotaWorld) deliver(trouble func(memdb.Op) (bool, error)) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var resp struct {
-		BatchItemFailures []struct{ ItemIdentifier string }
-	}
-	if err := json.Unmarshal(out, &resp); err != nil {
-		w.t.Fatal(err)
-	}
-	w.next = max(w.next, from+len(batch))
-	if len(resp.BatchItemFailures) > 0 {
-		w.next = from + slices.IndexFunc(batch, func(c memdb.Change) bool {
-			return sequence.Compare(c.SequenceNumber(), resp.BatchItemFailures[0].ItemIdentifier) >= 0
-		})
-	}
+	w.next = from + w.acknowledged(out, batch)
 }
 
 // drain delivers what there is; what is spent of the present period then must be told of.
@@ -240,12 +226,10 @@ func (w *quotaWorld) play(steps int) {
 // check returns what is wrong with what was told.
 func (w *quotaWorld) check() (wrong []string) {
 	told := map[int64]map[int]bool{}
-	stored := 0
 	for _, c := range w.db.Changes(0) {
 		if !strings.HasPrefix(c.Key.SK, "#QUOTA#") {
 			continue
 		}
-		stored++
 		th, err := table.DecodeThreshold(c.New)
 		if err != nil {
 			return []string{err.Error()}
