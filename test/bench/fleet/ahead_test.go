@@ -80,7 +80,7 @@ func TestTakenAhead(t *testing.T) {
 		r := bubble(t, c.Run)
 		t.Logf("%v, %v ahead: %.4f writes per grant, delivered %.2f %%, low %.0f %%, waited %.2f %%, Jain %.3f, "+
 			"excess %+.3f", c, c.Options.Ahead, r.PerGrant(), 100*r.Delivered(), 100*r.Low, 100*r.Waited, r.Jain, r.Excess)
-		if *grid && c.Trip == 0 {
+		if *grid {
 			beside := c.Case
 			beside.Options.Ahead = 0
 			t.Logf("%v, nothing ahead: %.4f writes per grant", c, bubble(t, beside.Run).PerGrant())

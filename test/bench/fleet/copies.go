@@ -19,10 +19,9 @@ import (
 type copies struct {
 	network *network
 	rates   []bucket.Rate
-	every   time.Duration
 	debt    bool // the owner goes below zero for what was granted too much; else it stops there
 	own     balance
-	tally   struct{ syncs int }
+	syncs   int
 
 	mu      sync.Mutex
 	witness *witness
@@ -82,7 +81,7 @@ func (p *copyOf) sync() {
 	t.mu.Unlock()
 	time.Sleep(t.network.way())
 	t.mu.Lock()
-	t.tally.syncs++
+	t.syncs++
 	t.own.refill(t.rates, nowMilli())
 	for i, n := range told {
 		if t.own.tokens[i] -= n; !t.debt {
@@ -106,19 +105,19 @@ func (t *copies) sample() {}
 func (t *copies) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tally.syncs = 0
+	t.syncs = 0
 }
 
 func (t *copies) result(r *Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.Writes, r.Excess, r.Shards = t.tally.syncs, t.witness.excess(), 1
+	r.Writes, r.Excess, r.Shards = t.syncs, t.witness.excess(), 1
 }
 
 // Copies plays the case with a copy in each process. Writes are the calls to the owner. It has
 // to be called inside a bubble of testing/synctest.
 func (c Case) Copies(ctx context.Context, every time.Duration, debt bool) Result {
-	t := &copies{network: c.network(), rates: c.Bucket.rates(), every: every, debt: debt,
+	t := &copies{network: c.network(), rates: c.Bucket.rates(), debt: debt,
 		witness: newWitness(c.Bucket.rates(), nowMilli())}
 	t.own = t.full()
 	ctx, stop := context.WithCancel(ctx)
