@@ -77,6 +77,9 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 	return Held{}, false
 }
 
+// tells reports whether a charge has to tell that less is held, or what has ended unspent.
+func (s *seen) tells(now Now) bool { return s.holding != nil && s.holding.Tells(now.instant()) }
+
 // held is what a request is told that was granted from a shard. It is worked out once for
 // each image.
 func (s *seen) held() Held {
@@ -160,7 +163,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.
 		h.pace.Short(now.Ms)
 	}
 	if take == nil {
-		if !h.Tells(now.instant()) {
+		if !s.tells(now) {
 			return nil
 		}
 		take = table.Costs(table.LimitsOf(w.Costs))

@@ -267,3 +267,23 @@ func TestTurnsOnASaturatedBucket(t *testing.T) {
 		t.Errorf("in the same turn, with plenty: %+v", d.Choice)
 	}
 }
+
+// What has ended unspent is told with the next write, also where others have taken so much that
+// a plain add would go out first.
+func TestWhatEndedIsToldInACrowd(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	of := &p.image.State.Slots[p.image.State.Index("rps")]
+	of.Tokens, of.Used = of.Tokens-60_000, of.Used+60_000 // others took 60 tokens
+	p.See(p.image, noon+500, Unsent)
+	s := p.lock().shards[0]
+	if p.mu.Unlock(); !s.crowded(costing(1000, plenty), noon+1500, p.facts.Slack) {
+		t.Fatal("nobody takes much")
+	}
+	plan := p.sends([]Want{costing(1000, plenty)}, 1500)
+	if _, ended := plan.Ahead(); len(ended) != 1 || ended[0].Milli != 5000 {
+		t.Errorf("tells %+v, want that 5000 ended unspent", ended)
+	}
+}

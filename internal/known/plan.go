@@ -158,6 +158,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Plan {
 		charge.Room = roomOf(slack)
 	case s.added: // nobody has charged for long, so the add was refused; its image is fresh
 	case s.image.State.HeldAfter(now.Ms) > now.Ms: // adds do not hold there
+	case s.tells(now): // what has ended unspent, which an add cannot
 	case s.crowded(w, now.Ms, slack): // the charge would be refused: try an add, which needs no fresh image
 		p := add(roomOf(slack))
 		p.adds = true
