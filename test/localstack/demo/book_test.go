@@ -59,6 +59,20 @@ func passing() result {
 	}
 }
 
+// Sums say which counters are outside of what the clients know, those of other limits aside.
+func TestSumsNameWhatIsApart(t *testing.T) {
+	of := func(entity string) play.Account { return play.Account{Entity: entity, Resource: "gpt", Limit: "rpm"} }
+	s := stored{counters: map[play.Account]int64{of("more"): 7, of("less"): 2, of("within"): 4,
+		{Entity: "more", Resource: "gpt", Limit: "tpm"}: 9}}
+	clients := map[play.Account]play.Page{
+		of("more"): {Low: 4, High: 5}, of("less"): {Low: 3, High: 3}, of("within"): {Low: 3, High: 4}}
+	got := s.sums("rpm", clients)
+	want := []string{"less on gpt: 2 counted, clients know 3 to 3", "more on gpt: 7 counted, clients know 4 to 5"}
+	if got.unexplained != 3 || !slices.Equal(got.apart, want) {
+		t.Errorf("%d: %q, want 3: %q", got.unexplained, got.apart, want)
+	}
+}
+
 func TestVerdictFindsEveryFault(t *testing.T) {
 	if why := passing().verdict(); len(why) != 0 {
 		t.Fatalf("nothing is wrong, but: %q", why)
@@ -73,7 +87,9 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 	}{
 		{"snapshots behind", "usage of rpm differs", func(r *result) { r.rpm.hourly, r.rpm.diff = 9, 1 }},
 		{"differences that cancel", "usage of tpm differs by 2", func(r *result) { r.tpm.diff = 2 }},
-		{"counters nobody explains", "2 tokens away", func(r *result) { r.tpm.unexplained = 2 }},
+		{"counters nobody explains", "2 tokens away from what the clients did (x on y)", func(r *result) {
+			r.tpm.unexplained, r.tpm.apart = 2, []string{"x on y"}
+		}},
 		{"over-admission", "admitted too much", func(r *result) { r.worst.Excess, r.worstKept.Excess = 1, 1 }},
 		{"dear acquire", "costs 2.00 write", func(r *result) { r.warm.writes = 2 }},
 		{"a read", "1.00 read", func(r *result) { r.warm.reads = 1 }},

@@ -75,7 +75,8 @@ func (r result) verdict() []string {
 	}{{"rpm", r.rpm}, {"tpm", r.tpm}} {
 		fail(u.diff != 0 || u.hourly != u.counters || u.daily != u.counters, "usage of %s differs by %d", u.limit, u.diff)
 		fail(u.counters <= 0, "no usage of %s", u.limit)
-		fail(u.unexplained != 0, "counters of %s are %d tokens away from what the clients did", u.limit, u.unexplained)
+		fail(u.unexplained != 0, "counters of %s are %d tokens away from what the clients did (%s)", u.limit, u.unexplained,
+			strings.Join(u.apart, "; "))
 	}
 	fail(r.counts.unavailable == 0 || r.counts.unknown+r.counts.lostSettlements == 0,
 		"the outage and the lost answers went unnoticed")

@@ -111,8 +111,9 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 type sums struct {
 	hourly, daily, counters int64
 	diff                    int64
-	low, high               int64 // what the clients know
-	unexplained             int64 // by how much the counters are outside of that
+	low, high               int64    // what the clients know
+	unexplained             int64    // by how much the counters are outside of that
+	apart                   []string // whose counters are, in order
 }
 
 func (s stored) sums(limit string, clients map[play.Account]play.Page) sums {
@@ -130,8 +131,13 @@ func (s stored) sums(limit string, clients map[play.Account]play.Page) sums {
 		out.hourly, out.daily, out.counters = out.hourly+hourly, out.daily+daily, out.counters+counter
 		out.low, out.high = out.low+b.Low, out.high+b.High
 		out.diff += max(distance(hourly, counter), distance(daily, counter))
-		out.unexplained += max(0, b.Low-counter, counter-b.High)
+		if off := max(0, b.Low-counter, counter-b.High); off > 0 {
+			out.unexplained += off
+			out.apart = append(out.apart, fmt.Sprintf("%s on %s: %d counted, clients know %d to %d", a.Entity, a.Resource,
+				counter, b.Low, b.High))
+		}
 	}
+	slices.Sort(out.apart)
 	return out
 }
 
