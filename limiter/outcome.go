@@ -65,9 +65,9 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Plan, group []*acq
 		return
 	}
 	leaseOf := func(w *acquirer, costs []table.Cost) *Lease {
-		lease := &Lease{limiter: l, name: w.want.Name, status: statuses(w.want.Name.Entity, levels), items: []leaseItem{{
-			name: w.want.Name, key: b.Key(), shard: p.Shard, taken: costs,
-		}}}
+		lease := &Lease{limiter: l, name: w.want.Name, status: statuses(w.want.Name.Entity, levels)}
+		lease.one[0] = leaseItem{name: w.want.Name, key: p.Write.Target(), shard: p.Shard, taken: costs}
+		lease.items = lease.one[:1:1]
 		lease.learn(b)
 		return lease
 	}

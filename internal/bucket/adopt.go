@@ -69,19 +69,19 @@ func (s State) Matches(want []Limit) bool {
 	return true
 }
 
-// TTLSeconds returns how many seconds after now an unsplit bucket with these
-// limits may expire: the longest time any of them takes to fill from empty,
+// TTLSeconds returns how many seconds after now an unsplit bucket may expire:
+// the longest time any of its limits takes to fill from empty,
 // times multiplier, rounded down (the Python client's rule). Zero or less means
 // that it must not expire. The quotient is formed in floating point because the
 // rule is defined that way; nothing but the lifetime of an idle item depends on
 // it.
-func TTLSeconds(limits []Limit, multiplier int) int64 {
+func (s State) TTLSeconds(multiplier int) int64 {
 	if multiplier <= 0 {
 		return 0
 	}
 	longest := 0.0
-	for _, l := range limits {
-		if !l.IsRate() { // it is full at an instant that its bucket outlives anyway
+	for _, l := range s.Slots {
+		if l.Name == WCU || !l.IsRate() { // a quota is full at an instant that its bucket outlives anyway
 			continue
 		}
 		if l.Amount <= 0 {

@@ -140,8 +140,8 @@ func TestTTLSecondsAgainstPythonVectors(t *testing.T) {
 		{nil, 7, 0},
 		{[]bucket.Limit{limit(100, 100, 60)}, 0, 0},
 	} {
-		if got := bucket.TTLSeconds(v.limits, v.multiplier); got != v.want {
-			t.Errorf("TTLSeconds(%v, %d) = %d, want %d", v.limits, v.multiplier, got, v.want)
+		if got := bucket.New(v.limits, 0, 1, 0).TTLSeconds(v.multiplier); got != v.want {
+			t.Errorf("of %v, %d times: %d, want %d", v.limits, v.multiplier, got, v.want)
 		}
 	}
 }

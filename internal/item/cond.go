@@ -45,7 +45,7 @@ func Exists(attr string) Cond { return existsCond{attr} }
 func Absent(attr string) Cond { return absentCond{attr} }
 
 // Compare holds when the attribute is there, has the type of v and compares so.
-func Compare(attr string, op Op, v Value) Cond { return compareCond{attr, op, v} }
+func Compare(attr string, op Op, v Value) Cond { return &compareCond{attr, op, v} }
 
 // Between holds when lo <= attribute <= hi, both bounds included.
 func Between(attr string, lo, hi Value) Cond { return betweenCond{attr, lo, hi} }
@@ -59,7 +59,7 @@ func Any(c ...Cond) Cond { return anyCond(c) }
 func (c existsCond) Holds(it Item) bool { _, ok := it[c.attr]; return ok }
 func (c absentCond) Holds(it Item) bool { _, ok := it[c.attr]; return !ok }
 
-func (c compareCond) Holds(it Item) bool {
+func (c *compareCond) Holds(it Item) bool {
 	v, ok := it[c.attr]
 	if !ok {
 		return false
@@ -85,7 +85,7 @@ func (c compareCond) Holds(it Item) bool {
 }
 
 func (c betweenCond) Holds(it Item) bool {
-	return compareCond{c.attr, Ge, c.lo}.Holds(it) && compareCond{c.attr, Le, c.hi}.Holds(it)
+	return Compare(c.attr, Ge, c.lo).Holds(it) && Compare(c.attr, Le, c.hi).Holds(it)
 }
 
 func (c allCond) Holds(it Item) bool {
@@ -118,7 +118,7 @@ func (c absentCond) render(b *strings.Builder, n *names) {
 	b.WriteByte(')')
 }
 
-func (c compareCond) render(b *strings.Builder, n *names) {
+func (c *compareCond) render(b *strings.Builder, n *names) {
 	b.WriteString(n.name(c.attr))
 	b.WriteByte(' ')
 	b.WriteString(string(c.op))

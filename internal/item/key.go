@@ -37,7 +37,10 @@ func IsKeyAttr(attr string) bool {
 type Key struct{ PK, SK string }
 
 // Item returns the key as the attributes DynamoDB wants.
-func (k Key) Item() Item { return Item{AttrPK: S(k.PK), AttrSK: S(k.SK)} }
+func (k Key) Item() Item {
+	v := [2]types.AttributeValueMemberS{{Value: k.PK}, {Value: k.SK}}
+	return Item{AttrPK: &v[0], AttrSK: &v[1]}
+}
 
 // KeyOf returns the key of an item; absent key attributes are empty.
 func KeyOf(it Item) Key {

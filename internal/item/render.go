@@ -16,6 +16,8 @@ type names struct {
 	values Item
 	order  []string // attribute of alias i
 	first  [24]string
+
+	changes, conditions string // the texts; in one piece of memory with the names
 }
 
 func newNames(size int) *names {
@@ -69,6 +71,7 @@ func (n *names) done() (map[string]string, Item) {
 	return attrs, values
 }
 
+// condition returns the text of a condition, nil for none.
 func (n *names) condition(c Cond) *string {
 	if c == nil {
 		return nil
@@ -79,13 +82,14 @@ func (n *names) condition(c Cond) *string {
 	if b.Len() == 0 {
 		return nil
 	}
-	s := b.String()
-	return &s
+	n.conditions = b.String()
+	return &n.conditions
 }
 
+// expression returns the text of what changes, nil for nothing.
 func (u Update) expression(n *names) *string {
 	var b strings.Builder
-	b.Grow(128)
+	b.Grow(192)
 	list := func(verb string, count int, each func(i int)) {
 		if count == 0 {
 			return
@@ -104,13 +108,18 @@ func (u Update) expression(n *names) *string {
 	}
 	list("SET", len(u.Set)+len(u.SetLess)+len(u.SetIfAbsent), func(i int) {
 		if i < len(u.Set) {
-			a := u.Set[i]
-			b.WriteString(n.name(a.Name) + " = " + n.value(a.Value))
+			b.WriteString(n.name(u.Set[i].Name))
+			b.WriteString(" = ")
+			b.WriteString(n.value(u.Set[i].Value))
 			return
 		}
 		if i -= len(u.Set); i < len(u.SetLess) {
 			l := u.SetLess[i]
-			b.WriteString(n.name(l.Name) + " = " + n.value(l.Value) + " - " + n.name(l.Minus))
+			b.WriteString(n.name(l.Name))
+			b.WriteString(" = ")
+			b.WriteString(n.value(l.Value))
+			b.WriteString(" - ")
+			b.WriteString(n.name(l.Minus))
 			return
 		}
 		a := u.SetIfAbsent[i-len(u.SetLess)]
@@ -118,7 +127,11 @@ func (u Update) expression(n *names) *string {
 		b.WriteString(alias + " = if_not_exists(" + alias + ", " + n.value(a.Value) + ")")
 	})
 	pair := func(list []Attr) func(int) {
-		return func(i int) { b.WriteString(n.name(list[i].Name) + " " + n.value(list[i].Value)) }
+		return func(i int) {
+			b.WriteString(n.name(list[i].Name))
+			b.WriteByte(' ')
+			b.WriteString(n.value(list[i].Value))
+		}
 	}
 	list("ADD", len(u.Add), pair(u.Add))
 	list("DELETE", len(u.Del), pair(u.Del))
@@ -126,8 +139,8 @@ func (u Update) expression(n *names) *string {
 	if b.Len() == 0 {
 		return nil
 	}
-	s := b.String()
-	return &s
+	n.changes = b.String()
+	return &n.changes
 }
 
 func (u Update) aliases() *names {

@@ -195,7 +195,7 @@ func checkCond(c Cond) (ops int, err error) {
 		return 1, validateName(c.attr)
 	case absentCond:
 		return 1, validateName(c.attr)
-	case compareCond:
+	case *compareCond:
 		err := errors.Join(validateName(c.attr), validateValue(c.v, 0))
 		if c.op != Eq && !ordered(c.v) {
 			err = errors.Join(err, fmt.Errorf("attribute %q: %T has no order", c.attr, c.v))

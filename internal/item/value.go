@@ -21,6 +21,45 @@ func S(s string) Value { return &types.AttributeValueMemberS{Value: s} }
 // N returns a number value.
 func N(n int64) Value { return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)} }
 
+// Numbers makes the numbers of one write, and conditions on them, in a few pieces of memory.
+// The zero Numbers is ready; nil makes each on its own.
+type Numbers struct {
+	text        strings.Builder
+	values      []types.AttributeValueMemberN
+	comparisons []compareCond
+}
+
+// atOnce is how many numbers Numbers makes room for at a time.
+const atOnce = 16
+
+// Compare is the condition [Compare] on a number.
+func (s *Numbers) Compare(attr string, op Op, n Value) Cond {
+	if s == nil {
+		return Compare(attr, op, n)
+	}
+	if len(s.comparisons) == cap(s.comparisons) {
+		s.comparisons = make([]compareCond, 0, atOnce/2)
+	}
+	s.comparisons = append(s.comparisons, compareCond{attr, op, n})
+	return &s.comparisons[len(s.comparisons)-1]
+}
+
+// N returns a number value.
+func (s *Numbers) N(n int64) Value {
+	if s == nil {
+		return N(n)
+	}
+	if len(s.values) == cap(s.values) {
+		s.values = make([]types.AttributeValueMemberN, 0, atOnce)
+		s.text.Grow(atOnce * 12)
+	}
+	var digits [20]byte
+	from := s.text.Len()
+	s.text.Write(strconv.AppendInt(digits[:0], n, 10))
+	s.values = append(s.values, types.AttributeValueMemberN{Value: s.text.String()[from:]})
+	return &s.values[len(s.values)-1]
+}
+
 // B returns a binary value. The bytes must not be modified later.
 func B(b []byte) Value { return &types.AttributeValueMemberB{Value: b} }
 

@@ -148,13 +148,13 @@ func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, s
 	return s.holding.demand.Size(w.Costs, levels, left, life, now.Ms)
 }
 
-// takeAhead lets a charge take ahead, if that pays, and tell what is held. It returns nil
-// for a charge that does neither. The costs are under way already.
-func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.Charge {
+// takeAhead lets a charge take ahead, if that pays, and tell what is held. One that does
+// neither comes back as it is, without Ahead. The costs are under way already.
+func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.Charge {
 	h := s.holding
 	if h == nil || w.floored() || len(s.image.Partial) > 0 || s.clockless(now.Ms) ||
 		!w.stored(s.image.State) {
-		return nil
+		return charge
 	}
 	life := ahead.Life(w.Costs, k.ahead)
 	h.pace.Wrote(life, now.Ms, now.Random)
@@ -164,20 +164,20 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) *table.
 	}
 	if take == nil {
 		if !s.tells(now) {
-			return nil
+			return charge
 		}
 		take = table.Costs(table.LimitsOf(w.Costs))
 	}
 	charge.Ahead = h.Ask(s.image, take, life, now.instant())
 	if charge.Ahead == nil {
-		return nil
+		return charge
 	}
 	charge.Costs = make([]table.Cost, len(w.Costs))
 	for i, c := range w.Costs {
 		charge.Costs[i] = table.Cost{Limit: c.Limit, Milli: bucket.AddSat(c.Milli, take[i].Milli)}
 	}
 	charge.Slack = 0 // near full a level is shown lower by what is held anyway
-	return &charge
+	return charge
 }
 
 // granted takes in an answer to a plan: what it took ahead is held from now on.

@@ -165,7 +165,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Plan {
 		return p
 	}
 	if c.Do == Take && !c.Owe {
-		if more := k.takeAhead(s, w, charge, now); more != nil {
+		if more := k.takeAhead(s, w, charge, now); more.Ahead != nil {
 			if planned := more.Plan(); planned.Verdict.Granted {
 				return Plan{Write: planned.Update, Charges: true, Takes: true, ahead: more.Ahead, took: more.Costs}
 			}

@@ -97,14 +97,17 @@ func (s *seen) owes(w Want, at int64) bool {
 // capacity 100, 3 tokens a second ago, refilled by 10 a second: 13 by now. An image with
 // 25 tokens shows 12 more, and 12 is more than 10.
 func raised(old, newer bucket.State, now int64) bool {
-	old, newer = old.At(now), newer.At(now)
+	if old.Shards != newer.Shards || newer.NoClock {
+		return false
+	}
 	for i, sl := range newer.Slots {
 		j := old.Index(sl.Name)
-		if j >= 0 && (sl.Held > 0 || old.Slots[j].Held > 0) {
-			continue // it shows more when that is over
+		if sl.Name == bucket.WCU || j < 0 || old.Slots[j].Limit != sl.Limit ||
+			sl.Held > 0 || old.Slots[j].Held > 0 { // it shows more when nothing is held any more
+			continue
 		}
-		if sl.Name != bucket.WCU && j >= 0 && old.Shards == newer.Shards && old.Slots[j].Limit == sl.Limit &&
-			bucket.SubSat(sl.Tokens, old.Slots[j].Tokens) > max(newer.Rate(i).Capacity/10, bucket.Milli) {
+		was, _ := old.LevelAt(j, now)
+		if is, _ := newer.LevelAt(i, now); bucket.SubSat(is, was) > max(newer.Rate(i).Capacity/10, bucket.Milli) {
 			return true
 		}
 	}

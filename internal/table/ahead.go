@@ -107,8 +107,8 @@ func (p *planned) hold(i int) {
 	if a.Mend {
 		unspent := p.unspent(sl)
 		*held = bucket.AddSat(unspent, take)
-		p.u.SetLess = append(p.u.SetLess, item.Less{Name: attrHeld(sl.Name), Value: p.c.Image.counter(sl, -*held),
-			Minus: attrLimit(sl.Name, fieldUsed)})
+		p.u.SetLess = append(p.u.SetLess, item.Less{Name: attrHeld(sl.Name),
+			Value: p.c.Image.counter(&p.numbers, sl, -*held), Minus: attrLimit(sl.Name, fieldUsed)})
 		return
 	}
 	more := take

@@ -122,13 +122,13 @@ var identity = []string{
 	item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
 }
 
-// counter returns the counter of a slot plus some millitokens, exactly.
-func (b Shard) counter(sl bucket.Slot, plus int64) item.Value {
+// counter returns the counter of a slot plus some millitokens, exactly, as one of the numbers.
+func (b Shard) counter(to *item.Numbers, sl bucket.Slot, plus int64) item.Value {
 	if big, ok := b.Outgrown[sl.Name]; ok {
 		return item.Plus(big, plus)
 	}
 	if n := sl.Used + plus; (n > sl.Used) == (plus > 0) {
-		return item.N(n)
+		return to.N(n)
 	}
 	return item.Plus(item.N(sl.Used), plus)
 }

@@ -103,7 +103,9 @@ const MaxLag = 1000
 // Plan works the charge out. It is pure.
 func (c Charge) Plan() Charged {
 	p := c.prepare()
-	out := Charged{Before: p.before, Verdict: p.before.Decide(needsBySlot(p.before, c.taken()), p.before.RF)}
+	var few [8]int64
+	out := Charged{Before: p.before,
+		Verdict: p.before.Decide(needsBySlot(few[:0], p.before, c.taken()), p.before.RF)}
 	if out.Verdict.Granted {
 		out.Verdict.At = c.Now
 	} else {
@@ -141,6 +143,9 @@ type planned struct {
 	begins bool         // the write begins a new generation
 	u      item.Update
 	cond   []item.Cond
+
+	numbers item.Numbers
+	few     room
 }
 
 // prepare brings the image to the instant of the charge, with the limits of the costs
@@ -154,8 +159,8 @@ type planned struct {
 //	                  an image before that would cap the counter at tc + 10
 func (c Charge) prepare() *planned {
 	p := &planned{c: c, image: c.Image.mended(c.Costs)}
-	n := len(p.image.Slots) + 1
-	p.u.Add, p.u.SetLess, p.cond = make([]item.Attr, 0, n), make([]item.Less, 0, n), make([]item.Cond, 0, 4*n)
+	p.u.Set, p.u.Add, p.u.SetLess, p.u.Remove = p.few.set[:0], p.few.add[:0], p.few.less[:0], p.few.remove[:0]
+	p.cond = p.few.cond[:0]
 	p.begins = c.Image.Generation == 0 || p.brokenClock() || c.Image.NoShardCount || c.Ahead != nil && c.Ahead.Mend
 	p.before = p.image.At(c.Now)
 	for _, cost := range c.Costs {
@@ -168,11 +173,11 @@ func (c Charge) prepare() *planned {
 	if p.begins || len(p.image.Slots) > bucket.MaxSlots {
 		p.drop()
 	}
-	p.costs = costsBySlot(p.before, c.taken(), c.taken() != nil)
+	p.costs = costsBySlot(p.few.costs[:0], p.before, c.taken(), c.taken() != nil)
 	p.before = p.before.Begin(p.costs)
-	p.full = make([]bool, len(p.before.Slots))
+	p.full = p.few.full[:0]
 	for i, sl := range p.before.Slots {
-		p.full[i] = (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.IsRate()
+		p.full = append(p.full, (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.IsRate())
 		p.begins = p.begins || p.moved(sl)
 	}
 	p.makeRoom()
@@ -250,11 +255,11 @@ func (p *planned) level(i int, tk, tc string) {
 	if sl.Name == bucket.WCU && sl.Tokens >= capacity && bucket.SubSat(p.before.RF, p.image.RF) >= sl.Period {
 		// The meter fills in a second: an image that old says nothing about it, and
 		// what others wrote meanwhile must not look like load now.
-		p.set(tk, item.N(capacity-cost))
+		p.set(tk, p.numbers.N(capacity-cost))
 		return
 	}
 	// The image's counter, 100, and what is left, 4 of 6: the counter may get to 104.
-	allowed := p.c.Image.counter(sl, p.stored.Slots[i].Tokens)
+	allowed := p.c.Image.counter(&p.numbers, sl, p.stored.Slots[i].Tokens)
 	p.u.SetLess = append(p.u.SetLess, item.Less{Name: tk, Value: allowed, Minus: tc})
 	if sl.Name == bucket.WCU {
 		return
@@ -273,6 +278,6 @@ func (p *planned) level(i int, tk, tc string) {
 		most = min(most, percent(p.c.Slack, capacity))
 	}
 	if covered || sl.Tokens >= 0 { // a debt stays one without a condition
-		p.cond = append(p.cond, item.Compare(tc, item.Le, p.c.Image.counter(sl, most)))
+		p.cond = append(p.cond, p.numbers.Compare(tc, item.Le, p.c.Image.counter(&p.numbers, sl, most)))
 	}
 }

@@ -5,12 +5,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
+// room is for the lists of a charge of a few limits, so that they are one piece of memory.
+type room struct {
+	costs    [4]int64
+	full     [4]bool
+	set, add [4]item.Attr
+	less     [4]item.Less
+	remove   [2]string
+	cond     [20]item.Cond
+}
+
 // finish adds what concerns the item as a whole.
 func (p *planned) finish() {
 	image := p.c.Image
 	p.u.Key = image.Key()
-	p.set(attrRF, item.N(p.stored.RF))
-	p.cond = append(p.cond, sameLife(image, p.stored.RF)...)
+	p.set(attrRF, p.numbers.N(p.stored.RF))
+	p.cond = sameLife(p.cond, &p.numbers, image, p.stored.RF)
 	p.cond = append(p.cond, image.calendars(&p.u, p.after)...)
 	if p.begins {
 		p.set(attrGeneration, item.N(nextGeneration(image, p.after.RF)))
@@ -20,7 +30,7 @@ func (p *planned) finish() {
 		p.identify()
 	}
 	remember(&p.u, p.stored)
-	live(&p.u, p.c.Life, image, p.after, p.c.Now)
+	live(&p.u, &p.numbers, p.c.Life, image, p.after, p.c.Now)
 	p.u.If = item.All(p.cond...)
 }
 
@@ -55,7 +65,7 @@ func (p *planned) set(attr string, v item.Value) {
 
 func (p *planned) add(attr string, milli int64) {
 	if milli != 0 {
-		p.u.Add = append(p.u.Add, item.Attr{Name: attr, Value: item.N(milli)})
+		p.u.Add = append(p.u.Add, item.Attr{Name: attr, Value: p.numbers.N(milli)})
 	}
 }
 

@@ -88,21 +88,20 @@ func Find(costs []Cost, limit string) (c Cost, ok bool) {
 	return Cost{}, false
 }
 
-// costsBySlot spreads costs over the slots of a state; slots without a cost get
+// costsBySlot appends the costs by the slots of a state; slots without a cost get
 // zero. A write that is metered takes from wcu too.
-func costsBySlot(s bucket.State, costs []Cost, metered bool) []int64 {
-	out := bySlot(s, costs, 0)
+func costsBySlot(out []int64, s bucket.State, costs []Cost, metered bool) []int64 {
+	out = bySlot(out, s, costs, 0)
 	if i := s.Index(bucket.WCU); i >= 0 && metered {
 		out[i] = bucket.WCUPerWrite
 	}
 	return out
 }
 
-// bySlot spreads costs over the slots of a state; others get what is given for them.
-func bySlot(s bucket.State, costs []Cost, others int64) []int64 {
-	out := make([]int64, len(s.Slots))
-	for i := range out {
-		out[i] = others
+// bySlot appends the costs by the slots of a state; others get what is given for them.
+func bySlot(out []int64, s bucket.State, costs []Cost, others int64) []int64 {
+	for range s.Slots {
+		out = append(out, others)
 	}
 	for _, c := range costs {
 		if i := s.Index(c.Limit.Name); i >= 0 && !c.late(s.Slots[i]) {
@@ -112,9 +111,9 @@ func bySlot(s bucket.State, costs []Cost, others int64) []int64 {
 	return out
 }
 
-// needsBySlot spreads what costs need over the slots of a state; others need nothing.
-func needsBySlot(s bucket.State, costs []Cost) []int64 {
-	out := bySlot(s, costs, -1)
+// needsBySlot appends what costs need by the slots of a state; others need nothing.
+func needsBySlot(out []int64, s bucket.State, costs []Cost) []int64 {
+	out = bySlot(out, s, costs, -1)
 	for _, c := range costs {
 		if c.Floor == 0 {
 			continue

@@ -20,7 +20,7 @@ type NewBucket struct {
 // Create stores a full bucket, less the costs, if there is none.
 func Create(n NewBucket) (item.Put, Shard) {
 	s := bucket.New(LimitsOf(n.Costs), 0, 1, n.Now).Give(n.Gifts)
-	costs := costsBySlot(s, n.Costs, true)
+	costs := costsBySlot(nil, s, n.Costs, true)
 	b := n.bucket(s.Begin(costs).Take(costs))
 	if n.Life == Expires {
 		b.TTL = freshTTL(b.State, n.Now)

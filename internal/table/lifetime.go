@@ -50,12 +50,12 @@ func freshTTL(s bucket.State, now int64) int64 {
 	if full == bucket.Never || full > 1<<53 {
 		return 0
 	}
-	return max(now/1000+bucket.TTLSeconds(s.Limits(), ttlMultiplier), ceilSeconds(full)+ttlFloor)
+	return max(now/1000+s.TTLSeconds(ttlMultiplier), ceilSeconds(full)+ttlFloor)
 }
 
 // live adds to an update what it does to the ttl of a bucket that is in state
 // after at now.
-func live(u *item.Update, life Lifetime, image Shard, after bucket.State, now int64) {
+func live(u *item.Update, n *item.Numbers, life Lifetime, image Shard, after bucket.State, now int64) {
 	if after.Shards > 1 {
 		life = NeverExpires // a split bucket has siblings that rely on it
 	}
@@ -71,7 +71,7 @@ func live(u *item.Update, life Lifetime, image Shard, after bucket.State, now in
 	switch {
 	case life == Expires && fresh > 0,
 		life == KeepLifetime && image.TTL > 0 && fresh > image.TTL:
-		u.Set = append(u.Set, item.Attr{Name: AttrTTL, Value: item.N(fresh)})
+		u.Set = append(u.Set, item.Attr{Name: AttrTTL, Value: n.N(fresh)})
 	case life == NeverExpires && image.TTL != 0:
 		u.Remove = append(u.Remove, AttrTTL)
 	}

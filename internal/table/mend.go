@@ -84,7 +84,7 @@ func (p *planned) drop() {
 		if sl.AtOnce {
 			p.cond = append(p.cond, p.c.Image.Untouched(sl.Name))
 		} else {
-			p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(sl, 0)))
+			p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(&p.numbers, sl, 0)))
 		}
 		p.u.Remove = append(p.u.Remove, LimitAttrs(sl.Limit)...)
 	}

@@ -39,7 +39,7 @@ func (b Shard) Untouched(limit string) item.Cond {
 	if b.State.Slots[i].AtOnce {
 		return item.All(asTaken(slotsTaken(b.State.Slots[i]))...)
 	}
-	return item.Compare(attrLimit(limit, fieldUsed), item.Eq, b.counter(b.State.Slots[i], 0))
+	return item.Compare(attrLimit(limit, fieldUsed), item.Eq, b.counter(nil, b.State.Slots[i], 0))
 }
 
 // Raise puts gifts into a bucket shard, by limit. It is a charge of nothing that ends at

@@ -24,7 +24,7 @@ func Split(b Shard, now int64) []item.Write {
 		case moved.Slots[i].Tokens > 0:
 			at.Slots[i].Tokens -= moved.Slots[i].Tokens // it must have what it hands over
 		case moved.Slots[i].Tokens < 0: // nor may it be out of debt
-			cond = append(cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Ge, b.counter(sl, sl.Tokens)))
+			cond = append(cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Ge, b.counter(nil, sl, sl.Tokens)))
 		}
 	}
 	next := nextGeneration(b, keep.RF)
@@ -60,10 +60,10 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 		}
 	}
 	u := becomes(b, at, at.Merge(from, count), nextGeneration(b, now, other))
-	gone := append(sameLife(other, now), sameLimits(other)...)
+	gone := append(sameLife(nil, nil, other, now), sameLimits(other)...)
 	for _, sl := range other.State.Slots {
 		if sl.Name != bucket.WCU && !sl.AtOnce {
-			gone = append(gone, item.Compare(attrLimit(sl.Name, fieldUsed), item.Eq, other.counter(sl, 0)))
+			gone = append(gone, item.Compare(attrLimit(sl.Name, fieldUsed), item.Eq, other.counter(nil, sl, 0)))
 		}
 	}
 	return []item.Write{item.Delete{Key: other.Key(), If: item.All(gone...)}, u}
@@ -133,7 +133,7 @@ func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string)
 		{Name: attrRF, Value: item.N(stored.RF)},
 		{Name: attrGeneration, Value: item.N(generation)},
 	}}
-	cond := append(sameLife(b, stored.RF), sameLimits(b)...)
+	cond := append(sameLife(nil, nil, b, stored.RF), sameLimits(b)...)
 	cond = append(cond, b.calendars(&u, after)...)
 	for i, sl := range stored.Slots {
 		if sl.AtOnce { // they stay where they are, on shard 0
@@ -167,12 +167,12 @@ func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string)
 			cond = append(cond, item.Absent(tk))
 			continue
 		}
-		u.SetLess = append(u.SetLess, item.Less{Name: tk, Value: b.counter(sl, sl.Tokens), Minus: tc})
+		u.SetLess = append(u.SetLess, item.Less{Name: tk, Value: b.counter(nil, sl, sl.Tokens), Minus: tc})
 		if more := sl.Held - b.State.Slots[b.State.Index(sl.Name)].Held; more > 0 { // merged
 			u.Add = append(u.Add, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-more)})
 		}
 		if most := at.Slots[i].Tokens; most >= 0 {
-			cond = append(cond, item.Compare(tc, item.Le, b.counter(sl, most)))
+			cond = append(cond, item.Compare(tc, item.Le, b.counter(nil, sl, most)))
 		}
 	}
 	if after.HeldUntil > b.State.HeldUntil {

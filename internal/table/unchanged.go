@@ -8,28 +8,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// sameLife holds while the item is of the image's generation and has its shard
-// count, for a write that moves the refill instant to an instant. An image without
+// sameLife adds to conditions what holds while the item is of the image's generation and has
+// its shard count, for a write that moves the refill instant to an instant. An image without
 // a generation is of an item that another client made: then the very refill
 // instant stands for it. A later one than MaxLag after the write's instant refuses
 // the write, unless the image's own clock is to be replaced.
-func sameLife(b Shard, to int64) []item.Cond {
-	var c []item.Cond
+func sameLife(c []item.Cond, n *item.Numbers, b Shard, to int64) []item.Cond {
 	switch {
 	case b.Generation != 0:
-		c = append(c, item.Compare(attrGeneration, item.Eq, item.N(b.Generation)))
+		c = append(c, n.Compare(attrGeneration, item.Eq, n.N(b.Generation)))
 		if !b.State.NoClock && b.State.RF <= to {
-			c = append(c, item.Compare(attrRF, item.Le, item.N(bucket.AddSat(to, MaxLag))))
+			c = append(c, n.Compare(attrRF, item.Le, n.N(bucket.AddSat(to, MaxLag))))
 		}
 	case b.State.NoClock:
 		c = append(c, item.Exists(item.AttrPK), noGeneration, item.Absent(attrRF))
 	default:
-		c = append(c, noGeneration, item.Compare(attrRF, item.Eq, item.N(b.State.RF)))
+		c = append(c, noGeneration, n.Compare(attrRF, item.Eq, n.N(b.State.RF)))
 	}
 	if b.NoShardCount {
 		return append(c, item.Absent(attrShardCount))
 	}
-	return append(c, counted(item.Eq, b.State.Count()))
+	return append(c, n.Compare(attrShardCount, item.Eq, n.N(int64(b.State.Count()))))
 }
 
 // noGeneration holds where DecodeShard reads none: a foreign hand may have left a zero,

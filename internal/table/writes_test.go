@@ -410,7 +410,7 @@ func checkCharge(t *testing.T, c Charge, u item.Update) {
 	}
 	before := c.Plan().Before
 	for i, sl := range before.Slots {
-		cost := costsBySlot(before, c.taken(), c.taken() != nil)[i]
+		cost := costsBySlot(nil, before, c.taken(), c.taken() != nil)[i]
 		j := got.State.Index(sl.Name)
 		if j < 0 || got.State.Slots[j].Rest != sl.Rest || sl.Name != bucket.WCU &&
 			got.State.Slots[j].Tokens != sl.Tokens-cost {
