@@ -62,13 +62,13 @@ type bare struct {
 	table string
 }
 
-func newBare(b *testing.B) bare {
+func newBare(b testing.TB) bare {
 	e := engine.ForTest(b, engine.Dynoxide)
 	return bare{e.DynamoDB(), tablespec.ForTest(b, e)}
 }
 
 // open returns a limiter on the table; a nil now is the machine's clock.
-func (t bare) open(b *testing.B, now func() time.Time) (*limiter.Limiter, *wire) {
+func (t bare) open(b testing.TB, now func() time.Time) (*limiter.Limiter, *wire) {
 	b.Helper()
 	w := &wire{DynamoDB: t.db}
 	l, err := limiter.Open(b.Context(), w, t.table,
@@ -247,9 +247,9 @@ func BenchmarkRepeatedDenial(b *testing.B) {
 
 func perOp(b *testing.B) time.Duration { return b.Elapsed() / time.Duration(b.N) }
 
-// BenchmarkAcquireCompute answers every update at once with the same image, so
-// what remains is the limiter's own work: decide, render, decode, remember.
-func BenchmarkAcquireCompute(b *testing.B) {
+// answered returns a limiter whose updates are answered at once with the same image, and a
+// request that is warm: what remains is the limiter's own work, decide, render, decode, remember.
+func answered(b testing.TB) (*limiter.Limiter, limiter.Request) {
 	t := newBare(b)
 	now := time.Now()
 	l, w := t.open(b, func() time.Time { return now })
@@ -265,6 +265,11 @@ func BenchmarkAcquireCompute(b *testing.B) {
 		b.Fatal(err)
 	}
 	w.answer = &dynamodb.UpdateItemOutput{Attributes: out.Item}
+	return l, req
+}
+
+func BenchmarkAcquireCompute(b *testing.B) {
+	l, req := answered(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := l.Acquire(b.Context(), req); err != nil {
@@ -272,4 +277,17 @@ func BenchmarkAcquireCompute(b *testing.B) {
 		}
 	}
 	say(b, "client compute  %v per warm acquire of two limits, without the SDK", perOp(b))
+}
+
+// What a warm acquire of two limits allocates, beside what the SDK does, is part of its price.
+func TestAllocationsOfAWarmAcquire(t *testing.T) {
+	l, req := answered(t)
+	const most = 45
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := l.Acquire(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}); n > most {
+		t.Errorf("%v allocations, want at most %d", n, most)
+	}
 }
