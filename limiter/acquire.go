@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -55,7 +56,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 // acquire resolves a request and takes its costs. Three outcomes are errors: denied,
 // unavailable and unknown; the policy of the call decides about the last two.
 func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
-	own, err := req.validate(nil)
+	own, err := req.validate(make([]bucket.Limit, 0, len(req.Limits)))
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ type Holding struct {
 	ended      amounts       // unspent, and not written yet
 	marks      []table.Shard // images of the generation, in order: what they counted is spent once their hu passes
 	asked      *asked        // the charge under way that takes ahead
+	serving    []*allotment  // room for Take
 }
 
 // allotment is what one charge took ahead.
@@ -50,15 +51,17 @@ func (a *allotment) over(now Instant) bool {
 // Take grants costs from what is held, all of them or none. The limits must be those that
 // were in force when it was taken.
 func (h *Holding) Take(costs []table.Cost, now Instant) bool {
-	if !h.serves(costs, now) {
-		return false
+	serving := h.serving[:0]
+	for i := range h.allotments {
+		if a := &h.allotments[i]; a.serves(costs, now) {
+			serving = append(serving, a)
+		}
 	}
+	h.serving = serving
 	for _, c := range costs {
 		have := int64(0)
-		for i := range h.allotments {
-			if a := &h.allotments[i]; a.serves(costs, now) {
-				have += a.left.of(c.Limit.Name)
-			}
+		for _, a := range serving {
+			have += a.left.of(c.Limit.Name)
 		}
 		if have < c.Milli {
 			return false
@@ -66,26 +69,19 @@ func (h *Holding) Take(costs []table.Cost, now Instant) bool {
 	}
 	for _, c := range costs {
 		need := c.Milli
-		for i := range h.allotments {
-			if a := &h.allotments[i]; need > 0 && a.serves(costs, now) {
-				if n := min(need, a.left.of(c.Limit.Name)); n > 0 {
-					a.left.add(c.Limit.Name, -n)
-					need -= n
-				}
+		for _, a := range serving {
+			if n := min(need, a.left.of(c.Limit.Name)); n > 0 {
+				a.left.add(c.Limit.Name, -n)
+				need -= n
 			}
 		}
 	}
-	return true
+	return len(serving) > 0
 }
 
 // serves reports whether requests with these limits are granted from the allotment.
 func (a *allotment) serves(costs []table.Cost, now Instant) bool {
 	return !a.covers && !a.over(now) && sameLimits(a.limits, costs)
-}
-
-// serves reports whether there is an allotment of these limits.
-func (h *Holding) serves(costs []table.Cost, now Instant) bool {
-	return slices.ContainsFunc(h.allotments, func(a allotment) bool { return a.serves(costs, now) })
 }
 
 // sameLimits reports whether two lists of costs are of the same limits and leave as much.

@@ -68,7 +68,7 @@ func LimitsIn[L any](room []bucket.Limit, field string, limits []L,
 	if n := len(limits); n > bucket.MaxLimits {
 		return nil, Invalid(field, Plain(fmt.Sprintf("%d limits", n)), fmt.Sprintf("at most %d", bucket.MaxLimits))
 	}
-	out := slices.Grow(room, len(limits))
+	out := room
 	for i, l := range limits {
 		one, err := stored(i, l)
 		if err != nil {

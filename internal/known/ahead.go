@@ -45,10 +45,12 @@ func (k *facts) hold(s *seen) {
 	}
 }
 
-// Holds reports whether anything may be granted from what was taken ahead.
-func (b *Bucket) Holds() bool {
-	k := b.lock()
-	defer b.mu.Unlock()
+// Holds reports whether anything may be granted from what was taken ahead, as far as the last
+// Grant or Took has found. It waits for nobody.
+func (b *Bucket) Holds() bool { return b.holds.Load() }
+
+// holds reports whether anything is held of any shard.
+func (k *facts) holds() bool {
 	for _, s := range k.shards {
 		if s.holding != nil && s.holding.Some() {
 			return true
@@ -74,6 +76,7 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 		s.holding.renews = s.holding.renews || h.Renew
 		return h, true
 	}
+	b.holds.Store(k.holds())
 	return Held{}, false
 }
 

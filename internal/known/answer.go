@@ -22,6 +22,7 @@ func (b *Bucket) Took(image table.Shard, p Plan, w Want, group []Want, now int64
 	s.underWay.removeAll(group) // the image shows it
 	s.added = false
 	k.granted(s, image, p, group, now)
+	b.holds.Store(k.holds())
 	k.confirm(image, w, now)
 	return k.levels(w.Costs, now)
 }

@@ -2,6 +2,7 @@ package known
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -29,6 +30,7 @@ type Now struct {
 type Bucket struct {
 	mu    sync.Mutex
 	facts facts // reached by lock only
+	holds atomic.Bool
 }
 
 // NewBucket returns a bucket of which nothing is known.
