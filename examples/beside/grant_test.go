@@ -23,8 +23,9 @@ const much = 1_000_000_000
 
 // BenchmarkGrant is what one decision takes of a caller: ours from what was taken ahead, that of
 // x/time/rate, which knows one process only, and that of redis_rate, with a redis-server of this
-// machine, if there is one. Then 64 goroutines ask: p50 and p99 are of some ten thousand a
-// second, "full" of as many as the machine can do.
+// machine, if there is one. Then p50 and p99: "alone" of one after the other, the bare ones of 64
+// goroutines that together ask some ten thousand times a second, "full" of as many as the
+// machine can do.
 func BenchmarkGrant(b *testing.B) {
 	b.Run("ahead", func(b *testing.B) {
 		l := limitertest.New(b).Limiter(&limiter.Options{Ahead: time.Second})
@@ -57,17 +58,17 @@ func measure(b *testing.B, ask func() error) {
 		}
 	}
 	b.StopTimer()
-	paced, full := together(b, 200, 5*time.Millisecond, ask), together(b, 2000, 0, ask)
-	for name, took := range map[string][]time.Duration{"": paced, "full-": full} {
+	alone := together(b, 1, 100_000, 0, ask)
+	paced, full := together(b, 64, 200, 5*time.Millisecond, ask), together(b, 64, 2000, 0, ask)
+	for name, took := range map[string][]time.Duration{"alone-": alone, "": paced, "full-": full} {
 		b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-"+name+"ns")
 		b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-"+name+"ns")
 	}
 }
 
-// together lets 64 goroutines ask so many times each, with a pause between that is given in the
+// together lets goroutines ask so many times each, with a pause between that is given in the
 // mean, and returns how long it took them, sorted.
-func together(b *testing.B, each int, pause time.Duration, ask func() error) []time.Duration {
-	const goroutines = 64
+func together(b *testing.B, goroutines, each int, pause time.Duration, ask func() error) []time.Duration {
 	took := make([]time.Duration, goroutines*each)
 	var all sync.WaitGroup
 	for g := range goroutines {
