@@ -186,7 +186,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%v\n%s", err, page)
 		}
 		s.says(0, "limits set -y -r api rps=1000/s")
-		s.says(0, "load -r api --cost rps=1 --duration 3s --rate 20 --processes 2", "62 in 3.0 s", "admitted 62")
+		s.says(0, "load -r api --cost rps=1 --duration 3s --rate 20 --processes 2",
+			"62, poisson, all answered after 3.0 s", "admitted 62")
 		s.says(0, "peek load-1 api", "rps")
 		s.says(0, "limits set -y -r hot rps=1000/s+ahead:500ms", "ahead 500ms")
 		got = prints[map[string]any](s, "load -r hot --cost rps=1 --duration 5s --rate 200 --processes 2")

@@ -120,14 +120,14 @@ func (r loadResult) figures() []figureText {
 		return fmt.Sprintf("%.1f, %.1f, %.1f, %.1f ms", l.P50, l.P95, l.P99, l.Max)
 	}
 	return []figureText{
-		{"offered", fmt.Sprintf("%d in %.1f s, %s", r.Offered, r.Seconds, r.Arrivals)},
+		{"offered", fmt.Sprintf("%d, %s, all answered after %.1f s", r.Offered, r.Arrivals, r.Seconds)},
 		{"admitted", fmt.Sprint(r.Admitted)},
-		{"denied", fmt.Sprintf("%d, %d of them without a call", r.Denied, r.DeniedWithoutACall)},
+		{"denied", fmt.Sprintf("%d, %d of them without asking DynamoDB", r.Denied, r.DeniedWithoutACall)},
 		{"no decision", fmt.Sprint(r.Failed)},
 		{"tokens above what is allowed", fmt.Sprint(r.TokensOver)},
 		{"clocks apart at most", r.clocksText()},
 		{"latency p50, p95, p99, max", ms(r.LatencyMS)},
-		{"behind the arrivals", ms(r.BehindArrivalMS)},
+		{"sent late by p50, p95, p99, max", ms(r.BehindArrivalMS)},
 		{"writes for each admitted", fmt.Sprintf("%.2f", r.WritesPerGrant)},
 		{"$ for a million admitted",
 			fmt.Sprintf("%.3f, one unit a write, on demand in us-east-1", r.DollarsPerMillionAdmitted)},
