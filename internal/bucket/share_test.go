@@ -27,3 +27,47 @@ func TestHowFarABucketIsSplit(t *testing.T) {
 		}
 	}
 }
+
+// A bucket begins full, with its write meter, and can be divided among as many shards as each of
+// them is refilled by a millitoken at least.
+func TestANewBucket(t *testing.T) {
+	slow := Limit{Name: "slow", Capacity: 8 * Milli, Amount: 4, Period: 60_000}
+	s := New([]Limit{slow}, 0, 1, 1)
+	if i := s.Index(WCU); len(s.Slots) != 2 || i < 0 || s.Slots[i].Tokens != WCULimit().Capacity {
+		t.Errorf("%+v has no full write meter", s)
+	}
+	for count, want := range map[int]bool{1: true, 2: true, 4: true, 8: false} {
+		if got := slow.divides(count); got != want {
+			t.Errorf("4 millitokens a minute for %d shards: %v", count, got)
+		}
+	}
+}
+
+// A quota of which nobody knows when its period ends has no edge, and one whose edge has passed
+// is whole at once.
+func TestEdge(t *testing.T) {
+	for _, c := range []struct{ at, end, want int64 }{
+		{1000, 0, Never}, {1000, Never, Never}, {1000, 5000, 4000 + EdgeMargin}, {9000, 5000, 1},
+	} {
+		if got := edge(c.at, c.end); got != c.want {
+			t.Errorf("at %d, of a period until %d: %d, want %d", c.at, c.end, got, c.want)
+		}
+	}
+}
+
+// A state without a clock has no remainder: what it lacks is refilled from now on.
+func TestWithoutAClockNothingRemains(t *testing.T) {
+	rate := Limit{Name: "rps", Capacity: 2, Amount: 1, Period: 10}
+	s := New([]Limit{rate}, 0, 1, 0)
+	i := s.Index("rps")
+	s.Slots[i].Tokens, s.Slots[i].Rest = 0, 9
+	needs := []int64{-1, -1}
+	needs[i] = 1
+	if v := s.Decide(needs, 0); v.At != 1 {
+		t.Errorf("with a remainder of 9/10 it is there at %d ms, want 1", v.At)
+	}
+	s.NoClock = true
+	if v := s.Decide(needs, 0); v.At != 10 || v.Slot != i {
+		t.Errorf("without a clock: %+v, want 10 ms", v)
+	}
+}

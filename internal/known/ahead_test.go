@@ -287,3 +287,21 @@ func TestWhatEndedIsToldInACrowd(t *testing.T) {
 		t.Errorf("tells %+v, want that 5000 ended unspent", ended)
 	}
 }
+
+// A write that holds ends the turn on a saturated bucket, also where one more would be free.
+func TestAWriteThatHoldsEndsTheTurn(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = -20_000
+	p.See(p.image, noon, Unsent)
+	k := p.lock()
+	pace := &k.shards[0].holding.pace
+	pace.Short(noon)
+	p.mu.Unlock()
+	p.charges([]Want{costing(1000, plenty)}, 300) // in the next turn: ten are there again
+	if !pace.Saturated(noon+300) || pace.Free(500, noon+300) == noon+300 {
+		t.Errorf("saturated %v, and it may write again in the same turn", pace.Saturated(noon+300))
+	}
+}

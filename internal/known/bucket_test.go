@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -29,5 +30,41 @@ func TestOvertakenAnswerIsDropped(t *testing.T) {
 		if got := k.at(0).image.State; got.Slots[got.Index("rph")].Used != want.Slots[want.Index("rph")].Used {
 			t.Errorf("after image %d, asked for since %d: %v is known, want image %d", c.image, c.since, got, c.want)
 		}
+	}
+}
+
+// Of all shards that were read, those that are there are remembered, and the others as missing.
+func TestAllShardsAreSeen(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	images, err := b.SeeAll([]item.Item{imageOf(0, 2, 3).Item(), nil}, noon)
+	if err != nil || len(images) != 1 || images[0].State.Shard != 0 {
+		t.Fatalf("%+v, %v", images, err)
+	}
+	if zero, one := b.Seen(0), b.Seen(1); zero.Absent || zero.Image.Entity != "acme" || !one.Absent {
+		t.Errorf("remembered %+v and %+v", zero, one)
+	}
+	broken := imageOf(0, 1, 3).Item()
+	broken["rf"] = item.S("x")
+	if _, err := b.SeeAll([]item.Item{broken}, noon); err == nil {
+		t.Error("an item that cannot be read is no error")
+	}
+}
+
+// Two shards that hold four and a half tokens each hold nine, of which one request can have
+// eight: each pays in whole ones. What is not seen is taken to be as full.
+func TestLevelsOfTwoShards(t *testing.T) {
+	half := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 1000, Period: 1000}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	for shard := range 2 {
+		image := imageOf(shard, 2, 0)
+		image.State = bucket.New([]bucket.Limit{half}, shard, 2, noon)
+		image.State.Slots[image.State.Index("rps")].Tokens = 4500
+		b.See(image, noon, Unsent)
+		if l := b.Levels(asks(1, half), noon)[0]; l.Milli != 9000 || l.Estimated != (shard == 0) {
+			t.Errorf("with shard %d seen: %+v, want 9 tokens", shard, l)
+		}
+	}
+	if l := b.Levels(asks(1, half), noon)[0]; l.Remaining != 8 {
+		t.Errorf("%+v, want 8 for one request", l)
 	}
 }

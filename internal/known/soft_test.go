@@ -97,3 +97,11 @@ func TestPartsOfSoftLimits(t *testing.T) {
 		}
 	}
 }
+
+// A soft limit that is in debt takes no time beside one that denies.
+func TestASoftLimitInDebtTakesNoTime(t *testing.T) {
+	d := seenWithSoft([2]int64{0, -5}).Decide(asksBoth(2, 1), &Attempt{}, clock(noon))
+	if l := d.Denial.Levels; d.Do != Deny || l[0].After != 2000 || l[1].After != 0 {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}

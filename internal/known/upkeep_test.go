@@ -31,3 +31,29 @@ func TestOnlyShardsOfTheCountAreMissing(t *testing.T) {
 		}
 	}
 }
+
+// A shard beyond the count of shard 0, or with a larger count, was left behind when shard 0
+// merged: it is brought along. What was seen before that, or within the time in which others
+// follow, tells nothing.
+func TestShardsAheadAreBroughtAlong(t *testing.T) {
+	for _, c := range []struct {
+		shard, count int
+		seen         int64 // ms after shard 0 began its generation
+		mends        bool
+	}{
+		{1, 2, 10_000, false},
+		{1, 4, 10_000, true},
+		{3, 2, 10_000, true},
+		{3, 4, 10_000, true},
+		{3, 4, countLag, true},
+		{3, 4, countLag - 1, false},
+	} {
+		zero := &seen{image: imageOf(0, 2, 3), at: noon}
+		other := &seen{image: imageOf(c.shard, c.count, 3)}
+		other.at = table.Began(zero.image.Generation) + c.seen
+		k := &facts{Settings: &Settings{MaxShards: 32}, count: 2, shards: map[int]*seen{0: zero, c.shard: other}}
+		if plan := k.repair(); (plan != nil) != c.mends {
+			t.Errorf("%+v: mended %v", c, plan != nil)
+		}
+	}
+}
