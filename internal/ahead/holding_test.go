@@ -196,3 +196,12 @@ func TestWhatIsMended(t *testing.T) {
 		}
 	}
 }
+
+// What has ended is told by the charge that goes out, also if nobody has asked before.
+func TestAChargeTellsWhatHasEnded(t *testing.T) {
+	h := holds(t)
+	a := h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
+	if ended, _ := table.Find(a.Ended, "a"); ended.Milli != 2000 {
+		t.Errorf("%+v, want that 2000 ended", a)
+	}
+}

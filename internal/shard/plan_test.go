@@ -125,3 +125,38 @@ func TestStepsOfAnOldImage(t *testing.T) {
 		t.Errorf("%s: %s, want %s", steps, s.counts(t), want)
 	}
 }
+
+// A discount that is refused learns what shard 0 is now from its first write, and goes on from
+// that: here somebody else has brought the count down to four meanwhile, on the way to two.
+func TestStepsOfARefusedDiscount(t *testing.T) {
+	s := shardsOf(map[int]int{0: 8, 2: 4})
+	p := shard.Shrink(s.image(t, 0), 2)
+	first, _ := p.Next(2, 7)
+	for first.Action == shard.Look { // nobody is there but shard 2
+		_, held, _ := first.Writes[0].Apply(s[first.Writes[0].Target()])
+		if held {
+			p.Applied(first, s[first.Writes[0].Target()])
+		} else {
+			p.Refused(first, []bool{true}, []item.Item{s[first.Writes[0].Target()]})
+		}
+		first, _ = p.Next(2, 7)
+	}
+	now := shardsOf(map[int]int{0: 4})[bucketKey(0)]
+	refused := make([]bool, len(first.Writes))
+	images := make([]item.Item, len(first.Writes))
+	refused[0], images[0] = true, now
+	p.Refused(first, refused, images)
+	step, ok := p.Next(2, 7)
+	if first.Action != shard.Discount || !ok || step.Action != shard.Merge || step.Shard != 0 {
+		t.Errorf("%v was refused by a shard 0 of four, then %v, want a merge of it", first, step)
+	}
+}
+
+// A shard that was left behind asks shard 0 for the count, and follows it.
+func TestStepsOfAShardThatAsks(t *testing.T) {
+	s := shardsOf(map[int]int{0: 2, 1: 4, 3: 4})
+	steps := strings.Join(s.walk(t, shard.FollowAsking(s.image(t, 1))), ", ")
+	if want := "look 0, look 3, merge 1"; steps != want || s.counts(t) != "0:2 1:2" {
+		t.Errorf("%s: %s, want %s", steps, s.counts(t), want)
+	}
+}
