@@ -1,0 +1,243 @@
+package usage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A world of counting: the counters of the shards of two buckets grow at random times over some
+// hours, and tell of it in records. Batches of them are lost, come again with all that follow, or
+// are played again by themselves; invocations are repeated, and answers to writes are lost.
+// Shards change their generation, and are removed and made anew. The truth is kept beside.
+type world struct {
+	t      *testing.T
+	r      *rand.Rand
+	now    int64
+	stored map[item.Key]item.Item
+	shards map[shardOf]*living
+	used   map[string]int64           // tokens, by resource
+	hours  map[string]map[int64]spent // the same by hour
+	seq    int
+}
+
+type shardOf struct {
+	resource string
+	shard    int
+}
+
+// living is a shard that is there.
+type living struct{ used, born, charged, generation int64 }
+
+// spent is how many tokens, in how many records.
+type spent struct{ tokens, events int64 }
+
+const worldHour = 3_600_000
+
+// use lets a shard use some tokens, and returns the record that tells so.
+func (w *world) use(of shardOf, tokens int64) stream.Change {
+	s := w.shards[of]
+	c := stream.Change{Operation: stream.Modify, Created: w.now, OldShards: 1}
+	u := stream.Used{Limit: "rpm", Was: s != nil, Is: true}
+	if s == nil {
+		s = &living{born: w.now, generation: int64(w.r.IntN(1000)) + 1}
+		w.shards[of], c.Operation = s, stream.Insert
+	} else {
+		c.OldBorn, c.OldRF, c.OldGeneration, u.Before = s.born/1000, s.charged, s.generation, s.used
+	}
+	if w.r.IntN(8) == 0 {
+		s.generation++
+	}
+	s.used, s.charged = s.used+tokens, w.now
+	w.used[of.resource] += tokens
+	hour := w.hours[of.resource][Hourly.Start(w.now)]
+	w.hours[of.resource][Hourly.Start(w.now)] = spent{hour.tokens + tokens, hour.events + 1}
+	c.NewGeneration, u.After = s.generation, s.used
+	return w.told(c, of, u)
+}
+
+// removed removes a shard, and returns the record that tells so.
+func (w *world) removed(of shardOf) stream.Change {
+	s := w.shards[of]
+	delete(w.shards, of)
+	return w.told(stream.Change{Operation: stream.Remove, Created: w.now, OldShards: 1, OldBorn: s.born / 1000,
+		OldRF: s.charged, OldGeneration: s.generation}, of, stream.Used{Limit: "rpm", Before: s.used, Was: true})
+}
+
+func (w *world) told(c stream.Change, of shardOf, u stream.Used) stream.Change {
+	w.seq++
+	c.Sequence, c.Stream, c.Used = fmt.Sprint(w.seq), 1, []stream.Used{u}
+	c.New = table.Shard{Namespace: "n", Entity: "e", Resource: of.resource}
+	c.New.State.Shard, c.New.State.Shards = of.shard, 2
+	return c
+}
+
+// countsParts counts the parts of all buckets.
+func (w *world) countsParts(parts []Part) {
+	for len(parts) > 0 {
+		n := 1
+		for n < len(parts) && parts[n].Sibling(&parts[0]) {
+			n++
+		}
+		w.counts(Totals(parts[:n], Hourly))
+		parts = parts[n:]
+	}
+}
+
+// counts counts totals, earlier ones first, as an aggregator does.
+func (w *world) counts(totals []Total) {
+	for i := range totals {
+		step := w.countsOne(&totals[i])
+		totals[i].Reopen(totals[i+1:], step.Behind)
+	}
+}
+
+func (w *world) countsOne(t *Total) Step {
+	var known Snapshots
+	t.Over, t.Kept = t.Window.End(t.Start) <= w.now+60_000, w.now-7*24*worldHour
+	for range 100 {
+		step := t.Next(known)
+		switch step.Action {
+		case Done:
+			return step
+		case CountBeginnings:
+			w.counts(Totals(step.Beginnings, t.Window))
+			known, t.BeginningsCounted = Snapshots{}, true
+		case ReadCurrent, ReadPrevious, ReadSurely:
+			known = w.reads(t)
+			known.Sure = step.Action == ReadSurely
+		default:
+			after, held, err := step.Update.Apply(w.stored[step.Update.Key])
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if held {
+				w.stored[step.Update.Key] = after
+			}
+			switch lost := w.r.IntN(8) == 0; {
+			case held && !lost && step.Action == Add:
+				return step
+			case step.Action == Complete:
+				known.Previous = slices.Clone(known.Previous)
+				known.Previous[step.At] = w.stored[step.Update.Key]
+			default:
+				known.Known, known.Current = true, w.stored[step.Update.Key]
+			}
+		}
+	}
+	w.t.Fatalf("the total of %s is never counted", t.From())
+	return Step{}
+}
+
+// reads finds the snapshots up to a total's own, latest first.
+func (w *world) reads(t *Total) Snapshots {
+	q := t.PreviousQuery()
+	var items []item.Item
+	for k, it := range w.stored {
+		if k.PK == q.PK && k.SK >= q.From && k.SK <= q.To {
+			items = append(items, it)
+		}
+	}
+	slices.SortFunc(items, func(a, b item.Item) int { return strings.Compare(item.KeyOf(b).SK, item.KeyOf(a).SK) })
+	known := t.Sift(t.Own(items))
+	known.Whole = true
+	return known
+}
+
+// counted is what the snapshots of a resource say, and by hour.
+func (w *world) counted(resource string) (all int64, hours map[int64]spent) {
+	hours = map[int64]spent{}
+	for _, it := range w.stored {
+		s, err := table.DecodeSnapshot(it)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if s.Resource == resource {
+			all += s.Counts["rpm"]
+			hours[startOf(it)] = spent{s.Counts["rpm"], s.Events}
+		}
+	}
+	return all, hours
+}
+
+// plays plays a world of some records. lossy says that batches get lost, but for the last ones;
+// again that some come again.
+func (w *world) plays(records int, lossy, again bool) {
+	var all []shardOf
+	for i := range 1 + w.r.IntN(4) {
+		all = append(all, shardOf{[]string{"q", "r"}[i%2], i / 2})
+	}
+	var batch []stream.Change
+	var parts []Part // of a tumbling window: counted when it is over
+	var sent [][]stream.Change
+	for i := range records {
+		w.now += int64(w.r.IntN(worldHour / 3))
+		of, last := all[w.r.IntN(len(all))], i >= records-len(all)
+		if last {
+			of = all[i-(records-len(all))] // each tells once more where it stands
+		}
+		if !lossy && !last && w.shards[of] != nil && w.r.IntN(8) == 0 {
+			batch = append(batch, w.removed(of))
+		}
+		batch = append(batch, w.use(of, 1+int64(w.r.IntN(9))))
+		if !last && w.r.IntN(3) > 0 || last && i < records-1 {
+			continue
+		}
+		sent = append(sent, batch)
+		if batch = nil; lossy && !last && w.r.IntN(4) == 0 {
+			continue
+		}
+		from := len(sent) - 1
+		if again && w.r.IntN(4) == 0 { // the stream goes back, and all batches since come again
+			from = w.r.IntN(len(sent))
+		}
+		for _, b := range sent[from:] {
+			w.r.Shuffle(len(b), func(i, j int) { b[i], b[j] = b[j], b[i] })
+			parts = Extend(parts, Fold(b), Hourly)
+		}
+		if i < records-1 && w.r.IntN(2) == 0 {
+			continue
+		}
+		for range 1 + w.r.IntN(2) { // the invocation may be repeated
+			w.countsParts(parts)
+		}
+		if parts = nil; again && w.r.IntN(4) == 0 { // somebody plays an old batch again, perhaps a lost one
+			w.countsParts(Extend(nil, Fold(sent[w.r.IntN(len(sent))]), Hourly))
+		}
+	}
+}
+
+// What was used is counted once, in its hour as long as every record comes, and in all also
+// where batches are lost: the next record tells of what they had. The number of records is exact
+// where no batch comes again in other pieces.
+func TestWorldsAreCountedExactly(t *testing.T) {
+	for seed := range uint64(1500) {
+		lossy, again := seed%2 == 1, seed%4 > 1
+		w := &world{t: t, r: rand.New(rand.NewPCG(seed, 77)), now: t0, stored: map[item.Key]item.Item{},
+			shards: map[shardOf]*living{}, used: map[string]int64{},
+			hours: map[string]map[int64]spent{"q": {}, "r": {}}}
+		w.plays(4+w.r.IntN(40), lossy, again)
+		for resource, want := range w.used {
+			all, hours := w.counted(resource)
+			if all != want {
+				t.Fatalf("world %d (lossy %v): %d of %s counted, %d used", seed, lossy, all, resource, want)
+			}
+			for at, want := range w.hours[resource] {
+				got := hours[at]
+				if again && got.events > want.events {
+					got.events = want.events
+				}
+				if !lossy && got != want {
+					t.Fatalf("world %d: %+v of %s counted in the hour of %s, %+v used", seed, got, resource,
+						table.Timestamp(at), want)
+				}
+			}
+		}
+	}
+}
