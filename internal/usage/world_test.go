@@ -150,20 +150,51 @@ func (w *world) reads(t *Total) Snapshots {
 	return known
 }
 
-// counted is what the snapshots of a resource say, and by hour.
-func (w *world) counted(resource string) (all int64, hours map[int64]spent) {
-	hours = map[int64]spent{}
+// sums sums the hours of each day into it, as often as it likes.
+func (w *world) sums() {
+	for resource, hours := range w.hours {
+		days := map[int64]bool{}
+		for at := range hours {
+			days[Daily.Start(at)] = true
+		}
+		for day := range days {
+			key := table.UsageKey("n", "e", resource, Daily.Part(day))
+			s := Summing{Owed: Owed{Namespace: "n", Entity: "e", Resource: resource}, Window: Daily, Of: Hourly,
+				Start: day, Days: 90, Until: Daily, Stored: w.stored[key]}
+			for at := day; at < day+24*worldHour; at += worldHour {
+				if it := w.stored[table.UsageKey("n", "e", resource, Hourly.Part(at))]; it != nil {
+					s.Parts = append(s.Parts, it)
+				}
+			}
+			u, due := s.Sum(w.now)
+			if !due {
+				continue
+			}
+			after, held, err := u.Apply(s.Stored)
+			if err != nil || !held {
+				w.t.Fatalf("the day is not summed: %v", err)
+			}
+			w.stored[key] = after
+		}
+	}
+}
+
+// counted is what the hours of a resource say, and each hour and day.
+func (w *world) counted(resource string) (all int64, hours, days map[int64]spent) {
+	hours, days = map[int64]spent{}, map[int64]spent{}
 	for _, it := range w.stored {
 		s, err := table.DecodeSnapshot(it)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if s.Resource == resource {
+		if s.Resource == resource && s.Window == string(Hourly) {
 			all += s.Counts["rpm"]
 			hours[startOf(it)] = spent{s.Counts["rpm"], s.Events}
+		} else if s.Resource == resource {
+			days[startOf(it)] = spent{s.Counts["rpm"], s.Events}
 		}
 	}
-	return all, hours
+	return all, hours, days
 }
 
 // plays plays a world of some records. lossy says that batches get lost, but for the last ones;
@@ -207,6 +238,9 @@ func (w *world) plays(records int, lossy, again bool) {
 		for range 1 + w.r.IntN(2) { // the invocation may be repeated
 			w.countsParts(parts)
 		}
+		if w.r.IntN(2) == 0 {
+			w.sums()
+		}
 		if parts = nil; again && w.r.IntN(4) == 0 { // somebody plays an old batch again, perhaps a lost one
 			w.countsParts(Extend(nil, Fold(sent[w.r.IntN(len(sent))]), Hourly))
 		}
@@ -223,8 +257,18 @@ func TestWorldsAreCountedExactly(t *testing.T) {
 			shards: map[shardOf]*living{}, used: map[string]int64{},
 			hours: map[string]map[int64]spent{"q": {}, "r": {}}}
 		w.plays(4+w.r.IntN(40), lossy, again)
+		w.sums()
 		for resource, want := range w.used {
-			all, hours := w.counted(resource)
+			all, hours, days := w.counted(resource)
+			for at, hour := range hours {
+				day := days[Daily.Start(at)]
+				days[Daily.Start(at)] = spent{day.tokens - hour.tokens, day.events - hour.events}
+			}
+			for at, apart := range days {
+				if apart != (spent{}) {
+					t.Fatalf("world %d: the day %s of %s is %+v above its hours", seed, table.Timestamp(at), resource, apart)
+				}
+			}
 			if all != want {
 				t.Fatalf("world %d (lossy %v): %d of %s counted, %d used", seed, lossy, all, resource, want)
 			}
