@@ -54,7 +54,7 @@ func functionPaths(ctx context.Context, w *world) ([]Row, error) {
 	summed := map[string]float64{"UpdateItem": 2, "BatchGetItem": 1, "Query": 1}
 	first := Row{Path: "aggregator, first hour and sum of its day", Budget: Bill{Calls: summed, Read: 1.5, Write: 6},
 		AtMost: true, Note: "once per window; the items enter their indexes GSI2 and GSI4; some engines read for nothing " +
-			"what is not there, AWS does not"}
+			"what is not there, AWS does not; in the last minute of an hour one Query more"}
 	later := Row{Path: "aggregator, hour and sum of its day", Budget: Bill{Calls: summed, Read: 1.5, Write: 2},
 		Note: "not folded; the day is read before, and its hours consistently, up to 4 KB of them here"}
 	refill := Row{Path: "aggregator, refill, per bucket", Budget: updates(1)}

@@ -37,8 +37,35 @@ type world struct {
 	ns      string           // id of the namespace, known after the first client
 }
 
-// newWorld creates a table on the engine. close removes it.
+const (
+	// beforeAnHour is how long a cost table takes to measure, and a minute: in the last minute
+	// of an hour the aggregator takes it for over by its own clock, and looks once more before
+	// it counts.
+	beforeAnHour = 2 * time.Minute
+	// inAnHour is how long an hour has begun when its creations are certainly of it.
+	inAnHour = 12 * time.Second
+)
+
+// untilMidHour returns how long it is until no hour turns for a while: what a bucket's first
+// hour costs is what it costs then.
+func untilMidHour(now time.Time) time.Duration {
+	switch in := now.Sub(now.Truncate(time.Hour)); {
+	case in < inAnHour:
+		return inAnHour - in
+	case in > time.Hour-beforeAnHour:
+		return time.Hour - in + inAnHour
+	}
+	return 0
+}
+
+// newWorld creates a table on the engine. close removes it. Where an hour is about to turn, it
+// waits until it has.
 func newWorld(ctx context.Context, e *engine.Engine) (*world, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(untilMidHour(time.Now())):
+	}
 	template, err := tablespec.Load(tablespec.GoldenPath())
 	if err != nil {
 		return nil, err
