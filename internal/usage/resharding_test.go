@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -213,5 +214,48 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 				t.Errorf("shard 0 counts %d shards, want %d; %v", b.State.Count(), tt.want, err)
 			}
 		})
+	}
+}
+
+// Which shards a resharding writes, most likely: a doubling the shard that splits, a merge shard
+// 0 and those beyond the count, catching up those that have another count.
+func TestWhatAReshardingChanges(t *testing.T) {
+	image := func(k, n int) table.Shard { return table.Shard{State: bucket.State{Shard: k, Shards: n}} }
+	others := []table.Shard{image(1, 4), image(2, 2), image(5, 4)}
+	for _, c := range []struct {
+		name string
+		r    Resharding
+		want []int // of the shards 0 to 5
+	}{
+		{"nobody knows the count", Resharding{Zero: image(0, 4), Count: 4, asks: true, others: others}, nil},
+		{"shard 0 doubles", Resharding{Zero: image(0, 4), Count: 8, double: true, others: others}, []int{0}},
+		{"a shard of its own", Resharding{Zero: image(2, 2), Count: 4, others: others}, []int{2}},
+		{"merges", Resharding{Zero: image(0, 4), Count: 4, merge: true}, []int{0, 4, 5}},
+		{"catches up", Resharding{Zero: image(0, 4), Count: 4, others: others}, []int{2, 5}},
+	} {
+		var got []int
+		for k := range 6 {
+			if c.r.changes(k) {
+				got = append(got, k)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A shard is lively if more than a tenth of what a partition takes was written in a second, be
+// its meter the first of its limits or not.
+func TestLively(t *testing.T) {
+	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
+		for writes, want := range map[int64]bool{99: false, 100: false, 101: true} {
+			c := change(0, "1", t0, 0)
+			c.New.State = bucket.New([]bucket.Limit{{Name: name, Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, t0)
+			c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: writes * bucket.WCUPerWrite}}
+			if got := lively([]*stream.Change{&c}); got != want {
+				t.Errorf("%d writes in a second, with the limit %s: %v", writes, name, got)
+			}
+		}
 	}
 }
