@@ -71,11 +71,11 @@ func accessIn(it item.Item) Access {
 	panic("bug: access without a word")
 }
 
-// SetAccess disables or enables a scope, which is not the namespace, records that, and tells
-// the buckets that exist, for Python clients, which do not ask the configuration each time.
-// Limits stay. Clients of ours go by it within limiter.Options.ConfigTTL; a bucket that one of
-// them creates until then is told when SetAccess is called again. What is stored already is
-// recorded once, but told again. If only the buckets could not be told, the error is ErrReach.
+// SetAccess disables or enables requests at a scope, and records that. The scope must name an
+// entity or a resource. Limits stay. Clients of ours go by it within limiter.Options.ConfigTTL.
+// Python clients look at the bucket, so the buckets that exist are told, too. Call it again for
+// those that are created until all clients know: it is recorded once. The error is ErrReach if
+// it is stored, and some buckets could not be told.
 func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached, error) {
 	err := at.validate()
 	switch {

@@ -8,10 +8,11 @@
 //
 //	namespaces  Register, Lookup, Namespaces; DeleteNamespace, Orphans, RecoverNamespace, PurgeNamespace
 //	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Config, Configs, Resolve; Reach
+//	access      SetAccess, Access: whether requests are served at all
 //	manifests   Plan, Apply of a Manifest, which package admin/manifest reads
 //	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
-//	buckets     Peek, Buckets, Capacity; Reset, Credit
-//	records     Usage, UsageSummary, Events; As says who makes the changes
+//	buckets     Peek, Buckets, Capacity; Reset, Credit, each once for an id with Once
+//	records     Usage, UsageSummary; Thresholds of quotas; Events, AllEvents; As says who makes the changes
 //	settings    Configure, which Config shows
 //
 // # What every call has in common

@@ -94,11 +94,10 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 	return entityOf(stored), fail(err, "update entity %q: its buckets", e.ID)
 }
 
-// MoveEntity gives an entity another parent, or none if that is empty, records that, and tells
-// the buckets that exist, whatever an earlier call has told them. Whether the entity is charged
-// to its parent stays as it is; without a parent it is not. Name and metadata are not touched.
-// What its leases take is given back to the parent that was charged. Clients charge the new one
-// within the time for which they cache configuration. The error is ErrNotFound, ErrParent or
+// MoveEntity gives an entity another parent, or none if that is empty, and records that. Name
+// and metadata stay, and so does whether the parent is charged; without a parent nobody is. The
+// buckets that exist are told. Clients charge the new parent within limiter.Options.ConfigTTL;
+// a lease gives back to the parent that it has charged. The error is ErrNotFound, ErrParent or
 // one that all calls have; after any but these two, call again.
 func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, error) {
 	e, err := n.Entity(ctx, id)

@@ -48,7 +48,7 @@ type Usage struct {
 	Start            time.Time
 	End              time.Time        // exclusive
 	Tokens           map[string]int64 // by limit, net of what was given back
-	Events           int64            // changes counted
+	Events           int64            // changes counted; some twice where the stream repeated them
 }
 
 func (q UsageQuery) validate() error {
