@@ -16,8 +16,7 @@ import (
 func TestPictureOfAReport(t *testing.T) {
 	s := onTable(t)
 	file := filepath.Join(t.TempDir(), "load.html")
-	s.run(0, strings.Fields("load --rate 15 --arrivals bursts --duration 30s --limit rpm=600:20 --timeout 1m "+
-		"--report "+file)...)
+	s.run(0, strings.Fields("load --rate 15 --arrivals bursts --duration 30s --limit rpm=600:20 --report "+file)...)
 	p := browser.Open(t, "file://"+file, browser.Screen{Width: 800, Height: 600})
 	picture := filepath.Join(engine.Root(), "..", "..", "docs", "load-report.png")
 	if err := os.WriteFile(picture, p.Picture(), 0o644); err != nil {
