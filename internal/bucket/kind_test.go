@@ -52,3 +52,56 @@ func TestStoredBeforeAnEdge(t *testing.T) {
 		}
 	}
 }
+
+// A quota by the calendar keeps what it has until a second after its edge; then it is whole, what
+// it was topped up by has ended, and the next period has begun.
+func TestAQuotaPassesItsEdge(t *testing.T) {
+	const edge = 1_700_006_400_000 // of two hours
+	s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}}, 0, 1, edge-5000)
+	i := s.Index("q")
+	s.Slots[i].Tokens, s.Slots[i].Extra = 12*Milli, 5*Milli
+	for at, want := range map[int64]Slot{
+		edge - 1:              {Tokens: 12 * Milli, Extra: 5 * Milli, End: edge},
+		edge + EdgeMargin - 1: {Tokens: 12 * Milli, Extra: 5 * Milli, End: edge},
+		edge + EdgeMargin:     {Tokens: 10 * Milli, End: edge + 7_200_000},
+	} {
+		got := s.At(at).Slots[i]
+		if got.Tokens != want.Tokens || got.Extra != want.Extra || got.End != want.End {
+			t.Errorf("%d ms after the edge: %d with %d extra until %d, want %+v", at-edge, got.Tokens, got.Extra, got.End, want)
+		}
+	}
+	r := Rate{Capacity: 100, Edge: 50}
+	for elapsed, want := range map[int64]int64{0: 0, 49: 0, 50: 97, 51: 97} {
+		if got := r.atEdge(3, elapsed).Credit; got != want {
+			t.Errorf("3 of 100 gain %d after %d ms, want %d", got, elapsed, want)
+		}
+	}
+	if got := r.atEdge(120, 50).Credit; got != -20 {
+		t.Errorf("120 of 100 gain %d at the edge", got)
+	}
+}
+
+// A period from the first use begins with the first cost of its limit, and only then.
+func TestAPeriodBeginsWithItsFirstUse(t *testing.T) {
+	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
+	rate := Limit{Name: "r", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
+	s := New([]Limit{first, rate}, 0, 1, 5000)
+	begun := s.At(5000)
+	begun.Slots[begun.Index("q")].End = 9000
+	for _, c := range []struct {
+		state    State
+		cost     int64
+		end      int64
+		rateCost int64
+	}{{s, 0, 0, 0}, {s, 0, 0, 1}, {s, 1, 3_605_000, 0}, {begun, 1, 9000, 1}} {
+		costs := make([]int64, len(s.Slots))
+		costs[s.Index("q")], costs[s.Index("r")] = c.cost, c.rateCost
+		got := c.state.Begin(costs)
+		if q, r := got.Slots[s.Index("q")].End, got.Slots[s.Index("r")].End; q != c.end || r != 0 {
+			t.Errorf("costs of %d and %d: the period ends at %d, want %d; of the rate at %d", c.cost, c.rateCost, q, c.end, r)
+		}
+	}
+	if s.Slots[s.Index("q")].End != 0 {
+		t.Error("the state itself was changed")
+	}
+}

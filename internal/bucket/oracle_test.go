@@ -204,8 +204,12 @@ func TestSaturatingSums(t *testing.T) {
 		return math.MinInt64
 	}
 	rng := rand.New(rand.NewPCG(6, 1))
-	for range 20_000 {
+	ends := []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64}
+	for i := range 20_000 {
 		a, b := wild(rng), wild(rng)
+		if n := len(ends); i < n*n { // all pairs of them first
+			a, b = ends[i/n], ends[i%n]
+		}
 		x, y := big.NewInt(a), big.NewInt(b)
 		if got, want := bucket.AddSat(a, b), clamp(new(big.Int).Add(x, y)); got != want {
 			t.Fatalf("AddSat(%d, %d) = %d, want %d", a, b, got, want)

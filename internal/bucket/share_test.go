@@ -71,3 +71,19 @@ func TestWithoutAClockNothingRemains(t *testing.T) {
 		t.Errorf("without a clock: %+v, want 10 ms", v)
 	}
 }
+
+// Something is held as long as one limit says so, until its instant.
+func TestSomeHeld(t *testing.T) {
+	limits := []Limit{{Name: "a", Capacity: 10 * Milli, Amount: Milli, Period: 1000},
+		{Name: "b", Capacity: 10 * Milli, Amount: Milli, Period: 1000}}
+	s := New(limits, 0, 1, 0)
+	if s.HeldUntil = 2000; s.SomeHeld(0) {
+		t.Error("nothing is held")
+	}
+	s.Slots[s.Index("b")].Held = 1
+	for at, want := range map[int64]bool{0: true, 1999: true, 2000: false} {
+		if got := s.SomeHeld(at); got != want {
+			t.Errorf("at %d ms: %v", at, got)
+		}
+	}
+}
