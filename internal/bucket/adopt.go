@@ -76,9 +76,6 @@ func (s State) Matches(want []Limit) bool {
 // rule is defined that way; nothing but the lifetime of an idle item depends on
 // it.
 func (s State) TTLSeconds(multiplier int) int64 {
-	if multiplier <= 0 {
-		return 0
-	}
 	longest := 0.0
 	for _, l := range s.Slots {
 		if l.Name == WCU || !l.IsRate() { // a quota is full at an instant that its bucket outlives anyway

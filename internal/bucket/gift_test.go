@@ -50,3 +50,49 @@ func TestGiftsToQuotas(t *testing.T) {
 		t.Errorf("made whole: %+v", got)
 	}
 }
+
+// A limit is full without what was topped up. What ended unspent was not spent.
+func TestFullAndSpent(t *testing.T) {
+	s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}}, 0, 1, 1000)
+	i := s.Index("q")
+	for _, c := range []struct {
+		tokens, extra int64
+		want          bool
+	}{{10_000, 0, true}, {9999, 0, false}, {15_000, 5000, false}, {10_000, 5000, false}} {
+		if s.Slots[i].Tokens, s.Slots[i].Extra = c.tokens, c.extra; s.Full(i) != c.want {
+			t.Errorf("%+v: not %v", c, c.want)
+		}
+	}
+	if got := (Slot{Used: 12, Ended: 5}).Spent(); got != 7 {
+		t.Errorf("%d of 12 were spent, of which 5 ended unspent", got)
+	}
+}
+
+// A refill instant that is ahead stays if clocks may differ by that; a later one is of no sound
+// clock, and now takes its place.
+func TestClock(t *testing.T) {
+	for _, c := range []struct {
+		rf, from, to int64
+		none         bool
+	}{
+		{rf: 900, from: 900, to: 1000}, {rf: 1000 + MaxSkew, from: 1000 + MaxSkew, to: 1000 + MaxSkew},
+		{rf: 1001 + MaxSkew, from: 1000, to: 1000}, {rf: 900, none: true, from: 1000, to: 1000},
+	} {
+		if from, to := (State{RF: c.rf, NoClock: c.none}).clock(1000); from != c.from || to != c.to {
+			t.Errorf("%+v: from %d to %d", c, from, to)
+		}
+	}
+}
+
+// A soft quota that becomes a hard one forgives its debt, and gives nothing for it: of 10 were 15
+// spent, which leaves nothing of 12.
+func TestASoftQuotaThatBecomesHard(t *testing.T) {
+	soft := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC", Soft: true}
+	s := New([]Limit{soft}, 0, 1, 1000)
+	s.Slots[s.Index("q")].Tokens = -5000
+	hard := soft
+	hard.Soft, hard.Capacity = false, 12*Milli
+	if got, _ := s.Adopt(hard); got.Slots[s.Index("q")].Tokens != 0 {
+		t.Errorf("%d are left", got.Slots[s.Index("q")].Tokens)
+	}
+}

@@ -105,3 +105,65 @@ func TestAPeriodBeginsWithItsFirstUse(t *testing.T) {
 		t.Error("the state itself was changed")
 	}
 }
+
+// A quota that has not begun yet stays so, however time goes on.
+func TestAPeriodThatHasNotBegun(t *testing.T) {
+	s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}}, 0, 1, 5000)
+	if got := s.At(9_000_000).Slots[s.Index("q")]; got.End != 0 || got.Tokens != 10*Milli {
+		t.Errorf("%d until %d", got.Tokens, got.End)
+	}
+}
+
+// Behind the edge of a quota the rate beside it is stored as it was just before: 10 per second, 4
+// left half a second behind the edge, are -1 and a millitoken less at the edge.
+func TestARateIsStoredBeforeTheEdgeOfAQuota(t *testing.T) {
+	const edge = 1_700_006_400_000
+	limits := []Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h*/2@UTC"},
+		{Name: "r", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 1000}}
+	s := New(limits, 0, 1, edge-10)
+	s.RF = edge + 500
+	i := s.Index("r")
+	s.Slots[i].Tokens, s.Slots[i].Rest = 4000, 0
+	got := s.Stored()
+	if sl := got.Slots[i]; got.RF != edge-1 || sl.Tokens != -1010 || sl.Rest != 0 {
+		t.Errorf("%+v at %d after the edge", sl, got.RF-edge)
+	}
+	if level, rest := got.LevelAt(i, edge+500); level != 4000 || rest != 0 {
+		t.Errorf("from there it has %d and %d at the same instant", level, rest)
+	}
+}
+
+// Where somebody with other data of the zone has ended a period an hour from an edge of ours,
+// that edge begins nothing again: the next one ends at the edge of ours a day later.
+func TestAnEdgeOfOtherZoneData(t *testing.T) {
+	const day = 24 * 3600_000
+	noon := int64(1_700_049_600_000) // 12:00 UTC
+	for _, reset := range []string{"m0h11@UTC", "m0h13@UTC"} {
+		sl := Slot{Limit: Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: reset}, End: noon, Extra: 3}
+		sl.enter(noon + EdgeMargin)
+		hour := int64(-3600_000)
+		if reset == "m0h13@UTC" {
+			hour = -hour
+		}
+		if sl.End != noon+hour+day || sl.Extra != 0 {
+			t.Errorf("%s: ends %d h after it, %d extra", reset, (sl.End-noon)/3600_000, sl.Extra)
+		}
+	}
+	sl := Slot{Limit: Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "m0h12@UTC"}, End: noon}
+	if sl.enter(noon + EdgeMargin); sl.End != noon+day {
+		t.Errorf("of the same data: ends %d h after it", (sl.End-noon)/3600_000)
+	}
+}
+
+// Merged quotas add up what they have and were topped up by.
+func TestMergedQuotas(t *testing.T) {
+	a := Slot{Tokens: 7, Extra: 4, End: 50}
+	a.merge(Slot{Tokens: 6, Extra: 2, End: 60}, 10)
+	if a.Tokens != 13 || a.Extra != 6 || a.End != 60 {
+		t.Errorf("%+v, want 13 of a share of 10, with 6 extra", a)
+	}
+	a.merge(Slot{Tokens: 100}, 10)
+	if a.Tokens != 16 {
+		t.Errorf("%d, want no more than the share and what was topped up", a.Tokens)
+	}
+}
