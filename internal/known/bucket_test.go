@@ -67,4 +67,12 @@ func TestLevelsOfTwoShards(t *testing.T) {
 	if l := b.Levels(asks(1, half), noon)[0]; l.Remaining != 8 {
 		t.Errorf("%+v, want 8 for one request", l)
 	}
+	merged := imageOf(0, 1, 0)
+	merged.Generation++
+	merged.State = bucket.New([]bucket.Limit{half}, 0, 1, noon)
+	merged.State.Slots[merged.State.Index("rps")].Tokens = 9000
+	b.See(merged, noon, Unsent)
+	if l := b.Levels(asks(1, half), noon)[0]; l.Milli != 9000 || l.Remaining != 9 || l.Estimated {
+		t.Errorf("%+v, want 9 tokens of the shard that is left", l)
+	}
 }

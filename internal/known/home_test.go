@@ -39,3 +39,22 @@ func TestLooksWhereTokensComeFirst(t *testing.T) {
 		}
 	}
 }
+
+// A cost of zero asks for nothing: a shard is half full whatever it has of that limit, and of a
+// soft one.
+func TestHalfFullOfWhatIsAsked(t *testing.T) {
+	for _, c := range []struct {
+		hard, soft int64
+		costs      [2]int64
+		want       bool
+	}{
+		{5, 5, [2]int64{1, 1}, true}, {4, 5, [2]int64{1, 1}, false}, {4, 5, [2]int64{0, 1}, true},
+		{5, 0, [2]int64{1, 1}, true}, {5, 5, [2]int64{6, 1}, false},
+	} {
+		k := seenWithSoft([2]int64{c.hard, c.soft}).lock()
+		d := decider{facts: k, want: asksBoth(c.costs[0], c.costs[1]), now: noon}
+		if got := d.halfFull(k.shards[0]); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

@@ -57,3 +57,53 @@ func TestShardsAheadAreBroughtAlong(t *testing.T) {
 		}
 	}
 }
+
+// A bucket grows when the meter of the shard just written is exhausted, as far as shard 0 is
+// known whole, has the count that is known, and can be split. A shard with a lower count follows.
+func TestWhenABucketGrows(t *testing.T) {
+	image := func(shard, count int, meter int64) table.Shard {
+		b := imageOf(shard, count, 3)
+		b.State.Slots[b.State.Index(bucket.WCU)].Tokens = meter
+		return b
+	}
+	partly := image(0, 2, 0)
+	partly.Partial = []table.PartialLimit{{}}
+	gone := image(0, 2, 0)
+	gone.State.Slots = gone.State.Slots[:1] // no meter
+	for _, c := range []struct {
+		name    string
+		zero    table.Shard
+		written table.Shard
+		most    int
+		grows   bool
+	}{
+		{"exhausted", image(0, 2, 0), image(0, 2, bucket.WCUPerWrite-1), 8, true},
+		{"another shard", image(0, 2, 0), image(1, 2, 0), 8, true},
+		{"one write more", image(0, 2, 0), image(0, 2, bucket.WCUPerWrite), 8, false},
+		{"no meter", image(0, 2, 0), gone, 8, false},
+		{"shard 0 was not seen", table.Shard{}, image(1, 2, 0), 8, false},
+		{"shard 0 is stored in part", partly, image(1, 2, 0), 8, false},
+		{"shard 0 has another count", image(0, 4, 0), image(1, 2, 0), 8, false},
+		{"as many as there may be", image(0, 2, 0), image(0, 2, 0), 2, false},
+		{"it follows", image(0, 2, 0), image(1, 1, bucket.WCUPerWrite), 8, true},
+	} {
+		k := &facts{Settings: &Settings{MaxShards: c.most}, count: 2, shards: map[int]*seen{0: {image: c.zero, at: noon}}}
+		if plan := k.grown(c.written, noon); (plan != nil) != c.grows {
+			t.Errorf("%s: grows %v", c.name, plan != nil)
+		}
+	}
+}
+
+// A process remembers the last four limits of its own that others have replaced.
+func TestYieldsAreBounded(t *testing.T) {
+	k := &facts{}
+	for n := range 6 {
+		own := perSecond
+		own.Capacity += int64(n)
+		k.yieldTo(imageOf(0, 1, 3), []bucket.Limit{own}, noon)
+		k.yieldTo(imageOf(0, 1, 3), []bucket.Limit{own}, noon) // which it does already
+	}
+	if len(k.yields) != mostLimits || k.yields[0].own[0].Capacity != perSecond.Capacity+2 {
+		t.Errorf("%d yields, the first to a capacity of %d", len(k.yields), k.yields[0].own[0].Capacity)
+	}
+}
