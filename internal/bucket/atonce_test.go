@@ -146,3 +146,15 @@ func TestPeriodEnd(t *testing.T) {
 		}
 	}
 }
+
+// Slots of an epoch until 60 s, of 30 s each, may be moved from a second after that on, and are
+// lost a second before the next one ends: clocks may differ by that.
+func TestWhenSlotsMoveAndAreLost(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: Milli, Period: 30_000, AtOnce: true}
+	if end := fly.EndOf(1); end != 60_000 || fly.Epoch(end) != 1 {
+		t.Errorf("epoch 1 ends at %d, and that is epoch %d", end, fly.Epoch(end))
+	}
+	if moves, lost := fly.MovesAt(60_000), fly.LostAt(60_000); moves != 60_000+EdgeMargin || lost != 90_000-EdgeMargin {
+		t.Errorf("they move from %d on and are lost at %d", moves, lost)
+	}
+}

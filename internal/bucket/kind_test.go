@@ -167,3 +167,22 @@ func TestMergedQuotas(t *testing.T) {
 		t.Errorf("%d, want no more than the share and what was topped up", a.Tokens)
 	}
 }
+
+// A quota is whole again when its period ends: as that is told, or else by the calendar, or one
+// period from now on if it begins with its first use.
+func TestWhenAQuotaIsWholeAgain(t *testing.T) {
+	const edge = 1_700_006_400_000
+	hours := Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
+	first := Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "+3600"}
+	for _, c := range []struct {
+		limit     Limit
+		end, want int64
+	}{
+		{hours, 0, 500 + EdgeMargin}, {hours, edge + 100, 600 + EdgeMargin},
+		{first, 0, 3_600_000 + EdgeMargin}, {first, edge + 100, 600 + EdgeMargin},
+	} {
+		if got := c.limit.WholeAt(edge-500, c.end).Edge; got != c.want {
+			t.Errorf("%v until %d: whole after %d ms, want %d", c.limit, c.end, got, c.want)
+		}
+	}
+}
