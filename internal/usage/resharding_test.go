@@ -259,3 +259,33 @@ func TestLively(t *testing.T) {
 		}
 	}
 }
+
+// What is written is counted second by second: 60 and 60 writes are lively, and 400 and 400 at
+// a limit of 1000 are busy, if they lie in one second, and not if they lie in two.
+func TestWritesAreCountedBySeconds(t *testing.T) {
+	second := t0 - t0%1000
+	at := func(offset, writes int64) *stream.Change {
+		c := spends(0, 1, 1)
+		c.Created, c.New.State.RF = second+offset, second+offset
+		c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: writes * bucket.WCUPerWrite}}
+		return &c
+	}
+	for _, c := range []struct {
+		name          string
+		first, second int64 // offsets, in milliseconds
+		want          bool
+	}{
+		{"at once", 0, 0, true},
+		{"at both ends of a second", 0, 999, true},
+		{"somewhere in a second", 300, 600, true},
+		{"on two sides of its end", 999, 1000, false},
+		{"two seconds apart", 500, 2500, false},
+	} {
+		if got := lively([]*stream.Change{at(c.first, 60), at(c.second, 60)}); got != c.want {
+			t.Errorf("%s: lively %v", c.name, got)
+		}
+		if got := busy([]*stream.Change{at(c.first, 400), at(c.second, 400)}, 1); got != c.want {
+			t.Errorf("%s: busy %v", c.name, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"bytes"
 	"encoding/base64"
 	"math/rand/v2"
 	"reflect"
@@ -105,6 +106,43 @@ func TestStateOfTheReleaseBeforeIsTakenUp(t *testing.T) {
 		got, err := ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(b) + `"}`))
 		if err != nil || len(got.Parts)+len(s.Parts) > 0 && !reflect.DeepEqual(got, s) {
 			t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, s)
+		}
+	}
+}
+
+// A state that was cut off, has something behind its end, or names no bucket, is lost state.
+func TestBrokenStateIsLost(t *testing.T) {
+	part := Part{Namespace: "n", Resource: "gpt", Entity: "acme", Start: 400_000 * hourMillis}
+	part.Oldest = part.Start
+	at := table.PositionOf(1_700_000_000, "44215845000000000000000001")
+	part.Runs = []Run{{First: at, Last: at.Plus(1), From: []table.Count{{Limit: "rpm", Tokens: 5}},
+		To: []table.Count{{Limit: "rpm", Tokens: 7}}, Events: 1}}
+	carried := State{Parts: []Part{part}}
+	packed, err := packedState(carried.JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := base64.RawStdEncoding.DecodeString(string(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse := func(b []byte) (State, error) {
+		return ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(b) + `"}`))
+	}
+	if s, err := parse(whole); err != nil || len(s.Parts) != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for n := range whole {
+		if s, err := parse(whole[:n]); err == nil {
+			t.Errorf("the first %d of %d bytes are %+v", n, len(whole), s)
+		}
+	}
+	if s, err := parse(append(bytes.Clone(whole), 0)); err == nil {
+		t.Errorf("with a byte behind its end: %+v", s)
+	}
+	for _, key := range []string{"n gpt acme", "n\x00gpt acme"} {
+		if s, err := parse(bytes.Replace(whole, []byte("n\x00gpt\x00acme"), []byte(key), 1)); err == nil {
+			t.Errorf("with the key %q: %+v", key, s)
 		}
 	}
 }

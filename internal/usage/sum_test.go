@@ -113,3 +113,47 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		t.Errorf("%v, want 10, 20 and 7", table.AmountOf(s.Stored))
 	}
 }
+
+// A sum has all its parts where none that it was made of is missing by the hour that is
+// counted: a day its hours, a month its days, or its hours where no day was stored. What a
+// sum holds of parts that have expired is nowhere else.
+func TestWhetherASumHasItsParts(t *testing.T) {
+	month := at("2024-02-01T00:00:00.000Z")
+	snapshot := func(w Window, start int64) item.Item {
+		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
+			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": 1}, Events: 1}.Item()
+	}
+	hour := func(n int64) item.Item { return snapshot(Hourly, month+n*hourMillis) }
+	day := func(n int64) item.Item { return snapshot(Daily, month+n*dayMillis) }
+	sum := func(w Window, base *table.Amount, parts ...int) item.Item {
+		s := table.Sum{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(month),
+			Start: table.Timestamp(month), Amount: table.Amount{Events: 1},
+			Summed: table.Summed{Version: 1, Parts: parts, Base: base}}
+		u, _ := s.Update(nil)
+		it, _, err := u.Apply(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return it
+	}
+	for _, c := range []struct {
+		name      string
+		sum       item.Item
+		snapshots []item.Item
+		hour      int64
+		want      bool
+	}{
+		{"a day of two hours", sum(Daily, nil, 0, 1), []item.Item{hour(0), hour(1)}, 1, true},
+		{"the second is missing", sum(Daily, nil, 0, 1), []item.Item{hour(0)}, 1, false},
+		{"the second is later", sum(Daily, nil, 0, 1), []item.Item{hour(0)}, 0, true},
+		{"a day beside days", sum(Daily, nil, 0, 1), []item.Item{day(0), hour(0), hour(1)}, 1, true},
+		{"a month of two days", sum(Monthly, nil, 0, 1), []item.Item{day(0), day(1)}, 40, true},
+		{"the second day is missing", sum(Monthly, nil, 0, 1), []item.Item{day(0), hour(0), hour(1)}, 40, false},
+		{"a month of hours", sum(Monthly, nil, 0, 1), []item.Item{hour(0), hour(1)}, 40, true},
+		{"parts have expired", sum(Daily, &table.Amount{Events: 1}, 0), []item.Item{hour(0)}, 1, false},
+	} {
+		if got := hasParts(c.sum, c.snapshots, month+c.hour*hourMillis); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

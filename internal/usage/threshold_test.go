@@ -226,6 +226,10 @@ func TestForeignCountsAreNotRead(t *testing.T) {
 	if p := Decide(Fold([]stream.Change{shows(b, 1)}), t0, conf); len(p.Spendings) != 0 {
 		t.Errorf("%+v", p.Spendings[0].Shards)
 	}
+	b.State.Shards = 1024
+	if p := Decide(Fold([]stream.Change{shows(b, 1)}), t0, conf); len(p.Spendings) != 1 || p.Spendings[0].Shards != 1024 {
+		t.Errorf("1024 shards: %+v", p.Spendings)
+	}
 	for count, ok := range map[int]bool{2: false, 4: true, 1024: true, 2048: false} {
 		if wider, got := (Spending{Shards: 2}).Wider([]table.Shard{left(budget, 1, count, 0)}); got != ok ||
 			ok && wider.Shards != count {
