@@ -139,14 +139,14 @@ func (s Summing) behind() (out table.Amount) {
 	}
 	marks := table.MarksOf(s.Stored)
 	for _, shard := range marks.Shards() {
-		ours, ok := marks.Shard(shard)
+		ours, _ := marks.Shard(shard) // one that is gone has no counters
 		var last table.Mark
 		for _, it := range s.Parts {
 			if m, has := table.MarksOf(it).Shard(shard); has && s.isPart(it) && m.At.Compare(last.At) > 0 {
 				last = m
 			}
 		}
-		if !ok || ours.Life != last.Life || ours.Gone || last.Gone {
+		if ours.Life != last.Life {
 			continue
 		}
 		for _, c := range ours.Used {
