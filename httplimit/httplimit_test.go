@@ -122,6 +122,11 @@ func TestNothingDecided(t *testing.T) {
 		httplimit.WriteFailed(w, nil, err)
 		wants(t, w, status, nil)
 	}
+	for own, status := range map[int]int{399: 500, 400: 400, 599: 599, 600: 500} { // no error is none of HTTP's
+		w := httptest.NewRecorder()
+		httplimit.WriteFailed(w, nil, &httplimit.Error{Status: own, Err: errors.New("x")})
+		wants(t, w, status, nil)
+	}
 }
 
 // lenient is a limiter that lets everything pass, because its table is down.

@@ -109,6 +109,33 @@ func TestPayloadThatIsNoStreamPayload(t *testing.T) {
 	}
 }
 
+// A batch is as old as the oldest of its records that say when they were created, be they kept,
+// malformed or skipped.
+func TestAgeOfABatch(t *testing.T) {
+	record := func(created string) string {
+		return `{"eventName":"INSERT","dynamodb":{"SequenceNumber":"7","ApproximateCreationDateTime":` + created + `}}`
+	}
+	for _, c := range []struct {
+		created []string
+		want    int64 // epoch milliseconds
+	}{
+		{[]string{"1713200400"}, 1713200400_000},
+		{[]string{"1713200402", "1713200400.5", "1713200401"}, 1713200400_500},
+		{[]string{"null", "1713200400", `"x"`}, 1713200400_000},
+		{[]string{"null"}, 0},
+		{nil, 0},
+	} {
+		var records []string
+		for _, created := range c.created {
+			records = append(records, record(created))
+		}
+		b, err := Decode([]byte(`{"Records":[` + strings.Join(records, ",") + `]}`))
+		if err != nil || b.OldestMs != c.want {
+			t.Errorf("created at %q: the oldest at %d, want %d (%v)", c.created, b.OldestMs, c.want, err)
+		}
+	}
+}
+
 // The payload of a malformed record is kept to the last byte that matters.
 func TestMalformedKeepsItsPayload(t *testing.T) {
 	const record = `{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},` +
