@@ -51,11 +51,11 @@ func (p *Plan) gone(k item.Key) {
 
 // Refused tells the plan that a step's condition did not hold. items are the
 // images that came back, one per write, nil where there was no item or no
-// refusal; refused says which conditions failed.
+// refusal; refused says which conditions failed, as many.
 func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 	p.refusals[s.Shard]++
 	at := func(i int) (bool, item.Item) {
-		if i < len(refused) && i < len(items) {
+		if i < len(refused) {
 			return refused[i], items[i]
 		}
 		return false, nil

@@ -152,6 +152,16 @@ func TestStepsOfARefusedDiscount(t *testing.T) {
 	}
 }
 
+// A shard that is far behind may have split before: then only its count changes. The step after
+// that is a split again, for its next sibling is not there.
+func TestStepsOfAShardThatHasSplitBefore(t *testing.T) {
+	s := shardsOf(map[int]int{0: 8, 1: 2, 3: 4})
+	steps := strings.Join(s.walk(t, shard.Follow(s.image(t, 1), 8)), ", ")
+	if want := "(split 1), recount 1, split 1"; steps != want || s.counts(t) != "0:8 1:8 3:4 5:8" {
+		t.Errorf("%s: %s, want %s", steps, s.counts(t), want)
+	}
+}
+
 // A shard that was left behind asks shard 0 for the count, and follows it.
 func TestStepsOfAShardThatAsks(t *testing.T) {
 	s := shardsOf(map[int]int{0: 2, 1: 4, 3: 4})
