@@ -48,7 +48,7 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 	case int64:
 		return item.N(v), nil
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) || v != 0 && (math.Abs(v) > 1e125 || math.Abs(v) < 1e-125) {
+		if size := math.Abs(v); v != 0 && !(1e-125 <= size && size <= 1e125) { // NaN is neither
 			return nil, argument.Invalid("Metadata."+path, v, "a number that can be stored")
 		}
 		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'g', -1, 64)}, nil

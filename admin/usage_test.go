@@ -1,0 +1,100 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Live usage is of the window that holds now, 22:13 on 14 November 2023: what snapshots say,
+// what hours say of a day that has none, and what buckets show that nobody has counted. Each
+// bucket is shown once.
+func TestLiveUsage(t *testing.T) {
+	w := newWorld(t)
+	hour := func(entity, day string, h int, rpm int64) {
+		at := fmt.Sprintf("2023-11-%sT%02d:00:00Z", day, h)
+		w.snapshot(entity, "gpt-4", "hourly", at, at, map[string]int64{"rpm": rpm})
+	}
+	hour("hours", "14", 20, 5)
+	hour("hours", "14", 21, 2)
+	hour("both", "14", 20, 5)
+	hour("both", "14", 21, 2)
+	w.snapshot("both", "gpt-4", "daily", "2023-11-14T00:00:00Z", "2023-11-14", map[string]int64{"rpm": 7})
+	hour("yesterday", "13", 21, 9)
+	w.take("bucket", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
+	list := func(q UsageQuery) (got []string) {
+		for _, u := range collect(t, w.ns.Usage(t.Context(), q)) {
+			got = append(got, fmt.Sprintf("%s %d on %s", u.Entity, u.Tokens["rpm"], u.Start.UTC().Format("02 15:04")))
+		}
+		return got
+	}
+	for _, c := range []struct {
+		q    UsageQuery
+		want []string
+	}{
+		{UsageQuery{Resource: "gpt-4", Window: Daily}, []string{"both 7 on 14 00:00"}},
+		{UsageQuery{Resource: "gpt-4", Window: Daily, Live: true},
+			[]string{"both 7 on 14 00:00", "hours 7 on 14 00:00", "bucket 3 on 14 00:00"}},
+		{UsageQuery{Entity: "hours", Window: Daily, Live: true}, []string{"hours 7 on 14 00:00"}},
+		{UsageQuery{Entity: "yesterday", Window: Daily, Live: true}, nil},
+		{UsageQuery{Entity: "hours", Window: Hourly, Live: true}, []string{"hours 5 on 14 20:00", "hours 2 on 14 21:00"}},
+		{UsageQuery{Entity: "bucket", Window: Hourly, Live: true}, []string{"bucket 3 on 14 22:00"}},
+	} {
+		if got := list(c.q); !slices.Equal(got, c.want) {
+			t.Errorf("%+v:\ngot  %q\nwant %q", c.q, got, c.want)
+		}
+	}
+}
+
+// A number of an entity's metadata is stored if DynamoDB can: 0, or between 1e-125 and 1e125
+// without its sign.
+func TestNumbersOfMetadata(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "acme"})
+	for n, ok := range map[float64]bool{0: true, 0.5: true, -1: true, 1e125: true, -1e125: true, 1e-125: true,
+		1.1e125: false, -1.1e125: false, 0.9e-125: false, math.NaN(): false, math.Inf(1): false, math.Inf(-1): false} {
+		_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Metadata: map[string]any{"n": n}})
+		if ok != (err == nil) || !ok && !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%g: %v", n, err)
+			continue
+		}
+		if e, err := w.ns.Entity(t.Context(), "acme"); ok && (err != nil || fmt.Sprint(e.Metadata["n"]) != fmt.Sprint(n)) {
+			t.Errorf("%g came back as %v, %v", n, e.Metadata["n"], err)
+		}
+	}
+}
+
+// If it cannot be recorded what is managed, no step is begun, and each that changes something
+// says so. What is unchanged has not failed.
+func TestManifestThatCannotBeRecorded(t *testing.T) {
+	w := newWorld(t)
+	w.apply(declare())
+	p := w.plan(declare(func(m *Manifest) { m.Resources["gpt-5"] = []limiter.Limit{rpm10} }))
+	before := w.db.Snapshot()
+	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	err := w.ns.Apply(t.Context(), p)
+	w.db.SetHook(nil)
+	w.wants(err, limiter.ErrUnavailable)
+	if !strings.Contains(err.Error(), "record what is managed") {
+		t.Error(err)
+	}
+	for _, s := range p.Steps {
+		if failed := s.Err != nil; failed != (s.Action != Unchanged) {
+			t.Errorf("%s: %v", s, s.Err)
+		}
+	}
+	const want = "unchanged acme/gpt-4, unchanged acme/*, unchanged */gpt-4, create */gpt-5, unchanged */*"
+	if got := actions(p); got != want {
+		t.Errorf("plan %s, want %s", got, want)
+	}
+	if after := w.db.Snapshot(); len(after.Items()) != len(before.Items()) || w.plan(declare()).Changes() != 0 {
+		t.Error("a step was carried out")
+	}
+}
