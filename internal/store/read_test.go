@@ -132,4 +132,14 @@ func TestJitterStaysInBounds(t *testing.T) {
 			}
 		}
 	}
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		seen[store.Jitter(0, 1, time.Second)] = true
+	}
+	if !seen[0] || !seen[1] || len(seen) != 2 {
+		t.Errorf("100 pauses of at most 1ns were %v", seen)
+	}
+	if d := store.Jitter(3, 0, time.Second); d != 0 {
+		t.Errorf("without a pause to double: %v", d)
+	}
 }
