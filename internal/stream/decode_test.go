@@ -180,6 +180,46 @@ func TestStateEqualsItemCodec(t *testing.T) {
 	}
 }
 
+// Remainders are those of the last refill if the item says so once, clearly. Else they are none:
+// less than a thousandth of a token is lost.
+func TestUnclearRemaindersAreNone(t *testing.T) {
+	b := sample("e", 5, 8)
+	for i := range b.State.Slots {
+		b.State.Slots[i].Tokens -= 12_345
+	}
+	b.State = b.State.At(t0 + 1_011)
+	payload := string(streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: b.Item()}))
+	instant := fmt.Sprintf(`"rf":{"N":"%d"}`, t0+1_011)
+	rests := func(payload string) (n int) {
+		for _, sl := range decode(t, []byte(payload)).Changes[0].New.State.Slots {
+			if sl.Rest != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	if n := rests(payload); n == 0 || strings.Count(payload, `"rr":{"M":{`) != 1 || strings.Count(payload, instant) != 2 {
+		t.Fatalf("%d remainders in %s", n, payload)
+	}
+	whole := payload[strings.Index(payload, `"rr":{"M":{`):]
+	whole = whole[:strings.Index(whole, instant)+len(instant)]
+	for name, odd := range map[string]string{
+		"twice":            `"rr":{"M":{}},` + whole,
+		"of no instant":    strings.Replace(whole, instant, `"x":{"N":"1"}`, 1),
+		"of another":       strings.Replace(whole, instant, `"rf":{"N":"5"}`, 1),
+		"of two instants":  strings.Replace(whole, instant, instant+","+instant, 1),
+		"of a text":        strings.Replace(whole, instant, `"rf":{"S":"x"}`, 1),
+		"of limits, twice": strings.Replace(whole, `"M":{`, `"M":{"r":{"M":{}},`, 1),
+		"of odd limits":    strings.Replace(whole, `"M":{`, `"M":{"r":{"N":"1"},`, 1),
+		"of two types":     strings.Replace(whole, `"M":{`, `"N":"1","M":{`, 1),
+		"a list":           strings.Replace(whole, `"M":{`, `"L":[],"x":{`, 1),
+	} {
+		if n := rests(strings.Replace(payload, whole, odd, 1)); n != 0 {
+			t.Errorf("%s: %d remainders", name, n)
+		}
+	}
+}
+
 func TestWhatIsNoBucketIsIgnored(t *testing.T) {
 	b := sample("e", 0, 1)
 	config := item.Item{"PK": item.S("ns/ENTITY#e"), "SK": item.S("#CONFIG#r"), "ttl": item.S("odd")}
