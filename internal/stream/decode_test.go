@@ -264,6 +264,8 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 		{"key", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#x"}`, "77"},
 		{"key without entity", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"S":"BUCKET#0"}`, "77"},
 		{"key as number", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"N":"1"}`, "77"},
+		{"keys twice", `"Keys":{`, `"Keys":{},"Keys":{`, "77"},
+		{"keys as a list", `"Keys":{`, `"Keys":[1],"X":{`, "77"},
 		{"sequence letters", `"SequenceNumber":"77"`, `"SequenceNumber":"x7"`, ""},
 		{"sequence empty", `"SequenceNumber":"77"`, `"SequenceNumber":""`, ""},
 		{"sequence long", `"SequenceNumber":"77"`, `"SequenceNumber":"` + strings.Repeat("1", 41) + `"`, ""},

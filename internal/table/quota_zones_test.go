@@ -70,6 +70,35 @@ func TestPeriodThatEndedAtNoEdge(t *testing.T) {
 	}
 }
 
+// A day and a month end at different edges, and by zone data of others perhaps an hour later. Both
+// ends are stored: whoever reads the bucket goes by them. A quota that never ends has none.
+func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {
+	const hour, day = 3600_000, 86_400_000
+	const year = 20_819 * day // 2027, of UTC
+	quota := func(name, reset string) bucket.Limit {
+		return bucket.Limit{Name: name, Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: reset}
+	}
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+		State: bucket.New([]bucket.Limit{quota("day", "m0h0@UTC"), quota("month", "m0h0D1@UTC"),
+			quota("never", "m0h0D1@UTC")}, 0, 1, year+5*hour)}
+	ends := map[string]int64{"day": year + day, "month": year + 31*day + hour, "never": bucket.Never}
+	for i := range b.State.Slots {
+		if end, ok := ends[b.State.Slots[i].Name]; ok {
+			b.State.Slots[i].End = end
+		}
+	}
+	got, err := table.DecodeShard(b.Item())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends["never"] = year + 31*day // as the reader's own zones have it
+	for name, want := range ends {
+		if end := got.State.Slots[got.State.Index(name)].End; end != want {
+			t.Errorf("%s ends at %d, want %d", name, end, want)
+		}
+	}
+}
+
 // chargeAs takes a token as a process that believes the zone of an item to be another.
 func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.Item, granted bool) {
 	t.Helper()

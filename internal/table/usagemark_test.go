@@ -166,6 +166,9 @@ func TestMarksNeedTheirLedger(t *testing.T) {
 	if m, ok := MarksOf(it).Shard(0); ok {
 		t.Errorf("without a ledger: %+v", m)
 	}
+	if m, ok := MarksOf(it).Shard(3); ok {
+		t.Errorf("of a shard that is gone, without a ledger: %+v", m)
+	}
 	if m, ok := MarksOf(it).Shard(1); ok {
 		t.Errorf("of a shard without a mark: %+v", m)
 	}
