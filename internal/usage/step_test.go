@@ -119,3 +119,42 @@ func TestBucketsAreDecidedOneByOne(t *testing.T) {
 		t.Errorf("%+v, want that both double", p.Reshardings)
 	}
 }
+
+// A run is written down if it counts something, or says of the shard what its mark does not: that
+// it has another life, or has gone. A run that says nothing new costs no write.
+func TestRunsThatAreWrittenDown(t *testing.T) {
+	at := func(n uint64) table.Position {
+		return table.PositionOf(t0/1000, "44215845000000000000000001").Plus(n)
+	}
+	fives := []table.Count{{Limit: "rpm", Tokens: 5}}
+	mark := table.Mark{At: at(1), Used: fives, Life: 9}
+	gone := table.Mark{At: at(1), Gone: true, Life: 9}
+	run := func(edit func(*Run)) Run {
+		r := Run{First: at(2), Last: at(2), From: fives, To: fives, FromLife: 9, ToLife: 9}
+		edit(&r)
+		return r
+	}
+	same := func(*Run) {}
+	leaves := func(r *Run) { r.Gone, r.From, r.To = true, nil, nil }
+	for _, c := range []struct {
+		name  string
+		mark  table.Mark
+		known bool
+		run   Run
+		want  bool
+	}{
+		{"nothing new", mark, true, run(same), false},
+		{"a record that is counted", mark, true, run(func(r *Run) { r.Events = 1 }), true},
+		{"two tokens more", mark, true, run(func(r *Run) { r.To = []table.Count{{Limit: "rpm", Tokens: 7}} }), true},
+		{"another life", mark, true, run(func(r *Run) { r.ToLife = 8 }), true},
+		{"it goes", mark, true, run(leaves), true},
+		{"it has gone before", gone, true, run(leaves), false},
+		{"no mark yet", table.Mark{}, false, run(func(r *Run) { r.ToLife = 8 }), false},
+		{"no mark yet, and it goes", table.Mark{}, false, run(leaves), false},
+		{"behind the mark", table.Mark{At: at(3), Used: fives, Life: 9}, true, run(func(r *Run) { r.Events = 1 }), false},
+	} {
+		if got := tallyOf(c.mark, c.known, []Run{c.run}).moved; got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
