@@ -70,12 +70,15 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 		left  int64 // tokens, of 20
 		after int64 // ms since they were taken
 		low   bool
+		set   int64 // ms that the clock on the wall was set by since
 	}{
 		"plenty":                       {left: 10, after: 100},
 		"a fifth is left":              {left: 4, after: 100, low: true},
 		"a little more":                {left: 5, after: 100},
 		"four requests before it ends": {left: 10, after: life - trip - 4*20 - 5},
 		"two before it ends":           {left: 10, after: life - trip - 2*20, low: true},
+		"the clock was set ahead":      {left: 10, after: 100, low: true, set: life - trip - 2*20 - 100},
+		"the clock was set back":       {left: 10, after: life - trip - 2*20, low: true, set: -100},
 	} {
 		d, at := demandOf(200, 20, life)
 		h := &Holding{}
@@ -89,6 +92,7 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 		for i := at + 20; i <= now.Wall; i += 20 {
 			d.Asked(single(1), life, i)
 		}
+		now.Wall += c.set
 		if low := h.Low(d, single(20), trip, now); low != c.low {
 			t.Errorf("%s: low %v, want %v", name, low, c.low)
 		}

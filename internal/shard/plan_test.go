@@ -162,6 +162,26 @@ func TestStepsOfAShardThatHasSplitBefore(t *testing.T) {
 	}
 }
 
+// Another client has raised the count to four and split nothing: of the 30 tokens of shard 0, the
+// 14 above its share of 16 move to the first shard that is restored. The next one finds a shard 0
+// that has no more than its share, and begins empty, without a refusal.
+func TestStepsOfARaisedCount(t *testing.T) {
+	s := shardsOf(map[int]int{0: 4})
+	zero := s.image(t, 0)
+	rpm := zero.State.Index("rpm")
+	zero.State.Slots[rpm].Tokens = 30_000
+	s[bucketKey(0)] = zero.Item()
+	steps := strings.Join(s.walk(t, shard.Propagate(s.image(t, 0))), ", ")
+	if want := "look 1, restore 1, look 2, restore 2, look 3, restore 3"; steps != want {
+		t.Errorf("%s, want %s", steps, want)
+	}
+	for k, want := range []int64{16_000, 14_000, 0, 0} {
+		if got := s.image(t, k).State.Slots[rpm].Tokens; got != want {
+			t.Errorf("shard %d has %d, want %d", k, got, want)
+		}
+	}
+}
+
 // A shard that was left behind asks shard 0 for the count, and follows it.
 func TestStepsOfAShardThatAsks(t *testing.T) {
 	s := shardsOf(map[int]int{0: 2, 1: 4, 3: 4})
