@@ -91,7 +91,7 @@ func TestUpdatesKeepTheCreation(t *testing.T) {
 // live, whatever the last snapshot has counted.
 func TestLiveUsageOfAnotherLife(t *testing.T) {
 	limit := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 1000, Period: 1000}
-	b := table.Shard{State: bucket.New([]bucket.Limit{limit}, 0, 1, start)}
+	b := table.Shard{Generation: start, State: bucket.New([]bucket.Limit{limit}, 0, 1, start)}
 	b.State.Slots[b.State.Index("rpm")].Used = 9000
 	at := table.PositionOf(1, "5")
 	for _, c := range []struct {
@@ -101,6 +101,11 @@ func TestLiveUsageOfAnotherLife(t *testing.T) {
 	}{
 		{"not counted yet", table.Mark{}, 9},
 		{"counted up to 4", table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 5},
+		{"behind a mark of the same life", table.Mark{At: at, Life: table.LifeOf(b.Generation),
+			Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, -3},
+		{"behind a mark of another life", table.Mark{At: at, Life: table.LifeOf(b.Generation) + 1,
+			Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, 9},
+		{"behind a mark of no known life", table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, 9},
 		{"of a life that ended at 4", table.Mark{At: at, Gone: true, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 9},
 	} {
 		if got := grown(c.mark, b)["rpm"]; got != c.want {

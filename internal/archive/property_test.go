@@ -114,7 +114,7 @@ func TestValuesComeBack(t *testing.T) {
 // randomValue is a value in DynamoDB's JSON, with sets in order.
 func randomValue(rng *rand.Rand, depth int) map[string]any {
 	names := []string{"", "a", "é\n", tagBinary, tagMap, tagStrings, "$other"}
-	nums := []any{"-0.001", "1", "12345678901234567890123456789012345678", "1E-130", "20"}
+	nums := []any{"-0.001", "1", "12345678901234567890123456789012345678", "1E-130", "20", "3E4", "-1.5e+7"}
 	pick := func(from []any) []any {
 		out := slices.Clone(from[:1+rng.IntN(len(from))])
 		slices.SortFunc(out, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })

@@ -1,6 +1,7 @@
 package known
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -103,5 +104,20 @@ func TestASoftLimitInDebtTakesNoTime(t *testing.T) {
 	d := seenWithSoft([2]int64{0, -5}).Decide(asksBoth(2, 1), &Attempt{}, clock(noon))
 	if l := d.Denial.Levels; d.Do != Deny || l[0].After != 2000 || l[1].After != 0 {
 		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}
+
+// A request without limits of its own goes by those that the bucket has: what it asks of a limit
+// that is not there is removed, and a hard one is not softened by what is stored.
+func TestLimitsAsTheBucketHasThem(t *testing.T) {
+	stored := perSecond
+	stored.Capacity *= 2
+	b := table.Shard{State: bucket.New([]bucket.Limit{stored, tried}, 0, 1, noon)}
+	gone, hard := bucket.Limit{Name: "gone", Capacity: 1000, Amount: 1000, Period: 1000}, tried
+	hard.Soft = false
+	out, removed := storedLimitsOf(b, []bucket.Limit{perSecond, gone, hard, tried})
+	want := []bucket.Limit{stored, gone, hard, tried}
+	if !slices.Equal(out, want) || !slices.Equal(removed, []string{"gone"}) {
+		t.Errorf("%+v without %q, want %+v", out, removed, want)
 	}
 }

@@ -38,6 +38,7 @@ func TestAnswersMeanWhatTheySay(t *testing.T) {
 		{"bad signature", fault(400, "InvalidSignatureException", ""), store.Setup},
 		{"other token", fault(400, "IdempotentParameterMismatchException", ""), store.Unavailable},
 		{"collection too large", fault(400, "ItemCollectionSizeLimitExceededException", ""), store.Unavailable},
+		{"a proxy understands nothing", reply(400, "<html>bad request</html>"), store.Unavailable},
 		{"a proxy says no", reply(403, "<html>no</html>"), store.Unavailable},
 
 		{"a proxy asks who you are", reply(407, ""), store.Unavailable},

@@ -3,6 +3,7 @@ package usage
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,32 @@ func show(histories []History) string {
 		out.WriteByte('\n')
 	}
 	return out.String()
+}
+
+// A batch has a total for each bucket and hour: here two of one bucket, of which two shards were
+// written in one hour, and one of another.
+func TestTotalsOfABatch(t *testing.T) {
+	changes := []stream.Change{change(0, "1", t0, 1), change(1, "2", t0, 2), change(0, "3", t0+hourMillis, 4),
+		change(0, "4", t0, 8)}
+	changes[3].New.Entity = "f"
+	for i := range changes {
+		changes[i].Used = []stream.Used{{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true}}
+	}
+	for _, n := range []int{4, 1} {
+		var got []string
+		for _, total := range AllTotals(Fold(changes[:n]), Hourly) {
+			got = append(got, fmt.Sprintf("%s +%d h, %d shards", total.Entity, (total.Start-Hourly.Start(t0))/hourMillis,
+				len(total.Chains)))
+		}
+		slices.Sort(got)
+		want := []string{"e +0 h, 2 shards", "e +1 h, 1 shards", "f +0 h, 1 shards"}
+		if n == 1 {
+			want = []string{"e +0 h, 1 shards"}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d changes: %q, want %q", n, got, want)
+		}
+	}
 }
 
 func TestFoldDoesNotDependOnTheOrderOfBuckets(t *testing.T) {
