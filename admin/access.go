@@ -16,18 +16,18 @@ import (
 // Access says whether requests are served at all, whatever their limits.
 type Access int
 
-// What a scope can say of its requests. Of the scopes of an entity on a resource, of the
-// entity and of the resource the first one decides that says anything, each by itself: an
+// What a scope says about its requests. Three scopes are asked in turn: the entity on the
+// resource, the entity, the resource. The first that is not AccessInherited decides. So an
 // enabled entity is served on a resource that is disabled for all others.
 const (
-	// AccessInherited: the next scope decides. In the end requests are served.
+	// AccessInherited: the next scope decides. If none does, requests are served.
 	AccessInherited Access = iota
 	// AccessDisabled: every request fails with limiter.ErrDisabled.
 	AccessDisabled
 	// AccessEnabled: requests go by their limits.
 	AccessEnabled
-	// AccessBypassed: everything is granted, and nothing is taken for it. Python clients
-	// store that; SetAccess does not.
+	// AccessBypassed: every request is granted and takes nothing. Only Python clients
+	// store it; SetAccess refuses it.
 	AccessBypassed
 )
 
@@ -48,8 +48,9 @@ var accesses = [...]struct {
 	AccessEnabled: {"enabled", table.SwitchedOn}, AccessBypassed: {"bypassed", table.Bypassed},
 }
 
-// Access returns what is stored at a scope: AccessInherited if nothing is, and for the
-// namespace, which cannot be disabled. Limits that cannot be read do not matter.
+// Access returns what is stored at a scope. It is AccessInherited if nothing is stored, and
+// always for the namespace, which cannot be disabled. It works where the limits of the scope
+// cannot be read.
 func (n *Namespace) Access(ctx context.Context, at Scope) (Access, error) {
 	if err := at.validate(); err != nil || at == (Scope{}) {
 		return AccessInherited, err
@@ -72,10 +73,11 @@ func accessIn(it item.Item) Access {
 }
 
 // SetAccess disables or enables requests at a scope, and records that. The scope must name an
-// entity or a resource. Limits stay. Clients of ours go by it within limiter.Options.ConfigTTL.
-// Python clients look at the bucket, so the buckets that exist are told, too. Call it again for
-// those that are created until all clients know: it is recorded once. The error is ErrReach if
-// it is stored, and some buckets could not be told.
+// entity, a resource or both. Limits stay as they are. Go clients obey within
+// limiter.Options.ConfigTTL. Python clients look at the bucket, so SetAccess also marks the
+// buckets that exist. A client that does not know yet may still create one without the mark:
+// call SetAccess again after ConfigTTL to mark those too; it is recorded only once. The error
+// is ErrReach if the access is stored, but some buckets could not be marked.
 func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached, error) {
 	err := at.validate()
 	switch {

@@ -67,11 +67,11 @@ type Config struct {
 	Scope
 	Limits []limiter.Limit // in order of name; nil: none
 	Access Access          // see [Namespace.SetAccess]; manifests leave it alone
-	// OnUnavailable is what unavailable means to callers that do not say; at the
-	// system scope only. PolicyDefault: not decided.
+	// OnUnavailable is the policy for requests that name none, when the table does
+	// not answer. Only the system scope has it. PolicyDefault: none is stored.
 	OnUnavailable limiter.Policy
-	// AuditRetention is how long audit events are kept, in whole days; at the
-	// system scope only. Zero: not decided.
+	// AuditRetention is how long audit events are kept, in whole days. Only the
+	// system scope has it. Zero: nothing is stored.
 	AuditRetention time.Duration
 }
 
@@ -126,13 +126,12 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 	return configOf(c, items[0]), fail(err, "read limits of %s", at)
 }
 
-// SetLimits stores limits at a scope, in place of those that were there, records
-// that, and brings them to the buckets that exist already ([Namespace.Reach]): so
-// limits that are no longer among them leave the buckets, and all clients, Python
-// too, work with the new ones. At the system scope the rest of the configuration
-// stays. There must be at least one limit.
+// SetLimits replaces the limits stored at a scope, records that, and brings the new
+// ones to the buckets that exist ([Namespace.Reach]). Limits that are no longer stored
+// leave those buckets. Afterwards all clients, Python too, work with the new limits.
+// Other configuration of the scope stays. There must be at least one limit.
 //
-// If only the last part fails the error is ErrReach: the limits are stored.
+// The error is ErrReach if the limits are stored, but not in all buckets.
 func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.Limit) error {
 	stored, err := storedLimits(limits)
 	if err == nil && len(stored) == 0 {
@@ -173,11 +172,11 @@ func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
 // Settings are what [Namespace.Configure] changes for a whole namespace. A nil field
 // stays as it is.
 type Settings struct {
-	// OnUnavailable is what unavailable means to callers that do not say; PolicyDefault:
-	// not decided.
+	// OnUnavailable is the policy for requests that name none, when the table does not
+	// answer. PolicyDefault removes the stored one.
 	OnUnavailable *limiter.Policy
 	// AuditRetention is how long audit events are kept from now on: whole days, at most
-	// ten years; zero: not decided.
+	// ten years. Zero removes the stored one.
 	AuditRetention *time.Duration
 }
 

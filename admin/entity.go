@@ -73,10 +73,10 @@ func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) 
 	return entityOf(stored), fail(err, "create entity %q", e.ID)
 }
 
-// UpdateEntity replaces name, parent, cascade flag and metadata of an entity and
-// records that; CreatedAt stays as it is. The buckets that exist learn of parent
-// and flag, because Python clients look there. The error is ErrNotFound, ErrParent
-// or one that all calls have.
+// UpdateEntity replaces the name, parent, cascade flag and metadata of an entity,
+// and records that. CreatedAt stays as it is. Parent and flag are written to the
+// buckets that exist, because Python clients look there. The error is ErrNotFound,
+// ErrParent or one that all calls have.
 func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) {
 	stored, err := n.storedEntity(e)
 	if err != nil {
@@ -94,11 +94,11 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 	return entityOf(stored), fail(err, "update entity %q: its buckets", e.ID)
 }
 
-// MoveEntity gives an entity another parent, or none if that is empty, and records that. Name
-// and metadata stay, and so does whether the parent is charged; without a parent nobody is. The
-// buckets that exist are told. Clients charge the new parent within limiter.Options.ConfigTTL;
-// a lease gives back to the parent that it has charged. The error is ErrNotFound, ErrParent or
-// one that all calls have; after any but these two, call again.
+// MoveEntity gives an entity another parent, or none if parent is empty, and records that.
+// Name, metadata and Cascade stay; without a parent nothing cascades. The buckets that exist
+// are changed too. Clients charge the new parent within limiter.Options.ConfigTTL. A lease
+// gives back to the parent that it charged. The error is ErrNotFound, ErrParent or one that all
+// calls have; after any but these two, call again.
 func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, error) {
 	e, err := n.Entity(ctx, id)
 	if err == nil && parent != "" {

@@ -13,18 +13,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Reset fills the named limits of a bucket, all of them if none is named, on every
-// shard: debt is forgiven, and the capacity can be taken at once; of a quota with what it was
-// topped up by. A quota that counts from its first use begins another period. It returns how
-// many tokens that added, by limit, and records it as "bucket_reset". A bucket that
-// does not exist is full already. Usage is not changed by it. What leases took of a quota
-// before is not given back after. The error is ErrNotFound if the bucket has no limit of that
-// name. See [Namespace.Once] for calls whose answer is lost.
+// Reset fills the named limits of a bucket on every shard, or all limits if none is named.
+// Debt is forgiven, and the whole capacity can be taken at once. A quota gets back what was
+// credited in its period, too; one that counts from its first use begins a new period. A
+// lease from before the reset gives nothing back to a quota after it. Usage stays as it is.
 //
-// It also mends a bucket that cannot be read (limiter.ErrUnreadable): with no limit
-// named, the bucket is removed, and the next request finds a full one. What that added
-// is not known, so nil is returned; what its counters had grown by and nobody has
-// counted yet is missing in the usage.
+// It returns how many tokens were added, by limit, and records that as "bucket_reset". A
+// bucket that does not exist is full already. The error is ErrNotFound if the bucket has no
+// limit of that name. See [Namespace.Once] for calls whose answer is lost.
+//
+// Without names it also mends a bucket that cannot be read (limiter.ErrUnreadable): it
+// removes the bucket, and the next request finds a full one. It returns nil then, because
+// nobody knows what that added. Tokens taken from that bucket and not counted yet are
+// missing in the usage.
 func (n *Namespace) Reset(ctx context.Context, entity, resource string, limits ...string) (map[string]int64, error) {
 	added, err := n.fill(ctx, entity, resource, limits)
 	if errors.Is(err, limiter.ErrUnreadable) && len(limits) == 0 {
@@ -53,14 +54,15 @@ func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []
 		}})
 }
 
-// Credit adds whole tokens to limits of a bucket, to all shards together. A rate takes them
-// up to its capacity. On a quota all of them come on top of it, until its period ends; one
-// that counts from its first use begins a period with them. It returns how many were added,
-// by limit, and records it as "bucket_credited". Of a bucket that does not exist rates are
-// full; one with quotas to credit is created under the stored limits.
-// Usage is not changed by it. Tokens of a lease are given back by the lease. The
-// error is ErrNotFound if the bucket has no limit of that name. See [Namespace.Once] for
-// calls whose answer is lost.
+// Credit adds whole tokens to limits of a bucket, spread over its shards. A rate takes them
+// up to its capacity. A quota takes all of them, on top of its amount, until its period ends;
+// one that counts from its first use begins a period if none is open. Usage stays as it is.
+// To give back what a lease took, use the lease.
+//
+// It returns how many tokens were added, by limit, and records that as "bucket_credited". If
+// the bucket does not exist, its rates are full already; for a quota it is created under the
+// stored limits. The error is ErrNotFound if the bucket has no limit of that name. See
+// [Namespace.Once] for calls whose answer is lost.
 func (n *Namespace) Credit(
 	ctx context.Context, entity, resource string, tokens limiter.Costs,
 ) (map[string]int64, error) {

@@ -10,11 +10,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Once returns the same namespace, where Reset and Credit are carried out once for an id and
-// bucket: a purchase, a ticket. Called again with it within three days, because the answer was
-// lost or somebody pressed twice, they change nothing and return what the first call did. So
-// does a Python client with the same idempotency key. Up to 64 letters, digits and ._:- The
-// error is ErrInvalid, also of a Credit with the id of a Reset.
+// Once returns the same namespace, where Reset and Credit happen once for an id and bucket.
+// Take the id from what asks for it: a purchase, a ticket. If they are called again with the
+// id within three days, because the answer was lost or somebody clicked twice, they change
+// nothing and return what the first call returned. The same holds for a Python client with
+// this idempotency key. An id has 1 to 64 letters, digits and ._:-.
+// The error is ErrInvalid. It is also that of a Credit with the id of a Reset.
 func (n *Namespace) Once(id string) (*Namespace, error) {
 	valid := id != "" && len(id) <= 64
 	for _, c := range []byte(id) {

@@ -182,18 +182,18 @@ func (n *Namespace) Buckets(ctx context.Context, at Scope) iter.Seq2[Bucket, err
 	}
 }
 
-// Capacity is one limit of a resource, added up over entities.
+// Capacity is one limit of a resource, summed over entities.
 type Capacity struct {
 	Resource, Limit string
-	Entities        int   // that have a bucket with the limit
+	Entities        int   // how many have a bucket with the limit
 	Capacity        int64 // tokens
-	Remaining       int64 // tokens; debt of an entity counts as nothing left
+	Remaining       int64 // tokens; an entity in debt counts as zero
 }
 
-// Capacity adds a limit up over the entities that have a bucket for the resource;
-// with top set, only over those that belong to no parent, so that nothing counts
-// twice where children are charged to their parents. Buckets that cannot be read are left
-// out; the others are returned beside a limiter.ErrUnreadable that names them.
+// Capacity sums one limit of a resource over all entities with a bucket for it. If top is
+// true, only entities without a parent count: where children charge their parents, nothing
+// is counted twice then. If buckets cannot be read, the sum of the others is returned, with
+// a limiter.ErrUnreadable that names them.
 func (n *Namespace) Capacity(ctx context.Context, resource, limit string, top bool) (Capacity, error) {
 	out := Capacity{Resource: resource, Limit: limit}
 	if err := argument.Resource("Resource", resource); err != nil {

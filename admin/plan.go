@@ -86,9 +86,9 @@ func (p *Plan) Changes() int {
 	return n
 }
 
-// Plan compares a manifest with what is stored, and changes nothing. What is stored and not
-// declared is to be deleted if the manifest before declared it; else it belongs to somebody
-// else, and stays. The error is ErrInvalid, or one that all calls have.
+// Plan compares a manifest with what is stored, and changes nothing. A scope that is stored
+// but not declared is to be deleted if the manifest before declared it. Otherwise it belongs
+// to somebody else, and stays. The error is ErrInvalid, or one that all calls have.
 func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err

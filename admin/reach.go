@@ -34,16 +34,16 @@ const (
 	reachAttempts = 40 // reads of one bucket
 )
 
-// Reach brings the limits in force to every existing bucket that limits at the
-// scope can be in force for, on all its shards: SetLimits and DeleteLimits do so by
-// themselves, and this goes on where they failed. It takes time in proportion to
-// the buckets, which for the widest scope are all of the namespace.
+// Reach brings the limits in force to the existing buckets of a scope, on all their
+// shards. SetLimits and DeleteLimits do that by themselves; call Reach to go on where
+// they failed. It looks at every bucket of the scope: of the widest scope that is every
+// bucket of the namespace.
 //
-// A changed limit keeps its level, less what a lower capacity cuts; a new one
-// starts full; one that is not in force leaves with all its attributes, at the
-// latest when it is full. Limits that callers bring along (limiter.Request.Limits)
-// count as not in force: a bucket should have either. Buckets for which no limits
-// are stored at any scope stay as they are. The error is ErrReach.
+// A changed limit keeps its level, up to the new capacity. A new limit starts full. A
+// limit that is not in force leaves the bucket, at the latest when it is full. Limits
+// that callers bring along (limiter.Request.Limits) count as not in force, so a bucket
+// should have stored limits or such, not both. Buckets without stored limits at any
+// scope stay as they are. The error is ErrReach.
 func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
 	if err := at.validate(); err != nil {
 		return Reached{}, err

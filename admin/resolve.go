@@ -10,15 +10,15 @@ import (
 // Resolved is what is in force for an entity and resource, and where it comes
 // from.
 type Resolved struct {
-	// From is what is stored at the scope that is in force, which has all of the limits. It
-	// has none if no scope has any.
+	// From is the most specific scope with limits, and what is stored there. All limits in
+	// force are its. From.Limits is nil if no scope has any.
 	From Config
 	// Shadowed are the other scopes with limits, the most specific first.
 	Shadowed []Config
-	// Access is what the scopes say together: AccessInherited if none says anything, and
+	// Access is that of the first scope that decides. AccessInherited: none does, and
 	// requests are served.
 	Access Access
-	// OnUnavailable is what unavailable means, as stored for the namespace.
+	// OnUnavailable is the policy stored for the namespace. PolicyDefault: none is stored.
 	OnUnavailable limiter.Policy
 }
 
