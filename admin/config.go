@@ -162,9 +162,8 @@ func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limi
 
 // DeleteLimits removes the limits stored at a scope, records that, and brings what
 // is in force now to the buckets that exist already. Buckets for which no limits
-// are in force any more stay as they are. At the system scope the rest of the
-// configuration stays. Without limits there nothing happens. Errors are as for
-// SetLimits.
+// are in force any more stay as they are. Other configuration of the scope stays.
+// Without limits there nothing happens. Errors are as for SetLimits.
 func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
 	return n.change(ctx, at, func(c *table.Config) { c.Limits = nil })
 }

@@ -14,8 +14,8 @@ import (
 // Take the id from what asks for it: a purchase, a ticket. If they are called again with the
 // id within three days, because the answer was lost or somebody clicked twice, they change
 // nothing and return what the first call returned. The same holds for a Python client with
-// this idempotency key. An id has 1 to 64 letters, digits and ._:-.
-// The error is ErrInvalid. It is also that of a Credit with the id of a Reset.
+// this idempotency key. An id has 1 to 64 characters: letters, digits, '.', '_', ':' and '-'.
+// Otherwise the error is ErrInvalid, as it is of a Credit with the id of a Reset.
 func (n *Namespace) Once(id string) (*Namespace, error) {
 	valid := id != "" && len(id) <= 64
 	for _, c := range []byte(id) {

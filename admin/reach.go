@@ -41,9 +41,9 @@ const (
 //
 // A changed limit keeps its level, up to the new capacity. A new limit starts full. A
 // limit that is not in force leaves the bucket, at the latest when it is full. Limits
-// that callers bring along (limiter.Request.Limits) count as not in force, so a bucket
-// should have stored limits or such, not both. Buckets without stored limits at any
-// scope stay as they are. The error is ErrReach.
+// that callers bring along (limiter.Request.Limits) count as not in force, so do not mix
+// them with stored limits in one bucket. Buckets without stored limits at any scope stay
+// as they are. The error is ErrReach.
 func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
 	if err := at.validate(); err != nil {
 		return Reached{}, err

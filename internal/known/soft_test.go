@@ -107,8 +107,8 @@ func TestASoftLimitInDebtTakesNoTime(t *testing.T) {
 	}
 }
 
-// A request without limits of its own goes by those that the bucket has: what it asks of a limit
-// that is not there is removed, and a hard one is not softened by what is stored.
+// A process that yields goes by its limits as the bucket has them. One that the bucket does not
+// have stays as it is and is named as removed; one that the bucket has as a soft one stays hard.
 func TestLimitsAsTheBucketHasThem(t *testing.T) {
 	stored := perSecond
 	stored.Capacity *= 2

@@ -82,19 +82,20 @@ func TestTotalsOfABatch(t *testing.T) {
 	for i := range changes {
 		changes[i].Used = []stream.Used{{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true}}
 	}
-	for _, n := range []int{4, 1} {
+	for _, c := range []struct {
+		changes []stream.Change
+		want    []string
+	}{
+		{changes, []string{"e +0 h, 2 shards", "e +1 h, 1 shards", "f +0 h, 1 shards"}},
+		{changes[:1], []string{"e +0 h, 1 shards"}},
+	} {
 		var got []string
-		for _, total := range AllTotals(Fold(changes[:n]), Hourly) {
+		for _, total := range AllTotals(Fold(c.changes), Hourly) {
 			got = append(got, fmt.Sprintf("%s +%d h, %d shards", total.Entity, (total.Start-Hourly.Start(t0))/hourMillis,
 				len(total.Chains)))
 		}
-		slices.Sort(got)
-		want := []string{"e +0 h, 2 shards", "e +1 h, 1 shards", "f +0 h, 1 shards"}
-		if n == 1 {
-			want = []string{"e +0 h, 1 shards"}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%d changes: %q, want %q", n, got, want)
+		if slices.Sort(got); !slices.Equal(got, c.want) {
+			t.Errorf("%d changes: %q, want %q", len(c.changes), got, c.want)
 		}
 	}
 }
