@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 )
 
 // attempt is what one call of Acquire has done so far.
 type attempt struct {
 	known.Attempt
 	throttles
-	end    time.Time // of a request that waits: when its context ends; zero: never
-	goesOn int64     // when a request that waits may go on, epoch ms; zero: at once
-	apart  bool      // it is one of several levels and creates no bucket
+	end    time.Time    // of a request that waits: when its context ends; zero: never
+	goesOn int64        // when a request that waits may go on, epoch ms; zero: at once
+	owed   []queue.Owed // of a request that waits: on which shards
+	apart  bool         // it is one of several levels and creates no bucket
 	// together: its writes are those of a group, and are noted with one of its acquires.
 	together bool
 	shared   int                 // writes of groups that count for it

@@ -92,7 +92,7 @@ func TestNothingIsTakenAheadOfThoseWhoWait(t *testing.T) {
 		for range 300 { // 3 s: what refills is theirs
 			w.pass(10 * time.Millisecond)
 			_, _ = l.Acquire(ctx, req)
-			if !l.lines.any(acmeGPT, "") {
+			if !l.lines.Any(acmeGPT, "") {
 				continue
 			}
 			if lined++; l.desks.of(acmeGPT).Left(0, "rps", l.moment) > 0 {

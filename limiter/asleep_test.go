@@ -43,8 +43,8 @@ func TestWaitersBehindOneWhoLeavesGoOn(t *testing.T) {
 		if fmt.Sprint(got) != want {
 			t.Errorf("got %v, want %s", got, want)
 		}
-		if len(l.sleepers.by) != 0 {
-			t.Errorf("still asleep: %v", l.sleepers.by)
+		if l.sleepers.Len() != 0 {
+			t.Errorf("still asleep: for %d buckets", l.sleepers.Len())
 		}
 	})
 }

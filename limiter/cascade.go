@@ -67,7 +67,7 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *atte
 	worst := gravest(errs)
 	if errs[worst] == nil {
 		for _, p := range parts {
-			tries.goesOn = max(tries.goesOn, p.goesOn)
+			tries.goesOn, tries.owed = max(tries.goesOn, p.goesOn), append(tries.owed, p.owed...)
 		}
 		leases[0].above = leases[1:]
 		return leases[0], wants[0].Name, nil

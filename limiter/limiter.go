@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -188,8 +189,8 @@ type Limiter struct {
 	desks      *desks
 	configs    *configs
 	locals     *locals
-	sleepers   sleepers
-	lines      lines
+	sleepers   queue.Sleepers
+	lines      queue.Lines
 	keeper     keeper
 	growing    sync.Map       // name -> true: buckets whose shards this process is doubling
 	background sync.WaitGroup // work that no caller waits for

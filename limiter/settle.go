@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -54,7 +55,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		write, charges := s.write(try, now)
 		item, err := l.store.Write(ctx, write)
 		if err == nil {
-			l.settled(ctx, item, givenBack{name: it.name, taken: momentOf(image), costs: costs})
+			l.settled(ctx, item, queue.Return{Name: it.name, Taken: queue.MomentOf(image), Costs: costs})
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
@@ -219,16 +220,16 @@ func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
 
 // settled remembers the image of a settled item, and wakes who slept behind what was
 // given back. When its debt could outlive it, its expiry is moved.
-func (l *Limiter) settled(ctx context.Context, item item.Item, g givenBack) {
+func (l *Limiter) settled(ctx context.Context, item item.Item, g queue.Return) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
 		return // the next acquire will say what is wrong with the item
 	}
 	now := l.now()
 	l.desks.see(b, now, known.Unsent)
-	g.given = momentOf(b)
-	l.sleepers.wake(g)
-	l.lines.wake(g.name)
+	g.Given = queue.MomentOf(b)
+	l.sleepers.Wake(g)
+	l.lines.Wake(g.Name)
 	u, ok := table.Prolong(b, now)
 	if !ok {
 		return

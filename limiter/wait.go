@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -19,11 +20,10 @@ import (
 // Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write, which
 // takes the tokens into debt, and sleeps for exactly as long as that debt takes to refill. If
 // ctx ends first, it gives them back. It wakes sooner if this process gives back tokens that
-// were taken from one shard before. If other processes or an operator put so much back that
+// were taken before, from one shard. If other processes or an operator put so much back that
 // nothing is owed any more, it notices within 15 seconds: one of those that sleep for a shard
-// reads it that often, for all of this process. It does not notice if several shards have
-// paid, or the bucket has split or merged since. While others wait, requests that do not wait
-// are denied.
+// reads it that often, for all of this process. It does not notice if the bucket has split or
+// merged since. While others wait, requests that do not wait are denied.
 //
 // The queue is bounded (see [ErrQueueFull]). While it is full, Wait waits for room, and takes
 // the tokens then. Requests of one process enter in the order in which they came, as many at
@@ -55,7 +55,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 // are paid back.
 func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
 	n := known.Name{Entity: req.Entity, Resource: req.Resource}
-	tries.InLine = l.lines.any(n, req.Class)
+	tries.InLine = l.lines.Any(n, req.Class)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {
 		lease, after, err = l.standInLine(ctx, n, req, tries)
@@ -63,7 +63,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease
 	if err != nil || after == 0 {
 		return lease, err
 	}
-	if l.sleep(ctx, lease, after) {
+	if l.sleep(ctx, tries.owed, after) {
 		return lease, nil
 	}
 	return nil, errors.Join(canceled("wait", lease.name, context.Cause(ctx), nil), lease.Rollback(ctx))
@@ -125,12 +125,14 @@ func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease
 			return keptBy(err, lease.Rollback(ctx))
 		}
 	}
-	tries.goesOn = 0
+	tries.goesOn, tries.owed = 0, nil
 	full := false
 	for _, b := range images {
 		for _, it := range lease.items {
 			if it.shard == b.State.Shard {
-				tries.goesOn = max(tries.goesOn, known.PaidBack(b, limitNames(w.Costs)))
+				owed := queue.Owed{Image: b, Limits: limitNames(w.Costs)}
+				tries.goesOn = max(tries.goesOn, known.PaidBack(b, owed.Limits))
+				tries.owed = append(tries.owed, owed)
 				room, _ := known.RoomIn(b, w, func(limit string) int64 { return -it.held(limit) })
 				full = full || len(lease.items) == 1 && room > b.State.RF
 			}
@@ -153,31 +155,4 @@ func keptBy(err, notGivenBack error) error {
 		return errors.Join(err, notGivenBack)
 	}
 	return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(err, notGivenBack)}
-}
-
-// sleep waits for as long as a lease has to, and reports whether ctx let it.
-func (l *Limiter) sleep(ctx context.Context, lease *Lease, after time.Duration) bool {
-	s := l.sleepers.add(lease)
-	defer l.sleepers.remove(s)
-	var sooner chan struct{}
-	timer, looks := time.NewTimer(after), time.NewTimer(longestPause)
-	defer timer.Stop()
-	defer looks.Stop()
-	if s != nil {
-		sooner = s.sooner
-	} else {
-		looks.Stop()
-	}
-	for {
-		select {
-		case <-timer.C:
-			return true
-		case <-sooner:
-			timer.Reset(wait(l.now(), max(l.sleepers.until(s), l.now())))
-		case <-looks.C:
-			looks.Reset(l.lookFor(ctx, s))
-		case <-ctx.Done():
-			return false
-		}
-	}
 }

@@ -42,14 +42,15 @@ func TestGivenBackBetweenChargeAndSleep(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		lease, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+		tries := waiting(time.Time{})
+		_, after, err := l.reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10), tries)
 		if err != nil || after != 36*time.Second {
 			t.Fatalf("%v, after %s", err, after)
 		}
 		if err := before.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !l.sleep(t.Context(), lease, after) || time.Since(begin) != 6*time.Second {
+		if !l.sleep(t.Context(), tries.owed, after) || time.Since(begin) != 6*time.Second {
 			t.Errorf("slept for %s, want the 6s of its own token", time.Since(begin))
 		}
 	})

@@ -8,11 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 func reads(op memdb.Op) bool { return op.Name == memdb.BatchGetItem }
@@ -67,6 +64,34 @@ func TestSleepersNoticeWhatOthersPutBack(t *testing.T) {
 	}
 }
 
+// So does who owes on several shards: it goes on once all of them are paid back, and not before.
+func TestSleepersOfSeveralShardsNotice(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		shards []int // that are reset
+		within time.Duration
+	}{{"one is reset", []int{0}, 48 * time.Second}, {"both are", []int{0, 1}, 17 * time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+				l := process()
+				must(t, l, asks(Costs{"rpm": 0}, rpm10))
+				w.split(l, 2)
+				for range 2 {
+					must(t, l, asks(Costs{"rpm": 5}, rpm10))
+				}
+				done := asleepFor(t, l, asks(Costs{"rpm": 8}, rpm10)) // 4 owed by each: 48 s
+				time.Sleep(10 * time.Second)
+				for _, shard := range c.shards {
+					w.edit(l, shard, item.Item{"b_rpm_tk": item.N(5_000)})
+				}
+				if took := <-done; took > c.within || took < c.within-3*time.Second {
+					t.Errorf("slept for %s, want %s", took, c.within)
+				}
+			})
+		})
+	}
+}
+
 // A look that shows that others owe more since changes nothing, one that fails neither.
 func TestLooksNeverMakeSleepersLater(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
@@ -80,50 +105,6 @@ func TestLooksNeverMakeSleepersLater(t *testing.T) {
 		w.db.SetHook(onCall(reads, 0, func(memdb.Op) (bool, error) { return false, errors.New("no answer") }))
 		if took := <-done; took.Round(time.Second) != 36*time.Second {
 			t.Errorf("slept for %s, want the 36s of six tokens", took)
-		}
-	})
-}
-
-// An image goes for those only who had been charged when it was asked for: who comes while
-// the read is under way may be no part of it. Nor does it go for anybody after a split, which
-// leaves a part of what they owe elsewhere, or without a clock.
-func TestLooksAreForThoseTheyShow(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		l := process()
-		must(t, l, asks(Costs{"rpm": 10}, rpm10))
-		sleeps := func() *sleeper {
-			lease, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l.sleepers.add(lease)
-		}
-		early := sleeps()
-		if looks, next := l.sleepers.due(early); len(looks) != 0 || next != longestPause {
-			t.Fatalf("looks at once at %v, or after %s", looks, next)
-		}
-		time.Sleep(longestPause)
-		looks, next := l.sleepers.due(early)
-		if len(looks) != 1 || len(looks[0].who) != 1 || next != longestPause {
-			t.Fatalf("looks at %v, and after %s again", looks, next)
-		}
-		late := sleeps()
-		whole := w.shards(l, acme, gpt)[0]
-		whole.State.Slots[whole.State.Index("rpm")].Tokens = 0
-		knew, lateKnew := l.sleepers.until(early), l.sleepers.until(late)
-		split, stopped, partial := whole, whole, whole
-		split.State.Shards, stopped.State.NoClock, partial.Partial = 2, true, []table.PartialLimit{{Name: "rpm"}}
-		for _, b := range []table.Shard{split, stopped, partial} {
-			if l.sleepers.tell(looks[0].who, b); l.sleepers.until(early) != knew {
-				t.Errorf("goes on by %+v", b)
-			}
-		}
-		l.sleepers.tell(looks[0].who, whole)
-		if got := l.sleepers.until(early); got != 0 {
-			t.Errorf("goes on at %d, want at once: nothing is owed", got)
-		}
-		if got := l.sleepers.until(late); got != lateKnew {
-			t.Errorf("who came later goes on at %d, want %d", got, lateKnew)
 		}
 	})
 }
@@ -170,38 +151,5 @@ func TestLooksAdmitNoMoreInAll(t *testing.T) {
 			}
 			all.Wait()
 		})
-	}
-}
-
-// A look wakes those who may go on sooner than they knew, and nobody else: who asks again goes by
-// the clock, and if that was set ahead meanwhile, goes on before the tokens are there.
-func TestALookWakesOnlyWhoMayGoOnSooner(t *testing.T) {
-	const begun = int64(1_700_000_000_000)
-	limit := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1000, Period: 1000}
-	at := func(tokens int64) table.Shard {
-		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt",
-			State: bucket.New([]bucket.Limit{limit}, 0, 1, begun)}
-		b.State.Slots[b.State.Index("rps")].Tokens = tokens * bucket.Milli
-		return b
-	}
-	for _, c := range []struct {
-		name  string
-		seen  table.Shard
-		wakes bool
-		until int64
-	}{
-		{"as it left it", at(-50), false, begun + 50_000},
-		{"others owe more", at(-80), false, begun + 50_000},
-		{"some was put back", at(-20), true, begun + 20_000},
-		{"all was put back", at(3), true, 0},
-	} {
-		n := known.Name{Entity: "acme", Resource: "gpt"}
-		s := &sleeper{sooner: make(chan struct{}, 1),
-			parts: []debtor{{name: n, image: at(-50), limits: []string{"rps"}, paid: bucket.Never}}}
-		var all sleepers
-		all.tell([]debtOf{{s, &s.parts[0]}}, c.seen)
-		if woken := len(s.sooner) > 0; woken != c.wakes || all.until(s) != c.until {
-			t.Errorf("%s: woken %t, goes on after %d ms", c.name, woken, all.until(s)-begun)
-		}
 	}
 }

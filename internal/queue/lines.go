@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+)
+
+// Requests that find the queue of a bucket full stand in line until it has room. The line is
+// one of this process and in order of arrival. Only the first in it asks, and lets as many
+// follow at once as there is room for.
+
+// mostMissed bounds how often others are noted to have taken the room, see [Standing.Asked].
+const mostMissed = 2
+
+// Lines are those of one process, by bucket. The zero value has none. It is safe for
+// concurrent use.
+type Lines struct {
+	mu sync.Mutex
+	by map[known.Name]map[string]*oneLine // by class: who leaves more does not stand before others
+}
+
+// oneLine is those who stand in line for one bucket.
+type oneLine struct {
+	all    []*Standing
+	missed int // how much more often than not others had taken the room, of late
+}
+
+// Standing is a request that stands in line.
+type Standing struct {
+	lines *Lines
+	name  known.Name
+	class string
+	turn  chan struct{} // holds one when it is to ask for room
+}
+
+// Turn returns a channel that brings a value each time that it is one's turn to ask for room.
+func (s *Standing) Turn() <-chan struct{} { return s.turn }
+
+// Any reports whether somebody stands in line.
+func (ls *Lines) Any(n known.Name, class string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.by[n][class] != nil
+}
+
+// Len returns for how many buckets somebody stands in line.
+func (ls *Lines) Len() int {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return len(ls.by)
+}
+
+// Join adds a request at the end of a line. End it by Leave.
+func (ls *Lines) Join(n known.Name, class string) *Standing {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	me := &Standing{ls, n, class, make(chan struct{}, 1)}
+	if ls.by == nil {
+		ls.by = make(map[known.Name]map[string]*oneLine)
+	}
+	if ls.by[n] == nil {
+		ls.by[n] = make(map[string]*oneLine, 1)
+	}
+	l := ls.by[n][class]
+	if l == nil {
+		l = &oneLine{}
+		ls.by[n][class] = l
+		me.call()
+	}
+	l.all = append(l.all, me)
+	return me
+}
+
+// Leave takes the request out of its line. The next ones have their turn, the first of
+// them in any case.
+func (s *Standing) Leave(next int) {
+	ls := s.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.by[s.name][s.class]
+	if l.all = slices.DeleteFunc(l.all, func(o *Standing) bool { return o == s }); len(l.all) == 0 {
+		if delete(ls.by[s.name], s.class); len(ls.by[s.name]) == 0 {
+			delete(ls.by, s.name)
+		}
+		return
+	}
+	for _, o := range l.all[:min(len(l.all), max(next, 1))] {
+		o.call()
+	}
+}
+
+// Asked notes whether the request, which has sent a write, found that others had taken the
+// room. It returns by how much that has been so of late, 0 to 2, and whether the request is
+// the first of its line.
+func (s *Standing) Asked(sent, full bool) (missed int, first bool) {
+	ls := s.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.by[s.name][s.class]
+	switch {
+	case sent && full:
+		l.missed = min(l.missed+1, mostMissed)
+	case sent:
+		l.missed = max(l.missed-1, 0)
+	}
+	return l.missed, l.all[0] == s
+}
+
+// Wake lets the first of each line of a bucket ask again, because the bucket has got tokens back.
+func (ls *Lines) Wake(n known.Name) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.by[n] {
+		l.all[0].call()
+	}
+}
+
+// call gives somebody the turn.
+func (s *Standing) call() {
+	select {
+	case s.turn <- struct{}{}:
+	default: // it has the turn already
+	}
+}

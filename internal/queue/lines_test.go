@@ -1,0 +1,106 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+)
+
+func (s *Standing) called() bool {
+	select {
+	case <-s.Turn():
+		return true
+	default:
+		return false
+	}
+}
+
+func called(all ...*Standing) (out string) {
+	for _, s := range all {
+		if s.called() {
+			out += "x"
+		} else {
+			out += "."
+		}
+	}
+	return out
+}
+
+// The first in a line has its turn at once; those after it when it leaves, as many as there is
+// room for, and the next one in any case.
+func TestTurnsInALine(t *testing.T) {
+	var ls Lines
+	a, b, c, d := ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "")
+	if got := called(a, b, c, d); got != "x..." {
+		t.Errorf("at first %s have their turn", got)
+	}
+	b.Leave(0) // from the middle: the first may ask again
+	if got := called(a, c, d); got != "x.." {
+		t.Errorf("after the second has left %s have their turn", got)
+	}
+	a.Leave(2)
+	if got := called(c, d); got != "xx" {
+		t.Errorf("with room for two %s have their turn", got)
+	}
+	c.Leave(9)
+	if got := called(d); got != "x" {
+		t.Error("the last one has no turn")
+	}
+	if d.Leave(1); ls.Len() != 0 || ls.Any(acme, "") {
+		t.Error("somebody is left in line")
+	}
+	if !ls.Join(acme, "").called() {
+		t.Error("the first of a new line has no turn")
+	}
+}
+
+// Each class of each bucket has a line of its own. What a bucket gets back concerns the first
+// of each of its lines.
+func TestLinesOfABucket(t *testing.T) {
+	var ls Lines
+	other := acme
+	other.Entity = "other"
+	all := []*Standing{ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "batch"), ls.Join(other, "")}
+	if got := called(all...); got != "x.xx" || ls.Len() != 2 {
+		t.Errorf("at first %s have their turn, of %d buckets", got, ls.Len())
+	}
+	if ls.Wake(acme); called(all...) != "x.x." {
+		t.Error("not the first of each line of the bucket is woken")
+	}
+	all[0].call()
+	all[0].call() // it has the turn already
+	if got := called(all[0], all[0]); got != "x." {
+		t.Errorf("called twice, it has its turn %s", got)
+	}
+	all[2].Leave(1)
+	for _, c := range []struct {
+		class string
+		want  bool
+	}{{"", true}, {"batch", false}, {"free", false}} {
+		if got := ls.Any(acme, c.class); got != c.want {
+			t.Errorf("somebody of class %q stands in line: %t", c.class, got)
+		}
+	}
+}
+
+// Each write that finds the room taken counts, two at most; each that does not takes one off.
+// What was sent without a write tells nothing.
+func TestMissedRoom(t *testing.T) {
+	var ls Lines
+	first, second := ls.Join(acme, ""), ls.Join(acme, "")
+	got := ""
+	for _, c := range []struct{ sent, full bool }{
+		{false, true}, {true, true}, {true, true}, {true, true}, {false, false}, {true, false}, {true, false}, {true, false},
+	} {
+		missed, isFirst := first.Asked(c.sent, c.full)
+		got += fmt.Sprint(missed)
+		if !isFirst {
+			t.Error("it is the first")
+		}
+	}
+	if got != "01222100" {
+		t.Errorf("missed %s", got)
+	}
+	if _, isFirst := second.Asked(true, true); isFirst {
+		t.Error("it is the second")
+	}
+}

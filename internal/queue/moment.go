@@ -1,0 +1,37 @@
+package queue
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Moment is a point in the history of a shard. The zero value is not known.
+type Moment struct {
+	shard      int
+	generation int64
+	writes     int64 // that the meter has counted
+	known      bool
+}
+
+// MomentOf returns the moment of an image.
+func MomentOf(b table.Shard) Moment {
+	i := b.State.Index(bucket.WCU)
+	if i < 0 || b.Entity == "" {
+		return Moment{}
+	}
+	return Moment{b.State.Shard, b.Generation, b.State.Slots[i].Used, true}
+}
+
+// before reports whether a point was certainly before another.
+func (m Moment) before(o Moment) bool {
+	return m.known && o.known && m.shard == o.shard && m.generation == o.generation && m.writes < o.writes
+}
+
+// Return is what a lease has given back on one shard.
+type Return struct {
+	Name  known.Name
+	Taken Moment // when it was taken
+	Given Moment // when it was given back
+	Costs []table.Cost
+}

@@ -1,0 +1,161 @@
+// Package queue has the requests of this process that wait for tokens. Those that have taken
+// them into debt sleep until it is paid back. Those that found the queue full stand in line
+// until it has room. It makes no calls.
+package queue
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A sleeper has taken its costs into debt, on top of what others had taken before it, and
+// sleeps until the level is back at zero. If a lease of this process gives tokens back that
+// were taken earlier, because its caller leaves or the work has cost less, the level gets
+// there sooner, and the sleeper is told. What other processes give back is there for the
+// requests that follow. What is left of it is found by a look (looks.go).
+
+// Owed is what a request owes on one shard.
+type Owed struct {
+	Image  table.Shard // with its charge in it
+	Limits []string    // in force
+}
+
+// Sleeper is a request that sleeps.
+type Sleeper struct {
+	parts  []debtor
+	sooner chan struct{} // holds one when it may go on sooner than it knows
+}
+
+// Sooner returns a channel that brings a value when the sleeper may go on sooner than it
+// knows: it asks [Sleepers.Until] again then.
+func (s *Sleeper) Sooner() <-chan struct{} { return s.sooner }
+
+// debtor is what a sleeper owes on one shard.
+type debtor struct {
+	name   known.Name
+	image  table.Shard // with its charge in it, and what was given back since
+	limits []string    // in force
+	paid   int64       // from when nothing is owed any more, as looks have shown; bucket.Never without one
+	looked time.Time   // when the shard was last read, or charged
+}
+
+// until is from when nothing is owed any more.
+func (d *debtor) until() int64 { return min(d.paid, known.PaidBack(d.image, d.limits)) }
+
+// hear adds what was given back to the debtor's level, and reports whether it concerns
+// the debtor: that is so for what was taken before its charge and given back after it.
+// What was given back before the charge, its image shows already. For what was taken after
+// it, the debtor does not wait.
+func (d *debtor) hear(g Return) bool {
+	mine := MomentOf(d.image)
+	if d.name != g.Name || !g.Taken.before(mine) || !mine.before(g.Given) {
+		return false
+	}
+	for _, c := range g.Costs {
+		if j := d.image.State.Index(c.Limit.Name); j >= 0 && c.Milli < 0 {
+			slot := &d.image.State.Slots[j]
+			slot.Tokens = bucket.SubSat(slot.Tokens, c.Milli)
+		}
+	}
+	return true
+}
+
+// Sleepers are those of one process, by bucket. The zero value has none. It is safe
+// for concurrent use, and guards what is in the sleepers.
+type Sleepers struct {
+	mu     sync.Mutex
+	by     map[known.Name][]*Sleeper
+	recent [64]Return // the last ones, for requests that are charged but do not sleep yet
+	given  int        // how many recent has had
+}
+
+// Add lets a request sleep that owes on these shards. End it by Remove.
+func (all *Sleepers) Add(owed []Owed) *Sleeper {
+	s := &Sleeper{sooner: make(chan struct{}, 1)}
+	for _, o := range owed {
+		o.Image.State.Slots = slices.Clone(o.Image.State.Slots)
+		s.parts = append(s.parts, debtor{name: known.Name{Entity: o.Image.Entity, Resource: o.Image.Resource},
+			image: o.Image, limits: o.Limits, paid: bucket.Never, looked: time.Now()})
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.by == nil {
+		all.by = make(map[known.Name][]*Sleeper)
+	}
+	for _, part := range s.parts {
+		if !slices.Contains(all.by[part.name], s) { // it may owe on several shards of a bucket
+			all.by[part.name] = append(all.by[part.name], s)
+		}
+	}
+	for _, g := range all.recent {
+		s.hear(g)
+	}
+	return s
+}
+
+// Remove forgets a sleeper.
+func (all *Sleepers) Remove(s *Sleeper) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, part := range s.parts {
+		left := slices.DeleteFunc(all.by[part.name], func(o *Sleeper) bool { return o == s })
+		if all.by[part.name] = left; len(left) == 0 {
+			delete(all.by, part.name)
+		}
+	}
+}
+
+// Len returns of how many buckets somebody sleeps.
+func (all *Sleepers) Len() int {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return len(all.by)
+}
+
+// Wake tells those who sleep behind a lease what it has given back.
+func (all *Sleepers) Wake(g Return) {
+	if !g.Taken.before(g.Given) || !slices.ContainsFunc(g.Costs, func(c table.Cost) bool { return c.Milli < 0 }) {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.recent[all.given%len(all.recent)] = g
+	all.given++
+	for _, s := range all.by[g.Name] {
+		s.hear(g)
+	}
+}
+
+// hear tells a sleeper what was given back; the lock of the sleepers is held.
+func (s *Sleeper) hear(g Return) {
+	for i := range s.parts {
+		if s.parts[i].hear(g) {
+			s.wake()
+		}
+	}
+}
+
+// wake lets a sleeper ask from when it may go on.
+func (s *Sleeper) wake() {
+	select {
+	case s.sooner <- struct{}{}:
+	default: // it was told before, and has not asked yet
+	}
+}
+
+// Until returns from when a sleeper may go on, in epoch milliseconds: once nothing is owed any
+// more on any shard that it owes on. Zero or an instant that is past: at once.
+func (all *Sleepers) Until(s *Sleeper) int64 {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	at := int64(0)
+	for _, part := range s.parts {
+		at = max(at, part.until())
+	}
+	return at
+}
