@@ -8,7 +8,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // ErrSlotsLost: a lease has lost its slots of an in-flight limit, because this process could
@@ -58,8 +57,6 @@ func (l Limit) validateInFlight(label func(part string) string) error {
 	return nil
 }
 
-func isSlots(c table.Cost) bool { return c.Limit.AtOnce }
-
 // Lost returns a channel that is closed once the lease has lost its slots of an in-flight
 // limit: they could not be renewed before somebody else may take them. Work that must not go
 // on then waits for it. The lease stays open; Commit and Rollback settle everything else. It
@@ -71,8 +68,9 @@ func (le *Lease) Lost() <-chan struct{} {
 	if le.slots == nil {
 		return nil
 	}
-	le.limiter.lookAt(le.slots)
-	return le.slots.lost
+	le.limiter.keeper.Look(le.slots, le.limiter.now())
+	le.limiter.tellLost()
+	return le.slots.Lost()
 }
 
 // Within returns a context for work that must not go on without its slots: it ends with the

@@ -22,10 +22,9 @@ func TestRenewalsFailAfterALostAnswer(t *testing.T) {
 	for _, kind := range []store.Kind{store.Throttled, store.Unavailable, store.Conflict} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			inOffice(t, func(t *testing.T, o *office) {
-				w, other := o.worker(0, Options{}), o.worker(0, Options{})
+				w, other := o.worker(0, Options{}).renewsAt(0), o.worker(0, Options{}).renewsAt(0xffff)
 				limit := InFlight("jobs", 3, epoch)
 				first, second := o.must(w, takesJob(1, limit)), o.must(other, takesJob(1, limit))
-				other.renewsAt(1 << 16) // after the first
 				var began atomic.Int64
 				var failed atomic.Bool
 				w.on(func(op string, _ []item.Write) fate {
@@ -42,7 +41,6 @@ func TestRenewalsFailAfterALostAnswer(t *testing.T) {
 					}
 					return fate{apply: true}
 				})
-				w.renewsAt(0)
 				time.Sleep(6 * epoch)
 				if isLost(first) || isLost(second) || !failed.Load() {
 					t.Errorf("lost: %v and %v; a call failed: %v", isLost(first), isLost(second), failed.Load())
@@ -60,16 +58,15 @@ func TestRenewalsFailAfterALostAnswer(t *testing.T) {
 // renews them, not only when its epochs are over. It takes nothing from those who came after.
 func TestRefusedRenewalsAreTold(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
-		w, other := o.worker(0, Options{}), o.worker(0, Options{})
+		w, other := o.worker(0, Options{}).renewsAt(0), o.worker(0, Options{})
 		old := o.must(w, takesJob(2))
-		end := old.slots.all[0].cost.End
+		end := o.slot().End
 		o.db.Delete(table.BucketKey(o.ns, acme, gpt, 0))
 		later := o.must(other, takesJob(1))
 		time.Sleep(time.Until(time.UnixMilli(end)) + bucket.EdgeMargin*time.Millisecond)
 		if isLost(old) {
 			t.Fatal("lost before it is renewed")
 		}
-		w.renewsAt(0)
 		time.Sleep(epoch/6 + 10*time.Millisecond)
 		select {
 		case <-old.Lost():
@@ -129,14 +126,13 @@ func TestSlotsHeldThroughSplits(t *testing.T) {
 // However many leases a process holds of a bucket, an epoch takes one renewal.
 func TestManyLeasesAreRenewedAtOnce(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
-		w := o.worker(0, Options{})
+		w := o.worker(0, Options{}).renewsAt(0)
 		limit := InFlight("jobs", 1000, epoch)
 		var leases []*Lease
 		for range 1000 {
 			leases = append(leases, o.must(w, takesJob(1, limit)))
 		}
 		o.denied(w, takesJob(1, limit))
-		w.renewsAt(0)
 		start := w.count("transact")
 		time.Sleep(4 * epoch)
 		if n := w.count("transact") - start; n != 4 {
@@ -245,7 +241,7 @@ func TestLostSlotsAreObserved(t *testing.T) {
 			"the clock":  {func(*Lease) { w.crash(); time.Sleep(3 * epoch); w.on(nil) }, 1},
 			"Lost":       {func(le *Lease) { frozen(le); le.Lost() }, 1},
 			"Commit":     {frozen, 1},
-			"dropped":    {func(le *Lease) { w.keeper.drop(le.slots); time.Sleep(epoch) }, 1},
+			"dropped":    {func(le *Lease) { w.keeper.Drop(le.slots); time.Sleep(epoch) }, 1},
 			"held":       {func(*Lease) { time.Sleep(5 * epoch) }, 0},
 			"ended soon": {func(*Lease) {}, 0},
 		} {

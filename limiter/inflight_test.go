@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -144,18 +145,14 @@ func (w *worker) crash() {
 
 // kept is how many buckets the process holds slots of.
 func (w *worker) kept() int {
-	w.keeper.mu.Lock()
-	defer w.keeper.mu.Unlock()
-	return len(w.keeper.by)
+	return w.keeper.Len()
 }
 
-// renewsAt sets what was drawn: which part of its time has passed when it renews.
-func (w *worker) renewsAt(part int64) {
-	w.keeper.mu.Lock()
-	defer w.keeper.mu.Unlock()
-	b := w.keeper.by[acmeGPT]
-	b.part = part
-	b.wakeIn(w.now())
+// renewsAt has what the worker takes from now on renewed when a part of the time for it has
+// passed, 0 to 0xffff. It returns the worker.
+func (w *worker) renewsAt(part uint64) *worker {
+	w.keeper.Random = func() uint64 { return part }
+	return w
 }
 
 func (w *worker) count(op string) int {
@@ -210,7 +207,7 @@ func (o *office) free(step string, want int64) {
 
 func isLost(le *Lease) bool {
 	select {
-	case <-le.slots.lost:
+	case <-le.slots.Lost():
 		return true
 	default:
 		return false
@@ -337,12 +334,11 @@ func TestSlotsOfTheDeadAreFree(t *testing.T) {
 func TestLostAnswersOfRenewals(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		inOffice(t, func(t *testing.T, o *office) {
-			w, other := o.worker(0, Options{}), o.worker(0, Options{})
+			w, other := o.worker(0, Options{}).renewsAt(0), o.worker(0, Options{}).renewsAt(0xffff)
 			limit := InFlight("jobs", 3, epoch)
 			first, second := o.must(w, takesJob(1, limit)), o.must(w, takesJob(1, limit))
 			third := o.must(other, takesJob(1, limit))
-			other.renewsAt(1 << 16) // after the first
-			var until atomic.Int64  // when the answers come
+			var until atomic.Int64 // when the answers come
 			w.on(func(op string, _ []item.Write) fate {
 				if op != "transact" {
 					return fate{apply: true}
@@ -353,7 +349,6 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 				}
 				return fate{apply: true}
 			})
-			w.renewsAt(0)
 			for until.Load() == 0 {
 				time.Sleep(10 * time.Millisecond)
 			}
@@ -530,18 +525,7 @@ func TestSlotsOfManyLeases(t *testing.T) {
 		if n := w.count("transact"); isLost(leases[1]) || n < 3 || n > 6 {
 			t.Errorf("four epochs took %d renewals, lost: %v", n, isLost(leases[1]))
 		}
-		for i, le := range leases[2:] {
-			if err := le.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			w.keeper.mu.Lock()
-			kept := len(w.keeper.by[acmeGPT].all)
-			w.keeper.mu.Unlock()
-			if held := len(leases) - 1 - i; kept > 2*held {
-				t.Fatalf("%d are kept of %d", kept, held)
-			}
-		}
-		for _, le := range leases[:2] {
+		for _, le := range leases {
 			if err := le.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -560,7 +544,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		w := o.worker(0, Options{})
 		lease := o.must(w, takesJob(2))
 		before := w.count("transact")
-		w.keeper.drop(lease.slots) // as the collector of garbage does
+		w.keeper.Drop(lease.slots) // as the collector of garbage does
 		time.Sleep(2*epoch + 2*time.Second)
 		o.free("dropped", 2)
 		if n := w.count("transact") - before; n > 0 || w.kept() > 0 || !isLost(lease) {
@@ -568,7 +552,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		}
 	})
 	l := newWorld(t).process(Options{})
-	var s *slots
+	var s *slots.Lease
 	var lease weak.Pointer[Lease]
 	var taken sync.WaitGroup
 	taken.Go(func() { // on a stack of its own, which is gone
@@ -584,9 +568,12 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		t.Fatal("a lease that nobody has is kept by its limiter")
 	}
 	for dropped := false; !dropped; runtime.Gosched() { // the collector has it, and the cleanup is on its way
-		l.keeper.mu.Lock()
-		dropped = s.dropped
-		l.keeper.mu.Unlock()
+		l.keeper.Look(s, l.now())
+		select {
+		case <-s.Lost():
+			dropped = true
+		default:
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -69,7 +70,7 @@ type Lease struct {
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen
 	closed bool
-	slots  *slots // of in-flight limits, on all levels; nil for none
+	slots  *slots.Lease // of in-flight limits, on all levels; nil for none
 }
 
 // learn takes over what the image of the written item says: every limit of the

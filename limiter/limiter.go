@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -191,7 +192,7 @@ type Limiter struct {
 	locals     *locals
 	sleepers   queue.Sleepers
 	lines      queue.Lines
-	keeper     keeper
+	keeper     slots.Keeper
 	growing    sync.Map       // name -> true: buckets whose shards this process is doubling
 	background sync.WaitGroup // work that no caller waits for
 }
@@ -201,7 +202,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	if opts.Observe != nil {
 		s = watched{s, opts.Observe}
 	}
-	return &Limiter{
+	l := &Limiter{
 		store: &clocked{Store: s}, opts: opts, namespace: namespaceID,
 		desks: newDesks(opts.MaxBuckets, known.Settings{
 			DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
@@ -209,6 +210,8 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, int(records)*opts.MaxBuckets),
 	}
+	l.keeper.Wake, l.keeper.Random = l.keepUp, random
+	return l
 }
 
 func (l *Limiter) now() int64 {

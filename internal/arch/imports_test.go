@@ -24,7 +24,7 @@ const module = "github.com/zeroae/zae-limiter-go"
 // what they like.
 var mayImport = map[string][]string{
 	"limiter": {"internal/argument", "internal/bucket", "internal/calendar", "internal/item", "internal/known",
-		"internal/namespace", "internal/queue", "internal/shard", "internal/store", "internal/table"},
+		"internal/namespace", "internal/queue", "internal/shard", "internal/slots", "internal/store", "internal/table"},
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
 		"internal/argument", "internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table",
 		"limiter",
@@ -49,6 +49,9 @@ var mayImport = map[string][]string{
 		"internal/ahead", "internal/bucket", "internal/item", "internal/shard", "internal/table",
 	},
 	"internal/queue": { // who waits in a process; makes no calls
+		"internal/bucket", "internal/item", "internal/known", "internal/table",
+	},
+	"internal/slots": { // what leases hold of in-flight limits; makes no calls
 		"internal/bucket", "internal/item", "internal/known", "internal/table",
 	},
 	"internal/stream":            {"internal/bucket", "internal/item", "internal/sequence", "internal/table"},

@@ -1,0 +1,235 @@
+// Package slots has the slots of in-flight limits that leases of this process hold: when they
+// are renewed, and which leases have lost theirs. It makes no calls: a [Keeper] says which
+// renewal is due, and is told what came of it.
+package slots
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A slot goes one of these ways:
+//
+//	held -> given back    the lease has ended, and its settling gives them back
+//	held -> moving -> held, an epoch later
+//	        moving -> given back by the renewal, as the lease has ended meanwhile
+//	held -> lost          by the clock, or because a renewal was refused
+//	held -> dropped       nobody has the lease any more: not renewed
+//
+// What was moved without an answer is not given back: nobody knows from which epoch.
+
+// Lease is what one lease holds, on all its levels. Take fills it before it is kept; then it
+// belongs to the keeper.
+type Lease struct {
+	name    known.Name // the bucket that its caller has named
+	lost    chan struct{}
+	all     []*held
+	told    bool // lost is closed; guarded by the keeper, as all of this
+	dropped bool // nobody has the lease any more
+}
+
+// NewLease returns what a lease holds that has taken no slots yet. The name is that of the
+// bucket that its caller has named.
+func NewLease(n known.Name) *Lease { return &Lease{name: n, lost: make(chan struct{})} }
+
+// Take adds what the lease has taken of one limit.
+func (s *Lease) Take(p Part) { s.all = append(s.all, &held{Part: p, of: s}) }
+
+// Lost returns a channel that is closed once one of the slots is lost.
+func (s *Lease) Lost() <-chan struct{} { return s.lost }
+
+// Part is what a lease has taken of one limit of a bucket.
+type Part struct {
+	Name known.Name // of the bucket
+	Key  item.Key   // of its item
+	TTL  int64      // of the item when it was taken
+	Cost table.Cost // what was taken, and when the epoch ends that it counts in
+}
+
+// held is what one lease holds of one limit.
+type held struct {
+	Part
+	of     *Lease
+	moving bool // a renewal of it is under way
+	over   bool // it is given back, lost or dropped, or nobody knows
+}
+
+// Keeper has all slots that leases of one limiter hold, by bucket. With both fields set it is
+// ready, and safe for concurrent use. Instants are in epoch milliseconds.
+type Keeper struct {
+	Wake   func(known.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
+	Random func() uint64
+
+	mu   sync.Mutex
+	by   map[known.Name]*kept
+	news []known.Name // the buckets of leases that have lost slots, for observers
+}
+
+// kept is what is held of one bucket.
+type kept struct {
+	all     []*held
+	renews  bool // a renewal is under way
+	retryAt int64
+	part    int64 // when in an epoch it renews, at random: a share of 1 << 16
+	timer   *time.Timer
+	wakes   time.Time // when the timer goes off, or earlier
+	over    int       // how many leases have ended since all was cleaned; at least
+}
+
+// Add keeps the slots of a lease.
+func (k *Keeper) Add(s *Lease, now int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.by == nil {
+		k.by = make(map[known.Name]*kept)
+	}
+	for _, h := range s.all {
+		b := k.by[h.Name]
+		if b == nil {
+			n := h.Name
+			b = &kept{part: int64(k.Random() & 0xffff)}
+			b.timer = time.AfterFunc(time.Hour, func() { k.Wake(n) })
+			k.by[n] = b
+		}
+		b.all = append(b.all, h)
+		if len(b.all) == 1 || time.Now().Add(b.within(h, now)).Before(b.wakes) {
+			b.wake(b.within(h, now))
+		}
+	}
+}
+
+// Len returns of how many buckets slots are kept.
+func (k *Keeper) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.by)
+}
+
+// wakeIn sets when the bucket is looked at next; the lock is held.
+func (b *kept) wakeIn(now int64) {
+	in := time.Duration(bucket.Never)
+	for _, h := range b.all {
+		in = min(in, b.within(h, now))
+	}
+	b.wake(in)
+}
+
+func (b *kept) wake(in time.Duration) {
+	b.wakes = time.Now().Add(in)
+	b.timer.Reset(in)
+}
+
+// within is how long after an instant slots are looked at next.
+func (b *kept) within(h *held, now int64) time.Duration {
+	at := now + h.Cost.Limit.Period/6
+	if !h.over {
+		at = min(at, h.Cost.Limit.LostAt(h.Cost.End))
+	}
+	if !h.moving {
+		at = min(at, max(b.due(h), b.retryAt))
+	}
+	return time.Duration(max(at-now, 1)) * time.Millisecond
+}
+
+// due is when slots are renewed: between a sixth and a third into the epoch after theirs.
+func (b *kept) due(h *held) int64 {
+	p := h.Cost.Limit.Period
+	return h.Cost.Limit.MovesAt(h.Cost.End) + p/6 + p/6*b.part>>16
+}
+
+// forget drops what is over. It reports whether the bucket holds nothing any more, and
+// forgets it then; the lock is held.
+func (k *Keeper) forget(n known.Name, b *kept) (none bool) {
+	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
+	b.over = 0
+	if len(b.all) > 0 || b.renews {
+		return false
+	}
+	b.timer.Stop()
+	delete(k.by, n)
+	return true
+}
+
+// lose tells a lease that it has lost its slots; the lock is held.
+func (k *Keeper) lose(h *held) {
+	h.over = true
+	if !h.of.told {
+		h.of.told = true
+		close(h.of.lost)
+		k.news = append(k.news, h.of.name)
+	}
+}
+
+// look tells leases at an instant if they have lost slots: those that may be taken by others
+// from then on, or that nobody gives back; the lock is held.
+func (k *Keeper) look(all []*held, now int64) {
+	for _, h := range all {
+		if !h.over && (h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
+			k.lose(h)
+		}
+	}
+}
+
+// Look tells a lease if it has lost slots: by the clock, or because it was dropped.
+func (k *Keeper) Look(s *Lease, now int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.look(s.all, now)
+}
+
+// News returns the buckets that were named by leases that have lost slots, each once.
+func (k *Keeper) News() []known.Name {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	news := k.news
+	k.news = nil
+	return news
+}
+
+// Release ends what a lease holds, and returns by item what gives it back. What a renewal is
+// moving just now, [Keeper.Moved] returns. Another call returns nothing.
+func (k *Keeper) Release(s *Lease, now int64) map[item.Key][]table.Cost {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.look(s.all, now)
+	var out map[item.Key][]table.Cost
+	for _, h := range s.all {
+		if h.over {
+			continue
+		}
+		if h.over = true; h.moving {
+			continue
+		}
+		if out == nil {
+			out = make(map[item.Key][]table.Cost)
+		}
+		back := h.Cost
+		back.Milli = -back.Milli
+		out[h.Key] = append(out[h.Key], back)
+	}
+	for _, h := range s.all {
+		b := k.by[h.Name]
+		if b == nil {
+			continue
+		}
+		if b.over++; 2*b.over >= len(b.all) { // so all that ends costs no more than what began
+			k.forget(h.Name, b)
+		}
+	}
+	return out
+}
+
+// Drop ends the renewing of slots that nobody can give back any more: they are free when their
+// epochs are over. It only takes a note, as it may be called by the collector of garbage. So who
+// still waits for Lost is told by the next look at the bucket.
+func (k *Keeper) Drop(s *Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.dropped = true
+}

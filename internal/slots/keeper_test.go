@@ -1,0 +1,241 @@
+package slots
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// epoch is that of these tests: 60 s, so a slot of the epoch that ends at E moves from E + 1 s on,
+// is renewed between E + 11 s and E + 21 s, and is lost at E + 59 s.
+const epoch = int64(60_000)
+
+var (
+	acme = known.Name{Entity: "acme", Resource: "gpt"}
+	key  = table.BucketKey("ns", "acme", "gpt", 0)
+	jobs = bucket.Limit{Name: "jobs", Capacity: 10_000, Period: epoch, AtOnce: true}
+)
+
+// office is a keeper in virtual time, which notes each bucket that it wakes.
+type office struct {
+	*testing.T
+	Keeper
+	woken []string // at which second
+	begun int64
+}
+
+// inOffice plays something from the beginning of an epoch on, with renewals as early as they are.
+func inOffice(t *testing.T, f func(o *office)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now().UnixMilli()
+		time.Sleep(time.Duration(epoch-now%epoch) * time.Millisecond)
+		o := &office{T: t, begun: time.Now().UnixMilli()}
+		o.Random = func() uint64 { return 0 }
+		o.Wake = func(n known.Name) {
+			o.woken = append(o.woken, fmt.Sprintf("%s at %d", n.Entity, (o.now()-o.begun)/1000))
+			o.Next(n, o.now()) // sets when it is woken next
+		}
+		f(o)
+		for n := range o.by {
+			o.by[n].timer.Stop()
+		}
+	})
+}
+
+func (o *office) now() int64 { return time.Now().UnixMilli() }
+
+// until lets time go on to a second after the beginning.
+func (o *office) until(second float64) {
+	time.Sleep(time.Duration(o.begun-o.now())*time.Millisecond + time.Duration(second*float64(time.Second)))
+	synctest.Wait()
+}
+
+// part is n slots of a limit that count in the first epoch.
+func (o *office) part(l bucket.Limit, n int64) Part {
+	return Part{acme, key, 77, table.Cost{Limit: l, Milli: n * bucket.Milli, End: o.begun + l.Period}}
+}
+
+func (o *office) takes(parts ...Part) *Lease {
+	s := NewLease(acme)
+	for _, p := range parts {
+		s.Take(p)
+	}
+	o.Add(s, o.now())
+	return s
+}
+
+func (o *office) job(n int64) *Lease { return o.takes(o.part(jobs, n)) }
+
+func (s *Lease) isLost() bool {
+	select {
+	case <-s.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// next is what the keeper wants renewed now: of which limit how many slots.
+func (o *office) next() (*Renewal, string) {
+	r := o.Next(acme, o.now())
+	if r == nil {
+		return nil, "nothing"
+	}
+	return r, costs(r.Costs)
+}
+
+func costs(all []table.Cost) string {
+	out := []string{}
+	for _, c := range all {
+		out = append(out, fmt.Sprintf("%d %s", c.Milli/bucket.Milli, c.Limit.Name))
+	}
+	return fmt.Sprint(out)
+}
+
+func (o *office) want(step, got, want string) {
+	o.Helper()
+	if got != want {
+		o.Errorf("%s: %s, want %s", step, got, want)
+	}
+}
+
+// Slots are renewed at a drawn instant between a sixth and a third into the next epoch, all of a
+// bucket at once, and then in each epoch.
+func TestWhenSlotsAreRenewed(t *testing.T) {
+	for _, c := range []struct {
+		part uint64
+		due  float64
+	}{{0, 71}, {0x8000, 76}, {0xffff, 80.9}, {0x1_0000, 71}} { // of what is drawn 16 bits count
+		inOffice(t, func(o *office) {
+			o.Random = func() uint64 { return c.part }
+			o.Wake = func(known.Name) {}
+			o.job(1)
+			o.until(30)
+			o.job(2)
+			for _, epoch := range []float64{0, 1, 2} {
+				o.until(c.due + 60*epoch - 0.1)
+				_, got := o.next()
+				o.want("too early", got, "nothing")
+				o.until(c.due + 60*epoch + 0.2)
+				r, got := o.next()
+				o.want("due", got, "[3 jobs]")
+				_, again := o.next()
+				o.want("while it is under way", again, "nothing")
+				if back := o.Moved(r, Done, nil, o.now()); back != nil || r.Key() != key || r.TTL() != 77 {
+					o.Errorf("%v are given back of %v, whose TTL is %d", back, r.Key(), r.TTL())
+				}
+			}
+		})
+	}
+}
+
+// The keeper looks when something is due, and at least six times in an epoch.
+func TestWhenTheKeeperWakes(t *testing.T) {
+	inOffice(t, func(o *office) {
+		o.job(1)
+		o.until(1)
+		o.want("at once", fmt.Sprint(o.woken), "[]")
+		o.until(50.5)
+		o.want("waiting", fmt.Sprint(o.woken), "[acme at 10 acme at 20 acme at 30 acme at 40 acme at 50]")
+		o.woken = nil
+		short := jobs
+		short.Name, short.Period = "calls", 5_000
+		p := o.part(short, 1)
+		p.Cost.End = o.now() - o.now()%5_000 + 5_000 // 55 s
+		o.takes(p)
+		o.until(52)
+		o.want("with a shorter epoch", fmt.Sprint(o.woken), "[acme at 51]")
+	})
+}
+
+// What is not renewed is lost a second before anybody else may have it, and told once.
+func TestSlotsAreLostByTheClock(t *testing.T) {
+	inOffice(t, func(o *office) {
+		o.Wake = func(known.Name) {}
+		s := o.takes(o.part(jobs, 1), o.part(bucket.Limit{Name: "calls", Period: epoch, AtOnce: true}, 1))
+		o.until(118.9)
+		if o.Look(s, o.now()); s.isLost() || len(o.News()) > 0 {
+			o.Error("lost too early")
+		}
+		o.until(119)
+		if o.Look(s, o.now()); !s.isLost() {
+			o.Error("not lost in time")
+		}
+		o.Look(s, o.now())
+		if news := o.News(); !slices.Equal(news, []known.Name{acme}) || len(o.News()) > 0 {
+			o.Errorf("told of %v", news)
+		}
+		if back := o.Release(s, o.now()); len(back) > 0 {
+			o.Errorf("given back although they are lost: %v", back)
+		}
+		if o.Len() != 0 {
+			o.Error("a bucket is kept of which nothing is held")
+		}
+	})
+}
+
+// Looking for what is due tells of what is lost, and forgets the bucket once nothing is held.
+func TestNextTellsOfWhatIsLost(t *testing.T) {
+	for name, lose := range map[string]func(*office, *Lease){
+		"by the clock": func(o *office, _ *Lease) { o.until(119) },
+		"dropped":      func(o *office, s *Lease) { o.Drop(s) },
+	} {
+		inOffice(t, func(o *office) {
+			o.Wake = func(known.Name) {}
+			s := o.job(1)
+			lose(o, s)
+			if _, got := o.next(); got != "nothing" || !s.isLost() || len(o.News()) != 1 || o.Len() != 0 {
+				o.Errorf("%s: renews %s, lost: %t, %d buckets are kept", name, got, s.isLost(), o.Len())
+			}
+			if _, got := o.next(); got != "nothing" {
+				o.Errorf("%s: renews %s of a bucket of which nothing is held", name, got)
+			}
+		})
+	}
+}
+
+// A lease gives back by item what it holds, once.
+func TestRelease(t *testing.T) {
+	inOffice(t, func(o *office) {
+		calls := bucket.Limit{Name: "calls", Period: epoch, AtOnce: true}
+		other := o.part(jobs, 3)
+		other.Name.Entity, other.Key = "org", table.BucketKey("ns", "org", "gpt", 0)
+		s, beside := o.takes(o.part(jobs, 1), o.part(calls, 2), other), o.job(5)
+		back := o.Release(s, o.now())
+		o.want("its own", costs(back[key]), "[-1 jobs -2 calls]")
+		o.want("its parent's", costs(back[other.Key]), "[-3 jobs]")
+		if again := o.Release(s, o.now()); len(back) != 2 || len(again) != 0 || s.isLost() || o.Len() != 1 {
+			o.Errorf("given back %v, then %v; lost: %t; %d buckets are kept", back, again, s.isLost(), o.Len())
+		}
+		if o.Release(beside, o.now()); o.Len() != 0 {
+			o.Error("a bucket is kept of which nothing is held")
+		}
+	})
+}
+
+// What has ended is looked through again only when it is half of all: a lease costs the same
+// however many there are, and memory follows what is held.
+func TestManyLeases(t *testing.T) {
+	inOffice(t, func(o *office) {
+		all := []*Lease{}
+		for range 1000 {
+			all = append(all, o.job(1))
+		}
+		for i, s := range all {
+			o.Release(s, o.now())
+			if held := len(all) - 1 - i; held > 0 && len(o.by[acme].all) > 2*held {
+				o.Fatalf("%d are kept of %d", len(o.by[acme].all), held)
+			}
+		}
+		if o.Len() != 0 {
+			o.Error("a bucket is kept of which nothing is held")
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package slots
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Renewal moves all slots that this process holds of a bucket into the present epoch. The
+// caller writes it by [table.Renew], and says by [Keeper.Moved] what came of it.
+type Renewal struct {
+	Name  known.Name
+	Costs []table.Cost // of all of them, each limit once
+	held  []*held
+}
+
+// Key returns the item whose slots are moved, and TTL what its expiry was when they were taken.
+func (r *Renewal) Key() item.Key { return r.held[0].Key }
+
+// TTL returns the expiry of the item when the slots were taken.
+func (r *Renewal) TTL() int64 { return r.held[0].TTL }
+
+// RetryMs is how long after a renewal that failed another one follows: a twentieth of an epoch.
+func (r *Renewal) RetryMs() int64 { return r.Costs[0].Limit.Period / 20 }
+
+// LostAt is when the first slots of the renewal are lost.
+func (r *Renewal) LostAt() int64 {
+	at := r.Costs[0].Limit.LostAt(r.Costs[0].End)
+	for _, c := range r.Costs {
+		at = min(at, c.Limit.LostAt(c.End))
+	}
+	return at
+}
+
+// add takes slots along, if all of their limit in the renewal are of the same epoch.
+func (r *Renewal) add(h *held) bool {
+	for i, c := range r.Costs {
+		if c.Limit.Name == h.Cost.Limit.Name {
+			if c.End != h.Cost.End || c.Limit.Period != h.Cost.Limit.Period {
+				return false
+			}
+			r.Costs[i].Milli += h.Cost.Milli
+			r.held = append(r.held, h)
+			return true
+		}
+	}
+	r.Costs, r.held = append(r.Costs, h.Cost), append(r.held, h)
+	return true
+}
+
+// Next looks at what is held of a bucket: it tells leases that have lost slots, and returns
+// the renewal that is due, nil for none. After a renewal, Moved has to follow.
+func (k *Keeper) Next(n known.Name, now int64) *Renewal {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := k.by[n]
+	if b == nil {
+		return nil
+	}
+	k.look(b.all, now)
+	if k.forget(n, b) {
+		return nil
+	}
+	defer b.wakeIn(now)
+	if b.renews || now < b.retryAt {
+		return nil
+	}
+	due := func(h *held) bool { return !h.over && now >= b.due(h) }
+	if !slices.ContainsFunc(b.all, due) {
+		return nil
+	}
+	r := &Renewal{Name: n}
+	for _, h := range b.all {
+		if !h.over && now >= h.Cost.Limit.MovesAt(h.Cost.End) && r.add(h) {
+			h.moving = true
+		}
+	}
+	b.renews = true
+	return r
+}
+
+// Outcome is what came of a renewal.
+type Outcome int
+
+// Outcomes of a renewal.
+const (
+	Done    Outcome = iota
+	Refused         // nothing was written, because the item does not count all of the slots
+	Failed          // nothing was written
+	Unknown         // it may be written still
+)
+
+// Moved notes what came of a renewal. If it was refused, b is what the item holds; nil: there is
+// no item, or it cannot be read. It returns what gives back the slots of leases that have ended
+// meanwhile.
+func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (back []table.Cost) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept, ended := k.by[r.Name], &Renewal{}
+	for _, h := range r.held {
+		h.moving = false
+		if came == Done {
+			h.Cost.End += h.Cost.Limit.Period
+		}
+		switch {
+		case h.over && came != Unknown:
+			ended.add(h)
+		case h.over:
+		case came == Unknown, came == Refused && !r.counts(h, b):
+			k.lose(h)
+		}
+	}
+	kept.renews, kept.retryAt = false, now
+	if came != Done {
+		kept.retryAt = now + r.RetryMs()
+	}
+	if !k.forget(r.Name, kept) {
+		kept.wakeIn(now)
+	}
+	for i := range ended.Costs {
+		ended.Costs[i].Milli = -ended.Costs[i].Milli
+	}
+	return ended.Costs
+}
+
+// counts reports whether the item that a renewal was refused by counts the slots of one limit,
+// so that others are to blame.
+func (r *Renewal) counts(h *held, b *table.Shard) bool {
+	if b == nil {
+		return false
+	}
+	cost, _ := table.Find(r.Costs, h.Cost.Limit.Name)
+	return cost.Counts(b.State)
+}
