@@ -45,13 +45,6 @@ func (ls *Lines) Any(n known.Name, class string) bool {
 	return ls.by[n][class] != nil
 }
 
-// Len returns for how many buckets somebody stands in line.
-func (ls *Lines) Len() int {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return len(ls.by)
-}
-
 // Join adds a request at the end of a line. End it by Leave.
 func (ls *Lines) Join(n known.Name, class string) *Standing {
 	ls.mu.Lock()

@@ -45,7 +45,7 @@ func TestTurnsInALine(t *testing.T) {
 	if got := called(d); got != "x" {
 		t.Error("the last one has no turn")
 	}
-	if d.Leave(1); ls.Len() != 0 || ls.Any(acme, "") {
+	if d.Leave(1); len(ls.by) != 0 || ls.Any(acme, "") {
 		t.Error("somebody is left in line")
 	}
 	if !ls.Join(acme, "").called() {
@@ -60,8 +60,8 @@ func TestLinesOfABucket(t *testing.T) {
 	other := acme
 	other.Entity = "other"
 	all := []*Standing{ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "batch"), ls.Join(other, "")}
-	if got := called(all...); got != "x.xx" || ls.Len() != 2 {
-		t.Errorf("at first %s have their turn, of %d buckets", got, ls.Len())
+	if got := called(all...); got != "x.xx" || len(ls.by) != 2 {
+		t.Errorf("at first %s have their turn, of %d buckets", got, len(ls.by))
 	}
 	if ls.Wake(acme); called(all...) != "x.x." {
 		t.Error("not the first of each line of the bucket is woken")

@@ -110,13 +110,6 @@ func (all *Sleepers) Remove(s *Sleeper) {
 	}
 }
 
-// Len returns of how many buckets somebody sleeps.
-func (all *Sleepers) Len() int {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return len(all.by)
-}
-
 // Wake tells those who sleep behind a lease what it has given back.
 func (all *Sleepers) Wake(g Return) {
 	if !g.Taken.before(g.Given) || !slices.ContainsFunc(g.Costs, func(c table.Cost) bool { return c.Milli < 0 }) {

@@ -102,10 +102,18 @@ func TestWhatWakesASleeper(t *testing.T) {
 
 // A moment is known of a bucket that is there and counts its writes.
 func TestMomentsThatAreNotKnown(t *testing.T) {
-	old := image(0, 0, 3)
+	without := func(b table.Shard) table.Shard {
+		b.Generation = 0
+		return b
+	}
+	old := without(image(0, 0, 3))
 	old.State.Slots = old.State.Slots[:old.State.Index(bucket.WCU)]
+	early, late := MomentOf(without(image(0, 0, -9))), MomentOf(without(image(0, 0, 9)))
+	if !early.before(late) {
+		t.Error("what is known is not compared")
+	}
 	for name, m := range map[string]Moment{"no image": MomentOf(table.Shard{}), "no meter": MomentOf(old)} {
-		if m.before(MomentOf(image(0, 0, 9))) || MomentOf(image(0, 0, -9)).before(m) {
+		if m.before(late) || early.before(m) {
 			t.Errorf("%s: %+v is before another, or after it", name, m)
 		}
 	}
@@ -133,11 +141,11 @@ func TestASleeperOfTwoShards(t *testing.T) {
 		}
 	}
 	all.Remove(s)
-	if all.Len() != 1 || len(all.by[acme]) != 1 {
-		t.Errorf("%d sleep for %d buckets, want one", len(all.by[acme]), all.Len())
+	if len(all.by) != 1 || len(all.by[acme]) != 1 {
+		t.Errorf("%d sleep for %d buckets, want one", len(all.by[acme]), len(all.by))
 	}
-	if all.Remove(beside); all.Len() != 0 {
-		t.Errorf("somebody sleeps still for %d buckets", all.Len())
+	if all.Remove(beside); len(all.by) != 0 {
+		t.Errorf("somebody sleeps still for %d buckets", len(all.by))
 	}
 }
 

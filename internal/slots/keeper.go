@@ -104,13 +104,6 @@ func (k *Keeper) Add(s *Lease, now int64) {
 	}
 }
 
-// Len returns of how many buckets slots are kept.
-func (k *Keeper) Len() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.by)
-}
-
 // wakeIn sets when the bucket is looked at next; the lock is held.
 func (b *kept) wakeIn(now int64) {
 	in := time.Duration(bucket.Never)

@@ -153,6 +153,26 @@ func TestWhenTheKeeperWakes(t *testing.T) {
 		o.until(52)
 		o.want("with a shorter epoch", fmt.Sprint(o.woken), "[acme at 51]")
 	})
+	inOffice(t, func(o *office) {
+		wake := o.Wake
+		o.Wake = func(n known.Name) {
+			if at := (o.now() - o.begun) / 1000; at != 71 {
+				wake(n)
+			} else if r, got := o.next(); got != "[1 jobs]" {
+				o.Errorf("renews %s", got)
+			} else {
+				o.woken = nil
+				o.Moved(r, Failed, nil, o.now())
+			}
+		}
+		s := o.job(1)
+		o.until(75)
+		o.want("after a renewal that failed", fmt.Sprint(o.woken), "[acme at 74]")
+		o.until(119.5)
+		if !s.isLost() {
+			o.Error("not lost in time, while a renewal is under way")
+		}
+	})
 }
 
 // What is not renewed is lost a second before anybody else may have it, and told once.
@@ -172,10 +192,14 @@ func TestSlotsAreLostByTheClock(t *testing.T) {
 		if news := o.News(); !slices.Equal(news, []known.Name{acme}) || len(o.News()) > 0 {
 			o.Errorf("told of %v", news)
 		}
+		other := o.takes(Part{acme, key, 77, table.Cost{Limit: jobs, Milli: bucket.Milli, End: o.begun + epoch}})
+		if back := o.Release(other, o.now()); len(back) > 0 || !other.isLost() {
+			o.Errorf("lost by then: given back %v", back)
+		}
 		if back := o.Release(s, o.now()); len(back) > 0 {
 			o.Errorf("given back although they are lost: %v", back)
 		}
-		if o.Len() != 0 {
+		if len(o.by) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})
@@ -191,8 +215,8 @@ func TestNextTellsOfWhatIsLost(t *testing.T) {
 			o.Wake = func(known.Name) {}
 			s := o.job(1)
 			lose(o, s)
-			if _, got := o.next(); got != "nothing" || !s.isLost() || len(o.News()) != 1 || o.Len() != 0 {
-				o.Errorf("%s: renews %s, lost: %t, %d buckets are kept", name, got, s.isLost(), o.Len())
+			if _, got := o.next(); got != "nothing" || !s.isLost() || len(o.News()) != 1 || len(o.by) != 0 {
+				o.Errorf("%s: renews %s, lost: %t, %d buckets are kept", name, got, s.isLost(), len(o.by))
 			}
 			if _, got := o.next(); got != "nothing" {
 				o.Errorf("%s: renews %s of a bucket of which nothing is held", name, got)
@@ -211,10 +235,10 @@ func TestRelease(t *testing.T) {
 		back := o.Release(s, o.now())
 		o.want("its own", costs(back[key]), "[-1 jobs -2 calls]")
 		o.want("its parent's", costs(back[other.Key]), "[-3 jobs]")
-		if again := o.Release(s, o.now()); len(back) != 2 || len(again) != 0 || s.isLost() || o.Len() != 1 {
-			o.Errorf("given back %v, then %v; lost: %t; %d buckets are kept", back, again, s.isLost(), o.Len())
+		if again := o.Release(s, o.now()); len(back) != 2 || len(again) != 0 || s.isLost() || len(o.by) != 1 {
+			o.Errorf("given back %v, then %v; lost: %t; %d buckets are kept", back, again, s.isLost(), len(o.by))
 		}
-		if o.Release(beside, o.now()); o.Len() != 0 {
+		if o.Release(beside, o.now()); len(o.by) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})
@@ -234,7 +258,7 @@ func TestManyLeases(t *testing.T) {
 				o.Fatalf("%d are kept of %d", len(o.by[acme].all), held)
 			}
 		}
-		if o.Len() != 0 {
+		if len(o.by) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})

@@ -3,6 +3,7 @@ package slots
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -27,7 +28,7 @@ func (r *Renewal) RetryMs() int64 { return r.Costs[0].Limit.Period / 20 }
 
 // LostAt is when the first slots of the renewal are lost.
 func (r *Renewal) LostAt() int64 {
-	at := r.Costs[0].Limit.LostAt(r.Costs[0].End)
+	at := int64(bucket.Never)
 	for _, c := range r.Costs {
 		at = min(at, c.Limit.LostAt(c.End))
 	}
