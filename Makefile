@@ -26,6 +26,11 @@ RACED       := ./admin/... ./functions/... ./httplimit ./internal/function ./int
 # Tools that the module of the tests pins, apart from what users of the library get to see.
 STATICCHECK  = $$(go -C $(CURDIR)/test tool -n staticcheck)
 GOVULNCHECK  = $$(go -C $(CURDIR)/test tool -n govulncheck)
+REVIVE       = $$(go -C $(CURDIR)/test tool -n revive)
+FORBIDIGO    = $$(go -C $(CURDIR)/test tool -n forbidigo)
+# Packages that compute and do nothing else: instants and identities are arguments there.
+PURE        := ahead archive bill bucket calendar item known stream table usage
+IMPURE      := ^(time\.(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)|(os|net|http|rand|log|slog)\..*)$$
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 
 .DEFAULT_GOAL := help
@@ -199,9 +204,10 @@ $(CDK_CLI): package-lock.json
 	touch $@
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck, tidy go.mod files and known vulnerabilities, in every module
+lint: ## gofmt, vet, staticcheck, revive, a pure core, tidy go.mod files and known vulnerabilities, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy,release,pictures ./... && $(STATICCHECK) -tags interop,deploy,release,pictures ./... && go mod tidy -diff) || exit 1; done
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy,release,pictures ./... && $(STATICCHECK) -tags interop,deploy,release,pictures ./... && $(REVIVE) -set_exit_status -config $(CURDIR)/revive.toml ./... && go mod tidy -diff) || exit 1; done
+	@$(FORBIDIGO) -set_exit_status -tests=false '$(IMPURE)' $(PURE:%=./internal/%)
 	@$(MAKE) --no-print-directory vuln
 
 .PHONY: vuln

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// ErrSlotsLost: a lease has lost its slots of an in-flight limit, because this process could
-// not renew them in time. Others may take them. It is the cause with which the context ends
-// that [Limiter.Do] gives to its function.
+// ErrSlotsLost tells that a lease has lost its slots of an in-flight limit, because this process
+// could not renew them in time. Others may take them. It is the cause with which the context
+// ends that [Limiter.Do] gives to its function.
 var ErrSlotsLost = errors.New("limiter: slots lost")
 
 // InFlight returns a limit of n slots: requests with costs of n together are at work at once.

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ErrNotFound: there is no table of that name.
+// ErrNotFound tells that there is no table of that name.
 var ErrNotFound = errors.New("limitertable: no such table")
 
 // Description is what a table is like.

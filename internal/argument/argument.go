@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// ErrInvalid: an argument is not acceptable.
+// ErrInvalid is what is wrong with an argument that is not acceptable.
 var ErrInvalid = errors.New("limiter: invalid")
 
 // Plain is what a value is said to be in words: it is not quoted.

@@ -16,9 +16,10 @@ package bucket
 // its slots into epoch 2, at 60 s or soon after it.
 
 const (
-	// MinEpoch and MaxEpoch bound how long the epochs of a limit are, in milliseconds.
+	// MinEpoch is how short the epochs of a limit may be, in milliseconds.
 	MinEpoch = 5_000
-	MaxEpoch = 600_000 // see MinEpoch
+	// MaxEpoch is how long they may be.
+	MaxEpoch = 600_000
 	// epochs is how many epochs are counted: the present one, the one before, and the next
 	// one, whose count is always zero, so that a write may be the first of it without knowing.
 	epochs = 3

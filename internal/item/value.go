@@ -9,11 +9,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Value is an attribute value; Item is a whole item by attribute name.
-type (
-	Value = types.AttributeValue
-	Item  = map[string]types.AttributeValue
-)
+// Value is an attribute value.
+type Value = types.AttributeValue
+
+// Item is a whole item by attribute name.
+type Item = map[string]types.AttributeValue
 
 // S returns a string value.
 func S(s string) Value { return &types.AttributeValueMemberS{Value: s} }

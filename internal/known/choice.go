@@ -5,6 +5,7 @@ import "github.com/zeroae/zae-limiter-go/internal/shard"
 // Action is what to do next about a request.
 type Action int
 
+// Actions.
 const (
 	Deny    Action = iota // no shard can cover it, and asking again is no use yet
 	Never                 // no shard can ever hold that much

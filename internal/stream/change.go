@@ -8,6 +8,7 @@ import (
 // Operation tells what happened to a bucket.
 type Operation uint8
 
+// Operations.
 const (
 	Insert Operation = iota + 1 // the bucket was created
 	Modify                      // the bucket was changed

@@ -25,11 +25,11 @@ type Switch int
 const (
 	// Undecided leaves it to the next level.
 	Undecided Switch = iota
-	// SwitchedOff: nothing is granted.
+	// SwitchedOff grants nothing.
 	SwitchedOff
-	// SwitchedOn: requests go by their limits, whatever the next levels say.
+	// SwitchedOn lets requests go by their limits, whatever the next levels say.
 	SwitchedOn
-	// Bypassed: everything is granted, and nothing is taken for it.
+	// Bypassed grants everything, and takes nothing for it.
 	Bypassed
 )
 

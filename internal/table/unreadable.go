@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// ErrUnreadable: an item with the key of a bucket holds what this module cannot read.
+// ErrUnreadable tells that an item with the key of a bucket holds what this module cannot read.
 var ErrUnreadable = errors.New("limiter: unreadable bucket")
 
 // notPositive is what is wrong with a number of a limit that is 0 or less.
