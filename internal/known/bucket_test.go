@@ -50,6 +50,54 @@ func TestAllShardsAreSeen(t *testing.T) {
 	}
 }
 
+// A bucket has as many shards as an image says, up to the most that there may be, and after a merge
+// as many as shard 0 says.
+func TestHowManyShardsThereAre(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		images []table.Shard
+		want   int
+	}{
+		{"one of four", []table.Shard{imageOf(3, 4, 1)}, 4},
+		{"as many as there may be", []table.Shard{imageOf(3, bucket.MaxShards, 1)}, bucket.MaxShards},
+		{"more than there may be", []table.Shard{imageOf(3, 2*bucket.MaxShards, 1)}, 1},
+		{"fewer, by another shard", []table.Shard{imageOf(3, 4, 1), imageOf(1, 2, 1)}, 4},
+		{"fewer, by shard 0", []table.Shard{imageOf(3, 4, 1), imageOf(0, 2, 1)}, 2},
+		{"none, by shard 0", []table.Shard{imageOf(3, 4, 1), imageOf(0, 0, 1)}, 1},
+	} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		for _, image := range c.images {
+			b.See(image, noon, Unsent)
+		}
+		if b.facts.count != c.want {
+			t.Errorf("%s: %d, want %d", c.name, b.facts.count, c.want)
+		}
+	}
+}
+
+// Two images show the same state of a shard if they are of one write of it.
+func TestSame(t *testing.T) {
+	written := func(b table.Shard, writes int64) table.Shard {
+		b.State.Slots[b.State.Index(bucket.WCU)].Used = writes
+		return b
+	}
+	for _, c := range []struct {
+		a, b table.Shard
+		want bool
+	}{
+		{written(imageOf(1, 4, 3), 7), written(imageOf(1, 4, 3), 7), true},
+		{written(imageOf(1, 4, 3), 7), written(imageOf(1, 4, 3), 8), false},
+		{written(imageOf(1, 4, 3), 8), written(imageOf(1, 4, 3), 7), false},
+		{imageOf(1, 4, 3), imageOf(2, 4, 3), false},
+		{imageOf(1, 4, 3), imageOf(1, 2, 3), false},
+		{imageOf(1, 4, 3), imageOf(2, 2, 3), false},
+	} {
+		if got := Same(c.a, c.b); got != c.want {
+			t.Errorf("%v and %v: %t", c.a.State, c.b.State, got)
+		}
+	}
+}
+
 // Two shards that hold four and a half tokens each hold nine, of which one request can have
 // eight: each pays in whole ones. What is not seen is taken to be as full.
 func TestLevelsOfTwoShards(t *testing.T) {

@@ -231,6 +231,10 @@ func TestSlackFollowsTheFleet(t *testing.T) {
 			t.Errorf("%s: slack %d %%, want %d", c.name, got, c.want)
 		}
 	}
+	once := &others{taken: map[string]float64{"rpm": 15_000}, elapsed: 15_000 / 9.0, images: 1}
+	if got := once.slack(state, w, 30); got != 8 {
+		t.Errorf("slack %d %% by one pair of images, want 8", got)
+	}
 	if got := (&others{}).slack(state, w, 30); got != 3 {
 		t.Errorf("slack %d %% with nothing known, want 3", got)
 	}

@@ -34,6 +34,26 @@ func TestQueueIsFilledOnce(t *testing.T) {
 	}
 }
 
+// A request that waits owes where that is paid back first, and is denied by a full queue once
+// others have won too often.
+func TestWhereARequestOwes(t *testing.T) {
+	for _, c := range []struct {
+		tokens []int64
+		rounds int
+		want   Choice
+	}{
+		{[]int64{-4, -1, -3}, 0, Choice{Do: Take, Shard: 1, Owe: true}},
+		{[]int64{-1, -1, -3}, 2*MaxRounds - 1, Choice{Do: Take, Shard: 0, Owe: true}},
+		{[]int64{-4, -1, -3}, 2 * MaxRounds, Choice{Do: Deny, full: true}},
+	} {
+		d := seenAs(perSecond, c.tokens...).Decide(asks(1, perSecond),
+			&Attempt{Waits: true, Until: bucket.Never, Rounds: c.rounds}, clock(noon))
+		if d.Do != c.want.Do || d.Owe != c.want.Owe || d.full != c.want.full || d.Owe && d.Shard != c.want.Shard {
+			t.Errorf("%v after %d rounds: %+v, want %+v", c.tokens, c.rounds, d.Choice, c.want)
+		}
+	}
+}
+
 // indebted is a shard with so much of three limits of ten tokens, seen at noon. The second
 // refills ten tokens per second, the others one.
 func indebted(first, second, third int64) table.Shard {

@@ -114,7 +114,7 @@ func (k *facts) complete() *shard.Plan {
 		}
 	}
 	for i, s := range k.shards {
-		if i > 0 && s.absent && k.due(i) {
+		if s.absent && k.due(i) { // never shard 0, which is imaged
 			return shard.Propagate(zero.image, k.others()...)
 		}
 	}

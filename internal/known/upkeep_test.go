@@ -86,10 +86,32 @@ func TestWhenABucketGrows(t *testing.T) {
 		{"shard 0 has another count", image(0, 4, 0), image(1, 2, 0), 8, false},
 		{"as many as there may be", image(0, 2, 0), image(0, 2, 0), 2, false},
 		{"it follows", image(0, 2, 0), image(1, 1, bucket.WCUPerWrite), 8, true},
+		{"it has no count", image(0, 2, 0), image(1, 0, bucket.WCUPerWrite), 8, false},
 	} {
 		k := &facts{Settings: &Settings{MaxShards: c.most}, count: 2, shards: map[int]*seen{0: {image: c.zero, at: noon}}}
 		if plan := k.grown(c.written, noon); (plan != nil) != c.grows {
 			t.Errorf("%s: grows %v", c.name, plan != nil)
+		}
+	}
+}
+
+// A shard that has fewer than are known follows the count that is known. If it is younger than the
+// image of shard 0, that may have merged since, and is asked first.
+func TestWhatAShardThatIsBehindFollows(t *testing.T) {
+	for _, c := range []struct {
+		zero, written int64 // generations, in ms
+		seen          bool
+		asks          bool
+	}{{1000, 2000, true, true}, {1000, 1000, true, false}, {2000, 1000, true, false}, {0, 1000, false, false}} {
+		zero, written := imageOf(0, 4, 3), imageOf(1, 2, 3)
+		zero.Generation, written.Generation = c.zero<<12, c.written<<12
+		k := &facts{Settings: &Settings{MaxShards: 8}, count: 4, shards: map[int]*seen{0: {image: zero}}}
+		if !c.seen {
+			k.shards[0].image = table.Shard{}
+		}
+		step, ok := k.grown(written, noon).Next(noon, 1)
+		if want := map[bool]string{true: "look 0", false: "split 1"}[c.asks]; !ok || step.String() != want {
+			t.Errorf("%+v: %s first, want %s", c, step, want)
 		}
 	}
 }

@@ -34,11 +34,7 @@ func (e Entity) Item() item.Item {
 	it[attrEntityID], it[attrName] = item.S(e.ID), item.S(name)
 	it[attrParentID] = sOrNull(e.Parent)
 	it[attrCascade] = item.Bool(e.Cascade)
-	metadata := e.Metadata
-	if metadata == nil {
-		metadata = item.Item{}
-	}
-	it[attrMetadata] = item.Map(metadata)
+	it[attrMetadata] = item.Map(e.Metadata)
 	it[attrCreatedAt] = item.S(e.CreatedAt)
 	if e.Parent != "" {
 		it[item.AttrGSI1PK] = item.S(e.Namespace + "/PARENT#" + e.Parent)

@@ -62,6 +62,41 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 	check("version", v.Item(), got, err, v)
 }
 
+// A namespace without a status, as older clients stored it, is active.
+func TestANamespaceWithoutAStatusIsActive(t *testing.T) {
+	it := Namespace{ID: "x", Name: "a", Status: NamespaceDeleted, CreatedAt: Timestamp(0)}.Forward()
+	delete(it, attrStatus)
+	if n, err := DecodeNamespace(it); err != nil || n.Status != NamespaceActive {
+		t.Errorf("status %q, %v", n.Status, err)
+	}
+}
+
+// A switch is stored as what it is, on a configuration that is there or not, and taking it away
+// leaves what else is stored, or nothing.
+func TestSwitchesAreStored(t *testing.T) {
+	c := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits[:1]}
+	for _, before := range []item.Item{nil, c.Item()} {
+		stored := before
+		for _, to := range []Switch{SwitchedOff, SwitchedOn, SwitchedOff, Undecided} {
+			cond := item.Absent(item.AttrPK)
+			if stored != nil {
+				cond = item.Exists(item.AttrPK)
+			}
+			w := c.SwitchTo(to, stored, cond)
+			after, held, err := w.Apply(stored)
+			if err != nil || !held || AccessOf(after).Switch != to {
+				t.Fatalf("to %d: it is %d, %t, %v", to, AccessOf(after).Switch, held, err)
+			}
+			if stored = after; stored != nil && c.SwitchTo(to, stored, cond) != nil {
+				t.Errorf("to %d: written again", to)
+			}
+		}
+		if !reflect.DeepEqual(stored, before) {
+			t.Errorf("left: %v, want %v", stored, before)
+		}
+	}
+}
+
 // What other clients write is read: old attributes, null for nothing.
 func TestDecodersReadForeignItems(t *testing.T) {
 	it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()

@@ -38,6 +38,41 @@ func TestSplitWithoutClockMintsNothing(t *testing.T) {
 	}
 }
 
+// What a shard takes back from another one of a limit that it has not got yet is stored with all that
+// belongs to it: level, parameters, a counter from zero, and what processes hold.
+func TestMergeBringsALimitThatIsNew(t *testing.T) {
+	const now = 1_700_000_000_000
+	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	tpm := bucket.Limit{Name: "tpm", Capacity: 80_000, Amount: 8_000, Period: 60_000}
+	for _, held := range []int64{0, 7_000} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+			State: bucket.New([]bucket.Limit{rpm}, 0, 2, now)}
+		other := b
+		other.State = bucket.New([]bucket.Limit{rpm, tpm}, 1, 2, now)
+		i := other.State.Index("tpm")
+		other.State.Slots[i].Tokens, other.State.Slots[i].Held = 10_000, held
+		if held > 0 {
+			other.State.HeldUntil = now + 5000
+		}
+		after, ok, err := table.Merge(b, other, 1, now)[1].Apply(b.Item())
+		if err != nil || !ok {
+			t.Fatalf("held %t, %v", ok, err)
+		}
+		got, err := table.DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := got.State.Index("tpm")
+		if j < 0 {
+			t.Fatalf("the limit is not there: %v", after)
+		}
+		sl := got.State.Slots[j]
+		if sl.Limit != tpm || sl.Tokens != 50_000 || sl.Used != 0 || sl.Held != held { // its own 40 and 10
+			t.Errorf("%+v, want 50 tokens of which none was taken, and %d held", sl, held)
+		}
+	}
+}
+
 // A split that was long on its way, or comes from a clock that is behind, must
 // not move the refill instant back behind what was taken meanwhile: the time
 // between would be refilled twice.

@@ -6,6 +6,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
+// Each sum that is stored has a higher version than the one before, whoever made it.
+func TestVersionsOfSumsRise(t *testing.T) {
+	stored := item.Item(nil)
+	for _, c := range []struct{ own, want int64 }{{1, 1}, {1, 2}, {9, 9}, {4, 10}, {11, 11}} {
+		s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+			Part: "2023-11-14", Amount: Amount{Tokens: map[string]int64{"rpm": c.want}}, Summed: Summed{Version: c.own}}
+		u, due := s.Update(stored)
+		after, held, err := u.Apply(stored)
+		if err != nil || !held || !due {
+			t.Fatal(due, held, err)
+		}
+		if stored = after; SummedOf(stored).Version != c.want {
+			t.Errorf("version %d, want %d", SummedOf(stored).Version, c.want)
+		}
+	}
+}
+
 // A sum is stored only in the place of what was read, whatever has changed since: another
 // sum, what a release before has added to it, the snapshot being gone or there. The marks
 // that it finds go.

@@ -82,6 +82,41 @@ func TestBucketThatIsWrittenToDoesNotMerge(t *testing.T) {
 	}
 }
 
+// Shards may have been left behind below the highest count that shard 0 had before it was removed,
+// or before another client lowered it, which begins no generation.
+func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
+	change := func(op stream.Operation, from, to int, merged bool) stream.Change {
+		c := spends(0, to, 1)
+		c.Operation, c.OldShards, c.OldGeneration, c.NewGeneration = op, from, 1, 1
+		if merged {
+			c.NewGeneration = 2
+		}
+		return c
+	}
+	for _, c := range []struct {
+		name    string
+		changes []stream.Change
+		want    int
+	}{
+		{"nothing", nil, 0},
+		{"spent", []stream.Change{change(stream.Modify, 4, 4, false)}, 0},
+		{"split", []stream.Change{change(stream.Modify, 4, 8, true)}, 0},
+		{"merged", []stream.Change{change(stream.Modify, 8, 4, true)}, 0},
+		{"lowered by others", []stream.Change{change(stream.Modify, 8, 4, false)}, 8},
+		{"removed", []stream.Change{change(stream.Remove, 16, 16, false)}, 16},
+		{"lowered twice", []stream.Change{change(stream.Modify, 8, 4, false), change(stream.Modify, 4, 2, false)}, 8},
+		{"removed with a count that cannot be", []stream.Change{change(stream.Remove, 1<<20, 1, false)}, bucket.MaxShards},
+	} {
+		zero := History{}
+		for i := range c.changes {
+			zero.Changes = append(zero.Changes, &c.changes[i])
+		}
+		if got := leftBehind(zero); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 // What is lowered is in the stream once, as growth is.
 func TestLoweredCountIsPropagated(t *testing.T) {
 	zero, ahead, beyond := spends(0, 2, 1), spends(1, 4, 1), spends(3, 4, 1)

@@ -3,6 +3,7 @@ package usage
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -35,6 +36,74 @@ func TestWhenASnapshotIsReadFirst(t *testing.T) {
 			Chains: c.chains, Over: c.over}
 		if step := total.Next(Snapshots{}); step.Action != c.want {
 			t.Errorf("%s: %d, want %d", c.name, step.Action, c.want)
+		}
+	}
+}
+
+// A run that tells nothing by itself leaves the snapshot to say what of a limit that has vanished
+// is not counted; beside one that tells something it is written with that.
+func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
+	still, counts, removed := ran("1", "2", 5, 5), ran("1", "2", 3, 5), ran("1", "2", 5, 5)
+	still.Events, removed.Events, counts.Events = 0, 0, 0
+	removed.Gone = true
+	for _, c := range []struct {
+		name string
+		runs []Run // of a shard each
+		want Action
+	}{
+		{"nothing", []Run{still}, ReadCurrent},
+		{"a removal", []Run{removed}, Add},
+		{"tokens", []Run{counts}, Add},
+		{"one of two", []Run{still, counts}, Add},
+		{"one of two, the other way round", []Run{counts, still}, Add},
+	} {
+		total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0)}
+		for shard, r := range c.runs {
+			total.Chains = append(total.Chains, Chain{Shard: shard, Fresh: true, Runs: []Run{r}})
+		}
+		if step := total.Next(Snapshots{}); step.Action != c.want {
+			t.Errorf("%s: %d, want %d", c.name, step.Action, c.want)
+		}
+	}
+}
+
+// Queries for what was counted before end when every shard is found in a snapshot of an earlier
+// window, but for those of which the batch tells by itself.
+func TestWhetherEveryShardIsTraced(t *testing.T) {
+	born, plain := ran("1", "2", 0, 5), ran("1", "2", 3, 5)
+	born.Born = true
+	snapshot := func(hours int64, shards ...int) item.Item {
+		start := Hourly.Start(t0) - hours*hourMillis
+		s := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
+			Start: table.Timestamp(start), Marks: map[int]table.Mark{}, Ledger: table.Ledger{Stream: t0 / 1000}}
+		for _, k := range shards {
+			s.Marks[k] = table.Mark{At: table.PositionOf(t0/1000, "1"), Life: 1}
+		}
+		return s.Item()
+	}
+	for _, c := range []struct {
+		name   string
+		chains []Chain
+		over   bool
+		items  []item.Item
+		want   bool
+	}{
+		{"found", []Chain{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(1, 0), snapshot(2, 3)}, true},
+		{"of another shard", []Chain{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(1, 0)}, false},
+		{"its own window", []Chain{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(0, 3)}, false},
+		{"created just now", []Chain{{Shard: 3, Runs: []Run{born}}}, false, nil, true},
+		{"created in a window that is over", []Chain{{Shard: 3, Runs: []Run{born}}}, true, nil, false},
+		{"after another chain", []Chain{{Shard: 3, Follows: t0, Runs: []Run{plain}}}, false, nil, true},
+		{"created after another chain, and over", []Chain{{Shard: 3, Follows: t0, Runs: []Run{born}}}, true, nil, true},
+		{"one of two", []Chain{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
+			[]item.Item{snapshot(1, 3)}, false},
+		{"both", []Chain{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
+			[]item.Item{snapshot(1, 3), snapshot(5, 4)}, true},
+	} {
+		total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0),
+			Chains: c.chains, Over: c.over}
+		if got := total.Traced(c.items); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
 		}
 	}
 }
