@@ -61,3 +61,48 @@ func TestOnWhichShardLimitsAreAdopted(t *testing.T) {
 		}
 	}
 }
+
+// Of two shards with four and a half tokens each one request can have eight, so a denial says that
+// eight remain, not nine. A single shard tells its debt.
+func TestDenialsTellWhatOneRequestCanHave(t *testing.T) {
+	for _, c := range []struct {
+		tokens []int64 // millitokens
+		want   int64
+	}{{[]int64{4500, 4500}, 8}, {[]int64{4500, -3000}, 1}, {[]int64{4500}, 4}, {[]int64{-3000}, -3}} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		for shard, milli := range c.tokens {
+			image := imageOf(shard, len(c.tokens), 0)
+			image.State.Slots[image.State.Index("rps")].Tokens = milli
+			b.See(image, noon, Unsent)
+		}
+		d := b.Decide(asks(10, perSecond), &Attempt{}, clock(noon))
+		if d.Do != Deny || d.Denial.Levels[0].Remaining != c.want {
+			t.Errorf("%v: %+v, %+v, want %d", c.tokens, d.Choice, d.Denial.Levels, c.want)
+		}
+	}
+}
+
+// A denial that names no limit is by the first that something is wanted of.
+func TestADenialNamesALimit(t *testing.T) {
+	w := asks(0)
+	w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 1), each("c", 1)}, 0, 5, 6)
+	d := decider{want: w}
+	for given, want := range map[string]string{"": "b", "c": "c"} {
+		if got := d.short(Choice{Limit: given}).Limit; got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+	}
+}
+
+// A denial mends what it comes upon, a grant leaves that: here shard 1 of two is missing.
+func TestDenialsMend(t *testing.T) {
+	for cost, mends := range map[int64]bool{1: false, 4: true, 11: true} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.See(imageOf(0, 2, 3), noon, Unsent)
+		b.Missing(noon, 1)
+		d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon))
+		if (d.Mend != nil) != mends || (d.Do == Deny || d.Do == Never) != mends {
+			t.Errorf("a cost of %d: %+v, mends %t", cost, d.Choice, d.Mend != nil)
+		}
+	}
+}

@@ -64,7 +64,6 @@ func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 	switch s.Action {
 	case Restore: // writes: the shard, shard 0, and perhaps a check of the parent
 		if own { // others have restored it
-			delete(p.absent, s.Shard)
 			p.see(s.Shard, item)
 			return
 		}

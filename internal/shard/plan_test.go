@@ -190,3 +190,40 @@ func TestStepsOfAShardThatAsks(t *testing.T) {
 		t.Errorf("%s: %s, want %s", steps, s.counts(t), want)
 	}
 }
+
+// A shard that asks may find that shard 0 is to be merged first: then that is all there is to do.
+func TestStepsOfAShardThatAsksAndShrinks(t *testing.T) {
+	for count, want := range map[int]string{
+		2: "look 0, split 1: 0:4 1:4 2:4 3:4", // as many as it has: nothing falls, and shard 1 follows
+		1: "look 0, look 2, merge 0: 0:2 1:2",
+	} {
+		s := shardsOf(map[int]int{0: 4, 1: 2, 2: 4})
+		p := shard.FollowAsking(s.image(t, 1)).Shrinking(func(zero table.Shard, now int64) int {
+			if zero.State.Shard != 0 || zero.State.Shards != 4 || now != 2 {
+				t.Errorf("asked about %v at %d", zero.State, now)
+			}
+			return 2 * count
+		})
+		if got := strings.Join(s.walk(t, p), ", ") + ": " + s.counts(t); got != want {
+			t.Errorf("to %d: %s, want %s", 2*count, got, want)
+		}
+	}
+}
+
+// A sweep looks for shards beyond the count, as many as there may have been.
+func TestStepsOfASweep(t *testing.T) {
+	for _, c := range []struct {
+		beyond      int
+		steps, left string
+	}{
+		{0, "look 1", "0:2 1:2 5:8 7:8"},
+		{2, "look 1", "0:2 1:2 5:8 7:8"},
+		{8, "look 1, look 2, look 3, look 4, look 5, look 6, look 7, merge 1, merge 1", "0:2 1:2"},
+	} {
+		s := shardsOf(map[int]int{0: 2, 1: 2, 5: 8, 7: 8})
+		steps := strings.Join(s.walk(t, shard.Propagate(s.image(t, 0)).Sweep(c.beyond)), ", ")
+		if steps != c.steps || s.counts(t) != c.left {
+			t.Errorf("up to %d: %s: %s", c.beyond, steps, s.counts(t))
+		}
+	}
+}
