@@ -111,8 +111,8 @@ func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached,
 }
 
 // tellAccess stamps the shards of a bucket. It ends when all that there are have taken it and
-// the configuration is what it was before: whoever changes either at the same time is seen by
-// the next read.
+// the configuration is what it was before. If somebody changes either at the same time, the
+// next read shows it.
 func (n *Namespace) tellAccess(ctx context.Context, of Scope) (told bool, err error) {
 	for try := range reachAttempts {
 		was, err := n.accessOf(ctx, of)

@@ -104,8 +104,8 @@ func (n *Namespace) eachBucket(
 }
 
 // reachBucket brings the limits in force to one bucket. It ends when a read of the
-// configuration and all shards finds nothing to do: whoever changes either at the
-// same time is seen by the next read.
+// configuration and all shards finds nothing to do. If somebody changes either at the
+// same time, the next read shows it.
 func (n *Namespace) reachBucket(
 	ctx context.Context, entity, resource string, before []string,
 ) (changed bool, err error) {

@@ -25,8 +25,8 @@ type attempt struct {
 	asked    [known.MaxAsked]int // room for Attempt.Asked
 }
 
-// acquirer is one acquire of a group, or of the queue of those who will be the next one.
-// While it is in one, it belongs to whoever leads.
+// acquirer is one acquire of a group, or of the queue for the next group. While it is in
+// one, it belongs to the leader.
 type acquirer struct {
 	want    known.Want
 	turn    chan turn    // gets one turn for every time it is queued

@@ -59,8 +59,8 @@ func splitOrMerge(n known.Name, before, after int) Event {
 }
 
 // restore puts back a shard that is missing, if that is safe (see
-// [known.Bucket.Restorable]). Best effort, like grow. Whoever deletes one shard may have
-// deleted others, so all that are not known are looked at then.
+// [known.Bucket.Restorable]). Best effort, like grow. If one shard was deleted, others may
+// have been too, so it looks at all that are not known.
 func (l *Limiter) restore(ctx context.Context, k *desk, missing int) {
 	if missing == 0 {
 		return

@@ -204,8 +204,8 @@ func still(b table.Shard, costs []table.Cost) []table.Cost {
 	})
 }
 
-// adjustable returns the costs of all limits of a state but for the write meter; if
-// they are more than one write can name, of those that are given only.
+// adjustable returns the costs of all limits of a state except the write meter. If one
+// write cannot name as many, it returns the given costs only.
 func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
 	out := table.Costs(s.Limits())
 	for i, c := range out {

@@ -11,9 +11,9 @@ import (
 
 // A bucket whose shard 0 is not there is new, has expired or was deleted; or shard 0
 // alone was deleted, by hand or by another client, and the others live on. Created full,
-// it would grant again what they hold. So whoever is about to create a bucket reads its
-// shard 1 first: that is the first one that shard 0 ever splits off and the last one
-// that it merges, so every bucket of several shards has it.
+// it would grant again what they hold. So a process that is about to create a bucket reads
+// its shard 1 first. Shard 0 splits that off first and merges it last, so every bucket of
+// several shards has it.
 
 // creation is a bucket that is about to be created. What it is known by is held from the
 // read to the write: meanwhile it may be evicted from what the Limiter remembers.

@@ -35,7 +35,7 @@ type Trouble struct {
 	// succeed.
 	Err error
 	// Delay is how long an answer takes, by the clock of package time, whatever the
-	// table's says. Whoever stops waiting earlier does not learn what became of the call.
+	// table's says. A caller that stops waiting earlier does not learn what became of the call.
 	Delay time.Duration
 	// Hang keeps calls without an answer until the caller stops waiting. Nothing is
 	// written unless Err is limiter.ErrUnknown, but the caller cannot know. A limiter of

@@ -55,8 +55,8 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 	}, nil
 }
 
-// workable is limitertable.Check but for the time to live: CloudFormation switches it on once
-// the table is there, and what it is late for expires later.
+// workable is limitertable.Check without the time to live. CloudFormation switches that on
+// once the table is there; until then items only expire later.
 func workable(ctx context.Context, db limitertable.DynamoDB, name string) error {
 	is, err := limitertable.Describe(ctx, db, name)
 	if err != nil {

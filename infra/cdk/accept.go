@@ -27,9 +27,9 @@ func everywhere(rule, reason string) (out []finding) {
 	return out
 }
 
-// accept notes findings where the rule packs (cdk-nag) look for them, so that
-// any app that checks its stacks with them finds them accepted, with the reason. What
-// an option would mend is not accepted: whoever must comply should be told.
+// accept notes findings where the rule packs (cdk-nag) look for them. An app that checks
+// its stacks with them finds them accepted, with the reason. A finding that an option
+// would mend is not accepted: those who must comply should be told.
 func accept(c constructs.Construct, findings ...finding) {
 	resource := c.Node().DefaultChild().(awscdk.CfnResource)
 	var list []any

@@ -90,7 +90,7 @@ type Props struct {
 	// ArchiveExpiryDays deletes archive objects after so many days.
 	ArchiveExpiryDays int `key:"archiveExpiryDays" default:"never" range:"1-36500"`
 	// Key is a customer key, not an alias of one, for the table and the buckets.
-	// Whoever uses them then needs rights on the key too: the functions' roles, the
+	// Those who use them then need rights on the key too: the functions' roles, the
 	// policies and the grants have them. Nil: keys that AWS owns.
 	Key awskms.IKey
 	// LogKey encrypts the functions' log groups, and EnvironmentKey their

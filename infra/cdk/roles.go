@@ -100,9 +100,9 @@ func logStatement(logs awslogs.LogGroup) awsiam.PolicyStatement {
 // keyFamilies are the actions on a customer key that end in a wildcard.
 var keyFamilies = []any{"Action::kms:GenerateDataKey*", "Action::kms:ReEncrypt*"}
 
-// keyOfTable returns the rights on the customer key, none without one, that AWS asks
-// of whoever reads an encrypted table or its stream, or also writes the table. They
-// hold only for what DynamoDB does for the caller: nobody can use the key itself.
+// keyOfTable returns the rights on the customer key that AWS asks for, to read an encrypted
+// table or its stream, or also to write the table; none without a key. They hold only for
+// what DynamoDB does for the caller: nobody can use the key itself.
 func (l *Limiter) keyOfTable(writes bool) []awsiam.PolicyStatement {
 	actions := []string{"kms:Decrypt", "kms:DescribeKey"}
 	if writes {

@@ -25,8 +25,8 @@
 //   - Progress survives: of a half-written batch only the rest is written again.
 //
 // What it costs: one put per event ($5 per million, once per event that an
-// administrator caused), and small objects. Whoever queries years of events
-// often compacts closed days.
+// administrator caused), and small objects. If you often query years of events,
+// compact closed days.
 //
 // What it does not do: an event that never reaches the stream's consumer
 // (retention of 24 hours missed, mapping disabled, manual delete) is not

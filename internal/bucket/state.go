@@ -127,7 +127,7 @@ func (s State) Index(name string) int {
 	return -1
 }
 
-// Limits returns the limits of the slots, but for the write meter.
+// Limits returns the limits of the slots, without the write meter.
 func (s State) Limits() []Limit {
 	out := make([]Limit, 0, len(s.Slots))
 	for _, sl := range s.Slots {

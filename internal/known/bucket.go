@@ -42,7 +42,7 @@ func (b *Bucket) lock() *facts {
 	return &b.facts
 }
 
-// facts are what is known of a bucket. Whoever has them holds its lock.
+// facts are what is known of a bucket. A function that has them holds its lock.
 type facts struct {
 	*Settings
 	ahead     int64 // the last request's Want.Ahead

@@ -121,8 +121,8 @@ func (d decider) decideOn(k int, s *seen) Choice {
 }
 
 // decideTogether decides when no single shard covers the costs: soonest is the denial that ends
-// first, and stale the shard to look at, or -1. Of a shard that would cover them, but for
-// what others take, taken is set.
+// first, and stale the shard to look at, or -1. Taken says that a shard would cover them if
+// others took nothing.
 func (d decider) decideTogether(soonest Choice, stale int, taken bool) Choice {
 	switch {
 	case d.count > 1 && soonest.Do == Never && !d.attempt.Spread && d.together() <= d.now:

@@ -38,7 +38,7 @@ func (p Plan) Ahead() (taken, ended []table.Cost) {
 // others of this process have begun since it has chosen changes the choice:
 //
 //   - It owes, and the queue is full now: of a hundred that choose at once most would have to
-//     give their tokens back, and whoever asks meanwhile would be told to wait for all of them.
+//     give their tokens back, and requests meanwhile would be told to wait for all of them.
 //   - It looks, or brings limits, and somebody does already: one write tells all of them.
 func (b *Bucket) Begin(c Choice, w Want, now int64) bool {
 	k := b.lock()

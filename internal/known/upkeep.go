@@ -35,7 +35,7 @@ func (b *Bucket) Restorable(missing int) (like table.Shard, ok bool) {
 }
 
 // Restored remembers a shard that was put back, and returns the plan that looks at all that
-// are not known: whoever deletes one shard may have deleted others. Like is the image of
+// are not known: if one shard was deleted, others may have been too. Like is the image of
 // shard 0 that it was made by.
 func (b *Bucket) Restored(image, like table.Shard, now int64) (plan *shard.Plan, count int) {
 	k := b.lock()

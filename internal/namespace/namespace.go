@@ -74,7 +74,7 @@ func Find(ctx context.Context, s store.Store, name string, now time.Time) (table
 // disown takes the release of the aggregator out of the version record. Python
 // clients put it there when they open a table first, and those of a newer release
 // would then push their code into the table's function, or fail to. It is best
-// effort: nothing of ours depends on it, and whoever looks next tries again.
+// effort: nothing of ours depends on it, and the next one to look tries again.
 func disown(ctx context.Context, s store.Store, v table.Version, now time.Time) {
 	_, _ = s.Write(ctx, v.Disown(table.Timestamp(now.UnixMilli())))
 }

@@ -49,8 +49,8 @@ type ClockChange struct {
 	Set           bool          // the local clock was set; no answer led to the change
 }
 
-// Watch has f called for every change from now on, by whoever asks for the offset
-// or hears the answer that causes it.
+// Watch has f called for every change from now on, on the goroutine that asks for the
+// offset, or that gets the answer that causes the change.
 func (c *Clock) Watch(f func(ClockChange)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,7 +46,7 @@ func once(o *dynamodb.Options) {
 	whole(o)
 }
 
-// unlessUnreachable keeps the client's own retries, for reads, but for errors
+// unlessUnreachable keeps the client's own retries, for reads, except of errors
 // that another attempt at once does not change.
 func unlessUnreachable(o *dynamodb.Options) {
 	whole(o)

@@ -20,7 +20,7 @@ import (
 //
 //	h(ep) >= A(ep), h(ep-1) >= A(ep-1)    because a taking, a move and a giving back change both alike
 //	A(e) = 0 for e < ep-1                 because their holders know that they have lost them
-//	h(ep+1) = 0                           because whoever moves ep sets it
+//	h(ep+1) = 0                           because each write that moves ep sets it
 //
 // so a request of c gets its slots if h(ep) + h(ep-1) + c <= capacity. DynamoDB adds nothing
 // up in a condition. So the write says of each of the two how much it may be. In epoch k:
@@ -33,7 +33,7 @@ import (
 //	                     SET h(k) = c, h(k-1) = 0
 //	all                  SET ep = k, h(k+1) = 0, ADD h(k) c
 //
-// The second is one write whoever has begun the epoch, and needs no image. It is refused only
+// The second is one write, no matter who has begun the epoch, and needs no image. It is refused only
 // if a share of the slots is at work, or if a holder died before the bucket was left alone.
 // Giving back and moving ask whether the epoch of the slots still counts:
 //
@@ -208,7 +208,7 @@ func begins(l bucket.Limit, epoch int64) []item.Attr {
 	}
 }
 
-// room2 holds while there is a room in epoch k, whoever has begun it: half of what the image
+// room2 holds while there is a room in epoch k, no matter who has begun it: half of what the image
 // saw free for those who have taken since in each of the two epochs that count.
 func room2(l bucket.Limit, k, room, seen int64) []item.Cond {
 	ep, now, before := slotsAttr(l.Name, fieldEpoch), takenAttr(l.Name, k), takenAttr(l.Name, k-1)

@@ -12,7 +12,7 @@ import (
 // may have got, which they cannot make wrong.
 //
 // A limit has a level tk, good at the instant rf, a remainder rest and a counter
-// tc. Whoever spends c makes them tk-c and tc+c, so their sum with the refill,
+// tc. Spending c makes them tk-c and tc+c, so their sum with the refill,
 //
 //	line(t) = tk + tc + ((t-rf)*ra + rest) / rp
 //

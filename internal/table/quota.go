@@ -17,7 +17,7 @@ import (
 //	b_q_ra 0  b_q_rsched "1m0h0D1"  sched_tz "UTC"  vu 1798761600000
 //
 // The period of an item is the one that holds its refill instant (see bucket.State.Stored for
-// the second behind an edge). Whoever writes after its end makes the level whole and moves the
+// the second behind an edge). The first write after its end makes the level whole and moves the
 // instant into the next period, in one write. What must not happen twice goes by vu ("valid
 // until"), the first edge ahead: every such write changes it, and is refused where it is not
 // that of its image.
@@ -47,7 +47,7 @@ const noCalendar = "-"
 // Calendars is what an item stores of the calendars of its quotas, beside their limits.
 type Calendars struct {
 	Zone  string // of calendars of version 1
-	Until int64  // vu; 0: whoever comes next must look
+	Until int64  // vu; 0: the next process must look
 	Has   bool   // there is a vu
 }
 

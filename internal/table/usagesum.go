@@ -43,7 +43,7 @@ type Amount struct {
 	Events int64            // records that changed consumption
 }
 
-// AmountOf returns what a snapshot has counted, whoever has. Nil has counted nothing.
+// AmountOf returns what a snapshot has counted, in ours and in those of others. Nil has counted nothing.
 func AmountOf(snapshot item.Item) (a Amount) {
 	r := reader{it: snapshot}
 	a.Events = r.int(attrTotalEvents)

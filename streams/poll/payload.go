@@ -106,7 +106,7 @@ func value(v types.AttributeValue) map[string]any {
 		}
 		return map[string]any{"L": all}
 	}
-	return nil // of a type that the SDK does not know: whoever reads it calls it malformed
+	return nil // of a type that the SDK does not know: its reader calls it malformed
 }
 
 func sequence(r types.Record) string {

@@ -2,8 +2,8 @@
 // machine and without Docker, to run the built functions and the client end to
 // end.
 //
-// The parts, each its own package. None imports the product, but for tablespec, which
-// takes the specification of the table from it, and twin, which takes the table:
+// The parts, each its own package. Only two import the product: tablespec takes the
+// specification of the table from it, and twin takes the table:
 //
 //	engine      starts a DynamoDB stand-in (dynoxide, DynamoDB Local, or what answers at the SDK's endpoint variables)
 //	tablespec   reads the synthesized template: creates the table, lists the event source mappings

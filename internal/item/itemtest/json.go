@@ -14,7 +14,7 @@ import (
 )
 
 // JSON renders an item in DynamoDB's JSON, one attribute per line, sorted by
-// name: for goldens, messages and whoever plays the stream. It is not MarshalMapJSON of
+// name: for goldens, messages and tests that play the stream. It is not MarshalMapJSON of
 // the SDK's attributevalue, which has no order, and would be required by the root module
 // for tests only; test/localstack, a module of its own, has it.
 func JSON(it item.Item) []byte {

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// built is the aggregator as it is built for Lambda, but for the file of its clock.
+// built is the aggregator as it is built for Lambda, except that a file is its clock.
 type built struct {
 	binary string
 	clock  *os.File // eight bytes that the processes share

@@ -1,6 +1,6 @@
 // Protect sets the stack policy: CloudFormation then refuses every update that would
-// replace or delete what holds data, whoever sends it. Its arguments are those of
-// the deployment; what they name as mayLose is left out of the policy. make deploy runs it
+// replace or delete what holds data, no matter who sends it. Its arguments are those of
+// the deployment. The policy leaves out what they name as mayLose. make deploy runs it
 // before the deployment, and once more, without mayLose, after it:
 //
 //	go run -C infra/cdk ./app/protect [-after] -- [the arguments that cdk gets]

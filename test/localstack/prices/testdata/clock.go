@@ -1,5 +1,5 @@
 // Package start is built with this file in place of its own clock.go: the clock is
-// eight bytes of a file, epoch milliseconds, which whoever plays the stream sets.
+// eight bytes of a file, epoch milliseconds, which the player of the stream sets.
 package start
 
 import (
