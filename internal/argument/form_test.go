@@ -1,6 +1,9 @@
 package argument
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,5 +37,47 @@ func TestPoliciesHaveOneWordEach(t *testing.T) {
 	}
 	if p, ok := PolicyOf[int]("local"); ok || p != 0 {
 		t.Errorf("policy %d is stored as local, want none", p)
+	}
+}
+
+// Limits are stored in order of name, as many as there may be, and each name once.
+func TestListsOfLimits(t *testing.T) {
+	list := func(n int, atOnce int) (out []string) {
+		for i := range n {
+			name := string(rune('a' + n - i))
+			if i < atOnce {
+				name += "*"
+			}
+			out = append(out, name)
+		}
+		return out
+	}
+	stored := func(i int, name string) (bucket.Limit, error) {
+		if name == "bad" {
+			return bucket.Limit{}, fmt.Errorf("number %d is bad", i)
+		}
+		return bucket.Limit{Name: name, AtOnce: strings.HasSuffix(name, "*")}, nil
+	}
+	for _, c := range []struct {
+		name   string
+		limits []string
+		want   string // part of the error; empty: none
+	}{
+		{"none", nil, ""},
+		{"as many as there may be", list(bucket.MaxLimits, 0), ""},
+		{"one more", list(bucket.MaxLimits+1, 0), fmt.Sprintf("%d limits", bucket.MaxLimits+1)},
+		{"as many in flight as there may be", list(bucket.MaxAtOnce+1, bucket.MaxAtOnce), ""},
+		{"one more in flight", list(bucket.MaxAtOnce+1, bucket.MaxAtOnce+1), "in-flight limits"},
+		{"twice", []string{"b", "a", "b"}, `"b" twice`},
+		{"a bad one", []string{"b", "bad"}, "number 1 is bad"},
+	} {
+		got, err := Limits("limits", c.limits, stored)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		sorted := slices.IsSortedFunc(got, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
+		if err == nil && (len(got) != len(c.limits) || !sorted) {
+			t.Errorf("%s: %v", c.name, got)
+		}
 	}
 }

@@ -41,3 +41,15 @@ func TestWholeAbove(t *testing.T) {
 		}
 	}
 }
+
+// Classes have 1 to 32 letters, digits, '_', '.' and '-'.
+func TestNamesOfClasses(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a": true, "Z": true, "0.9_-": true, strings.Repeat("x", 32): true,
+		"": false, strings.Repeat("x", 33): false, "a b": false, "a=b": false, "é": false, "[": false, "`": false, "{": false, "@": false,
+	} {
+		if IsClass(name) != want {
+			t.Errorf("%q: %t", name, !want)
+		}
+	}
+}

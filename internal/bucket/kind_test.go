@@ -186,3 +186,35 @@ func TestWhenAQuotaIsWholeAgain(t *testing.T) {
 		}
 	}
 }
+
+// A limit that becomes a quota, or one by another calendar, begins a period of its own; one that
+// only changes its amount stays in the period it is in. What is spent stays spent.
+func TestLimitsBecomeQuotas(t *testing.T) {
+	daily := Limit{Name: "rpd", Capacity: 10_000, Period: QuotaPeriod, Reset: "m0h0@UTC"}
+	hourly, larger := daily, daily
+	hourly.Reset, larger.Capacity = "m0@UTC", 15_000
+	rate := Limit{Name: "rpd", Capacity: 10_000, Amount: 10_000, Period: 1000}
+	const noon = int64(1_700_049_600_000) // 12:00 UTC
+	const midnight = noon + 12*3_600_000
+	for _, c := range []struct {
+		name   string
+		was    Slot
+		want   Limit
+		to     int64 // the share's capacity after
+		tokens int64
+		end    int64
+	}{
+		{"a larger amount", Slot{Limit: daily, Tokens: 4000, End: midnight, Rest: 5}, larger, 15_000, 9000, midnight},
+		{"another calendar", Slot{Limit: daily, Tokens: 4000, End: midnight}, hourly, 10_000, 4000, noon + 3_600_000},
+		{"a rate", Slot{Limit: rate, Tokens: 4000, Rest: 5}, daily, 10_000, 4000, midnight},
+		{"a rate above its capacity", Slot{Limit: rate, Tokens: 14_000}, daily, 10_000, 10_000, midnight},
+		{"with credits above", Slot{Limit: daily, Tokens: 14_000, Extra: 4000, End: midnight}, larger, 15_000, 19_000,
+			midnight},
+	} {
+		sl := c.was
+		sl.become(c.want, c.was.Capacity, c.to, noon+60_000)
+		if sl.Tokens != c.tokens || sl.End != c.end || sl.Limit != c.want || sl.Rest != 0 {
+			t.Errorf("%s: %d tokens until %d, want %d until %d", c.name, sl.Tokens, sl.End, c.tokens, c.end)
+		}
+	}
+}

@@ -45,6 +45,28 @@ func TestIncompatibleTablesAreNotWrittenTo(t *testing.T) {
 	}
 }
 
+// What a Python client has put into the version record of its function is taken out when a
+// namespace is looked up, also one that is not there. Nothing is written otherwise.
+func TestFindTakesTheReleaseOut(t *testing.T) {
+	for _, name := range []string{"prod", "other"} {
+		db := memdb.New(nil)
+		if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		db.Store(table.Version{Schema: "0.9.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item())
+		for i := range 2 {
+			db.ResetStats()
+			if _, err := Find(t.Context(), db, name, time.Unix(9, 0)); (err == nil) != (name == "prod") {
+				t.Errorf("%s: %v", name, err)
+			}
+			v, err := table.DecodeVersion(db.Item(table.VersionKey()))
+			if err != nil || v.Lambda != "" || v.Schema != "0.9.0" || db.Stats().Updates != 1-i {
+				t.Errorf("%s: %+v by %d writes, %v", name, v, db.Stats().Updates, err)
+			}
+		}
+	}
+}
+
 // The version record names no release of the functions: other clients then leave
 // ours alone (rule 11). One that is there is not touched.
 func TestTheVersionRecordIsStampedOnce(t *testing.T) {

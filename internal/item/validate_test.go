@@ -1,0 +1,109 @@
+package item
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// What DynamoDB refuses whatever is stored is refused before it is sent, by name.
+func TestWritesThatAreRefused(t *testing.T) {
+	key := Key{"p", "s"}
+	set := func(a ...Attr) Write { return Update{Key: key, Set: a} }
+	put := func(name, value string) Write {
+		return Put{Item: Item{"PK": S("p"), "SK": S("s"), name: S(value)}}
+	}
+	nested := func(depth int) (v Value) {
+		for v = S("x"); depth > 0; depth-- {
+			v = Map(Item{"m": v})
+		}
+		return v
+	}
+	listed := func(depth int) (v Value) {
+		for v = S("x"); depth > 0; depth-- {
+			v = &types.AttributeValueMemberL{Value: []Value{v}}
+		}
+		return v
+	}
+	many := func(n int) (out []Attr) {
+		for i := range n {
+			out = append(out, Attr{fmt.Sprint("a", i), N(1)})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name string
+		w    Write
+		want string // part of the error; empty: accepted
+	}{
+		{"set", set(Attr{"a", S("")}), ""},
+		{"no name", set(Attr{"", S("x")}), "attribute name of 0 bytes"},
+		{"a name at its limit", put(strings.Repeat("a", maxAttributeName), "x"), ""},
+		{"a name too long", put(strings.Repeat("a", maxAttributeName+1), "x"), "attribute name of 65536 bytes"},
+		{"a part of the key", set(Attr{"PK", S("x")}), "part of the key"},
+		{"twice", Update{Key: key, Set: []Attr{{"a", N(1)}}, Remove: []string{"a"}}, `"a" is named by two actions`},
+		{"set and added", Update{Key: key, Set: []Attr{{"a", N(1)}}, Add: []Attr{{"a", N(1)}}}, "two actions"},
+		{"text is added", Update{Key: key, Add: []Attr{{"a", S("x")}}}, "ADD takes a number"},
+		{"a set is added", Update{Key: key, Add: []Attr{{"a", SS("x")}}}, ""},
+		{"a number is deleted", Update{Key: key, Del: []Attr{{"a", N(1)}}}, "DELETE takes a string set"},
+		{"a number less another", Update{Key: key, SetLess: []Less{{Name: "a", Value: N(1), Minus: "b"}}}, ""},
+		{"text less another", Update{Key: key, SetLess: []Less{{Name: "a", Value: S("x"), Minus: "b"}}}, "only a number"},
+		{"less nothing", Update{Key: key, SetLess: []Less{{Name: "a", Value: N(1)}}}, "attribute name of 0 bytes"},
+		{"as many operators as there may be", Update{Key: key, Set: many(MaxOperators)}, ""},
+		{"one more", Update{Key: key, Set: many(MaxOperators + 1)}, "301 operators"},
+		{"too long an expression", Update{Key: key, SetIfAbsent: many(MaxOperators/2 + 1)}, "at most 4096"},
+		{"maps as deep as may be", set(Attr{"a", nested(maxNesting)}), ""},
+		{"deeper", set(Attr{"a", nested(maxNesting + 1)}), "nested deeper"},
+		{"lists as deep as may be", set(Attr{"a", listed(maxNesting)}), ""},
+		{"lists deeper", set(Attr{"a", listed(maxNesting + 1)}), "nested deeper"},
+		{"an empty name in a map", set(Attr{"a", Map(Item{"": S("x")})}), "map with an empty name"},
+		{"what a map holds", set(Attr{"a", Map(Item{"m": &types.AttributeValueMemberN{Value: "x"}})}), `entry "m": number "x"`},
+		{"an empty set", set(Attr{"a", SS()}), "empty set"},
+		{"a set with one twice", set(Attr{"a", SS("x", "x")}), "twice"},
+		{"no value", set(Attr{"a", nil}), "is no value"},
+		{"key of an index", set(Attr{"GSI1SK", S(strings.Repeat("x", MaxSortKey))}), ""},
+		{"an empty key of an index", set(Attr{"GSI1PK", S("")}), "key of an index"},
+		{"a number as a key of an index", set(Attr{"GSI1PK", N(1)}), "key of an index"},
+		{"a key of an index too long", set(Attr{"GSI1SK", S(strings.Repeat("x", MaxSortKey+1))}), "at most 1024"},
+		{"a key of an index at its limit", set(Attr{"GSI1PK", S(strings.Repeat("x", maxPartitionKey))}), ""},
+		{"one byte more", set(Attr{"GSI1PK", S(strings.Repeat("x", maxPartitionKey+1))}), "at most 2048"},
+		{"half a key", Delete{Key: Key{PK: "p"}}, "empty part"},
+		{"the other half", Delete{Key: Key{SK: "s"}}, "empty part"},
+		{"a partition key at its limit", Delete{Key: Key{strings.Repeat("x", maxPartitionKey), "s"}}, ""},
+		{"too long", Delete{Key: Key{strings.Repeat("x", maxPartitionKey+1), "s"}}, "partition key of 2049 bytes"},
+		{"a sort key at its limit", Delete{Key: Key{"p", strings.Repeat("x", MaxSortKey)}}, ""},
+		{"a sort key too long", Delete{Key: Key{"p", strings.Repeat("x", MaxSortKey+1)}}, "sort key of 1025 bytes"},
+		{"a check of nothing", Check{Key: key}, "without a condition"},
+		{"a check of all of none", Check{Key: key, If: All()}, "without a condition"},
+		{"a check", Check{Key: key, If: Exists("PK")}, ""},
+		{"an item too large", put("a", strings.Repeat("x", MaxItemSize-6)), "item of"},
+		{"an item at its limit", put("a", strings.Repeat("x", MaxItemSize-7)), ""},
+	} {
+		err := Validate(c.w)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// The low bits of a whole number of any size, as its two's complement has them.
+func TestLowBits(t *testing.T) {
+	number := func(s string) Value { return &types.AttributeValueMemberN{Value: s} }
+	for _, c := range []struct {
+		v    Value
+		want int64
+		ok   bool
+	}{
+		{number("0"), 0, true}, {number("7"), 7, true}, {number("-1"), -1, true}, {number("1e1"), 10, true},
+		{number("18446744073709551616"), 0, true}, // 2^64
+		{number("18446744073709551623"), 7, true},
+		{number("18446744073709551615"), -1, true},
+		{number("1.5"), 0, false}, {S("7"), 0, false}, {nil, 0, false},
+	} {
+		if got, ok := LowBits(c.v); got != c.want || ok != c.ok {
+			t.Errorf("%v: %d, %t, want %d, %t", c.v, got, ok, c.want, c.ok)
+		}
+	}
+}
