@@ -29,8 +29,8 @@ type resolved struct {
 	read    int64 // when what decides on the limits was last read, epoch ms; zero if the call gave them
 }
 
-// record is one cached configuration item; an absent item is cached too.
-type record struct {
+// cached is one configuration item of the cache; an absent item is cached too.
+type cached struct {
 	config table.Config
 	entity table.Entity
 	gone   error // why the namespace of a namespace record is not there to be used
@@ -51,14 +51,14 @@ type configs struct {
 	patience  time.Duration // how long a caller with old records waits for a read
 	flight    singleflight.Group
 	mu        sync.Mutex
-	cache     *simplelru.LRU[recordKey, record]
+	cache     *simplelru.LRU[cacheKey, cached]
 	warm      *simplelru.LRU[warmKey, warm]
 	forgotten int   // how often the cache was dropped
 	hungAt    int64 // when a read last took the time it was given, epoch ms
 }
 
 func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, size int) *configs {
-	cache, err := simplelru.NewLRU[recordKey, record](size, nil)
+	cache, err := simplelru.NewLRU[cacheKey, cached](size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
@@ -82,15 +82,15 @@ const (
 // its limits must not wait for a whole ttl.
 const noLimitsFor = 3000
 
-// recordKey identifies a record of the namespace; the name has what tells it from
+// cacheKey identifies a record of the namespace; the name has what tells it from
 // others of its kind.
-type recordKey struct {
+type cacheKey struct {
 	rec  int
 	name known.Name
 }
 
-func keysOf(n known.Name) [records]recordKey {
-	return [records]recordKey{
+func keysOf(n known.Name) [records]cacheKey {
+	return [records]cacheKey{
 		recEntity:        {recEntity, n},
 		recEntityDefault: {recEntityDefault, known.Name{Entity: n.Entity}},
 		recResource:      {recResource, known.Name{Resource: n.Resource}},
@@ -101,7 +101,7 @@ func keysOf(n known.Name) [records]recordKey {
 }
 
 // item returns the key under which the record is stored.
-func (k recordKey) item(namespace string) item.Key {
+func (k cacheKey) item(namespace string) item.Key {
 	switch k.rec {
 	case recEntity:
 		return table.EntityConfigKey(namespace, k.name.Entity, k.name.Resource)
@@ -122,7 +122,7 @@ func (k recordKey) item(namespace string) item.Key {
 func (c *configs) namespaceFound(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cache.Add(recordKey{rec: recNamespace}, record{found: true, at: now})
+	c.cache.Add(cacheKey{rec: recNamespace}, cached{found: true, at: now})
 }
 
 // resolve returns the configuration in force for n. Warm, it does no I/O; cold,
@@ -174,7 +174,7 @@ func (c *configs) last(n known.Name, own []bucket.Limit) (resolved, error) {
 }
 
 // allSeen reports whether there is an old record for everything that is missing.
-func allSeen(recs [records]record, missing []int) bool {
+func allSeen(recs [records]cached, missing []int) bool {
 	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
 }
 
@@ -182,8 +182,8 @@ func allSeen(recs [records]record, missing []int) bool {
 // for a probe, nor again for a while after that: a store that hangs must not take the
 // time of every call. The read goes on, and serves those who come later. Where every
 // call is to read, it waits for half of the time that is left.
-func (c *configs) refresh(ctx context.Context, stale bool, keys [records]recordKey, missing []int,
-	now int64) (map[recordKey]record, error) {
+func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKey, missing []int,
+	now int64) (map[cacheKey]cached, error) {
 	if !stale {
 		return c.fetch(ctx, keys, missing, now)
 	}
@@ -217,7 +217,7 @@ func (c *configs) quiet(now int64) bool {
 // cached returns the records in the cache, and the indexes of those that have to be read:
 // never seen, or too old (these are returned as well). If there are none, that holds until an
 // instant, and unless the cache is forgotten.
-func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (recs [records]record, missing []int,
+func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (recs [records]cached, missing []int,
 	until int64, forgotten int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,12 +248,12 @@ func (c *configs) cached(keys [records]recordKey, limitsGiven bool, now int64) (
 // fetch reads the missing records. Callers that miss the same records at the
 // same time share one read. It is not cut short when one of them gives up or has
 // less time than the others: Options.Timeout alone bounds it.
-func (c *configs) fetch(ctx context.Context, keys [records]recordKey, missing []int,
-	now int64) (map[recordKey]record, error) {
+func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []int,
+	now int64) (map[cacheKey]cached, error) {
 	if err := ctx.Err(); err != nil { // the shared read would go out without this caller
 		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
 	}
-	want := make([]recordKey, len(missing))
+	want := make([]cacheKey, len(missing))
 	for j, i := range missing {
 		want[j] = keys[i]
 	}
@@ -267,13 +267,13 @@ func (c *configs) fetch(ctx context.Context, keys [records]recordKey, missing []
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		return r.Val.(map[recordKey]record), nil
+		return r.Val.(map[cacheKey]cached), nil
 	case <-ctx.Done():
 		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: ctx.Err()}
 	}
 }
 
-func (c *configs) read(ctx context.Context, keys []recordKey, now int64) (map[recordKey]record, error) {
+func (c *configs) read(ctx context.Context, keys []cacheKey, now int64) (map[cacheKey]cached, error) {
 	stored := make([]item.Key, len(keys))
 	for i, k := range keys {
 		stored[i] = k.item(c.namespace)
@@ -282,7 +282,7 @@ func (c *configs) read(ctx context.Context, keys []recordKey, now int64) (map[re
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[recordKey]record, len(keys))
+	out := make(map[cacheKey]cached, len(keys))
 	for i, it := range items {
 		out[keys[i]] = decodeRecord(it, now)
 	}

@@ -63,7 +63,7 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 	if found || err != nil {
 		return false, err
 	}
-	plans, writes := make([]known.Plan, len(first)), make([]item.Write, len(first))
+	plans, writes := make([]known.Planned, len(first)), make([]item.Write, len(first))
 	for j, c := range all {
 		plans[j] = c.desk.Create(c.want, l.moment())
 		if !plans[j].Takes { // shards of it have been seen meanwhile
@@ -92,7 +92,7 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 }
 
 // createdLease makes the lease on a bucket that was created for it.
-func (l *Limiter) createdLease(c creation, p known.Plan) *Lease {
+func (l *Limiter) createdLease(c creation, p known.Planned) *Lease {
 	b, err := table.DecodeShard(p.Write.(item.Put).Item)
 	if err != nil {
 		panic("bug: " + err.Error())

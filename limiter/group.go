@@ -177,7 +177,7 @@ func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, 
 // writeGroup writes until the group, or as much of it as the image covers, has an answer.
 // Each acquire gets its turn, whatever happens. What they want is noted as under way.
 func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group []*acquirer, tries *attempt) {
-	var p known.Plan
+	var p known.Planned
 	defer func() {
 		plan := p
 		if p := recover(); p != nil { // of a DynamoDB client of the caller's
@@ -227,13 +227,13 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 
 // planGroup plans the write for as much of a group as the image covers. The others
 // decide again.
-func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acquirer, known.Plan) {
+func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acquirer, known.Planned) {
 	pace := l.store.lately()
 	if !c.Alone() {
 		group = k.dismiss(c.Shard, group, pace)
 	}
 	if len(group) == 0 {
-		return nil, known.Plan{}
+		return nil, known.Planned{}
 	}
 	var few [4]known.Want
 	hurried := slices.IndexFunc(group, func(m *acquirer) bool { return m.last(pace) })
@@ -250,7 +250,7 @@ func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acqu
 
 // outbid notes that a write for a group was refused. If that was because others have taken
 // the tokens, each of them counts how often it has lost.
-func (k *desk) outbid(group []*acquirer, p known.Plan) {
+func (k *desk) outbid(group []*acquirer, p known.Planned) {
 	answered, lost := k.Outbid(p)
 	for _, m := range group {
 		if answered {

@@ -12,7 +12,7 @@ import (
 
 // failed takes in why a write did not hold and pauses where that helps. Over ends
 // the group's turn; otherwise it is planned again, from the image that came back.
-func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.Plan, tries *attempt,
+func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.Planned, tries *attempt,
 	err error) (t turn, over bool) {
 	last := tries.Calls >= known.MaxRounds
 	if r, ok := errors.AsType[*store.Refused](err); ok {
@@ -43,7 +43,7 @@ func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.P
 
 // taken makes the leases of a write that held. From here on the tokens are taken,
 // whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, k *desk, p known.Plan, group []*acquirer, tries *attempt,
+func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*acquirer, tries *attempt,
 	it item.Item) {
 	b, err := table.DecodeShard(it)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // decodeRecord reads one record of the configuration; nil is none.
-func decodeRecord(it item.Item, now int64) record {
-	r := record{found: it != nil, at: now}
+func decodeRecord(it item.Item, now int64) cached {
+	r := cached{found: it != nil, at: now}
 	switch {
 	case it == nil:
 	case table.IsEntity(it):
@@ -39,7 +39,7 @@ func decodeRecord(it item.Item, now int64) record {
 	return r
 }
 
-func (r record) policy() Policy {
+func (r cached) policy() Policy {
 	p, _ := argument.PolicyOf[Policy](r.config.OnUnavailable)
 	return p
 }
@@ -47,7 +47,7 @@ func (r record) policy() Policy {
 // combine applies the precedence: the first level with any limits wins whole. A record
 // that cannot be read is an error only where it decides: limits of the entity hold
 // whatever the namespace has stored.
-func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
+func combine(recs [records]cached, own []bucket.Limit) (resolved, error) {
 	out := resolved{policy: recs[recSystem].policy(), limits: own}
 	switch ns := recs[recNamespace]; {
 	case !ns.found:
@@ -83,7 +83,7 @@ func combine(recs [records]record, own []bucket.Limit) (resolved, error) {
 
 // accessOf returns what holds besides limits: whether nothing is granted, or everything,
 // and whether the parent is charged too. The metadata of the entity come last.
-func accessOf(recs [records]record) table.Access {
+func accessOf(recs [records]cached) table.Access {
 	a := table.Combined(
 		recs[recEntity].config.Access, recs[recEntityDefault].config.Access, recs[recResource].config.Access)
 	if a.Cascade == nil {

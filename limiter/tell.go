@@ -70,7 +70,7 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 }
 
 // tellAhead tells what a charge has taken ahead, and what of earlier ones has ended.
-func (l *Limiter) tellAhead(ctx context.Context, p known.Plan, group []*acquirer, tries *attempt) {
+func (l *Limiter) tellAhead(ctx context.Context, p known.Planned, group []*acquirer, tries *attempt) {
 	if l.opts.Observe == nil {
 		return
 	}

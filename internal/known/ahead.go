@@ -184,7 +184,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 }
 
 // granted takes in an answer to a plan: what it took ahead is held from now on.
-func (k *facts) granted(s *seen, image table.Shard, p Plan, group []Want, now int64) {
+func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now int64) {
 	if k.ahead == 0 && p.ahead == nil || len(group) > 0 && group[0].floored() {
 		return
 	}
@@ -220,7 +220,7 @@ func (k *facts) asked(shard int, w Want, now int64) {
 
 // short takes in that a charge was refused: if there is less than it would have taken, the
 // bucket has too little for this process.
-func (k *facts) short(s *seen, p Plan, now int64) {
+func (k *facts) short(s *seen, p Planned, now int64) {
 	if s.holding == nil || p.ahead == nil {
 		return
 	}
@@ -234,7 +234,7 @@ func (k *facts) short(s *seen, p Plan, now int64) {
 }
 
 // Unanswered takes in that a plan did not hold: it was not written, or nobody knows.
-func (b *Bucket) Unanswered(p Plan, written bool) {
+func (b *Bucket) Unanswered(p Planned, written bool) {
 	if p.ahead == nil {
 		return
 	}

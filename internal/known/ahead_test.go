@@ -38,7 +38,7 @@ func newProcess(t *testing.T) *process {
 }
 
 // sends plans a charge for requests that were not under way before.
-func (p *process) sends(group []Want, ms int64) Plan {
+func (p *process) sends(group []Want, ms int64) Planned {
 	p.t.Helper()
 	for _, w := range group {
 		p.Begin(Choice{Do: Take}, w, noon+ms)
@@ -65,7 +65,7 @@ func (p *process) charges(group []Want, ms int64) (ahead int64) {
 	return took(plan)
 }
 
-func took(p Plan) int64 {
+func took(p Planned) int64 {
 	if p.ahead == nil {
 		return 0
 	}
@@ -185,7 +185,7 @@ func TestNothingIsGrantedUnderReplacedLimits(t *testing.T) {
 	faster.Amount *= 2
 	p.image.State.Slots[p.image.State.Index("rps")].Limit = faster
 	p.image.Generation++
-	if !p.Refused(p.image, Plan{since: Unsent}, noon) {
+	if !p.Refused(p.image, Planned{since: Unsent}, noon) {
 		t.Fatal("not replaced")
 	}
 	if h, ok := p.Grant(costing(1000, plenty), clock(noon)); ok {
@@ -223,7 +223,7 @@ func TestUnansweredChargesTellAgain(t *testing.T) {
 		p.charges(ten(), 0)
 		p.Unanswered(p.sends(ten(), 500), written)
 		p.End(0, ten()...)
-		p.Unanswered(Plan{}, true) // of a charge that tells nothing
+		p.Unanswered(Planned{}, true) // of a charge that tells nothing
 		if plan := p.sends(ten(), 500); plan.ahead == nil || len(plan.ahead.Ended) != want {
 			t.Errorf("written %v: tells %+v, want that %d limits ended", written, plan.ahead, want)
 		}

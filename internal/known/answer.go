@@ -8,7 +8,7 @@ import (
 // Took remembers the image that a write brought which held, for a group of requests that
 // were under way and are not any more; nil is one of which nothing was. It returns what
 // there is of the limits in force then.
-func (b *Bucket) Took(image table.Shard, p Plan, w Want, group []Want, now int64) []Level {
+func (b *Bucket) Took(image table.Shard, p Planned, w Want, group []Want, now int64) []Level {
 	k := b.lock()
 	defer b.mu.Unlock()
 	var own []table.Cost
@@ -30,7 +30,7 @@ func (b *Bucket) Took(image table.Shard, p Plan, w Want, group []Want, now int64
 // Refused remembers the image that a refused write brought. If the write was
 // planned from one that covered its costs, others have taken them. It reports whether
 // others have replaced limits of this process.
-func (b *Bucket) Refused(image table.Shard, p Plan, now int64) (displaced bool) {
+func (b *Bucket) Refused(image table.Shard, p Planned, now int64) (displaced bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	s := k.at(image.State.Shard)
@@ -47,7 +47,7 @@ func (b *Bucket) Refused(image table.Shard, p Plan, now int64) (displaced bool) 
 // whether it was answered by a bucket that is there, and whether others have taken the
 // tokens. That is so of a charge, if the rules of the bucket are still those that it was
 // planned by. That the bucket is missing, or is not any more, says nothing about tokens.
-func (b *Bucket) Outbid(p Plan) (answered, lost bool) {
+func (b *Bucket) Outbid(p Planned) (answered, lost bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	s := k.at(p.Shard)

@@ -299,11 +299,11 @@ func TestPlanCreates(t *testing.T) {
 // Limits that others have replaced yield to theirs, which is told once.
 func TestDecidesByTheLimitsOfOthers(t *testing.T) {
 	b, want := seenAs(perSecond, 10), asks(1, perSecond)
-	b.Took(b.Seen(0).Image, Plan{Takes: true, since: Unsent}, want, nil, noon)
+	b.Took(b.Seen(0).Image, Planned{Takes: true, since: Unsent}, want, nil, noon)
 	theirs := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}
 	image := seenAs(theirs, 20).Seen(0).Image
 	image.Generation = 2
-	if !b.Refused(image, Plan{Charges: true, since: Unsent}, noon) {
+	if !b.Refused(image, Planned{Charges: true, since: Unsent}, noon) {
 		t.Error("nothing was replaced")
 	}
 	for i := range 2 {

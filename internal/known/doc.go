@@ -6,7 +6,7 @@
 // nobody and waits for nobody; instants and random numbers are arguments.
 //
 // Words: a [Want] is what a request needs of one bucket, limits and costs; an [Attempt] is
-// what that request has done so far; a [Choice] is what to do next about it; a [Plan] is the
+// what that request has done so far; a [Choice] is what to do next about it; a [Planned] is the
 // write that a choice leads to.
 //
 // Every exported method of a Bucket locks it. Its facts are behind the lock: a function that

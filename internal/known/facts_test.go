@@ -111,11 +111,11 @@ func TestOnlyOtherLimitsDisplace(t *testing.T) {
 		displaced bool
 	}{{perSecond, false}, {faster, true}} {
 		b := seenAs(perSecond, 5)
-		b.Took(imageOf(0, 1, 4), Plan{Takes: true, since: Unsent}, asks(1, perSecond), nil, noon)
+		b.Took(imageOf(0, 1, 4), Planned{Takes: true, since: Unsent}, asks(1, perSecond), nil, noon)
 		image := imageOf(0, 1, 0)
 		image.State.Slots[image.State.Index("rps")].Limit = c.now
 		image.Generation = table.Began(1)<<20 + 2<<40
-		if got := b.Refused(image, Plan{since: Unsent}, noon+1); got != c.displaced {
+		if got := b.Refused(image, Planned{since: Unsent}, noon+1); got != c.displaced {
 			t.Errorf("amount %d: displaced %v, want %v", c.now.Amount, got, c.displaced)
 		}
 	}
@@ -216,7 +216,7 @@ func TestARefusedChargeTellsOfOthers(t *testing.T) {
 		for _, charges := range []bool{true, false} {
 			b, image := seenAs(perSecond, 5), imageOf(0, 1, 0)
 			image.Generation = generation
-			b.Refused(image, Plan{Charges: charges, since: Unsent}, noon+5)
+			b.Refused(image, Planned{Charges: charges, since: Unsent}, noon+5)
 			want := refused
 			if !charges {
 				want = 0
@@ -233,16 +233,16 @@ func TestARefusedChargeTellsOfOthers(t *testing.T) {
 func TestWhatARefusalMeans(t *testing.T) {
 	b := seenAs(perSecond, 5) // of generation 1
 	for name, c := range map[string]struct {
-		plan           Plan
+		plan           Planned
 		answered, lost bool
 	}{
-		"a charge":            {Plan{Charges: true, Takes: true, life: 1}, true, true},
-		"a refill":            {Plan{Charges: true, life: 1}, true, false},
-		"an add":              {Plan{Takes: true, life: 1}, true, false},
-		"other rules":         {Plan{Charges: true, Takes: true, life: 2}, true, false},
-		"a creation":          {Plan{Creates: true, Takes: true}, false, false},
-		"a shard not seen":    {Plan{Shard: 3, Takes: true}, false, false},
-		"a creation over one": {Plan{Shard: 3, Creates: true, Takes: true}, false, false},
+		"a charge":            {Planned{Charges: true, Takes: true, life: 1}, true, true},
+		"a refill":            {Planned{Charges: true, life: 1}, true, false},
+		"an add":              {Planned{Takes: true, life: 1}, true, false},
+		"other rules":         {Planned{Charges: true, Takes: true, life: 2}, true, false},
+		"a creation":          {Planned{Creates: true, Takes: true}, false, false},
+		"a shard not seen":    {Planned{Shard: 3, Takes: true}, false, false},
+		"a creation over one": {Planned{Shard: 3, Creates: true, Takes: true}, false, false},
 	} {
 		if answered, lost := b.Outbid(c.plan); answered != c.answered || lost != c.lost {
 			t.Errorf("%s: answered %v, lost %v; want %v, %v", name, answered, lost, c.answered, c.lost)

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Plan is a planned write on a shard, for a group of requests or one.
-type Plan struct {
+// Planned is a planned write on a shard, for a group of requests or one.
+type Planned struct {
 	Write   item.Write
 	Shard   int
 	Takes   bool  // it takes the costs
@@ -26,7 +26,7 @@ type Plan struct {
 
 // Ahead returns what the write takes ahead, and what of earlier charges it tells to have ended
 // unspent.
-func (p Plan) Ahead() (taken, ended []table.Cost) {
+func (p Planned) Ahead() (taken, ended []table.Cost) {
 	if p.ahead == nil {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func (b *Bucket) End(shard int, group ...Want) {
 // Plan plans the write of a choice for as much of a group as the shard covers, from its
 // first on, and returns for how many that is. All of the group were under way; the others
 // are not any more. From the member hurried on, somebody is denied if the write is refused.
-func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n int, p Plan) {
+func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n int, p Planned) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	now := clock()
@@ -91,7 +91,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 		}
 	}
 	if n == 0 {
-		return 0, Plan{}
+		return 0, Planned{}
 	}
 	for _, w := range group[:n] {
 		s.underWay.add(w.Costs)
@@ -131,10 +131,10 @@ const coldRoom = 50
 func roomOf(slack int64) int64 { return max(slack*2/5, 1) }
 
 // plan returns the write for a shard.
-func (k *facts) plan(c Choice, w Want, now Now) Plan {
+func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	s := k.at(c.Shard)
-	add := func(room int64) Plan {
-		return Plan{Takes: true, Write: table.Add{
+	add := func(room int64) Planned {
+		return Planned{Takes: true, Write: table.Add{
 			Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Shard: c.Shard, Shards: k.count,
 			Costs: w.Costs, Now: now.Ms, Room: room,
 		}.Plan()}
@@ -167,7 +167,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Plan {
 	if c.Do == Take && !c.Owe {
 		if more := k.takeAhead(s, w, charge, now); more.Ahead != nil {
 			if planned := more.Plan(); planned.Verdict.Granted {
-				return Plan{Write: planned.Update, Charges: true, Takes: true, ahead: more.Ahead, took: more.Costs}
+				return Planned{Write: planned.Update, Charges: true, Takes: true, ahead: more.Ahead, took: more.Costs}
 			}
 			s.holding.Done(ahead.Refused, table.Shard{})
 		}
@@ -175,14 +175,14 @@ func (k *facts) plan(c Choice, w Want, now Now) Plan {
 	planned := charge.Plan()
 	if !planned.Verdict.Granted && !c.Owe { // only the clock is missing, or the limits: mend that, take nothing
 		charge.Refill = true
-		return Plan{Write: charge.Plan().Update, Charges: true}
+		return Planned{Write: charge.Plan().Update, Charges: true}
 	}
-	return Plan{Write: planned.Update, Charges: true, Takes: true}
+	return Planned{Write: planned.Update, Charges: true, Takes: true}
 }
 
 // Create returns the write that creates a bucket whose shard 0 is not there, for a request
 // of which nothing is under way. It takes nothing if shards live on.
-func (b *Bucket) Create(w Want, now Now) Plan {
+func (b *Bucket) Create(w Want, now Now) Planned {
 	k := b.lock()
 	defer b.mu.Unlock()
 	p := k.create(w, now)
@@ -193,17 +193,17 @@ func (b *Bucket) Create(w Want, now Now) Plan {
 // create returns the write for a bucket whose shard 0 is not there: a full
 // bucket, unless shards live on (see Survives), whose tokens would be minted a second
 // time; then shard 0 comes back empty with the count that it had.
-func (k *facts) create(w Want, now Now) Plan {
+func (k *facts) create(w Want, now Now) Planned {
 	fresh := table.NewBucket{
 		Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Parent: w.Parent, Cascade: w.Cascade,
 		Costs: w.Costs, Life: w.Life, Now: now.Ms, Draw: now.Random,
 	}
 	if k.count > 1 {
 		put, _ := table.CreateEmpty(fresh, k.count)
-		return Plan{Write: put, Creates: true}
+		return Planned{Write: put, Creates: true}
 	}
 	put, _ := table.Create(fresh)
-	return Plan{Write: put, Takes: true, Creates: true}
+	return Planned{Write: put, Takes: true, Creates: true}
 }
 
 // crowded reports whether a charge would show a full limit lower than it is by more

@@ -149,7 +149,7 @@ func TestSummaryHasTheLinesPeopleGrepFor(t *testing.T) {
 
 // Grants and writes are drawn a second: 50 grants and 5 write units in half a second are 100 and 10.
 func TestBusyIsDrawnByTheSecond(t *testing.T) {
-	r := record{Busy: busy{Moments: []busyMoment{{1000, 0, 0}, {1500, 50, 5}, {2000, 70, 5}}}}
+	r := story{Busy: busy{Moments: []busyMoment{{1000, 0, 0}, {1500, 50, 5}, {2000, 70, 5}}}}
 	p := busyPlot(r)
 	if p.high != 100 || p.seconds != 1 {
 		t.Errorf("up to %v in %v s, want 100 in 1", p.high, p.seconds)

@@ -145,7 +145,7 @@ func (b busy) verdict() error {
 const mostBusy = 0.5
 
 // busyPlot shows grants and writes a second.
-func busyPlot(r record) plot {
+func busyPlot(r story) plot {
 	if len(r.Busy.Moments) < 2 {
 		return plot{}
 	}

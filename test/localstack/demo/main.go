@@ -107,7 +107,7 @@ func (d *demo) conclude(ctx context.Context, err error) (string, int) {
 	default:
 		d.result.print(d.out)
 		why = d.result.verdict()
-		if err := savePage(pagePath, d.record(why)); err != nil {
+		if err := savePage(pagePath, d.story(why)); err != nil {
 			why = append(why, err.Error())
 		}
 		fmt.Fprintf(d.out, "\nThe same with pictures: %s\n", pagePath)

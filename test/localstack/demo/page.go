@@ -22,7 +22,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 // page is the record with the shapes that show it. The record itself goes with it,
 // for machines.
 type page struct {
-	Record  record
+	Record  story
 	Passed  bool
 	Bars    []bars
 	Level   plot
@@ -61,7 +61,7 @@ type mark struct {
 }
 
 // writePage writes the record as one self-contained page.
-func writePage(w io.Writer, r record) error {
+func writePage(w io.Writer, r story) error {
 	return pageTemplate.Execute(w, &page{
 		Record: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Level: levelPlot(r),
 		Growth: growthPlot(r), Mishaps: mishapPlot(r), Busy: busyPlot(r),
@@ -69,7 +69,7 @@ func writePage(w io.Writer, r record) error {
 }
 
 // savePage writes the page to a file, whose folder need not exist.
-func savePage(path string, r record) error {
+func savePage(path string, r story) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func barsOf(all []grants) (out []bars) {
 	return out
 }
 
-func levelPlot(r record) plot {
+func levelPlot(r story) plot {
 	low, high := 0.0, r.Worst.Capacity
 	for _, p := range r.Worst.Levels {
 		low, high = min(low, p.Value), max(high, p.Value)
@@ -106,7 +106,7 @@ func levelPlot(r record) plot {
 	return plot{frame: f, Line: f.line(r.Worst.Levels, false), Dashed: f.line(full, false), Rush: f.X(r.Rush)}
 }
 
-func growthPlot(r record) plot {
+func growthPlot(r story) plot {
 	var shards, counts []point
 	most := 1
 	for _, s := range r.Shards {
@@ -124,7 +124,7 @@ func growthPlot(r record) plot {
 	return p
 }
 
-func mishapPlot(r record) plot {
+func mishapPlot(r story) plot {
 	f := newFrame(r.Seconds, 0, 1)
 	f.Height = 44
 	p := plot{frame: f, Rush: f.X(r.Rush)}

@@ -13,13 +13,13 @@ import (
 )
 
 // recorded is the record of a real run, taken from the page that it wrote.
-func recorded(t *testing.T) record {
+func recorded(t *testing.T) story {
 	t.Helper()
 	text, err := os.ReadFile("testdata/run.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r record
+	var r story
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestPageInABrowser(t *testing.T) {
 }
 
 // looksRight compares what is drawn with the record.
-func looksRight(t *testing.T, p *browser.Page, r record) {
+func looksRight(t *testing.T, p *browser.Page, r story) {
 	t.Helper()
 	// Every bar is as long a part of its track as the limit has let pass.
 	type lengths struct{ Fill, Track float64 }
@@ -129,7 +129,7 @@ func looksRight(t *testing.T, p *browser.Page, r record) {
 	if browser.Eval[bool](p, `(s => s.color == s.backgroundColor)(getComputedStyle(document.body))`) {
 		t.Error("the text has the colour of the paper")
 	}
-	again := browser.Eval[record](p, `JSON.parse(document.querySelector("#record").textContent)`)
+	again := browser.Eval[story](p, `JSON.parse(document.querySelector("#record").textContent)`)
 	if fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", r) {
 		t.Error("the record in the page is not the one that it was made from")
 	}
@@ -137,7 +137,7 @@ func looksRight(t *testing.T, p *browser.Page, r record) {
 
 // A run that fails says so, and texts cannot become part of the page.
 func TestPageOfAFailure(t *testing.T) {
-	r := record{About: "<script>alert(1)</script>", Why: []string{"5 < 6 events"}, Seconds: 1}
+	r := story{About: "<script>alert(1)</script>", Why: []string{"5 < 6 events"}, Seconds: 1}
 	var out strings.Builder
 	if err := writePage(&out, r); err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ type picture struct {
 }
 
 // drawPicture writes a run as a picture.
-func drawPicture(w io.Writer, r record, c colours) error {
+func drawPicture(w io.Writer, r story, c colours) error {
 	if len(r.Hot) == 0 || len(r.Shards) == 0 {
 		return errors.New("the run has no requests for the hot bucket")
 	}
@@ -134,7 +134,7 @@ func savePictures(page, data, folder string) error {
 	}
 	_, rest, _ := strings.Cut(string(text), `<script type="application/json" id="record">`)
 	kept, _, found := strings.Cut(rest, "</script>")
-	var r record
+	var r story
 	if err := json.Unmarshal([]byte(kept), &r); err != nil || !found {
 		return fmt.Errorf("%s has no record of a run: %w", page, err)
 	}

@@ -30,7 +30,7 @@ func spends(shard, shards int, rpm int64) stream.Change {
 	return c
 }
 
-func decide(now int64, changes ...stream.Change) Plan { return Decide(Fold(changes), now, conf) }
+func decide(now int64, changes ...stream.Change) Upkeep { return Decide(Fold(changes), now, conf) }
 
 func TestRefillWhenTheBatchWouldNotFitAgain(t *testing.T) {
 	for _, c := range []struct {

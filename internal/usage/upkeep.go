@@ -16,21 +16,21 @@ type Config struct {
 	MergeAfter      int64 // ms since a bucket last split or merged, after which it merges if it is cool
 }
 
-// Plan is what a batch asks for, usage apart: writes, and steps of writes. Its parts do
+// Upkeep is what a batch asks for, usage apart: writes, and steps of writes. Its parts do
 // not depend on each other: each is conditional, and each may be written twice, or
 // half, or not at all, without harm to the others.
-type Plan struct {
+type Upkeep struct {
 	Refills     []Refill     // shards that would run dry
 	Reshardings []Resharding // buckets whose count of shards changes
 	Lifetimes   []Lifetime   // ttls that would end too early
 	Spendings   []Spending   // buckets whose quotas may have reached a threshold
 }
 
-// Decide returns the plan for a folded batch, usage apart. If the batch arrives
+// Decide returns what a folded batch asks for, usage apart. If the batch arrives
 // again, everything is refused by the image it was planned from. Shards that were
 // removed need nothing.
-func Decide(histories []History, now int64, conf Config) Plan {
-	var p Plan
+func Decide(histories []History, now int64, conf Config) Upkeep {
+	var p Upkeep
 	histories = slices.DeleteFunc(slices.Clone(histories), func(b History) bool { return !b.alive() })
 	for len(histories) > 0 {
 		n := 1
@@ -54,7 +54,7 @@ func Decide(histories []History, now int64, conf Config) Plan {
 // keepWarm plans the refill of a shard, or else what its lifetime needs. A
 // shard that is about to be split or merged is left alone: that is planned from the
 // same image.
-func (p *Plan) keepWarm(b History, now int64, changes []Resharding) {
+func (p *Upkeep) keepWarm(b History, now int64, changes []Resharding) {
 	for _, r := range changes {
 		if r.changes(b.Shard) {
 			return

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// record is what the page shows of a run. Instants are seconds since its begin,
+// story is what the page shows of a run. Instants are seconds since its begin,
 // amounts are tokens.
-type record struct {
+type story struct {
 	Date      string // when it began
 	About     string // the workload
 	Why       []string
@@ -69,12 +69,12 @@ type calls struct {
 	Clients, Functions int
 }
 
-// record makes the record of the run.
-func (d *demo) record(why []string) record {
+// story makes the story of the run.
+func (d *demo) story(why []string) story {
 	r, begin := d.result, d.begin.UnixMilli()
 	since := func(ms int64) float64 { return max(0, float64(ms-begin)/1000) }
 	rule, _ := d.book.rule(r.worst.Account)
-	out := record{
+	out := story{
 		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
 		Rush: since(d.calmed), Seconds: since(now()),
 		Tenants: d.book.grants(),
