@@ -3,6 +3,7 @@ package slots
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,8 +27,18 @@ var (
 type office struct {
 	*testing.T
 	Keeper
-	woken []string // at which second
 	begun int64
+
+	mu    sync.Mutex
+	woken []string // at which second
+}
+
+// wakes returns what was woken since it was called last.
+func (o *office) wakes() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer func() { o.woken = nil }()
+	return fmt.Sprint(o.woken)
 }
 
 // inOffice plays something from the beginning of an epoch on, with renewals as early as they are.
@@ -39,7 +50,9 @@ func inOffice(t *testing.T, f func(o *office)) {
 		o := &office{T: t, begun: time.Now().UnixMilli()}
 		o.Random = func() uint64 { return 0 }
 		o.Wake = func(n known.Name) {
+			o.mu.Lock()
 			o.woken = append(o.woken, fmt.Sprintf("%s at %d", n.Entity, (o.now()-o.begun)/1000))
+			o.mu.Unlock()
 			o.Next(n, o.now()) // sets when it is woken next
 		}
 		f(o)
@@ -141,17 +154,16 @@ func TestWhenTheKeeperWakes(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.job(1)
 		o.until(1)
-		o.want("at once", fmt.Sprint(o.woken), "[]")
+		o.want("at once", o.wakes(), "[]")
 		o.until(50.5)
-		o.want("waiting", fmt.Sprint(o.woken), "[acme at 10 acme at 20 acme at 30 acme at 40 acme at 50]")
-		o.woken = nil
+		o.want("waiting", o.wakes(), "[acme at 10 acme at 20 acme at 30 acme at 40 acme at 50]")
 		short := jobs
 		short.Name, short.Period = "calls", 5_000
 		p := o.part(short, 1)
 		p.Cost.End = o.now() - o.now()%5_000 + 5_000 // 55 s
 		o.takes(p)
 		o.until(52)
-		o.want("with a shorter epoch", fmt.Sprint(o.woken), "[acme at 51]")
+		o.want("with a shorter epoch", o.wakes(), "[acme at 51]")
 	})
 	inOffice(t, func(o *office) {
 		wake := o.Wake
@@ -161,13 +173,13 @@ func TestWhenTheKeeperWakes(t *testing.T) {
 			} else if r, got := o.next(); got != "[1 jobs]" {
 				o.Errorf("renews %s", got)
 			} else {
-				o.woken = nil
+				o.wakes()
 				o.Moved(r, Failed, nil, o.now())
 			}
 		}
 		s := o.job(1)
 		o.until(75)
-		o.want("after a renewal that failed", fmt.Sprint(o.woken), "[acme at 74]")
+		o.want("after a renewal that failed", o.wakes(), "[acme at 74]")
 		o.until(119.5)
 		if !s.isLost() {
 			o.Error("not lost in time, while a renewal is under way")
