@@ -19,10 +19,10 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"seconds": func(s float64) string { return fmt.Sprintf("%.1f s", s) },
 }).Parse(pageText))
 
-// page is the record with the shapes that show it. The record itself goes with it,
+// page is the story with the shapes that show it. The story itself goes with it,
 // for machines.
 type page struct {
-	Record  story
+	Story   story
 	Passed  bool
 	Bars    []bars
 	Level   plot
@@ -60,10 +60,10 @@ type mark struct {
 	Text string
 }
 
-// writePage writes the record as one self-contained page.
+// writePage writes the story as one self-contained page.
 func writePage(w io.Writer, r story) error {
 	return pageTemplate.Execute(w, &page{
-		Record: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Level: levelPlot(r),
+		Story: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Level: levelPlot(r),
 		Growth: growthPlot(r), Mishaps: mishapPlot(r), Busy: busyPlot(r),
 	})
 }

@@ -125,7 +125,7 @@ func drawPicture(w io.Writer, r story, c colours) error {
 	return pictureTemplate.Execute(w, p)
 }
 
-// savePictures makes the pictures of a page that a run has written, and keeps the record
+// savePictures makes the pictures of a page that a run has written, and keeps the story
 // of the run, from which they can be made again. A run that has failed has no pictures.
 func savePictures(page, data, folder string) error {
 	text, err := os.ReadFile(page)
