@@ -87,7 +87,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 		}
 	}
 	if le.status, le.ahead = extra.status, extra.ahead; extra.Charged() {
-		le.image = extra.image
+		le.image, le.worked = extra.image, extra.worked
 	}
 }
 

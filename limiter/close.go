@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -116,10 +117,11 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	defer bounded.end()
 	var errs []error
 	unknown, came := false, make([]error, len(le.items))
+	settle := func(i int) { came[i] = le.limiter.settle(bounded, le.items[i], le.image, le.taken(), due[i]) }
 	atOnce(len(le.items), func(i int) {
 		if len(le.items) == 1 {
-			came[i] = le.limiter.settle(bounded, le.items[i], le.image, due[i])
-		} else if p := guarded(func() { came[i] = le.limiter.settle(bounded, le.items[i], le.image, due[i]) }); p != nil {
+			settle(i)
+		} else if p := guarded(func() { settle(i) }); p != nil {
 			came[i] = p
 		}
 	})
@@ -138,6 +140,14 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 		return &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(errs...)}
 	}
 	return nil
+}
+
+// taken returns when the lease had taken all that it has, if that is known for certain.
+func (le *Lease) taken() queue.Moment {
+	if le.worked {
+		return queue.Moment{}
+	}
+	return queue.MomentOf(le.image)
 }
 
 // levels returns the lease on the entity itself and those on its parents.

@@ -66,6 +66,7 @@ type Lease struct {
 	one    [1]leaseItem     // room for items
 	few    [2]table.Cost    // room for what they have taken
 	image  table.Shard      // as it was right after the charge; zero if that is not known
+	worked bool             // image was worked out: others may have written before the charge
 	gone   []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -98,7 +99,8 @@ func (l *Limiter) unread(ctx context.Context, group []*acquirer, shard int, caus
 	defer bounded.end()
 	w := known.Joined(wantsOf(group, nil))
 	key := table.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, shard)
-	err := l.settle(bounded, leaseItem{name: w.Name, key: key, shard: shard}, table.Shard{}, negative(w.Costs))
+	it := leaseItem{name: w.Name, key: key, shard: shard}
+	err := l.settle(bounded, it, table.Shard{}, queue.Moment{}, negative(w.Costs))
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}

@@ -23,7 +23,8 @@ const (
 )
 
 // settle settles costs on one item. A bucket that is no longer there has nothing
-// to settle, nor has a limit that the bucket no longer has.
+// to settle, nor has a limit that the bucket no longer has. taken is when that was taken which
+// is given back: requests that were charged later and sleep are woken.
 //
 // Giving back is one update that holds whatever the item looks like. Taking more
 // must reckon with what the bucket has gained since. Example: 8 of 10 are stored as of a
@@ -31,7 +32,8 @@ const (
 // which are 10 again with the next refill: the 5 are lost. So it is a charge by force,
 // from the last image, planned again when that turns out to be old. If others keep
 // changing the item, a plain update takes it anyway.
-func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, costs []table.Cost) error {
+func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, taken queue.Moment,
+	costs []table.Cost) error {
 	costs = slices.Clone(costs)
 	l.pin(costs, image.State)
 	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
@@ -55,7 +57,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, c
 		write, charges := s.write(try, now)
 		item, err := l.store.Write(ctx, write)
 		if err == nil {
-			l.settled(ctx, item, queue.Return{Name: it.name, Taken: queue.MomentOf(image), Costs: costs})
+			l.settled(ctx, item, queue.Return{Name: it.name, Taken: taken, Costs: costs})
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -149,5 +150,6 @@ func (l *Limiter) backOf(r *slots.Renewal, back []table.Cost) {
 	}
 	bounded := l.bounded(context.Background())
 	defer bounded.end()
-	_ = guarded(func() { _ = l.settle(bounded, leaseItem{name: r.Name, key: r.Key()}, table.Shard{}, back) })
+	it := leaseItem{name: r.Name, key: r.Key()}
+	_ = guarded(func() { _ = l.settle(bounded, it, table.Shard{}, queue.Moment{}, back) })
 }
