@@ -214,11 +214,13 @@ func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquir
 	return left
 }
 
-// absorb settles costs with what is held of a shard, and reports whether that has room.
-func (l *Limiter) absorb(it leaseItem, costs []table.Cost) bool {
-	if slices.ContainsFunc(costs, isSlots) {
+// absorb settles costs with what is held of a shard, and reports whether that has room. What is
+// owed still, by the image with which the lease was charged, was never there: it is the table's.
+func (l *Limiter) absorb(it leaseItem, image table.Shard, costs []table.Cost) bool {
+	k := l.desks.peek(it.name)
+	if k == nil || slices.ContainsFunc(costs, isSlots) || image.Entity == "" || image.State.Shard != it.shard ||
+		known.PaidBack(image, limitNames(costs)) > l.now() {
 		return false
 	}
-	k := l.desks.peek(it.name)
-	return k != nil && k.GiveBack(it.shard, negative(costs), l.moment)
+	return k.GiveBack(it.shard, negative(costs), l.moment)
 }

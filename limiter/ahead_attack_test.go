@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -72,6 +73,52 @@ func TestWhatIsHeldIsGrantedWithoutATable(t *testing.T) {
 		}
 		l.background.Wait()
 	})
+}
+
+// What is given back before it was there, of a debt that is not paid yet, is not granted from what
+// is held: the bucket would grant it a second time, earlier than it refills. Once the debt is paid,
+// it is.
+func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
+	for _, paid := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})
+			limit := PerSecond("rps", 100).WithCapacity(3000)
+			w.busy(l, asks(Costs{"rps": 1}, limit), 300)
+			k := l.desks.of(acmeGPT)
+			if _, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 3000}, limit)); err != nil || after == 0 {
+				t.Fatal(err, after)
+			}
+			last, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 1}, limit))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := k.Left(0, "rps", l.moment) / bucket.Milli
+			if n == 0 {
+				t.Fatal("nothing is held")
+			}
+			must(t, l, asks(Costs{"rps": n}, limit))
+			if paid {
+				w.pass(after)
+			}
+			stored := func() int64 {
+				s := w.shards(l, acme, gpt)[0].State
+				return s.Slots[s.Index("rps")].Tokens
+			}
+			held, level := k.Left(0, "rps", l.moment), stored()
+			if err := last.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantHeld, wantLevel := held, level+1000
+			if paid {
+				wantHeld, wantLevel = held+1000, level
+			}
+			if got, is := k.Left(0, "rps", l.moment), stored(); got != wantHeld || is != wantLevel {
+				t.Errorf("paid: %t: %d held and %d in the table, want %d and %d", paid, got, is, wantHeld, wantLevel)
+			}
+			l.background.Wait()
+		})
+	}
 }
 
 // Nothing is taken ahead of those of this process who wait.

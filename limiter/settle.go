@@ -44,7 +44,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, t
 		l.locals.adjust(it.name, costs, l.now())
 		return nil
 	}
-	if l.absorb(it, costs) {
+	if l.absorb(it, image, costs) {
 		return nil
 	}
 	s := &settling{l: l, item: it, image: image, since: known.Unsent, costs: costs}
