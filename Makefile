@@ -73,10 +73,11 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
 
 .PHONY: test-worlds
-test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which tokens are taken ahead: an hour
+test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which tokens are taken ahead, 2,000 of them beside waits: an hour and more
 	KINDS=10000 $(GOTEST) -count=1 -timeout 3h -run TestQuotaIsExactPerPeriod ./internal/table
 	KINDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNeverMoreSlotsThanThereAre ./internal/table
 	AHEAD_WORLDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
+	AHEAD_WORLDS=2000 $(GOTEST) -count=1 -timeout 3h -run TestWaitsBesideWhatIsTakenAhead ./limiter
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool
