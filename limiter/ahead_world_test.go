@@ -97,9 +97,10 @@ func (a *aheadWorld) play() {
 			w.configure(first, "org", gpt, a.org)
 		}
 		var pauses sync.Mutex
+		trips := rand.New(rand.NewPCG(a.seed, 12))
 		w.db.SetHook(func(memdb.Op) (bool, error) {
 			pauses.Lock()
-			d := 1 + time.Duration(r.Int64N(int64(a.trip)))
+			d := 1 + time.Duration(trips.Int64N(int64(a.trip)))
 			pauses.Unlock()
 			time.Sleep(d.Round(time.Millisecond))
 			return true, nil
