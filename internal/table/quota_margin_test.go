@@ -215,3 +215,34 @@ func TestAPeriodBegunInTheFuture(t *testing.T) {
 		}
 	}
 }
+
+// A period from the first use is over, and nothing is taken of the next one yet. What was given
+// back to it meanwhile, as long as nobody has moved the item on, ends with it: a write that
+// takes nothing, planned from an image before that, finds the quota whole and no more.
+func TestWhatWasGivenBackToAPeriodEndsWithIt(t *testing.T) {
+	const start = theEdge
+	try := bucket.Limit{Name: "try", Capacity: 10 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
+	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+		Costs: table.Costs([]bucket.Limit{try}, 9000), Now: start, Draw: 7})
+	late := table.Costs([]bucket.Limit{try}, -8000)
+	late[0].End = start + 60_000
+	it, held, err := table.Adjust(b.Key(), late).Apply(b.Item())
+	if err != nil || !held {
+		t.Fatalf("given back before anybody has begun another period: %v, %v", held, err)
+	}
+	idle := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{try}), Now: start + 62_000}
+	after, held, err := idle.Plan().Update.Apply(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := table.DecodeShard(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sl := is.State.Slots[0]; sl.Tokens > 10_000 {
+		t.Errorf("held %v: %d of 10 tokens", held, sl.Tokens/1000)
+	}
+	if whole := is.State.At(start + 63_000).Slots[0]; whole.Tokens != 10_000 {
+		t.Errorf("held %v: %d of 10 tokens in the next period", held, whole.Tokens/1000)
+	}
+}

@@ -130,10 +130,15 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 
 // entered reports whether a write that finds the state is the first of the period of quota
 // i, as far as the image knows: the level is whole, whatever was left of the period before.
-// Everybody else who would begin it is refused, because the write changes what they go by.
+// Everybody else who would begin it is refused, because the write changes what they go by. A
+// period from the first use that is over is left in the same way while nobody uses the next.
 func (b Shard) entered(at bucket.State, i int) bool {
 	if b.State.NoClock || at.RF < b.State.RF { // the clock is mended, and levels are taken as they are
 		return false
+	}
+	if sl := at.Slots[i]; sl.Quota() && sl.End == 0 {
+		j := b.State.Index(sl.Name)
+		return j >= 0 && b.State.Slots[j].End != 0
 	}
 	was, moved := b.moved(at.Slots[i])
 	if was.End == 0 { // its first use
