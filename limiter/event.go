@@ -60,8 +60,8 @@ const (
 	// growing pauses, before it fails. Set: Err; Entity and Resource, unless it reads
 	// configuration.
 	EventThrottled
-	// EventAhead: this process has taken tokens ahead with a charge, has written down what of
-	// earlier ones ended unspent, or could not take more (see Options.Ahead). What is granted
+	// EventAhead: this process has taken tokens ahead with a charge, has written down or given
+	// back what of earlier ones ended unspent, or could not take more (see Options.Ahead). What is granted
 	// from them is in EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
 	EventAhead
 	// EventLost: a lease has lost its slots of an in-flight limit: they could not be renewed in

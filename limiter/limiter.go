@@ -47,9 +47,10 @@ type Options struct {
 	// process that crashes loses what it holds, and what its leases took stays taken.
 	// docs/hot-keys.md says which time suits which bucket. The time is cut to half of that in
 	// which the fastest limit of a bucket fills. Nothing is taken ahead by a process that asks
-	// for the bucket only a few times in it, nor of a bucket with a quota. Wait and Reserve
-	// are not served from it. Not for buckets that Python clients or older releases take from:
-	// they do not know what is held, and grant it once more.
+	// for the bucket only a few times in it, nor of a bucket with an in-flight or a soft limit,
+	// nor over the edge of a quota; what ends unspent of a quota is given back with one write.
+	// Wait and Reserve are not served from it. Not for buckets that Python clients or older
+	// releases take from: they do not know what is held, and grant it once more.
 	Ahead time.Duration
 	// Timeout bounds every call of the limiter, on top of the caller's
 	// context. Default 2s, at least 1ms.

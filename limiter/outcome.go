@@ -59,6 +59,7 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 	wants := wantsOf(group, few[:0])
 	levels := k.Took(b, p, known.Joined(wants), wants, l.now())
 	l.tellAhead(ctx, p, group, tries)
+	l.mind(k, group[0].want.Name, p.Shard)
 	if !p.Takes {
 		for _, w := range group {
 			w.turn <- turn{again: true}

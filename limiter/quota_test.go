@@ -321,28 +321,3 @@ func TestTheKillSwitchIsObeyed(t *testing.T) {
 		}
 	}
 }
-
-// What is taken ahead of a quota in one period would be granted in the next one, so nothing is.
-func TestNothingIsTakenAheadOfAQuota(t *testing.T) {
-	for _, quota := range []bool{true, false} {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 10 * time.Second})
-		limits := []Limit{PerSecond("rps", 1000)}
-		if quota {
-			limits = append(limits, Quota("rpd", 100_000, Daily("")))
-		}
-		w.configure(l, "", gpt, limits...)
-		costs := Costs{"rps": 1}
-		for range 200 {
-			must(t, l, Request{Entity: acme, Resource: gpt, Costs: costs})
-			w.advance(10 * time.Millisecond)
-		}
-		b, err := table.DecodeShard(w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if held := b.State.SomeHeld(b.State.RF); held == quota {
-			t.Errorf("with a quota %v: something is taken ahead: %v", quota, held)
-		}
-	}
-}

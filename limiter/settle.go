@@ -47,17 +47,28 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, t
 	if l.absorb(it, image, costs) {
 		return nil
 	}
+	return l.settling(it, image, costs).run(ctx, taken)
+}
+
+// settling begins to settle costs, none of them zero, on one item.
+func (l *Limiter) settling(it leaseItem, image table.Shard, costs []table.Cost) *settling {
 	s := &settling{l: l, item: it, image: image, since: known.Unsent, costs: costs}
 	s.more = slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
 	if !s.known() && image.State.Shard != it.shard {
 		s.image = table.Shard{} // of another shard that paid
 	}
+	return s
+}
+
+// run settles, see settle.
+func (s *settling) run(ctx context.Context, taken queue.Moment) error {
+	l, all := s.l, queue.Return{Name: s.item.name, Taken: taken, Costs: s.costs}
 	for try := 1; ; try++ {
 		now := l.now()
 		write, charges := s.write(try, now)
 		item, err := l.store.Write(ctx, write)
 		if err == nil {
-			l.settled(ctx, item, queue.Return{Name: it.name, Taken: taken, Costs: costs})
+			l.settled(ctx, item, all)
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
@@ -102,6 +113,7 @@ type settling struct {
 	costs []table.Cost // what is left to settle, none of them zero
 	more  bool         // something is taken
 	plain bool         // the item is written without looking, and the write is not counted
+	late  []table.Cost // what was not given back, because its period is over
 }
 
 // known takes the image of the item that this process has, and reports whether it has
@@ -145,6 +157,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		return false
 	}
 	if left := current(b, s.costs); len(left) < len(s.costs) {
+		s.late = append(s.late, without(s.costs, left)...)
 		s.costs, s.image = left, b
 		return len(left) == 0
 	}
@@ -174,7 +187,7 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 			}
 			continue
 		}
-		if !c.Limit.Quota() || c.Milli > 0 {
+		if !c.Limit.Quota() || c.Milli > 0 || c.End != 0 {
 			continue
 		}
 		if j := image.Index(c.Limit.Name); j >= 0 {
@@ -195,6 +208,14 @@ func current(b table.Shard, costs []table.Cost) []table.Cost {
 		}
 		i := b.State.Index(c.Limit.Name)
 		return i >= 0 && c.Late(b.State.Slots[i])
+	})
+}
+
+// without returns the costs of limits that others do not name.
+func without(costs, others []table.Cost) []table.Cost {
+	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
+		_, ok := table.Find(others, c.Limit.Name)
+		return ok
 	})
 }
 

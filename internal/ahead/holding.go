@@ -20,6 +20,8 @@ type Holding struct {
 	ended      amounts       // unspent, and not written yet
 	marks      []table.Shard // images of the generation, in order: what they counted is spent once their hu passes
 	asked      *asked        // the charge under way that takes ahead
+	back       []table.Cost  // what ended unspent of quotas, to be given back: negative
+	image      []bucket.Slot // the slots of the last image
 	serving    []*allotment  // room for Take
 }
 
@@ -31,7 +33,8 @@ type allotment struct {
 	until      Instant
 	// covers marks what others may hold at a mend, told by this process: nothing is granted
 	// from it.
-	covers bool
+	covers  bool
+	periods []table.Cost // of quotas: in which periods it was taken; nil for none
 }
 
 // asked is a charge under way.
@@ -119,7 +122,7 @@ func (h *Holding) Settle(back []table.Cost, now Instant) bool {
 			a = o
 		}
 	}
-	if a == nil {
+	if a == nil || !a.takesBack(back) {
 		return false
 	}
 	for _, c := range back {
@@ -147,17 +150,12 @@ func (h *Holding) Tells(now Instant) bool {
 
 // end forgets what is over, and takes down what of it was not granted.
 func (h *Holding) end(now Instant) {
-	h.allotments = slices.DeleteFunc(h.allotments, func(a allotment) bool {
-		if !a.over(now) {
-			return false
+	for i := range h.allotments {
+		if a := &h.allotments[i]; a.over(now) && !a.covers {
+			h.leave(a, now)
 		}
-		if !a.covers {
-			for _, n := range a.left {
-				h.ended.add(n.limit, n.milli)
-			}
-		}
-		return true
-	})
+	}
+	h.allotments = slices.DeleteFunc(h.allotments, func(a allotment) bool { return a.over(now) })
 }
 
 // held returns what is held of what was taken in a generation.
@@ -240,7 +238,9 @@ func (h *Holding) Done(o Outcome, image table.Shard) {
 func (h *Holding) written(a *asked, image table.Shard, same bool) {
 	if a.take.some() {
 		h.allotments = append(h.allotments,
-			allotment{left: a.take, limits: a.limits, generation: image.Generation, until: a.until})
+			allotment{left: a.take, limits: a.limits, generation: image.Generation, until: a.until,
+				periods: periodsOf(a.limits, image.State)})
+		h.pass()
 	}
 	if image.Generation == a.generation {
 		for _, n := range a.delta {

@@ -15,17 +15,18 @@ const (
 )
 
 // Life returns for how long, in milliseconds, tokens of the limits may be held, at most what
-// is asked for: half of the time in which the fastest of them fills, because near full a
-// level is shown lower by what is held. It is zero where one of them is a quota, because what
-// is held at its edge would be granted in the next period, or slots, which nobody holds,
-// or soft, because that tells of each request whether it was there, or has a floor, because what
-// is held is for those that leave nothing.
+// is asked for: half of the time in which the fastest rate fills, because near full a level is
+// shown lower by what is held. It is zero where one of them is slots, which nobody holds, or
+// soft, because that tells of each request whether it was there, or has a floor, because what
+// is held is for those that leave nothing. See [LifeFrom] for the edges of quotas.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
-		if !c.Limit.IsRate() || c.Limit.Soft || c.Floor > 0 {
+		if c.Limit.AtOnce || c.Limit.Soft || c.Floor > 0 {
 			return 0
 		}
-		most = min(most, bucket.Wait(0, 0, c.Limit.Whole(), c.Limit.Capacity)/2)
+		if c.Limit.IsRate() {
+			most = min(most, bucket.Wait(0, 0, c.Limit.Whole(), c.Limit.Capacity)/2)
+		}
 	}
 	return min(most, bucket.MaxAhead)
 }

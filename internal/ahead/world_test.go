@@ -28,34 +28,37 @@ const (
 	mendToZero  defect = "mended to zero"
 	youngMark   defect = "a mark half as old"
 	endedUntold defect = "what ended is not told"
+	overEdge    defect = "held over the edge of a quota"
+	anyPeriod   defect = "given back to any period of a quota"
 	nothing     defect = "nothing at all" // the worlds in which defects are planted, without one
 )
 
 // world is one bucket of random limits, written to by processes with stale images, whose
 // writes and answers are late or lost, which begin and end, and of which some take ahead.
 type world struct {
-	rng     *rand.Rand
-	d       defect
-	now     int64
-	limits  []bucket.Limit
-	began   []bucket.Limit // the first limits
-	items   map[item.Key]item.Item
-	ps      []*process
-	ended   []*process // whose last answers may still come
-	queue   []event
-	life    int64
-	skew    int64
-	back    int64   // when something was last given back
-	steps   bool    // shards are split and merged
-	returns bool    // tokens are given back
-	changes bool    // an operator fills the bucket up, and changes its limits
-	deletes bool    // the bucket is deleted under those who hold of it, and made anew
-	turns   bool    // an operator changes for how long processes hold, or that they do
-	foreign bool    // a Python client writes, too, and fills the bucket up whatever is held
-	held    []int64 // by limit: the most that the item said was held when that client wrote
-	tidy    bool    // no answer is lost and no process ends: usage must be exact
-	grants  []grant
-	used    []int64 // by limit: granted, less what was given back, and forced; of shards that are gone, negative
+	rng      *rand.Rand
+	d        defect
+	now      int64
+	limits   []bucket.Limit
+	began    []bucket.Limit // the first limits
+	items    map[item.Key]item.Item
+	ps       []*process
+	ended    []*process // whose last answers may still come
+	queue    []event
+	life     int64
+	skew     int64
+	gaveBack int64                        // when something was last given back
+	steps    bool                         // shards are split and merged
+	returns  bool                         // tokens are given back
+	changes  bool                         // an operator fills the bucket up, and changes its limits
+	deletes  bool                         // the bucket is deleted under those who hold of it, and made anew
+	turns    bool                         // an operator changes for how long processes hold, or that they do
+	foreign  bool                         // a Python client writes, too, and fills the bucket up whatever is held
+	held     []int64                      // by limit: the most that the item said was held when that client wrote
+	tidy     bool                         // no answer is lost and no process ends: usage must be exact
+	quotas   map[string]map[int64]*period // by limit and end
+	grants   []grant
+	used     []int64 // by limit: granted, less what was given back, and forced; of shards that are gone, negative
 
 	sums
 }
@@ -116,6 +119,7 @@ func newWorld(seed uint64, d defect, skew int64) *world {
 	if kind := rng.IntN(6); d == sound && !w.steps && !w.changes {
 		w.deletes, w.foreign, w.turns = kind == 0, kind == 1, kind == 2
 	}
+	w.quota(seed)
 	w.began, w.used, w.held = w.limits, make([]int64, len(w.limits)), make([]int64, len(w.limits))
 	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
 		Now: w.now, Draw: seed})
@@ -205,6 +209,9 @@ func key(shard int) item.Key { return table.BucketKey("ns", "e", "r", shard) }
 // move lets a process do something.
 func (w *world) move(p *process) {
 	k := w.shard()
+	if w.quotas != nil && w.rng.IntN(3) == 0 {
+		w.unspent(p, k)
+	}
 	image, known := p.images[k]
 	switch x := w.rng.Float64(); {
 	case x < .08 || !known && x < .5:
@@ -229,7 +236,7 @@ func (w *world) move(p *process) {
 		c := table.Charge{Image: w.seen(image), Now: w.now + p.skew, Slack: int64(w.rng.IntN(2) * 25)}
 		u := c.Plan().Update
 		w.after(w.late(), func() { w.write(u) })
-	case x < .88 && w.returns:
+	case x < .88 && w.returns, x < .95 && w.d == anyPeriod:
 		w.giveBack(p, k)
 	case x < .92 && w.steps:
 		w.reshard(p, image)
@@ -288,7 +295,7 @@ func (w *world) takes(p *process, k int, costs []table.Cost) {
 	if p.hold(k).Take(costs, w.clock(p)) {
 		w.local++
 		w.grant(w.now, costs)
-		p.granted = append(p.granted, costs)
+		p.granted = append(p.granted, w.spends(k, w.items[key(k)], p.images[k].State, costs, true))
 	}
 }
 
@@ -338,6 +345,7 @@ func (w *world) cold(p *process, k int) {
 		Now: w.now + p.skew, Room: 50}
 	if after, held := w.write(add.Plan()); held {
 		w.grant(w.now, costs)
+		w.spends(k, after, bucket.State{}, costs, false)
 		w.after(w.late(), func() { w.see(p, after) })
 	}
 }
@@ -350,12 +358,16 @@ func (w *world) giveBack(p *process, k int) {
 	i := w.rng.IntN(len(p.granted))
 	costs := p.granted[i]
 	p.granted = slices.Delete(p.granted, i, i+1)
-	back := table.Costs(w.limits)
+	back, into := slices.Clone(costs), slices.Clone(costs)
 	for i := range back {
 		back[i].Milli = -costs[i].Milli
+		if w.d == anyPeriod {
+			back[i].End, into[i].End = 0, p.images[k].State.PeriodEnd()
+		}
 	}
-	if w.rng.IntN(2) == 0 && p.hold(k).Settle(costs, w.clock(p)) {
+	if w.rng.IntN(2) == 0 && p.hold(k).Settle(into, w.clock(p)) {
 		w.grant(w.now, back)
+		w.refund(costs)
 		return
 	}
 	u := table.Adjust(key(k), back)
@@ -365,7 +377,8 @@ func (w *world) giveBack(p *process, k int) {
 		}
 		if _, held := w.write(u); held {
 			w.grant(w.now, back)
-			w.back = w.now
+			w.refund(costs)
+			w.gaveBack = w.now
 		}
 	})
 }

@@ -26,10 +26,16 @@ func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force 
 		sum[i].Milli += take[i].Milli
 	}
 	c := table.Charge{Image: image, Costs: costs, Now: sent.Wall, Force: force}
-	h := p.hold(k)
+	h, life := p.hold(k), p.life
+	if w.d != overEdge {
+		life = beforeEdges(image.State, costs, life, sent.Wall)
+	}
+	if life == 0 {
+		sum, take = slices.Clone(costs), table.Costs(w.limits)
+	}
 	switch {
 	case p.ahead && !force && w.rng.IntN(4) > 0:
-		c.Ahead = h.Ask(image, take, p.life, sent)
+		c.Ahead = h.Ask(image, take, life, sent)
 	case w.turns && !p.ahead && !force && h.Tells(sent): // it was turned off
 		sum, take = slices.Clone(costs), table.Costs(w.limits)
 		c.Ahead = h.Ask(image, take, 0, sent)
@@ -70,8 +76,8 @@ func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force 
 			}
 		case held:
 			// Between sending and answer it is granted; not before what it is granted from came back.
-			w.grant(max(realSent, w.back), costs)
-			p.granted = append(p.granted, costs)
+			w.grant(max(realSent, w.gaveBack), costs)
+			p.granted = append(p.granted, w.spends(k, after, bucket.State{}, costs, false))
 		default:
 			w.refused++
 		}
@@ -151,6 +157,9 @@ func (w *world) spoil(h *Holding, u *item.Update, take []table.Cost) {
 // millitokens: what was given back may be granted again.
 func (w *world) excess(i int) int64 {
 	l := w.began[i]
+	if l.Quota() {
+		return w.overQuota(i)
+	}
 	level, pool, at, worst := l.Capacity*l.Period, int64(0), w.grants[0].at, int64(0)
 	for _, g := range w.grants {
 		level = min(l.Capacity*l.Period, level+(g.at-at)*l.Amount)
@@ -180,6 +189,9 @@ func (w *world) excess(i int) int64 {
 // returned is how much of a limit was given back. Who mends takes what an earlier image has
 // counted for spent, also if it was given back since.
 func (w *world) returned(i int) (milli int64) {
+	if w.began[i].Quota() { // of which it is known what was given back to which period
+		return 0
+	}
 	for _, g := range w.grants {
 		if g.limits == nil && !g.gift {
 			milli += max(0, -g.costs[i].Milli)
@@ -205,6 +217,9 @@ func (w *world) uncounted(i int) int64 {
 		for _, h := range p.holds {
 			h.end(w.clock(p))
 			left += h.ended.of(name)
+			if back, ok := table.Find(h.back, name); ok {
+				left -= back.Milli
+			}
 		}
 	}
 	return left
@@ -215,7 +230,7 @@ type sums struct {
 	worlds, wrong, miscounted                                      int
 	worst                                                          int64
 	charges, local, ahead, mends, refused, reshards, raises, rules int
-	settled, remade, filled, turned                                int
+	settled, remade, filled, turned, periods, back                 int
 	first                                                          uint64
 }
 
@@ -227,6 +242,7 @@ func (s *sums) add(o sums) {
 		{&s.charges, o.charges}, {&s.local, o.local}, {&s.ahead, o.ahead}, {&s.mends, o.mends},
 		{&s.refused, o.refused}, {&s.reshards, o.reshards}, {&s.raises, o.raises}, {&s.rules, o.rules},
 		{&s.settled, o.settled}, {&s.remade, o.remade}, {&s.filled, o.filled}, {&s.turned, o.turned},
+		{&s.periods, o.periods}, {&s.back, o.back},
 	} {
 		*n.to += n.more
 	}
@@ -296,6 +312,7 @@ func TestNoWorldGrantsMoreThanThereIs(t *testing.T) {
 			}
 			if s.local < 10*s.worlds || s.mends < s.worlds || s.refused < s.worlds || s.reshards == 0 ||
 				s.settled == 0 || s.remade == 0 || s.filled == 0 || s.turned == 0 ||
+				s.periods < s.worlds || s.back < s.worlds/8 ||
 				skew == 0 && (s.raises == 0 || s.rules == 0) {
 				t.Error("too little was played to prove anything")
 			}
@@ -309,7 +326,7 @@ var likely = map[defect]uint64{mendToZero: 90, youngMark: 90}
 // What is planted in the worlds is found, and nothing where nothing is planted.
 func TestWorldsFindPlantedDefects(t *testing.T) {
 	for _, d := range []defect{heldNow, notCounted, noUntil, untilBack, fromAnswer, toldEarly, mendToZero, youngMark,
-		endedUntold} {
+		endedUntold, overEdge, anyPeriod} {
 		t.Run(string(d), func(t *testing.T) {
 			s := playFrom(likely[d], 1, 400, d, 0)
 			if s.wrong+s.miscounted == 0 {

@@ -21,6 +21,7 @@ type holding struct {
 	limits []bucket.Limit
 	serial int  // of the image that the limits are of
 	renews bool // a charge that takes ahead before it is needed is on its way
+	minded bool // somebody gives back what ends unspent of quotas
 }
 
 // instant is now by both clocks.
@@ -99,9 +100,11 @@ func (k *facts) low(s *seen, w Want, now Now) bool {
 	if h.renews || h.Asking() || h.pace.Saturated(now.Ms) {
 		return false
 	}
-	life := ahead.Life(w.Costs, k.ahead)
-	return h.Low(&h.demand, h.taken, now.Trip, now.instant()) &&
-		h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
+	if !h.Low(&h.demand, h.taken, now.Trip, now.instant()) {
+		return false
+	}
+	life := ahead.LifeFrom(s.image.State, w.Costs, k.ahead, now.Ms)
+	return h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
 }
 
 // Renewed notes that what Grant has asked for is over, whatever came of it.
@@ -159,7 +162,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 		!w.stored(s.image.State) {
 		return charge
 	}
-	life := ahead.Life(w.Costs, k.ahead)
+	life := ahead.LifeFrom(s.image.State, w.Costs, k.ahead, now.Ms)
 	h.pace.Wrote(life, now.Ms, now.Random)
 	take, short := k.size(s, w, life, now)
 	if short {

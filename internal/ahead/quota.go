@@ -1,0 +1,163 @@
+package ahead
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What is taken ahead of a quota is granted before the edge or not at all, and what is left of
+// it goes back to the table: a rate refills, a quota would miss it until its next period.
+
+// LifeFrom is [Life] for a charge that is planned from an image at an instant: over before any
+// quota is whole again, so that no grant is of another period than its tokens. In the second
+// behind an edge, while the period before it goes on, it is zero.
+//
+//	life 500 ms, midnight is the edge: 500 at 23:59:59.0, 200 at 23:59:59.8, 0 at 0:00:00.5
+func LifeFrom(image bucket.State, costs []table.Cost, most, now int64) int64 {
+	return beforeEdges(image, costs, Life(costs, most), now)
+}
+
+// beforeEdges cuts a life. A period that begins with the charge has all of its length.
+func beforeEdges(image bucket.State, costs []table.Cost, life, now int64) int64 {
+	quotas := false
+	for _, c := range costs {
+		if n := c.Limit.FirstUse(); n > 0 {
+			life = min(life, n)
+		}
+		quotas = quotas || c.Limit.Quota()
+	}
+	if life == 0 || !quotas {
+		return life
+	}
+	if end := image.At(now).PeriodEnd(); end != 0 {
+		life = max(0, min(life, bucket.SubSat(end, now)))
+	}
+	return life
+}
+
+// periodsOf returns the quotas of limits, with the periods that an image has them in; nil if
+// there are none.
+func periodsOf(limits []table.Cost, image bucket.State) (out []table.Cost) {
+	for _, c := range limits {
+		if j := image.Index(c.Limit.Name); c.Limit.Quota() && j >= 0 {
+			out = append(out, table.Cost{Limit: c.Limit, End: image.Slots[j].End, Resets: image.Slots[j].Resets})
+		}
+	}
+	return out
+}
+
+// passed reports whether an image shows that a quota of the allotment is in another period
+// than its tokens are of, or was made whole since. What is left is granted no more then: the
+// lease would give it back to the wrong period.
+func (a *allotment) passed(image []bucket.Slot) bool {
+	return slices.ContainsFunc(a.periods, func(c table.Cost) bool {
+		return slices.ContainsFunc(image, func(sl bucket.Slot) bool {
+			return sl.Name == c.Limit.Name && c.Late(sl)
+		})
+	})
+}
+
+// pass ends the allotments whose periods are over by the last image.
+func (h *Holding) pass() {
+	for i := range h.allotments {
+		if a := &h.allotments[i]; a.passed(h.image) {
+			a.until, a.periods = Instant{}, nil
+		}
+	}
+}
+
+// takesBack reports whether tokens that were granted may be put into the allotment: those of
+// a quota only if they are of its period.
+func (a *allotment) takesBack(back []table.Cost) bool {
+	return !slices.ContainsFunc(back, func(c table.Cost) bool {
+		if !c.Limit.Quota() || c.Milli <= 0 {
+			return false
+		}
+		p, ok := table.Find(a.periods, c.Limit.Name)
+		return !ok || p.End != c.End || p.Resets != c.Resets
+	})
+}
+
+// leave takes down what is left of an allotment that is over: of a quota, for a later one of
+// the same period, if there is one. It may be held for as long as that: a quota does not refill.
+func (h *Holding) leave(a *allotment, now Instant) {
+	for _, n := range a.left {
+		p, quota := table.Find(a.periods, n.limit)
+		if !quota {
+			h.ended.add(n.limit, n.milli)
+		} else if later := h.later(a, p, now); later != nil {
+			later.left.add(n.limit, n.milli)
+		} else {
+			p.Milli = -n.milli
+			h.GoesBack([]table.Cost{p}, now)
+		}
+	}
+}
+
+// later returns an allotment that is not over and has tokens of the same period of a quota.
+func (h *Holding) later(than *allotment, p table.Cost, now Instant) *allotment {
+	for i := range h.allotments {
+		a := &h.allotments[i]
+		if o, ok := table.Find(a.periods, p.Limit.Name); ok && o == p && !a.over(now) && a.generation == than.generation {
+			return a
+		}
+	}
+	return nil
+}
+
+// GoesBack takes down, as negative costs, what is to be given back of quotas: what ended
+// unspent, or a [Holding.Back] that was not written. Of a period that is over it cannot be
+// given back any more, and counts as ended.
+func (h *Holding) GoesBack(costs []table.Cost, now Instant) {
+	for _, c := range costs {
+		i := slices.IndexFunc(h.back, func(o table.Cost) bool { return o.Limit.Name == c.Limit.Name })
+		switch {
+		case c.Milli >= 0:
+		case now.Wall >= c.End:
+			h.ended.add(c.Limit.Name, -c.Milli)
+		case i < 0:
+			h.back = append(h.back, c)
+		case h.back[i].End == c.End && h.back[i].Resets == c.Resets:
+			h.back[i].Milli += c.Milli
+		default: // of an earlier period
+			h.ended.add(c.Limit.Name, -h.back[i].Milli)
+			h.back[i] = c
+		}
+	}
+}
+
+// Lost takes down that a [Holding.Back] was refused: others have begun the next period.
+func (h *Holding) Lost(costs []table.Cost) {
+	for _, c := range costs {
+		h.ended.add(c.Limit.Name, -c.Milli)
+	}
+}
+
+// Back returns, as negative costs in order of name, what ended unspent of quotas and is to be
+// given back to the shard. It is the caller's then: GoesBack and Lost take it again.
+func (h *Holding) Back(now Instant) []table.Cost {
+	h.end(now)
+	out := h.back
+	h.back = nil
+	slices.SortFunc(out, func(a, b table.Cost) int { return strings.Compare(a.Limit.Name, b.Limit.Name) })
+	return out
+}
+
+// BackIn returns after how many milliseconds something of a quota may have to be given back;
+// ok is false if nothing of a quota is held.
+func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
+	for i := range h.allotments {
+		a := &h.allotments[i]
+		if a.periods == nil {
+			continue
+		}
+		left := max(0, min(a.until.Wall-now.Wall, a.until.Mono-now.Mono))
+		if !ok || left < ms {
+			ms, ok = left, true
+		}
+	}
+	return ms, ok || len(h.back) > 0
+}

@@ -1,0 +1,269 @@
+package ahead
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// period is what was granted of a quota in one of its periods.
+type period struct{ granted, returned, most int64 }
+
+// quota makes the last limit of some worlds a quota, by the calendar or from its first use.
+func (w *world) quota(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 12))
+	planted := w.d == overEdge || w.d == anyPeriod
+	plain := w.d == sound && !w.changes && !w.deletes && !w.foreign && rng.IntN(2) == 0
+	if !planted && !plain {
+		return
+	}
+	w.quotas = map[string]map[int64]*period{}
+	l := &w.limits[len(w.limits)-1]
+	*l = bucket.Limit{Name: l.Name, Capacity: 10 * l.Capacity, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}
+	if rng.IntN(2) == 0 {
+		l.Reset = fmt.Sprintf("+%d", 2+rng.IntN(60))
+	}
+	w.quotas[l.Name] = map[int64]*period{}
+	if w.d == anyPeriod {
+		w.returns = true
+	}
+}
+
+// spends counts what was granted of quotas in their periods, by the item, and returns the costs
+// with those that a lease would take down: by the item too, or by the process's image. What is
+// granted from what is held must be of the period that it happens in.
+func (w *world) spends(k int, it item.Item, image bucket.State, costs []table.Cost, local bool) []table.Cost {
+	if w.quotas == nil || it == nil {
+		return costs
+	}
+	b, err := table.DecodeShard(it)
+	if err != nil {
+		panic(err)
+	}
+	if !local {
+		image = b.State
+	}
+	out := append([]table.Cost(nil), costs...)
+	for i, c := range costs {
+		if !c.Limit.Quota() {
+			continue
+		}
+		if j := image.Index(c.Limit.Name); j >= 0 {
+			out[i].End, out[i].Resets = image.Slots[j].End, image.Slots[j].Resets
+		}
+		end := b.State.Slots[b.State.Index(c.Limit.Name)].End
+		if local && w.now >= end+2*w.skew && end != 0 && c.Milli > 0 {
+			end = -1 // of a period that was over
+		}
+		p := w.quotas[c.Limit.Name][end]
+		if p == nil {
+			p = &period{}
+			w.quotas[c.Limit.Name][end] = p
+			w.periods++
+		}
+		p.granted += c.Milli
+		p.most = max(p.most, p.granted-p.returned)
+	}
+	return out
+}
+
+// refund counts what was given back of quotas. It was taken in the period that the costs name.
+func (w *world) refund(costs []table.Cost) {
+	for _, c := range costs {
+		if p := w.quotas[c.Limit.Name][c.End]; p != nil {
+			p.returned += c.Milli
+		}
+	}
+}
+
+// overQuota returns by how much more was granted in a period than the quota is.
+func (w *world) overQuota(i int) (worst int64) {
+	for end, p := range w.quotas[w.limits[i].Name] {
+		most := w.limits[i].Capacity
+		if end < 0 {
+			most = 0
+		}
+		worst = max(worst, p.most-most)
+	}
+	return worst
+}
+
+// unspent gives back what ended unspent of quotas, and learns now and then that it was late,
+// not written, or nothing.
+func (w *world) unspent(p *process, k int) {
+	h := p.hold(k)
+	back := h.Back(w.clock(p))
+	if back == nil {
+		return
+	}
+	u, lost := table.Adjust(key(k), back), !w.tidy && w.rng.IntN(10) == 0
+	if w.rng.IntN(5) == 0 { // it is not sent
+		w.after(w.late(), func() { h.GoesBack(back, w.clock(p)) })
+		return
+	}
+	w.after(w.late(), func() {
+		held := false
+		if w.items[key(k)] != nil {
+			_, held = w.write(u)
+		}
+		w.back++
+		w.after(w.late(), func() {
+			if !held && !lost {
+				h.Lost(back)
+			}
+		})
+	})
+}
+
+// quotaBucket is a bucket of 100 a second and of a quota of 1,000 in two minutes, at an instant.
+func quotaBucket(at int64) (table.Shard, []bucket.Limit) {
+	limits := []bucket.Limit{
+		{Name: "rps", Capacity: 100_000, Amount: 100_000, Period: 1000},
+		{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
+	}
+	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
+		Now: at, Draw: 1})
+	return b, limits
+}
+
+// The example of LifeFrom, and a period that the charge itself begins.
+func TestNothingIsHeldOverAnEdge(t *testing.T) {
+	const edge = began/120_000*120_000 + 120_000
+	b, limits := quotaBucket(edge - 30_000)
+	costs := table.Costs(limits)
+	for at, want := range map[int64]int64{-1000: 500, -200: 200, 0: 0, 500: 0, 999: 0, 1000: 500, 120_000 - 100: 100} {
+		if got := LifeFrom(b.State, costs, 500, edge+at); got != want {
+			t.Errorf("%d ms from the edge: %d ms, want %d", at, got, want)
+		}
+	}
+	costs[1].Limit.Reset = "+3"
+	_, b = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs[1:], Now: edge, Draw: 1})
+	if got := LifeFrom(b.State, costs[1:], 10_000, edge+100); got != 3000 {
+		t.Errorf("a period of 3 s begins with the charge: %d ms", got)
+	}
+	begun := b.State.Begin([]int64{1000, 0})
+	if got := LifeFrom(begun, costs[1:], 10_000, edge+100); got != 2900 {
+		t.Errorf("a period of 3 s began 100 ms ago: %d ms", got)
+	}
+}
+
+// What ends unspent of a quota is given back, not counted as ended like that of a rate; but
+// not once its period is over, or made whole.
+func TestUnspentQuotaGoesBack(t *testing.T) {
+	const edge = began/120_000*120_000 + 120_000
+	const at = edge - 30_000
+	for name, c := range map[string]struct {
+		now  int64
+		see  func(b *table.Shard)
+		back int64
+	}{
+		"in its period":     {now: at + 500, back: -4000},
+		"held still":        {now: at + 499},
+		"after its period":  {now: edge},
+		"made whole since":  {now: at + 500, see: func(b *table.Shard) { b.State.Slots[1].Resets++ }},
+		"of another period": {now: at + 100, see: func(b *table.Shard) { b.State.Slots[1].End += 120_000 }},
+	} {
+		b, limits := quotaBucket(at)
+		h, take := Holding{}, table.Costs(limits, 6000, 6000)
+		h.Ask(b, take, 500, Instant{Wall: at})
+		h.See(b, 500)
+		h.Done(Written, b)
+		if !h.Take(table.Costs(limits, 2000, 2000), Instant{Wall: at}) {
+			t.Fatal("nothing is held")
+		}
+		if c.see != nil {
+			c.see(&b)
+			h.See(b, 500)
+		}
+		now := Instant{Wall: c.now, Mono: c.now - at}
+		back := h.Back(now)
+		got, _ := table.Find(back, "rpy")
+		if got.Milli != c.back || len(back) > 1 {
+			t.Errorf("%s: given back %+v, want %d", name, back, c.back)
+		}
+		ended := int64(4000)
+		if c.back != 0 || name == "held still" {
+			ended = 0
+		}
+		if n := h.ended.of("rpy"); n != ended {
+			t.Errorf("%s: %d ended, want %d", name, n, ended)
+		}
+		if _, some := h.BackIn(now); some != (name == "held still") {
+			t.Errorf("%s: more is to be given back: %v", name, some)
+		}
+		if back == nil {
+			continue
+		}
+		if got.End != edge {
+			t.Errorf("%s: of the period that ends at %d", name, got.End-edge)
+		}
+		h.GoesBack(back, now) // it was not written
+		h.GoesBack(back, now)
+		if again := h.Back(now); len(again) != 1 || again[0].Milli != 2*c.back {
+			t.Errorf("%s: %+v is to be given back again", name, again)
+		}
+		h.GoesBack(back, Instant{Wall: edge, Mono: edge - at}) // too late
+		if h.Lost(back); h.ended.of("rpy") != 8000 || h.Back(now) != nil {
+			t.Errorf("%s: %d ended", name, h.ended.of("rpy"))
+		}
+	}
+}
+
+// Tokens of a quota are settled into what is held of their own period only.
+func TestQuotaIsSettledInItsPeriod(t *testing.T) {
+	const at = began/120_000*120_000 + 30_000
+	b, limits := quotaBucket(at)
+	end := b.State.Slots[1].End
+	for _, c := range []struct {
+		end, resets, milli int64
+		want               bool
+	}{{end, 0, 1000, true}, {end - 120_000, 0, 1000, false}, {end, 1, 1000, false}, {0, 0, 1000, false}, {0, 0, -1000, true}} {
+		h := Holding{}
+		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
+		h.Done(Written, b)
+		h.Take(table.Costs(limits, 2000, 2000), Instant{Wall: at})
+		back := table.Costs(limits, 0, c.milli)
+		back[1].End, back[1].Resets = c.end, c.resets
+		if got := h.Settle(back, Instant{Wall: at}); got != c.want {
+			t.Errorf("%+v: settled %v", c, got)
+		}
+	}
+}
+
+// What is left of a quota when an allotment is over goes to a later one, without a write: of
+// its own period and generation.
+func TestUnspentQuotaGoesToALaterAllotment(t *testing.T) {
+	const at = began/120_000*120_000 + 30_000
+	for name, c := range map[string]struct {
+		change              func(b *table.Shard)
+		moved, unsent, told int64
+	}{
+		"as it was":             {moved: 6000},
+		"in another generation": {change: func(b *table.Shard) { b.Generation += 1 << 12 }, unsent: 6000},
+		"made whole since":      {change: func(b *table.Shard) { b.State.Slots[1].Resets++ }, told: 6000},
+	} {
+		b, limits := quotaBucket(at)
+		h := Holding{}
+		h.See(b, 500)
+		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
+		h.Done(Written, b)
+		if b.State.Slots = append([]bucket.Slot(nil), b.State.Slots...); c.change != nil {
+			c.change(&b)
+		}
+		h.See(b, 500)
+		h.Ask(b, table.Costs(limits, 1000, 1000), 500, Instant{Wall: at + 100, Mono: 100})
+		h.Done(Written, b)
+		now := Instant{Wall: at + 500, Mono: 500}
+		back, _ := table.Find(h.Back(now), "rpy")
+		if left := h.Left("rpy", now); left != 1000+c.moved || -back.Milli != c.unsent {
+			t.Errorf("%s: %d are held, and %d go back", name, left, -back.Milli)
+		}
+		if left := h.Left("rps", now); left != 1000 || h.ended.of("rps") != 6000-c.told {
+			t.Errorf("%s: of the rate %d are held, and %d ended", name, left, h.ended.of("rps"))
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package known
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What ends unspent of a quota is minded by one, until nothing of it is held any more.
+func TestUnspentIsMindedByOne(t *testing.T) {
+	p := newProcess(t)
+	if _, ok := p.Mind(0, clock(noon)); ok {
+		t.Error("nothing is held of the shard, and it is minded")
+	}
+	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
+	p.image.State = bucket.New(limits, 0, 1, noon)
+	p.image.Calendars.Has, p.image.Calendars.Until = true, p.image.State.PeriodEnd()
+	p.See(p.image, noon, Unsent)
+	costs := func(milli int64) []Want {
+		w := costing(milli, limits[0])
+		return []Want{w, w, w, w, w, w, w, w, w, w}
+	}
+	p.charges(costs(1000), 0)
+	p.charges(costs(1000), 10)
+	ms, ok := p.Mind(0, clock(noon+20))
+	if _, again := p.Mind(0, clock(noon+20)); !ok || ms != 1990 || again {
+		t.Fatalf("minded %v in %d ms, and again %v", ok, ms, again)
+	}
+	left := p.Left(0, "rpy", clock(noon+20))
+	if u, ms, more := p.Unspent(0, clock(noon+1000)); u.Costs != nil || ms != 1010 || !more {
+		t.Errorf("before that is over: %+v, %v in %d ms", u, more, ms)
+	}
+	u, _, more := p.Unspent(0, clock(noon+2010))
+	if c, _ := table.Find(u.Costs, "rpy"); more || c.Milli != -left || c.End != p.image.State.PeriodEnd() {
+		t.Fatalf("%d were left: %+v, more %v", left, u, more)
+	}
+	// It was not written: it is there again, and the caller is to mind it.
+	if !p.Unwritten(u, clock(noon+2020)) || p.Unwritten(Unspent{}, clock(noon+2020)) {
+		t.Error("nobody minds what was not written, or two do")
+	}
+	if u, _, more = p.Unspent(0, clock(noon+4000)); more || u.Costs[0].Milli != -left {
+		t.Errorf("%+v goes back, more %v", u, more)
+	}
+	p.Late(0, u.Costs)
+	plan := p.sends(costs(1000), 4100)
+	if _, ended := plan.Ahead(); len(ended) != 1 || ended[0].Milli != left {
+		t.Errorf("%d came too late, told is %+v", left, ended)
+	}
+}

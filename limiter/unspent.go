@@ -1,0 +1,56 @@
+package limiter
+
+import (
+	"context"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What this process has taken ahead of a quota and does not grant is given back once it may
+// not be granted any more: one write for what has ended on a shard by then.
+
+// mind sees to it that what ends unspent of quotas on a shard is given back.
+func (l *Limiter) mind(k *desk, n known.Name, shard int) {
+	if ms, ok := k.Mind(shard, l.moment); ok {
+		l.mindIn(ms, k, n, shard)
+	}
+}
+
+func (l *Limiter) mindIn(ms int64, k *desk, n known.Name, shard int) {
+	time.AfterFunc(time.Duration(ms+1)*time.Millisecond, func() { _ = guarded(func() { l.giveUnspent(k, n, shard) }) })
+}
+
+// giveUnspent gives back what has ended unspent on a shard. Where nothing was written it
+// is tried again, for as long as the period goes on.
+func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int) {
+	u, ms, more := k.Unspent(shard, l.moment)
+	if more {
+		l.mindIn(ms, k, n, shard)
+	}
+	if len(u.Costs) == 0 {
+		return
+	}
+	bounded := l.bounded(context.Background())
+	defer bounded.end()
+	it := leaseItem{name: n, key: table.BucketKey(l.namespace, n.Entity, n.Resource, shard), shard: shard}
+	s := l.settling(it, table.Shard{}, u.Costs)
+	err := s.run(bounded, queue.Moment{})
+	e := Event{Kind: EventAhead, Entity: n.Entity, Resource: n.Resource, Writes: 1,
+		Ended: Costs(nil).plus(negative(u.Costs))}
+	switch kind := store.KindOf(err); {
+	case err == nil && s.late != nil:
+		k.Late(shard, s.late)
+	case kind == store.Unavailable || kind == store.Throttled:
+		if e.Writes, e.Ended = 0, nil; k.Unwritten(u, l.moment) {
+			l.mindIn(l.opts.Timeout.Milliseconds(), k, n, shard)
+		}
+	}
+	if err != nil {
+		e.Err = outcome("give back", n, err)
+	}
+	l.tell(context.Background(), e)
+}

@@ -1,0 +1,186 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// quotaOf is the quota that the one shard of the bucket has.
+func (w *world) quotaOf(l *Limiter) bucket.Slot {
+	b := w.shards(l, acme, gpt)[0]
+	return b.State.Slots[b.State.Index("rpd")]
+}
+
+// daily is a request of one token of a rate and of a quota.
+func daily(quota int64) Request {
+	return asks(Costs{"rps": 1, "rpd": 1}, PerSecond("rps", 1000), Quota("rpd", quota, Daily("")))
+}
+
+// One write takes ahead of a quota as of a rate. What of it ends unspent is there again for
+// everybody, and counts as never used.
+func TestAQuotaIsTakenAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		w.busy(l, daily(100_000), 200)
+		w.db.ResetStats()
+		granted, _ := w.busy(l, daily(100_000), 500)
+		if n := w.db.Stats().WriteUnits; granted != 500 || n > 30 || n < 5 {
+			t.Errorf("%d granted with %d writes", granted, n)
+		}
+		if held := l.desks.of(acmeGPT).Left(0, "rpd", l.moment); held == 0 {
+			t.Error("nothing is held of the quota")
+		}
+		w.pass(2 * time.Second)
+		synctest.Wait()
+		if sl := w.quotaOf(l); sl.Tokens/1000 != 100_000-700 || sl.Used/1000 != 700 || sl.Ended != 0 {
+			t.Errorf("700 of 100,000 were granted: %+v", sl)
+		}
+		w.db.ResetStats()
+		w.pass(time.Hour)
+		synctest.Wait()
+		if n := w.db.Stats().WriteUnits; n != 0 {
+			t.Errorf("%d writes while nothing is held", n)
+		}
+	})
+}
+
+// Two processes take ahead of a quota over its edge. In each period exactly the quota is granted,
+// and what was taken in the first is not granted in the second.
+func TestAQuotaTakenAheadIsExactPerPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ps := []*Limiter{w.process(Options{Ahead: 2 * time.Second}), w.process(Options{Ahead: 2 * time.Second})}
+		edge := midnight(w)
+		w.advance(edge.Sub(w.time()) - 30*time.Second)
+		for _, quota := range []int{500, 300} { // more is asked for than there is, and less
+			granted := map[bool]int{}
+			for i := range 8000 {
+				one := ps[i%2]
+				if i%2 == 0 {
+					w.pass(10 * time.Millisecond)
+				}
+				if quota == 300 && w.time().Before(edge) && i > 800 {
+					continue
+				}
+				_, err := one.Acquire(t.Context(), daily(int64(quota)))
+				for _, l := range ps {
+					l.background.Wait()
+				}
+				if err == nil {
+					granted[w.time().After(edge.Add(999*time.Millisecond))]++
+				} else if !errors.Is(err, ErrLimited) {
+					t.Fatal(err)
+				}
+			}
+			if granted[false] > quota || granted[true] != quota {
+				t.Errorf("%d granted before the edge and %d after it, of %d each", granted[false], granted[true], quota)
+			}
+			if quota == 500 && granted[false] != quota {
+				t.Errorf("%d of %d granted before the edge", granted[false], quota)
+			}
+			edge = edge.Add(24 * time.Hour)
+			w.advance(edge.Sub(w.time()) - 30*time.Second)
+		}
+	})
+}
+
+// The write that gives back what ended unspent fails in every way. It is sent again only where
+// nothing was written, and what came too late counts as ended.
+func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
+	const quota = 100_000
+	unknown := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("planned")}
+	down := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: fmt.Errorf("planned")}
+	for name, c := range map[string]struct {
+		applies bool
+		err     error
+		late    bool // the day has ended meanwhile, and others have begun the next
+		back    bool // it is there again in the end
+	}{
+		"written":                    {applies: true, back: true},
+		"written, the answer lost":   {applies: true, err: unknown, back: true},
+		"not written, nobody knows":  {err: unknown},
+		"not written, sent again":    {err: down, back: true},
+		"too late":                   {applies: true, late: true},
+		"not written until too late": {err: down, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l, other := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second}), w.process(Options{})
+				if c.late {
+					w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+				}
+				granted, _ := w.busy(l, daily(quota), 300)
+				held := l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000
+				if held == 0 {
+					t.Fatal("nothing is held")
+				}
+				sent := 0
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					sent++
+					if sent > 40 {
+						return true, nil
+					}
+					return c.applies, c.err
+				})
+				if c.late {
+					w.advance(3 * time.Second) // of clocks, one is ahead; the other process still reckons by this one
+					w.db.SetHook(nil)
+					must(t, other, daily(quota))
+				}
+				w.pass(time.Second)
+				w.pass(time.Minute)
+				synctest.Wait()
+				w.db.SetHook(nil)
+				sl := w.quotaOf(l)
+				switch left := sl.Tokens / 1000; {
+				case c.late && left != quota-1:
+					t.Errorf("%d are left of the next day, one was granted", left)
+				case !c.late && c.back && left != quota-int64(granted):
+					t.Errorf("%d are left, %d were granted", left, granted)
+				case !c.late && !c.back && left != quota-int64(granted)-held:
+					t.Errorf("%d are left, %d were granted, and %d lost", left, granted, held)
+				}
+				if c.late {
+					w.busy(l, daily(quota), 1)
+					if sl := w.quotaOf(l); sl.Ended/1000 != held {
+						t.Errorf("%d ended unspent, want %d", sl.Ended/1000, held)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Tokens of a quota that a lease gives back are held again, but those of yesterday go nowhere.
+func TestLeasesOfAQuotaAreSettledIntoItsPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+		_, lease := w.busy(l, daily(100_000), 300)
+		_, old := w.busy(l, daily(100_000), 3) // so that what is told has room for a token
+		k := l.desks.of(acmeGPT)
+		held := func() int64 { return k.Left(0, "rpd", l.moment) / 1000 }
+		before := held()
+		if err := lease.Rollback(context.Background()); err != nil || held() != before+1 {
+			t.Errorf("%v: %d held before and %d after", err, before, held())
+		}
+		w.pass(3 * time.Second)
+		w.busy(l, daily(100_000), 300)
+		before = held()
+		was := w.quotaOf(l)
+		if err := old.Rollback(context.Background()); err != nil || held() != before || w.quotaOf(l).Tokens != was.Tokens {
+			t.Errorf("%v: of yesterday, %d held before and %d after", err, before, held())
+		}
+	})
+}
