@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -18,6 +19,13 @@ var (
 		Cost:   PerMinute.Cost,
 	}
 )
+
+// budgeted is Busy beside a budget for the month, of which each request takes 700.
+var budgeted = Bucket{
+	Name:   "1000 per second and a monthly budget",
+	Limits: []limiter.Limit{limiter.PerSecond("rps", 1000), limiter.PerMonth("spend", 500_000_000)},
+	Cost:   func(r *rand.Rand) []int64 { return []int64{1, 400 + r.Int64N(600)} },
+}
 
 // taken is what is held of a fleet whose processes take ahead. Zero demands nothing.
 type taken struct {
@@ -50,7 +58,8 @@ func takenAhead() []taken {
 	all := []taken{
 		at(Busy, 16, .5, half, .11, .999).hardlyWaits(), at(Busy, 16, .9, half, .065, .999).hardlyWaits(),
 		at(Busy, 16, 1.5, half, .075, .98), at(Busy, 16, 5, half, .095, .99),
-		bursty, uneven, at(minutes, 16, .9, time.Second, .035, .999).hardlyWaits(),
+		bursty, uneven, at(budgeted, 16, .9, half, .065, .999).hardlyWaits(), at(budgeted, 16, 5, half, .095, .99),
+		at(minutes, 16, .9, time.Second, .035, .999).hardlyWaits(),
 		at(busier, 64, .9, half, .03, .999).hardlyWaits(),
 		at(Busy, 1, .9, half, .005, .999).hardlyWaits(), at(PerMinute, 16, .9, half, 1.0812, .999), // as without
 		seldom,

@@ -87,7 +87,7 @@ func (b Bucket) rates() []bucket.Rate {
 	out := make([]bucket.Rate, len(b.Limits))
 	for i, l := range b.Limits {
 		out[i] = bucket.Rate{Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli,
-			Period: l.Period.Milliseconds()}
+			Period: max(l.Period.Milliseconds(), 1)}
 	}
 	return out
 }
