@@ -65,7 +65,7 @@ test-race: # the packages that start goroutines, and who has them started, under
 
 .PHONY: test-long
 test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detector, a release as its user gets it, and more random worlds, crashes and calls
-	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 ./infra/release
+	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 -timeout 30m ./infra/release
 	cd test && EDGES=all $(GOTEST) -count=1 ./calendar
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
 	SEEDS=10000 KINDS=500 $(GOTEST) -run 'TestSimulation$$|TestKindsTogether$$' ./internal/simulation
