@@ -17,8 +17,9 @@ import (
 // is later than the request waits for, or if more is owed already than a capacity.
 func (d decider) behind(c Choice) Choice {
 	out := Choice{Do: Deny, Shard: -1, at: bucket.Never}
-	for n, s := range d.shards {
-		if n >= d.count || !s.imaged() {
+	for n := range d.count { // in order: of two that pay back at one instant it is the first
+		s := d.shards[n]
+		if !s.imaged() {
 			continue
 		}
 		if v, short := s.covers(d.want, d.now); out.Shard < 0 || v.At < out.at {
