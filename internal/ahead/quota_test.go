@@ -141,7 +141,8 @@ func TestNothingIsHeldOverAnEdge(t *testing.T) {
 		}
 	}
 	costs[1].Limit.Reset = "+3"
-	_, b = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs[1:], Now: edge, Draw: 1})
+	_, b = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs[1:],
+		Now: edge, Draw: 1})
 	if got := LifeFrom(b.State, costs[1:], 10_000, edge+100); got != 3000 {
 		t.Errorf("a period of 3 s begins with the charge: %d ms", got)
 	}
@@ -221,7 +222,9 @@ func TestQuotaIsSettledInItsPeriod(t *testing.T) {
 	for _, c := range []struct {
 		end, resets, milli int64
 		want               bool
-	}{{end, 0, 1000, true}, {end - 120_000, 0, 1000, false}, {end, 1, 1000, false}, {0, 0, 1000, false}, {0, 0, -1000, true}} {
+	}{
+		{end, 0, 1000, true}, {end - 120_000, 0, 1000, false}, {end, 1, 1000, false}, {0, 0, 1000, false}, {0, 0, -1000, true},
+	} {
 		h := Holding{}
 		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
 		h.Done(Written, b)
