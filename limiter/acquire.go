@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -56,11 +55,11 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 // acquire resolves a request and takes its costs. Three outcomes are errors: denied,
 // unavailable and unknown; the policy of the call decides about the last two.
 func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
-	own, err := req.validate(make([]bucket.Limit, 0, len(req.Limits)))
+	n := known.Name{Entity: req.Entity, Resource: req.Resource}
+	own, err := req.validate(l.desks.peek(n))
 	if err != nil {
 		return nil, err
 	}
-	n := known.Name{Entity: req.Entity, Resource: req.Resource}
 	if !l.answers(ctx, n, req, own) { // the table has been silent: do not wait for a timeout once more
 		cfg, err := l.configs.last(n, own)
 		if errors.Is(err, ErrDisabled) { // that is known all the same

@@ -44,8 +44,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 		return nil
 	}
 	begin := l.begin()
-	var few [4]bucket.Limit
-	own, err := req.validate(few[:0])
+	own, err := req.validate(k)
 	if err != nil {
 		return nil
 	}
@@ -141,7 +140,7 @@ func (l *Limiter) heldLease(w known.Want, h known.Held) *Lease {
 
 // from notes what a lease was granted from.
 func (le *Lease) from(n known.Name, h known.Held) {
-	le.image, le.limits = h.Image, slices.Clip(h.Limits)
+	le.after, le.limits = h.Image, slices.Clip(h.Limits)
 	le.one[0] = leaseItem{name: n, key: h.Key, shard: h.Image.State.Shard, taken: h.Costs}
 	le.items = le.one[:1:1]
 }

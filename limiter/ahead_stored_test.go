@@ -56,7 +56,7 @@ func TestTheShortestTimeHolds(t *testing.T) {
 		limits []Limit
 		want   int64
 	}{{[]Limit{a}, 1000}, {[]Limit{a, b}, 2000}, {[]Limit{a, c, b}, 2000}, {[]Limit{c}, 3000}} {
-		stored, err := storedLimits(nil, "limits", tt.limits)
+		stored, err := storedLimits("limits", tt.limits)
 		if err != nil {
 			t.Fatal(err)
 		}

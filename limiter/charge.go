@@ -66,7 +66,7 @@ const mostCost = 2 * MaxTokens
 // join takes over what another lease of the same entity and resource has taken.
 func (le *Lease) join(extra *Lease, costs Costs) {
 	if extra.Charged() {
-		le.part(extra.image.State)
+		le.part(extra.image().State)
 	}
 	for _, it := range extra.items {
 		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.key == it.key }) // local ones have none
@@ -87,19 +87,20 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 		}
 	}
 	if le.status, le.ahead = extra.status, extra.ahead; extra.Charged() {
-		le.image, le.worked = extra.image, extra.worked
+		le.after, le.worked = extra.after, extra.worked
 	}
 }
 
 // part sets apart what was taken of quotas whose period is another one now. A lease took 2 on
 // Monday and takes 1 on Tuesday: it has cost 3, and 1 can be given back.
 func (le *Lease) part(now bucket.State) {
+	before := le.image().State
 	for _, sl := range now.Slots {
-		j := le.image.State.Index(sl.Name)
+		j := before.Index(sl.Name)
 		if !sl.Quota() || j < 0 {
 			continue
 		}
-		if was := le.image.State.Slots[j]; was.End == sl.End && was.Resets == sl.Resets {
+		if was := before.Slots[j]; was.End == sl.End && was.Resets == sl.Resets {
 			continue
 		}
 		for i, it := range le.items {

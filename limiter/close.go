@@ -117,7 +117,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	defer bounded.end()
 	var errs []error
 	unknown, came := false, make([]error, len(le.items))
-	settle := func(i int) { came[i] = le.limiter.settle(bounded, le.items[i], le.image, le.taken(), due[i]) }
+	settle := func(i int) { came[i] = le.limiter.settle(bounded, le.items[i], le.image(), le.taken(), due[i]) }
 	atOnce(len(le.items), func(i int) {
 		if len(le.items) == 1 {
 			settle(i)
@@ -147,7 +147,7 @@ func (le *Lease) taken() queue.Moment {
 	if le.worked {
 		return queue.Moment{}
 	}
-	return queue.MomentOf(le.image)
+	return queue.MomentOf(le.image())
 }
 
 // levels returns the lease on the entity itself and those on its parents.

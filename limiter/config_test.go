@@ -488,7 +488,7 @@ func TestBadStoredConfig(t *testing.T) {
 			t.Run(c.name+"/"+lv.name, func(t *testing.T) {
 				w := newWorld(t)
 				l := w.process(Options{OnUnavailable: PolicyAllow})
-				lims, _ := storedLimits(nil, "", rpm(10))
+				lims, _ := storedLimits("", rpm(10))
 				cfg := table.Config{Namespace: l.namespace, Entity: lv.entity, Resource: lv.resource, Limits: lims}
 				it := cfg.Item()
 				c.edit(it)

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"sync"
+	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -15,6 +16,7 @@ type desk struct {
 	*known.Bucket
 	mu        sync.Mutex      // of flights, and of who has gone; taken before the lock of the Bucket
 	flights   map[int]*flight // by shard: the write that is under way and takes others along
+	valid     atomic.Pointer[valid]
 	throttled breaker         // of requests that were throttled: a hot bucket is its own trouble
 }
 

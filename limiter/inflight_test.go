@@ -382,7 +382,7 @@ func TestSlotsOfACascade(t *testing.T) {
 		o.db.Store(table.Entity{Namespace: o.ns, ID: acme, Parent: "org", Cascade: true, CreatedAt: created}.Item())
 		o.db.Store(table.Entity{Namespace: o.ns, ID: "org", CreatedAt: created}.Item())
 		for entity, n := range map[string]int64{acme: 3, "org": 2} {
-			limits, err := storedLimits(nil, "limits", []Limit{InFlight("jobs", n, epoch), PerMinute("rpm", 1000)})
+			limits, err := storedLimits("limits", []Limit{InFlight("jobs", n, epoch), PerMinute("rpm", 1000)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -65,8 +65,8 @@ type Lease struct {
 	ahead  bool             // it is of what was taken ahead: without a status until that is asked for
 	one    [1]leaseItem     // room for items
 	few    [2]table.Cost    // room for what they have taken
-	image  table.Shard      // as it was right after the charge; zero if that is not known
-	worked bool             // image was worked out: others may have written before the charge
+	after  *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
+	worked bool             // after was worked out: others may have written before the charge
 	gone   []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen
@@ -77,7 +77,15 @@ type Lease struct {
 // learn takes over what the image of the written item says: every limit of the
 // bucket can be settled, not only those in force.
 func (le *Lease) learn(b table.Shard) {
-	le.image, le.limits = b, b.State.Limits()
+	le.after, le.limits = &b, b.State.Limits()
+}
+
+// image returns the shard as it was right after the charge, zero if that is not known.
+func (le *Lease) image() table.Shard {
+	if le.after == nil {
+		return table.Shard{}
+	}
+	return *le.after
 }
 
 // Charged reports whether the lease was charged to the table. It is false for a lease granted

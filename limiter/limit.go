@@ -195,10 +195,9 @@ func (l Limit) stored() bucket.Limit { return argument.Limit[Calendar](l).Stored
 // public turns a stored limit back into its public form.
 func public(l bucket.Limit) Limit { return Limit(argument.LimitOf[Calendar](l)) }
 
-// storedLimits validates limits and returns them in order of name, in the room it is given if
-// that is enough.
-func storedLimits(room []bucket.Limit, field string, limits []Limit) ([]bucket.Limit, error) {
-	return argument.LimitsIn(room, field, limits, func(i int, l Limit) (bucket.Limit, error) {
+// storedLimits validates limits and returns them in order of name.
+func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
+	return argument.Limits(field, limits, func(i int, l Limit) (bucket.Limit, error) {
 		return l.stored(), l.validateAt(field, i)
 	})
 }

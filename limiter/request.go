@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -84,9 +85,17 @@ type Request struct {
 	OnUnavailable Policy
 }
 
-// validate checks everything that can be checked without configuration. It
-// returns the call's own limits, in the room it is given, or nil if it has none.
-func (r Request) validate(room []bucket.Limit) ([]bucket.Limit, error) {
+// valid are limits that requests have brought, as they were passed and as they are stored.
+// Neither is changed any more.
+type valid struct {
+	limits []Limit
+	stored []bucket.Limit
+}
+
+// validate checks everything that can be checked without configuration. It returns the call's
+// own limits, not to be changed, or nil if it has none. A busy process brings the same ones
+// again and again: those of the last request for the bucket need no second look.
+func (r Request) validate(k *desk) ([]bucket.Limit, error) {
 	if err := argument.Entity("Entity", r.Entity); err != nil {
 		return nil, err
 	}
@@ -117,15 +126,29 @@ func (r Request) validate(room []bucket.Limit) ([]bucket.Limit, error) {
 		return nil, argument.Invalid("Limits", argument.Plain("empty"),
 			"nil for the stored configuration, or at least one limit")
 	}
-	return storedLimits(room, "Limits", r.Limits)
+	if k == nil {
+		return storedLimits("Limits", r.Limits)
+	}
+	if last := k.valid.Load(); last != nil && slices.Equal(last.limits, r.Limits) {
+		return last.stored, nil
+	}
+	stored, err := storedLimits("Limits", r.Limits)
+	if err == nil {
+		k.valid.Store(&valid{slices.Clone(r.Limits), stored})
+	}
+	return stored, err
 }
 
 // price turns costs into what the write needs: one per limit in force, zero where the
 // request names none. They are in the room it is given, if that is enough.
 func price(room []table.Cost, req Request, limits []bucket.Limit) ([]table.Cost, error) {
-	out, costs := room, req.Costs
+	out, costs, named := room, req.Costs, 0
 	for i, l := range limits {
-		out = append(out, table.Cost{Limit: l.Bare(), Milli: costs[l.Name] * bucket.Milli, Floor: l.Floor(req.Class)})
+		n, ok := costs[l.Name]
+		if ok {
+			named++
+		}
+		out = append(out, table.Cost{Limit: l.Bare(), Milli: n * bucket.Milli, Floor: l.Floor(req.Class)})
 		if l.Soft {
 			out[i].Floor = 0
 		} else if out[i].Milli > l.Capacity {
@@ -137,13 +160,16 @@ func price(room []table.Cost, req Request, limits []bucket.Limit) ([]table.Cost,
 				out[i].Floor, l.Capacity/bucket.Milli)
 		}
 	}
+	if named == len(costs) {
+		return out, nil
+	}
 	for name, n := range costs {
 		if _, ok := table.Find(out, name); !ok {
 			return nil, argument.Invalid(fmt.Sprintf("Costs[%q]", name), n,
 				"only limits in force: "+strings.Join(limitNames(out), ", "))
 		}
 	}
-	return out, nil
+	panic("bug: a limit is in force twice")
 }
 
 // limitNames returns the names of the limits of costs.

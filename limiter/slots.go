@@ -44,7 +44,7 @@ func (l *Limiter) slotsOf(a *Lease, n known.Name, s *slots.Lease) *slots.Lease {
 		}
 		taken := slices.Clone(it.taken)
 		a.items[i].taken = slices.DeleteFunc(slices.Clone(taken), isSlots)
-		l.pin(taken, a.image.State)
+		l.pin(taken, a.image().State)
 		for _, c := range taken {
 			if !isSlots(c) || c.Milli <= 0 {
 				continue
@@ -52,7 +52,7 @@ func (l *Limiter) slotsOf(a *Lease, n known.Name, s *slots.Lease) *slots.Lease {
 			if s == nil {
 				s = slots.NewLease(n)
 			}
-			s.Take(slots.Part{Name: it.name, Key: it.key, TTL: a.image.TTL, Cost: c})
+			s.Take(slots.Part{Name: it.name, Key: it.key, TTL: a.image().TTL, Cost: c})
 		}
 	}
 	return s

@@ -118,7 +118,7 @@ func (l *Limiter) instant(t time.Time) int64 {
 // has been charged to. If that is too late, because others had come before whom the
 // limiter did not know of, everything is given back and the request denied.
 func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease, tries *attempt) error {
-	images := []table.Shard{lease.image}
+	images := []table.Shard{lease.image()}
 	if len(lease.items) > 1 { // a transaction brings no images
 		var err error
 		if images, err = l.readShards(ctx, k, w); err != nil {

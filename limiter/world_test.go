@@ -223,7 +223,7 @@ func (w *world) splitOf(l *Limiter, entity string, n int) {
 // (resource _default_), resource, or system (both empty).
 func (w *world) configure(l *Limiter, entity, resource string, limits ...Limit) {
 	w.t.Helper()
-	stored, err := storedLimits(nil, "limits", limits)
+	stored, err := storedLimits("limits", limits)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func (w *world) configure(l *Limiter, entity, resource string, limits ...Limit) 
 // configurePolicy stores a system configuration with limits and a policy.
 func (w *world) configurePolicy(l *Limiter, policy string, limits ...Limit) {
 	w.t.Helper()
-	stored, err := storedLimits(nil, "limits", limits)
+	stored, err := storedLimits("limits", limits)
 	if err != nil {
 		w.t.Fatal(err)
 	}

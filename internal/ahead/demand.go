@@ -33,6 +33,8 @@ const (
 	// two say that at most 2/(1.7 * 0.85) = 1.4 come in a life. A smaller part lets processes that
 	// start together take so much so soon that some of them are denied.
 	seenFrom = .85
+	// whole is after how many times of that nothing is missing: 1 - e^-40 is 1 in floating point.
+	whole = 40
 )
 
 // Asked takes in a request at an instant; life is how long, in milliseconds, tokens that are
@@ -77,7 +79,12 @@ func (d *Demand) fade(now int64) {
 // Example: after 1,615 ms of requests, one in 10 ms, they count for 72 of 85, and the time for
 // 723 of 850 ms: one in 10 ms, too.
 func (d *Demand) seen() float64 {
-	return max(d.fades, 1) * max(seenFrom, 1-math.Exp(-float64(max(0, d.at-d.began))/max(d.fades, 1)))
+	fades := max(d.fades, 1)
+	since := float64(max(0, d.at-d.began)) / fades
+	if since > whole {
+		return fades
+	}
+	return fades * max(seenFrom, 1-math.Exp(-since))
 }
 
 // Of returns the demand for a limit, in millitokens per millisecond.

@@ -59,16 +59,10 @@ func Resource(field, s string) error {
 // Limits returns limits as they are stored, in order of name, or what is wrong with
 // them; stored does so for one, given its place in the list.
 func Limits[L any](field string, limits []L, stored func(i int, l L) (bucket.Limit, error)) ([]bucket.Limit, error) {
-	return LimitsIn(make([]bucket.Limit, 0, min(len(limits), bucket.MaxLimits)), field, limits, stored)
-}
-
-// LimitsIn is Limits in the room that it is given, if that is enough.
-func LimitsIn[L any](room []bucket.Limit, field string, limits []L,
-	stored func(i int, l L) (bucket.Limit, error)) ([]bucket.Limit, error) {
 	if n := len(limits); n > bucket.MaxLimits {
 		return nil, Invalid(field, Plain(fmt.Sprintf("%d limits", n)), fmt.Sprintf("at most %d", bucket.MaxLimits))
 	}
-	out := room
+	out := make([]bucket.Limit, 0, len(limits))
 	for i, l := range limits {
 		one, err := stored(i, l)
 		if err != nil {

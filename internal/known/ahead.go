@@ -1,6 +1,8 @@
 package known
 
 import (
+	"iter"
+
 	"github.com/zeroae/zae-limiter-go/internal/ahead"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -19,9 +21,10 @@ type holding struct {
 	taken  []table.Cost // by the last charge that took ahead
 	key    item.Key     // of the shard
 	limits []bucket.Limit
-	serial int  // of the image that the limits are of
-	renews bool // a charge that takes ahead before it is needed is on its way
-	minded bool // somebody gives back what ends unspent of quotas
+	image  *table.Shard // a copy of the last one
+	serial int          // of that image
+	renews bool         // a charge that takes ahead before it is needed is on its way
+	minded bool         // somebody gives back what ends unspent of quotas
 }
 
 // instant is now by both clocks.
@@ -29,7 +32,7 @@ func (n Now) instant() ahead.Instant { return ahead.Instant{Wall: n.Ms, Mono: n.
 
 // Held is a request that was granted from what was taken ahead.
 type Held struct {
-	Image  table.Shard    // the last one of the shard that it was taken from
+	Image  *table.Shard   // the last one of the shard that it was taken from; not to be changed
 	Key    item.Key       // of that shard
 	Limits []bucket.Limit // those of the image; not to be changed
 	Costs  []table.Cost   // what was granted, by the limits in force
@@ -60,13 +63,28 @@ func (k *facts) holds() bool {
 	return false
 }
 
+// each goes through what is known of the shards, in any order. Most buckets have one.
+func (k *facts) each() iter.Seq[*seen] {
+	return func(yield func(*seen) bool) {
+		if s := k.shards[0]; s != nil && len(k.shards) == 1 {
+			yield(s)
+			return
+		}
+		for _, s := range k.shards {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
 // Grant grants a request from what was taken ahead; ok is false if that does not cover it.
 func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	now := clock()
 	w, _ = k.inForce(w, now.Ms)
-	for _, s := range k.shards {
+	for s := range k.each() {
 		if s.holding == nil || !s.holding.Take(w.Costs, now.instant()) {
 			continue
 		}
@@ -89,9 +107,10 @@ func (s *seen) tells(now Now) bool { return s.holding != nil && s.holding.Tells(
 func (s *seen) held() Held {
 	h := s.holding
 	if h.serial != s.serial {
-		h.key, h.limits, h.serial = s.image.Key(), s.image.State.Limits(), s.serial
+		image := s.image
+		h.image, h.key, h.limits, h.serial = &image, image.Key(), image.State.Limits(), s.serial
 	}
-	return Held{Image: s.image, Key: h.key, Limits: h.limits}
+	return Held{Image: h.image, Key: h.key, Limits: h.limits}
 }
 
 // low reports whether more is to be taken ahead now.
