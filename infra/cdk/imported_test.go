@@ -146,7 +146,7 @@ func twoLimiters(t *testing.T, template string) {
 		"rights of the worker": `"dynamodb:LeadingKeys":["*/BUCKET#*","*/ENTITY#*","_/OWED#"]`,
 		"network":              `"VpcConfig":{`,
 		"network interfaces":   `"ec2:CreateNetworkInterface"`,
-		"use of the key":       `"kms:ViaService":{"Fn::Join":["",["dynamodb.",{"Ref":"AWS::Region"},".",{"Ref":"AWS::URLSuffix"}]]}`,
+		"use of the key":       `"kms:ViaService":{"Fn::Join":["",["dynamodb.",{"Ref":"AWS::Region"},".amazonaws.com"]]}`,
 	} {
 		if !bytes.Contains(all.Bytes(), []byte(want)) {
 			t.Errorf("%s: the template does not say %s", what, want)

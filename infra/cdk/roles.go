@@ -123,12 +123,11 @@ func (l *Limiter) onKey(service string, actions []string) []awsiam.PolicyStateme
 	return []awsiam.PolicyStatement{l.via(allow(actions, l.Key.KeyArn()), service)}
 }
 
-// via binds rights on a key to what an AWS service of this region does for the caller. Its
-// name ends in amazonaws.com, in China in amazonaws.com.cn.
+// via binds rights on a key to what an AWS service of this region does for the caller. KMS
+// names it with the suffix amazonaws.com in all partitions, also where its domain has another.
 func (l *Limiter) via(s awsiam.PolicyStatement, service string) awsiam.PolicyStatement {
-	stack := awscdk.Stack_Of(l.Construct)
 	s.AddCondition(jsii.String("StringEquals"), map[string]string{
-		"kms:ViaService": service + "." + *stack.Region() + "." + *stack.UrlSuffix(),
+		"kms:ViaService": service + "." + *awscdk.Stack_Of(l.Construct).Region() + ".amazonaws.com",
 	})
 	return s
 }
