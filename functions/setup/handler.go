@@ -45,7 +45,9 @@ type handler struct {
 	store store.Store
 	db    admin.DynamoDB // of the same table
 	table string
-	check func(context.Context) error // whether the table has keys, indexes and a stream as it must
+	// check tells whether the table has keys, indexes and a stream as it must, and whether the
+	// stream is the one of that ARN, if one is given.
+	check func(ctx context.Context, stream string) error
 	now   func() time.Time
 	log   *slog.Logger
 }
@@ -68,7 +70,7 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 	}
 	first := e.RequestType == cfn.RequestCreate
 	var ids []string
-	if err = h.look(ctx); err == nil {
+	if err = h.look(ctx, conf.StreamARN); err == nil {
 		ids, err = h.setUp(ctx, conf, first)
 	}
 	if err == nil {
@@ -87,11 +89,11 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 }
 
 // look refuses a table that the functions could not work with: above all one whose
-// stream has no images, of which nothing could be counted. The rights to look may be
-// seconds old, also in an update that brings them.
-func (h *handler) look(ctx context.Context) error {
+// stream has no images, or is not the one that they read any more, so that nothing could
+// be counted. The rights to look may be seconds old, also in an update that brings them.
+func (h *handler) look(ctx context.Context, stream string) error {
 	return repeat(ctx, true, func() error {
-		err := h.check(ctx)
+		err := h.check(ctx, stream)
 		_, differs := errors.AsType[*limitertable.DiffError](err)
 		if err == nil || differs || errors.Is(err, limitertable.ErrNotFound) {
 			return err

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/function"
@@ -26,7 +29,7 @@ const now = 1_767_225_600_000 // 2026-01-01
 func rig(t *testing.T) (*handler, *memdb.DB) {
 	db := memdb.New(func() int64 { return now })
 	return &handler{store: db, db: twin{Lister: db}, table: "limits",
-		check: func(context.Context) error { return nil },
+		check: func(context.Context, string) error { return nil },
 		now:   func() time.Time { return time.UnixMilli(now) },
 		log:   slog.New(slog.NewTextHandler(t.Output(), nil))}, db
 }
@@ -206,7 +209,7 @@ func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 		Diffs: []string{"stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES"}}
 	for _, answer := range []error{wrong, limitertable.ErrNotFound} {
 		h, db := rig(t)
-		h.check = func(context.Context) error { return answer }
+		h.check = func(context.Context, string) error { return answer }
 		db.SetHook(func(op memdb.Op) (bool, error) {
 			t.Errorf("call %v of a table that is not as it must be", op.Name)
 			return true, nil
@@ -218,19 +221,77 @@ func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 	}
 }
 
+// described is a table as DynamoDB describes it.
+type described struct {
+	limitertable.DynamoDB // nil
+	table                 types.TableDescription
+}
+
+func (d described) DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options),
+) (*dynamodb.DescribeTableOutput, error) {
+	return &dynamodb.DescribeTableOutput{Table: &d.table}, nil
+}
+
+func (described) DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options),
+) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	return &dynamodb.DescribeTimeToLiveOutput{}, nil
+}
+
+// TestStreamsThatAreWrongAreRefused with a sentence: one without the images that are needed,
+// and one that the table does not write to any more.
+func TestStreamsThatAreWrongAreRefused(t *testing.T) {
+	const old, present = "arn:aws:dynamodb:eu-west-1:123456789012:table/limits/stream/2026-01-01T00:00:00.000",
+		"arn:aws:dynamodb:eu-west-1:123456789012:table/limits/stream/2026-02-01T00:00:00.000"
+	must := limitertable.Deployed()
+	for _, c := range []struct {
+		view     types.StreamViewType
+		off      bool
+		read     string // the stream that the functions read
+		problems string // "": accepted
+	}{
+		{"NEW_AND_OLD_IMAGES", false, present, ""},
+		{"NEW_AND_OLD_IMAGES", false, "", ""},
+		{"KEYS_ONLY", false, present, "stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES"},
+		{"NEW_IMAGE", false, present, "stream: is NEW_IMAGE, must be NEW_AND_OLD_IMAGES"},
+		{"NEW_AND_OLD_IMAGES", true, present, "stream: is off, must be NEW_AND_OLD_IMAGES"},
+		{"NEW_AND_OLD_IMAGES", false, old, "stream: the functions read " + old + ", the table writes to " + present},
+	} {
+		d := described{table: types.TableDescription{
+			TableName: aws.String("limits"), KeySchema: must.KeySchema, AttributeDefinitions: must.Attributes,
+			LatestStreamArn:     aws.String(present),
+			StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(!c.off), StreamViewType: c.view},
+		}}
+		for _, i := range must.GlobalIndexes {
+			d.table.GlobalSecondaryIndexes = append(d.table.GlobalSecondaryIndexes, types.GlobalSecondaryIndexDescription{
+				IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection})
+		}
+		h, db := rig(t)
+		h.check = func(ctx context.Context, stream string) error { return workable(ctx, d, "limits", stream) }
+		e := event(cfn.RequestUpdate, "default")
+		e.ResourceProperties[function.SetupStream] = c.read
+		_, _, err := h.Handle(t.Context(), e)
+		if (err == nil) != (c.problems == "") || err != nil && !strings.HasSuffix(err.Error(), ": "+c.problems) {
+			t.Errorf("%+v: error %v", c, err)
+		}
+		if registered := read(t, db, table.NamespaceKey("default")) != nil; registered != (c.problems == "") {
+			t.Errorf("%+v: a namespace is registered: %v", c, registered)
+		}
+	}
+}
+
 // TestRightsToLookMayArriveLate: in an update, too.
 func TestRightsToLookMayArriveLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := rig(t)
 		looks := 0
-		h.check = func(context.Context) error {
+		h.check = func(context.Context, string) error {
 			if looks++; looks < 4 {
 				return errors.New("access denied")
 			}
 			return nil
 		}
 		ask(t, h, event(cfn.RequestUpdate, "default"))
-		h.check = func(context.Context) error { return errors.New("access denied") }
+		h.check = func(context.Context, string) error { return errors.New("access denied") }
 		if _, _, err := h.Handle(t.Context(), event(cfn.RequestUpdate, "default")); err == nil ||
 			!strings.Contains(err.Error(), "access denied") {
 			t.Errorf("error %v, want what the look said", err)

@@ -49,20 +49,25 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 		store: store.NewDynamo(db, name),
 		db:    db,
 		table: name,
-		check: func(ctx context.Context) error { return workable(ctx, db, name) },
+		check: func(ctx context.Context, stream string) error { return workable(ctx, db, name, stream) },
 		now:   time.Now,
 		log:   log,
 	}, nil
 }
 
 // workable is limitertable.Check without the time to live. CloudFormation switches that on
-// once the table is there; until then items only expire later.
-func workable(ctx context.Context, db limitertable.DynamoDB, name string) error {
+// once the table is there; until then items only expire later. If a stream is given, it must
+// be the table's present one: a stream that was switched off gets no records any more.
+func workable(ctx context.Context, db limitertable.DynamoDB, name, stream string) error {
 	is, err := limitertable.Describe(ctx, db, name)
 	if err != nil {
 		return err
 	}
 	must := limitertable.Deployed()
 	must.TTLAttribute = is.Spec.TTLAttribute
-	return must.Check(is)
+	if err := must.Check(is); err != nil || stream == "" || stream == is.StreamARN {
+		return err
+	}
+	return &limitertable.DiffError{Table: name,
+		Diffs: []string{"stream: the functions read " + stream + ", the table writes to " + is.StreamARN}}
 }

@@ -22,8 +22,8 @@ const setupTimeoutS = 240
 
 // addSetup declares the function that registers namespaces, writes the version
 // record and applies manifests, and the custom resource that invokes it: on the
-// first deployment, and whenever its properties change. Doing it again changes
-// nothing, and deleting it does nothing.
+// first deployment, and whenever its properties change, as with another table or stream.
+// Doing it again changes nothing, and deleting it does nothing.
 func (l *Limiter) addSetup() {
 	logs := l.newLogGroup("SetupLogs")
 	l.SetupRole = l.newRole("SetupRole", "setup", l.props.Setup.Role,
@@ -40,10 +40,14 @@ func (l *Limiter) addSetup() {
 		logs:        logs,
 	})
 	properties := map[string]any{
+		function.SetupTable:            l.Table.TableName(),
 		function.SetupNamespaces:       l.props.Namespaces,
 		function.SetupAuditRetention:   strconv.Itoa(l.props.AuditRetentionDays),
 		function.SetupSchemaVersion:    namespace.Schema,
 		function.SetupResourceRevision: "1", // raise it to have the function run again everywhere
+	}
+	if stream := l.Table.TableStreamArn(); stream != nil {
+		properties[function.SetupStream] = stream
 	}
 	if len(l.props.Manifests) > 0 {
 		properties[function.SetupManifests] = l.props.Manifests

@@ -12,6 +12,8 @@ const (
 	SetupNamespaces       = "Namespaces"         // a list of names, required
 	SetupAuditRetention   = "AuditRetentionDays" // "0": left alone
 	SetupManifests        = "Manifests"          // a list of manifests of limits, as text; may be missing
+	SetupStream           = "StreamArn"          // that the functions read; may be missing
+	SetupTable            = "TableName"          // has the function run again for another table; not read
 	SetupSchemaVersion    = "SchemaVersion"      // changes with the code; not read
 	SetupNamespaceIDs     = "NamespaceIds"       // attribute of the resource: name=id, separated by commas
 	SetupResourceRevision = "Revision"           // changed to have the function run again; not read
@@ -22,6 +24,7 @@ type Setup struct {
 	Namespaces         []string
 	AuditRetentionDays int64    // 0: left alone
 	Manifests          []string // of limits to apply, not parsed
+	StreamARN          string   // that the functions read; empty: not told
 }
 
 // SetupFromProperties reads the properties of the custom resource, which are
@@ -48,6 +51,10 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 		wrong(SetupAuditRetention, "a whole number from 0 to 3650")
 	}
 	s.AuditRetentionDays = n
+	s.StreamARN, ok = properties[SetupStream].(string)
+	if !ok && properties[SetupStream] != nil {
+		wrong(SetupStream, "the ARN of a stream")
+	}
 	manifests, ok := properties[SetupManifests].([]any)
 	ok = ok || properties[SetupManifests] == nil
 	for _, e := range manifests {

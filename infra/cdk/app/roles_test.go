@@ -170,6 +170,21 @@ func TestSetupWithManifestsMayAdminister(t *testing.T) {
 	}
 }
 
+// TestAnotherStreamIsLookedAt: setup is invoked again when the stream that the functions read
+// is another one, and is told which.
+func TestAnotherStreamIsLookedAt(t *testing.T) {
+	for _, c := range []struct {
+		in   template
+		want any
+	}{{golden, attribute("Table", "StreamArn")}, {bare, bareContext["zae-limiter:existingStreamArn"]}} {
+		setup := c.in.one(t, "Custom::ZaeLimiterSetup", "Namespaces").Properties
+		mapping := c.in.one(t, "AWS::Lambda::EventSourceMapping", "Aggregator").Properties
+		if got := text(t, setup["StreamArn"]); got != text(t, c.want) || got != text(t, mapping["EventSourceArn"]) {
+			t.Errorf("setup looks at the stream %s, want %s", got, text(t, c.want))
+		}
+	}
+}
+
 func TestManifestsArriveWithTheirNamespaces(t *testing.T) {
 	setup := bare.one(t, "Custom::ZaeLimiterSetup", "Namespaces").Properties
 	if got := text(t, setup["Namespaces"]); got != `["default","team-a"]` {
