@@ -104,9 +104,11 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 		Role:                         f.role,
 		LogGroup:                     f.logs,
 		LoggingFormat:                awslambda.LoggingFormat_JSON, // what makes the functions' logger write JSON
-		ApplicationLogLevelV2:        awslambda.ApplicationLogLevel(l.props.LogLevel),
 		// Else three lines of Lambda's own are billed for each invocation.
 		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
+	}
+	if !unresolved(l.props.LogLevel) {
+		props.ApplicationLogLevelV2 = awslambda.ApplicationLogLevel(l.props.LogLevel)
 	}
 	if n := l.props.Network; n.VPC != nil {
 		props.Vpc, props.VpcSubnets = n.VPC, n.Subnets
@@ -117,14 +119,17 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 	fn := awslambda.NewFunction(l.Construct, jsii.String(f.id), props)
 	accept(fn, everywhere("LambdaDLQ", "It is not invoked asynchronously: what its mapping gives up is kept in a "+
 		"bucket, and CloudFormation waits for the answer of setup.")...)
+	resource := fn.Node().DefaultChild().(awslambda.CfnFunction)
+	if level := l.props.LogLevel; unresolved(level) { // the construct takes none that it does not know
+		resource.AddPropertyOverride(jsii.String("LoggingConfig.ApplicationLogLevel"), level)
+	}
 	if key := l.props.EnvironmentKey; key != nil {
 		// Not by the construct, which would give the role a second policy.
-		fn.Node().DefaultChild().(awslambda.CfnFunction).SetKmsKeyArn(key.KeyArn())
+		resource.SetKmsKeyArn(key.KeyArn())
 	}
 	if l.props.Tracing {
 		// Not by the construct, which would give the role a second policy.
-		fn.Node().DefaultChild().(awslambda.CfnFunction).SetTracingConfig(
-			&awslambda.CfnFunction_TracingConfigProperty{Mode: jsii.String("Active")})
+		resource.SetTracingConfig(&awslambda.CfnFunction_TracingConfigProperty{Mode: jsii.String("Active")})
 	}
 	return fn
 }

@@ -38,13 +38,17 @@ func main() {
 	mail := awssns.NewTopic(stack, jsii.String("Mail"), nil)
 	lambda := awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)
 	role := awsiam.NewRole(stack, jsii.String("Worker"), &awsiam.RoleProps{AssumedBy: lambda})
+	keeper := awsiam.NewRole(stack, jsii.String("Keeper"), &awsiam.RoleProps{AssumedBy: lambda})
 	bounds := awsiam.NewManagedPolicy(stack, jsii.String("Bounds"), &awsiam.ManagedPolicyProps{
 		Statements: &[]awsiam.PolicyStatement{awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Actions: jsii.Strings("*"), Resources: jsii.Strings("*"),
 		})},
 	})
 	vpc := awsec2.NewVpc(stack, jsii.String("Network"), nil)
+	group := awsec2.NewSecurityGroup(stack, jsii.String("Inside"), &awsec2.SecurityGroupProps{Vpc: vpc})
+	level := awscdk.NewCfnParameter(stack, jsii.String("Level"), nil).ValueAsString()
 	stage := awscdk.NewCfnParameter(stack, jsii.String("Stage"), nil).ValueAsString()
+	names := *awscdk.Aws_STACK_NAME() + "-" + *awscdk.Aws_REGION() + "-{}"
 	program := awslambda.Code_FromAsset(jsii.String("program"), nil)
 	for _, id := range []string{"Blue", "Green"} {
 		limits := cdk.New(stack, id, &cdk.Props{
@@ -52,10 +56,13 @@ func main() {
 			Code:       cdk.Code{Aggregator: program, Archiver: program, Setup: program},
 			Namespaces: []string{*stage},
 			Key:        key, LogKey: key, EnvironmentKey: key,
+			LogLevel:   *level,
 			Aggregator: cdk.AggregatorProps{Role: role},
+			Archiver:   cdk.ArchiverProps{Role: keeper},
 			Alarms:     cdk.AlarmProps{Topic: mail, UrgentTopic: page},
-			IAM:        cdk.IAMProps{PermissionBoundary: bounds, RoleNameFormat: "x-{}"},
-			Network:    cdk.NetworkProps{VPC: vpc},
+			IAM:        cdk.IAMProps{PermissionBoundary: bounds, RoleNameFormat: "x-{}", PolicyNameFormat: names},
+			Network: cdk.NetworkProps{VPC: vpc, Subnets: &awsec2.SubnetSelection{Subnets: vpc.PrivateSubnets()},
+				SecurityGroups: []awsec2.ISecurityGroup{group}},
 			Tags:       map[string]string{"stage": *stage},
 		})
 		limits.GrantAcquire(role)
@@ -130,7 +137,7 @@ func twoLimiters(t *testing.T, template string) {
 		kinds[r.Type]++
 	}
 	for kind, want := range map[string]int{"AWS::DynamoDB::Table": 2, "AWS::S3::Bucket": 4, "AWS::Logs::LogGroup": 6,
-		"AWS::KMS::Key": 1} {
+		"AWS::KMS::Key": 1, "AWS::Lambda::Function": 6, "AWS::EC2::SecurityGroup": 1} {
 		if kinds[kind] != want {
 			t.Errorf("%d of %s, want %d", kinds[kind], kind, want)
 		}
@@ -144,9 +151,15 @@ func twoLimiters(t *testing.T, template string) {
 		"key of the logs":      `"kms:EncryptionContext:aws:logs:arn"`,
 		"who logs":             `"Service":{"Fn::Join":["",["logs.",{"Ref":"AWS::Region"},".",{"Ref":"AWS::URLSuffix"}]]}`,
 		"rights of the worker": `"dynamodb:LeadingKeys":["*/BUCKET#*","*/ENTITY#*","_/OWED#"]`,
-		"network":              `"VpcConfig":{`,
-		"network interfaces":   `"ec2:CreateNetworkInterface"`,
-		"use of the key":       `"kms:ViaService":{"Fn::Join":["",["dynamodb.",{"Ref":"AWS::Region"},".amazonaws.com"]]}`,
+		"level of the logs":    `"ApplicationLogLevel":{"Ref":"Level"}`,
+		"boundary of a role":   `"PermissionsBoundary":{"Ref":"Bounds`,
+		"rights of the keeper": `"Roles":[{"Ref":"Keeper`,
+		"name of a policy": `"ManagedPolicyName":{"Fn::Join":["",[{"Ref":"AWS::StackName"},"-",{"Ref":"AWS::Region"},` +
+			`"-Green-",`,
+		"network":            `"VpcConfig":{"SecurityGroupIds":[{"Fn::GetAtt":["Inside`,
+		"subnets":            `"SubnetIds":[{"Ref":"NetworkPrivateSubnet1`,
+		"network interfaces": `"ec2:CreateNetworkInterface"`,
+		"use of the key":     `"kms:ViaService":{"Fn::Join":["",["dynamodb.",{"Ref":"AWS::Region"},".amazonaws.com"]]}`,
 	} {
 		if !bytes.Contains(all.Bytes(), []byte(want)) {
 			t.Errorf("%s: the template does not say %s", what, want)

@@ -94,7 +94,11 @@ func Set(v any, key string, value any) (known bool, err error) {
 func check(v any) []error {
 	var problems []error
 	walk(v, func(f reflect.StructField, is reflect.Value) {
-		if !is.IsZero() && !holds(f, is) {
+		switch {
+		case is.IsZero():
+		case is.Kind() == reflect.String && f.Tag.Get("known") != "" && unresolved(is.String()):
+			problems = append(problems, fmt.Errorf("%s: %w", f.Name, errToken))
+		case !holds(f, is):
 			problems = append(problems, fmt.Errorf("%s=%v: accepted: %s", f.Name, is.Interface(), accepts(f)))
 		}
 	})
@@ -162,6 +166,9 @@ func holds(f reflect.StructField, is reflect.Value) bool {
 	}
 	return true
 }
+
+// errToken refuses a token for what decides what is declared.
+var errToken = errors.New("want a value that is known while the app runs, not a token: it decides what is declared")
 
 // unresolved reports whether a text holds a token of the construct library, which
 // becomes a value only in the template.

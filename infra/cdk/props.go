@@ -13,7 +13,8 @@ import (
 // default, named by the tag. A field with a tag "key" is also an option of the
 // app, see [Options]; the other tags say what is accepted, see [Props.Validate].
 // Texts may be tokens, such as an attribute of another construct; what they
-// resolve to is not checked.
+// resolve to is not checked. Manifests and what a tag says must be known may not:
+// they decide what is declared.
 type Props struct {
 	// TableName is what clients open the table by.
 	TableName string `key:"tableName" default:"zae-limiter" is:"tableName"`
@@ -100,7 +101,7 @@ type Props struct {
 	LogKey, EnvironmentKey awskms.IKey
 	// RemovalPolicy says what becomes of table and buckets when the stack is
 	// destroyed. Whatever it is, a first deployment that fails leaves nothing.
-	RemovalPolicy string `key:"removalPolicy" default:"retain" oneOf:"retain|destroy"`
+	RemovalPolicy string `key:"removalPolicy" default:"retain" oneOf:"retain|destroy" known:"true"`
 	// Tags are put on everything.
 	Tags map[string]string `key:"tags" default:"none" is:"tags"`
 }
@@ -190,7 +191,7 @@ type AlarmProps struct {
 type TableProps struct {
 	// GSI2Projection is ALL for fleets whose Python clients query by resource:
 	// it doubles the write units of every acquire. It cannot be changed later.
-	GSI2Projection string `key:"gsi2Projection" default:"KEYS_ONLY" oneOf:"KEYS_ONLY|ALL" note:"not to be changed later"`
+	GSI2Projection string `key:"gsi2Projection" default:"KEYS_ONLY" oneOf:"KEYS_ONLY|ALL" known:"true" note:"not to be changed later"`
 	// PITRDays is how far back the table can be restored.
 	PITRDays           int  `key:"pitrDays" default:"35" range:"1-35"`
 	DeletionProtection bool `key:"deletionProtection" default:"false"`
@@ -206,7 +207,7 @@ type TableProps struct {
 	// auto scaling keeps it between the least and MaxReadUnits, MaxWriteUnits, which are
 	// required then. It holds for the table and for each index. A table changes its mode in
 	// place.
-	BillingMode string `key:"billingMode" default:"onDemand" oneOf:"onDemand|provisioned" note:"provisioned needs maxReadUnits, maxWriteUnits"`
+	BillingMode string `key:"billingMode" default:"onDemand" oneOf:"onDemand|provisioned" known:"true" note:"provisioned needs maxReadUnits, maxWriteUnits"`
 	// Units per second that are provisioned at least, and at first.
 	MinReadUnits  int `key:"minReadUnits" default:"5" range:"1-1000000" note:"provisioned at least"`
 	MinWriteUnits int `key:"minWriteUnits" default:"5" range:"1-1000000" note:"provisioned at least"`

@@ -27,7 +27,8 @@ func (p *Props) Validate() error {
 	}
 	table := p.withDefaults().TableName
 	for _, format := range []string{p.IAM.RoleNameFormat, p.IAM.PolicyNameFormat} {
-		if name := strings.ReplaceAll(format, "{}", table+"-namespace-acquire"); len(name) > maxNameLength {
+		name := strings.ReplaceAll(format, "{}", table+"-namespace-acquire")
+		if len(name) > maxNameLength && !unresolved(name) {
 			problems = append(problems, fmt.Errorf("name format %q: %q has %d letters, IAM takes %d", format, name, len(name),
 				maxNameLength))
 		}
@@ -84,6 +85,10 @@ func (p *Props) declared() (namespaces []string, err error) {
 	size := 0
 	for _, text := range p.Manifests {
 		size += len(text)
+		if unresolved(text) {
+			problems = append(problems, fmt.Errorf("manifests: %w", errToken))
+			continue
+		}
 		m, err := manifest.Parse([]byte(text))
 		switch {
 		case err != nil:

@@ -1,0 +1,54 @@
+package cdk_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+// TestTokensPass where a text is only written into the template. What decides what is
+// declared is refused, with a sentence, rather than taken for something else.
+func TestTokensPass(t *testing.T) {
+	const token = "${Token[Stage.42]}"
+	for _, key := range keysOfTexts(reflect.TypeFor[cdk.Props]()) {
+		props := cdk.Props{}
+		value := token
+		if key == "tags" {
+			value += "=" + token
+		}
+		known, err := cdk.Set(&props, key, value)
+		if err = errors.Join(err, props.Validate()); !known {
+			t.Fatalf("no option %s", key)
+		}
+		decides := slices.Contains([]string{"billingMode", "removalPolicy", "gsi2Projection"}, key)
+		if (err != nil) != decides || err != nil && !strings.Contains(err.Error(), "known while the app runs, not a token") {
+			t.Errorf("%s as a token: %v", key, err)
+		}
+	}
+	long := cdk.Props{IAM: cdk.IAMProps{RoleNameFormat: strings.Repeat(token, 3) + "{}"}}
+	if err := long.Validate(); err != nil {
+		t.Errorf("a name of tokens, of whose length nobody knows: %v", err)
+	}
+	declared := cdk.Props{Manifests: []string{token}}
+	if err := declared.Validate(); err == nil || !strings.Contains(err.Error(), "manifests: want a value that is known") {
+		t.Errorf("a manifest as a token: %v", err)
+	}
+}
+
+// keysOfTexts returns the keys of the options that are texts, or lists or maps of them.
+func keysOfTexts(props reflect.Type) (keys []string) {
+	for f := range props.Fields() {
+		key := f.Tag.Get("key")
+		switch kind := f.Type.Kind(); {
+		case kind == reflect.Struct:
+			keys = append(keys, keysOfTexts(f.Type)...)
+		case key != "" && (kind == reflect.String || kind == reflect.Slice || kind == reflect.Map):
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
