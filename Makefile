@@ -149,7 +149,7 @@ synth: $(DEPLOYED) $(CDK_CLI) # synthesize the CloudFormation template into cdk.
 .PHONY: deploy diff destroy bootstrap replay account
 deploy: account $(DEPLOYED) $(CDK_CLI) ## deploy the stack, and have CloudFormation protect its data (CDKFLAGS="--profile x -c zae-limiter:maxShards=8")
 	$(AS) go run -C infra/cdk ./app/protect -- $(CDKFLAGS)
-	$(AS) $(CDK) deploy $(CDKFLAGS)
+	$(AS) $(CDK) deploy $(CDKFLAGS) || { status=$$?; $(AS) go run -C infra/cdk ./app/protect -after -- $(CDKFLAGS); exit $$status; }
 	$(AS) go run -C infra/cdk ./app/protect -after -- $(CDKFLAGS)
 diff: account $(DEPLOYED) $(CDK_CLI) ## show what a deployment would change (CDKFLAGS)
 	$(AS) $(CDK) diff $(CDKFLAGS)

@@ -1,7 +1,8 @@
 // Protect sets the stack policy: CloudFormation then refuses every update that would
 // replace or delete what holds data, no matter who sends it. Its arguments are those of
-// the deployment. The policy leaves out what they name as mayLose. make deploy runs it
-// before the deployment, and once more, without mayLose, after it:
+// the deployment; with cdk.json they say which stack it is, and what it may lose, which the
+// policy leaves out. make deploy runs it before the deployment, and once more, without
+// mayLose, after it, also if it has failed:
 //
 //	go run -C infra/cdk ./app/protect [-after] -- [the arguments that cdk gets]
 //
@@ -13,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -38,7 +40,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	after := len(args) > 0 && args[0] == "-after"
-	stack, mayLose := chosen(args)
+	stack, mayLose, err := chosen(settings, args)
+	if err != nil {
+		return err
+	}
 	if after {
 		mayLose = nil
 	}
@@ -46,43 +51,110 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = cloudformation.NewFromConfig(cfg).SetStackPolicy(ctx, &cloudformation.SetStackPolicyInput{
-		StackName: aws.String(stack), StackPolicyBody: aws.String(policy(mayLose)),
-	})
-	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" && !after {
-		return nil // there is no such stack yet
+	formation := cloudformation.NewFromConfig(cfg)
+	there, err := holds(ctx, formation, stack)
+	if errors.Is(err, errNoStack) && !after {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("stack policy of %s: %w", stack, err)
 	}
-	fmt.Printf("stack policy of %s: %s\n", stack, summary(mayLose))
+	kept := slices.DeleteFunc(there, func(id string) bool { return slices.Contains(mayLose, id) })
+	_, err = formation.SetStackPolicy(ctx, &cloudformation.SetStackPolicyInput{
+		StackName: aws.String(stack), StackPolicyBody: aws.String(policy(kept)),
+	})
+	if err != nil {
+		return fmt.Errorf("stack policy of %s: %w", stack, err)
+	}
+	fmt.Printf("stack policy of %s: %s\n", stack, summary(kept))
 	return nil
 }
 
-// chosen returns the name of the stack and what it may lose, as context arguments of
-// the cdk command line tool say.
-func chosen(args []string) (stack string, mayLose []string) {
-	stack = "zae-limiter-go"
-	for _, a := range args {
-		pair := strings.TrimPrefix(strings.TrimPrefix(a, "--context="), "-c=")
-		switch key, value, _ := strings.Cut(pair, "="); key {
-		case "zae-limiter:stackName":
-			stack = value
-		case "zae-limiter:mayLose":
-			mayLose = strings.Split(value, ",")
-		}
+var errNoStack = errors.New("there is no such stack")
+
+// holds returns the logical ids of what holds data in a stack. A policy may name nothing
+// that the stack has not: CloudFormation refuses it as a whole.
+func holds(ctx context.Context, formation *cloudformation.Client, stack string) (ids []string, err error) {
+	out, err := formation.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: aws.String(stack)})
+	api, ok := errors.AsType[smithy.APIError](err)
+	if ok && api.ErrorCode() == "ValidationError" || err == nil && aws.ToString(out.TemplateBody) == "" {
+		return nil, errNoStack // or one whose first change set was never carried out
 	}
-	return stack, mayLose
+	if err != nil {
+		return nil, err
+	}
+	var template struct{ Resources map[string]any }
+	if err := json.Unmarshal([]byte(*out.TemplateBody), &template); err != nil {
+		return nil, fmt.Errorf("its template: %w", err)
+	}
+	return slices.DeleteFunc(holding.IDs(), func(id string) bool { return template.Resources[id] == nil }), nil
 }
 
-func policy(mayLose []string) string {
+// settings is the file that the cdk command line tool reads, seen from infra/cdk.
+const settings = "../../cdk.json"
+
+// chosen returns the name of the stack and what it may lose: as the context in the file
+// says, which may be missing, and context arguments of the cdk command line tool, which count
+// more.
+func chosen(path string, args []string) (stack string, mayLose []string, err error) {
+	var file struct{ Context map[string]any }
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf("%s: %w", path, err)
+	}
+	stack = "zae-limiter-go"
+	set := func(key string, values []string) {
+		for i := range values {
+			values[i] = strings.TrimSpace(values[i])
+		}
+		switch key {
+		case "zae-limiter:stackName":
+			stack = strings.Join(values, ",")
+		case "zae-limiter:mayLose":
+			mayLose = values
+		}
+	}
+	for key, value := range file.Context {
+		var values []string
+		switch value := value.(type) {
+		case string:
+			values = strings.Split(value, ",")
+		case []any:
+			for _, v := range value {
+				values = append(values, fmt.Sprint(v))
+			}
+		}
+		set(key, values)
+	}
+	for _, a := range args {
+		for _, option := range []string{"--context=", "-c=", "-c"} {
+			if pair, ok := strings.CutPrefix(a, option); ok {
+				a = pair
+				break
+			}
+		}
+		key, value, _ := strings.Cut(a, "=")
+		set(key, strings.Split(value, ","))
+	}
+	return stack, mayLose, nil
+}
+
+// policy lets updates do everything, but replace or delete what is kept.
+func policy(kept []string) string {
 	type statement struct {
 		Effect, Principal string
 		Action, Resource  []string
 	}
 	statements := []statement{{"Allow", "*", []string{"Update:*"}, []string{"*"}}}
-	if kept := kept(mayLose, "LogicalResourceId/"); len(kept) > 0 {
-		statements = append(statements, statement{"Deny", "*", []string{"Update:Replace", "Update:Delete"}, kept})
+	if len(kept) > 0 {
+		var ids []string
+		for _, id := range kept {
+			ids = append(ids, "LogicalResourceId/"+id)
+		}
+		statements = append(statements, statement{"Deny", "*", []string{"Update:Replace", "Update:Delete"}, ids})
 	}
 	text, err := json.Marshal(map[string]any{"Statement": statements})
 	if err != nil {
@@ -91,17 +163,8 @@ func policy(mayLose []string) string {
 	return string(text)
 }
 
-func kept(mayLose []string, prefix string) (out []string) {
-	for _, id := range holding.IDs() {
-		if !slices.Contains(mayLose, id) {
-			out = append(out, prefix+id)
-		}
-	}
-	return out
-}
-
-func summary(mayLose []string) string {
-	if kept := kept(mayLose, ""); len(kept) > 0 {
+func summary(kept []string) string {
+	if len(kept) > 0 {
 		return "no update replaces or deletes " + strings.Join(kept, ", ")
 	}
 	return "an update may replace or delete everything"
