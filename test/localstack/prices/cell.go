@@ -27,6 +27,8 @@ type load struct {
 
 	binary  string        // another aggregator, as it was built; empty: this one
 	timeout time.Duration // of an invocation; 0: as long as a busy machine takes
+
+	maxWriteUnits int // a second; 0: as many as there are
 }
 
 // price is what usage of the measured hours took.
@@ -89,6 +91,9 @@ func newCell(l load, f *built, now *int64) (*cell, error) {
 	env := append(append(c.server.Env(), f.env()...), function.EnvTableName+"=limits",
 		function.EnvSnapshotWindows+"="+windows,
 		"AWS_LAMBDA_LOG_FORMAT=JSON")
+	if l.maxWriteUnits > 0 {
+		env = append(env, fmt.Sprintf("%s=%d", function.EnvMaxWriteUnits, l.maxWriteUnits))
+	}
 	binary := f.binary
 	if l.binary != "" {
 		binary = l.binary
