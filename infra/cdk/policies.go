@@ -143,13 +143,13 @@ func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string
 func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyStatement {
 	var out []awsiam.PolicyStatement
 	on := func(actions []string) awsiam.PolicyStatement { return allow(actions, l.Table.TableArn()) }
-	key := l.keyOfTable(len(p.write) > 0)
+	key, acquires := l.keyOfTable(len(p.write) > 0), len(p.write) > 0 && !p.everything
 	if !p.namespaced {
 		switch {
 		case p.everything:
 			out = append(out, on(slices.Concat(p.read, p.write)))
-		case len(p.write) > 0:
-			out = append(out, on(p.read), under(on(p.write), "*"+bucketKeys))
+		case acquires:
+			out = append(out, under(on(p.read), acquiring("*")...), under(on(p.write), "*"+bucketKeys))
 		default:
 			out = append(out, on(p.read))
 		}
@@ -159,20 +159,25 @@ func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyState
 		}
 		return append(out, key...)
 	}
-	var items, buckets, entries []string
+	var items, shared, buckets, entries []string
 	for _, ns := range namespaces {
 		items = append(items, ns+"/*")
 		buckets = append(buckets, ns+bucketKeys)
 		entries = append(entries, ns) // the partition key of GSI4 is the bare id
+		if acquires {
+			shared = append(shared, acquiring(ns)...)
+		} else {
+			shared = append(shared, ns+"/*")
+		}
 	}
-	shared := append(slices.Clone(items), table.TableNamespace+table.SystemPKSuffix)
+	shared = append(shared, table.TableNamespace+table.SystemPKSuffix)
 	onShared, rest := configActions, slices.Concat(p.read, p.write)
 	if p.everything {
 		onShared = append(slices.Clone(onShared), checkAction) // changes check that the namespace is active
 	}
 	rest = slices.DeleteFunc(rest, func(a string) bool { return slices.Contains(onShared, a) })
 	out = append(out, leading(on(onShared), shared))
-	if len(p.write) > 0 && !p.everything {
+	if acquires {
 		out = append(out, leading(on(rest), buckets))
 	} else {
 		out = append(out, leading(on(rest), items))
@@ -187,6 +192,14 @@ func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyState
 // bucketKeys are the partition keys of buckets, behind a namespace's id. All that
 // acquiring writes is there; limits, entities, usage and audit events are elsewhere.
 const bucketKeys = "/" + table.BucketPKPart + "*"
+
+// acquiring returns the partition keys of what acquiring reads in a namespace: buckets, and
+// where limits are. Usage has the key of its entity, which IAM cannot tell from its limits;
+// audit events have others.
+func acquiring(ns string) []string {
+	return []string{ns + bucketKeys, ns + "/" + table.EntityPKPart + "*", ns + "/" + table.ResourcePKPart + "*",
+		ns + table.SystemPKSuffix}
+}
 
 func (l *Limiter) indexArns() (out []*string) {
 	for _, name := range indexes() {

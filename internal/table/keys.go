@@ -29,7 +29,7 @@ const (
 )
 
 func pkEntity(ns, entity string) string     { return ns + "/" + EntityPKPart + entity }
-func pkResource(ns, resource string) string { return ns + "/RESOURCE#" + resource }
+func pkResource(ns, resource string) string { return ns + "/" + ResourcePKPart + resource }
 func pkSystem(ns string) string             { return ns + SystemPKSuffix }
 
 // BucketKey is the key of one shard of a bucket.

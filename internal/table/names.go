@@ -22,9 +22,10 @@ const (
 // namespaces and the version record. Policies name keys by it.
 const SystemPKSuffix = "/SYSTEM#"
 
-// What follows a namespace's id and a slash in the partition keys of buckets, and of
-// entities with their limits and usage. Policies name keys by it.
+// What follows a namespace's id and a slash in the partition keys of buckets, of entities
+// with their limits and usage, and of resources with their limits. Policies name keys by it.
 const (
-	BucketPKPart = "BUCKET#"
-	EntityPKPart = "ENTITY#"
+	BucketPKPart   = "BUCKET#"
+	EntityPKPart   = "ENTITY#"
+	ResourcePKPart = "RESOURCE#"
 )

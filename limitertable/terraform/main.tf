@@ -138,6 +138,16 @@ locals {
         "Statement" : [
           {
             "Action" : "dynamodb:BatchGetItem",
+            "Condition" : {
+              "ForAllValues:StringLike" : {
+                "dynamodb:LeadingKeys" : [
+                  "*/BUCKET#*",
+                  "*/ENTITY#*",
+                  "*/RESOURCE#*",
+                  "*/SYSTEM#"
+                ]
+              }
+            },
             "Effect" : "Allow",
             "Resource" : "${aws_dynamodb_table.limiter.arn}"
           },
@@ -232,7 +242,10 @@ locals {
             "Condition" : {
               "ForAllValues:StringLike" : {
                 "dynamodb:LeadingKeys" : [
-                  "$${aws:PrincipalTag/zael_namespace_id}/*",
+                  "$${aws:PrincipalTag/zael_namespace_id}/BUCKET#*",
+                  "$${aws:PrincipalTag/zael_namespace_id}/ENTITY#*",
+                  "$${aws:PrincipalTag/zael_namespace_id}/RESOURCE#*",
+                  "$${aws:PrincipalTag/zael_namespace_id}/SYSTEM#",
                   "_/SYSTEM#"
                 ]
               },

@@ -446,6 +446,26 @@ func TestOnlyBucketsAreWritten(t *testing.T) {
 	}
 }
 
+// TestAcquiringReadsBucketsAndLimits, by key, and nothing else: no audit event, and not what
+// usage owes.
+func TestAcquiringReadsBucketsAndLimits(t *testing.T) {
+	all := policies(t)
+	for key, allowed := range map[string]bool{
+		"ns/BUCKET#e#r#0": true, "ns/ENTITY#e": true, "ns/RESOURCE#r": true, "ns/SYSTEM#": true, "_/SYSTEM#": true,
+		"ns/AUDIT#e": false, "_/OWED#": false, "_/AUDIT#ns": false,
+	} {
+		for _, name := range []string{"AcquirePolicy", "NamespaceAcquirePolicy"} {
+			if got := all[name].Allows(Right{"dynamodb:BatchGetItem", "", key}, "ns"); got != allowed {
+				t.Errorf("%s reads %q: %v", name, key, got)
+			}
+		}
+		if got := all["NamespaceAcquirePolicy"].Allows(Right{"dynamodb:BatchGetItem", "", key}, "other"); got !=
+			(key == "_/SYSTEM#") {
+			t.Errorf("the policy of another namespace reads %q: %v", key, got)
+		}
+	}
+}
+
 // TestNamespacePoliciesEndAtTheNamespace: whatever one does in a namespace,
 // nobody does with a policy for another one, except read by key what belongs to
 // the table: its version, and a namespace of which the name is known.
