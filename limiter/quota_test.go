@@ -321,3 +321,18 @@ func TestTheKillSwitchIsObeyed(t *testing.T) {
 		}
 	}
 }
+
+// A quota by the calendar becomes one from the first use. The process that brings that takes nothing
+// of it, and has an image from before others took 9 of 10.
+func TestAQuotaChangesItsCalendar(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.process(Options{}), w.process(Options{})
+	was := []Limit{PerSecond("rps", 1000), Quota("q", 10, Daily(""))}
+	is := []Limit{PerSecond("rps", 1000), Quota("q", 10, FromFirstUse(time.Hour))}
+	must(t, two, asks(Costs{"rps": 1}, was...))
+	must(t, one, asks(Costs{"q": 9}, was...))
+	must(t, two, asks(Costs{"rps": 1}, is...))
+	if more := drain(t, one, asks(Costs{"q": 1}, is...)); 9+more > 10 {
+		t.Errorf("%d of 10 granted", 9+more)
+	}
+}
