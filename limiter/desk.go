@@ -17,7 +17,7 @@ type desk struct {
 	mu        sync.Mutex      // of flights, and of who has gone; taken before the lock of the Bucket
 	flights   map[int]*flight // by shard: the write that is under way and takes others along
 	valid     atomic.Pointer[valid]
-	throttled breaker         // of requests that were throttled: a hot bucket is its own trouble
+	throttled breaker // of requests that were throttled: a hot bucket is its own trouble
 }
 
 // desks are those of a bounded number of buckets, least recently used out first. They are

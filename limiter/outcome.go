@@ -58,8 +58,8 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 	var few [4]known.Want
 	wants := wantsOf(group, few[:0])
 	levels := k.Took(b, p, known.Joined(wants), wants, l.now())
-	l.tellAhead(ctx, p, group, tries)
 	l.mind(k, group[0].want.Name, p.Shard)
+	l.tellAhead(ctx, p, group, tries)
 	if !p.Takes {
 		for _, w := range group {
 			w.turn <- turn{again: true}

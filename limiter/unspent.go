@@ -16,20 +16,24 @@ import (
 // mind sees to it that what ends unspent of quotas on a shard is given back.
 func (l *Limiter) mind(k *desk, n known.Name, shard int) {
 	if ms, ok := k.Mind(shard, l.moment); ok {
-		l.mindIn(ms, k, n, shard)
+		l.mindIn(time.Duration(ms)*time.Millisecond, k, n, shard, l.opts.Timeout)
 	}
 }
 
-func (l *Limiter) mindIn(ms int64, k *desk, n known.Name, shard int) {
-	time.AfterFunc(time.Duration(ms+1)*time.Millisecond, func() { _ = guarded(func() { l.giveUnspent(k, n, shard) }) })
+// mindIn gives back after a while. If that is not written, it pauses.
+func (l *Limiter) mindIn(after time.Duration, k *desk, n known.Name, shard int, pause time.Duration) {
+	time.AfterFunc(after+time.Millisecond, func() { _ = guarded(func() { l.giveUnspent(k, n, shard, pause) }) })
 }
 
-// giveUnspent gives back what has ended unspent on a shard. Where nothing was written it
-// is tried again, for as long as the period goes on.
-func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int) {
+// longestPause is how long what was not given back waits at most before it is tried again.
+const longestPause = time.Minute
+
+// giveUnspent gives back what has ended unspent on a shard. Where nothing was written it is
+// tried again, after pauses that grow, for as long as the period goes on.
+func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int, pause time.Duration) {
 	u, ms, more := k.Unspent(shard, l.moment)
 	if more {
-		l.mindIn(ms, k, n, shard)
+		l.mindIn(time.Duration(ms)*time.Millisecond, k, n, shard, pause)
 	}
 	if len(u.Costs) == 0 {
 		return
@@ -44,9 +48,10 @@ func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int) {
 	switch kind := store.KindOf(err); {
 	case err == nil && s.late != nil:
 		k.Late(shard, s.late)
-	case kind == store.Unavailable || kind == store.Throttled:
+		e.Ended = Costs(nil).plus(negative(without(u.Costs, s.late))) // the charge that tells of those does
+	case kind != 0 && kind != store.Unknown:
 		if e.Writes, e.Ended = 0, nil; k.Unwritten(u, l.moment) {
-			l.mindIn(l.opts.Timeout.Milliseconds(), k, n, shard)
+			l.mindIn(pause, k, n, shard, min(2*pause, max(pause, longestPause)))
 		}
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,8 +98,8 @@ func TestAQuotaTakenAheadIsExactPerPeriod(t *testing.T) {
 // nothing was written, and what came too late counts as ended.
 func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 	const quota = 100_000
-	unknown := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("planned")}
-	down := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: fmt.Errorf("planned")}
+	failure := func(k store.Kind) error { return &store.Failure{Kind: k, Op: "UpdateItem", Err: fmt.Errorf("planned")} }
+	unknown, down := failure(store.Unknown), failure(store.Unavailable)
 	for name, c := range map[string]struct {
 		applies bool
 		err     error
@@ -109,6 +110,8 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 		"written, the answer lost":   {applies: true, err: unknown, back: true},
 		"not written, nobody knows":  {err: unknown},
 		"not written, sent again":    {err: down, back: true},
+		"met a transaction":          {err: failure(store.Conflict), back: true},
+		"not allowed for a while":    {err: failure(store.Setup), back: true},
 		"too late":                   {applies: true, late: true},
 		"not written until too late": {err: down, late: true},
 	} {
@@ -127,7 +130,7 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 				sent := 0
 				w.db.SetHook(func(op memdb.Op) (bool, error) {
 					sent++
-					if sent > 40 {
+					if sent > 12 {
 						return true, nil
 					}
 					return c.applies, c.err
@@ -137,9 +140,10 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 					w.db.SetHook(nil)
 					must(t, other, daily(quota))
 				}
-				w.pass(time.Second)
-				w.pass(time.Minute)
-				synctest.Wait()
+				for range 60 {
+					w.pass(10 * time.Second)
+					synctest.Wait()
+				}
 				w.db.SetHook(nil)
 				sl := w.quotaOf(l)
 				switch left := sl.Tokens / 1000; {
@@ -181,6 +185,86 @@ func TestLeasesOfAQuotaAreSettledIntoItsPeriod(t *testing.T) {
 		was := w.quotaOf(l)
 		if err := old.Rollback(context.Background()); err != nil || held() != before || w.quotaOf(l).Tokens != was.Tokens {
 			t.Errorf("%v: of yesterday, %d held before and %d after", err, before, held())
+		}
+	})
+}
+
+// In the second behind an edge nothing is taken ahead, and a busy process writes as one that
+// never does: a rate beside the quota is granted in full.
+func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		edge := midnight(w)
+		w.advance(edge.Sub(w.time()) - 4*time.Second)
+		req := asks(Costs{"rps": 1, "rpd": 1}, PerSecond("rps", 200), Quota("rpd", 100_000, Daily("")))
+		granted := map[int]int{}
+		for range 3000 {
+			w.pass(2 * time.Millisecond)
+			_, err := l.Acquire(t.Context(), req)
+			l.background.Wait()
+			if err == nil {
+				granted[int(w.time().Sub(edge).Milliseconds()+10_000)/1000-10]++
+			} else if !errors.Is(err, ErrLimited) {
+				t.Fatal(err)
+			}
+		}
+		if granted[0] < 190 || granted[-1]+granted[0]+granted[1] < 3*190 {
+			t.Errorf("granted by second: %v, want 200 each", granted)
+		}
+	})
+}
+
+// What came too late to be given back is told by one event, that of the charge that counts it.
+func TestEndedIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var taken, ended int64
+		l, other := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
+			if e.Kind == EventAhead {
+				taken, ended = taken+e.Taken["rpd"], ended+e.Ended["rpd"]
+			}
+		}}), w.process(Options{})
+		w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+		w.busy(l, daily(100_000), 300)
+		held := l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000
+		taken, ended = 0, 0
+		w.advance(3 * time.Second) // the clock of others is ahead
+		must(t, other, daily(100_000))
+		w.advance(-2400 * time.Millisecond)
+		w.pass(520 * time.Millisecond)
+		synctest.Wait()
+		w.busy(l, daily(100_000), 1)
+		w.pass(3 * time.Second)
+		w.busy(l, daily(100_000), 3)
+		if held == 0 || ended != held+taken {
+			t.Errorf("%d were held and ended, events tell of %d", held, ended)
+		}
+	})
+}
+
+// A clock of the caller that panics in the background leaves nothing behind for good.
+func TestAClockThatPanicsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var boom atomic.Bool
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		was := l.opts.Now
+		l.opts.Now = func() time.Time {
+			if boom.CompareAndSwap(true, false) {
+				panic("planned")
+			}
+			return was()
+		}
+		granted, _ := w.busy(l, daily(100_000), 300)
+		boom.Store(true)
+		w.pass(2 * time.Second)
+		synctest.Wait()
+		more, _ := w.busy(l, daily(100_000), 300)
+		w.pass(time.Minute)
+		synctest.Wait()
+		if left := w.quotaOf(l).Tokens / 1000; left != 100_000-int64(granted+more) {
+			t.Errorf("%d are left, %d were granted", left, granted+more)
 		}
 	})
 }

@@ -21,7 +21,7 @@ type Holding struct {
 	marks      []table.Shard // images of the generation, in order: what they counted is spent once their hu passes
 	asked      *asked        // the charge under way that takes ahead
 	back       []table.Cost  // what ended unspent of quotas, to be given back: negative
-	image      []bucket.Slot // the slots of the last image
+	image      bucket.State  // the last one
 	serving    []*allotment  // room for Take
 }
 
@@ -35,6 +35,7 @@ type allotment struct {
 	// from it.
 	covers  bool
 	periods []table.Cost // of quotas: in which periods it was taken; nil for none
+	rf      int64        // the refill instant of the image that the charge has left
 }
 
 // asked is a charge under way.
@@ -239,7 +240,7 @@ func (h *Holding) written(a *asked, image table.Shard, same bool) {
 	if a.take.some() {
 		h.allotments = append(h.allotments,
 			allotment{left: a.take, limits: a.limits, generation: image.Generation, until: a.until,
-				periods: periodsOf(a.limits, image.State)})
+				periods: periodsOf(a.limits, image.State), rf: image.State.RF})
 		h.pass()
 	}
 	if image.Generation == a.generation {

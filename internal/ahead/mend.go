@@ -11,7 +11,7 @@ import (
 
 // See takes note of an image of the shard.
 func (h *Holding) See(image table.Shard, life int64) {
-	h.image = image.State.Slots
+	h.image = image.State
 	h.pass()
 	if n := len(h.marks); n > 0 {
 		last := h.marks[n-1]

@@ -16,12 +16,13 @@ import (
 // behind an edge, while the period before it goes on, it is zero.
 //
 //	life 500 ms, midnight is the edge: 500 at 23:59:59.0, 200 at 23:59:59.8, 0 at 0:00:00.5
-func LifeFrom(image bucket.State, costs []table.Cost, most, now int64) int64 {
+func LifeFrom(image table.Shard, costs []table.Cost, most, now int64) int64 {
 	return beforeEdges(image, costs, Life(costs, most), now)
 }
 
-// beforeEdges cuts a life. A period that begins with the charge has all of its length.
-func beforeEdges(image bucket.State, costs []table.Cost, life, now int64) int64 {
+// beforeEdges cuts a life. A period that begins with the charge has all of its length. One whose
+// end is stored earlier, by other data of its zone, ends there for those who go by them.
+func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
 	quotas := false
 	for _, c := range costs {
 		if n := c.Limit.FirstUse(); n > 0 {
@@ -32,8 +33,11 @@ func beforeEdges(image bucket.State, costs []table.Cost, life, now int64) int64 
 	if life == 0 || !quotas {
 		return life
 	}
-	if end := image.At(now).PeriodEnd(); end != 0 {
+	if end := image.State.At(now).PeriodEnd(); end != 0 {
 		life = max(0, min(life, bucket.SubSat(end, now)))
+	}
+	if end := image.Calendars.Until; end > now {
+		life = min(life, end-now)
 	}
 	return life
 }
@@ -49,22 +53,19 @@ func periodsOf(limits []table.Cost, image bucket.State) (out []table.Cost) {
 	return out
 }
 
-// passed reports whether an image shows that a quota of the allotment is in another period
-// than its tokens are of, or was made whole since. What is left is granted no more then: the
-// lease would give it back to the wrong period.
-func (a *allotment) passed(image []bucket.Slot) bool {
-	return slices.ContainsFunc(a.periods, func(c table.Cost) bool {
-		return slices.ContainsFunc(image, func(sl bucket.Slot) bool {
-			return sl.Name == c.Limit.Name && c.Late(sl)
-		})
-	})
-}
-
-// pass ends the allotments whose periods are over by the last image.
+// pass ends allotments of which the last image shows that a quota is in another period than
+// their tokens are of, or was made whole since. What is left is granted no more then: a lease
+// would give it back to the wrong period. Of other quotas it goes back. An image from before
+// the charge says nothing.
 func (h *Holding) pass() {
 	for i := range h.allotments {
-		if a := &h.allotments[i]; a.passed(h.image) {
-			a.until, a.periods = Instant{}, nil
+		a := &h.allotments[i]
+		goesOn := slices.DeleteFunc(slices.Clone(a.periods), func(c table.Cost) bool {
+			i := h.image.Index(c.Limit.Name)
+			return i >= 0 && c.Late(h.image.Slots[i])
+		})
+		if len(goesOn) < len(a.periods) && h.image.RF >= a.rf {
+			a.until, a.periods = Instant{}, goesOn
 		}
 	}
 }
@@ -122,7 +123,9 @@ func (h *Holding) GoesBack(costs []table.Cost, now Instant) {
 			h.back = append(h.back, c)
 		case h.back[i].End == c.End && h.back[i].Resets == c.Resets:
 			h.back[i].Milli += c.Milli
-		default: // of an earlier period
+		case c.End < h.back[i].End || c.End == h.back[i].End && c.Resets < h.back[i].Resets:
+			h.ended.add(c.Limit.Name, -c.Milli) // of an earlier period, or from before a reset
+		default:
 			h.ended.add(c.Limit.Name, -h.back[i].Milli)
 			h.back[i] = c
 		}

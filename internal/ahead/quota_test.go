@@ -13,7 +13,8 @@ import (
 // period is what was granted of a quota in one of its periods.
 type period struct{ granted, returned, most int64 }
 
-// quota makes the last limit of some worlds a quota, by the calendar or from its first use.
+// quota makes the last limit of some worlds a quota, by the calendar or from its first use, and of
+// some the first, too.
 func (w *world) quota(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	planted := w.d == overEdge || w.d == anyPeriod
@@ -23,11 +24,15 @@ func (w *world) quota(seed uint64) {
 	}
 	w.quotas = map[string]map[int64]*period{}
 	l := &w.limits[len(w.limits)-1]
+	w.quotas[l.Name] = map[int64]*period{}
 	*l = bucket.Limit{Name: l.Name, Capacity: 10 * l.Capacity, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}
 	if rng.IntN(2) == 0 {
 		l.Reset = fmt.Sprintf("+%d", 2+rng.IntN(60))
 	}
-	w.quotas[l.Name] = map[int64]*period{}
+	if l := &w.limits[0]; plain && len(w.limits) > 1 && rng.IntN(2) == 0 { // and another one, of longer periods
+		w.quotas[l.Name] = map[int64]*period{}
+		*l = bucket.Limit{Name: l.Name, Capacity: 20 * l.Capacity, Period: bucket.QuotaPeriod, Reset: "m*/10@UTC"}
+	}
 	if w.d == anyPeriod {
 		w.returns = true
 	}
@@ -136,17 +141,18 @@ func TestNothingIsHeldOverAnEdge(t *testing.T) {
 	b, limits := quotaBucket(edge - 30_000)
 	costs := table.Costs(limits)
 	for at, want := range map[int64]int64{-1000: 500, -200: 200, 0: 0, 500: 0, 999: 0, 1000: 500, 120_000 - 100: 100} {
-		if got := LifeFrom(b.State, costs, 500, edge+at); got != want {
+		if got := LifeFrom(b, costs, 500, edge+at); got != want {
 			t.Errorf("%d ms from the edge: %d ms, want %d", at, got, want)
 		}
 	}
 	costs[1].Limit.Reset = "+3"
 	_, b = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs[1:],
 		Now: edge, Draw: 1})
-	if got := LifeFrom(b.State, costs[1:], 10_000, edge+100); got != 3000 {
+	if got := LifeFrom(b, costs[1:], 10_000, edge+100); got != 3000 {
 		t.Errorf("a period of 3 s begins with the charge: %d ms", got)
 	}
-	begun := b.State.Begin([]int64{1000, 0})
+	begun := b
+	begun.State = b.State.Begin([]int64{1000, 0})
 	if got := LifeFrom(begun, costs[1:], 10_000, edge+100); got != 2900 {
 		t.Errorf("a period of 3 s began 100 ms ago: %d ms", got)
 	}
@@ -223,7 +229,8 @@ func TestQuotaIsSettledInItsPeriod(t *testing.T) {
 		end, resets, milli int64
 		want               bool
 	}{
-		{end, 0, 1000, true}, {end - 120_000, 0, 1000, false}, {end, 1, 1000, false}, {0, 0, 1000, false}, {0, 0, -1000, true},
+		{end, 0, 1000, true}, {end - 120_000, 0, 1000, false}, {end, 1, 1000, false},
+		{0, 0, 1000, false}, {0, 0, -1000, true},
 	} {
 		h := Holding{}
 		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
@@ -268,5 +275,75 @@ func TestUnspentQuotaGoesToALaterAllotment(t *testing.T) {
 		if left := h.Left("rps", now); left != 1000 || h.ended.of("rps") != 6000-c.told {
 			t.Errorf("%s: of the rate %d are held, and %d ended", name, left, h.ended.of("rps"))
 		}
+	}
+}
+
+// Of two quotas that of the shorter period is made whole, or its period ends. What is held of the
+// other is of its period still, and goes back.
+func TestTheOtherQuotaGoesBack(t *testing.T) {
+	const at = began/1_200_000*1_200_000 + 30_000
+	limits := []bucket.Limit{
+		{Name: "rpd", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
+		{Name: "rpm", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/20@UTC"},
+	}
+	for name, see := range map[string]func(b *table.Shard){
+		"nothing":           func(*table.Shard) {},
+		"rpd made whole":    func(b *table.Shard) { b.State.Slots[0].Resets++ },
+		"rpd's period ends": func(b *table.Shard) { b.State.Slots[0].End += 120_000 },
+	} {
+		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
+			Now: at, Draw: 1})
+		h := Holding{}
+		h.See(b, 500)
+		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
+		h.Done(Written, b)
+		b.State.Slots = append([]bucket.Slot(nil), b.State.Slots...)
+		see(&b)
+		h.See(b, 500)
+		if c, _ := table.Find(h.Back(Instant{Wall: at + 500, Mono: 500}), "rpm"); c.Milli != -6000 {
+			t.Errorf("%s: of the other goes back %+v; ended %+v", name, c, h.ended)
+		}
+	}
+}
+
+// An image that is older than what is held says nothing against it.
+func TestAnOldImageEndsNothing(t *testing.T) {
+	const edge = began/120_000*120_000 + 120_000
+	old, limits := quotaBucket(edge - 30_000)
+	b := old
+	b.State = b.State.At(edge + 2000)
+	h := Holding{}
+	h.See(b, 500)
+	h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: edge + 2000})
+	h.Done(Written, b)
+	h.See(old, 500)
+	if left := h.Left("rpy", Instant{Wall: edge + 2001, Mono: 1}); left != 6000 {
+		t.Errorf("%d are held after an old image, of 6000", left)
+	}
+}
+
+// What was not written is of before a reset; what ended since is of after it.
+func TestOnlyWhatIsOfTheLastResetGoesBack(t *testing.T) {
+	const at = began/120_000*120_000 + 30_000
+	b, limits := quotaBucket(at)
+	end := b.State.Slots[1].End
+	old := table.Cost{Limit: limits[1], Milli: -3000, End: end}
+	now := table.Cost{Limit: limits[1], Milli: -4000, End: end, Resets: 1}
+	for _, order := range [][]table.Cost{{now, old}, {old, now}} {
+		h := Holding{}
+		h.GoesBack(order, Instant{Wall: at})
+		if back := h.Back(Instant{Wall: at}); len(back) != 1 || back[0] != now || h.ended.of("rpy") != 3000 {
+			t.Errorf("goes back %+v, ended %+v", back, h.ended)
+		}
+	}
+}
+
+// Others have data of the zone by which the period ends earlier: nothing is held over that.
+func TestNothingIsHeldOverAnEdgeOfOthers(t *testing.T) {
+	const edge = began/120_000*120_000 + 120_000
+	b, limits := quotaBucket(edge - 60_000)
+	b.Calendars.Until = edge - 50_000
+	if life := LifeFrom(b, table.Costs(limits), 500, edge-50_100); life != 100 {
+		t.Errorf("%d ms, their edge is in 100", life)
 	}
 }

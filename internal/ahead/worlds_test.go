@@ -28,7 +28,7 @@ func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force 
 	c := table.Charge{Image: image, Costs: costs, Now: sent.Wall, Force: force}
 	h, life := p.hold(k), p.life
 	if w.d != overEdge {
-		life = beforeEdges(image.State, costs, life, sent.Wall)
+		life = beforeEdges(image, costs, life, sent.Wall)
 	}
 	if life == 0 {
 		sum, take = slices.Clone(costs), table.Costs(w.limits)

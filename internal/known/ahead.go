@@ -106,7 +106,7 @@ func (s *seen) tells(now Now) bool { return s.holding != nil && s.holding.Tells(
 // each image.
 func (s *seen) held() Held {
 	h := s.holding
-	if h.serial != s.serial {
+	if h.serial != s.serial && s.imaged() { // else that from before the shard was gone
 		image := s.image
 		h.image, h.key, h.limits, h.serial = &image, image.Key(), image.State.Limits(), s.serial
 	}
@@ -122,7 +122,7 @@ func (k *facts) low(s *seen, w Want, now Now) bool {
 	if !h.Low(&h.demand, h.taken, now.Trip, now.instant()) {
 		return false
 	}
-	life := ahead.LifeFrom(s.image.State, w.Costs, k.ahead, now.Ms)
+	life := ahead.LifeFrom(s.image, w.Costs, k.ahead, now.Ms)
 	return h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
 }
 
@@ -181,7 +181,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 		!w.stored(s.image.State) {
 		return charge
 	}
-	life := ahead.LifeFrom(s.image.State, w.Costs, k.ahead, now.Ms)
+	life := ahead.LifeFrom(s.image, w.Costs, k.ahead, now.Ms)
 	h.pace.Wrote(life, now.Ms, now.Random)
 	take, short := k.size(s, w, life, now)
 	if short {

@@ -88,7 +88,7 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
 	}
 	s.image, s.at, s.absent = b, now, false
 	s.serial++
-	if k.ahead > 0 && s.holding != nil {
+	if s.holding != nil {
 		s.holding.See(b, k.ahead)
 	}
 	if n := b.State.Shards; n <= bucket.MaxShards && (n > k.count || b.State.Shard == 0) {
@@ -101,6 +101,9 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
 // unsplit bucket, there is no bucket.
 func (k *facts) missing(shard int, now int64) {
 	s := k.at(shard)
+	if s.holding != nil {
+		s.held() // what is granted on is of the last image
+	}
 	s.image, s.at, s.absent = table.Shard{}, now, true
 	s.serial++
 	k.denied = nil

@@ -5,7 +5,7 @@ import "github.com/zeroae/zae-limiter-go/internal/ahead"
 // busy reports whether this process takes ahead of a shard.
 func (d decider) busy(s *seen) bool {
 	return d.ahead > 0 && s.imaged() && s.holding != nil &&
-		s.holding.demand.Busy(ahead.Life(d.want.Costs, d.ahead), d.now)
+		s.holding.demand.Busy(ahead.LifeFrom(s.image, d.want.Costs, d.ahead, d.now), d.now)
 }
 
 // waits reports whether a busy process has had its turn on a saturated bucket.

@@ -29,7 +29,9 @@ type Unspent struct {
 func (b *Bucket) Unspent(shard int, clock func() Now) (u Unspent, ms int64, more bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	s, now := k.at(shard), clock().instant()
+	s := k.at(shard)
+	s.holding.minded = false // also if the clock panics
+	now := clock().instant()
 	u = Unspent{Shard: shard, Costs: s.holding.Back(now)}
 	ms, s.holding.minded = s.holding.BackIn(now)
 	return u, ms, s.holding.minded

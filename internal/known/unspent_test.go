@@ -48,3 +48,16 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 		t.Errorf("%d came too late, told is %+v", left, ended)
 	}
 }
+
+// A shard is gone, and what is held of it is granted on: the lease says where its tokens are to be
+// given back.
+func TestGrantsOfAShardThatIsGone(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 10)
+	want := p.image.Key()
+	p.Missing(noon+20, 0)
+	if h, ok := p.Grant(costing(1000, plenty), clock(noon+30)); !ok || h.Key != want || h.Image.Entity != "acme" {
+		t.Errorf("granted %v of %q, by an image of %q", ok, h.Key, h.Image.Entity)
+	}
+}
