@@ -158,3 +158,42 @@ func TestWhenSlotsMoveAndAreLost(t *testing.T) {
 		t.Errorf("they move from %d on and are lost at %d", moves, lost)
 	}
 }
+
+// Epochs go on before the year 1970, and a count is found by its epoch there too.
+func TestEpochsBeforeTheFirst(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: Milli, Period: 30_000, AtOnce: true}
+	for at, want := range map[int64]int64{-60_001: -3, -60_000: -2, -30_001: -2, -30_000: -1, -1: -1, 0: 0, 1: 0,
+		29_999: 0, 30_000: 1} {
+		if got := fly.EpochAt(at + EdgeMargin); got != want {
+			t.Errorf("%d ms are in epoch %d, want %d", at, got, want)
+		}
+	}
+	for epoch, want := range map[int64]int{-4: 2, -3: 0, -2: 1, -1: 2, 0: 0, 1: 1, 2: 2, 3: 0} {
+		if got := EpochSlot(epoch); got != want {
+			t.Errorf("epoch %d is counted at %d, want %d", epoch, got, want)
+		}
+	}
+}
+
+// Exhausted counts all slots of the shard in the present epoch, whatever was taken before: they
+// are free when it and the next one are over. Only shard 0 has any.
+func TestExhaustedSlots(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0}).At(70_000).Take([]int64{3 * Milli, 0})
+	got := s.Slots[0].Exhausted(s)
+	if got.Tokens != 0 || got.Taken.Of(2) != 10*Milli || got.Taken.Of(1) != 0 {
+		t.Errorf("%+v, want all ten taken in epoch 2", got)
+	}
+	s.Slots[0] = got
+	if w := s.Wait(0, Milli); w != 51_000 {
+		t.Errorf("one is free after %d ms, want 51000", w)
+	}
+	got.Tokens = 77
+	if got = got.Levelled(s); got.Tokens != 0 {
+		t.Errorf("its level is %d by what was taken", got.Tokens)
+	}
+	s.Shard, s.Shards = 1, 2
+	if got = s.Slots[0].Exhausted(s); got.Taken != (Taken{}) || got.Tokens != 0 {
+		t.Errorf("on shard 1 it is %+v", got)
+	}
+}

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -50,6 +51,19 @@ func TestNamesOfClasses(t *testing.T) {
 	} {
 		if IsClass(name) != want {
 			t.Errorf("%q: %t", name, !want)
+		}
+	}
+}
+
+// A limit names at most eight classes.
+func TestHowManyFloors(t *testing.T) {
+	for n := range 11 {
+		var parts []string
+		for i := range n {
+			parts = append(parts, fmt.Sprintf("c%02d=%d", i, i))
+		}
+		if s := strings.Join(parts, ","); AreFloors(s) != (n <= MaxFloors) {
+			t.Errorf("%d floors: %v", n, AreFloors(s))
 		}
 	}
 }

@@ -96,3 +96,18 @@ func TestASoftQuotaThatBecomesHard(t *testing.T) {
 		t.Errorf("%d are left", got.Slots[s.Index("q")].Tokens)
 	}
 }
+
+// The smallest gift to a quota begins its period; none, or one that takes away, does not.
+func TestGiftsThatBeginAPeriod(t *testing.T) {
+	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
+	for _, c := range []struct{ gift, level, end int64 }{{1, 10_001, 3_601_000}, {0, 10_000, 0}, {-5, 10_000, 0}} {
+		s := New([]Limit{first}, 0, 1, 1000)
+		got := s.Give(map[string]Gift{"q": {Milli: c.gift}}).Slots[s.Index("q")]
+		if got.Tokens != c.level || got.End != c.end {
+			t.Errorf("a gift of %d: %d until %d", c.gift, got.Tokens, got.End)
+		}
+		if s.Slots[s.Index("q")].Tokens != 10_000 {
+			t.Error("the state itself was changed")
+		}
+	}
+}

@@ -218,3 +218,78 @@ func TestLimitsBecomeQuotas(t *testing.T) {
 		}
 	}
 }
+
+// What a limit refills by on a shard: of a rate its share of both figures, of a quota nothing until
+// its edge, of slots all on shard 0, the latest after two epochs. Of a limit that the shard has not,
+// or has by another calendar, as if it had it.
+func TestRateOf(t *testing.T) {
+	const edge = 1_700_006_400_000 // of every two hours
+	hours := Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
+	days, other := hours, hours
+	days.Reset, other.Name = "m0h1@UTC", "other"
+	fly := Limit{Name: "fly", Capacity: 6, Period: 30_000, AtOnce: true}
+	gone := fly
+	gone.Name = "gone"
+	rate := Limit{Name: "r", Capacity: 10, Amount: 4, Period: 1000}
+	s := New([]Limit{hours, fly, rate}, 0, 1, edge-5000)
+	s.Slots[s.Index("q")].End = edge + 100 // as somebody with other data of the zone has told
+	whole := WCULimit()
+	for _, c := range []struct {
+		limit       Limit
+		shard, many int
+		want        Rate
+	}{
+		{rate, 0, 1, Rate{Capacity: 10, Amount: 4, Period: 1000}},
+		{rate, 1, 2, Rate{Capacity: 5, Amount: 2, Period: 1000}},
+		{hours, 0, 1, Rate{Capacity: 10, Period: QuotaPeriod, Edge: 5100 + EdgeMargin}},
+		{hours, 1, 2, Rate{Capacity: 5, Period: QuotaPeriod, Edge: 5100 + EdgeMargin}},
+		{other, 0, 1, Rate{Capacity: 10, Period: QuotaPeriod, Edge: 5000 + EdgeMargin}},
+		{days, 0, 1, Rate{Capacity: 10, Period: QuotaPeriod, Edge: 3600_000 + 5000 + EdgeMargin}},
+		{fly, 0, 1, Rate{Capacity: 6, Period: 30_000, Edge: 60_000}},
+		{gone, 0, 2, Rate{Capacity: 6, Period: 30_000, Edge: 60_000}},
+		{fly, 1, 2, Rate{Period: 30_000, Edge: 60_000}},
+		{whole, 1, 2, Rate{Capacity: whole.Capacity, Amount: whole.Amount, Period: whole.Period}},
+	} {
+		s.Shard, s.Shards = c.shard, c.many
+		if got := s.RateOf(c.limit); got != c.want {
+			t.Errorf("%v on shard %d of %d: %+v, want %+v", c.limit, c.shard, c.many, got, c.want)
+		}
+		if got := s.CapacityOf(c.limit); got != c.want.Capacity {
+			t.Errorf("%v on shard %d of %d: a capacity of %d", c.limit, c.shard, c.many, got)
+		}
+		if i := s.Index(c.limit.Name); i >= 0 && s.Slots[i].Limit == c.limit && s.Rate(i) != c.want {
+			t.Errorf("%v on shard %d of %d: %+v by its slot", c.limit, c.shard, c.many, s.Rate(i))
+		}
+	}
+}
+
+// A quota whose calendar cannot be read, as a newer client may have stored it, has no edge: its
+// period never ends, and the state is stored as it is.
+func TestAQuotaOfAnUnreadableCalendar(t *testing.T) {
+	odd := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "every blue moon"}
+	s := New([]Limit{odd}, 0, 1, 5000)
+	i := s.Index("q")
+	s.Slots[i].Tokens = 3
+	if r := s.Rate(i); r.Edge != Never || odd.FirstUse() != 0 || odd.Next(5000) != 0 {
+		t.Errorf("its edge is after %d ms", r.Edge)
+	}
+	if got := s.Stored(); got.RF != 5000 {
+		t.Errorf("it is stored for %d", got.RF)
+	}
+	if got := s.At(1e15).Slots[i]; got.Tokens != 3 || got.End != 0 {
+		t.Errorf("much later it is %+v", got)
+	}
+}
+
+// A quota covers what it has now, also above its capacity; anything else that it may ever have it
+// has at its edge.
+func TestUntilTheEdgeOfAQuota(t *testing.T) {
+	r := Rate{Capacity: 100, Period: QuotaPeriod, Edge: 50}
+	for _, c := range []struct{ tokens, need, want int64 }{
+		{40, 40, 0}, {40, 41, 50}, {40, 100, 50}, {40, 101, Never}, {120, 120, 0}, {120, 121, Never}, {-1, 0, 50},
+	} {
+		if got := Wait(c.tokens, 0, r, c.need); got != c.want {
+			t.Errorf("%d of 100, %d wanted: after %d ms, want %d", c.tokens, c.need, got, c.want)
+		}
+	}
+}

@@ -87,3 +87,146 @@ func TestSomeHeld(t *testing.T) {
 		}
 	}
 }
+
+// Each half of a split is a partition of its own: its write meter begins full, whatever the one
+// before had. What it was topped up by is divided, and what it held counts on the first.
+func TestWhatASplitGivesToBoth(t *testing.T) {
+	quota := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
+	s := New([]Limit{quota}, 0, 1, 1000)
+	q, w := s.Index("q"), s.Index(WCU)
+	s.Slots[q].Tokens, s.Slots[q].Extra, s.Slots[q].Used, s.Slots[q].Ended = 12_001, 3001, 70, 7
+	s.Slots[w].Tokens, s.Slots[w].Rest = 5, 999
+	keep, moved := s.Split()
+	for _, half := range []State{keep, moved} {
+		if got := half.Slots[w]; got.Tokens != WCULimit().Capacity || got.Rest != 0 {
+			t.Errorf("the write meter of shard %d has %d and a remainder of %d", half.Shard, got.Tokens, got.Rest)
+		}
+	}
+	k, m := keep.Slots[q], moved.Slots[q]
+	if k.Tokens != 6001 || k.Extra != 1501 || k.Used != 70 || k.Ended != 7 {
+		t.Errorf("the first keeps %+v", k)
+	}
+	if m.Tokens != 6000 || m.Extra != 1500 || m.Used != 0 || m.Ended != 0 {
+		t.Errorf("the second gets %+v", m)
+	}
+	if s.Slots[q].Tokens != 12_001 || s.Slots[w].Tokens != 5 {
+		t.Error("the state itself was changed")
+	}
+}
+
+// Merging adds up what two shards have. The remainder of another period is carried over to that of
+// this one, and what makes a whole millitoken is one. Quotas and the write meter have rules of
+// their own, and a limit that the other has not stays.
+func TestMerge(t *testing.T) {
+	quota := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
+	rate := Limit{Name: "r", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
+	slow, only := rate, rate
+	slow.Period, only.Name = 4000, "only"
+	a, b := New([]Limit{quota, rate, only}, 0, 2, 5000), New([]Limit{quota, slow}, 1, 2, 5000)
+	set := func(s State, name string, sl Slot) {
+		i := s.Index(name)
+		s.Slots[i].Tokens, s.Slots[i].Rest, s.Slots[i].Extra, s.Slots[i].Used = sl.Tokens, sl.Rest, sl.Extra, sl.Used
+	}
+	set(a, "q", Slot{Tokens: 6000, Extra: 2000, Used: 4})
+	set(b, "q", Slot{Tokens: 5500, Extra: 500, Used: 5})
+	set(a, "r", Slot{Tokens: 3000, Rest: 600, Used: 6})
+	set(b, "r", Slot{Tokens: 2000, Rest: 2000, Used: 7}) // half a millitoken
+	set(a, "only", Slot{Tokens: 1000, Rest: 1})
+	set(a, WCU, Slot{Tokens: 10})
+	set(b, WCU, Slot{Tokens: 20})
+	for _, c := range []struct {
+		name string
+		want Slot
+	}{
+		{"q", Slot{Tokens: 11_500, Extra: 2500, Used: 4}},
+		{"r", Slot{Tokens: 5001, Rest: 100, Used: 6}},
+		{"only", Slot{Tokens: 1000, Rest: 1}},
+		{WCU, Slot{Tokens: 10}},
+	} {
+		got := a.Merge(b, 1)
+		sl := got.Slots[got.Index(c.name)]
+		if got.Shards != 1 || sl.Tokens != c.want.Tokens || sl.Rest != c.want.Rest || sl.Extra != c.want.Extra ||
+			sl.Used != c.want.Used {
+			t.Errorf("%s: %d+%d with %d extra and %d used, want %+v", c.name, sl.Tokens, sl.Rest, sl.Extra, sl.Used, c.want)
+		}
+	}
+	set(b, "r", Slot{Tokens: 9000})
+	if got := a.Merge(b, 1); got.Slots[got.Index("r")].Tokens != 10_000 {
+		t.Errorf("together they have %d of 10000", got.Slots[got.Index("r")].Tokens)
+	}
+	if a.Slots[a.Index("r")].Tokens != 3000 {
+		t.Error("the state itself was changed")
+	}
+}
+
+// The write meter is undivided: it keeps no bucket from having as many shards as are believed,
+// whatever writes cost. The largest request does, and slots that the state does not tell of.
+func TestHolds(t *testing.T) {
+	s := New([]Limit{{Name: "rpm", Capacity: 4096 * Milli, Amount: 4096, Period: 1000}}, 0, 1, 1)
+	for _, c := range []struct {
+		count        int
+		largest, wcu int64 // tokens
+		undivided    bool
+		want         bool
+	}{
+		{count: MaxShards, want: true},
+		{count: MaxShards, largest: 4, wcu: 5000, want: true},
+		{count: MaxShards, largest: 5},
+		{count: 2, largest: 2048, want: true},
+		{count: 2, largest: 2049},
+		{count: 8192},
+		{count: 2, undivided: true},
+		{count: 1, undivided: true, want: true},
+	} {
+		s.Undivided = c.undivided
+		largest := make([]int64, len(s.Slots))
+		largest[s.Index("rpm")], largest[s.Index(WCU)] = c.largest*Milli, c.wcu*Milli
+		if got := s.Holds(c.count, largest); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		if got := s.Holds(c.count, nil); c.largest == 0 && got != c.want {
+			t.Errorf("%+v, with no request: %v", c, got)
+		}
+	}
+}
+
+// Slots stay on shard 0, with all that is at work, so a bucket that has some is not divided; a shard
+// that there is all the same has none.
+func TestSlotsAreNotDivided(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0})
+	if s.CanSplit(32) || !s.Holds(1, nil) {
+		t.Error("it can be split")
+	}
+	keep, moved := s.Split()
+	if k := keep.Slots[0]; k.Tokens != 6*Milli || k.Taken.Of(1) != 4*Milli {
+		t.Errorf("shard 0 keeps %+v", k)
+	}
+	if m := moved.Slots[0]; m.Tokens != 0 || m.Taken != (Taken{}) {
+		t.Errorf("shard 1 has %+v", m)
+	}
+	if got := keep.Merge(moved, 1).Slots[0]; got.Tokens != 6*Milli || got.Taken.Of(1) != 4*Milli {
+		t.Errorf("merged again it is %+v", got)
+	}
+}
+
+// What the other shard may hold is held of the merged one until the later of both instants; what
+// is over at the instant of the merge counts no more.
+func TestMergeOfWhatIsHeld(t *testing.T) {
+	rate := Limit{Name: "r", Capacity: 100 * Milli, Amount: Milli, Period: 1000}
+	for _, c := range []struct{ mine, others, until, held, level int64 }{
+		{7000, 8000, 8000, 5000, 60_000},
+		{9000, 8000, 9000, 5000, 60_000},
+		{7000, 5001, 7000, 5000, 60_000},
+		{7000, 5000, 7000, 2000, 60_000},
+		{7000, 4000, 7000, 2000, 60_000},
+	} {
+		a, b := New([]Limit{rate}, 0, 2, 5000), New([]Limit{rate}, 1, 2, 5000)
+		a.Slots[0].Tokens, a.Slots[0].Held, a.HeldUntil = 40_000, 2000, c.mine
+		b.Slots[0].Tokens, b.Slots[0].Held, b.HeldUntil = 20_000, 3000, c.others
+		got := a.Merge(b, 1)
+		if got.HeldUntil != c.until || got.Slots[0].Held != c.held || got.Slots[0].Tokens != c.level {
+			t.Errorf("%+v: %d held until %d, %d left", c, got.Slots[0].Held, got.HeldUntil, got.Slots[0].Tokens)
+		}
+	}
+}
