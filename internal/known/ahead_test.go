@@ -305,3 +305,17 @@ func TestAWriteThatHoldsEndsTheTurn(t *testing.T) {
 		t.Errorf("saturated %v, and it may write again in the same turn", pace.Saturated(noon+300))
 	}
 }
+
+// A charge that takes nothing ahead and has nothing to tell says nothing of what is held. An answer
+// of which nothing was under way changes nothing that is held.
+func TestNothingIsToldWhereNothingIsHeld(t *testing.T) {
+	p := newProcess(t)
+	if taken, ended := p.sends([]Want{costing(1000, plenty)}, 0).Ahead(); taken != nil || ended != nil {
+		t.Errorf("it tells of %v and %v", taken, ended)
+	}
+	p = newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.Took(p.image, Planned{}, costing(0, plenty), nil, noon)
+	p.left(0, 5000)
+}

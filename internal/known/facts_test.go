@@ -249,3 +249,126 @@ func TestWhatARefusalMeans(t *testing.T) {
 		}
 	}
 }
+
+// What is under way is counted by limit, and forgotten with the last of it: then the shard is idle.
+// A request that takes nothing is never under way.
+func TestIdleOnceNothingIsUnderWay(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	for _, milli := range []int64{0, 1, 1000, -1} {
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{perSecond}, milli)
+		b.Begin(Choice{Do: Take}, w, noon)
+		if idle := b.Seen(0).Idle; idle != (milli == 0) {
+			t.Errorf("%d under way: idle %v", milli, idle)
+		}
+		if b.End(0, w); !b.Seen(0).Idle || len(b.facts.shards[0].underWay) != 0 {
+			t.Errorf("%d: not idle at the end", milli)
+		}
+	}
+}
+
+// A request of more limits than most have is decided by each of its limits.
+func TestManyLimitsAreDecidedByEach(t *testing.T) {
+	var limits []bucket.Limit
+	for i := range 20 {
+		l := perSecond
+		l.Name = "l" + string(rune('a'+i))
+		limits = append(limits, l)
+	}
+	for _, i := range []int{0, 10, 19} {
+		b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New(limits, 0, 1, noon)}
+		image.State.Slots[image.State.Index(limits[i].Name)].Tokens = 2000
+		b.See(image, noon, Unsent)
+		costs := make([]int64, len(limits))
+		for j := range costs {
+			costs[j] = 2000
+		}
+		w := asks(0)
+		if w.Costs = table.Costs(limits, costs...); b.Decide(w, &Attempt{}, clock(noon)).Do != Take {
+			t.Errorf("2 of 2 of limit %d: not granted", i)
+		}
+		w.Costs[i].Milli = 3000
+		if d := b.Decide(w, &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.Limit != limits[i].Name {
+			t.Errorf("3 of 2 of limit %d: %+v, %+v", i, d.Choice, d.Denial)
+		}
+	}
+}
+
+// An image that shows a tenth of a share more than refill explains raises what is known; one of
+// another count or without a clock, or a limit that is new or changed or held, tells nothing.
+func TestRaised(t *testing.T) {
+	const ms = 1000 // later, in which a token is refilled
+	other := perSecond
+	other.Amount *= 2
+	for _, c := range []struct {
+		name   string
+		newer  func(s *bucket.State)
+		level  int64 // in millitokens; it was 3000
+		raised bool
+	}{
+		{"as refilled", nil, 4000, false},
+		{"a tenth more", nil, 5000, false},
+		{"more than that", nil, 5001, true},
+		{"another count", func(s *bucket.State) { s.Shards = 2 }, 10_000, false},
+		{"no clock", func(s *bucket.State) { s.NoClock = true }, 10_000, false},
+		{"a changed limit", func(s *bucket.State) { s.Slots[0].Limit = other }, 10_000, false},
+		{"held", func(s *bucket.State) { s.Slots[0].Held = 1 }, 10_000, false},
+	} {
+		old, newer := imageOf(0, 1, 3).State, imageOf(0, 1, 0).State
+		newer.RF, newer.Slots[0].Tokens = noon+ms, c.level
+		if c.newer != nil {
+			c.newer(&newer)
+		}
+		if got := raised(old, newer, noon+ms); got != c.raised {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	old, newer := imageOf(0, 1, 3).State, imageOf(0, 1, 3).State
+	if newer.Slots[1].Tokens, old.Slots[1].Tokens = 1000*bucket.Milli, 0; raised(old, newer, noon) {
+		t.Error("the write meter raises it")
+	}
+	if old.Slots[0].Held, newer.Slots[0].Tokens = 1, 10_000; raised(old, newer, noon) {
+		t.Error("what was held raises it")
+	}
+}
+
+// A refused write brings an image like any other: what it shows is known from then on, and the
+// shard is there.
+func TestRefusedWritesBringAnImage(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	b.Missing(noon, 0)
+	if b.Refused(imageOf(0, 1, 2), Planned{since: b.Seen(0).Serial}, noon+1); b.Absent() {
+		t.Error("it is still missing")
+	}
+	if got := b.Seen(0).Image.State; got.Slots[0].Tokens != 2000 {
+		t.Errorf("it has %d", got.Slots[0].Tokens)
+	}
+}
+
+// A request that asks for more than the limits of others ever hold is decided by its own.
+func TestWhatOthersNeverHoldIsDecidedByOwnLimits(t *testing.T) {
+	for cost, yields := range map[int64]bool{5: true, 6: false} {
+		b := seenAs(perSecond, 10)
+		b.Took(b.Seen(0).Image, Planned{Takes: true, since: Unsent}, asks(1, perSecond), nil, noon)
+		theirs := bucket.Limit{Name: "rps", Capacity: 5000, Amount: 1000, Period: 1000}
+		image := seenAs(theirs, 5).Seen(0).Image
+		image.Generation = 2
+		b.Refused(image, Planned{Charges: true, since: Unsent}, noon)
+		d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon))
+		if got := d.Want.Costs[0].Limit; d.Yielded != yields || (got == theirs) != yields {
+			t.Errorf("%d tokens: yields %v, by %v", cost, d.Yielded, got)
+		}
+	}
+}
+
+// Who waits and is not let in is told so, and the bucket goes on.
+func TestRefusal(t *testing.T) {
+	b := seenAs(perSecond, 4)
+	for range 2 {
+		if d := b.Refusal(asks(7, perSecond), noon+1, noon); d.Limit != "rps" || d.After < 1 || len(d.Levels) != 1 {
+			t.Errorf("%+v", d)
+		}
+	}
+}

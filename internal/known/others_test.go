@@ -56,7 +56,7 @@ func TestWhatOthersTake(t *testing.T) {
 			d := decider{facts: k, now: now, attempt: &Attempt{},
 				want: Want{Costs: []table.Cost{{Limit: limit, Milli: 1000}}}}
 			got := d.decide()
-			if got.Do != c.want || got.Do == Look {
+			if got.Do != c.want || got.Do == Look || got.Do == Deny && got.Limit != "rph" {
 				t.Fatalf("decided %+v, want %d", got, c.want)
 			}
 			if estimated := c.tokens > 0; got.Do == Deny && estimated && (got.at <= now || got.at > s.at+denyFor) {
@@ -237,5 +237,79 @@ func TestSlackFollowsTheFleet(t *testing.T) {
 	}
 	if got := (&others{}).slack(state, w, 30); got != 3 {
 		t.Errorf("slack %d %% with nothing known, want 3", got)
+	}
+}
+
+// What others take fades with each image, and with the time between two of them: what was seen a
+// second ago weighs seven eighths of what is seen now.
+func TestWhatOthersTakeFades(t *testing.T) {
+	at := func(used, other int64) bucket.State {
+		s := bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon)
+		s.Slots[s.Index("rph")].Used, s.Slots[s.Index("rps")].Used = used, other
+		return s
+	}
+	var o others
+	if o.rate("rph") != 0 {
+		t.Errorf("before anything was seen they take %v", o.rate("rph"))
+	}
+	o.learn(at(0, 0), at(5000, 100), []table.Cost{{Limit: perHour20, Milli: 1000}}, 1000)
+	if o.images != 1 || o.elapsed != 1000 || o.rate("rph") != 4 || o.rate("rps") != 0.1 {
+		t.Errorf("after one image: %+v", o)
+	}
+	o.learn(at(5000, 100), at(7000, 100), nil, 2000)
+	if o.images != 1.875 || o.elapsed != 2875 || o.taken["rph"] != 4000*fade+2000 || o.taken["rps"] != 100*fade {
+		t.Errorf("after two: %+v", o)
+	}
+	o = others{}
+	o.learn(at(0, 0), at(5000, 0), nil, 0)
+	if o.elapsed != 1 {
+		t.Errorf("images of one millisecond count for %v", o.elapsed)
+	}
+	o.learn(bucket.New([]bucket.Limit{perSecond}, 0, 1, noon), at(9000, 0), nil, 1)
+	if got := o.taken["rph"]; got > 5000 {
+		t.Errorf("a limit that the image before did not have counts for %v", got)
+	}
+}
+
+// Where what others take is too uncertain it denies nothing: the spread is more than a quarter of
+// what the bucket holds beside the cost.
+func TestTooUncertainToDeny(t *testing.T) {
+	for cost, denies := range map[int64]bool{1000: true, 12_000: false} {
+		k := factsOf(1)
+		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{perHour20}, 0, 1, noon)}
+		b.State.Slots[b.State.Index("rph")].Tokens = cost
+		k.see(b, noon, Unsent, nil)
+		s := k.shards[0]
+		s.others = others{taken: map[string]float64{"rph": 10_000}, elapsed: 1000}
+		s.others.refuse(0, noon)
+		d := decider{facts: k, now: noon + 500, attempt: &Attempt{},
+			want: Want{Costs: []table.Cost{{Limit: perHour20, Milli: cost}}}}
+		if at, limit := d.expected(s); (at > 0) != denies || (limit != "") != denies {
+			t.Errorf("a cost of %d: at %d by %q", cost, at, limit)
+		}
+	}
+}
+
+// A charge is thought to be refused where others have taken more than the slack of a limit that is
+// full by now: of one that is not full yet a charge shows nothing lower.
+func TestCrowdedWhenFullByNow(t *testing.T) {
+	for _, c := range []struct {
+		level int64 // at noon, of 10
+		taken float64
+		ms    int64
+		want  bool
+	}{
+		{10, 1, 4000, true}, {10, 1, 3000, false}, {10, 0.5, 4000, false},
+		{7, 1, 4000, true}, {6, 1, 4000, true}, {5, 1, 4000, false}, {0, 1, 9999, false}, {0, 1, 10_000, true},
+	} {
+		s := &seen{image: imageOf(0, 1, c.level), at: noon,
+			others: others{taken: map[string]float64{"rps": c.taken * 10_000}, elapsed: 10_000}}
+		if got := s.crowded(asks(1, perSecond), noon+c.ms, 30); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		if s.crowded(asks(0, perSecond), noon+c.ms, 30) {
+			t.Errorf("%+v: crowded for a request that takes nothing", c)
+		}
 	}
 }

@@ -49,3 +49,61 @@ func TestShardsPayTogether(t *testing.T) {
 		}
 	}
 }
+
+// A debt is divided among all shards by their shares, in whole tokens: a cost of 10 among four
+// shards of 15 each is 3, 3, 3 and 1. The first one owes what no share covers.
+func TestShardsOweByTheirShares(t *testing.T) {
+	limit := bucket.Limit{Name: "rps", Capacity: 60_000, Amount: 4000, Period: 1000}
+	for _, c := range []struct {
+		limit  bucket.Limit
+		shards int
+		cost   int64
+		want   string
+	}{
+		{limit, 4, 10_000, " 0:3000 1:3000 2:3000 3:1000"},
+		{limit, 4, 60_000, " 0:15000 1:15000 2:15000 3:15000"},
+		{limit, 2, 1000, " 0:1000 1:0"},
+		{limit, 1, 2500, " 0:2500"},
+		{bucket.Limit{Name: "rps", Period: 1000}, 2, 5000, " 0:5000 1:0"},
+	} {
+		var images []table.Shard
+		for k := range c.shards {
+			images = append(images, table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+				State: bucket.New([]bucket.Limit{c.limit}, k, c.shards, noon)})
+		}
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{c.limit}, c.cost)
+		got := ""
+		for _, p := range ByShares(images, w) {
+			got += fmt.Sprintf(" %d:%d", p.Image.State.Shard, p.Costs[0].Milli)
+			if !p.Owe || p.Image.Entity != "acme" {
+				t.Errorf("%+v: %+v does not owe", c, p)
+			}
+		}
+		if got != c.want || w.Costs[0].Milli != c.cost {
+			t.Errorf("%d among %d: %q, want %q", c.cost, c.shards, got, c.want)
+		}
+	}
+}
+
+// Of more shards than one transaction names, the fullest hundred count.
+func TestHowManyShardsHoldTogether(t *testing.T) {
+	limit := bucket.Limit{Name: "rps", Capacity: 1280_000, Amount: 1280_000, Period: 1000} // 10 for each of 128
+	for _, c := range []struct{ shards, more, want int64 }{
+		{64, 0, 64 * 20_000}, {128, 0, 100 * 10_000}, {128, 7, 100*10_000 - 93*6000},
+	} {
+		k := factsOf(int(c.shards))
+		for i := range int(c.shards) {
+			image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+				State: bucket.New([]bucket.Limit{limit}, i, int(c.shards), noon)}
+			if c.more > 0 && i >= int(c.more) {
+				image.State.Slots[0].Tokens = 4999 // four whole tokens
+			}
+			k.see(image, noon, Unsent, nil)
+		}
+		d := decider{facts: k, now: noon, want: asks(1, limit)}
+		if got := d.holds(d.want.Costs[0], noon); got != c.want {
+			t.Errorf("%+v: they hold %d", c, got)
+		}
+	}
+}

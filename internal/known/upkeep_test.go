@@ -43,6 +43,7 @@ func TestShardsAheadAreBroughtAlong(t *testing.T) {
 	}{
 		{1, 2, 10_000, false},
 		{1, 4, 10_000, true},
+		{2, 2, 10_000, true},
 		{3, 2, 10_000, true},
 		{3, 4, 10_000, true},
 		{3, 4, countLag, true},
@@ -127,5 +128,46 @@ func TestYieldsAreBounded(t *testing.T) {
 	}
 	if len(k.yields) != mostLimits || k.yields[0].own[0].Capacity != perSecond.Capacity+2 {
 		t.Errorf("%d yields, the first to a capacity of %d", len(k.yields), k.yields[0].own[0].Capacity)
+	}
+}
+
+// A shard that was put back is known, and with it where the others are to be looked for.
+func TestRestored(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(imageOf(0, 4, 3), noon, Unsent)
+	b.Missing(noon, 1)
+	like, ok := b.Restorable(1)
+	if !ok || like.State.Count() != 4 {
+		t.Fatalf("it can be put back: %v, like %+v", ok, like)
+	}
+	plan, count := b.Restored(imageOf(1, 4, 0), like, noon)
+	if got := b.Seen(1); got.Absent || got.Image.State.Shard != 1 || plan == nil || count != 4 {
+		t.Errorf("%+v, a plan %v for %d", got, plan != nil, count)
+	}
+	b.Missing(noon, 0)
+	if plan, count = b.Restored(imageOf(1, 4, 0), like, noon); plan != nil || count != 4 {
+		t.Errorf("without shard 0: a plan %v for %d", plan != nil, count)
+	}
+	if _, ok = b.Restorable(2); ok {
+		t.Error("a shard is put back of a bucket that is not there")
+	}
+}
+
+// A count is fine enough if the whole tokens of as many full shards as can pay together are the
+// largest cost: of 128 shards a hundred pay.
+func TestGranular(t *testing.T) {
+	limit := bucket.Limit{Name: "rps", Capacity: 128_000, Amount: 128_000, Period: 1000}
+	for _, c := range []struct {
+		count   int
+		largest int64
+		want    bool
+	}{
+		{128, 100_000, true}, {128, 101_000, false}, {64, 128_000, true}, {128, 129_000, true},
+	} {
+		k := factsOf(c.count)
+		k.largest = map[string]int64{"rps": c.largest, bucket.WCU: 900_000}
+		if got := k.granular(bucket.New([]bucket.Limit{limit}, 0, c.count, noon), c.count); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
