@@ -319,3 +319,32 @@ func TestNothingIsToldWhereNothingIsHeld(t *testing.T) {
 	p.Took(p.image, Planned{}, costing(0, plenty), nil, noon)
 	p.left(0, 5000)
 }
+
+// What is denied counts as asked for: a process that gets little of a saturated bucket would else
+// ask for less and less. A request that leaves a part has no share in what is taken ahead.
+func TestDeniedRequestsAreDemand(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 0
+	p.See(p.image, noon, Unsent)
+	requests := func() float64 {
+		k := p.lock()
+		defer p.mu.Unlock()
+		return k.shards[0].holding.demand.Requests(noon) * 722.5 // which they stand for
+	}
+	was := requests()
+	for i := range 3 { // the second and third by the denial that is remembered
+		if d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon)); d.Do != Deny {
+			t.Fatalf("%+v", d.Choice)
+		}
+		if got := requests() - was; int(got+.5) != i+1 {
+			t.Errorf("%v requests were asked for, want %d", got, i+1)
+		}
+	}
+	floored := costing(5000, plenty)
+	floored.Costs[0].Floor = 40
+	if p.Decide(floored, &Attempt{}, clock(noon)); int(requests()-was+.5) != 3 {
+		t.Errorf("a request that leaves 40 percent is demand")
+	}
+}

@@ -372,3 +372,100 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is known of a bucket in shards none of which was seen: the levels are estimates of nothing.
+func TestLevelsOfNothing(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(imageOf(0, 2, 3), noon, Unsent)
+	want := asks(1, perSecond)
+	if l := b.Levels(want, noon)[0]; l.Milli != 6000 || !l.Estimated {
+		t.Errorf("3 on one of two shards are told as %+v", l)
+	}
+	b.Missing(noon, 0)
+	if l := b.Levels(want, noon)[0]; l.Milli != 0 || !l.Estimated {
+		t.Errorf("of nothing is told %+v", l)
+	}
+}
+
+// An item that has a refill instant, or a count of shards, is a shard: only one that has neither was
+// left behind.
+func TestWhatIsAShard(t *testing.T) {
+	for _, gone := range []string{"rf", "shard_count"} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.Missing(noon, 0)
+		it := imageOf(1, 4, 3).Item()
+		if _, ok := it[gone]; !ok {
+			t.Fatalf("an item has no %s", gone)
+		}
+		delete(it, gone)
+		if _, err := b.Survives(1, it, noon); err != nil || b.Seen(1).Image.Entity == "" {
+			t.Errorf("without %s: %v, %+v", gone, err, b.Seen(1))
+		}
+	}
+}
+
+// Shards that have paid together are known by what they have left, and with the limits in force.
+func TestPaid(t *testing.T) {
+	b, w := seenAs(perSecond, 5, 5), asks(7, perSecond)
+	payments := ByLevels([]table.Shard{b.Seen(0).Image, b.Seen(1).Image}, w, noon)
+	var writes []item.Write
+	for _, p := range payments {
+		writes = append(writes, p.Write(w, noon, 30))
+	}
+	if b.Paid(payments, writes, w, noon); len(payments) != 2 {
+		t.Fatalf("%d pay", len(payments))
+	}
+	if l := b.Levels(w, noon)[0]; l.Milli != 3000 {
+		t.Errorf("%d are left of ten", l.Milli)
+	}
+	theirs := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}
+	image := seenAs(theirs, 20).Seen(0).Image
+	image.Generation = b.Seen(0).Image.Generation + 1
+	if !b.Refused(image, Planned{since: Unsent}, noon) {
+		t.Error("others replace limits that were not known to be in force")
+	}
+}
+
+// A refusal of a charge that leaves a part of its limits speaks for those that leave as much only.
+func TestARefusedFloorSpeaksForItsClass(t *testing.T) {
+	b, w := seenAs(perSecond, 8), asks(1, perSecond)
+	w.Costs[0].Floor = 40
+	b.Begin(Choice{Do: Take}, w, noon)
+	_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon))
+	b.Refused(b.Seen(0).Image, p, noon)
+	k := b.lock()
+	defer b.mu.Unlock()
+	if s := k.shards[0]; s.contended(asks(1, perSecond), noon) || !s.contended(w, noon) {
+		t.Errorf("refused %v", s.others.refused)
+	}
+}
+
+// Where a charge would be refused a plain add goes out, which leaves room for those of others; once
+// that was refused, a charge; and once one has held, an add again.
+func TestAddsInACrowd(t *testing.T) {
+	b, w := seenAs(perSecond, 10), asks(1, perSecond)
+	plan := func() Planned {
+		b.Begin(Choice{Do: Take}, w, noon+4000)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+4000))
+		b.End(0, w)
+		return p
+	}
+	k := b.lock()
+	k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
+	b.mu.Unlock()
+	p := plan()
+	if !p.adds || p.Charges || !p.Takes {
+		t.Fatalf("first %+v, want an add", p)
+	}
+	k = b.lock()
+	k.shards[0].added = true
+	b.mu.Unlock()
+	if p = plan(); p.adds || !p.Charges {
+		t.Errorf("after its refusal %+v, want a charge", p)
+	}
+	b.Took(b.Seen(0).Image, Planned{since: Unsent}, w, nil, noon)
+	if k = b.lock(); k.shards[0].added {
+		t.Error("an answer that holds is taken for a refused add")
+	}
+	b.mu.Unlock()
+}

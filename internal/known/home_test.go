@@ -69,3 +69,19 @@ func TestShardsThatWereAsked(t *testing.T) {
 		t.Errorf("%+v, want 5 calls, and that 3 and 0 were asked", a)
 	}
 }
+
+// Of shards that recover at one instant the one with the oldest image is looked at. An image from
+// a later time than now is the oldest: the clock has been set back.
+func TestLooksAtTheOldestImage(t *testing.T) {
+	for _, c := range []struct{ first, second, want int64 }{{20, 10, 1}, {10, 20, 0}, {20, 90_000, 1}, {90_000, 20, 0}} {
+		b := NewBucket(&Settings{DenyFor: 1000, MaxShards: 32})
+		b.See(imageOf(0, 2, -5), noon+c.first, Unsent)
+		b.See(imageOf(1, 2, -5), noon+c.second, Unsent)
+		for pick := range uint64(2) {
+			d := b.Decide(asks(1, perSecond), &Attempt{}, func() Now { return Now{Ms: noon + 2000, Random: pick} })
+			if d.Do != Look || d.Shard != int(c.want) {
+				t.Errorf("seen at %d and %d: %+v, want a look at shard %d", c.first, c.second, d.Choice, c.want)
+			}
+		}
+	}
+}

@@ -313,3 +313,25 @@ func TestCrowdedWhenFullByNow(t *testing.T) {
 		}
 	}
 }
+
+// What is held of a limit is no room to refill: others are expected to leave less.
+func TestExpectedBesideWhatIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		held, until int64
+		denies      bool
+	}{{0, 0, false}, {15_000, noon + 5000, true}, {15_000, noon + 100, false}} {
+		k := factsOf(1)
+		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{perHour20}, 0, 1, noon)}
+		b.State.HeldUntil, b.State.Slots[b.State.Index("rph")].Held = c.until, c.held
+		k.see(b, noon, Unsent, nil)
+		s := k.shards[0]
+		s.others = others{taken: map[string]float64{"rph": 4000}, elapsed: 1000}
+		s.others.refuse(0, noon)
+		d := decider{facts: k, now: noon + 500, attempt: &Attempt{},
+			want: Want{Costs: []table.Cost{{Limit: perHour20, Milli: 6000}}}}
+		if at, _ := d.expected(s); (at > 0) != c.denies {
+			t.Errorf("%+v: until %d", c, at)
+		}
+	}
+}

@@ -137,3 +137,15 @@ func TestOwes(t *testing.T) {
 		}
 	}
 }
+
+// A full queue names the limit that it is full of.
+func TestAFullQueueNamesItsLimit(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(indebted(0, -25_000, 0), noon, Unsent)
+	w := asks(0)
+	w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}, 1000, 1000, 1000)
+	d := b.Decide(w, &Attempt{Waits: true, Until: noon + 60_000}, clock(noon))
+	if d.Do != Deny || !d.Denial.Full || d.Denial.Limit != "b" || d.Denial.After != 1500 {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}

@@ -74,3 +74,25 @@ func TestUnderWayOnSeveralShards(t *testing.T) {
 		t.Errorf("decided %+v once that is answered", d.Choice)
 	}
 }
+
+// Who finds that this process takes what there is is denied until so much is refilled, but no longer
+// than an image denies.
+func TestUnderWayDeniesNoLongerThanAnImage(t *testing.T) {
+	b := seenAs(perSecond, 3, 3)
+	b.facts.DenyFor = 1000
+	b.Gather(asks(5, perSecond))
+	if d := b.Decide(asks(6, perSecond), &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.After != 1000 {
+		t.Errorf("decided %+v, %+v, want a denial for a second", d.Choice, d.Denial)
+	}
+}
+
+// A cost that is larger than a share is taken from several shards at once, without a look before it,
+// however old the images are: all shards are read for it.
+func TestLargerThanAShareNeedsNoLook(t *testing.T) {
+	b := seenAs(perSecond, 5, 5)
+	for ms, want := range map[int64]Action{0: Several, 90_000: Several} {
+		if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon+ms)); d.Do != want {
+			t.Errorf("after %d ms: %+v", ms, d.Choice)
+		}
+	}
+}

@@ -162,12 +162,64 @@ func TestGranular(t *testing.T) {
 		largest int64
 		want    bool
 	}{
-		{128, 100_000, true}, {128, 101_000, false}, {64, 128_000, true}, {128, 129_000, true},
+		{128, 100_000, true}, {128, 100_001, false}, {64, 128_000, true}, {128, 129_000, true},
 	} {
 		k := factsOf(c.count)
 		k.largest = map[string]int64{"rps": c.largest, bucket.WCU: 900_000}
 		if got := k.granular(bucket.New([]bucket.Limit{limit}, 0, c.count, noon), c.count); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+}
+
+// Growth tells the count in any case, and leaves what is stored in part as it is.
+func TestGrowth(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	image := imageOf(0, 2, 3)
+	image.State.Slots[image.State.Index(bucket.WCU)].Tokens = 0
+	b.See(image, noon, Unsent)
+	partly := image
+	partly.Partial = []table.PartialLimit{{}}
+	for range 2 { // nobody is locked out
+		if plan, count := b.Growth(partly, noon); plan != nil || count != 2 {
+			t.Errorf("stored in part: a plan %v for %d", plan != nil, count)
+		}
+		if plan, count := b.Growth(image, noon); plan == nil || count != 2 {
+			t.Errorf("exhausted: a plan %v for %d", plan != nil, count)
+		}
+	}
+}
+
+// A bucket of more shards than its limits can be divided by merges shard 0 first, down to the count
+// that fits; the others follow the stream.
+func TestRepairMergesShard0(t *testing.T) {
+	limit := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{limit}, 0, 4, noon)}
+	k := &facts{Settings: &Settings{MaxShards: 32}, count: 4, shards: map[int]*seen{0: {image: image, at: noon}}}
+	step, ok := k.repair().Next(noon, 1)
+	if !ok || step.String() != "look 2" {
+		t.Errorf("first %s, want a look at shard 2, which merges into 0", step)
+	}
+	for largest, repairs := range map[int64]bool{2000: false, 1000: false} {
+		fits := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{limit}, 0, 2, noon)}
+		k = &facts{Settings: k.Settings, count: 2, shards: map[int]*seen{0: {image: fits, at: noon}},
+			largest: map[string]int64{"rps": largest}}
+		if plan := k.repair(); (plan != nil) != repairs {
+			t.Errorf("two shards of a token, %d wanted: repaired %v", largest, plan != nil)
+		}
+	}
+}
+
+// What can never be had comes with the plan that mends the count of shards, if that is wrong.
+func TestNeverComesWithAMend(t *testing.T) {
+	limit := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{limit}, 0, bucket.MaxShards*2, noon)}, noon, Unsent)
+	d := b.Decide(asks(3, limit), &Attempt{Calls: 1}, clock(noon))
+	if d.Mend == nil {
+		t.Errorf("%+v mends nothing", d.Choice)
 	}
 }
