@@ -25,24 +25,25 @@ func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps i
 		if !ok {
 			return steps, nil
 		}
-		if err := run(ctx, s, p, step); err != nil {
+		held, err := run(ctx, s, p, step)
+		if err != nil {
 			return steps, err
 		}
-		if step.Action != Look {
+		if held && step.Action != Look {
 			steps++
 		}
 	}
 }
 
-// run performs one step and tells the plan its outcome. A transaction whose
-// answer was lost is sent again with the same token. So is a single write: it is
+// run performs one step, tells the plan its outcome, and reports whether it held. A
+// transaction whose answer was lost is sent again with the same token. So is a single write: it is
 // conditional on the count it changes, and a second one is refused with the image
 // that the first has left.
-func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
+func run(ctx context.Context, s store.Store, p *Plan, step Step) (held bool, err error) {
 	var it item.Item
 	token := rand.Text()
 	lost := 0
-	err := store.Retry(ctx, attempts, pause, func() error {
+	err = store.Retry(ctx, attempts, pause, func() error {
 		var err error
 		for {
 			if step.Transaction() {
@@ -58,11 +59,11 @@ func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
 	})
 	if err == nil {
 		p.Applied(step, it)
-		return nil
+		return true, nil
 	}
 	if r, ok := errors.AsType[*store.Refused](err); ok {
 		p.Refused(step, []bool{true}, []item.Item{r.Old})
-		return nil
+		return false, nil
 	}
 	if c, ok := errors.AsType[*store.Canceled](err); ok {
 		refused := make([]bool, len(c.Reasons))
@@ -71,7 +72,7 @@ func run(ctx context.Context, s store.Store, p *Plan, step Step) error {
 			refused[i], items[i] = r.Refused, r.Old
 		}
 		p.Refused(step, refused, items)
-		return nil
+		return false, nil
 	}
-	return err
+	return false, err
 }

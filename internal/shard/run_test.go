@@ -131,3 +131,56 @@ func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
 		t.Errorf("the shard that cannot be read became %s", itemtest.JSON(got))
 	}
 }
+
+// Run counts what was done before it failed; looks count for nothing.
+func TestRunCountsSteps(t *testing.T) {
+	for _, c := range []struct{ fails, steps int }{{1, 0}, {2, 0}, {3, 1}, {4, 2}, {5, 2}} {
+		w := fullBucket(t, 16_000)
+		for range 3 { // shard 0 has eight, and shard 4 that of its last split; 1 and 2 lag behind
+			w.decoded = nil
+			zero, _ := w.image(0)
+			if n, err := shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now }); err != nil || n != 1 {
+				t.Fatal(n, err)
+			}
+		}
+		w.decoded = nil
+		zero, _ := w.image(0)
+		calls := 0
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			if calls++; calls >= c.fails {
+				return false, memdb.Fail(store.Setup)
+			}
+			return true, nil
+		})
+		steps, err := shard.Run(t.Context(), w.db, shard.Propagate(zero), func() int64 { return w.now })
+		if store.KindOf(err) != store.Setup || calls != c.fails || steps != c.steps {
+			t.Errorf("call %d fails: %d steps in %d calls, %v, want %d", c.fails, steps, calls, err, c.steps)
+		}
+	}
+}
+
+// What a refusal shows is taken in, so that a plan of an old image ends after one call: others have
+// split the shard. A shard that is looked at is known after one call.
+func TestRunLearnsFromRefusals(t *testing.T) {
+	w := fullBucket(t, 16_000)
+	calls := 0
+	w.db.SetHook(func(memdb.Op) (bool, error) { calls++; return true, nil })
+	zero, _ := w.image(0)
+	for i := range 2 { // of the same image
+		calls = 0
+		steps, err := shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now })
+		if err != nil || steps != 1-i || calls != 1 {
+			t.Errorf("run %d: %d steps in %d calls, %v", i, steps, calls, err)
+		}
+	}
+	w.decoded, calls = nil, 0
+	zero, _ = w.image(0)
+	plan := shard.Propagate(zero)
+	steps, err := shard.Run(t.Context(), w.db, plan, func() int64 { return w.now })
+	if err != nil || steps != 0 || calls != 1 {
+		t.Errorf("%d steps in %d calls, %v, want one look at shard 1", steps, calls, err)
+	}
+	if images := plan.Images(); len(images) != 2 || images[1].State.Shard != 1 || len(plan.Absent()) != 0 {
+		t.Errorf("then it knows %+v and misses %v", images, plan.Absent())
+	}
+}
