@@ -224,3 +224,29 @@ func TestMachineClockIsNotSet(t *testing.T) {
 		t.Errorf("readings %v and %v", a, b)
 	}
 }
+
+// An answer that an offset agrees with asks for none, also the first one; else it asks for the
+// nearest that agrees, whether that is believed or not.
+func TestWhatAnAnswerAsksFor(t *testing.T) {
+	const s = time.Second
+	doubted := correction{offset: 2 * s, known: true, doubts: doubts - 1, doubt: span{4 * s, 5 * s}}
+	for _, c := range []struct {
+		was        correction
+		said       span
+		offset, to time.Duration
+	}{
+		{correction{}, span{-s, s}, 0, 0},
+		{correction{}, span{2 * s, 3 * s}, 2 * s, 2 * s},
+		{correction{}, span{-3 * s, -2 * s}, -2 * s, -2 * s},
+		{correction{}, span{25 * 3600 * s, 25*3600*s + s}, 0, 25 * 3600 * s},
+		{correction{offset: 2 * s, known: true}, span{s, 3 * s}, 2 * s, 0},
+		{correction{offset: 2 * s, known: true}, span{4 * s, 5 * s}, 2 * s, 0}, // the first that contradicts
+		{doubted, span{4 * s, 6 * s}, 4 * s, 4 * s},
+		{doubted, span{6 * s, 7 * s}, 2 * s, 0},
+	} {
+		next, to := c.was.hear(c.said)
+		if next.offset != c.offset || to != c.to || !next.known {
+			t.Errorf("%+v hears %v: %+v, asked for %v, want %v and %v", c.was, c.said, next, to, c.offset, c.to)
+		}
+	}
+}

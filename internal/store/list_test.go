@@ -77,3 +77,18 @@ func TestQueryFailsAsUnavailable(t *testing.T) {
 		t.Errorf("error is %v after %d requests", err, s.requests.Load())
 	}
 }
+
+// A page has what the table told, and where the next one begins if there is one.
+func TestAPageOfItems(t *testing.T) {
+	for more, next := range map[string]item.Item{"": nil,
+		`,"LastEvaluatedKey":{"PK":{"S":"p"},"SK":{"S":"b"}}`: item.Key{PK: "p", SK: "b"}.Item()} {
+		s := serve(t, reply(200, `{"Items":[{"PK":{"S":"p"},"SK":{"S":"a"}},{"PK":{"S":"p"},"SK":{"S":"b"}}]`+more+`}`))
+		page, err := openListing(s.URL).List(t.Context(), item.Query{PK: "p"})
+		if err != nil || len(page.Items) != 2 || item.KeyOf(page.Items[1]).SK != "b" {
+			t.Errorf("%+v, %v", page, err)
+		}
+		if (page.Next == nil) != (next == nil) || !item.EqualItems(page.Next, next) {
+			t.Errorf("the next page begins at %v, want %v", page.Next, next)
+		}
+	}
+}
