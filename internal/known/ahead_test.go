@@ -348,3 +348,22 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 		t.Errorf("a request that leaves 40 percent is demand")
 	}
 }
+
+// A bucket with plenty calms a process that was short; one that is low does not.
+func TestPlentyCalms(t *testing.T) {
+	for level, saturated := range map[int64]bool{90_000: false, -20_000: true} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.image.State.Slots = slices.Clone(p.image.State.Slots)
+		p.image.State.Slots[p.image.State.Index("rps")].Tokens = level
+		p.See(p.image, noon, Unsent)
+		k := p.lock()
+		pace := &k.shards[0].holding.pace
+		pace.Short(noon)
+		p.mu.Unlock()
+		p.charges([]Want{costing(1000, plenty)}, 300)
+		if got := pace.Saturated(noon + 300); got != saturated {
+			t.Errorf("%d are there: saturated %v", level, got)
+		}
+	}
+}

@@ -106,3 +106,32 @@ func TestDenialsMend(t *testing.T) {
 		}
 	}
 }
+
+// A denial by slots is told for a second at most, as an estimate, unless a limit beside them takes
+// longer: then for that one.
+func TestDenialsBySlots(t *testing.T) {
+	fly := bucket.Limit{Name: "fly", Capacity: 2000, Period: 30_000, AtOnce: true}
+	for _, c := range []struct {
+		level int64 // of ten, of which five are wanted
+		limit string
+		after int64
+	}{{5000, "fly", slotsAfter}, {4500, "fly", slotsAfter}, {4000, "fly", slotsAfter}, {1000, "rps", 4000}} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
+		image.State.Slots[image.State.Index("rps")].Tokens = c.level
+		i := image.State.Index("fly")
+		image.State.Slots[i] = image.State.Slots[i].Exhausted(image.State)
+		b.See(image, noon, Unsent)
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{fly, perSecond}, 1000, 5000)
+		d := b.Decide(w, &Attempt{}, clock(noon))
+		if d.Do != Deny || d.Denial.Limit != c.limit || d.Denial.After != c.after || !d.Denial.Estimated {
+			t.Errorf("beside a level of %d: %+v, %+v", c.level, d.Choice, d.Denial)
+		}
+	}
+	b := seenAs(perSecond, 1)
+	if d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon)); d.Denial.After != 4000 || d.Denial.Estimated {
+		t.Errorf("without slots: %+v", d.Denial)
+	}
+}

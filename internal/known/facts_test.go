@@ -469,3 +469,140 @@ func TestAddsInACrowd(t *testing.T) {
 	}
 	b.mu.Unlock()
 }
+
+// Levels tell what is held of a limit and for how long, when a quota is whole again, and of a limit
+// that the bucket does not have yet that it is full.
+func TestLevels(t *testing.T) {
+	const edge = 1_700_006_400_000
+	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	fresh := bucket.Limit{Name: "x", Capacity: 4000, Amount: 1000, Period: 1000}
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{perSecond, quota}, 0, 1, edge-90_000)}
+	image.State.HeldUntil = edge - 50_000
+	i := image.State.Index("rps")
+	image.State.Slots[i].Tokens, image.State.Slots[i].Held = 3000, 2000
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image, edge-90_000, Unsent)
+	got := b.Levels(asks(1, quota, perSecond, fresh), edge-60_000)
+	if q := got[0]; q.Edge != 60_000+bucket.EdgeMargin || q.Milli != 5000 || q.Held != 0 || q.Over != 0 {
+		t.Errorf("of the quota %+v", q)
+	}
+	if r := got[1]; r.Edge != 0 || r.Held != 2000 || r.Over != 10_000 || r.Milli != 8000 {
+		t.Errorf("of the rate %+v", r)
+	}
+	if x := got[2]; x.Milli != 4000 || x.Remaining != 4 || x.Held != 0 || x.Estimated {
+		t.Errorf("of the limit that is new %+v", x)
+	}
+}
+
+// An image that a call brings which was sent before a shard was found missing is not taken for the
+// answer to a later one: what is missing counts as news too.
+func TestMissingIsNews(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	was := b.Seen(0).Serial
+	if b.Missing(noon, 0); b.Seen(0).Serial == was {
+		t.Error("the serial number stays")
+	}
+}
+
+// An image of a shard that lives on is dropped if it is older than one that came meanwhile.
+func TestSurvivorsAreNotTakenBack(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.Missing(noon, 0)
+	newer, older := imageOf(1, 4, 9), imageOf(1, 4, 2)
+	newer.Generation = 2
+	b.See(newer, noon, Unsent)
+	if _, err := b.Survives(1, older.Item(), noon); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Seen(1).Image; got.Generation != 2 {
+		t.Errorf("generation %d replaces a newer one", got.Generation)
+	}
+}
+
+// Shards that hold the same pay in one order, however their images come.
+func TestShardsThatHoldTheSamePayInOneOrder(t *testing.T) {
+	var first []Payment
+	for _, order := range [][]int{{2, 0, 1}, {0, 1, 2}, {1, 2, 0}} {
+		var images []table.Shard
+		for _, k := range order {
+			images = append(images, imageOf(k, 4, 3))
+		}
+		got := ByLevels(images, asks(5, perSecond), noon)
+		if first == nil {
+			first = got
+		}
+		for i, p := range got {
+			if len(got) != 3 || p.Image.State.Shard != first[i].Image.State.Shard || p.Costs[0] != first[i].Costs[0] {
+				t.Errorf("%v: payment %d is of shard %d, was of %d", order, i, p.Image.State.Shard, first[i].Image.State.Shard)
+			}
+		}
+	}
+}
+
+// A charge that was planned is of a generation of a shard, and leaves what its requests leave: so a
+// refusal is told from one by other rules.
+func TestAPlanKnowsItsImage(t *testing.T) {
+	b, w := seenAs(perSecond, 3, 9), asks(1, perSecond)
+	b.Begin(Choice{Do: Take, Shard: 1}, w, noon)
+	_, p := b.Plan(Choice{Do: Take, Shard: 1}, []Want{w}, 1, clock(noon))
+	if p.Shard != 1 || p.since != b.Seen(1).Serial || p.life != 1 {
+		t.Errorf("planned for shard %d, image %d of life %d", p.Shard, p.since, p.life)
+	}
+	if answered, lost := b.Outbid(p); !answered || !lost {
+		t.Errorf("a refusal of the same rules: %v, %v", answered, lost)
+	}
+	image := imageOf(1, 2, 0)
+	image.Generation = 2
+	b.See(image, noon, Unsent)
+	if _, lost := b.Outbid(p); lost {
+		t.Error("a refusal of other rules speaks of tokens")
+	}
+}
+
+// Limits that were stored and are read again are confirmed alone; those of calls stand beside each
+// other.
+func TestConfirmedLimits(t *testing.T) {
+	faster := perSecond
+	faster.Amount *= 2
+	both := func(read int64) int {
+		b := seenAs(perSecond, 5)
+		first, second := asks(1, perSecond), asks(1)
+		first.Read, second.Read = read, read
+		k := b.lock()
+		defer b.mu.Unlock()
+		s := k.shards[0]
+		k.confirm(s.image, first, noon)
+		k.confirm(s.image, first, noon)
+		if len(s.confirmed) != 1 {
+			t.Errorf("the same limits are confirmed %d times", len(s.confirmed))
+		}
+		k.confirm(s.image, second, noon)
+		return len(s.confirmed)
+	}
+	if calls, stored := both(0), both(5); calls != 2 || stored != 1 {
+		t.Errorf("%d of calls and %d of stored limits are confirmed", calls, stored)
+	}
+}
+
+// Others are yielded to where they have changed a limit or taken one out, and as long as that is so.
+func TestHowLongAYieldLasts(t *testing.T) {
+	own, other := []bucket.Limit{perSecond}, []bucket.Limit{perHour20}
+	for _, c := range []struct {
+		name string
+		y    yield
+		now  int64
+		want bool
+	}{
+		{"changed", yield{own: own, inForce: other, since: noon}, noon, true},
+		{"until a minute later", yield{own: own, inForce: other, since: noon}, noon + yieldFor, false},
+		{"the clock set back by less", yield{own: own, inForce: other, since: noon}, noon - yieldFor + 1, true},
+		{"by more", yield{own: own, inForce: other, since: noon}, noon - yieldFor, false},
+		{"the same", yield{own: own, inForce: own, since: noon}, noon, false},
+		{"taken out", yield{own: own, inForce: own, removed: []string{"rps"}, since: noon}, noon, true},
+	} {
+		if got := c.y.lasts(c.now); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -335,3 +335,65 @@ func TestExpectedBesideWhatIsHeld(t *testing.T) {
 		}
 	}
 }
+
+// A refusal is forgotten after a while, whatever the class.
+func TestOldRefusalsAreForgotten(t *testing.T) {
+	var o others
+	o.refuse(40, noon)
+	o.refuse(60, noon+contendedFor)
+	if o.refuse(0, noon+contendedFor+1); len(o.refused) != 2 || o.refused[60] != noon+contendedFor {
+		t.Errorf("remembered are %v", o.refused)
+	}
+}
+
+// What this process has under way counts as gone beside what others take.
+func TestExpectedBesideWhatIsUnderWay(t *testing.T) {
+	for under, denies := range map[int64]bool{0: false, 14_000: true} {
+		k := factsOf(1)
+		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{perHour20}, 0, 1, noon)}
+		k.see(b, noon, Unsent, nil)
+		s := k.shards[0]
+		s.underWay.add([]table.Cost{{Limit: perHour20, Milli: under}})
+		s.others = others{taken: map[string]float64{"rph": 4000}, elapsed: 1000}
+		s.others.refuse(0, noon)
+		d := decider{facts: k, now: noon + 500, attempt: &Attempt{},
+			want: Want{Costs: []table.Cost{{Limit: perHour20, Milli: 6000}}}}
+		if at, _ := d.expected(s); (at > 0) != denies {
+			t.Errorf("%d under way: until %d", under, at)
+		}
+	}
+}
+
+// Only limits that refill, that the image has, and that something is taken of, are expected to be
+// gone.
+func TestWhatIsExpectedOf(t *testing.T) {
+	soft, quota, odd := perHour20, perHour20, perHour20
+	soft.Soft, odd.Name = true, "odd"
+	quota.Amount, quota.Period, quota.Reset = 0, bucket.QuotaPeriod, "m0h0D1@UTC"
+	for _, c := range []struct {
+		name   string
+		stored bucket.Limit
+		cost   table.Cost
+		denies bool
+	}{
+		{"a rate", perHour20, table.Cost{Limit: perHour20, Milli: 4000}, true},
+		{"nothing taken", perHour20, table.Cost{Limit: perHour20}, false},
+		{"soft", soft, table.Cost{Limit: soft, Milli: 4000}, false},
+		{"a quota", quota, table.Cost{Limit: quota, Milli: 4000}, false},
+		{"not stored", perHour20, table.Cost{Limit: odd, Milli: 4000}, false},
+	} {
+		k := factsOf(1)
+		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{c.stored}, 0, 1, noon)}
+		b.State.Slots[b.State.Index("rph")].Tokens = 5000
+		k.see(b, noon, Unsent, nil)
+		s := k.shards[0]
+		s.others = others{taken: map[string]float64{"rph": 4000, "odd": 4000}, elapsed: 1000}
+		s.others.refuse(0, noon)
+		d := decider{facts: k, now: noon + 500, attempt: &Attempt{}, want: Want{Costs: []table.Cost{c.cost}}}
+		if at, _ := d.expected(s); (at > 0) != c.denies {
+			t.Errorf("%s: until %d", c.name, at)
+		}
+	}
+}
