@@ -135,3 +135,47 @@ func TestDenialsBySlots(t *testing.T) {
 		t.Errorf("without slots: %+v", d.Denial)
 	}
 }
+
+// Others who are faster each time deny for the time in which the costs refill; of limits that do not
+// refill, for as long as an image denies.
+func TestGivingUp(t *testing.T) {
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	soft := bucket.Limit{Name: "s", Capacity: 10_000, Amount: 1, Period: 1000, Soft: true}
+	slow := bucket.Limit{Name: "slow", Capacity: 10_000, Amount: 500, Period: 1000}
+	for _, c := range []struct {
+		limits []bucket.Limit
+		limit  string
+		after  int64
+	}{
+		{[]bucket.Limit{quota}, "q", 60_000},
+		{[]bucket.Limit{quota, perSecond, soft}, "rps", 2000},
+		{[]bucket.Limit{perSecond, slow}, "slow", 4000},
+	} {
+		k := factsOf(1)
+		k.DenyFor = 60_000
+		costs := make([]int64, len(c.limits))
+		for i := range costs {
+			costs[i] = 2000
+		}
+		d := decider{facts: k, now: noon, attempt: &Attempt{}, want: Want{Costs: table.Costs(c.limits, costs...)}}
+		if got := d.giveUp(); got.Do != Deny || !got.guess || got.Limit != c.limit || got.at != noon+c.after {
+			t.Errorf("%v: %+v, want %s for %d ms", c.limits, got, c.limit, c.after)
+		}
+	}
+}
+
+// A denial tells of a quota when it is whole again, from each of its shards the latest.
+func TestDenialsTellTheEdge(t *testing.T) {
+	const edge = 1_700_006_400_000
+	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{quota, perSecond}, 0, 1, edge-9000)}
+	image.State.Slots[image.State.Index("q")].Tokens = 0
+	b.See(image, edge-9000, Unsent)
+	d := b.Decide(asks(1, quota, perSecond), &Attempt{}, clock(edge-8000))
+	if l := d.Denial.Levels; d.Do != Deny || l[0].Edge != 8000+bucket.EdgeMargin || l[1].Edge != 0 ||
+		d.Denial.After != 8000+bucket.EdgeMargin {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}

@@ -606,3 +606,225 @@ func TestHowLongAYieldLasts(t *testing.T) {
 		}
 	}
 }
+
+// Of a shard of which nothing is known nothing is under way, and nothing is held.
+func TestAShardThatWasNeverSeen(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	if got := b.Seen(7); !got.Idle || got.Absent || got.Serial != 0 || got.Image.Entity != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := b.Left(7, "rps", clock(noon)) + b.Left(0, "rps", clock(noon)); got != 0 {
+		t.Errorf("%d are held", got)
+	}
+}
+
+// Requests go out together if their limits, what they leave and how long the bucket lives are the same.
+func TestWhoGoesTogether(t *testing.T) {
+	faster := perSecond
+	faster.Amount *= 2
+	base := asks(1, perSecond)
+	leaves, forever := asks(1, perSecond), asks(1, perSecond)
+	leaves.Costs[0].Floor = 40
+	forever.Life = table.NeverExpires
+	for name, c := range map[string]struct {
+		other Want
+		want  bool
+	}{
+		"the same": {asks(1, perSecond), true}, "another cost": {asks(5, perSecond), true},
+		"another limit": {asks(1, faster), false}, "one more": {asks(1, perSecond, perHour20), false},
+		"it leaves more": {leaves, false}, "another life": {forever, false},
+	} {
+		if got := base.GoesWith(c.other); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A level never exceeds what can be counted, however much is under way.
+func TestUnderWaySaturates(t *testing.T) {
+	var u underWay
+	for range 3 {
+		u.add([]table.Cost{{Limit: perSecond, Milli: bucket.Never}})
+	}
+	if got := u.of("rps"); got != bucket.Never {
+		t.Errorf("%d are under way", got)
+	}
+	for range 3 {
+		u.remove([]table.Cost{{Limit: perSecond, Milli: bucket.Never}})
+	}
+	if got := u.of("rps"); got != 0 || len(u) != 0 {
+		t.Errorf("%d are under way in the end", got)
+	}
+}
+
+// When a period that was seen is over, or nothing was seen, a quota is whole again at its next edge.
+func TestTheEdgeThatComesNext(t *testing.T) {
+	const edge = 1_700_006_400_000
+	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	if l := b.Levels(asks(1, quota), edge-7000)[0]; l.Edge != 7000+bucket.EdgeMargin {
+		t.Errorf("of nothing: after %d ms", l.Edge)
+	}
+	b.See(table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{quota}, 0, 1, edge-90_000)}, edge-90_000, Unsent)
+	const day = 86_400_000
+	for at, want := range map[int64]int64{-7000: 7000 + bucket.EdgeMargin, bucket.EdgeMargin - 1: 1,
+		bucket.EdgeMargin: day, 5000: day - 5000 + bucket.EdgeMargin} {
+		if l := b.Levels(asks(1, quota), edge+at)[0]; l.Edge != want {
+			t.Errorf("%d ms after the edge: whole after %d ms, want %d", at, l.Edge, want)
+		}
+	}
+}
+
+// A bucket that is created takes the costs, and tells its parent; where shards live on, shard 0 comes
+// back with their count and takes nothing.
+func TestCreate(t *testing.T) {
+	for _, count := range []int{1, 4} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(3, perSecond)
+		w.Parent, w.Cascade = "org", true
+		b.Missing(noon, 0)
+		if count > 1 {
+			if _, err := b.Survives(1, imageOf(1, count, 2).Item(), noon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := b.Create(w, Now{Ms: noon, Random: 7})
+		it, held, err := p.Write.Apply(nil)
+		if err != nil || !held || !p.Creates || p.Takes != (count == 1) || p.since != Unsent {
+			t.Fatalf("%d shards: %+v, %v", count, p, err)
+		}
+		image, err := table.DecodeShard(it)
+		want := map[int]int64{1: 7000, 4: 0}[count]
+		if level := image.State.Slots[image.State.Index("rps")].Tokens; err != nil || level != want {
+			t.Errorf("%d shards: it has %d, want %d, %v", count, level, want, err)
+		}
+		if image.State.Shards != count || image.Parent != "org" || !image.Cascade {
+			t.Errorf("%d shards: %+v", count, image)
+		}
+		b.See(image, noon, Unsent) // nobody is locked out
+	}
+}
+
+// A charge of somebody who is denied if it is refused goes by the level alone, however low that may
+// show a full limit; an image without a clock, or without the limits, is mended first.
+func TestChargesThatMend(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *table.Shard)
+		takes  bool
+	}{
+		"as it is": {func(*table.Shard) {}, true},
+		"empty":    {func(s *table.Shard) { s.State.Slots[0].Tokens = 0 }, false},
+		"no clock": {func(s *table.Shard) { s.State.NoClock, s.State.Slots[0].Tokens = true, 0 }, false},
+	} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+		image := imageOf(0, 1, 5)
+		c.change(&image)
+		b.See(image, noon, Unsent)
+		b.Begin(Choice{Do: Adopt}, w, noon)
+		_, p := b.Plan(Choice{Do: Adopt}, []Want{w}, 1, clock(noon))
+		if !p.Charges || p.Takes != c.takes {
+			t.Errorf("%s: %+v", name, p)
+		}
+		b.End(0, w)
+	}
+}
+
+// A look asks a shard that is known for its image with a write that needs none of it.
+func TestALookNeedsNoImage(t *testing.T) {
+	b, w := seenAs(perSecond, 5), asks(1, perSecond)
+	b.Begin(Choice{Do: Look}, w, noon)
+	if _, p := b.Plan(Choice{Do: Look}, []Want{w}, 1, clock(noon)); p.Charges || !p.Takes {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A crowd's charge, after a refused add, leaves room for the adds of others while somebody has charged
+// of late; else it goes by the fresh image alone.
+func TestChargesInACrowdLeaveRoom(t *testing.T) {
+	for ms, want := range map[int64]bool{100: false, 30_000: true} { // a level of 1, 2 are to stay
+		b, w := seenAs(perSecond, 2), asks(1, perSecond)
+		k := b.lock()
+		k.shards[0].added = true
+		b.mu.Unlock()
+		b.Begin(Choice{Do: Take}, w, noon+ms)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+ms))
+		if !p.Charges || p.adds {
+			t.Errorf("after %d ms: %+v", ms, p)
+		}
+		after, held, err := p.Write.Apply(b.Seen(0).Image.Item())
+		if err != nil || ms > 100 && held != want || held && after == nil {
+			t.Errorf("after %d ms: held %v, %v", ms, held, err)
+		}
+	}
+}
+
+// Who yields goes by the newest of the limits that others have set, and tells once. Limits that they
+// have taken out cost nothing, if the call's own are stored ones.
+func TestYieldsFollowTheNewestLimits(t *testing.T) {
+	theirs := func(generation, capacity int64, names ...string) table.Shard {
+		var limits []bucket.Limit
+		for _, n := range names {
+			limits = append(limits, bucket.Limit{Name: n, Capacity: capacity, Amount: 1000, Period: 1000})
+		}
+		return table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: generation << 40,
+			State: bucket.New(limits, 0, 1, noon)}
+	}
+	tps := perSecond
+	tps.Name = "tps"
+	want := asks(1, perSecond, tps)
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	first := theirs(1, 10_000, "rps", "tps")
+	b.See(first, noon, Unsent)
+	b.Took(first, Planned{Takes: true, since: Unsent}, want, nil, noon)
+	capacity := func() int64 { return b.Decide(want, &Attempt{}, clock(noon)).Want.Costs[0].Limit.Capacity }
+	if !b.Refused(theirs(3, 30_000, "rps", "tps"), Planned{since: Unsent}, noon) || capacity() != 30_000 {
+		t.Errorf("a capacity of %d", capacity())
+	}
+	b.Refused(theirs(2, 20_000, "rps", "tps"), Planned{since: Unsent}, noon) // older
+	if got := capacity(); got != 30_000 {
+		t.Errorf("after an older image a capacity of %d", got)
+	}
+	b.Refused(theirs(5, 50_000, "rps", "tps"), Planned{since: Unsent}, noon)
+	b.Refused(theirs(4, 40_000, "rps", "tps"), Planned{since: Unsent}, noon)
+	if got := capacity(); got != 50_000 {
+		t.Errorf("after a newer one, and one between, a capacity of %d", got)
+	}
+	b.Refused(theirs(6, 60_000, "rps"), Planned{since: Unsent}, noon)
+	if d := b.Decide(want, &Attempt{}, clock(noon)); len(d.Want.Costs) != 2 {
+		t.Errorf("limits of the call: decided by %v", d.Want.Costs)
+	}
+	want.Read = noon - 1
+	if d := b.Decide(want, &Attempt{}, clock(noon)); len(d.Want.Costs) != 1 || d.Want.Costs[0].Limit.Capacity != 60_000 {
+		t.Errorf("stored limits: decided by %v", d.Want.Costs)
+	}
+	want.Read = noon + 1
+	if d := b.Decide(want, &Attempt{}, clock(noon)); len(d.Want.Costs) != 2 || d.Want.Costs[0].Limit != perSecond {
+		t.Errorf("limits that were read since: decided by %v", d.Want.Costs)
+	}
+}
+
+// A shard that is new here, and that others changed after those that are known, displaces too.
+func TestANewShardDisplaces(t *testing.T) {
+	faster := perSecond
+	faster.Amount *= 2
+	for _, c := range []struct {
+		generation int64
+		limit      bucket.Limit
+		want       bool
+	}{{2, faster, true}, {2, perSecond, false}, {0, faster, false}} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
+		zero := imageOf(0, 2, 3)
+		zero.Generation = 1 << 40
+		b.See(zero, noon, Unsent)
+		b.Took(zero, Planned{Takes: true, since: Unsent}, w, nil, noon)
+		image := imageOf(1, 2, 3)
+		image.Generation = c.generation << 40
+		image.State.Slots[image.State.Index("rps")].Limit = c.limit
+		if got := b.Refused(image, Planned{Shard: 1, since: Unsent}, noon); got != c.want {
+			t.Errorf("%+v: displaced %v", c, got)
+		}
+		if d := b.Decide(w, &Attempt{}, clock(noon)); (d.Want.Costs[0].Limit == faster) != c.want {
+			t.Errorf("%+v: decided by %v", c, d.Want.Costs[0].Limit)
+		}
+	}
+}

@@ -397,3 +397,32 @@ func TestWhatIsExpectedOf(t *testing.T) {
 		}
 	}
 }
+
+// Where others leave something, a denial ends when that covers the cost and its spread, and with the
+// image at the latest.
+func TestExpectedEndsWithWhatOthersLeave(t *testing.T) {
+	for _, c := range []struct {
+		taken float64 // of 10 a second
+		least int64
+		most  int64
+	}{{9, 401, 1000}, {10, 1000, 1000}, {5, 0, 999}} {
+		k := factsOf(1)
+		limit := bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 10_000, Period: 1000}
+		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{limit}, 0, 1, noon)}
+		b.State.Slots[b.State.Index("rps")].Tokens = 1000
+		k.see(b, noon, Unsent, nil)
+		s := k.shards[0]
+		s.others = others{taken: map[string]float64{"rps": c.taken * 1000}, elapsed: 1000}
+		s.others.refuse(0, noon)
+		d := decider{facts: k, now: noon + 400, attempt: &Attempt{},
+			want: Want{Costs: []table.Cost{{Limit: limit, Milli: 1000}}}}
+		at, _ := d.expected(s)
+		if at == 0 {
+			at = noon
+		}
+		if got := at - noon; got < c.least || got > c.most {
+			t.Errorf("others take %v of 10: until %d ms, want %d to %d", c.taken, got, c.least, c.most)
+		}
+	}
+}
