@@ -1,0 +1,121 @@
+package table
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A cost needs a share that holds it beside what it leaves: 10 for a cost of 6 that leaves 40 %, rounded
+// up.
+func TestShareOfACost(t *testing.T) {
+	for _, c := range []struct{ milli, floor, want int64 }{
+		{6000, 0, 6000}, {6000, 40, 10_000}, {1, 40, 2}, {5999, 40, 9999}, {6001, 40, 10_002}, {0, 40, 0}, {7, 99, 700},
+	} {
+		if got := (Cost{Milli: c.milli, Floor: c.floor}).Share(); got != c.want {
+			t.Errorf("%d that leaves %d %%: %d, want %d", c.milli, c.floor, got, c.want)
+		}
+	}
+}
+
+// Only rates are owed, and below no floor.
+func TestWhatMayBeOwed(t *testing.T) {
+	rate := bucket.Limit{Name: "r", Capacity: 1000, Amount: 1000, Period: 1000}
+	for _, c := range []struct {
+		cost Cost
+		want bool
+	}{
+		{Cost{Limit: rate, Milli: 5}, true}, {Cost{Limit: rate, Milli: 5, Floor: 40}, false},
+		{Cost{Limit: rate, Floor: 40}, true}, {Cost{Limit: rate, Milli: 1, Floor: 40}, false},
+		{Cost{Limit: bucket.Limit{Name: "q", Reset: "+5"}, Milli: 5}, false},
+		{Cost{Limit: bucket.Limit{Name: "s", AtOnce: true, Period: 5000}, Milli: 5}, false},
+	} {
+		if got := c.cost.Owed(); got != c.want {
+			t.Errorf("%+v: %v", c.cost, got)
+		}
+	}
+}
+
+// Slots that are given back or moved have to be counted still: in the present epoch or the one before,
+// under epochs of the same length, and as many.
+func TestSlotsThatAreCounted(t *testing.T) {
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	s := bucket.New([]bucket.Limit{fly}, 0, 1, 40_000).Take([]int64{4000, 0})
+	longer := fly
+	longer.Period = 60_000
+	for _, c := range []struct {
+		name string
+		at   int64
+		cost Cost
+		want bool
+	}{
+		{"all", 40_000, Cost{Limit: fly, Milli: -4000, End: 60_000}, true},
+		{"moved", 40_000, Cost{Limit: fly, Milli: 4000, End: 60_000}, true},
+		{"too many", 40_000, Cost{Limit: fly, Milli: -4001, End: 60_000}, false},
+		{"too many moved", 40_000, Cost{Limit: fly, Milli: 4001, End: 60_000}, false},
+		{"in the next epoch", 70_000, Cost{Limit: fly, Milli: -4000, End: 60_000}, true},
+		{"two later", 100_000, Cost{Limit: fly, Milli: -4000, End: 60_000}, false},
+		{"of the epoch before", 40_000, Cost{Limit: fly, Milli: -1, End: 30_000}, false},
+		{"of another length", 40_000, Cost{Limit: longer, Milli: -4000, End: 60_000}, false},
+		{"of no slots", 40_000, Cost{Limit: bucket.Limit{Name: "wcu"}, Milli: -1}, false},
+		{"not there", 40_000, Cost{Limit: bucket.Limit{Name: "x", AtOnce: true, Period: 5000}, End: 5000}, false},
+	} {
+		if got := c.cost.Counts(s.At(c.at)); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// A plain add, which knows nothing of the item, takes slots only where half of what it leaves covers
+// what was taken in each of the two epochs: 2 of 10, where 4 were. It counts them in the present one.
+func TestAddsOfSlots(t *testing.T) {
+	const now = 1_800_000_010_000
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	costs := func(n int64) []Cost { return Costs([]bucket.Limit{fly}, n) }
+	_, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Costs: costs(4000)})
+	for n, want := range map[int64]bool{0: true, 2000: true, 2001: true, 2002: false} {
+		after, held, err := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs(n), Now: now}.
+			Plan().Apply(image.Item())
+		if err != nil || held != want {
+			t.Fatalf("%d beside 4000: held %v, %v", n, held, err)
+		}
+		if got, err := DecodeShard(after); held && (err != nil || got.State.Slots[0].Tokens != 6000-n) {
+			t.Errorf("%d beside 4000: %d are left, %v", n, got.State.Slots[0].Tokens, err)
+		}
+	}
+}
+
+// What cannot be read is shown as it is, without what would fill a screen.
+func TestShownValues(t *testing.T) {
+	for want, v := range map[string]item.Value{
+		"7": item.N(7), `the string "x"`: item.S("x"), "true": item.Bool(true), "null": item.Null(),
+		"of type B": item.B([]byte("x")), "of type M": item.Map(item.Item{}),
+		`the string "` + strings.Repeat("y", 40) + `"`: item.S(strings.Repeat("y", 99)),
+	} {
+		if got := shown(v); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	want := `attribute "b_rpm_cp" is -3, want 1 to 9223372036854775807`
+	if got := notPositive("rpm", fieldCapacity, -3).Error(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// An hour counts for its day; the key of midnight may be that of a day of the Python aggregator, and
+// counts only with marks of ours.
+func TestHoursOfADay(t *testing.T) {
+	s := Sum{Namespace: "ns", Entity: "acme", Resource: "gpt", Part: "2024-01"}
+	if got := s.Key(); got != UsageKey("ns", "acme", "gpt", "2024-01") {
+		t.Errorf("the sum is at %v", got)
+	}
+	for part, want := range map[string]bool{
+		"2024-01-01T14:00:00Z": true, "2024-01-01T00:00:00Z": false, "2024-01-01": false, "2024-01": false,
+	} {
+		if got := IsHourOfDay(UsageKey("ns", "acme", "gpt", part).Item()); got != want {
+			t.Errorf("%s: %v", part, got)
+		}
+	}
+}

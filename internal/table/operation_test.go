@@ -1,0 +1,33 @@
+package table
+
+import (
+	"reflect"
+	"testing"
+)
+
+// What came of an operation is read back, and stored once for an id, beside shard 0 of its bucket, for
+// three days.
+func TestOperationsAreStoredOnce(t *testing.T) {
+	o := Operation{Namespace: "ns", Entity: "acme", Resource: "gpt", ID: "op-1", Kind: OperationTopUp, Writer: "w",
+		Shards: 4, Tokens: map[string]int64{"rpm": 7, "tpm": -3}, At: 5000}
+	put := o.Create()
+	it, held, err := put.Apply(nil)
+	if err != nil || !held || put.Target() != o.Key() || o.Key().PK != BucketKey("ns", "acme", "gpt", 0).PK {
+		t.Fatalf("%v, %v, %v", put.Target(), held, err)
+	}
+	got, err := DecodeOperation(it)
+	want := Operation{Kind: o.Kind, Writer: o.Writer, Shards: o.Shards, Tokens: o.Tokens}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if _, held, _ = put.Apply(it); held {
+		t.Error("stored twice")
+	}
+	if ttl := (&reader{it: it}).int(AttrTTL); ttl != 5+3*86_400 {
+		t.Errorf("it expires at %d", ttl)
+	}
+	delete(it, "operation")
+	if _, err = DecodeOperation(it); err == nil {
+		t.Error("one of no kind is read")
+	}
+}

@@ -1,0 +1,55 @@
+package table
+
+import "testing"
+
+// Positions are in the order of their streams, and of their sequence numbers within one, however long
+// these are. Before is the one before, and Plus and Since are each other's inverse.
+func TestPositionsAreInOrder(t *testing.T) {
+	numbers := []string{"0", "1", "9999999999999999999", "10000000000000000000", "10000000000000000001",
+		"99999999999999999999999999999999999999", "100000000000000000000000000000000000000",
+		"1999999999999999999999999999999999999999"}
+	var all []Position
+	for _, stream := range []int64{0, 5} {
+		for _, n := range numbers {
+			all = append(all, PositionOf(stream, n))
+		}
+	}
+	for i, p := range all {
+		for j, q := range all {
+			want := 0
+			if i < j {
+				want = -1
+			} else if i > j {
+				want = 1
+			}
+			if got := p.Compare(q); got != want {
+				t.Errorf("%+v to %+v: %d", p, q, got)
+			}
+		}
+		before := p.Before()
+		if i%len(numbers) == 0 {
+			if before != p {
+				t.Errorf("before the first is %+v", before)
+			}
+			continue
+		}
+		if before.Compare(p) >= 0 || before.Stream != p.Stream || before.Compare(all[i-1]) < 0 {
+			t.Errorf("before %+v is %+v", p, before)
+		}
+	}
+	if got := PositionOf(5, "10000000000000000000").Before(); got != PositionOf(5, "9999999999999999999") {
+		t.Errorf("before 10^19 is %+v", got)
+	}
+	if got := PositionOf(5, "100000000000000000000000000000000000000").Before(); got != all[len(numbers)+5] {
+		t.Errorf("before 10^38 is %+v", got)
+	}
+	p := PositionOf(5, "700")
+	if n, ok := p.Plus(30).Since(p); n != 30 || !ok || p.Plus(30) != PositionOf(5, "730") {
+		t.Errorf("30 after it is %d, %v after it", n, ok)
+	}
+	for _, o := range []Position{PositionOf(4, "600"), PositionOf(5, "701"), PositionOf(5, "10000000000000000000")} {
+		if _, ok := p.Since(o); ok {
+			t.Errorf("%+v is near %+v", o, p)
+		}
+	}
+}
