@@ -111,3 +111,15 @@ func TestGiftsThatBeginAPeriod(t *testing.T) {
 		}
 	}
 }
+
+// What is given to a quota leaves its period as it is, once that has begun.
+func TestGiftsLeaveThePeriod(t *testing.T) {
+	for _, reset := range []string{"+3600", "m0h0D1@UTC"} {
+		s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: reset}}, 0, 1, 1000)
+		i := s.Index("q")
+		s.Slots[i].End = 77_000
+		if got := s.Give(map[string]Gift{"q": {Milli: 5000}}).Slots[i]; got.End != 77_000 || got.Tokens != 15_000 {
+			t.Errorf("%s: %d until %d", reset, got.Tokens, got.End)
+		}
+	}
+}

@@ -293,3 +293,39 @@ func TestUntilTheEdgeOfAQuota(t *testing.T) {
 		}
 	}
 }
+
+// The first slot of a shard knows its own edge, as all others.
+func TestTheFirstSlotKnowsItsEdge(t *testing.T) {
+	const edge = 1_700_006_400_000
+	hours := Limit{Name: "a", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
+	s := New([]Limit{hours}, 0, 1, edge-5000)
+	s.Slots[0].End = edge + 100
+	if got := s.RateOf(hours).Edge; got != 5100+EdgeMargin {
+		t.Errorf("after %d ms", got)
+	}
+}
+
+// A period from the first use that a broken clock has begun in the future ends one period from now at
+// the latest, and so does one of a state whose clock was mended; a sound one stays.
+func TestPeriodsThatABrokenClockHasBegun(t *testing.T) {
+	const now, hour = 1_700_000_000_000, 3_600_000
+	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
+	for _, c := range []struct {
+		name    string
+		end, rf int64
+		want    int64
+	}{
+		{"sound", now + hour - 5, now - 5, now + hour - 5},
+		{"by a clock that is ahead a little", now + hour + MaxSkew, now, now + hour + MaxSkew},
+		{"by a broken one", now + hour + MaxSkew + 1, now, now + hour},
+		{"by a broken one, mended", now + hour + 50, now + MaxSkew + 1, now + hour},
+		{"mended, and earlier", now + 50, now + MaxSkew + 1, now + 50},
+	} {
+		s := New([]Limit{first}, 0, 1, c.rf)
+		i := s.Index("q")
+		s.Slots[i].End, s.Slots[i].Tokens = c.end, 3
+		if got := s.At(now).Slots[i]; got.End != c.want || got.Tokens != 3 {
+			t.Errorf("%s: it ends %d ms from now with %d, want %d", c.name, got.End-now, got.Tokens, c.want-now)
+		}
+	}
+}
