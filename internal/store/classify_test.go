@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -257,5 +258,22 @@ func TestIdleConnectionsMayEnd(t *testing.T) {
 	}
 	if n := s.requests.Load(); n > 5 {
 		t.Errorf("%d requests for 5 writes", n)
+	}
+}
+
+// Nobody is there if the host has no name or refuses the connection; of a name server that does not
+// answer nothing is known.
+func TestUnreachable(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&net.DNSError{IsNotFound: true}, true}, {&net.DNSError{IsTimeout: true}, false},
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
+		{&net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}, false}, {errors.New("x"), false}, {nil, false},
+	} {
+		if got := store.Unreachable(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
 	}
 }
