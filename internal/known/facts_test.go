@@ -828,3 +828,17 @@ func TestANewShardDisplaces(t *testing.T) {
 		}
 	}
 }
+
+// A limit that the bucket has and the request is not under denies nothing, in debt or not.
+func TestLimitsOfOthersDenyNothing(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rph")].Tokens = -5000
+	b.See(image, noon, Unsent)
+	for _, cost := range []int64{0, 10} {
+		if d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon)); d.Do != Take {
+			t.Errorf("%d tokens: %+v", cost, d.Choice)
+		}
+	}
+}
