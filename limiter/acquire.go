@@ -126,7 +126,9 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 			me = &acquirer{turn: make(chan turn, 1)}
 			me.until, _ = ctx.Deadline()
 		}
-		me.want, me.owes = d.Want, d.Owe
+		if me.want, me.owes = d.Want, d.Owe; d.Owe {
+			tries.turn = l.sleepers.Turn()
+		}
 		t := l.send(ctx, k, d.Choice, me, tries)
 		if t.lease != nil && d.Owe { // taken into debt by a request that waits: keep its place
 			t.err = l.place(ctx, k, d.Want, t.lease, tries)

@@ -15,6 +15,7 @@ type attempt struct {
 	end    time.Time    // of a request that waits: when its context ends; zero: never
 	goesOn int64        // when a request that waits may go on, epoch ms; zero: at once
 	owed   []queue.Owed // of a request that waits: on which shards
+	turn   int64        // of a request that waits: when it went to take into debt, see queue.Sleepers.Turn
 	apart  bool         // it is one of several levels and creates no bucket
 	// together: its writes are those of a group, and are noted with one of its acquires.
 	together bool

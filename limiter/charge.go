@@ -87,7 +87,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 		}
 	}
 	if le.status, le.ahead = extra.status, extra.ahead; extra.Charged() {
-		le.after, le.worked = extra.after, extra.worked
+		le.after, le.worked, le.turn = extra.after, extra.worked, le.limiter.sleepers.Turn()
 	}
 }
 

@@ -142,12 +142,12 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	return nil
 }
 
-// taken returns when the lease had taken all that it has, if that is known for certain.
-func (le *Lease) taken() queue.Moment {
+// taken returns when the lease had taken all that it has, as far as that is known for certain.
+func (le *Lease) taken() queue.Taking {
 	if le.worked {
-		return queue.Moment{}
+		return queue.Taking{Turn: le.turn}
 	}
-	return queue.MomentOf(le.image())
+	return queue.Taking{Moment: queue.MomentOf(le.image()), Turn: le.turn}
 }
 
 // levels returns the lease on the entity itself and those on its parents.

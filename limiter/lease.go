@@ -67,6 +67,7 @@ type Lease struct {
 	few    [2]table.Cost    // room for what they have taken
 	after  *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
 	worked bool             // after was worked out: others may have written before the charge
+	turn   int64            // by which all was taken, of a lease that took from several shards; see queue.Sleepers.Turn
 	gone   []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen

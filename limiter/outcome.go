@@ -101,7 +101,7 @@ func (l *Limiter) unread(ctx context.Context, group []*acquirer, shard int, caus
 	w := known.Joined(wantsOf(group, nil))
 	key := table.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, shard)
 	it := leaseItem{name: w.Name, key: key, shard: shard}
-	err := l.settle(bounded, it, table.Shard{}, queue.Moment{}, negative(w.Costs))
+	err := l.settle(bounded, it, table.Shard{}, queue.Taking{}, negative(w.Costs))
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}

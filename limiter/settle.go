@@ -32,7 +32,7 @@ const (
 // which are 10 again with the next refill: the 5 are lost. So it is a charge by force,
 // from the last image, planned again when that turns out to be old. If others keep
 // changing the item, a plain update takes it anyway.
-func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, taken queue.Moment,
+func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, taken queue.Taking,
 	costs []table.Cost) error {
 	costs = slices.Clone(costs)
 	l.pin(costs, image.State)
@@ -61,7 +61,7 @@ func (l *Limiter) settling(it leaseItem, image table.Shard, costs []table.Cost) 
 }
 
 // run settles, see settle.
-func (s *settling) run(ctx context.Context, taken queue.Moment) error {
+func (s *settling) run(ctx context.Context, taken queue.Taking) error {
 	l, all := s.l, queue.Return{Name: s.item.name, Taken: taken, Costs: s.costs}
 	for try := 1; ; try++ {
 		now := l.now()

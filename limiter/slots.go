@@ -151,5 +151,5 @@ func (l *Limiter) backOf(r *slots.Renewal, back []table.Cost) {
 	bounded := l.bounded(context.Background())
 	defer bounded.end()
 	it := leaseItem{name: r.Name, key: r.Key()}
-	_ = guarded(func() { _ = l.settle(bounded, it, table.Shard{}, queue.Moment{}, back) })
+	_ = guarded(func() { _ = l.settle(bounded, it, table.Shard{}, queue.Taking{}, back) })
 }

@@ -120,6 +120,6 @@ func (l *Limiter) paid(k *desk, w known.Want, payments []known.Payment, now int6
 			leaseItem{name: w.Name, key: s.Image.Key(), shard: s.Image.State.Shard, taken: s.Taken(now)})
 	}
 	lease.learn(k.Seen(payments[0].Image.State.Shard).Image)
-	lease.worked = true // a transaction brings no images
+	lease.worked, lease.turn = true, l.sleepers.Turn() // a transaction brings no images
 	return lease
 }

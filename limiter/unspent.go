@@ -42,7 +42,7 @@ func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int, pause time.Durat
 	defer bounded.end()
 	it := leaseItem{name: n, key: table.BucketKey(l.namespace, n.Entity, n.Resource, shard), shard: shard}
 	s := l.settling(it, table.Shard{}, u.Costs)
-	err := s.run(bounded, queue.Moment{})
+	err := s.run(bounded, queue.Taking{})
 	e := Event{Kind: EventAhead, Entity: n.Entity, Resource: n.Resource, Writes: 1,
 		Ended: Costs(nil).plus(negative(u.Costs))}
 	switch kind := store.KindOf(err); {

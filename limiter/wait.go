@@ -20,7 +20,7 @@ import (
 // Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write, which
 // takes the tokens into debt, and sleeps for exactly as long as that debt takes to refill. If
 // ctx ends first, it gives them back. It wakes sooner if this process gives back tokens that
-// were taken before, from one shard. If other processes or an operator put so much back that
+// were taken before. If other processes or an operator put so much back that
 // nothing is owed any more, it notices within 15 seconds: one of those that sleep for a shard
 // reads it that often, for all of this process. It does not notice if the bucket has split or
 // merged since. While others wait, requests that do not wait are denied.
@@ -130,7 +130,7 @@ func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease
 	for _, b := range images {
 		for _, it := range lease.items {
 			if it.shard == b.State.Shard {
-				owed := queue.Owed{Image: b, Limits: limitNames(w.Costs)}
+				owed := queue.Owed{Image: b, Limits: limitNames(w.Costs), Asked: tries.turn}
 				tries.goesOn = max(tries.goesOn, known.PaidBack(b, owed.Limits))
 				tries.owed = append(tries.owed, owed)
 				room, _ := known.RoomIn(b, w, func(limit string) int64 { return -it.held(limit) })

@@ -28,10 +28,23 @@ func (m Moment) before(o Moment) bool {
 	return m.known && o.known && m.shard == o.shard && m.generation == o.generation && m.writes < o.writes
 }
 
+// Taking is when a lease had taken all that it has: on the shard that one write has charged, and
+// in the order of this process, see [Sleepers.Turn]. Each may be zero, which is not known.
+type Taking struct {
+	Moment Moment
+	Turn   int64
+}
+
+// before reports whether all was certainly taken before an image that a call has brought which
+// began at a turn.
+func (t Taking) before(image Moment, asked int64) bool {
+	return t.Moment.before(image) || t.Turn > 0 && t.Turn < asked
+}
+
 // Return is what a lease has given back on one shard.
 type Return struct {
 	Name  known.Name
-	Taken Moment // when it was taken
+	Taken Taking
 	Given Moment // when it was given back
 	Costs []table.Cost
 }

@@ -4,8 +4,10 @@
 package queue
 
 import (
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -23,6 +25,7 @@ import (
 type Owed struct {
 	Image  table.Shard // with its charge in it
 	Limits []string    // in force
+	Asked  int64       // the turn at which the request went to take it
 }
 
 // Sleeper is a request that sleeps.
@@ -40,6 +43,7 @@ type debtor struct {
 	name   known.Name
 	image  table.Shard // with its charge in it, and what was given back since
 	limits []string    // in force
+	asked  int64       // the turn at which it went to take it
 	paid   int64       // from when nothing is owed any more, as looks have shown; bucket.Never without one
 	looked time.Time   // when the shard was last read, or charged
 }
@@ -53,7 +57,7 @@ func (d *debtor) until() int64 { return min(d.paid, known.PaidBack(d.image, d.li
 // it, the debtor does not wait.
 func (d *debtor) hear(g Return) bool {
 	mine := MomentOf(d.image)
-	if d.name != g.Name || !g.Taken.before(mine) || !mine.before(g.Given) {
+	if d.name != g.Name || !g.Taken.before(mine, d.asked) || !mine.before(g.Given) {
 		return false
 	}
 	for _, c := range g.Costs {
@@ -72,7 +76,12 @@ type Sleepers struct {
 	by     map[known.Name][]*Sleeper
 	recent [64]Return // the last ones, for requests that are charged but do not sleep yet
 	given  int        // how many recent has had
+	turns  atomic.Int64
 }
+
+// Turn returns a point in the order of what this process does, later than all before it. What
+// was answered before a turn was written before what is sent after it, on any shard.
+func (all *Sleepers) Turn() int64 { return all.turns.Add(1) }
 
 // Add lets a request sleep that owes on these shards. End it by Remove.
 func (all *Sleepers) Add(owed []Owed) *Sleeper {
@@ -80,7 +89,8 @@ func (all *Sleepers) Add(owed []Owed) *Sleeper {
 	for _, o := range owed {
 		o.Image.State.Slots = slices.Clone(o.Image.State.Slots)
 		s.parts = append(s.parts, debtor{name: known.Name{Entity: o.Image.Entity, Resource: o.Image.Resource},
-			image: o.Image, limits: o.Limits, paid: bucket.Never, looked: time.Now()})
+			image: o.Image, limits: o.Limits, asked: o.Asked,
+			paid: bucket.Never, looked: time.Now()})
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -112,7 +122,8 @@ func (all *Sleepers) Remove(s *Sleeper) {
 
 // Wake tells those who sleep behind a lease what it has given back.
 func (all *Sleepers) Wake(g Return) {
-	if !g.Taken.before(g.Given) || !slices.ContainsFunc(g.Costs, func(c table.Cost) bool { return c.Milli < 0 }) {
+	if !g.Taken.before(g.Given, math.MaxInt64) ||
+		!slices.ContainsFunc(g.Costs, func(c table.Cost) bool { return c.Milli < 0 }) {
 		return
 	}
 	all.mu.Lock()

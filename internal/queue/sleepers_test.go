@@ -10,7 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-const begun = int64(1_700_000_000_000)
+const (
+	begun = int64(1_700_000_000_000)
+	asked = 10 // the turn at which a sleeper went to take
+)
 
 var (
 	acme = known.Name{Entity: "acme", Resource: "gpt"}
@@ -28,7 +31,7 @@ func image(shard int, tokens, writes int64) table.Shard {
 
 func owes(images ...table.Shard) (out []Owed) {
 	for _, b := range images {
-		out = append(out, Owed{b, []string{"rps"}})
+		out = append(out, Owed{b, []string{"rps"}, asked})
 	}
 	return out
 }
@@ -45,7 +48,7 @@ func (s *Sleeper) told() bool {
 // giveBack is what a lease of 10 tokens gives back that was taken by one write of a shard and
 // given back by another.
 func giveBack(shard int, taken, given int64) Return {
-	return Return{acme, MomentOf(image(shard, 0, taken)), MomentOf(image(shard, 0, given)),
+	return Return{acme, Taking{Moment: MomentOf(image(shard, 0, taken))}, MomentOf(image(shard, 0, given)),
 		[]table.Cost{{Limit: rps, Milli: -10 * bucket.Milli}}}
 }
 
@@ -57,9 +60,12 @@ func TestWhatWakesASleeper(t *testing.T) {
 	more := giveBack(0, 3, 7)
 	more.Costs[0].Milli *= -1
 	unknown := giveBack(0, 3, 7)
-	unknown.Taken = Moment{}
+	unknown.Taken = Taking{}
 	later := giveBack(0, 3, 7)
-	later.Taken.generation, later.Given.generation = 2, 2
+	later.Taken.Moment.generation, later.Given.generation = 2, 2
+	inTurn, outOfTurn, shown := unknown, unknown, giveBack(0, 0, 4)
+	inTurn.Taken.Turn, outOfTurn.Taken.Turn = asked-1, asked+1
+	shown.Taken = inTurn.Taken
 	elsewhere := giveBack(0, 3, 7)
 	elsewhere.Costs[0].Limit.Name = "tps"
 	for _, c := range []struct {
@@ -77,6 +83,9 @@ func TestWhatWakesASleeper(t *testing.T) {
 		{"of another bucket", other, 50_000, false},
 		{"of a later generation", later, 50_000, false},
 		{"of no known moment", unknown, 50_000, false},
+		{"of no known moment, before it was asked for", inTurn, 40_000, true},
+		{"of no known moment, after that", outOfTurn, 50_000, false},
+		{"of a turn before, and given back before", shown, 50_000, false},
 		{"it took more", more, 50_000, false},
 		{"of a limit that the bucket lacks", elsewhere, 50_000, true},
 	} {
