@@ -86,8 +86,12 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 		group = group[:1]
 	} else {
 		d := decider{facts: k, now: now.Ms, trip: now.Trip, asking: c.Asks}
-		if n = d.covered(c.Shard, group); d.waits(c, s, group[0]) {
+		var looks bool
+		if n, looks = d.covered(c.Shard, group); d.waits(c, s, group[0]) {
 			n = 0
+		}
+		if looks && n > 0 && !c.Asks { // it has waited behind another write
+			k.lookedAt = now.Ms
 		}
 	}
 	if n == 0 {
@@ -103,24 +107,27 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	return n, p
 }
 
-// covered returns how many of a group, from its first on, a shard covers together, by
-// its image and what others take. One without an image is asked for half of each capacity
-// at most: if one write asked for more than there is, it would be refused for all.
-func (d decider) covered(shard int, group []Want) int {
-	s, n := d.at(shard), 0
+// covered returns how many of a group, from its first on, a shard covers together, by its
+// image and what others take, and whether their write is the look at it. One without an image
+// is asked for half of each capacity at most: if one write asked for more than there is, it
+// would be refused for all.
+func (d decider) covered(shard int, group []Want) (n int, looks bool) {
+	s := d.at(shard)
 	for n < len(group) {
 		d.want = Joined(group[:n+1])
 		if s.imaged() {
-			if d.decideOn(shard, s).Do != Take {
+			c := d.decideOn(shard, s)
+			if c.Do != Take {
 				break
 			}
+			looks = c.Asks
 		} else if n > 0 && slices.ContainsFunc(d.want.Costs,
 			func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 && !c.Limit.Soft }) {
 			break
 		}
 		n++
 	}
-	return n
+	return n, looks
 }
 
 // coldRoom is the room, in percent of the capacity, that a first write asks for.
