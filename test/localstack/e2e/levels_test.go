@@ -63,7 +63,7 @@ type good struct {
 	at          int64
 	back        *big.Rat       // given back, and not yet seen on top
 	low         *big.Rat       // how much lower a write that may show it lower has shown it, at most
-	past        []bucket.State // what a client may still write from, the latest last
+	past        []bucket.State // what a client may still write from
 }
 
 func newGood(tokens *big.Rat, at int64) *good {
@@ -134,7 +134,7 @@ func (s step) unfaithful(i int, exact map[level]*good, may tolerance) (broken st
 			broken = "lost " + lack.FloatString(3)
 		}
 	}
-	g.past = append(g.past[max(0, len(g.past)-recent+1):], b.State)
+	g.past = append(g.past, b.State)
 	if sibling != nil && lack.Sign() > 0 { // a split halves what is missing like what is there
 		half := big.NewRat(1, 2)
 		lack.Mul(lack, half)
@@ -177,14 +177,11 @@ func (g *good) minted(more, twice *big.Rat) bool {
 	return true
 }
 
-// recent is how many states of a shard there are at most from the one that somebody writes
-// from: a refusal told him what was there, and the others write once or twice meanwhile.
-const recent = 12
-
-// outdated reports whether a state is what a charge or a split writes from a recent image of
+// outdated reports whether a state is what a charge or a split writes from an earlier image of
 // a limit that is full by then: it shows the limit lower by what others took since. A client
 // that has time for another write does that within its slack; one that has none, and who
-// splits, however much it is (limiter.Options.Slack). A split has handed some of it over.
+// splits, however much it is (limiter.Options.Slack). A split has handed some of it over. How many
+// writes there were since is not asked: a machine that stands still lets others write any number.
 func (g *good) outdated(now bucket.State, i int, handed int64) bool {
 	for _, image := range g.past {
 		j, count := image.Index(now.Slots[i].Name), image.Count()
