@@ -27,7 +27,7 @@ const maxAttempts = 3
 // Options.Timeout. If others take the tokens faster, it is denied after three round trips
 // at most, or sooner if ctx leaves no time for another one. That is ErrLimited, never
 // ErrUnknown: each write was answered. New buckets and limits that are not cached take round
-// trips of their own.
+// trips of their own, and so do all shards that are read because no single one has the tokens.
 //
 // An entity that cascades is charged together with its parent, and with up to two more
 // above, as their own flags say: one UpdateItem each, at once. If one denies, the others are
@@ -161,6 +161,6 @@ func (l *Limiter) send(ctx context.Context, k *desk, c known.Choice, me *acquire
 		return l.writeTogether(ctx, k, c, me, tries)
 	}
 	tries.Spread = true
-	lease, err := l.spread(ctx, k, me.want, c.Owe, tries)
+	lease, err := l.spread(ctx, k, me, c.Owe, tries)
 	return turn{lease: lease, err: err}
 }

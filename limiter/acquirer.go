@@ -35,6 +35,7 @@ type acquirer struct {
 	trips   int          // round trips that it has waited for: of writes for it, and of one before
 	sent    int          // writes of groups that count for it, and that its attempt does not know of
 	refused int          // charges that were refused it, or had no room for it
+	lost    bool         // one of them was refused because others had taken the tokens
 	alone   [1]*acquirer // room for a group of one
 	renews  bool         // it asks for nothing but what is taken ahead
 	owes    bool         // it takes its costs into debt

@@ -258,6 +258,7 @@ func (k *desk) outbid(group []*acquirer, p known.Planned) {
 		}
 		if lost {
 			m.refused++
+			m.lost = true
 		}
 	}
 }

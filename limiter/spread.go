@@ -14,24 +14,26 @@ import (
 
 // What no single shard covers is taken from several of them, in one transaction.
 
-// spreadAttempts bounds how often such a transaction is planned anew because others have
-// taken from the shards meanwhile.
+// spreadAttempts bounds how often a transaction is sent again that met another one.
 const spreadAttempts = 4
 
 // spread takes the costs from several shards. It reads them first: their images
-// must be of one moment, and a read of all is cheaper than a refused transaction.
+// must be of one moment, and a read of all is cheaper than a refused transaction. If others
+// take from the shards meanwhile, it is planned once more, from the images that the refusal
+// brings: so a denial takes three round trips. If others were faster before, it is sent once.
 // The lease is nil if they do not hold enough; what they hold is known then. Owing,
 // every shard pays its part, into debt.
-func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
+func (l *Limiter) spread(ctx context.Context, k *desk, me *acquirer, owe bool,
 	tries *attempt) (lease *Lease, err error) {
+	w := me.want
 	k.Gather(w)
 	defer func() { k.Gathered(w, lease != nil, lease == nil && err == nil) }()
 	images, err := l.readShards(ctx, k, w)
-	for _, slack := range [spreadAttempts]int64{1, 1, 1} { // what others may take meanwhile; in the end, any
-		if err != nil {
-			return nil, err
+	for last := me.lost; err == nil; last = true {
+		now, slack := l.now(), int64(1) // what others may take meanwhile
+		if last {
+			slack = 0 // any
 		}
-		now := l.now()
 		pay := known.ByLevels(images, w, now)
 		if owe {
 			pay = known.ByShares(images, w)
@@ -39,15 +41,47 @@ func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
 		if len(pay) == 0 {
 			return nil, nil
 		}
-		var refused bool
-		if refused, err = l.pay(ctx, k, w, pay, now, slack, tries); err == nil && !refused {
+		var refused *store.Canceled
+		if refused, err = l.pay(ctx, k, w, pay, now, slack, tries); err != nil {
+			break
+		}
+		if refused == nil {
 			return l.paid(k, w, pay, now), nil
 		}
-		if refused {
-			images, err = l.readShards(ctx, k, w)
+		var again bool
+		if again, err = l.explained(k, images, pay, refused); last || !again || me.hurried(l.store.lately().late) {
+			break
 		}
 	}
 	return nil, err
+}
+
+// explained puts the images that a refused transaction brings in the place of those that it was
+// planned from. It reports whether it can be planned again from them: not if shards have split
+// or merged meanwhile.
+func (l *Limiter) explained(k *desk, images []table.Shard, pay []known.Payment,
+	refused *store.Canceled) (again bool, err error) {
+	again = true
+	for i, r := range refused.Reasons {
+		old := pay[i].Image.State
+		if !r.Refused {
+			continue
+		}
+		if r.Old == nil {
+			k.Missing(l.now(), old.Shard)
+			again = false
+			continue
+		}
+		b, err := table.DecodeShard(r.Old)
+		if err != nil {
+			return false, err
+		}
+		k.See(b, l.now(), known.Unsent)
+		j := slices.IndexFunc(images, func(o table.Shard) bool { return o.State.Shard == old.Shard })
+		images[j] = b
+		again = again && b.State.Count() == old.Count()
+	}
+	return again, nil
 }
 
 // readShards reads the images of all shards, and remembers them.
@@ -69,20 +103,20 @@ func (l *Limiter) readShards(ctx context.Context, k *desk, w known.Want) ([]tabl
 
 // pay writes the charges of all shards that pay, as one transaction.
 func (l *Limiter) pay(ctx context.Context, k *desk, w known.Want, payments []known.Payment, now, slack int64,
-	tries *attempt) (refused bool, err error) {
+	tries *attempt) (refused *store.Canceled, err error) {
 	writes := make([]item.Write, len(payments))
 	for i, s := range payments {
 		writes[i] = s.Write(w, now, slack)
 	}
 	err = l.transact(ctx, writes, tries)
-	if _, ok := errors.AsType[*store.Canceled](err); ok {
-		return true, nil
+	if refused, ok := errors.AsType[*store.Canceled](err); ok {
+		return refused, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	k.Paid(payments, writes, w, l.now())
-	return false, nil
+	return nil, nil
 }
 
 // transact sends a transaction, again with the same token when its answer is lost,

@@ -65,7 +65,7 @@ func TestWhyDenied(t *testing.T) {
 			want: Take, shard: 1},
 		{name: "two shards have it together", bucket: seenAs(perSecond, 3, 3), asks: asks(5, perSecond), want: Several},
 		{name: "they did not hold what they seemed to", bucket: seenAs(perSecond, 3, 3), asks: asks(5, perSecond),
-			has: &Attempt{Spread: true}, want: Deny, after: 1},
+			has: &Attempt{Spread: true}, want: Deny, after: 1, guess: true},
 		{name: "they will: each gets a token in 2 s", bucket: seenAs(perSecond, 3, 3), asks: asks(8, perSecond), want: Deny,
 			after: 2000},
 		{name: "limits that deny are brought first", bucket: seenAs(perSecond, 4), asks: asks(7, faster), want: Adopt},

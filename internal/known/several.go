@@ -49,6 +49,7 @@ func (d decider) gathers(denial Choice) Choice {
 // until denies until the shards hold the costs together, and no pause is left.
 func (d decider) until(denial Choice, at int64) Choice {
 	denial.Do, denial.at = Deny, max(at, d.now+1)
+	denial.guess = denial.guess || at <= d.now // others were faster
 	if until, paused := d.paused(); paused && !d.attempt.Waits {
 		denial.at, denial.guess = max(denial.at, until), true
 	}
