@@ -45,18 +45,26 @@ func TestTheSeldomCallerBehindAnOutage(t *testing.T) {
 		for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
 			for _, warm := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/%s/warm %v", name, policy, warm), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { seldom(t, outage, policy, warm) })
+					synctest.Test(t, func(t *testing.T) { seldom(t, outage, policy, warm, false) })
+				})
+				t.Run(fmt.Sprintf("%s/%s/warm %v, with a parent", name, policy, warm), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { seldom(t, outage, policy, warm, true) })
 				})
 			}
 		}
 	}
 }
 
-func seldom(t *testing.T, outage memdb.Hook, policy Policy, warm bool) {
+func seldom(t *testing.T, outage memdb.Hook, policy Policy, warm, cascades bool) {
 	w := newWorld(t)
 	l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy, LocalShare: 50})
 	w.configure(l, "", "", PerHour("rph", 1000))
-	req := stored(Costs{"rph": 1})
+	req, levels := stored(Costs{"rph": 1}), 1
+	if cascades {
+		w.entity(l, acme, "org")
+		w.entity(l, "org", "")
+		levels = 2
+	}
 	if warm {
 		must(t, l, req)
 	}
@@ -72,7 +80,7 @@ func seldom(t *testing.T, outage memdb.Hook, policy Policy, warm bool) {
 			granted && lease.Charged() {
 			t.Fatalf("call %d: %v, %v", i, lease, err)
 		}
-		if n := w.db.Stats().Calls(); n > 1+throttleRetries {
+		if n := w.db.Stats().Calls(); n > levels*(1+throttleRetries) {
 			t.Errorf("call %d: %d calls", i, n)
 		}
 		if i >= breaksAfter && took > probeWait {
