@@ -47,6 +47,7 @@ type world struct {
 	expires bool          // items have expired
 	changes bool          // limits and entities change, and buckets are deleted
 	hand    *rand.Rand    // of whoever deletes shards by hand; nil: nobody does
+	several *rand.Rand    // of what requests take of a second limit in the same write; nil: nothing
 	tree    map[string]string
 	deleted map[string]bool // entities that were deleted at some time
 	removed int             // shards 0 that were deleted
@@ -142,8 +143,11 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 	if hand := rand.New(rand.NewPCG(seed, 5)); hand.IntN(3) == 0 {
 		w.hand = hand
 	}
+	if several := rand.New(rand.NewPCG(seed, 7)); several.IntN(2) == 0 && !w.changes {
+		w.several = several
+	}
 	if bad.kinds {
-		w.crowd, w.changes, w.hand = quiet, false, nil
+		w.crowd, w.changes, w.hand, w.several = quiet, false, nil, nil
 		w.kinds = newKindsJudge(w)
 	}
 	w.furnish()
@@ -194,13 +198,22 @@ func (w *world) furnish() {
 		w.kinds.furnish()
 		return
 	}
-	w.store("", resource, variants[w.rng.IntN(len(variants))])
+	w.store("", resource, w.variant())
 	if w.rng.IntN(2) == 0 {
-		w.store("org", resource, variants[w.rng.IntN(len(variants))])
+		w.store("org", resource, w.variant())
 	}
 	if w.rng.IntN(4) == 0 {
-		w.store("key", resource, variants[w.rng.IntN(len(variants))])
+		w.store("key", resource, w.variant())
 	}
+}
+
+// variant returns limits; all have the second one where requests take of it.
+func (w *world) variant() []limiter.Limit {
+	v := variants[w.rng.IntN(len(variants))]
+	if w.several != nil && len(v) == 1 {
+		return variants[2+w.several.IntN(2)]
+	}
+	return v
 }
 
 func (w *world) store(entity, resource string, limits []limiter.Limit) {
@@ -377,6 +390,9 @@ func (w *world) acquire(c *client, entity, kind string, cost int64, within time.
 	}
 	if w.kinds != nil {
 		w.kinds.ask(o)
+	}
+	if w.several != nil && kind != "wait" && w.several.IntN(3) > 0 {
+		o.costs["tpm"] = w.several.Int64N(16)
 	}
 	w.ops.Go(func() { w.acquired(o, entity, within) })
 }
