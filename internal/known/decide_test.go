@@ -332,16 +332,23 @@ func TestPlanCreates(t *testing.T) {
 	}
 }
 
-// Limits that others have replaced yield to theirs, which is told once.
-func TestDecidesByTheLimitsOfOthers(t *testing.T) {
-	b, want := seenAs(perSecond, 10), asks(1, perSecond)
+// replaced is a bucket whose limit of this process others have replaced at noon.
+func replaced(t *testing.T) (b *Bucket, want Want, theirs bucket.Limit) {
+	t.Helper()
+	b, want = seenAs(perSecond, 10), asks(1, perSecond)
 	b.Took(b.Seen(0).Image, Planned{Takes: true, since: Unsent}, want, nil, noon)
-	theirs := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}
+	theirs = bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}
 	image := seenAs(theirs, 20).Seen(0).Image
 	image.Generation = 2
 	if !b.Refused(image, Planned{Charges: true, since: Unsent}, noon) {
 		t.Error("nothing was replaced")
 	}
+	return b, want, theirs
+}
+
+// Limits that others have replaced yield to theirs, which is told once.
+func TestDecidesByTheLimitsOfOthers(t *testing.T) {
+	b, want, theirs := replaced(t)
 	for i := range 2 {
 		d := b.Decide(want, &Attempt{}, clock(noon))
 		if d.Yielded != (i == 0) || d.Want.Costs[0].Limit != theirs || d.Do != Take {
@@ -350,6 +357,26 @@ func TestDecidesByTheLimitsOfOthers(t *testing.T) {
 	}
 	if d := b.Decide(want, &Attempt{}, clock(noon+yieldFor)); d.Yielded || d.Want.Costs[0].Limit != perSecond {
 		t.Errorf("a minute later: %+v", d.Want)
+	}
+}
+
+// Stored limits that were read after others had replaced them are in force: whoever stored them
+// last means them. Those that were read before, or that a call brings, yield for the minute.
+func TestLimitsThatAreReadAgainYieldNoLonger(t *testing.T) {
+	for _, c := range []struct {
+		read   int64
+		yields bool
+	}{{0, true}, {noon - 1000, true}, {noon, true}, {noon + 1, false}} {
+		b, want, theirs := replaced(t)
+		want.Read = c.read
+		d := b.Decide(want, &Attempt{}, clock(noon+2))
+		if inForce := d.Want.Costs[0].Limit; (inForce == theirs) != c.yields || d.Yielded != c.yields {
+			t.Errorf("read %d ms later: by %v, yields %v; want %v", c.read-noon, inForce, d.Yielded, c.yields)
+		}
+		want.Read = 0
+		if d = b.Decide(want, &Attempt{}, clock(noon+3)); (d.Want.Costs[0].Limit == theirs) != c.yields {
+			t.Errorf("read %d ms later: the next one goes by %v", c.read-noon, d.Want.Costs[0].Limit)
+		}
 	}
 }
 
