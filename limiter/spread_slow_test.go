@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A request that is larger than a shard's share, and that others are faster than each time, is
@@ -61,6 +63,50 @@ func TestDenialOfALargeRequestTakesThreeRoundTrips(t *testing.T) {
 				t.Errorf("within %s: denied after %s and %+v, want %+v", c.deadline, took, s, c)
 			}
 			atRest(t, l)
+		})
+	}
+}
+
+// A transaction that is refused because its shards have split, or one is gone, is not sent
+// again: its images do not tell what there is. Nor is that of a request which others have
+// outrun on single shards before.
+func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		late func(w *world, l *Limiter)
+		lost bool
+		gone bool
+	}{
+		"split": {late: func(w *world, l *Limiter) {
+			if err := w.db.Bare().Transact(t.Context(), "split", table.Split(w.shards(l, acme, gpt)[3], l.now())); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"gone": {late: func(w *world, l *Limiter) { w.db.Delete(table.BucketKey(l.namespace, acme, gpt, 3)) }, gone: true},
+		"outrun before": {late: func(w *world, l *Limiter) { // all of a shard is taken, and 45 are left
+			s := w.shards(l, acme, gpt)[3].State
+			sl := s.Slots[s.Index("rpm")]
+			w.edit(l, 3, item.Item{"b_rpm_tk": item.N(sl.Tokens - 15_000), "b_rpm_tc": item.N(sl.Used + 15_000)})
+		}, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, l, limit := emptyFour(t)
+			w.advance(time.Hour)
+			must(t, l, asks(Costs{"rpm": 0}, limit)) // what is known of the limits is fresh
+			sent := 0
+			l.store.Store = lateWrites{l.store.Store, func() {
+				if sent++; sent == 1 {
+					c.late(w, l)
+				}
+			}}
+			costs := []table.Cost{{Limit: limit.stored(), Milli: 40_000}}
+			me := &acquirer{lost: c.lost, want: known.Want{Namespace: l.namespace, Name: acmeGPT, Costs: costs}}
+			lease, err := l.spread(t.Context(), l.desks.of(acmeGPT), me, false, &attempt{})
+			if lease != nil || err != nil || sent != 1 {
+				t.Errorf("lease %v, %v after %d transactions, want none, after one", lease, err, sent)
+			}
+			if got := l.desks.of(acmeGPT).Seen(3).Absent; got != c.gone {
+				t.Errorf("shard 3 is known to be absent: %v", got)
+			}
 		})
 	}
 }
