@@ -228,12 +228,12 @@ func rooms(shards []table.Shard, now int64) map[string]room {
 	for k, b := range shards {
 		at := b.State.At(now)
 		for i, sl := range at.Slots {
-			if sl.Name == bucket.WCU || sl.AtOnce {
+			if sl.Name == bucket.WCU || sl.Lends() {
 				continue
 			}
 			r := out[sl.Name]
 			if r.by == nil {
-				r = room{make([]int64, len(shards)), sl.Quota()}
+				r = room{make([]int64, len(shards)), sl.Renews()}
 			}
 			r.by[k] = max(bucket.SubSat(bucket.AddSat(at.Top(i), sl.Extra), sl.Tokens), 0)
 			out[sl.Name] = r

@@ -80,7 +80,7 @@ func (n *Namespace) fresh(ctx context.Context, r raising, now int64) (*table.New
 	}
 	quotas := false
 	for _, l := range in.limits {
-		quotas = quotas || l.Quota()
+		quotas = quotas || l.Renews()
 	}
 	if !quotas {
 		return nil, nil, nil

@@ -144,7 +144,7 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	}
 	out.Remaining, out.Used = bucket.WholeTokens(tokens), bucket.WholeTokens(used)
 	out.Held = held / bucket.Milli
-	if l.AtOnce {
+	if l.Lends() {
 		out.Used = out.Capacity - out.Remaining
 	}
 	return out

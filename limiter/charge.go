@@ -51,7 +51,7 @@ func (le *Lease) slotsIn(costs Costs) string {
 	defer le.mu.Unlock()
 	for _, a := range le.levels() {
 		for _, l := range a.limits {
-			if l.AtOnce && costs[l.Name] > 0 {
+			if l.Lends() && costs[l.Name] > 0 {
 				return l.Name
 			}
 		}
@@ -97,7 +97,7 @@ func (le *Lease) part(now bucket.State) {
 	before := le.image().State
 	for _, sl := range now.Slots {
 		j := before.Index(sl.Name)
-		if !sl.Quota() || j < 0 {
+		if !sl.Renews() || j < 0 {
 			continue
 		}
 		if was := before.Slots[j]; was.End == sl.End && was.Resets == sl.Resets {

@@ -184,7 +184,7 @@ func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 			return nil, argument.Invalid("settle limit", limit,
 				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.limits)), le.name.Entity))
 		}
-		if slices.ContainsFunc(le.limits, func(l bucket.Limit) bool { return l.Name == limit && l.AtOnce }) {
+		if slices.ContainsFunc(le.limits, func(l bucket.Limit) bool { return l.Name == limit && l.Lends() }) {
 			return nil, argument.Invalid("settle limit", limit, "no in-flight limit: the end of the lease gives all slots back")
 		}
 		if n < 0 || n > MaxTokens {

@@ -41,7 +41,7 @@ func (l *locals) share(whole bucket.Limit) bucket.Limit {
 	part := func(n int64) int64 { return n/100*l.percent + n%100*l.percent/100 }
 	out := whole
 	out.Capacity = max(part(whole.Capacity), bucket.Milli)
-	if !whole.Quota() {
+	if !whole.Renews() {
 		out.Amount = max(part(whole.Amount), 1)
 	}
 	return out

@@ -179,7 +179,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 // count in. If that is not known, they are not given back: they are free when it is over.
 func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 	for i, c := range costs {
-		if c.Limit.AtOnce && c.End == 0 {
+		if c.Limit.Lends() && c.End == 0 {
 			if j := image.Index(c.Limit.Name); j >= 0 && image.Slots[j].Limit == c.Limit && image.Shard == 0 {
 				costs[i].End = image.Slots[j].End
 			} else {
@@ -187,7 +187,7 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 			}
 			continue
 		}
-		if !c.Limit.Quota() || c.Milli > 0 || c.End != 0 {
+		if !c.Limit.Renews() || c.Milli > 0 || c.End != 0 {
 			continue
 		}
 		if j := image.Index(c.Limit.Name); j >= 0 {
@@ -203,7 +203,7 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 // over, and slots that do not count any more.
 func current(b table.Shard, costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
-		if c.Limit.AtOnce {
+		if c.Limit.Lends() {
 			return !c.Counts(b.State)
 		}
 		i := b.State.Index(c.Limit.Name)

@@ -58,7 +58,7 @@ func (l *Limiter) slotsOf(a *Lease, n known.Name, s *slots.Lease) *slots.Lease {
 	return s
 }
 
-func isSlots(c table.Cost) bool { return c.Limit.AtOnce }
+func isSlots(c table.Cost) bool { return c.Limit.Lends() }
 
 // release ends what a lease holds, and returns by item what gives it back. Another call
 // returns nothing, as one for no slots does.

@@ -57,11 +57,11 @@ func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
 		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)), Soft: l.Soft,
 	}
-	if s.InFlight = l.AtOnce; s.InFlight {
+	if s.InFlight = l.Lends(); s.InFlight {
 		s.Period, s.ResetAfter = 0, 0
 		return s
 	}
-	if l.Quota() {
+	if l.Renews() {
 		s.Period, s.ResetAfter = 0, wait(0, edge)
 		if s.Remaining < s.Capacity {
 			s.RefillAfter = s.ResetAfter
@@ -88,7 +88,7 @@ func statuses(entity string, levels []known.Level) []Status {
 
 // leaveRoom says what is held of a level, and how long that lets the limit take to be full.
 func (s *Status) leaveRoom(l known.Level) {
-	if l.Held <= 0 || l.Limit.Quota() {
+	if l.Held <= 0 || l.Limit.Renews() {
 		return
 	}
 	s.Held = l.Held / bucket.Milli

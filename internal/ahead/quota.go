@@ -28,7 +28,7 @@ func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
 		if n := c.Limit.FirstUse(); n > 0 {
 			life = min(life, n)
 		}
-		quotas = quotas || c.Limit.Quota()
+		quotas = quotas || c.Limit.Renews()
 	}
 	if life == 0 || !quotas {
 		return life
@@ -46,7 +46,7 @@ func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
 // there are none.
 func periodsOf(limits []table.Cost, image bucket.State) (out []table.Cost) {
 	for _, c := range limits {
-		if j := image.Index(c.Limit.Name); c.Limit.Quota() && j >= 0 {
+		if j := image.Index(c.Limit.Name); c.Limit.Renews() && j >= 0 {
 			out = append(out, table.Cost{Limit: c.Limit, End: image.Slots[j].End, Resets: image.Slots[j].Resets})
 		}
 	}
@@ -74,7 +74,7 @@ func (h *Holding) pass() {
 // a quota only if they are of its period.
 func (a *allotment) takesBack(back []table.Cost) bool {
 	return !slices.ContainsFunc(back, func(c table.Cost) bool {
-		if !c.Limit.Quota() || c.Milli <= 0 {
+		if !c.Limit.Renews() || c.Milli <= 0 {
 			return false
 		}
 		p, ok := table.Find(a.periods, c.Limit.Name)

@@ -54,7 +54,7 @@ func (w *world) spends(k int, it item.Item, image bucket.State, costs []table.Co
 	}
 	out := append([]table.Cost(nil), costs...)
 	for i, c := range costs {
-		if !c.Limit.Quota() {
+		if !c.Limit.Renews() {
 			continue
 		}
 		if j := image.Index(c.Limit.Name); j >= 0 {

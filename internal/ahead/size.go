@@ -21,10 +21,10 @@ const (
 // is held is for those that leave nothing. See [LifeFrom] for the edges of quotas.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
-		if c.Limit.AtOnce || c.Limit.Soft || c.Floor > 0 {
+		if c.Limit.Lends() || c.Limit.Soft || c.Floor > 0 {
 			return 0
 		}
-		if c.Limit.IsRate() {
+		if c.Limit.Refills() {
 			most = min(most, bucket.Wait(0, 0, c.Limit.Whole(), c.Limit.Capacity)/2)
 		}
 	}

@@ -157,7 +157,7 @@ func (w *world) spoil(h *Holding, u *item.Update, take []table.Cost) {
 // millitokens: what was given back may be granted again.
 func (w *world) excess(i int) int64 {
 	l := w.began[i]
-	if l.Quota() {
+	if l.Renews() {
 		return w.overQuota(i)
 	}
 	level, pool, at, worst := l.Capacity*l.Period, int64(0), w.grants[0].at, int64(0)
@@ -189,7 +189,7 @@ func (w *world) excess(i int) int64 {
 // returned is how much of a limit was given back. Who mends takes what an earlier image has
 // counted for spent, also if it was given back since.
 func (w *world) returned(i int) (milli int64) {
-	if w.began[i].Quota() { // of which it is known what was given back to which period
+	if w.began[i].Renews() { // of which it is known what was given back to which period
 		return 0
 	}
 	for _, g := range w.grants {

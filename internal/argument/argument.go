@@ -85,7 +85,7 @@ func Limits[L any](field string, limits []L, stored func(i int, l L) (bucket.Lim
 // inFlight returns how many limits are of slots.
 func inFlight(limits []bucket.Limit) (n int) {
 	for _, l := range limits {
-		if l.AtOnce {
+		if l.Lends() {
 			n++
 		}
 	}

@@ -42,7 +42,7 @@ func LimitOf[C ~string](l bucket.Limit) Limit[C] {
 		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: C(l.Reset), Soft: l.Soft,
 		InFlight: l.AtOnce, Floors: l.Floors, Ahead: time.Duration(l.Ahead) * time.Millisecond,
 	}
-	if !l.Quota() {
+	if !l.Renews() {
 		out.Period = time.Duration(l.Period) * time.Millisecond
 	}
 	return out

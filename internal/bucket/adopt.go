@@ -19,36 +19,14 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 	out.Slots = append([]Slot(nil), s.Slots...)
 	i := out.Index(want.Name)
 	if i < 0 {
-		out.Slots = append(out.Slots, Slot{Limit: want, Tokens: s.share(want).Capacity, End: want.begin(s.RF)})
+		out.Slots = append(out.Slots, s.fresh(want))
 		out.sort()
 		return out, true
 	}
-	sl := &out.Slots[i]
-	forgive := sl.Soft && !want.Soft
-	if forgive && !want.Quota() {
-		sl.Tokens = max(sl.Tokens, 0)
-	}
-	if want.AtOnce || sl.AtOnce {
-		sl.changeAtOnce(want, s.share(want).Capacity, s.RF)
-		return out, true
-	}
-	if want.Quota() {
-		sl.become(want, s.share(sl.Limit).Capacity, s.share(want).Capacity, s.RF)
-		if forgive { // what it did not deny is spent all the same: 15 of 10 leave nothing of 12
-			sl.Tokens = max(sl.Tokens, 0)
-		}
-		return out, true
-	}
-	sl.End, sl.Extra = 0, 0
-	lowered := want.Capacity < sl.Capacity
-	sl.Rest = RescaleRest(sl.Rest, sl.Period, want.Period)
-	sl.Limit = want
-	sl.Held = min(sl.Held, want.Capacity) // what was taken under the old capacity is no debt under the new one
-	if lowered {
-		sl.Tokens = min(sl.Tokens, out.Top(i))
-	}
-	if sl.Tokens >= out.Top(i) {
-		sl.Rest = 0
+	if sl := &out.Slots[i]; sl.Lends() != want.Lends() { // nothing of the one says anything of the other
+		*sl = s.fresh(want)
+	} else {
+		want.kind().adopt(out, i, want)
 	}
 	return out, true
 }
@@ -78,7 +56,7 @@ func (s State) Matches(want []Limit) bool {
 func (s State) TTLSeconds(multiplier int) int64 {
 	longest := 0.0
 	for _, l := range s.Slots {
-		if l.Name == WCU || !l.IsRate() { // a quota is full at an instant that its bucket outlives anyway
+		if l.Name == WCU || !l.Refills() { // a quota is full at an instant that its bucket outlives anyway
 			continue
 		}
 		if l.Amount <= 0 {

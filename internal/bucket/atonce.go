@@ -1,5 +1,7 @@
 package bucket
 
+import "fmt"
+
 // A limit of slots says how many millitokens may be at work at once. Nothing refills it: who
 // takes a slot gives it back, and a slot whose holder died comes back by itself. Time is
 // divided into epochs of the limit's Period. A state counts what was taken in the present
@@ -82,6 +84,63 @@ func (sl Slot) Astray(now int64) bool {
 	return sl.AtOnce && SubSat(sl.End, now) > 3*MaxEpoch+MaxSkew
 }
 
+// slots is the kind of limit that lends.
+type slots struct{}
+
+func (slots) does() behaviour { return behaviour{lends: true} }
+
+func (slots) text(l Limit) string {
+	return fmt.Sprintf("%s %s at once, epochs of %dms", l.Name, Tokens(l.Capacity), l.Period)
+}
+
+func (slots) begin(l Limit, at int64) int64 { return l.EndOf(l.EpochAt(at)) }
+
+// edge returns when all of it is free at the latest.
+func (slots) edge(l Limit, _, _ int64) int64 { return 2 * l.Period }
+
+// share leaves all slots to shard 0.
+func (slots) share(whole int64, s State) int64 {
+	if s.Shard != 0 {
+		return 0
+	}
+	return whole
+}
+
+func (slots) divides(_ Limit, count int) bool { return count == 1 }
+
+func (slots) gain(s State, i int, _, _, to int64) Gain { return Gain{Credit: s.freed(i, to)} }
+
+func (slots) wait(s State, i int, _, from, need int64) int64 { return s.untilFreed(i, from, need) }
+
+// pass goes by the clock itself: the instant of the state may be ahead of it.
+func (slots) pass(s State, i int, by passing) {
+	sl := &s.Slots[i]
+	sl.pass(s.share(sl.Limit).Capacity, by.now)
+}
+
+func (slots) take(sl *Slot, cost int64) { sl.take(cost) }
+
+func (slots) adopt(s State, i int, want Limit) { s.Slots[i].change(want, s.share(want).Capacity, s.RF) }
+
+// give puts nothing in: slots are there when their holders are done.
+func (slots) give(State, int, Gift) {}
+
+func (slots) split(_, _, moved State, i int) {
+	m := &moved.Slots[i]
+	m.Taken, m.Tokens = Taken{}, 0
+}
+
+// merge adds nothing: no other shard has any.
+func (slots) merge(State, int, State, int) {}
+
+// empty leaves all slots at work in the present epoch.
+func (slots) empty(s State, i int) {
+	sl := &s.Slots[i]
+	sl.Taken = Taken{}
+	sl.Taken[EpochSlot(sl.Epoch())] = s.share(sl.Limit).Capacity
+	*sl = sl.Levelled(s)
+}
+
 // pass brings a limit of slots of a capacity into the epoch that holds an instant, or leaves it
 // where it is if that is later already.
 func (sl *Slot) pass(capacity, now int64) {
@@ -123,22 +182,10 @@ func (sl Slot) Levelled(s State) Slot {
 	return sl
 }
 
-// Exhausted returns a limit of slots of which all that the shard of a state has are at work
-// in the present epoch.
-func (sl Slot) Exhausted(s State) Slot {
-	sl.Taken = Taken{}
-	sl.Taken[EpochSlot(sl.Epoch())] = s.share(sl.Limit).Capacity
-	return sl.Levelled(s)
-}
-
-// changeAtOnce changes what the slot is into or from a limit of slots of a capacity. What is
-// at work stays at work until its epochs would have ended, in the first epoch that lasts as
-// long. So limits that take turns do not keep it for ever.
-func (sl *Slot) changeAtOnce(want Limit, capacity, at int64) {
-	if !want.AtOnce || !sl.AtOnce {
-		*sl = Slot{Limit: want, Tokens: capacity, End: want.begin(at)}
-		return
-	}
+// change changes one limit of slots into another one of a capacity. What is at work stays at work
+// until its epochs would have ended, in the first epoch that lasts as long. So limits that take
+// turns do not keep it for ever.
+func (sl *Slot) change(want Limit, capacity, at int64) {
 	was := *sl
 	if sl.Limit = want; was.Period != want.Period {
 		lasts := func(end int64) int64 { return (end-1)/want.Period + 1 - 2 } // the epoch of what counts until an end

@@ -175,12 +175,12 @@ func TestEpochsBeforeTheFirst(t *testing.T) {
 	}
 }
 
-// Exhausted counts all slots of the shard in the present epoch, whatever was taken before: they
+// Emptied counts all slots of the shard in the present epoch, whatever was taken before: they
 // are free when it and the next one are over. Only shard 0 has any.
-func TestExhaustedSlots(t *testing.T) {
+func TestEmptiedSlots(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
 	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0}).At(70_000).Take([]int64{3 * Milli, 0})
-	got := s.Slots[0].Exhausted(s)
+	got := s.Emptied().Slots[0]
 	if got.Tokens != 0 || got.Taken.Of(2) != 10*Milli || got.Taken.Of(1) != 0 {
 		t.Errorf("%+v, want all ten taken in epoch 2", got)
 	}
@@ -193,7 +193,7 @@ func TestExhaustedSlots(t *testing.T) {
 		t.Errorf("its level is %d by what was taken", got.Tokens)
 	}
 	s.Shard, s.Shards = 1, 2
-	if got = s.Slots[0].Exhausted(s); got.Taken != (Taken{}) || got.Tokens != 0 {
+	if got = s.Emptied().Slots[0]; got.Taken != (Taken{}) || got.Tokens != 0 {
 		t.Errorf("on shard 1 it is %+v", got)
 	}
 }

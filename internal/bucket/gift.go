@@ -20,28 +20,14 @@ func (s State) Full(i int) bool {
 func (s State) Give(gifts map[string]Gift) State {
 	s.Slots = append([]Slot(nil), s.Slots...)
 	for i := range s.Slots {
-		sl := &s.Slots[i]
-		g, ok := gifts[sl.Name]
-		room := SubSat(AddSat(s.Top(i), sl.Extra), sl.Tokens)
-		switch n := sl.FirstUse(); {
-		case !ok || sl.AtOnce:
-		case !sl.Quota() && g.Whole:
-			sl.Tokens = AddSat(sl.Tokens, max(0, room))
-		case !sl.Quota():
-			sl.Tokens = AddSat(sl.Tokens, max(0, min(g.Milli, room)))
-		case g.Whole:
-			sl.Tokens = AddSat(sl.Tokens, max(0, room))
-			if n == 0 {
-				sl.Resets++
-			} else if sl.End != 0 {
-				sl.End = max(AddSat(s.RF, n), sl.End+1) // what was taken before is of another period
-			}
-		case g.Milli > 0:
-			sl.Tokens, sl.Extra = AddSat(sl.Tokens, g.Milli), AddSat(sl.Extra, g.Milli)
-			if n > 0 && sl.End == 0 {
-				sl.End = AddSat(s.RF, n)
-			}
+		if g, ok := gifts[s.Slots[i].Name]; ok {
+			s.Slots[i].kind().give(s, i, g)
 		}
 	}
 	return s
+}
+
+// room is how much slot i has room for, and what it was topped up by.
+func (s State) room(i int) int64 {
+	return SubSat(AddSat(s.Top(i), s.Slots[i].Extra), s.Slots[i].Tokens)
 }

@@ -35,55 +35,15 @@ func (s State) Top(i int) int64 {
 	return top
 }
 
-// refill returns what slot i, with rest as its remainder, gains from one instant to
-// another. Tokens that were taken ahead of it may be unspent until HeldUntil, and with them
-// it must not be more than full at any instant; so until then it fills up to capacity less
-// those, and from there on as any other. A capacity of 10, refilled by 1 per second, with 4
-// held until 20 s: a level of 5 at 15 s is 6 at 16 s, at 17 s and at 20 s, and 8 at 22 s.
-//
-// What is spent of those 4 shortly before 20 s was no room to refill before. That is why
-// the level does not jump to 10 at 20 s.
+// refill returns what slot i, with rest as its remainder, gains from one instant to another.
 func (s State) refill(i int, rest, from, to int64) Gain {
-	if s.Slots[i].AtOnce {
-		return Gain{Credit: s.freed(i, to)}
-	}
-	tokens, r := s.Slots[i].Tokens, s.rate(i, from)
-	until := s.HeldAfter(from)
-	if until == from || s.Slots[i].Held <= 0 || r.Edge > 0 {
-		return Refill(tokens, rest, r, SubSat(to, from))
-	}
-	low := r
-	low.Capacity = SubSat(r.Capacity, s.Slots[i].Held)
-	g := Refill(tokens, rest, low, SubSat(min(to, until), from))
-	if to <= until {
-		return g
-	}
-	more := Refill(AddSat(tokens, g.Credit), g.Rest, r, SubSat(to, until))
-	return Gain{Credit: AddSat(g.Credit, more.Credit), Rest: more.Rest}
+	return s.Slots[i].kind().gain(s, i, rest, from, to)
 }
 
 // wait returns how long after the instant from slot i, with rest as its remainder, holds
 // need, as [Wait] does.
 func (s State) wait(i int, rest, from, need int64) int64 {
-	if s.Slots[i].AtOnce {
-		return s.untilFreed(i, from, need)
-	}
-	tokens, r := s.Slots[i].Tokens, s.rate(i, from)
-	until := s.HeldAfter(from)
-	if until == from || s.Slots[i].Held <= 0 || r.Edge > 0 {
-		return Wait(tokens, rest, r, need)
-	}
-	low := r
-	low.Capacity = SubSat(r.Capacity, s.Slots[i].Held)
-	if w := Wait(tokens, rest, low, need); w <= until-from {
-		return w
-	}
-	g := Refill(tokens, rest, low, until-from)
-	w := Wait(AddSat(tokens, g.Credit), g.Rest, r, need)
-	if w == Never {
-		return Never
-	}
-	return min(AddSat(until-from, w), Never-1)
+	return s.Slots[i].kind().wait(s, i, rest, from, need)
 }
 
 // Wait returns how long after the instant of the state slot i holds need millitokens: zero

@@ -47,33 +47,11 @@ func (s State) Split() (keep, moved State) {
 	keep.Slots = append([]Slot(nil), s.Slots...)
 	moved.Slots = append([]Slot(nil), s.Slots...)
 	for i, sl := range s.Slots {
-		k, m := &keep.Slots[i], &moved.Slots[i]
+		m := &moved.Slots[i]
 		m.Used, m.Held, m.Ended = 0, 0, 0
-		if sl.AtOnce { // shard 0 keeps all slots
-			m.Taken, m.Tokens = Taken{}, 0
-			continue
-		}
-		k.Extra, m.Extra = Halve(sl.Extra)
-		if sl.Name == WCU {
-			k.Tokens, m.Tokens = sl.Capacity, sl.Capacity
-			k.Rest, m.Rest = 0, 0
-			continue
-		}
-		k.Tokens, m.Tokens = Halve(sl.Tokens)
-		if top := keep.Top(i); k.Tokens > top && sl.Held > 0 {
-			k.Tokens = top
-			if top < 0 { // the new shard leaves room for the rest of what is held
-				m.Held, moved.HeldUntil = -top, s.HeldUntil
-			}
-			m.Tokens = min(SubSat(sl.Tokens, max(top, 0)), SubSat(moved.Rate(i).Capacity, m.Held))
-		}
-		switch { // a shard that is full has no room for a remainder
-		case m.Tokens >= moved.Rate(i).Capacity:
-			k.Rest, m.Rest = sl.Rest, 0
-		case k.Tokens >= keep.Top(i):
-			k.Rest, m.Rest = 0, sl.Rest
-		default:
-			k.Rest, m.Rest = Halve(sl.Rest)
+		sl.kind().split(s, keep, moved, i)
+		if m.Held > 0 {
+			moved.HeldUntil = s.HeldUntil
 		}
 	}
 	return keep, moved
@@ -94,21 +72,8 @@ func (s State) Merge(other State, count int) State {
 	out.Slots = append([]Slot(nil), s.Slots...)
 	for i := range out.Slots {
 		sl := &out.Slots[i]
-		j := other.Index(sl.Name)
-		if j < 0 || sl.Name == WCU || sl.AtOnce {
-			continue
-		}
-		o := other.Slots[j]
-		if sl.Quota() {
-			sl.merge(o, out.share(sl.Limit).Capacity)
-			continue
-		}
-		if other.HeldAfter(s.RF) > s.RF {
-			sl.Held = AddSat(sl.Held, o.Held)
-		}
-		sl.Tokens = AddSat(sl.Tokens, o.Tokens)
-		if sl.Rest += RescaleRest(o.Rest, o.Period, sl.Period); sl.Rest >= sl.Period {
-			sl.Tokens, sl.Rest = AddSat(sl.Tokens, 1), sl.Rest-sl.Period
+		if j := other.Index(sl.Name); j >= 0 && sl.Name != WCU {
+			sl.kind().merge(out, i, other, j)
 		}
 	}
 	return out.At(out.RF) // no more than the share

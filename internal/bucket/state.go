@@ -24,69 +24,6 @@ func WCULimit() Limit {
 // future before it is taken for the mark of a broken clock.
 const MaxSkew = 60_000
 
-// Limit is one rule, undivided. Without Reset it is a rate: up to Capacity millitokens,
-// refilled by Amount millitokens every Period milliseconds. With one it is a quota:
-// Capacity millitokens in each period of that calendar. With AtOnce it is slots: Capacity
-// millitokens at work at once.
-type Limit struct {
-	Name                     string
-	Capacity, Amount, Period int64
-	// Reset is the canonical form of a calendar (see package calendar); then Amount is 0
-	// and Period is QuotaPeriod.
-	Reset string
-	// AtOnce makes it slots; then Amount is 0, and Period is the length of the epochs.
-	AtOnce bool
-	Soft   bool   // counts what is taken, into debt, and denies nothing
-	Floors string // of classes, see [Limit.Floor]; only configurations have them
-	Ahead  int64  // how long, in ms, tokens that are taken ahead may be held; only configurations have it
-}
-
-// String returns the limit in tokens, for scripts and messages.
-func (l Limit) String() string {
-	s := fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
-	if l.Quota() {
-		s = fmt.Sprintf("%s %s each %s", l.Name, Tokens(l.Capacity), l.Reset)
-	}
-	if l.AtOnce {
-		s = fmt.Sprintf("%s %s at once, epochs of %dms", l.Name, Tokens(l.Capacity), l.Period)
-	}
-	if l.Soft {
-		s += " soft"
-	}
-	return s
-}
-
-// Slot is the stored state of one limit in one shard.
-type Slot struct {
-	Limit
-	Tokens int64 // level in millitokens, negative when in debt
-	Rest   int64 // remainder of the last refill, 0 <= Rest < Period
-	Used   int64 // cumulative consumption counter (tc) in millitokens
-	// Held is how much of Used is unspent at most: taken ahead, and not granted yet. It says
-	// so from the instant of the state until its HeldUntil. Millitokens, not negative.
-	Held int64
-	// Ended is how much of Used was taken ahead and never granted: a counter that only grows.
-	Ended int64
-	// End is the instant at which the period of a quota ends. 0: for a rate; for a
-	// calendar, the first edge after RF; for a period from the first use, that there was
-	// none yet, and the level is whole. For slots, the instant at which the present epoch ends.
-	End int64
-	// Taken is what was taken of slots; their level follows from it.
-	Taken Taken
-	// Extra is what a quota was topped up by in its period, in millitokens.
-	Extra int64
-	// Resets counts how often an operator has made a quota by the calendar whole. What was
-	// taken before is not given back after.
-	Resets int64
-	// Told tells of a quota from the first use that another shard began its period, and that
-	// the item does not say yet that its level is of that one.
-	Told bool
-}
-
-// Spent returns what was taken and is not known to have ended unspent: what usage counts,
-// in millitokens. Tokens that are held count, until they are granted or have ended.
-func (sl Slot) Spent() int64 { return sl.Used - sl.Ended }
-
 // State is one shard of a bucket: all its limits and the clock they share. The
 // zero Shards means one shard. Slots are sorted by name and names are unique.
 type State struct {
@@ -105,7 +42,7 @@ func (s State) Count() int { return max(s.Shards, 1) }
 func New(limits []Limit, shard, shards int, now int64) State {
 	s := State{Shard: shard, Shards: shards, RF: now, Slots: make([]Slot, 0, len(limits)+1)}
 	for _, l := range limits {
-		s.Slots = append(s.Slots, Slot{Limit: l, Tokens: s.share(l).Capacity, End: l.begin(now)})
+		s.Slots = append(s.Slots, s.fresh(l))
 	}
 	w := WCULimit()
 	s.Slots = append(s.Slots, Slot{Limit: w, Tokens: w.Capacity})
@@ -158,30 +95,13 @@ func (s State) clock(now int64) (from, to int64) {
 // without credit.
 func (s State) At(now int64) State {
 	from, to := s.clock(now)
-	reset := s.NoClock || to < s.RF
+	by := passing{from: from, to: to, now: now, reset: s.NoClock || to < s.RF}
 	out := s
 	out.RF, out.NoClock = to, false
 	out.Slots = append([]Slot(nil), s.Slots...)
 	for i := range out.Slots {
-		sl := &out.Slots[i]
-		if sl.AtOnce { // by the clock itself: the instant of the state may be ahead of it
-			sl.pass(s.share(sl.Limit).Capacity, now)
-			continue
-		}
-		if reset {
-			sl.Rest = 0
-		}
-		sl.End = s.end(i)
-		g := out.refill(i, sl.Rest, from, to)
-		sl.Tokens = AddSat(sl.Tokens, g.Credit)
-		sl.Rest = g.Rest
-		switch {
-		case !sl.Quota() || sl.End == 0:
-		case !reset && to >= AddSat(sl.End, EdgeMargin), reset && sl.FirstUse() == 0:
-			sl.enter(to)
-		case sl.FirstUse() > 0:
-			sl.sound(to, reset)
-		}
+		out.Slots[i].End = s.end(i)
+		out.Slots[i].kind().pass(out, i, by)
 	}
 	return out
 }
@@ -241,12 +161,7 @@ func (s State) Take(costs []int64) State {
 	out := s
 	out.Slots = append([]Slot(nil), s.Slots...)
 	for i := range out.Slots {
-		if out.Slots[i].AtOnce {
-			out.Slots[i].take(costs[i])
-			continue
-		}
-		out.Slots[i].Tokens = SubSat(out.Slots[i].Tokens, costs[i])
-		out.Slots[i].Used += costs[i]
+		out.Slots[i].kind().take(&out.Slots[i], costs[i])
 	}
 	return out
 }

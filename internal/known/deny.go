@@ -98,7 +98,7 @@ func (d *denied) explain(k *facts, now int64) Denial {
 		} else if short > 0 && !c.Limit.Soft {
 			l.After = sum.after(short, now)
 		}
-		if c.Limit.AtOnce {
+		if c.Limit.Lends() {
 			l.After = min(l.After, slotsAfter)
 		}
 		l.Edge = max(0, bucket.SubSat(sum.edge, now))
@@ -115,7 +115,7 @@ const slotsAfter = 1000
 // slots makes a denial by slots an estimate: for as long as the other limits need, and for
 // slotsAfter at most otherwise.
 func (out *Denial) slots(w Want) {
-	i := slices.IndexFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Name == out.Limit && c.Limit.AtOnce })
+	i := slices.IndexFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Name == out.Limit && c.Limit.Lends() })
 	if i < 0 {
 		return
 	}
@@ -162,7 +162,7 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 func (d decider) giveUp() Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {
-		if !c.Limit.IsRate() || c.Limit.Soft { // what others keep taking may be there all the same
+		if !c.Limit.Refills() || c.Limit.Soft { // what others keep taking may be there all the same
 			continue
 		}
 		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, c.Limit.Whole(), c.Milli)); at >= out.at {

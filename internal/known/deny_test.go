@@ -121,7 +121,7 @@ func TestDenialsBySlots(t *testing.T) {
 			State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
 		image.State.Slots[image.State.Index("rps")].Tokens = c.level
 		i := image.State.Index("fly")
-		image.State.Slots[i] = image.State.Slots[i].Exhausted(image.State)
+		image.State.Slots[i] = image.State.Emptied().Slots[i]
 		b.See(image, noon, Unsent)
 		w := asks(0)
 		w.Costs = table.Costs([]bucket.Limit{fly, perSecond}, 1000, 5000)

@@ -55,7 +55,7 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 		out[i] = Level{Limit: l, Milli: level, Rest: rest, Floor: c.FloorIn(bucket.State{})}
 		out[i].Remaining = bucket.WholeAbove(level, out[i].Floor)
 		out[i].Held, out[i].Over = k.held(l.Name, now)
-		if l.Quota() {
+		if l.Renews() {
 			out[i].Edge = max(1, bucket.SubSat(edge, now))
 			if edge <= now { // nothing was seen, or the period is over
 				out[i].Edge = l.WholeAt(now, 0).Edge

@@ -83,7 +83,7 @@ const (
 func (o *others) slack(s bucket.State, w Want, most int64) int64 {
 	passing := 0.0
 	for _, c := range w.Costs {
-		if i := s.Index(c.Limit.Name); i >= 0 && c.Milli > 0 && c.Limit.IsRate() {
+		if i := s.Index(c.Limit.Name); i >= 0 && c.Milli > 0 && c.Limit.Refills() {
 			r := s.Rate(i)
 			mean := o.taken[c.Limit.Name] / max(o.images, 1) / float64(r.Capacity)
 			spare := max(0, 1-o.rate(c.Limit.Name)*float64(r.Period)/float64(r.Amount))
@@ -145,7 +145,7 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 	}
 	for _, c := range d.want.Costs {
 		i := state.Index(c.Limit.Name)
-		if i < 0 || c.Milli == 0 || !c.Limit.IsRate() || c.Limit.Soft {
+		if i < 0 || c.Milli == 0 || !c.Limit.Refills() || c.Limit.Soft {
 			continue
 		}
 		r := state.Rate(i)

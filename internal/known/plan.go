@@ -226,7 +226,7 @@ func (s *seen) crowded(w Want, now int64, slack int64) bool {
 			continue
 		}
 		r := state.Rate(i)
-		if !c.Limit.IsRate() { // it never overflows
+		if !c.Limit.Refills() { // it never overflows
 			continue
 		}
 		gone := s.others.rate(c.Limit.Name) * min(float64(now-s.at), s.others.elapsed)
@@ -246,7 +246,7 @@ func (s *seen) crowded(w Want, now int64, slack int64) bool {
 func (s *seen) recent(w Want, now int64, part int64) bool {
 	state := s.image.State
 	for _, c := range w.Costs {
-		if i := state.Index(c.Limit.Name); i >= 0 && c.Milli > 0 && c.Limit.IsRate() {
+		if i := state.Index(c.Limit.Name); i >= 0 && c.Milli > 0 && c.Limit.Refills() {
 			r := state.Rate(i)
 			if now-state.RF > bucket.Wait(0, 0, r, r.Capacity*part/100) {
 				return false

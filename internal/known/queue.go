@@ -58,7 +58,7 @@ func (d decider) behind(c Choice) Choice {
 // bySlots reports whether a limit is one of slots.
 func (d decider) bySlots(limit string) bool {
 	c, ok := table.Find(d.want.Costs, limit)
-	return ok && c.Limit.AtOnce
+	return ok && c.Limit.Lends()
 }
 
 // room returns from when the queue of a shard, or of all, has room by their images, and

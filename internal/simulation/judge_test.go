@@ -382,7 +382,7 @@ func (j *judge) count(c memdb.Change, after, before table.Shard, n *network, o *
 		if k := before.State.Index(sl.Name); k >= 0 {
 			grown -= before.State.Slots[k].Used
 		}
-		if sl.Quota() {
+		if sl.Renews() {
 			j.window(c.CreatedAt, after.Entity, sl.Name, grown)
 			continue
 		}
@@ -410,7 +410,7 @@ func (j *judge) count(c memdb.Change, after, before table.Shard, n *network, o *
 }
 
 // judges reports whether a limit is one of the rates that the judge follows.
-func judges(l bucket.Limit) bool { return l.Name != bucket.WCU && l.IsRate() }
+func judges(l bucket.Limit) bool { return l.Name != bucket.WCU && l.Refills() }
 
 // window takes the growth of a counter into what is counted for usage.
 func (j *judge) window(now int64, entity, limit string, grown int64) {

@@ -224,7 +224,7 @@ func (k *kindsJudge) changed(b *judged, c memdb.Change, before, after table.Shar
 		left, used := sl.Tokens, sl.Used-slotOf(before, sl.Name).Used
 		if sl.AtOnce {
 			used = busy(sl, sl.Epoch()) - busy(slotOf(before, sl.Name), sl.Epoch())
-		} else if sl.IsRate() {
+		} else if sl.Refills() {
 			left = (levelAt(after.State, i, c.CreatedAt) + b.allowance(k.w.judge, sl.Name)) / sl.Period
 		}
 		if used > 0 && sl.Name != bucket.WCU && left < floor {

@@ -40,11 +40,11 @@ func (a Add) Plan() item.Update {
 	cond = append(cond, a.calendars()...)
 	for _, c := range a.Costs {
 		stored := storedAs(c.Limit)
-		if c.Limit.Quota() { // its amount is 0 over any period; one write has to name 32 of them
+		if c.Limit.Renews() { // its amount is 0 over any period; one write has to name 32 of them
 			stored = stored[:2]
 		}
 		cond = append(cond, stored...)
-		if c.Limit.AtOnce {
+		if c.Limit.Lends() {
 			if c.Milli > 0 {
 				k := c.Limit.EpochAt(a.Now)
 				cond = append(cond, room2(c.Limit, k, bucket.SubSat(s.RateOf(c.Limit).Capacity, c.Need(s)), 0)...)
@@ -54,7 +54,7 @@ func (a Add) Plan() item.Update {
 			continue
 		}
 		tk := attrLimit(c.Limit.Name, fieldTokens)
-		if c.Limit.Soft && (c.Milli == 0 || c.Limit.Quota()) {
+		if c.Limit.Soft && (c.Milli == 0 || c.Limit.Renews()) {
 			cond = append(append(cond, a.isSoft(c.Limit)...), item.Exists(tk))
 			u.Add = append(u.Add, spend(tk, c)...)
 			continue
@@ -63,7 +63,7 @@ func (a Add) Plan() item.Update {
 			cond = append(cond, item.Compare(tk, item.Ge, item.N(0)))
 			continue
 		}
-		if c.Limit.Quota() { // it does not overflow
+		if c.Limit.Renews() { // it does not overflow
 			cond = append(cond, item.Compare(tk, item.Ge, item.N(c.Need(s))))
 			u.Add = append(u.Add, spend(tk, c)...)
 			continue
@@ -124,7 +124,7 @@ func (a Add) calendars() (cond []item.Cond) {
 func (a Add) age(s bucket.State) int64 {
 	age := int64(maxAddAge)
 	for _, c := range a.Costs {
-		if !c.Limit.IsRate() {
+		if !c.Limit.Refills() {
 			continue
 		}
 		r := s.RateOf(c.Limit)

@@ -29,7 +29,7 @@ func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
 		if c.Milli == 0 {
 			continue
 		}
-		if c.Limit.AtOnce { // taking more is for a charge
+		if c.Limit.Lends() { // taking more is for a charge
 			if c.Milli < 0 {
 				cond = append(cond, c.countsYet()...)
 				u.Add = append(u.Add, item.Attr{Name: takenAttr(c.Limit.Name, c.Limit.Epoch(c.End)), Value: item.N(c.Milli)})

@@ -129,7 +129,7 @@ func (b *Shard) decodeSlots(it item.Item, name string) (sl bucket.Slot, err erro
 func (p *planned) slots(i int) {
 	sl, after := p.before.Slots[i], p.after.Slots[i]
 	j := p.c.Image.State.Index(sl.Name)
-	if j < 0 || !p.c.Image.State.Slots[j].AtOnce { // new to the item
+	if j < 0 || !p.c.Image.State.Slots[j].Lends() { // new to the item
 		p.replace(j)
 		p.cond = append(p.cond, item.Absent(slotsAttr(sl.Name, fieldEpoch)))
 		p.u.Set = append(p.u.Set, slotsAttrs(after)...)
@@ -159,7 +159,7 @@ func (p *planned) slots(i int) {
 // stored in full has a name, -1 for none. Slots of that name are replaced.
 func (p *planned) indexes(name string) (image, stored int) {
 	stored = p.c.Image.State.Index(name)
-	if stored < 0 || !p.c.Image.State.Slots[stored].AtOnce {
+	if stored < 0 || !p.c.Image.State.Slots[stored].Lends() {
 		return p.image.Index(name), stored
 	}
 	p.cond = append(p.cond, p.c.Image.Untouched(name))

@@ -44,10 +44,10 @@ func LimitsSet(c Config) item.Item {
 			detailAmount:   item.N(l.Amount / bucket.Milli),
 			detailPeriod:   item.N(l.Period / milliPerSecond),
 		}
-		if l.Quota() {
+		if l.Renews() {
 			detail[detailReset] = item.S(calendar.Text(l.Reset))
 		}
-		if l.AtOnce {
+		if l.Lends() {
 			detail[detailInFlight] = item.Bool(true)
 		}
 		if l.Soft {

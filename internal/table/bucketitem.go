@@ -78,7 +78,7 @@ func (b Shard) Item() item.Item {
 	it[item.AttrGSI3SK] = item.S(BucketPKPart + b.Resource + "#" + shard)
 	gsi4(it, b.Namespace, "BUCKET#"+b.Entity+"#"+b.Resource+"#"+shard)
 	for _, sl := range b.State.Slots {
-		if sl.AtOnce {
+		if sl.Lends() {
 			for _, a := range slotsAttrs(sl) {
 				it[a.Name] = a.Value
 			}

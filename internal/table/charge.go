@@ -177,7 +177,7 @@ func (c Charge) prepare() *planned {
 	p.before = p.before.Begin(p.costs)
 	p.full = p.few.full[:0]
 	for i, sl := range p.before.Slots {
-		p.full = append(p.full, (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.IsRate())
+		p.full = append(p.full, (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.Refills())
 		p.begins = p.begins || p.moved(sl)
 	}
 	p.makeRoom()
@@ -197,7 +197,7 @@ func (p *planned) makeRoom() {
 	for i := range p.before.Slots {
 		sl, r := &p.before.Slots[i], p.before.Rate(i)
 		top := bucket.AddSat(r.Capacity-percent(p.c.Room, r.Capacity), p.costs[i])
-		if sl.Name != bucket.WCU && sl.Tokens > top && sl.IsRate() {
+		if sl.Name != bucket.WCU && sl.Tokens > top && sl.Refills() {
 			sl.Tokens, sl.Rest = top, 0
 		}
 	}
@@ -206,7 +206,7 @@ func (p *planned) makeRoom() {
 // slot adds what happens to slot i.
 func (p *planned) slot(i int) {
 	sl, cost := p.before.Slots[i], p.costs[i]
-	if sl.AtOnce {
+	if sl.Lends() {
 		p.slots(i)
 		return
 	}

@@ -25,7 +25,7 @@ var configPrefixes = []string{prefixLimit, prefixSlots, prefixFirstUse}
 // prefixOf returns the prefix of a limit's attributes.
 func prefixOf(l bucket.Limit) string {
 	switch {
-	case l.AtOnce:
+	case l.Lends():
 		return prefixSlots
 	case l.FirstUse() > 0:
 		return prefixFirstUse
@@ -67,7 +67,7 @@ func (c Config) putLimits(it item.Item) {
 		if l.Ahead != 0 {
 			it[at+fieldAhead] = item.N(l.Ahead)
 		}
-		if l.AtOnce {
+		if l.Lends() {
 			continue
 		}
 		it[at+fieldAmount] = item.N(l.Amount / bucket.Milli)
@@ -77,7 +77,7 @@ func (c Config) putLimits(it item.Item) {
 		switch n := l.FirstUse(); {
 		case n > 0:
 			it[at+fieldLength] = item.N(n / milliPerSecond)
-		case l.Quota():
+		case l.Renews():
 			it[at+fieldCalendar] = item.S(calendar.Stored(l.Reset, zone))
 		}
 	}
@@ -107,7 +107,7 @@ func (r *reader) limits(c *Config) {
 		}
 		l.Capacity, l.Soft = r.scaled(at, fieldCapacity, bucket.Milli), r.flag(at+fieldSoft)
 		l.Period = r.scaled(at, fieldPeriod, milliPerSecond)
-		if l.Reset = r.calendar(at); l.Quota() {
+		if l.Reset = r.calendar(at); l.Renews() {
 			l.Period = bucket.QuotaPeriod
 			continue
 		}

@@ -51,7 +51,7 @@ func (c Cost) Share() int64 {
 
 // Owed reports whether a request that waits takes the cost into debt. It does not from a quota,
 // which forgives debts at its edge, nor slots, nor below a floor, which is for others.
-func (c Cost) Owed() bool { return c.Limit.IsRate() && (c.Floor == 0 || c.Milli <= 0) }
+func (c Cost) Owed() bool { return c.Limit.Refills() && (c.Floor == 0 || c.Milli <= 0) }
 
 // Costs returns the costs of limits, in their order; those for which no millitokens
 // are given cost nothing. It is nil for nil limits.
@@ -128,7 +128,7 @@ func needsBySlot(out []int64, s bucket.State, costs []Cost) []int64 {
 // late reports whether the cost gives back to another period than it was taken in, or to one
 // that was made whole since.
 func (c Cost) late(sl bucket.Slot) bool {
-	if sl.AtOnce && c.Milli < 0 {
+	if sl.Lends() && c.Milli < 0 {
 		return sl.Epoch()-sl.Limit.Epoch(c.End) > 1
 	}
 	return c.Milli < 0 && c.Late(sl)
@@ -137,7 +137,7 @@ func (c Cost) late(sl bucket.Slot) bool {
 // Counts reports whether a state still counts the slots that the cost gives back or moves.
 func (c Cost) Counts(s bucket.State) bool {
 	i := s.Index(c.Limit.Name)
-	if i < 0 || !s.Slots[i].AtOnce || s.Slots[i].Period != c.Limit.Period {
+	if i < 0 || !s.Slots[i].Lends() || s.Slots[i].Period != c.Limit.Period {
 		return false
 	}
 	sl, e := s.Slots[i], c.Limit.Epoch(c.End)
@@ -147,5 +147,5 @@ func (c Cost) Counts(s bucket.State) bool {
 // Late reports whether the cost was taken in another period than that of the slot, or before
 // it was made whole.
 func (c Cost) Late(sl bucket.Slot) bool {
-	return c.End != 0 && sl.Quota() && (sl.End != c.End || sl.Resets != c.Resets)
+	return c.End != 0 && sl.Renews() && (sl.End != c.End || sl.Resets != c.Resets)
 }

@@ -32,7 +32,7 @@ func Create(n NewBucket) (item.Put, Shard) {
 // if there is none. It stands for a shard that was deleted while its siblings
 // live on: what it held is unknown, so it mints nothing.
 func CreateEmpty(n NewBucket, shards int) (item.Put, Shard) {
-	b := n.bucket(emptied(bucket.New(LimitsOf(n.Costs), 0, shards, n.Now)))
+	b := n.bucket(bucket.New(LimitsOf(n.Costs), 0, shards, n.Now).Emptied())
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 
@@ -45,21 +45,4 @@ func (n NewBucket) bucket(s bucket.State) Shard {
 	b.Calendars.Zone = b.zone(s)
 	b.Calendars.Until, b.Calendars.Has = validUntil(s)
 	return b
-}
-
-// emptied returns the state holding nothing but a full write meter.
-func emptied(s bucket.State) bucket.State {
-	s.Slots, s.HeldUntil = append([]bucket.Slot(nil), s.Slots...), 0
-	for i := range s.Slots {
-		sl := &s.Slots[i]
-		if sl.AtOnce {
-			*sl = sl.Exhausted(s)
-			continue
-		}
-		sl.Tokens, sl.Rest, sl.Used, sl.Held, sl.Ended = 0, 0, 0, 0, 0
-		if sl.Name == bucket.WCU {
-			sl.Tokens = sl.Capacity
-		}
-	}
-	return s
 }

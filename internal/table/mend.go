@@ -22,7 +22,7 @@ func (b Shard) mended(costs []Cost) bucket.State {
 		if p.Name == bucket.WCU {
 			want.Limit, ok = bucket.WCULimit(), true
 		}
-		if ok && !want.Limit.AtOnce {
+		if ok && !want.Limit.Lends() {
 			s, _ = s.Adopt(want.Limit)
 			sl := &s.Slots[s.Index(p.Name)]
 			level := p.Tokens
@@ -81,7 +81,7 @@ func (p *planned) drop() {
 			keep.Slots = append(keep.Slots, sl)
 			continue
 		}
-		if sl.AtOnce {
+		if sl.Lends() {
 			p.cond = append(p.cond, p.c.Image.Untouched(sl.Name))
 		} else {
 			p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(&p.numbers, sl, 0)))

@@ -171,7 +171,7 @@ func calendarOf(it item.Item, limit, field string) string {
 func ends(s bucket.State) (e item.Item) {
 	first := s.PeriodEnd()
 	for _, sl := range s.Slots {
-		if sl.Quota() && sl.FirstUse() == 0 && sl.End > first && sl.End != calendar.Never {
+		if sl.Renews() && sl.FirstUse() == 0 && sl.End > first && sl.End != calendar.Never {
 			if e == nil {
 				e = item.Item{}
 			}
@@ -193,7 +193,7 @@ func (b *Shard) decodeEnds(v item.Value) error {
 		if err != nil {
 			return err
 		}
-		if ok && n > b.State.RF && sl.Quota() && sl.FirstUse() == 0 {
+		if ok && n > b.State.RF && sl.Renews() && sl.FirstUse() == 0 {
 			sl.End = n
 		}
 	}

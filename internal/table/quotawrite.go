@@ -51,7 +51,7 @@ func (b Shard) zone(s bucket.State) string {
 func validUntil(s bucket.State) (until int64, ok bool) {
 	until = s.PeriodEnd()
 	for _, sl := range s.Slots {
-		ok = ok || sl.Quota()
+		ok = ok || sl.Renews()
 		if sl.FirstUse() > 0 && sl.End == 0 {
 			return 0, true
 		}
@@ -63,7 +63,7 @@ func validUntil(s bucket.State) (until int64, ok bool) {
 // limit.
 func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
 	switch n := sl.FirstUse(); {
-	case !sl.Quota():
+	case !sl.Renews():
 		return nil
 	case n > 0:
 		return []item.Attr{{Name: quotaAttr(sl.Name, fieldLength), Value: item.N(n / 1000)}}
@@ -79,7 +79,7 @@ func started(sl bucket.Slot) (out []item.Attr) {
 		out = append(out, item.Attr{Name: quotaAttr(sl.Name, fieldStart), Value: start},
 			item.Attr{Name: quotaAttr(sl.Name, fieldApplied), Value: start})
 	}
-	if sl.Quota() && sl.Extra > 0 {
+	if sl.Renews() && sl.Extra > 0 {
 		out = append(out, item.Attr{Name: quotaAttr(sl.Name, fieldExtra), Value: item.N(sl.Extra)})
 	}
 	return out
@@ -91,14 +91,14 @@ func started(sl bucket.Slot) (out []item.Attr) {
 func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
-		if sl.AtOnce {
+		if sl.Lends() {
 			continue
 		}
 		was := bucket.Slot{}
 		if j := b.State.Index(sl.Name); j >= 0 {
 			was = b.State.Slots[j]
 		}
-		if was.Reset != sl.Reset || sl.Quota() && zone != b.Calendars.Zone {
+		if was.Reset != sl.Reset || sl.Renews() && zone != b.Calendars.Zone {
 			change(u, quotaParameters(sl, zone), quotaAttr(sl.Name, fieldCalendar), quotaAttr(sl.Name, fieldLength))
 		}
 		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra || was.Told {
@@ -136,7 +136,7 @@ func (b Shard) entered(at bucket.State, i int) bool {
 	if b.State.NoClock || at.RF < b.State.RF { // the clock is mended, and levels are taken as they are
 		return false
 	}
-	if sl := at.Slots[i]; sl.Quota() && sl.End == 0 { // over, not changed into one that waits
+	if sl := at.Slots[i]; sl.Renews() && sl.End == 0 { // over, not changed into one that waits
 		j := b.State.Index(sl.Name)
 		return j >= 0 && b.State.Slots[j].Reset == sl.Reset && b.State.Slots[j].End != 0 &&
 			at.RF >= bucket.AddSat(b.State.Slots[j].End, bucket.EdgeMargin)
@@ -151,7 +151,7 @@ func (b Shard) entered(at bucket.State, i int) bool {
 // moved reports whether a quota is in another period than what the image has of it.
 func (b Shard) moved(sl bucket.Slot) (was bucket.Slot, moved bool) {
 	j := b.State.Index(sl.Name)
-	if !sl.Quota() || sl.End == 0 || j < 0 {
+	if !sl.Renews() || sl.End == 0 || j < 0 {
 		return was, false
 	}
 	was = b.State.Slots[j]

@@ -7,7 +7,7 @@ import (
 
 // LimitAttrs returns the attributes that a limit has in a bucket item.
 func LimitAttrs(limit bucket.Limit) []string {
-	if limit.AtOnce {
+	if limit.Lends() {
 		var out []string
 		for _, a := range slotsAttrs(bucket.Slot{Limit: limit}) {
 			out = append(out, a.Name)
@@ -18,7 +18,7 @@ func LimitAttrs(limit bucket.Limit) []string {
 	for _, f := range fields {
 		out = append(out, attrLimit(limit.Name, f))
 	}
-	if limit.Quota() {
+	if limit.Renews() {
 		for _, f := range quotaFields {
 			out = append(out, quotaAttr(limit.Name, f))
 		}
@@ -36,7 +36,7 @@ func (b Shard) Untouched(limit string) item.Cond {
 	if i < 0 {
 		return item.All()
 	}
-	if b.State.Slots[i].AtOnce {
+	if b.State.Slots[i].Lends() {
 		return item.All(asTaken(slotsTaken(b.State.Slots[i]))...)
 	}
 	return item.Compare(attrLimit(limit, fieldUsed), item.Eq, b.counter(nil, b.State.Slots[i], 0))

@@ -62,7 +62,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 	u := becomes(b, at, at.Merge(from, count), nextGeneration(b, now, other))
 	gone := append(sameLife(nil, nil, other, now), sameLimits(other)...)
 	for _, sl := range other.State.Slots {
-		if sl.Name != bucket.WCU && !sl.AtOnce {
+		if sl.Name != bucket.WCU && !sl.Lends() {
 			gone = append(gone, item.Compare(attrLimit(sl.Name, fieldUsed), item.Eq, other.counter(nil, sl, 0)))
 		}
 	}
@@ -136,7 +136,7 @@ func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string)
 	cond := append(sameLife(nil, nil, b, stored.RF), sameLimits(b)...)
 	cond = append(cond, b.calendars(&u, after)...)
 	for i, sl := range stored.Slots {
-		if sl.AtOnce { // they stay where they are, on shard 0
+		if sl.Lends() { // they stay where they are, on shard 0
 			if b.State.Index(sl.Name) < 0 {
 				u.Set = append(u.Set, slotsAttrs(sl)...)
 				cond = append(cond, item.Absent(slotsAttr(sl.Name, fieldEpoch)))
@@ -200,7 +200,7 @@ func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write
 	b := like
 	b.TTL, b.Partial, b.Outgrown = 0, nil, nil
 	at := like.State.At(now) // quotas are in the present period
-	b.State = emptied(bucket.State{Shard: shard, Shards: shards, RF: at.RF, Slots: at.Slots})
+	b.State = bucket.State{Shard: shard, Shards: shards, RF: at.RF, Slots: at.Slots}.Emptied()
 	b.Generation, b.Born = begin(draw, now, like), now/1000
 	zero := item.Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
 	cond := []item.Cond{counted(item.Eq, shards)}

@@ -53,7 +53,7 @@ func storedAs(l bucket.Limit) []item.Cond {
 	if known, ok := storedConds.Load(l); ok {
 		return known.([]item.Cond)
 	}
-	if l.AtOnce {
+	if l.Lends() {
 		return asTaken(slotsParameters(l))
 	}
 	cond := []item.Cond{

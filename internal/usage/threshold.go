@@ -92,7 +92,7 @@ func spending(shards []History) (s Spending, due bool) {
 	return s, true
 }
 
-func quota(sl bucket.Slot) bool { return sl.Quota() }
+func quota(sl bucket.Slot) bool { return sl.Renews() }
 
 // whole returns the quotas of an undivided bucket that may have reached a threshold by a change:
 // it took the quota there, as from 7 of 10 tokens to 9, or one of an hour is the first. The
@@ -102,7 +102,7 @@ func whole(c *stream.Change) (out []Spent) {
 	state := c.New.State
 	look := c.OldShards != 1 || Hourly.Start(c.OldRF) != Hourly.Start(state.RF)
 	for i, sl := range state.Slots {
-		if !sl.Quota() || sl.End == 0 {
+		if !sl.Renews() || sl.End == 0 {
 			continue
 		}
 		s := Spent{Limit: sl.Limit, End: sl.End, Spent: spentOf(state, i), Of: bucket.AddSat(sl.Capacity, sl.Extra)}
@@ -161,7 +161,7 @@ func (s Spending) Sum(shards []table.Shard) Spending {
 		return s
 	}
 	for _, sl := range shards[0].State.Slots {
-		if !sl.Quota() {
+		if !sl.Renews() {
 			continue
 		}
 		sum := Spent{Limit: sl.Limit}
@@ -172,7 +172,7 @@ func (s Spending) Sum(shards []table.Shard) Spending {
 			}
 		}
 		for _, b := range shards {
-			if i := b.State.Index(sl.Name); i >= 0 && b.State.Slots[i].Quota() && b.State.Slots[i].End == sum.End {
+			if i := b.State.Index(sl.Name); i >= 0 && b.State.Slots[i].Renews() && b.State.Slots[i].End == sum.End {
 				sum.Spent = bucket.AddSat(sum.Spent, spentOf(b.State, i))
 				sum.Of = bucket.AddSat(sum.Of, b.State.Slots[i].Extra)
 			}

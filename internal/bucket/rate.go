@@ -1,0 +1,163 @@
+package bucket
+
+import "fmt"
+
+// Rate is what one shard of a limit refills by: Amount millitokens every Period
+// milliseconds up to Capacity millitokens. Period must be positive; Capacity
+// and Amount must not be negative. With Amount zero nothing is credited bit by bit.
+type Rate struct {
+	Capacity, Amount, Period int64
+	// Edge is after how many milliseconds a quota is whole again, all at once: Never if
+	// that is not known. It is 0 for a rate, and more for every quota.
+	Edge int64
+}
+
+// rate is the kind of limit that refills bit by bit.
+type rate struct{}
+
+func (rate) does() behaviour { return behaviour{refills: true} }
+
+func (rate) text(l Limit) string {
+	return fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
+}
+
+func (rate) begin(Limit, int64) int64 { return 0 }
+
+func (rate) edge(Limit, int64, int64) int64 { return 0 }
+
+func (rate) share(whole int64, s State) int64 { return Share(whole, s.Shard, s.Shards) }
+
+// divides holds while each share has some refill.
+func (rate) divides(l Limit, count int) bool { return l.Amount/int64(count) >= 1 }
+
+// gain returns what slot i, with rest as its remainder, gains from one instant to
+// another. Tokens that were taken ahead of it may be unspent until HeldUntil, and with them
+// it must not be more than full at any instant; so until then it fills up to capacity less
+// those, and from there on as any other. A capacity of 10, refilled by 1 per second, with 4
+// held until 20 s: a level of 5 at 15 s is 6 at 16 s, at 17 s and at 20 s, and 8 at 22 s.
+//
+// What is spent of those 4 shortly before 20 s was no room to refill before. That is why
+// the level does not jump to 10 at 20 s.
+func (rate) gain(s State, i int, rest, from, to int64) Gain {
+	tokens, r := s.Slots[i].Tokens, s.rate(i, from)
+	until := s.HeldAfter(from)
+	if until == from || s.Slots[i].Held <= 0 || r.Edge > 0 {
+		return Refill(tokens, rest, r, SubSat(to, from))
+	}
+	low := r
+	low.Capacity = SubSat(r.Capacity, s.Slots[i].Held)
+	g := Refill(tokens, rest, low, SubSat(min(to, until), from))
+	if to <= until {
+		return g
+	}
+	more := Refill(AddSat(tokens, g.Credit), g.Rest, r, SubSat(to, until))
+	return Gain{Credit: AddSat(g.Credit, more.Credit), Rest: more.Rest}
+}
+
+// wait returns how long after the instant from slot i, with rest as its remainder, holds
+// need, as [Wait] does.
+func (rate) wait(s State, i int, rest, from, need int64) int64 {
+	tokens, r := s.Slots[i].Tokens, s.rate(i, from)
+	until := s.HeldAfter(from)
+	if until == from || s.Slots[i].Held <= 0 || r.Edge > 0 {
+		return Wait(tokens, rest, r, need)
+	}
+	low := r
+	low.Capacity = SubSat(r.Capacity, s.Slots[i].Held)
+	if w := Wait(tokens, rest, low, need); w <= until-from {
+		return w
+	}
+	g := Refill(tokens, rest, low, until-from)
+	w := Wait(AddSat(tokens, g.Credit), g.Rest, r, need)
+	if w == Never {
+		return Never
+	}
+	return min(AddSat(until-from, w), Never-1)
+}
+
+func (rate) pass(s State, i int, by passing) {
+	sl := &s.Slots[i]
+	if by.reset {
+		sl.Rest = 0
+	}
+	g := s.refill(i, sl.Rest, by.from, by.to)
+	sl.Tokens, sl.Rest = AddSat(sl.Tokens, g.Credit), g.Rest
+}
+
+func (rate) take(sl *Slot, cost int64) {
+	sl.Tokens = SubSat(sl.Tokens, cost)
+	sl.Used += cost
+}
+
+// adopt forgives the debt of a soft limit, which never denied for it.
+func (rate) adopt(s State, i int, want Limit) {
+	sl := &s.Slots[i]
+	if sl.Soft && !want.Soft {
+		sl.Tokens = max(sl.Tokens, 0)
+	}
+	sl.End, sl.Extra = 0, 0
+	lowered := want.Capacity < sl.Capacity
+	sl.Rest = RescaleRest(sl.Rest, sl.Period, want.Period)
+	sl.Limit = want
+	sl.Held = min(sl.Held, want.Capacity) // what was taken under the old capacity is no debt under the new one
+	if lowered {
+		sl.Tokens = min(sl.Tokens, s.Top(i))
+	}
+	if sl.Tokens >= s.Top(i) {
+		sl.Rest = 0
+	}
+}
+
+// give puts in as much as there is room for.
+func (rate) give(s State, i int, g Gift) {
+	room := s.room(i)
+	if !g.Whole {
+		room = min(g.Milli, room)
+	}
+	s.Slots[i].Tokens = AddSat(s.Slots[i].Tokens, max(0, room))
+}
+
+func (rate) split(s, keep, moved State, i int) {
+	sl, k, m := s.Slots[i], &keep.Slots[i], &moved.Slots[i]
+	k.Extra, m.Extra = Halve(sl.Extra)
+	if sl.Name == WCU {
+		k.Tokens, m.Tokens = sl.Capacity, sl.Capacity
+		k.Rest, m.Rest = 0, 0
+		return
+	}
+	k.Tokens, m.Tokens = Halve(sl.Tokens)
+	if top := keep.Top(i); k.Tokens > top && sl.Held > 0 {
+		k.Tokens = top
+		if top < 0 { // the new shard leaves room for the rest of what is held
+			m.Held = -top
+		}
+		m.Tokens = min(SubSat(sl.Tokens, max(top, 0)), SubSat(moved.Rate(i).Capacity, m.Held))
+	}
+	switch { // a shard that is full has no room for a remainder
+	case m.Tokens >= moved.Rate(i).Capacity:
+		k.Rest, m.Rest = sl.Rest, 0
+	case k.Tokens >= keep.Top(i):
+		k.Rest, m.Rest = 0, sl.Rest
+	default:
+		k.Rest, m.Rest = Halve(sl.Rest)
+	}
+}
+
+func (rate) merge(s State, i int, other State, j int) {
+	sl, o := &s.Slots[i], other.Slots[j]
+	if other.HeldAfter(s.RF) > s.RF {
+		sl.Held = AddSat(sl.Held, o.Held)
+	}
+	sl.Tokens = AddSat(sl.Tokens, o.Tokens)
+	if sl.Rest += RescaleRest(o.Rest, o.Period, sl.Period); sl.Rest >= sl.Period {
+		sl.Tokens, sl.Rest = AddSat(sl.Tokens, 1), sl.Rest-sl.Period
+	}
+}
+
+func (rate) empty(s State, i int) {
+	sl := &s.Slots[i]
+	sl.Tokens, sl.Rest, sl.Used, sl.Held, sl.Ended = 0, 0, 0, 0, 0
+	if sl.Name == WCU {
+		sl.Tokens = sl.Capacity
+	}
+}
