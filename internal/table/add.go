@@ -28,61 +28,65 @@ const maxAddAge = 24 * 3600 * 1000
 // Plan renders the write. It is pure.
 func (a Add) Plan() item.Update {
 	s := bucket.State{Shard: a.Shard, Shards: a.Shards}
-	age := a.age(s)
-	u := item.Update{Key: BucketKey(a.Namespace, a.Entity, a.Resource, a.Shard)}
-	cond := []item.Cond{
+	p := &adding{Add: a, s: s, age: a.oldest(s)}
+	p.u.Key = BucketKey(a.Namespace, a.Entity, a.Resource, a.Shard)
+	p.cond = []item.Cond{
 		counted(item.Eq, s.Count()),
-		item.Compare(attrRF, item.Ge, item.N(a.Now-age)),
+		item.Compare(attrRF, item.Ge, item.N(a.Now-p.age)),
 		item.Exists(attrLimit(bucket.WCU, fieldTokens)),
 		// A level that may be full with what is held of it may have overflowed below its top.
-		heldNotAfter(a.Now - age),
+		heldNotAfter(a.Now - p.age),
 	}
-	cond = append(cond, a.calendars()...)
+	p.cond = append(p.cond, a.calendars()...)
 	for _, c := range a.Costs {
-		stored := storedAs(c.Limit)
-		if c.Limit.Renews() { // its amount is 0 over any period; one write has to name 32 of them
-			stored = stored[:2]
-		}
-		cond = append(cond, stored...)
-		if c.Limit.Lends() {
-			if c.Milli > 0 {
-				k := c.Limit.EpochAt(a.Now)
-				cond = append(cond, room2(c.Limit, k, bucket.SubSat(s.RateOf(c.Limit).Capacity, c.Need(s)), 0)...)
-				u.Set = append(u.Set, begins(c.Limit, k)...)
-				u.Add = append(u.Add, item.Attr{Name: takenAttr(c.Limit.Name, k), Value: item.N(c.Milli)})
-			}
-			continue
-		}
-		tk := attrLimit(c.Limit.Name, fieldTokens)
-		if c.Limit.Soft && (c.Milli == 0 || c.Limit.Renews()) {
-			cond = append(append(cond, a.isSoft(c.Limit)...), item.Exists(tk))
-			u.Add = append(u.Add, spend(tk, c)...)
-			continue
-		}
-		if c.Milli == 0 { // debt denies; a level that nothing is taken from may overflow
-			cond = append(cond, item.Compare(tk, item.Ge, item.N(0)))
-			continue
-		}
-		if c.Limit.Renews() { // it does not overflow
-			cond = append(cond, item.Compare(tk, item.Ge, item.N(c.Need(s))))
-			u.Add = append(u.Add, spend(tk, c)...)
-			continue
-		}
-		r := s.RateOf(c.Limit)
-		// The stored remainder is not known: it is less than one period, and what it
-		// and the time yield together may leave a fraction more.
-		top := bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, age), 1))
-		if c.Limit.Soft {
-			cond = append(append(cond, a.isSoft(c.Limit)...), item.Compare(tk, item.Le, item.N(top)))
-		} else {
-			cond = append(cond, item.Between(tk, item.N(c.Need(s)), item.N(max(c.Need(s), top))))
-		}
-		u.Add = append(u.Add, spend(tk, c)...)
+		formOf(c.Limit).add(p, c)
 	}
-	u.Add = appendWCU(u.Add)
-	cond = append(cond, item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Gt, item.N(safeTTL(a.Costs, a.Now)))))
-	u.If = item.All(cond...)
-	return u
+	p.u.Add = appendWCU(p.u.Add)
+	lives := item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Gt, item.N(safeTTL(a.Costs, a.Now))))
+	p.u.If = item.All(append(p.cond, lives)...)
+	return p.u
+}
+
+// adding is an add while it is being planned.
+type adding struct {
+	Add
+	s    bucket.State // the shard and the count, and no limits
+	age  int64        // how old, in milliseconds, the refill instant may be
+	u    item.Update
+	cond []item.Cond
+}
+
+func (byLevel) add(a *adding, c Cost) {
+	stored := storedAs(c.Limit)
+	if !c.Limit.Refills() { // its amount is 0 over any period; one write has to name 32 of them
+		stored = stored[:2]
+	}
+	a.cond = append(a.cond, stored...)
+	tk := attrLimit(c.Limit.Name, fieldTokens)
+	if c.Limit.Soft && (c.Milli == 0 || !c.Limit.Refills()) {
+		a.cond = append(append(a.cond, a.isSoft(c.Limit)...), item.Exists(tk))
+		a.u.Add = append(a.u.Add, spend(tk, c)...)
+		return
+	}
+	if c.Milli == 0 { // debt denies; a level that nothing is taken from may overflow
+		a.cond = append(a.cond, item.Compare(tk, item.Ge, item.N(0)))
+		return
+	}
+	if !c.Limit.Refills() { // it does not overflow
+		a.cond = append(a.cond, item.Compare(tk, item.Ge, item.N(c.Need(a.s))))
+		a.u.Add = append(a.u.Add, spend(tk, c)...)
+		return
+	}
+	r := a.s.RateOf(c.Limit)
+	// The stored remainder is not known: it is less than one period, and what it
+	// and the time yield together may leave a fraction more.
+	top := bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, a.age), 1))
+	if c.Limit.Soft {
+		a.cond = append(append(a.cond, a.isSoft(c.Limit)...), item.Compare(tk, item.Le, item.N(top)))
+	} else {
+		a.cond = append(a.cond, item.Between(tk, item.N(c.Need(a.s)), item.N(max(c.Need(a.s), top))))
+	}
+	a.u.Add = append(a.u.Add, spend(tk, c)...)
 }
 
 // isSoft holds while a limit is stored as a soft one. The debt of one that is not would stay
@@ -120,8 +124,8 @@ func (a Add) calendars() (cond []item.Cond) {
 	return append(cond, item.Compare(attrValidUntil, item.Gt, item.N(a.Now)))
 }
 
-// age is how old, in milliseconds, the refill instant may be.
-func (a Add) age(s bucket.State) int64 {
+// oldest is how old, in milliseconds, the refill instant may be.
+func (a Add) oldest(s bucket.State) int64 {
 	age := int64(maxAddAge)
 	for _, c := range a.Costs {
 		if !c.Limit.Refills() {

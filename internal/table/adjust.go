@@ -26,43 +26,12 @@ func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
 	u := item.Update{Key: key}
 	cond := []item.Cond{item.Exists(item.AttrPK)}
 	for _, c := range costs {
-		if c.Milli == 0 {
-			continue
+		if c.Milli != 0 {
+			cond = append(cond, formOf(c.Limit).adjust(&u, c)...)
 		}
-		if c.Limit.Lends() { // taking more is for a charge
-			if c.Milli < 0 {
-				cond = append(cond, c.countsYet()...)
-				u.Add = append(u.Add, item.Attr{Name: takenAttr(c.Limit.Name, c.Limit.Epoch(c.End)), Value: item.N(c.Milli)})
-			}
-			continue
-		}
-		tk := attrLimit(c.Limit.Name, fieldTokens)
-		cond = append(append(cond, item.Exists(tk)), c.within()...)
-		u.Add = append(u.Add, spend(tk, c)...)
 	}
 	u.If = item.All(cond...)
 	return u
-}
-
-// within holds while the item is in the period in which the tokens of a quota were taken
-// that are given back.
-func (c Cost) within() []item.Cond {
-	switch n := c.Limit.FirstUse(); {
-	case c.Milli > 0 || c.End == 0:
-		return nil
-	case n > 0:
-		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
-		return []item.Cond{
-			item.Compare(quotaAttr(c.Limit.Name, fieldApplied), item.Eq, start),
-			item.Compare(quotaAttr(c.Limit.Name, fieldStart), item.Eq, start),
-		}
-	}
-	rn := quotaAttr(c.Limit.Name, fieldResets)
-	whole := item.Absent(rn)
-	if c.Resets > 0 {
-		whole = item.Compare(rn, item.Eq, item.N(c.Resets))
-	}
-	return []item.Cond{item.Compare(attrRF, item.Lt, item.N(c.End)), whole}
 }
 
 // spend moves a cost from the level to the counter.

@@ -78,26 +78,7 @@ func (b Shard) Item() item.Item {
 	it[item.AttrGSI3SK] = item.S(BucketPKPart + b.Resource + "#" + shard)
 	gsi4(it, b.Namespace, "BUCKET#"+b.Entity+"#"+b.Resource+"#"+shard)
 	for _, sl := range b.State.Slots {
-		if sl.Lends() {
-			for _, a := range slotsAttrs(sl) {
-				it[a.Name] = a.Value
-			}
-			continue
-		}
-		it[attrLimit(sl.Name, fieldTokens)] = item.N(sl.Tokens)
-		it[attrLimit(sl.Name, fieldCapacity)] = item.N(sl.Capacity)
-		it[attrLimit(sl.Name, fieldAmount)] = item.N(sl.Amount)
-		it[attrLimit(sl.Name, fieldPeriod)] = item.N(sl.Period)
-		it[attrLimit(sl.Name, fieldUsed)] = item.N(sl.Used)
-		if sl.Held != 0 {
-			it[attrHeld(sl.Name)] = item.N(-sl.Held)
-		}
-		if sl.Ended != 0 {
-			it[attrEnded(sl.Name)] = item.N(sl.Ended)
-		}
-		if sl.Soft {
-			it[attrSoft(sl.Name)] = item.N(0)
-		}
+		formOf(sl.Limit).put(it, sl)
 	}
 	if b.State.HeldUntil != 0 {
 		it[attrHeldUntil] = item.N(b.State.HeldUntil)
@@ -199,32 +180,21 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 
 func (b *Shard) decodeLimits(it item.Item) error {
 	for attr := range it {
-		var sl bucket.Slot
-		var missing, outgrown bool
-		name, ok := limitOfTokens(attr)
-		slots, atOnce := limitOfEpoch(attr)
-		var err error
-		switch {
-		case atOnce:
-			sl, err = b.decodeSlots(it, slots)
-		case !ok || it[slotsAttr(name, fieldEpoch)] != nil: // of that name are slots
-			continue
-		default:
-			if sl, missing, outgrown, err = decodeSlot(it, name); err == nil && !missing {
-				err = b.Calendars.quota(it, &sl, b.State.RF)
-			}
-		}
+		sl, missing, outgrown, err := b.decodeLimit(it, attr)
 		if err != nil {
 			return err
+		}
+		if sl.Name == "" {
+			continue
 		}
 		if outgrown {
 			if b.Outgrown == nil {
 				b.Outgrown = map[string]item.Value{}
 			}
-			b.Outgrown[name] = it[attrLimit(name, fieldUsed)]
+			b.Outgrown[sl.Name] = it[attrLimit(sl.Name, fieldUsed)]
 		}
 		if missing {
-			b.Partial = append(b.Partial, PartialLimit{Name: name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true})
+			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true})
 			continue
 		}
 		// Insertion sort: map order must not reach the state.

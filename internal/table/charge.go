@@ -116,7 +116,7 @@ func (c Charge) Plan() Charged {
 	}
 	p.holdUntil()
 	for i := range p.before.Slots {
-		p.slot(i)
+		formOf(p.before.Slots[i].Limit).charge(p, i)
 	}
 	p.finish() // the clock, the lifetime, and that the item is of the image's generation and count
 	out.Update = p.u
@@ -203,13 +203,9 @@ func (p *planned) makeRoom() {
 	}
 }
 
-// slot adds what happens to slot i.
-func (p *planned) slot(i int) {
+// charge adds what happens to slot i.
+func (byLevel) charge(p *planned, i int) {
 	sl, cost := p.before.Slots[i], p.costs[i]
-	if sl.Lends() {
-		p.slots(i)
-		return
-	}
 	tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
 	j, stored := p.indexes(sl.Name)
 	if j < 0 || stored < 0 {

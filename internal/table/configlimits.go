@@ -33,6 +33,10 @@ func prefixOf(l bucket.Limit) string {
 	return prefixLimit
 }
 
+// isAnother reports whether a stored refill amount says that the limit of a name and prefix is of
+// another kind than this one.
+func isAnother(l bucket.Limit, amount int64) bool { return !l.Lends() && (amount == 0) != l.Renews() }
+
 // limitOfConfig returns the limit whose capacity the attribute holds, and its prefix.
 func limitOfConfig(attr string) (prefix, name string, ok bool) {
 	name, ok = strings.CutSuffix(attr, "_"+fieldCapacity)

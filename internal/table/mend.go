@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // mended returns the state with the limits of costs that are stored in part filled
@@ -22,7 +21,7 @@ func (b Shard) mended(costs []Cost) bucket.State {
 		if p.Name == bucket.WCU {
 			want.Limit, ok = bucket.WCULimit(), true
 		}
-		if ok && !want.Limit.Lends() {
+		if ok && formOf(want.Limit) == (byLevel{}) {
 			s, _ = s.Adopt(want.Limit)
 			sl := &s.Slots[s.Index(p.Name)]
 			level := p.Tokens
@@ -81,11 +80,7 @@ func (p *planned) drop() {
 			keep.Slots = append(keep.Slots, sl)
 			continue
 		}
-		if sl.Lends() {
-			p.cond = append(p.cond, p.c.Image.Untouched(sl.Name))
-		} else {
-			p.cond = append(p.cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(&p.numbers, sl, 0)))
-		}
+		p.cond = append(p.cond, formOf(sl.Limit).untaken(p, sl))
 		p.u.Remove = append(p.u.Remove, LimitAttrs(sl.Limit)...)
 	}
 	p.before = keep

@@ -91,7 +91,7 @@ func started(sl bucket.Slot) (out []item.Attr) {
 func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
-		if sl.Lends() {
+		if formOf(sl.Limit) != (byLevel{}) {
 			continue
 		}
 		was := bucket.Slot{}
@@ -156,6 +156,27 @@ func (b Shard) moved(sl bucket.Slot) (was bucket.Slot, moved bool) {
 	}
 	was = b.State.Slots[j]
 	return was, was.End != sl.End
+}
+
+// within holds while the item is in the period in which the tokens of a quota were taken
+// that are given back.
+func (c Cost) within() []item.Cond {
+	switch n := c.Limit.FirstUse(); {
+	case c.Milli > 0 || c.End == 0:
+		return nil
+	case n > 0:
+		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
+		return []item.Cond{
+			item.Compare(quotaAttr(c.Limit.Name, fieldApplied), item.Eq, start),
+			item.Compare(quotaAttr(c.Limit.Name, fieldStart), item.Eq, start),
+		}
+	}
+	rn := quotaAttr(c.Limit.Name, fieldResets)
+	whole := item.Absent(rn)
+	if c.Resets > 0 {
+		whole = item.Compare(rn, item.Eq, item.N(c.Resets))
+	}
+	return []item.Cond{item.Compare(attrRF, item.Lt, item.N(c.End)), whole}
 }
 
 // change sets attributes and removes those of the others that are not among them.

@@ -6,28 +6,7 @@ import (
 )
 
 // LimitAttrs returns the attributes that a limit has in a bucket item.
-func LimitAttrs(limit bucket.Limit) []string {
-	if limit.Lends() {
-		var out []string
-		for _, a := range slotsAttrs(bucket.Slot{Limit: limit}) {
-			out = append(out, a.Name)
-		}
-		return out
-	}
-	out := make([]string, 0, len(fields)+2)
-	for _, f := range fields {
-		out = append(out, attrLimit(limit.Name, f))
-	}
-	if limit.Renews() {
-		for _, f := range quotaFields {
-			out = append(out, quotaAttr(limit.Name, f))
-		}
-	}
-	if limit.Soft {
-		out = append(out, attrSoft(limit.Name))
-	}
-	return append(out, attrHeld(limit.Name), attrEnded(limit.Name))
-}
+func LimitAttrs(limit bucket.Limit) []string { return formOf(limit).names(limit) }
 
 // Untouched holds while nobody has taken from a limit, nor given back, since the
 // image; always for a limit that is stored in part.
@@ -36,10 +15,7 @@ func (b Shard) Untouched(limit string) item.Cond {
 	if i < 0 {
 		return item.All()
 	}
-	if b.State.Slots[i].Lends() {
-		return item.All(asTaken(slotsTaken(b.State.Slots[i]))...)
-	}
-	return item.Compare(attrLimit(limit, fieldUsed), item.Eq, b.counter(nil, b.State.Slots[i], 0))
+	return formOf(b.State.Slots[i].Limit).untouched(b, i)
 }
 
 // Raise puts gifts into a bucket shard, by limit. It is a charge of nothing that ends at

@@ -127,62 +127,70 @@ func Discount(b Shard, count int, now int64) []item.Write {
 // what was handed over would be gone. The levels of uncut limits must still
 // be what the image says.
 func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string) item.Update {
-	stored := after.Stored()
-	u := item.Update{Key: b.Key(), Set: []item.Attr{
+	r := &resized{b: b, at: at, after: after, stored: after.Stored(), uncut: uncut}
+	r.u = item.Update{Key: b.Key(), Set: []item.Attr{
 		{Name: attrShardCount, Value: item.N(int64(after.Shards))},
-		{Name: attrRF, Value: item.N(stored.RF)},
+		{Name: attrRF, Value: item.N(r.stored.RF)},
 		{Name: attrGeneration, Value: item.N(generation)},
 	}}
-	cond := append(sameLife(nil, nil, b, stored.RF), sameLimits(b)...)
-	cond = append(cond, b.calendars(&u, after)...)
-	for i, sl := range stored.Slots {
-		if sl.Lends() { // they stay where they are, on shard 0
-			if b.State.Index(sl.Name) < 0 {
-				u.Set = append(u.Set, slotsAttrs(sl)...)
-				cond = append(cond, item.Absent(slotsAttr(sl.Name, fieldEpoch)))
-			}
-			continue
-		}
-		tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
-		if sl.Name == bucket.WCU {
-			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
-			continue
-		}
-		if slices.Contains(uncut, sl.Name) {
-			is := b.State.Slots[b.State.Index(sl.Name)].Tokens
-			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
-			cond = append(cond, item.Compare(tk, item.Eq, item.N(is)))
-			continue
-		}
-		if b.entered(after, i) {
-			u.Set = append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
-			continue
-		}
-		if b.State.Index(sl.Name) < 0 { // new to the item; a counter may be there
-			u.Set = append(append(u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)}), parameters(sl)...)
-			u.Add = append(u.Add, item.Attr{Name: tc, Value: item.N(0)})
-			if sl.Held > 0 {
-				u.Set = append(u.Set, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-sl.Held)})
-			}
-			cond = append(cond, item.Absent(tk))
-			continue
-		}
-		u.SetLess = append(u.SetLess, item.Less{Name: tk, Value: b.counter(nil, sl, sl.Tokens), Minus: tc})
-		if more := sl.Held - b.State.Slots[b.State.Index(sl.Name)].Held; more > 0 { // merged
-			u.Add = append(u.Add, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-more)})
-		}
-		if most := at.Slots[i].Tokens; most >= 0 {
-			cond = append(cond, item.Compare(tc, item.Le, b.counter(nil, sl, most)))
-		}
+	r.cond = append(sameLife(nil, nil, b, r.stored.RF), sameLimits(b)...)
+	r.cond = append(r.cond, b.calendars(&r.u, after)...)
+	for i, sl := range r.stored.Slots {
+		formOf(sl.Limit).resize(r, i)
 	}
 	if after.HeldUntil > b.State.HeldUntil {
-		u.Set = append(u.Set, item.Attr{Name: attrHeldUntil, Value: item.N(after.HeldUntil)})
-		cond = append(cond, heldNotAfter(after.HeldUntil))
+		r.u.Set = append(r.u.Set, item.Attr{Name: attrHeldUntil, Value: item.N(after.HeldUntil)})
+		r.cond = append(r.cond, heldNotAfter(after.HeldUntil))
 	}
-	remember(&u, stored)
-	u.Remove = append(u.Remove, AttrTTL)
-	u.If = item.All(cond...)
-	return u
+	remember(&r.u, r.stored)
+	r.u.Remove = append(r.u.Remove, AttrTTL)
+	r.u.If = item.All(r.cond...)
+	return r.u
+}
+
+// resized is a shard that becomes another one, while that is being planned.
+type resized struct {
+	b                 Shard
+	at, after, stored bucket.State
+	uncut             []string
+	u                 item.Update
+	cond              []item.Cond
+}
+
+// resize counts from the image, as a charge does.
+func (byLevel) resize(r *resized, i int) {
+	sl := r.stored.Slots[i]
+	tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
+	if sl.Name == bucket.WCU {
+		r.u.Set = append(r.u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
+		return
+	}
+	if slices.Contains(r.uncut, sl.Name) {
+		is := r.b.State.Slots[r.b.State.Index(sl.Name)].Tokens
+		r.u.Set = append(r.u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
+		r.cond = append(r.cond, item.Compare(tk, item.Eq, item.N(is)))
+		return
+	}
+	if r.b.entered(r.after, i) {
+		r.u.Set = append(r.u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
+		return
+	}
+	if r.b.State.Index(sl.Name) < 0 { // new to the item; a counter may be there
+		r.u.Set = append(append(r.u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)}), parameters(sl)...)
+		r.u.Add = append(r.u.Add, item.Attr{Name: tc, Value: item.N(0)})
+		if sl.Held > 0 {
+			r.u.Set = append(r.u.Set, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-sl.Held)})
+		}
+		r.cond = append(r.cond, item.Absent(tk))
+		return
+	}
+	r.u.SetLess = append(r.u.SetLess, item.Less{Name: tk, Value: r.b.counter(nil, sl, sl.Tokens), Minus: tc})
+	if more := sl.Held - r.b.State.Slots[r.b.State.Index(sl.Name)].Held; more > 0 { // merged
+		r.u.Add = append(r.u.Add, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-more)})
+	}
+	if most := r.at.Slots[i].Tokens; most >= 0 {
+		r.cond = append(r.cond, item.Compare(tc, item.Le, r.b.counter(nil, sl, most)))
+	}
 }
 
 // Restore renders the restoring of a shard that is missing although its parent has

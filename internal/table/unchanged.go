@@ -53,14 +53,7 @@ func storedAs(l bucket.Limit) []item.Cond {
 	if known, ok := storedConds.Load(l); ok {
 		return known.([]item.Cond)
 	}
-	if l.Lends() {
-		return asTaken(slotsParameters(l))
-	}
-	cond := []item.Cond{
-		item.Compare(attrLimit(l.Name, fieldCapacity), item.Eq, item.N(l.Capacity)),
-		item.Compare(attrLimit(l.Name, fieldAmount), item.Eq, item.N(l.Amount)),
-		item.Compare(attrLimit(l.Name, fieldPeriod), item.Eq, item.N(l.Period)),
-	}
+	cond := formOf(l).is(l)
 	if storedCondCount.Add(1) <= maxKnownLimits {
 		storedConds.Store(l, cond[:len(cond):len(cond)])
 	}
