@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf16"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -130,15 +129,12 @@ func (m Manifest) hash() string {
 func limitsJSON(limits []limiter.Limit) string {
 	out := object{}
 	for _, l := range limits {
-		capacity, seconds := strconv.FormatInt(l.Capacity, 10), strconv.FormatInt(int64(l.Period/time.Second), 10)
-		var o object
-		switch {
-		case l.IsQuota():
-			o = object{"capacity": capacity, "reset": quoted(string(l.Reset))}
-		case l.InFlight:
-			o = object{"in_flight": capacity, "epoch_seconds": seconds}
-		default:
-			o = object{"capacity": capacity, "refill_amount": strconv.FormatInt(l.Refill, 10), "refill_period": seconds}
+		o := object{}
+		for word, value := range argument.Limit[limiter.Calendar](l).Words() {
+			if text, ok := value.(string); ok {
+				value = quoted(text)
+			}
+			o[word] = fmt.Sprint(value)
 		}
 		if l.Floors != "" { // Python knows none
 			o["floors"] = quoted(l.Floors)

@@ -41,7 +41,7 @@ func (l *locals) share(whole bucket.Limit) bucket.Limit {
 	part := func(n int64) int64 { return n/100*l.percent + n%100*l.percent/100 }
 	out := whole
 	out.Capacity = max(part(whole.Capacity), bucket.Milli)
-	if !whole.Renews() {
+	if whole.Refills() {
 		out.Amount = max(part(whole.Amount), 1)
 	}
 	return out
@@ -92,7 +92,7 @@ func (l *locals) at(w known.Want, room bool, now int64) bucket.State {
 		if j := old.Index(slot.Name); j >= 0 {
 			slot.Tokens = min(old.Slots[j].Tokens, slot.Capacity)
 			slot.Rest = bucket.RescaleRest(old.Slots[j].Rest, old.Slots[j].Period, slot.Period)
-			if old.Slots[j].Reset == slot.Reset {
+			if old.Slots[j].SameEdges(slot.Limit) {
 				slot.End = old.Slots[j].End
 			}
 		}

@@ -88,7 +88,7 @@ func statuses(entity string, levels []known.Level) []Status {
 
 // leaveRoom says what is held of a level, and how long that lets the limit take to be full.
 func (s *Status) leaveRoom(l known.Level) {
-	if l.Held <= 0 || l.Limit.Renews() {
+	if l.Held <= 0 || !l.Limit.Refills() {
 		return
 	}
 	s.Held = l.Held / bucket.Milli

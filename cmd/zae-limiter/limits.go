@@ -233,3 +233,32 @@ func parsePeriod(text string) (time.Duration, error) {
 	}
 	return d, nil
 }
+
+// limitText is what a row tells of a limit beside its numbers.
+func limitText(l limiter.Limit) string {
+	if l.Soft {
+		l.Soft = false
+		return strings.TrimPrefix(limitText(l)+", soft", ", ")
+	}
+	if l.Ahead != 0 {
+		ahead := "ahead " + l.Ahead.String()
+		l.Ahead = 0
+		return strings.TrimPrefix(limitText(l)+", "+ahead, ", ")
+	}
+	if l.Floors != "" {
+		floors := "floors " + l.Floors
+		l.Floors = ""
+		return strings.TrimPrefix(limitText(l)+", "+floors, ", ")
+	}
+	switch {
+	case l.IsBlocked():
+		return "blocked"
+	case l.IsUnlimited():
+		return "unlimited"
+	case l.InFlight:
+		return "in flight"
+	case l.IsQuota():
+		return "a quota: " + l.Reset.String()
+	}
+	return ""
+}

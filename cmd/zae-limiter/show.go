@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
@@ -31,34 +30,6 @@ func days(d time.Duration) int64 { return int64(d / (24 * time.Hour)) }
 
 // anyone writes a star for a part of a scope that is not set.
 func anyone(s string) string { return cmp.Or(s, "*") }
-
-func limitText(l limiter.Limit) string {
-	if l.Soft {
-		l.Soft = false
-		return strings.TrimPrefix(limitText(l)+", soft", ", ")
-	}
-	if l.Ahead != 0 {
-		ahead := "ahead " + l.Ahead.String()
-		l.Ahead = 0
-		return strings.TrimPrefix(limitText(l)+", "+ahead, ", ")
-	}
-	if l.Floors != "" {
-		floors := "floors " + l.Floors
-		l.Floors = ""
-		return strings.TrimPrefix(limitText(l)+", "+floors, ", ")
-	}
-	switch {
-	case l.IsBlocked():
-		return "blocked"
-	case l.IsUnlimited():
-		return "unlimited"
-	case l.InFlight:
-		return "in flight"
-	case l.IsQuota():
-		return "a quota: " + l.Reset.String()
-	}
-	return ""
-}
 
 // addConfig adds a row for what is said of access, and one for each limit, after those cells
 // that come first.

@@ -57,6 +57,22 @@ func (byEpoch) resize(r *resized, i int) {
 	}
 }
 
+func (byEpoch) prefix(bucket.Limit) string { return prefixSlots }
+
+func (byEpoch) configure(item.Item, string, bucket.Limit, string) {}
+
+func (byEpoch) configured(r *reader, l *bucket.Limit, at string) {
+	l.AtOnce = true
+	if r.err == nil && (l.Period < bucket.MinEpoch || l.Period > bucket.MaxEpoch) {
+		r.fail("attribute %q is %d, want %d to %d", at+fieldPeriod, l.Period/milliPerSecond,
+			bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
+	}
+}
+
+func (byEpoch) another(bucket.Limit, int64) bool { return false }
+
+func (byEpoch) detail(d item.Item, _ bucket.Limit) { d[detailInFlight] = item.Bool(true) }
+
 func (byEpoch) charge(p *planned, i int) {
 	sl, after := p.before.Slots[i], p.after.Slots[i]
 	j := p.c.Image.State.Index(sl.Name)

@@ -4,7 +4,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -44,12 +43,7 @@ func LimitsSet(c Config) item.Item {
 			detailAmount:   item.N(l.Amount / bucket.Milli),
 			detailPeriod:   item.N(l.Period / milliPerSecond),
 		}
-		if l.Renews() {
-			detail[detailReset] = item.S(calendar.Text(l.Reset))
-		}
-		if l.Lends() {
-			detail[detailInFlight] = item.Bool(true)
-		}
+		formOf(l).detail(detail, l)
 		if l.Soft {
 			detail[fieldSoft] = item.Bool(true)
 		}

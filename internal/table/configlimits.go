@@ -3,11 +3,9 @@ package table
 import (
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -20,29 +18,33 @@ const (
 	prefixFirstUse = "w_"
 )
 
-var configPrefixes = []string{prefixLimit, prefixSlots, prefixFirstUse}
-
 // prefixOf returns the prefix of a limit's attributes.
-func prefixOf(l bucket.Limit) string {
-	switch {
-	case l.Lends():
-		return prefixSlots
-	case l.FirstUse() > 0:
-		return prefixFirstUse
+func prefixOf(l bucket.Limit) string { return formOf(l).prefix(l) }
+
+// formWith returns the form of limits with a prefix.
+func formWith(prefix string) form {
+	for _, p := range configPrefixes {
+		if p.prefix == prefix {
+			return p.form
+		}
 	}
-	return prefixLimit
+	panic("bug: no limits begin with " + prefix)
 }
 
-// isAnother reports whether a stored refill amount says that the limit of a name and prefix is of
-// another kind than this one.
-func isAnother(l bucket.Limit, amount int64) bool { return !l.Lends() && (amount == 0) != l.Renews() }
+// prefixes returns all of them.
+func prefixes() (out []string) {
+	for _, p := range configPrefixes {
+		out = append(out, p.prefix)
+	}
+	return out
+}
 
 // limitOfConfig returns the limit whose capacity the attribute holds, and its prefix.
 func limitOfConfig(attr string) (prefix, name string, ok bool) {
 	name, ok = strings.CutSuffix(attr, "_"+fieldCapacity)
-	for _, prefix := range configPrefixes {
-		if rest, has := strings.CutPrefix(name, prefix); ok && has && rest != "" {
-			return prefix, rest, true
+	for _, p := range configPrefixes {
+		if rest, has := strings.CutPrefix(name, p.prefix); ok && has && rest != "" {
+			return p.prefix, rest, true
 		}
 	}
 	return "", "", false
@@ -71,94 +73,33 @@ func (c Config) putLimits(it item.Item) {
 		if l.Ahead != 0 {
 			it[at+fieldAhead] = item.N(l.Ahead)
 		}
-		if l.Lends() {
-			continue
-		}
-		it[at+fieldAmount] = item.N(l.Amount / bucket.Milli)
-		if l.Soft {
-			it[at+fieldSoft] = item.Bool(true)
-		}
-		switch n := l.FirstUse(); {
-		case n > 0:
-			it[at+fieldLength] = item.N(n / milliPerSecond)
-		case l.Renews():
-			it[at+fieldCalendar] = item.S(calendar.Stored(l.Reset, zone))
-		}
+		formOf(l).configure(it, at, l, zone)
 	}
 }
 
 // limits reads the limits of a configuration, in order of name.
 func (r *reader) limits(c *Config) {
+	type found struct{ name, prefix string }
+	var all []found
 	for attr := range r.it {
 		if prefix, name, ok := limitOfConfig(attr); ok {
-			c.Limits = append(c.Limits, bucket.Limit{Name: name, Reset: prefix})
+			all = append(all, found{name, prefix})
 		}
 	}
-	slices.SortFunc(c.Limits, func(a, b bucket.Limit) int { return strings.Compare(a.Name+a.Reset, b.Name+b.Reset) })
-	for i := range c.Limits {
-		l := &c.Limits[i]
-		if i > 0 && c.Limits[i-1].Name == l.Name {
-			r.fail("limit %q is stored twice, with two of the prefixes %q", l.Name, configPrefixes)
+	slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.name+a.prefix, b.name+b.prefix) })
+	for i, f := range all {
+		if i > 0 && all[i-1].name == f.name {
+			r.fail("limit %q is stored twice, with two of the prefixes %q", f.name, prefixes())
 		}
-		at := l.Reset + l.Name + "_"
+		l, at := bucket.Limit{Name: f.name}, f.prefix+f.name+"_"
 		if l.Floors = r.str(at + fieldFloors); !bucket.AreFloors(l.Floors) {
 			r.fail("attribute %q is %q, want percents of classes like \"batch=40,free=60\"", at+fieldFloors, l.Floors)
 		}
 		l.Ahead = r.int(at + fieldAhead)
-		if l.AtOnce = l.Reset == prefixSlots; l.AtOnce {
-			r.slots(l, at)
-			continue
-		}
-		l.Capacity, l.Soft = r.scaled(at, fieldCapacity, bucket.Milli), r.flag(at+fieldSoft)
-		l.Period = r.scaled(at, fieldPeriod, milliPerSecond)
-		if l.Reset = r.calendar(at); l.Renews() {
-			l.Period = bucket.QuotaPeriod
-			continue
-		}
-		l.Amount = r.scaled(at, fieldAmount, bucket.Milli)
+		l.Capacity, l.Period = r.scaled(at, fieldCapacity, bucket.Milli), r.scaled(at, fieldPeriod, milliPerSecond)
+		formWith(f.prefix).configured(r, &l, at)
+		c.Limits = append(c.Limits, l)
 	}
-}
-
-// slots reads a limit of slots.
-func (r *reader) slots(l *bucket.Limit, at string) {
-	l.Reset = ""
-	l.Capacity, l.Period = r.scaled(at, fieldCapacity, bucket.Milli), r.scaled(at, fieldPeriod, milliPerSecond)
-	if r.err == nil && (l.Period < bucket.MinEpoch || l.Period > bucket.MaxEpoch) {
-		r.fail("attribute %q is %d, want %d to %d", at+fieldPeriod, l.Period/milliPerSecond,
-			bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
-	}
-}
-
-// calendar reads the calendar of a quota, empty for a rate. What would change decisions
-// and is not served is an error.
-func (r *reader) calendar(at string) string {
-	if _, ok := r.value(at + fieldSchedule); ok {
-		r.fail("attribute %q is the schedule of a Python client, which this module does not serve; store the limit without",
-			at+fieldSchedule)
-	}
-	n, has, err := intAttr(r.it, at+fieldAmount)
-	if err != nil || !has || n != 0 {
-		return "" // a rate; what is wrong with it is said of its amount
-	}
-	if length := r.int(at + fieldLength); length != 0 {
-		return r.canonical(at+fieldLength, "+"+strconv.FormatInt(length, 10))
-	}
-	stored := r.str(at + fieldCalendar)
-	if stored == "" {
-		return ""
-	}
-	canonical, err := calendar.Read(stored, r.str(attrZone))
-	if err != nil {
-		r.fail("attribute %q: %w", at+fieldCalendar, err)
-	}
-	return canonical
-}
-
-func (r *reader) canonical(attr, canonical string) string {
-	if _, err := calendar.Parse(canonical); err != nil {
-		r.fail("attribute %q: %w", attr, err)
-	}
-	return canonical
 }
 
 // scaled reads a positive number of a limit and multiplies it by unit; at is what the

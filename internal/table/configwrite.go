@@ -66,7 +66,7 @@ func (c Config) owns(attr string, stored item.Item) bool {
 	for _, l := range c.Limits {
 		if l.Name == limit {
 			n, _, err := intAttr(stored, at+fieldAmount)
-			another := at != prefixOf(l)+limit+"_" || isAnother(l, n) // of another kind, which is replaced
+			another := at != prefixOf(l)+limit+"_" || formOf(l).another(l, n) // of another kind, which is replaced
 			return err != nil || another || attr == at+fieldSoft || attr == at+fieldFloors ||
 				attr == at+fieldAhead
 		}

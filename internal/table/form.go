@@ -5,9 +5,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// form is how limits are kept in the item of a bucket, and what the writes do to them there. There
-// are two: byLevel, for rates and quotas, and byEpoch, for slots. What
-// limits are called and stored as in configurations is in configlimits.go.
+// form is how limits are kept, and what the writes do to them in the item of a bucket. There are
+// two: byLevel, for rates and quotas, and byEpoch, for slots. A kind to come that is kept in a
+// third way implements this, and is named in the three places below.
 type form interface {
 	// put adds all attributes of a slot to a new item.
 	put(it item.Item, sl bucket.Slot)
@@ -27,6 +27,18 @@ type form interface {
 	charge(p *planned, i int)
 	// resize adds what happens to slot i where the count of shards changes.
 	resize(r *resized, i int)
+
+	// prefix begins the attributes of a limit in a configuration.
+	prefix(l bucket.Limit) string
+	// configure adds what the limit has there beside what all have; at begins its attributes.
+	configure(it item.Item, at string, l bucket.Limit, zone string)
+	// configured reads that.
+	configured(r *reader, l *bucket.Limit, at string)
+	// another reports whether what is stored with the prefix of a limit, and that refill amount, is
+	// of another kind than the limit.
+	another(l bucket.Limit, amount int64) bool
+	// detail adds what an audit event tells of the limit beside what it tells of all.
+	detail(d item.Item, l bucket.Limit)
 }
 
 // formOf returns the form of a limit.
@@ -36,6 +48,12 @@ func formOf(l bucket.Limit) form {
 	}
 	return byLevel{}
 }
+
+// configPrefixes are the prefixes of limits in configurations.
+var configPrefixes = [...]struct {
+	prefix string
+	form   form
+}{{prefixLimit, byLevel{}}, {prefixSlots, byEpoch{}}, {prefixFirstUse, byLevel{}}}
 
 // decodeLimit reads the limit of an item that an attribute is of, if it is the one by which the
 // form of that limit is told: it has no name for all others. missing says that it is there in part,
@@ -75,64 +93,4 @@ func (p *planned) replace(j int) {
 	was := p.c.Image.State.Slots[j]
 	p.cond = append(p.cond, storedAs(was.Limit)...)
 	p.u.Remove = append(p.u.Remove, LimitAttrs(was.Limit)...)
-}
-
-// byLevel is the form of limits that have a level and a counter: see [Charge], and for what quotas
-// have besides, quota.go.
-type byLevel struct{}
-
-func (byLevel) put(it item.Item, sl bucket.Slot) {
-	it[attrLimit(sl.Name, fieldTokens)] = item.N(sl.Tokens)
-	it[attrLimit(sl.Name, fieldCapacity)] = item.N(sl.Capacity)
-	it[attrLimit(sl.Name, fieldAmount)] = item.N(sl.Amount)
-	it[attrLimit(sl.Name, fieldPeriod)] = item.N(sl.Period)
-	it[attrLimit(sl.Name, fieldUsed)] = item.N(sl.Used)
-	if sl.Held != 0 {
-		it[attrHeld(sl.Name)] = item.N(-sl.Held)
-	}
-	if sl.Ended != 0 {
-		it[attrEnded(sl.Name)] = item.N(sl.Ended)
-	}
-	if sl.Soft {
-		it[attrSoft(sl.Name)] = item.N(0)
-	}
-}
-
-func (byLevel) names(l bucket.Limit) []string {
-	out := make([]string, 0, len(fields)+2)
-	for _, f := range fields {
-		out = append(out, attrLimit(l.Name, f))
-	}
-	if l.Renews() {
-		for _, f := range quotaFields {
-			out = append(out, quotaAttr(l.Name, f))
-		}
-	}
-	if l.Soft {
-		out = append(out, attrSoft(l.Name))
-	}
-	return append(out, attrHeld(l.Name), attrEnded(l.Name))
-}
-
-func (byLevel) is(l bucket.Limit) []item.Cond {
-	return []item.Cond{
-		item.Compare(attrLimit(l.Name, fieldCapacity), item.Eq, item.N(l.Capacity)),
-		item.Compare(attrLimit(l.Name, fieldAmount), item.Eq, item.N(l.Amount)),
-		item.Compare(attrLimit(l.Name, fieldPeriod), item.Eq, item.N(l.Period)),
-	}
-}
-
-func (byLevel) untouched(b Shard, i int) item.Cond {
-	sl := b.State.Slots[i]
-	return item.Compare(attrLimit(sl.Name, fieldUsed), item.Eq, b.counter(nil, sl, 0))
-}
-
-func (byLevel) untaken(p *planned, sl bucket.Slot) item.Cond {
-	return item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(&p.numbers, sl, 0))
-}
-
-func (byLevel) adjust(u *item.Update, c Cost) []item.Cond {
-	tk := attrLimit(c.Limit.Name, fieldTokens)
-	u.Add = append(u.Add, spend(tk, c)...)
-	return append([]item.Cond{item.Exists(tk)}, c.within()...)
 }

@@ -143,7 +143,7 @@ func (b Shard) entered(at bucket.State, i int) bool {
 	}
 	was, moved := b.moved(at.Slots[i])
 	if was.End == 0 { // its first use
-		return moved && was.Reset == at.Slots[i].Reset
+		return moved && was.SameEdges(at.Slots[i].Limit)
 	}
 	return moved && at.RF >= bucket.AddSat(was.End, bucket.EdgeMargin)
 }
