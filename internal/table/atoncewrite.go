@@ -76,7 +76,7 @@ func (byEpoch) detail(d item.Item, _ bucket.Limit) { d[detailInFlight] = item.Bo
 func (byEpoch) charge(p *planned, i int) {
 	sl, after := p.before.Slots[i], p.after.Slots[i]
 	j := p.c.Image.State.Index(sl.Name)
-	if j < 0 || formOf(p.c.Image.State.Slots[j].Limit) != (byEpoch{}) { // new to the item
+	if j < 0 || hasLevel(p.c.Image.State.Slots[j].Limit) { // new to the item
 		p.replace(j)
 		p.cond = append(p.cond, item.Absent(slotsAttr(sl.Name, fieldEpoch)))
 		p.u.Set = append(p.u.Set, slotsAttrs(after)...)

@@ -49,6 +49,10 @@ func formOf(l bucket.Limit) form {
 	return byLevel{}
 }
 
+// hasLevel reports whether a limit is kept by its level: then it may be stored in part, and have
+// periods.
+func hasLevel(l bucket.Limit) bool { return formOf(l) == byLevel{} }
+
 // configPrefixes are the prefixes of limits in configurations.
 var configPrefixes = [...]struct {
 	prefix string
@@ -77,7 +81,7 @@ func (b *Shard) decodeLimit(it item.Item, attr string) (sl bucket.Slot, missing,
 // stored in full has a name, -1 for none. One of another form is replaced.
 func (p *planned) indexes(name string) (image, stored int) {
 	stored = p.c.Image.State.Index(name)
-	if stored < 0 || formOf(p.c.Image.State.Slots[stored].Limit) == (byLevel{}) {
+	if stored < 0 || hasLevel(p.c.Image.State.Slots[stored].Limit) {
 		return p.image.Index(name), stored
 	}
 	p.cond = append(p.cond, p.c.Image.Untouched(name))

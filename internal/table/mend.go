@@ -21,7 +21,7 @@ func (b Shard) mended(costs []Cost) bucket.State {
 		if p.Name == bucket.WCU {
 			want.Limit, ok = bucket.WCULimit(), true
 		}
-		if ok && formOf(want.Limit) == (byLevel{}) {
+		if ok && hasLevel(want.Limit) {
 			s, _ = s.Adopt(want.Limit)
 			sl := &s.Slots[s.Index(p.Name)]
 			level := p.Tokens

@@ -91,7 +91,7 @@ func started(sl bucket.Slot) (out []item.Attr) {
 func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
-		if formOf(sl.Limit) != (byLevel{}) {
+		if !hasLevel(sl.Limit) {
 			continue
 		}
 		was := bucket.Slot{}
