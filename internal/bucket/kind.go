@@ -80,18 +80,18 @@ func (l *Limit) kind() kind {
 }
 
 // Refills reports whether the level rises bit by bit all the time, by Amount each Period: it
-// overflows when it is full, a debt is earned back, and time alone tells what there is. So do
-// rates; 10 per second have 5 more after half a second. A quota has not, before its edge.
+// overflows when it is full, a debt is earned back, and time alone tells what there is. Rates do:
+// 10 per second have 5 more after half a second. A quota gains nothing before its edge.
 func (l Limit) Refills() bool { return l.kind().does().refills }
 
 // Renews reports whether the limit has periods, at whose edge it is whole again, all at once: what
-// is given back or put on top is of one period only, and how much of it is used up is told. So do
-// quotas; of 1,000 a month none of January's are there in February.
+// is given back or put on top is of one period only, and how much of it is used up is told. Quotas
+// do: of 1,000 a month none of January's are there in February.
 func (l Limit) Renews() bool { return l.kind().does().renews }
 
-// Lends reports whether holders give back what was taken when they are done, or lose it if they are
-// heard of no more: it counts as no usage, is in no debt, and when it is free no clock tells. So do
-// slots; 3 of 10 at work leave 7, for as long as they work. Shard 0 has all of it.
+// Lends reports whether holders give back what they took when they are done, and lose it when they
+// are not heard of any more: it is no usage, nobody is in debt, and no clock tells when it is free.
+// Shard 0 has all of it. Slots do: 3 of 10 at work leave 7, for as long as they work.
 func (l Limit) Lends() bool { return l.kind().does().lends }
 
 // String returns the limit in tokens, for scripts and messages.
