@@ -329,3 +329,17 @@ func TestPeriodsThatABrokenClockHasBegun(t *testing.T) {
 		}
 	}
 }
+
+// A quota does not refill, so what others hold of it is no reason to leave room: a split loses
+// none of one that was topped up.
+func TestASplitKeepsAQuotaThatIsHeld(t *testing.T) {
+	q := Limit{Name: "q", Capacity: 100_000, Period: QuotaPeriod, Reset: "m0h0@UTC"}
+	s := New([]Limit{q}, 0, 1, 1_700_000_000_000)
+	sl := &s.Slots[s.Index("q")]
+	sl.Tokens, sl.Extra, sl.Held, s.HeldUntil = 110_000, 50_000, 40_000, s.RF+500
+	keep, moved := s.Split()
+	k, m := keep.Slots[keep.Index("q")], moved.Slots[moved.Index("q")]
+	if k.Tokens+m.Tokens != 110_000 || k.Held+m.Held != 40_000 {
+		t.Errorf("110 tokens and 40 that are held split into %+v and %+v", k, m)
+	}
+}

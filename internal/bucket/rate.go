@@ -126,7 +126,7 @@ func (rate) split(s, keep, moved State, i int) {
 		return
 	}
 	k.Tokens, m.Tokens = Halve(sl.Tokens)
-	if top := keep.Top(i); k.Tokens > top && sl.Held > 0 {
+	if top := keep.Top(i); k.Tokens > top && sl.Held > 0 && sl.Refills() {
 		k.Tokens = top
 		if top < 0 { // the new shard leaves room for the rest of what is held
 			m.Held = -top
