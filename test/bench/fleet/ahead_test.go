@@ -58,12 +58,14 @@ func takenAhead() []taken {
 	all := []taken{
 		at(Busy, 16, .5, half, .11, .999).hardlyWaits(), at(Busy, 16, .9, half, .065, .999).hardlyWaits(),
 		at(Busy, 16, 1.5, half, .075, .98), at(Busy, 16, 5, half, .095, .99),
-		bursty, uneven, at(budgeted, 16, .9, half, .065, .999).hardlyWaits(), at(budgeted, 16, 5, half, .095, .99),
-		at(minutes, 16, .9, time.Second, .035, .999).hardlyWaits(),
-		at(busier, 64, .9, half, .03, .999).hardlyWaits(),
+		bursty, uneven, at(budgeted, 16, .9, half, .065, .999).hardlyWaits(),
 		at(Busy, 1, .9, half, .005, .999).hardlyWaits(), at(PerMinute, 16, .9, half, 1.0812, .999), // as without
-		seldom,
 	}
+	if !long() && !*grid {
+		return all
+	}
+	all = append(all, at(budgeted, 16, 5, half, .095, .99), at(minutes, 16, .9, time.Second, .035, .999).hardlyWaits(),
+		at(busier, 64, .9, half, .03, .999).hardlyWaits(), seldom)
 	for _, trip := range []time.Duration{15, 60} {
 		slow := []taken{at(Busy, 16, .5, half, .12, .99), at(Busy, 16, .9, half, .065, .99),
 			at(Busy, 16, 5, half, .095, .99)}
@@ -83,7 +85,8 @@ func takenAhead() []taken {
 }
 
 // TestTakenAhead: one write takes for many requests, exactly, and nobody gets less for it.
-// With -grid it plays the same without it, too.
+// LONG=1 plays all of the design's table, and slower tables; with -grid it plays the same
+// without it, too.
 func TestTakenAhead(t *testing.T) {
 	for _, c := range takenAhead() {
 		r := bubble(t, c.Run)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 
 // grid asks for all the figures; `make bench` does.
 var grid = flag.Bool("grid", false, "play all fleets and print what they pay")
+
+// long reports whether what takes minutes is played; `make test-long` sets LONG.
+func long() bool { return os.Getenv("LONG") != "" }
 
 // TestGrid prints the table of fleets, and what becomes of a fleet in trouble.
 // -run Grid/NAME chooses a part of it.

@@ -8,18 +8,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// built is the aggregator as it is built for Lambda, except that a file is its clock.
+// built is the aggregator, except that a file is its clock.
 type built struct {
 	binary string
 	clock  *os.File // eight bytes that the processes share
 }
 
+// forLambda is how the aggregator is built for Lambda, but for the architecture; likeTests is how
+// tests are, with which it shares what is compiled already.
+var (
+	forLambda = []string{"-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,nethttpomithttp2", "-ldflags",
+		"-s -w -buildid="}
+	likeTests = []string{"-buildvcs=false", "-tags", "lambda.norpc"}
+)
+
 // buildFunction builds into a folder.
-func buildFunction(ctx context.Context, dir string) (*built, error) {
+func buildFunction(ctx context.Context, dir string, flags []string) (*built, error) {
 	root, err := filepath.Abs(filepath.Join(engine.Root(), "..", ".."))
 	if err != nil {
 		return nil, err
@@ -36,10 +45,12 @@ func buildFunction(ctx context.Context, dir string) (*built, error) {
 		return nil, err
 	}
 	f := &built{binary: filepath.Join(dir, "bootstrap")}
-	build := exec.CommandContext(ctx, "go", "build", "-overlay", replaced, "-trimpath", "-buildvcs=false",
-		"-tags", "lambda.norpc,nethttpomithttp2", "-ldflags", "-s -w -buildid=", "-o", f.binary, "./functions/aggregator")
+	args := slices.Concat([]string{"build", "-overlay", replaced}, flags, []string{"-o", f.binary, "./functions/aggregator"})
+	build := exec.CommandContext(ctx, "go", args...)
 	build.Dir, build.Stderr = root, os.Stderr
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if slices.Equal(flags, forLambda) {
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("build the aggregator: %w", err)
 	}

@@ -62,7 +62,7 @@ func run(ctx context.Context, only, beside string, p plan, out io.Writer) error 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	f, err := buildFunction(ctx, dir)
+	f, err := buildFunction(ctx, dir, forLambda)
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ type crowd struct {
 	timeout    time.Duration // of an invocation
 }
 
-// Each of many buckets is counted, once, by the aggregator as it is built and run by Lambda,
+// Each of many buckets is counted, once, by the built aggregator, run as Lambda does,
 // behind a table that is too slow for one invocation: in few attempts, with little more
 // units than there is to write, within the memory that the stack gives it. No invocation runs
 // into its timeout, unless the machine does not run this process for a while; then the counts
@@ -125,14 +125,14 @@ type crowd struct {
 // however long it takes.
 func TestManyBucketsThroughTheBuiltFunction(t *testing.T) {
 	stalled := stalls(t)
-	c := crowd{buckets: 1500, each: 600, timeout: 7 * time.Second}
+	c, flags := crowd{buckets: 1500, each: 600, timeout: 7 * time.Second}, likeTests
 	if many, err := strconv.Atoi(os.Getenv("MANY_BUCKETS")); err == nil {
-		c = crowd{buckets: many, rate: 300, timeout: time.Minute}
+		c, flags = crowd{buckets: many, rate: 300, timeout: time.Minute}, forLambda
 		if each, err := strconv.Atoi(os.Getenv("MANY_UNITS")); err == nil {
 			c.rate, c.each = 0, float64(each)
 		}
 	}
-	f, err := buildFunction(t.Context(), t.TempDir())
+	f, err := buildFunction(t.Context(), t.TempDir(), flags)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func unitsTold(logs string) (sum float64) {
 // The built function takes no more units a second than its option says, and tells of them.
 func TestTheBuiltFunctionBoundsItsUnits(t *testing.T) {
 	const buckets, bound = 600, 100
-	f, err := buildFunction(t.Context(), t.TempDir())
+	f, err := buildFunction(t.Context(), t.TempDir(), likeTests)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // each bucket that is in use in a fold is written once for it, nothing is refused, and
 // a pending bucket takes less than 80 bytes.
 func TestPrices(t *testing.T) {
-	f, err := buildFunction(t.Context(), t.TempDir())
+	f, err := buildFunction(t.Context(), t.TempDir(), likeTests)
 	if err != nil {
 		t.Fatal(err)
 	}
