@@ -219,16 +219,18 @@ func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
 func TestEndedIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var taken, ended int64
+		var taken, ended atomic.Int64
 		l, other := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
 			if e.Kind == EventAhead {
-				taken, ended = taken+e.Taken["rpd"], ended+e.Ended["rpd"]
+				taken.Add(e.Taken["rpd"])
+				ended.Add(e.Ended["rpd"])
 			}
 		}}), w.process(Options{})
 		w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
 		w.busy(l, daily(100_000), 300)
 		held := l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000
-		taken, ended = 0, 0
+		taken.Store(0)
+		ended.Store(0)
 		w.advance(3 * time.Second) // the clock of others is ahead
 		must(t, other, daily(100_000))
 		w.advance(-2400 * time.Millisecond)
@@ -237,8 +239,8 @@ func TestEndedIsToldOnce(t *testing.T) {
 		w.busy(l, daily(100_000), 1)
 		w.pass(3 * time.Second)
 		w.busy(l, daily(100_000), 3)
-		if held == 0 || ended != held+taken {
-			t.Errorf("%d were held and ended, events tell of %d", held, ended)
+		if told := ended.Load(); held == 0 || told != held+taken.Load() {
+			t.Errorf("%d were held and ended, events tell of %d", held, told)
 		}
 	})
 }
