@@ -187,7 +187,7 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 			}
 			continue
 		}
-		if !c.Limit.Renews() || c.Milli > 0 || c.End != 0 {
+		if !c.Limit.Renews() || c.Milli > 0 {
 			continue
 		}
 		if j := image.Index(c.Limit.Name); j >= 0 {
