@@ -45,7 +45,8 @@ func buildFunction(ctx context.Context, dir string, flags []string) (*built, err
 		return nil, err
 	}
 	f := &built{binary: filepath.Join(dir, "bootstrap")}
-	args := slices.Concat([]string{"build", "-overlay", replaced}, flags, []string{"-o", f.binary, "./functions/aggregator"})
+	args := slices.Concat([]string{"build", "-overlay", replaced}, flags,
+		[]string{"-o", f.binary, "./functions/aggregator"})
 	build := exec.CommandContext(ctx, "go", args...)
 	build.Dir, build.Stderr = root, os.Stderr
 	if slices.Equal(flags, forLambda) {
