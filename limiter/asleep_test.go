@@ -113,8 +113,10 @@ func TestCascadeSleepsForBothLevels(t *testing.T) {
 // on tokens that came back, while those who come later take as many. Without waking,
 // the worst excess of these schedules is 7 tokens, and 14 on two shards.
 //
-// Who owes on both shards begins when both are paid back, so what the other has earned
-// meanwhile may come on top, at most what it can hold.
+// Who owes on both shards begins when both are paid back. So on each of them what it has
+// earned for those who wait for the other may come on top, for as long as they do: until a
+// debt is paid back that is as large as what it holds at most. Each has paid a part of theirs
+// early, so both together see less than the capacity on top.
 func TestWakingAdmitsNoMore(t *testing.T) {
 	for seed := range uint64(20) {
 		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
@@ -122,7 +124,7 @@ func TestWakingAdmitsNoMore(t *testing.T) {
 			l := process()
 			spare := int64(0)
 			if seed%2 == 1 { // costs above 10 take from both shards
-				spare = 10 * bucket.Milli
+				spare = 20 * bucket.Milli
 				must(t, l, asks(Costs{"rpm": 0}, limit))
 				w.split(l, 2)
 			}
