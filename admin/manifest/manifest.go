@@ -1,36 +1,3 @@
-// Package manifest reads the declared limits of a namespace from YAML or JSON, in
-// the form of the Python provisioner:
-//
-//	namespace: default
-//	system:
-//	  on_unavailable: block          # or allow; may be left out
-//	  limits:
-//	    rpm: {capacity: 100}         # 100 per minute
-//	resources:
-//	  gpt-4:
-//	    limits:
-//	      tpm: {capacity: 40000, refill_amount: 20000, refill_period: 60}
-//	entities:
-//	  acme:
-//	    resources:
-//	      gpt-4: {limits: {rpm: {capacity: 1000}}}
-//	      _default_: {limits: {rpm: {capacity: 50}}}   # all other resources
-//
-// A limit has a capacity, and unless it says otherwise that is refilled every 60
-// seconds. A quota says when it resets instead, in one of three ways, and may have an
-// amount of dollars:
-//
-//	budget: {amount: $500, reset: monthly Asia/Tokyo}        # see limiter.ParseCalendar
-//	rpd: {capacity: 1000, reset_schedule: [{cron: 0 0 * * *, tz: UTC}]}
-//	session: {capacity: 100, reset_after_seconds: 18000}     # after the first use
-//
-//	jobs: {in_flight: 20, epoch_seconds: 120}                # see limiter.InFlight
-//
-// Each of the others may be soft: true, which counts and denies nothing. A rate may have
-// ahead_milliseconds: 500, see limiter.Limit.Ahead.
-//
-// It is a package of its own so that only those who read manifests depend
-// on a YAML parser.
 package manifest
 
 import (
@@ -67,21 +34,6 @@ type entities struct {
 type section struct {
 	OnUnavailable *string           `yaml:"on_unavailable"`
 	Limits        map[string]*limit `yaml:"limits"`
-}
-
-type limit struct {
-	Capacity *whole `yaml:"capacity"`
-	Amount   *whole `yaml:"refill_amount"`
-	Period   *whole `yaml:"refill_period"` // seconds
-	Burst    *whole `yaml:"burst"`         // older manifests: the capacity
-	Soft     bool   `yaml:"soft"`          // counts, and denies nothing
-	Slots    *whole `yaml:"in_flight"`
-	Epoch    *whole `yaml:"epoch_seconds"`
-	// Floors are the percents that classes of requests leave to others.
-	Floors map[string]whole `yaml:"floors"`
-	// Ahead is for how long tokens may be held that are taken ahead.
-	Ahead *whole `yaml:"ahead_milliseconds"`
-	quota `yaml:",inline"`
 }
 
 // whole is a number without a fraction, written as decimal digits: the parser's own
@@ -254,46 +206,5 @@ func (l *limit) limit(name string) (limiter.Limit, error) {
 	for class, percent := range l.Floors {
 		out = out.WithFloor(class, int(min(max(percent, -1), 100)))
 	}
-	return out, out.Validate()
-}
-
-func (l *limit) kind(name string) (limiter.Limit, error) {
-	if l != nil && (l.Slots != nil || l.Epoch != nil) {
-		return l.inFlight(name)
-	}
-	if l != nil && l.resets() {
-		return l.quotaOf(name)
-	}
-	if l == nil || l.Capacity == nil && l.Burst == nil {
-		return limiter.Limit{}, fmt.Errorf("%w: limit %q has no capacity", limiter.ErrInvalid, name)
-	}
-	capacity := l.Capacity
-	if l.Burst != nil {
-		capacity = l.Burst
-	}
-	out := limiter.Limit{Name: name, Capacity: int64(*capacity), Refill: int64(*capacity), Period: time.Minute,
-		Soft: l.Soft}
-	if l.Amount != nil {
-		out.Refill = int64(*l.Amount)
-	}
-	if l.Period != nil {
-		const most = whole(1<<63-1) / whole(time.Second)
-		if *l.Period > most || *l.Period < 0 {
-			return out, fmt.Errorf("%w: limit %q has a refill_period of %d seconds", limiter.ErrInvalid, name, *l.Period)
-		}
-		out.Period = time.Duration(*l.Period) * time.Second
-	}
-	return out, out.Validate()
-}
-
-// inFlight returns the in-flight limit that a limit declares.
-func (l *limit) inFlight(name string) (limiter.Limit, error) {
-	if l.Slots == nil || l.Epoch == nil || l.Capacity != nil || l.Amount != nil || l.Period != nil || l.Burst != nil ||
-		l.Soft || l.resets() {
-		return limiter.Limit{}, fmt.Errorf("%w: limit %q wants in_flight and epoch_seconds, and nothing else",
-			limiter.ErrInvalid, name)
-	}
-	epoch := min(max(*l.Epoch, 0), 1<<32)
-	out := limiter.InFlight(name, int64(*l.Slots), time.Duration(epoch)*time.Second)
 	return out, out.Validate()
 }

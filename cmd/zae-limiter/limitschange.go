@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/admin/manifest"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -42,7 +43,7 @@ func limitsSet(a *app) *cobra.Command {
 	cmd := l.flags(a.inNamespace(&cobra.Command{
 		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, beside those that are there",
 		Long: "Store limits, and bring them to all buckets. Limits of other names stay. The difference\n" +
-			"is shown first, and has to be confirmed (or --yes).\n\n" + limitSyntax,
+			"is shown first, and has to be confirmed (or --yes).\n\n" + manifest.Syntax,
 		Example: "  zae-limiter limits set -r gpt-4 rpm=600 tpm=40000\n" +
 			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000\n" +
 			"  zae-limiter limits set --everybody --replace rpm=100",

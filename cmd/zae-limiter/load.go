@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/admin/manifest"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -48,7 +49,7 @@ be it one token. A grant counts in a window only if its whole call lies in it, s
 reported did happen. Limits may change meanwhile. But if others give back, reset or credit
 tokens of these buckets meanwhile, that looks like too much.
 
-` + limitSyntax,
+` + manifest.Syntax,
 		Example: "  zae-limiter load --rate 200 --duration 30s --limit rpm=600 --report load.html\n" +
 			"  zae-limiter load --rate 500 --limit rps=1000/s+ahead:500ms\n" +
 			"  zae-limiter load --resource gpt-4 --cost tpm=800 --entities 50 --skew 1 --processes 8",

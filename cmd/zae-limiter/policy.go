@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/admin/manifest"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -54,7 +55,7 @@ func policySet(a *app) *cobra.Command {
 			if unavailable == "" && keep == "" {
 				return usage(c, "nothing to set: --on-unavailable or --audit-retention")
 			}
-			if retention, err = parsePeriod(keep); keep != "" && err != nil {
+			if retention, err = manifest.ParsePeriod(keep); keep != "" && err != nil {
 				return usage(c, "--audit-retention: %v", err)
 			}
 			return nil

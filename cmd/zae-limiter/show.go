@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/admin/manifest"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -38,7 +39,8 @@ func (r *rows) addConfig(c admin.Config, first ...any) {
 		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", accessText(c.Access))...)
 	}
 	for _, l := range c.Limits {
-		r.add(append(first, anyone(c.Entity), anyone(c.Resource), l.Name, l.Capacity, l.Refill, l.Period, limitText(l))...)
+		r.add(append(first, anyone(c.Entity), anyone(c.Resource), l.Name, l.Capacity, l.Refill, l.Period,
+			manifest.Note(l))...)
 	}
 }
 

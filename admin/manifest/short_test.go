@@ -1,4 +1,4 @@
-package main
+package manifest
 
 import (
 	"testing"
@@ -32,7 +32,7 @@ func TestParseLimit(t *testing.T) {
 		"x=blocked":                        limiter.Blocked("x"),
 		"x=unlimited":                      limiter.Unlimited("x"),
 	} {
-		if got, err := parseLimit(text); err != nil || got != want {
+		if got, err := ParseLimit(text); err != nil || got != want {
 			t.Errorf("%s is %v, %v, want %v", text, got, err, want)
 		}
 	}
@@ -43,14 +43,8 @@ func TestParseLimit(t *testing.T) {
 		"rpm=5+ahead:", "rpm=5+ahead:5", "rpm=5+ahead:1ms", "rpm=5+ahead:1h", "rpm=5+ahead:1s+soft", "rpd=5@daily+ahead:1s",
 		"rpm=x+ahead:1s",
 	} {
-		if got, err := parseLimit(text); err == nil {
+		if got, err := ParseLimit(text); err == nil {
 			t.Errorf("%q is accepted: %v", text, got)
 		}
-	}
-}
-
-func TestStoredTextDoesNotSteerTheTerminal(t *testing.T) {
-	if got := harmless("a\x1b[2J\tb\u009b1m\n"); got != "a?[2J\tb?1m?" {
-		t.Errorf("%q", got)
 	}
 }
