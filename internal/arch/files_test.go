@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 // file is a Go file of the repository.
@@ -60,20 +59,6 @@ func files(t *testing.T) []file {
 		t.Fatalf("only %d Go files found", len(out))
 	}
 	return out
-}
-
-// maxColumns is how long a line is at most, a tab counting as one: so it can be read.
-const maxColumns = 119
-
-func TestLinesAreShort(t *testing.T) {
-	for _, f := range files(t) {
-		for i, line := range strings.Split(string(f.source), "\n") {
-			// What stands between backquotes cannot be broken everywhere.
-			if n := utf8.RuneCountInString(line); n > maxColumns && !strings.Contains(line, "`") {
-				t.Errorf("%s:%d has %d characters, at most %d are readable", f.path, i+1, n, maxColumns)
-			}
-		}
-	}
 }
 
 func contains(list []string, s string) bool {

@@ -1,7 +1,7 @@
 // Package arch holds no code: its tests keep the shape of the repository. They hold
-// which package may import which, how long lines are, attribute names in one place, what
-// public packages export, and that the numbers in comments are explained in docs. What
-// linters can tell, `make lint` holds.
+// which package may import which, attribute names in one place, what public packages
+// export, and that the numbers in comments are explained in docs. What linters can tell,
+// `make lint` holds.
 package arch
 
 import (
