@@ -173,7 +173,7 @@ func (w *gapWorld) marked(kind usage.Window, at, rpm, events int64, used int64) 
 	s := table.Snapshot{
 		Namespace: "ns", Entity: "a", Resource: "gpt", Window: string(kind), Start: table.Timestamp(start),
 		Part: kind.Part(start), Counts: map[string]int64{"rpm": rpm, "tpm": 0}, Events: events,
-		Ledger: table.Ledger{Stream: 1_600_000_000, Limits: []string{"rpm", "tpm"}}, Marks: map[int]table.Mark{0: mark},
+		Legend: table.Legend{Stream: 1_600_000_000, Limits: []string{"rpm", "tpm"}}, Marks: map[int]table.Mark{0: mark},
 		TTL: usage.Expiry(at, start, kind, w.agg.conf.SnapshotTTLDays),
 	}
 	w.db.Store(s.Item())

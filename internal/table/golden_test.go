@@ -104,7 +104,7 @@ func usageSample(window, start, part string) Snapshot {
 	return Snapshot{
 		Namespace: "aZ09_-aZ09_", Entity: "key-1", Resource: "openai/gpt-4", Window: window, Start: start, Part: part,
 		Counts: map[string]int64{"rpm": 12, "tpm": -40, "window": 3}, Events: 13,
-		Ledger: Ledger{Stream: sampleNow / 1000, Limits: []string{"rpm", "tpm", "window"}},
+		Legend: Legend{Stream: sampleNow / 1000, Limits: []string{"rpm", "tpm", "window"}},
 		Marks: map[int]Mark{
 			0: {At: PositionOf(sampleNow/1000, "100000000000000000042"),
 				Used: []Count{{"rpm", 4_000}, {"tpm", 9_000_000}, {"window", 3}}, Life: 9},

@@ -245,13 +245,13 @@ func (g generator) snapshot() Snapshot {
 		}
 	}
 	if g.IntN(2) == 0 {
-		s.Ledger = Ledger{Stream: g.Int64N(2) * 1_700_000_000, Limits: []string{"rpm", g.name()}}
-		s.Marks = map[int]Mark{g.IntN(5000): g.mark(s.Ledger)}
+		s.Legend = Legend{Stream: g.Int64N(2) * 1_700_000_000, Limits: []string{"rpm", g.name()}}
+		s.Marks = map[int]Mark{g.IntN(5000): g.mark(s.Legend)}
 	}
 	return s
 }
 
-func (g generator) mark(l Ledger) Mark {
+func (g generator) mark(l Legend) Mark {
 	m := Mark{At: PositionOf(g.Int64N(3)*1_700_000_000, fmt.Sprint(g.Uint64())+fmt.Sprint(g.Uint64())),
 		Life: uint8(g.IntN(256)), Gone: g.IntN(4) == 0}
 	for _, name := range l.Limits {

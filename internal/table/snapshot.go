@@ -19,7 +19,7 @@ type Snapshot struct {
 
 	Counts map[string]int64 // whole tokens by limit; nil: none
 	Events int64            // records that changed consumption
-	Ledger Ledger           // what the marks share
+	Legend Legend           // what the marks share
 	Marks  map[int]Mark     // how far is counted, by bucket shard; nil: by another client
 	TTL    int64            // epoch seconds, 0: does not expire
 }
@@ -41,10 +41,10 @@ func (s Snapshot) Item() item.Item {
 		it[attrCount(limit)] = item.N(n)
 	}
 	if s.Marks != nil {
-		it[attrLedger] = item.B(s.Ledger.bytes())
+		it[attrLegend] = item.B(s.Legend.bytes())
 	}
 	for shard, mark := range s.Marks {
-		it[attrMark(shard)] = item.B(s.Ledger.mark(mark))
+		it[attrMark(shard)] = item.B(s.Legend.mark(mark))
 	}
 	if s.TTL > 0 {
 		it[AttrTTL] = item.N(s.TTL)
@@ -79,7 +79,7 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 		s.Counts[limit] = r.int(attr)
 	}
 	if marks := MarksOf(it); marks.Any {
-		s.Ledger, s.Marks = marks.Ledger, make(map[int]Mark)
+		s.Legend, s.Marks = marks.Legend, make(map[int]Mark)
 		for _, shard := range marks.Shards() {
 			if m, ok := marks.Shard(shard); ok {
 				s.Marks[shard] = m

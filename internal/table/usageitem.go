@@ -71,13 +71,13 @@ func (u Usage) Update() item.Update {
 		}
 	}
 	up.Add = append(up.Add, item.Attr{Name: attrTotalEvents, Value: item.N(u.Events)})
-	ledger, cond := u.ledger(&up)
+	legend, cond := u.legend(&up)
 	for _, m := range u.Moves {
 		attr := attrMark(m.Shard)
-		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.B(ledger.mark(m.To))})
-		cond = append(cond, u.expected(ledger, attr, m))
+		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.B(legend.mark(m.To))})
+		cond = append(cond, u.expected(legend, attr, m))
 	}
-	up.If = item.All(append(cond, u.keepOrigin(&up, ledger)...)...)
+	up.If = item.All(append(cond, u.keepOrigin(&up, legend)...)...)
 	return up
 }
 
@@ -96,16 +96,16 @@ func newSnapshot(k item.Key, ns, entity, resource, window, start, part string, t
 	}
 }
 
-// maxLedger is how many limits that no mark tells of a ledger takes up at once. Marks
+// maxLegend is how many limits that no mark tells of a legend takes up at once. Marks
 // say nothing of buckets with more, which only other clients make.
-const maxLedger = 64
+const maxLegend = 64
 
-// ledger returns the ledger that the marks are written in, and the condition that
+// legend returns the legend that the marks are written in, and the condition that
 // the snapshot has it.
-func (u Usage) ledger(up *item.Update) (Ledger, []item.Cond) {
-	l, stored := Ledger{}, []byte(nil)
+func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
+	l, stored := Legend{}, []byte(nil)
 	if u.Seen != nil {
-		l, stored = u.Seen.Ledger, u.Seen.ledger
+		l, stored = u.Seen.Legend, u.Seen.legend
 	}
 	if u.Seen == nil || !u.Seen.Any {
 		for _, m := range u.Moves {
@@ -119,14 +119,14 @@ func (u Usage) ledger(up *item.Update) (Ledger, []item.Cond) {
 		}
 		l = l.With(m.To.Used)
 	}
-	if len(u.Counts) <= maxLedger { // of a limit that has begun and vanished since, no mark tells
+	if len(u.Counts) <= maxLegend { // of a limit that has begun and vanished since, no mark tells
 		l = l.With(u.Counts)
 	}
 	want := item.B(l.bytes())
 	switch {
 	case blind:
-		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrLedger, Value: want})
-		same := item.Compare(attrLedger, item.Eq, want)
+		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrLegend, Value: want})
+		same := item.Compare(attrLegend, item.Eq, want)
 		for _, m := range u.Moves {
 			if m.From.Counted != nil {
 				return l, []item.Cond{same}
@@ -134,16 +134,16 @@ func (u Usage) ledger(up *item.Update) (Ledger, []item.Cond) {
 		}
 		return l, []item.Cond{item.Any(item.Absent(item.AttrPK), same)}
 	case stored == nil:
-		up.Set = append(up.Set, item.Attr{Name: attrLedger, Value: want})
-		return l, []item.Cond{item.Absent(attrLedger)}
+		up.Set = append(up.Set, item.Attr{Name: attrLegend, Value: want})
+		return l, []item.Cond{item.Absent(attrLegend)}
 	}
 	if !bytes.Equal(stored, l.bytes()) {
-		up.Set = append(up.Set, item.Attr{Name: attrLedger, Value: want})
+		up.Set = append(up.Set, item.Attr{Name: attrLegend, Value: want})
 	}
-	return l, []item.Cond{item.Compare(attrLedger, item.Eq, item.B(stored))}
+	return l, []item.Cond{item.Compare(attrLegend, item.Eq, item.B(stored))}
 }
 
-func (u Usage) expected(l Ledger, attr string, m Move) item.Cond {
+func (u Usage) expected(l Legend, attr string, m Move) item.Cond {
 	switch {
 	case m.From.Counted != nil:
 		low := l.prefix(*m.From.Counted)

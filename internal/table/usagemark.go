@@ -14,20 +14,20 @@ import (
 
 // A snapshot says how far it has counted in binary attributes: other clients take
 // every number attribute of a snapshot for a limit. One attribute per bucket shard
-// is its mark, and one, the ledger, holds what all marks share. Marks are short,
+// is its mark, and one, the legend, holds what all marks share. Marks are short,
 // so that a snapshot of 32 shards is still written for one unit:
 //
-//	mark      life, counter of each limit of the ledger, position
+//	mark      life, counter of each limit of the legend, position
 //	life      1 byte
 //	counter   1 to 9 bytes, see appendCounter; 0xE0 where the shard had none
-//	position  0xE2 + n and n bytes of sequence number, in the ledger's stream;
+//	position  0xE2 + n and n bytes of sequence number, in the legend's stream;
 //	          in an earlier or later one 0xE1 or 0xFD, 8 bytes, 1 byte n, n bytes
 //	gone      0xFE instead of the counters
 //
 // Bytes compare like positions when what precedes them is equal: so a condition
 // can ask for a mark with these counters and any position before that record.
 const (
-	attrLedger = "_#"
+	attrLegend = "_#"
 	// prefixMark precedes the shard in the name of a mark, in base 32; from
 	// 1,024 shards on, prefixFarMark. No limit's count has such a name.
 	prefixMark    = "_"
@@ -42,8 +42,8 @@ const (
 	goneCounter = 0xFE
 )
 
-// Ledger is what the marks of one snapshot share.
-type Ledger struct {
+// Legend says how to read the marks of one snapshot.
+type Legend struct {
 	Stream int64    // the stream that positions are in unless they say otherwise
 	Limits []string // the order of the counters in marks; only ever appended to
 }
@@ -67,8 +67,8 @@ func LifeOf(generation int64) uint8 {
 	return uint8(1 + (h>>32)%255)
 }
 
-// With returns the ledger with the limits that it lacks appended.
-func (l Ledger) With(used []Count) Ledger {
+// With returns the legend with the limits that it lacks appended.
+func (l Legend) With(used []Count) Legend {
 	for _, c := range used {
 		if !slices.Contains(l.Limits, c.Limit) {
 			l.Limits = append(slices.Clip(l.Limits), c.Limit)
@@ -77,7 +77,7 @@ func (l Ledger) With(used []Count) Ledger {
 	return l
 }
 
-func (l Ledger) bytes() []byte {
+func (l Legend) bytes() []byte {
 	b := binary.AppendUvarint(nil, uint64(l.Stream))
 	for _, name := range l.Limits {
 		b = binary.AppendUvarint(b, uint64(len(name)))
@@ -86,7 +86,7 @@ func (l Ledger) bytes() []byte {
 	return b
 }
 
-func parseLedger(b []byte) (l Ledger, ok bool) {
+func parseLegend(b []byte) (l Legend, ok bool) {
 	stream, n := binary.Uvarint(b)
 	if n <= 0 || stream > math.MaxInt64 {
 		return l, false
@@ -104,7 +104,7 @@ func parseLedger(b []byte) (l Ledger, ok bool) {
 }
 
 // prefix returns the bytes of a mark up to its position.
-func (l Ledger) prefix(m Mark) []byte {
+func (l Legend) prefix(m Mark) []byte {
 	b := []byte{m.Life}
 	if m.Gone {
 		return append(b, goneCounter)
@@ -121,7 +121,7 @@ func (l Ledger) prefix(m Mark) []byte {
 	return b[:end]
 }
 
-func (l Ledger) position(p Position) []byte {
+func (l Legend) position(p Position) []byte {
 	n := p.Pack()
 	if p.Stream == l.Stream {
 		return append([]byte{byte(inStream + len(n))}, n...)
@@ -134,10 +134,10 @@ func (l Ledger) position(p Position) []byte {
 	return append(append(b, byte(len(n))), n...)
 }
 
-func (l Ledger) mark(m Mark) []byte { return append(l.prefix(m), l.position(m.At)...) }
+func (l Legend) mark(m Mark) []byte { return append(l.prefix(m), l.position(m.At)...) }
 
 // parse is the inverse of mark; ok is false if b is none of its results.
-func (l Ledger) parse(b []byte) (m Mark, ok bool) {
+func (l Legend) parse(b []byte) (m Mark, ok bool) {
 	if len(b) < 2 {
 		return m, false
 	}
@@ -205,25 +205,25 @@ func shardOfMark(attr string) (int, bool) {
 // Marks is what a snapshot says of how far it has counted. A nil snapshot, and one
 // that another client made, says nothing.
 type Marks struct {
-	Ledger Ledger
+	Legend Legend
 	Any    bool // some shard is counted here
 
 	snapshot item.Item
-	ledger   []byte // as stored; nil: none
+	legend   []byte // as stored; nil: none
 }
 
 // MarksOf reads the marks of a snapshot. What is not of our form reads as nothing
 // counted.
 func MarksOf(snapshot item.Item) Marks {
 	m := Marks{snapshot: snapshot}
-	v, ok := snapshot[attrLedger].(*types.AttributeValueMemberB)
+	v, ok := snapshot[attrLegend].(*types.AttributeValueMemberB)
 	if !ok {
 		return m
 	}
-	if l, ok := parseLedger(v.Value); ok {
-		m.Ledger, m.Any = l, true
+	if l, ok := parseLegend(v.Value); ok {
+		m.Legend, m.Any = l, true
 	}
-	m.ledger = v.Value
+	m.legend = v.Value
 	return m
 }
 
@@ -236,7 +236,7 @@ func (m Marks) Shard(shard int) (mark Mark, ok bool) {
 	if !m.Any || raw == nil {
 		return Mark{}, false
 	}
-	return m.Ledger.parse(raw)
+	return m.Legend.parse(raw)
 }
 
 func (m Marks) raw(shard int) []byte {

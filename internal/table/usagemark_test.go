@@ -45,7 +45,7 @@ func TestPositionsAreOrderedLikeTheirNumbers(t *testing.T) {
 		if got := p.Before(); number(got.String()).Cmp(before) != 0 {
 			t.Fatalf("before %s is %s", a, got)
 		}
-		if p.Compare(q) < 0 && bytes.Compare(Ledger{Stream: 1}.position(p), Ledger{Stream: 1}.position(q)) >= 0 {
+		if p.Compare(q) < 0 && bytes.Compare(Legend{Stream: 1}.position(p), Legend{Stream: 1}.position(q)) >= 0 {
 			t.Fatalf("%s and %s are not in order when packed", a, b)
 		}
 	}
@@ -53,9 +53,9 @@ func TestPositionsAreOrderedLikeTheirNumbers(t *testing.T) {
 	if early.Compare(late) >= 0 {
 		t.Error("a later stream's positions are not after those of an earlier one")
 	}
-	for _, l := range []Ledger{{Stream: 0}, {Stream: 1}, {Stream: 2}, {Stream: 3}} {
+	for _, l := range []Legend{{Stream: 0}, {Stream: 1}, {Stream: 2}, {Stream: 3}} {
 		if bytes.Compare(l.position(early), l.position(late)) >= 0 {
-			t.Errorf("in the ledger of stream %d: not in order", l.Stream)
+			t.Errorf("in the legend of stream %d: not in order", l.Stream)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestPositionsAreOrderedLikeTheirNumbers(t *testing.T) {
 func TestMarksSurviveStorage(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(3, 4))}
 	for range 20_000 {
-		l := Ledger{Stream: g.Int64N(3) * 1_700_000_000, Limits: []string{"tpm", "rpm", "odd name"}}
+		l := Legend{Stream: g.Int64N(3) * 1_700_000_000, Limits: []string{"tpm", "rpm", "odd name"}}
 		m := g.mark(l)
 		got, ok := l.parse(l.mark(m))
 		if !ok || !reflect.DeepEqual(got, m) {
@@ -72,10 +72,10 @@ func TestMarksSurviveStorage(t *testing.T) {
 		// A limit that comes later takes nothing from older marks.
 		wider := l.With([]Count{{"later", 1}, {"rpm", 2}})
 		if got, ok := wider.parse(l.mark(m)); !ok || !reflect.DeepEqual(got, m) || len(l.Limits) != 3 {
-			t.Fatalf("in a longer ledger %+v %v\nwant %+v", got, ok, m)
+			t.Fatalf("in a longer legend %+v %v\nwant %+v", got, ok, m)
 		}
-		if got, ok := parseLedger(wider.bytes()); !ok || !reflect.DeepEqual(got, wider) {
-			t.Fatalf("ledger %+v, want %+v", got, wider)
+		if got, ok := parseLegend(wider.bytes()); !ok || !reflect.DeepEqual(got, wider) {
+			t.Fatalf("legend %+v, want %+v", got, wider)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestMarksSurviveStorage(t *testing.T) {
 // Any bytes read as a mark or as none, and never panic.
 func TestForeignMarksAreNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	l := Ledger{Stream: 7, Limits: []string{"rpm", "tpm"}}
+	l := Legend{Stream: 7, Limits: []string{"rpm", "tpm"}}
 	read := 0
 	for range 50_000 {
 		b := make([]byte, r.IntN(24))
@@ -99,7 +99,7 @@ func TestForeignMarksAreNone(t *testing.T) {
 				t.Fatalf("% x reads as %+v, which is stored as % x", b, m, l.mark(m))
 			}
 		}
-		parseLedger(b)
+		parseLegend(b)
 	}
 	if read == 0 {
 		t.Error("nothing was a mark")
@@ -108,7 +108,7 @@ func TestForeignMarksAreNone(t *testing.T) {
 
 // The names of marks are those of no other attribute.
 func TestAttributesOfMarks(t *testing.T) {
-	seen := map[string]bool{attrLedger: true}
+	seen := map[string]bool{attrLegend: true}
 	for _, name := range []string{"PK", "SK", "ttl", "window", "resource", "entity_id", "_", "_0", "_v", "_.100"} {
 		seen[attrCount(name)] = true
 	}
@@ -156,18 +156,18 @@ func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 	}
 }
 
-// Marks without the ledger that says what they count are no marks.
-func TestMarksNeedTheirLedger(t *testing.T) {
+// Marks without the legend that says what they count are no marks.
+func TestMarksNeedTheirLegend(t *testing.T) {
 	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
 	if m, ok := MarksOf(it).Shard(0); !ok || len(m.Used) != 3 {
 		t.Fatalf("%+v %v", m, ok)
 	}
-	delete(it, attrLedger)
+	delete(it, attrLegend)
 	if m, ok := MarksOf(it).Shard(0); ok {
-		t.Errorf("without a ledger: %+v", m)
+		t.Errorf("without a legend: %+v", m)
 	}
 	if m, ok := MarksOf(it).Shard(3); ok {
-		t.Errorf("of a shard that is gone, without a ledger: %+v", m)
+		t.Errorf("of a shard that is gone, without a legend: %+v", m)
 	}
 	if m, ok := MarksOf(it).Shard(1); ok {
 		t.Errorf("of a shard without a mark: %+v", m)

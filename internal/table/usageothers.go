@@ -20,7 +20,7 @@ import (
 // later. So it is noted in an attribute of its own once others are seen to have counted,
 // and stays.
 //
-//	origin    1 and the origins of the ledger's limits, as zigzag varints;
+//	origin    1 and the origins of the legend's limits, as zigzag varints;
 //	          0 and the position of who gave them up, if they are not known
 //	shared    1
 const (
@@ -46,7 +46,7 @@ func (m Marks) Others() (out []Count) {
 	if !ok || !complete {
 		return nil
 	}
-	for i, limit := range m.Ledger.Limits {
+	for i, limit := range m.Legend.Limits {
 		n, _, err := intAttr(m.snapshot, attrCount(limit))
 		if more := n - (sums[i] - origin[i]); err == nil && more > 0 {
 			out = append(out, Count{Limit: limit, Tokens: more})
@@ -55,7 +55,7 @@ func (m Marks) Others() (out []Count) {
 	return out
 }
 
-// origin returns the origins in the order of the ledger; ok is false if they are not
+// origin returns the origins in the order of the legend; ok is false if they are not
 // known.
 func (m Marks) origin() (out []int64, ok bool) {
 	b := m.rawOrigin()
@@ -69,7 +69,7 @@ func (m Marks) origin() (out []int64, ok bool) {
 		}
 		out, b = append(out, v), b[n:]
 	}
-	return out, len(out) == len(m.Ledger.Limits)
+	return out, len(out) == len(m.Legend.Limits)
 }
 
 func (m Marks) rawOrigin() []byte {
@@ -79,14 +79,14 @@ func (m Marks) rawOrigin() []byte {
 	return nil
 }
 
-// sums adds up the counters of all marks, in the order of the ledger; complete is
+// sums adds up the counters of all marks, in the order of the legend; complete is
 // false if some mark does not say them.
 func (m Marks) sums() (out []int64, complete bool) {
-	out, complete = make([]int64, len(m.Ledger.Limits)), true
+	out, complete = make([]int64, len(m.Legend.Limits)), true
 	for _, shard := range m.Shards() {
 		mark, ok := m.Shard(shard)
 		complete = complete && ok && mark.counts()
-		mark.addTo(out, m.Ledger, 1)
+		mark.addTo(out, m.Legend, 1)
 	}
 	return out, complete
 }
@@ -94,8 +94,8 @@ func (m Marks) sums() (out []int64, complete bool) {
 // counts reports whether the mark says what its shard has counted.
 func (m Mark) counts() bool { return m.Gone || len(m.Used) > 0 }
 
-// addTo adds the counters of the mark, times sign, to sums in the ledger's order.
-func (m Mark) addTo(sums []int64, l Ledger, sign int64) {
+// addTo adds the counters of the mark, times sign, to sums in the legend's order.
+func (m Mark) addTo(sums []int64, l Legend, sign int64) {
 	for i, limit := range l.Limits {
 		if n, ok := CountOf(m.Used, limit); ok {
 			sums[i] += sign * n
@@ -111,9 +111,9 @@ func packOrigin(origin []int64) []byte {
 	return b
 }
 
-// keepOrigin adds to the update, which writes marks by the ledger, what keeps the
+// keepOrigin adds to the update, which writes marks by the legend, what keeps the
 // origin true, and returns the condition for it.
-func (u Usage) keepOrigin(up *item.Update, l Ledger) []item.Cond {
+func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 	if u.Seen == nil {
 		u.assumeOrigin(up, l)
 		return nil
@@ -148,7 +148,7 @@ func (u Usage) keepOrigin(up *item.Update, l Ledger) []item.Cond {
 // assumeOrigin is keepOrigin for a snapshot that was not seen: it is new, or goes on
 // from the marks that are expected. An origin that would turn out too low is given
 // up; one that is too high finds too little of others.
-func (u Usage) assumeOrigin(up *item.Update, l Ledger) {
+func (u Usage) assumeOrigin(up *item.Update, l Legend) {
 	origin := make([]int64, len(l.Limits))
 	known, fresh := true, true
 	for _, m := range u.Moves {
@@ -174,7 +174,7 @@ func (u Usage) assumeOrigin(up *item.Update, l Ledger) {
 }
 
 // after returns the marks as they are once the moves are made.
-func (m Marks) after(l Ledger, moves []Move) Marks {
+func (m Marks) after(l Legend, moves []Move) Marks {
 	next := item.Item{}
 	for name, value := range m.snapshot {
 		next[name] = value
@@ -182,5 +182,5 @@ func (m Marks) after(l Ledger, moves []Move) Marks {
 	for _, move := range moves {
 		next[attrMark(move.Shard)] = item.B(l.mark(move.To))
 	}
-	return Marks{Ledger: l, Any: true, snapshot: next}
+	return Marks{Legend: l, Any: true, snapshot: next}
 }

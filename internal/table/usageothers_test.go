@@ -150,7 +150,7 @@ func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 // Any bytes read as an origin or as none, and never panic.
 func TestForeignOriginsAreNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	l := Ledger{Stream: 7, Limits: []string{"rpm", "tpm"}}
+	l := Legend{Stream: 7, Limits: []string{"rpm", "tpm"}}
 	for range 20_000 {
 		b := make([]byte, r.IntN(20))
 		for i := range b {
@@ -159,7 +159,7 @@ func TestForeignOriginsAreNone(t *testing.T) {
 		if len(b) > 0 && r.IntN(2) == 0 {
 			b[0] = 1
 		}
-		m := Marks{Ledger: l, Any: true, snapshot: item.Item{attrOrigin: item.B(b), "rpm": item.N(5)}}
+		m := Marks{Legend: l, Any: true, snapshot: item.Item{attrOrigin: item.B(b), "rpm": item.N(5)}}
 		if origin, ok := m.origin(); ok && len(origin) != 2 {
 			t.Fatalf("% x reads as %v", b, origin)
 		}

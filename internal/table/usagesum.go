@@ -134,7 +134,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	}
 	up.Remove = marksIn(stored)
 	var same []item.Cond
-	for _, attr := range []string{attrSum, attrLedger, attrTotalEvents} {
+	for _, attr := range []string{attrSum, attrLegend, attrTotalEvents} {
 		if v := stored[attr]; v != nil {
 			same = append(same, item.Compare(attr, item.Eq, v))
 		} else {
@@ -147,7 +147,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 
 // marksIn returns the attributes by which a snapshot was counted.
 func marksIn(stored item.Item) (out []string) {
-	for _, attr := range []string{attrLedger, attrOrigin, attrShared} {
+	for _, attr := range []string{attrLegend, attrOrigin, attrShared} {
 		if stored[attr] != nil {
 			out = append(out, attr)
 		}

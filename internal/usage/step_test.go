@@ -75,7 +75,7 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 	snapshot := func(hours int64, shards ...int) item.Item {
 		start := Hourly.Start(t0) - hours*hourMillis
 		s := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
-			Start: table.Timestamp(start), Marks: map[int]table.Mark{}, Ledger: table.Ledger{Stream: t0 / 1000}}
+			Start: table.Timestamp(start), Marks: map[int]table.Mark{}, Legend: table.Legend{Stream: t0 / 1000}}
 		for _, k := range shards {
 			s.Marks[k] = table.Mark{At: table.PositionOf(t0/1000, "1"), Life: 1}
 		}

@@ -45,7 +45,7 @@ func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
 	snapshot := func(w Window, start int64, marks map[int]table.Mark) table.Snapshot {
 		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
 			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": 1},
-			Ledger: table.Ledger{Stream: t0 / 1000, Limits: []string{"rpm"}}, Marks: marks}
+			Legend: table.Legend{Stream: t0 / 1000, Limits: []string{"rpm"}}, Marks: marks}
 	}
 	type marks map[int]table.Mark
 	for _, c := range []struct {

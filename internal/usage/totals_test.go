@@ -35,7 +35,7 @@ func TestProgress(t *testing.T) {
 	total := Totals([]Part{{Namespace: "n", Entity: "e", Resource: "r", Runs: runs}}, Hourly)[0]
 	marked := func(seq string, used int64) item.Item {
 		return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "p",
-			Ledger: table.Ledger{Stream: 1, Limits: []string{"rpm"}},
+			Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}},
 			Marks: map[int]table.Mark{0: {At: table.PositionOf(1, seq),
 				Used: []table.Count{{Limit: "rpm", Tokens: used}}}},
 		}.Item()

@@ -19,11 +19,11 @@ type check struct {
 }
 
 // checks are what every run is held to.
-var checks = []check{usageIsExact, ledgerAgrees, writesConserve, sharesAddUp, neverOverAdmits}
+var checks = []check{usageIsExact, bookAgrees, writesConserve, sharesAddUp, neverOverAdmits}
 
 var (
 	usageIsExact    = check{"I5 snapshots = counters", findInexactUsage}
-	ledgerAgrees    = check{"I5 counters = clients", findDisagreement}
+	bookAgrees      = check{"I5 counters = clients", findDisagreement}
 	writesConserve  = check{"I2 writes conserve", findMintedOrLost}
 	sharesAddUp     = check{"I3 shares add up", findUnevenShares}
 	neverOverAdmits = check{"I1 never over-admits", findExcess}

@@ -123,7 +123,7 @@ func disturb(p *fault.Proxy) *fault.Rule {
 }
 
 // disturbClients makes the clients' way to the table unreliable. Answers are
-// lost for one entity only, so that the ledgers of the others stay exact.
+// lost for one entity only, so that the books of the others stay exact.
 func disturbClients(p *fault.Proxy) {
 	p.Add(
 		&fault.Rule{Operation: "UpdateItem", Contains: "BUCKET#" + lossy, Skip: 1, Times: 2,

@@ -17,7 +17,7 @@ import (
 )
 
 // fleet is four processes that take tokens of two entities all the time, each
-// played by a Python client or by one of ours, and a ledger of what they took.
+// played by a Python client or by one of ours, and a book of what they took.
 type fleet struct {
 	*deployment
 	pythons []*python
