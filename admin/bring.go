@@ -14,9 +14,9 @@ const maxDropped = 16
 
 // bringing is limits on their way to one shard of a bucket.
 type bringing struct {
-	want   []bucket.Limit
-	life   table.Lifetime
-	before []string // limits that were in force until now: they leave the shard whatever they hold
+	want     []bucket.Limit
+	lifetime table.Lifetime
+	before   []string // limits that were in force until now: they leave the shard whatever they hold
 }
 
 // onto returns the write that brings the limits to a shard, planned from its
@@ -33,7 +33,7 @@ func (b bringing) onto(image table.Shard, now int64) (u item.Update, due bool) {
 	slim.Partial = slices.DeleteFunc(slices.Clone(image.Partial), func(p table.PartialLimit) bool {
 		return slices.Contains(drop, p.Name)
 	})
-	u = table.Charge{Image: slim, Costs: table.Costs(b.want), Now: now, Life: b.life, Refill: true}.Plan().Update
+	u = table.Charge{Image: slim, Costs: table.Costs(b.want), Now: now, Lifetime: b.lifetime, Refill: true}.Plan().Update
 	settled := len(drop) == 0 && image.State.Matches(b.want) && len(slim.Partial) == 0
 	if settled && (b.lives(image) || !touches(u, table.AttrTTL)) {
 		return u, false
@@ -57,7 +57,7 @@ func (b bringing) lives(image table.Shard) bool {
 	if image.State.Shards > 1 {
 		return true // split buckets do not expire
 	}
-	return (image.TTL == 0) == (b.life == table.NeverExpires)
+	return (image.TTL == 0) == (b.lifetime == table.NeverExpires)
 }
 
 func (b bringing) dropped(image table.Shard, now int64) []string {

@@ -188,7 +188,7 @@ func grown(m table.Mark, b table.Shard) map[string]int64 {
 		used := bucket.WholeTokens(sl.Spent())
 		before, _ := table.CountOf(m.Used, sl.Name)
 		out[sl.Name] = used - before
-		anew = anew || used < before && (m.Life == 0 || m.Life != table.LifeOf(b.Generation))
+		anew = anew || used < before && (m.Gen == 0 || m.Gen != table.GenerationByte(b.Generation))
 	}
 	if anew {
 		for _, sl := range b.State.Slots {

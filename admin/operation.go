@@ -90,7 +90,7 @@ func (n *Namespace) fresh(ctx context.Context, r raising, now int64) (*table.New
 		return nil, nil, err
 	}
 	b := &table.NewBucket{Namespace: n.id, Entity: r.of.Entity, Resource: r.of.Resource, Cascade: e.Cascade,
-		Parent: e.Parent, Costs: table.Costs(in.limits), Life: in.life(), Now: now, Draw: rand.Uint64()}
+		Parent: e.Parent, Costs: table.Costs(in.limits), Lifetime: in.lifetime(), Now: now, Draw: rand.Uint64()}
 	_, shard := table.Create(*b)
 	return b, []table.Shard{shard}, nil
 }

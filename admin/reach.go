@@ -119,7 +119,7 @@ func (n *Namespace) reachBucket(
 		if err != nil {
 			return changed, err
 		}
-		b := bringing{want: in.limits, life: in.life(), before: before}
+		b := bringing{want: in.limits, lifetime: in.lifetime(), before: before}
 		done := true
 		for _, image := range shards {
 			u, due := b.onto(image, n.table.now())
@@ -164,9 +164,9 @@ type inForce struct {
 	at     Scope          // where they are stored
 }
 
-// life returns how long a bucket with these limits lives: one with limits of its
+// lifetime returns how long a bucket with these limits lives: one with limits of its
 // own does not expire.
-func (in inForce) life() table.Lifetime {
+func (in inForce) lifetime() table.Lifetime {
 	if in.at.Entity != "" && in.at.Resource != "" {
 		return table.NeverExpires
 	}

@@ -101,9 +101,9 @@ func TestLiveUsageOfAnotherLife(t *testing.T) {
 	}{
 		{"not counted yet", table.Mark{}, 9},
 		{"counted up to 4", table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 5},
-		{"behind a mark of the same life", table.Mark{At: at, Life: table.LifeOf(b.Generation),
+		{"behind a mark of the same life", table.Mark{At: at, Gen: table.GenerationByte(b.Generation),
 			Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, -3},
-		{"behind a mark of another life", table.Mark{At: at, Life: table.LifeOf(b.Generation) + 1,
+		{"behind a mark of another life", table.Mark{At: at, Gen: table.GenerationByte(b.Generation) + 1,
 			Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, 9},
 		{"behind a mark of no known life", table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, 9},
 		{"of a life that ended at 4", table.Mark{At: at, Gone: true, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 9},

@@ -32,11 +32,11 @@ func (l *Limiter) want(n known.Name, req Request, cfg resolved) (known.Want, err
 
 // wants is what costs are wanted of the bucket of one entity, by these limits.
 func (l *Limiter) wants(n known.Name, costs []table.Cost, cfg resolved, limits []bucket.Limit) known.Want {
-	w := known.Want{Namespace: l.namespace, Name: n, Costs: costs, Life: table.Expires,
+	w := known.Want{Namespace: l.namespace, Name: n, Costs: costs, Lifetime: table.Expires,
 		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read,
 		Ahead: l.aheadOf(limits)}
 	if cfg.own {
-		w.Life = table.NeverExpires
+		w.Lifetime = table.NeverExpires
 	}
 	return w
 }

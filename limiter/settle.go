@@ -132,7 +132,7 @@ func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
 	switch {
 	case s.more && s.image.Entity != "" && try < settleAttempts:
 		return table.Charge{Image: s.image, Costs: adjustable(s.image.State, s.costs), Now: now,
-			Life: table.KeepLifetime, Slack: int64(s.l.opts.Slack), Force: true}.Plan().Update, true
+			Lifetime: table.KeepLifetime, Slack: int64(s.l.opts.Slack), Force: true}.Plan().Update, true
 	case s.plain:
 		return table.AdjustUnmetered(s.item.key, s.costs), false
 	}

@@ -372,8 +372,8 @@ func (w *gapWorld) naiveShard(key item.Key, all []memdb.Change, out map[string]i
 			}
 		case gap && window != 0:
 			base := counters(last.New)
-			life := table.LifeOf(read(c.Old, "gn")) // of different ones, one in 255 pairs look the same
-			if last.New != nil && table.LifeOf(read(last.New, "gn")) != life || life == 0 {
+			life := table.GenerationByte(read(c.Old, "gn")) // of different ones, one in 255 pairs look the same
+			if last.New != nil && table.GenerationByte(read(last.New, "gn")) != life || life == 0 {
 				for limit, n := range before { // the life may be another one
 					if m, ok := base[limit]; ok && n < m {
 						base = nil

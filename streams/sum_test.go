@@ -168,7 +168,7 @@ func TestSumsAfterACrashAtEveryCall(t *testing.T) {
 // marked stores a longer window as releases before did, counted by marks.
 func (w *gapWorld) marked(kind usage.Window, at, rpm, events int64, used int64) {
 	start := kind.Start(at)
-	mark := table.Mark{At: table.PositionOf(1_600_000_000, "1"), Life: table.LifeOf(1),
+	mark := table.Mark{At: table.PositionOf(1_600_000_000, "1"), Gen: table.GenerationByte(1),
 		Used: []table.Count{{Limit: "rpm", Tokens: used}, {Limit: "tpm"}}}
 	s := table.Snapshot{
 		Namespace: "ns", Entity: "a", Resource: "gpt", Window: string(kind), Start: table.Timestamp(start),

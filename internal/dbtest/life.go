@@ -115,7 +115,7 @@ func (l *life) decode(what string, it item.Item) table.Shard {
 func (l *life) charge(b table.Shard, tokens, wait int64, change func(*table.Charge)) table.Shard {
 	l.t.Helper()
 	l.now += wait
-	c := table.Charge{Image: b, Costs: l.costs(tokens), Now: l.now, Life: table.Expires}
+	c := table.Charge{Image: b, Costs: l.costs(tokens), Now: l.now, Lifetime: table.Expires}
 	if change != nil {
 		change(&c)
 	}
@@ -135,7 +135,7 @@ func (l *life) play() {
 // charges creates the bucket, and takes from it and gives back in every way.
 func (l *life) charges() table.Shard {
 	create, _ := table.Create(table.NewBucket{
-		Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Costs: l.costs(1), Life: table.Expires,
+		Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Costs: l.costs(1), Lifetime: table.Expires,
 		Now: l.now, Cascade: true, Parent: "acme",
 	})
 	b := l.do("create", create)

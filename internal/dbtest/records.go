@@ -95,7 +95,7 @@ func testRegistries(t *testing.T, db store.Store, ns string) {
 func testUsage(t *testing.T, db store.Store, ns string) {
 	mark := func(sequence string, rpm int64) table.Mark {
 		return table.Mark{At: table.PositionOf(1_700_000_000, sequence),
-			Used: []table.Count{{Limit: "rpm", Tokens: rpm}, {Limit: "ttl", Tokens: -rpm}}, Life: 7}
+			Used: []table.Count{{Limit: "rpm", Tokens: rpm}, {Limit: "ttl", Tokens: -rpm}}, Gen: 7}
 	}
 	after := func(sequence string, rpm int64) table.Expect {
 		m := mark(sequence, rpm)

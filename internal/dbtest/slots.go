@@ -16,7 +16,7 @@ func testSlots(t *testing.T, db store.Store) {
 	rate := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000}
 	l := &life{t: t, db: db, ns: rand.Text(), limits: []bucket.Limit{slots, rate}, now: 1_700_000_002_000}
 	create, _ := table.Create(table.NewBucket{Namespace: l.ns, Entity: "key-1", Resource: "gpt", Costs: l.costs(1),
-		Life: table.Expires, Now: l.now})
+		Lifetime: table.Expires, Now: l.now})
 	first := l.do("create", create)
 	held := func(b table.Shard, n int64) {
 		t.Helper()

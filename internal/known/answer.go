@@ -51,7 +51,7 @@ func (b *Bucket) Outbid(p Planned) (answered, lost bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	s := k.at(p.Shard)
-	return s.imaged() && !p.Creates, p.Charges && p.Takes && s.image.Generation == p.life
+	return s.imaged() && !p.Creates, p.Charges && p.Takes && s.image.Generation == p.generation
 }
 
 // Paid remembers the images of shards that have paid for a request together. A transaction

@@ -18,7 +18,7 @@ func clock(ms int64) func() Now { return func() Now { return Now{Ms: ms} } }
 
 // asks is a request for so many tokens under some limits.
 func asks(tokens int64, limits ...bucket.Limit) Want {
-	return Want{Namespace: "ns", Name: Name{Entity: "acme", Resource: "gpt-4"}, Life: table.Expires,
+	return Want{Namespace: "ns", Name: Name{Entity: "acme", Resource: "gpt-4"}, Lifetime: table.Expires,
 		Costs: table.Costs(limits, tokens*bucket.Milli)}
 }
 

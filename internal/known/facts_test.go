@@ -236,10 +236,10 @@ func TestWhatARefusalMeans(t *testing.T) {
 		plan           Planned
 		answered, lost bool
 	}{
-		"a charge":            {Planned{Charges: true, Takes: true, life: 1}, true, true},
-		"a refill":            {Planned{Charges: true, life: 1}, true, false},
-		"an add":              {Planned{Takes: true, life: 1}, true, false},
-		"other rules":         {Planned{Charges: true, Takes: true, life: 2}, true, false},
+		"a charge":            {Planned{Charges: true, Takes: true, generation: 1}, true, true},
+		"a refill":            {Planned{Charges: true, generation: 1}, true, false},
+		"an add":              {Planned{Takes: true, generation: 1}, true, false},
+		"other rules":         {Planned{Charges: true, Takes: true, generation: 2}, true, false},
 		"a creation":          {Planned{Creates: true, Takes: true}, false, false},
 		"a shard not seen":    {Planned{Shard: 3, Takes: true}, false, false},
 		"a creation over one": {Planned{Shard: 3, Creates: true, Takes: true}, false, false},
@@ -546,8 +546,8 @@ func TestAPlanKnowsItsImage(t *testing.T) {
 	b, w := seenAs(perSecond, 3, 9), asks(1, perSecond)
 	b.Begin(Choice{Do: Take, Shard: 1}, w, noon)
 	_, p := b.Plan(Choice{Do: Take, Shard: 1}, []Want{w}, 1, clock(noon))
-	if p.Shard != 1 || p.since != b.Seen(1).Serial || p.life != 1 {
-		t.Errorf("planned for shard %d, image %d of life %d", p.Shard, p.since, p.life)
+	if p.Shard != 1 || p.since != b.Seen(1).Serial || p.generation != 1 {
+		t.Errorf("planned for shard %d, image %d of life %d", p.Shard, p.since, p.generation)
 	}
 	if answered, lost := b.Outbid(p); !answered || !lost {
 		t.Errorf("a refusal of the same rules: %v, %v", answered, lost)
@@ -625,7 +625,7 @@ func TestWhoGoesTogether(t *testing.T) {
 	base := asks(1, perSecond)
 	leaves, forever := asks(1, perSecond), asks(1, perSecond)
 	leaves.Costs[0].Floor = 40
-	forever.Life = table.NeverExpires
+	forever.Lifetime = table.NeverExpires
 	for name, c := range map[string]struct {
 		other Want
 		want  bool

@@ -11,17 +11,17 @@ import (
 
 // Planned is a planned write on a shard, for a group of requests or one.
 type Planned struct {
-	Write   item.Write
-	Shard   int
-	Takes   bool  // it takes the costs
-	Creates bool  // it creates the bucket, or restores its shard 0
-	Charges bool  // it depends on the image
-	adds    bool  // it is a plain add in place of a charge
-	since   int   // the serial number of the image when it was planned
-	life    int64 // the generation of that image
-	floor   int64 // what it leaves, see Want.floor
-	ahead   *table.Ahead
-	took    []table.Cost // with ahead: the costs with what is taken ahead
+	Write      item.Write
+	Shard      int
+	Takes      bool  // it takes the costs
+	Creates    bool  // it creates the bucket, or restores its shard 0
+	Charges    bool  // it depends on the image
+	adds       bool  // it is a plain add in place of a charge
+	since      int   // the serial number of the image when it was planned
+	generation int64 // of that image
+	floor      int64 // what it leaves, see Want.floor
+	ahead      *table.Ahead
+	took       []table.Cost // with ahead: the costs with what is taken ahead
 }
 
 // Ahead returns what the write takes ahead, and what of earlier charges it tells to have ended
@@ -103,7 +103,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	c.last = hurried < n
 	p = k.plan(c, Joined(group[:n]), now)
 	p.floor = group[0].floor()
-	p.Shard, p.since, p.life = c.Shard, s.serial, s.image.Generation
+	p.Shard, p.since, p.generation = c.Shard, s.serial, s.image.Generation
 	return n, p
 }
 
@@ -156,7 +156,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	if c.last { // refused only if the tokens are gone, however low that may show a full limit
 		slack = 100
 	}
-	charge := table.Charge{Image: s.image, Costs: w.Costs, Now: now.Ms, Life: w.Life, Slack: slack}
+	charge := table.Charge{Image: s.image, Costs: w.Costs, Now: now.Ms, Lifetime: w.Lifetime, Slack: slack}
 	switch {
 	case c.Owe:
 		charge.Force, charge.Owe, charge.Slack = true, true, 0 // a full image: what is short is under way in this process
@@ -203,7 +203,7 @@ func (b *Bucket) Create(w Want, now Now) Planned {
 func (k *facts) create(w Want, now Now) Planned {
 	fresh := table.NewBucket{
 		Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Parent: w.Parent, Cascade: w.Cascade,
-		Costs: w.Costs, Life: w.Life, Now: now.Ms, Draw: now.Random,
+		Costs: w.Costs, Lifetime: w.Lifetime, Now: now.Ms, Draw: now.Random,
 	}
 	if k.count > 1 {
 		put, _ := table.CreateEmpty(fresh, k.count)

@@ -39,7 +39,7 @@ func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 		}
 	}
 	if !w.stored(image.State) || len(image.Partial) > 0 || s.clockless(now) {
-		plan := table.Charge{Image: image, Costs: w.Costs, Now: now, Life: w.Life}.Plan()
+		plan := table.Charge{Image: image, Costs: w.Costs, Now: now, Lifetime: w.Lifetime}.Plan()
 		return plan.Verdict, plan.Short
 	}
 	var few [16]int64

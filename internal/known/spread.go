@@ -26,7 +26,7 @@ type Payment struct {
 // full limit may be shown, in percent of its capacity.
 func (p Payment) Write(w Want, now, slack int64) item.Write {
 	return table.Charge{
-		Image: p.Image, Costs: p.Costs, Now: now, Life: w.Life, Slack: slack, Force: p.Owe, Owe: p.Owe,
+		Image: p.Image, Costs: p.Costs, Now: now, Lifetime: w.Lifetime, Slack: slack, Force: p.Owe, Owe: p.Owe,
 	}.Plan().Update
 }
 

@@ -16,7 +16,7 @@ type Want struct {
 	Namespace string
 	Name      Name
 	Costs     []table.Cost // of all limits in force
-	Life      table.Lifetime
+	Lifetime  table.Lifetime
 	Read      int64  // when the limits were read, epoch ms; zero if the call gave them
 	Parent    string // with Cascade, what the bucket tells other clients
 	Cascade   bool
@@ -54,7 +54,7 @@ func (w Want) floor() (percents int64) {
 // GoesWith reports whether two requests can go out in one write: what they bring in force
 // must be the same, and what they leave: else one that leaves more would be denied with others.
 func (w Want) GoesWith(other Want) bool {
-	return w.Life == other.Life &&
+	return w.Lifetime == other.Lifetime &&
 		slices.EqualFunc(w.Costs, other.Costs, func(a, b table.Cost) bool {
 			return a.Limit == b.Limit && a.Floor == b.Floor
 		})

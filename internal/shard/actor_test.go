@@ -149,7 +149,7 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 	if a.absent[0] {
 		put, _ := table.Create(table.NewBucket{
 			Namespace: namespace, Entity: entity, Resource: resource,
-			Costs: costs, Life: table.Expires, Now: a.clock(), Draw: a.w.draws.Uint64(),
+			Costs: costs, Lifetime: table.Expires, Now: a.clock(), Draw: a.w.draws.Uint64(),
 		})
 		a.send(flight{what: "create", costs: costs, writes: []item.Write{put}, done: a.answer(0, costs)})
 		return true
@@ -168,7 +168,7 @@ func (a *actor) acquire(costs []table.Cost) (planned bool) {
 			done: a.answer(k, costs)})
 		return true
 	}
-	c := table.Charge{Image: image, Costs: costs, Now: a.clock(), Life: table.Expires}
+	c := table.Charge{Image: image, Costs: costs, Now: a.clock(), Lifetime: table.Expires}
 	if a.w.rng.IntN(3) == 0 { // as in a crowd
 		c.Slack, c.Room = 1+a.w.rng.Int64N(100), a.w.rng.Int64N(2)*10
 	}

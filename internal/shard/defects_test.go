@@ -38,7 +38,7 @@ func (d defect) acquire(
 	s := image.State
 	switch d {
 	case noGeneration, otherLife, literalLevel, noCapacity:
-		return d.charge(table.Charge{Image: image, Costs: costs, Now: now, Life: table.Expires})
+		return d.charge(table.Charge{Image: image, Costs: costs, Now: now, Lifetime: table.Expires})
 	case blindSpend:
 		u := item.Update{Key: image.Key()}
 		var cond []item.Cond

@@ -84,7 +84,7 @@ func (a *actor) drain(k int, costs []table.Cost) {
 	for fresh := false; ; {
 		image, ok := a.images[k]
 		if ok {
-			plan := table.Charge{Image: image, Costs: costs, Now: a.clock(), Life: table.KeepLifetime}.Plan()
+			plan := table.Charge{Image: image, Costs: costs, Now: a.clock(), Lifetime: table.KeepLifetime}.Plan()
 			if plan.Verdict.Granted {
 				a.send(flight{what: "charge", image: &image, costs: costs, writes: []item.Write{plan.Update},
 					done: a.answer(k, costs)})

@@ -18,15 +18,15 @@ import (
 type judge struct {
 	w       *world
 	seq     int64
-	buckets map[string]*judged // by entity
-	counted map[string]int64   // what the counters have grown by: entity, limit and window
-	begun   map[life]int64     // the change that began a generation
+	buckets map[string]*judged   // by entity
+	counted map[string]int64     // what the counters have grown by: entity, limit and window
+	begun   map[generation]int64 // the change that began a generation
 }
 
-// life is a generation of an item.
-type life struct {
-	pk         string
-	generation int64
+// generation is one of an item.
+type generation struct {
+	pk     string
+	number int64
 }
 
 // judged is one bucket.
@@ -102,7 +102,7 @@ func levelAt(s bucket.State, i int, now int64) int64 {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{w: w, buckets: map[string]*judged{}, counted: map[string]int64{}, begun: map[life]int64{}}
+	return &judge{w: w, buckets: map[string]*judged{}, counted: map[string]int64{}, begun: map[generation]int64{}}
 }
 
 func (j *judge) of(pk string) (*judged, int) {
@@ -195,7 +195,7 @@ func (j *judge) decode(c memdb.Change) (table.Shard, bool) {
 		return b, false
 	}
 	if old, err := table.DecodeShard(c.Old); err != nil || old.Generation != b.Generation {
-		g := life{c.Key.PK, b.Generation}
+		g := generation{c.Key.PK, b.Generation}
 		if before, ok := j.begun[g]; ok && before != c.Seq && b.Generation != 0 {
 			j.w.violated("I1: %s: the generation %d came back", c.Key.PK, b.Generation)
 		}

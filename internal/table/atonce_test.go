@@ -20,7 +20,7 @@ func slotsLimit(name string, n int64) bucket.Limit {
 // slotsBucket is a bucket with 10 slots beside rates, of which some were taken in the present
 // epoch and some in the one before.
 func slotsBucket(now, before int64, limits ...bucket.Limit) Shard {
-	_, b := Create(NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Now: sampleNow, Life: Expires,
+	_, b := Create(NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Now: sampleNow, Lifetime: Expires,
 		Costs: Costs(limits)})
 	for i, sl := range b.State.Slots {
 		if sl.AtOnce {

@@ -66,10 +66,10 @@ import (
 // Give-backs (Adjust) lower tc. A charge from an image before that may leave a
 // full bucket above capacity by what was given back since, until the next one.
 type Charge struct {
-	Image Shard
-	Costs []Cost // of the limits to bring in force; nil: nothing is taken, those stored stay
-	Now   int64
-	Life  Lifetime
+	Image    Shard
+	Costs    []Cost // of the limits to bring in force; nil: nothing is taken, those stored stay
+	Now      int64
+	Lifetime Lifetime
 	// Slack, in percent of the capacity, is how much others may have taken since the
 	// image where that shows a full limit lower than it is; if they took more, the
 	// write is refused. Zero: any. Room, in percent of the capacity, is what a full

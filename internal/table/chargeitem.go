@@ -30,7 +30,7 @@ func (p *planned) finish() {
 		p.identify()
 	}
 	remember(&p.u, p.stored)
-	live(&p.u, &p.numbers, p.c.Life, image, p.after, p.c.Now)
+	live(&p.u, &p.numbers, p.c.Lifetime, image, p.after, p.c.Now)
 	p.u.If = item.All(p.cond...)
 }
 

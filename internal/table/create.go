@@ -12,7 +12,7 @@ type NewBucket struct {
 	Parent                      string
 	Costs                       []Cost                 // of all limits in force
 	Gifts                       map[string]bucket.Gift // what an operator puts in from the beginning, by limit
-	Life                        Lifetime
+	Lifetime                    Lifetime
 	Now                         int64
 	Draw                        uint64 // by chance; tells this life from others that began in the same millisecond
 }
@@ -22,7 +22,7 @@ func Create(n NewBucket) (item.Put, Shard) {
 	s := bucket.New(LimitsOf(n.Costs), 0, 1, n.Now).Give(n.Gifts)
 	costs := costsBySlot(nil, s, n.Costs, true)
 	b := n.bucket(s.Begin(costs).Take(costs))
-	if n.Life == Expires {
+	if n.Lifetime == Expires {
 		b.TTL = freshTTL(b.State, n.Now)
 	}
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b

@@ -15,7 +15,7 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
 	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
-		Life: table.Expires, Now: now})
+		Lifetime: table.Expires, Now: now})
 	b := decode(t, put.Item)
 	if b.TTL != now/1000+420 {
 		t.Fatalf("ttl is %d s from now", b.TTL-now/1000)

@@ -70,7 +70,7 @@ func TestDroppedLimitsLeaveNothingBehind(t *testing.T) {
 	costs := func(i int) []table.Cost {
 		return []table.Cost{{Limit: of(i)[0], Milli: 1000}, {Limit: of(i)[1], Milli: 1_000_000}}
 	}
-	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs(0), Life: table.Expires,
+	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs(0), Lifetime: table.Expires,
 		Now: now}
 	put, _ := table.Create(n)
 	it, largest := put.Item, 0
@@ -81,7 +81,7 @@ func TestDroppedLimitsLeaveNothingBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan := table.Charge{Image: b, Costs: costs(i), Now: now, Life: table.Expires}.Plan()
+			plan := table.Charge{Image: b, Costs: costs(i), Now: now, Lifetime: table.Expires}.Plan()
 			if !plan.Verdict.Granted {
 				break // the day's tokens are gone
 			}

@@ -126,7 +126,7 @@ func (e *expiring) acquire(b table.Shard, ok bool) {
 	switch {
 	case !ok:
 		w, _ = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Costs: costs, Life: table.Expires, Now: e.now})
+			Costs: costs, Lifetime: table.Expires, Now: e.now})
 	case e.rng.IntN(4) == 0:
 		w = table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs,
 			Now: e.now}.Plan()
@@ -135,7 +135,7 @@ func (e *expiring) acquire(b table.Shard, ok bool) {
 			b = e.stale
 		}
 		life := []table.Lifetime{table.Expires, table.KeepLifetime}[e.rng.IntN(2)]
-		plan := table.Charge{Image: b, Costs: costs, Now: e.now, Life: life}.Plan()
+		plan := table.Charge{Image: b, Costs: costs, Now: e.now, Lifetime: life}.Plan()
 		if !plan.Verdict.Granted {
 			return
 		}
@@ -171,7 +171,7 @@ func (e *expiring) settle(b table.Shard, ok bool) {
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
 		}
-		w = table.Charge{Image: b, Costs: costs, Now: e.now, Life: table.KeepLifetime,
+		w = table.Charge{Image: b, Costs: costs, Now: e.now, Lifetime: table.KeepLifetime,
 			Force: true}.Plan().Update
 	}
 	it := e.write(w)
@@ -201,7 +201,7 @@ func TestColdWriteNeedsAnItemThatLives(t *testing.T) {
 		want bool
 	}{{0, true}, {now / 1000, false}, {now/1000 + 59, false}, {safe, false}, {safe + 1, true}} {
 		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Costs: table.Costs(limits, 40_000), Life: table.NeverExpires, Now: now})
+			Costs: table.Costs(limits, 40_000), Lifetime: table.NeverExpires, Now: now})
 		b.TTL = tt.ttl
 		cold := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs,
 			Now: now}

@@ -126,7 +126,7 @@ func (w *floorWorld) step() {
 		if !w.has[p] || len(w.images) > 1 && w.r.IntN(4) == 0 {
 			u = table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs, Now: w.now, Room: 50}.Plan()
 		} else {
-			c := table.Charge{Image: w.images[p], Costs: costs, Now: w.now, Life: table.Expires}
+			c := table.Charge{Image: w.images[p], Costs: costs, Now: w.now, Lifetime: table.Expires}
 			if w.r.IntN(4) == 0 { // one that waits owes nothing of what has a floor
 				c.Force, c.Owe = w.floor(class) > 0, true
 			}

@@ -50,10 +50,10 @@ func Began(generation int64) int64 {
 
 // nextGeneration returns the number of the item's next generation, which begins now and
 // later than those of the others, whose lives it ends. Usage tells it from the one before
-// by a byte (see [LifeOf]): a number with the same byte is passed over.
+// by a byte (see [GenerationByte]): a number with the same byte is passed over.
 func nextGeneration(b Shard, now int64, others ...Shard) int64 {
 	next := begin(b.drawn(), now, append(others, b)...)
-	for LifeOf(next) == LifeOf(b.Generation) && Began(next) < lastInstant {
+	for GenerationByte(next) == GenerationByte(b.Generation) && Began(next) < lastInstant {
 		next += 1 << drawBits
 	}
 	return next

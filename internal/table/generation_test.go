@@ -241,7 +241,7 @@ func TestTheNextGenerationLooksAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if table.LifeOf(next.Generation) == table.LifeOf(b.Generation) || next.Generation <= b.Generation {
+		if table.GenerationByte(next.Generation) == table.GenerationByte(b.Generation) || next.Generation <= b.Generation {
 			t.Fatalf("generation %d after %d, the %dth", next.Generation, b.Generation, i)
 		}
 		b = next

@@ -26,7 +26,7 @@ const sampleNow = 1_700_000_000_000
 func sampleBucket() Shard {
 	_, b := Create(NewBucket{
 		Namespace: "aZ09_-aZ09_", Entity: "key-1", Resource: "openai/gpt-4", Cascade: true, Parent: "acme",
-		Costs: Costs(sampleLimits, 1000, 21_000_000), Life: Expires, Now: sampleNow,
+		Costs: Costs(sampleLimits, 1000, 21_000_000), Lifetime: Expires, Now: sampleNow,
 	})
 	return b
 }
@@ -107,7 +107,7 @@ func usageSample(window, start, part string) Snapshot {
 		Legend: Legend{Stream: sampleNow / 1000, Limits: []string{"rpm", "tpm", "window"}},
 		Marks: map[int]Mark{
 			0: {At: PositionOf(sampleNow/1000, "100000000000000000042"),
-				Used: []Count{{"rpm", 4_000}, {"tpm", 9_000_000}, {"window", 3}}, Life: 9},
+				Used: []Count{{"rpm", 4_000}, {"tpm", 9_000_000}, {"window", 3}}, Gen: 9},
 			3: {At: PositionOf(sampleNow/1000, "100000000000000000007"), Gone: true},
 		},
 		TTL: sampleNow/1000 + 90*86400,
@@ -226,7 +226,7 @@ func TestStateSurvivesItsItem(t *testing.T) {
 // entity id stay under 1 KB, split, in debt and with remainders.
 func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 	n := NewBucket{
-		Namespace: "aZ09_-aZ09_", Entity: strings.Repeat("e", 40), Resource: "gpt-4", Now: sampleNow, Life: Expires,
+		Namespace: "aZ09_-aZ09_", Entity: strings.Repeat("e", 40), Resource: "gpt-4", Now: sampleNow, Lifetime: Expires,
 	}
 	for i := range 8 {
 		n.Costs = append(n.Costs, Cost{Limit: bucket.Limit{Name: "lm" + string(rune('a'+i)), Capacity: 40_000_000,

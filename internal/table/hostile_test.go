@@ -253,7 +253,7 @@ func (g generator) snapshot() Snapshot {
 
 func (g generator) mark(l Legend) Mark {
 	m := Mark{At: PositionOf(g.Int64N(3)*1_700_000_000, fmt.Sprint(g.Uint64())+fmt.Sprint(g.Uint64())),
-		Life: uint8(g.IntN(256)), Gone: g.IntN(4) == 0}
+		Gen: uint8(g.IntN(256)), Gone: g.IntN(4) == 0}
 	for _, name := range l.Limits {
 		if !m.Gone && g.IntN(3) > 0 {
 			m.Used = append(m.Used, Count{name, g.Int64() >> g.IntN(64)})

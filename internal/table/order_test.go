@@ -80,7 +80,7 @@ func TestChargesCommute(t *testing.T) {
 		at := now + rng.Int64N(10_000)
 		plan := func() item.Update {
 			return table.Charge{Image: image, Costs: randomCosts(rng, image), Now: at,
-				Life: table.KeepLifetime}.Plan().Update
+				Lifetime: table.KeepLifetime}.Plan().Update
 		}
 		a, b := plan(), plan()
 		if a.If == nil || b.If == nil {
@@ -199,7 +199,7 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 			now += rng.Int64N(20_000) >> rng.IntN(16)
 			n.pass(now)
 			c := table.Charge{Image: image, Costs: randomCosts(rng, image), Now: now,
-				Life: table.Lifetime(rng.IntN(3))}
+				Lifetime: table.Lifetime(rng.IntN(3))}
 			switch rng.IntN(8) {
 			case 0:
 				c.Costs = nil

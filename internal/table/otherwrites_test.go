@@ -127,7 +127,7 @@ func otherWrites(t *testing.T) []call {
 func usageWrites(t *testing.T) []call {
 	t.Helper()
 	at := func(n string, used int64) Mark {
-		return Mark{At: PositionOf(sampleNow/1000, n), Used: []Count{{"rpm", used}}, Life: 9}
+		return Mark{At: PositionOf(sampleNow/1000, n), Used: []Count{{"rpm", used}}, Gen: 9}
 	}
 	u := Usage{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "hourly", Start: "2023-11-14T22:00:00Z",
 		Part: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", 3}}, Events: 2, TTL: sampleNow,

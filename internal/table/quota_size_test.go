@@ -20,7 +20,7 @@ func TestBucketsOfMixedKindsCostOneWriteUnit(t *testing.T) {
 	}
 	b := func(limits ...bucket.Limit) Shard {
 		_, b := Create(NewBucket{Namespace: "aZ09_-aZ09_", Entity: strings.Repeat("e", 40), Resource: "gpt-4",
-			Now: sampleNow, Life: Expires, Costs: Costs(limits)})
+			Now: sampleNow, Lifetime: Expires, Costs: Costs(limits)})
 		b.State.Shard, b.State.Shards = 7, 8
 		for i := range b.State.Slots {
 			b.State.Slots[i].Used, b.State.Slots[i].Tokens = 123_456_789_000, b.State.Slots[i].Tokens*2/3

@@ -25,5 +25,5 @@ func Raise(image Shard, gifts map[string]bucket.Gift, now int64) item.Update {
 	if gifts == nil {
 		gifts = map[string]bucket.Gift{}
 	}
-	return Charge{Image: image, Now: now, Life: KeepLifetime, Gifts: gifts}.Plan().Update
+	return Charge{Image: image, Now: now, Lifetime: KeepLifetime, Gifts: gifts}.Plan().Update
 }

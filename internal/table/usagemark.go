@@ -17,8 +17,8 @@ import (
 // is its mark, and one, the legend, holds what all marks share. Marks are short,
 // so that a snapshot of 32 shards is still written for one unit:
 //
-//	mark      life, counter of each limit of the legend, position
-//	life      1 byte
+//	mark      byte of the generation, counter of each limit of the legend, position
+//	byte      see GenerationByte
 //	counter   1 to 9 bytes, see appendCounter; 0xE0 where the shard had none
 //	position  0xE2 + n and n bytes of sequence number, in the legend's stream;
 //	          in an earlier or later one 0xE1 or 0xFD, 8 bytes, 1 byte n, n bytes
@@ -54,12 +54,12 @@ type Mark struct {
 	At   Position
 	Used []Count // by name; counters of zero are different from none
 	Gone bool    // the shard was removed at At; there are no counters
-	Life uint8   // of the shard, see [LifeOf]
+	Gen  uint8   // of the shard, see [GenerationByte]
 }
 
-// LifeOf reduces a generation to a byte. It is 0 only for 0, which items made by
+// GenerationByte reduces a generation to a byte. It is 0 only for 0, which items made by
 // other clients have; of others, one in 255 pairs share theirs.
-func LifeOf(generation int64) uint8 {
+func GenerationByte(generation int64) uint8 {
 	if generation == 0 {
 		return 0
 	}
@@ -105,7 +105,7 @@ func parseLegend(b []byte) (l Legend, ok bool) {
 
 // prefix returns the bytes of a mark up to its position.
 func (l Legend) prefix(m Mark) []byte {
-	b := []byte{m.Life}
+	b := []byte{m.Gen}
 	if m.Gone {
 		return append(b, goneCounter)
 	}
@@ -141,7 +141,7 @@ func (l Legend) parse(b []byte) (m Mark, ok bool) {
 	if len(b) < 2 {
 		return m, false
 	}
-	m.Life, b = b[0], b[1:]
+	m.Gen, b = b[0], b[1:]
 	if b[0] == goneCounter {
 		m.Gone, b = true, b[1:]
 	}

@@ -140,7 +140,7 @@ func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 		for k := range c.shards {
 			at := PositionOf(1_700_000_000, fmt.Sprintf("%d", 4_421_584_500_000_000_000+int64(k))+"01745")
 			u.Moves = append(u.Moves, Move{Shard: k,
-				To: Mark{At: at, Used: []Count{{"rpm", 60_000}, {"tpm", 40_000_000}}, Life: 9}})
+				To: Mark{At: at, Used: []Count{{"rpm", 60_000}, {"tpm", 40_000_000}}, Gen: 9}})
 		}
 		it, held, err := u.Update().Apply(nil)
 		if err != nil || !held {

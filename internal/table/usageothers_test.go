@@ -22,7 +22,7 @@ func TestOthersAreToldApart(t *testing.T) {
 		return after
 	}
 	mark := func(at int, rpm, tpm int64) Mark {
-		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}, {"tpm", tpm}}, Life: 3}
+		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}, {"tpm", tpm}}, Gen: 3}
 	}
 	usage := func(rpm, tpm int64, m Move) Usage {
 		return Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
@@ -98,10 +98,10 @@ func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
 	try := func(seen *Marks, shard int, counted int64, from Expect, at int, rpm int64) (held bool) {
 		t.Helper()
 		return attempt(t, &it, seen, []Count{{"rpm", counted}}, Move{Shard: shard, From: from,
-			To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}})
+			To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}})
 	}
 	counted := func(at int, rpm int64) Expect {
-		return Expect{Counted: &Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}}
+		return Expect{Counted: &Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}}
 	}
 	ok := try(nil, 0, 100, Expect{}, 10, 100) && try(nil, 1, 200, Expect{}, 11, 200)
 	ok = ok && try(nil, 1, 3, counted(20, 200), 20, 3) // another life
@@ -126,7 +126,7 @@ func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 	try := func(shard int, counts, used []Count, from Expect, seen *Marks) (held bool) {
 		t.Helper()
 		return attempt(t, &it, seen, counts, Move{Shard: shard, From: from,
-			To: Mark{At: PositionOf(1, fmt.Sprint(10+len(it)+shard)), Used: used, Life: 3}})
+			To: Mark{At: PositionOf(1, fmt.Sprint(10+len(it)+shard)), Used: used, Gen: 3}})
 	}
 	exactly := Expect{Exactly: true}
 	begun := []Count{{"rpm", 10}}
@@ -185,7 +185,7 @@ func TestSharedSnapshotsStayKnown(t *testing.T) {
 		return after
 	}
 	mark := func(at int, rpm int64) Mark {
-		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Life: 3}
+		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}
 	}
 	foreign := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
 		Part: "2023-11-14T22:00:00Z", Counts: map[string]int64{"rpm": 600}, Events: 6}

@@ -42,7 +42,7 @@ func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
 	}
 	by := func(events int64, it item.Item) item.Item { // as a release before does
 		marks := MarksOf(it)
-		mark := Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 9}}, Life: 3}
+		mark := Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 9}}, Gen: 3}
 		if old, ok := marks.Shard(0); ok {
 			mark.At, mark.Used = PositionOf(1, "8"), []Count{{"rpm", old.Used[0].Tokens + 3}}
 		}

@@ -31,7 +31,7 @@ func one(name string, w item.Write, on item.Item) call {
 // sampleNew describes the bucket that the sample writes are planned for.
 func sampleNew(limits []bucket.Limit) NewBucket {
 	n := NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme",
-		Life: Expires, Now: sampleNow}
+		Lifetime: Expires, Now: sampleNow}
 	for i, l := range limits {
 		n.Costs = append(n.Costs, Cost{Limit: l, Milli: 1000 * int64(i+1)})
 	}
@@ -134,7 +134,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 		}
 		calls = append(calls, one(name, plan.Update, asStored(c.Image)))
 	}
-	acquire := Charge{Costs: n.Costs, Life: Expires}
+	acquire := Charge{Costs: n.Costs, Lifetime: Expires}
 	young := acquire
 	young.Now = sampleNow + 7
 	charge("acquire", "used", acquire)
@@ -147,11 +147,11 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	charge("acquire on an item without a clock and a count", "no clock", acquire)
 	charge("acquire on an item whose clock is broken", "broken clock", acquire)
 	charge("acquire on an item with a counter beyond 64 bits", "outgrown", acquire)
-	charge("acquire with changed limits", "used", Charge{Costs: changed, Life: NeverExpires})
+	charge("acquire with changed limits", "used", Charge{Costs: changed, Lifetime: NeverExpires})
 	charge("acquire with new limits", "no limits", acquire)
-	charge("acquire with other limits in force", "more limits", Charge{Costs: changed, Life: Expires})
+	charge("acquire with other limits in force", "more limits", Charge{Costs: changed, Lifetime: Expires})
 	charge("acquire on a split bucket", "split", acquire)
-	charge("mend", "partial", Charge{Costs: n.Costs, Life: Expires, Refill: true})
+	charge("mend", "partial", Charge{Costs: n.Costs, Lifetime: Expires, Refill: true})
 	charge("settle by force", "used", Charge{Costs: n.Costs, Force: true})
 	charge("settle by force into more debt", "debt", Charge{Costs: n.Costs, Force: true})
 	charge("give back by force", "used", Charge{Costs: adjust, Force: true})
@@ -161,7 +161,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	for i := range half {
 		half[i].Milli /= 2
 	}
-	takes := Charge{Costs: n.Costs, Life: Expires}
+	takes := Charge{Costs: n.Costs, Lifetime: Expires}
 	takes.Ahead = &Ahead{Life: 500, Take: half, Left: half, Told: half[:1], Ended: half}
 	charge("acquire that takes ahead", "used", takes)
 	charge("acquire that takes ahead where others hold", "held", takes)
@@ -377,8 +377,8 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 			costs = append(costs, Cost{Limit: l, Milli: 1000 * g.Int64N(1+l.Capacity/1000) * g.Int64N(2)})
 		}
 		c := Charge{Image: b, Costs: costs, Now: sampleNow + g.Int64N(20_000) - 1000,
-			Life:  Lifetime(g.IntN(3)),
-			Force: g.IntN(4) == 0, Slack: g.Int64N(2) * g.Int64N(101), Room: g.Int64N(2) * g.Int64N(101)}
+			Lifetime: Lifetime(g.IntN(3)),
+			Force:    g.IntN(4) == 0, Slack: g.Int64N(2) * g.Int64N(101), Room: g.Int64N(2) * g.Int64N(101)}
 		plan := c.Plan()
 		if !plan.Verdict.Granted && !c.Force {
 			return

@@ -123,12 +123,12 @@ func (w *packer) run(r *Run) {
 	set(r.Born, runBorn)
 	set(r.Gone, runGone)
 	set(r.Wide, runWide)
-	set(r.FromLife != r.ToLife, runLives)
+	set(r.FromGen != r.ToGen, runLives)
 	set(!near || !nearer, runFar)
 	set(!same, runMoved)
-	w.b = append(w.b, flags, r.FromLife)
-	if r.FromLife != r.ToLife {
-		w.b = append(w.b, r.ToLife)
+	w.b = append(w.b, flags, r.FromGen)
+	if r.FromGen != r.ToGen {
+		w.b = append(w.b, r.ToGen)
 	}
 	if near && nearer {
 		w.uint(toFirst)

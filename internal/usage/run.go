@@ -14,13 +14,13 @@ import (
 // whether or not every record was seen. A run lies in one life of the shard, and no
 // limit that it starts with vanishes in it except at its end.
 type Run struct {
-	First, Last      table.Position
-	From, To         []table.Count // by limit, in whole tokens
-	Born             bool          // First created the shard: From is empty
-	Gone             bool          // Last removed it: To are its last counters
-	FromLife, ToLife uint8         // see [table.LifeOf]
-	Wide             bool          // one record of a shard with too many limits: From and To are what changed
-	Events           int64         // records that changed consumption
+	First, Last    table.Position
+	From, To       []table.Count // by limit, in whole tokens
+	Born           bool          // First created the shard: From is empty
+	Gone           bool          // Last removed it: To are its last counters
+	FromGen, ToGen uint8         // see [table.GenerationByte]
+	Wide           bool          // one record of a shard with too many limits: From and To are what changed
+	Events         int64         // records that changed consumption
 
 	whole bool // Born, but of all that happened since only the last counters are known: From are To
 }
@@ -149,7 +149,8 @@ func newPart(c *stream.Change, at table.Position, finest Window) Part {
 }
 
 func newRun(c *stream.Change, at table.Position) Run {
-	r := Run{First: at, Last: at, FromLife: table.LifeOf(c.OldGeneration), ToLife: table.LifeOf(c.NewGeneration),
+	r := Run{First: at, Last: at,
+		FromGen: table.GenerationByte(c.OldGeneration), ToGen: table.GenerationByte(c.NewGeneration),
 		Events: event(c)}
 	r.Wide = len(c.Used) > maxNames
 	for _, u := range c.Used {
@@ -165,9 +166,9 @@ func newRun(c *stream.Change, at table.Position) Run {
 	}
 	switch c.Operation {
 	case stream.Insert:
-		r.Born, r.FromLife = true, r.ToLife
+		r.Born, r.FromGen = true, r.ToGen
 	case stream.Remove:
-		r.Gone, r.To, r.ToLife = true, r.From, r.FromLife
+		r.Gone, r.To, r.ToGen = true, r.From, r.FromGen
 	}
 	return r
 }
@@ -175,13 +176,13 @@ func newRun(c *stream.Change, at table.Position) Run {
 // justBefore returns the run that says only where the shard stood before r.
 func justBefore(r Run) Run {
 	at := r.First.Before()
-	return Run{First: at, Last: at, From: r.From, To: r.From, FromLife: r.FromLife, ToLife: r.FromLife}
+	return Run{First: at, Last: at, From: r.From, To: r.From, FromGen: r.FromGen, ToGen: r.FromGen}
 }
 
 // links reports whether the change begins where the run ends and can go into it.
 func (r *Run) links(c *stream.Change) bool {
 	if c.Operation == stream.Insert || r.Gone || r.Wide || len(c.Used) > maxNames ||
-		r.ToLife != table.LifeOf(c.OldGeneration) {
+		r.ToGen != table.GenerationByte(c.OldGeneration) {
 		return false
 	}
 	i := 0
@@ -221,7 +222,7 @@ func (r *Run) extend(c *stream.Change, at table.Position) {
 		r.Gone = true
 		return
 	}
-	r.ToLife = table.LifeOf(c.NewGeneration)
+	r.ToGen = table.GenerationByte(c.NewGeneration)
 	i := 0
 	for _, u := range c.Used {
 		if u.Was {

@@ -20,7 +20,7 @@ func BenchmarkState(b *testing.B) {
 		s.Parts = append(s.Parts, Part{Namespace: "kQ3xZp9LmNa", Resource: "gpt-4", Entity: fmt.Sprintf("customer-%06d", i),
 			Start: start, Oldest: start + int64(i)*100, Clock: start, Runs: []Run{{
 				First: at, Last: at.Plus(7_000_000), From: used(int64(i)), To: used(int64(i + 3)),
-				FromLife: 7, ToLife: 7, Events: 3,
+				FromGen: 7, ToGen: 7, Events: 3,
 			}}})
 	}
 	text := s.JSON()

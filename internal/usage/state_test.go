@@ -29,9 +29,9 @@ func randomParts(r *rand.Rand) (out []Part) {
 		for range 1 + r.IntN(3) {
 			run := Run{First: at, Last: at.Plus(r.Uint64N(1e6)), From: counts(), To: counts(), Events: r.Int64N(9),
 				Wide: r.IntN(5) == 0}
-			run.Born, run.Gone, run.FromLife = r.IntN(3) == 0, r.IntN(3) == 0, uint8(r.IntN(256))
-			if run.ToLife = run.FromLife; r.IntN(4) == 0 {
-				run.ToLife, run.Last = 9, table.PositionOf(1_800_000_000, "7") // of another stream
+			run.Born, run.Gone, run.FromGen = r.IntN(3) == 0, r.IntN(3) == 0, uint8(r.IntN(256))
+			if run.ToGen = run.FromGen; r.IntN(4) == 0 {
+				run.ToGen, run.Last = 9, table.PositionOf(1_800_000_000, "7") // of another stream
 			}
 			p.Runs = append(p.Runs, run)
 		}

@@ -126,7 +126,7 @@ func (t *Total) blind() Step {
 		first := c.Runs[0]
 		var from table.Expect
 		known := !first.Born && c.Follows == 0
-		mark := table.Mark{At: first.First, Used: first.From, Life: first.FromLife}
+		mark := table.Mark{At: first.First, Used: first.From, Gen: first.FromGen}
 		if known {
 			from.Counted = &mark
 		}

@@ -77,7 +77,7 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 		s := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
 			Start: table.Timestamp(start), Marks: map[int]table.Mark{}, Legend: table.Legend{Stream: t0 / 1000}}
 		for _, k := range shards {
-			s.Marks[k] = table.Mark{At: table.PositionOf(t0/1000, "1"), Life: 1}
+			s.Marks[k] = table.Mark{At: table.PositionOf(t0/1000, "1"), Gen: 1}
 		}
 		return s.Item()
 	}
@@ -118,9 +118,9 @@ func TestSameLife(t *testing.T) {
 	}{
 		{5, 5, 10, 3, true}, {5, 6, 10, 3, false}, {5, 6, 10, 10, true}, {0, 0, 10, 3, false}, {0, 0, 10, 12, true},
 	} {
-		m := table.Mark{Life: c.mark, Used: []table.Count{{Limit: "rpm", Tokens: c.counted}, {Limit: "x", Tokens: 1}}}
+		m := table.Mark{Gen: c.mark, Used: []table.Count{{Limit: "rpm", Tokens: c.counted}, {Limit: "x", Tokens: 1}}}
 		r := ran("1", "2", c.is, c.is+1)
-		if r.FromLife = c.run; sameLife(m, r) != c.want {
+		if r.FromGen = c.run; sameLife(m, r) != c.want {
 			t.Errorf("%+v: not %v", c, c.want)
 		}
 	}
@@ -196,10 +196,10 @@ func TestRunsThatAreWrittenDown(t *testing.T) {
 		return table.PositionOf(t0/1000, "44215845000000000000000001").Plus(n)
 	}
 	fives := []table.Count{{Limit: "rpm", Tokens: 5}}
-	mark := table.Mark{At: at(1), Used: fives, Life: 9}
-	gone := table.Mark{At: at(1), Gone: true, Life: 9}
+	mark := table.Mark{At: at(1), Used: fives, Gen: 9}
+	gone := table.Mark{At: at(1), Gone: true, Gen: 9}
 	run := func(edit func(*Run)) Run {
-		r := Run{First: at(2), Last: at(2), From: fives, To: fives, FromLife: 9, ToLife: 9}
+		r := Run{First: at(2), Last: at(2), From: fives, To: fives, FromGen: 9, ToGen: 9}
 		edit(&r)
 		return r
 	}
@@ -215,12 +215,12 @@ func TestRunsThatAreWrittenDown(t *testing.T) {
 		{"nothing new", mark, true, run(same), false},
 		{"a record that is counted", mark, true, run(func(r *Run) { r.Events = 1 }), true},
 		{"two tokens more", mark, true, run(func(r *Run) { r.To = []table.Count{{Limit: "rpm", Tokens: 7}} }), true},
-		{"another life", mark, true, run(func(r *Run) { r.ToLife = 8 }), true},
+		{"another life", mark, true, run(func(r *Run) { r.ToGen = 8 }), true},
 		{"it goes", mark, true, run(leaves), true},
 		{"it has gone before", gone, true, run(leaves), false},
-		{"no mark yet", table.Mark{}, false, run(func(r *Run) { r.ToLife = 8 }), false},
+		{"no mark yet", table.Mark{}, false, run(func(r *Run) { r.ToGen = 8 }), false},
 		{"no mark yet, and it goes", table.Mark{}, false, run(leaves), false},
-		{"behind the mark", table.Mark{At: at(3), Used: fives, Life: 9}, true, run(func(r *Run) { r.Events = 1 }), false},
+		{"behind the mark", table.Mark{At: at(3), Used: fives, Gen: 9}, true, run(func(r *Run) { r.Events = 1 }), false},
 	} {
 		if got := tallyOf(c.mark, c.known, []Run{c.run}).moved; got != c.want {
 			t.Errorf("%s: %v", c.name, got)

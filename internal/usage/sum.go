@@ -146,7 +146,7 @@ func (s Summing) behind() (out table.Amount) {
 				last = m
 			}
 		}
-		if ours.Life != last.Life {
+		if ours.Gen != last.Gen {
 			continue
 		}
 		for _, c := range ours.Used {

@@ -36,7 +36,7 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
 	mark := func(tokens int64, life byte, gone bool, sequence string) table.Mark {
-		m := table.Mark{At: table.PositionOf(t0/1000, sequence), Life: life, Gone: gone}
+		m := table.Mark{At: table.PositionOf(t0/1000, sequence), Gen: life, Gone: gone}
 		if !gone {
 			m.Used = []table.Count{{Limit: "rpm", Tokens: tokens}}
 		}

@@ -22,7 +22,7 @@ func tallyOf(m table.Mark, known bool, runs []Run) tally {
 		}
 		before := t.mark
 		t.add(r, known)
-		t.moved = t.moved || r.Events > 0 || known && (r.FromLife != r.ToLife || r.Gone && !before.Gone)
+		t.moved = t.moved || r.Events > 0 || known && (r.FromGen != r.ToGen || r.Gone && !before.Gone)
 		known = true
 	}
 	for _, c := range t.counts {
@@ -68,7 +68,7 @@ func (t *tally) add(r Run, known bool) {
 		}
 	}
 	t.events += r.Events
-	t.mark = table.Mark{At: r.Last, Used: r.To, Gone: r.Gone, Life: r.ToLife}
+	t.mark = table.Mark{At: r.Last, Used: r.To, Gone: r.Gone, Gen: r.ToGen}
 	if r.Gone || r.Wide {
 		t.mark.Used = nil
 	}
@@ -89,7 +89,7 @@ func (t *tally) count(limit string, tokens int64) {
 // of other clients have none; then counters that have fallen speak for a new life:
 // while nobody watches, much more is taken than given back.
 func sameLife(m table.Mark, r Run) bool {
-	if m.Life == r.FromLife && m.Life != 0 {
+	if m.Gen == r.FromGen && m.Gen != 0 {
 		return true
 	}
 	for _, c := range r.From {

@@ -182,10 +182,10 @@ func (r *unpacker) part() (p Part) {
 func (r *unpacker) run() (run Run) {
 	flags := r.byte()
 	run.Born, run.Gone, run.Wide = flags&runBorn != 0, flags&runGone != 0, flags&runWide != 0
-	run.FromLife = r.byte()
-	run.ToLife = run.FromLife
+	run.FromGen = r.byte()
+	run.ToGen = run.FromGen
 	if flags&runLives != 0 {
-		run.ToLife = r.byte()
+		run.ToGen = r.byte()
 	}
 	if flags&runFar != 0 {
 		run.First, run.Last = r.position(), r.position()

@@ -178,7 +178,7 @@ func largeBatch(records, buckets int) []byte {
 					{Name: "rpm", Capacity: 1e9, Amount: 1e9, Period: 60_000},
 					{Name: "tpm", Capacity: 1e12, Amount: 1e12, Period: 60_000},
 				}),
-				Life: table.Expires,
+				Lifetime: table.Expires,
 			})
 		}
 		old := b.Item()

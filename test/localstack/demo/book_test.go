@@ -53,7 +53,7 @@ func passing() result {
 	return result{
 		counts: counts{acquired: 10, denied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1}, rpm: u, tpm: u,
 		worst: play.Judged{Result: play.Result{Excess: -5}}, warm: warmCost{writes: 1, calls: 1},
-		hot: life{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
+		hot: resharded{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
 		billed: paid{Asked: 11, Granted: 10, Held: 10, Refused: 23}, busy: busy{Granted: 100, Units: 50, Excess: -1},
 		swept: 3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
 	}
@@ -78,7 +78,7 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		t.Fatalf("nothing is wrong, but: %q", why)
 	}
 	slow := passing()
-	if slow.hot, slow.hotWrites = (life{most: 1, end: 1}), 2*hotWCU; len(slow.verdict()) != 0 {
+	if slow.hot, slow.hotWrites = (resharded{most: 1, end: 1}), 2*hotWCU; len(slow.verdict()) != 0 {
 		t.Errorf("a machine that is too slow to split the hot bucket: %q", slow.verdict())
 	}
 	for _, c := range []struct {
@@ -97,9 +97,9 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		{"nothing ahead", "the busy tenant was granted nothing", func(r *result) { r.busy.Granted = 0 }},
 		{"too much ahead", "granted 0.001 tokens too much", func(r *result) { r.busy.Excess = .001 }},
 		{"dear ahead", "0.51 write units, want at most 0.50", func(r *result) { r.busy.Units = 51 }},
-		{"no split", "did not split", func(r *result) { r.hot = life{most: 1, end: 1} }},
+		{"no split", "did not split", func(r *result) { r.hot = resharded{most: 1, end: 1} }},
 		{"no merge", "of 4 shards did not become whole again: 4 are left", func(r *result) {
-			r.hot, r.stored = life{most: 4, end: 4, splits: 3}, 4
+			r.hot, r.stored = resharded{most: 4, end: 4, splits: 3}, 4
 		}},
 		{"a shard nobody knows", "did not become whole again", func(r *result) { r.stored = 2 }},
 		{"half a split", "counts [2 1]", func(r *result) { r.uneven = []string{"x has shards with the counts [2 1]"} }},

@@ -268,7 +268,7 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	r := &result{
 		counts: d.book.seen(), errs: d.book.errs, warm: warm, bills: d.bills, billed: d.billed,
 		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
-		hot: s.watcher.life(), hotWrites: hotWrites(d.bills) / d.rushed,
+		hot: s.watcher.resharded(), hotWrites: hotWrites(d.bills) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		leftOut: d.fleet.leftOut.Load(), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,

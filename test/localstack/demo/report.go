@@ -26,7 +26,7 @@ type result struct {
 	writesPer   float64
 	writes      int
 	records     int
-	hot         life
+	hot         resharded
 	hotWrites   float64 // of the hot bucket over the rush, a second
 	stored      int     // shards of the hot bucket in the table
 	uneven      []string

@@ -159,11 +159,11 @@ func (w *watcher) count() int {
 	return h[len(h)-1].count
 }
 
-// life is how the hot bucket's shards came and went.
-type life struct{ most, end, splits, merges int }
+// resharded is how the hot bucket's shards came and went.
+type resharded struct{ most, end, splits, merges int }
 
-func (w *watcher) life() life {
-	l := life{end: w.count()}
+func (w *watcher) resharded() resharded {
+	l := resharded{end: w.count()}
 	for _, m := range w.history(hotEntity, hotResource) {
 		l.most = max(l.most, m.shards)
 	}
