@@ -85,7 +85,7 @@ func (n *Namespace) Credit(
 				if r.quota {
 					r.by = slices.Repeat([]int64{milli}, len(r.by))
 				}
-				for _, part := range spread(milli, r.by) {
+				for _, part := range divide(milli, r.by) {
 					out[limit] = append(out[limit], bucket.Gift{Milli: part})
 				}
 			}
@@ -117,10 +117,10 @@ func (g gifts) tokens() map[string]int64 {
 	return out
 }
 
-// spread divides an amount over shards by their shares, and what does not fit into
+// divide divides an amount over shards by their shares, and what does not fit into
 // one over the others. The rooms are a power of two of them as a rule, but some
 // shard may be missing.
-func spread(milli int64, rooms []int64) []int64 {
+func divide(milli int64, rooms []int64) []int64 {
 	out := make([]int64, len(rooms))
 	left := milli
 	for k, room := range rooms {

@@ -160,11 +160,11 @@ func (d decider) expected(s *seen) (at int64, limit string) {
 		}
 		level := min(float64(state.Slots[i].Tokens)+refill*float64(d.now-state.RF)-gone, top)
 		level -= float64(s.underWay.of(c.Limit.Name))
-		spread := math.Sqrt(gone * float64(c.Milli))
-		if spread > float64(r.Capacity-c.Milli)/4 { // too uncertain to deny by
+		deviation := math.Sqrt(gone * float64(c.Milli))
+		if deviation > float64(r.Capacity-c.Milli)/4 { // too uncertain to deny by
 			continue
 		}
-		short, then := float64(c.Need(state))+spread-level, until
+		short, then := float64(c.Need(state))+deviation-level, until
 		if short <= 0 {
 			continue
 		}

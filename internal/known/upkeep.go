@@ -42,7 +42,7 @@ func (b *Bucket) Restored(image, like table.Shard, now int64) (plan *shard.Plan,
 	defer b.mu.Unlock()
 	k.see(image, now, Unsent, nil)
 	if zero := k.shards[0]; zero.imaged() { // else it was found missing meanwhile
-		like, plan = zero.image, shard.Propagate(zero.image, k.others()...)
+		like, plan = zero.image, shard.Propagate(zero.image, k.siblings()...)
 	}
 	return plan, like.State.Count()
 }
@@ -95,9 +95,9 @@ func (k *facts) repair() *shard.Plan {
 		return nil
 	}
 	if fit < count {
-		return shard.Shrink(zero.image, fit, k.others()...)
+		return shard.Shrink(zero.image, fit, k.siblings()...)
 	}
-	return shard.Propagate(zero.image, k.others()...)
+	return shard.Propagate(zero.image, k.siblings()...)
 }
 
 // complete returns the plan that restores shards that are missing although their parents
@@ -115,7 +115,7 @@ func (k *facts) complete() *shard.Plan {
 	}
 	for i, s := range k.shards {
 		if s.absent && k.due(i) { // never shard 0, which is imaged
-			return shard.Propagate(zero.image, k.others()...)
+			return shard.Propagate(zero.image, k.siblings()...)
 		}
 	}
 	return nil
@@ -129,8 +129,8 @@ func (k *facts) due(i int) bool {
 		parent.imaged() && parent.image.State.Shards >= bucket.CountWith(i)
 }
 
-// others returns the images of all shards but shard 0.
-func (k *facts) others() []table.Shard {
+// siblings returns the images of all shards other than shard 0.
+func (k *facts) siblings() []table.Shard {
 	var out []table.Shard
 	for i, s := range k.shards {
 		if i > 0 && s.imaged() {

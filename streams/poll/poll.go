@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	r := reader{Options: o, shards: map[string]*shard{}}
+	r := reader{Options: o, shards: map[string]*streamShard{}}
 	for {
 		read := r.round(ctx)
 		if ctx.Err() != nil {
@@ -84,12 +84,12 @@ func Run(ctx context.Context, o Options) error {
 // reader is what is known of the stream.
 type reader struct {
 	Options
-	shards map[string]*shard
+	shards map[string]*streamShard
 	listed time.Time // zero: list them now
 }
 
-// shard is a shard that the stream lists.
-type shard struct {
+// streamShard is a shard that the stream lists.
+type streamShard struct {
 	id, parent string
 	iterator   *string // nil: to be opened
 	resume     string  // sequence number to open it at; empty: its oldest record
@@ -110,7 +110,7 @@ func (r *reader) round(ctx context.Context) (more bool) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	failed := false
-	var due []*shard
+	var due []*streamShard
 	for _, s := range r.shards {
 		if parent := r.shards[s.parent]; !s.ended && (parent == nil || parent.ended) {
 			due = append(due, s)
@@ -138,7 +138,7 @@ func (r *reader) round(ctx context.Context) (more bool) {
 // list learns of new shards and forgets those that are gone.
 func (r *reader) list(ctx context.Context) error {
 	known := r.shards
-	shards := map[string]*shard{}
+	shards := map[string]*streamShard{}
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: aws.String(r.Stream)}
 	for {
 		out, err := r.Client.DescribeStream(ctx, in)
@@ -148,7 +148,7 @@ func (r *reader) list(ctx context.Context) error {
 		for _, s := range out.StreamDescription.Shards {
 			id := aws.ToString(s.ShardId)
 			if shards[id] = known[id]; shards[id] == nil {
-				shards[id] = &shard{id: id, parent: aws.ToString(s.ParentShardId)}
+				shards[id] = &streamShard{id: id, parent: aws.ToString(s.ParentShardId)}
 			}
 		}
 		if in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId; in.ExclusiveStartShardId == nil {
@@ -159,7 +159,7 @@ func (r *reader) list(ctx context.Context) error {
 }
 
 // read reads once from a shard and hands on what it finds.
-func (r *reader) read(ctx context.Context, s *shard) (records int, err error) {
+func (r *reader) read(ctx context.Context, s *streamShard) (records int, err error) {
 	if s.iterator == nil {
 		if s.iterator, err = r.open(ctx, s); err != nil {
 			return 0, err
@@ -190,7 +190,7 @@ func (r *reader) due(records []types.Record) []types.Record {
 	})
 }
 
-func (r *reader) open(ctx context.Context, s *shard) (*string, error) {
+func (r *reader) open(ctx context.Context, s *streamShard) (*string, error) {
 	in := &dynamodbstreams.GetShardIteratorInput{
 		StreamArn: aws.String(r.Stream), ShardId: aws.String(s.id), ShardIteratorType: types.ShardIteratorTypeTrimHorizon,
 	}
@@ -212,7 +212,7 @@ func (r *reader) open(ctx context.Context, s *shard) (*string, error) {
 
 // deliver hands on records, and notes where to resume: behind the last one, or at the
 // first one that is not done, which is an error.
-func (r *reader) deliver(ctx context.Context, s *shard, records []types.Record) error {
+func (r *reader) deliver(ctx context.Context, s *streamShard, records []types.Record) error {
 	payload, err := payloadOf(r.Stream, records)
 	if err != nil {
 		return err

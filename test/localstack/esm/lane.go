@@ -13,7 +13,7 @@ type lane struct {
 	work     []*work   // parts of the batch under way, front first
 	late     []*work   // copies to deliver again later
 
-	window window // the tumbling window that is open
+	window tumblingWindow // the tumbling window that is open
 
 	added   int // records that came in
 	settled int // of those, processed or given up

@@ -237,7 +237,7 @@ func TestBatchesStayUnderSixMegabytes(t *testing.T) {
 func TestBatchesStayUnderSixMegabytesWithTheirState(t *testing.T) {
 	s := DefaultSettings()
 	s.Tumbling = time.Minute
-	l := &lane{settings: s, window: window{open: true, state: json.RawMessage(strings.Repeat("s", maxState))}}
+	l := &lane{settings: s, window: tumblingWindow{open: true, state: json.RawMessage(strings.Repeat("s", maxState))}}
 	heavy := numbered(1, 3)
 	for i := range heavy {
 		heavy[i].Body, heavy[i].Created = []byte(strings.Repeat("x", 5<<19)), 0

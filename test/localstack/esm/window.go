@@ -14,8 +14,8 @@ const maxEnvelope = 1000
 // maxState is the most bytes of state that a tumbling window carries.
 const maxState = 1 << 20
 
-// window is the tumbling window that is open in a lane. Its zero value is none.
-type window struct {
+// tumblingWindow is the one that is open in a lane. Its zero value is none.
+type tumblingWindow struct {
 	start int64 // epoch ms
 	open  bool
 	state json.RawMessage // as the function returned it last, nil at first
@@ -61,7 +61,7 @@ func (l *lane) final(now int64) (until int64, due bool) {
 // enter opens the window of a batch that is about to be delivered.
 func (l *lane) enter(w *work) {
 	if l.settings.Tumbling > 0 && !w.final && !w.copy && !l.window.open {
-		l.window = window{start: l.windowOf(w.records[0]), open: true}
+		l.window = tumblingWindow{start: l.windowOf(w.records[0]), open: true}
 	}
 }
 
@@ -102,7 +102,7 @@ func (l *lane) carry(w *work, o outcome, state json.RawMessage) {
 	switch {
 	case l.settings.Tumbling == 0 || w.copy || o.whole:
 	case w.final:
-		l.window = window{}
+		l.window = tumblingWindow{}
 	case o.failed && !l.settings.PartialState:
 	case len(state) > maxState:
 		l.window.early = true
@@ -130,14 +130,14 @@ func (m *Mapping) inherit(states []State) {
 	for _, s := range states {
 		for _, w := range m.lanes {
 			if w.shard == s.Shard && w.part == s.Lane {
-				w.lane.window = window{start: s.Start, open: true, state: s.State}
+				w.lane.window = tumblingWindow{start: s.Start, open: true, state: s.State}
 			}
 		}
 	}
 }
 
 // String names the window in messages.
-func (w window) String() string {
+func (w tumblingWindow) String() string {
 	if !w.open {
 		return "no window"
 	}

@@ -68,7 +68,7 @@ func TestTumblingWindows(t *testing.T) {
 func TestWindowsOutliveTheirMapping(t *testing.T) {
 	for _, inherited := range []bool{true, false} {
 		old := &Mapping{lanes: []*worker{{lane: &lane{settings: Settings{Tumbling: time.Minute}}}, {lane: &lane{}, part: 1}}}
-		old.lanes[0].lane.window = window{start: 60_000, open: true, state: []byte(`{"n":7}`)}
+		old.lanes[0].lane.window = tumblingWindow{start: 60_000, open: true, state: []byte(`{"n":7}`)}
 		next := &Mapping{lanes: []*worker{{lane: &lane{settings: Settings{Tumbling: time.Minute}}}}}
 		if inherited {
 			next.inherit(old.States())

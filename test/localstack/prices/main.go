@@ -33,7 +33,7 @@ func main() {
 	minutes := flag.Int("minutes", 60, "how long to measure; less than an hour tells too much of what is once an hour")
 	lead := flag.Int("lead", 0, "how many minutes of the hour go by before it is measured, with what is first in it")
 	flag.Parse()
-	p := plan{lead: 60 * *lead, measured: 60 * *minutes, twice: 120 * *minutes, together: 2}
+	p := span{lead: 60 * *lead, measured: 60 * *minutes, twice: 120 * *minutes, together: 2}
 	debug.SetGCPercent(400) // there is memory, and most of the time goes into the tables here
 	if err := run(ctx, *only, *beside, p, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "prices:", err)
@@ -56,7 +56,7 @@ func grid() (out [][]load) {
 	return out
 }
 
-func run(ctx context.Context, only, beside string, p plan, out io.Writer) error {
+func run(ctx context.Context, only, beside string, p span, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "prices")
 	if err != nil {
 		return err

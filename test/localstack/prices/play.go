@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 )
 
-// plan is how long a load is played.
-type plan struct {
+// span is how long a load is played.
+type span struct {
 	measured int // seconds, from the beginning of an hour
 	lead     int // seconds of the hour that go by before it is measured
 	twice    int // measured instead, of folds of ten minutes and more, whose longer windows catch up so often
@@ -30,12 +30,12 @@ const (
 
 // playAll plays one traffic to all loads of it and tells every price as soon as it is
 // known.
-func playAll(ctx context.Context, f *built, p plan, loads []load, tell func(price)) error {
+func playAll(ctx context.Context, f *built, p span, loads []load, tell func(price)) error {
 	t, err := newTraffic(ctx, loads[0].tenants, warmUp)
 	if err != nil {
 		return err
 	}
-	g := &game{traffic: t, function: f, plan: p, perSecond: loads[0].perSecond}
+	g := &game{traffic: t, function: f, span: p, perSecond: loads[0].perSecond}
 	if err := f.set(warmUp); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func playAll(ctx context.Context, f *built, p plan, loads []load, tell func(pric
 type game struct {
 	traffic   *traffic
 	function  *built
-	plan      plan
+	span      span
 	perSecond int
 	cells     []*cell
 }
@@ -119,7 +119,7 @@ func (g *game) seconds(ctx context.Context, n, batch int) error {
 // each does something with every cell, some at once.
 func (g *game) each(do func(*cell) error) error {
 	var group errgroup.Group
-	group.SetLimit(g.plan.together)
+	group.SetLimit(g.span.together)
 	for _, c := range g.cells {
 		group.Go(func() error { return do(c) })
 	}

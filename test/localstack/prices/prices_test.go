@@ -20,7 +20,7 @@ func TestPrices(t *testing.T) {
 	const tenants, perSecond = 200, 5
 	loads := []load{{tenants: tenants, perSecond: perSecond, fold: 60, windows: 2},
 		{tenants: tenants, perSecond: perSecond, fold: 1, windows: 1}}
-	short := plan{measured: 120, twice: 120, together: 1}
+	short := span{measured: 120, twice: 120, together: 1}
 	told := 0
 	err = playAll(t.Context(), f, short, loads, func(p price) {
 		told++
@@ -40,7 +40,7 @@ func TestPrices(t *testing.T) {
 
 // bucketsInUse returns how many buckets are in use in each fold that is measured, all
 // folds together.
-func bucketsInUse(t *testing.T, l load, p plan) (sum int) {
+func bucketsInUse(t *testing.T, l load, p span) (sum int) {
 	t.Helper()
 	traffic, err := newTraffic(t.Context(), l.tenants, warmUp)
 	if err != nil {
