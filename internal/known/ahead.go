@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A busy process takes tokens ahead with a charge, and grants its next requests from them.
-// What it holds of a shard, what that says for the image, and how much it takes is decided
-// in package ahead; here it is joined to what is known of the bucket.
+// A busy process takes tokens ahead with a charge, and grants its next requests from them. Package
+// ahead decides how much it takes, what it still holds of a shard, and what that means for the
+// image. This file joins that to what is known of the bucket.
 
 // holding is what this process has taken ahead of one shard.
 type holding struct {
@@ -49,7 +49,7 @@ func (k *facts) hold(s *seen) {
 	}
 }
 
-// Holds reports whether anything may be granted from what was taken ahead, as far as the last
+// Holds reports whether anything may be granted from tokens taken ahead. It tells what the last
 // Grant or Took has found. It waits for nobody.
 func (b *Bucket) Holds() bool { return b.holds.Load() }
 
@@ -126,7 +126,7 @@ func (k *facts) low(s *seen, w Want, now Now) bool {
 	return h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
 }
 
-// Renewed notes that what Grant has asked for is over, whatever came of it.
+// Renewed notes that the charge that Grant asked for has ended, in success or not.
 func (b *Bucket) Renewed(shard int) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -135,9 +135,9 @@ func (b *Bucket) Renewed(shard int) {
 	}
 }
 
-// GiveBack puts tokens back that a lease on a shard has and does not need, in positive
-// numbers, or takes more for it, in negative ones, and reports whether what is held has room
-// for all of that. Else it is the table's.
+// GiveBack puts back what a lease on a shard does not need (positive costs), or takes more for it
+// (negative ones). It reports whether the held tokens have room for all of that. If not, nothing is
+// changed, and the caller settles with the table.
 func (b *Bucket) GiveBack(shard int, costs []table.Cost, clock func() Now) bool {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -165,8 +165,8 @@ func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
 	return levels
 }
 
-// size is how much is taken ahead with a charge, nil for nothing: by the level that others
-// have most likely left, so that the charge is not refused for what nobody asked for.
+// size is how much is taken ahead with a charge, nil for nothing. It goes by the level that others
+// have most likely left, so that no charge is refused for tokens that nobody asked for.
 func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, short bool) {
 	levels := s.leaves(w.Costs, now.Trip, now.Ms)
 	left := func(limit string) int64 { return s.holding.Left(limit, now.instant()) }

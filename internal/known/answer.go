@@ -5,9 +5,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Took remembers the image that a write brought which held, for a group of requests that
-// were under way and are not any more; nil is one of which nothing was. It returns what
-// there is of the limits in force then.
+// Took remembers the image that a successful write brought. The requests of the group are no longer
+// under way; a nil group had none. It returns the levels of the limits in force.
 func (b *Bucket) Took(image table.Shard, p Planned, w Want, group []Want, now int64) []Level {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -43,10 +42,10 @@ func (b *Bucket) Refused(image table.Shard, p Planned, now int64) (displaced boo
 	return k.displace(s, image, now)
 }
 
-// Outbid tells what the refusal of a write means, once the image that it brought is known:
-// whether it was answered by a bucket that is there, and whether others have taken the
-// tokens. That is so of a charge, if the rules of the bucket are still those that it was
-// planned by. That the bucket is missing, or is not any more, says nothing about tokens.
+// Outbid tells what the refusal of a write means, once its image is known. answered: the bucket
+// exists, and has answered. lost: others have taken the tokens. A refused charge means that if the
+// bucket still has the rules that it was planned by. A bucket that is missing, or has come back,
+// says nothing about tokens.
 func (b *Bucket) Outbid(p Planned) (answered, lost bool) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -16,9 +16,9 @@ type Settings struct {
 	MaxShards int   // the most shards that a bucket is split into
 }
 
-// Now is what a decision depends on beside the bucket and the request. Decisions ask for it
-// under the lock of their bucket: one that went by an instant before that of the decision
-// made before it would take the clock for set back.
+// Now is what a decision depends on beside the bucket and the request. Decisions ask for it under
+// the lock of their bucket, so the instants of a bucket's decisions are in order. Out of order, the
+// later decision would think that the clock had been set back.
 type Now struct {
 	Ms     int64   // the instant, epoch ms
 	Mono   int64   // by a clock that is never set, ms since any instant

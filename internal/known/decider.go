@@ -17,10 +17,10 @@ type decider struct {
 	asking  bool // the write that is planned is the look that Choice.Asks has chosen
 }
 
-// nearest returns the shard to use for pick k: k itself, or the shard that it is split
-// from when it is not there. Example: of four shards, shard 3 was never seen. As long as
-// shard 1, of which it is split off, counts two shards itself, that one still has the
-// share of both and is used; once it counts four, shard 3 exists and is asked.
+// nearest returns the shard to use for pick k: k itself, or the shard that it is split from when it
+// is not there. Example: of four shards, shard 3 was never seen. It is split off shard 1. While
+// shard 1 counts two shards, it still has the share of both and is used. Once it counts four, shard
+// 3 exists and is asked.
 func (d decider) nearest(k int) int {
 	for k > 0 {
 		s := d.shards[k]

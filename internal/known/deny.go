@@ -17,8 +17,8 @@ type Denial struct {
 	Levels    []Level // of the limits that it was decided by
 }
 
-// denied is a denial as it is remembered for as long as nothing new is seen of the bucket,
-// so that a flood does not look at every shard for every request.
+// denied is a remembered denial. It holds until something new is seen of the bucket. Without it, a
+// flood would look at every shard for every request.
 type denied struct {
 	want   Want
 	c      Choice
@@ -156,9 +156,8 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 	return d.deny(d.behind(Choice{Do: Deny, at: now + 1})).explain(k, now)
 }
 
-// giveUp returns the denial for a request that has written as often as it may and
-// was refused each time, because others took what there was: for the time in which
-// its costs refill.
+// giveUp returns the denial of a request that has used up its writes. Each was refused because
+// others had taken the tokens. The denial lasts until its costs have refilled.
 func (d decider) giveUp() Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {

@@ -6,9 +6,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A process that writes to another shard with every request sees each of them seldom:
-// its images are old, what others took since is much of a share, and every second write
-// is refused. So it stays with a shard for a few writes, as long as that is half full.
+// If a process wrote to another shard with every request, it would see each of them seldom. Its
+// images would be old, others would have taken much of a share since, and every second write would
+// be refused. So it stays with a shard for a few writes, as long as that is half full.
 
 // stay is for how many writes a process stays with a shard. A busy one still spreads
 // what it writes over all partitions: at 200 writes a second it visits a dozen of them in
@@ -29,8 +29,8 @@ func (d decider) first() int {
 	return int(d.pick % uint64(d.count))
 }
 
-// halfFull reports whether a shard holds the costs, and half of its share or more, of each
-// limit that is asked for. Below that what there is decides, and all shards are tried alike.
+// halfFull reports whether a shard holds the costs, and half of its share or more, of each limit
+// that is asked for. Below that the levels decide, and all shards are tried alike.
 func (d decider) halfFull(s *seen) bool {
 	return s.imaged() && !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
 		return c.Milli > 0 && !c.Limit.Soft &&

@@ -64,22 +64,21 @@ const (
 	slackMeans = 1.9 // times what others take between two images
 )
 
-// slack returns how much others may have taken since the image where a charge shows
-// a full limit lower by that: in percent of the capacity, at most what is given. A
-// process asks at random times, so what others take between two of its images is
-// spread exponentially about a mean m, and a fixed slack S refuses exp(-S/m) of such
-// charges: hardly any in a small fleet, which then shows its levels low for nothing,
-// and many in a large one. So it follows m:
+// slack returns how much lower than it is a charge may show a full limit, to let pass what others
+// may have taken since the image. It is in percent of the capacity, and at most the given one. A
+// process asks at random times, so the amount that others take between two of its images is
+// exponential with a mean m. A fixed slack S refuses exp(-S/m) of such charges. In a small fleet
+// that is hardly any, and levels are shown low for nothing; in a large one it is many. So the slack
+// follows m:
 //
 //	S = 3.5 % + (1.9 + spare) m
 //
-// with spare the part of the refill that others leave, 0 to 1: a level that is
-// shown low fills up again as fast as that, so it may be lower where much is left.
-// Example: 16 processes that take nine tenths of 600 per minute take 15 tokens,
-// 2.5 %, between two images of each: S = 3.5 + 2*2.5 = 8.5 %, and 3 % of the charges
-// are refused. Of a bucket seen once nothing is known, and little is let pass: after
-// an idle time it grants exactly its capacity. The constants were found by simulating
-// fleets (test/bench/fleet); docs/measured.md has what they reach.
+// Here spare is the part of the refill that others leave, 0 to 1. A level that is shown low fills
+// up again at that rate, so it may be lower where much is left. Example: 16 processes that take
+// nine tenths of 600 per minute take 15 tokens, 2.5 %, between two images of each: S = 3.5 + 2*2.5
+// = 8.5 %, and 3 % of the charges are refused. Of a bucket seen once nothing is known, and little
+// is let pass: after an idle time it grants exactly its capacity. The constants were found by
+// simulating fleets (test/bench/fleet); docs/measured.md has what they reach.
 func (o *others) slack(s bucket.State, w Want, most int64) int64 {
 	passing := 0.0
 	for _, c := range w.Costs {
@@ -106,10 +105,10 @@ func (o *others) refuse(floor, now int64) {
 	o.refused[floor] = now
 }
 
-// contended reports whether others have lately made a write fail, of those that leave no more
-// than this request does. One that leaves more was refused for its floor perhaps: if 410 of
-// 1000 are left, and a class that leaves 400 finds too little, a request that leaves nothing
-// finds hundreds.
+// contended reports whether others have lately made a write fail. It counts only writes that leave
+// no more than this request does. A request that leaves more may have been refused for its floor
+// alone. Example: 410 of 1000 are left. A class that leaves 400 finds too little, a request that
+// leaves nothing finds hundreds.
 func (s *seen) contended(w Want, now int64) bool {
 	floor := w.floor()
 	for left, at := range s.others.refused {
@@ -120,14 +119,14 @@ func (s *seen) contended(w Want, now int64) bool {
 	return false
 }
 
-// expected estimates from when the costs are covered if others go on taking what
-// they have been seen to take. It speaks only for a shard where that has made a
-// write fail, and not beyond the time for which its image may deny. Of several shards one
-// is looked at for all: else each process would ask each of them once in that time, 64
-// writes a second from 8 processes on 8 shards, whatever there is to be had.
+// expected estimates from when the costs are covered if others go on taking what they have been
+// seen to take. It speaks only for a shard where that has made a write fail, and not beyond the
+// time for which its image may deny. Of several shards, one is looked at for all. Otherwise each
+// process would ask each shard once in that time: 8 processes on 8 shards would send 64 writes a
+// second even if nothing is left.
 //
-// An image is half a round trip old when it comes, and the next write is carried out half
-// a round trip after it was sent, so what others take in a whole one is missing in it too.
+// An image is half a round trip old when it arrives. The next write takes another half to arrive.
+// So the image also lacks what others take in one round trip.
 //
 // Example: the image that came 0.4 s ago showed 5 tokens of half a second ago, and a write
 // takes 0.1 s. 10 are refilled per second, and others take 16. By now there are

@@ -107,10 +107,10 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	return n, p
 }
 
-// covered returns how many of a group, from its first on, a shard covers together, by its
-// image and what others take, and whether their write is the look at it. One without an image
-// is asked for half of each capacity at most: if one write asked for more than there is, it
-// would be refused for all.
+// covered returns how many requests of a group, counted from the first, a shard covers together. It
+// goes by the shard's image and by what others take. looks says that their write is the look at the
+// shard. One without an image is asked for half of each capacity at most: if one write asked for
+// more than there is, it would be refused for all.
 func (d decider) covered(shard int, group []Want) (n int, looks bool) {
 	s := d.at(shard)
 	for n < len(group) {
@@ -197,9 +197,9 @@ func (b *Bucket) Create(w Want, now Now) Planned {
 	return p
 }
 
-// create returns the write for a bucket whose shard 0 is not there: a full
-// bucket, unless shards live on (see Survives), whose tokens would be minted a second
-// time; then shard 0 comes back empty with the count that it had.
+// create returns the write for a bucket whose shard 0 is not there. The bucket begins full, unless
+// other shards live on (see Survives): then a full shard 0 would grant their tokens a second time,
+// so it comes back empty, with the count that it had.
 func (k *facts) create(w Want, now Now) Planned {
 	fresh := table.NewBucket{
 		Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Parent: w.Parent, Cascade: w.Cascade,
@@ -213,11 +213,11 @@ func (k *facts) create(w Want, now Now) Planned {
 	return Planned{Write: put, Takes: true, Creates: true}
 }
 
-// crowded reports whether a charge would show a full limit lower than it is by more
-// than the slack, as far as what others take can be told: then it would most
-// likely be refused, and a plain add that leaves room is tried first. Example: of a
-// capacity of 100, 10 are refilled per second and others take 9. An image of five seconds
-// ago shows 100; the 45 that they have taken since are more than a slack of 30.
+// crowded reports whether a charge would show a full limit lower than it is by more than the slack.
+// That is an estimate, by what others have been seen to take. Such a charge would most likely be
+// refused, so a plain add that leaves room is tried first. Example: of a capacity of 100, 10 are
+// refilled per second and others take 9. An image of five seconds ago shows 100; the 45 that they
+// have taken since are more than a slack of 30.
 func (s *seen) crowded(w Want, now int64, slack int64) bool {
 	state := s.image.State
 	for _, c := range w.Costs {
@@ -240,9 +240,8 @@ func (s *seen) crowded(w Want, now int64, slack int64) bool {
 	return false
 }
 
-// recent reports whether somebody has refilled the shard so recently that a part of
-// its capacities, in percent, cannot have been refilled since: 12 % of a capacity of 100,
-// at 10 per second, within 1.2 s.
+// recent reports whether the shard was refilled too recently to have gained a part of its
+// capacities since. The part is in percent: at 10 per second, 12 % of a capacity of 100 take 1.2 s.
 func (s *seen) recent(w Want, now int64, part int64) bool {
 	state := s.image.State
 	for _, c := range w.Costs {

@@ -10,11 +10,11 @@ import (
 // A request that waits takes its costs at once, into debt, and may go on when the level is
 // back at zero. Those who owe are the queue of a bucket, and the debt is bounded.
 
-// behind turns the denial of a request that waits into a write that takes the costs into
-// debt: on the shard where that is paid back first, or on all of them if no single one
-// can hold the costs. Example: 3 tokens are there, 10 are refilled per second. A cost of 8
-// leaves a level of -5, which is back at zero in half a second. It stays a denial if that
-// is later than the request waits for, or if more is owed already than a capacity.
+// behind turns the denial of a request that waits into a write that takes the costs into debt. It
+// writes to the shard where the debt is paid back first. If no single shard can hold the costs, it
+// writes to all of them. Example: 3 tokens are there, 10 are refilled per second. A cost of 8
+// leaves a level of -5, which is back at zero in half a second. It stays a denial if that is later
+// than the request waits for, or if more is owed already than a capacity.
 func (d decider) behind(c Choice) Choice {
 	out := Choice{Do: Deny, Shard: -1, at: bucket.Never}
 	for n := range d.count { // in order: of two that pay back at one instant it is the first
@@ -61,8 +61,8 @@ func (d decider) bySlots(limit string) bool {
 	return ok && c.Limit.Lends()
 }
 
-// room returns from when the queue of a shard, or of all, has room by their images, and
-// whether it is full, which it may be for a moment by what this process has under way.
+// room returns from when the queue of a shard, or of all, has room by their images. full says that
+// it has none now. What this process has under way can fill it for a moment, too.
 func (d decider) room(shard int, all bool) (at int64, full bool, limit string) {
 	for n, s := range d.shards {
 		if n >= d.count || !s.imaged() || n != shard && !all {

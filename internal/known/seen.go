@@ -91,11 +91,11 @@ func (s *seen) owes(w Want, at int64) bool {
 	return false
 }
 
-// raised reports whether a newer image shows more of some limit than the older one and
-// refill explain, by a tenth of a share or more: somebody has given back, reset the
-// bucket or credited it, so what is known of its other shards may be too low. Example:
-// capacity 100, 3 tokens a second ago, refilled by 10 a second: 13 by now. An image with
-// 25 tokens shows 12 more, and 12 is more than 10.
+// raised reports whether a newer image shows more of some limit than the older one and refill
+// explain, by a tenth of a share or more. Then somebody has given back, reset the bucket or
+// credited it, and the known levels of its other shards may be too low. Example: capacity 100, 3
+// tokens a second ago, refilled by 10 a second: 13 by now. An image with 25 tokens shows 12 more,
+// and 12 is more than 10.
 func raised(old, newer bucket.State, now int64) bool {
 	if old.Shards != newer.Shards || newer.NoClock {
 		return false

@@ -126,11 +126,10 @@ func ByShares(images []table.Shard, w Want) []Payment {
 	return out
 }
 
-// together returns from when all shards together hold the costs in whole tokens, as
-// far as they are known, or Never. A shard that is not known counts as full, because it
-// may be. Example: a cost of 2, and two shards that hold 0.9 each and get a token in a
-// second: 1.8 are no two whole tokens now, but after 0.1 s each shard has one. What the
-// shards hold only grows until they are full, so the instant is found by bisection.
+// together returns from when all shards together hold the costs in whole tokens, or Never. An
+// unknown shard counts as full, because it may be. Example: the cost is 2, and two shards hold 0.9
+// each and get a token in a second. Now neither has a whole token; after 0.1 s each has one. Levels
+// only grow until the shards are full, so the instant is found by bisection.
 func (d decider) together() int64 {
 	at, full := d.now, d.now
 	for _, s := range d.shards {
@@ -152,8 +151,9 @@ func (d decider) together() int64 {
 	return at
 }
 
-// holds returns what all shards together hold of a limit for a request at an instant, in whole
-// tokens of each above its floor; of more shards than can pay at once, the fullest.
+// holds returns how much of a limit all shards together hold for a request at an instant, counting
+// whole tokens above the floor of each shard. If there are more shards than can pay at once, the
+// fullest count.
 func (d decider) holds(c table.Cost, at int64) (milli int64) {
 	var all []int64
 	for k := range d.count {

@@ -6,10 +6,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Growth returns the plan that the image of the shard just written asks for, nil for none,
-// and the count of shards that is known. It splits a shard where this process sees the need:
-// shard 0 when the write meter of the shard just written is exhausted, or that shard when it
-// is behind the count of shard 0. What is stored in part cannot be divided.
+// Growth returns the plan that the image of the shard just written asks for, nil for none, and the
+// count of shards that is known. It splits shard 0 when the write meter of the shard just written
+// is exhausted. It splits the shard just written when that is behind the count of shard 0. What is
+// stored in part cannot be divided.
 func (b *Bucket) Growth(image table.Shard, now int64) (plan *shard.Plan, count int) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -71,10 +71,9 @@ func (k *facts) grown(b table.Shard, now int64) *shard.Plan {
 	return shard.Double(zero.image)
 }
 
-// repair returns the plan that merges shard 0 until a share can hold a token again:
-// a limit was lowered, or another client has raised the count beyond what the
-// limits can be divided by. Shards that have not merged with it are brought to its
-// count, those beyond it are folded.
+// repair returns the plan that merges shard 0 until a share can hold a token again. That is needed
+// when a limit was lowered, or when another client has raised the count too far for the limits.
+// Shards that have not merged with it are brought to its count, those beyond it are folded.
 func (k *facts) repair() *shard.Plan {
 	zero := k.shards[0]
 	if !zero.imaged() || len(zero.image.Partial) > 0 {
@@ -153,8 +152,8 @@ func (k *facts) needs(s bucket.State) []int64 {
 	return out
 }
 
-// granular reports whether the whole tokens of that many full shards, as far as one
-// transaction can take from them, add up to the largest costs seen.
+// granular reports whether one transaction could take the largest costs seen from that many full
+// shards, in whole tokens of each.
 func (k *facts) granular(s bucket.State, count int) bool {
 	for _, sl := range s.Slots {
 		sum := int64(0)

@@ -51,8 +51,8 @@ func (w Want) floor() (percents int64) {
 	return percents
 }
 
-// GoesWith reports whether two requests can go out in one write: what they bring in force
-// must be the same, and what they leave: else one that leaves more would be denied with others.
+// GoesWith reports whether two requests can go out in one write. They must bring the same limits in
+// force and leave the same floors. Otherwise the floor of one would decide for both.
 func (w Want) GoesWith(other Want) bool {
 	return w.Lifetime == other.Lifetime &&
 		slices.EqualFunc(w.Costs, other.Costs, func(a, b table.Cost) bool {
@@ -74,7 +74,7 @@ func Joined(group []Want) Want {
 	return w
 }
 
-// Attempt is what a request has done so far, as far as the next decision depends on it.
+// Attempt is what a request has done so far that matters to its next decision.
 type Attempt struct {
 	Spread  bool  // it has tried to take from several shards
 	Rounds  int   // decisions

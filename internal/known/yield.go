@@ -7,18 +7,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Two releases that give different limits for the same entity and resource, or a
-// process whose cached configuration is old, must not change the limits of a bucket back
-// and forth with every request. So a process remembers which of its limits it has seen in
-// force, and yields when it sees that others have replaced them: it goes by theirs for a
-// while.
+// Two releases may give different limits for the same entity and resource, and the cached
+// configuration of a process may be old. The limits of a bucket must not change back and forth with
+// every request of theirs. So a process remembers which of its limits it has seen in force, and
+// yields when it sees that others have replaced them: it goes by theirs for a while.
 //
-// Example: in a rollout the old release gives 10 per minute and the new one 20. The
-// bucket has 10 until the first request of the new one brings 20. The old release sees
-// that in the next image, and goes by 20 for a minute; then it brings 10 again, if it
-// still runs, and the new one yields to that. The last to come prevails for a minute. But a
-// limit that denies here does not yield to a soft one: it is to hold for every request of
-// this process, so it is brought again at once, and those that have it as a soft one yield.
+// Example: in a rollout the old release gives 10 per minute and the new one 20. The bucket has 10
+// until the first request of the new one brings 20. The old release sees that in the next image,
+// and goes by 20 for a minute. If it still runs then, it brings 10 again, and the new one yields to
+// that. The last to come prevails for a minute. But a limit that denies here does not yield to a
+// soft one, as it must hold for every request of this process. It is brought again at once, and
+// processes that have it as a soft one yield.
 
 const (
 	// yieldFor is for how long, in ms, the limits of others are gone by.
@@ -114,10 +113,10 @@ func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, r
 	return out, removed
 }
 
-// inForce returns what a request needs of a bucket under the limits that it is to be
-// decided by: its own, unless others have replaced them a short while ago, and the
-// costs can be had under theirs. Stored limits that were read since are in force. It
-// returns to what it yields, nil for nothing.
+// inForce returns what a request needs of a bucket, under the limits that decide it. These are its
+// own. If others have replaced them a short while ago, and theirs can grant the costs, they are
+// theirs. Stored limits that were read since are in force. It returns to what it yields, nil for
+// nothing.
 func (k *facts) inForce(w Want, now int64) (Want, *yield) {
 	k.ahead = w.Ahead
 	if len(k.yields) == 0 {
