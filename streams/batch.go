@@ -13,18 +13,17 @@ import (
 // Lambda repeats it with the same state.
 var errNotCounted = errors.New("usage not counted")
 
-// Invoke does what the changes in one stream payload ask for and returns the
-// partial batch response. A record is acknowledged only if its usage is counted,
-// or carried on in the state of the tumbling window. What is refused, unanswered
-// or not begun when the deadline nears is reported as not done: the response names
-// the lowest sequence number of it. Refills, reshardings and lifetimes are tried
-// and never reported: clients do without. Delivering a batch again, whole or in
+// Invoke does what the changes in one stream payload ask for and returns the partial batch
+// response. A record is acknowledged only if its usage is counted, or carried on in the state of
+// the tumbling window. Work that is refused, unanswered or not begun when the deadline nears is
+// reported as not done: the response names its lowest sequence number. Refills, reshardings and
+// lifetimes are tried and never reported: clients do without. Delivering a batch again, whole or in
 // parts, counts nothing twice.
 //
-// An error means that the payload is no stream payload, or that a tumbling window
-// ends and not all of it is counted: the next attempt reads what is, and goes on. Work
-// begins until five seconds before the deadline of ctx, and all ends a second before it.
-// The method makes an Aggregator a handler of the Lambda library.
+// An error means that the payload is no stream payload, or that a tumbling window ends before all
+// its usage is counted. The next attempt reads what has been counted, and goes on. Work begins
+// until five seconds before the deadline of ctx, and all ends a second before it. The method makes
+// an Aggregator a handler of the Lambda library.
 //
 // The steps, for a batch of three records of one bucket, whose counter went from 100
 // over 103 and 104 to 110 tokens:

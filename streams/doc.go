@@ -1,9 +1,7 @@
-// Package streams is the aggregator: it reads what happened in a table's stream,
-// counts usage in hourly, daily and monthly snapshots, refills buckets before
-// clients need it, splits hot buckets into shards and merges cool ones. The stack
-// in infra/cdk deploys it as a function of its own; this package is for a Lambda
-// function of your own, or for a process that polls the stream (package
-// streams/poll):
+// Package streams is the aggregator. It reads a table's stream and counts usage in hourly, daily
+// and monthly snapshots. It refills buckets before clients need it, splits hot buckets into shards
+// and merges cool ones. The stack in infra/cdk deploys it as a function of its own; this package is
+// for a Lambda function of your own, or for a process that polls the stream (package streams/poll):
 //
 //	agg, err := streams.New(streams.Options{DynamoDB: dynamodb.NewFromConfig(cfg), Table: "limits"})
 //	…
@@ -11,13 +9,12 @@
 //
 // # What it is fed
 //
-// One call of [Aggregator.Invoke] is one batch: the JSON that Lambda's event source
-// mapping sends, and whose form is AWS's (events.DynamoDBEvent of
-// github.com/aws/aws-lambda-go). The stream must have NEW_AND_OLD_IMAGES. Records
-// whose sort key is not #STATE are ignored, so a filter should keep them away; all
-// others are needed. Records of one item must come in their order, as in a shard of
-// the stream; shards, and batches of different shards, may be handled at the same
-// time, by one Aggregator or by several.
+// One call of [Aggregator.Invoke] is one batch: the JSON that Lambda's event source mapping sends,
+// and whose form is AWS's (events.DynamoDBEvent of github.com/aws/aws-lambda-go). The stream must
+// have NEW_AND_OLD_IMAGES. Records whose sort key is not #STATE are ignored, so a filter should
+// keep them away; all others are needed. Records of one item must come in order, as in a shard of
+// the stream. Batches of different shards may be handled at the same time, by one Aggregator or by
+// several.
 //
 // A function needs ReportBatchItemFailures on its event source mapping. With a
 // tumbling window usage is folded for its length, which saves most of the writes;
@@ -28,16 +25,15 @@
 //
 // # What is guaranteed
 //
-// Usage is exact: a batch delivered again, whole or in parts, after a crash at any
-// write, counts nothing twice, and what a lost batch held is counted with the next
-// record of the same bucket. Refills, splits and merges are conditional writes that
-// are harmless twice; nobody waits for them, and one that fails is left to clients
-// and to the bucket's next record. A malformed record is kept with [Options.Keep]
-// and skipped; it holds nothing up.
+// Usage is exact. A batch that is delivered again, whole or in parts, after a crash at any write,
+// counts nothing twice. The usage in a lost batch is counted with the next record of the same
+// bucket. Refills, splits and merges are conditional writes that are harmless twice; nobody waits
+// for them, and one that fails is left to clients and to the bucket's next record. A malformed
+// record is kept with [Options.Keep] and skipped; it holds nothing up.
 //
-// An entity that has spent 50, 80 or 100 percent of a quota is told of once in its
-// period, by a record in the table and the line "quota threshold" of the log. The line may
-// come again after a crash; the record does not.
+// When an entity has spent 50, 80 or 100 percent of a quota, that is told once in the period: by a
+// record in the table and a line "quota threshold" of the log. The line may come again after a
+// crash; the record does not.
 //
 // # Rights
 //

@@ -21,10 +21,9 @@ const (
 	jobLifetime   = "lifetime"
 )
 
-// jobs returns everything there is to do, in the order in which it is begun: what is
-// required before what is not, and each in the order of the records it came from, so that
-// an invocation that runs out of time has moved the point to resume from as far as it
-// could.
+// jobs returns everything there is to do, in the order in which it is begun. Required jobs come
+// first; within both kinds the order is that of their records. So an invocation that runs out of
+// time has moved the point to resume from as far as it could.
 //
 // Malformed records, usage and thresholds of quotas are required. The rest is only tried. A
 // bucket that cannot be refilled, split or given a longer life now is left to its clients and

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxState is how large the state of a tumbling window may grow before all
-	// of it is written. Lambda ends a window whose state is above 1 MB.
+	// maxState is how large the state of a tumbling window may grow before it is written as a
+	// whole. Lambda ends a window whose state is above 1 MB.
 	maxState = 700_000
 
-	// owedGrace is how long after the end of a window lists of what longer ones are owed
-	// may still come in: the clocks of two invocations differ, and a list takes its time.
-	// They are read when that is over.
+	// owedGrace is how long after the end of a window lists for longer windows may still arrive:
+	// the clocks of two invocations differ, and writing a list takes time. The lists are read after
+	// it.
 	owedGrace = 3 * time.Minute
 
 	// owedDays is how long a list is kept that nobody counts.

@@ -17,10 +17,10 @@ const (
 	lookAtOnce = item.MaxReadKeys / 2
 )
 
-// lookup finds out what an earlier attempt has counted already. An invocation that is
-// repeated has the same usage to count in the same order, and what is counted would
-// cost a write that is refused. A first attempt pays nothing for it: it looks nothing
-// up until it finds several buckets counted, and more than it has counted itself.
+// lookup finds out what an earlier attempt has counted already. A repeated invocation has the same
+// usage to count, in the same order. Each bucket that is counted already would cost it a refused
+// write. A first attempt pays nothing for it: it looks nothing up until it finds several buckets
+// counted, and more than it has counted itself.
 type lookup struct {
 	agg          *Aggregator
 	due          map[*counting]*looked

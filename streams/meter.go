@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// meter counts the write units that one invocation takes of the table: those of the
-// items as they were stored, one at least, of indexes none; a refused write takes one, and
-// a transaction twice as many as its writes. A write ends after callTimeout; the time
-// for which it waits for its units does not count. It is safe for concurrent use.
+// meter counts the write units that one invocation takes of the table. A write takes those of the
+// item as stored, at least one; indexes are not counted. A refused write takes one. A transaction
+// takes twice as many as its writes. A write ends after callTimeout; the time for which it waits
+// for its units does not count. It is safe for concurrent use.
 type meter struct {
 	store.Lister
 	pace  *pace // nil: as fast as it goes

@@ -16,12 +16,13 @@ var errOwed = errors.New("list of what longer windows are owed not stored")
 // closeAttempts is how often a list is sent that is throttled: until time is up.
 const closeAttempts = 64
 
-// listBytes is how large a list is stored, about, while the rest is counted, so that
-// little is left when time is up: 64 write units, and well below DynamoDB's 400 KB.
+// listBytes is about how large a list grows before it is stored. Lists are stored while the rest is
+// counted, so that little is left when time is up. It is 64 write units, well below DynamoDB's 400
+// KB.
 const listBytes = 64 << 10
 
-// owing is what longer windows are owed by what one invocation has counted, on its
-// way into lists. It is safe for concurrent use.
+// owing collects which longer windows lack what one invocation has counted, on the way into lists.
+// It is safe for concurrent use.
 type owing struct {
 	mu     sync.Mutex
 	from   []*counting // that no list says yet
@@ -30,9 +31,9 @@ type owing struct {
 	stored int64       // in lists
 }
 
-// add notes what longer windows are owed now, and stores a list when there is enough for one.
-// A list that cannot be stored is kept for the end. What was found counted waits until all
-// is: storing it with every attempt would take the units that the rest needs.
+// add notes which longer windows are owed now, and stores a list when there is enough for one. A
+// list that cannot be stored is kept for the end. Buckets that were found counted wait until all
+// are counted: storing them with every attempt would take the units that the rest needs.
 func (o *owing) add(ctx context.Context, a *Aggregator, c *counting, found bool) {
 	if len(c.owed) == 0 {
 		return

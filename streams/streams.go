@@ -75,11 +75,10 @@ type Options struct {
 	// The client should keep as many idle connections.
 	Concurrency int
 
-	// MaxWriteUnits is how many write units a second it takes of the table, 0 to 40000.
-	// Default 0: as many as it needs. A batch that does not fit into its time is delivered
-	// again and goes on; what one aggregator writes at once counts for all of its
-	// batches, but not for those of other processes. Of items above 1 KB it finds
-	// out afterwards, and waits then.
+	// MaxWriteUnits is how many write units a second it takes of the table, 0 to 40000. Default 0:
+	// as many as it needs. A batch that does not fit into its time is delivered again and goes on.
+	// The bound holds for all batches of one aggregator together, but not for those of other
+	// processes. Of items above 1 KB it finds out afterwards, and waits then.
 	MaxWriteUnits int
 
 	// Keep stores a malformed record. It may be called again with the same

@@ -36,9 +36,9 @@ func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 	return out
 }
 
-// sum sums the longer windows of one bucket that are owed, each from the snapshot of it
-// that was read before. again says that they should be summed once more, later: an
-// earlier release had counted them, may still be at work, and would add to them.
+// sum sums the owed longer windows of one bucket, each starting from its snapshot that was read
+// before. again says that they should be summed once more, later: an earlier release had counted
+// them, may still be at work, and would add to them.
 func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed,
 	read map[item.Key]item.Item) (writes int, again bool, err error) {
 	all := a.longer(owed)

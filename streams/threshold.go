@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// tell tells what thresholds the quotas of a bucket have reached, each once in a period: a
-// line of the log, and a record that is written only if it is not there. The line comes
-// first, so that it is not lost; where the function dies between the two, it comes again.
+// tell tells which thresholds the quotas of a bucket have reached, each once in a period. It writes
+// a line of the log, and then a record, which says that it was told. The line comes first, so that
+// it is not lost. If the function dies between the two, the line comes again.
 func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, err error) {
 	if s.Shards > 1 {
 		if s, err = a.sumShards(ctx, s); err != nil {

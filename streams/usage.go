@@ -12,9 +12,9 @@ import (
 // clocksApart is how far our clock may be behind the one that dates records.
 const clocksApart = time.Minute
 
-// beginningDays is for how many days after its end a window still gets what was lost of a
-// bucket that was created in it. Records live for a day, and an outage lasts a few. An older
-// snapshot may be gone: it was kept for fewer days then, or deleted by hand.
+// beginningDays is for how many days after its end a window still gets the lost usage of a bucket
+// that was created in it. Records live for a day, and an outage lasts a few. An older snapshot may
+// be gone: it was kept for fewer days then, or deleted by hand.
 const beginningDays = 7
 
 // counting is the usage of one bucket on its way into its snapshots.

@@ -7,9 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// complete returns the write that completes an earlier snapshot, whose marks are m: for the
-// shards that begin in this total, and that none of the later snapshots has counted. needed
-// is false if there are none.
+// complete returns the write that completes an earlier snapshot, whose marks are m. It is for
+// shards that begin in this total and that no later snapshot has counted. needed is false if there
+// are none.
 func (t *Total) complete(m, marks table.Marks, later []item.Item) (u completion, needed bool) {
 	u.Usage.Seen = &m
 	var own []Run

@@ -13,11 +13,11 @@
 //	Owed            the day of the 14th is no longer the sum of its hours    owed.go
 //	Summing.Sum     sets the day to the sum of its hours                     sum.go
 //
-// A snapshot keeps a mark of each shard: up to which record, and which counters, it has
-// counted. What lost records had shown is counted with the next one, by the difference to
-// the mark: in the same hour (tally.go), in an earlier one, which is completed first
-// (complete.go), or from the creation of the shard on, where there is no mark (beginning.go).
-// When such a record comes after all, a mark is past it, and it counts nothing.
+// A snapshot keeps a mark of each shard: up to which record, and which counters, it has counted.
+// Lost records are counted with the next one, by the difference to the mark. The mark is in the
+// same hour (tally.go), or in an earlier one, which is completed first (complete.go). Without a
+// mark, all is counted since the creation of the shard (beginning.go). When such a record comes
+// after all, a mark is past it, and it counts nothing.
 //
 // Decide plans everything else: refills, lifetimes (plan.go) and reshardings
 // (resharding.go, heat.go).

@@ -18,9 +18,9 @@ func lastMark(snapshots []item.Item, shard int) (m table.Mark, start int64, ok b
 	return table.Mark{}, 0, false
 }
 
-// ending returns the runs that complete the earlier window from which the chain goes on:
-// the first runs, as long as they count nothing (a removal, another generation), and then
-// where the first one begins that counts.
+// ending returns the runs that complete the earlier window from which the chain goes on. These are
+// the first runs, while they count nothing (a removal, another generation), and then the beginning
+// of the first run that counts.
 func (c *Chain) ending() []Run {
 	var out []Run
 	for _, r := range c.Runs {

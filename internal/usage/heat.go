@@ -8,16 +8,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A partition is hot from four fifths of its ceiling on and cool up to a tenth of
-// it. A merge at most doubles what is written to it, so it stays far from hot.
+// A partition is hot from four fifths of its ceiling on, and cool up to a tenth. A merge at most
+// doubles what is written to it, so it stays far from hot.
 const (
 	hotFifths  = 4
 	coolTenths = 1
 )
 
-// hot reports whether the partition of shard 0 is written to, at the newest count,
-// nearly as often as it can be: either its write meter was exhausted, or it was
-// busy for a second.
+// hot reports whether the partition of shard 0 is written to nearly as often as it can be, at the
+// newest count. Either its write meter was exhausted, or it was busy for a second.
 func hot(zero History) bool {
 	newest := zero.last().New.State.Shards
 	for _, c := range zero.Changes {
@@ -28,19 +27,19 @@ func hot(zero History) bool {
 	return busy(zero.Changes, newest)
 }
 
-// cool reports whether the bucket can do with half its shards: shard 0, the first of
-// them, is at rest, and no shard that the batch shows was written to more often than a
-// tenth of what its partition takes.
+// cool reports whether half the shards are enough for the bucket. Shard 0, the first of the batch,
+// must be at rest, and no shard of the batch may have been written to at more than a tenth of what
+// its partition takes.
 func cool(shards []History, after int64) bool {
 	last := shards[0].last()
 	return atRest(last.New, last.Created, after) &&
 		!slices.ContainsFunc(shards, func(b History) bool { return lively(b.Changes) })
 }
 
-// atRest reports whether shard 0 has neither split nor merged for so many milliseconds,
-// and its meter is nearly full. How long it has been like this is not known when other
-// clients have written shard 0 and the generation is missing: then it is not at rest
-// until a refill has begun one.
+// atRest reports whether shard 0 has neither split nor merged for so many milliseconds, and its
+// meter is nearly full. When other clients have written shard 0, the generation is missing, and
+// with it how long the shard has been like this. Then it is not at rest until a refill has begun a
+// generation.
 func atRest(zero table.Shard, at, after int64) bool {
 	i := zero.State.Index(bucket.WCU)
 	if i < 0 || zero.State.NoClock || zero.Generation == 0 || bucket.SubSat(at, table.Began(zero.Generation)) < after {

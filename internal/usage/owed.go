@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Owed says that a day may no longer be the sum of its hours, and so the month around it
-// not of its days: a window of the kind next to the finest, and the longer ones around it,
-// may lack what the finest have counted.
+// Owed says that a day may lack what its hours have counted since it was summed, and the month
+// around it too. In general: a window of the kind next to the finest, and the longer ones around
+// it.
 type Owed struct {
 	Namespace, Resource, Entity string
 	Start                       int64 // of the window, epoch milliseconds

@@ -160,10 +160,10 @@ func stragglers(shards []History, others []table.Shard, count int) []Resharding 
 // the shard: after a merge, the next look comes when the shards may merge again.
 const askEvery = 60_000
 
-// unaccompanied returns what brings shards that are seen without shard 0 to its count, or
-// merges shard 0. Each begins with a look at shard 0, one write unit, and mostly ends with
-// it. Without the merge, a bucket would stay divided for as long as nobody writes to shard
-// 0, and the few processes that use a cool bucket each stay with a shard for a while.
+// unaccompanied returns what brings shards that are seen without shard 0 to its count, or merges
+// shard 0. Each begins with a look at shard 0, one write unit, and mostly ends with it. Without the
+// merge, a bucket would stay divided for as long as nobody writes to shard 0. That can be long,
+// because the few processes that use a cool bucket each stay with one shard for a while.
 func unaccompanied(shards []History, mergeAfter int64) []Resharding {
 	var out []Resharding
 	rushed := slices.ContainsFunc(shards, func(b History) bool { return lively(b.Changes) })
@@ -180,8 +180,8 @@ func unaccompanied(shards []History, mergeAfter int64) []Resharding {
 	return out
 }
 
-// asksAgain reports whether some change is the first after a time for which a shard does
-// not look at shard 0, and whether the shard had not been written to for a second before it.
+// asksAgain reports whether a shard is due to look at shard 0 again: some change is the first after
+// askEvery. late says that before that change the shard had not been written to for a second.
 func asksAgain(changes []*stream.Change, mergeAfter int64) (due, late bool) {
 	every := min(askEvery, max(mergeAfter, 1000))
 	for _, c := range changes {

@@ -7,9 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A day is the sum of its hours, and a month of its days. It is summed anew from all of
-// them whenever one has changed, so that it may be summed any number of times: hours of
-// 5, 0 and 7 tokens make a day of 12, however often and by whomever.
+// A day is the sum of its hours, and a month of its days. It is summed anew from all of them
+// whenever one has changed. Summing it again does no harm: hours of 5, 0 and 7 tokens make a day of
+// 12 every time, in every process.
 //
 // To sum, the aggregator reads the day, then its hours, consistently, and writes the day on
 // condition that it is still what was read. So no sum replaces one that has read later, and
@@ -158,10 +158,10 @@ func (s Summing) behind() (out table.Amount) {
 	return out
 }
 
-// gone reports whether parts of what is stored are no longer there: it names one that is
-// missing, or has more records than its parts, or is so old that parts have expired. Earlier
-// releases kept a part no longer than its own window. Where one has added to a sum, more
-// records prove nothing: it has added to the parts too, before or after these were summed.
+// gone reports whether parts of the stored sum have disappeared. It may name a part that is
+// missing, or have more records than its parts, or be so old that parts have expired. Earlier
+// releases kept a part no longer than its own window. Where one has added to a sum, more records
+// prove nothing: it has added to the parts too, before or after these were summed.
 func (s Summing) gone(sum table.Sum, was table.Summed, now int64) bool {
 	kept, events := s.Window, sum.Events
 	if was.Version == 0 {

@@ -10,10 +10,9 @@ type tally struct {
 	moved  bool       // there is something to write
 }
 
-// tallyOf works out what the runs add; known is false if the shard has no mark in
-// the snapshot. Counting is by difference to the mark: records that the mark is
-// past add nothing, and what is between the mark and the first record is counted
-// though its records were never seen.
+// tallyOf works out what the runs add; known is false if the shard has no mark in the snapshot.
+// Counting is by difference to the mark. Records before the mark add nothing. What lies between the
+// mark and the first record is counted, even if its records were never seen.
 func tallyOf(m table.Mark, known bool, runs []Run) tally {
 	t := tally{mark: m}
 	for _, r := range runs {
@@ -84,10 +83,10 @@ func (t *tally) count(limit string, tokens int64) {
 	t.counts = append(t.counts, table.Count{Limit: limit, Tokens: tokens})
 }
 
-// sameLife reports whether the run goes on with the life that the mark was made in.
-// The same generation proves it. Generations also change within a life, and items
-// of other clients have none; then counters that have fallen speak for a new life:
-// while nobody watches, much more is taken than given back.
+// sameLife reports whether the run goes on with the life that the mark was made in. The same
+// generation proves it. But generations also change within a life, and items of other clients have
+// none. Then counters that have fallen speak for a new life, because between two records much more
+// is taken than given back.
 func sameLife(m table.Mark, r Run) bool {
 	if m.Gen == r.FromGen && m.Gen != 0 {
 		return true

@@ -94,10 +94,9 @@ func spending(shards []History) (s Spending, due bool) {
 
 func quota(sl bucket.Slot) bool { return sl.Renews() }
 
-// whole returns the quotas of an undivided bucket that may have reached a threshold by a change:
-// it took the quota there, as from 7 of 10 tokens to 9, or one of an hour is the first. The
-// second is for all that no change shows: a record that was lost, a limit that was lowered. It
-// costs a read an hour.
+// whole returns the quotas of an undivided bucket that may have reached a threshold. Either the
+// change took the quota there, as from 7 of 10 tokens to 9. Or it is the first change of an hour:
+// that covers lost records and lowered limits, which no change shows, and costs a read an hour.
 func whole(c *stream.Change) (out []Spent) {
 	state := c.New.State
 	look := c.OldShards != 1 || Hourly.Start(c.OldRF) != Hourly.Start(state.RF)
@@ -131,8 +130,8 @@ func (s Spending) Keys() []item.Key {
 	return keys
 }
 
-// Wider returns the spending with as many shards as those that were read say there are; ok is
-// false if that is no more than were looked for, or than a bucket of ours has.
+// Wider returns the spending with as many shards as the shards that were read say there are. ok is
+// false if no more are to be read, or if a bucket of ours cannot have so many.
 func (s Spending) Wider(shards []table.Shard) (wider Spending, ok bool) {
 	most := mostShards(shards)
 	ok = most > s.Shards && most <= bucket.MaxShards
@@ -182,8 +181,8 @@ func (s Spending) Sum(shards []table.Shard) Spending {
 	return s
 }
 
-// fit reports whether shards are those of one bucket at one instant: each is there if, and only
-// if, the shard that it is split from says so by its count.
+// fit reports whether shards are those of one bucket at one instant. Then each is there if, and
+// only if, the count of the shard that it was split from says so.
 func fit(shards []table.Shard) bool {
 	most := mostShards(shards)
 	if most > bucket.MaxShards {
