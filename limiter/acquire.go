@@ -8,10 +8,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Words of this file: a want is what a request needs of one bucket, limits and costs; its
-// desk has what this process knows of that bucket; a decision is what to do next, an attempt
-// what this call has done so far; an acquirer is this call in the group of those that go out
-// as one write, and a turn what came of it.
+// Words of this file: a want is what a request needs of one bucket, limits and costs. The desk has
+// what this process knows of that bucket. An attempt is what this call has done so far, a decision
+// what it does next. Calls that go out as one write are a group; an acquirer is one call in it, and
+// a turn is the result of its write.
 
 // maxAttempts bounds the round trips of one Acquire that is denied: writes of its own
 // and those of others that it waits for. Every refused write brings the image that

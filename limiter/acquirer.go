@@ -64,9 +64,8 @@ func (a *acquirer) hurried(d time.Duration) bool {
 	return !a.until.IsZero() && time.Until(a.until) < d
 }
 
-// outrun reports whether others have been faster as often as it tries: it has waited
-// for as many round trips as it may, or its caller would not wait for the answer to
-// another write.
+// outrun reports whether to give up because others were faster: this call has made as many round
+// trips as it may, or its caller would not wait for the answer to another write.
 func (a *acquirer) outrun(p pace) bool {
 	return a.refused > 0 && (a.trips >= maxAttempts || a.hurried(p.late))
 }

@@ -23,8 +23,8 @@ func aheadFor(d time.Duration) bool {
 	return d >= 10*time.Millisecond && d <= time.Duration(bucket.MaxAhead)*time.Millisecond
 }
 
-// aheadOf returns for how long, in milliseconds, tokens that are taken ahead of a bucket with
-// these limits may be held: the shortest that a limit says, or else what the options say.
+// aheadOf returns for how long, in milliseconds, tokens taken ahead of a bucket with these limits
+// may be held. It is the shortest time that a limit says, or else that of the options.
 func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
 	for _, lim := range limits {
 		if lim.Ahead > 0 && (ms == 0 || lim.Ahead < ms) {
@@ -91,8 +91,8 @@ func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want, tries *at
 	return l.heldLease(w, h)
 }
 
-// takeLevels takes from all levels of a cascade, from what is held of them as far as that
-// goes: a parent is busier than each of its children, so often only one level is written.
+// takeLevels takes from all levels of a cascade, and from held tokens where they suffice. A parent
+// is busier than each of its children, so often only one level is written.
 func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name,
 	err error) {
 	leases, rest := make([]*Lease, len(wants)), make([]known.Want, 0, len(wants))

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// sleep waits until what a request owes is paid back, and reports whether ctx let it.
+// sleep waits until the debt of a request is paid back. It reports whether ctx let it.
 func (l *Limiter) sleep(ctx context.Context, owed []queue.Owed, after time.Duration) bool {
 	s := l.sleepers.Add(owed)
 	defer l.sleepers.Remove(s)

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// An entity whose metadata says so cascades: what it takes is charged to its parent
-// too, and to that one's parent if it cascades itself. Each is charged on a shard
-// of its own, all at once, and those that paid are given back unless all did.
+// An entity cascades if its metadata says so: its costs are charged to its parent too. If the
+// parent cascades, they are charged to the parent's parent as well. Each is charged on a shard of
+// its own, all at once, and those that paid are given back unless all did.
 
 // take charges all levels of a request or none. Its error is a denial, or that of a
 // call without a decision, about the entity it names. A request that waits does so
@@ -110,10 +110,10 @@ func (l *Limiter) giveBack(ctx context.Context, leases []*Lease) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// gravest returns the index of the error that decides what the caller is told, 0 if
-// there is none: what can never be granted before a denial, that before a bucket that cannot
-// be read, that before a call without a decision. Of denials it is the one that holds longest,
-// of such calls the one that may have written.
+// gravest returns the index of the error that the caller is told, 0 if there is none. In this
+// order: the request can never be granted; it is denied; a bucket cannot be read; a call had no
+// decision. Of denials it is the one that holds longest, of such calls the one that may have
+// written.
 func gravest(errs []error) int {
 	worst, most := 0, -1
 	var longest time.Duration

@@ -91,7 +91,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 	}
 }
 
-// part sets apart what was taken of quotas whose period is another one now. A lease took 2 on
+// part sets apart the costs of quotas that have entered another period since. A lease took 2 on
 // Monday and takes 1 on Tuesday: it has cost 3, and 1 can be given back.
 func (le *Lease) part(now bucket.State) {
 	before := le.image().State

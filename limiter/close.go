@@ -66,7 +66,7 @@ func (le *Lease) rollback(ctx context.Context) error {
 	return le.settleAll(context.WithoutCancel(ctx), "rollback", (*Lease).back)
 }
 
-// back returns, by item, what gives back everything that was taken.
+// back returns, by item, the costs that give back everything.
 func (le *Lease) back() [][]table.Cost {
 	back := make([][]table.Cost, len(le.items))
 	for i, it := range le.items {
@@ -84,9 +84,8 @@ func negative(costs []table.Cost) []table.Cost {
 	return out
 }
 
-// due returns, by item, the difference between what was said and what was taken:
-// more is taken from the first item, less is given back to those that paid, none of
-// them more than it did.
+// due returns, by item, the settled costs less the taken ones. If more is due, the first item pays.
+// If less, those that paid get it back, each at most what it paid.
 func (le *Lease) due() [][]table.Cost {
 	out := make([][]table.Cost, len(le.items))
 	for _, limit := range le.limits {
@@ -142,7 +141,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	return nil
 }
 
-// taken returns when the lease had taken all that it has, as far as that is known for certain.
+// taken returns when the lease had taken everything, if that is certain.
 func (le *Lease) taken() queue.Taking {
 	if le.worked {
 		return queue.Taking{Turn: le.turn}

@@ -178,10 +178,10 @@ func allSeen(recs [records]cached, missing []int) bool {
 	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
 }
 
-// refresh is fetch, except that with old records to fall back on nobody waits longer than
-// for a probe, nor again for a while after that: a store that hangs must not take the
-// time of every call. The read goes on, and serves those who come later. Where every
-// call is to read, it waits for half of the time that is left.
+// refresh is fetch with old records to fall back on. Nobody waits longer than for a probe, and
+// nobody waits again for a while after one: a store that hangs must not slow every call. The read
+// goes on, and serves those who come later. Where every call is to read, it waits for half of the
+// time that is left.
 func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKey, missing []int,
 	now int64) (map[cacheKey]cached, error) {
 	if !stale {

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// desk is where the requests of this process for one bucket meet: what is known of it, the
-// writes that are under way with those who wait behind them, and its breaker.
+// desk is where the requests of this process for one bucket meet. It has what is known of the
+// bucket, the writes under way, the requests that wait behind them, and the breaker.
 type desk struct {
 	*known.Bucket
 	mu        sync.Mutex      // of flights, and of who has gone; taken before the lock of the Bucket

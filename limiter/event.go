@@ -15,18 +15,18 @@ type EventKind int
 
 // The kinds of events.
 const (
-	// EventAcquire: a call of Acquire, Wait, Reserve, Do or Lease.Charge has its
-	// outcome. There is exactly one for every such call, whatever came of it. Set:
-	// Entity, Resource, Costs, Err, Policy, Writes, Ahead, Overdrawn, Elapsed.
+	// EventAcquire: a call of Acquire, Wait, Reserve, Do or Lease.Charge has its outcome. There is
+	// exactly one for every such call, with every outcome. Set: Entity, Resource, Costs, Err,
+	// Policy, Writes, Ahead, Overdrawn, Elapsed.
 	EventAcquire EventKind = iota + 1
 	// EventCommit: a lease was committed, or could not be. There is none for a lease that
 	// has charged nothing, and Writes is zero for one of PolicyLocal. Set: Entity,
 	// Resource, Costs, Err, Writes, Elapsed.
 	EventCommit
-	// EventRollback is EventCommit for a lease that was rolled back. It is also told of
-	// what the limiter gives back itself: if another level of a cascade was denied, or if
-	// callers have left (acquires that had gone out together have one event). With Err,
-	// the tokens are lost, or may be.
+	// EventRollback is EventCommit for a lease that was rolled back. It also tells what the limiter
+	// gives back itself: when another level of a cascade was denied, or when callers have left.
+	// Acquires that had gone out together have one event then. With Err, the tokens are lost, or
+	// may be.
 	EventRollback
 	// EventLook: a write that takes nothing was sent, to learn what a bucket holds that is
 	// denied by an old image, or whether the table answers again (see EventBreaker). It
@@ -64,9 +64,9 @@ const (
 	// back what of earlier ones ended unspent, or could not take more (see Options.Ahead). What is granted
 	// from them is in EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
 	EventAhead
-	// EventLost: a lease has lost its slots of an in-flight limit: they could not be renewed in
-	// time (see Lease.Lost), or nobody has the lease any more and it was not ended. There is one
-	// for each such lease. Set: Entity, Resource.
+	// EventLost: a lease has lost its slots of an in-flight limit. They could not be renewed in
+	// time (see Lease.Lost), or the lease was forgotten without being ended. There is one for each
+	// such lease. Set: Entity, Resource.
 	EventLost
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Acquires of this process that meet a write under way on a shard wait for it, until it
-// is late at most, and go out together as one charge of the sum. One alone never waits.
+// Acquires of this process that meet a write under way on a shard wait for it, but not once it is
+// late. Then they go out together, as one charge of the sum. One alone never waits.
 
 // flight is a write that is under way, and who waits to go out next.
 type flight struct {

@@ -30,7 +30,7 @@ func (l *Limiter) want(n known.Name, req Request, cfg resolved) (known.Want, err
 	return l.wants(n, priced, cfg, cfg.limits), nil
 }
 
-// wants is what costs are wanted of the bucket of one entity, by these limits.
+// wants returns the costs wanted of the bucket of one entity, under these limits.
 func (l *Limiter) wants(n known.Name, costs []table.Cost, cfg resolved, limits []bucket.Limit) known.Want {
 	w := known.Want{Namespace: l.namespace, Name: n, Costs: costs, Lifetime: table.Expires,
 		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read,

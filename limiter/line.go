@@ -40,12 +40,12 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 	}
 }
 
-// patience is how much longer than until there is room somebody waits before asking for
-// it: at random up to what refills half a capacity. Without it, the first in the line of
-// every process would ask for every token: 16 processes would send 16 writes for it. Each
-// time that others had taken the room it doubles, up to two capacities. Nobody loses by it:
-// the last one let in waits for a whole capacity, and what is refilled while the bucket goes
-// from a capacity owed to a capacity held is all there.
+// patience is how much longer than until there is room somebody waits before asking for it: at
+// random up to what refills half a capacity. Without it, the first in the line of every process
+// would ask for every token: 16 processes would send 16 writes for it. Each time that others had
+// taken the room it doubles, up to two capacities. Nobody loses by it. The last one let in waits
+// for a whole capacity, and nothing overflows while the bucket goes from a capacity owed to a
+// capacity held.
 func (e *LimitError) patience(missed int) time.Duration {
 	for _, s := range e.Statuses {
 		if s.Limit == e.Limit {

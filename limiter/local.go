@@ -203,9 +203,9 @@ func localDenial(w known.Want, state bucket.State, v bucket.Verdict, now int64) 
 	return e
 }
 
-// grant decides a request that has no decision because of cause. What it needs comes
-// from the call and from the configuration that was read last, however old; if that
-// is not known, or the share can never hold the costs, the cause is returned.
+// grant decides a request that has no decision because of cause. It needs the limits, which come
+// from the call or from the configuration that was read last, however old. If they are not known,
+// or the share can never hold the costs, the cause is returned.
 func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, error) {
 	var wants []known.Want
 	for n := (known.Name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {

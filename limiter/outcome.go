@@ -92,9 +92,8 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 	l.grow(ctx, k, b)
 }
 
-// unread gives back what a group has taken from an item that turned out to be
-// unreadable: a plain add looks only at what it takes from. It returns what the group
-// is told.
+// unread gives back what a group has taken from an item that turned out to be unreadable: a plain
+// add looks only at what it takes from. It returns the result for the group.
 func (l *Limiter) unread(ctx context.Context, group []*acquirer, shard int, cause error) error {
 	bounded := l.bounded(context.WithoutCancel(ctx))
 	defer bounded.end()

@@ -41,7 +41,7 @@ func (l *Limiter) undecided(ctx context.Context, req Request, n known.Name, own 
 	return nil, err
 }
 
-// policy returns what holds for a request when there is no decision.
+// policy returns the policy for a request without a decision.
 func (l *Limiter) policy(req Request, stored Policy) Policy {
 	for _, p := range []Policy{req.OnUnavailable, stored} {
 		if p != PolicyDefault {

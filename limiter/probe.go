@@ -11,12 +11,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// heard tells the breakers what came of a call for a bucket, which failed at another one
-// perhaps, its parent's, and who observes what became of them. What throttles one bucket
-// may be that bucket alone, as hot as a partition can be: it opens the breaker of the
-// bucket, and that of all only if others are throttled too. A read that is throttled opens
-// that of its bucket alone, and only while nothing is known of it: a bucket that is known
-// needs no read.
+// heard tells the breakers what came of a call for a bucket, which failed at another one perhaps,
+// its parent's, and who observes what became of them. If one bucket is throttled, its partition
+// alone may be too hot. So that opens the bucket's breaker, and the breaker for all only if other
+// buckets are throttled too. A throttled read opens its bucket's breaker alone, and only while
+// nothing is known of the bucket: a known bucket needs no read.
 func (l *Limiter) heard(ctx context.Context, n, at known.Name, err error) {
 	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
 	var k *desk
@@ -92,10 +91,9 @@ func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, req Reques
 	return !open
 }
 
-// probe asks for all that a request needs: its configuration, as far as that is not
-// known, and a write to its bucket whose condition never holds. A bucket that is not there
-// is read before it is created, so that is asked for too. Whatever becomes of it, nothing was
-// taken.
+// probe tries all the calls that a request needs: it reads the configuration if that is not known,
+// and sends its bucket a write whose condition never holds. A bucket that is not there is read
+// before it is created, so it does that, too. In no case does it take anything.
 func (l *Limiter) probe(ctx context.Context, n known.Name, req Request, own []bucket.Limit) error {
 	cfg, err := l.configs.resolve(ctx, n, own, l.now())
 	if err == nil {

@@ -45,7 +45,7 @@ const (
 	PolicyLocal
 )
 
-// policies is what is accepted where a policy is asked for.
+// policies lists the accepted policies, for messages.
 const policies = "PolicyDefault, PolicyBlock, PolicyAllow or PolicyLocal"
 
 // String returns the policy in one lower-case word, those that can be stored as they

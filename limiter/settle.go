@@ -139,8 +139,8 @@ func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
 	return table.Adjust(s.item.key, s.costs), false
 }
 
-// refused takes in what the table holds where a write was refused, nil for no item,
-// and reports whether nothing is left to settle.
+// refused takes in the item that a write was refused by, nil for none. It reports whether nothing
+// is left to settle.
 func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	if old == nil {
 		parent, ok := s.item.parent()
@@ -174,9 +174,9 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	return false
 }
 
-// pin notes of what is given back to quotas which period it was taken in: that of the image
-// after it was, or if there is none, just now. Slots are given back to the epoch that they
-// count in. If that is not known, they are not given back: they are free when it is over.
+// pin notes, for costs that are given back to quotas, in which period they were taken: that of the
+// image after the charge, or of now if there is no image. Slots are given back to the epoch that
+// they count in. If that is not known, they are not given back: they are free when it is over.
 func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 	for i, c := range costs {
 		if c.Limit.Lends() && c.End == 0 {

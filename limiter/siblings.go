@@ -9,11 +9,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A bucket whose shard 0 is not there is new, has expired or was deleted; or shard 0
-// alone was deleted, by hand or by another client, and the others live on. Created full,
-// it would grant again what they hold. So a process that is about to create a bucket reads
-// its shard 1 first. Shard 0 splits that off first and merges it last, so every bucket of
-// several shards has it.
+// A bucket whose shard 0 is not there is new, has expired or was deleted. Or shard 0 alone was
+// deleted, by hand or by another client, and the other shards live on. Created full, shard 0 would
+// grant again what they hold. So a process that is about to create a bucket reads its shard 1
+// first. Shard 0 splits that off first and merges it last, so every bucket of several shards has
+// it.
 
 // creation is a bucket that is about to be created. What it is known by is held from the
 // read to the write: meanwhile it may be evicted from what the Limiter remembers.
@@ -22,11 +22,10 @@ type creation struct {
 	desk *desk
 }
 
-// siblings reads what lives on of buckets whose shard 0 is missing, before they are
-// created, and remembers it with the count that shard 0 had; found is whether there is
-// anything. It costs a consistent read unit for each bucket, in one call. Where shard 1 is
-// found, others are looked for that shard 0 may have split off while shard 1 was not split
-// yet.
+// siblings looks for living shards of buckets whose shard 0 is missing, before they are created. It
+// remembers them with the count that shard 0 had. found says whether there are any. It costs a
+// consistent read unit for each bucket, in one call. Where shard 1 is found, others are looked for
+// that shard 0 may have split off while shard 1 was not split yet.
 //
 // Nobody can create shard 0 unnoticed after the read: the write that creates it has the
 // condition that it is missing.

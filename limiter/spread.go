@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What no single shard covers is taken from several of them, in one transaction.
+// A request that no single shard covers takes from several of them, in one transaction.
 
 // spreadAttempts bounds how often a transaction is sent again that met another one.
 const spreadAttempts = 4

@@ -27,9 +27,9 @@ const (
 // throttles counts the writes of an attempt that were throttled.
 type throttles struct{ throttled int }
 
-// pause waits until a write that was throttled, or met a transaction, may be sent again,
-// and reports whether it may: not for any other error, not for ever, and not when ctx
-// ends. Try counts the calls so far.
+// pause waits until a write that was throttled, or met a transaction, may be sent again. It reports
+// whether it may: not after other errors, not for ever, and not when ctx has ended. Try counts the
+// calls so far.
 func (a *throttles) pause(ctx context.Context, err error, try int) bool {
 	var d time.Duration
 	switch store.KindOf(err) {

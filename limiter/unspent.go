@@ -10,10 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What this process has taken ahead of a quota and does not grant is given back once it may
-// not be granted any more: one write for what has ended on a shard by then.
+// Tokens of a quota that this process took ahead and did not grant are given back once it may no
+// longer grant them: one write for all that have ended on a shard by then.
 
-// mind sees to it that what ends unspent of quotas on a shard is given back.
+// mind has tokens of quotas given back that end unspent on a shard.
 func (l *Limiter) mind(k *desk, n known.Name, shard int) {
 	if ms, ok := k.Mind(shard, l.moment); ok {
 		l.mindIn(time.Duration(ms)*time.Millisecond, k, n, shard, l.opts.Timeout)

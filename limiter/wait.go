@@ -17,24 +17,24 @@ import (
 // small, in every process; while there is debt, Acquire is denied. Those who owe are
 // the queue, and the debt is bounded; who finds it full stands in line (see line).
 
-// Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write, which
-// takes the tokens into debt, and sleeps for exactly as long as that debt takes to refill. If
-// ctx ends first, it gives them back. It wakes sooner if this process gives back tokens that
-// were taken before. If other processes or an operator put so much back that
-// nothing is owed any more, it notices within 15 seconds: one of those that sleep for a shard
-// reads it that often, for all of this process. It does not notice if the bucket has split or
-// merged since. While others wait, requests that do not wait are denied.
+// Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write, which takes
+// the tokens into debt, and sleeps for exactly as long as that debt takes to refill. If ctx ends
+// first, it gives them back. It wakes sooner if this process gives back tokens that were taken
+// before. Other processes or an operator may put so much back that nothing is owed any more. The
+// call notices within 15 seconds: of the calls of this process that sleep for a shard, one reads it
+// that often for all. It does not notice if the bucket has split or merged since. While others
+// wait, requests that do not wait are denied.
 //
 // The queue is bounded (see [ErrQueueFull]). While it is full, Wait waits for room, and takes
 // the tokens then. Requests of one process enter in the order in which they came, as many at
 // once as there is room for. Between processes chance decides who is next. When other
 // processes or an operator put tokens back, that lets requests in within 15 seconds.
 //
-// On one shard, and while nobody leaves, the order is that in which DynamoDB has taken the
-// writes. A bucket of several shards has a queue for each, and a request goes to the one that
-// is paid back first: requests may pass others by as much as the queues differ. Tokens that are
-// given back, by somebody who leaves or by a lease that has cost less, go to those who come
-// next, also before sleepers of other processes.
+// On one shard, and while nobody leaves, the order is that in which DynamoDB has taken the writes.
+// A bucket of several shards has a queue for each, and a request joins the one that is paid back
+// first. So requests may overtake others by as much as the queues differ. Tokens that are given
+// back, by somebody who leaves or by a lease that has cost less, go to those who come next, also
+// before sleepers of other processes.
 //
 // All limits are taken from at once, before the wait. A limit that the request did not wait for
 // may have refilled when it begins: its tokens are those of the instant at which it asked.
@@ -69,9 +69,9 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease
 	return nil, errors.Join(canceled("wait", lease.name, context.Cause(ctx), nil), lease.Rollback(ctx))
 }
 
-// queueFull returns the denial of a request that found the queue full, nil for any other
-// error: also if tokens that it had taken could not be given back, for then trying again
-// would hide them from the caller.
+// queueFull returns the denial of a request that found the queue full, nil for any other error. It
+// is also nil if tokens of the request could not be given back: trying again would hide that from
+// the caller.
 func queueFull(err error) *LimitError {
 	denied, ok := errors.AsType[*LimitError](err)
 	if _, kept := errors.AsType[*SettleError](err); !ok || !denied.full || kept {
