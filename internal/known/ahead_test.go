@@ -268,6 +268,50 @@ func TestTurnsOnASaturatedBucket(t *testing.T) {
 	}
 }
 
+// A denial between two turns names a limit that is asked for, not one of which nothing is wanted.
+func TestADenialBetweenTurnsNamesWhatIsAsked(t *testing.T) {
+	calm := plenty
+	calm.Name = "aaa"
+	want := asks(0)
+	want.Costs, want.Ahead = table.Costs([]bucket.Limit{calm, plenty}, 0, 1000), 2000
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
+		State: bucket.New([]bucket.Limit{calm, plenty}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rps")].Tokens = 20_000
+	b.See(image, noon, Unsent)
+	k := b.lock()
+	k.ahead = want.Ahead
+	k.hold(k.shards[0])
+	h := k.shards[0].holding
+	for range 20 {
+		h.demand.Asked(want.Costs, 500, noon)
+	}
+	h.pace.Short(noon)
+	h.pace.Wrote(500, noon, 0)
+	h.pace.Answered()
+	b.mu.Unlock()
+	if d := b.Decide(want, &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.Limit != "rps" || !d.Denial.Estimated {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}
+
+// A denial by what is there tells a busy process that the bucket has too little for it.
+func TestADeniedProcessIsShort(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 0
+	p.See(p.image, noon, Unsent)
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || d.guess {
+		t.Fatalf("%+v", d.Choice)
+	}
+	k := p.lock()
+	defer p.mu.Unlock()
+	if !k.shards[0].holding.pace.Saturated(noon) {
+		t.Error("it goes on as if there were enough")
+	}
+}
+
 // What has ended unspent is told with the next write, also where others have taken so much that
 // a plain add would go out first.
 func TestWhatEndedIsToldInACrowd(t *testing.T) {

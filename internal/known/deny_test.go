@@ -82,14 +82,18 @@ func TestDenialsTellWhatOneRequestCanHave(t *testing.T) {
 	}
 }
 
-// A denial that names no limit is by the first that something is wanted of.
+// A denial that names no limit is by the first that something is wanted of, or by any.
 func TestADenialNamesALimit(t *testing.T) {
-	w := asks(0)
-	w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 1), each("c", 1)}, 0, 5, 6)
-	d := decider{want: w}
-	for given, want := range map[string]string{"": "b", "c": "c"} {
-		if got := d.short(Choice{Limit: given}).Limit; got != want {
-			t.Errorf("%q becomes %q, want %q", given, got, want)
+	for _, c := range []struct {
+		given string
+		costs []int64
+		want  string
+	}{{"", []int64{0, 5, 6}, "b"}, {"c", []int64{0, 5, 6}, "c"}, {"", []int64{0, 0, 0}, "a"}} {
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 1), each("c", 1)}, c.costs...)
+		d := decider{want: w}
+		if got := d.short(Choice{Limit: c.given}).Limit; got != c.want {
+			t.Errorf("%q of %v becomes %q, want %q", c.given, c.costs, got, c.want)
 		}
 	}
 }

@@ -9,9 +9,9 @@ func (d decider) busy(s *seen) bool {
 }
 
 // waits reports whether a busy process has had its turn on a saturated bucket.
-func (d decider) waits(c Choice, s *seen, w Want) bool {
+func (d decider) waits(s *seen, w Want) bool {
 	d.want = w
-	return c.Do == Take && !c.Owe && d.busy(s) && d.free(s) > d.now
+	return d.busy(s) && d.free(s) > d.now
 }
 
 // free is from when a busy process may write: of a saturated bucket in its next turn, but now
@@ -41,12 +41,5 @@ func (d decider) paced(c Choice) Choice {
 	if c.Do == Deny || free <= d.now || s.holding.Asking() {
 		return c
 	}
-	out := Choice{Do: Deny, Shard: c.Shard, at: free, guess: true, taken: true}
-	for _, cost := range d.want.Costs {
-		if out.Limit == "" || cost.Milli > 0 {
-			out.Limit = cost.Limit.Name
-			break
-		}
-	}
-	return out
+	return d.short(Choice{Do: Deny, Shard: c.Shard, at: free, guess: true})
 }

@@ -87,7 +87,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	} else {
 		d := decider{facts: k, now: now.Ms, trip: now.Trip, asking: c.Asks}
 		var looks bool
-		if n, looks = d.covered(c.Shard, group); d.waits(c, s, group[0]) {
+		if n, looks = d.covered(c.Shard, group); d.waits(s, group[0]) {
 			n = 0
 		}
 		if looks && n > 0 && !c.Asks { // it has waited behind another write

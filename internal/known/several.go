@@ -1,7 +1,10 @@
 package known
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Who takes from several shards reads all of them first, and then sends a transaction. What
@@ -61,12 +64,11 @@ func (d decider) paused() (until int64, paused bool) {
 	return bucket.AddSat(d.readAt, d.DenyFor), d.several.vain >= vainAtMost && !d.again(d.readAt)
 }
 
-// short names the limit of which most is wanted if the denial names none.
+// short names a limit if the denial names none: the first that is asked for, or any.
 func (d decider) short(c Choice) Choice {
-	for _, cost := range d.want.Costs {
-		if c.Limit == "" && cost.Milli > 0 {
-			c.Limit = cost.Limit.Name
-		}
+	if c.Limit == "" && len(d.want.Costs) > 0 {
+		i := slices.IndexFunc(d.want.Costs, func(c table.Cost) bool { return c.Milli > 0 })
+		c.Limit = d.want.Costs[max(0, i)].Limit.Name
 	}
 	return c
 }
