@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -123,6 +125,93 @@ func TestSameLife(t *testing.T) {
 		if r.FromGen = c.run; sameLife(m, r) != c.want {
 			t.Errorf("%+v: not %v", c, c.want)
 		}
+	}
+}
+
+// hourOf is the total of the hour of t0 with one chain.
+func hourOf(c Chain) Total {
+	return Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0), Chains: []Chain{c}}
+}
+
+// marked is the snapshot of an hour before, with a mark of shard 0.
+func marked(hours int64, sequence string, used int64) item.Item {
+	start := Hourly.Start(t0) - hours*hourMillis
+	return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
+		Start: table.Timestamp(start), Ledger: table.Ledger{Stream: 1, Limits: []string{"rpm"}},
+		Marks: map[int]table.Mark{0: {At: table.PositionOf(1, sequence), Used: []table.Count{{Limit: "rpm", Tokens: used}}}},
+	}.Item()
+}
+
+// A snapshot that has a mark of every shard says all: earlier ones are not read.
+func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
+	total := hourOf(Chain{Runs: []Run{ran("20", "30", 100, 110)}})
+	for name, c := range map[string]struct {
+		current item.Item
+		want    Action
+	}{
+		"marked":     {marked(0, "10", 100), Add},
+		"no mark":    {nil, ReadPrevious},
+		"all behind": {marked(0, "30", 110), Done},
+	} {
+		if step := total.Next(Snapshots{Known: true, Current: c.current}); step.Action != c.want {
+			t.Errorf("%s: %d, want %d", name, step.Action, c.want)
+		}
+	}
+}
+
+// What was lost before a removal is of the hour of the last record before it: a shard had taken
+// 100 tokens, took 10 more, which no record told, and is gone in the next hour, with 110.
+func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {
+	gone := ran("20", "20", 110, 110)
+	gone.Gone, gone.Events = true, 0
+	total := hourOf(Chain{Runs: []Run{gone}})
+	known := Snapshots{Known: true, PreviousKnown: true, Sure: true, Previous: []item.Item{marked(1, "10", 100)}}
+	step := total.Next(known)
+	after, held, err := step.Update.Apply(known.Previous[0])
+	if step.Action != Complete || !held || err != nil || table.AmountOf(after).Tokens["rpm"] != 10 {
+		t.Fatalf("%d, held %v, %v: %v, want that the hour before gets 10", step.Action, held, err, table.AmountOf(after))
+	}
+	known.Previous[0] = after
+	if step = total.Next(known); step.Action != Done || len(step.Completed) != 1 ||
+		step.Completed[0] != total.Start-hourMillis {
+		t.Errorf("then %+v, want that nothing is left, and that the day of the hour before is summed", step)
+	}
+}
+
+// Of a shard with more limits than a mark tells apart, each record counts what it changed, and
+// says nothing of what others have changed: here a goes from 5 to 6, then b from 100 to 101.
+func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {
+	var changes []stream.Change
+	for i := range 2 {
+		c := change(0, fmt.Sprint(i+1), t0, 0)
+		for n := range maxNames + 1 {
+			c.Used = append(c.Used, stream.Used{Limit: fmt.Sprintf("c%03d", n), Before: 9, After: 9, Was: true, Is: true})
+		}
+		c.Used[0] = stream.Used{Limit: "a", Before: 5, After: 5, Was: true, Is: true}
+		c.Used[1] = stream.Used{Limit: "b", Before: 100, After: 100, Was: true, Is: true}
+		c.Used[i].After++
+		changes = append(changes, c)
+	}
+	parts := Extend(nil, Fold(changes), Hourly)
+	got := tallyOf(table.Mark{}, false, parts[0].Runs)
+	want := []table.Count{{Limit: "a", Tokens: 1}, {Limit: "b", Tokens: 1}}
+	if !slices.Equal(got.counts, want) || got.events != 2 || len(got.mark.Used) != 0 {
+		t.Errorf("%+v, want %v and a mark without counters", got, want)
+	}
+}
+
+// A limit that begins after the first record of a run is counted from zero, under its name.
+func TestALimitThatBeginsInARun(t *testing.T) {
+	one, two := change(0, "1", t0, 2), change(0, "2", t0, 0)
+	one.Used = []stream.Used{{Limit: "rpm", Before: 5, After: 7, Was: true, Is: true}}
+	two.Used = []stream.Used{{Limit: "a", After: 3, Is: true}, {Limit: "rpm", Before: 7, After: 7, Was: true, Is: true},
+		{Limit: "tpm", After: 4, Is: true}}
+	parts := Extend(nil, Fold([]stream.Change{one, two}), Hourly)
+	var u table.Usage
+	addTally(&u, tallyOf(table.Mark{}, false, parts[0].Runs))
+	want := []table.Count{{Limit: "a", Tokens: 3}, {Limit: "rpm", Tokens: 2}, {Limit: "tpm", Tokens: 4}}
+	if len(parts[0].Runs) != 1 || !slices.Equal(u.Counts, want) {
+		t.Errorf("%d runs, %v, want %v", len(parts[0].Runs), u.Counts, want)
 	}
 }
 

@@ -26,6 +26,15 @@ func TestTotalsByWindow(t *testing.T) {
 		got[1].Window != Hourly || got[1].Entity != "e" {
 		t.Fatalf("%+v", got)
 	}
+	// A shard that was charged in the window before has a mark there; the instant that the
+	// window begins at is in it.
+	for clock, want := range map[int64]bool{0: false, hour - 1: false, hour: true, hour + 1: true} {
+		p := part(0, hour, ran("3", "4", 3, 5))
+		p.Clock = clock
+		if got := Totals([]Part{p}, Hourly); got[0].Chains[0].Fresh != want {
+			t.Errorf("charged at %d: %v", clock, got[0].Chains[0].Fresh)
+		}
+	}
 }
 
 // Progress tells apart what a snapshot has counted of a total, what lies behind its marks, and

@@ -133,7 +133,6 @@ func (r *unpacker) key() (ns, resource, entity string) {
 	second, third, also := bytes.Cut(rest, []byte{0})
 	if !ok || !also {
 		r.fail()
-		return "", "", ""
 	}
 	if string(first) != r.ns {
 		r.ns = string(first)
