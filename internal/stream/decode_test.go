@@ -180,6 +180,38 @@ func TestStateEqualsItemCodec(t *testing.T) {
 	}
 }
 
+// Quotas, by the calendar and from their first use, are read as the item codec reads them: when
+// their period ends, and what was credited in it. A second attribute of the same name, or one of
+// another type, changes nothing.
+func TestQuotasEqualItemCodec(t *testing.T) {
+	b := sample("e", 1, 2)
+	b.State = bucket.New([]bucket.Limit{
+		{Name: "budget", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h*/2@UTC"},
+		{Name: "first", Capacity: 8_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
+	}, 1, 2, t0)
+	for i, name := range []string{"budget", "first"} {
+		sl := &b.State.Slots[b.State.Index(name)]
+		sl.Tokens, sl.Used, sl.Extra = 1_000+int64(i), 3_000, 2_000*int64(i+1)
+		if sl.End == 0 {
+			sl.End = t0 + 60_000
+		}
+	}
+	want, err := table.DecodeShard(b.Item())
+	if err != nil || want.State.Slots[want.State.Index("first")].End != t0+60_000 ||
+		want.State.Slots[want.State.Index("budget")].Extra == 0 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	payload := streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: b.Item()})
+	got := decode(t, payload)
+	if len(got.Changes) != 1 || !reflect.DeepEqual(got.Changes[0].New, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if len(got.Changes) == 1 && got.Changes[0].New.Key() != b.Key() {
+		t.Errorf("key %v", got.Changes[0].New.Key())
+	}
+}
+
 // Remainders are those of the last refill if the item says so once, clearly. Else they are none:
 // less than a thousandth of a token is lost.
 func TestUnclearRemaindersAreNone(t *testing.T) {
@@ -377,9 +409,9 @@ func TestCreatedIsExact(t *testing.T) {
 		"1700000000": 1_700_000_000_000, "1700000000.1": 1_700_000_000_100,
 		"1700000000.1239999999999999999999": 1_700_000_000_123,
 		"1.7E9":                             1_700_000_000_000, "1.700000000123e+9": 1_700_000_000_123,
-		"17000000001235e-4": 1_700_000_000_123,
-		"0.001":             1,
-		"253402300799.999":  253402300799999,
+		"17000000001235e-4": 1_700_000_000_123, "170000000012350000000000000e-17": 1_700_000_000_123,
+		"0.001":            1,
+		"253402300799.999": 253402300799999,
 	} {
 		raw := strings.Replace(string(streamtest.Record{Sequence: "1", Created: t0, New: sample("e", 0, 1).Item()}.JSON()),
 			"1700000000.123", in, 1)
