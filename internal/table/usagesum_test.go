@@ -84,6 +84,9 @@ func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
 			t.Errorf("%s: %v", name, after)
 		}
 	}
+	if u, due := sum(100, 1).Update(first); due {
+		t.Errorf("a sum that is stored is written again: %+v", u)
+	}
 	same := added(first)
 	if _, due := sum(103, 3).Update(same); !due {
 		t.Error("marks stay where they have added up to the sum")

@@ -1,0 +1,66 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A key that is not exactly that of a shard of a bucket is none: nobody acts on it.
+func TestKeysThatAreNoBuckets(t *testing.T) {
+	if _, _, _, shard, ok := ParseBucketPK("ns/BUCKET#acme#gpt#7"); !ok || shard != 7 {
+		t.Fatalf("shard %d, %v", shard, ok)
+	}
+	for _, pk := range []string{
+		"", "ns", "/BUCKET#acme#gpt#7", "ns/ENTITY#acme#gpt#7", "ns/BUCKET#", "ns/BUCKET#acme", "ns/BUCKET#acme#gpt#",
+		"ns/BUCKET#acme#gpt#x", "ns/BUCKET#acme#gpt#-1", "ns/BUCKET#acme#gpt#07", "ns/BUCKET#acme#gpt#+7",
+		"ns/BUCKET##gpt#7", "ns/BUCKET#acme##7", "ns/BUCKET#acme#7",
+	} {
+		ns, entity, resource, shard, ok := ParseBucketPK(pk)
+		if ok || ns != "" || entity != "" || resource != "" || shard != 0 {
+			t.Errorf("%q is shard %d of %q on %q in %q", pk, shard, entity, resource, ns)
+		}
+	}
+}
+
+// An item with the key of something else is no state of a provisioner.
+func TestOnlyAProvisionersKeyHasItsState(t *testing.T) {
+	it := Provisioner{Namespace: "ns"}.Item()
+	if _, err := DecodeProvisioner(it); err != nil {
+		t.Fatal(err)
+	}
+	it[item.AttrSK] = item.S("#VERSION")
+	if _, err := DecodeProvisioner(it); err == nil {
+		t.Error("read from another key")
+	}
+}
+
+// An entity that has no parent any more is found under none; when it was created stays.
+func TestAnEntityLeavesItsParent(t *testing.T) {
+	e := Entity{Namespace: "ns", ID: "acme", Parent: "org", CreatedAt: "2024-01-01T00:00:00Z"}
+	stored := e.Item()
+	e.Parent, e.CreatedAt = "", "2025-01-01T00:00:00Z"
+	after, held, err := e.Update().Apply(stored)
+	if err != nil || !held || after[item.AttrGSI1PK] != nil || after[item.AttrGSI1SK] != nil {
+		t.Fatalf("held %v, %v: %v", held, err, after)
+	}
+	got, err := DecodeEntity(after)
+	if err != nil || got.Parent != "" || got.CreatedAt != "2024-01-01T00:00:00Z" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// When a shard was created is not known where another client has an attribute of that name.
+func TestForeignBirthsAreNotKnown(t *testing.T) {
+	for name, c := range map[string]struct {
+		value item.Value
+		want  int64
+	}{"seconds": {item.N(1_700_000_000), 1_700_000_000}, "negative": {item.N(-5), 0}, "a text": {item.S("5"), 0}} {
+		it := sampleBucket().Item()
+		it[attrBorn] = c.value
+		b, err := DecodeShard(it)
+		if err != nil || b.Born != c.want {
+			t.Errorf("%s: %d, %v, want %d", name, b.Born, err, c.want)
+		}
+	}
+}
