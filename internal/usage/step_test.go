@@ -159,6 +159,44 @@ func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 	}
 }
 
+// What a shard had consumed before its first record is counted where it was created, if that is
+// certain, by a consistent read; else it is told to be unknown, and not counted.
+func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
+	start := Hourly.Start(t0)
+	all := func(edit func(*Chain, *Snapshots)) (Chain, Snapshots) {
+		c := Chain{Birth: start - 3*hourMillis, Runs: []Run{ran("20", "30", 100, 110)}}
+		known := Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true}
+		edit(&c, &known)
+		return c, known
+	}
+	hour := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Events: 1,
+		Part: Hourly.Part(start - hourMillis), Start: table.Timestamp(start - hourMillis)}.Item()
+	for name, e := range map[string]struct {
+		edit    func(*Chain, *Snapshots)
+		want    Action
+		unknown int
+	}{
+		"certain":               {func(*Chain, *Snapshots) {}, CountBeginnings, 0},
+		"not read for sure":     {func(_ *Chain, k *Snapshots) { k.Sure = false }, ReadSurely, 0},
+		"not all was read":      {func(_ *Chain, k *Snapshots) { k.Whole = false }, Add, 1},
+		"nobody knows when":     {func(c *Chain, _ *Snapshots) { c.Birth = 0 }, Add, 1},
+		"others have counted":   {func(_ *Chain, k *Snapshots) { k.Seen = []item.Item{hour} }, Add, 1},
+		"it began with nothing": {func(c *Chain, _ *Snapshots) { c.Runs[0].From[0].Tokens = 0 }, Add, 0},
+		"after another chain":   {func(c *Chain, _ *Snapshots) { c.Follows = start - hourMillis }, Add, 0},
+	} {
+		c, known := all(e.edit)
+		total := hourOf(c)
+		step := total.Next(known)
+		if step.Action != e.want || step.Unknown != e.unknown {
+			t.Errorf("%s: %d, %d unknown, want %d, %d", name, step.Action, step.Unknown, e.want, e.unknown)
+		}
+		if step.Action == CountBeginnings && (len(step.Beginnings) != 1 || step.Beginnings[0].Start != c.Birth ||
+			step.Beginnings[0].Runs[0].To[0].Tokens != 100) {
+			t.Errorf("%s: %+v", name, step.Beginnings)
+		}
+	}
+}
+
 // What was lost before a removal is of the hour of the last record before it: a shard had taken
 // 100 tokens, took 10 more, which no record told, and is gone in the next hour, with 110.
 func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {

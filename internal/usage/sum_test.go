@@ -24,7 +24,7 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 		{"by a clock that is behind", feb - 1, "#USAGE#r#2024-02-29", 29},
 	} {
 		keys := o.PartKeys(Monthly, feb, c.now)
-		if len(keys) != c.n || keys[0].SK != "#USAGE#r#2024-02-01" || keys[len(keys)-1].SK != c.last {
+		if len(keys) != c.n || keys[0] != table.UsageKey("ns", "e", "r", "2024-02-01") || keys[len(keys)-1].SK != c.last {
 			t.Errorf("%s: %d keys from %v to %v, want %d to %s", c.name, len(keys), keys[0], keys[len(keys)-1], c.n, c.last)
 		}
 	}

@@ -90,6 +90,22 @@ func TestThresholdsThatABatchReaches(t *testing.T) {
 	}
 }
 
+// Of two quotas that several changes show, each tells its highest threshold and those below, once.
+func TestEachQuotaOfABatchTellsOnce(t *testing.T) {
+	other := budget
+	other.Name = "other"
+	both := func(budgetLeft, otherLeft int64, sequence int) stream.Change {
+		b := left(budget, 0, 1, budgetLeft)
+		b.State = bucket.New([]bucket.Limit{budget, other}, 0, 1, t0)
+		b.State.Slots[b.State.Index("budget")].Tokens, b.State.Slots[b.State.Index("other")].Tokens = budgetLeft, otherLeft
+		return shows(b, sequence)
+	}
+	got := told(both(5_000, 4_000, 1), both(2_000, 3_000, 2), both(1_000, 9_000, 3))
+	if want := []string{"budget 50 8/10", "budget 80 8/10", "other 50 6/10"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A bucket above a threshold is looked at again only when it reaches the next one, when an
 // hour begins, and when it was divided.
 func TestWhenThresholdsAreLookedFor(t *testing.T) {

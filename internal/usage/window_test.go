@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -97,6 +98,18 @@ func TestSnapshotOutlivesItsWindow(t *testing.T) {
 		start := c.w.Start(at(c.created))
 		if got, want := Expiry(at(c.now), start, c.until, int(c.days)), at(c.after)/1000+c.wantAfter; got != want {
 			t.Errorf("%s at %s: expires at %d, want %d", c.w, c.now, got, want)
+		}
+	}
+}
+
+// Whatever order windows are named in, the shortest is counted and the others are sums.
+func TestKindsOfWindowsByLength(t *testing.T) {
+	for _, c := range []struct{ named, want []Window }{
+		{[]Window{Monthly, Hourly}, []Window{Hourly, Monthly}}, {[]Window{Daily}, []Window{Daily}},
+		{[]Window{Monthly, Daily, Hourly}, []Window{Hourly, Daily, Monthly}}, {nil, nil},
+	} {
+		if got := Kinds(c.named); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.named, got, c.want)
 		}
 	}
 }
