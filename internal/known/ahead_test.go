@@ -295,6 +295,23 @@ func TestADenialBetweenTurnsNamesWhatIsAsked(t *testing.T) {
 	}
 }
 
+// A process that creates a bucket holds nothing of it yet, and may hold from its next charge on.
+func TestWhoCreatesABucketTakesAheadLater(t *testing.T) {
+	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), costing(1000, plenty)
+	b.Missing(noon, 0)
+	b.Decide(w, &Attempt{}, clock(noon))
+	p := b.Create(w, Now{Ms: noon})
+	it, _, err := p.Write.Apply(nil)
+	image, err2 := table.DecodeShard(it)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	b.Took(image, p, w, nil, noon)
+	if _, ok := b.Grant(w, clock(noon)); ok {
+		t.Error("granted from nothing")
+	}
+}
+
 // A denial by what is there tells a busy process that the bucket has too little for it.
 func TestADeniedProcessIsShort(t *testing.T) {
 	p := newProcess(t)

@@ -40,6 +40,21 @@ func TestWhatSurvives(t *testing.T) {
 	}
 }
 
+// Where shard 0 is gone and a shard that should be there is not, the count is no larger than what
+// that one would be split off at.
+func TestTheCountFollowsFromWhatIsMissing(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(imageOf(1, 4, 3), noon, Unsent)
+	b.Missing(noon, 0)
+	if _, err := b.Survives(2, nil, noon); err != nil {
+		t.Fatal(err)
+	}
+	it, _, err := b.Create(asks(1, perSecond), Now{Ms: noon}).Write.Apply(nil)
+	if image, err2 := table.DecodeShard(it); err != nil || err2 != nil || image.State.Shards != 2 {
+		t.Errorf("shard 0 comes back with %d shards, %v, %v, want 2", image.State.Shards, err, err2)
+	}
+}
+
 // A process that takes nothing ahead grants nothing without a write.
 func TestNothingIsHeld(t *testing.T) {
 	if h, ok := seenAs(perSecond, 10).Grant(asks(0, perSecond), clock(noon)); ok {
