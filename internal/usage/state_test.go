@@ -23,7 +23,13 @@ func randomParts(r *rand.Rand) (out []Part) {
 		p.Start = hourMillis * (400_000 + r.Int64N(3))
 		p.Oldest = p.Start + 1000*r.Int64N(3600)
 		if r.IntN(2) == 0 {
-			p.Clock, p.Follows, p.Birth = p.Start, p.Start-hourMillis, p.Start-hourMillis*r.Int64N(9999)
+			p.Clock = p.Start
+		}
+		if r.IntN(2) == 0 {
+			p.Follows = p.Start - hourMillis
+		}
+		if r.IntN(2) == 0 {
+			p.Birth = p.Start - hourMillis*r.Int64N(9999)
 		}
 		at := table.PositionOf(1_700_000_000, "44215845000000000"+strconv.Itoa(r.IntN(1e9)))
 		for range 1 + r.IntN(3) {
@@ -68,6 +74,22 @@ func TestStateIsCarried(t *testing.T) {
 	for _, text := range []string{"null x", `{"zae":"!"}`, `{"zae":"AA"}`, `{"other":"x"}`, "[]"} {
 		if s, err := ParseState([]byte(text)); err == nil || len(s.Parts) > 0 {
 			t.Errorf("%q: %+v", text, s)
+		}
+	}
+}
+
+// The oldest record of a state is that of any part.
+func TestTheOldestThatIsNotCounted(t *testing.T) {
+	for _, c := range []struct {
+		parts []int64
+		want  int64
+	}{{nil, 0}, {[]int64{7}, 7}, {[]int64{5, 3, 9}, 3}, {[]int64{3, 5}, 3}} {
+		s := State{}
+		for _, at := range c.parts {
+			s.Parts = append(s.Parts, Part{Oldest: at})
+		}
+		if got := s.Oldest(); got != c.want {
+			t.Errorf("%v: %d, want %d", c.parts, got, c.want)
 		}
 	}
 }

@@ -191,7 +191,7 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 			t.Errorf("%s: %d, %d unknown, want %d, %d", name, step.Action, step.Unknown, e.want, e.unknown)
 		}
 		if step.Action == CountBeginnings && (len(step.Beginnings) != 1 || step.Beginnings[0].Start != c.Birth ||
-			step.Beginnings[0].Runs[0].To[0].Tokens != 100) {
+			tallyOf(table.Mark{}, false, step.Beginnings[0].Runs).counts[0].Tokens != 100) {
 			t.Errorf("%s: %+v", name, step.Beginnings)
 		}
 	}

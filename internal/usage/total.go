@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -60,15 +61,7 @@ func Totals(parts []Part, w Window) []Total {
 		}
 		out[at].add(p)
 	}
-	slices.SortStableFunc(out, func(a, b Total) int {
-		switch {
-		case a.Start < b.Start:
-			return -1
-		case a.Start > b.Start:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out, func(a, b Total) int { return cmp.Compare(a.Start, b.Start) })
 	return out
 }
 

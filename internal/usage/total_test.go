@@ -133,9 +133,10 @@ func TestSignificant(t *testing.T) {
 		"a counter falls": {used(stream.Used{Limit: "tpm", Before: 5, After: 4, Was: true, Is: true}), true, 1},
 		"two move": {used(stream.Used{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true},
 			stream.Used{Limit: "tpm", Before: 5, After: 6, Was: true, Is: true}), true, 1},
-		"a limit goes":                   {used(stream.Used{Limit: "tpm", Before: 5, Was: true}), true, 0},
-		"a limit comes":                  {used(stream.Used{Limit: "tpm", Is: true}), false, 0},
-		"another generation":             {stream.Change{Operation: stream.Modify, OldGeneration: 1, NewGeneration: 2}, true, 0},
+		"a limit goes":  {used(stream.Used{Limit: "tpm", Before: 5, Was: true}), true, 0},
+		"a limit comes": {used(stream.Used{Limit: "tpm", Is: true}), false, 0},
+		"another generation": {
+			stream.Change{Operation: stream.Modify, OldGeneration: 1, NewGeneration: 2}, true, 0},
 		"the shard is created":           {in(stream.Insert, stream.Used{Limit: "rpm", Is: true}), true, 0},
 		"it is created and consumes":     {in(stream.Insert, stream.Used{Limit: "rpm", After: 2, Is: true}), true, 1},
 		"the shard is removed":           {in(stream.Remove, stream.Used{Limit: "rpm", Before: 5, Was: true}), true, 0},

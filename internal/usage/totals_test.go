@@ -37,6 +37,17 @@ func TestTotalsByWindow(t *testing.T) {
 	}
 }
 
+// A chain goes on from the part of an earlier window that is counted before it, and from none of
+// its own.
+func TestWhatAChainFollows(t *testing.T) {
+	for follows, want := range map[int64]int64{0: 0, hourMillis: hourMillis, 2 * hourMillis: 0, 3 * hourMillis: 0} {
+		p := Part{Start: 2 * hourMillis, Follows: follows, Runs: []Run{ran("1", "2", 0, 3)}}
+		if got := Totals([]Part{p}, Hourly)[0].Chains[0].Follows; got != want {
+			t.Errorf("%d: %d, want %d", follows, got, want)
+		}
+	}
+}
+
 // Progress tells apart what a snapshot has counted of a total, what lies behind its marks, and
 // what is left. Here the counter goes from 10 to 17 with the records 20 to 30.
 func TestProgress(t *testing.T) {
