@@ -43,3 +43,20 @@ func TestOptionsSayWhatIsWrongWithAllOfThem(t *testing.T) {
 		t.Errorf("a window named twice: %v", err)
 	}
 }
+
+// As many write units as a table has by default may be asked for, or none named.
+func TestHowManyWriteUnits(t *testing.T) {
+	for units, each := range map[int]time.Duration{
+		0: 0, 1: time.Second, 40_000: 25 * time.Microsecond, 40_001: -1, -1: -1,
+	} {
+		a, err := New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", MaxWriteUnits: units})
+		switch {
+		case (err != nil) != (each < 0):
+			t.Errorf("%d: %v", units, err)
+		case err == nil && (a.pace != nil) != (each > 0):
+			t.Errorf("%d: it has a bound: %v", units, a.pace != nil)
+		case each > 0 && a.pace.each != each:
+			t.Errorf("%d: one each %v", units, a.pace.each)
+		}
+	}
+}

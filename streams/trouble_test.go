@@ -2,8 +2,10 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -13,9 +15,11 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // trouble lets one call in so many each fail, be slowed down by busy, lose its answer,
@@ -104,5 +108,69 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A batch is not acknowledged over a read that failed: whichever it is, what is said to be done is
+// counted, in hours and in days, and the next delivery counts the rest.
+func TestWhatIsDoneIsCountedWhicheverReadFails(t *testing.T) {
+	failed := 0
+	for at := 1; ; at++ {
+		r := newRig(t)
+		r.agg.concurrency, r.agg.log = 1, slog.New(slog.DiscardHandler)
+		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Monthly)
+		r.take("e", 0, 5, 100)
+		if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
+			t.Fatal(got)
+		}
+		for i := range 4 {
+			r.now += 1_500_000
+			r.take("e", i%2, int64(i+1), 100)
+		}
+		batch := streamtest.PayloadOf(records(r.since(2))...) // the second record is lost
+		reads := 0
+		r.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name != memdb.BatchGetItem && op.Name != memdb.Query {
+				return true, nil
+			}
+			if reads++; reads == at {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		if got := r.handle(batch); got == done && reads >= at {
+			t.Errorf("read %d failed, and the response is %s", at, got)
+		}
+		r.db.SetHook(nil)
+		if got := r.handle(batch); got != done {
+			t.Fatalf("after read %d failed: %s", at, got)
+		}
+		if diff := r.inexact(); diff != "" {
+			t.Fatalf("after read %d failed:\n%s", at, diff)
+		}
+		if reads < at {
+			break
+		}
+		failed++
+	}
+	if failed < 3 {
+		t.Errorf("only %d reads", failed)
+	}
+}
+
+// A write that DynamoDB never takes is not sent, alone or in a transaction.
+func TestWhatCanNeverBeWrittenIsNotSent(t *testing.T) {
+	r := newRig(t)
+	invalid := item.Update{Key: item.Key{PK: strings.Repeat("x", 3000), SK: "#STATE"}, Remove: []string{"a"}}
+	valid := item.Update{Key: item.Key{PK: "x", SK: "#STATE"}, Remove: []string{"a"}}
+	b := bounded{r.db}
+	if _, err := b.Write(t.Context(), invalid); !errors.Is(err, errNever) {
+		t.Errorf("alone: %v", err)
+	}
+	if err := b.Transact(t.Context(), "t", []item.Write{valid, invalid}); !errors.Is(err, errNever) {
+		t.Errorf("in a transaction: %v", err)
+	}
+	if n := r.db.Stats().Calls(); n != 0 {
+		t.Errorf("%d calls", n)
 	}
 }
