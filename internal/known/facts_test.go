@@ -857,3 +857,60 @@ func TestLimitsOfOthersDenyNothing(t *testing.T) {
 		}
 	}
 }
+
+// A shard that owes of one limit pays nothing of another: it adds nothing to what can be had.
+func TestAShardInDebtPaysNothingOfOtherLimits(t *testing.T) {
+	limits := []bucket.Limit{each("a", 1), each("b", 1)}
+	w := asks(0)
+	w.Costs = table.Costs(limits, 7000, 1000)
+	for debt, want := range map[int64]int64{0: 8, -1: 4} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		for shard, level := range []int64{5000, debt} {
+			image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+				State: bucket.New(limits, shard, 2, noon)}
+			image.State.Slots[image.State.Index("a")].Tokens = 4000
+			image.State.Slots[image.State.Index("b")].Tokens = level
+			b.See(image, noon, Unsent)
+		}
+		d := b.Decide(w, &Attempt{}, clock(noon))
+		if l := b.Levels(w, noon); l[0].Remaining != want || (d.Do == Several) != (want == 8) {
+			t.Errorf("%d of b: %d of a can be had, want %d; %+v", debt, l[0].Remaining, want, d.Choice)
+		}
+	}
+}
+
+// What is stored in part cannot be divided: no count of it is mended.
+func TestWhatIsStoredInPartIsNotMended(t *testing.T) {
+	for partial, mends := range map[bool]bool{false: true, true: false} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		image := imageOf(0, 64, 0) // of shares without a token
+		if partial {
+			image.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
+		}
+		b.See(image, noon, Unsent)
+		k := b.lock()
+		if got := k.repair() != nil; got != mends {
+			t.Errorf("in part %v: repairs %v", partial, got)
+		}
+		b.mu.Unlock()
+	}
+}
+
+// One shard takes from no others: what it can never hold is denied to who waits, too.
+func TestNothingIsGatheredFromOneShard(t *testing.T) {
+	d := seenAs(perSecond, 5).Decide(asks(11, perSecond), &Attempt{Waits: true, Until: noon + 60_000}, clock(noon))
+	if d.Do != Deny && d.Do != Never {
+		t.Errorf("%+v", d.Choice)
+	}
+}
+
+// Any random number picks one of the shards.
+func TestAnyRandomNumberPicksAShard(t *testing.T) {
+	for random, want := range map[uint64]int{0: 0, 1: 1, 6: 0, 1<<64 - 1: 1} {
+		d := seenAs(perSecond, 5, 5).Decide(asks(1, perSecond), &Attempt{},
+			func() Now { return Now{Ms: noon, Random: random} })
+		if d.Do != Take || d.Shard != want {
+			t.Errorf("%d: %+v, want shard %d", random, d.Choice, want)
+		}
+	}
+}
