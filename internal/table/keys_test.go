@@ -44,6 +44,10 @@ func TestAnEntityLeavesItsParent(t *testing.T) {
 	if err != nil || !held || after[item.AttrGSI1PK] != nil || after[item.AttrGSI1SK] != nil {
 		t.Fatalf("held %v, %v: %v", held, err, after)
 	}
+	delete(stored, attrCreatedAt)
+	if moved, held, err := e.Move().Apply(stored); err != nil || !held || moved[attrCreatedAt] != nil {
+		t.Errorf("a move, held %v, %v, makes up when it was created: %v", held, err, moved)
+	}
 	got, err := DecodeEntity(after)
 	if err != nil || got.Parent != "" || got.CreatedAt != "2024-01-01T00:00:00Z" {
 		t.Errorf("%+v, %v", got, err)

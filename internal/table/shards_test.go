@@ -136,6 +136,31 @@ func TestSplitOfDebtIsRefusedWhenItWasPaid(t *testing.T) {
 	}
 }
 
+// What shard 0 holds above its share, as another client has raised the count without splitting, moves
+// to the shard that is restored, up to its share; none of it is held twice, and none is minted.
+func TestRestoreMovesWhatIsAboveTheShare(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
+	for holds, want := range map[int64][2]int64{ // shard 0 and shard 1 afterwards
+		10_000: {5_000, 5_000}, 7_000: {5_000, 2_000}, 5_000: {5_000, 0}, -3_000: {-3_000, 0},
+	} {
+		zero := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
+			State: bucket.New(limits, 0, 2, now)}
+		i := zero.State.Index("rpm")
+		zero.State.Slots[i].Tokens = holds
+		writes := table.Restore(zero, 1, 2, now, 3)
+		put, held, err := writes[0].Apply(nil)
+		kept, held0, err0 := writes[1].Apply(zero.Item())
+		if !held || !held0 || err != nil || err0 != nil {
+			t.Fatal(held, held0, err, err0)
+		}
+		got := [2]int64{decode(t, kept).State.Slots[i].Tokens, decode(t, put).State.Slots[i].Tokens}
+		if got != want {
+			t.Errorf("of %d: %v, want %v", holds, got, want)
+		}
+	}
+}
+
 // What has been counted so far stays with the shard that counted it: usage is read
 // from the growth of the counters, and a new shard's begins at zero.
 func TestNewShardsBeginToCountAtZero(t *testing.T) {
