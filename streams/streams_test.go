@@ -1,6 +1,8 @@
 package streams
 
 import (
+	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,14 @@ func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
 	if len(p.Windows) != 2 || p.Windows[0] != "hourly" || p.Windows[1] != "daily" || p.SnapshotTTLDays != 90 ||
 		p.MaxShards != 32 || p.MergeAfter != 600_000 || agg.concurrency != 16 || agg.function != "aggregator" {
 		t.Errorf("defaults %+v, concurrency %d, name %q", p, agg.concurrency, agg.function)
+	}
+	if agg.metrics != io.Discard || agg.log == nil {
+		t.Errorf("it logs to %v, with metrics to %v", agg.log, agg.metrics)
+	}
+	var b bytes.Buffer
+	if own, err := New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", Metrics: &b}); err != nil ||
+		own.metrics != &b {
+		t.Errorf("metrics go to %v, %v", own.metrics, err)
 	}
 	if d := time.Since(time.UnixMilli(agg.now())); d < 0 || d > time.Minute {
 		t.Errorf("the clock is off by %v", d)
