@@ -180,6 +180,11 @@ func TestShardWithoutShard0CatchesUp(t *testing.T) {
 			db := memdb.New(func() int64 { return at + tt.elapsed })
 			db.Store(zero.Item())
 			db.Store(c.New.Item())
+			for _, r := range decide(at+tt.elapsed, c).Reshardings {
+				if r.Resume() != c.Sequence {
+					t.Errorf("it resumes at %q", r.Resume())
+				}
+			}
 			looks := 0
 			db.SetHook(func(op memdb.Op) (bool, error) {
 				if op.Name == memdb.UpdateItem {

@@ -94,6 +94,21 @@ func TestTheOldestThatIsNotCounted(t *testing.T) {
 	}
 }
 
+// A list of what is owed that is cut off, has something behind its end, or is of another version is
+// an error and no list.
+func TestBrokenListIsAnError(t *testing.T) {
+	whole := PackOwed([]Owed{{"n", "gpt", "a", dayMillis * 7}, {"n", "gpt", "b", dayMillis * 9}})
+	broken := [][]byte{append(bytes.Clone(whole), 0), append([]byte{9}, whole[1:]...)}
+	for n := range whole {
+		broken = append(broken, whole[:n])
+	}
+	for _, b := range broken {
+		if owed, err := UnpackOwed(b, Daily); err == nil || owed != nil {
+			t.Errorf("%x: %v, %v", b, owed, err)
+		}
+	}
+}
+
 // A list that the release before left names hours. Their day is owed.
 func TestListOfTheReleaseBeforeIsTakenUp(t *testing.T) {
 	w := packer{b: []byte{1}}

@@ -214,6 +214,9 @@ func TestLifetimes(t *testing.T) {
 		}
 	}
 	l := decide(t0, split).Lifetimes[0]
+	if l.Update.Key != split.New.Key() || l.Resume() != "5" {
+		t.Errorf("it mends %v, and resumes at %q", l.Update.Key, l.Resume())
+	}
 	it, held, err := l.Update.Apply(split.New.Item())
 	if _, ttl := it[table.AttrTTL]; !held || err != nil || ttl {
 		t.Errorf("ttl %v, held %v, %v", it[table.AttrTTL], held, err)
