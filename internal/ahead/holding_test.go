@@ -197,6 +197,52 @@ func TestWhatIsMended(t *testing.T) {
 	}
 }
 
+// After a mend the process tells what others may hold, too, and grants nothing from it, until
+// nobody can hold it any more. Of a mend that left nothing to others it holds what it took.
+func TestWhatOthersHoldIsToldAfterAMend(t *testing.T) {
+	for _, others := range []int64{700, 0} {
+		h := &Holding{}
+		h.See(shardOf(0, 0), 1000)
+		image := shardOf(0, 3000)
+		image.State.Slots[image.State.Index("a")].Held = 3000
+		if a := h.Ask(image, threes(1000), 1000, at(3000)); a == nil || !a.Mend {
+			t.Fatalf("asked %+v, want a mend", a)
+		}
+		mended := shardOf(3000, 3000)
+		mended.State.HeldUntil = began + 5000
+		mended.State.Slots[mended.State.Index("a")].Held = 1000 + others
+		mended.State.Slots[mended.State.Index(bucket.WCU)].Held = 1 // by who knows whom
+		h.Done(Written, mended)
+		if left := h.Left("a", at(3000)); left != 1000 {
+			t.Errorf("%d can be granted, want what was taken, 1000", left)
+		}
+		for _, c := range []struct{ now, told, left int64 }{
+			{3999, 1000 + others, 1000 + others}, {4000, 1000 + others, others}, {5000, others, 0},
+		} {
+			a := h.Ask(mended, threes(0), 1000, at(c.now))
+			h.Done(Written, mended)
+			told, _ := table.Find(a.Told, "a")
+			left, _ := table.Find(a.Left, "a")
+			if told.Milli != c.told || left.Milli != c.left || len(a.Told) > 1 || len(a.Left) > 1 {
+				t.Errorf("%d of others, at %d: told %v, left %v, want %d and %d", others, c.now, a.Told, a.Left, c.told, c.left)
+			}
+			if others == 0 && c.now == 4000 && h.Some() {
+				t.Error("something is held of nothing")
+			}
+		}
+	}
+}
+
+// A refill instant that is later than the clock of the process proves that it is as late.
+func TestSpentByTheClockOfOthers(t *testing.T) {
+	h, early, late := &Holding{}, shardOf(0, 0), shardOf(0, 3000)
+	early.State.HeldUntil = began + 2000
+	h.See(early, 1000)
+	if a := h.Ask(late, threes(0), 1000, at(1000)); a.Spent == nil {
+		t.Error("what was held until 2 s is not spent at 3 s")
+	}
+}
+
 // What has ended is told by the charge that goes out, also if nobody has asked before.
 func TestAChargeTellsWhatHasEnded(t *testing.T) {
 	h := holds(t)

@@ -153,6 +153,10 @@ func TestASleeperOfTwoShards(t *testing.T) {
 	if len(all.by) != 1 || len(all.by[acme]) != 1 {
 		t.Errorf("%d sleep for %d buckets, want one", len(all.by[acme]), len(all.by))
 	}
+	beside.told()
+	if all.Wake(giveBack(0, 0, 12)); s.told() || !beside.told() {
+		t.Error("who has left is told, or who still sleeps is not")
+	}
 	if all.Remove(beside); len(all.by) != 0 {
 		t.Errorf("somebody sleeps still for %d buckets", len(all.by))
 	}

@@ -185,6 +185,13 @@ func TestWhenTheKeeperWakes(t *testing.T) {
 			o.Error("not lost in time, while a renewal is under way")
 		}
 	})
+	inOffice(t, func(o *office) {
+		o.job(1)
+		o.until(118.9)
+		o.wakes()
+		o.until(130)
+		o.want("while the renewal of what is lost hangs", o.wakes(), "[acme at 119 acme at 129]")
+	})
 }
 
 // What is not renewed is lost a second before anybody else may have it, and told once.
