@@ -3,67 +3,151 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
+// read is one way to read: it is left after so many entries, 0 for never, and tells how many came.
+type read func(ctx context.Context, leave int) (n int, err error)
+
+func single(f func(ctx context.Context) error) read {
+	return func(ctx context.Context, _ int) (int, error) { return 0, f(ctx) }
+}
+
+func listing[T any](f func(ctx context.Context) iter.Seq2[T, error]) read {
+	return func(ctx context.Context, leave int) (n int, err error) {
+		for _, err := range f(ctx) {
+			if err != nil {
+				return n, err
+			}
+			if n++; n == leave {
+				break
+			}
+		}
+		return n, nil
+	}
+}
+
 // reads are all that only tells.
-func reads(w *world) map[string]func(ctx context.Context) error {
+func reads(w *world) map[string]read {
 	day := time.UnixMilli(start)
-	return map[string]func(ctx context.Context) error{
-		"version":    func(ctx context.Context) error { _, err := w.table.Version(ctx); return err },
-		"lookup":     func(ctx context.Context) error { _, err := w.table.Lookup(ctx, "prod"); return err },
-		"namespaces": func(ctx context.Context) error { return firstError(w.table.Namespaces(ctx)) },
-		"orphans":    func(ctx context.Context) error { return firstError(w.table.Orphans(ctx)) },
-		"access": func(ctx context.Context) error {
+	configs := func(at Scope) read {
+		return listing(func(ctx context.Context) iter.Seq2[Config, error] { return w.ns.Configs(ctx, at) })
+	}
+	buckets := func(at Scope) read {
+		return listing(func(ctx context.Context) iter.Seq2[Bucket, error] { return w.ns.Buckets(ctx, at) })
+	}
+	usage := func(q UsageQuery) read {
+		return listing(func(ctx context.Context) iter.Seq2[Usage, error] { return w.ns.Usage(ctx, q) })
+	}
+	capacity := func(top bool) read {
+		return single(func(ctx context.Context) error { _, err := w.ns.Capacity(ctx, "gpt-4", "rpm", top); return err })
+	}
+	return map[string]read{
+		"version":    single(func(ctx context.Context) error { _, err := w.table.Version(ctx); return err }),
+		"lookup":     single(func(ctx context.Context) error { _, err := w.table.Lookup(ctx, "prod"); return err }),
+		"namespaces": listing(w.table.Namespaces),
+		"orphans":    listing(w.table.Orphans),
+		"access": single(func(ctx context.Context) error {
 			_, err := w.ns.Access(ctx, Scope{"acme", "gpt-4"})
 			return err
-		},
-		"config":  func(ctx context.Context) error { _, err := w.ns.Config(ctx, Scope{"acme", "gpt-4"}); return err },
-		"configs": func(ctx context.Context) error { return firstError(w.ns.Configs(ctx, Scope{})) },
-		"of one":  func(ctx context.Context) error { return firstError(w.ns.Configs(ctx, Scope{Entity: "acme"})) },
-		"of many": func(ctx context.Context) error { return firstError(w.ns.Configs(ctx, Scope{Resource: "gpt-4"})) },
-		"entity":  func(ctx context.Context) error { _, err := w.ns.Entity(ctx, "acme"); return err },
-		"children": func(ctx context.Context) error {
-			return firstError(w.ns.Children(ctx, "org"))
-		},
-		"events": func(ctx context.Context) error { return firstError(w.ns.Events(ctx, Scope{Entity: "acme"}, "")) },
-		"all events": func(ctx context.Context) error {
-			return firstError(w.ns.AllEvents(ctx, time.Time{}, day.AddDate(1, 0, 0)))
-		},
-		"peek":    func(ctx context.Context) error { _, err := w.ns.Peek(ctx, "acme", "gpt-4"); return err },
-		"buckets": func(ctx context.Context) error { return firstError(w.ns.Buckets(ctx, Scope{})) },
-		"of a resource": func(ctx context.Context) error {
-			return firstError(w.ns.Buckets(ctx, Scope{Resource: "gpt-4"}))
-		},
-		"capacity": func(ctx context.Context) error {
-			_, err := w.ns.Capacity(ctx, "gpt-4", "rpm", false)
+		}),
+		"config": single(func(ctx context.Context) error {
+			_, err := w.ns.Config(ctx, Scope{"acme", "gpt-4"})
 			return err
-		},
-		"resolve":    func(ctx context.Context) error { _, err := w.ns.Resolve(ctx, "acme", "gpt-4"); return err },
-		"thresholds": func(ctx context.Context) error { return firstError(w.ns.Thresholds(ctx, Scope{Entity: "acme"})) },
+		}),
+		"all configs": configs(Scope{}), "configs of one": configs(Scope{Entity: "acme"}),
+		"configs of one on a resource": configs(Scope{"acme", "gpt-4"}), "configs of many": configs(Scope{Resource: "gpt-4"}),
+		"entity": single(func(ctx context.Context) error { _, err := w.ns.Entity(ctx, "acme"); return err }),
+		"children": listing(func(ctx context.Context) iter.Seq2[Entity, error] {
+			return w.ns.Children(ctx, "org")
+		}),
+		"events": listing(func(ctx context.Context) iter.Seq2[Event, error] {
+			return w.ns.Events(ctx, Scope{Entity: "acme"}, "")
+		}),
+		"all events": listing(func(ctx context.Context) iter.Seq2[Event, error] {
+			return w.ns.AllEvents(ctx, time.Time{}, day.AddDate(1, 0, 0))
+		}),
+		"peek":        single(func(ctx context.Context) error { _, err := w.ns.Peek(ctx, "acme", "gpt-4"); return err }),
+		"all buckets": buckets(Scope{}), "buckets of one": buckets(Scope{Entity: "acme"}),
+		"buckets of a resource": buckets(Scope{Resource: "gpt-4"}), "bucket": buckets(Scope{"acme", "gpt-4"}),
+		"capacity": capacity(false), "capacity of the top": capacity(true),
+		"resolve": single(func(ctx context.Context) error { _, err := w.ns.Resolve(ctx, "acme", "gpt-4"); return err }),
+		"thresholds": listing(func(ctx context.Context) iter.Seq2[Threshold, error] {
+			return w.ns.Thresholds(ctx, Scope{Entity: "acme"})
+		}),
+		"usage": usage(UsageQuery{Entity: "acme"}), "usage of a resource": usage(UsageQuery{Resource: "gpt-4"}),
+		"live hours":  usage(UsageQuery{Entity: "acme", Window: Hourly, Live: true}),
+		"live days":   usage(UsageQuery{Resource: "gpt-4", Window: Daily, Live: true}),
+		"live months": usage(UsageQuery{Resource: "gpt-4", Window: Monthly, Live: true}),
+		"summary": single(func(ctx context.Context) error {
+			_, err := w.ns.UsageSummary(ctx, UsageQuery{Entity: "acme", Window: Daily, Live: true})
+			return err
+		}),
+		"plan": single(func(ctx context.Context) error { _, err := w.ns.Plan(ctx, declare()); return err }),
+	}
+}
+
+// readable is a world in which each listing has several entries.
+func readable(t *testing.T) *world {
+	w := newWorld(t)
+	w.create(Entity{ID: "org"})
+	for _, id := range []string{"acme", "beta", "gone"} {
+		w.create(Entity{ID: id, Parent: "org", Cascade: true})
+		_, err := w.table.Register(t.Context(), id)
+		w.must(err)
+	}
+	w.must(w.table.DeleteNamespace(t.Context(), "gone"))
+	w.must(w.table.DeleteNamespace(t.Context(), "beta"))
+	for _, at := range []Scope{{}, {Resource: "gpt-4"}, {Resource: "o3"}, {Entity: "acme"}, {"acme", "gpt-4"},
+		{"org", "gpt-4"}} {
+		w.set(at, rpm10)
+	}
+	for i, resource := range []string{"gpt-4", "o3"} {
+		w.take("acme", resource, limiter.Costs{"rpm": 1})
+		w.take("beta", resource, limiter.Costs{"rpm": 1})
+		w.db.Store(table.Threshold{Namespace: w.ns.ID(), Entity: "acme", Resource: resource, Limit: "rpm", End: start,
+			Percent: 50, At: "2026-11-20T10:00:00Z"}.Item())
+		for _, entity := range []string{"acme", "beta", "hours"} {
+			at := fmt.Sprintf("2023-11-14T2%d:00:00Z", i)
+			w.snapshot(entity, resource, "hourly", at, at, map[string]int64{"rpm": 5})
+		}
+	}
+	w.snapshot("acme", "gpt-4", "hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z", map[string]int64{"rpm": 1})
+	w.snapshot("acme", "gpt-4", "daily", "2023-11-14T00:00:00Z", "2023-11-14", map[string]int64{"rpm": 6})
+	w.snapshot("acme", "gpt-4", "daily", "2023-11-13T00:00:00Z", "2023-11-13", map[string]int64{"rpm": 7})
+	w.snapshot("acme", "gpt-4", "monthly", "2023-11-01T00:00:00Z", "2023-11", map[string]int64{"rpm": 13})
+	return w
+}
+
+// Who leaves a listing after any entry is not told any more: the language would panic.
+func TestListingsCanBeLeft(t *testing.T) {
+	w := readable(t)
+	for name, read := range reads(w) {
+		all, err := read(t.Context(), 0)
+		w.must(err)
+		for leave := 1; leave <= all; leave++ {
+			if n, err := read(t.Context(), leave); n != leave || err != nil {
+				t.Errorf("%s: left after %d of %d, not %d: %v", name, n, all, leave, err)
+			}
+		}
 	}
 }
 
 // Whichever call of a listing or a look-up fails, the operator is told that it did: none ends early as
 // if that were all.
 func TestReadsTellThatACallFailed(t *testing.T) {
-	w := newWorld(t)
-	w.create(Entity{ID: "org"})
-	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
-	for _, at := range []Scope{{}, {Resource: "gpt-4"}, {Entity: "acme"}, {"acme", "gpt-4"}, {"org", "gpt-4"}} {
-		w.set(at, rpm10)
-	}
-	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	w := readable(t)
 	for name, read := range reads(w) {
-		if err := read(t.Context()); err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
 		calls := 0
 		for fail := 1; fail == 1 || fail <= calls; fail++ {
 			calls = 0
@@ -73,11 +157,60 @@ func TestReadsTellThatACallFailed(t *testing.T) {
 				}
 				return true, nil
 			})
-			err := read(t.Context())
+			_, err := read(t.Context(), 0)
 			w.db.SetHook(nil)
 			if calls >= fail && !errors.Is(err, limiter.ErrUnavailable) {
 				t.Errorf("%s: call %d fails: %v", name, fail, err)
 			}
+		}
+	}
+}
+
+// Whichever call of a removal, a credit or an application fails, the operator is told.
+func TestRemovalsTellThatACallFailed(t *testing.T) {
+	for name, do := range map[string]func(w *world) error{
+		"delete an entity": func(w *world) error { _, err := w.ns.DeleteEntity(w.Context(), "acme"); return err },
+		"delete a namespace": func(w *world) error {
+			return w.table.DeleteNamespace(w.Context(), "acme")
+		},
+		"purge": func(w *world) error {
+			_, err := w.table.PurgeNamespace(w.Context(), w.ns.ID())
+			return err
+		},
+		"credit": func(w *world) error {
+			ns, err := w.ns.Once("n-1")
+			w.must(err)
+			_, err = ns.Credit(w.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1})
+			return err
+		},
+		"credit of a quota that is not there": func(w *world) error {
+			_, err := w.ns.Credit(w.Context(), "org", "jobs", limiter.Costs{"rpy": 1})
+			return err
+		},
+		"reset of what cannot be read": func(w *world) error {
+			w.spoil("acme", 0, item.Item{"rf": item.S("x")})
+			_, err := w.ns.Reset(w.Context(), "acme", "gpt-4")
+			return err
+		},
+	} {
+		for fail, calls := 1, 1; fail <= calls; fail++ {
+			synctest.Test(t, func(t *testing.T) {
+				w := readable(t)
+				w.set(Scope{Resource: "jobs"}, limiter.Quota("rpy", 10, limiter.Daily("")))
+				if name == "purge" {
+					w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+				}
+				calls = 0
+				w.db.SetHook(func(memdb.Op) (bool, error) {
+					if calls++; calls == fail {
+						return false, memdb.Fail(store.Unavailable)
+					}
+					return true, nil
+				})
+				if err := do(w); calls >= fail && !errors.Is(err, limiter.ErrUnavailable) {
+					t.Errorf("%s: call %d fails: %v", name, fail, err)
+				}
+			})
 		}
 	}
 }
