@@ -144,7 +144,11 @@ func TestLeasesAreSettledIntoWhatIsHeld(t *testing.T) {
 // All levels of a cascade are granted from what is held of them, or none.
 func TestCascadesTakeAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, l := family(t, 6000, Options{Ahead: 5 * time.Second, ConfigTTL: ages})
+		w, l := family(t, 6000, Options{Ahead: 5 * time.Second, ConfigTTL: ages, Observe: only(EventAcquire, func(e Event) {
+			if e.Ahead && e.Writes > 0 {
+				t.Errorf("told to be granted from what is held, with %d writes", e.Writes)
+			}
+		})})
 		w.configure(l, acme, gpt, PerMinute("rpm", 6000))
 		l.ForgetConfig()
 		req := stored(Costs{"rpm": 1})

@@ -177,3 +177,23 @@ func TestCascadeToASplitParent(t *testing.T) {
 		}
 	}
 }
+
+// Where the transaction of a first use is not taken, nothing else is tried: one level may be
+// charged by it.
+func TestCascadeFirstUseThatFails(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	sent := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		switch {
+		case op.Name == memdb.TransactWriteItems:
+			sent++
+			return true, memdb.Fail(store.Unavailable)
+		case sent > 0:
+			t.Errorf("%s after it", op.Name)
+		}
+		return true, nil
+	})
+	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 3})); !errors.Is(err, ErrUnavailable) || sent == 0 {
+		t.Errorf("%v after %d transactions", err, sent)
+	}
+}

@@ -560,3 +560,20 @@ func TestCachesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Who has gone reads nothing, also not for others.
+func TestWhoHasGoneReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configure(l, "", "", rpm10)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w.db.ResetStats()
+		_, err := l.Acquire(ctx, stored(Costs{"rpm": 1}))
+		synctest.Wait()
+		if n := w.db.Stats().Calls(); n != 0 || !errors.Is(err, ErrCanceled) {
+			t.Errorf("%d calls, %v", n, err)
+		}
+	})
+}

@@ -223,3 +223,30 @@ func TestEventsAreLogged(t *testing.T) {
 		t.Errorf("%d lines, want %d", len(got), len(want))
 	}
 }
+
+// A number that is no kind of event has no name, and each outcome has its word.
+func TestWordsOfEvents(t *testing.T) {
+	for k := range EventLost + 3 {
+		named := !strings.HasPrefix(k.String(), "EventKind(")
+		if is := k > 0 && k <= EventLost; named != is {
+			t.Errorf("%d is named %q", k, k)
+		}
+	}
+	for err, want := range map[error]string{nil: "ok", ErrCanceled: "canceled", ErrLimited: "denied", ErrSetup: "setup",
+		ErrNamespace: "setup", ErrUnknown: "unknown", ErrUnavailable: "unavailable", ErrUnreadable: "unreadable",
+		ErrInvalid: "invalid"} {
+		if got := (Event{Kind: EventAcquire, Err: err}).Outcome(); got != want {
+			t.Errorf("%v is told as %q, want %q", err, got, want)
+		}
+	}
+}
+
+// The writes of all levels of a cascade are told.
+func TestTheWritesOfACascadeAreTold(t *testing.T) {
+	writes := 0
+	_, l := family(t, 100, Options{Observe: only(EventAcquire, func(e Event) { writes = e.Writes })})
+	must(t, l, stored(Costs{"rpm": 1}))
+	if must(t, l, stored(Costs{"rpm": 1})); writes != 2 {
+		t.Errorf("%d writes, want one for each level", writes)
+	}
+}

@@ -290,3 +290,16 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 		t.Errorf("it expires at %d, before it is full at %d", b.TTL*1000, b.State.FullAt(w.now.Load()))
 	}
 }
+
+// A settlement that is slowed down is sent eight times at most, with pauses for the table to recover.
+func TestSettlementsThatAreSlowedDownEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		lease := must(t, w.process(Options{}), asks(Costs{"rpm": 1}, rpm10))
+		sent := 0
+		w.db.SetHook(func(memdb.Op) (bool, error) { sent++; return false, memdb.Fail(store.Throttled) })
+		if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) || sent > 8 {
+			t.Errorf("sent %d times: %v", sent, err)
+		}
+	})
+}

@@ -32,7 +32,7 @@ func TestLimitConstructors(t *testing.T) {
 
 func TestPolicyNames(t *testing.T) {
 	for p, want := range map[Policy]string{PolicyDefault: "default", PolicyBlock: "block", PolicyAllow: "allow",
-		7: "Policy(7)"} {
+		PolicyLocal: "local", 7: "Policy(7)"} {
 		if p.String() != want {
 			t.Errorf("%q, want %q", p.String(), want)
 		}

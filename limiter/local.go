@@ -80,9 +80,6 @@ func (l *locals) at(w known.Want, room bool, now int64) bucket.State {
 	old, known := l.buckets.Get(w.Name)
 	old = old.At(now)
 	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.Costs))}
-	if len(old.Slots) == 0 {
-		out.RF = now
-	}
 	room = (room || known) && len(old.Slots) < bucket.MaxSlots
 	for i, c := range w.Costs {
 		slot := bucket.Slot{Limit: l.share(c.Limit)}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -381,4 +382,35 @@ func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	if n := l.locals.buckets.Len(); n > maxLevels {
 		t.Errorf("%d buckets are kept, want %d at most", n, maxLevels)
 	}
+}
+
+// While the breaker is open an entity is not served by the limits of its resource that others
+// have read: it may have its own.
+func TestLimitsOfAnEntityAreNotGuessed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{OnUnavailable: PolicyLocal})
+		w.configure(l, "", gpt, PerMinute("rpm", 1000))
+		w.configure(l, acme, gpt, PerMinute("rpm", 20))
+		other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
+		must(t, l, other)
+		w.down()
+		for range 2 * breaksAfter {
+			must(t, l, other)
+		}
+		if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); lease != nil || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("limits never read: %v, %v", lease, err)
+		}
+	})
+}
+
+// However often some limits of a bucket are named, there is room for others.
+func TestLocalLimitsAreKeptOnce(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal})
+	w.down()
+	for range 2 * bucket.MaxSlots {
+		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 10_000)))
+	}
+	must(t, l, asks(Costs{"tpm": 1}, PerMinute("tpm", 10_000)))
 }

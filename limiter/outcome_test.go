@@ -186,3 +186,25 @@ func TestThrottledReadsDoNotOpenTheBreaker(t *testing.T) {
 		must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	})
 }
+
+// A parent whose limits cannot be read opens the breaker as an entity does.
+func TestReadsOfParentsOpenTheBreaker(t *testing.T) {
+	w, l := family(t, 100, Options{ConfigTTL: -1})
+	all, reads := 0, 0
+	w.db.SetHook(func(memdb.Op) (bool, error) {
+		all++
+		if reads++; reads == 2 { // the first one is of the child
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	for range 4 * breaksAfter {
+		reads = 0
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	if all > 2*breaksAfter+2 {
+		t.Errorf("%d calls went out of %d requests", all, 4*breaksAfter)
+	}
+}

@@ -207,6 +207,9 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 			t.Errorf("%q is %q, %v, want %q", want.String(), got, err, want)
 		}
 	}
+	if Weekly(time.Sunday, "") != Cron("0 0 * * SUN", "") {
+		t.Errorf("weeks that begin on Sunday: %q", Weekly(time.Sunday, ""))
+	}
 	for _, text := range []string{"", "hourlyish", "daily Mars/Olympus", "0 0 30 2 *", "-5h after first use",
 		"1ms after first use", "monthly UTC UTC"} {
 		if got, err := ParseCalendar(text); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), text) {

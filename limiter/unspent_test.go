@@ -30,9 +30,13 @@ func daily(quota int64) Request {
 func TestAQuotaIsTakenAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		var told atomic.Int64
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
+			told.Add(int64(e.Writes))
+		}})
 		w.busy(l, daily(100_000), 200)
 		w.db.ResetStats()
+		told.Store(0)
 		granted, _ := w.busy(l, daily(100_000), 500)
 		if n := w.db.Stats().WriteUnits; granted != 500 || n > 30 || n < 5 {
 			t.Errorf("%d granted with %d writes", granted, n)
@@ -42,6 +46,9 @@ func TestAQuotaIsTakenAhead(t *testing.T) {
 		}
 		w.pass(2 * time.Second)
 		synctest.Wait()
+		if n := w.db.Stats().WriteUnits; told.Load() != int64(n) {
+			t.Errorf("%d writes are told, %v were made", told.Load(), n)
+		}
 		if sl := w.quotaOf(l); sl.Tokens/1000 != 100_000-700 || sl.Used/1000 != 700 || sl.Ended != 0 {
 			t.Errorf("700 of 100,000 were granted: %+v", sl)
 		}
@@ -222,6 +229,9 @@ func TestEndedIsToldOnce(t *testing.T) {
 		var taken, ended atomic.Int64
 		l, other := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
 			if e.Kind == EventAhead {
+				if e.Entity != acme || e.Resource != gpt {
+					t.Errorf("told %+v", e)
+				}
 				taken.Add(e.Taken["rpd"])
 				ended.Add(e.Ended["rpd"])
 			}
