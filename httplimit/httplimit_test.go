@@ -108,7 +108,7 @@ func TestNothingDecided(t *testing.T) {
 	wants(t, get(h, ""), 401, map[string]string{"RateLimit": ""})
 	table.Fail(limiter.ErrUnavailable)
 	w := get(h, "a")
-	wants(t, w, 503, map[string]string{"Retry-After": "1"})
+	wants(t, w, 503, map[string]string{"Retry-After": "1", "X-Content-Type-Options": "nosniff"})
 	if w.Body.String() != `{"error":"rate_limiter_unavailable"}`+"\n" {
 		t.Errorf("body: %s", w.Body)
 	}
@@ -117,7 +117,7 @@ func TestNothingDecided(t *testing.T) {
 	table.Fail(nil)
 	wants(t, get(h, "a"), 200, nil)
 	for err, status := range map[error]int{limiter.ErrTooLarge: 413, limiter.ErrNoLimits: 500, errors.New("x"): 500,
-		limiter.ErrUnknown: 503, &httplimit.Error{Status: 99, Err: errors.New("x")}: 500} {
+		limiter.ErrUnknown: 503, limiter.ErrDisabled: 403, &httplimit.Error{Status: 99, Err: errors.New("x")}: 500} {
 		w := httptest.NewRecorder()
 		httplimit.WriteFailed(w, nil, err)
 		wants(t, w, status, nil)
@@ -275,4 +275,23 @@ func TestRequestsThatLoseTheirSlot(t *testing.T) {
 		}))
 		wants(t, get(h, "a"), http.StatusOK, nil)
 	})
+}
+
+// The body says of each limit what kind it is, and of a quota alone when it is whole again; an
+// error of the caller's own is told in the words of its status.
+func TestKindsAndWordsOfABody(t *testing.T) {
+	body := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{
+		{Limit: "rpm", Capacity: 1, Refill: 1, ResetAfter: time.Minute}, {Limit: "rpd", Capacity: 1, ResetAfter: time.Hour},
+		{Limit: "jobs", Capacity: 1, InFlight: true, ResetAfter: time.Minute},
+	}}}.Body()
+	for i, kind := range []string{"rate", "quota", "in_flight"} {
+		if l := body.Limits[i]; l.Kind != kind || (l.ResetsAtMS > 0) != (kind == "quota") {
+			t.Errorf("%s is of kind %s, and is whole again at %d", l.Limit, l.Kind, l.ResetsAtMS)
+		}
+	}
+	w := httptest.NewRecorder()
+	httplimit.WriteFailed(w, nil, &httplimit.Error{Status: http.StatusPaymentRequired, Err: errors.New("x")})
+	if w.Body.String() != `{"error":"payment_required"}`+"\n" {
+		t.Errorf("body: %s", w.Body)
+	}
 }
