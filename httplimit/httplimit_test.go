@@ -105,7 +105,11 @@ func TestNothingDecided(t *testing.T) {
 	table := limitertest.New(t)
 	l := table.Limiter(nil)
 	h := httplimit.New(l, httplimit.Options{Request: request})(fine)
-	wants(t, get(h, ""), 401, map[string]string{"RateLimit": ""})
+	anonymous := get(h, "")
+	wants(t, anonymous, 401, map[string]string{"RateLimit": ""})
+	if anonymous.Body.String() != `{"error":"unauthorized"}`+"\n" { // once: nothing is asked for then
+		t.Errorf("body: %s", anonymous.Body)
+	}
 	table.Fail(limiter.ErrUnavailable)
 	w := get(h, "a")
 	wants(t, w, 503, map[string]string{"Retry-After": "1", "X-Content-Type-Options": "nosniff"})
