@@ -137,7 +137,7 @@ func hourOf(c Chain) Total {
 func marked(hours int64, sequence string, used int64) item.Item {
 	start := Hourly.Start(t0) - hours*hourMillis
 	return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
-		Start: table.Timestamp(start), Ledger: table.Ledger{Stream: 1, Limits: []string{"rpm"}},
+		Start: table.Timestamp(start), Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}},
 		Marks: map[int]table.Mark{0: {At: table.PositionOf(1, sequence), Used: []table.Count{{Limit: "rpm", Tokens: used}}}},
 	}.Item()
 }
