@@ -66,9 +66,9 @@ func reads(w *world) map[string]read {
 			return err
 		}),
 		"all configs": configs(Scope{}), "configs of one": configs(Scope{Entity: "acme"}),
-		"configs of one on a resource": configs(Scope{"acme", "gpt-4"}),
-		"configs of many":              configs(Scope{Resource: "gpt-4"}),
-		"entity":                       single(func(ctx context.Context) error { _, err := w.ns.Entity(ctx, "acme"); return err }),
+		"its configs there": configs(Scope{"acme", "gpt-4"}),
+		"configs of many":   configs(Scope{Resource: "gpt-4"}),
+		"entity":            single(func(ctx context.Context) error { _, err := w.ns.Entity(ctx, "acme"); return err }),
 		"children": listing(func(ctx context.Context) iter.Seq2[Entity, error] {
 			return w.ns.Children(ctx, "org")
 		}),
