@@ -37,6 +37,13 @@ func newProcess(t *testing.T) *process {
 	return p
 }
 
+// shows lets the bucket be seen with so many millitokens.
+func (p *process) shows(milli int64) {
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = milli
+	p.See(p.image, noon, Unsent)
+}
+
 // sends plans a charge for requests that were not under way before.
 func (p *process) sends(group []Want, ms int64) Planned {
 	p.t.Helper()
@@ -144,8 +151,7 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
 	for name, play := range map[string]func(p *process){
 		"empty": func(p *process) {
-			p.image.State.Slots[p.image.State.Index("rps")].Tokens = 0
-			p.See(p.image, noon, Unsent)
+			p.shows(0)
 		},
 		"saturated": func(p *process) { p.lock().shards[0].holding.pace.Short(noon); p.mu.Unlock() },
 	} {
@@ -316,9 +322,7 @@ func TestWhoCreatesABucketTakesAheadLater(t *testing.T) {
 func TestADeniedProcessIsShort(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
-	p.image.State.Slots = slices.Clone(p.image.State.Slots)
-	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 0
-	p.See(p.image, noon, Unsent)
+	p.shows(0)
 	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || d.guess {
 		t.Fatalf("%+v", d.Choice)
 	}
@@ -354,9 +358,7 @@ func TestAWriteThatHoldsEndsTheTurn(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
 	p.charges(ten(), 0)
-	p.image.State.Slots = slices.Clone(p.image.State.Slots)
-	p.image.State.Slots[p.image.State.Index("rps")].Tokens = -20_000
-	p.See(p.image, noon, Unsent)
+	p.shows(-20_000)
 	k := p.lock()
 	pace := &k.shards[0].holding.pace
 	pace.Short(noon)
@@ -386,9 +388,7 @@ func TestNothingIsToldWhereNothingIsHeld(t *testing.T) {
 func TestDeniedRequestsAreDemand(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
-	p.image.State.Slots = slices.Clone(p.image.State.Slots)
-	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 0
-	p.See(p.image, noon, Unsent)
+	p.shows(0)
 	requests := func() float64 {
 		k := p.lock()
 		defer p.mu.Unlock()
@@ -415,9 +415,7 @@ func TestPlentyCalms(t *testing.T) {
 	for level, saturated := range map[int64]bool{90_000: false, -20_000: true} {
 		p := newProcess(t)
 		p.charges(ten(), 0)
-		p.image.State.Slots = slices.Clone(p.image.State.Slots)
-		p.image.State.Slots[p.image.State.Index("rps")].Tokens = level
-		p.See(p.image, noon, Unsent)
+		p.shows(level)
 		k := p.lock()
 		pace := &k.shards[0].holding.pace
 		pace.Short(noon)
