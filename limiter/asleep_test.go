@@ -113,10 +113,11 @@ func TestCascadeSleepsForBothLevels(t *testing.T) {
 // on tokens that came back, while those who come later take as many. Without waking,
 // the worst excess of these schedules is 7 tokens, and 14 on two shards.
 //
-// Who owes on both shards begins when both are paid back. So on each of them what it has
-// earned for those who wait for the other may come on top, for as long as they do: until a
-// debt is paid back that is as large as what it holds at most. Each has paid a part of theirs
-// early, so both together see less than the capacity on top.
+// A request that owes on both shards begins when the later debt is paid back. The other shard has
+// earned its part by then, and goes on earning for others. What waits so is at most what a shard
+// earns while a debt of its whole share is paid back: its share, 10 tokens. Both shards may be the
+// early one, each for another request, so the two see up to the capacity on top. That those who
+// sleep behind several shards are woken is played below.
 func TestWakingAdmitsNoMore(t *testing.T) {
 	for seed := range uint64(20) {
 		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
