@@ -133,8 +133,8 @@ cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to it
 	go -C test/bench run ./cost
 
 .PHONY: prices
-prices: # what usage costs: writes, state and CPU for each acquire, over hours in virtual time (LOADS=10000:60:2 plays one; all take hours)
-	go -C test/localstack run ./prices -loads '$(LOADS)'
+prices: # what usage costs: writes and state for each acquire, over hours in virtual time (LOADS=10000:60:2 plays one; all take an hour)
+	go -C test run ./bench/prices -loads '$(LOADS)'
 
 .PHONY: golden
 golden: ## write the golden template anew; read its diff before you commit it

@@ -65,8 +65,7 @@ func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Lo
 	}
 	o := options(conf)
 	o.DynamoDB = dynamodb.NewFromConfig(cfg)
-	o.Name, o.Now = start.Name(getenv, "aggregator"), start.Now
-	o.Log, o.Metrics = log, os.Stdout
+	o.Name, o.Log, o.Metrics = function.Name(getenv, "aggregator"), log, os.Stdout
 	if conf.DeadLetterBucketName != "" {
 		o.Keep = (&deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}).keep
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -36,6 +37,30 @@ func TestEveryConfigurationStarts(t *testing.T) {
 		env[function.EnvTableName] = "limits"
 		if _, err := started(t, env); err != nil {
 			t.Errorf("%v: %v", env, err)
+		}
+	}
+}
+
+// The aggregator gets all of the configuration: each variable that is set changes its options.
+func TestEveryVariableIsAnOption(t *testing.T) {
+	const required = "limits"
+	bare := map[string]string{function.EnvTableName: required}
+	plain, err := function.AggregatorFromEnv(func(k string) string { return bare[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for variable, value := range map[string]string{
+		function.EnvTableName: "others", function.EnvSnapshotWindows: "monthly", function.EnvSnapshotTTLDays: "7",
+		function.EnvMaxShards: "2", function.EnvMergeAfterSeconds: "77", function.EnvWriteConcurrency: "3",
+		function.EnvMaxWriteUnits: "100",
+	} {
+		env := map[string]string{function.EnvTableName: required, variable: value}
+		conf, err := function.AggregatorFromEnv(func(k string) string { return env[k] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reflect.DeepEqual(options(conf), options(plain)) {
+			t.Errorf("%s=%s changes no option", variable, value)
 		}
 	}
 }

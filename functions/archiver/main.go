@@ -44,7 +44,7 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 	return &handler{
 		store:    newClient(cfg),
 		bucket:   conf.BucketName,
-		function: start.Name(getenv, "archiver"),
+		function: function.Name(getenv, "archiver"),
 		log:      log,
 		metrics:  os.Stdout,
 	}, nil

@@ -78,7 +78,7 @@ var mayImport = map[string][]string{
 		"internal/store", "internal/stream", "internal/table", "internal/usage",
 	},
 	"streams/poll":             {}, // brings batches of the stream to whoever takes them
-	"functions/internal/start": {}, // what the functions have in common before their first event
+	"functions/internal/start": {}, // before their first event; apart from internal/function for the Lambda library
 	"functions/aggregator":     {"functions/internal/start", "internal/function", "streams"},
 	"functions/archiver":       {"functions/internal/start", "internal/archive", "internal/function"},
 	"functions/setup": {"admin", "admin/manifest", "functions/internal/start", "internal/function", "internal/namespace",

@@ -13,3 +13,12 @@ const (
 	EnvArchiveBucketName    = "ARCHIVE_BUCKET_NAME"     // archiver's S3 bucket, required
 	EnvDeadLetterBucketName = "DEAD_LETTER_BUCKET_NAME" // S3 bucket that keeps malformed records (aggregator), optional
 )
+
+// Name returns the name of the function in its metrics: the one it is deployed
+// under, or else the given one.
+func Name(getenv func(string) string, name string) string {
+	if deployed := getenv("AWS_LAMBDA_FUNCTION_NAME"); deployed != "" {
+		return deployed
+	}
+	return name
+}

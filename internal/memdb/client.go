@@ -30,8 +30,8 @@ type (
 )
 
 // write carries out one write.
-func (c *Client) write(ctx context.Context, op OpName, e Expressions) (item.Item, error) {
-	w, err := e.Write(op)
+func (c *Client) write(ctx context.Context, op OpName, e expressions) (item.Item, error) {
+	w, err := e.write(op)
 	if err != nil {
 		return nil, apiError(err)
 	}
@@ -39,15 +39,15 @@ func (c *Client) write(ctx context.Context, op OpName, e Expressions) (item.Item
 	return after, apiError(err)
 }
 
-func expressions(key, it item.Item, update, cond *string, n names, values item.Item) Expressions {
-	return Expressions{key, it, aws.ToString(update), aws.ToString(cond), n, values}
+func fromRequest(key, it item.Item, update, cond *string, n names, values item.Item) expressions {
+	return expressions{key, it, aws.ToString(update), aws.ToString(cond), n, values}
 }
 
 // UpdateItem performs an update.
 func (c *Client) UpdateItem(
 	ctx context.Context, in *dynamodb.UpdateItemInput, _ ...options,
 ) (*dynamodb.UpdateItemOutput, error) {
-	after, err := c.write(ctx, UpdateItem, expressions(in.Key, nil, in.UpdateExpression, in.ConditionExpression,
+	after, err := c.write(ctx, UpdateItem, fromRequest(in.Key, nil, in.UpdateExpression, in.ConditionExpression,
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *Client) UpdateItem(
 func (c *Client) PutItem(
 	ctx context.Context, in *dynamodb.PutItemInput, _ ...options,
 ) (*dynamodb.PutItemOutput, error) {
-	_, err := c.write(ctx, PutItem, expressions(nil, in.Item, nil, in.ConditionExpression,
+	_, err := c.write(ctx, PutItem, fromRequest(nil, in.Item, nil, in.ConditionExpression,
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (c *Client) PutItem(
 func (c *Client) DeleteItem(
 	ctx context.Context, in *dynamodb.DeleteItemInput, _ ...options,
 ) (*dynamodb.DeleteItemOutput, error) {
-	_, err := c.write(ctx, DeleteItem, expressions(in.Key, nil, nil, in.ConditionExpression,
+	_, err := c.write(ctx, DeleteItem, fromRequest(in.Key, nil, nil, in.ConditionExpression,
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
 	if err != nil {
 		return nil, err
@@ -101,20 +101,20 @@ func inTransaction(t types.TransactWriteItem) (item.Write, error) {
 	switch {
 	case t.Update != nil:
 		u := t.Update
-		return expressions(u.Key, nil, u.UpdateExpression, u.ConditionExpression, u.ExpressionAttributeNames,
-			u.ExpressionAttributeValues).Write(UpdateItem)
+		return fromRequest(u.Key, nil, u.UpdateExpression, u.ConditionExpression, u.ExpressionAttributeNames,
+			u.ExpressionAttributeValues).write(UpdateItem)
 	case t.Put != nil:
 		p := t.Put
-		return expressions(nil, p.Item, nil, p.ConditionExpression, p.ExpressionAttributeNames,
-			p.ExpressionAttributeValues).Write(PutItem)
+		return fromRequest(nil, p.Item, nil, p.ConditionExpression, p.ExpressionAttributeNames,
+			p.ExpressionAttributeValues).write(PutItem)
 	case t.Delete != nil:
 		d := t.Delete
-		return expressions(d.Key, nil, nil, d.ConditionExpression, d.ExpressionAttributeNames,
-			d.ExpressionAttributeValues).Write(DeleteItem)
+		return fromRequest(d.Key, nil, nil, d.ConditionExpression, d.ExpressionAttributeNames,
+			d.ExpressionAttributeValues).write(DeleteItem)
 	case t.ConditionCheck != nil:
 		k := t.ConditionCheck
-		return expressions(k.Key, nil, nil, k.ConditionExpression, k.ExpressionAttributeNames,
-			k.ExpressionAttributeValues).Write("ConditionCheck")
+		return fromRequest(k.Key, nil, nil, k.ConditionExpression, k.ExpressionAttributeNames,
+			k.ExpressionAttributeValues).write("ConditionCheck")
 	}
 	return nil, invalid("a transaction with nothing in one of its places")
 }
@@ -146,7 +146,7 @@ func (c *Client) BatchGetItem(
 func (c *Client) Query(
 	ctx context.Context, in *dynamodb.QueryInput, _ ...options,
 ) (*dynamodb.QueryOutput, error) {
-	q, err := ParseQuery(in)
+	q, err := parseQuery(in)
 	if err != nil {
 		return nil, apiError(err)
 	}
@@ -206,7 +206,7 @@ func apiError(err error) error {
 		return said("ProvisionedThroughputExceededException")
 	case kind == store.Conflict:
 		return said("TransactionConflictException")
-	case kind == store.Setup, errors.Is(err, ErrInvalid):
+	case kind == store.Setup, errors.Is(err, errInvalid):
 		return said("ValidationException")
 	case kind == store.Unavailable: // as of a host that nobody reaches
 		return &net.OpError{Op: "dial", Net: "tcp", Err: err}

@@ -12,24 +12,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Expressions are what a request says about one write.
-type Expressions struct {
+// expressions are what a request says about one write.
+type expressions struct {
 	Key, Item         item.Item
 	Update, Condition string
 	Names             map[string]string
 	Values            item.Item
 }
 
-// ErrInvalid marks a request that is not one of internal/item's.
-var ErrInvalid = errors.New("not valid")
+// errInvalid marks a request that is not one of internal/item's.
+var errInvalid = errors.New("not valid")
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
 }
 
-// Write returns the write that an operation asks for: a Check for none of those that
-// write. The error is ErrInvalid.
-func (e Expressions) Write(op OpName) (item.Write, error) {
+// write returns the write that an operation asks for: a Check for none of those that
+// write. The error is errInvalid.
+func (e expressions) write(op OpName) (item.Write, error) {
 	p := &parser{names: e.Names, values: e.Values}
 	cond, err := p.condition(e.Condition)
 	if err != nil {
@@ -47,9 +47,9 @@ func (e Expressions) Write(op OpName) (item.Write, error) {
 	return item.Check{Key: key, If: cond}, nil
 }
 
-// ParseQuery returns what a request asks for. The error is ErrInvalid for one that
+// parseQuery returns what a request asks for. The error is errInvalid for one that
 // item.Query does not render.
-func ParseQuery(in *dynamodb.QueryInput) (item.Query, error) {
+func parseQuery(in *dynamodb.QueryInput) (item.Query, error) {
 	q := item.Query{Index: aws.ToString(in.IndexName), Consistent: aws.ToBool(in.ConsistentRead),
 		Limit: int(aws.ToInt32(in.Limit)), After: in.ExclusiveStartKey,
 		Descending: in.ScanIndexForward != nil && !*in.ScanIndexForward}

@@ -2,8 +2,8 @@
 // machine and without Docker, to run the built functions and the client end to
 // end.
 //
-// The parts, each its own package. Only two import the product: tablespec takes the
-// specification of the table from it, and twin takes the table:
+// The parts, each its own package. Only tablespec imports the product, for the
+// specification of the table:
 //
 //	engine      starts a DynamoDB stand-in (dynoxide, DynamoDB Local, or what answers at the SDK's endpoint variables)
 //	tablespec   reads the synthesized template: creates the table, lists the event source mappings
@@ -14,7 +14,6 @@
 //	ttl         deletes expired items the way DynamoDB's time-to-live service does
 //	browser     a headless browser that opens pages for tests
 //	rights      what a program asks of DynamoDB, and what the managed policies allow
-//	twin        serves the table in memory as DynamoDB answers
 //	stack       all of them together, from the committed template: what demo and end-to-end tests start
 //
 // Run `make stand-ins` (npm ci in this folder) once; Go installs the rest.

@@ -1,4 +1,7 @@
-// Package start is what the functions have in common before their first event.
+// Package start is what the functions have in common before their first event. It stands
+// apart from internal/function for what it imports: the Lambda library and the AWS
+// configuration. Package streams, which others build into their own programs, and the
+// infrastructure import internal/function, and must not pull in these two.
 package start
 
 import (
@@ -40,13 +43,4 @@ func Config(ctx context.Context, resource string, o ...func(*awsconfig.LoadOptio
 		return aws.Config{}, errors.New(`AWS_REGION="": want the region of the ` + resource)
 	}
 	return cfg, nil
-}
-
-// Name returns the name of the function in its metrics: the one it is deployed
-// under, or else the given one.
-func Name(getenv func(string) string, name string) string {
-	if deployed := getenv("AWS_LAMBDA_FUNCTION_NAME"); deployed != "" {
-		return deployed
-	}
-	return name
 }

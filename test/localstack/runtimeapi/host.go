@@ -177,28 +177,6 @@ func (h *Host) KillBusy() int {
 	return killed
 }
 
-// CPU is how long the processes that live have computed, in ticks of 10 ms; 0 where
-// the system does not tell (Linux does).
-func (h *Host) CPU() (total time.Duration) {
-	for _, env := range h.all {
-		if r := env.live(); r != nil {
-			total += cpu(r.proc.Pid())
-		}
-	}
-	return total
-}
-
-// PeakMemory is the most memory that a process that lives has had resident, in bytes; 0
-// where the system does not tell (Linux does).
-func (h *Host) PeakMemory() (most int64) {
-	for _, env := range h.all {
-		if r := env.live(); r != nil {
-			most = max(most, peakMemory(r.proc.Pid()))
-		}
-	}
-	return most
-}
-
 // Stats returns a copy of the counters.
 func (h *Host) Stats() Stats {
 	h.mu.Lock()

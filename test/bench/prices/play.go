@@ -30,22 +30,14 @@ const (
 
 // playAll plays one traffic to all loads of it and tells every price as soon as it is
 // known.
-func playAll(ctx context.Context, f *built, p span, loads []load, tell func(price)) error {
+func playAll(ctx context.Context, p span, loads []load, tell func(price)) error {
 	t, err := newTraffic(ctx, loads[0].tenants, warmUp)
 	if err != nil {
 		return err
 	}
-	g := &game{traffic: t, function: f, span: p, perSecond: loads[0].perSecond}
-	if err := f.set(warmUp); err != nil {
-		return err
-	}
-	defer func() {
-		for _, c := range g.cells {
-			c.close()
-		}
-	}()
+	g := &game{traffic: t, now: warmUp, span: p, perSecond: loads[0].perSecond}
 	for _, l := range loads {
-		c, err := newCell(l, f, &t.now)
+		c, err := newCell(l, func() int64 { return g.now })
 		if err != nil {
 			return err
 		}
@@ -86,7 +78,7 @@ func playAll(ctx context.Context, f *built, p span, loads []load, tell func(pric
 // game is cells that hear of the same traffic.
 type game struct {
 	traffic   *traffic
-	function  *built
+	now       int64 // the cells' clock, epoch ms: it goes on while that of the traffic rests
 	span      span
 	perSecond int
 	cells     []*cell
@@ -104,11 +96,8 @@ func (g *game) seconds(ctx context.Context, n, batch int) error {
 		if (i+1)%batch != 0 && i+1 < n {
 			continue
 		}
-		if err := g.function.set(g.traffic.now); err != nil {
-			return err
-		}
-		now := g.traffic.now
-		if err := g.each(func(c *cell) error { return c.play(ctx, now, records...) }); err != nil {
+		g.now = g.traffic.now
+		if err := g.each(func(c *cell) error { return c.play(ctx, g.now, records...) }); err != nil {
 			return err
 		}
 		records = nil
@@ -131,15 +120,12 @@ func (g *game) each(do func(*cell) error) error {
 func (g *game) rest(ctx context.Context) error {
 	const afterAWindow = 15*60_000 + 2000 // the longest that is played
 	until := (g.traffic.now+2*hour-1)/(2*hour)*2*hour + settled
-	for _, now := range []int64{g.traffic.now + afterAWindow, until} {
-		if err := g.function.set(now); err != nil {
-			return err
-		}
+	for _, g.now = range []int64{g.traffic.now + afterAWindow, until} {
 		err := g.each(func(c *cell) error {
-			if err := c.play(ctx, now); err != nil || now < until {
+			if err := c.play(ctx, g.now); err != nil || g.now < until {
 				return err
 			}
-			return c.end(ctx, now)
+			return c.end(ctx, g.now)
 		})
 		if err != nil {
 			return err
@@ -168,7 +154,6 @@ func (g *game) settle(ctx context.Context, warm int64, over func(*cell) bool, te
 		if err == nil {
 			err = c.exact(g.traffic.granted)
 		}
-		c.close()
 		if err != nil {
 			return fmt.Errorf("%+v: %w", c.load, err)
 		}

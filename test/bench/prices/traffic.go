@@ -39,7 +39,7 @@ type traffic struct {
 	records records
 }
 
-// memory is what the limiter knows a table in memory by.
+// memory is how the limiter and the aggregator know a table in memory.
 type memory struct {
 	admin.DynamoDB // nil: never called
 	store.Lister

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,9 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
+	"github.com/zeroae/zae-limiter-go/streams"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
-	"github.com/zeroae/zae-limiter-go/test/localstack/twin"
 )
 
 // load is what is played, and how usage of it is folded.
@@ -24,11 +23,6 @@ type load struct {
 	tenants, perSecond int
 	fold               int64 // seconds of a tumbling window; 1: usage is written with every batch of a second
 	windows            int   // kinds of them: hourly, daily, monthly
-
-	binary  string        // another aggregator, as it was built; empty: this one
-	timeout time.Duration // of an invocation; 0: as long as a busy machine takes
-
-	maxWriteUnits int // a second; 0: as many as there are
 }
 
 // price is what usage of the measured hours took.
@@ -39,8 +33,6 @@ type price struct {
 	tableUnits, indexUnits             int
 	readUnits                          float64
 	largest, buckets                   int // bytes of state at its largest, and how many buckets are pending in it
-	cpu                                time.Duration
-	invocations                        int
 }
 
 func (p price) per(n float64) float64 { return n / float64(p.acquires) }
@@ -67,11 +59,9 @@ func (p price) perBucket() float64 {
 // cell is one aggregator with a table and a mapping of its own.
 type cell struct {
 	load
-	function *built
-	db       *memdb.DB
-	server   *twin.Server
-	host     *runtimeapi.Host
-	mapping  *esm.Stepped
+	aggregator *streams.Aggregator
+	db         *memdb.DB
+	mapping    *esm.Stepped
 
 	largest json.RawMessage // response
 	changed int             // writes that changed something
@@ -80,29 +70,17 @@ type cell struct {
 	price price // while it is measured
 }
 
-func newCell(l load, f *built, now *int64) (*cell, error) {
-	c := &cell{load: l, function: f, db: memdb.New(func() int64 { return *now })}
+// newCell returns an aggregator whose clock is now, epoch ms.
+func newCell(l load, now func() int64) (*cell, error) {
+	c := &cell{load: l, db: memdb.New(now)}
 	c.db.SetHook(c.count)
+	o := streams.Options{DynamoDB: memory{Lister: c.db}, Table: "limits",
+		Now: func() time.Time { return time.UnixMilli(now()) }}
+	for _, name := range function.WindowNames()[:l.windows] {
+		o.Windows = append(o.Windows, streams.Window(name))
+	}
 	var err error
-	if c.server, err = twin.Start(c.db); err != nil {
-		return nil, err
-	}
-	windows := strings.Join(function.WindowNames()[:l.windows], ",")
-	env := append(append(c.server.Env(), f.env()...), function.EnvTableName+"=limits",
-		function.EnvSnapshotWindows+"="+windows,
-		"AWS_LAMBDA_LOG_FORMAT=JSON")
-	if l.maxWriteUnits > 0 {
-		env = append(env, fmt.Sprintf("%s=%d", function.EnvMaxWriteUnits, l.maxWriteUnits))
-	}
-	binary := f.binary
-	if l.binary != "" {
-		binary = l.binary
-	}
-	const patience = 10 * time.Minute // the end of a window has thousands of writes, and a busy machine takes its time
-	c.host, err = runtimeapi.Start(runtimeapi.Config{Binary: binary, Name: "aggregator", Env: env,
-		Timeout: cmp.Or(l.timeout, patience)})
-	if err != nil {
-		c.close()
+	if c.aggregator, err = streams.New(o); err != nil {
 		return nil, err
 	}
 	settings := esm.DefaultSettings()
@@ -111,27 +89,16 @@ func newCell(l load, f *built, now *int64) (*cell, error) {
 		settings.Tumbling = time.Duration(l.fold) * time.Second
 	}
 	c.mapping, err = esm.NewStepped(settings, streamARN, esm.InvokerFunc(c.invoke))
-	if err != nil {
-		c.close()
-	}
 	return c, err
 }
 
-func (c *cell) close() {
-	if c.host != nil {
-		c.host.Close()
-	}
-	c.server.Stop()
-}
-
-// invoke passes on to the function, and keeps the largest state.
+// invoke passes on to the aggregator, and keeps the largest state.
 func (c *cell) invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
-	r, err := c.host.Invoke(ctx, payload)
-	if len(r.Payload) > len(c.largest) {
-		c.largest = r.Payload
+	answer, err := c.aggregator.Invoke(ctx, payload)
+	if len(answer) > len(c.largest) {
+		c.largest = answer
 	}
-	c.price.invocations++
-	return r, err
+	return runtimeapi.Result{Payload: answer}, err
 }
 
 // play delivers what is due now.
@@ -164,13 +131,13 @@ func (c *cell) measure() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.db.ResetStats()
-	c.largest, c.changed, c.price = nil, 0, price{load: c.load, cpu: -c.host.CPU()}
+	c.largest, c.changed, c.price = nil, 0, price{load: c.load}
 }
 
 // measured returns what was counted.
 func (c *cell) measured(acquires int64) (price, error) {
 	p, stats := c.price, c.db.Stats()
-	p.acquires, p.cpu = acquires, p.cpu+c.host.CPU()
+	p.acquires = acquires
 	p.tableUnits, p.indexUnits, p.readUnits = stats.WriteUnits, stats.IndexUnits, stats.ReadUnits
 	p.refused = p.snapshots + p.others - c.changed
 	p.snapshots -= p.refused
@@ -192,11 +159,8 @@ func (c *cell) end(ctx context.Context, now int64) error {
 	begin := now - 1 - (now-1)%(c.fold*1000)
 	payload := fmt.Sprintf(`{"window":{"start":%q,"end":%q},"state":{},"shardId":"other",`+
 		`"isFinalInvokeForWindow":true,"Records":[]}`, table.Timestamp(begin), table.Timestamp(begin+c.fold*1000))
-	r, err := c.host.Invoke(ctx, []byte(payload))
+	_, err := c.aggregator.Invoke(ctx, []byte(payload))
 	c.changed += len(c.db.Drain())
-	if err == nil && r.FunctionError != "" {
-		err = fmt.Errorf("function failed: %s", r.Payload)
-	}
 	return err
 }
 

@@ -12,17 +12,12 @@ import (
 // each bucket that is in use in a fold is written once for it, nothing is refused, and
 // a pending bucket takes less than 80 bytes.
 func TestPrices(t *testing.T) {
-	f, err := buildFunction(t.Context(), t.TempDir(), likeTests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.clock.Close()
 	const tenants, perSecond = 200, 5
 	loads := []load{{tenants: tenants, perSecond: perSecond, fold: 60, windows: 2},
 		{tenants: tenants, perSecond: perSecond, fold: 1, windows: 1}}
 	short := span{measured: 120, twice: 120, together: 1}
 	told := 0
-	err = playAll(t.Context(), f, short, loads, func(p price) {
+	err := playAll(t.Context(), short, loads, func(p price) {
 		told++
 		t.Log(p)
 		if p.acquires != 120*perSecond || p.refused != 0 || p.perBucket() > 80 {
