@@ -326,7 +326,7 @@ func TestEveryWriteIsPlayed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if path == "writes_test.go" || path == "otherwrites_test.go" || path == "atonce_test.go" {
+		if path == "table_writes_test.go" || path == "table_otherwrites_test.go" || path == "atonce_test.go" {
 			callsIn(f, called)
 		}
 		if !strings.HasSuffix(path, "_test.go") {
