@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -96,5 +98,77 @@ func TestManifestThatCannotBeRecorded(t *testing.T) {
 	}
 	if after := w.db.Snapshot(); len(after.Items()) != len(before.Items()) || w.plan(declare()).Changes() != 0 {
 		t.Error("a step was carried out")
+	}
+}
+
+func (w *world) snapshot(entity, resource, window, start, part string, counts map[string]int64) {
+	w.db.Store(table.Snapshot{
+		Namespace: w.ns.ID(), Entity: entity, Resource: resource, Window: window, Start: start, Part: part, Counts: counts,
+		Events: 1,
+	}.Item())
+}
+
+// Usage is found by entity and by resource, in time ranges, over pages, whatever
+// form the key has, and never counts writes.
+func TestUsage(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		w := newWorld(t)
+		w.db.ProjectAll = all
+		for _, e := range []string{"acme", "other"} {
+			for d := 1; d <= 3; d++ {
+				day := fmt.Sprintf("2024-02-%02d", d)
+				for h := range 3 {
+					at := fmt.Sprintf("%sT%02d:00:00Z", day, h)
+					w.snapshot(e, "gpt-4", "hourly", at, at, map[string]int64{"rpm": 1, "tpm": int64(h), "wcu": 7})
+				}
+				w.snapshot(e, "gpt-4", "daily", day+"T00:00:00Z", day, map[string]int64{"rpm": 3, "tpm": 3})
+			}
+			w.snapshot(e, "gpt-4", "monthly", "2024-02-01T00:00:00Z", "2024-02", map[string]int64{"rpm": 9, "tpm": 9})
+			w.snapshot(e, "gpt-4#x", "hourly", "2024-02-01T00:00:00Z", "2024-02-01T00:00:00Z", map[string]int64{"rpm": 100})
+		}
+		feb := func(d, h int) time.Time { return time.Date(2024, 2, d, h, 0, 0, 0, time.UTC) }
+		for _, tt := range []struct {
+			q    UsageQuery
+			want int
+			rpm  int64
+		}{
+			{UsageQuery{Entity: "acme"}, 14, 127},
+			{UsageQuery{Entity: "acme", Resource: "gpt-4"}, 13, 27},
+			{UsageQuery{Entity: "acme", Resource: "gpt-4", Window: Hourly}, 9, 9},
+			{UsageQuery{Resource: "gpt-4", Window: Hourly}, 18, 18},
+			{UsageQuery{Resource: "gpt-4", Window: Daily, From: feb(2, 0)}, 4, 12},
+			{UsageQuery{Entity: "acme", Resource: "gpt-4", Window: Hourly, From: feb(2, 1), To: feb(3, 1)}, 3, 3},
+			{UsageQuery{Entity: "acme", Window: Hourly, To: feb(1, 1)}, 2, 101},
+			{UsageQuery{Resource: "gpt-4", Window: Monthly, From: feb(1, 0), To: feb(1, 1)}, 2, 18},
+			{UsageQuery{Resource: "gpt-4", Window: Monthly, From: feb(1, 1)}, 0, 0},
+			{UsageQuery{Entity: "acme", Resource: "gpt-4", To: feb(1, 0)}, 0, 0},
+		} {
+			rpm := int64(0)
+			got := collect(t, w.ns.Usage(t.Context(), tt.q))
+			for _, u := range got {
+				rpm += u.Tokens["rpm"]
+				if _, counted := u.Tokens["wcu"]; counted || !u.End.After(u.Start) {
+					t.Errorf("%+v", u)
+				}
+			}
+			if len(got) != tt.want || rpm != tt.rpm {
+				t.Errorf("%+v: %d windows of %d rpm, want %d of %d", tt.q, len(got), rpm, tt.want, tt.rpm)
+			}
+		}
+		s, err := w.ns.UsageSummary(t.Context(), UsageQuery{Entity: "acme", Resource: "gpt-4", Window: Hourly})
+		if err != nil || s.Windows != 9 || s.Tokens["tpm"] != 9 || s.Mean["rpm"] != 1 || s.Events != 9 ||
+			s.From != feb(1, 0) || s.To != feb(3, 3) {
+			t.Errorf("summary %+v, %v", s, err)
+		}
+		for _, q := range []UsageQuery{
+			{}, {Entity: "acme", Window: "weekly"}, {Entity: "\n"}, {Entity: "a", From: feb(2, 0), To: feb(1, 0)},
+		} {
+			if err := firstError(w.ns.Usage(t.Context(), q)); !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("%+v: %v", q, err)
+			}
+		}
+		if _, err := w.ns.UsageSummary(t.Context(), UsageQuery{Entity: "acme"}); !errors.Is(err, limiter.ErrInvalid) {
+			t.Error(err)
+		}
 	}
 }

@@ -1,0 +1,112 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Events are listed from the newest, over pages, and the last one seen is a cursor.
+func TestEvents(t *testing.T) {
+	w := newWorld(t)
+	at := Scope{"acme", "gpt-4"}
+	for i := range 7 {
+		w.set(at, limiter.PerMinute("rpm", int64(i+1)))
+		if i%2 == 0 {
+			w.advance(-time.Millisecond) // also while the clock stands back
+		}
+	}
+	about := Scope{Entity: "acme"}
+	all := w.events(about)
+	var capacities []any
+	for _, e := range all {
+		capacities = append(capacities, e.Details["limits"].([]any)[0].(map[string]any)["capacity"])
+	}
+	if fmt.Sprint(capacities) != "[7 6 5 4 3 2 1]" {
+		t.Errorf("order %v", capacities)
+	}
+	cursor := ""
+	var ids []string
+	for range 10 {
+		n := 0
+		for e, err := range w.ns.Events(t.Context(), about, cursor) {
+			w.must(err)
+			ids, cursor = append(ids, e.ID), e.ID
+			if n++; n == 2 {
+				break
+			}
+		}
+	}
+	want := make([]string, len(all))
+	for i, e := range all {
+		want[i] = e.ID
+	}
+	if !slices.Equal(ids, want) {
+		t.Errorf("by cursor %q, want %q", ids, want)
+	}
+	for _, s := range []Scope{{"a", "b"}, {Entity: "\n"}} {
+		if err := firstError(w.ns.Events(t.Context(), s, "")); !errors.Is(err, limiter.ErrInvalid) {
+			t.Error(err)
+		}
+	}
+	if err := firstError(w.ns.Events(t.Context(), about, "x#y")); !errors.Is(err, limiter.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// The events about everything are listed by time, between two instants, over pages and over
+// more of them than one read returns.
+func TestAllEvents(t *testing.T) {
+	w := newWorld(t)
+	begin := time.UnixMilli(w.now.Load())
+	var want []string
+	note := func(s Scope) {
+		w.advance(time.Minute)
+		want = append([]string{s.String()}, want...)
+	}
+	w.create(Entity{ID: "$org"})
+	note(Scope{Entity: "$org"})
+	for i := range 40 {
+		for _, at := range []Scope{{}, {Resource: "$SYSTEM"}, {Entity: "acme", Resource: "gpt-4"}} {
+			w.set(at, limiter.PerMinute("rpm", int64(i+1)))
+			note(at)
+		}
+	}
+	list := func(from, to time.Time) (got []string) {
+		t.Helper()
+		for e, err := range w.ns.AllEvents(t.Context(), from, to) {
+			w.must(err)
+			got = append(got, e.Scope.String())
+		}
+		return got
+	}
+	if got := list(time.Time{}, time.Time{}); !slices.Equal(got, want) {
+		t.Errorf("%d events, want %d: %q", len(got), len(want), got)
+	}
+	last := len(want) - 1
+	if got := list(begin, begin.Add(time.Minute)); !slices.Equal(got, want[last:]) {
+		t.Errorf("in the first minute %q", got)
+	}
+	if got := list(begin.Add(time.Minute), begin.Add(3*time.Minute)); !slices.Equal(got, want[last-2:last]) {
+		t.Errorf("in the two minutes after it %q", got)
+	}
+	if got := list(begin.Add(200*time.Minute), time.Time{}); len(got) > 0 {
+		t.Errorf("of later %q", got)
+	}
+	for e, err := range w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}) {
+		w.must(err)
+		w.db.SetHook(func(memdb.Op) (bool, error) { return false, errors.New("no rights") })
+		if e.Resource != "gpt-4" || e.Entity != "acme" {
+			t.Errorf("the newest is %+v", e)
+		}
+		break
+	}
+	if err := firstError(w.ns.AllEvents(t.Context(), time.Time{}, time.Time{})); err == nil {
+		t.Error("no error where nothing can be read")
+	}
+}

@@ -1,0 +1,30 @@
+package admin
+
+import (
+	"testing"
+)
+
+func TestULIDs(t *testing.T) {
+	u := &ulids{}
+	last := ""
+	for i := range 1000 {
+		id := u.next(start + int64(i/100))
+		if len(id) != 26 || id <= last {
+			t.Fatalf("%q after %q", id, last)
+		}
+		last = id
+	}
+	if got := encode([16]byte{}); got != "00000000000000000000000000" {
+		t.Error(got)
+	}
+	var most [16]byte
+	for i := range most {
+		most[i] = 0xff
+	}
+	if got := encode(most); got != "7ZZZZZZZZZZZZZZZZZZZZZZZZZ" {
+		t.Error(got)
+	}
+	if id := (&ulids{}).next(1469918176385); id[:10] != "01ARYZ6S41" {
+		t.Errorf("the time of the specification's example is %q", id[:10])
+	}
+}
