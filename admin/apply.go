@@ -50,7 +50,7 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	known, err := n.remember(ctx, p.state, before)
 	err = fail(err, "apply: record what is managed")
 	for i := range p.Steps { // none is begun
-		if p.Steps[i].Err = nil; p.Steps[i].Action != Unchanged {
+		if p.Steps[i].Err = nil; p.Steps[i].Action != ActionUnchanged {
 			p.Steps[i].Err = err
 		}
 	}
@@ -64,7 +64,7 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	var still []Scope
 	for _, s := range p.Steps {
 		stored := errors.Is(s.Err, ErrReach)
-		if s.Action == Delete && s.Err != nil && !stored {
+		if s.Action == ActionDelete && s.Err != nil && !stored {
 			still = append(still, s.Scope)
 		}
 	}

@@ -280,11 +280,11 @@ func TestWhatWasAddedSinceThePlanIsLeftAlone(t *testing.T) {
 			w.must(err)
 		},
 	} {
-		for _, action := range []Action{Update, Delete} {
+		for _, action := range []Action{ActionUpdate, ActionDelete} {
 			w := newWorld(t)
 			m := Manifest{Namespace: w.ns.name, Entities: map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {rpm10}}}}
 			w.apply(m)
-			if m.Entities["acme"]["gpt-4"] = []limiter.Limit{rpm20}; action == Delete {
+			if m.Entities["acme"]["gpt-4"] = []limiter.Limit{rpm20}; action == ActionDelete {
 				m.Entities = nil
 			}
 			p := w.plan(m)

@@ -25,11 +25,11 @@ const stepsAtOnce = (item.MaxTransactItems - 3) / 2
 // none of them deletions.
 func (p *Plan) groups() (out [][]int) {
 	level := func(s Step) [3]bool {
-		return [3]bool{s.Action == Delete, s.Scope.Entity != "", s.Scope.Resource != ""}
+		return [3]bool{s.Action == ActionDelete, s.Scope.Entity != "", s.Scope.Resource != ""}
 	}
 	for _, deleting := range []bool{false, true} {
 		for i, s := range p.Steps {
-			if s.Action == Unchanged || (s.Action == Delete) != deleting {
+			if s.Action == ActionUnchanged || (s.Action == ActionDelete) != deleting {
 				continue
 			}
 			last := len(out) - 1

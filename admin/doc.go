@@ -2,18 +2,22 @@
 // stored limits, and what buckets, usage and the audit trail say. It shares the
 // table, item by item, with the Python zae-limiter.
 //
-// [Open] gives a [Table], its methods are about namespaces; [Table.Namespace]
-// gives a [Namespace], where everything else is. Both are safe for concurrent use
-// and hold nothing that must be closed.
+// [Open] gives a [Table], whose methods manage namespaces. [Table.Namespace] gives a
+// [Namespace], which manages all that is in one. Both are safe for concurrent use and
+// hold nothing that must be closed. By topic, with the types that only this topic has:
 //
-//	namespaces  Register, Lookup, Namespaces; DeleteNamespace, Orphans, RecoverNamespace, PurgeNamespace
-//	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Config, Configs, Resolve; Reach
+//	namespaces  Register, Lookup, Namespaces; DeleteNamespace, Orphans, RecoverNamespace,
+//	            PurgeNamespace: NamespaceInfo, NamespaceStatus
+//	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Reach: Reached. What is
+//	            stored: Config, Configs. What holds for a request: Resolve: Resolved
 //	access      SetAccess, Access: whether requests are served at all
-//	manifests   Plan, Apply of a Manifest, which package admin/manifest reads
+//	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action
 //	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
-//	buckets     Peek, Buckets, Capacity; Reset, Credit, each once for an id with Once
-//	records     Usage, UsageSummary; Thresholds of quotas; Events, AllEvents; As says who makes the changes
-//	settings    Configure, which Config shows
+//	buckets     Peek, Buckets: Bucket, Level; Capacity; Reset and Credit, each once for an
+//	            id with Once
+//	records     Usage, UsageSummary: UsageQuery, Window; Thresholds of quotas; Events and
+//	            AllEvents: Event. As says who makes the changes
+//	settings    Configure takes Settings, Config shows them; Version of the table
 //
 // # What every call has in common
 //

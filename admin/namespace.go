@@ -44,9 +44,9 @@ type NamespaceStatus string
 
 // The life of a namespace.
 const (
-	Active  NamespaceStatus = table.NamespaceActive
-	Deleted NamespaceStatus = table.NamespaceDeleted // can be recovered or purged
-	Purging NamespaceStatus = table.NamespacePurging // can only be purged on
+	NamespaceActive  NamespaceStatus = table.NamespaceActive
+	NamespaceDeleted NamespaceStatus = table.NamespaceDeleted // can be recovered or purged
+	NamespacePurging NamespaceStatus = table.NamespacePurging // can only be purged on
 )
 
 func infoOf(ns table.Namespace) NamespaceInfo {
@@ -162,7 +162,7 @@ func (t *Table) Orphans(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
 			named[ns.ID] = true
 		}
 		for ns, err := range t.registry(ctx, table.NamespaceIDs()) {
-			if err == nil && named[ns.ID] && ns.Status == Active {
+			if err == nil && named[ns.ID] && ns.Status == NamespaceActive {
 				continue
 			}
 			if !yield(ns, err) || err != nil {

@@ -31,7 +31,7 @@ func TestLifeOfANamespace(t *testing.T) {
 	var names []string
 	for _, ns := range collect(t, w.table.Namespaces(t.Context())) {
 		names = append(names, ns.Name)
-		if ns.Status != Active || ns.CreatedAt.UnixMilli() != start || !ns.DeletedAt.IsZero() {
+		if ns.Status != NamespaceActive || ns.CreatedAt.UnixMilli() != start || !ns.DeletedAt.IsZero() {
 			t.Errorf("%+v", ns)
 		}
 	}
@@ -47,7 +47,7 @@ func TestLifeOfANamespace(t *testing.T) {
 	_, err = w.table.Lookup(t.Context(), "prod")
 	w.wants(err, limiter.ErrNamespace)
 	orphans := collect(t, w.table.Orphans(t.Context()))
-	if len(orphans) != 1 || orphans[0].ID != w.ns.ID() || orphans[0].Status != Deleted ||
+	if len(orphans) != 1 || orphans[0].ID != w.ns.ID() || orphans[0].Status != NamespaceDeleted ||
 		orphans[0].DeletedAt.UnixMilli() != w.now.Load() {
 		t.Fatalf("orphans %+v", orphans)
 	}
@@ -58,7 +58,7 @@ func TestLifeOfANamespace(t *testing.T) {
 	if c, err := back.Config(t.Context(), Scope{}); err != nil || len(c.Limits) != 1 {
 		t.Fatalf("limits %+v, %v", c, err)
 	}
-	if info, err := w.table.Lookup(t.Context(), "prod"); err != nil || info.Status != Active || !info.DeletedAt.IsZero() {
+	if info, err := w.table.Lookup(t.Context(), "prod"); err != nil || info.Status != NamespaceActive || !info.DeletedAt.IsZero() {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	w.hasNoOrphans()
@@ -131,7 +131,7 @@ func TestPurge(t *testing.T) {
 			if err != nil {
 				w.wants(err, limiter.ErrUnavailable)
 				orphans := collect(t, w.table.Orphans(t.Context()))
-				if len(orphans) == 1 && orphans[0].Status == Purging {
+				if len(orphans) == 1 && orphans[0].Status == NamespacePurging {
 					_, err = w.table.RecoverNamespace(t.Context(), w.ns.ID())
 					w.wants(err, ErrState)
 				}
@@ -208,7 +208,7 @@ func TestHalfDeletedNamespacesAreRecovered(t *testing.T) {
 	w := newWorld(t)
 	w.db.Delete(table.NamespaceKey("prod"))
 	orphans := collect(t, w.table.Orphans(t.Context()))
-	if len(orphans) != 1 || orphans[0].Status != Active {
+	if len(orphans) != 1 || orphans[0].Status != NamespaceActive {
 		t.Fatalf("orphans %+v", orphans)
 	}
 	if _, err := w.table.RecoverNamespace(t.Context(), orphans[0].ID); err != nil {

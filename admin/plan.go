@@ -16,10 +16,10 @@ type Action string
 
 // The actions.
 const (
-	Create    Action = "create"
-	Update    Action = "update" // also where what is stored lacks keys or marks of ours
-	Delete    Action = "delete" // it was declared before
-	Unchanged Action = "unchanged"
+	ActionCreate    Action = "create"
+	ActionUpdate    Action = "update" // also where what is stored lacks keys or marks of ours
+	ActionDelete    Action = "delete" // it was declared before
+	ActionUnchanged Action = "unchanged"
 )
 
 // Step is what is to be done at one scope.
@@ -39,11 +39,11 @@ type Step struct {
 func (s Step) String() string {
 	text := string(s.Action) + " " + s.Scope.String()
 	switch s.Action {
-	case Create:
+	case ActionCreate:
 		return text + ": " + describe(s.To)
-	case Delete:
+	case ActionDelete:
 		return text + ": " + describe(s.From)
-	case Update:
+	case ActionUpdate:
 		return text + ": " + describe(s.From) + " -> " + describe(s.To)
 	}
 	return text
@@ -79,7 +79,7 @@ type Plan struct {
 func (p *Plan) Changes() int {
 	n := 0
 	for _, s := range p.Steps {
-		if s.Action != Unchanged {
+		if s.Action != ActionUnchanged {
 			n++
 		}
 	}
@@ -140,13 +140,13 @@ func (n *Namespace) step(stored item.Item, to Config, declared bool) (Step, erro
 	same := leaves(want.Over(stored, nil), stored)
 	switch {
 	case same:
-		s.Action = Unchanged // also what is not declared any more, and was deleted by somebody else
+		s.Action = ActionUnchanged // also what is not declared any more, and was deleted by somebody else
 	case !declared:
-		s.Action = Delete
+		s.Action = ActionDelete
 	case stored == nil:
-		s.Action = Create
+		s.Action = ActionCreate
 	default:
-		s.Action = Update
+		s.Action = ActionUpdate
 	}
 	return s, nil
 }

@@ -88,7 +88,7 @@ func TestManifestThatCannotBeRecorded(t *testing.T) {
 		t.Error(err)
 	}
 	for _, s := range p.Steps {
-		if failed := s.Err != nil; failed != (s.Action != Unchanged) {
+		if failed := s.Err != nil; failed != (s.Action != ActionUnchanged) {
 			t.Errorf("%s: %v", s, s.Err)
 		}
 	}

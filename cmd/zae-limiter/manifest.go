@@ -138,9 +138,9 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 	for i, s := range plan.Steps {
 		steps[i] = shownStep{s.Action, &s.From, &s.To}
 		switch s.Action {
-		case admin.Create:
+		case admin.ActionCreate:
 			steps[i].From = nil
-		case admin.Delete:
+		case admin.ActionDelete:
 			steps[i].To = nil
 		}
 		before, after := strings.Join(lines(s.From), "; "), strings.Join(lines(s.To), "; ")
@@ -151,11 +151,11 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 
 // diff returns a plan for people: what leaves, and what comes.
 func (a *app) diff(plan *admin.Plan) string {
-	marks := map[admin.Action]string{admin.Create: "+", admin.Update: "~", admin.Delete: "-"}
-	colours := map[admin.Action]string{admin.Create: green, admin.Update: yellow, admin.Delete: red}
+	marks := map[admin.Action]string{admin.ActionCreate: "+", admin.ActionUpdate: "~", admin.ActionDelete: "-"}
+	colours := map[admin.Action]string{admin.ActionCreate: green, admin.ActionUpdate: yellow, admin.ActionDelete: red}
 	var out strings.Builder
 	for _, s := range plan.Steps {
-		if s.Action == admin.Unchanged {
+		if s.Action == admin.ActionUnchanged {
 			continue
 		}
 		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Scope)

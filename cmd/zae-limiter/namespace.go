@@ -70,7 +70,7 @@ func namespaceDelete(a *app) *cobra.Command {
 			return answer{}, err
 		}
 		a.say("deleted; zae-limiter namespace recover %s brings it back", info.ID)
-		info.Status = admin.Deleted
+		info.Status = admin.NamespaceDeleted
 		return namespacesAnswer(info), nil
 	})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

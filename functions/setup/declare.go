@@ -77,7 +77,7 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest,
 			if stored {
 				unreached = append(unreached, s.Scope)
 			}
-			if (s.Err == nil || stored) && s.Action != admin.Unchanged {
+			if (s.Err == nil || stored) && s.Action != admin.ActionUnchanged {
 				did = append(did, s.String())
 			}
 		}
