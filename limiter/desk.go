@@ -14,8 +14,8 @@ import (
 // bucket, the writes under way, the requests that wait behind them, and the breaker.
 type desk struct {
 	*known.Bucket
-	mu        sync.Mutex      // of flights, and of who has gone; taken before the lock of the Bucket
-	flights   map[int]*flight // by shard: the write that is under way and takes others along
+	mu        sync.Mutex // of flights, and of who has gone; taken before the lock of the Bucket
+	flights   flights
 	valid     atomic.Pointer[valid]
 	throttled breaker // of requests that were throttled: a hot bucket is its own trouble
 }

@@ -36,22 +36,26 @@ func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me
 	}
 	next := &flight{began: time.Now()}
 	group := append(me.alone[:0], me)
-	k.fly(c.Shard, next)
+	k.flights.set(c.Shard, next)
 	k.mu.Unlock()
 	tries.Adopted = tries.Adopted || c.Do == known.Adopt
 	return l.lead(ctx, k, c, next, group, tries)
 }
 
-// fly notes the write that is under way on a shard, nil if none is. The lock is held.
-func (k *desk) fly(shard int, f *flight) {
+// flights are the writes under way that take others along, by shard. They belong to a desk, whose mu
+// guards them.
+type flights map[int]*flight
+
+// set notes the write that is under way on a shard, nil if none is.
+func (all *flights) set(shard int, f *flight) {
 	if f == nil {
-		delete(k.flights, shard)
+		delete(*all, shard)
 		return
 	}
-	if k.flights == nil {
-		k.flights = make(map[int]*flight, 1)
+	if *all == nil {
+		*all = make(flights, 1)
 	}
-	k.flights[shard] = f
+	(*all)[shard] = f
 }
 
 // joins reports whether an acquire waits for a flight: if that is not late, and its
@@ -98,7 +102,7 @@ func (k *desk) overtake(shard int, f *flight, me *acquirer) (*flight, []*acquire
 	group := slices.Concat([]*acquirer{me}, f.queue[:i], f.queue[i+1:])
 	f.queue = nil
 	next := &flight{began: time.Now()}
-	k.fly(shard, next)
+	k.flights.set(shard, next)
 	return next, group
 }
 
@@ -140,7 +144,7 @@ func (k *desk) pass(shard int, ended *flight, group []*acquirer) {
 		next = &flight{began: time.Now()}
 	}
 	if k.flights[shard] == ended {
-		k.fly(shard, next)
+		k.flights.set(shard, next)
 	}
 	if next != nil {
 		group[0].turn <- turn{lead: group, flight: next}

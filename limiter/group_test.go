@@ -660,7 +660,7 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 		k.Begin(known.Choice{Do: known.Take}, ws[i].want, w.now.Load())
 	}
 	f := &flight{began: time.Now(), queue: ws[2:]}
-	k.fly(0, f)
+	k.flights.set(0, f)
 	ws[0].turn <- turn{lead: ws[:2], flight: f}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

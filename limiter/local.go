@@ -20,9 +20,20 @@ import (
 // locals are the buckets of PolicyLocal. Only those that are full are forgotten, so
 // none is ever fuller than it was. It is safe for concurrent use.
 type locals struct {
+	mu    sync.Mutex
+	facts localFacts // reached by lock only
+}
+
+// lock locks the buckets, until the caller unlocks mu.
+func (all *locals) lock() *localFacts {
+	all.mu.Lock()
+	return &all.facts
+}
+
+// localFacts are the buckets themselves. A function that has them holds their lock.
+type localFacts struct {
 	percent int64
 	size    int // how many there are at most
-	mu      sync.Mutex
 	buckets *simplelru.LRU[known.Name, bucket.State]
 }
 
@@ -32,12 +43,12 @@ func newLocals(percent, size int) *locals {
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &locals{percent: int64(percent), size: size, buckets: buckets}
+	return &locals{facts: localFacts{percent: int64(percent), size: size, buckets: buckets}}
 }
 
 // share returns the part of a limit that this process may grant by itself: at least
 // one token of capacity, and some refill.
-func (l *locals) share(whole bucket.Limit) bucket.Limit {
+func (l *localFacts) share(whole bucket.Limit) bucket.Limit {
 	part := func(n int64) int64 { return n/100*l.percent + n%100*l.percent/100 }
 	out := whole
 	out.Capacity = max(part(whole.Capacity), bucket.Milli)
@@ -51,9 +62,9 @@ func (l *locals) share(whole bucket.Limit) bucket.Limit {
 const maxFullSought = 8
 
 // makeRoom forgets full buckets until there is room for the new ones among some, and
-// reports whether there is; the lock is held. Those that are not full go to the end of
-// the line, so that others are looked at the next time.
-func (l *locals) makeRoom(now int64, wants ...known.Name) bool {
+// reports whether there is. Those that are not full go to the end of the line, so that
+// others are looked at the next time.
+func (l *localFacts) makeRoom(now int64, wants ...known.Name) bool {
 	fresh := 0
 	for _, n := range wants {
 		if !l.buckets.Contains(n) {
@@ -74,9 +85,9 @@ func (l *locals) makeRoom(now int64, wants ...known.Name) bool {
 	return true
 }
 
-// at returns the bucket at now under the limits in force; the lock is held. A limit
-// that is new begins full if there is room for it, else empty.
-func (l *locals) at(w known.Want, room bool, now int64) bucket.State {
+// at returns the bucket at now under the limits in force. A limit that is new begins
+// full if there is room for it, else empty.
+func (l *localFacts) at(w known.Want, room bool, now int64) bucket.State {
 	old, known := l.buckets.Get(w.Name)
 	old = old.At(now)
 	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.Costs))}
@@ -103,9 +114,9 @@ var errShare = errors.New("more than this process's share of a limit")
 
 // take takes the costs of all levels or of none. The error is a *LimitError or
 // errShare.
-func (l *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
+	l := all.lock()
+	defer all.mu.Unlock()
 	leases, after := make([]*Lease, len(wants)), make([]bucket.State, len(wants))
 	names := make([]known.Name, len(wants))
 	for i, w := range wants {
@@ -146,9 +157,9 @@ func (l *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 // adjust takes so much more from a bucket, into debt if need be, or gives it back. One
 // that has been forgotten was full: it takes nothing back, and what it owes now is kept
 // beyond the size, until it is full again.
-func (l *locals) adjust(n known.Name, costs []table.Cost, now int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (all *locals) adjust(n known.Name, costs []table.Cost, now int64) {
+	l := all.lock()
+	defer all.mu.Unlock()
 	if !l.makeRoom(now, n) {
 		if !slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 }) {
 			return

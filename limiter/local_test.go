@@ -323,7 +323,7 @@ func TestLocalLeaseSettlesWhatWasForgotten(t *testing.T) {
 			}
 		}
 		w.advance(time.Minute)
-		if l.locals.buckets.Contains(lease.name) {
+		if l.locals.facts.buckets.Contains(lease.name) {
 			t.Fatal("it is still there")
 		}
 		lease.Settle(Costs{"rpm": 151})
@@ -379,7 +379,7 @@ func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	}
 	w.advance(time.Hour)
 	must(t, l, req("one more"))
-	if n := l.locals.buckets.Len(); n > maxLevels {
+	if n := l.locals.facts.buckets.Len(); n > maxLevels {
 		t.Errorf("%d buckets are kept, want %d at most", n, maxLevels)
 	}
 }

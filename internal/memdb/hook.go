@@ -80,8 +80,7 @@ func (db *DB) call(ctx context.Context, op Op, f func() error) error {
 	if apply {
 		err = f()
 	} else {
-		db.mu.Lock()
-		db.stats.count(op.Name)
+		db.lock().stats.count(op.Name)
 		db.mu.Unlock()
 	}
 	if gone := ctx.Err(); gone != nil {

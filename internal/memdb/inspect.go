@@ -66,34 +66,34 @@ func (s *Stats) count(op OpName) {
 
 // Stats returns the counts so far.
 func (db *DB) Stats() Stats {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	return db.stats
+	return f.stats
 }
 
 // ResetStats sets the counts to zero and returns what they were.
 func (db *DB) ResetStats() Stats {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	s := db.stats
-	db.stats = Stats{}
+	s := f.stats
+	f.stats = Stats{}
 	return s
 }
 
 // Item returns the item at k, nil if there is none.
 func (db *DB) Item(k item.Key) item.Item {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	return maps.Clone(db.items[k])
+	return maps.Clone(f.items[k])
 }
 
 // Items returns all items, sorted by key.
 func (db *DB) Items() []item.Item {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	out := make([]item.Item, 0, len(db.items))
-	for _, k := range slices.SortedFunc(maps.Keys(db.items), compareKeys) {
-		out = append(out, maps.Clone(db.items[k]))
+	out := make([]item.Item, 0, len(f.items))
+	for _, k := range slices.SortedFunc(maps.Keys(f.items), compareKeys) {
+		out = append(out, maps.Clone(f.items[k]))
 	}
 	return out
 }
@@ -104,9 +104,9 @@ func compareKeys(a, b item.Key) int {
 
 // Len returns the number of items.
 func (db *DB) Len() int {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	return len(db.items)
+	return len(f.items)
 }
 
 // Store puts an item into the table, or replaces it, as a foreign writer might:
@@ -115,26 +115,26 @@ func (db *DB) Store(it item.Item) {
 	if err := item.ValidateItem(it); err != nil {
 		panic("bug: " + err.Error())
 	}
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	db.put(item.KeyOf(it), item.Canonical(it), false)
+	f.put(item.KeyOf(it), item.Canonical(it), db.now(), false)
 }
 
 // Delete removes the item at k, if there is one, no matter what.
 func (db *DB) Delete(k item.Key) {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	db.put(k, nil, false)
+	f.put(k, nil, db.now(), false)
 }
 
 // Sweep removes the items whose ttl lies before now, in epoch seconds, and
 // returns how many. DynamoDB takes its time to do so and the order is not known;
 // Sweep goes by key.
 func (db *DB) Sweep(now int64) int {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
 	var gone []item.Key
-	for k, it := range db.items {
+	for k, it := range f.items {
 		n, ok := it[table.AttrTTL].(*types.AttributeValueMemberN)
 		if !ok {
 			continue
@@ -145,7 +145,7 @@ func (db *DB) Sweep(now int64) int {
 	}
 	slices.SortFunc(gone, compareKeys)
 	for _, k := range gone {
-		db.put(k, nil, true)
+		f.put(k, nil, db.now(), true)
 	}
 	return len(gone)
 }
@@ -153,30 +153,30 @@ func (db *DB) Sweep(now int64) int {
 // Changes returns the changes after sequence number seq, all of them for 0, but
 // none that Drain has returned.
 func (db *DB) Changes(seq int64) []Change {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	return slices.Clone(db.changes[min(max(seq-db.drained, 0), int64(len(db.changes))):])
+	return slices.Clone(f.changes[min(max(seq-f.drained, 0), int64(len(f.changes))):])
 }
 
 // Drain returns the changes since the last Drain and forgets them, so that a table
 // can be played with for as long as one likes.
 func (db *DB) Drain() []Change {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	out := db.changes
-	db.drained += int64(len(out))
-	db.changes = nil
+	out := f.changes
+	f.drained += int64(len(out))
+	f.changes = nil
 	return out
 }
 
 // Snapshot returns a new table that holds the same items and nothing else: no
 // changes, tokens, counts or hook. It shares the clock.
 func (db *DB) Snapshot() *DB {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
 	out := &DB{Now: db.Now}
-	for k, it := range db.items {
-		out.set(k, it)
+	for k, it := range f.items {
+		out.facts.set(k, it)
 	}
 	return out
 }

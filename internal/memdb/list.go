@@ -42,14 +42,14 @@ func (db *DB) Remove(ctx context.Context, keys ...item.Key) error {
 }
 
 func (db *DB) query(q item.Query) (item.Page, error) {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	db.stats.count(Query)
+	f.stats.count(Query)
 	if err := q.Validate(); err != nil {
 		return item.Page{}, refuse(Query, err)
 	}
 	var all []item.Item
-	for it := range db.candidates(q) {
+	for it := range f.candidates(q) {
 		if itemtest.Matches(q, it) && (q.After == nil || itemtest.Compare(q, q.After, it) < 0) {
 			all = append(all, it)
 		}
@@ -68,19 +68,19 @@ func (db *DB) query(q item.Query) (item.Page, error) {
 			break
 		}
 	}
-	db.stats.ReadUnits += queryUnits(size, q.Consistent)
+	f.stats.ReadUnits += queryUnits(size, q.Consistent)
 	return page, nil
 }
 
 // candidates yields the items of the partition that is queried, of an index all
-// there are, in no order. The lock is held.
-func (db *DB) candidates(q item.Query) iter.Seq[item.Item] {
+// there are, in no order.
+func (f *facts) candidates(q item.Query) iter.Seq[item.Item] {
 	if q.Index != "" {
-		return maps.Values(db.items)
+		return maps.Values(f.items)
 	}
 	return func(yield func(item.Item) bool) {
-		for sk := range db.sorted[q.PK] {
-			if !yield(db.items[item.Key{PK: q.PK, SK: sk}]) {
+		for sk := range f.sorted[q.PK] {
+			if !yield(f.items[item.Key{PK: q.PK, SK: sk}]) {
 				return
 			}
 		}
@@ -132,12 +132,12 @@ func (db *DB) remove(keys []item.Key) error {
 			return refuse(BatchWriteItem, errors.Join(errors.New("key"), err))
 		}
 	}
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	db.stats.count(BatchWriteItem)
+	f.stats.count(BatchWriteItem)
 	for _, k := range keys {
-		db.stats.WriteUnits += itemtest.WriteUnits(db.items[k], nil)
-		db.put(k, nil, false)
+		f.stats.WriteUnits += itemtest.WriteUnits(f.items[k], nil)
+		f.put(k, nil, db.now(), false)
 	}
 	return nil
 }

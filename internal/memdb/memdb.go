@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -33,26 +32,17 @@ type DB struct {
 	// call.
 	ProjectAll bool
 
-	mu      sync.Mutex
-	items   map[item.Key]item.Item
-	sorted  map[string]map[string]bool // sort keys by partition key, for queries
-	tokens  map[string]token
-	changes []Change
-	drained int64 // how many changes were handed out by Drain
-	stats   Stats
+	mu    sync.Mutex
+	facts facts // reached by lock only
+}
+
+// lock locks the table, until the caller unlocks mu.
+func (db *DB) lock() *facts {
+	db.mu.Lock()
+	return &db.facts
 }
 
 var _ store.Store = (*DB)(nil)
-
-// token remembers a transaction that was carried out.
-type token struct {
-	at     int64
-	writes []item.Write
-}
-
-// tokenLife is how long a transaction can be repeated without effect (API
-// reference, TransactWriteItems).
-const tokenLife = 10 * time.Minute
 
 // New returns an empty table whose clock is now; nil is the system's clock.
 func New(now func() int64) *DB { return &DB{Now: now} }
@@ -138,60 +128,28 @@ func (db *DB) write(w item.Write) (item.Item, error) {
 	if _, ok := w.(item.Check); ok {
 		return nil, refuse("Write", fmt.Errorf("%T stands in transactions only", w))
 	}
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	db.stats.count(op)
-	before := db.items[w.Target()]
+	f.stats.count(op)
+	before := f.items[w.Target()]
 	after, held, err := w.Apply(before)
 	if err != nil {
 		return nil, refuse(op, err)
 	}
 	if !held {
-		db.stats.WriteUnits += itemtest.WriteUnits(before, nil)
+		f.stats.WriteUnits += itemtest.WriteUnits(before, nil)
 		return nil, &store.Refused{Old: maps.Clone(before)}
 	}
 	after = item.Canonical(after)
-	db.stats.WriteUnits += itemtest.WriteUnits(before, after)
-	db.put(w.Target(), after, false)
+	f.stats.WriteUnits += itemtest.WriteUnits(before, after)
+	f.put(w.Target(), after, db.now(), false)
 	return maps.Clone(after), nil
 }
 
-// put stores an item (nil: removes it) and records the change. The lock is held.
-func (db *DB) put(k item.Key, after item.Item, expired bool) {
-	before := db.items[k]
-	db.set(k, after)
-	if (before == nil) == (after == nil) && item.EqualItems(before, after) {
-		return // a write that changes nothing leaves no record
-	}
-	db.stats.IndexUnits += indexUnits(before, after)
-	db.changes = append(db.changes, Change{
-		Seq: db.drained + int64(len(db.changes)) + 1, CreatedAt: db.now(), Key: k, Old: before, New: after, Expired: expired,
-	})
-}
-
-// set stores an item (nil: removes it). The lock is held.
-func (db *DB) set(k item.Key, after item.Item) {
-	if db.items == nil {
-		db.items, db.sorted = make(map[item.Key]item.Item), make(map[string]map[string]bool)
-	}
-	if after == nil {
-		delete(db.items, k)
-		if delete(db.sorted[k.PK], k.SK); len(db.sorted[k.PK]) == 0 {
-			delete(db.sorted, k.PK)
-		}
-		return
-	}
-	db.items[k] = after
-	if db.sorted[k.PK] == nil {
-		db.sorted[k.PK] = make(map[string]bool)
-	}
-	db.sorted[k.PK][k.SK] = true
-}
-
 func (db *DB) read(consistent bool, keys []item.Key) ([]item.Item, error) {
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	db.stats.count(BatchGetItem)
+	f.stats.count(BatchGetItem)
 	unique := make(map[item.Key]bool, len(keys))
 	for _, k := range keys {
 		unique[k] = true
@@ -204,10 +162,10 @@ func (db *DB) read(consistent bool, keys []item.Key) ([]item.Item, error) {
 	}
 	out := make([]item.Item, len(keys))
 	for i, k := range keys {
-		out[i] = maps.Clone(db.items[k])
+		out[i] = maps.Clone(f.items[k])
 		if unique[k] {
 			delete(unique, k)
-			db.stats.ReadUnits += readUnits(out[i], consistent)
+			f.stats.ReadUnits += readUnits(out[i], consistent)
 		}
 	}
 	return out, nil
@@ -226,10 +184,10 @@ func (db *DB) transact(id string, writes []item.Write) error {
 	if err := itemtest.ValidateTransaction(id, writes); err != nil {
 		return refuse(TransactWriteItems, err)
 	}
-	db.mu.Lock()
+	f := db.lock()
 	defer db.mu.Unlock()
-	db.stats.count(TransactWriteItems)
-	if done, err := db.replayed(id, writes); done || err != nil {
+	f.stats.count(TransactWriteItems)
+	if done, err := f.replayed(id, db.now(), writes); done || err != nil {
 		return err
 	}
 	after := make([]item.Item, len(writes))
@@ -237,7 +195,7 @@ func (db *DB) transact(id string, writes []item.Write) error {
 	refused, units := false, 0
 	var invalid error
 	for i, w := range writes {
-		before := db.items[w.Target()]
+		before := f.items[w.Target()]
 		next, held, err := w.Apply(before)
 		if err != nil {
 			invalid = errors.Join(invalid, err)
@@ -250,7 +208,7 @@ func (db *DB) transact(id string, writes []item.Write) error {
 		after[i] = item.Canonical(next)
 		units += 2 * itemtest.WriteUnits(before, next)
 	}
-	db.stats.WriteUnits += units
+	f.stats.WriteUnits += units
 	switch {
 	case refused:
 		return &store.Canceled{Reasons: reasons}
@@ -259,33 +217,14 @@ func (db *DB) transact(id string, writes []item.Write) error {
 	}
 	for i, w := range writes {
 		if _, ok := w.(item.Check); !ok {
-			db.put(w.Target(), after[i], false)
+			f.put(w.Target(), after[i], db.now(), false)
 		}
 	}
-	if db.tokens == nil {
-		db.tokens = make(map[string]token)
+	if f.tokens == nil {
+		f.tokens = make(map[string]token)
 	}
-	db.tokens[id] = token{at: db.now(), writes: slices.Clone(writes)}
+	f.tokens[id] = token{at: db.now(), writes: slices.Clone(writes)}
 	return nil
-}
-
-// replayed reports whether the transaction was carried out in the last ten
-// minutes. The same token with other writes is an error. The lock is held.
-func (db *DB) replayed(id string, writes []item.Write) (bool, error) {
-	t, ok := db.tokens[id]
-	if !ok || db.now()-t.at > tokenLife.Milliseconds() {
-		return false, nil
-	}
-	if !sameWrites(t.writes, writes) {
-		err := fmt.Errorf("token %q was used for another transaction", id)
-		return false, &store.Failure{Kind: store.Unavailable, Op: string(TransactWriteItems), Err: err}
-	}
-	return true, nil
-}
-
-// sameWrites reports whether transactions render to the same.
-func sameWrites(a, b []item.Write) bool {
-	return reflect.DeepEqual(item.TransactInput("t", "t", a), item.TransactInput("t", "t", b))
 }
 
 // refuse is the failure for a call that DynamoDB would not carry out: it is not

@@ -66,7 +66,19 @@ type Keeper struct {
 	Wake   func(known.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
 	Random func() uint64
 
-	mu   sync.Mutex
+	mu    sync.Mutex
+	facts facts // reached by lock only
+}
+
+// lock locks the keeper, until the caller unlocks mu.
+func (k *Keeper) lock() *facts {
+	k.mu.Lock()
+	return &k.facts
+}
+
+// facts are what a keeper knows, with all that it keeps. A function that has them, or what is
+// kept in them, holds the lock of the keeper.
+type facts struct {
 	by   map[known.Name]*kept
 	news []known.Name // the buckets of leases that have lost slots, for observers
 }
@@ -84,18 +96,18 @@ type kept struct {
 
 // Add keeps the slots of a lease.
 func (k *Keeper) Add(s *Lease, now int64) {
-	k.mu.Lock()
+	f := k.lock()
 	defer k.mu.Unlock()
-	if k.by == nil {
-		k.by = make(map[known.Name]*kept)
+	if f.by == nil {
+		f.by = make(map[known.Name]*kept)
 	}
 	for _, h := range s.all {
-		b := k.by[h.Name]
+		b := f.by[h.Name]
 		if b == nil {
 			n := h.Name
 			b = &kept{part: int64(k.Random() & 0xffff)}
 			b.timer = time.AfterFunc(time.Hour, func() { k.Wake(n) })
-			k.by[n] = b
+			f.by[n] = b
 		}
 		b.all = append(b.all, h)
 		if len(b.all) == 1 || time.Now().Add(b.within(h, now)).Before(b.wakes) {
@@ -104,7 +116,7 @@ func (k *Keeper) Add(s *Lease, now int64) {
 	}
 }
 
-// wakeIn sets when the bucket is looked at next; the lock is held.
+// wakeIn sets when the bucket is looked at next.
 func (b *kept) wakeIn(now int64) {
 	in := time.Duration(bucket.Never)
 	for _, h := range b.all {
@@ -137,60 +149,60 @@ func (b *kept) due(h *held) int64 {
 }
 
 // forget drops what is over. It reports whether the bucket holds nothing any more, and
-// forgets it then; the lock is held.
-func (k *Keeper) forget(n known.Name, b *kept) (none bool) {
+// forgets it then.
+func (f *facts) forget(n known.Name, b *kept) (none bool) {
 	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
 	b.over = 0
 	if len(b.all) > 0 || b.renews {
 		return false
 	}
 	b.timer.Stop()
-	delete(k.by, n)
+	delete(f.by, n)
 	return true
 }
 
-// lose tells a lease that it has lost its slots; the lock is held.
-func (k *Keeper) lose(h *held) {
+// lose tells a lease that it has lost its slots.
+func (f *facts) lose(h *held) {
 	h.over = true
 	if !h.of.told {
 		h.of.told = true
 		close(h.of.lost)
-		k.news = append(k.news, h.of.name)
+		f.news = append(f.news, h.of.name)
 	}
 }
 
 // look tells leases at an instant if they have lost slots: those that may be taken by others
-// from then on, or that nobody gives back; the lock is held.
-func (k *Keeper) look(all []*held, now int64) {
+// from then on, or that nobody gives back.
+func (f *facts) look(all []*held, now int64) {
 	for _, h := range all {
 		if !h.over && (h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
-			k.lose(h)
+			f.lose(h)
 		}
 	}
 }
 
 // Look tells a lease if it has lost slots: by the clock, or because it was dropped.
 func (k *Keeper) Look(s *Lease, now int64) {
-	k.mu.Lock()
+	f := k.lock()
 	defer k.mu.Unlock()
-	k.look(s.all, now)
+	f.look(s.all, now)
 }
 
 // News returns the buckets that were named by leases that have lost slots, each once.
 func (k *Keeper) News() []known.Name {
-	k.mu.Lock()
+	f := k.lock()
 	defer k.mu.Unlock()
-	news := k.news
-	k.news = nil
+	news := f.news
+	f.news = nil
 	return news
 }
 
 // Release ends what a lease holds, and returns by item what gives it back. What a renewal is
 // moving just now, [Keeper.Moved] returns. Another call returns nothing.
 func (k *Keeper) Release(s *Lease, now int64) map[item.Key][]table.Cost {
-	k.mu.Lock()
+	f := k.lock()
 	defer k.mu.Unlock()
-	k.look(s.all, now)
+	f.look(s.all, now)
 	var out map[item.Key][]table.Cost
 	for _, h := range s.all {
 		if h.over {
@@ -207,12 +219,12 @@ func (k *Keeper) Release(s *Lease, now int64) map[item.Key][]table.Cost {
 		out[h.Key] = append(out[h.Key], back)
 	}
 	for _, h := range s.all {
-		b := k.by[h.Name]
+		b := f.by[h.Name]
 		if b == nil {
 			continue
 		}
 		if b.over++; 2*b.over >= len(b.all) { // so all that ends costs no more than what began
-			k.forget(h.Name, b)
+			f.forget(h.Name, b)
 		}
 	}
 	return out

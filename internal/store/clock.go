@@ -36,6 +36,17 @@ type Clock struct {
 	read func() reading // nil: the machine's
 
 	mu    sync.Mutex
+	facts clockFacts // reached by lock only
+}
+
+// lock locks the clock, until the caller unlocks mu.
+func (c *Clock) lock() *clockFacts {
+	c.mu.Lock()
+	return &c.facts
+}
+
+// clockFacts are what a clock knows. A function that has them holds its lock.
+type clockFacts struct {
 	known correction
 	last  reading
 	watch func(ClockChange)
@@ -52,19 +63,19 @@ type ClockChange struct {
 // Watch has f called for every change from now on, on the goroutine that asks for the
 // offset, or that gets the answer that causes the change.
 func (c *Clock) Watch(f func(ClockChange)) {
-	c.mu.Lock()
+	k := c.lock()
 	defer c.mu.Unlock()
-	c.watch = f
+	k.watch = f
 }
 
 // Offset returns what to add to the local clock: zero while the two agree within
 // what a Date header, which names whole seconds, can tell.
 func (c *Clock) Offset() time.Duration {
 	now := c.reading()
-	c.mu.Lock()
-	before := c.known.offset
-	c.notice(now)
-	after, watch := c.known.offset, c.watch
+	k := c.lock()
+	before := k.known.offset
+	k.notice(now)
+	after, watch := k.known.offset, k.watch
 	c.mu.Unlock()
 	if watch != nil && after != before {
 		watch(ClockChange{Before: before, After: after, Set: true})
@@ -76,14 +87,14 @@ func (c *Clock) Offset() time.Duration {
 // some time between sent and now.
 func (c *Clock) heard(server time.Time, sent reading) {
 	now := c.reading()
-	c.mu.Lock()
-	before := c.known.offset
-	change := ClockChange{Before: before, Set: c.notice(now)}
+	k := c.lock()
+	before := k.known.offset
+	change := ClockChange{Before: before, Set: k.notice(now)}
 	if !now.setSince(sent) {
-		c.known, change.Told = c.known.hear(told(server, sent, now))
+		k.known, change.Told = k.known.hear(told(server, sent, now))
 	}
-	change.After = c.known.offset
-	watch := c.watch
+	change.After = k.known.offset
+	watch := k.watch
 	c.mu.Unlock()
 	if watch != nil && (change.After != before || change.Told != 0) {
 		watch(change)
@@ -91,12 +102,12 @@ func (c *Clock) heard(server time.Time, sent reading) {
 }
 
 // notice drops what is known if the local clock has been set since it was last
-// read, and reports whether it has. The lock is held.
-func (c *Clock) notice(now reading) (set bool) {
-	if set = c.last != (reading{}) && now.setSince(c.last); set {
-		c.known = correction{}
+// read, and reports whether it has.
+func (k *clockFacts) notice(now reading) (set bool) {
+	if set = k.last != (reading{}) && now.setSince(k.last); set {
+		k.known = correction{}
 	}
-	c.last = now
+	k.last = now
 	return set
 }
 
