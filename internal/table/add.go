@@ -5,15 +5,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Add takes the costs by a plain add, which depends on no image and moves no
-// clock, if every level covers its cost and cannot have overflowed since the
-// refill instant. Otherwise it is refused, and brings the image. It is the first
-// write of a process to a shard, and that of a crowd on a bucket that is nearly
-// full, where images are too old to charge from.
+// Add takes the costs by a plain add, which depends on no image and moves no clock. It holds if
+// every level covers its cost and cannot have overflowed since the refill instant. Otherwise it is
+// refused, and brings the image. A process begins with it on a shard. A crowd uses it on a bucket
+// that is nearly full, where images are too old to charge from.
 //
-// On a level that overflowed between its refill instant and now it would pay out of
-// what was never there. So the refill instant must be recent, and the level must
-// leave room for what is refilled since.
+// A level that overflowed between its refill instant and now would pay out tokens that were never
+// there. So the refill instant must be recent, and the level must leave room for what is refilled
+// since.
 type Add struct {
 	Namespace, Entity, Resource string
 	Shard, Shards               int

@@ -5,11 +5,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Adjust settles costs on one item, whatever it holds: negative gives back,
-// positive takes more. It never creates an item, so a bucket that has expired
-// meanwhile stays what it is: full. Taking more from a bucket that has filled up
-// since its refill instant would be forgiven by the next charge; use a [Charge]
-// by force for that, which needs an image.
+// Adjust settles costs on one item, whatever it holds: negative gives back, positive takes more. It
+// never creates an item, so a bucket that has expired meanwhile stays what it is: full. If the
+// bucket has filled up since its refill instant, the next charge would forgive what this takes. Use
+// a [Charge] by force then, which needs an image.
 //
 // The write is counted by the meter, which the item must have; one that lacks it
 // is refused, and settled by [AdjustUnmetered].

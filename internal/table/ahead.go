@@ -9,12 +9,12 @@ import (
 
 // Ahead is what a [Charge] takes ahead, and what it tells of what its process holds.
 //
-// A process may take more than it needs now, and grant its next requests from that without
-// a write. What is left of it is held: counted, and not spent. It may be held for Life after
-// the write was sent, by the clock of the process. With what is held a bucket must never be
-// more than full, also at instants at which nobody writes. So the item says of each limit
-// how much may be held of it (the attribute "o_", as a negative number), and until when
-// ("hu"). With w, the part of the counter tc that is certainly spent,
+// A process may take more than it needs now, and grant its next requests from that without a write.
+// What is left is held: counted, and not spent. It may be held for Life after the write was sent,
+// by the clock of the process. Level and held tokens together must never be more than a full
+// bucket, also at instants at which nobody writes. So the item tells for each limit how much may be
+// held (the attribute "o_", as a negative number), and until when ("hu"). With w, the part of the
+// counter tc that is certainly spent,
 //
 //	w(s) >= tc - held    for every s >= rf
 //	w(s) >= tc           for every s >= hu
@@ -25,12 +25,12 @@ import (
 //
 // of which the last counts while hu is later than rf. It is what [bucket.State] fills up to.
 //
-// held is only ever told too high. A process counts as told the smaller of what it told
-// before and what it tells, until it has the answer; so what is left of a crash or of a lost
-// answer stays in it. That costs capacity near full, and Mend takes it away again: of the
-// counter, what an image had whose hu has passed is spent, whatever became of it. A mended
-// item is of a new generation, in which nobody has told anything yet; what was held at that
-// moment is told by the one who mended, who may take it back when hu has passed.
+// held is only ever told too high. Until a process has the answer, it counts the smaller of two
+// numbers as told: what it told before and what it tells now. So what a crash or a lost answer
+// leaves stays in held. That costs capacity near full, and Mend takes it away again: once the hu of
+// an image has passed, all that its counter had is spent. A mended item begins a new generation, in
+// which nobody has told anything yet. The process that mended tells what was held at that moment,
+// and may take it back when hu has passed.
 //
 //	SET  o = -(tc - spent + taken ahead)    mended; the server's tc, before this update
 //	ADD  o  told before - what is held now  else
@@ -121,7 +121,7 @@ func (p *planned) hold(i int) {
 	p.add(attrHeld(sl.Name), -more)
 }
 
-// lowered reports whether what may be held of it bounds the level of slot i, not the line.
+// lowered reports whether the level of slot i is bounded by what may be held, not by the line.
 func (p *planned) lowered(i int) bool {
 	sl := p.before.Slots[i]
 	j := p.image.Index(sl.Name)

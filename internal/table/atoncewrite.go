@@ -133,8 +133,8 @@ func begins(l bucket.Limit, epoch int64) []item.Attr {
 	}
 }
 
-// room2 holds while there is a room in epoch k, no matter who has begun it: half of what the image
-// saw free for those who have taken since in each of the two epochs that count.
+// room2 holds while there is a room in epoch k, no matter who has begun it. Two epochs count; in
+// each of them, others may have taken half of what the image saw free.
 func room2(l bucket.Limit, k, room, seen int64) []item.Cond {
 	ep, now, before := slotsAttr(l.Name, fieldEpoch), takenAttr(l.Name, k), takenAttr(l.Name, k-1)
 	x := seen + (room-seen)/2

@@ -39,8 +39,8 @@ type Shard struct {
 	Partial []PartialLimit
 }
 
-// PartialLimit is a limit with attributes missing: its level and counter in millitokens,
-// as far as they are there.
+// PartialLimit is a limit with attributes missing. It has the level and the counter in millitokens,
+// if they are there.
 type PartialLimit struct {
 	Name      string
 	Tokens    int64

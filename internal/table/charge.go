@@ -40,22 +40,20 @@ import (
 // so two charges from any images commute, and nobody fights for a clock. A refused one
 // means that the tokens are gone, or that the image is too old to prove them.
 //
-// Example: capacity 10, refilled by 1 per second, image tk=4 tc=100 rf=0s. At 2 s
-// allowed = min(4+100+2, 110) = 106. Somebody else has taken 3 meanwhile (tk=1,
-// tc=103). A charge of 2 needs tc <= 104: it holds, and writes tk = 104-103 = 1 and
-// tc = 105, which is what the bucket holds: 1 + 2s*1 - 2. A charge of 4 needs
-// tc <= 102 and is refused: there are 3.
+// Example: capacity 10, refilled by 1 per second, image tk=4 tc=100 rf=0s. At 2 s allowed =
+// min(4+100+2, 110) = 106. Somebody else has taken 3 meanwhile (tk=1, tc=103). A charge of 2 needs
+// tc <= 104, so it holds. It writes tk = 104-103 = 1 and tc = 105. That is what the bucket holds: 1
+// + 2s*1 - 2. A charge of 4 needs tc <= 102 and is refused: there are 3.
 //
-// Near full the image's tc + capacity is the smaller bound, and the level is
-// written lower than it is by what others took since the image, until that is
-// refilled; a charge that would show a debt that is none is refused. Settling into
-// debt needs no bound on a limit that is filling: the line says what is owed.
+// Near full the image's tc + capacity is the smaller bound. Then the level is written too low, by
+// what others took since the image, until that is refilled. A charge that would show a debt where
+// there is none is refused. Settling into debt needs no bound on a limit that is filling: the line
+// says what is owed.
 //
-// A generation is one life of an item under one set of rules, and a bound holds
-// within it only. What changes the rules begins a new one: a split, limits that
-// change, a clock that is mended, an item that has none because another client
-// made it. Such a write needs the generation of its image too; one whose image
-// has none needs the very refill instant.
+// A generation is one life of an item under one set of rules, and a bound holds only within it. A
+// write that changes the rules begins a new one: it splits a bucket, changes limits, mends a clock,
+// or finds no generation because another client made the item. Such a write needs the generation of
+// its image too; if the image has none, it needs the same refill instant.
 //
 // What the fields mean together:
 //
@@ -70,10 +68,10 @@ type Charge struct {
 	Costs    []Cost // of the limits to bring in force; nil: nothing is taken, those stored stay
 	Now      int64
 	Lifetime Lifetime
-	// Slack, in percent of the capacity, is how much others may have taken since the
-	// image where that shows a full limit lower than it is; if they took more, the
-	// write is refused. Zero: any. Room, in percent of the capacity, is what a full
-	// limit gives up for those who add without a clock (see [Add]).
+	// Slack is in percent of the capacity. Where the image shows a full limit lower than it is, others
+	// may have taken that much since; if they took more, the write is refused. Zero: any. Room, in
+	// percent of the capacity, is what a full limit gives up for those who add without a clock (see
+	// [Add]).
 	Slack, Room int64
 	Force       bool                   // take the costs whether or not they are covered, into debt
 	Owe         bool                   // beside Force: but not those that may not be owed, see [Cost.Owed]
@@ -92,12 +90,12 @@ type Charged struct {
 	Update  item.Update    // to be written if the verdict is granted, or by force
 }
 
-// MaxLag is how much later, in milliseconds, than a charge's instant the refill
-// instant may be that it replaces. It bounds what clocks that differ, and writes that
-// are long on their way, can do: a charge of nothing planned at 95 s from a full image
-// (tk=10, tc=90), that arrives after others took all 10 at 100 s, would set rf back to
-// 95 s, and 5 tokens would be there at 100 s that the full bucket had no room for. It
-// is refused, the answer brings the later instant, and it is planned anew from that.
+// MaxLag is how much later, in milliseconds, than a charge's instant the refill instant may be that
+// it replaces. It bounds the harm of clocks that differ and of writes that arrive late. Say a
+// charge of nothing is planned at 95 s from a full image (tk=10, tc=90), and others take all 10 at
+// 100 s before it arrives. It would set rf back to 95 s, and 5 tokens would be there at 100 s that
+// the full bucket had no room for. It is refused, the answer brings the later instant, and it is
+// planned anew from that.
 const MaxLag = 1000
 
 // Plan works the charge out. It is pure.
@@ -186,9 +184,9 @@ func (c Charge) prepare() *planned {
 	return p
 }
 
-// makeRoom lowers levels that are nearly full, so that Room percent of the capacity is
-// free once the costs are taken: of a capacity of 100, with a room of 20 and a cost of
-// 5, a level of 100 counts as 85 and is written as 80. An [Add] can hold only there.
+// makeRoom lowers levels that are nearly full, so that Room percent of the capacity is free once
+// the costs are taken. With a capacity of 100, a room of 20 and a cost of 5, a level of 100 counts
+// as 85 and is written as 80. An [Add] can hold only there.
 func (p *planned) makeRoom() {
 	if p.c.Room <= 0 || p.begins {
 		return

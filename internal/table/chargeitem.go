@@ -98,7 +98,7 @@ func (p *planned) give() (given bool) {
 	return given
 }
 
-// moved reports whether a quota is in another period than what the image has of it.
+// moved reports whether a quota is in another period than in the image.
 func (p *planned) moved(sl bucket.Slot) bool {
 	_, moved := p.c.Image.moved(sl)
 	return moved

@@ -29,9 +29,9 @@ func (c Cost) FloorIn(s bucket.State) int64 {
 	return capacity - percent(100-c.Floor, capacity)
 }
 
-// Need returns what a shard has to hold for the cost to be covered: of a capacity of 100 with a
-// floor of 40 %, 45 for a cost of 5. What takes nothing leaves everything, and needs no more
-// than that nothing is owed.
+// Need returns what a shard has to hold to cover the cost. With a capacity of 100 and a floor of 40
+// %, a cost of 5 needs 45. What takes nothing leaves everything, and needs no more than that
+// nothing is owed.
 func (c Cost) Need(s bucket.State) int64 {
 	if c.Milli <= 0 {
 		return c.Milli

@@ -59,9 +59,9 @@ var configPrefixes = [...]struct {
 	form   form
 }{{prefixLimit, byLevel{}}, {prefixSlots, byEpoch{}}, {prefixFirstUse, byLevel{}}}
 
-// decodeLimit reads the limit of an item that an attribute is of, if it is the one by which the
-// form of that limit is told: it has no name for all others. missing says that it is there in part,
-// and outgrown that its counter has outgrown 64 bits.
+// decodeLimit reads a limit of an item if this attribute is the one that tells the form of the
+// limit. For every other attribute the slot has no name. missing says that the limit is there in
+// part, and outgrown that its counter has outgrown 64 bits.
 func (b *Shard) decodeLimit(it item.Item, attr string) (sl bucket.Slot, missing, outgrown bool, err error) {
 	if name, ok := limitOfEpoch(attr); ok {
 		sl, err = b.decodeSlots(it, name)

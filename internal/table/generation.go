@@ -36,11 +36,10 @@ const (
 //     Only here two lives share a number once in 4096 times, and only if clocks
 //     that differ make both begin in the same millisecond.
 //
-// Example, all within the millisecond 100: shard 0 splits (shard 0: 101, shard 1: 101),
-// shard 1 is raised twice (102, 103) and merged into shard 0 (104, not 102), which
-// splits again (105, 105). An image of shard 1 from its first life, say 103, is refused.
-// Had the merge gone by shard 0 alone, its numbers would be 102 and 103, and shard 1
-// would be 103 once more.
+// Example, all within the millisecond 100: shard 0 splits (shard 0: 101, shard 1: 101). Shard 1 is
+// raised twice (102, 103) and merged into shard 0 (104, not 102). That splits again (105, 105). An
+// image of shard 1 from its first life, say 103, is refused. Had the merge gone by shard 0 alone,
+// its numbers would be 102 and 103, and shard 1 would be 103 once more.
 func Began(generation int64) int64 {
 	if generation < instantsOnly {
 		return generation

@@ -30,10 +30,9 @@ const (
 	ttlMargin = 5
 )
 
-// safeTTL returns the least ttl, in epoch seconds, with which an item may be
-// spent from at now without touching the ttl: an item that is then left alone
-// is full again before it can be deleted, so that a deleted bucket and a full
-// bucket are the same thing.
+// safeTTL returns the least ttl, in epoch seconds, with which a write at now may spend from an item
+// and leave the ttl alone. An item that nobody touches any more is full again before that ttl. So a
+// deleted bucket and a full bucket are the same thing.
 func safeTTL(costs []Cost, now int64) int64 {
 	longest := int64(0)
 	for _, c := range costs {

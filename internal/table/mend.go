@@ -11,9 +11,8 @@ import (
 // The level of a skeleton was added to a bucket that had been deleted, so it is a
 // difference to a full one.
 //
-// Of limits that one update cannot name, those that are not wanted are left out,
-// last by name first: they come back more slowly than they might, as the clock
-// moves without them.
+// If there are more limits than one update can name, limits that are not wanted are left out, last
+// by name first. They come back more slowly than they might, as the clock moves without them.
 func (b Shard) mended(costs []Cost) bucket.State {
 	s := b.State
 	for _, p := range b.Partial {
@@ -45,9 +44,9 @@ func (b Shard) mended(costs []Cost) bucket.State {
 	return s
 }
 
-// skeleton reports whether the item is what an unconditional settlement or give-back
-// by another client has left of a bucket that had been deleted: counters, without
-// a clock, a count, and all that says whose they are.
+// skeleton reports whether the bucket had been deleted, and another client then settled or gave
+// back without a condition. The item has counters, but no clock, no count, and nothing that says
+// whose they are.
 func (b Shard) skeleton() bool { return b.State.NoClock && b.NoShardCount && len(b.State.Slots) == 0 }
 
 // isWanted reports whether a limit has a cost, if only zero, or is the write meter.

@@ -67,10 +67,9 @@ func (n Namespace) Retire(at string) []item.Write {
 	}
 }
 
-// Recover gives a deleted namespace its name back, as a transaction, unless
-// another one has taken the name. It does the same for one that still counts as active
-// and has lost its name: other clients delete in three steps and may have got no
-// further than the first.
+// Recover gives a deleted namespace its name back, as a transaction, unless another one has taken
+// the name. It does the same for one that still counts as active and has lost its name. Other
+// clients delete in three steps, and may have stopped after the first.
 func (n Namespace) Recover() []item.Write {
 	active := Namespace{ID: n.ID, Name: n.Name, CreatedAt: n.CreatedAt}
 	return []item.Write{

@@ -19,9 +19,9 @@ const (
 	operationTTL = 3 * 86_400
 )
 
-// Operation says that an operator's reset or top-up was carried out, and what came of it. It
-// is written in the transaction that carries it out, if there is none of its id, so one of an
-// id is carried out once, by clients of either kind. It is kept for three days.
+// Operation says that an operator's reset or top-up was carried out, and what came of it. It is
+// written in the transaction that carries the operation out, if no record of that id is there. So
+// clients of either kind carry out an id once. It is kept for three days.
 type Operation struct {
 	Namespace, Entity, Resource string
 	ID                          string

@@ -103,8 +103,7 @@ func (p Position) packed() int {
 	return (bits.Len64(p.low) + 7) / 8
 }
 
-// UnpackPosition is the inverse of [Position.Pack]; ok is false if b is none of
-// its results.
+// UnpackPosition is the inverse of [Position.Pack]; ok is false if b is not one of its results.
 func UnpackPosition(stream int64, b []byte) (p Position, ok bool) {
 	var all [packedNumber]byte
 	if len(b) > packedNumber {

@@ -104,8 +104,7 @@ func ReplacePage(page, was item.Item) item.Put {
 	return item.Put{Item: page, If: item.Compare(attrAppliedHash, item.Eq, was[attrAppliedHash])}
 }
 
-// IsProvisioner reports whether the key is that of a provisioner's state or of a page
-// of it.
+// IsProvisioner reports whether the key is that of a provisioner's state or of one of its pages.
 func IsProvisioner(k item.Key) bool {
 	ns, _, _ := CutNamespace(k.PK)
 	return k == ProvisionerKey(ns) ||

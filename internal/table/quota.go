@@ -84,8 +84,8 @@ func OfQuotas(attr []byte) bool {
 	return string(attr) == attrZone
 }
 
-// Complete reads what makes a limit of an item a quota, from the attributes that OfQuotas
-// names; ends is the entry EndsOf of a remainder map that is of the item's refill instant.
+// Complete reads what makes a limit of an item a quota, from the attributes that OfQuotas names.
+// ends is the entry EndsOf of a remainder map, which must be of the item's refill instant.
 func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.Value) error {
 	err := c.quota(it, sl, rf)
 	b := Shard{Calendars: c, State: bucket.State{RF: rf, Slots: []bucket.Slot{*sl}}}
@@ -124,8 +124,9 @@ func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	return r.err
 }
 
-// until returns when the period of a quota by the calendar ends that holds the refill
-// instant: by other zone data later than by ours, but not later than the next one by ours.
+// until returns when the period that holds the refill instant ends, for a quota by the calendar. By
+// other zone data that may be later than by ours, but not later than the end of the next period by
+// ours.
 func (c Calendars) until(l bucket.Limit, rf int64) int64 {
 	own := l.Next(rf)
 	if c.Until <= own || c.Until > l.Next(own) {

@@ -30,8 +30,8 @@ func (b Shard) putQuotas(it item.Item) {
 	}
 }
 
-// zone returns the zone of the calendars of version 1 that an item has in a state: that of
-// the image while a quota of it goes by that, else that of the first quota.
+// zone returns the zone of an item's calendars of version 1 in a state. The image's zone stays
+// while a quota goes by it; else it is that of the first quota.
 func (b Shard) zone(s bucket.State) string {
 	first := ""
 	for _, sl := range s.Slots {
@@ -85,9 +85,9 @@ func started(sl bucket.Slot) (out []item.Attr) {
 	return out
 }
 
-// calendars adds to an update what it does to the calendars of the item: limits that
-// become quotas or cease to be, periods that begin, and the end of the first one. The
-// condition makes sure that nobody has begun one meanwhile, nor changed a calendar.
+// calendars adds to an update what it does to the calendars of the item. Limits become quotas or
+// cease to be, periods begin, and the end of the first one is stored. The condition makes sure that
+// nobody has begun a period meanwhile, nor changed a calendar.
 func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
@@ -128,10 +128,10 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 	return nil
 }
 
-// entered reports whether a write that finds the state is the first of the period of quota
-// i, as far as the image knows: the level is whole, whatever was left of the period before.
-// Everybody else who would begin it is refused, because the write changes what they go by. A
-// period from the first use that is over is left in the same way while nobody uses the next.
+// entered reports whether a write that finds the state is the first in the period of quota i, by
+// what the image knows. Then the level is whole, whatever the period before has left. All others
+// that would begin the period are refused, because the write changes what they go by. A period from
+// the first use that is over is left in the same way while nobody uses the next.
 func (b Shard) entered(at bucket.State, i int) bool {
 	if b.State.NoClock || at.RF < b.State.RF { // the clock is mended, and levels are taken as they are
 		return false
@@ -148,7 +148,7 @@ func (b Shard) entered(at bucket.State, i int) bool {
 	return moved && at.RF >= bucket.AddSat(was.End, bucket.EdgeMargin)
 }
 
-// moved reports whether a quota is in another period than what the image has of it.
+// moved reports whether a quota is in another period than in the image.
 func (b Shard) moved(sl bucket.Slot) (was bucket.Slot, moved bool) {
 	j := b.State.Index(sl.Name)
 	if !sl.Renews() || sl.End == 0 || j < 0 {

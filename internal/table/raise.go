@@ -18,9 +18,9 @@ func (b Shard) Untouched(limit string) item.Cond {
 	return formOf(b.State.Slots[i].Limit).untouched(b, i)
 }
 
-// Raise puts gifts into a bucket shard, by limit. It is a charge of nothing that ends at
-// higher levels; because those who know the bucket from before would work on with the lower
-// ones, it begins a new generation.
+// Raise puts gifts into a bucket shard, by limit. It is a charge of nothing that ends at higher
+// levels. It begins a new generation: else those who know the bucket would work on with the lower
+// levels.
 func Raise(image Shard, gifts map[string]bucket.Gift, now int64) item.Update {
 	if gifts == nil {
 		gifts = map[string]bucket.Gift{}

@@ -7,14 +7,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Split renders the doubling of one shard as a transaction of two writes: shard
-// k of n hands half of what it holds at now to the new shard k+n, and both have
-// the count 2n from then on. Like a charge it depends on the image's generation
-// only: what shard k keeps is written as how far its counter may get, so what
-// others have taken or given back since the image is shard k's. That must not put
-// one of the two into debt while the other holds tokens: these could be spent at
-// once, while the debt has to be earned first. The sibling must not exist. Split
-// buckets do not expire.
+// Split renders the doubling of one shard as a transaction of two writes. Shard k of n hands half
+// of what it holds at now to the new shard k+n, and both have the count 2n from then on. Like a
+// charge it depends only on the image's generation. What shard k keeps is written as how far its
+// counter may get, so shard k bears what others took or gave back since the image. That must not
+// put one of the two into debt while the other holds tokens: these could be spent at once, while
+// the debt has to be earned first. The sibling must not exist. Split buckets do not expire.
 func Split(b Shard, now int64) []item.Write {
 	at := b.State.At(now)
 	keep, moved := at.Split()
@@ -36,11 +34,10 @@ func Split(b Shard, now int64) []item.Write {
 	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
 }
 
-// Merge renders the merging of two shards as a transaction of two writes: what
-// the other holds goes to the shard b, which has count shards from then on, and the
-// other is deleted. Nobody may have taken from the other since its image; what was
-// taken from b is charged to b. When count is half of what both have, and other is
-// what b has split off, this is Split backwards.
+// Merge renders the merging of two shards as a transaction of two writes. Shard b gets what the
+// other holds, and has count shards from then on; the other is deleted. Nobody may have taken from
+// the other since its image; what was taken from b is charged to b. When count is half of what both
+// have, and other is what b has split off, this is Split backwards.
 //
 // A limit that only one of them has came into force after they had split, or was
 // dropped when it was full: the other has its whole share. Example: of a new limit of
@@ -69,8 +66,8 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 	return []item.Write{item.Delete{Key: other.Key(), If: item.All(gone...)}, u}
 }
 
-// with returns the state with the whole share of a limit, if the shard stores nothing of
-// it and one write can name it too.
+// with returns the state with the whole share of a limit, if the shard does not store the limit and
+// one write can name it too.
 func (b Shard) with(s bucket.State, l bucket.Limit) bucket.State {
 	if s.Index(l.Name) >= 0 || b.partial(l.Name).HasTokens || l.Name == bucket.WCU || len(s.Slots) >= bucket.MaxSlots {
 		return s
@@ -97,11 +94,11 @@ func Recount(b Shard, now int64) item.Update {
 	return becomes(b, at, after.At(now), nextGeneration(b, at.RF))
 }
 
-// Discount lowers the count of a shard of which all siblings above the new one are
-// missing, in a transaction that checks that: what they held is unknown, so nothing is
-// added. Nor is anything cut, if nobody has written the level since the image: a shard
-// that holds more than its share may have got the count from another client, which did
-// not take away what the siblings were to have.
+// Discount lowers the count of a shard whose siblings above the new count are all missing, in a
+// transaction that checks that. What they held is unknown, so nothing is added. Nothing is cut
+// either, if nobody has written the level since the image. A shard that holds more than its share
+// may have got the count from another client, which did not take away what the siblings were to
+// have.
 func Discount(b Shard, count int, now int64) []item.Write {
 	at := b.State.At(now)
 	var uncut []string
@@ -193,16 +190,15 @@ func (byLevel) resize(r *resized, i int) {
 	}
 }
 
-// Restore renders the restoring of a shard that is missing although its parent has
-// split it off, as a transaction: nobody knows what the shard held, so it starts
-// empty and mints nothing. Only what shard 0 holds above its share moves to it,
-// up to the new shard's share: another client has then raised the count without
-// splitting, and shard 0 would hold that on top of what the new shard earns.
+// Restore renders, as a transaction, the restoring of a shard that is missing although its parent
+// has split it off. Nobody knows what the shard held, so it starts empty and mints nothing. It only
+// gets what shard 0 holds above its own share, up to the new shard's share. Another client has then
+// raised the count without splitting, and shard 0 would hold that on top of what the new shard
+// earns.
 //
-// like is shard 0, or any other shard if that is not known; shards is the count
-// of shard 0, which must still be that when it is written: a shard restored with too
-// small a count would have too large a share. The shard that it is split
-// from must still have split it off, or both would have that share. draw is by chance,
+// like is shard 0, or any other shard if that is not known. shards is the count of shard 0, and
+// must be so when it is written: with too small a count the restored shard would have too large a
+// share. Its parent must still have split it off, or both would have that share. draw is by chance,
 // see [Began]: earlier lives of the shard are not known.
 func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write {
 	b := like

@@ -1,8 +1,8 @@
 package table
 
-// Names that the stream decoder matches byte by byte instead of building items:
-// attributes of bucket items and the parts of a limit's attribute name, which is
-// LimitPrefix + limit + "_" + field.
+// The stream decoder matches these names byte by byte instead of building items. They are
+// attributes of bucket items, and the parts of a limit's attribute name: LimitPrefix + limit + "_"
+// + field.
 const (
 	AttrRF         = attrRF
 	AttrShardCount = attrShardCount

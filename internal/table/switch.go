@@ -9,13 +9,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Access is what a level of the configuration says of requests besides their limits. Of
-// entity, entity on all resources, and resource the first level decides that says anything,
-// of each by itself. The level may have no limits.
+// Access is what a level of the configuration says about requests besides their limits. The levels
+// are entity, entity on all resources, and resource. Switch and Cascade are decided each by itself,
+// by the first level that says anything. The level may have no limits.
 type Access struct {
 	Switch Switch
-	// Cascade is whether what is taken is charged to the parent too, whatever the entity's
-	// own metadata say; nil leaves it to the next level, and in the end to them.
+	// Cascade is whether the parent is charged too, whatever the entity's own metadata say. nil leaves
+	// it to the next level, and in the end to the metadata.
 	Cascade *bool
 }
 

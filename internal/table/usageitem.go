@@ -14,8 +14,8 @@ const (
 	attrTotalEvents = "total_events"
 )
 
-// Usage is what is to be added to one usage snapshot. It is added only if the
-// snapshot has counted just as far as is expected.
+// Usage is added to one usage snapshot, but only if the snapshot has counted exactly as much as is
+// expected.
 type Usage struct {
 	Namespace, Entity, Resource string
 

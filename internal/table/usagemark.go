@@ -136,7 +136,7 @@ func (l Legend) position(p Position) []byte {
 
 func (l Legend) mark(m Mark) []byte { return append(l.prefix(m), l.position(m.At)...) }
 
-// parse is the inverse of mark; ok is false if b is none of its results.
+// parse is the inverse of mark; ok is false if b is not one of its results.
 func (l Legend) parse(b []byte) (m Mark, ok bool) {
 	if len(b) < 2 {
 		return m, false
