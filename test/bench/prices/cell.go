@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/streams"
@@ -70,12 +74,33 @@ type cell struct {
 	price price // while it is measured
 }
 
+// patient is a table whose calls have all the time there is: they are carried out in no time, and
+// a machine that stands still for seconds must not end one.
+type patient struct{ store.Lister }
+
+func (p patient) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	return p.Lister.Write(context.WithoutCancel(ctx), w)
+}
+
+func (p patient) Transact(ctx context.Context, token string, writes []item.Write) error {
+	return p.Lister.Transact(context.WithoutCancel(ctx), token, writes)
+}
+
+func (p patient) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	return p.Lister.Read(context.WithoutCancel(ctx), consistent, keys...)
+}
+
+func (p patient) List(ctx context.Context, q item.Query) (item.Page, error) {
+	return p.Lister.List(context.WithoutCancel(ctx), q)
+}
+
 // newCell returns an aggregator whose clock is now, epoch ms.
 func newCell(l load, now func() int64) (*cell, error) {
 	c := &cell{load: l, db: memdb.New(now)}
 	c.db.SetHook(c.count)
-	o := streams.Options{DynamoDB: memory{Lister: c.db}, Table: "limits",
-		Now: func() time.Time { return time.UnixMilli(now()) }}
+	o := streams.Options{DynamoDB: memory{Lister: patient{c.db}}, Table: "limits",
+		Now: func() time.Time { return time.UnixMilli(now()) },
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
 	for _, name := range function.WindowNames()[:l.windows] {
 		o.Windows = append(o.Windows, streams.Window(name))
 	}
