@@ -79,11 +79,10 @@ type Table struct {
 	ids    *ulids
 }
 
-// Open returns the named table. It checks that the table is there and that its
-// schema is one this package can share with other clients, and writes nothing
-// but what limiter.Open writes too: it takes the release of a Python aggregator
-// out of the version record. The error is ErrInvalid, ErrVersion, ErrUnavailable
-// or ErrUnknown.
+// Open returns the named table. It checks that the table is there, and that this package can share
+// its schema with other clients. It writes only what limiter.Open writes too: it takes the release
+// of a Python aggregator out of the version record. The error is ErrInvalid, ErrVersion,
+// ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Table, error) {
 	if err := argument.Table(db != nil, tableName); err != nil {
 		return nil, err

@@ -30,20 +30,19 @@ func (p *Plan) failures() error {
 	return errors.Join(errs...)
 }
 
-// Apply carries out a plan: first what is created and updated, from the most
-// specific scope to the widest, then what is deleted in the same order, so that
-// nobody is without limits in between. Every step is a change like SetLimits, with
-// its audit event; up to 48 steps are one transaction. A step that is refused does not
-// stop the others; when the table does not answer, or ctx ends, the rest is not tried.
-// Plan and apply again to go on: what is done already is unchanged then.
+// Apply carries out a plan. It creates and updates first, from the most specific scope to the
+// widest, and then deletes in the same order, so that nobody is without limits in between. Every
+// step is a change like SetLimits, with its audit event; up to 48 steps are one transaction. A step
+// that is refused does not stop the others; when the table does not answer, or ctx ends, the rest
+// is not tried. Plan and apply again to go on: what is done already is unchanged then.
 //
-// What is managed is recorded as the Python provisioner does, before the first step
-// and after the last, so that nothing is ever created and forgotten: a scope counts
-// as managed until it is deleted. Where the names of all entities do not fit into
-// one item, they stand in others that the Python provisioner does not read.
+// Like the Python provisioner it records what is managed, before the first step and after the last.
+// So nothing is ever created and forgotten: a scope counts as managed until it is deleted. Where
+// the names of all entities do not fit into one item, they stand in others that the Python
+// provisioner does not read.
 //
-// Err of each step says what became of it, and the error joins them. It is ErrBusy, of all
-// steps, if another manifest was applied since the plan was made.
+// Err of each step says how it ended, and the error joins them. It is ErrBusy, of all steps, if
+// another manifest was applied since the plan was made.
 func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	before := p.after.with(managedScopes(p.state.Provisioner)...).state(n.id)
 	before.Hash, before.LastApplied = p.state.Hash, p.state.LastApplied

@@ -20,9 +20,8 @@ import (
 // go one after another, because they would conflict there.
 const stepsAtOnce = (item.MaxTransactItems - 3) / 2
 
-// groups returns the steps that change something in the order in which they are
-// carried out, as indices: at most stepsAtOnce together, all of them of one level, and all or
-// none of them deletions.
+// groups returns the steps that change something in the order in which they are carried out, as
+// indices. At most stepsAtOnce are together, all of one level; a group has deletions only, or none.
 func (p *Plan) groups() (out [][]int) {
 	level := func(s Step) [3]bool {
 		return [3]bool{s.Action == ActionDelete, s.Scope.Entity != "", s.Scope.Resource != ""}

@@ -19,11 +19,10 @@ type bringing struct {
 	before   []string // limits that were in force until now: they leave the shard whatever they hold
 }
 
-// onto returns the write that brings the limits to a shard, planned from its
-// image; due is false if there is nothing to do. Limits that are not wanted leave
-// with all their attributes: those that were in force until now, and others once
-// they are full, because a limit that comes back starts full. Everything else is
-// credited up to now under the old rules.
+// onto returns the write that brings the limits to a shard, planned from its image; due is false if
+// there is nothing to do. Limits that are not wanted leave with all their attributes. Those that
+// were in force until now leave at once, others when they are full, because a limit that comes back
+// starts full. Everything else is credited up to now under the old rules.
 func (b bringing) onto(image table.Shard, now int64) (u item.Update, due bool) {
 	drop := b.dropped(image, now)
 	slim := image

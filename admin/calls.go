@@ -26,9 +26,9 @@ const (
 	callPause    = 25 * time.Millisecond
 )
 
-// again calls f until it succeeds or fails for good. A failure is for good if it
-// is no failure of the store, if ctx is done, or if attempts are used up; a lost
-// answer is none, because f can be repeated.
+// again calls f until it succeeds or fails for good. A failure is for good if it does not come from
+// the store, if ctx is done, or if attempts are used up. A lost answer is not for good, because f
+// can be repeated.
 func (c calls) again(ctx context.Context, f func(ctx context.Context) error) error {
 	for try := 0; ; try++ {
 		err := c.once(ctx, f)

@@ -13,10 +13,11 @@ import (
 // readAtOnce is how many configurations of entities a listing reads together.
 const readAtOnce = 100
 
-// Configs lists what is stored for an entity, for a resource (for everybody, then for single
-// entities), for an entity on a resource, or at all scopes: first for everybody, then for
-// each resource, then for entities. Resources named like a key of the table are left out
-// where neither an entity nor the resource is named.
+// Configs lists what is stored for an entity, for an entity on a resource, for a resource, or at
+// all scopes. For a resource it lists what is for everybody first, then what is for single
+// entities. At all scopes it lists what is for everybody, then each resource, then entities.
+// Resources named like a key of the table are left out where neither an entity nor the resource is
+// named.
 func (n *Namespace) Configs(ctx context.Context, at Scope) iter.Seq2[Config, error] {
 	return func(yield func(Config, error) bool) {
 		err := at.validate()

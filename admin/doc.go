@@ -34,8 +34,8 @@
 // the last thing it yields. Those that find items by an index (children, buckets,
 // entities with limits) may lag behind changes by a moment.
 //
-// Besides the errors of this package, errors are by errors.Is one of those of
-// package limiter: ErrInvalid, ErrNamespace, ErrVersion, ErrUnavailable (nothing
-// was changed) or ErrUnknown (the last answer was lost, the change may have been
-// made). One that ctx has caused is context.Canceled or DeadlineExceeded too.
+// All other errors are, by errors.Is, one of package limiter: ErrInvalid, ErrNamespace, ErrVersion,
+// ErrUnavailable or ErrUnknown. With ErrUnavailable nothing was changed. With ErrUnknown the last
+// answer was lost, and the change may have been made. One that ctx has caused is context.Canceled
+// or DeadlineExceeded too.
 package admin

@@ -18,12 +18,12 @@ type Entity struct {
 	Name string // to show to people; empty on creation: the ID
 	// Parent is the entity that this one belongs to; empty: none.
 	Parent string
-	// Cascade says that what the entity takes is charged to Parent too. Clients
-	// see a change of it within the time they cache configuration.
+	// Cascade says that what the entity takes is charged to Parent too. Clients see a change within
+	// the time for which they cache configuration.
 	Cascade bool
-	// Metadata is whatever the owner of the entity wants to keep with it: text,
-	// booleans, numbers (read back as int64 if whole, else float64), nil, and maps
-	// and lists of them, at most 16 levels deep.
+	// Metadata is what the owner of the entity keeps with it: text, booleans, numbers, nil, and maps
+	// and lists of these, at most 16 levels deep. Numbers are read back as int64 if whole, else as
+	// float64.
 	Metadata  map[string]any
 	CreatedAt time.Time // set by CreateEntity
 }

@@ -42,9 +42,10 @@ func (q UsageQuery) covers(start time.Time) bool {
 	return (q.From.IsZero() || !start.Before(q.From)) && (q.To.IsZero() || start.Before(q.To))
 }
 
-// live returns the usage of a bucket in the current window: what its snapshot says, or
-// those of its hours, and what the counters of its shards have grown by since. Snapshots
-// are read first, so that nothing is counted twice. ok is false if there is none of it.
+// live returns the usage of a bucket in the current window. It adds two parts: what the snapshot of
+// the window says, or those of its hours, and by how much the counters of the shards have grown
+// since. Snapshots are read first, so that nothing is counted twice. ok is false if there is no
+// usage.
 func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok bool, err error) {
 	start, part := w.start(n.table.opts.Now())
 	key := table.UsageKey(n.id, of.Entity, of.Resource, part)
@@ -162,9 +163,9 @@ func (n *Namespace) marks(
 	return marks, counted, nil
 }
 
-// follows reports whether a snapshot before that of u says how far its bucket was
-// counted: one of the same kind of window, or one of another kind whose window was over.
-// Days are behind the hours that are in them.
+// follows reports whether a snapshot before that of u says how far its bucket was counted. It does
+// if it is of the same kind of window, or of another kind whose window was over. Days are behind
+// the hours that are in them.
 func (u Usage) follows(it item.Item) bool {
 	kind := Window(table.WindowOf(it))
 	over := kind.end(parseTime(table.WindowStartOf(it)))

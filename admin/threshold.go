@@ -24,8 +24,8 @@ type Threshold struct {
 
 // Thresholds lists which thresholds the quotas of an entity have reached, on one resource or, if
 // that is empty, on all; by resource, then by period, the earliest first. The aggregator records
-// each once in a period, however often it is crossed, for periods of an hour and longer, within
-// as long as the stream takes, seconds as a rule. Records are kept as long as usage
+// each once in a period, however often it is crossed. It does so for periods of an hour and longer,
+// as soon as the stream tells, seconds later as a rule. Records are kept as long as usage
 // (snapshotTtlDays) after the end of their period.
 func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshold, error] {
 	return func(yield func(Threshold, error) bool) {

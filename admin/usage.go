@@ -96,11 +96,11 @@ func (q UsageQuery) wants(u Usage) bool {
 		(q.Window == "" || u.Window == q.Window) && q.covers(u.Start)
 }
 
-// Usage lists usage snapshots: those of an entity resource by resource, each in
-// order of time; those of a resource alone in order of time. It lags behind
-// consumption by as long as the aggregator folds, a minute by default; days and
-// months by up to an hour more, two where it folds for ten minutes and more; with
-// [UsageQuery.Live] it does not. What only Live shows comes last.
+// Usage lists usage snapshots: those of an entity resource by resource, each in order of time;
+// those of a resource alone in order of time. It lags behind consumption by as long as the
+// aggregator folds, a minute by default. Days and months lag by up to an hour more, or two where it
+// folds for ten minutes and more. With [UsageQuery.Live] nothing lags; what only Live shows comes
+// last.
 func (n *Namespace) Usage(ctx context.Context, q UsageQuery) iter.Seq2[Usage, error] {
 	return func(yield func(Usage, error) bool) {
 		if err := q.validate(); err != nil {

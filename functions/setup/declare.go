@@ -53,9 +53,8 @@ func fits(ctx context.Context, changes int) error {
 	return nil
 }
 
-// apply plans and applies a manifest, again after an error, which makes up for it;
-// then it goes on with buckets that were not reached, of which another plan knows
-// nothing.
+// apply plans and applies a manifest, and again after an error, which makes up for it. Then it goes
+// on with buckets that were not reached: another plan would not know them.
 func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest, first bool) error {
 	var ns *admin.Namespace
 	var did []string

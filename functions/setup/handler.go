@@ -25,10 +25,9 @@ const (
 	rounds = 6
 	pause  = 200 * time.Millisecond
 
-	// firstRounds is the same for the creation of the resource, when calls are
-	// also repeated that were refused for any other reason: the role is seconds
-	// old, and its rights may not have arrived everywhere. It is done within 45
-	// seconds, below the function's timeout.
+	// firstRounds is the same for the creation of the resource. The role is seconds old then, and its
+	// rights may not have arrived everywhere. So calls that were refused are repeated too, whatever
+	// the reason. It is done within 45 seconds, below the function's timeout.
 	firstRounds = 12
 
 	// margin is how long before the end of an invocation it gives up, to say why:
@@ -88,9 +87,9 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 	return id, map[string]any{function.SetupNamespaceIDs: list}, nil
 }
 
-// look refuses a table that the functions could not work with: above all one whose
-// stream has no images, or is not the one that they read any more, so that nothing could
-// be counted. The rights to look may be seconds old, also in an update that brings them.
+// look refuses a table that the functions could not work with. The worst is a stream without
+// images, or one that they do not read any more: nothing would be counted. The rights to look may
+// be seconds old, also in an update that brings them.
 func (h *handler) look(ctx context.Context, stream string) error {
 	return repeat(ctx, true, func() error {
 		err := h.check(ctx, stream)

@@ -1,13 +1,12 @@
-// Setup is the Lambda function that a deployment of the stack invokes, as a
-// custom resource of CloudFormation, to register namespaces, to write the
-// table's version record and to apply manifests of limits. Doing it again changes
-// nothing, and the deletion of the resource does nothing.
+// Setup is the Lambda function that a deployment of the stack invokes, as a custom resource of
+// CloudFormation. It registers namespaces, writes the table's version record and applies manifests
+// of limits. Doing it again changes nothing, and the deletion of the resource does nothing.
 //
-// Environment: TABLE_NAME (required). The function needs dynamodb:BatchGetItem,
-// PutItem and UpdateItem on the table, for partition keys that end in /SYSTEM#, and
-// DescribeTable and DescribeTimeToLive on the table, which it refuses if its stream
-// or its keys are not as they must be; with manifests for all keys, and dynamodb:ConditionCheckItem and DeleteItem on
-// the table and Query on its indexes.
+// Environment: TABLE_NAME (required). The function needs dynamodb:BatchGetItem, PutItem and
+// UpdateItem on the table, for partition keys that end in /SYSTEM#. It needs DescribeTable and
+// DescribeTimeToLive, because it refuses a table whose stream or keys are not as they must be. With
+// manifests it needs the first three for all keys, ConditionCheckItem and DeleteItem on the table,
+// and Query on its indexes.
 package main
 
 import (

@@ -149,7 +149,7 @@ func (h *Holding) Tells(now Instant) bool {
 	return h.asked == nil && (h.ended.some() || h.told.some())
 }
 
-// end forgets what is over, and takes down what of it was not granted.
+// end forgets what is over, and notes how much was not granted.
 func (h *Holding) end(now Instant) {
 	for i := range h.allotments {
 		if a := &h.allotments[i]; a.over(now) && !a.covers {
@@ -172,9 +172,9 @@ func (h *Holding) held(generation int64, now Instant) amounts {
 	return out
 }
 
-// Ask returns what a charge planned from the image at an instant tells when it takes so much
-// ahead, for life milliseconds; take has all limits in force, and may have zeros. Done must
-// be told what became of the charge, and until then nothing more can be asked: nil.
+// Ask returns what a charge tells that is planned from the image at an instant and takes so much
+// ahead, for life milliseconds. take has all limits in force, and may have zeros. Done must be told
+// what became of the charge. Until then Ask returns nil.
 func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Instant) *table.Ahead {
 	if h.asked != nil {
 		return nil

@@ -1,6 +1,6 @@
 package ahead
 
-// Pace keeps a process that shares a saturated bucket from chasing single tokens: it asks
+// Pace keeps a process that shares a saturated bucket from chasing single tokens. The process asks
 // for an allotment once in half of a life or more, with two writes at most, and denies in between.
 // The zero Pace hurries nobody.
 type Pace struct {

@@ -8,12 +8,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What is taken ahead of a quota is granted before the edge or not at all, and what is left of
-// it goes back to the table: a rate refills, a quota would miss it until its next period.
+// What is taken ahead of a quota is granted before the edge or not at all. What is left goes back
+// to the table: a rate refills, but a quota would miss it until its next period.
 
-// LifeFrom is [Life] for a charge that is planned from an image at an instant: over before any
-// quota is whole again, so that no grant is of another period than its tokens. In the second
-// behind an edge, while the period before it goes on, it is zero.
+// LifeFrom is [Life] for a charge that is planned from an image at an instant. The life is over
+// before any quota is whole again, so that no grant is of another period than its tokens. In the
+// second behind an edge, while the period before it goes on, it is zero.
 //
 //	life 500 ms, midnight is the edge: 500 at 23:59:59.0, 200 at 23:59:59.8, 0 at 0:00:00.5
 func LifeFrom(image table.Shard, costs []table.Cost, most, now int64) int64 {

@@ -8,17 +8,17 @@ import (
 const (
 	// worthwhile is how many requests an allotment must serve to be taken.
 	worthwhile = 2
-	// part is how much of the demand of its life an allotment is for. More of it ends unspent.
+	// part is how much of the demand of its life an allotment is for. With more, more ends unspent.
 	part = 0.8
-	// most is how much of it may be held, with what is left of the last one.
+	// most is how much of that demand may be held, with what is left of the last allotment.
 	most = 0.95
 )
 
-// Life returns for how long, in milliseconds, tokens of the limits may be held, at most what
-// is asked for: half of the time in which the fastest rate fills, because near full a level is
-// shown lower by what is held. It is zero where one of them does not come back by itself, as
-// slots, or is soft, because that tells of each request whether it was there, or has a floor,
-// because what is held is for those that leave nothing. See [LifeFrom] for the edges of quotas.
+// Life returns for how long, in milliseconds, tokens of the limits may be held, at most what is
+// asked for. It is half of the time in which the fastest rate fills, because near full a level is
+// shown lower by what is held. Three kinds of limits make it zero. Slots do not come back by
+// themselves. A soft limit tells for each request whether its tokens were there. Under a floor,
+// what is held would be for requests that leave nothing. See [LifeFrom] for the edges of quotas.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
 		if !c.Limit.Refills() && !c.Limit.Renews() || c.Limit.Soft || c.Floor > 0 {
@@ -36,11 +36,11 @@ func (d *Demand) Busy(life, now int64) bool {
 	return d.Requests(now)*float64(life) >= worthwhile
 }
 
-// Size returns how much to take ahead, in whole tokens, of all limits of costs, or nil if it
-// does not pay: what is granted in its life for the most part, or less if much is left, and at
-// most half of what the levels leave, so that the last tokens are not stranded in one process.
-// Where one limit has less, less is taken of all; short tells that one has too little for
-// anything. levels are in the order of the costs, with these taken.
+// Size returns how much to take ahead, in whole tokens, of all limits of costs, or nil if it does
+// not pay. It takes most of what is granted in a life, or less if much is left. It takes at most
+// half of what the levels leave, so that the last tokens are not stranded in one process. Where one
+// limit has less, less is taken of all; short tells that one has too little for anything. levels
+// are in the order of the costs, with these taken.
 func (d *Demand) Size(costs []table.Cost, levels []int64, left func(limit string) int64,
 	life, now int64) (take []table.Cost, short bool) {
 	if !d.Busy(life, now) {
@@ -70,8 +70,8 @@ func (d *Demand) Size(costs []table.Cost, levels []int64, left func(limit string
 	return out, false
 }
 
-// Plenty reports whether a quarter of the levels covers what is granted in a life for the most
-// part, of all limits: then others that take as much leave enough for this process.
+// Plenty reports whether a quarter of every level covers most of what is granted in a life. Then
+// others that take as much leave enough for this process.
 func (d *Demand) Plenty(costs []table.Cost, levels []int64, life int64) bool {
 	for i, c := range costs {
 		if want := d.Of(c.Limit.Name) * float64(life) * part; want > 0 && float64(levels[i])/4 < want {
@@ -84,15 +84,15 @@ func (d *Demand) Plenty(costs []table.Cost, levels []int64, life int64) bool {
 const (
 	// renewAt is how much of what was taken last, in percent, is left when more is taken.
 	renewAt = 20
-	// renewFor is how many requests are to be expected before the last allotment ends and
-	// the next one is there, or more is taken now: of requests that come at random, one of
-	// e^3 = 20 such ends would be met.
+	// More is taken now if fewer than renewFor requests are expected in the time that is left to
+	// renew: until the last allotment ends, less a trip. Of requests that come at random, none comes
+	// in that time at one of e^3 = 20 ends.
 	renewFor = 3
 )
 
-// Low reports whether more is to be taken ahead now, so that the next request need not wait
-// for it: little is left of what the last charge took, or the last allotment ends soon, or
-// what is left would be used up while a write and its answer are under way, trip milliseconds.
+// Low reports whether more is to be taken ahead now, so that the next request need not wait for it.
+// There are three reasons. Little is left of what the last charge took. The last allotment ends
+// soon. Or the rest would be used up while a write and its answer are under way, trip milliseconds.
 func (h *Holding) Low(d *Demand, taken []table.Cost, trip float64, now Instant) bool {
 	some := false
 	for _, c := range taken {

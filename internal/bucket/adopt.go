@@ -47,12 +47,11 @@ func (s State) Matches(want []Limit) bool {
 	return true
 }
 
-// TTLSeconds returns how many seconds after now an unsplit bucket may expire:
-// the longest time any of its limits takes to fill from empty,
-// times multiplier, rounded down (the Python client's rule). Zero or less means
-// that it must not expire. The quotient is formed in floating point because the
-// rule is defined that way; nothing but the lifetime of an idle item depends on
-// it.
+// TTLSeconds returns how many seconds after now an unsplit bucket may expire. By the rule of the
+// Python client that is the longest time that one of its limits takes to fill from empty, times
+// multiplier, rounded down. Zero or less means that it must not expire. The quotient is formed in
+// floating point because the rule is defined that way; nothing but the lifetime of an idle item
+// depends on it.
 func (s State) TTLSeconds(multiplier int) int64 {
 	longest := 0.0
 	for _, l := range s.Slots {

@@ -2,16 +2,16 @@ package bucket
 
 import "fmt"
 
-// A limit of slots says how many millitokens may be at work at once. Nothing refills it: who
-// takes a slot gives it back, and a slot whose holder died comes back by itself. Time is
-// divided into epochs of the limit's Period. A state counts what was taken in the present
-// epoch and in the one before, and was not given back:
+// A limit of slots says how many millitokens may be at work at once. Nothing refills it. A holder
+// gives its slot back, and the slot of a holder that died comes back by itself. Time is divided
+// into epochs of the limit's Period. A state counts what was taken in the present epoch and in the
+// one before, and was not given back:
 //
 //	level = capacity - taken in the present epoch - taken in the one before
 //
-// What was taken in an older epoch is dropped: a holder that still works has moved its slots
-// into the present epoch (see table.Renew), and knows that it has lost them if it has not. So
-// a slot of a holder that died counts for one epoch at least, and for two at most.
+// What was taken in an older epoch is dropped. A holder that still works has moved its slots into
+// the present epoch (see table.Renew). If it could not, it knows that it has lost them. So a slot
+// of a holder that died counts for one epoch at least, and for two at most.
 //
 // Example: 10 slots, epochs of 30 s. At 40 s, in epoch 1, a process takes 4 and dies. From
 // 90 s on, the beginning of epoch 3, they are free. A process that works until 100 s moves
@@ -22,8 +22,8 @@ const (
 	MinEpoch = 5_000
 	// MaxEpoch is how long they may be.
 	MaxEpoch = 600_000
-	// epochs is how many epochs are counted: the present one, the one before, and the next
-	// one, whose count is always zero, so that a write may be the first of it without knowing.
+	// epochs is how many epochs are counted: the present one, the one before, and the next one. The
+	// count of the next is always zero, so a write need not know whether it is the first of an epoch.
 	epochs = 3
 )
 
@@ -52,9 +52,8 @@ func (l Limit) EpochAt(at int64) int64 {
 // EndOf returns when an epoch of a limit of slots ends.
 func (l Limit) EndOf(epoch int64) int64 { return (epoch + 1) * l.Period }
 
-// LostAt returns from when slots are lost that count in the epoch with an end and were not
-// moved: by the clock of their holder, which may be late by [EdgeMargin], before anybody
-// forgets that epoch.
+// LostAt returns from when slots are lost that count in the epoch with an end and were not moved.
+// By then nobody has forgotten that epoch, even if the clock of the holder is late by [EdgeMargin].
 func (l Limit) LostAt(end int64) int64 { return end + l.Period - EdgeMargin }
 
 // MovesAt returns from when slots that count in the epoch with an end may be moved into the
@@ -64,7 +63,7 @@ func (l Limit) MovesAt(end int64) int64 { return end + EdgeMargin }
 // Epoch returns the epoch of a limit of slots that ends at an instant.
 func (l Limit) Epoch(end int64) int64 { return end/l.Period - 1 }
 
-// Epoch returns the present epoch of a limit of slots, as far as the state knows.
+// Epoch returns the epoch of a limit of slots that the state knows as the present one.
 func (sl Slot) Epoch() int64 { return sl.Limit.Epoch(sl.End) }
 
 // busy returns what is at work of a limit of slots in an epoch, if nothing is taken any more.
@@ -78,8 +77,8 @@ func (sl Slot) busy(epoch int64) int64 {
 	return 0
 }
 
-// Astray reports whether a limit of slots is in an epoch at an instant that no sound clock has
-// begun: then everything that it counts is at work in the present one.
+// Astray reports whether, seen from an instant, the epoch of a limit of slots lies so far in the
+// future that no sound clock has begun it. Then all that it counts is at work in the present epoch.
 func (sl Slot) Astray(now int64) bool {
 	return sl.AtOnce && SubSat(sl.End, now) > 3*MaxEpoch+MaxSkew
 }
@@ -95,7 +94,7 @@ func (slots) text(l Limit) string {
 
 func (slots) begin(l Limit, at int64) int64 { return l.EndOf(l.EpochAt(at)) }
 
-// edge returns when all of it is free at the latest.
+// edge returns when all slots are free at the latest.
 func (slots) edge(l Limit, _, _ int64) int64 { return 2 * l.Period }
 
 // share leaves all slots to shard 0.
@@ -112,7 +111,7 @@ func (slots) gain(s State, i int, _, _, to int64) Gain { return Gain{Credit: s.f
 
 func (slots) wait(s State, i int, _, from, need int64) int64 { return s.untilFreed(i, from, need) }
 
-// pass goes by the clock itself: the instant of the state may be ahead of it.
+// pass goes by the clock itself: the instant of the state may be ahead of the clock.
 func (slots) pass(s State, i int, by passing) {
 	sl := &s.Slots[i]
 	sl.pass(s.share(sl.Limit).Capacity, by.now)
@@ -204,15 +203,16 @@ func (sl *Slot) change(want Limit, capacity, at int64) {
 	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
 }
 
-// freed is what a limit of slots has at an instant more than its level, if nothing is given
-// back: what was taken in epochs that are over then.
+// freed is what a limit of slots has at an instant beyond its level, if nothing is given back. It
+// was taken in epochs that are over then.
 func (s State) freed(i int, at int64) int64 {
 	sl := s.Slots[i]
 	return SubSat(SubSat(s.share(sl.Limit).Capacity, sl.busy(sl.EpochAt(at))), sl.Tokens)
 }
 
-// untilFreed returns how long after an instant a limit of slots has a need at the latest, if
-// nothing is given back: zero if it has, Never if it has not so many. Who needs none has it.
+// untilFreed returns how long after an instant a limit of slots covers a need at the latest, if
+// nothing is given back. It is zero if the limit covers the need already, and Never if it has fewer
+// slots. A need of none is always covered.
 func (s State) untilFreed(i int, from, need int64) int64 {
 	sl, capacity := s.Slots[i], s.share(s.Slots[i].Limit).Capacity
 	switch {

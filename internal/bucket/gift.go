@@ -2,11 +2,11 @@ package bucket
 
 // Gift is what an operator puts into a limit.
 type Gift struct {
-	// Milli is how much, in millitokens. A rate takes as much as there is room for. On a quota
-	// all of it comes on top, until its period ends.
+	// Milli is how much, in millitokens. A rate takes as much as there is room for. A quota gets the
+	// whole amount on top, until its period ends.
 	Milli int64
-	// Whole makes the limit whole, whatever Milli says, and forgives debt; of a quota with what
-	// it was topped up by.
+	// Whole makes the limit whole, whatever Milli says, and forgives debt. A quota keeps what it was
+	// topped up by.
 	Whole bool
 }
 

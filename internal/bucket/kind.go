@@ -23,7 +23,7 @@ type Limit struct {
 }
 
 // kind is what a limit does by what it is. Methods that change slot i of a state may change the
-// slots that they are given, and nothing else of it.
+// slots that they are given, and nothing else in the state.
 type kind interface {
 	// does tells it for all that need not know the kind.
 	does() behaviour
@@ -79,19 +79,20 @@ func (l *Limit) kind() kind {
 	return rate{}
 }
 
-// Refills reports whether the level rises bit by bit all the time, by Amount each Period: it
+// Refills reports whether the level rises bit by bit all the time, by Amount each Period. Then it
 // overflows when it is full, a debt is earned back, and time alone tells what there is. Rates do:
 // 10 per second have 5 more after half a second. A quota gains nothing before its edge.
 func (l Limit) Refills() bool { return l.kind().does().refills }
 
-// Renews reports whether the limit has periods, at whose edge it is whole again, all at once: what
-// is given back or put on top is of one period only, and how much of it is used up is told. Quotas
-// do: of 1,000 a month none of January's are there in February.
+// Renews reports whether the limit has periods, and is whole again at their edge, all at once. Then
+// what is given back or put on top belongs to one period, and how much is used up is told. Quotas
+// do: of 1,000 a month, what January leaves is not there in February.
 func (l Limit) Renews() bool { return l.kind().does().renews }
 
 // Lends reports whether holders give back what they took when they are done, and lose it when they
-// are not heard of any more: it is no usage, nobody is in debt, and no clock tells when it is free.
-// Shard 0 has all of it. Slots do: 3 of 10 at work leave 7, for as long as they work.
+// are not heard of any more. Then nothing counts as usage, nobody is in debt, and no clock tells
+// when something is free. Shard 0 has the whole limit. Slots do: 3 of 10 at work leave 7, for as
+// long as they work.
 func (l Limit) Lends() bool { return l.kind().does().lends }
 
 // String returns the limit in tokens, for scripts and messages.
@@ -134,9 +135,9 @@ type Slot struct {
 // in millitokens. Tokens that are held count, until they are granted or have ended.
 func (sl Slot) Spent() int64 { return sl.Used - sl.Ended }
 
-// WholeAt returns what the limit refills by where it is not divided among shards, seen from
-// an instant; its period ends at end, or if that is 0, as the calendar says, or if it
-// begins there.
+// WholeAt returns what the limit refills by where it is not divided among shards, seen from an
+// instant. Its period ends at end. If end is 0, the period ends as the calendar says, or is one
+// that begins at the instant.
 func (l Limit) WholeAt(at, end int64) Rate {
 	if end == 0 {
 		end = l.begin(at)

@@ -118,8 +118,8 @@ func (quota) adopt(s State, i int, want Limit) {
 	}
 }
 
-// give puts all of it on top, until the period ends. One that is made whole begins another, and
-// one from the first use that had none begins its period.
+// give puts the whole gift on top, until the period ends. One that is made whole begins another,
+// and one from the first use that had none begins its period.
 func (quota) give(s State, i int, g Gift) {
 	sl := &s.Slots[i]
 	switch n := sl.FirstUse(); {
@@ -169,17 +169,17 @@ func (sl *Slot) enter(to int64) {
 	}
 }
 
-// sound bounds the period of a quota from the first use: where a broken clock has begun it in
-// the future, or the clock of the state was mended, it ends one period after the instant at
-// the latest. What is left of it stays.
+// sound bounds the period of a quota from the first use. A broken clock may have begun it in the
+// future, or the clock of the state was mended: then it ends one period after the instant at the
+// latest. What is left stays.
 func (sl *Slot) sound(to int64, mended bool) {
 	if n := sl.FirstUse(); mended || SubSat(sl.End, n) > AddSat(to, MaxSkew) {
 		sl.End = min(sl.End, AddSat(to, n))
 	}
 }
 
-// Stored returns the state as an item stores it. The period of an item is the one that holds
-// its refill instant, so behind an edge, while the period before it goes on, the state is
+// Stored returns the state as an item stores it. The period of an item is the one that holds its
+// refill instant. So just behind an edge, while the period before still goes on, the state is
 // stored for the instant before the edge. The line of a rate is the same from there:
 //
 //	10 per second, 4 left half a second behind the edge: -1 at the edge, and 4 half a second later
@@ -223,8 +223,8 @@ func (sl *Slot) become(want Limit, from, to, at int64) {
 	sl.Limit, sl.Rest = want, 0
 }
 
-// merge adds what another shard holds, as far as the share goes. Both are of the same
-// period, or the other's is over: then it adds no more than it has left.
+// merge adds what another shard holds, up to the share. Both are of the same period, or the other's
+// is over: then it adds no more than it has left.
 func (sl *Slot) merge(o Slot, share int64) {
 	sl.Extra = AddSat(sl.Extra, o.Extra)
 	sl.Tokens = min(AddSat(sl.Tokens, o.Tokens), max(AddSat(share, sl.Extra), sl.Tokens))

@@ -30,13 +30,13 @@ func (rate) share(whole int64, s State) int64 { return Share(whole, s.Shard, s.S
 // divides holds while each share has some refill.
 func (rate) divides(l Limit, count int) bool { return l.Amount/int64(count) >= 1 }
 
-// gain returns what slot i, with rest as its remainder, gains from one instant to
-// another. Tokens that were taken ahead of it may be unspent until HeldUntil, and with them
-// it must not be more than full at any instant; so until then it fills up to capacity less
-// those, and from there on as any other. A capacity of 10, refilled by 1 per second, with 4
-// held until 20 s: a level of 5 at 15 s is 6 at 16 s, at 17 s and at 20 s, and 8 at 22 s.
+// gain returns what slot i, with rest as its remainder, gains from one instant to another. Tokens
+// taken ahead may be unspent until HeldUntil. With them the limit must not be more than full at any
+// instant, so until then it fills up to capacity less those, and from there on as any other.
+// Example: a capacity of 10, refilled by 1 per second, 4 held until 20 s, a level of 5 at 15 s. The
+// level is 6 at 16 s, at 17 s and at 20 s, and 8 at 22 s.
 //
-// What is spent of those 4 shortly before 20 s was no room to refill before. That is why
+// Those 4 may be spent shortly before 20 s, and until then there is no room to refill. That is why
 // the level does not jump to 10 at 20 s.
 func (rate) gain(s State, i int, rest, from, to int64) Gain {
 	tokens, r := s.Slots[i].Tokens, s.rate(i, from)

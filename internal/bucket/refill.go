@@ -20,9 +20,9 @@ type Gain struct {
 //	credit = floor((elapsed*Amount + rest) / Period)
 //	rest'  =       (elapsed*Amount + rest) mod Period
 //
-// A level never rises above Capacity: when it gets there the remainder is
-// dropped, and one that is above it already, because tokens were given back to a
-// full bucket, is cut to it. A negative elapsed counts as zero.
+// A level never rises above Capacity; when it gets there the remainder is dropped. A level that is
+// above it already, because tokens were given back to a full bucket, is cut to it. A negative
+// elapsed counts as zero.
 //
 // The remainder is why many small steps credit what one large step does. At 10
 // tokens a minute (Amount 10_000, Period 60_000) a level of 0 gains after
@@ -72,10 +72,9 @@ func accrue(rest int64, r Rate, elapsed int64) (credit, left int64) {
 // Never is the wait for a level that no refill reaches.
 const Never = math.MaxInt64
 
-// Wait returns the least number of milliseconds after which Refill brings
-// tokens+rest/Period to at least need: zero if it brings it there at once, Never if
-// need exceeds Capacity (or Amount is zero), saturated below Never otherwise.
-// One millisecond less is not enough:
+// Wait returns the least number of milliseconds after which Refill brings tokens+rest/Period to at
+// least need. It is zero if need is there at once, Never if need exceeds Capacity or Amount is
+// zero, and else saturated below Never. One millisecond less is not enough:
 //
 //	e = ceil((deficit*Period - rest) / Amount), the least e with e*Amount + rest >= deficit*Period
 //

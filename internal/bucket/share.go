@@ -1,12 +1,11 @@
 package bucket
 
-// Share returns the part of whole that shard has when the bucket has shards
-// shards, by repeated halving: at every doubling of n to 2n, shard k keeps the
-// larger half and shard k+n gets the smaller one. Each shard computes its share
-// from its own id and its own count, and the shares of all existing shards add
-// up to whole exactly, also while some shards have doubled and others have not
-// (design D5, I3). A count below one is one; a count that is no power of two is
-// rounded up, which can only make shares smaller.
+// Share returns the part of whole that shard has when the bucket has shards shards, by repeated
+// halving. At every doubling of n to 2n, shard k keeps the larger half and shard k+n gets the
+// smaller one. Each shard computes its share from its own id and count. The shares of all existing
+// shards add up to whole exactly, also while some have doubled and others have not (design D5, I3).
+// Example: of 10, shards 0 to 3 have 3, 3, 2 and 2. A count below one is one. A count that is no
+// power of two is rounded up, which can only make shares smaller.
 func Share(whole int64, shard, shards int) int64 {
 	for size := 1; size < shards; size *= 2 {
 		if shard&size != 0 {
@@ -57,12 +56,11 @@ func (s State) Split() (keep, moved State) {
 	return keep, moved
 }
 
-// Merge folds another shard into this one, which has count shards from then on:
-// what both hold adds up, debt and remainders included, as far as the new share
-// goes, which is the sum of both when the other is the sibling that was split off.
-// Both states must be good at the same instant. The counters stay each shard's own:
-// that of the other ends with it. What is held of the other is held of this one from then
-// on. wcu is this shard's.
+// Merge folds another shard into this one, which has count shards from then on. What both hold adds
+// up, debt and remainders included, up to the new share. That is the sum of both shares when the
+// other is the sibling that was split off. Both states must be good at the same instant. The
+// counters stay each shard's own: that of the other ends with the shard. Tokens of the other that
+// are held are held of this one from then on. wcu is this shard's.
 func (s State) Merge(other State, count int) State {
 	out := s
 	out.Shards = count
@@ -79,9 +77,9 @@ func (s State) Merge(other State, count int) State {
 	return out.At(out.RF) // no more than the share
 }
 
-// Holds reports whether, with that many shards, every limit's smallest share still
-// is at least one token of capacity and some refill, and large enough for the
-// largest request (millitokens by slot, nil: none).
+// Holds reports whether, with that many shards, the smallest share of every limit still has at
+// least one token of capacity and some refill. It must also hold the largest request, in
+// millitokens by slot; nil: there is none.
 func (s State) Holds(count int, largest []int64) bool {
 	if s.Undivided && count > 1 {
 		return false
@@ -101,9 +99,9 @@ func (s State) Holds(count int, largest []int64) bool {
 	return true
 }
 
-// Fitting returns the largest count of shards, a power of two no larger than the
-// bucket's own, at which every share can still hold a token: the count itself
-// unless a limit was lowered or another client has raised the count beyond that.
+// Fitting returns the largest count of shards, a power of two up to the bucket's own, at which
+// every share can still hold a token. That is the bucket's count, unless a limit was lowered or
+// another client has raised the count beyond it.
 func (s State) Fitting() int {
 	n := 1
 	for 2*n <= s.Count() && s.Holds(2*n, nil) {

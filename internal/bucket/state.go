@@ -89,10 +89,9 @@ func (s State) clock(now int64) (from, to int64) {
 	return s.RF, now
 }
 
-// At returns the state as it is at now: every slot refilled, wcu included, cut to
-// its capacity less what may be held of it, and the clock moved to now. The clock never moves backwards,
-// except away from an instant more than MaxSkew in the future, which is dropped
-// without credit.
+// At returns the state as it is at now. Every slot is refilled, wcu included, and cut to its
+// capacity less what may be held. The clock is moved to now. The clock never moves backwards,
+// except away from an instant more than MaxSkew in the future, which is dropped without credit.
 func (s State) At(now int64) State {
 	from, to := s.clock(now)
 	by := passing{from: from, to: to, now: now, reset: s.NoClock || to < s.RF}

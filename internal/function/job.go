@@ -22,7 +22,7 @@ type Job struct {
 	Required  bool        // if it is not done, its record has to come again
 	Do        func(context.Context) (writes int, err error)
 
-	// What became of it.
+	// How it ended.
 	Begun  bool
 	Writes int // those known to have happened, with an error too
 	Err    error

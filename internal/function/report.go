@@ -16,9 +16,8 @@ type Reporter struct {
 	Metrics  io.Writer
 }
 
-// Report logs the malformed records that are kept, the first few jobs that failed and
-// the number of the others, then the summary under the message, and writes the metric
-// line, dated nowMs.
+// Report logs the malformed records that are kept, the first few jobs that failed and the number of
+// the others. Then it logs the summary under the message, and writes the metric line, dated nowMs.
 func (r Reporter) Report(ctx context.Context, nowMs int64, message string, jobs []*Job, s Summary) {
 	failed := 0
 	for _, j := range jobs {

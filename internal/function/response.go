@@ -99,11 +99,10 @@ func (r *Resume) Response() Response {
 	return ResumeAt(r.lowest)
 }
 
-// WithMargin returns a context that ends margin before ctx's deadline, or after
-// half of the time that is left when that is later, so that an invocation stops
-// starting work while there is time to report what is not done, and always has
-// some time to work in. Without a deadline only ctx's own cancellation ends it.
-// The caller must call cancel.
+// WithMargin returns a context that ends margin before ctx's deadline, or after half of the time
+// that is left when that is later. So an invocation stops starting work while there is time to
+// report what is not done, and always has some time to work in. Without a deadline only ctx's own
+// cancellation ends it. The caller must call cancel.
 func WithMargin(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

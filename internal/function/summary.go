@@ -32,11 +32,10 @@ const (
 	MetricWriteUnits = "WriteUnits" // of the table, as DynamoDB counts them
 )
 
-// Published tells which figures of an invocation become metrics. Each costs
-// about 30 cents a month, for the hours in which it is reported; so only what an
-// alarm or the dashboard shows is a metric, and what is seldom other than zero
-// is reported when it is. All figures are in the log line, where CloudWatch Logs
-// Insights finds them.
+// Published tells which figures of an invocation become metrics. Each costs about 30 cents a month,
+// for the hours in which it is reported. So only what an alarm or the dashboard shows is a metric,
+// and one that is mostly zero is reported only when it is not. All figures are in the log line,
+// where CloudWatch Logs Insights finds them.
 func Published(name string, value int64) bool {
 	switch name {
 	case MetricChanges:
@@ -97,8 +96,8 @@ func (s *Summary) Timed(start, end, oldest int64) {
 	}
 }
 
-// Metric is a named figure of one function: a count unless Unit says
-// otherwise. Log is its key in the log line; an empty Log keeps it out of it.
+// Metric is a named figure of one function: a count unless Unit says otherwise. Log is its key in
+// the log line. With an empty Log it is not in the line.
 type Metric struct {
 	Name  string
 	Log   string

@@ -177,8 +177,8 @@ func (c *Client) BatchWriteItem(
 	return &dynamodb.BatchWriteItemOutput{}, nil
 }
 
-// apiError returns how the SDK says an error of a store, so that package store reads
-// the same out of it.
+// apiError returns an error of a store in the SDK's words, from which package store reads the same
+// error again.
 func apiError(err error) error {
 	if err == nil {
 		return nil

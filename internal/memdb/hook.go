@@ -43,11 +43,10 @@ type Op struct {
 //	false  err  nothing is written, the caller gets err
 //	true   err  the call is carried out, but the caller gets err
 //
-// An err that is no error of package store becomes a [store.Failure]: unknown if a
-// write was carried out, else unavailable. (false, nil) counts as unavailable. If the
-// caller's context is done when the hook returns, the answer is lost: the caller gets
-// an unknown failure, for a read an unavailable one, and the call is carried out or
-// not as apply says.
+// An err that is no error of package store becomes a [store.Failure]: unknown if a write was
+// carried out, else unavailable. (false, nil) counts as unavailable. If the caller's context is
+// done when the hook returns, the answer is lost. The caller gets an unknown failure, for a read an
+// unavailable one. The call is carried out or not as apply says.
 //
 // A hook runs without any lock: it may block, and it may use [DB.Bare] to do
 // what another process would do at this moment.

@@ -27,8 +27,8 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
 }
 
-// write returns the write that an operation asks for: a Check for none of those that
-// write. The error is errInvalid.
+// write returns the write that an operation asks for, and a Check if it is not one that writes. The
+// error is errInvalid.
 func (e expressions) write(op OpName) (item.Write, error) {
 	p := &parser{names: e.Names, values: e.Values}
 	cond, err := p.condition(e.Condition)

@@ -117,8 +117,8 @@ func (p *Plan) unmerged(s Step, at func(int) (bool, item.Item)) {
 	}
 }
 
-// renew takes in an image of shard 0 as the pattern for missing shards, and reports
-// whether it still has the count that the plan is for; otherwise nothing is taken in.
+// renew takes in an image of shard 0 as the pattern for missing shards, if it still has the count
+// that the plan is for. It reports whether it has.
 func (p *Plan) renew(item item.Item) bool {
 	if item == nil {
 		return false

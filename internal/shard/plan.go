@@ -1,10 +1,9 @@
 // Package shard plans how the shards of a bucket split and merge, and how the
 // count of shard 0, which is the truth, is propagated to the others (design D5).
 //
-// A [Plan] is pure: Next names one step as writes, the caller performs it and
-// tells the plan what came of it. Every step is conditional and may be repeated
-// by anybody at any time; a plan that is abandoned half-way leaves shares that
-// add up.
+// A [Plan] is pure. Next names one step as writes; the caller performs it and tells the plan the
+// outcome. Every step is conditional and may be repeated by anybody at any time; a plan that is
+// abandoned half-way leaves shares that add up.
 package shard
 
 import (
@@ -104,10 +103,10 @@ func (p *Plan) Shrinking(shrink func(zero table.Shard, now int64) (count int)) *
 	return p
 }
 
-// Propagate returns the plan that brings every shard to the count of the image
-// of shard 0, and merges those that should not be there into the shards whose share
-// includes theirs. Images of other shards, from the same batch say, save a step
-// each; a shard beyond the count is found only if its image is among them.
+// Propagate returns the plan that brings every shard to the count of the image of shard 0. Shards
+// that should not be there are merged into those whose share includes theirs. Images of other
+// shards, from the same batch say, save a step each; a shard beyond the count is found only if its
+// image is among them.
 func Propagate(zero table.Shard, others ...table.Shard) *Plan {
 	p := newPlan(zero, zero.State.Count())
 	p.last = p.target - 1
@@ -167,9 +166,9 @@ func (p *Plan) Next(now int64, draw uint64) (Step, bool) {
 	return p.stray(now)
 }
 
-// stray returns the step that merges a shard beyond the target into the shard that it
-// would be split from: shard 0 was deleted and created anew while it lived on, or a
-// merge was left half-way.
+// stray returns the step that merges a shard beyond the target into the shard that it would be
+// split from. It is there because shard 0 was deleted and created anew while it lived on, or
+// because a merge was left half-way.
 func (p *Plan) stray(now int64) (Step, bool) {
 	all := slices.Sorted(maps.Keys(p.known))
 	for _, k := range slices.Backward(all) {
