@@ -58,7 +58,8 @@ func TestLifeOfANamespace(t *testing.T) {
 	if c, err := back.Config(t.Context(), Scope{}); err != nil || len(c.Limits) != 1 {
 		t.Fatalf("limits %+v, %v", c, err)
 	}
-	if info, err := w.table.Lookup(t.Context(), "prod"); err != nil || info.Status != NamespaceActive || !info.DeletedAt.IsZero() {
+	info, err := w.table.Lookup(t.Context(), "prod")
+	if err != nil || info.Status != NamespaceActive || !info.DeletedAt.IsZero() {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	w.hasNoOrphans()
