@@ -291,29 +291,3 @@ func TestBadEntitiesAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// Deleting an entity tells how many items it has removed: its description, limits and
-// buckets, here one of each.
-func TestDeletingAnEntityTellsHowMuch(t *testing.T) {
-	w := newWorld(t)
-	w.create(Entity{ID: "acme"})
-	w.set(Scope{"acme", "gpt-4"}, rpm10)
-	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 3 || err != nil {
-		t.Errorf("removed %d, %v, want 3", n, err)
-	}
-}
-
-// An update keeps when the entity was created, and tells it.
-func TestUpdatesKeepTheCreation(t *testing.T) {
-	w := newWorld(t)
-	created := w.create(Entity{ID: "acme"}).CreatedAt
-	w.advance(time.Hour)
-	e, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "Acme"})
-	w.must(err)
-	again, err := w.ns.Entity(t.Context(), "acme")
-	w.must(err)
-	if created.IsZero() || !e.CreatedAt.Equal(created) || !again.CreatedAt.Equal(created) || again.Name != "Acme" {
-		t.Errorf("created at %v; the update tells %+v, stored is %+v", created, e, again)
-	}
-}

@@ -10,17 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// A limit that blocks leaves nothing, whatever it is stored with.
-func TestPeekAtABlockedLimit(t *testing.T) {
-	w := newWorld(t)
-	w.set(Scope{Resource: "gpt-4"}, limiter.Blocked("rpm"))
-	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	w.must(err)
-	if l := got[0].Levels; len(l) != 1 || !l[0].Limit.IsBlocked() || l[0].Remaining != 0 {
-		t.Errorf("levels %+v", l)
-	}
-}
-
 // Peek sees the whole bucket, refilled to now, of the entity and of every parent
 // that is charged with it, and changes nothing.
 func TestPeek(t *testing.T) {

@@ -14,11 +14,11 @@ const (
 	most = 0.95
 )
 
-// Life returns for how long, in milliseconds, tokens of the limits may be held, at most what is
-// asked for. It is half of the time in which the fastest rate fills, because near full a level is
-// shown lower by what is held. Three kinds of limits make it zero. Slots do not come back by
-// themselves. A soft limit tells for each request whether its tokens were there. Under a floor,
-// what is held would be for requests that leave nothing. See [LifeFrom] for the edges of quotas.
+// Life returns for how long, in milliseconds, tokens of the limits may be held, at most what
+// is asked for: half of the time in which the fastest rate fills, because near full a level is
+// shown lower by what is held. It is zero where one of them does not come back by itself, as
+// slots, or is soft, because that tells of each request whether it was there, or has a floor,
+// because what is held is for those that leave nothing. See [LifeFrom] for the edges of quotas.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
 		if !c.Limit.Refills() && !c.Limit.Renews() || c.Limit.Soft || c.Floor > 0 {

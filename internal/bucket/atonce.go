@@ -94,7 +94,7 @@ func (slots) text(l Limit) string {
 
 func (slots) begin(l Limit, at int64) int64 { return l.EndOf(l.EpochAt(at)) }
 
-// edge returns when all slots are free at the latest.
+// edge returns when all of it is free at the latest.
 func (slots) edge(l Limit, _, _ int64) int64 { return 2 * l.Period }
 
 // share leaves all slots to shard 0.
@@ -111,7 +111,7 @@ func (slots) gain(s State, i int, _, _, to int64) Gain { return Gain{Credit: s.f
 
 func (slots) wait(s State, i int, _, from, need int64) int64 { return s.untilFreed(i, from, need) }
 
-// pass goes by the clock itself: the instant of the state may be ahead of the clock.
+// pass goes by the clock itself: the instant of the state may be ahead of it.
 func (slots) pass(s State, i int, by passing) {
 	sl := &s.Slots[i]
 	sl.pass(s.share(sl.Limit).Capacity, by.now)
@@ -203,16 +203,15 @@ func (sl *Slot) change(want Limit, capacity, at int64) {
 	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
 }
 
-// freed is what a limit of slots has at an instant beyond its level, if nothing is given back. It
-// was taken in epochs that are over then.
+// freed is what a limit of slots has at an instant more than its level, if nothing is given
+// back: what was taken in epochs that are over then.
 func (s State) freed(i int, at int64) int64 {
 	sl := s.Slots[i]
 	return SubSat(SubSat(s.share(sl.Limit).Capacity, sl.busy(sl.EpochAt(at))), sl.Tokens)
 }
 
-// untilFreed returns how long after an instant a limit of slots covers a need at the latest, if
-// nothing is given back. It is zero if the limit covers the need already, and Never if it has fewer
-// slots. A need of none is always covered.
+// untilFreed returns how long after an instant a limit of slots has a need at the latest, if
+// nothing is given back: zero if it has, Never if it has not so many. Who needs none has it.
 func (s State) untilFreed(i int, from, need int64) int64 {
 	sl, capacity := s.Slots[i], s.share(s.Slots[i].Limit).Capacity
 	switch {

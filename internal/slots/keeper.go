@@ -66,19 +66,7 @@ type Keeper struct {
 	Wake   func(known.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
 	Random func() uint64
 
-	mu    sync.Mutex
-	facts facts // reached by lock only
-}
-
-// lock locks the keeper, until the caller unlocks mu.
-func (k *Keeper) lock() *facts {
-	k.mu.Lock()
-	return &k.facts
-}
-
-// facts are what a keeper knows, with all that it keeps. A function that has them, or what is
-// kept in them, holds the lock of the keeper.
-type facts struct {
+	mu   sync.Mutex
 	by   map[known.Name]*kept
 	news []known.Name // the buckets of leases that have lost slots, for observers
 }
@@ -96,18 +84,18 @@ type kept struct {
 
 // Add keeps the slots of a lease.
 func (k *Keeper) Add(s *Lease, now int64) {
-	f := k.lock()
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	if f.by == nil {
-		f.by = make(map[known.Name]*kept)
+	if k.by == nil {
+		k.by = make(map[known.Name]*kept)
 	}
 	for _, h := range s.all {
-		b := f.by[h.Name]
+		b := k.by[h.Name]
 		if b == nil {
 			n := h.Name
 			b = &kept{part: int64(k.Random() & 0xffff)}
 			b.timer = time.AfterFunc(time.Hour, func() { k.Wake(n) })
-			f.by[n] = b
+			k.by[n] = b
 		}
 		b.all = append(b.all, h)
 		if len(b.all) == 1 || time.Now().Add(b.within(h, now)).Before(b.wakes) {
@@ -116,7 +104,7 @@ func (k *Keeper) Add(s *Lease, now int64) {
 	}
 }
 
-// wakeIn sets when the bucket is looked at next.
+// wakeIn sets when the bucket is looked at next; the lock is held.
 func (b *kept) wakeIn(now int64) {
 	in := time.Duration(bucket.Never)
 	for _, h := range b.all {
@@ -149,60 +137,60 @@ func (b *kept) due(h *held) int64 {
 }
 
 // forget drops what is over. It reports whether the bucket holds nothing any more, and
-// forgets it then.
-func (f *facts) forget(n known.Name, b *kept) (none bool) {
+// forgets it then; the lock is held.
+func (k *Keeper) forget(n known.Name, b *kept) (none bool) {
 	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
 	b.over = 0
 	if len(b.all) > 0 || b.renews {
 		return false
 	}
 	b.timer.Stop()
-	delete(f.by, n)
+	delete(k.by, n)
 	return true
 }
 
-// lose tells a lease that it has lost its slots.
-func (f *facts) lose(h *held) {
+// lose tells a lease that it has lost its slots; the lock is held.
+func (k *Keeper) lose(h *held) {
 	h.over = true
 	if !h.of.told {
 		h.of.told = true
 		close(h.of.lost)
-		f.news = append(f.news, h.of.name)
+		k.news = append(k.news, h.of.name)
 	}
 }
 
 // look tells leases at an instant if they have lost slots: those that may be taken by others
-// from then on, or that nobody gives back.
-func (f *facts) look(all []*held, now int64) {
+// from then on, or that nobody gives back; the lock is held.
+func (k *Keeper) look(all []*held, now int64) {
 	for _, h := range all {
 		if !h.over && (h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
-			f.lose(h)
+			k.lose(h)
 		}
 	}
 }
 
 // Look tells a lease if it has lost slots: by the clock, or because it was dropped.
 func (k *Keeper) Look(s *Lease, now int64) {
-	f := k.lock()
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	f.look(s.all, now)
+	k.look(s.all, now)
 }
 
 // News returns the buckets that were named by leases that have lost slots, each once.
 func (k *Keeper) News() []known.Name {
-	f := k.lock()
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	news := f.news
-	f.news = nil
+	news := k.news
+	k.news = nil
 	return news
 }
 
 // Release ends what a lease holds, and returns by item what gives it back. What a renewal is
 // moving just now, [Keeper.Moved] returns. Another call returns nothing.
 func (k *Keeper) Release(s *Lease, now int64) map[item.Key][]table.Cost {
-	f := k.lock()
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	f.look(s.all, now)
+	k.look(s.all, now)
 	var out map[item.Key][]table.Cost
 	for _, h := range s.all {
 		if h.over {
@@ -219,12 +207,12 @@ func (k *Keeper) Release(s *Lease, now int64) map[item.Key][]table.Cost {
 		out[h.Key] = append(out[h.Key], back)
 	}
 	for _, h := range s.all {
-		b := f.by[h.Name]
+		b := k.by[h.Name]
 		if b == nil {
 			continue
 		}
 		if b.over++; 2*b.over >= len(b.all) { // so all that ends costs no more than what began
-			f.forget(h.Name, b)
+			k.forget(h.Name, b)
 		}
 	}
 	return out

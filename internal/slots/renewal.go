@@ -54,14 +54,14 @@ func (r *Renewal) add(h *held) bool {
 // Next looks at what is held of a bucket: it tells leases that have lost slots, and returns
 // the renewal that is due, nil for none. After a renewal, Moved has to follow.
 func (k *Keeper) Next(n known.Name, now int64) *Renewal {
-	f := k.lock()
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	b := f.by[n]
+	b := k.by[n]
 	if b == nil {
 		return nil
 	}
-	f.look(b.all, now)
-	if f.forget(n, b) {
+	k.look(b.all, now)
+	if k.forget(n, b) {
 		return nil
 	}
 	defer b.wakeIn(now)
@@ -97,9 +97,9 @@ const (
 // no item, or it cannot be read. It returns what gives back the slots of leases that have ended
 // meanwhile.
 func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (back []table.Cost) {
-	f := k.lock()
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	kept, ended := f.by[r.Name], &Renewal{}
+	kept, ended := k.by[r.Name], &Renewal{}
 	for _, h := range r.held {
 		h.moving = false
 		if came == Done {
@@ -110,14 +110,14 @@ func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (bac
 			ended.add(h)
 		case h.over:
 		case came == Unknown, came == Refused && !r.counts(h, b):
-			f.lose(h)
+			k.lose(h)
 		}
 	}
 	kept.renews, kept.retryAt = false, now
 	if came != Done {
 		kept.retryAt = now + r.RetryMs()
 	}
-	if !f.forget(r.Name, kept) {
+	if !k.forget(r.Name, kept) {
 		kept.wakeIn(now)
 	}
 	for i := range ended.Costs {
