@@ -30,10 +30,9 @@ func kept(malformed []stream.Malformed) []archive.Object {
 	return b.Objects()
 }
 
-// setAside stores one malformed record. If it cannot, the record has to be reported
-// as not done: Lambda then retries it, and in the end hands it to the on-failure
-// destination, so that it is not lost. It blocks for callTimeout at most, the
-// repetitions of who keeps it included.
+// setAside stores one malformed record. If it cannot, the record has to be reported as not done.
+// Then Lambda retries it, and hands it to the on-failure destination in the end, so that it is not
+// lost. It blocks for callTimeout at most, the repetitions of who keeps it included.
 func (a *Aggregator) setAside(ctx context.Context, o archive.Object) error {
 	if a.keep == nil {
 		return errNowhere

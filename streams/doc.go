@@ -1,7 +1,7 @@
 // Package streams is the aggregator. It reads a table's stream and counts usage in hourly, daily
 // and monthly snapshots. It refills buckets before clients need it, splits hot buckets into shards
-// and merges cool ones. The stack in infra/cdk deploys it as a function of its own; this package is
-// for a Lambda function of your own, or for a process that polls the stream (package streams/poll):
+// and merges cool ones. The stack in infra/cdk deploys it as a function. This package is for a
+// Lambda function of your own, or for a process that polls the stream (package streams/poll):
 //
 //	agg, err := streams.New(streams.Options{DynamoDB: dynamodb.NewFromConfig(cfg), Table: "limits"})
 //	…
@@ -31,8 +31,8 @@
 // for them, and one that fails is left to clients and to the bucket's next record. A malformed
 // record is kept with [Options.Keep] and skipped; it holds nothing up.
 //
-// When an entity has spent 50, 80 or 100 percent of a quota, that is told once in the period: by a
-// record in the table and a line "quota threshold" of the log. The line may come again after a
+// When an entity has spent 50, 80 or 100 percent of a quota, a record in the table and a line
+// "quota threshold" of the log tell that, once in the period. The line may come again after a
 // crash; the record does not.
 //
 // # Rights

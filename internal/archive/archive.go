@@ -4,17 +4,15 @@
 //
 // # One object per event
 //
-// Lambda delivers a record at least once, and not in the same company: a batch
-// is cut in two after an error, resumed at a failed record, or delivered again
-// with other neighbours after an answer was lost. An object that holds "the
-// events of a batch" therefore cannot be both complete and free of duplicates,
-// whatever part of the batch its key is made of: [1..10] is stored, then [1..5]
-// and [6..10] come again. Only three ways lead out: readers that drop
-// duplicates by id, objects that are read, merged and written back, or objects
-// whose content does not depend on the cut. This package takes the third:
-// every event is an object of its own (a sequence range of one record), and
-// its key is made from the event alone, namely its namespace, day, id and a hash
-// of its primary key in the table and its content.
+// Lambda delivers a record at least once, and not always in the same company. A batch is cut in two
+// after an error, resumed at a failed record, or delivered again with other neighbours after an
+// answer was lost. So an object that holds "the events of a batch" cannot be both complete and free
+// of duplicates, whatever its key is made of. Example: [1..10] is stored, then [1..5] and [6..10]
+// come again. Only three ways lead out: readers that drop duplicates by id, objects that are read,
+// merged and written back, or objects whose content does not depend on the cut. This package takes
+// the third: every event is an object of its own (a sequence range of one record). Its key is made
+// from the event alone: its namespace, day and id, and a hash of its primary key in the table and
+// its content.
 //
 // What follows, if the caller writes each object with "only if there is none":
 //

@@ -19,11 +19,10 @@ const (
 	ttlIdentityPrincipal = "dynamodb.amazonaws.com"
 )
 
-// Decode reads the payload that Lambda delivers for a DynamoDB stream and picks
-// the expired audit events: records of a REMOVE by DynamoDB's time-to-live
-// service whose sort key starts with #AUDIT#. Deletes by anybody else and
-// records of other items are skipped. A record that is or might be an expired
-// audit event and cannot be read is set aside with the reason, and never stops
+// Decode reads the payload that Lambda delivers for a DynamoDB stream and picks the expired audit
+// events. These are records of a REMOVE by DynamoDB's time-to-live service whose sort key starts
+// with #AUDIT#. Deletes by anybody else and records of other items are skipped. A record that is or
+// might be an expired audit event and cannot be read is set aside with the reason, and never stops
 // the others.
 //
 // It returns an error only when the payload as a whole is not a stream payload.

@@ -28,11 +28,10 @@ const maxKeyPart = 64
 //
 //	audit/year=2024/month=01/day=15/audit-{namespace}-{event id}-{hash}.jsonl.gz
 //
-// It depends on the event alone. The hash covers the item's primary key and the
-// event's line, so that two items never share an object, whatever ids somebody
-// wrote into the table, and neither do two events that were stored under one key,
-// one after the other. The name starts with "audit-" because a namespace id may start with
-// an underscore, and query engines pass over objects whose names do.
+// It depends on the event alone. The hash covers the item's primary key and the event's line. So
+// two items never share an object, whatever ids somebody wrote into the table. Neither do two
+// events that were stored under one key, one after the other. The name starts with "audit-" because
+// a namespace id may start with an underscore, and query engines pass over objects whose names do.
 func (e Event) key(line []byte) string {
 	return PrefixAudit + e.Day.prefix() + "audit-" + keyPart(e.NamespaceID) + "-" + keyPart(e.EventID) +
 		"-" + hash([]byte(e.pk), []byte(e.sk), line) + keySuffix

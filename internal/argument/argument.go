@@ -1,5 +1,5 @@
-// Package argument checks what the callers of limiter and admin pass to them, words
-// what is wrong with it in one way, and turns it into the form in which it is stored.
+// Package argument checks what the callers of limiter and admin pass to them, and turns it into its
+// stored form. It words what is wrong in one way for both.
 package argument
 
 import (

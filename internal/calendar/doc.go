@@ -11,12 +11,12 @@
 //	m0h6w1-5;m0h8w6,7@UTC   at 6 on weekdays, at 8 on weekends
 //	+18000                  18,000 seconds after the first use
 //
-// Before the @ stand cron expressions in the form in which the Python client stores them:
-// of the five fields minute, hour, day, month and weekday (m h D M w) those that are no
+// Before the @ stand cron expressions in the form in which the Python client stores them. Of the
+// five fields minute, hour, day, month and weekday (m h D M w) they have those that are no
 // wildcard. L is ours.
 //
-// An edge is a minute that an expression matches when the minute before is not matched by
-// it, in the local time of the zone. So a day may have 23 or 25 hours; an edge at a local
-// time that a change of clocks leaves out does not come that day, and one that comes
-// twice is two edges. That is how the Python client counts, and both must agree.
+// An edge is a minute that an expression matches when the minute before is not matched by it, in
+// the local time of the zone. So a day may have 23 or 25 hours. An edge at a local time that a
+// change of clocks leaves out does not come that day. One that comes twice is two edges. That is
+// how the Python client counts, and both must agree.
 package calendar

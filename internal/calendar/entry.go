@@ -116,11 +116,11 @@ func (e entry) matches(t time.Time) bool {
 }
 
 const (
-	// horizon is how far ahead an edge is looked for, in minutes: a leap day may be eight
-	// years away, and the first of October in Asuncion had no midnight for fourteen.
+	// horizon is how far ahead an edge is looked for, in minutes. A leap day may be eight years away.
+	// The first of October in Asuncion had no midnight for fourteen years.
 	horizon = 16 * 366 * 24 * 60
-	// shift is longer, in minutes, than clocks are ever set back, which is three hours: so
-	// long before the midnight that is computed a day is looked for that begins twice.
+	// shift is longer, in minutes, than clocks are ever set back, which is three hours. A day that
+	// begins twice is looked for from so long before the computed midnight.
 	shift = 4 * 60
 )
 

@@ -2,10 +2,10 @@ package item
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// Size returns the size of an item in bytes as DynamoDB bills it: the UTF-8
-// bytes of every attribute name plus the size of its value (developer guide,
-// "DynamoDB item sizes and formats"). The guide gives the size of numbers only
-// approximately, so the result may be off by a byte or two per number.
+// Size returns the size of an item in bytes as DynamoDB bills it (developer guide, "DynamoDB item
+// sizes and formats"). It is the UTF-8 bytes of every attribute name plus the size of its value.
+// The guide gives the size of numbers only approximately, so the result may be off by a byte or two
+// per number.
 func Size(it Item) int {
 	n := 0
 	for name, v := range it {

@@ -25,9 +25,9 @@ const (
 	maxAttributeName = 64<<10 - 1
 )
 
-// Validate returns an error for a write that DynamoDB refuses whatever is
-// stored: a key, value, name or expression outside its limits, an attribute
-// named by two actions, bounds in the wrong order.
+// Validate returns an error for a write that DynamoDB refuses whatever is stored. It may have a
+// key, value, name or expression outside the limits, an attribute named by two actions, or bounds
+// in the wrong order.
 func Validate(w Write) error {
 	if err := validateKey(w.Target()); err != nil {
 		return err

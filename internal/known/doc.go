@@ -5,9 +5,9 @@
 // to look, or denied: to find out why something was denied, begin there. The package calls
 // nobody and waits for nobody; instants and random numbers are arguments.
 //
-// Words: a [Want] is what a request needs of one bucket, limits and costs; an [Attempt] is
-// what that request has done so far; a [Choice] is what to do next about it; a [Planned] is the
-// write that a choice leads to.
+// Words: a [Want] is what a request needs of one bucket, limits and costs. An [Attempt] is what
+// that request has done so far. A [Choice] is what to do next. A [Planned] is the write that a
+// choice leads to.
 //
 // Every exported method of a Bucket locks it. Its facts are behind the lock: a function that
 // has a value of type *facts holds the lock.

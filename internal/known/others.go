@@ -74,8 +74,8 @@ const (
 //	S = 3.5 % + (1.9 + spare) m
 //
 // Here spare is the part of the refill that others leave, 0 to 1. A level that is shown low fills
-// up again at that rate, so it may be lower where much is left. Example: 16 processes that take
-// nine tenths of 600 per minute take 15 tokens, 2.5 %, between two images of each: S = 3.5 + 2*2.5
+// up again at that rate, so it may be lower where much is left. Example: 16 processes take nine
+// tenths of 600 per minute. Between two images of each that is 15 tokens, 2.5 %. So S = 3.5 + 2*2.5
 // = 8.5 %, and 3 % of the charges are refused. Of a bucket seen once nothing is known, and little
 // is let pass: after an idle time it grants exactly its capacity. The constants were found by
 // simulating fleets (test/bench/fleet); docs/measured.md has what they reach.

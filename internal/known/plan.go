@@ -198,7 +198,7 @@ func (b *Bucket) Create(w Want, now Now) Planned {
 }
 
 // create returns the write for a bucket whose shard 0 is not there. The bucket begins full, unless
-// other shards live on (see Survives): then a full shard 0 would grant their tokens a second time,
+// other shards live on (see Survives). Then a full shard 0 would grant their tokens a second time,
 // so it comes back empty, with the count that it had.
 func (k *facts) create(w Want, now Now) Planned {
 	fresh := table.NewBucket{

@@ -1,6 +1,5 @@
-// Package namespace finds and registers the namespaces of a table, and checks
-// that the table is one this module can share with the other clients that its
-// version record speaks of.
+// Package namespace finds and registers the namespaces of a table. It checks that this module can
+// share the table with the other clients that its version record names.
 package namespace
 
 import (

@@ -19,9 +19,9 @@ const (
 	Client = "0.17.0"
 )
 
-// CheckVersion reads the version record, nil for none, and reports whether the table
-// can be shared: its schema has the same major version, and it does not demand
-// clients newer than [Client]. The error is an ErrVersion.
+// CheckVersion reads the version record, nil for none, and reports whether the table can be shared.
+// Its schema must have the same major version, and it must not demand clients newer than [Client].
+// The error is an ErrVersion.
 func CheckVersion(it item.Item) (table.Version, error) {
 	if it == nil {
 		return table.Version{}, nil

@@ -10,10 +10,9 @@
 //
 // # What is proved
 //
-// A client knows only that what it asked for happened between sending and the
-// answer. So each side is counted in favour of the limiter: a grant counts as
-// admitted in a window only if it was sent and answered within, a return counts if
-// it may have happened within.
+// A client knows only that what it asked for happened between sending and the answer. So each side
+// is counted in favour of the limiter. A grant counts as admitted in a window only if it was sent
+// and answered within. A return counts if it may have happened within.
 //
 //   - An excess that is found is real: whatever the true instants were, more was
 //     admitted in that window than the limit allows.

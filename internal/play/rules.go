@@ -37,14 +37,13 @@ func (r Rule) same(o Rule) bool {
 	return r.Capacity == o.Capacity && r.Amount == o.Amount && r.Period == o.Period
 }
 
-// InForce returns when rules may have been in force that were seen to be: each
-// sighting is a rule that was in force at some instant between From and To, a grant's
-// Sent and Answered. Between two sightings that follow each other either may be in
-// force, but no third one: a limit that was changed and changed back while nobody was
-// granted anything is not seen.
+// InForce returns when the rules that were seen may have been in force. Each sighting is a rule
+// that was in force at some instant between From and To, a grant's Sent and Answered. Between two
+// sightings that follow each other either may be in force, but no third one. A limit that was
+// changed and changed back while nobody was granted anything is not seen.
 //
-// Sightings of A from 0 to 4 and from 10 to 14, and of B from 20 to 24: A may be in
-// force up to 24, B from 10 on.
+// Example: A was seen from 0 to 4 and from 10 to 14, B from 20 to 24. A may be in force up to 24, B
+// from 10 on.
 func InForce(sightings []Rule) []Rule {
 	if len(sightings) == 0 {
 		return nil

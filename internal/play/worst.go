@@ -28,14 +28,12 @@ type Bound struct {
 	// and InForce. Where two may be in force, the larger capacity and the larger
 	// refill count. In a window in which they change, the largest capacity counts.
 	Rules []Rule
-	// Skew is by how many milliseconds the clock of somebody who refills the bucket
-	// may be ahead of one of those who take from it: a window may have this much more
-	// refill. Zero: all have one clock.
+	// Skew is by how many milliseconds the clock that refills the bucket may be ahead of a clock that
+	// takes from it. A window may have this much more refill. Zero: all have one clock.
 	Skew int64
-	// Kept lets tokens that were given back to a bucket which was full by then
-	// be admitted in a later window than the one they came back in: a level above
-	// capacity stays so until a refill cuts it (design D2). Without it the promise
-	// is taken literally.
+	// Kept allows for tokens that were given back to a bucket which was full by then. They may be
+	// admitted in a later window than the one they came back in: a level above capacity stays so until
+	// a refill cuts it (design D2). Without it the promise is taken literally.
 	Kept bool
 }
 

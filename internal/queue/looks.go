@@ -18,7 +18,7 @@ import (
 // nothing is owed, and all go on.
 
 // LongestPause is how long sleepers of a shard, and the first in a line, go at most before they
-// look again: so long may they miss that an operator or another process has put tokens back.
+// look again. For so long they may miss that an operator or another process has put tokens back.
 const LongestPause = 15 * time.Second
 
 // Look is a shard that is about to be read, and who goes by it: those who had been charged

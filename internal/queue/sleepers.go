@@ -15,11 +15,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A sleeper has taken its costs into debt, on top of what others had taken before it, and
-// sleeps until the level is back at zero. If a lease of this process gives tokens back that
-// were taken earlier, because its caller leaves or the work has cost less, the level gets
-// there sooner, and the sleeper is told. What other processes give back is there for the
-// requests that follow. What is left of it is found by a look (looks.go).
+// A sleeper has taken its costs into debt, on top of what others had taken before it, and sleeps
+// until the level is back at zero. A lease of this process may give tokens back that were taken
+// earlier, because its caller leaves or the work has cost less. Then the level gets there sooner,
+// and the sleeper is told. What other processes give back is there for the requests that follow.
+// What is left of it is found by a look (looks.go).
 
 // Owed is what a request owes on one shard.
 type Owed struct {
@@ -51,10 +51,10 @@ type debtor struct {
 // until is from when nothing is owed any more.
 func (d *debtor) until() int64 { return min(d.paid, known.PaidBack(d.image, d.limits)) }
 
-// hear adds what was given back to the debtor's level, and reports whether it concerns
-// the debtor: that is so for what was taken before its charge and given back after it.
-// What was given back before the charge, its image shows already. For what was taken after
-// it, the debtor does not wait.
+// hear adds what was given back to the debtor's level, and reports whether it concerns the debtor.
+// It does if it was taken before the debtor's charge and given back after. What was given back
+// before the charge, its image shows already. For what was taken after it, the debtor does not
+// wait.
 func (d *debtor) hear(g Return) bool {
 	mine := MomentOf(d.image)
 	if d.name != g.Name || !g.Taken.before(mine, d.asked) || !mine.before(g.Given) {

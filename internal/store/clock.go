@@ -19,9 +19,9 @@ const (
 	// doubts is how many answers in a row have to contradict a correction, and
 	// agree with each other, before it changes: one alone may be wrong.
 	doubts = 3
-	// stepOver is by how much the wall clock may run away from the monotonic one
-	// between two readings, beside a thousandth of the time between them, before
-	// it counts as set: more than a clock that is being slewed does.
+	// stepOver is by how much the wall clock may run away from the monotonic one between two readings
+	// before it counts as set, beside a thousandth of the time between them. A clock that is being
+	// slewed stays below that.
 	stepOver = 500 * time.Millisecond
 )
 
@@ -203,9 +203,9 @@ func (c correction) move(to span) (next correction, asked time.Duration) {
 	return next, at
 }
 
-// listen takes in an answer to a request, if it is DynamoDB's own: it carries a
-// request id and the checksum of its body, comes out of no cache, and if it is an
-// error, has a code. A proxy on the way has none of these.
+// listen takes in an answer to a request, if it is DynamoDB's own. Such an answer carries a request
+// id and the checksum of its body, comes out of no cache, and has a code if it is an error. A proxy
+// on the way has none of these.
 func (c *Clock) listen(meta middleware.Metadata, err error, sent reading) {
 	r, _ := awsmiddleware.GetRawResponse(meta).(*smithyhttp.Response)
 	if err != nil {

@@ -28,8 +28,8 @@ func hot(zero History) bool {
 }
 
 // cool reports whether half the shards are enough for the bucket. Shard 0, the first of the batch,
-// must be at rest, and no shard of the batch may have been written to at more than a tenth of what
-// its partition takes.
+// must be at rest. No shard of the batch may have been written to at more than a tenth of what its
+// partition takes.
 func cool(shards []History, after int64) bool {
 	last := shards[0].last()
 	return atRest(last.New, last.Created, after) &&
@@ -90,12 +90,11 @@ func lively(changes []*stream.Change) bool {
 	return len(changes) > few && span < 1000 && later > ceiling*max(span, 1)/1000
 }
 
-// busy reports whether the changes created within one second took four fifths of
-// what the meter refills in a second. The meter of a key that is written to at
-// its very limit is never exhausted: DynamoDB refuses what would exhaust it, and
-// a refused write is not in the stream. A stand-in may round the time of
-// creation more coarsely, so that changes of many seconds seem to lie in one. So their
-// refill instants have to lie within a second too.
+// busy reports whether the changes created within one second took four fifths of what the meter
+// refills in a second. The meter of a key that is written to at its very limit is never exhausted.
+// DynamoDB refuses what would exhaust it, and a refused write is not in the stream. A stand-in may
+// round the time of creation more coarsely, so that changes of many seconds seem to lie in one. So
+// their refill instants have to lie within a second too.
 func busy(changes []*stream.Change, shards int) bool {
 	var second, taken, first, last int64
 	for _, c := range changes {
