@@ -247,7 +247,7 @@ func TestTurnsOnASaturatedBucket(t *testing.T) {
 	p.Unanswered(plan, false)
 	p.End(0, ten()...)
 	d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon))
-	if d.Do != Deny || !d.guess || d.Limit != "rps" || d.at != noon+275 { // 0.55 of 500 ms
+	if d.Do != Deny || !d.guess || d.Denial.Limit != "rps" || d.at != noon+275 { // 0.55 of 500 ms
 		t.Errorf("after its turn: %+v", d.Choice)
 	}
 	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+275)); d.Do != Take {

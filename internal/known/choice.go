@@ -21,7 +21,7 @@ type Choice struct {
 	Shard int
 	Owe   bool   // the costs are taken into debt
 	Asks  bool   // the write is also the look at a shard of which the image is too old to tell what others take
-	Limit string // of a denial: the limit that takes longest
+	Limit string // of a denial: the limit that takes longest, empty if that is not known
 	at    int64  // of a denial: when it ends, epoch ms
 	guess bool   // that instant is an estimate
 	full  bool   // the queue of those who wait is full

@@ -47,6 +47,7 @@ func (d *denied) covers(w Want, now int64) bool {
 // then. It holds until the first shard covers the costs, or the oldest image is due for a
 // look.
 func (d decider) deny(c Choice) *denied {
+	c = d.named(c)
 	out := &denied{want: d.want, c: c, at: d.now, until: c.at, limits: make([]supply, len(d.want.Costs))}
 	seenShards := 0
 	for _, s := range d.shards {
@@ -161,17 +162,37 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 func (d decider) giveUp() Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {
-		if !c.Limit.Refills() || c.Limit.Soft { // what others keep taking may be there all the same
+		if !c.Limit.Refills() || c.Limit.Soft || c.Milli == 0 { // what others keep taking may be there all the same
 			continue
 		}
 		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, c.Limit.Whole(), c.Milli)); at >= out.at {
 			out.at, out.Limit = at, c.Limit.Name
 		}
 	}
-	if out.Limit == "" && len(d.want.Costs) > 0 {
-		out.at, out.Limit = bucket.AddSat(d.now, max(d.DenyFor, 1)), d.want.Costs[0].Limit.Name
+	if out.Limit == "" {
+		out.at = bucket.AddSat(d.now, max(d.DenyFor, 1))
 	}
 	return out
+}
+
+// named names a limit if the denial names none: the first that is asked for and may deny, else
+// one that may deny for what it owes, or any.
+func (d decider) named(c Choice) Choice {
+	if c.Limit == "" && len(d.want.Costs) > 0 {
+		c.Limit = slices.MaxFunc(d.want.Costs, func(a, b table.Cost) int { return denies(a) - denies(b) }).Limit.Name
+	}
+	return c
+}
+
+// denies orders costs by how likely their limit denies.
+func denies(c table.Cost) int {
+	switch {
+	case c.Limit.Soft:
+		return 0
+	case c.Milli == 0:
+		return 1
+	}
+	return 2
 }
 
 // mending returns the denial of what can be had once shards have merged.

@@ -82,18 +82,25 @@ func TestDenialsTellWhatOneRequestCanHave(t *testing.T) {
 	}
 }
 
-// A denial that names no limit is by the first that something is wanted of, or by any.
+// A denial that names no limit is by the first that is asked for, or by one that may deny, or by any.
 func TestADenialNamesALimit(t *testing.T) {
 	for _, c := range []struct {
 		given string
 		costs []int64
+		soft  int // so many of the limits are soft
 		want  string
-	}{{"", []int64{0, 5, 6}, "b"}, {"c", []int64{0, 5, 6}, "c"}, {"", []int64{0, 0, 0}, "a"}} {
+	}{
+		{"", []int64{0, 5, 6}, 0, "b"}, {"c", []int64{0, 5, 6}, 0, "c"}, {"", []int64{0, 0, 0}, 0, "a"},
+		{"", []int64{5, 0, 6}, 1, "c"}, {"", []int64{5, 0, 0}, 1, "b"}, {"", []int64{0, 5, 6}, 3, "a"},
+	} {
 		w := asks(0)
 		w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 1), each("c", 1)}, c.costs...)
+		for i := range c.soft {
+			w.Costs[i].Limit.Soft = true
+		}
 		d := decider{want: w}
-		if got := d.short(Choice{Limit: c.given}).Limit; got != c.want {
-			t.Errorf("%q of %v becomes %q, want %q", c.given, c.costs, got, c.want)
+		if got := d.named(Choice{Limit: c.given}).Limit; got != c.want {
+			t.Errorf("%q of %v, %d soft, becomes %q, want %q", c.given, c.costs, c.soft, got, c.want)
 		}
 	}
 }
@@ -141,29 +148,34 @@ func TestDenialsBySlots(t *testing.T) {
 }
 
 // Others who are faster each time deny for the time in which the costs refill; of limits that do not
-// refill, for as long as an image denies.
+// refill, for as long as an image denies. The denial names a limit that something is asked of.
 func TestGivingUp(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	other := quota
+	other.Name = "other"
 	soft := bucket.Limit{Name: "s", Capacity: 10_000, Amount: 1, Period: 1000, Soft: true}
 	slow := bucket.Limit{Name: "slow", Capacity: 10_000, Amount: 500, Period: 1000}
 	for _, c := range []struct {
 		limits []bucket.Limit
+		costs  []int64
 		limit  string
 		after  int64
 	}{
-		{[]bucket.Limit{quota}, "q", 60_000},
-		{[]bucket.Limit{quota, perSecond, soft}, "rps", 2000},
-		{[]bucket.Limit{perSecond, slow}, "slow", 4000},
+		{[]bucket.Limit{quota}, []int64{2000}, "q", 60_000},
+		{[]bucket.Limit{quota, perSecond, soft}, []int64{2000, 2000, 2000}, "rps", 2000},
+		{[]bucket.Limit{perSecond, slow}, []int64{2000, 2000}, "slow", 4000},
+		{[]bucket.Limit{perSecond, slow}, []int64{0, 2000}, "slow", 4000},
+		{[]bucket.Limit{perSecond, slow}, []int64{2000, 0}, "rps", 2000},
+		{[]bucket.Limit{quota, perSecond}, []int64{2000, 0}, "q", 60_000},
+		{[]bucket.Limit{other, quota}, []int64{0, 2000}, "q", 60_000},
+		{[]bucket.Limit{soft, quota}, []int64{2000, 2000}, "q", 60_000},
+		{[]bucket.Limit{soft, slow}, []int64{2000, 0}, "slow", 60_000}, // what is owed of it denies
 	} {
 		k := factsOf(1)
 		k.DenyFor = 60_000
-		costs := make([]int64, len(c.limits))
-		for i := range costs {
-			costs[i] = 2000
-		}
-		d := decider{facts: k, now: noon, attempt: &Attempt{}, want: Want{Costs: table.Costs(c.limits, costs...)}}
-		if got := d.giveUp(); got.Do != Deny || !got.guess || got.Limit != c.limit || got.at != noon+c.after {
-			t.Errorf("%v: %+v, want %s for %d ms", c.limits, got, c.limit, c.after)
+		d := decider{facts: k, now: noon, attempt: &Attempt{}, want: Want{Costs: table.Costs(c.limits, c.costs...)}}
+		if got := d.deny(d.giveUp()).c; got.Do != Deny || !got.guess || got.Limit != c.limit || got.at != noon+c.after {
+			t.Errorf("%v of %v: %+v, want %s for %d ms", c.costs, c.limits, got, c.limit, c.after)
 		}
 	}
 }

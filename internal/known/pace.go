@@ -41,5 +41,5 @@ func (d decider) paced(c Choice) Choice {
 	if c.Do == Deny || free <= d.now || s.holding.Asking() {
 		return c
 	}
-	return d.short(Choice{Do: Deny, Shard: c.Shard, at: free, guess: true})
+	return Choice{Do: Deny, Shard: c.Shard, at: free, guess: true}
 }

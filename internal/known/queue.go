@@ -1,8 +1,6 @@
 package known
 
 import (
-	"cmp"
-
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -45,7 +43,7 @@ func (d decider) behind(c Choice) Choice {
 		out.at = max(out.at, d.now+1)
 		return out
 	case full:
-		return Choice{Do: Deny, full: true, at: max(room, d.now+1), Limit: cmp.Or(crowded, d.want.Costs[0].Limit.Name)}
+		return Choice{Do: Deny, full: true, at: max(room, d.now+1), Limit: crowded}
 	case together: // each shard owes its part
 		out.Do = Several
 	default: // the shard where the debt is paid back first owes all

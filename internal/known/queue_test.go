@@ -138,14 +138,39 @@ func TestOwes(t *testing.T) {
 	}
 }
 
-// A full queue names the limit that it is full of.
+// A full queue names the limit that it is full of. Where it is full because others stand in line,
+// that is one that something is asked of.
 func TestAFullQueueNamesItsLimit(t *testing.T) {
-	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	b.See(indebted(0, -25_000, 0), noon, Unsent)
+	for _, c := range []struct {
+		level  int64 // of b
+		costs  []int64
+		inLine bool
+		limit  string
+		after  int64
+	}{
+		{-25_000, []int64{1000, 1000, 1000}, false, "b", 1500},
+		{-25_000, []int64{1000, 0, 1000}, true, "b", 1500},
+		{0, []int64{0, 1000, 1000}, true, "b", 1},
+	} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.See(indebted(0, c.level, 0), noon, Unsent)
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}, c.costs...)
+		d := b.Decide(w, &Attempt{Waits: true, Until: noon + 60_000, InLine: c.inLine}, clock(noon))
+		if d.Do != Deny || !d.Denial.Full || d.Denial.Limit != c.limit || d.Denial.After != c.after {
+			t.Errorf("%+v: %+v, %+v", c, d.Choice, d.Denial)
+		}
+	}
+}
+
+// A request that ends while it stands in line, or whose bucket is gone, is denied by a limit that it
+// asks for, although the bucket would cover it.
+func TestARefusalNamesALimit(t *testing.T) {
 	w := asks(0)
-	w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}, 1000, 1000, 1000)
-	d := b.Decide(w, &Attempt{Waits: true, Until: noon + 60_000}, clock(noon))
-	if d.Do != Deny || !d.Denial.Full || d.Denial.Limit != "b" || d.Denial.After != 1500 {
-		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 10)}, 0, 1000)
+	for _, b := range []*Bucket{NewBucket(&Settings{DenyFor: 60_000}), seenAs(each("b", 10), 5)} {
+		if d := b.Refusal(w, noon-1, noon); d.Limit != "b" || d.After != 1 {
+			t.Errorf("%+v", d)
+		}
 	}
 }

@@ -1,11 +1,6 @@
 package known
 
-import (
-	"slices"
-
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
-)
+import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
 // Who takes from several shards reads all of them first, and then sends a transaction. What
 // the images promise may be gone by then: others take it, or this process has another such
@@ -33,7 +28,7 @@ func (d decider) gathers(denial Choice) Choice {
 	denial.Do, denial.guess = Deny, true
 	if until, paused := d.paused(); paused {
 		denial.at = until
-		return d.short(denial)
+		return denial
 	}
 	for _, c := range d.want.Costs {
 		own := d.several.underWay.of(c.Limit.Name)
@@ -62,15 +57,6 @@ func (d decider) until(denial Choice, at int64) Choice {
 // paused returns until when no request reads all shards, and whether that is still to come.
 func (d decider) paused() (until int64, paused bool) {
 	return bucket.AddSat(d.readAt, d.DenyFor), d.several.vain >= vainAtMost && !d.again(d.readAt)
-}
-
-// short names a limit if the denial names none: the first that is asked for, or any.
-func (d decider) short(c Choice) Choice {
-	if c.Limit == "" && len(d.want.Costs) > 0 {
-		i := slices.IndexFunc(d.want.Costs, func(c table.Cost) bool { return c.Milli > 0 })
-		c.Limit = d.want.Costs[max(0, i)].Limit.Name
-	}
-	return c
 }
 
 // Gather notes that a request for which [Several] was decided goes on to read all shards.
