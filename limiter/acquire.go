@@ -13,11 +13,6 @@ import (
 // what it does next. Calls that go out as one write are a group; an acquirer is one call in it, and
 // a turn is the result of its write.
 
-// maxAttempts bounds the round trips of one Acquire that is denied: writes of its own
-// and those of others that it waits for. Every refused write brings the image that
-// explains it, so more than two mean that others take what there is.
-const maxAttempts = 3
-
 // Acquire takes the costs from all limits of an entity and resource, all or nothing, and
 // returns a lease on what it took. It never waits for tokens.
 //
@@ -26,8 +21,9 @@ const maxAttempts = 3
 // Options.DenyFor. It blocks for as long as its calls take, bounded by ctx and
 // Options.Timeout. If others take the tokens faster, it is denied after three round trips
 // at most, or sooner if ctx leaves no time for another one. That is ErrLimited, never
-// ErrUnknown: each write was answered. New buckets and limits that are not cached take round
-// trips of their own, and so do all shards that are read because no single one has the tokens.
+// ErrUnknown: each write was answered. To read all shards, because no single one has the tokens,
+// is one of the three, up to a hundred shards. New buckets, limits that are not cached and
+// limits that the bucket does not have yet take round trips of their own.
 //
 // An entity that cascades is charged together with its parent, and with up to two more
 // above, as their own flags say: one UpdateItem each, at once. If one denies, the others are
@@ -98,8 +94,8 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 }
 
 // charge decides from what is known of the bucket and writes, until a write holds,
-// the request is denied, or a call fails. It ends: after maxAttempts round trips of which
-// one was refused, or in any case after known.MaxRounds rounds, the request is denied.
+// the request is denied, or a call fails. It ends: after known.MaxTrips round trips, or in any
+// case after known.MaxRounds rounds, the request is denied.
 //
 // Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by
 // now. A request for 5 is sent as one write under the condition that others have
@@ -107,7 +103,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 // new image: 3 by now. The next round denies without a call, until 2 s later.
 func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) (*Lease, error) {
 	if tries.desk == nil {
-		tries.desk, tries.Asked = l.desks.of(asked.Name), tries.asked[:0]
+		tries.desk = l.desks.of(asked.Name)
 	}
 	k := tries.desk
 	var me *acquirer
@@ -139,7 +135,7 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 		case t.lease != nil:
 			return t.lease, nil
 		} // else the write was refused, and its image explains why: decide again
-		tries.Outrun = me.outrun(l.store.lately())
+		tries.Trips = me.spent(l.store.lately())
 	}
 }
 

@@ -19,27 +19,25 @@ type attempt struct {
 	apart  bool         // it is one of several levels and creates no bucket
 	// together: its writes are those of a group, and are noted with one of its acquires.
 	together bool
-	shared   int                 // writes of groups that count for it
-	held     bool                // it was granted from what was taken ahead, without a call
-	desk     *desk               // of the bucket; held to the end, also if it is evicted meanwhile
-	room     [1]known.Want       // for what is wanted of one entity, as long as it does not cascade
-	asked    [known.MaxAsked]int // room for Attempt.Asked
+	shared   int           // writes of groups that count for it
+	held     bool          // it was granted from what was taken ahead, without a call
+	desk     *desk         // of the bucket; held to the end, also if it is evicted meanwhile
+	room     [1]known.Want // for what is wanted of one entity, as long as it does not cascade
 }
 
 // acquirer is one acquire of a group, or of the queue for the next group. While it is in
 // one, it belongs to the leader.
 type acquirer struct {
-	want    known.Want
-	turn    chan turn    // gets one turn for every time it is queued
-	until   time.Time    // its caller waits no longer; zero: for ever
-	trips   int          // round trips that it has waited for: of writes for it, and of one before
-	sent    int          // writes of groups that count for it, and that its attempt does not know of
-	refused int          // charges that were refused it, or had no room for it
-	lost    bool         // one of them was refused because others had taken the tokens
-	alone   [1]*acquirer // room for a group of one
-	renews  bool         // it asks for nothing but what is taken ahead
-	owes    bool         // it takes its costs into debt
-	gone    bool         // its caller has left while its costs were on their way; guarded by the desk
+	want   known.Want
+	turn   chan turn    // gets one turn for every time it is queued
+	until  time.Time    // its caller waits no longer; zero: for ever
+	trips  int          // round trips that it has waited for: of calls for it, and of writes before
+	sent   int          // writes of groups that count for it, and that its attempt does not know of
+	lost   bool         // a charge was refused it because others had taken the tokens, or had no room for it
+	alone  [1]*acquirer // room for a group of one
+	renews bool         // it asks for nothing but what is taken ahead
+	owes   bool         // it takes its costs into debt
+	gone   bool         // its caller has left while its costs were on their way; guarded by the desk
 }
 
 // turn is what comes of waiting: one of its fields is set.
@@ -64,15 +62,24 @@ func (a *acquirer) hurried(d time.Duration) bool {
 	return !a.until.IsZero() && time.Until(a.until) < d
 }
 
-// outrun reports whether to give up because others were faster: this call has made as many round
-// trips as it may, or its caller would not wait for the answer to another write.
-func (a *acquirer) outrun(p pace) bool {
-	return a.refused > 0 && (a.trips >= maxAttempts || a.hurried(p.late))
+// spent returns how many of its round trips are over. Once others were faster, those are over, too,
+// that its caller would not wait for.
+func (a *acquirer) spent(p pace) int {
+	switch {
+	case a.lost && a.hurried(p.late):
+		return known.MaxTrips
+	case a.lost && a.hurried(p.trip+p.late):
+		return max(a.trips, known.MaxTrips-1)
+	}
+	return a.trips
 }
+
+// outrun reports whether to give up because others were faster.
+func (a *acquirer) outrun(p pace) bool { return a.spent(p) >= known.MaxTrips }
 
 // last reports whether it will be outrun if its next write is refused, so that this one
 // must not be refused for less than that its tokens are gone.
-func (a *acquirer) last(p pace) bool { return a.trips >= maxAttempts-1 || a.hurried(p.trip+p.late) }
+func (a *acquirer) last(p pace) bool { return a.trips >= known.MaxTrips-1 || a.hurried(p.trip+p.late) }
 
 // sentFor notes a write of a group with the first whose caller still waits for it.
 func (k *desk) sentFor(group []*acquirer, tries *attempt) {

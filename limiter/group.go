@@ -167,7 +167,7 @@ func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, 
 		within := l.bounded(context.WithoutCancel(ctx))
 		defer within.end()
 		l.writeGroup(within, k, c, group, &attempt{together: true,
-			Attempt: known.Attempt{Calls: tries.Calls, Asked: []int{c.Shard}}})
+			Attempt: known.Attempt{Calls: tries.Calls}})
 	}()
 	select {
 	case t := <-me.turn:
@@ -207,7 +207,7 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 			}
 			continue
 		}
-		tries.Sent(c.Shard)
+		tries.Calls++
 		k.sentFor(group, tries)
 		if n := group[0].want.Name; c.Do == known.Look {
 			l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
@@ -246,24 +246,20 @@ func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acqu
 	}
 	n, p := k.Plan(c, wantsOf(group, few[:0]), hurried, l.moment)
 	for _, m := range group[n:] {
-		m.refused++
+		m.lost = true
 		m.turn <- turn{again: true}
 	}
 	return group[:n], p
 }
 
-// outbid notes that a write for a group was refused. If that was because others have taken
-// the tokens, each of them counts how often it has lost.
+// outbid notes that a write for a group was refused, and whether others have taken the tokens.
 func (k *desk) outbid(group []*acquirer, p known.Planned) {
 	answered, lost := k.Outbid(p)
 	for _, m := range group {
 		if answered {
 			m.trips++
 		}
-		if lost {
-			m.refused++
-			m.lost = true
-		}
+		m.lost = m.lost || lost
 	}
 }
 

@@ -19,18 +19,18 @@ const spreadAttempts = 4
 
 // spread takes the costs from several shards. It reads them first: their images
 // must be of one moment, and a read of all is cheaper than a refused transaction. If others
-// take from the shards meanwhile, it is planned once more, from the images that the refusal
-// brings: so a denial takes three round trips. If others were faster before, it is sent once.
-// The lease is nil if they do not hold enough; what they hold is known then. Owing,
-// every shard pays its part, into debt.
+// take from the shards meanwhile, and a round trip is left, it is planned once more from the
+// images that the refusal brings. The lease is nil if they do not hold enough; what they hold
+// is known then. Owing, every shard pays its part, into debt.
 func (l *Limiter) spread(ctx context.Context, k *desk, me *acquirer, owe bool,
 	tries *attempt) (lease *Lease, err error) {
 	w := me.want
 	k.Gather(w)
 	defer func() { k.Gathered(w, lease != nil, lease == nil && err == nil) }()
 	images, err := l.readShards(ctx, k, w)
-	for last := me.lost; err == nil; last = true {
-		now, slack := l.now(), int64(1) // what others may take meanwhile
+	me.trips++
+	for err == nil {
+		now, slack, last := l.now(), int64(1), me.last(l.store.lately()) // what others may take meanwhile
 		if last {
 			slack = 0 // any
 		}
@@ -48,8 +48,9 @@ func (l *Limiter) spread(ctx context.Context, k *desk, me *acquirer, owe bool,
 		if refused == nil {
 			return l.paid(k, w, pay, now), nil
 		}
+		me.trips, me.lost = me.trips+1, true
 		var again bool
-		if again, err = l.explained(k, images, pay, refused); last || !again || me.hurried(l.store.lately().late) {
+		if again, err = l.explained(k, images, pay, refused); last || !again {
 			break
 		}
 	}

@@ -72,9 +72,9 @@ func TestDenialOfALargeRequestTakesThreeRoundTrips(t *testing.T) {
 // outrun on single shards before.
 func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		late func(w *world, l *Limiter)
-		lost bool
-		gone bool
+		late  func(w *world, l *Limiter)
+		trips int
+		gone  bool
 	}{
 		"split": {late: func(w *world, l *Limiter) {
 			if err := w.db.Bare().Transact(t.Context(), "split", table.Split(w.shards(l, acme, gpt)[3], l.now())); err != nil {
@@ -86,7 +86,7 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 			s := w.shards(l, acme, gpt)[3].State
 			sl := s.Slots[s.Index("rpm")]
 			w.edit(l, 3, item.Item{"b_rpm_tk": item.N(sl.Tokens - 15_000), "b_rpm_tc": item.N(sl.Used + 15_000)})
-		}, lost: true},
+		}, trips: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, l, limit := emptyFour(t)
@@ -99,7 +99,7 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 				}
 			}}
 			costs := []table.Cost{{Limit: limit.stored(), Milli: 40_000}}
-			me := &acquirer{lost: c.lost, want: known.Want{Namespace: l.namespace, Name: acmeGPT, Costs: costs}}
+			me := &acquirer{trips: c.trips, want: known.Want{Namespace: l.namespace, Name: acmeGPT, Costs: costs}}
 			lease, err := l.spread(t.Context(), l.desks.of(acmeGPT), me, false, &attempt{})
 			if lease != nil || err != nil || sent != 1 {
 				t.Errorf("lease %v, %v after %d transactions, want none, after one", lease, err, sent)

@@ -34,6 +34,8 @@ func TestPaymentFromManyShardsLosesNoRefill(t *testing.T) {
 		w.split(other, 2)
 		w.advance(time.Hour)
 		l, sent := w.process(Options{}), 0
+		must(t, l, asks(Costs{"tpm": 400}, rpm, tpm)).Rollback(t.Context()) // it knows both shards
+		w.advance(time.Hour)
 		l.store.Store = lateWrites{l.store.Store, func() {
 			if sent++; sent <= late {
 				must(t, other, asks(Costs{"rpm": 60}, rpm, tpm))

@@ -39,8 +39,16 @@ type Decision struct {
 	Mend    *shard.Plan // what would let more be granted: shards to merge, or to restore; nil: nothing
 }
 
-// writes reports whether one write is to be sent.
-func (c Choice) writes() bool { return c.Do == Take || c.Do == Look || c.Do == Adopt }
+// trips is how many round trips it takes: of several shards, all are read first.
+func (c Choice) trips() int {
+	switch c.Do {
+	case Take, Look, Adopt:
+		return 1
+	case Several:
+		return 2
+	}
+	return 0
+}
 
 // Alone reports whether what is sent is for one request only, and takes no other along.
 func (c Choice) Alone() bool { return c.Do == Look || c.Do == Adopt || c.Owe }

@@ -1,10 +1,6 @@
 package known
 
-import (
-	"slices"
-
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-)
+import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
 // Decide decides what to do next about a request. It answers why something was denied:
 //
@@ -34,7 +30,7 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	d := decider{facts: k, want: w, now: now.Ms, trip: now.Trip, attempt: a, pick: now.Random}
 	c := d.paced(d.decide())
 	tries := max(a.Rounds, a.Calls)
-	if c.writes() && (a.Outrun && w.hard() || tries >= MaxRounds) { // others take what there is
+	if n := c.trips(); n > 0 && (a.Trips+n > MaxTrips && w.hard() || tries >= MaxRounds) { // others take what there is
 		c = d.giveUp()
 	}
 	if a.Waits && (c.Do == Deny || c.Do == Look || c.Do == Adopt || a.InLine) {
@@ -62,25 +58,27 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 // process visits for a while, else from a random one, so that requests spread over them:
 //
 //	its image covers the costs     write to it
-//	it has no image                write to it, which brings one; to two of them at most
+//	it has no image                write to it, which brings one, unless another write was refused
 //	its image does not cover them  try the next shard
 //
 // When all were tried in vain, the request is denied without a call (D4), unless the
-// shards cover the costs together, or the images are too old to deny.
+// shards cover the costs together, the images are too old to deny, or a second shard without an
+// image can be asked first.
 func (d decider) decide() Choice {
 	if z := d.shards[0]; z != nil && z.absent { // there is no bucket: the write creates it
 		return Choice{Do: Take}
 	}
 	d.need()
 	start, soonest := d.first(), Choice{Do: Never, at: bucket.Never}
-	stale, staleAt, taken := -1, int64(bucket.Never), false
+	stale, staleAt, taken, unseen := -1, int64(bucket.Never), false, -1
 	for i := range d.count {
 		k := d.nearest((start + i) % d.count)
 		s := d.shards[k]
 		if !s.imaged() {
-			if len(d.attempt.Asked) < MaxAsked && !slices.Contains(d.attempt.Asked, k) {
+			if d.attempt.Trips == 0 || d.blind() {
 				return Choice{Do: Take, Shard: k}
 			}
+			unseen = k
 			continue
 		}
 		got := d.decideOn(k, s)
@@ -94,7 +92,11 @@ func (d decider) decide() Choice {
 			stale, staleAt = k, got.at
 		}
 	}
-	return d.decideTogether(soonest, stale, taken)
+	out := d.decideTogether(soonest, stale, taken)
+	if out.Do == Deny && unseen >= 0 && d.attempt.Trips == 1 {
+		return Choice{Do: Take, Shard: unseen}
+	}
+	return out
 }
 
 // decideOn decides on one shard from its image.

@@ -72,7 +72,7 @@ func TestWhyDenied(t *testing.T) {
 		{name: "they are brought", bucket: seenAs(perSecond, 4), asks: asks(7, faster), has: &Attempt{Adopted: true},
 			want: Deny, after: 600},
 		{name: "others have been faster each time: 5 tokens take 5 s", bucket: seenAs(perSecond, 9),
-			asks: asks(5, perSecond), has: &Attempt{Outrun: true}, want: Deny, after: 5000, guess: true},
+			asks: asks(5, perSecond), has: &Attempt{Trips: MaxTrips}, want: Deny, after: 5000, guess: true},
 		{name: "decided too often", bucket: seenAs(perSecond, 9), asks: asks(5, perSecond),
 			has: &Attempt{Rounds: MaxRounds}, want: Deny, after: 5000, guess: true},
 		{name: "it waits: into debt", bucket: seenAs(perSecond, 4), asks: asks(7, perSecond), has: waits, want: Take},
@@ -401,8 +401,15 @@ func TestWhyDeniedWithoutAllImages(t *testing.T) {
 	}{
 		{"a shard that was never seen is asked", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
 			Attempt{}, Take, 0, false},
-		{"two of them at most", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
-			Attempt{Asked: []int{1, 2}, Spread: true}, Deny, 1, false},
+		{"once a write was refused, all are read", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
+			Attempt{Trips: 1}, Several, 0, false},
+		{"that and a transaction take two round trips", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
+			Attempt{Trips: 2}, Deny, 2000, false},
+		{"a second one is asked before a denial", func(b *Bucket) { b.See(imageOf(0, 2, 0), noon, Unsent) }, 9,
+			Attempt{Trips: 1}, Take, 0, false},
+		{"but not a third: shard 0 gets 4 of 9 in 8 s", func(b *Bucket) { b.See(imageOf(0, 2, 0), noon, Unsent) }, 9,
+			Attempt{Trips: 2}, Deny, 8000, false},
+		{"there is no image at all: somebody has to bring one", func(*Bucket) {}, 2, Attempt{Trips: 2}, Take, 0, false},
 		{"tokens were put into one shard: the others may have some too", func(b *Bucket) {
 			b.See(imageOf(0, 2, 0), noon-10, Unsent)
 			b.See(imageOf(1, 2, 0), noon-10, Unsent)

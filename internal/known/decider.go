@@ -37,6 +37,16 @@ func (d decider) nearest(k int) int {
 	return 0
 }
 
+// blind reports whether there is no image of any shard.
+func (d decider) blind() bool {
+	for _, s := range d.shards {
+		if s.imaged() {
+			return false
+		}
+	}
+	return true
+}
+
 // absentFor is how long, in ms, a missing shard is not asked for again.
 const absentFor = 10_000
 

@@ -59,17 +59,6 @@ func TestHalfFullOfWhatIsAsked(t *testing.T) {
 	}
 }
 
-// Every write of a request counts, and the first two shards that it has gone to are remembered.
-func TestShardsThatWereAsked(t *testing.T) {
-	a := Attempt{}
-	for _, shard := range []int{3, 3, 0, 5, 3} {
-		a.Sent(shard)
-	}
-	if a.Calls != 5 || len(a.Asked) != 2 || a.Asked[0] != 3 || a.Asked[1] != 0 {
-		t.Errorf("%+v, want 5 calls, and that 3 and 0 were asked", a)
-	}
-}
-
 // Of shards that recover at one instant the one with the oldest image is looked at. An image from
 // a later time than now is the oldest: the clock has been set back.
 func TestLooksAtTheOldestImage(t *testing.T) {

@@ -62,7 +62,7 @@ func TestLargeCostsOfSoftLimitsAndShards(t *testing.T) {
 // Refused writes deny nobody who asks for soft limits only.
 func TestSoftLimitsAreNotOutrun(t *testing.T) {
 	b := seenAs(tried, 9)
-	for _, a := range []*Attempt{{Outrun: true}, {Outrun: true, Waits: true, Until: noon + 1e6}} {
+	for _, a := range []*Attempt{{Trips: MaxTrips}, {Trips: MaxTrips, Waits: true, Until: noon + 1e6}} {
 		if d := b.Decide(asks(50, tried), a, clock(noon)); d.Do != Take {
 			t.Errorf("%+v: decided %+v, %+v", a, d.Choice, d.Denial)
 		}

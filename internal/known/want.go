@@ -79,26 +79,18 @@ type Attempt struct {
 	Spread  bool  // it has tried to take from several shards
 	Rounds  int   // decisions
 	Calls   int   // writes sent for it
-	Asked   []int // the first shards that it has written to, for at most MaxAsked
 	Adopted bool  // it has brought limits in force
-	Outrun  bool  // others have been faster as often as it tries
+	Trips   int   // round trips that it has waited for, or MaxTrips if there is no time for another
 	Waits   bool  // it takes its costs into debt instead of being denied
 	Until   int64 // with Waits: it does not wait for longer, epoch ms
 	InLine  bool  // with Waits: others stand in line before it, so it owes nothing yet
 }
 
-// Sent counts a write to a shard.
-func (a *Attempt) Sent(shard int) {
-	a.Calls++
-	if len(a.Asked) < MaxAsked && !slices.Contains(a.Asked, shard) {
-		a.Asked = append(a.Asked, shard)
-	}
-}
-
 const (
-	// MaxAsked is how many shards without an image one request asks before it believes
-	// those that it knows.
-	MaxAsked = 2
+	// MaxTrips bounds the round trips of a request that is denied: writes, reads of all shards,
+	// and writes of others that it waits for. Every refused write brings the image that
+	// explains it, so more than two mean that others take what there is.
+	MaxTrips = 3
 	// MaxRounds bounds the decisions of one request, whatever it finds: buckets that come
 	// and go, limits that others bring.
 	MaxRounds = 24
