@@ -39,7 +39,7 @@ func RateLimit(h http.Header, statuses []limiter.Status) {
 		rule := fmt.Sprintf("%q;q=%d", s.Limit, integer(s.Capacity))
 		if s.Refill > 0 {
 			window := s.Period.Seconds() * float64(s.Capacity) / float64(s.Refill)
-			rule += fmt.Sprintf(";w=%d", int64(math.Ceil(window)))
+			rule += fmt.Sprintf(";w=%d", int64(min(math.Ceil(window), largest)))
 		}
 		levels, rules = append(levels, level), append(rules, rule)
 	}
@@ -54,7 +54,7 @@ func XRateLimit(h http.Header, statuses []limiter.Status) {
 	s := slices.MinFunc(statuses, tighter)
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(s.Capacity, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(max(0, s.Remaining), 10))
-	reset := time.Now().Add(s.ResetAfter + time.Second - 1).Unix() // rounded up
+	reset := time.Now().Add(s.ResetAfter).Add(time.Second - 1).Unix() // rounded up
 	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
 }
 
@@ -124,9 +124,12 @@ func tighter(a, b limiter.Status) int {
 	return cmp.Or(cmp.Compare(wait(b), wait(a)), cmp.Compare(soft(a), soft(b)), cmp.Compare(left(a), left(b)))
 }
 
+// largest is the largest integer that a structured field can hold.
+const largest = 999_999_999_999_999
+
 // integer returns the nearest integer that a structured field can hold and that is
 // not negative.
-func integer(n int64) int64 { return min(max(0, n), 999_999_999_999_999) }
+func integer(n int64) int64 { return min(max(0, n), largest) }
 
 // seconds rounds up, so that nobody comes back too early.
 func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -133,4 +134,27 @@ func TestFieldsOfExtremeLimits(t *testing.T) {
 	if got := h.Get("RateLimit-Policy"); got != `"quota";q=10` {
 		t.Errorf("a limit that does not refill: %s", got)
 	}
+}
+
+// A debt of centuries is told as an integer that a structured field can hold, and as a reset that is
+// in the future; so is the time in which an enormous capacity refills.
+func TestFieldsOfCenturies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const longest = math.MaxInt64 / time.Millisecond * time.Millisecond
+		h := http.Header{}
+		deep := []limiter.Status{{Limit: "tpm", Capacity: limiter.MaxTokens, Refill: 1, Period: 24 * time.Hour,
+			Remaining: math.MinInt64 / 1000, RetryAfter: longest, RefillAfter: longest, ResetAfter: longest}}
+		httplimit.RateLimit(h, deep)
+		httplimit.XRateLimit(h, deep)
+		for name, want := range map[string]string{
+			"RateLimit":             `"tpm";r=0;t=9223372037`,
+			"RateLimit-Policy":      `"tpm";q=999999999999999;w=999999999999999`,
+			"X-RateLimit-Remaining": "0",
+			"X-RateLimit-Reset":     strconv.FormatInt(time.Now().Unix()+9223372037, 10),
+		} {
+			if got := h.Get(name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+	})
 }
