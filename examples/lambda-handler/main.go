@@ -21,6 +21,7 @@ import (
 	"errors"
 	"log"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"strconv"
@@ -91,7 +92,7 @@ func tooMany(denied *limiter.LimitError, req limiter.Request) (response, error) 
 	if err != nil {
 		return response{}, err
 	}
-	seconds := int64((denied.RetryAfter + time.Second - 1) / time.Second)
+	seconds := int64(math.Ceil(denied.RetryAfter.Seconds()))
 	headers := map[string]string{"Content-Type": "application/json", "Retry-After": strconv.FormatInt(seconds, 10)}
 	set(headers, denied.Statuses)
 	return response{StatusCode: http.StatusTooManyRequests, Headers: headers, Body: string(body)}, nil

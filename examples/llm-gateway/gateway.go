@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -96,7 +96,7 @@ func (a *answer) end(r *http.Request, req limiter.Request, err error) {
 	switch {
 	case r.Context().Err() != nil: // nobody is there any more
 	case isDenied:
-		seconds := int64((denied.RetryAfter + time.Second - 1) / time.Second)
+		seconds := int64(math.Ceil(denied.RetryAfter.Seconds()))
 		a.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 		httplimit.RateLimit(a.w.Header(), denied.Statuses)
 		httplimit.WriteDenied(a.w, r, httplimit.Denial{LimitError: denied, Request: req})
