@@ -56,11 +56,11 @@ var (
 	// ErrNoLimits: neither the call nor any level of the stored configuration
 	// has limits for the entity and resource.
 	ErrNoLimits = errors.New("limiter: no limits configured")
-	// ErrQueueFull: a *LimitError of [Limiter.Reserve]: requests that wait owe more than the
-	// capacity of a limit. RetryAfter says when there is room again. Nothing was taken. The
-	// debt is bounded because it stays if all that wait die: at worst twice the capacity must
-	// then be refilled before anybody is granted anything. [Limiter.Wait] waits for room
-	// instead.
+	// ErrQueueFull: a *LimitError of [Limiter.Reserve]: more than the capacity of a limit is
+	// owed, by requests that wait or by work that has cost more than it took. RetryAfter says
+	// when there is room again. Nothing was taken. What requests that wait owe is bounded because
+	// it stays if all of them die: at worst twice the capacity must then be refilled before
+	// anybody is granted anything. [Limiter.Wait] waits for room instead.
 	ErrQueueFull = errors.New("limiter: queue full")
 	// ErrLeaseClosed: the lease has been committed or rolled back.
 	ErrLeaseClosed = errors.New("limiter: lease closed")

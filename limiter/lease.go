@@ -144,7 +144,12 @@ func (le *Lease) Overdrawn() (out []Status) {
 // cost what was taken; limits that the request named no cost for can be settled as
 // well. It performs no I/O: Commit or Rollback writes the difference to what was
 // taken, into debt if need be. What was settled counts even if the work fails later.
-// It fails for unknown limits, amounts out of range (ErrInvalid) and a lease that has
+//
+// No debt is cut, because the work was done. While a shard owes, it grants nothing. So it owes
+// at most what the requests that were at work when it began to owe have cost above what they
+// took. Other shards of the bucket grant what is theirs. Denials tell the wait, 292 years at most.
+//
+// Settle fails for unknown limits, amounts out of range (ErrInvalid) and a lease that has
 // ended (ErrLeaseClosed); then nothing is changed.
 func (le *Lease) Settle(actual Costs) error {
 	le.mu.Lock()
