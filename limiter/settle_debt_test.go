@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -102,7 +103,8 @@ func TestDebtIsBoundedByWhatIsAtWork(t *testing.T) {
 		held -= int64(len(atWork)) * 1_000_000
 		_, err := w.process(Options{}).Acquire(t.Context(), asks(Costs{"tpm": 1}, tpm))
 		d, ok := errors.AsType[*LimitError](err)
-		if !ok || d.Estimated || d.RetryAfter.Milliseconds() != 1000-held || d.Remaining != int64(math.Floor(float64(held)/1000)) {
+		left := bucket.WholeTokens(held)
+		if !ok || d.Estimated || d.RetryAfter.Milliseconds() != 1000-held || d.Remaining != left {
 			t.Errorf("seed %d: with %d millitokens: %v", seed, held, err)
 		}
 	}
