@@ -48,7 +48,8 @@ type configs struct {
 	namespace string
 	ttl       int64 // ms; zero or less: every resolution reads
 	timeout   time.Duration
-	patience  time.Duration // how long a caller with old records waits for a read
+	patience  time.Duration        // how long a caller with old records waits for a read at least
+	late      func() time.Duration // after how long a call is late, for which it waits, too
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *simplelru.LRU[cacheKey, cached]
@@ -57,13 +58,14 @@ type configs struct {
 	hungAt    int64 // when a read last took the time it was given, epoch ms
 }
 
-func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, size int) *configs {
+func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, late func() time.Duration,
+	size int) *configs {
 	cache, err := simplelru.NewLRU[cacheKey, cached](size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: probeWait, cache: cache,
-		warm: newWarm(max(1, size/int(records)))}
+	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: probeWait, late: late,
+		cache: cache, warm: newWarm(max(1, size/int(records)))}
 }
 
 // The records that decide, most specific limits first.
@@ -178,8 +180,9 @@ func allSeen(recs [records]cached, missing []int) bool {
 	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
 }
 
-// refresh is fetch with old records to fall back on. Nobody waits longer than for a probe, and
-// nobody waits again for a while after one: a store that hangs must not slow every call. The read
+// refresh is fetch with old records to fall back on. Nobody waits longer than for a probe, or where
+// the table is slow until the read is late, and nobody waits again for a while after one: a store
+// that hangs must not slow every call. The read
 // goes on, and serves those who come later. Where every call is to read, it waits for half of the
 // time that is left.
 func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKey, missing []int,
@@ -189,7 +192,7 @@ func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKe
 	}
 	half := c.timeout / 2
 	if c.ttl > 0 {
-		half = min(half, c.patience)
+		half = min(half, max(c.patience, c.late()))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		half = min(half, time.Until(deadline)/2)

@@ -50,3 +50,25 @@ func TestHangingConfigurationReadLeavesTime(t *testing.T) {
 		}
 	})
 }
+
+// Configuration that has outlived its time is read anew by the next call, however slow the table is:
+// a read is waited for as long as calls take, not for a constant time.
+func TestOldConfigurationIsReadBehindASlowTable(t *testing.T) {
+	for _, trip := range []time.Duration{4 * time.Millisecond, 150 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			w, l, _ := far(t, trip, Options{ConfigTTL: time.Minute}, nil)
+			store := func(capacity int64) {
+				w.db.Store(table.Config{Namespace: l.NamespaceID(), Resource: gpt,
+					Limits: []bucket.Limit{PerHour("rph", capacity).stored()}}.Item())
+			}
+			req := Request{Entity: "other", Resource: gpt, Costs: Costs{"rph": 1}}
+			for capacity := int64(100); capacity <= 400; capacity += 100 {
+				store(capacity)
+				time.Sleep(time.Minute)
+				if got := must(t, l, req).Status()[0].Capacity; got != capacity {
+					t.Errorf("behind %s: goes by a capacity of %d, want %d", trip, got, capacity)
+				}
+			}
+		})
+	}
+}

@@ -203,13 +203,16 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	if opts.Observe != nil {
 		s = watched{s, opts.Observe}
 	}
+	clocked := &clocked{Store: s}
+	late := func() time.Duration { return clocked.lately().late }
 	l := &Limiter{
-		store: &clocked{Store: s}, opts: opts, namespace: namespaceID,
+		store: clocked, opts: opts, namespace: namespaceID,
 		desks: newDesks(opts.MaxBuckets, known.Settings{
 			DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
 		}),
 		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
-		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, int(records)*opts.MaxBuckets),
+		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late,
+			int(records)*opts.MaxBuckets),
 	}
 	l.keeper.Wake, l.keeper.Random = l.keepUp, random
 	return l
