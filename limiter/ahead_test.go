@@ -262,3 +262,27 @@ func BenchmarkHeld(b *testing.B) {
 	l.background.Wait()
 	b.ReportMetric(float64(w.db.Stats().WriteUnits)/float64(b.N), "writes/op")
 }
+
+// A process takes ahead what it can grant before that is over, however long a write is under way, and
+// else nothing: what ends unspent is lost to all.
+func TestAheadFollowsTheRoundTrip(t *testing.T) {
+	for _, c := range []struct{ trip, life int }{{4, 100}, {4, 400}, {150, 100}, {150, 200}, {150, 400}} {
+		synctest.Test(t, func(t *testing.T) {
+			var taken, ended atomic.Int64
+			sum := func(e Event) {
+				taken.Add(e.Taken["rps"])
+				ended.Add(e.Ended["rps"])
+			}
+			_, l, _ := far(t, time.Duration(c.trip)*time.Millisecond, Options{Ahead: time.Duration(c.life) * time.Millisecond,
+				ConfigTTL: time.Hour, Observe: only(EventAhead, sum)}, nil)
+			for range 800 { // half of what is refilled
+				time.Sleep(2 * time.Millisecond)
+				go l.Acquire(t.Context(), asks(Costs{"rps": 1}, PerSecond("rps", 1000)))
+			}
+			time.Sleep(time.Second)
+			if takes := 2*c.life > 3*c.trip; taken.Load() > 0 != takes || ended.Load() > taken.Load()/10 {
+				t.Errorf("%+v: %d taken ahead, of which %d ended unspent", c, taken.Load(), ended.Load())
+			}
+		})
+	}
+}

@@ -47,8 +47,9 @@ type Options struct {
 	// process that crashes loses what it holds, and what its leases took stays taken.
 	// docs/hot-keys.md says which time suits which bucket. The time is cut to half of that in
 	// which the fastest limit of a bucket fills. Nothing is taken ahead by a process that asks
-	// for the bucket only a few times in it, nor of a bucket with an in-flight or a soft limit,
-	// nor over the edge of a quota; what ends unspent of a quota is given back with one write.
+	// for the bucket only a few times in it, nor where a write takes two thirds of it, nor of a
+	// bucket with an in-flight or a soft limit, nor over the edge of a quota; what ends unspent
+	// of a quota is given back with one write.
 	// Wait and Reserve are not served from it. Not for buckets that Python clients or older
 	// releases take from: they do not know what is held, and grant it once more.
 	Ahead time.Duration
@@ -210,7 +211,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 		desks: newDesks(opts.MaxBuckets, known.Settings{
 			DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
 		}),
-		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
+		locals: newLocals(opts.LocalShare, opts.MaxBuckets),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late,
 			int(records)*opts.MaxBuckets),
 	}

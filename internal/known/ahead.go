@@ -122,7 +122,7 @@ func (k *facts) low(s *seen, w Want, now Now) bool {
 	if !h.Low(&h.demand, h.taken, now.Trip, now.instant()) {
 		return false
 	}
-	life := ahead.LifeFrom(s.image, w.Costs, k.ahead, now.Ms)
+	life := k.life(s, w.Costs, now.Trip, now.Ms)
 	return h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
 }
 
@@ -181,7 +181,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 		!w.stored(s.image.State) {
 		return charge
 	}
-	life := ahead.LifeFrom(s.image, w.Costs, k.ahead, now.Ms)
+	life := k.life(s, w.Costs, now.Trip, now.Ms)
 	h.pace.Wrote(life, now.Ms, now.Random)
 	take, short := k.size(s, w, life, now)
 	if short {

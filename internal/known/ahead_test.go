@@ -426,3 +426,19 @@ func TestPlentyCalms(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is taken ahead that may not be held for longer than the charge is under way: it would be
+// over when the answer comes, or soon after.
+func TestWhatIsTakenAheadOutlivesTheCharge(t *testing.T) {
+	for trip, want := range map[float64]bool{0: true, 4: true, 333: true, 334: false, 1000: false} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		for _, w := range ten() {
+			p.Begin(Choice{Do: Take}, w, noon)
+		}
+		_, plan := p.Plan(Choice{Do: Take}, ten(), 10, func() Now { return Now{Ms: noon, Trip: trip} })
+		if took(plan) > 0 != want {
+			t.Errorf("of 500 ms with %v ms a call: %+v, want that it takes ahead: %v", trip, plan.ahead, want)
+		}
+	}
+}

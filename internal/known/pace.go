@@ -1,11 +1,25 @@
 package known
 
-import "github.com/zeroae/zae-limiter-go/internal/ahead"
+import (
+	"github.com/zeroae/zae-limiter-go/internal/ahead"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// life is how long what a charge takes ahead may be held, from when it is sent. It is zero where
+// that is hardly longer than the charge is under way: nothing would be left to grant from. Writes
+// of which half take trip milliseconds seldom take half as much again.
+func (k *facts) life(s *seen, costs []table.Cost, trip float64, now int64) int64 {
+	life := ahead.LifeFrom(s.image, costs, k.ahead, now)
+	if float64(life) <= 1.5*trip {
+		return 0
+	}
+	return life
+}
 
 // busy reports whether this process takes ahead of a shard.
 func (d decider) busy(s *seen) bool {
 	return d.ahead > 0 && s.imaged() && s.holding != nil &&
-		s.holding.demand.Busy(ahead.LifeFrom(s.image, d.want.Costs, d.ahead, d.now), d.now)
+		s.holding.demand.Busy(d.life(s, d.want.Costs, d.trip, d.now), d.now)
 }
 
 // waits reports whether a busy process has had its turn on a saturated bucket.
