@@ -135,7 +135,7 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 		case t.lease != nil:
 			return t.lease, nil
 		} // else the write was refused, and its image explains why: decide again
-		tries.Trips = me.spent(l.store.lately())
+		tries.Trips, tries.Lost = me.spent(l.store.lately()), me.lost
 	}
 }
 

@@ -31,7 +31,7 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	c := d.paced(d.decide())
 	tries := max(a.Rounds, a.Calls)
 	if n := c.trips(); n > 0 && (a.Trips+n > MaxTrips && w.hard() || tries >= MaxRounds) { // others take what there is
-		c = d.giveUp()
+		c = d.giveUp(c)
 	}
 	if a.Waits && (c.Do == Deny || c.Do == Look || c.Do == Adopt || a.InLine) {
 		c = d.behind(c)

@@ -72,7 +72,7 @@ func TestWhyDenied(t *testing.T) {
 		{name: "they are brought", bucket: seenAs(perSecond, 4), asks: asks(7, faster), has: &Attempt{Adopted: true},
 			want: Deny, after: 600},
 		{name: "others have been faster each time: 5 tokens take 5 s", bucket: seenAs(perSecond, 9),
-			asks: asks(5, perSecond), has: &Attempt{Trips: MaxTrips}, want: Deny, after: 5000, guess: true},
+			asks: asks(5, perSecond), has: &Attempt{Trips: MaxTrips, Lost: true}, want: Deny, after: 5000, guess: true},
 		{name: "decided too often", bucket: seenAs(perSecond, 9), asks: asks(5, perSecond),
 			has: &Attempt{Rounds: MaxRounds}, want: Deny, after: 5000, guess: true},
 		{name: "it waits: into debt", bucket: seenAs(perSecond, 4), asks: asks(7, perSecond), has: waits, want: Take},

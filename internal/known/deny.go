@@ -157,9 +157,11 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 	return d.deny(d.behind(Choice{Do: Deny, at: now + 1})).explain(k, now)
 }
 
-// giveUp returns the denial of a request that has used up its writes. Each was refused because
-// others had taken the tokens. The denial lasts until its costs have refilled.
-func (d decider) giveUp() Choice {
+// giveUp returns the denial of a request that has used up its round trips before it did c. If others
+// have taken the tokens, it lasts until its costs have refilled. It lasts no longer than an image
+// denies if several shards hold the costs together, for which no time is left, or if its writes were
+// refused for other reasons, as where shards merge.
+func (d decider) giveUp(c Choice) Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {
 		if !c.Limit.Refills() || c.Limit.Soft || c.Milli == 0 { // what others keep taking may be there all the same
@@ -169,8 +171,11 @@ func (d decider) giveUp() Choice {
 			out.at, out.Limit = at, c.Limit.Name
 		}
 	}
-	if out.Limit == "" {
-		out.at = bucket.AddSat(d.now, max(d.DenyFor, 1))
+	switch soon := bucket.AddSat(d.now, max(d.DenyFor, 1)); {
+	case out.Limit == "":
+		out.at = soon
+	case !d.attempt.Lost, c.Do == Several:
+		out.at = min(out.at, soon)
 	}
 	return out
 }

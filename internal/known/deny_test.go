@@ -148,7 +148,8 @@ func TestDenialsBySlots(t *testing.T) {
 }
 
 // Others who are faster each time deny for the time in which the costs refill; of limits that do not
-// refill, for as long as an image denies. The denial names a limit that something is asked of.
+// refill, for as long as an image denies; at most for that if it was not for the tokens, or if several
+// shards have them. The denial names a limit that something is asked of.
 func TestGivingUp(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	other := quota
@@ -172,10 +173,18 @@ func TestGivingUp(t *testing.T) {
 		{[]bucket.Limit{soft, slow}, []int64{2000, 0}, "slow", 60_000}, // what is owed of it denies
 	} {
 		k := factsOf(1)
-		k.DenyFor = 60_000
-		d := decider{facts: k, now: noon, attempt: &Attempt{}, want: Want{Costs: table.Costs(c.limits, c.costs...)}}
-		if got := d.deny(d.giveUp()).c; got.Do != Deny || !got.guess || got.Limit != c.limit || got.at != noon+c.after {
-			t.Errorf("%v of %v: %+v, want %s for %d ms", c.costs, c.limits, got, c.limit, c.after)
+		for _, g := range []struct {
+			lost          bool
+			did           Action
+			denies, after int64 // ms
+		}{{true, Take, 60_000, c.after}, {true, Several, 1500, 1500}, {false, Take, 1500, 1500}} {
+			k.DenyFor = g.denies
+			d := decider{facts: k, now: noon, attempt: &Attempt{Lost: g.lost}}
+			d.want.Costs = table.Costs(c.limits, c.costs...)
+			got := d.deny(d.giveUp(Choice{Do: g.did})).c
+			if got.Do != Deny || !got.guess || got.Limit != c.limit || got.at != noon+g.after {
+				t.Errorf("%v of %v, %+v: %+v, want %s", c.costs, c.limits, g, got, c.limit)
+			}
 		}
 	}
 }

@@ -81,6 +81,7 @@ type Attempt struct {
 	Calls   int   // writes sent for it
 	Adopted bool  // it has brought limits in force
 	Trips   int   // round trips that it has waited for, or MaxTrips if there is no time for another
+	Lost    bool  // others have taken the tokens in one of them
 	Waits   bool  // it takes its costs into debt instead of being denied
 	Until   int64 // with Waits: it does not wait for longer, epoch ms
 	InLine  bool  // with Waits: others stand in line before it, so it owes nothing yet
