@@ -70,8 +70,22 @@ func (d decider) deny(c Choice) *denied {
 			sum.level += float64(level) - float64(s.underWay.of(c.Limit.Name))
 		}
 	}
-	out.unseen = seenShards < d.count
+	if out.unseen = seenShards < d.count; out.unseen {
+		for i, c := range d.want.Costs {
+			out.limits[i].extrapolate(c)
+		}
+	}
 	return out
+}
+
+// extrapolate lets shards that were not seen be as full as those that were.
+func (s *supply) extrapolate(c table.Cost) {
+	if s.whole <= 0 || s.whole >= c.Limit.Capacity {
+		return
+	}
+	times := float64(c.Limit.Capacity) / float64(s.whole)
+	s.level, s.rate = s.level*times, s.rate*times
+	s.whole, s.floor = c.Limit.Capacity, c.FloorIn(bucket.State{})
 }
 
 // explain returns the denial as it is at now.
@@ -202,9 +216,14 @@ func denies(c table.Cost) int {
 
 // mending returns the denial of what can be had once shards have merged.
 func (d decider) mending(c Choice) Choice {
-	c.Do, c.at, c.guess = Deny, bucket.AddSat(d.now, mergeTime), true
+	each := int64(math.Ceil(mergeTrips * d.trip * float64(d.count)))
+	c.Do, c.at, c.guess = Deny, bucket.AddSat(d.now, max(mergeTime, each)), true
 	return c
 }
 
-// mergeTime is about how long, in ms, it takes until shards have merged.
-const mergeTime = 1000
+const (
+	// mergeTime is about how long, in ms, it takes until shards have merged, at least.
+	mergeTime = 1000
+	// mergeTrips is how many round trips it takes for each of them: a look and a transaction.
+	mergeTrips = 2
+)

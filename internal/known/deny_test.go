@@ -204,3 +204,43 @@ func TestDenialsTellTheEdge(t *testing.T) {
 		t.Errorf("%+v, %+v", d.Choice, d.Denial)
 	}
 }
+
+// Who has to wait until shards have merged is told a second, or two round trips for each of them.
+func TestMergingFollowsTheRoundTrip(t *testing.T) {
+	for trip, after := range map[float64]int64{0: 1000, 4: 1000, 150: 2400} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		for i := range 8 {
+			b.See(imageOf(i, 8, 1), noon, Unsent)
+		}
+		now := func() Now { return Now{Ms: noon, Trip: trip} }
+		d := b.Decide(asks(10, perSecond), &Attempt{}, now) // of shares of 1.25 that are 8 whole tokens
+		if d.Do != Deny || d.Mend == nil || d.Denial.After != after || !d.Denial.Estimated {
+			t.Errorf("with %v ms a call: %+v, %+v, want %d ms", trip, d.Choice, d.Denial, after)
+		}
+	}
+}
+
+// Shards that were not seen are taken to be as full as those that were: of four, one that has 1 of 2.5
+// tokens makes 4 of 10, and 1 where half of each share is to be left. One that owes 100 makes 400.
+func TestDenialsSpeakOfTheWholeBucket(t *testing.T) {
+	for _, c := range []struct {
+		rps   int64 // millitokens
+		floor int64
+		want  int64
+	}{{1000, 0, 4}, {1500, 50, 1}} {
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{each("other", 1), perSecond}, 0, 4, noon)}
+		image.State.Slots[image.State.Index("other")].Tokens = -100_000
+		image.State.Slots[image.State.Index("rps")].Tokens = c.rps
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.See(image, noon, Unsent)
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{each("other", 1), perSecond}, 0, 5000)
+		w.Costs[1].Floor = c.floor
+		d := b.Decide(w, &Attempt{Trips: MaxTrips}, clock(noon))
+		l := d.Denial.Levels
+		if d.Do != Deny || l[0].Remaining != -400 || l[0].After != 400_000 || l[1].Remaining != c.want || !l[1].Estimated {
+			t.Errorf("%+v: %+v, %+v", c, d.Choice, d.Denial)
+		}
+	}
+}
