@@ -30,6 +30,7 @@ func TestRemainingOfALimitThatIsNotInTheBucket(t *testing.T) {
 			}
 		}
 		w.advance(time.Minute)
+		must(t, l, asks(Costs{"rpm": 40}, rpm40)).Rollback(t.Context()) // now all shards are known
 		lease := must(t, l, asks(Costs{"rpm": 1, "tpm": 20}, rpm40, tpm))
 		if s := lease.Status(); s[1].Limit != "tpm" || s[1].Remaining != 480 {
 			t.Errorf("%d shards: granted with %+v, want 480 left", parts, s)

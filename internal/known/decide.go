@@ -58,12 +58,12 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 // process visits for a while, else from a random one, so that requests spread over them:
 //
 //	its image covers the costs     write to it
-//	it has no image                write to it, which brings one, unless another write was refused
+//	it has no image                write to it, which brings one; to two of them at most
 //	its image does not cover them  try the next shard
 //
-// When all were tried in vain, the request is denied without a call (D4), unless the
-// shards cover the costs together, the images are too old to deny, or a second shard without an
-// image can be asked first.
+// A second shard without an image is asked only if its share can cover the costs, or before a
+// denial. When all were tried in vain, the request is denied without a call (D4), unless the shards
+// cover the costs together, or the images are too old to deny.
 func (d decider) decide() Choice {
 	if z := d.shards[0]; z != nil && z.absent { // there is no bucket: the write creates it
 		return Choice{Do: Take}
@@ -75,7 +75,7 @@ func (d decider) decide() Choice {
 		k := d.nearest((start + i) % d.count)
 		s := d.shards[k]
 		if !s.imaged() {
-			if d.attempt.Trips == 0 || d.blind() {
+			if d.attempt.Trips == 0 || d.attempt.Trips == 1 && d.fits(k) || d.blind() {
 				return Choice{Do: Take, Shard: k}
 			}
 			unseen = k

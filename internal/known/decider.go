@@ -1,8 +1,11 @@
 package known
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // decider decides one attempt from what is known. It performs no I/O; now and the
@@ -35,6 +38,14 @@ func (d decider) nearest(k int) int {
 		k = bucket.SplitParent(k)
 	}
 	return 0
+}
+
+// fits reports whether a shard, full, covers the costs.
+func (d decider) fits(shard int) bool {
+	share := bucket.State{Shard: shard, Shards: d.count}
+	return !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
+		return c.Need(share) > share.CapacityOf(c.Limit) && !c.Limit.Soft
+	})
 }
 
 // blind reports whether there is no image of any shard.
