@@ -401,7 +401,8 @@ func TestWhyDeniedWithoutAllImages(t *testing.T) {
 	}{
 		{"a shard that was never seen is asked", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
 			Attempt{}, Take, 0, false},
-		{"so is a second one", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2, Attempt{Trips: 1}, Take, 0, false},
+		{"so is a second one", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
+			Attempt{Trips: 1}, Take, 0, false},
 		{"not for more than its share: all are read", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 3,
 			Attempt{Trips: 1}, Several, 0, false},
 		{"that and a transaction take two round trips", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
