@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
@@ -14,7 +16,7 @@ type shownAccess struct {
 
 const accessLong = `There is a switch for an entity on a resource, one for the entity, and one for the
 resource. The first of them that is set decides; if none is, requests are served. Limits
-stay as they are.`
+stay as they are. The change is shown first, and has to be confirmed (or --yes).`
 
 func disableCommand(a *app) *cobra.Command {
 	return accessCommand(a, &cobra.Command{
@@ -44,6 +46,7 @@ func enableCommand(a *app) *cobra.Command {
 
 func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Command {
 	var at admin.Scope
+	var yes bool
 	cmd.Args = args(0, 0)
 	cmd.PreRunE = func(c *cobra.Command, _ []string) error {
 		if at == (admin.Scope{}) {
@@ -51,7 +54,10 @@ func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Co
 		}
 		return nil
 	}
-	return scopeFlags(a.inNamespace(cmd, func(c *call) (answer, error) {
+	return asks(scopeFlags(a.inNamespace(cmd, func(c *call) (answer, error) {
+		if err := a.sureOfAccess(c, yes, at, to()); err != nil {
+			return answer{}, err
+		}
 		n, err := c.ns.SetAccess(c.ctx, at, to())
 		if err != nil {
 			return answer{}, err
@@ -59,5 +65,22 @@ func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Co
 		r := rows{head: []string{"entity", "resource", "access", "buckets"}}
 		r.add(anyone(at.Entity), anyone(at.Resource), to(), n.Buckets)
 		return answer{value: shownAccess{at.Entity, at.Resource, to().String(), n.Buckets}, rows: r}, nil
-	}), &at)
+	}), &at), &yes)
+}
+
+// sureOfAccess shows what a switch says and what it is to say, and asks. One that says so
+// already goes to the buckets that do not know it yet, without a question.
+func (a *app) sureOfAccess(c *call, yes bool, at admin.Scope, to admin.Access) error {
+	was, err := c.ns.Access(c.ctx, at)
+	if err != nil || was == to {
+		return err
+	}
+	a.leaves(fmt.Sprintf("%s %s", at, was))
+	a.comes(fmt.Sprintf("%s %s", at, to))
+	then := map[admin.Access]string{
+		admin.AccessDisabled:  "Its requests are refused within a minute.",
+		admin.AccessEnabled:   "Its requests are served by their limits.",
+		admin.AccessInherited: "The next wider switch decides.",
+	}
+	return a.sure(yes, fmt.Sprintf("Change access of %s? %s", at, then[to]))
 }

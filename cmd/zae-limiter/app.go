@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -265,34 +264,4 @@ func (a *app) where(err error) error {
 		return nil
 	}
 	return &placed{error: err, table: a.table, namespace: a.namespace}
-}
-
-// sure asks before something that cannot be undone.
-func (a *app) sure(yes bool, question string) error {
-	if yes {
-		return nil
-	}
-	fmt.Fprintf(a.errs, "%s [y/N] ", question)
-	answered := make(chan error, 1)
-	go func() { answered <- a.answer() }() // a read of a terminal cannot be ended
-	select {
-	case err := <-answered:
-		return err
-	case <-a.interrupted:
-		fmt.Fprintln(a.errs)
-		return errors.New("interrupted; nothing was changed")
-	}
-}
-
-// answer reads the answer to a question, and returns nil if it is yes.
-func (a *app) answer() error {
-	line, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil && line == "" {
-		fmt.Fprintln(a.errs)
-		return errors.New("nobody answered; nothing was changed (--yes answers)")
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return errors.New("not confirmed; nothing was changed")
-	}
-	return nil
 }

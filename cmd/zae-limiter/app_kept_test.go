@@ -23,7 +23,7 @@ func TestResetOfOneLimit(t *testing.T) {
 	if err := take(limiter.Costs{"rpm": 9, "tpm": 90}); err != nil {
 		t.Fatal(err)
 	}
-	s.run(0, "reset", "acme", "gpt-4", "rpm")
+	s.run(0, "reset", "-y", "acme", "gpt-4", "rpm")
 	if err := take(limiter.Costs{"rpm": 10, "tpm": 10}); err != nil {
 		t.Errorf("10 of 10 after the reset: %v", err)
 	}

@@ -2,10 +2,26 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // A question that nobody answers ends with the command, and is no yes.
@@ -30,5 +46,333 @@ func TestAQuestionIsInterrupted(t *testing.T) {
 		}
 		terminal.Close()
 		synctest.Wait()
+	})
+}
+
+// effect is what a command may do to what is stored.
+type effect int
+
+const (
+	reads   effect = iota // leaves the table as it is
+	adds                  // leaves every item and attribute there
+	removes               // removes or overwrites something, so it shows that and asks
+)
+
+// played is a command with its effect. One that removes something shows leaves first.
+type played struct {
+	effect effect
+	args   string
+	leaves []string
+	away   bool   // what it works on is not in the table in memory
+	loses  string // an attribute that goes, of a command that undoes something
+}
+
+// effects has every command of the tool. A new one has to say what it does, and is held to it.
+var effects = map[string]played{
+	"apply": {effect: removes, args: "MANIFEST",
+		leaves: []string{"- delete */images", "- budget: 5 per 1m0s", "- rpm: 10 per 1h0m0s"}},
+	"audit":           {args: "--all"},
+	"cost":            {args: "--rate 10"},
+	"credit":          {effect: adds, args: "acme gpt-4 rpm=1"},
+	"dev":             {away: true},
+	"disable":         {effect: removes, args: "-r gpt-4", leaves: []string{"- */gpt-4 enabled"}},
+	"enable":          {effect: removes, args: "-e acme", leaves: []string{"- acme/* disabled"}},
+	"entity create":   {effect: adds, args: "new"},
+	"entity get":      {args: "acme"},
+	"entity children": {args: "org"},
+	"entity move": {effect: removes, args: "acme --no-parent",
+		leaves: []string{`- "acme" belongs to "org", and charges it`}},
+	"limits get":     {args: "-r gpt-4"},
+	"limits list":    {},
+	"limits resolve": {args: "acme gpt-4"},
+	"limits reach":   {effect: adds},
+	"load":           {away: true},
+	"namespace list": {args: "--all"},
+	"namespace delete": {effect: removes, args: "prod",
+		leaves: []string{`- namespace "prod", ID PROD, created 2024-02-02T00:00:00Z`}},
+	"namespace purge": {effect: removes, args: "GONE",
+		leaves: []string{`- namespace "gone", ID GONE, created 2024-02-02T00:00:00Z, deleted 2024-02-02T00:00:00Z, ` +
+			"and everything in it"}},
+	"namespace recover":  {effect: adds, args: "GONE", loses: "deleted_at"},
+	"namespace register": {effect: adds, args: "new"},
+	"peek":               {args: "acme gpt-4"},
+	"plan":               {args: "MANIFEST"},
+	"policy get":         {},
+	"policy set": {effect: removes, args: "--on-unavailable block --audit-retention 7d",
+		leaves: []string{"- on unavailable: allow", "- audit retention: 30 days"}},
+	"replay":         {effect: removes, args: "--deliver", away: true},
+	"reset":          {effect: removes, args: "acme gpt-4", leaves: []string{"- acme/gpt-4 rpm: 1 of 10 left, 9 used"}},
+	"status":         {away: true},
+	"table check":    {away: true},
+	"table create":   {away: true},
+	"table describe": {away: true},
+	"table policy":   {away: true},
+	"table template": {away: true},
+	"thresholds":     {args: "-e acme"},
+	"usage":          {args: "-e acme"},
+	"version":        {},
+	"entity delete": {effect: removes, args: "acme", leaves: []string{`- "acme" belongs to "org", and charges it`,
+		"- acme/* disabled", "- acme/gpt-4 rpm: 10 per 1h0m0s", "- acme/gpt-4 rpm: 1 of 10 left, 9 used"}},
+	"limits delete": {effect: removes, args: "-e acme -r gpt-4", leaves: []string{"- acme/gpt-4 rpm: 10 per 1h0m0s"}},
+	"limits set": {effect: removes, args: "-e acme -r gpt-4 rpm=5",
+		leaves: []string{"- acme/gpt-4 rpm: 10 per 1h0m0s"}},
+}
+
+// leaf calls f for every command that does something, by its path below the root.
+func leaf(f func(path string, c *cobra.Command)) {
+	var walk func(c *cobra.Command, path string)
+	walk = func(c *cobra.Command, path string) {
+		for _, sub := range c.Commands() {
+			walk(sub, strings.TrimSpace(path+" "+sub.Name()))
+		}
+		if len(c.Commands()) == 0 {
+			f(path, c)
+		}
+	}
+	walk(root(&app{}), "")
+}
+
+// stored is a table in memory that shows what is in it. Its clock stands still.
+type stored struct {
+	admin.DynamoDB
+	db *memdb.DB
+}
+
+var storedNow = time.Date(2024, 2, 2, 0, 0, 0, 0, time.UTC)
+
+func (stored) Now() time.Time { return storedNow }
+
+func storedIn(db *memdb.DB) stored { return stored{db.Client(), db} }
+
+// on runs a command on the table, with the text at its standard input.
+func (s stored) on(t *testing.T, stdin string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	a := &app{in: strings.NewReader(stdin), out: &stdout, errs: &stderr, memory: s}
+	cmd := root(a)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	a.progress.end()
+	if err != nil {
+		a.complain(err)
+	}
+	return stdout.String(), stderr.String(), status(err)
+}
+
+// furnished is a table in which every command finds something, and its namespaces by name.
+func furnished(t *testing.T, file string) (stored, map[string]string) {
+	t.Helper()
+	s := storedIn(memdb.New(func() int64 { return storedNow.UnixMilli() }))
+	o := &limiter.Options{Register: true, Now: s.Now, Timeout: time.Hour}
+	l, err := limiter.Open(t.Context(), s, "zae-limiter", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{
+		"entity create org", "entity create acme --parent org --charge-parent", "namespace register prod",
+		"namespace register gone", "limits set -y -r gpt-4 rpm=10/h", "limits set -y -e acme -r gpt-4 rpm=10/h",
+		"policy set -y --on-unavailable allow --audit-retention 30d", "apply -y " + file,
+	} {
+		if out, errs, code := s.on(t, "", strings.Fields(command)...); code != 0 {
+			t.Fatalf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
+		}
+	}
+	lease, err := l.Acquire(t.Context(), limiter.Request{
+		Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 9}})
+	if err == nil {
+		err = lease.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"enable -y -r gpt-4", "disable -y -e acme", "namespace delete -y gone"} {
+		if out, errs, code := s.on(t, "", strings.Fields(command)...); code != 0 {
+			t.Fatalf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
+		}
+	}
+	ids := map[string]string{}
+	table, err := admin.Open(t.Context(), s, "zae-limiter", &admin.Options{Now: s.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range table.Namespaces(t.Context()) {
+		ids[n.Name] = n.ID
+	}
+	for n := range table.Orphans(t.Context()) {
+		ids[n.Name] = n.ID
+	}
+	return s, ids
+}
+
+// lost returns an item or attribute that was there before and is not any more, but one of
+// the name that may go; or "".
+func lost(before, after []item.Item, but string) string {
+	now := map[item.Key]item.Item{}
+	for _, it := range after {
+		now[item.KeyOf(it)] = it
+	}
+	for _, it := range before {
+		k := item.KeyOf(it)
+		for _, attr := range slices.Sorted(maps.Keys(it)) {
+			if _, ok := now[k][attr]; !ok && attr != but {
+				return fmt.Sprintf("%v %s", k, attr)
+			}
+		}
+	}
+	return ""
+}
+
+// Every command that removes or overwrites something shows what leaves, and asks: without an
+// answer, or with "no", nothing is changed and the status is 1. --yes answers, and what leaves
+// is shown all the same. All other commands remove nothing and ask nothing.
+func TestWhatRemovesAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+		noAWS(t)
+		file := filepath.Join(t.TempDir(), "limits.yaml")
+		manifest := func(text string) {
+			if err := os.WriteFile(file, []byte("namespace: default\nresources: "+text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		manifest("{images: {limits: {budget: {capacity: 5}}}}\n")
+		begin, ids := furnished(t, file)
+		manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
+		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
+		seen := map[string]bool{}
+		leaf(func(path string, c *cobra.Command) {
+			p, ok := effects[path]
+			if seen[path] = true; strings.HasPrefix(path, "completion ") || path == "help" {
+				return
+			}
+			if yes := c.Flags().Lookup("yes"); !ok || (yes != nil) != (p.effect == removes) {
+				t.Errorf("zae-limiter %s: known %v, effect %v, --yes %v", path, ok, p.effect, yes)
+				return
+			}
+			args := strings.Fields(path + " " + real.Replace(p.args))
+			if p.effect == removes {
+				refuses(t, begin, p, real, args)
+				return
+			}
+			if p.away {
+				return
+			}
+			s := storedIn(begin.db.Snapshot())
+			out, errs, code := s.on(t, "", args...)
+			if code != 0 && path != "plan" || strings.Contains(errs, "[y/N]") {
+				t.Errorf("zae-limiter %v: %d\n%s%s", args, code, out, errs)
+			}
+			before, after := begin.db.Items(), s.db.Items()
+			if gone := lost(before, after, p.loses); gone != "" || p.effect == reads && !reflect.DeepEqual(before, after) {
+				t.Errorf("zae-limiter %v changes the table: lost %q", args, gone)
+			}
+		})
+		for path := range effects {
+			if !seen[path] {
+				t.Errorf("there is no command %q", path)
+			}
+		}
+	})
+}
+
+// refuses plays a command that removes something, with each answer.
+func refuses(t *testing.T, begin stored, p played, real *strings.Replacer, args []string) {
+	t.Helper()
+	before := begin.db.Items()
+	for _, stdin := range []string{"", "n\n", "y\n", "--yes"} {
+		s := storedIn(begin.db.Snapshot())
+		all := args
+		if stdin == "--yes" {
+			all, stdin = append(slices.Clone(args), "-y"), "n\n"
+		}
+		out, errs, code := s.on(t, stdin, all...)
+		said := out + errs
+		for _, line := range p.leaves {
+			if !strings.Contains(said, real.Replace(line)) {
+				t.Errorf("zae-limiter %v does not say %q:\n%s", all, real.Replace(line), said)
+			}
+		}
+		asked := strings.Contains(errs, "[y/N]")
+		if changed := !reflect.DeepEqual(before, s.db.Items()); len(all) > len(args) || stdin == "y\n" {
+			if asked == (len(all) > len(args)) || !p.away && (code != done || !changed) {
+				t.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
+			}
+		} else if code != failed || !asked || changed || !strings.Contains(errs, "nothing was changed") {
+			t.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
+		}
+	}
+}
+
+// Sister commands take the same flags: one of the same name has the same letter and takes the
+// same, and what is about an entity or a resource names it with -e or -r, unless it always
+// needs both.
+func TestSistersTakeTheSameFlags(t *testing.T) {
+	known := map[string]*pflag.Flag{}
+	leaf(func(path string, c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if k := known[f.Name]; k != nil && (k.Shorthand != f.Shorthand || k.Value.Type() != f.Value.Type()) {
+				t.Errorf("zae-limiter %s: --%s is -%s %s, and -%s %s elsewhere", path, f.Name, f.Shorthand,
+					f.Value.Type(), k.Shorthand, k.Value.Type())
+			}
+			known[f.Name] = f
+		})
+		words := strings.Fields(c.Use)
+		for i, w := range words {
+			if i > 0 && strings.Contains(w, "ENTITY") && !strings.HasPrefix(words[i-1], "-") &&
+				!strings.HasSuffix(words[i-1], "-e") && (i+1 == len(words) || words[i+1] != "RESOURCE") {
+				t.Errorf("zae-limiter %s: %q names an entity without -e", path, c.Use)
+			}
+		}
+		for a, b := range map[string]string{"from": "to", "to": "from"} {
+			if c.Flags().Lookup(a) != nil && c.Flags().Lookup(b) == nil {
+				t.Errorf("zae-limiter %s: --%s and no --%s", path, a, b)
+			}
+		}
+	})
+	s := newShell(t)
+	s.run(0, "limits", "set", "-y", "--everybody", "rpm=10")
+	s.says(0, "limits get --everybody", "* * rpm 10")
+	s.says(0, "limits reach --everybody", "BUCKETS")
+	s.says(2, "limits get --everybody -e acme", "acme/* is named")
+	s.says(2, "limits reach --everybody -r gpt-4", "*/gpt-4 is named")
+	s.says(2, "thresholds", "whose thresholds")
+}
+
+// A command that would change nothing asks nothing: it goes on with what an earlier one has not
+// reached. What cannot be read is shown as that, and is removed when the answer is yes.
+func TestNothingToAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+		file := filepath.Join(t.TempDir(), "limits.yaml")
+		if err := os.WriteFile(file, []byte("namespace: default\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := furnished(t, file)
+		for command, says := range map[string]string{
+			"disable -e acme": "disabled", "entity move acme --parent org": "org", "limits set -r gpt-4 rpm=10/h": "rpm",
+			"policy set --on-unavailable allow --audit-retention 30d": "nothing to change", "limits delete -r none": "",
+			"enable -r other --inherit": "inherited",
+		} {
+			out, errs, code := s.on(t, "", strings.Fields(command)...)
+			if code != 0 || strings.Contains(errs, "[y/N]") || !strings.Contains(out+errs, says) {
+				t.Errorf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
+			}
+		}
+		for _, it := range s.db.Items() {
+			if strings.Contains(item.KeyOf(it).PK, "/BUCKET#acme#gpt-4") {
+				it = maps.Clone(it)
+				it["b_rpm_tk"] = item.S("odd")
+				s.db.Store(it)
+			}
+		}
+		for _, command := range []string{"reset acme gpt-4", "entity delete acme"} {
+			odd := storedIn(s.db.Snapshot())
+			out, errs, code := odd.on(t, "y\n", strings.Fields(command)...)
+			if code != 0 || !strings.Contains(errs, "what cannot be read") || !strings.Contains(errs, "[y/N]") {
+				t.Errorf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
+			}
+			odd.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+			if _, errs, code = odd.on(t, "y\n", strings.Fields(command)...); code != failed || strings.Contains(errs, "[y/N]") {
+				t.Errorf("zae-limiter %s on a table that does not answer: %d\n%s", command, code, errs)
+			}
+		}
 	})
 }

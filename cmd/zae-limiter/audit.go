@@ -47,7 +47,7 @@ func auditCommand(a *app) *cobra.Command {
 	})
 	cmd.Flags().StringVarP(&about.Entity, "entity", "e", "", "about an entity")
 	cmd.Flags().StringVarP(&about.Resource, "resource", "r", "", "about the limits of a resource")
-	cmd.Flags().BoolVar(&all, "all", false, "about everything in the namespace")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "about everything in the namespace")
 	cmd.Flags().StringVar(&from, "from", "", "that happened then or later, UTC")
 	cmd.Flags().StringVar(&to, "to", "", "that happened before then, UTC")
 	cmd.Flags().StringVar(&before, "before", "", "go on after the event of this ID")

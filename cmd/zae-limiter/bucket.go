@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -66,22 +68,42 @@ func once(ns *admin.Namespace, id string) (*admin.Namespace, error) {
 const idFlag = "carried out once for this id within three days, whatever became of the answer"
 
 func resetCommand(a *app) *cobra.Command {
-	id := ""
+	id, yes := "", false
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "fill a bucket up, all limits or those named; forgives debt",
 		Long: "Fill a bucket up, all limits or those named. Debt is forgiven. A bucket that cannot be\n" +
-			"read is removed, so the next request finds a full one.",
+			"read is removed, so the next request finds a full one. What it holds is shown first, and\n" +
+			"it has to be confirmed (or --yes).",
 		Args: args(2, -1),
 	}, func(c *call) (answer, error) {
 		ns, err := once(c.ns, id)
 		if err != nil {
 			return answer{}, err
 		}
+		if err := a.sureOfReset(c, yes); err != nil {
+			return answer{}, err
+		}
 		added, err := ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
 		return addedAnswer(added), err
 	})
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
-	return cmd
+	return asks(cmd, &yes)
+}
+
+// sureOfReset shows what the bucket holds, and asks.
+func (a *app) sureOfReset(c *call, yes bool) error {
+	of := admin.Scope{Entity: c.args[0], Resource: c.args[1]}
+	for b, err := range c.ns.Buckets(c.ctx, of) {
+		switch {
+		case errors.Is(err, limiter.ErrUnreadable):
+			a.leaves(fmt.Sprintf("%s what cannot be read: %v", of, err))
+		case err != nil:
+			return err
+		default:
+			a.leaves(bucketLines(b, c.args[2:]...)...)
+		}
+	}
+	return a.sure(yes, fmt.Sprintf("Fill bucket %s up?", of))
 }
 
 func creditCommand(a *app) *cobra.Command {

@@ -58,11 +58,12 @@ func entityGet(a *app) *cobra.Command {
 
 func entityMove(a *app) *cobra.Command {
 	var parent string
-	var alone bool
+	var alone, yes bool
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "move ID {--parent ID | --no-parent}", Short: "give an entity another parent, or none",
 		Long: "Give an entity another parent, or none. Whether it is charged to its parent stays as it\n" +
-			"is; clients charge the new one within a minute. If it fails, give it again.",
+			"is; clients charge the new one within a minute. If it fails, give it again. The change is\n" +
+			"shown first, and has to be confirmed (or --yes).",
 		Args: args(1, 1),
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			if (parent != "") == alone {
@@ -71,12 +72,40 @@ func entityMove(a *app) *cobra.Command {
 			return nil
 		},
 	}, func(c *call) (answer, error) {
+		if err := a.sureOfMove(c, yes, parent); err != nil {
+			return answer{}, err
+		}
 		e, err := c.ns.MoveEntity(c.ctx, c.args[0], parent)
 		return entitiesAnswer(e), err
 	})
 	cmd.Flags().StringVar(&parent, "parent", "", "entity that this one belongs to from now on")
 	cmd.Flags().BoolVar(&alone, "no-parent", false, "it belongs to none")
-	return cmd
+	return asks(cmd, &yes)
+}
+
+// sureOfMove shows the parent that an entity has and the one that it is to have, and asks.
+// Where they are the same, buckets are changed that are not yet, without a question.
+func (a *app) sureOfMove(c *call, yes bool, parent string) error {
+	was, err := c.ns.Entity(c.ctx, c.args[0])
+	if err != nil || was.Parent == parent {
+		return err
+	}
+	now := was
+	now.Parent, now.Cascade = parent, was.Cascade && parent != ""
+	a.leaves(belongs(was))
+	a.comes(belongs(now))
+	return a.sure(yes, fmt.Sprintf("Move entity %q?", was.ID))
+}
+
+// belongs says whose child an entity is.
+func belongs(e admin.Entity) string {
+	switch {
+	case e.Parent == "":
+		return fmt.Sprintf("%q belongs to none", e.ID)
+	case e.Cascade:
+		return fmt.Sprintf("%q belongs to %q, and charges it", e.ID, e.Parent)
+	}
+	return fmt.Sprintf("%q belongs to %q", e.ID, e.Parent)
 }
 
 func entityChildren(a *app) *cobra.Command {
@@ -93,17 +122,64 @@ func entityDelete(a *app) *cobra.Command {
 	var yes bool
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "delete ID", Short: "remove an entity with its limits, buckets and usage",
+		Long: "Remove an entity with its limits, buckets and usage. They are shown first, but for the\n" +
+			"usage, and it has to be confirmed (or --yes). What is recorded about it stays.",
 		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		id := c.args[0]
 		question := fmt.Sprintf("Remove entity %q with its limits, buckets and usage, for good?", id)
-		if err := a.sure(yes, question); err != nil {
+		err := a.holdings(c, id)
+		if err == nil {
+			err = a.sure(yes, question)
+		}
+		if err != nil {
 			return answer{}, err
 		}
 		return removedAnswer(c.ns.DeleteEntity(c.ctx, id))
 	})
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return cmd
+	return asks(cmd, &yes)
+}
+
+// holdings shows what is stored of an entity, and goes on where something cannot be read.
+func (a *app) holdings(c *call, id string) error {
+	e, err := c.ns.Entity(c.ctx, id)
+	if err == nil {
+		a.leaves(belongs(e))
+	}
+	if err = a.odd(id, err); err != nil {
+		return err
+	}
+	for config, err := range c.ns.Configs(c.ctx, admin.Scope{Entity: id}) {
+		if err = a.odd(id, err); err != nil {
+			return err
+		}
+		if config.Access != admin.AccessInherited {
+			a.leaves(config.Scope.String() + " " + accessText(config.Access))
+		}
+		for _, l := range lines(config) {
+			a.leaves(config.Scope.String() + " " + l)
+		}
+	}
+	for b, err := range c.ns.Buckets(c.ctx, admin.Scope{Entity: id}) {
+		if err = a.odd(id, err); err != nil {
+			return err
+		}
+		a.leaves(bucketLines(b)...)
+	}
+	return nil
+}
+
+// odd shows that something of an entity cannot be read. That does not keep it from being
+// removed, but a table that does not answer does.
+func (a *app) odd(id string, err error) error {
+	switch {
+	case isNotFound(err):
+		return nil
+	case err == nil, unanswered(err):
+		return err
+	}
+	a.leaves(fmt.Sprintf("%q what cannot be read: %v", id, err))
+	return nil
 }
 
 // removedAnswer tells how many items a removal has removed.

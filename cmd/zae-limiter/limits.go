@@ -17,6 +17,20 @@ func scopeFlags(cmd *cobra.Command, at *admin.Scope) *cobra.Command {
 	return cmd
 }
 
+// everybodyFlag adds --everybody, which says in words that no scope is named.
+func everybodyFlag(cmd *cobra.Command, everybody *bool) *cobra.Command {
+	cmd.Flags().BoolVar(everybody, "everybody", false, "everybody's default on everything, where no scope is named")
+	return cmd
+}
+
+// notBoth refuses a scope beside --everybody.
+func notBoth(c *cobra.Command, at admin.Scope, everybody bool) error {
+	if everybody && at != (admin.Scope{}) {
+		return usage(c, "--everybody is for everybody, and %s is named", at)
+	}
+	return nil
+}
+
 func limitsCommand(a *app) *cobra.Command {
 	return group("limits", "stored limits", limitsSet(a), limitsGet(a), limitsList(a), limitsResolve(a), limitsDelete(a),
 		limitsReach(a))
@@ -24,13 +38,15 @@ func limitsCommand(a *app) *cobra.Command {
 
 func limitsGet(a *app) *cobra.Command {
 	var at admin.Scope
-	return scopeFlags(a.inNamespace(&cobra.Command{
+	var everybody bool
+	return everybodyFlag(scopeFlags(a.inNamespace(&cobra.Command{
 		Use: "get [-e ENTITY] [-r RESOURCE]", Short: "show what is stored at one scope",
-		Args: args(0, 0),
+		Args:    args(0, 0),
+		PreRunE: func(c *cobra.Command, _ []string) error { return notBoth(c, at, everybody) },
 	}, func(c *call) (answer, error) {
 		config, err := c.ns.Config(c.ctx, at)
 		return configsAnswer(config), err
-	}), &at)
+	}), &at), &everybody)
 }
 
 func limitsList(a *app) *cobra.Command {
@@ -59,15 +75,17 @@ func limitsResolve(a *app) *cobra.Command {
 
 func limitsReach(a *app) *cobra.Command {
 	var at admin.Scope
-	return scopeFlags(a.inNamespace(&cobra.Command{
+	var everybody bool
+	return everybodyFlag(scopeFlags(a.inNamespace(&cobra.Command{
 		Use: "reach [-e ENTITY] [-r RESOURCE]", Short: "bring the stored limits to buckets that do not have them yet",
-		Args: args(0, 0),
+		Args:    args(0, 0),
+		PreRunE: func(c *cobra.Command, _ []string) error { return notBoth(c, at, everybody) },
 	}, func(c *call) (answer, error) {
 		n, err := c.ns.Reach(c.ctx, at)
 		r := rows{head: []string{"buckets", "changed"}}
 		r.add(n.Buckets, n.Changed)
 		return answer{value: n, rows: r}, err
-	}), &at)
+	}), &at), &everybody)
 }
 
 // parseLimits reads limits as manifest.Syntax describes them.

@@ -21,20 +21,16 @@ type limitsChange struct {
 }
 
 func (l *limitsChange) flags(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&l.everybody, "everybody", false, "everybody's default on everything, where no scope is named")
-	cmd.Flags().BoolVarP(&l.yes, "yes", "y", false, "do not ask")
-	return scopeFlags(cmd, &l.at)
+	everybodyFlag(cmd, &l.everybody)
+	return asks(scopeFlags(cmd, &l.at), &l.yes)
 }
 
 // check wants either a scope or everybody.
 func (l *limitsChange) check(c *cobra.Command) error {
-	switch named := l.at != (admin.Scope{}); {
-	case !named && !l.everybody:
+	if l.at == (admin.Scope{}) && !l.everybody {
 		return usage(c, "neither --entity nor --resource is given: --everybody changes everybody's default")
-	case named && l.everybody:
-		return usage(c, "--everybody is for everybody, and %s is named", l.at)
 	}
-	return nil
+	return notBoth(c, l.at, l.everybody)
 }
 
 func limitsSet(a *app) *cobra.Command {

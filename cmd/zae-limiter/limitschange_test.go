@@ -68,7 +68,7 @@ func TestLimitsAreChangedKnowingly(t *testing.T) {
 	s.stdin = ""
 	s.says(0, "limits get -r gpt-4", "rpm 20", "tpm 500")
 	s.says(0, "limits set -r gpt-4 --replace --yes rpm=30", "- */gpt-4 tpm: 500 per 1m0s")
-	s.says(0, "policy set --on-unavailable allow")
+	s.says(0, "policy set -y --on-unavailable allow")
 	s.says(0, "limits set --everybody rpm=1 -y", "+ */* rpm: 1 per 1m0s")
 	s.says(0, "limits delete --everybody -y", "- */* rpm: 1 per 1m0s", "* * rpm")
 	s.says(0, "policy get", "allow")
@@ -87,7 +87,7 @@ func TestACreditWithAnID(t *testing.T) {
 		s.says(0, "credit acme gpt-4 budget=50 --id n-1", "50")
 	}
 	s.says(0, "peek acme gpt-4", "150")
-	s.says(0, "reset acme gpt-4 --id n-2", "budget")
+	s.says(0, "reset -y acme gpt-4 --id n-2", "budget")
 	s.says(2, "credit acme gpt-4 budget=1 --id a/b", "1 to 64 letters")
-	s.says(2, "reset acme gpt-4 --id n-1", "top_up")
+	s.says(2, "reset -y acme gpt-4 --id n-1", "top_up")
 }

@@ -63,8 +63,7 @@ func applyCommand(a *app) *cobra.Command {
 		}
 		return answer{}, a.apply(c.ctx, ns, plan)
 	})
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return cmd
+	return asks(cmd, &yes)
 }
 
 // apply carries out a plan, also one without changes: what is managed is recorded.

@@ -61,6 +61,7 @@ func namespaceDelete(a *app) *cobra.Command {
 	}, func(c *call) (answer, error) {
 		info, err := c.all.Lookup(c.ctx, c.args[0])
 		if err == nil {
+			a.leaves(spaceLine(info))
 			err = a.sure(yes, fmt.Sprintf("Delete namespace %q? Its clients are refused within a minute.", info.Name))
 		}
 		if err == nil {
@@ -73,8 +74,19 @@ func namespaceDelete(a *app) *cobra.Command {
 		info.Status = admin.NamespaceDeleted
 		return namespacesAnswer(info), nil
 	})
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return cmd
+	return asks(cmd, &yes)
+}
+
+// spaceLine names a namespace that leaves.
+func spaceLine(n admin.NamespaceInfo) string {
+	line := fmt.Sprintf("namespace %q, ID %s", n.Name, n.ID)
+	if !n.CreatedAt.IsZero() {
+		line += ", created " + stamp(n.CreatedAt)
+	}
+	if !n.DeletedAt.IsZero() {
+		line += ", deleted " + stamp(n.DeletedAt)
+	}
+	return line
 }
 
 func namespaceRecover(a *app) *cobra.Command {
@@ -101,6 +113,14 @@ func namespacePurge(a *app) *cobra.Command {
 		if _, err := c.all.Lookup(c.ctx, id); err == nil {
 			return answer{}, usage(c.cmd, "%q is the name of a namespace in use: delete it, and purge the ID that it had", id)
 		}
+		for n, err := range c.all.Orphans(c.ctx) {
+			if err != nil {
+				return answer{}, err
+			}
+			if n.ID == id {
+				a.leaves(spaceLine(n) + ", and everything in it")
+			}
+		}
 		if err := a.sure(yes, fmt.Sprintf("Remove everything in namespace %s, for good?", id)); err != nil {
 			return answer{}, err
 		}
@@ -110,6 +130,5 @@ func namespacePurge(a *app) *cobra.Command {
 		}
 		return removedAnswer(n, err)
 	})
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return cmd
+	return asks(cmd, &yes)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,13 +43,16 @@ type shownPolicy struct {
 func policySet(a *app) *cobra.Command {
 	var unavailable, keep string
 	var retention time.Duration
+	var yes bool
 	policies := map[string]limiter.Policy{
 		"block": limiter.PolicyBlock, "allow": limiter.PolicyAllow, "undecided": limiter.PolicyDefault,
 	}
 	cmd := a.inNamespace(&cobra.Command{
 		Use:   "set [--on-unavailable block|allow|undecided] [--audit-retention DAYS]",
 		Short: "change what holds for the whole namespace",
-		Args:  args(0, 0),
+		Long: "Change what holds for the whole namespace. The difference is shown first, and has to be\n" +
+			"confirmed (or --yes).",
+		Args: args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if _, ok := policies[unavailable]; unavailable != "" && !ok {
 				return usage(c, "--on-unavailable %s: accepted are block, allow and undecided", unavailable)
@@ -68,7 +73,11 @@ func policySet(a *app) *cobra.Command {
 		if keep != "" {
 			s.AuditRetention = new(retention)
 		}
-		if err := c.ns.Configure(c.ctx, s); err != nil {
+		changed, err := a.sureOfPolicy(c, yes, s)
+		if err == nil && changed {
+			err = c.ns.Configure(c.ctx, s)
+		}
+		if err != nil {
 			return answer{}, err
 		}
 		return policyAnswer(c)
@@ -76,5 +85,40 @@ func policySet(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&unavailable, "on-unavailable", "", "block, allow or undecided")
 	complete(cmd, "on-unavailable", []string{"block", "allow", "undecided"})
 	cmd.Flags().StringVar(&keep, "audit-retention", "", "like 90d; 0d: undecided")
-	return cmd
+	return asks(cmd, &yes)
+}
+
+// sureOfPolicy shows the settings that change, before and after, and asks. It reports whether
+// any does.
+func (a *app) sureOfPolicy(c *call, yes bool, s admin.Settings) (changed bool, err error) {
+	was, err := c.ns.Config(c.ctx, admin.Scope{})
+	if err != nil && !isNotFound(err) {
+		return false, err
+	}
+	tell := func(name, from, to string) {
+		if from != to {
+			a.leaves(name + ": " + cmp.Or(from, "undecided"))
+			a.comes(name + ": " + cmp.Or(to, "undecided"))
+			changed = true
+		}
+	}
+	if p := s.OnUnavailable; p != nil {
+		tell("on unavailable", policyOf(was.OnUnavailable), policyOf(*p))
+	}
+	if keep := s.AuditRetention; keep != nil {
+		tell("audit retention", dayText(was.AuditRetention), dayText(*keep))
+	}
+	if !changed {
+		a.say("nothing to change")
+		return false, nil
+	}
+	return true, a.sure(yes, fmt.Sprintf("Change the policy of namespace %q?", c.ns.Name()))
+}
+
+// dayText is a retention in days, empty if it is undecided.
+func dayText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d days", days(d))
 }

@@ -8,7 +8,7 @@ import (
 
 func TestPolicyAndNoUsage(t *testing.T) {
 	s := newShell(t)
-	s.says(0, "policy set --on-unavailable block --audit-retention 30d")
+	s.says(0, "policy set -y --on-unavailable block --audit-retention 30d")
 	type policy struct {
 		OnUnavailable string `json:"on_unavailable"`
 		Days          int    `json:"audit_retention_days"`

@@ -29,14 +29,15 @@ type shownReplay struct {
 
 func replayCommand(a *app) *cobra.Command {
 	var stack string
-	var deliver bool
+	var deliver, yes bool
 	cmd := a.does(&cobra.Command{
 		Use: "replay [--deliver]", Short: "list what the functions gave up; --deliver delivers it again",
 		Long: `List what the functions of a deployed stack gave up or set aside: batches in the
 failed records bucket, and malformed records there and in the archive bucket.
 
 Without --deliver nothing is changed, and the list says what a replay would count.
-With it, every object is given to its function, and deleted when all of it came through.
+With it, every object is given to its function, and deleted when all of it came through;
+that has to be confirmed (or --yes).
 Nothing is counted or archived twice, so a replay may be repeated at any time. The
 exit status is 3 while anything is left.
 
@@ -44,6 +45,12 @@ It needs cloudformation:DescribeStacks, lambda:GetFunctionConfiguration and
 InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem.`,
 		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
+		if deliver {
+			question := "Deliver again what the functions gave up, and delete what comes through?"
+			if err := a.sure(yes, question); err != nil {
+				return answer{}, err
+			}
+		}
 		cfg, err := a.awsConfig(c.ctx)
 		if err != nil {
 			return answer{}, err
@@ -60,7 +67,7 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 	})
 	cmd.Flags().StringVar(&stack, "stack", stackName, "name of the stack")
 	cmd.Flags().BoolVar(&deliver, "deliver", false, "deliver, and delete what came through")
-	return cmd
+	return asks(cmd, &yes)
 }
 
 // replay goes through the objects of all buckets. As a table it prints each as

@@ -1,25 +1,42 @@
 package main
 
 import (
+	"slices"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
 func thresholdsCommand(a *app) *cobra.Command {
-	return a.inNamespace(&cobra.Command{
-		Use: "thresholds ENTITY [RESOURCE]", Short: "list when 50, 80 and 100 % of quotas were spent",
+	var of admin.Scope
+	var from, to string
+	var since, until time.Time
+	cmd := a.inNamespace(&cobra.Command{
+		Use: "thresholds -e ENTITY [-r RESOURCE]", Short: "list when 50, 80 and 100 % of quotas were spent",
 		Long: "List when an entity had spent 50, 80 and 100 % of its quotas, by period. The aggregator\n" +
 			"records each once in a period.",
-		Args: args(1, 2),
+		Args: args(0, 0),
+		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+			if of.Entity == "" {
+				return usage(c, "whose thresholds? --entity, and --resource if you like")
+			}
+			since, until, err = between(c, from, to)
+			return err
+		},
 	}, func(c *call) (answer, error) {
-		of := admin.Scope{Entity: c.args[0]}
-		if len(c.args) > 1 {
-			of.Resource = c.args[1]
-		}
 		all, err := collect(c.ns.Thresholds(c.ctx, of), 0)
+		all = slices.DeleteFunc(all, func(t admin.Threshold) bool {
+			return t.At.Before(since) || !until.IsZero() && !t.At.Before(until)
+		})
 		return thresholdsAnswer(all), err
 	})
+	cmd.Flags().StringVarP(&of.Entity, "entity", "e", "", "of an entity")
+	cmd.Flags().StringVarP(&of.Resource, "resource", "r", "", "of a resource")
+	cmd.Flags().StringVar(&from, "from", "", "that were spent then or later, UTC")
+	cmd.Flags().StringVar(&to, "to", "", "that were spent before then, UTC")
+	return cmd
 }
 
 func thresholdsAnswer(all []admin.Threshold) answer {

@@ -138,7 +138,7 @@ func TestFromNothingToALimitedService(t *testing.T) {
 		t.Errorf("peek: %+v", got)
 	}
 	s.says(0, "credit acme gpt-4 rpm=2", "rpm 2")
-	s.says(0, "reset acme gpt-4", "rpm")
+	s.says(0, "reset acme gpt-4 -y", "rpm")
 	if got := prints[[]bucket](s, "peek acme gpt-4"); got[0].Levels[0].Remaining != 20 {
 		t.Errorf("after the reset: %+v", got)
 	}

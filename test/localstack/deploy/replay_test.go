@@ -52,7 +52,7 @@ func (w *world) replayed(t *testing.T) {
 	// the end of the function's log.
 	var delivered string
 	for range 5 {
-		said, answer := w.replay("--deliver")
+		said, answer := w.replay("--deliver", "--yes")
 		delivered, err = delivered+said, answer
 		if strings.Contains(said, " 2 left") {
 			break

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+)
+
+// asks adds --yes to a command that removes or overwrites something. Such a command shows
+// what leaves first, and asks.
+func asks(cmd *cobra.Command, yes *bool) *cobra.Command {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// leaves shows what a command is about to remove, a line each.
+func (a *app) leaves(what ...string) {
+	for _, w := range what {
+		a.say("- %s", harmless(w))
+	}
+}
+
+// comes shows what a command is about to store in its place.
+func (a *app) comes(what ...string) {
+	for _, w := range what {
+		a.say("+ %s", harmless(w))
+	}
+}
+
+// bucketLines are the levels of a bucket, of the named limits if any is named.
+func bucketLines(b admin.Bucket, limits ...string) []string {
+	var out []string
+	for _, l := range b.Levels {
+		switch {
+		case len(limits) > 0 && !slices.Contains(limits, l.Name):
+		case l.IsUnlimited():
+			out = append(out, fmt.Sprintf("%s/%s %s: unlimited, %d used", b.Entity, b.Resource, l.Name, l.Used))
+		default:
+			out = append(out, fmt.Sprintf("%s/%s %s: %d of %d left, %d used", b.Entity, b.Resource, l.Name, l.Remaining,
+				l.Capacity, l.Used))
+		}
+	}
+	return out
+}
+
+// sure asks before something that cannot be undone.
+func (a *app) sure(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	fmt.Fprintf(a.errs, "%s [y/N] ", question)
+	answered := make(chan error, 1)
+	go func() { answered <- a.answer() }() // a read of a terminal cannot be ended
+	select {
+	case err := <-answered:
+		return err
+	case <-a.interrupted:
+		fmt.Fprintln(a.errs)
+		return errors.New("interrupted; nothing was changed")
+	}
+}
+
+// answer reads the answer to a question, and returns nil if it is yes.
+func (a *app) answer() error {
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && line == "" {
+		fmt.Fprintln(a.errs)
+		return errors.New("nobody answered; nothing was changed (--yes answers)")
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return errors.New("not confirmed; nothing was changed")
+	}
+	return nil
+}
