@@ -299,3 +299,48 @@ func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 		}
 	})
 }
+
+// Work begins until five seconds before the deadline, no later and hardly earlier. The four that
+// follow are for the list of what longer windows are owed, also if the table takes its time; the
+// last one is for the answer.
+func TestWorkBeginsUntilFiveSecondsBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, seen := newRig(t), int64(0)
+		const n = 200
+		for range 2 { // the first is counted, so that days go on in the second
+			r.within(&seen, nil, true)
+			for i := range n {
+				r.take(fmt.Sprint("tenant-", i), 0, 1, 1)
+			}
+		}
+		state, _ := r.within(&seen, nil, false)
+		r.now += time.Hour.Milliseconds() // what is carried is due with the next record
+		r.take("another", 0, 1, 1)
+		payload := windowed(records(r.since(seen)), state, false)
+		begin, mu, last, lists := time.Now(), sync.Mutex{}, time.Duration(0), 0
+		r.db.SetHook(func(op memdb.Op) (bool, error) {
+			if len(op.Writes) == 1 && op.Writes[0].Target().PK == table.OwedPK {
+				ok, err := takes(op, 3500*time.Millisecond)
+				mu.Lock()
+				defer mu.Unlock()
+				if ok {
+					lists++
+				}
+				return ok, err
+			}
+			mu.Lock()
+			last = max(last, time.Since(begin))
+			mu.Unlock()
+			return takes(op, 500*time.Millisecond)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		out, err := r.agg.Invoke(ctx, payload)
+		if took := time.Since(begin); err != nil || lists != 1 || took > 19*time.Second || took < 18*time.Second {
+			t.Errorf("%v after %v: %d lists stored, answer of %d bytes", err, took, lists, len(out))
+		}
+		if last > 15*time.Second || last < 14250*time.Millisecond {
+			t.Errorf("the last work begins %v after the invocation, of 20 s", last)
+		}
+	})
+}
