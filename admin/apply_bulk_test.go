@@ -297,3 +297,52 @@ func TestWhatWasAddedSinceThePlanIsLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// A listing reads many scopes a hundred at a time: each comes once and in order, wherever a
+// hundred ends, and whoever has seen enough causes no more reads.
+func TestManyScopesAreListed(t *testing.T) {
+	const n = 2*readAtOnce + 50
+	w := newWorld(t)
+	w.db.PageSize = 1000
+	m := many(n)
+	w.apply(m)
+	for _, c := range []struct {
+		at    Scope
+		first []Scope
+		last  int // entities before the tenants
+	}{
+		{Scope{}, []Scope{{}, {Resource: "gpt-4"}, {Entity: "acme"}, {"acme", "gpt-4"}}, 0},
+		{Scope{Resource: "gpt-4"}, []Scope{{Resource: "gpt-4"}, {"acme", "gpt-4"}}, 0},
+	} {
+		want := slices.Clone(c.first)
+		for i := range n {
+			want = append(want, Scope{fmt.Sprintf("tenant-%05d", i), "gpt-4"})
+		}
+		var got []Scope
+		reads := w.calls(func() {
+			for config, err := range w.ns.Configs(t.Context(), c.at) {
+				w.must(err)
+				got = append(got, config.Scope)
+			}
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d scopes, want %d; the first are %v", c.at, len(got), len(want), got[:min(5, len(got))])
+		}
+		if reads > n/readAtOnce+8 {
+			t.Errorf("%s: %d calls for %d scopes", c.at, reads, n)
+		}
+		for _, stop := range []int{1, readAtOnce, readAtOnce + 1, 2 * readAtOnce} {
+			seen := 0
+			fewer := w.calls(func() {
+				for range w.ns.Configs(t.Context(), c.at) {
+					if seen++; seen == stop {
+						break
+					}
+				}
+			})
+			if seen != stop || fewer >= reads {
+				t.Errorf("%s: %d seen of %d, %d calls", c.at, seen, stop, fewer)
+			}
+		}
+	}
+}

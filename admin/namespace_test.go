@@ -270,3 +270,21 @@ func TestPurgeSparesWhatHasAName(t *testing.T) {
 		t.Error("something was removed")
 	}
 }
+
+// A purge looks until nothing was there twice, a moment apart, also after it has found something.
+func TestPurgeLooksTwiceAfterWhatItFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.db.PageSize = 1000
+		w.fill()
+		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+		begin := time.Now()
+		time.AfterFunc(indexLag/2, func() {
+			w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+		})
+		_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
+		if took := time.Since(begin); err != nil || w.db.Len() != 1 || took != 2*indexLag {
+			t.Errorf("%d items are left after %v, %v", w.db.Len(), took, err)
+		}
+	})
+}

@@ -3,10 +3,12 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -238,5 +240,121 @@ func TestBadManifests(t *testing.T) {
 		if _, err := w.ns.Plan(context.Background(), m); !errors.Is(err, limiter.ErrInvalid) {
 			t.Errorf("manifest %d: %v", i, err)
 		}
+	}
+}
+
+// What others keep in the item that says what is managed stays there, and what it says of ours is
+// new with each manifest. Nothing is written where nothing has changed.
+func TestTheProvisionerKeepsWhatOthersStored(t *testing.T) {
+	w := newWorld(t)
+	w.apply(declare())
+	key := table.ProvisionerKey(w.ns.ID())
+	it := w.db.Item(key)
+	it["owner"] = item.S("python")
+	w.db.Store(it)
+	m := declare(func(m *Manifest) { m.Resources["gpt-5"] = []limiter.Limit{rpm10} })
+	w.advance(time.Minute)
+	w.apply(m)
+	now := w.db.Item(key)
+	if !item.EqualItems(item.Item{"owner": now["owner"]}, item.Item{"owner": item.S("python")}) {
+		t.Errorf("stored %v", now)
+	}
+	if s := w.state(); s.Hash != m.hash() || !slices.Contains(s.Resources, "gpt-5") ||
+		s.LastApplied != table.Timestamp(start+60_000) {
+		t.Errorf("managed %+v", s)
+	}
+	writes := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) { writes += len(op.Writes); return true, nil })
+	w.apply(m)
+	if w.db.SetHook(nil); writes > 2 { // when it was applied last
+		t.Errorf("%d writes to change nothing", writes)
+	}
+}
+
+// An error names the first twenty steps that failed, and counts the others.
+func TestAnErrorNamesTwentySteps(t *testing.T) {
+	for failed, more := range map[int]string{0: "", 1: "", 20: "", 21: "and 1 more steps", 45: "and 25 more steps"} {
+		p := &Plan{}
+		for i := range failed {
+			p.Steps = append(p.Steps, Step{Action: ActionCreate, Scope: Scope{Resource: fmt.Sprint("r", i)}},
+				Step{Action: ActionDelete, Scope: Scope{Resource: fmt.Sprint("x", i)}, Err: ErrBusy})
+		}
+		err := p.failures()
+		if (err != nil) != (failed > 0) {
+			t.Errorf("%d failed: %v", failed, err)
+			continue
+		}
+		if err == nil {
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		want := min(failed, maxTold)
+		if more != "" {
+			want++
+		}
+		if len(lines) != want || !errors.Is(err, ErrBusy) || !strings.HasPrefix(lines[0], "delete */x0: ") ||
+			more != "" && lines[want-1] != more {
+			t.Errorf("%d failed: %d lines, the last is %q", failed, len(lines), lines[len(lines)-1])
+		}
+	}
+}
+
+// The hash of a manifest is recorded once all of it is stored. If that cannot be recorded, the
+// error says so, though every step is done.
+func TestAHashIsThatOfWhatIsStored(t *testing.T) {
+	w := newWorld(t)
+	w.apply(declare())
+	was := w.state().Hash
+	m := declare(func(m *Manifest) {
+		m.Resources["gpt-4"] = []limiter.Limit{rpm10}
+		m.Resources["gpt-5"] = []limiter.Limit{rpm10}
+	})
+	p := w.plan(m)
+	w.set(Scope{Resource: "gpt-4"}, tpm500) // changed meanwhile
+	if err := w.ns.Apply(t.Context(), p); !errors.Is(err, ErrBusy) {
+		t.Fatalf("error %v", err)
+	}
+	if s := w.state(); s.Hash != was || !slices.Contains(s.Resources, "gpt-5") {
+		t.Errorf("managed %+v", s)
+	}
+	p = w.plan(m)
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		for _, write := range op.Writes {
+			if put, ok := write.(item.Put); ok && put.Target() == table.ProvisionerKey(w.ns.ID()) {
+				if s, err := table.DecodeProvisioner(put.Item); err == nil && s.Hash == m.hash() {
+					return false, memdb.Fail(store.Unavailable)
+				}
+			}
+		}
+		return true, nil
+	})
+	err := w.ns.Apply(t.Context(), p)
+	w.db.SetHook(nil)
+	if err == nil || !strings.Contains(err.Error(), "record what is managed") {
+		t.Errorf("error %v", err)
+	}
+	for _, s := range p.Steps {
+		if s.Err != nil {
+			t.Errorf("%s: %v", s.Scope, s.Err)
+		}
+	}
+	if w.plan(m).Changes() != 0 {
+		t.Error("a step is left")
+	}
+}
+
+// What Python does not know of a limit changes the hash too: otherwise a manifest that differs in
+// it alone would be taken for the one that was applied.
+func TestAHashTellsFloorsAndAhead(t *testing.T) {
+	seen := map[string]string{}
+	for name, l := range map[string]limiter.Limit{
+		"plain": rpm10, "a floor": rpm10.WithFloor("batch", 4), "another": rpm10.WithFloor("batch", 5),
+		"ahead": rpm10.WithAhead(time.Second), "further ahead": rpm10.WithAhead(2 * time.Second),
+	} {
+		hash := declare(func(m *Manifest) { m.System.Limits = []limiter.Limit{l} }).hash()
+		if other, ok := seen[hash]; ok {
+			t.Errorf("%s is taken for %s", name, other)
+		}
+		seen[hash] = name
 	}
 }

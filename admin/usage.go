@@ -210,6 +210,9 @@ func usageOf(s table.Snapshot) Usage {
 		Entity: s.Entity, Resource: s.Resource, Window: Window(s.Window), Start: parseTime(s.Start),
 		Tokens: s.Counts, Events: s.Events,
 	}
+	if u.Tokens == nil { // marks alone: what was taken was given back
+		u.Tokens = map[string]int64{}
+	}
 	delete(u.Tokens, bucket.WCU)
 	u.End = u.Window.end(u.Start)
 	return u
