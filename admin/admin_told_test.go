@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"testing"
@@ -123,14 +124,15 @@ func TestLiveUsageSinceTheLatestMark(t *testing.T) {
 	type snap struct {
 		window, at string
 		marks      map[int]table.Mark
+		of         string // empty: the resource itself
 	}
 	mark := table.Mark{At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: 1}}}
 	zero, one := map[int]table.Mark{0: mark}, map[int]table.Mark{1: mark}
 	others := func(n int) (out []snap) { // days of other clients, which an hour does not go by
 		for i := range n {
-			out = append(out, snap{"daily", fmt.Sprintf("2023-11-14T21:30:00.%04dZ", i), nil})
+			out = append(out, snap{window: "daily", at: fmt.Sprintf("2023-11-14T21:30:00.%04dZ", i)})
 		}
-		return append(out, snap{"hourly", "2023-11-14T21:00:00Z", zero})
+		return append(out, snap{"hourly", "2023-11-14T21:00:00Z", zero, ""})
 	}
 	for _, c := range []struct {
 		name  string
@@ -138,16 +140,19 @@ func TestLiveUsageSinceTheLatestMark(t *testing.T) {
 		want  int64 // 0: nothing is shown
 	}{
 		{"nothing is counted", nil, 0},
-		{"an hour", []snap{{"hourly", "2023-11-14T22:00:00Z", zero}}, 2},
-		{"this hour", []snap{{"hourly", "2023-11-14T23:00:00Z", zero}}, 2},
-		{"an hour of another shard", []snap{{"hourly", "2023-11-14T22:00:00Z", one},
-			{"hourly", "2023-11-14T21:00:00Z", zero}}, 2},
-		{"another client's hour", []snap{{"hourly", "2023-11-14T22:00:00Z", nil},
-			{"hourly", "2023-11-14T21:00:00Z", zero}}, 0},
-		{"before another client's hour", []snap{{"hourly", "2023-11-14T22:00:00Z", zero},
-			{"hourly", "2023-11-14T21:00:00Z", nil}}, 2},
-		{"a day that is over", []snap{{"daily", "2023-11-13T00:00:00Z", zero}}, 2},
-		{"a day that is not", []snap{{"daily", "2023-11-14T00:00:00Z", zero}}, 0},
+		{"an hour", []snap{{"hourly", "2023-11-14T22:00:00Z", zero, ""}}, 2},
+		{"this hour", []snap{{"hourly", "2023-11-14T23:00:00Z", zero, ""}}, 2},
+		{"an hour of another shard", []snap{{"hourly", "2023-11-14T22:00:00Z", one, ""},
+			{"hourly", "2023-11-14T21:00:00Z", zero, ""}}, 2},
+		{"another client's hour", []snap{{"hourly", "2023-11-14T22:00:00Z", nil, ""},
+			{"hourly", "2023-11-14T21:00:00Z", zero, ""}}, 0},
+		{"before another client's hour", []snap{{"hourly", "2023-11-14T22:00:00Z", zero, ""},
+			{"hourly", "2023-11-14T21:00:00Z", nil, ""}}, 2},
+		{"a day that is over", []snap{{"daily", "2023-11-13T00:00:00Z", zero, ""}}, 2},
+		{"a day that is not", []snap{{"daily", "2023-11-14T00:00:00Z", zero, ""}}, 0},
+		{"an hour of a resource whose name goes on", []snap{{"hourly", "2023-11-14T22:00:00Z", zero, "gpt-4#1"},
+			{"hourly", "2023-11-14T22:00:00Z", nil, ""}}, 0},
+		{"a resource whose name goes on, alone", []snap{{"hourly", "2023-11-14T22:00:00Z", zero, "gpt-4#1"}}, 0},
 		{"a thousand snapshots", others(marksBack - 1), 2},
 		{"more than a thousand", others(marksBack), 0},
 	} {
@@ -156,15 +161,16 @@ func TestLiveUsageSinceTheLatestMark(t *testing.T) {
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
 		w.advance(time.Hour)
 		for _, s := range c.snaps {
-			it := table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: s.window, Start: s.at, Part: s.at,
-				Marks: s.marks}
+			it := table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: cmp.Or(s.of, "gpt-4"), Window: s.window,
+				Start: s.at, Part: s.at, Marks: s.marks}
 			if s.marks != nil {
 				it.Legend = table.Legend{Stream: 1, Limits: []string{"rpm"}}
 			}
 			w.db.Store(it.Item())
 		}
 		got := int64(0)
-		q := UsageQuery{Entity: "acme", Resource: "gpt-4", Window: Hourly, Live: true, From: time.UnixMilli(start + 46*60_000)}
+		q := UsageQuery{Entity: "acme", Resource: "gpt-4", Window: Hourly, Live: true,
+			From: time.UnixMilli(start + 46*60_000)}
 		for _, u := range collect(t, w.ns.Usage(t.Context(), q)) {
 			got += u.Tokens["rpm"]
 		}
@@ -181,8 +187,8 @@ func TestLiveUsageLooksNoFurtherThanItNeeds(t *testing.T) {
 	w.advance(100 * time.Hour)
 	for h := range 100 {
 		at := time.UnixMilli(start).Add(time.Duration(h) * time.Hour).UTC().Truncate(time.Hour).Format(time.RFC3339)
-		w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at, Part: at,
-			Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{
+		w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at,
+			Part: at, Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{
 				0: {At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: 1}}}}}.Item())
 	}
 	calls := w.calls(func() {
