@@ -154,6 +154,40 @@ func TestOneOfManyProbes(t *testing.T) {
 	})
 }
 
+// The same where all come at once and no probe is answered: whoever comes while one is under way
+// sends none.
+func TestOneOfManyAtOnceProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		var calls atomic.Int64
+		w.db.SetHook(func(op memdb.Op) (bool, error) { calls.Add(1); return outages["hung"](op) })
+		for range breaksAfter {
+			l.Acquire(t.Context(), req)
+		}
+		time.Sleep(time.Minute) // all calls have ended
+		for range 4 {
+			calls.Store(0)
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+						t.Errorf("%v, want ErrUnavailable", err)
+					}
+				})
+			}
+			all.Wait()
+			if n := calls.Load(); n != 1 {
+				t.Errorf("%d of 50 calls went out, want one", n)
+			}
+			time.Sleep(probesEvery)
+		}
+		time.Sleep(l.opts.Timeout) // what hangs ends
+	})
+}
+
 // A table whose answers take longer than a caller waits for a probe is used again, also by
 // a caller that asks seldom.
 func TestASlowTableIsUsedAgain(t *testing.T) {
