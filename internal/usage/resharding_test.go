@@ -72,6 +72,7 @@ func TestBucketThatIsWrittenToDoesNotMerge(t *testing.T) {
 		{"100 a second for 3 s", writes(0, 300, 3000, 0), true},
 		{"50 in a tenth of a second", writes(0, 50, 100, 0), false},
 		{"10 at once", writes(0, 10, 1, 0), true},
+		{"12 at once", writes(0, 12, 1, 0), false},
 		{"another shard", append(writes(0, 1, 1, 0), writes(3, 101, 1000, 0)...), false},
 		{"another shard, cool too", append(writes(0, 1, 1, 0), writes(3, 99, 1000, 0)...), true},
 	} {
@@ -166,7 +167,8 @@ func TestShardWithoutShard0CatchesUp(t *testing.T) {
 		looks   int
 	}{
 		{"within a minute", 1000, 2, 2, 0},
-		{"behind", askEvery, 2, 4, 1},
+		{"nearly a minute", 59_999, 2, 2, 0},
+		{"behind", 60_000, 2, 4, 1},
 		{"long unused", 100 * askEvery, 2, 4, 1},
 		{"not behind", askEvery, 4, 4, 1},
 	} {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -80,5 +81,23 @@ func TestProgress(t *testing.T) {
 		if left != c.left || counted != c.counted || behind != c.behind || p.Records != c.records {
 			t.Errorf("%s: %+v", c.name, p)
 		}
+	}
+}
+
+// One query finds the ten latest snapshots up to the total's own, which is one of them: half a
+// read unit.
+func TestWhatOneQueryFinds(t *testing.T) {
+	const at = 1_700_000_000_000
+	db := memdb.New(func() int64 { return at })
+	for h := range int64(15) {
+		start := Hourly.Start(at - (h-1)*hourMillis) // the first is later than the total
+		db.Store(table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: Hourly.Part(start),
+			Start: Hourly.Part(start)}.Item())
+	}
+	total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(at)}
+	page, err := db.List(t.Context(), total.PreviousQuery())
+	if err != nil || len(page.Items) != 10 || item.KeyOf(page.Items[0]) != total.Key() ||
+		startOf(page.Items[9]) != Hourly.Start(at)-9*hourMillis {
+		t.Errorf("%d snapshots, %v", len(page.Items), err)
 	}
 }
