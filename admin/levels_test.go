@@ -224,3 +224,18 @@ func TestCreditsLast(t *testing.T) {
 		t.Errorf("%d left of 10, less 5, and 4, less 1", n)
 	}
 }
+
+// A reset of one limit leaves the others as they are, and says nothing of them.
+func TestResetOfOneLimitLeavesTheOthers(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerHour("rpm", 80), limiter.PerHour("tpm", 1000))
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 30, "tpm": 400})
+	added, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm")
+	if err != nil || len(added) != 1 || added["rpm"] != 30 {
+		t.Errorf("added %v, %v", added, err)
+	}
+	b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+	if w.must(err); b[0].Levels[0].Remaining != 80 || b[0].Levels[1].Remaining != 600 {
+		t.Errorf("%+v", b[0].Levels)
+	}
+}

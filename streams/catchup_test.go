@@ -3,10 +3,16 @@ package streams
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // Days catch up after each hour, and after each second one where usage is folded for
@@ -47,4 +53,100 @@ func TestDaysCatchUpLessOftenWhereTheFoldIsLong(t *testing.T) {
 			t.Errorf("fold %v: days are written %s times after the hours, want %s", fold, got, want)
 		}
 	}
+}
+
+// The lists of an hour are read six minutes after it, those that are dated up to three minutes
+// after it. From a fold of ten minutes on it is every second hour.
+func TestWhenListsAreDue(t *testing.T) {
+	at := func(clock string) int64 {
+		when, err := time.Parse(time.RFC3339, "2023-11-14T"+clock+"Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when.UnixMilli()
+	}
+	for _, c := range []struct {
+		fold      time.Duration
+		now, want string
+	}{
+		{time.Minute, "21:05:59", "20:03:00"}, {time.Minute, "21:06:00", "21:03:00"},
+		{10*time.Minute - time.Millisecond, "21:06:00", "21:03:00"},
+		{10 * time.Minute, "21:06:00", "20:03:00"}, {10 * time.Minute, "22:05:59", "20:03:00"},
+		{10 * time.Minute, "22:06:00", "22:03:00"},
+	} {
+		l := &ledger{tumbling: stream.Tumbling{On: true, Length: c.fold.Milliseconds()}}
+		if got := l.catchUpUntil(usage.Hourly, at(c.now)); got != at(c.want) {
+			t.Errorf("fold %v, at %s: up to %s, want %s", c.fold, c.now,
+				time.UnixMilli(got).UTC().Format(time.TimeOnly), c.want)
+		}
+	}
+}
+
+// Others leave it for a minute to an invocation that has begun to catch up. If it has died, one of
+// them does it then. The list, which is kept for a week, is still there.
+func TestWhoDiesWhileCatchingUpIsFollowed(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	for range 2 { // the day goes on in the second
+		r.take("a", 0, 1, 1)
+		r.within(&seen, nil, true)
+	}
+	lists := 0
+	for _, it := range r.db.Items() {
+		if k := item.KeyOf(it); k.PK == table.OwedPK && !strings.HasPrefix(k.SK, "#") {
+			lists++
+			if ttl, _ := item.Saturated(it[table.AttrTTL]); ttl != t0/1000+7*86_400 {
+				t.Errorf("a list expires at %d", ttl)
+			}
+		}
+	}
+	day := func() int64 {
+		return r.usageOf()["ns/ENTITY#a#USAGE#gpt#2023-11-14 rpm"]
+	}
+	r.now += 3 * time.Hour.Milliseconds()
+	begun := r.now
+	r.db.SetHook(func(op memdb.Op) (bool, error) { // it dies after its claim
+		if op.Name == memdb.Query {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	r.within(&seen, nil, true)
+	r.db.SetHook(nil)
+	for _, c := range []struct {
+		after time.Duration
+		want  int64
+	}{{0, 0}, {59 * time.Second, 0}, {time.Minute, 2}} {
+		r.now = begun + c.after.Milliseconds()
+		if r.within(&seen, nil, true); day() != c.want {
+			t.Errorf("%v after the claim: %d, want %d", c.after, day(), c.want)
+		}
+	}
+	if lists != 1 {
+		t.Errorf("%d lists", lists)
+	}
+}
+
+// A call that has no answer ends after five seconds, so that one dead connection does not use up an
+// invocation: the same write is sent again, and counts once.
+func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.take("a", 0, 1, 1)
+		hung := false
+		r.db.SetHook(func(op memdb.Op) (bool, error) {
+			if len(op.Writes) > 0 && !hung {
+				hung = true
+				<-op.Done
+				return false, memdb.Fail(store.Unknown)
+			}
+			return true, nil
+		})
+		begin := time.Now()
+		if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done || r.inexact() != "" {
+			t.Errorf("%s, %s", got, r.inexact())
+		}
+		if took := time.Since(begin); !hung || took < 5*time.Second || took >= 6*time.Second {
+			t.Errorf("hung %v, answered after %v", hung, took)
+		}
+	})
 }
