@@ -3,6 +3,7 @@ package streams
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -305,6 +306,25 @@ func TestADayOutlivesItsHours(t *testing.T) {
 			if want := int64(67); hours && got != want || kept && got < 60 {
 				t.Errorf("kept %d days, %d hours late: %d, hours are there: %v, day is kept: %v", ttl, late, got, hours, kept)
 			}
+		}
+	}
+}
+
+// An event is a record, however many limits it has charged and on however many shards: an hour and
+// a day say the same number of them.
+func TestEventsAreRecords(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	for shard := range 3 {
+		r.take("a", shard, 1, 100)
+		r.take("a", shard, 2, 100)
+	}
+	r.within(&seen, nil, true)
+	r.now += 3 * time.Hour.Milliseconds()
+	r.within(&seen, nil, true) // the day catches up
+	for _, part := range []string{anHour, "2023-11-14"} {
+		s, err := table.DecodeSnapshot(r.db.Item(table.UsageKey("ns", "a", "gpt", part)))
+		if err != nil || s.Events != 6 || s.Counts["rpm"] != 9 || s.Counts["tpm"] != 600 {
+			t.Errorf("%s: %+v, %v", part, s, err)
 		}
 	}
 }

@@ -74,3 +74,19 @@ func TestLooksAtTheOldestImage(t *testing.T) {
 		}
 	}
 }
+
+// A process visits a shard for sixteen writes, and then goes where it draws.
+func TestStaysForSixteenWrites(t *testing.T) {
+	b, want, writes := seenAs(perSecond, 4, 4), asks(1, perSecond), 0
+	for ; writes < 100; writes++ {
+		now := Now{Ms: noon, Random: uint64(min(writes, 1))}
+		if d := b.Decide(want, &Attempt{}, func() Now { return now }); d.Do != Take {
+			t.Fatalf("decided %+v", d.Choice)
+		} else if d.Shard == 1 {
+			break
+		}
+	}
+	if writes != 16 {
+		t.Errorf("%d writes", writes)
+	}
+}
