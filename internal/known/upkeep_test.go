@@ -223,3 +223,16 @@ func TestNeverComesWithAMend(t *testing.T) {
 		t.Errorf("%+v mends nothing", d.Choice)
 	}
 }
+
+// A bucket does not grow until its shares are less than the largest request that was seen.
+func TestTheLargestRequestBoundsGrowth(t *testing.T) {
+	zero := imageOf(0, 2, 3) // of two shards with 5 each; of four they have 2.5
+	zero.State.Slots[zero.State.Index(bucket.WCU)].Tokens = 0
+	for largest, grows := range map[int64]bool{0: true, 2000: true, 2500: true, 3000: false, 5000: false} {
+		k := &facts{Settings: &Settings{MaxShards: 8}, count: 2, shards: map[int]*seen{0: {image: zero, at: noon}},
+			largest: map[string]int64{perSecond.Name: largest}}
+		if plan := k.grown(zero, noon); (plan != nil) != grows {
+			t.Errorf("largest %d: grows %v", largest, plan != nil)
+		}
+	}
+}
