@@ -46,7 +46,7 @@ func (c *Chain) unseen() bool {
 // beginnings returns what shards have consumed before their first records, of those
 // that provably no snapshot has counted.
 func (t *Total) beginnings(known Snapshots, marks table.Marks) (out []Part) {
-	if t.BeginningsCounted || !known.PreviousKnown {
+	if t.BeginningsCounted {
 		return nil
 	}
 	for i := range t.Chains {

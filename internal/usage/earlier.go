@@ -37,7 +37,7 @@ func (c *Chain) ending() []Run {
 
 // quiet reports whether the run counts nothing: it is a removal of which nothing was
 // seen before, or a change of the generation.
-func (r *Run) quiet() bool { return !r.Born && r.Events == 0 && slices.Equal(r.From, r.To) }
+func (r *Run) quiet() bool { return r.Events == 0 && slices.Equal(r.From, r.To) }
 
 // completed reports whether an earlier snapshot, with this mark, ends right where the
 // chain begins. It may have been completed for the chain, now or by an attempt that got

@@ -69,7 +69,8 @@ func (b History) compare(o History) int {
 
 // sibling reports whether both are shards of the same bucket.
 func (b History) sibling(o History) bool {
-	return b.Entity == o.Entity && b.Resource == o.Resource && b.Namespace == o.Namespace
+	p := o.part()
+	return b.Of(&p)
 }
 
 // last returns the last change: its image is the newest known.

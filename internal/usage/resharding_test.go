@@ -31,6 +31,10 @@ func TestCoolBucketMerges(t *testing.T) {
 		{"not for long", func(c *stream.Change) { c.New.Generation++ }, false},
 		{"nobody knows how long", func(c *stream.Change) { c.New.Generation = 0 }, false},
 		{"no clock", func(c *stream.Change) { c.New.State.NoClock = true }, false},
+		{"the meter before the limits", func(c *stream.Change) {
+			l := bucket.Limit{Name: "zzz", Capacity: 1 << 40, Amount: 1 << 40, Period: 1000}
+			c.New.State = bucket.New([]bucket.Limit{l}, 0, 4, t0)
+		}, true},
 		{"no meter", func(c *stream.Change) { c.New.State.Slots = c.New.State.Slots[:2] }, false},
 		{"meter nearly full", func(c *stream.Change) { c.New.State.Slots[2].Tokens = 900_000 }, true},
 		{"meter used", func(c *stream.Change) { c.New.State.Slots[2].Tokens = 899_999 }, false},
@@ -256,6 +260,17 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 				t.Errorf("shard 0 counts %d shards, want %d; %v", b.State.Count(), tt.want, err)
 			}
 		})
+	}
+}
+
+// A shard that is to look at the count of shard 0 is refilled all the same: it is seldom behind.
+func TestShardThatLooksAtShard0IsKeptWarm(t *testing.T) {
+	at := t0 - t0%askEvery
+	c := spends(1, 4, 40)
+	c.OldRF, c.New.State.RF, c.New.Generation = at-askEvery, at, at-askEvery
+	c.New.State.Slots[0].Tokens = 0
+	if p := decide(at+1000, c); len(p.Reshardings) != 1 || !p.Reshardings[0].asks || len(p.Refills) != 1 {
+		t.Errorf("%d reshardings, %d refills", len(p.Reshardings), len(p.Refills))
 	}
 }
 

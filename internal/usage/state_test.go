@@ -3,8 +3,10 @@ package usage
 import (
 	"bytes"
 	"encoding/base64"
+	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -94,6 +96,19 @@ func TestTheOldestThatIsNotCounted(t *testing.T) {
 	}
 }
 
+// What is owed is sorted by bucket and window, whatever order it comes in, each once.
+func TestWhatIsOwedIsSorted(t *testing.T) {
+	want := []Owed{{"m", "r", "e", 9}, {"n", "q", "f", 7}, {"n", "q", "f", 8}, {"n", "r", "e", 7}, {"n", "r", "f", 6}}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		owed := append(slices.Clone(want), want[r.IntN(len(want))])
+		r.Shuffle(len(owed), func(i, j int) { owed[i], owed[j] = owed[j], owed[i] })
+		if got := MergeOwed(owed); !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	}
+}
+
 // A list of what is owed that is cut off, has something behind its end, or is of another version is
 // an error and no list.
 func TestBrokenListIsAnError(t *testing.T) {
@@ -147,7 +162,8 @@ func TestStateOfTheReleaseBeforeIsTakenUp(t *testing.T) {
 	}
 }
 
-// A state that was cut off, has something behind its end, or names no bucket, is lost state.
+// A state that was cut off, has something behind its end, is of another version, names no bucket or
+// an instant that is none, is lost state.
 func TestBrokenStateIsLost(t *testing.T) {
 	part := Part{Namespace: "n", Resource: "gpt", Entity: "acme", Start: 400_000 * hourMillis}
 	part.Oldest = part.Start
@@ -176,6 +192,23 @@ func TestBrokenStateIsLost(t *testing.T) {
 	}
 	if s, err := parse(append(bytes.Clone(whole), 0)); err == nil {
 		t.Errorf("with a byte behind its end: %+v", s)
+	}
+	if s, err := parse(append([]byte{9}, whole[1:]...)); err == nil {
+		t.Errorf("of another version: %+v", s)
+	}
+	for _, at := range []int64{math.MaxInt64 / 2, math.MinInt64 / 2} { // no instants, but they fit
+		for name, edit := range map[string]func(*Part){
+			"a window": func(p *Part) { p.Start = at }, "its oldest record": func(p *Part) { p.Oldest = at },
+			"the window before it":       func(p *Part) { p.Follows = at },
+			"the window of its creation": func(p *Part) { p.Birth = at },
+		} {
+			absurd := part
+			edit(&absurd)
+			carried := State{Parts: []Part{part, absurd}}
+			if s, err := ParseState(carried.JSON()); err == nil {
+				t.Errorf("%s at %d: %+v", name, at, s)
+			}
+		}
 	}
 	for _, key := range []string{"n gpt acme", "n\x00gpt acme"} {
 		if s, err := parse(bytes.Replace(whole, []byte("n\x00gpt\x00acme"), []byte(key), 1)); err == nil {

@@ -171,11 +171,23 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 	}
 	hour := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Events: 1,
 		Part: Hourly.Part(start - hourMillis), Start: table.Timestamp(start - hourMillis)}.Item()
+	sum := table.Sum{Namespace: "n", Entity: "e", Resource: "r", Window: string(Daily), Part: Daily.Part(Daily.Start(t0)),
+		Start: table.Timestamp(Daily.Start(t0)), Amount: table.Amount{Events: 1},
+		Summed: table.Summed{Version: 1, Parts: []int{20}}}
+	u, _ := sum.Update(nil)
+	ofMissing, _, err := u.Apply(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, e := range map[string]struct {
 		edit    func(*Chain, *Snapshots)
 		want    Action
 		unknown int
 	}{
+		"the day has an hour that is missing": {
+			func(_ *Chain, k *Snapshots) { k.Seen = []item.Item{ofMissing} }, Add, 1},
+		"or that is too new": {
+			func(_ *Chain, k *Snapshots) { k.Seen, k.Sure = []item.Item{ofMissing}, false }, ReadSurely, 0},
 		"certain":               {func(*Chain, *Snapshots) {}, CountBeginnings, 0},
 		"not read for sure":     {func(_ *Chain, k *Snapshots) { k.Sure = false }, ReadSurely, 0},
 		"not all was read":      {func(_ *Chain, k *Snapshots) { k.Whole = false }, Add, 1},
@@ -194,6 +206,9 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 			tallyOf(table.Mark{}, false, step.Beginnings[0].Runs).counts[0].Tokens != 100) {
 			t.Errorf("%s: %+v", name, step.Beginnings)
 		}
+		if total.BeginningsCounted = true; step.Action == CountBeginnings && total.Next(known).Action != Add {
+			t.Errorf("%s: it is asked for again", name)
+		}
 	}
 }
 
@@ -208,6 +223,9 @@ func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {
 	after, held, err := step.Update.Apply(known.Previous[0])
 	if step.Action != Complete || !held || err != nil || table.AmountOf(after).Tokens["rpm"] != 10 {
 		t.Fatalf("%d, held %v, %v: %v, want that the hour before gets 10", step.Action, held, err, table.AmountOf(after))
+	}
+	if m, _ := table.MarksOf(after).Shard(0); !m.Gone {
+		t.Errorf("its mark is %+v, want that the shard is gone", m)
 	}
 	known.Previous[0] = after
 	if step = total.Next(known); step.Action != Done || len(step.Completed) != 1 ||

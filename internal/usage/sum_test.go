@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -76,6 +77,71 @@ func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
 		if got := s.behind().Tokens["rpm"]; got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// A sum keeps what it has counted and its parts no longer show, if they have lost something: if they
+// have fewer records than it, or may have expired. Where they have given tokens back, it follows them.
+func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
+	day := at("2024-02-01T00:00:00.000Z")
+	snapshot := func(w Window, tokens, events int64) table.Snapshot {
+		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(day + hourMillis),
+			Start: table.Timestamp(w.Start(day + hourMillis)), Counts: map[string]int64{"rpm": tokens}, Events: events}
+	}
+	marked := func(s table.Snapshot, sequence string, used ...table.Count) table.Snapshot {
+		s.Legend = table.Legend{Stream: t0 / 1000, Limits: []string{"rpm"}}
+		s.Marks = map[int]table.Mark{0: {At: table.PositionOf(t0/1000, sequence), Gen: 9, Used: used}}
+		return s
+	}
+	counted := marked(snapshot(Daily, 50, 5), "5") // by an earlier release
+	ahead := marked(snapshot(Daily, 50, 5), "5", table.Count{Limit: "rpm", Tokens: 47})
+	sum := func(base *table.Amount) item.Item {
+		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}}.sum(Daily, day)
+		s.Version, s.Base, s.Parts = 1, base, []int{1}
+		s.Amount = table.Amount{Tokens: map[string]int64{"rpm": 20}, Events: 2}
+		u, _ := s.Update(nil)
+		it, _, err := u.Apply(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return it
+	}
+	base := &table.Amount{Tokens: map[string]int64{"rpm": 30}, Events: 3}
+	const kept = dayMillis // one day
+	for _, c := range []struct {
+		name           string
+		stored         item.Item
+		tokens, events int64 // of the hour
+		after, want    int64 // milliseconds since the day began, tokens
+	}{
+		{"counted, and nothing is gone", counted.Item(), 40, 5, hourMillis, 40},
+		{"counted, and records are gone", counted.Item(), 20, 4, hourMillis, 50},
+		{"counted, just before its first hour expires", counted.Item(), 40, 5, kept + hourMillis - 1, 40},
+		{"counted, and its first hour may have expired", counted.Item(), 40, 5, kept + hourMillis, 50},
+		{"counted, and its hours are behind by 7", ahead.Item(), 13, 4, hourMillis, 43},
+		{"a sum of what is there", sum(nil), 25, 3, hourMillis, 25},
+		{"a sum of more records than are there", sum(nil), 5, 1, hourMillis, 20},
+		{"a sum whose first hour would have expired", sum(nil), 15, 2, kept + hourMillis, 15},
+		{"a sum whose hours may have expired", sum(nil), 15, 2, kept + dayMillis, 20},
+		{"a sum with a base", sum(base), 40, 4, hourMillis, 70},
+		{"a sum with a base, of more records than are there", sum(base), 10, 1, hourMillis, 50},
+	} {
+		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
+			Until: Daily, Days: 1, Stored: c.stored}
+		hour := marked(snapshot(Hourly, c.tokens, c.events), "4", table.Count{Limit: "rpm", Tokens: 40})
+		s.Parts = []item.Item{hour.Item()}
+		u, _ := s.Sum(day + c.after)
+		it, held, err := u.Apply(c.stored)
+		if got := table.AmountOf(it).Tokens["rpm"]; !held || err != nil || got != c.want {
+			t.Errorf("%s: %d, want %d (held %v, %v)", c.name, got, c.want, held, err)
+		}
+	}
+	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
+		Until: Daily, Days: 1, Parts: []item.Item{snapshot(Hourly, 5, 1).Item()}}
+	u, _ := s.Sum(day + hourMillis)
+	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[table.AttrTTL], item.N(day/1000+2*86_400)) ||
+		table.SummedOf(it).Version != day+hourMillis {
+		t.Errorf("%v: want that it goes a day after it ended, and says when it was summed", it)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -89,12 +90,12 @@ func (r *unpacker) count() int {
 // millis reads seconds from an instant; what is no sensible instant is bad.
 func (r *unpacker) millis(from int64) int64 {
 	const most = math.MaxInt64 / 4000
-	n := r.int()
-	if n > most || n < -most || from > most || from < -most {
+	at := bucket.AddSat(from, r.int())
+	if at > most || at < -most {
 		r.fail()
 		return 0
 	}
-	return (from + n) * 1000
+	return at * 1000
 }
 
 func (r *unpacker) position() table.Position {

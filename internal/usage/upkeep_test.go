@@ -133,7 +133,7 @@ func TestHotShardZeroDoubles(t *testing.T) {
 	c.New.State.Slots[2].Tokens = 999
 	c.Created = t0 + 900 // known to the second: nothing is credited
 	p := decide(t0+5000, c)
-	if len(p.Reshardings) != 1 || !p.Reshardings[0].double || len(p.Refills) != 0 {
+	if len(p.Reshardings) != 1 || !p.Reshardings[0].double || p.Reshardings[0].Count != 2 || len(p.Refills) != 0 {
 		t.Fatalf("plan %+v", p)
 	}
 	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Action != shard.Split || step.Shard != 0 {

@@ -1,0 +1,104 @@
+package usage
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// grew is a record by which the counter of rpm went from so much to so much.
+func grew(sequence string, created, before, after int64) stream.Change {
+	c := change(0, sequence, created, after-before)
+	c.Used = []stream.Used{{Limit: "rpm", Before: before, After: after, Was: true, Is: true}}
+	return c
+}
+
+// created is the record that creates a shard which has taken so many tokens.
+func created(sequence string, created, tokens int64) stream.Change {
+	c := change(0, sequence, created, tokens)
+	c.Operation, c.NewGeneration = stream.Insert, 7
+	c.Used = []stream.Used{{Limit: "rpm", After: tokens, Is: true}}
+	return c
+}
+
+// A counter goes from 5 to 7. What the next record shows that none has told is of the hour before,
+// if it comes in the next hour. A record that moves no counter changes nothing, and so does one
+// that is there already.
+func TestWhatTheNextRecordAddsToAPart(t *testing.T) {
+	hour := Hourly.Start(t0)
+	for _, c := range []struct {
+		name         string
+		next         stream.Change
+		parts, runs  int // runs of the first part
+		first, other int64
+	}{
+		{"goes on in the hour", grew("9", hour+1, 7, 9), 1, 1, 4, 0},
+		{"goes on after what was lost", grew("9", hour+1, 9, 12), 1, 2, 7, 0},
+		{"goes on in the next hour", grew("9", hour+hourMillis, 7, 9), 2, 1, 2, 2},
+		{"goes on there after what was lost", grew("9", hour+hourMillis, 9, 12), 2, 2, 4, 3},
+		{"is created anew in the next hour", created("9", hour+hourMillis, 3), 2, 1, 2, 3},
+		{"is dated a little earlier", grew("9", hour-1, 7, 9), 1, 1, 4, 0},
+		{"only refills", grew("9", hour+1, 9, 9), 1, 1, 2, 0},
+		{"only refills in the next hour", grew("9", hour+hourMillis, 9, 9), 1, 1, 2, 0},
+		{"comes again", grew("1", hour, 5, 7), 1, 1, 2, 0},
+		{"comes from before", grew("0", hour, 3, 5), 1, 1, 2, 0},
+	} {
+		before := Extend(nil, Fold([]stream.Change{grew("1", hour, 5, 7)}), Hourly)
+		parts := Extend(before, Fold([]stream.Change{c.next}), Hourly)
+		if len(parts) != c.parts || len(parts[0].Runs) != c.runs {
+			t.Errorf("%s: %+v", c.name, parts)
+			continue
+		}
+		for i, want := range []int64{c.first, c.other}[:c.parts] {
+			got, _ := table.CountOf(tallyOf(table.Mark{}, false, parts[i].Runs).counts, "rpm")
+			if got != want {
+				t.Errorf("%s: part %d has %d tokens, want %d", c.name, i, got, want)
+			}
+		}
+	}
+}
+
+// The creation of a shard tells by itself that no snapshot has counted it: its hour is written
+// without a read, and gets all that was taken.
+func TestACreationIsCountedWithoutARead(t *testing.T) {
+	for _, total := range AllTotals(Fold([]stream.Change{created("1", t0, 5)}), Hourly) {
+		step := total.Next(Snapshots{})
+		if step.Action != Add {
+			t.Fatalf("action %d", step.Action)
+		}
+		after, held, err := step.Update.Apply(nil)
+		if err != nil || !held || table.AmountOf(after).Tokens["rpm"] != 5 {
+			t.Errorf("held %v, %v, %v", held, err, after)
+		}
+	}
+}
+
+// The parts of buckets that differ in one of three names are apart.
+func TestWhatIsOfOneBucket(t *testing.T) {
+	names := func(edit func(namespace, entity, resource *string)) (n, e, r string) {
+		n, e, r = "n", "e", "r"
+		edit(&n, &e, &r)
+		return n, e, r
+	}
+	for _, c := range []struct {
+		edit func(namespace, entity, resource *string)
+		want bool
+	}{
+		{func(_, _, _ *string) {}, true},
+		{func(n, _, _ *string) { *n = "x" }, false},
+		{func(_, e, _ *string) { *e = "x" }, false},
+		{func(_, _, r *string) { *r = "x" }, false},
+	} {
+		n, e, r := names(c.edit)
+		p, q := Part{Namespace: "n", Entity: "e", Resource: "r"}, Part{Namespace: n, Entity: e, Resource: r, Shard: 1}
+		h := History{Namespace: n, Entity: e, Resource: r, Shard: 1}
+		o, same := Owed{"n", "r", "e", 0}, Owed{n, r, e, dayMillis}
+		first := History{Namespace: "n", Entity: "e", Resource: "r"}
+		got := []bool{p.Sibling(&q), h.Of(&p), h.sibling(first), o.Sibling(same)}
+		if !slices.Equal(got, []bool{c.want, c.want, c.want, c.want}) {
+			t.Errorf("%s %s %s: %v", n, e, r, got)
+		}
+	}
+}
