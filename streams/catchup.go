@@ -18,9 +18,6 @@ const (
 	// owedAtOnce is how many windows are read at once before they are summed.
 	owedAtOnce = item.MaxReadKeys
 
-	// owedAtLeast is how much is read before it is merged.
-	owedAtLeast = 10_000
-
 	// owedAtMost is how many snapshots are kept in mind while lists are read.
 	owedAtMost = 200_000
 
@@ -95,7 +92,7 @@ func (l *ledger) catchUpLists(ctx, within context.Context, q item.Query) error {
 			}
 			owed = append(owed, some...)
 		}
-		if q.After = page.Next; q.After != nil && len(owed) < 2*merged+owedAtLeast {
+		if q.After = page.Next; q.After != nil && len(owed) < 2*merged {
 			continue
 		}
 		owed = usage.MergeOwed(owed)

@@ -6,8 +6,12 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // within handles what is new in the stream in an invocation within a tumbling window,
@@ -89,6 +93,22 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	}
 	_, metrics = r.within(&seen, []byte(`{"zae":"none of ours"}`), false)
 	r.wants(metrics, `"StateLost":1`)
+}
+
+// What could not be counted is carried on in its place: the next batch finds the part of its bucket.
+func TestWhatIsNotCountedIsCarriedInOrder(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	r.take("a", 0, 1, 1)
+	state, _ := r.within(&seen, nil, false)
+	r.now += time.Hour.Milliseconds()
+	r.take("b", 0, 1, 1) // the hour of a is over
+	r.db.SetHook(func(op memdb.Op) (bool, error) { return len(op.Writes) == 0, memdb.Fail(store.Unavailable) })
+	state, _ = r.within(&seen, state, false)
+	r.db.SetHook(nil)
+	carried, err := usage.ParseState(state)
+	if err != nil || len(carried.Parts) != 2 || carried.Parts[0].Entity != "a" || carried.Parts[1].Entity != "b" {
+		t.Errorf("%+v, %v, want a and b", carried.Parts, err)
+	}
 }
 
 // A state that would come near Lambda's megabyte is written before the end of the fold.

@@ -54,6 +54,28 @@ func TestOptionsSayWhatIsWrongWithAllOfThem(t *testing.T) {
 	}
 }
 
+// What lies at the bounds that the options name is accepted, and what is just beyond is not.
+func TestBoundsOfOptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		set             func(o *Options, n int)
+		lowest, highest int
+		below, above    int
+	}{
+		"days":    {func(o *Options, n int) { o.SnapshotTTLDays = n }, 1, 3650, -1, 3651},
+		"shards":  {func(o *Options, n int) { o.MaxShards = n }, 1, 1024, -1, 2048},
+		"seconds": {func(o *Options, n int) { o.MergeAfter = time.Duration(n) * time.Second }, 1, 86_400, -1, 86_401},
+		"writes":  {func(o *Options, n int) { o.Concurrency = n }, 1, 256, -1, 257},
+	} {
+		for n, want := range map[int]bool{c.lowest: true, c.highest: true, c.below: false, c.above: false} {
+			o := Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t"}
+			c.set(&o, n)
+			if _, err := New(o); (err == nil) != want {
+				t.Errorf("%d %s: %v", n, name, err)
+			}
+		}
+	}
+}
+
 // As many write units as a table has by default may be asked for, or none named.
 func TestHowManyWriteUnits(t *testing.T) {
 	for units, each := range map[int]time.Duration{

@@ -24,7 +24,7 @@ func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, er
 		lower = append(lower, these[:len(these)-1]...)
 	}
 	due, err := a.untold(ctx, highest)
-	if err != nil || len(due) == 0 {
+	if len(due) == 0 {
 		return 0, err // those below were told before
 	}
 	below, err := a.untold(ctx, lower)
@@ -50,12 +50,15 @@ func (a *Aggregator) untold(ctx context.Context, of []table.Threshold) (out []ta
 		keys[i] = t.Key()
 	}
 	told, err := a.readAll(ctx, true, keys)
+	if err != nil {
+		return nil, err
+	}
 	for i, k := range keys {
 		if told[k] == nil {
 			out = append(out, of[i])
 		}
 	}
-	return out, err
+	return out, nil
 }
 
 // sumShards reads the shards of a divided bucket. While one cannot be read, nothing is known of

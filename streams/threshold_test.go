@@ -310,6 +310,10 @@ func TestWhatThresholdsCost(t *testing.T) {
 			t.Errorf("after %d more: %v read units and %d told, want %v and %d", c.milli, reads, told, c.reads, c.told)
 		}
 	}
+	b.State.Slots[b.State.Index("budget")].Tokens += 1_000 // all is spent once more: that it is told needs one read
+	if reads, told := spend(500); reads != 1 || told != 0 {
+		t.Errorf("again: %v read units and %d told", reads, told)
+	}
 }
 
 // What a lost batch took to a threshold is told by the first change of another hour.

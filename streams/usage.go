@@ -78,9 +78,6 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	for range 2 * rounds {
 		step = t.Next(known)
 		switch step.Action {
-		case usage.Done:
-			n, err := a.sumCompleted(ctx, t, step.Completed)
-			return writes + n, step, err
 		case usage.CountBeginnings:
 			n, err := a.countBeginnings(ctx, t, step.Beginnings)
 			if writes += n; err != nil {
@@ -96,7 +93,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 			continue
 		}
 		n, err := a.sumCompleted(ctx, t, step.Completed)
-		if writes += n; err != nil {
+		if writes += n; err != nil || step.Action == usage.Done {
 			return writes, step, err
 		}
 		after, err := a.write(ctx, step.Update, usageAttempts) // commit point: counted once this succeeds

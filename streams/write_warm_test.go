@@ -96,6 +96,24 @@ func TestRefillWithALostAnswerCreditsOnce(t *testing.T) {
 	}
 }
 
+// A refill that was lost on its way is sent again.
+func TestRefillThatWasLostIsSentAgain(t *testing.T) {
+	r := newRig(t)
+	_, payload := r.drain()
+	lost := 0
+	r.agg.concurrency = 1
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
+			lost++
+			return false, memdb.Fail(store.Unknown)
+		}
+		return true, nil
+	})
+	if got := r.handle(payload); got != done || lost != 2 || r.bucket("e", 0).State.RF != r.now {
+		t.Errorf("response %s, lost %d times, refilled to %d, want %d", got, lost, r.bucket("e", 0).State.RF, r.now)
+	}
+}
+
 func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
 	r := newRig(t)
 	_, payload := r.drain()

@@ -24,6 +24,7 @@ type source struct {
 	shards  []*part
 	trimmed string // sequence number that is gone
 	expired int    // reads that find their iterator expired
+	reads   int
 	created map[string]*time.Time
 }
 
@@ -75,6 +76,7 @@ func (s *source) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInp
 	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reads++
 	if s.expired > 0 {
 		s.expired--
 		return nil, &types.ExpiredIteratorException{}
@@ -106,7 +108,10 @@ type function struct {
 	from   time.Time // see Options
 }
 
-func (f *function) invoke(_ context.Context, payload []byte) ([]byte, error) {
+func (f *function) invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []string
@@ -204,9 +209,45 @@ func TestFailuresAreDeliveredAgain(t *testing.T) {
 		t.Errorf("given %q, want %q", got, want)
 	}
 	if len(failed) != 4 || failed[0] != `shard s: not done from record "2" on` ||
-		failed[1] != "shard s: invoke: no answer" {
+		failed[1] != "shard s: invoke: no answer" || !strings.HasPrefix(failed[3], `shard s: answer "not json"`) {
 		t.Errorf("failed %q", failed)
 	}
+}
+
+// A shard is read on at once after it had a record; after a read without one there is a pause of a
+// second. Three records are two reads; then 10 s have one at their beginning, and at each second.
+func TestPausesWhereThereIsNothingToRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2", "3"}, open: true}}}
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)
+		defer stop()
+		if err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: (&function{}).invoke}); err != ctx.Err() {
+			t.Error(err)
+		}
+		if s.reads != 2+1+10 {
+			t.Errorf("%d reads", s.reads)
+		}
+	})
+}
+
+// A batch that takes a minute is given up, and comes again after a pause.
+func TestABatchThatTakesTooLongComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute+10*time.Second)
+		defer stop()
+		var at []time.Duration
+		begin := time.Now()
+		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: func(ctx context.Context, _ []byte) ([]byte, error) {
+			at = append(at, time.Since(begin))
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		if want := []time.Duration{0, 61 * time.Second, 122 * time.Second, 183 * time.Second}; !slices.Equal(at, want) ||
+			err != ctx.Err() {
+			t.Errorf("delivered at %v, want %v; %v", at, want, err)
+		}
+	})
 }
 
 // An iterator that has expired is opened again behind what is done; where that is gone,
