@@ -189,6 +189,9 @@ func TestNewShardsBeginToCountAtZero(t *testing.T) {
 				t.Errorf("%s: the meter shows %d", tt.name, sl.Tokens)
 			}
 		}
+		if b.Born != now/1000 {
+			t.Errorf("%s: created at %d", tt.name, b.Born)
+		}
 		if b.TTL != 0 || b.Generation == 0 || b.State.RF < now {
 			t.Errorf("%s: ttl %d, generation %d, rf %d", tt.name, b.TTL, b.Generation, b.State.RF)
 		}

@@ -132,7 +132,7 @@ func TestDecodersNameWhatIsWrong(t *testing.T) {
 			config(func(it item.Item) { it["l_rpm_cp"] = item.N(9223372036854776) }), decodeConfig},
 		{[]string{"l_rpm_rp", "1.5"}, config(func(it item.Item) { it["l_rpm_rp"] = num("1.5") }), decodeConfig},
 		{[]string{"l_rpm_rp", "a whole number"}, config(func(it item.Item) { it["l_rpm_rp"] = item.S("60") }), decodeConfig},
-		{[]string{"on_unavailable", `"maybe"`, `"allow" or "block"`},
+		{[]string{`"on_unavailable" is "maybe", want "allow" or "block"`},
 			config(func(it item.Item) { it["on_unavailable"] = item.S("maybe") }), decodeConfig},
 		{[]string{"not the key"}, VersionKey().Item(), decodeConfig},
 		{[]string{"not the key"}, item.Item{}, decodeConfig},
