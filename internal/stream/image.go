@@ -34,8 +34,8 @@ func (d *decoder) image(im *image, full bool) {
 	}
 	for first := true; d.s.more('}', &first); {
 		name := d.name(d.s.key())
-		if len(name) > 2 && name[0] == 'b' && name[1] == '_' {
-			d.limitPart(im, name[len(table.LimitPrefix):], full)
+		if rest, ok := bytes.CutPrefix(name, []byte(table.LimitPrefix)); ok {
+			d.limitPart(im, rest, full)
 			continue
 		}
 		if d.aheadPart(im, name, full) {
