@@ -87,6 +87,26 @@ func TestSlotsAtWorkOutliveAChange(t *testing.T) {
 	}
 }
 
+// The same where all of it is of the epoch before: 4 taken at 601 s, of epochs of 30 s, are at work
+// until 660 s at most, and as long if the epochs become shorter then.
+func TestSlotsOfTheEpochBeforeOutliveAChange(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	s := New([]Limit{fly}, 0, 1, 601_000).Take([]int64{4 * Milli, 0}).At(632_000)
+	for _, period := range []int64{1000, 5000, 7000, 30_000, 300_000} {
+		short := fly
+		short.Period = period
+		got, _ := s.Adopt(short)
+		for _, at := range []int64{632_000, 645_000, 660_000} {
+			if free := got.At(at).Slots[0].Tokens; free != 6*Milli {
+				t.Errorf("epochs of %d ms: %d are free at %d", period, free, at)
+			}
+		}
+		if free := got.At(661_000 + 2*period).Slots[0].Tokens; free != 10*Milli {
+			t.Errorf("epochs of %d ms: %d are free in the end", period, free)
+		}
+	}
+}
+
 // Requests that name epochs of 30 and of 60 s in turn do not keep the slots of the dead for
 // ever: 4 that were taken at 605 s, and 1 at 635 s, are free at 720 s at the latest.
 func TestChangesInTurnFreeSlots(t *testing.T) {

@@ -112,6 +112,18 @@ func TestGiftsThatBeginAPeriod(t *testing.T) {
 	}
 }
 
+// A gift leaves a quota by the calendar to its calendar, also one that does not say yet when its
+// period ends: that is at the edge, not now.
+func TestGiftsLeaveTheCalendar(t *testing.T) {
+	s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}}, 0, 1, 1000)
+	i := s.Index("q")
+	want := s.PeriodEnd()
+	s.Slots[i].End = 0
+	if got := s.Give(map[string]Gift{"q": {Milli: 5000}}); want == 0 || got.PeriodEnd() != want {
+		t.Errorf("its period ends at %d, want %d", got.PeriodEnd(), want)
+	}
+}
+
 // What is given to a quota leaves its period as it is, once that has begun.
 func TestGiftsLeaveThePeriod(t *testing.T) {
 	for _, reset := range []string{"+3600", "m0h0D1@UTC"} {

@@ -64,8 +64,8 @@ func (rate) wait(s State, i int, rest, from, need int64) int64 {
 	}
 	low := r
 	low.Capacity = SubSat(r.Capacity, s.Slots[i].Held)
-	if w := Wait(tokens, rest, low, need); w <= until-from {
-		return w
+	if w := Wait(tokens, rest, low, need); w != Never {
+		return w // what is held leaves room for need: the level gets there as any other does
 	}
 	g := Refill(tokens, rest, low, until-from)
 	w := Wait(AddSat(tokens, g.Credit), g.Rest, r, need)

@@ -1,6 +1,9 @@
 package bucket
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // A bucket is split as long as every share keeps a token, up to the most shards that are
 // asked for, and fits the largest such count.
@@ -25,6 +28,19 @@ func TestHowFarABucketIsSplit(t *testing.T) {
 		if got := s.Fitting(); got != c.fitting {
 			t.Errorf("%+v: fits %d", c, got)
 		}
+	}
+}
+
+// A bucket of as many limits as one may have can be split; one of more stays whole.
+func TestABucketOfManyLimitsStaysWhole(t *testing.T) {
+	var limits []Limit
+	for i := range MaxLimits + 1 {
+		name := fmt.Sprintf("limit%02d", i)
+		limits = append(limits, Limit{Name: name, Capacity: 8 * Milli, Amount: 8 * Milli, Period: 1000})
+	}
+	if !New(limits[:MaxLimits], 0, 1, 1).CanSplit(2) || New(limits, 0, 1, 1).CanSplit(2) {
+		t.Errorf("%d limits: split %v, one more: %v", MaxLimits, New(limits[:MaxLimits], 0, 1, 1).CanSplit(2),
+			New(limits, 0, 1, 1).CanSplit(2))
 	}
 }
 
