@@ -263,6 +263,32 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 	}
 }
 
+// A shard is due to look at shard 0 with its first write of another minute since its generation
+// began, or of another time after which buckets merge, if that is less; but of no less than a second.
+func TestWhenAShardLooksAtShard0(t *testing.T) {
+	began := table.Began(t0)
+	for _, c := range []struct {
+		mergeAfter, before, at int64 // milliseconds since the generation began
+		due, late              bool
+	}{
+		{600_000, 1000, 59_999, false, false},
+		{600_000, 59_999, 60_000, true, false},
+		{600_000, 59_000, 60_000, true, true},
+		{600_000, 60_000, 119_999, false, false},
+		{600_000, 1000, 500_000, true, true},
+		{5_000, 4_500, 5_000, true, false},
+		{5_000, 1_000, 4_999, false, false},
+		{1, 1_000, 1_999, false, false},
+		{1, 1_000, 2_000, true, true},
+	} {
+		change := spends(1, 4, 1)
+		change.OldRF, change.New.State.RF, change.New.Generation = began+c.before, began+c.at, t0
+		if due, late := asksAgain([]*stream.Change{&change}, c.mergeAfter); due != c.due || late != c.late {
+			t.Errorf("%+v: due %v, late %v", c, due, late)
+		}
+	}
+}
+
 // A shard that is to look at the count of shard 0 is refilled all the same: it is seldom behind.
 func TestShardThatLooksAtShard0IsKeptWarm(t *testing.T) {
 	at := t0 - t0%askEvery
