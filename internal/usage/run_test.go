@@ -102,3 +102,15 @@ func TestWhatIsOfOneBucket(t *testing.T) {
 		}
 	}
 }
+
+// A shard is removed at 7, and made anew by a client without generations, which no record tells. The
+// next record goes from 7 to 9: all 9 are of the new life, not 2 of the old one.
+func TestALifeThatBeginsWhereTheOneBeforeEnded(t *testing.T) {
+	removed := grew("5", t0, 7, 7)
+	removed.Operation = stream.Remove
+	removed.Used = []stream.Used{{Limit: "rpm", Before: 7, Was: true}}
+	parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 7), removed, grew("9", t0, 7, 9)}), Hourly)
+	if got, _ := table.CountOf(tallyOf(table.Mark{}, false, parts[0].Runs).counts, "rpm"); got != 2+9 {
+		t.Errorf("%d tokens, want 11: %+v", got, parts[0].Runs)
+	}
+}

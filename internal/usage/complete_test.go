@@ -1,0 +1,66 @@
+package usage
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// next takes the next step about the one total of some records, and returns the snapshot that it
+// writes as it is then.
+func next(t *testing.T, known Snapshots, want Action, records ...stream.Change) item.Item {
+	t.Helper()
+	total := AllTotals(Fold(records), Hourly)[0]
+	step := total.Next(known)
+	before := known.Current
+	if step.Action == Complete {
+		before = known.Previous[step.At]
+	}
+	after, held, err := step.Update.Apply(before)
+	if step.Action != want || !held || err != nil {
+		t.Fatalf("action %d, want %d; held %v, %v", step.Action, want, held, err)
+	}
+	return after
+}
+
+// counted adds what another aggregator counts in a snapshot that has so many tokens.
+func counted(it item.Item, tokens int64) item.Item {
+	it["rpm"] = item.N(table.AmountOf(it).Tokens["rpm"] + tokens)
+	return it
+}
+
+// Ours has counted up to 100, and missed the records up to 107; the next one goes from there to 112.
+// Of the 7 another aggregator may have counted some, and never of the 5. What it has counted beyond
+// is of records that come later.
+func TestWhatOthersHaveCountedIsNotCountedAgain(t *testing.T) {
+	hour := Hourly.Start(t0)
+	for others, want := range map[int64][3]int64{
+		0: {112, 121, 132}, 4: {112, 121, 132}, 7: {112, 121, 132}, 20: {125, 126, 132}, 30: {135, 136, 137},
+	} {
+		it := counted(next(t, Snapshots{}, Add, created("10", hour, 100)), others)
+		for i, record := range []stream.Change{
+			grew("20", hour+1, 107, 112), grew("30", hour+2, 120, 121), grew("40", hour+3, 131, 132),
+		} {
+			it = next(t, Snapshots{Known: true, Current: it}, Add, record)
+			if got := table.AmountOf(it).Tokens["rpm"]; got != want[i] {
+				t.Errorf("%d by others: %d after record %d, want %d", others, got, i, want[i])
+			}
+		}
+	}
+}
+
+// The same where the next record is of the next hour: the hour before is completed with what others
+// have not counted of the 7.
+func TestWhatOthersHaveCountedOfAnEarlierHour(t *testing.T) {
+	hour := Hourly.Start(t0)
+	for others, want := range map[int64]int64{0: 107, 4: 107, 7: 107, 20: 120} {
+		it := counted(next(t, Snapshots{}, Add, created("10", hour, 100)), others)
+		known := Snapshots{Known: true, PreviousKnown: true, Sure: true, Previous: []item.Item{it}}
+		it = next(t, known, Complete, grew("20", hour+hourMillis, 107, 112))
+		if got := table.AmountOf(it).Tokens["rpm"]; got != want {
+			t.Errorf("%d by others: %d, want %d", others, got, want)
+		}
+	}
+}
