@@ -234,6 +234,24 @@ func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {
 	}
 }
 
+// An earlier hour that lacks nothing is not completed, and its day not summed again: the counter was
+// at 100 there, and goes on from 100.
+func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
+	total := hourOf(Chain{Runs: []Run{ran("20", "30", 100, 110)}})
+	for name, c := range map[string]struct {
+		before item.Item
+		want   []int64
+	}{
+		"not completed":             {marked(1, "10", 100), nil},
+		"completed just before now": {marked(1, "19", 100), []int64{total.Start - hourMillis}},
+	} {
+		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Sure: true, Previous: []item.Item{c.before}})
+		if step.Action != Add || !slices.Equal(step.Completed, c.want) {
+			t.Errorf("%s: %d, completed %v, want %v", name, step.Action, step.Completed, c.want)
+		}
+	}
+}
+
 // Of a shard with more limits than a mark tells apart, each record counts what it changed, and
 // says nothing of what others have changed: here a goes from 5 to 6, then b from 100 to 101.
 func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {
