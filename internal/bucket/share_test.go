@@ -31,6 +31,21 @@ func TestHowFarABucketIsSplit(t *testing.T) {
 	}
 }
 
+// A quota by the calendar is divided as a rate is. One from the first use stays whole: the periods of
+// its shares would begin at different times.
+func TestQuotasFromTheFirstUseStayWhole(t *testing.T) {
+	for reset, want := range map[string]struct {
+		split   bool
+		fitting int
+	}{"m0h0D1@UTC": {true, 4}, "+3600": {false, 1}} {
+		q := Limit{Name: "q", Capacity: 8 * Milli, Period: QuotaPeriod, Reset: reset}
+		split, fitting := New([]Limit{q}, 0, 1, 1000).CanSplit(8), New([]Limit{q}, 0, 4, 1000).Fitting()
+		if split != want.split || fitting != want.fitting {
+			t.Errorf("%s: split %v, fits %d", reset, split, fitting)
+		}
+	}
+}
+
 // A bucket of as many limits as one may have can be split; one of more stays whole.
 func TestABucketOfManyLimitsStaysWhole(t *testing.T) {
 	var limits []Limit
