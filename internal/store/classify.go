@@ -8,6 +8,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -119,7 +120,7 @@ func canceled(op string, e *types.TransactionCanceledException) error {
 	c := &Canceled{Reasons: make([]Reason, len(e.CancellationReasons))}
 	refused, failure := false, Kind(0)
 	for i, r := range e.CancellationReasons {
-		switch code := deref(r.Code); code {
+		switch code := aws.ToString(r.Code); code {
 		case "", "None":
 		case "ConditionalCheckFailed":
 			refused = true
@@ -141,11 +142,4 @@ func canceled(op string, e *types.TransactionCanceledException) error {
 		failure = Unavailable
 	}
 	return &Failure{Kind: failure, Op: op, Err: e}
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

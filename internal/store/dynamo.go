@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
@@ -50,22 +51,14 @@ func once(o *dynamodb.Options) {
 // that another attempt at once does not change.
 func unlessUnreachable(o *dynamodb.Options) {
 	whole(o)
-	if v2, ok := o.Retryer.(aws.RetryerV2); ok {
-		o.Retryer = fastV2{v2}
-	} else if o.Retryer != nil {
-		o.Retryer = fast{o.Retryer}
+	if r := o.Retryer; r != nil {
+		o.Retryer = fast{retry.AddWithMaxAttempts(r, r.MaxAttempts()).(aws.RetryerV2)} // also of a plain Retryer
 	}
 }
 
-type fast struct{ aws.Retryer }
+type fast struct{ aws.RetryerV2 }
 
 func (f fast) IsErrorRetryable(err error) bool {
-	return !Unreachable(err) && f.Retryer.IsErrorRetryable(err)
-}
-
-type fastV2 struct{ aws.RetryerV2 }
-
-func (f fastV2) IsErrorRetryable(err error) bool {
 	return !Unreachable(err) && f.RetryerV2.IsErrorRetryable(err)
 }
 

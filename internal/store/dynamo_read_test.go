@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -54,6 +57,56 @@ func TestReadFailsAsUnavailable(t *testing.T) {
 	}
 }
 
+// plain is a retryer of a client's own, as it was before there was a second kind, and limited is one
+// of the second kind. Both want three attempts, whatever the error is.
+type plain struct{ aws.Retryer }
+
+func (plain) MaxAttempts() int                             { return 3 }
+func (plain) IsErrorRetryable(error) bool                  { return true }
+func (plain) RetryDelay(int, error) (time.Duration, error) { return 0, nil }
+
+type limited struct {
+	plain
+	asked *int
+}
+
+func (l limited) GetAttemptToken(context.Context) (func(error) error, error) {
+	*l.asked++
+	return func(error) error { return nil }, nil
+}
+
+// A read is repeated as the client's own retryer says, with its leave for each attempt, but
+// not where nobody listens: there, one attempt is all.
+func TestReadsAreRepeatedAsTheClientSays(t *testing.T) {
+	failing := serve(t, fault(400, "ValidationException", ""))
+	asked := 0
+	for name, r := range map[string]aws.Retryer{"plain": plain{aws.NopRetryer{}},
+		"limited": limited{plain{aws.NopRetryer{}}, &asked}} {
+		use := func(o *dynamodb.Options) { o.Retryer = r }
+		before := failing.requests.Load()
+		open(failing.URL, use).Read(t.Context(), true, key)
+		if n := failing.requests.Load() - before; n != 3 {
+			t.Errorf("%s: %d requests, want 3", name, n)
+		}
+		var dials atomic.Int64
+		nobody := func(o *dynamodb.Options) {
+			o.HTTPClient = &http.Client{Transport: &http.Transport{
+				DialContext: func(context.Context, string, string) (net.Conn, error) {
+					dials.Add(1)
+					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+				},
+			}}
+		}
+		open("http://db", use, nobody).Read(t.Context(), true, key)
+		if n := dials.Load(); n != 1 {
+			t.Errorf("%s: %d attempts where nobody listens, want 1", name, n)
+		}
+	}
+	if asked != 3+1 {
+		t.Errorf("leave was asked for %d attempts, 4 were made", asked)
+	}
+}
+
 // A read that DynamoDB rejects is a matter of setup, as a write is: of no table and no
 // permission the first call tells, and that is a read.
 func TestRejectedReadsAreNotSetUp(t *testing.T) {
@@ -90,6 +143,18 @@ func TestReadsThatAreSlowedDownAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := store.NewDynamo(hungry{}, "table").Read(t.Context(), true, key); store.KindOf(err) != store.Throttled {
 			t.Errorf("unprocessed: %v, want throttled", err)
+		}
+	})
+}
+
+// A read that is slowed down ends with its context, and then it has read nothing.
+func TestReadsEndWithTheirContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		items, err := store.NewDynamo(hungry{}, "table").Read(ctx, true, key)
+		if store.KindOf(err) != store.Unavailable || !errors.Is(err, context.DeadlineExceeded) || items != nil {
+			t.Errorf("%v, error %v", items, err)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -85,7 +87,8 @@ func (b broken) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*
 // whether it was carried out.
 func TestErrorsThatNobodyKnows(t *testing.T) {
 	for _, err := range []error{context.Canceled, context.DeadlineExceeded, fmt.Errorf("wrapped: %w", context.Canceled),
-		errors.New("other")} {
+		errors.New("other"), &smithy.OperationError{Err: &smithyhttp.RequestSendError{Err: io.ErrUnexpectedEOF}},
+		&smithy.GenericAPIError{Code: "NewTrouble", Fault: smithy.FaultServer}} {
 		_, got := store.NewDynamo(broken{err: err}, "table").Write(t.Context(), update())
 		if store.KindOf(got) != store.Unknown || !errors.Is(got, err) {
 			t.Errorf("%v is %v", err, got)

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -63,6 +65,38 @@ func TestRemoveGivesUp(t *testing.T) {
 	if n := s.requests.Load(); n != 8 {
 		t.Errorf("%d requests, want 8", n)
 	}
+}
+
+// A removal that is told no, or whose context has ended, says so: some may still be there.
+func TestRemoveSaysThatItFailed(t *testing.T) {
+	s := serve(t, fault(400, "AccessDeniedException", ""))
+	if err := openListing(s.URL).Remove(t.Context(), key); store.KindOf(err) != store.Setup {
+		t.Errorf("not allowed: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := openListing(s.URL).Remove(gone, key)
+	if store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) || s.requests.Load() != 1 {
+		t.Errorf("cancelled before: %v, %d requests", err, s.requests.Load())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	err = store.NewListing(stubborn{then: func() { calls++; cancel() }}, "table").Remove(ctx, key)
+	if store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) || calls != 1 {
+		t.Errorf("cancelled in the pause: %v after %d calls", err, calls)
+	}
+}
+
+// stubborn removes nothing.
+type stubborn struct {
+	store.ListAPI
+	then func()
+}
+
+func (s stubborn) BatchWriteItem(_ context.Context, in *dynamodb.BatchWriteItemInput,
+	_ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	s.then()
+	return &dynamodb.BatchWriteItemOutput{UnprocessedItems: in.RequestItems}, nil
 }
 
 // Queries that cannot be valid are not sent; what is sent is repeated by the SDK.
