@@ -577,3 +577,21 @@ func TestWhoHasGoneReadsNothing(t *testing.T) {
 		}
 	})
 }
+
+// The stored policy decides also about an entity whose configuration was never read, as long as
+// that of the system was.
+func TestTheStoredPolicyHoldsForEntitiesNeverSeen(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyBlock})
+	w.configurePolicy(l, "allow", rpm10)
+	must(t, l, stored(Costs{"rpm": 1}))
+	w.down()
+	fresh := stored(Costs{"rpm": 1})
+	fresh.Entity = "fresh"
+	if lease, err := l.Acquire(t.Context(), fresh); err != nil || lease.Charged() {
+		t.Errorf("got %v, want to be let in", err)
+	}
+	if _, err := w.bystander(l).Acquire(t.Context(), fresh); err != nil {
+		t.Fatal(err) // the table answers others
+	}
+}

@@ -38,6 +38,13 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 		errs["limited"] = acquire(asks(Costs{"rpm": 6}, rpm10))
 	}
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	l.Reserve(t.Context(), asks(Costs{"rpm": 10}, rpm10))
+	for queueFull(errs["queue full"]) == nil {
+		_, _, errs["queue full"] = l.Reserve(t.Context(), asks(Costs{"rpm": 5}, rpm10))
+	}
+	if s := errs["queue full"].Error(); !strings.Contains(s, "limit rpm: queue full: 5 wanted") {
+		t.Errorf("queue full: %q", s)
+	}
 	errs["adjust"] = more(lease, Costs{"tpm": 1})
 	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 	errs["unavailable"] = lease.Rollback(t.Context())

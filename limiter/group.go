@@ -166,8 +166,7 @@ func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, 
 		defer k.pass(c.Shard, f, nil)
 		within := l.bounded(context.WithoutCancel(ctx))
 		defer within.end()
-		l.writeGroup(within, k, c, group, &attempt{together: true,
-			Attempt: known.Attempt{Calls: tries.Calls}})
+		l.writeGroup(within, k, c, group, &attempt{together: true, Attempt: known.Attempt{Calls: tries.Calls}})
 	}()
 	select {
 	case t := <-me.turn:

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/big"
@@ -10,7 +11,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -305,4 +309,73 @@ func even(counts map[int]int) bool {
 		}
 	}
 	return len(counts) > 0
+}
+
+// A shard that is missing is put back, and known from then on. If that is not written, the process
+// does not believe that it is there.
+func TestAShardIsKnownOncePutBack(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerHour("rph", 80)
+		must(t, l, asks(Costs{"rph": 1}, limit))
+		w.split(l, 2)
+		for _, b := range w.shards(l, acme, gpt) {
+			l.desks.see(b, l.now(), known.Unsent)
+		}
+		w.remove(l, 1)
+		if fails {
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if isTransaction(op) {
+					return false, memdb.Fail(store.Unavailable)
+				}
+				return true, nil
+			})
+		}
+		for n := 0; len(w.shards(l, acme, gpt)) < 2 && !seen(l)[1].Absent && n < 200; n++ {
+			must(t, l, asks(Costs{"rph": 0}, limit))
+		}
+		if s := seen(l)[1]; s.Absent != fails || (s.Image.Entity == "") != fails {
+			t.Errorf("not written %v: known %+v", fails, s)
+		}
+	}
+}
+
+// A bucket whose shards have become too many for its limit merges, and that is told; so is a
+// split that came to nothing.
+func TestMergesAndFailedSplitsAreTold(t *testing.T) {
+	w := newWorld(t)
+	var told []Event
+	l := w.process(Options{Observe: func(_ context.Context, e Event) {
+		if e.Kind == EventMerge || e.Kind == EventSplit || e.Kind == EventUpkeep {
+			told = append(told, e)
+		}
+	}})
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if isTransaction(op) {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	w.heat(l, 0)
+	for n := 0; len(told) == 0 && n < 5; n++ {
+		must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	}
+	if len(told) != 1 || told[0].Kind != EventUpkeep || told[0].Entity != acme || told[0].Resource != gpt ||
+		!errors.Is(told[0].Err, ErrUnavailable) {
+		t.Errorf("of a split that was not written: %+v", told)
+	}
+	w.db.SetHook(nil)
+	w.split(l, 4)
+	told = nil
+	few := PerMinute("rpm", 2)
+	for n := 0; len(w.shards(l, acme, gpt)) > 2 && n < 100; n++ {
+		w.advance(time.Minute)
+		l.Acquire(t.Context(), asks(Costs{"rpm": 1}, few))
+		l.background.Wait()
+	}
+	if len(told) == 0 || told[0].Kind != EventMerge || told[0].Shards > 2 || told[0].Entity != acme {
+		t.Errorf("of a merge: %+v", told)
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -313,5 +315,13 @@ func TestNamespacesAreApart(t *testing.T) {
 	}
 	if n := drain(t, b, asks(Costs{"rpm": 1}, rpm10)); n != 10 {
 		t.Fatalf("%d granted in the other namespace", n)
+	}
+}
+
+// What is wrong with the options is told before anything is sent, and says nothing of the table.
+func TestOpenTellsInvalidOptions(t *testing.T) {
+	l, err := Open(t.Context(), dynamodb.New(dynamodb.Options{}), "my-table", &Options{Timeout: -1})
+	if l != nil || !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "my-table") {
+		t.Errorf("got %v, %v", l, err)
 	}
 }

@@ -150,6 +150,20 @@ func TestRequestsAreValidated(t *testing.T) {
 	}
 }
 
+// The zero value of each option means what its comment says.
+func TestOptionsThatAreNotGiven(t *testing.T) {
+	var none *Options
+	got, err := none.withDefaults()
+	if err != nil || got.Now == nil || got.Now().IsZero() {
+		t.Fatal(got, err)
+	}
+	got.Now = nil
+	if want := (Options{Namespace: "default", Timeout: 2 * time.Second, DenyFor: time.Second, ConfigTTL: time.Minute,
+		Slack: 30, MaxBuckets: 10_000, MaxShards: 32, OnUnavailable: PolicyBlock, LocalShare: 10}); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestOptionsAreValidated(t *testing.T) {
 	cases := []struct {
 		opts Options

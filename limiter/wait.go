@@ -94,10 +94,11 @@ func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Durati
 // reserve takes the costs, into debt if that is paid back in time.
 func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Lease, time.Duration, error) {
 	lease, err := l.acquire(ctx, req, tries)
-	if err != nil || tries.goesOn == 0 {
+	if err != nil {
 		return lease, 0, err
 	}
-	return lease, wait(l.now(), max(tries.goesOn, l.now())), nil
+	now := l.now()
+	return lease, wait(now, max(tries.goesOn, now)), nil
 }
 
 // waiting is what a request begins with that waits until an instant at most; zero: for ever.
