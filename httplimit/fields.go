@@ -114,7 +114,7 @@ func tighter(a, b limiter.Status) int {
 		}
 		return s.RetryAfter
 	}
-	left := func(s limiter.Status) float64 { return float64(s.Remaining) / float64(max(1, s.Capacity)) }
+	left := func(s limiter.Status) float64 { return float64(s.Remaining) / float64(s.Capacity) }
 	soft := func(s limiter.Status) int {
 		if s.Soft {
 			return 1

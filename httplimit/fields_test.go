@@ -102,6 +102,30 @@ func TestFieldsAndBodyOfACascade(t *testing.T) {
 	}
 }
 
+// A level has the time until the request is covered, or else until there is one token more, in
+// seconds that nobody comes too early by; none where that is never or not needed.
+func TestFieldsOfALevel(t *testing.T) {
+	for _, c := range []struct {
+		status        limiter.Status
+		level, policy string
+	}{
+		{limiter.Status{Capacity: 100, Refill: 40, Period: time.Minute, Remaining: 7, RefillAfter: 1500 * time.Millisecond},
+			`"rpm";r=7;t=2`, `"rpm";q=100;w=150`},
+		{limiter.Status{Capacity: 2, Refill: 1, Period: time.Second, RefillAfter: time.Second, RetryAfter: 2 * time.Second},
+			`"rpm";r=0;t=2`, `"rpm";q=2;w=2`},
+		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: 10}, `"rpm";r=10`, `"rpm";q=10;w=4`},
+		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: -3, RefillAfter: time.Second, RetryAfter: -1},
+			`"rpm";r=0`, `"rpm";q=10;w=4`},
+	} {
+		h := http.Header{}
+		c.status.Limit = "rpm"
+		httplimit.RateLimit(h, []limiter.Status{c.status})
+		if level, policy := h.Get("RateLimit"), h.Get("RateLimit-Policy"); level != c.level || policy != c.policy {
+			t.Errorf("%+v: %s and %s, want %s and %s", c.status, level, policy, c.level, c.policy)
+		}
+	}
+}
+
 // What is stored may be blocked, or all but unlimited; both are valid fields.
 func TestFieldsOfExtremeLimits(t *testing.T) {
 	for _, c := range []struct {

@@ -87,7 +87,7 @@ func TestGrantedAndDenied(t *testing.T) {
 // The fields of the body are those of the newest Python client, which has all of the
 // older ones.
 func TestBodyHasTheFieldsOfPython(t *testing.T) {
-	d := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm"}}}}
+	d := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm", Remaining: 7}}}}
 	text, err := json.Marshal(d.Body())
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestBodyHasTheFieldsOfPython(t *testing.T) {
 	want := `{"error":"rate_limit_exceeded","message":` + fmt.Sprintf("%q", d.Error()) +
 		`,"contended":true,"retry_after_seconds":0,"retry_after_ms":0,"limits":[{"entity_id":"",` +
 		`"resource":"","limit_name":"rpm","kind":"rate","capacity":0,"refill_amount":0,` +
-		`"refill_period_seconds":0,"available":0,"requested":0,"exceeded":false,"retry_after_seconds":0,"soft":false}]}`
+		`"refill_period_seconds":0,"available":7,"requested":0,"exceeded":false,"retry_after_seconds":0,"soft":false}]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
@@ -121,7 +121,9 @@ func TestNothingDecided(t *testing.T) {
 	table.Fail(nil)
 	wants(t, get(h, "a"), 200, nil)
 	for err, status := range map[error]int{limiter.ErrTooLarge: 413, limiter.ErrNoLimits: 500, errors.New("x"): 500,
-		limiter.ErrUnknown: 503, limiter.ErrDisabled: 403, &httplimit.Error{Status: 99, Err: errors.New("x")}: 500} {
+		limiter.ErrUnknown:  503,
+		limiter.ErrDisabled: 403, fmt.Errorf("x: %w", limiter.ErrUnknown): 503, fmt.Errorf("x: %w", limiter.ErrDisabled): 403,
+		fmt.Errorf("x: %w", limiter.ErrTooLarge): 413, fmt.Errorf("x: %w", limiter.ErrUnavailable): 503, &httplimit.Error{Status: 99, Err: errors.New("x")}: 500} {
 		w := httptest.NewRecorder()
 		httplimit.WriteFailed(w, nil, err)
 		wants(t, w, status, nil)
@@ -166,6 +168,59 @@ func TestHooksAndSkip(t *testing.T) {
 	wants(t, get(h, "a"), http.StatusTeapot, map[string]string{"Retry-After": "30"})
 	if granted != 2 || denied != 1 || ran != 7 {
 		t.Errorf("%d granted, %d denied, %d handled", granted, denied, ran)
+	}
+}
+
+// A middleware that lacks what it needs panics at once, and not with the first request.
+func TestNewNeedsALimiterAndRequest(t *testing.T) {
+	for name, f := range map[string]func(){
+		"no limiter": func() { httplimit.New(nil, httplimit.Options{Request: request}) },
+		"no request": func() { httplimit.New(denying{}, httplimit.Options{}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// denying denies everything, and knows of no limit.
+type denying struct{}
+
+func (denying) Acquire(context.Context, limiter.Request) (*limiter.Lease, error) {
+	return nil, &limiter.LimitError{RetryAfter: time.Second}
+}
+
+// Fields need a limit to tell of; without one they are not asked.
+func TestNoFieldsWithoutALimit(t *testing.T) {
+	h := httplimit.New(denying{}, httplimit.Options{Request: request,
+		Fields: []httplimit.Fields{func(http.Header, []limiter.Status) { t.Error("asked for fields of no limit") }}})(fine)
+	wants(t, get(h, "a"), 429, map[string]string{"Retry-After": "1"})
+}
+
+// A caller finds its own error in that of its Request, and what it says.
+func TestErrorsHaveTheirCause(t *testing.T) {
+	cause := errors.New("no key")
+	if err := (&httplimit.Error{Status: 401, Err: cause}); !errors.Is(err, cause) || err.Error() != "no key" {
+		t.Errorf("%v", err)
+	}
+}
+
+// A handler that ends its lease itself is no trouble to be told of.
+func TestHandlersMayEndTheirLease(t *testing.T) {
+	h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{Request: request,
+		Settled: func(_ *http.Request, err error) { t.Errorf("told %v", err) }})(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if err := httplimit.Lease(r).Rollback(r.Context()); err != nil {
+				t.Error(err)
+			}
+		}))
+	for range 5 { // all is given back
+		wants(t, get(h, "a"), 200, nil)
 	}
 }
 
@@ -286,8 +341,14 @@ func TestRequestsThatLoseTheirSlot(t *testing.T) {
 func TestKindsAndWordsOfABody(t *testing.T) {
 	body := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{
 		{Limit: "rpm", Capacity: 1, Refill: 1, ResetAfter: time.Minute}, {Limit: "rpd", Capacity: 1, ResetAfter: time.Hour},
-		{Limit: "jobs", Capacity: 1, InFlight: true, ResetAfter: time.Minute},
+		{Limit: "jobs", Capacity: 1, InFlight: true, ResetAfter: time.Minute, RetryAfter: -1},
 	}}}.Body()
+	if l := body.Limits[2]; !l.Exceeded || l.RetryAfterSeconds != 0 {
+		t.Errorf("nobody knows how long it takes: %+v", l)
+	}
+	if (httplimit.Denial{LimitError: &limiter.LimitError{}}).Body().Contended {
+		t.Error("of no limit it is told that it is contended")
+	}
 	for i, kind := range []string{"rate", "quota", "in_flight"} {
 		if l := body.Limits[i]; l.Kind != kind || (l.ResetsAtMS > 0) != (kind == "quota") {
 			t.Errorf("%s is of kind %s, and is whole again at %d", l.Limit, l.Kind, l.ResetsAtMS)

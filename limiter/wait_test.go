@@ -440,3 +440,27 @@ func TestReserveThatIsNotGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// A process finds the queue full that others have filled since it looked: it gives back what it has
+// taken, and is denied.
+func TestReserveBehindAQueueThatOthersHaveFilled(t *testing.T) {
+	w := newWorld(t)
+	l, other := w.process(Options{}), w.process(Options{})
+	limit := PerSecond("rps", 40)
+	must(t, l, asks(Costs{"rps": 40}, limit))
+	for {
+		if _, _, err := other.Reserve(t.Context(), asks(Costs{"rps": 40}, limit)); errors.Is(err, ErrQueueFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := w.held(l, limit)
+	if lease, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 1}, limit)); lease != nil || after != 0 ||
+		!errors.Is(err, ErrQueueFull) {
+		t.Errorf("got a place for %v, %v, want a full queue", after, err)
+	}
+	if after := w.held(l, limit); after.Cmp(before) != 0 {
+		t.Errorf("the bucket holds %s, held %s before", after, before)
+	}
+}

@@ -54,7 +54,7 @@ func (ls *Lines) Join(n known.Name, class string) *Standing {
 		ls.by = make(map[known.Name]map[string]*oneLine)
 	}
 	if ls.by[n] == nil {
-		ls.by[n] = make(map[string]*oneLine, 1)
+		ls.by[n] = make(map[string]*oneLine)
 	}
 	l := ls.by[n][class]
 	if l == nil {

@@ -66,6 +66,8 @@ func TestWhatWakesASleeper(t *testing.T) {
 	inTurn, outOfTurn, shown := unknown, unknown, giveBack(0, 0, 4)
 	inTurn.Taken.Turn, outOfTurn.Taken.Turn = asked-1, asked+1
 	shown.Taken = inTurn.Taken
+	nothing := giveBack(0, 3, 7)
+	nothing.Costs[0].Milli = 0
 	elsewhere := giveBack(0, 3, 7)
 	elsewhere.Costs[0].Limit.Name = "tps"
 	for _, c := range []struct {
@@ -78,6 +80,7 @@ func TestWhatWakesASleeper(t *testing.T) {
 		{"given back before", giveBack(0, 3, 4), 50_000, false},
 		{"given back by the same write", giveBack(0, 3, 5), 50_000, false},
 		{"taken after", giveBack(0, 6, 7), 50_000, false},
+		{"nothing given back", nothing, 50_000, false},
 		{"taken by the same write", giveBack(0, 5, 7), 50_000, false},
 		{"of the other shard", giveBack(1, 3, 7), 50_000, false},
 		{"of another bucket", other, 50_000, false},
@@ -239,5 +242,17 @@ func TestALookWakesOnlyWhoMayGoOnSooner(t *testing.T) {
 		if woken := s.told(); woken != c.wakes || all.Until(s)-begun != c.until {
 			t.Errorf("%s: woken %t, goes on after %d ms", c.name, woken, all.Until(s)-begun)
 		}
+	}
+}
+
+// Turns are in order, and none is zero, which is not known.
+func TestTurnsAreInOrder(t *testing.T) {
+	var all Sleepers
+	for last, n := int64(0), 0; n < 3; n++ {
+		next := all.Turn()
+		if next <= last {
+			t.Errorf("turn %d after %d", next, last)
+		}
+		last = next
 	}
 }
