@@ -116,10 +116,10 @@ func (h *Holding) Left(limit string, now Instant) (milli int64) {
 // nothing is owed; else it is the table's.
 func (h *Holding) Settle(back []table.Cost, now Instant) bool {
 	h.end(now)
-	held := h.held(h.generation, now)
+	held := h.held(h.generation)
 	var a *allotment
 	for i := range h.allotments {
-		if o := &h.allotments[i]; !o.covers && !o.over(now) && o.generation == h.generation {
+		if o := &h.allotments[i]; !o.covers && o.generation == h.generation {
 			a = o
 		}
 	}
@@ -159,11 +159,11 @@ func (h *Holding) end(now Instant) {
 	h.allotments = slices.DeleteFunc(h.allotments, func(a allotment) bool { return a.over(now) })
 }
 
-// held returns what is held of what was taken in a generation.
-func (h *Holding) held(generation int64, now Instant) amounts {
+// held returns what is held of what was taken in a generation, once what is over has ended.
+func (h *Holding) held(generation int64) amounts {
 	var out amounts
 	for i := range h.allotments {
-		if a := &h.allotments[i]; a.generation == generation && !a.over(now) {
+		if a := &h.allotments[i]; a.generation == generation {
 			for _, n := range a.left {
 				out.add(n.limit, n.milli)
 			}
@@ -183,7 +183,7 @@ func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Inst
 	if h.generation != image.Generation { // nobody has told anything yet
 		h.generation, h.told = image.Generation, nil
 	}
-	left := h.held(h.generation, now)
+	left := h.held(h.generation)
 	out := &table.Ahead{Life: life, Take: take, Left: left.costs(), Told: h.told.costs(), Ended: h.ended.costs()}
 	at := max(now.Wall, image.State.RF)
 	out.Spent = h.spent(image.Generation, at)

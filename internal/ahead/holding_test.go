@@ -42,6 +42,7 @@ func TestTake(t *testing.T) {
 	}{
 		"all of it":                 {threes(2000), at(0), true, 0},
 		"a part":                    {threes(500), at(1999), true, 1500},
+		"a thousandth":              {threes(1), at(0), true, 1999},
 		"more than there is":        {threes(2001), at(0), false, 2000},
 		"over":                      {threes(1), at(2000), false, 0},
 		"over by the steady clock":  {threes(1), Instant{Wall: began, Mono: 2000}, false, 0},
@@ -92,7 +93,10 @@ func TestSettle(t *testing.T) {
 	}
 	h := holds(t)
 	h.Take(threes(1500), at(0))
-	h.Ask(shardOf(1, 0), threes(0), 2000, at(0)) // the shard has begun anew, and knows nothing of this
+	a := h.Ask(shardOf(1, 0), threes(0), 2000, at(0)) // the shard has begun anew, and knows nothing of this
+	if a.Left != nil || a.Told != nil {
+		t.Errorf("a new generation is told %+v", a)
+	}
 	if h.Settle(threes(1000), at(0)) {
 		t.Error("tokens of an earlier generation came back")
 	}
@@ -135,6 +139,19 @@ func TestWhatEndsIsTold(t *testing.T) {
 		if ended, _ := table.Find(a.Ended, "a"); ended.Milli != again || told.Milli != 4*again {
 			t.Errorf("outcome %d: %+v, want that %d ended and %d were told", o, a, again, 4*again)
 		}
+	}
+}
+
+// What has ended is told also if nothing is told of the generation that the shard is in now.
+func TestWhatEndsIsToldToANewGeneration(t *testing.T) {
+	h := holds(t)
+	h.Ask(shardOf(1, 0), threes(0), 2000, at(0))
+	h.Done(Written, shardOf(1, 0))
+	if h.Tells(at(1999)) {
+		t.Error("there is something to tell before it has ended")
+	}
+	if !h.Tells(at(2000)) {
+		t.Error("nothing to tell of what has ended")
 	}
 }
 

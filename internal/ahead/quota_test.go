@@ -230,7 +230,7 @@ func TestQuotaIsSettledInItsPeriod(t *testing.T) {
 		want               bool
 	}{
 		{end, 0, 1000, true}, {end - 120_000, 0, 1000, false}, {end, 1, 1000, false},
-		{0, 0, 1000, false}, {0, 0, -1000, true},
+		{0, 0, 1000, false}, {0, 0, -1000, true}, {0, 0, 0, true},
 	} {
 		h := Holding{}
 		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
@@ -345,5 +345,50 @@ func TestNothingIsHeldOverAnEdgeOfOthers(t *testing.T) {
 	b.Calendars.Until = edge - 50_000
 	if life := LifeFrom(b, table.Costs(limits), 500, edge-50_100); life != 100 {
 		t.Errorf("%d ms, their edge is in 100", life)
+	}
+}
+
+// What is left of a quota is to be given back when its allotment ends, by the clock that ends it
+// first. What is held of rates only, and of others, does not count.
+func TestWhenAQuotaGoesBack(t *testing.T) {
+	const at = began/120_000*120_000 + 30_000
+	b, limits := quotaBucket(at)
+	rates := shardOf(0, 0)
+	rates.Generation = b.Generation
+	h := Holding{}
+	h.Ask(rates, threes(1000), 100, Instant{Wall: at})
+	h.Done(Written, rates)
+	h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
+	h.Done(Written, b)
+	for now, want := range map[Instant]int64{
+		{Wall: at}: 500, {Wall: at + 400, Mono: 50}: 100, {Wall: at + 50, Mono: 400}: 100, {Wall: at + 500}: 0,
+		{Wall: at, Mono: 501}: 0,
+	} {
+		if ms, ok := h.BackIn(now); ms != want || !ok {
+			t.Errorf("at %+v it goes back in %d ms, %v, want %d", now, ms, ok, want)
+		}
+	}
+}
+
+// What an allotment leaves to a later one is held there, and leaves less room for what comes back.
+func TestWhatIsLeftToALaterAllotmentTakesRoom(t *testing.T) {
+	const at = began/120_000*120_000 + 30_000
+	for _, c := range []struct {
+		back int64
+		want bool
+	}{{500, true}, {501, false}} {
+		b, limits := quotaBucket(at)
+		h := Holding{}
+		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
+		h.Done(Written, b)
+		h.Ask(b, table.Costs(limits, 1000, 1000), 500, Instant{Wall: at + 100, Mono: 100})
+		h.Done(Written, b) // 7000 are told
+		h.Take(table.Costs(limits, 500, 500), Instant{Wall: at + 100, Mono: 100})
+		back := table.Costs(limits[1:], c.back)
+		back[0].End = b.State.Slots[1].End
+		now := Instant{Wall: at + 500, Mono: 500}
+		if got := h.Settle(back, now); got != c.want || h.Left("rpy", now) > 7000 {
+			t.Errorf("%d come back to 6500 of 7000: %v, %d are held", c.back, got, h.Left("rpy", now))
+		}
 	}
 }

@@ -118,10 +118,9 @@ var setup = []string{
 // outranks a conflict: the refusal stays true, the conflict may not.
 func canceled(op string, e *types.TransactionCanceledException) error {
 	c := &Canceled{Reasons: make([]Reason, len(e.CancellationReasons))}
-	refused, failure := false, Kind(0)
+	refused, failure := false, Unavailable
 	for i, r := range e.CancellationReasons {
 		switch code := aws.ToString(r.Code); code {
-		case "", "None":
 		case "ConditionalCheckFailed":
 			refused = true
 			c.Reasons[i] = Reason{Refused: true, Old: r.Item}
@@ -131,15 +130,10 @@ func canceled(op string, e *types.TransactionCanceledException) error {
 			failure = max(failure, Throttled)
 		case "ValidationError", "AccessDenied":
 			failure = max(failure, Setup)
-		default:
-			failure = max(failure, Unavailable)
 		}
 	}
 	if refused {
 		return c
-	}
-	if failure == 0 {
-		failure = Unavailable
 	}
 	return &Failure{Kind: failure, Op: op, Err: e}
 }

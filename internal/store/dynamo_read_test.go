@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -137,7 +138,8 @@ func (hungry) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput,
 func TestReadsThatAreSlowedDownAreThrottled(t *testing.T) {
 	s := serve(t, fault(400, "ProvisionedThroughputExceededException", ""))
 	once := func(o *dynamodb.Options) { o.RetryMaxAttempts = 1 }
-	if _, err := open(s.URL, once).Read(t.Context(), true, key); store.KindOf(err) != store.Throttled {
+	if _, err := open(s.URL, once).Read(t.Context(), true, key); store.KindOf(err) != store.Throttled ||
+		!strings.HasPrefix(err.Error(), "BatchGetItem: throttled: ") {
 		t.Errorf("rejected: %v, want throttled", err)
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -8,10 +8,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -65,6 +67,14 @@ func TestRemoveGivesUp(t *testing.T) {
 	if n := s.requests.Load(); n != 8 {
 		t.Errorf("%d requests, want 8", n)
 	}
+	synctest.Test(t, func(t *testing.T) { // one that gets somewhere with its fifth request has seven more
+		calls := 0
+		slow := stubborn{then: func() { calls++ }, removes: func() bool { return calls == 5 }}
+		err := store.NewListing(slow, "table").Remove(t.Context(), key, item.Key{PK: "q"})
+		if store.KindOf(err) != store.Throttled || calls != 12 {
+			t.Errorf("error is %v after %d requests, want throttled after 12", err, calls)
+		}
+	})
 }
 
 // A removal that is told no, or whose context has ended, says so: some may still be there.
@@ -87,16 +97,21 @@ func TestRemoveSaysThatItFailed(t *testing.T) {
 	}
 }
 
-// stubborn removes nothing.
+// stubborn removes nothing, or one item of a request.
 type stubborn struct {
 	store.ListAPI
-	then func()
+	then    func()
+	removes func() bool
 }
 
 func (s stubborn) BatchWriteItem(_ context.Context, in *dynamodb.BatchWriteItemInput,
 	_ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
 	s.then()
-	return &dynamodb.BatchWriteItemOutput{UnprocessedItems: in.RequestItems}, nil
+	left := in.RequestItems["table"]
+	if s.removes != nil && s.removes() {
+		left = left[1:]
+	}
+	return &dynamodb.BatchWriteItemOutput{UnprocessedItems: map[string][]types.WriteRequest{"table": left}}, nil
 }
 
 // Queries that cannot be valid are not sent; what is sent is repeated by the SDK.
