@@ -36,6 +36,11 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 	denied(999+20, 1)
 	read(1020, false, true)
 	denied(1030, 1000-10)
+	// One that asks for what the shards do not hold yet, for half of a second, is denied as long.
+	more := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon+1030))
+	if more.Do != Deny || more.Denial.After != 1000-10 || !more.Denial.Estimated {
+		t.Errorf("decided %+v, %+v, want a denial until the pause is over", more.Choice, more.Denial)
+	}
 	waits := b.Decide(w, &Attempt{Waits: true, Until: noon + 1e9}, clock(noon+1030))
 	if waits.Do != Several {
 		t.Errorf("one that waits: %+v", waits.Choice)

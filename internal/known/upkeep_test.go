@@ -151,6 +151,12 @@ func TestRestored(t *testing.T) {
 	if _, ok = b.Restorable(2); ok {
 		t.Error("a shard is put back of a bucket that is not there")
 	}
+	few := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
+	b = seenAs(few, 1, 1, 0, 0) // four shards for two tokens: they are to merge
+	b.Missing(noon, 1)
+	if _, ok = b.Restorable(1); ok {
+		t.Error("a shard is put back that is to merge")
+	}
 }
 
 // A count is fine enough if the whole tokens of as many full shards as can pay together are the
