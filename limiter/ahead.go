@@ -65,10 +65,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if !ok {
 		return nil
 	}
-	if h.Renew {
-		w.Costs = h.Costs
-		l.renew(ctx, k, w, h.Image.State.Shard)
-	}
+	l.renew(ctx, k, w, h)
 	lease.from(n, h)
 	l.tellAcquire(ctx, req, begin, &attempt{held: true}, lease, nil)
 	return lease
@@ -85,9 +82,7 @@ func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want, tries *at
 		return nil
 	}
 	tries.held = true
-	if w.Costs = h.Costs; h.Renew {
-		l.renew(ctx, k, w, h.Image.State.Shard)
-	}
+	l.renew(ctx, k, w, h)
 	return l.heldLease(w, h)
 }
 
@@ -151,10 +146,15 @@ func (le *Lease) nowHeld() []Status {
 	return statuses(le.name.Entity, k.Levels(w, le.limiter.now()))
 }
 
-// renew takes more ahead in the background, by a request for nothing.
-func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, shard int) {
+// renew takes more ahead in the background where a grant says so, by a request for nothing of the
+// limits that it was granted by.
+func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, h known.Held) {
+	if !h.Renew {
+		return
+	}
 	ctx = context.WithoutCancel(ctx)
-	w.Costs = table.Costs(table.LimitsOf(w.Costs))
+	w.Costs = table.Costs(table.LimitsOf(h.Costs))
+	shard := h.Image.State.Shard
 	l.background.Go(func() {
 		defer k.Renewed(shard)
 		within := l.bounded(ctx)
@@ -194,11 +194,7 @@ func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquir
 			left = append(left, m)
 			continue
 		}
-		if h.Renew {
-			w := m.want
-			w.Costs = h.Costs
-			l.renew(ctx, k, w, h.Image.State.Shard)
-		}
+		l.renew(ctx, k, m.want, h)
 		lease := l.heldLease(m.want, h)
 		k.mu.Lock()
 		gone := m.gone

@@ -42,7 +42,8 @@ func TestGravest(t *testing.T) {
 		t.Errorf("of no errors: %d", got)
 	}
 	lost := fmt.Errorf("%w: %w", ErrUnreadable, failure(store.Unknown)) // it may have been written
-	if got := gravest([]error{fmt.Errorf("wrapped: %w", ErrUnreadable), lost}); got != 0 {
+	unreadable := fmt.Errorf("wrapped: %w", ErrUnreadable)
+	if gravest([]error{unreadable, lost}) != 0 || gravest([]error{lost, unreadable}) != 1 {
 		t.Error("an answer that was lost is graver than a bucket that cannot be read")
 	}
 }

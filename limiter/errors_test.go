@@ -49,6 +49,9 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 	errs["unavailable"] = lease.Rollback(t.Context())
 	_, errs["open"] = open(t.Context(), w.db, &Options{Timeout: ages, Namespace: "other"})
+	if s := errs["unavailable"].Error(); strings.Count(s, acme) != 1 {
+		t.Errorf("of one shard that failed it is told more than once: %q", s)
+	}
 	for what, err := range errs {
 		if err == nil {
 			t.Errorf("%s: no error", what)

@@ -326,3 +326,33 @@ func TestQueueFullIsNoReasonToGoOn(t *testing.T) {
 		}
 	}
 }
+
+// The first in a line waits at random for up to what refills half a capacity, doubled for each time
+// that others took the room; behind a floor once only. At the edge of a quota all ask within 2 s.
+func TestPatienceInLine(t *testing.T) {
+	newWorld(t) // its chance
+	rate := Status{Limit: "a", Capacity: 100, Refill: 10, Period: time.Second}
+	floored, slow, quota := rate, rate, rate
+	floored.Floor, quota.Refill, slow.Period = 50, 0, 24*time.Hour
+	for _, c := range []struct {
+		status Status
+		missed int
+		most   time.Duration
+	}{
+		{rate, 0, 5 * time.Second}, {rate, 1, 10 * time.Second}, {rate, 2, 20 * time.Second},
+		{floored, 0, 2500 * time.Millisecond}, {floored, 1, 5 * time.Second}, {floored, 2, 5 * time.Second},
+		{slow, 0, 24 * time.Hour}, {quota, 2, 2 * time.Second},
+	} {
+		e := &LimitError{Limit: "a", Statuses: []Status{{Limit: "b"}, c.status}}
+		longest := time.Duration(0)
+		for range 200 {
+			longest = max(longest, e.patience(c.missed))
+		}
+		if longest > c.most || longest < c.most*9/10 {
+			t.Errorf("%+v, missed %d: up to %v, want %v", c.status, c.missed, longest, c.most)
+		}
+	}
+	if d := (&LimitError{Limit: "a"}).patience(0); d != 0 {
+		t.Errorf("of a limit that is not told: %v", d)
+	}
+}

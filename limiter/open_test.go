@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -323,5 +324,27 @@ func TestOpenTellsInvalidOptions(t *testing.T) {
 	l, err := Open(t.Context(), dynamodb.New(dynamodb.Options{}), "my-table", &Options{Timeout: -1})
 	if l != nil || !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "my-table") {
 		t.Errorf("got %v, %v", l, err)
+	}
+}
+
+// A namespace that is stored in a way that cannot be read is no trouble that passes: Open says so, and
+// asks once.
+func TestOpenOfADamagedNamespace(t *testing.T) {
+	w := newWorld(t)
+	w.process(Options{Namespace: "other"})
+	it := w.db.Item(table.NamespaceKey("other"))
+	for name := range it {
+		if name != "PK" && name != "SK" && !strings.HasPrefix(name, "GSI") {
+			it[name] = &types.AttributeValueMemberBOOL{}
+		}
+	}
+	w.db.Store(it)
+	w.db.ResetStats()
+	l, err := openWith(t.Context(), w, Options{Namespace: "other"})
+	if l != nil || err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrNamespace) {
+		t.Errorf("got %v, %v", l, err)
+	}
+	if st := w.db.Stats(); st.Reads != 1 || st.WriteUnits != 0 {
+		t.Errorf("%+v, want one read", st)
 	}
 }

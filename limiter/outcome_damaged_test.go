@@ -348,3 +348,26 @@ func TestALeftoverShardThatCannotBeRead(t *testing.T) {
 	}
 	w.sameTable(before)
 }
+
+// A write that does not look at the damage takes tokens before anybody sees it: they are given back.
+func TestWhatADamagedBucketHasPaidIsGivenBack(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 6}, rpm10))
+	w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
+	before := w.db.Snapshot()
+	w.db.ResetStats()
+	lease, err := w.bystander(l).Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+	if lease != nil || !errors.Is(err, ErrUnreadable) || errors.Is(err, ErrUnknown) {
+		t.Errorf("got %v, %v", lease, err)
+	}
+	if n := w.db.Stats().WriteUnits; n != 2 {
+		t.Errorf("%v write units, want 2: one took the token", n)
+	}
+	b, a := before.Item(table.BucketKey(l.namespace, acme, gpt, 0)), w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+	for _, name := range []string{"b_rpm_tk", "b_rpm_tc"} {
+		if b[name] == nil || !item.Equal(a[name], b[name]) {
+			t.Errorf("%s is %v, was %v", name, a[name], b[name])
+		}
+	}
+}

@@ -280,3 +280,32 @@ func TestAClockThatPanicsOnce(t *testing.T) {
 		}
 	})
 }
+
+// As long as what ended unspent cannot be given back, it is tried again after pauses that double, from
+// the timeout to a minute.
+func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 4 * time.Second})
+		w.busy(l, daily(100_000), 300)
+		var tried []int
+		begin := time.Now()
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			tried = append(tried, int(time.Since(begin).Seconds()))
+			return false, memdb.Fail(store.Setup)
+		})
+		for range 250 {
+			w.pass(time.Second)
+			synctest.Wait()
+		}
+		var pauses []int
+		for i, at := range tried[1:] {
+			if at > tried[i]+1 { // else it reads why, in the same instant
+				pauses = append(pauses, at-tried[i])
+			}
+		}
+		if fmt.Sprint(pauses) != "[4 8 16 32 60 60 60]" {
+			t.Errorf("pauses of %v s", pauses)
+		}
+	})
+}
