@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -125,6 +126,9 @@ func (c *crowd) want(one *call, kind string) {
 	c.t.Helper()
 	if !one.over || kindName(one.err) != kind {
 		c.t.Fatalf("the acquire of %d: over %v, %v; want %s", one.costs, one.over, one.err, kind)
+	}
+	if kind == "unknown" && !errors.Is(one.err, ErrCanceled) && !strings.Contains(one.err.Error(), ": UpdateItem: unknown: ") {
+		c.t.Errorf("the acquire of %d: %v does not say which call", one.costs, one.err)
 	}
 }
 

@@ -33,6 +33,9 @@ func TestAQuotaIsTakenAhead(t *testing.T) {
 		var told atomic.Int64
 		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
 			told.Add(int64(e.Writes))
+			if e.Kind == EventAhead && len(e.Taken)+len(e.Ended) == 0 {
+				t.Errorf("a write for nothing: %+v", e)
+			}
 		}})
 		w.busy(l, daily(100_000), 200)
 		w.db.ResetStats()
