@@ -245,6 +245,35 @@ func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
 	}
 }
 
+// Requests that wait for a write under way are granted from what that takes ahead, without another.
+func TestWhoWaitsForAWriteIsServedFromWhatItTakesAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.busy(l, req, 200)
+		w.pass(600 * time.Millisecond) // nothing is held any more
+		var writes atomic.Int64
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			writes.Add(1)
+			time.Sleep(4 * time.Millisecond)
+			return true, nil
+		})
+		var granted atomic.Int64
+		for range 5 {
+			go func() {
+				if _, err := l.Acquire(t.Context(), req); err == nil {
+					granted.Add(1)
+				}
+			}()
+		}
+		time.Sleep(20 * time.Millisecond)
+		if n := writes.Load(); granted.Load() != 5 || n != 1 {
+			t.Errorf("%d granted with %d writes, want 5 with one", granted.Load(), n)
+		}
+	})
+}
+
 func TestAheadIsChecked(t *testing.T) {
 	for _, d := range []time.Duration{-time.Second, time.Millisecond, 11 * time.Minute} {
 		if _, err := (&Options{Ahead: d}).withDefaults(); !errors.Is(err, ErrInvalid) {

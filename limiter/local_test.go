@@ -156,6 +156,10 @@ func TestLocalBlocksWhatItCannotDecide(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, PerMinute("rpm", 1))); err != nil {
 		t.Errorf("a share is one token at least: %v", err)
 	}
+	beside := asks(Costs{"tps": 1}, PerMinute("tps", 40), InFlight("jobs", 5, time.Minute))
+	if lease, err := l.Acquire(t.Context(), beside); err != nil || len(lease.Status()) != 1 {
+		t.Errorf("a limit in flight of which nothing is asked: %v, %v", lease, err)
+	}
 	if _, err := l.Acquire(t.Context(), asks(Costs{"b": 1}, Blocked("b"))); !errors.Is(err, ErrLimited) {
 		t.Errorf("a limit that blocks: %v", err)
 	}
