@@ -114,7 +114,8 @@ func TestFieldsOfALevel(t *testing.T) {
 		{limiter.Status{Capacity: 2, Refill: 1, Period: time.Second, RefillAfter: time.Second, RetryAfter: 2 * time.Second},
 			`"rpm";r=0;t=2`, `"rpm";q=2;w=2`},
 		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: 10}, `"rpm";r=10`, `"rpm";q=10;w=4`},
-		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: -3, RefillAfter: time.Second, RetryAfter: -1},
+		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: -3, RefillAfter: time.Second,
+			RetryAfter: -1},
 			`"rpm";r=0`, `"rpm";q=10;w=4`},
 	} {
 		h := http.Header{}

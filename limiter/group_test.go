@@ -127,7 +127,8 @@ func (c *crowd) want(one *call, kind string) {
 	if !one.over || kindName(one.err) != kind {
 		c.t.Fatalf("the acquire of %d: over %v, %v; want %s", one.costs, one.over, one.err, kind)
 	}
-	if kind == "unknown" && !errors.Is(one.err, ErrCanceled) && !strings.Contains(one.err.Error(), ": UpdateItem: unknown: ") {
+	if kind == "unknown" && !errors.Is(one.err, ErrCanceled) &&
+		!strings.Contains(one.err.Error(), ": UpdateItem: unknown: ") {
 		c.t.Errorf("the acquire of %d: %v does not say which call", one.costs, one.err)
 	}
 }

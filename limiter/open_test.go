@@ -341,7 +341,8 @@ func TestOpenOfADamagedNamespace(t *testing.T) {
 	w.db.Store(it)
 	w.db.ResetStats()
 	l, err := openWith(t.Context(), w, Options{Namespace: "other"})
-	if l != nil || err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrNamespace) {
+	if l != nil || err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) ||
+		errors.Is(err, ErrNamespace) {
 		t.Errorf("got %v, %v", l, err)
 	}
 	if st := w.db.Stats(); st.Reads != 1 || st.WriteUnits != 0 {

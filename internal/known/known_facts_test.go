@@ -168,7 +168,8 @@ func TestOlder(t *testing.T) {
 // What a write finds is less than the image by what others take until it arrives: 1 a second, of 5
 // that gain 1 a second, a second after the image and two before it is there.
 func TestOthersTakeUntilAWriteArrives(t *testing.T) {
-	s := &seen{image: imageOf(0, 1, 5), at: noon, others: others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}}
+	s := &seen{image: imageOf(0, 1, 5), at: noon,
+		others: others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}}
 	if got := s.leaves(asks(1, perSecond).Costs, 2000, noon+1000); got[0] != 5000+1000-3000 {
 		t.Errorf("others leave %d", got[0])
 	}

@@ -67,6 +67,9 @@ func TestAnswersMeanWhatTheySay(t *testing.T) {
 				if n := s.requests.Load(); n != 1 {
 					t.Errorf("%d requests for one write", n)
 				}
+				if f, ok := errors.AsType[*store.Failure](err); !ok || f.Op != operations[call] {
+					t.Errorf("error is %v, want it to say %s", err, operations[call])
+				}
 			})
 		}
 	}

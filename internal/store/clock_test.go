@@ -113,6 +113,11 @@ func TestOneAnswerChangesNothing(t *testing.T) {
 			m.call(50 * time.Second)
 			m.calls(1, 700*time.Millisecond)
 		}
+		for range doubts { // nor two in a row
+			m.call(50 * time.Second)
+			m.call(50 * time.Second)
+			m.calls(1, 700*time.Millisecond)
+		}
 		if len(m.changes) != changes {
 			t.Errorf("changes %v", m.changes[changes:])
 		}

@@ -125,11 +125,18 @@ func TestRejectedReadsAreNotSetUp(t *testing.T) {
 	}
 }
 
-// hungry leaves every key unprocessed.
-type hungry struct{ store.API }
+// hungry leaves every key unprocessed. It takes down how many it was asked for.
+type hungry struct {
+	store.API
+	asked *[]int
+}
 
-func (hungry) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput,
-	_ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+func (h hungry) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	for _, f := range opts {
+		f(&dynamodb.Options{}) // it is no client of the SDK, and has no options of its own
+	}
+	*h.asked = append(*h.asked, len(in.RequestItems["table"].Keys))
 	return &dynamodb.BatchGetItemOutput{UnprocessedKeys: in.RequestItems}, nil
 }
 
@@ -143,8 +150,14 @@ func TestReadsThatAreSlowedDownAreThrottled(t *testing.T) {
 		t.Errorf("rejected: %v, want throttled", err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if _, err := store.NewDynamo(hungry{}, "table").Read(t.Context(), true, key); store.KindOf(err) != store.Throttled {
-			t.Errorf("unprocessed: %v, want throttled", err)
+		var asked []int
+		other := item.Key{PK: "q", SK: "s"}
+		_, err := store.NewDynamo(hungry{asked: &asked}, "table").Read(t.Context(), true, key, other, key)
+		if store.KindOf(err) != store.Throttled || errors.Unwrap(err) == nil {
+			t.Errorf("unprocessed: %v, want throttled, and why", err)
+		}
+		if fmt.Sprint(asked) != "[2 2 2 2 2 2 2 2]" { // each key once, eight times
+			t.Errorf("asked for %v", asked)
 		}
 	})
 }
@@ -154,7 +167,7 @@ func TestReadsEndWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		items, err := store.NewDynamo(hungry{}, "table").Read(ctx, true, key)
+		items, err := store.NewDynamo(hungry{asked: new([]int)}, "table").Read(ctx, true, key)
 		if store.KindOf(err) != store.Unavailable || !errors.Is(err, context.DeadlineExceeded) || items != nil {
 			t.Errorf("%v, error %v", items, err)
 		}

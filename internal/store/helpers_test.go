@@ -116,3 +116,8 @@ var calls = map[string]func(context.Context, store.Store) error{
 		return s.Transact(ctx, "token", []item.Write{update()})
 	},
 }
+
+// operations are their names in the API.
+var operations = map[string]string{
+	"update": "UpdateItem", "put": "PutItem", "delete": "DeleteItem", "transact": "TransactWriteItems",
+}
