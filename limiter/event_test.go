@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // only returns what to observe with: f is told of one kind of events.
@@ -248,5 +251,19 @@ func TestTheWritesOfACascadeAreTold(t *testing.T) {
 	must(t, l, stored(Costs{"rpm": 1}))
 	if must(t, l, stored(Costs{"rpm": 1})); writes != 2 {
 		t.Errorf("%d writes, want one for each level", writes)
+	}
+}
+
+// Events tell of costs in tokens, of each limit the sum, and of nothing where there is nothing.
+func TestCostsOfEvents(t *testing.T) {
+	cost := func(name string, milli int64) table.Cost {
+		return table.Cost{Limit: bucket.Limit{Name: name}, Milli: milli}
+	}
+	got := Costs(nil).plus([]table.Cost{cost("a", 0), cost("b", 2000)}).plus([]table.Cost{cost("b", 3000), cost("c", -1000)})
+	if want := (Costs{"b": 5, "c": -1}); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := Costs(nil).plus([]table.Cost{cost("a", 0)}); got != nil {
+		t.Errorf("of nothing: %v", got)
 	}
 }

@@ -932,3 +932,29 @@ func TestAnyRandomNumberPicksAShard(t *testing.T) {
 		}
 	}
 }
+
+// The first write to a bucket never seen holds if less than half of its capacity may have been refilled
+// since the stored level: 5 of 10 tokens, 1 per second, are 5 s.
+func TestAFirstWriteAllowsForHalf(t *testing.T) {
+	for ms, want := range map[int64]bool{0: true, 4990: true, 5000: false} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+		b.Begin(Choice{Do: Take}, w, noon+ms)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+ms))
+		if _, held, err := p.Write.Apply(imageOf(0, 1, 5).Item()); err != nil || held != want {
+			t.Errorf("after %d ms: held %v, %v", ms, held, err)
+		}
+	}
+}
+
+// Of two choices that is taken which comes sooner: a denial that ends before another, or at all.
+func TestTheSoonerOfTwoDenials(t *testing.T) {
+	never := Choice{Do: Never, at: noon, Limit: "rps"}
+	early, late := Choice{Do: Deny, at: noon + 1, Limit: "rps"}, Choice{Do: Deny, at: noon + 2, Limit: "rps"}
+	for _, c := range []struct{ a, b, want Choice }{
+		{early, late, early}, {late, early, early}, {never, late, late}, {late, never, late}, {Choice{}, never, never},
+	} {
+		if got := sooner(c.a, c.b); got.Do != c.want.Do || got.at != c.want.at {
+			t.Errorf("of %+v and %+v: %+v", c.a, c.b, got)
+		}
+	}
+}
