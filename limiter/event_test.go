@@ -259,7 +259,8 @@ func TestCostsOfEvents(t *testing.T) {
 	cost := func(name string, milli int64) table.Cost {
 		return table.Cost{Limit: bucket.Limit{Name: name}, Milli: milli}
 	}
-	got := Costs(nil).plus([]table.Cost{cost("a", 0), cost("b", 2000)}).plus([]table.Cost{cost("b", 3000), cost("c", -1000)})
+	got := Costs(nil).plus([]table.Cost{cost("a", 0), cost("b", 2000)})
+	got = got.plus([]table.Cost{cost("b", 3000), cost("c", -1000)})
 	if want := (Costs{"b": 5, "c": -1}); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
