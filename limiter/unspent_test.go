@@ -252,6 +252,9 @@ func TestEndedIsToldOnce(t *testing.T) {
 		w.busy(l, daily(100_000), 1)
 		w.pass(3 * time.Second)
 		w.busy(l, daily(100_000), 3)
+		if sl := w.quotaOf(l); sl.Ended/1000 != held { // what came too late
+			t.Errorf("the item counts %d that ended, want %d", sl.Ended/1000, held)
+		}
 		if told := ended.Load(); held == 0 || told != held+taken.Load() {
 			t.Errorf("%d were held and ended, events tell of %d", held, told)
 		}
