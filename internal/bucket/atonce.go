@@ -95,11 +95,11 @@ func (slots) text(l Limit) string {
 func (slots) begin(l Limit, at int64) int64 { return l.EndOf(l.EpochAt(at)) }
 
 // edge returns when all of it is free at the latest.
-func (slots) edge(l Limit, _, _ int64) int64 { return 2 * l.Period }
+func (slots) edge(period, _, _ int64) int64 { return 2 * period }
 
 // share leaves all slots to shard 0.
-func (slots) share(whole int64, s State) int64 {
-	if s.Shard != 0 {
+func (slots) share(whole int64, shard, _ int) int64 {
+	if shard != 0 {
 		return 0
 	}
 	return whole
@@ -114,12 +114,14 @@ func (slots) wait(s State, i int, _, from, need int64) int64 { return s.untilFre
 // pass goes by the clock itself: the instant of the state may be ahead of it.
 func (slots) pass(s State, i int, by passing) {
 	sl := &s.Slots[i]
-	sl.pass(s.share(sl.Limit).Capacity, by.now)
+	sl.pass(s.share(&sl.Limit).Capacity, by.now)
 }
 
 func (slots) take(sl *Slot, cost int64) { sl.take(cost) }
 
-func (slots) adopt(s State, i int, want Limit) { s.Slots[i].change(want, s.share(want).Capacity, s.RF) }
+func (slots) adopt(s State, i int, want Limit) {
+	s.Slots[i].change(want, s.share(&want).Capacity, s.RF)
+}
 
 // give puts nothing in: slots are there when their holders are done.
 func (slots) give(State, int, Gift) {}
@@ -136,7 +138,7 @@ func (slots) merge(State, int, State, int) {}
 func (slots) empty(s State, i int) {
 	sl := &s.Slots[i]
 	sl.Taken = Taken{}
-	sl.Taken[EpochSlot(sl.Epoch())] = s.share(sl.Limit).Capacity
+	sl.Taken[EpochSlot(sl.Epoch())] = s.share(&sl.Limit).Capacity
 	*sl = sl.Levelled(s)
 }
 
@@ -177,7 +179,7 @@ func (sl *Slot) take(cost int64) {
 // Levelled returns a limit of slots with the level that follows from what was taken, on the
 // shard of a state.
 func (sl Slot) Levelled(s State) Slot {
-	sl.Tokens = SubSat(s.share(sl.Limit).Capacity, sl.busy(sl.Epoch()))
+	sl.Tokens = SubSat(s.share(&sl.Limit).Capacity, sl.busy(sl.Epoch()))
 	return sl
 }
 
@@ -207,13 +209,13 @@ func (sl *Slot) change(want Limit, capacity, at int64) {
 // back: what was taken in epochs that are over then.
 func (s State) freed(i int, at int64) int64 {
 	sl := s.Slots[i]
-	return SubSat(SubSat(s.share(sl.Limit).Capacity, sl.busy(sl.EpochAt(at))), sl.Tokens)
+	return SubSat(SubSat(s.share(&sl.Limit).Capacity, sl.busy(sl.EpochAt(at))), sl.Tokens)
 }
 
 // untilFreed returns how long after an instant a limit of slots has a need at the latest, if
 // nothing is given back: zero if it has, Never if it has not so many. Who needs none has it.
 func (s State) untilFreed(i int, from, need int64) int64 {
-	sl, capacity := s.Slots[i], s.share(s.Slots[i].Limit).Capacity
+	sl, capacity := s.Slots[i], s.share(&s.Slots[i].Limit).Capacity
 	switch {
 	case need <= max(sl.Tokens, 0):
 		return 0

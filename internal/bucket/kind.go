@@ -31,11 +31,11 @@ type kind interface {
 	text(l Limit) string
 	// begin returns the end of what a limit is in at an instant, of which a slot keeps the End; 0: none.
 	begin(l Limit, at int64) int64
-	// edge returns after how many milliseconds all is there at the latest, of what ends at end
-	// and is seen from an instant; 0 for what refills bit by bit.
-	edge(l Limit, from, end int64) int64
-	// share returns the part of a whole that the shard of a state has.
-	share(whole int64, s State) int64
+	// edge returns after how many milliseconds all is there at the latest, of what has a period,
+	// ends at end and is seen from an instant; 0 for what refills bit by bit.
+	edge(period, from, end int64) int64
+	// share returns the part of a whole that one of so many shards has.
+	share(whole int64, shard, shards int) int64
 	// divides reports whether each of so many shards has a share to work with.
 	divides(l Limit, count int) bool
 	// gain returns what slot i gains from one instant to another, with rest as its remainder.
@@ -145,7 +145,7 @@ func (l Limit) WholeAt(at, end int64) Rate {
 	if n := l.FirstUse(); end == 0 && n > 0 {
 		end = AddSat(at, n)
 	}
-	return Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Edge: l.kind().edge(l, at, end)}
+	return Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Edge: l.kind().edge(l.Period, at, end)}
 }
 
 // Whole returns what the limit refills by where it is not divided among shards. When a
@@ -157,18 +157,19 @@ func (s State) Rate(i int) Rate { return s.rate(i, s.RF) }
 
 // rate is Rate seen from an instant.
 func (s State) rate(i int, from int64) Rate {
-	r := s.share(s.Slots[i].Limit)
-	r.Edge = s.Slots[i].kind().edge(s.Slots[i].Limit, from, s.end(i))
+	l := &s.Slots[i].Limit
+	r := s.share(l)
+	r.Edge = l.kind().edge(l.Period, from, s.end(i))
 	return r
 }
 
 // RateOf returns this shard's share of a limit, stored or not, seen from RF.
 func (s State) RateOf(l Limit) Rate {
-	r := s.share(l)
+	r := s.share(&l)
 	if i := s.Index(l.Name); i >= 0 && s.Slots[i].SameEdges(l) {
 		r.Edge = s.Rate(i).Edge
 	} else {
-		r.Edge = l.kind().edge(l, s.RF, l.begin(s.RF))
+		r.Edge = l.kind().edge(l.Period, s.RF, l.begin(s.RF))
 	}
 	return r
 }
@@ -178,14 +179,14 @@ func (s State) RateOf(l Limit) Rate {
 func (l Limit) SameEdges(o Limit) bool { return l.Reset == o.Reset }
 
 // CapacityOf returns the capacity of this shard's share of a limit.
-func (s State) CapacityOf(l Limit) int64 { return s.share(l).Capacity }
+func (s State) CapacityOf(l Limit) int64 { return s.share(&l).Capacity }
 
 // share returns this shard's share of a limit.
-func (s State) share(l Limit) Rate {
+func (s State) share(l *Limit) Rate {
 	r := Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
 	if l.Name != WCU {
 		k := l.kind()
-		r.Capacity, r.Amount = k.share(l.Capacity, s), k.share(l.Amount, s)
+		r.Capacity, r.Amount = k.share(l.Capacity, s.Shard, s.Shards), k.share(l.Amount, s.Shard, s.Shards)
 	}
 	return r
 }
@@ -198,7 +199,7 @@ func (l Limit) divides(count int) bool { return l.kind().divides(l, count) }
 
 // fresh returns a limit as a shard begins with it: whole, in the period of the state.
 func (s State) fresh(l Limit) Slot {
-	return Slot{Limit: l, Tokens: s.share(l).Capacity, End: l.begin(s.RF)}
+	return Slot{Limit: l, Tokens: s.share(&l).Capacity, End: l.begin(s.RF)}
 }
 
 // Emptied returns the state holding nothing but a full write meter.

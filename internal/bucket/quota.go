@@ -89,7 +89,7 @@ func (quota) text(l Limit) string {
 // than the margin belongs to the period before it.
 func (quota) begin(l Limit, at int64) int64 { return l.Next(SubSat(at, EdgeMargin)) }
 
-func (quota) edge(_ Limit, from, end int64) int64 { return edge(from, end) }
+func (quota) edge(_, from, end int64) int64 { return edge(from, end) }
 
 // divides holds for all but periods from the first use: those of shards would begin at
 // different times.
@@ -112,7 +112,7 @@ func (q quota) pass(s State, i int, by passing) {
 func (quota) adopt(s State, i int, want Limit) {
 	sl := &s.Slots[i]
 	forgive := sl.Soft && !want.Soft
-	sl.become(want, s.share(sl.Limit).Capacity, s.share(want).Capacity, s.RF)
+	sl.become(want, s.share(&sl.Limit).Capacity, s.share(&want).Capacity, s.RF)
 	if forgive {
 		sl.Tokens = max(sl.Tokens, 0)
 	}
@@ -139,13 +139,13 @@ func (quota) give(s State, i int, g Gift) {
 }
 
 func (quota) merge(s State, i int, other State, j int) {
-	s.Slots[i].merge(other.Slots[j], s.share(s.Slots[i].Limit).Capacity)
+	s.Slots[i].merge(other.Slots[j], s.share(&s.Slots[i].Limit).Capacity)
 }
 
 // end returns when the period of slot i ends, 0 for a rate and for a period that did not
 // begin.
 func (s State) end(i int) int64 {
-	if sl := s.Slots[i]; sl.End != 0 || !sl.Renews() {
+	if sl := &s.Slots[i]; sl.End != 0 || !sl.kind().does().renews {
 		return sl.End
 	}
 	return s.Slots[i].begin(s.RF)
@@ -203,7 +203,7 @@ func (s State) Stored() State {
 		if !sl.Refills() || sl.Name == WCU {
 			continue
 		}
-		credit, rest := accrue(0, s.share(sl.Limit), since)
+		credit, rest := accrue(0, s.share(&sl.Limit), since)
 		if sl.Tokens, sl.Rest = SubSat(sl.Tokens, credit), sl.Rest-rest; sl.Rest < 0 {
 			sl.Tokens, sl.Rest = SubSat(sl.Tokens, 1), sl.Rest+sl.Period
 		}

@@ -23,9 +23,9 @@ func (rate) text(l Limit) string {
 
 func (rate) begin(Limit, int64) int64 { return 0 }
 
-func (rate) edge(Limit, int64, int64) int64 { return 0 }
+func (rate) edge(_, _, _ int64) int64 { return 0 }
 
-func (rate) share(whole int64, s State) int64 { return Share(whole, s.Shard, s.Shards) }
+func (rate) share(whole int64, shard, shards int) int64 { return Share(whole, shard, shards) }
 
 // divides holds while each share has some refill.
 func (rate) divides(l Limit, count int) bool { return l.Amount/int64(count) >= 1 }
