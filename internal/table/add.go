@@ -32,7 +32,7 @@ func (a Add) Plan() item.Update {
 	p.cond = []item.Cond{
 		counted(item.Eq, s.Count()),
 		item.Compare(attrRF, item.Ge, item.N(a.Now-p.age)),
-		item.Exists(attrLimit(bucket.WCU, fieldTokens)),
+		item.Exists(namesOf(bucket.WCU).tokens),
 		// A level that may be full with what is held of it may have overflowed below its top.
 		heldNotAfter(a.Now - p.age),
 	}
@@ -61,7 +61,7 @@ func (byLevel) add(a *adding, c Cost) {
 		stored = stored[:2]
 	}
 	a.cond = append(a.cond, stored...)
-	tk := attrLimit(c.Limit.Name, fieldTokens)
+	tk := namesOf(c.Limit.Name).tokens
 	if c.Limit.Soft && (c.Milli == 0 || !c.Limit.Refills()) {
 		a.cond = append(append(a.cond, a.isSoft(c.Limit)...), item.Exists(tk))
 		a.u.Add = append(a.u.Add, spend(tk, c)...)
@@ -95,7 +95,7 @@ func (a Add) isSoft(l bucket.Limit) []item.Cond {
 	if len(a.Costs) > maxLimitsNamed {
 		return nil
 	}
-	return []item.Cond{item.Exists(attrSoft(l.Name))}
+	return []item.Cond{item.Exists(namesOf(l.Name).soft)}
 }
 
 // maxLimitsNamed is how many limits may have one condition more each.

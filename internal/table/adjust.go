@@ -15,7 +15,7 @@ import (
 func Adjust(key item.Key, costs []Cost) item.Update {
 	u := AdjustUnmetered(key, costs)
 	u.Add = appendWCU(u.Add)
-	u.If = item.All(u.If, item.Exists(attrLimit(bucket.WCU, fieldTokens)))
+	u.If = item.All(u.If, item.Exists(namesOf(bucket.WCU).tokens))
 	return u
 }
 
@@ -37,10 +37,10 @@ func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
 func spend(tk string, c Cost) []item.Attr {
 	return []item.Attr{
 		{Name: tk, Value: item.N(-c.Milli)},
-		{Name: attrLimit(c.Limit.Name, fieldUsed), Value: item.N(c.Milli)},
+		{Name: namesOf(c.Limit.Name).used, Value: item.N(c.Milli)},
 	}
 }
 
-var chargeWCU = spend(attrLimit(bucket.WCU, fieldTokens), Cost{Limit: bucket.WCULimit(), Milli: bucket.WCUPerWrite})
+var chargeWCU = spend(namesOf(bucket.WCU).tokens, Cost{Limit: bucket.WCULimit(), Milli: bucket.WCUPerWrite})
 
 func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }

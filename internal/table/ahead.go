@@ -101,14 +101,14 @@ func (p *planned) hold(i int) {
 		return
 	}
 	if ended, _ := Find(a.Ended, sl.Name); ended.Milli > 0 {
-		p.add(attrEnded(sl.Name), ended.Milli)
+		p.add(namesOf(sl.Name).ended, ended.Milli)
 	}
 	take, held := a.takes(sl.Name), &p.after.Slots[i].Held
 	if a.Mend {
 		unspent := p.unspent(sl)
 		*held = bucket.AddSat(unspent, take)
-		p.u.SetLess = append(p.u.SetLess, item.Less{Name: attrHeld(sl.Name),
-			Value: p.c.Image.counter(&p.numbers, sl, -*held), Minus: attrLimit(sl.Name, fieldUsed)})
+		p.u.SetLess = append(p.u.SetLess, item.Less{Name: namesOf(sl.Name).held,
+			Value: p.c.Image.counter(&p.numbers, sl, -*held), Minus: namesOf(sl.Name).used})
 		return
 	}
 	more := take
@@ -118,7 +118,7 @@ func (p *planned) hold(i int) {
 		more += left.Milli - told.Milli
 	}
 	*held = bucket.AddSat(*held, more)
-	p.add(attrHeld(sl.Name), -more)
+	p.add(namesOf(sl.Name).held, -more)
 }
 
 // lowered reports whether the level of slot i is bounded by what may be held, not by the line.
@@ -155,15 +155,15 @@ func (p *planned) unspent(sl bucket.Slot) int64 {
 // decodeHeld reads what may be held of a limit, at most all of its capacity, and the counter
 // of what ended unspent.
 func decodeHeld(it item.Item, l bucket.Limit) (held, ended int64, err error) {
-	if v, ok := it[attrHeld(l.Name)]; ok {
+	if v, ok := it[namesOf(l.Name).held]; ok {
 		if held, ok = item.Saturated(v); !ok {
-			return 0, 0, fmt.Errorf("attribute %q is %s: %w", attrHeld(l.Name), shown(v), errNotInteger)
+			return 0, 0, fmt.Errorf("attribute %q is %s: %w", namesOf(l.Name).held, shown(v), errNotInteger)
 		}
 		held = min(max(0, bucket.SubSat(0, held)), l.Capacity)
 	}
-	if v, ok := it[attrEnded(l.Name)]; ok {
+	if v, ok := it[namesOf(l.Name).ended]; ok {
 		if ended, ok = item.LowBits(v); !ok {
-			return 0, 0, fmt.Errorf("attribute %q is %s: %w", attrEnded(l.Name), shown(v), errNotInteger)
+			return 0, 0, fmt.Errorf("attribute %q is %s: %w", namesOf(l.Name).ended, shown(v), errNotInteger)
 		}
 	}
 	return held, ended, nil

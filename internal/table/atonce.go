@@ -82,7 +82,7 @@ func slotsParameters(l bucket.Limit) []item.Attr {
 }
 
 func slotsTaken(sl bucket.Slot) []item.Attr {
-	out := []item.Attr{{Name: slotsAttr(sl.Name, fieldEpoch), Value: item.N(sl.Epoch())}}
+	out := []item.Attr{{Name: namesOf(sl.Name).epoch, Value: item.N(sl.Epoch())}}
 	for i, n := range sl.Taken {
 		out = append(out, item.Attr{Name: takenAttr(sl.Name, int64(i)), Value: item.N(n)})
 	}

@@ -53,7 +53,7 @@ func (byEpoch) adjust(u *item.Update, c Cost) []item.Cond {
 func (byEpoch) resize(r *resized, i int) {
 	if sl := r.stored.Slots[i]; r.b.State.Index(sl.Name) < 0 {
 		r.u.Set = append(r.u.Set, slotsAttrs(sl)...)
-		r.cond = append(r.cond, item.Absent(slotsAttr(sl.Name, fieldEpoch)))
+		r.cond = append(r.cond, item.Absent(namesOf(sl.Name).epoch))
 	}
 }
 
@@ -78,7 +78,7 @@ func (byEpoch) charge(p *planned, i int) {
 	j := p.c.Image.State.Index(sl.Name)
 	if j < 0 || hasLevel(p.c.Image.State.Slots[j].Limit) { // new to the item
 		p.replace(j)
-		p.cond = append(p.cond, item.Absent(slotsAttr(sl.Name, fieldEpoch)))
+		p.cond = append(p.cond, item.Absent(namesOf(sl.Name).epoch))
 		p.u.Set = append(p.u.Set, slotsAttrs(after)...)
 		return
 	}
@@ -107,7 +107,7 @@ func (p *planned) takeSlots(sl, was bucket.Slot, cost int64) {
 	k := sl.Epoch()
 	c, _ := Find(p.c.Costs, sl.Name)
 	room := bucket.SubSat(p.before.Rate(p.before.Index(sl.Name)).Capacity, c.Need(p.before))
-	ep := slotsAttr(sl.Name, fieldEpoch)
+	ep := namesOf(sl.Name).epoch
 	switch n := k - was.Epoch(); {
 	case n == 0:
 		p.cond = append(p.cond, item.Compare(ep, item.Eq, item.N(k)),
@@ -128,7 +128,7 @@ func (p *planned) takeSlots(sl, was bucket.Slot, cost int64) {
 // begins moves the item into an epoch, or leaves it there.
 func begins(l bucket.Limit, epoch int64) []item.Attr {
 	return []item.Attr{
-		{Name: slotsAttr(l.Name, fieldEpoch), Value: item.N(epoch)},
+		{Name: namesOf(l.Name).epoch, Value: item.N(epoch)},
 		{Name: takenAttr(l.Name, epoch+1), Value: item.N(0)},
 	}
 }
@@ -136,7 +136,7 @@ func begins(l bucket.Limit, epoch int64) []item.Attr {
 // room2 holds while there is a room in epoch k, no matter who has begun it. Two epochs count; in
 // each of them, others may have taken half of what the image saw free.
 func room2(l bucket.Limit, k, room, seen int64) []item.Cond {
-	ep, now, before := slotsAttr(l.Name, fieldEpoch), takenAttr(l.Name, k), takenAttr(l.Name, k-1)
+	ep, now, before := namesOf(l.Name).epoch, takenAttr(l.Name, k), takenAttr(l.Name, k-1)
 	x := seen + (room-seen)/2
 	return []item.Cond{
 		item.Compare(now, item.Le, item.N(room-x)),
@@ -150,7 +150,7 @@ func room2(l bucket.Limit, k, room, seen int64) []item.Cond {
 func (c Cost) countsYet() []item.Cond {
 	e := c.Limit.Epoch(c.End)
 	return []item.Cond{
-		item.Between(slotsAttr(c.Limit.Name, fieldEpoch), item.N(e), item.N(e+1)),
+		item.Between(namesOf(c.Limit.Name).epoch, item.N(e), item.N(e+1)),
 		item.Compare(takenAttr(c.Limit.Name, e), item.Ge, item.N(-c.Milli)),
 	}
 }
@@ -166,7 +166,7 @@ func Renew(key item.Key, ttl int64, costs []Cost) item.Update {
 	expires := int64(0)
 	for _, c := range costs {
 		e := c.Limit.Epoch(c.End)
-		ep, before := slotsAttr(c.Limit.Name, fieldEpoch), takenAttr(c.Limit.Name, e)
+		ep, before := namesOf(c.Limit.Name).epoch, takenAttr(c.Limit.Name, e)
 		cond = append(cond, item.Between(ep, item.N(e), item.N(e+1)), item.Compare(before, item.Ge, item.N(c.Milli)))
 		u.Add = append(u.Add, item.Attr{Name: before, Value: item.N(-c.Milli)},
 			item.Attr{Name: takenAttr(c.Limit.Name, e+1), Value: item.N(c.Milli)})
@@ -178,6 +178,6 @@ func Renew(key item.Key, ttl int64, costs []Cost) item.Update {
 		cond = append(cond, item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Le, item.N(expires))))
 	}
 	u.Add = appendWCU(u.Add)
-	u.If = item.All(append(cond, item.Exists(attrLimit(bucket.WCU, fieldTokens)))...)
+	u.If = item.All(append(cond, item.Exists(namesOf(bucket.WCU).tokens))...)
 	return u
 }

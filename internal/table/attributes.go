@@ -35,9 +35,6 @@ const (
 	prefixEnded = "x_" // counter of what was taken ahead and never granted
 )
 
-func attrHeld(limit string) string  { return prefixHeld + limit }
-func attrEnded(limit string) string { return prefixEnded + limit }
-
 // What a limit has in a bucket item: the attribute is "b_", its name, "_" and one of these.
 const (
 	fieldTokens   = "tk" // level
@@ -55,44 +52,45 @@ const (
 	fieldAhead = "ah"
 )
 
-func attrSoft(limit string) string { return "b_" + limit + "_" + fieldSoft }
+// attrLimit returns what a limit has in a bucket item: its attribute of a field.
+func attrLimit(limit, field string) string { return "b_" + limit + "_" + field }
 
-// fields are the attributes of a limit, in the order of fieldIndex. Quotas have more, see
-// quota.go.
+// fields are what all limits have that are kept by their level, in the order of limitNames.level.
+// Quotas have more, see quota.go.
 var fields = [...]string{fieldTokens, fieldCapacity, fieldAmount, fieldPeriod, fieldUsed}
 
-func attrLimit(limit, field string) string {
+// limitNames are the attributes of one limit that each write needs, or each answer.
+type limitNames struct {
+	tokens, capacity, amount, period, used string
+	soft, schedule, held, ended, epoch     string
+}
+
+// level returns the attributes that all limits have that are kept by their level.
+func (n *limitNames) level() [len(fields)]string {
+	return [...]string{n.tokens, n.capacity, n.amount, n.period, n.used}
+}
+
+// namesOf returns the attributes of a limit. It must not be changed.
+func namesOf(limit string) *limitNames {
 	if known, ok := knownLimits.Load(limit); ok {
-		return known.(*[len(fields)]string)[fieldIndex(field)]
+		return known.(*limitNames)
+	}
+	n := &limitNames{
+		attrLimit(limit, fieldTokens), attrLimit(limit, fieldCapacity), attrLimit(limit, fieldAmount),
+		attrLimit(limit, fieldPeriod), attrLimit(limit, fieldUsed),
+		attrLimit(limit, fieldSoft), attrLimit(limit, fieldSchedule), prefixHeld + limit, prefixEnded + limit,
+		slotsAttr(limit, fieldEpoch),
 	}
 	if len(limit) <= 64 && knownLimitCount.Add(1) <= maxKnownLimits {
-		var names [len(fields)]string
-		for i, f := range fields {
-			names[i] = "b_" + limit + "_" + f
-		}
-		knownLimits.Store(limit, &names)
+		knownLimits.Store(limit, n)
 	}
-	return "b_" + limit + "_" + field
+	return n
 }
 
-func fieldIndex(field string) int {
-	switch field {
-	case fieldTokens:
-		return 0
-	case fieldCapacity:
-		return 1
-	case fieldAmount:
-		return 2
-	case fieldPeriod:
-		return 3
-	}
-	return 4
-}
-
-// The attribute names of the limits met first are kept, because every write
-// needs them; the number is bounded because names come from anywhere.
+// The attribute names of the limits met first are kept; the number is bounded because names come
+// from anywhere.
 var (
-	knownLimits     sync.Map // limit name -> its attributes, by fieldIndex
+	knownLimits     sync.Map // limit name -> *limitNames
 	knownLimitCount atomic.Int64
 )
 

@@ -125,7 +125,7 @@ func DecodeShard(it item.Item) (Shard, error) {
 		return Shard{}, fmt.Errorf("%w: item with key PK %q, SK %q: not a bucket key", ErrUnreadable, k.PK, k.SK)
 	}
 	b := Shard{Namespace: ns, Entity: entity, Resource: resource}
-	b.State = bucket.State{Shard: shard, Shards: 1, Slots: make([]bucket.Slot, 0, len(it)/5)}
+	b.State = bucket.State{Shard: shard, Shards: 1, Slots: make([]bucket.Slot, 0, max(1, (len(it)-12)/5))}
 	if err := b.decodeAttributes(it); err != nil {
 		return Shard{}, fmt.Errorf("%w: item %q: %w; `zae-limiter reset`, or Reset of package admin, makes it anew",
 			ErrUnreadable, k.PK, err)
@@ -191,7 +191,7 @@ func (b *Shard) decodeLimits(it item.Item) error {
 			if b.Outgrown == nil {
 				b.Outgrown = map[string]item.Value{}
 			}
-			b.Outgrown[sl.Name] = it[attrLimit(sl.Name, fieldUsed)]
+			b.Outgrown[sl.Name] = it[namesOf(sl.Name).used]
 		}
 		if missing {
 			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true})
@@ -223,8 +223,10 @@ func limitOfTokens(attr string) (string, bool) {
 // but its growth matters, and outgrown says so.
 func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bool, err error) {
 	sl.Name = name
+	names := namesOf(name)
+	level := names.level()
 	for i, to := range [len(fields)]*int64{&sl.Tokens, &sl.Capacity, &sl.Amount, &sl.Period, &sl.Used} {
-		attr := attrLimit(name, fields[i])
+		attr := level[i]
 		n, ok, err := intAttr(it, attr)
 		if err != nil {
 			whole := false
@@ -252,7 +254,7 @@ func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bo
 		}
 	}
 	if name != bucket.WCU {
-		_, sl.Soft = it[attrSoft(name)]
+		_, sl.Soft = it[names.soft]
 		sl.Held, sl.Ended, err = decodeHeld(it, sl.Limit)
 	}
 	return sl, false, outgrown, err

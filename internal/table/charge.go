@@ -204,7 +204,8 @@ func (p *planned) makeRoom() {
 // charge adds what happens to slot i.
 func (byLevel) charge(p *planned, i int) {
 	sl, cost := p.before.Slots[i], p.costs[i]
-	tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
+	n := namesOf(sl.Name)
+	tk, tc := n.tokens, n.used
 	j, stored := p.indexes(sl.Name)
 	if j < 0 || stored < 0 {
 		if j < 0 { // new to the item: of two that bring a limit of 10, only one may start it at 10

@@ -12,7 +12,7 @@ type room struct {
 	set, add [4]item.Attr
 	less     [4]item.Less
 	remove   [2]string
-	cond     [20]item.Cond
+	cond     [18]item.Cond
 }
 
 // finish adds what concerns the item as a whole.
@@ -73,19 +73,19 @@ func (p *planned) add(attr string, milli int64) {
 func (p *planned) become(sl bucket.Slot, was bucket.Limit) {
 	p.u.Set = append(p.u.Set, parameters(sl)...)
 	if was.Soft && !sl.Soft {
-		p.u.Remove = append(p.u.Remove, attrSoft(sl.Name))
+		p.u.Remove = append(p.u.Remove, namesOf(sl.Name).soft)
 	}
 }
 
 // parameters are the attributes that say what a limit is.
 func parameters(sl bucket.Slot) []item.Attr {
+	n := namesOf(sl.Name)
 	out := []item.Attr{
-		{Name: attrLimit(sl.Name, fieldCapacity), Value: item.N(sl.Capacity)},
-		{Name: attrLimit(sl.Name, fieldAmount), Value: item.N(sl.Amount)},
-		{Name: attrLimit(sl.Name, fieldPeriod), Value: item.N(sl.Period)},
+		{Name: n.capacity, Value: item.N(sl.Capacity)}, {Name: n.amount, Value: item.N(sl.Amount)},
+		{Name: n.period, Value: item.N(sl.Period)},
 	}
 	if sl.Soft {
-		out = append(out, item.Attr{Name: attrSoft(sl.Name), Value: item.N(0)})
+		out = append(out, item.Attr{Name: namesOf(sl.Name).soft, Value: item.N(0)})
 	}
 	return out
 }

@@ -68,7 +68,7 @@ func (b *Shard) decodeLimit(it item.Item, attr string) (sl bucket.Slot, missing,
 		return sl, false, false, err
 	}
 	name, ok := limitOfTokens(attr)
-	if !ok || it[slotsAttr(name, fieldEpoch)] != nil { // of that name are slots
+	if !ok || it[namesOf(name).epoch] != nil { // of that name are slots
 		return sl, false, false, nil
 	}
 	if sl, missing, outgrown, err = decodeSlot(it, name); err == nil && !missing {

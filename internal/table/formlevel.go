@@ -13,57 +13,58 @@ import (
 type byLevel struct{}
 
 func (byLevel) put(it item.Item, sl bucket.Slot) {
-	it[attrLimit(sl.Name, fieldTokens)] = item.N(sl.Tokens)
-	it[attrLimit(sl.Name, fieldCapacity)] = item.N(sl.Capacity)
-	it[attrLimit(sl.Name, fieldAmount)] = item.N(sl.Amount)
-	it[attrLimit(sl.Name, fieldPeriod)] = item.N(sl.Period)
-	it[attrLimit(sl.Name, fieldUsed)] = item.N(sl.Used)
+	n := namesOf(sl.Name)
+	it[n.tokens] = item.N(sl.Tokens)
+	it[n.capacity] = item.N(sl.Capacity)
+	it[n.amount] = item.N(sl.Amount)
+	it[n.period] = item.N(sl.Period)
+	it[n.used] = item.N(sl.Used)
 	if sl.Held != 0 {
-		it[attrHeld(sl.Name)] = item.N(-sl.Held)
+		it[n.held] = item.N(-sl.Held)
 	}
 	if sl.Ended != 0 {
-		it[attrEnded(sl.Name)] = item.N(sl.Ended)
+		it[n.ended] = item.N(sl.Ended)
 	}
 	if sl.Soft {
-		it[attrSoft(sl.Name)] = item.N(0)
+		it[n.soft] = item.N(0)
 	}
 }
 
 func (byLevel) names(l bucket.Limit) []string {
-	out := make([]string, 0, len(fields)+2)
-	for _, f := range fields {
-		out = append(out, attrLimit(l.Name, f))
-	}
+	n := namesOf(l.Name)
+	level := n.level()
+	out := append(make([]string, 0, len(level)+2), level[:]...)
 	if l.Renews() {
 		for _, f := range quotaFields {
-			out = append(out, quotaAttr(l.Name, f))
+			out = append(out, attrLimit(l.Name, f))
 		}
 	}
 	if l.Soft {
-		out = append(out, attrSoft(l.Name))
+		out = append(out, n.soft)
 	}
-	return append(out, attrHeld(l.Name), attrEnded(l.Name))
+	return append(out, n.held, n.ended)
 }
 
 func (byLevel) is(l bucket.Limit) []item.Cond {
+	n := namesOf(l.Name)
 	return []item.Cond{
-		item.Compare(attrLimit(l.Name, fieldCapacity), item.Eq, item.N(l.Capacity)),
-		item.Compare(attrLimit(l.Name, fieldAmount), item.Eq, item.N(l.Amount)),
-		item.Compare(attrLimit(l.Name, fieldPeriod), item.Eq, item.N(l.Period)),
+		item.Compare(n.capacity, item.Eq, item.N(l.Capacity)),
+		item.Compare(n.amount, item.Eq, item.N(l.Amount)),
+		item.Compare(n.period, item.Eq, item.N(l.Period)),
 	}
 }
 
 func (byLevel) untouched(b Shard, i int) item.Cond {
 	sl := b.State.Slots[i]
-	return item.Compare(attrLimit(sl.Name, fieldUsed), item.Eq, b.counter(nil, sl, 0))
+	return item.Compare(namesOf(sl.Name).used, item.Eq, b.counter(nil, sl, 0))
 }
 
 func (byLevel) untaken(p *planned, sl bucket.Slot) item.Cond {
-	return item.Compare(attrLimit(sl.Name, fieldUsed), item.Le, p.c.Image.counter(&p.numbers, sl, 0))
+	return item.Compare(namesOf(sl.Name).used, item.Le, p.c.Image.counter(&p.numbers, sl, 0))
 }
 
 func (byLevel) adjust(u *item.Update, c Cost) []item.Cond {
-	tk := attrLimit(c.Limit.Name, fieldTokens)
+	tk := namesOf(c.Limit.Name).tokens
 	u.Add = append(u.Add, spend(tk, c)...)
 	return append([]item.Cond{item.Exists(tk)}, c.within()...)
 }

@@ -56,8 +56,6 @@ var quotaFields = [...]string{
 	fieldCalendar, fieldExtra, fieldGranted, fieldLength, fieldStart, fieldApplied, fieldBefore, fieldResets,
 }
 
-func quotaAttr(limit, field string) string { return "b_" + limit + "_" + field }
-
 func (c *Calendars) decode(it item.Item) (err error) {
 	c.Zone = (&reader{it: it}).str(attrZone)
 	c.Until, c.Has, err = intAttr(it, attrValidUntil)
@@ -99,7 +97,7 @@ func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.V
 // quota reads what makes a limit of an item a quota. Other parameters at some times, and a
 // refill amount of 0 without a calendar, are errors.
 func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
-	if stored := calendarOf(it, sl.Name, fieldSchedule); stored != "" {
+	if stored := calendarOf(it, namesOf(sl.Name).schedule, fieldSchedule); stored != "" {
 		return fmt.Errorf("limit %q has the schedule %q of a Python client, which this module does not serve",
 			sl.Name, stored)
 	}
@@ -107,17 +105,17 @@ func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 		return nil
 	}
 	r := reader{it: it}
-	if n := r.int(quotaAttr(sl.Name, fieldLength)); n > 0 {
+	if n := r.int(attrLimit(sl.Name, fieldLength)); n > 0 {
 		sl.Reset = fmt.Sprintf("+%d", n)
 		sl.End = c.begun(&r, sl, rf)
-	} else if stored := calendarOf(it, sl.Name, fieldCalendar); stored == "" {
+	} else if stored := calendarOf(it, attrLimit(sl.Name, fieldCalendar), fieldCalendar); stored == "" {
 		return notPositive(sl.Name, fieldAmount, 0)
 	} else if sl.Reset, err = calendar.Read(stored, c.Zone); err != nil {
-		return fmt.Errorf("attribute %q: %w", quotaAttr(sl.Name, fieldCalendar), err)
+		return fmt.Errorf("attribute %q: %w", attrLimit(sl.Name, fieldCalendar), err)
 	}
 	sl.Period = bucket.QuotaPeriod
-	sl.Extra = max(0, r.int(quotaAttr(sl.Name, fieldExtra)))
-	sl.Resets = max(0, r.int(quotaAttr(sl.Name, fieldResets)))
+	sl.Extra = max(0, r.int(attrLimit(sl.Name, fieldExtra)))
+	sl.Resets = max(0, r.int(attrLimit(sl.Name, fieldResets)))
 	if sl.End == 0 && sl.FirstUse() == 0 {
 		sl.End = c.until(sl.Limit, rf)
 	}
@@ -138,25 +136,25 @@ func (c Calendars) until(l bucket.Limit, rf int64) int64 {
 // begun returns when the period of a quota ends that its first use began, 0 if there was
 // none. One that another shard began is applied: it is whole, less what was taken since.
 func (c Calendars) begun(r *reader, sl *bucket.Slot, rf int64) int64 {
-	start, applied := r.int(quotaAttr(sl.Name, fieldStart)), rf
+	start, applied := r.int(attrLimit(sl.Name, fieldStart)), rf
 	if start == 0 {
 		return 0
 	}
-	if _, ok := r.value(quotaAttr(sl.Name, fieldApplied)); ok {
-		applied = r.int(quotaAttr(sl.Name, fieldApplied))
+	if _, ok := r.value(attrLimit(sl.Name, fieldApplied)); ok {
+		applied = r.int(attrLimit(sl.Name, fieldApplied))
 	}
 	if start > applied {
 		sl.Told, sl.Tokens = true, sl.Capacity
-		if _, ok := r.value(quotaAttr(sl.Name, fieldBefore)); ok {
-			sl.Tokens = bucket.SubSat(sl.Capacity, max(0, sl.Used-r.int(quotaAttr(sl.Name, fieldBefore))))
+		if _, ok := r.value(attrLimit(sl.Name, fieldBefore)); ok {
+			sl.Tokens = bucket.SubSat(sl.Capacity, max(0, sl.Used-r.int(attrLimit(sl.Name, fieldBefore))))
 		}
 	}
 	return bucket.AddSat(start, sl.FirstUse())
 }
 
 // calendarOf returns the calendar or schedule of a limit, its own or that of the item.
-func calendarOf(it item.Item, limit, field string) string {
-	for _, attr := range []string{quotaAttr(limit, field), field} {
+func calendarOf(it item.Item, own, shared string) string {
+	for _, attr := range [...]string{own, shared} {
 		if s, ok := it[attr].(*types.AttributeValueMemberS); ok {
 			if s.Value == noCalendar {
 				return ""

@@ -27,9 +27,9 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 		{"not applied, and some given back", now, now - 1, 9_000, 10_000},
 	} {
 		it := b.Item()
-		it[quotaAttr("q", fieldStart)], it[quotaAttr("q", fieldApplied)] = item.N(c.start), item.N(c.applied)
+		it[attrLimit("q", fieldStart)], it[attrLimit("q", fieldApplied)] = item.N(c.start), item.N(c.applied)
 		if c.before >= 0 {
-			it[quotaAttr("q", fieldBefore)] = item.N(c.before)
+			it[attrLimit("q", fieldBefore)] = item.N(c.before)
 		}
 		got, err := DecodeShard(it)
 		if err != nil {

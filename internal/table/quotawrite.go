@@ -19,7 +19,7 @@ func (b Shard) putQuotas(it item.Item) {
 			it[a.Name] = a.Value
 		}
 		if sl.Resets > 0 {
-			it[quotaAttr(sl.Name, fieldResets)] = item.N(sl.Resets)
+			it[attrLimit(sl.Name, fieldResets)] = item.N(sl.Resets)
 		}
 	}
 	if zone != "" {
@@ -66,9 +66,9 @@ func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
 	case !sl.Renews():
 		return nil
 	case n > 0:
-		return []item.Attr{{Name: quotaAttr(sl.Name, fieldLength), Value: item.N(n / 1000)}}
+		return []item.Attr{{Name: attrLimit(sl.Name, fieldLength), Value: item.N(n / 1000)}}
 	}
-	return []item.Attr{{Name: quotaAttr(sl.Name, fieldCalendar), Value: item.S(calendar.Stored(sl.Reset, zone))}}
+	return []item.Attr{{Name: attrLimit(sl.Name, fieldCalendar), Value: item.S(calendar.Stored(sl.Reset, zone))}}
 }
 
 // started are the attributes that say which period a level is of, and what it was topped
@@ -76,11 +76,11 @@ func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
 func started(sl bucket.Slot) (out []item.Attr) {
 	if n := sl.FirstUse(); n > 0 && sl.End > 0 {
 		start := item.N(sl.End - n)
-		out = append(out, item.Attr{Name: quotaAttr(sl.Name, fieldStart), Value: start},
-			item.Attr{Name: quotaAttr(sl.Name, fieldApplied), Value: start})
+		out = append(out, item.Attr{Name: attrLimit(sl.Name, fieldStart), Value: start},
+			item.Attr{Name: attrLimit(sl.Name, fieldApplied), Value: start})
 	}
 	if sl.Renews() && sl.Extra > 0 {
-		out = append(out, item.Attr{Name: quotaAttr(sl.Name, fieldExtra), Value: item.N(sl.Extra)})
+		out = append(out, item.Attr{Name: attrLimit(sl.Name, fieldExtra), Value: item.N(sl.Extra)})
 	}
 	return out
 }
@@ -99,14 +99,14 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 			was = b.State.Slots[j]
 		}
 		if was.Reset != sl.Reset || sl.Renews() && zone != b.Calendars.Zone {
-			change(u, quotaParameters(sl, zone), quotaAttr(sl.Name, fieldCalendar), quotaAttr(sl.Name, fieldLength))
+			change(u, quotaParameters(sl, zone), attrLimit(sl.Name, fieldCalendar), attrLimit(sl.Name, fieldLength))
 		}
 		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra || was.Told {
-			change(u, started(sl), quotaAttr(sl.Name, fieldStart), quotaAttr(sl.Name, fieldApplied),
-				quotaAttr(sl.Name, fieldExtra), quotaAttr(sl.Name, fieldGranted), quotaAttr(sl.Name, fieldBefore))
+			change(u, started(sl), attrLimit(sl.Name, fieldStart), attrLimit(sl.Name, fieldApplied),
+				attrLimit(sl.Name, fieldExtra), attrLimit(sl.Name, fieldGranted), attrLimit(sl.Name, fieldBefore))
 		}
 		if sl.Resets > was.Resets {
-			u.Add = append(u.Add, item.Attr{Name: quotaAttr(sl.Name, fieldResets), Value: item.N(sl.Resets - was.Resets)})
+			u.Add = append(u.Add, item.Attr{Name: attrLimit(sl.Name, fieldResets), Value: item.N(sl.Resets - was.Resets)})
 		}
 	}
 	if zone != b.Calendars.Zone && zone != "" {
@@ -167,11 +167,11 @@ func (c Cost) within() []item.Cond {
 	case n > 0:
 		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
 		return []item.Cond{
-			item.Compare(quotaAttr(c.Limit.Name, fieldApplied), item.Eq, start),
-			item.Compare(quotaAttr(c.Limit.Name, fieldStart), item.Eq, start),
+			item.Compare(attrLimit(c.Limit.Name, fieldApplied), item.Eq, start),
+			item.Compare(attrLimit(c.Limit.Name, fieldStart), item.Eq, start),
 		}
 	}
-	rn := quotaAttr(c.Limit.Name, fieldResets)
+	rn := attrLimit(c.Limit.Name, fieldResets)
 	whole := item.Absent(rn)
 	if c.Resets > 0 {
 		whole = item.Compare(rn, item.Eq, item.N(c.Resets))

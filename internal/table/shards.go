@@ -22,7 +22,7 @@ func Split(b Shard, now int64) []item.Write {
 		case moved.Slots[i].Tokens > 0:
 			at.Slots[i].Tokens -= moved.Slots[i].Tokens // it must have what it hands over
 		case moved.Slots[i].Tokens < 0: // nor may it be out of debt
-			cond = append(cond, item.Compare(attrLimit(sl.Name, fieldUsed), item.Ge, b.counter(nil, sl, sl.Tokens)))
+			cond = append(cond, item.Compare(namesOf(sl.Name).used, item.Ge, b.counter(nil, sl, sl.Tokens)))
 		}
 	}
 	next := nextGeneration(b, keep.RF)
@@ -60,7 +60,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 	gone := append(sameLife(nil, nil, other, now), sameLimits(other)...)
 	for _, sl := range other.State.Slots {
 		if sl.Name != bucket.WCU && !sl.Lends() {
-			gone = append(gone, item.Compare(attrLimit(sl.Name, fieldUsed), item.Eq, other.counter(nil, sl, 0)))
+			gone = append(gone, item.Compare(namesOf(sl.Name).used, item.Eq, other.counter(nil, sl, 0)))
 		}
 	}
 	return []item.Write{item.Delete{Key: other.Key(), If: item.All(gone...)}, u}
@@ -157,7 +157,7 @@ type resized struct {
 // resize counts from the image, as a charge does.
 func (byLevel) resize(r *resized, i int) {
 	sl := r.stored.Slots[i]
-	tk, tc := attrLimit(sl.Name, fieldTokens), attrLimit(sl.Name, fieldUsed)
+	tk, tc := namesOf(sl.Name).tokens, namesOf(sl.Name).used
 	if sl.Name == bucket.WCU {
 		r.u.Set = append(r.u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
 		return
@@ -176,14 +176,14 @@ func (byLevel) resize(r *resized, i int) {
 		r.u.Set = append(append(r.u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)}), parameters(sl)...)
 		r.u.Add = append(r.u.Add, item.Attr{Name: tc, Value: item.N(0)})
 		if sl.Held > 0 {
-			r.u.Set = append(r.u.Set, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-sl.Held)})
+			r.u.Set = append(r.u.Set, item.Attr{Name: namesOf(sl.Name).held, Value: item.N(-sl.Held)})
 		}
 		r.cond = append(r.cond, item.Absent(tk))
 		return
 	}
 	r.u.SetLess = append(r.u.SetLess, item.Less{Name: tk, Value: r.b.counter(nil, sl, sl.Tokens), Minus: tc})
 	if more := sl.Held - r.b.State.Slots[r.b.State.Index(sl.Name)].Held; more > 0 { // merged
-		r.u.Add = append(r.u.Add, item.Attr{Name: attrHeld(sl.Name), Value: item.N(-more)})
+		r.u.Add = append(r.u.Add, item.Attr{Name: namesOf(sl.Name).held, Value: item.N(-more)})
 	}
 	if most := r.at.Slots[i].Tokens; most >= 0 {
 		r.cond = append(r.cond, item.Compare(tc, item.Le, r.b.counter(nil, sl, most)))
@@ -215,7 +215,7 @@ func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write
 			if sl.Name == bucket.WCU || move <= 0 {
 				continue
 			}
-			tk := attrLimit(sl.Name, fieldTokens)
+			tk := namesOf(sl.Name).tokens
 			b.State.Slots[i].Tokens = move
 			zero.Add = append(zero.Add, item.Attr{Name: tk, Value: item.N(-move)})
 			cond = append(cond, item.Compare(tk, item.Ge, item.N(bucket.AddSat(share, move))))

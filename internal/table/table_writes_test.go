@@ -212,7 +212,7 @@ func asStored(b Shard) item.Item {
 		delete(it, attrGeneration)
 	}
 	for _, p := range b.Partial {
-		it[attrLimit(p.Name, fieldTokens)] = item.N(p.Tokens)
+		it[namesOf(p.Name).tokens] = item.N(p.Tokens)
 	}
 	return it
 }
