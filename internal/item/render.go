@@ -1,8 +1,11 @@
 package item
 
 import (
+	"encoding/binary"
+	"maps"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -12,7 +15,6 @@ import (
 // names collects the aliases of one request. Every attribute name is aliased:
 // limit names may hold '-' and '.', and DynamoDB reserves hundreds of words.
 type names struct {
-	attrs  map[string]string // alias -> attribute
 	values Item
 	order  []string // attribute of alias i
 	first  [24]string
@@ -21,7 +23,7 @@ type names struct {
 }
 
 func newNames(size int) *names {
-	n := &names{attrs: make(map[string]string, size), values: make(Item, size)}
+	n := &names{values: make(Item, size)}
 	n.order = n.first[:0]
 	return n
 }
@@ -47,10 +49,8 @@ func (n *names) name(attr string) string {
 			return aliasOf(&nameAliases, "#", i)
 		}
 	}
-	a := aliasOf(&nameAliases, "#", len(n.order))
-	n.attrs[a] = attr
 	n.order = append(n.order, attr)
-	return a
+	return aliasOf(&nameAliases, "#", len(n.order)-1)
 }
 
 func (n *names) value(v Value) string {
@@ -61,14 +61,53 @@ func (n *names) value(v Value) string {
 
 // done returns the maps as the API wants them: nil instead of empty.
 func (n *names) done() (map[string]string, Item) {
-	attrs, values := n.attrs, n.values
-	if len(attrs) == 0 {
-		attrs = nil
-	}
+	values := n.values
 	if len(values) == 0 {
 		values = nil
 	}
-	return attrs, values
+	return aliased(n.order), values
+}
+
+// aliased returns what stands for attributes: "#0" for the first. It must not be changed: the
+// writes on a bucket name the same attributes in the same order, and share it. So the lists met
+// first are kept. Their number is bounded because names come from anywhere.
+func aliased(list []string) map[string]string {
+	if len(list) == 0 {
+		return nil
+	}
+	var room [512]byte
+	key := room[:0]
+	for _, attr := range list {
+		key = append(binary.AppendUvarint(key, uint64(len(attr))), attr...)
+	}
+	if known := aliasings.Load(); known != nil {
+		if attrs := (*known)[string(key)]; attrs != nil {
+			return attrs
+		}
+	}
+	attrs := make(map[string]string, len(list))
+	for i, attr := range list {
+		attrs[aliasOf(&nameAliases, "#", i)] = attr
+	}
+	keep(string(key), attrs)
+	return attrs
+}
+
+// aliasings are the attributes by alias, of lists of them.
+var aliasings atomic.Pointer[map[string]map[string]string]
+
+const maxAliasings = 256
+
+// keep adds a list to those that are kept, unless there are many, or somebody else keeps another one.
+func keep(key string, attrs map[string]string) {
+	known, next := aliasings.Load(), map[string]map[string]string{key: attrs}
+	if known != nil {
+		if len(*known) >= maxAliasings {
+			return
+		}
+		maps.Copy(next, *known)
+	}
+	aliasings.CompareAndSwap(known, &next)
 }
 
 // condition returns the text of a condition, nil for none.
