@@ -55,8 +55,12 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if own == nil {
 		own = cfg.limits
 	}
-	lease := &Lease{limiter: l, name: n, request: req, ahead: true}
-	costs, err := price(lease.few[:0], req, own)
+	granted := &struct { // one piece of memory
+		Lease
+		costs [2]table.Cost
+	}{Lease: Lease{limiter: l, name: n, request: req, ahead: true}}
+	lease := &granted.Lease
+	costs, err := price(granted.costs[:0], req, own)
 	if err != nil {
 		return nil
 	}

@@ -37,7 +37,12 @@ func (b *bound) end() {
 }
 
 // Deadline implements [context.Context].
-func (b *bound) Deadline() (time.Time, bool) { return b.started().Deadline() }
+func (b *bound) Deadline() (time.Time, bool) {
+	if d, ok := b.caller.Deadline(); ok && d.Before(b.until) {
+		return d, true
+	}
+	return b.until, true
+}
 
 // Done implements [context.Context].
 func (b *bound) Done() <-chan struct{} { return b.started().Done() }

@@ -64,7 +64,6 @@ type Lease struct {
 	status []Status
 	ahead  bool             // it is of what was taken ahead: without a status until that is asked for
 	one    [1]leaseItem     // room for items
-	few    [2]table.Cost    // room for what they have taken
 	after  *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
 	worked bool             // after was worked out: others may have written before the charge
 	turn   int64            // by which all was taken, of a lease that took from several shards; see queue.Sleepers.Turn
