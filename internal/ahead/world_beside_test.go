@@ -56,7 +56,7 @@ func (w *world) turn(p *process) {
 
 // python charges as the Python client does: it reads the item, fills the bucket up to its
 // capacity whatever is held of it, and writes the levels and the instant of that, if nobody
-// has refilled the bucket meanwhile.
+// has refilled the bucket meanwhile, and what it does not refill is there still.
 func (w *world) python(k int) {
 	it, costs := w.items[key(k)], w.small()
 	w.after(w.late(), func() {
@@ -67,18 +67,22 @@ func (w *world) python(k int) {
 		bare := b.State
 		bare.HeldUntil = 0
 		at := bare.At(w.now)
-		u := item.Update{Key: key(k), Set: []item.Attr{{Name: "rf", Value: item.N(at.RF)}},
-			If: item.Compare("rf", item.Eq, item.N(b.State.RF))}
+		u := item.Update{Key: key(k), Set: []item.Attr{{Name: "rf", Value: item.N(at.RF)}}}
+		holds := []item.Cond{item.Compare("rf", item.Eq, item.N(b.State.RF))}
 		for _, c := range costs {
 			i, j := at.Index(c.Limit.Name), b.State.Index(c.Limit.Name)
 			if at.Slots[i].Tokens < c.Milli {
 				return
 			}
 			gain := at.Slots[i].Tokens - b.State.Slots[j].Tokens
+			if floor := c.Milli - gain; floor > 0 {
+				holds = append(holds, item.Compare("b_"+c.Limit.Name+"_tk", item.Ge, item.N(floor)))
+			}
 			u.Add = append(u.Add,
 				item.Attr{Name: "b_" + c.Limit.Name + "_tk", Value: item.N(gain - c.Milli)},
 				item.Attr{Name: "b_" + c.Limit.Name + "_tc", Value: item.N(c.Milli)})
 		}
+		u.If = item.All(holds...)
 		sent := w.items[key(k)]
 		if _, held := w.write(u); !held {
 			return
