@@ -79,7 +79,12 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		}
 		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
+	reused := l.reuse(wants)
+	defer func() { l.unused(reused) }() // unless a lease has them
 	lease, at, err := l.take(bounded, wants, tries)
+	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
+		denied.beside(reused.Of)
+	}
 	if err == nil && !tries.held || store.KindOf(err) != 0 || tries.Calls > 0 { // else nothing was asked
 		l.heard(ctx, n, at, err)
 	}
@@ -88,7 +93,8 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	}
 	if lease != nil {
 		lease.request = req
-		l.hold(lease)
+		l.hold(lease, wants, reused)
+		reused = nil
 	}
 	return lease, err
 }

@@ -64,13 +64,21 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if err != nil {
 		return nil
 	}
-	w := l.wants(n, costs, cfg, own)
+	wants := [1]known.Want{l.wants(n, costs, cfg, own)}
+	reused := l.reuse(wants[:])
+	if reused != nil {
+		defer func() { l.unused(reused) }() // unless a lease has them
+	}
+	w := wants[0]
 	h, ok := k.Grant(w, l.moment)
 	if !ok {
 		return nil
 	}
 	l.renew(ctx, k, w, h)
-	lease.from(n, h)
+	if lease.from(n, h); reused != nil {
+		l.hold(lease, nil, reused)
+		reused = nil
+	}
 	l.tellAcquire(ctx, req, begin, &attempt{held: true}, lease, nil)
 	return lease
 }

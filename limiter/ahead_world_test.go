@@ -23,6 +23,7 @@ type aheadWorld struct {
 	trip  time.Duration // at most
 	child Limit         // of each key
 	org   Limit         // of the parent; without a name: there is none
+	jobs  bool          // each request takes a slot, too
 
 	mu      sync.Mutex
 	history map[string]*buckettest.History // by entity
@@ -51,6 +52,9 @@ func (a *aheadWorld) client(ctx context.Context, l *Limiter, r *rand.Rand) {
 		key := string("xyz"[r.IntN(3)])
 		cost := 1 + r.Int64N(3)
 		req := Request{Entity: key, Resource: gpt, Costs: Costs{"rps": cost}}
+		if a.jobs {
+			req.Costs["jobs"] = 1
+		}
 		switch begin := time.Now(); r.IntN(12) {
 		case 0: // waits
 			each, leave := context.WithTimeout(ctx, time.Duration(20+r.IntN(1500))*time.Millisecond)
@@ -66,13 +70,18 @@ func (a *aheadWorld) client(ctx context.Context, l *Limiter, r *rand.Rand) {
 			time.Sleep(after)
 			a.granted(key, cost, after > 0)
 		default:
-			if _, err := l.Acquire(ctx, req); err != nil {
+			lease, err := l.Acquire(ctx, req)
+			if err != nil {
 				break
 			}
 			if a.granted(key, cost, false); time.Since(begin) == 0 {
 				a.mu.Lock()
 				a.local++
 				a.mu.Unlock()
+			}
+			if a.jobs {
+				time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
+				_ = lease.Commit(ctx)
 			}
 		}
 		time.Sleep(time.Duration(r.IntN(1+r.IntN(60))) * time.Millisecond)
@@ -91,7 +100,11 @@ func (a *aheadWorld) play() {
 			} else {
 				w.entity(first, key, "")
 			}
-			w.configure(first, key, gpt, a.child)
+			if limits := []Limit{a.child}; a.jobs {
+				w.configure(first, key, gpt, append(limits, InFlight("jobs", 200, epoch))...)
+			} else {
+				w.configure(first, key, gpt, limits...)
+			}
 		}
 		if a.org.Name != "" {
 			w.entity(first, "org", "")
@@ -139,7 +152,7 @@ func TestWaitsBesideWhatIsTakenAhead(t *testing.T) {
 	for seed := range uint64(seeds) {
 		rate := []int64{100, 1000}[seed/2%2] // far less than is asked for, or about as much
 		a := &aheadWorld{T: t, seed: seed, trip: 20 * time.Millisecond,
-			child: PerSecond("rps", rate).WithCapacity(rate/5 + int64(seed%40)*rate/30)}
+			child: PerSecond("rps", rate).WithCapacity(rate/5 + int64(seed%40)*rate/30), jobs: seed%4 == 1}
 		late := a.trip.Milliseconds() + 1 // instants are cut to milliseconds
 		if seed%4 == 3 {
 			a.org = PerSecond("rps", 3*rate/2).WithCapacity(rate / 2)

@@ -162,8 +162,10 @@ func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]
 		for j := range a.items {
 			a.items[j].slots = append(a.items[j].slots, released[a.items[j].key]...)
 			dues[i][j] = append(dues[i][j], a.items[j].slots...)
+			delete(released, a.items[j].key)
 		}
 	}
+	le.limiter.giveSlots(released) // taken over, beside tokens of another shard
 	atOnce(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
 	err := le.settledAll(op, errs)
 	le.tellSettled(ctx, op, begin, dues, err)

@@ -105,6 +105,15 @@ func (e *LimitError) Error() string {
 		e.Entity+"/"+e.Resource, e.Limit, what, e.Wanted, e.Remaining, retry)
 }
 
+// beside adds what this process had of the limits beside what it asked the table for, in tokens.
+func (e *LimitError) beside(had func(n known.Name, limit string) int64) {
+	n := known.Name{Entity: e.Entity, Resource: e.Resource}
+	e.Wanted, e.Remaining = e.Wanted+had(n, e.Limit), e.Remaining+had(n, e.Limit)
+	for i := range e.Statuses {
+		e.Statuses[i].Remaining += had(n, e.Statuses[i].Limit)
+	}
+}
+
 // Is reports that every LimitError is ErrLimited, and some are ErrQueueFull.
 func (e *LimitError) Is(target error) bool {
 	return target == ErrLimited || target == ErrQueueFull && e.full

@@ -61,8 +61,9 @@ const (
 	// configuration.
 	EventThrottled
 	// EventAhead: this process has taken tokens ahead with a charge, has written down or given
-	// back what of earlier ones ended unspent, or could not take more (see Options.Ahead). What is granted
-	// from them is in EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
+	// back what of earlier ones ended unspent, or slots that were kept for its next requests, or could not
+	// take more (see Options.Ahead). What is granted from them is in EventAcquire. Set: Entity,
+	// Resource, Taken, Ended, Err, Writes.
 	EventAhead
 	// EventLost: a lease has lost its slots of an in-flight limit. They could not be renewed in
 	// time (see Lease.Lost), or the lease was forgotten without being ended. There is one for each

@@ -29,9 +29,14 @@ var ErrSlotsLost = errors.New("limiter: slots lost")
 // 10m, a whole number of seconds. Short ones free the slots of the dead sooner, long ones
 // cost fewer writes and outlast longer trouble with the table.
 //
-// A bucket has at most 3 in-flight limits. They cannot be soft, and nothing is taken ahead of
-// a bucket that has one. All slots are on one shard, so such a bucket is not split. Slots
-// are no usage. Python clients do not know them.
+// With Options.Ahead a busy process keeps the slots of a lease that has ended for its next
+// requests, which take them over without a write. It gives them back that long after it took
+// them from the table, but no longer than an epoch, or half of the time in which the fastest
+// limit fills. It keeps none that leave less than half of the slots free. For others, and for
+// requests of a class with a floor, they are at work meanwhile, also if the process ends.
+//
+// A bucket has at most 3 in-flight limits. They cannot be soft. All slots are on one shard,
+// so such a bucket is not split. Slots are no usage. Python clients do not know them.
 //
 // Never more than n are held at once, where clocks are within a second of the true time. A
 // process that was frozen, or whose clock stood still, learns that it has lost its slots when

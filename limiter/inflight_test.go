@@ -373,21 +373,27 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 	}
 }
 
+// cascade stores two entities, of which the first cascades to the other, with so many slots each.
+func (o *office) cascade(slots map[string]int64) {
+	o.t.Helper()
+	const created = "2026-01-01T00:00:00Z"
+	o.db.Store(table.Entity{Namespace: o.ns, ID: acme, Parent: "org", Cascade: true, CreatedAt: created}.Item())
+	o.db.Store(table.Entity{Namespace: o.ns, ID: "org", CreatedAt: created}.Item())
+	for entity, n := range slots {
+		limits, err := storedLimits("limits", []Limit{InFlight("jobs", n, epoch), PerMinute("rpm", 1000)})
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		o.db.Store(table.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
+	}
+}
+
 // Slots of a cascade are taken on all levels or on none, renewed on all of them, and given
 // back once on each, also if a commit has to be repeated for one of them.
 func TestSlotsOfACascade(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
-		const created = "2026-01-01T00:00:00Z"
-		o.db.Store(table.Entity{Namespace: o.ns, ID: acme, Parent: "org", Cascade: true, CreatedAt: created}.Item())
-		o.db.Store(table.Entity{Namespace: o.ns, ID: "org", CreatedAt: created}.Item())
-		for entity, n := range map[string]int64{acme: 3, "org": 2} {
-			limits, err := storedLimits("limits", []Limit{InFlight("jobs", n, epoch), PerMinute("rpm", 1000)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.db.Store(table.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
-		}
+		o.cascade(map[string]int64{acme: 3, "org": 2})
 		req := asks(Costs{"jobs": 1, "rpm": 1})
 		first, second := o.must(w, req), o.must(w, req)
 		if d := o.denied(w, req); d.Entity != "org" || d.Limit != "jobs" {
@@ -485,22 +491,6 @@ func TestNoSlotsByPolicyLocal(t *testing.T) {
 			if err := lease.Commit(t.Context()); err != nil {
 				t.Error(err)
 			}
-		}
-	})
-}
-
-// Nothing is taken ahead of a bucket with an in-flight limit.
-func TestSlotsAreNotTakenAhead(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		w := o.worker(0, Options{Ahead: time.Second})
-		for range 200 {
-			lease := o.must(w, takesJob(1))
-			o.free("taken", 1)
-			if err := lease.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			o.free("given back", 2)
-			time.Sleep(5 * time.Millisecond)
 		}
 	})
 }

@@ -2,9 +2,11 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,22 +82,33 @@ const allEnd = 1260 * time.Second
 
 // workers is a world of processes with clocks up to a second apart that take slots and hold
 // them for up to four epochs, each of one of the lengths, end their leases or drop them, with the troubles above. It
-// returns how many slots were at work at once, at most.
-func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Duration) int64 {
+// returns how many slots were at work at once, at most, and how many requests took over slots that
+// were idle.
+func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Duration) (most, reused int64) {
 	r := rand.New(rand.NewPCG(18, seed))
 	judge := &slotsJudge{open: map[*Lease]int64{}}
 	var all sync.WaitGroup
+	var took atomic.Int64
 	for range 2 + r.IntN(3) {
 		trouble := &slotsTrouble{r: rand.New(rand.NewPCG(r.Uint64(), 1))}
 		if r.IntN(3) == 0 {
 			trouble.dies = time.Now().Add(time.Duration(r.Int64N(int64(12 * epoch))))
 		}
-		w := o.worker(time.Duration(r.Int64N(int64(2*time.Second)+1))-time.Second, Options{Timeout: 2 * time.Second})
+		opts, clients, pause, shorter := Options{Timeout: 2 * time.Second}, 3, epoch/4, int64(0)
+		if r.IntN(2) == 0 { // it is busy, and its slots serve other requests of its own
+			opts.Ahead, clients, pause, shorter = []time.Duration{epoch / 2, 3 * epoch}[r.IntN(2)], 6, epoch/16, 2
+		}
+		opts.Observe = func(_ context.Context, e Event) {
+			if e.Kind == EventAcquire && e.Err == nil && e.Writes == 0 {
+				took.Add(1)
+			}
+		}
+		w := o.worker(time.Duration(r.Int64N(int64(2*time.Second)+1))-time.Second, opts)
 		w.on(trouble.before)
-		for range 3 {
+		for range clients {
 			all.Go(func() {
 				for until := time.Now().Add(20 * epoch); time.Now().Before(until); {
-					time.Sleep(time.Duration(trouble.n(int64(epoch / 4))))
+					time.Sleep(time.Duration(trouble.n(int64(pause))))
 					weight := 1 + trouble.n(min(n, 2))
 					limit := InFlight("jobs", n, epochs[trouble.n(int64(len(epochs)))])
 					lease, err := w.Acquire(context.Background(), takesJob(weight, limit))
@@ -103,7 +116,7 @@ func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Durat
 						continue
 					}
 					judge.begin(lease, weight)
-					time.Sleep(time.Duration(trouble.n(int64(4*epoch)) >> trouble.n(8)))
+					time.Sleep(time.Duration(trouble.n(int64(4*epoch)) >> (shorter + trouble.n(8))))
 					judge.end(lease)
 					switch trouble.n(8) {
 					case 0: // never ended
@@ -115,7 +128,9 @@ func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Durat
 						_ = lease.Commit(context.Background())
 						_ = lease.Commit(context.Background())
 					default:
-						_ = lease.Commit(context.Background())
+						if err := lease.Commit(context.Background()); errors.Is(err, ErrSetup) {
+							t.Error(err)
+						}
 					}
 				}
 			})
@@ -134,7 +149,7 @@ func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Durat
 	} else if err := lease.Rollback(t.Context()); err != nil {
 		t.Error(err)
 	}
-	return judge.most
+	return judge.most, took.Load()
 }
 
 func TestNeverMoreAtWorkThanSlots(t *testing.T) {
@@ -142,19 +157,24 @@ func TestNeverMoreAtWorkThanSlots(t *testing.T) {
 		"one epoch":     {epoch},
 		"others beside": {2 * epoch, 45 * time.Second, epoch, 7 * time.Second},
 	} {
-		seeds := uint64(40)
+		seeds, reused := uint64(40), int64(0)
 		if testing.Short() {
 			seeds = 6
 		}
 		for seed := range seeds {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				inOffice(t, func(t *testing.T, o *office) {
-					n := int64(1 + seed%5)
-					if most := workers(t, o, seed, n, epochs...); most > n {
+					n := int64(1 + seed%8)
+					most, more := workers(t, o, seed, n, epochs...)
+					if most > n {
 						t.Errorf("%d of %d slots were at work at once", most, n)
 					}
+					reused += more
 				})
 			})
+		}
+		if len(epochs) == 1 && reused == 0 {
+			t.Error("no request took over idle slots")
 		}
 	}
 }

@@ -48,10 +48,11 @@ type Options struct {
 	// docs/hot-keys.md says which time suits which bucket. The time is cut to half of that in
 	// which the fastest limit of a bucket fills. Nothing is taken ahead by a process that asks
 	// for the bucket only a few times in it, nor where a write takes two thirds of it, nor of a
-	// bucket with an in-flight or a soft limit, nor over the edge of a quota; what ends unspent
-	// of a quota is given back with one write.
-	// Wait and Reserve are not served from it. Not for buckets that Python clients or older
-	// releases take from: they do not know what is held, and grant it once more.
+	// bucket with a soft limit, nor over the edge of a quota; what ends unspent of a quota is
+	// given back with one write. Wait and Reserve are not served from it. Slots of a lease that
+	// has ended serve the next requests of the process: see [InFlight]. Not for buckets that
+	// Python clients or older releases take from: they do not know what is held, and grant it
+	// once more.
 	Ahead time.Duration
 	// Timeout bounds every call of the limiter, on top of the caller's
 	// context. Default 2s, at least 1ms.

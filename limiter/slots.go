@@ -20,12 +20,59 @@ import (
 // a transaction of one write: sent again with the same token it is carried out once. So an
 // answer that is lost is asked for again, until the slots are lost.
 
-// hold notes the slots that a new lease has taken, and begins to renew them. It goes on for
-// as long as anybody has the lease, or until that ends.
-func (l *Limiter) hold(le *Lease) {
-	s := l.slotsOf(le, le.name, nil)
+// reuse takes idle slots of this process over for a new lease, and lowers the costs by them. It is
+// nil if there are none. A request that leaves a part to others takes none over: what is idle here is
+// at work for it, too.
+func (l *Limiter) reuse(wants []known.Want) (s *slots.Lease) {
+	for i, w := range wants {
+		if w.Ahead == 0 {
+			continue
+		}
+		for j, c := range w.Costs {
+			if !isSlots(c) || c.Milli <= 0 || c.Floor > 0 {
+				continue
+			}
+			var milli int64
+			s, milli = l.keeper.Reuse(s, wants[0].Name, w.Name, c, l.now())
+			w.Costs[j].Milli -= milli
+			wants[i].Reuses = w.Reuses || milli > 0
+		}
+	}
+	return s
+}
+
+// unused makes slots idle again that a request has taken over and that was not granted.
+func (l *Limiter) unused(s *slots.Lease) {
+	if s != nil {
+		back, _ := l.keeper.Release(s, l.now())
+		l.giveSlots(back)
+	}
+}
+
+// giveSlots gives slots back by item that were idle, in the background.
+func (l *Limiter) giveSlots(all map[item.Key][]table.Cost) {
+	for key, costs := range all {
+		_, entity, resource, _, ok := table.ParseBucketPK(key.PK)
+		if !ok {
+			continue
+		}
+		l.background.Go(func() {
+			n := known.Name{Entity: entity, Resource: resource}
+			e := Event{Kind: EventAhead, Entity: entity, Resource: resource, Writes: 1}
+			if err := l.backOf(n, key, costs); err != nil {
+				e.Err = outcome("give back", n, err)
+			}
+			l.tell(context.Background(), e)
+		})
+	}
+}
+
+// hold notes the slots that a new lease has taken, beside those that it has taken over, and begins to
+// renew them. It goes on for as long as anybody has the lease, or until that ends.
+func (l *Limiter) hold(le *Lease, wants []known.Want, s *slots.Lease) {
+	s = l.slotsOf(le, le.name, wants, s)
 	for _, a := range le.above {
-		s = l.slotsOf(a, le.name, s)
+		s = l.slotsOf(a, le.name, wants, s)
 	}
 	if s == nil {
 		return
@@ -37,9 +84,9 @@ func (l *Limiter) hold(le *Lease) {
 
 // slotsOf sets apart the slots that a lease has taken on one level, and adds them to s; nil
 // is none. The caller has named the bucket n.
-func (l *Limiter) slotsOf(a *Lease, n known.Name, s *slots.Lease) *slots.Lease {
+func (l *Limiter) slotsOf(a *Lease, n known.Name, wants []known.Want, s *slots.Lease) *slots.Lease {
 	for i, it := range a.items {
-		if !slices.ContainsFunc(it.taken, isSlots) {
+		if !slices.ContainsFunc(it.taken, func(c table.Cost) bool { return isSlots(c) && c.Milli > 0 }) {
 			continue
 		}
 		taken := slices.Clone(it.taken)
@@ -52,10 +99,22 @@ func (l *Limiter) slotsOf(a *Lease, n known.Name, s *slots.Lease) *slots.Lease {
 			if s == nil {
 				s = slots.NewLease(n)
 			}
-			s.Take(slots.Part{Name: it.name, Key: it.key, TTL: a.image().TTL, Cost: c})
+			now := l.now()
+			until := now + min(l.reusable(it.name, wants), c.Limit.Period)
+			s.Take(slots.Part{Name: it.name, Key: it.key, TTL: a.image().TTL, Cost: c, From: now, Until: until})
 		}
 	}
 	return s
+}
+
+// reusable is for how long, in milliseconds, slots that are taken of a bucket now may be taken over by
+// other leases.
+func (l *Limiter) reusable(n known.Name, wants []known.Want) int64 {
+	i := slices.IndexFunc(wants, func(w known.Want) bool { return w.Name == n })
+	if i < 0 || wants[i].Ahead == 0 {
+		return 0
+	}
+	return l.desks.of(n).Reusable(wants[i], l.now())
 }
 
 func isSlots(c table.Cost) bool { return c.Limit.Lends() }
@@ -67,7 +126,11 @@ func (l *Limiter) release(s *slots.Lease) map[item.Key][]table.Cost {
 		return nil
 	}
 	defer l.tellLost()
-	return l.keeper.Release(s, l.now())
+	back, idle := l.keeper.Release(s, l.now())
+	for _, n := range idle { // who stands in line may take them over
+		l.lines.Wake(n)
+	}
+	return back
 }
 
 // tellLost tells observers of the slots that were lost.
@@ -79,15 +142,18 @@ func (l *Limiter) tellLost() {
 
 // keepUp looks at what is held of a bucket: tells who has lost slots, and renews what is due.
 func (l *Limiter) keepUp(n known.Name) {
-	r := l.keeper.Next(n, l.now())
+	r, idle := l.keeper.Next(n, l.now())
 	l.tellLost() // the renewal may take long
+	if idle != nil {
+		l.giveSlots(map[item.Key][]table.Cost{idle.Key(): idle.Costs})
+	}
 	if r == nil {
 		return
 	}
 	err := error(&store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: errors.New("panic")})
 	_ = guarded(func() { err = l.move(r) })
 	came, b := moved(err)
-	l.backOf(r, l.keeper.Moved(r, came, b, l.now()))
+	_ = l.backOf(n, r.Key(), l.keeper.Moved(r, came, b, l.now()))
 	l.tellLost()
 	if err != nil {
 		l.tell(context.Background(), Event{Kind: EventUpkeep, Entity: n.Entity, Resource: n.Resource,
@@ -142,14 +208,17 @@ func moved(err error) (came slots.Outcome, b *table.Shard) {
 	return slots.Refused, b
 }
 
-// backOf gives back what leases held that have ended while it was moved. What cannot be given
-// back is free when its epochs are over.
-func (l *Limiter) backOf(r *slots.Renewal, back []table.Cost) {
+// backOf gives back slots of leases that have ended, which those did not give back: they were just
+// moved, or idle. What cannot be given back is free when its epochs are over.
+func (l *Limiter) backOf(n known.Name, key item.Key, back []table.Cost) (err error) {
 	if len(back) == 0 {
-		return
+		return nil
 	}
 	bounded := l.bounded(context.Background())
 	defer bounded.end()
-	it := leaseItem{name: r.Name, key: r.Key()}
-	_ = guarded(func() { _ = l.settle(bounded, it, table.Shard{}, queue.Taking{}, back) })
+	it := leaseItem{name: n, key: key}
+	if p := guarded(func() { err = l.settle(bounded, it, table.Shard{}, queue.Taking{}, back) }); p != nil {
+		return p
+	}
+	return err
 }

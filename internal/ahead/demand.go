@@ -38,7 +38,7 @@ const (
 )
 
 // Asked takes in a request at an instant; life is how long, in milliseconds, tokens that are
-// taken ahead for such requests may be held.
+// taken ahead for such requests may be held. Of slots none are taken ahead.
 func (d *Demand) Asked(costs []table.Cost, life, now int64) {
 	d.fades = max(fadesFrom, fadesLives*float64(life))
 	d.fade(now)
@@ -48,7 +48,7 @@ func (d *Demand) Asked(costs []table.Cost, life, now int64) {
 	d.last = max(d.last, now)
 	d.requests++
 	for _, c := range costs {
-		if c.Milli > 0 {
+		if c.Milli > 0 && !c.Limit.Lends() {
 			d.add(c.Limit.Name, float64(c.Milli))
 		}
 	}

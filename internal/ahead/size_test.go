@@ -108,7 +108,7 @@ func TestBusy(t *testing.T) {
 }
 
 // Tokens are held for half of the time in which the fastest rate fills, never longer than
-// is asked for or is bounded, and of slots not at all.
+// is asked for or is bounded. Slots, which are given back, do not shorten that.
 func TestLife(t *testing.T) {
 	slow := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 1000, Period: 86_400_000}
 	quota := bucket.Limit{Name: "day", Capacity: 9000, Period: bucket.QuotaPeriod, Reset: "daily"}
@@ -126,7 +126,8 @@ func TestLife(t *testing.T) {
 		{[]bucket.Limit{slow}, 2 * bucket.MaxAhead, bucket.MaxAhead},
 		{[]bucket.Limit{requests, quota}, 10_000, 500},
 		{[]bucket.Limit{quota}, 10_000, 10_000},
-		{[]bucket.Limit{slots}, 10_000, 0},
+		{[]bucket.Limit{slots}, 10_000, 10_000},
+		{[]bucket.Limit{requests, slots}, 10_000, 500},
 	} {
 		if got := Life(table.Costs(c.limits), c.most); got != c.want {
 			t.Errorf("%v, at most %d: %d, want %d", c.limits, c.most, got, c.want)

@@ -84,6 +84,9 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 	defer b.mu.Unlock()
 	now := clock()
 	w, _ = k.inForce(w, now.Ms)
+	if h, ok = k.grantSlots(w, now.Ms); ok {
+		return h, true
+	}
 	for s := range k.each() {
 		if s.holding == nil || !s.holding.Take(w.Costs, now.instant()) {
 			continue
@@ -226,7 +229,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 	life := float64(ahead.Life(group[0].Costs, k.ahead))
 	for _, c := range group[0].Costs {
 		need := (2*h.demand.Of(c.Limit.Name) + s.others.rate(c.Limit.Name)) * life
-		if c.Milli > 0 && float64(s.level(c.Limit, now)) <= need {
+		if c.Milli > 0 && !c.Limit.Lends() && float64(s.level(c.Limit, now)) <= need {
 			return
 		}
 	}
@@ -247,7 +250,7 @@ func (k *facts) short(s *seen, p Planned, now int64) {
 		return
 	}
 	for _, c := range p.took {
-		if i := s.image.State.Index(c.Limit.Name); i >= 0 {
+		if i := s.image.State.Index(c.Limit.Name); i >= 0 && !c.Limit.Lends() {
 			if level, _ := s.image.State.LevelAt(i, now); level < c.Milli {
 				s.holding.pace.Short(now)
 			}

@@ -21,6 +21,7 @@ type Want struct {
 	Parent    string // with Cascade, what the bucket tells other clients
 	Cascade   bool
 	Ahead     int64 // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
+	Reuses    bool  // it has slots of this process, beside those that it costs
 	Bypass    bool  // nothing is taken; it has no costs
 }
 

@@ -17,6 +17,9 @@ import (
 // A slot goes one of these ways:
 //
 //	held -> given back    the lease has ended, and its settling gives them back
+//	held -> idle          the lease has ended, and another may have them for a while
+//	        idle -> held  it has
+//	        idle -> given back
 //	held -> moving -> held, an epoch later
 //	        moving -> given back by the renewal, as the lease has ended meanwhile
 //	held -> lost          by the clock, or because a renewal was refused
@@ -50,14 +53,18 @@ type Part struct {
 	Key  item.Key   // of its item
 	TTL  int64      // of the item when it was taken
 	Cost table.Cost // what was taken, and when the epoch ends that it counts in
+	// When its lease has ended, another one may have it, from the first of these instants to the
+	// second, epoch ms. Both zero: it is given back then.
+	From, Until int64
 }
 
 // held is what one lease holds of one limit.
 type held struct {
 	Part
-	of     *Lease
-	moving bool // a renewal of it is under way
-	over   bool // it is given back, lost or dropped, or nobody knows
+	of     *Lease // nil: it is idle
+	kept   bool   // the keeper has it
+	moving bool   // a renewal of it is under way
+	over   bool   // it is given back, lost or dropped, or nobody knows
 }
 
 // Keeper has all slots that leases of one limiter hold, by bucket. With both fields set it is
@@ -74,7 +81,8 @@ type Keeper struct {
 // kept is what is held of one bucket.
 type kept struct {
 	all     []*held
-	renews  bool // a renewal is under way
+	idle    []*held // those of all that no lease has, and perhaps some that are over
+	renews  bool    // a renewal is under way
 	retryAt int64
 	part    int64 // when in an epoch it renews, at random: a share of 1 << 16
 	timer   *time.Timer
@@ -90,6 +98,10 @@ func (k *Keeper) Add(s *Lease, now int64) {
 		k.by = make(map[known.Name]*kept)
 	}
 	for _, h := range s.all {
+		if h.kept {
+			continue
+		}
+		h.kept = true
 		b := k.by[h.Name]
 		if b == nil {
 			n := h.Name
@@ -98,9 +110,14 @@ func (k *Keeper) Add(s *Lease, now int64) {
 			k.by[n] = b
 		}
 		b.all = append(b.all, h)
-		if len(b.all) == 1 || time.Now().Add(b.within(h, now)).Before(b.wakes) {
-			b.wake(b.within(h, now))
-		}
+		b.wakeFor(h, now, len(b.all) == 1)
+	}
+}
+
+// wakeFor sees to it that the bucket is looked at in time for some slots.
+func (b *kept) wakeFor(h *held, now int64, first bool) {
+	if in := b.within(h, now); first || time.Now().Add(in).Before(b.wakes) {
+		b.wake(in)
 	}
 }
 
@@ -127,6 +144,9 @@ func (b *kept) within(h *held, now int64) time.Duration {
 	if !h.moving {
 		at = min(at, max(b.due(h), b.retryAt))
 	}
+	if h.of == nil && !h.over {
+		at = min(at, h.Until)
+	}
 	return time.Duration(max(at-now, 1)) * time.Millisecond
 }
 
@@ -140,6 +160,7 @@ func (b *kept) due(h *held) int64 {
 // forgets it then; the lock is held.
 func (k *Keeper) forget(n known.Name, b *kept) (none bool) {
 	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
+	b.idle = slices.DeleteFunc(b.idle, func(h *held) bool { return h.over })
 	b.over = 0
 	if len(b.all) > 0 || b.renews {
 		return false
@@ -152,7 +173,7 @@ func (k *Keeper) forget(n known.Name, b *kept) (none bool) {
 // lose tells a lease that it has lost its slots; the lock is held.
 func (k *Keeper) lose(h *held) {
 	h.over = true
-	if !h.of.told {
+	if h.of != nil && !h.of.told {
 		h.of.told = true
 		close(h.of.lost)
 		k.news = append(k.news, h.of.name)
@@ -163,7 +184,7 @@ func (k *Keeper) lose(h *held) {
 // from then on, or that nobody gives back; the lock is held.
 func (k *Keeper) look(all []*held, now int64) {
 	for _, h := range all {
-		if !h.over && (h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
+		if !h.over && (h.of != nil && h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
 			k.lose(h)
 		}
 	}
@@ -185,37 +206,60 @@ func (k *Keeper) News() []known.Name {
 	return news
 }
 
-// Release ends what a lease holds, and returns by item what gives it back. What a renewal is
-// moving just now, [Keeper.Moved] returns. Another call returns nothing.
-func (k *Keeper) Release(s *Lease, now int64) map[item.Key][]table.Cost {
+// Release ends what a lease holds, and returns by item what gives it back. Of the idle buckets other
+// leases may take some of it over. What a renewal is moving just now, [Keeper.Moved] returns. Another
+// call returns nothing.
+func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, idle []known.Name) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.look(s.all, now)
-	var out map[item.Key][]table.Cost
 	for _, h := range s.all {
-		if h.over {
+		if h.over || h.of != s {
 			continue
 		}
-		if h.over = true; h.moving {
-			continue
+		b := k.by[h.Name]
+		switch {
+		case b != nil && h.lasts(now) > 0:
+			b.rest(h, now)
+			idle = append(idle, h.Name)
+		case b != nil && !h.moving && !give(&out, h): // of another epoch than the others: the next look gives it back
+			b.rest(h, now)
+		default:
+			h.over = true // if it is moving, the renewal gives it back
 		}
-		if out == nil {
-			out = make(map[item.Key][]table.Cost)
-		}
-		back := h.Cost
-		back.Milli = -back.Milli
-		out[h.Key] = append(out[h.Key], back)
 	}
 	for _, h := range s.all {
 		b := k.by[h.Name]
-		if b == nil {
+		if b == nil || !h.over {
 			continue
 		}
 		if b.over++; 2*b.over >= len(b.all) { // so all that ends costs no more than what began
 			k.forget(h.Name, b)
 		}
 	}
-	return out
+	return out, idle
+}
+
+// give adds what gives slots back, each limit once, and reports whether it does. It does not where
+// others of that limit count in another epoch.
+func give(out *map[item.Key][]table.Cost, h *held) bool {
+	if *out == nil {
+		*out = make(map[item.Key][]table.Cost)
+	}
+	all := (*out)[h.Key]
+	for i, c := range all {
+		if c.Limit.Name == h.Cost.Limit.Name {
+			if c.End != h.Cost.End || c.Limit.Period != h.Cost.Limit.Period {
+				return false
+			}
+			all[i].Milli -= h.Cost.Milli
+			return true
+		}
+	}
+	back := h.Cost
+	back.Milli = -back.Milli
+	(*out)[h.Key] = append(all, back)
+	return true
 }
 
 // Drop ends the renewing of slots that nobody can give back any more: they are free when their

@@ -52,34 +52,36 @@ func (r *Renewal) add(h *held) bool {
 }
 
 // Next looks at what is held of a bucket: it tells leases that have lost slots, and returns
-// the renewal that is due, nil for none. After a renewal, Moved has to follow.
-func (k *Keeper) Next(n known.Name, now int64) *Renewal {
+// the renewal that is due, nil for none. After a renewal, Moved has to follow. Idle are slots that
+// the caller gives back: nobody has used them again. Their costs are negative; nil is none.
+func (k *Keeper) Next(n known.Name, now int64) (r, idle *Renewal) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b := k.by[n]
 	if b == nil {
-		return nil
+		return nil, nil
 	}
 	k.look(b.all, now)
+	idle = k.expired(n, b, now)
 	if k.forget(n, b) {
-		return nil
+		return nil, idle
 	}
 	defer b.wakeIn(now)
 	if b.renews || now < b.retryAt {
-		return nil
+		return nil, idle
 	}
 	due := func(h *held) bool { return !h.over && now >= b.due(h) }
 	if !slices.ContainsFunc(b.all, due) {
-		return nil
+		return nil, idle
 	}
-	r := &Renewal{Name: n}
+	r = &Renewal{Name: n}
 	for _, h := range b.all {
 		if !h.over && now >= h.Cost.Limit.MovesAt(h.Cost.End) && r.add(h) {
 			h.moving = true
 		}
 	}
 	b.renews = true
-	return r
+	return r, idle
 }
 
 // Outcome is what came of a renewal.

@@ -29,7 +29,7 @@ func TestOutcomesOfARenewal(t *testing.T) {
 			o.until(71)
 			r, got := o.next()
 			o.want(c.name, got, "[3 jobs]")
-			if back := o.Release(ends, o.now()); len(back) > 0 {
+			if back, _ := o.Release(ends, o.now()); len(back) > 0 {
 				o.Errorf("%s: given back while it is moved: %v", c.name, back)
 			}
 			back := o.Moved(r, c.came, nil, o.now())

@@ -1,0 +1,118 @@
+package slots
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A busy process asks for slots again soon after it has given some back. So slots may stay idle for
+// a while: a lease has ended, and the next one takes its slots over, without a write. For the table
+// they are at work all the while: they are renewed, and lost, as those of a lease. So there are never
+// more at work than there are. They go back to the table some time after they were taken from it,
+// however often they were taken over. So no process keeps them for longer than that while others ask.
+//
+// Example: slots may be taken over for 500 ms, and work takes 50 ms. Taken at 0 ms, a slot is used by
+// ten leases, one after the other. The last ends at 510 ms and gives it back. If nobody asks from 100 ms
+// on, it is idle until 500 ms, and given back by a write of its own.
+
+// lasts is for how long from an instant, in ms, other leases may have the slots. It is not positive
+// if they may not. A clock that was set back leaves no time.
+func (h *held) lasts(now int64) int64 {
+	if now < h.From {
+		return 0
+	}
+	return h.Until - now
+}
+
+// rest makes slots idle, until they are taken over or given back.
+func (b *kept) rest(h *held, now int64) {
+	h.of = nil
+	b.idle = append(b.idle, h)
+	b.wakeFor(h, now, false)
+}
+
+// Reuse gives a lease idle slots of a limit, at most as many as it costs, and returns it, and how
+// many, in thousandths. A lease that is nil is made if there are any, with the bucket that its caller
+// has named. The lease must be released, or kept by Add and released.
+func (k *Keeper) Reuse(s *Lease, named, n known.Name, c table.Cost, now int64) (*Lease, int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := k.by[n]
+	if b == nil || len(b.idle) == 0 {
+		return s, 0
+	}
+	k.look(b.idle, now)
+	milli, left := int64(0), b.idle[:0]
+	for _, h := range b.idle {
+		need := c.Milli - milli
+		whole := h.Cost.Milli <= need
+		if h.over {
+			continue
+		}
+		if h.Cost.Limit != c.Limit || h.lasts(now) <= 0 || need == 0 || h.moving && !whole { // it is moved in one piece
+			left = append(left, h)
+			continue
+		}
+		if !whole {
+			left = append(left, h)
+			h = b.divide(h, need)
+		}
+		if s == nil {
+			s = NewLease(named)
+		}
+		h.of = s
+		s.all = append(s.all, h)
+		milli += h.Cost.Milli
+	}
+	clear(b.idle[len(left):])
+	b.idle = left
+	return s, milli
+}
+
+// Of returns how many slots of a limit the lease has taken over, as whole ones.
+func (s *Lease) Of(n known.Name, limit string) (whole int64) {
+	for _, h := range s.all {
+		if h.Name == n && h.Cost.Limit.Name == limit {
+			whole += h.Cost.Milli / bucket.Milli
+		}
+	}
+	return whole
+}
+
+// divide takes a part of slots as others of the same kind.
+func (b *kept) divide(h *held, milli int64) *held {
+	part := *h
+	part.Cost.Milli = milli
+	h.Cost.Milli -= milli
+	b.all = append(b.all, &part)
+	return &part
+}
+
+// expired is what a bucket's idle slots give back that may not be used any more. It is nil if there
+// are none. Those that may be used for a little longer go back in the same write.
+func (k *Keeper) expired(n known.Name, b *kept, now int64) *Renewal {
+	if !slices.ContainsFunc(b.idle, func(h *held) bool { return !h.over && h.lasts(now) <= 0 }) {
+		return nil
+	}
+	ended := &Renewal{Name: n}
+	for _, h := range b.idle {
+		if h.over || 4*h.lasts(now) > h.Until-h.From {
+			continue
+		}
+		if h.moving {
+			h.over = true // the renewal gives it back
+		} else if ended.add(h) {
+			h.over = true
+		} // else it is of another epoch: the next look gives it back
+	}
+	if len(ended.Costs) == 0 {
+		return nil
+	}
+	for i := range ended.Costs {
+		ended.Costs[i].Milli = -ended.Costs[i].Milli
+	}
+	return ended
+}

@@ -1,0 +1,337 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// busy lets a worker ask so often that it pays to keep slots for the next request, and returns what
+// it asked for. All of it has ended.
+func (o *office) busy(w *worker, req Request) Request {
+	o.t.Helper()
+	for range 5 {
+		if err := o.must(w, req).Commit(context.Background()); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	return req
+}
+
+// Slots of a lease that has ended serve the next requests of a process without a write, for as long
+// as tokens that are taken ahead may be held. Then one write gives them back.
+func TestSlotsServeTheNextRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		req  Request
+		most int // writes
+	}{
+		"beside a rate": {takesJob(1), 12}, // most of them for its tokens
+		"alone":         {asks(Costs{"jobs": 1}, jobs2), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, most := c.req, c.most
+			inOffice(t, func(t *testing.T, o *office) {
+				var told atomic.Int64 // writes
+				w := o.worker(0, Options{Ahead: 2 * time.Second, Observe: func(_ context.Context, e Event) {
+					told.Add(int64(e.Writes))
+				}})
+				opening := w.count("write")
+				o.busy(w, req)
+				time.Sleep(3 * time.Second)
+				o.free("a while later", 2)
+				before, n := w.count("write"), 0
+				for begun := time.Now(); time.Since(begun) < 1900*time.Millisecond; n++ {
+					lease := o.must(w, req)
+					o.free("at work", 1)
+					time.Sleep(20 * time.Millisecond)
+					if err := lease.Commit(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if writes := w.count("write") - before; n < 90 || writes > most {
+					t.Errorf("%d requests took %d writes, want at most %d", n, writes, most)
+				}
+				before = w.count("write")
+				time.Sleep(200 * time.Millisecond)
+				if o.free("given back", 2); w.count("write") != before+1 {
+					t.Errorf("%d writes give a slot back, want 1", w.count("write")-before)
+				}
+				if w.background.Wait(); told.Load() != int64(w.count("write")-opening) {
+					t.Errorf("events tell of %d writes, want %d", told.Load(), w.count("write")-opening)
+				}
+			})
+		})
+	}
+}
+
+// Where others need the slots nothing is kept from them: two processes that ask for the only one as
+// often get it as often.
+func TestFewSlotsAreNotKept(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		one := InFlight("jobs", 1, epoch)
+		first, second := o.worker(0, Options{Ahead: time.Second}), o.worker(0, Options{Ahead: time.Second})
+		got := map[*worker]int{}
+		for range 500 {
+			for _, w := range []*worker{first, second} {
+				time.Sleep(7 * time.Millisecond)
+				lease, err := w.Acquire(t.Context(), takesJob(1, one))
+				if err != nil {
+					continue
+				}
+				got[w]++
+				time.Sleep(7 * time.Millisecond)
+				if err := lease.Commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				o.free("given back", 1)
+			}
+		}
+		if a, b := got[first], got[second]; min(a, b) < 400 {
+			t.Errorf("the only slot: got %d and %d times", a, b)
+		}
+	})
+}
+
+// Idle slots count for a request that asks for more, and are idle again where it is denied.
+func TestIdleSlotsArePartOfARequest(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		six := InFlight("jobs", 6, epoch)
+		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
+		o.busy(w, takesJob(2, six))
+		o.free("two are idle", 4)
+		all := o.must(w, takesJob(6, six))
+		o.free("all are at work", 0)
+		if err := all.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		o.free("given back", 6)
+		o.busy(w, takesJob(2, six))
+		beside := o.must(other, takesJob(4, six))
+		o.denied(w, takesJob(3, six))
+		one := o.must(w, takesJob(1, six))
+		another := o.must(w, takesJob(1, six))
+		o.denied(w, takesJob(1, six))
+		for _, le := range []*Lease{one, another, beside} {
+			if err := le.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		o.free("all have ended", 6)
+	})
+}
+
+// Who waits for a slot gets one that becomes idle, before it goes back to the table.
+func TestWhoWaitsGetsAnIdleSlot(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{Ahead: 10 * time.Second}), o.worker(0, Options{})
+		o.busy(w, takesJob(1))
+		lease := o.must(w, takesJob(1))
+		beside := o.must(other, takesJob(1))
+		time.AfterFunc(time.Second, func() { _ = lease.Commit(context.Background()) })
+		begun := time.Now()
+		waited, err := w.Wait(t.Context(), takesJob(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 1100*time.Millisecond {
+			t.Errorf("it waited for %v, want a second", took)
+		}
+		o.free("both are at work", 0)
+		for _, le := range []*Lease{waited, beside} {
+			if err := le.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		o.free("all have ended", 2)
+	})
+}
+
+// Slots that were taken over go back to their own item, whichever has paid the tokens.
+func TestIdleSlotsBesideTokensOfAnotherShard(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{Ahead: time.Second})
+		lease := o.must(w, o.busy(w, takesJob(1)))
+		lease.items[0].key = table.BucketKey(o.ns, acme, gpt, 1)
+		time.Sleep(2 * time.Second)
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.background.Wait()
+		o.free("given back", 2)
+	})
+}
+
+// Slots of a cascade are idle on all its levels, and go back on each.
+func TestIdleSlotsOfACascade(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{Ahead: 2 * time.Second})
+		o.cascade(map[string]int64{acme: 8, "org": 6})
+		req := o.busy(w, asks(Costs{"jobs": 1, "rpm": 1}))
+		time.Sleep(5 * time.Second)
+		o.busy(w, req)
+		before := w.count("write")
+		for range 20 {
+			lease := o.must(w, req)
+			time.Sleep(20 * time.Millisecond)
+			if err := lease.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := w.count("write") - before; n > 20 {
+			t.Errorf("20 requests of two levels took %d writes", n)
+		}
+		time.Sleep(5 * time.Second)
+		for _, n := range []int64{6, 0} {
+			var all []*Lease
+			for range n {
+				all = append(all, o.must(w, req))
+			}
+			if n > 0 {
+				o.denied(w, req)
+			}
+			for _, le := range all {
+				if err := le.Rollback(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(5 * time.Second)
+			o.free("given back", 8)
+		}
+	})
+}
+
+// Slots that a lease has taken over and those that it took itself go back in one write, as far as
+// they count in one epoch.
+func TestSlotsTakenOverAndTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		first time.Duration // into the epoch: the slot that is taken over
+		work  time.Duration
+	}{"one epoch": {0, 5 * time.Second}, "two epochs": {28 * time.Second, 4500 * time.Millisecond}} {
+		for _, settled := range []int64{-1, 0, 9} {
+			t.Run(fmt.Sprint(name, " ", settled), func(t *testing.T) {
+				inOffice(t, func(t *testing.T, o *office) {
+					six := InFlight("jobs", 6, epoch)
+					w := o.worker(0, Options{Ahead: 4 * time.Second})
+					time.Sleep(epoch - time.Duration(time.Now().UnixNano())%epoch)
+					o.busy(w, takesJob(1, six))
+					time.Sleep(c.first)
+					o.busy(w, takesJob(1, six))
+					time.Sleep(3500 * time.Millisecond)
+					lease := o.must(w, takesJob(3, six))
+					o.free("three are at work", 3)
+					time.Sleep(c.work)
+					if settled >= 0 {
+						if err := lease.Settle(Costs{"rpm": settled}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := lease.Commit(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(10 * time.Millisecond)
+					w.background.Wait()
+					o.free("all are given back", 6)
+				})
+			})
+		}
+	}
+}
+
+// Who waits for more slots than are idle here sleeps until others give some back.
+func TestWhoWaitsForMoreThanIsIdle(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		six, readings := InFlight("jobs", 6, epoch), 0
+		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
+		o.busy(w, takesJob(1, six))
+		beside := o.must(other, takesJob(5, six))
+		time.AfterFunc(2*time.Second, func() { _ = beside.Commit(context.Background()) })
+		now := w.opts.Now
+		w.opts.Now = func() time.Time {
+			if readings++; readings > 10_000 {
+				panic("it asks again and again")
+			}
+			return now()
+		}
+		begun := time.Now()
+		lease, err := w.Wait(t.Context(), takesJob(2, six))
+		if err != nil || time.Since(begun) > 10*time.Second {
+			t.Fatalf("after %v: %v", time.Since(begun), err)
+		}
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// For a request that leaves a part to others idle slots are at work.
+func TestFloorsBesideIdleSlots(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		ten := InFlight("jobs", 10, epoch).WithFloor("batch", 50)
+		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
+		o.busy(w, takesJob(4, ten))
+		beside := o.must(other, takesJob(3, ten))
+		batch := takesJob(3, ten)
+		batch.Class = "batch"
+		o.denied(w, batch)
+		if err := beside.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What a lease and a denial tell counts the slots that this process had.
+func TestStatusBesideIdleSlots(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		six := InFlight("jobs", 6, epoch)
+		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
+		o.busy(w, takesJob(2, six))
+		lease := o.must(w, takesJob(2, six))
+		if all := lease.Status(); len(all) != 2 || all[0].Limit != "jobs" || all[0].Remaining != 4 {
+			t.Errorf("status: %+v", all)
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		beside := o.must(other, takesJob(3, six))
+		if d := o.denied(w, takesJob(4, six)); d.Wanted != 4 || d.Remaining != 3 || d.Statuses[0].Remaining != 3 {
+			t.Errorf("denied: %+v", d)
+		}
+		if err := beside.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A process that goes quiet keeps no slot for longer than an epoch, however long tokens may be held.
+func TestIdleSlotsLastAnEpochAtMost(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		ten := InFlight("jobs", 10, 5*time.Second)
+		w := o.worker(0, Options{Ahead: 10 * time.Minute})
+		o.busy(w, asks(Costs{"jobs": 4}, ten))
+		o.busy(w, asks(Costs{"jobs": 4}, ten))
+		o.free("idle", 6)
+		time.Sleep(5100 * time.Millisecond)
+		o.free("given back", 10)
+	})
+}
+
+// A request for no slot of a bucket that has nothing else asks the table: what is known may be old.
+func TestARequestForNoSlotAsksTheTable(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
+		o.busy(w, asks(Costs{"jobs": 1}, jobs2))
+		time.Sleep(time.Minute)
+		o.must(other, asks(Costs{"jobs": 2}, jobs2))
+		lease := o.must(w, asks(Costs{"jobs": 0}, jobs2))
+		if all := lease.Status(); len(all) != 1 || all[0].Remaining != 0 {
+			t.Errorf("status: %+v", all)
+		}
+	})
+}
