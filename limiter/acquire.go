@@ -83,7 +83,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	defer func() { l.unused(reused) }() // unless a lease has them
 	lease, at, err := l.take(bounded, wants, tries)
 	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
-		denied.beside(reused.Of)
+		denied.beside(req.Costs, reused.Of)
 	}
 	if err == nil && !tries.held || store.KindOf(err) != 0 || tries.Calls > 0 { // else nothing was asked
 		l.heard(ctx, n, at, err)

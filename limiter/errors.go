@@ -105,12 +105,16 @@ func (e *LimitError) Error() string {
 		e.Entity+"/"+e.Resource, e.Limit, what, e.Wanted, e.Remaining, retry)
 }
 
-// beside adds what this process had of the limits beside what it asked the table for, in tokens.
-func (e *LimitError) beside(had func(n known.Name, limit string) int64) {
+// beside adds what this process had of slots, in tokens, beside those that it asked the table for.
+func (e *LimitError) beside(asked Costs, had func(n known.Name, limit string) int64) {
 	n := known.Name{Entity: e.Entity, Resource: e.Resource}
-	e.Wanted, e.Remaining = e.Wanted+had(n, e.Limit), e.Remaining+had(n, e.Limit)
-	for i := range e.Statuses {
-		e.Statuses[i].Remaining += had(n, e.Statuses[i].Limit)
+	if more := had(n, e.Limit); e.Wanted+more <= asked[e.Limit] { // else other limits decided, of which it had none
+		e.Wanted, e.Remaining = e.Wanted+more, e.Remaining+more
+	}
+	for i, s := range e.Statuses {
+		if s.InFlight {
+			e.Statuses[i].Remaining += had(n, s.Limit)
+		}
 	}
 }
 

@@ -34,8 +34,13 @@ func (l *Limiter) reuse(wants []known.Want) (s *slots.Lease) {
 			}
 			var milli int64
 			s, milli = l.keeper.Reuse(s, wants[0].Name, w.Name, c, l.now())
-			w.Costs[j].Milli -= milli
-			wants[i].Reuses = w.Reuses || milli > 0
+			if milli == 0 {
+				continue
+			}
+			if wants[i].Reused == nil {
+				wants[i].Reused = make([]int64, len(w.Costs))
+			}
+			w.Costs[j].Milli, wants[i].Reused[j] = c.Milli-milli, milli
 		}
 	}
 	return s
@@ -90,9 +95,12 @@ func (l *Limiter) slotsOf(a *Lease, n known.Name, wants []known.Want, s *slots.L
 			continue
 		}
 		taken := slices.Clone(it.taken)
-		a.items[i].taken = slices.DeleteFunc(slices.Clone(taken), isSlots)
+		a.items[i].taken = slices.Clone(taken)
 		l.pin(taken, a.image().State)
-		for _, c := range taken {
+		for j, c := range taken {
+			if isSlots(c) {
+				a.items[i].taken[j].Milli = 0
+			}
 			if !isSlots(c) || c.Milli <= 0 {
 				continue
 			}

@@ -247,14 +247,16 @@ func TestSlotsTakenOverAndTaken(t *testing.T) {
 // Who waits for more slots than are idle here sleeps until others give some back.
 func TestWhoWaitsForMoreThanIsIdle(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
-		six, readings := InFlight("jobs", 6, epoch), 0
+		var readings atomic.Int64
+		six := InFlight("jobs", 6, epoch)
 		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
 		o.busy(w, takesJob(1, six))
 		beside := o.must(other, takesJob(5, six))
 		time.AfterFunc(2*time.Second, func() { _ = beside.Commit(context.Background()) })
+		w.background.Wait()
 		now := w.opts.Now
 		w.opts.Now = func() time.Time {
-			if readings++; readings > 10_000 {
+			if readings.Add(1) > 10_000 {
 				panic("it asks again and again")
 			}
 			return now()
@@ -333,5 +335,47 @@ func TestARequestForNoSlotAsksTheTable(t *testing.T) {
 		if all := lease.Status(); len(all) != 1 || all[0].Remaining != 0 {
 			t.Errorf("status: %+v", all)
 		}
+	})
+}
+
+// Idle slots pay nothing of a limit by which others have replaced theirs.
+func TestIdleSlotsOfALimitThatWasReplaced(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		four := InFlight("jobs", 4, epoch)
+		w, other := o.worker(0, Options{Ahead: 20 * time.Second}), o.worker(0, Options{})
+		o.busy(w, takesJob(1, four))
+		o.busy(w, takesJob(1, four))
+		for range 4 {
+			o.must(other, takesJob(1, PerMinute("jobs", 4)))
+		}
+		o.denied(other, takesJob(1, PerMinute("jobs", 4)))
+		learns := takesJob(0, four)
+		learns.Costs["rpm"] = 5000
+		o.must(w, learns)
+		if d := o.denied(w, takesJob(1, four)); d.Wanted != 1 || d.Remaining != 0 {
+			t.Errorf("denied: %+v", d)
+		}
+	})
+}
+
+// The status of a lease names its limits in order, also after it was charged more.
+func TestStatusOfALeaseWithSlotsThatIsChargedMore(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		six := InFlight("jobs", 6, epoch)
+		w := o.worker(0, Options{Ahead: 5 * time.Second})
+		o.busy(w, takesJob(1, six))
+		o.busy(w, takesJob(1, six))
+		lease := o.must(w, takesJob(3, six))
+		if err := lease.Charge(t.Context(), Costs{"rpm": 1}); err != nil {
+			t.Fatal(err)
+		}
+		if all := lease.Status(); len(all) != 2 || all[0].Limit != "jobs" || all[1].Limit != "rpm" {
+			t.Errorf("status: %+v", all)
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		o.free("all are given back", 6)
 	})
 }

@@ -42,5 +42,6 @@ func (k *facts) grantSlots(w Want, now int64) (h Held, ok bool) {
 // asksNothing reports whether the request asks the table for nothing, because all limits are of slots
 // and this process has them.
 func (w Want) asksNothing() bool {
-	return w.Reuses && !slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !c.Limit.Lends() || c.Milli > 0 })
+	asks := func(c table.Cost) bool { return !c.Limit.Lends() || c.Milli > 0 }
+	return w.Reused != nil && !slices.ContainsFunc(w.Costs, asks)
 }

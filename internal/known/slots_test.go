@@ -56,7 +56,7 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 			Costs: table.Costs([]bucket.Limit{fly}, 1*bucket.Milli)})
 		b.See(image, noon, Unsent)
 		has := want(0)
-		has.Reuses = true
+		has.Reused = []int64{bucket.Milli}
 		if _, ok := b.Grant(has, clock(noon)); ok {
 			t.Fatal("granted, though nothing was taken ahead yet")
 		}

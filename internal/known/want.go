@@ -20,9 +20,9 @@ type Want struct {
 	Read      int64  // when the limits were read, epoch ms; zero if the call gave them
 	Parent    string // with Cascade, what the bucket tells other clients
 	Cascade   bool
-	Ahead     int64 // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
-	Reuses    bool  // it has slots of this process, beside those that it costs
-	Bypass    bool  // nothing is taken; it has no costs
+	Ahead     int64   // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
+	Bypass    bool    // nothing is taken; it has no costs
+	Reused    []int64 // by cost: what it has of slots of this process, so that it costs less; nil: nothing
 }
 
 // stored reports whether the limits in force are stored exactly like this.
@@ -66,7 +66,7 @@ func Joined(group []Want) Want {
 	w := group[0]
 	for i, m := range group[1:] {
 		if i == 0 {
-			w.Costs = slices.Clone(w.Costs)
+			w.Costs, w.Reused = slices.Clone(w.Costs), nil
 		}
 		for j, c := range m.Costs {
 			w.Costs[j].Milli = bucket.AddSat(w.Costs[j].Milli, c.Milli)

@@ -133,6 +133,9 @@ func (k *facts) inForce(w Want, now int64) (Want, *yield) {
 	costs := table.Costs(y.inForce)
 	for i, c := range w.Costs {
 		costs[i].Milli, costs[i].Floor = c.Milli, c.Floor
+		if w.Reused != nil && costs[i].Limit != c.Limit { // slots of one limit pay nothing of another
+			costs[i].Milli += w.Reused[i]
+		}
 		if costs[i].Need(bucket.State{}) > costs[i].Limit.Capacity {
 			return w, nil
 		}
@@ -140,6 +143,6 @@ func (k *facts) inForce(w Want, now int64) (Want, *yield) {
 	if w.Read > 0 && len(y.removed) < len(costs) { // else the call itself asks for what was taken out
 		costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return slices.Contains(y.removed, c.Limit.Name) })
 	}
-	w.Costs = costs
+	w.Costs, w.Reused = costs, nil
 	return w, y
 }

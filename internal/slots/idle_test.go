@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -118,7 +119,16 @@ func TestIdleSlotsOfOthers(t *testing.T) {
 func TestIdleSlotsGoBackTogether(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var back []int64
-		o.Wake = func(n known.Name) { back = append(back, o.expires()) }
+		o.Wake = func(n known.Name) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			back = append(back, o.expires())
+		}
+		came := func() []int64 {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			return slices.Clone(back)
+		}
 		first := o.lends(1)
 		o.until(2)
 		second := o.lends(1)
@@ -126,11 +136,11 @@ func TestIdleSlotsGoBackTogether(t *testing.T) {
 		third := o.lends(1)
 		o.releases(first, second, third)
 		o.until(8.1)
-		if len(back) != 1 || back[0] != 2 {
+		if back := came(); len(back) != 1 || back[0] != 2 {
 			o.Errorf("%v go back at 8 s, want 2 of 3: the third may be used for half of its time still", back)
 		}
 		o.until(12.1)
-		if len(back) < 2 || back[len(back)-1] != 1 {
+		if back := came(); len(back) < 2 || back[len(back)-1] != 1 {
 			o.Errorf("%v go back by 12 s, want the third at last", back)
 		}
 	})
