@@ -88,7 +88,7 @@ func (w *world) python(k int) {
 			return
 		}
 		w.filled++
-		w.grant(max(w.now, w.gaveBack), costs)
+		w.grantSince(w.now, costs)
 		now, _ := table.DecodeShard(sent)
 		for i, l := range w.limits {
 			w.held[i] = max(w.held[i], now.State.Slots[now.State.Index(l.Name)].Held)

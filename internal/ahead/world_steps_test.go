@@ -75,8 +75,7 @@ func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force 
 				w.used[i] += c.Milli
 			}
 		case held:
-			// Between sending and answer it is granted; not before what it is granted from came back.
-			w.grant(max(realSent, w.gaveBack), costs)
+			w.grantSince(realSent, costs) // between sending and answer
 			p.granted = append(p.granted, w.spends(k, after, bucket.State{}, costs, false))
 		default:
 			w.refused++

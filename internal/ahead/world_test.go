@@ -47,7 +47,7 @@ type world struct {
 	queue    []event
 	life     int64
 	skew     int64
-	gaveBack int64                        // when something was last given back
+	gaveBack []int64                      // by limit: when some of it was last given back
 	steps    bool                         // shards are split and merged
 	returns  bool                         // tokens are given back
 	changes  bool                         // an operator fills the bucket up, and changes its limits
@@ -121,6 +121,7 @@ func newWorld(seed uint64, d defect, skew int64) *world {
 	}
 	w.quota(seed)
 	w.began, w.used, w.held = w.limits, make([]int64, len(w.limits)), make([]int64, len(w.limits))
+	w.gaveBack = make([]int64, len(w.limits))
 	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
 		Now: w.now, Draw: seed})
 	w.items[b.Key()] = put.Item
@@ -145,6 +146,19 @@ func (w *world) grant(at int64, costs []table.Cost) {
 	w.grants = append(w.grants, grant{at: at, costs: costs})
 	for i, c := range costs {
 		w.used[i] += c.Milli
+	}
+}
+
+// grantSince notes what was granted between an instant and now: of each limit at that instant, but
+// not before what it is granted from came back.
+func (w *world) grantSince(at int64, costs []table.Cost) {
+	for i, c := range costs {
+		one := slices.Clone(costs)
+		for j := range one {
+			one[j].Milli = 0
+		}
+		one[i] = c
+		w.grant(max(at, w.gaveBack[i]), one)
 	}
 }
 
@@ -378,7 +392,11 @@ func (w *world) giveBack(p *process, k int) {
 		if _, held := w.write(u); held {
 			w.grant(w.now, back)
 			w.refund(costs)
-			w.gaveBack = w.now
+			for i, c := range costs {
+				if c.Milli > 0 {
+					w.gaveBack[i] = w.now
+				}
+			}
 		}
 	})
 }
