@@ -38,13 +38,13 @@ func (b *kept) rest(h *held, now int64) {
 // many, in thousandths. A lease that is nil is made if there are any, with the bucket that its caller
 // has named. The lease must be released, or kept by Add and released.
 func (k *Keeper) Reuse(s *Lease, named, n known.Name, c table.Cost, now int64) (*Lease, int64) {
-	k.mu.Lock()
+	a := k.lock()
 	defer k.mu.Unlock()
-	b := k.by[n]
+	b := a.by[n]
 	if b == nil || len(b.idle) == 0 {
 		return s, 0
 	}
-	k.look(b.idle, now)
+	a.look(b.idle, now)
 	milli, left := int64(0), b.idle[:0]
 	for _, h := range b.idle {
 		need := c.Milli - milli
@@ -93,7 +93,7 @@ func (b *kept) divide(h *held, milli int64) *held {
 
 // expired is what a bucket's idle slots give back that may not be used any more. It is nil if there
 // are none. Those that may be used for a little longer go back in the same write.
-func (k *Keeper) expired(n known.Name, b *kept, now int64) *Renewal {
+func (a *buckets) expired(n known.Name, b *kept, now int64) *Renewal {
 	if !slices.ContainsFunc(b.idle, func(h *held) bool { return !h.over && h.lasts(now) <= 0 }) {
 		return nil
 	}

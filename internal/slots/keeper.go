@@ -73,7 +73,18 @@ type Keeper struct {
 	Wake   func(known.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
 	Random func() uint64
 
-	mu   sync.Mutex
+	mu    sync.Mutex
+	slots buckets // reached by lock only
+}
+
+// lock locks the keeper, until the caller unlocks mu.
+func (k *Keeper) lock() *buckets {
+	k.mu.Lock()
+	return &k.slots
+}
+
+// buckets is what leases of one limiter hold. A function that has it holds the lock of the keeper.
+type buckets struct {
 	by   map[known.Name]*kept
 	news []known.Name // the buckets of leases that have lost slots, for observers
 }
@@ -92,22 +103,22 @@ type kept struct {
 
 // Add keeps the slots of a lease.
 func (k *Keeper) Add(s *Lease, now int64) {
-	k.mu.Lock()
+	a := k.lock()
 	defer k.mu.Unlock()
-	if k.by == nil {
-		k.by = make(map[known.Name]*kept)
+	if a.by == nil {
+		a.by = make(map[known.Name]*kept)
 	}
 	for _, h := range s.all {
 		if h.kept {
 			continue
 		}
 		h.kept = true
-		b := k.by[h.Name]
+		b := a.by[h.Name]
 		if b == nil {
 			n := h.Name
 			b = &kept{part: int64(k.Random() & 0xffff)}
 			b.timer = time.AfterFunc(time.Hour, func() { k.Wake(n) })
-			k.by[n] = b
+			a.by[n] = b
 		}
 		b.all = append(b.all, h)
 		b.wakeFor(h, now, len(b.all) == 1)
@@ -121,7 +132,7 @@ func (b *kept) wakeFor(h *held, now int64, first bool) {
 	}
 }
 
-// wakeIn sets when the bucket is looked at next; the lock is held.
+// wakeIn sets when the bucket is looked at next.
 func (b *kept) wakeIn(now int64) {
 	in := time.Duration(bucket.Never)
 	for _, h := range b.all {
@@ -157,8 +168,8 @@ func (b *kept) due(h *held) int64 {
 }
 
 // forget drops what is over. It reports whether the bucket holds nothing any more, and
-// forgets it then; the lock is held.
-func (k *Keeper) forget(n known.Name, b *kept) (none bool) {
+// forgets it then.
+func (a *buckets) forget(n known.Name, b *kept) (none bool) {
 	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
 	b.idle = slices.DeleteFunc(b.idle, func(h *held) bool { return h.over })
 	b.over = 0
@@ -166,43 +177,43 @@ func (k *Keeper) forget(n known.Name, b *kept) (none bool) {
 		return false
 	}
 	b.timer.Stop()
-	delete(k.by, n)
+	delete(a.by, n)
 	return true
 }
 
-// lose tells a lease that it has lost its slots; the lock is held.
-func (k *Keeper) lose(h *held) {
+// lose tells a lease that it has lost its slots.
+func (a *buckets) lose(h *held) {
 	h.over = true
 	if h.of != nil && !h.of.told {
 		h.of.told = true
 		close(h.of.lost)
-		k.news = append(k.news, h.of.name)
+		a.news = append(a.news, h.of.name)
 	}
 }
 
 // look tells leases at an instant if they have lost slots: those that may be taken by others
-// from then on, or that nobody gives back; the lock is held.
-func (k *Keeper) look(all []*held, now int64) {
+// from then on, or that nobody gives back.
+func (a *buckets) look(all []*held, now int64) {
 	for _, h := range all {
 		if !h.over && (h.of != nil && h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
-			k.lose(h)
+			a.lose(h)
 		}
 	}
 }
 
 // Look tells a lease if it has lost slots: by the clock, or because it was dropped.
 func (k *Keeper) Look(s *Lease, now int64) {
-	k.mu.Lock()
+	a := k.lock()
 	defer k.mu.Unlock()
-	k.look(s.all, now)
+	a.look(s.all, now)
 }
 
 // News returns the buckets that were named by leases that have lost slots, each once.
 func (k *Keeper) News() []known.Name {
-	k.mu.Lock()
+	a := k.lock()
 	defer k.mu.Unlock()
-	news := k.news
-	k.news = nil
+	news := a.news
+	a.news = nil
 	return news
 }
 
@@ -210,14 +221,14 @@ func (k *Keeper) News() []known.Name {
 // leases may take some of it over. What a renewal is moving just now, [Keeper.Moved] returns. Another
 // call returns nothing.
 func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, idle []known.Name) {
-	k.mu.Lock()
+	a := k.lock()
 	defer k.mu.Unlock()
-	k.look(s.all, now)
+	a.look(s.all, now)
 	for _, h := range s.all {
 		if h.over || h.of != s {
 			continue
 		}
-		b := k.by[h.Name]
+		b := a.by[h.Name]
 		switch {
 		case b != nil && h.lasts(now) > 0:
 			b.rest(h, now)
@@ -229,12 +240,12 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 		}
 	}
 	for _, h := range s.all {
-		b := k.by[h.Name]
+		b := a.by[h.Name]
 		if b == nil || !h.over {
 			continue
 		}
 		if b.over++; 2*b.over >= len(b.all) { // so all that ends costs no more than what began
-			k.forget(h.Name, b)
+			a.forget(h.Name, b)
 		}
 	}
 	return out, idle

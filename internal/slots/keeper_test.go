@@ -56,8 +56,8 @@ func inOffice(t *testing.T, f func(o *office)) {
 			o.Next(n, o.now()) // sets when it is woken next
 		}
 		f(o)
-		for n := range o.by {
-			o.by[n].timer.Stop()
+		for n := range o.slots.by {
+			o.slots.by[n].timer.Stop()
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestSlotsAreLostByTheClock(t *testing.T) {
 		if back, _ := o.Release(s, o.now()); len(back) > 0 {
 			o.Errorf("given back although they are lost: %v", back)
 		}
-		if len(o.by) != 0 {
+		if len(o.slots.by) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})
@@ -235,8 +235,8 @@ func TestNextTellsOfWhatIsLost(t *testing.T) {
 			o.Wake = func(known.Name) {}
 			s := o.job(1)
 			lose(o, s)
-			if _, got := o.next(); got != "nothing" || !s.isLost() || len(o.News()) != 1 || len(o.by) != 0 {
-				o.Errorf("%s: renews %s, lost: %t, %d buckets are kept", name, got, s.isLost(), len(o.by))
+			if _, got := o.next(); got != "nothing" || !s.isLost() || len(o.News()) != 1 || len(o.slots.by) != 0 {
+				o.Errorf("%s: renews %s, lost: %t, %d buckets are kept", name, got, s.isLost(), len(o.slots.by))
 			}
 			if _, got := o.next(); got != "nothing" {
 				o.Errorf("%s: renews %s of a bucket of which nothing is held", name, got)
@@ -255,10 +255,10 @@ func TestRelease(t *testing.T) {
 		back, _ := o.Release(s, o.now())
 		o.want("its own", costs(back[key]), "[-1 jobs -2 calls]")
 		o.want("its parent's", costs(back[other.Key]), "[-3 jobs]")
-		if again, _ := o.Release(s, o.now()); len(back) != 2 || len(again) != 0 || s.isLost() || len(o.by) != 1 {
-			o.Errorf("given back %v, then %v; lost: %t; %d buckets are kept", back, again, s.isLost(), len(o.by))
+		if again, _ := o.Release(s, o.now()); len(back) != 2 || len(again) != 0 || s.isLost() || len(o.slots.by) != 1 {
+			o.Errorf("given back %v, then %v; lost: %t; %d buckets are kept", back, again, s.isLost(), len(o.slots.by))
 		}
-		if o.Release(beside, o.now()); len(o.by) != 0 {
+		if o.Release(beside, o.now()); len(o.slots.by) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})
@@ -274,11 +274,11 @@ func TestManyLeases(t *testing.T) {
 		}
 		for i, s := range all {
 			o.Release(s, o.now())
-			if held := len(all) - 1 - i; held > 0 && len(o.by[acme].all) > 2*held {
-				o.Fatalf("%d are kept of %d", len(o.by[acme].all), held)
+			if held := len(all) - 1 - i; held > 0 && len(o.slots.by[acme].all) > 2*held {
+				o.Fatalf("%d are kept of %d", len(o.slots.by[acme].all), held)
 			}
 		}
-		if len(o.by) != 0 {
+		if len(o.slots.by) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})

@@ -55,15 +55,15 @@ func (r *Renewal) add(h *held) bool {
 // the renewal that is due, nil for none. After a renewal, Moved has to follow. Idle are slots that
 // the caller gives back: nobody has used them again. Their costs are negative; nil is none.
 func (k *Keeper) Next(n known.Name, now int64) (r, idle *Renewal) {
-	k.mu.Lock()
+	a := k.lock()
 	defer k.mu.Unlock()
-	b := k.by[n]
+	b := a.by[n]
 	if b == nil {
 		return nil, nil
 	}
-	k.look(b.all, now)
-	idle = k.expired(n, b, now)
-	if k.forget(n, b) {
+	a.look(b.all, now)
+	idle = a.expired(n, b, now)
+	if a.forget(n, b) {
 		return nil, idle
 	}
 	defer b.wakeIn(now)
@@ -99,9 +99,9 @@ const (
 // no item, or it cannot be read. It returns what gives back the slots of leases that have ended
 // meanwhile.
 func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (back []table.Cost) {
-	k.mu.Lock()
+	a := k.lock()
 	defer k.mu.Unlock()
-	kept, ended := k.by[r.Name], &Renewal{}
+	kept, ended := a.by[r.Name], &Renewal{}
 	for _, h := range r.held {
 		h.moving = false
 		if came == Done {
@@ -112,14 +112,14 @@ func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (bac
 			ended.add(h)
 		case h.over:
 		case came == Unknown, came == Refused && !r.counts(h, b):
-			k.lose(h)
+			a.lose(h)
 		}
 	}
 	kept.renews, kept.retryAt = false, now
 	if came != Done {
 		kept.retryAt = now + r.RetryMs()
 	}
-	if !k.forget(r.Name, kept) {
+	if !a.forget(r.Name, kept) {
 		kept.wakeIn(now)
 	}
 	for i := range ended.Costs {
