@@ -409,6 +409,8 @@ func TestWhyDeniedWithoutAllImages(t *testing.T) {
 			Attempt{Trips: 2}, Deny, 2000, false},
 		{"a second one is asked before a denial", func(b *Bucket) { b.See(imageOf(0, 2, 0), noon, Unsent) }, 9,
 			Attempt{Trips: 1}, Take, 0, false},
+		{"which may be shard 0", func(b *Bucket) { b.See(imageOf(1, 2, 0), noon, Unsent) }, 9,
+			Attempt{Trips: 1}, Take, 0, false},
 		{"but not a third: shard 0 gets 4 of 9 in 8 s", func(b *Bucket) { b.See(imageOf(0, 2, 0), noon, Unsent) }, 9,
 			Attempt{Trips: 2}, Deny, 8000, false},
 		{"there is no image at all: somebody has to bring one", func(*Bucket) {}, 2, Attempt{Trips: 2}, Take, 0, false},
@@ -445,6 +447,24 @@ func TestWhyDeniedWithoutAllImages(t *testing.T) {
 		}
 		if d := got.Denial; d.After != c.after || d.Estimated != (c.want == Deny) {
 			t.Errorf("%s: denied with %+v, want %d ms", c.name, d, c.after)
+		}
+	}
+}
+
+// However a request was refused, it ends: by its decisions, or by its writes, of which one decision may
+// send several.
+func TestARequestEnds(t *testing.T) {
+	for _, c := range []struct {
+		has  Attempt
+		want Action
+	}{
+		{Attempt{Rounds: MaxRounds - 1, Calls: MaxRounds - 1}, Take},
+		{Attempt{Rounds: 2, Calls: MaxRounds}, Deny},
+		{Attempt{Rounds: MaxRounds, Calls: 2}, Deny},
+	} {
+		a := c.has
+		if got := seenAs(perSecond, 5).Decide(asks(1, perSecond), &a, clock(noon)); got.Do != c.want {
+			t.Errorf("%+v: decided %+v, want %d", c.has, got.Choice, c.want)
 		}
 	}
 }

@@ -173,6 +173,18 @@ func TestOthersTakeUntilAWriteArrives(t *testing.T) {
 	if got := s.leaves(asks(1, perSecond).Costs, 2000, noon+1000); got[0] != 5000+1000-3000 {
 		t.Errorf("others leave %d", got[0])
 	}
+	if got := s.leaves(asks(1, perSecond).Costs, 2000, noon-9000); got[0] != 5000-2000 {
+		t.Errorf("others leave %d where the clock was set back since: they gave nothing back", got[0])
+	}
+}
+
+// In a crowd two fifths of the slack are left for plain adds, one percent at least.
+func TestRoomOf(t *testing.T) {
+	for slack, want := range map[int64]int64{0: 1, 2: 1, 5: 2, 30: 12, 100: 40} {
+		if got := roomOf(slack); got != want {
+			t.Errorf("a slack of %d %%: %d %%, want %d", slack, got, want)
+		}
+	}
 }
 
 // An image is recent while what has been refilled since is less than a part of every
@@ -397,6 +409,10 @@ func TestRefusal(t *testing.T) {
 		if d := b.Refusal(asks(7, perSecond), noon+1, noon); d.Limit != "rps" || d.After < 1 || len(d.Levels) != 1 {
 			t.Errorf("%+v", d)
 		}
+	}
+	// Its own tokens are taken and not yet given back, so the queue seems to have room: it is full for it.
+	if d := b.Refusal(asks(7, perSecond), noon+60_000, noon); !d.Full || d.Limit != "rps" {
+		t.Errorf("of the queue: %+v", d)
 	}
 }
 

@@ -66,6 +66,23 @@ func TestWhatOthersTake(t *testing.T) {
 	}
 }
 
+// Of several shards one look is for all: an older image denies for as long as that one may.
+func TestOneLookIsForAllShards(t *testing.T) {
+	for count, denies := range map[int]bool{1: false, 2: true} {
+		k := factsOf(count)
+		k.see(imageOf(0, count, 0), noon, Unsent, nil)
+		k.lookedAt = noon + denyFor
+		s := k.shards[0]
+		s.others = others{taken: map[string]float64{"rps": 900}, elapsed: 1000}
+		s.others.refuse(0, noon+denyFor)
+		d := decider{facts: k, now: noon + denyFor + 1, attempt: &Attempt{}, want: asks(1, perSecond)}
+		at, limit := d.expected(s)
+		if denies != (limit == "rps") || denies && (at <= d.now || at > k.lookedAt+denyFor) {
+			t.Errorf("%d shards: denied by %q until %d ms", count, limit, at-noon)
+		}
+	}
+}
+
 // A refusal speaks for requests that leave as much or more, and for ten seconds.
 func TestWhomARefusalSpeaksFor(t *testing.T) {
 	s := &seen{}

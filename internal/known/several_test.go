@@ -54,6 +54,21 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 	denied(1080, 1000-10)
 }
 
+// A denial until shards hold the costs together ends in a millisecond at the soonest. That is a guess
+// if they seem to hold them already: others were faster.
+func TestUntilShardsHoldTheCosts(t *testing.T) {
+	for at, want := range map[int64]Choice{
+		noon - 5:  {Do: Deny, Limit: "rps", at: noon + 1, guess: true},
+		noon:      {Do: Deny, Limit: "rps", at: noon + 1, guess: true},
+		noon + 70: {Do: Deny, Limit: "rps", at: noon + 70},
+	} {
+		d := decider{facts: factsOf(2), now: noon, attempt: &Attempt{}}
+		if got := d.until(Choice{Limit: "rps"}, at); got != want {
+			t.Errorf("from %d ms on: %+v, want %+v", at-noon, got, want)
+		}
+	}
+}
+
 // What a request is about to take from several shards counts as taken for the next one,
 // until it is answered: of 6 tokens one gets 5, and another one 5 in 4 s. A decision that
 // nobody acts on counts for nothing.

@@ -50,6 +50,21 @@ func TestShardsPayTogether(t *testing.T) {
 	}
 }
 
+// A shard that is full pays only if it is not shown lower by more than the slack: others have taken 3
+// of its 10 since the image, and would be forgotten.
+func TestAPaymentShowsAFullShardNoLower(t *testing.T) {
+	image, now := imageOf(0, 2, 5), imageOf(0, 2, 5)
+	sl := &now.State.Slots[now.State.Index("rps")]
+	sl.Tokens, sl.Used = 2000, sl.Used+3000
+	w := asks(1, perSecond)
+	for slack, pays := range map[int64]bool{0: true, 20: false, 80: true} {
+		write := Payment{Image: image, Costs: w.Costs}.Write(w, noon, slack)
+		if _, held, err := write.Apply(now.Item()); err != nil || held != pays {
+			t.Errorf("slack of %d %%: pays %v, %v, want %v", slack, held, err, pays)
+		}
+	}
+}
+
 // A debt is divided among all shards by their shares, in whole tokens: a cost of 10 among four
 // shards of 15 each is 3, 3, 3 and 1. The first one owes what no share covers.
 func TestShardsOweByTheirShares(t *testing.T) {
