@@ -301,6 +301,34 @@ func TestADenialBetweenTurnsNamesWhatIsAsked(t *testing.T) {
 	}
 }
 
+// What is held of any shard is granted from.
+func TestGrantsOfTheSecondShard(t *testing.T) {
+	b, c := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), Choice{Do: Take, Shard: 1}
+	var image table.Shard
+	for shard := range 2 {
+		image = table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
+			State: bucket.New([]bucket.Limit{plenty}, shard, 2, noon)}
+		b.See(image, noon, Unsent)
+	}
+	for range 2 {
+		for _, w := range ten() {
+			b.Begin(c, w, noon)
+		}
+		_, plan := b.Plan(c, ten(), 10, clock(noon))
+		it, held, err := plan.Write.Apply(image.Item())
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		if image, err = table.DecodeShard(it); err != nil {
+			t.Fatal(err)
+		}
+		b.Took(image, plan, Joined(ten()), ten(), noon)
+	}
+	if h, ok := b.Grant(costing(1000, plenty), clock(noon)); !ok || h.Key != image.Key() {
+		t.Errorf("granted %v of %v, want %v", ok, h.Key, image.Key())
+	}
+}
+
 // A process that creates a bucket holds nothing of it yet, and may hold from its next charge on.
 func TestWhoCreatesABucketTakesAheadLater(t *testing.T) {
 	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), costing(1000, plenty)

@@ -43,6 +43,10 @@ func TestAllShardsAreSeen(t *testing.T) {
 	if zero, one := b.Seen(0), b.Seen(1); zero.Absent || zero.Image.Entity != "acme" || !one.Absent {
 		t.Errorf("remembered %+v and %+v", zero, one)
 	}
+	images, err = b.SeeAll([]item.Item{nil, imageOf(1, 4, 3).Item(), nil, imageOf(3, 4, 3).Item()}, noon)
+	if err != nil || len(images) != 2 || !b.Seen(0).Absent || b.Seen(1).Absent || !b.Seen(2).Absent || b.Seen(3).Absent {
+		t.Errorf("of four: %+v, %v", images, err)
+	}
 	broken := imageOf(0, 1, 3).Item()
 	broken["rf"] = item.S("x")
 	if _, err := b.SeeAll([]item.Item{broken}, noon); err == nil {

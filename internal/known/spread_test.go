@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -62,6 +63,44 @@ func TestAPaymentShowsAFullShardNoLower(t *testing.T) {
 		if _, held, err := write.Apply(now.Item()); err != nil || held != pays {
 			t.Errorf("slack of %d %%: pays %v, %v, want %v", slack, held, err, pays)
 		}
+	}
+}
+
+// Shards are in the order of what they hold of the first limit that is asked for and may deny.
+func TestWhatShardsAreOrderedBy(t *testing.T) {
+	limits := []bucket.Limit{each("a", 1), each("b", 1)}
+	image := func(shard int, a, b int64) table.Shard {
+		s := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", State: bucket.New(limits, shard, 4, noon)}
+		s.State.Slots[s.State.Index("a")].Tokens, s.State.Slots[s.State.Index("b")].Tokens = a, b
+		return s
+	}
+	for _, c := range []struct {
+		costs [2]int64
+		soft  bool // the first limit
+		want  int
+	}{{[2]int64{1, 1}, false, 1}, {[2]int64{0, 1}, false, -1}, {[2]int64{1, 1}, true, -1}, {[2]int64{0, 0}, false, 2}} {
+		w := asks(0)
+		if w.Costs = table.Costs(limits, c.costs[0], c.costs[1]); c.soft {
+			w.Costs[0].Limit.Soft = true
+		}
+		if got := compareLevels(image(3, 900, 100), image(1, 100, 900), w, noon); got != c.want {
+			t.Errorf("%v, the first is soft %v: %d, want %d", c.costs, c.soft, got, c.want)
+		}
+	}
+}
+
+// What a shard owes it owes whatever others have taken.
+func TestAPaymentIntoDebt(t *testing.T) {
+	image, now := imageOf(0, 2, 1), imageOf(0, 2, 1)
+	sl := &now.State.Slots[now.State.Index("rps")]
+	sl.Tokens, sl.Used = 0, sl.Used+1000
+	w := asks(3, perSecond)
+	after, held, err := Payment{Image: image, Costs: w.Costs, Owe: true}.Write(w, noon, 30).Apply(now.Item())
+	if err != nil || !held || !item.Equal(after["b_rps_tk"], item.N(-3000)) {
+		t.Errorf("held %v, %v, the level is %v", held, err, after["b_rps_tk"])
+	}
+	if _, held, _ := (Payment{Image: image, Costs: w.Costs}).Write(w, noon, 30).Apply(now.Item()); held {
+		t.Error("it pays what it does not have, and does not owe")
 	}
 }
 
