@@ -91,3 +91,36 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 		}
 	}
 }
+
+// That little is left of a rate says nothing of the slots beside it. Of a bucket of which nothing is
+// known, nothing is kept.
+func TestSlotsBesideAnEmptyRate(t *testing.T) {
+	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, AtOnce: true}
+	b, w := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32}), asks(0)
+	w.Costs, w.Ahead = table.Costs([]bucket.Limit{fly, perSecond}, bucket.Milli, bucket.Milli), 500
+	if got := b.Reusable(w, noon); got != 0 {
+		t.Errorf("nothing is known: %d ms", got)
+	}
+	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Now: noon,
+		Costs: w.Costs})
+	b.See(image, noon, Unsent)
+	if got := b.Reusable(w, noon); got != 0 {
+		t.Errorf("it asked for nothing yet: %d ms", got)
+	}
+	for range 4 {
+		b.Begin(Choice{Do: Take}, w, noon)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon))
+		after, held, err := p.Write.Apply(image.Item())
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		if image, err = table.DecodeShard(after); err != nil {
+			t.Fatal(err)
+		}
+		image.State.Slots[image.State.Index("rps")].Tokens = bucket.Milli
+		b.Took(image, p, w, []Want{w}, noon)
+	}
+	if got := b.Reusable(w, noon); got != 500 {
+		t.Errorf("half of the slots are free: %d ms, want 500", got)
+	}
+}
