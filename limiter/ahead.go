@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -64,12 +65,12 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if err != nil {
 		return nil
 	}
-	wants := [1]known.Want{l.wants(n, costs, cfg, own)}
-	reused := l.reuse(wants[:])
-	if reused != nil {
+	w, reused := l.wants(n, costs, cfg, own), (*slots.Lease)(nil)
+	if slices.ContainsFunc(costs, isSlots) {
+		wants := []known.Want{w}
+		reused, w = l.reuse(wants), wants[0]
 		defer func() { l.unused(reused) }() // unless a lease has them
 	}
-	w := wants[0]
 	h, ok := k.Grant(w, l.moment)
 	if !ok {
 		return nil
