@@ -27,39 +27,22 @@ func (t *trips) answered(took time.Duration) {
 	t.n++
 }
 
-// sorted returns those that are remembered, the fastest first, in the room that it is given.
-func (t *trips) sorted(room *[tripsKept]time.Duration) []time.Duration {
-	*room = t.last
+// pace is what they typically took, and after how long a write is late. Without any both are zero.
+//
+// Typical is the median, of which a few that took long are no part: it moves only when half of the
+// last ones did. Late is half as much again as four of five took. So three of fifteen that took long
+// change nothing, and of a table that has become slow four are enough.
+//
+// Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is late
+// after 7.5 ms.
+func (t *trips) pace() pace {
+	room := t.last
 	known := room[:min(t.n, tripsKept)]
+	if len(known) == 0 {
+		return pace{}
+	}
 	slices.Sort(known)
-	return known
-}
-
-// typical returns the median, of which a few that took long are no part: it moves only
-// when half of the last ones did. Without any it is zero.
-//
-// Example: 4, 5, 4, 900 and 5 ms are typically 5 ms.
-func (t *trips) typical() time.Duration {
-	var room [tripsKept]time.Duration
-	known := t.sorted(&room)
-	if len(known) == 0 {
-		return 0
-	}
-	return known[len(known)/2]
-}
-
-// late returns after how long a write is late: half as much again as four of five took.
-// So three of fifteen that took long change nothing, and of a table that has become slow
-// four are enough. Without any it is zero.
-//
-// Example: of 4, 5, 4, 900 and 5 ms the fourth is 5: a write is late after 7.5 ms.
-func (t *trips) late() time.Duration {
-	var room [tripsKept]time.Duration
-	known := t.sorted(&room)
-	if len(known) == 0 {
-		return 0
-	}
-	return known[(len(known)*4-1)/5] * 3 / 2
+	return pace{known[len(known)/2], known[(len(known)*4-1)/5] * 3 / 2}
 }
 
 // clocked is a store that knows how long its writes take. It is safe for concurrent
@@ -83,7 +66,7 @@ func (c *clocked) Write(ctx context.Context, w item.Write) (item.Item, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.trips.answered(time.Since(sent))
-		c.pace = pace{c.trips.typical(), c.trips.late()}
+		c.pace = c.trips.pace()
 	}
 	return it, err
 }

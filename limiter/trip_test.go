@@ -36,8 +36,8 @@ func TestTrips(t *testing.T) {
 		for _, took := range c.took {
 			got.answered(took)
 		}
-		if got.typical() != c.typical || got.late() != c.late {
-			t.Errorf("%s: typically %s, late after %s; want %s and %s", c.name, got.typical(), got.late(), c.typical, c.late)
+		if got.pace().trip != c.typical || got.pace().late != c.late {
+			t.Errorf("%s: %+v, want %s and %s", c.name, got.pace(), c.typical, c.late)
 		}
 	}
 }
@@ -70,11 +70,11 @@ func TestTripsAreCounted(t *testing.T) {
 			}
 			return best
 		}
-		if want := smallest(.5); len(last)%2 == 1 && got.typical() != want {
-			t.Fatalf("step %d: typically %s, want %s of %v", i, got.typical(), want, last)
+		if want := smallest(.5); len(last)%2 == 1 && got.pace().trip != want {
+			t.Fatalf("step %d: typically %s, want %s of %v", i, got.pace().trip, want, last)
 		}
-		if want := smallest(.8) * 3 / 2; got.late() != want {
-			t.Fatalf("step %d: late after %s, want %s of %v", i, got.late(), want, last)
+		if want := smallest(.8) * 3 / 2; got.pace().late != want {
+			t.Fatalf("step %d: late after %s, want %s of %v", i, got.pace().late, want, last)
 		}
 	}
 }
