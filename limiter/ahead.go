@@ -162,9 +162,14 @@ func (le *Lease) nowHeld() []Status {
 // renew takes more ahead in the background where a grant says so, by a request for nothing of the
 // limits that it was granted by.
 func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, h known.Held) {
-	if !h.Renew {
-		return
+	if h.Renew {
+		l.takeMore(ctx, k, w, h)
 	}
+}
+
+// takeMore takes more ahead of the shard that a request was granted from. It is no part of renew: what
+// its goroutine needs would be made for each grant.
+func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.Held) {
 	ctx = context.WithoutCancel(ctx)
 	w.Costs = table.Costs(table.LimitsOf(h.Costs))
 	shard := h.Image.State.Shard
