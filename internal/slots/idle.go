@@ -108,11 +108,8 @@ func (a *buckets) expired(n known.Name, b *kept, now int64) *Renewal {
 			h.over = true
 		} // else it is of another epoch: the next look gives it back
 	}
-	if len(ended.Costs) == 0 {
+	if len(ended.back()) == 0 {
 		return nil
-	}
-	for i := range ended.Costs {
-		ended.Costs[i].Milli = -ended.Costs[i].Milli
 	}
 	return ended
 }

@@ -224,17 +224,21 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 	a := k.lock()
 	defer k.mu.Unlock()
 	a.look(s.all, now)
+	back := map[item.Key]*Renewal{}
 	for _, h := range s.all {
 		if h.over || h.of != s {
 			continue
+		}
+		if back[h.Key] == nil {
+			back[h.Key] = &Renewal{}
 		}
 		b := a.by[h.Name]
 		switch {
 		case b != nil && h.lasts(now) > 0:
 			b.rest(h, now)
 			idle = append(idle, h.Name)
-		case b != nil && !h.moving && !give(&out, h): // of another epoch than the others: the next look gives it back
-			b.rest(h, now)
+		case b != nil && !h.moving && !back[h.Key].add(h):
+			b.rest(h, now) // of another epoch than the others: the next look gives it back
 		default:
 			h.over = true // if it is moving, the renewal gives it back
 		}
@@ -248,29 +252,15 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 			a.forget(h.Name, b)
 		}
 	}
-	return out, idle
-}
-
-// give adds what gives slots back, each limit once, and reports whether it does. It does not where
-// others of that limit count in another epoch.
-func give(out *map[item.Key][]table.Cost, h *held) bool {
-	if *out == nil {
-		*out = make(map[item.Key][]table.Cost)
-	}
-	all := (*out)[h.Key]
-	for i, c := range all {
-		if c.Limit.Name == h.Cost.Limit.Name {
-			if c.End != h.Cost.End || c.Limit.Period != h.Cost.Limit.Period {
-				return false
+	for key, r := range back {
+		if costs := r.back(); len(costs) > 0 {
+			if out == nil {
+				out = make(map[item.Key][]table.Cost, len(back))
 			}
-			all[i].Milli -= h.Cost.Milli
-			return true
+			out[key] = costs
 		}
 	}
-	back := h.Cost
-	back.Milli = -back.Milli
-	(*out)[h.Key] = append(all, back)
-	return true
+	return out, idle
 }
 
 // Drop ends the renewing of slots that nobody can give back any more: they are free when their

@@ -51,6 +51,14 @@ func (r *Renewal) add(h *held) bool {
 	return true
 }
 
+// back turns the costs into those that give the slots back, and returns them.
+func (r *Renewal) back() []table.Cost {
+	for i := range r.Costs {
+		r.Costs[i].Milli = -r.Costs[i].Milli
+	}
+	return r.Costs
+}
+
 // Next looks at what is held of a bucket: it tells leases that have lost slots, and returns
 // the renewal that is due, nil for none. After a renewal, Moved has to follow. Idle are slots that
 // the caller gives back: nobody has used them again. Their costs are negative; nil is none.
@@ -122,10 +130,7 @@ func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (bac
 	if !a.forget(r.Name, kept) {
 		kept.wakeIn(now)
 	}
-	for i := range ended.Costs {
-		ended.Costs[i].Milli = -ended.Costs[i].Milli
-	}
-	return ended.Costs
+	return ended.back()
 }
 
 // counts reports whether the item that a renewal was refused by counts the slots of one limit,
