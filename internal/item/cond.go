@@ -1,11 +1,9 @@
 package item
 
-import "strings"
-
 // Cond is a condition on the stored item. Conditions are plain values: they
 // render to a condition expression and hold, or do not, for an item in memory.
 type Cond interface {
-	render(*strings.Builder, *names)
+	render(*names)
 	// Holds reports whether the condition is true of the item; nil is no item.
 	Holds(Item) bool
 }
@@ -106,55 +104,55 @@ func (c anyCond) Holds(it Item) bool {
 	return false
 }
 
-func (c existsCond) render(b *strings.Builder, n *names) {
-	b.WriteString("attribute_exists(")
-	b.WriteString(n.name(c.attr))
-	b.WriteByte(')')
+func (c existsCond) render(n *names) {
+	n.text.WriteString("attribute_exists(")
+	n.text.WriteString(n.name(c.attr))
+	n.text.WriteByte(')')
 }
 
-func (c absentCond) render(b *strings.Builder, n *names) {
-	b.WriteString("attribute_not_exists(")
-	b.WriteString(n.name(c.attr))
-	b.WriteByte(')')
+func (c absentCond) render(n *names) {
+	n.text.WriteString("attribute_not_exists(")
+	n.text.WriteString(n.name(c.attr))
+	n.text.WriteByte(')')
 }
 
-func (c *compareCond) render(b *strings.Builder, n *names) {
-	b.WriteString(n.name(c.attr))
-	b.WriteByte(' ')
-	b.WriteString(string(c.op))
-	b.WriteByte(' ')
-	b.WriteString(n.value(c.v))
+func (c *compareCond) render(n *names) {
+	n.text.WriteString(n.name(c.attr))
+	n.text.WriteByte(' ')
+	n.text.WriteString(string(c.op))
+	n.text.WriteByte(' ')
+	n.text.WriteString(n.value(c.v))
 }
 
-func (c betweenCond) render(b *strings.Builder, n *names) {
-	b.WriteString(n.name(c.attr))
-	b.WriteString(" BETWEEN ")
-	b.WriteString(n.value(c.lo))
-	b.WriteString(" AND ")
-	b.WriteString(n.value(c.hi))
+func (c betweenCond) render(n *names) {
+	n.text.WriteString(n.name(c.attr))
+	n.text.WriteString(" BETWEEN ")
+	n.text.WriteString(n.value(c.lo))
+	n.text.WriteString(" AND ")
+	n.text.WriteString(n.value(c.hi))
 }
 
-func (c allCond) render(b *strings.Builder, n *names) { join(b, n, c, " AND ") }
+func (c allCond) render(n *names) { join(n, c, " AND ") }
 
-func (c anyCond) render(b *strings.Builder, n *names) {
+func (c anyCond) render(n *names) {
 	if len(c) == 1 {
-		c[0].render(b, n)
+		c[0].render(n)
 		return
 	}
-	b.WriteByte('(')
-	join(b, n, c, " OR ")
-	b.WriteByte(')')
+	n.text.WriteByte('(')
+	join(n, c, " OR ")
+	n.text.WriteByte(')')
 }
 
-func join(b *strings.Builder, n *names, cs []Cond, sep string) {
-	first := b.Len()
+func join(n *names, cs []Cond, sep string) {
+	first := n.text.Len()
 	for _, c := range cs {
 		if all, ok := c.(allCond); ok && len(all) == 0 {
 			continue // always holds and has no text
 		}
-		if b.Len() > first {
-			b.WriteString(sep)
+		if n.text.Len() > first {
+			n.text.WriteString(sep)
 		}
-		c.render(b, n)
+		c.render(n)
 	}
 }

@@ -1,10 +1,11 @@
 package item
 
 import (
+	"bytes"
 	"encoding/binary"
 	"maps"
 	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -17,16 +18,18 @@ import (
 type names struct {
 	values Item
 	order  []string // attribute of alias i
-	first  [24]string
-
-	changes, conditions string // the texts; in one piece of memory with the names
+	text   bytes.Buffer
 }
 
+// newNames returns names without any, with room for so many values.
 func newNames(size int) *names {
-	n := &names{values: make(Item, size)}
-	n.order = n.first[:0]
+	n := usedNames.Get().(*names)
+	n.values, n.order = make(Item, size), n.order[:0]
 	return n
 }
+
+// usedNames are names that are done: their lists are used again.
+var usedNames = sync.Pool{New: func() any { return new(names) }}
 
 // aliases are precomputed: every request needs the first ones.
 var nameAliases, valueAliases = func() (n, v [64]string) {
@@ -59,13 +62,15 @@ func (n *names) value(v Value) string {
 	return a
 }
 
-// done returns the maps as the API wants them: nil instead of empty.
+// done returns the maps as the API wants them: nil instead of empty. The names are not used after.
 func (n *names) done() (map[string]string, Item) {
-	values := n.values
+	attrs, values := aliased(n.order), n.values
 	if len(values) == 0 {
 		values = nil
 	}
-	return aliased(n.order), values
+	n.values = nil
+	usedNames.Put(n)
+	return attrs, values
 }
 
 // aliased returns what stands for attributes: "#0" for the first. It must not be changed: the
@@ -110,25 +115,28 @@ func keep(key string, attrs map[string]string) {
 	aliasings.CompareAndSwap(known, &next)
 }
 
-// condition returns the text of a condition, nil for none.
-func (n *names) condition(c Cond) *string {
+// condition returns the text of a condition, empty for none.
+func (n *names) condition(c Cond) string {
 	if c == nil {
-		return nil
+		return ""
 	}
-	var b strings.Builder
-	b.Grow(256)
-	c.render(&b, n)
-	if b.Len() == 0 {
-		return nil
-	}
-	n.conditions = b.String()
-	return &n.conditions
+	n.text.Reset()
+	c.render(n)
+	return n.text.String()
 }
 
-// expression returns the text of what changes, nil for nothing.
-func (u Update) expression(n *names) *string {
-	var b strings.Builder
-	b.Grow(192)
+// orNil returns a text as the API wants it: nil instead of empty.
+func orNil(text *string) *string {
+	if *text == "" {
+		return nil
+	}
+	return text
+}
+
+// expression returns the text of what changes, empty for nothing.
+func (u Update) expression(n *names) string {
+	b := &n.text
+	b.Reset()
 	list := func(verb string, count int, each func(i int)) {
 		if count == 0 {
 			return
@@ -175,11 +183,7 @@ func (u Update) expression(n *names) *string {
 	list("ADD", len(u.Add), pair(u.Add))
 	list("DELETE", len(u.Del), pair(u.Del))
 	list("REMOVE", len(u.Remove), func(i int) { b.WriteString(n.name(u.Remove[i])) })
-	if b.Len() == 0 {
-		return nil
-	}
-	n.changes = b.String()
-	return &n.changes
+	return b.String()
 }
 
 func (u Update) aliases() *names {
@@ -190,41 +194,41 @@ func (u Update) aliases() *names {
 // back: as it is after the write, or as it was if the condition fails.
 func (u Update) Input(tableName string) *dynamodb.UpdateItemInput {
 	n := u.aliases()
-	in := &dynamodb.UpdateItemInput{
-		TableName:                           &tableName,
+	out := &struct {
+		in                        dynamodb.UpdateItemInput
+		table, changes, condition string
+	}{table: tableName, changes: u.expression(n), condition: n.condition(u.If)}
+	out.in = dynamodb.UpdateItemInput{
+		TableName:                           &out.table,
 		Key:                                 u.Key.Item(),
-		UpdateExpression:                    u.expression(n),
-		ConditionExpression:                 n.condition(u.If),
+		UpdateExpression:                    orNil(&out.changes),
+		ConditionExpression:                 orNil(&out.condition),
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	in.ExpressionAttributeNames, in.ExpressionAttributeValues = n.done()
-	return in
+	out.in.ExpressionAttributeNames, out.in.ExpressionAttributeValues = n.done()
+	return &out.in
 }
 
 // Input renders the put for the named table.
 func (p Put) Input(tableName string) *dynamodb.PutItemInput {
-	n := newNames(4)
 	in := &dynamodb.PutItemInput{
 		TableName:                           &tableName,
 		Item:                                p.Item,
-		ConditionExpression:                 n.condition(p.If),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	in.ExpressionAttributeNames, in.ExpressionAttributeValues = n.done()
+	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = onlyCondition(p.If)
 	return in
 }
 
 // Input renders the delete for the named table.
 func (d Delete) Input(tableName string) *dynamodb.DeleteItemInput {
-	n := newNames(4)
 	in := &dynamodb.DeleteItemInput{
 		TableName:                           &tableName,
 		Key:                                 d.Key.Item(),
-		ConditionExpression:                 n.condition(d.If),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	in.ExpressionAttributeNames, in.ExpressionAttributeValues = n.done()
+	in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = onlyCondition(d.If)
 	return in
 }
 
@@ -244,9 +248,10 @@ func transactItem(tableName string, w Write) types.TransactWriteItem {
 	switch w := w.(type) {
 	case Update:
 		n := w.aliases()
+		changes, condition := w.expression(n), n.condition(w.If)
 		u := &types.Update{
 			TableName: &tableName, Key: w.Key.Item(),
-			UpdateExpression: w.expression(n), ConditionExpression: n.condition(w.If),
+			UpdateExpression: orNil(&changes), ConditionExpression: orNil(&condition),
 			ReturnValuesOnConditionCheckFailure: allOld,
 		}
 		u.ExpressionAttributeNames, u.ExpressionAttributeValues = n.done()
@@ -270,7 +275,7 @@ func transactItem(tableName string, w Write) types.TransactWriteItem {
 // onlyCondition renders a write that has no expression but its condition.
 func onlyCondition(c Cond) (condition *string, names map[string]string, values Item) {
 	n := newNames(4)
-	condition = n.condition(c)
+	text := n.condition(c)
 	names, values = n.done()
-	return condition, names, values
+	return orNil(&text), names, values
 }

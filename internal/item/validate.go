@@ -43,7 +43,7 @@ func Validate(w Write) error {
 	case Delete:
 		return validateCond(w.If)
 	case Check:
-		if w.If == nil || newNames(4).condition(w.If) == nil {
+		if w.If == nil || newNames(4).condition(w.If) == "" {
 			return errors.New("check without a condition")
 		}
 		return validateCond(w.If)
@@ -121,9 +121,9 @@ func (u Update) validate() error {
 		}
 	}
 	n := u.aliases()
-	if x := u.expression(n); x != nil {
-		if len(*x) > MaxExpression {
-			return fmt.Errorf("update expression of %d bytes, at most %d are accepted", len(*x), MaxExpression)
+	if x := u.expression(n); x != "" {
+		if len(x) > MaxExpression {
+			return fmt.Errorf("update expression of %d bytes, at most %d are accepted", len(x), MaxExpression)
 		}
 		// An action with an operator or function counts as one each.
 		if ops := len(u.Set) + 2*len(u.SetLess) + 2*len(u.SetIfAbsent); ops > MaxOperators {
@@ -172,13 +172,12 @@ func validateCond(c Cond) error {
 	if c == nil {
 		return nil
 	}
-	n := newNames(8)
-	x := n.condition(c)
-	if x == nil {
+	text := newNames(8).condition(c)
+	if text == "" {
 		return nil
 	}
-	if len(*x) > MaxExpression {
-		return fmt.Errorf("condition expression of %d bytes, at most %d are accepted", len(*x), MaxExpression)
+	if len(text) > MaxExpression {
+		return fmt.Errorf("condition expression of %d bytes, at most %d are accepted", len(text), MaxExpression)
 	}
 	ops, err := checkCond(c)
 	if err == nil && ops > MaxOperators {
@@ -211,8 +210,7 @@ func checkCond(c Cond) (ops int, err error) {
 		return checkConds(c)
 	case anyCond:
 		for _, x := range c {
-			var text strings.Builder
-			if x.render(&text, newNames(4)); text.Len() == 0 {
+			if newNames(4).condition(x) == "" {
 				return 0, errors.New("alternative without a condition")
 			}
 		}

@@ -30,7 +30,7 @@ type Numbers struct {
 }
 
 // atOnce is how many numbers Numbers makes room for at a time.
-const atOnce = 16
+const atOnce = 14
 
 // Compare is the condition [Compare] on a number.
 func (s *Numbers) Compare(attr string, op Op, n Value) Cond {
