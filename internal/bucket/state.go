@@ -156,9 +156,12 @@ func (s State) Decide(needs []int64, now int64) Verdict {
 // Take returns the state after charging costs (millitokens by slot, negative
 // values give back) to levels and counters. It does not check anything. Counters
 // wrap around: only their growth means something.
-func (s State) Take(costs []int64) State {
+func (s State) Take(costs []int64) State { return s.TakeIn(nil, costs) }
+
+// TakeIn is Take with room for the slots.
+func (s State) TakeIn(room []Slot, costs []int64) State {
 	out := s
-	out.Slots = append([]Slot(nil), s.Slots...)
+	out.Slots = append(room, s.Slots...)
 	for i := range out.Slots {
 		out.Slots[i].kind().take(&out.Slots[i], costs[i])
 	}

@@ -100,7 +100,9 @@ const MaxLag = 1000
 
 // Plan works the charge out. It is pure.
 func (c Charge) Plan() Charged {
-	p := c.prepare()
+	p := plans.Get().(*planned)
+	defer p.done()
+	p.prepare(c)
 	var few [8]int64
 	out := Charged{Before: p.before,
 		Verdict: p.before.Decide(needsBySlot(few[:0], p.before, c.taken()), p.before.RF)}
@@ -143,7 +145,7 @@ type planned struct {
 	cond   []item.Cond
 
 	numbers item.Numbers
-	few     room
+	slots   []bucket.Slot // room for those of after
 }
 
 // prepare brings the image to the instant of the charge, with the limits of the costs
@@ -155,10 +157,9 @@ type planned struct {
 //	has no count      its capacity is not known: a shard of two has half of a shard of one
 //	changes limits    10 tokens of a capacity of 10 are not 10 of 20: a charge from
 //	                  an image before that would cap the counter at tc + 10
-func (c Charge) prepare() *planned {
-	p := &planned{c: c, image: c.Image.mended(c.Costs)}
-	p.u.Set, p.u.Add, p.u.SetLess, p.u.Remove = p.few.set[:0], p.few.add[:0], p.few.less[:0], p.few.remove[:0]
-	p.cond = p.few.cond[:0]
+func (p *planned) prepare(c Charge) {
+	p.c, p.image = c, c.Image.mended(c.Costs)
+	p.makeLists()
 	p.begins = c.Image.Generation == 0 || p.brokenClock() || c.Image.NoShardCount || c.Ahead != nil && c.Ahead.Mend
 	p.before = p.image.At(c.Now)
 	for _, cost := range c.Costs {
@@ -171,17 +172,17 @@ func (c Charge) prepare() *planned {
 	if p.begins || len(p.image.Slots) > bucket.MaxSlots {
 		p.drop()
 	}
-	p.costs = costsBySlot(p.few.costs[:0], p.before, c.taken(), c.taken() != nil)
+	p.costs = costsBySlot(p.costs[:0], p.before, c.taken(), c.taken() != nil)
 	p.before = p.before.Begin(p.costs)
-	p.full = p.few.full[:0]
+	p.full = p.full[:0]
 	for i, sl := range p.before.Slots {
 		p.full = append(p.full, (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.Refills())
 		p.begins = p.begins || p.moved(sl)
 	}
 	p.makeRoom()
-	p.after = p.before.Take(p.costs)
+	p.after = p.before.TakeIn(p.slots[:0], p.costs)
+	p.slots = p.after.Slots
 	p.stored = p.after.Stored()
-	return p
 }
 
 // makeRoom lowers levels that are nearly full, so that Room percent of the capacity is free once

@@ -1,18 +1,33 @@
 package table
 
 import (
+	"sync"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// room is for the lists of a charge of a few limits, so that they are one piece of memory.
-type room struct {
-	costs    [4]int64
-	full     [4]bool
-	set, add [4]item.Attr
-	less     [4]item.Less
-	remove   [2]string
-	cond     [18]item.Cond
+// plans are charges that are planned. What lives on, the write and the state before, is not in their
+// memory, which the next ones use again.
+var plans = sync.Pool{New: func() any { return new(planned) }}
+
+// done gives the memory back.
+func (p *planned) done() {
+	clear(p.slots)
+	*p = planned{costs: p.costs, full: p.full, slots: p.slots}
+	plans.Put(p)
+}
+
+// makeLists makes the lists of the write, for a charge of a few limits in one piece of memory.
+func (p *planned) makeLists() {
+	few := &struct {
+		set, add [4]item.Attr
+		less     [3]item.Less
+		remove   [2]string
+		cond     [14]item.Cond
+	}{}
+	p.u.Set, p.u.Add, p.u.SetLess, p.u.Remove = few.set[:0], few.add[:0], few.less[:0], few.remove[:0]
+	p.cond = few.cond[:0]
 }
 
 // finish adds what concerns the item as a whole.

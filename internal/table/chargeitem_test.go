@@ -1,0 +1,40 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// A planned write is its own: what is planned and rendered after it does not change it.
+func TestAPlannedWriteIsItsOwn(t *testing.T) {
+	rpm, tpm := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
+		bucket.Limit{Name: "tpm", Capacity: 7_000_000, Amount: 7_000_000, Period: 60_000}
+	charge := func(n int) Charge {
+		at := int64(1_000_000 + n)
+		limits := []bucket.Limit{rpm, tpm}[:1+n%2] // of one limit, and of two
+		costs := Costs(limits)
+		for i := range costs {
+			costs[i].Milli = 1000 * int64(n)
+		}
+		return Charge{Image: Shard{Namespace: "default", Entity: "acme", Resource: "gpt", Generation: 1 << 50,
+			State: bucket.New(limits, 0, 1, at)}, Now: at + 500, Costs: costs}
+	}
+	const many = 64
+	var plans [many]Charged
+	var want [many]string
+	for n := range plans {
+		plans[n] = charge(n).Plan()
+		want[n] = shownWrite(plans[n])
+	}
+	for n := range plans {
+		if got := shownWrite(plans[n]); got != want[n] {
+			t.Fatalf("write %d was\n%s\nand is\n%s", n, want[n], got)
+		}
+	}
+}
+
+// shownWrite shows all that a plan tells.
+func shownWrite(c Charged) string {
+	return render(c.Update).readable() + c.Before.String() + c.Update.Key.PK
+}
