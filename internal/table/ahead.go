@@ -154,16 +154,16 @@ func (p *planned) unspent(sl bucket.Slot) int64 {
 
 // decodeHeld reads what may be held of a limit, at most all of its capacity, and the counter
 // of what ended unspent.
-func decodeHeld(it item.Item, l bucket.Limit) (held, ended int64, err error) {
-	if v, ok := it[namesOf(l.Name).held]; ok {
+func decodeHeld(it item.Item, names *limitNames, capacity int64) (held, ended int64, err error) {
+	if v, ok := it[names.held]; ok {
 		if held, ok = item.Saturated(v); !ok {
-			return 0, 0, fmt.Errorf("attribute %q is %s: %w", namesOf(l.Name).held, shown(v), errNotInteger)
+			return 0, 0, fmt.Errorf("attribute %q is %s: %w", names.held, shown(v), errNotInteger)
 		}
-		held = min(max(0, bucket.SubSat(0, held)), l.Capacity)
+		held = min(max(0, bucket.SubSat(0, held)), capacity)
 	}
-	if v, ok := it[namesOf(l.Name).ended]; ok {
+	if v, ok := it[names.ended]; ok {
 		if ended, ok = item.LowBits(v); !ok {
-			return 0, 0, fmt.Errorf("attribute %q is %s: %w", namesOf(l.Name).ended, shown(v), errNotInteger)
+			return 0, 0, fmt.Errorf("attribute %q is %s: %w", names.ended, shown(v), errNotInteger)
 		}
 	}
 	return held, ended, nil

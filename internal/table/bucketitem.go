@@ -179,8 +179,9 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 }
 
 func (b *Shard) decodeLimits(it item.Item) error {
+	var sl bucket.Slot
 	for attr := range it {
-		sl, missing, outgrown, err := b.decodeLimit(it, attr)
+		missing, outgrown, err := b.decodeLimit(it, attr, &sl)
 		if err != nil {
 			return err
 		}
@@ -195,18 +196,23 @@ func (b *Shard) decodeLimits(it item.Item) error {
 		}
 		if missing {
 			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true})
-			continue
+		} else {
+			b.addSlot(&sl)
 		}
-		// Insertion sort: map order must not reach the state.
-		at := len(b.State.Slots)
-		b.State.Slots = append(b.State.Slots, sl)
-		for at > 0 && b.State.Slots[at-1].Name > sl.Name {
-			b.State.Slots[at] = b.State.Slots[at-1]
-			at--
-		}
-		b.State.Slots[at] = sl
+		sl = bucket.Slot{}
 	}
 	return nil
+}
+
+// addSlot adds a slot where it belongs by its name: the order of a map must not reach the state.
+func (b *Shard) addSlot(sl *bucket.Slot) {
+	all := append(b.State.Slots, *sl)
+	at := len(all) - 1
+	for ; at > 0 && all[at-1].Name > sl.Name; at-- {
+		all[at] = all[at-1]
+	}
+	all[at] = *sl
+	b.State.Slots = all
 }
 
 // limitOfTokens returns the limit whose level the attribute holds.
@@ -218,12 +224,10 @@ func limitOfTokens(attr string) (string, bool) {
 	return attr[len(pre) : len(attr)-len(suf)], true
 }
 
-// decodeSlot reads one limit. A level that has outgrown 64 bits is taken for the
+// decodeSlot reads one limit, whose name is there. A level that has outgrown 64 bits is taken for the
 // nearest that has not. Of such a counter the low ones are read, because nothing
 // but its growth matters, and outgrown says so.
-func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bool, err error) {
-	sl.Name = name
-	names := namesOf(name)
+func decodeSlot(it item.Item, names *limitNames, sl *bucket.Slot) (missing, outgrown bool, err error) {
 	level := names.level()
 	for i, to := range [len(fields)]*int64{&sl.Tokens, &sl.Capacity, &sl.Amount, &sl.Period, &sl.Used} {
 		attr := level[i]
@@ -238,7 +242,7 @@ func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bo
 				outgrown = whole
 			}
 			if !whole {
-				return sl, false, false, err
+				return false, false, err
 			}
 			ok = true
 		}
@@ -246,16 +250,16 @@ func decodeSlot(it item.Item, name string) (sl bucket.Slot, missing, outgrown bo
 		*to = n
 	}
 	if missing {
-		return sl, true, outgrown, nil
+		return true, outgrown, nil
 	}
 	for i, n := range [...]int64{sl.Capacity, sl.Amount, sl.Period} {
 		if n < 0 || n == 0 && i != 1 { // of the amounts 0 is that of a quota
-			return sl, false, false, notPositive(name, fields[1+i], n)
+			return false, false, notPositive(sl.Name, fields[1+i], n)
 		}
 	}
-	if name != bucket.WCU {
+	if sl.Name != bucket.WCU {
 		_, sl.Soft = it[names.soft]
-		sl.Held, sl.Ended, err = decodeHeld(it, sl.Limit)
+		sl.Held, sl.Ended, err = decodeHeld(it, names, sl.Capacity)
 	}
-	return sl, false, outgrown, err
+	return false, outgrown, err
 }

@@ -62,19 +62,24 @@ var configPrefixes = [...]struct {
 // decodeLimit reads a limit of an item if this attribute is the one that tells the form of the
 // limit. For every other attribute the slot has no name. missing says that the limit is there in
 // part, and outgrown that its counter has outgrown 64 bits.
-func (b *Shard) decodeLimit(it item.Item, attr string) (sl bucket.Slot, missing, outgrown bool, err error) {
+func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing, outgrown bool, err error) {
 	if name, ok := limitOfEpoch(attr); ok {
-		sl, err = b.decodeSlots(it, name)
-		return sl, false, false, err
+		*sl, err = b.decodeSlots(it, name)
+		return false, false, err
 	}
 	name, ok := limitOfTokens(attr)
-	if !ok || it[namesOf(name).epoch] != nil { // of that name are slots
-		return sl, false, false, nil
+	if !ok {
+		return false, false, nil
 	}
-	if sl, missing, outgrown, err = decodeSlot(it, name); err == nil && !missing {
-		err = b.Calendars.quota(it, &sl, b.State.RF)
+	names := namesOf(name)
+	if it[names.epoch] != nil { // of that name are slots
+		return false, false, nil
 	}
-	return sl, missing, outgrown, err
+	sl.Name = name
+	if missing, outgrown, err = decodeSlot(it, names, sl); err == nil && !missing {
+		err = b.Calendars.quota(it, sl, b.State.RF)
+	}
+	return missing, outgrown, err
 }
 
 // indexes returns which limit of the image, with what is stored in part, and which limit that is
