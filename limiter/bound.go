@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,12 +19,16 @@ type bound struct {
 	caller context.Context
 	until  time.Time
 	once   sync.Once
+	begun  atomic.Bool // somebody has asked for more than the deadline and Err: ctx and cancel are there
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
 func (b *bound) started() context.Context {
-	b.once.Do(func() { b.ctx, b.cancel = context.WithDeadline(b.caller, b.until) })
+	b.once.Do(func() {
+		b.ctx, b.cancel = context.WithDeadline(b.caller, b.until)
+		b.begun.Store(true)
+	})
 	return b.ctx
 }
 
@@ -47,8 +52,17 @@ func (b *bound) Deadline() (time.Time, bool) {
 // Done implements [context.Context].
 func (b *bound) Done() <-chan struct{} { return b.started().Done() }
 
-// Err implements [context.Context].
-func (b *bound) Err() error { return b.started().Err() }
+// Err implements [context.Context]. It starts no timer either: most calls ask just this before they
+// are sent.
+func (b *bound) Err() error {
+	if b.begun.Load() {
+		return b.ctx.Err()
+	}
+	if err := b.caller.Err(); err != nil || time.Now().Before(b.until) {
+		return err
+	}
+	return context.DeadlineExceeded
+}
 
 // Value implements [context.Context].
 func (b *bound) Value(key any) any { return b.started().Value(key) }

@@ -40,17 +40,22 @@ func (silence) Error() string { return "the calls before had no answer, or were 
 
 var errSilent error = silence{}
 
-// state reports whether calls are not sent, and if so whether the caller is to probe.
-func (b *breaker) state(now time.Time) (open, probe bool) {
+// open reports whether calls are not sent.
+func (b *breaker) open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if open = b.silent >= breaksAfter; !open {
-		return false, false
-	}
-	if probe = now.Sub(b.probed) >= probesEvery; probe {
+	return b.silent >= breaksAfter
+}
+
+// probes reports whether the caller is to probe, while the breaker is open.
+func (b *breaker) probes(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	due := b.silent >= breaksAfter && now.Sub(b.probed) >= probesEvery
+	if due {
 		b.probed = now
 	}
-	return true, probe
+	return due
 }
 
 // said is what a call that was sent says of the table.

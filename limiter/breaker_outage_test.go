@@ -327,8 +327,8 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 			for range 2 * breaksAfter {
 				l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 			}
-			all, _ := l.breaker.state(time.Time{})
-			own, _ := l.desks.of(acmeGPT).throttled.state(time.Time{})
+			all := l.breaker.open()
+			own := l.desks.of(acmeGPT).throttled.open()
 			if got := (opened{all, own}); got != opens {
 				t.Errorf("%s: open %+v, want %+v", kind, got, opens)
 			}
@@ -345,7 +345,7 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 				l.Acquire(t.Context(), Request{Entity: fmt.Sprint("tenant-", i), Resource: gpt, Costs: Costs{"rpm": 1},
 					Limits: []Limit{rpm10}})
 			}
-			if all, _ := l.breaker.state(time.Time{}); !all {
+			if all := l.breaker.open(); !all {
 				t.Error("several buckets are throttled, and the breaker is closed")
 			}
 		})

@@ -64,9 +64,11 @@ func (l *Limiter) answers(ctx context.Context, n known.Name, req Request, own []
 // the answer. One that comes later closes the breaker too, so a table that has become
 // slow is used again; in a process that is frozen meanwhile, when that goes on.
 func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, req Request, own []bucket.Limit) bool {
-	open, probe := b.state(time.Now())
-	if !probe {
-		return !open
+	if !b.open() {
+		return true
+	}
+	if !b.probes(time.Now()) {
+		return false
 	}
 	done := make(chan struct{})
 	l.background.Go(func() {
@@ -87,8 +89,7 @@ func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, req Reques
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	open, _ = b.state(time.Time{})
-	return !open
+	return !b.open()
 }
 
 // probe tries all the calls that a request needs: it reads the configuration if that is not known,
