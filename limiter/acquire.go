@@ -125,7 +125,7 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 			return nil, errAbsent
 		}
 		if me == nil {
-			me = &acquirer{turn: make(chan turn, 1)}
+			me = &acquirer{}
 			me.until, _ = ctx.Deadline()
 		}
 		if me.want, me.owes = d.Want, d.Owe; d.Owe {

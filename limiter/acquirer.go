@@ -29,7 +29,8 @@ type attempt struct {
 // one, it belongs to the leader.
 type acquirer struct {
 	want   known.Want
-	turn   chan turn    // gets one turn for every time it is queued
+	turns  chan turn    // gets one turn for every time it is queued; nil until then
+	got    turn         // of one that was never queued: its turn
 	until  time.Time    // its caller waits no longer; zero: for ever
 	trips  int          // round trips that it has waited for: of calls for it, and of writes before
 	sent   int          // writes of groups that count for it, and that its attempt does not know of
@@ -47,6 +48,23 @@ type turn struct {
 	again  bool        // decide again, from a newer image
 	lead   []*acquirer // lead this group, which begins with oneself
 	flight *flight     // with lead
+}
+
+// give gives an acquire its turn. It never blocks.
+func (a *acquirer) give(t turn) {
+	if a.turns == nil {
+		a.got = t
+		return
+	}
+	a.turns <- t
+}
+
+// own returns the turn that an acquire has given itself, as the only one of its group.
+func (a *acquirer) own() turn {
+	if a.turns == nil {
+		return a.got
+	}
+	return <-a.turns
 }
 
 // wantsOf returns what all of a group want, in the room that it is given.

@@ -177,7 +177,7 @@ func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.H
 		defer k.Renewed(shard)
 		within := l.bounded(ctx)
 		defer within.end()
-		me := &acquirer{want: w, turn: make(chan turn, 1), renews: true}
+		me := &acquirer{want: w, renews: true}
 		me.until, _ = within.Deadline()
 		_ = guarded(func() {
 			tries := &attempt{desk: k}
@@ -222,7 +222,7 @@ func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquir
 			l.background.Go(func() { _ = guarded(func() { _ = lease.Rollback(context.Background()) }) })
 			continue
 		}
-		m.turn <- turn{lease: lease}
+		m.give(turn{lease: lease})
 	}
 	return left
 }

@@ -50,7 +50,7 @@ func (le *Lease) slotsIn(costs Costs) string {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	for _, a := range le.levels() {
-		for _, l := range a.limits {
+		for _, l := range a.settles() {
 			if l.Lends() && costs[l.Name] > 0 {
 				return l.Name
 			}
@@ -76,8 +76,8 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 		}
 		le.items[i].taken = plus(le.items[i].taken, it.taken)
 	}
-	for _, limit := range extra.limits {
-		if !hasLimit(le.limits, limit.Name) {
+	for _, limit := range extra.settles() {
+		if !hasLimit(le.settles(), limit.Name) {
 			le.limits = append(le.limits, limit)
 		}
 	}
@@ -86,7 +86,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 			le.actual[limit] = min(said+n, mostCost)
 		}
 	}
-	if le.status, le.ahead = extra.status, extra.ahead; extra.Charged() {
+	if le.status, le.counts, le.ahead = extra.status, extra.counts, extra.ahead; extra.Charged() {
 		le.after, le.worked, le.turn = extra.after, extra.worked, le.limiter.sleepers.Turn()
 	}
 }

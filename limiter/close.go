@@ -88,7 +88,7 @@ func negative(costs []table.Cost) []table.Cost {
 // If less, those that paid get it back, each at most what it paid.
 func (le *Lease) due() [][]table.Cost {
 	out := make([][]table.Cost, len(le.items))
-	for _, limit := range le.limits {
+	for _, limit := range le.settles() {
 		actual, said := le.actual[limit.Name]
 		if !said {
 			continue

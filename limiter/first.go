@@ -98,8 +98,7 @@ func (l *Limiter) createdLease(c creation, p known.Planned) *Lease {
 		panic("bug: " + err.Error())
 	}
 	levels := c.desk.Took(b, p, c.want, nil, l.now())
-	lease := &Lease{limiter: l, name: c.want.Name, status: statuses(c.want.Name.Entity, levels),
+	lease := &Lease{limiter: l, name: c.want.Name, counts: levels, after: &b,
 		items: []leaseItem{{name: c.want.Name, key: b.Key(), taken: c.want.Costs}}}
-	lease.learn(b)
 	return lease
 }

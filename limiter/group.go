@@ -24,6 +24,9 @@ type flight struct {
 func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me *acquirer, tries *attempt) turn {
 	k.mu.Lock()
 	if f := k.flights[c.Shard]; f != nil && !c.Alone() && l.joins(f, me) {
+		if me.turns == nil {
+			me.turns = make(chan turn, 1)
+		}
 		f.queue = append(f.queue, me)
 		me.trips++
 		k.Begin(known.Choice{Do: known.Take, Shard: c.Shard}, me.want, 0)
@@ -74,7 +77,7 @@ func (l *Limiter) await(ctx context.Context, k *desk, shard int, f *flight, me *
 	late := timer.C
 	for {
 		select {
-		case t := <-me.turn:
+		case t := <-me.turns:
 			if t.lead != nil {
 				return l.lead(ctx, k, known.Choice{Do: known.Take, Shard: shard}, t.flight, t.lead, tries)
 			}
@@ -119,7 +122,7 @@ func (l *Limiter) leave(ctx context.Context, k *desk, shard int, f *flight, me *
 	}
 	var t turn
 	select {
-	case t = <-me.turn:
+	case t = <-me.turns:
 	default:
 		t, me.gone = turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}}, true
 	}
@@ -147,7 +150,7 @@ func (k *desk) pass(shard int, ended *flight, group []*acquirer) {
 		k.flights.set(shard, next)
 	}
 	if next != nil {
-		group[0].turn <- turn{lead: group, flight: next}
+		group[0].give(turn{lead: group, flight: next})
 	}
 }
 
@@ -160,7 +163,7 @@ func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, 
 	if len(group) == 1 {
 		defer k.pass(c.Shard, f, nil)
 		l.writeGroup(ctx, k, c, group, tries)
-		return <-me.turn
+		return me.own()
 	}
 	go func() {
 		defer k.pass(c.Shard, f, nil)
@@ -169,7 +172,7 @@ func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, 
 		l.writeGroup(within, k, c, group, &attempt{together: true, Attempt: known.Attempt{Calls: tries.Calls}})
 	}()
 	select {
-	case t := <-me.turn:
+	case t := <-me.turns:
 		tries.count(me)
 		return t
 	case <-ctx.Done():
@@ -246,7 +249,7 @@ func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acqu
 	n, p := k.Plan(c, wantsOf(group, few[:0]), hurried, l.moment)
 	for _, m := range group[n:] {
 		m.lost = true
-		m.turn <- turn{again: true}
+		m.give(turn{again: true})
 	}
 	return group[:n], p
 }
@@ -271,7 +274,7 @@ func (k *desk) dismiss(shard int, group []*acquirer, pace pace) []*acquirer {
 		gone := m.outrun(pace)
 		if gone {
 			k.End(shard, m.want)
-			m.turn <- turn{again: true}
+			m.give(turn{again: true})
 		}
 		return gone
 	})
@@ -282,6 +285,6 @@ func (k *desk) end(shard int, group []*acquirer, t turn) {
 	var few [4]known.Want
 	k.End(shard, wantsOf(group, few[:0])...)
 	for _, w := range group {
-		w.turn <- t
+		w.give(t)
 	}
 }

@@ -660,20 +660,20 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	k := l.desks.of(acmeGPT)
 	var ws [3]*acquirer
 	for i := range ws {
-		ws[i] = &acquirer{turn: make(chan turn, 1),
+		ws[i] = &acquirer{turns: make(chan turn, 1),
 			want: known.Want{Costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000 << i}}}}
 		k.Begin(known.Choice{Do: known.Take}, ws[i].want, w.now.Load())
 	}
 	f := &flight{began: time.Now(), queue: ws[2:]}
 	k.flights.set(0, f)
-	ws[0].turn <- turn{lead: ws[:2], flight: f}
+	ws[0].give(turn{lead: ws[:2], flight: f})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got := l.leave(ctx, k, 0, &flight{}, ws[0], &attempt{}); store.KindOf(got.err) != store.Unavailable {
 		t.Errorf("whoever goes is told %+v", got)
 	}
 	select {
-	case got := <-ws[1].turn:
+	case got := <-ws[1].turns:
 		if len(got.lead) != 2 || got.lead[0] != ws[1] || got.lead[1] != ws[2] || k.flights[0] != got.flight {
 			t.Errorf("the next one is told %+v", got)
 		}

@@ -60,8 +60,9 @@ type Lease struct {
 
 	mu     sync.Mutex
 	items  []leaseItem
-	limits []bucket.Limit // those that can be settled
-	status []Status
+	limits []bucket.Limit   // those that can be settled; nil: of the image after the charge, see settles
+	counts []known.Level    // what its status is worked out from
+	status []Status         // nil: until it is asked for
 	ahead  bool             // it is of what was taken ahead: without a status until that is asked for
 	one    [1]leaseItem     // room for items
 	after  *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
@@ -74,10 +75,24 @@ type Lease struct {
 	slots  *slots.Lease // of in-flight limits, on all levels; nil for none
 }
 
-// learn takes over what the image of the written item says: every limit of the
-// bucket can be settled, not only those in force.
-func (le *Lease) learn(b table.Shard) {
-	le.after, le.limits = &b, b.State.Limits()
+// settles returns the limits that can be settled: all that the written item has, not only those in force.
+func (le *Lease) settles() []bucket.Limit {
+	if le.limits == nil && le.after != nil {
+		le.limits = le.after.State.Limits()
+	}
+	return le.limits
+}
+
+// statusOf returns the status of the limits of one entity.
+func (le *Lease) statusOf() []Status {
+	switch {
+	case le.status != nil:
+	case le.counts != nil:
+		le.status = statuses(le.name.Entity, le.counts)
+	case le.ahead:
+		le.status = le.nowHeld()
+	}
+	return le.status
 }
 
 // image returns the shard as it was right after the charge, zero if that is not known.
@@ -113,10 +128,7 @@ func (le *Lease) Status() []Status {
 	defer le.mu.Unlock()
 	var out []Status
 	for _, a := range le.levels() {
-		if a.ahead && a.status == nil {
-			a.status = a.nowHeld()
-		}
-		out = append(out, a.status...)
+		out = append(out, a.statusOf()...)
 	}
 	return out
 }
@@ -128,7 +140,10 @@ func (le *Lease) Overdrawn() (out []Status) {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	for _, a := range le.levels() {
-		for _, s := range a.status {
+		if a.ahead { // nothing of soft limits is taken ahead
+			continue
+		}
+		for _, s := range a.statusOf() {
 			if s.Soft && s.Remaining < 0 {
 				out = append(out, s)
 			}
@@ -184,11 +199,11 @@ func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 		next = make(map[string]int64, len(actual))
 	}
 	for limit, n := range actual {
-		if !hasLimit(le.limits, limit) {
+		if !hasLimit(le.settles(), limit) {
 			return nil, argument.Invalid("settle limit", limit,
-				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.limits)), le.name.Entity))
+				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.settles())), le.name.Entity))
 		}
-		if slices.ContainsFunc(le.limits, func(l bucket.Limit) bool { return l.Name == limit && l.Lends() }) {
+		if slices.ContainsFunc(le.settles(), func(l bucket.Limit) bool { return l.Name == limit && l.Lends() }) {
 			return nil, argument.Invalid("settle limit", limit, "no in-flight limit: the end of the lease gives all slots back")
 		}
 		if n < 0 || n > MaxTokens {

@@ -74,6 +74,20 @@ func TestLeaseTellsWhatItHolds(t *testing.T) {
 	}
 }
 
+// Status tells what there was right after the charge, whenever it is asked for.
+func TestStatusIsThatOfTheCharge(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	first := must(t, l, asks(Costs{"rph": 2}, rph100))
+	second := must(t, l, asks(Costs{"rph": 30}, rph100))
+	w.advance(time.Minute)
+	for lease, want := range map[*Lease]int64{first: 98, second: 68} {
+		if got := lease.Status(); len(got) != 1 || got[0].Remaining != want {
+			t.Errorf("%+v, want %d left", got, want)
+		}
+	}
+}
+
 // TestAdjustOfLimitsNotNamed (W5): on every write shape, every limit of the
 // bucket can be adjusted, again and again.
 func TestAdjustOfLimitsNotNamed(t *testing.T) {

@@ -62,15 +62,14 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 	l.tellAhead(ctx, p, group, tries)
 	if !p.Takes {
 		for _, w := range group {
-			w.turn <- turn{again: true}
+			w.give(turn{again: true})
 		}
 		return
 	}
 	leaseOf := func(w *acquirer, costs []table.Cost) *Lease {
-		lease := &Lease{limiter: l, name: w.want.Name, status: statuses(w.want.Name.Entity, levels)}
+		lease := &Lease{limiter: l, name: w.want.Name, counts: levels, after: &b}
 		lease.one[0] = leaseItem{name: w.want.Name, key: p.Write.Target(), shard: p.Shard, taken: costs}
 		lease.items = lease.one[:1:1]
-		lease.learn(b)
 		return lease
 	}
 	var left []*acquirer // whose callers do not wait for the answer any more
@@ -80,7 +79,7 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 		if w.gone {
 			left = append(left, w)
 		} else {
-			w.turn <- turn{lease: lease}
+			w.give(turn{lease: lease})
 		}
 		k.mu.Unlock()
 	}

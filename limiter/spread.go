@@ -148,13 +148,12 @@ func (l *Limiter) transactAs(ctx context.Context, token string, writes []item.Wr
 
 // paid makes the lease on several shards.
 func (l *Limiter) paid(k *desk, w known.Want, payments []known.Payment, now int64) *Lease {
-	lease := &Lease{limiter: l, name: w.Name, limits: table.LimitsOf(w.Costs),
-		status: statuses(w.Name.Entity, k.Levels(w, l.now()))}
+	image := k.Seen(payments[0].Image.State.Shard).Image
+	lease := &Lease{limiter: l, name: w.Name, counts: k.Levels(w, l.now()), after: &image}
 	for _, s := range payments {
 		lease.items = append(lease.items,
 			leaseItem{name: w.Name, key: s.Image.Key(), shard: s.Image.State.Shard, taken: s.Taken(now)})
 	}
-	lease.learn(k.Seen(payments[0].Image.State.Shard).Image)
 	lease.worked, lease.turn = true, l.sleepers.Turn() // a transaction brings no images
 	return lease
 }
