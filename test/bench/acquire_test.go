@@ -297,7 +297,7 @@ func TestAllocationsOfAnAcquire(t *testing.T) {
 		lim  *limiter.Limiter
 		req  limiter.Request
 		most float64
-	}{{"warm", warm, two, 40}, {"ahead", ahead, held, 1.5}} {
+	}{{"warm", warm, two, 28}, {"ahead", ahead, held, 1.5}} {
 		if n := testing.AllocsPerRun(1000, func() {
 			if _, err := c.lim.Acquire(t.Context(), c.req); err != nil {
 				t.Fatal(err)
