@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"math/bits"
+	"slices"
 )
 
 // Adopt returns the state with a limit in force. Call it on a state refilled to now,
@@ -45,6 +46,11 @@ func (s State) Matches(want []Limit) bool {
 		}
 	}
 	return true
+}
+
+// SameLimits reports whether two states have the same limits, by name.
+func (s State) SameLimits(o State) bool {
+	return slices.EqualFunc(s.Slots, o.Slots, func(a, b Slot) bool { return a.Limit == b.Limit })
 }
 
 // TTLSeconds returns how many seconds after now an unsplit bucket may expire. By the rule of the

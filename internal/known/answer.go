@@ -39,7 +39,7 @@ func (b *Bucket) Refused(image table.Shard, p Planned, now int64) (displaced boo
 	k.see(image, now, p.since, nil)
 	k.short(s, p, now)
 	s.added = p.adds
-	return k.displace(s, image, now)
+	return k.displace(s, now)
 }
 
 // Outbid tells what the refusal of a write means, once its image is known. answered: the bucket

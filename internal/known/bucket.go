@@ -57,6 +57,7 @@ type facts struct {
 	several   several          // requests that take from several shards at once
 	denied    *denied          // the last denial, for as long as nothing new is seen
 	yields    []yield          // limits of this process that others have replaced
+	replaced  int              // how often they have
 }
 
 func (k *facts) at(shard int) *seen {
@@ -85,6 +86,9 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
 	}
 	if s.imaged() && raised(s.image.State, b.State, now) {
 		k.raisedAt = now
+	}
+	if !s.imaged() || !s.image.State.SameLimits(b.State) { // a shard that merges keeps those that it has
+		s.rules = table.Began(b.Generation)
 	}
 	s.image, s.at, s.absent = b, now, false
 	s.serial++

@@ -18,6 +18,7 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	defer b.mu.Unlock()
 	now := clock()
 	w, y := k.inForce(w, now.Ms)
+	w.replaced = k.replaced
 	out := Decision{Want: w, Yielded: y != nil && !y.told, Count: k.count}
 	if y != nil {
 		y.told = true

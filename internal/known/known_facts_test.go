@@ -878,6 +878,74 @@ func TestANewShardDisplaces(t *testing.T) {
 	}
 }
 
+// A write that was decided on before others replaced its limits does not bring them again: its
+// request decides once more. So does what is taken ahead in the background.
+func TestNoPlanBringsReplacedLimits(t *testing.T) {
+	faster := perSecond
+	faster.Amount *= 2
+	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
+	first := imageOf(0, 1, 3)
+	first.Generation = 1 << 40
+	b.See(first, noon, Unsent)
+	b.Took(first, Planned{Takes: true, since: Unsent}, w, nil, noon)
+	theirs := asks(1, faster)
+	group := []Want{theirs, w, theirs}
+	for _, want := range group {
+		b.Begin(Choice{Do: Take}, want, noon)
+	}
+	image := imageOf(0, 1, 3)
+	image.Generation = 2 << 40
+	image.State.Slots[image.State.Index("rps")].Limit = faster
+	if !b.Refused(image, Planned{since: Unsent}, noon) {
+		t.Fatal("others have replaced nothing")
+	}
+	if n, p := b.Plan(Choice{Do: Take}, group, 3, clock(noon)); n != 1 || !p.Takes {
+		t.Errorf("%d of the group are planned for, want the one before the old limits", n)
+	}
+	b.End(0, theirs)
+	b.Begin(Choice{Do: Take}, w, noon)
+	if n, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon)); n != 0 || p.Write != nil || !b.Seen(0).Idle {
+		t.Errorf("a plan under the old limits: for %d, %+v, idle %v", n, p.Write, b.Seen(0).Idle)
+	}
+}
+
+// A shard that merges begins a generation under the limits that it has had: that says nothing of
+// those that others have changed meanwhile.
+func TestAShardThatMergesDisplacesNothing(t *testing.T) {
+	old := perSecond
+	old.Amount *= 2
+	image := func(shard, shards int, limit bucket.Limit, generation int64) table.Shard {
+		b := imageOf(shard, shards, 3)
+		b.Generation = generation << 40
+		b.State.Slots[b.State.Index("rps")].Limit = limit
+		return b
+	}
+	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
+	b.See(image(1, 4, old, 1), noon, Unsent)
+	zero := image(0, 2, perSecond, 2)
+	b.See(zero, noon, Unsent)
+	b.Took(zero, Planned{Takes: true, since: Unsent}, w, nil, noon)
+	for i, c := range []struct {
+		image     table.Shard
+		displaced bool
+	}{
+		{image(1, 2, old, 3), false}, // it has merged with shard 3
+		{image(1, 2, perSecond, 4), false},
+		{image(1, 2, old, 5), true}, // others have changed it back
+	} {
+		if got := b.Refused(c.image, Planned{Shard: 1, since: Unsent}, noon); got != c.displaced {
+			t.Errorf("image %d: displaced %v", i, got)
+		}
+		if d := b.Decide(w, &Attempt{}, clock(noon)); (d.Want.Costs[0].Limit == old) != c.displaced {
+			t.Errorf("image %d: decided by %v", i, d.Want.Costs[0].Limit)
+		}
+	}
+	b.Refused(image(0, 1, perSecond, 6), Planned{since: Unsent}, noon) // it has merged with shard 1
+	if d := b.Decide(w, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != old {
+		t.Errorf("goes by %v, and others have changed that on a shard", d.Want.Costs[0].Limit)
+	}
+}
+
 // A limit that the bucket has and the request is not under denies nothing, in debt or not.
 func TestLimitsOfOthersDenyNothing(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})

@@ -82,7 +82,9 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	k.hold(s)
 	s.underWay.removeAll(group)
 	n = 1
-	if c.Alone() {
+	if group = group[:k.unreplaced(group, now.Ms)]; len(group) == 0 {
+		n = 0
+	} else if c.Alone() {
 		group = group[:1]
 	} else {
 		d := decider{facts: k, now: now.Ms, trip: now.Trip, asking: c.Asks}

@@ -9,6 +9,7 @@ import (
 type seen struct {
 	image    table.Shard // the last one seen; without a key if there is none
 	at       int64       // when it was seen, epoch ms
+	rules    int64       // when it was given the limits that it has, as far as was seen, see table.Began
 	serial   int         // counts the images seen
 	absent   bool        // the item was not there
 	added    bool        // a plain add has just been refused

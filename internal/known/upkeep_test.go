@@ -123,8 +123,8 @@ func TestYieldsAreBounded(t *testing.T) {
 	for n := range 6 {
 		own := perSecond
 		own.Capacity += int64(n)
-		k.yieldTo(imageOf(0, 1, 3), []bucket.Limit{own}, noon)
-		k.yieldTo(imageOf(0, 1, 3), []bucket.Limit{own}, noon) // which it does already
+		k.yieldTo(&seen{image: imageOf(0, 1, 3)}, []bucket.Limit{own}, noon)
+		k.yieldTo(&seen{image: imageOf(0, 1, 3)}, []bucket.Limit{own}, noon) // which it does already
 	}
 	if len(k.yields) != mostLimits || k.yields[0].own[0].Capacity != perSecond.Capacity+2 {
 		t.Errorf("%d yields, the first to a capacity of %d", len(k.yields), k.yields[0].own[0].Capacity)

@@ -23,6 +23,7 @@ type Want struct {
 	Ahead     int64   // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
 	Bypass    bool    // nothing is taken; it has no costs
 	Reused    []int64 // by cost: what it has of slots of this process, so that it costs less; nil: nothing
+	replaced  int     // facts.replaced when it was decided on
 }
 
 // stored reports whether the limits in force are stored exactly like this.

@@ -31,7 +31,7 @@ type yield struct {
 	own     []bucket.Limit // those that this process asks for
 	inForce []bucket.Limit // the same names as others have set them
 	removed []string       // those that others have taken out of the bucket
-	began   int64          // when the generation of the image that showed that began, see table.Began
+	began   int64          // when the shard that showed that was given them, see seen.rules
 	since   int64          // epoch ms
 	told    bool           // who observes knows
 }
@@ -52,20 +52,21 @@ func (k *facts) confirm(b table.Shard, w Want, now int64) {
 	if w.Read > 0 {
 		s.confirmed = nil
 	}
-	k.displace(s, b, now)
+	k.displace(s, now)
 	if slices.ContainsFunc(s.confirmed, w.under) {
 		return
 	}
 	s.confirmed = append(s.confirmed[max(0, len(s.confirmed)+1-mostLimits):], table.LimitsOf(w.Costs))
 }
 
-// displace yields where an image shows that limits of this process were replaced, and
+// displace yields where the image of a shard shows that limits of this process were replaced, and
 // reports whether it does.
-func (k *facts) displace(s *seen, b table.Shard, now int64) (displaced bool) {
+func (k *facts) displace(s *seen, now int64) (displaced bool) {
+	b := s.image
 	for i := range k.yields {
-		if y := &k.yields[i]; table.Began(b.Generation) >= y.began {
+		if y := &k.yields[i]; s.rules >= y.began {
 			y.inForce, y.removed = storedLimitsOf(b, y.own)
-			y.began = table.Began(b.Generation)
+			y.began = s.rules
 		}
 	}
 	s.confirmed = slices.DeleteFunc(s.confirmed, func(own []bucket.Limit) bool {
@@ -73,29 +74,29 @@ func (k *facts) displace(s *seen, b table.Shard, now int64) (displaced bool) {
 			return false
 		}
 		displaced = true
-		k.yieldTo(b, own, now)
+		k.yieldTo(s, own, now)
 		return true
 	})
 	for _, o := range k.shards { // a shard that is new here, changed after those that are known
 		for _, own := range o.confirmed {
-			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) &&
-				table.Began(o.image.Generation) < table.Began(b.Generation) {
+			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) && o.rules < s.rules {
 				displaced = true
-				k.yieldTo(b, own, now)
+				k.yieldTo(s, own, now)
 			}
 		}
 	}
 	return displaced
 }
 
-// yieldTo starts to go by the limits of an image in place of this process's own.
-func (k *facts) yieldTo(b table.Shard, own []bucket.Limit, now int64) {
+// yieldTo starts to go by the limits of a shard in place of this process's own.
+func (k *facts) yieldTo(s *seen, own []bucket.Limit, now int64) {
 	if slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
 		return
 	}
-	y := yield{own: own, began: table.Began(b.Generation), since: now}
-	y.inForce, y.removed = storedLimitsOf(b, own)
+	y := yield{own: own, began: s.rules, since: now}
+	y.inForce, y.removed = storedLimitsOf(s.image, own)
 	k.yields = append(k.yields[max(0, len(k.yields)+1-mostLimits):], y)
+	k.replaced++
 }
 
 // storedLimitsOf returns limits as the bucket has them. A limit that it does not have
@@ -111,6 +112,25 @@ func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, r
 		}
 	}
 	return out, removed
+}
+
+// unreplaced returns how many of a group, from its first on, are under limits that others have not
+// replaced since they decided. The others decide again: their write would bring the old limits back.
+func (k *facts) unreplaced(group []Want, now int64) int {
+	if len(k.yields) == 0 {
+		return len(group)
+	}
+	i := slices.IndexFunc(group, func(w Want) bool {
+		if w.replaced == k.replaced {
+			return false
+		}
+		_, y := k.inForce(w, now)
+		return y != nil
+	})
+	if i < 0 {
+		return len(group)
+	}
+	return i
 }
 
 // inForce returns what a request needs of a bucket, under the limits that decide it. These are its
