@@ -97,7 +97,7 @@ func TestSplitConserves(t *testing.T) {
 		{"canceled in flight, applied", false, vanish(true), 2, 0},
 		{"canceled in flight, not applied", false, vanish(false), 1, 0},
 		{"never answered, applied", false, hang(true), 2, 0},
-		{"never answered, not applied", false, hang(false), 1, 0},
+		{"never answered, not applied", false, hang(false), 2, 0}, // it is sent again, as it is
 	}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -507,5 +507,26 @@ func TestOldViewRestoresNothingThatIsMerged(t *testing.T) {
 		l.background.Wait()
 		w.sharesAddUp(l)
 		w.advance(time.Millisecond)
+	}
+}
+
+// A plan for many shards takes many calls, each of which has the limiter's bound for itself: behind
+// a slow table it is carried out whole.
+func TestAPlanOfManyCallsBehindASlowTable(t *testing.T) {
+	for _, trip := range []time.Duration{4, 15, 60, 150} {
+		synctest.Test(t, func(t *testing.T) {
+			failed := []error{}
+			w, l, _ := far(t, trip*time.Millisecond, Options{Timeout: time.Second,
+				Observe: only(EventUpkeep, func(e Event) { failed = append(failed, e.Err) })}, nil)
+			w.split(l, 32)
+			small := PerHour("rph", 2)
+			for range 20 {
+				_, _ = l.Acquire(t.Context(), asks(Costs{"rph": 1}, small))
+				l.background.Wait()
+			}
+			if zero := w.shards(l, acme, gpt)[0]; zero.State.Count() > 2 || len(failed) > 0 {
+				t.Errorf("%d ms: %d shards, failed %v", trip, zero.State.Count(), failed)
+			}
+		})
 	}
 }
