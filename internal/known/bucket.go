@@ -45,8 +45,9 @@ func (b *Bucket) lock() *facts {
 // facts are what is known of a bucket. A function that has them holds its lock.
 type facts struct {
 	*Settings
-	ahead     int64 // the last request's Want.Ahead
-	count     int   // largest shard count seen, at least 1
+	ahead     int64   // the last request's Want.Ahead
+	trip      float64 // the last request's Now.Trip
+	count     int     // largest shard count seen, at least 1
 	shards    map[int]*seen
 	home      home
 	lookedAt  int64            // when the last look went out, epoch ms

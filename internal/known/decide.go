@@ -17,6 +17,7 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	k := b.lock()
 	defer b.mu.Unlock()
 	now := clock()
+	k.trip = now.Trip
 	w, y := k.inForce(w, now.Ms)
 	w.replaced = k.replaced
 	out := Decision{Want: w, Yielded: y != nil && !y.told, Count: k.count}

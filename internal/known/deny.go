@@ -216,8 +216,7 @@ func denies(c table.Cost) int {
 
 // mending returns the denial of what can be had once shards have merged.
 func (d decider) mending(c Choice) Choice {
-	each := int64(math.Ceil(mergeTrips * d.trip * float64(d.count)))
-	c.Do, c.at, c.guess = Deny, bucket.AddSat(d.now, max(mergeTime, each)), true
+	c.Do, c.at, c.guess = Deny, bucket.AddSat(d.now, max(mergeTime, d.lag())), true
 	return c
 }
 

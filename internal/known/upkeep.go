@@ -1,6 +1,8 @@
 package known
 
 import (
+	"math"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -86,7 +88,7 @@ func (k *facts) repair() *shard.Plan {
 	count := zero.image.State.Count()
 	ahead := false
 	for i, s := range k.shards {
-		if s != zero && s.imaged() && s.at >= bucket.AddSat(table.Began(zero.image.Generation), countLag) {
+		if s != zero && s.imaged() && s.at >= bucket.AddSat(table.Began(zero.image.Generation), k.lag()) {
 			ahead = ahead || i >= count || s.image.State.Shards > count
 		}
 	}
@@ -139,8 +141,13 @@ func (k *facts) siblings() []table.Shard {
 	return out
 }
 
-// countLag is how long, in ms, after shard 0 has changed its count others may still
-// show another one without anything being amiss.
+// lag is how long, in ms, after shard 0 has changed its count others may still show another one
+// without anything being amiss: as long as it takes to bring them all along.
+func (k *facts) lag() int64 {
+	return max(countLag, int64(math.Ceil(mergeTrips*k.trip*float64(k.count))))
+}
+
+// countLag is the lag, in ms, behind a table that answers at once.
 const countLag = 500
 
 // needs returns the largest costs seen, by slot.

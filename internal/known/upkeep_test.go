@@ -59,6 +59,25 @@ func TestShardsAheadAreBroughtAlong(t *testing.T) {
 	}
 }
 
+// Others follow a changed count as fast as the table answers: eight shards take sixteen calls.
+func TestShardsFollowWithinTheRoundTrip(t *testing.T) {
+	for _, c := range []struct {
+		trip float64
+		want int64
+	}{{0, countLag}, {4, countLag}, {15, countLag}, {60, 960}, {150, 2400}} {
+		for _, after := range []int64{c.want - 1, c.want} {
+			zero, other := &seen{image: imageOf(0, 8, 3), at: noon}, &seen{image: imageOf(1, 16, 3)}
+			other.at = table.Began(zero.image.Generation) + after
+			b := NewBucket(&Settings{MaxShards: 32})
+			b.facts.count, b.facts.shards = 8, map[int]*seen{0: zero, 1: other}
+			b.Decide(asks(1, perSecond), &Attempt{}, func() Now { return Now{Ms: noon, Trip: c.trip} })
+			if mends := b.facts.repair() != nil; mends != (after == c.want) {
+				t.Errorf("a round trip of %v ms, seen %d ms after: mends %v", c.trip, after, mends)
+			}
+		}
+	}
+}
+
 // A bucket grows when the meter of the shard just written is exhausted, as far as shard 0 is
 // known whole, has the count that is known, and can be split. A shard with a lower count follows.
 func TestWhenABucketGrows(t *testing.T) {
