@@ -244,3 +244,33 @@ func TestDenialsSpeakOfTheWholeBucket(t *testing.T) {
 		}
 	}
 }
+
+// A denial lasts a millisecond at least, and its limit is said to need just as long as the denial
+// lasts, whatever its level lets expect.
+func TestADenialAndItsLimitLastAsLong(t *testing.T) {
+	for _, c := range []struct{ at, now, after int64 }{
+		{noon + 7000, noon, 7000}, {noon + 7000, noon + 6000, 1000}, {noon, noon, 1}, {noon - 5, noon, 1},
+	} {
+		k := factsOf(1)
+		k.see(imageOf(0, 1, 0), noon, Unsent, nil)
+		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
+		got := d.deny(Choice{Do: Deny, Limit: "rps", at: c.at, guess: true}).explain(k, c.now)
+		if got.After != c.after || got.Levels[0].After != c.after || !got.Estimated {
+			t.Errorf("until %d, at %d: %+v, want %d ms", c.at-noon, c.now-noon, got, c.after)
+		}
+	}
+}
+
+// Who is outrun where nothing says when tokens come back is denied for as long as an image denies,
+// a millisecond at least.
+func TestOutrunWithoutACost(t *testing.T) {
+	for denyFor, want := range map[int64]int64{0: 1, 1: 1, 2: 2, 60_000: 60_000} {
+		k := factsOf(1)
+		k.Settings = &Settings{DenyFor: denyFor, MaxShards: 32}
+		k.see(imageOf(0, 1, 0), noon, Unsent, nil)
+		d := decider{facts: k, now: noon, want: asks(0, perSecond), attempt: &Attempt{Lost: true}}
+		if got := d.giveUp(Choice{Do: Take}); got.at != noon+want || got.Do != Deny {
+			t.Errorf("DenyFor %d: denied for %d ms, want %d", denyFor, got.at-noon, want)
+		}
+	}
+}

@@ -261,3 +261,23 @@ func TestTheLargestRequestBoundsGrowth(t *testing.T) {
 		}
 	}
 }
+
+// A process remembers of a shard the last four lists of its own limits that it has seen in force.
+func TestConfirmedLimitsAreBounded(t *testing.T) {
+	k := factsOf(1)
+	var all []bucket.Limit
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		limit := perSecond
+		limit.Name = name
+		all = append(all, limit)
+	}
+	image := imageOf(0, 1, 3)
+	image.State = bucket.New(all, 0, 1, noon)
+	k.see(image, noon, Unsent, nil)
+	for _, limit := range all {
+		k.confirm(image, asks(1, limit), noon)
+	}
+	if c := k.at(0).confirmed; len(c) != mostLimits || c[0][0].Name != "c" || c[3][0].Name != "f" {
+		t.Errorf("remembered are %v", c)
+	}
+}
