@@ -153,12 +153,6 @@ func (le *Lease) from(n known.Name, h known.Held) {
 	le.items = le.one[:1:1]
 }
 
-// nowHeld is the status of a lease on what was taken ahead.
-func (le *Lease) nowHeld() []Status {
-	k, w := le.limiter.desks.of(le.name), known.Want{Name: le.name, Costs: le.items[0].taken}
-	return statuses(le.name.Entity, k.Levels(w, le.limiter.now()))
-}
-
 // renew takes more ahead in the background where a grant says so, by a request for nothing of the
 // limits that it was granted by.
 func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, h known.Held) {

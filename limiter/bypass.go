@@ -41,8 +41,3 @@ func (l *Limiter) besides(wants []known.Want, charged []*Lease, cause error) *Le
 }
 
 func isBypassed(w known.Want) bool { return w.Bypass }
-
-// nothing reports whether the lease holds nothing, on no level.
-func (le *Lease) nothing() bool {
-	return len(le.items) == 0 && !slices.ContainsFunc(le.above, func(a *Lease) bool { return len(a.items) > 0 })
-}

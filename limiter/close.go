@@ -149,9 +149,6 @@ func (le *Lease) taken() queue.Taking {
 	return queue.Taking{Moment: queue.MomentOf(le.image()), Turn: le.turn}
 }
 
-// levels returns the lease on the entity itself and those on its parents.
-func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
-
 // settleAll settles the lease on every level. It stays open if that can be repeated.
 func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
 	begin, all := le.limiter.begin(), le.levels()

@@ -120,6 +120,14 @@ func (le *Lease) Entity() string { return le.name.Entity }
 // Resource returns what for.
 func (le *Lease) Resource() string { return le.name.Resource }
 
+// levels returns the lease on the entity itself and those on its parents.
+func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
+
+// nothing reports whether the lease holds nothing, on no level.
+func (le *Lease) nothing() bool {
+	return len(le.items) == 0 && !slices.ContainsFunc(le.above, func(a *Lease) bool { return len(a.items) > 0 })
+}
+
 // Status returns the limits in force, in order of name, as they were right after
 // the last charge of this lease; see [Status]. It is nil when nothing was charged.
 // Those of the entities that it cascades to follow, nearest first.
@@ -131,6 +139,12 @@ func (le *Lease) Status() []Status {
 		out = append(out, a.statusOf()...)
 	}
 	return out
+}
+
+// nowHeld is the status of a lease on what was taken ahead.
+func (le *Lease) nowHeld() []Status {
+	k, w := le.limiter.desks.of(le.name), known.Want{Name: le.name, Costs: le.items[0].taken}
+	return statuses(le.name.Entity, k.Levels(w, le.limiter.now()))
 }
 
 // Overdrawn returns the soft limits that were in debt right after the last charge of this
