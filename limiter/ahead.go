@@ -3,7 +3,6 @@ package limiter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -98,45 +97,6 @@ func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want, tries *at
 	l.renew(ctx, k, w, h)
 	return l.heldLease(w, h)
 }
-
-// takeLevels takes from all levels of a cascade, and from held tokens where they suffice. A parent
-// is busier than each of its children, so often only one level is written.
-func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name,
-	err error) {
-	leases, rest := make([]*Lease, len(wants)), make([]known.Want, 0, len(wants))
-	for i, w := range wants {
-		if leases[i] = l.fromHeld(ctx, l.desks.of(w.Name), w, tries); leases[i] == nil {
-			rest = append(rest, w)
-		}
-	}
-	tries.held = len(rest) == 0
-	if at = wants[0].Name; len(rest) == 1 {
-		at = rest[0].Name
-		lease, err = l.charge(ctx, rest[0], tries)
-	} else if len(rest) > 1 {
-		if at, err = l.foresee(ctx, rest, tries); err == nil {
-			lease, at, err = l.chargeAll(ctx, rest, tries)
-		}
-	}
-	if err != nil {
-		return nil, at, errors.Join(append([]error{err}, l.giveBack(ctx, leases)...)...)
-	}
-	var charged []*Lease
-	if lease != nil {
-		charged = lease.levels()
-		lease.above = nil
-	}
-	for i := range leases {
-		if leases[i] == nil {
-			leases[i], charged = charged[0], charged[1:]
-		}
-	}
-	leases[0].above = leases[1:]
-	return leases[0], at, nil
-}
-
-// takesAhead reports whether tokens of a level may be taken ahead.
-func takesAhead(w known.Want) bool { return w.Ahead > 0 }
 
 // heldLease is the lease on what was taken ahead. It is made for each request, so what is
 // seldom asked for is worked out then.

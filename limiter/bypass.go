@@ -1,28 +1,12 @@
 package limiter
 
 import (
-	"context"
-	"slices"
-
 	"github.com/zeroae/zae-limiter-go/internal/known"
 )
 
 // An entity may be bypassed on a resource: everything is granted, and nothing is taken or
 // counted. The entities that it cascades to are charged all the same, unless they are
 // bypassed themselves.
-
-// takeBesides charges the levels of a request that are not bypassed, all or none.
-func (l *Limiter) takeBesides(ctx context.Context, wants []known.Want, tries *attempt) (*Lease, known.Name, error) {
-	var charged []*Lease
-	if rest := slices.DeleteFunc(slices.Clone(wants), isBypassed); len(rest) > 0 {
-		lease, at, err := l.take(ctx, rest, tries)
-		if err != nil {
-			return nil, at, err
-		}
-		charged = lease.levels()
-	}
-	return l.besides(wants, charged, ErrBypassed), wants[0].Name, nil
-}
 
 // besides puts the leases on the levels that were charged where they belong, beside those
 // that are bypassed.

@@ -31,6 +31,58 @@ func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) 
 	return lease, at, err
 }
 
+// takeLevels takes from all levels of a cascade, and from held tokens where they suffice. A parent
+// is busier than each of its children, so often only one level is written.
+func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name,
+	err error) {
+	leases, rest := make([]*Lease, len(wants)), make([]known.Want, 0, len(wants))
+	for i, w := range wants {
+		if leases[i] = l.fromHeld(ctx, l.desks.of(w.Name), w, tries); leases[i] == nil {
+			rest = append(rest, w)
+		}
+	}
+	tries.held = len(rest) == 0
+	if at = wants[0].Name; len(rest) == 1 {
+		at = rest[0].Name
+		lease, err = l.charge(ctx, rest[0], tries)
+	} else if len(rest) > 1 {
+		if at, err = l.foresee(ctx, rest, tries); err == nil {
+			lease, at, err = l.chargeAll(ctx, rest, tries)
+		}
+	}
+	if err != nil {
+		return nil, at, errors.Join(append([]error{err}, l.giveBack(ctx, leases)...)...)
+	}
+	var charged []*Lease
+	if lease != nil {
+		charged = lease.levels()
+		lease.above = nil
+	}
+	for i := range leases {
+		if leases[i] == nil {
+			leases[i], charged = charged[0], charged[1:]
+		}
+	}
+	leases[0].above = leases[1:]
+	return leases[0], at, nil
+}
+
+// takesAhead reports whether tokens of a level may be taken ahead.
+func takesAhead(w known.Want) bool { return w.Ahead > 0 }
+
+// takeBesides charges the levels of a request that are not bypassed, all or none.
+func (l *Limiter) takeBesides(ctx context.Context, wants []known.Want, tries *attempt) (*Lease, known.Name, error) {
+	var charged []*Lease
+	if rest := slices.DeleteFunc(slices.Clone(wants), isBypassed); len(rest) > 0 {
+		lease, at, err := l.take(ctx, rest, tries)
+		if err != nil {
+			return nil, at, err
+		}
+		charged = lease.levels()
+	}
+	return l.besides(wants, charged, ErrBypassed), wants[0].Name, nil
+}
+
 // level returns what one level of a request begins with.
 func (a *attempt) level() *attempt {
 	return &attempt{Attempt: known.Attempt{Waits: a.Waits, InLine: a.InLine}, end: a.end}
