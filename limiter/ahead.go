@@ -1,12 +1,9 @@
 package limiter
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -14,25 +11,6 @@ import (
 
 // With Options.Ahead, or Limit.Ahead, a process takes more than a request needs with a charge, and grants its
 // next requests from that, without a call. See docs/hot-keys.md.
-
-// started is an instant of the clock that is never set.
-var started = time.Now()
-
-// aheadFor reports whether tokens that are taken ahead may be held for so long.
-func aheadFor(d time.Duration) bool {
-	return d >= 10*time.Millisecond && d <= time.Duration(bucket.MaxAhead)*time.Millisecond
-}
-
-// aheadOf returns for how long, in milliseconds, tokens taken ahead of a bucket with these limits
-// may be held. It is the shortest time that a limit says, or else that of the options.
-func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
-	for _, lim := range limits {
-		if lim.Ahead > 0 && (ms == 0 || lim.Ahead < ms) {
-			ms = lim.Ahead
-		}
-	}
-	return cmp.Or(ms, l.opts.Ahead.Milliseconds())
-}
 
 // atHand grants a request from what this process has taken ahead. It is nil if that does not
 // cover it, if the request cascades or is granted anyway, or if what is in force has to be

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,17 @@ func (l *Limiter) wants(n known.Name, costs []table.Cost, cfg resolved, limits [
 		w.Lifetime = table.NeverExpires
 	}
 	return w
+}
+
+// aheadOf returns for how long, in milliseconds, tokens taken ahead of a bucket with these limits
+// may be held. It is the shortest time that a limit says, or else that of the options.
+func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
+	for _, lim := range limits {
+		if lim.Ahead > 0 && (ms == 0 || lim.Ahead < ms) {
+			ms = lim.Ahead
+		}
+	}
+	return cmp.Or(ms, l.opts.Ahead.Milliseconds())
 }
 
 // levels works out what a request needs of its entity, whose configuration is

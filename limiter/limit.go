@@ -189,6 +189,11 @@ func (l Limit) validate(field string) error {
 	return nil
 }
 
+// aheadFor reports whether tokens that are taken ahead may be held for so long.
+func aheadFor(d time.Duration) bool {
+	return d >= 10*time.Millisecond && d <= time.Duration(bucket.MaxAhead)*time.Millisecond
+}
+
 // stored returns the limit in its stored form.
 func (l Limit) stored() bucket.Limit { return argument.Limit[Calendar](l).Stored() }
 

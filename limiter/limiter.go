@@ -233,6 +233,9 @@ func (l *Limiter) moment() known.Now {
 	return known.Now{Ms: l.now(), Mono: time.Since(started).Milliseconds(), Trip: l.store.lately().ms(), Random: random()}
 }
 
+// started is an instant of the clock that is never set.
+var started = time.Now()
+
 func random() uint64 { return store.Random() }
 
 // NamespaceID returns the id that prefixes the keys of this limiter's
