@@ -3,9 +3,11 @@ package limiter
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -18,6 +20,35 @@ type desk struct {
 	flights   flights
 	valid     atomic.Pointer[valid]
 	throttled breaker // of requests that were throttled: a hot bucket is its own trouble
+}
+
+// valid are limits that requests have brought, as they were passed and as they are stored.
+// Neither is changed any more.
+type valid struct {
+	limits []Limit
+	stored []bucket.Limit
+}
+
+// flight is a write that is under way, and who waits to go out next.
+type flight struct {
+	began time.Time
+	queue []*acquirer
+}
+
+// flights are the writes under way that take others along, by shard. They belong to a desk, whose mu
+// guards them.
+type flights map[int]*flight
+
+// set notes the write that is under way on a shard, nil if none is.
+func (all *flights) set(shard int, f *flight) {
+	if f == nil {
+		delete(*all, shard)
+		return
+	}
+	if *all == nil {
+		*all = make(flights, 1)
+	}
+	(*all)[shard] = f
 }
 
 // desks are those of a bounded number of buckets, least recently used out first. They are

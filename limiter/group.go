@@ -13,12 +13,6 @@ import (
 // Acquires of this process that meet a write under way on a shard wait for it, but not once it is
 // late. Then they go out together, as one charge of the sum. One alone never waits.
 
-// flight is a write that is under way, and who waits to go out next.
-type flight struct {
-	began time.Time
-	queue []*acquirer
-}
-
 // writeTogether gets a write on a shard done for an acquire: on its own, or with others
 // if one is under way.
 func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me *acquirer, tries *attempt) turn {
@@ -43,22 +37,6 @@ func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me
 	k.mu.Unlock()
 	tries.Adopted = tries.Adopted || c.Do == known.Adopt
 	return l.lead(ctx, k, c, next, group, tries)
-}
-
-// flights are the writes under way that take others along, by shard. They belong to a desk, whose mu
-// guards them.
-type flights map[int]*flight
-
-// set notes the write that is under way on a shard, nil if none is.
-func (all *flights) set(shard int, f *flight) {
-	if f == nil {
-		delete(*all, shard)
-		return
-	}
-	if *all == nil {
-		*all = make(flights, 1)
-	}
-	(*all)[shard] = f
 }
 
 // joins reports whether an acquire waits for a flight: if that is not late, and its

@@ -85,13 +85,6 @@ type Request struct {
 	OnUnavailable Policy
 }
 
-// valid are limits that requests have brought, as they were passed and as they are stored.
-// Neither is changed any more.
-type valid struct {
-	limits []Limit
-	stored []bucket.Limit
-}
-
 // validate checks everything that can be checked without configuration. It returns the call's
 // own limits, not to be changed, or nil if it has none. A busy process brings the same ones
 // again and again: those of the last request for the bucket need no second look.
