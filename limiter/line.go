@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -38,6 +39,17 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 			asks.Reset(min(queue.LongestPause, min(full.RetryAfter, queue.LongestPause)+full.patience(missed)))
 		}
 	}
+}
+
+// queueFull returns the denial of a request that found the queue full, nil for any other error. It
+// is also nil if tokens of the request could not be given back: trying again would hide that from
+// the caller.
+func queueFull(err error) *LimitError {
+	denied, ok := errors.AsType[*LimitError](err)
+	if _, kept := errors.AsType[*SettleError](err); !ok || !denied.full || kept {
+		return nil
+	}
+	return denied
 }
 
 // patience is how much longer than until there is room somebody waits before asking for it: at

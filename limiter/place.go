@@ -1,0 +1,65 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// place tells a request that waits from when it may go on, by the images of what it
+// has been charged to. If that is too late, because others had come before whom the
+// limiter did not know of, everything is given back and the request denied.
+func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease, tries *attempt) error {
+	images := []table.Shard{lease.image()}
+	if len(lease.items) > 1 { // a transaction brings no images
+		var err error
+		if images, err = l.readShards(ctx, k, w); err != nil {
+			return keptBy(err, lease.Rollback(ctx))
+		}
+	}
+	tries.goesOn, tries.owed = 0, nil
+	full := false
+	for _, b := range images {
+		for _, it := range lease.items {
+			if it.shard == b.State.Shard {
+				owed := queue.Owed{Image: b, Limits: limitNames(w.Costs), Asked: tries.turn}
+				tries.goesOn = max(tries.goesOn, known.PaidBack(b, owed.Limits))
+				tries.owed = append(tries.owed, owed)
+				room, _ := known.RoomIn(b, w, func(limit string) int64 { return -it.held(limit) })
+				full = full || len(lease.items) == 1 && room > b.State.RF
+			}
+		}
+	}
+	until := l.instant(tries.end)
+	if tries.goesOn <= until && !full {
+		return nil
+	}
+	tries.goesOn = 0
+	err := lease.Rollback(ctx)
+	return errors.Join(limitError(w, k.Refusal(w, until, l.now())), err)
+}
+
+// instant returns an instant of the system's clock by the one that decisions go by. That may
+// be corrected at any time, so it holds for one decision. Zero is never.
+func (l *Limiter) instant(t time.Time) int64 {
+	if t.IsZero() {
+		return bucket.Never
+	}
+	return bucket.AddSat(l.now(), time.Until(t).Milliseconds())
+}
+
+// keptBy is what is known of a request that a call has ended after it had taken its
+// costs: if these could not be given back, they may be taken. What somebody has to set
+// right stays that.
+func keptBy(err, notGivenBack error) error {
+	if notGivenBack == nil || store.KindOf(err) == store.Setup {
+		return errors.Join(err, notGivenBack)
+	}
+	return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(err, notGivenBack)}
+}
