@@ -10,6 +10,39 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
+// resolved is the configuration in force for one entity and resource.
+type resolved struct {
+	limits  []bucket.Limit // in order of name; nil: none configured
+	own     bool           // configured for this entity and resource: the bucket never expires
+	policy  Policy         // as stored for the namespace
+	bypass  bool           // it is granted everything, and charged nothing
+	exists  bool           // there is metadata of the entity
+	cascade bool           // what it takes is charged to parent too
+	parent  string
+	read    int64 // when what decides on the limits was last read, epoch ms; zero if the call gave them
+}
+
+// cached is one configuration item of the cache; an absent item is cached too.
+type cached struct {
+	config table.Config
+	entity table.Entity
+	gone   error // why the namespace of a namespace record is not there to be used
+	bad    error // why it cannot be read, an ErrInvalid: it fails the requests that it decides on
+	found  bool
+	at     int64
+}
+
+// The records that decide, most specific limits first.
+const (
+	recEntity = iota
+	recEntityDefault
+	recResource
+	recSystem
+	recMeta
+	recNamespace
+	records
+)
+
 // decodeRecord reads one record of the configuration; nil is none.
 func decodeRecord(it item.Item, now int64) cached {
 	r := cached{found: it != nil, at: now}
