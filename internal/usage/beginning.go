@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -17,24 +16,6 @@ import (
 // A bucket is created at 14:10 and takes 5 tokens, then 2 at 14:20; both records are
 // lost. At 16:05 another 3 are taken, from 7 to 10: the hour of 14:00 gets 7, that of
 // 16:00 gets 3.
-
-// creatorsClock is how far the clock of a client that creates an item may be from the one
-// that dates records, milliseconds. An item that was created
-// nearer to the turn of an hour may belong to either hour: at 14:59:55 nobody knows.
-const creatorsClock = 10_000
-
-// birth returns the start of the window in which the shard of a change was created, 0 if
-// that is not known.
-func birth(c *stream.Change, finest Window) int64 {
-	if c.OldBorn <= 0 || c.OldBorn-creatorsClock/1000 > c.Created/1000 {
-		return 0 // nobody says, or its clock was far ahead
-	}
-	start := finest.Start(c.OldBorn*1000 - creatorsClock)
-	if start != finest.Start(c.OldBorn*1000+creatorsClock+999) {
-		return 0
-	}
-	return start
-}
 
 // unseen reports whether something was consumed before the first record of the chain,
 // and no part before it has counted that.

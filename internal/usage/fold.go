@@ -124,3 +124,7 @@ func comparePositions(a, b *stream.Change) int {
 
 // key returns the key of the bucket shard's item.
 func (b History) key() item.Key { return table.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }
+
+func (b *History) part() Part {
+	return Part{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Shard: b.Shard}
+}

@@ -1,9 +1,7 @@
 package usage
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -28,125 +26,6 @@ type Run struct {
 // maxNames is how many limits a mark keeps apart. A shard with more, which only
 // other clients make, is counted record by record.
 const maxNames = 64
-
-// Part is the runs of one bucket shard that fall into one window of the finest
-// kind.
-type Part struct {
-	Namespace, Entity, Resource string
-	Shard                       int
-	Start                       int64 // of the window, epoch milliseconds
-	Oldest                      int64 // creation of its first record, epoch milliseconds
-
-	// Clock is the refill instant of the shard before the first record, epoch
-	// milliseconds. If it lies in a window, the shard was charged in that
-	// before, so that the snapshot has counted it.
-	Clock int64
-	// Follows is the start of the part that this one follows: that is written first, and
-	// counts everything up to here. 0: there was none.
-	Follows int64
-	// Birth is the start of the window in which the shard was created, of the kind
-	// that parts are cut by; 0: not known.
-	Birth int64
-	Runs  []Run // in order, not empty
-}
-
-// compare orders parts by bucket, shard and window.
-func (p *Part) compare(o *Part) int { return cmp.Or(p.compareShard(o), cmp.Compare(p.Start, o.Start)) }
-
-func (p *Part) compareShard(o *Part) int {
-	return cmp.Or(strings.Compare(p.Namespace, o.Namespace), strings.Compare(p.Resource, o.Resource),
-		strings.Compare(p.Entity, o.Entity), cmp.Compare(p.Shard, o.Shard))
-}
-
-// Sibling reports whether both are of the same bucket.
-func (p *Part) Sibling(o *Part) bool {
-	return p.Entity == o.Entity && p.Resource == o.Resource && p.Namespace == o.Namespace
-}
-
-func (p *Part) last() *Run { return &p.Runs[len(p.Runs)-1] }
-
-// SortParts orders parts as Extend returns them.
-func SortParts(parts []Part) {
-	slices.SortStableFunc(parts, func(a, b Part) int { return a.compare(&b) })
-}
-
-// Extend returns the parts with the histories of a batch; both are sorted,
-// as [Fold] and Extend return them. Records that the parts hold already change
-// nothing, wherever and however often they come again.
-func Extend(parts []Part, histories []History, finest Window) []Part {
-	out := make([]Part, 0, len(parts)+len(histories))
-	for len(parts) > 0 || len(histories) > 0 {
-		order := 1
-		if len(parts) > 0 {
-			order = -1
-			if len(histories) > 0 {
-				p := histories[0].part()
-				order = parts[0].compareShard(&p)
-			}
-		}
-		n := 0
-		for order <= 0 && n < len(parts) && parts[n].compareShard(&parts[0]) == 0 {
-			n++
-		}
-		shard := slices.Clip(parts[:n])
-		parts = parts[n:]
-		if order >= 0 {
-			for _, c := range histories[0].Changes {
-				shard = extend(shard, c, finest)
-			}
-			histories = histories[1:]
-		}
-		out = append(out, shard...)
-	}
-	return out
-}
-
-func (b *History) part() Part {
-	return Part{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Shard: b.Shard}
-}
-
-// extend adds one change to the parts of its shard.
-func extend(parts []Part, c *stream.Change, finest Window) []Part {
-	at := position(c)
-	start := finest.Start(c.Created)
-	if len(parts) == 0 {
-		if !significant(c) {
-			return parts
-		}
-		return append(parts, newPart(c, at, finest))
-	}
-	p := &parts[len(parts)-1]
-	run := p.last()
-	switch {
-	case at.Compare(run.Last) <= 0:
-		return parts // there already
-	case run.links(c) && (start <= p.Start || c.Operation == stream.Remove):
-		// Time goes on: a record created a little earlier than the one before
-		// it belongs with that.
-		run.extend(c, at)
-	case !significant(c):
-	case start <= p.Start || c.Operation == stream.Remove:
-		p.Runs = append(p.Runs, newRun(c, at))
-	default:
-		if c.Operation != stream.Insert && !run.links(c) {
-			p.Runs = append(p.Runs, justBefore(newRun(c, at)))
-		}
-		next := newPart(c, at, finest)
-		if tallyOf(table.Mark{}, false, p.Runs).moved { // else no snapshot is written for it
-			next.Follows = p.Start
-		}
-		return append(parts, next)
-	}
-	return parts
-}
-
-func newPart(c *stream.Change, at table.Position, finest Window) Part {
-	return Part{
-		Namespace: c.New.Namespace, Entity: c.New.Entity, Resource: c.New.Resource, Shard: c.New.State.Shard,
-		Start: finest.Start(c.Created), Oldest: c.Created, Clock: c.OldRF, Birth: birth(c, finest),
-		Runs: []Run{newRun(c, at)},
-	}
-}
 
 func newRun(c *stream.Change, at table.Position) Run {
 	r := Run{First: at, Last: at,

@@ -1,0 +1,100 @@
+package usage
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Extend returns the parts with the histories of a batch; both are sorted,
+// as [Fold] and Extend return them. Records that the parts hold already change
+// nothing, wherever and however often they come again.
+func Extend(parts []Part, histories []History, finest Window) []Part {
+	out := make([]Part, 0, len(parts)+len(histories))
+	for len(parts) > 0 || len(histories) > 0 {
+		order := 1
+		if len(parts) > 0 {
+			order = -1
+			if len(histories) > 0 {
+				p := histories[0].part()
+				order = parts[0].compareShard(&p)
+			}
+		}
+		n := 0
+		for order <= 0 && n < len(parts) && parts[n].compareShard(&parts[0]) == 0 {
+			n++
+		}
+		shard := slices.Clip(parts[:n])
+		parts = parts[n:]
+		if order >= 0 {
+			for _, c := range histories[0].Changes {
+				shard = extend(shard, c, finest)
+			}
+			histories = histories[1:]
+		}
+		out = append(out, shard...)
+	}
+	return out
+}
+
+// extend adds one change to the parts of its shard.
+func extend(parts []Part, c *stream.Change, finest Window) []Part {
+	at := position(c)
+	start := finest.Start(c.Created)
+	if len(parts) == 0 {
+		if !significant(c) {
+			return parts
+		}
+		return append(parts, newPart(c, at, finest))
+	}
+	p := &parts[len(parts)-1]
+	run := p.last()
+	switch {
+	case at.Compare(run.Last) <= 0:
+		return parts // there already
+	case run.links(c) && (start <= p.Start || c.Operation == stream.Remove):
+		// Time goes on: a record created a little earlier than the one before
+		// it belongs with that.
+		run.extend(c, at)
+	case !significant(c):
+	case start <= p.Start || c.Operation == stream.Remove:
+		p.Runs = append(p.Runs, newRun(c, at))
+	default:
+		if c.Operation != stream.Insert && !run.links(c) {
+			p.Runs = append(p.Runs, justBefore(newRun(c, at)))
+		}
+		next := newPart(c, at, finest)
+		if tallyOf(table.Mark{}, false, p.Runs).moved { // else no snapshot is written for it
+			next.Follows = p.Start
+		}
+		return append(parts, next)
+	}
+	return parts
+}
+
+func newPart(c *stream.Change, at table.Position, finest Window) Part {
+	return Part{
+		Namespace: c.New.Namespace, Entity: c.New.Entity, Resource: c.New.Resource, Shard: c.New.State.Shard,
+		Start: finest.Start(c.Created), Oldest: c.Created, Clock: c.OldRF, Birth: birth(c, finest),
+		Runs: []Run{newRun(c, at)},
+	}
+}
+
+// creatorsClock is how far the clock of a client that creates an item may be from the one
+// that dates records, milliseconds. An item that was created
+// nearer to the turn of an hour may belong to either hour: at 14:59:55 nobody knows.
+const creatorsClock = 10_000
+
+// birth returns the start of the window in which the shard of a change was created, 0 if
+// that is not known.
+func birth(c *stream.Change, finest Window) int64 {
+	if c.OldBorn <= 0 || c.OldBorn-creatorsClock/1000 > c.Created/1000 {
+		return 0 // nobody says, or its clock was far ahead
+	}
+	start := finest.Start(c.OldBorn*1000 - creatorsClock)
+	if start != finest.Start(c.OldBorn*1000+creatorsClock+999) {
+		return 0
+	}
+	return start
+}
