@@ -17,6 +17,23 @@ const remembered = 10
 // lost.
 const Remembered = 6
 
+// Snapshots is what is known of the snapshots that a total is about. The zero one
+// knows nothing.
+type Snapshots struct {
+	Known   bool
+	Current item.Item // the total's own, nil: there is none
+
+	// Previous are earlier snapshots of the finest kind, latest first.
+	PreviousKnown bool
+	Previous      []item.Item
+
+	// Seen are the total's own and the earlier snapshots of the bucket that were read, of
+	// all kinds, latest first.
+	Seen  []item.Item
+	Whole bool // Seen are all that there are
+	Sure  bool // they were read consistently
+}
+
 // Traced reports whether the answers to PreviousQuery have the last snapshot that
 // counted each shard.
 func (t *Total) Traced(items []item.Item) bool {

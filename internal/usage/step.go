@@ -7,23 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Snapshots is what is known of the snapshots that a total is about. The zero one
-// knows nothing.
-type Snapshots struct {
-	Known   bool
-	Current item.Item // the total's own, nil: there is none
-
-	// Previous are earlier snapshots of the finest kind, latest first.
-	PreviousKnown bool
-	Previous      []item.Item
-
-	// Seen are the total's own and the earlier snapshots of the bucket that were read, of
-	// all kinds, latest first.
-	Seen  []item.Item
-	Whole bool // Seen are all that there are
-	Sure  bool // they were read consistently
-}
-
 // Action is what to do next about a total.
 type Action int
 
@@ -111,11 +94,6 @@ func (t *Total) expected() bool {
 // begins reports whether a chain without a mark may go on from an earlier window.
 func (t *Total) begins(marks table.Marks) bool {
 	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.begins(marks, t) })
-}
-
-func (c *Chain) begins(marks table.Marks, t *Total) bool {
-	_, known := marks.Shard(c.Shard)
-	return !known && c.Follows == 0 && (!c.Runs[0].Born || t.Over)
 }
 
 // blind is the write for a snapshot that was not looked at.

@@ -113,3 +113,8 @@ func addTally(u *table.Usage, t tally) {
 		u.Counts[i].Tokens = bucket.AddSat(u.Counts[i].Tokens, c.Tokens)
 	}
 }
+
+func (c *Chain) begins(marks table.Marks, t *Total) bool {
+	_, known := marks.Shard(c.Shard)
+	return !known && c.Follows == 0 && (!c.Runs[0].Born || t.Over)
+}
