@@ -8,6 +8,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
+// stateVersion is the first byte of the state. A state of another version counts
+// as lost, except of the one before: its parts do not say when their shards were created.
+const (
+	stateVersion      = 2
+	olderStateVersion = 1
+)
+
 // packer writes a state.
 type packer struct {
 	b    []byte
@@ -26,12 +33,12 @@ func (w *packer) text(s string)  { w.uint(uint64(len(s))); w.b = append(w.b, s..
 func (w *packer) bytes(s []byte) { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
 
 // first writes what the rest refers to.
-func (w *packer) first(s *State) {
+func (w *packer) first(parts []Part) {
 	w.b = append(w.b, stateVersion)
-	if len(s.Parts) > 0 {
-		w.base, w.at = s.Parts[0].Start/1000, s.Parts[0].Runs[0].First
-		for i := range s.Parts {
-			if p := s.Parts[i].Runs[0].First; p.Compare(w.at) < 0 {
+	if len(parts) > 0 {
+		w.base, w.at = parts[0].Start/1000, parts[0].Runs[0].First
+		for i := range parts {
+			if p := parts[i].Runs[0].First; p.Compare(w.at) < 0 {
 				w.at = p
 			}
 		}
@@ -39,7 +46,7 @@ func (w *packer) first(s *State) {
 	w.int(w.base)
 	w.int(w.at.Stream)
 	w.bytes(w.at.Pack())
-	w.uint(uint64(len(s.Parts)))
+	w.uint(uint64(len(parts)))
 }
 
 // key writes what a bucket is known by, without what the last one begins with.

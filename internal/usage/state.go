@@ -17,13 +17,6 @@ type State struct {
 // stateMember is the one member of the state as Lambda carries it.
 const stateMember = "zae"
 
-// stateVersion is the first byte of the state. A state of another version counts
-// as lost, except of the one before: its parts do not say when their shards were created.
-const (
-	stateVersion      = 2
-	olderStateVersion = 1
-)
-
 // owedVersion is the first byte of a list of what is owed. The one before names windows
 // of the finest kind, each with its number of records.
 const (
@@ -49,7 +42,7 @@ func (s *State) Oldest() int64 {
 // clocks only whether they lie in the window.
 func (s *State) JSON() []byte {
 	w := packer{names: map[string]uint64{}}
-	w.first(s)
+	w.first(s.Parts)
 	for i := range s.Parts {
 		w.part(&s.Parts[i])
 	}
@@ -72,11 +65,11 @@ func ParseState(text []byte) (State, error) {
 		return State{}, errors.Join(errState, err)
 	}
 	r := unpacker{b: b[:n]}
-	s := r.state()
+	parts := r.parts()
 	if r.bad || len(r.b) > 0 {
 		return State{}, errState
 	}
-	return s, nil
+	return State{Parts: parts}, nil
 }
 
 // packedState returns what the member of the state holds, nothing in the first batch

@@ -107,20 +107,20 @@ func (r *unpacker) position() table.Position {
 	return p
 }
 
-func (r *unpacker) state() (s State) {
+func (r *unpacker) parts() []Part {
 	if v := r.byte(); v != stateVersion && v != olderStateVersion {
 		r.fail()
 	}
 	r.base = r.millis(0) / 1000
 	r.at = r.position()
 	n := r.count()
-	s.Parts = make([]Part, 0, n)
+	parts := make([]Part, 0, n)
 	for range n {
 		if p := r.part(); !r.bad {
-			s.Parts = append(s.Parts, p)
+			parts = append(parts, p)
 		}
 	}
-	return s
+	return parts
 }
 
 func (r *unpacker) key() (ns, resource, entity string) {
