@@ -15,11 +15,10 @@ func Unlimited(name string) Limit {
 	return Limit{Name: name, Capacity: MaxTokens, Refill: MaxTokens, Period: time.Second}
 }
 
-// Blocked returns a limit that denies every request that takes anything from it,
-// without a call to the table; a cost of zero passes. LimitError.RetryAfter is ten
-// years. It is stored as one token every ten years, because every client needs a
-// capacity above zero: Python clients, which know nothing of it, grant that one
-// token once per bucket.
+// Blocked returns a limit that denies every request that takes anything from it, without a call
+// to the table; a cost of zero passes. LimitError.RetryAfter is ten years. It is stored as one
+// token every ten years, because every client needs a capacity above zero. Python clients do not
+// know blocked limits: they grant that one token once per bucket.
 func Blocked(name string) Limit {
 	return Limit{Name: name, Capacity: 1, Refill: 1, Period: blockedPeriod}
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// SettleError is a lease that could not be committed or rolled back, which tells
-// it from an acquire that failed: the request had been granted. It wraps what
-// happened. ErrUnavailable: nothing was written where that was the answer, though it
-// was sent several times within a fraction of a second, and the lease may be committed
-// or rolled back again. ErrUnknown: it may have been written, so it was not sent
-// again, and the lease is closed.
+// SettleError is a lease that could not be committed or rolled back. It is no failed acquire: the
+// request had been granted. It wraps what happened. ErrUnavailable: nothing was written on the
+// items that answered so, though it was sent several times within a fraction of a second. The
+// lease may be committed or rolled back again. ErrUnknown: it may have been written. It was not
+// sent again, and the lease is closed.
 type SettleError struct {
 	Op               string // "commit" or "rollback"
 	Entity, Resource string

@@ -147,11 +147,10 @@ func allSeen(recs [records]cached, missing []int) bool {
 	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
 }
 
-// refresh is fetch with old records to fall back on. Nobody waits longer than for a probe, or where
-// the table is slow until the read is late, and nobody waits again for a while after one: a store
-// that hangs must not slow every call. The read
-// goes on, and serves those who come later. Where every call is to read, it waits for half of the
-// time that is left.
+// refresh is fetch with old records to fall back on. A store that hangs must not slow every call.
+// So a call waits no longer than for a probe, or until the read is late where the table is slow.
+// After a read that hung, no call waits for a while. The read goes on, and serves later calls. If
+// every call reads (a ttl of zero), a call waits for half of the time that it has left.
 func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKey, missing []int,
 	now int64) (map[cacheKey]cached, error) {
 	if !stale {

@@ -81,9 +81,9 @@ type LimitError struct {
 	// gives back, the same request is granted after it, and denied a millisecond earlier.
 	// It is 292 years at most, all that a Duration holds; the text says that in words.
 	RetryAfter time.Duration
-	// Estimated tells that RetryAfter may be wrong: this process has not seen all shards
-	// of the bucket, or shards have to merge first, or it has lost its writes to others
-	// and tells how long the costs take to refill.
+	// Estimated tells that RetryAfter may be wrong. This process has not seen all shards of the
+	// bucket, or shards have to merge first. Or others were faster, and it tells how long the
+	// costs take to refill.
 	Estimated bool
 	// Statuses has one entry for each limit in force of Entity, in order of name, about
 	// the whole bucket.

@@ -60,10 +60,10 @@ const (
 	// growing pauses, before it fails. Set: Err; Entity and Resource, unless it reads
 	// configuration.
 	EventThrottled
-	// EventAhead: this process has taken tokens ahead with a charge, has written down or given
-	// back what of earlier ones ended unspent, or slots that were kept for its next requests, or could not
-	// take more (see Options.Ahead). What is granted from them is in EventAcquire. Set: Entity,
-	// Resource, Taken, Ended, Err, Writes.
+	// EventAhead: this process has taken tokens ahead with a charge, or could not (see
+	// Options.Ahead). Or it has written down or given back what ended unspent: tokens, or slots
+	// that it kept for its next requests. Requests that were granted from them are in
+	// EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
 	EventAhead
 	// EventLost: a lease has lost its slots of an in-flight limit. They could not be renewed in
 	// time (see Lease.Lost), or the lease was forgotten without being ended. There is one for each
@@ -94,9 +94,9 @@ type Event struct {
 	// Entity and Resource name the bucket as the caller has named it. Of a cascade it
 	// is the entity that was asked for; who denied is in Err.
 	Entity, Resource string
-	// Costs is, of an acquire, what was asked for; of a commit or a rollback, the
-	// difference that it makes to what was taken, negative when given back, and nil
-	// if there is none. It must not be changed.
+	// Costs of an acquire are what it asked for. Costs of a commit or a rollback are the
+	// difference to what was taken: negative when given back, nil if there is none. They must not
+	// be changed.
 	Costs Costs
 	// Err is why it failed, nil on success; see Outcome.
 	Err error
@@ -140,10 +140,10 @@ type ClockInfo struct {
 	Set bool
 }
 
-// Outcome returns the outcome of an acquire, a commit or a rollback as one of few
-// words: "ok", "denied", "unavailable", "unknown", "canceled", "setup" for
-// ErrSetup and ErrNamespace, "unreadable", and "invalid" for every other error. For
-// other kinds it is "".
+// Outcome returns the outcome of an acquire, a commit or a rollback in one word: "ok", "denied",
+// "unavailable", "unknown", "canceled", "setup", "unreadable" or "invalid". ErrSetup and
+// ErrNamespace are "setup", every error without a word of its own is "invalid". For other kinds
+// it is "".
 func (e Event) Outcome() string {
 	switch e.Kind {
 	case EventAcquire, EventCommit, EventRollback:

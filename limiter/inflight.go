@@ -78,11 +78,11 @@ func (le *Lease) Lost() <-chan struct{} {
 	return le.slots.Lost()
 }
 
-// Within returns a context for work that must not go on without its slots: it ends with the
-// cause [ErrSlotsLost] once the lease has lost slots of an in-flight limit (see [Lease.Lost]),
-// and else as ctx does. Call cancel when the work is done, as that of [context.WithCancel]; it
-// does not end the lease. [Limiter.Do], httplimit and grpclimit give it to what they call. For a
-// lease without slots it costs next to nothing.
+// Within returns a context for work that must not go on without its slots. It ends with the cause
+// [ErrSlotsLost] once the lease has lost slots of an in-flight limit (see [Lease.Lost]).
+// Otherwise it ends as ctx does. Call cancel when the work is done, as that of
+// [context.WithCancel]; it does not end the lease. [Limiter.Do], httplimit and grpclimit give it
+// to what they call. For a lease without slots it costs next to nothing.
 func (le *Lease) Within(ctx context.Context) (within context.Context, cancel context.CancelFunc) {
 	lost := le.Lost()
 	if lost == nil {

@@ -147,9 +147,8 @@ func (le *Lease) nowHeld() []Status {
 	return statuses(le.name.Entity, k.Levels(w, le.limiter.now()))
 }
 
-// Overdrawn returns the soft limits that were in debt right after the last charge of this
-// lease: if they were not soft, they would have denied this request or those before it. Nil
-// if there are none.
+// Overdrawn returns the soft limits that were in debt right after the last charge of this lease.
+// Hard limits would have denied this request or those before it. Nil if there are none.
 func (le *Lease) Overdrawn() (out []Status) {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -166,12 +165,11 @@ func (le *Lease) Overdrawn() (out []Status) {
 	return out
 }
 
-// Settle says what the request has really cost, in tokens, 0 to MaxTokens. It may
-// be called as often as more is known: of each limit the last word counts. Limits
-// that are not named stay as they were taken, so Settle(nil) says that all of them
-// cost what was taken; limits that the request named no cost for can be settled as
-// well. It performs no I/O: Commit or Rollback writes the difference to what was
-// taken, into debt if need be. What was settled counts even if the work fails later.
+// Settle says what the request has really cost, in tokens, 0 to MaxTokens. Call it whenever more
+// is known: the last word on each limit counts. Limits that are not named stay as they were
+// taken, so Settle(nil) says that all of them cost what was taken. Limits that the request named
+// no cost for can be settled too. It performs no I/O: Commit or Rollback writes the difference to
+// what was taken, into debt if need be. What was settled counts even if the work fails later.
 //
 // No debt is cut, because the work was done. While a shard owes, it grants nothing. So it owes
 // at most what the requests that were at work when it began to owe have cost above what they

@@ -48,9 +48,9 @@ type Limit struct {
 	// Floors are the percents of the capacity that classes of requests leave to others, as
 	// "batch=40,free=60": see [Limit.WithFloor].
 	Floors string
-	// Ahead is for how long a busy process may hold tokens that it has taken ahead, whatever
-	// Options.Ahead says: 10ms to 10m in whole milliseconds, for a rate that is not soft. Zero:
-	// the limit does not say. Of several limits of a bucket that say it, the shortest holds.
+	// Ahead is for how long a busy process may hold tokens that it has taken ahead. It overrides
+	// Options.Ahead: 10ms to 10m in whole milliseconds, for a rate that is not soft. Zero: the
+	// limit does not say. If several limits of a bucket do, the shortest holds.
 	Ahead time.Duration
 }
 
@@ -86,20 +86,20 @@ func (l Limit) WithCapacity(n int64) Limit {
 	return l
 }
 
-// AsSoft returns the limit as a soft one, to be tried on real traffic: it is charged like
-// any other, into debt if need be, and denies nothing, however large the cost. Statuses
-// show what it holds, and [Lease.Overdrawn] and [Event] which requests a limit that is not
-// soft would have denied. Parents have soft limits of their own. Tokens are not taken ahead
-// for requests with soft limits.
+// AsSoft returns the limit as a soft one, to be tried on real traffic. It is charged like any
+// other, into debt if need be. It denies nothing, however large the cost. Statuses show what it
+// holds. [Lease.Overdrawn] and [Event] show which requests it would have denied if it were not
+// soft. Parents have soft limits of their own. Tokens are not taken ahead for requests with soft
+// limits.
 func (l Limit) AsSoft() Limit {
 	l.Soft = true
 	return l
 }
 
-// WithFloor returns the limit with a floor for a class of requests: those that name it in
-// [Request].Class take only what leaves that many percent of Capacity, 0 to 99, to others. A
-// class that is not named here has the highest floor of those that are, and a request that
-// names no class has none. At most 8 classes, of 1 to 32 letters, digits, '_', '.' and '-'.
+// WithFloor returns the limit with a floor for a class of requests. A request that names the
+// class in [Request].Class must leave that many percent of Capacity, 0 to 99, to others. A class
+// that is not named here has the highest floor of those that are, and a request that names no
+// class has none. At most 8 classes, of 1 to 32 letters, digits, '_', '.' and '-'.
 //
 //	PerMinute("rpm", 600).WithFloor("batch", 40)
 //

@@ -40,19 +40,18 @@ type Options struct {
 	// of failing with ErrNamespace. Without it a mistyped name is an error, not
 	// a fresh namespace with nothing in it.
 	Register bool
-	// Ahead is for how long a busy process may hold tokens that it has taken ahead: one write
+	// Ahead is for how long a busy process may hold tokens that it has taken ahead. One write
 	// takes more than a request needs, and the next requests are granted from that, without a
 	// call. Zero, the default: nothing is taken ahead; else 10ms to 10m. It never grants more
-	// than the bucket allows. Near full, a level is shown lower by what processes hold. A
-	// process that crashes loses what it holds, and what its leases took stays taken.
-	// docs/hot-keys.md says which time suits which bucket. The time is cut to half of that in
-	// which the fastest limit of a bucket fills. Nothing is taken ahead by a process that asks
-	// for the bucket only a few times in it, nor where a write takes two thirds of it, nor of a
-	// bucket with a soft limit, nor over the edge of a quota; what ends unspent of a quota is
-	// given back with one write. Wait and Reserve are not served from it. Slots of a lease that
-	// has ended serve the next requests of the process: see [InFlight]. Not for buckets that
-	// Python clients or older releases take from: they do not know what is held, and grant it
-	// once more.
+	// than the bucket allows. Near full, a level is shown lower by what processes hold. A process
+	// that crashes loses what it holds, and what its leases took stays taken. docs/hot-keys.md
+	// says which time suits which bucket. The time is cut to half of that in which the fastest
+	// limit of a bucket fills. Nothing is taken ahead if the process asks for the bucket only a
+	// few times in it, or if a write takes two thirds of it. Nor is anything of a bucket with a
+	// soft limit, nor over the edge of a quota. What ends unspent of a quota is given back with
+	// one write. Wait and Reserve are not served from it. Slots of a lease that has ended serve
+	// the next requests of the process: see [InFlight]. Not for buckets that Python clients or
+	// older releases take from: they do not know what is held, and grant it once more.
 	Ahead time.Duration
 	// Timeout bounds every call of the limiter, on top of the caller's
 	// context. Default 2s, at least 1ms.

@@ -13,10 +13,10 @@ import (
 // Cron and the others make. The empty Calendar is none: a limit with it is a rate. It is
 // checked where the limit is, see [Limit.Validate].
 //
-// Zones are names of the IANA database, as "Europe/Berlin"; an empty one is UTC. Periods
-// begin and end at local times, so days have 23, 24 or 25 hours. A period whose local time
-// is left out when clocks are set forward is not begun that day, as with the Python
-// client: midnight in Cairo or Havana on one day of the year.
+// Zones are names of the IANA database, as "Europe/Berlin"; an empty one is UTC. Periods begin
+// and end at local times, so days have 23, 24 or 25 hours. When clocks are set forward, one hour
+// of local time is left out. A period that would begin in it does not begin that day, as with the
+// Python client. So it is with midnight in Cairo and Havana once a year.
 type Calendar string
 
 // Daily returns the calendar of days.
@@ -42,9 +42,9 @@ func Yearly(month time.Month, day int, zone string) Calendar {
 	return at(fmt.Sprintf("m0h0%sM%d", dayOfMonth(day), month), zone)
 }
 
-// Cron returns the calendar of periods that begin when a cron expression of five fields
-// (minute, hour, day of month, month, weekday) begins to match: "0 6 * * 1-5" at six in
-// the morning from Monday to Friday.
+// Cron returns the calendar of periods that begin when a cron expression begins to match. It has
+// five fields: minute, hour, day of month, month, weekday. "0 6 * * 1-5" is six in the morning
+// from Monday to Friday.
 func Cron(expression, zone string) Calendar {
 	form, err := calendar.Cron(expression, orUTC(zone))
 	if err != nil {
@@ -84,9 +84,9 @@ func dayOfMonth(day int) string {
 // String returns the calendar as a cron expression with its zone, "0 0 1 * * Asia/Tokyo".
 func (c Calendar) String() string { return calendar.Text(string(c)) }
 
-// Quota returns a limit of n tokens in each period of a calendar. At the end of a period
-// it is whole again at once, whatever was left; tokens of a period that is over are never
-// given back to a later one, and a debt is forgiven. Within a period nothing comes back.
+// Quota returns a limit of n tokens in each period of a calendar. At the end of a period it is
+// whole again at once, whatever was left, and a debt is forgiven. Tokens of a period that is over
+// are never given back to a later one. Within a period nothing comes back.
 //
 //	limiter.Quota("budget", limiter.USD(500), limiter.Monthly(1, "Asia/Tokyo"))
 //

@@ -19,10 +19,9 @@ var words = map[string]string{
 const calendarsAccepted = "daily, weekly, monthly, quarterly, yearly or a cron expression of five fields, then a " +
 	"zone of the IANA database unless that is UTC; or how long after the first use, like \"5h after first use\""
 
-// ParseCalendar reads a calendar as people write it: "monthly Asia/Tokyo",
-// "0 6 * * 1-5 Europe/Berlin", "0 0 L * *" for the last day of the month,
-// "5h after first use". Weeks begin on Monday, and without a zone it is UTC.
-// The error is an ErrInvalid.
+// ParseCalendar reads a calendar as people write it: "monthly Asia/Tokyo", "0 6 * * 1-5
+// Europe/Berlin" or "5h after first use". An L is the last day of the month, as in "0 0 L * *".
+// Weeks begin on Monday, and without a zone it is UTC. The error is an ErrInvalid.
 func ParseCalendar(text string) (Calendar, error) {
 	if length, ok := strings.CutSuffix(text, " after first use"); ok {
 		d, err := time.ParseDuration(length)

@@ -174,7 +174,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	return false
 }
 
-// pin notes, for costs that are given back to quotas, in which period they were taken: that of the
+// pin notes in which period the costs were taken that are given back to quotas. It is that of the
 // image after the charge, or of now if there is no image. Slots are given back to the epoch that
 // they count in. If that is not known, they are not given back: they are free when it is over.
 func (l *Limiter) pin(costs []table.Cost, image bucket.State) {

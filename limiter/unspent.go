@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Tokens of a quota that this process took ahead and did not grant are given back once it may no
-// longer grant them: one write for all that have ended on a shard by then.
+// A quota does not refill within its period. So this process gives back what it took ahead of one
+// and may no longer grant, with one write for all that has ended on a shard.
 
 // mind has tokens of quotas given back that end unspent on a shard.
 func (l *Limiter) mind(k *desk, n known.Name, shard int) {
