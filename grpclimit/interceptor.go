@@ -42,12 +42,12 @@ type Options struct {
 	Settled func(context.Context, Call, error)
 }
 
-// Unary returns an interceptor that takes tokens before it hands a call on. After the handler
-// has returned, with or without an error, it commits the lease with what the handler settled
-// ([Lease]); if the handler panics before it has settled anything, all is given back. Both go
-// on when the client has gone away. With an in-flight limit the context of the call ends when
-// its slot is lost, with the cause limiter.ErrSlotsLost. Under limiter.PolicyAllow a call
-// without a decision is handed on too; its lease has charged nothing.
+// Unary returns an interceptor that takes tokens before it hands a call on. After the handler has
+// returned, with or without an error, it commits the lease with what the handler settled
+// ([Lease]). If the handler panics before it has settled anything, all is given back. Both go on
+// when the client has gone away. With an in-flight limit the context of the call ends when its
+// slot is lost, with the cause limiter.ErrSlotsLost. Under limiter.PolicyAllow a call without a
+// decision is handed on too; its lease has charged nothing.
 //
 // Unary panics if there is no limiter or no Options.Request.
 func Unary(l Acquirer, o Options) grpc.UnaryServerInterceptor {

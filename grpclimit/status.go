@@ -40,10 +40,10 @@ func Denied(e *limiter.LimitError) error {
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)}, &quota)
 }
 
-// Failed returns the error of a call for which there was no decision: CANCELED or
-// DEADLINE_EXCEEDED if its own context has ended, UNAVAILABLE with RetryInfo of one second
-// where trying again may help, PERMISSION_DENIED where a resource is switched off,
-// INVALID_ARGUMENT for what no bucket can hold, else INTERNAL. It tells no more, so that
+// Failed returns the error of a call for which there was no decision. It is CANCELED or
+// DEADLINE_EXCEEDED if the context of the call has ended. It is UNAVAILABLE, with RetryInfo of
+// one second, if trying again may help. It is PERMISSION_DENIED if the resource is switched off,
+// INVALID_ARGUMENT if no bucket can hold the costs, and else INTERNAL. It tells no more, so that
 // clients learn nothing of the cause.
 func Failed(ctx context.Context, err error) error {
 	switch {

@@ -79,10 +79,9 @@ func WriteDenied(w http.ResponseWriter, _ *http.Request, d Denial) {
 	write(w, http.StatusTooManyRequests, d.Body())
 }
 
-// WriteFailed answers with the status of an [*Error], else with 503 where trying
-// again may help, else with 403 where a resource is switched off, else with 413 for
-// what no bucket can hold, else with 500. The body tells no more than the status, so that
-// clients learn nothing of the cause.
+// WriteFailed answers with the status of an [*Error]. Other errors are 503 if trying again may
+// help, 403 if the resource is switched off, 413 if no bucket can hold the costs, and else 500.
+// The body tells no more than the status, so that clients learn nothing of the cause.
 func WriteFailed(w http.ResponseWriter, _ *http.Request, err error) {
 	status := http.StatusInternalServerError
 	word := "internal_error"

@@ -9,12 +9,11 @@
 //		},
 //	})(handler)
 //
-// A denied request is answered with 429, Retry-After, the fields RateLimit and
-// RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers), and a JSON body like
-// that of the Python zae-limiter. A granted one gets the same two fields and its
-// lease in the context ([Lease]), to settle what it really costs; with an in-flight limit the
-// context ends when the slot is lost, with the cause limiter.ErrSlotsLost. [XRateLimit] and
-// [OpenAI] are for clients that read older fields.
+// A denied request is answered with 429, Retry-After, the fields RateLimit and RateLimit-Policy
+// (draft-ietf-httpapi-ratelimit-headers), and a JSON body like that of the Python zae-limiter. A
+// granted one gets the same two fields, and its lease in the context ([Lease]) to settle what it
+// really costs. With an in-flight limit the context ends when the slot is lost, with the cause
+// limiter.ErrSlotsLost. [XRateLimit] and [OpenAI] are for clients that read older fields.
 //
 // Never take the entity from what a client may choose freely: each new name is a
 // full bucket, so a flood of made-up keys passes, and is paid for. Check a key

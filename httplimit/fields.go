@@ -20,9 +20,9 @@ import (
 type Fields func(http.Header, []limiter.Status)
 
 // RateLimit sets the fields RateLimit and RateLimit-Policy of
-// draft-ietf-httpapi-ratelimit-headers. In the policy, q is what the bucket of a limit can
-// hold, and w the time in which that refills; t is how long until the request is covered, or
-// until there is one token more.
+// draft-ietf-httpapi-ratelimit-headers. In the policy, q is what the bucket of a limit can hold,
+// and w the time in which that refills. In RateLimit, t is how long until the request is covered,
+// or until there is one token more.
 func RateLimit(h http.Header, statuses []limiter.Status) {
 	var levels, rules []string
 	for _, s := range statuses {

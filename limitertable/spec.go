@@ -106,9 +106,9 @@ type properties struct {
 	ContributorInsightsSpecification json.RawMessage
 }
 
-// Parse reads the properties of an AWS::DynamoDB::Table in JSON. A property
-// that is not understood is an error, so that no change of a template passes
-// unnoticed; so is provisioned capacity that is not given, or another one of an index.
+// Parse reads the properties of an AWS::DynamoDB::Table in JSON. A property that is not
+// understood is an error, so that no change of a template passes unnoticed. Provisioned capacity
+// must be given, and an index must have that of the table.
 func Parse(text []byte) (Spec, error) {
 	var p properties
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -20,13 +20,12 @@ var (
 	policyDocuments []byte
 )
 
-// CloudFormation returns a template, in JSON, of the table that the stack deploys,
-// with point-in-time recovery, and of the managed policies for applications. Its
-// parameters are TableName, and for capacity that is provisioned and scaled BillingMode,
-// MinReadUnits, MaxReadUnits, MinWriteUnits, MaxWriteUnits and TargetUtilizationPercent; its
-// outputs are the name, ARN and stream ARN of the
-// table and the ARN of each policy. It has no functions: see [Spec.Create] for what
-// that means.
+// CloudFormation returns a template, in JSON, of the table that the stack deploys, with
+// point-in-time recovery, and of the managed policies for applications. Its parameters are
+// TableName and BillingMode. Capacity that is provisioned and scaled also has MinReadUnits,
+// MaxReadUnits, MinWriteUnits, MaxWriteUnits and TargetUtilizationPercent. Its outputs are the
+// name, ARN and stream ARN of the table and the ARN of each policy. It has no functions: see
+// [Spec.Create] for what that means.
 func CloudFormation() string { return cloudFormation }
 
 // Terraform returns the main.tf of a module with the same in it, on demand: Terraform would

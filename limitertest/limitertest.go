@@ -1,8 +1,7 @@
-// Package limitertest is for the tests of programs that use package limiter: a
-// table in memory where a DynamoDB client is asked for, so that the real limiter
-// runs in a test without a database. Its clock stands still until the test moves
-// it, unless it is that of package time, as in a bubble of testing/synctest; and
-// calls fail, hang and are slowed down or refused on demand.
+// Package limitertest is for the tests of programs that use package limiter. It has a table in
+// memory where a DynamoDB client is asked for, so that the real limiter runs in a test without a
+// database. Its clock stands still until the test moves it, unless it is that of package time, as
+// in a bubble of testing/synctest. Calls fail, hang, are slowed down or refused on demand.
 //
 //	table := limitertest.New(t)
 //	l := table.Limiter(nil)
@@ -45,9 +44,9 @@ type client struct{ admin.DynamoDB }
 // start is when the clock of a new table stands.
 var start = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// timeout is that of clients that have none of their own: a table in memory answers
-// at once, so only a machine that stands still could make a call take as long as the
-// defaults allow, and a test must not fail for that.
+// timeout is that of clients that have none of their own. A table in memory answers at once, so
+// only a machine that stands still could make a call too late for the defaults. A test must not
+// fail for that.
 const timeout = 24 * time.Hour
 
 // New returns an empty table whose clock stands at the beginning of 2025, UTC.

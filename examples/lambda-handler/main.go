@@ -3,10 +3,10 @@
 //
 //	zae-limiter limits set -r reports rpm=60
 //
-// What is special in Lambda: the limiter is opened once per execution environment,
-// outside of the handler, and what it has learned stays while the environment is warm;
-// a lease is committed before the handler returns, because the environment is frozen
-// after that; and the time for a decision is bounded well below that of the function.
+// Three things are special in Lambda. The limiter is opened once per execution environment,
+// outside of the handler, so what it has learned stays while the environment is warm. A lease is
+// committed before the handler returns, because the environment is frozen after that. The time
+// for a decision is bounded well below that of the function.
 //
 // The role of the function needs the rights of the stack's client policy. Build and
 // deploy it like any function:

@@ -1,8 +1,7 @@
-// Multi-tenant limits an organization, its teams and their keys at once: what a key
-// takes is charged to its team and to the organization too, all or nothing, by one
-// write for each. So no key gets more than its own limit, and all keys of the
-// organization together no more than it has bought; who has used that up is denied by
-// the organization, whatever is left of the key.
+// Multi-tenant limits an organization, its teams and their keys at once: what a key takes is
+// charged to its team and to the organization too, all or nothing, by one write for each. So no
+// key gets more than its own limit, and all keys of the organization together get no more than it
+// has bought. Once that is used up, the organization denies, whatever is left of the key.
 //
 //	make dev                                    # in another shell; run here the line that it prints
 //	go -C examples run ./multi-tenant

@@ -134,12 +134,11 @@ func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string
 	}
 }
 
-// statements returns the rights of a policy. With namespaces they are bound to
-// partition keys that begin with one of them; the table's own records, which
-// name namespaces and the version, can then be read by key but not listed, so
-// that no tenant learns of another. One statement has the keys of both, because one
-// request asks for both (a limiter whose configuration is due again), and all keys of a
-// request must be in one statement.
+// statements returns the rights of a policy. With namespaces they are bound to partition keys
+// that begin with one of them. The table's own records, which name namespaces and the version,
+// can then be read by key. They cannot be listed, so that no tenant learns of another. All keys
+// of a request must be in one statement. So one statement has the keys of both, because a limiter
+// whose configuration is due again asks for both at once.
 func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyStatement {
 	var out []awsiam.PolicyStatement
 	on := func(actions []string) awsiam.PolicyStatement { return allow(actions, l.Table.TableArn()) }

@@ -2,12 +2,11 @@
 //
 //	go run ./infra/release -version v0.1.0
 //
-// It tags what is committed, once the changelog has a heading for the version. The root
-// module is tagged as it is; the modules further down find it by a replace here, so they are
-// tagged on a commit beside the branch, in which they require it in that version instead.
-// Before that it builds every module without a replace. The tool for five platforms and the
-// functions, with their SHA-256 sums, are in dist/release afterwards. Nothing is pushed: the
-// last line says how.
+// It tags what is committed, once the changelog has a heading for the version. The root module is
+// tagged as it is. The modules further down find it by a replace here. So they are tagged on a
+// commit beside the branch, in which they require it in that version instead. Before that it
+// builds every module without a replace. The tool for five platforms and the functions, with
+// their SHA-256 sums, are in dist/release afterwards. Nothing is pushed: the last line says how.
 package main
 
 import (

@@ -14,12 +14,12 @@ const (
 	most = 0.95
 )
 
-// Life returns for how long, in milliseconds, tokens of the limits may be held, at most what
-// is asked for: half of the time in which the fastest rate fills, because near full a level is
-// shown lower by what is held. It is zero where one of them is soft, because that tells of each
-// request whether it was there, or has a floor, because what is held is for those that leave nothing.
-// See [LifeFrom] for the edges of quotas. Nothing is taken ahead of slots: those of leases that have
-// ended serve others for as long.
+// Life returns for how long, in milliseconds, tokens of the limits may be held, at most as long
+// as asked for. It is half of the time in which the fastest rate fills, because near full a level
+// is shown lower by what is held. It is zero if one of them is soft: a soft limit tells of each
+// request whether its tokens were there. It is zero if one has a floor: held tokens are for
+// requests that leave nothing to others. See [LifeFrom] for the edges of quotas. Nothing is taken
+// ahead of slots: those of leases that have ended serve others for as long.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
 		if c.Limit.Soft || c.Floor > 0 {

@@ -1,7 +1,7 @@
-// Package bill computes what a month costs in us-east-1: what is used, and what a
-// deployment costs whether it is used or not. It is the only place that knows prices;
-// the command line tool prints it, the page about costs is written from it, and a test
-// holds it to the template of the stack.
+// Package bill computes what a month costs in us-east-1: what is used, and what a deployment
+// costs whether it is used or not. It is the only place that knows prices. The command line tool
+// prints it, and the page about costs is written from it. A test holds it to the template of the
+// stack.
 package bill
 
 // What a million units cost on demand, in us-east-1.

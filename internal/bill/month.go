@@ -47,9 +47,9 @@ func (b *bill) add(of, part string, units float64, kind string, price float64) {
 	}
 }
 
-// Month returns what a month costs, line by line. It is the most that it can be in what it
-// says of stored limits and usage where entities are not in use all the time, and it leaves
-// out denials, at most a write for each process, bucket and second, and what is paid once.
+// Month returns what a month costs, line by line. Stored limits and usage are counted as if all
+// entities were in use all the time, so they can cost less. It leaves out denials, which are at
+// most a write for each process, bucket and second. It leaves out what is paid once.
 func Month(u Use, s Stack) []Line {
 	b := &bill{use: u, stack: s}
 	if s.Table {

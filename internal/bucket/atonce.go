@@ -213,7 +213,8 @@ func (s State) freed(i int, at int64) int64 {
 }
 
 // untilFreed returns how long after an instant a limit of slots has a need at the latest, if
-// nothing is given back: zero if it has, Never if it has not so many. Who needs none has it.
+// nothing is given back. It is zero if the slots are there or none are needed, and Never if the
+// limit has not so many.
 func (s State) untilFreed(i int, from, need int64) int64 {
 	sl, capacity := s.Slots[i], s.share(&s.Slots[i].Limit).Capacity
 	switch {

@@ -31,8 +31,8 @@ type kind interface {
 	text(l Limit) string
 	// begin returns the end of what a limit is in at an instant, of which a slot keeps the End; 0: none.
 	begin(l Limit, at int64) int64
-	// edge returns after how many milliseconds all is there at the latest, of what has a period,
-	// ends at end and is seen from an instant; 0 for what refills bit by bit.
+	// edge returns after how many milliseconds from an instant all is there at the latest, given
+	// a period and its end. It is 0 for what refills bit by bit.
 	edge(period, from, end int64) int64
 	// share returns the part of a whole that one of so many shards has.
 	share(whole int64, shard, shards int) int64

@@ -18,9 +18,9 @@ import (
 // stays true. Nothing else may deviate.
 type Deviations map[string]string
 
-// Run runs the suite. open returns a store on a table with the project's keys
-// and indexes; it is called once per group of tests and may return the same
-// table every time, because all keys are drawn at random. known may be nil.
+// Run runs the suite. open returns a store on a table with the project's keys and indexes. It is
+// called once per group of tests. It may return the same table every time, because all keys are
+// drawn at random. known may be nil.
 func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Lister) {
 	for _, group := range []struct {
 		name string

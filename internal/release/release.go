@@ -86,8 +86,8 @@ func publish(proxy, root, folder, version string) error {
 	return nil
 }
 
-// archive returns the zip file of a module, with what the go command puts into one: the
-// files of the folder but those of modules further down, and the licence of the root.
+// archive returns the zip file of a module, as the go command makes it. It has the files of the
+// folder, but not those of modules further down, and the licence of the root.
 func archive(root, folder, version, mod string) ([]byte, error) {
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = filepath.Join(root, folder)

@@ -28,9 +28,9 @@ type Usage struct {
 	// earlier window was completed with already is among it.
 	ToCount map[string]int64
 	Counted map[string]int64 // that the batch itself has counted, before it was given up
-	// Behind lists what lies behind later marks, and a replay does not count: each
-	// is counted already, by an earlier attempt at this batch or with a later
-	// record, unless that was the first that was counted of the bucket.
+	// Behind lists what lies behind later marks, so that a replay does not count it. Each is
+	// counted already, by an earlier attempt at this batch or with a later record. It is not if
+	// that later record was the first of the bucket to be counted.
 	Behind []Behind
 }
 

@@ -3,11 +3,10 @@
 // the functions set aside. It decides and reports; objects, functions and the
 // table are reached through interfaces that a program provides.
 //
-// A batch is handed to the function that gave it up, as an ordinary invocation
-// with the payload that it had. Both functions know what they have done already,
-// so a batch that was done in part, or is delivered again after a replay whose
-// answer was lost, counts and archives nothing twice. An object is deleted only
-// when the function has said that all of it is done.
+// A batch is handed to the function that gave it up, as an ordinary invocation with the payload
+// that it had. Both functions know what they have done already. So nothing is counted or archived
+// twice of a batch that was done in part, or that is replayed again because an answer was lost.
+// An object is deleted only when the function has said that all of it is done.
 //
 // The aggregator counts by the differences of cumulative counters. Where it has counted
 // later records of the same bucket shard and window, it has counted an earlier one with

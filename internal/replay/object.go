@@ -47,9 +47,8 @@ type envelope struct {
 // at most 6 MB, and a stream record less than 1 MB.
 const maxBody = 32 << 20
 
-// Parse reads an object. of tells whose function it is by the ARN or name of a
-// function, and is asked for objects of Lambda only; malformed is the function
-// that keeps its malformed records in this bucket.
+// Parse reads an object. of finds a function by its ARN or name, and is asked for objects of
+// Lambda only. malformed is the function that keeps its malformed records in this bucket.
 func Parse(key string, body []byte, of func(arn string) (Function, bool), malformed Function) (Batch, error) {
 	switch {
 	case strings.HasPrefix(key, BatchPrefix):
@@ -121,9 +120,8 @@ func countRecords(payload []byte) (int, error) {
 	return len(p.Records), nil
 }
 
-// recordsOnly returns a payload without what a tumbling window adds to it: within
-// one a function keeps what it counts in a state, of which nobody would take over
-// what a replay returns.
+// recordsOnly returns a payload without what a tumbling window adds to it. Within a window a
+// function counts into a state and returns that, and after a replay nobody would take it over.
 func recordsOnly(payload []byte) ([]byte, error) {
 	var p struct{ Records json.RawMessage }
 	if err := json.Unmarshal(payload, &p); err != nil {

@@ -1,9 +1,8 @@
-// Package simulation holds no code: its tests play the whole system in one process
-// and in virtual time. Limiters, the administration and the aggregator are the real
-// ones; the table is the in-memory twin at the end of a network that delays, loses
-// and refuses calls, and in which shards are deleted by hand; a stream brings every
-// change to the aggregator, late and twice. One seed is one world, and the same seed
-// plays the same world.
+// Package simulation holds no code: its tests play the whole system in one process and in virtual
+// time. Limiters, the administration and the aggregator are the real ones. The table is the
+// in-memory twin, at the end of a network that delays, loses and refuses calls. Shards are
+// deleted by hand. A stream brings every change to the aggregator, late and twice. One seed is
+// one world, and the same seed plays the same world.
 //
 // After every write the judge checks what docs/design.md promises: I1 no window
 // admits more than the limit allows, I2 no write makes or loses tokens, I3 the

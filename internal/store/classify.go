@@ -104,9 +104,9 @@ var throttles = []string{
 	"RequestLimitExceeded", "LimitExceededException", "TooManyRequestsException",
 }
 
-// setup are the error codes with which DynamoDB rejects a call that somebody has to
-// set right: no table, no permission, no valid credentials, no valid request
-// (developer guide, "Error handling"; expired credentials are renewed by the SDK).
+// setup are the error codes with which DynamoDB rejects a call that somebody has to set right: no
+// table, no permission, no valid credentials, no valid request. The developer guide lists them
+// under "Error handling". The SDK renews expired credentials.
 var setup = []string{
 	"ResourceNotFoundException", "AccessDeniedException", "AccessDenied", "UnauthorizedOperation", "NotAuthorized",
 	"UnrecognizedClientException", "InvalidSignatureException", "InvalidClientTokenId", "IncompleteSignature",

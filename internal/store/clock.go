@@ -19,9 +19,9 @@ const (
 	// doubts is how many answers in a row have to contradict a correction, and
 	// agree with each other, before it changes: one alone may be wrong.
 	doubts = 3
-	// stepOver is by how much the wall clock may run away from the monotonic one between two readings
-	// before it counts as set, beside a thousandth of the time between them. A clock that is being
-	// slewed stays below that.
+	// stepOver is by how much the wall clock may run away from the monotonic one between two
+	// readings before it counts as set. A thousandth of the time between them is allowed on top.
+	// A clock that is being slewed stays below that.
 	stepOver = 500 * time.Millisecond
 )
 

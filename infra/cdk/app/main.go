@@ -33,10 +33,9 @@ func main() {
 	}
 }
 
-// root is the repository root, seen from infra/cdk, which is where cdk.json
-// starts the app. The command line tool runs in the root, and every file name
-// that it passes in the environment is relative to it; so the app goes there
-// before the constructs start.
+// root is the repository root, seen from infra/cdk, which is where cdk.json starts the app. The
+// command line tool runs in the root, and every file name that it passes in the environment is
+// relative to it. So the app goes there before the constructs start.
 const root = "../.."
 
 // run synthesizes the stack to out, with the functions found in dist and the

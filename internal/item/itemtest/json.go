@@ -13,10 +13,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// JSON renders an item in DynamoDB's JSON, one attribute per line, sorted by
-// name: for goldens, messages and tests that play the stream. It is not MarshalMapJSON of
-// the SDK's attributevalue, which has no order, and would be required by the root module
-// for tests only; test/localstack, a module of its own, has it.
+// JSON renders an item in DynamoDB's JSON, one attribute per line, sorted by name: for goldens,
+// messages and tests that play the stream. MarshalMapJSON of the SDK's attributevalue has no
+// order, and the root module would require it for tests only. test/localstack, a module of its
+// own, has it.
 func JSON(it item.Item) []byte {
 	var b strings.Builder
 	b.WriteString("{")
