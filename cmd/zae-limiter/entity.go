@@ -122,8 +122,8 @@ func entityDelete(a *app) *cobra.Command {
 	var yes bool
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "delete ID", Short: "remove an entity with its limits, buckets and usage",
-		Long: "Remove an entity with its limits, buckets and usage. They are shown first, but for the\n" +
-			"usage, and it has to be confirmed (or --yes). What is recorded about it stays.",
+		Long: "Remove an entity with its limits, buckets and usage. All but the usage is shown first,\n" +
+			"and it has to be confirmed (or --yes). What is recorded about it stays.",
 		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		id := c.args[0]

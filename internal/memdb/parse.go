@@ -61,7 +61,7 @@ func parseQuery(in *dynamodb.QueryInput) (item.Query, error) {
 	}
 	q.PK, q.Prefix, q.From, q.To = text(":p"), text(":b"), text(":f"), text(":t")
 	if want := q.Input(""); *want.KeyConditionExpression != aws.ToString(in.KeyConditionExpression) {
-		return q, invalid("key condition %q is none of ours", aws.ToString(in.KeyConditionExpression))
+		return q, invalid("key condition %q is not understood", aws.ToString(in.KeyConditionExpression))
 	}
 	return q, nil
 }

@@ -24,7 +24,7 @@ const (
 	olderOwedVersion = 1
 )
 
-var errState = errors.New("state is none of ours")
+var errState = errors.New("not a state of this aggregator")
 
 // Oldest returns when the oldest record that is not counted was created, epoch
 // milliseconds; 0 if all are.
