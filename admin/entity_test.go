@@ -291,3 +291,17 @@ func TestBadEntitiesAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An update keeps when the entity was created, and tells it.
+func TestUpdatesKeepTheCreation(t *testing.T) {
+	w := newWorld(t)
+	created := w.create(Entity{ID: "acme"}).CreatedAt
+	w.advance(time.Hour)
+	e, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "Acme"})
+	w.must(err)
+	again, err := w.ns.Entity(t.Context(), "acme")
+	w.must(err)
+	if created.IsZero() || !e.CreatedAt.Equal(created) || !again.CreatedAt.Equal(created) || again.Name != "Acme" {
+		t.Errorf("created at %v; the update tells %+v, stored is %+v", created, e, again)
+	}
+}

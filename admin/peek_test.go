@@ -80,3 +80,14 @@ func TestPeekShowsWhatIsHeld(t *testing.T) {
 		}
 	}
 }
+
+// A limit that blocks leaves nothing, whatever it is stored with.
+func TestPeekAtABlockedLimit(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{Resource: "gpt-4"}, limiter.Blocked("rpm"))
+	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+	w.must(err)
+	if l := got[0].Levels; len(l) != 1 || !l[0].Limit.IsBlocked() || l[0].Remaining != 0 {
+		t.Errorf("levels %+v", l)
+	}
+}

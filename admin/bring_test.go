@@ -1,0 +1,34 @@
+package admin
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Limits that are not wanted any more are dropped from a bucket when they are full, or when
+// they were stored before, and the meter never is.
+func TestWhatIsDropped(t *testing.T) {
+	limit := func(name string) bucket.Limit {
+		return bucket.Limit{Name: name, Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	}
+	image := table.Shard{State: bucket.New([]bucket.Limit{limit("full"), limit("kept"), limit("spent"), limit("stored")},
+		0, 1, start)}
+	for _, name := range []string{"kept", "spent", "stored"} {
+		image.State.Slots[image.State.Index(name)].Tokens = 0
+	}
+	image.Partial = []table.PartialLimit{{Name: "half"}, {Name: "kept"}}
+	b := bringing{want: []bucket.Limit{limit("kept")}, before: []string{"stored", "kept"}}
+	got := b.dropped(image, start)
+	if len(got) != 3 || got[0] != "full" || got[1] != "stored" || got[2] != "half" {
+		t.Errorf("dropped %v", got)
+	}
+	for i := range 2 * maxDropped { // one write names so many, the next one others
+		image.Partial = append(image.Partial, table.PartialLimit{Name: fmt.Sprint("p", i)})
+	}
+	if got := b.dropped(image, start); len(got) != maxDropped {
+		t.Errorf("%d dropped, want %d", len(got), maxDropped)
+	}
+}

@@ -1,0 +1,30 @@
+package admin
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Everything that other clients keep in the metadata of an entity is read, nothing included.
+func TestMetadataOfOtherClients(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "acme"})
+	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	it["metadata"] = &types.AttributeValueMemberM{Value: item.Item{"none": item.Null(), "n": item.N(3),
+		"list": &types.AttributeValueMemberL{Value: []types.AttributeValue{item.S("x")}}, "set": item.SS("y"),
+		"thousand": &types.AttributeValueMemberN{Value: "1E3"}, "whole": &types.AttributeValueMemberN{Value: "7.0"},
+		"half": &types.AttributeValueMemberN{Value: "0.5"}, "much": &types.AttributeValueMemberN{Value: "1E30"},
+		"map": &types.AttributeValueMemberM{Value: item.Item{"yes": item.Bool(true)}}}}
+	w.db.Store(it)
+	e, err := w.ns.Entity(t.Context(), "acme")
+	w.must(err)
+	want := map[string]any{"none": nil, "n": int64(3), "list": []any{"x"}, "set": []string{"y"},
+		"thousand": int64(1000), "whole": int64(7), "half": 0.5, "much": 1e30, "map": map[string]any{"yes": true}}
+	if !reflect.DeepEqual(map[string]any(e.Metadata), want) {
+		t.Errorf("metadata %+v", e.Metadata)
+	}
+}
