@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // What is wrong with a command is told before anything is asked of AWS.
@@ -66,4 +69,39 @@ func TestCompletion(t *testing.T) {
 	if out, _ := s.run(0, "__complete", "limits", "re"); !strings.Contains(out, "resolve\t") {
 		t.Errorf("commands: %q", out)
 	}
+}
+
+// Sister commands take the same flags: one of the same name has the same letter and takes the
+// same, and what is about an entity or a resource names it with -e or -r, unless it always
+// needs both.
+func TestSistersTakeTheSameFlags(t *testing.T) {
+	known := map[string]*pflag.Flag{}
+	leaf(func(path string, c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if k := known[f.Name]; k != nil && (k.Shorthand != f.Shorthand || k.Value.Type() != f.Value.Type()) {
+				t.Errorf("zae-limiter %s: --%s is -%s %s, and -%s %s elsewhere", path, f.Name, f.Shorthand,
+					f.Value.Type(), k.Shorthand, k.Value.Type())
+			}
+			known[f.Name] = f
+		})
+		words := strings.Fields(c.Use)
+		for i, w := range words {
+			if i > 0 && strings.Contains(w, "ENTITY") && !strings.HasPrefix(words[i-1], "-") &&
+				!strings.HasSuffix(words[i-1], "-e") && (i+1 == len(words) || words[i+1] != "RESOURCE") {
+				t.Errorf("zae-limiter %s: %q names an entity without -e", path, c.Use)
+			}
+		}
+		for a, b := range map[string]string{"from": "to", "to": "from"} {
+			if c.Flags().Lookup(a) != nil && c.Flags().Lookup(b) == nil {
+				t.Errorf("zae-limiter %s: --%s and no --%s", path, a, b)
+			}
+		}
+	})
+	s := newShell(t)
+	s.run(0, "limits", "set", "-y", "--everybody", "rpm=10")
+	s.says(0, "limits get --everybody", "* * rpm 10")
+	s.says(0, "limits reach --everybody", "BUCKETS")
+	s.says(2, "limits get --everybody -e acme", "acme/* is named")
+	s.says(2, "limits reach --everybody -r gpt-4", "*/gpt-4 is named")
+	s.says(2, "thresholds", "whose thresholds")
 }

@@ -8,29 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/replay"
-	"github.com/zeroae/zae-limiter-go/limiter"
 )
-
-// A reset of one limit leaves the others as they are.
-func TestResetOfOneLimit(t *testing.T) {
-	s := newShell(t)
-	s.run(0, "limits", "set", "-y", "-r", "gpt-4", "rpm=10/h", "tpm=100/h")
-	take := func(costs limiter.Costs) error {
-		ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: costs}
-		_, err := s.table.Limiter(nil).Acquire(t.Context(), ask)
-		return err
-	}
-	if err := take(limiter.Costs{"rpm": 9, "tpm": 90}); err != nil {
-		t.Fatal(err)
-	}
-	s.run(0, "reset", "-y", "acme", "gpt-4", "rpm")
-	if err := take(limiter.Costs{"rpm": 10, "tpm": 10}); err != nil {
-		t.Errorf("10 of 10 after the reset: %v", err)
-	}
-	if err := take(limiter.Costs{"tpm": 1}); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("1 of 0: %v", err)
-	}
-}
 
 // locked is a bucket with one object that cannot be read.
 type locked struct{}
