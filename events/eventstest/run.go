@@ -12,10 +12,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden outcomes in testdata")
 
-// Run calls outcome with every sample event of the function, <folder>/<function>-*.json,
-// and compares what it returns with the golden file of the same
-// name in testdata, which go test -update rewrites. An event without an outcome
-// fails, and so does an outcome without an event, and finding no event at all.
+// Run calls outcome with every sample event of the function, <folder>/<function>-*.json. It
+// compares the result with the golden file of the same name in testdata, which go test -update
+// rewrites. An event without an outcome fails, and so does an outcome without an event, and
+// finding no event at all.
 func Run(t *testing.T, folder, function string, outcome func(t *testing.T, payload []byte) string) {
 	events, err := filepath.Glob(folder + "/" + function + "-*.json")
 	if err != nil || len(events) == 0 {

@@ -4,13 +4,12 @@
 //
 // # The cost table
 //
-// `make cost` runs every path of the cost table against a stand-in and prints
-// the capacity it consumed, indexes included, next to the budget; the test
-// TestCostsAreAsBudgeted fails where they differ, on both stand-ins. Capacity is
-// what the stand-in reports (ReturnConsumedCapacity=INDEXES), read off the wire
-// by a proxy. What no DynamoDB reports is added by AWS's rule: a conditional
-// write that fails is charged one write unit per started KB of the item that
-// exists, at least one. Each line begins with "cost:".
+// `make cost` runs every path of the cost table against a stand-in. It prints the capacity
+// consumed, indexes included, next to the budget. The test TestCostsAreAsBudgeted fails if they
+// differ, on both stand-ins. Capacity is what the stand-in reports
+// (ReturnConsumedCapacity=INDEXES), read off the wire by a proxy. What no DynamoDB reports is
+// added by AWS's rule: a conditional write that fails is charged one write unit per started KB of
+// the item that exists, at least one. Each line begins with "cost:".
 //
 // # The benchmarks
 //
@@ -34,9 +33,8 @@
 // BenchmarkManyKeys, which make bench leaves out, puts a million keys through one process
 // in virtual time and reports memory and units (docs/at-scale.md); it takes minutes.
 //
-// What fleets of processes pay on one bucket is measured in package test/bench/fleet, in
-// virtual time and, a little of it, on a stand-in; `make bench` prints it with the
-// rest.
+// Package test/bench/fleet measures what fleets of processes pay on one bucket. It does so in
+// virtual time, and a little on a stand-in. `make bench` prints it with the rest.
 //
 // Decoding against the Lambda library's event type is measured where it is
 // done, in internal/stream; `make bench` runs it as well.

@@ -49,8 +49,8 @@ func (f fleet) halves(ctx context.Context, entity string) error {
 	return taken(ctx, f.a, entity, 600)
 }
 
-// lagging splits a shard that is behind the count of shard 0, from an image that is newer
-// than that of shard 0, as a client that writes to it and the aggregator do.
+// lagging splits a shard that is behind the count of shard 0, from an image newer than that of
+// shard 0. A client that writes to the shard and the aggregator do so.
 func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 	row := Row{
 		Path:   "split of a shard that lags behind",

@@ -1,13 +1,12 @@
 // Package fleet measures what many processes pay that share one bucket: real
 // limiters, each with caches of its own, on one table in memory, in virtual time.
 //
-// A call takes two milliseconds to the table and two back, give or take a quarter, or
-// longer if the case says so, and is carried out in between, so that images are as old as they are in a fleet and
-// writes meet as they meet there. Requests arrive at random times (a Poisson
-// process), each at a random process; a denied one does not come back. Every run
-// happens inside a testing/synctest bubble: hundreds of seconds pass in one, and
-// nothing depends on how fast the machine is. The seed fixes the traffic; which of
-// two writes at the same instant comes first is the scheduler's.
+// A call takes two milliseconds to the table and two back, give or take a quarter, or longer if
+// the case says so. It is carried out in between. So images are as old as in a real fleet, and
+// writes meet as they do there. Requests arrive at random times (a Poisson process), each at a
+// random process; a denied one does not come back. Every run happens inside a testing/synctest
+// bubble: hundreds of seconds pass in one, and nothing depends on how fast the machine is. The
+// seed fixes the traffic; which of two writes at the same instant comes first is the scheduler's.
 //
 // # What is reported
 //

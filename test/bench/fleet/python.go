@@ -101,9 +101,9 @@ func (t *pythonTable) refilled(it pythonItem, now int64) []int64 {
 
 var errPythonDenied = errors.Join(limiter.ErrLimited, errors.New("denied by the model of the Python client"))
 
-// acquire is what the Python client is documented to do: a plain add; when that
-// is refused and refill would cover the request, a read, a refill under a lock on
-// the clock, and when others moved the clock, the plain add again.
+// acquire is what the Python client is documented to do. It sends a plain add. If that is refused
+// and refill would cover the request, it reads, and refills under a lock on the clock. If others
+// moved the clock, it sends the plain add again.
 func (t *pythonTable) acquire(_ context.Context, tokens []int64) error {
 	it, held := t.spend(tokens)
 	if held {

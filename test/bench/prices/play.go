@@ -17,9 +17,8 @@ type span struct {
 	together int // cells that are played at once
 }
 
-// The day that is played. Traffic comes in its third hour and from the seventh on;
-// what longer windows are owed is counted when the hour, or with long folds two, is
-// over by some minutes.
+// The day that is played. Traffic comes in its third hour and from the seventh on. Longer windows
+// catch up some minutes after the hour is over, or after two hours with long folds.
 const (
 	warmUp  = int64(19_675*24+2) * hour // 2023-11-14T02:00:00Z
 	begin   = warmUp + 4*hour

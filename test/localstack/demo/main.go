@@ -1,19 +1,19 @@
-// Demo plays the whole system on this machine and checks it: clients take
-// tokens through the limiter, the table's stream feeds the built functions,
-// usage is counted, a hot bucket splits, audit events expire into the archive,
-// and some of it goes wrong on purpose.
+// Demo plays the whole system on this machine and checks it. Clients take tokens through the
+// limiter, and the table's stream feeds the built functions. Usage is counted, a hot bucket
+// splits, audit events expire into the archive. Some of it goes wrong on purpose.
 //
-// It is started by make demo, which installs the stand-ins and builds the
-// functions before. TRACE names a CSV file of real requests to replay
-// (TIMESTAMP,ContextTokens,GeneratedTokens: the context is acquired, the
-// generated tokens are settled afterwards), SPEEDUP how much faster than
-// recorded (chosen, if not given, to make 200 requests a second); without TRACE
-// a workload is generated, the same one in every run.
-// What it measured it also writes as one page with pictures, dist/demo.html.
-// The argument picture runs nothing: of the page of the last run it makes the pictures of
-// the README.
-// The last line is "demo: PASS" or "demo: FAIL" with the reasons, and the exit
-// status is 0 or 1 accordingly, 2 for settings that are not acceptable.
+// It is started by make demo, which installs the stand-ins and builds the functions before.
+//
+// TRACE names a CSV file of real requests to replay: TIMESTAMP,ContextTokens,GeneratedTokens. The
+// context is acquired, and the generated tokens are settled afterwards. SPEEDUP says how much
+// faster than recorded to replay it; the default makes 200 requests a second. Without TRACE a
+// workload is generated, the same one in every run.
+//
+// It writes its measurements as one page with pictures, dist/demo.html. With the argument picture
+// it runs nothing, and makes the pictures of the README from the page of the last run.
+//
+// The last line is "demo: PASS" or "demo: FAIL" with the reasons. The exit status is 0 or 1
+// accordingly, and 2 for settings that are not acceptable.
 package main
 
 import (

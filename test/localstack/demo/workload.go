@@ -48,9 +48,9 @@ func perMinute(rpm, tpm int64) []limiter.Limit {
 	return []limiter.Limit{limiter.PerMinute("rpm", rpm), limiter.PerMinute("tpm", tpm)}
 }
 
-// The tenants. The hot one has half of the traffic, has to split because of it,
-// and wants more requests than its shards together have; the greedy ones want far
-// more than they may have on one shard.
+// The tenants. The hot one has half of the traffic, has to split because of it, and wants more
+// requests than its shards together have. The greedy ones want far more than they may have on one
+// shard.
 const (
 	hotEntity, hotResource = "chat-frontend", "gpt-large"
 	stormEntity            = "batch-2"

@@ -29,7 +29,7 @@
 //     that has succeeded nothing else is delivered. An answer without a state
 //     fails the batch.
 //
-// Where the documents are silent the harsher reading is taken: an answer that
-// names the first record of the batch is no cut, so the whole batch is
-// retried, uses up a retry, and is given up as a whole in the end.
+// Where the documents are silent the harsher reading is taken. An answer that
+// names the first record of the batch is no cut. So the whole batch is retried,
+// uses up a retry, and is given up as a whole in the end.
 package esm
