@@ -132,9 +132,8 @@ func (k *desk) pass(shard int, ended *flight, group []*acquirer) {
 	}
 }
 
-// lead sends the write of a group, of which the caller is the first, and gives
-// every acquire its turn. Alone, it does so within the caller's context; a group
-// does not end because its leader leaves.
+// lead sends the write of a group that begins with the caller, and gives every acquire its turn.
+// Alone, it does so within the caller's context; a group does not end because its leader leaves.
 func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, group []*acquirer,
 	tries *attempt) turn {
 	me := group[0]

@@ -53,9 +53,9 @@ func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
 	return cmp.Or(ms, l.opts.Ahead.Milliseconds())
 }
 
-// levels works out what a request needs of its entity, whose configuration is
-// given, and of those that it cascades to, in the room it is given. Warm, it does no I/O.
-// With an error it returns whom that is about.
+// levels works out what a request needs of its entity, whose configuration is given, and of those
+// that it cascades to, in the room it is given. Warm, it does no I/O. With an error it returns
+// the entity that the error is about.
 func (l *Limiter) levels(ctx context.Context, n known.Name, req Request, cfg resolved,
 	room []known.Want) ([]known.Want, known.Name, error) {
 	w, err := l.want(n, req, cfg)

@@ -47,11 +47,12 @@ type Options struct {
 	// that crashes loses what it holds, and what its leases took stays taken. docs/hot-keys.md
 	// says which time suits which bucket. The time is cut to half of that in which the fastest
 	// limit of a bucket fills. Nothing is taken ahead if the process asks for the bucket only a
-	// few times in it, or if a write takes two thirds of it. Nor is anything of a bucket with a
-	// soft limit, nor over the edge of a quota. What ends unspent of a quota is given back with
-	// one write. Wait and Reserve are not served from it. Slots of a lease that has ended serve
-	// the next requests of the process: see [InFlight]. Not for buckets that Python clients or
-	// older releases take from: they do not know what is held, and grant it once more.
+	// few times in that time, or if a write takes two thirds of it. Nothing is taken ahead of a
+	// bucket with a soft limit, or over the edge of a quota. What ends unspent of a quota is
+	// given back with one write. Wait and Reserve are not served from it. Slots of a lease that
+	// has ended serve the next requests of the process: see [InFlight]. Not for buckets that
+	// Python clients or older releases take from: they do not know what is held, and grant it
+	// once more.
 	Ahead time.Duration
 	// Timeout bounds every call of the limiter, on top of the caller's
 	// context. Default 2s, at least 1ms.

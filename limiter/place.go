@@ -12,9 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// place tells a request that waits from when it may go on, by the images of what it
-// has been charged to. If that is too late, because others had come before whom the
-// limiter did not know of, everything is given back and the request denied.
+// place tells a request that waits from when it may go on, by the images of the shards that it
+// was charged to. Others may have come before, and the limiter did not know of them. If it is too
+// late then, everything is given back and the request is denied.
 func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease, tries *attempt) error {
 	images := []table.Shard{lease.image()}
 	if len(lease.items) > 1 { // a transaction brings no images

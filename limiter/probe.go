@@ -11,11 +11,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// heard tells the breakers what came of a call for a bucket, which failed at another one perhaps,
-// its parent's, and who observes what became of them. If one bucket is throttled, its partition
-// alone may be too hot. So that opens the bucket's breaker, and the breaker for all only if other
-// buckets are throttled too. A throttled read opens its bucket's breaker alone, and only while
-// nothing is known of the bucket: a known bucket needs no read.
+// heard tells the breakers how a call for a bucket ended, and the observer how that changed them.
+// The call may have failed at another bucket, that of the parent. If one bucket is throttled, its
+// partition alone may be too hot. So that opens the bucket's breaker, and the breaker for all
+// only if other buckets are throttled too. A throttled read opens its bucket's breaker alone, and
+// only while nothing is known of the bucket: a known bucket needs no read.
 func (l *Limiter) heard(ctx context.Context, n, at known.Name, err error) {
 	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
 	var k *desk

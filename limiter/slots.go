@@ -199,7 +199,7 @@ func (l *Limiter) move(r *slots.Renewal) (lost error) {
 	}
 }
 
-// moved tells by the error of a renewal what came of it, and what it was refused by.
+// moved tells by its error how a renewal ended, and what refused it.
 func moved(err error) (came slots.Outcome, b *table.Shard) {
 	canceled, refused := errors.AsType[*store.Canceled](err)
 	switch {

@@ -9,14 +9,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// tell tells who observes, if anybody does.
+// tell passes an event to the observer, if there is one.
 func (l *Limiter) tell(ctx context.Context, e Event) {
 	if l.opts.Observe != nil {
 		l.opts.Observe(ctx, e)
 	}
 }
 
-// begin returns when a call began, for who observes.
+// begin returns when a call began, for the observer.
 func (l *Limiter) begin() (at time.Time) {
 	if l.opts.Observe != nil {
 		at = time.Now()
@@ -69,7 +69,7 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 	le.limiter.opts.Observe(ctx, e)
 }
 
-// tellAhead tells what a charge has taken ahead, and what of earlier ones has ended.
+// tellAhead tells what a charge has taken ahead, and what has ended of earlier charges.
 func (l *Limiter) tellAhead(ctx context.Context, p known.Planned, group []*acquirer, tries *attempt) {
 	if l.opts.Observe == nil {
 		return

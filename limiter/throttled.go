@@ -46,7 +46,7 @@ func (a *throttles) pause(ctx context.Context, err error, try int) bool {
 	return smithytime.SleepWithContext(ctx, d) == nil
 }
 
-// watched is a store whose throttled calls are told to who observes.
+// watched is a store that tells the observer of throttled calls.
 type watched struct {
 	store.Store
 	observe func(context.Context, Event)

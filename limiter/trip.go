@@ -29,9 +29,9 @@ func (t *trips) answered(took time.Duration) {
 
 // pace is what they typically took, and after how long a write is late. Without any both are zero.
 //
-// Typical is the median, of which a few that took long are no part: it moves only when half of the
-// last ones did. Late is half as much again as four of five took. So three of fifteen that took long
-// change nothing, and of a table that has become slow four are enough.
+// Typical is the median. It moves only when half of the last ones were slow. Late is half as much
+// again as four of five took. So three slow ones of fifteen change nothing, and four are enough
+// to tell that the table has become slow.
 //
 // Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is late
 // after 7.5 ms.

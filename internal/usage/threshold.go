@@ -14,8 +14,8 @@ import (
 // percents are the parts of a quota that are told of when they are spent.
 var percents = [...]int64{50, 80, 100}
 
-// shortest is the shortest period, in milliseconds, of which thresholds are told: they
-// would cost a quota of one token a minute more than its requests do.
+// shortest is the shortest period, in milliseconds, that thresholds are told of: they would cost
+// a quota of one token a minute more than its requests do.
 const shortest = hourMillis
 
 // Spent is what was spent of one quota in one period, in millitokens.

@@ -50,7 +50,7 @@ func (f fleet) halves(ctx context.Context, entity string) error {
 }
 
 // lagging splits a shard that is behind the count of shard 0, from an image newer than that of
-// shard 0. A client that writes to the shard and the aggregator do so.
+// shard 0. A client that writes to it does so, and the aggregator too.
 func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 	row := Row{
 		Path:   "split of a shard that lags behind",
