@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -21,8 +24,12 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "limits set rpm=1", "--everybody")
 	s.says(2, "limits set -e acme --everybody rpm=1", "acme/* is named")
 	s.says(2, "limits list --nonsense", "unknown flag", "--help")
-	s.says(2, "limits list -o xml", "accepted are table, csv and json")
-	s.says(2, "credit acme gpt-4 rpm", "like tpm=5000")
+	s.says(2, "limits list -o xml", "-o xml: accepted are table, csv and json")
+	s.says(2, "limits list --progress often", "--progress often: accepted are auto, always and never")
+	s.says(2, "limits set -r gpt-4 rpm=fast", `limit "rpm=fast": `)
+	s.says(2, "usage -e acme --window weekly", `--window "weekly": accepted are hourly, daily and monthly`)
+	s.says(2, "audit --all --max -1", "--max -1: want a number of events, 0 for all")
+	s.says(2, "credit acme gpt-4 rpm", `"rpm": want LIMIT=TOKENS, each limit once, like tpm=5000`)
 	s.says(2, "audit -e a -r b", "either")
 	s.says(2, "audit --all -e a", "--all lists everything")
 	s.says(2, "entity move a", "--parent or --no-parent?")
@@ -37,6 +44,77 @@ func TestWrongCommands(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")
 	s.says(1, "limits list --endpoint-url http://127.0.0.1:1", "Is DynamoDB reachable?")
+}
+
+// flagsInUse are the flags in a line of usage.
+var flagsInUse = regexp.MustCompile(`\{[^}]*\}|\[-[^]]*\]|--?[a-z-]+ [A-Z]+`)
+
+// Every command takes as many arguments as its line of usage has, and no others.
+func TestArgumentsAreCounted(t *testing.T) {
+	noAWS(t)
+	s := &shell{T: t}
+	leaf(func(path string, c *cobra.Command) {
+		if strings.HasPrefix(path, "completion ") || path == "help" || path == "dev" {
+			return
+		}
+		least, most := 0, 0
+		for _, w := range strings.Fields(flagsInUse.ReplaceAllString(c.Use, ""))[1:] {
+			if most++; !strings.HasPrefix(w, "[") {
+				least++
+			}
+			if strings.Contains(w, "...") {
+				most = 1 << 20
+			}
+		}
+		for _, n := range []int{least - 1, most + 1} {
+			if n < 0 || n > 100 {
+				continue
+			}
+			args := strings.Fields(path + strings.Repeat(" rpm=1", n))
+			if _, errs, code := s.end(args...); code != wrong || !strings.Contains(errs, fmt.Sprint(n, " arguments, want: ")) {
+				t.Errorf("zae-limiter %v, of %q: %d\n%s", args, c.Use, code, errs)
+			}
+		}
+		args := strings.Fields(path + strings.Repeat(" rpm=1", least))
+		if _, errs, _ := s.end(args...); strings.Contains(errs, " arguments, want: ") {
+			t.Errorf("zae-limiter %v, of %q: %s", args, c.Use, errs)
+		}
+	})
+}
+
+// AWS is asked where the flags say, and stand-ins that send no checksums are not complained about.
+func TestWhereAWSIs(t *testing.T) {
+	noAWS(t)
+	for name, value := range map[string]string{
+		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"} {
+		t.Setenv(name, value)
+	}
+	for _, c := range []struct {
+		app       app
+		region    string
+		checksums bool
+	}{
+		{app{}, "us-east-1", true}, {app{region: "eu-west-1"}, "eu-west-1", true},
+		{app{endpoint: "http://127.0.0.1:1"}, "us-east-1", false},
+	} {
+		db, err := c.app.database(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := db.Options()
+		if o.Region != c.region || aws.ToString(o.BaseEndpoint) != c.app.endpoint ||
+			o.DisableValidateResponseChecksum == c.checksums {
+			t.Errorf("%+v: region %s, at %q, without checksums %v", c.app, o.Region, aws.ToString(o.BaseEndpoint),
+				o.DisableValidateResponseChecksum)
+		}
+	}
+}
+
+// Who changes something is who the flag says.
+func TestWhoMakesTheChange(t *testing.T) {
+	s := newShell(t)
+	s.run(0, "entity", "create", "acme", "--principal", "alice")
+	s.says(0, "audit -e acme", "alice")
 }
 
 // With -o json errors are JSON, on the standard error.
@@ -65,6 +143,14 @@ func TestCompletion(t *testing.T) {
 	out, _ := s.run(0, "__complete", "usage", "--window", "")
 	if !strings.HasPrefix(out, "hourly\ndaily\nmonthly\n") {
 		t.Errorf("values of --window: %q", out)
+	}
+	for flag, want := range map[string]string{
+		"--output": "table\ncsv\njson\n", "--progress": "auto\nalways\nnever\n",
+		"--on-unavailable": "block\nallow\nundecided\n",
+	} {
+		if out, _ := s.run(0, "__complete", "policy", "set", flag, ""); !strings.HasPrefix(out, want) {
+			t.Errorf("values of %s: %q", flag, out)
+		}
 	}
 	if out, _ := s.run(0, "__complete", "limits", "re"); !strings.Contains(out, "resolve\t") {
 		t.Errorf("commands: %q", out)

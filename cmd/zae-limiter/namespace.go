@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 func namespaceCommand(a *app) *cobra.Command {
@@ -110,14 +112,19 @@ func namespacePurge(a *app) *cobra.Command {
 		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		id := c.args[0]
-		if _, err := c.all.Lookup(c.ctx, id); err == nil {
+		switch _, err := c.all.Lookup(c.ctx, id); {
+		case err == nil:
 			return answer{}, usage(c.cmd, "%q is the name of a namespace in use: delete it, and purge the ID that it had", id)
+		case !errors.Is(err, limiter.ErrNamespace):
+			return answer{}, err
 		}
+		there := false
 		for n, err := range c.all.Orphans(c.ctx) {
 			if err != nil {
 				return answer{}, err
 			}
 			if n.ID == id {
+				there = true
 				a.leaves(spaceLine(n) + ", and everything in it")
 			}
 		}
@@ -125,7 +132,7 @@ func namespacePurge(a *app) *cobra.Command {
 			return answer{}, err
 		}
 		n, err := c.all.PurgeNamespace(c.ctx, id)
-		if err == nil && n == 0 {
+		if err == nil && n == 0 && !there {
 			a.say("nothing was there: it is purged already, or namespace list --all has another ID")
 		}
 		return removedAnswer(n, err)

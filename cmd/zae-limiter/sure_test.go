@@ -340,3 +340,49 @@ func TestNothingToAsk(t *testing.T) {
 		}
 	})
 }
+
+// Of each command, every call in turn has no answer. The command fails then, says what that
+// was, and never claims that something was done. Only the list of the
+// resources of which entities have limits decides nothing, and is put right by a later command.
+func TestACallThatFailsIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+		file := filepath.Join(t.TempDir(), "limits.yaml")
+		manifest := func(text string) {
+			if err := os.WriteFile(file, []byte("namespace: default\nresources: "+text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		manifest("{}\n")
+		begin, ids := furnished(t, file)
+		manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
+		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
+		leaf(func(path string, _ *cobra.Command) {
+			p, ok := effects[path]
+			if !ok || p.away {
+				return
+			}
+			args := strings.Fields(path + " " + real.Replace(p.args))
+			if p.effect == removes {
+				args = append(args, "-y")
+			}
+			for failing := 1; ; failing++ {
+				s, calls := storedIn(begin.db.Snapshot()), 0
+				spared := false
+				s.db.SetHook(func(o memdb.Op) (bool, error) {
+					if calls++; calls != failing {
+						return true, nil
+					}
+					spared = o.Name == memdb.UpdateItem && o.Writes[0].Target().SK == "#ENTITY_CONFIG_RESOURCES"
+					return false, memdb.Fail(store.Unavailable)
+				})
+				out, errs, code := s.on(t, "", args...)
+				if calls < failing {
+					break
+				}
+				if code != failed && !spared || !spared && !strings.Contains(errs, "zae-limiter: ") {
+					t.Errorf("zae-limiter %v, call %d of %d without an answer: %d\n%s%s", args, failing, calls, code, out, errs)
+				}
+			}
+		})
+	})
+}
