@@ -24,6 +24,8 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(1, "entity delete key-1", "nothing was changed")
 		s.says(0, "entity delete key-1 --yes", "ITEMS REMOVED")
 		s.says(1, "entity get key-1", "not found")
+		s.says(1, "namespace delete ghost", "zae-limiter namespace register ghost makes one")
+		s.says(3, "limits resolve nobody gpt-4", `no scope has limits for "nobody" on "gpt-4"`)
 		out, errs := s.run(0, "entity", "children", "acme")
 		if out != "" || !strings.Contains(errs, "nothing there") {
 			t.Errorf("no children: %q %q", out, errs)

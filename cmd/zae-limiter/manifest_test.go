@@ -2,9 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 func TestManifests(t *testing.T) {
@@ -44,4 +51,57 @@ func TestManifests(t *testing.T) {
 	s.stdin = "namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n"
 	s.says(2, "apply -", "--yes is needed")
 	s.says(0, "apply - -y", "1 changes applied")
+}
+
+// A manifest is for its namespace, and no other can be meant.
+func TestManifestsAreOfTheirNamespace(t *testing.T) {
+	s := newShell(t)
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("namespace: nowhere\n")
+	s.says(1, "plan "+file, "zae-limiter namespace register nowhere makes one")
+	write("namespace: default\n")
+	s.says(2, "plan "+file+" -n other", `the manifest is for namespace "default", --namespace says "other"`)
+	s.says(0, "plan "+file+" -n default", "nothing to change")
+}
+
+// An application that is cut short says how far it came, and the same command goes on.
+func TestAnApplicationThatIsCutShort(t *testing.T) {
+	s := storedIn(memdb.New(func() int64 { return storedNow.UnixMilli() }))
+	if _, errs, code := s.on(t, "", "namespace", "register", "default"); code != 0 {
+		t.Fatal(errs)
+	}
+	const many = 100
+	text := "namespace: default\nresources:\n"
+	for i := range many {
+		text += fmt.Sprintf("  r%d: {limits: {rpm: {capacity: 5}}}\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.db.SetHook(func(o memdb.Op) (bool, error) {
+		for _, w := range o.Writes {
+			if strings.HasSuffix(w.Target().PK, "/RESOURCE#r7") {
+				return false, memdb.Fail(store.Unavailable)
+			}
+		}
+		return true, nil
+	})
+	out, errs, code := s.on(t, "", "apply", "-y", file)
+	told := regexp.MustCompile(`(\d+) of 100 changes applied; the same command goes on with the rest`)
+	said := told.FindStringSubmatch(errs)
+	if code != failed || said == nil || said[1] == "0" {
+		t.Fatalf("%d\n%s%s", code, out, errs)
+	}
+	done, _ := strconv.Atoi(said[1])
+	s.db.SetHook(nil)
+	_, errs, code = s.on(t, "", "apply", "-y", file)
+	if want := fmt.Sprintf("%d changes applied", many-done); code != 0 || !strings.Contains(errs, want) {
+		t.Errorf("once more: %d, want %s\n%s", code, want, errs)
+	}
 }

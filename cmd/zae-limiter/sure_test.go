@@ -386,3 +386,79 @@ func TestACallThatFailsIsTold(t *testing.T) {
 		})
 	})
 }
+
+// What a question is about is shown exactly: what leaves, what comes, and nothing that is not there.
+func TestWhatAQuestionShows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+		file := filepath.Join(t.TempDir(), "limits.yaml")
+		if err := os.WriteFile(file, []byte("namespace: default\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		begin, _ := furnished(t, file)
+		for _, c := range []struct {
+			command    string
+			says, hide string
+		}{
+			{"entity move acme --parent other", "+ \"acme\" belongs to \"other\", and charges it\n", ""},
+			{"entity move acme --no-parent", "+ \"acme\" belongs to none\n", "none, and"},
+			{"entity delete nobody", "Remove entity \"nobody\"", "- "},
+			{"entity delete acme", "- acme/gpt-4 rpm: 10 per 1h0m0s", "inherited"},
+			{"reset acme gpt-4 rpm", "- acme/gpt-4 rpm: 1 of 10 left, 9 used\n", ""},
+			{"reset acme gpt-4 tpm", "Fill bucket acme/gpt-4 up?", "rpm:"},
+			{"policy set --audit-retention 7d", "- audit retention: 30 days\n+ audit retention: 7 days\n", "unavailable"},
+			{"policy set --on-unavailable undecided", "- on unavailable: allow\n+ on unavailable: undecided\n", "retention"},
+			{"limits set --everybody rpm=1", "of everybody, wherever nothing more specific is stored?", "*/*?"},
+			{"limits set -e acme rpm=1", "Change the limits of acme/*?", "everybody"},
+		} {
+			s := storedIn(begin.db.Snapshot())
+			_, errs, code := s.on(t, "n\n", strings.Fields(c.command)...)
+			if code != failed && !strings.Contains(c.command, "other") || !strings.Contains(errs, c.says) ||
+				c.hide != "" && strings.Contains(errs, c.hide) {
+				t.Errorf("zae-limiter %s: %d, want %q and not %q\n%s", c.command, code, c.says, c.hide, errs)
+			}
+		}
+	})
+}
+
+// Limits that cannot be read can be replaced and removed, once somebody has said yes to that.
+func TestLimitsThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+		file := filepath.Join(t.TempDir(), "limits.yaml")
+		if err := os.WriteFile(file, []byte("namespace: default\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		begin, _ := furnished(t, file)
+		for _, it := range begin.db.Items() {
+			if k := item.KeyOf(it); strings.HasSuffix(k.PK, "/RESOURCE#gpt-4") {
+				it = maps.Clone(it)
+				it["l_rpm_cp"] = item.S("odd")
+				begin.db.Store(it)
+			}
+		}
+		before := begin.db.Items()
+		for _, c := range []struct{ command, says, after string }{
+			{"limits set -r gpt-4 --replace rpm=7", "Replace the limits of */gpt-4, which cannot be read", "rpm 7"},
+			{"limits delete -r gpt-4", "- */gpt-4 what cannot be read: ", "* gpt-4 enabled"},
+		} {
+			for _, answer := range []string{"n\n", "y\n"} {
+				s := storedIn(begin.db.Snapshot())
+				out, errs, code := s.on(t, answer, strings.Fields(c.command)...)
+				changed := !reflect.DeepEqual(before, s.db.Items())
+				if yes := answer == "y\n"; !strings.Contains(errs, c.says) || changed != yes || (code == done) != yes {
+					t.Errorf("zae-limiter %s, %q: %d, changed %v\n%s%s", c.command, answer, code, changed, out, errs)
+				}
+				if answer == "y\n" {
+					out, errs, _ := s.on(t, "", "limits", "get", "-r", "gpt-4")
+					if !strings.Contains(strings.Join(strings.Fields(out+errs), " "), c.after) {
+						t.Errorf("after zae-limiter %s: %s%s, want %q", c.command, out, errs, c.after)
+					}
+				}
+			}
+		}
+		s := storedIn(begin.db.Snapshot())
+		if _, errs, code := s.on(t, "y\n", "limits", "set", "-r", "gpt-4", "rpm=7"); code != failed ||
+			!strings.Contains(errs, "--replace stores others in their place") {
+			t.Errorf("beside what cannot be read: %d\n%s", code, errs)
+		}
+	})
+}
