@@ -35,7 +35,12 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "entity move a", "--parent or --no-parent?")
 	s.says(2, "entity move a --parent b --no-parent", "--parent or --no-parent?")
 	s.says(2, "audit --from yesterday", "yesterday", "want dates like")
-	s.says(1, "limits list", "Set AWS_REGION")
+	for _, command := range []string{"limits list", "status", "table describe", "table create"} {
+		s.says(1, command, "Set AWS_REGION")
+	}
+	if _, errs, _ := s.end("frobnicate"); strings.Contains(errs, "do you mean") {
+		t.Errorf("what is like nothing: %s", errs)
+	}
 	t.Setenv("AWS_REGION", "us-east-1")
 	s.says(1, "limits list", "No AWS credentials were found")
 	s.says(0, "", "Available Commands")
@@ -108,6 +113,16 @@ func TestWhereAWSIs(t *testing.T) {
 				o.DisableValidateResponseChecksum)
 		}
 	}
+}
+
+// The table and the namespace are those of the environment, unless a flag says otherwise.
+func TestWhatTheEnvironmentSays(t *testing.T) {
+	s := newShell(t)
+	t.Setenv("ZAEL_NAMESPACE", "prod")
+	s.says(1, "limits list", "zae-limiter namespace register prod makes one")
+	s.says(0, "limits list -n default", "nothing there")
+	t.Setenv("ZAEL_STACK", "quotas")
+	s.says(1, "limits list", `those in table "quotas"`)
 }
 
 // Who changes something is who the flag says.

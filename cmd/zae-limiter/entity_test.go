@@ -14,6 +14,9 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.run(0, "entity", "create", "key-1", "--parent", "acme", "--charge-parent", "--metadata", `{"tier": "gold"}`)
 		s.says(1, "entity create key-1", "exists already")
 		s.says(0, "entity children acme", "key-1 key-1 acme true")
+		s.says(0, "entity create key-2 --parent acme")
+		s.says(0, "entity children acme", "key-1 key-1 acme true", "key-2 key-2 acme false")
+		s.says(0, "entity delete key-2 -y")
 		type entity struct {
 			ID       string
 			Metadata map[string]any
@@ -46,7 +49,10 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(0, "namespace recover "+id, "prod", "active")
 		s.says(0, "limits list -n prod", "rpm 5")
 		s.says(0, "namespace delete -y prod")
-		s.says(0, "namespace purge -y "+id, "ITEMS REMOVED")
+		if out, errs := s.run(0, "namespace", "purge", "-y", id); !strings.Contains(out, "ITEMS REMOVED") ||
+			strings.Contains(errs, "nothing was there") {
+			t.Errorf("a purge: %s%s", out, errs)
+		}
 		s.says(0, "namespace purge -y "+id, "nothing was there", "ITEMS REMOVED 0")
 		if got := prints[[]namespace](s, "namespace list --all"); len(got) != 1 || got[0].Name != "default" {
 			t.Errorf("after the purge: %+v", got)

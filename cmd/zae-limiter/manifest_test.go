@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -38,14 +39,23 @@ func TestManifests(t *testing.T) {
 	text, _ := s.run(3, "plan", file, "-o", "json")
 	var plan struct {
 		Changes int
-		Steps   []struct{ Action string }
+		Steps   []struct {
+			Action   string
+			From, To json.RawMessage
+		}
 	}
 	if err := json.Unmarshal([]byte(text), &plan); err != nil || plan.Changes != 2 || len(plan.Steps) != 2 {
 		t.Errorf("%s: %v", text, err)
 	}
+	for _, step := range plan.Steps {
+		if (step.To == nil) != (step.Action == "delete") || step.From == nil {
+			t.Errorf("%s: from %s to %s", step.Action, step.From, step.To)
+		}
+	}
 	s.says(2, "plan "+file+" -n other", "the manifest is for namespace")
 	s.says(0, "apply --yes "+file, "2 changes applied")
-	s.says(1, "plan no-such-file", "there is no file")
+	s.says(1, "plan no-such-file", "there is no file no-such-file")
+	s.says(1, "plan "+filepath.Dir(file), "is a directory")
 	write("namespace: default\nnovelty: 1\n")
 	s.says(2, "plan "+file, "novelty")
 	s.stdin = "namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n"
@@ -103,5 +113,25 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 	_, errs, code = s.on(t, "", "apply", "-y", file)
 	if want := fmt.Sprintf("%d changes applied", many-done); code != 0 || !strings.Contains(errs, want) {
 		t.Errorf("once more: %d, want %s\n%s", code, want, errs)
+	}
+}
+
+// On a terminal what comes is green, what leaves is red, and what changes is yellow.
+func TestColoursOfADifference(t *testing.T) {
+	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	plan := &admin.Plan{}
+	for _, action := range []admin.Action{admin.ActionCreate, admin.ActionUpdate, admin.ActionDelete} {
+		plan.Steps = append(plan.Steps, admin.Step{Action: action, Scope: admin.Scope{Resource: "gpt-4"}})
+	}
+	want := green + "+ create */gpt-4" + plain + "\n" + yellow + "~ update */gpt-4" + plain + "\n" +
+		red + "- delete */gpt-4" + plain + "\n"
+	if got := (&app{out: device}).diff(plan); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -16,11 +16,11 @@ func TestPolicyAndNoUsage(t *testing.T) {
 	if got := prints[policy](s, "policy get"); got != (policy{"block", 30}) {
 		t.Errorf("policy: %+v", got)
 	}
-	s.says(2, "policy set --on-unavailable maybe", "accepted are")
+	s.says(2, "policy set --on-unavailable maybe", "--on-unavailable maybe: accepted are block")
 	s.says(2, "policy set", "nothing to set")
 	s.says(2, "usage", "whose usage")
 	s.says(2, "usage -e acme --sum", "--sum wants one")
-	s.says(2, "usage -e acme --from yesterday", "want dates")
+	s.says(2, "usage -e acme --from yesterday --to now", `--from "yesterday" --to "now": want dates`)
 	s.says(0, "usage -e acme", "nothing there")
 	s.says(0, "usage -e acme --sum -w daily", "nothing there")
 	out, _ := s.run(0, "usage", "-e", "acme", "-o", "csv")

@@ -70,6 +70,11 @@ func TestStatusOfWhatIsInTheTable(t *testing.T) {
 		t.Errorf("a table that cannot be opened: %+v", version)
 	}
 	s.says(3, "status", "PART NAME STATE DETAIL")
+	s.table.Trouble()
+	s.run(0, "namespace", "register", "prod")
+	if _, spaces = content(s); spaces.Name != "2" || spaces.Detail != "default, prod" || !spaces.OK {
+		t.Errorf("two namespaces: %+v", spaces)
+	}
 }
 
 // Replay says what to do where there is no stack.

@@ -37,8 +37,9 @@ func TestAQuestionIsInterrupted(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-told:
-			if err == nil || !strings.Contains(err.Error(), "nothing was changed") || status(err) != failed {
-				t.Errorf("error %v", err)
+			if err == nil || !strings.Contains(err.Error(), "nothing was changed") || status(err) != failed ||
+				errs.String() != "Change it? [y/N] \n" {
+				t.Errorf("error %v after %q", err, errs.String())
 			}
 		default:
 			t.Error("it still waits for an answer")
@@ -313,7 +314,7 @@ func TestNothingToAsk(t *testing.T) {
 		for command, says := range map[string]string{
 			"disable -e acme": "disabled", "entity move acme --parent org": "org", "limits set -r gpt-4 rpm=10/h": "rpm",
 			"policy set --on-unavailable allow --audit-retention 30d": "nothing to change", "limits delete -r none": "",
-			"enable -r other --inherit": "inherited",
+			"enable -r other --inherit": "inherited", "limits delete --everybody": "",
 		} {
 			out, errs, code := s.on(t, "", strings.Fields(command)...)
 			if code != 0 || strings.Contains(errs, "[y/N]") || !strings.Contains(out+errs, says) {
@@ -400,6 +401,7 @@ func TestWhatAQuestionShows(t *testing.T) {
 			says, hide string
 		}{
 			{"entity move acme --parent other", "+ \"acme\" belongs to \"other\", and charges it\n", ""},
+			{"entity move acme --no-parent", "Move entity \"acme\"? [y/N]", ""},
 			{"entity move acme --no-parent", "+ \"acme\" belongs to none\n", "none, and"},
 			{"entity delete nobody", "Remove entity \"nobody\"", "- "},
 			{"entity delete acme", "- acme/gpt-4 rpm: 10 per 1h0m0s", "inherited"},
