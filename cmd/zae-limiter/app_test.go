@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
 // What is wrong with a command is told before anything is asked of AWS.
@@ -29,6 +31,7 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "limits set -r gpt-4 rpm=fast", `limit "rpm=fast": `)
 	s.says(2, "usage -e acme --window weekly", `--window "weekly": accepted are hourly, daily and monthly`)
 	s.says(2, "audit --all --max -1", "--max -1: want a number of events, 0 for all")
+	s.says(1, "usage -e acme --window monthly", "Set AWS_REGION")
 	s.says(2, "credit acme gpt-4 rpm", `"rpm": want LIMIT=TOKENS, each limit once, like tpm=5000`)
 	s.says(2, "audit -e a -r b", "either")
 	s.says(2, "audit --all -e a", "--all lists everything")
@@ -123,6 +126,19 @@ func TestWhatTheEnvironmentSays(t *testing.T) {
 	s.says(0, "limits list -n default", "nothing there")
 	t.Setenv("ZAEL_STACK", "quotas")
 	s.says(1, "limits list", `those in table "quotas"`)
+}
+
+// What is asked of AWS counts as progress.
+func TestRequestsAreProgress(t *testing.T) {
+	onAWS(t, &anAWS{there: true})
+	a := &app{progress: startProgress(nil, "never")}
+	db, err := a.database(t.Context())
+	if err == nil {
+		_, err = limitertable.Describe(t.Context(), db, "zae-limiter")
+	}
+	if n := a.progress.requests.Load(); err != nil || n == 0 {
+		t.Errorf("%d requests, %v", n, err)
+	}
 }
 
 // Who changes something is who the flag says.

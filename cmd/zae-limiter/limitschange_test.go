@@ -73,6 +73,10 @@ func TestLimitsAreChangedKnowingly(t *testing.T) {
 	s.says(0, "limits delete --everybody -y", "- */* rpm: 1 per 1m0s", "* * rpm")
 	s.says(0, "policy get", "allow")
 	s.says(0, "limits delete -r none", "nothing there")
+	s.says(2, "reset -y acme gpt-4 --id #", "id")
+	for to, want := range map[string]string{"2000-01-01": "nothing there", "2100-01-01": "ACTION"} {
+		s.says(0, "audit -r gpt-4 --to "+to, want)
+	}
 	got := prints[map[string]struct{ Limits []struct{ Name string } }](s, "limits delete -r gpt-4 --yes")
 	if l := got["deleted"].Limits; len(l) != 1 || l[0].Name != "rpm" {
 		t.Errorf("deleted %+v", got)

@@ -157,6 +157,8 @@ func TestWhatIsSaidOfAnObject(t *testing.T) {
 			Usage: replay.Usage{ToCount: map[string]int64{"tpm": 20, "rpm": 1}, Counted: map[string]int64{"rpm": 2}}},
 			"k: looked at, 3 records for the aggregator, RetryAttemptsExhausted, to count: rpm 1, tpm 20, " +
 				"counted before: rpm 2\n"},
+		{replay.Result{Key: "k", Outcome: replay.Looked, Usage: replay.Usage{ToCount: map[string]int64{"rpm": 1}}},
+			"k: looked at, to count: rpm 1\n"},
 		{replay.Result{Key: "k", Outcome: replay.Left, Batch: batch, Err: errors.New(batch.Condition)},
 			"k: left, 3 records for the aggregator, RetryAttemptsExhausted\n"}, // the reason is said already
 	} {
@@ -182,4 +184,34 @@ func TestReplayAsks(t *testing.T) {
 	s.says(failed, "replay --deliver --yes", "Set AWS_REGION")
 	s.stdin = "y\n"
 	s.says(failed, "replay --deliver", "Set AWS_REGION")
+}
+
+// locked is a bucket with one object that cannot be read.
+type locked struct{}
+
+func (locked) Keys(_ context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if prefix == replay.BatchPrefix {
+			yield(prefix+"odd", nil)
+		}
+	}
+}
+func (locked) Get(context.Context, string) ([]byte, error) { return nil, errors.New("no right") }
+func (locked) Delete(context.Context, string) error        { return errors.New("it stays") }
+
+// A replay that leaves objects ends in status 3, and says how many.
+func TestReplaySaysWhatIsLeft(t *testing.T) {
+	for _, deliver := range []bool{false, true} {
+		var out, errs strings.Builder
+		a := &app{out: &out, errs: &errs, format: "table", progress: startProgress(&errs, "never")}
+		said, err := a.replay(t.Context(), []*replay.Replayer{{Objects: locked{}}}, deliver)
+		if err != nil || status(said.but) != no || !strings.Contains(said.but.Error(), "1 objects are left") {
+			t.Errorf("deliver %v: %v, %v, status %d\n%s", deliver, err, said.but, status(said.but), out.String())
+		}
+	}
+	var out strings.Builder
+	a := &app{out: &out, errs: &out, format: "table", progress: startProgress(nil, "never")}
+	if said, err := a.replay(t.Context(), nil, true); err != nil || said.but != nil {
+		t.Errorf("nothing there: %v, %v", err, said.but)
+	}
 }

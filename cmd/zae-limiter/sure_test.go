@@ -296,7 +296,8 @@ func refuses(t *testing.T, begin stored, p played, real *strings.Replacer, args 
 			if asked == (len(all) > len(args)) || !p.away && (code != done || !changed) {
 				t.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
 			}
-		} else if code != failed || !asked || changed || !strings.Contains(errs, "nothing was changed") {
+		} else if code != failed || !asked || changed || !strings.Contains(errs, "nothing was changed") ||
+			stdin == "" && !strings.Contains(errs, "[y/N] \nzae-limiter: nobody answered") {
 			t.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
 		}
 	}
