@@ -121,3 +121,41 @@ func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.It
 	}
 	return after, true
 }
+
+// When the last calendar of a bucket goes, the zone that it stored stays as it is, and is never
+// written empty: no client reads an item whose zone has no name.
+func TestZoneWhenTheLastCalendarGoes(t *testing.T) {
+	const now = 20_819 * 86_400_000
+	rate := bucket.Limit{Name: "q", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	other := rate
+	other.Name = "rpm"
+	for name, next := range map[string][]bucket.Limit{
+		"it becomes a rate": {rate},
+		"it is taken out":   {other},
+		"it becomes one from the first use": {
+			{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			it := shardWith(t, "m0h0@Europe/Berlin", now, nil)
+			b, err := table.DecodeShard(it)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := table.Charge{Image: b, Costs: table.Costs(next, bucket.Milli), Now: now + 1000}.Plan()
+			for _, set := range plan.Update.Set {
+				if set.Name == "sched_tz" {
+					t.Errorf("the zone is set to %v", set.Value)
+				}
+			}
+			after, held, err := plan.Update.Apply(it)
+			if err != nil || !held || !item.Equal(after["sched_tz"], item.S("Europe/Berlin")) {
+				t.Fatalf("zone %v, held %v, %v", after["sched_tz"], held, err)
+			}
+			got, err := table.DecodeShard(after)
+			if err != nil || !got.State.Matches(next) {
+				t.Errorf("%v, %v, want %v", got.State.Limits(), err, next)
+			}
+		})
+	}
+}
