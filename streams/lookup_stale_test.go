@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // laggard is a table that answers every second read that need not be consistent as it
@@ -66,6 +67,42 @@ func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 		w.countRecords(w.last())
 		if diff := w.compare(); diff != "" {
 			t.Errorf("seed %d:\n%s", seed, diff)
+		}
+	}
+}
+
+// A day is summed from hours that were written a moment ago, and a month from such days. Reads that
+// still show them as they were before must have no part in it.
+func TestNoSumIsMadeOfStaleParts(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newGapWorld(t, seed)
+		w.split(1)
+		lag := w.lag()
+		key := table.BucketKey("ns", "a", "gpt", 0)
+		w.now = t0 - t0%aDayLong + 60_000
+		begin := w.now
+		w.born(key, 10)
+		w.countRecords(w.last())
+		for used := int64(20); used <= 60; used += 10 {
+			lag.remember()
+			w.now += 60_000
+			w.put(key, 1, used)
+			w.countRecords(w.last())
+			for _, kind := range []usage.Window{usage.Daily, usage.Monthly} {
+				if got := w.rpm(kind, begin); got != used {
+					t.Fatalf("seed %d: %d in %s, want %d", seed, got, kind.Part(begin), used)
+				}
+			}
+		}
+		w.put(key, 1, 70)
+		late := w.last()
+		w.now += aDayLong
+		w.put(key, 1, 80)
+		w.countRecords(w.last())
+		lag.remember()
+		w.countRecords(late) // of the day before: all days are read
+		if got := w.rpm(usage.Monthly, begin); got != 80 {
+			t.Fatalf("seed %d: %d in the month, want 80", seed, got)
 		}
 	}
 }

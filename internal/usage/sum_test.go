@@ -31,6 +31,18 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 	}
 }
 
+// The hours of a day are read as they are, not as they were a second ago: they were just written, and
+// who sums last must see them all. The query spans the hours of the day, and no other's.
+func TestPartsOfADayAreReadConsistently(t *testing.T) {
+	o := Owed{Namespace: "ns", Entity: "e", Resource: "r"}
+	q := o.PartsQuery(Daily, at("2024-02-01T00:00:00.000Z"))
+	first := table.UsageKey("ns", "e", "r", "2024-02-01T00:00:00Z")
+	last := table.UsageKey("ns", "e", "r", "2024-02-01T23:00:00Z")
+	if !q.Consistent || q.PK != first.PK || q.From != first.SK || q.To != last.SK {
+		t.Errorf("%+v, want a consistent one from %v to %v", q, first, last)
+	}
+}
+
 // A day that an earlier release has counted to 47 tokens of a shard, and its hours to 42, is
 // ahead of them by 5, which the hours will get. Of another life of the shard, or one that is
 // gone, nothing is known; and a day that is a sum has no marks.
