@@ -80,7 +80,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
 	reused := l.reuse(wants)
-	defer func() { l.unused(reused) }() // unless a lease has them
+	defer func() { l.unused(reused, tries.kept()) }() // unless a lease has them
 	lease, at, err := l.take(bounded, wants, tries)
 	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
 		denied.beside(req.Costs, reused.Of)

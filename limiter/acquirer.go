@@ -20,9 +20,17 @@ type attempt struct {
 	// together: its writes are those of a group, and are noted with one of its acquires.
 	together bool
 	shared   int           // writes of groups that count for it
+	standing bool          // of a request that waits: it stands in line
 	held     bool          // it was granted from what was taken ahead, without a call
 	desk     *desk         // of the bucket; held to the end, also if it is evicted meanwhile
 	room     [1]known.Want // for what is wanted of one entity, as long as it does not cascade
+}
+
+// kept reports whether others may have missed what the attempt had while it made calls. Who stands in
+// line keeps nothing from others: the first of two lines would wake each other for ever. Nor does who
+// made no call: in a flood of such denials, the first in line would ask for each.
+func (t *attempt) kept() bool {
+	return !t.standing && t.Calls+t.Trips+t.shared > 0
 }
 
 // acquirer is one acquire of a group, or of the queue for the next group. While it is in

@@ -46,7 +46,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if slices.ContainsFunc(costs, isSlots) {
 		wants := []known.Want{w}
 		reused, w = l.reuse(wants), wants[0]
-		defer func() { l.unused(reused) }() // unless a lease has them
+		defer func() { l.unused(reused, false) }() // unless a lease has them
 	}
 	h, ok := k.Grant(w, l.moment)
 	if !ok {

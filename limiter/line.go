@@ -26,6 +26,7 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 			return nil, 0, canceled("wait", n, context.Cause(ctx), nil)
 		}
 		mine := waiting(tries.end)
+		mine.standing = true
 		lease, after, err = l.reserve(ctx, req, mine)
 		tries.Calls += mine.Calls
 		tries.shared += mine.shared

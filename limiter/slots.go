@@ -46,11 +46,18 @@ func (l *Limiter) reuse(wants []known.Want) (s *slots.Lease) {
 	return s
 }
 
-// unused makes slots idle again that a request has taken over and that was not granted.
-func (l *Limiter) unused(s *slots.Lease) {
-	if s != nil {
-		back, _ := l.keeper.Release(s, l.now())
-		l.giveSlots(back)
+// unused makes slots idle again that a request has taken over and that was not granted. If wake,
+// the first of those who stand in line asks for them.
+func (l *Limiter) unused(s *slots.Lease, wake bool) {
+	if s == nil {
+		return
+	}
+	back, idle := l.keeper.Release(s, l.now())
+	l.giveSlots(back)
+	for _, n := range idle {
+		if wake {
+			l.lines.Wake(n)
+		}
 	}
 }
 

@@ -2,11 +2,13 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -147,6 +149,50 @@ func TestWhoWaitsGetsAnIdleSlot(t *testing.T) {
 			if err := le.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+		}
+		time.Sleep(20 * time.Second)
+		o.free("all have ended", 2)
+	})
+}
+
+// A request has taken over the only idle slot, and writes for its tokens. Who asks for a slot meanwhile
+// stands in line. When the write brings a denial, the slot is idle again, and the first in line has it.
+func TestWhoStandsInLineGetsTheSlotOfOneThatIsDenied(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		rpm := PerMinute("rpm", 100)
+		job := asks(Costs{"jobs": 1}, jobs2, rpm)
+		w, other := o.worker(0, Options{Ahead: 10 * time.Second}), o.worker(0, Options{})
+		o.busy(w, job)
+		beside := o.must(other, asks(Costs{"jobs": 1, "rpm": 100}, jobs2, rpm)) // w has not seen that
+		w.background.Wait()
+		var slow atomic.Bool
+		slow.Store(true)
+		w.on(func(op string, _ []item.Write) fate {
+			if op == "write" && slow.CompareAndSwap(true, false) {
+				return fate{apply: true, delay: 500 * time.Millisecond}
+			}
+			return fate{apply: true}
+		})
+		begun, ended := time.Now(), make(chan time.Duration)
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			waited, err := w.Wait(context.Background(), job)
+			if err != nil {
+				t.Error(err)
+			} else if err := waited.Commit(context.Background()); err != nil {
+				t.Error(err)
+			}
+			ended <- time.Since(begun)
+		}()
+		if _, err := w.Acquire(t.Context(), asks(Costs{"jobs": 1, "rpm": 50}, jobs2, rpm)); !errors.Is(err, ErrLimited) {
+			t.Errorf("got %v, want a denial by the tokens", err)
+		}
+		denied := time.Since(begun)
+		if took := <-ended; took > denied {
+			t.Errorf("it had the slot after %v, want %v, when the other was denied", took, denied)
+		}
+		if err := beside.Commit(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Second)
 		o.free("all have ended", 2)
