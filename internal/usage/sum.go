@@ -25,9 +25,6 @@ import (
 // so only if ours has counted in it too: the Python aggregator counts its day and its
 // month under that key.
 
-// maxDays is how many days a month has.
-const maxDays = 31
-
 // SumKey returns the key of the window that begins at start, of what is owed.
 func (o Owed) SumKey(w Window, start int64) item.Key {
 	return table.UsageKey(o.Namespace, o.Entity, o.Resource, w.Part(start))
@@ -42,12 +39,11 @@ func (o Owed) PartsQuery(w Window, start int64) item.Query {
 
 // PartKeys returns the keys of the days of a month that begins at start. Of one that has
 // begun they end with tomorrow: to read a day that is not there costs as much.
-func (o Owed) PartKeys(w Window, start, now int64) []item.Key {
+func (o Owed) PartKeys(w Window, start, now int64) (out []item.Key) {
 	end := w.End(start)
 	if start <= now {
 		end = min(end, now+dayMillis)
 	}
-	out := make([]item.Key, 0, maxDays)
 	for at := start; at < end; at = Daily.End(at) {
 		out = append(out, o.SumKey(Daily, at))
 	}

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -34,6 +35,31 @@ func TestTotalsByWindow(t *testing.T) {
 		p.Clock = clock
 		if got := Totals([]Part{p}, Hourly); got[0].Chains[0].Fresh != want {
 			t.Errorf("charged at %d: %v", clock, got[0].Chains[0].Fresh)
+		}
+	}
+}
+
+// One write carries 32 shards of a bucket, in whatever state they are: with two limits each, it
+// stays within what DynamoDB takes. The next shards are counted by another write.
+func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
+	for shards, want := range map[int][]int{1: {1}, 32: {32}, 33: {32, 1}, 80: {32, 32, 16}} {
+		var parts []Part
+		for shard := range shards {
+			// Two parts of each, as of two invocations.
+			for _, run := range []Run{ran("1", "2", 0, 3), ran("3", "4", 3, 5)} {
+				parts = append(parts, Part{Namespace: "n", Entity: "e", Resource: "r", Shard: 900 + shard, Runs: []Run{run}})
+			}
+		}
+		var got []int
+		for _, total := range Totals(parts, Hourly) {
+			got = append(got, len(total.Chains))
+			step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true})
+			if err := item.Validate(step.Update); step.Action != Add || err != nil {
+				t.Errorf("%d shards: action %d, %v", shards, step.Action, err)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d shards are counted by writes of %v, want %v", shards, got, want)
 		}
 	}
 }

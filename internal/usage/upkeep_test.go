@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -69,6 +70,22 @@ func TestRefillCreditsAllLimits(t *testing.T) {
 	want := c.New.State.At(now)
 	if got.State.String() != want.String() || got.State.Slots[1].Tokens == 0 || got.State.Slots[2].Tokens != 1_000_000 {
 		t.Errorf("got  %s\nwant %s", got.State, want)
+	}
+}
+
+// A refill comes from an image that is as old as the stream is late. If others took up to 2 % of the
+// capacity of a full limit since, that limit shows so much less. If they took more, the refill is refused.
+func TestRefillTakesLittleFromAFullLimit(t *testing.T) {
+	c := spends(0, 1, 400) // rpm is low, and the 40,000 tokens of tpm are all there
+	r := decide(t0+500, c).Refills[0]
+	for taken, want := range map[int64]bool{0: true, 800: true, 801: false} {
+		b := c.New
+		b.State.Slots = slices.Clone(b.State.Slots)
+		b.State.Slots[1].Tokens -= taken * bucket.Milli
+		b.State.Slots[1].Used += taken * bucket.Milli
+		if _, held, err := r.Update.Apply(b.Item()); err != nil || held != want {
+			t.Errorf("%d tokens taken since: held %v, %v, want %v", taken, held, err, want)
+		}
 	}
 }
 
