@@ -168,6 +168,31 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 	}
 }
 
+// The creation of a bucket is counted without a look at earlier snapshots, unless its hour may be over:
+// a later one may have been counted first then. Our clock may be a minute behind that of the stream.
+func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
+	const hour = 3_600_000
+	for left, want := range map[int64]int{hour: 0, 60_001: 0, 60_000: 1, 0: 1, -hour: 1} {
+		w := newGapWorld(t, 1)
+		w.born(table.BucketKey("ns", "a", "gpt", 0), 5)
+		w.now += hour - w.now%hour - left
+		looks := 0
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.Query {
+				looks++
+			}
+			return true, nil
+		})
+		w.agg.conf.Windows = []usage.Window{usage.Hourly}
+		if got := w.rig.handle(streamtest.PayloadOf(records(w.since(0))...)); got != done {
+			t.Fatal(got)
+		}
+		if n := w.sum("rpm"); looks != want || n != 5 {
+			t.Errorf("%d ms before the end of the hour: %d looks, want %d; %d tokens are counted", left, looks, want, n)
+		}
+	}
+}
+
 // sum adds up what all snapshots say of a limit.
 func (w *gapWorld) sum(limit string) (n int64) {
 	for _, it := range w.db.Items() {
