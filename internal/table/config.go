@@ -84,7 +84,7 @@ func (c Config) Replace() item.Put { return item.Put{Item: c.Item()} }
 func DecodeConfig(it item.Item) (Config, error) {
 	r := reader{it: it}
 	c := configKey(&r)
-	if c.Entity == "" && c.Resource == "" {
+	if c.Resource == "" { // that of the system
 		c.AuditRetentionDays = r.int(attrAuditRetention)
 		switch c.OnUnavailable = r.str(attrOnUnavailable); c.OnUnavailable {
 		case "", OnUnavailableAllow, OnUnavailableBlock:

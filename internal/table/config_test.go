@@ -42,6 +42,8 @@ func TestConfigurationsThatCannotBeRead(t *testing.T) {
 		want string
 	}{
 		{"l_rpm_fl", item.S("batch"), `percents of classes`},
+		{"l_rpm_fl", item.N(5), `attribute "l_rpm_fl" has type`},
+		{"l_tpm_" + fieldSoft, item.S("x"), `attribute "l_tpm_` + fieldSoft + `" has type`},
 		{"l_rpm_rp", item.N(0), `"l_rpm_rp"`},
 		{"l_rpm_ra", item.S("x"), `"l_rpm_ra"`},
 		{"l_rpm_sched", item.S("x"), "schedule of a Python client"},

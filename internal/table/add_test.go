@@ -1,0 +1,94 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// An add holds where the level covers its cost and cannot have overflowed. Of a limit that it takes
+// nothing from, there only must be no debt. A soft limit denies nothing, but a level that may have
+// overflowed must not pay it out, and the limit must be stored as a soft one.
+func TestWhereAnAddHolds(t *testing.T) {
+	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	quota := bucket.Limit{Name: "l", Capacity: 60_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	soft := func(l bucket.Limit) bucket.Limit {
+		l.Soft = true
+		return l
+	}
+	for _, c := range []struct {
+		name         string
+		stored, of   bucket.Limit
+		level, costs int64
+		want         bool
+	}{
+		{"half of a rate's level", rate, rate, 20_000, 10_000, true},
+		{"all of it", rate, rate, 20_000, 20_000, true},
+		{"more than it", rate, rate, 20_000, 20_001, false},
+		{"some of a full rate", rate, rate, 60_000, 1_000, false},
+		{"all of a full rate, which has had no time to overflow", rate, rate, 60_000, 60_000, true},
+		{"nothing of a full rate", rate, rate, 60_000, 0, true},
+		{"nothing of an empty one", rate, rate, 0, 0, true},
+		{"nothing of one in debt", rate, rate, -1, 0, false},
+
+		{"some of a full quota", quota, quota, 60_000, 1_000, true},
+		{"more than a quota has", quota, quota, 999, 1_000, false},
+		{"nothing of a full quota", quota, quota, 60_000, 0, true},
+		{"nothing of one in debt", quota, quota, -1, 0, false},
+
+		{"some of a soft rate in debt", soft(rate), soft(rate), -7_000, 1_000, true},
+		{"some of a full soft rate", soft(rate), soft(rate), 60_000, 1_000, false},
+		{"nothing of a soft rate in debt", soft(rate), soft(rate), -7_000, 0, true},
+		{"nothing of a full soft rate", soft(rate), soft(rate), 60_000, 0, true},
+		{"some of a soft quota in debt", soft(quota), soft(quota), -7_000, 1_000, true},
+		{"some of a full soft quota", soft(quota), soft(quota), 60_000, 1_000, true},
+		{"some of a soft rate that is not stored as soft", rate, soft(rate), 20_000, 1_000, false},
+		{"some of a soft quota that is not stored as soft", quota, soft(quota), 20_000, 1_000, false},
+	} {
+		put, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+			Costs: Costs([]bucket.Limit{c.stored}, 0)})
+		put.Item["b_l_tk"] = item.N(c.level)
+		add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow, Room: 50,
+			Costs: Costs([]bucket.Limit{c.of}, c.costs)}
+		after, held, err := add.Plan().Apply(put.Item)
+		if err != nil || held != c.want {
+			t.Errorf("%s: held %v, %v", c.name, held, err)
+			continue
+		}
+		if got, err := DecodeShard(after); held && (err != nil || got.State.Slots[0].Tokens != c.level-c.costs ||
+			got.State.Slots[0].Used != image.State.Slots[0].Used+c.costs) {
+			t.Errorf("%s: leaves %v, %v", c.name, got.State, err)
+		}
+	}
+}
+
+// What may have been refilled since must fit into the level. A rate of one token a second, with 60
+// tokens and half of them free, cannot overflow within half a minute.
+func TestHowOldARefillAnAddAccepts(t *testing.T) {
+	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	slow := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 1_000, Period: 3600_000 * 24}
+	for _, c := range []struct {
+		name       string
+		of         bucket.Limit
+		room, cost int64
+		age        int64 // in milliseconds, the oldest
+	}{
+		{"half of the capacity", rate, 50, 1_000, 29_998},
+		{"a tenth", rate, 10, 1_000, 5_998},
+		{"a cost that leaves less", rate, 50, 50_000, 9_998},
+		{"the whole capacity", rate, 50, 60_000, 0},
+		{"more than a day", slow, 50, 1_000, 24 * 3600 * 1000},
+	} {
+		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+			Costs: Costs([]bucket.Limit{c.of}, 0)})
+		put.Item["b_l_tk"] = item.N(c.cost)
+		for after, want := range map[int64]bool{c.age: true, c.age + 1: false} {
+			add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow + after, Room: c.room,
+				Costs: Costs([]bucket.Limit{c.of}, c.cost)}
+			if _, held, err := add.Plan().Apply(put.Item); err != nil || held != want {
+				t.Errorf("%s, %d ms later: held %v, %v", c.name, after, held, err)
+			}
+		}
+	}
+}
