@@ -104,7 +104,11 @@ func TestAnAddGoesByItsOwnShare(t *testing.T) {
 			put.Item["b_l_tk"], put.Item["shard_count"] = item.N(level), item.N(4)
 			add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shard: shard, Shards: 4, Now: sampleNow, Room: 50,
 				Costs: Costs([]bucket.Limit{rate}, 100)}
-			if _, held, err := add.Plan().Apply(put.Item); err != nil || held != want {
+			plan := add.Plan()
+			if plan.Key != BucketKey("ns", "e", "r", shard) {
+				t.Errorf("shard %d: written to %v", shard, plan.Key)
+			}
+			if _, held, err := plan.Apply(put.Item); err != nil || held != want {
 				t.Errorf("shard %d at a level of %d: held %v, %v", shard, level, held, err)
 			}
 		}

@@ -32,6 +32,12 @@ func TestLimitsOfEveryKindAreStored(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.Limits, c.Limits) {
 		t.Errorf("%v, %v, want %v", got.Limits, err, c.Limits)
 	}
+	it := c.Item()
+	it["l_budget_rp"] = item.N(86_400) // of another client, to which it means nothing
+	it["l_rpm_rsched"] = item.S("1m0h0D1")
+	if got, err := DecodeConfig(it); err != nil || !reflect.DeepEqual(got.Limits, c.Limits) {
+		t.Errorf("with a period of a quota, and the calendar of a rate: %v, %v, want %v", got.Limits, err, c.Limits)
+	}
 }
 
 // What cannot be read is named, with what was wanted.
@@ -46,13 +52,18 @@ func TestConfigurationsThatCannotBeRead(t *testing.T) {
 		{"l_tpm_" + fieldSoft, item.S("x"), `attribute "l_tpm_` + fieldSoft + `" has type`},
 		{"l_rpm_rp", item.N(0), `"l_rpm_rp"`},
 		{"l_rpm_ra", item.S("x"), `"l_rpm_ra"`},
-		{"l_rpm_sched", item.S("x"), "schedule of a Python client"},
+		{"l_rpm_sched", item.S("x"), `attribute "l_rpm_sched" is the schedule of a Python client`},
+		{"l_rpm_ra", item.N(0), `attribute "l_rpm_ra" is 0, want 1 to`},
+		{"l_budget_ra", item.S("x"), `attribute "l_budget_ra"`},
+		{"l_budget_ra", nil, `attribute "l_budget_ra" is absent, want 1 to`},
 		{"l_budget_rsched", item.S("x"), `attribute "l_budget_rsched"`},
 		{"w_use_rsa", item.N(-1), `attribute "w_use_rsa"`},
 		{prefixSlots + "rpm_cp", item.N(5), `limit "rpm" is stored twice`},
 	} {
 		it := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: kinds()}.Item()
-		it[c.attr] = c.v
+		if it[c.attr] = c.v; c.v == nil {
+			delete(it, c.attr)
+		}
 		if _, err := DecodeConfig(it); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.attr, err, c.want)
 		}

@@ -33,7 +33,7 @@ func (byLevel) put(it item.Item, sl bucket.Slot) {
 func (byLevel) names(l bucket.Limit) []string {
 	n := namesOf(l.Name)
 	level := n.level()
-	out := append(make([]string, 0, len(level)+2), level[:]...)
+	out := level[:]
 	if l.Renews() {
 		for _, f := range quotaFields {
 			out = append(out, attrLimit(l.Name, f))

@@ -1,0 +1,88 @@
+package table
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// Whatever an item says of a limit is among the attributes of the limit, and goes with them: a later
+// limit of that name finds none. They are of no other limit, and none is named twice.
+func TestAttributesOfALimit(t *testing.T) {
+	all := kinds()
+	b := Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(all, 0, 1, sampleNow)}
+	for i := range b.State.Slots {
+		sl := &b.State.Slots[i]
+		sl.Held, sl.Ended = 5, 4
+		if sl.Renews() {
+			sl.Extra, sl.Resets, sl.End = 3, 2, sampleNow+60_000
+		}
+	}
+	it := b.Item()
+	for _, l := range all {
+		attrs := LimitAttrs(l)
+		if unique := slices.Compact(slices.Sorted(slices.Values(attrs))); len(unique) != len(attrs) {
+			t.Errorf("%s: %v", l.Name, attrs)
+		}
+		for _, attr := range attrs {
+			if !strings.Contains(attr+"_", "_"+l.Name+"_") {
+				t.Errorf("%s: %s", l.Name, attr)
+			}
+			delete(it, attr)
+		}
+		for attr := range it {
+			if strings.Contains(attr+"_", "_"+l.Name+"_") {
+				t.Errorf("%s stays of %s", attr, l)
+			}
+		}
+		if field := attrLimit(l.Name, fieldGranted); slices.Contains(attrs, field) != l.Renews() { // another client's
+			t.Errorf("%s: %v", l, attrs)
+		}
+	}
+	left, err := DecodeShard(it)
+	if err != nil || len(left.State.Slots) != 1 || len(left.Partial) != 0 {
+		t.Errorf("left is %v, %v, %v", left.State, left.Partial, err)
+	}
+	read, err := DecodeShard(b.Item())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sl := range read.State.Slots {
+		if i := b.State.Index(sl.Name); sl.Soft != b.State.Slots[i].Soft {
+			t.Errorf("%s is read as soft: %v", sl.Name, sl.Soft)
+		}
+	}
+}
+
+// Nobody has touched a limit whose counter is the same, be it up or down; of slots, what was taken of
+// both epochs. What is not there is not touched.
+func TestUntouchedLimits(t *testing.T) {
+	all := []bucket.Limit{kinds()[1], kinds()[2]}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs(all, 4000, 6000)})
+	for _, c := range []struct {
+		limit string
+		since int64 // taken since
+		want  bool
+	}{
+		{"rpm", 0, true}, {"rpm", 1, false}, {"rpm", -1, false},
+		{"fly", 0, true}, {"fly", 1000, false},
+		{"gone", 0, true},
+	} {
+		stored := put.Item
+		if i := slices.IndexFunc(all, func(l bucket.Limit) bool { return l.Name == c.limit }); c.since != 0 {
+			cost := Costs(all[i:i+1], c.since)
+			taken := Charge{Image: b, Costs: cost, Now: sampleNow, Force: true}.Plan()
+			after, held, err := taken.Update.Apply(stored)
+			if err != nil || !held {
+				t.Fatal(held, err)
+			}
+			stored = after
+		}
+		if held := b.Untouched(c.limit).Holds(stored); held != c.want {
+			t.Errorf("%d taken of %s: %v", c.since, c.limit, held)
+		}
+	}
+}
