@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -182,9 +183,10 @@ func TestMalformedRecordThatCannotBeKeptIsNotDone(t *testing.T) {
 	if got := r.handle(payload); got != want {
 		t.Errorf("nobody keeps it: %s, want %s", got, want)
 	}
-	r.agg.keep = nil
-	if got := r.handle(payload); got != want {
-		t.Errorf("nowhere: %s, want %s", got, want)
+	var log bytes.Buffer
+	r.agg.keep, r.agg.log = nil, slog.New(slog.NewTextHandler(&log, nil))
+	if got := r.handle(payload); got != want || !strings.Contains(log.String(), errNowhere.Error()) {
+		t.Errorf("nowhere: %s, want %s, logged %s", got, want, log.String())
 	}
 	// Without a sequence number to name, the whole batch has to come again.
 	if got := r.handle(streamtest.PayloadOf(recs[0], json.RawMessage(`{}`))); got != resumeAt("") {

@@ -36,17 +36,21 @@ func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
 func TestOptionsSayWhatIsWrongWithAllOfThem(t *testing.T) {
 	_, err := New(Options{
 		Windows: []Window{Hourly, "weekly"}, SnapshotTTLDays: 3651, MaxShards: 3, MergeAfter: time.Millisecond,
-		Concurrency: -1,
+		Concurrency: -1, MaxWriteUnits: -1,
 	})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"DynamoDB", "Table", "Windows", "SnapshotTTLDays=3651", "MaxShards=3",
-		"MergeAfter=1ms",
-		"Concurrency=-1"} {
-		if !strings.Contains(err.Error(), "streams: "+field) {
-			t.Errorf("%q does not name %s", err, field)
-		}
+	want := `streams: DynamoDB=<nil>: want a client
+streams: Table="": want the name of a table
+streams: Windows=[hourly weekly]: want hourly, daily and monthly, each at most once
+streams: SnapshotTTLDays=3651: want 1 to 3650
+streams: MaxShards=3: want a power of two from 1 to 1024
+streams: MergeAfter=1ms: want 1s to 24h
+streams: Concurrency=-1: want 1 to 256
+streams: MaxWriteUnits=-1: want 0 to 40000`
+	if err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
 	}
 	_, err = New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", Windows: []Window{Daily, Daily}})
 	if err == nil || strings.Count(err.Error(), "streams:") != 1 {

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -271,6 +272,38 @@ func (w *gapWorld) put0(key item.Key, used int64) {
 	it["shard_count"] = item.N(2)
 	it["gn"], it["rf"], it["b_rpm_tc"], it["b_tpm_tc"] = item.N(1), item.N(w.now), item.N(used*1000), item.N(0)
 	w.db.Store(it)
+}
+
+// An hour that completes one before it, of the same day, is counted with one sum of that day: the day
+// is summed once, when both are counted. A day before is summed with the hour that is completed.
+func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
+	for midnight, want := range map[bool]string{false: "14T12 14T13 14", true: "14T23 14 15T00 15"} {
+		w := newGapWorld(t, 1)
+		w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
+		w.split(1)
+		if w.now = t0 - t0%aDayLong + 12*anHourLong; midnight {
+			w.now += 11 * anHourLong
+		}
+		key := table.BucketKey("ns", "a", "gpt", 0)
+		w.born(key, 100)
+		w.countRecords(w.last())
+		w.now += 60_000
+		w.put(key, 1, 110) // lost
+		w.now += anHourLong
+		w.put(key, 1, 115)
+		var wrote []string
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			for _, x := range op.Writes {
+				part := strings.TrimPrefix(x.Target().SK, "#USAGE#gpt#2023-11-")
+				wrote = append(wrote, strings.TrimSuffix(part, ":00:00Z"))
+			}
+			return true, nil
+		})
+		w.countRecords(w.last())
+		if got := strings.Join(wrote, " "); got != want {
+			t.Errorf("the hour turns at midnight: %v: written are %s, want %s", midnight, got, want)
+		}
+	}
 }
 
 // Whatever TTL removes, and whenever a day is summed anew: it never has less than it had.

@@ -370,6 +370,28 @@ func TestAllSharesAreRead(t *testing.T) {
 	}
 }
 
+// A batch that reaches several thresholds, of one quota or of two, tells of each.
+func TestAllThresholdsOfABatchAreTold(t *testing.T) {
+	r := newRig(t)
+	day := bucket.Limit{Name: "day", Capacity: 100_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	b := budgetShard(0, 1)
+	b.State = bucket.New([]bucket.Limit{budget, day}, 0, 1, t0)
+	b.State = b.State.Take([]int64{33_000, 60_000, 1000}) // 82 and 60 %
+	r.db.Store(b.Item())
+	if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
+		t.Fatal(got)
+	}
+	var told []string
+	for _, th := range r.thresholds() {
+		told = append(told, fmt.Sprintf("%s %d", th.Limit, th.Percent))
+	}
+	slices.Sort(told)
+	if got := strings.Join(told, ", "); got != "budget 50, budget 80, day 50" {
+		t.Errorf("told of %s", got)
+	}
+	r.wants(r.metrics.String(), `"Thresholds":3`)
+}
+
 // Two aggregators that see the same at once tell once, and what was written first stays. One
 // that cannot say is delivered again.
 func TestThresholdOfTwoAtOnce(t *testing.T) {

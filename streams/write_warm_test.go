@@ -122,6 +122,7 @@ func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
 	if got := r.handle(payload); got != done || r.db.Item(key) != nil {
 		t.Errorf("response %s, item %v", got, r.db.Item(key))
 	}
+	r.wants(r.metrics.String(), `"Refills":0`)
 }
 
 // W17 put back in: only the limits that are short are credited.
