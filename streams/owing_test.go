@@ -138,3 +138,42 @@ func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {
 		})
 	}
 }
+
+// A list says what 132 buckets with long names are owed, 64 KB: so many fit while all else is counted,
+// and into each list of the end. What is left is said by the last.
+func TestHowMuchAListSays(t *testing.T) {
+	const n, each = 400, 500
+	var all []*counting
+	for i := range n {
+		o := usage.Owed{Namespace: "ns", Resource: "gpt", Entity: fmt.Sprintf("%0*d", each-16-5, i)}
+		all = append(all, &counting{owed: []usage.Owed{o}})
+	}
+	r := newRig(t)
+	var lists []int
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		for _, w := range op.Writes {
+			put, ok := w.(item.Put)
+			owed, err := usage.UnpackOwed(table.PackedOwed(put.Item), usage.Daily)
+			if !ok || err != nil {
+				t.Errorf("%v, %v", w, err)
+			}
+			lists = append(lists, len(owed))
+			r.now++ // a list has a key by its instant
+		}
+		return true, nil
+	})
+	var begun, whole owing
+	for _, c := range all {
+		begun.add(t.Context(), r.agg, c, false)
+	}
+	if got := fmt.Sprint(lists); got != "[132 132 132]" || len(begun.from) != n-3*132 || begun.stored != 3*132 {
+		t.Errorf("lists of %s, %d are left", got, len(begun.from))
+	}
+	lists = nil
+	if err := whole.storeAll(t.Context(), r.agg, all); err != nil || fmt.Sprint(lists) != "[132 132 132 4]" {
+		t.Errorf("lists of %v, %v", lists, err)
+	}
+	if whole.stored != n {
+		t.Errorf("%d are said", whole.stored)
+	}
+}
