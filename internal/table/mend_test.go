@@ -1,6 +1,8 @@
 package table
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -47,6 +49,49 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 		}
 		if got != " "+c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// One write names 32 limits and the meter. Of an item with more, those stay that a charge wants, and
+// of the others the first by name, as far as there is room for what it wants.
+func TestLimitsBeyondWhatOneWriteNames(t *testing.T) {
+	limits := func(n int) (out []bucket.Limit) {
+		for i := range n {
+			out = append(out, bucket.Limit{Name: fmt.Sprintf("l%02d", i), Capacity: 1000, Amount: 1000, Period: 1000})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name   string
+		stored int
+		costs  []bucket.Limit
+		want   string // the names that stay, first to last
+	}{
+		{"as many as one write names", 32, limits(99)[98:], "l00 to l31, wcu"},
+		{"one more, and one is wanted", 33, limits(33)[32:], "l00 to l30, l32 to l32, wcu"},
+		{"two of many are wanted", 40, limits(40)[38:], "l00 to l29, l38 to l39, wcu"},
+		{"one of those wanted is new", 40, []bucket.Limit{limits(40)[39], limits(50)[49]}, "l00 to l29, l39 to l39, wcu"},
+		{"nothing is wanted", 40, []bucket.Limit{}, "l00 to l31, wcu"},
+		{"what is stored is refilled", 40, nil, "l00 to l39, wcu"},
+	} {
+		b := Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits(c.stored), 0, 1, sampleNow)}
+		got, first, last := "", "", -2
+		for _, sl := range b.mended(Costs(c.costs)).Slots {
+			i := slices.IndexFunc(limits(99), func(l bucket.Limit) bool { return l.Name == sl.Name })
+			if i != last+1 {
+				if first != "" {
+					got += fmt.Sprintf("%s to l%02d, ", first, last)
+				}
+				first = sl.Name
+			}
+			last = i
+		}
+		if got += first; got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if len(b.State.Slots) != c.stored+1 {
+			t.Errorf("%s: the image has %d limits left", c.name, len(b.State.Slots))
 		}
 	}
 }
