@@ -161,6 +161,30 @@ func TestRestoreMovesWhatIsAboveTheShare(t *testing.T) {
 	}
 }
 
+// A shard is restored beside shard 0, which loses what it holds for it, and beside the shard that it
+// was split off, if that is another one: both must be as they were seen.
+func TestWhatIsWrittenWhenAShardIsRestored(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 16_000, Amount: 16_000, Period: 60_000}}
+	for _, c := range []struct{ like, shard, count int }{{0, 1, 2}, {0, 2, 4}, {0, 3, 4}, {1, 3, 4}, {2, 5, 8}} {
+		like := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
+			State: bucket.New(limits, c.like, c.count, now)}
+		of := []int{c.shard, 0}
+		if parent := bucket.SplitParent(c.shard); parent != 0 {
+			of = append(of, parent)
+		}
+		writes := table.Restore(like, c.shard, c.count, now, 3)
+		if len(writes) != len(of) {
+			t.Fatalf("%+v: %d writes", c, len(writes))
+		}
+		for i, w := range writes {
+			if want := table.BucketKey("ns", "e", "r", of[i]); w.Target() != want {
+				t.Errorf("%+v: write %d is of %v, want %v", c, i, w.Target(), want)
+			}
+		}
+	}
+}
+
 // What has been counted so far stays with the shard that counted it: usage is read
 // from the growth of the counters, and a new shard's begins at zero.
 func TestNewShardsBeginToCountAtZero(t *testing.T) {

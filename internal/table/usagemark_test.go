@@ -30,6 +30,26 @@ func TestGenerationsByTheirByte(t *testing.T) {
 	}
 }
 
+// A snapshot whose legend is of another form has counted nothing that could be told by marks.
+func TestLegendsOfAnotherForm(t *testing.T) {
+	legend := Legend{Stream: 7, Limits: []string{"rpm"}}.bytes()
+	for name, c := range map[string]struct {
+		v   item.Value
+		any bool
+	}{
+		"ours": {item.B(legend), true}, "none": {nil, false}, "a string": {item.S("x"), false},
+		"cut short": {item.B(legend[:len(legend)-1]), false}, "empty": {item.B(nil), false},
+	} {
+		it := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Part: "x"}.Item()
+		if delete(it, attrLegend); c.v != nil {
+			it[attrLegend] = c.v
+		}
+		if m := MarksOf(it); m.Any != c.any || len(m.Legend.Limits) > 0 != c.any {
+			t.Errorf("%s: %v, %v", name, m.Any, m.Legend)
+		}
+	}
+}
+
 // digits are sequence numbers of all lengths, at the edges of what is packed.
 func digits(r *rand.Rand) string {
 	n := 1 + r.IntN(sequenceDigits)

@@ -216,3 +216,30 @@ func TestBrokenStateIsLost(t *testing.T) {
 		}
 	}
 }
+
+// No bucket has as many shards as would fit a state: that is a broken one.
+func TestAShardBeyondAllCounts(t *testing.T) {
+	for shard, broken := range map[int]bool{1<<31 - 1: false, 1 << 31: true} {
+		s := State{Parts: []Part{{Namespace: "n", Entity: "e", Resource: "r", Shard: shard, Start: Hourly.Start(t0),
+			Oldest: t0, Runs: []Run{ran("1", "2", 0, 3)}}}}
+		got, err := ParseState(s.JSON())
+		if (err != nil) != broken || !broken && got.Parts[0].Shard != shard {
+			t.Errorf("shard %d: %+v, %v", shard, got, err)
+		}
+	}
+}
+
+// Parts are in the order in which a batch is folded: by namespace, then resource, entity, shard, and
+// time.
+func TestOrderOfParts(t *testing.T) {
+	want := []Part{{Namespace: "a", Resource: "z"}, {Namespace: "b", Resource: "a", Entity: "z"},
+		{Namespace: "b", Resource: "b", Entity: "a", Shard: 9, Start: 9},
+		{Namespace: "b", Resource: "b", Entity: "b", Shard: 1},
+		{Namespace: "b", Resource: "b", Entity: "b", Shard: 2, Start: 1},
+		{Namespace: "b", Resource: "b", Entity: "b", Shard: 2, Start: 2}}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	if SortParts(got); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -252,6 +252,57 @@ func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
 	}
 }
 
+// An hour before is completed from a consistent read only, and not if another client has counted
+// since, in an hour between or in the present one: what ours did not see, that one saw.
+func TestWhenAnHourBeforeIsCompleted(t *testing.T) {
+	foreign := func(hours int64) item.Item {
+		start := Hourly.Start(t0) - hours*hourMillis
+		return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
+			Part: Hourly.Part(start), Start: table.Timestamp(start), Events: 1}.Item()
+	}
+	total := hourOf(Chain{Runs: []Run{ran("20", "30", 110, 115)}})
+	for _, c := range []struct {
+		name     string
+		current  item.Item
+		previous []item.Item
+		sure     bool
+		want     Action
+	}{
+		{"read consistently", nil, []item.Item{marked(2, "10", 100)}, true, Complete},
+		{"not read consistently", nil, []item.Item{marked(2, "10", 100)}, false, ReadSurely},
+		{"others have counted between", nil, []item.Item{foreign(1), marked(2, "10", 100)}, true, Add},
+		{"others had counted before", nil, []item.Item{marked(2, "10", 100), foreign(3)}, true, Complete},
+		{"others have counted the present hour", foreign(0), []item.Item{marked(2, "10", 100)}, true, Add},
+		{"nothing is lacking", nil, []item.Item{marked(2, "10", 110)}, false, Add},
+	} {
+		step := total.Next(Snapshots{Known: true, Current: c.current, PreviousKnown: true, Previous: c.previous,
+			Sure: c.sure})
+		if step.Action != c.want || c.want == Complete && step.Update.Key != item.KeyOf(marked(2, "10", 100)) {
+			t.Errorf("%s: %d of %v, want %d", c.name, step.Action, step.Update.Key, c.want)
+		}
+	}
+}
+
+// A shard whose records all lie behind the mark brings nothing new; one with some behind it does.
+func TestShardsThatBringNothingNew(t *testing.T) {
+	total := hourOf(Chain{Runs: []Run{ran("20", "30", 100, 110)}})
+	for sequence, want := range map[string][]int{"10": nil, "25": nil, "30": {0}, "40": {0}} {
+		step := total.Next(Snapshots{Known: true, Current: marked(0, sequence, 105)})
+		if !slices.Equal(step.Behind, want) || (step.Action == Done) != (want != nil) {
+			t.Errorf("a mark at %s: %d, behind %v, want %v", sequence, step.Action, step.Behind, want)
+		}
+	}
+}
+
+// An hour that is counted is owed to the day around it, of the same bucket.
+func TestWhatAnHourIsOwed(t *testing.T) {
+	total := hourOf(Chain{})
+	want := Owed{Namespace: "n", Entity: "e", Resource: "r", Start: Daily.Start(t0)}
+	if got := total.Owed(total.Start, Daily); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // Of a shard with more limits than a mark tells apart, each record counts what it changed, and
 // says nothing of what others have changed: here a goes from 5 to 6, then b from 100 to 101.
 func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {

@@ -126,6 +126,8 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		tokens, events int64 // of the hour
 		after, want    int64 // milliseconds since the day began, tokens
 	}{
+		{"counted by another client", snapshot(Daily, 50, 5).Item(), 40, 5, hourMillis, 40},
+		{"counted by another client, and long ago", snapshot(Daily, 50, 5).Item(), 40, 4, kept + dayMillis, 40},
 		{"counted, and nothing is gone", counted.Item(), 40, 5, hourMillis, 40},
 		{"counted, and records are gone", counted.Item(), 20, 4, hourMillis, 50},
 		{"counted, just before its first hour expires", counted.Item(), 40, 5, kept + hourMillis - 1, 40},
@@ -157,6 +159,26 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 	}
 }
 
+// What a query finds beside the hours of a day is not counted: hours of another resource whose name
+// begins alike, or of another day, and what is no hour.
+func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
+	day := at("2024-02-01T00:00:00.000Z")
+	snapshot := func(resource string, w Window, hours int64) item.Item {
+		start := day + hours*hourMillis
+		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: resource, Window: string(w), Part: w.Part(start),
+			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": 1}, Events: 1}.Item()
+	}
+	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
+		Until: Daily, Days: 90, Parts: []item.Item{nil, snapshot("r", Hourly, 3), snapshot("r", Hourly, 23),
+			snapshot("r", Hourly, 24), snapshot("r", Hourly, -1), snapshot("r#x", Hourly, 4), snapshot("r", Daily, 0)}}
+	u, _ := s.Sum(day + dayMillis)
+	it, _, err := u.Apply(nil)
+	if got := table.AmountOf(it); err != nil || got.Tokens["rpm"] != 2 || got.Events != 2 ||
+		!reflect.DeepEqual(table.SummedOf(it).Parts, []int{3, 23}) {
+		t.Errorf("%+v of %v, %v", got, table.SummedOf(it).Parts, err)
+	}
+}
+
 // A stored month knows the sum of all days but the last: when only that one has changed, it
 // is all that is read.
 func TestMonthIsSummedFromItsLastDay(t *testing.T) {
@@ -185,6 +207,14 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	}
 	if s.Changed = month + 2*dayMillis; !s.Last() {
 		t.Error("the third of three days is not taken for the last")
+	}
+	older := s.sum(Monthly, month) // of a release that kept no rest
+	older.Version, older.Parts, older.Amount = 1, []int{0, 1, 2}, table.Amount{Events: 3}
+	u, _ := older.Update(nil)
+	whole := s
+	var err error
+	if whole.Stored, _, err = u.Apply(nil); err != nil || whole.Last() {
+		t.Errorf("a month without a rest is not summed as a whole, %v", err)
 	}
 	s.Parts = []item.Item{day(3, 7)}
 	if s.Stored = sum(month + 3*dayMillis + 1); table.AmountOf(s.Stored).Tokens["rpm"] != 37 {
