@@ -126,7 +126,7 @@ func TestAStateThatGrowsTooLargeIsWritten(t *testing.T) {
 		r.take(name(), 0, 1, 1)
 	}
 	state, metrics := r.within(&seen, nil, false)
-	r.wants(metrics, `"Snapshots":0`, fmt.Sprintf(`"Pending":%d`, first))
+	r.wants(metrics, `"Snapshots":0`, fmt.Sprintf(`"Pending":%d`, first), fmt.Sprintf(`"StateBytes":%d`, len(state)))
 	for range 400 {
 		r.take(name(), 0, 1, 1)
 	}

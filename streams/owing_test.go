@@ -162,7 +162,7 @@ func TestHowMuchAListSays(t *testing.T) {
 		}
 		return true, nil
 	})
-	var begun, whole owing
+	var begun, whole, failed owing
 	for _, c := range all {
 		begun.add(t.Context(), r.agg, c, false)
 	}
@@ -175,5 +175,12 @@ func TestHowMuchAListSays(t *testing.T) {
 	}
 	if whole.stored != n {
 		t.Errorf("%d are said", whole.stored)
+	}
+	r.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	for _, c := range all {
+		failed.add(t.Context(), r.agg, c, false)
+	}
+	if failed.stored != 0 || len(failed.from) != n {
+		t.Errorf("%d are kept for the end, and %d are said, where no list can be stored", len(failed.from), failed.stored)
 	}
 }

@@ -2,6 +2,8 @@ package table_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -157,5 +159,58 @@ func TestZoneWhenTheLastCalendarGoes(t *testing.T) {
 				t.Errorf("%v, %v, want %v", got.State.Limits(), err, next)
 			}
 		})
+	}
+}
+
+// A charge within a period leaves alone what says which quota it is and which period it is in. Of two
+// quotas in different zones, the item has the zone of one, and the other says its own. That stays
+// while there is a quota of the zone; when there is none, the next one's zone is stored.
+func TestWhatAChargeWritesOfCalendars(t *testing.T) {
+	const now = 1_800_000_000_000
+	quota := func(name, zone string) bucket.Limit {
+		return bucket.Limit{Name: name, Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@" + zone}
+	}
+	tokyo, utc, paris := quota("a", "Asia/Tokyo"), quota("b", "UTC"), quota("b", "Europe/Paris")
+	rate := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	for _, c := range []struct {
+		name         string
+		before, then []bucket.Limit
+		zone         string   // that is stored after the charge
+		sets         []string // attributes of calendars that it sets
+	}{
+		{"one quota", []bucket.Limit{utc}, []bucket.Limit{utc}, "UTC", nil},
+		{"two zones", []bucket.Limit{tokyo, utc}, []bucket.Limit{tokyo, utc}, "Asia/Tokyo", nil},
+		{"another calendar", []bucket.Limit{tokyo, utc}, []bucket.Limit{tokyo, paris}, "Asia/Tokyo", []string{"b_b_rsched"}},
+		{"a new quota", []bucket.Limit{utc}, []bucket.Limit{tokyo, utc}, "UTC", []string{"b_a_rsched"}},
+		{"the zone goes", []bucket.Limit{tokyo, utc}, []bucket.Limit{rate, utc}, "UTC", []string{"b_b_rsched", "sched_tz"}},
+		{"a rate becomes a quota", []bucket.Limit{rate}, []bucket.Limit{tokyo}, "Asia/Tokyo",
+			[]string{"b_a_rsched", "sched_tz"}},
+	} {
+		put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
+			Costs: table.Costs(c.before, 0, 0)})
+		u := table.Charge{Image: b, Costs: table.Costs(c.then, 1000, 1000), Now: now + 1000}.Plan().Update
+		after, held, err := u.Apply(put.Item)
+		if err != nil || !held {
+			t.Fatalf("%s: held %v, %v", c.name, held, err)
+		}
+		var sets []string
+		for _, a := range u.Set {
+			if strings.HasSuffix(a.Name, "_rsched") || a.Name == "sched_tz" {
+				sets = append(sets, a.Name)
+			}
+		}
+		slices.Sort(sets)
+		if !slices.Equal(sets, c.sets) || !item.Equal(after["sched_tz"], item.S(c.zone)) {
+			t.Errorf("%s: sets %v, zone %v, want %v, %s", c.name, sets, after["sched_tz"], c.sets, c.zone)
+		}
+		got, err := table.DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range c.then {
+			if i := got.State.Index(l.Name); i < 0 || got.State.Slots[i].Limit != l {
+				t.Errorf("%s: %v, want %v", c.name, got.State, l)
+			}
+		}
 	}
 }

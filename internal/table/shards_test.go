@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -69,6 +70,53 @@ func TestMergeBringsALimitThatIsNew(t *testing.T) {
 		sl := got.State.Slots[j]
 		if sl.Limit != tpm || sl.Tokens != 50_000 || sl.Used != 0 || sl.Held != held { // its own 40 and 10
 			t.Errorf("%+v, want 50 tokens of which none was taken, and %d held", sl, held)
+		}
+	}
+}
+
+// Slots that only the merged shard has are there afterwards, unless somebody else has brought them
+// meanwhile: what that one has taken of them must not be forgotten.
+func TestMergeBringsSlotsThatAreNew(t *testing.T) {
+	const now = 1_700_000_000_000
+	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	fly := bucket.Limit{Name: "fly", Capacity: 20_000, Period: 30_000, AtOnce: true}
+	keep := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+		State: bucket.New([]bucket.Limit{rpm}, 0, 2, now)}
+	gone := keep
+	gone.State = bucket.New([]bucket.Limit{rpm, fly}, 1, 2, now)
+	gone.State = gone.State.Take([]int64{4_000, 0, 0}) // by slot, in order of name
+	merge := table.Merge(keep, gone, 1, now)[1]
+	after, held, err := merge.Apply(keep.Item())
+	if err != nil || !held {
+		t.Fatalf("held %t, %v", held, err)
+	}
+	b := decode(t, after)
+	if i := b.State.Index("fly"); i < 0 || b.State.Slots[i].Limit != fly || b.State.Slots[i].Tokens != 20_000 {
+		t.Errorf("%v, want 20 slots", b.State)
+	}
+	both := keep
+	both.State = bucket.New([]bucket.Limit{rpm, fly}, 0, 2, now)
+	if _, held, err = merge.Apply(both.Item()); held || err != nil {
+		t.Errorf("held %t, %v, where somebody has brought the slots", held, err)
+	}
+}
+
+// A count is lowered only where every sibling above the new one is missing.
+func TestWhichSiblingsMustBeMissing(t *testing.T) {
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 64_000, Amount: 64_000, Period: 60_000}}
+	for _, c := range []struct {
+		shard, count, to int
+		missing          []int
+	}{{0, 2, 1, []int{1}}, {0, 8, 1, []int{1, 2, 4}}, {1, 8, 2, []int{3, 5}}, {0, 8, 4, []int{4}}} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+			State: bucket.New(limits, c.shard, c.count, 1_700_000_000_000)}
+		var got []int
+		for _, w := range table.Discount(b, c.to, b.State.RF)[1:] {
+			_, _, _, shard, _ := table.ParseBucketPK(w.Target().PK)
+			got = append(got, shard)
+		}
+		if !slices.Equal(got, c.missing) {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
