@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -217,6 +218,9 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 		err := open(s.URL).Transact(t.Context(), "token", []item.Write{item.Check{Key: key, If: item.Exists("x")}, update()})
 		if got := store.KindOf(err); got != tt.want {
 			t.Errorf("%s: error is %v, want kind %v", tt.reasons, err, tt.want)
+		}
+		if tt.want != 0 && !strings.HasPrefix(err.Error(), "TransactWriteItems: "+tt.want.String()+": ") {
+			t.Errorf("%s: error is %v, want that it names the operation", tt.reasons, err)
 		}
 		c, ok := errors.AsType[*store.Canceled](err)
 		if ok != (tt.want == 0) {

@@ -102,9 +102,7 @@ func (l *Listing) remove(ctx context.Context, left []types.WriteRequest) error {
 		if try+1 == removeAttempts {
 			return &Failure{Kind: Throttled, Op: "BatchWriteItem", Err: errUnprocessed}
 		}
-		if err := smithytime.SleepWithContext(ctx, Jitter(try, 20*time.Millisecond, time.Second)); err != nil {
-			return unsent("BatchWriteItem", err)
-		}
+		_ = smithytime.SleepWithContext(ctx, Jitter(try, 20*time.Millisecond, time.Second)) // the loop asks ctx
 	}
 }
 

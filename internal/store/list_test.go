@@ -129,7 +129,7 @@ func TestQueryFailsAsUnavailable(t *testing.T) {
 
 // A page has what the table told, and where the next one begins if there is one.
 func TestAPageOfItems(t *testing.T) {
-	for more, next := range map[string]item.Item{"": nil,
+	for more, next := range map[string]item.Item{"": nil, `,"LastEvaluatedKey":{}`: nil,
 		`,"LastEvaluatedKey":{"PK":{"S":"p"},"SK":{"S":"b"}}`: item.Key{PK: "p", SK: "b"}.Item()} {
 		s := serve(t, reply(200, `{"Items":[{"PK":{"S":"p"},"SK":{"S":"a"}},{"PK":{"S":"p"},"SK":{"S":"b"}}]`+more+`}`))
 		page, err := openListing(s.URL).List(t.Context(), item.Query{PK: "p"})

@@ -1,0 +1,47 @@
+package store_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+type client func(*http.Request) (*http.Response, error)
+
+func (c client) Do(r *http.Request) (*http.Response, error) { return c(r) }
+
+// A request reaches the client with all of its body, of which it can only read; one without a body
+// has none there either.
+func TestWhatReachesTheClient(t *testing.T) {
+	for _, body := range []string{"", "all of it"} {
+		var content io.Reader
+		if body != "" {
+			content = strings.NewReader(body)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/", content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = store.Whole{Client: client(func(got *http.Request) (*http.Response, error) {
+			if (got.Body != nil) != (body != "") {
+				t.Fatalf("%q: the body is %v", body, got.Body)
+			}
+			if got.Body == nil {
+				return nil, nil
+			}
+			if _, writes := got.Body.(io.WriterTo); writes {
+				t.Errorf("%q can write itself", body)
+			}
+			if b, err := io.ReadAll(got.Body); string(b) != body || err != nil {
+				t.Errorf("%q, %v, want %q", b, err, body)
+			}
+			return nil, nil
+		})}.Do(r)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
