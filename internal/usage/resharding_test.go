@@ -251,6 +251,9 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 				changes = append(changes, c)
 			}
 			for _, r := range decide(at, changes...).Reshardings {
+				if r.Zero.Entity != "e" || r.Zero.State.Shard != 1 {
+					t.Errorf("it is of shard %d of %q", r.Zero.State.Shard, r.Zero.Entity)
+				}
 				if _, err := shard.Run(t.Context(), db, r.Steps, func() int64 { return at }); err != nil {
 					t.Fatal(err)
 				}
@@ -260,6 +263,22 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 				t.Errorf("shard 0 counts %d shards, want %d; %v", b.State.Count(), tt.want, err)
 			}
 		})
+	}
+}
+
+// A shard 0 that was asked for merges if it is at rest; what is stored in part cannot be added up.
+func TestShard0ThatRests(t *testing.T) {
+	const after = 600_000
+	b := quiet(4).New
+	b.State.RF, b.Generation = t0, t0-after
+	for now, want := range map[int64]bool{t0 + 999: false, t0 + 1000: true} {
+		if got := rested(b, now, after); got != want {
+			t.Errorf("%d ms after it was written: %v", now-t0, got)
+		}
+	}
+	b.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
+	if rested(b, t0+1000, after) {
+		t.Error("it merges with a limit stored in part")
 	}
 }
 

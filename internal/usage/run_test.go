@@ -114,3 +114,15 @@ func TestALifeThatBeginsWhereTheOneBeforeEnded(t *testing.T) {
 		t.Errorf("%d tokens, want 11: %+v", got, parts[0].Runs)
 	}
 }
+
+// What stood before a run is of the life that the run begins with, and counts nothing.
+func TestWhatStoodBeforeARun(t *testing.T) {
+	r := ran("20", "30", 100, 110)
+	r.FromGen, r.ToGen = 4, 5
+	got := justBefore(r)
+	if got.FromGen != 4 || got.ToGen != 4 || got.First != got.Last || got.First.Compare(r.First) >= 0 ||
+		got.Events != 0 ||
+		got.From[0].Tokens != 100 || got.To[0].Tokens != 100 || got.Born || got.Gone {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,11 +1,13 @@
 package usage
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -125,5 +127,42 @@ func TestWhatOneQueryFinds(t *testing.T) {
 	if err != nil || len(page.Items) != 10 || item.KeyOf(page.Items[0]) != total.Key() ||
 		startOf(page.Items[9]) != Hourly.Start(at)-9*hourMillis {
 		t.Errorf("%d snapshots, %v", len(page.Items), err)
+	}
+}
+
+// Of what the query finds, one is the total's own snapshot, those of its kind are earlier ones, and a
+// day is neither.
+func TestWhatAQueryFoundIsSifted(t *testing.T) {
+	snapshot := func(w Window, hours int64) item.Item {
+		start := w.Start(t0 - hours*hourMillis)
+		return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
+			Start: table.Timestamp(start)}.Item()
+	}
+	total := hourOf(Chain{})
+	items := []item.Item{snapshot(Hourly, 0), snapshot(Hourly, 1), snapshot(Daily, 0), snapshot(Hourly, 5)}
+	got := total.Sift(items)
+	if !got.Known || !got.PreviousKnown || len(got.Seen) != 4 || item.KeyOf(got.Current) != total.Key() ||
+		len(got.Previous) != 2 || startOf(got.Previous[0]) != total.Start-hourMillis ||
+		startOf(got.Previous[1]) != total.Start-5*hourMillis {
+		t.Errorf("%+v", got)
+	}
+	if got := total.Sift(items[1:]); got.Current != nil || len(got.Previous) != 2 {
+		t.Errorf("without its own: %+v", got)
+	}
+}
+
+// A batch of two buckets has totals of each, however alike they are called.
+func TestTotalsOfTwoBuckets(t *testing.T) {
+	var changes []stream.Change
+	for i, entity := range []string{"a", "a", "b"} {
+		c := change(i%2, fmt.Sprint(i+1), t0, 2)
+		c.New.Entity = entity
+		c.Used = []stream.Used{{Limit: "rpm", Before: 5, After: 7, Was: true, Is: true}}
+		changes = append(changes, c)
+	}
+	got := AllTotals(Fold(changes), Hourly)
+	if len(got) != 2 || got[0].Entity != "a" || len(got[0].Chains) != 2 || got[1].Entity != "b" ||
+		len(got[1].Chains) != 1 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -44,6 +44,33 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	}
 }
 
+// A stream that was made anew numbers its records from the beginning: they come after all of the one
+// before, in whatever order a batch has them.
+func TestRecordsOfTwoStreams(t *testing.T) {
+	old, anew := change(0, "900", t0, 1), change(0, "5", t0, 2)
+	old.Stream, anew.Stream = 1, 2
+	for _, batch := range [][]stream.Change{{old, anew}, {anew, old}} {
+		if got := Fold(batch); len(got) != 1 || got[0].last().Sequence != "5" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// A shard's part of a batch is resumed from its lowest sequence number, which is a number: 9 comes
+// before 10. In another stream a lower one may come later.
+func TestLowestSequenceNumber(t *testing.T) {
+	for want, sequences := range map[string][]string{"9": {"9", "10", "11"}, "7": {"8", "7", "10"}, "5": {"6", "8", "5"}} {
+		var b History
+		for _, seq := range sequences {
+			c := change(0, seq, t0, 1)
+			b.Changes = append(b.Changes, &c)
+		}
+		if got := b.First(); got != want {
+			t.Errorf("of %v: %s, want %s", sequences, got, want)
+		}
+	}
+}
+
 func randomChanges(r *rand.Rand, n int) []stream.Change {
 	out := make([]stream.Change, n)
 	for i := range out {

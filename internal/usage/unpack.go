@@ -116,9 +116,7 @@ func (r *unpacker) parts() []Part {
 	n := r.count()
 	parts := make([]Part, 0, n)
 	for range n {
-		if p := r.part(); !r.bad {
-			parts = append(parts, p)
-		}
+		parts = append(parts, r.part())
 	}
 	return parts
 }

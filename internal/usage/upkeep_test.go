@@ -136,6 +136,22 @@ func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
 	}
 }
 
+// A shard that a batch removes needs nothing, whatever its records before say.
+func TestRemovedShardsNeedNothing(t *testing.T) {
+	hot := spends(0, 1, 400)
+	hot.New.State.Slots[2].Tokens = 999
+	hot.New.TTL = t0/1000 + 1
+	removed := spends(0, 1, 400)
+	removed.New.State.Slots[2].Tokens, removed.New.TTL = 999, t0/1000+1
+	removed.Operation, removed.Sequence = stream.Remove, "6"
+	if p := decide(t0+900, hot); len(p.Reshardings)+len(p.Refills) == 0 {
+		t.Errorf("it needs nothing while it is there: %+v", p)
+	}
+	if p := decide(t0+900, hot, removed); len(p.Reshardings)+len(p.Refills)+len(p.Lifetimes)+len(p.Spendings) != 0 {
+		t.Errorf("plan %+v", p)
+	}
+}
+
 func TestRefillIsDecidedAgainFromTheImageThatComesBack(t *testing.T) {
 	r := decide(t0+1000, spends(0, 1, 400)).Refills[0]
 	other := r.last().New
