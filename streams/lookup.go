@@ -81,9 +81,6 @@ func (l *lookup) read(ctx context.Context, these []*counting) map[item.Key]item.
 	for i := range all {
 		keys[i] = all[i].Key()
 	}
-	items, err := l.agg.readAll(ctx, true, keys)
-	if err != nil {
-		return nil // counting reads what it needs
-	}
+	items, _ := l.agg.readAll(ctx, true, keys) // nil if it fails: counting reads what it needs
 	return items
 }

@@ -16,7 +16,7 @@ func appendCounter(b []byte, n int64) []byte {
 	case u < 0xC0:
 		return append(b, byte(u))
 	}
-	more := max(1, (bits.Len64(u)-2+7)/8)
+	more := (bits.Len64(u) - 2 + 7) / 8
 	top := byte(u >> (8 * more))
 	b = append(b, 0xC0|byte(more-1)<<2|top)
 	for i := more - 1; i >= 0; i-- {

@@ -90,6 +90,23 @@ func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m M
 	return held
 }
 
+// A limit that is new to a snapshot is in the marks from then on, beside those that were there.
+func TestALimitThatIsNewToASnapshot(t *testing.T) {
+	var it item.Item
+	rpm, both := []Count{{"rpm", 5}}, []Count{{"rpm", 6}, {"tpm", 2}}
+	if !attempt(t, &it, nil, rpm, Move{To: Mark{At: PositionOf(1, "10"), Used: rpm, Gen: 3}}) {
+		t.Fatal("refused")
+	}
+	seen := MarksOf(it)
+	move := Move{From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "20"), Used: both, Gen: 3}}
+	if !attempt(t, &it, &seen, []Count{{"rpm", 1}, {"tpm", 2}}, move) {
+		t.Fatal("refused")
+	}
+	if m, ok := MarksOf(it).Shard(0); !ok || !reflect.DeepEqual(m.Used, both) {
+		t.Errorf("the mark is %+v, %v, want %v", m, ok, both)
+	}
+}
+
 // An origin that was given up, and given up again by a write that came between a look
 // and the write that it was for, is not restored from that look: others would seem to
 // have counted what ours has.
