@@ -34,3 +34,32 @@ func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
 		}
 	}
 }
+
+// The limits of an item are told by the names of their levels, those of slots by their epochs. What is
+// named alike is of something else.
+func TestAttributesThatTellOfALimit(t *testing.T) {
+	for attr, want := range map[string]string{"b_rpm_tk": "rpm", "b_a_b_tk": "a_b", "c_rpm_tk": "", "b_rpm_tc": "",
+		"b__tk": "", "b_tk": "", "tk": ""} {
+		if got, ok := limitOfTokens(attr); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", attr, got, ok, want)
+		}
+	}
+	for attr, want := range map[string]bool{"s_fly_ep": true, "b_fly_ep": false, "s_fly_0": false, "s__ep": false,
+		"ep": false} {
+		if got := HasSlots([]byte(attr)); got != want {
+			t.Errorf("%s: slots %v", attr, got)
+		}
+	}
+}
+
+// What is held must be a number, and the error says which attribute is none.
+func TestWhatIsHeldIsANumber(t *testing.T) {
+	put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs([]bucket.Limit{{Name: "rpm", Capacity: 1000, Amount: 1000, Period: 1000}})})
+	held := namesOf("rpm").held
+	put.Item[held] = item.S("x")
+	want := fmt.Sprintf("attribute %q is the string \"x\"", held)
+	if _, err := DecodeShard(put.Item); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

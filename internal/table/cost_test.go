@@ -12,7 +12,8 @@ import (
 // up.
 func TestShareOfACost(t *testing.T) {
 	for _, c := range []struct{ milli, floor, want int64 }{
-		{6000, 0, 6000}, {6000, 40, 10_000}, {1, 40, 2}, {5999, 40, 9999}, {6001, 40, 10_002}, {0, 40, 0}, {7, 99, 700}, {99, 1, 100}, {-5, 0, -5},
+		{6000, 0, 6000}, {6000, 40, 10_000}, {1, 40, 2}, {5999, 40, 9999}, {6001, 40, 10_002}, {0, 40, 0}, {7, 99, 700},
+		{99, 1, 100}, {-5, 0, -5},
 	} {
 		if got := (Cost{Milli: c.milli, Floor: c.floor}).Share(); got != c.want {
 			t.Errorf("%d that leaves %d %%: %d, want %d", c.milli, c.floor, got, c.want)

@@ -90,6 +90,39 @@ func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m M
 	return held
 }
 
+// One token more than ours has counted tells that others count too, beside shards that are there or
+// were removed. Beside a shard whose mark says no counters nothing is known.
+func TestATokenOfOthers(t *testing.T) {
+	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
+	gone := mark(20)
+	gone.Gone = true
+	exactly := Expect{Exactly: true}
+	for _, c := range []struct {
+		name   string
+		second *Move // seen, after shard 0 has counted 5
+		want   []Count
+	}{
+		{"a shard", nil, []Count{{"rpm", 1}}},
+		{"a shard that was removed", &Move{From: exactly, To: gone}, []Count{{"rpm", 1}}},
+		{"another shard beside", &Move{Shard: 1, From: exactly, To: mark(20, Count{"rpm", 7})}, []Count{{"rpm", 1}}},
+		{"one whose mark says nothing", &Move{Shard: 1, From: exactly, To: mark(20)}, nil},
+		{"its own says nothing any more", &Move{From: exactly, To: mark(20)}, nil},
+	} {
+		var it item.Item
+		ok := attempt(t, &it, nil, []Count{{"rpm", 5}}, Move{To: mark(10, Count{"rpm", 5})})
+		if seen := MarksOf(it); ok && c.second != nil {
+			ok = attempt(t, &it, &seen, nil, *c.second)
+		}
+		if !ok || MarksOf(it).Shared() {
+			t.Fatalf("%s: counted %v, shared %v", c.name, ok, MarksOf(it).Shared())
+		}
+		it["rpm"] = item.N(6)
+		if got := MarksOf(it).Others(); !reflect.DeepEqual(got, c.want) || MarksOf(it).Shared() != (c.want != nil) {
+			t.Errorf("%s: others have counted %v, shared %v, want %v", c.name, got, MarksOf(it).Shared(), c.want)
+		}
+	}
+}
+
 // A limit that is new to a snapshot is in the marks from then on, beside those that were there.
 func TestALimitThatIsNewToASnapshot(t *testing.T) {
 	var it item.Item
