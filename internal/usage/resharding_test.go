@@ -266,6 +266,26 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 	}
 }
 
+// A bucket that is whole has nothing to merge, however cool it is.
+func TestAWholeBucketStaysWhole(t *testing.T) {
+	for count, want := range map[int]int{1: 0, 2: 1} {
+		c := quiet(count)
+		if p := decide(c.Created+1000, c); len(p.Reshardings) != want {
+			t.Errorf("of %d shards: %+v", count, p.Reshardings)
+		}
+	}
+}
+
+// The largest cost is that of any record of any shard; of a limit that the bucket has no more there
+// is none.
+func TestLargestCosts(t *testing.T) {
+	one, two := spends(0, 2, 5), spends(1, 2, 7)
+	two.Deltas = append(two.Deltas, stream.Delta{Limit: "gone", Milli: 99_000})
+	if got := largest(Fold([]stream.Change{one, two}), one.New.State); !slices.Equal(got, []int64{7000, 0, 1000}) {
+		t.Errorf("%v", got)
+	}
+}
+
 // A shard 0 that was asked for merges if it is at rest; what is stored in part cannot be added up.
 func TestShard0ThatRests(t *testing.T) {
 	const after = 600_000

@@ -44,6 +44,26 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	}
 }
 
+// Buckets are in the order of namespace, resource and entity, their shards in that of their numbers.
+func TestOrderOfHistories(t *testing.T) {
+	var changes []stream.Change
+	for _, c := range []struct {
+		ns, resource, entity string
+		shard                int
+	}{{"b", "a", "a", 0}, {"a", "z", "a", 0}, {"a", "a", "z", 10}, {"a", "a", "z", 9}, {"a", "a", "y", 11}} {
+		x := change(c.shard, "1", t0, 1)
+		x.New.Namespace, x.New.Resource, x.New.Entity = c.ns, c.resource, c.entity
+		changes = append(changes, x)
+	}
+	got := ""
+	for _, b := range Fold(changes) {
+		got += fmt.Sprintf("%s/%s/%s/%d ", b.Namespace, b.Resource, b.Entity, b.Shard)
+	}
+	if want := "a/a/y/11 a/a/z/9 a/a/z/10 a/z/a/0 b/a/a/0 "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // A stream that was made anew numbers its records from the beginning: they come after all of the one
 // before, in whatever order a batch has them.
 func TestRecordsOfTwoStreams(t *testing.T) {
@@ -59,7 +79,8 @@ func TestRecordsOfTwoStreams(t *testing.T) {
 // A shard's part of a batch is resumed from its lowest sequence number, which is a number: 9 comes
 // before 10. In another stream a lower one may come later.
 func TestLowestSequenceNumber(t *testing.T) {
-	for want, sequences := range map[string][]string{"9": {"9", "10", "11"}, "7": {"8", "7", "10"}, "5": {"6", "8", "5"}} {
+	for want, sequences := range map[string][]string{
+		"9": {"9", "10", "11"}, "7": {"8", "7", "10"}, "5": {"6", "8", "5"}} {
 		var b History
 		for _, seq := range sequences {
 			c := change(0, seq, t0, 1)
