@@ -119,7 +119,7 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 	stored map[item.Key]item.Item) (writes int, marked bool, err error) {
 	kinds := a.kinds()
 	s := usage.Summing{
-		Owed: o, Window: kinds[w.kind], Of: kinds[w.kind-1], Until: kinds[min(w.kind+1, len(kinds)-1)],
+		Owed: o, Window: kinds[w.kind], Of: kinds[w.kind-1], Until: kinds[len(kinds)-1],
 		Start: w.start, Changed: w.changed, Days: a.conf.SnapshotTTLDays,
 	}
 	var known, sure bool // sure: it was read consistently
