@@ -195,6 +195,61 @@ func (s oddly) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return it, err
 }
 
+// one is a table that answers one write, which it carries out, in an odd way: by a panic of the client, or
+// with an item that nobody can read.
+type one struct {
+	store.Store
+	odd func(item.Item) item.Item
+}
+
+func (s *one) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	it, err := s.Store.Write(ctx, w)
+	if odd := s.odd; err == nil && odd != nil {
+		s.odd = nil
+		it = odd(it)
+	}
+	return it, err
+}
+
+// After a write whose answer is no use, what ended unspent is told once all the same, and the process
+// goes on to take ahead.
+func TestAnAnswerThatIsNoUseEndsNothingTwice(t *testing.T) {
+	for name, odd := range map[string]func(item.Item) item.Item{
+		"unreadable": func(it item.Item) item.Item {
+			it = maps.Clone(it)
+			it["shard_count"] = item.S("many")
+			return it
+		},
+		"panic": func(item.Item) item.Item { panic("planned") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Ahead: 500 * time.Millisecond})
+			table := &one{Store: l.store.Store}
+			l.store.Store = table
+			req := asks(Costs{"rps": 1}, rps1000)
+			granted, _ := w.busy(l, req, 200)
+			w.pass(2 * time.Second) // the next write tells what of it has ended
+			table.odd = odd
+			err := errors.New("panic")
+			_ = guarded(func() { _, err = l.Acquire(context.Background(), req) })
+			if err == nil || table.odd != nil {
+				t.Errorf("%s: granted, or without a write", name)
+			}
+			w.db.ResetStats()
+			more, _ := w.busy(l, req, 300)
+			if n := w.db.Stats().WriteUnits; more != 300 || n > 30 {
+				t.Errorf("%s: %d granted of 300, with %d writes", name, more, n)
+			}
+			held := l.desks.of(acmeGPT).Left(0, "rps", l.moment) / 1000
+			if used, ended := w.countedOf(l, acme); used-ended-held < int64(granted+more) || ended == 0 {
+				t.Errorf("%s: %d used, %d of it ended unspent, %d is held, %d were granted", name, used, ended, held,
+					granted+more)
+			}
+		})
+	}
+}
+
 // Whatever becomes of each write, processes that take ahead never grant more than there is:
 // refused, applied without an answer, not applied without one; applied, and the answer is strange.
 func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
