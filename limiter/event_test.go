@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -131,6 +132,25 @@ func TestLeasesAreTold(t *testing.T) {
 		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }))
 		lease.Rollback(t.Context())
 		l.expect("acquire ok map[rpm:1 tpm:500] 1 0s", "rollback unknown map[rpm:-1 tpm:-500] 1 0s")
+	})
+}
+
+// Of a lease on several levels one event tells: the writes of all, and what the entity itself pays.
+func TestLeasesOfCascadesAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, l := family(t, 100, Options{})
+		var told []string
+		l.opts.Observe = func(_ context.Context, e Event) { told = append(told, line(e)) }
+		must(t, l, stored(Costs{"rpm": 3})).Rollback(t.Context())
+		lease := must(t, l, stored(Costs{"rpm": 1}))
+		if err := errors.Join(lease.Settle(Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"acquire ok map[rpm:3] 3 0s", "rollback ok map[rpm:-3] 2 0s",
+			"acquire ok map[rpm:1] 2 0s", "commit ok map[rpm:4] 2 0s"}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
 	})
 }
 

@@ -651,6 +651,32 @@ func TestPanicInAGroup(t *testing.T) {
 	})
 }
 
+// Rounds are bounded for each request, also for one that comes to lead a group after many.
+func TestWhoLeadsAGroupHasNoMoreRoundsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		k := c.l.desks.of(acmeGPT)
+		var group []*acquirer
+		for range 2 {
+			group = append(group, &acquirer{turns: make(chan turn, 1), want: known.Want{Namespace: c.l.namespace,
+				Name: acmeGPT, Costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000}}}})
+		}
+		writes := 0
+		c.w.db.SetHook(func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(store.Conflict) })
+		tries := &attempt{Attempt: known.Attempt{Calls: known.MaxRounds - 2}}
+		choice := known.Choice{Do: known.Take}
+		for _, m := range group {
+			k.Begin(choice, m.want, c.l.now())
+		}
+		got := c.l.lead(t.Context(), k, choice, &flight{began: time.Now()}, group, tries)
+		if store.KindOf(got.err) != store.Conflict || writes != 2 {
+			t.Errorf("ended after %d more writes with %+v, want 2 of the %d rounds and that it met others", writes, got,
+				known.MaxRounds)
+		}
+		atRest(t, c.l)
+	})
+}
+
 // A caller that is told to lead at the moment it goes passes that on, and frees
 // what it had reserved.
 func TestLeaderThatHasGonePassesItOn(t *testing.T) {

@@ -370,6 +370,14 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 	if !errors.Is(err, ErrUnknown) {
 		t.Fatalf("got %v, want that of the commit", err)
 	}
+	writes := 0
+	err = l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(_ context.Context, le *Lease) error {
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(store.Unavailable) }))
+		return more(le, Costs{"rpm": 1})
+	})
+	if !errors.Is(err, ErrUnavailable) || writes != unavailableAttempts {
+		t.Fatalf("got %v after %d writes, want that of the commit and no rollback after it", err, writes)
+	}
 }
 
 // TestLeaseConcurrently: one lease in many hands settles once.

@@ -1,11 +1,14 @@
 package limiter
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -57,6 +60,31 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantHeld(l, limit, 85)
+}
+
+// A settlement that is throttled leaves the table alone for longer each time, up to a tenth of a second.
+func TestSettlementsPauseLongerEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		const settlements = 40
+		var leases []*Lease
+		for range settlements {
+			leases = append(leases, must(t, l, asks(Costs{"tpm": 1}, tpm1000)))
+		}
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }))
+		begin := time.Now()
+		for _, lease := range leases {
+			if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+		// Half of 25, 50, and five times 100 ms, typically.
+		typical := settlements * (25 + 50 + 5*100) / 2 * time.Millisecond
+		if took := time.Since(begin); took < typical*2/3 || took > typical*4/3 {
+			t.Errorf("%d settlements paused for %s, want about %s", settlements, took, typical)
+		}
+	})
 }
 
 // What a lease has taken from many shards of a slow table is given back within the time of
