@@ -56,17 +56,16 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 	for j, i := range first {
 		all[j] = creation{wants[i], parts[i].desk}
 	}
-	found := false
-	if p := guarded(func() { found, err = l.siblings(ctx, all...) }); p != nil {
+	if p := guarded(func() { err = l.siblings(ctx, all...) }); p != nil {
 		return false, p
 	}
-	if found || err != nil {
+	if err != nil {
 		return false, err
 	}
 	plans, writes := make([]known.Planned, len(first)), make([]item.Write, len(first))
 	for j, c := range all {
 		plans[j] = c.desk.Create(c.want, l.moment())
-		if !plans[j].Takes { // shards of it have been seen meanwhile
+		if !plans[j].Takes { // other shards of it live on
 			return false, nil
 		}
 		writes[j] = plans[j].Write

@@ -180,7 +180,7 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 			return
 		}
 		if looked = p.Creates && !looked; looked { // plan it again with what lives on
-			if _, err := l.siblings(ctx, creation{group[0].want, k}); err != nil {
+			if err := l.siblings(ctx, creation{group[0].want, k}); err != nil {
 				k.end(c.Shard, group, turn{err: err})
 				return
 			}

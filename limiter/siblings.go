@@ -23,13 +23,13 @@ type creation struct {
 }
 
 // siblings looks for living shards of buckets whose shard 0 is missing, before they are created. It
-// remembers them with the count that shard 0 had. found says whether there are any. It costs a
-// consistent read unit for each bucket, in one call. Where shard 1 is found, others are looked for
-// that shard 0 may have split off while shard 1 was not split yet.
+// remembers them with the count that shard 0 had. It costs a consistent read unit for each bucket,
+// in one call. Where shard 1 is found, others are looked for that shard 0 may have split off while
+// shard 1 was not split yet.
 //
 // Nobody can create shard 0 unnoticed after the read: the write that creates it has the
 // condition that it is missing.
-func (l *Limiter) siblings(ctx context.Context, all ...creation) (found bool, err error) {
+func (l *Limiter) siblings(ctx context.Context, all ...creation) error {
 	shards := make([]int, len(all)) // to be read next
 	for i := range shards {
 		shards[i] = 1
@@ -41,21 +41,20 @@ func (l *Limiter) siblings(ctx context.Context, all ...creation) (found bool, er
 		}
 		items, err := l.store.Read(ctx, true, keys...)
 		if err != nil {
-			return found, err
+			return err
 		}
 		var more []creation
 		var next []int
 		for i, c := range all {
 			count, err := c.desk.Survives(shards[i], items[i], l.now())
 			if err != nil {
-				return found, err
+				return err
 			}
-			found = found || count > 1
 			if count > shards[i] && count < bucket.MaxShards {
 				more, next = append(more, c), append(next, count)
 			}
 		}
 		all, shards = more, next
 	}
-	return found, nil
+	return nil
 }
