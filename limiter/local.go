@@ -240,8 +240,8 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 			break
 		}
 		n.Entity = cfg.parent
-		if len(wants) == maxLevels || slices.ContainsFunc(wants, func(w known.Want) bool { return w.Name == n }) {
-			return nil, cause // no such entity is charged while the table answers
+		if len(wants) == maxLevels { // or a circle: neither is charged while the table answers
+			return nil, cause
 		}
 	}
 	if len(wants) == 0 {

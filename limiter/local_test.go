@@ -39,7 +39,8 @@ func TestLocalGrantsAShare(t *testing.T) {
 		}
 		_, err := l.Acquire(t.Context(), req)
 		denied, ok := errors.AsType[*LimitError](err)
-		if !ok || denied.Limit != "rpm" || denied.RetryAfter != 10*time.Second || !errors.Is(err, ErrUnavailable) {
+		if !ok || denied.Limit != "rpm" || denied.RetryAfter != 10*time.Second || !errors.Is(err, ErrUnavailable) ||
+			denied.Statuses[0].RetryAfter != denied.RetryAfter || denied.Statuses[1].RetryAfter != 0 {
 			t.Fatalf("got %v, want a denial for 10s", err)
 		}
 		w.advance(10*time.Second - time.Millisecond)
@@ -153,6 +154,11 @@ func TestLocalBlocksWhatItCannotDecide(t *testing.T) {
 		!errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge) {
 		t.Errorf("4 of a share of 3: %v, %v", lease, err)
 	}
+	for name, cost := range map[string]Costs{"more than the capacity": {"rpm": 31}, "no such limit": {"rpm": 1, "tpm": 1}} {
+		if lease, err := l.Acquire(t.Context(), asks(cost, PerMinute("rpm", 30))); lease != nil || err == nil {
+			t.Errorf("%s: %v, %v", name, lease, err)
+		}
+	}
 	if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, PerMinute("rpm", 1))); err != nil {
 		t.Errorf("a share is one token at least: %v", err)
 	}
@@ -261,6 +267,30 @@ func TestLocalGrantsNothingToACircle(t *testing.T) {
 			t.Errorf("granted %v", lease.Status())
 		}
 	})
+}
+
+// Nor to more levels than are charged while the table answers.
+func TestLocalGrantsNothingToAFifthLevel(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w.configure(l, "", "", rpm10)
+	all := []string{acme, "team", "org", "root", "world"}
+	for i, id := range all {
+		w.entity(l, id, append(all, "")[i+1])
+	}
+	for _, id := range all[1:] { // what is stored of each is known
+		must(t, l, Request{Entity: id, Resource: gpt, Costs: Costs{"rpm": 1}})
+	}
+	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrInvalid) {
+		t.Fatalf("got %v, want ErrInvalid", err)
+	}
+	w.down()
+	if _, err := l.Acquire(t.Context(), Request{Entity: "team", Resource: gpt, Costs: Costs{"rpm": 1}}); err != nil {
+		t.Errorf("four levels: %v", err)
+	}
+	if lease, err := l.grant(stored(Costs{"rpm": 1}), nil, ErrUnavailable); err != ErrUnavailable {
+		t.Errorf("five levels: %v, %v", lease, err)
+	}
 }
 
 // However many buckets are in use, none grants more than its share: only those that are
