@@ -52,10 +52,11 @@ func TestStoredLimitsSayWhatIsTakenAhead(t *testing.T) {
 func TestTheShortestTimeHolds(t *testing.T) {
 	l := newWorld(t).process(Options{Ahead: time.Second})
 	a, b, c := PerSecond("a", 5), PerSecond("b", 5).WithAhead(2*time.Second), PerSecond("c", 5).WithAhead(3*time.Second)
+	d, e := PerSecond("d", 5).WithAhead(time.Second/2), PerSecond("e", 5)
 	for _, tt := range []struct {
 		limits []Limit
 		want   int64
-	}{{[]Limit{a}, 1000}, {[]Limit{a, b}, 2000}, {[]Limit{a, c, b}, 2000}, {[]Limit{c}, 3000}} {
+	}{{[]Limit{a}, 1000}, {[]Limit{a, b}, 2000}, {[]Limit{a, c, b}, 2000}, {[]Limit{c, d, e}, 500}, {[]Limit{c}, 3000}} {
 		stored, err := storedLimits("limits", tt.limits)
 		if err != nil {
 			t.Fatal(err)

@@ -190,9 +190,7 @@ func (s oddly) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if s.rng.IntN(2) == 0 {
 		panic("planned")
 	}
-	it = maps.Clone(it)
-	it["shard_count"] = item.S("many")
-	return it, err
+	return unreadable(it), err
 }
 
 // one is a table that answers one write, which it carries out, in an odd way: by a panic of the client, or
@@ -211,16 +209,19 @@ func (s *one) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return it, err
 }
 
+// unreadable returns an item that nobody can read.
+func unreadable(it item.Item) item.Item {
+	it = maps.Clone(it)
+	it["shard_count"] = item.S("many")
+	return it
+}
+
 // After a write whose answer is no use, what ended unspent is told once all the same, and the process
 // goes on to take ahead.
 func TestAnAnswerThatIsNoUseEndsNothingTwice(t *testing.T) {
 	for name, odd := range map[string]func(item.Item) item.Item{
-		"unreadable": func(it item.Item) item.Item {
-			it = maps.Clone(it)
-			it["shard_count"] = item.S("many")
-			return it
-		},
-		"panic": func(item.Item) item.Item { panic("planned") },
+		"unreadable": unreadable,
+		"panic":      func(item.Item) item.Item { panic("planned") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -195,6 +196,22 @@ func TestCascadeSeenLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantSpent(l, "rolled back", map[string]int64{acme: 1, "org": 0, "root": 0})
+	w = newWorld(t)
+	l = w.process(Options{})
+	w.configure(l, "", "", PerMinute("rpm", 100))
+	lease = must(t, l, stored(Costs{"rpm": 1}))
+	w.entity(l, acme, "org")
+	w.entity(l, "org", "root") // both at once
+	w.entity(l, "root", "")
+	w.advance(time.Minute)
+	if err := lease.Charge(t.Context(), Costs{"rpm": 2}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSpent(l, "two levels later", map[string]int64{acme: 3, "org": 2, "root": 2})
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSpent(l, "rolled back", map[string]int64{acme: 0, "org": 0, "root": 0})
 }
 
 // TestCascadeLevels: four levels are charged and settled, as far as their own flags
@@ -376,6 +393,63 @@ func TestCascadeGivesBackDespiteTrouble(t *testing.T) {
 				t.Errorf("%d given back, want most of 100", given)
 			}
 			w.wantSpent(l, fmt.Sprint("seed ", seed), map[string]int64{acme: spent, "org": spent})
+		})
+	}
+}
+
+// A level that was charged beside one without a decision, and could not be given back, has taken tokens:
+// the caller is told that it is unknown, however sure each of the two calls is of nothing written. Beside
+// a level that denies, or that somebody has to set up, that is told.
+func TestCascadeThatCannotBeGivenBack(t *testing.T) {
+	for _, c := range []struct {
+		child, back store.Kind // zero: it denies
+		want        []error
+	}{
+		{store.Unavailable, store.Unavailable, []error{ErrUnknown}},
+		{store.Unavailable, store.Unknown, []error{ErrUnknown}},
+		{store.Unknown, store.Unavailable, []error{ErrUnknown}},
+		{store.Setup, store.Unavailable, []error{ErrSetup}},
+		{0, store.Unavailable, []error{ErrLimited}},
+		{0, store.Unknown, []error{ErrLimited, ErrUnknown}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, l := family(t, 100, Options{})
+			must(t, l, stored(Costs{"rpm": 1}))
+			if spent := w.bystander(l); c.child == 0 {
+				must(t, spent, Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 9}, Limits: rpm(10)})
+			}
+			before := map[string]int64{acme: w.spent(l, acme), "org": w.spent(l, "org")}
+			var org atomic.Int64
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if !isWrite(op) {
+					return true, nil
+				}
+				if _, entity, _, _, _ := table.ParseBucketPK(op.Writes[0].Target().PK); entity == acme {
+					if c.child == 0 {
+						return true, nil
+					}
+					return false, memdb.Fail(c.child)
+				}
+				if org.Add(1) == 1 { // it is charged
+					return true, nil
+				}
+				return false, memdb.Fail(c.back)
+			})
+			_, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2}))
+			for _, kind := range []error{ErrLimited, ErrUnknown, ErrSetup} {
+				if told := slices.Contains(c.want, kind); errors.Is(err, kind) != told {
+					t.Errorf("%v, then %v: %v, want %v", c.child, c.back, err, c.want)
+				}
+			}
+			if c.child == 0 && !strings.HasPrefix(err.Error(), `limiter: acquire "acme/gpt-4": limit rpm: `) {
+				t.Errorf("denied, then %v: %v", c.back, err)
+			}
+			if _, unsettled := errors.AsType[*SettleError](err); !unsettled {
+				t.Errorf("%v, then %v: %v does not tell that the parent was not given back", c.child, c.back, err)
+			}
+			w.db.SetHook(nil)
+			before["org"] += 2
+			w.wantSpent(l, "not given back", before)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // TestDenialText: the error says which limit, how much was wanted, how much is
@@ -39,6 +40,17 @@ func TestDenialText(t *testing.T) {
 	if d.Entity != acme || d.Resource != gpt || d.Wanted != 8 || d.Remaining != 6 ||
 		fmt.Sprint(d.Statuses) != fmt.Sprint(want) {
 		t.Errorf("denial %+v, want statuses %+v", d, want)
+	}
+}
+
+// What no shard can ever hold is too large, and says how much one of them holds.
+func TestWhatNoShardEverHoldsIsTooLarge(t *testing.T) {
+	w := known.Want{Name: acmeGPT, Costs: []table.Cost{{Limit: rpm10.stored(), Milli: 8000}}}
+	err := refusal(known.Decision{Choice: known.Choice{Do: known.Never, Limit: "rpm"}, Want: w, Count: 4})
+	const text = `limiter: request too large: acquire "acme/gpt-4": cost of "rpm" is 8, ` +
+		`want at most the 2.5 tokens that one of 4 shards holds`
+	if !errors.Is(err, ErrTooLarge) || errors.Is(err, ErrLimited) || err.Error() != text {
+		t.Errorf("got %v, want %s", err, text)
 	}
 }
 

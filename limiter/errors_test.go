@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -51,6 +52,11 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	_, errs["open"] = open(t.Context(), w.db, &Options{Timeout: ages, Namespace: "other"})
 	if s := errs["unavailable"].Error(); strings.Count(s, acme) != 1 {
 		t.Errorf("of one shard that failed it is told more than once: %q", s)
+	}
+	gone := canceled("acquire", acmeGPT, context.Canceled, &store.Failure{Kind: store.Unknown, Op: "UpdateItem"})
+	const text = `limiter: canceled by the caller: acquire "acme/gpt-4": limiter: outcome unknown: context canceled`
+	if s := gone.Error(); s != text {
+		t.Errorf("canceled: %q, want %q", s, text)
 	}
 	for what, err := range errs {
 		if err == nil {

@@ -217,7 +217,10 @@ func TestEventsAreLogged(t *testing.T) {
 		{Kind: EventAcquire, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Err: denial, Elapsed: time.Millisecond},
 		{Kind: EventAcquire, Entity: acme, Resource: gpt, Err: outcome("acquire", acmeGPT, errOpen),
 			Policy: PolicyAllow},
+		{Kind: EventCommit, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 4}, Writes: 1},
+		{Kind: EventRollback, Entity: acme, Resource: gpt, Costs: Costs{"rpm": -1}, Writes: 2, Elapsed: time.Millisecond},
 		{Kind: EventSplit, Entity: acme, Resource: gpt, Shards: 2},
+		{Kind: EventMerge, Entity: acme, Resource: gpt, Shards: 1},
 		{Kind: EventBreaker, Open: true},
 		{Kind: EventClock, Clock: ClockInfo{After: time.Second, Told: time.Second}},
 		{Kind: EventKind(99)},
@@ -231,7 +234,12 @@ func TestEventsAreLogged(t *testing.T) {
 		"acquire limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=unavailable " +
 			"limiter.writes=0 limiter.elapsed=0s limiter.policy=allow limiter.err=\"limiter: unavailable: acquire " +
 			"\\\"acme/gpt-4\\\": Acquire: unavailable: the calls before had no answer, or were throttled\"",
+		"commit limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=ok limiter.writes=1 " +
+			"limiter.elapsed=0s limiter.costs=map[rpm:4]",
+		"rollback limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=ok limiter.writes=2 " +
+			"limiter.elapsed=1ms limiter.costs=map[rpm:-1]",
 		"split limiter.entity=acme limiter.resource=gpt-4 limiter.shards=2",
+		"merge limiter.entity=acme limiter.resource=gpt-4 limiter.shards=1",
 		"breaker limiter.open=true",
 		"clock limiter.before=0s limiter.after=1s limiter.told=1s limiter.set=false",
 		"EventKind(99)",
@@ -279,7 +287,7 @@ func TestCostsOfEvents(t *testing.T) {
 	cost := func(name string, milli int64) table.Cost {
 		return table.Cost{Limit: bucket.Limit{Name: name}, Milli: milli}
 	}
-	got := Costs(nil).plus([]table.Cost{cost("a", 0), cost("b", 2000)})
+	got := Costs(nil).plus([]table.Cost{cost("a", 0), cost("b", 2000)}) // of nothing before what there is
 	got = got.plus([]table.Cost{cost("b", 3000), cost("c", -1000)})
 	if want := (Costs{"b": 5, "c": -1}); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

@@ -37,6 +37,14 @@ func (d *draws) begin(test string) {
 	d.state.Store(h.Sum64() + before.(*atomic.Uint64).Add(1)<<32 + d.shift<<16)
 }
 
+// longestPauses makes every pause as long as it may be, until the test ends.
+func longestPauses(t *testing.T) {
+	before := store.Random
+	t.Cleanup(func() { store.Random = before })
+	// But for some nanoseconds: 3.2 s are a multiple of every bound of a pause.
+	store.Random = func() uint64 { return 3_200_000_000 }
+}
+
 // next returns 64 random bits (splitmix64).
 func (d *draws) next() uint64 {
 	x := d.state.Add(0x9e3779b97f4a7c15)

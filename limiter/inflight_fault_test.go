@@ -58,7 +58,12 @@ func TestRenewalsFailAfterALostAnswer(t *testing.T) {
 // renews them, not only when its epochs are over. It takes nothing from those who came after.
 func TestRefusedRenewalsAreTold(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
-		w, other := o.worker(0, Options{}).renewsAt(0), o.worker(0, Options{})
+		var told atomic.Int64
+		w, other := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) {
+			if told.Add(1); e.Entity != acme || e.Resource != gpt || e.Err == nil {
+				t.Errorf("told %+v", e)
+			}
+		})}).renewsAt(0), o.worker(0, Options{})
 		old := o.must(w, takesJob(2))
 		end := o.slot().End
 		o.db.Delete(table.BucketKey(o.ns, acme, gpt, 0))
@@ -72,6 +77,9 @@ func TestRefusedRenewalsAreTold(t *testing.T) {
 		case <-old.Lost():
 		default:
 			t.Error("not told when its renewal was refused")
+		}
+		if told.Load() != 1 {
+			t.Errorf("%d events tell of the renewal, want 1", told.Load())
 		}
 		if err := old.Commit(t.Context()); err != nil {
 			t.Error(err)

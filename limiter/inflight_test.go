@@ -710,8 +710,9 @@ func TestInvalidInFlight(t *testing.T) {
 		if err := lease.Settle(Costs{"jobs": 2}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("settled slots: %v", err)
 		}
-		if err := lease.Charge(t.Context(), Costs{"jobs": 1}); !errors.Is(err, ErrInvalid) {
-			t.Errorf("charged slots: %v", err)
+		before := w.count("write")
+		if err := lease.Charge(t.Context(), Costs{"jobs": 1}); !errors.Is(err, ErrInvalid) || w.count("write") != before {
+			t.Errorf("charged slots: %v, with %d writes", err, w.count("write")-before)
 		}
 		if err := lease.Charge(t.Context(), Costs{"rpm": 4}); err != nil {
 			t.Error(err)

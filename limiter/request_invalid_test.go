@@ -133,6 +133,8 @@ func TestRequestsAreValidated(t *testing.T) {
 
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyAllow})
+	must(t, l, asks(Costs{"rpm": 1}, rpm10)) // also of a bucket that is known, and each time
+	cases = append(cases, cases...)
 	before := w.db.Snapshot()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -204,6 +206,21 @@ func TestOptionsAreValidated(t *testing.T) {
 				t.Fatalf("%d items written", w.db.Len())
 			}
 		})
+	}
+}
+
+// The least and the most of each option are accepted.
+func TestOptionsAtTheirBounds(t *testing.T) {
+	for _, o := range []Options{
+		{Namespace: strings.Repeat("n", 256), Timeout: time.Millisecond, DenyFor: time.Millisecond, ConfigTTL: time.Millisecond,
+			MaxBuckets: 1, Slack: 1, LocalShare: 1, MaxShards: 1, Ahead: 10 * time.Millisecond, OnUnavailable: PolicyBlock},
+		{Slack: 100, LocalShare: 100, MaxShards: 1024, Ahead: 10 * time.Minute, OnUnavailable: PolicyLocal},
+	} {
+		got, err := o.withDefaults()
+		if got.Now = nil; err != nil || fmt.Sprint(got.Slack, got.LocalShare, got.MaxShards, got.MaxBuckets > 0) !=
+			fmt.Sprint(o.Slack, o.LocalShare, o.MaxShards, true) {
+			t.Errorf("%+v: %+v, %v", o, got, err)
+		}
 	}
 }
 

@@ -1,12 +1,12 @@
 package limiter
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -40,6 +40,27 @@ func TestRollbackOfALimitThatIsGone(t *testing.T) {
 	}
 }
 
+// So it is where another client has left that limit, or yet another one, half written.
+func TestRollbackBesideLimitsThatAreHalfWritten(t *testing.T) {
+	for name, left := range map[string]item.Item{
+		"a capacity without tokens": {"b_tpm_cp": item.N(1_000_000)},
+		"tokens of another limit":   {"b_tpm_cp": nil, "b_rpd_tk": item.N(7000)},
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		lease := must(t, l, asks(Costs{"rpm": 2, "tpm": 300}, rpm10, tpm1000))
+		w.edit(l, 0, item.Item{"b_tpm_tk": nil, "b_tpm_ra": nil, "b_tpm_rp": nil, "b_tpm_tc": nil})
+		w.edit(l, 0, left)
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := w.shards(l, acme, gpt)[0]
+		if i := b.State.Index("rpm"); b.State.Slots[i].Tokens != 10*bucket.Milli {
+			t.Errorf("%s: after the rollback %s, want rpm 10", name, b.State)
+		}
+	}
+}
+
 // TestSettlingMoreKeepsTheSlack: a process that settles more from an old image does
 // not show a bucket lower than it is by more than the slack, although others have
 // taken most of it since, and it has been refilled.
@@ -62,29 +83,30 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 	w.wantHeld(l, limit, 85)
 }
 
-// A settlement that is throttled leaves the table alone for longer each time, up to a tenth of a second.
+// A settlement that is not taken is sent again a few times, after pauses that double up to a bound.
 func TestSettlementsPauseLongerEachTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{})
-		const settlements = 40
-		var leases []*Lease
-		for range settlements {
-			leases = append(leases, must(t, l, asks(Costs{"tpm": 1}, tpm1000)))
-		}
-		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }))
-		begin := time.Now()
-		for _, lease := range leases {
-			if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
-				t.Fatal(err)
+	for kind, want := range map[store.Kind]struct {
+		writes int
+		pauses time.Duration // the longest, in milliseconds
+	}{
+		store.Throttled:   {8, 25 + 50 + 5*100},
+		store.Unavailable: {4, 10 + 20 + 40},
+		store.Conflict:    {16, 2 + 4 + 8 + 16 + 32 + 10*64},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			lease := must(t, w.process(Options{}), asks(Costs{"tpm": 1}, tpm1000))
+			longestPauses(t)
+			writes := 0
+			w.db.SetHook(func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(kind) })
+			begin := time.Now()
+			err := lease.Rollback(t.Context())
+			took := time.Since(begin).Round(time.Millisecond)
+			if store.KindOf(err) != kind || writes != want.writes || took != want.pauses*time.Millisecond {
+				t.Errorf("%v: %v after %d writes and %s, want %d and %d ms", kind, err, writes, took, want.writes, want.pauses)
 			}
-		}
-		// Half of 25, 50, and five times 100 ms, typically.
-		typical := settlements * (25 + 50 + 5*100) / 2 * time.Millisecond
-		if took := time.Since(begin); took < typical*2/3 || took > typical*4/3 {
-			t.Errorf("%d settlements paused for %s, want about %s", settlements, took, typical)
-		}
-	})
+		})
+	}
 }
 
 // What a lease has taken from many shards of a slow table is given back within the time of

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -68,6 +72,58 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whether idle slots were given back is told, and of which bucket.
+func TestGivingIdleSlotsBackIsTold(t *testing.T) {
+	for kind, want := range map[store.Kind]error{0: nil, store.Unknown: ErrUnknown, store.Setup: ErrSetup} {
+		inOffice(t, func(t *testing.T, o *office) {
+			var mu sync.Mutex
+			var told []Event
+			w := o.worker(0, Options{Ahead: 2 * time.Second, Observe: only(EventAhead, func(e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, e)
+			})})
+			o.busy(w, asks(Costs{"jobs": 1}, jobs2))
+			if kind != 0 {
+				w.on(func(string, []item.Write) fate { return fate{err: memdb.Fail(kind)} })
+			}
+			time.Sleep(4 * time.Second)
+			w.background.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if len(told) != 1 || told[0].Entity != acme || told[0].Resource != gpt || told[0].Writes != 1 ||
+				!errors.Is(told[0].Err, want) {
+				t.Errorf("told %+v, want one event and %v", told, want)
+			}
+		})
+	}
+}
+
+// Slots are of an epoch, which the answer tells. Where it cannot be read, tokens are given back, and slots
+// are free when their epoch is over.
+func TestSlotsOfAnAnswerThatCannotBeRead(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		if err := o.must(w, takesJob(1)).Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.store.Store = &one{Store: w.store.Store, odd: unreadable}
+		if lease, err := w.Acquire(t.Context(), takesJob(1)); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("got %v, %v", lease, err)
+		}
+		o.free("not given back", 1)
+		b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sl := b.State.Slots[b.State.Index("rpm")]; sl.Used != 1*bucket.Milli {
+			t.Errorf("%d tokens are used, want the 1 of the first request", sl.Used/bucket.Milli)
+		}
+		time.Sleep(2*epoch + 2*time.Second)
+		o.free("when the epoch is over", 2)
+	})
 }
 
 // Where others need the slots nothing is kept from them: two processes that ask for the only one as

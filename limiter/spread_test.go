@@ -2,10 +2,12 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -48,6 +50,60 @@ func TestPaymentFromManyShardsLosesNoRefill(t *testing.T) {
 		}
 		if sent != 2 {
 			t.Errorf("%d transactions, want 2", sent)
+		}
+	}
+}
+
+// A request larger than what a shard holds whose calls fail has found nothing missing: as soon as they
+// work again it is granted.
+func TestALargeRequestAfterCallsThatFailed(t *testing.T) {
+	for name, fails := range map[string]func(memdb.Op) bool{
+		"reads":        func(op memdb.Op) bool { return !isWrite(op) },
+		"transactions": func(op memdb.Op) bool { return op.Name == memdb.TransactWriteItems },
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerHour("rph", 80)
+		must(t, l, asks(Costs{"rph": 80}, limit)).Rollback(t.Context())
+		w.split(l, 4)
+		must(t, l, asks(Costs{"rph": 80}, limit)).Rollback(t.Context())
+		w.db.SetHook(onEvery(fails, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))
+		for range breaksAfter - 1 {
+			if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 80}, limit)); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%s fail: %v", name, err)
+			}
+		}
+		w.db.SetHook(nil)
+		must(t, l, asks(Costs{"rph": 80}, limit))
+	}
+}
+
+// Who finds twice in a row that the shards do not hold enough does not read them for each request any
+// more, until Options.DenyFor is over or one was granted.
+func TestLargeRequestsReadNothingInVainForLong(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{DenyFor: 20 * time.Second})
+	limit := PerSecond("rps", 80)
+	must(t, l, asks(Costs{"rps": 80}, limit)).Rollback(t.Context())
+	w.split(l, 4)
+	must(t, l, asks(Costs{"rps": 80}, limit)).Rollback(t.Context())
+	other := w.bystander(l)
+	for i, c := range []struct {
+		pass  time.Duration
+		taken bool // by others, just before
+		reads bool
+	}{
+		{2, true, true}, {2, true, true}, {2, true, false}, {2, true, false}, {30, true, true}, {2, true, false},
+		{30, false, true}, {2, true, true}, {2, true, true}, {2, true, false},
+	} {
+		w.advance(c.pass * time.Second)
+		if c.taken {
+			must(t, other, asks(Costs{"rps": 79}, limit))
+		}
+		w.db.ResetStats()
+		_, err := l.Acquire(t.Context(), asks(Costs{"rps": 80}, limit))
+		if n := w.db.Stats().Reads; errors.Is(err, ErrLimited) != c.taken || n > 0 != c.reads {
+			t.Errorf("request %d: %d reads and %v, want some: %v, and denied: %v", i, n, err, c.reads, c.taken)
 		}
 	}
 }

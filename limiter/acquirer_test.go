@@ -1,0 +1,42 @@
+package limiter
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+)
+
+// A request to which others were faster gives up once its caller would not wait for another round trip,
+// and has one left while there is time for just that. Others have all that they have not used.
+func TestRoundTripsEndWithTheTimeOfTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pace{trip: 10 * ms, late: 15 * ms}
+		for _, c := range []struct {
+			trips int
+			left  time.Duration // zero: its caller waits for ever
+			lost  bool
+			spent int
+			last  bool
+		}{
+			{0, 0, true, 0, false},
+			{0, 25 * ms, true, 0, false},
+			{0, 25*ms - 1, true, known.MaxTrips - 1, true},
+			{0, 15 * ms, true, known.MaxTrips - 1, true},
+			{0, 15*ms - 1, true, known.MaxTrips, true},
+			{0, 1, false, 0, true},
+			{1, 25 * ms, true, 1, false},
+			{known.MaxTrips - 1, 0, false, known.MaxTrips - 1, true},
+			{known.MaxTrips, 20 * ms, true, known.MaxTrips, true},
+		} {
+			a := acquirer{trips: c.trips, lost: c.lost}
+			if c.left > 0 {
+				a.until = time.Now().Add(c.left)
+			}
+			if a.spent(p) != c.spent || a.outrun(p) != (c.spent == known.MaxTrips) || a.last(p) != c.last {
+				t.Errorf("%+v: %d spent, outrun: %v, last: %v", c, a.spent(p), a.outrun(p), a.last(p))
+			}
+		}
+	})
+}
