@@ -79,7 +79,7 @@ func (n *Namespace) eachBucket(
 	for of, err := range n.bucketsAt(ctx, at) {
 		if err != nil {
 			mu.Lock()
-			first = err
+			first = fail(err, "list buckets of %s", at)
 			mu.Unlock()
 			break
 		}
