@@ -346,3 +346,22 @@ func TestManyScopesAreListed(t *testing.T) {
 		}
 	}
 }
+
+// Limits of a whole entity or resource come to the buckets that exist, as those of a pair do.
+func TestWideScopesOfAManifestReachTheirBuckets(t *testing.T) {
+	for _, c := range []struct {
+		entity, resource string
+		limits           map[string][]limiter.Limit
+	}{{"", "gpt-4", nil}, {"acme", "", map[string][]limiter.Limit{"": {rpm20}}},
+		{"acme", "gpt-4", map[string][]limiter.Limit{"gpt-4": {rpm20}}}} {
+		w := newWorld(t)
+		w.set(Scope{}, rpm10)
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+		m := Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}}}
+		if c.limits != nil {
+			m.Resources, m.Entities = nil, map[string]map[string][]limiter.Limit{"acme": c.limits}
+		}
+		w.apply(m)
+		w.holds("acme", "gpt-4", 1, rpm20)
+	}
+}

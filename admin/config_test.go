@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -313,5 +314,33 @@ func TestOfTwoChangesAtOnceOneIsTold(t *testing.T) {
 			t.Errorf("%s: not removed: %v", at, err)
 		}
 		w.wants(w.ns.ChangeLimits(t.Context(), empty, limiter.Limit{}), limiter.ErrInvalid)
+	}
+}
+
+// A zero that stays in the counts matters to nobody: whatever becomes of the write that takes it out,
+// limits are deleted.
+func TestCountsThatAreNotTidied(t *testing.T) {
+	for _, kind := range []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown, store.Setup} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			at := Scope{"acme", "gpt-4"}
+			w.set(at, rpm10)
+			failed := false
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.UpdateItem && op.Writes[0].Target() == table.EntityConfigsKey(w.ns.ID()) {
+					failed = true
+					return false, memdb.Fail(kind)
+				}
+				return true, nil
+			})
+			if err := w.ns.DeleteLimits(t.Context(), at); err != nil || !failed {
+				t.Errorf("%v: %v", kind, err)
+			}
+			w.db.SetHook(nil)
+			counts, err := w.ns.resourcesWithEntityLimits(t.Context())
+			if err != nil || len(counts) != 0 {
+				t.Errorf("%v: counts %v, %v", kind, counts, err)
+			}
+		})
 	}
 }

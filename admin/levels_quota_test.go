@@ -143,3 +143,31 @@ func TestAnOperationIsCarriedOutOnce(t *testing.T) {
 		t.Errorf("an id with a slash: %v", err)
 	}
 }
+
+// An id is used once for each bucket: the same one credits others, too, and another one the same.
+func TestAnOperationIsOfItsBucket(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.Quota("rpm", 40, limiter.Daily("")))
+	ns, err := w.ns.Once("n-1")
+	w.must(err)
+	for _, of := range []Scope{{"acme", "gpt-4"}, {"beta", "gpt-4"}, {"acme", "o3"}, {"acme", "gpt-4"}} {
+		added, err := ns.Credit(t.Context(), of.Entity, of.Resource, limiter.Costs{"rpm": 8})
+		if err != nil || added["rpm"] != 8 {
+			t.Errorf("%s: %v, %v", of, added, err)
+		}
+		got, err := w.ns.Peek(t.Context(), of.Entity, of.Resource)
+		if w.must(err); got[0].Levels[0].Remaining != 48 {
+			t.Errorf("%s: %+v", of, got[0].Levels)
+		}
+	}
+	if ns, err = w.ns.Once("n-2"); err != nil {
+		t.Fatal(err)
+	}
+	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}); err != nil || added["rpm"] != 8 {
+		t.Errorf("another id: %v, %v", added, err)
+	}
+	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+	if w.must(err); got[0].Levels[0].Remaining != 56 {
+		t.Errorf("another id: %+v", got[0].Levels)
+	}
+}

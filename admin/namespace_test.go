@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -63,6 +64,53 @@ func TestLifeOfANamespace(t *testing.T) {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	w.hasNoOrphans()
+}
+
+// Whoever has registered a namespace, and cannot read it back, does not know whether it is theirs. Whoever
+// could not look it up before has registered nothing.
+func TestRegisteringWithoutAnAnswer(t *testing.T) {
+	w := newWorld(t)
+	registered := false
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.TransactWriteItems {
+			registered = true
+		} else if registered {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	_, err := w.table.Register(t.Context(), "new")
+	if !registered || !errors.Is(err, limiter.ErrUnknown) {
+		t.Errorf("registered, and not read back: %v", err)
+	}
+	_, err = w.table.Register(t.Context(), "other")
+	if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrUnknown) {
+		t.Errorf("not looked up: %v", err)
+	}
+	w.db.SetHook(nil)
+	if _, err := w.table.Namespace(t.Context(), "new"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever deletes a namespace while others change it all the time is told that they do.
+func TestDeletingANamespaceThatOthersChange(t *testing.T) {
+	w := newWorld(t)
+	tries := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name != memdb.TransactWriteItems {
+			return true, nil
+		}
+		tries++
+		reasons := make([]store.Reason, len(op.Writes))
+		reasons[0] = store.Reason{Refused: true}
+		return false, &store.Canceled{Reasons: reasons}
+	})
+	w.wants(w.table.DeleteNamespace(t.Context(), "prod"), ErrBusy)
+	if w.db.SetHook(nil); tries != callAttempts {
+		t.Errorf("tried %d times, want %d", tries, callAttempts)
+	}
+	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 }
 
 func TestNamespacesInTheWrongState(t *testing.T) {

@@ -81,13 +81,62 @@ func TestPeekShowsWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A limit that blocks leaves nothing, whatever it is stored with.
-func TestPeekAtABlockedLimit(t *testing.T) {
+// What shards hold is added up, and a bucket is full when the last of them is, whichever that is.
+func TestPeekAddsUpShards(t *testing.T) {
+	const now = 1_700_000_000_000
+	l := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2_000, Period: 1_000}
+	image := func(shard int, tokens int64) table.Shard {
+		s := bucket.New([]bucket.Limit{l}, shard, 2, now)
+		i := s.Index("rps")
+		s.Slots[i].Tokens, s.Slots[i].Used = tokens, 3_000
+		return table.Shard{State: s}
+	}
+	for _, shards := range [][]table.Shard{{image(0, 10_000), image(1, 4_000)}, {image(0, 4_000), image(1, 10_000)}} {
+		if got := level(l, shards, now); got.Remaining != 14 || got.Used != 6 || got.FullIn != 6*time.Second {
+			t.Errorf("%d left, %d used, full in %s; want 14, 6 and 6s", got.Remaining, got.Used, got.FullIn)
+		}
+	}
+}
+
+// Of an in-flight limit it tells how many slots are free, and how many are taken now.
+func TestPeekAtSlots(t *testing.T) {
 	w := newWorld(t)
-	w.set(Scope{Resource: "gpt-4"}, limiter.Blocked("rpm"))
+	jobs := limiter.InFlight("jobs", 5, time.Minute)
+	w.set(Scope{}, jobs)
+	l := w.limiter()
+	for range 2 {
+		lease, err := l.Acquire(t.Context(),
+			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"jobs": 2}})
+		w.must(err)
+		got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+		w.must(err)
+		if lv := got[0].Levels[0]; lv.Remaining != 3 || lv.Used != 2 || lv.Limit != jobs {
+			t.Errorf("%+v, want 3 free and 2 used", lv)
+		}
+		w.must(lease.Commit(t.Context()))
+	}
 	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
 	w.must(err)
-	if l := got[0].Levels; len(l) != 1 || !l[0].Limit.IsBlocked() || l[0].Remaining != 0 {
-		t.Errorf("levels %+v", l)
+	if lv := got[0].Levels[0]; lv.Remaining != 5 || lv.Used != 0 {
+		t.Errorf("given back: %+v", lv)
+	}
+}
+
+// No more parents are shown than are ever charged, also where others have stored a longer chain.
+func TestPeekEndsWithTheLevelsThatAreCharged(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	ids := []string{"e0", "e1", "e2", "e3", "e4", "e5", "e6"}
+	for i, id := range ids {
+		e := table.Entity{Namespace: w.ns.ID(), ID: id, CreatedAt: "2026-01-01T00:00:00Z"}
+		if i+1 < len(ids) {
+			e.Parent, e.Cascade = ids[i+1], true
+		}
+		w.db.Store(e.Item())
+	}
+	got, err := w.ns.Peek(t.Context(), "e0", "gpt-4")
+	w.must(err)
+	if len(got) != 1+maxCharged || got[maxCharged].Entity != "e4" {
+		t.Errorf("%d buckets, the last is %+v", len(got), got[len(got)-1])
 	}
 }

@@ -158,6 +158,13 @@ func TestOneOddScope(t *testing.T) {
 	if _, err := w.ns.Peek(t.Context(), "other", "gpt-4"); err == nil || !strings.Contains(err.Error(), "l_rpm_ra") {
 		t.Errorf("limits that cannot be read: %v", err)
 	}
+	listed := 0
+	for range w.ns.Configs(t.Context(), Scope{}) {
+		listed++
+	}
+	if listed != 1 {
+		t.Errorf("%d scopes are listed, want the one that cannot be read as the last", listed)
+	}
 	r, err := w.ns.Reach(t.Context(), Scope{Resource: "gpt-4"})
 	if !errors.Is(err, ErrReach) || r != (Reached{Buckets: 2, Failed: 1}) {
 		t.Errorf("reach: %+v, %v", r, err)

@@ -55,6 +55,27 @@ func TestLiveUsage(t *testing.T) {
 	}
 }
 
+// Metadata is nested as deep as other clients read it, and no deeper.
+func TestDepthOfMetadata(t *testing.T) {
+	w := newWorld(t)
+	var lists, maps any = "x", "x"
+	for range maxDepth - 1 {
+		lists, maps = []any{lists}, map[string]any{"m": maps}
+	}
+	w.create(Entity{ID: "acme", Metadata: map[string]any{"lists": lists, "maps": maps}})
+	for name, deeper := range map[string]any{"lists": []any{lists}, "maps": map[string]any{"m": maps}} {
+		_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Metadata: map[string]any{name: deeper}})
+		if !errors.Is(err, limiter.ErrInvalid) ||
+			!strings.Contains(err.Error(), "Metadata is \""+name) || !strings.Contains(err.Error(), "want at most 16 levels") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Metadata: map[string]any{"": 1}})
+	if !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("no key: %v", err)
+	}
+}
+
 // A number of an entity's metadata is stored if DynamoDB can: 0, or between 1e-125 and 1e125
 // without its sign.
 func TestNumbersOfMetadata(t *testing.T) {

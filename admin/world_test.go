@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,10 +59,13 @@ func (w *world) must(err error) {
 	}
 }
 
+// inWords reports whether the text of an error is what was meant: no value without its place in it.
+func inWords(err error) bool { return !strings.Contains(err.Error(), "%!") }
+
 // wants fails the test unless err is what is wanted.
 func (w *world) wants(err, want error) {
 	w.Helper()
-	if !errors.Is(err, want) {
+	if !errors.Is(err, want) || !inWords(err) {
 		w.Fatalf("error is %v, want %v", err, want)
 	}
 }

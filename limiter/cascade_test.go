@@ -276,7 +276,8 @@ func TestCascadeToNowhere(t *testing.T) {
 	}{
 		{"no parent", func(w *world, l *Limiter) { w.entity(l, acme, "org") }, ErrInvalid,
 			`parent of "acme": there is no entity "org"`},
-		{"itself", func(w *world, l *Limiter) { w.entity(l, acme, acme) }, ErrInvalid, "acme -> acme, want no circle and at most 4 levels"},
+		{"itself", func(w *world, l *Limiter) { w.entity(l, acme, acme) }, ErrInvalid,
+			"acme -> acme, want no circle and at most 4 levels"},
 		{"circle", func(w *world, l *Limiter) {
 			w.entity(l, acme, "org")
 			w.entity(l, "org", acme)

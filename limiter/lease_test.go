@@ -372,7 +372,10 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 	}
 	writes := 0
 	err = l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(_ context.Context, le *Lease) error {
-		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(store.Unavailable) }))
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) {
+			writes++
+			return false, memdb.Fail(store.Unavailable)
+		}))
 		return more(le, Costs{"rpm": 1})
 	})
 	if !errors.Is(err, ErrUnavailable) || writes != unavailableAttempts {

@@ -154,7 +154,9 @@ func TestLocalBlocksWhatItCannotDecide(t *testing.T) {
 		!errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge) {
 		t.Errorf("4 of a share of 3: %v, %v", lease, err)
 	}
-	for name, cost := range map[string]Costs{"more than the capacity": {"rpm": 31}, "no such limit": {"rpm": 1, "tpm": 1}} {
+	for name, cost := range map[string]Costs{
+		"more than the capacity": {"rpm": 31}, "no such limit": {"rpm": 1, "tpm": 1},
+	} {
 		if lease, err := l.Acquire(t.Context(), asks(cost, PerMinute("rpm", 30))); lease != nil || err == nil {
 			t.Errorf("%s: %v, %v", name, lease, err)
 		}

@@ -212,8 +212,9 @@ func TestOptionsAreValidated(t *testing.T) {
 // The least and the most of each option are accepted.
 func TestOptionsAtTheirBounds(t *testing.T) {
 	for _, o := range []Options{
-		{Namespace: strings.Repeat("n", 256), Timeout: time.Millisecond, DenyFor: time.Millisecond, ConfigTTL: time.Millisecond,
-			MaxBuckets: 1, Slack: 1, LocalShare: 1, MaxShards: 1, Ahead: 10 * time.Millisecond, OnUnavailable: PolicyBlock},
+		{Namespace: strings.Repeat("n", 256), Timeout: time.Millisecond, DenyFor: time.Millisecond,
+			ConfigTTL: time.Millisecond, MaxBuckets: 1, Slack: 1, LocalShare: 1, MaxShards: 1, Ahead: 10 * time.Millisecond,
+			OnUnavailable: PolicyBlock},
 		{Slack: 100, LocalShare: 100, MaxShards: 1024, Ahead: 10 * time.Minute, OnUnavailable: PolicyLocal},
 	} {
 		got, err := o.withDefaults()
