@@ -101,11 +101,11 @@ func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached,
 		e := event{subject, table.ActionLimitsSet, resource, table.SwitchSet(accesses[a].stored)}
 		return append(append([]item.Write{w}, n.registers(s.item != nil, c, !gone)...), n.record(ctx, s.system, e)), nil
 	})
-	if err == nil && a == AccessInherited {
-		err = n.tidy(ctx, at, s, n.config(at))
-	}
 	if err != nil {
 		return Reached{}, fail(err, "change access of %s", at)
+	}
+	if a == AccessInherited {
+		n.tidy(ctx, at, s, n.config(at))
 	}
 	return n.eachBucket(ctx, at, "tell", n.tellAccess)
 }

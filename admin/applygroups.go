@@ -142,9 +142,7 @@ func (a *application) together(ctx context.Context, some []int) error {
 			continue
 		}
 		forgotten[afters[k].Resource] = true
-		if err := n.tidy(ctx, s.Scope, stored{item: s.item, config: befores[k]}, afters[k]); err != nil {
-			return fail(err, "change limits of %s", s.Scope)
-		}
+		n.tidy(ctx, s.Scope, stored{item: s.item, config: befores[k]}, afters[k])
 	}
 	return nil
 }

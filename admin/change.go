@@ -2,12 +2,10 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"maps"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -33,10 +31,8 @@ func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
 // configIn returns what an item says of the configuration at a scope, nothing if
 // there is none or if it cannot be read.
 func (n *Namespace) configIn(it item.Item, at Scope) table.Config {
-	if it != nil {
-		if c, err := table.DecodeConfig(it); err == nil {
-			return c
-		}
+	if c, err := table.DecodeConfig(it); err == nil {
+		return c
 	}
 	return n.config(at)
 }
@@ -83,7 +79,7 @@ func (n *Namespace) store(
 		return n.writes(ctx, at, s, after), nil
 	})
 	if err == nil {
-		err = n.tidy(ctx, at, s, after)
+		n.tidy(ctx, at, s, after)
 	}
 	return before, after, err
 }
@@ -166,16 +162,8 @@ func (n *Namespace) registers(was bool, c table.Config, is bool) []item.Write {
 
 // tidy takes a resource out of the counts when no entity has limits for it any
 // more. Readers leave zeros out, so it matters to nobody if that fails.
-func (n *Namespace) tidy(ctx context.Context, at Scope, s stored, after table.Config) error {
-	if at.Entity == "" || s.item == nil || len(after.Limits) > 0 {
-		return nil
+func (n *Namespace) tidy(ctx context.Context, at Scope, s stored, after table.Config) {
+	if at.Entity != "" && s.item != nil && len(after.Limits) == 0 && !item.IsKeyAttr(after.Resource) {
+		_, _ = n.calls.write(ctx, table.ForgetEntityConfigs(n.id, after.Resource))
 	}
-	if item.IsKeyAttr(after.Resource) {
-		return nil
-	}
-	_, err := n.calls.write(ctx, table.ForgetEntityConfigs(n.id, after.Resource))
-	if _, others := errors.AsType[*store.Refused](err); others || store.KindOf(err) != 0 {
-		return nil
-	}
-	return err
 }

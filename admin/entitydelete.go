@@ -87,7 +87,8 @@ func (n *Namespace) dropConfig(ctx context.Context, c table.Config) error {
 	if err != nil {
 		return err
 	}
-	return n.tidy(ctx, scopeOf(c), stored{item: c.Item()}, table.Config{Resource: c.Resource})
+	n.tidy(ctx, scopeOf(c), stored{item: c.Item()}, table.Config{Resource: c.Resource})
+	return nil
 }
 
 // dropEntity removes the description of an entity last and records the deletion in
