@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -114,7 +113,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	bounded := le.limiter.bounded(ctx)
 	defer bounded.end()
 	var errs []error
-	unknown, came := false, make([]error, len(le.items))
+	came := make([]error, len(le.items))
 	settle := func(i int) { came[i] = le.limiter.settle(bounded, le.items[i], le.image(), le.taken(), due[i]) }
 	atOnce(len(le.items), func(i int) {
 		if len(le.items) == 1 {
@@ -130,10 +129,8 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 			it.slots = nil
 			continue
 		}
-		unknown = unknown || store.KindOf(err) == store.Unknown
 		errs = append(errs, outcome(op, le.name, err))
 	}
-	le.closed = len(errs) == 0 || unknown
 	if len(errs) > 0 {
 		return &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(errs...)}
 	}
