@@ -145,9 +145,6 @@ func (t *Table) Version(ctx context.Context) (Version, error) {
 
 // parseTime reads an instant as records have it; what cannot be read is zero.
 func parseTime(s string) time.Time {
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.Parse(time.RFC3339, s)
 	return t.UTC()
 }
